@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a shard counts. Plain numbers written by the engine thread; the runtime publishes copies, metrics turn them into
+// series.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace duetime::delivery {
+
+// Upper bounds in milliseconds of the lateness histogram's buckets; one more bucket holds the rest.
+inline constexpr std::array<uint64_t, 16> kLatenessBoundsMs = {
+    0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1'000, 5'000, 30'000, 60'000, 600'000, 3'600'000};
+
+struct ShardStats {
+  // Counters since start.
+  uint64_t accepted = 0;
+  uint64_t cancelled = 0;
+  uint64_t fired = 0;
+  uint64_t delivered = 0;
+  uint64_t redelivered = 0;
+  uint64_t acked = 0;
+  uint64_t nacked = 0;
+  uint64_t extended = 0;
+  uint64_t leases_lost = 0;
+  uint64_t settle_refused = 0;
+  uint64_t spilled = 0;
+  uint64_t read_back = 0;
+  uint64_t loaded = 0;
+  uint64_t claims = 0;
+  // Lateness of first deliveries.
+  std::array<uint64_t, kLatenessBoundsMs.size() + 1> lateness{};
+  uint64_t lateness_sum_ms = 0;
+  // Gauges.
+  uint64_t wheel_timers = 0;
+  uint64_t wheel_bytes = 0;
+  uint64_t due_ready = 0;
+  uint64_t in_flight = 0;
+  uint64_t delayed = 0;
+  uint64_t streams = 0;
+  uint64_t topics_behind = 0;
+  uint64_t uncommitted_batches = 0;
+  uint64_t wheel_lag_ms = 0;
+  uint64_t safe_ms = 0;
+  uint64_t claim_ms = 0;
+  uint64_t load_ms = 0;
+  bool failed = false;
+};
+
+}  // namespace duetime::delivery
