@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/memory_store.h"
+
+#include <limits>
+
+#include "storage/message_record.h"
+
+namespace duetime::storage {
+namespace {
+
+constexpr MessageKey kLastKey{
+    std::numeric_limits<uint64_t>::max(),
+    MessageId{std::numeric_limits<uint64_t>::max(), std::numeric_limits<uint64_t>::max()}};
+
+}  // namespace
+
+void MemoryDisk::Image::Apply(const Record& record) {
+  switch (record.type) {
+    case RecordType::kAccept:
+      messages.insert_or_assign({record.shard, record.key}, record.value);
+      break;
+    case RecordType::kErase:
+      messages.erase({record.shard, record.key});
+      break;
+    case RecordType::kClaim:
+      marks[record.shard].claim_ms = record.mark_ms;
+      break;
+    case RecordType::kSafe:
+      marks[record.shard].safe_ms = record.mark_ms;
+      break;
+    case RecordType::kSpill:
+      backlog.insert_or_assign({record.shard, record.topic, record.key}, record.backlog);
+      break;
+    case RecordType::kUnspill:
+      backlog.erase({record.shard, record.topic, record.key});
+      break;
+    case RecordType::kBacklogClaim:
+      backlog_claims.insert_or_assign({record.shard, record.topic}, record.key);
+      break;
+    case RecordType::kTopic:
+      topics.insert_or_assign(record.topic, record.value);
+      break;
+  }
+}
+
+void MemoryDisk::Image::Apply(const std::vector<RecordBatch>& group) {
+  for (const RecordBatch& batch : group) {
+    for (const Record& record : batch) Apply(record);
+  }
+}
+
+void MemoryDisk::SyncLocked() {
+  for (const std::vector<RecordBatch>& group : unsynced_) durable_.Apply(group);
+  unsynced_.clear();
+}
+
+uint64_t MemoryDisk::Open() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  SyncLocked();
+  // An append of unknown outcome was not shown to readers, but is found now.
+  visible_ = durable_;
+  return ++epoch_;
+}
+
+void MemoryDisk::PowerCut(size_t kept) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (kept < unsynced_.size()) unsynced_.resize(kept);
+  SyncLocked();
+  visible_ = durable_;
+  // Not an epoch that anybody is given: it only fences the store that is open.
+  ++epoch_;
+}
+
+size_t MemoryDisk::unsynced_appends() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return unsynced_.size();
+}
+
+void MemoryStore::FailNextAppend(Fault fault) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  next_fault_ = fault;
+}
+
+void MemoryStore::FailReads(absl::Status status) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  read_status_ = std::move(status);
+}
+
+uint64_t MemoryStore::accepted_appends() const {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  return accepted_appends_;
+}
+
+AppendOutcome MemoryStore::Append(std::span<const RecordBatch> group, Durability durability) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  if (fenced_ || disk_->epoch_ != epoch_) return AppendOutcome::kFenced;
+  if (next_fault_.has_value()) {
+    fenced_ = true;
+    if (*next_fault_ == Fault::kFenced) return AppendOutcome::kFenced;
+    if (*next_fault_ == Fault::kUnknownApplied) {
+      disk_->unsynced_.emplace_back(group.begin(), group.end());
+    }
+    return AppendOutcome::kUnknown;
+  }
+
+  disk_->unsynced_.emplace_back(group.begin(), group.end());
+  disk_->visible_.Apply(disk_->unsynced_.back());
+  if (durability == Durability::kSynced) disk_->SyncLocked();
+  ++accepted_appends_;
+  return AppendOutcome::kAccepted;
+}
+
+absl::Status MemoryStore::Scan(uint16_t shard, const MessageKey& from, const MessageKey& until,
+                               const ScanLimit& limit, Page<MessageRef>* page) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  page->items.clear();
+  page->next.reset();
+  if (!read_status_.ok()) return read_status_;
+  size_t bytes = 0;
+  for (auto it = disk_->visible_.messages.lower_bound({shard, from});
+       it != disk_->visible_.messages.end() && it->first < std::pair(shard, until); ++it) {
+    const MessageKey& key = it->first.second;
+    if (!page->items.empty() && (page->items.size() >= limit.entries || bytes >= limit.bytes)) {
+      page->next = key;
+      break;
+    }
+    MessageHeader header;
+    if (absl::Status status = DecodeMessageHeader(it->second, &header); !status.ok()) {
+      return status;
+    }
+    page->items.push_back({key, header.topic, static_cast<uint32_t>(it->second.size())});
+    bytes += it->second.size();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStore::MultiGet(uint16_t shard, std::span<const MessageKey> keys,
+                                   std::vector<std::optional<std::string>>* values) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  values->clear();
+  if (!read_status_.ok()) return read_status_;
+  for (const MessageKey& key : keys) {
+    const auto it = disk_->visible_.messages.find({shard, key});
+    if (it == disk_->visible_.messages.end()) {
+      values->emplace_back();
+    } else {
+      values->emplace_back(it->second);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStore::ScanBacklog(uint16_t shard, TopicId topic, const MessageKey& from,
+                                      const ScanLimit& limit, Page<BacklogRef>* page) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  page->items.clear();
+  page->next.reset();
+  if (!read_status_.ok()) return read_status_;
+  for (auto it = disk_->visible_.backlog.lower_bound({shard, topic, from});
+       it != disk_->visible_.backlog.end() && it->first <= std::tuple(shard, topic, kLastKey);
+       ++it) {
+    const MessageKey& key = std::get<MessageKey>(it->first);
+    if (!page->items.empty() && page->items.size() >= limit.entries) {
+      page->next = key;
+      break;
+    }
+    page->items.push_back({key, it->second});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<BacklogEntry>> MemoryStore::GetBacklog(uint16_t shard, TopicId topic,
+                                                                    const MessageKey& key) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  if (!read_status_.ok()) return read_status_;
+  const auto it = disk_->visible_.backlog.find({shard, topic, key});
+  if (it == disk_->visible_.backlog.end()) return std::optional<BacklogEntry>();
+  return std::optional<BacklogEntry>(it->second);
+}
+
+absl::StatusOr<std::vector<TopicId>> MemoryStore::BacklogTopics(uint16_t shard) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  if (!read_status_.ok()) return read_status_;
+  const auto& backlog = disk_->visible_.backlog;
+  std::vector<TopicId> topics;
+  auto it = backlog.lower_bound({shard, TopicId{}, MessageKey{}});
+  while (it != backlog.end() && std::get<uint16_t>(it->first) == shard) {
+    topics.push_back(std::get<TopicId>(it->first));
+    it = backlog.upper_bound({shard, topics.back(), kLastKey});
+  }
+  return topics;
+}
+
+absl::StatusOr<std::optional<MessageKey>> MemoryStore::BacklogClaim(uint16_t shard, TopicId topic) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  if (!read_status_.ok()) return read_status_;
+  const auto it = disk_->visible_.backlog_claims.find({shard, topic});
+  if (it == disk_->visible_.backlog_claims.end()) return std::optional<MessageKey>();
+  return std::optional<MessageKey>(it->second);
+}
+
+absl::StatusOr<ShardMarks> MemoryStore::Marks(uint16_t shard) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  if (!read_status_.ok()) return read_status_;
+  const auto it = disk_->visible_.marks.find(shard);
+  return it == disk_->visible_.marks.end() ? ShardMarks{} : it->second;
+}
+
+absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> MemoryStore::Topics() {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  if (!read_status_.ok()) return read_status_;
+  return std::vector<std::pair<TopicId, std::string>>(disk_->visible_.topics.begin(),
+                                                      disk_->visible_.topics.end());
+}
+
+}  // namespace duetime::storage
