@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs the Debian 12 packages that duetime needs and that are not installed yet. Does nothing, and asks for no
+# rights, when all are there.
+#
+#   deploy/install-deps.sh build      to build the daemon and the command line tool
+#   deploy/install-deps.sh test       to build and run the tests, too (all of tests/run.sh)
+#   deploy/install-deps.sh runtime    to run the built programs, no more
+#   deploy/install-deps.sh --print GROUP   prints the packages of the group and stops
+#
+# This is the one list of packages: the Dockerfile, deploy/quickstart.sh and tests/run.sh all use it.
+set -euo pipefail
+
+build=(
+  g++ cmake ninja-build ccache
+  libabsl-dev
+  libgrpc++-dev protobuf-compiler-grpc
+  libprotobuf-dev protobuf-compiler
+  librocksdb-dev
+  libxxhash-dev             # the checksum of records on disk
+  libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
+  prometheus-cpp-dev        # brings civetweb and curl, which its CMake package insists on
+  tzdata                    # --tz of the command line tool
+)
+test=(
+  "${build[@]}"
+  libgtest-dev libgmock-dev libbenchmark-dev
+  python3                   # tests/tidy
+  openssl                   # certificates for the TLS tests
+  systemd                   # systemd-analyze, for the unit file's test
+  clang clang-tidy libclang-rt-14-dev   # thread-safety analysis, lint, libFuzzer
+  git                       # tests/tidy asks which files are committed
+)
+# What the built programs load, named by package: tests/tidy compares it with what they are linked to.
+runtime=(
+  libabsl20220623 libgrpc++1.51 libprotobuf32 librocksdb7.8 libxxhash0
+  libspdlog1.10 libtomlplusplus3 libprometheus-cpp-pull1.0
+  tzdata
+)
+
+usage() {
+  sed -n 's/^# \{0,1\}//; 4,12p' "${BASH_SOURCE[0]}"
+}
+
+main() {
+  local print_only=false group missing=() package
+  if [[ ${1:-} == --print ]]; then
+    print_only=true
+    shift
+  fi
+  group=${1:-}
+  local wanted=()
+  case $group in
+    build) wanted=("${build[@]}") ;;
+    test) wanted=("${test[@]}") ;;
+    runtime) wanted=("${runtime[@]}") ;;
+    *)
+      usage >&2
+      return 2
+      ;;
+  esac
+  if $print_only; then
+    printf '%s\n' "${wanted[@]}"
+    return
+  fi
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "install-deps: this is not a Debian system; duetime $group needs: ${wanted[*]}" >&2
+    return 1
+  fi
+
+  # One call for all of them; a package that dpkg does not know makes it fail, which is no error here.
+  local installed
+  installed=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' "${wanted[@]}" 2>/dev/null || true)"
+  for package in "${wanted[@]}"; do
+    [[ $installed == *" installed=$package "* ]] || missing+=("$package")
+  done
+  if ((${#missing[@]} == 0)); then
+    echo "nothing to install"
+    return
+  fi
+
+  local as_root=()
+  if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+      echo "install-deps: not root and no sudo; please run as root:" >&2
+      echo "  apt-get update && apt-get install --no-install-recommends ${missing[*]}" >&2
+      return 1
+    fi
+    as_root=(sudo)
+  fi
+  echo "installing: ${missing[*]}"
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=3 -o DPkg::Lock::Timeout=120)
+  "${apt[@]}" update
+  "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
+}
+
+main "$@"
