@@ -12,21 +12,23 @@
 
 namespace duetime::wheel {
 
-// Storage for many small nodes of one type, named by 32-bit indices that stay valid until the node is freed.
+// Storage for many small nodes of one type, named by 32-bit indices that stay valid until the node
+// is freed.
 //
 //   chunks_   [0] 4096 nodes   [1] 4096 nodes   [2] given back   ...
 //   index     = chunk number * 4096 + place in the chunk
 //
-// Nodes live in chunks that never move, so that growth costs one chunk and never copies what is there. A chunk hands out
-// its nodes in order first (untouched memory stays untouched) and freed ones after that. When all nodes of a chunk are
-// free it is given back to the allocator, except for one, which is kept so that a size that swings about the edge of a
-// chunk does not allocate and free all the time.
+// Nodes live in chunks that never move, so that growth costs one chunk and never copies what is
+// there. A chunk hands out its nodes in order first (untouched memory stays untouched) and freed
+// ones after that. When all nodes of a chunk are free it is given back to the allocator, except for
+// one, which is kept so that a size that swings about the edge of a chunk does not allocate and
+// free all the time.
 //
-// What it does not do: no construction or destruction of nodes (Node must be trivial enough not to need it), no check that a
-// freed index is not used any more.
-// Cost: O(1) each. 32 bytes of bookkeeping per chunk. A chunk in use stays whole even if one node of it is left.
-// REQUIRES of Node: a field `uint32_t next`, which the slab uses while the node is free.
-// Thread safety: the caller locks (in duetime: confined to the engine thread).
+// What it does not do: no construction or destruction of nodes (Node must be trivial enough not to
+// need it), no check that a freed index is not used any more. Cost: O(1) each. 32 bytes of
+// bookkeeping per chunk. A chunk in use stays whole even if one node of it is left. REQUIRES of
+// Node: a field `uint32_t next`, which the slab uses while the node is free. Thread safety: the
+// caller locks (in duetime: confined to the engine thread).
 template <typename Node>
 class NodeSlab {
  public:
@@ -34,7 +36,8 @@ class NodeSlab {
   static constexpr uint32_t kChunkBits = 12;
   static constexpr uint32_t kChunkNodes = 1u << kChunkBits;
 
-  // Returns the index of a node whose fields are unspecified. Dies at 2^32 - 4096 nodes (over 100 GB of them).
+  // Returns the index of a node whose fields are unspecified. Dies at 2^32 - 4096 nodes (over 100
+  // GB of them).
   uint32_t Allocate() {
     if (available_ == kNone) AddChunk();
     const uint32_t number = available_;
@@ -85,8 +88,8 @@ class NodeSlab {
     return chunks_[index >> kChunkBits].nodes[index & (kChunkNodes - 1)];
   }
 
-  // True if `index` names memory that is there: a node in use, or a freed one with its fields as they were left (but `next`).
-  // Any value may be asked.
+  // True if `index` names memory that is there: a node in use, or a freed one with its fields as
+  // they were left (but `next`). Any value may be asked.
   bool Contains(uint32_t index) const {
     const uint32_t number = index >> kChunkBits;
     return number < chunks_.size() && (index & (kChunkNodes - 1)) < chunks_[number].used;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TimingWheel: keeps many timers and hands out those that are due, in order. README.md beside this file has the picture.
+// TimingWheel: keeps many timers and hands out those that are due, in order. README.md beside this
+// file has the picture.
 #pragma once
 
 #include <algorithm>
@@ -36,45 +37,58 @@ struct TimerHandle {
   friend constexpr bool operator==(const TimerHandle&, const TimerHandle&) = default;
 };
 
-// A hierarchical timing wheel (Varghese and Lauck's scheme 7) that holds entries until they are due.
+// A hierarchical timing wheel (Varghese and Lauck's scheme 7) that holds entries until they are
+// due.
 //
-// Model: entries wait in slots. Level 0 has a slot for each of 256 ticks, level 1 a slot for each of 256 times 256 ticks,
-// and so on; eight levels cover every 64-bit time, so there is no range to exceed. An entry lies in the lowest level whose
-// current turn reaches its due time. When time enters a slot of a higher level, its entries move down (cascade). An
-// entry leaves level 0 when time reaches its tick, which is its due time itself: there is no rounding.
+// Model: entries wait in slots. Level 0 has a slot for each of 256 ticks, level 1 a slot for each
+// of 256 times 256 ticks, and so on; eight levels cover every 64-bit time, so there is no range to
+// exceed. An entry lies in the lowest level whose current turn reaches its due time. When time
+// enters a slot of a higher level, its entries move down (cascade). An entry leaves level 0 when
+// time reaches its tick, which is its due time itself: there is no rounding.
 //
-// Time is what the caller says. The wheel stands at position(): the tick that is being handed out, or the last one that was.
-// An entry that is added at or before the position is late, and counts as due at the position.
+// Time is what the caller says. The wheel stands at position(): the tick that is being handed out,
+// or the last one that was. An entry that is added at or before the position is late, and counts as
+// due at the position.
 //
-// What it does not do: no clock, no thread, no lock, no I/O, no callback, no periodic timers, no moving of an entry to
-// another time (cancel and add).
+// What it does not do: no clock, no thread, no lock, no I/O, no callback, no periodic timers, no
+// moving of an entry to another time (cancel and add).
 //
 // Guarantees (each has a test that names it):
-//   G1 Exactly once. An entry is handed out once, or cancelled, and never lost, whatever the jumps, budgets and cancels
+//   G1 Exactly once. An entry is handed out once, or cancelled, and never lost, whatever the jumps,
+//   budgets and cancels
 //      in between. An entry added late is handed out by the next Advance (budget permitting).
 //   G2 Never early. Advance(now) hands out nothing that is due after `now`.
-//   G3 Order. Entries come in (due, insertion) order, where a late one counts as due at the position() of the moment when it
-//      was added: it comes after everything older that is due at or before that tick, and before everything later.
-//   G4 Bounded work. One Advance touches at most `budget` entries: to touch is to hand out, or to move down a level.
+//   G3 Order. Entries come in (due, insertion) order, where a late one counts as due at the
+//   position() of the moment when it
+//      was added: it comes after everything older that is due at or before that tick, and before
+//      everything later.
+//   G4 Bounded work. One Advance touches at most `budget` entries: to touch is to hand out, or to
+//   move down a level.
 //      An entry is touched at most 8 times in its life.
-//   G5 Exact cancel. Cancel returns true exactly if the entry was still to be handed out; it will not be.
-//   G6 now() is true. Whatever was added so far and is due at or before now() has been handed out or cancelled.
-//   G7 NextDue() is never later than the earliest entry; it is that entry's very due time if that lies within the current 256
+//   G5 Exact cancel. Cancel returns true exactly if the entry was still to be handed out; it will
+//   not be. G6 now() is true. Whatever was added so far and is due at or before now() has been
+//   handed out or cancelled. G7 NextDue() is never later than the earliest entry; it is that
+//   entry's very due time if that lies within the current 256
 //      ticks, or if at most kExactScan entries share its slot.
 //   G8 Empty time is free. The cost of Advance does not depend on how far `now` moves.
-//   G9 Memory follows the number of entries. What was handed out or cancelled makes room at once; a chunk of nodes without an
+//   G9 Memory follows the number of entries. What was handed out or cancelled makes room at once; a
+//   chunk of nodes without an
 //      entry is given back (all but one). Growth never copies entries.
 //
-// Cost: Add, Cancel O(1). Advance O(budget). NextDue O(levels + kExactScan). Memory: 17 KB, and 24 bytes plus the entry
-// (rounded up to 8) each, in chunks of 4096.
+// Cost: Add, Cancel O(1). Advance O(budget). NextDue O(levels + kExactScan). Memory: 17 KB, and 24
+// bytes plus the entry (rounded up to 8) each, in chunks of 4096.
 //
 // Invariants (CheckInvariants() checks them):
-//   I1 A slot's bit is set exactly if its list is not empty, and a level's bit exactly if one of its slots is not.
-//   I2 An entry due at t (a late one: at position_) lies in the level of the highest base-256 digit in which t and
-//      position_ differ, or in level 0 if none does, in the slot of t's digit. Hence every slot in use lies at or
-//      ahead of the position, and everything in a level is earlier than everything in the levels above.
-//   I3 While a cascade is under way (cascade_level_ != 0) the slot of that level where position_ lies holds what is left of it.
-//      What is added for its time goes behind that, not into the lower levels. At any other time that slot is empty.
+//   I1 A slot's bit is set exactly if its list is not empty, and a level's bit exactly if one of
+//   its slots is not. I2 An entry due at t (a late one: at position_) lies in the level of the
+//   highest base-256 digit in which t and
+//      position_ differ, or in level 0 if none does, in the slot of t's digit. Hence every slot in
+//      use lies at or ahead of the position, and everything in a level is earlier than everything
+//      in the levels above.
+//   I3 While a cascade is under way (cascade_level_ != 0) the slot of that level where position_
+//   lies holds what is left of it.
+//      What is added for its time goes behind that, not into the lower levels. At any other time
+//      that slot is empty.
 //   I4 Every list is in order of insertion.
 //   I5 The lists hold each node in use exactly once, and size() of them.
 //
@@ -95,16 +109,15 @@ class TimingWheel {
     Entry entry;
   };
 
-  // An empty wheel that stands at `now`, with everything due at or before it handed out. REQUIRES: now < kNever.
-  explicit TimingWheel(Tick now) : position_(now), open_due_min_(now) {
-    DT_CHECK_LT(now, kNever);
-  }
+  // An empty wheel that stands at `now`, with everything due at or before it handed out. REQUIRES:
+  // now < kNever.
+  explicit TimingWheel(Tick now) : position_(now), open_due_min_(now) { DT_CHECK_LT(now, kNever); }
   TimingWheel(const TimingWheel&) = delete;
   TimingWheel& operator=(const TimingWheel&) = delete;
 
   // Adds an entry that is due at `due`, however near, far or past. REQUIRES: due < kNever.
-  // The handle's generation counts all adds in 32 bits: a handle that is kept while 2^32 further entries are added may name a
-  // stranger.
+  // The handle's generation counts all adds in 32 bits: a handle that is kept while 2^32 further
+  // entries are added may name a stranger.
   TimerHandle Add(Tick due, const Entry& entry) {
     DT_CHECK_LT(due, kNever);
     if (due <= position_) open_due_min_ = TickIsOpen() ? std::min(open_due_min_, due) : due;
@@ -119,7 +132,8 @@ class TimingWheel {
     return TimerHandle{.index = index, .generation = generation_};
   }
 
-  // Takes an entry out. Returns false if it has been handed out or cancelled before, or if the handle is none.
+  // Takes an entry out. Returns false if it has been handed out or cancelled before, or if the
+  // handle is none.
   bool Cancel(TimerHandle handle) {
     if (handle.generation == 0 || !slab_.Contains(handle.index)) return false;
     if (slab_[handle.index].generation != handle.generation) return false;
@@ -128,19 +142,20 @@ class TimingWheel {
     return true;
   }
 
-  // Moves time forward to `now` and appends what is due at or before it to `out`, touching at most `budget` entries (G4).
-  // Returns true when everything due at or before `now` has been handed out. Returns false when the budget ended first,
-  // possibly in the middle of a tick, possibly before anything was appended (the budget went into a cascade): call
-  // again, with the same `now` or a later one; each call makes progress. Time does not go back: an earlier `now` than
-  // the position is taken for the position.
-  // REQUIRES: now < kNever, budget > 0.
+  // Moves time forward to `now` and appends what is due at or before it to `out`, touching at most
+  // `budget` entries (G4). Returns true when everything due at or before `now` has been handed out.
+  // Returns false when the budget ended first, possibly in the middle of a tick, possibly before
+  // anything was appended (the budget went into a cascade): call again, with the same `now` or a
+  // later one; each call makes progress. Time does not go back: an earlier `now` than the position
+  // is taken for the position. REQUIRES: now < kNever, budget > 0.
   bool Advance(Tick now, size_t budget, std::vector<Expired>* out) {
     DT_CHECK_LT(now, kNever);
     DT_CHECK_GT(budget, size_t{0});
     const Tick target = std::max(now, position_);
     while (size() != 0) {
       if (cascade_level_ == 0) {
-        // Nothing lies between the position and the start of the first slot in use (I2), so time can jump to it.
+        // Nothing lies between the position and the start of the first slot in use (I2), so time
+        // can jump to it.
         const uint32_t level = LowestLevel();
         const Tick start = SlotStart(level, FirstSlot(level));
         if (start > target) break;
@@ -159,18 +174,21 @@ class TimingWheel {
     return true;
   }
 
-  // Where the wheel stands: the tick that is being handed out, or the last one that was. Never decreases.
+  // Where the wheel stands: the tick that is being handed out, or the last one that was. Never
+  // decreases.
   Tick position() const { return position_; }
 
-  // Everything due at or before this has been handed out or cancelled (G6). The position, or the tick before it while that is
-  // being handed out; steps back while a late entry waits, to the tick before its due time (0 at least).
+  // Everything due at or before this has been handed out or cancelled (G6). The position, or the
+  // tick before it while that is being handed out; steps back while a late entry waits, to the tick
+  // before its due time (0 at least).
   Tick now() const {
     if (!TickIsOpen()) return position_;
     return open_due_min_ == 0 ? 0 : open_due_min_ - 1;
   }
 
-  // When to call Advance next: a time at or before the earliest entry (G7), kNever if there is none. Sleeping until then,
-  // over and over, costs a lone entry one wake-up however far it is, and any entry at most 8.
+  // When to call Advance next: a time at or before the earliest entry (G7), kNever if there is
+  // none. Sleeping until then, over and over, costs a lone entry one wake-up however far it is, and
+  // any entry at most 8.
   Tick NextDue() const {
     if (size() == 0) return kNever;
     if (TickIsOpen()) return open_due_min_;
@@ -352,8 +370,9 @@ class TimingWheel {
     return count;
   }
 
-  // Moves up to `budget` entries of the slot under cascade down and returns how many. The levels below held nothing of its time
-  // before (I3), so oldest first keeps every list in order of insertion.
+  // Moves up to `budget` entries of the slot under cascade down and returns how many. The levels
+  // below held nothing of its time before (I3), so oldest first keeps every list in order of
+  // insertion.
   size_t Cascade(size_t budget) {
     size_t count = 0;
     while (count < budget && cascade_level_ != 0) {
@@ -367,7 +386,8 @@ class TimingWheel {
 
   // The tick that is being handed out, or the last one that was.
   Tick position_;
-  // While the tick at position_ is open: no entry is due before this. It is less than position_ if one was added late.
+  // While the tick at position_ is open: no entry is due before this. It is less than position_ if
+  // one was added late.
   Tick open_due_min_;
   // The level that is being moved down from, 0 if none is (I3).
   uint32_t cascade_level_ = 0;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Horizon: how far a shard has loaded its future, and the half of the loading protocol that decides
+// who offers a message.
+#pragma once
+
+#include "absl/base/thread_annotations.h"
+
+#include "server/base/mutex.h"
+#include "storage/message_id.h"
+
+namespace duetime::scheduler {
+
+// W_load: every message of the shard below this key is in the wheel, or is being offered to it.
+//
+// A message is offered by whoever accepted it or by the loader that reads the store, and by one of
+// them for certain if both keep their order of steps:
+//
+//   the writer   1. commits the message    2. asks Covers(key)      3. if covered, offers it
+//   the loader   1. calls Publish(until)   2. opens its iterator    3. offers what it reads below
+//   `until`
+//
+// Either the writer sees the new horizon, or the loader's iterator sees the committed message; both
+// may happen, so what takes the offers inserts if absent. With the steps of either side swapped a
+// message can fall between the two and is lost until a restart;
+// tests/unit/scheduler/horizon_stress_test.cc shows both.
+//
+// It is a whole key and not a time, so that it can stand inside a millisecond that holds more than
+// fits. It may retreat: publish the smaller key, then drop what the wheel holds at or above it.
+// What a writer still offers above it does no harm, since it is offered again when the horizon
+// comes back.
+//
+// Guarantees: if Covers(key) returns false, then every Publish(until) with key < until that is in
+// force later began after that Covers began, and what the caller committed before is visible to
+// what that publisher reads afterwards. Cost: one uncontended lock, about 20 ns. The mutex is what
+// orders both sides; a lock-free form would need sequentially consistent fences around a 24-byte
+// value, for a call that follows a synced write. Thread safety: thread-safe.
+class Horizon {
+ public:
+  // A new horizon covers nothing.
+  Horizon() = default;
+  explicit Horizon(const storage::MessageKey& until) : until_(until) {}
+  Horizon(const Horizon&) = delete;
+  Horizon& operator=(const Horizon&) = delete;
+
+  // Sets the horizon, forward or back. Going forward: call this BEFORE the iterator is opened.
+  void Publish(const storage::MessageKey& until) {
+    base::MutexLock lock(&mutex_);
+    until_ = until;
+  }
+
+  // True if `key` lies below the horizon, so that whoever committed it must offer it. Call this
+  // AFTER the commit.
+  bool Covers(const storage::MessageKey& key) const {
+    base::MutexLock lock(&mutex_);
+    return key < until_;
+  }
+
+  // The horizon: the first key that is not covered.
+  storage::MessageKey until() const {
+    base::MutexLock lock(&mutex_);
+    return until_;
+  }
+
+ private:
+  mutable base::Mutex mutex_;
+  storage::MessageKey until_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace duetime::scheduler
