@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config/load.h"
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <sstream>
+#include <toml++/toml.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+#include "server/config/knobs.h"
+#include "server/config/quantity.h"
+#include "server/config/version.h"
+
+namespace duetime::config {
+namespace {
+
+constexpr size_t kConfigFileBytesMax = 1 << 20;
+
+// ---- TOML
+// -----------------------------------------------------------------------------------------------------------
+
+// Puts one TOML value into a member of the config, by the member's type.
+struct TomlSetter {
+  Config* config;
+  const Knob& knob;
+  const toml::node& node;
+
+  absl::Status WrongType(absl::string_view expected) const {
+    std::ostringstream type;
+    type << node.type();
+    return absl::InvalidArgumentError(
+        absl::StrCat(knob.name, " must be ", expected, ", not ", type.str()));
+  }
+
+  absl::Status operator()(std::string Config::*member) const {
+    const toml::value<std::string>* text = node.as_string();
+    if (text == nullptr) return WrongType("a string");
+    config->*member = text->get();
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(bool Config::*member) const {
+    const toml::value<bool>* flag = node.as_boolean();
+    if (flag == nullptr) return WrongType("true or false");
+    config->*member = flag->get();
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(uint64_t Config::*member) const {
+    if (const toml::value<int64_t>* number = node.as_integer()) {
+      if (number->get() < 0) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            knob.name, " = ", number->get(), " is out of bounds: ", knob.min, " to ", knob.max));
+      }
+      config->*member = static_cast<uint64_t>(number->get());
+      return absl::OkStatus();
+    }
+    const toml::value<std::string>* text = node.as_string();
+    if (text == nullptr) return WrongType("an integer, or a string like \"30s\" or \"64MiB\"");
+    const absl::StatusOr<uint64_t> value = ParseQuantity(text->get(), knob.unit);
+    if (!value.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(knob.name, ": ", value.status().message()));
+    }
+    config->*member = *value;
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(std::vector<std::string> Config::*member) const {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) return WrongType("an array of strings");
+    std::vector<std::string> items;
+    for (const toml::node& item : *array) {
+      const toml::value<std::string>* text = item.as_string();
+      if (text == nullptr) return WrongType("an array of strings only");
+      items.push_back(text->get());
+    }
+    config->*member = std::move(items);
+    return absl::OkStatus();
+  }
+};
+
+const Knob* FindKnob(absl::string_view name) {
+  for (const Knob& knob : Knobs()) {
+    if (name == knob.name) return &knob;
+  }
+  return nullptr;
+}
+
+std::string Place(absl::string_view file, const toml::source_region& region) {
+  return absl::StrCat(file, ":", region.begin.line, ":", region.begin.column, ": ");
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text(kConfigFileBytesMax + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || (!in.eof() && in.gcount() == 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
+  }
+  text.resize(static_cast<size_t>(in.gcount()));
+  if (text.size() > kConfigFileBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is larger than ", kConfigFileBytesMax, " bytes"));
+  }
+  return text;
+}
+
+// ---- Flags
+// ----------------------------------------------------------------------------------------------------------
+
+// Puts the texts given for one flag into a member of the config, by the member's type.
+struct FlagSetter {
+  Config* config;
+  const Knob& knob;
+  const std::vector<std::string>& values;
+
+  absl::Status Wrong(absl::string_view why) const {
+    return absl::InvalidArgumentError(absl::StrCat("--", FlagName(knob.name), ": ", why));
+  }
+
+  absl::Status operator()(std::string Config::*member) const {
+    config->*member = values.back();
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(bool Config::*member) const {
+    if (values.back() != "true" && values.back() != "false") {
+      return Wrong(absl::StrCat("\"", values.back(), "\" is neither true nor false"));
+    }
+    config->*member = values.back() == "true";
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(uint64_t Config::*member) const {
+    const absl::StatusOr<uint64_t> value = ParseQuantity(values.back(), knob.unit);
+    if (!value.ok()) return Wrong(value.status().message());
+    config->*member = *value;
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(std::vector<std::string> Config::*member) const {
+    config->*member = values;
+    return absl::OkStatus();
+  }
+};
+
+// Columns of --help: the flag, then its text.
+constexpr size_t kFlagColumns = 36;
+constexpr size_t kTextColumns = 76;
+
+// Breaks a text into lines of at most kTextColumns at its spaces.
+std::string Wrap(absl::string_view text) {
+  std::string wrapped;
+  size_t column = 0;
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    const bool fits = column + 1 + word.size() <= kTextColumns;
+    if (column > 0) wrapped += fits ? ' ' : '\n';
+    column = column > 0 && fits ? column + 1 + word.size() : word.size();
+    absl::StrAppend(&wrapped, word);
+  }
+  return wrapped;
+}
+
+// The command line as CLI11 reads it: every flag as text, with the types left to the table.
+class CommandLine {
+ public:
+  CommandLine() : app_("duetimed: a durable delayed-message daemon.", "duetimed") {
+    app_.get_formatter()->column_width(kFlagColumns);
+    app_.set_help_flag("--help,-h", "Print this and exit.");
+    app_.set_version_flag("--version", absl::StrCat("duetimed ", Version()));
+    app_.add_option("--config", config_file_, "TOML file; its keys are the flags' names with _.")
+        ->type_name("FILE");
+    app_.add_flag("--check-config", check_, "Check the configuration, print it and exit.");
+    app_.footer(
+        "Times may be written with ms, s, m, h or d and sizes with B, KiB, MiB, GiB or TiB. A flag "
+        "goes before the file, the file before the default.");
+    values_.resize(Knobs().size());
+    for (size_t i = 0; i < Knobs().size(); ++i) AddKnob(Knobs()[i], &values_[i]);
+  }
+
+  // Returns a finished answer (help, version, a fault of syntax), or nothing to go on.
+  std::optional<Loaded> Parse(int argc, const char* const* argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      std::ostringstream out;
+      const int code = app_.exit(error, out, out);
+      return Loaded{
+          .run = false, .exit_code = code == 0 ? 0 : 1, .output = out.str(), .config = {}};
+    }
+    return std::nullopt;
+  }
+
+  absl::Status Apply(Config* config) const {
+    std::vector<std::string> faults;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (values_[i].empty()) continue;
+      const Knob& knob = Knobs()[i];
+      const absl::Status status = std::visit(FlagSetter{config, knob, values_[i]}, knob.member);
+      if (!status.ok()) faults.emplace_back(status.message());
+    }
+    if (faults.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrJoin(faults, "\n"));
+  }
+
+  const std::string& config_file() const { return config_file_; }
+  bool check() const { return check_; }
+
+ private:
+  void AddKnob(const Knob& knob, std::vector<std::string>* values) {
+    const std::string flag = absl::StrCat("--", FlagName(knob.name));
+    const std::string help = absl::StrCat(Wrap(knob.description), "\n[", BoundsText(knob), "]");
+    if (std::holds_alternative<bool Config::*>(knob.member)) {
+      app_.add_flag(flag, *values, help)->group(knob.group);
+      return;
+    }
+    CLI::Option* option = app_.add_option(flag, *values, help);
+    option->group(knob.group)->expected(1)->allow_extra_args(false);
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    option->type_name(knob.unit == Unit::kNone ? "TEXT" : "NUMBER");
+  }
+
+  CLI::App app_;
+  std::string config_file_;
+  bool check_ = false;
+  std::vector<std::vector<std::string>> values_;
+};
+
+}  // namespace
+
+absl::Status ApplyToml(absl::string_view text, absl::string_view file, Config* config) {
+  toml::table table;
+  try {
+    table = toml::parse(std::string_view(text.data(), text.size()));
+  } catch (const toml::parse_error& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Place(file, error.source()),
+                     absl::string_view(error.description().data(), error.description().size())));
+  }
+  std::vector<std::string> faults;
+  for (auto&& [key, node] : table) {
+    const absl::string_view name(key.str().data(), key.str().size());
+    const Knob* knob = FindKnob(name);
+    if (knob == nullptr) {
+      faults.push_back(absl::StrCat(Place(file, key.source()), "unknown key ", name));
+      continue;
+    }
+    const absl::Status status = std::visit(TomlSetter{config, *knob, node}, knob->member);
+    if (!status.ok()) faults.push_back(absl::StrCat(Place(file, node.source()), status.message()));
+  }
+  if (faults.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrJoin(faults, "\n"));
+}
+
+std::string ToToml(const Config& config) {
+  std::string text;
+  for (const Knob& knob : Knobs()) {
+    absl::StrAppend(&text, knob.name, " = ", ValueText(knob, config), "\n");
+  }
+  return text;
+}
+
+Loaded Load(int argc, const char* const* argv) {
+  CommandLine line;
+  if (std::optional<Loaded> done = line.Parse(argc, argv)) return *done;
+  Loaded loaded;
+  std::vector<std::string> faults;
+  const auto note = [&faults](const absl::Status& status) {
+    if (!status.ok()) faults.emplace_back(status.message());
+  };
+  if (!line.config_file().empty()) {
+    const absl::StatusOr<std::string> text = ReadFile(line.config_file());
+    note(text.status());
+    if (text.ok()) note(ApplyToml(*text, line.config_file(), &loaded.config));
+  }
+  note(line.Apply(&loaded.config));
+  note(Validate(loaded.config));
+  if (!faults.empty()) {
+    loaded.exit_code = 1;
+    loaded.output = absl::StrCat(absl::StrJoin(faults, "\n"), "\n");
+  } else if (line.check()) {
+    loaded.output = ToToml(loaded.config);
+  } else {
+    loaded.run = true;
+  }
+  return loaded;
+}
+
+}  // namespace duetime::config

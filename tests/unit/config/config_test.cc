@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config/config.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <set>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/config/knobs.h"
+#include "server/config/listen_address.h"
+#include "server/config/load.h"
+#include "server/config/quantity.h"
+
+namespace duetime::config {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Loaded LoadWith(std::vector<const char*> flags) {
+  flags.insert(flags.begin(), "duetimed");
+  return Load(static_cast<int>(flags.size()), flags.data());
+}
+
+// A file that is gone when the test ends.
+class TempFile {
+ public:
+  explicit TempFile(const std::string& text) {
+    const int fd = mkstemp(path_.data());
+    EXPECT_GE(fd, 0);
+    std::ofstream(path_) << text;
+    close(fd);
+  }
+  ~TempFile() { unlink(path_.c_str()); }
+  const char* path() const { return path_.c_str(); }
+
+ private:
+  std::string path_ = testing::TempDir() + "duetime_config_XXXXXX";
+};
+
+Config ValidConfig() {
+  Config config;
+  config.data_dir = "/var/lib/duetime";
+  return config;
+}
+
+TEST(QuantityTest, ReadsPlainNumbersInTheNamedUnitAndSuffixes) {
+  EXPECT_EQ(ParseQuantity("250", Unit::kMillis).value(), 250u);
+  EXPECT_EQ(ParseQuantity("250ms", Unit::kMillis).value(), 250u);
+  EXPECT_EQ(ParseQuantity("30s", Unit::kMillis).value(), 30'000u);
+  EXPECT_EQ(ParseQuantity("5m", Unit::kMillis).value(), 300'000u);
+  EXPECT_EQ(ParseQuantity("2h", Unit::kMillis).value(), 7'200'000u);
+  EXPECT_EQ(ParseQuantity("1d", Unit::kMillis).value(), 86'400'000u);
+  EXPECT_EQ(ParseQuantity("64MiB", Unit::kBytes).value(), uint64_t{64} << 20);
+  EXPECT_EQ(ParseQuantity("512B", Unit::kBytes).value(), 512u);
+  EXPECT_EQ(ParseQuantity("7", Unit::kCount).value(), 7u);
+}
+
+TEST(QuantityTest, RefusesWhatIsNotAWholeNumberInTheUnit) {
+  for (const char* text : {"", "s", "-1", "1.5s", "30 s", "30S", "64MB", "1 000", "0x10", "+1",
+                           "99999999999999999999", "18446744073709551615d"}) {
+    EXPECT_FALSE(ParseQuantity(text, Unit::kMillis).ok()) << text;
+  }
+  EXPECT_FALSE(ParseQuantity("64MB", Unit::kBytes).ok());
+  EXPECT_FALSE(ParseQuantity("30s", Unit::kBytes).ok());
+  EXPECT_FALSE(ParseQuantity("30s", Unit::kCount).ok());
+  EXPECT_THAT(ParseQuantity("64MB", Unit::kBytes).status().message(), HasSubstr("KiB"));
+}
+
+TEST(QuantityTest, FormatsWithTheLargestSuffixThatFits) {
+  EXPECT_EQ(FormatQuantity(0, Unit::kMillis), "0");
+  EXPECT_EQ(FormatQuantity(1'500, Unit::kMillis), "1500ms");
+  EXPECT_EQ(FormatQuantity(60'000, Unit::kMillis), "1m");
+  EXPECT_EQ(FormatQuantity(64 << 20, Unit::kBytes), "64MiB");
+  EXPECT_EQ(FormatQuantity(10'000, Unit::kCount), "10000");
+}
+
+TEST(ListenAddressTest, TellsLocalFromReachable) {
+  for (const char* text : {"127.0.0.1:1", "127.8.9.10:7788", "[::1]:7788", "localhost:0",
+                           "unix:/run/duetime/duetime.sock"}) {
+    EXPECT_TRUE(ParseListenAddress(text).value().IsLocal()) << text;
+  }
+  for (const char* text : {"0.0.0.0:1", "[::]:7788", "10.0.0.1:7788", "example.org:7788",
+                           "localhost.example.org:1", "128.0.0.1:1", "[::ffff:10.0.0.1]:1"}) {
+    EXPECT_FALSE(ParseListenAddress(text).value().IsLocal()) << text;
+  }
+}
+
+TEST(ListenAddressTest, RefusesMalformedAddresses) {
+  for (const std::string& text :
+       {std::string(""), std::string("7788"), std::string(":7788"), std::string("host"),
+        std::string("host:"), std::string("host:65536"), std::string("host:-1"),
+        std::string("::1:7788"), std::string("[::1:7788"), std::string("unix:relative"),
+        std::string("unix:"), "unix:/" + std::string(200, 'x')}) {
+    EXPECT_FALSE(ParseListenAddress(text).ok()) << text;
+  }
+}
+
+TEST(KnobsTest, TheTableCoversTheStructAndItsDefaultsAreWithinBounds) {
+  std::set<std::string> names;
+  for (const Knob& knob : Knobs()) {
+    EXPECT_TRUE(names.insert(knob.name).second) << knob.name << " twice";
+    EXPECT_THAT(knob.description, Not(HasSubstr("  "))) << knob.name;
+    const std::string name = knob.name;
+    // A unit that the name promises is the unit that the table has.
+    EXPECT_EQ(knob.unit == Unit::kMillis, absl::EndsWith(name, "_ms")) << name;
+    EXPECT_EQ(knob.unit == Unit::kBytes, absl::StrContains(name, "bytes")) << name;
+    if (std::holds_alternative<uint64_t Config::*>(knob.member)) {
+      EXPECT_LT(knob.min, knob.max);
+    }
+  }
+  EXPECT_TRUE(Validate(ValidConfig()).ok()) << Validate(ValidConfig());
+  // Every member is in the table once: setting each to another value changes every part of the TOML
+  // text, and nothing else of the struct is left over (its size is that of its members).
+  size_t bytes = 0;
+  for (const Knob& knob : Knobs()) {
+    if (std::holds_alternative<uint64_t Config::*>(knob.member)) bytes += sizeof(uint64_t);
+    if (std::holds_alternative<bool Config::*>(knob.member)) bytes += alignof(uint64_t);
+    if (std::holds_alternative<std::string Config::*>(knob.member)) bytes += sizeof(std::string);
+    if (std::holds_alternative<std::vector<std::string> Config::*>(knob.member)) {
+      bytes += sizeof(std::vector<std::string>);
+    }
+  }
+  EXPECT_EQ(bytes, sizeof(Config));
+}
+
+TEST(TomlTest, RoundTripsEveryKnob) {
+  Config config;
+  for (const Knob& knob : Knobs()) {
+    if (const auto* number = std::get_if<uint64_t Config::*>(&knob.member)) {
+      config.*(*number) = knob.min + 1;
+    } else if (const auto* text = std::get_if<std::string Config::*>(&knob.member)) {
+      config.*(*text) = absl::StrCat("a \"quoted\" \\ value of ", knob.name);
+    } else if (const auto* list = std::get_if<std::vector<std::string> Config::*>(&knob.member)) {
+      config.*(*list) = {"one", "two"};
+    } else {
+      config.*std::get<bool Config::*>(knob.member) = true;
+    }
+  }
+  Config read;
+  ASSERT_TRUE(ApplyToml(ToToml(config), "f.toml", &read).ok());
+  EXPECT_EQ(read, config);
+  EXPECT_FALSE(read == Config());
+}
+
+TEST(TomlTest, TakesSuffixesAndKeepsDefaultsOfTheRest) {
+  Config config;
+  ASSERT_TRUE(ApplyToml("load_window_ms = \"1m\"\nwal_bytes_max = \"1GiB\"\nloaded_max = 5_000\n"
+                        "listen = [\"unix:/a\", \"127.0.0.1:1\"]\ninsecure_nonloopback = true\n",
+                        "f.toml", &config)
+                  .ok());
+  EXPECT_EQ(config.load_window_ms, 60'000u);
+  EXPECT_EQ(config.wal_bytes_max, uint64_t{1} << 30);
+  EXPECT_EQ(config.loaded_max, 5'000u);
+  EXPECT_THAT(config.listen, ElementsAre("unix:/a", "127.0.0.1:1"));
+  EXPECT_TRUE(config.insecure_nonloopback);
+  EXPECT_EQ(config.due_max, Config().due_max);
+}
+
+TEST(TomlTest, NamesThePlaceOfEachFault) {
+  Config config;
+  const absl::Status status = ApplyToml(
+      "data_dir = \"/d\"\n  shard = 4\nshards = \"four\"\nlisten = \"127.0.0.1:1\"\n"
+      "heartbeat_ms = 1.5\ninsecure_nonloopback = 1\ndue_max = -1\n[tls]\ncert = \"x\"\n",
+      "conf/d.toml", &config);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  const std::string text(status.message());
+  EXPECT_THAT(text, HasSubstr("conf/d.toml:2:3: unknown key shard"));
+  EXPECT_THAT(text, HasSubstr("conf/d.toml:3:10: shards: \"four\" is not a whole number"));
+  EXPECT_THAT(text, HasSubstr("conf/d.toml:4:10: listen must be an array of strings"));
+  EXPECT_THAT(text, HasSubstr("conf/d.toml:5:16: heartbeat_ms must be an integer"));
+  EXPECT_THAT(text, HasSubstr("conf/d.toml:6:24: insecure_nonloopback must be true or false"));
+  EXPECT_THAT(text, HasSubstr("conf/d.toml:7:11: due_max = -1 is out of bounds: 1000 to"));
+  EXPECT_THAT(text, HasSubstr("unknown key tls"));
+}
+
+TEST(TomlTest, NamesThePlaceOfASyntaxError) {
+  Config config;
+  const absl::Status status = ApplyToml("data_dir = \"/d\"\nshards 4\n", "d.toml", &config);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("d.toml:2:"));
+}
+
+TEST(LoadTest, AFlagGoesBeforeTheFileAndTheFileBeforeTheDefault) {
+  const TempFile file("data_dir = \"/from/file\"\nload_window_ms = 5000\nheartbeat_ms = 2000\n");
+  const Loaded loaded = LoadWith({"--config", file.path(), "--load-window-ms=7s", "--listen",
+                                  "127.0.0.1:1", "--listen", "unix:/s", "--insecure-nonloopback"});
+  ASSERT_TRUE(loaded.run) << loaded.output;
+  EXPECT_EQ(loaded.config.data_dir, "/from/file");
+  EXPECT_EQ(loaded.config.load_window_ms, 7'000u);
+  EXPECT_EQ(loaded.config.heartbeat_ms, 2'000u);
+  EXPECT_EQ(loaded.config.spill_age_ms, Config().spill_age_ms);
+  EXPECT_THAT(loaded.config.listen, ElementsAre("127.0.0.1:1", "unix:/s"));
+  EXPECT_TRUE(loaded.config.insecure_nonloopback);
+}
+
+TEST(LoadTest, AnEmptyTextIsAValue) {
+  const Loaded loaded = LoadWith({"--data-dir=/d", "--metrics-listen", ""});
+  ASSERT_TRUE(loaded.run) << loaded.output;
+  EXPECT_EQ(loaded.config.metrics_listen, "");
+}
+
+TEST(LoadTest, AFlagCanTurnOffWhatTheFileTurnedOn) {
+  const TempFile file("data_dir = \"/d\"\ninsecure_nonloopback = true\n");
+  const Loaded loaded = LoadWith({"--config", file.path(), "--insecure-nonloopback=false"});
+  ASSERT_TRUE(loaded.run) << loaded.output;
+  EXPECT_FALSE(loaded.config.insecure_nonloopback);
+}
+
+TEST(LoadTest, HelpListsEveryKnobWithUnitDefaultAndBounds) {
+  const Loaded loaded = LoadWith({"--help"});
+  EXPECT_FALSE(loaded.run);
+  EXPECT_EQ(loaded.exit_code, 0);
+  std::string text = loaded.output;
+  absl::RemoveExtraAsciiWhitespace(&text);
+  for (const Knob& knob : Knobs()) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("--", FlagName(knob.name), " ")));
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("[", BoundsText(knob), "]")));
+    EXPECT_THAT(text, HasSubstr(knob.description));
+  }
+  EXPECT_THAT(text, HasSubstr("ms, default 30000 (30s), 1000 to 86400000"));
+}
+
+TEST(LoadTest, CheckConfigPrintsWhatIsInForce) {
+  const Loaded loaded = LoadWith({"--check-config", "--data-dir=/d", "--heartbeat-ms", "1m"});
+  EXPECT_FALSE(loaded.run);
+  EXPECT_EQ(loaded.exit_code, 0);
+  EXPECT_THAT(loaded.output, HasSubstr("data_dir = \"/d\"\n"));
+  EXPECT_THAT(loaded.output, HasSubstr("heartbeat_ms = 60000\n"));
+}
+
+TEST(LoadTest, EveryFaultIsNamedAndTheExitCodeIsOne) {
+  const TempFile file("shard = 1\n");
+  for (bool check : {false, true}) {
+    std::vector<const char*> flags = {"--config", file.path(), "--loaded-max=10", "--due-max=x"};
+    if (check) flags.push_back("--check-config");
+    const Loaded loaded = LoadWith(flags);
+    EXPECT_FALSE(loaded.run);
+    EXPECT_EQ(loaded.exit_code, 1);
+    EXPECT_THAT(loaded.output, HasSubstr(":1:1: unknown key shard"));
+    EXPECT_THAT(loaded.output, HasSubstr("data_dir is required"));
+    EXPECT_THAT(loaded.output, HasSubstr("loaded_max = 10 is out of bounds: 1000 to 100000000"));
+    EXPECT_THAT(loaded.output, HasSubstr("--due-max: \"x\" is not a whole number"));
+  }
+}
+
+TEST(LoadTest, UnknownFlagsMissingFilesAndStrayWordsAreFaults) {
+  for (const std::vector<const char*>& flags :
+       {std::vector<const char*>{"--data-dir=/d", "--no-such-flag"},
+        std::vector<const char*>{"--data-dir=/d", "stray"},
+        std::vector<const char*>{"--data-dir=/d", "--config", "/no/such/file.toml"},
+        std::vector<const char*>{"--data-dir"}}) {
+    const Loaded loaded = LoadWith(flags);
+    EXPECT_FALSE(loaded.run);
+    EXPECT_EQ(loaded.exit_code, 1);
+    EXPECT_NE(loaded.output, "");
+  }
+}
+
+TEST(LoadTest, VersionIsPrinted) {
+  const Loaded loaded = LoadWith({"--version"});
+  EXPECT_FALSE(loaded.run);
+  EXPECT_EQ(loaded.exit_code, 0);
+  EXPECT_THAT(loaded.output, ::testing::StartsWith("duetimed "));
+}
+
+// Expects that `config` has one fault whose text holds `what`.
+void ExpectFault(const Config& config, const std::string& what) {
+  const absl::Status status = Validate(config);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << what;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(what));
+}
+
+TEST(ValidateTest, EveryNumberIsRefusedBeyondEachOfItsBounds) {
+  size_t checked = 0;
+  for (const Knob& knob : Knobs()) {
+    const auto* member = std::get_if<uint64_t Config::*>(&knob.member);
+    if (member == nullptr) continue;
+    Config config = ValidConfig();
+    config.*(*member) = knob.max + 1;
+    ExpectFault(config, absl::StrCat(knob.name, " = ", knob.max + 1,
+                                     " is out of bounds: ", knob.min, " to ", knob.max));
+    if (knob.min > 0) {
+      config.*(*member) = knob.min - 1;
+      ExpectFault(config, absl::StrCat(knob.name, " = ", knob.min - 1, " is out of bounds"));
+    }
+    ++checked;
+  }
+  EXPECT_GT(checked, 30u);
+}
+
+TEST(ValidateTest, ClaimsAreRenewedBeforeTheyRunOut) {
+  Config config = ValidConfig();
+  config.claim_renew_ms = config.claim_ahead_ms;
+  ExpectFault(config, "claim_renew_ms = 200 must be below claim_ahead_ms = 200");
+}
+
+TEST(ValidateTest, TlsFilesComeTogether) {
+  Config config = ValidConfig();
+  config.tls_cert = "cert.pem";
+  ExpectFault(config, "tls_cert and tls_key must be given together");
+  config.tls_key = "key.pem";
+  EXPECT_TRUE(Validate(config).ok());
+  config.tls_cert = config.tls_key = "";
+  config.tls_client_ca = "ca.pem";
+  ExpectFault(config, "tls_client_ca needs tls_cert");
+}
+
+TEST(ValidateTest, PlaintextBeyondThisMachineNeedsToBeSaid) {
+  Config config = ValidConfig();
+  config.listen = {"127.0.0.1:7788", "0.0.0.0:7788"};
+  ExpectFault(config, "listen = \"0.0.0.0:7788\" can be reached by other machines");
+  config.insecure_nonloopback = true;
+  EXPECT_TRUE(Validate(config).ok());
+  config.insecure_nonloopback = false;
+  config.tls_cert = "cert.pem";
+  config.tls_key = "key.pem";
+  EXPECT_TRUE(Validate(config).ok());
+  // TLS covers gRPC only.
+  config.metrics_listen = "0.0.0.0:7789";
+  ExpectFault(config, "metrics_listen = \"0.0.0.0:7789\" can be reached");
+}
+
+TEST(ValidateTest, AddressesAreWellFormed) {
+  Config config = ValidConfig();
+  config.listen = {};
+  ExpectFault(config, "listen must name at least one address");
+  config.listen = {"nonsense"};
+  ExpectFault(config, "listen: \"nonsense\" is neither host:port nor unix:/path");
+  config = ValidConfig();
+  config.metrics_listen = "unix:/m";
+  ExpectFault(config, "metrics_listen must be host:port");
+  config.metrics_listen = "";
+  EXPECT_TRUE(Validate(config).ok());
+}
+
+TEST(ValidateTest, SizesFitIntoEachOther) {
+  Config config = ValidConfig();
+  config.payload_bytes_max = 2 << 20;
+  config.batch_bytes_max = 1 << 20;
+  ExpectFault(config, "payload_bytes_max = 2097152 is above batch_bytes_max = 1048576");
+  config = ValidConfig();
+  config.mailbox_bytes_max = 1 << 20;
+  ExpectFault(config, "batch_bytes_max");
+  config = ValidConfig();
+  config.write_buffer_bytes = uint64_t{1} << 30;
+  ExpectFault(config, "wal_bytes_max");
+}
+
+TEST(ValidateTest, ChoicesAreNamed) {
+  Config config = ValidConfig();
+  config.log_format = "xml";
+  ExpectFault(config, "log_format = \"xml\" is not one of text, json");
+}
+
+}  // namespace
+}  // namespace duetime::config
