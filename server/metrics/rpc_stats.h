@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RpcStats: what the gRPC threads count. Plain atomics, so that counting needs neither lock nor
+// library; the collector reads them when it is scraped.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace duetime::metrics {
+
+enum class RpcMethod : uint8_t {
+  kSchedule,
+  kScheduleBatch,
+  kCancel,
+  kGet,
+  kSubscribe,
+  kServerInfo,
+  kHealthCheck,
+  kHealthWatch,
+};
+inline constexpr size_t kRpcMethodCount = 8;
+inline constexpr std::array<const char*, kRpcMethodCount> kRpcMethodNames = {
+    "Schedule",  "ScheduleBatch", "Cancel",      "Get",
+    "Subscribe", "ServerInfo",    "HealthCheck", "HealthWatch"};
+
+// The canonical codes, OK to UNAUTHENTICATED.
+inline constexpr size_t kRpcCodeCount = 17;
+
+// Upper bounds in microseconds of the latency histogram's buckets; one more holds the rest.
+inline constexpr std::array<uint64_t, 15> kRpcLatencyBoundsMicros = {
+    50,     100,    200,     500,     1'000,   2'000,     5'000,    10'000,
+    20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000, 5'000'000};
+
+// Counters of one method. Relaxed: each number is right by itself, two of them may be a moment
+// apart.
+struct alignas(64) RpcMethodStats {
+  std::atomic<uint64_t> started{0};
+  // Ended calls by status code; started minus their sum is in flight.
+  std::array<std::atomic<uint64_t>, kRpcCodeCount> ended{};
+  // From the arrival of the request to the handing over of the answer. Streams are not timed.
+  std::array<std::atomic<uint64_t>, kRpcLatencyBoundsMicros.size() + 1> latency{};
+  std::atomic<uint64_t> latency_sum_micros{0};
+
+  void Start() { started.fetch_add(1, std::memory_order_relaxed); }
+
+  // A code out of range counts as UNKNOWN (2).
+  void End(int code) {
+    const size_t index =
+        code >= 0 && code < static_cast<int>(kRpcCodeCount) ? static_cast<size_t>(code) : size_t{2};
+    ended[index].fetch_add(1, std::memory_order_relaxed);
+  }
+
+  void EndTimed(int code, uint64_t micros) {
+    End(code);
+    size_t bucket = 0;
+    while (bucket < kRpcLatencyBoundsMicros.size() && micros > kRpcLatencyBoundsMicros[bucket]) {
+      ++bucket;
+    }
+    latency[bucket].fetch_add(1, std::memory_order_relaxed);
+    latency_sum_micros.fetch_add(micros, std::memory_order_relaxed);
+  }
+};
+
+// All methods. Thread-safe.
+struct RpcStats {
+  std::array<RpcMethodStats, kRpcMethodCount> methods;
+
+  RpcMethodStats& of(RpcMethod method) { return methods[static_cast<size_t>(method)]; }
+};
+
+}  // namespace duetime::metrics
