@@ -20,6 +20,13 @@ RawTime ReadMachineClocks() {
                  .boot_ms = static_cast<uint64_t>(ReadMillis(CLOCK_BOOTTIME))};
 }
 
+uint64_t ReadMicros() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<uint64_t>(time.tv_sec) * 1'000'000 +
+         static_cast<uint64_t>(time.tv_nsec) / 1'000;
+}
+
 Now ServerTime::Update(RawTime raw) {
   const uint64_t wall = raw.wall_ms > 0 ? static_cast<uint64_t>(raw.wall_ms) : 0;
   if (!started_) {

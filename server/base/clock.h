@@ -25,6 +25,9 @@ struct RawTime {
 // Reads CLOCK_REALTIME and CLOCK_BOOTTIME, rounded down to milliseconds. The only place that reads a clock. Thread-safe.
 RawTime ReadMachineClocks();
 
+// Microseconds of CLOCK_MONOTONIC, for measuring how long something took and for nothing else. Thread-safe.
+uint64_t ReadMicros();
+
 enum class ClockState : uint8_t {
   kNormal,   // wall and steady clock agree
   kWaiting,  // the wall clock went back: server time stands still until it catches up
