@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a request must be before the server acts on it. Pure functions: no gRPC, no clock, no state.
+// Every refusal is an error of base::MakeError whose reason is named in messages.proto, with the
+// field, the value and the limit in the text and in the metadata; nothing that the client sent is
+// echoed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+#include "duetime/v1/messages.pb.h"
+#include "server/delivery/commands.h"
+#include "storage/message_id.h"
+
+namespace duetime::rpc {
+
+inline constexpr size_t kTopicBytesMax = 255;
+inline constexpr size_t kAttributeKeyBytesMax = 255;
+inline constexpr size_t kClientIdBytesMax = 255;
+inline constexpr size_t kNackReasonBytesMax = 255;
+inline constexpr size_t kUnknownFieldBytesMax = 1024;
+inline constexpr uint64_t kLeaseMsMin = 1'000;
+inline constexpr uint64_t kLeaseMsMax = 12 * 3'600'000;
+inline constexpr uint64_t kLeaseMsDefault = 30'000;
+inline constexpr int32_t kOutstandingMessagesDefault = 1'000;
+inline constexpr int64_t kOutstandingBytesDefault = int64_t{64} << 20;
+// Deliveries that wait for a slow reader are in memory, so this too has a bound.
+inline constexpr int64_t kOutstandingBytesMax = int64_t{1} << 30;
+
+// The limits that are knobs of the configuration.
+struct RequestLimits {
+  uint64_t horizon_ms = uint64_t{3650} * 24 * 3'600'000;
+  size_t payload_bytes_max = 1 << 20;
+  size_t attributes_max = 64;
+  size_t attributes_bytes_max = 16 << 10;
+  size_t batch_messages_max = 10'000;
+  size_t batch_bytes_max = 16 << 20;
+  int32_t outstanding_messages_max = 100'000;
+};
+
+// Where a message stands in its request: kSingle, or its index in a batch, for the path of a bad
+// field.
+inline constexpr int kSingle = -1;
+
+// A request to schedule that is in order. The views point into the request.
+struct ValidSchedule {
+  absl::string_view topic;
+  absl::string_view payload;
+  std::vector<std::pair<absl::string_view, absl::string_view>> attributes;
+  // The time asked for, with a delay counted from `now_ms`. May lie in the past.
+  uint64_t deliver_ms = 0;
+};
+
+// INVALID_TOPIC, INVALID_ATTRIBUTES, PAYLOAD_TOO_LARGE, DELIVER_TIME_MISSING,
+// DELIVER_TIME_OUT_OF_RANGE. `valid` is overwritten (its vector is reused); it means nothing after
+// an error.
+absl::Status ValidateSchedule(const v1::ScheduleRequest& request, const RequestLimits& limits,
+                              uint64_t now_ms, int index, ValidSchedule* valid);
+
+// BATCH_TOO_LARGE by count or by size; the items are validated one by one.
+absl::Status ValidateBatchSize(size_t messages, size_t bytes, const RequestLimits& limits);
+
+// INVALID_MESSAGE_ID.
+absl::Status ValidateCancel(const v1::CancelRequest& request, storage::MessageId* id);
+
+struct ValidGet {
+  storage::MessageId id;
+  bool full = false;
+};
+
+// INVALID_MESSAGE_ID, INVALID_VIEW.
+absl::Status ValidateGet(const v1::GetRequest& request, ValidGet* valid);
+
+// The opening of a subscription with its defaults filled in. The view points into the request.
+struct ValidStart {
+  absl::string_view topic;
+  absl::string_view client_id;
+  int32_t max_outstanding_messages = 0;
+  int64_t max_outstanding_bytes = 0;
+  uint64_t lease_ms = 0;
+};
+
+// INVALID_TOPIC, INVALID_SUBSCRIBE.
+absl::Status ValidateStart(const v1::SubscribeStart& start, const RequestLimits& limits,
+                           ValidStart* valid);
+
+// INVALID_SUBSCRIBE with `text`, for a stream that is not used as it should be.
+absl::Status InvalidSubscribeError(absl::string_view field, absl::string_view text);
+
+// MALFORMED_REQUEST: the bytes are not the message of this call.
+absl::Status MalformedRequestError();
+// MALFORMED_REQUEST: more than kUnknownFieldBytesMax bytes of fields that this version does not
+// know.
+absl::Status UnknownFieldsError(size_t bytes);
+
+// The settlements of one request, sorted by the shard that must decide them.
+struct RoutedSettles {
+  // Index: shard. Empty ones are not to be posted.
+  std::vector<delivery::SettleCommand> by_shard;
+  // What is refused without asking a shard.
+  std::vector<std::pair<delivery::LeaseToken, v1::SettleRefusal::Reason>> refused;
+  // How many tokens the shards will answer.
+  size_t posted = 0;
+};
+
+// Routes settlements by the shard in their token. A token of a shard that does not exist is
+// LEASE_LOST; a nack with a delay over 12 h or a reason over 255 bytes, or an extend not within 1 s
+// to 12 h, is OUT_OF_RANGE. `routed` is overwritten.
+void RouteSettles(const v1::SubscribeRequest& request, delivery::StreamId stream,
+                  uint16_t shard_count, RoutedSettles* routed);
+
+}  // namespace duetime::rpc

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/topic_registry.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+#include "server/base/error.h"
+
+namespace duetime::rpc {
+namespace {
+
+TEST(TopicRegistryTest, GivesNewNamesNewIds) {
+  TopicRegistry registry(10);
+  registry.Load({{storage::TopicId{7}, "seven"}});
+  TopicRegistry::Topic seven;
+  ASSERT_TRUE(registry.Resolve("seven", &seven).ok());
+  EXPECT_EQ(seven.id, storage::TopicId{7});
+  EXPECT_TRUE(seven.durable);
+  TopicRegistry::Topic other;
+  ASSERT_TRUE(registry.Resolve("other", &other).ok());
+  EXPECT_EQ(other.id, storage::TopicId{8});
+  EXPECT_FALSE(other.durable);
+  registry.MarkDurable(other.id);
+  TopicRegistry::Topic again;
+  ASSERT_TRUE(registry.Resolve("other", &again).ok());
+  EXPECT_EQ(again.id, other.id);
+  EXPECT_TRUE(again.durable);
+  EXPECT_EQ(registry.Name(other.id), absl::string_view("other"));
+  EXPECT_EQ(registry.Name(storage::TopicId{99}), std::nullopt);
+}
+
+TEST(TopicRegistryTest, HasALimit) {
+  TopicRegistry registry(2);
+  TopicRegistry::Topic topic;
+  EXPECT_TRUE(registry.Resolve("a", &topic).ok());
+  EXPECT_TRUE(registry.Resolve("b", &topic).ok());
+  const absl::Status status = registry.Resolve("c", &topic);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(base::GetErrorDetail(status)->reason, "TOPIC_LIMIT");
+  EXPECT_TRUE(registry.Resolve("a", &topic).ok());
+  EXPECT_EQ(registry.size(), 2u);
+}
+
+TEST(TopicRegistryTest, ManyThreadsAgree) {
+  constexpr int kThreads = 4;
+  constexpr int kTopics = 500;
+  TopicRegistry registry(kTopics);
+  std::vector<std::map<std::string, uint32_t>> seen(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&registry, &mine = seen[static_cast<size_t>(t)], t] {
+      for (int i = 0; i < kTopics; ++i) {
+        // Each thread in an order of its own, so that all of them make some.
+        const std::string name = absl::StrCat("topic-", (i * 7 + t * 113) % kTopics);
+        TopicRegistry::Topic topic;
+        if (!registry.Resolve(name, &topic).ok() || topic.name != name) return;
+        if (!topic.durable) registry.MarkDurable(topic.id);
+        mine[name] = static_cast<uint32_t>(topic.id);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::set<uint32_t> ids;
+  for (const auto& [name, id] : seen[0]) ids.insert(id);
+  EXPECT_EQ(ids.size(), static_cast<size_t>(kTopics));
+  for (const auto& other : seen) EXPECT_EQ(other, seen[0]);
+}
+
+}  // namespace
+}  // namespace duetime::rpc
