@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shows that tidy.py can fail: for each rule a tree that breaks it and one beside it, nearly the same, that does not."""
+
+import tidy
+
+SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
+HEADER = SPDX + "//\n// What is in this header, in one sentence.\n#pragma once\n"
+
+
+def source(path: str, line: str) -> dict[str, str]:
+    return {path: (HEADER if path.endswith(".h") else SPDX) + line + "\n"}
+
+
+WHEEL = "server/wheel/x.h"
+# (rule, what breaks it, what does not)
+CASES = [
+    ("layering", source(WHEEL, '#include "storage/types.h"'), source(WHEEL, '#include "server/base/check.h"')),
+    ("layering", source(WHEEL, "#include <grpcpp/grpcpp.h>"), source("client/x.h", "#include <grpcpp/grpcpp.h>")),
+    ("layering", source("server/delivery/x.cc", '#include "duetime/v1/messages.pb.h"'),
+     source("server/rpc/x.cc", '#include "duetime/v1/messages.pb.h"')),
+    ("layering", source("storage/memory_store.cc", '#include "rocksdb/db.h"'),
+     source("storage/rocksdb_store.cc", '#include "rocksdb/db.h"')),
+    ("layering", source("server/runtime/x.cc", '#include "storage/rocksdb_store.h"'),
+     source("server/main.cc", '#include "storage/rocksdb_store.h"')),
+    ("layering", source("storage/x.h", '#include "server/base/check.h"'), source("storage/x.h", '#include "storage/y.h"')),
+    ("layering", source("server/delivery/x.h", '#include "server/runtime/node.h"'),
+     source("server/runtime/x.h", '#include "server/delivery/shard.h"')),
+    ("layering", source("tests/integration/x.cc", '#include "server/base/clock.h"'),
+     source("tests/unit/x.cc", '#include "server/base/clock.h"')),
+    ("layering", source("server/scheduler/x.h", "#include <spdlog/spdlog.h>"),
+     source("server/rpc/x.h", "#include <spdlog/spdlog.h>")),
+    ("layering", source("client/x.h", '#include "absl/synchronization/mutex.h"'),
+     source("client/x.h", '#include "absl/strings/str_cat.h"')),
+    ("layering", source("server/cron/x.h", '#include "storage/types.h"'), source("server/cron/x.h", "#include <vector>")),
+    ("sleep", source("tests/unit/x.cc", "std::this_thread::sleep_for(1ms);"), source("tests/unit/x.cc", "// sleep(1)")),
+    ("clock", source("server/rpc/x.cc", "auto t = std::chrono::system_clock::now();"),
+     source("server/base/clock.cc", "auto t = std::chrono::system_clock::now();")),
+    ("clock", source("storage/x.cc", "long t = time(nullptr);"), source("storage/x.cc", "long t = deliver_time(id);")),
+    ("thread", source("storage/x.cc", "std::thread t(f);"), source("storage/x.cc", "std::thread::hardware_concurrency()")),
+    ("thread", source("server/delivery/x.cc", "std::thread t(f);"), source("server/runtime/x.cc", "std::thread t(f);")),
+    ("mutex", source("server/rpc/x.h", "std::mutex mutex_;"), source("server/rpc/x.h", "base::Mutex mutex_;")),
+    ("mutex", source("client/x.h", "absl::Mutex mutex_;"), source("client/x.h", "std::mutex mutex_;")),
+    ("random", source(WHEEL, "int i = rand();"), source(WHEEL, "int i = Operand();")),
+    ("print", source("server/rpc/x.cc", "std::cout << 1;"), source("client/cli/x.cc", "std::cout << 1;")),
+    ("assert", source(WHEEL, "assert(x);"), source(WHEEL, "static_assert(x);")),
+    ("exit", source("server/rpc/x.cc", "std::abort();"), source("server/rpc/x.cc", "stream.exit();")),
+    ("exception", source("storage/x.cc", "throw 1;"), source("storage/x.cc", '// they throw')),
+    ("environment", source("storage/x.cc", 'getenv("X");'), source("client/cli/x.cc", 'getenv("X");')),
+    ("volatile", source("storage/x.cc", "volatile int x;"), source("storage/x.cc", 'Log("volatile");')),
+    ("sync", source("storage/rocksdb_x.cc", "db->Write(rocksdb::WriteOptions(), &batch);"),
+     source("storage/rocksdb_x.cc", "db->Write(synced, &batch);")),
+    ("disabled", source("tests/unit/x_test.cc", "TEST(A, DISABLED_B) {}"), source("tests/unit/x_test.cc", "TEST(A, B) {}")),
+    ("namespace", source("client/x.cc", "using namespace std;"), source("client/x.cc", "using std::string;")),
+    ("todo", source("client/x.cc", "// TO" "DO: later"), source("client/x.cc", "// to do so")),
+    ("todo", {"README.md": "FIX" "ME\n"}, {"README.md": "fixed\n"}),
+    ("cmake", {"client/CMakeLists.txt": "file(GLOB x *.cc)"}, {"client/CMakeLists.txt": "# no file(GLOB)"}),
+    ("cmake", {"client/CMakeLists.txt": "include_directories(x)"}, {"client/CMakeLists.txt": "target_include_directories(x)"}),
+    ("cmake", {"client/CMakeLists.txt": "duetime_library(x\n  DEPS duetime_base)"},
+     {"client/CMakeLists.txt": "duetime_library(x\n  SRCS duetime_x.cc DEPS duetime::base)\nf(duetime_base)"}),
+    ("label", {"tests/CMakeLists.txt": "duetime_test(x LABEL slow"}, {"tests/CMakeLists.txt": "duetime_test(x LABEL unit"}),
+    ("unbuilt", {"tests/unit/CMakeLists.txt": "# a_test.cc\nf(b_test.cc)", "tests/unit/a_test.cc": ""},
+     {"tests/unit/CMakeLists.txt": "f(a_test.cc)", "tests/unit/a_test.cc": ""}),
+    ("unbuilt", {"tests/CMakeLists.txt": "foreach(n IN ITEMS b)\nf(unit/${n}_test.cc)", "tests/unit/a_test.cc": ""},
+     {"tests/CMakeLists.txt": "foreach(n IN ITEMS a)\nf(unit/${n}_test.cc)", "tests/unit/a_test.cc": ""}),
+    ("length", source("client/x.cc", "\n" * 600), source("client/x.cc", "\n" * 590)),
+    ("length", source("server/main.cc", "\n" * 100), source("server/main.cc", "\n" * 90)),
+    ("columns", source("client/x.cc", "int x = " + "1 + " * 25 + "1;"), source("client/x.cc", "int x = 1;")),
+    ("spdx", {"client/x.cc": "int x;\n"}, {"deploy/x.sh": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n"}),
+    ("guard", {"client/x.h": SPDX + "#ifndef X\n"}, {"client/x.h": HEADER}),
+    ("header comment", {"client/x.h": SPDX + "#pragma once\n"}, {"client/x.h": HEADER}),
+    ("own header", source("client/x.cc", "#include <vector>") | source("client/x.h", ""),
+     source("client/x.cc", '#include "client/x.h"') | source("client/x.h", "")),
+    ("includes", source("client/x.h", "".join(f'#include "client/{i}.h"\n' for i in range(9))),
+     source("client/x.h", "".join(f'#include "client/{i}.h"\n' for i in range(8)))),
+    ("nolint", source("client/x.h", "int x;  // NOLINT"), source("client/x.h", "int x;  // NOLINT(a-b): the ABI wants it")),
+    ("nolint", source("client/x.h", "int x;  // NOLINT(a-b): why\n" * 11), source("client/x.h", "// NOLINT(a-b): why\n" * 10)),
+    ("top level", {"tools/x.md": ""}, {"deploy/x.md": ""}),
+    ("room", {"server/util/x.md": ""}, {"server/wheel/x.md": ""}),
+    ("room table", {"README.md": "| `proto` | x |", "client/x.md": ""},
+     {"README.md": "| `client` | x |\n| `tests` | x |", "client/x.md": "", "tests/README.md": ""}),
+    ("room table", {"README.md": "| `client` | x |"}, {"README.md": "| `tests` | x |", "tests/README.md": ""}),
+    ("room table", {"README.md": "| `server/x` | x |", "server/x/y.md": ""},
+     {"README.md": "| `server/rpc` | x |\n| `tests` | x |", "server/rpc/y.md": "", "tests/README.md": ""}),
+    ("workplace", {"README.md": "see /wo" "rk/main"}, {"README.md": "see how it /works"}),
+]
+
+
+def rules_that_fire(files: dict[str, str]) -> set[str]:
+    tree = tidy.Tree(files)
+    return {finding.rule for check in tidy.RULES for finding in check(tree)}
+
+
+def run() -> int:
+    wrong = []
+    for number, (name, bad, good) in enumerate(CASES, 1):
+        if name not in rules_that_fire(bad):
+            wrong.append(f"case {number}: {name} is silent on {bad}")
+        if name in rules_that_fire(good):
+            wrong.append(f"case {number}: {name} fires on {good}")
+    # Every rule of the tables has a case, so that a new one cannot be added without.
+    wrong += [f"{name}: no case" for name in sorted({entry[0] for entry in tidy.BANNED} - {case[0] for case in CASES})]
+    print(f"{len(CASES)} cases, {len(wrong)} wrong", *wrong, sep="\n")
+    return 1 if wrong else 0

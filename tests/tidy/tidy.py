@@ -1,0 +1,431 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The house rules that no compiler and no clang-tidy checks, as a test.
+
+  tidy.py ROOT                       checks the tree; one line "file:line: rule: what to do instead" for each finding
+  tidy.py ROOT --headers CXX FLAG... compiles each header on its own that no .cc of the same name includes first
+  tidy.py --self-test                shows that every rule fires on a bad example and is silent on a good one
+
+A rule is a function from a Tree to findings. What differs by place stands in the tables below and nowhere else: to give a
+file an allowance, add its path to the table and be ready to defend it in review. Standard library only.
+"""
+
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+from typing import Callable, Iterator, NamedTuple
+
+sys.dont_write_bytecode = True  # The source tree stays as it is.
+
+# --- The tables -------------------------------------------------------------------------------------------------------
+
+# The arrows of ARCHITECTURE.md. A room may include itself and what is listed. `PROTO` stands for generated code.
+PROTO = "proto"
+LAYERS = {
+    "storage": [],
+    "server/base": [],
+    "server/config": ["server/base"],
+    "server/wheel": ["server/base"],
+    "server/scheduler": ["server/wheel", "server/base", "storage"],
+    "server/delivery": ["server/scheduler", "server/wheel", "server/base", "storage"],
+    "server/runtime": ["server/delivery", "server/scheduler", "server/base", "storage"],
+    "server/metrics": ["server/runtime", "server/delivery", "server/base", "storage"],
+    "server/rpc": ["server/config", "server/metrics", "server/runtime", "server/delivery", "server/base", "storage",
+                   PROTO],
+    "server/main.cc": ["server/config", "server/metrics", "server/rpc", "server/runtime", "server/base", "storage"],
+    "client": [PROTO],
+    "tests/support": ["storage", "server", "client", PROTO],
+    "tests/integration": ["client", "tests/support", PROTO],
+    "tests/crash": ["client", "storage", "server", "tests/support", PROTO],
+    "tests": ["storage", "server", "client", "tests", PROTO],
+}
+
+# Headers of libraries: who may name them. Everyone may name std and abseil.
+LIBRARIES = [
+    (r"(grpcpp|grpc|google)/|.*\.pb\.h$", "gRPC and Protobuf end at server/rpc and client",
+     ["server/rpc/", "client/", "tests/"]),
+    (r"rocksdb/", "RocksDB is named in storage/rocksdb_* only: use storage::MessageStore",
+     ["storage/rocksdb_", "tests/crash/", "tests/bench/", "tests/unit/storage/"]),
+    (r"storage/rocksdb_", "only main and tests name the RocksDB store: use storage::MessageStore",
+     ["storage/rocksdb_", "server/main.cc", "tests/"]),
+    (r"spdlog/", "a pure room does not log: return a Status or count it",
+     ["server/config/", "server/metrics/", "server/runtime/", "server/rpc/", "server/main.cc", "tests/"]),
+    (r"prometheus/", "metrics are exposed by server/metrics", ["server/metrics/", "tests/"]),
+    (r"toml\+\+", "configuration files are read by server/config", ["server/config/", "tests/"]),
+    (r"CLI/", "command lines are read by server/config and client/cli", ["server/config/", "client/cli/", "tests/"]),
+    (r"nlohmann/", "JSON is the command line tool's", ["client/cli/", "tests/"]),
+    (r"absl/synchronization/", "the packaged absl::Mutex looks like a race to TSan: use server/base/mutex.h", []),
+]
+
+# Calls that look harmless and are not. The text is matched against code without comments and string literals.
+BANNED = [
+    ("sleep", r"\b(sleep_for|sleep_until|usleep|nanosleep|SleepFor)\b|(?<![\w.>])sleep\s*\(",
+     "wait for an event with a deadline (base::CondVar, a future, poll)", ["client/delay_client.cc", "tests/crash/", "tests/bench/"]),
+    ("clock", r"\b(system_clock|steady_clock|high_resolution_clock)::now\b|\bclock_gettime\b|\bgettimeofday\b"
+              r"|\babsl::(Now|GetCurrentTimeNanos)\b|\bgpr_now\b|(?<![\w.>])time\s*\((nullptr|NULL|0)\)",
+     "time is an argument; the one that asks for it has a base::Clock",
+     ["server/base/clock.cc", "server/base/mutex.h", "client/", "tests/crash/", "tests/bench/", "tests/integration/",
+      "tests/support/"]),
+    ("thread", r"\bstd::(jthread|async)\b|\bstd::thread\b(?!::hardware_concurrency)|\bpthread_create\b",
+     "threads live in server/runtime, server/rpc and client: post a command to the shard",
+     ["server/runtime/", "server/rpc/", "client/", "tests/"]),
+    ("mutex", r"\bstd::(mutex|shared_mutex|recursive_mutex|condition_variable|lock_guard|unique_lock|scoped_lock)\b",
+     "use base::Mutex, MutexLock and CondVar, which clang's analysis can check",
+     ["server/base/mutex.h", "client/", "storage/", "tests/"]),
+    ("mutex", r"\babsl::(Mutex|MutexLock|CondVar|Notification)\b",
+     "the packaged absl::Mutex looks like a race to TSan: use server/base/mutex.h", []),
+    ("random", r"(?<![\w.>:])(std::)?(rand|srand|random|drand48)\s*\(|\brandom_device\b",
+     "take a seeded generator as an argument", ["client/", "tests/"]),
+    ("print", r"\bstd::(cout|cerr|clog)\b|(?<![\w.>])(std::)?(printf|puts|putchar|fprintf)\s*\(",
+     "log through spdlog, or return a Status",
+     ["client/cli/", "server/main.cc", "server/config/", "server/base/check.cc", "tests/"]),
+    ("assert", r"(?<!static_)\bassert\s*\(|<cassert>|<assert\.h>", "use DT_CHECK, which stays on", []),
+    ("exit", r"(?<![\w.>:])(std::)?(exit|_exit|quick_exit|abort)\s*\(",
+     "return a Status to main; for what cannot happen, DT_CHECK",
+     ["server/base/check.cc", "server/main.cc", "client/cli/", "tests/"]),
+    ("exception", r"\bthrow\b|\bcatch\s*\(", "return an absl::Status",
+     ["server/config/", "client/cli/", "tests/"]),
+    ("environment", r"\bgetenv\b", "a knob is declared in server/config",
+     ["server/config/", "client/cli/", "tests/"]),
+    ("volatile", r"\bvolatile\b", "std::atomic, or a lock", ["tests/"]),
+    ("sync", r"\bWriteOptions\s*\(\s*\)|\bWriteOptions\s*\{\s*\}", "say `sync` at each write", []),
+    ("disabled", r"\bDISABLED_", "a test that does not run is not there: repair it or remove it", []),
+    ("namespace", r"^\s*using\s+namespace\b", "name what you use", []),
+    ("todo", r"\b(TODO|FIXME|XXX|HACK)\b", "do it, or write an issue", []),
+]
+# These are looked for in comments, too.
+BANNED_IN_COMMENTS = {"todo"}
+
+CMAKE_BANNED = [
+    (r"\bfile\s*\(\s*GLOB", "list the files"),
+    (r"^\s*(include_directories|link_libraries|link_directories|add_definitions)\s*\(", "use the target_ form"),
+    (r"\bFetchContent|\bExternalProject", "find_package of a Debian package"),
+    (r"^\s*set\s*\(\s*CMAKE_CXX_FLAGS\b", "hang it on duetime_options"),
+]
+
+TEST_LABELS = {"unit", "contract", "scenario", "sim", "crash", "integration", "fuzz", "bench", "tidy", "headers"}
+
+TOP_LEVEL = {"proto", "server", "client", "storage", "deploy", "tests", "CMakeLists.txt", "Dockerfile", "README.md",
+             "ARCHITECTURE.md", "CMakePresets.json", "LICENSE"}
+FOLDERS_BANNED = {"util", "utils", "common", "misc", "helper", "helpers", "manager", "handler", "handlers"}
+
+LINES_MAX = 600
+MAIN_LINES_MAX = 100
+COLUMNS_MAX = 100
+COMMENT_COLUMNS_MAX = 130
+OWN_INCLUDES_MAX = 8
+NOLINT_MAX = 10
+
+SKIPPED_FOLDERS = {".git", "build", ".cache", "__pycache__"}
+SOURCES = (".cc", ".h")
+OURS = ("storage/", "server/", "client/", "tests/")
+
+
+# --- The tree ---------------------------------------------------------------------------------------------------------
+
+
+class Finding(NamedTuple):
+    path: str
+    line: int
+    rule: str
+    text: str
+
+
+class Tree:
+    """The text files of a source tree by path, and the names at its top level."""
+
+    def __init__(self, files: dict[str, str], top_level: set[str] | None = None):
+        self.files = files
+        self.top_level = {path.split("/")[0] for path in files} if top_level is None else top_level
+
+    @staticmethod
+    def read(root: str) -> "Tree":
+        files = {}
+        for folder, names, file_names in os.walk(root):
+            names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
+            for name in sorted(file_names):
+                path = os.path.join(folder, name)
+                try:
+                    with open(path, encoding="utf-8") as file:
+                        files[os.path.relpath(path, root)] = file.read()
+                except UnicodeDecodeError:
+                    pass  # A binary: an input of a fuzz target.
+        return Tree(files, set(os.listdir(root)))
+
+    def lines(self, *suffixes: str, under: tuple[str, ...] = ("",)) -> Iterator[tuple[str, int, str]]:
+        for path, text in self.files.items():
+            if path.endswith(suffixes) and path.startswith(under):
+                for number, line in enumerate(text.splitlines(), 1):
+                    yield path, number, line
+
+    def folders(self) -> set[str]:
+        found = set()
+        for path in self.files:
+            while path := os.path.dirname(path):
+                found.add(path)
+        return found
+
+
+def allowed(path: str, places: list[str]) -> bool:
+    return path.startswith(tuple(places))
+
+
+def code_of(line: str) -> str:
+    """The line without string literals and without its comment."""
+    line = re.sub(r'"(\\.|[^"\\])*"', '""', line)
+    return re.sub(r"//.*|/\*.*?\*/", "", line)
+
+
+def room_of(path: str) -> str | None:
+    """The entry of LAYERS that a file belongs to: the longest one that fits."""
+    fits = [room for room in LAYERS if path == room or path.startswith(room + "/")]
+    return max(fits, key=len, default=None)
+
+
+# --- The rules --------------------------------------------------------------------------------------------------------
+
+RULES: list[Callable[[Tree], Iterator[Finding]]] = []
+
+
+def rule(function):
+    RULES.append(function)
+    return function
+
+
+@rule
+def layering(tree: Tree) -> Iterator[Finding]:
+    for path, number, line in tree.lines(*SOURCES, under=OURS):
+        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)
+        if not match:
+            continue
+        quoted, header = match[1] == '"', match[2]
+        for pattern, text, places in LIBRARIES:
+            if re.match(pattern, header) and not allowed(path, places):
+                yield Finding(path, number, "layering", f"{header}: {text}")
+        if not quoted or not header.startswith(OURS):
+            continue
+        room, seen = room_of(path), room_of(header)
+        if room is None:
+            yield Finding(path, number, "layering", "this room is not in LAYERS: give it its arrows")
+        elif seen != room and not any(seen == place or seen.startswith(place + "/") for place in LAYERS[room]):
+            yield Finding(path, number, "layering",
+                          f"{room} may not include {seen}; it sees {', '.join(LAYERS[room]) or 'no other room'}")
+
+
+@rule
+def banned(tree: Tree) -> Iterator[Finding]:
+    for path, number, line in tree.lines(*SOURCES, under=OURS):
+        code = code_of(line)
+        for name, pattern, instead, places in BANNED:
+            if allowed(path, places):
+                continue
+            if match := re.search(pattern, line if name in BANNED_IN_COMMENTS else code):
+                yield Finding(path, number, name, f"`{match[0].strip()}`: {instead}")
+
+
+@rule
+def unfinished(tree: Tree) -> Iterator[Finding]:
+    """What `banned` does for sources, for all other text."""
+    pattern = next(pattern for name, pattern, _, _ in BANNED if name == "todo")
+    for path, number, line in tree.lines(".md", ".txt", ".sh", ".py", ".proto", ".toml", ".yaml", ".service", ".json"):
+        if path != "tests/tidy/tidy.py" and re.search(pattern, line):
+            yield Finding(path, number, "todo", "do it, or write an issue")
+
+
+@rule
+def cmake(tree: Tree) -> Iterator[Finding]:
+    for path, number, line in tree.lines("CMakeLists.txt"):
+        for pattern, instead in CMAKE_BANNED:
+            if match := re.search(pattern, line.split("#")[0]):
+                yield Finding(path, number, "cmake", f"`{match[0].strip()}`: {instead}")
+        for label in re.findall(r"\bLABEL\s+(\w+)", line):
+            if label not in TEST_LABELS:
+                yield Finding(path, number, "label", f"`{label}`: the labels are {', '.join(sorted(TEST_LABELS))}")
+    for path, text in tree.files.items():
+        if not path.endswith("CMakeLists.txt"):
+            continue
+        for call in re.finditer(r"\b(target_link_libraries|duetime_library|duetime_test)\s*\(\s*\S+([^)]*)\)", text):
+            for target in re.findall(r"(?<![\w:./])duetime_\w+(?![\w.])", call[2]):
+                if target != "duetime_options":
+                    line = text.count("\n", 0, call.start()) + 1
+                    yield Finding(path, line, "cmake", f"`{target}`: link by alias, {target.replace('_', '::', 1)}")
+
+
+@rule
+def built(tree: Tree) -> Iterator[Finding]:
+    """Every .cc is named by the CMakeLists.txt beside it or above it; a name with ${...} counts if the rest fits."""
+    named: set[str] = set()
+    patterns: list[re.Pattern] = []
+    for path, text in tree.files.items():
+        if os.path.basename(path) != "CMakeLists.txt":
+            continue
+        text = re.sub(r"#.*", "", text)
+        words = set(re.findall(r"[\w/.-]+", text))
+        for token in re.findall(r"[\w/.${}-]+\.cc", text):
+            full = os.path.normpath(os.path.join(os.path.dirname(path), token))
+            if "${" not in full:
+                named.add(full)
+                continue
+            # A loop over names: the file is built if its name, without the fixed part, is a word of this list.
+            parts = [re.escape(part) for part in re.split(r"\$\{\w+\}", full)]
+            patterns.append((re.compile(r"([\w-]+)".join(parts)), words))
+    for path in tree.files:
+        if path.endswith(".cc") and path.startswith(OURS) and path not in named:
+            if not any((match := pattern.fullmatch(path)) and set(match.groups()) <= words
+                       for pattern, words in patterns):
+                yield Finding(path, 1, "unbuilt", "name it in the CMakeLists.txt of its folder, or remove it")
+
+
+@rule
+def length(tree: Tree) -> Iterator[Finding]:
+    for path, text in tree.files.items():
+        count = text.count("\n")
+        if path.endswith((*SOURCES, ".py", ".proto", ".sh")) and count > LINES_MAX:
+            yield Finding(path, count, "length", f"{count} lines, at most {LINES_MAX}: find the second idea in it")
+        if path == "server/main.cc" and count >= MAIN_LINES_MAX:
+            yield Finding(path, count, "length", f"main has {count} lines: it only composes, move the rest to its room")
+    for path, number, line in tree.lines(*SOURCES, ".py"):
+        code = re.sub(r"\s*//.*", "", line) if path.endswith(SOURCES) else ""
+        if (len(code) > COLUMNS_MAX and '"' not in code) or len(line) > COMMENT_COLUMNS_MAX:
+            yield Finding(path, number, "columns", f"code {COLUMNS_MAX} columns, with a comment {COMMENT_COLUMNS_MAX}")
+
+
+@rule
+def opening(tree: Tree) -> Iterator[Finding]:
+    for path, text in tree.files.items():
+        lines = text.splitlines()
+        if not path.endswith((*SOURCES, ".py", ".sh", ".proto")) or not lines:
+            continue
+        first = 1 if lines[0].startswith("#!") else 0
+        if "SPDX-License-Identifier: Apache-2.0" not in "".join(lines[first:first + 1]):
+            yield Finding(path, first + 1, "spdx", "the first line is `SPDX-License-Identifier: Apache-2.0` in a comment")
+        if path.endswith(".h"):
+            if "#pragma once" not in lines:
+                yield Finding(path, 1, "guard", "#pragma once")
+            if not any(re.match(r"// .{15}", line) and "SPDX" not in line for line in lines[:30]):
+                yield Finding(path, 2, "header comment", "say what is in here and what it is for")
+
+
+@rule
+def includes(tree: Tree) -> Iterator[Finding]:
+    """A .cc includes its own header first, which shows that the header stands on its own."""
+    for path, text in tree.files.items():
+        if not path.endswith(SOURCES) or not path.startswith(OURS):
+            continue
+        found = re.findall(r'^#include ([<"])([^>"]+)', text, re.MULTILINE)
+        own = path[:-3] + ".h"
+        if path.endswith(".cc") and own in tree.files and (not found or found[0][1] != own):
+            yield Finding(path, 1, "own header", f'#include "{own}" before all others')
+        mine = [header for quote, header in found if quote == '"' and header.startswith(OURS)]
+        if path.endswith(".h") and len(mine) > OWN_INCLUDES_MAX:
+            yield Finding(path, 1, "includes", f"{len(mine)} of our headers, at most {OWN_INCLUDES_MAX}: it knows too much")
+
+
+@rule
+def nolint(tree: Tree) -> Iterator[Finding]:
+    count = 0
+    for path, number, line in tree.lines(*SOURCES, under=OURS):
+        if "NOLINT" in line:
+            count += 1
+            if not re.search(r"NOLINT(NEXTLINE|BEGIN|END)?\([\w.,\s-]+\)(: \S.*|\s*$)", line) or (
+                    "NOLINTEND" not in line and not re.search(r"NOLINT\w*\([^)]*\):? \S", line)):
+                yield Finding(path, number, "nolint", "name the check and the reason: NOLINT(check): why")
+            if count > NOLINT_MAX:
+                yield Finding(path, number, "nolint", f"more than {NOLINT_MAX} in the tree: repair one")
+
+
+@rule
+def top_level(tree: Tree) -> Iterator[Finding]:
+    for name in sorted(tree.top_level):
+        if not name.startswith(".") and name not in TOP_LEVEL and name not in SKIPPED_FOLDERS:
+            yield Finding(name, 1, "top level", f"the top level is {', '.join(sorted(TOP_LEVEL))}")
+    for folder in sorted(tree.folders()):
+        if os.path.basename(folder) in FOLDERS_BANNED:
+            yield Finding(folder, 1, "room", "name the folder for what it holds")
+
+
+def rooms_on_disk(tree: Tree) -> set[str]:
+    """The folders that README.md describes: the top level and the rooms of the server."""
+    rooms = {folder for folder in tree.folders() if folder.count("/") == 0 and not folder.startswith(".")}
+    rooms |= {folder for folder in tree.folders() if re.fullmatch(r"server/\w+|client/\w+", folder)}
+    return rooms - {"server"}
+
+
+@rule
+def room_table(tree: Tree) -> Iterator[Finding]:
+    yield from compare_table(tree, "README.md", rooms_on_disk(tree))
+    kinds = {folder for folder in tree.folders() if re.fullmatch(r"tests/\w+", folder)}
+    yield from compare_table(tree, "tests/README.md", kinds)
+    for room in rooms_on_disk(tree):
+        if room.startswith("server/") and room not in LAYERS:
+            yield Finding(room, 1, "room table", "not in LAYERS of tests/tidy/tidy.py: give it its arrows")
+
+
+def compare_table(tree: Tree, document: str, folders: set[str]) -> Iterator[Finding]:
+    if document not in tree.files:
+        yield Finding(document, 1, "room table", "missing")
+        return
+    rows = {}
+    for number, line in enumerate(tree.files[document].splitlines(), 1):
+        if match := re.match(r"\|\s*\[?`([\w/]+?)/?`", line):
+            rows[match[1]] = number
+    for folder in sorted(folders - set(rows)):
+        yield Finding(document, 1, "room table", f"has no row for {folder}")
+    for folder in sorted(set(rows) - folders):
+        yield Finding(document, rows[folder], "room table", f"{folder} is not on disk")
+
+
+@rule
+def workplace(tree: Tree) -> Iterator[Finding]:
+    """The tree speaks of itself only: no path of the machine on which somebody wrote it."""
+    pattern = re.compile(r"(?<![\w.])(/wo" r"rk/|/tmp/b" r"-)")
+    for path, text in tree.files.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if match := pattern.search(line):
+                yield Finding(path, number, "workplace", f"`{match[0]}` is a path of one machine: leave it out")
+
+
+# --- Headers on their own ---------------------------------------------------------------------------------------------
+
+
+def headers_on_their_own(root: str, compiler: list[str]) -> list[str]:
+    """Compiles the headers that no .cc of the same name proves to be self-contained. Returns what the compiler said."""
+    tree = Tree.read(root)
+    wanted = [path for path in tree.files
+              if path.endswith(".h") and path.startswith(OURS) and path[:-2] + ".cc" not in tree.files]
+    assert wanted, "no header to compile: the rule is broken"
+
+    def compile_one(path: str) -> str:
+        # Not the header itself: `#pragma once` in a main file is a warning.
+        result = subprocess.run([*compiler, f"-I{root}", "-std=c++20", "-fsyntax-only", "-x", "c++", "-"], text=True,
+                                input=f'#include "{path}"\n', capture_output=True, check=False)
+        return f"{path}:1: self-contained: add the includes it needs\n{result.stderr}" if result.returncode else ""
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(compile_one, wanted))
+    print(f"{len(wanted)} headers compiled on their own")
+    return [text for text in results if text]
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--self-test"]:
+        import canary  # pylint: disable=import-outside-toplevel
+        return canary.run()
+    if len(arguments) > 2 and arguments[1] == "--headers":
+        problems = headers_on_their_own(os.path.abspath(arguments[0]), arguments[2:])
+    elif len(arguments) == 1:
+        tree = Tree.read(arguments[0])
+        findings = [finding for check in RULES for finding in check(tree)]
+        problems = [f"{path}:{line}: {name}: {text}" for path, line, name, text in sorted(set(findings))]
+        print(f"{len(tree.files)} files, {len(RULES)} rules, {len(problems)} findings")
+    else:
+        print(__doc__)
+        return 2
+    print(*problems, sep="\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
