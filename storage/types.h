@@ -40,6 +40,8 @@ enum class RecordType : uint8_t {
 struct BacklogEntry {
   // Deliveries begun before it was listed.
   uint32_t attempts = 0;
+  // Size of the message's record: what delivering it costs in credit.
+  uint32_t bytes = 0;
   // True if it may have been delivered although attempts is 0 (by a run that crashed).
   bool maybe_delivered = false;
 

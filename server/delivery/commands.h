@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "server/delivery/stream_credit.h"
+#include "server/scheduler/new_message.h"
 #include "storage/types.h"
 
 namespace duetime::delivery {
@@ -31,14 +32,7 @@ constexpr uint16_t ShardOfLease(LeaseToken token) {
 
 // ---- Commands -------------------------------------------------------------------------------------------------------
 
-// A validated message; its record is encoded on the caller's thread.
-struct NewMessage {
-  storage::TopicId topic{};
-  // REQUIRES: the slot belongs to the shard.
-  uint32_t slot = 0;
-  uint64_t deliver_ms = 0;
-  std::string record;
-};
+using scheduler::NewMessage;
 
 // Accepts messages: all of them in one batch, or none.
 struct ScheduleCommand {

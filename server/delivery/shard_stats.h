@@ -42,7 +42,8 @@ struct ShardStats {
   uint64_t streams = 0;
   uint64_t topics_behind = 0;
   uint64_t uncommitted_batches = 0;
-  uint64_t wheel_lag_ms = 0;
+  // W_fire: everything due at or before it has been fired. Its distance to now is the lag.
+  uint64_t fired_ms = 0;
   uint64_t safe_ms = 0;
   uint64_t claim_ms = 0;
   uint64_t load_ms = 0;

@@ -16,9 +16,8 @@ namespace duetime::scheduler {
 // A message is offered by whoever accepted it or by the loader that reads the store, and by one of
 // them for certain if both keep their order of steps:
 //
-//   the writer   1. commits the message    2. asks Covers(key)      3. if covered, offers it
-//   the loader   1. calls Publish(until)   2. opens its iterator    3. offers what it reads below
-//   `until`
+//   the writer   1. commits the message    2. asks Covers(key)     3. if covered, offers it
+//   the loader   1. calls Publish(until)   2. opens its iterator   3. offers what it reads
 //
 // Either the writer sees the new horizon, or the loader's iterator sees the committed message; both
 // may happen, so what takes the offers inserts if absent. With the steps of either side swapped a
@@ -30,11 +29,13 @@ namespace duetime::scheduler {
 // What a writer still offers above it does no harm, since it is offered again when the horizon
 // comes back.
 //
-// Guarantees: if Covers(key) returns false, then every Publish(until) with key < until that is in
-// force later began after that Covers began, and what the caller committed before is visible to
-// what that publisher reads afterwards. Cost: one uncontended lock, about 20 ns. The mutex is what
-// orders both sides; a lock-free form would need sequentially consistent fences around a 24-byte
-// value, for a call that follows a synced write. Thread safety: thread-safe.
+// Guarantees: if Covers(key) returns false, then a Publish(until) with key < until that is still to
+// take effect takes effect after it, and whoever called that Publish sees in its later reads what
+// the caller of Covers had committed before.
+// Cost: one uncontended lock, about 20 ns. The mutex is what orders both sides; a lock-free form
+// would need sequentially consistent fences around a 24-byte value, for a call that follows a
+// synced write.
+// Thread safety: thread-safe.
 class Horizon {
  public:
   // A new horizon covers nothing.

@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/dispatcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/check.h"
+#include "server/base/error.h"
+#include "storage/message_record.h"
+
+namespace duetime::delivery {
+
+using storage::Durability;
+using storage::MessageId;
+using storage::MessageKey;
+using storage::MessageRef;
+using storage::Record;
+using storage::RecordType;
+using storage::TopicId;
+
+namespace {
+
+constexpr int kLeaseCounterBits = 42;
+constexpr uint64_t kLeaseCounterMask = (uint64_t{1} << kLeaseCounterBits) - 1;
+constexpr uint64_t kLeaseEpochMask = 0xffff;
+
+// Read-backs started by one Pump: each may read a page from disk.
+constexpr size_t kReadBacksPerPump = 4;
+
+LeaseToken MakeToken(uint16_t shard, uint64_t epoch, uint64_t lease) {
+  return static_cast<LeaseToken>((uint64_t{shard} << 58) |
+                                 ((epoch & kLeaseEpochMask) << kLeaseCounterBits) |
+                                 (lease & kLeaseCounterMask));
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store,
+                       scheduler::Outbox* outbox, scheduler::Scheduler* scheduler,
+                       Effects* effects, ShardStats* stats)
+    : shard_(shard),
+      limits_(limits),
+      store_(store),
+      outbox_(outbox),
+      scheduler_(scheduler),
+      effects_(effects),
+      stats_(stats) {
+  DT_CHECK_LT(shard, kShardCountMax);
+}
+
+absl::Status Dispatcher::Recover() {
+  const auto topics = store_->BacklogTopics(shard_);
+  if (!topics.ok()) return topics.status();
+  for (const TopicId id : *topics) FallBehind(TopicOf(id), MessageKey{});
+  return absl::OkStatus();
+}
+
+Topic* Dispatcher::TopicOf(TopicId id) {
+  std::unique_ptr<Topic>& topic = topics_[id];
+  if (topic == nullptr) {
+    topic = std::make_unique<Topic>();
+    topic->id = id;
+  }
+  return topic.get();
+}
+
+// ---- Due ------------------------------------------------------------------------------------------------------------
+
+bool Dispatcher::FitsInMemory(const Topic& topic) const {
+  if (topic.behind) return false;  // behind what is already on disk
+  if (topic.streams == 0 && topic.entries >= limits_.due_idle_max) return false;
+  if (table_.size() < limits_.due_max) return true;
+  // Memory is full of other topics: a topic that is served keeps a small share, up to a second limit.
+  return topic.streams > 0 && topic.entries < limits_.due_idle_max &&
+         table_.size() < 2 * limits_.due_max;
+}
+
+void Dispatcher::OnDue(base::Now now, const MessageRef& message) {
+  DT_CHECK_LE(message.key.due_ms, now.wall_ms);
+  if (!cancelling_.empty() && cancelling_.contains(message.key.id)) return;
+  if (table_.Find(message.key.id) != kNoEntry) return;
+  Topic* const topic = TopicOf(message.topic);
+  if (topic->behind && scheduler_->MayRepeat(message.key.id)) {
+    bool listed = false;
+    if (absl::Status status = InBacklog(message, topic, &listed); !status.ok()) {
+      read_error_ = status;
+      return;
+    }
+    if (listed) return;  // it will be read back from there, with its attempts
+  }
+  ++stats_->fired;
+  if (!FitsInMemory(*topic)) {
+    SpillNew(message, topic);
+    return;
+  }
+  const EntryIndex index = AddEntry(message, topic);
+  DueEntry& entry = table_[index];
+  entry.maybe_delivered = scheduler_->MaybeDelivered(message.key.id);
+  entry.held = true;
+  scheduler_->safe_mark()->Hold(message.key.due_ms, index);
+  MakeReady(index);
+}
+
+EntryIndex Dispatcher::AddEntry(const MessageRef& message, Topic* topic) {
+  const EntryIndex index = table_.Insert(message.key.id);
+  DueEntry& entry = table_[index];
+  entry.topic = topic;
+  entry.bytes = message.bytes;
+  ++topic->entries;
+  return index;
+}
+
+void Dispatcher::MakeReady(EntryIndex index) {
+  DueEntry& entry = table_[index];
+  entry.state = EntryState::kReady;
+  entry.stream = StreamId{};
+  table_.PushBack(&entry.topic->ready, index);
+  ++ready_;
+  Enqueue(entry.topic);
+}
+
+void Dispatcher::Enqueue(Topic* topic) {
+  if (topic->queued || topic->ready.count == 0 || topic->willing.empty()) return;
+  topic->queued = true;
+  queue_.push_back(topic);
+}
+
+// ---- Streams --------------------------------------------------------------------------------------------------------
+
+void Dispatcher::Attach(const AttachCommand& command) {
+  DT_CHECK(command.stream != StreamId{});
+  std::unique_ptr<Stream>& stream = streams_[command.stream];
+  DT_CHECK(stream == nullptr);
+  stream = std::make_unique<Stream>();
+  stream->id = command.stream;
+  stream->topic = TopicOf(command.topic);
+  stream->lease_ms = command.lease_ms;
+  stream->credit = command.credit;
+  ++stream->topic->streams;
+  MakeWilling(stream.get());
+}
+
+void Dispatcher::Detach(base::Now now, const DetachCommand& command) {
+  const auto it = streams_.find(command.stream);
+  if (it == streams_.end()) return;
+  Stream* const stream = it->second.get();
+  Topic* const topic = stream->topic;
+  // A clean hand-back: the messages can go to another subscriber at once.
+  while (stream->in_flight.head != kNoEntry) GiveBack(now, stream->in_flight.head, 0);
+  if (stream->willing) {
+    topic->willing.erase(std::find(topic->willing.begin(), topic->willing.end(), stream));
+  }
+  --topic->streams;
+  streams_.erase(it);
+}
+
+void Dispatcher::MakeWilling(Stream* stream) {
+  if (!stream->willing) {
+    stream->willing = true;
+    stream->topic->willing.push_back(stream);
+  }
+  Enqueue(stream->topic);
+  WantReadBack(stream->topic);
+}
+
+void Dispatcher::Credit(const CreditCommand& command) {
+  const auto it = streams_.find(command.stream);
+  if (it != streams_.end()) MakeWilling(it->second.get());
+}
+
+void Dispatcher::ReturnCredit(StreamId stream, int64_t messages, int64_t bytes) {
+  const auto it = streams_.find(stream);
+  if (it == streams_.end()) return;
+  const uint64_t mask = it->second->credit->Return(messages, bytes);
+  const uint64_t self = uint64_t{1} << shard_;
+  if ((mask & self) != 0) MakeWilling(it->second.get());
+  if ((mask & ~self) != 0) effects_->wakes.push_back({stream, mask & ~self});
+}
+
+// ---- Hand-out -------------------------------------------------------------------------------------------------------
+
+absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
+  if (!read_error_.ok()) return read_error_;
+  if (stopped_) return absl::OkStatus();
+  for (size_t i = 0; i < kReadBacksPerPump && !read_queue_.empty(); ++i) {
+    Topic* const topic = read_queue_.front();
+    read_queue_.pop_front();
+    topic->read_queued = false;
+    if (absl::Status status = ReadBack(topic); !status.ok()) return status;
+  }
+  for (size_t served = 0; served < budget && !queue_.empty(); ++served) {
+    Topic* const topic = queue_.front();
+    queue_.pop_front();
+    topic->queued = false;
+    if (absl::Status status = ServeTopic(now, topic, &served); !status.ok()) return status;
+  }
+  if (!queue_.empty() || !read_queue_.empty()) *more = true;
+  return absl::OkStatus();
+}
+
+absl::Status Dispatcher::ServeTopic(base::Now now, Topic* topic, size_t* served) {
+  if (topic->willing.empty()) return absl::OkStatus();
+  Stream* const stream = topic->willing.front();
+  topic->willing.pop_front();
+  const size_t taken = TakeReady(topic, stream);
+  if (stream->willing) topic->willing.push_back(stream);
+  *served += taken;
+  if (taken > 0) {
+    if (absl::Status status = SendFrame(now, stream); !status.ok()) return status;
+  }
+  Enqueue(topic);
+  WantReadBack(topic);
+  return absl::OkStatus();
+}
+
+size_t Dispatcher::TakeReady(Topic* topic, Stream* stream) {
+  taken_.clear();
+  // An equal share for each stream that can take more, so that the first does not get a whole burst.
+  const size_t sharers = topic->willing.size() + 1;
+  const size_t share = (topic->ready.count + sharers - 1) / sharers;
+  const size_t limit = std::min(limits_.frame_messages_max, share);
+  size_t bytes = 0;
+  while (taken_.size() < limit && bytes < limits_.frame_bytes_max) {
+    const EntryIndex index = topic->ready.head;
+    DueEntry& entry = table_[index];
+    DT_CHECK(entry.state == EntryState::kReady);
+    if (!stream->credit->Take(shard_, entry.bytes)) {
+      stream->willing = false;
+      break;
+    }
+    table_.Unlink(&topic->ready, index);
+    --ready_;
+    bytes += entry.bytes;
+    taken_.push_back(index);
+  }
+  return taken_.size();
+}
+
+absl::Status Dispatcher::SendFrame(base::Now now, Stream* stream) {
+  order_.clear();
+  keys_.clear();
+  for (size_t i = 0; i < taken_.size(); ++i) order_.emplace_back(table_[taken_[i]].key(), i);
+  std::sort(order_.begin(), order_.end());  // nearly sorted already: only repeats are not
+  for (const auto& [key, position] : order_) keys_.push_back(key);
+  if (absl::Status status = store_->MultiGet(shard_, keys_, &values_); !status.ok()) return status;
+  DT_CHECK_EQ(values_.size(), keys_.size());
+  // Back into the order of delivery.
+  std::vector<std::optional<std::string>> records(values_.size());
+  for (size_t i = 0; i < order_.size(); ++i) records[order_[i].second] = std::move(values_[i]);
+
+  DeliveryFrame frame{.stream = stream->id, .deliveries = {}};
+  frame.deliveries.reserve(taken_.size());
+  int64_t gone = 0;
+  int64_t gone_bytes = 0;
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    const EntryIndex index = taken_[i];
+    if (records[i].has_value()) {
+      Lease(now, stream, index, *std::move(records[i]), &frame);
+      continue;
+    }
+    // Cancelled or settled before it was offered (again).
+    ++gone;
+    gone_bytes += table_[index].bytes;
+    if (table_[index].spilled) AddUnspill(table_[index].key(), *table_[index].topic);
+    Forget(index);
+  }
+  if (!frame.deliveries.empty()) effects_->frames.push_back(std::move(frame));
+  if (gone > 0) ReturnCredit(stream->id, gone, gone_bytes);
+  return absl::OkStatus();
+}
+
+void Dispatcher::Lease(base::Now now, Stream* stream, EntryIndex index, std::string record,
+                       DeliveryFrame* frame) {
+  DueEntry& entry = table_[index];
+  DT_CHECK(entry.state == EntryState::kReady);
+  DT_CHECK_LE(entry.id.due_ms(), now.wall_ms);  // P2: never early
+  entry.state = EntryState::kInFlight;
+  ++entry.attempts;
+  entry.lease = next_lease_++;
+  entry.stream = stream->id;
+  entry.timer = timers_.Add(now.mono_ms + stream->lease_ms, Timer{index});
+  table_.PushBack(&stream->in_flight, index);
+  DT_CHECK(leases_.emplace(entry.lease & kLeaseCounterMask, index).second);
+  ++in_flight_;
+  ++stats_->delivered;
+  if (entry.attempts > 1) {
+    ++stats_->redelivered;
+  } else if (storage::MessageHeader header;
+             storage::DecodeMessageHeader(record, &header).ok() &&
+             header.deliver_ms <= now.wall_ms) {
+    const uint64_t late_ms = now.wall_ms - header.deliver_ms;
+    const auto bound =
+        std::lower_bound(kLatenessBoundsMs.begin(), kLatenessBoundsMs.end(), late_ms);
+    ++stats_->lateness[static_cast<size_t>(bound - kLatenessBoundsMs.begin())];
+    stats_->lateness_sum_ms += late_ms;
+  }
+  frame->deliveries.push_back(
+      {.id = entry.id,
+       .token = MakeToken(shard_, scheduler_->epoch(), entry.lease),
+       .attempt = entry.attempts,
+       .maybe_redelivered = entry.attempts > 1 || entry.maybe_delivered,
+       .dispatch_ms = now.wall_ms,
+       .record = std::move(record)});
+}
+
+// ---- Settling -------------------------------------------------------------------------------------------------------
+
+EntryIndex Dispatcher::FindLease(LeaseToken token) const {
+  const auto bits = static_cast<uint64_t>(token);
+  if (token != MakeToken(shard_, scheduler_->epoch(), bits)) return kNoEntry;
+  const auto it = leases_.find(bits & kLeaseCounterMask);
+  return it == leases_.end() ? kNoEntry : it->second;
+}
+
+void Dispatcher::EndLease(EntryIndex index) {
+  DueEntry& entry = table_[index];
+  DT_CHECK(entry.state == EntryState::kInFlight);
+  timers_.Cancel(entry.timer);
+  entry.timer = {};
+  DT_CHECK_EQ(leases_.erase(entry.lease & kLeaseCounterMask), 1u);
+  entry.lease = 0;
+  const auto it = streams_.find(entry.stream);
+  DT_CHECK(it != streams_.end());
+  table_.Unlink(&it->second->in_flight, index);
+  --in_flight_;
+}
+
+void Dispatcher::Settle(base::Now now, const SettleCommand& command) {
+  SettleReply reply{.stream = command.stream, .settled = {}, .refused = {}};
+  std::vector<EntryIndex> ended;
+  for (const LeaseToken token : command.acks) {
+    const EntryIndex index = FindLease(token);
+    if (index == kNoEntry) {
+      reply.refused.emplace_back(token, SettleRefusal::kLeaseLost);
+      continue;
+    }
+    reply.settled.push_back(token);
+    ended.push_back(index);
+    BeginEnd(index, Durability::kBuffered);
+  }
+  for (const NackItem& nack : command.nacks) {
+    const EntryIndex index = FindLease(nack.token);
+    if (index == kNoEntry) {
+      reply.refused.emplace_back(nack.token, SettleRefusal::kLeaseLost);
+      continue;
+    }
+    reply.settled.push_back(nack.token);
+    ++stats_->nacked;
+    GiveBack(now, index, nack.delay_ms);
+  }
+  for (const ExtendItem& extend : command.extends) {
+    const EntryIndex index = FindLease(extend.token);
+    if (index == kNoEntry) {
+      reply.refused.emplace_back(extend.token, SettleRefusal::kLeaseLost);
+      continue;
+    }
+    reply.settled.push_back(extend.token);
+    ++stats_->extended;
+    DueEntry& entry = table_[index];
+    timers_.Cancel(entry.timer);
+    entry.timer = timers_.Add(now.mono_ms + extend.duration_ms, Timer{index});
+  }
+  stats_->settle_refused += reply.refused.size();
+  if (ended.empty()) {
+    effects_->settles.push_back(std::move(reply));
+    return;
+  }
+  outbox_->Then([this, reply = std::move(reply), ended = std::move(ended)](
+                    base::Now, bool accepted) mutable {
+    if (accepted) FinishAcks(std::move(reply), ended);
+  });
+}
+
+void Dispatcher::FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ended) {
+  stats_->acked += ended.size();
+  // Nearly always all of one stream: its credit is returned in one go.
+  StreamId stream{};
+  int64_t messages = 0;
+  int64_t bytes = 0;
+  for (const EntryIndex index : ended) {
+    const DueEntry& entry = table_[index];
+    if (entry.stream != stream) {
+      if (messages > 0) ReturnCredit(stream, messages, bytes);
+      stream = entry.stream;
+      messages = bytes = 0;
+    }
+    ++messages;
+    bytes += entry.bytes;
+    Forget(index);
+  }
+  if (messages > 0) ReturnCredit(stream, messages, bytes);
+  effects_->settles.push_back(std::move(reply));
+}
+
+void Dispatcher::AddErase(const MessageKey& key, Durability durability) {
+  Record record;
+  record.type = RecordType::kErase;
+  record.shard = shard_;
+  record.key = key;
+  outbox_->Add(std::move(record), durability);
+}
+
+void Dispatcher::BeginEnd(EntryIndex index, Durability durability) {
+  DueEntry& entry = table_[index];
+  TakeOut(index);
+  entry.state = EntryState::kEnding;
+  AddErase(entry.key(), durability);
+  if (entry.spilled) AddUnspill(entry.key(), *entry.topic);
+}
+
+void Dispatcher::TakeOut(EntryIndex index) {
+  DueEntry& entry = table_[index];
+  switch (entry.state) {
+    case EntryState::kReady:
+      table_.Unlink(&entry.topic->ready, index);
+      --ready_;
+      break;
+    case EntryState::kInFlight:
+      EndLease(index);
+      break;
+    case EntryState::kDelayed:
+      timers_.Cancel(entry.timer);
+      entry.timer = {};
+      --delayed_;
+      break;
+    case EntryState::kForgetting:
+      break;
+    case EntryState::kFree:
+    case EntryState::kEnding:
+      DT_CHECK(false);
+  }
+}
+
+void Dispatcher::Forget(EntryIndex index) {
+  DueEntry& entry = table_[index];
+  if (entry.held) scheduler_->safe_mark()->Release(entry.id.due_ms());
+  Topic* const topic = entry.topic;
+  --topic->entries;
+  table_.Remove(index);
+  scheduler_->NoteProgress();
+  WantReadBack(topic);
+}
+
+void Dispatcher::GiveBack(base::Now now, EntryIndex index, uint64_t delay_ms) {
+  DueEntry& entry = table_[index];
+  EndLease(index);
+  const StreamId stream = entry.stream;
+  if (delay_ms == 0) {
+    MakeReady(index);
+  } else if (table_.size() > limits_.due_max) {
+    // No memory to wait in: on disk it waits its turn instead of its delay.
+    SpillEntry(index, /*forget=*/true);
+  } else {
+    entry.state = EntryState::kDelayed;
+    entry.stream = StreamId{};
+    entry.timer = timers_.Add(now.mono_ms + delay_ms, Timer{index});
+    ++delayed_;
+  }
+  ReturnCredit(stream, 1, entry.bytes);
+}
+
+void Dispatcher::ExpireTimers(base::Now now) {
+  // All that is due: what is leased is bounded by credit, and each costs little.
+  expired_.clear();
+  timers_.Advance(now.mono_ms, SIZE_MAX, &expired_);
+  for (const auto& timer : expired_) {
+    const EntryIndex index = timer.entry.index;
+    DueEntry& entry = table_[index];
+    entry.timer = {};
+    if (entry.state == EntryState::kDelayed) {
+      --delayed_;
+      MakeReady(index);
+    } else {
+      DT_CHECK(entry.state == EntryState::kInFlight);
+      ++stats_->leases_lost;
+      GiveBack(now, index, 0);
+    }
+  }
+}
+
+uint64_t Dispatcher::NextWakeMono() const {
+  const uint64_t timer_ms = timers_.NextDue();
+  return scheduler_->safe_mark()->held() > 0 ? std::min(timer_ms, next_spill_mono_ms_) : timer_ms;
+}
+
+// ---- For the outside ------------------------------------------------------------------------------------------------
+
+void Dispatcher::FillStats(ShardStats* stats) const {
+  stats->due_ready = ready_;
+  stats->in_flight = in_flight_;
+  stats->delayed = delayed_;
+  stats->streams = streams_.size();
+  stats->topics_behind = behind_;
+}
+
+void Dispatcher::CheckInvariants() const {
+  timers_.CheckInvariants();
+  size_t ready = 0;
+  size_t in_flight = 0;
+  size_t delayed = 0;
+  table_.ForEach([&](EntryIndex index, const DueEntry& entry) {
+    DT_CHECK(entry.topic != nullptr);
+    switch (entry.state) {
+      case EntryState::kReady:
+        ++ready;
+        break;
+      case EntryState::kInFlight: {
+        ++in_flight;
+        DT_CHECK_GT(entry.attempts, 0u);
+        const auto lease = leases_.find(entry.lease & kLeaseCounterMask);
+        DT_CHECK(lease != leases_.end());
+        DT_CHECK_EQ(lease->second, index);
+        DT_CHECK(streams_.contains(entry.stream));
+        break;
+      }
+      case EntryState::kDelayed:
+        ++delayed;
+        break;
+      case EntryState::kEnding:
+      case EntryState::kForgetting:
+        break;
+      case EntryState::kFree:
+        DT_CHECK(false);
+    }
+    DT_CHECK(entry.held || entry.spilled || entry.state == EntryState::kEnding);
+  });
+  DT_CHECK_EQ(ready, ready_);
+  DT_CHECK_EQ(in_flight, in_flight_);
+  DT_CHECK_EQ(in_flight, leases_.size());
+  DT_CHECK_EQ(delayed, delayed_);
+  size_t behind = 0;
+  size_t entries = 0;
+  for (const auto& [id, topic] : topics_) {
+    if (topic->behind) ++behind;
+    entries += topic->entries;
+    // A topic that could be served is in the queue.
+    DT_CHECK(topic->queued || topic->ready.count == 0 || topic->willing.empty());
+  }
+  DT_CHECK_EQ(behind, behind_);
+  DT_CHECK_EQ(entries, table_.size());
+  DT_CHECK_LE(table_.size(), 2 * limits_.due_max + limits_.frame_messages_max);
+}
+
+}  // namespace duetime::delivery

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Dispatcher: from due to settled.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "server/base/clock.h"
+#include "server/delivery/due_table.h"
+#include "server/delivery/shard.h"
+#include "server/scheduler/due_sink.h"
+#include "server/scheduler/outbox.h"
+#include "server/scheduler/scheduler.h"
+#include "server/wheel/timing_wheel.h"
+#include "storage/message_store.h"
+
+namespace duetime::delivery {
+
+// A subscriber's stream as one shard sees it.
+struct Stream {
+  StreamId id{};
+  Topic* topic = nullptr;
+  uint64_t lease_ms = 0;
+  std::shared_ptr<StreamCredit> credit;
+  // Leased to it.
+  EntryList in_flight;
+  // In its topic's willing list: credit was not found exhausted.
+  bool willing = false;
+};
+
+// A topic with its one default subscription, as one shard sees it.
+struct Topic {
+  storage::TopicId id{};
+  // Due, waiting for credit, in the order in which deliveries start.
+  EntryList ready;
+  // All its entries in the table.
+  size_t entries = 0;
+  size_t streams = 0;
+  // Streams to try next, in turn.
+  std::deque<Stream*> willing;
+  // In the dispatcher's queue of topics to serve.
+  bool queued = false;
+
+  // Part of its due messages is only on disk: new ones go there too, behind the older.
+  bool behind = false;
+  // Everything in the backlog below this has been read back.
+  storage::MessageKey backlog_cursor;
+  // A page read back waits for its claim.
+  bool reading = false;
+  // In the dispatcher's queue of topics to read back for.
+  bool read_queued = false;
+  // Spills on their way to the journal.
+  size_t spills_in_flight = 0;
+  // How far the backlog was claimed by earlier runs (once read), and by any.
+  bool claim_read = false;
+  std::optional<storage::MessageKey> recovered_claim;
+  std::optional<storage::MessageKey> claim;
+};
+
+// Keeps what is due until it is settled: hands it to streams that have credit, ends leases, delivers again, and moves what
+// does not fit in memory to the backlog on disk and back.
+//
+// Guarantees: (1) a message is leased to one stream at a time; (2) nothing is handed out before it is due and claimed; (3) first
+// deliveries of a topic start in the order in which its messages became due; (4) nothing ever waits for a subscriber: a topic
+// without credit costs at most its share of memory; (5) entries in memory are bounded (ShardLimits).
+// Thread safety: confined to the shard's engine thread.
+class Dispatcher : public scheduler::DueSink {
+ public:
+  // REQUIRES: all pointers outlive the dispatcher.
+  Dispatcher(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store,
+             scheduler::Outbox* outbox, scheduler::Scheduler* scheduler, Effects* effects,
+             ShardStats* stats);
+
+  // Finds the topics that have a backlog. Call once, after the scheduler's Recover.
+  absl::Status Recover();
+
+  void OnDue(base::Now now, const storage::MessageRef& message) override;
+
+  void Attach(const AttachCommand& command);
+  void Detach(base::Now now, const DetachCommand& command);
+  void Settle(base::Now now, const SettleCommand& command);
+  void Credit(const CreditCommand& command);
+  void Cancel(base::Now now, const CancelCommand& command);
+  void Get(base::Now now, const GetCommand& command);
+
+  // Ends the leases and delays whose time has come.
+  void ExpireTimers(base::Now now);
+
+  // Reads back from disk and hands out, at most about `budget` messages. Sets `more` if there is more to do now. An error means
+  // that the store cannot be read.
+  absl::Status Pump(base::Now now, size_t budget, bool* more);
+
+  // Lists in the backlog what has been unsettled for too long. Sets `more` if there is more to do now.
+  void SpillOld(base::Now now, bool* more);
+
+  // Hands out nothing from now on.
+  void Stop() { stopped_ = true; }
+
+  // When ExpireTimers or SpillOld has something to do.
+  uint64_t NextWakeMono() const;
+
+  void FillStats(ShardStats* stats) const;
+  void CheckInvariants() const;
+
+ private:
+  // The entry whose lease or delay ends. An entry cancels its timer when it changes state, so this is never stale.
+  struct Timer {
+    EntryIndex index = kNoEntry;
+  };
+  // A spill on its way to the journal; index is kNoEntry if the message is not in the table.
+  struct Spill {
+    storage::MessageKey key;
+    Topic* topic = nullptr;
+    EntryIndex index = kNoEntry;
+  };
+
+  Topic* TopicOf(storage::TopicId id);
+  void Enqueue(Topic* topic);
+  void MakeReady(EntryIndex index);
+  EntryIndex AddEntry(const storage::MessageRef& message, Topic* topic);
+  bool FitsInMemory(const Topic& topic) const;
+
+  // Hand-out.
+  absl::Status ServeTopic(base::Now now, Topic* topic, size_t* served);
+  size_t TakeReady(Topic* topic, Stream* stream);
+  absl::Status SendFrame(base::Now now, Stream* stream);
+  void Lease(base::Now now, Stream* stream, EntryIndex index, std::string record,
+             DeliveryFrame* frame);
+  void MakeWilling(Stream* stream);
+
+  // Ends.
+  void EndLease(EntryIndex index);
+  void ReturnCredit(StreamId stream, int64_t messages, int64_t bytes);
+  void AddErase(const storage::MessageKey& key, storage::Durability durability);
+  void AddUnspill(const storage::MessageKey& key, const Topic& topic);
+  void BeginEnd(EntryIndex index, storage::Durability durability);
+  void FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ended);
+  void Forget(EntryIndex index);
+  void GiveBack(base::Now now, EntryIndex index, uint64_t delay_ms);
+  EntryIndex FindLease(LeaseToken token) const;
+
+  // Cancel.
+  void CancelEntry(const CancelCommand& command, EntryIndex index, CancelReply reply);
+  void TakeOut(EntryIndex index);
+  void CancelStored(base::Now now, const CancelCommand& command, CancelReply reply);
+  absl::Status FindUncertainty(const storage::MessageId& id, storage::TopicId topic,
+                               bool* delivered, bool* uncertain);
+  void Reply(CancelReply reply) { effects_->cancels.push_back(std::move(reply)); }
+  void ReplyAfterCommit(CancelReply reply);
+
+  // Backlog (dispatcher_backlog.cc).
+  void SpillNew(const storage::MessageRef& message, Topic* topic);
+  void SpillEntry(EntryIndex index, bool forget);
+  void AddSpillRecord(const Spill& spill, storage::BacklogEntry entry);
+  void OnSpilled(const Spill& spill);
+  void FallBehind(Topic* topic, const storage::MessageKey& key);
+  void WantReadBack(Topic* topic);
+  absl::Status ReadBack(Topic* topic);
+  void OnReadBack(Topic* topic, const std::vector<storage::BacklogRef>& page);
+  absl::Status ReadRecoveredClaim(Topic* topic);
+  bool ClaimedBefore(const Topic& topic, const storage::MessageKey& key) const;
+  absl::Status InBacklog(const storage::MessageRef& message, Topic* topic, bool* listed);
+
+  const uint16_t shard_;
+  const ShardLimits limits_;
+  storage::MessageStore* const store_;
+  scheduler::Outbox* const outbox_;
+  scheduler::Scheduler* const scheduler_;
+  Effects* const effects_;
+  ShardStats* const stats_;
+
+  DueTable table_;
+  absl::flat_hash_map<storage::TopicId, std::unique_ptr<Topic>> topics_;
+  absl::flat_hash_map<StreamId, std::unique_ptr<Stream>> streams_;
+  // Lease counter to entry.
+  absl::flat_hash_map<uint64_t, EntryIndex> leases_;
+  uint64_t next_lease_ = 1;
+  wheel::TimingWheel<Timer> timers_{0};
+  // Topics with ready messages and willing streams, in turn.
+  std::deque<Topic*> queue_;
+  // Topics that may read back from disk.
+  std::deque<Topic*> read_queue_;
+  // Messages that are not in the table and whose erasure by a cancel is on its way to the journal.
+  absl::flat_hash_set<storage::MessageId> cancelling_;
+  size_t in_flight_ = 0;
+  size_t delayed_ = 0;
+  size_t ready_ = 0;
+  size_t behind_ = 0;
+  bool stopped_ = false;
+  // The spills of the outbox's open batch, if it has that sequence.
+  uint64_t spill_batch_ = 0;
+  std::shared_ptr<std::vector<Spill>> spills_;
+  // Entries that are to be looked at by SpillOld, and when it looks for more.
+  std::deque<EntryIndex> old_;
+  uint64_t next_spill_mono_ms_ = 0;
+  // A store read failed inside a call that cannot say so; Pump reports it.
+  absl::Status read_error_;
+
+  // Scratch, reused.
+  std::vector<EntryIndex> taken_;
+  std::vector<std::pair<storage::MessageKey, size_t>> order_;
+  std::vector<storage::MessageKey> keys_;
+  std::vector<std::optional<std::string>> values_;
+  std::vector<wheel::TimingWheel<Timer>::Expired> expired_;
+};
+
+}  // namespace duetime::delivery

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of Dispatcher that keeps what does not fit in memory on disk, in due order per topic, and reads it back.
+#include <algorithm>
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/delivery/dispatcher.h"
+
+namespace duetime::delivery {
+
+using storage::BacklogEntry;
+using storage::BacklogRef;
+using storage::Durability;
+using storage::MessageKey;
+using storage::MessageRef;
+using storage::Record;
+using storage::RecordType;
+
+namespace {
+
+// One page of the backlog: small against what a topic may hold in memory, large against the cost of its claim.
+constexpr storage::ScanLimit kReadBackPage{.entries = 1000, .bytes = 1 << 20};
+
+// Entries that one SpillOld looks at.
+constexpr size_t kSpillsPerStep = 2000;
+
+MessageKey After(MessageKey key) {
+  if (++key.id.low == 0) ++key.id.high;
+  return key;
+}
+
+}  // namespace
+
+void Dispatcher::FallBehind(Topic* topic, const MessageKey& key) {
+  if (!topic->behind) {
+    topic->behind = true;
+    topic->backlog_cursor = key;
+    ++behind_;
+  } else {
+    topic->backlog_cursor = std::min(topic->backlog_cursor, key);
+  }
+}
+
+void Dispatcher::SpillNew(const MessageRef& message, Topic* topic) {
+  FallBehind(topic, message.key);
+  scheduler_->safe_mark()->Hold(message.key.due_ms);
+  AddSpillRecord({.key = message.key, .topic = topic, .index = kNoEntry},
+                 {.attempts = 0,
+                  .bytes = message.bytes,
+                  .maybe_delivered = scheduler_->MaybeDelivered(message.key.id)});
+}
+
+void Dispatcher::SpillEntry(EntryIndex index, bool forget) {
+  DueEntry& entry = table_[index];
+  BacklogEntry record{.attempts = entry.attempts,
+                      .bytes = entry.bytes,
+                      .maybe_delivered = entry.maybe_delivered};
+  if (forget) {
+    entry.state = EntryState::kForgetting;
+    FallBehind(entry.topic, entry.key());
+  } else {
+    // It stays in memory and may be delivered from there, which no record will tell.
+    record.maybe_delivered = true;
+  }
+  entry.spilled = true;
+  AddSpillRecord({.key = entry.key(), .topic = entry.topic, .index = index}, record);
+}
+
+void Dispatcher::AddSpillRecord(const Spill& spill, BacklogEntry entry) {
+  Record record;
+  record.type = RecordType::kSpill;
+  record.shard = shard_;
+  record.topic = spill.topic->id;
+  record.key = spill.key;
+  record.backlog = entry;
+  // Buffered: if it is lost, so is every W_safe that counts on it, and recovery finds the message itself.
+  outbox_->Add(std::move(record), Durability::kBuffered);
+  ++spill.topic->spills_in_flight;
+  ++stats_->spilled;
+  if (spills_ == nullptr || spill_batch_ != outbox_->open_sequence()) {
+    // One continuation for all the spills of a batch.
+    spills_ = std::make_shared<std::vector<Spill>>();
+    spill_batch_ = outbox_->open_sequence();
+    outbox_->Then([this, spills = spills_](base::Now, bool accepted) {
+      if (!accepted) return;
+      for (const Spill& done : *spills) OnSpilled(done);
+    });
+  }
+  spills_->push_back(spill);
+}
+
+void Dispatcher::OnSpilled(const Spill& spill) {
+  --spill.topic->spills_in_flight;
+  scheduler_->NoteProgress();
+  if (spill.index == kNoEntry) {
+    scheduler_->safe_mark()->Release(spill.key.due_ms);
+    FallBehind(spill.topic, spill.key);
+    WantReadBack(spill.topic);
+    return;
+  }
+  // The entry may have ended meanwhile, and its place may be another's.
+  DueEntry& entry = table_[spill.index];
+  if (entry.state == EntryState::kFree || entry.id != spill.key.id) return;
+  if (entry.held) {
+    scheduler_->safe_mark()->Release(entry.id.due_ms());
+    entry.held = false;
+  }
+  if (entry.state == EntryState::kForgetting) {
+    FallBehind(spill.topic, spill.key);
+    Forget(spill.index);
+  }
+}
+
+void Dispatcher::AddUnspill(const MessageKey& key, const Topic& topic) {
+  Record record;
+  record.type = RecordType::kUnspill;
+  record.shard = shard_;
+  record.topic = topic.id;
+  record.key = key;
+  outbox_->Add(std::move(record), Durability::kBuffered);
+}
+
+void Dispatcher::SpillOld(base::Now now, bool* more) {
+  if (now.mono_ms >= next_spill_mono_ms_) {
+    next_spill_mono_ms_ = now.mono_ms + limits_.safe_period_ms;
+    if (now.wall_ms > limits_.spill_age_ms) {
+      const std::vector<uint32_t> cookies =
+          scheduler_->safe_mark()->TakeCookies(now.wall_ms - limits_.spill_age_ms);
+      old_.insert(old_.end(), cookies.begin(), cookies.end());
+    }
+  }
+  for (size_t i = 0; i < kSpillsPerStep && !old_.empty(); ++i) {
+    const EntryIndex index = old_.front();
+    old_.pop_front();
+    DueEntry& entry = table_[index];
+    // A cookie may be stale: its place may be free, or another's, who then is looked at too early and no harm is done.
+    if (entry.state == EntryState::kFree || entry.state == EntryState::kEnding ||
+        entry.state == EntryState::kForgetting || entry.spilled || !entry.held) {
+      continue;
+    }
+    // Nobody is there to take it from memory: then it need not be there.
+    const bool forget = entry.state == EntryState::kReady && entry.topic->streams == 0;
+    if (forget) TakeOut(index);
+    SpillEntry(index, forget);
+  }
+  if (!old_.empty()) *more = true;
+}
+
+// ---- Reading back ---------------------------------------------------------------------------------------------------
+
+void Dispatcher::WantReadBack(Topic* topic) {
+  if (!topic->behind || topic->reading || topic->read_queued || topic->willing.empty() ||
+      topic->ready.count >= limits_.frame_messages_max) {
+    return;
+  }
+  // Memory full of other topics leaves a small share, as for new messages.
+  if (table_.size() >= limits_.due_max && topic->entries >= limits_.due_idle_max) return;
+  if (table_.size() >= 2 * limits_.due_max) return;
+  topic->read_queued = true;
+  read_queue_.push_back(topic);
+}
+
+absl::Status Dispatcher::ReadRecoveredClaim(Topic* topic) {
+  if (topic->claim_read) return absl::OkStatus();
+  const auto claim = store_->BacklogClaim(shard_, topic->id);
+  if (!claim.ok()) return claim.status();
+  topic->claim_read = true;
+  topic->recovered_claim = topic->claim = *claim;
+  return absl::OkStatus();
+}
+
+bool Dispatcher::ClaimedBefore(const Topic& topic, const MessageKey& key) const {
+  return key.id.epoch() < scheduler_->epoch() && topic.recovered_claim.has_value() &&
+         key <= *topic.recovered_claim;
+}
+
+absl::Status Dispatcher::ReadBack(Topic* topic) {
+  if (!topic->behind || topic->reading || topic->willing.empty()) return absl::OkStatus();
+  if (absl::Status status = ReadRecoveredClaim(topic); !status.ok()) return status;
+  storage::Page<BacklogRef> page;
+  if (absl::Status status =
+          store_->ScanBacklog(shard_, topic->id, topic->backlog_cursor, kReadBackPage, &page);
+      !status.ok()) {
+    return status;
+  }
+  if (page.items.empty()) {
+    // Caught up, unless more is on its way to disk; its commit will bring us back.
+    if (topic->spills_in_flight == 0) {
+      topic->behind = false;
+      --behind_;
+    }
+    return absl::OkStatus();
+  }
+  const MessageKey last = page.items.back().key;
+  topic->backlog_cursor = After(last);
+  std::erase_if(page.items, [this](const BacklogRef& item) {
+    return table_.Find(item.key.id) != kNoEntry || cancelling_.contains(item.key.id);
+  });
+  if (page.items.empty()) {
+    WantReadBack(topic);
+    return absl::OkStatus();
+  }
+  // Claimed before it is handed out, so that a cancel after a crash knows what may have been delivered.
+  topic->reading = true;
+  topic->claim = std::max(topic->claim.value_or(last), last);
+  Record record;
+  record.type = RecordType::kBacklogClaim;
+  record.shard = shard_;
+  record.topic = topic->id;
+  record.key = *topic->claim;
+  outbox_->Add(std::move(record), Durability::kSynced);
+  outbox_->Then([this, topic, items = std::move(page.items)](base::Now, bool accepted) {
+    if (accepted) OnReadBack(topic, items);
+  });
+  return absl::OkStatus();
+}
+
+void Dispatcher::OnReadBack(Topic* topic, const std::vector<BacklogRef>& page) {
+  topic->reading = false;
+  for (const BacklogRef& item : page) {
+    if (table_.Find(item.key.id) != kNoEntry || cancelling_.contains(item.key.id)) continue;
+    ++stats_->read_back;
+    const EntryIndex index =
+        AddEntry({.key = item.key, .topic = topic->id, .bytes = item.entry.bytes}, topic);
+    DueEntry& entry = table_[index];
+    entry.attempts = item.entry.attempts;
+    entry.maybe_delivered = item.entry.maybe_delivered || ClaimedBefore(*topic, item.key);
+    entry.spilled = true;
+    MakeReady(index);
+  }
+  WantReadBack(topic);
+}
+
+absl::Status Dispatcher::InBacklog(const MessageRef& message, Topic* topic, bool* listed) {
+  const auto entry = store_->GetBacklog(shard_, topic->id, message.key);
+  if (!entry.ok()) return entry.status();
+  *listed = entry->has_value();
+  return absl::OkStatus();
+}
+
+}  // namespace duetime::delivery

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/shard.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "server/base/check.h"
+#include "server/base/error.h"
+#include "server/delivery/dispatcher.h"
+#include "server/scheduler/outbox.h"
+#include "server/scheduler/scheduler.h"
+
+namespace duetime::delivery {
+namespace {
+
+// Work per step: about a millisecond of each, so that commands are answered in between.
+constexpr size_t kFirePerStep = 4000;
+constexpr size_t kDeliverPerStep = 2000;
+
+scheduler::SchedulerOptions SchedulerOptionsOf(uint16_t shard, const ShardLimits& limits) {
+  return {.shard = shard,
+          .load_window_ms = limits.load_window_ms,
+          .loaded_max = limits.loaded_max,
+          .claim_ahead_ms = limits.claim_ahead_ms,
+          .claim_renew_ms = limits.claim_renew_ms,
+          .safe_period_ms = limits.safe_period_ms};
+}
+
+}  // namespace
+
+// Joins the scheduler and the dispatcher through one outbox, and stops both when the journal or a read fails.
+class Shard::Impl {
+ public:
+  Impl(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store)
+      : scheduler_(SchedulerOptionsOf(shard, limits), store, &outbox_, &dispatcher_),
+        dispatcher_(shard, limits, store, &outbox_, &scheduler_, &effects_, &stats_) {
+    DT_CHECK_LT(shard, store->shard_count());
+  }
+
+  absl::Status Recover(base::Now now) {
+    if (absl::Status status = scheduler_.Recover(now); !status.ok()) return status;
+    return dispatcher_.Recover();
+  }
+
+  void Handle(base::Now now, Command command) {
+    std::visit([&](auto& alternative) { Do(now, alternative); }, command);
+  }
+
+  void OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome) {
+    const bool accepted = outcome == storage::AppendOutcome::kAccepted;
+    outbox_.Complete(now, sequence, accepted && !failed_);
+    if (!accepted) Fail(now);
+  }
+
+  StepResult Step(base::Now now) {
+    StepResult result;
+    if (failed_) return result;
+    dispatcher_.ExpireTimers(now);
+    absl::Status status;
+    if (!stopped_) {
+      status = scheduler_.Step(now, kFirePerStep, &result.more);
+      if (status.ok()) status = dispatcher_.Pump(now, kDeliverPerStep, &result.more);
+    }
+    if (!status.ok()) {
+      // What cannot be read cannot be decided on. Nothing more is handed out or accepted.
+      Fail(now);
+      return StepResult{};
+    }
+    dispatcher_.SpillOld(now, &result.more);
+    scheduler_.WriteSafe(now);
+    if (!stopped_) result.wake_wall_ms = scheduler_.NextWakeWall(now);
+    result.wake_mono_ms = std::min(scheduler_.NextWakeMono(), dispatcher_.NextWakeMono());
+    return result;
+  }
+
+  std::optional<PendingBatch> TakeBatch() {
+    if (failed_) return std::nullopt;
+    auto batch = outbox_.Take();
+    if (!batch.has_value()) return std::nullopt;
+    return PendingBatch{.sequence = batch->sequence,
+                        .records = std::move(batch->records),
+                        .durability = batch->durability};
+  }
+
+  Effects TakeEffects() { return std::exchange(effects_, Effects{}); }
+
+  bool failed() const { return failed_; }
+
+  void StopDispatch() {
+    stopped_ = true;
+    dispatcher_.Stop();
+  }
+
+  ShardStats stats() const {
+    ShardStats stats = stats_;
+    dispatcher_.FillStats(&stats);
+    const scheduler::SchedulerCounters& counters = scheduler_.counters();
+    stats.accepted = counters.accepted;
+    stats.loaded = counters.loaded;
+    stats.claims = counters.claims;
+    stats.wheel_timers = scheduler_.timers();
+    stats.wheel_bytes = scheduler_.wheel_bytes();
+    stats.uncommitted_batches = outbox_.batches_in_flight();
+    stats.fired_ms = scheduler_.fired_ms();
+    stats.safe_ms = scheduler_.safe_ms();
+    stats.claim_ms = scheduler_.claim_ms();
+    stats.load_ms = scheduler_.load_ms();
+    stats.failed = failed_;
+    return stats;
+  }
+
+  void CheckInvariants() const {
+    if (failed_) return;
+    scheduler_.CheckInvariants();
+    dispatcher_.CheckInvariants();
+  }
+
+ private:
+  void Do(base::Now now, ScheduleCommand& command) {
+    ScheduleReply reply;
+    reply.tag = command.tag;
+    if (failed_) {
+      reply.status = base::StorageFailedError();
+      effects_.schedules.push_back(std::move(reply));
+      return;
+    }
+    for (auto& [topic, name] : command.new_topics) {
+      storage::Record record;
+      record.type = storage::RecordType::kTopic;
+      record.topic = topic;
+      record.value = std::move(name);
+      outbox_.Add(std::move(record), storage::Durability::kSynced);
+    }
+    reply.accepted.reserve(command.messages.size());
+    std::vector<MessageState> states;
+    states.reserve(command.messages.size());
+    for (const NewMessage& message : command.messages) {
+      states.push_back(message.deliver_ms <= now.wall_ms ? MessageState::kDue
+                                                         : MessageState::kScheduled);
+    }
+    const auto ids = scheduler_.Accept(now, std::move(command.messages));
+    for (size_t i = 0; i < ids.size(); ++i) reply.accepted.push_back({ids[i], states[i]});
+    outbox_.Then([this, reply = std::move(reply)](base::Now, bool accepted) mutable {
+      if (!accepted) {
+        reply.status = base::StorageFailedError();
+        reply.accepted.clear();
+      }
+      effects_.schedules.push_back(std::move(reply));
+    });
+  }
+
+  void Do(base::Now now, CancelCommand& command) {
+    if (failed_) {
+      CancelReply reply;
+      reply.tag = command.tag;
+      reply.status = base::StorageFailedError();
+      effects_.cancels.push_back(std::move(reply));
+      return;
+    }
+    dispatcher_.Cancel(now, command);
+  }
+
+  void Do(base::Now now, GetCommand& command) {
+    if (failed_) {
+      GetReply reply;
+      reply.tag = command.tag;
+      reply.status = base::StorageFailedError();
+      effects_.gets.push_back(std::move(reply));
+      return;
+    }
+    dispatcher_.Get(now, command);
+  }
+
+  // Streams of a failed shard are ended by the runtime: nothing to answer.
+  void Do(base::Now, AttachCommand& command) {
+    if (!failed_) dispatcher_.Attach(command);
+  }
+  void Do(base::Now now, DetachCommand& command) {
+    if (!failed_) dispatcher_.Detach(now, command);
+  }
+  void Do(base::Now now, SettleCommand& command) {
+    if (!failed_) dispatcher_.Settle(now, command);
+  }
+  void Do(base::Now, CreditCommand& command) {
+    if (!failed_) dispatcher_.Credit(command);
+  }
+
+  void Fail(base::Now now) {
+    if (failed_) return;
+    failed_ = true;
+    effects_.failed = true;
+    outbox_.Abandon(now);
+  }
+
+  Effects effects_;
+  ShardStats stats_;
+  scheduler::Outbox outbox_;
+  scheduler::Scheduler scheduler_;
+  Dispatcher dispatcher_;
+  bool failed_ = false;
+  bool stopped_ = false;
+};
+
+Shard::Shard(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store)
+    : impl_(std::make_unique<Impl>(shard, limits, store)) {}
+Shard::~Shard() = default;
+
+absl::Status Shard::Recover(base::Now now) { return impl_->Recover(now); }
+void Shard::Handle(base::Now now, Command command) { impl_->Handle(now, std::move(command)); }
+void Shard::OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome) {
+  impl_->OnCommitted(now, sequence, outcome);
+}
+StepResult Shard::Step(base::Now now) { return impl_->Step(now); }
+std::optional<PendingBatch> Shard::TakeBatch() { return impl_->TakeBatch(); }
+Effects Shard::TakeEffects() { return impl_->TakeEffects(); }
+bool Shard::failed() const { return impl_->failed(); }
+void Shard::StopDispatch() { impl_->StopDispatch(); }
+ShardStats Shard::stats() const { return impl_->stats(); }
+void Shard::CheckInvariants() const { impl_->CheckInvariants(); }
+
+}  // namespace duetime::delivery

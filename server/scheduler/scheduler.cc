@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/scheduler/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/base/check.h"
+
+namespace duetime::scheduler {
+
+using storage::Durability;
+using storage::MessageId;
+using storage::MessageKey;
+using storage::MessageRef;
+using storage::Record;
+using storage::RecordType;
+
+namespace {
+
+// One page of the loader: bounded work per step, in entries and in bytes read.
+constexpr storage::ScanLimit kLoadPage{.entries = 1000, .bytes = 4 << 20};
+
+// The wheel being full does not stop what is due this soon from being loaded: it leaves again at once.
+constexpr uint64_t kUrgentMs = 20;
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerOptions& options, storage::MessageStore* store, Outbox* outbox,
+                     DueSink* sink)
+    : options_(options), store_(store), outbox_(outbox), sink_(sink), wheel_(0) {
+  DT_CHECK_LT(options.claim_renew_ms, options.claim_ahead_ms);
+  DT_CHECK_GT(options.loaded_max, 0u);
+}
+
+absl::Status Scheduler::Recover(base::Now now) {
+  const auto marks = store_->Marks(options_.shard);
+  if (!marks.ok()) return marks.status();
+  epoch_ = store_->epoch();
+  recovered_claim_ms_ = marks->claim_ms;
+  claim_ms_ = claim_decided_ms_ = marks->claim_ms;
+  safe_ms_ = marks->safe_ms;
+  next_safe_mono_ms_ = now.mono_ms + options_.safe_period_ms;
+  horizon_.Publish(MessageKey::FirstAt(safe_ms_));
+  load_partial_ = true;
+  return absl::OkStatus();
+}
+
+std::vector<MessageId> Scheduler::Accept(base::Now now, std::vector<NewMessage> messages) {
+  std::vector<MessageId> ids;
+  std::vector<MessageRef> refs;
+  ids.reserve(messages.size());
+  refs.reserve(messages.size());
+  uint64_t soonest_ms = MessageId::kDueMax;
+  for (NewMessage& message : messages) {
+    const uint64_t due_ms = std::max({message.deliver_ms, now.wall_ms, safe_ms_});
+    DT_CHECK_LE(due_ms, MessageId::kDueMax);
+    DT_CHECK_LE(next_sequence_, MessageId::kSequenceMax);
+    DT_CHECK_EQ(storage::ShardOfSlot(message.slot, store_->shard_count()), options_.shard);
+    const MessageId id = MessageId::Make(epoch_, next_sequence_++, message.slot, due_ms);
+    const MessageKey key{.due_ms = due_ms, .id = id};
+    ids.push_back(id);
+    refs.push_back({.key = key,
+                    .topic = message.topic,
+                    .bytes = static_cast<uint32_t>(message.record.size())});
+    soonest_ms = std::min(soonest_ms, due_ms);
+    // W_safe must not pass a commit in flight: recovery would not find the message.
+    safe_.Hold(due_ms);
+    Record record;
+    record.type = RecordType::kAccept;
+    record.shard = options_.shard;
+    record.topic = message.topic;
+    record.key = key;
+    record.value = std::move(message.record);
+    outbox_->Add(std::move(record), Durability::kSynced);
+  }
+  // What is due very soon takes its claim along in the same write, so that it need not wait for a second one.
+  if (soonest_ms <= now.wall_ms + options_.claim_renew_ms) Claim(now);
+  outbox_->Then([this, refs = std::move(refs)](base::Now, bool accepted) {
+    if (!accepted) return;
+    counters_.accepted += refs.size();
+    for (const MessageRef& ref : refs) {
+      OfferAccepted(ref);
+      safe_.Release(ref.key.due_ms);
+    }
+    NoteProgress();
+  });
+  return ids;
+}
+
+void Scheduler::OfferAccepted(const MessageRef& message) {
+  // The commit is visible by now; only then is the horizon read (see Horizon for why in this order). What lies at or above
+  // it stays on disk, where the loader will meet it.
+  if (!horizon_.Covers(message.key)) return;
+  const bool late = message.key.due_ms <= wheel_.now();
+  if (!late && wheel_.size() >= options_.loaded_max) {
+    // No room: the horizon retreats to this message. What is in the wheel above it will be offered again, and kept once.
+    repeat_until_ms_ = std::max(repeat_until_ms_, horizon_.until().due_ms);
+    horizon_.Publish(message.key);
+    return;
+  }
+  AddTimer(message);
+}
+
+void Scheduler::AddTimer(const MessageRef& message) {
+  const bool late = message.key.due_ms <= wheel_.now();
+  // W_safe stays at or below the wheel's time, which protects what is ahead of it; what is behind protects itself.
+  if (late) safe_.Hold(message.key.due_ms);
+  Timer timer;
+  timer.id = message.key.id;
+  timer.topic = message.topic;
+  timer.bytes = message.bytes & 0x7fffffffu;
+  timer.held = late ? 1u : 0u;
+  wheel_.Add(message.key.due_ms, timer);
+}
+
+bool Scheduler::HasRoom() const {
+  // Some way below the maximum, so that a full wheel does not read a page for each message that leaves it.
+  const size_t gap = std::max<size_t>(1, options_.loaded_max / 8);
+  return wheel_.size() <= options_.loaded_max - gap;
+}
+
+absl::Status Scheduler::Load(base::Now now, bool* more) {
+  const MessageKey from = horizon_.until();
+  const bool urgent = from.due_ms <= now.wall_ms + kUrgentMs;
+  if (!HasRoom() && !urgent) return absl::OkStatus();
+  const MessageKey until = MessageKey::FirstAt(now.wall_ms + options_.load_window_ms);
+  if (until <= from) {
+    load_partial_ = false;
+    return absl::OkStatus();
+  }
+  // The window is refilled when half of it is used up, not at every millisecond.
+  if (!load_partial_ && from.due_ms > now.wall_ms + options_.load_window_ms / 2) {
+    return absl::OkStatus();
+  }
+  horizon_.Publish(until);  // before the store is read: see Horizon
+  storage::Page<MessageRef> page;
+  if (absl::Status status = store_->Scan(options_.shard, from, until, kLoadPage, &page);
+      !status.ok()) {
+    return status;
+  }
+  for (const MessageRef& message : page.items) {
+    DT_CHECK(from <= message.key);
+    DT_CHECK(message.key < until);
+    AddTimer(message);
+  }
+  counters_.loaded += page.items.size();
+  load_partial_ = page.next.has_value();
+  if (load_partial_) {
+    horizon_.Publish(*page.next);
+    *more = HasRoom() || page.next->due_ms <= now.wall_ms + kUrgentMs;
+  }
+  return absl::OkStatus();
+}
+
+void Scheduler::Claim(base::Now now) {
+  if (claim_decided_ms_ >= now.wall_ms + options_.claim_renew_ms) return;
+  const uint64_t mark_ms = now.wall_ms + options_.claim_ahead_ms;
+  Record record;
+  record.type = RecordType::kClaim;
+  record.shard = options_.shard;
+  record.mark_ms = mark_ms;
+  outbox_->Add(std::move(record), Durability::kSynced);
+  claim_decided_ms_ = mark_ms;
+  ++counters_.claims;
+  outbox_->Then([this, mark_ms](base::Now, bool accepted) {
+    if (accepted) claim_ms_ = std::max(claim_ms_, mark_ms);
+  });
+}
+
+absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
+  if (absl::Status status = Load(now, more); !status.ok()) return status;
+  const uint64_t next_ms = wheel_.NextDue();
+  if (next_ms <= now.wall_ms + options_.claim_renew_ms) Claim(now);
+  // Not past the clock (never early), not past what is claimed (true cancel), not past what is loaded (order). The tick in
+  // which loading stopped is included, or a tick with more messages than the wheel has room for would never end.
+  const uint64_t target_ms = std::min({now.wall_ms, claim_ms_, horizon_.until().due_ms});
+  if (target_ms < wheel_.now() || (target_ms == wheel_.now() && next_ms > target_ms)) {
+    return absl::OkStatus();
+  }
+  expired_.clear();
+  if (!wheel_.Advance(target_ms, budget, &expired_)) *more = true;
+  for (const auto& [due_ms, timer] : expired_) {
+    DT_CHECK_LE(due_ms, now.wall_ms);
+    DT_CHECK_LE(due_ms, claim_ms_);
+    ++counters_.fired;
+    sink_->OnDue(now, MessageRef{.key = {.due_ms = due_ms, .id = timer.id},
+                                 .topic = timer.topic,
+                                 .bytes = timer.bytes});
+    if (timer.held != 0) safe_.Release(due_ms);
+  }
+  if (!expired_.empty()) progress_ = true;
+  return absl::OkStatus();
+}
+
+void Scheduler::WriteSafe(base::Now now) {
+  if (!progress_ || now.mono_ms < next_safe_mono_ms_) return;
+  next_safe_mono_ms_ = now.mono_ms + options_.safe_period_ms;
+  progress_ = false;
+  const uint64_t mark_ms =
+      safe_.LowestHeld(std::min(wheel_.now() + 1, horizon_.until().due_ms));
+  if (mark_ms <= safe_ms_) return;
+  safe_ms_ = mark_ms;
+  Record record;
+  record.type = RecordType::kSafe;
+  record.shard = options_.shard;
+  record.mark_ms = mark_ms;
+  // Buffered is enough: the journal keeps the order, so W_safe never survives without what it covers.
+  outbox_->Add(std::move(record), Durability::kBuffered);
+}
+
+uint64_t Scheduler::NextWakeWall(base::Now now) const {
+  // The window is refilled when half of it is used up. A full wheel is refilled as it empties, or when it gets urgent.
+  const uint64_t loaded_ms = horizon_.until().due_ms;
+  const uint64_t lead_ms = HasRoom() ? options_.load_window_ms / 2 : kUrgentMs;
+  uint64_t wake_ms = loaded_ms > lead_ms ? loaded_ms - lead_ms : 0;
+  const uint64_t next_ms = wheel_.NextDue();
+  if (next_ms == wheel::kNever) return wake_ms;
+  if (claim_decided_ms_ < next_ms) {
+    // In time to claim it first.
+    const uint64_t claim_at_ms =
+        next_ms > options_.claim_renew_ms ? next_ms - options_.claim_renew_ms : 0;
+    wake_ms = std::min(wake_ms, claim_at_ms);
+  } else if (claim_ms_ >= next_ms || next_ms > now.wall_ms) {
+    wake_ms = std::min(wake_ms, next_ms);
+  }  // else: the claim's commit will wake us
+  return wake_ms;
+}
+
+uint64_t Scheduler::NextWakeMono() const {
+  return progress_ ? next_safe_mono_ms_ : wheel::kNever;
+}
+
+void Scheduler::CheckInvariants() const {
+  wheel_.CheckInvariants();
+  DT_CHECK_LE(claim_ms_, claim_decided_ms_);
+  DT_CHECK_LE(safe_ms_, horizon_.until().due_ms);
+}
+
+}  // namespace duetime::scheduler

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scheduler: from Schedule to due.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/base/clock.h"
+#include "server/scheduler/due_sink.h"
+#include "server/scheduler/horizon.h"
+#include "server/scheduler/new_message.h"
+#include "server/scheduler/outbox.h"
+#include "server/scheduler/safe_mark.h"
+#include "server/wheel/timing_wheel.h"
+#include "storage/message_store.h"
+
+namespace duetime::scheduler {
+
+struct SchedulerOptions {
+  uint16_t shard = 0;
+  // The wheel is filled this far ahead of the clock ...
+  uint64_t load_window_ms = 30'000;
+  // ... with at most about this many messages.
+  size_t loaded_max = 1'000'000;
+  // A claim runs this far ahead of the clock, and is renewed when less than claim_renew_ms of it is left and something
+  // is due.
+  uint64_t claim_ahead_ms = 200;
+  uint64_t claim_renew_ms = 100;
+  // How often W_safe is written while things change.
+  uint64_t safe_period_ms = 1'000;
+};
+
+struct SchedulerCounters {
+  uint64_t accepted = 0;
+  uint64_t fired = 0;
+  uint64_t loaded = 0;
+  uint64_t claims = 0;
+};
+
+// Gives messages their ids and keys, keeps those that are due soon in the timing wheel, claims and fires them.
+//
+// The wheel is a cache of what is on disk. Three positions, of which W_claim and W_safe survive restarts:
+//   W_safe   everything due before it is settled or listed in the backlog: recovery starts here
+//   W_claim  everything due at or before it may have been handed out
+//   W_load   (a full key, in Horizon) every stored message below it has been offered to the wheel
+//
+// Guarantees: (1) never early: OnDue is called with due_ms <= now.wall_ms only; (2) nothing is lost between wheel and disk: the
+// order of publishing W_load and reading the store (see Horizon), and of committing and asking it; (3) claimed first: OnDue is
+// called only for what a durable W_claim covers; (4) OnDue order is (due, acceptance) for messages accepted before they
+// are due; (5) memory: about loaded_max timers, however many are pending.
+// It does not: read a clock, wait, or know topics and subscribers.
+// Thread safety: confined to the shard's engine thread.
+class Scheduler {
+ public:
+  // REQUIRES: all pointers outlive the scheduler.
+  Scheduler(const SchedulerOptions& options, storage::MessageStore* store, Outbox* outbox,
+            DueSink* sink);
+
+  // Reads the marks. Nothing else is rebuilt: the loader starts at W_safe. Call once, first.
+  absl::Status Recover(base::Now now);
+
+  // Decides to accept messages: gives ids and adds their records to the outbox. The due time in a key is never below now or
+  // W_safe, where recovery would not look; deliver_ms in the record stays as asked for.
+  std::vector<storage::MessageId> Accept(base::Now now, std::vector<NewMessage> messages);
+
+  // Lets time act: loads, claims and fires at most `budget` messages. `more` is set if there is more to do now. An error
+  // means that the store cannot be read.
+  absl::Status Step(base::Now now, size_t budget, bool* more);
+
+  // Writes W_safe if it is time and it has moved.
+  void WriteSafe(base::Now now);
+
+  // When to Step again, if nothing else happens.
+  uint64_t NextWakeWall(base::Now now) const;
+  uint64_t NextWakeMono() const;
+
+  // True if a run of the server before this one may have handed the message out.
+  bool MaybeDelivered(const storage::MessageId& id) const {
+    return id.epoch() < epoch_ && id.due_ms() <= recovered_claim_ms_;
+  }
+
+  // True if OnDue may be called for this message although its backlog record is already on disk.
+  bool MayRepeat(const storage::MessageId& id) const {
+    return MaybeDelivered(id) || id.due_ms() <= repeat_until_ms_;
+  }
+
+  // What the due messages hold; shared with delivery, which holds and releases for them.
+  SafeMark* safe_mark() { return &safe_; }
+  // Tells that something was settled or spilled, so that W_safe may have moved.
+  void NoteProgress() { progress_ = true; }
+
+  const SchedulerCounters& counters() const { return counters_; }
+  size_t timers() const { return wheel_.size(); }
+  size_t wheel_bytes() const { return wheel_.bytes(); }
+  uint64_t fired_ms() const { return wheel_.now(); }
+  uint64_t claim_ms() const { return claim_ms_; }
+  uint64_t safe_ms() const { return safe_ms_; }
+  uint64_t load_ms() const { return horizon_.until().due_ms; }
+  uint64_t epoch() const { return epoch_; }
+  void CheckInvariants() const;
+
+ private:
+  // A pending message in the wheel; its due time is the timer's.
+  struct Timer {
+    storage::MessageId id;
+    storage::TopicId topic{};
+    uint32_t bytes : 31 = 0;
+    // Was late when it was added, so it holds W_safe itself.
+    uint32_t held : 1 = 0;
+  };
+  static_assert(sizeof(Timer) == 24);
+
+  void Claim(base::Now now);
+  absl::Status Load(base::Now now, bool* more);
+  void OfferAccepted(const storage::MessageRef& message);
+  void AddTimer(const storage::MessageRef& message);
+  bool HasRoom() const;
+
+  const SchedulerOptions options_;
+  storage::MessageStore* const store_;
+  Outbox* const outbox_;
+  DueSink* const sink_;
+  uint64_t epoch_ = 0;
+  uint64_t recovered_claim_ms_ = 0;
+
+  wheel::TimingWheel<Timer> wheel_;
+  Horizon horizon_;
+  SafeMark safe_;
+  SchedulerCounters counters_;
+  uint64_t next_sequence_ = 1;
+  // W_claim: durable, and as last decided.
+  uint64_t claim_ms_ = 0;
+  uint64_t claim_decided_ms_ = 0;
+  // W_safe as last decided.
+  uint64_t safe_ms_ = 0;
+  uint64_t next_safe_mono_ms_ = 0;
+  bool progress_ = false;
+  // The last scan stopped before its upper bound: go on without waiting for the window to move.
+  bool load_partial_ = true;
+  // After W_load retreated, what is due up to here may be offered twice.
+  uint64_t repeat_until_ms_ = 0;
+  std::vector<wheel::TimingWheel<Timer>::Expired> expired_;
+};
+
+}  // namespace duetime::scheduler
