@@ -62,7 +62,8 @@ LIBRARIES = [
 # Calls that look harmless and are not. The text is matched against code without comments and string literals.
 BANNED = [
     ("sleep", r"\b(sleep_for|sleep_until|usleep|nanosleep|SleepFor)\b|(?<![\w.>])sleep\s*\(",
-     "wait for an event with a deadline (base::CondVar, a future, poll)", ["client/delay_client.cc", "tests/crash/", "tests/bench/"]),
+     "wait for an event with a deadline (base::CondVar, a future, poll)",
+     ["client/delay_client.cc", "tests/crash/", "tests/bench/"]),
     ("clock", r"\b(system_clock|steady_clock|high_resolution_clock)::now\b|\bclock_gettime\b|\bgettimeofday\b"
               r"|\babsl::(Now|GetCurrentTimeNanos)\b|\bgpr_now\b|(?<![\w.>])time\s*\((nullptr|NULL|0)\)",
      "time is an argument; the one that asks for it has a base::Clock",
