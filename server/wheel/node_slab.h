@@ -25,10 +25,10 @@ namespace duetime::wheel {
 // free all the time.
 //
 // What it does not do: no construction or destruction of nodes (Node must be trivial enough not to
-// need it), no check that a freed index is not used any more. Cost: O(1) each. 32 bytes of
-// bookkeeping per chunk. A chunk in use stays whole even if one node of it is left. REQUIRES of
-// Node: a field `uint32_t next`, which the slab uses while the node is free. Thread safety: the
-// caller locks (in duetime: confined to the engine thread).
+// need it), no check that a freed index is not used any more.
+// Cost: O(1) each. 40 bytes of bookkeeping per chunk. A chunk with one node in use stays whole.
+// REQUIRES of Node: a field `uint32_t next`, which the slab uses while the node is free.
+// Thread safety: the caller locks (in duetime: confined to the engine thread).
 template <typename Node>
 class NodeSlab {
  public:
@@ -36,8 +36,8 @@ class NodeSlab {
   static constexpr uint32_t kChunkBits = 12;
   static constexpr uint32_t kChunkNodes = 1u << kChunkBits;
 
-  // Returns the index of a node whose fields are unspecified. Dies at 2^32 - 4096 nodes (over 100
-  // GB of them).
+  // Returns the index of a node whose fields are unspecified. Dies at 2^32 - 4096 nodes, which
+  // would be over 100 GB.
   uint32_t Allocate() {
     if (available_ == kNone) AddChunk();
     const uint32_t number = available_;

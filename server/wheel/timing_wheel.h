@@ -55,40 +55,38 @@ struct TimerHandle {
 //
 // Guarantees (each has a test that names it):
 //   G1 Exactly once. An entry is handed out once, or cancelled, and never lost, whatever the jumps,
-//   budgets and cancels
-//      in between. An entry added late is handed out by the next Advance (budget permitting).
+//      budgets and cancels in between. A late entry is handed out by the next Advance (as far as
+//      the budget goes).
 //   G2 Never early. Advance(now) hands out nothing that is due after `now`.
 //   G3 Order. Entries come in (due, insertion) order, where a late one counts as due at the
-//   position() of the moment when it
-//      was added: it comes after everything older that is due at or before that tick, and before
-//      everything later.
+//      position of the moment when it was added: it comes after everything older that is due at
+//      or before that tick, and before everything later.
 //   G4 Bounded work. One Advance touches at most `budget` entries: to touch is to hand out, or to
-//   move down a level.
-//      An entry is touched at most 8 times in its life.
-//   G5 Exact cancel. Cancel returns true exactly if the entry was still to be handed out; it will
-//   not be. G6 now() is true. Whatever was added so far and is due at or before now() has been
-//   handed out or cancelled. G7 NextDue() is never later than the earliest entry; it is that
-//   entry's very due time if that lies within the current 256
-//      ticks, or if at most kExactScan entries share its slot.
+//      move down a level. An entry is touched at most 8 times in its life.
+//   G5 Exact cancel. Cancel returns true exactly if the entry was still to be handed out; then it
+//      will not be.
+//   G6 now() is true. Whatever was added so far and is due at or before now() has been handed out
+//      or cancelled.
+//   G7 NextDue() is never later than the earliest entry. When the last Advance returned true, it is
+//      exact if that entry is due within the position's block of 256 ticks, or if at most
+//      kExactScan entries share its slot.
 //   G8 Empty time is free. The cost of Advance does not depend on how far `now` moves.
-//   G9 Memory follows the number of entries. What was handed out or cancelled makes room at once; a
-//   chunk of nodes without an
-//      entry is given back (all but one). Growth never copies entries.
+//   G9 Memory follows the number of entries. What was handed out or cancelled makes room at once;
+//      a chunk of nodes without an entry is given back (all but one). Growth copies no entries.
 //
-// Cost: Add, Cancel O(1). Advance O(budget). NextDue O(levels + kExactScan). Memory: 17 KB, and 24
-// bytes plus the entry (rounded up to 8) each, in chunks of 4096.
+// Cost: Add and Cancel O(1). Advance O(budget). NextDue O(levels + kExactScan). Memory: 17 KB, and
+// 24 bytes plus the entry (rounded up to 8) for each, in chunks of 4096.
 //
 // Invariants (CheckInvariants() checks them):
 //   I1 A slot's bit is set exactly if its list is not empty, and a level's bit exactly if one of
-//   its slots is not. I2 An entry due at t (a late one: at position_) lies in the level of the
-//   highest base-256 digit in which t and
-//      position_ differ, or in level 0 if none does, in the slot of t's digit. Hence every slot in
-//      use lies at or ahead of the position, and everything in a level is earlier than everything
-//      in the levels above.
+//      its slots is in use.
+//   I2 An entry due at t (a late one: at position_) lies in the level of the highest base-256 digit
+//      in which t and position_ differ, or in level 0 if none does, in the slot of t's digit.
+//      Hence every slot in use lies at or ahead of the position, and everything in a level is
+//      earlier than everything in the levels above.
 //   I3 While a cascade is under way (cascade_level_ != 0) the slot of that level where position_
-//   lies holds what is left of it.
-//      What is added for its time goes behind that, not into the lower levels. At any other time
-//      that slot is empty.
+//      lies holds what is left of it. What is added for its time goes behind that, not into the
+//      lower levels. At any other time that slot is empty, for every level but 0.
 //   I4 Every list is in order of insertion.
 //   I5 The lists hold each node in use exactly once, and size() of them.
 //
@@ -144,10 +142,11 @@ class TimingWheel {
 
   // Moves time forward to `now` and appends what is due at or before it to `out`, touching at most
   // `budget` entries (G4). Returns true when everything due at or before `now` has been handed out.
-  // Returns false when the budget ended first, possibly in the middle of a tick, possibly before
-  // anything was appended (the budget went into a cascade): call again, with the same `now` or a
-  // later one; each call makes progress. Time does not go back: an earlier `now` than the position
-  // is taken for the position. REQUIRES: now < kNever, budget > 0.
+  // Returns false when the budget ended first: in the middle of a tick, or of a cascade, in which
+  // case nothing may have been appended, or nothing that is due may be left. Call again then, with
+  // the same `now` or a later one; each call makes progress.
+  // Time does not go back: a `now` before the position is taken for the position.
+  // REQUIRES: now < kNever, budget > 0.
   bool Advance(Tick now, size_t budget, std::vector<Expired>* out) {
     DT_CHECK_LT(now, kNever);
     DT_CHECK_GT(budget, size_t{0});

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CheckedWheel: a TimingWheel with a sorted map beside it that says what each call must do.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "server/base/check.h"
+#include "server/wheel/timing_wheel.h"
+
+namespace duetime::test {
+
+// Runs every operation on a wheel and on the simplest thing that can't be wrong: a map ordered by
+// (due, insertion). Dies at the first difference. Entries are numbered in the order of insertion.
+//
+// Thread safety: confined.
+class CheckedWheel {
+ public:
+  using Wheel = wheel::TimingWheel<uint64_t>;
+
+  explicit CheckedWheel(wheel::Tick now) : wheel_(now), target_(now) {}
+
+  // Adds an entry and returns its number.
+  uint64_t Add(wheel::Tick due) {
+    const uint64_t number = handles_.size();
+    const Key key{std::max(due, wheel_.position()), number};
+    handles_.push_back(wheel_.Add(due, number));
+    DT_CHECK(!handles_.back().none());
+    waiting_.emplace(key, due);
+    keys_.emplace(number, key);
+    dues_.insert(due);
+    CheckViews();
+    return number;
+  }
+
+  // Cancels any entry that was ever added. REQUIRES: number < added().
+  void Cancel(uint64_t number) {
+    const bool waits = keys_.contains(number);
+    DT_CHECK_EQ(wheel_.Cancel(handles_[number]), waits);
+    DT_CHECK(!wheel_.Cancel(handles_[number]));
+    if (waits) Forget(number);
+    CheckViews();
+  }
+
+  // Advances once and returns what the wheel returned.
+  bool Advance(wheel::Tick now, size_t budget) {
+    std::vector<Wheel::Expired> out;
+    const wheel::Tick position = wheel_.position();
+    const bool done = wheel_.Advance(now, budget, &out);
+    const wheel::Tick target = std::max(now, position);
+    target_ = std::max(target_, target);
+    DT_CHECK_LE(out.size(), budget);
+    for (const Wheel::Expired& expired : out) {
+      DT_CHECK(!waiting_.empty());
+      const auto& [key, due] = *waiting_.begin();
+      DT_CHECK_EQ(expired.entry, key.second);
+      DT_CHECK_EQ(expired.due, due);
+      DT_CHECK_LE(key.first, target);
+      Forget(key.second);
+    }
+    const bool due_left = !waiting_.empty() && waiting_.begin()->first.first <= target;
+    // False is allowed without anything due: a cascade may still be under way. Drain bounds that.
+    DT_CHECK(!(done && due_left));
+    DT_CHECK_GE(wheel_.position(), position);
+    DT_CHECK_LE(wheel_.position(), target_);
+    if (done) DT_CHECK_EQ(wheel_.now(), target);
+    CheckViews();
+    return done;
+  }
+
+  // Advances until all is handed out, and checks that the calls are as few as G4 says.
+  void Drain(wheel::Tick now, size_t budget) {
+    size_t calls_max = 1 + wheel_.size() * 8 / budget + 1;
+    while (!Advance(now, budget)) {
+      DT_CHECK_GT(calls_max, size_t{0});
+      --calls_max;
+    }
+  }
+
+  void Clear() {
+    wheel_.Clear();
+    waiting_.clear();
+    keys_.clear();
+    dues_.clear();
+    CheckViews();
+  }
+
+  const Wheel& wheel() const { return wheel_; }
+  uint64_t added() const { return handles_.size(); }
+  size_t waiting() const { return waiting_.size(); }
+  // The latest `now` of any Advance.
+  wheel::Tick target() const { return target_; }
+
+ private:
+  // When it counts as due, and its number.
+  using Key = std::pair<wheel::Tick, uint64_t>;
+
+  void Forget(uint64_t number) {
+    const auto key = keys_.find(number);
+    const auto entry = waiting_.find(key->second);
+    dues_.erase(dues_.find(entry->second));
+    waiting_.erase(entry);
+    keys_.erase(key);
+  }
+
+  // What the wheel says of itself agrees with the map.
+  void CheckViews() const {
+    DT_CHECK_EQ(wheel_.size(), waiting_.size());
+    DT_CHECK_LE(wheel_.now(), wheel_.position());
+    if (waiting_.empty()) {
+      DT_CHECK_EQ(wheel_.NextDue(), wheel::kNever);
+      return;
+    }
+    const wheel::Tick earliest = *dues_.begin();
+    DT_CHECK_LE(wheel_.NextDue(), earliest);
+    DT_CHECK(wheel_.now() == 0 || wheel_.now() < earliest);
+    DT_CHECK(wheel_.now() == 0 || wheel_.now() < wheel_.NextDue());
+  }
+
+  Wheel wheel_;
+  wheel::Tick target_;
+  // By number.
+  std::vector<wheel::TimerHandle> handles_;
+  // What waits, in the order in which it must come, with the due time as given.
+  std::map<Key, wheel::Tick> waiting_;
+  std::map<uint64_t, Key> keys_;
+  std::multiset<wheel::Tick> dues_;
+};
+
+}  // namespace duetime::test

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where wheels go wrong: the edges of slots, levels and time itself, and the bugs that other timing
+// wheels had.
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "server/wheel/timing_wheel.h"
+#include "tests/support/wheel_model.h"
+
+namespace duetime::wheel {
+namespace {
+
+using test::CheckedWheel;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+using Wheel = TimingWheel<int>;
+constexpr Tick kMax = kNever - 1;
+constexpr Tick kHour = 3'600'000;
+
+std::vector<int> Take(Wheel* wheel, Tick now, size_t budget = 1'000'000) {
+  std::vector<Wheel::Expired> out;
+  wheel->Advance(now, budget, &out);
+  wheel->CheckInvariants();
+  std::vector<int> entries;
+  for (const Wheel::Expired& expired : out) entries.push_back(expired.entry);
+  return entries;
+}
+
+// Times about each edge of a level, and about what a digit may be.
+std::vector<Tick> EdgeTicks() {
+  std::vector<Tick> ticks{0, 1, 2, 254, 255, 256, 257, kMax - 256, kMax - 255, kMax - 1, kMax};
+  for (uint32_t bits = 8; bits < 64; bits += 8) {
+    const Tick edge = Tick{1} << bits;
+    for (const Tick tick : {edge - 2, edge - 1, edge, edge + 1, edge + 255, edge + 256,
+                            2 * edge - 1, 2 * edge, 255 * edge, 255 * edge + (edge - 1)}) {
+      ticks.push_back(std::min(tick, kMax));
+    }
+  }
+  std::sort(ticks.begin(), ticks.end());
+  ticks.erase(std::unique(ticks.begin(), ticks.end()), ticks.end());
+  return ticks;
+}
+
+TEST(TimingWheelEdgesTest, EveryPairOfEdges) {
+  const std::vector<Tick> ticks = EdgeTicks();
+  ASSERT_GT(ticks.size(), 60u);
+  for (const Tick start : ticks) {
+    for (const Tick due : ticks) {
+      Wheel wheel(start);
+      wheel.Add(due, 1);
+      ASSERT_LE(wheel.NextDue(), due);
+      if (due > start) {
+        ASSERT_THAT(Take(&wheel, due - 1), IsEmpty()) << start << " to " << due;
+      }
+      ASSERT_THAT(Take(&wheel, std::max(start, due)), ElementsAre(1)) << start << " to " << due;
+      ASSERT_EQ(wheel.now(), std::max(start, due));
+    }
+  }
+}
+
+TEST(TimingWheelEdgesTest, AllEdgesAtOnceInOneJumpOrStepByStep) {
+  std::vector<Tick> ticks = EdgeTicks();
+  for (const size_t budget : {size_t{1}, size_t{2}, size_t{1000}}) {
+    for (const bool one_jump : {true, false}) {
+      std::shuffle(ticks.begin(), ticks.end(), std::mt19937(6));
+      CheckedWheel wheel(0);
+      for (int twice = 0; twice < 2; ++twice) {
+        for (const Tick tick : ticks) wheel.Add(tick);
+      }
+      if (!one_jump) {
+        for (const Tick tick : EdgeTicks()) wheel.Drain(tick, budget);
+      }
+      wheel.Drain(kMax, budget);
+      EXPECT_EQ(wheel.waiting(), 0u);
+    }
+  }
+}
+
+TEST(TimingWheelEdgesTest, TimeZero) {
+  Wheel wheel(0);
+  EXPECT_EQ(wheel.now(), 0u);
+  wheel.Add(0, 1);
+  EXPECT_EQ(wheel.now(), 0u);
+  EXPECT_EQ(wheel.NextDue(), 0u);
+  EXPECT_THAT(Take(&wheel, 0), ElementsAre(1));
+  EXPECT_THAT(Take(&wheel, 0), IsEmpty());
+}
+
+TEST(TimingWheelEdgesTest, TheEndOfTime) {
+  Wheel wheel(kMax - 1'000);
+  wheel.Add(kMax, 1);
+  wheel.Add(kMax - 1, 2);
+  EXPECT_THAT(Take(&wheel, kMax - 1), ElementsAre(2));
+  wheel.Add(kMax, 3);
+  EXPECT_EQ(wheel.NextDue(), kMax);
+  EXPECT_THAT(Take(&wheel, kMax), ElementsAre(1, 3));
+  wheel.Add(kMax, 4);
+  wheel.Add(0, 5);
+  EXPECT_THAT(Take(&wheel, kMax), ElementsAre(4, 5));
+}
+
+TEST(TimingWheelEdgesTest, AnEarlierNowHandsOutOnlyWhatTheWheelStandsAt) {
+  Wheel wheel(1'990);
+  for (int i = 0; i < 2; ++i) wheel.Add(2'000, i);
+  wheel.Add(2'001, 2);
+  EXPECT_THAT(Take(&wheel, 3'000, 1), ElementsAre(0));
+  EXPECT_THAT(Take(&wheel, 500), ElementsAre(1));
+  EXPECT_EQ(wheel.now(), 2'000u);
+  EXPECT_THAT(Take(&wheel, 2'001), ElementsAre(2));
+}
+
+TEST(TimingWheelEdgesTest, ASlotCanBeUsedAgainOnItsNextTurn) {
+  // 10 and 10 + 256 share their slot of level 0; so do 10 + 65,536 and so on.
+  Wheel wheel(0);
+  for (int turn = 0; turn < 1'000; ++turn) {
+    const Tick due = 10 + 256 * static_cast<Tick>(turn);
+    wheel.Add(due, turn);
+    EXPECT_THAT(Take(&wheel, due), ElementsAre(turn));
+  }
+}
+
+TEST(TimingWheelEdgesTest, LateAdvancesOfAnySize) {
+  for (uint32_t bits = 0; bits < 63; ++bits) {
+    CheckedWheel wheel(1'700'000'000'000);
+    std::mt19937_64 random(bits);
+    for (int i = 0; i < 200; ++i) {
+      wheel.Add(wheel.wheel().position() + (random() >> (1 + random() % 63)) % (Tick{1} << bits));
+    }
+    wheel.Drain(wheel.wheel().position() + (Tick{1} << bits), 1 + random() % 20);
+    EXPECT_EQ(wheel.waiting(), 0u);
+  }
+}
+
+TEST(TimingWheelEdgesTest, EntriesUpTo32BytesTravelWhole) {
+  struct Big {
+    uint64_t words[4];
+  };
+  TimingWheel<Big> wheel(0);
+  wheel.Add(300, Big{{1, 2, 3, 4}});
+  std::vector<TimingWheel<Big>::Expired> out;
+  wheel.Advance(300, 10, &out);
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_THAT(out[0].entry.words, ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(out[0].due, 300u);
+}
+
+TEST(TimingWheelEdgesTest, OutIsAppendedTo) {
+  Wheel wheel(0);
+  std::vector<Wheel::Expired> out;
+  wheel.Add(1, 1);
+  wheel.Advance(1, 1, &out);
+  wheel.Add(2, 2);
+  wheel.Advance(2, 1, &out);
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out[1].entry, 2);
+}
+
+TEST(TimingWheelEdgesDeathTest, TheCallersDutiesAreChecked) {
+  Wheel wheel(0);
+  std::vector<Wheel::Expired> out;
+  EXPECT_DEATH(wheel.Add(kNever, 1), "kNever");
+  EXPECT_DEATH(wheel.Advance(kNever, 1, &out), "kNever");
+  EXPECT_DEATH(wheel.Advance(1, 0, &out), "budget");
+}
+
+// go-zero's wheel fires a task one full turn late when its delay is a whole number of turns, since
+// it counts slots from where it stands and compares no absolute time (go-zero issue 5510).
+TEST(TimingWheelPeersTest, GoZero_NotOneTurnLateFromAnyOffset) {
+  for (Tick start = 0; start < 600; ++start) {
+    for (const Tick delay : {Tick{255}, Tick{256}, Tick{257}, Tick{512}, Tick{65'536}}) {
+      Wheel wheel(start);
+      wheel.Add(start + delay, 1);
+      ASSERT_THAT(Take(&wheel, start + delay - 1), IsEmpty());
+      ASSERT_THAT(Take(&wheel, start + delay), ElementsAre(1));
+    }
+  }
+}
+
+// go-zero loses a task that is moved and then removed, and runs one twice that is moved to now
+// (issues 205 and 5316). Here a move is a cancel and an add, and each handle stands for itself.
+TEST(TimingWheelPeersTest, GoZero_MoveThenRemove) {
+  Wheel wheel(0);
+  TimerHandle handle = wheel.Add(100, 1);
+  wheel.Add(100, 2);
+  for (const Tick due : {Tick{70'000}, Tick{50}, Tick{0}}) {
+    EXPECT_TRUE(wheel.Cancel(handle));
+    handle = wheel.Add(due, 1);
+  }
+  EXPECT_THAT(Take(&wheel, 1), ElementsAre(1));
+  EXPECT_FALSE(wheel.Cancel(handle));
+  handle = wheel.Add(60, 3);
+  EXPECT_TRUE(wheel.Cancel(handle));
+  EXPECT_FALSE(wheel.Cancel(handle));
+  EXPECT_THAT(Take(&wheel, 100'000), ElementsAre(2));
+}
+
+// A tick that go-zero misses delays everything after it for good (issue 3619); an old Netty
+// computed wrong delays after a stall (issue 1959).
+TEST(TimingWheelPeersTest, GoZeroAndNetty_AMissedTickDelaysNothing) {
+  Wheel wheel(0);
+  for (int i = 0; i < 100; ++i) wheel.Add(10 * static_cast<Tick>(i), i);
+  EXPECT_EQ(Take(&wheel, 5 * kHour).size(), 100u);
+  wheel.Add(5 * kHour + 1, 100);
+  EXPECT_THAT(Take(&wheel, 5 * kHour), IsEmpty());
+  EXPECT_THAT(Take(&wheel, 5 * kHour + 1), ElementsAre(100));
+}
+
+// Netty counts a task twice that is cancelled in the tick that expires it (issue 14959).
+TEST(TimingWheelPeersTest, Netty_CancelInTheTickThatExpiresCountsOnce) {
+  Wheel wheel(0);
+  const TimerHandle first = wheel.Add(10, 1);
+  const TimerHandle second = wheel.Add(10, 2);
+  EXPECT_THAT(Take(&wheel, 10, 1), ElementsAre(1));
+  EXPECT_EQ(wheel.size(), 1u);
+  EXPECT_FALSE(wheel.Cancel(first));
+  EXPECT_EQ(wheel.size(), 1u);
+  EXPECT_TRUE(wheel.Cancel(second));
+  EXPECT_EQ(wheel.size(), 0u);
+}
+
+// Wheels with a range clamp what lies beyond it (Linux, for one), or refuse it.
+TEST(TimingWheelPeersTest, FarTimersAreNotClamped) {
+  Wheel wheel(1'700'000'000'000);
+  const Tick start = wheel.now();
+  const std::vector<Tick> delays{Tick{1} << 32, (Tick{1} << 32) + 1, Tick{1} << 40, Tick{1} << 48,
+                                 Tick{1} << 62};
+  for (size_t i = 0; i < delays.size(); ++i) wheel.Add(start + delays[i], static_cast<int>(i));
+  for (size_t i = 0; i < delays.size(); ++i) {
+    EXPECT_THAT(Take(&wheel, start + delays[i] - 1), IsEmpty());
+    EXPECT_THAT(Take(&wheel, start + delays[i]), ElementsAre(static_cast<int>(i)));
+  }
+}
+
+// Kafka may put a cancelled task back while it moves between its levels.
+TEST(TimingWheelPeersTest, Kafka_ACancelledEntryDoesNotComeBackFromACascade) {
+  Wheel wheel(0);
+  std::vector<TimerHandle> handles;
+  for (int i = 0; i < 50; ++i) handles.push_back(wheel.Add(100'000 + static_cast<Tick>(i), i));
+  std::vector<Wheel::Expired> out;
+  for (size_t i = 0; i < handles.size(); ++i) {
+    wheel.Advance(99'999, 1, &out);
+    ASSERT_THAT(out, IsEmpty());
+    EXPECT_TRUE(wheel.Cancel(handles[(i * 7) % handles.size()]));
+    wheel.CheckInvariants();
+  }
+  EXPECT_TRUE(wheel.Advance(100'050, 1, &out));
+  EXPECT_THAT(out, IsEmpty());
+}
+
+}  // namespace
+}  // namespace duetime::wheel

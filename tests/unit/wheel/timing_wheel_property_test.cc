@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random operations on a wheel against a sorted map. A failure prints the seed; run it again with
+// DUETIME_SEED=<seed>.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+#include "gtest/gtest.h"
+
+#include "server/wheel/timing_wheel.h"
+#include "tests/support/test_scale.h"
+#include "tests/support/wheel_model.h"
+
+namespace duetime::wheel {
+namespace {
+
+using test::CheckedWheel;
+
+// DUETIME_SEED, or a new seed each time; printed at once, since a failure ends the program.
+uint64_t TestSeed() {
+  const char* text = std::getenv("DUETIME_SEED");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device{}();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  std::fflush(stdout);
+  return seed;
+}
+
+// What a run looks like; drawn at random, so that runs differ in character and not only in detail.
+struct Character {
+  Tick start = 0;
+  // How far ahead most entries are due, and how far time mostly jumps, in bits.
+  uint32_t due_bits = 0;
+  uint32_t jump_bits = 0;
+  uint32_t add_percent = 0;
+  uint32_t cancel_percent = 0;
+  size_t budget_max = 0;
+};
+
+class RandomRun {
+ public:
+  explicit RandomRun(uint64_t seed) : random_(seed), character_(Draw()), wheel_(character_.start) {}
+
+  // One random operation. Returns false when time has come to its end.
+  bool Step() {
+    const uint64_t dice = Below(100);
+    if (dice < character_.add_percent) {
+      wheel_.Add(DrawDue());
+    } else if (dice < character_.add_percent + character_.cancel_percent) {
+      if (wheel_.added() > 0) wheel_.Cancel(DrawNumber());
+    } else {
+      const Tick now = DrawNow();
+      if (now >= kNever - (Tick{1} << 40)) return false;
+      wheel_.Advance(now, 1 + Below(character_.budget_max));
+    }
+    return true;
+  }
+
+  void Finish() {
+    wheel_.Drain(kNever - 1, 1 + Below(1000));
+    ASSERT_EQ(wheel_.waiting(), 0u);
+  }
+
+  CheckedWheel& wheel() { return wheel_; }
+
+ private:
+  uint64_t Below(uint64_t limit) { return random_() % limit; }
+  // Up to 2^bits, each magnitude as likely as the other.
+  uint64_t Magnitude(uint32_t bits) {
+    const uint64_t width = Below(bits + 1);
+    return width == 0 ? 0 : random_() >> (64 - width);
+  }
+
+  Character Draw() {
+    Character character;
+    character.start = Below(4) == 0 ? 0 : random_() >> (8 + Below(56));
+    character.due_bits = 1 + static_cast<uint32_t>(Below(40));
+    character.jump_bits = 1 + static_cast<uint32_t>(Below(character.due_bits));
+    character.add_percent = 20 + static_cast<uint32_t>(Below(40));
+    character.cancel_percent = static_cast<uint32_t>(Below(30));
+    character.budget_max = size_t{1} << Below(11);
+    return character;
+  }
+
+  Tick DrawDue() {
+    const Tick position = wheel_.wheel().position();
+    Tick due = position + Magnitude(character_.due_bits);
+    switch (Below(8)) {
+      case 0: {  // about the edge of a level
+        const uint32_t shift = 8 * static_cast<uint32_t>(1 + Below(6));
+        due = (((position >> shift) + 1 + Below(2)) << shift) + Below(3) - 1;
+        break;
+      }
+      case 1:  // late
+        due = position - std::min(position, Magnitude(16));
+        break;
+      case 2:  // the same tick as before
+        due = last_due_;
+        break;
+      case 3:
+        if (Below(20) == 0) due = kNever - 1 - Magnitude(50);
+        break;
+      default:
+        break;
+    }
+    last_due_ = std::min(due, kNever - 1);
+    return last_due_;
+  }
+
+  Tick DrawNow() {
+    const Tick target = wheel_.target();
+    switch (Below(6)) {
+      case 0:  // go on with the same
+        return target;
+      case 1: {  // as a sleeper would
+        const Tick next = wheel_.wheel().NextDue();
+        // Not to the end of time, where the run would be over.
+        return next - target < (Tick{1} << 45) ? next : target;
+      }
+      case 2:  // backwards
+        return target - std::min(target, Magnitude(8));
+      case 3:  // once in a while, years
+        return target + Magnitude(Below(50) == 0 ? 44 : character_.jump_bits);
+      default:
+        return target + Magnitude(character_.jump_bits);
+    }
+  }
+
+  // Mostly a recent one, so that cancels often find something.
+  uint64_t DrawNumber() {
+    const uint64_t added = wheel_.added();
+    return Below(4) == 0 ? Below(added) : added - 1 - std::min(added - 1, Magnitude(10));
+  }
+
+  std::mt19937_64 random_;
+  Character character_;
+  CheckedWheel wheel_;
+  Tick last_due_ = 0;
+};
+
+TEST(TimingWheelPropertyTest, SmallRunsAgreeWithASortedMapAndKeepTheInvariantsAfterEachStep) {
+  const uint64_t seed = TestSeed();
+  const int64_t runs = test::Scaled(250);
+  constexpr int kSteps = 150;
+  int64_t steps = 0;
+  for (int64_t i = 0; i < runs; ++i) {
+    RandomRun run(seed + static_cast<uint64_t>(i));
+    for (int step = 0; step < kSteps && run.Step(); ++step, ++steps) {
+      run.wheel().wheel().CheckInvariants();
+    }
+    run.Finish();
+    run.wheel().wheel().CheckInvariants();
+  }
+  EXPECT_GT(steps, runs * kSteps / 2);
+}
+
+TEST(TimingWheelPropertyTest, LongRunsAgreeWithASortedMap) {
+  const uint64_t seed = TestSeed();
+  const int64_t runs = test::Scaled(40);
+  constexpr int kSteps = 8'000;
+  int64_t steps = 0;
+  for (int64_t i = 0; i < runs; ++i) {
+    RandomRun run(seed + 1'000'000 + static_cast<uint64_t>(i));
+    for (int step = 0; step < kSteps && run.Step(); ++step) ++steps;
+    run.Finish();
+  }
+  // Most runs go their whole length: a run ends early only when its time does.
+  EXPECT_GT(steps, runs * kSteps / 2);
+}
+
+}  // namespace
+}  // namespace duetime::wheel

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The guarantees of timing_wheel.h, each under its name.
+#include "server/wheel/timing_wheel.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace duetime::wheel {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+using Wheel = TimingWheel<int>;
+constexpr Tick kHour = 3'600'000;
+constexpr Tick kYear = 365 * 24 * kHour;
+constexpr size_t kAll = 1'000'000;
+
+// One call; what it handed out.
+std::vector<int> Take(Wheel* wheel, Tick now, size_t budget = kAll) {
+  std::vector<Wheel::Expired> out;
+  wheel->Advance(now, budget, &out);
+  wheel->CheckInvariants();
+  std::vector<int> entries;
+  for (const Wheel::Expired& expired : out) {
+    EXPECT_LE(expired.due, std::max(now, wheel->position()));
+    entries.push_back(expired.entry);
+  }
+  return entries;
+}
+
+// Calls until everything due is handed out.
+std::vector<int> Drain(Wheel* wheel, Tick now, size_t budget) {
+  std::vector<int> entries;
+  for (;;) {
+    std::vector<Wheel::Expired> out;
+    const bool done = wheel->Advance(now, budget, &out);
+    EXPECT_LE(out.size(), budget);
+    for (const Wheel::Expired& expired : out) entries.push_back(expired.entry);
+    if (done) return entries;
+  }
+}
+
+TEST(TimingWheelTest, G1_EachEntryIsHandedOutExactlyOnce) {
+  Wheel wheel(123'456'789);
+  std::mt19937_64 random(1);
+  constexpr int kCount = 20'000;
+  for (int i = 0; i < kCount; ++i) wheel.Add(wheel.now() + (random() >> (20 + random() % 44)), i);
+  ASSERT_EQ(wheel.size(), size_t{kCount});
+  std::vector<int> seen(kCount);
+  while (wheel.size() > 0) {
+    for (const int entry : Drain(&wheel, wheel.NextDue() + random() % 1000, 1 + random() % 100)) {
+      ++seen[static_cast<size_t>(entry)];
+    }
+  }
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), kCount);
+  EXPECT_THAT(Take(&wheel, kNever - 1), IsEmpty());
+}
+
+TEST(TimingWheelTest, G1_LateEntryIsHandedOutByTheNextAdvance) {
+  Wheel wheel(1'000);
+  wheel.Add(1'000, 1);
+  wheel.Add(0, 2);
+  EXPECT_THAT(Take(&wheel, 1'000), ElementsAre(1, 2));
+  EXPECT_THAT(Take(&wheel, 5'000), IsEmpty());
+  wheel.Add(4'999, 3);
+  EXPECT_THAT(Take(&wheel, 5'000), ElementsAre(3));
+}
+
+TEST(TimingWheelTest, G1_EntryAddedToTheTickBeingHandedOutComesWithIt) {
+  Wheel wheel(0);
+  wheel.Add(10, 1);
+  wheel.Add(10, 2);
+  EXPECT_THAT(Take(&wheel, 10, 1), ElementsAre(1));
+  wheel.Add(10, 3);
+  EXPECT_THAT(Take(&wheel, 10, 1), ElementsAre(2));
+  wheel.Add(10, 4);
+  EXPECT_THAT(Take(&wheel, 10), ElementsAre(3, 4));
+}
+
+TEST(TimingWheelTest, G1_EntryAddedWhileItsTimeIsBeingCascadedIsNotLost) {
+  Wheel wheel(0);
+  for (int i = 0; i < 5; ++i) wheel.Add(70'000 + static_cast<Tick>(i), i);
+  // Two calls with a budget of one: the cascade of the slot of 65,536..131,071 has begun.
+  EXPECT_THAT(Take(&wheel, 70'010, 1), IsEmpty());
+  EXPECT_THAT(Take(&wheel, 70'010, 1), IsEmpty());
+  wheel.Add(70'000, 5);
+  wheel.Add(65'536, 6);
+  wheel.Add(3, 7);
+  wheel.Add(131'072, 8);
+  EXPECT_THAT(Drain(&wheel, 70'010, 1), ElementsAre(6, 7, 0, 5, 1, 2, 3, 4));
+  EXPECT_THAT(Drain(&wheel, 131'072, 1), ElementsAre(8));
+}
+
+TEST(TimingWheelTest, G2_NothingIsEarlyAndNothingLate) {
+  std::mt19937_64 random(2);
+  Wheel wheel(kYear);
+  for (int i = 0; i < 3'000; ++i) {
+    const Tick due = wheel.now() + 1 + (random() >> (20 + random() % 44));
+    wheel.Add(due, i);
+    EXPECT_THAT(Take(&wheel, due - 1), IsEmpty());
+    EXPECT_THAT(Take(&wheel, due), ElementsAre(i));
+  }
+}
+
+TEST(TimingWheelTest, G3_SameTickKeepsInsertionOrder) {
+  Wheel wheel(0);
+  for (int i = 0; i < 1'000; ++i) wheel.Add(77, i);
+  std::vector<int> expected(1'000);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(Take(&wheel, 77), expected);
+}
+
+TEST(TimingWheelTest, G3_SameTickKeepsInsertionOrderAcrossLevels) {
+  // The same due time, added from further and further near, so that each lies in another level.
+  constexpr Tick kDue = (Tick{3} << 32) + (Tick{5} << 24) + 123'456;
+  Wheel wheel(0);
+  int next = 0;
+  for (const Tick before : {kDue, kDue - 1'000, Tick{1} << 30, Tick{1} << 20, Tick{1} << 16,
+                            Tick{5'000}, Tick{300}, Tick{10}, Tick{1}, Tick{0}}) {
+    EXPECT_THAT(Take(&wheel, kDue - std::max(before, Tick{1})), IsEmpty());
+    wheel.Add(kDue, next++);
+    wheel.Add(kDue, next++);
+  }
+  std::vector<int> expected(static_cast<size_t>(next));
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(Drain(&wheel, kDue, 3), expected);
+}
+
+TEST(TimingWheelTest, G3_EarlierDueComesFirstWhateverTheOrderOfInsertion) {
+  Wheel wheel(0);
+  std::mt19937_64 random(3);
+  std::vector<std::pair<Tick, int>> expected;
+  for (int i = 0; i < 5'000; ++i) {
+    expected.emplace_back(1 + random() % 100'000, i);
+    wheel.Add(expected.back().first, i);
+  }
+  std::sort(expected.begin(), expected.end());
+  const std::vector<int> entries = Take(&wheel, 100'000);
+  ASSERT_EQ(entries.size(), expected.size());
+  for (size_t i = 0; i < entries.size(); ++i) ASSERT_EQ(entries[i], expected[i].second);
+}
+
+TEST(TimingWheelTest, G3_LateEntryComesAfterOlderOnesOfTheOpenTickAndBeforeLaterTicks) {
+  Wheel wheel(0);
+  wheel.Add(10, 1);
+  wheel.Add(10, 2);
+  wheel.Add(11, 3);
+  EXPECT_THAT(Take(&wheel, 20, 1), ElementsAre(1));
+  EXPECT_EQ(wheel.position(), 10u);
+  wheel.Add(4, 4);
+  wheel.Add(3, 5);
+  wheel.Add(10, 6);
+  EXPECT_THAT(Take(&wheel, 20), ElementsAre(2, 4, 5, 6, 3));
+}
+
+TEST(TimingWheelTest, G4_ABudgetOfOneDoesEverythingInSmallSteps) {
+  Wheel wheel(0);
+  std::mt19937_64 random(4);
+  constexpr size_t kCount = 2'000;
+  for (size_t i = 0; i < kCount; ++i) wheel.Add(random() >> (8 + random() % 56), 0);
+  size_t calls = 0;
+  size_t handed_out = 0;
+  for (bool done = false; !done; ++calls) {
+    std::vector<Wheel::Expired> out;
+    done = wheel.Advance(kNever - 1, 1, &out);
+    ASSERT_LE(out.size(), 1u);
+    handed_out += out.size();
+  }
+  EXPECT_EQ(handed_out, kCount);
+  EXPECT_LE(calls, 8 * kCount + 1);
+}
+
+TEST(TimingWheelTest, G4_TheBudgetCountsCascadesToo) {
+  // 1,000 entries in one slot of level 2, each of which moves twice and is then handed out.
+  constexpr Tick kStart = Tick{1} << 16;
+  Wheel wheel(0);
+  for (int i = 0; i < 1'000; ++i) wheel.Add(kStart + 256 + static_cast<Tick>(i % 256), i);
+  EXPECT_THAT(Take(&wheel, kStart * 2 - 1, 1'000), IsEmpty());
+  EXPECT_THAT(Take(&wheel, kStart * 2 - 1, 1'000), IsEmpty());
+  EXPECT_THAT(Take(&wheel, kStart * 2 - 1, 1'000), ::testing::SizeIs(1'000));
+}
+
+TEST(TimingWheelTest, G4_ReturnsTrueExactlyWhenNothingIsLeft) {
+  Wheel wheel(0);
+  std::vector<Wheel::Expired> out;
+  for (int i = 0; i < 3; ++i) wheel.Add(5, i);
+  EXPECT_FALSE(wheel.Advance(5, 1, &out));
+  EXPECT_FALSE(wheel.Advance(5, 1, &out));
+  EXPECT_TRUE(wheel.Advance(5, 1, &out));
+  EXPECT_EQ(out.size(), 3u);
+  EXPECT_TRUE(wheel.Advance(5, 1, &out));
+}
+
+TEST(TimingWheelTest, G4_AStoppedAdvanceGoesOnWithALaterNow) {
+  Wheel wheel(0);
+  for (int i = 0; i < 4; ++i) wheel.Add(5 + static_cast<Tick>(i), i);
+  EXPECT_THAT(Take(&wheel, 6, 1), ElementsAre(0));
+  EXPECT_THAT(Take(&wheel, 7, 1), ElementsAre(1));
+  EXPECT_THAT(Take(&wheel, 100), ElementsAre(2, 3));
+}
+
+TEST(TimingWheelTest, G5_CancelInEveryLevelAndPlaceOfTheList) {
+  for (const Tick delay :
+       {Tick{1}, Tick{200}, Tick{60'000}, kHour, kYear, Tick{1} << 50, Tick{1} << 60, kNever - 1}) {
+    for (size_t victim = 0; victim < 3; ++victim) {
+      Wheel wheel(0);
+      std::vector<TimerHandle> handles;
+      for (int i = 0; i < 3; ++i) handles.push_back(wheel.Add(delay, i));
+      EXPECT_TRUE(wheel.Cancel(handles[victim]));
+      wheel.CheckInvariants();
+      EXPECT_FALSE(wheel.Cancel(handles[victim]));
+      std::vector<int> expected{0, 1, 2};
+      expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(victim));
+      EXPECT_EQ(Take(&wheel, delay), expected);
+    }
+  }
+}
+
+TEST(TimingWheelTest, G5_CancelWhileTheSlotIsBeingCascaded) {
+  constexpr Tick kDue = 70'000;
+  // The entry at 0 is moved by then, the one at 4 is not.
+  for (const size_t victim : {size_t{0}, size_t{1}, size_t{4}}) {
+    Wheel wheel(0);
+    std::vector<TimerHandle> handles;
+    for (int i = 0; i < 5; ++i) handles.push_back(wheel.Add(kDue, i));
+    EXPECT_THAT(Take(&wheel, kDue, 1), IsEmpty());
+    EXPECT_TRUE(wheel.Cancel(handles[victim]));
+    wheel.CheckInvariants();
+    std::vector<int> expected{0, 1, 2, 3, 4};
+    expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(victim));
+    EXPECT_EQ(Drain(&wheel, kDue, 1), expected);
+  }
+}
+
+TEST(TimingWheelTest, G5_CancellingTheRestOfACascadeEndsIt) {
+  Wheel wheel(0);
+  const TimerHandle moved = wheel.Add(70'000, 0);
+  const TimerHandle waiting = wheel.Add(70'000, 1);
+  EXPECT_THAT(Take(&wheel, 65'536, 1), IsEmpty());
+  EXPECT_TRUE(wheel.Cancel(waiting));
+  wheel.CheckInvariants();
+  EXPECT_EQ(wheel.now(), 65'536u);
+  wheel.Add(70'000, 2);
+  EXPECT_TRUE(wheel.Cancel(moved));
+  EXPECT_THAT(Take(&wheel, 70'000), ElementsAre(2));
+}
+
+TEST(TimingWheelTest, G5_CancelInTheMiddleOfATick) {
+  Wheel wheel(0);
+  std::vector<TimerHandle> handles;
+  for (int i = 0; i < 4; ++i) handles.push_back(wheel.Add(9, i));
+  EXPECT_THAT(Take(&wheel, 9, 1), ElementsAre(0));
+  EXPECT_FALSE(wheel.Cancel(handles[0]));
+  EXPECT_TRUE(wheel.Cancel(handles[1]));
+  EXPECT_TRUE(wheel.Cancel(handles[3]));
+  EXPECT_THAT(Take(&wheel, 9), ElementsAre(2));
+  for (const TimerHandle& handle : handles) EXPECT_FALSE(wheel.Cancel(handle));
+}
+
+TEST(TimingWheelTest, G5_AHandleDoesNotReachTheNextUserOfItsNode) {
+  Wheel wheel(0);
+  const TimerHandle old = wheel.Add(10, 1);
+  EXPECT_TRUE(wheel.Cancel(old));
+  const TimerHandle fresh = wheel.Add(20, 2);
+  EXPECT_EQ(fresh.index, old.index);
+  EXPECT_FALSE(wheel.Cancel(old));
+  EXPECT_THAT(Take(&wheel, 20), ElementsAre(2));
+  wheel.Add(30, 3);
+  EXPECT_FALSE(wheel.Cancel(fresh));
+  EXPECT_THAT(Take(&wheel, 30), ElementsAre(3));
+}
+
+TEST(TimingWheelTest, G5_NoneAndForeignHandlesCancelNothing) {
+  Wheel wheel(0);
+  EXPECT_TRUE(TimerHandle{}.none());
+  EXPECT_FALSE(wheel.Cancel(TimerHandle{}));
+  const TimerHandle handle = wheel.Add(10, 1);
+  EXPECT_FALSE(handle.none());
+  EXPECT_FALSE(wheel.Cancel(TimerHandle{.index = handle.index, .generation = 0}));
+  EXPECT_FALSE(wheel.Cancel(TimerHandle{.index = handle.index + 1, .generation = 1}));
+  EXPECT_FALSE(wheel.Cancel(TimerHandle{.index = 1u << 30, .generation = 1}));
+  EXPECT_TRUE(wheel.Cancel(handle));
+  EXPECT_FALSE(wheel.Cancel(TimerHandle{.index = handle.index, .generation = 0}));
+  EXPECT_EQ(wheel.size(), 0u);
+}
+
+TEST(TimingWheelTest, G6_NowIsTheLastTickThatIsCompletelyHandedOut) {
+  Wheel wheel(100);
+  EXPECT_EQ(wheel.now(), 100u);
+  for (int i = 0; i < 2; ++i) wheel.Add(200, i);
+  wheel.Add(300, 2);
+  Take(&wheel, 150);
+  EXPECT_EQ(wheel.now(), 150u);
+  Take(&wheel, 250, 1);
+  EXPECT_EQ(wheel.now(), 199u);
+  EXPECT_EQ(wheel.position(), 200u);
+  Take(&wheel, 250, 1);
+  EXPECT_EQ(wheel.now(), 250u);
+}
+
+TEST(TimingWheelTest, G6_NowDoesNotCoverALateEntryThatStillWaits) {
+  Wheel wheel(1'000);
+  wheel.Add(990, 1);
+  EXPECT_EQ(wheel.now(), 989u);
+  const TimerHandle handle = wheel.Add(500, 2);
+  EXPECT_EQ(wheel.now(), 499u);
+  EXPECT_EQ(wheel.position(), 1'000u);
+  EXPECT_TRUE(wheel.Cancel(handle));
+  EXPECT_LE(wheel.now(), 989u);
+  Take(&wheel, 1'000);
+  EXPECT_EQ(wheel.now(), 1'000u);
+  // The late ones that have gone weigh no more on the next one.
+  wheel.Add(1'000, 3);
+  EXPECT_EQ(wheel.now(), 999u);
+}
+
+TEST(TimingWheelTest, G6_NowWaitsForACascade) {
+  Wheel wheel(0);
+  wheel.Add(65'536, 1);
+  wheel.Add(65'537, 2);
+  Take(&wheel, 65'600, 1);
+  EXPECT_EQ(wheel.now(), 65'535u);
+  Take(&wheel, 65'600, 2);
+  EXPECT_EQ(wheel.now(), 65'536u);
+  Take(&wheel, 65'600, 1);
+  EXPECT_EQ(wheel.now(), 65'600u);
+}
+
+// How often a caller wakes up that sleeps until NextDue until `count` entries are handed out.
+int CountWakeUps(Wheel* wheel, size_t count) {
+  int wake_ups = 0;
+  while (count > 0) {
+    const Tick next = wheel->NextDue();
+    EXPECT_GT(next, wheel->now());
+    count -= Take(wheel, next).size();
+    ++wake_ups;
+  }
+  return wake_ups;
+}
+
+TEST(TimingWheelTest, G7_ALoneTimerCostsOneWakeUpHoweverFar) {
+  for (const Tick delay :
+       {Tick{1}, Tick{255}, Tick{256}, Tick{60'000}, kHour, kYear, 100 * kYear}) {
+    Wheel wheel(1'700'000'000'000);
+    wheel.Add(wheel.now() + delay, 1);
+    EXPECT_EQ(CountWakeUps(&wheel, 1), 1) << delay;
+  }
+}
+
+TEST(TimingWheelTest, G7_ACrowdFarAwayCostsOneWakeUpPerLevel) {
+  for (const Tick delay : {kHour, kYear, 100 * kYear}) {
+    Wheel wheel(1'700'000'000'000);
+    for (int i = 0; i < 100; ++i) wheel.Add(wheel.now() + delay, i);
+    EXPECT_LE(CountWakeUps(&wheel, 100), 6) << delay;
+  }
+}
+
+TEST(TimingWheelTest, G7_NextDueIsNeverLaterThanTheEarliest) {
+  Wheel wheel(5);
+  EXPECT_EQ(wheel.NextDue(), kNever);
+  const TimerHandle far = wheel.Add(kYear, 1);
+  EXPECT_EQ(wheel.NextDue(), kYear);
+  const TimerHandle near = wheel.Add(100, 2);
+  EXPECT_EQ(wheel.NextDue(), 100u);
+  const TimerHandle late = wheel.Add(3, 3);
+  EXPECT_EQ(wheel.NextDue(), 3u);
+  wheel.Cancel(late);
+  EXPECT_EQ(wheel.NextDue(), 100u);
+  wheel.Cancel(near);
+  EXPECT_EQ(wheel.NextDue(), kYear);
+  wheel.Cancel(far);
+  EXPECT_EQ(wheel.NextDue(), kNever);
+}
+
+TEST(TimingWheelTest, G8_EmptyTimeIsFree) {
+  // Tick by tick this would take longer than the universe is old.
+  Wheel wheel(0);
+  wheel.Add(kNever - 1, 1);
+  for (Tick now = 0; now < 1'000'000 * kYear; now += kYear) {
+    std::vector<Wheel::Expired> out;
+    ASSERT_TRUE(wheel.Advance(now, 1, &out));
+    ASSERT_THAT(out, IsEmpty());
+  }
+  EXPECT_THAT(Drain(&wheel, kNever - 1, 1), ElementsAre(1));
+}
+
+TEST(TimingWheelTest, G9_CancelledAndHandedOutEntriesGiveTheirMemoryBack) {
+  Wheel wheel(0);
+  const size_t empty = wheel.bytes();
+  EXPECT_LT(empty, 20'000u);
+  constexpr int kCount = 100'000;
+  size_t peak = 0;
+  for (int round = 0; round < 5; ++round) {
+    std::vector<TimerHandle> handles;
+    for (int i = 0; i < kCount; ++i) {
+      handles.push_back(wheel.Add(wheel.now() + kHour + static_cast<Tick>(i), i));
+    }
+    if (round == 0) peak = wheel.bytes();
+    EXPECT_LE(wheel.bytes(), peak + 4'096);
+    std::shuffle(handles.begin(), handles.end(), std::mt19937(5));
+    for (const TimerHandle& handle : handles) ASSERT_TRUE(wheel.Cancel(handle));
+    EXPECT_EQ(wheel.size(), 0u);
+    EXPECT_LT(wheel.bytes(), peak / 10);
+    for (int i = 0; i < kCount; ++i) wheel.Add(wheel.now() + static_cast<Tick>(i), i);
+    EXPECT_LE(wheel.bytes(), peak + 4'096);
+    EXPECT_EQ(Drain(&wheel, wheel.now() + kCount, 1'000).size(), size_t{kCount});
+    EXPECT_LT(wheel.bytes(), peak / 10);
+  }
+}
+
+TEST(TimingWheelTest, ClearDropsEverythingAndKeepsThePosition) {
+  Wheel wheel(0);
+  std::vector<TimerHandle> handles;
+  for (int i = 0; i < 100; ++i) handles.push_back(wheel.Add(65'536 + static_cast<Tick>(i), i));
+  handles.push_back(wheel.Add(kYear, 100));
+  Take(&wheel, 65'536, 7);
+  wheel.Clear();
+  wheel.CheckInvariants();
+  EXPECT_EQ(wheel.size(), 0u);
+  EXPECT_EQ(wheel.position(), 65'536u);
+  EXPECT_EQ(wheel.NextDue(), kNever);
+  for (const TimerHandle& handle : handles) EXPECT_FALSE(wheel.Cancel(handle));
+  for (int i = 0; i < 3; ++i) wheel.Add(65'536, i);
+  for (const TimerHandle& handle : handles) EXPECT_FALSE(wheel.Cancel(handle));
+  EXPECT_THAT(Take(&wheel, 65'536), ElementsAre(0, 1, 2));
+}
+
+}  // namespace
+}  // namespace duetime::wheel
