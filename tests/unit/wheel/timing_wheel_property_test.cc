@@ -142,7 +142,7 @@ class RandomRun {
 
 TEST(TimingWheelPropertyTest, SmallRunsAgreeWithASortedMapAndKeepTheInvariantsAfterEachStep) {
   const uint64_t seed = TestSeed();
-  const int64_t runs = test::Scaled(250);
+  const int64_t runs = test::Scaled(200);
   constexpr int kSteps = 150;
   int64_t steps = 0;
   for (int64_t i = 0; i < runs; ++i) {
@@ -158,7 +158,7 @@ TEST(TimingWheelPropertyTest, SmallRunsAgreeWithASortedMapAndKeepTheInvariantsAf
 
 TEST(TimingWheelPropertyTest, LongRunsAgreeWithASortedMap) {
   const uint64_t seed = TestSeed();
-  const int64_t runs = test::Scaled(40);
+  const int64_t runs = test::Scaled(120);
   constexpr int kSteps = 8'000;
   int64_t steps = 0;
   for (int64_t i = 0; i < runs; ++i) {
