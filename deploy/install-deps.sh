@@ -5,7 +5,8 @@
 # rights, when all are there.
 #
 #   deploy/install-deps.sh build      to build the daemon and the command line tool
-#   deploy/install-deps.sh test       to build and run the tests, too (all of tests/run.sh)
+#   deploy/install-deps.sh unit       and the tests that need no more than a compiler
+#   deploy/install-deps.sh test       and everything that tests/run.sh does
 #   deploy/install-deps.sh runtime    to run the built programs, no more
 #   deploy/install-deps.sh --print GROUP   prints the packages of the group and stops
 #
@@ -23,16 +24,19 @@ build=(
   prometheus-cpp-dev        # brings civetweb and curl, which its CMake package insists on
   tzdata                    # --tz of the command line tool
 )
-test=(
+unit=(
   "${build[@]}"
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev
   python3                   # tests/tidy
+)
+test=(
+  "${unit[@]}"
+  libbenchmark-dev
   openssl                   # certificates for the TLS tests
   systemd                   # systemd-analyze, for the unit file's test
   clang clang-tidy libclang-rt-14-dev   # thread-safety analysis, lint, libFuzzer
-  git                       # tests/tidy asks which files are committed
 )
-# What the built programs load, named by package: tests/tidy compares it with what they are linked to.
+# What the built programs load, and --tz reads: a test compares it with what they are linked to.
 runtime=(
   libabsl20220623 libgrpc++1.51 libprotobuf32 librocksdb7.8 libxxhash0
   libspdlog1.10 libtomlplusplus3 libprometheus-cpp-pull1.0
@@ -40,7 +44,7 @@ runtime=(
 )
 
 usage() {
-  sed -n 's/^# \{0,1\}//; 4,12p' "${BASH_SOURCE[0]}"
+  sed -n 's/^# \{0,1\}//; 4,13p' "${BASH_SOURCE[0]}"
 }
 
 main() {
@@ -53,6 +57,7 @@ main() {
   local wanted=()
   case $group in
     build) wanted=("${build[@]}") ;;
+    unit) wanted=("${unit[@]}") ;;
     test) wanted=("${test[@]}") ;;
     runtime) wanted=("${runtime[@]}") ;;
     *)

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds deploy/ against the programs and the protos, so that no file there tells of a daemon that is not.
+
+  deploy_test.py ROOT DUETIMED DUETIME [--optimised]   runs the checks; --optimised: also what the programs are linked to
+  deploy_test.py ROOT DUETIMED --write                 writes deploy/duetimed.toml anew, from `duetimed --help`
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+ROOT = DUETIMED = DUETIME = ""
+OPTIMISED = False
+EXPOSURE_MAX = 2.0
+# What every Debian program loads.
+ALWAYS_THERE = {"libc6", "libstdc++6", "libgcc-s1"}
+
+TOML_HEAD = """\
+# SPDX-License-Identifier: Apache-2.0
+#
+# Configuration of duetimed: every knob with its meaning, unit, default and bounds. What is commented out has the value
+# that is shown. Times may be written as "30s", sizes as "64MiB". Check a change with
+#
+#   duetimed --config FILE --check-config
+#
+# This file is made from `duetimed --help`, and a test compares the two.
+"""
+# What the example sets, because it has no default.
+TOML_SET = {"data_dir": '"/var/lib/duetime"'}
+
+
+def read(path: str) -> str:
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def run(*command: str) -> str:
+    result = subprocess.run(command, text=True, capture_output=True, check=False, timeout=60)
+    assert result.returncode == 0, f"{command}: exit {result.returncode}\n{result.stdout}{result.stderr}"
+    return result.stdout
+
+
+def knobs() -> list[tuple[str, str, str, str]]:
+    """(group, key, description, bounds) of each knob, as `duetimed --help` prints them."""
+    found = []
+    group = key = ""
+    text: list[str] = []
+
+    def finish():
+        if key and group != "Options":
+            description, bounds = re.fullmatch(r"(.*) (\[.*\])", " ".join(text)).groups()
+            found.append((group, key, description, bounds))
+
+    for line in run(DUETIMED, "--help").splitlines():
+        if match := re.fullmatch(r"(\w[\w ]*):", line):
+            finish()
+            group, key = match[1], ""
+        elif match := re.fullmatch(r"  (?:-\w,)?--([\w-]+)(?: [A-Z]+)?\s*(.*)", line):
+            finish()
+            key, text = match[1].replace("-", "_"), [match[2]] if match[2] else []
+        elif line.startswith("   "):
+            text.append(line.strip())
+        elif line:
+            finish()
+            key = ""
+    finish()
+    return found
+
+
+def example_config() -> str:
+    """What deploy/duetimed.toml should be."""
+    defaults = dict(line.split(" = ", 1)
+                    for line in run(DUETIMED, "--data-dir", "/x", "--check-config").splitlines() if " = " in line)
+    parts = [TOML_HEAD]
+    last = ""
+    for group, key, description, bounds in knobs():
+        if group != last:
+            parts.append(f"\n# ---- {group}\n")
+            last = group
+        wrapped = textwrap.fill(description, 98, break_long_words=False, break_on_hyphens=False)
+        parts.append("\n" + textwrap.indent(f"{wrapped}\n{bounds}", "# ", lambda line: True) + "\n")
+        parts.append(f"{key} = {TOML_SET[key]}\n" if key in TOML_SET else f"#{key} = {defaults[key]}\n")
+    return "".join(parts)
+
+
+class ConfigTest(unittest.TestCase):
+    def test_example_is_what_the_daemon_says(self):
+        self.assertGreater(len(knobs()), 30)
+        self.assertEqual(read("deploy/duetimed.toml"), example_config(), "make it anew: deploy_test.py --write")
+
+    def test_example_is_accepted_and_changes_nothing(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            # Every knob that is commented out, switched on: the defaults must pass their own bounds.
+            file.write(re.sub(r"^#(?=\w+ = )", "", read("deploy/duetimed.toml"), flags=re.MULTILINE))
+            file.flush()
+            self.assertEqual(run(DUETIMED, "--config", file.name, "--check-config"),
+                             run(DUETIMED, "--data-dir", "/var/lib/duetime", "--check-config"))
+
+    def test_flags_in_the_deploy_files_exist(self):
+        flags = set(re.findall(r"--([\w-]+)", run(DUETIMED, "--help")))
+        compose = re.findall(r"^\s+- --([\w-]+)", read("deploy/compose.yaml"), re.MULTILINE)
+        docker = re.findall(r"--([\w-]+)", re.search(r"^ENTRYPOINT (.*)", read("Dockerfile"), re.MULTILINE)[1])
+        unit = re.findall(r"--([\w-]+)", re.search(r"^ExecStart=(.*)", read("deploy/duetimed.service"), re.MULTILINE)[1])
+        for used in (compose, docker, unit):
+            self.assertTrue(used)
+            self.assertLessEqual(set(used), flags)
+
+
+class UnitTest(unittest.TestCase):
+    def test_systemd_reads_every_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "duetimed.service")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", read("deploy/duetimed.service"),
+                                  flags=re.MULTILINE))
+            result = subprocess.run(["systemd-analyze", "verify", path], text=True, capture_output=True, check=False)
+            self.assertNotIn("duetimed.service", result.stdout + result.stderr)
+
+    def test_exposure(self):
+        report = subprocess.run(
+            ["systemd-analyze", "security", "--offline=yes", os.path.join(ROOT, "deploy/duetimed.service")],
+            text=True, capture_output=True, check=False)
+        match = re.search(r"exposure level for duetimed.service: ([\d.]+)", report.stdout)
+        self.assertTrue(match, report.stdout + report.stderr)
+        self.assertLessEqual(float(match[1]), EXPOSURE_MAX)
+
+
+class ServiceConfigTest(unittest.TestCase):
+    """Only what changes nothing is retried by the library on its own: a second Schedule makes a second message, and a
+    second Cancel of a message whose first answer was lost says NOT_FOUND."""
+
+    def setUp(self):
+        self.methods = {}
+        for name in ("messages", "admin"):
+            proto = read(f"proto/duetime/v1/{name}.proto")
+            for service in re.finditer(r"^service (\w+) \{(.*?)^\}", proto, re.MULTILINE | re.DOTALL):
+                for rpc in re.finditer(r"^  rpc (\w+)\((stream )?", service[2], re.MULTILINE):
+                    self.methods[f"duetime.v1.{service[1]}", rpc[1]] = bool(rpc[2])
+        self.entries = json.loads(read("deploy/service_config.json"))["methodConfig"]
+
+    def test_every_unary_method_is_listed_once(self):
+        listed = [(name["service"], name["method"]) for entry in self.entries for name in entry["name"]]
+        self.assertGreater(len(listed), 4)
+        self.assertEqual(sorted(listed), sorted(method for method, stream in self.methods.items() if not stream))
+
+    def test_only_unavailable_and_only_reads(self):
+        retried = set()
+        for entry in self.entries:
+            if "retryPolicy" in entry:
+                self.assertEqual(entry["retryPolicy"]["retryableStatusCodes"], ["UNAVAILABLE"])
+                retried |= {name["method"] for name in entry["name"]}
+        self.assertEqual(retried, {"Get", "ServerInfo"})
+
+
+class PackagesTest(unittest.TestCase):
+    def test_runtime_packages_are_what_the_programs_load(self):
+        if not OPTIMISED:
+            self.skipTest("a debug build may load more")
+        listed = set(run(os.path.join(ROOT, "deploy/install-deps.sh"), "--print", "runtime").split()) - {"tzdata"}
+        loaded = set()
+        for program in (DUETIMED, DUETIME):
+            names = set(re.findall(r"^\s*NEEDED\s+(\S+)", run("objdump", "-p", program), re.MULTILINE))
+            paths = dict(re.findall(r"^\s*(\S+) => (\S+)", run("ldd", program), re.MULTILINE))
+            for name in names & set(paths):
+                # /lib is a link to /usr/lib; packages own either.
+                path = paths[name].removeprefix("/usr")
+                owner = subprocess.run(["dpkg-query", "-S", path, "/usr" + path], text=True, capture_output=True,
+                                       check=False).stdout
+                self.assertTrue(owner, f"{path}: of no package")
+                loaded.add(re.match(r"[^:]+", owner)[0])
+        self.assertEqual(loaded - ALWAYS_THERE, listed)
+
+
+if __name__ == "__main__":
+    ROOT, DUETIMED = sys.argv[1:3]
+    if sys.argv[3:] == ["--write"]:
+        with open(os.path.join(ROOT, "deploy/duetimed.toml"), "w", encoding="utf-8") as output:
+            output.write(example_config())
+    else:
+        DUETIME = sys.argv[3]
+        OPTIMISED = "--optimised" in sys.argv[4:]
+        unittest.main(argv=sys.argv[:1], verbosity=2)
