@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/base/clock.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+
+#include "gtest/gtest.h"
+
+namespace duetime::base {
+namespace {
+
+constexpr uint64_t kStepMax = 60'000;
+constexpr int64_t kStart = 1'700'000'000'000;
+
+// A machine with two clocks that the test sets.
+class Machine {
+ public:
+  // Time passes on both clocks.
+  void Pass(uint64_t ms) {
+    raw_.wall_ms += static_cast<int64_t>(ms);
+    raw_.boot_ms += ms;
+  }
+  // Somebody sets the wall clock.
+  void StepWall(int64_t ms) { raw_.wall_ms += ms; }
+
+  uint64_t wall() const { return static_cast<uint64_t>(raw_.wall_ms); }
+  const RawTime& raw() const { return raw_; }
+
+ private:
+  RawTime raw_{.wall_ms = kStart, .boot_ms = 5'000};
+};
+
+class ServerTimeTest : public ::testing::Test {
+ protected:
+  ServerTimeTest() { Read(); }
+
+  // Reads the machine's clocks into server time and checks what always holds.
+  Now Read() {
+    const Now now = time_.Update(machine_.raw());
+    EXPECT_GE(now.wall_ms, last_.wall_ms);
+    EXPECT_GE(now.mono_ms, last_.mono_ms);
+    last_ = now;
+    return now;
+  }
+
+  Machine machine_;
+  ServerTime time_{kStepMax};
+  Now last_;
+};
+
+TEST_F(ServerTimeTest, TheFirstReadingIsTakenAsItIs) {
+  EXPECT_EQ(last_.wall_ms, static_cast<uint64_t>(kStart));
+  EXPECT_EQ(last_.mono_ms, 5'000u);
+  EXPECT_EQ(time_.state(), ClockState::kNormal);
+}
+
+TEST_F(ServerTimeTest, FollowsTheWallClock) {
+  machine_.Pass(1'234);
+  EXPECT_EQ(Read().wall_ms, machine_.wall());
+  EXPECT_EQ(last_.mono_ms, 6'234u);
+  EXPECT_EQ(time_.state(), ClockState::kNormal);
+}
+
+TEST_F(ServerTimeTest, ALongSleepIsNoStep) {
+  machine_.Pass(10 * 24 * 3'600'000ull);
+  EXPECT_EQ(Read().wall_ms, machine_.wall());
+  EXPECT_EQ(time_.state(), ClockState::kNormal);
+}
+
+TEST_F(ServerTimeTest, AStepBackMakesTimeWaitUntilItIsCaughtUp) {
+  machine_.StepWall(-3'600'000);
+  EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart));
+  EXPECT_EQ(time_.state(), ClockState::kWaiting);
+  machine_.Pass(1'800'000);
+  EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart));
+  EXPECT_EQ(time_.state(), ClockState::kWaiting);
+  // The steady clock goes on meanwhile: leases end.
+  EXPECT_EQ(last_.mono_ms, 1'805'000u);
+  machine_.Pass(1'800'001);
+  EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart) + 1);
+  EXPECT_EQ(time_.state(), ClockState::kNormal);
+}
+
+TEST_F(ServerTimeTest, AStepBackOfOneMillisecondWaitsToo) {
+  machine_.Pass(100);
+  Read();
+  machine_.StepWall(-1);
+  EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart) + 100);
+  EXPECT_EQ(time_.state(), ClockState::kWaiting);
+}
+
+TEST_F(ServerTimeTest, AStepForwardUpToTheThresholdIsFollowed) {
+  machine_.StepWall(kStepMax);
+  EXPECT_EQ(Read().wall_ms, machine_.wall());
+  EXPECT_EQ(time_.state(), ClockState::kNormal);
+}
+
+TEST_F(ServerTimeTest, AStepForwardBeyondTheThresholdIsHeld) {
+  machine_.StepWall(kStepMax + 1);
+  EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart));
+  EXPECT_EQ(time_.state(), ClockState::kHeld);
+  // Time goes on at the steady clock's pace.
+  machine_.Pass(5'000);
+  EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart) + 5'000);
+  EXPECT_EQ(time_.state(), ClockState::kHeld);
+}
+
+TEST_F(ServerTimeTest, AHeldJumpEndsWhenTheClockComesBack) {
+  machine_.StepWall(86'400'000);
+  Read();
+  machine_.Pass(1'000);
+  Read();
+  machine_.StepWall(-86'400'000);
+  machine_.Pass(1'000);
+  EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart) + 2'000);
+  EXPECT_EQ(time_.state(), ClockState::kNormal);
+}
+
+TEST_F(ServerTimeTest, AHeldJumpIsFollowedAfterRelease) {
+  machine_.StepWall(86'400'000);
+  Read();
+  EXPECT_EQ(time_.state(), ClockState::kHeld);
+  time_.Release();
+  machine_.Pass(1);
+  EXPECT_EQ(Read().wall_ms, machine_.wall());
+  EXPECT_EQ(time_.state(), ClockState::kNormal);
+}
+
+TEST_F(ServerTimeTest, OneReleaseIsGoodForOneJump) {
+  machine_.StepWall(86'400'000);
+  Read();
+  time_.Release();
+  Read();
+  machine_.StepWall(86'400'000);
+  Read();
+  EXPECT_EQ(time_.state(), ClockState::kHeld);
+}
+
+TEST_F(ServerTimeTest, ASteadyClockThatGoesBackIsIgnored) {
+  RawTime raw = machine_.raw();
+  raw.boot_ms = 1;
+  const Now now = time_.Update(raw);
+  EXPECT_EQ(now.mono_ms, 5'000u);
+  EXPECT_EQ(now.wall_ms, static_cast<uint64_t>(kStart));
+}
+
+TEST(ServerTimeEdgesTest, AWallClockBeforeTheEpochCountsAsTheEpoch) {
+  ServerTime time(kStepMax);
+  EXPECT_EQ(time.Update({.wall_ms = -1, .boot_ms = 0}).wall_ms, 0u);
+}
+
+TEST(ServerTimeEdgesTest, NeverAheadOfTheWallClockAndTheSteadyTimeSinceItsReadings) {
+  // Whatever the clocks do, server time lies at or below the latest wall reading so far plus the
+  // steady time that passed since it.
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    std::mt19937_64 random(seed);
+    ServerTime time(kStepMax);
+    RawTime raw{.wall_ms = kStart, .boot_ms = 1'000};
+    uint64_t limit = 0;
+    uint64_t last_wall = 0;
+    uint64_t last_boot = raw.boot_ms;
+    for (int i = 0; i < 1'000; ++i) {
+      const uint64_t passed = random() % 2'000;
+      raw.boot_ms += passed;
+      raw.wall_ms += static_cast<int64_t>(passed);
+      if (random() % 20 == 0) raw.wall_ms += static_cast<int64_t>(random() % 400'000) - 200'000;
+      if (random() % 40 == 0) time.Release();
+      limit = std::max(limit + (raw.boot_ms - last_boot), static_cast<uint64_t>(raw.wall_ms));
+      last_boot = raw.boot_ms;
+      const Now now = time.Update(raw);
+      ASSERT_LE(now.wall_ms, limit) << "seed " << seed;
+      ASSERT_GE(now.wall_ms, last_wall) << "seed " << seed;
+      last_wall = now.wall_ms;
+    }
+  }
+}
+
+TEST(MachineClockTest, ReadsBothClocks) {
+  const RawTime first = ReadMachineClocks();
+  const RawTime second = ReadMachineClocks();
+  EXPECT_GT(first.wall_ms, kStart);
+  EXPECT_GT(first.boot_ms, 0u);
+  EXPECT_GE(second.boot_ms, first.boot_ms);
+}
+
+}  // namespace
+}  // namespace duetime::base
