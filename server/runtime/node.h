@@ -9,19 +9,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
 #include "server/base/clock.h"
 #include "server/delivery/commands.h"
 #include "server/delivery/shard.h"
+#include "server/runtime/commit_stats.h"
+#include "server/runtime/effect_sink.h"
+#include "server/runtime/mailbox.h"
 #include "storage/message_store.h"
 
 namespace duetime::runtime {
-
-// Carries out what shards want done. Deliver is called on engine threads, by several at once for different shards.
-class EffectSink {
- public:
-  virtual ~EffectSink() = default;
-  virtual void Deliver(uint16_t shard, delivery::Effects effects) = 0;
-};
 
 struct NodeOptions {
   delivery::ShardLimits limits;
@@ -34,19 +31,9 @@ struct NodeOptions {
   size_t group_bytes_max = 8 << 20;
 };
 
-// Counters of the commit pipeline.
-struct CommitStats {
-  uint64_t groups = 0;
-  uint64_t records = 0;
-  uint64_t syncs = 0;
-  uint64_t append_micros = 0;
-  uint64_t queue_batches = 0;
-  bool failed = false;
-};
-
-// Runs each shard on an engine thread of its own and one committer thread for all of them: the committer appends whatever
-// the shards have decided as one group, and while that is in fsync the next group gathers (group commit: batching
-// comes from load, not from a timer).
+// Runs each shard on an engine thread of its own and one committer thread for all of them: the
+// committer appends whatever the shards have decided as one group, and while that is in fsync the
+// next group gathers (group commit: batching comes from load, not from a timer).
 //
 // Thread safety: Post, stats and failed may be called from any thread between Start and Stop.
 class Node {
@@ -59,8 +46,9 @@ class Node {
   // Recovers every shard, then starts the threads. An error means that the store cannot be read.
   absl::Status Start();
 
-  // Posts a command to a shard. RESOURCE_EXHAUSTED OVERLOADED if its mailbox is full (schedule, cancel, get only: what is
-  // bounded by credit or by streams is never refused).
+  // Posts a command to a shard. RESOURCE_EXHAUSTED OVERLOADED if its mailbox is full (schedule,
+  // cancel, get only: what is bounded by credit or by streams is never refused). UNAVAILABLE
+  // DRAINING once Stop was called. REQUIRES: Start was successful; shard < shard_count().
   absl::Status Post(uint16_t shard, delivery::Command command);
 
   // Stops handing out on every shard; what is in flight can still be settled. For draining.
@@ -70,11 +58,13 @@ class Node {
   void Stop();
 
   uint16_t shard_count() const;
-  // True once the journal failed: nothing is accepted until a restart (P7).
+  // True once the journal or a read failed: nothing is accepted until a restart (P7).
   bool failed() const;
   // Copies at most a moment old.
   std::vector<delivery::ShardStats> shard_stats() const;
   CommitStats commit_stats() const;
+  // One per shard.
+  std::vector<MailboxStats> mailbox_stats() const;
   // Commands waiting, over all shards.
   size_t mailbox_commands() const;
 

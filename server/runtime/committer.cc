@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/runtime/committer.h"
+
+#include <iterator>
+#include <pthread.h>
+#include <span>
+#include <spdlog/spdlog.h>
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/base/clock.h"
+
+namespace duetime::runtime {
+namespace {
+
+size_t BucketOf(uint64_t micros) {
+  size_t bucket = 0;
+  while (bucket < kAppendBoundsMicros.size() && micros > kAppendBoundsMicros[bucket]) ++bucket;
+  return bucket;
+}
+
+}  // namespace
+
+Committer::Committer(const GroupLimits& limits, storage::Journal* journal)
+    : limits_(limits), journal_(journal) {
+  DT_CHECK_GT(limits_.records_max, 0u);
+  DT_CHECK_GT(limits_.bytes_max, 0u);
+}
+
+Committer::~Committer() { Stop(); }
+
+void Committer::Start() {
+  DT_CHECK(!thread_.joinable());
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Committer::Stop() {
+  {
+    base::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  wake_.NotifyOne();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Committer::Submit(Submission submission) {
+  DT_CHECK_LT(submission.shard, delivery::kShardCountMax);
+  bool wake = false;
+  {
+    base::MutexLock lock(&mutex_);
+    queue_.push_back(std::move(submission));
+    wake = std::exchange(waiting_, false);
+  }
+  if (wake) wake_.NotifyOne();
+}
+
+CommitStats Committer::stats() const {
+  base::MutexLock lock(&mutex_);
+  CommitStats stats = stats_;
+  stats.queue_batches += queue_.size();
+  stats.failed = failed();
+  return stats;
+}
+
+void Committer::Run() {
+  pthread_setname_np(pthread_self(), "dt-committer");
+  while (Gather()) {
+    FormGroup();
+    Append();
+  }
+}
+
+bool Committer::Gather() {
+  base::MutexLock lock(&mutex_);
+  while (queue_.empty() && next_ == pending_.size()) {
+    if (stopping_) return false;
+    waiting_ = true;
+    wake_.Wait(&mutex_);
+    waiting_ = false;
+  }
+  if (next_ == pending_.size()) {
+    pending_.clear();
+    next_ = 0;
+    pending_.swap(queue_);
+  } else if (!queue_.empty()) {
+    // The last group was full: the rest of it and what came meanwhile share the next one.
+    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(next_));
+    next_ = 0;
+    pending_.insert(pending_.end(), std::make_move_iterator(queue_.begin()),
+                    std::make_move_iterator(queue_.end()));
+    queue_.clear();
+  }
+  return true;
+}
+
+void Committer::FormGroup() {
+  group_.clear();
+  group_begin_ = next_;
+  group_records_ = 0;
+  group_durability_ = storage::Durability::kBuffered;
+  group_bytes_ = 0;
+  while (next_ < pending_.size()) {
+    Submission& item = pending_[next_];
+    const bool fits = group_records_ + item.records.size() <= limits_.records_max &&
+                      group_bytes_ + item.bytes <= limits_.bytes_max;
+    if (!group_.empty() && !fits) break;
+    group_records_ += item.records.size();
+    group_bytes_ += item.bytes;
+    if (item.durability == storage::Durability::kSynced) {
+      group_durability_ = storage::Durability::kSynced;
+    }
+    group_.push_back(std::move(item.records));
+    ++next_;
+  }
+  DT_CHECK(!group_.empty());
+}
+
+void Committer::Append() {
+  if (failed()) {
+    Report(storage::AppendOutcome::kFenced);
+    return;
+  }
+  const uint64_t start = base::ReadMicros();
+  const storage::AppendOutcome outcome = journal_->Append(group_, group_durability_);
+  const uint64_t micros = base::ReadMicros() - start;
+  // Before anybody hears of it: who is told of a failure must find failed() true.
+  if (outcome != storage::AppendOutcome::kAccepted) {
+    Fence();
+    spdlog::critical("the journal failed ({}); nothing is accepted until a restart",
+                     outcome == storage::AppendOutcome::kUnknown ? "a write may be on disk or not"
+                                                                 : "it takes no more records");
+  }
+  {
+    base::MutexLock lock(&mutex_);
+    ++stats_.groups;
+    if (group_durability_ == storage::Durability::kSynced) ++stats_.syncs;
+    stats_.batches += group_.size();
+    stats_.records += group_records_;
+    stats_.bytes += group_bytes_;
+    stats_.queue_batches = pending_.size() - next_;
+    stats_.append_micros += micros;
+    ++stats_.append_latency[BucketOf(micros)];
+  }
+  Report(outcome);
+}
+
+void Committer::Report(storage::AppendOutcome outcome) {
+  std::array<Mailbox*, delivery::kShardCountMax> mailboxes{};
+  for (size_t i = group_begin_; i < next_; ++i) {
+    const Submission& item = pending_[i];
+    completions_[item.shard].push_back(Completion{.sequence = item.sequence, .outcome = outcome});
+    mailboxes[item.shard] = item.reply_to;
+  }
+  for (size_t shard = 0; shard < mailboxes.size(); ++shard) {
+    if (mailboxes[shard] == nullptr) continue;
+    mailboxes[shard]->Complete(completions_[shard]);
+    completions_[shard].clear();
+  }
+}
+
+}  // namespace duetime::runtime

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/runtime/engine.h"
+
+#include <algorithm>
+#include <optional>
+#include <pthread.h>
+#include <string>
+#include <sys/prctl.h>
+#include <utility>
+
+#include "server/base/check.h"
+
+namespace duetime::runtime {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// Messages and leases decided in one turn: about a millisecond of work.
+constexpr size_t kTurnWeightMax = 1'000;
+// The longest sleep. A step of the wall clock is noticed within it.
+constexpr uint64_t kSleepMaxMs = 1'000;
+// The shortest: a deadline that has come but is not acted on must not make the thread spin.
+constexpr microseconds kSleepMin{100};
+// While a group is in fsync nothing is gained by deciding each command as it comes: the next group
+// can't start yet. So the engine then sleeps until this many wait, or this long, or the group is
+// done. It saves a wake-up (a system call here and one for the sender) for most commands under
+// load, and costs nothing when there is none.
+constexpr size_t kBusyWakeCommands = 64;
+constexpr milliseconds kBusySleepMax{1};
+// While the wall clock stands still (it was set back), its deadlines come no closer: look this
+// often.
+constexpr milliseconds kWaitingSleepMin{20};
+// Stats are copied at most this often while the engine is busy.
+constexpr uint64_t kPublishPeriodMs = 100;
+// What a record takes besides its value, about.
+constexpr size_t kRecordOverheadBytes = 48;
+
+milliseconds Until(uint64_t deadline_ms, uint64_t now_ms) {
+  const uint64_t left = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
+  return milliseconds{std::min(left, kSleepMaxMs)};
+}
+
+}  // namespace
+
+Engine::Engine(uint16_t shard, const EngineOptions& options, const EngineContext& context)
+    : shard_index_(shard),
+      options_(options),
+      context_(context),
+      mailbox_(options.mailbox_limits),
+      shard_(shard, options.shard_limits, context.store) {}
+
+absl::Status Engine::Recover() {
+  const absl::Status status = shard_.Recover(context_.clock->Read());
+  if (status.ok()) PublishStats();
+  return status;
+}
+
+void Engine::Start() {
+  DT_CHECK(!thread_.joinable());
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Engine::Join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+delivery::ShardStats Engine::stats() const {
+  base::MutexLock lock(&stats_mutex_);
+  return stats_;
+}
+
+void Engine::Run() {
+  pthread_setname_np(pthread_self(), ("dt-engine-" + std::to_string(shard_index_)).c_str());
+  // The default lets the kernel add 50 microseconds to each sleep.
+  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  for (;;) {
+    const bool take = !CommandsLeft() && !Held();
+    mailbox_.Take(take, std::exchange(handled_, {}), &intake_);
+    if (take) {
+      intake_commands_.swap(intake_.commands);
+      next_command_ = 0;
+    }
+    if (intake_.stop_dispatch && !std::exchange(dispatch_stopped_, true)) shard_.StopDispatch();
+    now_ = context_.clock->Read();
+    HandleCompletions();
+    HandleCommands();
+    const delivery::StepResult result = shard_.Step(now_);
+    const bool submitted = SubmitBatch();
+    DeliverEffects();
+    const bool done = intake_.stopping && !CommandsLeft() && uncommitted_.empty() && !submitted;
+    if (done) break;
+    Sleep(result);
+  }
+  PublishStats();
+}
+
+void Engine::HandleCompletions() {
+  for (const Completion& completion : intake_.completions) {
+    DT_CHECK(!uncommitted_.empty());
+    uncommitted_sum_.records -= uncommitted_.front().records;
+    uncommitted_sum_.bytes -= uncommitted_.front().bytes;
+    uncommitted_.pop_front();
+    shard_.OnCommitted(now_, completion.sequence, completion.outcome);
+  }
+}
+
+void Engine::HandleCommands() {
+  size_t weight = 0;
+  while (CommandsLeft() && weight < kTurnWeightMax) {
+    delivery::Command& command = intake_commands_[next_command_++];
+    weight += CommandWeight(command);
+    ++handled_.commands;
+    handled_.bytes += CommandBytes(command);
+    shard_.Handle(now_, std::move(command));
+  }
+}
+
+bool Engine::SubmitBatch() {
+  std::optional<delivery::PendingBatch> batch = shard_.TakeBatch();
+  if (!batch.has_value()) return false;
+  Uncommitted size{.records = batch->records.size(), .bytes = 0};
+  for (const storage::Record& record : batch->records) {
+    size.bytes += record.value.size() + kRecordOverheadBytes;
+  }
+  uncommitted_.push_back(size);
+  uncommitted_sum_.records += size.records;
+  uncommitted_sum_.bytes += size.bytes;
+  context_.committer->Submit(Submission{.shard = shard_index_,
+                                        .reply_to = &mailbox_,
+                                        .sequence = batch->sequence,
+                                        .records = std::move(batch->records),
+                                        .bytes = size.bytes,
+                                        .durability = batch->durability});
+  return true;
+}
+
+void Engine::DeliverEffects() {
+  delivery::Effects effects = shard_.TakeEffects();
+  if (effects.empty()) return;
+  // A shard that can't read is as failed as one that can't write, and the promise is the daemon's,
+  // not the shard's: the others stop with it (P7).
+  if (effects.failed) context_.committer->Fence();
+  context_.sink->Deliver(shard_index_, std::move(effects));
+}
+
+void Engine::Sleep(const delivery::StepResult& result) {
+  const bool busy = result.more || (CommandsLeft() && !Held());
+  if (!busy || now_.mono_ms >= published_mono_ms_ + kPublishPeriodMs) PublishStats();
+  if (busy) return;
+  milliseconds wall = Until(result.wake_wall_ms, now_.wall_ms);
+  if (wall < kWaitingSleepMin && context_.clock->state() == base::ClockState::kWaiting) {
+    wall = kWaitingSleepMin;
+  }
+  microseconds timeout = std::min(wall, Until(result.wake_mono_ms, now_.mono_ms));
+  size_t wake_commands = 1;
+  if (Held()) {
+    wake_commands = Mailbox::kNoCommands;
+  } else if (!uncommitted_.empty()) {
+    wake_commands = kBusyWakeCommands;
+    timeout = std::min<microseconds>(timeout, kBusySleepMax);
+  }
+  mailbox_.Wait(std::max(timeout, kSleepMin), wake_commands, std::exchange(handled_, {}));
+}
+
+void Engine::PublishStats() {
+  published_mono_ms_ = now_.mono_ms;
+  const delivery::ShardStats stats = shard_.stats();
+  base::MutexLock lock(&stats_mutex_);
+  stats_ = stats;
+}
+
+}  // namespace duetime::runtime

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the daemon logs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace duetime::runtime {
+
+// Sets up the default logger: lines on stderr, in UTC, from `level` (debug, info, warn, error) on,
+// as text or as one JSON object per line. Call once, before threads.
+void SetUpLogging(const std::string& level, const std::string& format);
+
+// One log line as JSON, without a newline: {"time","level","thread","message"}. Bytes that are not
+// UTF-8 are replaced.
+std::string JsonLogLine(const std::string& time, const std::string& level, uint64_t thread,
+                        const std::string& message);
+
+}  // namespace duetime::runtime

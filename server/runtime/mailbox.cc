@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/runtime/mailbox.h"
+
+#include <utility>
+#include <variant>
+
+#include "server/base/check.h"
+#include "server/base/error.h"
+
+namespace duetime::runtime {
+namespace {
+
+using delivery::AttachCommand;
+using delivery::CancelCommand;
+using delivery::Command;
+using delivery::CreditCommand;
+using delivery::DetachCommand;
+using delivery::GetCommand;
+using delivery::ScheduleCommand;
+using delivery::SettleCommand;
+
+// Only what a client can send without bound is bounded here.
+bool MayBeRefused(const Command& command) {
+  return std::holds_alternative<ScheduleCommand>(command) ||
+         std::holds_alternative<CancelCommand>(command) ||
+         std::holds_alternative<GetCommand>(command);
+}
+
+struct ByteCounter {
+  size_t operator()(const ScheduleCommand& command) const {
+    size_t bytes = command.messages.size() * sizeof(delivery::NewMessage);
+    for (const delivery::NewMessage& message : command.messages) bytes += message.record.size();
+    for (const auto& [topic, name] : command.new_topics) bytes += name.size();
+    return bytes;
+  }
+  size_t operator()(const SettleCommand& command) const {
+    return command.acks.size() * sizeof(delivery::LeaseToken) +
+           command.nacks.size() * sizeof(delivery::NackItem) +
+           command.extends.size() * sizeof(delivery::ExtendItem);
+  }
+  template <typename Other>
+  size_t operator()(const Other&) const {
+    return 0;
+  }
+};
+
+struct WeightCounter {
+  size_t operator()(const ScheduleCommand& command) const { return command.messages.size(); }
+  size_t operator()(const SettleCommand& command) const {
+    return command.acks.size() + command.nacks.size() + command.extends.size();
+  }
+  template <typename Other>
+  size_t operator()(const Other&) const {
+    return 0;
+  }
+};
+
+}  // namespace
+
+size_t CommandBytes(const Command& command) {
+  return sizeof(Command) + std::visit(ByteCounter{}, command);
+}
+
+size_t CommandWeight(const Command& command) { return 1 + std::visit(WeightCounter{}, command); }
+
+absl::Status Mailbox::Post(Command command) {
+  const size_t bytes = CommandBytes(command);
+  bool wake = false;
+  {
+    base::MutexLock lock(&mutex_);
+    if (stopping_) return base::DrainingError();
+    const bool full = counted_commands_ >= limits_.commands_max ||
+                      (counted_commands_ > 0 && counted_bytes_ + bytes > limits_.bytes_max);
+    if (full && MayBeRefused(command)) {
+      ++refused_;
+      return counted_commands_ >= limits_.commands_max
+                 ? base::OverloadedError("mailbox in commands", limits_.commands_max)
+                 : base::OverloadedError("mailbox in bytes", limits_.bytes_max);
+    }
+    commands_.push_back(std::move(command));
+    ++counted_commands_;
+    counted_bytes_ += bytes;
+    wake = TakeWakeLocked();
+  }
+  if (wake) wake_.NotifyOne();
+  return absl::OkStatus();
+}
+
+void Mailbox::Complete(std::span<const Completion> completions) {
+  bool wake = false;
+  {
+    base::MutexLock lock(&mutex_);
+    completions_.insert(completions_.end(), completions.begin(), completions.end());
+    wake = TakeWakeLocked();
+  }
+  if (wake) wake_.NotifyOne();
+}
+
+void Mailbox::StopDispatch() {
+  bool wake = false;
+  {
+    base::MutexLock lock(&mutex_);
+    stop_dispatch_ = true;
+    news_ = true;
+    wake = TakeWakeLocked();
+  }
+  if (wake) wake_.NotifyOne();
+}
+
+void Mailbox::Stop() {
+  bool wake = false;
+  {
+    base::MutexLock lock(&mutex_);
+    stopping_ = true;
+    news_ = true;
+    wake = TakeWakeLocked();
+  }
+  if (wake) wake_.NotifyOne();
+}
+
+void Mailbox::Take(bool take_commands, const Handled& handled, Intake* intake) {
+  intake->commands.clear();
+  intake->completions.clear();
+  base::MutexLock lock(&mutex_);
+  ReleaseLocked(handled);
+  if (take_commands) intake->commands.swap(commands_);
+  intake->completions.swap(completions_);
+  intake->stop_dispatch = stop_dispatch_;
+  intake->stopping = stopping_ && commands_.empty();
+  news_ = false;
+}
+
+void Mailbox::Wait(std::chrono::microseconds timeout, size_t wake_commands,
+                   const Handled& handled) {
+  DT_CHECK_GT(wake_commands, 0u);
+  base::MutexLock lock(&mutex_);
+  ReleaseLocked(handled);
+  if (ReadyLocked(wake_commands)) return;
+  wake_commands_ = wake_commands;
+  wake_.WaitFor(&mutex_, timeout);
+  wake_commands_ = 0;
+}
+
+MailboxStats Mailbox::stats() const {
+  base::MutexLock lock(&mutex_);
+  return MailboxStats{.commands = counted_commands_, .bytes = counted_bytes_, .refused = refused_};
+}
+
+void Mailbox::ReleaseLocked(const Handled& handled) {
+  DT_CHECK_GE(counted_commands_, handled.commands);
+  DT_CHECK_GE(counted_bytes_, handled.bytes);
+  counted_commands_ -= handled.commands;
+  counted_bytes_ -= handled.bytes;
+}
+
+bool Mailbox::ReadyLocked(size_t wake_commands) const {
+  return commands_.size() >= wake_commands || !completions_.empty() || news_;
+}
+
+bool Mailbox::TakeWakeLocked() {
+  if (wake_commands_ == 0 || !ReadyLocked(wake_commands_)) return false;
+  // Woken once is enough.
+  wake_commands_ = 0;
+  return true;
+}
+
+}  // namespace duetime::runtime

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/runtime/node.h"
+
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/runtime/committer.h"
+#include "server/runtime/engine.h"
+
+namespace duetime::runtime {
+namespace {
+
+// Groups' worth of records that one engine may have under way: one in fsync, one gathering.
+constexpr size_t kGroupsUnderWay = 2;
+
+EngineOptions ToEngineOptions(const NodeOptions& options) {
+  return EngineOptions{
+      .shard_limits = options.limits,
+      .mailbox_limits = {.commands_max = options.mailbox_commands_max,
+                         .bytes_max = options.mailbox_bytes_max},
+      .uncommitted_records_max = kGroupsUnderWay * options.group_records_max,
+      .uncommitted_bytes_max = kGroupsUnderWay * options.group_bytes_max,
+  };
+}
+
+}  // namespace
+
+// The committer and the engines, which live as long as the node.
+class Node::Impl {
+ public:
+  Impl(const NodeOptions& options, storage::MessageStore* store, base::Clock* clock,
+       EffectSink* sink)
+      : committer_({.records_max = options.group_records_max, .bytes_max = options.group_bytes_max},
+                   store) {
+    const EngineContext context{
+        .store = store, .clock = clock, .committer = &committer_, .sink = sink};
+    for (uint16_t shard = 0; shard < store->shard_count(); ++shard) {
+      engines_.push_back(std::make_unique<Engine>(shard, ToEngineOptions(options), context));
+    }
+    DT_CHECK(!engines_.empty());
+  }
+
+  Committer& committer() { return committer_; }
+  const std::vector<std::unique_ptr<Engine>>& engines() const { return engines_; }
+
+ private:
+  // Declared first: the engines submit to it until they end.
+  Committer committer_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+};
+
+Node::Node(const NodeOptions& options, storage::MessageStore* store, base::Clock* clock,
+           EffectSink* sink)
+    : impl_(std::make_unique<Impl>(options, store, clock, sink)) {}
+
+Node::~Node() { Stop(); }
+
+absl::Status Node::Start() {
+  for (const auto& engine : impl_->engines()) {
+    if (absl::Status status = engine->Recover(); !status.ok()) return status;
+  }
+  impl_->committer().Start();
+  for (const auto& engine : impl_->engines()) engine->Start();
+  return absl::OkStatus();
+}
+
+absl::Status Node::Post(uint16_t shard, delivery::Command command) {
+  DT_CHECK_LT(shard, impl_->engines().size());
+  return impl_->engines()[shard]->mailbox().Post(std::move(command));
+}
+
+void Node::StopDispatch() {
+  for (const auto& engine : impl_->engines()) engine->mailbox().StopDispatch();
+}
+
+void Node::Stop() {
+  // Else a shard with much to hand out would go on handing out while it should end.
+  StopDispatch();
+  for (const auto& engine : impl_->engines()) engine->mailbox().Stop();
+  for (const auto& engine : impl_->engines()) engine->Join();
+  impl_->committer().Stop();
+}
+
+uint16_t Node::shard_count() const { return static_cast<uint16_t>(impl_->engines().size()); }
+
+bool Node::failed() const { return impl_->committer().failed(); }
+
+std::vector<delivery::ShardStats> Node::shard_stats() const {
+  std::vector<delivery::ShardStats> stats;
+  for (const auto& engine : impl_->engines()) stats.push_back(engine->stats());
+  return stats;
+}
+
+CommitStats Node::commit_stats() const { return impl_->committer().stats(); }
+
+std::vector<MailboxStats> Node::mailbox_stats() const {
+  std::vector<MailboxStats> stats;
+  for (const auto& engine : impl_->engines()) stats.push_back(engine->mailbox().stats());
+  return stats;
+}
+
+size_t Node::mailbox_commands() const {
+  size_t commands = 0;
+  for (const MailboxStats& stats : mailbox_stats()) commands += stats.commands;
+  return commands;
+}
+
+}  // namespace duetime::runtime

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/runtime/system_clock.h"
+
+namespace duetime::runtime {
+
+base::Now SystemClock::Read() {
+  // Read under the lock: a reading that waited for it would look like a step back.
+  base::MutexLock lock(&mutex_);
+  return time_.Update(base::ReadMachineClocks());
+}
+
+base::ClockState SystemClock::state() {
+  base::MutexLock lock(&mutex_);
+  return time_.state();
+}
+
+}  // namespace duetime::runtime

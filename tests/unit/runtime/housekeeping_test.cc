@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/runtime/housekeeping.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "server/runtime/disk_guard.h"
+#include "server/runtime/logging.h"
+#include "server/runtime/system_clock.h"
+
+namespace duetime::runtime {
+namespace {
+
+TEST(DiskGuardTest, IsLowBelowTheLimitAndRecoversAnEighthAboveIt) {
+  DiskGuard guard(800);
+  EXPECT_FALSE(guard.Update(800));
+  EXPECT_TRUE(guard.Update(799));
+  EXPECT_TRUE(guard.Update(800));
+  EXPECT_TRUE(guard.Update(899));
+  EXPECT_FALSE(guard.Update(900));
+  EXPECT_FALSE(guard.Update(800));
+}
+
+TEST(DiskGuardTest, ZeroIsOff) {
+  DiskGuard guard(0);
+  EXPECT_FALSE(guard.Update(0));
+}
+
+TEST(HousekeepingTest, TellsTheTruthFromTheStart) {
+  SystemClock clock(60'000);
+  int witnesses = 0;
+  Housekeeping housekeeping({.disk_free_min_bytes = 1'000,
+                             .disk_free = [] { return uint64_t{999}; },
+                             .write_witness =
+                                 [&witnesses] {
+                                   ++witnesses;
+                                   return absl::OkStatus();
+                                 }},
+                            &clock);
+  EXPECT_FALSE(housekeeping.disk_low());
+  housekeeping.Start();
+  EXPECT_TRUE(housekeeping.disk_low());
+  EXPECT_EQ(housekeeping.disk_free_bytes(), 999u);
+  housekeeping.Stop();
+  housekeeping.Stop();
+  EXPECT_GE(witnesses, 1);
+}
+
+TEST(HousekeepingTest, AFailedMeasurementChangesNothing) {
+  SystemClock clock(60'000);
+  Housekeeping housekeeping(
+      {.disk_free_min_bytes = 1'000,
+       .disk_free = []() -> absl::StatusOr<uint64_t> { return absl::InternalError("gone"); },
+       .write_witness = [] { return absl::InternalError("read-only"); }},
+      &clock);
+  housekeeping.Start();
+  EXPECT_FALSE(housekeeping.disk_low());
+  housekeeping.Stop();
+}
+
+TEST(SystemClockTest, NeverGoesBack) {
+  SystemClock clock(60'000);
+  base::Now last = clock.Read();
+  EXPECT_GT(last.wall_ms, 0u);
+  for (int i = 0; i < 10'000; ++i) {
+    const base::Now now = clock.Read();
+    ASSERT_GE(now.wall_ms, last.wall_ms);
+    ASSERT_GE(now.mono_ms, last.mono_ms);
+    last = now;
+  }
+  EXPECT_EQ(clock.state(), base::ClockState::kNormal);
+}
+
+TEST(LoggingTest, AJsonLineSurvivesAnyMessage) {
+  const std::string message = "say \"hi\"\n\x01 and \xff bad bytes";
+  const std::string line = JsonLogLine("2026-01-01T00:00:00.000Z", "info", 42, message);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  const nlohmann::json parsed = nlohmann::json::parse(line);
+  EXPECT_EQ(parsed["level"], "info");
+  EXPECT_EQ(parsed["thread"], 42);
+  EXPECT_THAT(parsed["message"].get<std::string>(), ::testing::StartsWith("say \"hi\"\n"));
+}
+
+}  // namespace
+}  // namespace duetime::runtime

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/runtime/mailbox.h"
+
+#include <atomic>
+#include <chrono>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "server/base/error.h"
+
+namespace duetime::runtime {
+namespace {
+
+using delivery::AttachCommand;
+using delivery::CallTag;
+using delivery::CancelCommand;
+using delivery::Command;
+using delivery::CreditCommand;
+using delivery::DetachCommand;
+using delivery::GetCommand;
+using delivery::ScheduleCommand;
+using delivery::SettleCommand;
+using std::chrono::microseconds;
+
+constexpr MailboxLimits kRoomy{.commands_max = 1'000, .bytes_max = 1 << 20};
+constexpr microseconds kLong = std::chrono::seconds(30);
+
+Command Schedule(uint64_t tag, size_t record_bytes = 10) {
+  ScheduleCommand command{.tag = CallTag{tag}, .messages = {}, .new_topics = {}};
+  command.messages.emplace_back().record = std::string(record_bytes, 'x');
+  return command;
+}
+
+std::vector<uint64_t> Tags(const Mailbox::Intake& intake) {
+  std::vector<uint64_t> tags;
+  for (const Command& command : intake.commands) {
+    tags.push_back(static_cast<uint64_t>(std::get<ScheduleCommand>(command).tag));
+  }
+  return tags;
+}
+
+std::string ReasonOf(const absl::Status& status) {
+  const auto detail = base::GetErrorDetail(status);
+  return detail.has_value() ? detail->reason : "";
+}
+
+TEST(MailboxTest, G1_CommandsComeOutInOrder) {
+  Mailbox mailbox(kRoomy);
+  for (const uint64_t tag : {1u, 2u, 3u}) ASSERT_TRUE(mailbox.Post(Schedule(tag)).ok());
+  Mailbox::Intake intake;
+  mailbox.Take(true, {}, &intake);
+  EXPECT_THAT(Tags(intake), ::testing::ElementsAre(1, 2, 3));
+  mailbox.Take(true, {}, &intake);
+  EXPECT_TRUE(intake.commands.empty());
+}
+
+TEST(MailboxTest, CommandsStayWhenTheEngineTakesCompletionsOnly) {
+  Mailbox mailbox(kRoomy);
+  ASSERT_TRUE(mailbox.Post(Schedule(7)).ok());
+  mailbox.Complete(std::vector<Completion>{{.sequence = 5, .outcome = {}}});
+  Mailbox::Intake intake;
+  mailbox.Take(false, {}, &intake);
+  EXPECT_TRUE(intake.commands.empty());
+  ASSERT_EQ(intake.completions.size(), 1u);
+  EXPECT_EQ(intake.completions[0].sequence, 5u);
+  mailbox.Take(true, {}, &intake);
+  EXPECT_THAT(Tags(intake), ::testing::ElementsAre(7));
+  EXPECT_TRUE(intake.completions.empty());
+}
+
+TEST(MailboxTest, G2_ACommandCountsUntilItIsHandled) {
+  Mailbox mailbox({.commands_max = 2, .bytes_max = 1 << 20});
+  const size_t bytes = CommandBytes(Schedule(1));
+  ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
+  ASSERT_TRUE(mailbox.Post(Schedule(2)).ok());
+  EXPECT_EQ(ReasonOf(mailbox.Post(Schedule(3))), "OVERLOADED");
+  Mailbox::Intake intake;
+  mailbox.Take(true, {}, &intake);
+  EXPECT_EQ(mailbox.stats().commands, 2u);
+  EXPECT_EQ(mailbox.stats().bytes, 2 * bytes);
+  EXPECT_EQ(ReasonOf(mailbox.Post(Schedule(3))), "OVERLOADED");
+  mailbox.Take(true, {.commands = 1, .bytes = bytes}, &intake);
+  ASSERT_TRUE(mailbox.Post(Schedule(3)).ok());
+  EXPECT_EQ(ReasonOf(mailbox.Post(Schedule(4))), "OVERLOADED");
+  // A wait releases as well, at once.
+  mailbox.Wait(microseconds{1}, Mailbox::kNoCommands, {.commands = 1, .bytes = bytes});
+  EXPECT_TRUE(mailbox.Post(Schedule(4)).ok());
+  EXPECT_EQ(mailbox.stats().refused, 3u);
+}
+
+TEST(MailboxTest, BytesAreBoundedAndNamedInTheError) {
+  Mailbox mailbox({.commands_max = 100, .bytes_max = 10'000});
+  ASSERT_TRUE(mailbox.Post(Schedule(1, 6'000)).ok());
+  const absl::Status status = mailbox.Post(Schedule(2, 6'000));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("limit 10000"));
+  EXPECT_GT(base::GetErrorDetail(status)->retry_after_ms, 0u);
+  EXPECT_TRUE(mailbox.Post(Schedule(3, 100)).ok());
+}
+
+TEST(MailboxTest, ACommandLargerThanTheBoundGetsInAlone) {
+  Mailbox mailbox({.commands_max = 100, .bytes_max = 1'000});
+  EXPECT_TRUE(mailbox.Post(Schedule(1, 5'000)).ok());
+  EXPECT_FALSE(mailbox.Post(Schedule(2, 1)).ok());
+}
+
+TEST(MailboxTest, G3_WhatCreditBoundsIsNeverRefused) {
+  Mailbox mailbox({.commands_max = 1, .bytes_max = 1});
+  ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
+  EXPECT_EQ(ReasonOf(mailbox.Post(CancelCommand{})), "OVERLOADED");
+  EXPECT_EQ(ReasonOf(mailbox.Post(GetCommand{})), "OVERLOADED");
+  EXPECT_TRUE(mailbox.Post(AttachCommand{}).ok());
+  EXPECT_TRUE(mailbox.Post(DetachCommand{}).ok());
+  EXPECT_TRUE(mailbox.Post(SettleCommand{}).ok());
+  EXPECT_TRUE(mailbox.Post(CreditCommand{}).ok());
+  EXPECT_EQ(mailbox.stats().commands, 5u);
+}
+
+TEST(MailboxTest, AfterStopEverythingIsRefusedButWhatWaitsIsHandedOver) {
+  Mailbox mailbox(kRoomy);
+  ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
+  mailbox.Stop();
+  EXPECT_EQ(ReasonOf(mailbox.Post(Schedule(2))), "DRAINING");
+  EXPECT_EQ(ReasonOf(mailbox.Post(SettleCommand{})), "DRAINING");
+  Mailbox::Intake intake;
+  mailbox.Take(false, {}, &intake);
+  EXPECT_FALSE(intake.stopping) << "commands still wait";
+  mailbox.Take(true, {}, &intake);
+  EXPECT_TRUE(intake.stopping);
+  EXPECT_THAT(Tags(intake), ::testing::ElementsAre(1));
+}
+
+TEST(MailboxTest, WaitReturnsAtOnceForWhatIsThere) {
+  Mailbox mailbox(kRoomy);
+  Mailbox::Intake intake;
+  ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
+  mailbox.Wait(kLong, 1, {});
+  mailbox.Take(true, {}, &intake);
+  mailbox.Complete(std::vector<Completion>{{.sequence = 1, .outcome = {}}});
+  mailbox.Wait(kLong, Mailbox::kNoCommands, {});
+  mailbox.Take(true, {}, &intake);
+  mailbox.StopDispatch();
+  mailbox.Wait(kLong, Mailbox::kNoCommands, {});
+  mailbox.Take(true, {}, &intake);
+  EXPECT_TRUE(intake.stop_dispatch);
+  mailbox.Stop();
+  mailbox.Wait(kLong, Mailbox::kNoCommands, {});
+}
+
+TEST(MailboxTest, WaitForManyIsNotEndedByFewer) {
+  Mailbox mailbox(kRoomy);
+  std::atomic<bool> woken{false};
+  std::thread engine([&] {
+    // Nothing but three commands ends this within the test's time.
+    mailbox.Wait(kLong, 3, {});
+    woken = true;
+  });
+  ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
+  ASSERT_TRUE(mailbox.Post(Schedule(2)).ok());
+  EXPECT_FALSE(woken);
+  ASSERT_TRUE(mailbox.Post(Schedule(3)).ok());
+  engine.join();
+  EXPECT_TRUE(woken);
+}
+
+TEST(MailboxTest, ManySendersLoseNothing) {
+  constexpr uint64_t kSenders = 4;
+  constexpr uint64_t kPerSender = 5'000;
+  Mailbox mailbox({.commands_max = 100'000, .bytes_max = size_t{1} << 30});
+  std::vector<std::thread> senders;
+  for (uint64_t sender = 0; sender < kSenders; ++sender) {
+    senders.emplace_back([&mailbox, sender] {
+      for (uint64_t i = 0; i < kPerSender; ++i) {
+        ASSERT_TRUE(mailbox.Post(Schedule(sender * kPerSender + i)).ok());
+      }
+    });
+  }
+  std::vector<uint64_t> next(kSenders, 0);
+  size_t received = 0;
+  Mailbox::Intake intake;
+  Mailbox::Handled handled;
+  while (received < kSenders * kPerSender) {
+    mailbox.Wait(kLong, 1, std::exchange(handled, {}));
+    mailbox.Take(true, {}, &intake);
+    for (uint64_t tag : Tags(intake)) {
+      ASSERT_EQ(tag % kPerSender, next[tag / kPerSender]++);
+      ++received;
+    }
+    for (const Command& command : intake.commands) {
+      ++handled.commands;
+      handled.bytes += CommandBytes(command);
+    }
+  }
+  for (std::thread& sender : senders) sender.join();
+  mailbox.Take(true, handled, &intake);
+  EXPECT_EQ(mailbox.stats().commands, 0u);
+  EXPECT_EQ(mailbox.stats().bytes, 0u);
+}
+
+TEST(CommandSizeTest, CountsWhatACommandCarries) {
+  EXPECT_GE(CommandBytes(Schedule(1, 1'000)), 1'000u);
+  EXPECT_EQ(CommandWeight(Schedule(1)), 2u);
+  SettleCommand settle;
+  settle.acks.resize(10);
+  settle.nacks.resize(5);
+  settle.extends.resize(3);
+  EXPECT_EQ(CommandWeight(settle), 19u);
+  EXPECT_GE(CommandBytes(settle), 18 * sizeof(delivery::LeaseToken));
+  EXPECT_EQ(CommandWeight(GetCommand{}), 1u);
+}
+
+}  // namespace
+}  // namespace duetime::runtime

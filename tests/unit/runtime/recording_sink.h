@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An EffectSink that a test can wait at.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "server/base/mutex.h"
+#include "server/runtime/effect_sink.h"
+
+namespace duetime::runtime {
+
+// Collects every effect. While it is closed, Deliver blocks: the engine that called it stands
+// still. Thread-safe.
+class RecordingSink final : public EffectSink {
+ public:
+  void Deliver(uint16_t shard, delivery::Effects effects) override {
+    base::MutexLock lock(&mutex_);
+    ++waiting_;
+    changed_.NotifyAll();
+    while (closed_) changed_.Wait(&mutex_);
+    --waiting_;
+    for (auto& reply : effects.schedules) schedules_[reply.tag] = std::move(reply);
+    for (auto& reply : effects.cancels) cancels_[reply.tag] = std::move(reply);
+    for (auto& reply : effects.gets) gets_[reply.tag] = std::move(reply);
+    for (auto& frame : effects.frames) {
+      for (auto& delivery : frame.deliveries) deliveries_.push_back(std::move(delivery));
+    }
+    for (auto& reply : effects.settles) settled_ += reply.settled.size();
+    if (effects.failed) failed_mask_ |= uint64_t{1} << shard;
+    changed_.NotifyAll();
+  }
+
+  void SetClosed(bool closed) {
+    base::MutexLock lock(&mutex_);
+    closed_ = closed;
+    changed_.NotifyAll();
+  }
+
+  // Waits until an engine stands still in Deliver.
+  void WaitForBlockedEngine() {
+    base::MutexLock lock(&mutex_);
+    while (waiting_ == 0) changed_.Wait(&mutex_);
+  }
+
+  delivery::ScheduleReply WaitForSchedule(delivery::CallTag tag) {
+    base::MutexLock lock(&mutex_);
+    while (!schedules_.contains(tag)) changed_.Wait(&mutex_);
+    return schedules_[tag];
+  }
+
+  delivery::CancelReply WaitForCancel(delivery::CallTag tag) {
+    base::MutexLock lock(&mutex_);
+    while (!cancels_.contains(tag)) changed_.Wait(&mutex_);
+    return cancels_[tag];
+  }
+
+  delivery::GetReply WaitForGet(delivery::CallTag tag) {
+    base::MutexLock lock(&mutex_);
+    while (!gets_.contains(tag)) changed_.Wait(&mutex_);
+    return gets_[tag];
+  }
+
+  std::vector<delivery::Delivery> WaitForDeliveries(size_t count) {
+    base::MutexLock lock(&mutex_);
+    while (deliveries_.size() < count) changed_.Wait(&mutex_);
+    return deliveries_;
+  }
+
+  void WaitForSettled(size_t count) {
+    base::MutexLock lock(&mutex_);
+    while (settled_ < count) changed_.Wait(&mutex_);
+  }
+
+  size_t schedule_replies() {
+    base::MutexLock lock(&mutex_);
+    return schedules_.size();
+  }
+
+  size_t deliveries() {
+    base::MutexLock lock(&mutex_);
+    return deliveries_.size();
+  }
+
+  // The shards that said that they failed.
+  uint64_t failed_mask() {
+    base::MutexLock lock(&mutex_);
+    return failed_mask_;
+  }
+
+ private:
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<delivery::CallTag, delivery::ScheduleReply> schedules_ ABSL_GUARDED_BY(mutex_);
+  std::map<delivery::CallTag, delivery::CancelReply> cancels_ ABSL_GUARDED_BY(mutex_);
+  std::map<delivery::CallTag, delivery::GetReply> gets_ ABSL_GUARDED_BY(mutex_);
+  std::vector<delivery::Delivery> deliveries_ ABSL_GUARDED_BY(mutex_);
+  size_t settled_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t failed_mask_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace duetime::runtime
