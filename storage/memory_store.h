@@ -82,7 +82,7 @@ class MemoryDisk {
 //
 // Deterministic: std::map order, no clock, no randomness. Faults happen only when scripted.
 // Thread-safe, as MessageStore asks; the script functions too.
-class MemoryStore final : public MessageStore {
+class MemoryStore : public MessageStore {
  public:
   // How a scripted append ends.
   enum class Fault : uint8_t {

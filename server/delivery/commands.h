@@ -145,9 +145,13 @@ struct DeliveryFrame {
 
 enum class SettleRefusal : uint8_t { kLeaseLost };
 
+// Acks are confirmed once they are in the journal; nacks, extends and refusals at once. One command may so have two
+// replies.
 struct SettleReply {
   StreamId stream{};
+  // Acks and nacks that took effect.
   std::vector<LeaseToken> settled;
+  std::vector<LeaseToken> extended;
   std::vector<std::pair<LeaseToken, SettleRefusal>> refused;
 };
 

@@ -327,48 +327,45 @@ void Dispatcher::EndLease(EntryIndex index) {
 }
 
 void Dispatcher::Settle(base::Now now, const SettleCommand& command) {
-  SettleReply reply{.stream = command.stream, .settled = {}, .refused = {}};
+  SettleReply at_once{.stream = command.stream, .settled = {}, .extended = {}, .refused = {}};
+  SettleReply acked{.stream = command.stream, .settled = {}, .extended = {}, .refused = {}};
   std::vector<EntryIndex> ended;
-  for (const LeaseToken token : command.acks) {
+  const auto find = [&](LeaseToken token) {
     const EntryIndex index = FindLease(token);
-    if (index == kNoEntry) {
-      reply.refused.emplace_back(token, SettleRefusal::kLeaseLost);
-      continue;
-    }
-    reply.settled.push_back(token);
+    if (index == kNoEntry) at_once.refused.emplace_back(token, SettleRefusal::kLeaseLost);
+    return index;
+  };
+  for (const LeaseToken token : command.acks) {
+    const EntryIndex index = find(token);
+    if (index == kNoEntry) continue;
+    acked.settled.push_back(token);
     ended.push_back(index);
     BeginEnd(index, Durability::kBuffered);
   }
   for (const NackItem& nack : command.nacks) {
-    const EntryIndex index = FindLease(nack.token);
-    if (index == kNoEntry) {
-      reply.refused.emplace_back(nack.token, SettleRefusal::kLeaseLost);
-      continue;
-    }
-    reply.settled.push_back(nack.token);
+    const EntryIndex index = find(nack.token);
+    if (index == kNoEntry) continue;
+    at_once.settled.push_back(nack.token);
     ++stats_->nacked;
     GiveBack(now, index, nack.delay_ms);
   }
   for (const ExtendItem& extend : command.extends) {
-    const EntryIndex index = FindLease(extend.token);
-    if (index == kNoEntry) {
-      reply.refused.emplace_back(extend.token, SettleRefusal::kLeaseLost);
-      continue;
-    }
-    reply.settled.push_back(extend.token);
+    const EntryIndex index = find(extend.token);
+    if (index == kNoEntry) continue;
+    at_once.extended.push_back(extend.token);
     ++stats_->extended;
     DueEntry& entry = table_[index];
     timers_.Cancel(entry.timer);
     entry.timer = timers_.Add(now.mono_ms + extend.duration_ms, Timer{index});
   }
-  stats_->settle_refused += reply.refused.size();
-  if (ended.empty()) {
-    effects_->settles.push_back(std::move(reply));
-    return;
+  stats_->settle_refused += at_once.refused.size();
+  if (!at_once.settled.empty() || !at_once.extended.empty() || !at_once.refused.empty()) {
+    effects_->settles.push_back(std::move(at_once));
   }
-  outbox_->Then([this, reply = std::move(reply), ended = std::move(ended)](
+  if (ended.empty()) return;
+  outbox_->Then([this, acked = std::move(acked), ended = std::move(ended)](
                     base::Now, bool accepted) mutable {
-    if (accepted) FinishAcks(std::move(reply), ended);
+    if (accepted) FinishAcks(std::move(acked), ended);
   });
 }
 
@@ -539,7 +536,7 @@ void Dispatcher::CheckInvariants() const {
   }
   DT_CHECK_EQ(behind, behind_);
   DT_CHECK_EQ(entries, table_.size());
-  DT_CHECK_LE(table_.size(), 2 * limits_.due_max + limits_.frame_messages_max);
+  DT_CHECK_LE(table_.size(), 2 * limits_.due_max);
 }
 
 }  // namespace duetime::delivery

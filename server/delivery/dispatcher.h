@@ -161,7 +161,9 @@ class Dispatcher : public scheduler::DueSink {
   void SpillEntry(EntryIndex index, bool forget);
   void AddSpillRecord(const Spill& spill, storage::BacklogEntry entry);
   void OnSpilled(const Spill& spill);
+  void ForgetReady(Topic* topic);
   void FallBehind(Topic* topic, const storage::MessageKey& key);
+  size_t RoomToReadBack() const;
   void WantReadBack(Topic* topic);
   absl::Status ReadBack(Topic* topic);
   void OnReadBack(Topic* topic, const std::vector<storage::BacklogRef>& page);
@@ -194,6 +196,8 @@ class Dispatcher : public scheduler::DueSink {
   size_t delayed_ = 0;
   size_t ready_ = 0;
   size_t behind_ = 0;
+  // Entries of pages that wait for their claim.
+  size_t reading_ = 0;
   bool stopped_ = false;
   // The spills of the outbox's open batch, if it has that sequence.
   uint64_t spill_batch_ = 0;

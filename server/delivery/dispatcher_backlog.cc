@@ -19,8 +19,9 @@ using storage::RecordType;
 
 namespace {
 
-// One page of the backlog: small against what a topic may hold in memory, large against the cost of its claim.
-constexpr storage::ScanLimit kReadBackPage{.entries = 1000, .bytes = 1 << 20};
+// Entries in one page of the backlog: few against what memory holds, many against the cost of the claim that each page
+// needs.
+constexpr size_t kReadBackPage = 1000;
 
 // Entries that one SpillOld looks at.
 constexpr size_t kSpillsPerStep = 2000;
@@ -139,12 +140,23 @@ void Dispatcher::SpillOld(base::Now now, bool* more) {
         entry.state == EntryState::kForgetting || entry.spilled || !entry.held) {
       continue;
     }
-    // Nobody is there to take it from memory: then it need not be there.
-    const bool forget = entry.state == EntryState::kReady && entry.topic->streams == 0;
-    if (forget) TakeOut(index);
-    SpillEntry(index, forget);
+    if (entry.state == EntryState::kReady && entry.topic->streams == 0) {
+      ForgetReady(entry.topic);
+    } else {
+      SpillEntry(index, /*forget=*/false);
+    }
   }
   if (!old_.empty()) *more = true;
+}
+
+void Dispatcher::ForgetReady(Topic* topic) {
+  // Nobody is there to take them from memory, so they need not be there. All of them, or what stays would be handed out
+  // before what is older.
+  while (topic->ready.head != kNoEntry) {
+    const EntryIndex index = topic->ready.head;
+    TakeOut(index);
+    SpillEntry(index, /*forget=*/true);
+  }
 }
 
 // ---- Reading back ---------------------------------------------------------------------------------------------------
@@ -156,9 +168,14 @@ void Dispatcher::WantReadBack(Topic* topic) {
   }
   // Memory full of other topics leaves a small share, as for new messages.
   if (table_.size() >= limits_.due_max && topic->entries >= limits_.due_idle_max) return;
-  if (table_.size() >= 2 * limits_.due_max) return;
+  if (RoomToReadBack() == 0) return;
   topic->read_queued = true;
   read_queue_.push_back(topic);
+}
+
+size_t Dispatcher::RoomToReadBack() const {
+  const size_t used = table_.size() + reading_;
+  return used >= 2 * limits_.due_max ? 0 : 2 * limits_.due_max - used;
 }
 
 absl::Status Dispatcher::ReadRecoveredClaim(Topic* topic) {
@@ -176,11 +193,14 @@ bool Dispatcher::ClaimedBefore(const Topic& topic, const MessageKey& key) const 
 }
 
 absl::Status Dispatcher::ReadBack(Topic* topic) {
-  if (!topic->behind || topic->reading || topic->willing.empty()) return absl::OkStatus();
+  const storage::ScanLimit limit{.entries = std::min(kReadBackPage, RoomToReadBack())};
+  if (!topic->behind || topic->reading || topic->willing.empty() || limit.entries == 0) {
+    return absl::OkStatus();
+  }
   if (absl::Status status = ReadRecoveredClaim(topic); !status.ok()) return status;
   storage::Page<BacklogRef> page;
   if (absl::Status status =
-          store_->ScanBacklog(shard_, topic->id, topic->backlog_cursor, kReadBackPage, &page);
+          store_->ScanBacklog(shard_, topic->id, topic->backlog_cursor, limit, &page);
       !status.ok()) {
     return status;
   }
@@ -203,6 +223,7 @@ absl::Status Dispatcher::ReadBack(Topic* topic) {
   }
   // Claimed before it is handed out, so that a cancel after a crash knows what may have been delivered.
   topic->reading = true;
+  reading_ += page.items.size();
   topic->claim = std::max(topic->claim.value_or(last), last);
   Record record;
   record.type = RecordType::kBacklogClaim;
@@ -218,6 +239,7 @@ absl::Status Dispatcher::ReadBack(Topic* topic) {
 
 void Dispatcher::OnReadBack(Topic* topic, const std::vector<BacklogRef>& page) {
   topic->reading = false;
+  reading_ -= page.size();
   for (const BacklogRef& item : page) {
     if (table_.Find(item.key.id) != kNoEntry || cancelling_.contains(item.key.id)) continue;
     ++stats_->read_back;
