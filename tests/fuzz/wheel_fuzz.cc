@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any sequence of wheel operations, against a sorted map.
+#include <algorithm>
+#include <cstdint>
+
+#include "server/base/check.h"
+#include "server/wheel/timing_wheel.h"
+#include "tests/fuzz/byte_reader.h"
+#include "tests/fuzz/target.h"
+#include "tests/support/wheel_model.h"
+
+namespace {
+
+using duetime::test::ByteReader;
+using duetime::test::CheckedWheel;
+using duetime::wheel::kNever;
+using duetime::wheel::Tick;
+
+// Keeps a run short enough for many of them per second.
+constexpr int kOperationsMax = 400;
+constexpr size_t kNumberWindow = 256;
+
+Tick After(Tick from, Tick delay) { return delay < kNever - 1 - from ? from + delay : kNever - 1; }
+
+void RunOperation(ByteReader* reader, CheckedWheel* wheel) {
+  const Tick position = wheel->wheel().position();
+  const uint8_t operation = reader->Byte();
+  switch (operation % 8) {
+    case 0:
+    case 1:
+      wheel->Add(After(position, reader->Magnitude()));
+      break;
+    case 2: {  // about the next edge of a level
+      const uint32_t shift = 8u * (1 + operation / 8 % 7);
+      const Tick edge = ((position >> shift) + 1) << shift;
+      if (edge > position) wheel->Add(After(edge - 2, reader->Byte() % 4));
+      break;
+    }
+    case 3:  // late
+      wheel->Add(position - std::min(position, reader->Magnitude()));
+      break;
+    case 4:
+      if (wheel->added() > 0) {
+        const uint64_t back = reader->Byte() % std::min<uint64_t>(wheel->added(), kNumberWindow);
+        wheel->Cancel(wheel->added() - 1 - back);
+      }
+      break;
+    case 5:  // to the next one, as a sleeper would
+      if (wheel->waiting() > 0) wheel->Advance(wheel->wheel().NextDue(), 1u + reader->Byte());
+      break;
+    case 6:
+      wheel->Advance(After(position, reader->Magnitude()), 1u + reader->Byte() % 8);
+      break;
+    default:
+      if (operation == 0xff) {
+        wheel->Clear();
+      } else {
+        wheel->Advance(wheel->target(), 1u + reader->Byte());
+      }
+      break;
+  }
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  ByteReader reader(data, size);
+  CheckedWheel wheel(reader.Magnitude());
+  for (int i = 0; i < kOperationsMax && !reader.empty(); ++i) {
+    RunOperation(&reader, &wheel);
+    if (i % 8 == 0) wheel.wheel().CheckInvariants();
+  }
+  wheel.Drain(kNever - 1, 1u + reader.Byte());
+  wheel.wheel().CheckInvariants();
+  DT_CHECK_EQ(wheel.waiting(), size_t{0});
+  return 0;
+}
