@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/file_system.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace duetime::storage {
+namespace {
+
+constexpr mode_t kDirectoryMode = S_IRWXU;
+
+}  // namespace
+
+absl::Status SystemError(absl::string_view action, absl::string_view path, int error_number) {
+  return absl::InternalError(absl::StrCat("cannot ", action, " ", path, ": ",
+                                          std::generic_category().message(error_number)));
+}
+
+absl::Status CreateDirectory(const std::string& path) {
+  if (::mkdir(path.c_str(), kDirectoryMode) != 0) {
+    if (errno == EEXIST) return absl::OkStatus();
+    return SystemError("create directory", path, errno);
+  }
+  return SyncParentDirectory(path);
+}
+
+absl::Status SyncParentDirectory(const std::string& path) {
+  std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  if (parent.empty()) parent = ".";
+  const int fd = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return SystemError("open", parent.native(), errno);
+  const int result = ::fsync(fd);
+  const int error_number = errno;
+  ::close(fd);
+  if (result != 0) return SystemError("sync directory", parent.native(), error_number);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> FreeBytes(const std::string& path) {
+  struct statvfs info {};
+  if (::statvfs(path.c_str(), &info) != 0) return SystemError("look at", path, errno);
+  return uint64_t{info.f_bavail} * info.f_frsize;
+}
+
+absl::StatusOr<DirectoryLock> DirectoryLock::Acquire(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return SystemError("open", path, errno);
+  DirectoryLock lock(fd);
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("data directory ", path, " is in use by another process"));
+    }
+    return SystemError("lock", path, errno);
+  }
+  return lock;
+}
+
+DirectoryLock::DirectoryLock(DirectoryLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+DirectoryLock& DirectoryLock::operator=(DirectoryLock&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+DirectoryLock::~DirectoryLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+}  // namespace duetime::storage

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/key_codec.h"
+
+#include <limits>
+
+#include "storage/byte_order.h"
+
+namespace duetime::storage {
+namespace {
+
+constexpr size_t kShardBytes = 2;
+constexpr size_t kTopicBytes = 4;
+constexpr size_t kPlaceBytes = 8 + 16;  // due_ms, id
+constexpr absl::string_view kTopicPrefix = "topic/";
+
+// Puts a key together in a buffer of its own.
+class KeyWriter {
+ public:
+  KeyWriter& Text(absl::string_view text) {
+    std::memcpy(&bytes_[size_], text.data(), text.size());
+    size_ += text.size();
+    return *this;
+  }
+
+  template <typename T>
+  KeyWriter& Number(T value) {
+    StoreBigEndian(value, &bytes_[size_]);
+    size_ += sizeof(T);
+    return *this;
+  }
+
+  KeyWriter& Place(const MessageKey& key) {
+    return Number(key.due_ms).Number(key.id.high).Number(key.id.low);
+  }
+
+  StoreKey In(ColumnFamily family) const {
+    return StoreKey(family, absl::string_view(bytes_.data(), size_));
+  }
+
+ private:
+  std::array<char, 64> bytes_;
+  size_t size_ = 0;
+};
+
+MessageKey LoadPlace(const char* bytes) {
+  return MessageKey{LoadBigEndian<uint64_t>(bytes), MessageId{LoadBigEndian<uint64_t>(bytes + 8),
+                                                              LoadBigEndian<uint64_t>(bytes + 16)}};
+}
+
+}  // namespace
+
+StoreKey::StoreKey(ColumnFamily family, absl::string_view bytes) {
+  block_[0] = static_cast<char>(family);
+  std::memcpy(&block_[1], bytes.data(), bytes.size());
+  block_[kLengthAt] = static_cast<char>(bytes.size());
+}
+
+StoreKey EncodeMessageKey(uint16_t shard, const MessageKey& key) {
+  return KeyWriter().Number(shard).Place(key).In(ColumnFamily::kMessages);
+}
+
+StoreKey EncodeBacklogKey(uint16_t shard, TopicId topic, const MessageKey& key) {
+  return KeyWriter()
+      .Number(shard)
+      .Number(static_cast<uint32_t>(topic))
+      .Place(key)
+      .In(ColumnFamily::kBacklog);
+}
+
+StoreKey BacklogEnd(uint16_t shard, TopicId topic) {
+  constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
+  return EncodeBacklogKey(shard, topic, MessageKey{kMax, MessageId{kMax, kMax}});
+}
+
+StoreKey FormatVersionKey() { return StoreKey(ColumnFamily::kMeta, "format_version"); }
+StoreKey StoreIdKey() { return StoreKey(ColumnFamily::kMeta, "store_id"); }
+StoreKey EpochKey() { return StoreKey(ColumnFamily::kMeta, "epoch"); }
+StoreKey ShardCountKey() { return StoreKey(ColumnFamily::kMeta, "shard_count"); }
+
+StoreKey ClaimKey(uint16_t shard) {
+  return KeyWriter().Text("claim/").Number(shard).In(ColumnFamily::kMeta);
+}
+
+StoreKey SafeKey(uint16_t shard) {
+  return KeyWriter().Text("safe/").Number(shard).In(ColumnFamily::kMeta);
+}
+
+StoreKey BacklogClaimKey(uint16_t shard, TopicId topic) {
+  return KeyWriter()
+      .Text("backlog_claim/")
+      .Number(shard)
+      .Number(static_cast<uint32_t>(topic))
+      .In(ColumnFamily::kMeta);
+}
+
+StoreKey TopicKey(TopicId topic) {
+  return KeyWriter()
+      .Text(kTopicPrefix)
+      .Number(static_cast<uint32_t>(topic))
+      .In(ColumnFamily::kMeta);
+}
+
+StoreKey TopicKeysEnd() {
+  return KeyWriter()
+      .Text(kTopicPrefix)
+      .Number(std::numeric_limits<uint64_t>::max())
+      .In(ColumnFamily::kMeta);
+}
+
+std::optional<MessageKey> DecodeMessageKey(absl::string_view bytes) {
+  if (bytes.size() != kShardBytes + kPlaceBytes) return std::nullopt;
+  return LoadPlace(bytes.data() + kShardBytes);
+}
+
+std::optional<BacklogPlace> DecodeBacklogKey(absl::string_view bytes) {
+  if (bytes.size() != kShardBytes + kTopicBytes + kPlaceBytes) return std::nullopt;
+  return BacklogPlace{TopicId{LoadBigEndian<uint32_t>(bytes.data() + kShardBytes)},
+                      LoadPlace(bytes.data() + kShardBytes + kTopicBytes)};
+}
+
+std::optional<TopicId> DecodeTopicKey(absl::string_view bytes) {
+  if (bytes.size() != kTopicPrefix.size() + kTopicBytes) return std::nullopt;
+  return TopicId{LoadBigEndian<uint32_t>(bytes.data() + kTopicPrefix.size())};
+}
+
+}  // namespace duetime::storage

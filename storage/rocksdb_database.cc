@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/rocksdb_database.h"
+
+#include <algorithm>
+#include <rocksdb/listener.h>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "storage/rocksdb_logger.h"
+#include "storage/rocksdb_options.h"
+#include "storage/rocksdb_status.h"
+#include "storage/value_codec.h"
+
+namespace duetime::storage {
+namespace {
+
+rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+// Fences the journal when a flush or a compaction fails, and keeps RocksDB from going on by itself
+// afterwards.
+class FencingListener final : public rocksdb::EventListener {
+ public:
+  explicit FencingListener(std::shared_ptr<std::atomic<bool>> fenced)
+      : fenced_(std::move(fenced)) {}
+
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status*) override {
+    fenced_->store(true, std::memory_order_release);
+  }
+
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
+
+ private:
+  const std::shared_ptr<std::atomic<bool>> fenced_;
+};
+
+std::string EncodeStoreId(const StoreId& id) {
+  return EncodeNumber(id.high) + EncodeNumber(id.low);
+}
+
+// Says what a failed open means for the operator.
+absl::Status OpenError(const rocksdb::Status& status, const std::string& damaged_file,
+                       const std::string& db_path) {
+  if (status.IsCorruption() && !damaged_file.empty()) {
+    return absl::DataLossError(absl::StrCat(
+        "write-ahead log ", damaged_file,
+        " is damaged before its end, so acknowledged records may be lost: ", status.ToString()));
+  }
+  const absl::Status error = FromRocksDb(status, absl::StrCat("open database ", db_path));
+  const bool refused = status.IsInvalidArgument() || absl::StrContains(status.ToString(), "/LOCK");
+  return refused ? absl::FailedPreconditionError(error.message()) : error;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RocksDbDatabase>> RocksDbDatabase::Open(
+    const RocksDbStoreOptions& options) {
+  std::unique_ptr<RocksDbDatabase> database(new RocksDbDatabase(options));
+  using Step = absl::Status (RocksDbDatabase::*)();
+  for (const Step step : {&RocksDbDatabase::LockDirectory, &RocksDbDatabase::ReadWitness,
+                          &RocksDbDatabase::CheckFiles, &RocksDbDatabase::OpenDb,
+                          &RocksDbDatabase::CheckContents, &RocksDbDatabase::BeginEpoch}) {
+    if (absl::Status status = (database.get()->*step)(); !status.ok()) return status;
+  }
+  return database;
+}
+
+RocksDbDatabase::RocksDbDatabase(const RocksDbStoreOptions& options)
+    : options_(options),
+      db_path_(absl::StrCat(options.data_dir, "/db")),
+      fenced_(std::make_shared<std::atomic<bool>>(false)) {
+  if (options_.file_system != nullptr) {
+    env_override_ = rocksdb::NewCompositeEnv(options_.file_system);
+  }
+  env_ = env_override_ != nullptr ? env_override_.get() : rocksdb::Env::Default();
+}
+
+RocksDbDatabase::~RocksDbDatabase() {
+  if (db_ == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+    if (handle != nullptr) db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  }
+}
+
+absl::Status RocksDbDatabase::LockDirectory() {
+  if (absl::Status status = CreateDirectory(options_.data_dir); !status.ok()) return status;
+  absl::StatusOr<DirectoryLock> lock = DirectoryLock::Acquire(options_.data_dir);
+  if (!lock.ok()) return lock.status();
+  lock_ = *std::move(lock);
+  return absl::OkStatus();
+}
+
+absl::Status RocksDbDatabase::ReadWitness() {
+  absl::StatusOr<std::unique_ptr<Witness>> witness =
+      Witness::Open(absl::StrCat(options_.data_dir, "/witness"));
+  if (!witness.ok()) return witness.status();
+  witness_ = *std::move(witness);
+  absl::StatusOr<std::optional<Testimony>> testimony = witness_->Read();
+  if (!testimony.ok()) return testimony.status();
+  if (testimony->has_value()) testimony_ = **testimony;
+  return absl::OkStatus();
+}
+
+// Decides from the files alone whether this is a store, a new one, or neither.
+absl::Status RocksDbDatabase::CheckFiles() {
+  const bool witnessed = testimony_.format_version != 0;
+  if (testimony_.format_version > kFormatVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options_.data_dir, " has format version ", testimony_.format_version,
+                     "; this program knows up to ", kFormatVersion));
+  }
+
+  std::vector<std::string> children;
+  const rocksdb::Status listed = env_->GetChildren(db_path_, &children);
+  if (!listed.ok() && !listed.IsNotFound() && !listed.IsPathNotFound()) {
+    return FromRocksDb(listed, absl::StrCat("list ", db_path_));
+  }
+  std::erase_if(children, [](const std::string& name) {
+    return name == "." || name == ".." || name == "LOCK";
+  });
+
+  if (witnessed && creating()) return absl::OkStatus();
+  if (!witnessed && children.empty()) {
+    if (options_.file_system == nullptr) {
+      if (absl::Status status = CreateDirectory(db_path_); !status.ok()) return status;
+    }
+    // From here on a crash leaves a directory that says it was being created.
+    const absl::StatusOr<StoreId> store_id = NewStoreId();
+    if (!store_id.ok()) return store_id.status();
+    testimony_ = Testimony{Testimony::State::kCreating, kFormatVersion, *store_id, 0, 0};
+    return witness_->Write(testimony_);
+  }
+  if (!witnessed) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        db_path_, " has files but ", options_.data_dir,
+        "/witness is missing or empty: it is not known what the database should contain"));
+  }
+  if (children.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(options_.data_dir,
+                                                      "/witness speaks of a database, but ",
+                                                      db_path_, " is missing or empty"));
+  }
+  if (!env_->FileExists(db_path_ + "/CURRENT").ok()) {
+    return absl::DataLossError(absl::StrCat(db_path_, "/CURRENT is missing"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RocksDbDatabase::OpenDb() {
+  const auto logger = std::make_shared<RocksDbLogger>(options_.log);
+  rocksdb::DBOptions db_options =
+      MakeDbOptions(options_, env_, logger, std::make_shared<FencingListener>(fenced_));
+  db_options.create_if_missing = creating();
+  db_options.create_missing_column_families = creating();
+
+  rocksdb::DB* db = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  const rocksdb::Status status =
+      rocksdb::DB::Open(db_options, db_path_, MakeColumnFamilies(options_), &handles, &db);
+  if (!status.ok()) return OpenError(status, logger->damaged_file(), db_path_);
+  db_.reset(db);
+  std::copy(handles.begin(), handles.end(), handles_.begin());
+  return absl::OkStatus();
+}
+
+// Compares what was recovered with what the witness knows, and with what was asked for.
+absl::Status RocksDbDatabase::CheckContents() {
+  absl::StatusOr<std::string> store_id = ReadMeta(StoreIdKey());
+  if (!store_id.ok()) return store_id.status();
+  if (creating() && store_id->empty()) {
+    const uint16_t shards = options_.shards != 0 ? options_.shards : options_.shards_if_new;
+    if (shards == 0 || shards > MessageId::kSlotCount) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(shards, " shards; there must be 1 to ", MessageId::kSlotCount));
+    }
+    shard_count_ = shards;
+    return absl::OkStatus();
+  }
+
+  const uint64_t recovered = db_->GetLatestSequenceNumber();
+  if (recovered < testimony_.durable_sequence) {
+    return absl::DataLossError(absl::StrCat("database ", db_path_, " ends at sequence ", recovered,
+                                            ", but ", testimony_.durable_sequence,
+                                            " was durable: a write-ahead log was deleted or cut "
+                                            "short, or an old copy was put in place"));
+  }
+  if (*store_id != EncodeStoreId(testimony_.store_id)) {
+    return absl::DataLossError(absl::StrCat("database ", db_path_, " is not the one that ",
+                                            options_.data_dir, "/witness was written for"));
+  }
+  const absl::StatusOr<uint64_t> version = ReadMetaNumber(FormatVersionKey());
+  if (!version.ok()) return version.status();
+  if (*version != kFormatVersion) {
+    return absl::FailedPreconditionError(absl::StrCat("database ", db_path_, " has format version ",
+                                                      *version, "; this program knows ",
+                                                      kFormatVersion));
+  }
+  const absl::StatusOr<uint64_t> shards = ReadMetaNumber(ShardCountKey());
+  if (!shards.ok()) return shards.status();
+  if (options_.shards != 0 && options_.shards != *shards) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the store in ", options_.data_dir, " was created with ", *shards,
+                     " shards and cannot be opened with ", options_.shards));
+  }
+  shard_count_ = static_cast<uint16_t>(*shards);
+  const absl::StatusOr<uint64_t> epoch = ReadMetaNumber(EpochKey());
+  if (!epoch.ok()) return epoch.status();
+  epoch_ = *epoch;
+  return absl::OkStatus();
+}
+
+absl::Status RocksDbDatabase::BeginEpoch() {
+  if (epoch_ >= MessageId::kEpochMax) {
+    return absl::FailedPreconditionError("the store has been opened too often: epochs are used up");
+  }
+  ++epoch_;
+  rocksdb::WriteBatch batch;
+  const auto put = [this, &batch](const StoreKey& key, const std::string& value) {
+    batch.Put(handle(ColumnFamily::kMeta), ToSlice(key.bytes()), value).PermitUncheckedError();
+  };
+  put(EpochKey(), EncodeNumber(epoch_));
+  if (creating()) {
+    put(FormatVersionKey(), EncodeNumber(kFormatVersion));
+    put(StoreIdKey(), EncodeStoreId(testimony_.store_id));
+    put(ShardCountKey(), EncodeNumber(shard_count_));
+  }
+  if (absl::Status status = FromRocksDb(Write(&batch, /*sync=*/true), "write the epoch");
+      !status.ok()) {
+    return status;
+  }
+  // The last step of a creation too: from here on the directory must not come up empty.
+  return WriteWitness();
+}
+
+rocksdb::Status RocksDbDatabase::Write(rocksdb::WriteBatch* batch, bool sync) {
+  const rocksdb::Status status =
+      db_->Write(MakeWriteOptions(sync && !options_.unsafe_no_sync), batch);
+  if (!status.ok()) {
+    fenced_->store(true, std::memory_order_release);
+  } else if (sync) {
+    // Everything before a synced record is synced with it, also in older log files; there is no
+    // other writer.
+    durable_sequence_.store(db_->GetLatestSequenceNumber(), std::memory_order_release);
+  }
+  return status;
+}
+
+absl::Status RocksDbDatabase::WriteWitness() {
+  const std::lock_guard<std::mutex> lock(witness_mutex_);
+  Testimony testimony = testimony_;
+  testimony.state = Testimony::State::kCreated;
+  testimony.epoch = epoch_;
+  testimony.durable_sequence = durable_sequence_.load(std::memory_order_acquire);
+  if (testimony == testimony_) return absl::OkStatus();
+  if (absl::Status status = witness_->Write(testimony); !status.ok()) return status;
+  testimony_ = testimony;
+  return absl::OkStatus();
+}
+
+absl::Status RocksDbDatabase::Close() {
+  absl::Status result;
+  if (!fenced()) {
+    const uint64_t latest = db_->GetLatestSequenceNumber();
+    if (latest > durable_sequence_.load(std::memory_order_acquire)) {
+      result = FromRocksDb(db_->SyncWAL(), "sync the write-ahead log");
+      if (result.ok()) durable_sequence_.store(latest, std::memory_order_release);
+    }
+    result.Update(WriteWitness());
+  }
+  for (rocksdb::ColumnFamilyHandle*& handle : handles_) {
+    db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+    handle = nullptr;
+  }
+  result.Update(FromRocksDb(db_->Close(), "close the database"));
+  db_.reset();
+  return result;
+}
+
+uint64_t RocksDbDatabase::WalBytes() const {
+  std::vector<std::string> children;
+  if (!env_->GetChildren(db_path_, &children).ok()) return 0;
+  uint64_t total = 0;
+  for (const std::string& name : children) {
+    uint64_t bytes = 0;
+    // A log may be deleted between the listing and the question.
+    if (absl::EndsWith(name, ".log") &&
+        env_->GetFileSize(absl::StrCat(db_path_, "/", name), &bytes).ok()) {
+      total += bytes;
+    }
+  }
+  return total;
+}
+
+absl::StatusOr<std::string> RocksDbDatabase::ReadMeta(const StoreKey& key) const {
+  std::string value;
+  const rocksdb::Status status =
+      db_->Get(MakeGetOptions(), handle(ColumnFamily::kMeta), ToSlice(key.bytes()), &value);
+  if (status.IsNotFound()) return std::string();
+  if (!status.ok()) return FromRocksDb(status, absl::StrCat("read ", key.bytes()));
+  return value;
+}
+
+absl::StatusOr<uint64_t> RocksDbDatabase::ReadMetaNumber(const StoreKey& key) const {
+  const absl::StatusOr<std::string> value = ReadMeta(key);
+  if (!value.ok()) return value.status();
+  const std::optional<uint64_t> number = DecodeNumber(*value);
+  if (!number.has_value()) {
+    return absl::DataLossError(absl::StrCat("database ", db_path_, " has no valid ", key.bytes()));
+  }
+  return *number;
+}
+
+}  // namespace duetime::storage

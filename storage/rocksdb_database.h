@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An opened data directory: the lock, the witness and the database, and the protocol that brings
+// them up together.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "storage/file_system.h"
+#include "storage/key_codec.h"
+#include "storage/rocksdb_store.h"
+#include "storage/witness.h"
+
+namespace duetime::storage {
+
+// What version of FORMAT.md this program reads and writes.
+inline constexpr uint32_t kFormatVersion = 1;
+
+// Owns everything that RocksDbStore needs open. RocksDbStore::Open says what opening guarantees and
+// refuses. Thread safety: thread-safe but for Close and the destructor.
+class RocksDbDatabase {
+ public:
+  static absl::StatusOr<std::unique_ptr<RocksDbDatabase>> Open(const RocksDbStoreOptions& options);
+  ~RocksDbDatabase();
+  RocksDbDatabase(const RocksDbDatabase&) = delete;
+  RocksDbDatabase& operator=(const RocksDbDatabase&) = delete;
+
+  rocksdb::DB* db() const { return db_.get(); }
+  rocksdb::ColumnFamilyHandle* handle(ColumnFamily family) const {
+    return handles_[static_cast<size_t>(family)];
+  }
+  uint64_t epoch() const { return epoch_; }
+  uint16_t shard_count() const { return shard_count_; }
+  const std::string& data_dir() const { return options_.data_dir; }
+
+  // Writes the batch. After the first error, here or in the background, the database is fenced for
+  // good.
+  rocksdb::Status Write(rocksdb::WriteBatch* batch, bool sync);
+  bool fenced() const { return fenced_->load(std::memory_order_acquire); }
+
+  absl::Status WriteWitness();
+  absl::Status Close();
+
+  // Bytes in log files that the database still has.
+  uint64_t WalBytes() const;
+
+ private:
+  explicit RocksDbDatabase(const RocksDbStoreOptions& options);
+
+  // The steps of Open, in their order.
+  absl::Status LockDirectory();
+  absl::Status ReadWitness();
+  absl::Status CheckFiles();
+  absl::Status OpenDb();
+  absl::Status CheckContents();
+  absl::Status BeginEpoch();
+
+  bool creating() const { return testimony_.state == Testimony::State::kCreating; }
+  // Reads one value of the meta family; empty if it is absent.
+  absl::StatusOr<std::string> ReadMeta(const StoreKey& key) const;
+  absl::StatusOr<uint64_t> ReadMetaNumber(const StoreKey& key) const;
+
+  // Constant once Open has returned.
+  const RocksDbStoreOptions options_;
+  const std::string db_path_;
+  std::unique_ptr<rocksdb::Env> env_override_;
+  rocksdb::Env* env_ = nullptr;
+  std::optional<DirectoryLock> lock_;
+  std::unique_ptr<Witness> witness_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::array<rocksdb::ColumnFamilyHandle*, kColumnFamilyCount> handles_{};
+  uint64_t epoch_ = 0;
+  uint16_t shard_count_ = 0;
+
+  // Shared with RocksDB's listener, which may outlive a failed open by a moment.
+  const std::shared_ptr<std::atomic<bool>> fenced_;
+  // The sequence number of the last record of the last synced write. It never runs ahead of the
+  // disk: it is set after the sync has returned, by the one thread that appends, and buffered
+  // records are not counted until a later sync covers them.
+  std::atomic<uint64_t> durable_sequence_{0};
+
+  std::mutex witness_mutex_;
+  // What the witness file says. Guarded by witness_mutex_ once Open has returned.
+  Testimony testimony_;
+};
+
+}  // namespace duetime::storage

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every RocksDB option that the store sets, each with its reason in rocksdb_options.cc. What is not
+// set there is RocksDB's default on purpose.
+#pragma once
+
+#include <memory>
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+#include <vector>
+
+#include "storage/rocksdb_store.h"
+
+namespace duetime::storage {
+
+rocksdb::DBOptions MakeDbOptions(const RocksDbStoreOptions& store_options, rocksdb::Env* env,
+                                 std::shared_ptr<rocksdb::Logger> logger,
+                                 std::shared_ptr<rocksdb::EventListener> listener);
+
+// In the order of ColumnFamily.
+std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
+    const RocksDbStoreOptions& store_options);
+
+// For Append. `sync` is always said, never a default.
+rocksdb::WriteOptions MakeWriteOptions(bool sync);
+
+// For a page of a scan between two keys. REQUIRES: the slices outlive the iterator.
+rocksdb::ReadOptions MakeScanOptions(const rocksdb::Slice* lower, const rocksdb::Slice* upper);
+
+// For point reads.
+rocksdb::ReadOptions MakeGetOptions();
+
+}  // namespace duetime::storage

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/rocksdb_status.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace duetime::storage {
+
+absl::Status FromRocksDb(const rocksdb::Status& status, absl::string_view action) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string text = absl::StrCat("cannot ", action, ": ", status.ToString());
+  // A file that the manifest names and that is not there is a path error to RocksDB, and lost data
+  // to us.
+  if (status.IsCorruption() || status.IsPathNotFound()) return absl::DataLossError(text);
+  return absl::InternalError(text);
+}
+
+}  // namespace duetime::storage

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/rocksdb_store.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <rocksdb/db.h>
+#include <rocksdb/write_batch.h>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "storage/key_codec.h"
+#include "storage/message_record.h"
+#include "storage/rocksdb_database.h"
+#include "storage/rocksdb_options.h"
+#include "storage/rocksdb_status.h"
+#include "storage/value_codec.h"
+
+namespace duetime::storage {
+namespace {
+
+// Keys looked up by one call of RocksDB's MultiGet: enough to amortise it, few enough to keep on
+// the stack.
+constexpr size_t kMultiGetKeysMax = 64;
+
+rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
+absl::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+absl::Status Undecodable(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("the store holds ", what, " that nobody wrote"));
+}
+
+StoreKey KeyOf(const Record& record) {
+  switch (record.type) {
+    case RecordType::kAccept:
+    case RecordType::kErase:
+      return EncodeMessageKey(record.shard, record.key);
+    case RecordType::kClaim:
+      return ClaimKey(record.shard);
+    case RecordType::kSafe:
+      return SafeKey(record.shard);
+    case RecordType::kSpill:
+    case RecordType::kUnspill:
+      return EncodeBacklogKey(record.shard, record.topic, record.key);
+    case RecordType::kBacklogClaim:
+      return BacklogClaimKey(record.shard, record.topic);
+    case RecordType::kTopic:
+      break;
+  }
+  return TopicKey(record.topic);
+}
+
+// A record with its key, for sorting.
+struct Entry {
+  StoreKey key;
+  const Record* record;
+};
+
+}  // namespace
+
+class RocksDbStore::Impl {
+ public:
+  explicit Impl(std::unique_ptr<RocksDbDatabase> database) : database_(std::move(database)) {}
+
+  RocksDbDatabase* database() const { return database_.get(); }
+
+  // Makes one write of a group. The batch is the committer's and is used again.
+  rocksdb::WriteBatch* MakeBatch(std::span<const RecordBatch> group);
+
+  // An iterator over [lower, upper), placed at its first key. REQUIRES: both outlive it.
+  class Range;
+
+  absl::StatusOr<std::optional<std::string>> GetOne(const StoreKey& key) const;
+
+ private:
+  void Put(const StoreKey& key, absl::string_view value) {
+    batch_.Put(database_->handle(key.family()), ToSlice(key.bytes()), ToSlice(value))
+        .PermitUncheckedError();
+  }
+
+  void Add(const Entry& entry);
+
+  const std::unique_ptr<RocksDbDatabase> database_;
+
+  // The committer's: used again by each append.
+  std::vector<Entry> entries_;
+  rocksdb::WriteBatch batch_;
+};
+
+class RocksDbStore::Impl::Range {
+ public:
+  Range(const RocksDbDatabase& database, const StoreKey& lower, const StoreKey& upper)
+      : lower_(ToSlice(lower.bytes())),
+        upper_(ToSlice(upper.bytes())),
+        iterator_(database.db()->NewIterator(MakeScanOptions(&lower_, &upper_),
+                                             database.handle(lower.family()))) {
+    iterator_->SeekToFirst();
+  }
+
+  bool Valid() const { return iterator_->Valid(); }
+  void Next() { iterator_->Next(); }
+  void Seek(const StoreKey& key) { iterator_->Seek(ToSlice(key.bytes())); }
+  absl::string_view key() const { return ToView(iterator_->key()); }
+  absl::string_view value() const { return ToView(iterator_->value()); }
+  // To be asked when Valid() has become false: the end, or an error?
+  absl::Status status() const { return FromRocksDb(iterator_->status(), "scan"); }
+
+ private:
+  const rocksdb::Slice lower_;
+  const rocksdb::Slice upper_;
+  const std::unique_ptr<rocksdb::Iterator> iterator_;
+};
+
+rocksdb::WriteBatch* RocksDbStore::Impl::MakeBatch(std::span<const RecordBatch> group) {
+  entries_.clear();
+  for (const RecordBatch& batch : group) {
+    for (const Record& record : batch) entries_.push_back({KeyOf(record), &record});
+  }
+  // A sorted batch costs the memtable a third less. Stable: records of one key apply in the order
+  // given; those of different keys do not care, because readers see the whole batch or nothing.
+  std::stable_sort(entries_.begin(), entries_.end(),
+                   [](const Entry& a, const Entry& b) { return a.key < b.key; });
+  batch_.Clear();
+  for (const Entry& entry : entries_) Add(entry);
+  return &batch_;
+}
+
+void RocksDbStore::Impl::Add(const Entry& entry) {
+  const Record& record = *entry.record;
+  switch (record.type) {
+    case RecordType::kAccept:
+    case RecordType::kTopic:
+      Put(entry.key, record.value);
+      break;
+    case RecordType::kErase:
+    case RecordType::kUnspill:
+      batch_.Delete(database_->handle(entry.key.family()), ToSlice(entry.key.bytes()))
+          .PermitUncheckedError();
+      break;
+    case RecordType::kClaim:
+    case RecordType::kSafe:
+      Put(entry.key, EncodeNumber(record.mark_ms));
+      break;
+    case RecordType::kSpill:
+      Put(entry.key, EncodeBacklogEntry(record.backlog));
+      break;
+    case RecordType::kBacklogClaim:
+      Put(entry.key, EncodePlace(record.key));
+      break;
+  }
+}
+
+absl::StatusOr<std::optional<std::string>> RocksDbStore::Impl::GetOne(const StoreKey& key) const {
+  std::string value;
+  const rocksdb::Status status = database_->db()->Get(
+      MakeGetOptions(), database_->handle(key.family()), ToSlice(key.bytes()), &value);
+  if (status.IsNotFound()) return std::optional<std::string>();
+  if (!status.ok()) return FromRocksDb(status, "read");
+  return std::optional<std::string>(std::move(value));
+}
+
+absl::StatusOr<std::unique_ptr<RocksDbStore>> RocksDbStore::Open(
+    const RocksDbStoreOptions& options) {
+  absl::StatusOr<std::unique_ptr<RocksDbDatabase>> database = RocksDbDatabase::Open(options);
+  if (!database.ok()) return database.status();
+  return std::unique_ptr<RocksDbStore>(
+      new RocksDbStore(std::make_unique<Impl>(*std::move(database))));
+}
+
+RocksDbStore::RocksDbStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RocksDbStore::~RocksDbStore() = default;
+
+uint64_t RocksDbStore::epoch() const { return impl_->database()->epoch(); }
+uint16_t RocksDbStore::shard_count() const { return impl_->database()->shard_count(); }
+
+AppendOutcome RocksDbStore::Append(std::span<const RecordBatch> group, Durability durability) {
+  RocksDbDatabase* database = impl_->database();
+  if (database->fenced()) return AppendOutcome::kFenced;
+  const rocksdb::Status status =
+      database->Write(impl_->MakeBatch(group), durability == Durability::kSynced);
+  return status.ok() ? AppendOutcome::kAccepted : AppendOutcome::kUnknown;
+}
+
+absl::Status RocksDbStore::Scan(uint16_t shard, const MessageKey& from, const MessageKey& until,
+                                const ScanLimit& limit, Page<MessageRef>* page) {
+  page->items.clear();
+  page->next.reset();
+  if (from >= until) return absl::OkStatus();
+  const StoreKey lower = EncodeMessageKey(shard, from);
+  const StoreKey upper = EncodeMessageKey(shard, until);
+  size_t bytes = 0;
+  Impl::Range range(*impl_->database(), lower, upper);
+  for (; range.Valid(); range.Next()) {
+    const std::optional<MessageKey> key = DecodeMessageKey(range.key());
+    if (!key.has_value()) return Undecodable("a message key");
+    if (!page->items.empty() && (page->items.size() >= limit.entries || bytes >= limit.bytes)) {
+      page->next = *key;
+      return absl::OkStatus();
+    }
+    const absl::string_view value = range.value();
+    MessageHeader header;
+    if (absl::Status status = DecodeMessageHeader(value, &header); !status.ok()) return status;
+    page->items.push_back({*key, header.topic, static_cast<uint32_t>(value.size())});
+    bytes += value.size();
+  }
+  return range.status();
+}
+
+absl::Status RocksDbStore::MultiGet(uint16_t shard, std::span<const MessageKey> keys,
+                                    std::vector<std::optional<std::string>>* values) {
+  const RocksDbDatabase& database = *impl_->database();
+  values->clear();
+  values->reserve(keys.size());
+  std::vector<StoreKey> store_keys;
+  std::array<rocksdb::Slice, kMultiGetKeysMax> slices;
+  std::array<rocksdb::PinnableSlice, kMultiGetKeysMax> found;
+  std::array<rocksdb::Status, kMultiGetKeysMax> statuses;
+  while (!keys.empty()) {
+    const size_t count = std::min(keys.size(), kMultiGetKeysMax);
+    store_keys.clear();
+    for (const MessageKey& key : keys.first(count)) {
+      store_keys.push_back(EncodeMessageKey(shard, key));
+    }
+    for (size_t i = 0; i < count; ++i) slices[i] = ToSlice(store_keys[i].bytes());
+    database.db()->MultiGet(MakeGetOptions(), database.handle(ColumnFamily::kMessages), count,
+                            slices.data(), found.data(), statuses.data(), /*sorted_input=*/true);
+    for (size_t i = 0; i < count; ++i) {
+      if (statuses[i].IsNotFound()) {
+        values->emplace_back();
+      } else if (statuses[i].ok()) {
+        values->emplace_back(found[i].ToString());
+      } else {
+        return FromRocksDb(statuses[i], "read messages");
+      }
+      found[i].Reset();
+    }
+    keys = keys.subspan(count);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RocksDbStore::ScanBacklog(uint16_t shard, TopicId topic, const MessageKey& from,
+                                       const ScanLimit& limit, Page<BacklogRef>* page) {
+  page->items.clear();
+  page->next.reset();
+  const StoreKey lower = EncodeBacklogKey(shard, topic, from);
+  const StoreKey upper = BacklogEnd(shard, topic);
+  Impl::Range range(*impl_->database(), lower, upper);
+  for (; range.Valid(); range.Next()) {
+    const std::optional<BacklogPlace> place = DecodeBacklogKey(range.key());
+    if (!place.has_value()) return Undecodable("a backlog key");
+    if (!page->items.empty() && page->items.size() >= limit.entries) {
+      page->next = place->key;
+      return absl::OkStatus();
+    }
+    const std::optional<BacklogEntry> entry = DecodeBacklogEntry(range.value());
+    if (!entry.has_value()) return Undecodable("a backlog entry");
+    page->items.push_back({place->key, *entry});
+  }
+  return range.status();
+}
+
+absl::StatusOr<std::optional<BacklogEntry>> RocksDbStore::GetBacklog(uint16_t shard, TopicId topic,
+                                                                     const MessageKey& key) {
+  const auto value = impl_->GetOne(EncodeBacklogKey(shard, topic, key));
+  if (!value.ok()) return value.status();
+  if (!value->has_value()) return std::optional<BacklogEntry>();
+  const std::optional<BacklogEntry> entry = DecodeBacklogEntry(**value);
+  if (!entry.has_value()) return Undecodable("a backlog entry");
+  return entry;
+}
+
+absl::StatusOr<std::vector<TopicId>> RocksDbStore::BacklogTopics(uint16_t shard) {
+  constexpr TopicId kLastTopic{std::numeric_limits<uint32_t>::max()};
+  const StoreKey lower = EncodeBacklogKey(shard, TopicId{}, MessageKey{});
+  const StoreKey upper = BacklogEnd(shard, kLastTopic);
+  std::vector<TopicId> topics;
+  Impl::Range range(*impl_->database(), lower, upper);
+  while (range.Valid()) {
+    const std::optional<BacklogPlace> place = DecodeBacklogKey(range.key());
+    if (!place.has_value()) return Undecodable("a backlog key");
+    topics.push_back(place->topic);
+    range.Seek(BacklogEnd(shard, place->topic));
+  }
+  if (absl::Status status = range.status(); !status.ok()) return status;
+  return topics;
+}
+
+absl::StatusOr<std::optional<MessageKey>> RocksDbStore::BacklogClaim(uint16_t shard,
+                                                                     TopicId topic) {
+  const auto value = impl_->GetOne(BacklogClaimKey(shard, topic));
+  if (!value.ok()) return value.status();
+  if (!value->has_value()) return std::optional<MessageKey>();
+  const std::optional<MessageKey> key = DecodePlace(**value);
+  if (!key.has_value()) return Undecodable("a backlog claim");
+  return key;
+}
+
+absl::StatusOr<ShardMarks> RocksDbStore::Marks(uint16_t shard) {
+  ShardMarks marks;
+  const std::array<std::pair<StoreKey, uint64_t*>, 2> reads = {
+      {{ClaimKey(shard), &marks.claim_ms}, {SafeKey(shard), &marks.safe_ms}}};
+  for (const auto& [key, mark] : reads) {
+    const auto value = impl_->GetOne(key);
+    if (!value.ok()) return value.status();
+    if (!value->has_value()) continue;
+    const std::optional<uint64_t> number = DecodeNumber(**value);
+    if (!number.has_value()) return Undecodable("a mark");
+    *mark = *number;
+  }
+  return marks;
+}
+
+absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> RocksDbStore::Topics() {
+  const StoreKey lower = TopicKey(TopicId{});
+  const StoreKey upper = TopicKeysEnd();
+  std::vector<std::pair<TopicId, std::string>> topics;
+  Impl::Range range(*impl_->database(), lower, upper);
+  for (; range.Valid(); range.Next()) {
+    const std::optional<TopicId> topic = DecodeTopicKey(range.key());
+    if (!topic.has_value()) return Undecodable("a topic key");
+    topics.emplace_back(*topic, std::string(range.value()));
+  }
+  if (absl::Status status = range.status(); !status.ok()) return status;
+  return topics;
+}
+
+absl::Status RocksDbStore::WriteWitness() { return impl_->database()->WriteWitness(); }
+absl::Status RocksDbStore::Close() { return impl_->database()->Close(); }
+
+absl::StatusOr<uint64_t> RocksDbStore::DiskFreeBytes() const {
+  return FreeBytes(impl_->database()->data_dir());
+}
+
+RocksDbStats RocksDbStore::Stats() const {
+  const RocksDbDatabase& database = *impl_->database();
+  rocksdb::DB* db = database.db();
+  const auto sum = [db](const std::string& property) {
+    uint64_t value = 0;
+    return db->GetAggregatedIntProperty(property, &value) ? value : 0;
+  };
+  const auto one = [db](const std::string& property) {
+    uint64_t value = 0;
+    return db->GetIntProperty(property, &value) ? value : 0;
+  };
+  RocksDbStats stats;
+  stats.wal_bytes = database.WalBytes();
+  stats.memtable_bytes = sum(rocksdb::DB::Properties::kSizeAllMemTables);
+  stats.table_bytes = sum(rocksdb::DB::Properties::kTotalSstFilesSize);
+  stats.block_cache_bytes = one(rocksdb::DB::Properties::kBlockCacheUsage);
+  stats.compaction_pending_bytes = sum(rocksdb::DB::Properties::kEstimatePendingCompactionBytes);
+  stats.writes_stopped = one(rocksdb::DB::Properties::kIsWriteStopped) != 0;
+  stats.writes_delayed = one(rocksdb::DB::Properties::kActualDelayedWriteRate) != 0;
+  stats.fenced = database.fenced();
+  return stats;
+}
+
+}  // namespace duetime::storage

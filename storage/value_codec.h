@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The small values of the RocksDB store: numbers, places, backlog entries. Little-endian, except a
+// place, which is written as in a key. Documented in FORMAT.md. Decoders return nothing for bytes
+// that no encoder wrote.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+#include "storage/message_id.h"
+#include "storage/types.h"
+
+namespace duetime::storage {
+
+std::string EncodeNumber(uint64_t value);
+std::optional<uint64_t> DecodeNumber(absl::string_view bytes);
+
+std::string EncodePlace(const MessageKey& key);
+std::optional<MessageKey> DecodePlace(absl::string_view bytes);
+
+std::string EncodeBacklogEntry(const BacklogEntry& entry);
+std::optional<BacklogEntry> DecodeBacklogEntry(absl::string_view bytes);
+
+}  // namespace duetime::storage

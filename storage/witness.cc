@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/witness.h"
+
+#define XXH_INLINE_ALL
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+#include <xxhash.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "storage/byte_order.h"
+#include "storage/file_system.h"
+
+namespace duetime::storage {
+namespace {
+
+constexpr absl::string_view kMagic = "duetime\x01";
+constexpr size_t kChecksumAt = Witness::kSlotBytes - 8;
+using Slot = std::array<char, Witness::kSlotBytes>;
+
+struct SlotContent {
+  uint64_t writes = 0;
+  Testimony testimony;
+};
+
+uint64_t Checksum(const Slot& slot) { return XXH3_64bits(slot.data(), kChecksumAt); }
+
+Slot EncodeSlot(const SlotContent& content) {
+  Slot slot{};
+  const Testimony& testimony = content.testimony;
+  std::memcpy(&slot[0], kMagic.data(), kMagic.size());
+  StoreLittleEndian(testimony.format_version, &slot[8]);
+  StoreLittleEndian(static_cast<uint32_t>(testimony.state), &slot[12]);
+  StoreLittleEndian(testimony.store_id.high, &slot[16]);
+  StoreLittleEndian(testimony.store_id.low, &slot[24]);
+  StoreLittleEndian(content.writes, &slot[32]);
+  StoreLittleEndian(testimony.epoch, &slot[40]);
+  StoreLittleEndian(testimony.durable_sequence, &slot[48]);
+  StoreLittleEndian(Checksum(slot), &slot[kChecksumAt]);
+  return slot;
+}
+
+std::optional<SlotContent> DecodeSlot(const Slot& slot) {
+  if (std::memcmp(slot.data(), kMagic.data(), kMagic.size()) != 0) return std::nullopt;
+  if (LoadLittleEndian<uint64_t>(&slot[kChecksumAt]) != Checksum(slot)) return std::nullopt;
+  SlotContent content;
+  content.writes = LoadLittleEndian<uint64_t>(&slot[32]);
+  content.testimony.format_version = LoadLittleEndian<uint32_t>(&slot[8]);
+  content.testimony.state = Testimony::State{LoadLittleEndian<uint32_t>(&slot[12])};
+  content.testimony.store_id =
+      StoreId{LoadLittleEndian<uint64_t>(&slot[16]), LoadLittleEndian<uint64_t>(&slot[24])};
+  content.testimony.epoch = LoadLittleEndian<uint64_t>(&slot[40]);
+  content.testimony.durable_sequence = LoadLittleEndian<uint64_t>(&slot[48]);
+  return content;
+}
+
+}  // namespace
+
+absl::StatusOr<StoreId> NewStoreId() {
+  StoreId id;
+  if (::getentropy(&id, sizeof(id)) != 0) return SystemError("read", "random bytes", errno);
+  return id;
+}
+
+absl::StatusOr<std::unique_ptr<Witness>> Witness::Open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (fd < 0) return SystemError("open", path, errno);
+  std::unique_ptr<Witness> witness(new Witness(path, fd));
+  if (absl::Status status = SyncParentDirectory(path); !status.ok()) return status;
+  return witness;
+}
+
+Witness::~Witness() { ::close(fd_); }
+
+absl::StatusOr<std::optional<Testimony>> Witness::Read() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::optional<SlotContent> newest;
+  bool empty = true;
+  for (const int64_t at : {int64_t{0}, kSlotDistance}) {
+    Slot slot{};
+    const ssize_t got = ::pread(fd_, slot.data(), slot.size(), at);
+    if (got < 0) return SystemError("read", path_, errno);
+    empty = empty && got == 0;
+    const std::optional<SlotContent> content = DecodeSlot(slot);
+    if (content.has_value() && (!newest.has_value() || content->writes > newest->writes)) {
+      newest = content;
+    }
+  }
+  if (newest.has_value()) {
+    writes_ = newest->writes;
+    return std::optional<Testimony>(newest->testimony);
+  }
+  if (empty) return std::optional<Testimony>();
+  return absl::DataLossError(
+      absl::StrCat("witness file ", path_, " is damaged: neither slot is valid"));
+}
+
+absl::Status Witness::Write(const Testimony& testimony) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const uint64_t writes = writes_ + 1;
+  const Slot slot = EncodeSlot({writes, testimony});
+  const int64_t at = writes % 2 == 0 ? 0 : kSlotDistance;
+  const ssize_t put = ::pwrite(fd_, slot.data(), slot.size(), at);
+  if (put < 0) return SystemError("write", path_, errno);
+  if (put != static_cast<ssize_t>(slot.size())) return SystemError("write", path_, ENOSPC);
+  if (::fdatasync(fd_) != 0) return SystemError("sync", path_, errno);
+  writes_ = writes;
+  return absl::OkStatus();
+}
+
+}  // namespace duetime::storage

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/memory_store.h"
+#include "tests/contract/message_store_contract.h"
+
+namespace duetime::test {
+namespace {
+
+// Fails with the records lost, or applied: both are answers a disk may give.
+class MemoryHarness final : public StoreHarness {
+ public:
+  explicit MemoryHarness(storage::MemoryStore::Fault fault) : fault_(fault) {}
+
+  storage::MessageStore* Reopen() override {
+    store_ = std::make_unique<storage::MemoryStore>(&disk_);
+    return store_.get();
+  }
+  void FailNextAppend() override { store_->FailNextAppend(fault_); }
+
+ private:
+  const storage::MemoryStore::Fault fault_;
+  storage::MemoryDisk disk_{kShards};
+  std::unique_ptr<storage::MemoryStore> store_;
+};
+
+HarnessFactory MemoryFactory(const std::string& name, storage::MemoryStore::Fault fault) {
+  return {name, [fault] { return std::make_unique<MemoryHarness>(fault); }};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Memory, MessageStoreContract,
+    testing::Values(MemoryFactory("Applied", storage::MemoryStore::Fault::kUnknownApplied),
+                    MemoryFactory("Lost", storage::MemoryStore::Fault::kUnknownLost)),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace duetime::test

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every MessageStore must do, as one suite. An implementation's test names its harness with
+// INSTANTIATE_TEST_SUITE_P and gets all of it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "storage/message_record.h"
+#include "storage/message_store.h"
+
+namespace duetime::test {
+
+// How the suite gets hold of an implementation.
+class StoreHarness {
+ public:
+  static constexpr uint16_t kShards = 4;
+
+  virtual ~StoreHarness() = default;
+
+  // Opens the store, after closing what was open. The bytes stay from one call to the next.
+  virtual storage::MessageStore* Reopen() = 0;
+  // Makes the next append of the open store fail with kUnknown.
+  virtual void FailNextAppend() = 0;
+};
+
+struct HarnessFactory {
+  std::string name;
+  std::function<std::unique_ptr<StoreHarness>()> make;
+};
+
+inline void PrintTo(const HarnessFactory& factory, std::ostream* out) { *out << factory.name; }
+
+class MessageStoreContract : public testing::TestWithParam<HarnessFactory> {
+ protected:
+  MessageStoreContract() : harness_(GetParam().make()), store_(harness_->Reopen()) {}
+
+  void Reopen() { store_ = harness_->Reopen(); }
+
+  // Appends one batch, synced, and expects it to be accepted.
+  void Append(storage::RecordBatch batch);
+
+  // All messages of a shard, in pages of `page_entries`.
+  std::vector<storage::MessageRef> ScanAll(uint16_t shard, size_t page_entries);
+  std::vector<storage::BacklogRef> ScanBacklogAll(uint16_t shard, storage::TopicId topic,
+                                                  size_t page_entries);
+
+  const std::unique_ptr<StoreHarness> harness_;
+  storage::MessageStore* store_;
+};
+
+}  // namespace duetime::test
