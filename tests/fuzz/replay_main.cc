@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   const uint64_t seed = std::strtoull(
       Flag(argc, argv, "seed", std::to_string(std::random_device{}())).c_str(), nullptr, 10);
   const int64_t inputs =
-      duetime::test::Scaled(std::strtoll(Flag(argc, argv, "inputs", "4000").c_str(), nullptr, 10));
+      duetime::test::Scaled(std::strtoll(Flag(argc, argv, "inputs", "2000").c_str(), nullptr, 10));
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   std::fflush(stdout);
 

@@ -371,7 +371,7 @@ Outcome RunUntilLost(Order order, int64_t rounds_max) {
 }
 
 TEST(HorizonStressTest, TheRightOrderLosesNothing) {
-  const int64_t rounds = test::Scaled(150);
+  const int64_t rounds = test::Scaled(100);
   const Outcome total = RunUntilLost(Order::kRight, rounds);
   EXPECT_EQ(total.lost, 0);
   EXPECT_EQ(total.written, rounds * 3 * 400);
