@@ -67,6 +67,8 @@ struct alignas(64) RpcMethodStats {
 // All methods. Thread-safe.
 struct RpcStats {
   std::array<RpcMethodStats, kRpcMethodCount> methods;
+  // Stored messages found damaged when they were to be delivered.
+  std::atomic<uint64_t> damaged_records{0};
 
   RpcMethodStats& of(RpcMethod method) { return methods[static_cast<size_t>(method)]; }
 };

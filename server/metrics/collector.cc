@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/metrics/collector.h"
+
+#include <array>
+#include <atomic>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "server/config/knobs.h"
+#include "server/metrics/family.h"
+#include "server/metrics/process_memory.h"
+
+namespace duetime::metrics {
+namespace {
+
+using delivery::ShardStats;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+// Per second.
+constexpr double kMillis = 1e3;
+constexpr double kMicros = 1e6;
+
+// One exported field of a struct of plain numbers.
+template <typename Struct>
+struct Field {
+  MetricType type;
+  const char* name;
+  const char* help;
+  uint64_t Struct::*member;
+  // What it is divided by to be in the unit of its name.
+  double per_unit = 1;
+};
+
+constexpr MetricType kCounter = MetricType::Counter;
+constexpr MetricType kGauge = MetricType::Gauge;
+
+constexpr Field<ShardStats> kShardFields[] = {
+    {kCounter, "duetime_messages_accepted_total", "Messages accepted: on disk and acknowledged.",
+     &ShardStats::accepted},
+    {kCounter, "duetime_messages_cancelled_total",
+     "Messages cancelled, or stopped from being delivered again.", &ShardStats::cancelled},
+    {kCounter, "duetime_messages_loaded_total", "Messages read from disk into the timing wheel.",
+     &ShardStats::loaded},
+    {kCounter, "duetime_messages_fired_total", "Messages that became due.", &ShardStats::fired},
+    {kCounter, "duetime_messages_spilled_total", "Due messages put into the backlog on disk.",
+     &ShardStats::spilled},
+    {kCounter, "duetime_messages_read_back_total", "Due messages read back from the backlog.",
+     &ShardStats::read_back},
+    {kCounter, "duetime_claims_total",
+     "Claims written: releases of a stretch of time for delivery.", &ShardStats::claims},
+    {kCounter, "duetime_deliveries_total", "Deliveries begun, repeats included.",
+     &ShardStats::delivered},
+    {kCounter, "duetime_redeliveries_total", "Deliveries begun that were not the first.",
+     &ShardStats::redelivered},
+    {kCounter, "duetime_acks_total", "Deliveries acknowledged: the message is gone for good.",
+     &ShardStats::acked},
+    {kCounter, "duetime_nacks_total", "Deliveries given back.", &ShardStats::nacked},
+    {kCounter, "duetime_lease_extensions_total", "Leases prolonged.", &ShardStats::extended},
+    {kCounter, "duetime_leases_lost_total",
+     "Leases that ended unsettled: time ran out, or the subscriber went away.",
+     &ShardStats::leases_lost},
+    {kCounter, "duetime_settlements_refused_total",
+     "Acks, nacks and extensions whose lease was not current.", &ShardStats::settle_refused},
+    {kGauge, "duetime_pending_future_loaded",
+     "Messages and deadlines in the timing wheel: what is due within load_window_ms. What is due "
+     "later is on disk only and not counted.",
+     &ShardStats::wheel_timers},
+    {kGauge, "duetime_wheel_bytes", "Memory of the timing wheel.", &ShardStats::wheel_bytes},
+    {kGauge, "duetime_due_backlog",
+     "Due messages in memory that wait for a subscriber with credit. More may wait on disk: see "
+     "duetime_topics_behind.",
+     &ShardStats::due_ready},
+    {kGauge, "duetime_topics_behind", "Topics with due messages in the backlog on disk.",
+     &ShardStats::topics_behind},
+    {kGauge, "duetime_in_flight", "Deliveries whose lease has not ended.", &ShardStats::in_flight},
+    {kGauge, "duetime_retry_delayed", "Given-back messages that wait for their delay to pass.",
+     &ShardStats::delayed},
+    {kGauge, "duetime_shard_streams", "Streams attached to the shard.", &ShardStats::streams},
+    {kGauge, "duetime_uncommitted_batches", "Batches of the shard that are not on disk yet.",
+     &ShardStats::uncommitted_batches},
+    {kGauge, "duetime_fired_timestamp_seconds",
+     "Everything due at or before this time has become due (W_fire).", &ShardStats::fired_ms,
+     kMillis},
+    {kGauge, "duetime_safe_timestamp_seconds",
+     "A restart looks for unsettled messages from this time on (W_safe).", &ShardStats::safe_ms,
+     kMillis},
+    {kGauge, "duetime_claim_timestamp_seconds",
+     "Everything due at or before this time may be delivered (W_claim).", &ShardStats::claim_ms,
+     kMillis},
+    {kGauge, "duetime_load_timestamp_seconds",
+     "What is due before this time is in the timing wheel (W_load).", &ShardStats::load_ms,
+     kMillis},
+};
+
+constexpr Field<runtime::CommitStats> kCommitFields[] = {
+    {kCounter, "duetime_commit_groups_total", "Appends to the journal.",
+     &runtime::CommitStats::groups},
+    {kCounter, "duetime_commit_syncs_total", "Appends that waited for the disk.",
+     &runtime::CommitStats::syncs},
+    {kCounter, "duetime_commit_batches_total", "Batches of shards appended.",
+     &runtime::CommitStats::batches},
+    {kCounter, "duetime_commit_records_total", "Records appended.", &runtime::CommitStats::records},
+    {kCounter, "duetime_commit_bytes_total", "Bytes of the records appended, about.",
+     &runtime::CommitStats::bytes},
+    {kGauge, "duetime_commit_queue_batches", "Batches that wait for the next append.",
+     &runtime::CommitStats::queue_batches},
+};
+
+constexpr Field<StoreReadings> kStoreFields[] = {
+    {kGauge, "duetime_store_wal_bytes", "Size of the write-ahead log.", &StoreReadings::wal_bytes},
+    {kGauge, "duetime_store_memtable_bytes", "Memory of tables that are not written out yet.",
+     &StoreReadings::memtable_bytes},
+    {kGauge, "duetime_store_table_bytes", "Size of the table files.", &StoreReadings::table_bytes},
+    {kGauge, "duetime_store_block_cache_bytes", "Memory of the block cache.",
+     &StoreReadings::block_cache_bytes},
+    {kGauge, "duetime_store_compaction_pending_bytes", "Bytes that compaction has yet to rewrite.",
+     &StoreReadings::compaction_pending_bytes},
+};
+
+using Families = std::vector<MetricFamily>;
+
+Labels ShardLabel(size_t shard) { return {{"shard", std::to_string(shard)}}; }
+
+void AddGauge(Families* out, const std::string& name, const std::string& help, double value,
+              Labels labels = {}) {
+  AddSample(&out->emplace_back(MakeFamily(kGauge, name, help)), value, std::move(labels));
+}
+
+template <typename Struct>
+double Scaled(const Struct& stats, const Field<Struct>& field) {
+  return static_cast<double>(stats.*field.member) / field.per_unit;
+}
+
+template <typename Struct>
+void AddFields(Families* out, const Struct& stats, std::span<const Field<Struct>> fields) {
+  for (const Field<Struct>& field : fields) {
+    AddSample(&out->emplace_back(MakeFamily(field.type, field.name, field.help)),
+              Scaled(stats, field));
+  }
+}
+
+void AddShards(Families* out, const std::vector<ShardStats>& shards) {
+  for (const Field<ShardStats>& field : kShardFields) {
+    MetricFamily& family = out->emplace_back(MakeFamily(field.type, field.name, field.help));
+    for (size_t shard = 0; shard < shards.size(); ++shard) {
+      AddSample(&family, Scaled(shards[shard], field), ShardLabel(shard));
+    }
+  }
+  MetricFamily lateness = MakeFamily(MetricType::Histogram, "duetime_delivery_lateness_seconds",
+                                     "How long after its deliver_time the first delivery of a "
+                                     "message began, in whole milliseconds.");
+  MetricFamily failed = MakeFamily(kGauge, "duetime_shard_failed",
+                                   "1 once the shard stopped for good: a write or a read failed.");
+  for (size_t shard = 0; shard < shards.size(); ++shard) {
+    const ShardStats& stats = shards[shard];
+    AddHistogram(&lateness, delivery::kLatenessBoundsMs, stats.lateness, kMillis,
+                 static_cast<double>(stats.lateness_sum_ms), ShardLabel(shard));
+    AddSample(&failed, stats.failed ? 1 : 0, ShardLabel(shard));
+  }
+  out->push_back(std::move(lateness));
+  out->push_back(std::move(failed));
+}
+
+void AddMailboxes(Families* out, const std::vector<runtime::MailboxStats>& mailboxes) {
+  MetricFamily commands =
+      MakeFamily(kGauge, "duetime_mailbox_commands",
+                 "Requests that wait for the shard; the limit is mailbox_commands_max.");
+  MetricFamily bytes =
+      MakeFamily(kGauge, "duetime_mailbox_bytes",
+                 "Bytes of the requests that wait for the shard; the limit is mailbox_bytes_max.");
+  MetricFamily refused = MakeFamily(kCounter, "duetime_mailbox_refused_total",
+                                    "Requests refused because the mailbox was full (OVERLOADED).");
+  for (size_t shard = 0; shard < mailboxes.size(); ++shard) {
+    const runtime::MailboxStats& stats = mailboxes[shard];
+    AddSample(&commands, static_cast<double>(stats.commands), ShardLabel(shard));
+    AddSample(&bytes, static_cast<double>(stats.bytes), ShardLabel(shard));
+    AddSample(&refused, static_cast<double>(stats.refused), ShardLabel(shard));
+  }
+  out->push_back(std::move(commands));
+  out->push_back(std::move(bytes));
+  out->push_back(std::move(refused));
+}
+
+void AddCommit(Families* out, const runtime::CommitStats& commit) {
+  AddFields<runtime::CommitStats>(out, commit, kCommitFields);
+  AddHistogram(&out->emplace_back(MakeFamily(MetricType::Histogram, "duetime_commit_append_seconds",
+                                             "Time of one append, sync included.")),
+               runtime::kAppendBoundsMicros, commit.append_latency, kMicros,
+               static_cast<double>(commit.append_micros));
+}
+
+template <size_t kSize>
+std::array<uint64_t, kSize> Load(const std::array<std::atomic<uint64_t>, kSize>& counters) {
+  std::array<uint64_t, kSize> values{};
+  for (size_t i = 0; i < kSize; ++i) values[i] = counters[i].load(std::memory_order_relaxed);
+  return values;
+}
+
+void AddRpc(Families* out, const RpcStats& rpc) {
+  MetricFamily started = MakeFamily(kCounter, "duetime_rpc_started_total", "Calls begun.");
+  MetricFamily ended = MakeFamily(kCounter, "duetime_rpc_ended_total",
+                                  "Calls ended, by gRPC status code (0 is OK).");
+  MetricFamily in_flight =
+      MakeFamily(kGauge, "duetime_rpc_in_flight", "Calls begun and not ended.");
+  MetricFamily latency =
+      MakeFamily(MetricType::Histogram, "duetime_rpc_latency_seconds",
+                 "From the arrival of a unary request to the handing over of its answer.");
+  for (size_t i = 0; i < kRpcMethodCount; ++i) {
+    const RpcMethodStats& method = rpc.methods[i];
+    const Labels label = {{"method", kRpcMethodNames[i]}};
+    // Ends first: a call that ends meanwhile must not make the difference negative.
+    const auto codes = Load(method.ended);
+    const uint64_t begun = method.started.load(std::memory_order_relaxed);
+    uint64_t over = 0;
+    for (size_t code = 0; code < codes.size(); ++code) {
+      over += codes[code];
+      // Most never happen: a series appears with its first call.
+      if (codes[code] == 0 && code != 0) continue;
+      AddSample(&ended, static_cast<double>(codes[code]),
+                {{"method", kRpcMethodNames[i]}, {"code", std::to_string(code)}});
+    }
+    AddSample(&started, static_cast<double>(begun), label);
+    AddSample(&in_flight, static_cast<double>(begun > over ? begun - over : 0), label);
+    AddHistogram(&latency, kRpcLatencyBoundsMicros, Load(method.latency), kMicros,
+                 static_cast<double>(method.latency_sum_micros.load(std::memory_order_relaxed)),
+                 label);
+  }
+  for (MetricFamily* family : {&started, &ended, &in_flight, &latency}) {
+    out->push_back(std::move(*family));
+  }
+}
+
+void AddStore(Families* out, const Readings& readings) {
+  AddFields<StoreReadings>(out, readings.store, kStoreFields);
+  AddGauge(out, "duetime_store_writes_stopped",
+           "1 while the store takes no writes because flushes or compactions are behind.",
+           readings.store.writes_stopped ? 1 : 0);
+  AddGauge(out, "duetime_store_writes_delayed", "1 while the store slows writes down.",
+           readings.store.writes_delayed ? 1 : 0);
+  AddGauge(out, "duetime_storage_failed",
+           "1 once a write to the journal or a read failed: nothing is accepted until a restart.",
+           readings.failed ? 1 : 0);
+  AddGauge(out, "duetime_disk_free_bytes", "Free space on the disk of the data directory.",
+           static_cast<double>(readings.disk_free_bytes));
+  AddGauge(out, "duetime_disk_low",
+           "1 while new messages are refused for want of disk space (DISK_LOW).",
+           readings.disk_low ? 1 : 0);
+}
+
+void AddServer(Families* out, const Readings& readings) {
+  AddGauge(out, "duetime_topics", "Topics that have a name; the limit is topics_max.",
+           static_cast<double>(readings.topics));
+  AddGauge(out, "duetime_streams", "Open Subscribe streams; the limit is streams_max.",
+           static_cast<double>(readings.streams));
+  AddGauge(out, "duetime_server_timestamp_seconds", "The server's time, by which messages are due.",
+           static_cast<double>(readings.now.wall_ms) / kMillis);
+  AddGauge(out, "duetime_clock_state",
+           "0: normal. 1: the wall clock was set back, time waits. 2: it jumped ahead and is not "
+           "believed.",
+           static_cast<double>(readings.clock_state));
+  AddGauge(out, "duetime_resident_memory_bytes", "Memory of the process.",
+           static_cast<double>(ResidentMemoryBytes()));
+}
+
+void AddKnobs(Families* out, const config::Config& config) {
+  MetricFamily& family = out->emplace_back(
+      MakeFamily(kGauge, "duetime_config",
+                 "The numbers of the configuration in force, each in its own unit."));
+  for (const config::Knob& knob : config::Knobs()) {
+    const auto* member = std::get_if<uint64_t config::Config::*>(&knob.member);
+    if (member == nullptr) continue;
+    AddSample(&family, static_cast<double>(config.*(*member)), {{"knob", knob.name}});
+  }
+}
+
+}  // namespace
+
+Collector::Collector(const config::Config& config, const RpcStats* rpc, std::string version,
+                     std::function<Readings()> read)
+    : config_(config), rpc_(rpc), version_(std::move(version)), read_(std::move(read)) {}
+
+std::vector<MetricFamily> Collector::Collect() const {
+  const Readings readings = read_();
+  Families families;
+  AddGauge(&families, "duetime_build_info", "Always 1; the version is in the label.", 1,
+           {{"version", version_}});
+  AddShards(&families, readings.shards);
+  AddMailboxes(&families, readings.mailboxes);
+  AddCommit(&families, readings.commit);
+  AddRpc(&families, *rpc_);
+  AddStore(&families, readings);
+  AddServer(&families, readings);
+  AddKnobs(&families, config_);
+  return families;
+}
+
+}  // namespace duetime::metrics

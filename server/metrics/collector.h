@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collector: everything that is exported, taken when somebody looks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+#include <string>
+#include <vector>
+
+#include "server/base/clock.h"
+#include "server/config/config.h"
+#include "server/delivery/shard_stats.h"
+#include "server/metrics/rpc_stats.h"
+#include "server/runtime/commit_stats.h"
+#include "server/runtime/mailbox.h"
+
+namespace duetime::metrics {
+
+// Figures of the store.
+struct StoreReadings {
+  uint64_t wal_bytes = 0;
+  uint64_t memtable_bytes = 0;
+  uint64_t table_bytes = 0;
+  uint64_t block_cache_bytes = 0;
+  uint64_t compaction_pending_bytes = 0;
+  bool writes_stopped = false;
+  bool writes_delayed = false;
+};
+
+// One look at the daemon. Plain data, so that the collector needs to know nobody.
+struct Readings {
+  // By shard.
+  std::vector<delivery::ShardStats> shards;
+  std::vector<runtime::MailboxStats> mailboxes;
+  runtime::CommitStats commit;
+  StoreReadings store;
+  uint64_t topics = 0;
+  uint64_t streams = 0;
+  uint64_t disk_free_bytes = 0;
+  bool disk_low = false;
+  bool failed = false;
+  base::Now now;
+  base::ClockState clock_state = base::ClockState::kNormal;
+};
+
+// Builds Prometheus' families from readings. Between two looks it costs nothing. Labels are
+// bounded: shard, method, code, knob. Thread safety: Collect may be called by any thread at any
+// time between the construction and the end of what `read` uses.
+class Collector final : public prometheus::Collectable {
+ public:
+  // REQUIRES: `rpc` outlives the collector.
+  Collector(const config::Config& config, const RpcStats* rpc, std::string version,
+            std::function<Readings()> read);
+
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  const config::Config config_;
+  const RpcStats* const rpc_;
+  const std::string version_;
+  const std::function<Readings()> read_;
+};
+
+}  // namespace duetime::metrics

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Exporter: the HTTP server for Prometheus.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "server/metrics/collector.h"
+
+namespace prometheus {
+class Exposer;
+}  // namespace prometheus
+
+namespace duetime::metrics {
+
+// Answers GET /metrics with what the collector finds at that moment. Owns its threads. Plain HTTP,
+// no authentication: the configuration keeps it on this machine unless told otherwise.
+class Exporter {
+ public:
+  // `listen` is host:port with a numeric host or localhost; port 0 lets the system choose.
+  // UNAVAILABLE if the address can't be had.
+  static absl::StatusOr<std::unique_ptr<Exporter>> Start(const std::string& listen,
+                                                         std::shared_ptr<Collector> collector);
+  // Ends the threads: afterwards the collector is not asked any more.
+  ~Exporter();
+  Exporter(const Exporter&) = delete;
+  Exporter& operator=(const Exporter&) = delete;
+
+  // The port in force.
+  uint16_t port() const;
+
+ private:
+  Exporter(std::unique_ptr<prometheus::Exposer> exposer, std::shared_ptr<Collector> collector);
+
+  // Kept alive here: the exposer only has a weak pointer.
+  std::shared_ptr<Collector> collector_;
+  std::unique_ptr<prometheus::Exposer> exposer_;
+};
+
+}  // namespace duetime::metrics

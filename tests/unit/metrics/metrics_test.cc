@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
+#include <cmath>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <memory>
+#include <netinet/in.h>
+#include <prometheus/text_serializer.h>
+#include <set>
+#include <string>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/config/knobs.h"
+#include "server/metrics/collector.h"
+#include "server/metrics/exporter.h"
+#include "server/metrics/process_memory.h"
+
+namespace duetime::metrics {
+namespace {
+
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Readings in which no two numbers are the same.
+Readings DistinctReadings() {
+  Readings readings;
+  uint64_t next = 1'001;
+  for (int shard = 0; shard < 2; ++shard) {
+    delivery::ShardStats stats;
+    for (uint64_t* field : {&stats.accepted,      &stats.cancelled,
+                            &stats.fired,         &stats.delivered,
+                            &stats.redelivered,   &stats.acked,
+                            &stats.nacked,        &stats.extended,
+                            &stats.leases_lost,   &stats.settle_refused,
+                            &stats.spilled,       &stats.read_back,
+                            &stats.loaded,        &stats.claims,
+                            &stats.wheel_timers,  &stats.wheel_bytes,
+                            &stats.due_ready,     &stats.in_flight,
+                            &stats.delayed,       &stats.streams,
+                            &stats.topics_behind, &stats.uncommitted_batches,
+                            &stats.fired_ms,      &stats.safe_ms,
+                            &stats.claim_ms,      &stats.load_ms}) {
+      *field = next++;
+    }
+    stats.lateness[0] = 5;
+    stats.lateness[2] = 7;
+    stats.lateness.back() = 1;
+    stats.lateness_sum_ms = 12'345;
+    readings.shards.push_back(stats);
+    readings.mailboxes.push_back({.commands = next++, .bytes = next++, .refused = next++});
+  }
+  for (uint64_t* field :
+       {&readings.commit.groups, &readings.commit.syncs, &readings.commit.batches,
+        &readings.commit.records, &readings.commit.bytes, &readings.commit.queue_batches,
+        &readings.store.wal_bytes, &readings.store.memtable_bytes, &readings.store.table_bytes,
+        &readings.store.block_cache_bytes, &readings.store.compaction_pending_bytes,
+        &readings.topics, &readings.streams, &readings.disk_free_bytes}) {
+    *field = next++;
+  }
+  return readings;
+}
+
+std::string TypeName(MetricType type) {
+  switch (type) {
+    case MetricType::Counter:
+      return "counter";
+    case MetricType::Gauge:
+      return "gauge";
+    case MetricType::Histogram:
+      return "histogram";
+    case MetricType::Summary:
+    case MetricType::Untyped:
+      break;
+  }
+  return "?";
+}
+
+// By the conventions for names.
+std::string UnitOf(const std::string& name) {
+  if (absl::StrContains(name, "timestamp_seconds")) return "seconds since 1970";
+  if (absl::StrContains(name, "seconds")) return "seconds";
+  if (absl::StrContains(name, "bytes")) return "bytes";
+  return "";
+}
+
+class MetricsTest : public ::testing::Test {
+ protected:
+  std::vector<MetricFamily> Collect() { return collector_->Collect(); }
+
+  std::string Text() { return prometheus::TextSerializer().Serialize(Collect()); }
+
+  MetricFamily Find(const std::string& name) {
+    for (const MetricFamily& family : Collect()) {
+      if (family.name == name) return family;
+    }
+    ADD_FAILURE() << "no metric " << name;
+    return {};
+  }
+
+  RpcStats rpc_;
+  Readings readings_ = DistinctReadings();
+  std::shared_ptr<Collector> collector_ =
+      std::make_shared<Collector>(config::Config(), &rpc_, "1.2.3", [this] { return readings_; });
+};
+
+TEST_F(MetricsTest, NamesTypesAndTextsFollowTheConventions) {
+  std::set<std::string> names;
+  for (const MetricFamily& family : Collect()) {
+    EXPECT_TRUE(names.insert(family.name).second) << family.name << " twice";
+    EXPECT_THAT(family.name, ::testing::StartsWith("duetime_"));
+    EXPECT_THAT(family.help, ::testing::EndsWith(".")) << family.name;
+    EXPECT_THAT(family.help, Not(HasSubstr("|"))) << "breaks the table in METRICS.md";
+    EXPECT_FALSE(family.metric.empty()) << family.name;
+    EXPECT_EQ(family.type == MetricType::Counter, absl::EndsWith(family.name, "_total"))
+        << family.name;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      EXPECT_LE(metric.label.size(), 2u) << family.name;
+    }
+  }
+  EXPECT_GE(names.size(), 50u);
+}
+
+// Each number that goes in comes out, once: nothing is forgotten and nothing is mixed up.
+TEST_F(MetricsTest, EveryReadingIsExported) {
+  std::multiset<double> values;
+  for (const MetricFamily& family : Collect()) {
+    const double scale = absl::StrContains(family.name, "timestamp_seconds") ? 1'000 : 1;
+    if (family.name == "duetime_config") continue;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      values.insert(std::round(scale * (family.type == MetricType::Counter ? metric.counter.value
+                                                                           : metric.gauge.value)));
+    }
+  }
+  const uint64_t last = readings_.disk_free_bytes;
+  ASSERT_GT(last, 1'060u);
+  for (uint64_t value = 1'001; value <= last; ++value) {
+    EXPECT_EQ(values.count(static_cast<double>(value)), 1u) << value;
+  }
+}
+
+TEST_F(MetricsTest, HistogramsAreCumulativeAndInSeconds) {
+  const MetricFamily lateness = Find("duetime_delivery_lateness_seconds");
+  ASSERT_EQ(lateness.metric.size(), 2u);
+  const prometheus::ClientMetric::Histogram& histogram = lateness.metric[1].histogram;
+  EXPECT_EQ(histogram.sample_count, 13u);
+  EXPECT_DOUBLE_EQ(histogram.sample_sum, 12.345);
+  ASSERT_EQ(histogram.bucket.size(), delivery::kLatenessBoundsMs.size() + 1);
+  EXPECT_EQ(histogram.bucket[0].cumulative_count, 5u);
+  EXPECT_DOUBLE_EQ(histogram.bucket[2].upper_bound, 0.002);
+  EXPECT_EQ(histogram.bucket[2].cumulative_count, 12u);
+  EXPECT_TRUE(std::isinf(histogram.bucket.back().upper_bound));
+  EXPECT_EQ(histogram.bucket.back().cumulative_count, 13u);
+}
+
+TEST_F(MetricsTest, RpcCallsAreCountedByMethodAndCode) {
+  RpcMethodStats& schedule = rpc_.of(RpcMethod::kSchedule);
+  for (int i = 0; i < 5; ++i) schedule.Start();
+  schedule.EndTimed(0, 90);
+  schedule.EndTimed(0, 50'000'000);
+  schedule.End(8);
+  schedule.End(99);
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("duetime_rpc_started_total{method=\"Schedule\"} 5"));
+  EXPECT_THAT(text, HasSubstr("duetime_rpc_ended_total{method=\"Schedule\",code=\"0\"} 2"));
+  EXPECT_THAT(text, HasSubstr("duetime_rpc_ended_total{method=\"Schedule\",code=\"8\"} 1"));
+  EXPECT_THAT(text, HasSubstr("duetime_rpc_ended_total{method=\"Schedule\",code=\"2\"} 1"));
+  EXPECT_THAT(text, HasSubstr("duetime_rpc_in_flight{method=\"Schedule\"} 1"));
+  EXPECT_THAT(text, HasSubstr("duetime_rpc_latency_seconds_count{method=\"Schedule\"} 2"));
+  EXPECT_THAT(text,
+              HasSubstr("duetime_rpc_latency_seconds_bucket{method=\"Schedule\",le=\"0.0001\"} 1"));
+  EXPECT_THAT(text, HasSubstr("duetime_rpc_in_flight{method=\"Get\"} 0"));
+}
+
+TEST_F(MetricsTest, FlagsAreZeroOrOne) {
+  EXPECT_EQ(Find("duetime_storage_failed").metric[0].gauge.value, 0);
+  EXPECT_EQ(Find("duetime_disk_low").metric[0].gauge.value, 0);
+  readings_.failed = true;
+  readings_.disk_low = true;
+  readings_.shards[1].failed = true;
+  readings_.clock_state = base::ClockState::kHeld;
+  EXPECT_EQ(Find("duetime_storage_failed").metric[0].gauge.value, 1);
+  EXPECT_EQ(Find("duetime_disk_low").metric[0].gauge.value, 1);
+  EXPECT_EQ(Find("duetime_shard_failed").metric[1].gauge.value, 1);
+  EXPECT_EQ(Find("duetime_clock_state").metric[0].gauge.value, 2);
+}
+
+TEST_F(MetricsTest, EveryLimitIsExported) {
+  const std::string text = Text();
+  size_t numbers = 0;
+  for (const config::Knob& knob : config::Knobs()) {
+    if (!std::holds_alternative<uint64_t config::Config::*>(knob.member)) continue;
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("duetime_config{knob=\"", knob.name, "\"} ")));
+    ++numbers;
+  }
+  EXPECT_EQ(Find("duetime_config").metric.size(), numbers);
+  EXPECT_THAT(text, HasSubstr("duetime_build_info{version=\"1.2.3\"} 1"));
+}
+
+// deploy/METRICS.md has one row per metric, and it says what the code says.
+TEST_F(MetricsTest, TheDocumentListsExactlyWhatIsExported) {
+  std::ifstream in(DUETIME_METRICS_MD);
+  ASSERT_TRUE(in) << DUETIME_METRICS_MD;
+  std::set<std::string> documented;
+  for (std::string line; std::getline(in, line);) {
+    if (absl::StartsWith(line, "| `duetime_")) documented.insert(line);
+  }
+  std::set<std::string> exported;
+  for (const MetricFamily& family : Collect()) {
+    exported.insert(absl::StrCat("| `", family.name, "` | ", TypeName(family.type), " | ",
+                                 UnitOf(family.name), " | ", family.help, " |"));
+  }
+  for (const std::string& row : exported) EXPECT_TRUE(documented.contains(row)) << "add: " << row;
+  for (const std::string& row : documented) EXPECT_TRUE(exported.contains(row)) << "drop: " << row;
+}
+
+TEST(ProcessMemoryTest, IsPlausible) {
+  EXPECT_GT(ResidentMemoryBytes(), uint64_t{1} << 20);
+  EXPECT_LT(ResidentMemoryBytes(), uint64_t{1} << 40);
+}
+
+// One HTTP request to this machine.
+std::string HttpGet(uint16_t port, const std::string& path) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_GE(fd, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  const std::string request =
+      absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+  std::string response;
+  char buffer[4096];
+  ssize_t got = 0;
+  while ((got = read(fd, buffer, sizeof(buffer))) > 0) {
+    response.append(buffer, static_cast<size_t>(got));
+  }
+  close(fd);
+  return response;
+}
+
+TEST_F(MetricsTest, TheExporterAnswersOverHttp) {
+  const auto exporter = Exporter::Start("localhost:0", collector_);
+  ASSERT_TRUE(exporter.ok()) << exporter.status();
+  const std::string response = HttpGet((*exporter)->port(), "/metrics");
+  EXPECT_THAT(response, ::testing::StartsWith("HTTP/1.1 200 OK"));
+  EXPECT_THAT(response, HasSubstr("# TYPE duetime_due_backlog gauge"));
+  EXPECT_THAT(HttpGet((*exporter)->port(), "/other"), Not(HasSubstr("duetime_due_backlog")));
+  // The port is taken now.
+  const auto second = Exporter::Start(absl::StrCat("127.0.0.1:", (*exporter)->port()), collector_);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace duetime::metrics
