@@ -14,8 +14,8 @@
 #   tests/run.sh --lane NAME ...      these lanes
 #   tests/run.sh --quick              one debug build; unit, contract, scenario tests and the house rules
 #
-# The last line is "N passed, N failed": the tests of all lanes; a lane that only builds counts as one, and so does a build
-# that fails. Exits 0 only if nothing failed. Logs are in build/logs.
+# The last line is "N passed, N failed": the tests of all lanes, and the quickstart; a lane that only builds counts as one, and
+# so does a build that fails. Exits 0 only if nothing failed. Logs are in build/logs.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 # shellcheck source=deploy/steps.sh
@@ -68,8 +68,15 @@ run_tests() {
   add_counts "$log" || grep -q 'No tests were found' "$log" || failed=$((failed + 1))
 }
 
+# The quickstart is a test like any other: it uses this lane's build.
 lane_release() {
-  build release release -DBUILD_TESTING=ON && run_tests release release
+  build release release -DBUILD_TESTING=ON || return
+  run_tests release release
+  if step "$logs/quickstart.log" "release: deploy/quickstart.sh" deploy/quickstart.sh; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+  fi
 }
 
 lane_asan() {

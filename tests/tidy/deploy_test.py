@@ -158,6 +158,20 @@ class ServiceConfigTest(unittest.TestCase):
         self.assertEqual(retried, {"Get", "ServerInfo"})
 
 
+class RunbookTest(unittest.TestCase):
+    def test_its_metrics_and_knobs_exist(self):
+        text = read("deploy/RUNBOOK.md")
+        metrics = set(re.findall(r"\bduetime_\w+", text))
+        self.assertGreater(len(metrics), 10)
+        self.assertLessEqual(metrics, set(re.findall(r"^\| `(duetime_\w+)`", read("deploy/METRICS.md"), re.MULTILINE)))
+        known = {key for _, key, _, _ in knobs()}
+        # A word with an underscore between backticks is a knob, a metric, or a field of the protos.
+        words = {word for word in re.findall(r"`([a-z]+_[a-z_]+)`", text) if not word.startswith("duetime_")}
+        self.assertGreater(len(words & known), 5)
+        protos = read("proto/duetime/v1/messages.proto") + read("proto/duetime/v1/admin.proto")
+        self.assertEqual([word for word in sorted(words - known) if not re.search(rf"\b{word}\b", protos)], [])
+
+
 class PackagesTest(unittest.TestCase):
     def test_runtime_packages_are_what_the_programs_load(self):
         if not OPTIMISED:
