@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Always-on checks for programmer errors: what cannot happen unless the code is wrong. A failed check prints where, what
-// and both values, and aborts; the daemon is built to be killed at any point, so stopping is safe and going on is not.
-// What CAN happen (bad input, a full disk, a gone peer) is an absl::Status instead.
+// Always-on checks for programmer errors: what cannot happen unless the code is wrong. A failed
+// check prints where, what and both values, and aborts; the daemon is built to be killed at any
+// point, so stopping is safe and going on is not. What CAN happen (bad input, a full disk, a gone
+// peer) is an absl::Status instead.
 #pragma once
 
 #include <concepts>
@@ -25,19 +26,19 @@ template <typename A, typename B>
 
 }  // namespace duetime::base
 
-#define DT_CHECK(condition)                                              \
-  (__builtin_expect(static_cast<bool>(condition), 1)                     \
-       ? static_cast<void>(0)                                            \
+#define DT_CHECK(condition)                          \
+  (__builtin_expect(static_cast<bool>(condition), 1) \
+       ? static_cast<void>(0)                        \
        : ::duetime::base::CheckFailed(__FILE__, __LINE__, #condition))
 
-#define DT_CHECK_OP(op, a, b)                                                               \
-  do {                                                                                      \
-    const auto& dt_check_a = (a);                                                           \
-    const auto& dt_check_b = (b);                                                           \
-    if (__builtin_expect(!(dt_check_a op dt_check_b), 0)) {                                 \
-      ::duetime::base::CheckOpFailed(__FILE__, __LINE__, #a " " #op " " #b, dt_check_a,     \
-                                     dt_check_b);                                           \
-    }                                                                                       \
+#define DT_CHECK_OP(op, a, b)                                                           \
+  do {                                                                                  \
+    const auto& dt_check_a = (a);                                                       \
+    const auto& dt_check_b = (b);                                                       \
+    if (__builtin_expect(!(dt_check_a op dt_check_b), 0)) {                             \
+      ::duetime::base::CheckOpFailed(__FILE__, __LINE__, #a " " #op " " #b, dt_check_a, \
+                                     dt_check_b);                                       \
+    }                                                                                   \
   } while (false)
 
 #define DT_CHECK_EQ(a, b) DT_CHECK_OP(==, a, b)

@@ -5,13 +5,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+
 #include "server/base/check.h"
 
 namespace duetime::base {
 namespace {
 
 constexpr char kDetailUrl[] = "duetime/error-detail";
-// Separates the parts of a packed detail; validated text never holds it, and it is cut out of what might.
+// Separates the parts of a packed detail; validated text never holds it, and it is cut out of what
+// might.
 constexpr char kSeparator = '\x1f';
 
 std::string Clean(absl::string_view text) {
@@ -27,9 +29,9 @@ std::string Clean(absl::string_view text) {
 absl::Status MakeError(absl::StatusCode code, absl::string_view message,
                        const ErrorDetail& detail) {
   DT_CHECK(code != absl::StatusCode::kOk);
-  std::string packed = absl::StrCat(Clean(detail.reason), std::string(1, kSeparator),
-                                    Clean(detail.field), std::string(1, kSeparator),
-                                    detail.retry_after_ms);
+  std::string packed =
+      absl::StrCat(Clean(detail.reason), std::string(1, kSeparator), Clean(detail.field),
+                   std::string(1, kSeparator), detail.retry_after_ms);
   for (const auto& [key, value] : detail.metadata) {
     absl::StrAppend(&packed, std::string(1, kSeparator), Clean(key), std::string(1, kSeparator),
                     Clean(value));
@@ -67,11 +69,11 @@ absl::Status DrainingError() {
 }
 
 absl::Status StorageFailedError() {
-  return MakeError(absl::StatusCode::kUnavailable,
-                   "a write to the journal failed; the server accepts nothing until it is "
-                   "restarted, and the outcome of this request is unknown",
-                   {.reason = "STORAGE_FAILED", .field = "", .metadata = {},
-                    .retry_after_ms = 5000});
+  return MakeError(
+      absl::StatusCode::kUnavailable,
+      "a write to the journal failed; the server accepts nothing until it is "
+      "restarted, and the outcome of this request is unknown",
+      {.reason = "STORAGE_FAILED", .field = "", .metadata = {}, .retry_after_ms = 5000});
 }
 
 }  // namespace duetime::base

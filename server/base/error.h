@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors as the API tells them: a canonical code, a stable reason for programs, and the variable parts as metadata. They
-// travel inside an absl::Status as payloads, so every room can make one and only server/rpc turns it into gRPC's form.
+// Errors as the API tells them: a canonical code, a stable reason for programs, and the variable
+// parts as metadata. They travel inside an absl::Status as payloads, so every room can make one and
+// only server/rpc turns it into gRPC's form.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ struct ErrorDetail {
   uint64_t retry_after_ms = 0;
 };
 
-// Makes an error of `code` with the text `message` for people and `detail` for programs. REQUIRES: code is not kOk.
+// Makes an error of `code` with the text `message` for people and `detail` for programs. REQUIRES:
+// code is not kOk.
 absl::Status MakeError(absl::StatusCode code, absl::string_view message, const ErrorDetail& detail);
 
 // The detail of an error made by MakeError, or nothing.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutex, MutexLock and CondVar: the standard primitives with clang's thread-safety annotations. absl::Mutex is not used
-// because Debian's build of it is not instrumented, so ThreadSanitizer reports false races (and its deadlock detector
-// takes a process-wide lock for each operation).
+// Mutex, MutexLock and CondVar: the standard primitives with clang's thread-safety annotations.
+// absl::Mutex is not used because Debian's build of it is not instrumented, so ThreadSanitizer
+// reports false races (and its deadlock detector takes a process-wide lock for each operation).
 #pragma once
 
 #include <chrono>
@@ -38,8 +38,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex* const mutex_;
 };
 
-// Waits for a condition guarded by a Mutex. Timed waits use the steady clock: a step of the wall clock neither shortens
-// nor stretches them. Thread-safe. Spurious wake-ups happen: wait in a loop.
+// Waits for a condition guarded by a Mutex. Timed waits use the steady clock: a step of the wall
+// clock neither shortens nor stretches them. Thread-safe. Spurious wake-ups happen: wait in a loop.
 class CondVar {
  public:
   // REQUIRES: the caller holds `mutex`.
@@ -53,9 +53,8 @@ class CondVar {
   bool WaitFor(Mutex* mutex, std::chrono::nanoseconds timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-    const bool woken =
-        condition_.wait_until(lock, std::chrono::steady_clock::now() + timeout) ==
-        std::cv_status::no_timeout;
+    const bool woken = condition_.wait_until(lock, std::chrono::steady_clock::now() + timeout) ==
+                       std::cv_status::no_timeout;
     lock.release();
     return woken;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words between a shard and the world: commands go in, effects come out. Plain data, no behaviour; a CallTag or
-// StreamId means nothing to the shard but comes back with the answer.
+// The words between a shard and the world: commands go in, effects come out. Plain data, no
+// behaviour; a CallTag or StreamId means nothing to the shard but comes back with the answer.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+
 #include "server/delivery/stream_credit.h"
 #include "server/scheduler/new_message.h"
 #include "storage/types.h"
@@ -30,7 +31,8 @@ constexpr uint16_t ShardOfLease(LeaseToken token) {
   return static_cast<uint16_t>(static_cast<uint64_t>(token) >> 58);
 }
 
-// ---- Commands -------------------------------------------------------------------------------------------------------
+// ---- Commands
+// -------------------------------------------------------------------------------------------------------
 
 using scheduler::NewMessage;
 
@@ -92,7 +94,8 @@ struct CreditCommand {
 using Command = std::variant<ScheduleCommand, CancelCommand, GetCommand, AttachCommand,
                              DetachCommand, SettleCommand, CreditCommand>;
 
-// ---- Effects --------------------------------------------------------------------------------------------------------
+// ---- Effects
+// --------------------------------------------------------------------------------------------------------
 
 enum class MessageState : uint8_t { kUnspecified, kScheduled, kDue, kInFlight };
 enum class CancelOutcome : uint8_t { kCancelled, kInFlight, kNotFound };
@@ -102,7 +105,8 @@ struct AcceptedMessage {
   MessageState state{};
 };
 
-// Answers a ScheduleCommand. With an error `accepted` is empty; otherwise one per message, in order.
+// Answers a ScheduleCommand. With an error `accepted` is empty; otherwise one per message, in
+// order.
 struct ScheduleReply {
   CallTag tag{};
   absl::Status status;
@@ -145,8 +149,8 @@ struct DeliveryFrame {
 
 enum class SettleRefusal : uint8_t { kLeaseLost };
 
-// Acks are confirmed once they are in the journal; nacks, extends and refusals at once. One command may so have two
-// replies.
+// Acks are confirmed once they are in the journal; nacks, extends and refusals at once. One command
+// may so have two replies.
 struct SettleReply {
   StreamId stream{};
   // Acks and nacks that took effect.
@@ -169,7 +173,8 @@ struct Effects {
   std::vector<DeliveryFrame> frames;
   std::vector<SettleReply> settles;
   std::vector<WakeShards> wakes;
-  // The journal failed or a read did: the shard has stopped for good. Every open call was answered with STORAGE_FAILED.
+  // The journal failed or a read did: the shard has stopped for good. Every open call was answered
+  // with STORAGE_FAILED.
   bool failed = false;
 
   bool empty() const {

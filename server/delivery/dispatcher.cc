@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "storage/message_record.h"
@@ -37,8 +38,8 @@ LeaseToken MakeToken(uint16_t shard, uint64_t epoch, uint64_t lease) {
 }  // namespace
 
 Dispatcher::Dispatcher(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store,
-                       scheduler::Outbox* outbox, scheduler::Scheduler* scheduler,
-                       Effects* effects, ShardStats* stats)
+                       scheduler::Outbox* outbox, scheduler::Scheduler* scheduler, Effects* effects,
+                       ShardStats* stats)
     : shard_(shard),
       limits_(limits),
       store_(store),
@@ -65,15 +66,16 @@ Topic* Dispatcher::TopicOf(TopicId id) {
   return topic.get();
 }
 
-// ---- Due ------------------------------------------------------------------------------------------------------------
+// ---- Due
+// ------------------------------------------------------------------------------------------------------------
 
 bool Dispatcher::FitsInMemory(const Topic& topic) const {
   if (topic.behind) return false;  // behind what is already on disk
   if (topic.streams == 0 && topic.entries >= limits_.due_idle_max) return false;
-  if (table_.size() < limits_.due_max) return true;
-  // Memory is full of other topics: a topic that is served keeps a small share, up to a second limit.
-  return topic.streams > 0 && topic.entries < limits_.due_idle_max &&
-         table_.size() < 2 * limits_.due_max;
+  if (table_.size() + reading_ < limits_.due_max) return true;
+  // Memory is full of other topics: a topic that is served keeps a small share, up to a second
+  // limit.
+  return topic.streams > 0 && topic.entries < limits_.due_idle_max && RoomToReadBack() > 0;
 }
 
 void Dispatcher::OnDue(base::Now now, const MessageRef& message) {
@@ -126,7 +128,8 @@ void Dispatcher::Enqueue(Topic* topic) {
   queue_.push_back(topic);
 }
 
-// ---- Streams --------------------------------------------------------------------------------------------------------
+// ---- Streams
+// --------------------------------------------------------------------------------------------------------
 
 void Dispatcher::Attach(const AttachCommand& command) {
   DT_CHECK(command.stream != StreamId{});
@@ -178,12 +181,14 @@ void Dispatcher::ReturnCredit(StreamId stream, int64_t messages, int64_t bytes) 
   if ((mask & ~self) != 0) effects_->wakes.push_back({stream, mask & ~self});
 }
 
-// ---- Hand-out -------------------------------------------------------------------------------------------------------
+// ---- Hand-out
+// -------------------------------------------------------------------------------------------------------
 
 absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
   if (!read_error_.ok()) return read_error_;
   if (stopped_) return absl::OkStatus();
-  for (size_t i = 0; i < kReadBacksPerPump && !read_queue_.empty(); ++i) {
+  // Without room they wait in the queue: room comes when something ends, which is an event.
+  for (size_t i = 0; i < kReadBacksPerPump && CanReadBack(); ++i) {
     Topic* const topic = read_queue_.front();
     read_queue_.pop_front();
     topic->read_queued = false;
@@ -195,7 +200,7 @@ absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
     topic->queued = false;
     if (absl::Status status = ServeTopic(now, topic, &served); !status.ok()) return status;
   }
-  if (!queue_.empty() || !read_queue_.empty()) *more = true;
+  if (!queue_.empty() || CanReadBack()) *more = true;
   return absl::OkStatus();
 }
 
@@ -216,7 +221,8 @@ absl::Status Dispatcher::ServeTopic(base::Now now, Topic* topic, size_t* served)
 
 size_t Dispatcher::TakeReady(Topic* topic, Stream* stream) {
   taken_.clear();
-  // An equal share for each stream that can take more, so that the first does not get a whole burst.
+  // An equal share for each stream that can take more, so that the first does not get a whole
+  // burst.
   const size_t sharers = topic->willing.size() + 1;
   const size_t share = (topic->ready.count + sharers - 1) / sharers;
   const size_t limit = std::min(limits_.frame_messages_max, share);
@@ -276,6 +282,7 @@ void Dispatcher::Lease(base::Now now, Stream* stream, EntryIndex index, std::str
   DT_CHECK(entry.state == EntryState::kReady);
   DT_CHECK_LE(entry.id.due_ms(), now.wall_ms);  // P2: never early
   entry.state = EntryState::kInFlight;
+  entry.seen = true;
   ++entry.attempts;
   entry.lease = next_lease_++;
   entry.stream = stream->id;
@@ -286,25 +293,24 @@ void Dispatcher::Lease(base::Now now, Stream* stream, EntryIndex index, std::str
   ++stats_->delivered;
   if (entry.attempts > 1) {
     ++stats_->redelivered;
-  } else if (storage::MessageHeader header;
-             storage::DecodeMessageHeader(record, &header).ok() &&
-             header.deliver_ms <= now.wall_ms) {
+  } else if (storage::MessageHeader header; storage::DecodeMessageHeader(record, &header).ok() &&
+                                            header.deliver_ms <= now.wall_ms) {
     const uint64_t late_ms = now.wall_ms - header.deliver_ms;
     const auto bound =
         std::lower_bound(kLatenessBoundsMs.begin(), kLatenessBoundsMs.end(), late_ms);
     ++stats_->lateness[static_cast<size_t>(bound - kLatenessBoundsMs.begin())];
     stats_->lateness_sum_ms += late_ms;
   }
-  frame->deliveries.push_back(
-      {.id = entry.id,
-       .token = MakeToken(shard_, scheduler_->epoch(), entry.lease),
-       .attempt = entry.attempts,
-       .maybe_redelivered = entry.attempts > 1 || entry.maybe_delivered,
-       .dispatch_ms = now.wall_ms,
-       .record = std::move(record)});
+  frame->deliveries.push_back({.id = entry.id,
+                               .token = MakeToken(shard_, scheduler_->epoch(), entry.lease),
+                               .attempt = entry.attempts,
+                               .maybe_redelivered = entry.attempts > 1 || entry.maybe_delivered,
+                               .dispatch_ms = now.wall_ms,
+                               .record = std::move(record)});
 }
 
-// ---- Settling -------------------------------------------------------------------------------------------------------
+// ---- Settling
+// -------------------------------------------------------------------------------------------------------
 
 EntryIndex Dispatcher::FindLease(LeaseToken token) const {
   const auto bits = static_cast<uint64_t>(token);
@@ -363,10 +369,10 @@ void Dispatcher::Settle(base::Now now, const SettleCommand& command) {
     effects_->settles.push_back(std::move(at_once));
   }
   if (ended.empty()) return;
-  outbox_->Then([this, acked = std::move(acked), ended = std::move(ended)](
-                    base::Now, bool accepted) mutable {
-    if (accepted) FinishAcks(std::move(acked), ended);
-  });
+  outbox_->Then(
+      [this, acked = std::move(acked), ended = std::move(ended)](base::Now, bool accepted) mutable {
+        if (accepted) FinishAcks(std::move(acked), ended);
+      });
 }
 
 void Dispatcher::FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ended) {
@@ -481,7 +487,8 @@ uint64_t Dispatcher::NextWakeMono() const {
   return scheduler_->safe_mark()->held() > 0 ? std::min(timer_ms, next_spill_mono_ms_) : timer_ms;
 }
 
-// ---- For the outside ------------------------------------------------------------------------------------------------
+// ---- For the outside
+// ------------------------------------------------------------------------------------------------
 
 void Dispatcher::FillStats(ShardStats* stats) const {
   stats->due_ready = ready_;

@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+
 #include "server/base/clock.h"
 #include "server/delivery/due_table.h"
 #include "server/delivery/shard.h"
@@ -59,19 +60,23 @@ struct Topic {
   bool read_queued = false;
   // Spills on their way to the journal.
   size_t spills_in_flight = 0;
+  // Those of them that move entries from memory to disk: until they are there, reading back would
+  // overtake them.
+  size_t forgets_in_flight = 0;
   // How far the backlog was claimed by earlier runs (once read), and by any.
   bool claim_read = false;
   std::optional<storage::MessageKey> recovered_claim;
   std::optional<storage::MessageKey> claim;
 };
 
-// Keeps what is due until it is settled: hands it to streams that have credit, ends leases, delivers again, and moves what
-// does not fit in memory to the backlog on disk and back.
+// Keeps what is due until it is settled: hands it to streams that have credit, ends leases,
+// delivers again, and moves what does not fit in memory to the backlog on disk and back.
 //
-// Guarantees: (1) a message is leased to one stream at a time; (2) nothing is handed out before it is due and claimed; (3) first
-// deliveries of a topic start in the order in which its messages became due; (4) nothing ever waits for a subscriber: a topic
-// without credit costs at most its share of memory; (5) entries in memory are bounded (ShardLimits).
-// Thread safety: confined to the shard's engine thread.
+// Guarantees: (1) a message is leased to one stream at a time; (2) nothing is handed out before it
+// is due and claimed; (3) first deliveries of a topic start in the order in which its messages
+// became due; (4) nothing ever waits for a subscriber: a topic without credit costs at most its
+// share of memory; (5) entries in memory are bounded (ShardLimits). Thread safety: confined to the
+// shard's engine thread.
 class Dispatcher : public scheduler::DueSink {
  public:
   // REQUIRES: all pointers outlive the dispatcher.
@@ -94,11 +99,12 @@ class Dispatcher : public scheduler::DueSink {
   // Ends the leases and delays whose time has come.
   void ExpireTimers(base::Now now);
 
-  // Reads back from disk and hands out, at most about `budget` messages. Sets `more` if there is more to do now. An error means
-  // that the store cannot be read.
+  // Reads back from disk and hands out, at most about `budget` messages. Sets `more` if there is
+  // more to do now. An error means that the store cannot be read.
   absl::Status Pump(base::Now now, size_t budget, bool* more);
 
-  // Lists in the backlog what has been unsettled for too long. Sets `more` if there is more to do now.
+  // Lists in the backlog what has been unsettled for too long. Sets `more` if there is more to do
+  // now.
   void SpillOld(base::Now now, bool* more);
 
   // Hands out nothing from now on.
@@ -111,7 +117,8 @@ class Dispatcher : public scheduler::DueSink {
   void CheckInvariants() const;
 
  private:
-  // The entry whose lease or delay ends. An entry cancels its timer when it changes state, so this is never stale.
+  // The entry whose lease or delay ends. An entry cancels its timer when it changes state, so this
+  // is never stale.
   struct Timer {
     EntryIndex index = kNoEntry;
   };
@@ -120,6 +127,8 @@ class Dispatcher : public scheduler::DueSink {
     storage::MessageKey key;
     Topic* topic = nullptr;
     EntryIndex index = kNoEntry;
+    // The entry is to be forgotten then.
+    bool forget = false;
   };
 
   Topic* TopicOf(storage::TopicId id);
@@ -164,6 +173,7 @@ class Dispatcher : public scheduler::DueSink {
   void ForgetReady(Topic* topic);
   void FallBehind(Topic* topic, const storage::MessageKey& key);
   size_t RoomToReadBack() const;
+  bool CanReadBack() const { return !read_queue_.empty() && RoomToReadBack() > 0; }
   void WantReadBack(Topic* topic);
   absl::Status ReadBack(Topic* topic);
   void OnReadBack(Topic* topic, const std::vector<storage::BacklogRef>& page);

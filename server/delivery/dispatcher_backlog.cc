@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of Dispatcher that keeps what does not fit in memory on disk, in due order per topic, and reads it back.
+// The part of Dispatcher that keeps what does not fit in memory on disk, in due order per topic,
+// and reads it back.
 #include <algorithm>
 #include <utility>
 
@@ -19,8 +20,8 @@ using storage::RecordType;
 
 namespace {
 
-// Entries in one page of the backlog: few against what memory holds, many against the cost of the claim that each page
-// needs.
+// Entries in one page of the backlog: few against what memory holds, many against the cost of the
+// claim that each page needs.
 constexpr size_t kReadBackPage = 1000;
 
 // Entries that one SpillOld looks at.
@@ -46,7 +47,7 @@ void Dispatcher::FallBehind(Topic* topic, const MessageKey& key) {
 void Dispatcher::SpillNew(const MessageRef& message, Topic* topic) {
   FallBehind(topic, message.key);
   scheduler_->safe_mark()->Hold(message.key.due_ms);
-  AddSpillRecord({.key = message.key, .topic = topic, .index = kNoEntry},
+  AddSpillRecord({.key = message.key, .topic = topic, .index = kNoEntry, .forget = false},
                  {.attempts = 0,
                   .bytes = message.bytes,
                   .maybe_delivered = scheduler_->MaybeDelivered(message.key.id)});
@@ -54,18 +55,19 @@ void Dispatcher::SpillNew(const MessageRef& message, Topic* topic) {
 
 void Dispatcher::SpillEntry(EntryIndex index, bool forget) {
   DueEntry& entry = table_[index];
-  BacklogEntry record{.attempts = entry.attempts,
-                      .bytes = entry.bytes,
-                      .maybe_delivered = entry.maybe_delivered};
+  BacklogEntry record{
+      .attempts = entry.attempts, .bytes = entry.bytes, .maybe_delivered = entry.maybe_delivered};
   if (forget) {
     entry.state = EntryState::kForgetting;
+    ++entry.topic->forgets_in_flight;
     FallBehind(entry.topic, entry.key());
   } else {
     // It stays in memory and may be delivered from there, which no record will tell.
     record.maybe_delivered = true;
   }
   entry.spilled = true;
-  AddSpillRecord({.key = entry.key(), .topic = entry.topic, .index = index}, record);
+  AddSpillRecord({.key = entry.key(), .topic = entry.topic, .index = index, .forget = forget},
+                 record);
 }
 
 void Dispatcher::AddSpillRecord(const Spill& spill, BacklogEntry entry) {
@@ -75,7 +77,8 @@ void Dispatcher::AddSpillRecord(const Spill& spill, BacklogEntry entry) {
   record.topic = spill.topic->id;
   record.key = spill.key;
   record.backlog = entry;
-  // Buffered: if it is lost, so is every W_safe that counts on it, and recovery finds the message itself.
+  // Buffered: if it is lost, so is every W_safe that counts on it, and recovery finds the message
+  // itself.
   outbox_->Add(std::move(record), Durability::kBuffered);
   ++spill.topic->spills_in_flight;
   ++stats_->spilled;
@@ -93,6 +96,7 @@ void Dispatcher::AddSpillRecord(const Spill& spill, BacklogEntry entry) {
 
 void Dispatcher::OnSpilled(const Spill& spill) {
   --spill.topic->spills_in_flight;
+  if (spill.forget) --spill.topic->forgets_in_flight;
   scheduler_->NoteProgress();
   if (spill.index == kNoEntry) {
     scheduler_->safe_mark()->Release(spill.key.due_ms);
@@ -100,6 +104,7 @@ void Dispatcher::OnSpilled(const Spill& spill) {
     WantReadBack(spill.topic);
     return;
   }
+  WantReadBack(spill.topic);
   // The entry may have ended meanwhile, and its place may be another's.
   DueEntry& entry = table_[spill.index];
   if (entry.state == EntryState::kFree || entry.id != spill.key.id) return;
@@ -135,7 +140,8 @@ void Dispatcher::SpillOld(base::Now now, bool* more) {
     const EntryIndex index = old_.front();
     old_.pop_front();
     DueEntry& entry = table_[index];
-    // A cookie may be stale: its place may be free, or another's, who then is looked at too early and no harm is done.
+    // A cookie may be stale: its place may be free, or another's, who then is looked at too early
+    // and no harm is done.
     if (entry.state == EntryState::kFree || entry.state == EntryState::kEnding ||
         entry.state == EntryState::kForgetting || entry.spilled || !entry.held) {
       continue;
@@ -150,8 +156,8 @@ void Dispatcher::SpillOld(base::Now now, bool* more) {
 }
 
 void Dispatcher::ForgetReady(Topic* topic) {
-  // Nobody is there to take them from memory, so they need not be there. All of them, or what stays would be handed out
-  // before what is older.
+  // Nobody is there to take them from memory, so they need not be there. All of them, or what stays
+  // would be handed out before what is older.
   while (topic->ready.head != kNoEntry) {
     const EntryIndex index = topic->ready.head;
     TakeOut(index);
@@ -159,16 +165,16 @@ void Dispatcher::ForgetReady(Topic* topic) {
   }
 }
 
-// ---- Reading back ---------------------------------------------------------------------------------------------------
+// ---- Reading back
+// ---------------------------------------------------------------------------------------------------
 
 void Dispatcher::WantReadBack(Topic* topic) {
   if (!topic->behind || topic->reading || topic->read_queued || topic->willing.empty() ||
-      topic->ready.count >= limits_.frame_messages_max) {
+      topic->forgets_in_flight > 0 || topic->ready.count >= limits_.frame_messages_max) {
     return;
   }
   // Memory full of other topics leaves a small share, as for new messages.
   if (table_.size() >= limits_.due_max && topic->entries >= limits_.due_idle_max) return;
-  if (RoomToReadBack() == 0) return;
   topic->read_queued = true;
   read_queue_.push_back(topic);
 }
@@ -194,7 +200,8 @@ bool Dispatcher::ClaimedBefore(const Topic& topic, const MessageKey& key) const 
 
 absl::Status Dispatcher::ReadBack(Topic* topic) {
   const storage::ScanLimit limit{.entries = std::min(kReadBackPage, RoomToReadBack())};
-  if (!topic->behind || topic->reading || topic->willing.empty() || limit.entries == 0) {
+  DT_CHECK_GT(limit.entries, 0u);
+  if (!topic->behind || topic->reading || topic->willing.empty() || topic->forgets_in_flight > 0) {
     return absl::OkStatus();
   }
   if (absl::Status status = ReadRecoveredClaim(topic); !status.ok()) return status;
@@ -221,7 +228,8 @@ absl::Status Dispatcher::ReadBack(Topic* topic) {
     WantReadBack(topic);
     return absl::OkStatus();
   }
-  // Claimed before it is handed out, so that a cancel after a crash knows what may have been delivered.
+  // Claimed before it is handed out, so that a cancel after a crash knows what may have been
+  // delivered.
   topic->reading = true;
   reading_ += page.items.size();
   topic->claim = std::max(topic->claim.value_or(last), last);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+
 #include "server/base/check.h"
 #include "server/delivery/commands.h"
 #include "server/wheel/timing_wheel.h"
@@ -57,6 +58,9 @@ struct DueEntry {
   bool maybe_delivered = false;
   // Holds W_safe back.
   bool held = false;
+  // Its payload has been read, so it existed after it became due. Until then it may be the echo of
+  // a message that has ended: offered twice, or read back while its end was on its way.
+  bool seen = false;
 
   storage::MessageKey key() const { return {.due_ms = id.due_ms(), .id = id}; }
 };
@@ -70,7 +74,8 @@ struct EntryList {
 
 // Slab of entries with an index by message id.
 //
-// Cost: O(1) each; about 140 bytes per entry with its index. Entries never move. Thread safety: confined to the engine thread.
+// Cost: O(1) each; about 140 bytes per entry with its index. Entries never move. Thread safety:
+// confined to the engine thread.
 class DueTable {
  public:
   // REQUIRES: the id is not in the table.

@@ -29,7 +29,8 @@ scheduler::SchedulerOptions SchedulerOptionsOf(uint16_t shard, const ShardLimits
 
 }  // namespace
 
-// Joins the scheduler and the dispatcher through one outbox, and stops both when the journal or a read fails.
+// Joins the scheduler and the dispatcher through one outbox, and stops both when the journal or a
+// read fails.
 class Shard::Impl {
  public:
   Impl(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store)

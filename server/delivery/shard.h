@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/status/status.h"
+
 #include "server/base/clock.h"
 #include "server/delivery/commands.h"
 #include "server/delivery/shard_stats.h"
@@ -32,7 +33,8 @@ struct ShardLimits {
   // How far a claim runs ahead of the clock, and how close the clock may come before it is renewed.
   uint64_t claim_ahead_ms = 200;
   uint64_t claim_renew_ms = 100;
-  // A due message that is unsettled for this long is listed in the backlog, so that recovery need not look so far back.
+  // A due message that is unsettled for this long is listed in the backlog, so that recovery need
+  // not look so far back.
   uint64_t spill_age_ms = 60'000;
   // How often W_safe is written.
   uint64_t safe_period_ms = 1'000;
@@ -43,7 +45,8 @@ struct StepResult {
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
   // There is more to do right now: step again soon.
   bool more = false;
-  // Otherwise: step again when the wall clock or the steady clock reaches these, or when something arrives.
+  // Otherwise: step again when the wall clock or the steady clock reaches these, or when something
+  // arrives.
   uint64_t wake_wall_ms = kNever;
   uint64_t wake_mono_ms = kNever;
 };
@@ -57,14 +60,15 @@ struct PendingBatch {
 
 // One shard's state machine: accepts, keeps, fires, delivers and settles messages.
 //
-// Model: the runtime calls Handle() for each command, Step() to let time act, takes the records to append with TakeBatch()
-// and reports each batch's fate with OnCommitted(), and carries out the Effects. Nothing is applied before it is appended:
-// answers appear in the effects only after OnCommitted(kAccepted).
+// Model: the runtime calls Handle() for each command, Step() to let time act, takes the records to
+// append with TakeBatch() and reports each batch's fate with OnCommitted(), and carries out the
+// Effects. Nothing is applied before it is appended: answers appear in the effects only after
+// OnCommitted(kAccepted).
 //
-// What it does not do: no clock, no thread, no lock, no network. Reads the store directly (bounded pages). The same inputs
-// give the same effects: the simulation runs this very class.
-// Guarantees: P1-P5, P7-P9 of ARCHITECTURE.md, each named at the code that keeps it.
-// Thread safety: confined to the shard's engine thread.
+// What it does not do: no clock, no thread, no lock, no network. Reads the store directly (bounded
+// pages). The same inputs give the same effects: the simulation runs this very class. Guarantees:
+// P1-P5, P7-P9 of ARCHITECTURE.md, each named at the code that keeps it. Thread safety: confined to
+// the shard's engine thread.
 class Shard {
  public:
   // REQUIRES: shard < store->shard_count(); `store` outlives the shard.
@@ -73,7 +77,8 @@ class Shard {
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
 
-  // Reads the marks; nothing else is rebuilt. Call once, first. An error means that the store cannot be read.
+  // Reads the marks; nothing else is rebuilt. Call once, first. An error means that the store
+  // cannot be read.
   absl::Status Recover(base::Now now);
 
   // Decides one command. Answers come as effects, at once or after a commit.
@@ -94,7 +99,8 @@ class Shard {
   // True once the journal or a read failed: every command is answered with STORAGE_FAILED.
   bool failed() const;
 
-  // Stops handing out: no new deliveries, claims or loads; settlements and answers go on. For draining.
+  // Stops handing out: no new deliveries, claims or loads; settlements and answers go on. For
+  // draining.
   void StopDispatch();
 
   // Counters and gauges as of now. Cost: O(1).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a shard counts. Plain numbers written by the engine thread; the runtime publishes copies, metrics turn them into
-// series.
+// What a shard counts. Plain numbers written by the engine thread; the runtime publishes copies,
+// metrics turn them into series.
 #pragma once
 
 #include <array>

@@ -10,18 +10,19 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+
 #include "server/base/check.h"
 #include "server/base/clock.h"
 #include "storage/journal.h"
 
 namespace duetime::scheduler {
 
-// Gathers the records of a shard's decisions into batches, and keeps for each batch what is to happen once its fate is
-// known: decide -> append -> apply, never apply before append.
+// Gathers the records of a shard's decisions into batches, and keeps for each batch what is to
+// happen once its fate is known: decide -> append -> apply, never apply before append.
 //
-// Guarantees: (1) records and continuations keep the order in which they were added, within and across batches; (2) every
-// continuation runs exactly once, with `accepted` false if its batch was not appended.
-// Thread safety: confined to the shard's engine thread.
+// Guarantees: (1) records and continuations keep the order in which they were added, within and
+// across batches; (2) every continuation runs exactly once, with `accepted` false if its batch was
+// not appended. Thread safety: confined to the shard's engine thread.
 class Outbox {
  public:
   // Runs when the fate of the batch is known. Memory is changed only if `accepted`.
@@ -39,7 +40,8 @@ class Outbox {
     open_.records.push_back(std::move(record));
   }
 
-  // Adds a continuation to the open batch: it runs after everything decided so far is in the journal.
+  // Adds a continuation to the open batch: it runs after everything decided so far is in the
+  // journal.
   void Then(Continuation continuation) { continuations_.push_back(std::move(continuation)); }
 
   // Closes the open batch and hands it out; nothing if there is neither record nor continuation.
@@ -62,7 +64,8 @@ class Outbox {
     for (Continuation& continuation : continuations) continuation(now, accepted);
   }
 
-  // Nothing more will be appended: runs the continuations of the open batch as not accepted and drops its records.
+  // Nothing more will be appended: runs the continuations of the open batch as not accepted and
+  // drops its records.
   void Abandon(base::Now now) {
     std::vector<Continuation> continuations = std::move(continuations_);
     continuations_.clear();
@@ -70,7 +73,8 @@ class Outbox {
     for (Continuation& continuation : continuations) continuation(now, false);
   }
 
-  // The sequence that the next Take will give: what was added under the same number goes into the same batch.
+  // The sequence that the next Take will give: what was added under the same number goes into the
+  // same batch.
   uint64_t open_sequence() const { return last_taken_ + 1; }
 
   size_t batches_in_flight() const { return taken_.size(); }

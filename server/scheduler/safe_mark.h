@@ -10,14 +10,15 @@
 
 namespace duetime::scheduler {
 
-// Counts, per second of due time, what is not yet safe to forget: messages being accepted, and due messages that are
-// neither settled nor listed in the backlog. The start of the oldest second that holds any is as far as W_safe may go.
+// Counts, per second of due time, what is not yet safe to forget: messages being accepted, and due
+// messages that are neither settled nor listed in the backlog. The start of the oldest second that
+// holds any is as far as W_safe may go.
 //
-// Model: seconds are buckets of 1,024 ms; a Hold adds one to its bucket, a Release takes it away. Holds may come in any
-// order. A bucket remembers the cookies of its holders so that the stragglers of an old one can be found without a scan
-// of everything; a cookie may be stale, the owner checks it.
-// Cost: O(log buckets) per call; buckets are as many as the seconds between the oldest holder and now.
-// Thread safety: confined to the shard's engine thread.
+// Model: seconds are buckets of 1,024 ms; a Hold adds one to its bucket, a Release takes it away.
+// Holds may come in any order. A bucket remembers the cookies of its holders so that the stragglers
+// of an old one can be found without a scan of everything; a cookie may be stale, the owner checks
+// it. Cost: O(log buckets) per call; buckets are as many as the seconds between the oldest holder
+// and now. Thread safety: confined to the shard's engine thread.
 class SafeMark {
  public:
   static constexpr uint32_t kNoCookie = UINT32_MAX;
@@ -30,7 +31,8 @@ class SafeMark {
   // Nothing due before this is held; `limit_ms` if nothing before that is.
   uint64_t LowestHeld(uint64_t limit_ms) const;
 
-  // Takes the cookies of all buckets that end at or before `before_ms` out of their buckets and returns them; the holds stay.
+  // Takes the cookies of all buckets that end at or before `before_ms` out of their buckets and
+  // returns them; the holds stay.
   std::vector<uint32_t> TakeCookies(uint64_t before_ms);
 
   size_t held() const { return held_; }

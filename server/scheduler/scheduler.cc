@@ -20,7 +20,8 @@ namespace {
 // One page of the loader: bounded work per step, in entries and in bytes read.
 constexpr storage::ScanLimit kLoadPage{.entries = 1000, .bytes = 4 << 20};
 
-// The wheel being full does not stop what is due this soon from being loaded: it leaves again at once.
+// The wheel being full does not stop what is due this soon from being loaded: it leaves again at
+// once.
 constexpr uint64_t kUrgentMs = 20;
 
 }  // namespace
@@ -73,7 +74,8 @@ std::vector<MessageId> Scheduler::Accept(base::Now now, std::vector<NewMessage> 
     record.value = std::move(message.record);
     outbox_->Add(std::move(record), Durability::kSynced);
   }
-  // What is due very soon takes its claim along in the same write, so that it need not wait for a second one.
+  // What is due very soon takes its claim along in the same write, so that it need not wait for a
+  // second one.
   if (soonest_ms <= now.wall_ms + options_.claim_renew_ms) Claim(now);
   outbox_->Then([this, refs = std::move(refs)](base::Now, bool accepted) {
     if (!accepted) return;
@@ -88,12 +90,13 @@ std::vector<MessageId> Scheduler::Accept(base::Now now, std::vector<NewMessage> 
 }
 
 void Scheduler::OfferAccepted(const MessageRef& message) {
-  // The commit is visible by now; only then is the horizon read (see Horizon for why in this order). What lies at or above
-  // it stays on disk, where the loader will meet it.
+  // The commit is visible by now; only then is the horizon read (see Horizon for why in this
+  // order). What lies at or above it stays on disk, where the loader will meet it.
   if (!horizon_.Covers(message.key)) return;
   const bool late = message.key.due_ms <= wheel_.now();
   if (!late && wheel_.size() >= options_.loaded_max) {
-    // No room: the horizon retreats to this message. What is in the wheel above it will be offered again, and kept once.
+    // No room: the horizon retreats to this message. What is in the wheel above it will be offered
+    // again, and kept once.
     repeat_until_ms_ = std::max(repeat_until_ms_, horizon_.until().due_ms);
     horizon_.Publish(message.key);
     return;
@@ -103,7 +106,8 @@ void Scheduler::OfferAccepted(const MessageRef& message) {
 
 void Scheduler::AddTimer(const MessageRef& message) {
   const bool late = message.key.due_ms <= wheel_.now();
-  // W_safe stays at or below the wheel's time, which protects what is ahead of it; what is behind protects itself.
+  // W_safe stays at or below the wheel's time, which protects what is ahead of it; what is behind
+  // protects itself.
   if (late) safe_.Hold(message.key.due_ms);
   Timer timer;
   timer.id = message.key.id;
@@ -114,7 +118,8 @@ void Scheduler::AddTimer(const MessageRef& message) {
 }
 
 bool Scheduler::HasRoom() const {
-  // Some way below the maximum, so that a full wheel does not read a page for each message that leaves it.
+  // Some way below the maximum, so that a full wheel does not read a page for each message that
+  // leaves it.
   const size_t gap = std::max<size_t>(1, options_.loaded_max / 8);
   return wheel_.size() <= options_.loaded_max - gap;
 }
@@ -171,8 +176,9 @@ absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
   if (absl::Status status = Load(now, more); !status.ok()) return status;
   const uint64_t next_ms = wheel_.NextDue();
   if (next_ms <= now.wall_ms + options_.claim_renew_ms) Claim(now);
-  // Not past the clock (never early), not past what is claimed (true cancel), not past what is loaded (order). The tick in
-  // which loading stopped is included, or a tick with more messages than the wheel has room for would never end.
+  // Not past the clock (never early), not past what is claimed (true cancel), not past what is
+  // loaded (order). The tick in which loading stopped is included, or a tick with more messages
+  // than the wheel has room for would never end.
   const uint64_t target_ms = std::min({now.wall_ms, claim_ms_, horizon_.until().due_ms});
   if (target_ms < wheel_.now() || (target_ms == wheel_.now() && next_ms > target_ms)) {
     return absl::OkStatus();
@@ -196,20 +202,21 @@ void Scheduler::WriteSafe(base::Now now) {
   if (!progress_ || now.mono_ms < next_safe_mono_ms_) return;
   next_safe_mono_ms_ = now.mono_ms + options_.safe_period_ms;
   progress_ = false;
-  const uint64_t mark_ms =
-      safe_.LowestHeld(std::min(wheel_.now() + 1, horizon_.until().due_ms));
+  const uint64_t mark_ms = safe_.LowestHeld(std::min(wheel_.now() + 1, horizon_.until().due_ms));
   if (mark_ms <= safe_ms_) return;
   safe_ms_ = mark_ms;
   Record record;
   record.type = RecordType::kSafe;
   record.shard = options_.shard;
   record.mark_ms = mark_ms;
-  // Buffered is enough: the journal keeps the order, so W_safe never survives without what it covers.
+  // Buffered is enough: the journal keeps the order, so W_safe never survives without what it
+  // covers.
   outbox_->Add(std::move(record), Durability::kBuffered);
 }
 
 uint64_t Scheduler::NextWakeWall(base::Now now) const {
-  // The window is refilled when half of it is used up. A full wheel is refilled as it empties, or when it gets urgent.
+  // The window is refilled when half of it is used up. A full wheel is refilled as it empties, or
+  // when it gets urgent.
   const uint64_t loaded_ms = horizon_.until().due_ms;
   const uint64_t lead_ms = HasRoom() ? options_.load_window_ms / 2 : kUrgentMs;
   uint64_t wake_ms = loaded_ms > lead_ms ? loaded_ms - lead_ms : 0;
@@ -226,9 +233,7 @@ uint64_t Scheduler::NextWakeWall(base::Now now) const {
   return wake_ms;
 }
 
-uint64_t Scheduler::NextWakeMono() const {
-  return progress_ ? next_safe_mono_ms_ : wheel::kNever;
-}
+uint64_t Scheduler::NextWakeMono() const { return progress_ ? next_safe_mono_ms_ : wheel::kNever; }
 
 void Scheduler::CheckInvariants() const {
   wheel_.CheckInvariants();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+
 #include "server/base/clock.h"
 #include "server/scheduler/due_sink.h"
 #include "server/scheduler/horizon.h"
@@ -24,8 +25,8 @@ struct SchedulerOptions {
   uint64_t load_window_ms = 30'000;
   // ... with at most about this many messages.
   size_t loaded_max = 1'000'000;
-  // A claim runs this far ahead of the clock, and is renewed when less than claim_renew_ms of it is left and something
-  // is due.
+  // A claim runs this far ahead of the clock, and is renewed when less than claim_renew_ms of it is
+  // left and something is due.
   uint64_t claim_ahead_ms = 200;
   uint64_t claim_renew_ms = 100;
   // How often W_safe is written while things change.
@@ -39,19 +40,21 @@ struct SchedulerCounters {
   uint64_t claims = 0;
 };
 
-// Gives messages their ids and keys, keeps those that are due soon in the timing wheel, claims and fires them.
+// Gives messages their ids and keys, keeps those that are due soon in the timing wheel, claims and
+// fires them.
 //
-// The wheel is a cache of what is on disk. Three positions, of which W_claim and W_safe survive restarts:
+// The wheel is a cache of what is on disk. Three positions, of which W_claim and W_safe survive
+// restarts:
 //   W_safe   everything due before it is settled or listed in the backlog: recovery starts here
 //   W_claim  everything due at or before it may have been handed out
 //   W_load   (a full key, in Horizon) every stored message below it has been offered to the wheel
 //
-// Guarantees: (1) never early: OnDue is called with due_ms <= now.wall_ms only; (2) nothing is lost between wheel and disk: the
-// order of publishing W_load and reading the store (see Horizon), and of committing and asking it; (3) claimed first: OnDue is
-// called only for what a durable W_claim covers; (4) OnDue order is (due, acceptance) for messages accepted before they
-// are due; (5) memory: about loaded_max timers, however many are pending.
-// It does not: read a clock, wait, or know topics and subscribers.
-// Thread safety: confined to the shard's engine thread.
+// Guarantees: (1) never early: OnDue is called with due_ms <= now.wall_ms only; (2) nothing is lost
+// between wheel and disk: the order of publishing W_load and reading the store (see Horizon), and
+// of committing and asking it; (3) claimed first: OnDue is called only for what a durable W_claim
+// covers; (4) OnDue order is (due, acceptance) for messages accepted before they are due; (5)
+// memory: about loaded_max timers, however many are pending. It does not: read a clock, wait, or
+// know topics and subscribers. Thread safety: confined to the shard's engine thread.
 class Scheduler {
  public:
   // REQUIRES: all pointers outlive the scheduler.
@@ -61,12 +64,13 @@ class Scheduler {
   // Reads the marks. Nothing else is rebuilt: the loader starts at W_safe. Call once, first.
   absl::Status Recover(base::Now now);
 
-  // Decides to accept messages: gives ids and adds their records to the outbox. The due time in a key is never below now or
-  // W_safe, where recovery would not look; deliver_ms in the record stays as asked for.
+  // Decides to accept messages: gives ids and adds their records to the outbox. The due time in a
+  // key is never below now or W_safe, where recovery would not look; deliver_ms in the record stays
+  // as asked for.
   std::vector<storage::MessageId> Accept(base::Now now, std::vector<NewMessage> messages);
 
-  // Lets time act: loads, claims and fires at most `budget` messages. `more` is set if there is more to do now. An error
-  // means that the store cannot be read.
+  // Lets time act: loads, claims and fires at most `budget` messages. `more` is set if there is
+  // more to do now. An error means that the store cannot be read.
   absl::Status Step(base::Now now, size_t budget, bool* more);
 
   // Writes W_safe if it is time and it has moved.

@@ -24,9 +24,11 @@ Model::Message& Model::Add(storage::TopicId topic, uint64_t deliver_ms) {
   return message;
 }
 
-Model::Message* Model::FindById(const storage::MessageId& id) {
-  const auto it = by_id_.find(id);
-  return it == by_id_.end() ? nullptr : &messages_.at(it->second);
+Model::Message* Model::FindByLease(LeaseToken token) {
+  const auto it = by_lease_.find(token);
+  if (it == by_lease_.end()) return nullptr;
+  Message& message = messages_.at(it->second);
+  return message.lease == token ? &message : nullptr;
 }
 
 void Model::OnScheduled(Message& message, const storage::MessageId& id, uint64_t wall_ms) {

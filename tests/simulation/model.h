@@ -14,8 +14,9 @@
 
 namespace duetime::simulation {
 
-// Follows every message through a history and checks each observation against the promises. It knows only what a client
-// could know: answers, deliveries, crashes. A message is known by its number, which is its payload.
+// Follows every message through a history and checks each observation against the promises. It
+// knows only what a client could know: answers, deliveries, crashes. A message is known by its
+// number, which is its payload.
 //
 // A violation is recorded, not thrown: violation() is empty while all is well.
 class Model {
@@ -56,7 +57,8 @@ class Model {
   Message& Add(storage::TopicId topic, uint64_t deliver_ms);
   Message& Get(uint64_t number) { return messages_.at(number); }
   std::map<uint64_t, Message>& messages() { return messages_; }
-  Message* FindById(const storage::MessageId& id);
+  // The message whose live lease this is, or nullptr.
+  Message* FindByLease(delivery::LeaseToken token);
 
   void OnScheduled(Message& message, const storage::MessageId& id, uint64_t wall_ms);
   void OnScheduleUnknown(Message& message);
@@ -70,7 +72,8 @@ class Model {
   // The message's lease is over for the reason that everybody knows (nack, stream end).
   void EndLease(Message& message);
 
-  // The process is gone: leases are over, what was not answered is unknown. With `power` unsynced settlements may be lost.
+  // The process is gone: leases are over, what was not answered is unknown. With `power` unsynced
+  // settlements may be lost.
   void OnCrash(bool power);
 
   // After the final drain: everything accepted must have ended.

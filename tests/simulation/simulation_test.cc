@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Seeded simulation. To replay a seed: DUETIME_SEED=<seed> DUETIME_SIM_SEEDS=1. More seeds: DUETIME_SIM_SEEDS=<n>.
+// Seeded simulation. To replay a seed: DUETIME_SEED=<seed> DUETIME_SIM_SEEDS=1. More seeds:
+// DUETIME_SIM_SEEDS=<n>.
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "gtest/gtest.h"
+
 #include "tests/simulation/world.h"
 
 namespace duetime::simulation {
@@ -38,8 +40,8 @@ TEST(SimulationTest, KeepsItsPromisesUnderFaults) {
     total.read_back += report.read_back;
   }
   std::cout << total.accepted << " accepted, " << total.deliveries << " deliveries, "
-            << total.cancelled << " cancelled, " << total.crashes << " crashes, "
-            << total.spilled << " spilled, " << total.read_back << " read back\n";
+            << total.cancelled << " cancelled, " << total.crashes << " crashes, " << total.spilled
+            << " spilled, " << total.read_back << " read back\n";
   // A run in which nothing happened is not a pass.
   EXPECT_GT(total.accepted, seeds * 100);
   EXPECT_GT(total.deliveries, seeds * 100);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// World: a whole duetime in one thread, with a clock, a disk, clients and subscribers made of a seed.
+// World: a whole duetime in one thread, with a clock, a disk, clients and subscribers made of a
+// seed.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +48,9 @@ struct Report {
 
 // Runs the real scheduler and delivery over a MemoryStore against the Model.
 //
-// Every choice comes from the seed: limits, commands, delays of the journal, its failures and unknown outcomes, crashes of
-// the process and of the power, the pace of the clock. Then everything heals, and what was accepted must drain.
+// Every choice comes from the seed: limits, commands, delays of the journal, its failures and
+// unknown outcomes, crashes of the process and of the power, the pace of the clock. Then everything
+// heals, and what was accepted must drain.
 class World {
  public:
   World(uint64_t seed, Sabotage sabotage);
@@ -89,13 +91,14 @@ class World {
   void DoDetach();
   void DoSettle(StreamState* state, delivery::StreamId stream, bool ack_all);
   void Send(uint16_t shard, delivery::Command command);
+  void EndsNow(delivery::LeaseToken token);
   void StepShard(uint16_t shard);
   void Commit();
   void Collect(uint16_t shard);
   void Apply(uint16_t shard, delivery::Effects effects);
   void ApplyFrame(uint16_t shard, const delivery::DeliveryFrame& frame);
   void Drain();
-  void CheckEmpty();
+  bool Empty();
   Model::Message* AnyMessage();
 
   std::mt19937_64 random_;
