@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/backoff.h"
+
+#include <algorithm>
+
+namespace duetime::client {
+
+Backoff::Backoff(const BackoffOptions& options, uint64_t seed) : options_(options), random_(seed) {
+  options_.initial = std::max(options_.initial, absl::Milliseconds(1));
+  options_.max = std::max(options_.max, options_.initial);
+  options_.multiplier = std::max(options_.multiplier, 1.0);
+  Reset();
+}
+
+absl::Duration Backoff::Next(absl::Duration server_delay) {
+  std::uniform_real_distribution<double> fraction(0.5, 1.0);
+  const absl::Duration wait = bound_ * fraction(random_);
+  bound_ = std::min(bound_ * options_.multiplier, options_.max);
+  // The jitter goes on top of what the server asked for: many clients were told the same.
+  if (server_delay > absl::ZeroDuration()) return server_delay + wait;
+  return wait;
+}
+
+void Backoff::Reset() { bound_ = options_.initial; }
+
+}  // namespace duetime::client

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/channel.h"
+
+#include <fstream>
+#include <grpcpp/grpcpp.h>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace duetime::client {
+namespace {
+
+// A batch answer of 10,000 refusals with details is about 6 MiB, and payload limits are the
+// server's to set: gRPC's own 4 MiB would refuse what the server was told to allow.
+constexpr int kReceiveBytesMax = 64 << 20;
+// gRPC's own pauses between connection attempts start at 1 s and grow to 2 minutes. Backoff decides
+// here; these only have to be short beside it.
+constexpr int kReconnectFirstMs = 50;
+constexpr int kReconnectMaxMs = 1'000;
+constexpr int kConnectTimeoutMs = 5'000;
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  if (!in || !(text << in.rdbuf())) {
+    return absl::NotFoundError(absl::StrCat("cannot read the TLS file ", path));
+  }
+  return text.str();
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
+    const ServerAddress& address) {
+  if (address.tls_cert_file.empty() != address.tls_key_file.empty()) {
+    return absl::InvalidArgumentError("a TLS certificate and its key go together: one is missing");
+  }
+  if (address.tls_ca_file.empty() && address.tls_cert_file.empty()) {
+    return grpc::InsecureChannelCredentials();
+  }
+  grpc::SslCredentialsOptions options;
+  for (const auto& [path, text] : {std::pair{&address.tls_ca_file, &options.pem_root_certs},
+                                   std::pair{&address.tls_cert_file, &options.pem_cert_chain},
+                                   std::pair{&address.tls_key_file, &options.pem_private_key}}) {
+    if (path->empty()) continue;
+    absl::StatusOr<std::string> read = ReadFile(*path);
+    if (!read.ok()) return read.status();
+    *text = *std::move(read);
+  }
+  return grpc::SslCredentials(options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& address) {
+  if (address.target.empty()) {
+    return absl::InvalidArgumentError("no server given: need host:port or unix:/path");
+  }
+  auto credentials = MakeCredentials(address);
+  if (!credentials.ok()) return credentials.status();
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectFirstMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMaxMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  // A proxy of the environment is for the web, not for a server named here.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetMaxReceiveMessageSize(kReceiveBytesMax);
+  arguments.SetMaxSendMessageSize(-1);
+  return grpc::CreateCustomChannel(address.target, *credentials, arguments);
+}
+
+}  // namespace duetime::client

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Times between absl and Protobuf. Used inside the client library and by its tools.
+#pragma once
+
+#include "absl/time/time.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/timestamp.pb.h"
+
+namespace duetime::client {
+
+// Rounds up to whole nanoseconds: what is asked for is never early. A time that Protobuf does not
+// know (before year 1, after 9999, infinite) becomes one that the server refuses by name.
+google::protobuf::Timestamp ToProto(absl::Time time);
+// As above; an infinite duration becomes one beyond every horizon.
+google::protobuf::Duration ToProto(absl::Duration duration);
+
+absl::Time FromProto(const google::protobuf::Timestamp& time);
+absl::Duration FromProto(const google::protobuf::Duration& duration);
+
+}  // namespace duetime::client

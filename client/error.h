@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Errors of the server as a caller reads them: an absl::Status whose code and text are the
+// server's, with the details for programs one call away.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace grpc {
+class Status;
+}
+namespace google::rpc {
+class Status;
+}
+
+namespace duetime::client {
+
+// One request field that the server refused.
+struct FieldViolation {
+  // Path to the field, such as `messages[3].topic`.
+  std::string field;
+  std::string description;
+};
+
+// The machine-readable part of an error.
+struct ErrorInfo {
+  // UPPER_SNAKE_CASE and stable, for example OVERLOADED. Empty when the error did not come from a
+  // duetime server: a connection that failed, a deadline that passed.
+  std::string reason;
+  // "duetime", or empty as above.
+  std::string domain;
+  // Every variable part of the text, by name.
+  std::map<std::string, std::string> metadata;
+  std::vector<FieldViolation> field_violations;
+  // How long the server asks to wait before the next try; absent when trying again would not help,
+  // or it did not say.
+  std::optional<absl::Duration> retry_delay;
+};
+
+// The details of an error that this library returned; empty ones for any other status.
+ErrorInfo GetErrorInfo(const absl::Status& status);
+
+// From a call's own status. Keeps the details for GetErrorInfo.
+absl::Status ToAbslStatus(const grpc::Status& status);
+
+// From the error of one item of a batch. Keeps the details for GetErrorInfo. A code that is none
+// becomes UNKNOWN.
+absl::Status ToAbslStatus(const google::rpc::Status& status);
+
+}  // namespace duetime::client

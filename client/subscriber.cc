@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/subscriber.h"
+
+#include <chrono>
+#include <grpcpp/grpcpp.h>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/convert.h"
+#include "client/error.h"
+#include "client/subscriber_state.h"
+#include "duetime/v1/messages.grpc.pb.h"
+
+namespace duetime::client {
+namespace {
+
+// Whether opening the stream again can help. What the server says of the request itself stays true;
+// all else may pass: a restart, a full table, a connection that broke (which gRPC reports in
+// several codes).
+bool MayPass(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:
+      return false;
+    default:
+      return true;
+  }
+}
+
+v1::SubscribeRequest MakeStart(const SubscriberOptions& options) {
+  v1::SubscribeRequest request;
+  v1::SubscribeStart* start = request.mutable_start();
+  start->set_topic(options.topic);
+  start->set_client_id(options.client_id);
+  start->set_max_outstanding_messages(options.max_outstanding_messages);
+  start->set_max_outstanding_bytes(options.max_outstanding_bytes);
+  if (options.lease != absl::ZeroDuration()) {
+    *start->mutable_lease_duration() = ToProto(options.lease);
+  }
+  return request;
+}
+
+}  // namespace
+
+absl::Time Delivery::deliver_time() const { return FromProto(proto_.deliver_time()); }
+absl::Time Delivery::accept_time() const { return FromProto(proto_.accept_time()); }
+absl::Duration Delivery::lateness() const { return FromProto(proto_.lateness()); }
+
+// The threads: one that keeps the connection, which makes a reader and a writer for each stream,
+// and the handlers.
+class Subscriber::Impl {
+ public:
+  Impl(const SubscriberOptions& options, Handler handler,
+       const std::shared_ptr<grpc::Channel>& channel)
+      : options_(options),
+        handler_(std::move(handler)),
+        stub_(v1::Messages::NewStub(channel)),
+        state_(std::max(1, options.handler_threads)) {
+    for (int i = 0; i < std::max(1, options.handler_threads); ++i) {
+      handlers_.emplace_back([this] { Handle(); });
+    }
+    connection_ = std::thread([this] { KeepConnected(); });
+  }
+
+  absl::Status Stop(absl::Duration confirm_timeout) {
+    const std::lock_guard lock(stop_mutex_);
+    if (!connection_.joinable()) return stopped_;
+    state_.RequestStop();
+    for (std::thread& handler : handlers_) handler.join();
+    const bool confirmed = state_.WaitConfirmed(confirm_timeout);
+    state_.Close();
+    connection_.join();
+    if (!confirmed) {
+      stopped_ = absl::DeadlineExceededError(
+          "stopped before the server had confirmed every settlement; those messages may come "
+          "again");
+    }
+    return stopped_;
+  }
+
+  SubscriberState& state() { return state_; }
+
+ private:
+  void KeepConnected() {
+    Backoff backoff(options_.backoff, std::random_device{}());
+    for (;;) {
+      const auto opened = std::chrono::steady_clock::now();
+      const absl::Status status = RunStream();
+      if (!MayPass(status)) {
+        state_.Fail(status);
+        return;
+      }
+      // A stream that lived was worth it: the next trouble is a new one.
+      const auto lived = absl::FromChrono(std::chrono::steady_clock::now() - opened);
+      if (lived > options_.backoff.max) backoff.Reset();
+      const absl::Duration wait =
+          backoff.Next(GetErrorInfo(status).retry_delay.value_or(absl::ZeroDuration()));
+      if (!state_.Running()) return;
+      if (options_.on_disconnect) options_.on_disconnect(status);
+      if (!state_.Pause(wait)) return;
+    }
+  }
+
+  // Opens one stream, lives through it, and says how it ended.
+  absl::Status RunStream() {
+    grpc::ClientContext context;
+    auto stream = stub_->Subscribe(&context);
+    state_.BeginStream();
+    std::thread reader([&] { Read(stream.get()); });
+    std::thread writer([&] { Write(stream.get()); });
+    const SubscriberState::StreamFate fate = state_.WatchStream(options_.silence_max);
+    if (fate != SubscriberState::StreamFate::kOver) context.TryCancel();
+    reader.join();
+    state_.EndStream();
+    writer.join();
+    const absl::Status status = ToAbslStatus(stream->Finish());
+    if (fate == SubscriberState::StreamFate::kSilent) {
+      return absl::UnavailableError(absl::StrCat("no sign of life from the server for ",
+                                                 absl::FormatDuration(options_.silence_max)));
+    }
+    return status;
+  }
+
+  using Stream = grpc::ClientReaderWriter<v1::SubscribeRequest, v1::SubscribeResponse>;
+
+  void Read(Stream* stream) {
+    auto frame = state_.NewFrame();
+    while (stream->Read(frame.get())) {
+      state_.OnFrame(std::move(frame));
+      frame = state_.NewFrame();
+    }
+    state_.OnReadEnd();
+  }
+
+  void Write(Stream* stream) {
+    v1::SubscribeRequest request = MakeStart(options_);
+    while (stream->Write(request)) {
+      switch (state_.NextWrite(&request)) {
+        case SubscriberState::WriteTask::kWrite:
+          continue;
+        case SubscriberState::WriteTask::kHalfClose:
+          stream->WritesDone();
+          return;
+        case SubscriberState::WriteTask::kEnd:
+          return;
+      }
+    }
+  }
+
+  void Handle() {
+    while (std::optional<Work> work = state_.TakeWork()) {
+      int handled = 0;
+      for (int i = work->begin; i < work->end; ++i) {
+        const v1::Delivery& delivery = work->frame->deliveries(i);
+        const Settlement settlement = handler_(Delivery(delivery));
+        ++handled;
+        if (!state_.Settle(*work, delivery.lease_token(), settlement)) break;
+      }
+      state_.FinishWork(*std::move(work), handled);
+    }
+  }
+
+  const SubscriberOptions options_;
+  const Handler handler_;
+  const std::unique_ptr<v1::Messages::Stub> stub_;
+  SubscriberState state_;
+  std::vector<std::thread> handlers_;
+  std::thread connection_;
+
+  std::mutex stop_mutex_;
+  // Guarded by stop_mutex_.
+  absl::Status stopped_;
+};
+
+Subscriber::Subscriber(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Subscriber::~Subscriber() { Stop().IgnoreError(); }
+
+absl::StatusOr<std::unique_ptr<Subscriber>> Subscriber::Start(const SubscriberOptions& options,
+                                                              Handler handler) {
+  auto channel = OpenChannel(options.server);
+  if (!channel.ok()) return channel.status();
+  return std::unique_ptr<Subscriber>(
+      new Subscriber(std::make_unique<Impl>(options, std::move(handler), *channel)));
+}
+
+bool Subscriber::WaitUntilEnded(absl::Duration timeout) {
+  return impl_->state().WaitUntilEnded(timeout);
+}
+
+absl::Status Subscriber::status() const { return impl_->state().status(); }
+
+absl::Status Subscriber::Stop(absl::Duration confirm_timeout) {
+  return impl_->Stop(confirm_timeout);
+}
+
+SubscriberCounts Subscriber::counts() const { return impl_->state().counts(); }
+
+}  // namespace duetime::client

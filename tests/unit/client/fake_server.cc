@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/client/fake_server.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace duetime::client {
+namespace {
+
+grpc::Status NotSet() { return {grpc::StatusCode::UNIMPLEMENTED, "the test set no answer"}; }
+
+}  // namespace
+
+FakeServer::FakeServer() {
+  std::string pattern = testing::TempDir() + "/duetime-fake-XXXXXX";
+  const char* made = mkdtemp(pattern.data());
+  EXPECT_NE(made, nullptr);
+  directory_ = pattern;
+}
+
+FakeServer::~FakeServer() {
+  Stop();
+  unlink((directory_ + "/s").c_str());
+  rmdir(directory_.c_str());
+}
+
+void FakeServer::Start() {
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(target(), grpc::InsecureServerCredentials());
+  builder.RegisterService(static_cast<v1::Messages::Service*>(this));
+  builder.RegisterService(static_cast<v1::Admin::Service*>(this));
+  server_ = builder.BuildAndStart();
+  ASSERT_NE(server_, nullptr);
+}
+
+void FakeServer::Stop() {
+  if (server_ == nullptr) return;
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+  server_.reset();
+}
+
+grpc::Status FakeServer::Schedule(grpc::ServerContext*, const v1::ScheduleRequest* request,
+                                  v1::ScheduleResponse* response) {
+  return on_schedule ? on_schedule(*request, response) : NotSet();
+}
+
+grpc::Status FakeServer::ScheduleBatch(grpc::ServerContext*,
+                                       const v1::ScheduleBatchRequest* request,
+                                       v1::ScheduleBatchResponse* response) {
+  return on_batch ? on_batch(*request, response) : NotSet();
+}
+
+grpc::Status FakeServer::Cancel(grpc::ServerContext*, const v1::CancelRequest* request,
+                                v1::CancelResponse* response) {
+  return on_cancel ? on_cancel(*request, response) : NotSet();
+}
+
+grpc::Status FakeServer::Get(grpc::ServerContext*, const v1::GetRequest* request,
+                             v1::GetResponse* response) {
+  return on_get ? on_get(*request, response) : NotSet();
+}
+
+grpc::Status FakeServer::Subscribe(grpc::ServerContext* context, ServerStream* stream) {
+  return on_subscribe ? on_subscribe(stream, context) : NotSet();
+}
+
+grpc::Status FakeServer::ServerInfo(grpc::ServerContext*, const v1::ServerInfoRequest*,
+                                    v1::ServerInfoResponse* response) {
+  return on_info ? on_info(response) : NotSet();
+}
+
+grpc::Status MakeServerError(grpc::StatusCode code, const std::string& reason, int retry_ms) {
+  google::rpc::Status details;
+  details.set_code(code);
+  details.set_message(reason);
+  google::rpc::ErrorInfo info;
+  info.set_reason(reason);
+  info.set_domain("duetime");
+  details.add_details()->PackFrom(info);
+  if (retry_ms > 0) {
+    google::rpc::RetryInfo retry;
+    retry.mutable_retry_delay()->set_seconds(retry_ms / 1000);
+    retry.mutable_retry_delay()->set_nanos(retry_ms % 1000 * 1'000'000);
+    details.add_details()->PackFrom(retry);
+  }
+  return {code, "error " + reason, details.SerializeAsString()};
+}
+
+}  // namespace duetime::client

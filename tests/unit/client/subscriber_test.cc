@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/subscriber.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "client/error.h"
+#include "tests/unit/client/fake_server.h"
+
+namespace duetime::client {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(20);
+
+// Something that threads wait for, with a deadline.
+class Gate {
+ public:
+  void Open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  bool Wait() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, absl::ToChronoNanoseconds(kPatience), [this] { return open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
+v1::SubscribeResponse Started() {
+  v1::SubscribeResponse response;
+  response.mutable_started()->set_max_outstanding_messages(1'000);
+  return response;
+}
+
+v1::SubscribeResponse Deliveries(uint64_t first_token, int count) {
+  v1::SubscribeResponse response;
+  for (int i = 0; i < count; ++i) {
+    v1::Delivery* delivery = response.add_deliveries();
+    const uint64_t token = first_token + static_cast<uint64_t>(i);
+    delivery->set_message_id("m" + std::to_string(token));
+    delivery->set_lease_token(token);
+    delivery->set_attempt(1);
+    delivery->set_payload("p");
+  }
+  return response;
+}
+
+// Confirms everything in `request`.
+v1::SubscribeResponse Confirmation(const v1::SubscribeRequest& request) {
+  v1::SubscribeResponse response;
+  response.mutable_settled()->CopyFrom(request.ack());
+  for (const v1::Nack& nack : request.nack()) response.add_settled(nack.lease_token());
+  return response;
+}
+
+// Reads and confirms until `count` settlements came or the stream ended; returns how many requests
+// that took.
+int ConfirmMany(ServerStream* stream, int count) {
+  int requests = 0;
+  v1::SubscribeRequest request;
+  while (count > 0 && stream->Read(&request)) {
+    ++requests;
+    count -= request.ack_size() + request.nack_size();
+    stream->Write(Confirmation(request));
+  }
+  return requests;
+}
+
+void ReadUntilClosed(ServerStream* stream) {
+  v1::SubscribeRequest request;
+  while (stream->Read(&request)) {
+  }
+}
+
+class SubscriberTest : public testing::Test {
+ protected:
+  SubscriberOptions Options() const {
+    SubscriberOptions options;
+    options.server.target = server_.target();
+    options.topic = "t";
+    options.backoff = {
+        .initial = absl::Milliseconds(1), .max = absl::Milliseconds(5), .multiplier = 2.0};
+    return options;
+  }
+
+  static std::unique_ptr<Subscriber> Start(const SubscriberOptions& options, Handler handler) {
+    auto subscriber = Subscriber::Start(options, std::move(handler));
+    EXPECT_TRUE(subscriber.ok()) << subscriber.status();
+    return *std::move(subscriber);
+  }
+
+  FakeServer server_;
+};
+
+TEST_F(SubscriberTest, SaysWhatItWantsAndHandsOverInOrder) {
+  v1::SubscribeRequest start;
+  Gate confirmed;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    stream->Read(&start);
+    stream->Write(Started());
+    stream->Write(Deliveries(1, 70));
+    stream->Write(Deliveries(71, 30));
+    ConfirmMany(stream, 100);
+    confirmed.Open();
+    ReadUntilClosed(stream);
+    return grpc::Status::OK;
+  };
+  server_.Start();
+  SubscriberOptions options = Options();
+  options.client_id = "me";
+  options.max_outstanding_messages = 7;
+  options.max_outstanding_bytes = 8;
+  options.lease = absl::Milliseconds(1'500);
+  std::vector<std::string> seen;
+  const auto subscriber = Start(options, [&](const Delivery& delivery) {
+    seen.emplace_back(delivery.message_id());
+    return Settlement::Ack();
+  });
+  ASSERT_TRUE(confirmed.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  EXPECT_EQ(start.start().topic(), "t");
+  EXPECT_EQ(start.start().client_id(), "me");
+  EXPECT_EQ(start.start().max_outstanding_messages(), 7);
+  EXPECT_EQ(start.start().max_outstanding_bytes(), 8);
+  EXPECT_EQ(start.start().lease_duration().seconds(), 1);
+  EXPECT_EQ(start.start().lease_duration().nanos(), 500'000'000);
+  ASSERT_EQ(seen.size(), 100u);
+  for (size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], "m" + std::to_string(i + 1));
+  const SubscriberCounts counts = subscriber->counts();
+  EXPECT_EQ(counts.delivered, 100);
+  EXPECT_EQ(counts.acked, 100);
+  EXPECT_EQ(counts.lost, 0);
+  EXPECT_EQ(counts.streams, 1);
+}
+
+TEST_F(SubscriberTest, AcksThatAreReadyGoOutTogether) {
+  // The first ack is read only when 2,000 more are ready, so the writer has at most a few requests
+  // on their way.
+  constexpr int kMessages = 20'000;
+  Gate handled;
+  std::atomic<int> requests{0};
+  Gate confirmed;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    v1::SubscribeRequest request;
+    stream->Read(&request);
+    stream->Write(Started());
+    for (int i = 0; i < kMessages; i += 500) {
+      stream->Write(Deliveries(static_cast<uint64_t>(i), 500));
+    }
+    EXPECT_TRUE(handled.Wait());
+    requests = ConfirmMany(stream, kMessages);
+    confirmed.Open();
+    ReadUntilClosed(stream);
+    return grpc::Status::OK;
+  };
+  server_.Start();
+  int count = 0;
+  const auto subscriber = Start(Options(), [&](const Delivery&) {
+    if (++count == kMessages) handled.Open();
+    return Settlement::Ack();
+  });
+  ASSERT_TRUE(confirmed.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  EXPECT_EQ(subscriber->counts().acked, kMessages);
+  EXPECT_EQ(subscriber->counts().settle_requests, requests);
+  EXPECT_LT(requests, kMessages / 10);
+}
+
+TEST_F(SubscriberTest, NacksCarryDelayAndReasonAndLeavesSayNothing) {
+  v1::SubscribeRequest nacked;
+  Gate confirmed;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    v1::SubscribeRequest request;
+    stream->Read(&request);
+    stream->Write(Started());
+    stream->Write(Deliveries(1, 3));
+    int settled = 0;
+    while (settled < 2 && stream->Read(&request)) {
+      settled += request.ack_size() + request.nack_size();
+      nacked.MergeFrom(request);
+      stream->Write(Confirmation(request));
+    }
+    confirmed.Open();
+    ReadUntilClosed(stream);
+    return grpc::Status::OK;
+  };
+  server_.Start();
+  const auto subscriber = Start(Options(), [&](const Delivery& delivery) {
+    if (delivery.message_id() == "m1") return Settlement::Nack(absl::Seconds(3), "busy");
+    if (delivery.message_id() == "m2") return Settlement::Leave();
+    return Settlement::Ack();
+  });
+  ASSERT_TRUE(confirmed.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  ASSERT_EQ(nacked.nack_size(), 1);
+  EXPECT_EQ(nacked.nack(0).lease_token(), 1u);
+  EXPECT_EQ(nacked.nack(0).delay().seconds(), 3);
+  EXPECT_EQ(nacked.nack(0).reason(), "busy");
+  ASSERT_EQ(nacked.ack_size(), 1);
+  EXPECT_EQ(nacked.ack(0), 3u);
+  const SubscriberCounts counts = subscriber->counts();
+  EXPECT_EQ(counts.delivered, 3);
+  EXPECT_EQ(counts.acked, 1);
+  EXPECT_EQ(counts.nacked, 1);
+  EXPECT_EQ(counts.left, 1);
+}
+
+TEST_F(SubscriberTest, CountsRefusals) {
+  Gate answered;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    v1::SubscribeRequest request;
+    stream->Read(&request);
+    stream->Write(Started());
+    stream->Write(Deliveries(1, 1));
+    stream->Read(&request);
+    v1::SubscribeResponse response;
+    response.add_refused()->set_lease_token(request.ack(0));
+    response.mutable_refused(0)->set_reason(v1::SettleRefusal::LEASE_LOST);
+    stream->Write(response);
+    answered.Open();
+    ReadUntilClosed(stream);
+    return grpc::Status::OK;
+  };
+  server_.Start();
+  const auto subscriber = Start(Options(), [](const Delivery&) { return Settlement::Ack(); });
+  ASSERT_TRUE(answered.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  EXPECT_EQ(subscriber->counts().refused, 1);
+  EXPECT_EQ(subscriber->counts().acked, 0);
+}
+
+TEST_F(SubscriberTest, ReconnectsAfterUnavailableAndDropsWhatWasNotBegun) {
+  std::atomic<int> streams{0};
+  Gate broken;
+  Gate confirmed;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) -> grpc::Status {
+    v1::SubscribeRequest request;
+    stream->Read(&request);
+    const int number = ++streams;
+    if (number == 1) {
+      stream->Write(Started());
+      stream->Write(Deliveries(1, 5));
+      EXPECT_TRUE(broken.Wait());
+      return {grpc::StatusCode::UNAVAILABLE, "gone"};
+    }
+    if (number == 2) return {grpc::StatusCode::UNAVAILABLE, "still gone"};
+    stream->Write(Started());
+    stream->Write(Deliveries(11, 5));
+    // Were an old token sent here, it would be confirmed and counted.
+    ConfirmMany(stream, 5);
+    confirmed.Open();
+    ReadUntilClosed(stream);
+    return grpc::Status::OK;
+  };
+  server_.Start();
+  SubscriberOptions options = Options();
+  std::atomic<int> disconnects{0};
+  Gate noticed;
+  options.on_disconnect = [&](const absl::Status& status) {
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    if (++disconnects == 1) noticed.Open();
+  };
+  std::vector<std::string> seen;
+  const auto subscriber = Start(options, [&](const Delivery& delivery) {
+    seen.emplace_back(delivery.message_id());
+    if (delivery.message_id() == "m1") {
+      // The stream ends while this handler runs: its settlement comes too late, m2 to m5 are not
+      // begun.
+      broken.Open();
+      EXPECT_TRUE(noticed.Wait());
+    }
+    return Settlement::Ack();
+  });
+  ASSERT_TRUE(confirmed.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  EXPECT_EQ(seen, (std::vector<std::string>{"m1", "m11", "m12", "m13", "m14", "m15"}));
+  const SubscriberCounts counts = subscriber->counts();
+  EXPECT_EQ(counts.acked, 5);
+  EXPECT_EQ(counts.lost, 1);
+  EXPECT_EQ(counts.skipped, 4);
+  EXPECT_EQ(counts.streams, 2);
+  EXPECT_EQ(disconnects, 2);
+}
+
+TEST_F(SubscriberTest, ConnectsWhenTheServerComesLater) {
+  Gate opened;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    v1::SubscribeRequest request;
+    stream->Read(&request);
+    stream->Write(Started());
+    opened.Open();
+    ReadUntilClosed(stream);
+    return grpc::Status::OK;
+  };
+  SubscriberOptions options = Options();
+  Gate failed;
+  options.on_disconnect = [&](const absl::Status&) { failed.Open(); };
+  const auto subscriber = Start(options, [](const Delivery&) { return Settlement::Ack(); });
+  ASSERT_TRUE(failed.Wait());
+  server_.Start();
+  EXPECT_TRUE(opened.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+}
+
+TEST_F(SubscriberTest, WaitsAsLongAsTheServerAsks) {
+  std::atomic<int> streams{0};
+  std::chrono::steady_clock::time_point refused;
+  std::chrono::steady_clock::time_point came_back;
+  Gate opened;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) -> grpc::Status {
+    if (++streams == 1) {
+      refused = std::chrono::steady_clock::now();
+      return MakeServerError(grpc::StatusCode::UNAVAILABLE, "DRAINING", 300);
+    }
+    came_back = std::chrono::steady_clock::now();
+    opened.Open();
+    ReadUntilClosed(stream);
+    return grpc::Status::OK;
+  };
+  server_.Start();
+  const auto subscriber = Start(Options(), [](const Delivery&) { return Settlement::Ack(); });
+  ASSERT_TRUE(opened.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  EXPECT_GE(came_back - refused, std::chrono::milliseconds(300));
+}
+
+TEST_F(SubscriberTest, EndsWhenTheServerRefusesTheRequest) {
+  std::atomic<int> streams{0};
+  server_.on_subscribe = [&](ServerStream*, grpc::ServerContext*) {
+    ++streams;
+    return MakeServerError(grpc::StatusCode::INVALID_ARGUMENT, "INVALID_TOPIC");
+  };
+  server_.Start();
+  const auto subscriber = Start(Options(), [](const Delivery&) { return Settlement::Ack(); });
+  ASSERT_TRUE(subscriber->WaitUntilEnded(kPatience));
+  EXPECT_EQ(subscriber->status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(GetErrorInfo(subscriber->status()).reason, "INVALID_TOPIC");
+  EXPECT_EQ(streams, 1);
+  EXPECT_TRUE(subscriber->Stop().ok());
+}
+
+TEST_F(SubscriberTest, ADrainNoticeLetsItSettleThenReconnect) {
+  std::atomic<int> streams{0};
+  std::atomic<bool> half_closed{false};
+  std::atomic<int> settled_after_notice{0};
+  Gate noticed;
+  Gate second;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) -> grpc::Status {
+    v1::SubscribeRequest request;
+    stream->Read(&request);
+    stream->Write(Started());
+    if (++streams > 1) {
+      second.Open();
+      ReadUntilClosed(stream);
+      return grpc::Status::OK;
+    }
+    stream->Write(Deliveries(1, 3));
+    v1::SubscribeResponse notice;
+    notice.mutable_drain()->mutable_grace()->set_seconds(60);
+    stream->Write(notice);
+    noticed.Open();
+    while (stream->Read(&request)) {
+      settled_after_notice += request.ack_size();
+      stream->Write(Confirmation(request));
+    }
+    // The client said that it has nothing left, long before the grace was over.
+    half_closed = true;
+    return MakeServerError(grpc::StatusCode::UNAVAILABLE, "DRAINING");
+  };
+  server_.Start();
+  const auto subscriber = Start(Options(), [&](const Delivery&) {
+    EXPECT_TRUE(noticed.Wait());
+    return Settlement::Ack();
+  });
+  ASSERT_TRUE(second.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  EXPECT_TRUE(half_closed);
+  EXPECT_EQ(settled_after_notice, 3);
+  EXPECT_EQ(subscriber->counts().acked, 3);
+  EXPECT_EQ(subscriber->counts().lost, 0);
+}
+
+TEST_F(SubscriberTest, StopWaitsForTheHandlerAndItsConfirmationAndBeginsNothingElse) {
+  Gate handling;
+  Gate stopping;
+  std::atomic<int> confirmed{0};
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    v1::SubscribeRequest request;
+    stream->Read(&request);
+    stream->Write(Started());
+    stream->Write(Deliveries(1, 3));
+    while (stream->Read(&request)) {
+      confirmed += request.ack_size();
+      stream->Write(Confirmation(request));
+    }
+    return grpc::Status::OK;
+  };
+  server_.Start();
+  std::vector<std::string> seen;
+  const auto subscriber = Start(Options(), [&](const Delivery& delivery) {
+    seen.emplace_back(delivery.message_id());
+    handling.Open();
+    EXPECT_TRUE(stopping.Wait());
+    return Settlement::Ack();
+  });
+  ASSERT_TRUE(handling.Wait());
+  std::thread stop([&] { EXPECT_TRUE(subscriber->Stop().ok()); });
+  // The stop is under way once a delivery is known to be skipped or shortly before; the handler
+  // returns only then.
+  stopping.Open();
+  stop.join();
+  EXPECT_EQ(subscriber->counts().acked, static_cast<int64_t>(seen.size()));
+  EXPECT_EQ(subscriber->counts().lost, 0);
+  EXPECT_EQ(confirmed, static_cast<int>(seen.size()));
+  EXPECT_EQ(subscriber->counts().skipped + subscriber->counts().delivered, 3);
+  // Again, and the destructor after it, change nothing.
+  EXPECT_TRUE(subscriber->Stop().ok());
+}
+
+TEST_F(SubscriberTest, StopSaysWhenConfirmationsAreMissing) {
+  Gate read;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    v1::SubscribeRequest request;
+    stream->Read(&request);
+    stream->Write(Started());
+    stream->Write(Deliveries(1, 1));
+    stream->Read(&request);
+    read.Open();
+    ReadUntilClosed(stream);
+    return grpc::Status::OK;
+  };
+  server_.Start();
+  const auto subscriber = Start(Options(), [](const Delivery&) { return Settlement::Ack(); });
+  ASSERT_TRUE(read.Wait());
+  EXPECT_EQ(subscriber->Stop(absl::Milliseconds(50)).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(subscriber->counts().lost, 1);
+}
+
+TEST_F(SubscriberTest, StopDoesNotWaitForAServerThatIsNotThere) {
+  SubscriberOptions options = Options();
+  options.backoff = {.initial = absl::Hours(1), .max = absl::Hours(1), .multiplier = 1.0};
+  Gate failed;
+  options.on_disconnect = [&](const absl::Status&) { failed.Open(); };
+  const auto subscriber = Start(options, [](const Delivery&) { return Settlement::Ack(); });
+  ASSERT_TRUE(failed.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+}
+
+TEST_F(SubscriberTest, ASilentStreamIsGivenUp) {
+  std::atomic<int> streams{0};
+  Gate second;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    v1::SubscribeRequest request;
+    stream->Read(&request);
+    stream->Write(Started());
+    if (++streams == 2) second.Open();
+    ReadUntilClosed(stream);
+    return grpc::Status::OK;
+  };
+  server_.Start();
+  SubscriberOptions options = Options();
+  options.silence_max = absl::Milliseconds(50);
+  std::atomic<bool> named{false};
+  options.on_disconnect = [&](const absl::Status& status) {
+    if (status.message().find("no sign of life") != absl::string_view::npos) named = true;
+  };
+  const auto subscriber = Start(options, [](const Delivery&) { return Settlement::Ack(); });
+  EXPECT_TRUE(second.Wait());
+  EXPECT_TRUE(named);
+  EXPECT_TRUE(subscriber->Stop().ok());
+}
+
+TEST_F(SubscriberTest, SeveralThreadsHandleAtOnce) {
+  constexpr int kThreads = 4;
+  Gate confirmed;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    v1::SubscribeRequest request;
+    stream->Read(&request);
+    stream->Write(Started());
+    stream->Write(Deliveries(1, 200));
+    ConfirmMany(stream, 200);
+    confirmed.Open();
+    ReadUntilClosed(stream);
+    return grpc::Status::OK;
+  };
+  server_.Start();
+  SubscriberOptions options = Options();
+  options.handler_threads = kThreads;
+  std::mutex mutex;
+  std::set<std::string> seen;
+  std::atomic<int> inside{0};
+  Gate all_inside;
+  const auto subscriber = Start(options, [&](const Delivery& delivery) {
+    // The first handlers wait for each other: they can only go on if they run at once, from one
+    // frame.
+    if (++inside == kThreads) all_inside.Open();
+    EXPECT_TRUE(all_inside.Wait());
+    const std::lock_guard lock(mutex);
+    EXPECT_TRUE(seen.emplace(delivery.message_id()).second) << delivery.message_id();
+    return Settlement::Ack();
+  });
+  ASSERT_TRUE(confirmed.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  EXPECT_EQ(seen.size(), 200u);
+  EXPECT_EQ(subscriber->counts().acked, 200);
+}
+
+}  // namespace
+}  // namespace duetime::client
