@@ -57,7 +57,7 @@ absl::StatusOr<DirectoryLock> DirectoryLock::Acquire(const std::string& path) {
   DirectoryLock lock(fd);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) {
-      return absl::FailedPreconditionError(
+      return absl::UnavailableError(
           absl::StrCat("data directory ", path, " is in use by another process"));
     }
     return SystemError("lock", path, errno);

@@ -29,7 +29,7 @@ absl::StatusOr<uint64_t> FreeBytes(const std::string& path);
 // the kernel's, so it ends with the process however that ends.
 class DirectoryLock {
  public:
-  // FAILED_PRECONDITION if somebody else holds it.
+  // UNAVAILABLE if somebody else holds it.
   static absl::StatusOr<DirectoryLock> Acquire(const std::string& path);
   DirectoryLock(DirectoryLock&& other) noexcept;
   DirectoryLock& operator=(DirectoryLock&& other) noexcept;

@@ -58,6 +58,10 @@ StoreKey EncodeBacklogKey(uint16_t shard, TopicId topic, const MessageKey& key);
 // The greatest backlog key of a topic, which no message can have (its id is of no known version).
 StoreKey BacklogEnd(uint16_t shard, TopicId topic);
 
+// The least key of the same family that is greater. REQUIRES: the key is shorter than
+// StoreKey::kBytesMax.
+StoreKey KeyAfter(const StoreKey& key);
+
 // meta: one name each for the store ...
 StoreKey FormatVersionKey();
 StoreKey StoreIdKey();

@@ -51,8 +51,8 @@ absl::Status OpenError(const rocksdb::Status& status, const std::string& damaged
         " is damaged before its end, so acknowledged records may be lost: ", status.ToString()));
   }
   const absl::Status error = FromRocksDb(status, absl::StrCat("open database ", db_path));
-  const bool refused = status.IsInvalidArgument() || absl::StrContains(status.ToString(), "/LOCK");
-  return refused ? absl::FailedPreconditionError(error.message()) : error;
+  if (absl::StrContains(status.ToString(), "/LOCK")) return absl::UnavailableError(error.message());
+  return status.IsInvalidArgument() ? absl::FailedPreconditionError(error.message()) : error;
 }
 
 }  // namespace
@@ -135,14 +135,14 @@ absl::Status RocksDbDatabase::CheckFiles() {
     return witness_->Write(testimony_);
   }
   if (!witnessed) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return absl::DataLossError(absl::StrCat(
         db_path_, " has files but ", options_.data_dir,
         "/witness is missing or empty: it is not known what the database should contain"));
   }
   if (children.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(options_.data_dir,
-                                                      "/witness speaks of a database, but ",
-                                                      db_path_, " is missing or empty"));
+    return absl::DataLossError(absl::StrCat(options_.data_dir,
+                                            "/witness speaks of a database, but ", db_path_,
+                                            " is missing or empty"));
   }
   if (!env_->FileExists(db_path_ + "/CURRENT").ok()) {
     return absl::DataLossError(absl::StrCat(db_path_, "/CURRENT is missing"));

@@ -163,11 +163,14 @@ rocksdb::WriteOptions MakeWriteOptions(bool sync) {
   return options;
 }
 
-rocksdb::ReadOptions MakeScanOptions(const rocksdb::Slice* lower, const rocksdb::Slice* upper) {
+rocksdb::ReadOptions MakeScanOptions(const rocksdb::Slice* lower, const rocksdb::Slice* upper,
+                                     uint64_t tombstones_max) {
   rocksdb::ReadOptions options;
   options.iterate_lower_bound = lower;
   options.iterate_upper_bound = upper;
-  // A pass over what is due soon must not evict what is read by key.
+  options.max_skippable_internal_keys = tombstones_max;
+  // Messages are read in order and once or twice: the kernel's cache and read-ahead serve that as
+  // well (0.3 us either way), and ours stays for indexes, filters and point reads.
   options.fill_cache = false;
   options.verify_checksums = true;
   return options;

@@ -24,8 +24,10 @@ std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
 // For Append. `sync` is always said, never a default.
 rocksdb::WriteOptions MakeWriteOptions(bool sync);
 
-// For a page of a scan between two keys. REQUIRES: the slices outlive the iterator.
-rocksdb::ReadOptions MakeScanOptions(const rocksdb::Slice* lower, const rocksdb::Slice* upper);
+// For reading along the keys between two bounds. The iterator gives up after `tombstones_max` in a
+// row, never if it is 0. REQUIRES: the slices outlive the iterator.
+rocksdb::ReadOptions MakeScanOptions(const rocksdb::Slice* lower, const rocksdb::Slice* upper,
+                                     uint64_t tombstones_max);
 
 // For point reads.
 rocksdb::ReadOptions MakeGetOptions();

@@ -20,9 +20,12 @@
 namespace duetime::storage {
 namespace {
 
-// Keys looked up by one call of RocksDB's MultiGet: enough to amortise it, few enough to keep on
-// the stack.
-constexpr size_t kMultiGetKeysMax = 64;
+// Reading the next key costs 0.3 us and seeking to one 5-10 us, so a few keys that nobody asked for
+// may lie between two that somebody did.
+constexpr size_t kStepsBeforeSeek = 16;
+// ... and so may as many tombstones as are skipped in the time of a seek. Between an old message
+// that is tried again and the young ones there can be millions.
+constexpr uint64_t kTombstonesMax = 64;
 
 rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
 absl::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
@@ -69,6 +72,7 @@ class RocksDbStore::Impl {
   rocksdb::WriteBatch* MakeBatch(std::span<const RecordBatch> group);
 
   // An iterator over [lower, upper), placed at its first key. REQUIRES: both outlive it.
+  // With a `tombstones_max` other than 0 it gives up when it meets more than that in a row.
   class Range;
 
   absl::StatusOr<std::optional<std::string>> GetOne(const StoreKey& key) const;
@@ -90,10 +94,11 @@ class RocksDbStore::Impl {
 
 class RocksDbStore::Impl::Range {
  public:
-  Range(const RocksDbDatabase& database, const StoreKey& lower, const StoreKey& upper)
+  Range(const RocksDbDatabase& database, const StoreKey& lower, const StoreKey& upper,
+        uint64_t tombstones_max = 0)
       : lower_(ToSlice(lower.bytes())),
         upper_(ToSlice(upper.bytes())),
-        iterator_(database.db()->NewIterator(MakeScanOptions(&lower_, &upper_),
+        iterator_(database.db()->NewIterator(MakeScanOptions(&lower_, &upper_, tombstones_max),
                                              database.handle(lower.family()))) {
     iterator_->SeekToFirst();
   }
@@ -101,10 +106,24 @@ class RocksDbStore::Impl::Range {
   bool Valid() const { return iterator_->Valid(); }
   void Next() { iterator_->Next(); }
   void Seek(const StoreKey& key) { iterator_->Seek(ToSlice(key.bytes())); }
+  // Moves to the first key that is not less than `key`. REQUIRES: `key` is not less than those
+  // asked for before.
+  void MoveTo(const StoreKey& key) {
+    for (size_t steps = 0; steps < kStepsBeforeSeek && Valid() && this->key() < key.bytes();
+         ++steps) {
+      Next();
+    }
+    if (gave_up() || (Valid() && this->key() < key.bytes())) Seek(key);
+  }
+  // True if the last move ended among more tombstones than the options allow, so that it is not
+  // known what follows them.
+  bool gave_up() const { return !Valid() && iterator_->status().IsIncomplete(); }
   absl::string_view key() const { return ToView(iterator_->key()); }
   absl::string_view value() const { return ToView(iterator_->value()); }
   // To be asked when Valid() has become false: the end, or an error?
-  absl::Status status() const { return FromRocksDb(iterator_->status(), "scan"); }
+  absl::Status status() const {
+    return gave_up() ? absl::OkStatus() : FromRocksDb(iterator_->status(), "scan");
+  }
 
  private:
   const rocksdb::Slice lower_;
@@ -209,35 +228,36 @@ absl::Status RocksDbStore::Scan(uint16_t shard, const MessageKey& from, const Me
 
 absl::Status RocksDbStore::MultiGet(uint16_t shard, std::span<const MessageKey> keys,
                                     std::vector<std::optional<std::string>>* values) {
-  const RocksDbDatabase& database = *impl_->database();
   values->clear();
   values->reserve(keys.size());
-  std::vector<StoreKey> store_keys;
-  std::array<rocksdb::Slice, kMultiGetKeysMax> slices;
-  std::array<rocksdb::PinnableSlice, kMultiGetKeysMax> found;
-  std::array<rocksdb::Status, kMultiGetKeysMax> statuses;
-  while (!keys.empty()) {
-    const size_t count = std::min(keys.size(), kMultiGetKeysMax);
-    store_keys.clear();
-    for (const MessageKey& key : keys.first(count)) {
-      store_keys.push_back(EncodeMessageKey(shard, key));
-    }
-    for (size_t i = 0; i < count; ++i) slices[i] = ToSlice(store_keys[i].bytes());
-    database.db()->MultiGet(MakeGetOptions(), database.handle(ColumnFamily::kMessages), count,
-                            slices.data(), found.data(), statuses.data(), /*sorted_input=*/true);
-    for (size_t i = 0; i < count; ++i) {
-      if (statuses[i].IsNotFound()) {
-        values->emplace_back();
-      } else if (statuses[i].ok()) {
-        values->emplace_back(found[i].ToString());
-      } else {
-        return FromRocksDb(statuses[i], "read messages");
-      }
-      found[i].Reset();
-    }
-    keys = keys.subspan(count);
+  if (keys.size() == 1) {
+    auto value = impl_->GetOne(EncodeMessageKey(shard, keys[0]));
+    if (!value.ok()) return value.status();
+    values->push_back(*std::move(value));
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  if (keys.empty()) return absl::OkStatus();
+
+  // Keys that are due together lie side by side: walking along them is five times cheaper than
+  // RocksDB's MultiGet, which looks each one up from the top (0.3 against 1.5-3 us for each of a
+  // million).
+  const StoreKey lower = EncodeMessageKey(shard, keys.front());
+  const StoreKey upper = KeyAfter(EncodeMessageKey(shard, keys.back()));
+  Impl::Range range(*impl_->database(), lower, upper, kTombstonesMax);
+  for (const MessageKey& key : keys) {
+    const StoreKey wanted = EncodeMessageKey(shard, key);
+    range.MoveTo(wanted);
+    if (range.gave_up()) {
+      auto value = impl_->GetOne(wanted);
+      if (!value.ok()) return value.status();
+      values->push_back(*std::move(value));
+    } else if (range.Valid() && range.key() == wanted.bytes()) {
+      values->emplace_back(std::string(range.value()));
+    } else {
+      values->emplace_back();
+    }
+  }
+  return range.status();
 }
 
 absl::Status RocksDbStore::ScanBacklog(uint16_t shard, TopicId topic, const MessageKey& from,

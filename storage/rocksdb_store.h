@@ -78,14 +78,12 @@ class RocksDbStore final : public MessageStore {
   // its epoch.
   //
   // Refuses, changing nothing that was acknowledged:
-  //   FAILED_PRECONDITION  another process has it open; `shards` differs from the store's; the
-  //   format is of a newer version;
-  //                        the directory holds a database without a witness or a witness without a
-  //                        database.
+  //   UNAVAILABLE          another process has it open.
+  //   FAILED_PRECONDITION  `shards` differs from the store's; the format is of a newer version.
   //   DATA_LOSS            the write-ahead log is damaged other than by a torn end (the file is
-  //   named), a file is missing or
-  //                        too short, the database ends before what the witness knows to be
-  //                        durable, or it is another database than the witness's.
+  //                        named), a file is missing or too short, the database ends before what
+  //                        the witness knows to be durable, it is another database than the
+  //                        witness's, or one of the two is there without the other.
   //   INTERNAL             the operating system failed.
   // A torn end of the log, which was never acknowledged, is dropped. An interrupted creation is
   // begun again.

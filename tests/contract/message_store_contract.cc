@@ -257,6 +257,33 @@ TEST_P(MessageStoreContract, MultiGetTakesMoreKeysThanAnyInnerBatch) {
   }
 }
 
+TEST_P(MessageStoreContract, MultiGetReachesAcrossWhatWasErased) {
+  RecordBatch accepts;
+  RecordBatch erases;
+  std::vector<MessageKey> keys;
+  for (uint64_t i = 0; i < 3000; ++i) {
+    accepts.push_back(Accept(1, Key(i, i), Value(std::to_string(i))));
+    // Long runs of erased messages, also at both ends; within them an absent one is asked for.
+    const bool kept = i == 700 || i == 701 || i == 1900;
+    if (!kept) erases.push_back(Erase(1, Key(i, i)));
+    if (kept || i % 500 == 0 || i > 2990) keys.push_back(Key(i, i));
+  }
+  Append(std::move(accepts));
+  Append(std::move(erases));
+  for (int i = 0; i < 2; ++i) {
+    std::vector<std::optional<std::string>> values;
+    ASSERT_TRUE(store_->MultiGet(1, keys, &values).ok());
+    ASSERT_EQ(values.size(), keys.size());
+    for (size_t at = 0; at < keys.size(); ++at) {
+      const uint64_t due_ms = keys[at].due_ms;
+      const bool kept = due_ms == 700 || due_ms == 701 || due_ms == 1900;
+      EXPECT_EQ(values[at], kept ? std::optional(Value(std::to_string(due_ms))) : std::nullopt)
+          << due_ms;
+    }
+    Reopen();
+  }
+}
+
 TEST_P(MessageStoreContract, GetFindsOneMessage) {
   Append({Accept(1, Key(9, 9), Value("nine"))});
   EXPECT_EQ(*store_->Get(1, Key(9, 9)), Value("nine"));
