@@ -44,7 +44,7 @@ runtime=(
 )
 
 usage() {
-  sed -n 's/^# \{0,1\}//; 4,13p' "${BASH_SOURCE[0]}"
+  sed -n '4,${/^#/!q; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
 }
 
 main() {

@@ -3,15 +3,15 @@
 #
 # Installs what is missing, builds and passes all tests, in lanes:
 #
-#   release   optimised build, every test, the house rules (tests/tidy) among them
-#   asan      AddressSanitizer and UndefinedBehaviorSanitizer, every test, with fewer rounds of the long ones
+#   release   optimised build with GCC, every test, the house rules (tests/tidy) among them, and the quickstart
+#   asan      build of everything with clang and its thread-safety analysis, AddressSanitizer and
+#             UndefinedBehaviorSanitizer; every test, with fewer rounds of the long ones
 #   tsan      ThreadSanitizer, the tests of the core (all rooms below gRPC)
-#   fuzz      the fuzz targets, over their kept inputs and a short run of new ones
-#   clang     builds everything with clang and its thread-safety analysis
+#   fuzz      libFuzzer targets, over their kept inputs and a short run of new ones
 #   lint      clang-tidy over the daemon, the client and the storage
 #
 #   tests/run.sh                      all lanes
-#   tests/run.sh --lane NAME ...      these lanes
+#   tests/run.sh --lane NAME ...      this lane; may be repeated
 #   tests/run.sh --quick              one debug build; unit, contract, scenario tests and the house rules
 #
 # The last line is "N passed, N failed": the tests of all lanes, and the quickstart; a lane that only builds counts as one, and
@@ -21,7 +21,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 
-readonly all_lanes=(release asan tsan fuzz clang lint)
+readonly all_lanes=(release asan tsan fuzz lint)
 readonly logs=build/logs
 # These drive processes, count time or keep the disk busy: they run one at a time, so that they do not disturb each other.
 readonly alone='crash|integration|bench'
@@ -30,7 +30,7 @@ passed=0
 failed=0
 
 usage() {
-  sed -n 's/^# \{0,1\}//; 4,20p' "${BASH_SOURCE[0]}"
+  sed -n '4,${/^#/!q; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
 }
 
 # Adds the counts of a ctest log: "97% tests passed, 1 tests failed out of 34".
@@ -41,6 +41,15 @@ add_counts() {
   ) || return 1
   failed=$((failed + bad))
   passed=$((passed + total - bad))
+}
+
+# check LOG TITLE COMMAND... : a step that counts as one test.
+check() {
+  if step "$@"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+  fi
 }
 
 # build LANE PRESET [CMAKE_ARGUMENT...] : configures and builds; a failure counts as one failed test.
@@ -72,11 +81,7 @@ run_tests() {
 lane_release() {
   build release release -DBUILD_TESTING=ON || return
   run_tests release release
-  if step "$logs/quickstart.log" "release: deploy/quickstart.sh" deploy/quickstart.sh; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-  fi
+  check "$logs/quickstart.log" "release: deploy/quickstart.sh" deploy/quickstart.sh
 }
 
 lane_asan() {
@@ -89,20 +94,40 @@ lane_tsan() {
     DUETIME_TEST_SCALE=0.1 run_tests tsan tsan --exclude-regex '^tidy'
 }
 
+# Builds the fuzz targets and what they need, no more.
 lane_fuzz() {
-  build fuzz fuzz -DDUETIME_CORE_ONLY=ON || return
-  step "$logs/fuzz-tests.log" "fuzz: kept inputs and a short run" \
+  local file name targets=()
+  for file in tests/fuzz/*_fuzz.cc; do
+    name=$(basename "$file" .cc)
+    targets+=("$name" "${name}_replay")
+  done
+  if ! step "$logs/fuzz-configure.log" "fuzz: configure" \
+    cmake --preset fuzz -DDUETIME_CORE_ONLY=ON ||
+    ! step "$logs/fuzz-build.log" "fuzz: build" \
+      cmake --build --preset fuzz --parallel "$jobs" --target "${targets[@]}"; then
+    failed=$((failed + 1))
+    return
+  fi
+  step "$logs/fuzz-tests.log" "fuzz: kept inputs" \
     ctest --preset fuzz --parallel "$jobs" --label-regex fuzz
   add_counts "$logs/fuzz-tests.log" || failed=$((failed + 1))
+  for file in tests/fuzz/*_fuzz.cc; do
+    name=$(basename "$file" .cc)
+    mkdir -p "build/fuzz/new/$name"
+    check "$logs/fuzz-$name.log" "fuzz: $name, 10 s of new inputs" \
+      "build/fuzz/tests/fuzz/$name" -max_total_time=10 -print_final_stats=1 \
+      -artifact_prefix="build/fuzz/new/" "build/fuzz/new/$name" "tests/fuzz/corpus/$name"
+  done
 }
 
-# The analysis is in the front end of the compiler: no debug information, no optimisation.
-lane_clang() {
-  build clang clang -DCMAKE_CXX_FLAGS_DEBUG=-O0 && passed=$((passed + 1))
-}
-
+# Keeps going after a finding, to show all of them. What is looked for is in the syntax: no optimisation.
 lane_lint() {
-  build lint tidy -DCMAKE_CXX_FLAGS_DEBUG=-O0 && passed=$((passed + 1))
+  local log=$logs/lint-build.log
+  step "$logs/lint-configure.log" "lint: configure" cmake --preset tidy -DCMAKE_CXX_FLAGS_DEBUG=-O0 &&
+    step "$log" "lint: clang-tidy" cmake --build --preset tidy --parallel "$jobs" -- -k 0 &&
+    passed=$((passed + 1)) && return
+  grep -E '(error|warning):' "$log" | sort -u
+  failed=$((failed + 1))
 }
 
 lane_quick() {
