@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs the scenario files: one shard, line by line. A file is a list of
+//
+//   command key=value ...
+//   ----
+//   what happens
+//
+// separated by blank lines; # starts a comment. DUETIME_REWRITE=1 writes what did happen back into
+// the file: read the diff.
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "gtest/gtest.h"
+
+#include "server/delivery/shard.h"
+#include "storage/memory_store.h"
+#include "storage/message_record.h"
+
+namespace duetime::delivery {
+namespace {
+
+using storage::MemoryStore;
+
+// A line of a scenario, taken apart.
+struct CommandLine {
+  std::string verb;
+  std::vector<std::string> names;
+  std::map<std::string, std::string> values;
+
+  int64_t Number(const std::string& key, int64_t otherwise) const {
+    const auto it = values.find(key);
+    int64_t number = otherwise;
+    if (it != values.end() && !absl::SimpleAtoi(absl::StripPrefix(it->second, "+"), &number)) {
+      ADD_FAILURE() << "not a number: " << it->second;
+    }
+    return number;
+  }
+  std::string Name(size_t i) const { return i < names.size() ? names[i] : ""; }
+};
+
+CommandLine Parse(const std::string& line) {
+  CommandLine command;
+  const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+  for (const std::string& word : words) {
+    const std::vector<std::string> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
+    if (parts.size() == 2) {
+      command.values[parts[0]] = parts[1];
+    } else if (command.verb.empty()) {
+      command.verb = word;
+    } else {
+      command.names.push_back(word);
+    }
+  }
+  return command;
+}
+
+// One shard with a clock that starts at 1,000,000 ms and names instead of ids and tokens.
+class Scenario {
+ public:
+  std::string Run(const CommandLine& command) {
+    out_.clear();
+    const std::string& verb = command.verb;
+    if (verb == "start") {
+      Start(command);
+    } else if (verb == "schedule") {
+      Schedule(command);
+    } else if (verb == "cancel") {
+      Handle(CancelCommand{.tag = CallTag{++calls_},
+                           .id = ids_[command.Name(0)],
+                           .stop_redelivery = command.Name(1) == "stop"});
+    } else if (verb == "get") {
+      Handle(GetCommand{.tag = CallTag{++calls_}, .id = ids_[command.Name(0)]});
+    } else if (verb == "attach" || verb == "detach") {
+      Attach(command);
+    } else if (verb == "ack" || verb == "nack" || verb == "extend") {
+      Settle(command);
+    } else if (verb == "advance") {
+      Advance(static_cast<uint64_t>(command.Number("ms", 0)));
+    } else if (verb == "clock-back") {
+      now_.mono_ms += static_cast<uint64_t>(command.Number("ms", 0));  // server time waits
+      Settle();
+    } else if (verb == "hold-journal") {
+      holding_ = true;
+    } else if (verb == "release-journal") {
+      holding_ = false;
+      Settle();
+    } else if (verb == "fail-journal") {
+      store_->FailNextAppend(command.Name(0) == "applied" ? MemoryStore::Fault::kUnknownApplied
+                                                          : MemoryStore::Fault::kUnknownLost);
+    } else if (verb == "crash") {
+      Crash(command);
+    } else {
+      ADD_FAILURE() << "unknown command " << verb;
+    }
+    return out_.empty() ? "(nothing)\n" : out_;
+  }
+
+ private:
+  void Start(const CommandLine& command) {
+    limits_ = ShardLimits{};
+    limits_.due_idle_max = static_cast<size_t>(command.Number("idle-max", 1000));
+    limits_.due_max = static_cast<size_t>(command.Number("due-max", 100'000));
+    limits_.loaded_max = static_cast<size_t>(command.Number("loaded-max", 100'000));
+    limits_.spill_age_ms = static_cast<uint64_t>(command.Number("spill-age", 60'000));
+    Open();
+  }
+
+  void Open() {
+    store_ = std::make_unique<MemoryStore>(&disk_);
+    shard_ = std::make_unique<Shard>(0, limits_, store_.get());
+    EXPECT_TRUE(shard_->Recover(now_).ok());
+    batches_.clear();
+    credits_.clear();
+    tokens_.clear();
+    Settle();
+  }
+
+  void Crash(const CommandLine& command) {
+    // A process crash keeps every append, a power cut only `keep` of the unsynced ones.
+    disk_.PowerCut(command.Name(0) == "power" ? static_cast<size_t>(command.Number("keep", 0))
+                                              : SIZE_MAX);
+    shard_.reset();
+    holding_ = false;
+    now_.mono_ms = 0;
+    Open();
+  }
+
+  void Schedule(const CommandLine& command) {
+    const std::string name = command.Name(0);
+    const storage::TopicId topic = Topic(command);
+    const uint64_t deliver_ms = now_.wall_ms + static_cast<uint64_t>(command.Number("in", 0));
+    ScheduleCommand schedule;
+    schedule.tag = CallTag{++calls_};
+    scheduled_[schedule.tag] = name;
+    schedule.messages.push_back(
+        {.topic = topic,
+         .slot = 0,
+         .deliver_ms = deliver_ms,
+         .record = storage::EncodeMessageRecord(
+             {.topic = topic, .deliver_ms = deliver_ms, .accept_ms = now_.wall_ms}, {}, name)});
+    Handle(std::move(schedule));
+  }
+
+  storage::TopicId Topic(const CommandLine& command) {
+    const auto it = command.values.find("topic");
+    const std::string name = it == command.values.end() ? "t" : it->second;
+    const auto next = static_cast<uint32_t>(topics_.size() + 1);
+    return topics_.emplace(name, storage::TopicId{next}).first->second;
+  }
+
+  void Attach(const CommandLine& command) {
+    const StreamId stream =
+        streams_.emplace(command.Name(0), StreamId{static_cast<uint64_t>(streams_.size() + 1)})
+            .first->second;
+    if (command.verb == "detach") return Handle(DetachCommand{.stream = stream});
+    auto credit = std::make_shared<StreamCredit>(command.Number("credit", 1000), 1 << 20);
+    Handle(AttachCommand{.stream = stream,
+                         .topic = Topic(command),
+                         .lease_ms = static_cast<uint64_t>(command.Number("lease", 30'000)),
+                         .credit = credit});
+  }
+
+  void Settle(const CommandLine& command) {
+    SettleCommand settle;
+    for (const std::string& name : command.names) {
+      const LeaseToken token = tokens_[name];
+      if (command.verb == "ack") settle.acks.push_back(token);
+      const auto ms = static_cast<uint64_t>(command.Number("ms", 0));
+      if (command.verb == "nack") settle.nacks.push_back({.token = token, .delay_ms = ms});
+      if (command.verb == "extend") settle.extends.push_back({.token = token, .duration_ms = ms});
+    }
+    Handle(std::move(settle));
+  }
+
+  void Handle(Command command) {
+    shard_->Handle(now_, std::move(command));
+    Settle();
+  }
+
+  void Advance(uint64_t ms) {
+    for (uint64_t i = 0; i < ms; ++i) {
+      ++now_.wall_ms;
+      ++now_.mono_ms;
+      Settle();
+    }
+  }
+
+  // Lets everything happen that can happen now.
+  void Settle() {
+    for (bool more = true; more;) {
+      more = shard_->Step(now_).more;
+      Print(shard_->TakeEffects());
+      if (auto batch = shard_->TakeBatch(); batch.has_value()) batches_.push_back(*batch);
+      if (holding_) continue;
+      more = more || !batches_.empty();
+      for (const PendingBatch& batch : std::exchange(batches_, {})) {
+        const auto outcome = store_->Append(std::span(&batch.records, 1), batch.durability);
+        shard_->OnCommitted(now_, batch.sequence, outcome);
+        Print(shard_->TakeEffects());
+      }
+      shard_->CheckInvariants();
+    }
+  }
+
+  std::string NameOf(const storage::MessageId& id) const {
+    for (const auto& [name, known] : ids_) {
+      if (known == id) return name;
+    }
+    return "?";
+  }
+
+  template <typename... Parts>
+  void Line(const Parts&... parts) {
+    absl::StrAppend(&out_, now_.wall_ms - 1'000'000, ": ", parts..., "\n");
+  }
+
+  void Print(const Effects& effects) {
+    static const std::map<MessageState, std::string> kStates = {
+        {MessageState::kUnspecified, "-"},
+        {MessageState::kScheduled, "SCHEDULED"},
+        {MessageState::kDue, "DUE"},
+        {MessageState::kInFlight, "IN_FLIGHT"}};
+    static const std::map<CancelOutcome, std::string> kOutcomes = {
+        {CancelOutcome::kCancelled, "CANCELLED"},
+        {CancelOutcome::kInFlight, "IN_FLIGHT"},
+        {CancelOutcome::kNotFound, "NOT_FOUND"}};
+    for (const ScheduleReply& reply : effects.schedules) {
+      const std::string name = scheduled_[reply.tag];
+      if (!reply.status.ok()) {
+        Line("schedule ", name, ": ", reply.status.message());
+        continue;
+      }
+      ids_[name] = reply.accepted[0].id;
+      Line("accepted ", name, ", ", kStates.at(reply.accepted[0].state));
+    }
+    for (const CancelReply& reply : effects.cancels) {
+      if (!reply.status.ok()) {
+        Line("cancel: ", reply.status.message());
+        continue;
+      }
+      Line("cancel: ", kOutcomes.at(reply.outcome), ", was ", kStates.at(reply.state),
+           reply.redelivery_stopped ? ", redelivery stopped" : "",
+           reply.delivery_uncertain ? ", delivery uncertain" : "");
+    }
+    for (const GetReply& reply : effects.gets) {
+      if (!reply.status.ok() && !absl::IsNotFound(reply.status)) {
+        Line("get: ", reply.status.message());
+        continue;
+      }
+      Line("get: ", reply.status.ok() ? kStates.at(reply.state) : "NOT_FOUND", ", attempts ",
+           reply.attempts);
+    }
+    for (const DeliveryFrame& frame : effects.frames) PrintFrame(frame);
+    for (const SettleReply& reply : effects.settles) {
+      Line("settled ", reply.settled.size(), ", extended ", reply.extended.size(), ", refused ",
+           reply.refused.size());
+    }
+    if (effects.failed) Line("the shard has failed");
+  }
+
+  void PrintFrame(const DeliveryFrame& frame) {
+    for (const Delivery& delivery : frame.deliveries) {
+      storage::MessageRecord record;
+      EXPECT_TRUE(storage::DecodeMessageRecord(delivery.record, &record).ok());
+      const std::string name(record.payload);
+      ids_[name] = delivery.id;
+      tokens_[name] = delivery.token;
+      std::string stream = "?";
+      for (const auto& [key, id] : streams_) {
+        if (id == frame.stream) stream = key;
+      }
+      Line("deliver ", name, " to ", stream, ", attempt ", delivery.attempt, ", late ",
+           delivery.dispatch_ms - record.header.deliver_ms, " ms",
+           delivery.maybe_redelivered ? ", maybe repeated" : "");
+    }
+  }
+
+  storage::MemoryDisk disk_{1};
+  ShardLimits limits_;
+  std::unique_ptr<MemoryStore> store_;
+  std::unique_ptr<Shard> shard_;
+  std::vector<PendingBatch> batches_;
+  bool holding_ = false;
+  base::Now now_{.wall_ms = 1'000'000, .mono_ms = 0};
+  uint64_t calls_ = 0;
+  std::map<CallTag, std::string> scheduled_;
+  std::map<std::string, storage::MessageId> ids_;
+  std::map<std::string, LeaseToken> tokens_;
+  std::map<std::string, StreamId> streams_;
+  std::map<std::string, storage::TopicId> topics_;
+  std::vector<std::shared_ptr<StreamCredit>> credits_;
+  std::string out_;
+};
+
+class ScenarioTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(ScenarioTest, HappensAsWritten) {
+  const std::string path = absl::StrCat(DUETIME_SCENARIOS, "/", GetParam(), ".txt");
+  std::ifstream file(path);
+  ASSERT_TRUE(file.good()) << path;
+  const bool rewrite = std::getenv("DUETIME_REWRITE") != nullptr;
+  std::ostringstream rewritten;
+  Scenario scenario;
+  std::string line;
+  int commands = 0;
+  while (std::getline(file, line)) {
+    rewritten << line << "\n";
+    if (line.empty() || line[0] == '#') continue;
+    const std::string command = line;
+    ASSERT_TRUE(std::getline(file, line) && line == "----") << "after: " << command;
+    std::string expected;
+    while (std::getline(file, line) && !line.empty()) absl::StrAppend(&expected, line, "\n");
+    const std::string actual = scenario.Run(Parse(command));
+    rewritten << "----\n" << actual << "\n";
+    if (!rewrite) {
+      EXPECT_EQ(actual, expected) << GetParam() << ": " << command;
+    }
+    ++commands;
+  }
+  EXPECT_GT(commands, 2);
+  if (rewrite) std::ofstream(path) << rewritten.str();
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest,
+                         testing::Values("life", "cancel", "lease", "credit", "backlog", "crash",
+                                         "failure", "claim", "order"),
+                         [](const auto& param) { return std::string(param.param); });
+
+}  // namespace
+}  // namespace duetime::delivery
