@@ -59,7 +59,7 @@ void TopicRegistry::MarkDurable(storage::TopicId id) {
   found->second->durable = true;
 }
 
-size_t TopicRegistry::size() {
+size_t TopicRegistry::size() const {
   base::MutexLock lock(&mutex_);
   return entries_.size();
 }

@@ -56,7 +56,7 @@ class TopicRegistry {
   // A batch that named `id` is on disk. REQUIRES: `id` came from Resolve.
   void MarkDurable(storage::TopicId id);
 
-  size_t size();
+  size_t size() const;
 
  private:
   struct Entry {
@@ -68,7 +68,7 @@ class TopicRegistry {
   Entry* Add(storage::TopicId id, absl::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t topics_max_;
-  base::Mutex mutex_;
+  mutable base::Mutex mutex_;
   // A deque, because the maps and the callers point into it.
   std::deque<Entry> entries_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<absl::string_view, Entry*> by_name_ ABSL_GUARDED_BY(mutex_);

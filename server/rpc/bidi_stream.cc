@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/bidi_stream.h"
+
+#include <memory>
+
+#include "server/base/check.h"
+#include "server/rpc/cq_worker.h"
+#include "server/rpc/message_io.h"
+
+namespace duetime::rpc {
+
+void BidiStream::OnRequestDone(bool ok) {
+  // Until here the object was held by its outstanding request alone.
+  std::unique_ptr<BidiStream> self(this);
+  if (!ok) return;  // the server shuts down
+  worker_->OnSessionOpened(std::move(self));
+  OnOpened();
+}
+
+void BidiStream::StartRead() {
+  DT_CHECK(!reading_ && !ended_);
+  reading_ = true;
+  stream_.Read(&read_buffer_, &read_tag_);
+}
+
+void BidiStream::StartWrite(const google::protobuf::Message& message) {
+  DT_CHECK(!writing_ && !ended_);
+  writing_ = true;
+  SerializeResponse(message, &write_buffer_);
+  stream_.Write(write_buffer_, &write_tag_);
+}
+
+void BidiStream::End(const grpc::Status& status) {
+  if (ended_) return;
+  ended_ = true;
+  end_status_ = status;
+  OnEnded(status.error_code());
+  if (!writing_) {
+    StartFinish();
+  } else {
+    stuck_at_mono_ms_ = worker_->context().clock->Read().mono_ms + kStuckMs;
+  }
+}
+
+void BidiStream::StartFinish() {
+  finishing_ = true;
+  stream_.Finish(end_status_, &finish_tag_);
+}
+
+void BidiStream::OnReadDone(bool ok) {
+  reading_ = false;
+  if (ended_) return MaybeGo();
+  if (ok) {
+    OnMessage(&read_buffer_);
+  } else {
+    OnReadsDone();
+  }
+}
+
+void BidiStream::OnWriteDone(bool ok) {
+  writing_ = false;
+  if (ended_) return StartFinish();
+  // A write fails only when the call is over: cancelled, or the connection is gone.
+  if (!ok) return End(grpc::Status::CANCELLED);
+  OnWritten();
+}
+
+void BidiStream::OnFinishDone(bool ok) {
+  static_cast<void>(ok);  // nobody is left to tell
+  finishing_ = false;
+  finished_ = true;
+  MaybeGo();
+}
+
+void BidiStream::MaybeGo() {
+  if (finished_ && !reading_ && !writing_) worker_->OnSessionEnded(this);
+}
+
+void BidiStream::Sweep(base::Now now) {
+  if (!ended_) return OnSweep(now);
+  if (writing_ && !cut_off_ && now.mono_ms >= stuck_at_mono_ms_) {
+    cut_off_ = true;
+    context_.TryCancel();
+  }
+}
+
+}  // namespace duetime::rpc

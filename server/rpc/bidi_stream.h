@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BidiStream: the operations of a bidirectional stream, and when its object may go.
+#pragma once
+
+#include <cstdint>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include "google/protobuf/message.h"
+
+#include "server/rpc/completion_tag.h"
+#include "server/rpc/session.h"
+
+namespace duetime::rpc {
+
+class CqWorker;
+
+// What gRPC demands of a stream: at most one read and one write at a time, a finish only when no
+// write is outstanding, and no deletion before every operation has come back. The protocol on top
+// is the subclass's.
+//
+// Life: made and posted by Request() of the subclass; OnOpened when a call has come; then
+// OnMessage, OnReadsDone, OnWritten as operations end; End() from any of them; deleted by the
+// worker when the last operation is back. Thread safety: confined to the worker's thread.
+class BidiStream : public Session {
+ public:
+  BidiStream(const BidiStream&) = delete;
+  BidiStream& operator=(const BidiStream&) = delete;
+
+  void Sweep(base::Now now) override;
+
+ protected:
+  explicit BidiStream(CqWorker* worker) : worker_(worker), stream_(&context_) {}
+
+  // The call has come.
+  virtual void OnOpened() = 0;
+  // A read that was asked for has ended with a message in `buffer`.
+  virtual void OnMessage(grpc::ByteBuffer* buffer) = 0;
+  // A read has ended without one: the client has half-closed, cancelled, or is gone.
+  virtual void OnReadsDone() = 0;
+  // The write has been taken by the transport; the next may begin.
+  virtual void OnWritten() = 0;
+  // End() was called, or the connection broke: nothing but the destructor follows.
+  virtual void OnEnded(int code) = 0;
+  virtual void OnSweep(base::Now now) = 0;
+
+  // REQUIRES for both: not ended, and none of the kind outstanding.
+  void StartRead();
+  void StartWrite(const google::protobuf::Message& message);
+  // Ends the call with `status` as soon as no write is outstanding; a write that is stuck for
+  // kStuckMs is cut off. Idempotent: the first status counts.
+  void End(const grpc::Status& status);
+
+  bool reading() const { return reading_; }
+  bool writing() const { return writing_; }
+  bool ended() const { return ended_; }
+  CqWorker& worker() { return *worker_; }
+
+  // For Request() of the subclass.
+  grpc::ServerContext* server_context() { return &context_; }
+  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>* stream() { return &stream_; }
+  CompletionTag* request_tag() { return &request_tag_; }
+
+ private:
+  static constexpr uint64_t kStuckMs = 2'000;
+
+  void OnRequestDone(bool ok);
+  void OnReadDone(bool ok);
+  void OnWriteDone(bool ok);
+  void OnFinishDone(bool ok);
+  void StartFinish();
+  // Deletes the object if nothing is outstanding; touch nothing afterwards.
+  void MaybeGo();
+
+  CqWorker* const worker_;
+  grpc::ServerContext context_;
+  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;
+  grpc::ByteBuffer read_buffer_;
+  grpc::ByteBuffer write_buffer_;
+  grpc::Status end_status_;
+  MemberTag<BidiStream, &BidiStream::OnRequestDone> request_tag_{this};
+  MemberTag<BidiStream, &BidiStream::OnReadDone> read_tag_{this};
+  MemberTag<BidiStream, &BidiStream::OnWriteDone> write_tag_{this};
+  MemberTag<BidiStream, &BidiStream::OnFinishDone> finish_tag_{this};
+  uint64_t stuck_at_mono_ms_ = 0;
+  bool reading_ = false;
+  bool writing_ = false;
+  bool ended_ = false;
+  bool finishing_ = false;
+  bool finished_ = false;
+  bool cut_off_ = false;
+};
+
+}  // namespace duetime::rpc

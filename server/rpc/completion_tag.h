@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What travels through a completion queue as a tag.
+#pragma once
+
+namespace duetime::rpc {
+
+// An operation that has been started; told once how it ended, on its queue's thread.
+class CompletionTag {
+ public:
+  virtual void Complete(bool ok) = 0;
+
+ protected:
+  ~CompletionTag() = default;
+};
+
+// A tag that calls a member function: one object per kind of operation, made with its owner, so
+// that starting an operation allocates nothing.
+template <typename Owner, void (Owner::*kMethod)(bool)>
+class MemberTag final : public CompletionTag {
+ public:
+  explicit MemberTag(Owner* owner) : owner_(owner) {}
+  void Complete(bool ok) override { (owner_->*kMethod)(ok); }
+
+ private:
+  Owner* const owner_;
+};
+
+}  // namespace duetime::rpc

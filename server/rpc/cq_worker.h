@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CqWorker: one completion queue, its thread, and all calls that live on it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <grpcpp/alarm.h>
+#include <grpcpp/completion_queue.h>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "duetime/v1/messages.pb.h"
+#include "server/base/mutex.h"
+#include "server/delivery/commands.h"
+#include "server/rpc/completion_tag.h"
+#include "server/rpc/message_io.h"
+#include "server/rpc/services.h"
+#include "server/rpc/serving_context.h"
+#include "server/rpc/session.h"
+#include "server/rpc/unary_call.h"
+#include "server/rpc/unary_handlers.h"
+
+namespace duetime::rpc {
+
+class SubscriberStream;
+
+// Calls and streams carry their worker's index in their tag or id, so that an answer finds its way
+// back.
+constexpr int kWorkerShift = 56;
+constexpr size_t kWorkersMax = 256;
+constexpr size_t WorkerOf(delivery::CallTag tag) {
+  return static_cast<size_t>(static_cast<uint64_t>(tag) >> kWorkerShift);
+}
+constexpr size_t WorkerOf(delivery::StreamId stream) {
+  return static_cast<size_t>(static_cast<uint64_t>(stream) >> kWorkerShift);
+}
+
+// Runs a completion queue on a thread of its own. What comes from other threads (effects, changes
+// of state) is put on a list under a short lock, and one alarm per list, not per item, wakes the
+// thread.
+//
+// Guarantees: everything but Push, Wake and the life functions happens on the worker's thread,
+// which never blocks. Call objects are used again; their number is that of the calls open at once.
+class CqWorker {
+ public:
+  CqWorker(ServingContext* context, Services* services, size_t index,
+           std::unique_ptr<grpc::ServerCompletionQueue> cq);
+  ~CqWorker();
+  CqWorker(const CqWorker&) = delete;
+  CqWorker& operator=(const CqWorker&) = delete;
+
+  // ---- Life; one thread.
+
+  // Posts the first requests and starts the thread. REQUIRES: the gRPC server has been started.
+  void Start();
+  // Lets the thread end once no call is open; calls that still wait for a shard after
+  // `grace_ms` are answered with DRAINING. REQUIRES: the gRPC server has been shut down.
+  void Stop(uint64_t grace_ms);
+  void Join();
+
+  // ---- Any thread.
+
+  // Hands over what shards want done. Does nothing once the worker has ended.
+  void Push(delivery::Effects effects);
+  // Makes the worker look at the serving state.
+  void Wake();
+
+  // ---- The worker's thread only.
+
+  ServingContext& context() { return *context_; }
+  Services& services() { return *services_; }
+  grpc::ServerCompletionQueue* cq() { return cq_.get(); }
+
+  void OnCallArrived(UnaryCall* call);
+  void OnCallEnded() { --open_; }
+  void Recycle(UnaryCall* call) { free_.push_back(call); }
+
+  // A session has opened: from here on the worker owns it, tells it of changes, and keeps running
+  // for it. Posts the request for the next one of its kind.
+  void OnSessionOpened(std::unique_ptr<Session> session);
+  // Deletes it. REQUIRES: none of its operations is outstanding.
+  void OnSessionEnded(Session* session);
+  // Sessions open now.
+  size_t sessions() const { return sessions_.size(); }
+
+  delivery::StreamId NextStreamId();
+  void AddSubscriber(delivery::StreamId id, SubscriberStream* stream);
+  void RemoveSubscriber(delivery::StreamId id);
+  // Each stream has at most one frame at a time to build, so they share the message.
+  ReusedMessage<v1::SubscribeResponse>& subscribe_response() { return subscribe_response_; }
+  ReusedMessage<v1::SubscribeRequest>& subscribe_request() { return subscribe_request_; }
+
+  void RequestSubscribe();
+  void RequestWatch();
+  void RequestReflection();
+
+ private:
+  void Run();
+  void RequestUnary(metrics::RpcMethod method);
+  void OnWake(bool ok);
+  void OnSweep(bool ok);
+  void ArmSweep();
+  void Carry(delivery::Effects effects);
+  void PumpTouched();
+  void EndIfIdle();
+  void AbandonWaitingCalls();
+  UnaryCall* CallOf(delivery::CallTag tag);
+  SubscriberStream* StreamOf(delivery::StreamId id);
+  bool Ending() const { return context_->ending.load(std::memory_order_relaxed); }
+  void WakeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  ServingContext* const context_;
+  Services* const services_;
+  const size_t index_;
+  std::unique_ptr<grpc::ServerCompletionQueue> cq_;
+  std::thread thread_;
+  UnaryHandlers handlers_;
+
+  // The list from the other threads.
+  base::Mutex mutex_;
+  std::vector<delivery::Effects> inbox_ ABSL_GUARDED_BY(mutex_);
+  // The alarm is on its way: it must not be set again before it has been delivered.
+  bool waking_ ABSL_GUARDED_BY(mutex_) = false;
+  // The queue takes no more alarms.
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t stop_grace_ms_ ABSL_GUARDED_BY(mutex_) = 0;
+  grpc::Alarm wake_alarm_ ABSL_GUARDED_BY(mutex_);
+
+  // The thread's own.
+  std::vector<delivery::Effects> batch_;
+  grpc::Alarm sweep_alarm_;
+  MemberTag<CqWorker, &CqWorker::OnWake> wake_tag_{this};
+  MemberTag<CqWorker, &CqWorker::OnSweep> sweep_tag_{this};
+  std::deque<UnaryCall> calls_;
+  std::vector<UnaryCall*> free_;
+  absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;
+  absl::flat_hash_map<uint64_t, SubscriberStream*> subscribers_;
+  // Streams that got something in this round and must look whether they can write.
+  std::vector<SubscriberStream*> touched_;
+  ReusedMessage<v1::SubscribeResponse> subscribe_response_;
+  ReusedMessage<v1::SubscribeRequest> subscribe_request_;
+  uint64_t next_stream_ = 1;
+  // Calls and sessions that have arrived and not ended.
+  size_t open_ = 0;
+  ServingState seen_state_ = ServingState::kStarting;
+  bool seen_ending_ = false;
+  bool stop_seen_ = false;
+  uint64_t abandon_at_mono_ms_ = 0;
+  bool queue_shut_ = false;
+};
+
+}  // namespace duetime::rpc

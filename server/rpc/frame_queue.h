@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FrameQueue: what a subscriber's stream has yet to be sent, and how it becomes responses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "duetime/v1/messages.pb.h"
+#include "server/base/clock.h"
+#include "server/delivery/commands.h"
+#include "storage/message_record.h"
+
+namespace duetime::rpc {
+
+// Gathers deliveries and confirmations while a write is in flight and makes one response of as much
+// of them as fits. Knows nothing of gRPC.
+//
+// Guarantees: (1) deliveries leave in the order they came; (2) what is held is bounded by the
+// stream's credit: a delivery whose lease has run out while it waited for a slow reader is dropped,
+// because its credit has been given out again; (3) a response holds at most kFrameMessagesMax
+// deliveries and about kFrameBytesMax, but always at least one thing.
+// Thread safety: confined.
+class FrameQueue {
+ public:
+  static constexpr size_t kFrameMessagesMax = 1'000;
+  static constexpr size_t kFrameBytesMax = 256 << 10;
+
+  // `lease_ms`: how long a delivery of this stream is leased.
+  void set_lease_ms(uint64_t lease_ms) { lease_ms_ = lease_ms; }
+
+  // REQUIRES: `deliveries` is not empty.
+  void AddDeliveries(base::Now now, std::vector<delivery::Delivery> deliveries);
+  void AddSettled(delivery::LeaseToken token) { settled_.push_back(token); }
+  void AddRefused(delivery::LeaseToken token, v1::SettleRefusal::Reason reason) {
+    refused_.emplace_back(token, reason);
+  }
+
+  bool empty() const { return chunks_.empty() && settled_.empty() && refused_.empty(); }
+  // Confirmations and refusals that wait.
+  size_t confirmations() const { return settled_.size() + refused_.size(); }
+  // Bytes of the records that wait.
+  size_t bytes() const { return bytes_; }
+  // Forgets everything.
+  void Clear();
+
+  // Moves what fits into `response`. A delivery whose record is damaged is left out and its token
+  // put into `damaged`. Returns the number of bytes added, about; 0 means that nothing was left to
+  // send.
+  size_t Fill(base::Now now, v1::SubscribeResponse* response,
+              std::vector<delivery::LeaseToken>* damaged);
+
+ private:
+  struct Chunk {
+    uint64_t arrived_mono_ms = 0;
+    size_t next = 0;
+    std::vector<delivery::Delivery> deliveries;
+  };
+
+  void DropExpired(base::Now now);
+  void DropFront();
+  size_t FillConfirmations(v1::SubscribeResponse* response);
+  size_t FillDeliveries(size_t bytes, v1::SubscribeResponse* response,
+                        std::vector<delivery::LeaseToken>* damaged);
+
+  uint64_t lease_ms_ = 0;
+  std::deque<Chunk> chunks_;
+  size_t bytes_ = 0;
+  std::vector<delivery::LeaseToken> settled_;
+  std::vector<std::pair<delivery::LeaseToken, v1::SettleRefusal::Reason>> refused_;
+  storage::MessageRecord record_;
+};
+
+}  // namespace duetime::rpc

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/grpc_server.h"
+
+#include <algorithm>
+#include <grpc/grpc.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <spdlog/spdlog.h>
+#include <thread>
+#include <utility>
+
+#include "google/protobuf/stubs/logging.h"
+
+#include "server/base/check.h"
+#include "server/rpc/cq_worker.h"
+#include "server/rpc/credentials.h"
+#include "server/rpc/listener.h"
+#include "server/rpc/services.h"
+#include "server/rpc/serving_context.h"
+
+namespace duetime::rpc {
+namespace {
+
+constexpr int kMetadataBytesMax = 8 << 10;
+constexpr int kStreamsPerConnectionMax = 1'000;
+constexpr int kHandshakeTimeoutMs = 5'000;
+constexpr int kKeepaliveTimeMs = 30'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+constexpr int kClientPingMinMs = 10'000;
+// What gRPC may hold in buffers before it makes connections wait.
+constexpr size_t kQuotaBytes = 512 << 20;
+// Framing and small fields around the largest payload or batch.
+constexpr size_t kReceiveSlackBytes = 64 << 10;
+// What Shutdown leaves unary calls after their streams are gone.
+constexpr uint64_t kAbandonMs = 2'000;
+
+size_t WorkerCount(size_t configured) {
+  if (configured != 0) return std::min(configured, kWorkersMax);
+  return std::max<size_t>(1,
+                          std::min<size_t>(std::thread::hardware_concurrency() / 2, kWorkersMax));
+}
+
+void SetChannelOptions(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
+  const size_t largest =
+      std::max(options.limits.batch_bytes_max,
+               options.limits.payload_bytes_max + options.limits.attributes_bytes_max);
+  builder->SetMaxReceiveMessageSize(static_cast<int>(largest + kReceiveSlackBytes));
+  // 300 kB of gzip can become 300 MB in memory before any limit is looked at.
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder->SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnectionMax);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  // Finds subscribers that vanished without a word, and lets clients look for a vanished server.
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              kClientPingMinMs);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  grpc::ResourceQuota quota("duetime");
+  quota.Resize(kQuotaBytes);
+  builder->SetResourceQuota(quota);
+}
+
+}  // namespace
+
+class GrpcServer::Impl {
+ public:
+  Impl(GrpcServerOptions options, base::Clock* clock, metrics::RpcStats* stats,
+       std::shared_ptr<grpc::ServerCredentials> credentials)
+      : context(std::move(options), clock, stats), tcp_credentials(std::move(credentials)) {
+    context.started = clock->Read();
+  }
+
+  absl::Status Listen();
+  void Serve(ServeFacts facts);
+  void Deliver(delivery::Effects effects);
+  void Shutdown(std::chrono::milliseconds timeout);
+  void WakeAll() {
+    for (const auto& worker : workers) worker->Wake();
+  }
+
+  ServingContext context;
+  std::shared_ptr<grpc::ServerCredentials> tcp_credentials;
+  Services services;
+  std::unique_ptr<Listener> listener;
+  std::vector<std::unique_ptr<CqWorker>> workers;
+  // After the workers: their queues must outlive the server's use of them.
+  std::unique_ptr<grpc::Server> server;
+  bool shut_down = false;
+
+ private:
+  void PostWakes(const std::vector<delivery::WakeShards>& wakes);
+  void Split(delivery::Effects effects);
+};
+
+absl::Status GrpcServer::Impl::Listen() {
+  const GrpcServerOptions& options = context.options;
+  const bool allow_nonlocal = options.insecure_nonloopback || !options.tls_cert.empty();
+  auto opened = Listener::Open(options.listen, allow_nonlocal);
+  if (!opened.ok()) return opened.status();
+  listener = *std::move(opened);
+
+  // Bytes that are not UTF-8 are refused to the client; libprotobuf need not tell stderr of each.
+  google::protobuf::SetLogHandler(nullptr);
+  // gRPC's health service would bring polling threads of its own.
+  grpc::EnableDefaultHealthCheckService(false);
+  grpc::ServerBuilder builder;
+  SetChannelOptions(options, &builder);
+  builder.RegisterService(&services.messages);
+  builder.RegisterService(&services.admin);
+  builder.RegisterService(&services.health);
+  builder.RegisterService(&services.reflection);
+  using FromFd = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  auto tcp = builder.experimental().AddExternalConnectionAcceptor(FromFd::FROM_FD, tcp_credentials);
+  auto local = builder.experimental().AddExternalConnectionAcceptor(
+      FromFd::FROM_FD, grpc::InsecureServerCredentials());
+  const size_t count = WorkerCount(options.io_threads);
+  for (size_t i = 0; i < count; ++i) {
+    workers.push_back(
+        std::make_unique<CqWorker>(&context, &services, i, builder.AddCompletionQueue()));
+  }
+  server = builder.BuildAndStart();
+  if (server == nullptr) {
+    return absl::UnavailableError(
+        "gRPC could not start; if TLS is configured, check that certificate and key fit");
+  }
+  for (const auto& worker : workers) worker->Start();
+  listener->Start(std::move(tcp), std::move(local));
+  return absl::OkStatus();
+}
+
+void GrpcServer::Impl::Serve(ServeFacts facts) {
+  DT_CHECK(server != nullptr && facts.node != nullptr);
+  context.topics.Load(facts.topics);
+  context.epoch = facts.epoch;
+  context.disk_low = std::move(facts.disk_low);
+  context.node.store(facts.node);
+  context.Advance(ServingState::kServing);
+  WakeAll();
+}
+
+void GrpcServer::Impl::Deliver(delivery::Effects effects) {
+  PostWakes(effects.wakes);
+  if (effects.failed && context.Advance(ServingState::kStorageFailed)) {
+    spdlog::critical("storage failed: nothing is accepted until a restart");
+    WakeAll();
+  }
+  if (workers.size() == 1) {
+    workers[0]->Push(std::move(effects));
+  } else {
+    Split(std::move(effects));
+  }
+}
+
+void GrpcServer::Impl::PostWakes(const std::vector<delivery::WakeShards>& wakes) {
+  runtime::Node* node = context.node.load();
+  if (node == nullptr) return;
+  for (const delivery::WakeShards& wake : wakes) {
+    for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
+      if ((wake.shard_mask >> shard & 1) == 0) continue;
+      static_cast<void>(node->Post(shard, delivery::CreditCommand{.stream = wake.stream}));
+    }
+  }
+}
+
+void GrpcServer::Impl::Split(delivery::Effects effects) {
+  std::vector<delivery::Effects> parts(workers.size());
+  // A tag that no worker gave cannot come back.
+  const auto part = [&parts](size_t worker) -> delivery::Effects& {
+    DT_CHECK_LT(worker, parts.size());
+    return parts[worker];
+  };
+  for (auto& item : effects.schedules) {
+    part(WorkerOf(item.tag)).schedules.push_back(std::move(item));
+  }
+  for (auto& item : effects.cancels) part(WorkerOf(item.tag)).cancels.push_back(std::move(item));
+  for (auto& item : effects.gets) part(WorkerOf(item.tag)).gets.push_back(std::move(item));
+  for (auto& item : effects.frames) part(WorkerOf(item.stream)).frames.push_back(std::move(item));
+  for (auto& item : effects.settles) {
+    part(WorkerOf(item.stream)).settles.push_back(std::move(item));
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].empty()) workers[i]->Push(std::move(parts[i]));
+  }
+}
+
+void GrpcServer::Impl::Shutdown(std::chrono::milliseconds timeout) {
+  if (std::exchange(shut_down, true)) return;
+  if (listener != nullptr) listener->Stop();
+  if (server == nullptr) return;
+  context.Advance(ServingState::kDraining);
+  context.ending.store(true);
+  WakeAll();
+  // Returns once every connection is closed; cuts off at the deadline what is still open then.
+  server->Shutdown(std::chrono::system_clock::now() + timeout);
+  for (const auto& worker : workers) worker->Stop(kAbandonMs);
+  for (const auto& worker : workers) worker->Join();
+}
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(GrpcServerOptions options,
+                                                               base::Clock* clock,
+                                                               metrics::RpcStats* stats) {
+  absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> credentials =
+      MakeTcpCredentials(options);
+  if (!credentials.ok()) return credentials.status();
+  return std::unique_ptr<GrpcServer>(new GrpcServer(
+      std::make_unique<Impl>(std::move(options), clock, stats, *std::move(credentials))));
+}
+
+GrpcServer::GrpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+GrpcServer::~GrpcServer() { impl_->Shutdown(std::chrono::milliseconds(0)); }
+
+absl::Status GrpcServer::Listen() { return impl_->Listen(); }
+
+void GrpcServer::Serve(ServeFacts facts) { impl_->Serve(std::move(facts)); }
+
+void GrpcServer::Deliver(uint16_t shard, delivery::Effects effects) {
+  static_cast<void>(shard);  // tags and streams name their owner
+  impl_->Deliver(std::move(effects));
+}
+
+void GrpcServer::Drain() {
+  if (impl_->context.Advance(ServingState::kDraining)) impl_->WakeAll();
+}
+
+void GrpcServer::Shutdown(std::chrono::milliseconds timeout) { impl_->Shutdown(timeout); }
+
+std::vector<std::string> GrpcServer::addresses() const {
+  return impl_->listener == nullptr ? std::vector<std::string>{} : impl_->listener->addresses();
+}
+
+uint64_t GrpcServer::streams() const { return impl_->context.streams.load(); }
+
+size_t GrpcServer::topics() const { return impl_->context.topics.size(); }
+
+bool GrpcServer::storage_failed() const {
+  return impl_->context.state.load() == ServingState::kStorageFailed;
+}
+
+}  // namespace duetime::rpc

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// grpc.health.v1 on our own queues. gRPC's default health service is not used: it starts threads of
+// its own whose polling makes every unary call half as dear again.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "grpc/health/v1/health.pb.h"
+#include "server/rpc/completion_tag.h"
+#include "server/rpc/serving_context.h"
+#include "server/rpc/session.h"
+
+namespace duetime::rpc {
+
+class CqWorker;
+
+// "" (the whole server), "duetime.v1.Messages" and "duetime.v1.Admin"; all have the same health.
+bool IsHealthService(const std::string& name);
+// NOT_FOUND UNKNOWN_SERVICE.
+absl::Status UnknownServiceError();
+// SERVING while new messages are taken, else NOT_SERVING.
+grpc::health::v1::HealthCheckResponse::ServingStatus CurrentHealth(const ServingContext& context);
+
+// One Health.Watch call: sends the health now and whenever it changes. Ends with the server or with
+// the client, which it learns of through gRPC's done notice, as nothing is ever read.
+// Thread safety: confined to the worker's thread.
+class HealthWatch final : public Session {
+ public:
+  explicit HealthWatch(CqWorker* worker) : worker_(worker), writer_(&context_) {}
+  HealthWatch(const HealthWatch&) = delete;
+  HealthWatch& operator=(const HealthWatch&) = delete;
+
+  // Asks gRPC for the next Watch call. The object then owns itself until the call comes.
+  static void Request(CqWorker* worker);
+
+  void OnServingState() override;
+  void Sweep(base::Now now) override;
+
+ private:
+  // Watches of one worker; more are refused.
+  static constexpr size_t kSessionsMax = 10'000;
+
+  void OnRequestDone(bool ok);
+  void OnWriteDone(bool ok);
+  void OnFinishDone(bool ok);
+  void OnCallDone(bool ok);
+  void SendIfChanged();
+  void End(const grpc::Status& status);
+  void MaybeGo();
+
+  CqWorker* const worker_;
+  grpc::ServerContext context_;
+  grpc::ServerAsyncWriter<grpc::ByteBuffer> writer_;
+  grpc::ByteBuffer buffer_;
+  MemberTag<HealthWatch, &HealthWatch::OnRequestDone> request_tag_{this};
+  MemberTag<HealthWatch, &HealthWatch::OnWriteDone> write_tag_{this};
+  MemberTag<HealthWatch, &HealthWatch::OnFinishDone> finish_tag_{this};
+  MemberTag<HealthWatch, &HealthWatch::OnCallDone> done_tag_{this};
+  bool known_ = false;
+  std::optional<grpc::health::v1::HealthCheckResponse::ServingStatus> sent_;
+  grpc::Status end_status_;
+  bool writing_ = false;
+  bool ended_ = false;
+  bool finished_ = false;
+  bool call_done_ = false;
+};
+
+}  // namespace duetime::rpc

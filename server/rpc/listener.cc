@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/listener.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/base/check.h"
+
+namespace duetime::rpc {
+namespace {
+
+constexpr int kBacklog = 1'024;
+// How long to wait for somebody else to close a file when there is none left.
+constexpr int kOutOfFilesWaitMs = 100;
+
+absl::Status SocketError(const std::string& address, const char* what, int error) {
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", address, ": ", what, ": ",
+                                             std::system_category().message(error)));
+}
+
+// A socket address in the form the system calls take.
+const sockaddr* Generic(const void* address) { return static_cast<const sockaddr*>(address); }
+sockaddr* Generic(void* address) { return static_cast<sockaddr*>(address); }
+
+uint16_t PortOf(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  DT_CHECK_EQ(getsockname(fd, Generic(&address), &size), 0);
+  if (address.ss_family == AF_INET6) {
+    sockaddr_in6 v6{};
+    std::memcpy(&v6, &address, sizeof(v6));
+    return ntohs(v6.sin6_port);
+  }
+  sockaddr_in v4{};
+  std::memcpy(&v4, &address, sizeof(v4));
+  return ntohs(v4.sin_port);
+}
+
+// True if a server answers on the socket at `address`.
+bool IsAlive(const sockaddr_un& address) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return true;  // unknown: do not take it away from anybody
+  const bool alive = connect(fd, Generic(&address), sizeof(address)) == 0 || errno == EAGAIN;
+  close(fd);
+  return alive;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::vector<std::string>& addresses,
+                                                         bool allow_nonlocal) {
+  std::unique_ptr<Listener> listener(new Listener());
+  if (addresses.empty()) return absl::InvalidArgumentError("no address to listen on");
+  for (const std::string& text : addresses) {
+    const absl::StatusOr<config::ListenAddress> address = config::ParseListenAddress(text);
+    if (!address.ok()) return address.status();
+    if (!address->IsLocal() && !allow_nonlocal) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot listen on ", text,
+                       ": other machines can reach it, so it needs TLS or insecure_nonloopback"));
+    }
+    if (absl::Status status = listener->Add(*address); !status.ok()) return status;
+  }
+  int fds[2] = {-1, -1};
+  if (pipe2(fds, O_CLOEXEC) != 0) return SocketError("a pipe", "pipe", errno);
+  listener->stop_read_fd_ = fds[0];
+  listener->stop_write_fd_ = fds[1];
+  return listener;
+}
+
+Listener::~Listener() { Stop(); }
+
+absl::Status Listener::Add(const config::ListenAddress& address) {
+  return address.unix_path.empty() ? AddTcp(address.host, address.port)
+                                   : AddUnix(address.unix_path);
+}
+
+absl::Status Listener::AddUnix(const std::string& path) {
+  const std::string name = absl::StrCat("unix:", path);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", path.size(), " bytes, limit ", sizeof(address.sun_path) - 1));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  struct stat existing {};
+  if (lstat(path.c_str(), &existing) == 0) {
+    if (!S_ISSOCK(existing.st_mode)) return SocketError(name, "a file that is no socket", EEXIST);
+    if (IsAlive(address)) return SocketError(name, "bind", EADDRINUSE);
+    unlink(path.c_str());
+  }
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return SocketError(name, "socket", errno);
+  if (bind(fd, Generic(&address), sizeof(address)) != 0) {
+    const int error = errno;
+    close(fd);
+    return SocketError(name, "bind", error);
+  }
+  sockets_.push_back({.fd = fd, .unix_path = path});
+  // The directory's permissions and the process's umask say who may connect.
+  if (listen(fd, kBacklog) != 0) return SocketError(name, "listen", errno);
+  bound_.push_back(name);
+  return absl::OkStatus();
+}
+
+absl::Status Listener::AddTcp(const std::string& host, uint16_t port) {
+  const bool v6 = host.find(':') != std::string::npos;
+  const std::string shown = v6 ? absl::StrCat("[", host, "]") : host;
+  const std::string name = absl::StrCat(shown, ":", port);
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found);
+      error != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", name, ": ", gai_strerror(error)));
+  }
+  // The first address that the name has: "localhost" is one socket, not two.
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int on = 1;
+  int error = 0;
+  if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+      bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, kBacklog) != 0) {
+    error = errno;
+  }
+  freeaddrinfo(found);
+  if (error != 0) {
+    if (fd >= 0) close(fd);
+    return SocketError(name, "bind", error);
+  }
+  sockets_.push_back({.fd = fd, .unix_path = ""});
+  bound_.push_back(absl::StrCat(shown, ":", PortOf(fd)));
+  return absl::OkStatus();
+}
+
+void Listener::Start(std::unique_ptr<Acceptor> tcp, std::unique_ptr<Acceptor> local) {
+  tcp_ = std::move(tcp);
+  local_ = std::move(local);
+  thread_ = std::thread([this] { Run(); });
+  pthread_setname_np(thread_.native_handle(), "rpc-accept");
+}
+
+void Listener::Stop() {
+  if (stop_write_fd_ >= 0) close(std::exchange(stop_write_fd_, -1));
+  if (thread_.joinable()) thread_.join();
+  if (stop_read_fd_ >= 0) close(std::exchange(stop_read_fd_, -1));
+  for (const Socket& socket : sockets_) {
+    close(socket.fd);
+    if (!socket.unix_path.empty()) unlink(socket.unix_path.c_str());
+  }
+  sockets_.clear();
+}
+
+void Listener::Run() {
+  std::vector<pollfd> polled;
+  for (const Socket& socket : sockets_) {
+    polled.push_back({.fd = socket.fd, .events = POLLIN, .revents = 0});
+  }
+  polled.push_back({.fd = stop_read_fd_, .events = POLLIN, .revents = 0});
+  for (;;) {
+    if (poll(polled.data(), polled.size(), -1) < 0) {
+      DT_CHECK_EQ(errno, EINTR);
+      continue;
+    }
+    if (polled.back().revents != 0) return;
+    for (size_t i = 0; i < sockets_.size(); ++i) {
+      if (polled[i].revents == 0 || AcceptAll(sockets_[i])) continue;
+      spdlog::warn("cannot accept a connection: {}; trying again", std::strerror(errno));
+      pollfd stop = {.fd = stop_read_fd_, .events = POLLIN, .revents = 0};
+      if (poll(&stop, 1, kOutOfFilesWaitMs) > 0) return;
+    }
+  }
+}
+
+bool Listener::AcceptAll(const Socket& socket) {
+  for (;;) {
+    const int fd = accept4(socket.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+      return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
+    }
+    const bool tcp = socket.unix_path.empty();
+    if (tcp) {
+      const int on = 1;
+      setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    }
+    Acceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = socket.fd;
+    parameters.fd = fd;
+    (tcp ? tcp_ : local_)->HandleNewConnection(&parameters);
+  }
+}
+
+}  // namespace duetime::rpc

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// gRPC's server reflection on our own queues. Debian's libgrpc++_reflection is not used: it is a
+// synchronous service, so linking it gives the server polling threads that also get connections of
+// ours assigned.
+#pragma once
+
+#include "grpc/reflection/v1alpha/reflection.pb.h"
+#include "server/rpc/bidi_stream.h"
+
+namespace duetime::rpc {
+
+// Answers one request of the reflection protocol from the descriptors linked into this program.
+// Pure; no gRPC.
+void AnswerReflection(const grpc::reflection::v1alpha::ServerReflectionRequest& request,
+                      grpc::reflection::v1alpha::ServerReflectionResponse* response);
+
+// One ServerReflectionInfo call: reads a request, writes its answer, reads the next. Thread safety:
+// confined to the worker's thread.
+class ReflectionStream final : public BidiStream {
+ public:
+  explicit ReflectionStream(CqWorker* worker) : BidiStream(worker) {}
+
+  // Asks gRPC for the next call. The object then owns itself until the call comes.
+  static void Request(CqWorker* worker);
+
+  void OnServingState() override;
+
+ private:
+  // Sessions of one worker; more are refused.
+  static constexpr size_t kSessionsMax = 10'000;
+
+  void OnOpened() override;
+  void OnMessage(grpc::ByteBuffer* buffer) override;
+  void OnReadsDone() override;
+  void OnWritten() override;
+  void OnEnded(int code) override;
+  void OnSweep(base::Now now) override;
+};
+
+}  // namespace duetime::rpc

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Admin.ServerInfo.
+#include "server/rpc/proto_time.h"
+#include "server/rpc/unary_handlers.h"
+
+namespace duetime::rpc {
+namespace {
+
+v1::ServingState ToProto(ServingState state) {
+  switch (state) {
+    case ServingState::kStarting:
+      return v1::STARTING;
+    case ServingState::kServing:
+      return v1::SERVING;
+    case ServingState::kDraining:
+      return v1::DRAINING;
+    case ServingState::kStorageFailed:
+      return v1::STORAGE_FAILED;
+  }
+  return v1::SERVING_STATE_UNSPECIFIED;
+}
+
+v1::ClockState ToProto(base::ClockState state) {
+  switch (state) {
+    case base::ClockState::kNormal:
+      return v1::CLOCK_NORMAL;
+    case base::ClockState::kWaiting:
+      return v1::CLOCK_WAITING;
+    case base::ClockState::kHeld:
+      return v1::CLOCK_HELD;
+  }
+  return v1::CLOCK_STATE_UNSPECIFIED;
+}
+
+}  // namespace
+
+void UnaryHandlers::ServerInfo(UnaryCall* call) {
+  v1::ServerInfoRequest request;
+  if (absl::Status status = ParseRequest(call->request(), &request); !status.ok()) {
+    return call->FinishWithError(status);
+  }
+  const base::Now now = context_->clock->Read();
+  v1::ServerInfoResponse response;
+  response.set_version(context_->options.version);
+  response.set_state(ToProto(context_->state.load()));
+  SetTimestamp(context_->started.wall_ms, response.mutable_start_time());
+  SetDuration(now.mono_ms - context_->started.mono_ms, response.mutable_uptime());
+  SetTimestamp(now.wall_ms, response.mutable_server_time());
+  response.set_clock_state(ToProto(context_->clock->state()));
+  FillLimits(response.mutable_limits());
+  if (const runtime::Node* node = context_->node.load(); node != nullptr) {
+    response.set_epoch(static_cast<int64_t>(context_->epoch));
+    response.set_shards(node->shard_count());
+    response.set_disk_low(context_->DiskLow());
+    FillCounts(*node, response.mutable_counts());
+  }
+  call->Finish(response);
+}
+
+void UnaryHandlers::FillLimits(v1::Limits* limits) const {
+  const GrpcServerOptions& options = context_->options;
+  SetDuration(options.limits.horizon_ms, limits->mutable_horizon());
+  limits->set_payload_bytes_max(static_cast<int64_t>(options.limits.payload_bytes_max));
+  limits->set_attributes_max(static_cast<int32_t>(options.limits.attributes_max));
+  limits->set_attributes_bytes_max(static_cast<int64_t>(options.limits.attributes_bytes_max));
+  limits->set_topic_bytes_max(static_cast<int32_t>(kTopicBytesMax));
+  limits->set_batch_messages_max(static_cast<int32_t>(options.limits.batch_messages_max));
+  limits->set_batch_bytes_max(static_cast<int64_t>(options.limits.batch_bytes_max));
+  limits->set_topics_max(static_cast<int32_t>(options.topics_max));
+  limits->set_outstanding_messages_max(options.limits.outstanding_messages_max);
+  limits->set_streams_max(static_cast<int32_t>(options.streams_max));
+}
+
+void UnaryHandlers::FillCounts(const runtime::Node& node, v1::Counts* counts) const {
+  delivery::ShardStats sum;
+  for (const delivery::ShardStats& shard : node.shard_stats()) {
+    sum.accepted += shard.accepted;
+    sum.cancelled += shard.cancelled;
+    sum.delivered += shard.delivered;
+    sum.acked += shard.acked;
+    sum.nacked += shard.nacked;
+    sum.leases_lost += shard.leases_lost;
+    sum.wheel_timers += shard.wheel_timers;
+    sum.due_ready += shard.due_ready;
+    sum.in_flight += shard.in_flight;
+  }
+  counts->set_accepted(static_cast<int64_t>(sum.accepted));
+  counts->set_cancelled(static_cast<int64_t>(sum.cancelled));
+  counts->set_delivered(static_cast<int64_t>(sum.delivered));
+  counts->set_acked(static_cast<int64_t>(sum.acked));
+  counts->set_nacked(static_cast<int64_t>(sum.nacked));
+  counts->set_leases_lost(static_cast<int64_t>(sum.leases_lost));
+  counts->set_pending_loaded(static_cast<int64_t>(sum.wheel_timers));
+  counts->set_due_ready(static_cast<int64_t>(sum.due_ready));
+  counts->set_in_flight(static_cast<int64_t>(sum.in_flight));
+  counts->set_streams(static_cast<int64_t>(context_->streams.load()));
+  counts->set_topics(static_cast<int64_t>(context_->topics.size()));
+}
+
+}  // namespace duetime::rpc

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/subscriber_stream.h"
+
+#include <algorithm>
+#include <spdlog/spdlog.h>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/base/error.h"
+#include "server/rpc/cq_worker.h"
+#include "server/rpc/grpc_status.h"
+#include "server/rpc/message_io.h"
+#include "server/rpc/proto_time.h"
+
+namespace duetime::rpc {
+namespace {
+
+absl::Status StreamLimitError(size_t limit) {
+  return base::MakeError(absl::StatusCode::kResourceExhausted,
+                         absl::StrCat("too many streams, limit ", limit),
+                         {.reason = "STREAM_LIMIT",
+                          .field = "",
+                          .metadata = {{"limit", absl::StrCat(limit)}},
+                          .retry_after_ms = 1'000});
+}
+
+}  // namespace
+
+SubscriberStream::~SubscriberStream() {
+  if (counted_) worker().context().streams.fetch_sub(1);
+}
+
+void SubscriberStream::Request(CqWorker* worker) {
+  auto* fresh = new SubscriberStream(worker);  // freed by its request tag or by the worker
+  worker->services().messages.RequestSubscribe(fresh->server_context(), fresh->stream(),
+                                               worker->cq(), worker->cq(), fresh->request_tag());
+}
+
+void SubscriberStream::OnOpened() {
+  worker().RequestSubscribe();
+  ServingContext& context = worker().context();
+  context.stats->of(metrics::RpcMethod::kSubscribe).Start();
+  opened_mono_ms_ = context.clock->Read().mono_ms;
+  if (absl::Status status = context.Admit(CallKind::kSubscribe); !status.ok()) {
+    return Fail(status);
+  }
+  const uint64_t before = context.streams.fetch_add(1);
+  counted_ = true;
+  if (before >= context.options.streams_max) {
+    return Fail(StreamLimitError(context.options.streams_max));
+  }
+  StartRead();
+}
+
+void SubscriberStream::OnMessage(grpc::ByteBuffer* buffer) {
+  if (absl::Status status = HandleRequest(buffer); !status.ok()) return Fail(status);
+  if (!ended()) ReadOn();
+  if (!ended()) Pump();
+}
+
+absl::Status SubscriberStream::HandleRequest(grpc::ByteBuffer* buffer) {
+  const RequestLimits& limits = worker().context().options.limits;
+  const auto settles_max = static_cast<size_t>(limits.outstanding_messages_max);
+  WireSummary summary;
+  absl::Status status = CheckRequest(buffer, v1::SubscribeRequest::GetDescriptor(), &summary);
+  if (!status.ok()) return status;
+  if (summary.elements > settles_max) {
+    return InvalidSubscribeError(
+        "nack", absl::StrCat(summary.elements, " settlements, limit ", settles_max));
+  }
+  v1::SubscribeRequest* request = worker().subscribe_request().Take(buffer->Length());
+  if (status = ParseChecked(buffer, request); !status.ok()) return status;
+  const auto acks = static_cast<size_t>(request->ack_size());
+  if (acks > settles_max) {
+    return InvalidSubscribeError("ack", absl::StrCat(acks, " settlements, limit ", settles_max));
+  }
+  if (phase_ == Phase::kAwaitStart) {
+    if (!request->has_start()) {
+      return InvalidSubscribeError("start", "required in the first request");
+    }
+    if (status = Start(request->start()); !status.ok()) return status;
+  } else if (request->has_start()) {
+    return InvalidSubscribeError("start", "allowed in the first request only");
+  }
+  Settle(*request);
+  return absl::OkStatus();
+}
+
+absl::Status SubscriberStream::Start(const v1::SubscribeStart& start) {
+  ServingContext& context = worker().context();
+  // The state may have changed since the call came.
+  if (absl::Status status = context.Admit(CallKind::kSubscribe); !status.ok()) return status;
+  if (absl::Status status = ValidateStart(start, context.options.limits, &start_); !status.ok()) {
+    return status;
+  }
+  TopicRegistry::Topic topic;
+  if (absl::Status status = context.topics.Resolve(start_.topic, &topic); !status.ok()) {
+    return status;
+  }
+  Attach(topic.id, start_);
+  phase_ = Phase::kOpen;
+  queue_.set_lease_ms(start_.lease_ms);
+  send_started_ = true;
+  return absl::OkStatus();
+}
+
+void SubscriberStream::Attach(storage::TopicId topic, const ValidStart& start) {
+  id_ = worker().NextStreamId();
+  worker().AddSubscriber(id_, this);
+  attached_ = true;
+  const auto credit = std::make_shared<delivery::StreamCredit>(start.max_outstanding_messages,
+                                                               start.max_outstanding_bytes);
+  runtime::Node* node = worker().context().node.load();
+  for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
+    // Never refused: what is bounded by the number of streams does not count against the mailbox.
+    static_cast<void>(node->Post(
+        shard, delivery::AttachCommand{
+                   .stream = id_, .topic = topic, .lease_ms = start.lease_ms, .credit = credit}));
+  }
+}
+
+void SubscriberStream::Detach() {
+  if (!attached_) return;
+  attached_ = false;
+  runtime::Node* node = worker().context().node.load();
+  for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
+    static_cast<void>(node->Post(shard, delivery::DetachCommand{.stream = id_}));
+  }
+}
+
+void SubscriberStream::Settle(const v1::SubscribeRequest& request) {
+  if (request.ack_size() == 0 && request.nack_size() == 0 && request.extend_size() == 0) return;
+  runtime::Node* node = worker().context().node.load();
+  RoutedSettles routed;
+  RouteSettles(request, id_, node->shard_count(), &routed);
+  for (const auto& [token, reason] : routed.refused) queue_.AddRefused(token, reason);
+  settles_open_ += routed.posted;
+  for (uint16_t shard = 0; shard < routed.by_shard.size(); ++shard) {
+    delivery::SettleCommand& command = routed.by_shard[shard];
+    if (command.acks.empty() && command.nacks.empty() && command.extends.empty()) continue;
+    static_cast<void>(node->Post(shard, std::move(command)));
+  }
+}
+
+void SubscriberStream::ReadOn() {
+  if (reading() || phase_ == Phase::kClosing) return;
+  if (settles_open_ + queue_.confirmations() > kSettlesOpenMax) return;  // Pump looks again
+  StartRead();
+}
+
+void SubscriberStream::AddDeliveries(base::Now now, std::vector<delivery::Delivery> deliveries) {
+  if (phase_ == Phase::kOpen && !deliveries.empty()) {
+    queue_.AddDeliveries(now, std::move(deliveries));
+  }
+}
+
+void SubscriberStream::AddSettles(const delivery::SettleReply& reply) {
+  size_t answered = reply.settled.size() + reply.extended.size() + reply.refused.size();
+  for (const delivery::LeaseToken token : reply.extended) queue_.AddSettled(token);
+  for (const delivery::LeaseToken token : reply.settled) {
+    if (!given_back_.empty() && given_back_.erase(static_cast<uint64_t>(token)) > 0) {
+      --answered;
+      continue;
+    }
+    queue_.AddSettled(token);
+  }
+  for (const auto& [token, refusal] : reply.refused) {
+    if (!given_back_.empty() && given_back_.erase(static_cast<uint64_t>(token)) > 0) {
+      --answered;
+      continue;
+    }
+    static_cast<void>(refusal);  // there is one kind
+    queue_.AddRefused(token, v1::SettleRefusal::LEASE_LOST);
+  }
+  settles_open_ -= std::min(settles_open_, answered);
+}
+
+void SubscriberStream::Pump() {
+  if (ended() || phase_ == Phase::kAwaitStart) return;
+  if (writing()) return;
+  const bool notices = send_started_ || send_heartbeat_ || send_drain_;
+  if (notices || !queue_.empty()) {
+    const base::Now now = worker().context().clock->Read();
+    v1::SubscribeResponse* response =
+        worker().subscribe_response().Take(std::min(queue_.bytes(), FrameQueue::kFrameBytesMax));
+    if (std::exchange(send_started_, false)) {
+      v1::SubscribeStarted* started = response->mutable_started();
+      started->set_max_outstanding_messages(start_.max_outstanding_messages);
+      started->set_max_outstanding_bytes(start_.max_outstanding_bytes);
+      SetDuration(start_.lease_ms, started->mutable_lease_duration());
+    }
+    if (std::exchange(send_heartbeat_, false)) {
+      SetTimestamp(now.wall_ms, response->mutable_heartbeat()->mutable_server_time());
+    }
+    if (std::exchange(send_drain_, false)) {
+      SetDuration(worker().context().options.drain_grace_ms,
+                  response->mutable_drain()->mutable_grace());
+    }
+    std::vector<delivery::LeaseToken> damaged;
+    const size_t bytes = queue_.Fill(now, response, &damaged);
+    if (!damaged.empty()) GiveBackDamaged(damaged);
+    if (bytes > 0 || notices) {
+      last_write_mono_ms_ = now.mono_ms;
+      StartWrite(*response);
+    }
+    ReadOn();
+    return;
+  }
+  if (phase_ == Phase::kClosing && settles_open_ == 0) End(grpc::Status::OK);
+}
+
+void SubscriberStream::GiveBackDamaged(const std::vector<delivery::LeaseToken>& tokens) {
+  ServingContext& context = worker().context();
+  context.stats->damaged_records.fetch_add(tokens.size(), std::memory_order_relaxed);
+  for (const delivery::LeaseToken token : tokens) {
+    given_back_.insert(static_cast<uint64_t>(token));
+    delivery::SettleCommand command{.stream = id_, .acks = {}, .nacks = {}, .extends = {}};
+    command.nacks.push_back({.token = token, .delay_ms = kDamagedRetryMs});
+    static_cast<void>(context.node.load()->Post(delivery::ShardOfLease(token), std::move(command)));
+  }
+  spdlog::error("{} stored message(s) damaged: not delivered, looked at again in {} s",
+                tokens.size(), kDamagedRetryMs / 1000);
+}
+
+void SubscriberStream::OnWritten() { Pump(); }
+
+void SubscriberStream::OnReadsDone() {
+  if (phase_ == Phase::kAwaitStart) {
+    return Fail(InvalidSubscribeError("start", "required in the first request"));
+  }
+  // No more settlements will come, so nothing more is to be delivered. The confirmations of the
+  // last ones still are: the client may have half-closed to wait for them.
+  phase_ = Phase::kClosing;
+  closing_mono_ms_ = worker().context().clock->Read().mono_ms;
+  Detach();
+  Pump();
+}
+
+void SubscriberStream::OnEnded(int code) {
+  worker().context().stats->of(metrics::RpcMethod::kSubscribe).End(code);
+  Detach();
+  if (id_ != delivery::StreamId{}) worker().RemoveSubscriber(id_);
+  queue_.Clear();
+}
+
+void SubscriberStream::OnServingState() {
+  if (ended()) return;
+  const ServingContext& context = worker().context();
+  switch (context.state.load()) {
+    case ServingState::kStarting:
+    case ServingState::kServing:
+      return;
+    case ServingState::kStorageFailed:
+      return Fail(base::StorageFailedError());
+    case ServingState::kDraining:
+      break;
+  }
+  if (context.ending.load()) return Fail(base::DrainingError());
+  if (phase_ == Phase::kAwaitStart) return Fail(base::DrainingError());
+  if (!std::exchange(drain_sent_, true)) send_drain_ = true;
+  Pump();
+}
+
+void SubscriberStream::OnSweep(base::Now now) {
+  if (phase_ == Phase::kAwaitStart && now.mono_ms >= opened_mono_ms_ + kStartTimeoutMs) {
+    return Fail(InvalidSubscribeError("start", "no request within 10 s"));
+  }
+  if (phase_ == Phase::kClosing && now.mono_ms >= closing_mono_ms_ + kClosingTimeoutMs) {
+    return End(grpc::Status::OK);
+  }
+  if (phase_ == Phase::kOpen && !writing() &&
+      now.mono_ms >= last_write_mono_ms_ + worker().context().options.heartbeat_ms) {
+    send_heartbeat_ = true;
+    Pump();
+  }
+}
+
+void SubscriberStream::Fail(const absl::Status& status) { End(ToGrpcStatus(status)); }
+
+}  // namespace duetime::rpc

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SubscriberStream: one Subscribe call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+
+#include "server/delivery/commands.h"
+#include "server/delivery/stream_credit.h"
+#include "server/rpc/bidi_stream.h"
+#include "server/rpc/frame_queue.h"
+#include "server/rpc/request_validation.h"
+
+namespace duetime::rpc {
+
+// Attaches to every shard once `start` has come, passes settlements to their shards, and sends what
+// the shards hand over in frames, one write at a time: while one is in flight the next gathers.
+//
+// A slow reader's write does not end; then its credit runs out and the shards stop handing over.
+// Settlements are bounded too: nothing more is read while kSettlesOpenMax of them wait for an
+// answer or for the write. A stored record that turns out damaged is logged, counted, not
+// delivered, and given back with a delay of kDamagedRetryMs, so that it stays visible as pending
+// and can be cancelled, without being read over and over.
+//
+// However the stream ends, every shard is told to end its leases. Thread safety: confined to the
+// worker's thread.
+class SubscriberStream final : public BidiStream {
+ public:
+  explicit SubscriberStream(CqWorker* worker) : BidiStream(worker) {}
+  ~SubscriberStream() override;
+
+  // Asks gRPC for the next Subscribe call. The object then owns itself until the call comes.
+  static void Request(CqWorker* worker);
+
+  // From the shards. Pump() must follow.
+  void AddDeliveries(base::Now now, std::vector<delivery::Delivery> deliveries);
+  void AddSettles(const delivery::SettleReply& reply);
+  // Begins a write if there is something to write and none is in flight.
+  void Pump();
+
+  void OnServingState() override;
+
+  // True while the stream waits in a list for its Pump().
+  bool touched = false;
+
+ private:
+  enum class Phase : uint8_t {
+    kAwaitStart,
+    kOpen,
+    // The client has half-closed: its last settlements are confirmed, then the call ends.
+    kClosing,
+  };
+
+  static constexpr uint64_t kStartTimeoutMs = 10'000;
+  static constexpr uint64_t kClosingTimeoutMs = 5'000;
+  static constexpr uint64_t kDamagedRetryMs = 3'600'000;
+  static constexpr size_t kSettlesOpenMax = 200'000;
+
+  void OnOpened() override;
+  void OnMessage(grpc::ByteBuffer* buffer) override;
+  void OnReadsDone() override;
+  void OnWritten() override;
+  void OnEnded(int code) override;
+  void OnSweep(base::Now now) override;
+
+  absl::Status HandleRequest(grpc::ByteBuffer* buffer);
+  absl::Status Start(const v1::SubscribeStart& start);
+  void Settle(const v1::SubscribeRequest& request);
+  void Attach(storage::TopicId topic, const ValidStart& start);
+  void Detach();
+  void ReadOn();
+  void Fail(const absl::Status& status);
+  void GiveBackDamaged(const std::vector<delivery::LeaseToken>& tokens);
+
+  Phase phase_ = Phase::kAwaitStart;
+  delivery::StreamId id_{};
+  bool attached_ = false;
+  bool counted_ = false;
+  FrameQueue queue_;
+  // To go into the next frame.
+  bool send_started_ = false;
+  bool send_heartbeat_ = false;
+  bool send_drain_ = false;
+  bool drain_sent_ = false;
+  ValidStart start_;
+  // Settlements at the shards.
+  size_t settles_open_ = 0;
+  // Tokens that were given back here and not by the client: their confirmations are not for it.
+  absl::flat_hash_set<uint64_t> given_back_;
+  uint64_t opened_mono_ms_ = 0;
+  uint64_t closing_mono_ms_ = 0;
+  uint64_t last_write_mono_ms_ = 0;
+};
+
+}  // namespace duetime::rpc
