@@ -233,13 +233,16 @@ void AddRpc(Families* out, const RpcStats& rpc) {
   }
 }
 
-void AddStore(Families* out, const Readings& readings) {
+void AddStore(Families* out, const Readings& readings, uint64_t damaged_records) {
   AddFields<StoreReadings>(out, readings.store, kStoreFields);
   AddGauge(out, "duetime_store_writes_stopped",
            "1 while the store takes no writes because flushes or compactions are behind.",
            readings.store.writes_stopped ? 1 : 0);
   AddGauge(out, "duetime_store_writes_delayed", "1 while the store slows writes down.",
            readings.store.writes_delayed ? 1 : 0);
+  AddSample(&out->emplace_back(MakeFamily(kCounter, "duetime_damaged_records_total",
+                                          "Stored messages found damaged when they were due.")),
+            static_cast<double>(damaged_records));
   AddGauge(out, "duetime_storage_failed",
            "1 once a write to the journal or a read failed: nothing is accepted until a restart.",
            readings.failed ? 1 : 0);
@@ -278,6 +281,17 @@ void AddKnobs(Families* out, const config::Config& config) {
 
 }  // namespace
 
+Readings ReadNode(const runtime::Node& node, base::Clock* clock) {
+  Readings readings;
+  readings.shards = node.shard_stats();
+  readings.mailboxes = node.mailbox_stats();
+  readings.commit = node.commit_stats();
+  readings.failed = node.failed();
+  readings.now = clock->Read();
+  readings.clock_state = clock->state();
+  return readings;
+}
+
 Collector::Collector(const config::Config& config, const RpcStats* rpc, std::string version,
                      std::function<Readings()> read)
     : config_(config), rpc_(rpc), version_(std::move(version)), read_(std::move(read)) {}
@@ -291,7 +305,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   AddMailboxes(&families, readings.mailboxes);
   AddCommit(&families, readings.commit);
   AddRpc(&families, *rpc_);
-  AddStore(&families, readings);
+  AddStore(&families, readings, rpc_->damaged_records.load(std::memory_order_relaxed));
   AddServer(&families, readings);
   AddKnobs(&families, config_);
   return families;

@@ -16,6 +16,7 @@
 #include "server/metrics/rpc_stats.h"
 #include "server/runtime/commit_stats.h"
 #include "server/runtime/mailbox.h"
+#include "server/runtime/node.h"
 
 namespace duetime::metrics {
 
@@ -45,6 +46,9 @@ struct Readings {
   base::Now now;
   base::ClockState clock_state = base::ClockState::kNormal;
 };
+
+// Takes the part of the readings that the node and the clock know.
+Readings ReadNode(const runtime::Node& node, base::Clock* clock);
 
 // Builds Prometheus' families from readings. Between two looks it costs nothing. Labels are
 // bounded: shard, method, code, knob. Thread safety: Collect may be called by any thread at any

@@ -28,18 +28,27 @@ absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const std::string& lis
   try {
     auto exposer = std::make_unique<prometheus::Exposer>(address, /*num_threads=*/1);
     exposer->RegisterCollectable(collector);
-    return std::unique_ptr<Exporter>(new Exporter(std::move(exposer), std::move(collector)));
+    return std::unique_ptr<Exporter>(new Exporter(address.substr(0, address.rfind(':')),
+                                                  std::move(exposer), std::move(collector)));
   } catch (const std::exception& error) {
     return absl::UnavailableError(
         absl::StrCat("cannot listen on metrics_listen = ", listen, ": ", error.what()));
   }
 }
 
-Exporter::Exporter(std::unique_ptr<prometheus::Exposer> exposer,
+absl::StatusOr<std::unique_ptr<Exporter>> Exporter::StartIfWanted(
+    const std::string& listen, std::shared_ptr<Collector> collector) {
+  if (listen.empty()) return nullptr;
+  return Start(listen, std::move(collector));
+}
+
+Exporter::Exporter(std::string host, std::unique_ptr<prometheus::Exposer> exposer,
                    std::shared_ptr<Collector> collector)
-    : collector_(std::move(collector)), exposer_(std::move(exposer)) {}
+    : host_(std::move(host)), collector_(std::move(collector)), exposer_(std::move(exposer)) {}
 
 Exporter::~Exporter() = default;
+
+std::string Exporter::address() const { return absl::StrCat(host_, ":", port()); }
 
 uint16_t Exporter::port() const {
   const std::vector<int> ports = exposer_->GetListeningPorts();

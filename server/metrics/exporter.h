@@ -25,16 +25,24 @@ class Exporter {
   // UNAVAILABLE if the address can't be had.
   static absl::StatusOr<std::unique_ptr<Exporter>> Start(const std::string& listen,
                                                          std::shared_ptr<Collector> collector);
+  // The same, or null if `listen` is empty.
+  static absl::StatusOr<std::unique_ptr<Exporter>> StartIfWanted(
+      const std::string& listen, std::shared_ptr<Collector> collector);
   // Ends the threads: afterwards the collector is not asked any more.
   ~Exporter();
   Exporter(const Exporter&) = delete;
   Exporter& operator=(const Exporter&) = delete;
 
-  // The port in force.
+  // The port in force, which the system chose for port 0.
   uint16_t port() const;
+  // `listen` with that port.
+  std::string address() const;
 
  private:
-  Exporter(std::unique_ptr<prometheus::Exposer> exposer, std::shared_ptr<Collector> collector);
+  Exporter(std::string host, std::unique_ptr<prometheus::Exposer> exposer,
+           std::shared_ptr<Collector> collector);
+
+  const std::string host_;
 
   // Kept alive here: the exposer only has a weak pointer.
   std::shared_ptr<Collector> collector_;

@@ -32,4 +32,12 @@ int WaitForStopSignal() {
   return signal_number;
 }
 
+bool StopSignalWithin(std::chrono::milliseconds timeout) {
+  const sigset_t set = StopSignals();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  const timespec wait{.tv_sec = seconds.count(),
+                      .tv_nsec = std::chrono::nanoseconds(timeout - seconds).count()};
+  return sigtimedwait(&set, nullptr, &wait) > 0;
+}
+
 }  // namespace duetime::runtime

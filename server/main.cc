@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// duetimed: its parts, in the order in which they start and stop.
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
+
+#include "server/config/load.h"
+#include "server/config/version.h"
+#include "server/main_options.h"
+#include "server/metrics/exporter.h"
+#include "server/rpc/grpc_log.h"
+#include "server/rpc/grpc_server.h"
+#include "server/runtime/drain.h"
+#include "server/runtime/housekeeping.h"
+#include "server/runtime/logging.h"
+#include "server/runtime/signals.h"
+#include "server/runtime/system_clock.h"
+
+namespace duetime {
+namespace {
+
+// Calls that are open at the end have this long to be answered.
+constexpr std::chrono::seconds kShutdownTimeout{2};
+
+int CannotStart(const absl::Status& status, int exit_code) {
+  spdlog::critical("cannot start: {}", status.ToString());
+  return exit_code;
+}
+
+int Serve(const config::Config& config) {
+  runtime::SystemClock clock(config.clock_forward_step_max_ms);
+  metrics::RpcStats rpc_stats;
+  // The addresses come first, so that clients hear that the server is starting.
+  const auto server = rpc::GrpcServer::Create(rpc::OptionsFromConfig(config), &clock, &rpc_stats);
+  if (!server.ok()) return CannotStart(server.status(), 1);
+  rpc::GrpcServer* const grpc = server->get();
+  if (absl::Status status = grpc->Listen(); !status.ok()) return CannotStart(status, 1);
+
+  const auto opened = storage::RocksDbStore::Open(StoreOptionsOf(config));
+  if (!opened.ok()) return CannotStart(opened.status(), StoreExitCode(opened.status()));
+  storage::RocksDbStore* const store = opened->get();
+  const auto topics = store->Topics();
+  if (!topics.ok()) return CannotStart(topics.status(), StoreExitCode(topics.status()));
+  runtime::Node node(NodeOptionsOf(config), store, &clock, grpc);
+  if (absl::Status status = node.Start(); !status.ok()) {
+    return CannotStart(status, StoreExitCode(status));
+  }
+  runtime::Housekeeping housekeeping(HousekeepingOptionsOf(config, store), &clock);
+  housekeeping.Start();
+  const auto read = [&] { return ReadAll({&node, &clock, store, grpc, &housekeeping}); };
+  auto exporter = metrics::Exporter::StartIfWanted(
+      config.metrics_listen,
+      std::make_shared<metrics::Collector>(config, &rpc_stats, config::Version(), read));
+  if (!exporter.ok()) return CannotStart(exporter.status(), 1);
+  const auto disk_low = [&housekeeping] { return housekeeping.disk_low(); };
+  grpc->Serve({&node, *topics, store->epoch(), disk_low});
+  spdlog::info("ready: duetimed {} epoch={} shards={} grpc={} metrics={}", config::Version(),
+               store->epoch(), node.shard_count(), absl::StrJoin(grpc->addresses(), ","),
+               *exporter == nullptr ? "off" : (*exporter)->address());
+
+  const int signal = runtime::WaitForStopSignal();
+  spdlog::info("signal {}: draining for at most {} ms", signal, config.drain_grace_ms);
+  grpc->Drain();
+  const uint64_t left = runtime::StopDispatchAndWait(&node, &clock, config.drain_grace_ms);
+  grpc->Shutdown(kShutdownTimeout);
+  node.Stop();
+  exporter->reset();
+  housekeeping.Stop();
+  if (absl::Status status = store->Close(); !status.ok()) {
+    spdlog::error("the store did not close cleanly: {}", status.ToString());
+  }
+  spdlog::info("stopped; {} deliveries were not settled and will be repeated", left);
+  return 0;
+}
+
+}  // namespace
+}  // namespace duetime
+
+int main(int argc, char** argv) {
+  // Debian's abseil is built for debugging: it would look for deadlocks under a process-wide lock.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  const duetime::config::Loaded loaded = duetime::config::Load(argc, argv);
+  if (!loaded.run) {
+    std::fputs(loaded.output.c_str(), loaded.exit_code == 0 ? stdout : stderr);
+    return loaded.exit_code;
+  }
+  umask(0077);
+  duetime::runtime::BlockStopSignals();
+  duetime::runtime::SetUpLogging(loaded.config.log_level, loaded.config.log_format);
+  duetime::rpc::ForwardGrpcLogs();
+  return duetime::Serve(loaded.config);
+}

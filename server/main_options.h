@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the configuration to the options of the parts that main puts together, and from their errors
+// to exit codes.
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "server/config/config.h"
+#include "server/metrics/collector.h"
+#include "server/rpc/grpc_server.h"
+#include "server/runtime/housekeeping.h"
+#include "server/runtime/node.h"
+#include "storage/rocksdb_store.h"
+
+namespace duetime {
+
+// The store's warnings and errors go to the daemon's log.
+storage::RocksDbStoreOptions StoreOptionsOf(const config::Config& config);
+
+runtime::NodeOptions NodeOptionsOf(const config::Config& config);
+
+// `store` outlives the housekeeping.
+runtime::HousekeepingOptions HousekeepingOptionsOf(const config::Config& config,
+                                                   storage::RocksDbStore* store);
+
+// Everything that knows something worth measuring.
+struct Measured {
+  const runtime::Node* node;
+  base::Clock* clock;
+  const storage::RocksDbStore* store;
+  const rpc::GrpcServer* grpc;
+  const runtime::Housekeeping* housekeeping;
+};
+metrics::Readings ReadAll(const Measured& from);
+
+// What the process returns when the store does not open: 65 if its data is damaged, 73 if another
+// process has it, else 1.
+int StoreExitCode(const absl::Status& status);
+
+}  // namespace duetime
