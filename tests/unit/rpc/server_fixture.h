@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A GrpcServer and a Node over a MemoryStore in this process, reached through a Unix socket.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <grpcpp/grpcpp.h>
+#include <memory>
+#include <string>
+
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "gtest/gtest.h"
+
+#include "duetime/v1/admin.grpc.pb.h"
+#include "duetime/v1/messages.grpc.pb.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "server/metrics/rpc_stats.h"
+#include "server/rpc/grpc_server.h"
+#include "server/runtime/node.h"
+#include "server/runtime/system_clock.h"
+#include "storage/memory_store.h"
+#include "tests/support/temp_directory.h"
+
+namespace duetime::rpc {
+
+// Long enough for a slow machine under a sanitizer; a test that passes never waits for it.
+inline constexpr std::chrono::seconds kTestDeadline{30};
+
+inline std::unique_ptr<grpc::ClientContext> NewContext() {
+  auto context = std::make_unique<grpc::ClientContext>();
+  context->set_deadline(std::chrono::system_clock::now() + kTestDeadline);
+  return context;
+}
+
+// The reason in the ErrorInfo of a status.
+inline std::string ReasonOf(const grpc::Status& status) {
+  google::rpc::Status parsed;
+  google::rpc::ErrorInfo info;
+  if (!parsed.ParseFromString(status.error_details()) || parsed.details_size() == 0 ||
+      !parsed.details(0).UnpackTo(&info)) {
+    return "no reason: " + status.error_message();
+  }
+  return info.reason();
+}
+
+class ServerTest : public ::testing::Test {
+ protected:
+  void TearDown() override { StopAll(); }
+
+  GrpcServerOptions DefaultOptions() {
+    GrpcServerOptions options;
+    options.listen = {"unix:" + directory_.Join("socket")};
+    options.io_threads = 1;
+    options.version = "test";
+    return options;
+  }
+
+  // Listens, but does not serve.
+  void Listen(const GrpcServerOptions& options) {
+    auto server = GrpcServer::Create(options, &clock_, &stats_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    const absl::Status listening = server_->Listen();
+    ASSERT_TRUE(listening.ok()) << listening;
+    channel_ = grpc::CreateChannel(server_->addresses()[0], grpc::InsecureChannelCredentials());
+    messages_ = v1::Messages::NewStub(channel_);
+    admin_ = v1::Admin::NewStub(channel_);
+    health_ = grpc::health::v1::Health::NewStub(channel_);
+  }
+
+  void Serve() {
+    node_ = std::make_unique<runtime::Node>(node_options_, &store(), &clock_, server_.get());
+    ASSERT_TRUE(node_->Start().ok());
+    server_->Serve({node_.get(), *store().Topics(), store().epoch(), disk_low_});
+  }
+
+  void Start(const GrpcServerOptions& options) {
+    Listen(options);
+    Serve();
+  }
+  void Start() { Start(DefaultOptions()); }
+
+  void StopAll() {
+    if (server_ != nullptr) server_->Shutdown(std::chrono::seconds(1));
+    if (node_ != nullptr) node_->Stop();
+  }
+
+  // The store is opened when it is first asked for, so that a test can choose the shards before.
+  storage::MemoryStore& store() {
+    if (store_ == nullptr) {
+      disk_ = std::make_unique<storage::MemoryDisk>(shards_);
+      store_ = std::make_unique<storage::MemoryStore>(disk_.get());
+    }
+    return *store_;
+  }
+
+  static v1::ScheduleRequest NewMessage(const std::string& topic, const std::string& payload,
+                                        int64_t delay_seconds = 0) {
+    v1::ScheduleRequest request;
+    request.set_topic(topic);
+    request.set_payload(payload);
+    request.mutable_delay()->set_seconds(delay_seconds);
+    return request;
+  }
+
+  grpc::Status Schedule(const v1::ScheduleRequest& request, v1::ScheduleResponse* response) {
+    return messages_->Schedule(NewContext().get(), request, response);
+  }
+
+  // Schedules and returns the id.
+  std::string MustSchedule(const v1::ScheduleRequest& request) {
+    v1::ScheduleResponse response;
+    const grpc::Status status = Schedule(request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.message().id();
+  }
+
+  grpc::health::v1::HealthCheckResponse::ServingStatus Health() {
+    grpc::health::v1::HealthCheckResponse response;
+    EXPECT_TRUE(health_->Check(NewContext().get(), {}, &response).ok());
+    return response.status();
+  }
+
+  uint16_t shards_ = 1;
+  runtime::NodeOptions node_options_;
+  std::function<bool()> disk_low_;
+
+  test::TempDirectory directory_;
+  runtime::SystemClock clock_{60'000};
+  metrics::RpcStats stats_;
+  std::unique_ptr<storage::MemoryDisk> disk_;
+  std::unique_ptr<storage::MemoryStore> store_;
+  std::unique_ptr<GrpcServer> server_;
+  std::unique_ptr<runtime::Node> node_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Messages::Stub> messages_;
+  std::unique_ptr<v1::Admin::Stub> admin_;
+  std::unique_ptr<grpc::health::v1::Health::Stub> health_;
+};
+
+}  // namespace duetime::rpc

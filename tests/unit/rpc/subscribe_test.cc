@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Subscribe, through a socket.
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "storage/message_record.h"
+#include "tests/unit/rpc/server_fixture.h"
+
+namespace duetime::rpc {
+namespace {
+
+// One subscriber. Reads block until the server sends something.
+class TestSubscriber {
+ public:
+  explicit TestSubscriber(v1::Messages::Stub* stub)
+      : context_(NewContext()), stream_(stub->Subscribe(context_.get())) {}
+  ~TestSubscriber() {
+    if (!finished_) {
+      context_->TryCancel();
+      Finish();
+    }
+  }
+  TestSubscriber(const TestSubscriber&) = delete;
+  TestSubscriber& operator=(const TestSubscriber&) = delete;
+
+  bool Send(const v1::SubscribeRequest& request) { return stream_->Write(request); }
+
+  // Opens the subscription and waits until it is open.
+  void Start(const std::string& topic, int max_messages = 0) {
+    v1::SubscribeRequest request;
+    request.mutable_start()->set_topic(topic);
+    request.mutable_start()->set_max_outstanding_messages(max_messages);
+    ASSERT_TRUE(Send(request));
+    ASSERT_TRUE(ReadOne());
+    ASSERT_TRUE(last_.has_started());
+  }
+
+  // One response, sorted into the lists below. False at the end of the stream.
+  bool ReadOne() {
+    if (!stream_->Read(&last_)) return false;
+    for (const v1::Delivery& delivery : last_.deliveries()) deliveries.push_back(delivery);
+    for (const uint64_t token : last_.settled()) settled.insert(token);
+    for (const v1::SettleRefusal& refusal : last_.refused()) {
+      refused[refusal.lease_token()] = refusal.reason();
+    }
+    return true;
+  }
+
+  // Reads until there are `count` deliveries in all.
+  void ReadDeliveries(size_t count) {
+    while (deliveries.size() < count) ASSERT_TRUE(ReadOne());
+  }
+  void ReadSettled(size_t count) {
+    while (settled.size() < count) ASSERT_TRUE(ReadOne());
+  }
+  void ReadRefused(size_t count) {
+    while (refused.size() < count) ASSERT_TRUE(ReadOne());
+  }
+
+  void Ack(uint64_t token) {
+    v1::SubscribeRequest request;
+    request.add_ack(token);
+    ASSERT_TRUE(Send(request));
+  }
+
+  void HalfClose() { stream_->WritesDone(); }
+  void Cancel() { context_->TryCancel(); }
+
+  // Reads to the end and returns how it ended.
+  grpc::Status Finish() {
+    while (ReadOne()) {
+    }
+    finished_ = true;
+    return stream_->Finish();
+  }
+
+  const v1::SubscribeResponse& last() const { return last_; }
+
+  std::vector<v1::Delivery> deliveries;
+  std::set<uint64_t> settled;
+  std::map<uint64_t, v1::SettleRefusal::Reason> refused;
+
+ private:
+  std::unique_ptr<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::SubscribeRequest, v1::SubscribeResponse>> stream_;
+  v1::SubscribeResponse last_;
+  bool finished_ = false;
+};
+
+class SubscribeTest : public ServerTest {
+ protected:
+  // Sends one request first thing and returns how the stream ends.
+  grpc::Status FirstRequest(const v1::SubscribeRequest& request) {
+    TestSubscriber subscriber(messages_.get());
+    subscriber.Send(request);
+    return subscriber.Finish();
+  }
+};
+
+TEST_F(SubscribeTest, DeliversAndConfirmsAnAck) {
+  Start();
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("orders");
+  EXPECT_EQ(subscriber.last().started().max_outstanding_messages(), 1000);
+  EXPECT_EQ(subscriber.last().started().max_outstanding_bytes(), 64 << 20);
+  EXPECT_EQ(subscriber.last().started().lease_duration().seconds(), 30);
+  v1::ScheduleRequest request = NewMessage("orders", "hello");
+  (*request.mutable_attributes())["k"] = "v";
+  const std::string id = MustSchedule(request);
+  subscriber.ReadDeliveries(1);
+  const v1::Delivery delivery = subscriber.deliveries[0];
+  EXPECT_EQ(delivery.message_id(), id);
+  EXPECT_EQ(delivery.payload(), "hello");
+  EXPECT_EQ(delivery.attributes().at("k"), "v");
+  EXPECT_EQ(delivery.attempt(), 1);
+  EXPECT_FALSE(delivery.maybe_redelivered());
+  EXPECT_GT(delivery.deliver_time().seconds(), 0);
+  EXPECT_GE(delivery.lateness().seconds(), 0);
+  subscriber.Ack(delivery.lease_token());
+  subscriber.ReadSettled(1);
+  EXPECT_EQ(*subscriber.settled.begin(), delivery.lease_token());
+  // A second ack of the same lease is refused and changes nothing.
+  subscriber.Ack(delivery.lease_token());
+  subscriber.ReadRefused(1);
+  EXPECT_EQ(subscriber.refused[delivery.lease_token()], v1::SettleRefusal::LEASE_LOST);
+  EXPECT_EQ(server_->streams(), 1u);
+}
+
+TEST_F(SubscribeTest, ANackBringsTheNextAttempt) {
+  Start();
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("orders");
+  const std::string id = MustSchedule(NewMessage("orders", "hello"));
+  subscriber.ReadDeliveries(1);
+  v1::SubscribeRequest request;
+  request.add_nack()->set_lease_token(subscriber.deliveries[0].lease_token());
+  ASSERT_TRUE(subscriber.Send(request));
+  subscriber.ReadDeliveries(2);
+  EXPECT_EQ(subscriber.deliveries[1].message_id(), id);
+  EXPECT_EQ(subscriber.deliveries[1].attempt(), 2);
+  EXPECT_TRUE(subscriber.deliveries[1].maybe_redelivered());
+  EXPECT_NE(subscriber.deliveries[1].lease_token(), subscriber.deliveries[0].lease_token());
+}
+
+TEST_F(SubscribeTest, RefusesSettlementsInBand) {
+  Start();
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("orders");
+  MustSchedule(NewMessage("orders", "hello"));
+  subscriber.ReadDeliveries(1);
+  const uint64_t token = subscriber.deliveries[0].lease_token();
+  const uint64_t other_shard = uint64_t{40} << 58;
+  v1::SubscribeRequest request;
+  request.add_ack(other_shard);
+  request.add_ack(12345);  // never given
+  auto* extend = request.add_extend();
+  extend->set_lease_token(token);
+  extend->mutable_duration()->set_seconds(100'000);
+  ASSERT_TRUE(subscriber.Send(request));
+  subscriber.ReadRefused(3);
+  EXPECT_EQ(subscriber.refused[other_shard], v1::SettleRefusal::LEASE_LOST);
+  EXPECT_EQ(subscriber.refused[12345], v1::SettleRefusal::LEASE_LOST);
+  EXPECT_EQ(subscriber.refused[token], v1::SettleRefusal::OUT_OF_RANGE);
+  // The lease goes on.
+  v1::SubscribeRequest good;
+  auto* better = good.add_extend();
+  better->set_lease_token(token);
+  better->mutable_duration()->set_seconds(60);
+  ASSERT_TRUE(subscriber.Send(good));
+  subscriber.ReadSettled(1);
+  EXPECT_EQ(*subscriber.settled.begin(), token);
+}
+
+TEST_F(SubscribeTest, NeverGivesMoreThanTheCredit) {
+  shards_ = 2;
+  Start();
+  constexpr size_t kMessages = 20;
+  for (size_t i = 0; i < kMessages; ++i) MustSchedule(NewMessage("orders", "x"));
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("orders", 3);
+  std::set<std::string> ids;
+  size_t acked = 0;
+  while (acked < kMessages) {
+    subscriber.ReadDeliveries(acked + 1);
+    ASSERT_LE(subscriber.deliveries.size() - acked, 3u);
+    ids.insert(subscriber.deliveries[acked].message_id());
+    subscriber.Ack(subscriber.deliveries[acked].lease_token());
+    ++acked;
+  }
+  EXPECT_EQ(ids.size(), kMessages);
+  subscriber.ReadSettled(kMessages);
+}
+
+TEST_F(SubscribeTest, InsistsOnStartFirstAndOnce) {
+  Start();
+  v1::SubscribeRequest no_start;
+  no_start.add_ack(1);
+  grpc::Status status = FirstRequest(no_start);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonOf(status), "INVALID_SUBSCRIBE");
+
+  v1::SubscribeRequest bad_topic;
+  bad_topic.mutable_start()->set_topic("not a topic");
+  EXPECT_EQ(ReasonOf(FirstRequest(bad_topic)), "INVALID_TOPIC");
+
+  v1::SubscribeRequest bad_credit;
+  bad_credit.mutable_start()->set_topic("t");
+  bad_credit.mutable_start()->set_max_outstanding_messages(-1);
+  EXPECT_EQ(ReasonOf(FirstRequest(bad_credit)), "INVALID_SUBSCRIBE");
+
+  TestSubscriber twice(messages_.get());
+  twice.Start("t");
+  v1::SubscribeRequest again;
+  again.mutable_start()->set_topic("t");
+  twice.Send(again);
+  EXPECT_EQ(ReasonOf(twice.Finish()), "INVALID_SUBSCRIBE");
+
+  TestSubscriber silent(messages_.get());
+  silent.HalfClose();
+  EXPECT_EQ(ReasonOf(silent.Finish()), "INVALID_SUBSCRIBE");
+}
+
+TEST_F(SubscribeTest, SendsHeartbeatsWhenThereIsNothingElse) {
+  GrpcServerOptions options = DefaultOptions();
+  options.heartbeat_ms = 20;
+  Start(options);
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t");
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(subscriber.ReadOne());
+    EXPECT_TRUE(subscriber.last().has_heartbeat());
+    EXPECT_GT(subscriber.last().heartbeat().server_time().seconds(), 0);
+  }
+}
+
+TEST_F(SubscribeTest, ConfirmsTheLastAcksAfterAHalfClose) {
+  Start();
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t");
+  for (int i = 0; i < 10; ++i) MustSchedule(NewMessage("t", "p"));
+  subscriber.ReadDeliveries(10);
+  v1::SubscribeRequest request;
+  for (const v1::Delivery& delivery : subscriber.deliveries)
+    request.add_ack(delivery.lease_token());
+  ASSERT_TRUE(subscriber.Send(request));
+  subscriber.HalfClose();
+  EXPECT_TRUE(subscriber.Finish().ok());
+  EXPECT_EQ(subscriber.settled.size(), 10u);
+}
+
+TEST_F(SubscribeTest, WhatAVanishedSubscriberHeldGoesToTheNext) {
+  Start();
+  const std::string id = MustSchedule(NewMessage("t", "p"));
+  TestSubscriber first(messages_.get());
+  first.Start("t");
+  first.ReadDeliveries(1);
+  TestSubscriber second(messages_.get());
+  second.Start("t");
+  first.Cancel();
+  second.ReadDeliveries(1);
+  EXPECT_EQ(second.deliveries[0].message_id(), id);
+  EXPECT_EQ(second.deliveries[0].attempt(), 2);
+  // The lease of the first ended with its stream.
+  second.Ack(first.deliveries[0].lease_token());
+  second.ReadRefused(1);
+}
+
+TEST_F(SubscribeTest, DrainsWithANoticeThenEnds) {
+  GrpcServerOptions options = DefaultOptions();
+  options.drain_grace_ms = 1234;
+  Start(options);
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t");
+  MustSchedule(NewMessage("t", "p"));
+  subscriber.ReadDeliveries(1);
+  server_->Drain();
+  while (!subscriber.last().has_drain()) ASSERT_TRUE(subscriber.ReadOne());
+  EXPECT_EQ(subscriber.last().drain().grace().seconds(), 1);
+  // What is in flight can still be settled.
+  subscriber.Ack(subscriber.deliveries[0].lease_token());
+  subscriber.ReadSettled(1);
+  v1::SubscribeRequest late;
+  late.mutable_start()->set_topic("t");
+  EXPECT_EQ(ReasonOf(FirstRequest(late)), "DRAINING");
+  server_->Shutdown(kTestDeadline);
+  const grpc::Status status = subscriber.Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReasonOf(status), "DRAINING");
+}
+
+TEST_F(SubscribeTest, EndsWhenStorageFails) {
+  Start();
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t");
+  store().FailNextAppend(storage::MemoryStore::Fault::kUnknownLost);
+  v1::ScheduleResponse response;
+  EXPECT_EQ(ReasonOf(Schedule(NewMessage("t", "p", 100), &response)), "STORAGE_FAILED");
+  const grpc::Status status = subscriber.Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReasonOf(status), "STORAGE_FAILED");
+}
+
+TEST_F(SubscribeTest, HasALimitOfStreams) {
+  GrpcServerOptions options = DefaultOptions();
+  options.streams_max = 1;
+  Start(options);
+  {
+    TestSubscriber first(messages_.get());
+    first.Start("t");
+    v1::SubscribeRequest request;
+    request.mutable_start()->set_topic("t");
+    const grpc::Status status = FirstRequest(request);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(ReasonOf(status), "STREAM_LIMIT");
+    first.HalfClose();
+    EXPECT_TRUE(first.Finish().ok());
+  }
+  // The end reaches the client a moment before the server has let go of the stream.
+  for (;;) {
+    TestSubscriber next(messages_.get());
+    v1::SubscribeRequest request;
+    request.mutable_start()->set_topic("t");
+    next.Send(request);
+    if (next.ReadOne()) break;
+    ASSERT_EQ(ReasonOf(next.Finish()), "STREAM_LIMIT");
+  }
+}
+
+TEST_F(SubscribeTest, ManyMessagesArriveOnceAndInOrder) {
+  shards_ = 2;
+  GrpcServerOptions options = DefaultOptions();
+  options.io_threads = 2;
+  Start(options);
+  constexpr size_t kMessages = 5'000;
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t", 1'000);
+  for (size_t sent = 0; sent < kMessages; sent += 500) {
+    v1::ScheduleBatchRequest batch;
+    for (size_t i = 0; i < 500; ++i) {
+      *batch.add_messages() = NewMessage("t", std::string(100, 'p'));
+    }
+    v1::ScheduleBatchResponse response;
+    ASSERT_TRUE(messages_->ScheduleBatch(NewContext().get(), batch, &response).ok());
+  }
+  size_t acked = 0;
+  std::set<std::string> ids;
+  while (ids.size() < kMessages) {
+    subscriber.ReadDeliveries(acked + 1);
+    v1::SubscribeRequest request;
+    for (; acked < subscriber.deliveries.size(); ++acked) {
+      ASSERT_EQ(subscriber.deliveries[acked].attempt(), 1);
+      ids.insert(subscriber.deliveries[acked].message_id());
+      request.add_ack(subscriber.deliveries[acked].lease_token());
+    }
+    ASSERT_TRUE(subscriber.Send(request));
+  }
+  subscriber.ReadSettled(kMessages);
+  EXPECT_TRUE(subscriber.refused.empty());
+  EXPECT_EQ(subscriber.deliveries.size(), kMessages);
+}
+
+TEST_F(SubscribeTest, ADamagedRecordIsCountedAndNotDelivered) {
+  // Written behind the server's back: one message whose payload was changed after it was encoded.
+  const uint64_t due_ms = clock_.Read().wall_ms + 50;
+  const storage::MessageId id = storage::MessageId::Make(1, 1, 0, due_ms);
+  const storage::TopicId topic{1};
+  std::string value = storage::EncodeMessageRecord(
+      {.topic = topic, .deliver_ms = due_ms, .accept_ms = due_ms}, {}, "payload");
+  value.back() = static_cast<char>(value.back() ^ 1);
+  storage::Record name;
+  name.type = storage::RecordType::kTopic;
+  name.topic = topic;
+  name.value = "t";
+  storage::Record accept;
+  accept.type = storage::RecordType::kAccept;
+  accept.key = {due_ms, id};
+  accept.value = value;
+  const std::vector<storage::RecordBatch> group = {{name, accept}};
+  ASSERT_EQ(store().Append(group, storage::Durability::kSynced), storage::AppendOutcome::kAccepted);
+  GrpcServerOptions options = DefaultOptions();
+  options.heartbeat_ms = 20;
+  Start(options);
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t", 1);
+  while (stats_.damaged_records.load() == 0) ASSERT_TRUE(subscriber.ReadOne());
+  EXPECT_TRUE(subscriber.deliveries.empty());
+  // Its credit has come back: a sound message is delivered, and nothing was confirmed to the
+  // client.
+  MustSchedule(NewMessage("t", "sound"));
+  subscriber.ReadDeliveries(1);
+  EXPECT_EQ(subscriber.deliveries[0].payload(), "sound");
+  EXPECT_TRUE(subscriber.settled.empty());
+  EXPECT_TRUE(subscriber.refused.empty());
+
+  v1::GetRequest get;
+  get.set_message_id(id.ToString());
+  v1::GetResponse got;
+  const grpc::Status status = messages_->Get(NewContext().get(), get, &got);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_EQ(ReasonOf(status), "CHECKSUM_MISMATCH");
+}
+
+TEST_F(SubscribeTest, ASlowReaderHoldsNothingUp) {
+  GrpcServerOptions options = DefaultOptions();
+  Start(options);
+  TestSubscriber slow(messages_.get());
+  slow.Start("slow", 1'000);
+  const std::string payload(100'000, 'x');
+  for (int i = 0; i < 200; ++i) MustSchedule(NewMessage("slow", payload));
+  // 20 MB are on their way to somebody who does not read; others are served, and the end is clean.
+  TestSubscriber quick(messages_.get());
+  quick.Start("quick");
+  MustSchedule(NewMessage("quick", "p"));
+  quick.ReadDeliveries(1);
+  slow.ReadDeliveries(200);
+}
+
+}  // namespace
+}  // namespace duetime::rpc

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The unary calls, through a socket.
+#include <atomic>
+#include <grpcpp/generic/generic_stub.h>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "google/rpc/status.pb.h"
+
+#include "tests/unit/rpc/server_fixture.h"
+
+namespace duetime::rpc {
+namespace {
+
+class UnaryTest : public ServerTest {
+ protected:
+  // Sends bytes that no stub would send.
+  grpc::Status CallRaw(const std::string& method, const std::string& bytes) {
+    grpc::GenericStub stub(channel_);
+    grpc::CompletionQueue cq;
+    const auto context = NewContext();
+    const grpc::Slice slice(bytes);
+    const grpc::ByteBuffer request(&slice, 1);
+    const auto reader = stub.PrepareUnaryCall(context.get(), method, request, &cq);
+    grpc::ByteBuffer response;
+    grpc::Status status;
+    reader->StartCall();
+    reader->Finish(&response, &status, this);
+    void* tag = nullptr;
+    bool ok = false;
+    EXPECT_TRUE(cq.Next(&tag, &ok) && ok);
+    return status;
+  }
+
+  v1::ServerInfoResponse Info() {
+    v1::ServerInfoResponse response;
+    EXPECT_TRUE(admin_->ServerInfo(NewContext().get(), {}, &response).ok());
+    return response;
+  }
+};
+
+TEST_F(UnaryTest, SaysThatItIsStarting) {
+  Listen(DefaultOptions());
+  v1::ScheduleResponse response;
+  const grpc::Status status = Schedule(NewMessage("t", "p"), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReasonOf(status), "STARTING");
+  EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(Info().state(), v1::STARTING);
+  Serve();
+  EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
+  EXPECT_TRUE(Schedule(NewMessage("t", "p"), &response).ok());
+}
+
+TEST_F(UnaryTest, SchedulesGetsAndCancels) {
+  Start();
+  v1::ScheduleRequest request = NewMessage("orders", "hello", 100);
+  (*request.mutable_attributes())["k"] = "v";
+  v1::ScheduleResponse scheduled;
+  ASSERT_TRUE(Schedule(request, &scheduled).ok());
+  EXPECT_EQ(scheduled.message().topic(), "orders");
+  EXPECT_EQ(scheduled.message().id().size(), 26u);
+  EXPECT_EQ(scheduled.message().state(), v1::Message::SCHEDULED);
+  EXPECT_EQ(scheduled.message().payload_bytes(), 5);
+  EXPECT_EQ(scheduled.message().payload(), "");
+  EXPECT_EQ(
+      scheduled.message().deliver_time().seconds() - scheduled.message().accept_time().seconds(),
+      100);
+
+  v1::GetRequest get;
+  get.set_message_id(scheduled.message().id());
+  v1::GetResponse got;
+  ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
+  EXPECT_EQ(got.message().topic(), "orders");
+  EXPECT_EQ(got.message().payload(), "");
+  EXPECT_EQ(got.message().payload_bytes(), 5);
+  EXPECT_EQ(got.message().attributes_size(), 0);
+  get.set_view(v1::FULL);
+  ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
+  EXPECT_EQ(got.message().payload(), "hello");
+  EXPECT_EQ(got.message().attributes().at("k"), "v");
+  EXPECT_EQ(got.message().deliver_time().seconds(), scheduled.message().deliver_time().seconds());
+
+  v1::CancelRequest cancel;
+  cancel.set_message_id(scheduled.message().id());
+  v1::CancelResponse cancelled;
+  ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::CANCELLED);
+  EXPECT_EQ(cancelled.state(), v1::Message::SCHEDULED);
+  ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::NOT_FOUND);
+  const grpc::Status gone = messages_->Get(NewContext().get(), get, &got);
+  EXPECT_EQ(gone.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(ReasonOf(gone), "MESSAGE_NOT_FOUND");
+
+  const v1::ServerInfoResponse info = Info();
+  EXPECT_EQ(info.state(), v1::SERVING);
+  EXPECT_EQ(info.shards(), 1);
+  EXPECT_EQ(info.counts().topics(), 1);
+  EXPECT_EQ(info.limits().payload_bytes_max(), 1 << 20);
+  EXPECT_EQ(stats_.of(metrics::RpcMethod::kGet).started.load(), 3u);
+  EXPECT_EQ(stats_.of(metrics::RpcMethod::kGet).ended[5].load(), 1u);
+}
+
+TEST_F(UnaryTest, ADueMessageSaysSo) {
+  Start();
+  v1::ScheduleResponse response;
+  ASSERT_TRUE(Schedule(NewMessage("t", "p", 0), &response).ok());
+  EXPECT_EQ(response.message().state(), v1::Message::DUE);
+}
+
+TEST_F(UnaryTest, ABatchAnswersItemByItem) {
+  shards_ = 4;
+  Start();
+  v1::ScheduleBatchRequest request;
+  for (int i = 0; i < 100; ++i) {
+    *request.add_messages() = NewMessage("topic-" + std::to_string(i % 3), "p", 50);
+  }
+  request.mutable_messages(7)->set_topic("not a topic");
+  request.mutable_messages(99)->clear_when();
+  v1::ScheduleBatchResponse response;
+  ASSERT_TRUE(messages_->ScheduleBatch(NewContext().get(), request, &response).ok());
+  ASSERT_EQ(response.results_size(), 100);
+  std::set<std::string> ids;
+  for (int i = 0; i < 100; ++i) {
+    if (i == 7 || i == 99) {
+      ASSERT_TRUE(response.results(i).has_error());
+      google::rpc::ErrorInfo info;
+      ASSERT_TRUE(response.results(i).error().details(0).UnpackTo(&info));
+      EXPECT_EQ(info.reason(), i == 7 ? "INVALID_TOPIC" : "DELIVER_TIME_MISSING");
+      EXPECT_EQ(info.metadata().at("field"),
+                i == 7 ? "messages[7].topic" : "messages[99].deliver_time");
+      continue;
+    }
+    ASSERT_TRUE(response.results(i).has_message());
+    EXPECT_EQ(response.results(i).message().topic(), "topic-" + std::to_string(i % 3));
+    ids.insert(response.results(i).message().id());
+  }
+  EXPECT_EQ(ids.size(), 98u);
+
+  EXPECT_TRUE(messages_->ScheduleBatch(NewContext().get(), {}, &response).ok());
+  EXPECT_EQ(response.results_size(), 0);
+  v1::ScheduleBatchRequest all_bad;
+  all_bad.add_messages();
+  ASSERT_TRUE(messages_->ScheduleBatch(NewContext().get(), all_bad, &response).ok());
+  EXPECT_TRUE(response.results(0).has_error());
+}
+
+TEST_F(UnaryTest, ABatchHasLimits) {
+  GrpcServerOptions options = DefaultOptions();
+  options.limits.batch_messages_max = 10;
+  options.limits.batch_bytes_max = 10'000;
+  Start(options);
+  v1::ScheduleBatchRequest request;
+  for (int i = 0; i < 11; ++i) *request.add_messages() = NewMessage("t", "p", 50);
+  v1::ScheduleBatchResponse response;
+  grpc::Status status = messages_->ScheduleBatch(NewContext().get(), request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonOf(status), "BATCH_TOO_LARGE");
+  request.mutable_messages()->RemoveLast();
+  EXPECT_TRUE(messages_->ScheduleBatch(NewContext().get(), request, &response).ok());
+  request.mutable_messages(0)->set_payload(std::string(10'000, 'x'));
+  status = messages_->ScheduleBatch(NewContext().get(), request, &response);
+  EXPECT_EQ(ReasonOf(status), "BATCH_TOO_LARGE");
+}
+
+TEST_F(UnaryTest, BytesThatAreNoMessageAreAnInvalidArgument) {
+  Start();
+  const std::string not_utf8("\x0a\x02\xff\xfe", 4);
+  for (const char* method : {"/duetime.v1.Messages/Schedule", "/duetime.v1.Messages/ScheduleBatch",
+                             "/duetime.v1.Messages/Cancel", "/duetime.v1.Messages/Get",
+                             "/duetime.v1.Admin/ServerInfo", "/grpc.health.v1.Health/Check"}) {
+    SCOPED_TRACE(method);
+    for (const std::string& bytes : {std::string("\xff\xff\xff"), std::string("\x0a\x7f"),
+                                     std::string(2'000, '\x7a').replace(1, 2, "\x8f\xce")}) {
+      const grpc::Status status = CallRaw(method, bytes);
+      EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+      EXPECT_EQ(ReasonOf(status), "MALFORMED_REQUEST");
+    }
+  }
+  EXPECT_EQ(ReasonOf(CallRaw("/duetime.v1.Messages/Schedule", not_utf8)), "MALFORMED_REQUEST");
+  EXPECT_EQ(CallRaw("/duetime.v1.Messages/Nonsense", "").error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
+}
+
+TEST_F(UnaryTest, ToleratesAFewUnknownFields) {
+  Start();
+  v1::ScheduleRequest request = NewMessage("t", "p", 10);
+  auto* unknown = v1::ScheduleRequest::GetReflection()->MutableUnknownFields(&request);
+  unknown->AddLengthDelimited(100, std::string(1'000, 'x'));
+  v1::ScheduleResponse response;
+  EXPECT_TRUE(Schedule(request, &response).ok());
+  unknown->AddLengthDelimited(100, std::string(100, 'x'));
+  EXPECT_EQ(ReasonOf(Schedule(request, &response)), "MALFORMED_REQUEST");
+}
+
+TEST_F(UnaryTest, TakesNoCompressedMessages) {
+  Start();
+  const auto context = NewContext();
+  context->set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  v1::ScheduleResponse response;
+  const grpc::Status status =
+      messages_->Schedule(context.get(), NewMessage("t", std::string(100'000, 'x'), 10), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << status.error_message();
+}
+
+TEST_F(UnaryTest, RefusesNewMessagesWhenTheDiskIsLow) {
+  std::atomic<bool> low{true};
+  disk_low_ = [&low] { return low.load(); };
+  Start();
+  v1::ScheduleResponse response;
+  const grpc::Status status = Schedule(NewMessage("t", "p", 10), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(status), "DISK_LOW");
+  EXPECT_TRUE(Info().disk_low());
+  EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
+  low = false;
+  EXPECT_TRUE(Schedule(NewMessage("t", "p", 10), &response).ok());
+}
+
+TEST_F(UnaryTest, HasALimitOfTopics) {
+  GrpcServerOptions options = DefaultOptions();
+  options.topics_max = 1;
+  Start(options);
+  v1::ScheduleResponse response;
+  EXPECT_TRUE(Schedule(NewMessage("a", "p", 10), &response).ok());
+  EXPECT_EQ(ReasonOf(Schedule(NewMessage("b", "p", 10), &response)), "TOPIC_LIMIT");
+  EXPECT_TRUE(Schedule(NewMessage("a", "p", 10), &response).ok());
+}
+
+TEST_F(UnaryTest, TopicNamesSurviveARestart) {
+  Start();
+  const std::string id = MustSchedule(NewMessage("orders", "p", 1000));
+  StopAll();
+  server_.reset();
+  node_.reset();
+  store_ = std::make_unique<storage::MemoryStore>(disk_.get());
+  Start();
+  v1::GetRequest get;
+  get.set_message_id(id);
+  v1::GetResponse got;
+  ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
+  EXPECT_EQ(got.message().topic(), "orders");
+}
+
+TEST_F(UnaryTest, DrainingTakesNothingNewButStillCancels) {
+  Start();
+  const std::string id = MustSchedule(NewMessage("t", "p", 1000));
+  server_->Drain();
+  EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+  v1::ScheduleResponse response;
+  const grpc::Status status = Schedule(NewMessage("t", "p", 10), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReasonOf(status), "DRAINING");
+  v1::CancelRequest cancel;
+  cancel.set_message_id(id);
+  v1::CancelResponse cancelled;
+  ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::CANCELLED);
+  EXPECT_EQ(Info().state(), v1::DRAINING);
+}
+
+TEST_F(UnaryTest, StopsForGoodWhenStorageFails) {
+  Start();
+  MustSchedule(NewMessage("t", "p", 1000));
+  store().FailNextAppend(storage::MemoryStore::Fault::kUnknownLost);
+  v1::ScheduleResponse response;
+  for (int i = 0; i < 2; ++i) {
+    const grpc::Status status = Schedule(NewMessage("t", "p", 1000), &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(ReasonOf(status), "STORAGE_FAILED");
+  }
+  EXPECT_TRUE(server_->storage_failed());
+  EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(Info().state(), v1::STORAGE_FAILED);
+}
+
+TEST_F(UnaryTest, ManyCallersOnManyQueuesAndShards) {
+  shards_ = 3;
+  GrpcServerOptions options = DefaultOptions();
+  options.io_threads = 3;
+  Start(options);
+  constexpr int kThreads = 4;
+  constexpr int kCalls = 200;
+  std::vector<std::set<std::string>> ids(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      // A connection of its own, so that every queue gets some.
+      grpc::ChannelArguments arguments;
+      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      const auto stub = v1::Messages::NewStub(grpc::CreateCustomChannel(
+          server_->addresses()[0], grpc::InsecureChannelCredentials(), arguments));
+      for (int i = 0; i < kCalls; ++i) {
+        v1::ScheduleResponse response;
+        if (!stub->Schedule(NewContext().get(), NewMessage("t", "p", 1000), &response).ok()) return;
+        ids[static_cast<size_t>(t)].insert(response.message().id());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::set<std::string> all;
+  for (const auto& some : ids) all.insert(some.begin(), some.end());
+  EXPECT_EQ(all.size(), static_cast<size_t>(kThreads * kCalls));
+}
+
+}  // namespace
+}  // namespace duetime::rpc
