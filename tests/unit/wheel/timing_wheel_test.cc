@@ -162,6 +162,17 @@ TEST(TimingWheelTest, G3_LateEntryComesAfterOlderOnesOfTheOpenTickAndBeforeLater
   EXPECT_THAT(Take(&wheel, 20), ElementsAre(2, 4, 5, 6, 3));
 }
 
+TEST(TimingWheelTest, G3_AnEntryAddedDuringACascadeDoesNotOvertakeWhatIsNotMovedYet) {
+  Wheel wheel(0);
+  for (int i = 0; i < 5; ++i) wheel.Add(70'000, i);
+  EXPECT_THAT(Take(&wheel, 70'000, 2), IsEmpty());
+  EXPECT_EQ(wheel.now(), 65'535u);  // two of five have moved
+  wheel.Add(70'000, 5);
+  EXPECT_THAT(Take(&wheel, 70'000, 1), IsEmpty());
+  wheel.Add(70'000, 6);
+  EXPECT_THAT(Drain(&wheel, 70'000, 1), ElementsAre(0, 1, 2, 3, 4, 5, 6));
+}
+
 TEST(TimingWheelTest, G4_ABudgetOfOneDoesEverythingInSmallSteps) {
   Wheel wheel(0);
   std::mt19937_64 random(4);
