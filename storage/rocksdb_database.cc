@@ -153,7 +153,7 @@ absl::Status RocksDbDatabase::CheckFiles() {
 absl::Status RocksDbDatabase::OpenDb() {
   const auto logger = std::make_shared<RocksDbLogger>(options_.log);
   rocksdb::DBOptions db_options =
-      MakeDbOptions(options_, env_, logger, std::make_shared<FencingListener>(fenced_));
+      MakeDbOptions(env_, logger, std::make_shared<FencingListener>(fenced_));
   db_options.create_if_missing = creating();
   db_options.create_missing_column_families = creating();
 
@@ -237,16 +237,54 @@ absl::Status RocksDbDatabase::BeginEpoch() {
 }
 
 rocksdb::Status RocksDbDatabase::Write(rocksdb::WriteBatch* batch, bool sync) {
-  const rocksdb::Status status =
-      db_->Write(MakeWriteOptions(sync && !options_.unsafe_no_sync), batch);
+  rocksdb::Status status = SwitchLogIfFull();
+  if (status.ok()) status = db_->Write(MakeWriteOptions(sync && !options_.unsafe_no_sync), batch);
   if (!status.ok()) {
     fenced_->store(true, std::memory_order_release);
-  } else if (sync) {
-    // Everything before a synced record is synced with it, also in older log files; there is no
-    // other writer.
-    durable_sequence_.store(db_->GetLatestSequenceNumber(), std::memory_order_release);
+    if (options_.log != nullptr) {
+      options_.log(RocksDbStoreOptions::LogLevel::kError,
+                   absl::StrCat("the journal is fenced, a write failed: ", status.ToString()));
+    }
+    return status;
   }
+  log_bytes_ += batch->GetDataSize();
+  if (sync) NoteAllDurable();
   return status;
+}
+
+rocksdb::Status RocksDbDatabase::SwitchLogIfFull() {
+  uint64_t memtable_bytes = 0;
+  db_->GetAggregatedIntProperty(rocksdb::DB::Properties::kCurSizeActiveMemTable, &memtable_bytes);
+  if (memtable_bytes < options_.write_buffer_bytes && log_bytes_ < options_.wal_bytes_max / 2) {
+    return rocksdb::Status::OK();
+  }
+  if (rocksdb::Status status = SyncLog(); !status.ok()) return status;
+  rocksdb::FlushOptions in_background;
+  in_background.wait = false;
+  in_background.allow_write_stall = true;
+  rocksdb::Status status = db_->Flush(in_background, {handles_.begin(), handles_.end()});
+  // Flushes or compactions are behind and writes are stopped: the coming write waits for them, and
+  // the one after it finds room.
+  if (status.IsTryAgain()) return rocksdb::Status::OK();
+  log_bytes_ = 0;
+  return status;
+}
+
+rocksdb::Status RocksDbDatabase::SyncLog() {
+  if (db_->GetLatestSequenceNumber() == durable_sequence_.load(std::memory_order_acquire)) {
+    return rocksdb::Status::OK();
+  }
+  if (!options_.unsafe_no_sync) {
+    if (rocksdb::Status status = db_->SyncWAL(); !status.ok()) return status;
+  }
+  NoteAllDurable();
+  return rocksdb::Status::OK();
+}
+
+void RocksDbDatabase::NoteAllDurable() {
+  // Everything before a synced record is synced with it, also in older log files; there is no other
+  // writer that could have added to it meanwhile.
+  durable_sequence_.store(db_->GetLatestSequenceNumber(), std::memory_order_release);
 }
 
 absl::Status RocksDbDatabase::WriteWitness() {
@@ -264,11 +302,7 @@ absl::Status RocksDbDatabase::WriteWitness() {
 absl::Status RocksDbDatabase::Close() {
   absl::Status result;
   if (!fenced()) {
-    const uint64_t latest = db_->GetLatestSequenceNumber();
-    if (latest > durable_sequence_.load(std::memory_order_acquire)) {
-      result = FromRocksDb(db_->SyncWAL(), "sync the write-ahead log");
-      if (result.ok()) durable_sequence_.store(latest, std::memory_order_release);
-    }
+    result = FromRocksDb(SyncLog(), "sync the write-ahead log");
     result.Update(WriteWitness());
   }
   for (rocksdb::ColumnFamilyHandle*& handle : handles_) {

@@ -66,6 +66,16 @@ class RocksDbDatabase {
   absl::Status CheckContents();
   absl::Status BeginEpoch();
 
+  // Starts a new log, and hands the memtables to the flush, when they have grown to their limits.
+  //
+  // RocksDB would do that by itself in the middle of a write, and would begin the new log while the
+  // end of the old one is not synced. A power cut can then keep records of the new log and lose
+  // older ones, and a watermark would outlive the records it stands for. So the switch is made
+  // here, between two writes, with everything synced, before RocksDB's own limits are reached.
+  rocksdb::Status SwitchLogIfFull();
+  rocksdb::Status SyncLog();
+  void NoteAllDurable();
+
   bool creating() const { return testimony_.state == Testimony::State::kCreating; }
   // Reads one value of the meta family; empty if it is absent.
   absl::StatusOr<std::string> ReadMeta(const StoreKey& key) const;
@@ -89,6 +99,9 @@ class RocksDbDatabase {
   // disk: it is set after the sync has returned, by the one thread that appends, and buffered
   // records are not counted until a later sync covers them.
   std::atomic<uint64_t> durable_sequence_{0};
+
+  // Bytes written since the log was switched. The appending thread's.
+  uint64_t log_bytes_ = 0;
 
   std::mutex witness_mutex_;
   // What the witness file says. Guarded by witness_mutex_ once Open has returned.

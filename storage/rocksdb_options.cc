@@ -2,6 +2,7 @@
 #include "storage/rocksdb_options.h"
 
 #include <algorithm>
+#include <limits>
 #include <rocksdb/cache.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/listener.h>
@@ -13,11 +14,16 @@
 namespace duetime::storage {
 namespace {
 
-// The bookkeeping families hold a few bytes per topic or per spilled message.
-constexpr size_t kSmallWriteBufferBytes = size_t{8} << 20;
-
-rocksdb::ColumnFamilyOptions CommonFamilyOptions(const std::shared_ptr<rocksdb::Cache>& cache) {
+rocksdb::ColumnFamilyOptions FamilyOptions(const RocksDbStoreOptions& store_options,
+                                           const std::shared_ptr<rocksdb::Cache>& cache) {
   rocksdb::ColumnFamilyOptions options;
+  // A backstop. RocksDbDatabase::SwitchLogIfFull() hands all memtables to the flush when they have
+  // grown to write_buffer_bytes together; RocksDB, which rounds to arena blocks and would do it
+  // unsynced, must not come first.
+  options.write_buffer_size =
+      store_options.write_buffer_bytes + store_options.write_buffer_bytes / 2;
+  // One filling, one flushing, one in reserve; a fourth would only be more memory before the stall.
+  options.max_write_buffer_number = 3;
   // Half the bytes of plain text at 1-2 % of a core; zstd saves a further quarter and costs 40 %
   // more per scan.
   options.compression = rocksdb::kLZ4Compression;
@@ -44,31 +50,11 @@ rocksdb::ColumnFamilyOptions CommonFamilyOptions(const std::shared_ptr<rocksdb::
   return options;
 }
 
-rocksdb::ColumnFamilyOptions MetaOptions(const std::shared_ptr<rocksdb::Cache>& cache) {
-  rocksdb::ColumnFamilyOptions options = CommonFamilyOptions(cache);
-  options.write_buffer_size = kSmallWriteBufferBytes;
-  return options;
-}
-
-rocksdb::ColumnFamilyOptions MessagesOptions(const std::shared_ptr<rocksdb::Cache>& cache,
-                                             size_t write_buffer_bytes) {
-  rocksdb::ColumnFamilyOptions options = CommonFamilyOptions(cache);
-  // Larger memtables miss the CPU's caches at each insert (256 MB costs half as much again per put
-  // as 32 MB) and make a restart longer; smaller ones flush more often than compaction likes.
-  options.write_buffer_size = write_buffer_bytes;
-  // One filling, one flushing, one in reserve; a fourth would only be more memory before the stall.
-  options.max_write_buffer_number = 3;
-  // Asking for, or cancelling, what is no longer there must not cost a read in every level.
-  auto* table = options.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+// Asking for, or cancelling, what is no longer there must not cost a read in every level.
+void FilterAbsentKeys(rocksdb::ColumnFamilyOptions* options) {
+  auto* table = options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
   table->filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   table->whole_key_filtering = true;
-  return options;
-}
-
-rocksdb::ColumnFamilyOptions BacklogOptions(const std::shared_ptr<rocksdb::Cache>& cache) {
-  rocksdb::ColumnFamilyOptions options = CommonFamilyOptions(cache);
-  options.write_buffer_size = kSmallWriteBufferBytes;
-  return options;
 }
 
 // Files that are mostly tombstones are compacted early: BacklogTopics() walks over them, and they
@@ -82,9 +68,9 @@ void CompactOnDeletions(rocksdb::ColumnFamilyOptions* options) {
 
 }  // namespace
 
-rocksdb::DBOptions MakeDbOptions(const RocksDbStoreOptions& store_options, rocksdb::Env* env,
-                                 std::shared_ptr<rocksdb::Logger> logger,
+rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Logger> logger,
                                  std::shared_ptr<rocksdb::EventListener> listener) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
   rocksdb::DBOptions options;
   options.env = env;
   options.info_log = std::move(logger);
@@ -110,9 +96,9 @@ rocksdb::DBOptions MakeDbOptions(const RocksDbStoreOptions& store_options, rocks
   options.track_and_verify_wals_in_manifest = false;
   // Its recovery is broken in this version (fixed in 8.0).
   options.wal_compression = rocksdb::kNoCompression;
-  // Bounds what a start has to read again, and keeps a quiet column family from holding on to every
-  // log file.
-  options.max_total_wal_size = store_options.wal_bytes_max;
+  // RocksDbDatabase::SwitchLogIfFull() bounds the log, and hands every family to the flush when it
+  // does, so that none holds on to old log files. This one would switch unsynced.
+  options.max_total_wal_size = std::numeric_limits<uint64_t>::max();
   // A start moves what it has read again into table files at once, synced: it is durable before
   // anything builds on it, and the next start does not read it a third time.
   options.avoid_flush_during_recovery = false;
@@ -129,9 +115,11 @@ rocksdb::DBOptions MakeDbOptions(const RocksDbStoreOptions& store_options, rocks
   // Every table file stays open: a read never waits for one to be opened, and their number is
   // bounded by the data's size.
   options.max_open_files = -1;
+  // Who opens them at the start; the default makes 15 threads per column family even if there is
+  // one file.
+  options.max_file_opening_threads = std::max(1, cores);
   // A flush must not wait behind a long compaction.
-  options.max_background_jobs =
-      std::max(2, static_cast<int>(std::thread::hardware_concurrency()) / 4);
+  options.max_background_jobs = std::max(2, cores / 4);
   // Spinning disks and network volumes need it; the default of this version is none.
   options.compaction_readahead_size = size_t{2} << 20;
   // Table files reach the disk while they are written, so that the sync of a log does not queue
@@ -148,13 +136,13 @@ std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
   // One cache for all: the bound is the daemon's, not a family's.
   const std::shared_ptr<rocksdb::Cache> cache =
       rocksdb::NewLRUCache(store_options.block_cache_bytes);
-  rocksdb::ColumnFamilyOptions messages = MessagesOptions(cache, store_options.write_buffer_bytes);
-  rocksdb::ColumnFamilyOptions backlog = BacklogOptions(cache);
+  const rocksdb::ColumnFamilyOptions meta = FamilyOptions(store_options, cache);
+  rocksdb::ColumnFamilyOptions messages = FamilyOptions(store_options, cache);
+  rocksdb::ColumnFamilyOptions backlog = FamilyOptions(store_options, cache);
+  FilterAbsentKeys(&messages);
   CompactOnDeletions(&messages);
   CompactOnDeletions(&backlog);
-  return {{rocksdb::kDefaultColumnFamilyName, MetaOptions(cache)},
-          {"messages", messages},
-          {"backlog", backlog}};
+  return {{rocksdb::kDefaultColumnFamilyName, meta}, {"messages", messages}, {"backlog", backlog}};
 }
 
 rocksdb::WriteOptions MakeWriteOptions(bool sync) {

@@ -13,8 +13,7 @@
 
 namespace duetime::storage {
 
-rocksdb::DBOptions MakeDbOptions(const RocksDbStoreOptions& store_options, rocksdb::Env* env,
-                                 std::shared_ptr<rocksdb::Logger> logger,
+rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Logger> logger,
                                  std::shared_ptr<rocksdb::EventListener> listener);
 
 // In the order of ColumnFamily.

@@ -35,10 +35,11 @@ struct RocksDbStoreOptions {
 
   // Cache of uncompressed blocks, indexes and filters.
   size_t block_cache_bytes = size_t{64} << 20;
-  // One memtable of the messages; up to three exist at a time.
-  size_t write_buffer_bytes = size_t{64} << 20;
-  // Write-ahead log that a start may have to read again, about.
-  size_t wal_bytes_max = size_t{128} << 20;
+  // Records kept in memory before they are written out as a table; up to three such lots at a time.
+  // Smaller means less to read again at a start, larger means fewer tables to merge.
+  size_t write_buffer_bytes = size_t{32} << 20;
+  // The same for the log files that belong to them. About half of it is one log.
+  size_t wal_bytes_max = size_t{96} << 20;
 
   // RocksDB's warnings and errors. Called on any thread; must be thread-safe and must not call the
   // store.

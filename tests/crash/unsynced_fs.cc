@@ -64,6 +64,12 @@ class UnsyncedFileSystem::File final : public rocksdb::FSWritableFileOwnerWrappe
     return Sync(options, debug);
   }
 
+  // Reserving space costs real memory in a file system that is in memory.
+  rocksdb::IOStatus Allocate(uint64_t, uint64_t, const rocksdb::IOOptions&,
+                             rocksdb::IODebugContext*) override {
+    return rocksdb::IOStatus::OK();
+  }
+
  private:
   UnsyncedFileSystem* const system_;
   const std::string path_;
@@ -91,13 +97,19 @@ class UnsyncedFileSystem::Directory final : public rocksdb::FSDirectoryWrapper {
   const std::string path_;
 };
 
-UnsyncedFileSystem::UnsyncedFileSystem() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
+UnsyncedFileSystem::UnsyncedFileSystem(std::function<void()> on_cut)
+    : FileSystemWrapper(rocksdb::FileSystem::Default()), on_cut_(std::move(on_cut)) {}
 
 void UnsyncedFileSystem::CutPower() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  CutLocked();
+}
+
+void UnsyncedFileSystem::CutLocked() {
   if (cut_) return;
   cut_ = true;
   files_at_cut_ = files_;
+  on_cut_();
 }
 
 void UnsyncedFileSystem::CutPowerAt(uint64_t n) {
@@ -150,10 +162,7 @@ void UnsyncedFileSystem::FailLog(Operation operation, uint64_t n, bool for_good)
 
 void UnsyncedFileSystem::CountLocked() {
   ++operations_;
-  if (operations_ == cut_at_ && !cut_) {
-    cut_ = true;
-    files_at_cut_ = files_;
-  }
+  if (operations_ == cut_at_) CutLocked();
 }
 
 rocksdb::IOStatus UnsyncedFileSystem::FailureLocked(Operation operation, const std::string& path) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,7 +27,8 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   // Where a scripted failure strikes.
   enum class Operation : uint8_t { kAppend, kSync };
 
-  UnsyncedFileSystem();
+  // `on_cut` is called at the moment of each cut: to note what else was on disk then.
+  explicit UnsyncedFileSystem(std::function<void()> on_cut = [] {});
 
   static const char* kClassName() { return "UnsyncedFileSystem"; }
   const char* Name() const override { return kClassName(); }
@@ -83,7 +85,10 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   void Created(const std::string& path);
 
   void CountLocked();
+  void CutLocked();
   rocksdb::IOStatus FailureLocked(Operation operation, const std::string& path);
+
+  const std::function<void()> on_cut_;
 
   mutable std::mutex mutex_;
   // All below is guarded by mutex_.
