@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Damages the files of a store and opens it. There are two right answers: everything that was
+// acknowledged is there, or the store refuses and says why. A third one, silence, is what this test
+// looks for.
+#include <algorithm>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <sys/stat.h>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "tests/crash/store_driver.h"
+#include "tests/support/temp_directory.h"
+
+namespace duetime::test {
+namespace {
+
+namespace fs = std::filesystem;
+using storage::AppendOutcome;
+using storage::Durability;
+using storage::RocksDbStore;
+using testing::HasSubstr;
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void WriteFile(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+void FlipBit(const fs::path& path, size_t at) {
+  std::string bytes = ReadFile(path);
+  ASSERT_LT(at, bytes.size());
+  bytes[at] = static_cast<char>(bytes[at] ^ 0x10);
+  WriteFile(path, bytes);
+}
+
+// The files of the database with this ending, in order of their numbers.
+std::vector<fs::path> DbFiles(const std::string& data_dir, const std::string& ending) {
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(data_dir + "/db")) {
+    if (entry.path().string().ends_with(ending)) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// A store is made once, with messages in tables and in the log, and left as a kill would leave it.
+// Each test works on a copy.
+class StorageDamageTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kMessages = 600;
+
+  static void SetUpTestSuite() {
+    original_ = new TempDirectory;
+    absl::StatusOr<std::unique_ptr<RocksDbStore>> store =
+        RocksDbStore::Open(SmallStoreOptions(original_->path()));
+    ASSERT_TRUE(store.ok()) << store.status();
+    for (uint64_t number = 0; number < kMessages; ++number) {
+      ASSERT_EQ(AppendNumbered(store->get(), number), AppendOutcome::kAccepted);
+    }
+    ASSERT_TRUE((*store)->WriteWitness().ok());
+    store->reset();
+    ASSERT_FALSE(DbFiles(original_->path(), ".sst").empty());
+    ASSERT_FALSE(DbFiles(original_->path(), ".log").empty());
+    ASSERT_GT(fs::file_size(DbFiles(original_->path(), ".log").back()), 5'000u);
+  }
+
+  static void TearDownTestSuite() {
+    delete original_;
+    original_ = nullptr;
+  }
+
+  // A fresh copy.
+  void Restore() {
+    fs::remove_all(copy_.path());
+    fs::copy(original_->path(), copy_.path(), fs::copy_options::recursive);
+  }
+
+  void SetUp() override { Restore(); }
+
+  const std::string& dir() const { return copy_.path(); }
+  fs::path Log() const { return DbFiles(dir(), ".log").back(); }
+  fs::path WitnessFile() const { return dir() + "/witness"; }
+
+  absl::Status Open() {
+    auto store = RocksDbStore::Open(SmallStoreOptions(dir()));
+    if (!store.ok()) return store.status();
+    store_ = *std::move(store);
+    return absl::OkStatus();
+  }
+
+  void ExpectRefused(const std::string& words) {
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const absl::Status status = Open();
+      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(words))
+          << "attempt " << attempt << ": refusing once must not make it all right";
+      store_.reset();
+    }
+  }
+
+  void ExpectComplete() {
+    ASSERT_TRUE(Open().ok());
+    EXPECT_EQ(StoredNumbers(store_.get()), NumbersUpTo(kMessages));
+  }
+
+  static TempDirectory* original_;
+  const TempDirectory copy_;
+  std::unique_ptr<RocksDbStore> store_;
+};
+
+TempDirectory* StorageDamageTest::original_ = nullptr;
+
+TEST_F(StorageDamageTest, AnUndamagedCopyOpens) {
+  ExpectComplete();
+  EXPECT_EQ(AppendNumbered(store_.get(), kMessages), AppendOutcome::kAccepted);
+  EXPECT_TRUE(store_->Close().ok());
+}
+
+TEST_F(StorageDamageTest, ABitInTheMiddleOfTheLogRefusesAndNamesTheFile) {
+  FlipBit(Log(), fs::file_size(Log()) / 2);
+  ExpectRefused(Log().filename());
+}
+
+TEST_F(StorageDamageTest, NoBitOfTheLogFlipsUnnoticed) {
+  const size_t size = fs::file_size(Log());
+  constexpr size_t kStep = 97;
+  size_t refused = 0;
+  for (size_t at = 0; at < size; at += kStep) {
+    SCOPED_TRACE(at);
+    Restore();
+    FlipBit(Log(), at);
+    const absl::Status status = Open();
+    if (status.ok()) {
+      EXPECT_EQ(StoredNumbers(store_.get()), NumbersUpTo(kMessages));
+    } else {
+      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+      ++refused;
+    }
+    store_.reset();
+  }
+  EXPECT_GT(refused, size / kStep / 2);
+}
+
+TEST_F(StorageDamageTest, ADeletedLogRefuses) {
+  fs::remove(Log());
+  ExpectRefused("was durable");
+}
+
+TEST_F(StorageDamageTest, AnEmptyLogRefuses) {
+  fs::resize_file(Log(), 0);
+  ExpectRefused("was durable");
+}
+
+TEST_F(StorageDamageTest, ALogCutInHalfRefuses) {
+  fs::resize_file(Log(), fs::file_size(Log()) / 2);
+  ExpectRefused("was durable");
+}
+
+TEST_F(StorageDamageTest, ALogOfZerosRefuses) {
+  WriteFile(Log(), std::string(fs::file_size(Log()), '\0'));
+  ExpectRefused("was durable");
+}
+
+TEST_F(StorageDamageTest, ALogThatLacksItsLastSyncedRecordRefuses) {
+  fs::resize_file(Log(), fs::file_size(Log()) - 1);
+  ExpectRefused("was durable");
+}
+
+TEST_F(StorageDamageTest, AMissingTableRefuses) {
+  fs::remove(DbFiles(dir(), ".sst").front());
+  ExpectRefused("");
+}
+
+TEST_F(StorageDamageTest, ATableCutShortRefuses) {
+  const fs::path table = DbFiles(dir(), ".sst").front();
+  fs::resize_file(table, fs::file_size(table) / 2);
+  ExpectRefused("");
+}
+
+TEST_F(StorageDamageTest, ABitInATableIsNeverReadAsData) {
+  const fs::path table = DbFiles(dir(), ".sst").front();
+  const size_t size = fs::file_size(table);
+  for (size_t at = 0; at < size; at += 499) {
+    SCOPED_TRACE(at);
+    Restore();
+    FlipBit(table, at);
+    if (!Open().ok()) continue;
+    storage::Page<storage::MessageRef> page;
+    storage::MessageKey from;
+    size_t found = 0;
+    absl::Status status;
+    do {
+      status = store_->Scan(0, from, storage::MessageKey::FirstAt(kMessages), {}, &page);
+      found += page.items.size();
+      from = page.next.value_or(from);
+    } while (status.ok() && page.next.has_value());
+    EXPECT_TRUE(found == kMessages || status.code() == absl::StatusCode::kDataLoss)
+        << found << " messages, " << status;
+    store_.reset();
+  }
+}
+
+TEST_F(StorageDamageTest, AMissingCurrentOrManifestRefuses) {
+  fs::remove(dir() + "/db/CURRENT");
+  ExpectRefused("CURRENT");
+  Restore();
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir() + "/db")) {
+    if (entry.path().filename().string().starts_with("MANIFEST")) fs::remove(entry.path());
+  }
+  EXPECT_EQ(Open().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(StorageDamageTest, ADatabaseAndAWitnessNeedEachOther) {
+  fs::remove(WitnessFile());
+  ExpectRefused("witness is missing");
+  Restore();
+  WriteFile(WitnessFile(), std::string(fs::file_size(WitnessFile()), '\0'));
+  ExpectRefused("neither slot is valid");
+  Restore();
+  fs::remove_all(dir() + "/db");
+  ExpectRefused("is missing or empty");
+}
+
+TEST_F(StorageDamageTest, AnotherStoresDatabaseRefuses) {
+  const TempDirectory other;
+  {
+    auto store = RocksDbStore::Open(SmallStoreOptions(other.path()));
+    ASSERT_TRUE(store.ok());
+    for (uint64_t number = 0; number < kMessages + 100; ++number) {
+      ASSERT_EQ(AppendNumbered(store->get(), number), AppendOutcome::kAccepted);
+    }
+  }
+  fs::remove_all(dir() + "/db");
+  fs::copy(other.Join("db"), dir() + "/db", fs::copy_options::recursive);
+  ExpectRefused("is not the one");
+}
+
+TEST_F(StorageDamageTest, AnOldCopyOfTheDatabaseRefuses) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_EQ(AppendNumbered(store_.get(), kMessages), AppendOutcome::kAccepted);
+  ASSERT_TRUE(store_->WriteWitness().ok());
+  store_.reset();
+  fs::remove_all(dir() + "/db");
+  fs::copy(original_->Join("db"), dir() + "/db", fs::copy_options::recursive);
+  ExpectRefused("was durable");
+}
+
+// What was never acknowledged may go, at any length, and nothing else may.
+TEST_F(StorageDamageTest, ATornEndOfUnsyncedRecordsIsDropped) {
+  ASSERT_TRUE(Open().ok());
+  const fs::path log = Log();
+  const size_t synced_bytes = fs::file_size(log);
+  for (uint64_t number = kMessages; number < kMessages + 20; ++number) {
+    ASSERT_EQ(AppendNumbered(store_.get(), number, Durability::kBuffered),
+              AppendOutcome::kAccepted);
+  }
+  ASSERT_TRUE(store_->WriteWitness().ok());
+  store_.reset();
+  const TempDirectory crashed;
+  fs::remove_all(crashed.path());
+  fs::copy(dir(), crashed.path(), fs::copy_options::recursive);
+  const size_t size = fs::file_size(log);
+  ASSERT_GT(size, synced_bytes);
+
+  size_t last = 0;
+  for (size_t kept = synced_bytes; kept <= size; kept += 61) {
+    SCOPED_TRACE(kept);
+    fs::remove_all(dir());
+    fs::copy(crashed.path(), dir(), fs::copy_options::recursive);
+    fs::resize_file(log, kept);
+    ASSERT_TRUE(Open().ok());
+    const std::vector<uint64_t> numbers = StoredNumbers(store_.get());
+    EXPECT_EQ(numbers, NumbersUpTo(numbers.size()));
+    EXPECT_GE(numbers.size(), std::max<size_t>(kMessages, last));
+    last = numbers.size();
+    store_.reset();
+  }
+  EXPECT_GT(last, kMessages);
+}
+
+}  // namespace
+}  // namespace duetime::test
