@@ -26,7 +26,7 @@ namespace duetime {
 namespace {
 
 // Calls that are open at the end have this long to be answered.
-constexpr std::chrono::seconds kShutdownTimeout{2};
+constexpr std::chrono::seconds kShutdownTimeout{1};
 
 int CannotStart(const absl::Status& status, int exit_code) {
   spdlog::critical("cannot start: {}", status.ToString());

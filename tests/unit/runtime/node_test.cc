@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
+#include <pthread.h>
+#include <signal.h>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,6 +19,8 @@
 
 #include "server/base/error.h"
 #include "server/delivery/stream_credit.h"
+#include "server/runtime/drain.h"
+#include "server/runtime/signals.h"
 #include "server/runtime/system_clock.h"
 #include "storage/memory_store.h"
 #include "storage/message_record.h"
@@ -248,6 +252,23 @@ TEST_F(NodeTest, AfterStopDispatchNothingIsHandedOutButAcksCount) {
   node_->Stop();
   EXPECT_EQ(sink_.deliveries(), 1u);
   EXPECT_EQ(Acked(), 1u);
+}
+
+// Leases hold a drain up until they are settled, or the grace is over, or somebody insists.
+TEST_F(NodeTest, ADrainWaitsForLeasesButNotForever) {
+  BlockStopSignals();
+  StartNode();
+  EXPECT_EQ(StopDispatchAndWait(node_.get(), &clock_, 0), 0u);
+  StopNode();
+  StartNode();
+  Subscribe(10);
+  ASSERT_TRUE(node_->Post(0, Schedule(1, 0, Now(), 2)).ok());
+  const auto deliveries = sink_.WaitForDeliveries(2);
+  EXPECT_EQ(StopDispatchAndWait(node_.get(), &clock_, 1), 2u);
+  ASSERT_EQ(pthread_kill(pthread_self(), SIGTERM), 0);
+  EXPECT_EQ(StopDispatchAndWait(node_.get(), &clock_, 3'600'000), 2u);
+  Ack(deliveries);
+  EXPECT_EQ(StopDispatchAndWait(node_.get(), &clock_, 3'600'000), 0u);
 }
 
 TEST_F(NodeTest, ItSleepsBetweenEventsAndIsOnTime) {

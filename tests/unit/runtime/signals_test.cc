@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/runtime/signals.h"
+
+#include <chrono>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+
+namespace duetime::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class SignalsTest : public ::testing::Test {
+ protected:
+  void SetUp() override { BlockStopSignals(); }
+
+  // To this thread, so that no other thread of the test program can take it.
+  static void Send(int number) { ASSERT_EQ(pthread_kill(pthread_self(), number), 0); }
+};
+
+TEST_F(SignalsTest, AStopSignalWaitsUntilSomebodyAsks) {
+  Send(SIGTERM);
+  EXPECT_EQ(WaitForStopSignal(), SIGTERM);
+  Send(SIGINT);
+  EXPECT_EQ(WaitForStopSignal(), SIGINT);
+}
+
+TEST_F(SignalsTest, WaitingForOneEndsWithItOrWithTheTime) {
+  EXPECT_FALSE(StopSignalWithin(milliseconds(1)));
+  Send(SIGTERM);
+  EXPECT_TRUE(StopSignalWithin(seconds(30)));
+  EXPECT_FALSE(StopSignalWithin(milliseconds(0)));
+}
+
+TEST_F(SignalsTest, ABrokenPipeIsNoReasonToDie) { Send(SIGPIPE); }
+
+}  // namespace
+}  // namespace duetime::runtime
