@@ -49,39 +49,16 @@ configure() {
   cmake --preset release "${without_tests[@]}"
 }
 
-# Nothing listens on a port that refuses a connection. Another program may still take it before the daemon does; then the
-# daemon says so and ends, and we try another.
-free_port() {
-  local port
-  while :; do
-    port=$((20000 + RANDOM % 12000))
-    if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
-      echo "$port"
-      return
-    fi
-  done
-}
-
+# The system chooses the port; the daemon says which one when it is ready.
 start_daemon() {
-  local try deadline
-  for try in 1 2 3; do
-    server=127.0.0.1:$(free_port)
-    "$build_dir/server/duetimed" --data-dir "$data_dir" --listen "$server" --metrics-listen "" \
-      >"$daemon_log" 2>&1 </dev/null &
-    daemon_pid=$!
-    deadline=$(($(now_ms) + 30000))
-    while (($(now_ms) < deadline)); do
-      if duetime info >/dev/null 2>&1; then
-        echo "try $try: serving on $server"
-        return
-      fi
-      kill -0 "$daemon_pid" 2>/dev/null || break
-      sleep 0.05
-    done
-    kill -KILL "$daemon_pid" 2>/dev/null || true
-    wait "$daemon_pid" || true
-    daemon_pid=
-    grep -qi 'address already in use\|failed to bind\|cannot listen' "$daemon_log" || break
+  local deadline=$(($(now_ms) + 30000))
+  "$build_dir/server/duetimed" --data-dir "$data_dir" --listen 127.0.0.1:0 --metrics-listen "" \
+    >"$daemon_log" 2>&1 </dev/null &
+  daemon_pid=$!
+  while (($(now_ms) < deadline)) && kill -0 "$daemon_pid" 2>/dev/null; do
+    server=$(sed -nE 's/.*ready: .* grpc=([^ ]+).*/\1/p' "$daemon_log")
+    [[ -z $server ]] || return 0
+    sleep 0.05
   done
   return 1
 }
@@ -142,7 +119,7 @@ step "$scratch/configure.log" "configure ($build_dir)" configure
 step "$scratch/build.log" "build duetimed and duetime (minutes the first time)" \
   cmake --build --preset release --target duetimed duetime
 # Not in a subshell: daemon_pid and server must stay known.
-step "$scratch/start.log" "start duetimed on an empty port of the loopback" start_daemon
+step "$scratch/start.log" "start duetimed on a free port of the loopback" start_daemon
 step "$scratch/schedule.log" "schedule three messages: in 1 s, 1.5 s and 2 s" schedule_three
 step "$scratch/cancel.log" "cancel the one in the middle" cancel_one
 show "$scratch/cancelled"

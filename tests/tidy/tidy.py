@@ -74,7 +74,7 @@ BANNED = [
      "time is an argument; the one that asks for it has a base::Clock",
      # The two of rpc are deadlines in gRPC's own terms.
      ["server/base/clock.cc", "server/base/mutex.h", "server/rpc/cq_worker.cc", "server/rpc/grpc_server.cc", "client/",
-      "tests/unit/client/", "tests/crash/", "tests/bench/", "tests/integration/", "tests/support/"]),
+      "tests/unit/client/", "tests/unit/rpc/", "tests/crash/", "tests/bench/", "tests/integration/", "tests/support/"]),
     ("thread", r"\bstd::(jthread|async)\b|\bstd::thread\b(?!::hardware_concurrency)|\bpthread_create\b",
      "threads live in server/runtime, server/rpc and client: post a command to the shard",
      ["server/runtime/", "server/rpc/", "client/", "tests/"]),
