@@ -270,7 +270,7 @@ class Round {
     }
     threads.emplace_back([this] { Load(); });
     for (std::thread& thread : threads) thread.join();
-    return Outcome{.written = kWriters * kKeysPerWriter,
+    return Outcome{.written = int64_t{kWriters} * kKeysPerWriter,
                    .offered_twice = offered_twice_,
                    .lost = rig_.CountLost()};
   }
