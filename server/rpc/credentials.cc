@@ -2,6 +2,11 @@
 #include "server/rpc/credentials.h"
 
 #include <fstream>
+#include <memory>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <sstream>
 #include <string>
 
@@ -23,6 +28,35 @@ absl::StatusOr<std::string> ReadPem(absl::string_view knob, const std::string& p
   return content.str();
 }
 
+// gRPC would find out only when the first connection comes, and then refuse them all.
+absl::Status CheckKeyFits(const GrpcServerOptions& options, const std::string& cert,
+                          const std::string& key) {
+  using BioPtr = std::unique_ptr<BIO, decltype(&BIO_free)>;
+  // Without this, OpenSSL would ask for a passphrase on the terminal.
+  const auto no_passphrase = [](char*, int, int, void*) { return 0; };
+  const BioPtr cert_bio(BIO_new_mem_buf(cert.data(), static_cast<int>(cert.size())), BIO_free);
+  const BioPtr key_bio(BIO_new_mem_buf(key.data(), static_cast<int>(key.size())), BIO_free);
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate(
+      PEM_read_bio_X509(cert_bio.get(), nullptr, nullptr, nullptr), X509_free);
+  if (certificate == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tls_cert: ", options.tls_cert, " holds no certificate"));
+  }
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> private_key(
+      PEM_read_bio_PrivateKey(key_bio.get(), nullptr, no_passphrase, nullptr), EVP_PKEY_free);
+  if (private_key == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tls_key: ", options.tls_key, " holds no private key without a passphrase"));
+  }
+  const bool fits = X509_check_private_key(certificate.get(), private_key.get()) == 1;
+  ERR_clear_error();  // or gRPC would take our error for its own
+  if (!fits) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tls_key: ", options.tls_key, " is not the key of the certificate in ", options.tls_cert));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeTcpCredentials(
@@ -40,6 +74,7 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeTcpCredentials(
   if (!cert.ok()) return cert.status();
   const absl::StatusOr<std::string> key = ReadPem("tls_key", options.tls_key);
   if (!key.ok()) return key.status();
+  if (absl::Status status = CheckKeyFits(options, *cert, *key); !status.ok()) return status;
   grpc::SslServerCredentialsOptions ssl(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
   ssl.pem_key_cert_pairs.push_back({.private_key = *key, .cert_chain = *cert});
   if (!options.tls_client_ca.empty()) {

@@ -127,8 +127,7 @@ absl::Status GrpcServer::Impl::Listen() {
   }
   server = builder.BuildAndStart();
   if (server == nullptr) {
-    return absl::UnavailableError(
-        "gRPC could not start; if TLS is configured, check that certificate and key fit");
+    return absl::UnavailableError("gRPC could not start; its own log says why");
   }
   for (const auto& worker : workers) worker->Start();
   listener->Start(std::move(tcp), std::move(local));

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 #include "server/base/error.h"
@@ -98,7 +99,12 @@ absl::Status SubscriberStream::Start(const v1::SubscribeStart& start) {
   if (absl::Status status = context.topics.Resolve(start_.topic, &topic); !status.ok()) {
     return status;
   }
+  spdlog::debug("subscriber: topic={} client={} peer={}", std::string(topic.name),
+                absl::CHexEscape(start_.client_id), server_context()->peer());
   Attach(topic.id, start_);
+  // The views point into the request, which is gone when this call is over.
+  start_.topic = {};
+  start_.client_id = {};
   phase_ = Phase::kOpen;
   queue_.set_lease_ms(start_.lease_ms);
   send_started_ = true;
