@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/crash/kill9_clients.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+#include "client/channel.h"
+
+namespace duetime::crash {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kCallTimeout(10'000);
+// Between calls of one client: enough to keep the daemon busy, not so much that the history grows
+// without bounds.
+constexpr milliseconds kPause(2);
+// After an error: the daemon is gone, or going.
+constexpr milliseconds kPauseAfterError(10);
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
+  client::ServerAddress address;
+  address.target = target;
+  return *client::OpenChannel(address);
+}
+
+// Only these leave open what happened; see messages.proto.
+Ended EndedBy(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK:
+      return Ended::kOk;
+    case grpc::StatusCode::INVALID_ARGUMENT:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+    case grpc::StatusCode::NOT_FOUND:
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return Ended::kRefused;
+    default:
+      return Ended::kUnknown;
+  }
+}
+
+int64_t Millis(const google::protobuf::Timestamp& time) {
+  return time.seconds() * 1'000 + time.nanos() / 1'000'000;
+}
+
+// A message with a random topic, delay and size, whose payload begins with its number.
+v1::ScheduleRequest MakeMessage(size_t number, int64_t delay_ms, std::mt19937_64* random) {
+  v1::ScheduleRequest request;
+  request.set_topic(TopicName(static_cast<int>((*random)() % kTopics)));
+  request.set_payload(std::to_string(number) + " " + std::string((*random)() % 300, 'x'));
+  request.mutable_delay()->set_seconds(delay_ms / 1'000);
+  request.mutable_delay()->set_nanos(static_cast<int32_t>(delay_ms % 1'000 * 1'000'000));
+  return request;
+}
+
+}  // namespace
+
+std::string TopicName(int topic) { return "crash/" + std::to_string(topic); }
+
+int64_t SteadyMillis() {
+  return std::chrono::duration_cast<milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+Clients::Clients(const std::string& target, int run, uint64_t seed, Recorder* recorder)
+    : target_(target), run_(run), recorder_(recorder) {
+  std::mt19937_64 random(seed);
+  for (int topic = 0; topic < kTopics; ++topic) {
+    subscribers_.push_back(std::make_unique<SubscriberClient>(
+        SubscriberClient::Where{.target = target, .topic = TopicName(topic), .run = run},
+        SubscriberHabits{}, random(), recorder));
+  }
+  for (int i = 0; i < 2; ++i) {
+    threads_.emplace_back([this, seed = random()] { Schedule(seed); });
+  }
+  threads_.emplace_back([this, seed = random()] { Cancel(seed); });
+}
+
+Clients::~Clients() { Stop(); }
+
+void Clients::Stop() {
+  stopping_ = true;
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  subscribers_.clear();
+}
+
+void Clients::Schedule(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto stub = v1::Messages::NewStub(Connect(target_));
+  while (!stopping_) {
+    const int count = random() % 2 == 0 ? 1 : 1 + static_cast<int>(random() % 20);
+    std::vector<size_t> numbers;
+    v1::ScheduleBatchRequest batch;
+    for (int i = 0; i < count; ++i) {
+      const auto delay_ms = static_cast<int64_t>(random() % 300);
+      numbers.push_back(recorder_->Wanted(delay_ms));
+      *batch.add_messages() = MakeMessage(numbers.back(), delay_ms, &random);
+    }
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+    v1::ScheduleBatchResponse response;
+    grpc::Status status;
+    if (count == 1) {
+      v1::ScheduleResponse single;
+      status = stub->Schedule(&context, batch.messages(0), &single);
+      *response.add_results()->mutable_message() = single.message();
+    } else {
+      status = stub->ScheduleBatch(&context, batch, &response);
+    }
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const v1::ScheduleResult empty;
+      const v1::ScheduleResult& result =
+          status.ok() ? response.results(static_cast<int>(i)) : empty;
+      Ended ended = EndedBy(status);
+      if (ended == Ended::kOk && !result.has_message()) ended = Ended::kRefused;
+      recorder_->Scheduled(numbers[i], ended, ended == Ended::kOk ? result.message().id() : "",
+                           Millis(result.message().deliver_time()));
+    }
+    std::this_thread::sleep_for(status.ok() ? kPause : kPauseAfterError);
+  }
+}
+
+void Clients::Cancel(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto stub = v1::Messages::NewStub(Connect(target_));
+  while (!stopping_) {
+    const auto target = recorder_->PickRecent(&random);
+    if (target.has_value()) {
+      v1::CancelRequest request;
+      request.set_message_id(target->second);
+      request.set_stop_redelivery(random() % 4 == 0);
+      const size_t cancel = recorder_->CancelBegun(target->first, run_, request.stop_redelivery());
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+      v1::CancelResponse response;
+      const grpc::Status status = stub->Cancel(&context, request, &response);
+      CancelEvent result;
+      result.ended = EndedBy(status);
+      result.found = response.outcome() == v1::CancelResponse::CANCELLED   ? Found::kCancelled
+                     : response.outcome() == v1::CancelResponse::IN_FLIGHT ? Found::kInFlight
+                                                                           : Found::kNotFound;
+      result.redelivery_stopped = response.redelivery_stopped();
+      recorder_->CancelOver(target->first, cancel, result);
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+SubscriberClient::SubscriberClient(Where where, const SubscriberHabits& habits, uint64_t seed,
+                                   Recorder* recorder)
+    : where_(std::move(where)), habits_(habits), recorder_(recorder) {
+  last_received_ms_ = SteadyMillis();
+  thread_ = std::thread([this, seed] { Run(seed); });
+}
+
+SubscriberClient::~SubscriberClient() { Stop(); }
+
+void SubscriberClient::Stop() {
+  stopping_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (context_ != nullptr) context_->TryCancel();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void SubscriberClient::Run(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto stub = v1::Messages::NewStub(Connect(where_.target));
+  while (!stopping_) {
+    RunStream(stub.get(), &random);
+    if (!stopping_) std::this_thread::sleep_for(kPauseAfterError);
+  }
+}
+
+void SubscriberClient::RunStream(v1::Messages::Stub* stub, std::mt19937_64* random) {
+  grpc::ClientContext context;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    context_ = &context;
+  }
+  const auto stream = stub->Subscribe(&context);
+  v1::SubscribeRequest request;
+  request.mutable_start()->set_topic(where_.topic);
+  request.mutable_start()->set_max_outstanding_messages(habits_.credit);
+  stream->Write(request);
+  v1::SubscribeResponse response;
+  while (stream->Read(&response)) {
+    request.Clear();
+    for (const uint64_t token : response.settled()) OnSettled(token, Ended::kOk);
+    for (const auto& refusal : response.refused()) {
+      OnSettled(refusal.lease_token(), Ended::kRefused);
+    }
+    for (const v1::Delivery& delivery : response.deliveries()) {
+      OnDelivery(delivery, random, &request);
+    }
+    if (request.ack_size() + request.nack_size() > 0) stream->Write(request);
+    if (static_cast<int>((*random)() % 100) < habits_.breaks) context.TryCancel();
+  }
+  stream->Finish();
+  for (const auto& [token, number] : open_acks_) recorder_->AckOver(number, token, Ended::kUnknown);
+  open_acks_.clear();
+  const std::lock_guard lock(mutex_);
+  context_ = nullptr;
+}
+
+void SubscriberClient::OnDelivery(const v1::Delivery& delivery, std::mt19937_64* random,
+                                  v1::SubscribeRequest* answer) {
+  const int64_t received_us = NowMicros();
+  last_received_ms_ = SteadyMillis();
+  const size_t number = std::strtoull(delivery.payload().c_str(), nullptr, 10);
+  recorder_->Delivered(number, {.at = 0,
+                                .run = where_.run,
+                                .id = delivery.message_id(),
+                                .attempt = delivery.attempt(),
+                                .maybe_redelivered = delivery.maybe_redelivered(),
+                                .token = delivery.lease_token(),
+                                .deliver_ms = Millis(delivery.deliver_time()),
+                                .received_us = received_us});
+  const int habit = static_cast<int>((*random)() % 100);
+  if (habit < habits_.acks) {
+    recorder_->AckBegun(number, delivery.lease_token());
+    open_acks_.emplace(delivery.lease_token(), number);
+    answer->add_ack(delivery.lease_token());
+  } else if (habit < habits_.acks + habits_.nacks) {
+    v1::Nack* nack = answer->add_nack();
+    nack->set_lease_token(delivery.lease_token());
+    nack->mutable_delay()->set_nanos(static_cast<int32_t>((*random)() % 50) * 1'000'000);
+  }
+}
+
+void SubscriberClient::OnSettled(uint64_t token, Ended ended) {
+  const auto ack = open_acks_.find(token);
+  // Of a nack, otherwise.
+  if (ack == open_acks_.end()) return;
+  recorder_->AckOver(ack->second, token, ended);
+  open_acks_.erase(ack);
+}
+
+}  // namespace duetime::crash

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The crash test: the real daemon is killed at random moments, again and again, under concurrent
+// clients; at the end everything is drained, and the history of what the clients saw is judged.
+//
+//   kill9_test [--cycles=N] [--seed=N] [--shards=N] [--daemon=PATH]
+//
+// Exit code 0: no promise was broken and enough happened; 1: a promise was broken; 2: the test
+// could not do its work.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "duetime/v1/admin.grpc.pb.h"
+#include "tests/crash/kill9_clients.h"
+#include "tests/crash/kill9_history.h"
+#include "tests/crash/kill9_recorder.h"
+#include "tests/support/server_process.h"
+
+namespace duetime::crash {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Arguments {
+  std::string daemon = DUETIME_DAEMON;
+  int cycles = 200;
+  uint64_t seed = std::random_device{}();
+  int shards = 2;
+};
+
+// The longest nack (50 ms) and delay (300 ms) of the clients, and more than enough on top.
+constexpr int64_t kQuietMs = 1'500;
+constexpr int64_t kDrainTimeoutMs = 120'000;
+
+// One life of the daemon. Most are killed under load; some while they start, some while they drain.
+bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Recorder* recorder) {
+  const uint64_t kind = (*random)() % 20;
+  if (kind == 0) {
+    // Killed somewhere in its start: nobody could talk to it, or hardly.
+    server->Launch();
+    std::this_thread::sleep_for(milliseconds((*random)() % 100));
+    server->Kill();
+    return true;
+  }
+  if (!server->Start()) {
+    std::printf("run %d: %s\n", run, server->error().c_str());
+    return false;
+  }
+  Clients clients(server->target(), run, (*random)(), recorder);
+  std::this_thread::sleep_for(milliseconds(50 + (*random)() % 350));
+  if (kind == 1) {
+    server->Terminate();
+    std::this_thread::sleep_for(milliseconds((*random)() % 200));
+  }
+  const bool alive = server->running();
+  server->Kill();
+  clients.Stop();
+  if (!alive && kind != 1) {
+    std::printf("run %d: the daemon had ended by itself\n%s\n", run, server->log().c_str());
+    return false;
+  }
+  return true;
+}
+
+// A last run in which everything that is there is delivered and acked.
+bool Drain(test::ServerProcess* server, int run, Recorder* recorder) {
+  if (!server->Start()) {
+    std::printf("drain: %s\n", server->error().c_str());
+    return false;
+  }
+  std::vector<std::unique_ptr<SubscriberClient>> subscribers;
+  for (int topic = 0; topic < kTopics; ++topic) {
+    subscribers.push_back(std::make_unique<SubscriberClient>(
+        SubscriberClient::Where{.target = server->target(), .topic = TopicName(topic), .run = run},
+        SubscriberHabits{.credit = 1'000, .acks = 100, .nacks = 0, .breaks = 0}, 1, recorder));
+  }
+  const int64_t begun = SteadyMillis();
+  const auto quiet = [&] {
+    for (const auto& subscriber : subscribers) {
+      if (SteadyMillis() - subscriber->last_received_ms() < kQuietMs) return false;
+    }
+    return true;
+  };
+  while (!quiet() && SteadyMillis() - begun < kDrainTimeoutMs) {
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  grpc::ClientContext context;
+  v1::ServerInfoResponse info;
+  const auto admin = v1::Admin::NewStub(server->Connect());
+  const grpc::Status status = admin->ServerInfo(&context, {}, &info);
+  subscribers.clear();
+  const auto exit = server->Stop();
+  std::printf("drain: in flight %lld, due %lld, exit code %d, %.1f s\n",
+              static_cast<long long>(info.counts().in_flight()),
+              static_cast<long long>(info.counts().due_ready()),
+              exit.value_or(test::ExitStatus{}).code,
+              static_cast<double>(SteadyMillis() - begun) / 1'000);
+  return status.ok() && exit.has_value() && exit->code == 0;
+}
+
+// Fewer would mean that the test did not test.
+bool EnoughHappened(const Arguments& arguments, const Tally& tally) {
+  const int64_t cycles = arguments.cycles;
+  struct Minimum {
+    const char* name;
+    int64_t value;
+    int64_t least;
+  };
+  bool enough = true;
+  for (const Minimum& minimum :
+       {Minimum{"scheduled", tally.scheduled, 20 * cycles},
+        Minimum{"cancelled", tally.cancelled, cycles},
+        Minimum{"acks confirmed", tally.acks_confirmed, 5 * cycles},
+        Minimum{"redelivered by a later run", tally.redelivered_by_later_run, cycles / 2},
+        Minimum{"calls and acks without an answer",
+                tally.schedule_unknown + tally.cancel_unknown + tally.acks_unknown, cycles / 2},
+        Minimum{"cancels that met a delivery", tally.cancel_in_flight, cycles / 10}}) {
+    if (minimum.value >= minimum.least) continue;
+    std::printf("too little happened: %s %lld, least %lld\n", minimum.name,
+                static_cast<long long>(minimum.value), static_cast<long long>(minimum.least));
+    enough = false;
+  }
+  return enough;
+}
+
+void Print(const Tally& tally) {
+  std::printf(
+      "scheduled %lld, without an answer %lld (of these delivered %lld), refused %lld\n"
+      "cancelled %lld, in flight %lld, not found %lld, without an answer %lld\n"
+      "deliveries %lld, of these after a crash %lld; acks confirmed %lld, refused %lld, without an "
+      "answer %lld\n",
+      static_cast<long long>(tally.scheduled), static_cast<long long>(tally.schedule_unknown),
+      static_cast<long long>(tally.unknown_delivered),
+      static_cast<long long>(tally.schedule_refused), static_cast<long long>(tally.cancelled),
+      static_cast<long long>(tally.cancel_in_flight),
+      static_cast<long long>(tally.cancel_not_found), static_cast<long long>(tally.cancel_unknown),
+      static_cast<long long>(tally.deliveries),
+      static_cast<long long>(tally.redelivered_by_later_run),
+      static_cast<long long>(tally.acks_confirmed), static_cast<long long>(tally.acks_refused),
+      static_cast<long long>(tally.acks_unknown));
+}
+
+int Main(const Arguments& arguments) {
+  std::printf("seed %llu, %d cycles, %d shards\n", static_cast<unsigned long long>(arguments.seed),
+              arguments.cycles, arguments.shards);
+  std::fflush(stdout);
+  std::mt19937_64 random(arguments.seed);
+  test::ServerProcess server({.daemon = arguments.daemon,
+                              .flags = {"--shards=" + std::to_string(arguments.shards),
+                                        "--drain-grace-ms=300", "--log-level=warn"},
+                              .tcp = false,
+                              .metrics = false,
+                              .unix_socket = true,
+                              .tls = {}});
+  Recorder recorder;
+  const int64_t begun = SteadyMillis();
+  for (int run = 1; run <= arguments.cycles; ++run) {
+    if (!RunOnce(&server, run, &random, &recorder)) return 2;
+    if (run % 50 == 0) {
+      std::printf("%d cycles, %zu messages, %.1f s\n", run, recorder.size(),
+                  static_cast<double>(SteadyMillis() - begun) / 1'000);
+      std::fflush(stdout);
+    }
+  }
+  if (!Drain(&server, arguments.cycles + 1, &recorder)) return 2;
+  const std::vector<MessageHistory> history = recorder.TakeHistory();
+  const Tally tally = Count(history);
+  Print(tally);
+  const std::vector<Violation> violations = Check(history);
+  for (size_t i = 0; i < violations.size() && i < 20; ++i) {
+    std::printf("message %zu: %s: %s\n", violations[i].message, violations[i].rule.c_str(),
+                violations[i].text.c_str());
+  }
+  std::printf("%zu broken promises, seed %llu\n", violations.size(),
+              static_cast<unsigned long long>(arguments.seed));
+  if (!violations.empty()) return 1;
+  return EnoughHappened(arguments, tally) ? 0 : 2;
+}
+
+}  // namespace
+}  // namespace duetime::crash
+
+int main(int argc, char** argv) {
+  duetime::crash::Arguments arguments;
+  CLI::App app("Kills the daemon again and again, and judges what its clients saw.");
+  app.add_option("--cycles", arguments.cycles, "How often")->check(CLI::Range(1, 1'000'000'000));
+  app.add_option("--seed", arguments.seed, "Of everything random here")->envname("DUETIME_SEED");
+  app.add_option("--shards", arguments.shards, "Of the daemon")->check(CLI::Range(1, 64));
+  app.add_option("--daemon", arguments.daemon, "The program to kill");
+  CLI11_PARSE(app, argc, argv);
+  return duetime::crash::Main(arguments);
+}

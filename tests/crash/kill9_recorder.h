@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recorder: writes the history of a crash test down as it happens.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/crash/kill9_history.h"
+
+namespace duetime::crash {
+
+// What happened, in numbers: a run in which too little did proves nothing.
+struct Tally {
+  int64_t scheduled = 0;
+  int64_t schedule_unknown = 0;
+  int64_t schedule_refused = 0;
+  int64_t cancelled = 0;
+  int64_t cancel_in_flight = 0;
+  int64_t cancel_not_found = 0;
+  int64_t cancel_unknown = 0;
+  int64_t deliveries = 0;
+  // Of messages that an earlier run had delivered.
+  int64_t redelivered_by_later_run = 0;
+  // Of messages whose schedule had gone unanswered.
+  int64_t unknown_delivered = 0;
+  int64_t acks_confirmed = 0;
+  int64_t acks_refused = 0;
+  int64_t acks_unknown = 0;
+};
+
+// Collects what the clients of all threads do and see. Thread-safe; one lock, since the network is
+// slower.
+class Recorder {
+ public:
+  // A client is about to schedule a message with this delay: its number, which travels in the
+  // payload.
+  size_t Wanted(int64_t delay_ms);
+  void Scheduled(size_t number, Ended ended, const std::string& id, int64_t deliver_ms);
+
+  // Returns the cancel's place in the message's history, for CancelOver.
+  size_t CancelBegun(size_t number, int run, bool stop_redelivery);
+  void CancelOver(size_t number, size_t cancel, const CancelEvent& result);
+
+  // `event.at` is filled in here.
+  void Delivered(size_t number, DeliveryEvent event);
+
+  void AckBegun(size_t number, uint64_t token);
+  void AckOver(size_t number, uint64_t token, Ended ended);
+
+  // One of the messages accepted last: number and id.
+  std::optional<std::pair<size_t, std::string>> PickRecent(std::mt19937_64* random) const;
+
+  size_t size() const;
+  // For when every client has ended.
+  std::vector<MessageHistory> TakeHistory();
+
+ private:
+  uint64_t NextMoment() { return ++moment_; }
+
+  mutable std::mutex mutex_;
+  // All below is guarded by mutex_.
+  uint64_t moment_ = 0;
+  std::vector<MessageHistory> history_;
+  // A ring of the numbers accepted last.
+  std::vector<size_t> recent_;
+  size_t recent_next_ = 0;
+};
+
+Tally Count(const std::vector<MessageHistory>& history);
+
+// This machine's wall clock, in microseconds.
+int64_t NowMicros();
+
+}  // namespace duetime::crash

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cancel tells the truth, and Get shows a message, in each state of its life.
+#include "tests/integration/daemon_fixture.h"
+
+namespace duetime::test {
+namespace {
+
+class CancelGetTest : public DaemonTest {
+ protected:
+  void SetUp() override { StartDaemon(); }
+
+  std::unique_ptr<Subscription> Subscribe(const std::string& topic, Millis lease = Millis(0)) {
+    auto subscription = std::make_unique<Subscription>(
+        channel_, Subscription::Start{.topic = topic, .lease = lease});
+    EXPECT_TRUE(subscription->WaitStarted());
+    return subscription;
+  }
+
+  void ExpectGone(const std::string& id) {
+    v1::Message message;
+    const grpc::Status status = Get(id, &message);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+    EXPECT_EQ(InfoOf(status).reason, "MESSAGE_NOT_FOUND");
+    EXPECT_EQ(InfoOf(status).domain, "duetime");
+    const v1::CancelResponse again = MustCancel(id);
+    EXPECT_EQ(again.outcome(), v1::CancelResponse::NOT_FOUND);
+    EXPECT_EQ(again.state(), v1::Message::STATE_UNSPECIFIED);
+    EXPECT_FALSE(again.redelivery_stopped());
+    EXPECT_FALSE(again.delivery_uncertain());
+  }
+};
+
+TEST_F(CancelGetTest, AScheduledMessageIsCancelledAndNeverComes) {
+  const v1::Message soon = MustSchedule("t", Millis(400));
+  const v1::Message far = MustSchedule("t", Millis(365LL * 24 * 3'600'000));
+  for (const v1::Message& message : {soon, far}) {
+    const v1::CancelResponse cancelled = MustCancel(message.id());
+    EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::CANCELLED);
+    EXPECT_EQ(cancelled.state(), v1::Message::SCHEDULED);
+    EXPECT_FALSE(cancelled.redelivery_stopped());
+    EXPECT_FALSE(cancelled.delivery_uncertain());
+    ExpectGone(message.id());
+  }
+  EXPECT_TRUE(Subscribe("t")->StaysQuiet(Millis(700)));
+  EXPECT_EQ(Info().counts().cancelled(), 2);
+}
+
+TEST_F(CancelGetTest, ADueMessageThatNobodyTookIsCancelledAndNeverComes) {
+  const v1::Message message = MustSchedule("t", Millis(0));
+  EXPECT_EQ(StateOf(message.id()), v1::Message::DUE);
+  const v1::CancelResponse cancelled = MustCancel(message.id());
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::CANCELLED);
+  EXPECT_EQ(cancelled.state(), v1::Message::DUE);
+  ExpectGone(message.id());
+  EXPECT_TRUE(Subscribe("t")->StaysQuiet(Millis(200)));
+}
+
+TEST_F(CancelGetTest, AMessageInFlightIsLeftAlone) {
+  const v1::Message message = MustSchedule("t", Millis(0));
+  const auto subscription = Subscribe("t");
+  const auto received = subscription->Next();
+  ASSERT_TRUE(received.has_value());
+  const v1::CancelResponse found = MustCancel(message.id());
+  EXPECT_EQ(found.outcome(), v1::CancelResponse::IN_FLIGHT);
+  EXPECT_EQ(found.state(), v1::Message::IN_FLIGHT);
+  EXPECT_FALSE(found.redelivery_stopped());
+  EXPECT_FALSE(found.delivery_uncertain());
+  EXPECT_EQ(StateOf(message.id()), v1::Message::IN_FLIGHT);
+  EXPECT_EQ(subscription->AckAndWait(received->delivery), SettleAnswer::kSettled);
+  ExpectGone(message.id());
+}
+
+TEST_F(CancelGetTest, StopRedeliveryEndsAMessageInFlight) {
+  const v1::Message message = MustSchedule("t", Millis(0));
+  const auto subscription = Subscribe("t", Millis(1'000));
+  const auto received = subscription->Next();
+  ASSERT_TRUE(received.has_value());
+  const v1::CancelResponse stopped = MustCancel(message.id(), /*stop_redelivery=*/true);
+  EXPECT_EQ(stopped.outcome(), v1::CancelResponse::IN_FLIGHT);
+  EXPECT_EQ(stopped.state(), v1::Message::IN_FLIGHT);
+  EXPECT_TRUE(stopped.redelivery_stopped());
+  EXPECT_FALSE(stopped.delivery_uncertain());
+  // Who holds it can no longer settle it, and it does not come again when the lease would have
+  // ended.
+  EXPECT_EQ(subscription->AckAndWait(received->delivery), SettleAnswer::kLeaseLost);
+  EXPECT_TRUE(subscription->StaysQuiet(Millis(1'500)));
+  ExpectGone(message.id());
+}
+
+TEST_F(CancelGetTest, AMessageThatWasGivenBackCountsAsDelivered) {
+  const v1::Message message = MustSchedule("t", Millis(0));
+  const auto subscription = Subscribe("t");
+  const auto received = subscription->Next();
+  ASSERT_TRUE(received.has_value());
+  EXPECT_TRUE(subscription->Nack(received->delivery, Millis(60'000)));
+  EXPECT_EQ(subscription->Answer(received->delivery.lease_token()), SettleAnswer::kSettled);
+  v1::CancelResponse found = MustCancel(message.id());
+  EXPECT_EQ(found.outcome(), v1::CancelResponse::IN_FLIGHT);
+  EXPECT_EQ(found.state(), v1::Message::DUE);
+  EXPECT_FALSE(found.delivery_uncertain());
+  EXPECT_FALSE(found.redelivery_stopped());
+  found = MustCancel(message.id(), /*stop_redelivery=*/true);
+  EXPECT_EQ(found.outcome(), v1::CancelResponse::IN_FLIGHT);
+  EXPECT_TRUE(found.redelivery_stopped());
+  ExpectGone(message.id());
+}
+
+TEST_F(CancelGetTest, AnAckedMessageIsNotFound) {
+  const v1::Message message = MustSchedule("t", Millis(0));
+  const auto subscription = Subscribe("t");
+  const auto received = subscription->Next();
+  ASSERT_TRUE(received.has_value());
+  EXPECT_EQ(subscription->AckAndWait(received->delivery), SettleAnswer::kSettled);
+  ExpectGone(message.id());
+  EXPECT_EQ(MustCancel(message.id(), true).outcome(), v1::CancelResponse::NOT_FOUND);
+}
+
+TEST_F(CancelGetTest, AMessageThatNeverWasIsNotFound) {
+  // An id with the form of one, from another server.
+  std::string id = MustSchedule("t", Millis(3'600'000)).id();
+  id[10] = id[10] == '0' ? '1' : '0';
+  ExpectGone(id);
+}
+
+TEST_F(CancelGetTest, GetShowsWhatTheViewSays) {
+  v1::ScheduleRequest request = Request("t", Millis(3'600'000), "payload");
+  (*request.mutable_attributes())["k"] = "v";
+  const v1::Message accepted = MustSchedule(request);
+  for (const v1::MessageView view : {v1::MESSAGE_VIEW_UNSPECIFIED, v1::BASIC, v1::FULL}) {
+    v1::Message message;
+    const grpc::Status status = Get(accepted.id(), &message, view);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(message.id(), accepted.id());
+    EXPECT_EQ(message.topic(), "t");
+    EXPECT_EQ(message.state(), v1::Message::SCHEDULED);
+    EXPECT_EQ(message.payload_bytes(), 7);
+    EXPECT_EQ(ToTime(message.deliver_time()), ToTime(accepted.deliver_time()));
+    EXPECT_EQ(ToTime(message.accept_time()), ToTime(accepted.accept_time()));
+    EXPECT_EQ(message.attempts(), 0);
+    EXPECT_EQ(message.payload(), view == v1::FULL ? "payload" : "");
+    EXPECT_EQ(message.attributes_size(), view == v1::FULL ? 1 : 0);
+  }
+}
+
+TEST_F(CancelGetTest, GetFollowsAMessageThroughItsLife) {
+  const v1::Message accepted = MustSchedule("t", Millis(300));
+  EXPECT_EQ(StateOf(accepted.id()), v1::Message::SCHEDULED);
+  const auto subscription = Subscribe("t");
+  const auto received = subscription->Next();
+  ASSERT_TRUE(received.has_value());
+  v1::Message message;
+  ASSERT_TRUE(Get(accepted.id(), &message).ok());
+  EXPECT_EQ(message.state(), v1::Message::IN_FLIGHT);
+  EXPECT_EQ(message.attempts(), 1);
+  EXPECT_TRUE(subscription->Nack(received->delivery, Millis(60'000)));
+  EXPECT_EQ(subscription->Answer(received->delivery.lease_token()), SettleAnswer::kSettled);
+  ASSERT_TRUE(Get(accepted.id(), &message, v1::FULL).ok());
+  EXPECT_EQ(message.state(), v1::Message::DUE);
+  EXPECT_EQ(message.attempts(), 1);
+  EXPECT_EQ(message.payload(), "p");
+}
+
+TEST_F(CancelGetTest, ACancelAfterACrashSaysThatADeliveryIsUncertain) {
+  // Taken by a subscriber of a run that crashed: the next run cannot know.
+  const v1::Message taken = MustSchedule("t", Millis(0));
+  {
+    const auto subscription = Subscribe("t");
+    ASSERT_TRUE(subscription->Next().has_value());
+    server_->Kill();
+  }
+  ASSERT_TRUE(server_->Start()) << server_->error();
+  Connect();
+  const v1::CancelResponse found = MustCancel(taken.id());
+  EXPECT_EQ(found.outcome(), v1::CancelResponse::IN_FLIGHT);
+  EXPECT_TRUE(found.delivery_uncertain());
+  const v1::CancelResponse stopped = MustCancel(taken.id(), true);
+  EXPECT_EQ(stopped.outcome(), v1::CancelResponse::IN_FLIGHT);
+  EXPECT_TRUE(stopped.redelivery_stopped());
+  ExpectGone(taken.id());
+  EXPECT_TRUE(Subscribe("t")->StaysQuiet(Millis(300)));
+}
+
+}  // namespace
+}  // namespace duetime::test

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/server_process.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+
+namespace duetime::test {
+namespace {
+
+// Between questions to a server that answers "not yet". A server that is not there yet is waited
+// for by gRPC itself.
+constexpr Millis kAskAgain(5);
+constexpr Millis kAnswerTimeout(1'000);
+
+// The text between `before` and the next blank or comma.
+std::string WordAfter(const std::string& text, const std::string& before) {
+  const size_t start = text.find(before);
+  if (start == std::string::npos) return "";
+  const size_t first = start + before.size();
+  return text.substr(first, text.find_first_of(", \n\"", first) - first);
+}
+
+}  // namespace
+
+ServerProcess::ServerProcess(Options options) : options_(std::move(options)) {}
+
+std::vector<std::string> ServerProcess::CommandLine() const {
+  std::vector<std::string> argv = {options_.daemon, "--data-dir=" + data_dir(),
+                                   // A test directory may be small, and is gone soon.
+                                   "--disk-free-min-bytes=0"};
+  if (options_.unix_socket) argv.push_back("--listen=" + target());
+  if (options_.tcp) argv.push_back("--listen=127.0.0.1:0");
+  argv.insert(argv.end(), {"--metrics-listen", options_.metrics ? "127.0.0.1:0" : ""});
+  argv.insert(argv.end(), options_.flags.begin(), options_.flags.end());
+  return argv;
+}
+
+void ServerProcess::Launch() {
+  tcp_target_.clear();
+  metrics_port_ = 0;
+  log_start_ = log().size();
+  process_ = std::make_unique<Subprocess>(CommandLine(), directory_.Join("log"));
+}
+
+bool ServerProcess::Start(Millis timeout) {
+  Launch();
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  std::shared_ptr<grpc::Channel> channel;
+  if (options_.unix_socket) channel = Connect();
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (process_->Wait(Millis(0)).has_value()) {
+      error_ = "the daemon ended instead of serving:\n" + log().substr(log_start_);
+      return false;
+    }
+    if (channel == nullptr) {
+      // Only TCP: the port is known when it is ready.
+      ReadPorts();
+      client::ServerAddress address = options_.tls;
+      address.target = tcp_target_;
+      if (!tcp_target_.empty()) channel = *client::OpenChannel(address);
+    }
+    if (channel != nullptr && IsServing(channel.get())) {
+      // It logs its ports a moment after it begins to serve.
+      ReadPorts();
+      if ((!options_.tcp || !tcp_target_.empty()) && (!options_.metrics || metrics_port_ != 0)) {
+        return true;
+      }
+    }
+    process_->Wait(kAskAgain);
+  }
+  error_ = "the daemon does not serve in time:\n" + log().substr(log_start_);
+  return false;
+}
+
+std::optional<ExitStatus> ServerProcess::Stop(Millis timeout) {
+  process_->Signal(15);
+  return process_->Wait(timeout);
+}
+
+void ServerProcess::Kill() {
+  process_->Signal(9);
+  process_->Wait(Millis(60'000));
+}
+
+std::shared_ptr<grpc::Channel> ServerProcess::Connect() const {
+  client::ServerAddress address;
+  address.target = target();
+  return *client::OpenChannel(address);
+}
+
+bool ServerProcess::IsServing(grpc::Channel* channel) const {
+  const auto health = grpc::health::v1::Health::NewStub(
+      std::shared_ptr<grpc::Channel>(channel, [](grpc::Channel*) {}));
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  context.set_deadline(std::chrono::system_clock::now() + kAnswerTimeout);
+  grpc::health::v1::HealthCheckResponse response;
+  return health->Check(&context, {}, &response).ok() &&
+         response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
+}
+
+void ServerProcess::ReadPorts() {
+  const std::string text = log().substr(log_start_);
+  const size_t ready = text.find("ready: ");
+  if (ready == std::string::npos || text.find('\n', ready) == std::string::npos) return;
+  const std::string line = text.substr(ready, text.find('\n', ready) - ready);
+  const std::string port = WordAfter(line, "127.0.0.1:");
+  if (options_.tcp) tcp_target_ = "127.0.0.1:" + port;
+  const std::string metrics = WordAfter(line, "metrics=127.0.0.1:");
+  if (!metrics.empty()) metrics_port_ = std::atoi(metrics.c_str());
+}
+
+}  // namespace duetime::test

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ServerProcess: the built daemon, run by a test on a data directory of its own.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/channel.h"
+#include "tests/support/subprocess.h"
+#include "tests/support/temp_directory.h"
+
+namespace duetime::test {
+
+// Starts, stops, kills and restarts the daemon. It listens on a Unix socket, and, if asked, on
+// loopback ports that the system chooses. What it logs is kept over all its runs.
+//
+// Each wait is for an event, with a deadline. Thread safety: one thread at a time.
+class ServerProcess {
+ public:
+  struct Options {
+    // The program; the tests' build knows it.
+    std::string daemon;
+    // More flags, for example "--shards=3".
+    std::vector<std::string> flags;
+    // Listen on a loopback port too; its number is in tcp_target().
+    bool tcp = false;
+    // Serve metrics on a loopback port; see metrics_port().
+    bool metrics = false;
+    // For health checks, if the loopback port speaks TLS and there is no Unix socket.
+    bool unix_socket = true;
+    client::ServerAddress tls;
+  };
+
+  explicit ServerProcess(Options options);
+  // Kills it.
+  ~ServerProcess() = default;
+
+  // Starts it and does not wait.
+  void Launch();
+  // Starts it and waits until it says SERVING. False with a message in error() if it does not, or
+  // ended instead.
+  bool Start(Millis timeout = Millis(30'000));
+  // SIGTERM, then waits for the end; nothing if it did not end in time.
+  std::optional<ExitStatus> Stop(Millis timeout = Millis(30'000));
+  void Terminate() { process_->Signal(15); }
+  std::optional<ExitStatus> Wait(Millis timeout) { return process_->Wait(timeout); }
+  // SIGKILL; returns when it is gone.
+  void Kill();
+  bool running() { return process_ != nullptr && process_->running(); }
+  pid_t pid() const { return process_->pid(); }
+
+  const std::string& error() const { return error_; }
+  std::vector<std::string>& flags() { return options_.flags; }
+  // The command line for a run on this data directory; for runs that are not expected to serve.
+  std::vector<std::string> CommandLine() const;
+  std::string data_dir() const { return directory_.Join("data"); }
+  const TempDirectory& directory() const { return directory_; }
+  // "unix:..."
+  std::string target() const { return "unix:" + directory_.Join("s"); }
+  // "127.0.0.1:port", known once it serves.
+  std::string tcp_target() const { return tcp_target_; }
+  int metrics_port() const { return metrics_port_; }
+  std::string log() const { return ReadWholeFile(directory_.Join("log")); }
+
+  // A new connection to the Unix socket.
+  std::shared_ptr<grpc::Channel> Connect() const;
+
+ private:
+  bool IsServing(grpc::Channel* channel) const;
+  void ReadPorts();
+
+  Options options_;
+  TempDirectory directory_;
+  std::unique_ptr<Subprocess> process_;
+  std::string error_;
+  std::string tcp_target_;
+  int metrics_port_ = 0;
+  // Where the log of this run begins.
+  size_t log_start_ = 0;
+};
+
+}  // namespace duetime::test

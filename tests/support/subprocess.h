@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs that a test runs: started by path, watched by pid, never left behind.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <utility>
+#include <vector>
+
+namespace duetime::test {
+
+using Millis = std::chrono::milliseconds;
+
+// How a program ended.
+struct ExitStatus {
+  // The exit code, or -1 if a signal ended it.
+  int code = -1;
+  // The signal, or 0.
+  int signal = 0;
+};
+
+// One run of a program, whose output goes to a file. The kernel kills it when the thread that
+// started it dies; the destructor kills it too.
+class Subprocess {
+ public:
+  // Runs `argv[0]` with these arguments and the environment of the test plus `environment`; stdout
+  // and stderr are appended to `output_path`. Standard input is empty.
+  Subprocess(const std::vector<std::string>& argv, const std::string& output_path,
+             const std::vector<std::pair<std::string, std::string>>& environment = {});
+  ~Subprocess();
+  Subprocess(const Subprocess&) = delete;
+  Subprocess& operator=(const Subprocess&) = delete;
+
+  pid_t pid() const { return pid_; }
+  bool running() { return !Wait(Millis(0)).has_value(); }
+
+  // To this process only; nothing if it has ended.
+  void Signal(int signal);
+
+  // Waits for the end, for at most `timeout`.
+  std::optional<ExitStatus> Wait(Millis timeout);
+
+ private:
+  pid_t pid_ = -1;
+  int pidfd_ = -1;
+  std::optional<ExitStatus> ended_;
+};
+
+// What a program that runs to its end gave.
+struct RunResult {
+  ExitStatus exit;
+  std::string out;
+  std::string err;
+};
+
+// Runs a program with `input` on its standard input until it ends; kills it after `timeout` (then
+// exit.signal is 9).
+RunResult RunProgram(const std::vector<std::string>& argv, const std::string& input = "",
+              Millis timeout = Millis(30'000),
+              const std::vector<std::pair<std::string, std::string>>& environment = {});
+
+// The whole file, or "" if it cannot be read.
+std::string ReadWholeFile(const std::string& path);
+
+}  // namespace duetime::test

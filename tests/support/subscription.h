@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Subscription: one Subscribe stream as a test drives it, request by request.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <grpcpp/grpcpp.h>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "duetime/v1/messages.grpc.pb.h"
+#include "tests/support/subprocess.h"
+
+namespace duetime::test {
+
+// What the server said of a settlement.
+enum class SettleAnswer { kNone, kSettled, kLeaseLost, kOutOfRange };
+
+// A delivery and when it arrived, by this machine's clock.
+struct Received {
+  v1::Delivery delivery;
+  std::chrono::system_clock::time_point time;
+};
+
+// Reads everything the server sends, on a thread of its own, and lets a test wait for what it
+// expects. Nothing is settled unless the test says so. Thread-safe but for sends, which come from
+// one thread.
+class Subscription {
+ public:
+  struct Start {
+    std::string topic;
+    int messages = 0;
+    int64_t bytes = 0;
+    Millis lease{0};
+  };
+
+  // Opens the stream; `start.lease` of zero leaves it to the server.
+  Subscription(const std::shared_ptr<grpc::Channel>& channel, const Start& start);
+  // Opens the stream and sends `first` as it is.
+  Subscription(const std::shared_ptr<grpc::Channel>& channel, const v1::SubscribeRequest& first);
+  // Cancels it if it still runs.
+  ~Subscription();
+  Subscription(const Subscription&) = delete;
+  Subscription& operator=(const Subscription&) = delete;
+
+  // False if the stream ended first.
+  bool WaitStarted(Millis timeout = Millis(10'000));
+  v1::SubscribeStarted started() const;
+
+  // The next delivery; nothing if none came in time.
+  std::optional<Received> Next(Millis timeout = Millis(10'000));
+  // True if nothing arrives for `time`.
+  bool StaysQuiet(Millis time) { return !Next(time).has_value(); }
+  // Deliveries that arrived and were not taken with Next.
+  size_t waiting() const;
+  size_t frames() const;
+
+  bool Send(const v1::SubscribeRequest& request);
+  bool Ack(const v1::Delivery& delivery);
+  bool Nack(const v1::Delivery& delivery, Millis delay);
+  bool Extend(const v1::Delivery& delivery, Millis duration);
+  // Waits for the server's word on the last settlement of this token, and forgets it.
+  SettleAnswer Answer(uint64_t lease_token, Millis timeout = Millis(10'000));
+  // Ack and its answer.
+  SettleAnswer AckAndWait(const v1::Delivery& delivery);
+
+  std::optional<v1::DrainNotice> WaitDrain(Millis timeout);
+  bool WaitHeartbeat(Millis timeout);
+  // Waits for the server to end the stream; nothing if it does not in time.
+  std::optional<grpc::Status> WaitEnd(Millis timeout);
+
+  void HalfClose() { stream_->WritesDone(); }
+  // Breaks it off.
+  void Cancel() { context_.TryCancel(); }
+
+ private:
+  void Read();
+  template <typename Condition>
+  bool WaitFor(std::unique_lock<std::mutex>* lock, Millis timeout, Condition condition) {
+    return changed_.wait_for(*lock, timeout, condition);
+  }
+
+  grpc::ClientContext context_;
+  std::unique_ptr<v1::Messages::Stub> stub_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::SubscribeRequest, v1::SubscribeResponse>> stream_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  std::deque<Received> deliveries_;
+  std::map<uint64_t, SettleAnswer> answers_;
+  std::optional<v1::SubscribeStarted> started_;
+  std::optional<v1::DrainNotice> drain_;
+  size_t heartbeats_ = 0;
+  size_t frames_ = 0;
+  bool ended_ = false;
+  grpc::Status status_;
+
+  std::thread reader_;
+};
+
+}  // namespace duetime::test
