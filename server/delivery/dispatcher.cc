@@ -26,6 +26,10 @@ constexpr int kLeaseCounterBits = 42;
 constexpr uint64_t kLeaseCounterMask = (uint64_t{1} << kLeaseCounterBits) - 1;
 constexpr uint64_t kLeaseEpochMask = 0xffff;
 
+// Leases and delays that one step ends: a subscriber that vanishes with a hundred thousand must not
+// stop the shard.
+constexpr size_t kTimersPerStep = 4000;
+
 // Read-backs started by one Pump: each may read a page from disk.
 constexpr size_t kReadBacksPerPump = 4;
 
@@ -463,10 +467,9 @@ void Dispatcher::GiveBack(base::Now now, EntryIndex index, uint64_t delay_ms) {
   ReturnCredit(stream, 1, entry.bytes);
 }
 
-void Dispatcher::ExpireTimers(base::Now now) {
-  // All that is due: what is leased is bounded by credit, and each costs little.
+void Dispatcher::ExpireTimers(base::Now now, bool* more) {
   expired_.clear();
-  timers_.Advance(now.mono_ms, SIZE_MAX, &expired_);
+  if (!timers_.Advance(now.mono_ms, kTimersPerStep, &expired_)) *more = true;
   for (const auto& timer : expired_) {
     const EntryIndex index = timer.entry.index;
     DueEntry& entry = table_[index];

@@ -96,8 +96,8 @@ class Dispatcher : public scheduler::DueSink {
   void Cancel(base::Now now, const CancelCommand& command);
   void Get(base::Now now, const GetCommand& command);
 
-  // Ends the leases and delays whose time has come.
-  void ExpireTimers(base::Now now);
+  // Ends the leases and delays whose time has come; sets `more` if there are more of them.
+  void ExpireTimers(base::Now now, bool* more);
 
   // Reads back from disk and hands out, at most about `budget` messages. Sets `more` if there is
   // more to do now. An error means that the store cannot be read.

@@ -57,7 +57,7 @@ class Shard::Impl {
   StepResult Step(base::Now now) {
     StepResult result;
     if (failed_) return result;
-    dispatcher_.ExpireTimers(now);
+    dispatcher_.ExpireTimers(now, &result.more);
     absl::Status status;
     if (!stopped_) {
       status = scheduler_.Step(now, kFirePerStep, &result.more);
