@@ -100,8 +100,10 @@ absl::Status RocksDbDatabase::ReadWitness() {
   if (!witness.ok()) return witness.status();
   witness_ = *std::move(witness);
   absl::StatusOr<std::optional<Testimony>> testimony = witness_->Read();
-  if (!testimony.ok()) return testimony.status();
-  if (testimony->has_value()) testimony_ = **testimony;
+  if (absl::IsInternal(testimony.status())) return testimony.status();
+  // A damaged one matters if there is a database. If not, its very first write was torn.
+  witness_damage_ = testimony.status();
+  if (testimony.ok() && testimony->has_value()) testimony_ = **testimony;
   return absl::OkStatus();
 }
 
@@ -134,6 +136,7 @@ absl::Status RocksDbDatabase::CheckFiles() {
     testimony_ = Testimony{Testimony::State::kCreating, kFormatVersion, *store_id, 0, 0};
     return witness_->Write(testimony_);
   }
+  if (!witness_damage_.ok()) return witness_damage_;
   if (!witnessed) {
     return absl::DataLossError(absl::StrCat(
         db_path_, " has files but ", options_.data_dir,

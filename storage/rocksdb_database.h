@@ -88,6 +88,7 @@ class RocksDbDatabase {
   rocksdb::Env* env_ = nullptr;
   std::optional<DirectoryLock> lock_;
   std::unique_ptr<Witness> witness_;
+  absl::Status witness_damage_;
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kColumnFamilyCount> handles_{};
   uint64_t epoch_ = 0;

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/key_codec.h"
+
+#include <limits>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace duetime::storage {
+namespace {
+
+constexpr uint64_t kMax64 = std::numeric_limits<uint64_t>::max();
+
+// Draws numbers that are often equal, small, or at a byte's edge: where an order breaks if it does.
+class EdgeNumbers {
+ public:
+  uint64_t Draw() {
+    static constexpr uint64_t kEdges[] = {
+        0, 1, 127, 128, 255, 256, 65535, 65536, 1u << 31, uint64_t{1} << 32, kMax64, kMax64 - 1};
+    const uint64_t choice = random_();
+    return choice % 4 == 0 ? random_() : kEdges[(choice / 4) % std::size(kEdges)];
+  }
+  MessageKey DrawKey() { return {Draw(), MessageId{Draw(), Draw()}}; }
+
+ private:
+  std::mt19937_64 random_{11};
+};
+
+TEST(KeyCodecTest, BytesOrderAsShardThenMessageKey) {
+  EdgeNumbers numbers;
+  for (int i = 0; i < 20'000; ++i) {
+    const auto shard_a = static_cast<uint16_t>(numbers.Draw());
+    const auto shard_b = static_cast<uint16_t>(numbers.Draw());
+    const MessageKey a = numbers.DrawKey();
+    const MessageKey b = numbers.DrawKey();
+    const StoreKey key_a = EncodeMessageKey(shard_a, a);
+    const StoreKey key_b = EncodeMessageKey(shard_b, b);
+    const bool less = std::tie(shard_a, a) < std::tie(shard_b, b);
+    ASSERT_EQ(key_a.bytes() < key_b.bytes(), less);
+    ASSERT_EQ(key_a < key_b, less);
+  }
+}
+
+TEST(KeyCodecTest, BacklogBytesOrderAsShardThenTopicThenMessageKey) {
+  EdgeNumbers numbers;
+  for (int i = 0; i < 20'000; ++i) {
+    const auto shard_a = static_cast<uint16_t>(numbers.Draw());
+    const auto shard_b = static_cast<uint16_t>(numbers.Draw());
+    const TopicId topic_a{static_cast<uint32_t>(numbers.Draw())};
+    const TopicId topic_b{static_cast<uint32_t>(numbers.Draw())};
+    const MessageKey a = numbers.DrawKey();
+    const MessageKey b = numbers.DrawKey();
+    const StoreKey key_a = EncodeBacklogKey(shard_a, topic_a, a);
+    const StoreKey key_b = EncodeBacklogKey(shard_b, topic_b, b);
+    const bool less = std::tie(shard_a, topic_a, a) < std::tie(shard_b, topic_b, b);
+    ASSERT_EQ(key_a.bytes() < key_b.bytes(), less);
+    ASSERT_EQ(key_a < key_b, less);
+  }
+}
+
+TEST(KeyCodecTest, PartsComeBack) {
+  EdgeNumbers numbers;
+  for (int i = 0; i < 1000; ++i) {
+    const MessageKey key = numbers.DrawKey();
+    const TopicId topic{static_cast<uint32_t>(numbers.Draw())};
+    EXPECT_EQ(DecodeMessageKey(EncodeMessageKey(3, key).bytes()), key);
+    const auto place = DecodeBacklogKey(EncodeBacklogKey(3, topic, key).bytes());
+    ASSERT_TRUE(place.has_value());
+    EXPECT_EQ(place->topic, topic);
+    EXPECT_EQ(place->key, key);
+    EXPECT_EQ(DecodeTopicKey(TopicKey(topic).bytes()), topic);
+  }
+}
+
+TEST(KeyCodecTest, AKeyOfAnotherLengthIsNoKey) {
+  const std::string message(EncodeMessageKey(1, {}).bytes());
+  const std::string backlog(EncodeBacklogKey(1, TopicId{1}, {}).bytes());
+  EXPECT_FALSE(DecodeMessageKey(message + "x").has_value());
+  EXPECT_FALSE(DecodeMessageKey(message.substr(1)).has_value());
+  EXPECT_FALSE(DecodeMessageKey("").has_value());
+  EXPECT_FALSE(DecodeBacklogKey(backlog + "x").has_value());
+  EXPECT_FALSE(DecodeBacklogKey(message).has_value());
+  EXPECT_FALSE(DecodeTopicKey("topic/").has_value());
+}
+
+TEST(KeyCodecTest, AFamilysKeysStayTogether) {
+  EXPECT_EQ(EpochKey().family(), ColumnFamily::kMeta);
+  EXPECT_EQ(EncodeMessageKey(0, {}).family(), ColumnFamily::kMessages);
+  EXPECT_EQ(EncodeBacklogKey(0, {}, {}).family(), ColumnFamily::kBacklog);
+  EXPECT_LT(TopicKey(TopicId{0xffffffff}), EncodeMessageKey(0, {}));
+  EXPECT_LT(EncodeMessageKey(0xffff, {kMax64, {kMax64, kMax64}}), EncodeBacklogKey(0, {}, {}));
+}
+
+TEST(KeyCodecTest, TheNextKeyIsNext) {
+  const StoreKey key = EncodeMessageKey(1, MessageKey{5, MessageId{7, 0xff}});
+  EXPECT_LT(key, KeyAfter(key));
+  EXPECT_LT(KeyAfter(key), EncodeMessageKey(1, MessageKey{5, MessageId{7, 0x100}}));
+  EXPECT_EQ(KeyAfter(key).bytes(), std::string(key.bytes()) + '\0');
+}
+
+TEST(KeyCodecTest, ABacklogEndsAfterItsMessagesAndBeforeTheNextTopic) {
+  const MessageKey last{MessageId::kDueMax,
+                        MessageId::Make(MessageId::kEpochMax, MessageId::kSequenceMax,
+                                        MessageId::kSlotCount - 1, MessageId::kDueMax)};
+  EXPECT_LT(EncodeBacklogKey(1, TopicId{7}, last), BacklogEnd(1, TopicId{7}));
+  EXPECT_LT(BacklogEnd(1, TopicId{7}), EncodeBacklogKey(1, TopicId{8}, {}));
+}
+
+TEST(KeyCodecTest, TopicKeysEndAfterTheGreatestTopic) {
+  EXPECT_LT(TopicKey(TopicId{0xffffffff}), TopicKeysEnd());
+  EXPECT_FALSE(DecodeTopicKey(TopicKeysEnd().bytes()).has_value());
+}
+
+}  // namespace
+}  // namespace duetime::storage

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a data directory is created, opened and closed. What a damaged one gets is in tests/crash.
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <rocksdb/db.h>
+#include <string>
+#include <sys/stat.h>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "storage/message_record.h"
+#include "storage/rocksdb_store.h"
+#include "storage/witness.h"
+#include "tests/support/temp_directory.h"
+
+namespace duetime::storage {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class RocksDbOpenTest : public testing::Test {
+ protected:
+  absl::StatusOr<std::unique_ptr<RocksDbStore>> Open(uint16_t shards = 0) {
+    RocksDbStoreOptions options;
+    options.data_dir = data_dir_;
+    options.shards = shards;
+    options.shards_if_new = 3;
+    options.write_buffer_bytes = 64 << 10;
+    options.block_cache_bytes = 1 << 20;
+    return RocksDbStore::Open(options);
+  }
+
+  // Opens and closes.
+  absl::Status OpenOnce(uint16_t shards = 0) {
+    auto store = Open(shards);
+    return store.ok() ? (*store)->Close() : store.status();
+  }
+
+  AppendOutcome AppendMark(RocksDbStore* store, uint64_t mark_ms, Durability durability) {
+    Record record;
+    record.type = RecordType::kClaim;
+    record.mark_ms = mark_ms;
+    const std::vector<RecordBatch> group = {{record}};
+    return store->Append(group, durability);
+  }
+
+  Testimony ReadWitness() {
+    auto witness = Witness::Open(data_dir_ + "/witness");
+    EXPECT_TRUE(witness.ok());
+    return (*witness)->Read()->value();
+  }
+
+  const test::TempDirectory directory_;
+  const std::string data_dir_ = directory_.Join("data");
+};
+
+TEST_F(RocksDbOpenTest, ItIsCreatedPrivate) {
+  const mode_t before = ::umask(0022);
+  EXPECT_TRUE(OpenOnce().ok());
+  ::umask(before);
+  for (const std::string& path : {data_dir_, data_dir_ + "/db"}) {
+    struct stat info {};
+    ASSERT_EQ(::stat(path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0700u) << path;
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(data_dir_ + "/db")) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with("LOG")) << "logs go to the callback";
+  }
+}
+
+TEST_F(RocksDbOpenTest, TheShardCountIsFixedWhenItIsCreated) {
+  {
+    auto store = Open(/*shards=*/5);
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ((*store)->shard_count(), 5);
+  }
+  EXPECT_TRUE(OpenOnce(5).ok());
+  const absl::Status other = OpenOnce(4);
+  EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(other.message()), HasSubstr("created with 5 shards"));
+  auto store = Open(/*shards=*/0);
+  ASSERT_TRUE(store.ok());
+  EXPECT_EQ((*store)->shard_count(), 5) << "0 takes what is there, not shards_if_new";
+}
+
+TEST_F(RocksDbOpenTest, ANewStoreGetsItsDefaultShards) {
+  auto store = Open(/*shards=*/0);
+  ASSERT_TRUE(store.ok());
+  EXPECT_EQ((*store)->shard_count(), 3);
+}
+
+TEST_F(RocksDbOpenTest, MoreShardsThanSlotsAreRefused) {
+  EXPECT_EQ(OpenOnce(MessageId::kSlotCount + 1).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(OpenOnce(MessageId::kSlotCount).ok()) << "the refusal left nothing behind";
+}
+
+TEST_F(RocksDbOpenTest, OneProcessAtATime) {
+  auto store = Open();
+  ASSERT_TRUE(store.ok());
+  const auto second = Open();
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("in use"));
+  EXPECT_EQ(AppendMark(store->get(), 1, Durability::kSynced), AppendOutcome::kAccepted);
+  store->reset();
+  EXPECT_TRUE(Open().ok());
+}
+
+TEST_F(RocksDbOpenTest, RocksDbsOwnLockIsRespected) {
+  ASSERT_TRUE(OpenOnce().ok());
+  rocksdb::Options options;
+  rocksdb::DB* db = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  ASSERT_TRUE(rocksdb::DB::Open(
+                  options, data_dir_ + "/db",
+                  {{rocksdb::kDefaultColumnFamilyName, {}}, {"messages", {}}, {"backlog", {}}},
+                  &handles, &db)
+                  .ok());
+  EXPECT_EQ(OpenOnce().code(), absl::StatusCode::kUnavailable);
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {
+    db->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  }
+  delete db;
+  EXPECT_TRUE(OpenOnce().ok());
+}
+
+TEST_F(RocksDbOpenTest, AMissingParentIsAnError) {
+  RocksDbStoreOptions options;
+  options.data_dir = directory_.Join("no/such");
+  EXPECT_EQ(RocksDbStore::Open(options).status().code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(RocksDbOpenTest, AForeignDirectoryIsLeftAlone) {
+  fs::create_directories(data_dir_ + "/db");
+  std::ofstream(data_dir_ + "/db/precious.txt") << "mine";
+  EXPECT_EQ(OpenOnce().code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(fs::exists(data_dir_ + "/db/precious.txt"));
+}
+
+TEST_F(RocksDbOpenTest, ANewerFormatIsRefused) {
+  ASSERT_TRUE(OpenOnce().ok());
+  Testimony testimony = ReadWitness();
+  testimony.format_version = 2;
+  auto witness = Witness::Open(data_dir_ + "/witness");
+  ASSERT_TRUE((*witness)->Read().ok());
+  ASSERT_TRUE((*witness)->Write(testimony).ok());
+  const absl::Status status = OpenOnce();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("format version 2"));
+}
+
+// An interrupted creation, in each of its stages.
+TEST_F(RocksDbOpenTest, AnInterruptedCreationIsBegunAgain) {
+  const Testimony creating{Testimony::State::kCreating, 1, StoreId{1, 2}, 0, 0};
+  fs::create_directory(data_dir_);
+  // The first write of the witness was torn.
+  std::ofstream(data_dir_ + "/witness") << std::string(4160, '\0');
+  EXPECT_TRUE(OpenOnce().ok());
+
+  // The witness was written, but there is no database yet, or only some of its files.
+  for (const bool with_files : {false, true}) {
+    fs::remove_all(data_dir_);
+    fs::create_directories(data_dir_ + "/db");
+    auto witness = Witness::Open(data_dir_ + "/witness");
+    ASSERT_TRUE((*witness)->Read().ok());
+    ASSERT_TRUE((*witness)->Write(creating).ok());
+    if (with_files) std::ofstream(data_dir_ + "/db/MANIFEST-000001") << "part of";
+    const absl::Status status = OpenOnce();
+    EXPECT_TRUE(status.ok()) << status;
+  }
+
+  // Everything was written but the witness's last word.
+  auto witness = Witness::Open(data_dir_ + "/witness");
+  Testimony testimony = (*witness)->Read()->value();
+  EXPECT_EQ(testimony.state, Testimony::State::kCreated);
+  testimony.state = Testimony::State::kCreating;
+  ASSERT_TRUE((*witness)->Write(testimony).ok());
+  auto store = Open();
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_GE((*store)->epoch(), 2u);
+  EXPECT_EQ(ReadWitness().state, Testimony::State::kCreated);
+}
+
+TEST_F(RocksDbOpenTest, TheWitnessFollowsTheSyncedAppendsOnly) {
+  auto store = Open();
+  ASSERT_TRUE(store.ok());
+  const Testimony at_open = ReadWitness();
+  EXPECT_EQ(at_open.state, Testimony::State::kCreated);
+  EXPECT_EQ(at_open.epoch, (*store)->epoch());
+  EXPECT_GT(at_open.durable_sequence, 0u);
+
+  EXPECT_EQ(AppendMark(store->get(), 1, Durability::kBuffered), AppendOutcome::kAccepted);
+  ASSERT_TRUE((*store)->WriteWitness().ok());
+  EXPECT_EQ(ReadWitness(), at_open) << "nothing was synced";
+
+  EXPECT_EQ(AppendMark(store->get(), 2, Durability::kSynced), AppendOutcome::kAccepted);
+  EXPECT_EQ(ReadWitness(), at_open) << "it is written when asked to";
+  ASSERT_TRUE((*store)->WriteWitness().ok());
+  EXPECT_EQ(ReadWitness().durable_sequence, at_open.durable_sequence + 2) << "both are durable now";
+
+  EXPECT_EQ(AppendMark(store->get(), 3, Durability::kBuffered), AppendOutcome::kAccepted);
+  ASSERT_TRUE((*store)->Close().ok());
+  EXPECT_EQ(ReadWitness().durable_sequence, at_open.durable_sequence + 3) << "closing syncs";
+}
+
+TEST_F(RocksDbOpenTest, FiguresForTheMetrics) {
+  auto store = Open();
+  ASSERT_TRUE(store.ok());
+  for (uint64_t i = 0; i < 400; ++i) {
+    Record record;
+    record.type = RecordType::kAccept;
+    record.key = {i, MessageId::Make(1, i, 0, i)};
+    record.value = EncodeMessageRecord({}, {}, std::string(1000, 'x'));
+    const std::vector<RecordBatch> group = {{record}};
+    ASSERT_EQ((*store)->Append(group, Durability::kBuffered), AppendOutcome::kAccepted);
+  }
+  const RocksDbStats stats = (*store)->Stats();
+  EXPECT_GT(stats.wal_bytes, 0u);
+  EXPECT_GT(stats.memtable_bytes, 0u);
+  EXPECT_FALSE(stats.fenced);
+  EXPECT_FALSE(stats.writes_stopped);
+  const auto free_bytes = (*store)->DiskFreeBytes();
+  ASSERT_TRUE(free_bytes.ok());
+  EXPECT_GT(*free_bytes, 0u);
+  ASSERT_TRUE((*store)->Close().ok());
+  store->reset();
+  store = Open();
+  ASSERT_TRUE(store.ok());
+  EXPECT_GT((*store)->Stats().table_bytes, 0u) << "the start wrote the log out";
+}
+
+}  // namespace
+}  // namespace duetime::storage

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/witness.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <sys/stat.h>
+
+#include "gtest/gtest.h"
+
+#include "tests/support/temp_directory.h"
+
+namespace duetime::storage {
+namespace {
+
+Testimony Saying(uint64_t durable_sequence) {
+  return {Testimony::State::kCreated, 1, StoreId{0x1122, 0x3344}, 7, durable_sequence};
+}
+
+class WitnessTest : public testing::Test {
+ protected:
+  std::unique_ptr<Witness> Open() {
+    auto witness = Witness::Open(path_);
+    EXPECT_TRUE(witness.ok()) << witness.status();
+    return *std::move(witness);
+  }
+
+  // Opens and reads.
+  absl::StatusOr<std::optional<Testimony>> Read() { return Open()->Read(); }
+
+  // Opens, reads as one must, and writes.
+  void Write(const Testimony& testimony) {
+    const std::unique_ptr<Witness> witness = Open();
+    ASSERT_TRUE(witness->Read().ok());
+    ASSERT_TRUE(witness->Write(testimony).ok());
+  }
+
+  std::string Bytes() {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+  void SetBytes(const std::string& bytes) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
+  }
+
+  const test::TempDirectory directory_;
+  const std::string path_ = directory_.Join("witness");
+};
+
+TEST_F(WitnessTest, ANewFileSaysNothingAndIsPrivate) {
+  EXPECT_EQ(*Read(), std::nullopt);
+  struct stat info {};
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST_F(WitnessTest, TheLastWriteIsRead) {
+  for (uint64_t sequence = 1; sequence <= 5; ++sequence) {
+    Write(Saying(sequence));
+    EXPECT_EQ(*Read(), Saying(sequence));
+  }
+  const std::unique_ptr<Witness> witness = Open();
+  ASSERT_TRUE(witness->Read().ok());
+  for (uint64_t sequence = 6; sequence <= 9; ++sequence) {
+    ASSERT_TRUE(witness->Write(Saying(sequence)).ok());
+    EXPECT_EQ(*witness->Read(), Saying(sequence));
+  }
+  Testimony creating;
+  creating.format_version = 3;
+  ASSERT_TRUE(witness->Write(creating).ok());
+  EXPECT_EQ(*witness->Read(), creating);
+}
+
+TEST_F(WitnessTest, ATornWriteLeavesTheOneBefore) {
+  Write(Saying(1));
+  Write(Saying(2));
+  const std::string before = Bytes();
+  Write(Saying(3));
+  const std::string after = Bytes();
+  ASSERT_EQ(before.size(), after.size());
+  // Any mixture in which the slot that was being written has some new bytes and some old ones.
+  for (size_t torn = 0; torn <= after.size(); ++torn) {
+    SetBytes(after.substr(0, torn) + before.substr(torn));
+    const auto read = Read();
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_TRUE(*read == Saying(2) || *read == Saying(3)) << torn;
+  }
+}
+
+TEST_F(WitnessTest, ATornFirstWriteIsNoAnswer) {
+  Write(Saying(1));
+  const std::string bytes = Bytes();
+  for (size_t size = 1; size < bytes.size(); ++size) {
+    SetBytes(bytes.substr(0, size));
+    EXPECT_EQ(Read().status().code(), absl::StatusCode::kDataLoss) << size;
+  }
+}
+
+TEST_F(WitnessTest, EveryFlippedBitIsNoticed) {
+  Write(Saying(1));
+  Write(Saying(2));
+  const std::string bytes = Bytes();
+  for (size_t slot = 0; slot < 2; ++slot) {
+    const size_t begin = slot * static_cast<size_t>(Witness::kSlotDistance);
+    for (size_t bit = 0; bit < 8 * Witness::kSlotBytes; ++bit) {
+      std::string flipped = bytes;
+      char& byte = flipped[begin + bit / 8];
+      byte = static_cast<char>(byte ^ (1 << (bit % 8)));
+      SetBytes(flipped);
+      const auto read = Read();
+      ASSERT_TRUE(read.ok());
+      // The even writes go to the front. The other slot stands in for a damaged one.
+      EXPECT_EQ(*read, slot == 0 ? Saying(1) : Saying(2));
+    }
+  }
+}
+
+TEST_F(WitnessTest, TwoDamagedSlotsRefuse) {
+  Write(Saying(1));
+  Write(Saying(2));
+  std::string bytes = Bytes();
+  bytes[20] = static_cast<char>(bytes[20] ^ 1);
+  bytes[static_cast<size_t>(Witness::kSlotDistance) + 20] ^= 1;
+  SetBytes(bytes);
+  EXPECT_EQ(Read().status().code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace duetime::storage
