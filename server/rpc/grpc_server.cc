@@ -33,8 +33,6 @@ constexpr int kClientPingMinMs = 10'000;
 constexpr size_t kQuotaBytes = 512 << 20;
 // Framing and small fields around the largest payload or batch.
 constexpr size_t kReceiveSlackBytes = 64 << 10;
-// What Shutdown leaves unary calls after their streams are gone.
-constexpr uint64_t kAbandonMs = 2'000;
 
 size_t WorkerCount(size_t configured) {
   if (configured != 0) return std::min(configured, kWorkersMax);
@@ -198,7 +196,9 @@ void GrpcServer::Impl::Shutdown(std::chrono::milliseconds timeout) {
   WakeAll();
   // Returns once every connection is closed; cuts off at the deadline what is still open then.
   server->Shutdown(std::chrono::system_clock::now() + timeout);
-  for (const auto& worker : workers) worker->Stop(kAbandonMs);
+  // A call whose shard does not answer, because the disk does not, must not keep the process alive.
+  const auto grace_ms = static_cast<uint64_t>(std::max<int64_t>(timeout.count(), 0));
+  for (const auto& worker : workers) worker->Stop(grace_ms);
   for (const auto& worker : workers) worker->Join();
 }
 

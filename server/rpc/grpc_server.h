@@ -69,8 +69,9 @@ class GrpcServer final : public runtime::EffectSink {
   // open streams get a DrainNotice. Returns at once; settlements, Cancel and Get go on.
   void Drain();
 
-  // Ends all streams with DRAINING, waits for open unary calls for at most `timeout`, and stops
-  // the threads. The node must still run, to answer. Idempotent.
+  // Ends all streams with DRAINING, cuts off after `timeout` what has not ended, answers calls that
+  // no shard has answered after as long again with DRAINING, and stops the threads. The node must
+  // still run, to answer. Idempotent.
   void Shutdown(std::chrono::milliseconds timeout);
 
   // The addresses in force, with the port that the system chose for ":0".

@@ -418,5 +418,17 @@ TEST_F(SubscribeTest, ASlowReaderHoldsNothingUp) {
   slow.ReadDeliveries(200);
 }
 
+TEST_F(SubscribeTest, AStuckWriteDoesNotHoldUpTheShutdown) {
+  GrpcServerOptions options = DefaultOptions();
+  options.heartbeat_ms = 20;  // which is also how often the server looks at its streams
+  Start(options);
+  TestSubscriber slow(messages_.get());
+  slow.Start("slow", 1'000);
+  const std::string payload(100'000, 'x');
+  for (int i = 0; i < 200; ++i) MustSchedule(NewMessage("slow", payload));
+  server_->Shutdown(std::chrono::milliseconds(50));
+  EXPECT_FALSE(slow.Finish().ok());
+}
+
 }  // namespace
 }  // namespace duetime::rpc

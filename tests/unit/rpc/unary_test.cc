@@ -4,12 +4,14 @@
 #include <atomic>
 #include <grpcpp/generic/generic_stub.h>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "google/rpc/status.pb.h"
 
+#include "server/base/mutex.h"
 #include "tests/unit/rpc/server_fixture.h"
 
 namespace duetime::rpc {
@@ -276,6 +278,52 @@ TEST_F(UnaryTest, StopsForGoodWhenStorageFails) {
   EXPECT_TRUE(server_->storage_failed());
   EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(Info().state(), v1::STORAGE_FAILED);
+}
+
+// A disk that does not answer.
+class GatedStore final : public storage::MemoryStore {
+ public:
+  using storage::MemoryStore::MemoryStore;
+  storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
+                                storage::Durability durability) override {
+    base::MutexLock lock(&mutex_);
+    while (!open_) changed_.Wait(&mutex_);
+    return MemoryStore::Append(group, durability);
+  }
+  void SetOpen(bool open) {
+    base::MutexLock lock(&mutex_);
+    open_ = open;
+    changed_.NotifyAll();
+  }
+
+ private:
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  bool open_ ABSL_GUARDED_BY(mutex_) = true;
+};
+
+TEST_F(UnaryTest, ShutdownDoesNotWaitForADiskThatDoesNotAnswer) {
+  disk_ = std::make_unique<storage::MemoryDisk>(1);
+  auto gated = std::make_unique<GatedStore>(disk_.get());
+  GatedStore* const gate = gated.get();
+  store_ = std::move(gated);
+  GrpcServerOptions options = DefaultOptions();
+  options.heartbeat_ms = 20;  // which is also how often the server looks at its calls
+  Start(options);
+  gate->SetOpen(false);
+  grpc::Status status;
+  std::thread caller([&] {
+    v1::ScheduleResponse response;
+    status = Schedule(NewMessage("t", "p", 1000), &response);
+  });
+  const metrics::RpcMethodStats& calls = stats_.of(metrics::RpcMethod::kSchedule);
+  while (calls.started.load() == 0) std::this_thread::yield();
+  server_->Shutdown(std::chrono::milliseconds(20));
+  caller.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+  // The answer comes after all, and finds nobody.
+  gate->SetOpen(true);
+  node_->Stop();
 }
 
 TEST_F(UnaryTest, ManyCallersOnManyQueuesAndShards) {
