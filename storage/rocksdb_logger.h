@@ -11,6 +11,7 @@
 #include <rocksdb/env.h>
 #include <string>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/string_view.h"
 
 #include "storage/rocksdb_store.h"
@@ -26,8 +27,9 @@ class RocksDbLogger final : public rocksdb::Logger {
   explicit RocksDbLogger(LogSink sink);
 
   using rocksdb::Logger::Logv;
-  void Logv(const char* format, va_list arguments) override;
-  void Logv(rocksdb::InfoLogLevel level, const char* format, va_list arguments) override;
+  void Logv(const char* format, va_list arguments) override ABSL_PRINTF_ATTRIBUTE(2, 0);
+  void Logv(rocksdb::InfoLogLevel level, const char* format, va_list arguments) override
+      ABSL_PRINTF_ATTRIBUTE(3, 0);
 
   // The file in which log recovery last met something it could not read, or nothing: RocksDB's
   // status does not say.

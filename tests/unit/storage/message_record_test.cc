@@ -35,8 +35,9 @@ TEST(MessageRecordTest, EverythingComesBack) {
   EXPECT_EQ(record.header.topic, kHeader.topic);
   EXPECT_EQ(record.header.deliver_ms, kHeader.deliver_ms);
   EXPECT_EQ(record.header.accept_ms, kHeader.accept_ms);
-  EXPECT_THAT(record.attributes, ElementsAre(Pair("key", "value"), Pair("", ""),
-                                             Pair(absl::string_view("a\0b", 3), long_value)));
+  EXPECT_THAT(record.attributes,
+              ElementsAre(Pair("key", "value"), Pair("", ""),
+                          Pair(absl::string_view("a\0b", 3), absl::string_view(long_value))));
   EXPECT_EQ(record.payload, "payload");
 
   MessageHeader header;
