@@ -72,11 +72,10 @@ int Serve(const config::Config& config) {
   node.Stop();
   exporter->reset();
   housekeeping.Stop();
-  if (absl::Status status = store->Close(); !status.ok()) {
-    spdlog::error("the store did not close cleanly: {}", status.ToString());
-  }
+  const absl::Status closed = store->Close();
+  if (!closed.ok()) spdlog::error("the store did not close cleanly: {}", closed.ToString());
   spdlog::info("stopped; {} deliveries were not settled and will be repeated", left);
-  return 0;
+  return closed.ok() ? 0 : 1;
 }
 
 }  // namespace
