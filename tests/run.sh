@@ -102,7 +102,7 @@ lane_fuzz() {
     targets+=("$name" "${name}_replay")
   done
   if ! step "$logs/fuzz-configure.log" "fuzz: configure" \
-    cmake --preset fuzz -DDUETIME_CORE_ONLY=ON ||
+    cmake --preset fuzz ||
     ! step "$logs/fuzz-build.log" "fuzz: build" \
       cmake --build --preset fuzz --parallel "$jobs" --target "${targets[@]}"; then
     failed=$((failed + 1))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Seeded simulation. To replay a seed: DUETIME_SEED=<seed> DUETIME_SIM_SEEDS=1. More seeds:
-// DUETIME_SIM_SEEDS=<n>.
+// DUETIME_SIM_SEEDS=<n>, or DUETIME_TEST_SCALE.
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 
 #include "tests/simulation/world.h"
+#include "tests/support/test_scale.h"
 
 namespace duetime::simulation {
 namespace {
@@ -25,7 +26,8 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 
 TEST(SimulationTest, KeepsItsPromisesUnderFaults) {
   const uint64_t first = FromEnvironment("DUETIME_SEED", 1);
-  const uint64_t seeds = FromEnvironment("DUETIME_SIM_SEEDS", 1000);
+  const uint64_t seeds =
+      FromEnvironment("DUETIME_SIM_SEEDS", static_cast<uint64_t>(test::Scaled(1000)));
   std::cout << "seeds " << first << " to " << first + seeds - 1 << "\n";
   Report total;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
