@@ -38,8 +38,8 @@ test=(
 )
 # What the built programs load, and --tz reads: a test compares it with what they are linked to.
 runtime=(
-  libabsl20220623 libgrpc++1.51 libprotobuf32 librocksdb7.8 libxxhash0
-  libspdlog1.10 libtomlplusplus3 libprometheus-cpp-pull1.0
+  libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 librocksdb7.8
+  libspdlog1.10 libfmt9 libtomlplusplus3 libprometheus-cpp-pull1.0
   tzdata
 )
 
