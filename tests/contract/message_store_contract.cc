@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/contract/message_store_contract.h"
 
+#include <atomic>
 #include <limits>
+#include <thread>
 
 namespace duetime::test {
 namespace {
@@ -441,6 +443,42 @@ TEST_P(MessageStoreContract, EverythingIsThereAfterAReopen) {
     EXPECT_EQ(*store_->GetBacklog(0, kTopic, Key(1, 1)), entry);
     EXPECT_EQ(*store_->BacklogClaim(0, kTopic), Key(1, 1));
   }
+}
+
+// Each batch replaces ten messages by ten others; a reader on another thread never sees a mixture.
+TEST_P(MessageStoreContract, AReadBesideAnAppendSeesWholeBatches) {
+  constexpr uint64_t kBatches = 300;
+  constexpr uint64_t kTogether = 10;
+  std::atomic<bool> done = false;
+  std::atomic<uint64_t> reads = 0;
+  std::thread reader([&] {
+    uint64_t last_due_ms = 0;
+    while (!done.load() || reads.load() == 0) {
+      Page<MessageRef> page;
+      const absl::Status status = store_->Scan(0, {}, kEnd, {.entries = 100}, &page);
+      EXPECT_TRUE(status.ok()) << status;
+      if (page.items.empty()) continue;
+      EXPECT_EQ(page.items.size(), kTogether);
+      EXPECT_EQ(page.items.front().key.due_ms, page.items.back().key.due_ms);
+      EXPECT_GE(page.items.front().key.due_ms, last_due_ms);
+      last_due_ms = page.items.front().key.due_ms;
+      // The mark was in the same batch or in a later one.
+      EXPECT_GE(store_->Marks(0)->claim_ms, last_due_ms);
+      ++reads;
+    }
+  });
+  for (uint64_t due_ms = 1; due_ms <= kBatches; ++due_ms) {
+    RecordBatch batch = {Mark(RecordType::kClaim, 0, due_ms)};
+    for (uint64_t i = 0; i < kTogether; ++i) {
+      batch.push_back(Accept(0, Key(due_ms, i)));
+      batch.push_back(Erase(0, Key(due_ms - 1, i)));
+    }
+    const std::vector<RecordBatch> group = {std::move(batch)};
+    EXPECT_EQ(store_->Append(group, Durability::kBuffered), AppendOutcome::kAccepted);
+  }
+  done = true;
+  reader.join();
+  EXPECT_GT(reads.load(), 0u);
 }
 
 TEST_P(MessageStoreContract, AFailedAppendFencesTheJournalUntilAReopen) {
