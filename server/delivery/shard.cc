@@ -14,9 +14,11 @@
 namespace duetime::delivery {
 namespace {
 
-// Work per step: about a millisecond of each, so that commands are answered in between.
-constexpr size_t kFirePerStep = 4000;
-constexpr size_t kDeliverPerStep = 2000;
+// Work per step: some milliseconds, so that commands are answered in between. Firing has the larger
+// share: while a burst is being fired every topic's messages wait behind it, while handing out goes
+// by turns between topics.
+constexpr size_t kFirePerStep = 8000;
+constexpr size_t kDeliverPerStep = 1000;
 
 scheduler::SchedulerOptions SchedulerOptionsOf(uint16_t shard, const ShardLimits& limits) {
   return {.shard = shard,
