@@ -14,7 +14,7 @@ namespace {
 
 struct Suffix {
   absl::string_view text;
-  uint64_t factor;
+  uint64_t factor = 1;
 };
 
 // Ascending, so that the last one that divides a value is the largest.

@@ -26,10 +26,10 @@ constexpr double kMicros = 1e6;
 // One exported field of a struct of plain numbers.
 template <typename Struct>
 struct Field {
-  MetricType type;
-  const char* name;
-  const char* help;
-  uint64_t Struct::*member;
+  MetricType type{};
+  const char* name = nullptr;
+  const char* help = nullptr;
+  uint64_t Struct::*member = nullptr;
   // What it is divided by to be in the unit of its name.
   double per_unit = 1;
 };

@@ -1,20 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/metrics/exporter.h"
 
+#include <chrono>
 #include <exception>
+#include <netdb.h>
 #include <prometheus/exposer.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "server/base/check.h"
+#include "server/base/mutex.h"
 
 namespace duetime::metrics {
 namespace {
 
 constexpr char kLocalhost[] = "localhost:";
+constexpr std::chrono::milliseconds kKnockEvery{10};
+
+// Makes a TCP connection and closes it. It does not matter whether that succeeds.
+void Knock(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  const std::string host(absl::StripPrefix(absl::StripSuffix(address.substr(0, colon), "]"), "["));
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found) != 0) return;
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd >= 0) {
+    static_cast<void>(connect(fd, found->ai_addr, found->ai_addrlen));
+    close(fd);
+  }
+  freeaddrinfo(found);
+}
 
 }  // namespace
 
@@ -46,7 +71,27 @@ Exporter::Exporter(std::string host, std::unique_ptr<prometheus::Exposer> expose
                    std::shared_ptr<Collector> collector)
     : host_(std::move(host)), collector_(std::move(collector)), exposer_(std::move(exposer)) {}
 
-Exporter::~Exporter() = default;
+Exporter::~Exporter() {
+  // The HTTP library looks whether it is to stop only every 2 seconds, or when a connection comes.
+  // A restart should not take that long, so connections come until it has stopped.
+  const std::string own_address = address();
+  base::Mutex mutex;
+  base::CondVar changed;
+  bool stopped = false;
+  std::thread stopper([&] {
+    exposer_.reset();
+    base::MutexLock lock(&mutex);
+    stopped = true;
+    changed.NotifyOne();
+  });
+  for (bool done = false; !done;) {
+    Knock(own_address);
+    base::MutexLock lock(&mutex);
+    if (!stopped) changed.WaitFor(&mutex, kKnockEvery);
+    done = stopped;
+  }
+  stopper.join();
+}
 
 std::string Exporter::address() const { return absl::StrCat(host_, ":", port()); }
 

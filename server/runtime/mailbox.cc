@@ -10,11 +10,8 @@
 namespace duetime::runtime {
 namespace {
 
-using delivery::AttachCommand;
 using delivery::CancelCommand;
 using delivery::Command;
-using delivery::CreditCommand;
-using delivery::DetachCommand;
 using delivery::GetCommand;
 using delivery::ScheduleCommand;
 using delivery::SettleCommand;
