@@ -124,6 +124,8 @@ MAIN_LINES_MAX = 100
 COLUMNS_MAX = 100
 COMMENT_COLUMNS_MAX = 130
 OWN_INCLUDES_MAX = 8
+# Where all calls of a completion queue meet.
+OWN_INCLUDES_ALLOWED = {"server/rpc/cq_worker.h": 9}
 NOLINT_MAX = 10
 
 SKIPPED_FOLDERS = {".git", "build", ".cache", "__pycache__"}
@@ -327,8 +329,9 @@ def includes(tree: Tree) -> Iterator[Finding]:
         if path.endswith(".cc") and own in tree.files and (not found or found[0][1] != own):
             yield Finding(path, 1, "own header", f'#include "{own}" before all others')
         mine = [header for quote, header in found if quote == '"' and header.startswith(OURS)]
-        if path.endswith(".h") and len(mine) > OWN_INCLUDES_MAX:
-            yield Finding(path, 1, "includes", f"{len(mine)} of our headers, at most {OWN_INCLUDES_MAX}: it knows too much")
+        limit = OWN_INCLUDES_ALLOWED.get(path, OWN_INCLUDES_MAX)
+        if path.endswith(".h") and len(mine) > limit:
+            yield Finding(path, 1, "includes", f"{len(mine)} of our headers, at most {limit}: it knows too much")
 
 
 @rule
