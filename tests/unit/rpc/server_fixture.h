@@ -7,7 +7,9 @@
 #include <functional>
 #include <grpcpp/grpcpp.h>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -16,6 +18,7 @@
 #include "duetime/v1/admin.grpc.pb.h"
 #include "duetime/v1/messages.grpc.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "server/base/mutex.h"
 #include "server/metrics/rpc_stats.h"
 #include "server/rpc/grpc_server.h"
 #include "server/runtime/node.h"
@@ -44,6 +47,28 @@ inline std::string ReasonOf(const grpc::Status& status) {
   }
   return info.reason();
 }
+
+// A store whose appends can be made to wait, as for a disk that does not answer.
+class GatedStore final : public storage::MemoryStore {
+ public:
+  using storage::MemoryStore::MemoryStore;
+  storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
+                                storage::Durability durability) override {
+    base::MutexLock lock(&mutex_);
+    while (!open_) changed_.Wait(&mutex_);
+    return MemoryStore::Append(group, durability);
+  }
+  void SetOpen(bool open) {
+    base::MutexLock lock(&mutex_);
+    open_ = open;
+    changed_.NotifyAll();
+  }
+
+ private:
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  bool open_ ABSL_GUARDED_BY(mutex_) = true;
+};
 
 class ServerTest : public ::testing::Test {
  protected:
@@ -94,6 +119,15 @@ class ServerTest : public ::testing::Test {
       store_ = std::make_unique<storage::MemoryStore>(disk_.get());
     }
     return *store_;
+  }
+
+  // To be called before the store is used.
+  GatedStore* UseGatedStore() {
+    disk_ = std::make_unique<storage::MemoryDisk>(shards_);
+    auto gated = std::make_unique<GatedStore>(disk_.get());
+    GatedStore* const gate = gated.get();
+    store_ = std::move(gated);
+    return gate;
   }
 
   static v1::ScheduleRequest NewMessage(const std::string& topic, const std::string& payload,

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "storage/message_record.h"
@@ -237,18 +238,41 @@ TEST_F(SubscribeTest, SendsHeartbeatsWhenThereIsNothingElse) {
 }
 
 TEST_F(SubscribeTest, ConfirmsTheLastAcksAfterAHalfClose) {
+  GatedStore* const gate = UseGatedStore();
   Start();
   TestSubscriber subscriber(messages_.get());
   subscriber.Start("t");
   for (int i = 0; i < 10; ++i) MustSchedule(NewMessage("t", "p"));
   subscriber.ReadDeliveries(10);
+  gate->SetOpen(false);
   v1::SubscribeRequest request;
-  for (const v1::Delivery& delivery : subscriber.deliveries)
+  for (const v1::Delivery& delivery : subscriber.deliveries) {
     request.add_ack(delivery.lease_token());
+  }
   ASSERT_TRUE(subscriber.Send(request));
   subscriber.HalfClose();
+  // The shard has been told that the subscriber is gone; only then do the acks reach the disk.
+  while (node_->shard_stats()[0].streams != 0) std::this_thread::yield();
+  gate->SetOpen(true);
   EXPECT_TRUE(subscriber.Finish().ok());
   EXPECT_EQ(subscriber.settled.size(), 10u);
+}
+
+TEST_F(SubscribeTest, WhatARefusedSubscriberHeldGoesToTheNext) {
+  Start();
+  const std::string id = MustSchedule(NewMessage("t", "p"));
+  TestSubscriber first(messages_.get());
+  first.Start("t");
+  first.ReadDeliveries(1);
+  v1::SubscribeRequest again;
+  again.mutable_start()->set_topic("t");
+  first.Send(again);
+  EXPECT_EQ(ReasonOf(first.Finish()), "INVALID_SUBSCRIBE");
+  TestSubscriber second(messages_.get());
+  second.Start("t");
+  second.ReadDeliveries(1);
+  EXPECT_EQ(second.deliveries[0].message_id(), id);
+  EXPECT_EQ(second.deliveries[0].attempt(), 2);
 }
 
 TEST_F(SubscribeTest, WhatAVanishedSubscriberHeldGoesToTheNext) {

@@ -51,7 +51,9 @@ class TestAuthority {
   using X509Ptr = std::unique_ptr<X509, decltype(&X509_free)>;
   using BioPtr = std::unique_ptr<BIO, decltype(&BIO_free)>;
 
-  static KeyPtr NewKey() { return KeyPtr(EVP_EC_gen("P-256"), EVP_PKEY_free); }
+  static KeyPtr NewKey() {
+    return KeyPtr(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"), EVP_PKEY_free);
+  }
 
   // Self-issued, valid from an hour ago for a day.
   static void Fill(X509* certificate, const std::string& name, EVP_PKEY* key) {

@@ -4,14 +4,12 @@
 #include <atomic>
 #include <grpcpp/generic/generic_stub.h>
 #include <set>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "google/rpc/status.pb.h"
 
-#include "server/base/mutex.h"
 #include "tests/unit/rpc/server_fixture.h"
 
 namespace duetime::rpc {
@@ -280,33 +278,8 @@ TEST_F(UnaryTest, StopsForGoodWhenStorageFails) {
   EXPECT_EQ(Info().state(), v1::STORAGE_FAILED);
 }
 
-// A disk that does not answer.
-class GatedStore final : public storage::MemoryStore {
- public:
-  using storage::MemoryStore::MemoryStore;
-  storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
-                                storage::Durability durability) override {
-    base::MutexLock lock(&mutex_);
-    while (!open_) changed_.Wait(&mutex_);
-    return MemoryStore::Append(group, durability);
-  }
-  void SetOpen(bool open) {
-    base::MutexLock lock(&mutex_);
-    open_ = open;
-    changed_.NotifyAll();
-  }
-
- private:
-  base::Mutex mutex_;
-  base::CondVar changed_;
-  bool open_ ABSL_GUARDED_BY(mutex_) = true;
-};
-
 TEST_F(UnaryTest, ShutdownDoesNotWaitForADiskThatDoesNotAnswer) {
-  disk_ = std::make_unique<storage::MemoryDisk>(1);
-  auto gated = std::make_unique<GatedStore>(disk_.get());
-  GatedStore* const gate = gated.get();
-  store_ = std::move(gated);
+  GatedStore* const gate = UseGatedStore();
   GrpcServerOptions options = DefaultOptions();
   options.heartbeat_ms = 20;  // which is also how often the server looks at its calls
   Start(options);
