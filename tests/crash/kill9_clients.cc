@@ -16,6 +16,7 @@ constexpr milliseconds kCallTimeout(10'000);
 // Between calls of one client: enough to keep the daemon busy, not so much that the history grows
 // without bounds.
 constexpr milliseconds kPause(2);
+constexpr int kCancelsBeforeOthers = 40;
 // After an error: the daemon is gone, or going.
 constexpr milliseconds kPauseAfterError(10);
 
@@ -67,10 +68,23 @@ int64_t SteadyMillis() {
 Clients::Clients(const std::string& target, int run, uint64_t seed, Recorder* recorder)
     : target_(target), run_(run), recorder_(recorder) {
   std::mt19937_64 random(seed);
+  // Half the time, cancels meet what earlier runs left before any subscriber can take it.
+  if (random() % 2 == 0) {
+    const auto stub = v1::Messages::NewStub(Connect(target));
+    for (int i = 0; i < kCancelsBeforeOthers; ++i) CancelOne(stub.get(), &random);
+  }
+  // Half the time, everybody is diligent, and half of that the daemon has little to do: then
+  // nothing old is left, and the mark from which a restart begins to look follows the clock as
+  // closely as it may.
+  const bool diligent = random() % 2 == 0;
+  quiet_ = diligent && random() % 2 == 0;
+  const SubscriberHabits habits =
+      diligent ? SubscriberHabits{.credit = 100, .acks = 100, .nacks = 0, .breaks = 0}
+               : SubscriberHabits{};
   for (int topic = 0; topic < kTopics; ++topic) {
     subscribers_.push_back(std::make_unique<SubscriberClient>(
-        SubscriberClient::Where{.target = target, .topic = TopicName(topic), .run = run},
-        SubscriberHabits{}, random(), recorder));
+        SubscriberClient::Where{.target = target, .topic = TopicName(topic), .run = run}, habits,
+        random(), recorder));
   }
   for (int i = 0; i < 2; ++i) {
     threads_.emplace_back([this, seed = random()] { Schedule(seed); });
@@ -91,11 +105,13 @@ void Clients::Schedule(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto stub = v1::Messages::NewStub(Connect(target_));
   while (!stopping_) {
-    const int count = random() % 2 == 0 ? 1 : 1 + static_cast<int>(random() % 20);
+    const int count = quiet_ || random() % 2 == 0 ? 1 : 1 + static_cast<int>(random() % 20);
     std::vector<size_t> numbers;
     v1::ScheduleBatchRequest batch;
     for (int i = 0; i < count; ++i) {
-      const auto delay_ms = static_cast<int64_t>(random() % 300);
+      // Often so short that it is due while its commit is on its way.
+      const auto delay_ms =
+          static_cast<int64_t>(random() % (quiet_ || random() % 3 == 0 ? 6 : 300));
       numbers.push_back(recorder_->Wanted(delay_ms));
       *batch.add_messages() = MakeMessage(numbers.back(), delay_ms, &random);
     }
@@ -119,7 +135,9 @@ void Clients::Schedule(uint64_t seed) {
       recorder_->Scheduled(numbers[i], ended, ended == Ended::kOk ? result.message().id() : "",
                            Millis(result.message().deliver_time()));
     }
-    std::this_thread::sleep_for(status.ok() ? kPause : kPauseAfterError);
+    std::this_thread::sleep_for(!status.ok() ? kPauseAfterError
+                                : quiet_     ? milliseconds(random() % 20)
+                                             : kPause);
   }
 }
 
@@ -127,26 +145,29 @@ void Clients::Cancel(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto stub = v1::Messages::NewStub(Connect(target_));
   while (!stopping_) {
-    const auto target = recorder_->PickRecent(&random);
-    if (target.has_value()) {
-      v1::CancelRequest request;
-      request.set_message_id(target->second);
-      request.set_stop_redelivery(random() % 4 == 0);
-      const size_t cancel = recorder_->CancelBegun(target->first, run_, request.stop_redelivery());
-      grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
-      v1::CancelResponse response;
-      const grpc::Status status = stub->Cancel(&context, request, &response);
-      CancelEvent result;
-      result.ended = EndedBy(status);
-      result.found = response.outcome() == v1::CancelResponse::CANCELLED   ? Found::kCancelled
-                     : response.outcome() == v1::CancelResponse::IN_FLIGHT ? Found::kInFlight
-                                                                           : Found::kNotFound;
-      result.redelivery_stopped = response.redelivery_stopped();
-      recorder_->CancelOver(target->first, cancel, result);
-    }
+    CancelOne(stub.get(), &random);
     std::this_thread::sleep_for(kPause);
   }
+}
+
+void Clients::CancelOne(v1::Messages::Stub* stub, std::mt19937_64* random) {
+  const auto target = recorder_->PickRecent(random);
+  if (!target.has_value()) return;
+  v1::CancelRequest request;
+  request.set_message_id(target->second);
+  request.set_stop_redelivery((*random)() % 4 == 0);
+  const size_t cancel = recorder_->CancelBegun(target->first, run_, request.stop_redelivery());
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+  v1::CancelResponse response;
+  const grpc::Status status = stub->Cancel(&context, request, &response);
+  CancelEvent result;
+  result.ended = EndedBy(status);
+  result.found = response.outcome() == v1::CancelResponse::CANCELLED   ? Found::kCancelled
+                 : response.outcome() == v1::CancelResponse::IN_FLIGHT ? Found::kInFlight
+                                                                       : Found::kNotFound;
+  result.redelivery_stopped = response.redelivery_stopped();
+  recorder_->CancelOver(target->first, cancel, result);
 }
 
 SubscriberClient::SubscriberClient(Where where, const SubscriberHabits& habits, uint64_t seed,

@@ -47,10 +47,14 @@ class Clients {
  private:
   void Schedule(uint64_t seed);
   void Cancel(uint64_t seed);
+  // Cancels one of the messages accepted last.
+  void CancelOne(v1::Messages::Stub* stub, std::mt19937_64* random);
 
   const std::string target_;
   const int run_;
   Recorder* const recorder_;
+  // Constant once the threads run.
+  bool quiet_ = false;
   std::atomic<bool> stopping_{false};
   std::vector<std::unique_ptr<class SubscriberClient>> subscribers_;
   std::vector<std::thread> threads_;

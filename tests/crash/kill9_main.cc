@@ -3,7 +3,7 @@
 // The crash test: the real daemon is killed at random moments, again and again, under concurrent
 // clients; at the end everything is drained, and the history of what the clients saw is judged.
 //
-//   kill9_test [--cycles=N] [--seed=N] [--shards=N] [--daemon=PATH]
+//   kill9_test [--cycles=N] [--seed=N] [--shards=N] [--memory] [--daemon=PATH]
 //
 // Exit code 0: no promise was broken and enough happened; 1: a promise was broken; 2: the test
 // could not do its work.
@@ -30,6 +30,7 @@ struct Arguments {
   int cycles = 200;
   uint64_t seed = std::random_device{}();
   int shards = 2;
+  bool memory = false;
 };
 
 // The longest nack (50 ms) and delay (300 ms) of the clients, and more than enough on top.
@@ -145,17 +146,21 @@ void Print(const Tally& tally) {
 }
 
 int Main(const Arguments& arguments) {
-  std::printf("seed %llu, %d cycles, %d shards\n", static_cast<unsigned long long>(arguments.seed),
-              arguments.cycles, arguments.shards);
+  std::printf("seed %llu, %d cycles, %d shards, %s\n",
+              static_cast<unsigned long long>(arguments.seed), arguments.cycles, arguments.shards,
+              arguments.memory ? "in memory" : "on disk");
   std::fflush(stdout);
   std::mt19937_64 random(arguments.seed);
-  test::ServerProcess server({.daemon = arguments.daemon,
-                              .flags = {"--shards=" + std::to_string(arguments.shards),
-                                        "--drain-grace-ms=300", "--log-level=warn"},
-                              .tcp = false,
-                              .metrics = false,
-                              .unix_socket = true,
-                              .tls = {}});
+  test::ServerProcess server(
+      {.daemon = arguments.daemon,
+       .flags = {"--shards=" + std::to_string(arguments.shards), "--drain-grace-ms=300",
+                 "--safe-period-ms=10", "--log-level=warn"},
+       .tcp = false,
+       .metrics = false,
+       .where = arguments.memory ? test::TempDirectory::Where::kMemory
+                                 : test::TempDirectory::Where::kDisk,
+       .unix_socket = true,
+       .tls = {}});
   Recorder recorder;
   const int64_t begun = SteadyMillis();
   for (int run = 1; run <= arguments.cycles; ++run) {
@@ -190,6 +195,8 @@ int main(int argc, char** argv) {
   app.add_option("--cycles", arguments.cycles, "How often")->check(CLI::Range(1, 1'000'000'000));
   app.add_option("--seed", arguments.seed, "Of everything random here")->envname("DUETIME_SEED");
   app.add_option("--shards", arguments.shards, "Of the daemon")->check(CLI::Range(1, 64));
+  app.add_flag("--memory", arguments.memory,
+               "Keep the data in memory: faster, but commits are hardly ever on their way");
   app.add_option("--daemon", arguments.daemon, "The program to kill");
   CLI11_PARSE(app, argc, argv);
   return duetime::crash::Main(arguments);

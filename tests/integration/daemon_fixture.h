@@ -34,12 +34,14 @@ class DaemonTest : public testing::Test {
  protected:
   void StartDaemon(const std::vector<std::string>& flags = {}, bool tcp = false,
                    bool metrics = false) {
-    server_ = std::make_unique<ServerProcess>(ServerProcess::Options{.daemon = DUETIME_DAEMON,
-                                                                     .flags = flags,
-                                                                     .tcp = tcp,
-                                                                     .metrics = metrics,
-                                                                     .unix_socket = true,
-                                                                     .tls = {}});
+    server_ = std::make_unique<ServerProcess>(
+        ServerProcess::Options{.daemon = DUETIME_DAEMON,
+                               .flags = flags,
+                               .tcp = tcp,
+                               .metrics = metrics,
+                               .where = TempDirectory::Where::kMemory,
+                               .unix_socket = true,
+                               .tls = {}});
     ASSERT_TRUE(server_->Start()) << server_->error();
     Connect();
   }

@@ -241,12 +241,14 @@ class TlsTest : public LifecycleTest {
     address.tls_ca_file = Path("ca.pem");
     address.tls_cert_file = Path("client.pem");
     address.tls_key_file = Path("client.key");
-    server_ = std::make_unique<ServerProcess>(ServerProcess::Options{.daemon = DUETIME_DAEMON,
-                                                                     .flags = flags,
-                                                                     .tcp = true,
-                                                                     .metrics = false,
-                                                                     .unix_socket = false,
-                                                                     .tls = address});
+    server_ = std::make_unique<ServerProcess>(
+        ServerProcess::Options{.daemon = DUETIME_DAEMON,
+                               .flags = flags,
+                               .tcp = true,
+                               .metrics = false,
+                               .where = TempDirectory::Where::kMemory,
+                               .unix_socket = false,
+                               .tls = address});
     ASSERT_TRUE(server_->Start()) << server_->error();
   }
 

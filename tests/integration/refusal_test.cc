@@ -357,6 +357,7 @@ TEST(OverloadTest, AFullMailboxSaysWhenToComeAgain) {
                         .flags = {"--shards=1", "--mailbox-commands-max=1"},
                         .tcp = false,
                         .metrics = false,
+                        .where = TempDirectory::Where::kMemory,
                         .unix_socket = true,
                         .tls = {}});
   ASSERT_TRUE(server.Start()) << server.error();

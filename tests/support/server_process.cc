@@ -24,7 +24,8 @@ std::string WordAfter(const std::string& text, const std::string& before) {
 
 }  // namespace
 
-ServerProcess::ServerProcess(Options options) : options_(std::move(options)) {}
+ServerProcess::ServerProcess(Options options)
+    : options_(std::move(options)), directory_(options_.where) {}
 
 std::vector<std::string> ServerProcess::CommandLine() const {
   std::vector<std::string> argv = {options_.daemon, "--data-dir=" + data_dir(),

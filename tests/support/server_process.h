@@ -30,6 +30,8 @@ class ServerProcess {
     bool tcp = false;
     // Serve metrics on a loopback port; see metrics_port().
     bool metrics = false;
+    // Where its data is; on a disk a sync takes its time.
+    TempDirectory::Where where = TempDirectory::Where::kMemory;
     // For health checks, if the loopback port speaks TLS and there is no Unix socket.
     bool unix_socket = true;
     client::ServerAddress tls;
