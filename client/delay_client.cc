@@ -68,6 +68,10 @@ class Client::Impl {
         std::chrono::steady_clock::now() +
         absl::ToChronoNanoseconds(std::min(options_.deadline, kDeadlineMax));
     Backoff backoff(options_.backoff, std::random_device{}());
+    // gRPC would answer this one or the other way, as its timer and the connection happen to race.
+    if (options_.deadline <= absl::ZeroDuration()) {
+      return absl::DeadlineExceededError("the deadline of the call is not in the future");
+    }
     for (*tries = 1;; ++*tries) {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() +

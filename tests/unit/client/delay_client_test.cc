@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <gtest/gtest.h>
+#include <mutex>
 
 #include "client/error.h"
 #include "tests/unit/client/fake_server.h"
@@ -33,9 +34,19 @@ class DelayClientTest : public testing::Test {
 };
 
 TEST_F(DelayClientTest, ScheduleSendsAllAndReturnsAll) {
-  v1::ScheduleRequest seen;
+  // gRPC's own threads order what the server saw before what the client does next, but no sanitizer
+  // sees that.
+  std::mutex mutex;
+  v1::ScheduleRequest last;
+  const auto last_seen = [&] {
+    const std::lock_guard lock(mutex);
+    return last;
+  };
   server_.on_schedule = [&](const v1::ScheduleRequest& request, v1::ScheduleResponse* response) {
-    seen = request;
+    {
+      const std::lock_guard lock(mutex);
+      last = request;
+    }
     v1::Message* message = response->mutable_message();
     message->set_id("id1");
     message->set_topic(request.topic());
@@ -59,6 +70,7 @@ TEST_F(DelayClientTest, ScheduleSendsAllAndReturnsAll) {
   EXPECT_EQ(accepted->accept_time, absl::FromUnixSeconds(90));
   EXPECT_EQ(accepted->state, v1::Message::SCHEDULED);
   EXPECT_EQ(accepted->payload_bytes, 3);
+  v1::ScheduleRequest seen = last_seen();
   EXPECT_EQ(seen.topic(), "t");
   EXPECT_EQ(seen.payload(), "abc");
   EXPECT_EQ(seen.attributes().at("k"), "v");
@@ -66,6 +78,7 @@ TEST_F(DelayClientTest, ScheduleSendsAllAndReturnsAll) {
   EXPECT_EQ(seen.delay().nanos(), 500'000'000);
   message.when = absl::FromUnixMillis(7'007);
   ASSERT_TRUE(client->Schedule(message).ok());
+  seen = last_seen();
   EXPECT_EQ(seen.deliver_time().seconds(), 7);
   EXPECT_EQ(seen.deliver_time().nanos(), 7'000'000);
 }
