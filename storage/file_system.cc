@@ -45,6 +45,15 @@ absl::Status SyncParentDirectory(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status TruncateFile(const std::string& path, uint64_t size) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return SystemError("open", path, errno);
+  const bool done = ::ftruncate(fd, static_cast<off_t>(size)) == 0 && ::fsync(fd) == 0;
+  const int error_number = errno;
+  ::close(fd);
+  return done ? absl::OkStatus() : SystemError("truncate", path, error_number);
+}
+
 absl::StatusOr<uint64_t> FreeBytes(const std::string& path) {
   struct statvfs info {};
   if (::statvfs(path.c_str(), &info) != 0) return SystemError("look at", path, errno);

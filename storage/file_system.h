@@ -22,6 +22,9 @@ absl::Status CreateDirectory(const std::string& path);
 // Makes the entries of the directory that holds `path` durable.
 absl::Status SyncParentDirectory(const std::string& path);
 
+// Cuts a file to its first `size` bytes, durably.
+absl::Status TruncateFile(const std::string& path, uint64_t size);
+
 // Bytes that an ordinary user may still write to the file system that holds `path`.
 absl::StatusOr<uint64_t> FreeBytes(const std::string& path);
 

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
+#include "storage/log_tail.h"
 #include "storage/rocksdb_logger.h"
 #include "storage/rocksdb_options.h"
 #include "storage/rocksdb_status.h"
@@ -61,9 +63,10 @@ absl::StatusOr<std::unique_ptr<RocksDbDatabase>> RocksDbDatabase::Open(
     const RocksDbStoreOptions& options) {
   std::unique_ptr<RocksDbDatabase> database(new RocksDbDatabase(options));
   using Step = absl::Status (RocksDbDatabase::*)();
-  for (const Step step : {&RocksDbDatabase::LockDirectory, &RocksDbDatabase::ReadWitness,
-                          &RocksDbDatabase::CheckFiles, &RocksDbDatabase::OpenDb,
-                          &RocksDbDatabase::CheckContents, &RocksDbDatabase::BeginEpoch}) {
+  for (const Step step :
+       {&RocksDbDatabase::LockDirectory, &RocksDbDatabase::ReadWitness,
+        &RocksDbDatabase::CheckFiles, &RocksDbDatabase::TrimLog, &RocksDbDatabase::OpenDb,
+        &RocksDbDatabase::CheckContents, &RocksDbDatabase::BeginEpoch}) {
     if (absl::Status status = (database.get()->*step)(); !status.ok()) return status;
   }
   return database;
@@ -153,6 +156,54 @@ absl::Status RocksDbDatabase::CheckFiles() {
   return absl::OkStatus();
 }
 
+// Ends the last log where its unbroken part ends. Earlier ones are whole: SwitchLogIfFull() sees to
+// that, and so does this function, which is always done before a start begins a new log.
+absl::Status RocksDbDatabase::TrimLog() {
+  const std::string path = LastLog();
+  if (path.empty()) return absl::OkStatus();
+  std::unique_ptr<rocksdb::SequentialFile> file;
+  rocksdb::Status status = env_->NewSequentialFile(path, &file, rocksdb::EnvOptions());
+  LogTail tail;
+  std::string scratch(LogTail::kBlockBytes, '\0');
+  rocksdb::Slice block;
+  do {
+    if (status.ok()) status = file->Read(scratch.size(), &block, scratch.data());
+    if (!status.ok()) return FromRocksDb(status, absl::StrCat("read ", path));
+    tail.AddBlock({block.data(), block.size()});
+  } while (block.size() == scratch.size());
+
+  if (!tail.broken()) return absl::OkStatus();
+  if (tail.lost_synced_records()) {
+    return absl::DataLossError(
+        absl::StrCat("write-ahead log ", path, " is damaged after byte ", tail.whole_bytes(),
+                     ", and records that follow show that what was there had "
+                     "been acknowledged"));
+  }
+  if (options_.log != nullptr) {
+    options_.log(RocksDbStoreOptions::LogLevel::kWarning,
+                 absl::StrCat("dropping the torn end of write-ahead log ", path, " after byte ",
+                              tail.whole_bytes(), "; it was never acknowledged"));
+  }
+  return TruncateFile(path, tail.whole_bytes());
+}
+
+// The log file with the greatest number, or nothing.
+std::string RocksDbDatabase::LastLog() const {
+  std::vector<std::string> children;
+  if (!env_->GetChildren(db_path_, &children).ok()) return "";
+  uint64_t last = 0;
+  std::string path;
+  for (const std::string& name : children) {
+    uint64_t number = 0;
+    if (absl::EndsWith(name, ".log") &&
+        absl::SimpleAtoi(name.substr(0, name.size() - 4), &number) && number >= last) {
+      last = number;
+      path = absl::StrCat(db_path_, "/", name);
+    }
+  }
+  return path;
+}
+
 absl::Status RocksDbDatabase::OpenDb() {
   const auto logger = std::make_shared<RocksDbLogger>(options_.log);
   rocksdb::DBOptions db_options =
@@ -185,6 +236,8 @@ absl::Status RocksDbDatabase::CheckContents() {
   }
 
   const uint64_t recovered = db_->GetLatestSequenceNumber();
+  // What was recovered from the log has been written out and synced by now.
+  durable_sequence_.store(recovered, std::memory_order_release);
   if (recovered < testimony_.durable_sequence) {
     return absl::DataLossError(absl::StrCat("database ", db_path_, " ends at sequence ", recovered,
                                             ", but ", testimony_.durable_sequence,
@@ -222,6 +275,7 @@ absl::Status RocksDbDatabase::BeginEpoch() {
   }
   ++epoch_;
   rocksdb::WriteBatch batch;
+  BeginBatch(&batch);
   const auto put = [this, &batch](const StoreKey& key, const std::string& value) {
     batch.Put(handle(ColumnFamily::kMeta), ToSlice(key.bytes()), value).PermitUncheckedError();
   };
@@ -237,6 +291,13 @@ absl::Status RocksDbDatabase::BeginEpoch() {
   }
   // The last step of a creation too: from here on the directory must not come up empty.
   return WriteWitness();
+}
+
+void RocksDbDatabase::BeginBatch(rocksdb::WriteBatch* batch) const {
+  batch->Clear();
+  const std::array<char, 8> synced =
+      EncodeSyncedBefore(durable_sequence_.load(std::memory_order_acquire));
+  batch->PutLogData({synced.data(), synced.size()}).PermitUncheckedError();
 }
 
 rocksdb::Status RocksDbDatabase::Write(rocksdb::WriteBatch* batch, bool sync) {

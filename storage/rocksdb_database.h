@@ -44,8 +44,10 @@ class RocksDbDatabase {
   uint16_t shard_count() const { return shard_count_; }
   const std::string& data_dir() const { return options_.data_dir; }
 
-  // Writes the batch. After the first error, here or in the background, the database is fenced for
-  // good.
+  // Empties the batch and notes in it, for LogTail, up to where everything is synced.
+  void BeginBatch(rocksdb::WriteBatch* batch) const;
+  // Writes the batch. REQUIRES: it was begun with BeginBatch(). After the first error, here or in
+  // the background, the database is fenced for good.
   rocksdb::Status Write(rocksdb::WriteBatch* batch, bool sync);
   bool fenced() const { return fenced_->load(std::memory_order_acquire); }
 
@@ -62,6 +64,7 @@ class RocksDbDatabase {
   absl::Status LockDirectory();
   absl::Status ReadWitness();
   absl::Status CheckFiles();
+  absl::Status TrimLog();
   absl::Status OpenDb();
   absl::Status CheckContents();
   absl::Status BeginEpoch();
@@ -77,6 +80,7 @@ class RocksDbDatabase {
   void NoteAllDurable();
 
   bool creating() const { return testimony_.state == Testimony::State::kCreating; }
+  std::string LastLog() const;
   // Reads one value of the meta family; empty if it is absent.
   absl::StatusOr<std::string> ReadMeta(const StoreKey& key) const;
   absl::StatusOr<uint64_t> ReadMetaNumber(const StoreKey& key) const;

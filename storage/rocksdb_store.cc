@@ -140,7 +140,7 @@ rocksdb::WriteBatch* RocksDbStore::Impl::MakeBatch(std::span<const RecordBatch> 
   // given; those of different keys do not care, because readers see the whole batch or nothing.
   std::stable_sort(entries_.begin(), entries_.end(),
                    [](const Entry& a, const Entry& b) { return a.key < b.key; });
-  batch_.Clear();
+  database_->BeginBatch(&batch_);
   for (const Entry& entry : entries_) Add(entry);
   return &batch_;
 }

@@ -88,6 +88,7 @@ class PowerLossRun {
   uint64_t checks() const { return checks_; }
   uint64_t appends_lost() const { return appends_lost_; }
   uint64_t synced_appends() const { return synced_appends_; }
+  uint64_t holes() const { return file_system_->holes(); }
 
  private:
   bool Chance(uint64_t times, uint64_t of) { return random_() % of < times; }
@@ -229,6 +230,7 @@ TEST(StoragePowerLossTest, SyncedAppendsSurviveAndTheRestIsAPrefix) {
   uint64_t checks = 0;
   uint64_t appends_lost = 0;
   uint64_t synced_appends = 0;
+  uint64_t holes = 0;
   for (uint64_t seed = first_seed; seed < first_seed + cycles / kCyclesPerDirectory; ++seed) {
     PowerLossRun run(seed, /*no_sync=*/false);
     for (uint64_t cycle = 0; cycle < kCyclesPerDirectory; ++cycle) {
@@ -238,12 +240,14 @@ TEST(StoragePowerLossTest, SyncedAppendsSurviveAndTheRestIsAPrefix) {
     checks += run.checks();
     appends_lost += run.appends_lost();
     synced_appends += run.synced_appends();
+    holes += run.holes();
   }
   std::cout << "seeds from " << first_seed << ": " << cycles << " cycles, " << checks
             << " checked, " << synced_appends << " synced appends kept, " << appends_lost
-            << " unsynced ones lost\n";
+            << " unsynced ones lost, " << holes << " pages left out\n";
   EXPECT_GT(checks, cycles / 4) << "most lives must get past their start";
   EXPECT_GT(appends_lost, cycles / 20) << "a cut must be able to take something";
+  EXPECT_GT(holes, cycles / 20) << "also from the middle";
 }
 
 TEST(StoragePowerLossTest, WithoutSyncingLossesAreFound) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -144,13 +145,37 @@ void UnsyncedFileSystem::LoseUnsynced(std::mt19937_64* random) {
     const uint64_t choice = (*random)() % 4;
     const uint64_t torn = unsynced == 0 ? 0 : (*random)() % (unsynced + 1);
     const uint64_t kept = choice == 0 ? 0 : choice == 1 ? unsynced : torn;
-    std::filesystem::resize_file(path, state.synced + kept);
-    state = FileState{state.synced + kept, state.synced + kept, true};
+    // The store may have cut the file itself, before it gave it to RocksDB.
+    const uint64_t end = std::min(state.synced + kept, std::filesystem::file_size(path));
+    std::filesystem::resize_file(path, end);
+    if (IsLog(path) && (*random)() % 2 == 0)
+      MakeHolesLocked(path, std::min(state.synced, end), end, random);
+    state = FileState{end, end, true};
     ++it;
   }
   files_ = std::exchange(files_at_cut_, {});
   cut_ = false;
   cut_at_ = 0;
+}
+
+void UnsyncedFileSystem::MakeHolesLocked(const std::string& path, uint64_t begin, uint64_t end,
+                                         std::mt19937_64* random) {
+  constexpr uint64_t kPageBytes = 4096;
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  for (uint64_t page = begin / kPageBytes; page * kPageBytes < end; ++page) {
+    if ((*random)() % 3 != 0) continue;
+    // A page that was partly synced keeps that part.
+    const uint64_t from = std::max(begin, page * kPageBytes);
+    const uint64_t until = std::min(end, (page + 1) * kPageBytes);
+    file.seekp(static_cast<std::streamoff>(from));
+    file << std::string(until - from, '\0');
+    ++holes_;
+  }
+}
+
+uint64_t UnsyncedFileSystem::holes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return holes_;
 }
 
 void UnsyncedFileSystem::FailLog(Operation operation, uint64_t n, bool for_good) {

@@ -20,8 +20,11 @@ namespace duetime::test {
 // then brings the files to a state that a disk may have been left in by the cut.
 //
 // What a cut leaves of a file: what was synced, and of the rest a prefix of any length (a torn
-// write). A file whose directory was not synced since it was created may be missing. Deletions and
-// renames are durable at once. Thread-safe.
+// write). Of a log's rest it may also leave some pages and not others, which read as zeros: a disk
+// stores the pages of a large write in any order. A file whose directory was not synced since it
+// was created may be missing. Deletions and renames are durable at once.
+//
+// Thread-safe.
 class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   // Where a scripted failure strikes.
@@ -46,6 +49,9 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   // it if `for_good`. A failing write may leave part of its bytes, a failing sync may leave all of
   // them.
   void FailLog(Operation operation, uint64_t n, bool for_good);
+
+  // Pages that were left out in the middle of what was kept.
+  uint64_t holes() const;
 
   // Writes and syncs so far: what to choose n from.
   uint64_t operations() const;
@@ -84,6 +90,8 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   void DirectorySynced(const std::string& path);
   void Created(const std::string& path);
 
+  void MakeHolesLocked(const std::string& path, uint64_t begin, uint64_t end,
+                       std::mt19937_64* random);
   void CountLocked();
   void CutLocked();
   rocksdb::IOStatus FailureLocked(Operation operation, const std::string& path);
@@ -98,6 +106,7 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   bool cut_ = false;
   uint64_t operations_ = 0;
   uint64_t cut_at_ = 0;
+  uint64_t holes_ = 0;
   Operation fail_operation_ = Operation::kAppend;
   uint64_t fail_in_ = 0;
   bool fail_for_good_ = false;

@@ -231,7 +231,7 @@ TEST_F(RocksDbOpenTest, FiguresForTheMetrics) {
   ASSERT_TRUE((*store)->Close().ok());
   store->reset();
   store = Open();
-  ASSERT_TRUE(store.ok());
+  ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_GT((*store)->Stats().table_bytes, 0u) << "the start wrote the log out";
 }
 
