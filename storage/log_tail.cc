@@ -18,8 +18,8 @@ enum FragmentType : uint8_t { kFull = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
 constexpr size_t kRecordsAt = 8;
 constexpr size_t kEntriesAt = 12;
 constexpr char kLogDataTag = 3;
-constexpr size_t kSyncedBeforeBytes = 8;
-constexpr size_t kWriteHeadBytes = kEntriesAt + 2 + kSyncedBeforeBytes;
+constexpr size_t kMarkBytes = 16;
+constexpr size_t kWriteHeadBytes = kEntriesAt + 2 + kMarkBytes;
 
 // CRC-32C with tables for eight bytes at a time.
 using CrcTables = std::array<std::array<uint32_t, 256>, 8>;
@@ -70,9 +70,10 @@ struct LogTail::Fragment {
   bool ends_write() const { return type == kFull || type == kLast; }
 };
 
-std::array<char, 8> EncodeSyncedBefore(uint64_t sequence) {
-  std::array<char, 8> bytes;
-  StoreLittleEndian(sequence, bytes.data());
+std::array<char, 16> EncodeLogMark(const LogMark& mark) {
+  std::array<char, kMarkBytes> bytes;
+  StoreLittleEndian(mark.log_begin, &bytes[0]);
+  StoreLittleEndian(mark.synced, &bytes[8]);
   return bytes;
 }
 
@@ -135,18 +136,18 @@ void LogTail::AddFragment(const Fragment& fragment, uint64_t end) {
 }
 
 void LogTail::NoteWriteBehindGap() {
-  uint64_t synced_before = ~uint64_t{0};  // Of a write that is not ours we know nothing.
+  LogMark mark{0, ~uint64_t{0}};  // Of a write that is not ours we know nothing.
   if (head_.size() == kWriteHeadBytes && head_[kEntriesAt] == kLogDataTag &&
-      head_[kEntriesAt + 1] == static_cast<char>(kSyncedBeforeBytes)) {
-    synced_before = LoadLittleEndian<uint64_t>(&head_[kEntriesAt + 2]);
+      head_[kEntriesAt + 1] == static_cast<char>(kMarkBytes)) {
+    const char* bytes = &head_[kEntriesAt + 2];
+    mark = {LoadLittleEndian<uint64_t>(bytes), LoadLittleEndian<uint64_t>(bytes + 8)};
   }
-  synced_before_ = std::max(synced_before_.value_or(0), synced_before);
+  if (!behind_.has_value() || mark.synced > behind_->synced) behind_ = mark;
 }
 
 bool LogTail::lost_synced_records() const {
-  if (!synced_before_.has_value()) return false;
-  // If the gap is at the very beginning it is not known which records it held.
-  return next_sequence_ == 0 || *synced_before_ >= next_sequence_;
+  if (!behind_.has_value()) return false;
+  return behind_->synced >= next_sequence_.value_or(behind_->log_begin);
 }
 
 }  // namespace duetime::storage

@@ -12,9 +12,15 @@
 
 namespace duetime::storage {
 
-// What Append puts in front of each write, for LogTail: up to which sequence number everything was
-// synced when the write was made. In the log only; the database does not keep it.
-std::array<char, 8> EncodeSyncedBefore(uint64_t sequence);
+// What every write begins with, for LogTail. In the log only; the database does not keep it.
+struct LogMark {
+  // The sequence number of the first record of this log.
+  uint64_t log_begin = 0;
+  // The sequence number up to which everything was synced when the write was made.
+  uint64_t synced = 0;
+};
+
+std::array<char, 16> EncodeLogMark(const LogMark& mark);
 
 // Follows a log file from its beginning, block by block, and remembers where its unbroken part ends
 // and what comes after.
@@ -55,10 +61,10 @@ class LogTail {
   bool in_write_ = false;
   std::string head_;
   uint64_t whole_bytes_ = 0;
-  // The sequence number after the last whole write; 0 if there is none.
-  uint64_t next_sequence_ = 0;
-  // The greatest EncodeSyncedBefore() of the writes behind the gap.
-  std::optional<uint64_t> synced_before_;
+  // The sequence number after the last whole write of the unbroken part; nothing if there is none.
+  std::optional<uint64_t> next_sequence_;
+  // Of the writes behind the gap, with the greatest `synced`.
+  std::optional<LogMark> behind_;
 };
 
 }  // namespace duetime::storage

@@ -274,8 +274,11 @@ absl::Status RocksDbDatabase::BeginEpoch() {
     return absl::FailedPreconditionError("the store has been opened too often: epochs are used up");
   }
   ++epoch_;
+  log_begin_ = db_->GetLatestSequenceNumber() + 1;
   rocksdb::WriteBatch batch;
-  BeginBatch(&batch);
+  if (absl::Status status = FromRocksDb(BeginBatch(&batch), "begin a write"); !status.ok()) {
+    return status;
+  }
   const auto put = [this, &batch](const StoreKey& key, const std::string& value) {
     batch.Put(handle(ColumnFamily::kMeta), ToSlice(key.bytes()), value).PermitUncheckedError();
   };
@@ -293,26 +296,28 @@ absl::Status RocksDbDatabase::BeginEpoch() {
   return WriteWitness();
 }
 
-void RocksDbDatabase::BeginBatch(rocksdb::WriteBatch* batch) const {
+rocksdb::Status RocksDbDatabase::BeginBatch(rocksdb::WriteBatch* batch) {
+  if (rocksdb::Status status = SwitchLogIfFull(); !status.ok()) return Fence(status);
   batch->Clear();
-  const std::array<char, 8> synced =
-      EncodeSyncedBefore(durable_sequence_.load(std::memory_order_acquire));
-  batch->PutLogData({synced.data(), synced.size()}).PermitUncheckedError();
+  const std::array<char, 16> mark = EncodeLogMark(
+      {.log_begin = log_begin_, .synced = durable_sequence_.load(std::memory_order_acquire)});
+  return batch->PutLogData({mark.data(), mark.size()});
 }
 
 rocksdb::Status RocksDbDatabase::Write(rocksdb::WriteBatch* batch, bool sync) {
-  rocksdb::Status status = SwitchLogIfFull();
-  if (status.ok()) status = db_->Write(MakeWriteOptions(sync && !options_.unsafe_no_sync), batch);
-  if (!status.ok()) {
-    fenced_->store(true, std::memory_order_release);
-    if (options_.log != nullptr) {
-      options_.log(RocksDbStoreOptions::LogLevel::kError,
-                   absl::StrCat("the journal is fenced, a write failed: ", status.ToString()));
-    }
-    return status;
-  }
+  rocksdb::Status status = db_->Write(MakeWriteOptions(sync && !options_.unsafe_no_sync), batch);
+  if (!status.ok()) return Fence(status);
   log_bytes_ += batch->GetDataSize();
   if (sync) NoteAllDurable();
+  return status;
+}
+
+rocksdb::Status RocksDbDatabase::Fence(const rocksdb::Status& status) {
+  fenced_->store(true, std::memory_order_release);
+  if (options_.log != nullptr) {
+    options_.log(RocksDbStoreOptions::LogLevel::kError,
+                 absl::StrCat("the journal is fenced, a write failed: ", status.ToString()));
+  }
   return status;
 }
 
@@ -331,6 +336,7 @@ rocksdb::Status RocksDbDatabase::SwitchLogIfFull() {
   // the one after it finds room.
   if (status.IsTryAgain()) return rocksdb::Status::OK();
   log_bytes_ = 0;
+  log_begin_ = db_->GetLatestSequenceNumber() + 1;
   return status;
 }
 

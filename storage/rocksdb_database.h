@@ -44,10 +44,11 @@ class RocksDbDatabase {
   uint16_t shard_count() const { return shard_count_; }
   const std::string& data_dir() const { return options_.data_dir; }
 
-  // Empties the batch and notes in it, for LogTail, up to where everything is synced.
-  void BeginBatch(rocksdb::WriteBatch* batch) const;
-  // Writes the batch. REQUIRES: it was begun with BeginBatch(). After the first error, here or in
-  // the background, the database is fenced for good.
+  // Empties the batch and puts the mark for LogTail into it; before that, switches the log if it
+  // is full. After an error the database is fenced.
+  rocksdb::Status BeginBatch(rocksdb::WriteBatch* batch);
+  // Writes the batch. REQUIRES: it was begun with BeginBatch(), as the last one. After the first
+  // error, here or in the background, the database is fenced for good.
   rocksdb::Status Write(rocksdb::WriteBatch* batch, bool sync);
   bool fenced() const { return fenced_->load(std::memory_order_acquire); }
 
@@ -77,6 +78,7 @@ class RocksDbDatabase {
   // here, between two writes, with everything synced, before RocksDB's own limits are reached.
   rocksdb::Status SwitchLogIfFull();
   rocksdb::Status SyncLog();
+  rocksdb::Status Fence(const rocksdb::Status& status);
   void NoteAllDurable();
 
   bool creating() const { return testimony_.state == Testimony::State::kCreating; }
@@ -107,6 +109,8 @@ class RocksDbDatabase {
 
   // Bytes written since the log was switched. The appending thread's.
   uint64_t log_bytes_ = 0;
+  // The sequence number of the first record of the log. The appending thread's.
+  uint64_t log_begin_ = 0;
 
   std::mutex witness_mutex_;
   // What the witness file says. Guarded by witness_mutex_ once Open has returned.

@@ -68,8 +68,8 @@ class RocksDbStore::Impl {
 
   RocksDbDatabase* database() const { return database_.get(); }
 
-  // Makes one write of a group. The batch is the committer's and is used again.
-  rocksdb::WriteBatch* MakeBatch(std::span<const RecordBatch> group);
+  // Makes one write of a group.
+  rocksdb::Status Write(std::span<const RecordBatch> group, bool sync);
 
   // An iterator over [lower, upper), placed at its first key. REQUIRES: both outlive it.
   // With a `tombstones_max` other than 0 it gives up when it meets more than that in a row.
@@ -131,7 +131,8 @@ class RocksDbStore::Impl::Range {
   const std::unique_ptr<rocksdb::Iterator> iterator_;
 };
 
-rocksdb::WriteBatch* RocksDbStore::Impl::MakeBatch(std::span<const RecordBatch> group) {
+rocksdb::Status RocksDbStore::Impl::Write(std::span<const RecordBatch> group, bool sync) {
+  if (rocksdb::Status status = database_->BeginBatch(&batch_); !status.ok()) return status;
   entries_.clear();
   for (const RecordBatch& batch : group) {
     for (const Record& record : batch) entries_.push_back({KeyOf(record), &record});
@@ -140,9 +141,8 @@ rocksdb::WriteBatch* RocksDbStore::Impl::MakeBatch(std::span<const RecordBatch> 
   // given; those of different keys do not care, because readers see the whole batch or nothing.
   std::stable_sort(entries_.begin(), entries_.end(),
                    [](const Entry& a, const Entry& b) { return a.key < b.key; });
-  database_->BeginBatch(&batch_);
   for (const Entry& entry : entries_) Add(entry);
-  return &batch_;
+  return database_->Write(&batch_, sync);
 }
 
 void RocksDbStore::Impl::Add(const Entry& entry) {
@@ -194,10 +194,8 @@ uint64_t RocksDbStore::epoch() const { return impl_->database()->epoch(); }
 uint16_t RocksDbStore::shard_count() const { return impl_->database()->shard_count(); }
 
 AppendOutcome RocksDbStore::Append(std::span<const RecordBatch> group, Durability durability) {
-  RocksDbDatabase* database = impl_->database();
-  if (database->fenced()) return AppendOutcome::kFenced;
-  const rocksdb::Status status =
-      database->Write(impl_->MakeBatch(group), durability == Durability::kSynced);
+  if (impl_->database()->fenced()) return AppendOutcome::kFenced;
+  const rocksdb::Status status = impl_->Write(group, durability == Durability::kSynced);
   return status.ok() ? AppendOutcome::kAccepted : AppendOutcome::kUnknown;
 }
 

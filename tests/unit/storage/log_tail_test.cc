@@ -122,12 +122,16 @@ TEST(LogTailTest, AGapAmongUnsyncedWritesIsNone) {
   }
 }
 
-TEST(LogTailTest, AGapAtTheVeryBeginningIsTakenForALoss) {
-  Log log = WriteLog(10, Durability::kBuffered);
-  log.bytes[3] = static_cast<char>(log.bytes[3] ^ 1);
-  const LogTail tail = Follow(log.bytes);
-  EXPECT_TRUE(tail.broken());
-  EXPECT_TRUE(tail.lost_synced_records());
+TEST(LogTailTest, AGapAtTheVeryBeginningIsJudgedByTheLogsFirstRecord) {
+  for (const Durability durability : {Durability::kBuffered, Durability::kSynced}) {
+    Log log = WriteLog(40, durability);
+    // The start's write was synced in either case.
+    log.bytes[3] = static_cast<char>(log.bytes[3] ^ 1);
+    const LogTail tail = Follow(log.bytes);
+    EXPECT_TRUE(tail.broken());
+    EXPECT_EQ(tail.whole_bytes(), 0u);
+    EXPECT_TRUE(tail.lost_synced_records());
+  }
 }
 
 TEST(LogTailTest, NoiseIsBroken) {
