@@ -87,7 +87,7 @@ void Dispatcher::OnDue(base::Now now, const MessageRef& message) {
   if (!cancelling_.empty() && cancelling_.contains(message.key.id)) return;
   if (table_.Find(message.key.id) != kNoEntry) return;
   Topic* const topic = TopicOf(message.topic);
-  if (topic->behind && scheduler_->MayRepeat(message.key.id)) {
+  if (topic->behind && (topic->forgot_delivered || scheduler_->MayRepeat(message.key.id))) {
     bool listed = false;
     if (absl::Status status = InBacklog(message, topic, &listed); !status.ok()) {
       read_error_ = status;

@@ -54,6 +54,8 @@ struct Topic {
   bool behind = false;
   // Everything in the backlog below this has been read back.
   storage::MessageKey backlog_cursor;
+  // Some of that has been delivered before: its backlog records must not be written over.
+  bool forgot_delivered = false;
   // A page read back waits for its claim.
   bool reading = false;
   // In the dispatcher's queue of topics to read back for.

@@ -60,6 +60,7 @@ void Dispatcher::SpillEntry(EntryIndex index, bool forget) {
   if (forget) {
     entry.state = EntryState::kForgetting;
     ++entry.topic->forgets_in_flight;
+    if (entry.attempts > 0) entry.topic->forgot_delivered = true;
     FallBehind(entry.topic, entry.key());
   } else {
     // It stays in memory and may be delivered from there, which no record will tell.
@@ -215,6 +216,7 @@ absl::Status Dispatcher::ReadBack(Topic* topic) {
     // Caught up, unless more is on its way to disk; its commit will bring us back.
     if (topic->spills_in_flight == 0) {
       topic->behind = false;
+      topic->forgot_delivered = false;
       --behind_;
     }
     return absl::OkStatus();

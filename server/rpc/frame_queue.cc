@@ -29,6 +29,16 @@ void FillDelivery(const delivery::Delivery& from, const storage::MessageRecord& 
   to->set_maybe_redelivered(from.maybe_redelivered);
 }
 
+// Moves as many tokens as fit into `bytes_max`, and returns their size.
+size_t MoveTokens(size_t bytes_max, std::vector<delivery::LeaseToken>* from,
+                  google::protobuf::RepeatedField<uint64_t>* to) {
+  const size_t count = std::min(from->size(), bytes_max / sizeof(uint64_t));
+  to->Reserve(static_cast<int>(count));
+  for (size_t i = 0; i < count; ++i) to->AddAlreadyReserved(static_cast<uint64_t>((*from)[i]));
+  from->erase(from->begin(), from->begin() + static_cast<ptrdiff_t>(count));
+  return count * sizeof(uint64_t);
+}
+
 }  // namespace
 
 void FrameQueue::AddDeliveries(base::Now now, std::vector<delivery::Delivery> deliveries) {
@@ -39,10 +49,15 @@ void FrameQueue::AddDeliveries(base::Now now, std::vector<delivery::Delivery> de
       {.arrived_mono_ms = now.mono_ms, .next = 0, .deliveries = std::move(deliveries)});
 }
 
-void FrameQueue::Clear() {
+void FrameQueue::DropDeliveries() {
   chunks_.clear();
   bytes_ = 0;
+}
+
+void FrameQueue::Clear() {
+  DropDeliveries();
   settled_ = {};
+  extended_ = {};
   refused_ = {};
 }
 
@@ -69,19 +84,11 @@ size_t FrameQueue::Fill(base::Now now, v1::SubscribeResponse* response,
 }
 
 size_t FrameQueue::FillConfirmations(v1::SubscribeResponse* response) {
-  constexpr size_t kSettledBytes = sizeof(uint64_t);
-  constexpr size_t kRefusedBytes = 14;
-  const size_t settled = std::min(settled_.size(), kFrameBytesMax / kSettledBytes);
   // Confirmations leave room for nothing else only when there are 32,768 of them.
-  auto* tokens = response->mutable_settled();
-  tokens->Reserve(static_cast<int>(settled));
-  for (size_t i = 0; i < settled; ++i)
-    tokens->AddAlreadyReserved(static_cast<uint64_t>(settled_[i]));
-  settled_.erase(settled_.begin(), settled_.begin() + static_cast<ptrdiff_t>(settled));
-
-  size_t bytes = settled * kSettledBytes;
-  const size_t room = (kFrameBytesMax - bytes) / kRefusedBytes;
-  const size_t refused = std::min(refused_.size(), room);
+  size_t bytes = MoveTokens(kFrameBytesMax, &settled_, response->mutable_settled());
+  bytes += MoveTokens(kFrameBytesMax - bytes, &extended_, response->mutable_extended());
+  constexpr size_t kRefusedBytes = 14;
+  const size_t refused = std::min(refused_.size(), (kFrameBytesMax - bytes) / kRefusedBytes);
   for (size_t i = 0; i < refused; ++i) {
     v1::SettleRefusal* refusal = response->add_refused();
     refusal->set_lease_token(static_cast<uint64_t>(refused_[i].first));

@@ -35,17 +35,19 @@ class FrameQueue {
   // REQUIRES: `deliveries` is not empty.
   void AddDeliveries(base::Now now, std::vector<delivery::Delivery> deliveries);
   void AddSettled(delivery::LeaseToken token) { settled_.push_back(token); }
+  void AddExtended(delivery::LeaseToken token) { extended_.push_back(token); }
   void AddRefused(delivery::LeaseToken token, v1::SettleRefusal::Reason reason) {
     refused_.emplace_back(token, reason);
   }
 
-  bool empty() const { return chunks_.empty() && settled_.empty() && refused_.empty(); }
+  bool empty() const { return chunks_.empty() && confirmations() == 0; }
   // Confirmations and refusals that wait.
-  size_t confirmations() const { return settled_.size() + refused_.size(); }
+  size_t confirmations() const { return settled_.size() + extended_.size() + refused_.size(); }
   // Bytes of the records that wait.
   size_t bytes() const { return bytes_; }
-  // Forgets everything.
+  // Forgets everything, or the deliveries only.
   void Clear();
+  void DropDeliveries();
 
   // Moves what fits into `response`. A delivery whose record is damaged is left out and its token
   // put into `damaged`. Returns the number of bytes added, about; 0 means that nothing was left to
@@ -70,6 +72,7 @@ class FrameQueue {
   std::deque<Chunk> chunks_;
   size_t bytes_ = 0;
   std::vector<delivery::LeaseToken> settled_;
+  std::vector<delivery::LeaseToken> extended_;
   std::vector<std::pair<delivery::LeaseToken, v1::SettleRefusal::Reason>> refused_;
   storage::MessageRecord record_;
 };

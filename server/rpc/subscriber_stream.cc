@@ -41,8 +41,8 @@ void SubscriberStream::Request(CqWorker* worker) {
 void SubscriberStream::OnOpened() {
   worker().RequestSubscribe();
   ServingContext& context = worker().context();
-  context.stats->of(metrics::RpcMethod::kSubscribe).Start();
   opened_mono_ms_ = context.clock->Read().mono_ms;
+  context.stats->of(metrics::RpcMethod::kSubscribe).Start();
   if (absl::Status status = context.Admit(CallKind::kSubscribe); !status.ok()) {
     return Fail(status);
   }
@@ -96,7 +96,9 @@ absl::Status SubscriberStream::Start(const v1::SubscribeStart& start) {
     return status;
   }
   TopicRegistry::Topic topic;
-  if (absl::Status status = context.topics.Resolve(start_.topic, &topic); !status.ok()) {
+  if (absl::Status status =
+          context.topics.Resolve(start_.topic, TopicRegistry::Use::kSubscribe, &topic);
+      !status.ok()) {
     return status;
   }
   spdlog::debug("subscriber: topic={} client={} peer={}", std::string(topic.name),
@@ -163,7 +165,7 @@ void SubscriberStream::AddDeliveries(base::Now now, std::vector<delivery::Delive
 
 void SubscriberStream::AddSettles(const delivery::SettleReply& reply) {
   size_t answered = reply.settled.size() + reply.extended.size() + reply.refused.size();
-  for (const delivery::LeaseToken token : reply.extended) queue_.AddSettled(token);
+  for (const delivery::LeaseToken token : reply.extended) queue_.AddExtended(token);
   for (const delivery::LeaseToken token : reply.settled) {
     if (!given_back_.empty() && given_back_.erase(static_cast<uint64_t>(token)) > 0) {
       --answered;
@@ -213,7 +215,7 @@ void SubscriberStream::Pump() {
     ReadOn();
     return;
   }
-  if (phase_ == Phase::kClosing && settles_open_ == 0) End(grpc::Status::OK);
+  if (phase_ == Phase::kClosing && settles_open_ == 0) End(closing_status_);
 }
 
 void SubscriberStream::GiveBackDamaged(const std::vector<delivery::LeaseToken>& tokens) {
@@ -237,8 +239,15 @@ void SubscriberStream::OnReadsDone() {
   }
   // No more settlements will come, so nothing more is to be delivered. The confirmations of the
   // last ones still are: the client may have half-closed to wait for them.
+  Close(grpc::Status::OK, kClosingTimeoutMs);
+}
+
+void SubscriberStream::Close(const grpc::Status& status, uint64_t timeout_ms) {
   phase_ = Phase::kClosing;
-  closing_mono_ms_ = worker().context().clock->Read().mono_ms;
+  closing_status_ = status;
+  close_by_mono_ms_ = worker().context().clock->Read().mono_ms + timeout_ms;
+  // What was not sent yet goes to somebody else.
+  queue_.DropDeliveries();
   Detach();
   Pump();
 }
@@ -262,8 +271,12 @@ void SubscriberStream::OnServingState() {
     case ServingState::kDraining:
       break;
   }
-  if (context.ending.load()) return Fail(base::DrainingError());
   if (phase_ == Phase::kAwaitStart) return Fail(base::DrainingError());
+  if (context.ending.load()) {
+    // The confirmations that are due are still sent; the shutdown's deadline bounds the wait.
+    if (phase_ == Phase::kOpen) Close(ToGrpcStatus(base::DrainingError()), kEndingTimeoutMs);
+    return;
+  }
   if (!std::exchange(drain_sent_, true)) send_drain_ = true;
   Pump();
 }
@@ -272,8 +285,8 @@ void SubscriberStream::OnSweep(base::Now now) {
   if (phase_ == Phase::kAwaitStart && now.mono_ms >= opened_mono_ms_ + kStartTimeoutMs) {
     return Fail(InvalidSubscribeError("start", "no request within 10 s"));
   }
-  if (phase_ == Phase::kClosing && now.mono_ms >= closing_mono_ms_ + kClosingTimeoutMs) {
-    return End(grpc::Status::OK);
+  if (phase_ == Phase::kClosing && now.mono_ms >= close_by_mono_ms_) {
+    return End(closing_status_);
   }
   if (phase_ == Phase::kOpen && !writing() &&
       now.mono_ms >= last_write_mono_ms_ + worker().context().options.heartbeat_ms) {

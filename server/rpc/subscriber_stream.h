@@ -59,6 +59,8 @@ class SubscriberStream final : public BidiStream {
 
   static constexpr uint64_t kStartTimeoutMs = 10'000;
   static constexpr uint64_t kClosingTimeoutMs = 5'000;
+  // When the server ends: the confirmations are in the journal by then, only their way out is left.
+  static constexpr uint64_t kEndingTimeoutMs = 500;
   static constexpr uint64_t kDamagedRetryMs = 3'600'000;
   static constexpr size_t kSettlesOpenMax = 200'000;
 
@@ -74,6 +76,9 @@ class SubscriberStream final : public BidiStream {
   void Settle(const v1::SubscribeRequest& request);
   void Attach(storage::TopicId topic, const ValidStart& start);
   void Detach();
+  // Takes and delivers nothing more; ends with `status` when the last confirmations are sent, or
+  // after `timeout_ms`.
+  void Close(const grpc::Status& status, uint64_t timeout_ms);
   void ReadOn();
   void Fail(const absl::Status& status);
   void GiveBackDamaged(const std::vector<delivery::LeaseToken>& tokens);
@@ -94,7 +99,8 @@ class SubscriberStream final : public BidiStream {
   // Tokens that were given back here and not by the client: their confirmations are not for it.
   absl::flat_hash_set<uint64_t> given_back_;
   uint64_t opened_mono_ms_ = 0;
-  uint64_t closing_mono_ms_ = 0;
+  grpc::Status closing_status_;
+  uint64_t close_by_mono_ms_ = 0;
   uint64_t last_write_mono_ms_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #include "server/rpc/topic_registry.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -23,15 +24,17 @@ void TopicRegistry::Load(const std::vector<std::pair<storage::TopicId, std::stri
   base::MutexLock lock(&mutex_);
   DT_CHECK(entries_.empty());
   for (const auto& [id, name] : topics) Add(id, name)->durable = true;
+  durable_ = entries_.size();
 }
 
-absl::Status TopicRegistry::Resolve(absl::string_view name, Topic* topic) {
+absl::Status TopicRegistry::Resolve(absl::string_view name, Use use, Topic* topic) {
   base::MutexLock lock(&mutex_);
   const auto found = by_name_.find(name);
   const Entry* entry = nullptr;
   if (found != by_name_.end()) {
     entry = found->second;
-  } else if (entries_.size() < topics_max_) {
+  } else if (entries_.size() < topics_max_ &&
+             (use == Use::kSchedule || entries_.size() - durable_ < topics_max_ / 10 + 1)) {
     entry = Add(storage::TopicId{next_id_}, name);
   } else {
     return base::MakeError(absl::StatusCode::kResourceExhausted,
@@ -56,7 +59,7 @@ void TopicRegistry::MarkDurable(storage::TopicId id) {
   base::MutexLock lock(&mutex_);
   const auto found = by_id_.find(static_cast<uint32_t>(id));
   DT_CHECK(found != by_id_.end());
-  found->second->durable = true;
+  if (!std::exchange(found->second->durable, true)) ++durable_;
 }
 
 size_t TopicRegistry::size() const {

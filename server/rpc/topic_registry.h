@@ -46,9 +46,13 @@ class TopicRegistry {
   // (the limit may have been lowered); then no new ones are.
   void Load(const std::vector<std::pair<storage::TopicId, std::string>>& topics);
 
+  // What a topic is looked up for.
+  enum class Use : uint8_t { kSchedule, kSubscribe };
+
   // The topic called `name`, made if there is none. RESOURCE_EXHAUSTED TOPIC_LIMIT if there are too
-  // many.
-  absl::Status Resolve(absl::string_view name, Topic* topic);
+  // many. Names that have no message yet may take a tenth of the limit when it is subscribers who
+  // ask, so that listening to names that nobody sends to leaves room for those that matter.
+  absl::Status Resolve(absl::string_view name, Use use, Topic* topic);
 
   // The name of `id`, or nothing.
   std::optional<absl::string_view> Name(storage::TopicId id);
@@ -74,6 +78,8 @@ class TopicRegistry {
   absl::flat_hash_map<absl::string_view, Entry*> by_name_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint32_t, Entry*> by_id_ ABSL_GUARDED_BY(mutex_);
   uint32_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  // Entries whose names are on disk.
+  size_t durable_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace duetime::rpc

@@ -110,7 +110,9 @@ void UnaryHandlers::Post(UnaryCall* call, uint32_t slot, delivery::Command comma
 absl::Status UnaryHandlers::Accept(uint32_t slot, uint64_t now_ms, UnaryCall* call,
                                    delivery::ScheduleCommand* command) {
   if (!last_topic_.durable || last_topic_.name != valid_.topic) {
-    if (absl::Status status = context_->topics.Resolve(valid_.topic, &last_topic_); !status.ok()) {
+    if (absl::Status status =
+            context_->topics.Resolve(valid_.topic, TopicRegistry::Use::kSchedule, &last_topic_);
+        !status.ok()) {
       last_topic_ = {};
       return status;
     }

@@ -40,6 +40,13 @@ absl::Status Scheduler::Recover(base::Now now) {
   recovered_claim_ms_ = marks->claim_ms;
   claim_ms_ = claim_decided_ms_ = marks->claim_ms;
   safe_ms_ = marks->safe_ms;
+  if (safe_ms_ > now.wall_ms) {
+    // The clock was ahead in an earlier run and has been set right. New messages are never keyed
+    // below W_safe, so it comes back too, or they would all wait until the wrong time. What is then
+    // scanned again is found settled or listed.
+    safe_ms_ = now.wall_ms;
+    AddSafeRecord();
+  }
   next_safe_mono_ms_ = now.mono_ms + options_.safe_period_ms;
   horizon_.Publish(MessageKey::FirstAt(safe_ms_));
   load_partial_ = true;
@@ -126,7 +133,9 @@ bool Scheduler::HasRoom() const {
 
 absl::Status Scheduler::Load(base::Now now, bool* more) {
   const MessageKey from = horizon_.until();
-  const bool urgent = from.due_ms <= now.wall_ms + kUrgentMs;
+  // Urgent goes beyond the maximum, not without end: what is due may have to wait for its claim.
+  const bool urgent =
+      from.due_ms <= now.wall_ms + kUrgentMs && wheel_.size() < 2 * options_.loaded_max;
   if (!HasRoom() && !urgent) return absl::OkStatus();
   const MessageKey until = MessageKey::FirstAt(now.wall_ms + options_.load_window_ms);
   if (until <= from) {
@@ -205,10 +214,14 @@ void Scheduler::WriteSafe(base::Now now) {
   const uint64_t mark_ms = safe_.LowestHeld(std::min(wheel_.now() + 1, horizon_.until().due_ms));
   if (mark_ms <= safe_ms_) return;
   safe_ms_ = mark_ms;
+  AddSafeRecord();
+}
+
+void Scheduler::AddSafeRecord() {
   Record record;
   record.type = RecordType::kSafe;
   record.shard = options_.shard;
-  record.mark_ms = mark_ms;
+  record.mark_ms = safe_ms_;
   // Buffered is enough: the journal keeps the order, so W_safe never survives without what it
   // covers.
   outbox_->Add(std::move(record), Durability::kBuffered);

@@ -117,6 +117,7 @@ class Scheduler {
   static_assert(sizeof(Timer) == 24);
 
   void Claim(base::Now now);
+  void AddSafeRecord();
   absl::Status Load(base::Now now, bool* more);
   void OfferAccepted(const storage::MessageRef& message);
   void AddTimer(const storage::MessageRef& message);

@@ -3,6 +3,7 @@
 // A GrpcServer and a Node over a MemoryStore in this process, reached through a Unix socket.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <grpcpp/grpcpp.h>
@@ -68,6 +69,22 @@ class GatedStore final : public storage::MemoryStore {
   base::Mutex mutex_;
   base::CondVar changed_;
   bool open_ ABSL_GUARDED_BY(mutex_) = true;
+};
+
+// The system's clock, and a test can let steady time jump ahead.
+class JumpingClock final : public base::Clock {
+ public:
+  base::Now Read() override {
+    base::Now now = clock_.Read();
+    now.mono_ms += jumped_ms_.load();
+    return now;
+  }
+  base::ClockState state() override { return clock_.state(); }
+  void Jump(uint64_t ms) { jumped_ms_ += ms; }
+
+ private:
+  runtime::SystemClock clock_{60'000};
+  std::atomic<uint64_t> jumped_ms_{0};
 };
 
 class ServerTest : public ::testing::Test {
@@ -162,7 +179,7 @@ class ServerTest : public ::testing::Test {
   std::function<bool()> disk_low_;
 
   test::TempDirectory directory_;
-  runtime::SystemClock clock_{60'000};
+  JumpingClock clock_;
   metrics::RpcStats stats_;
   std::unique_ptr<storage::MemoryDisk> disk_;
   std::unique_ptr<storage::MemoryStore> store_;

@@ -44,6 +44,7 @@ class TestSubscriber {
     if (!stream_->Read(&last_)) return false;
     for (const v1::Delivery& delivery : last_.deliveries()) deliveries.push_back(delivery);
     for (const uint64_t token : last_.settled()) settled.insert(token);
+    for (const uint64_t token : last_.extended()) extended.insert(token);
     for (const v1::SettleRefusal& refusal : last_.refused()) {
       refused[refusal.lease_token()] = refusal.reason();
     }
@@ -56,6 +57,9 @@ class TestSubscriber {
   }
   void ReadSettled(size_t count) {
     while (settled.size() < count) ASSERT_TRUE(ReadOne());
+  }
+  void ReadExtended(size_t count) {
+    while (extended.size() < count) ASSERT_TRUE(ReadOne());
   }
   void ReadRefused(size_t count) {
     while (refused.size() < count) ASSERT_TRUE(ReadOne());
@@ -82,6 +86,7 @@ class TestSubscriber {
 
   std::vector<v1::Delivery> deliveries;
   std::set<uint64_t> settled;
+  std::set<uint64_t> extended;
   std::map<uint64_t, v1::SettleRefusal::Reason> refused;
 
  private:
@@ -171,8 +176,9 @@ TEST_F(SubscribeTest, RefusesSettlementsInBand) {
   better->set_lease_token(token);
   better->mutable_duration()->set_seconds(60);
   ASSERT_TRUE(subscriber.Send(good));
-  subscriber.ReadSettled(1);
-  EXPECT_EQ(*subscriber.settled.begin(), token);
+  subscriber.ReadExtended(1);
+  EXPECT_EQ(*subscriber.extended.begin(), token);
+  EXPECT_TRUE(subscriber.settled.empty());
 }
 
 TEST_F(SubscribeTest, NeverGivesMoreThanTheCredit) {
@@ -222,6 +228,19 @@ TEST_F(SubscribeTest, InsistsOnStartFirstAndOnce) {
   TestSubscriber silent(messages_.get());
   silent.HalfClose();
   EXPECT_EQ(ReasonOf(silent.Finish()), "INVALID_SUBSCRIBE");
+}
+
+TEST_F(SubscribeTest, WaitsForAStartAndNotForEver) {
+  GrpcServerOptions options = DefaultOptions();
+  options.heartbeat_ms = 20;  // which is also how often the server looks at its streams
+  Start(options);
+  TestSubscriber silent(messages_.get());
+  const metrics::RpcMethodStats& streams = stats_.of(metrics::RpcMethod::kSubscribe);
+  while (streams.started.load() == 0) std::this_thread::yield();
+  clock_.Jump(10'000);
+  const grpc::Status status = silent.Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonOf(status), "INVALID_SUBSCRIBE");
 }
 
 TEST_F(SubscribeTest, SendsHeartbeatsWhenThereIsNothingElse) {

@@ -19,16 +19,16 @@ TEST(TopicRegistryTest, GivesNewNamesNewIds) {
   TopicRegistry registry(10);
   registry.Load({{storage::TopicId{7}, "seven"}});
   TopicRegistry::Topic seven;
-  ASSERT_TRUE(registry.Resolve("seven", &seven).ok());
+  ASSERT_TRUE(registry.Resolve("seven", TopicRegistry::Use::kSchedule, &seven).ok());
   EXPECT_EQ(seven.id, storage::TopicId{7});
   EXPECT_TRUE(seven.durable);
   TopicRegistry::Topic other;
-  ASSERT_TRUE(registry.Resolve("other", &other).ok());
+  ASSERT_TRUE(registry.Resolve("other", TopicRegistry::Use::kSchedule, &other).ok());
   EXPECT_EQ(other.id, storage::TopicId{8});
   EXPECT_FALSE(other.durable);
   registry.MarkDurable(other.id);
   TopicRegistry::Topic again;
-  ASSERT_TRUE(registry.Resolve("other", &again).ok());
+  ASSERT_TRUE(registry.Resolve("other", TopicRegistry::Use::kSchedule, &again).ok());
   EXPECT_EQ(again.id, other.id);
   EXPECT_TRUE(again.durable);
   EXPECT_EQ(registry.Name(other.id), absl::string_view("other"));
@@ -38,12 +38,12 @@ TEST(TopicRegistryTest, GivesNewNamesNewIds) {
 TEST(TopicRegistryTest, HasALimit) {
   TopicRegistry registry(2);
   TopicRegistry::Topic topic;
-  EXPECT_TRUE(registry.Resolve("a", &topic).ok());
-  EXPECT_TRUE(registry.Resolve("b", &topic).ok());
-  const absl::Status status = registry.Resolve("c", &topic);
+  EXPECT_TRUE(registry.Resolve("a", TopicRegistry::Use::kSchedule, &topic).ok());
+  EXPECT_TRUE(registry.Resolve("b", TopicRegistry::Use::kSchedule, &topic).ok());
+  const absl::Status status = registry.Resolve("c", TopicRegistry::Use::kSchedule, &topic);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(base::GetErrorDetail(status)->reason, "TOPIC_LIMIT");
-  EXPECT_TRUE(registry.Resolve("a", &topic).ok());
+  EXPECT_TRUE(registry.Resolve("a", TopicRegistry::Use::kSchedule, &topic).ok());
   EXPECT_EQ(registry.size(), 2u);
 }
 
@@ -59,7 +59,9 @@ TEST(TopicRegistryTest, ManyThreadsAgree) {
         // Each thread in an order of its own, so that all of them make some.
         const std::string name = absl::StrCat("topic-", (i * 7 + t * 113) % kTopics);
         TopicRegistry::Topic topic;
-        if (!registry.Resolve(name, &topic).ok() || topic.name != name) return;
+        if (!registry.Resolve(name, TopicRegistry::Use::kSchedule, &topic).ok() ||
+            topic.name != name)
+          return;
         if (!topic.durable) registry.MarkDurable(topic.id);
         mine[name] = static_cast<uint32_t>(topic.id);
       }
@@ -70,6 +72,25 @@ TEST(TopicRegistryTest, ManyThreadsAgree) {
   for (const auto& [name, id] : seen[0]) ids.insert(id);
   EXPECT_EQ(ids.size(), static_cast<size_t>(kTopics));
   for (const auto& other : seen) EXPECT_EQ(other, seen[0]);
+}
+
+TEST(TopicRegistryTest, SubscribersOfUnknownTopicsLeaveRoom) {
+  constexpr size_t kLimit = 100;
+  TopicRegistry registry(kLimit);
+  TopicRegistry::Topic topic;
+  size_t taken = 0;
+  while (
+      registry.Resolve("s" + std::to_string(taken), TopicRegistry::Use::kSubscribe, &topic).ok()) {
+    ASSERT_LT(++taken, kLimit);
+  }
+  EXPECT_EQ(taken, kLimit / 10 + 1);
+  // A name that gets a message counts no more as one without.
+  ASSERT_TRUE(registry.Resolve("s0", TopicRegistry::Use::kSchedule, &topic).ok());
+  registry.MarkDurable(topic.id);
+  registry.MarkDurable(topic.id);
+  EXPECT_TRUE(registry.Resolve("more", TopicRegistry::Use::kSubscribe, &topic).ok());
+  EXPECT_FALSE(registry.Resolve("most", TopicRegistry::Use::kSubscribe, &topic).ok());
+  EXPECT_TRUE(registry.Resolve("most", TopicRegistry::Use::kSchedule, &topic).ok());
 }
 
 }  // namespace

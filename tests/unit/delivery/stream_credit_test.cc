@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/stream_credit.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace duetime::delivery {
+namespace {
+
+TEST(StreamCreditTest, HoldsBothLimits) {
+  StreamCredit credit(3, 100);
+  EXPECT_TRUE(credit.Take(0, 60));
+  EXPECT_FALSE(credit.Take(0, 41));
+  EXPECT_TRUE(credit.Take(0, 40));
+  EXPECT_TRUE(credit.Take(0, 0));
+  EXPECT_FALSE(credit.Take(0, 0));
+  EXPECT_EQ(credit.messages(), 3);
+  EXPECT_EQ(credit.bytes(), 100);
+  credit.Return(3, 100);
+  EXPECT_EQ(credit.messages(), 0);
+  EXPECT_EQ(credit.bytes(), 0);
+}
+
+TEST(StreamCreditTest, OneMessageIsAlwaysAllowed) {
+  StreamCredit credit(10, 100);
+  EXPECT_TRUE(credit.Take(0, 1'000'000));
+  EXPECT_FALSE(credit.Take(0, 1));
+  credit.Return(1, 1'000'000);
+  EXPECT_TRUE(credit.Take(0, 1));
+}
+
+TEST(StreamCreditTest, ReturnReportsWhoFoundNone) {
+  StreamCredit credit(1, 100);
+  EXPECT_TRUE(credit.Take(0, 1));
+  EXPECT_FALSE(credit.Take(3, 1));
+  EXPECT_FALSE(credit.Take(5, 1));
+  EXPECT_EQ(credit.Return(1, 1), (uint64_t{1} << 3) | (uint64_t{1} << 5));
+  EXPECT_TRUE(credit.Take(3, 1));
+  EXPECT_EQ(credit.Return(1, 1), 0u);
+}
+
+// Shards that take, return, and wait to be woken when they find none: with a limit of one they are
+// in each other's way all the time. A wake-up that gets lost leaves all of them waiting with
+// nothing outstanding.
+TEST(StreamCreditTest, LosesNoWakeUpUnderThreads) {
+  constexpr uint16_t kShards = 3;
+  constexpr auto kLength = std::chrono::milliseconds(1500);
+  constexpr auto kStuck = std::chrono::seconds(20);
+  StreamCredit credit(1, 1000);
+  std::array<std::atomic<uint64_t>, kShards> wakes{};
+  std::array<std::atomic<uint64_t>, kShards> takes{};
+  std::atomic<bool> stop{false};
+  const auto run = [&](uint16_t shard) {
+    const auto wake = [&](uint64_t mask) {
+      for (uint16_t other = 0; other < kShards; ++other) {
+        if ((mask >> other & 1) != 0) wakes[other].fetch_add(1);
+      }
+    };
+    uint64_t seen = 0;
+    while (!stop.load()) {
+      if (credit.Take(shard, 1)) {
+        takes[shard].fetch_add(1);
+        wake(credit.Return(1, 1));
+        continue;
+      }
+      // Parked: only a wake-up lets it look again.
+      while (wakes[shard].load() == seen && !stop.load()) std::this_thread::yield();
+      seen = wakes[shard].load();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (uint16_t shard = 0; shard < kShards; ++shard) threads.emplace_back(run, shard);
+  const auto total = [&] {
+    uint64_t sum = 0;
+    for (const auto& count : takes) sum += count.load();
+    return sum;
+  };
+  // Long enough to meet, and then as long as it takes to see that it still moves.
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() < begin + kLength) std::this_thread::yield();
+  const uint64_t last = total();
+  const auto check = std::chrono::steady_clock::now();
+  while (total() == last && std::chrono::steady_clock::now() < check + kStuck) {
+    std::this_thread::yield();
+  }
+  const bool stuck = total() == last;
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(stuck) << "nothing taken for a long time, after " << last << " takes";
+  EXPECT_EQ(credit.messages(), 0);
+  EXPECT_GT(last, 1000u);
+}
+
+}  // namespace
+}  // namespace duetime::delivery
