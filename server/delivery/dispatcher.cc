@@ -196,7 +196,7 @@ absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
     Topic* const topic = read_queue_.front();
     read_queue_.pop_front();
     topic->read_queued = false;
-    if (absl::Status status = ReadBack(topic); !status.ok()) return status;
+    if (absl::Status status = ReadBack(now, topic); !status.ok()) return status;
   }
   for (size_t served = 0; served < budget && !queue_.empty(); ++served) {
     Topic* const topic = queue_.front();
@@ -487,7 +487,8 @@ void Dispatcher::ExpireTimers(base::Now now, bool* more) {
 
 uint64_t Dispatcher::NextWakeMono() const {
   const uint64_t timer_ms = timers_.NextDue();
-  return scheduler_->safe_mark()->held() > 0 ? std::min(timer_ms, next_spill_mono_ms_) : timer_ms;
+  const bool waiting = scheduler_->safe_mark()->held() > 0 || !not_due_.empty();
+  return waiting ? std::min(timer_ms, next_spill_mono_ms_) : timer_ms;
 }
 
 // ---- For the outside

@@ -177,7 +177,7 @@ class Dispatcher : public scheduler::DueSink {
   size_t RoomToReadBack() const;
   bool CanReadBack() const { return !read_queue_.empty() && RoomToReadBack() > 0; }
   void WantReadBack(Topic* topic);
-  absl::Status ReadBack(Topic* topic);
+  absl::Status ReadBack(base::Now now, Topic* topic);
   void OnReadBack(Topic* topic, const std::vector<storage::BacklogRef>& page);
   absl::Status ReadRecoveredClaim(Topic* topic);
   bool ClaimedBefore(const Topic& topic, const storage::MessageKey& key) const;
@@ -202,6 +202,8 @@ class Dispatcher : public scheduler::DueSink {
   std::deque<Topic*> queue_;
   // Topics that may read back from disk.
   std::deque<Topic*> read_queue_;
+  // Topics whose backlog begins with what is not due yet (see ReadBack).
+  std::vector<Topic*> not_due_;
   // Messages that are not in the table and whose erasure by a cancel is on its way to the journal.
   absl::flat_hash_set<storage::MessageId> cancelling_;
   size_t in_flight_ = 0;

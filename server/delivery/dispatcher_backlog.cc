@@ -131,6 +131,8 @@ void Dispatcher::AddUnspill(const MessageKey& key, const Topic& topic) {
 void Dispatcher::SpillOld(base::Now now, bool* more) {
   if (now.mono_ms >= next_spill_mono_ms_) {
     next_spill_mono_ms_ = now.mono_ms + limits_.safe_period_ms;
+    for (Topic* const topic : std::exchange(not_due_, {})) WantReadBack(topic);
+    if (CanReadBack()) *more = true;
     if (now.wall_ms > limits_.spill_age_ms) {
       const std::vector<uint32_t> cookies =
           scheduler_->safe_mark()->TakeCookies(now.wall_ms - limits_.spill_age_ms);
@@ -199,7 +201,7 @@ bool Dispatcher::ClaimedBefore(const Topic& topic, const MessageKey& key) const 
          key <= *topic.recovered_claim;
 }
 
-absl::Status Dispatcher::ReadBack(Topic* topic) {
+absl::Status Dispatcher::ReadBack(base::Now now, Topic* topic) {
   const storage::ScanLimit limit{.entries = std::min(kReadBackPage, RoomToReadBack())};
   DT_CHECK_GT(limit.entries, 0u);
   if (!topic->behind || topic->reading || topic->willing.empty() || topic->forgets_in_flight > 0) {
@@ -219,6 +221,14 @@ absl::Status Dispatcher::ReadBack(Topic* topic) {
       topic->forgot_delivered = false;
       --behind_;
     }
+    return absl::OkStatus();
+  }
+  // Listed although it is not due: the clock was ahead in an earlier run. It is looked at again
+  // from time to time.
+  std::erase_if(page.items,
+                [&now](const BacklogRef& item) { return item.key.due_ms > now.wall_ms; });
+  if (page.items.empty()) {
+    not_due_.push_back(topic);
     return absl::OkStatus();
   }
   const MessageKey last = page.items.back().key;

@@ -106,6 +106,7 @@ void World::Crash() {
   // starts anew.
   now_.wall_ms += Random(300);
   if (Chance(0.2)) now_.wall_ms -= Random(150);
+  if (Chance(0.05)) now_.wall_ms -= Random(30'000);
   now_.mono_ms = Random(1000);
   Start();
 }

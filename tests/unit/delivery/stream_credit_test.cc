@@ -49,12 +49,13 @@ TEST(StreamCreditTest, ReturnReportsWhoFoundNone) {
 // in each other's way all the time. A wake-up that gets lost leaves all of them waiting with
 // nothing outstanding.
 TEST(StreamCreditTest, LosesNoWakeUpUnderThreads) {
-  constexpr uint16_t kShards = 3;
-  constexpr auto kLength = std::chrono::milliseconds(1500);
+  constexpr uint16_t kShards = 2;
+  constexpr auto kLength = std::chrono::seconds(4);
   constexpr auto kStuck = std::chrono::seconds(20);
   StreamCredit credit(1, 1000);
   std::array<std::atomic<uint64_t>, kShards> wakes{};
   std::array<std::atomic<uint64_t>, kShards> takes{};
+  std::array<std::atomic<uint64_t>, kShards> spins{};
   std::atomic<bool> stop{false};
   const auto run = [&](uint16_t shard) {
     const auto wake = [&](uint64_t mask) {
@@ -65,12 +66,14 @@ TEST(StreamCreditTest, LosesNoWakeUpUnderThreads) {
     uint64_t seen = 0;
     while (!stop.load()) {
       if (credit.Take(shard, 1)) {
-        takes[shard].fetch_add(1);
+        // Held for a moment that varies, so that the two meet at every step of each other.
+        const uint64_t turn = takes[shard].fetch_add(1);
+        for (uint64_t i = (turn * 2654435761u >> 16) & 31; i > 0; --i) spins[shard].fetch_add(1);
         wake(credit.Return(1, 1));
         continue;
       }
       // Parked: only a wake-up lets it look again.
-      while (wakes[shard].load() == seen && !stop.load()) std::this_thread::yield();
+      while (wakes[shard].load() == seen && !stop.load()) spins[shard].fetch_add(1);
       seen = wakes[shard].load();
     }
   };
