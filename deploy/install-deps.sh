@@ -18,7 +18,7 @@ build=(
   libabsl-dev
   libgrpc++-dev protobuf-compiler-grpc
   libprotobuf-dev protobuf-compiler
-  librocksdb-dev
+  librocksdb-dev libssl-dev
   libxxhash-dev             # the checksum of records on disk
   libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   prometheus-cpp-dev        # brings civetweb and curl, which its CMake package insists on
@@ -38,7 +38,7 @@ test=(
 )
 # What the built programs load, and --tz reads: a test compares it with what they are linked to.
 runtime=(
-  libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 librocksdb7.8
+  libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 librocksdb7.8
   libspdlog1.10 libfmt9 libtomlplusplus3 libprometheus-cpp-pull1.0
   tzdata
 )

@@ -8,9 +8,9 @@
 #             UndefinedBehaviorSanitizer; every test, with fewer rounds of the long ones
 #   tsan      ThreadSanitizer, the tests of the core (all rooms below gRPC)
 #   fuzz      libFuzzer targets, over their kept inputs and a short run of new ones
-#   lint      clang-tidy over the daemon, the client and the storage
+#   lint      clang-tidy over the daemon, the client and the storage; a quarter of an hour, so only when named
 #
-#   tests/run.sh                      all lanes
+#   tests/run.sh                      all lanes but lint
 #   tests/run.sh --lane NAME ...      this lane; may be repeated
 #   tests/run.sh --quick              one debug build; unit, contract, scenario tests and the house rules
 #
@@ -21,7 +21,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 
-readonly all_lanes=(release asan tsan fuzz lint)
+readonly default_lanes=(release asan tsan fuzz)
+readonly all_lanes=("${default_lanes[@]}" lint)
 readonly logs=build/logs
 # These drive processes, count time or keep the disk busy: they run one at a time, so that they do not disturb each other.
 readonly alone='crash|integration|bench'
@@ -161,7 +162,7 @@ main() {
     esac
     shift
   done
-  ((${#lanes[@]} > 0)) || lanes=("${all_lanes[@]}")
+  ((${#lanes[@]} > 0)) || lanes=("${default_lanes[@]}")
 
   started=$(now_ms)
   mkdir -p "$logs"
