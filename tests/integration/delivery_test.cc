@@ -188,7 +188,7 @@ TEST_P(DeliveryTest, AnExtendedLeaseHolds) {
   ASSERT_TRUE(received.has_value());
   const uint64_t token = received->delivery.lease_token();
   EXPECT_TRUE(subscription->Extend(received->delivery, Millis(60'000)));
-  EXPECT_EQ(subscription->Answer(token), SettleAnswer::kSettled);
+  EXPECT_EQ(subscription->Answer(token), SettleAnswer::kExtended);
   EXPECT_TRUE(subscription->StaysQuiet(Millis(1'600)));
   // Out of range: refused, and the lease goes on.
   EXPECT_TRUE(subscription->Extend(received->delivery, Millis(999)));

@@ -55,6 +55,7 @@ void Subscription::Read() {
       deliveries_.push_back({std::move(delivery), now});
     }
     for (const uint64_t token : response.settled()) answers_[token] = SettleAnswer::kSettled;
+    for (const uint64_t token : response.extended()) answers_[token] = SettleAnswer::kExtended;
     for (const v1::SettleRefusal& refusal : response.refused()) {
       answers_[refusal.lease_token()] = refusal.reason() == v1::SettleRefusal::LEASE_LOST
                                             ? SettleAnswer::kLeaseLost

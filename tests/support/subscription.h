@@ -20,7 +20,7 @@
 namespace duetime::test {
 
 // What the server said of a settlement.
-enum class SettleAnswer { kNone, kSettled, kLeaseLost, kOutOfRange };
+enum class SettleAnswer { kNone, kSettled, kExtended, kLeaseLost, kOutOfRange };
 
 // A delivery and when it arrived, by this machine's clock.
 struct Received {
