@@ -58,8 +58,8 @@ struct Config {
 
   uint64_t disk_free_min_bytes = 1ull << 30;
   uint64_t block_cache_bytes = 64 << 20;
-  uint64_t write_buffer_bytes = 64 << 20;
-  uint64_t wal_bytes_max = 128 << 20;
+  uint64_t write_buffer_bytes = 32 << 20;
+  uint64_t wal_bytes_max = 96 << 20;
 
   uint64_t drain_grace_ms = 5'000;
   std::string log_level = "info";
