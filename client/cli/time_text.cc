@@ -21,11 +21,11 @@ struct Unit {
 // Longest first: the order in which they may stand in a text.
 const std::array<Unit, 6>& Units() {
   static const std::array<Unit, 6> units = {{{"w", absl::Hours(24 * 7)},
-                                              {"d", absl::Hours(24)},
-                                              {"h", absl::Hours(1)},
-                                              {"m", absl::Minutes(1)},
-                                              {"s", absl::Seconds(1)},
-                                              {"ms", absl::Milliseconds(1)}}};
+                                             {"d", absl::Hours(24)},
+                                             {"h", absl::Hours(1)},
+                                             {"m", absl::Minutes(1)},
+                                             {"s", absl::Seconds(1)},
+                                             {"ms", absl::Milliseconds(1)}}};
   return units;
 }
 
