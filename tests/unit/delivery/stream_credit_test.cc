@@ -3,12 +3,13 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
+
+#include "server/base/clock.h"
 
 namespace duetime::delivery {
 namespace {
@@ -50,8 +51,8 @@ TEST(StreamCreditTest, ReturnReportsWhoFoundNone) {
 // nothing outstanding.
 TEST(StreamCreditTest, LosesNoWakeUpUnderThreads) {
   constexpr uint16_t kShards = 2;
-  constexpr auto kLength = std::chrono::seconds(4);
-  constexpr auto kStuck = std::chrono::seconds(20);
+  constexpr uint64_t kLengthMicros = 4'000'000;
+  constexpr uint64_t kStuckMicros = 20'000'000;
   StreamCredit credit(1, 1000);
   std::array<std::atomic<uint64_t>, kShards> wakes{};
   std::array<std::atomic<uint64_t>, kShards> takes{};
@@ -85,13 +86,11 @@ TEST(StreamCreditTest, LosesNoWakeUpUnderThreads) {
     return sum;
   };
   // Long enough to meet, and then as long as it takes to see that it still moves.
-  const auto begin = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() < begin + kLength) std::this_thread::yield();
+  const uint64_t begin = base::ReadMicros();
+  while (base::ReadMicros() < begin + kLengthMicros) std::this_thread::yield();
   const uint64_t last = total();
-  const auto check = std::chrono::steady_clock::now();
-  while (total() == last && std::chrono::steady_clock::now() < check + kStuck) {
-    std::this_thread::yield();
-  }
+  const uint64_t check = base::ReadMicros();
+  while (total() == last && base::ReadMicros() < check + kStuckMicros) std::this_thread::yield();
   const bool stuck = total() == last;
   stop = true;
   for (std::thread& thread : threads) thread.join();
