@@ -260,6 +260,13 @@ absl::Status Dispatcher::ReadBack(base::Now now, Topic* topic) {
 void Dispatcher::OnReadBack(Topic* topic, const std::vector<BacklogRef>& page) {
   topic->reading = false;
   reading_ -= page.size();
+  if (topic->backlog_cursor <= page.back().key) {
+    // Something older went to disk while the claim was on its way (the last subscriber left, and
+    // memory was given up): it comes first, so this page is read again after it.
+    FallBehind(topic, page.front().key);
+    WantReadBack(topic);
+    return;
+  }
   for (const BacklogRef& item : page) {
     if (table_.Find(item.key.id) != kNoEntry || cancelling_.contains(item.key.id)) continue;
     ++stats_->read_back;

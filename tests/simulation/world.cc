@@ -142,8 +142,11 @@ void World::Event() {
     DoCancelOrGet();
   } else if (what < 29) {
     const std::vector<int64_t> credits = {1, 3, 1000};
-    DoAttach(TopicId{static_cast<uint32_t>(1 + Random(kTopics))}, credits[Random(3)],
-             20 + Random(1500));
+    // Drawn one by one: the order in which arguments are evaluated differs between compilers, and a
+    // seed should not.
+    const TopicId topic{static_cast<uint32_t>(1 + Random(kTopics))};
+    const int64_t credit = credits[Random(3)];
+    DoAttach(topic, credit, 20 + Random(1500));
   } else if (what < 31) {
     DoDetach();
   } else if (what < 50) {
