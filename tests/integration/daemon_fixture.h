@@ -129,6 +129,16 @@ class DaemonTest : public testing::Test {
     return message.state();
   }
 
+  // The server's counts are copies that may be a moment old: asks until `done` holds for them, or
+  // for a while.
+  template <typename Done>
+  v1::Counts CountsWhen(Done done) {
+    const auto deadline = Clock::now() + Millis(5000);
+    v1::Counts counts = Info().counts();
+    while (!done(counts) && Clock::now() < deadline) counts = Info().counts();
+    return counts;
+  }
+
   v1::ServerInfoResponse Info() {
     grpc::ClientContext context;
     SetDeadline(&context);
