@@ -2,6 +2,9 @@
 #include "storage/memory_store.h"
 
 #include <limits>
+#include <tuple>
+
+#include "absl/strings/match.h"
 
 #include "storage/message_record.h"
 
@@ -11,6 +14,10 @@ namespace {
 constexpr MessageKey kLastKey{
     std::numeric_limits<uint64_t>::max(),
     MessageId{std::numeric_limits<uint64_t>::max(), std::numeric_limits<uint64_t>::max()}};
+
+absl::Status CountBelowZero() {
+  return absl::DataLossError("the store holds a counter below zero");
+}
 
 }  // namespace
 
@@ -40,7 +47,41 @@ void MemoryDisk::Image::Apply(const Record& record) {
     case RecordType::kTopic:
       topics.insert_or_assign(record.topic, record.value);
       break;
+    case RecordType::kIndex:
+      index.insert_or_assign({record.shard, record.topic, record.kind, record.name}, record.value);
+      break;
+    case RecordType::kTrace:
+      traces.insert_or_assign({record.shard, record.key.id}, record.value);
+      break;
+    case RecordType::kCount:
+      Count(record);
+      break;
+    case RecordType::kObject:
+      objects.insert_or_assign({record.kind, record.shard, record.name}, record.value);
+      break;
+    case RecordType::kUnobject:
+      objects.erase({record.kind, record.shard, record.name});
+      break;
   }
+}
+
+void MemoryDisk::Image::Count(const Record& record) {
+  for (const CountLevel level : kCountLevels) {
+    const CountPlace place{record.shard, record.topic, level, BucketStart(level, record.mark_ms)};
+    CountDelta& sum = counts[place];
+    sum.messages += record.delta.messages;
+    sum.bytes += record.delta.bytes;
+    if (sum == CountDelta{}) counts.erase(place);
+  }
+}
+
+void MemoryDisk::Image::DropExpired(uint64_t until_ms) {
+  const auto expired = [until_ms](const auto& entry) {
+    const std::optional<uint64_t> expire_ms = ExpireTimeOf(entry.second);
+    return expire_ms.has_value() && *expire_ms != 0 && *expire_ms <= until_ms;
+  };
+  std::erase_if(index, expired);
+  std::erase_if(traces, expired);
 }
 
 void MemoryDisk::Image::Apply(const std::vector<RecordBatch>& group) {
@@ -128,7 +169,8 @@ absl::Status MemoryStore::Scan(uint16_t shard, const MessageKey& from, const Mes
     if (absl::Status status = DecodeMessageHeader(it->second, &header); !status.ok()) {
       return status;
     }
-    page->items.push_back({key, header.topic, static_cast<uint32_t>(it->second.size())});
+    page->items.push_back(
+        {key, header.topic, static_cast<uint32_t>(it->second.size()), header.flags});
     bytes += it->second.size();
   }
   return absl::OkStatus();
@@ -197,6 +239,124 @@ absl::StatusOr<std::optional<MessageKey>> MemoryStore::BacklogClaim(uint16_t sha
   const auto it = disk_->visible_.backlog_claims.find({shard, topic});
   if (it == disk_->visible_.backlog_claims.end()) return std::optional<MessageKey>();
   return std::optional<MessageKey>(it->second);
+}
+
+absl::Status MemoryStore::ScanHeads(uint16_t shard, TopicId topic, const MessageKey& from,
+                                    const MessageKey& until, const ScanLimit& limit,
+                                    size_t scan_max, Page<MessageHeadRef>* page) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  page->items.clear();
+  page->next.reset();
+  if (!read_status_.ok()) return read_status_;
+  size_t bytes = 0;
+  size_t looked_at = 0;
+  for (auto it = disk_->visible_.messages.lower_bound({shard, from});
+       it != disk_->visible_.messages.end() && it->first < std::pair(shard, until); ++it) {
+    const MessageKey& key = it->first.second;
+    const bool full =
+        !page->items.empty() && (page->items.size() >= limit.entries || bytes >= limit.bytes);
+    if (full || (looked_at != 0 && looked_at >= scan_max)) {
+      page->next = key;
+      break;
+    }
+    ++looked_at;
+    MessageHeader header;
+    absl::string_view head;
+    absl::Status status = DecodeMessageHeader(it->second, &header);
+    status.Update(MessageHead(it->second, &head));
+    if (!status.ok()) return status;
+    if (header.topic != topic) continue;
+    page->items.push_back({key, static_cast<uint32_t>(it->second.size()), std::string(head)});
+    bytes += head.size();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<IndexEntry>> MemoryStore::GetIndex(uint16_t shard, TopicId topic,
+                                                                IndexKind kind,
+                                                                absl::string_view name) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  if (!read_status_.ok()) return read_status_;
+  const auto it =
+      disk_->visible_.index.find({shard, topic, static_cast<uint8_t>(kind), std::string(name)});
+  if (it == disk_->visible_.index.end()) return std::optional<IndexEntry>();
+  return DecodeIndexEntry(it->second);
+}
+
+absl::Status MemoryStore::ScanIndex(uint16_t shard, TopicId topic, IndexKind kind,
+                                    absl::string_view prefix, absl::string_view after, size_t limit,
+                                    std::vector<IndexRef>* entries) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  entries->clear();
+  if (!read_status_.ok()) return read_status_;
+  const auto& index = disk_->visible_.index;
+  const auto kind_number = static_cast<uint8_t>(kind);
+  auto it = after < prefix ? index.lower_bound({shard, topic, kind_number, std::string(prefix)})
+                           : index.upper_bound({shard, topic, kind_number, std::string(after)});
+  for (; it != index.end() && entries->size() < limit; ++it) {
+    const auto& [at_shard, at_topic, at_kind, name] = it->first;
+    if (std::tie(at_shard, at_topic, at_kind) != std::tie(shard, topic, kind_number)) break;
+    if (!absl::StartsWith(name, prefix)) break;
+    const absl::StatusOr<IndexEntry> entry = DecodeIndexEntry(it->second);
+    if (!entry.ok()) return entry.status();
+    entries->push_back({name, *entry});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Trace>> MemoryStore::GetTrace(uint16_t shard, const MessageId& id) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  if (!read_status_.ok()) return read_status_;
+  const auto it = disk_->visible_.traces.find({shard, id});
+  if (it == disk_->visible_.traces.end()) return std::optional<Trace>();
+  return DecodeTrace(it->second);
+}
+
+absl::Status MemoryStore::ScanCounts(uint16_t shard, TopicId topic, CountLevel level,
+                                     uint64_t from_ms, uint64_t until_ms, size_t limit,
+                                     std::vector<BucketCount>* counts) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  counts->clear();
+  if (!read_status_.ok()) return read_status_;
+  const MemoryDisk::CountPlace until{shard, topic, level, until_ms};
+  for (auto it = disk_->visible_.counts.lower_bound({shard, topic, level, from_ms});
+       it != disk_->visible_.counts.end() && it->first < until && counts->size() < limit; ++it) {
+    if (it->second.messages < 0 || it->second.bytes < 0) return CountBelowZero();
+    counts->push_back({std::get<uint64_t>(it->first), static_cast<uint64_t>(it->second.messages),
+                       static_cast<uint64_t>(it->second.bytes)});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<std::string>> MemoryStore::GetObject(ObjectKind kind, uint16_t shard,
+                                                                  absl::string_view name) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  if (!read_status_.ok()) return read_status_;
+  const auto it =
+      disk_->visible_.objects.find({static_cast<uint8_t>(kind), shard, std::string(name)});
+  if (it == disk_->visible_.objects.end()) return std::optional<std::string>();
+  return std::optional<std::string>(it->second);
+}
+
+absl::Status MemoryStore::ScanObjects(ObjectKind kind, uint16_t shard, absl::string_view after,
+                                      size_t limit, std::vector<ObjectRef>* objects) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  objects->clear();
+  if (!read_status_.ok()) return read_status_;
+  const auto kind_number = static_cast<uint8_t>(kind);
+  auto it = disk_->visible_.objects.upper_bound({kind_number, shard, std::string(after)});
+  for (; it != disk_->visible_.objects.end() && objects->size() < limit; ++it) {
+    const auto& [at_kind, at_shard, name] = it->first;
+    if (std::tie(at_kind, at_shard) != std::tie(kind_number, shard)) break;
+    objects->push_back({name, it->second});
+  }
+  return absl::OkStatus();
+}
+
+void MemoryStore::DropExpired(uint64_t until_ms) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  disk_->visible_.DropExpired(until_ms);
+  disk_->durable_.DropExpired(until_ms);
 }
 
 absl::StatusOr<ShardMarks> MemoryStore::Marks(uint16_t shard) {

@@ -48,6 +48,9 @@ class MemoryDisk {
 
   using MessagePlace = std::pair<uint16_t, MessageKey>;
   using BacklogPlace = std::tuple<uint16_t, TopicId, MessageKey>;
+  using IndexPlace = std::tuple<uint16_t, TopicId, uint8_t, std::string>;
+  using CountPlace = std::tuple<uint16_t, TopicId, CountLevel, uint64_t>;
+  using ObjectPlace = std::tuple<uint8_t, uint16_t, std::string>;
 
   struct Image {
     std::map<MessagePlace, std::string> messages;
@@ -55,9 +58,15 @@ class MemoryDisk {
     std::map<std::pair<uint16_t, TopicId>, MessageKey> backlog_claims;
     std::map<uint16_t, ShardMarks> marks;
     std::map<TopicId, std::string> topics;
+    std::map<IndexPlace, std::string> index;
+    std::map<std::pair<uint16_t, MessageId>, std::string> traces;
+    std::map<CountPlace, CountDelta> counts;
+    std::map<ObjectPlace, std::string> objects;
 
     void Apply(const Record& record);
     void Apply(const std::vector<RecordBatch>& group);
+    void Count(const Record& record);
+    void DropExpired(uint64_t until_ms);
   };
 
   // Makes every append durable, which is what opening does, and returns the new epoch.
@@ -119,6 +128,25 @@ class MemoryStore : public MessageStore {
                                                          const MessageKey& key) override;
   absl::StatusOr<std::vector<TopicId>> BacklogTopics(uint16_t shard) override;
   absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard, TopicId topic) override;
+  absl::Status ScanHeads(uint16_t shard, TopicId topic, const MessageKey& from,
+                         const MessageKey& until, const ScanLimit& limit, size_t scan_max,
+                         Page<MessageHeadRef>* page) override;
+  absl::StatusOr<std::optional<IndexEntry>> GetIndex(uint16_t shard, TopicId topic, IndexKind kind,
+                                                     absl::string_view name) override;
+  absl::Status ScanIndex(uint16_t shard, TopicId topic, IndexKind kind, absl::string_view prefix,
+                         absl::string_view after, size_t limit,
+                         std::vector<IndexRef>* entries) override;
+  absl::StatusOr<std::optional<Trace>> GetTrace(uint16_t shard, const MessageId& id) override;
+  absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level, uint64_t from_ms,
+                          uint64_t until_ms, size_t limit,
+                          std::vector<BucketCount>* counts) override;
+  absl::StatusOr<std::optional<std::string>> GetObject(ObjectKind kind, uint16_t shard,
+                                                       absl::string_view name) override;
+  absl::Status ScanObjects(ObjectKind kind, uint16_t shard, absl::string_view after, size_t limit,
+                           std::vector<ObjectRef>* objects) override;
+  // Drops at once, so that whoever relies on an entry beyond its time is found out. Cost: looks at
+  // every entry.
+  void DropExpired(uint64_t until_ms) override;
   absl::StatusOr<ShardMarks> Marks(uint16_t shard) override;
   absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> Topics() override;
 

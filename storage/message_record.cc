@@ -16,10 +16,13 @@ namespace duetime::storage {
 namespace {
 
 constexpr size_t kHeaderBytes = 32;
-constexpr uint8_t kVersion = 1;
+// What is written. Version 1 had attributes only, and no flags; it is still read.
+constexpr uint8_t kVersion = 2;
+constexpr uint8_t kFirstVersion = 1;
 
 // Where each field of the header begins. The fields before the checksum have exactly one valid
-// value each in this version, so the checksum need only cover what comes after it.
+// value each (the flags: the one that the sections ask for), so the checksum need only cover what
+// comes after it. Versions 1 and 2 differ in two bits, so that no single one makes the other.
 constexpr size_t kVersionAt = 0;
 constexpr size_t kFlagsAt = 1;
 constexpr size_t kReservedAt = 2;
@@ -30,34 +33,150 @@ constexpr size_t kDeliverAt = 16;
 constexpr size_t kAcceptAt = 24;
 constexpr size_t kCheckedFrom = kTopicAt;
 
-constexpr uint8_t kAttributeTag = 1;
+// What a section is. Written in the order of the tags, so that equal messages are equal bytes.
+enum class Tag : uint8_t {
+  kAttribute = 1,  // a pair; any number of them
+  kLabel = 2,      // a pair; any number of them
+  kKey = 3,
+  kOrderingKey = 4,
+  kExpiry = 5,      // ttl_ms u64, late_policy u8
+  kSpread = 6,      // u64
+  kCivil = 7,       // a pair: local time, zone
+  kOccurrence = 8,  // number u64, recurrence
+  kRevision = 9,    // revision u64, update_ms u64
+};
+
 constexpr size_t kSectionHeadBytes = 5;  // tag u8, length u32
-constexpr size_t kKeyLengthBytes = 2;
+constexpr size_t kPairHeadBytes = 2;     // length of the first text, u16
+constexpr size_t kNumberBytes = 8;
+constexpr size_t kExpiryBytes = kNumberBytes + 1;
+constexpr size_t kRevisionBytes = 2 * kNumberBytes;
 
 uint32_t Checksum(absl::string_view bytes) {
   return static_cast<uint32_t>(
       XXH3_64bits(bytes.data() + kCheckedFrom, bytes.size() - kCheckedFrom));
 }
 
-char* Append(absl::string_view bytes, char* to) {
-  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
-  return to + bytes.size();
-}
-
 absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("message record: ", what));
 }
 
-// Checks what can be checked without reading everything.
+uint8_t FlagsOf(const MessageRecord& record) {
+  unsigned flags = 0;
+  if (!record.key.empty()) flags |= MessageFlags::kKeyed;
+  if (record.ttl_ms != 0) flags |= MessageFlags::kExpires;
+  if (!record.ordering_key.empty()) flags |= MessageFlags::kOrdered;
+  if (!record.recurrence.empty()) flags |= MessageFlags::kRecurs;
+  if (!record.labels.empty()) flags |= MessageFlags::kLabelled;
+  return static_cast<uint8_t>(flags);
+}
+
+// Adds up how many bytes the sections need.
+class SectionSizer {
+ public:
+  void Text(Tag, absl::string_view text) { Add(text.size()); }
+  void Pair(Tag, absl::string_view first, absl::string_view second) {
+    Add(kPairHeadBytes + first.size() + second.size());
+  }
+  void Number(Tag, uint64_t) { Add(kNumberBytes); }
+  void Expiry(Tag, uint64_t, LatePolicy) { Add(kExpiryBytes); }
+  void NumberAndText(Tag, uint64_t, absl::string_view text) { Add(kNumberBytes + text.size()); }
+  void Numbers(Tag, uint64_t, uint64_t) { Add(kRevisionBytes); }
+
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void Add(size_t body) { bytes_ += kSectionHeadBytes + body; }
+
+  size_t bytes_ = 0;
+};
+
+// Writes them.
+class SectionWriter {
+ public:
+  explicit SectionWriter(char* to) : to_(to) {}
+
+  void Text(Tag tag, absl::string_view text) {
+    Begin(tag, text.size());
+    Bytes(text);
+  }
+  void Pair(Tag tag, absl::string_view first, absl::string_view second) {
+    Begin(tag, kPairHeadBytes + first.size() + second.size());
+    Integer(static_cast<uint16_t>(first.size()));
+    Bytes(first);
+    Bytes(second);
+  }
+  void Number(Tag tag, uint64_t number) {
+    Begin(tag, kNumberBytes);
+    Integer(number);
+  }
+  void Expiry(Tag tag, uint64_t ttl_ms, LatePolicy policy) {
+    Begin(tag, kExpiryBytes);
+    Integer(ttl_ms);
+    Integer(static_cast<uint8_t>(policy));
+  }
+  void NumberAndText(Tag tag, uint64_t number, absl::string_view text) {
+    Begin(tag, kNumberBytes + text.size());
+    Integer(number);
+    Bytes(text);
+  }
+  void Numbers(Tag tag, uint64_t first, uint64_t second) {
+    Begin(tag, kRevisionBytes);
+    Integer(first);
+    Integer(second);
+  }
+
+  void Bytes(absl::string_view bytes) {
+    if (!bytes.empty()) std::memcpy(to_, bytes.data(), bytes.size());
+    to_ += bytes.size();
+  }
+
+ private:
+  void Begin(Tag tag, size_t length) {
+    Integer(static_cast<uint8_t>(tag));
+    Integer(static_cast<uint32_t>(length));
+  }
+  template <typename T>
+  void Integer(T value) {
+    StoreLittleEndian(value, to_);
+    to_ += sizeof(T);
+  }
+
+  char* to_;
+};
+
+// Hands every section of the record to the visitor, in their order.
+template <typename Visitor>
+void VisitSections(const MessageRecord& record, Visitor* visitor) {
+  for (const auto& [key, value] : record.attributes) visitor->Pair(Tag::kAttribute, key, value);
+  for (const auto& [key, value] : record.labels) visitor->Pair(Tag::kLabel, key, value);
+  if (!record.key.empty()) visitor->Text(Tag::kKey, record.key);
+  if (!record.ordering_key.empty()) visitor->Text(Tag::kOrderingKey, record.ordering_key);
+  if (record.ttl_ms != 0) visitor->Expiry(Tag::kExpiry, record.ttl_ms, record.late_policy);
+  if (record.spread_ms != 0) visitor->Number(Tag::kSpread, record.spread_ms);
+  if (!record.civil_time.empty()) {
+    visitor->Pair(Tag::kCivil, record.civil_time, record.time_zone);
+  }
+  if (!record.recurrence.empty()) {
+    visitor->NumberAndText(Tag::kOccurrence, record.occurrence, record.recurrence);
+  }
+  if (record.revision != 0) {
+    visitor->Numbers(Tag::kRevision, record.revision, record.update_ms);
+  }
+}
+
+// Checks what can be checked without reading everything. `bytes` may be a head.
 absl::Status CheckHead(absl::string_view bytes) {
   if (bytes.size() < kHeaderBytes) {
     return Damaged(absl::StrCat(bytes.size(), " bytes; the header alone has ", kHeaderBytes));
   }
   const uint8_t version = static_cast<uint8_t>(bytes[kVersionAt]);
-  if (version != kVersion) {
-    return Damaged(absl::StrCat("version ", version, "; this program knows ", kVersion));
+  if (version < kFirstVersion || version > kVersion) {
+    return Damaged(absl::StrCat("version ", version, "; this program knows up to ", kVersion));
   }
-  if (bytes[kFlagsAt] != 0 || LoadLittleEndian<uint16_t>(&bytes[kReservedAt]) != 0) {
+  const uint8_t known_flags = version == kFirstVersion ? 0 : MessageFlags::kAll;
+  const unsigned unknown_flags = static_cast<uint8_t>(bytes[kFlagsAt]) & ~unsigned{known_flags};
+  if (unknown_flags != 0 || LoadLittleEndian<uint16_t>(&bytes[kReservedAt]) != 0) {
     return Damaged("unknown flags");
   }
   if (LoadLittleEndian<uint32_t>(&bytes[kSectionsBytesAt]) > bytes.size() - kHeaderBytes) {
@@ -66,62 +185,144 @@ absl::Status CheckHead(absl::string_view bytes) {
   return absl::OkStatus();
 }
 
+size_t HeadBytes(absl::string_view bytes) {
+  return kHeaderBytes + LoadLittleEndian<uint32_t>(&bytes[kSectionsBytesAt]);
+}
+
 void LoadHeader(absl::string_view bytes, MessageHeader* header) {
   header->topic = TopicId{LoadLittleEndian<uint32_t>(&bytes[kTopicAt])};
   header->deliver_ms = LoadLittleEndian<uint64_t>(&bytes[kDeliverAt]);
   header->accept_ms = LoadLittleEndian<uint64_t>(&bytes[kAcceptAt]);
+  header->flags = static_cast<uint8_t>(bytes[kFlagsAt]);
 }
 
-// Splits the sections region. The checksum has been verified, so an error here means a writer that
-// this program does not know, or a fault of ours; either way the message cannot be handed out as it
-// was given.
-absl::Status DecodeSections(absl::string_view sections, MessageRecord* record) {
+bool DecodePair(absl::string_view body, absl::string_view* first, absl::string_view* second) {
+  if (body.size() < kPairHeadBytes) return false;
+  const size_t first_bytes = LoadLittleEndian<uint16_t>(body.data());
+  if (first_bytes > body.size() - kPairHeadBytes) return false;
+  *first = body.substr(kPairHeadBytes, first_bytes);
+  *second = body.substr(kPairHeadBytes + first_bytes);
+  return true;
+}
+
+bool AddPair(absl::string_view body, MessageRecord::Pairs* pairs) {
+  absl::string_view first;
+  absl::string_view second;
+  if (!DecodePair(body, &first, &second)) return false;
+  pairs->emplace_back(first, second);
+  return true;
+}
+
+bool DecodeExpiry(absl::string_view body, MessageRecord* record) {
+  if (body.size() != kExpiryBytes) return false;
+  const uint8_t policy = static_cast<uint8_t>(body[kNumberBytes]);
+  if (policy > static_cast<uint8_t>(LatePolicy::kDeadLetter)) return false;
+  record->ttl_ms = LoadLittleEndian<uint64_t>(body.data());
+  record->late_policy = LatePolicy{policy};
+  return record->ttl_ms != 0;
+}
+
+// Takes one section. False if it is not known or not as an encoder writes it; that includes one
+// that says nothing, which has no section.
+bool DecodeSection(uint8_t tag, absl::string_view body, MessageRecord* record) {
+  switch (Tag{tag}) {
+    case Tag::kAttribute:
+      return AddPair(body, &record->attributes);
+    case Tag::kLabel:
+      return AddPair(body, &record->labels);
+    case Tag::kKey:
+      record->key = body;
+      return !body.empty();
+    case Tag::kOrderingKey:
+      record->ordering_key = body;
+      return !body.empty();
+    case Tag::kExpiry:
+      return DecodeExpiry(body, record);
+    case Tag::kSpread:
+      if (body.size() != kNumberBytes) return false;
+      record->spread_ms = LoadLittleEndian<uint64_t>(body.data());
+      return record->spread_ms != 0;
+    case Tag::kCivil:
+      return DecodePair(body, &record->civil_time, &record->time_zone) &&
+             !record->civil_time.empty();
+    case Tag::kOccurrence:
+      if (body.size() <= kNumberBytes) return false;
+      record->occurrence = LoadLittleEndian<uint64_t>(body.data());
+      record->recurrence = body.substr(kNumberBytes);
+      return true;
+    case Tag::kRevision:
+      if (body.size() != kRevisionBytes) return false;
+      record->revision = LoadLittleEndian<uint64_t>(body.data());
+      record->update_ms = LoadLittleEndian<uint64_t>(&body[kNumberBytes]);
+      return record->revision != 0;
+  }
+  return false;
+}
+
+// Splits the sections region. An error here, with a checksum that matches, means a writer that this
+// program does not know, or a fault of ours; either way the message cannot be handed out as it was
+// given.
+absl::Status DecodeSections(absl::string_view sections, uint8_t last_tag, MessageRecord* record) {
+  uint8_t tag_before = 0;
   while (!sections.empty()) {
     if (sections.size() < kSectionHeadBytes) return Damaged("truncated section");
     const uint8_t tag = static_cast<uint8_t>(sections[0]);
     const uint32_t length = LoadLittleEndian<uint32_t>(&sections[1]);
     sections.remove_prefix(kSectionHeadBytes);
     if (length > sections.size()) return Damaged("truncated section");
-    const absl::string_view body = sections.substr(0, length);
+    const bool repeats = tag == tag_before && Tag{tag} <= Tag::kLabel;
+    if (tag > last_tag || (tag <= tag_before && !repeats) ||
+        !DecodeSection(tag, sections.substr(0, length), record)) {
+      return Damaged(absl::StrCat("section ", tag, " is not known, not valid, or out of order"));
+    }
     sections.remove_prefix(length);
-
-    if (tag != kAttributeTag) return Damaged(absl::StrCat("unknown section ", tag));
-    if (body.size() < kKeyLengthBytes) return Damaged("truncated attribute");
-    const size_t key_bytes = LoadLittleEndian<uint16_t>(body.data());
-    if (key_bytes > body.size() - kKeyLengthBytes) return Damaged("truncated attribute");
-    record->attributes.emplace_back(body.substr(kKeyLengthBytes, key_bytes),
-                                    body.substr(kKeyLengthBytes + key_bytes));
+    tag_before = tag;
   }
+  return absl::OkStatus();
+}
+
+// Empties a record, but keeps what its vectors have allocated.
+void Clear(MessageRecord* record) {
+  MessageRecord empty;
+  empty.attributes.swap(record->attributes);
+  empty.labels.swap(record->labels);
+  empty.attributes.clear();
+  empty.labels.clear();
+  *record = std::move(empty);
+}
+
+// REQUIRES: CheckHead() took it.
+absl::Status DecodeCheckedHead(absl::string_view head, MessageRecord* record) {
+  Clear(record);
+  LoadHeader(head, &record->header);
+  const bool first_version = static_cast<uint8_t>(head[kVersionAt]) == kFirstVersion;
+  const Tag last_tag = first_version ? Tag::kAttribute : Tag::kRevision;
+  if (absl::Status status =
+          DecodeSections(head.substr(kHeaderBytes), static_cast<uint8_t>(last_tag), record);
+      !status.ok()) {
+    return status;
+  }
+  if (record->header.flags != FlagsOf(*record)) return Damaged("flags that its sections deny");
   return absl::OkStatus();
 }
 
 }  // namespace
 
-std::string EncodeMessageRecord(
-    const MessageHeader& header,
-    const std::vector<std::pair<absl::string_view, absl::string_view>>& attributes,
-    absl::string_view payload) {
-  size_t sections_bytes = 0;
-  for (const auto& [key, value] : attributes) {
-    sections_bytes += kSectionHeadBytes + kKeyLengthBytes + key.size() + value.size();
-  }
+std::string EncodeMessageRecord(const MessageRecord& record) {
+  SectionSizer sections;
+  VisitSections(record, &sections);
 
-  std::string bytes(kHeaderBytes + sections_bytes + payload.size(), '\0');
+  std::string bytes(kHeaderBytes + sections.bytes() + record.payload.size(), '\0');
   bytes[kVersionAt] = static_cast<char>(kVersion);
-  StoreLittleEndian(static_cast<uint32_t>(header.topic), &bytes[kTopicAt]);
-  StoreLittleEndian(static_cast<uint32_t>(sections_bytes), &bytes[kSectionsBytesAt]);
-  StoreLittleEndian(header.deliver_ms, &bytes[kDeliverAt]);
-  StoreLittleEndian(header.accept_ms, &bytes[kAcceptAt]);
+  bytes[kFlagsAt] = static_cast<char>(FlagsOf(record));
+  StoreLittleEndian(static_cast<uint32_t>(record.header.topic), &bytes[kTopicAt]);
+  StoreLittleEndian(static_cast<uint32_t>(sections.bytes()), &bytes[kSectionsBytesAt]);
+  StoreLittleEndian(record.header.deliver_ms, &bytes[kDeliverAt]);
+  StoreLittleEndian(record.header.accept_ms, &bytes[kAcceptAt]);
 
-  char* to = bytes.data() + kHeaderBytes;
-  for (const auto& [key, value] : attributes) {
-    *to = static_cast<char>(kAttributeTag);
-    StoreLittleEndian(static_cast<uint32_t>(kKeyLengthBytes + key.size() + value.size()), to + 1);
-    StoreLittleEndian(static_cast<uint16_t>(key.size()), to + kSectionHeadBytes);
-    to = Append(key, to + kSectionHeadBytes + kKeyLengthBytes);
-    to = Append(value, to);
-  }
-  Append(payload, to);
+  SectionWriter writer(bytes.data() + kHeaderBytes);
+  VisitSections(record, &writer);
+  writer.Bytes(record.payload);
 
   StoreLittleEndian(Checksum(bytes), &bytes[kChecksumAt]);
   return bytes;
@@ -132,17 +333,28 @@ absl::Status DecodeMessageRecord(absl::string_view bytes, MessageRecord* record)
   if (LoadLittleEndian<uint32_t>(&bytes[kChecksumAt]) != Checksum(bytes)) {
     return Damaged("checksum mismatch");
   }
-  LoadHeader(bytes, &record->header);
-  record->attributes.clear();
-  const size_t sections_bytes = LoadLittleEndian<uint32_t>(&bytes[kSectionsBytesAt]);
-  record->payload = bytes.substr(kHeaderBytes + sections_bytes);
-  return DecodeSections(bytes.substr(kHeaderBytes, sections_bytes), record);
+  const size_t head_bytes = HeadBytes(bytes);
+  absl::Status status = DecodeCheckedHead(bytes.substr(0, head_bytes), record);
+  record->payload = bytes.substr(head_bytes);
+  return status;
 }
 
 absl::Status DecodeMessageHeader(absl::string_view bytes, MessageHeader* header) {
   if (absl::Status status = CheckHead(bytes); !status.ok()) return status;
   LoadHeader(bytes, header);
   return absl::OkStatus();
+}
+
+absl::Status MessageHead(absl::string_view bytes, absl::string_view* head) {
+  if (absl::Status status = CheckHead(bytes); !status.ok()) return status;
+  *head = bytes.substr(0, HeadBytes(bytes));
+  return absl::OkStatus();
+}
+
+absl::Status DecodeMessageHead(absl::string_view head, MessageRecord* record) {
+  if (absl::Status status = CheckHead(head); !status.ok()) return status;
+  if (head.size() != HeadBytes(head)) return Damaged("more than its head");
+  return DecodeCheckedHead(head, record);
 }
 
 }  // namespace duetime::storage

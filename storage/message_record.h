@@ -1,48 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of one message on disk: a fixed header, its attributes, its payload. Documented in FORMAT.md.
+// The bytes of one message on disk: a fixed header, its sections, its payload. Documented in
+// FORMAT.md.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+
 #include "storage/types.h"
 
 namespace duetime::storage {
 
+// What the header says about the sections, so that most readers need not look into them.
+struct MessageFlags {
+  static constexpr uint8_t kKeyed = 1;      // has a user key
+  static constexpr uint8_t kExpires = 2;    // has a time to live
+  static constexpr uint8_t kOrdered = 4;    // has an ordering key
+  static constexpr uint8_t kRecurs = 8;     // is an occurrence of a recurrence
+  static constexpr uint8_t kLabelled = 16;  // has labels
+  static constexpr uint8_t kAll = 31;
+};
+
 // The fixed header, 32 bytes little-endian on disk.
 struct MessageHeader {
   TopicId topic{};
-  // When the message may be delivered, UTC milliseconds. Equals the due time of its key, or lies before it when the
-  // message was already due as it was accepted.
+  // When the message may be delivered, UTC milliseconds. Equals the due time of its key, or lies
+  // before it when the message was already due as it was accepted.
   uint64_t deliver_ms = 0;
-  // When the server accepted it, UTC milliseconds.
+  // When the server accepted it, UTC milliseconds. Stays when the message is changed or moved.
   uint64_t accept_ms = 0;
+  // MessageFlags. Set by the encoder from what the record holds.
+  uint8_t flags = 0;
 };
 
-// A decoded record. The views point into the bytes that were decoded.
+// What happens to a message that is later than its time to live.
+enum class LatePolicy : uint8_t { kDeliver = 0, kDrop = 1, kDeadLetter = 2 };
+
+// A decoded record. The views point into the bytes that were decoded. A field that is empty or zero
+// has no section on disk. Every field has an initializer, so that a record can be written down by
+// those that matter.
 struct MessageRecord {
-  MessageHeader header;
-  std::vector<std::pair<absl::string_view, absl::string_view>> attributes;
-  absl::string_view payload;
+  using Pairs = std::vector<std::pair<absl::string_view, absl::string_view>>;
+
+  MessageHeader header = {};
+  Pairs attributes = {};
+  Pairs labels = {};
+  absl::string_view key = {};
+  absl::string_view ordering_key = {};
+  // Time to live, counted from deliver_ms: later than that, late_policy is applied. 0: none, and
+  // the policy is not kept.
+  uint64_t ttl_ms = 0;
+  LatePolicy late_policy = LatePolicy::kDeliver;
+  // The spread that was asked for; deliver_ms is already the point that was chosen.
+  uint64_t spread_ms = 0;
+  // The local time that deliver_ms was resolved from, as it was given, and its zone.
+  // A zone without a time is not kept.
+  absl::string_view civil_time = {};
+  absl::string_view time_zone = {};
+  // The recurrence that made the message, and its number in it, from 1. A number without a
+  // recurrence is not kept.
+  absl::string_view recurrence = {};
+  uint64_t occurrence = 0;
+  // How often it was replaced or moved since it was accepted, and when last. A time without a
+  // revision is not kept.
+  uint64_t revision = 0;
+  uint64_t update_ms = 0;
+  absl::string_view payload = {};
 };
 
-// Encodes a record. Thread-safe; called on the gRPC threads so that this work is parallel.
-// REQUIRES: each attribute key is shorter than 64 KiB and everything together shorter than 2 GiB.
-std::string EncodeMessageRecord(
-    const MessageHeader& header,
-    const std::vector<std::pair<absl::string_view, absl::string_view>>& attributes,
-    absl::string_view payload);
+// Encodes a record; header.flags is ignored. Thread-safe; called on the gRPC threads so that this
+// work is parallel. REQUIRES: each attribute key, label key and civil time is shorter than 64 KiB
+// and everything together shorter than 2 GiB.
+std::string EncodeMessageRecord(const MessageRecord& record);
 
-// Decodes and verifies a record. DATA_LOSS if it is truncated, of an unknown version, or its checksum does not match.
+// Decodes and verifies a record; `record` is overwritten and its vectors are reused. DATA_LOSS if
+// it is truncated, of an unknown version, or its checksum does not match.
 absl::Status DecodeMessageRecord(absl::string_view bytes, MessageRecord* record);
 
-// Decodes the fixed header only, without verifying the checksum: what the loader needs. DATA_LOSS if it is truncated or of
-// an unknown version. Cost: O(1).
+// Decodes the fixed header only, without verifying the checksum: what the loader needs. DATA_LOSS
+// if it is truncated or of an unknown version. Cost: O(1).
 absl::Status DecodeMessageHeader(absl::string_view bytes, MessageHeader* header);
+
+// The part of a record before its payload: all that lists and filters need. DATA_LOSS as above.
+// Cost: O(1).
+absl::Status MessageHead(absl::string_view bytes, absl::string_view* head);
+
+// Decodes such a part; the payload is empty, and the checksum, which covers the payload, is not
+// verified.
+absl::Status DecodeMessageHead(absl::string_view head, MessageRecord* record);
 
 }  // namespace duetime::storage

@@ -12,7 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
 #include "storage/journal.h"
+#include "storage/trace.h"
 #include "storage/types.h"
 
 namespace duetime::storage {
@@ -23,6 +25,8 @@ struct MessageRef {
   TopicId topic{};
   // Size of the whole record in bytes.
   uint32_t bytes = 0;
+  // MessageFlags.
+  uint8_t flags = 0;
 
   friend constexpr bool operator==(const MessageRef&, const MessageRef&) = default;
 };
@@ -35,7 +39,50 @@ struct BacklogRef {
   friend constexpr bool operator==(const BacklogRef&, const BacklogRef&) = default;
 };
 
-// How much one scan may return before it stops. It always returns at least one entry if there is one.
+// A message without its payload.
+struct MessageHeadRef {
+  MessageKey key;
+  // Size of the whole record in bytes.
+  uint32_t bytes = 0;
+  // The record up to its payload.
+  std::string head;
+};
+
+// A name of the index with what it says.
+struct IndexRef {
+  std::string name;
+  IndexEntry entry;
+};
+
+// How fine a counter counts.
+enum class CountLevel : uint8_t { kTopic = 0, kHour = 1, kMinute = 2 };
+inline constexpr CountLevel kCountLevels[] = {CountLevel::kTopic, CountLevel::kHour,
+                                              CountLevel::kMinute};
+
+// Where the bucket begins that counts what is due at `time_ms`.
+constexpr uint64_t BucketStart(CountLevel level, uint64_t time_ms) {
+  if (level == CountLevel::kTopic) return 0;
+  return time_ms - time_ms % (level == CountLevel::kHour ? 3'600'000 : 60'000);
+}
+
+// What is pending in one bucket of time. Never both zero in the answer of a scan.
+struct BucketCount {
+  // Its first millisecond; 0 for kTopic.
+  uint64_t start_ms = 0;
+  uint64_t messages = 0;
+  uint64_t bytes = 0;
+
+  friend constexpr bool operator==(const BucketCount&, const BucketCount&) = default;
+};
+
+// An object with its name.
+struct ObjectRef {
+  std::string name;
+  std::string value;
+};
+
+// How much one scan may return before it stops. It always returns at least one entry if there is
+// one.
 struct ScanLimit {
   size_t entries = 1000;
   size_t bytes = 4 << 20;
@@ -54,11 +101,12 @@ struct ShardMarks {
   uint64_t safe_ms = 0;
 };
 
-// Reads what is stored. A read sees every append that was accepted before it began, and never part of a batch. An error
-// is INTERNAL or DATA_LOSS and means that the answer is not known: the caller stops the shard.
+// Reads what is stored. A read sees every append that was accepted before it began, and never part
+// of a batch. An error is INTERNAL or DATA_LOSS and means that the answer is not known: the caller
+// stops the shard.
 //
-// Every scan has both bounds; the lower one is a watermark, so that no scan walks over the tombstones of the past.
-// Thread-safe, also beside Append.
+// Every scan has both bounds; the lower one is a watermark, so that no scan walks over the
+// tombstones of the past. Thread-safe, also beside Append.
 class MessageStore : public Journal {
  public:
   // How often this store has been opened, this time included; durable before the first read.
@@ -71,7 +119,8 @@ class MessageStore : public Journal {
   virtual absl::Status Scan(uint16_t shard, const MessageKey& from, const MessageKey& until,
                             const ScanLimit& limit, Page<MessageRef>* page) = 0;
 
-  // The records of `keys`, in the same order; nothing for those that are absent. REQUIRES: keys ascend.
+  // The records of `keys`, in the same order; nothing for those that are absent. REQUIRES: keys
+  // ascend.
   virtual absl::Status MultiGet(uint16_t shard, std::span<const MessageKey> keys,
                                 std::vector<std::optional<std::string>>* values) = 0;
 
@@ -87,8 +136,45 @@ class MessageStore : public Journal {
   virtual absl::StatusOr<std::vector<TopicId>> BacklogTopics(uint16_t shard) = 0;
 
   // How far the topic's backlog has been claimed; nothing if it never was.
-  virtual absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard,
-                                                                 TopicId topic) = 0;
+  virtual absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard, TopicId topic) = 0;
+
+  // Messages of `topic` with from <= key < until, in key order. Walks over the messages of other
+  // topics in between: `scan_max` bounds how many it looks at before it stops with `next` set, and
+  // then the page may be empty.
+  virtual absl::Status ScanHeads(uint16_t shard, TopicId topic, const MessageKey& from,
+                                 const MessageKey& until, const ScanLimit& limit, size_t scan_max,
+                                 Page<MessageHeadRef>* page) = 0;
+
+  // What a name says, also when its time is over: the caller compares.
+  virtual absl::StatusOr<std::optional<IndexEntry>> GetIndex(uint16_t shard, TopicId topic,
+                                                             IndexKind kind,
+                                                             absl::string_view name) = 0;
+
+  // The first `limit` names that begin with `prefix` and are greater than `after`, in byte order.
+  virtual absl::Status ScanIndex(uint16_t shard, TopicId topic, IndexKind kind,
+                                 absl::string_view prefix, absl::string_view after, size_t limit,
+                                 std::vector<IndexRef>* entries) = 0;
+
+  // What is remembered of a message that is not at its id's own place.
+  virtual absl::StatusOr<std::optional<Trace>> GetTrace(uint16_t shard, const MessageId& id) = 0;
+
+  // The topic's counters that are not zero with from_ms <= start_ms < until_ms, in order, at most
+  // `limit`.
+  virtual absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level, uint64_t from_ms,
+                                  uint64_t until_ms, size_t limit,
+                                  std::vector<BucketCount>* counts) = 0;
+
+  virtual absl::StatusOr<std::optional<std::string>> GetObject(ObjectKind kind, uint16_t shard,
+                                                               absl::string_view name) = 0;
+
+  // The first `limit` objects whose names are greater than `after`, in byte order.
+  virtual absl::Status ScanObjects(ObjectKind kind, uint16_t shard, absl::string_view after,
+                                   size_t limit, std::vector<ObjectRef>* objects) = 0;
+
+  // Index entries and fates whose expire_ms is not 0 and at or below this may be dropped from now
+  // on, whenever it is convenient. Only ever moves forward. Readers that compare expire_ms with the
+  // time notice no difference.
+  virtual void DropExpired(uint64_t until_ms) = 0;
 
   // The shard's marks as of the last accepted append.
   virtual absl::StatusOr<ShardMarks> Marks(uint16_t shard) = 0;

@@ -49,6 +49,11 @@ StoreKey KeyOf(const Record& record) {
     case RecordType::kBacklogClaim:
       return BacklogClaimKey(record.shard, record.topic);
     case RecordType::kTopic:
+    case RecordType::kIndex:
+    case RecordType::kTrace:
+    case RecordType::kCount:
+    case RecordType::kObject:
+    case RecordType::kUnobject:
       break;
   }
   return TopicKey(record.topic);
@@ -167,6 +172,12 @@ void RocksDbStore::Impl::Add(const Entry& entry) {
     case RecordType::kBacklogClaim:
       Put(entry.key, EncodePlace(record.key));
       break;
+    case RecordType::kIndex:
+    case RecordType::kTrace:
+    case RecordType::kCount:
+    case RecordType::kObject:
+    case RecordType::kUnobject:
+      break;
   }
 }
 
@@ -218,7 +229,7 @@ absl::Status RocksDbStore::Scan(uint16_t shard, const MessageKey& from, const Me
     const absl::string_view value = range.value();
     MessageHeader header;
     if (absl::Status status = DecodeMessageHeader(value, &header); !status.ok()) return status;
-    page->items.push_back({*key, header.topic, static_cast<uint32_t>(value.size())});
+    page->items.push_back({*key, header.topic, static_cast<uint32_t>(value.size()), header.flags});
     bytes += value.size();
   }
   return range.status();
@@ -314,6 +325,35 @@ absl::StatusOr<std::optional<MessageKey>> RocksDbStore::BacklogClaim(uint16_t sh
   if (!key.has_value()) return Undecodable("a backlog claim");
   return key;
 }
+
+absl::Status RocksDbStore::ScanHeads(uint16_t, TopicId, const MessageKey&, const MessageKey&,
+                                     const ScanLimit&, size_t, Page<MessageHeadRef>*) {
+  return absl::UnimplementedError("heads");
+}
+absl::StatusOr<std::optional<IndexEntry>> RocksDbStore::GetIndex(uint16_t, TopicId, IndexKind,
+                                                                 absl::string_view) {
+  return absl::UnimplementedError("index");
+}
+absl::Status RocksDbStore::ScanIndex(uint16_t, TopicId, IndexKind, absl::string_view,
+                                     absl::string_view, size_t, std::vector<IndexRef>*) {
+  return absl::UnimplementedError("index");
+}
+absl::StatusOr<std::optional<Trace>> RocksDbStore::GetTrace(uint16_t, const MessageId&) {
+  return absl::UnimplementedError("traces");
+}
+absl::Status RocksDbStore::ScanCounts(uint16_t, TopicId, CountLevel, uint64_t, uint64_t, size_t,
+                                      std::vector<BucketCount>*) {
+  return absl::UnimplementedError("counts");
+}
+absl::StatusOr<std::optional<std::string>> RocksDbStore::GetObject(ObjectKind, uint16_t,
+                                                                   absl::string_view) {
+  return absl::UnimplementedError("objects");
+}
+absl::Status RocksDbStore::ScanObjects(ObjectKind, uint16_t, absl::string_view, size_t,
+                                       std::vector<ObjectRef>*) {
+  return absl::UnimplementedError("objects");
+}
+void RocksDbStore::DropExpired(uint64_t) {}
 
 absl::StatusOr<ShardMarks> RocksDbStore::Marks(uint16_t shard) {
   ShardMarks marks;

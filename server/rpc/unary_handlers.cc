@@ -121,13 +121,15 @@ absl::Status UnaryHandlers::Accept(uint32_t slot, uint64_t now_ms, UnaryCall* ca
       call->new_topics.push_back(last_topic_.id);
     }
   }
-  const storage::MessageHeader header = {
-      .topic = last_topic_.id, .deliver_ms = valid_.deliver_ms, .accept_ms = now_ms};
+  const storage::MessageRecord record = {
+      .header = {.topic = last_topic_.id, .deliver_ms = valid_.deliver_ms, .accept_ms = now_ms},
+      .attributes = valid_.attributes,
+      .payload = valid_.payload};
   command->messages.push_back(
       {.topic = last_topic_.id,
        .slot = slot,
        .deliver_ms = valid_.deliver_ms,
-       .record = storage::EncodeMessageRecord(header, valid_.attributes, valid_.payload)});
+       .record = storage::EncodeMessageRecord(record)});
   call->items.push_back({.topic = last_topic_.name,
                          .deliver_ms = valid_.deliver_ms,
                          .payload_bytes = valid_.payload.size(),

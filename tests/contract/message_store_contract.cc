@@ -35,7 +35,7 @@ MessageKey Key(uint64_t due_ms, uint64_t sequence) {
 }
 
 std::string Value(absl::string_view payload, TopicId topic = kTopic) {
-  return EncodeMessageRecord({topic, 5, 6}, {}, payload);
+  return EncodeMessageRecord({.header = {topic, 5, 6}, .payload = payload});
 }
 
 Record Accept(uint16_t shard, const MessageKey& key, std::string value = Value("payload")) {

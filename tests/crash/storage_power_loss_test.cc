@@ -186,9 +186,9 @@ class PowerLossRun {
       if (record.type == RecordType::kAccept) {
         // Mostly small; some larger than the log's blocks of 32 KiB.
         const uint64_t bytes = Chance(1, 60) ? 70'000 : random_() % 1500;
+        const std::string payload(bytes, static_cast<char>('a' + random_() % 26));
         record.value = storage::EncodeMessageRecord(
-            {TopicId{1}, due_ms, due_ms}, {},
-            std::string(bytes, static_cast<char>('a' + random_() % 26)));
+            {.header = {TopicId{1}, due_ms, due_ms}, .payload = payload});
       }
       batch.push_back(std::move(record));
     }

@@ -32,9 +32,9 @@ inline storage::RecordBatch NumberedMessage(uint64_t number, size_t payload_byte
   storage::Record record;
   record.type = storage::RecordType::kAccept;
   record.key = {number, storage::MessageId::Make(1, number, 0, number)};
+  const std::string payload(payload_bytes, static_cast<char>('a' + number % 26));
   record.value = storage::EncodeMessageRecord(
-      {storage::TopicId{1}, number, number}, {},
-      std::string(payload_bytes, static_cast<char>('a' + number % 26)));
+      {.header = {storage::TopicId{1}, number, number}, .payload = payload});
   return {std::move(record)};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Message records: any bytes to decode, any message to encode, any damage to notice.
+// Message records, index entries and traces: any bytes to decode, any message to encode, any damage
+// of a message to notice.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -11,62 +12,165 @@
 
 #include "server/base/check.h"
 #include "storage/message_record.h"
+#include "storage/trace.h"
 #include "tests/fuzz/byte_reader.h"
 #include "tests/fuzz/target.h"
 
 namespace {
 
+using duetime::storage::DecodeMessageHead;
 using duetime::storage::DecodeMessageHeader;
 using duetime::storage::DecodeMessageRecord;
 using duetime::storage::EncodeMessageRecord;
+using duetime::storage::LatePolicy;
+using duetime::storage::MessageHead;
 using duetime::storage::MessageHeader;
 using duetime::storage::MessageRecord;
 using duetime::storage::TopicId;
 using duetime::test::ByteReader;
 
+constexpr char kVersion1 = 1;
+constexpr char kVersion2 = 2;
+
 void CheckSameHeader(const MessageHeader& a, const MessageHeader& b) {
   DT_CHECK_EQ(static_cast<uint32_t>(a.topic), static_cast<uint32_t>(b.topic));
   DT_CHECK_EQ(a.deliver_ms, b.deliver_ms);
   DT_CHECK_EQ(a.accept_ms, b.accept_ms);
+  DT_CHECK_EQ(a.flags, b.flags);
 }
 
-// Whatever is taken is what an encoder gives for it, and every refusal is DATA_LOSS.
+// Whatever is taken is what an encoder gives for it (version 1: but for the number of the version),
+// and every refusal is DATA_LOSS.
 void CheckDecode(absl::string_view bytes) {
   MessageHeader header;
   const absl::Status header_status = DecodeMessageHeader(bytes, &header);
   DT_CHECK(header_status.ok() || absl::IsDataLoss(header_status));
+  absl::string_view head;
+  const absl::Status head_status = MessageHead(bytes, &head);
+  DT_CHECK(head_status.code() == header_status.code());
+  MessageRecord of_head;
+  if (head_status.ok()) {
+    const absl::Status decoded = DecodeMessageHead(head, &of_head);
+    DT_CHECK(decoded.ok() || absl::IsDataLoss(decoded));
+  }
+
   MessageRecord record;
   const absl::Status status = DecodeMessageRecord(bytes, &record);
   DT_CHECK(status.ok() || absl::IsDataLoss(status));
   if (!status.ok()) return;
   DT_CHECK(header_status.ok());
   CheckSameHeader(header, record.header);
-  DT_CHECK(EncodeMessageRecord(record.header, record.attributes, record.payload) == bytes);
+  std::string encoded = EncodeMessageRecord(record);
+  DT_CHECK_EQ(encoded[0], kVersion2);
+  encoded[0] = bytes[0];
+  DT_CHECK(encoded == bytes);
+
+  DT_CHECK(DecodeMessageHead(head, &of_head).ok());
+  of_head.payload = record.payload;
+  DT_CHECK(EncodeMessageRecord(of_head) == EncodeMessageRecord(record));
+}
+
+// What a record's views point to.
+struct Texts {
+  std::vector<std::pair<std::string, std::string>> attributes;
+  std::vector<std::pair<std::string, std::string>> labels;
+  std::string key;
+  std::string ordering_key;
+  std::string civil_time;
+  std::string time_zone;
+  std::string recurrence;
+  std::string payload;
+};
+
+std::vector<std::pair<std::string, std::string>> ReadPairs(ByteReader* reader) {
+  std::vector<std::pair<std::string, std::string>> pairs(reader->Byte() % 5);
+  for (auto& [key, value] : pairs) {
+    key = reader->Bytes(reader->Byte());
+    value = reader->Bytes(reader->Byte());
+  }
+  return pairs;
+}
+
+MessageRecord ReadRecord(ByteReader* reader, Texts* texts) {
+  MessageRecord record;
+  record.header = {.topic = TopicId{static_cast<uint32_t>(reader->Word())},
+                   .deliver_ms = reader->Word(),
+                   .accept_ms = reader->Word()};
+  const uint8_t fields = reader->Byte();
+  texts->attributes = ReadPairs(reader);
+  if ((fields & 1) != 0) texts->labels = ReadPairs(reader);
+  if ((fields & 2) != 0) texts->key = reader->Bytes(reader->Byte());
+  if ((fields & 4) != 0) texts->ordering_key = reader->Bytes(reader->Byte());
+  if ((fields & 8) != 0) {
+    record.ttl_ms = reader->Word();
+    record.late_policy = LatePolicy{static_cast<uint8_t>(reader->Byte() % 3)};
+  }
+  if ((fields & 16) != 0) record.spread_ms = reader->Word();
+  if ((fields & 32) != 0) {
+    texts->civil_time = reader->Bytes(reader->Byte());
+    texts->time_zone = reader->Bytes(reader->Byte());
+  }
+  if ((fields & 64) != 0) {
+    record.occurrence = reader->Word();
+    texts->recurrence = reader->Bytes(reader->Byte());
+  }
+  if ((fields & 128) != 0) {
+    record.revision = reader->Word();
+    record.update_ms = reader->Word();
+  }
+  texts->payload = reader->Bytes(SIZE_MAX);
+  record.attributes.assign(texts->attributes.begin(), texts->attributes.end());
+  record.labels.assign(texts->labels.begin(), texts->labels.end());
+  record.key = texts->key;
+  record.ordering_key = texts->ordering_key;
+  record.civil_time = texts->civil_time;
+  record.time_zone = texts->time_zone;
+  record.recurrence = texts->recurrence;
+  record.payload = texts->payload;
+  return record;
+}
+
+void CheckSame(const MessageRecord& a, const MessageRecord& b) {
+  DT_CHECK(a.attributes == b.attributes);
+  DT_CHECK(a.labels == b.labels);
+  DT_CHECK(a.key == b.key);
+  DT_CHECK(a.ordering_key == b.ordering_key);
+  DT_CHECK_EQ(a.ttl_ms, b.ttl_ms);
+  DT_CHECK(a.ttl_ms == 0 || a.late_policy == b.late_policy);
+  DT_CHECK_EQ(a.spread_ms, b.spread_ms);
+  DT_CHECK(a.civil_time == b.civil_time);
+  DT_CHECK(a.civil_time.empty() || a.time_zone == b.time_zone);
+  DT_CHECK(a.recurrence == b.recurrence);
+  DT_CHECK(a.recurrence.empty() || a.occurrence == b.occurrence);
+  DT_CHECK_EQ(a.revision, b.revision);
+  DT_CHECK(a.revision == 0 || a.update_ms == b.update_ms);
+  DT_CHECK(a.payload == b.payload);
 }
 
 // Makes a message of the input and takes it through the codec, whole and damaged.
 void CheckRoundTrip(ByteReader* reader) {
   const uint8_t flip_at = reader->Byte();
   const uint8_t flip_bit = reader->Byte() % 8;
-  const MessageHeader header{.topic = TopicId{static_cast<uint32_t>(reader->Word())},
-                             .deliver_ms = reader->Word(),
-                             .accept_ms = reader->Word()};
-  std::vector<std::pair<std::string, std::string>> texts(reader->Byte() % 5);
-  for (auto& [key, value] : texts) {
-    key = reader->Bytes(reader->Byte());
-    value = reader->Bytes(reader->Byte());
-  }
-  const std::string payload = reader->Bytes(SIZE_MAX);
-  const std::vector<std::pair<absl::string_view, absl::string_view>> attributes(texts.begin(),
-                                                                                texts.end());
+  Texts texts;
+  const MessageRecord given = ReadRecord(reader, &texts);
 
-  std::string bytes = EncodeMessageRecord(header, attributes, payload);
+  std::string bytes = EncodeMessageRecord(given);
   MessageRecord record;
   DT_CHECK(DecodeMessageRecord(bytes, &record).ok());
+  MessageHeader header = given.header;
+  header.flags = record.header.flags;
   CheckSameHeader(record.header, header);
-  DT_CHECK(record.attributes == attributes);
-  DT_CHECK(record.payload == payload);
+  CheckSame(given, record);
   CheckDecode(bytes);
+  // Nothing but attributes: also what version 1 wrote.
+  if (bytes ==
+      EncodeMessageRecord(
+          {.header = given.header, .attributes = given.attributes, .payload = given.payload})) {
+    bytes[0] = kVersion1;
+    DT_CHECK(DecodeMessageRecord(bytes, &record).ok());
+    CheckDecode(bytes);
+    bytes[0] = kVersion2;
+  }
 
   // Any one bit that flips is noticed, and so is a byte that is missing at the end.
   const size_t at = flip_at * bytes.size() / 256;
@@ -77,11 +181,29 @@ void CheckRoundTrip(ByteReader* reader) {
   DT_CHECK(absl::IsDataLoss(DecodeMessageRecord(bytes, &record)));
 }
 
+// Index entries and traces: whatever is taken is what an encoder gives for it.
+void CheckTraceDecode(const std::string& bytes) {
+  const auto entry = duetime::storage::DecodeIndexEntry(bytes);
+  DT_CHECK(entry.ok() || absl::IsDataLoss(entry.status()));
+  if (entry.ok()) {
+    DT_CHECK(EncodeIndexEntry(*entry) == bytes);
+    DT_CHECK(duetime::storage::ExpireTimeOf(bytes) == entry->expire_ms);
+  }
+  const auto trace = duetime::storage::DecodeTrace(bytes);
+  DT_CHECK(trace.ok() || absl::IsDataLoss(trace.status()));
+  if (trace.ok()) {
+    DT_CHECK(EncodeTrace(*trace) == bytes);
+    DT_CHECK(duetime::storage::ExpireTimeOf(bytes) ==
+             (trace->fate.has_value() ? trace->fate->expire_ms : 0));
+  }
+}
+
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string input(data, data + size);
   CheckDecode(input);
+  CheckTraceDecode(input);
   ByteReader reader(data, size);
   CheckRoundTrip(&reader);
   return 0;

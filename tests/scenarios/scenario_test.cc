@@ -149,7 +149,8 @@ class Scenario {
          .slot = 0,
          .deliver_ms = deliver_ms,
          .record = storage::EncodeMessageRecord(
-             {.topic = topic, .deliver_ms = deliver_ms, .accept_ms = now_.wall_ms}, {}, name)});
+             {.header = {.topic = topic, .deliver_ms = deliver_ms, .accept_ms = now_.wall_ms},
+              .payload = name})});
     Handle(std::move(schedule));
   }
 

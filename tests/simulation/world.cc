@@ -201,7 +201,8 @@ void World::DoSchedule() {
          .slot = slot,
          .deliver_ms = deliver_ms,
          .record = storage::EncodeMessageRecord(
-             {.topic = topic, .deliver_ms = deliver_ms, .accept_ms = now_.wall_ms}, {}, payload)});
+             {.header = {.topic = topic, .deliver_ms = deliver_ms, .accept_ms = now_.wall_ms},
+              .payload = payload})});
     if (Chance(0.1))
       command.new_topics.emplace_back(topic, absl::StrCat("topic-", topic == TopicId{1}));
   }

@@ -17,9 +17,11 @@ delivery::Delivery MakeDelivery(uint64_t token, size_t payload) {
   delivery.token = delivery::LeaseToken{token};
   delivery.attempt = 1;
   delivery.dispatch_ms = 4'321;
+  const std::string text(payload, 'p');
   delivery.record = storage::EncodeMessageRecord(
-      {.topic = storage::TopicId{1}, .deliver_ms = 4'000, .accept_ms = 3'000}, {{"key", "value"}},
-      std::string(payload, 'p'));
+      {.header = {.topic = storage::TopicId{1}, .deliver_ms = 4'000, .accept_ms = 3'000},
+       .attributes = {{"key", "value"}},
+       .payload = text});
   return delivery;
 }
 

@@ -411,7 +411,8 @@ TEST_F(SubscribeTest, ADamagedRecordIsCountedAndNotDelivered) {
   const storage::MessageId id = storage::MessageId::Make(1, 1, 0, due_ms);
   const storage::TopicId topic{1};
   std::string value = storage::EncodeMessageRecord(
-      {.topic = topic, .deliver_ms = due_ms, .accept_ms = due_ms}, {}, "payload");
+      {.header = {.topic = topic, .deliver_ms = due_ms, .accept_ms = due_ms},
+       .payload = "payload"});
   value.back() = static_cast<char>(value.back() ^ 1);
   storage::Record name;
   name.type = storage::RecordType::kTopic;

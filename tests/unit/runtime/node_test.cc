@@ -80,8 +80,10 @@ class NodeTest : public ::testing::Test {
            .slot = slot,
            .deliver_ms = deliver_ms,
            .record = storage::EncodeMessageRecord(
-               {.topic = kTopic, .deliver_ms = deliver_ms, .accept_ms = clock_.Read().wall_ms}, {},
-               "payload")});
+               {.header = {.topic = kTopic,
+                           .deliver_ms = deliver_ms,
+                           .accept_ms = clock_.Read().wall_ms},
+                .payload = "payload"})});
     }
     return command;
   }

@@ -44,7 +44,8 @@ Log WriteLog(size_t count, Durability durability) {
     record.type = RecordType::kAccept;
     record.key = {i, MessageId::Make(1, i, 0, i)};
     const size_t payload_bytes = i % 5 == 4 ? random() % 80'000 : random() % 300;
-    record.value = EncodeMessageRecord({}, {}, std::string(payload_bytes, 'x'));
+    const std::string payload(payload_bytes, 'x');
+    record.value = EncodeMessageRecord({.payload = payload});
     const std::vector<RecordBatch> group = {{record}};
     EXPECT_EQ((*store)->Append(group, durability), AppendOutcome::kAccepted);
     log.ends.push_back(std::filesystem::file_size(path));

@@ -23,7 +23,7 @@ AppendOutcome Accept(MemoryStore* store, uint64_t due_ms, Durability durability)
   Record record;
   record.type = RecordType::kAccept;
   record.key = Key(due_ms);
-  record.value = EncodeMessageRecord({}, {}, "");
+  record.value = EncodeMessageRecord({});
   const std::vector<RecordBatch> group = {{record}};
   return store->Append(group, durability);
 }

@@ -11,15 +11,60 @@
 namespace duetime::storage {
 namespace {
 
-using Attributes = std::vector<std::pair<absl::string_view, absl::string_view>>;
+using Pairs = MessageRecord::Pairs;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
 
 const MessageHeader kHeader{TopicId{0xfedcba98}, 1'700'000'000'000, 1'699'999'990'000};
 
-std::string Encode(const Attributes& attributes, absl::string_view payload) {
-  return EncodeMessageRecord(kHeader, attributes, payload);
+std::string Encode(const Pairs& attributes, absl::string_view payload) {
+  return EncodeMessageRecord({.header = kHeader, .attributes = attributes, .payload = payload});
+}
+
+// With every field set.
+MessageRecord FullRecord() {
+  return {.header = kHeader,
+          .attributes = {{"key", "value"}, {"k", ""}},
+          .labels = {{"region", "eu"}, {"", "v"}},
+          .key = "order-17",
+          .ordering_key = "customer-4",
+          .ttl_ms = 60'000,
+          .late_policy = LatePolicy::kDeadLetter,
+          .spread_ms = 5'000,
+          .civil_time = "2026-11-21T09:00:00",
+          .time_zone = "Europe/Berlin",
+          .recurrence = "daily",
+          .occurrence = 12,
+          .revision = 3,
+          .update_ms = 1'699'999'995'000,
+          .payload = "payload"};
+}
+
+void ExpectSame(const MessageRecord& a, const MessageRecord& b) {
+  EXPECT_EQ(a.header.topic, b.header.topic);
+  EXPECT_EQ(a.header.deliver_ms, b.header.deliver_ms);
+  EXPECT_EQ(a.header.accept_ms, b.header.accept_ms);
+  EXPECT_EQ(a.attributes, b.attributes);
+  EXPECT_EQ(a.labels, b.labels);
+  EXPECT_EQ(a.key, b.key);
+  EXPECT_EQ(a.ordering_key, b.ordering_key);
+  EXPECT_EQ(a.ttl_ms, b.ttl_ms);
+  EXPECT_EQ(a.late_policy, b.late_policy);
+  EXPECT_EQ(a.spread_ms, b.spread_ms);
+  EXPECT_EQ(a.civil_time, b.civil_time);
+  EXPECT_EQ(a.time_zone, b.time_zone);
+  EXPECT_EQ(a.recurrence, b.recurrence);
+  EXPECT_EQ(a.occurrence, b.occurrence);
+  EXPECT_EQ(a.revision, b.revision);
+  EXPECT_EQ(a.update_ms, b.update_ms);
+  EXPECT_EQ(a.payload, b.payload);
+}
+
+// The same bytes as an older program wrote them.
+std::string AsVersion1(std::string bytes) {
+  bytes[0] = '\1';
+  return bytes;
 }
 
 void ExpectDataLoss(const absl::Status& status) {
@@ -47,14 +92,91 @@ TEST(MessageRecordTest, EverythingComesBack) {
   EXPECT_EQ(header.accept_ms, kHeader.accept_ms);
 }
 
+TEST(MessageRecordTest, EverySectionComesBack) {
+  const MessageRecord given = FullRecord();
+  const std::string bytes = EncodeMessageRecord(given);
+  MessageRecord record;
+  ASSERT_TRUE(DecodeMessageRecord(bytes, &record).ok());
+  ExpectSame(record, given);
+  EXPECT_EQ(record.header.flags, MessageFlags::kAll);
+  EXPECT_EQ(EncodeMessageRecord(record), bytes);
+}
+
+TEST(MessageRecordTest, EachFlagStandsForItsSection) {
+  const auto flags_of = [](const MessageRecord& record) {
+    const std::string bytes = EncodeMessageRecord(record);
+    MessageHeader header;
+    EXPECT_TRUE(DecodeMessageHeader(bytes, &header).ok());
+    MessageRecord decoded;
+    EXPECT_TRUE(DecodeMessageRecord(bytes, &decoded).ok());
+    EXPECT_EQ(decoded.header.flags, header.flags);
+    return header.flags;
+  };
+  EXPECT_EQ(flags_of({.header = {.flags = MessageFlags::kAll}}), 0) << "what is given is ignored";
+  EXPECT_EQ(flags_of({.key = "k"}), MessageFlags::kKeyed);
+  EXPECT_EQ(flags_of({.ttl_ms = 1}), MessageFlags::kExpires);
+  EXPECT_EQ(flags_of({.ordering_key = "k"}), MessageFlags::kOrdered);
+  EXPECT_EQ(flags_of({.recurrence = "r"}), MessageFlags::kRecurs);
+  EXPECT_EQ(flags_of({.labels = {{"", ""}}}), MessageFlags::kLabelled);
+  EXPECT_EQ(flags_of({.attributes = {{"a", "b"}}, .spread_ms = 1, .civil_time = "t"}), 0);
+}
+
+TEST(MessageRecordTest, WhatMeansNothingIsNotKept) {
+  const std::string bytes = EncodeMessageRecord(
+      {.late_policy = LatePolicy::kDrop, .time_zone = "UTC", .occurrence = 4, .update_ms = 5});
+  EXPECT_EQ(bytes, EncodeMessageRecord({}));
+}
+
 TEST(MessageRecordTest, TheSmallestRecordIsItsHeader) {
   const std::string bytes = Encode({}, "");
   EXPECT_EQ(bytes.size(), 32u);
-  MessageRecord record;
-  record.attributes.emplace_back("left", "over");
+  const MessageRecord full = FullRecord();
+  MessageRecord record = full;
   ASSERT_TRUE(DecodeMessageRecord(bytes, &record).ok());
-  EXPECT_THAT(record.attributes, IsEmpty());
-  EXPECT_EQ(record.payload, "");
+  ExpectSame(record, {.header = kHeader});
+}
+
+TEST(MessageRecordTest, TheHeadIsTheRecordWithoutItsPayload) {
+  const std::string bytes = EncodeMessageRecord(FullRecord());
+  absl::string_view head;
+  ASSERT_TRUE(MessageHead(bytes, &head).ok());
+  EXPECT_EQ(head, absl::string_view(bytes).substr(0, bytes.size() - 7));
+  MessageRecord record;
+  ASSERT_TRUE(DecodeMessageHead(head, &record).ok());
+  MessageRecord expected = FullRecord();
+  expected.payload = "";
+  ExpectSame(record, expected);
+  ExpectDataLoss(DecodeMessageHead(bytes, &record));
+  for (size_t size = 0; size < head.size(); ++size) {
+    ExpectDataLoss(DecodeMessageHead(head.substr(0, size), &record));
+  }
+}
+
+TEST(MessageRecordTest, RecordsOfVersion1AreRead) {
+  const std::string bytes = AsVersion1(Encode({{"key", "value"}, {"k", ""}}, "payload"));
+  MessageRecord record;
+  ASSERT_TRUE(DecodeMessageRecord(bytes, &record).ok());
+  ExpectSame(
+      record,
+      {.header = kHeader, .attributes = {{"key", "value"}, {"k", ""}}, .payload = "payload"});
+  MessageHeader header;
+  ASSERT_TRUE(DecodeMessageHeader(bytes, &header).ok());
+  EXPECT_EQ(header.flags, 0);
+}
+
+TEST(MessageRecordTest, Version1HadNoFlagsAndOnlyAttributes) {
+  const auto refused = [](const MessageRecord& given) {
+    std::string bytes = AsVersion1(EncodeMessageRecord(given));
+    MessageRecord record;
+    ExpectDataLoss(DecodeMessageRecord(bytes, &record));
+    // ... also without the flag.
+    bytes[1] = '\0';
+    ExpectDataLoss(DecodeMessageRecord(bytes, &record));
+  };
+  refused({.key = "k"});
+  refused({.labels = {{"a", "b"}}});
+  refused({.spread_ms = 1});
+  refused({.revision = 1});
 }
 
 TEST(MessageRecordTest, EveryTruncationIsRefused) {
@@ -71,8 +193,10 @@ TEST(MessageRecordTest, EveryTruncationIsRefused) {
 }
 
 TEST(MessageRecordTest, EverySingleBitFlipIsRefused) {
-  for (const std::string& payload : {std::string("payload"), std::string(300, 'p')}) {
-    const std::string bytes = Encode({{"key", "value"}, {"k", ""}}, payload);
+  const std::string attributes_only = Encode({{"key", "value"}, {"k", ""}}, "payload");
+  for (const std::string& bytes :
+       {attributes_only, AsVersion1(attributes_only), EncodeMessageRecord(FullRecord()),
+        Encode({}, std::string(300, 'p')), AsVersion1(Encode({}, ""))}) {
     MessageRecord record;
     for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
       std::string flipped = bytes;
@@ -87,7 +211,7 @@ TEST(MessageRecordTest, TheHeaderAloneRefusesWhatItDoesNotKnow) {
   MessageHeader header;
   for (const size_t at : {size_t{0}, size_t{1}, size_t{2}, size_t{3}}) {
     std::string changed = bytes;
-    changed[at] = static_cast<char>(changed[at] ^ 2);
+    changed[at] = static_cast<char>(changed[at] ^ 32);
     ExpectDataLoss(DecodeMessageHeader(changed, &header));
   }
   std::string changed = bytes;

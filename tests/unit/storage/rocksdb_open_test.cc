@@ -216,7 +216,8 @@ TEST_F(RocksDbOpenTest, FiguresForTheMetrics) {
     Record record;
     record.type = RecordType::kAccept;
     record.key = {i, MessageId::Make(1, i, 0, i)};
-    record.value = EncodeMessageRecord({}, {}, std::string(1000, 'x'));
+    const std::string payload(1000, 'x');
+    record.value = EncodeMessageRecord({.payload = payload});
     const std::vector<RecordBatch> group = {{record}};
     ASSERT_EQ((*store)->Append(group, Durability::kBuffered), AppendOutcome::kAccepted);
   }
