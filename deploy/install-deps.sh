@@ -22,7 +22,7 @@ build=(
   libxxhash-dev             # the checksum of records on disk
   libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   prometheus-cpp-dev        # brings civetweb and curl, which its CMake package insists on
-  tzdata                    # --tz of the command line tool
+  tzdata                    # --tz of the command line tool, civil times and recurrences in the server
 )
 unit=(
   "${build[@]}"
@@ -36,7 +36,7 @@ test=(
   systemd                   # systemd-analyze, for the unit file's test
   clang clang-tidy libclang-rt-14-dev   # thread-safety analysis, lint, libFuzzer
 )
-# What the built programs load, and --tz reads: a test compares it with what they are linked to.
+# What the built programs load, and the time zones they read: a test compares it with what they are linked to.
 runtime=(
   libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 librocksdb7.8
   libspdlog1.10 libfmt9 libtomlplusplus3 libprometheus-cpp-pull1.0

@@ -27,6 +27,7 @@ MAIN = ["server/config", "server/metrics", "server/rpc", "server/runtime", "serv
 LAYERS = {
     "storage": [],
     "server/base": [],
+    "server/calendar": ["server/base"],
     "server/config": ["server/base"],
     "server/wheel": ["server/base"],
     "server/scheduler": ["server/wheel", "server/base", "storage"],

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/calendar/recurrence_rule.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/base/check.h"
+#include "server/base/error.h"
+#include "server/calendar/zone.h"
+
+namespace duetime::calendar {
+namespace {
+
+constexpr int64_t kIntervalMinMs = 1'000;
+// 9999-12-31T23:59:59.999Z
+constexpr int64_t kTimeMaxMs = 253'402'300'799'999;
+
+std::string PathOf(absl::string_view field, absl::string_view name) {
+  return field.empty() ? std::string(name) : absl::StrCat(field, ".", name);
+}
+
+absl::Status InvalidRecurrence(absl::string_view message, std::string path,
+                               std::vector<std::pair<std::string, std::string>> metadata) {
+  return base::MakeError(absl::StatusCode::kInvalidArgument, message,
+                         {.reason = "INVALID_RECURRENCE",
+                          .field = std::move(path),
+                          .metadata = std::move(metadata),
+                          .retry_after_ms = 0});
+}
+
+// A value with its name and limits, in milliseconds.
+struct Limited {
+  absl::string_view name;
+  int64_t value;
+  int64_t min;
+  int64_t max;
+};
+
+absl::Status CheckLimits(const Limited& limited, absl::string_view field) {
+  if (limited.value >= limited.min && limited.value <= limited.max) return absl::OkStatus();
+  return InvalidRecurrence(
+      absl::StrCat(limited.name, " is ", limited.value, " ms; it has to be from ", limited.min,
+                   " to ", limited.max, " ms"),
+      PathOf(field, limited.name),
+      {{"value", absl::StrCat(limited.value)},
+       {"min", absl::StrCat(limited.min)},
+       {"max", absl::StrCat(limited.max)}});
+}
+
+absl::Status CheckRanges(const RecurrenceRule& rule, absl::string_view field) {
+  const bool has_interval = rule.interval_ms != 0;
+  if (has_interval != rule.cron.empty()) {
+    return InvalidRecurrence("a recurrence has either a cron expression or an interval",
+                             std::string(field), {});
+  }
+  absl::Status status = CheckLimits({"start_time", rule.start_ms, 0, kTimeMaxMs}, field);
+  if (status.ok() && has_interval) {
+    status = CheckLimits({"interval", rule.interval_ms, kIntervalMinMs, kTimeMaxMs}, field);
+  }
+  if (status.ok()) {
+    // With an interval, jitter may not reach the next time.
+    const int64_t jitter_max = has_interval ? rule.interval_ms - 1 : kTimeMaxMs;
+    status = CheckLimits({"jitter", rule.jitter_ms, 0, jitter_max}, field);
+  }
+  if (status.ok() && rule.end_ms.has_value()) {
+    status = CheckLimits({"end_time", *rule.end_ms, rule.start_ms + 1, kTimeMaxMs}, field);
+  }
+  return status;
+}
+
+// A good mixing of 64 bits (the finalizer of SplitMix64). Fixed for good: the jitter of stored
+// rules must survive a new version of the program, which hashes of libraries do not promise.
+uint64_t Mix(uint64_t value) {
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+Recurrence::Recurrence(RecurrenceRule rule, std::optional<CronExpression> cron, absl::TimeZone zone)
+    : rule_(std::move(rule)), cron_(std::move(cron)), zone_(zone) {}
+
+absl::StatusOr<Recurrence> Recurrence::Compile(const RecurrenceRule& rule,
+                                               absl::string_view field) {
+  const absl::Status ranges = CheckRanges(rule, field);
+  if (!ranges.ok()) return ranges;
+  std::optional<CronExpression> cron;
+  if (!rule.cron.empty()) {
+    auto parsed = CronExpression::Parse(rule.cron, PathOf(field, "cron"));
+    if (!parsed.ok()) return parsed.status();
+    cron = *std::move(parsed);
+  }
+  absl::TimeZone zone = absl::UTCTimeZone();
+  if (!rule.time_zone.empty()) {
+    const auto found = FindZone(rule.time_zone, PathOf(field, "time_zone"));
+    if (!found.ok()) return found.status();
+    zone = *found;
+  }
+  Recurrence recurrence(rule, std::move(cron), zone);
+  if (!recurrence.NextAfter(rule.start_ms - 1).has_value()) {
+    return InvalidRecurrence("the recurrence has no time between its start and its end",
+                             PathOf(field, "end_time"),
+                             {{"start_ms", absl::StrCat(rule.start_ms)},
+                              {"end_ms", absl::StrCat(rule.end_ms.value_or(kTimeMaxMs + 1))}});
+  }
+  return recurrence;
+}
+
+std::optional<int64_t> Recurrence::NextWithoutEnd(int64_t after_ms) const {
+  // Also keeps the arithmetic below within 64 bits.
+  if (after_ms >= kTimeMaxMs) return std::nullopt;
+  if (cron_.has_value()) return cron_->Next(std::max(after_ms, rule_.start_ms - 1), zone_);
+  if (after_ms < rule_.start_ms) return rule_.start_ms;
+  const int64_t passed = (after_ms - rule_.start_ms) / rule_.interval_ms;
+  const int64_t next = rule_.start_ms + (passed + 1) * rule_.interval_ms;
+  if (next > kTimeMaxMs) return std::nullopt;
+  return next;
+}
+
+std::optional<int64_t> Recurrence::NextAfter(int64_t after_ms) const {
+  const std::optional<int64_t> next = NextWithoutEnd(after_ms);
+  if (next.has_value() && rule_.end_ms.has_value() && *next >= *rule_.end_ms) return std::nullopt;
+  return next;
+}
+
+int64_t Recurrence::JitterOf(uint64_t seed, int64_t nominal_ms) const {
+  int64_t room = NextWithoutEnd(nominal_ms).value_or(kTimeMaxMs + 1) - nominal_ms - 1;
+  if (rule_.end_ms.has_value()) room = std::min(room, *rule_.end_ms - nominal_ms - 1);
+  const int64_t most = std::min(rule_.jitter_ms, room);
+  DT_CHECK_GE(most, 0);
+  const uint64_t random = Mix(Mix(seed) ^ static_cast<uint64_t>(nominal_ms));
+  return static_cast<int64_t>(random % (static_cast<uint64_t>(most) + 1));
+}
+
+std::vector<int64_t> Recurrence::Preview(int64_t from_ms, size_t count) const {
+  std::vector<int64_t> times;
+  // No time lies before the start, which is not negative.
+  int64_t after_ms = std::max<int64_t>(from_ms, 0) - 1;
+  while (times.size() < count) {
+    const std::optional<int64_t> next = NextAfter(after_ms);
+    if (!next.has_value()) break;
+    times.push_back(*next);
+    after_ms = *next;
+  }
+  return times;
+}
+
+}  // namespace duetime::calendar

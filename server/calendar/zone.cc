@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/calendar/zone.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/base/error.h"
+
+namespace duetime::calendar {
+namespace {
+
+// Where abseil reads the tz database, too.
+constexpr absl::string_view kDatabase = "/usr/share/zoneinfo/";
+// The longest name in the database has 32 characters.
+constexpr size_t kNameSizeMax = 64;
+
+bool IsNameCharacter(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '/' || c == '_' || c == '-' ||
+         c == '+';
+}
+
+// True for what may be a name of the database: this keeps paths out, and the files and folders
+// beside the zones, which hold this machine's own zone and other readings of the same zones.
+bool LooksLikeName(absl::string_view name) {
+  return !name.empty() && name.size() <= kNameSizeMax &&
+         std::all_of(name.begin(), name.end(), IsNameCharacter) && name.front() != '/' &&
+         !absl::StrContains(name, "//") && name != "localtime" && name != "posixrules" &&
+         !absl::StartsWith(name, "posix/") && !absl::StartsWith(name, "right/");
+}
+
+// Asked before abseil is, because abseil remembers each name that it was ever asked for, also the
+// unknown ones.
+bool IsInDatabase(absl::string_view name) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(absl::StrCat(kDatabase, name), error);
+}
+
+}  // namespace
+
+absl::StatusOr<absl::TimeZone> FindZone(absl::string_view name, absl::string_view field) {
+  if (name == "UTC") return absl::UTCTimeZone();
+  absl::TimeZone zone;
+  if (LooksLikeName(name) && IsInDatabase(name) && absl::LoadTimeZone(name, &zone)) return zone;
+  const std::string shown = absl::CHexEscape(name.substr(0, kNameSizeMax));
+  return base::MakeError(
+      absl::StatusCode::kInvalidArgument,
+      absl::StrCat("\"", shown,
+                   "\" is not a time zone of the IANA database; write a name such as "
+                   "\"Europe/Berlin\" or \"UTC\" (names are case-sensitive)"),
+      {.reason = "INVALID_TIME_ZONE",
+       .field = std::string(field),
+       .metadata = {{"time_zone", shown}},
+       .retry_after_ms = 0});
+}
+
+}  // namespace duetime::calendar
