@@ -25,6 +25,7 @@ inline constexpr size_t kRpcMethodCount = 8;
 inline constexpr std::array<const char*, kRpcMethodCount> kRpcMethodNames = {
     "Schedule",  "ScheduleBatch", "Cancel",      "Get",
     "Subscribe", "ServerInfo",    "HealthCheck", "HealthWatch"};
+inline const char* NameOf(RpcMethod method) { return kRpcMethodNames[static_cast<size_t>(method)]; }
 
 // The canonical codes, OK to UNAUTHENTICATED.
 inline constexpr size_t kRpcCodeCount = 17;

@@ -94,6 +94,7 @@ absl::Status ResolveWhen(const v1::ScheduleRequest& request, const RequestLimits
   absl::string_view field;
   switch (request.when_case()) {
     case v1::ScheduleRequest::WHEN_NOT_SET:
+    case v1::ScheduleRequest::kCivilTime:
       return Invalid("DELIVER_TIME_MISSING", Path(index, "deliver_time"),
                      "required: exactly one of deliver_time and delay");
     case v1::ScheduleRequest::kDeliverTime: {

@@ -5,27 +5,85 @@
 // one parsed message per thread can be used again and again.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/async_unary_call.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <span>
+
+#include "google/protobuf/descriptor.h"
+
 #include "duetime/v1/admin.grpc.pb.h"
 #include "duetime/v1/messages.grpc.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "server/base/check.h"
+#include "server/metrics/rpc_stats.h"
 
 namespace duetime::rpc {
 
-using MessagesService =
-    v1::Messages::WithRawMethod_Schedule<v1::Messages::WithRawMethod_ScheduleBatch<
-        v1::Messages::WithRawMethod_Cancel<v1::Messages::WithRawMethod_Get<
-            v1::Messages::WithRawMethod_Subscribe<v1::Messages::Service>>>>>;
-using AdminService = v1::Admin::WithRawMethod_ServerInfo<v1::Admin::Service>;
+// A generated service of which some methods are served; the generated code answers the others with
+// UNIMPLEMENTED. The generated way to say this is one template around another for each method, in
+// which no method can be chosen at run time.
+template <typename Generated>
+class RawService final : public Generated::Service {
+ public:
+  using Writer = grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>;
+  using Stream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+  // REQUIRES: the service has methods of these names.
+  explicit RawService(std::span<const metrics::RpcMethod> served) {
+    const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
+        Generated::service_full_name());
+    DT_CHECK(service != nullptr);
+    for (const metrics::RpcMethod method : served) {
+      const auto* found = service->FindMethodByName(metrics::NameOf(method));
+      DT_CHECK(found != nullptr);
+      index_[static_cast<size_t>(method)] = found->index();
+      this->MarkMethodRaw(found->index());
+    }
+  }
+
+  // Ask for the next call of a method. REQUIRES: it is served, and of this kind.
+  void RequestUnary(metrics::RpcMethod method, grpc::ServerContext* context,
+                    grpc::ByteBuffer* request, Writer* writer, grpc::ServerCompletionQueue* cq,
+                    void* tag) {
+    this->RequestAsyncUnary(index_[static_cast<size_t>(method)], context, request, writer, cq, cq,
+                            tag);
+  }
+  void RequestStream(metrics::RpcMethod method, grpc::ServerContext* context, Stream* stream,
+                     grpc::ServerCompletionQueue* cq, void* tag) {
+    this->RequestAsyncBidiStreaming(index_[static_cast<size_t>(method)], context, stream, cq, cq,
+                                    tag);
+  }
+
+ private:
+  // The number of each served method within its service.
+  std::array<int, metrics::kRpcMethodCount> index_{};
+};
+
+using MessagesService = RawService<v1::Messages>;
+using AdminService = RawService<v1::Admin>;
 using HealthService = grpc::health::v1::Health::WithRawMethod_Check<
     grpc::health::v1::Health::WithRawMethod_Watch<grpc::health::v1::Health::Service>>;
 using ReflectionService =
     grpc::reflection::v1alpha::ServerReflection::WithRawMethod_ServerReflectionInfo<
         grpc::reflection::v1alpha::ServerReflection::Service>;
 
+// The methods that are served, by service.
+inline constexpr std::array kMessagesMethods = {
+    metrics::RpcMethod::kSchedule, metrics::RpcMethod::kScheduleBatch, metrics::RpcMethod::kCancel,
+    metrics::RpcMethod::kGet,      metrics::RpcMethod::kSubscribe,
+};
+inline constexpr std::array kAdminMethods = {
+    metrics::RpcMethod::kServerInfo,
+};
+
 struct Services {
-  MessagesService messages;
-  AdminService admin;
+  MessagesService messages{kMessagesMethods};
+  AdminService admin{kAdminMethods};
   HealthService health;
   ReflectionService reflection;
 };

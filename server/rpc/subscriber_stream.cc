@@ -34,8 +34,8 @@ SubscriberStream::~SubscriberStream() {
 
 void SubscriberStream::Request(CqWorker* worker) {
   auto* fresh = new SubscriberStream(worker);  // freed by its request tag or by the worker
-  worker->services().messages.RequestSubscribe(fresh->server_context(), fresh->stream(),
-                                               worker->cq(), worker->cq(), fresh->request_tag());
+  worker->services().messages.RequestStream(metrics::RpcMethod::kSubscribe, fresh->server_context(),
+                                            fresh->stream(), worker->cq(), fresh->request_tag());
 }
 
 void SubscriberStream::OnOpened() {

@@ -19,19 +19,13 @@ void UnaryCall::Request(metrics::RpcMethod method) {
   grpc::ServerCompletionQueue* cq = worker_->cq();
   switch (method) {
     case metrics::RpcMethod::kSchedule:
-      services.messages.RequestSchedule(&*context_, &buffer_, &*writer_, cq, cq, this);
-      return;
     case metrics::RpcMethod::kScheduleBatch:
-      services.messages.RequestScheduleBatch(&*context_, &buffer_, &*writer_, cq, cq, this);
-      return;
     case metrics::RpcMethod::kCancel:
-      services.messages.RequestCancel(&*context_, &buffer_, &*writer_, cq, cq, this);
-      return;
     case metrics::RpcMethod::kGet:
-      services.messages.RequestGet(&*context_, &buffer_, &*writer_, cq, cq, this);
+      services.messages.RequestUnary(method, &*context_, &buffer_, &*writer_, cq, this);
       return;
     case metrics::RpcMethod::kServerInfo:
-      services.admin.RequestServerInfo(&*context_, &buffer_, &*writer_, cq, cq, this);
+      services.admin.RequestUnary(method, &*context_, &buffer_, &*writer_, cq, this);
       return;
     case metrics::RpcMethod::kHealthCheck:
       services.health.RequestCheck(&*context_, &buffer_, &*writer_, cq, cq, this);
