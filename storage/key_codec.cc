@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/key_codec.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "storage/byte_order.h"
@@ -10,6 +11,8 @@ namespace {
 
 constexpr size_t kShardBytes = 2;
 constexpr size_t kTopicBytes = 4;
+constexpr size_t kLevelBytes = 1;
+constexpr size_t kKindBytes = 1;
 constexpr size_t kPlaceBytes = 8 + 16;  // due_ms, id
 constexpr absl::string_view kTopicPrefix = "topic/";
 
@@ -51,8 +54,8 @@ MessageKey LoadPlace(const char* bytes) {
 
 StoreKey::StoreKey(ColumnFamily family, absl::string_view bytes) {
   block_[0] = static_cast<char>(family);
-  std::memcpy(&block_[1], bytes.data(), bytes.size());
-  block_[kLengthAt] = static_cast<char>(bytes.size());
+  std::memcpy(&block_[1], bytes.data(), std::min(bytes.size(), kBytesMax));
+  block_[kLengthAt] = static_cast<char>(std::min(bytes.size(), kBytesMax + 1));
 }
 
 StoreKey EncodeMessageKey(uint16_t shard, const MessageKey& key) {
@@ -72,6 +75,54 @@ StoreKey BacklogEnd(uint16_t shard, TopicId topic) {
   return EncodeBacklogKey(shard, topic, MessageKey{kMax, MessageId{kMax, kMax}});
 }
 
+StoreKey EncodeTraceKey(uint16_t shard, const MessageId& id) {
+  return KeyWriter().Number(shard).Number(id.high).Number(id.low).In(ColumnFamily::kTraces);
+}
+
+StoreKey EncodeCountKey(uint16_t shard, TopicId topic, CountLevel level, uint64_t start_ms) {
+  return KeyWriter()
+      .Number(shard)
+      .Number(static_cast<uint32_t>(topic))
+      .Number(static_cast<uint8_t>(level))
+      .Number(start_ms)
+      .In(ColumnFamily::kCounts);
+}
+
+NameKey::NameKey(ColumnFamily family, absl::string_view head, absl::string_view name)
+    : family_(family) {
+  bytes_.reserve(head.size() + name.size() + 1);
+  bytes_.assign(head.begin(), head.end());
+  bytes_.insert(bytes_.end(), name.begin(), name.end());
+}
+
+NameKey NameKey::OfIndex(uint16_t shard, TopicId topic, uint8_t kind, absl::string_view name) {
+  const StoreKey head = KeyWriter()
+                            .Number(shard)
+                            .Number(static_cast<uint32_t>(topic))
+                            .Number(kind)
+                            .In(ColumnFamily::kIndex);
+  return NameKey(head.family(), head.bytes(), name);
+}
+
+NameKey NameKey::OfObject(uint8_t kind, uint16_t shard, absl::string_view name) {
+  const StoreKey head = KeyWriter().Number(kind).Number(shard).In(ColumnFamily::kObjects);
+  return NameKey(head.family(), head.bytes(), name);
+}
+
+NameKey NameKey::After() const {
+  NameKey after = *this;
+  after.bytes_.push_back('\0');
+  return after;
+}
+
+NameKey NameKey::EndOfPrefix() const {
+  NameKey end = *this;
+  // What stands before the name is never all ones, so this ends within the key.
+  while (end.bytes_.back() == '\xff') end.bytes_.pop_back();
+  end.bytes_.back() = static_cast<char>(end.bytes_.back() + 1);
+  return end;
+}
+
 StoreKey KeyAfter(const StoreKey& key) {
   return KeyWriter().Text(key.bytes()).Number(uint8_t{0}).In(key.family());
 }
@@ -80,6 +131,7 @@ StoreKey FormatVersionKey() { return StoreKey(ColumnFamily::kMeta, "format_versi
 StoreKey StoreIdKey() { return StoreKey(ColumnFamily::kMeta, "store_id"); }
 StoreKey EpochKey() { return StoreKey(ColumnFamily::kMeta, "epoch"); }
 StoreKey ShardCountKey() { return StoreKey(ColumnFamily::kMeta, "shard_count"); }
+StoreKey UpgradeKey() { return StoreKey(ColumnFamily::kMeta, "upgrade"); }
 
 StoreKey ClaimKey(uint16_t shard) {
   return KeyWriter().Text("claim/").Number(shard).In(ColumnFamily::kMeta);
@@ -111,6 +163,11 @@ StoreKey TopicKeysEnd() {
       .In(ColumnFamily::kMeta);
 }
 
+std::optional<uint16_t> DecodeShard(absl::string_view bytes) {
+  if (bytes.size() < kShardBytes) return std::nullopt;
+  return LoadBigEndian<uint16_t>(bytes.data());
+}
+
 std::optional<MessageKey> DecodeMessageKey(absl::string_view bytes) {
   if (bytes.size() != kShardBytes + kPlaceBytes) return std::nullopt;
   return LoadPlace(bytes.data() + kShardBytes);
@@ -120,6 +177,24 @@ std::optional<BacklogPlace> DecodeBacklogKey(absl::string_view bytes) {
   if (bytes.size() != kShardBytes + kTopicBytes + kPlaceBytes) return std::nullopt;
   return BacklogPlace{TopicId{LoadBigEndian<uint32_t>(bytes.data() + kShardBytes)},
                       LoadPlace(bytes.data() + kShardBytes + kTopicBytes)};
+}
+
+std::optional<uint64_t> DecodeCountKey(absl::string_view bytes) {
+  constexpr size_t kHeadBytes = kShardBytes + kTopicBytes + kLevelBytes;
+  if (bytes.size() != kHeadBytes + sizeof(uint64_t)) return std::nullopt;
+  return LoadBigEndian<uint64_t>(bytes.data() + kHeadBytes);
+}
+
+std::optional<absl::string_view> DecodeIndexKey(absl::string_view bytes) {
+  constexpr size_t kHeadBytes = kShardBytes + kTopicBytes + kKindBytes;
+  if (bytes.size() < kHeadBytes) return std::nullopt;
+  return bytes.substr(kHeadBytes);
+}
+
+std::optional<absl::string_view> DecodeObjectKey(absl::string_view bytes) {
+  constexpr size_t kHeadBytes = kKindBytes + kShardBytes;
+  if (bytes.size() < kHeadBytes) return std::nullopt;
+  return bytes.substr(kHeadBytes);
 }
 
 std::optional<TopicId> DecodeTopicKey(absl::string_view bytes) {

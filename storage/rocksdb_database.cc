@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <rocksdb/listener.h>
+#include <rocksdb/transaction_log.h>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -13,6 +14,7 @@
 #include "storage/rocksdb_logger.h"
 #include "storage/rocksdb_options.h"
 #include "storage/rocksdb_status.h"
+#include "storage/rocksdb_upgrade.h"
 #include "storage/value_codec.h"
 
 namespace duetime::storage {
@@ -66,7 +68,7 @@ absl::StatusOr<std::unique_ptr<RocksDbDatabase>> RocksDbDatabase::Open(
   for (const Step step :
        {&RocksDbDatabase::LockDirectory, &RocksDbDatabase::ReadWitness,
         &RocksDbDatabase::CheckFiles, &RocksDbDatabase::TrimLog, &RocksDbDatabase::OpenDb,
-        &RocksDbDatabase::CheckContents, &RocksDbDatabase::BeginEpoch}) {
+        &RocksDbDatabase::CheckContents, &RocksDbDatabase::Upgrade, &RocksDbDatabase::BeginEpoch}) {
     if (absl::Status status = (database.get()->*step)(); !status.ok()) return status;
   }
   return database;
@@ -75,7 +77,8 @@ absl::StatusOr<std::unique_ptr<RocksDbDatabase>> RocksDbDatabase::Open(
 RocksDbDatabase::RocksDbDatabase(const RocksDbStoreOptions& options)
     : options_(options),
       db_path_(absl::StrCat(options.data_dir, "/db")),
-      fenced_(std::make_shared<std::atomic<bool>>(false)) {
+      fenced_(std::make_shared<std::atomic<bool>>(false)),
+      drop_mark_(std::make_shared<DropMark>(0)) {
   if (options_.file_system != nullptr) {
     env_override_ = rocksdb::NewCompositeEnv(options_.file_system);
   }
@@ -209,15 +212,19 @@ absl::Status RocksDbDatabase::OpenDb() {
   rocksdb::DBOptions db_options =
       MakeDbOptions(env_, logger, std::make_shared<FencingListener>(fenced_));
   db_options.create_if_missing = creating();
-  db_options.create_missing_column_families = creating();
+  // Those of a newer version are created before the upgrade. Empty ones do no harm if it does not
+  // come to that.
+  db_options.create_missing_column_families =
+      creating() || testimony_.format_version < kFormatVersion;
 
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  const rocksdb::Status status =
-      rocksdb::DB::Open(db_options, db_path_, MakeColumnFamilies(options_), &handles, &db);
+  const rocksdb::Status status = rocksdb::DB::Open(
+      db_options, db_path_, MakeColumnFamilies(options_, drop_mark_), &handles, &db);
   if (!status.ok()) return OpenError(status, logger->damaged_file(), db_path_);
   db_.reset(db);
   std::copy(handles.begin(), handles.end(), handles_.begin());
+  log_begin_ = db_->GetLatestSequenceNumber() + 1;
   return absl::OkStatus();
 }
 
@@ -250,11 +257,13 @@ absl::Status RocksDbDatabase::CheckContents() {
   }
   const absl::StatusOr<uint64_t> version = ReadMetaNumber(FormatVersionKey());
   if (!version.ok()) return version.status();
-  if (*version != kFormatVersion) {
-    return absl::FailedPreconditionError(absl::StrCat("database ", db_path_, " has format version ",
-                                                      *version, "; this program knows ",
-                                                      kFormatVersion));
+  // The witness follows the database, so it may be behind, never ahead.
+  if (*version > kFormatVersion || *version < testimony_.format_version) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "database ", db_path_, " has format version ", *version, ", ", options_.data_dir,
+        "/witness ", testimony_.format_version, "; this program knows up to ", kFormatVersion));
   }
+  found_version_ = *version;
   const absl::StatusOr<uint64_t> shards = ReadMetaNumber(ShardCountKey());
   if (!shards.ok()) return shards.status();
   if (options_.shards != 0 && options_.shards != *shards) {
@@ -269,12 +278,21 @@ absl::Status RocksDbDatabase::CheckContents() {
   return absl::OkStatus();
 }
 
+absl::Status RocksDbDatabase::Upgrade() {
+  if (found_version_ == 0 || found_version_ == kFormatVersion) return absl::OkStatus();
+  if (options_.log != nullptr) {
+    options_.log(RocksDbStoreOptions::LogLevel::kWarning,
+                 absl::StrCat("bringing ", options_.data_dir, " from format version ",
+                              found_version_, " to ", kFormatVersion));
+  }
+  return UpgradeToVersion2(this);
+}
+
 absl::Status RocksDbDatabase::BeginEpoch() {
   if (epoch_ >= MessageId::kEpochMax) {
     return absl::FailedPreconditionError("the store has been opened too often: epochs are used up");
   }
   ++epoch_;
-  log_begin_ = db_->GetLatestSequenceNumber() + 1;
   rocksdb::WriteBatch batch;
   if (absl::Status status = FromRocksDb(BeginBatch(&batch), "begin a write"); !status.ok()) {
     return status;
@@ -328,16 +346,47 @@ rocksdb::Status RocksDbDatabase::SwitchLogIfFull() {
     return rocksdb::Status::OK();
   }
   if (rocksdb::Status status = SyncLog(); !status.ok()) return status;
+  uint64_t log_before = 0;
+  uint64_t log_after = 0;
+  if (rocksdb::Status status = CurrentLog(&log_before); !status.ok()) return status;
   rocksdb::FlushOptions in_background;
   in_background.wait = false;
   in_background.allow_write_stall = true;
   rocksdb::Status status = db_->Flush(in_background, {handles_.begin(), handles_.end()});
   // Flushes or compactions are behind and writes are stopped: the coming write waits for them, and
-  // the one after it finds room.
-  if (status.IsTryAgain()) return rocksdb::Status::OK();
-  log_bytes_ = 0;
-  log_begin_ = db_->GetLatestSequenceNumber() + 1;
+  // the one after it finds room. The families are handed over one by one, so the log may have been
+  // switched all the same.
+  if (!status.ok() && !status.IsTryAgain()) return status;
+  if (status = CurrentLog(&log_after); !status.ok()) return status;
+  if (log_after != log_before) {
+    log_bytes_ = 0;
+    log_begin_ = db_->GetLatestSequenceNumber() + 1;
+  }
+  return rocksdb::Status::OK();
+}
+
+rocksdb::Status RocksDbDatabase::CurrentLog(uint64_t* number) const {
+  std::unique_ptr<rocksdb::LogFile> log;
+  rocksdb::Status status = db_->GetCurrentWalFile(&log);
+  if (status.ok()) *number = log->LogNumber();
   return status;
+}
+
+void RocksDbDatabase::AddCounts(CountGroup* counts, rocksdb::WriteBatch* batch) const {
+  counts->ForEachSum([this, batch](uint16_t shard, TopicId topic, CountLevel level,
+                                   uint64_t start_ms, const CountDelta& sum) {
+    const StoreKey key = EncodeCountKey(shard, topic, level, start_ms);
+    const auto value = EncodeCountDelta(sum);
+    batch->Merge(handle(ColumnFamily::kCounts), ToSlice(key.bytes()), {value.data(), value.size()})
+        .PermitUncheckedError();
+  });
+}
+
+void RocksDbDatabase::DropExpired(uint64_t until_ms) {
+  uint64_t mark = drop_mark_->load(std::memory_order_relaxed);
+  while (mark < until_ms &&
+         !drop_mark_->compare_exchange_weak(mark, until_ms, std::memory_order_relaxed)) {
+  }
 }
 
 rocksdb::Status RocksDbDatabase::SyncLog() {
@@ -361,6 +410,7 @@ absl::Status RocksDbDatabase::WriteWitness() {
   const std::lock_guard<std::mutex> lock(witness_mutex_);
   Testimony testimony = testimony_;
   testimony.state = Testimony::State::kCreated;
+  testimony.format_version = kFormatVersion;
   testimony.epoch = epoch_;
   testimony.durable_sequence = durable_sequence_.load(std::memory_order_acquire);
   if (testimony == testimony_) return absl::OkStatus();

@@ -17,15 +17,17 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "storage/count_group.h"
 #include "storage/file_system.h"
 #include "storage/key_codec.h"
+#include "storage/rocksdb_compaction.h"
 #include "storage/rocksdb_store.h"
 #include "storage/witness.h"
 
 namespace duetime::storage {
 
 // What version of FORMAT.md this program reads and writes.
-inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kFormatVersion = 2;
 
 // Owns everything that RocksDbStore needs open. RocksDbStore::Open says what opening guarantees and
 // refuses. Thread safety: thread-safe but for Close and the destructor.
@@ -52,6 +54,13 @@ class RocksDbDatabase {
   rocksdb::Status Write(rocksdb::WriteBatch* batch, bool sync);
   bool fenced() const { return fenced_->load(std::memory_order_acquire); }
 
+  // Puts what a group adds to the counters into a batch.
+  void AddCounts(CountGroup* counts, rocksdb::WriteBatch* batch) const;
+
+  // Reads one value of the meta family; empty if it is absent.
+  absl::StatusOr<std::string> ReadMeta(const StoreKey& key) const;
+
+  void DropExpired(uint64_t until_ms);
   absl::Status WriteWitness();
   absl::Status Close();
 
@@ -68,6 +77,7 @@ class RocksDbDatabase {
   absl::Status TrimLog();
   absl::Status OpenDb();
   absl::Status CheckContents();
+  absl::Status Upgrade();
   absl::Status BeginEpoch();
 
   // Starts a new log, and hands the memtables to the flush, when they have grown to their limits.
@@ -83,8 +93,8 @@ class RocksDbDatabase {
 
   bool creating() const { return testimony_.state == Testimony::State::kCreating; }
   std::string LastLog() const;
-  // Reads one value of the meta family; empty if it is absent.
-  absl::StatusOr<std::string> ReadMeta(const StoreKey& key) const;
+  // The number of the log that is written to.
+  rocksdb::Status CurrentLog(uint64_t* number) const;
   absl::StatusOr<uint64_t> ReadMetaNumber(const StoreKey& key) const;
 
   // Constant once Open has returned.
@@ -99,9 +109,13 @@ class RocksDbDatabase {
   std::array<rocksdb::ColumnFamilyHandle*, kColumnFamilyCount> handles_{};
   uint64_t epoch_ = 0;
   uint16_t shard_count_ = 0;
+  // What version the database had when it was opened; 0 if it had none.
+  uint64_t found_version_ = 0;
 
   // Shared with RocksDB's listener, which may outlive a failed open by a moment.
   const std::shared_ptr<std::atomic<bool>> fenced_;
+  // Shared with RocksDB's compactions.
+  const std::shared_ptr<DropMark> drop_mark_;
   // The sequence number of the last record of the last synced write. It never runs ahead of the
   // disk: it is set after the sync has returned, by the one thread that appends, and buffered
   // records are not counted until a later sync covers them.

@@ -22,6 +22,10 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const RocksDbStoreOptions& store_opti
   // unsynced, must not come first.
   options.write_buffer_size =
       store_options.write_buffer_bytes + store_options.write_buffer_bytes / 2;
+  // Small, because the part of the last block that is not used counts as filled, once for each
+  // family, against what all may have together.
+  options.arena_block_size =
+      std::clamp<size_t>(store_options.write_buffer_bytes / 256, 4 << 10, 128 << 10);
   // One filling, one flushing, one in reserve; a fourth would only be more memory before the stall.
   options.max_write_buffer_number = 3;
   // Half the bytes of plain text at 1-2 % of a core; zstd saves a further quarter and costs 40 %
@@ -65,6 +69,21 @@ void CompactOnDeletions(rocksdb::ColumnFamilyOptions* options) {
   options->table_properties_collector_factories.push_back(
       rocksdb::NewCompactOnDeletionCollectorFactory(kWindowEntries, kTriggerDeletions));
 }
+
+// Has every table looked at again by the filter that leaves things out. New ids are greater than
+// old ones, so that a table of old ones at the last level overlaps nothing new: no compaction would
+// meet it by itself.
+void FilterGarbage(const RocksDbStoreOptions& store_options,
+                   std::shared_ptr<rocksdb::CompactionFilterFactory> filter,
+                   rocksdb::ColumnFamilyOptions* options) {
+  options->compaction_filter_factory = std::move(filter);
+  options->periodic_compaction_seconds = store_options.garbage_age_s;
+}
+
+// Counters that change with every group are read as one sum and a few changes, not as thousands of
+// changes. RocksDB does it as it writes: it walks over the changes in the memtable, and at the
+// 17th reads the sum. Only the first time after a flush does that reach a table.
+void BoundChanges(rocksdb::ColumnFamilyOptions* options) { options->max_successive_merges = 16; }
 
 }  // namespace
 
@@ -132,17 +151,34 @@ rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Log
 }
 
 std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
-    const RocksDbStoreOptions& store_options) {
+    const RocksDbStoreOptions& store_options, std::shared_ptr<const DropMark> drop_mark) {
   // One cache for all: the bound is the daemon's, not a family's.
   const std::shared_ptr<rocksdb::Cache> cache =
       rocksdb::NewLRUCache(store_options.block_cache_bytes);
   const rocksdb::ColumnFamilyOptions meta = FamilyOptions(store_options, cache);
   rocksdb::ColumnFamilyOptions messages = FamilyOptions(store_options, cache);
   rocksdb::ColumnFamilyOptions backlog = FamilyOptions(store_options, cache);
+  rocksdb::ColumnFamilyOptions index = FamilyOptions(store_options, cache);
+  rocksdb::ColumnFamilyOptions traces = FamilyOptions(store_options, cache);
+  rocksdb::ColumnFamilyOptions counts = FamilyOptions(store_options, cache);
+  rocksdb::ColumnFamilyOptions objects = FamilyOptions(store_options, cache);
   FilterAbsentKeys(&messages);
+  FilterAbsentKeys(&index);
+  FilterAbsentKeys(&traces);
   CompactOnDeletions(&messages);
   CompactOnDeletions(&backlog);
-  return {{rocksdb::kDefaultColumnFamilyName, meta}, {"messages", messages}, {"backlog", backlog}};
+  FilterGarbage(store_options, NewExpiryFilterFactory(drop_mark), &index);
+  FilterGarbage(store_options, NewExpiryFilterFactory(std::move(drop_mark)), &traces);
+  FilterGarbage(store_options, NewZeroCountFilterFactory(), &counts);
+  counts.merge_operator = NewCountMergeOperator();
+  BoundChanges(&counts);
+  return {{rocksdb::kDefaultColumnFamilyName, meta},
+          {"messages", messages},
+          {"backlog", backlog},
+          {"index", index},
+          {"traces", traces},
+          {"counts", counts},
+          {"objects", objects}};
 }
 
 rocksdb::WriteOptions MakeWriteOptions(bool sync) {

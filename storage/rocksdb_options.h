@@ -9,6 +9,7 @@
 #include <rocksdb/options.h>
 #include <vector>
 
+#include "storage/rocksdb_compaction.h"
 #include "storage/rocksdb_store.h"
 
 namespace duetime::storage {
@@ -16,9 +17,9 @@ namespace duetime::storage {
 rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Logger> logger,
                                  std::shared_ptr<rocksdb::EventListener> listener);
 
-// In the order of ColumnFamily.
+// In the order of ColumnFamily. `drop_mark` is what compactions compare expire_ms with.
 std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
-    const RocksDbStoreOptions& store_options);
+    const RocksDbStoreOptions& store_options, std::shared_ptr<const DropMark> drop_mark);
 
 // For Append. `sync` is always said, never a default.
 rocksdb::WriteOptions MakeWriteOptions(bool sync);

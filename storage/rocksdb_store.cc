@@ -4,37 +4,23 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <rocksdb/db.h>
-#include <rocksdb/write_batch.h>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
-#include "storage/key_codec.h"
+#include "storage/file_system.h"
 #include "storage/message_record.h"
-#include "storage/rocksdb_database.h"
-#include "storage/rocksdb_options.h"
-#include "storage/rocksdb_status.h"
+#include "storage/rocksdb_store_impl.h"
 #include "storage/value_codec.h"
 
 namespace duetime::storage {
 namespace {
 
-// Reading the next key costs 0.3 us and seeking to one 5-10 us, so a few keys that nobody asked for
-// may lie between two that somebody did.
-constexpr size_t kStepsBeforeSeek = 16;
-// ... and so may as many tombstones as are skipped in the time of a seek. Between an old message
-// that is tried again and the young ones there can be millions.
+// As many tombstones as are skipped in the time of a seek. Between an old message that is tried
+// again and the young ones there can be millions.
 constexpr uint64_t kTombstonesMax = 64;
 
-rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
-absl::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+}  // namespace
 
-absl::Status Undecodable(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("the store holds ", what, " that nobody wrote"));
-}
-
-StoreKey KeyOf(const Record& record) {
+StoreKey RocksDbStore::Impl::KeyOf(const Record& record) {
   switch (record.type) {
     case RecordType::kAccept:
     case RecordType::kErase:
@@ -48,146 +34,84 @@ StoreKey KeyOf(const Record& record) {
       return EncodeBacklogKey(record.shard, record.topic, record.key);
     case RecordType::kBacklogClaim:
       return BacklogClaimKey(record.shard, record.topic);
-    case RecordType::kTopic:
-    case RecordType::kIndex:
     case RecordType::kTrace:
-    case RecordType::kCount:
+      return EncodeTraceKey(record.shard, record.key.id);
+    case RecordType::kIndex:
+      return NameKey::OfIndex(record.shard, record.topic, record.kind, record.name).ToStoreKey();
     case RecordType::kObject:
     case RecordType::kUnobject:
+      return NameKey::OfObject(record.kind, record.shard, record.name).ToStoreKey();
+    case RecordType::kTopic:
+    case RecordType::kCount:  // has several, and they are not its own: see CountGroup
       break;
   }
   return TopicKey(record.topic);
 }
 
-// A record with its key, for sorting.
-struct Entry {
-  StoreKey key;
-  const Record* record;
-};
-
-}  // namespace
-
-class RocksDbStore::Impl {
- public:
-  explicit Impl(std::unique_ptr<RocksDbDatabase> database) : database_(std::move(database)) {}
-
-  RocksDbDatabase* database() const { return database_.get(); }
-
-  // Makes one write of a group.
-  rocksdb::Status Write(std::span<const RecordBatch> group, bool sync);
-
-  // An iterator over [lower, upper), placed at its first key. REQUIRES: both outlive it.
-  // With a `tombstones_max` other than 0 it gives up when it meets more than that in a row.
-  class Range;
-
-  absl::StatusOr<std::optional<std::string>> GetOne(const StoreKey& key) const;
-
- private:
-  void Put(const StoreKey& key, absl::string_view value) {
-    batch_.Put(database_->handle(key.family()), ToSlice(key.bytes()), ToSlice(value))
-        .PermitUncheckedError();
-  }
-
-  void Add(const Entry& entry);
-
-  const std::unique_ptr<RocksDbDatabase> database_;
-
-  // The committer's: used again by each append.
-  std::vector<Entry> entries_;
-  rocksdb::WriteBatch batch_;
-};
-
-class RocksDbStore::Impl::Range {
- public:
-  Range(const RocksDbDatabase& database, const StoreKey& lower, const StoreKey& upper,
-        uint64_t tombstones_max = 0)
-      : lower_(ToSlice(lower.bytes())),
-        upper_(ToSlice(upper.bytes())),
-        iterator_(database.db()->NewIterator(MakeScanOptions(&lower_, &upper_, tombstones_max),
-                                             database.handle(lower.family()))) {
-    iterator_->SeekToFirst();
-  }
-
-  bool Valid() const { return iterator_->Valid(); }
-  void Next() { iterator_->Next(); }
-  void Seek(const StoreKey& key) { iterator_->Seek(ToSlice(key.bytes())); }
-  // Moves to the first key that is not less than `key`. REQUIRES: `key` is not less than those
-  // asked for before.
-  void MoveTo(const StoreKey& key) {
-    for (size_t steps = 0; steps < kStepsBeforeSeek && Valid() && this->key() < key.bytes();
-         ++steps) {
-      Next();
-    }
-    if (gave_up() || (Valid() && this->key() < key.bytes())) Seek(key);
-  }
-  // True if the last move ended among more tombstones than the options allow, so that it is not
-  // known what follows them.
-  bool gave_up() const { return !Valid() && iterator_->status().IsIncomplete(); }
-  absl::string_view key() const { return ToView(iterator_->key()); }
-  absl::string_view value() const { return ToView(iterator_->value()); }
-  // To be asked when Valid() has become false: the end, or an error?
-  absl::Status status() const {
-    return gave_up() ? absl::OkStatus() : FromRocksDb(iterator_->status(), "scan");
-  }
-
- private:
-  const rocksdb::Slice lower_;
-  const rocksdb::Slice upper_;
-  const std::unique_ptr<rocksdb::Iterator> iterator_;
-};
-
 rocksdb::Status RocksDbStore::Impl::Write(std::span<const RecordBatch> group, bool sync) {
   if (rocksdb::Status status = database_->BeginBatch(&batch_); !status.ok()) return status;
   entries_.clear();
+  counts_.Clear();
   for (const RecordBatch& batch : group) {
-    for (const Record& record : batch) entries_.push_back({KeyOf(record), &record});
+    for (const Record& record : batch) {
+      if (record.type == RecordType::kCount) {
+        counts_.Add(record.shard, record.topic, record.mark_ms, record.delta);
+      } else {
+        entries_.push_back({KeyOf(record), &record});
+      }
+    }
   }
   // A sorted batch costs the memtable a third less. Stable: records of one key apply in the order
   // given; those of different keys do not care, because readers see the whole batch or nothing.
   std::stable_sort(entries_.begin(), entries_.end(),
                    [](const Entry& a, const Entry& b) { return a.key < b.key; });
   for (const Entry& entry : entries_) Add(entry);
+  database_->AddCounts(&counts_, &batch_);
   return database_->Write(&batch_, sync);
+}
+
+absl::string_view RocksDbStore::Impl::LongKey(const Entry& entry) {
+  const Record& record = *entry.record;
+  const NameKey key = entry.key.family() == ColumnFamily::kIndex
+                          ? NameKey::OfIndex(record.shard, record.topic, record.kind, record.name)
+                          : NameKey::OfObject(record.kind, record.shard, record.name);
+  long_key_.assign(key.bytes().data(), key.bytes().size());
+  return long_key_;
 }
 
 void RocksDbStore::Impl::Add(const Entry& entry) {
   const Record& record = *entry.record;
+  const absl::string_view key = entry.key.whole() ? entry.key.bytes() : LongKey(entry);
+  const auto put = [&](absl::string_view value) {
+    batch_.Put(database_->handle(entry.key.family()), ToSlice(key), ToSlice(value))
+        .PermitUncheckedError();
+  };
   switch (record.type) {
     case RecordType::kAccept:
     case RecordType::kTopic:
-      Put(entry.key, record.value);
+    case RecordType::kIndex:
+    case RecordType::kTrace:
+    case RecordType::kObject:
+      put(record.value);
       break;
     case RecordType::kErase:
     case RecordType::kUnspill:
-      batch_.Delete(database_->handle(entry.key.family()), ToSlice(entry.key.bytes()))
-          .PermitUncheckedError();
+    case RecordType::kUnobject:
+      batch_.Delete(database_->handle(entry.key.family()), ToSlice(key)).PermitUncheckedError();
       break;
     case RecordType::kClaim:
     case RecordType::kSafe:
-      Put(entry.key, EncodeNumber(record.mark_ms));
+      put(EncodeNumber(record.mark_ms));
       break;
     case RecordType::kSpill:
-      Put(entry.key, EncodeBacklogEntry(record.backlog));
+      put(EncodeBacklogEntry(record.backlog));
       break;
     case RecordType::kBacklogClaim:
-      Put(entry.key, EncodePlace(record.key));
+      put(EncodePlace(record.key));
       break;
-    case RecordType::kIndex:
-    case RecordType::kTrace:
-    case RecordType::kCount:
-    case RecordType::kObject:
-    case RecordType::kUnobject:
+    case RecordType::kCount:  // never an entry
       break;
   }
-}
-
-absl::StatusOr<std::optional<std::string>> RocksDbStore::Impl::GetOne(const StoreKey& key) const {
-  std::string value;
-  const rocksdb::Status status = database_->db()->Get(
-      MakeGetOptions(), database_->handle(key.family()), ToSlice(key.bytes()), &value);
-  if (status.IsNotFound()) return std::optional<std::string>();
-  if (!status.ok()) return FromRocksDb(status, "read");
-  return std::optional<std::string>(std::move(value));
 }
 
 absl::StatusOr<std::unique_ptr<RocksDbStore>> RocksDbStore::Open(
@@ -325,35 +249,6 @@ absl::StatusOr<std::optional<MessageKey>> RocksDbStore::BacklogClaim(uint16_t sh
   if (!key.has_value()) return Undecodable("a backlog claim");
   return key;
 }
-
-absl::Status RocksDbStore::ScanHeads(uint16_t, TopicId, const MessageKey&, const MessageKey&,
-                                     const ScanLimit&, size_t, Page<MessageHeadRef>*) {
-  return absl::UnimplementedError("heads");
-}
-absl::StatusOr<std::optional<IndexEntry>> RocksDbStore::GetIndex(uint16_t, TopicId, IndexKind,
-                                                                 absl::string_view) {
-  return absl::UnimplementedError("index");
-}
-absl::Status RocksDbStore::ScanIndex(uint16_t, TopicId, IndexKind, absl::string_view,
-                                     absl::string_view, size_t, std::vector<IndexRef>*) {
-  return absl::UnimplementedError("index");
-}
-absl::StatusOr<std::optional<Trace>> RocksDbStore::GetTrace(uint16_t, const MessageId&) {
-  return absl::UnimplementedError("traces");
-}
-absl::Status RocksDbStore::ScanCounts(uint16_t, TopicId, CountLevel, uint64_t, uint64_t, size_t,
-                                      std::vector<BucketCount>*) {
-  return absl::UnimplementedError("counts");
-}
-absl::StatusOr<std::optional<std::string>> RocksDbStore::GetObject(ObjectKind, uint16_t,
-                                                                   absl::string_view) {
-  return absl::UnimplementedError("objects");
-}
-absl::Status RocksDbStore::ScanObjects(ObjectKind, uint16_t, absl::string_view, size_t,
-                                       std::vector<ObjectRef>*) {
-  return absl::UnimplementedError("objects");
-}
-void RocksDbStore::DropExpired(uint64_t) {}
 
 absl::StatusOr<ShardMarks> RocksDbStore::Marks(uint16_t shard) {
   ShardMarks marks;

@@ -40,6 +40,10 @@ struct RocksDbStoreOptions {
   size_t write_buffer_bytes = size_t{32} << 20;
   // The same for the log files that belong to them. About half of it is one log.
   size_t wal_bytes_max = size_t{96} << 20;
+  // How long what DropExpired() lets go of stays on disk, about, when nothing else makes RocksDB
+  // rewrite the table it is in: every table of index entries, traces and counters is rewritten once
+  // in this time. A counter that has come to zero takes twice as long. In seconds.
+  uint64_t garbage_age_s = 3600;
 
   // RocksDB's warnings and errors. Called on any thread; must be thread-safe and must not call the
   // store.

@@ -39,6 +39,26 @@ std::optional<MessageKey> DecodePlace(absl::string_view bytes) {
       MessageId{LoadBigEndian<uint64_t>(&bytes[8]), LoadBigEndian<uint64_t>(&bytes[16])}};
 }
 
+std::array<char, 16> EncodeCountDelta(const CountDelta& delta) {
+  std::array<char, 16> bytes;
+  StoreLittleEndian(static_cast<uint64_t>(delta.messages), &bytes[0]);
+  StoreLittleEndian(static_cast<uint64_t>(delta.bytes), &bytes[8]);
+  return bytes;
+}
+
+std::optional<CountDelta> DecodeCountDelta(absl::string_view bytes) {
+  if (bytes.size() != 2 * sizeof(uint64_t)) return std::nullopt;
+  return CountDelta{.messages = static_cast<int64_t>(LoadLittleEndian<uint64_t>(&bytes[0])),
+                    .bytes = static_cast<int64_t>(LoadLittleEndian<uint64_t>(&bytes[8]))};
+}
+
+CountDelta Sum(const CountDelta& a, const CountDelta& b) {
+  const auto add = [](int64_t x, int64_t y) {
+    return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+  };
+  return {.messages = add(a.messages, b.messages), .bytes = add(a.bytes, b.bytes)};
+}
+
 std::string EncodeBacklogEntry(const BacklogEntry& entry) {
   std::string bytes(kBacklogEntryBytes, '\0');
   bytes[0] = static_cast<char>(kBacklogEntryVersion);

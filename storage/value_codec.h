@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small values of the RocksDB store: numbers, places, backlog entries. Little-endian, except a
+// The small values of the RocksDB store: numbers, places, counters, backlog
+// entries. Little-endian, except a
 // place, which is written as in a key. Documented in FORMAT.md. Decoders return nothing for bytes
 // that no encoder wrote.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +23,12 @@ std::optional<uint64_t> DecodeNumber(absl::string_view bytes);
 
 std::string EncodePlace(const MessageKey& key);
 std::optional<MessageKey> DecodePlace(absl::string_view bytes);
+
+// Two's complement, so that adding bytes as unsigned numbers adds what they stand for.
+std::array<char, 16> EncodeCountDelta(const CountDelta& delta);
+std::optional<CountDelta> DecodeCountDelta(absl::string_view bytes);
+// The sum of two. A sum that does not fit wraps around.
+CountDelta Sum(const CountDelta& a, const CountDelta& b);
 
 std::string EncodeBacklogEntry(const BacklogEntry& entry);
 std::optional<BacklogEntry> DecodeBacklogEntry(absl::string_view bytes);

@@ -55,7 +55,7 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
 
   const std::map<std::string, std::string> written = {
       {"meta key format_version", Hex(FormatVersionKey().bytes())},
-      {"meta value format_version", Hex(EncodeNumber(1))},
+      {"meta value format_version", Hex(EncodeNumber(2))},
       {"meta key topic", Hex(TopicKey(kTopic).bytes())},
       {"meta value topic", Hex("orders")},
       {"meta key claim", Hex(ClaimKey(kShard).bytes())},

@@ -116,12 +116,15 @@ TEST_F(RocksDbOpenTest, RocksDbsOwnLockIsRespected) {
   ASSERT_TRUE(OpenOnce().ok());
   rocksdb::Options options;
   rocksdb::DB* db = nullptr;
+  std::vector<std::string> families;
+  ASSERT_TRUE(rocksdb::DB::ListColumnFamilies(options, data_dir_ + "/db", &families).ok());
+  const std::vector<rocksdb::ColumnFamilyDescriptor> descriptors = [&families] {
+    std::vector<rocksdb::ColumnFamilyDescriptor> all;
+    for (const std::string& family : families) all.push_back({family, {}});
+    return all;
+  }();
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  ASSERT_TRUE(rocksdb::DB::Open(
-                  options, data_dir_ + "/db",
-                  {{rocksdb::kDefaultColumnFamilyName, {}}, {"messages", {}}, {"backlog", {}}},
-                  &handles, &db)
-                  .ok());
+  ASSERT_TRUE(rocksdb::DB::Open(options, data_dir_ + "/db", descriptors, &handles, &db).ok());
   EXPECT_EQ(OpenOnce().code(), absl::StatusCode::kUnavailable);
   for (rocksdb::ColumnFamilyHandle* handle : handles) {
     db->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
@@ -146,13 +149,13 @@ TEST_F(RocksDbOpenTest, AForeignDirectoryIsLeftAlone) {
 TEST_F(RocksDbOpenTest, ANewerFormatIsRefused) {
   ASSERT_TRUE(OpenOnce().ok());
   Testimony testimony = ReadWitness();
-  testimony.format_version = 2;
+  testimony.format_version = 3;
   auto witness = Witness::Open(data_dir_ + "/witness");
   ASSERT_TRUE((*witness)->Read().ok());
   ASSERT_TRUE((*witness)->Write(testimony).ok());
   const absl::Status status = OpenOnce();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("format version 2"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("format version 3"));
 }
 
 // An interrupted creation, in each of its stages.

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/count_group.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace duetime::storage {
+
+void CountGroup::Add(uint16_t shard, TopicId topic, uint64_t due_ms, const CountDelta& delta) {
+  const uint64_t start_ms = BucketStart(CountLevel::kMinute, due_ms);
+  if (!minutes_.empty()) {
+    Minute& last = minutes_.back();
+    if (last.start_ms == start_ms && last.topic == topic && last.shard == shard) {
+      last.sum = Sum(last.sum, delta);
+      return;
+    }
+  }
+  minutes_.push_back({shard, topic, start_ms, delta});
+}
+
+void CountGroup::SortAndMerge() {
+  std::sort(minutes_.begin(), minutes_.end(), [](const Minute& a, const Minute& b) {
+    return std::tie(a.shard, a.topic, a.start_ms) < std::tie(b.shard, b.topic, b.start_ms);
+  });
+  size_t kept = 0;
+  for (size_t i = 0; i < minutes_.size(); ++i) {
+    if (kept != 0 && SameTopic(minutes_[kept - 1], minutes_[i]) &&
+        minutes_[kept - 1].start_ms == minutes_[i].start_ms) {
+      minutes_[kept - 1].sum = Sum(minutes_[kept - 1].sum, minutes_[i].sum);
+    } else {
+      minutes_[kept++] = minutes_[i];
+    }
+  }
+  minutes_.resize(kept);
+}
+
+}  // namespace duetime::storage

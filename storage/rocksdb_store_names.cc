@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RocksDbStore: what is read beside messages and backlogs: heads, the index of names, traces,
+// counters, objects.
+#include <algorithm>
+
+#include "storage/message_record.h"
+#include "storage/rocksdb_store.h"
+#include "storage/rocksdb_store_impl.h"
+#include "storage/value_codec.h"
+
+namespace duetime::storage {
+
+absl::Status RocksDbStore::ScanHeads(uint16_t shard, TopicId topic, const MessageKey& from,
+                                     const MessageKey& until, const ScanLimit& limit,
+                                     size_t scan_max, Page<MessageHeadRef>* page) {
+  page->items.clear();
+  page->next.reset();
+  if (from >= until) return absl::OkStatus();
+  const StoreKey lower = EncodeMessageKey(shard, from);
+  const StoreKey upper = EncodeMessageKey(shard, until);
+  size_t bytes = 0;
+  size_t looked_at = 0;
+  Impl::Range range(*impl_->database(), lower, upper);
+  for (; range.Valid(); range.Next()) {
+    const std::optional<MessageKey> key = DecodeMessageKey(range.key());
+    if (!key.has_value()) return Undecodable("a message key");
+    const bool full =
+        !page->items.empty() && (page->items.size() >= limit.entries || bytes >= limit.bytes);
+    if (full || (looked_at != 0 && looked_at >= scan_max)) {
+      page->next = *key;
+      return absl::OkStatus();
+    }
+    ++looked_at;
+    const absl::string_view value = range.value();
+    MessageHeader header;
+    if (absl::Status status = DecodeMessageHeader(value, &header); !status.ok()) return status;
+    if (header.topic != topic) continue;
+    absl::string_view head;
+    if (absl::Status status = MessageHead(value, &head); !status.ok()) return status;
+    page->items.push_back({*key, static_cast<uint32_t>(value.size()), std::string(head)});
+    bytes += head.size();
+  }
+  return range.status();
+}
+
+absl::StatusOr<std::optional<IndexEntry>> RocksDbStore::GetIndex(uint16_t shard, TopicId topic,
+                                                                 IndexKind kind,
+                                                                 absl::string_view name) {
+  const NameKey key = NameKey::OfIndex(shard, topic, static_cast<uint8_t>(kind), name);
+  const auto value = impl_->GetOne(key.family(), key.bytes());
+  if (!value.ok()) return value.status();
+  if (!value->has_value()) return std::optional<IndexEntry>();
+  return DecodeIndexEntry(**value);
+}
+
+absl::Status RocksDbStore::ScanIndex(uint16_t shard, TopicId topic, IndexKind kind,
+                                     absl::string_view prefix, absl::string_view after,
+                                     size_t limit, std::vector<IndexRef>* entries) {
+  entries->clear();
+  const auto kind_number = static_cast<uint8_t>(kind);
+  const NameKey begin = NameKey::OfIndex(shard, topic, kind_number, prefix);
+  const NameKey begin_after = NameKey::OfIndex(shard, topic, kind_number, after).After();
+  const NameKey end = begin.EndOfPrefix();
+  const absl::string_view lower = after < prefix ? begin.bytes() : begin_after.bytes();
+  if (lower >= end.bytes()) return absl::OkStatus();
+  Impl::Range range(*impl_->database(), ColumnFamily::kIndex, lower, end.bytes());
+  for (; entries->size() < limit && range.Valid(); range.Next()) {
+    const std::optional<absl::string_view> name = DecodeIndexKey(range.key());
+    if (!name.has_value()) return Undecodable("an index key");
+    const absl::StatusOr<IndexEntry> entry = DecodeIndexEntry(range.value());
+    if (!entry.ok()) return entry.status();
+    entries->push_back({std::string(*name), *entry});
+  }
+  return range.status();
+}
+
+absl::StatusOr<std::optional<Trace>> RocksDbStore::GetTrace(uint16_t shard, const MessageId& id) {
+  const auto value = impl_->GetOne(EncodeTraceKey(shard, id));
+  if (!value.ok()) return value.status();
+  if (!value->has_value()) return std::optional<Trace>();
+  return DecodeTrace(**value);
+}
+
+absl::Status RocksDbStore::ScanCounts(uint16_t shard, TopicId topic, CountLevel level,
+                                      uint64_t from_ms, uint64_t until_ms, size_t limit,
+                                      std::vector<BucketCount>* counts) {
+  counts->clear();
+  if (from_ms >= until_ms) return absl::OkStatus();
+  const StoreKey lower = EncodeCountKey(shard, topic, level, from_ms);
+  const StoreKey upper = EncodeCountKey(shard, topic, level, until_ms);
+  Impl::Range range(*impl_->database(), lower, upper);
+  for (; counts->size() < limit && range.Valid(); range.Next()) {
+    const std::optional<uint64_t> start_ms = DecodeCountKey(range.key());
+    const std::optional<CountDelta> sum = DecodeCountDelta(range.value());
+    if (!start_ms.has_value() || !sum.has_value()) return Undecodable("a counter");
+    if (*sum == CountDelta{}) continue;
+    if (sum->messages < 0 || sum->bytes < 0) return Undecodable("a counter below zero");
+    counts->push_back(
+        {*start_ms, static_cast<uint64_t>(sum->messages), static_cast<uint64_t>(sum->bytes)});
+  }
+  return range.status();
+}
+
+absl::StatusOr<std::optional<std::string>> RocksDbStore::GetObject(ObjectKind kind, uint16_t shard,
+                                                                   absl::string_view name) {
+  const NameKey key = NameKey::OfObject(static_cast<uint8_t>(kind), shard, name);
+  return impl_->GetOne(key.family(), key.bytes());
+}
+
+absl::Status RocksDbStore::ScanObjects(ObjectKind kind, uint16_t shard, absl::string_view after,
+                                       size_t limit, std::vector<ObjectRef>* objects) {
+  objects->clear();
+  const auto kind_number = static_cast<uint8_t>(kind);
+  const NameKey begin = NameKey::OfObject(kind_number, shard, after).After();
+  const NameKey end = NameKey::OfObject(kind_number, shard, "").EndOfPrefix();
+  Impl::Range range(*impl_->database(), ColumnFamily::kObjects, begin.bytes(), end.bytes());
+  for (; objects->size() < limit && range.Valid(); range.Next()) {
+    const std::optional<absl::string_view> name = DecodeObjectKey(range.key());
+    if (!name.has_value()) return Undecodable("an object key");
+    objects->push_back({std::string(*name), std::string(range.value())});
+  }
+  return range.status();
+}
+
+void RocksDbStore::DropExpired(uint64_t until_ms) { impl_->database()->DropExpired(until_ms); }
+
+}  // namespace duetime::storage
