@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -36,7 +37,7 @@ constexpr uint16_t ShardOfLease(LeaseToken token) {
 
 using scheduler::NewMessage;
 
-// Accepts messages: all of them in one batch, or none.
+// Accepts messages, all of them in one batch; those with terms may be refused one by one.
 struct ScheduleCommand {
   CallTag tag{};
   std::vector<NewMessage> messages;
@@ -44,15 +45,64 @@ struct ScheduleCommand {
   std::vector<std::pair<storage::TopicId, std::string>> new_topics;
 };
 
+// Names a message: by its id, or by its topic and key.
+struct Target {
+  storage::MessageId id;
+  storage::TopicId topic{};
+  // Not empty: by key, and id means nothing.
+  std::string key;
+};
+
+// A call may send several commands under its tag, to several shards: `position` tells its answers
+// apart.
 struct CancelCommand {
   CallTag tag{};
-  storage::MessageId id;
+  uint32_t position = 0;
+  Target target;
   bool stop_redelivery = false;
+};
+
+// Answered one by one, as each is decided.
+struct CancelBatchCommand {
+  std::vector<CancelCommand> items;
+};
+
+struct RescheduleCommand {
+  CallTag tag{};
+  Target target;
+  uint64_t deliver_ms = 0;
+  // The local time that deliver_ms was resolved from, and its zone; empty if it was not.
+  std::string civil_time;
+  std::string time_zone;
+  // Only if the message is at this revision.
+  std::optional<uint64_t> revision;
 };
 
 struct GetCommand {
   CallTag tag{};
-  storage::MessageId id;
+  Target target;
+};
+
+// Asks for the states of messages of this shard (a page of a list): answered in the same order.
+struct InspectCommand {
+  CallTag tag{};
+  uint32_t position = 0;
+  std::vector<storage::MessageKey> keys;
+};
+
+// What the shards need to know of a topic's settings.
+struct TopicCommand {
+  storage::TopicId topic{};
+  // How long its fates and keys are kept after the end; 0: not at all.
+  uint64_t fate_retention_ms = 0;
+};
+
+// Writes or removes (no value) an object.
+struct ObjectCommand {
+  CallTag tag{};
+  storage::ObjectKind kind{};
+  std::string name;
+  std::optional<std::string> value;
 };
 
 // A subscriber appears. Its credit is shared by all shards.
@@ -91,18 +141,44 @@ struct CreditCommand {
   StreamId stream{};
 };
 
-using Command = std::variant<ScheduleCommand, CancelCommand, GetCommand, AttachCommand,
+using Command = std::variant<ScheduleCommand, CancelCommand, CancelBatchCommand, RescheduleCommand,
+                             GetCommand, InspectCommand, ObjectCommand, TopicCommand, AttachCommand,
                              DetachCommand, SettleCommand, CreditCommand>;
 
 // ---- Effects
 // --------------------------------------------------------------------------------------------------------
 
-enum class MessageState : uint8_t { kUnspecified, kScheduled, kDue, kInFlight };
-enum class CancelOutcome : uint8_t { kCancelled, kInFlight, kNotFound };
+// The last five are ends (storage::EndState).
+enum class MessageState : uint8_t {
+  kUnspecified,
+  kScheduled,
+  kDue,
+  kInFlight,
+  kAcked,
+  kCancelled,
+  kExpired,
+  kDeadLettered,
+  kSkipped,
+};
+// What a cancel or a reschedule found. kDone: it was cancelled, or rescheduled. kSettled: it had
+// ended, other than by a cancel.
+enum class Outcome : uint8_t { kDone, kInFlight, kSettled, kAlreadyCancelled, kNotFound };
+enum class ScheduleOutcome : uint8_t { kCreated, kReplaced, kUnchanged };
 
 struct AcceptedMessage {
+  // Not OK: this message was refused, and the rest means nothing.
+  absl::Status status;
   storage::MessageId id;
   MessageState state{};
+  ScheduleOutcome outcome = ScheduleOutcome::kCreated;
+  // As resolved by the shard: with the spread, or the time that was kept.
+  uint64_t deliver_ms = 0;
+  uint64_t accept_ms = 0;
+  uint64_t revision = 0;
+  // With kReplaced, or kUnchanged by a key: the time before.
+  uint64_t old_deliver_ms = 0;
+  // With kCreated under a key that another message had that could not be replaced any more.
+  std::optional<storage::MessageId> previous_id;
 };
 
 // Answers a ScheduleCommand. With an error `accepted` is empty; otherwise one per message, in
@@ -115,20 +191,82 @@ struct ScheduleReply {
 
 struct CancelReply {
   CallTag tag{};
+  uint32_t position = 0;
   absl::Status status;
-  CancelOutcome outcome{};
+  Outcome outcome{};
   MessageState state{};
+  storage::MessageId id;
+  // When it ended, with kSettled and kAlreadyCancelled.
+  uint64_t end_ms = 0;
   bool redelivery_stopped = false;
   bool delivery_uncertain = false;
 };
 
-// NOT_FOUND with reason MESSAGE_NOT_FOUND when there is none. `record` is as stored.
+// ABORTED ETAG_MISMATCH if the revision is another.
+struct RescheduleReply {
+  CallTag tag{};
+  absl::Status status;
+  Outcome outcome{};
+  MessageState state{};
+  storage::MessageId id;
+  uint64_t end_ms = 0;
+  bool delivery_uncertain = false;
+  uint64_t old_deliver_ms = 0;
+  // The record as it is now, without its payload (storage::MessageHead), and its size; empty if
+  // nothing is pending.
+  std::string head;
+  uint32_t bytes = 0;
+};
+
+// What is known of the way of a message. Server time, UTC milliseconds; 0: has not happened, or was
+// not in this run.
+struct Timeline {
+  // The due time of its key: when it was to be fired.
+  uint64_t due_ms = 0;
+  uint64_t fire_ms = 0;
+  uint64_t dispatch_ms = 0;
+  uint64_t end_ms = 0;
+  // Of the lease, while in flight.
+  uint64_t lease_end_ms = 0;
+  // In the timing wheel's window.
+  bool loaded = false;
+  // Released for delivery (claimed).
+  bool claimed = false;
+  // Waits in the backlog on disk.
+  bool in_backlog = false;
+  // Subscribers of its topic that this shard knows.
+  uint32_t subscribers = 0;
+};
+
+// NOT_FOUND with reason MESSAGE_NOT_FOUND when there is none. Either `record`, as stored, or
+// `fate`.
 struct GetReply {
   CallTag tag{};
   absl::Status status;
+  storage::MessageId id;
   MessageState state{};
   uint32_t attempts = 0;
   std::string record;
+  std::optional<storage::Fate> fate;
+  Timeline timeline;
+};
+
+struct InspectedMessage {
+  // kUnspecified: it is not there any more.
+  MessageState state{};
+  uint32_t attempts = 0;
+};
+
+struct InspectReply {
+  CallTag tag{};
+  uint32_t position = 0;
+  absl::Status status;
+  std::vector<InspectedMessage> messages;
+};
+
+struct ObjectReply {
+  CallTag tag{};
+  absl::Status status;
 };
 
 // One message handed to a stream.
@@ -169,7 +307,10 @@ struct WakeShards {
 struct Effects {
   std::vector<ScheduleReply> schedules;
   std::vector<CancelReply> cancels;
+  std::vector<RescheduleReply> reschedules;
   std::vector<GetReply> gets;
+  std::vector<InspectReply> inspects;
+  std::vector<ObjectReply> objects;
   std::vector<DeliveryFrame> frames;
   std::vector<SettleReply> settles;
   std::vector<WakeShards> wakes;
@@ -178,8 +319,9 @@ struct Effects {
   bool failed = false;
 
   bool empty() const {
-    return schedules.empty() && cancels.empty() && gets.empty() && frames.empty() &&
-           settles.empty() && wakes.empty() && !failed;
+    return schedules.empty() && cancels.empty() && reschedules.empty() && gets.empty() &&
+           inspects.empty() && objects.empty() && frames.empty() && settles.empty() &&
+           wakes.empty() && !failed;
   }
 };
 

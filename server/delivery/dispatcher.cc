@@ -41,17 +41,17 @@ LeaseToken MakeToken(uint16_t shard, uint64_t epoch, uint64_t lease) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store,
-                       scheduler::Outbox* outbox, scheduler::Scheduler* scheduler, Effects* effects,
-                       ShardStats* stats)
-    : shard_(shard),
-      limits_(limits),
-      store_(store),
-      outbox_(outbox),
+Dispatcher::Dispatcher(const ShardParts& parts, scheduler::Scheduler* scheduler)
+    : shard_(parts.shard),
+      limits_(*parts.limits),
+      store_(parts.store),
+      outbox_(parts.outbox),
+      latches_(parts.latches),
       scheduler_(scheduler),
-      effects_(effects),
-      stats_(stats) {
-  DT_CHECK_LT(shard, kShardCountMax);
+      effects_(parts.effects),
+      stats_(parts.stats),
+      endings_(parts.shard, parts.store, parts.writer, parts.latches) {
+  DT_CHECK_LT(shard_, kShardCountMax);
 }
 
 absl::Status Dispatcher::Recover() {
@@ -66,8 +66,13 @@ Topic* Dispatcher::TopicOf(TopicId id) {
   if (topic == nullptr) {
     topic = std::make_unique<Topic>();
     topic->id = id;
+    topic->fate_retention_ms = limits_.fate_retention_ms;
   }
   return topic.get();
+}
+
+void Dispatcher::SetTopic(const TopicCommand& command) {
+  TopicOf(command.topic)->fate_retention_ms = command.fate_retention_ms;
 }
 
 // ---- Due
@@ -84,10 +89,14 @@ bool Dispatcher::FitsInMemory(const Topic& topic) const {
 
 void Dispatcher::OnDue(base::Now now, const MessageRef& message) {
   DT_CHECK_LE(message.key.due_ms, now.wall_ms);
-  if (!cancelling_.empty() && cancelling_.contains(message.key.id)) return;
-  if (table_.Find(message.key.id) != kNoEntry) return;
+  // Being cancelled or moved: what comes of it will be offered anew.
+  if (latches_->Held(message.key.id)) return;
   Topic* const topic = TopicOf(message.topic);
-  if (topic->behind && (topic->forgot_delivered || scheduler_->MayRepeat(message.key.id))) {
+  if (const EntryIndex index = table_.Find(message.key.id); index != kNoEntry) {
+    OfferAgain(index, message, topic);
+    return;
+  }
+  if (topic->behind && (topic->forgot_delivered || scheduler_->MayRepeat(message.key))) {
     bool listed = false;
     if (absl::Status status = InBacklog(message, topic, &listed); !status.ok()) {
       read_error_ = status;
@@ -102,14 +111,40 @@ void Dispatcher::OnDue(base::Now now, const MessageRef& message) {
   }
   const EntryIndex index = AddEntry(message, topic);
   DueEntry& entry = table_[index];
-  entry.maybe_delivered = scheduler_->MaybeDelivered(message.key.id);
+  entry.maybe_delivered = scheduler_->MaybeDelivered(message.key);
+  entry.fire_ms = now.wall_ms;
   entry.held = true;
   scheduler_->safe_mark()->Hold(message.key.due_ms, index);
   MakeReady(index);
 }
 
+void Dispatcher::OfferAgain(EntryIndex index, const MessageRef& message, Topic* topic) {
+  DueEntry& entry = table_[index];
+  if (entry.due_ms == message.key.due_ms || entry.seen || entry.state == EntryState::kEnding) {
+    return;  // offered twice, or an echo of the time before it was moved
+  }
+  // One of the two is such an echo. The store knows which.
+  const auto record = store_->Get(shard_, message.key);
+  if (!record.ok()) {
+    read_error_ = record.status();
+    return;
+  }
+  if (!record->has_value()) return;
+  if (entry.state == EntryState::kForgetting) {
+    SpillNew(message, topic);
+    return;
+  }
+  DT_CHECK(entry.state == EntryState::kReady);
+  if (entry.held) scheduler_->safe_mark()->Release(entry.due_ms);
+  entry.due_ms = message.key.due_ms;
+  entry.bytes = message.bytes;
+  entry.spilled = false;
+  entry.held = true;
+  scheduler_->safe_mark()->Hold(entry.due_ms, index);
+}
+
 EntryIndex Dispatcher::AddEntry(const MessageRef& message, Topic* topic) {
-  const EntryIndex index = table_.Insert(message.key.id);
+  const EntryIndex index = table_.Insert(message.key);
   DueEntry& entry = table_[index];
   entry.topic = topic;
   entry.bytes = message.bytes;
@@ -265,13 +300,18 @@ absl::Status Dispatcher::SendFrame(base::Now now, Stream* stream) {
   int64_t gone_bytes = 0;
   for (size_t i = 0; i < taken_.size(); ++i) {
     const EntryIndex index = taken_[i];
-    if (records[i].has_value()) {
-      Lease(now, stream, index, *std::move(records[i]), &frame);
-      continue;
+    const bool exists = records[i].has_value();
+    if (exists) {
+      Learn(index, *records[i]);
+      if (!ExpireIfLate(now, index, *records[i])) {
+        Lease(now, stream, index, *std::move(records[i]), &frame);
+        continue;
+      }
     }
-    // Cancelled or settled before it was offered (again).
     ++gone;
     gone_bytes += table_[index].bytes;
+    if (exists) continue;
+    // Cancelled, settled or moved before it was offered (again).
     if (table_[index].spilled) AddUnspill(table_[index].key(), *table_[index].topic);
     Forget(index);
   }
@@ -280,13 +320,58 @@ absl::Status Dispatcher::SendFrame(base::Now now, Stream* stream) {
   return absl::OkStatus();
 }
 
+void Dispatcher::Learn(EntryIndex index, absl::string_view record) {
+  DueEntry& entry = table_[index];
+  entry.seen = true;
+  entry.record_bytes = static_cast<uint32_t>(record.size());
+  storage::MessageHeader header;
+  absl::string_view head;
+  // A damaged record is still handed out, and refused where it is decoded.
+  if (!storage::DecodeMessageHeader(record, &header).ok() ||
+      !storage::MessageHead(record, &head).ok()) {
+    return;
+  }
+  entry.deliver_ms = header.deliver_ms;
+  entry.accept_ms = header.accept_ms;
+  entry.payload_bytes = static_cast<uint32_t>(record.size() - head.size());
+  // Only those can have been replaced or moved.
+  const bool keyed = (header.flags & storage::MessageFlags::kKeyed) != 0;
+  if (!keyed && entry.due_ms == entry.id.due_ms()) return;
+  if (!storage::DecodeMessageHead(head, &decoded_).ok()) return;
+  details_[index] = {.key = std::string(decoded_.key), .revision = decoded_.revision};
+}
+
+bool Dispatcher::ExpireIfLate(base::Now now, EntryIndex index, absl::string_view record) {
+  storage::MessageHeader header;
+  absl::string_view head;
+  if (!storage::DecodeMessageHeader(record, &header).ok() ||
+      (header.flags & storage::MessageFlags::kExpires) == 0 ||
+      !storage::MessageHead(record, &head).ok() ||
+      !storage::DecodeMessageHead(head, &decoded_).ok()) {
+    return false;
+  }
+  if (decoded_.late_policy != storage::LatePolicy::kDrop ||
+      now.wall_ms <= decoded_.header.deliver_ms + decoded_.ttl_ms) {
+    return false;
+  }
+  // It was taken from the ready list already.
+  AddEnd(now, index, storage::EndState::kExpired, /*stopped=*/false, Durability::kBuffered);
+  outbox_->Then([this, index](base::Now, bool accepted) {
+    if (!accepted) return;
+    ++stats_->expired;
+    Forget(index);
+  });
+  return true;
+}
+
 void Dispatcher::Lease(base::Now now, Stream* stream, EntryIndex index, std::string record,
                        DeliveryFrame* frame) {
   DueEntry& entry = table_[index];
   DT_CHECK(entry.state == EntryState::kReady);
-  DT_CHECK_LE(entry.id.due_ms(), now.wall_ms);  // P2: never early
+  DT_CHECK_LE(entry.due_ms, now.wall_ms);  // P2: never early
   entry.state = EntryState::kInFlight;
-  entry.seen = true;
+  if (entry.dispatch_ms == 0) entry.dispatch_ms = now.wall_ms;
+  entry.lease_end_mono_ms = now.mono_ms + stream->lease_ms;
   ++entry.attempts;
   entry.lease = next_lease_++;
   entry.stream = stream->id;
@@ -297,9 +382,8 @@ void Dispatcher::Lease(base::Now now, Stream* stream, EntryIndex index, std::str
   ++stats_->delivered;
   if (entry.attempts > 1) {
     ++stats_->redelivered;
-  } else if (storage::MessageHeader header; storage::DecodeMessageHeader(record, &header).ok() &&
-                                            header.deliver_ms <= now.wall_ms) {
-    const uint64_t late_ms = now.wall_ms - header.deliver_ms;
+  } else if (entry.deliver_ms != 0 && entry.deliver_ms <= now.wall_ms) {
+    const uint64_t late_ms = now.wall_ms - entry.deliver_ms;
     const auto bound =
         std::lower_bound(kLatenessBoundsMs.begin(), kLatenessBoundsMs.end(), late_ms);
     ++stats_->lateness[static_cast<size_t>(bound - kLatenessBoundsMs.begin())];
@@ -350,7 +434,7 @@ void Dispatcher::Settle(base::Now now, const SettleCommand& command) {
     if (index == kNoEntry) continue;
     acked.settled.push_back(token);
     ended.push_back(index);
-    BeginEnd(index, Durability::kBuffered);
+    BeginEnd(now, index, storage::EndState::kAcked, /*stopped=*/false, Durability::kBuffered);
   }
   for (const NackItem& nack : command.nacks) {
     const EntryIndex index = find(nack.token);
@@ -366,7 +450,8 @@ void Dispatcher::Settle(base::Now now, const SettleCommand& command) {
     ++stats_->extended;
     DueEntry& entry = table_[index];
     timers_.Cancel(entry.timer);
-    entry.timer = timers_.Add(now.mono_ms + extend.duration_ms, Timer{index});
+    entry.lease_end_mono_ms = now.mono_ms + extend.duration_ms;
+    entry.timer = timers_.Add(entry.lease_end_mono_ms, Timer{index});
   }
   stats_->settle_refused += at_once.refused.size();
   if (!at_once.settled.empty() || !at_once.extended.empty() || !at_once.refused.empty()) {
@@ -400,20 +485,75 @@ void Dispatcher::FinishAcks(SettleReply reply, const std::vector<EntryIndex>& en
   effects_->settles.push_back(std::move(reply));
 }
 
-void Dispatcher::AddErase(const MessageKey& key, Durability durability) {
-  Record record;
-  record.type = RecordType::kErase;
-  record.shard = shard_;
-  record.key = key;
-  outbox_->Add(std::move(record), durability);
+void Dispatcher::BeginEnd(base::Now now, EntryIndex index, storage::EndState how, bool stopped,
+                          Durability durability) {
+  TakeOut(index);
+  AddEnd(now, index, how, stopped, durability);
 }
 
-void Dispatcher::BeginEnd(EntryIndex index, Durability durability) {
+void Dispatcher::AddEnd(base::Now now, EntryIndex index, storage::EndState how, bool stopped,
+                        Durability durability) {
   DueEntry& entry = table_[index];
-  TakeOut(index);
+  DT_CHECK(entry.seen);
   entry.state = EntryState::kEnding;
-  AddErase(entry.key(), durability);
+  storage::Fate fate;
+  fate.state = how;
+  fate.topic = entry.topic->id;
+  fate.attempts = entry.attempts;
+  fate.payload_bytes = entry.payload_bytes;
+  fate.deliver_ms = entry.deliver_ms;
+  fate.accept_ms = entry.accept_ms;
+  fate.fire_ms = entry.fire_ms;
+  fate.dispatch_ms = entry.dispatch_ms;
+  fate.end_ms = now.wall_ms;
+  fate.redelivery_stopped = stopped;
+  if (const auto details = details_.find(index); details != details_.end()) {
+    fate.key = details->second.key;
+    fate.revision = details->second.revision;
+  }
+  if (absl::Status status =
+          endings_.Write(entry.key(), entry.record_bytes, entry.topic->fate_retention_ms,
+                         std::move(fate), durability);
+      !status.ok()) {
+    read_error_ = status;
+  }
   if (entry.spilled) AddUnspill(entry.key(), *entry.topic);
+}
+
+void Dispatcher::BeginMove(EntryIndex index) {
+  TakeOut(index);
+  DueEntry& entry = table_[index];
+  entry.state = EntryState::kEnding;
+  if (entry.spilled) AddUnspill(entry.key(), *entry.topic);
+}
+
+void Dispatcher::FinishEnd(EntryIndex index) {
+  const StreamId stream = table_[index].stream;
+  const uint32_t bytes = table_[index].bytes;
+  Forget(index);
+  if (stream != StreamId{}) ReturnCredit(stream, 1, bytes);
+}
+
+void Dispatcher::Unlist(const MessageKey& key, TopicId id) {
+  const Topic& topic = *TopicOf(id);
+  if (topic.behind) AddUnspill(key, topic);
+}
+
+absl::Status Dispatcher::FindUncertainty(const MessageKey& key, TopicId topic_id,
+                                         uint32_t* attempts, bool* uncertain) {
+  *attempts = 0;
+  *uncertain = scheduler_->MaybeDelivered(key);
+  Topic* const topic = TopicOf(topic_id);
+  if (!topic->behind) return absl::OkStatus();
+  const auto entry = store_->GetBacklog(shard_, topic_id, key);
+  if (!entry.ok()) return entry.status();
+  if (!entry->has_value()) return absl::OkStatus();
+  if (absl::Status status = ReadRecoveredClaim(topic); !status.ok()) return status;
+  // Listed, and not in memory: since it was listed it can only have been handed out by an earlier
+  // run that read it back.
+  *attempts = (*entry)->attempts;
+  *uncertain = (*entry)->maybe_delivered || ClaimedBefore(*topic, key);
+  return absl::OkStatus();
 }
 
 void Dispatcher::TakeOut(EntryIndex index) {
@@ -441,7 +581,8 @@ void Dispatcher::TakeOut(EntryIndex index) {
 
 void Dispatcher::Forget(EntryIndex index) {
   DueEntry& entry = table_[index];
-  if (entry.held) scheduler_->safe_mark()->Release(entry.id.due_ms());
+  if (entry.held) scheduler_->safe_mark()->Release(entry.due_ms);
+  if (!details_.empty()) details_.erase(index);
   Topic* const topic = entry.topic;
   --topic->entries;
   table_.Remove(index);

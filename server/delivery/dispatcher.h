@@ -7,23 +7,38 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <span>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 #include "server/base/clock.h"
 #include "server/delivery/due_table.h"
+#include "server/delivery/endings.h"
 #include "server/delivery/shard.h"
 #include "server/scheduler/due_sink.h"
+#include "server/scheduler/latches.h"
 #include "server/scheduler/outbox.h"
 #include "server/scheduler/scheduler.h"
-#include "server/wheel/timing_wheel.h"
+#include "server/wheel/cancellable_wheel.h"
+#include "storage/message_record.h"
 #include "storage/message_store.h"
 
 namespace duetime::delivery {
+
+// What the parts of a shard share. All of it outlives them.
+struct ShardParts {
+  uint16_t shard = 0;
+  const ShardLimits* limits = nullptr;
+  storage::MessageStore* store = nullptr;
+  scheduler::Outbox* outbox = nullptr;
+  scheduler::MessageWriter* writer = nullptr;
+  scheduler::Latches* latches = nullptr;
+  Effects* effects = nullptr;
+  ShardStats* stats = nullptr;
+};
 
 // A subscriber's stream as one shard sees it.
 struct Stream {
@@ -42,6 +57,8 @@ struct Topic {
   storage::TopicId id{};
   // Due, waiting for credit, in the order in which deliveries start.
   EntryList ready;
+  // How long it is remembered how its messages ended.
+  uint64_t fate_retention_ms = 0;
   // All its entries in the table.
   size_t entries = 0;
   size_t streams = 0;
@@ -82,9 +99,7 @@ struct Topic {
 class Dispatcher : public scheduler::DueSink {
  public:
   // REQUIRES: all pointers outlive the dispatcher.
-  Dispatcher(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store,
-             scheduler::Outbox* outbox, scheduler::Scheduler* scheduler, Effects* effects,
-             ShardStats* stats);
+  Dispatcher(const ShardParts& parts, scheduler::Scheduler* scheduler);
 
   // Finds the topics that have a backlog. Call once, after the scheduler's Recover.
   absl::Status Recover();
@@ -95,8 +110,7 @@ class Dispatcher : public scheduler::DueSink {
   void Detach(base::Now now, const DetachCommand& command);
   void Settle(base::Now now, const SettleCommand& command);
   void Credit(const CreditCommand& command);
-  void Cancel(base::Now now, const CancelCommand& command);
-  void Get(base::Now now, const GetCommand& command);
+  void SetTopic(const TopicCommand& command);
 
   // Ends the leases and delays whose time has come; sets `more` if there are more of them.
   void ExpireTimers(base::Now now, bool* more);
@@ -108,6 +122,30 @@ class Dispatcher : public scheduler::DueSink {
   // Lists in the backlog what has been unsettled for too long. Sets `more` if there is more to do
   // now.
   void SpillOld(base::Now now, bool* more);
+
+  // For the desk, which changes what is due at the clients' word.
+  //
+  // The entry of a message, or kNoEntry.
+  EntryIndex Find(const storage::MessageId& id) const { return table_.Find(id); }
+  const DueEntry& entry(EntryIndex index) const { return table_[index]; }
+  const Topic& topic(storage::TopicId id) { return *TopicOf(id); }
+  // The subscribers' side of a message that is not in the table: how often it has been delivered,
+  // and whether it may have been by an earlier run.
+  absl::Status FindUncertainty(const storage::MessageKey& key, storage::TopicId topic,
+                               uint32_t* attempts, bool* uncertain);
+  // Takes what a fate needs from the entry's record.
+  void Learn(EntryIndex index, absl::string_view record);
+  // Takes it out of what is handed out and adds the records of its end. REQUIRES: it was learned;
+  // FinishEnd follows when the batch is accepted.
+  void BeginEnd(base::Now now, EntryIndex index, storage::EndState how, bool stopped,
+                storage::Durability durability);
+  // The same without an end: it is moved elsewhere.
+  void BeginMove(EntryIndex index);
+  void FinishEnd(EntryIndex index);
+  // Adds the record that takes a message out of the backlog, if it may be listed there.
+  void Unlist(const storage::MessageKey& key, storage::TopicId topic);
+  // A read that cannot be answered failed: the next Pump reports it.
+  void NoteReadError(const absl::Status& status) { read_error_ = status; }
 
   // Hands out nothing from now on.
   void Stop() { stopped_ = true; }
@@ -133,7 +171,14 @@ class Dispatcher : public scheduler::DueSink {
     bool forget = false;
   };
 
+  // What an entry remembers beside itself: most have none of it.
+  struct Details {
+    std::string key;
+    uint64_t revision = 0;
+  };
+
   Topic* TopicOf(storage::TopicId id);
+  void OfferAgain(EntryIndex index, const storage::MessageRef& message, Topic* topic);
   void Enqueue(Topic* topic);
   void MakeReady(EntryIndex index);
   EntryIndex AddEntry(const storage::MessageRef& message, Topic* topic);
@@ -146,26 +191,20 @@ class Dispatcher : public scheduler::DueSink {
   void Lease(base::Now now, Stream* stream, EntryIndex index, std::string record,
              DeliveryFrame* frame);
   void MakeWilling(Stream* stream);
+  bool ExpireIfLate(base::Now now, EntryIndex index, absl::string_view record);
 
   // Ends.
   void EndLease(EntryIndex index);
   void ReturnCredit(StreamId stream, int64_t messages, int64_t bytes);
-  void AddErase(const storage::MessageKey& key, storage::Durability durability);
   void AddUnspill(const storage::MessageKey& key, const Topic& topic);
-  void BeginEnd(EntryIndex index, storage::Durability durability);
+  void AddEnd(base::Now now, EntryIndex index, storage::EndState how, bool stopped,
+              storage::Durability durability);
   void FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ended);
   void Forget(EntryIndex index);
   void GiveBack(base::Now now, EntryIndex index, uint64_t delay_ms);
   EntryIndex FindLease(LeaseToken token) const;
 
-  // Cancel.
-  void CancelEntry(const CancelCommand& command, EntryIndex index, CancelReply reply);
   void TakeOut(EntryIndex index);
-  void CancelStored(base::Now now, const CancelCommand& command, CancelReply reply);
-  absl::Status FindUncertainty(const storage::MessageId& id, storage::TopicId topic,
-                               bool* delivered, bool* uncertain);
-  void Reply(CancelReply reply) { effects_->cancels.push_back(std::move(reply)); }
-  void ReplyAfterCommit(CancelReply reply);
 
   // Backlog (dispatcher_backlog.cc).
   void SpillNew(const storage::MessageRef& message, Topic* topic);
@@ -187,25 +226,26 @@ class Dispatcher : public scheduler::DueSink {
   const ShardLimits limits_;
   storage::MessageStore* const store_;
   scheduler::Outbox* const outbox_;
+  scheduler::Latches* const latches_;
   scheduler::Scheduler* const scheduler_;
   Effects* const effects_;
   ShardStats* const stats_;
+  Endings endings_;
 
   DueTable table_;
+  absl::flat_hash_map<EntryIndex, Details> details_;
   absl::flat_hash_map<storage::TopicId, std::unique_ptr<Topic>> topics_;
   absl::flat_hash_map<StreamId, std::unique_ptr<Stream>> streams_;
   // Lease counter to entry.
   absl::flat_hash_map<uint64_t, EntryIndex> leases_;
   uint64_t next_lease_ = 1;
-  wheel::TimingWheel<Timer> timers_{0};
+  wheel::CancellableWheel<Timer> timers_{0};
   // Topics with ready messages and willing streams, in turn.
   std::deque<Topic*> queue_;
   // Topics that may read back from disk.
   std::deque<Topic*> read_queue_;
   // Topics whose backlog begins with what is not due yet (see ReadBack).
   std::vector<Topic*> not_due_;
-  // Messages that are not in the table and whose erasure by a cancel is on its way to the journal.
-  absl::flat_hash_set<storage::MessageId> cancelling_;
   size_t in_flight_ = 0;
   size_t delayed_ = 0;
   size_t ready_ = 0;
@@ -227,7 +267,8 @@ class Dispatcher : public scheduler::DueSink {
   std::vector<std::pair<storage::MessageKey, size_t>> order_;
   std::vector<storage::MessageKey> keys_;
   std::vector<std::optional<std::string>> values_;
-  std::vector<wheel::TimingWheel<Timer>::Expired> expired_;
+  storage::MessageRecord decoded_;
+  std::vector<wheel::CancellableWheel<Timer>::Expired> expired_;
 };
 
 }  // namespace duetime::delivery

@@ -50,7 +50,7 @@ void Dispatcher::SpillNew(const MessageRef& message, Topic* topic) {
   AddSpillRecord({.key = message.key, .topic = topic, .index = kNoEntry, .forget = false},
                  {.attempts = 0,
                   .bytes = message.bytes,
-                  .maybe_delivered = scheduler_->MaybeDelivered(message.key.id)});
+                  .maybe_delivered = scheduler_->MaybeDelivered(message.key)});
 }
 
 void Dispatcher::SpillEntry(EntryIndex index, bool forget) {
@@ -108,9 +108,9 @@ void Dispatcher::OnSpilled(const Spill& spill) {
   WantReadBack(spill.topic);
   // The entry may have ended meanwhile, and its place may be another's.
   DueEntry& entry = table_[spill.index];
-  if (entry.state == EntryState::kFree || entry.id != spill.key.id) return;
+  if (entry.state == EntryState::kFree || entry.key() != spill.key) return;
   if (entry.held) {
-    scheduler_->safe_mark()->Release(entry.id.due_ms());
+    scheduler_->safe_mark()->Release(entry.due_ms);
     entry.held = false;
   }
   if (entry.state == EntryState::kForgetting) {
@@ -234,7 +234,7 @@ absl::Status Dispatcher::ReadBack(base::Now now, Topic* topic) {
   const MessageKey last = page.items.back().key;
   topic->backlog_cursor = After(last);
   std::erase_if(page.items, [this](const BacklogRef& item) {
-    return table_.Find(item.key.id) != kNoEntry || cancelling_.contains(item.key.id);
+    return table_.Find(item.key.id) != kNoEntry || latches_->Held(item.key.id);
   });
   if (page.items.empty()) {
     WantReadBack(topic);
@@ -268,7 +268,7 @@ void Dispatcher::OnReadBack(Topic* topic, const std::vector<BacklogRef>& page) {
     return;
   }
   for (const BacklogRef& item : page) {
-    if (table_.Find(item.key.id) != kNoEntry || cancelling_.contains(item.key.id)) continue;
+    if (table_.Find(item.key.id) != kNoEntry || latches_->Held(item.key.id)) continue;
     ++stats_->read_back;
     const EntryIndex index =
         AddEntry({.key = item.key, .topic = topic->id, .bytes = item.entry.bytes}, topic);

@@ -12,7 +12,7 @@
 
 #include "server/base/check.h"
 #include "server/delivery/commands.h"
-#include "server/wheel/timing_wheel.h"
+#include "server/wheel/cancellable_wheel.h"
 #include "storage/message_id.h"
 
 namespace duetime::delivery {
@@ -43,9 +43,21 @@ struct DueEntry {
   // Counter part of the lease token; 0 while not in flight.
   uint64_t lease = 0;
   StreamId stream{};
+  // The due time of its key, which is not its id's if it was moved.
+  uint64_t due_ms = 0;
+  // When it became due here, was handed out first, and when its lease ends (steady clock). 0: not
+  // in this run.
+  uint64_t fire_ms = 0;
+  uint64_t dispatch_ms = 0;
+  uint64_t lease_end_mono_ms = 0;
+  // From its record, once that was seen.
+  uint64_t deliver_ms = 0;
+  uint64_t accept_ms = 0;
+  uint32_t record_bytes = 0;
+  uint32_t payload_bytes = 0;
   // Lease end or delay.
   wheel::TimerHandle timer;
-  // Size of the record; what it costs in credit.
+  // Size of the record when it was offered; what it costs in credit.
   uint32_t bytes = 0;
   // Deliveries begun.
   uint32_t attempts = 0;
@@ -62,7 +74,7 @@ struct DueEntry {
   // a message that has ended: offered twice, or read back while its end was on its way.
   bool seen = false;
 
-  storage::MessageKey key() const { return {.due_ms = id.due_ms(), .id = id}; }
+  storage::MessageKey key() const { return {.due_ms = due_ms, .id = id}; }
 };
 
 // A doubly linked list of entries, linked through the entries: an entry is in one list at most.
@@ -74,19 +86,20 @@ struct EntryList {
 
 // Slab of entries with an index by message id.
 //
-// Cost: O(1) each; about 140 bytes per entry with its index. Entries never move. Thread safety:
+// Cost: O(1) each; about 190 bytes per entry with its index. Entries never move. Thread safety:
 // confined to the engine thread.
 class DueTable {
  public:
-  // REQUIRES: the id is not in the table.
-  EntryIndex Insert(const storage::MessageId& id) {
+  // REQUIRES: the message is not in the table.
+  EntryIndex Insert(const storage::MessageKey& key) {
     if (free_ == kNoEntry) Grow();
     const EntryIndex index = free_;
     DueEntry& entry = (*this)[index];
     free_ = entry.next;
     entry = DueEntry{};
-    entry.id = id;
-    DT_CHECK(index_.emplace(id, index).second);
+    entry.id = key.id;
+    entry.due_ms = key.due_ms;
+    DT_CHECK(index_.emplace(key.id, index).second);
     return index;
   }
 

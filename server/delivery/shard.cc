@@ -7,6 +7,7 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/delivery/desk.h"
 #include "server/delivery/dispatcher.h"
 #include "server/scheduler/outbox.h"
 #include "server/scheduler/scheduler.h"
@@ -36,8 +37,11 @@ scheduler::SchedulerOptions SchedulerOptionsOf(uint16_t shard, const ShardLimits
 class Shard::Impl {
  public:
   Impl(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store)
-      : scheduler_(SchedulerOptionsOf(shard, limits), store, &outbox_, &dispatcher_),
-        dispatcher_(shard, limits, store, &outbox_, &scheduler_, &effects_, &stats_) {
+      : shard_(shard),
+        writer_(shard, &outbox_),
+        scheduler_(SchedulerOptionsOf(shard, limits), store, &outbox_, &writer_, &dispatcher_),
+        dispatcher_(PartsOf(limits, store), &scheduler_),
+        desk_(PartsOf(limits, store), &scheduler_, &dispatcher_) {
     DT_CHECK_LT(shard, store->shard_count());
   }
 
@@ -79,6 +83,7 @@ class Shard::Impl {
 
   std::optional<PendingBatch> TakeBatch() {
     if (failed_) return std::nullopt;
+    writer_.FlushCounts();
     auto batch = outbox_.Take();
     if (!batch.has_value()) return std::nullopt;
     return PendingBatch{.sequence = batch->sequence,
@@ -104,6 +109,7 @@ class Shard::Impl {
     stats.claims = counters.claims;
     stats.wheel_timers = scheduler_.timers();
     stats.wheel_bytes = scheduler_.wheel_bytes();
+    stats.waiting = latches_.waiting();
     stats.uncommitted_batches = outbox_.batches_in_flight();
     stats.fired_ms = scheduler_.fired_ms();
     stats.safe_ms = scheduler_.safe_ms();
@@ -120,59 +126,51 @@ class Shard::Impl {
   }
 
  private:
-  void Do(base::Now now, ScheduleCommand& command) {
-    ScheduleReply reply;
-    reply.tag = command.tag;
+  void Do(base::Now now, ScheduleCommand& command) { Ask(now, command, &Desk::Schedule); }
+  void Do(base::Now now, CancelCommand& command) { Ask(now, command, &Desk::Cancel); }
+  void Do(base::Now now, CancelBatchCommand& command) {
+    for (CancelCommand& item : command.items) Do(now, item);
+  }
+  void Do(base::Now now, RescheduleCommand& command) { Ask(now, command, &Desk::Reschedule); }
+  void Do(base::Now now, GetCommand& command) { Ask(now, command, &Desk::Get); }
+  void Do(base::Now now, InspectCommand& command) {
+    if (failed_) {
+      desk_.Refuse(command);
+    } else {
+      desk_.Inspect(now, command);
+    }
+  }
+  template <typename C>
+  void Ask(base::Now now, C& command, void (Desk::*handler)(base::Now, C)) {
+    if (failed_) {
+      desk_.Refuse(command);
+    } else {
+      (desk_.*handler)(now, std::move(command));
+    }
+  }
+
+  void Do(base::Now, ObjectCommand& command) {
+    ObjectReply reply{.tag = command.tag, .status = absl::OkStatus()};
     if (failed_) {
       reply.status = base::StorageFailedError();
-      effects_.schedules.push_back(std::move(reply));
+      effects_.objects.push_back(std::move(reply));
       return;
     }
-    for (auto& [topic, name] : command.new_topics) {
-      storage::Record record;
-      record.type = storage::RecordType::kTopic;
-      record.topic = topic;
-      record.value = std::move(name);
-      outbox_.Add(std::move(record), storage::Durability::kSynced);
-    }
-    reply.accepted.reserve(command.messages.size());
-    std::vector<MessageState> states;
-    states.reserve(command.messages.size());
-    for (const NewMessage& message : command.messages) {
-      states.push_back(message.deliver_ms <= now.wall_ms ? MessageState::kDue
-                                                         : MessageState::kScheduled);
-    }
-    const auto ids = scheduler_.Accept(now, std::move(command.messages));
-    for (size_t i = 0; i < ids.size(); ++i) reply.accepted.push_back({ids[i], states[i]});
-    outbox_.Then([this, reply = std::move(reply)](base::Now, bool accepted) mutable {
-      if (!accepted) {
-        reply.status = base::StorageFailedError();
-        reply.accepted.clear();
-      }
-      effects_.schedules.push_back(std::move(reply));
+    storage::Record record;
+    record.type =
+        command.value.has_value() ? storage::RecordType::kObject : storage::RecordType::kUnobject;
+    record.shard = shard_;
+    record.kind = static_cast<uint8_t>(command.kind);
+    record.name = std::move(command.name);
+    if (command.value.has_value()) record.value = *std::move(command.value);
+    outbox_.Add(std::move(record), storage::Durability::kSynced);
+    outbox_.Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
+      if (!ok) reply.status = base::StorageFailedError();
+      effects_.objects.push_back(std::move(reply));
     });
   }
-
-  void Do(base::Now now, CancelCommand& command) {
-    if (failed_) {
-      CancelReply reply;
-      reply.tag = command.tag;
-      reply.status = base::StorageFailedError();
-      effects_.cancels.push_back(std::move(reply));
-      return;
-    }
-    dispatcher_.Cancel(now, command);
-  }
-
-  void Do(base::Now now, GetCommand& command) {
-    if (failed_) {
-      GetReply reply;
-      reply.tag = command.tag;
-      reply.status = base::StorageFailedError();
-      effects_.gets.push_back(std::move(reply));
-      return;
-    }
-    dispatcher_.Get(now, command);
+  void Do(base::Now, TopicCommand& command) {
+    if (!failed_) dispatcher_.SetTopic(command);
   }
 
   // Streams of a failed shard are ended by the runtime: nothing to answer.
@@ -196,11 +194,26 @@ class Shard::Impl {
     outbox_.Abandon(now);
   }
 
+  ShardParts PartsOf(const ShardLimits& limits, storage::MessageStore* store) {
+    return {.shard = shard_,
+            .limits = &limits,
+            .store = store,
+            .outbox = &outbox_,
+            .writer = &writer_,
+            .latches = &latches_,
+            .effects = &effects_,
+            .stats = &stats_};
+  }
+
+  const uint16_t shard_;
   Effects effects_;
   ShardStats stats_;
   scheduler::Outbox outbox_;
+  scheduler::MessageWriter writer_;
+  scheduler::Latches latches_;
   scheduler::Scheduler scheduler_;
   Dispatcher dispatcher_;
+  Desk desk_;
   bool failed_ = false;
   bool stopped_ = false;
 };

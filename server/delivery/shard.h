@@ -38,6 +38,12 @@ struct ShardLimits {
   uint64_t spill_age_ms = 60'000;
   // How often W_safe is written.
   uint64_t safe_period_ms = 1'000;
+  // How long it is remembered how a message ended, unless its topic says otherwise.
+  uint64_t fate_retention_ms = 86'400'000;
+  // How long a repeat of a request_id is recognised.
+  uint64_t request_retention_ms = 3'600'000;
+  // Commands that may wait for a change of the same message or key; more are refused.
+  size_t waiting_max = 10'000;
 };
 
 // What the runtime is to do when a step is over.

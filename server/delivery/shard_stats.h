@@ -18,6 +18,10 @@ struct ShardStats {
   // Counters since start.
   uint64_t accepted = 0;
   uint64_t cancelled = 0;
+  // Replaced or moved to another time.
+  uint64_t rescheduled = 0;
+  // Ended unsent, because they were later than their time to live.
+  uint64_t expired = 0;
   uint64_t fired = 0;
   uint64_t delivered = 0;
   uint64_t redelivered = 0;
@@ -42,6 +46,8 @@ struct ShardStats {
   uint64_t streams = 0;
   uint64_t topics_behind = 0;
   uint64_t uncommitted_batches = 0;
+  // Commands that wait for a change of the same message or key.
+  uint64_t waiting = 0;
   // W_fire: everything due at or before it has been fired. Its distance to now is the lag.
   uint64_t fired_ms = 0;
   uint64_t safe_ms = 0;

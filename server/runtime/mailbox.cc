@@ -20,7 +20,11 @@ using delivery::SettleCommand;
 bool MayBeRefused(const Command& command) {
   return std::holds_alternative<ScheduleCommand>(command) ||
          std::holds_alternative<CancelCommand>(command) ||
-         std::holds_alternative<GetCommand>(command);
+         std::holds_alternative<delivery::CancelBatchCommand>(command) ||
+         std::holds_alternative<delivery::RescheduleCommand>(command) ||
+         std::holds_alternative<GetCommand>(command) ||
+         std::holds_alternative<delivery::InspectCommand>(command) ||
+         std::holds_alternative<delivery::ObjectCommand>(command);
 }
 
 struct ByteCounter {
@@ -35,6 +39,17 @@ struct ByteCounter {
            command.nacks.size() * sizeof(delivery::NackItem) +
            command.extends.size() * sizeof(delivery::ExtendItem);
   }
+  size_t operator()(const delivery::CancelBatchCommand& command) const {
+    size_t bytes = command.items.size() * sizeof(CancelCommand);
+    for (const CancelCommand& item : command.items) bytes += item.target.key.size();
+    return bytes;
+  }
+  size_t operator()(const delivery::InspectCommand& command) const {
+    return command.keys.size() * sizeof(storage::MessageKey);
+  }
+  size_t operator()(const delivery::ObjectCommand& command) const {
+    return command.name.size() + (command.value.has_value() ? command.value->size() : 0);
+  }
   template <typename Other>
   size_t operator()(const Other&) const {
     return 0;
@@ -46,6 +61,10 @@ struct WeightCounter {
   size_t operator()(const SettleCommand& command) const {
     return command.acks.size() + command.nacks.size() + command.extends.size();
   }
+  size_t operator()(const delivery::CancelBatchCommand& command) const {
+    return command.items.size();
+  }
+  size_t operator()(const delivery::InspectCommand& command) const { return command.keys.size(); }
   template <typename Other>
   size_t operator()(const Other&) const {
     return 0;

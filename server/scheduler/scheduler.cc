@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/base/check.h"
+#include "storage/message_record.h"
 
 namespace duetime::scheduler {
 
@@ -20,6 +21,8 @@ namespace {
 // One page of the loader: bounded work per step, in entries and in bytes read.
 constexpr storage::ScanLimit kLoadPage{.entries = 1000, .bytes = 4 << 20};
 
+constexpr uint32_t kTimerBytesMask = (uint32_t{1} << 30) - 1;
+
 // The wheel being full does not stop what is due this soon from being loaded: it leaves again at
 // once.
 constexpr uint64_t kUrgentMs = 20;
@@ -27,8 +30,8 @@ constexpr uint64_t kUrgentMs = 20;
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, storage::MessageStore* store, Outbox* outbox,
-                     DueSink* sink)
-    : options_(options), store_(store), outbox_(outbox), sink_(sink), wheel_(0) {
+                     MessageWriter* writer, DueSink* sink)
+    : options_(options), store_(store), outbox_(outbox), writer_(writer), sink_(sink), wheel_(0) {
   DT_CHECK_LT(options.claim_renew_ms, options.claim_ahead_ms);
   DT_CHECK_GT(options.loaded_max, 0u);
 }
@@ -53,47 +56,115 @@ absl::Status Scheduler::Recover(base::Now now) {
   return absl::OkStatus();
 }
 
+uint64_t Scheduler::PlaceOf(base::Now now, uint64_t deliver_ms) const {
+  const uint64_t due_ms = std::max({deliver_ms, now.wall_ms, safe_ms_});
+  DT_CHECK_LE(due_ms, MessageId::kDueMax);
+  return due_ms;
+}
+
+MessageKey Scheduler::NewKey(base::Now now, uint32_t slot, uint64_t deliver_ms,
+                             uint64_t spread_ms) {
+  DT_CHECK_LE(next_sequence_, MessageId::kSequenceMax);
+  DT_CHECK_EQ(storage::ShardOfSlot(slot, store_->shard_count()), options_.shard);
+  const uint64_t sequence = next_sequence_++;
+  const uint64_t point_ms = SpreadPoint(epoch_, sequence, spread_ms);
+  const uint64_t due_ms = PlaceOf(now, deliver_ms + point_ms);
+  return {.due_ms = due_ms, .id = MessageId::Make(epoch_, sequence, slot, due_ms)};
+}
+
+uint64_t Scheduler::SpreadPoint(uint64_t epoch, uint64_t sequence, uint64_t spread_ms) {
+  if (spread_ms == 0) return 0;
+  // The finalizer of splitmix64 (Steele, Lea, Flood 2014): neighbours land far apart.
+  uint64_t x = (epoch << 40) ^ sequence;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return (x ^ (x >> 31)) % (spread_ms + 1);
+}
+
+void Scheduler::Put(base::Now now, const MessageRef& message, std::string record) {
+  // W_safe must not pass a commit in flight: recovery would not find the message.
+  safe_.Hold(message.key.due_ms);
+  writer_->Put(message.key, message.topic, std::move(record));
+  // What is due very soon takes its claim along in the same write, so that it need not wait for a
+  // second one.
+  if (message.key.due_ms <= now.wall_ms + options_.claim_renew_ms) Claim(now);
+}
+
+void Scheduler::OnPut(const MessageRef& message) {
+  OfferAccepted(message);
+  safe_.Release(message.key.due_ms);
+  NoteProgress();
+}
+
 std::vector<MessageId> Scheduler::Accept(base::Now now, std::vector<NewMessage> messages) {
   std::vector<MessageId> ids;
   std::vector<MessageRef> refs;
   ids.reserve(messages.size());
   refs.reserve(messages.size());
-  uint64_t soonest_ms = MessageId::kDueMax;
   for (NewMessage& message : messages) {
-    const uint64_t due_ms = std::max({message.deliver_ms, now.wall_ms, safe_ms_});
-    DT_CHECK_LE(due_ms, MessageId::kDueMax);
-    DT_CHECK_LE(next_sequence_, MessageId::kSequenceMax);
-    DT_CHECK_EQ(storage::ShardOfSlot(message.slot, store_->shard_count()), options_.shard);
-    const MessageId id = MessageId::Make(epoch_, next_sequence_++, message.slot, due_ms);
-    const MessageKey key{.due_ms = due_ms, .id = id};
-    ids.push_back(id);
-    refs.push_back({.key = key,
-                    .topic = message.topic,
-                    .bytes = static_cast<uint32_t>(message.record.size())});
-    soonest_ms = std::min(soonest_ms, due_ms);
-    // W_safe must not pass a commit in flight: recovery would not find the message.
-    safe_.Hold(due_ms);
-    Record record;
-    record.type = RecordType::kAccept;
-    record.shard = options_.shard;
-    record.topic = message.topic;
-    record.key = key;
-    record.value = std::move(message.record);
-    outbox_->Add(std::move(record), Durability::kSynced);
+    const MessageRef ref = {.key = NewKey(now, message.slot, message.deliver_ms, 0),
+                            .topic = message.topic,
+                            .bytes = static_cast<uint32_t>(message.record.size()),
+                            .flags = message.flags};
+    ids.push_back(ref.key.id);
+    refs.push_back(ref);
+    Put(now, ref, std::move(message.record));
   }
-  // What is due very soon takes its claim along in the same write, so that it need not wait for a
-  // second one.
-  if (soonest_ms <= now.wall_ms + options_.claim_renew_ms) Claim(now);
   outbox_->Then([this, refs = std::move(refs)](base::Now, bool accepted) {
     if (!accepted) return;
     counters_.accepted += refs.size();
-    for (const MessageRef& ref : refs) {
-      OfferAccepted(ref);
-      safe_.Release(ref.key.due_ms);
-    }
-    NoteProgress();
+    for (const MessageRef& ref : refs) OnPut(ref);
   });
   return ids;
+}
+
+void Scheduler::OnMoved(uint64_t from_ms, const MessageRef& to) {
+  const MessageId& id = to.key.id;
+  const auto it = moved_.find(id);
+  uint64_t timer_ms = wheel::kNever;
+  if (it != moved_.end()) {
+    timer_ms = it->second.timer_ms;
+  } else if (from_ms > wheel_.now() && horizon_.Covers({.due_ms = from_ms, .id = id})) {
+    timer_ms = from_ms;
+  }
+  if (timer_ms == wheel::kNever) {
+    // Nothing of it is in the wheel but timers that are stale already.
+    if (it != moved_.end()) it->second.to = to;
+    OnPut(to);
+    return;
+  }
+  Moved& moved = it != moved_.end() ? it->second : moved_[id];
+  moved.to = to;
+  if (timer_ms <= to.key.due_ms) {
+    // The timer that it has comes first and will bring it to its new time: a message that is pushed
+    // back again and again has one timer, not one for each push.
+    moved.timer_ms = timer_ms;
+    moved.stale_until_ms = std::max(moved.stale_until_ms, timer_ms);
+    safe_.Release(to.key.due_ms);
+    NoteProgress();
+    return;
+  }
+  moved.stale_until_ms = std::max(moved.stale_until_ms, timer_ms);
+  moved.timer_ms = to.key.due_ms;
+  OnPut(to);
+}
+
+bool Scheduler::IsStale(const MessageKey& key) {
+  const auto it = moved_.find(key.id);
+  if (it == moved_.end()) return false;
+  Moved& moved = it->second;
+  const bool stale = moved.to.key.due_ms != key.due_ms;
+  if (!stale) {
+    // Fired: what is left of it in the wheel is stale from now on.
+    moved.to.key.due_ms = moved.timer_ms = wheel::kNever;
+  } else if (key.due_ms == moved.timer_ms) {
+    // If its new time is not loaded yet, the loader will meet it.
+    const bool loaded = horizon_.Covers(moved.to.key);
+    if (loaded) AddTimer(moved.to);
+    moved.timer_ms = loaded ? moved.to.key.due_ms : wheel::kNever;
+  }
+  if (moved.timer_ms == wheel::kNever && moved.stale_until_ms <= key.due_ms) moved_.erase(it);
+  return stale;
 }
 
 void Scheduler::OfferAccepted(const MessageRef& message) {
@@ -119,7 +190,8 @@ void Scheduler::AddTimer(const MessageRef& message) {
   Timer timer;
   timer.id = message.key.id;
   timer.topic = message.topic;
-  timer.bytes = message.bytes & 0x7fffffffu;
+  timer.bytes = message.bytes & kTimerBytesMask;
+  timer.recurs = (message.flags & storage::MessageFlags::kRecurs) != 0 ? 1u : 0u;
   timer.held = late ? 1u : 0u;
   wheel_.Add(message.key.due_ms, timer);
 }
@@ -197,10 +269,14 @@ absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
   for (const auto& [due_ms, timer] : expired_) {
     DT_CHECK_LE(due_ms, now.wall_ms);
     DT_CHECK_LE(due_ms, claim_ms_);
-    ++counters_.fired;
-    sink_->OnDue(now, MessageRef{.key = {.due_ms = due_ms, .id = timer.id},
-                                 .topic = timer.topic,
-                                 .bytes = timer.bytes});
+    if (moved_.empty() || !IsStale({.due_ms = due_ms, .id = timer.id})) {
+      ++counters_.fired;
+      const uint8_t flags = timer.recurs != 0 ? storage::MessageFlags::kRecurs : uint8_t{0};
+      sink_->OnDue(now, MessageRef{.key = {.due_ms = due_ms, .id = timer.id},
+                                   .topic = timer.topic,
+                                   .bytes = timer.bytes,
+                                   .flags = flags});
+    }
     if (timer.held != 0) safe_.Release(due_ms);
   }
   if (!expired_.empty()) progress_ = true;

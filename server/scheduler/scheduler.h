@@ -4,13 +4,16 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 
 #include "server/base/clock.h"
 #include "server/scheduler/due_sink.h"
 #include "server/scheduler/horizon.h"
+#include "server/scheduler/message_writer.h"
 #include "server/scheduler/new_message.h"
 #include "server/scheduler/outbox.h"
 #include "server/scheduler/safe_mark.h"
@@ -59,7 +62,7 @@ class Scheduler {
  public:
   // REQUIRES: all pointers outlive the scheduler.
   Scheduler(const SchedulerOptions& options, storage::MessageStore* store, Outbox* outbox,
-            DueSink* sink);
+            MessageWriter* writer, DueSink* sink);
 
   // Reads the marks. Nothing else is rebuilt: the loader starts at W_safe. Call once, first.
   absl::Status Recover(base::Now now);
@@ -68,6 +71,24 @@ class Scheduler {
   // key is never below now or W_safe, where recovery would not look; deliver_ms in the record stays
   // as asked for.
   std::vector<storage::MessageId> Accept(base::Now now, std::vector<NewMessage> messages);
+
+  // The steps of Accept, for those who decide more about a message than its time.
+  //
+  // The due time of a message that is to be delivered at deliver_ms: never below now or W_safe.
+  uint64_t PlaceOf(base::Now now, uint64_t deliver_ms) const;
+  // A new id, and its place; with a spread, at SpreadPoint after deliver_ms.
+  storage::MessageKey NewKey(base::Now now, uint32_t slot, uint64_t deliver_ms, uint64_t spread_ms);
+  // Adds the record of a message at its key. REQUIRES: the key's due time is PlaceOf's; OnPut or
+  // OnMoved follows when the batch is accepted.
+  void Put(base::Now now, const storage::MessageRef& message, std::string record);
+  // It is in the store.
+  void OnPut(const storage::MessageRef& message);
+  // It is in the store, and no longer at `from_ms`.
+  void OnMoved(uint64_t from_ms, const storage::MessageRef& to);
+  void CountAccepted(uint64_t messages) { counters_.accepted += messages; }
+
+  // A stable point in [0, spread_ms] for the message with this epoch and sequence.
+  static uint64_t SpreadPoint(uint64_t epoch, uint64_t sequence, uint64_t spread_ms);
 
   // Lets time act: loads, claims and fires at most `budget` messages. `more` is set if there is
   // more to do now. An error means that the store cannot be read.
@@ -81,14 +102,17 @@ class Scheduler {
   uint64_t NextWakeMono() const;
 
   // True if a run of the server before this one may have handed the message out.
-  bool MaybeDelivered(const storage::MessageId& id) const {
-    return id.epoch() < epoch_ && id.due_ms() <= recovered_claim_ms_;
+  bool MaybeDelivered(const storage::MessageKey& key) const {
+    return key.id.epoch() < epoch_ && key.due_ms <= recovered_claim_ms_;
   }
 
   // True if OnDue may be called for this message although its backlog record is already on disk.
-  bool MayRepeat(const storage::MessageId& id) const {
-    return MaybeDelivered(id) || id.due_ms() <= repeat_until_ms_;
+  bool MayRepeat(const storage::MessageKey& key) const {
+    return MaybeDelivered(key) || key.due_ms <= repeat_until_ms_;
   }
+
+  // True if the wheel has been offered what is due at this key.
+  bool Loaded(const storage::MessageKey& key) const { return horizon_.Covers(key); }
 
   // What the due messages hold; shared with delivery, which holds and releases for them.
   SafeMark* safe_mark() { return &safe_; }
@@ -97,6 +121,7 @@ class Scheduler {
 
   const SchedulerCounters& counters() const { return counters_; }
   size_t timers() const { return wheel_.size(); }
+  size_t moved() const { return moved_.size(); }
   size_t wheel_bytes() const { return wheel_.bytes(); }
   uint64_t fired_ms() const { return wheel_.now(); }
   uint64_t claim_ms() const { return claim_ms_; }
@@ -110,12 +135,26 @@ class Scheduler {
   struct Timer {
     storage::MessageId id;
     storage::TopicId topic{};
-    uint32_t bytes : 31 = 0;
+    uint32_t bytes : 30 = 0;
+    // MessageFlags::kRecurs.
+    uint32_t recurs : 1 = 0;
     // Was late when it was added, so it holds W_safe itself.
     uint32_t held : 1 = 0;
   };
   static_assert(sizeof(Timer) == 24);
 
+  // A message that was moved while a timer of it was in the wheel.
+  struct Moved {
+    // Where it is now; due at kNever once it has been fired.
+    storage::MessageRef to;
+    // The timer that fires it, or brings it to its time; kNever if there is none.
+    uint64_t timer_ms = wheel::kNever;
+    // Timers of it that are due until then, and not at its time, are stale.
+    uint64_t stale_until_ms = 0;
+  };
+
+  // True if the timer that has expired is of a time from which the message was moved away.
+  bool IsStale(const storage::MessageKey& key);
   void Claim(base::Now now);
   void AddSafeRecord();
   absl::Status Load(base::Now now, bool* more);
@@ -126,11 +165,14 @@ class Scheduler {
   const SchedulerOptions options_;
   storage::MessageStore* const store_;
   Outbox* const outbox_;
+  MessageWriter* const writer_;
   DueSink* const sink_;
   uint64_t epoch_ = 0;
   uint64_t recovered_claim_ms_ = 0;
 
   wheel::TimingWheel<Timer> wheel_;
+  // Bounded: every entry has a timer in the wheel.
+  absl::flat_hash_map<storage::MessageId, Moved> moved_;
   Horizon horizon_;
   SafeMark safe_;
   SchedulerCounters counters_;

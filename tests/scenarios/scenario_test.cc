@@ -8,6 +8,7 @@
 //
 // separated by blank lines; # starts a comment. DUETIME_REWRITE=1 writes what did happen back into
 // the file: read the diff.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -17,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -46,6 +48,9 @@ struct CommandLine {
       ADD_FAILURE() << "not a number: " << it->second;
     }
     return number;
+  }
+  bool Has(const std::string& word) const {
+    return std::find(names.begin(), names.end(), word) != names.end();
   }
   std::string Name(size_t i) const { return i < names.size() ? names[i] : ""; }
 };
@@ -78,10 +83,12 @@ class Scenario {
       Schedule(command);
     } else if (verb == "cancel") {
       Handle(CancelCommand{.tag = CallTag{++calls_},
-                           .id = ids_[command.Name(0)],
-                           .stop_redelivery = command.Name(1) == "stop"});
+                           .target = TargetOf(command),
+                           .stop_redelivery = command.Has("stop")});
     } else if (verb == "get") {
-      Handle(GetCommand{.tag = CallTag{++calls_}, .id = ids_[command.Name(0)]});
+      Handle(GetCommand{.tag = CallTag{++calls_}, .target = TargetOf(command)});
+    } else if (verb == "reschedule") {
+      Reschedule(command);
     } else if (verb == "attach" || verb == "detach") {
       Attach(command);
     } else if (verb == "ack" || verb == "nack" || verb == "extend") {
@@ -144,14 +151,70 @@ class Scenario {
     ScheduleCommand schedule;
     schedule.tag = CallTag{++calls_};
     scheduled_[schedule.tag] = name;
-    schedule.messages.push_back(
-        {.topic = topic,
-         .slot = 0,
-         .deliver_ms = deliver_ms,
-         .record = storage::EncodeMessageRecord(
-             {.header = {.topic = topic, .deliver_ms = deliver_ms, .accept_ms = now_.wall_ms},
-              .payload = name})});
+    storage::MessageRecord record;
+    record.header = {.topic = topic, .deliver_ms = deliver_ms, .accept_ms = now_.wall_ms};
+    record.payload = name;
+    record.ttl_ms = static_cast<uint64_t>(command.Number("ttl", 0));
+    if (record.ttl_ms > 0) record.late_policy = storage::LatePolicy::kDrop;
+    scheduler::NewMessage message;
+    message.topic = topic;
+    message.deliver_ms = deliver_ms;
+    if (const auto terms = TermsOf(command); terms.has_value()) {
+      record.key = terms->key;
+      record.spread_ms = terms->spread_ms;
+      message.terms = std::make_unique<scheduler::Terms>(*terms);
+      message.terms->content = {.high = absl::HashOf(record.payload),
+                                .low = static_cast<uint64_t>(command.Number("in", 0))};
+    }
+    message.record = storage::EncodeMessageRecord(record);
+    storage::MessageHeader header;
+    EXPECT_TRUE(storage::DecodeMessageHeader(message.record, &header).ok());
+    message.flags = header.flags;
+    schedule.messages.push_back(std::move(message));
     Handle(std::move(schedule));
+  }
+
+  static std::optional<scheduler::Terms> TermsOf(const CommandLine& command) {
+    static const std::map<std::string, scheduler::OnConflict> kConflicts = {
+        {"fail", scheduler::OnConflict::kFail},
+        {"replace", scheduler::OnConflict::kReplace},
+        {"keep-time", scheduler::OnConflict::kKeepTime},
+        {"push-back", scheduler::OnConflict::kPushBack}};
+    const auto text = [&command](const char* name, const char* absent) {
+      const auto it = command.values.find(name);
+      return it == command.values.end() ? std::string(absent) : it->second;
+    };
+    scheduler::Terms terms;
+    terms.key = text("key", "");
+    terms.request_id = text("request", "");
+    terms.on_conflict = kConflicts.at(text("conflict", "fail"));
+    terms.only_if_exists = command.Has("if-exists");
+    terms.validate_only = command.Has("validate-only");
+    terms.max_wait_ms = static_cast<uint64_t>(command.Number("max-wait", 0));
+    terms.spread_ms = static_cast<uint64_t>(command.Number("spread", 0));
+    const bool plain = terms.key.empty() && terms.request_id.empty() && terms.spread_ms == 0 &&
+                       !terms.validate_only;
+    return plain ? std::nullopt : std::optional(terms);
+  }
+
+  // `key=k` names a message by its key, anything else is a name.
+  Target TargetOf(const CommandLine& command) {
+    const auto key = command.values.find("key");
+    if (key == command.values.end()) {
+      return {.id = ids_[command.Name(0)], .topic = {}, .key = ""};
+    }
+    return {.id = {}, .topic = Topic(command), .key = key->second};
+  }
+
+  void Reschedule(const CommandLine& command) {
+    RescheduleCommand reschedule;
+    reschedule.tag = CallTag{++calls_};
+    reschedule.target = TargetOf(command);
+    reschedule.deliver_ms = now_.wall_ms + static_cast<uint64_t>(command.Number("in", 0));
+    if (const int64_t etag = command.Number("etag", -1); etag >= 0) {
+      reschedule.revision = static_cast<uint64_t>(etag);
+    }
+    Handle(std::move(reschedule));
   }
 
   storage::TopicId Topic(const CommandLine& command) {
@@ -229,31 +292,57 @@ class Scenario {
 
   void Print(const Effects& effects) {
     static const std::map<MessageState, std::string> kStates = {
-        {MessageState::kUnspecified, "-"},
-        {MessageState::kScheduled, "SCHEDULED"},
-        {MessageState::kDue, "DUE"},
-        {MessageState::kInFlight, "IN_FLIGHT"}};
-    static const std::map<CancelOutcome, std::string> kOutcomes = {
-        {CancelOutcome::kCancelled, "CANCELLED"},
-        {CancelOutcome::kInFlight, "IN_FLIGHT"},
-        {CancelOutcome::kNotFound, "NOT_FOUND"}};
+        {MessageState::kUnspecified, "-"},   {MessageState::kScheduled, "SCHEDULED"},
+        {MessageState::kDue, "DUE"},         {MessageState::kInFlight, "IN_FLIGHT"},
+        {MessageState::kAcked, "ACKED"},     {MessageState::kCancelled, "CANCELLED"},
+        {MessageState::kExpired, "EXPIRED"}, {MessageState::kDeadLettered, "DEAD_LETTERED"},
+        {MessageState::kSkipped, "SKIPPED"}};
+    static const std::map<Outcome, std::string> kOutcomes = {
+        {Outcome::kDone, "DONE"},
+        {Outcome::kInFlight, "IN_FLIGHT"},
+        {Outcome::kSettled, "SETTLED"},
+        {Outcome::kAlreadyCancelled, "ALREADY_CANCELLED"},
+        {Outcome::kNotFound, "NOT_FOUND"}};
+    static const std::map<ScheduleOutcome, std::string> kScheduleOutcomes = {
+        {ScheduleOutcome::kCreated, ""},
+        {ScheduleOutcome::kReplaced, ", replaced"},
+        {ScheduleOutcome::kUnchanged, ", unchanged"}};
     for (const ScheduleReply& reply : effects.schedules) {
       const std::string name = scheduled_[reply.tag];
       if (!reply.status.ok()) {
         Line("schedule ", name, ": ", reply.status.message());
         continue;
       }
-      ids_[name] = reply.accepted[0].id;
-      Line("accepted ", name, ", ", kStates.at(reply.accepted[0].state));
+      const AcceptedMessage& accepted = reply.accepted[0];
+      if (!accepted.status.ok()) {
+        Line("refused ", name, ": ", accepted.status.message());
+        continue;
+      }
+      ids_[name] = accepted.id;
+      std::string text = kScheduleOutcomes.at(accepted.outcome);
+      if (accepted.outcome != ScheduleOutcome::kCreated) {
+        absl::StrAppend(&text, ", for ", accepted.deliver_ms - 1'000'000, " after ",
+                        accepted.old_deliver_ms - 1'000'000);
+      }
+      if (accepted.previous_id.has_value()) absl::StrAppend(&text, ", the key was taken over");
+      Line("accepted ", name, ", ", kStates.at(accepted.state), text);
     }
     for (const CancelReply& reply : effects.cancels) {
       if (!reply.status.ok()) {
         Line("cancel: ", reply.status.message());
         continue;
       }
-      Line("cancel: ", kOutcomes.at(reply.outcome), ", was ", kStates.at(reply.state),
+      Line("cancel: ", reply.outcome == Outcome::kDone ? "CANCELLED" : kOutcomes.at(reply.outcome),
+           ", was ", kStates.at(reply.state),
            reply.redelivery_stopped ? ", redelivery stopped" : "",
            reply.delivery_uncertain ? ", delivery uncertain" : "");
+    }
+    for (const RescheduleReply& reply : effects.reschedules) {
+      if (!reply.status.ok()) {
+        Line("reschedule: ", reply.status.message());
+        continue;
+      }
+      Line("reschedule: ", kOutcomes.at(reply.outcome), ", ", kStates.at(reply.state));
     }
     for (const GetReply& reply : effects.gets) {
       if (!reply.status.ok() && !absl::IsNotFound(reply.status)) {

@@ -7,9 +7,10 @@
 
 namespace duetime::simulation {
 
-using delivery::CancelOutcome;
 using delivery::Delivery;
 using delivery::LeaseToken;
+using delivery::MessageState;
+using delivery::Outcome;
 
 void Model::Violate(const std::string& what) {
   if (violation_.empty()) violation_ = what;
@@ -137,13 +138,13 @@ void Model::OnCancel(Message& m, const delivery::CancelReply& reply) {
     return;
   }
   switch (reply.outcome) {
-    case CancelOutcome::kCancelled:
+    case Outcome::kDone:
       if (m.deliveries > 0) Violate(name + ": CANCELLED although it was delivered (P3)");
       if (m.cancelled) Violate(name + ": CANCELLED twice");
       if (m.acked) Violate(name + ": CANCELLED although acked");
       m.cancelled = true;
       return;
-    case CancelOutcome::kInFlight:
+    case Outcome::kInFlight:
       if (m.cancelled) Violate(name + ": IN_FLIGHT after CANCELLED");
       if (m.acked && !m.ack_may_be_lost) Violate(name + ": IN_FLIGHT after a confirmed ack");
       if (m.deliveries == 0 && !reply.delivery_uncertain) {
@@ -157,7 +158,19 @@ void Model::OnCancel(Message& m, const delivery::CancelReply& reply) {
         EndLease(m);
       }
       return;
-    case CancelOutcome::kNotFound:
+    case Outcome::kAlreadyCancelled:
+      if (m.accepted == Known::kYes && !m.cancelled && !m.stopped && !m.maybe_ended &&
+          m.cancels_sent == 0) {
+        Violate(name + ": ALREADY_CANCELLED although nobody cancelled it");
+      }
+      return;
+    case Outcome::kSettled:
+      if (reply.state != MessageState::kAcked) Violate(name + ": SETTLED, not by an ack");
+      if (!m.acked && !m.ack_sent && !m.maybe_ended) {
+        Violate(name + ": SETTLED although nobody acked it");
+      }
+      return;
+    case Outcome::kNotFound:
       if (MustExist(m)) Violate(name + ": NOT_FOUND although it must exist (P1)");
       return;
   }
@@ -165,8 +178,12 @@ void Model::OnCancel(Message& m, const delivery::CancelReply& reply) {
 
 void Model::OnGet(Message& m, const delivery::GetReply& reply) {
   if (reply.status.ok()) {
-    if (m.cancelled || m.stopped || (m.acked && !m.ack_may_be_lost)) {
-      Violate(absl::StrCat("message ", m.number, ": Get finds what has ended"));
+    const bool ended = reply.fate.has_value();
+    if (!ended && (m.cancelled || m.stopped || (m.acked && !m.ack_may_be_lost))) {
+      Violate(absl::StrCat("message ", m.number, ": Get finds pending what has ended"));
+    }
+    if (ended && MustExist(m)) {
+      Violate(absl::StrCat("message ", m.number, ": Get finds ended what must be pending (P1)"));
     }
   } else if (MustExist(m)) {
     Violate(absl::StrCat("message ", m.number, ": Get does not find what must exist (P1)"));

@@ -226,12 +226,15 @@ void World::DoCancelOrGet() {
   calls_[tag].numbers = {message->number};
   const uint16_t shard = storage::ShardOfSlot(message->id->slot(), shard_count_);
   if (Chance(0.3)) {
-    Send(shard, delivery::GetCommand{.tag = tag, .id = *message->id});
+    Send(shard,
+         delivery::GetCommand{.tag = tag, .target = {.id = *message->id, .topic = {}, .key = ""}});
     return;
   }
   const bool stop = Chance(0.5);
   model_.OnCancelSent(*message);
-  Send(shard, delivery::CancelCommand{.tag = tag, .id = *message->id, .stop_redelivery = stop});
+  Send(shard, delivery::CancelCommand{.tag = tag,
+                                      .target = {.id = *message->id, .topic = {}, .key = ""},
+                                      .stop_redelivery = stop});
 }
 
 void World::DoAttach(TopicId topic, int64_t messages_max, uint64_t lease_ms) {
@@ -369,7 +372,7 @@ void World::Apply(uint16_t shard, delivery::Effects effects) {
   for (const auto& reply : effects.cancels) {
     Model::Message& message = model_.Get(calls_.at(reply.tag).numbers[0]);
     calls_.erase(reply.tag);
-    if (reply.status.ok() && reply.outcome == delivery::CancelOutcome::kCancelled) {
+    if (reply.status.ok() && reply.outcome == delivery::Outcome::kDone) {
       ++report_.cancelled;
     }
     model_.OnCancel(message, reply);

@@ -197,7 +197,7 @@ TEST_F(NodeTest, AFullMailboxRefusesAndRecovers) {
   options_.mailbox_commands_max = 10;
   StartNode();
   sink_.SetClosed(true);
-  ASSERT_TRUE(node_->Post(0, delivery::GetCommand{.tag = CallTag{1}, .id = {}}).ok());
+  ASSERT_TRUE(node_->Post(0, delivery::GetCommand{.tag = CallTag{1}, .target = {}}).ok());
   sink_.WaitForBlockedEngine();
   // The engine stands still; what it has handled may or may not count any more.
   uint64_t accepted = 0;
@@ -211,7 +211,7 @@ TEST_F(NodeTest, AFullMailboxRefusesAndRecovers) {
   EXPECT_LE(accepted, 10u);
   EXPECT_GE(node_->mailbox_commands(), 10u);
   // The other shard does not care.
-  EXPECT_TRUE(node_->Post(1, delivery::GetCommand{.tag = CallTag{2}, .id = {}}).ok());
+  EXPECT_TRUE(node_->Post(1, delivery::GetCommand{.tag = CallTag{2}, .target = {}}).ok());
   sink_.SetClosed(false);
   for (uint64_t i = 0; i < accepted; ++i) {
     EXPECT_TRUE(sink_.WaitForSchedule(CallTag{100 + i}).status.ok());

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of Desk that cancels and moves messages.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/base/error.h"
+#include "server/delivery/desk.h"
+#include "server/delivery/desk_put_off.h"
+
+namespace duetime::delivery {
+
+using scheduler::Scheduler;
+using storage::Durability;
+using storage::EndState;
+using storage::MessageId;
+using storage::MessageRef;
+
+void Desk::Cancel(base::Now now, CancelCommand command) {
+  CancelReply reply;
+  reply.tag = command.tag;
+  reply.position = command.position;
+  MessageId id;
+  if (PutOff(now, &command, &Desk::Cancel, &id, &reply.status)) return;
+  Found found;
+  if (reply.status.ok()) reply.status = Locate(now, id, &found);
+  reply.id = id;
+  reply.outcome = Outcome::kNotFound;
+  if (reply.status.ok() && found.what == Found::What::kPending) {
+    CancelFound(now, command, std::move(found), std::move(reply));
+    return;
+  }
+  if (reply.status.ok() && found.what == Found::What::kEnded) {
+    reply.state = StateOf(found.fate.state);
+    reply.outcome =
+        found.fate.state == EndState::kCancelled ? Outcome::kAlreadyCancelled : Outcome::kSettled;
+    reply.end_ms = found.fate.end_ms;
+    reply.redelivery_stopped = found.fate.redelivery_stopped;
+  }
+  effects_->cancels.push_back(std::move(reply));
+}
+
+void Desk::CancelFound(base::Now now, const CancelCommand& command, Found found,
+                       CancelReply reply) {
+  Standing standing;
+  reply.status = StandingOf(now, found, &standing);
+  if (reply.status.ok()) reply.status = storage::DecodeMessageRecord(found.record, &decoded_);
+  reply.state = standing.state;
+  reply.outcome = standing.untouched() ? Outcome::kDone : Outcome::kInFlight;
+  reply.delivery_uncertain = standing.uncertain;
+  if (!reply.status.ok() || (!standing.untouched() && !command.stop_redelivery)) {
+    effects_->cancels.push_back(std::move(reply));
+    return;
+  }
+  reply.redelivery_stopped = !standing.untouched();
+  const MessageId id = found.key.id;
+  if (found.index != kNoEntry) {
+    dispatcher_->Learn(found.index, found.record);
+    dispatcher_->BeginEnd(now, found.index, EndState::kCancelled, reply.redelivery_stopped,
+                          Durability::kSynced);
+  } else {
+    storage::Fate fate;
+    fate.state = EndState::kCancelled;
+    fate.topic = decoded_.header.topic;
+    fate.attempts = standing.attempts;
+    fate.payload_bytes = static_cast<uint32_t>(decoded_.payload.size());
+    fate.deliver_ms = decoded_.header.deliver_ms;
+    fate.accept_ms = decoded_.header.accept_ms;
+    fate.end_ms = now.wall_ms;
+    fate.revision = decoded_.revision;
+    fate.redelivery_stopped = reply.redelivery_stopped;
+    fate.key = std::string(decoded_.key);
+    const uint64_t retention_ms = dispatcher_->topic(fate.topic).fate_retention_ms;
+    dispatcher_->Unlist(found.key, fate.topic);
+    if (absl::Status status = endings_.Write(found.key, static_cast<uint32_t>(found.record.size()),
+                                             retention_ms, std::move(fate), Durability::kSynced);
+        !status.ok()) {
+      reply.status = ReadFailed(status);
+    }
+  }
+  // Until the journal has it the message may become due or be read back: it is not to be taken up
+  // any more.
+  Latch(id);
+  outbox_->Then(
+      [this, id, index = found.index, reply = std::move(reply)](base::Now then, bool ok) mutable {
+        if (ok) {
+          ++stats_->cancelled;
+          if (index != kNoEntry) dispatcher_->FinishEnd(index);
+        } else {
+          reply.status = base::StorageFailedError();
+        }
+        effects_->cancels.push_back(std::move(reply));
+        Unlatch(then, id, ok);
+      });
+}
+
+void Desk::Reschedule(base::Now now, RescheduleCommand command) {
+  RescheduleReply reply;
+  reply.tag = command.tag;
+  MessageId id;
+  if (PutOff(now, &command, &Desk::Reschedule, &id, &reply.status)) return;
+  Found found;
+  if (reply.status.ok()) reply.status = Locate(now, id, &found);
+  reply.id = id;
+  reply.outcome = Outcome::kNotFound;
+  if (reply.status.ok() && found.what == Found::What::kPending) {
+    RescheduleFound(now, command, std::move(found), std::move(reply));
+    return;
+  }
+  if (reply.status.ok() && found.what == Found::What::kEnded) {
+    reply.state = StateOf(found.fate.state);
+    reply.outcome =
+        found.fate.state == EndState::kCancelled ? Outcome::kAlreadyCancelled : Outcome::kSettled;
+    reply.end_ms = found.fate.end_ms;
+  }
+  effects_->reschedules.push_back(std::move(reply));
+}
+
+void Desk::RescheduleFound(base::Now now, const RescheduleCommand& command, Found found,
+                           RescheduleReply reply) {
+  Standing standing;
+  reply.status = StandingOf(now, found, &standing);
+  if (reply.status.ok()) reply.status = storage::DecodeMessageRecord(found.record, &decoded_);
+  reply.state = standing.state;
+  reply.delivery_uncertain = standing.uncertain;
+  reply.outcome = standing.untouched() ? Outcome::kDone : Outcome::kInFlight;
+  if (reply.status.ok() && standing.untouched() && command.revision.has_value() &&
+      *command.revision != decoded_.revision) {
+    reply.status = base::MakeError(absl::StatusCode::kAborted,
+                                   "the message was changed since this etag was given",
+                                   {.reason = "ETAG_MISMATCH",
+                                    .field = "etag",
+                                    .metadata = {{"message_id", found.key.id.ToString()},
+                                                 {"etag", absl::StrCat(decoded_.revision)}},
+                                    .retry_after_ms = 0});
+  }
+  if (!reply.status.ok() || !standing.untouched()) {
+    effects_->reschedules.push_back(std::move(reply));
+    return;
+  }
+  const MessageId& id = found.key.id;
+  const uint64_t deliver_ms =
+      command.deliver_ms + Scheduler::SpreadPoint(id.epoch(), id.sequence(), decoded_.spread_ms);
+  reply.old_deliver_ms = decoded_.header.deliver_ms;
+  const bool moves = deliver_ms != decoded_.header.deliver_ms ||
+                     decoded_.civil_time != command.civil_time ||
+                     decoded_.time_zone != command.time_zone;
+  std::string record = found.record;
+  if (moves) {
+    decoded_.header.deliver_ms = deliver_ms;
+    decoded_.civil_time = command.civil_time;
+    decoded_.time_zone = command.time_zone;
+    ++decoded_.revision;
+    decoded_.update_ms = now.wall_ms;
+    record = storage::EncodeMessageRecord(decoded_);
+  }
+  reply.state = deliver_ms <= now.wall_ms ? MessageState::kDue : MessageState::kScheduled;
+  reply.bytes = static_cast<uint32_t>(record.size());
+  absl::string_view head;
+  reply.status = storage::MessageHead(record, &head);
+  reply.head = std::string(head);
+  if (moves) Move(now, found, deliver_ms, std::move(record), decoded_.header.flags);
+  outbox_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
+    if (!ok) reply.status = base::StorageFailedError();
+    effects_->reschedules.push_back(std::move(reply));
+  });
+}
+
+void Desk::Move(base::Now now, const Found& found, uint64_t deliver_ms, std::string record,
+                uint8_t flags) {
+  const MessageId id = found.key.id;
+  const uint64_t due_ms = scheduler_->PlaceOf(now, deliver_ms);
+  const MessageRef to = {.key = {.due_ms = due_ms, .id = id},
+                         .topic = decoded_.header.topic,
+                         .bytes = static_cast<uint32_t>(record.size()),
+                         .flags = flags};
+  if (found.index != kNoEntry) {
+    dispatcher_->BeginMove(found.index);
+  } else {
+    dispatcher_->Unlist(found.key, to.topic);
+  }
+  writer_->Erase(found.key, to.topic, static_cast<uint32_t>(found.record.size()),
+                 Durability::kSynced);
+  scheduler_->Put(now, to, std::move(record));
+  if (due_ms != id.due_ms()) {
+    writer_->PutTrace(id, {.due_ms = due_ms, .fate = std::nullopt}, Durability::kSynced);
+  }
+  Latch(id);
+  outbox_->Then(
+      [this, from_ms = found.key.due_ms, index = found.index, to](base::Now then, bool ok) {
+        if (ok) {
+          ++stats_->rescheduled;
+          if (index != kNoEntry) dispatcher_->FinishEnd(index);
+          scheduler_->OnMoved(from_ms, to);
+        }
+        Unlatch(then, to.key.id, ok);
+      });
+}
+
+}  // namespace duetime::delivery

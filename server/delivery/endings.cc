@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/endings.h"
+
+#include <utility>
+
+namespace duetime::delivery {
+
+using scheduler::Latches;
+using storage::IndexKind;
+
+absl::Status Endings::Write(const storage::MessageKey& key, uint32_t bytes, uint64_t retention_ms,
+                            storage::Fate fate, storage::Durability durability) {
+  writer_->Erase(key, fate.topic, bytes, durability);
+  fate.expire_ms = fate.end_ms + retention_ms;
+  // The key may be another message's by now, or is just being given to one.
+  const Latches::Name name(static_cast<uint8_t>(IndexKind::kUserKey), fate.topic, fate.key);
+  if (!fate.key.empty() && !latches_->Held(name)) {
+    auto entry = store_->GetIndex(shard_, fate.topic, IndexKind::kUserKey, fate.key);
+    if (!entry.ok()) return entry.status();
+    if (entry->has_value() && (*entry)->id == key.id) {
+      (*entry)->expire_ms = fate.expire_ms;
+      writer_->PutIndex(fate.topic, IndexKind::kUserKey, fate.key, **entry, durability);
+    }
+  }
+  // A message that was moved has a trace, which must not go on to say where it is.
+  if (retention_ms > 0 || key.due_ms != key.id.due_ms()) {
+    writer_->PutTrace(key.id, {.due_ms = 0, .fate = std::move(fate)}, durability);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace duetime::delivery

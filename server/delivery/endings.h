@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Endings: how messages end, as records.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+#include "server/scheduler/latches.h"
+#include "server/scheduler/message_writer.h"
+#include "storage/message_store.h"
+
+namespace duetime::delivery {
+
+// Writes the end of a message: the message goes, its fate stays for a while, and so does the entry
+// of its key, which then ends with the fate.
+//
+// Thread safety: confined to the shard's engine thread.
+class Endings {
+ public:
+  // REQUIRES: all pointers outlive it.
+  Endings(uint16_t shard, storage::MessageStore* store, scheduler::MessageWriter* writer,
+          scheduler::Latches* latches)
+      : shard_(shard), store_(store), writer_(writer), latches_(latches) {}
+
+  // `bytes`: the size of the message's record. The fate's expire_ms is set here. An error means
+  // that the store cannot be read. Cost: one read for a message with a key, none without.
+  absl::Status Write(const storage::MessageKey& key, uint32_t bytes, uint64_t retention_ms,
+                     storage::Fate fate, storage::Durability durability);
+
+ private:
+  const uint16_t shard_;
+  storage::MessageStore* const store_;
+  scheduler::MessageWriter* const writer_;
+  scheduler::Latches* const latches_;
+};
+
+}  // namespace duetime::delivery

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MessageWriter: the records of a shard's decisions about messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+
+#include "server/scheduler/outbox.h"
+#include "storage/trace.h"
+#include "storage/types.h"
+
+namespace duetime::scheduler {
+
+// Adds records to the outbox such that a message and what is counted of it change together: every
+// Put and Erase is counted, and the counts are closed into the batch of the records that they
+// count.
+//
+// The counts of a batch are summed per topic and minute before they become records: a batch of ten
+// thousand messages of one topic and hour costs sixty.
+//
+// Thread safety: confined to the shard's engine thread.
+class MessageWriter {
+ public:
+  // REQUIRES: `outbox` outlives the writer.
+  MessageWriter(uint16_t shard, Outbox* outbox) : shard_(shard), outbox_(outbox) {}
+
+  // Writes a message that is not in the store yet, or not at this key.
+  void Put(const storage::MessageKey& key, storage::TopicId topic, std::string record);
+
+  // Removes it. REQUIRES: it is in the store, or its Put comes before; `bytes` is the size of its
+  // record.
+  void Erase(const storage::MessageKey& key, storage::TopicId topic, uint32_t bytes,
+             storage::Durability durability);
+
+  void PutTrace(const storage::MessageId& id, const storage::Trace& trace,
+                storage::Durability durability);
+
+  void PutIndex(storage::TopicId topic, storage::IndexKind kind, std::string name,
+                const storage::IndexEntry& entry, storage::Durability durability);
+
+  // Turns what was counted into records. Call before the batch is taken.
+  void FlushCounts();
+
+ private:
+  void Count(storage::TopicId topic, uint64_t due_ms, int64_t messages, int64_t bytes);
+
+  const uint16_t shard_;
+  Outbox* const outbox_;
+  // By topic and minute.
+  absl::btree_map<std::pair<storage::TopicId, uint64_t>, storage::CountDelta> counts_;
+  // The last one counted: the messages of a batch tend to be alike.
+  std::pair<storage::TopicId, uint64_t> last_{};
+  storage::CountDelta last_delta_;
+};
+
+}  // namespace duetime::scheduler
