@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What compactions leave out, and that they leave out nothing else. Opens the families as the store
+// does, without the store, to flush and compact when the test says so and to set RocksDB's clock.
+#include "storage/rocksdb_compaction.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "storage/key_codec.h"
+#include "storage/rocksdb_options.h"
+#include "storage/trace.h"
+#include "storage/value_codec.h"
+#include "tests/support/temp_directory.h"
+
+namespace duetime::storage {
+namespace {
+
+rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+// The machine's, with a clock that can be set forward.
+class LaterEnv final : public rocksdb::EnvWrapper {
+ public:
+  LaterEnv() : rocksdb::EnvWrapper(rocksdb::Env::Default()) {}
+
+  rocksdb::Status GetCurrentTime(int64_t* seconds) override {
+    rocksdb::Status status = target()->GetCurrentTime(seconds);
+    *seconds += later_.load();
+    return status;
+  }
+  void Forward(int64_t seconds) { later_ += seconds; }
+
+ private:
+  std::atomic<int64_t> later_ = 0;
+};
+
+// Wakes whoever waits for a compaction.
+class CompactionListener final : public rocksdb::EventListener {
+ public:
+  void OnCompactionCompleted(rocksdb::DB* /*db*/,
+                             const rocksdb::CompactionJobInfo& /*info*/) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    changed_.notify_all();
+  }
+  // Waits until `what` is true, which only a compaction can make it. False after half a minute.
+  bool Await(const std::function<bool()>& what) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    // The listener is called a moment before others see the result, hence the short waits.
+    for (int i = 0; i < 3000; ++i) {
+      lock.unlock();
+      if (what()) return true;
+      lock.lock();
+      changed_.wait_for(lock, std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+class RocksDbCompactionTest : public testing::Test {
+ protected:
+  RocksDbCompactionTest() {
+    RocksDbStoreOptions options;
+    options.data_dir = directory_.path();
+    options.write_buffer_bytes = 4 << 20;
+    rocksdb::DBOptions db_options = MakeDbOptions(&env_, nullptr, listener_);
+    db_options.create_if_missing = true;
+    db_options.create_missing_column_families = true;
+    rocksdb::DB* db = nullptr;
+    const rocksdb::Status status = rocksdb::DB::Open(
+        db_options, directory_.Join("db"), MakeColumnFamilies(options, drop_mark_), &handles_, &db);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    db_.reset(db);
+  }
+  ~RocksDbCompactionTest() override {
+    for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+      db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+    }
+  }
+
+  rocksdb::ColumnFamilyHandle* handle(ColumnFamily family) {
+    return handles_[static_cast<size_t>(family)];
+  }
+
+  void Flush(ColumnFamily family) {
+    ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions(), handle(family)).ok());
+  }
+  // Merges everything into the last level, which is read and written also if it is the only one.
+  void Compact(ColumnFamily family) {
+    rocksdb::CompactRangeOptions options;
+    options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+    ASSERT_TRUE(db_->CompactRange(options, handle(family), nullptr, nullptr).ok());
+  }
+
+  // How many entries the tables have, tombstones and operands included.
+  uint64_t TableEntries(ColumnFamily family) {
+    rocksdb::TablePropertiesCollection tables;
+    EXPECT_TRUE(db_->GetPropertiesOfAllTables(handle(family), &tables).ok());
+    uint64_t entries = 0;
+    for (const auto& [name, properties] : tables) entries += properties->num_entries;
+    return entries;
+  }
+
+  void PutTrace(uint64_t sequence, uint64_t expire_ms) {
+    Trace trace;
+    if (expire_ms == 0) {
+      trace.due_ms = 5;
+    } else {
+      trace.fate = Fate{.state = EndState::kAcked, .expire_ms = expire_ms, .key = ""};
+    }
+    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), handle(ColumnFamily::kTraces),
+                         ToSlice(TraceKey(sequence).bytes()), EncodeTrace(trace))
+                    .ok());
+  }
+  bool HasTrace(uint64_t sequence) {
+    std::string value;
+    return db_
+        ->Get(rocksdb::ReadOptions(), handle(ColumnFamily::kTraces),
+              ToSlice(TraceKey(sequence).bytes()), &value)
+        .ok();
+  }
+  static StoreKey TraceKey(uint64_t sequence) {
+    return EncodeTraceKey(0, MessageId::Make(1, sequence, 0, 0));
+  }
+
+  void Count(uint64_t minute, const CountDelta& delta) {
+    const auto value = EncodeCountDelta(delta);
+    ASSERT_TRUE(db_->Merge(rocksdb::WriteOptions(), handle(ColumnFamily::kCounts),
+                           ToSlice(CountKey(minute).bytes()), {value.data(), value.size()})
+                    .ok());
+  }
+  // Nothing if the counter is absent.
+  std::optional<CountDelta> ReadCount(uint64_t minute) {
+    std::string value;
+    const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), handle(ColumnFamily::kCounts),
+                                            ToSlice(CountKey(minute).bytes()), &value);
+    if (status.IsNotFound()) return std::nullopt;
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return DecodeCountDelta(value);
+  }
+  static StoreKey CountKey(uint64_t minute) {
+    return EncodeCountKey(0, TopicId{1}, CountLevel::kMinute, minute * 60'000);
+  }
+
+  const test::TempDirectory directory_;
+  LaterEnv env_;
+  const std::shared_ptr<DropMark> drop_mark_ = std::make_shared<DropMark>(0);
+  const std::shared_ptr<CompactionListener> listener_ = std::make_shared<CompactionListener>();
+  std::vector<rocksdb::ColumnFamilyHandle*> handles_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+TEST_F(RocksDbCompactionTest, WhatExpiredAtTheMarkIsDroppedAndNothingElse) {
+  PutTrace(1, 0);
+  PutTrace(2, 100);
+  PutTrace(3, 101);
+  Flush(ColumnFamily::kTraces);
+  Compact(ColumnFamily::kTraces);
+  EXPECT_TRUE(HasTrace(2)) << "the mark is 0";
+  drop_mark_->store(100);
+  EXPECT_TRUE(HasTrace(2)) << "not before a compaction";
+  Compact(ColumnFamily::kTraces);
+  EXPECT_TRUE(HasTrace(1));
+  EXPECT_FALSE(HasTrace(2));
+  EXPECT_TRUE(HasTrace(3));
+  EXPECT_EQ(TableEntries(ColumnFamily::kTraces), 2u);
+}
+
+TEST_F(RocksDbCompactionTest, ADroppedEntryShowsNothingOlder) {
+  // The older one is at the last level, the newer one, which expires, above it.
+  PutTrace(1, 0);
+  Flush(ColumnFamily::kTraces);
+  Compact(ColumnFamily::kTraces);
+  PutTrace(1, 50);
+  Flush(ColumnFamily::kTraces);
+  PutTrace(2, 0);
+  Flush(ColumnFamily::kTraces);
+  drop_mark_->store(50);
+  // Merges the young tables only, within their level.
+  rocksdb::ColumnFamilyMetaData meta;
+  db_->GetColumnFamilyMetaData(handle(ColumnFamily::kTraces), &meta);
+  std::vector<std::string> young;
+  for (const rocksdb::SstFileMetaData& file : meta.levels[0].files) young.push_back(file.name);
+  ASSERT_EQ(young.size(), 2u);
+  ASSERT_TRUE(db_->CompactFiles(rocksdb::CompactionOptions(), handle(ColumnFamily::kTraces), young,
+                                /*output_level=*/1)
+                  .ok());
+  EXPECT_FALSE(HasTrace(1)) << "its tombstone covers what is below";
+  Compact(ColumnFamily::kTraces);
+  EXPECT_FALSE(HasTrace(1));
+  EXPECT_TRUE(HasTrace(2));
+  EXPECT_EQ(TableEntries(ColumnFamily::kTraces), 1u);
+}
+
+// Old ids lie in tables that no new id overlaps; they are visited by their age.
+TEST_F(RocksDbCompactionTest, OldTablesAreVisitedWithinTheGarbageAge) {
+  for (uint64_t sequence = 0; sequence < 100; ++sequence) PutTrace(sequence, 50);
+  Flush(ColumnFamily::kTraces);
+  Compact(ColumnFamily::kTraces);
+  ASSERT_EQ(TableEntries(ColumnFamily::kTraces), 100u);
+  drop_mark_->store(50);
+  // Less than the age: another table makes RocksDB look, and it finds nothing to do.
+  env_.Forward(1800);
+  PutTrace(1000, 0);
+  Flush(ColumnFamily::kTraces);
+  EXPECT_EQ(TableEntries(ColumnFamily::kTraces), 101u);
+  env_.Forward(1900);
+  PutTrace(1001, 0);
+  Flush(ColumnFamily::kTraces);
+  EXPECT_TRUE(listener_->Await([this] { return TableEntries(ColumnFamily::kTraces) == 2; }))
+      << TableEntries(ColumnFamily::kTraces);
+}
+
+TEST_F(RocksDbCompactionTest, CountersOfZeroGoInTheEnd) {
+  Count(1, {1, 10});
+  Count(1, {-1, -10});
+  Count(2, {5, 50});
+  Flush(ColumnFamily::kCounts);
+  EXPECT_EQ(ReadCount(1), CountDelta{});
+  // The first visit makes a value of the operands, the second leaves it out.
+  Compact(ColumnFamily::kCounts);
+  EXPECT_EQ(ReadCount(2), (CountDelta{5, 50}));
+  Compact(ColumnFamily::kCounts);
+  EXPECT_EQ(ReadCount(1), std::nullopt);
+  EXPECT_EQ(ReadCount(2), (CountDelta{5, 50}));
+  EXPECT_EQ(TableEntries(ColumnFamily::kCounts), 1u);
+  Count(1, {3, 30});
+  EXPECT_EQ(ReadCount(1), (CountDelta{3, 30}));
+}
+
+// A zero above an older sum, and changes above a zero, in every place where a filter may meet them.
+TEST_F(RocksDbCompactionTest, DroppingAZeroNeverUncoversAnOlderSum) {
+  Count(1, {5, 50});
+  Flush(ColumnFamily::kCounts);
+  Compact(ColumnFamily::kCounts);
+  // 17 changes in a row make RocksDB write the sum, a value, over the older one.
+  for (int i = 0; i < 5; ++i) Count(1, {-1, -10});
+  for (int i = 0; i < 10; ++i) {
+    Count(1, {1, 10});
+    Count(1, {-1, -10});
+  }
+  Flush(ColumnFamily::kCounts);
+  Count(2, {1, 1});
+  Flush(ColumnFamily::kCounts);
+  EXPECT_EQ(ReadCount(1), CountDelta{});
+  rocksdb::ColumnFamilyMetaData meta;
+  db_->GetColumnFamilyMetaData(handle(ColumnFamily::kCounts), &meta);
+  std::vector<std::string> young;
+  for (const rocksdb::SstFileMetaData& file : meta.levels[0].files) young.push_back(file.name);
+  ASSERT_TRUE(db_->CompactFiles(rocksdb::CompactionOptions(), handle(ColumnFamily::kCounts), young,
+                                /*output_level=*/1)
+                  .ok());
+  EXPECT_EQ(ReadCount(1).value_or(CountDelta{}), CountDelta{});
+  Count(1, {2, 20});
+  EXPECT_EQ(ReadCount(1), (CountDelta{2, 20}));
+  Flush(ColumnFamily::kCounts);
+  Compact(ColumnFamily::kCounts);
+  EXPECT_EQ(ReadCount(1), (CountDelta{2, 20}));
+}
+
+// Random changes, flushes and compactions of some or all tables: every sum is always right.
+TEST_F(RocksDbCompactionTest, NoSumIsEverWrong) {
+  const char* text = std::getenv("DUETIME_SEED");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+  SCOPED_TRACE(testing::Message() << "DUETIME_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  constexpr uint64_t kMinutes = 40;
+  std::map<uint64_t, CountDelta> model;
+  for (int step = 0; step < 3000; ++step) {
+    const uint64_t minute = random() % 3 == 0 ? 0 : random() % kMinutes;
+    CountDelta& sum = model[minute];
+    CountDelta delta = {static_cast<int64_t>(random() % 3), static_cast<int64_t>(random() % 300)};
+    // Back to zero, often.
+    if (random() % 3 == 0) delta = {-sum.messages, -sum.bytes};
+    Count(minute, delta);
+    sum = Sum(sum, delta);
+    if (random() % 40 == 0) Flush(ColumnFamily::kCounts);
+    if (random() % 200 == 0) Compact(ColumnFamily::kCounts);
+    if (random() % 20 != 0) continue;
+    for (uint64_t at = 0; at < kMinutes; ++at) {
+      ASSERT_EQ(ReadCount(at).value_or(CountDelta{}), model[at]) << "step " << step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace duetime::storage
