@@ -25,8 +25,8 @@ enum FieldIndex : size_t { kSecond, kMinute, kHour, kDayOfMonth, kMonth, kDayOfW
 // What a field of an expression may hold.
 struct FieldSpec {
   absl::string_view name;
-  int min;
-  int max;
+  int min = 0;
+  int max = 0;
   // Three letters for each value from `min` on, or nothing.
   absl::string_view names;
 };

@@ -34,9 +34,9 @@ absl::Status InvalidRecurrence(absl::string_view message, std::string path,
 // A value with its name and limits, in milliseconds.
 struct Limited {
   absl::string_view name;
-  int64_t value;
-  int64_t min;
-  int64_t max;
+  int64_t value = 0;
+  int64_t min = 0;
+  int64_t max = 0;
 };
 
 absl::Status CheckLimits(const Limited& limited, absl::string_view field) {

@@ -96,6 +96,8 @@ TEST(CronNextTest, LastDays) {
 TEST(CronNextTest, LastAndNthWeekdays) {
   EXPECT_THAT(After("0 0 * * FRIL", "UTC", "2026-01-01T00:00:00Z", 2),
               ElementsAre("2026-01-30T00:00:00+00:00", "2026-02-27T00:00:00+00:00"));
+  EXPECT_THAT(After("0 0 * * FRIL", "UTC", "2026-07-01T00:00:00Z", 1),
+              ElementsAre("2026-07-31T00:00:00+00:00"));
   EXPECT_THAT(After("0 0 * * 7L", "UTC", "2026-02-01T00:00:00Z", 2),
               ElementsAre("2026-02-22T00:00:00+00:00", "2026-03-29T00:00:00+00:00"));
   EXPECT_THAT(After("0 0 * * 5#3", "UTC", "2026-01-01T00:00:00Z", 2),
@@ -136,6 +138,11 @@ TEST(CronClockChangeTest, WhatIsInAGapComesOnceBehindIt) {
   EXPECT_THAT(After("0,30 * * * *", "Europe/Berlin", "2026-03-29T01:00:00+01:00", 3),
               ElementsAre("2026-03-29T01:30:00+01:00", "2026-03-29T03:00:00+02:00",
                           "2026-03-29T03:30:00+02:00"));
+  // Asked in the very second before it.
+  EXPECT_THAT(After("30 2 * * *", "Europe/Berlin", "2026-03-29T01:59:59.900+01:00", 1),
+              ElementsAre("2026-03-29T03:00:00+02:00"));
+  EXPECT_THAT(After("30 3 * * *", "Europe/Berlin", "2026-03-29T01:59:59.900+01:00", 1),
+              ElementsAre("2026-03-29T03:30:00+02:00"));
   // Nothing is in the gap.
   EXPECT_THAT(After("59 1 * * *", "Europe/Berlin", "2026-03-29T01:59:00+01:00", 1),
               ElementsAre("2026-03-30T01:59:00+02:00"));
