@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "server/base/check.h"
@@ -29,17 +30,17 @@ namespace duetime::wheel {
 // Cost: O(1) each. 40 bytes of bookkeeping per chunk. A chunk with one node in use stays whole.
 // REQUIRES of Node: a field `uint32_t next`, which the slab uses while the node is free.
 // Thread safety: the caller locks (in duetime: confined to the engine thread).
-template <typename Node>
+template <typename Node, uint32_t kChunkBitsParameter = 12>
 class NodeSlab {
  public:
   static constexpr uint32_t kNone = 0xffff'ffff;
-  static constexpr uint32_t kChunkBits = 12;
+  static constexpr uint32_t kChunkBits = kChunkBitsParameter;
   static constexpr uint32_t kChunkNodes = 1u << kChunkBits;
 
   // Returns the index of a node whose fields are unspecified. Dies at 2^32 - 4096 nodes, which
   // would be over 100 GB.
   uint32_t Allocate() {
-    if (available_ == kNone) AddChunk();
+    if (available_ == kNone) AddChunk(std::make_unique_for_overwrite<Node[]>(kChunkNodes));
     const uint32_t number = available_;
     Chunk& chunk = chunks_[number];
     if (chunk.live == 0) --empty_chunks_;
@@ -77,8 +78,15 @@ class NodeSlab {
     }
   }
 
-  // Gives everything back.
-  void Clear() { *this = NodeSlab(); }
+  // Frees all nodes, and gives all chunks back but one.
+  void Clear() {
+    std::unique_ptr<Node[]> kept;
+    for (size_t i = 0; i < chunks_.size() && kept == nullptr; ++i) {
+      kept = std::move(chunks_[i].nodes);
+    }
+    *this = NodeSlab();
+    if (kept != nullptr) AddChunk(std::move(kept));
+  }
 
   // REQUIRES: Contains(index).
   Node& operator[](uint32_t index) {
@@ -119,7 +127,7 @@ class NodeSlab {
     uint32_t prev = kNone;
   };
 
-  void AddChunk() {
+  void AddChunk(std::unique_ptr<Node[]> nodes) {
     uint32_t number = 0;
     if (vacant_.empty()) {
       number = static_cast<uint32_t>(chunks_.size());
@@ -130,7 +138,7 @@ class NodeSlab {
       number = vacant_.back();
       vacant_.pop_back();
     }
-    chunks_[number].nodes = std::make_unique_for_overwrite<Node[]>(kChunkNodes);
+    chunks_[number].nodes = std::move(nodes);
     ++empty_chunks_;
     AddAvailable(number);
   }

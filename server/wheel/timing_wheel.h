@@ -10,85 +10,70 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
 #include "server/base/check.h"
-#include "server/wheel/node_slab.h"
+#include "server/wheel/item_list.h"
+#include "server/wheel/slot_bitmap.h"
+#include "server/wheel/tick.h"
 
 namespace duetime::wheel {
-
-// A point in time. The unit is the caller's (milliseconds in duetime), and so is the zero.
-using Tick = uint64_t;
-
-// Later than every time. Not a time itself.
-inline constexpr Tick kNever = std::numeric_limits<Tick>::max();
-
-// Names one entry from Add until it is handed out or cancelled; harmless after that.
-struct TimerHandle {
-  static constexpr uint32_t kNone = 0xffff'ffff;
-
-  uint32_t index = kNone;
-  uint32_t generation = 0;
-
-  // True for a default handle, which names nothing.
-  bool none() const { return index == kNone; }
-
-  friend constexpr bool operator==(const TimerHandle&, const TimerHandle&) = default;
-};
 
 // A hierarchical timing wheel (Varghese and Lauck's scheme 7) that holds entries until they are
 // due.
 //
-// Model: entries wait in slots. Level 0 has a slot for each of 256 ticks, level 1 a slot for each
-// of 256 times 256 ticks, and so on; eight levels cover every 64-bit time, so there is no range to
-// exceed. An entry lies in the lowest level whose current turn reaches its due time. When time
-// enters a slot of a higher level, its entries move down (cascade). An entry leaves level 0 when
-// time reaches its tick, which is its due time itself: there is no rounding.
+// Model: entries lie, by value and in order of arrival, in slots. Level 0 has a slot for each tick,
+// a cell; a slot of level 1 spans 2^11 ticks, one of level 2 spans 2^22, and so on; eight levels
+// cover every 64-bit time, so there is no range to exceed. A window of a level is what a slot of
+// the level above spans. Each level is a ring of two windows: the one that time is in, and the
+// next. While time runs through the one, the other is filled from its slot above, a little at each
+// call (the cascade), so that it is ready when time enters it: filed. Only then are entries for
+// that window added to the level directly; before, they queue up in the slot above behind those
+// that still have to move. That keeps the order without any bookkeeping.
+//
+//   level 1   [ window filed ][ being moved down ][      ][      ] ...     a slot spans 2^11 ticks
+//                 |  |  |            |
+//   level 0   [ t t t t t t t ][ t t . . . . . ]                            a cell is one tick
+//                     ^ position
 //
 // Time is what the caller says. The wheel stands at position(): the tick that is being handed out,
 // or the last one that was. An entry that is added at or before the position is late, and counts as
 // due at the position.
 //
 // What it does not do: no clock, no thread, no lock, no I/O, no callback, no periodic timers, no
-// moving of an entry to another time (cancel and add).
+// cancelling (CancellableWheel does).
 //
 // Guarantees (each has a test that names it):
-//   G1 Exactly once. An entry is handed out once, or cancelled, and never lost, whatever the jumps,
-//      budgets and cancels in between. A late entry is handed out by the next Advance (as far as
-//      the budget goes).
+//   G1 Exactly once. An entry is handed out once, and never lost, whatever the jumps and budgets in
+//      between. A late entry is handed out by the next Advance (as far as the budget goes).
 //   G2 Never early. Advance(now) hands out nothing that is due after `now`.
 //   G3 Order. Entries come in (due, insertion) order, where a late one counts as due at the
 //      position of the moment when it was added: it comes after everything older that is due at
 //      or before that tick, and before everything later.
 //   G4 Bounded work. One Advance touches at most `budget` entries: to touch is to hand out, or to
-//      move down a level. An entry is touched at most 8 times in its life.
-//   G5 Exact cancel. Cancel returns true exactly if the entry was still to be handed out; then it
-//      will not be.
-//   G6 now() is true. Whatever was added so far and is due at or before now() has been handed out
-//      or cancelled.
-//   G7 NextDue() is never later than the earliest entry. When the last Advance returned true, it is
-//      exact if that entry is due within the position's block of 256 ticks, or if at most
-//      kExactScan entries share its slot.
+//      move down a level. An entry is touched at most 8 times in its life; twice if it is due
+//      within 70 minutes (2^22 ms).
+//   G6 now() is true. Whatever was added so far and is due at or before now() has been handed out.
+//   G7 NextDue() is never later than the earliest entry. It is exact if that entry is filed in
+//   level
+//      0, or if at most kExactScan entries share its slot.
 //   G8 Empty time is free. The cost of Advance does not depend on how far `now` moves.
-//   G9 Memory follows the number of entries. What was handed out or cancelled makes room at once;
-//      a chunk of nodes without an entry is given back (all but one). Growth copies no entries.
 //
-// Cost: Add and Cancel O(1). Advance O(budget). NextDue O(levels + kExactScan). Memory: 17 KB, and
-// 24 bytes plus the entry (rounded up to 8) for each, in chunks of 4096.
+// Cost: Add O(1): one store beside where the last entry of the same slot went. Advance O(budget);
+// with nothing to do, a compare and a store. NextDue O(levels + kExactScan). Memory: 350 KiB, and
+// the entry with its due time; a slot in use has one chunk of 512 bytes that is partly filled.
 //
 // Invariants (CheckInvariants() checks them):
-//   I1 A slot's bit is set exactly if its list is not empty, and a level's bit exactly if one of
-//      its slots is in use.
-//   I2 An entry due at t (a late one: at position_) lies in the level of the highest base-256 digit
-//      in which t and position_ differ, or in level 0 if none does, in the slot of t's digit.
-//      Hence every slot in use lies at or ahead of the position, and everything in a level is
-//      earlier than everything in the levels above.
-//   I3 While a cascade is under way (cascade_level_ != 0) the slot of that level where position_
-//      lies holds what is left of it. What is added for its time goes behind that, not into the
-//      lower levels. At any other time that slot is empty, for every level but 0.
-//   I4 Every list is in order of insertion.
-//   I5 The lists hold each node in use exactly once, and size() of them.
+//   I1 A slot's bit is set exactly if it is not empty.
+//   I2 filed_[l], the last window filed in level l, is the one of the position or the next.
+//   I3 An entry that is not late lies in the lowest level in which its window is filed, or, of the
+//      window after that, on its way down in the level below while its slot is not empty yet.
+//      Hence all that is filed in a level is earlier than everything in the levels above.
+//   I4 Every slot is in order of insertion.
+//   I5 size() is the number of entries, and the slots hold every chunk of the pool.
+//   I6 Nothing is to be done before quiet_until_, however time moves until then.
 //
 // Thread safety: the caller locks (in duetime: confined to the engine thread).
 template <typename Entry>
@@ -99,6 +84,11 @@ class TimingWheel {
  public:
   // How many entries of one slot NextDue() looks at to tell the exact time.
   static constexpr uint32_t kExactScan = 8;
+  // What a call of Advance moves down ahead of time, at least, if it has any reason to look.
+  static constexpr size_t kQuantum = 64;
+  // How many entries are to be moved down ahead of time per tick when a crowd is expected (see
+  // NextDue).
+  static constexpr size_t kAheadPerTick = 1024;
 
   // What Advance hands out.
   struct Expired {
@@ -109,35 +99,23 @@ class TimingWheel {
 
   // An empty wheel that stands at `now`, with everything due at or before it handed out. REQUIRES:
   // now < kNever.
-  explicit TimingWheel(Tick now) : position_(now), open_due_min_(now) { DT_CHECK_LT(now, kNever); }
+  explicit TimingWheel(Tick now)
+      : cells_(std::make_unique<Cell[]>(kCells)), slots_(std::make_unique<Slot[]>(kSlots)) {
+    DT_CHECK_LT(now, kNever);
+    JumpTo(now);
+  }
   TimingWheel(const TimingWheel&) = delete;
   TimingWheel& operator=(const TimingWheel&) = delete;
 
   // Adds an entry that is due at `due`, however near, far or past. REQUIRES: due < kNever.
-  // The handle's generation counts all adds in 32 bits: a handle that is kept while 2^32 further
-  // entries are added may name a stranger.
-  TimerHandle Add(Tick due, const Entry& entry) {
+  __attribute__((always_inline)) void Add(Tick due, const Entry& entry) {
     DT_CHECK_LT(due, kNever);
-    if (due <= position_) open_due_min_ = TickIsOpen() ? std::min(open_due_min_, due) : due;
-    const uint32_t index = slab_.Allocate();
-    if (++generation_ == 0) generation_ = 1;
-    Node& node = slab_[index];
-    node.due = due;
-    node.generation = generation_;
-    node.entry = entry;
-    const Tick tick = std::max(due, position_);
-    Append(IsBeingCascaded(tick) ? CascadeList() : ListFor(tick), index);
-    return TimerHandle{.index = index, .generation = generation_};
-  }
-
-  // Takes an entry out. Returns false if it has been handed out or cancelled before, or if the
-  // handle is none.
-  bool Cancel(TimerHandle handle) {
-    if (handle.generation == 0 || !slab_.Contains(handle.index)) return false;
-    if (slab_[handle.index].generation != handle.generation) return false;
-    Unlink(handle.index);
-    Release(handle.index);
-    return true;
+    ++size_;
+    if (Window(0, due) > filed_[0] && Window(1, due) <= filed_[1]) {
+      Write(AppendToSlot(1, due), due, entry);
+    } else {
+      AddElsewhere(due, entry);
+    }
   }
 
   // Moves time forward to `now` and appends what is due at or before it to `out`, touching at most
@@ -148,298 +126,404 @@ class TimingWheel {
   // Time does not go back: a `now` before the position is taken for the position.
   // REQUIRES: now < kNever, budget > 0.
   bool Advance(Tick now, size_t budget, std::vector<Expired>* out) {
-    DT_CHECK_LT(now, kNever);
     DT_CHECK_GT(budget, size_t{0});
-    const Tick target = std::max(now, position_);
-    while (size() != 0) {
-      if (cascade_level_ == 0) {
-        // Nothing lies between the position and the start of the first slot in use (I2), so time
-        // can jump to it.
-        const uint32_t level = LowestLevel();
-        const Tick start = SlotStart(level, FirstSlot(level));
-        if (start > target) break;
-        if (budget == 0) return false;
-        MoveTo(start);
-        if (level == 0) {
-          budget -= HandOut(budget, out);
-          continue;
-        }
-        cascade_level_ = level;
-      }
-      if (budget == 0) return false;
-      budget -= Cascade(budget);
+    if (now < quiet_until_) {
+      position_ = std::max(position_, now);
+      return true;
     }
-    MoveTo(target);
-    return true;
+    DT_CHECK_LT(now, kNever);
+    return AdvanceBusy(std::max(now, position_), budget, out);
   }
 
   // Where the wheel stands: the tick that is being handed out, or the last one that was. Never
   // decreases.
   Tick position() const { return position_; }
 
-  // Everything due at or before this has been handed out or cancelled (G6). The position, or the
-  // tick before it while that is being handed out; steps back while a late entry waits, to the tick
-  // before its due time (0 at least).
+  // Everything due at or before this has been handed out (G6). The position, or the tick before it
+  // while that is being handed out; steps back while a late entry waits, to the tick before its due
+  // time (0 at least).
   Tick now() const {
-    if (!TickIsOpen()) return position_;
-    return open_due_min_ == 0 ? 0 : open_due_min_ - 1;
+    if (late_.head != kNone) return late_due_min_ == 0 ? 0 : late_due_min_ - 1;
+    return TickIsOpen() ? position_ - 1 : position_;
   }
 
   // When to call Advance next: a time at or before the earliest entry (G7), kNever if there is
   // none. Sleeping until then, over and over, costs a lone entry one wake-up however far it is, and
-  // any entry at most 8.
+  // any entry at most 8; before a crowd of more than kAheadPerTick in a slot, one for each
+  // kAheadPerTick of them, so that they are in their cells when they are due.
   Tick NextDue() const {
-    if (size() == 0) return kNever;
-    if (TickIsOpen()) return open_due_min_;
-    const uint32_t level = LowestLevel();
-    const uint32_t slot = FirstSlot(level);
-    const Tick start = SlotStart(level, slot);
-    if (level == 0) return start;
-    Tick earliest = kNever;
-    uint32_t index = lists_[ListOf(level, slot)].head;
-    for (uint32_t seen = 0; index != kNone; ++seen) {
-      if (seen == kExactScan) return start;
-      earliest = std::min(earliest, slab_[index].due);
-      index = slab_[index].next;
+    if (size_ == 0) return kNever;
+    if (late_.head != kNone) return late_due_min_;
+    const Tick tick = FirstTick();
+    if (tick != kNever) return tick;
+    const auto [level, slot] = FirstSlot();
+    const Tick start = slot << kShift[level];
+    const Slot& list = slots_[IndexOf(level, slot)];
+    // Where some have moved down already, the others do not tell the earliest.
+    if (levels_[level - 1].empty()) {
+      Tick earliest = kNever;
+      const bool all = pool_.Visit(
+          list, kExactScan, [&](const Item& item) { earliest = std::min(earliest, item.due); });
+      if (all) return earliest;
     }
-    return earliest;
+    const Tick lead =
+        std::min(uint64_t{list.chunks} * Pool::kItems / kAheadPerTick, Tick{1} << kShift[level]);
+    return std::max(start - std::min(start, lead), position_ + 1);
   }
 
   // Entries that wait.
-  size_t size() const { return slab_.live(); }
-
-  // Memory held, in bytes, the wheel itself included.
-  size_t bytes() const { return sizeof(*this) + slab_.bytes(); }
-
-  // Drops every entry, as if each was cancelled. The position stays.
-  void Clear() {
-    slab_.Clear();
-    lists_.fill(List{});
-    occupied_ = {};
-    levels_in_use_ = 0;
-    cascade_level_ = 0;
+  size_t size() const { return size_; }
+  // Memory held, in bytes.
+  size_t bytes() const {
+    return sizeof(*this) + kCells * sizeof(Cell) + kSlots * sizeof(Slot) + pool_.bytes();
   }
+
+  // Drops all entries; the position stays.
+  void Clear();
+
+  // Takes out entries that are not alive(entry), a chunk of some 20 or a cell at a time, as it
+  // comes round. Returns true each time it has been round all that was there when the round began.
+  // What the wheel says of itself stays true, but NextDue() and now() may name a time that is
+  // earlier than they need.
+  template <typename Alive>
+  bool SweepStep(Alive alive);
 
   // Walks everything and dies if an invariant is broken. For tests: O(entries).
   void CheckInvariants() const;
 
  private:
-  static constexpr uint32_t kNone = TimerHandle::kNone;
-  static constexpr uint32_t kSlotBits = 8;
-  static constexpr uint32_t kSlots = 1u << kSlotBits;
+  using Item = Expired;
+  using Pool = ItemPool<Item>;
+  static constexpr uint32_t kNone = Pool::kNone;
   static constexpr uint32_t kLevels = 8;
-  static constexpr uint32_t kWords = kSlots / 64;
-  static_assert(kSlotBits * kLevels == std::numeric_limits<Tick>::digits,
-                "the levels cover every time, so that none needs clamping");
+  // A slot of level l is 2^kShift[l] ticks wide; a window of level l, which is a slot of the level
+  // above, 2^kShift[l + 1].
+  static constexpr std::array<uint32_t, kLevels + 1> kShift{0, 11, 22, 29, 36, 43, 50, 57, 64};
+  static constexpr uint32_t kTop = kLevels - 1;
+  static constexpr uint32_t RingSize(uint32_t level) {
+    return 2u << (kShift[level + 1] - kShift[level]);
+  }
+  static constexpr uint32_t kCells = RingSize(0);
+  static constexpr uint32_t kSlots = RingSize(1) + (kLevels - 2) * RingSize(2);
+  static_assert(RingSize(0) <= SlotBitmap::kBits && RingSize(1) <= SlotBitmap::kBits);
 
-  struct Node {
-    Tick due;
-    // Neighbours in the slot's list, older and newer ones.
-    uint32_t next;
-    uint32_t prev;
-    // That of the entry's handle; 0 while the node is free.
-    uint32_t generation;
-    // Where the entry lies: level * kSlots + slot.
-    uint32_t list;
-    Entry entry;
-  };
-
-  // First in, first out.
-  struct List {
+  struct Slot {
+    Item* write = nullptr;
     uint32_t head = kNone;
-    uint32_t tail = kNone;
+    uint32_t chunks = 0;
+  };
+  static_assert(sizeof(Slot) == 16);
+
+  // What a cell holds without a chunk: what fits into one cache line with the rest.
+  static constexpr uint32_t kInline = sizeof(Item) > 24 ? 1 : 48 / sizeof(Item);
+  struct alignas(64) Cell {
+    Item items[kInline];
+    Item* write = nullptr;
+    uint32_t head = kNone;
+    uint16_t begin = 0;
+    uint16_t end = 0;
+  };
+  static_assert(sizeof(Cell) == 64);
+
+  struct Place {
+    uint32_t level;
+    // Counted from time 0: a tick without its last kShift[level] bits.
+    uint64_t slot;
   };
 
-  static constexpr uint32_t ListOf(uint32_t level, uint32_t slot) {
-    return (level << kSlotBits) | slot;
-  }
-  static constexpr uint32_t Digit(Tick tick, uint32_t level) {
-    return static_cast<uint32_t>(tick >> (level * kSlotBits)) & (kSlots - 1);
+  static void Write(Item* item, Tick due, const Entry& entry) {
+    item->due = due;
+    item->entry = entry;
   }
 
-  // Where an entry due at `tick` belongs (I2). REQUIRES: tick >= position_.
-  uint32_t ListFor(Tick tick) const {
-    const auto highest_bit = static_cast<uint32_t>(std::bit_width((tick ^ position_) | 1)) - 1;
-    const uint32_t level = highest_bit / kSlotBits;
-    return ListOf(level, Digit(tick, level));
+  static constexpr uint64_t Window(uint32_t level, Tick tick) {
+    return level == kTop ? 0 : tick >> kShift[level + 1];
   }
 
-  // The first tick of a slot. REQUIRES: the slot is in use.
-  Tick SlotStart(uint32_t level, uint32_t slot) const {
-    const uint32_t shift = level * kSlotBits;
-    return (((position_ >> shift) & ~Tick{kSlots - 1}) | slot) << shift;
+  static constexpr uint32_t BaseOf(uint32_t level) {
+    return level == 1 ? 0 : RingSize(1) + (level - 2) * RingSize(2);
+  }
+  static constexpr uint32_t IndexOf(uint32_t level, uint64_t slot) {
+    return BaseOf(level) + (static_cast<uint32_t>(slot) & (RingSize(level) - 1));
   }
 
-  // REQUIRES: not empty.
-  uint32_t LowestLevel() const { return static_cast<uint32_t>(std::countr_zero(levels_in_use_)); }
-
-  // REQUIRES: the level is in use.
-  uint32_t FirstSlot(uint32_t level) const {
-    uint32_t word = 0;
-    while (occupied_[level][word] == 0) ++word;
-    return word * 64 + static_cast<uint32_t>(std::countr_zero(occupied_[level][word]));
+  bool TickIsOpen() const {
+    return late_.head != kNone || levels_[0].Test(position_ & (kCells - 1));
   }
 
-  bool IsOccupied(uint32_t level, uint32_t slot) const {
-    return ((occupied_[level][slot / 64] >> (slot % 64)) & 1) != 0;
+  // The first tick from the position on that has an entry in a cell and whose window is filed, or
+  // kNever.
+  Tick FirstTick() const {
+    const uint32_t here = position_ & (kCells - 1);
+    const uint32_t cell = levels_[0].FindAround(here);
+    if (cell == SlotBitmap::kNone) return kNever;
+    const Tick tick = position_ + ((cell - here) & (kCells - 1));
+    return Window(0, tick) <= filed_[0] ? tick : kNever;
   }
 
-  // True while there is, or may be, something left to hand out at position_.
-  bool TickIsOpen() const { return cascade_level_ != 0 || IsOccupied(0, Digit(position_, 0)); }
-
-  // The slot that is being moved down. REQUIRES: cascade_level_ != 0.
-  uint32_t CascadeList() const { return ListOf(cascade_level_, Digit(position_, cascade_level_)); }
-
-  bool IsBeingCascaded(Tick tick) const {
-    return cascade_level_ != 0 && ((tick ^ position_) >> (cascade_level_ * kSlotBits)) == 0;
+  // The first slot in use above level 0. REQUIRES: nothing in level 0 that is filed, and not empty.
+  Place FirstSlot() const {
+    for (uint32_t level = 1; level < kLevels; ++level) {
+      if (levels_[level].empty()) continue;
+      const uint64_t here = position_ >> kShift[level];
+      const uint32_t mask = RingSize(level) - 1;
+      const uint32_t found = levels_[level].FindAround(static_cast<uint32_t>(here) & mask);
+      const uint64_t slot = here + ((found - here) & mask);
+      // Otherwise they are what has moved down from the slot above that is first.
+      if (Window(level, slot << kShift[level]) <= filed_[level]) return {level, slot};
+    }
+    DT_CHECK(false);
+    return {};
   }
 
-  void MoveTo(Tick tick) {
-    if (tick == position_) return;
-    DT_CHECK_GT(tick, position_);
-    DT_CHECK(!TickIsOpen());
+  // What is not for level 1.
+  void AddElsewhere(Tick due, const Entry& entry) {
+    if (due <= position_) {
+      late_due_min_ = late_.head == kNone ? due : std::min(late_due_min_, due);
+      Write(pool_.Append(&late_, [] {}), due, entry);
+      quiet_until_ = 0;
+    } else if (Window(0, due) <= filed_[0]) {
+      Write(AppendToCell(due), due, entry);
+      quiet_until_ = std::min(quiet_until_, due);
+    } else {
+      uint32_t level = 2;
+      while (Window(level, due) > filed_[level]) ++level;
+      Write(AppendToSlot(level, due), due, entry);
+    }
+  }
+
+  __attribute__((always_inline)) Item* AppendToCell(Tick due) {
+    const uint32_t number = due & (kCells - 1);
+    Cell& cell = cells_[number];
+    if (cell.end == kInline) return pool_.Append(&cell, [] {});
+    if (cell.end == 0) levels_[0].Set(number);
+    return &cell.items[cell.end++];
+  }
+
+  __attribute__((always_inline)) Item* AppendToSlot(uint32_t level, Tick due) {
+    const uint64_t slot = due >> kShift[level];
+    const uint32_t index = IndexOf(level, slot);
+    return pool_.Append(&slots_[index], [=, this] { OnSlotGrew(level, slot); });
+  }
+
+  void OnSlotGrew(uint32_t level, uint64_t slot) {
+    const uint32_t index = IndexOf(level, slot);
+    if (slots_[index].chunks++ == 0) levels_[level].Set(index - BaseOf(level));
+    // More to move down ahead of time than was known.
+    if (slot == filed_[level - 1] + 1) NoteAhead(level - 1);
+  }
+
+  void NoteAhead(uint32_t level) {
+    ahead_ |= 1u << level;
+    quiet_until_ = std::min(quiet_until_, position_ + 1);
+  }
+
+  // Moves up to `count` entries of a slot down by one level, and returns how many. When none is
+  // left, that window of the level below is filed.
+  size_t Cascade(Place place, size_t count) {
+    const uint32_t index = IndexOf(place.level, place.slot);
+    Slot& slot = slots_[index];
+    size_t moved = 0;
+    const auto chunk_freed = [&slot] { --slot.chunks; };
+    if (place.level == 1) {
+      moved = pool_.Consume(
+          &slot, count,
+          [this](const Item* items, size_t n) {
+            for (size_t i = 0; i < n; ++i) *AppendToCell(items[i].due) = items[i];
+          },
+          chunk_freed);
+    } else {
+      moved = pool_.Consume(
+          &slot, count,
+          [this, level = place.level - 1](const Item* items, size_t n) {
+            for (size_t i = 0; i < n; ++i) *AppendToSlot(level, items[i].due) = items[i];
+          },
+          chunk_freed);
+    }
+    if (slot.head == kNone) {
+      levels_[place.level].Clear(index - BaseOf(place.level));
+      filed_[place.level - 1] = place.slot;
+    }
+    return moved;
+  }
+
+  // Moves to a tick such that nothing at all is due at or before it.
+  void JumpTo(Tick tick) {
+    DT_CHECK_GE(tick, position_);
     position_ = tick;
-    open_due_min_ = tick;
-  }
-
-  void Append(uint32_t list, uint32_t index) {
-    Node& node = slab_[index];
-    node.list = list;
-    node.next = kNone;
-    node.prev = lists_[list].tail;
-    if (node.prev == kNone) {
-      lists_[list].head = index;
-      const uint32_t level = list >> kSlotBits;
-      const uint32_t slot = list & (kSlots - 1);
-      occupied_[level][slot / 64] |= uint64_t{1} << (slot % 64);
-      levels_in_use_ |= 1u << level;
-    } else {
-      slab_[node.prev].next = index;
+    for (uint32_t level = 0; level < kLevels; ++level) {
+      filed_[level] = std::max(filed_[level], Window(level, tick));
     }
-    lists_[list].tail = index;
   }
 
-  void Unlink(uint32_t index) {
-    const Node& node = slab_[index];
-    List& list = lists_[node.list];
-    if (node.prev == kNone) {
-      DT_CHECK_EQ(list.head, index);
-      list.head = node.next;
-    } else {
-      slab_[node.prev].next = node.next;
-    }
-    if (node.next == kNone) {
-      DT_CHECK_EQ(list.tail, index);
-      list.tail = node.prev;
-    } else {
-      slab_[node.next].prev = node.prev;
-    }
-    if (list.head == kNone) OnSlotEmpty(node.list >> kSlotBits, node.list & (kSlots - 1));
-  }
-
-  void OnSlotEmpty(uint32_t level, uint32_t slot) {
-    occupied_[level][slot / 64] &= ~(uint64_t{1} << (slot % 64));
-    uint64_t left = 0;
-    for (const uint64_t word : occupied_[level]) left |= word;
-    if (left == 0) levels_in_use_ &= ~(1u << level);
-    // A cascade is over when its slot is empty, be it by moving or by cancelling.
-    if (level == cascade_level_ && slot == Digit(position_, level)) cascade_level_ = 0;
-  }
-
-  // Forgets an entry that is in no list any more.
-  void Release(uint32_t index) {
-    slab_[index].generation = 0;
-    slab_.Free(index);
-  }
-
-  // Hands out up to `budget` entries that are due at position_ and returns how many.
-  size_t HandOut(size_t budget, std::vector<Expired>* out) {
-    const uint32_t list = ListOf(0, Digit(position_, 0));
-    size_t count = 0;
-    while (count < budget && lists_[list].head != kNone) {
-      const uint32_t index = lists_[list].head;
-      const Node& node = slab_[index];
-      // The slot says that it is due; the absolute time must say so too. Nothing is ever early.
-      DT_CHECK_LE(node.due, position_);
-      out->push_back(Expired{.due = node.due, .entry = node.entry});
-      Unlink(index);
-      Release(index);
-      ++count;
+  // Hands out up to `budget` entries of the position's cell, and returns how many.
+  size_t HandOutCell(size_t budget, std::vector<Expired>* out) {
+    const uint32_t number = position_ & (kCells - 1);
+    Cell& cell = cells_[number];
+    size_t count = std::min<size_t>(budget, cell.end - cell.begin);
+    HandOut(cell.items + cell.begin, count, out);
+    cell.begin = static_cast<uint16_t>(cell.begin + count);
+    if (cell.head != kNone) count += HandOutList(&cell, budget - count, out);
+    if (cell.begin == cell.end && cell.head == kNone) {
+      cell.begin = cell.end = 0;
+      levels_[0].Clear(number);
     }
     return count;
   }
 
-  // Moves up to `budget` entries of the slot under cascade down and returns how many. The levels
-  // below held nothing of its time before (I3), so oldest first keeps every list in order of
-  // insertion.
-  size_t Cascade(size_t budget) {
-    size_t count = 0;
-    while (count < budget && cascade_level_ != 0) {
-      const uint32_t index = lists_[CascadeList()].head;
-      Unlink(index);
-      Append(ListFor(std::max(slab_[index].due, position_)), index);
-      ++count;
-    }
-    return count;
+  template <typename List>
+  size_t HandOutList(List* list, size_t budget, std::vector<Expired>* out) {
+    return pool_.Consume(
+        list, budget, [=, this](const Item* items, size_t n) { HandOut(items, n, out); }, [] {});
   }
+
+  void HandOut(const Item* items, size_t count, std::vector<Expired>* out) {
+    for (size_t i = 0; i < count; ++i) {
+      // The cell says that it is due; the absolute time must say so too. Nothing is ever early.
+      DT_CHECK_LE(items[i].due, position_);
+      out->push_back(items[i]);
+    }
+    size_ -= count;
+  }
+
+  bool AdvanceBusy(Tick target, size_t budget, std::vector<Expired>* out) {
+    const Tick begin = position_;
+    Tick tick = FirstTick();
+    for (;; tick = FirstTick()) {
+      if (late_.head != kNone && tick != position_) {
+        budget -= HandOutList(&late_, budget, out);
+        if (late_.head != kNone) return Stop();
+      }
+      if (tick <= target) {
+        if (budget == 0) return Stop();
+        position_ = tick;
+        budget -= HandOutCell(budget, out);
+        continue;
+      }
+      if (Window(0, target) <= filed_[0]) {
+        position_ = target;
+        break;
+      }
+      // Level 0 holds nothing that is filed.
+      if (size_ == 0) {
+        JumpTo(target);
+        break;
+      }
+      const Place place = FirstSlot();
+      const Tick start = place.slot << kShift[place.level];
+      if (start > target) {
+        JumpTo(target);
+        break;
+      }
+      if (budget == 0) return Stop();
+      if (start - 1 > position_) JumpTo(start - 1);
+      budget -= Cascade(place, budget);
+    }
+    if (Window(0, target) != ahead_window_) LookAhead();
+    if (ahead_ != 0) MoveAhead(target - begin, budget);
+    SetQuiet(tick);
+    return true;
+  }
+
+  // There is more to do at once.
+  bool Stop() {
+    quiet_until_ = 0;
+    return false;
+  }
+
+  // The slot that a level's next window is filed from.
+  Place Source(uint32_t level) const { return {level + 1, filed_[level] + 1}; }
+
+  // True if the level's next window may be filed already: time is in the window before it, and the
+  // source slot itself is complete.
+  bool MayFile(uint32_t level) const {
+    const Place source = Source(level);
+    return filed_[level] == Window(level, position_) &&
+           Window(source.level, source.slot << kShift[source.level]) <= filed_[source.level];
+  }
+
+  // Finds out which levels have something to move down ahead of time.
+  void LookAhead() {
+    ahead_ = 0;
+    ahead_window_ = Window(0, position_);
+    for (uint32_t level = kTop; level-- > 0;) {
+      if (filed_[level] != Window(level, position_)) continue;
+      const Place source = Source(level);
+      if (slots_[IndexOf(source.level, source.slot)].chunks != 0) {
+        ahead_ |= 1u << level;
+      } else if (MayFile(level)) {
+        filed_[level] = source.slot;
+      }
+    }
+  }
+
+  // Moves down what is due in the next windows, as much as `elapsed` ticks ask for.
+  void MoveAhead(Tick elapsed, size_t budget) {
+    for (uint32_t levels = ahead_; levels != 0; levels &= levels - 1) {
+      const auto level = static_cast<uint32_t>(std::countr_zero(levels));
+      const Place source = Source(level);
+      const Slot& slot = slots_[IndexOf(source.level, source.slot)];
+      if (filed_[level] != Window(level, position_) || slot.head == kNone) {
+        ahead_ &= ~(1u << level);
+        continue;
+      }
+      if (!MayFile(level)) continue;
+      const Tick left = (source.slot << kShift[source.level]) - position_;
+      const size_t even = (uint64_t{slot.chunks} * Pool::kItems / (left + elapsed) + 1) * elapsed;
+      budget -= Cascade(source, std::min(budget, std::max(kQuantum, even)));
+      if (filed_[level] == source.slot) ahead_ &= ~(1u << level);
+    }
+  }
+
+  // Finds out until when Advance has nothing to do but to move.
+  void SetQuiet(Tick first_tick) {
+    // At the end of each window of level 0, so that nothing else has to watch for it.
+    const Tick end = (Window(0, position_) + 1) << kShift[1];
+    quiet_until_ = std::min(first_tick, end == 0 ? kNever : end);
+    // It is what the next busy call begins with.
+    __builtin_prefetch(&cells_[quiet_until_ & (kCells - 1)]);
+    for (uint32_t levels = ahead_; levels != 0; levels &= levels - 1) {
+      const auto level = static_cast<uint32_t>(std::countr_zero(levels));
+      const Place source = Source(level);
+      const uint64_t chunks = slots_[IndexOf(source.level, source.slot)].chunks;
+      const Tick left = (source.slot << kShift[source.level]) - position_;
+      const Tick need = chunks * Pool::kItems / kQuantum;
+      quiet_until_ =
+          std::min(quiet_until_, position_ + std::max<Tick>(1, left - std::min(left, need)));
+    }
+  }
+
+  // Sweeps a part of a cell, or of a slot. Returns true if that was the last one.
+  template <typename Alive>
+  bool SweepCell(uint32_t number, Alive alive, size_t* removed);
+  template <typename Alive>
+  bool SweepSlot(uint32_t level, uint32_t bit, Alive alive, size_t* removed);
 
   // The tick that is being handed out, or the last one that was.
-  Tick position_;
-  // While the tick at position_ is open: no entry is due before this. It is less than position_ if
-  // one was added late.
-  Tick open_due_min_;
-  // The level that is being moved down from, 0 if none is (I3).
-  uint32_t cascade_level_ = 0;
-  // Bit l: level l has a slot in use.
-  uint32_t levels_in_use_ = 0;
-  // The generation of the last entry added.
-  uint32_t generation_ = 0;
-  NodeSlab<Node> slab_;
-  // Bit s of a level: slot s is in use.
-  std::array<std::array<uint64_t, kWords>, kLevels> occupied_{};
-  std::array<List, size_t{kLevels} * kSlots> lists_{};
+  Tick position_ = 0;
+  // Before this tick Advance has nothing to do but to move the position.
+  Tick quiet_until_ = 0;
+  size_t size_ = 0;
+  // The last window of each level that is filed.
+  std::array<uint64_t, kLevels> filed_{};
+  // Bit l: the next window of level l may have something in its source.
+  uint32_t ahead_ = 0;
+  // The window of level 0 in which that was found out.
+  uint64_t ahead_window_ = kNever;
+  // Added at or before the position, and a time at or before the earliest of them.
+  Slot late_;
+  Tick late_due_min_ = 0;
+  std::unique_ptr<Cell[]> cells_;
+  std::unique_ptr<Slot[]> slots_;
+  Pool pool_;
+  std::array<SlotBitmap, kLevels> levels_;
+  // Where SweepStep is: at this cell or slot or, in level kLevels, at the late ones; and whether it
+  // is through with the inline part of the cell.
+  uint32_t sweep_level_ = 0;
+  uint32_t sweep_bit_ = 0;
+  bool sweep_chain_ = false;
 };
 
-template <typename Entry>
-void TimingWheel<Entry>::CheckInvariants() const {
-  size_t count = 0;
-  for (uint32_t level = 0; level < kLevels; ++level) {
-    bool in_use = false;
-    for (uint32_t slot = 0; slot < kSlots; ++slot) {
-      const uint32_t list = ListOf(level, slot);
-      DT_CHECK_EQ(IsOccupied(level, slot), lists_[list].head != kNone);
-      DT_CHECK_EQ(lists_[list].head == kNone, lists_[list].tail == kNone);
-      in_use = in_use || lists_[list].head != kNone;
-      uint32_t prev = kNone;
-      for (uint32_t index = lists_[list].head; index != kNone; index = slab_[index].next) {
-        DT_CHECK(slab_.Contains(index));
-        const Node& node = slab_[index];
-        const Tick tick = std::max(node.due, position_);
-        DT_CHECK_EQ(node.list, list);
-        DT_CHECK_EQ(node.prev, prev);
-        DT_CHECK_NE(node.generation, 0u);
-        if (prev != kNone) {
-          // Signed difference, as the count of adds may wrap.
-          const uint32_t later = node.generation - slab_[prev].generation;
-          DT_CHECK_GT(static_cast<int32_t>(later), 0);
-        }
-        if (cascade_level_ != 0 && list == CascadeList()) {
-          DT_CHECK(IsBeingCascaded(tick));
-        } else {
-          DT_CHECK_EQ(ListFor(tick), list);
-        }
-        DT_CHECK(now() == 0 || node.due > now());
-        prev = index;
-        ++count;
-        DT_CHECK_LE(count, size());
-      }
-      DT_CHECK_EQ(lists_[list].tail, prev);
-    }
-    DT_CHECK_EQ(((levels_in_use_ >> level) & 1) != 0, in_use);
-  }
-  DT_CHECK_EQ(count, size());
-  DT_CHECK_LE(now(), position_);
-  if (cascade_level_ != 0) DT_CHECK_NE(lists_[CascadeList()].head, kNone);
-}
-
 }  // namespace duetime::wheel
+
+#include "server/wheel/timing_wheel_inl.h"

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "server/base/check.h"
+#include "server/wheel/cancellable_wheel.h"
 #include "server/wheel/timing_wheel.h"
 #include "tests/fuzz/byte_reader.h"
 #include "tests/fuzz/target.h"
@@ -14,8 +15,10 @@ namespace {
 
 using duetime::test::ByteReader;
 using duetime::test::CheckedWheel;
+using duetime::wheel::CancellableWheel;
 using duetime::wheel::kNever;
 using duetime::wheel::Tick;
+using duetime::wheel::TimingWheel;
 
 // Keeps a run short enough for many of them per second.
 constexpr int kOperationsMax = 400;
@@ -23,7 +26,8 @@ constexpr size_t kNumberWindow = 256;
 
 Tick After(Tick from, Tick delay) { return delay < kNever - 1 - from ? from + delay : kNever - 1; }
 
-void RunOperation(ByteReader* reader, CheckedWheel* wheel) {
+template <typename Wheel>
+void RunOperation(ByteReader* reader, CheckedWheel<Wheel>* wheel) {
   const Tick position = wheel->wheel().position();
   const uint8_t operation = reader->Byte();
   switch (operation % 8) {
@@ -32,7 +36,8 @@ void RunOperation(ByteReader* reader, CheckedWheel* wheel) {
       wheel->Add(After(position, reader->Magnitude()));
       break;
     case 2: {  // about the next edge of a level
-      const uint32_t shift = 8u * (1 + operation / 8 % 7);
+      constexpr uint32_t kShifts[] = {11, 22, 29, 36, 43, 50, 57};
+      const uint32_t shift = kShifts[operation / 8 % 7];
       const Tick edge = ((position >> shift) + 1) << shift;
       if (edge > position) wheel->Add(After(edge - 2, reader->Byte() % 4));
       break;
@@ -44,6 +49,7 @@ void RunOperation(ByteReader* reader, CheckedWheel* wheel) {
       if (wheel->added() > 0) {
         const uint64_t back = reader->Byte() % std::min<uint64_t>(wheel->added(), kNumberWindow);
         wheel->Cancel(wheel->added() - 1 - back);
+        for (int steps = operation / 8; steps > 0; --steps) wheel->SweepStep();
       }
       break;
     case 5:  // to the next one, as a sleeper would
@@ -62,11 +68,10 @@ void RunOperation(ByteReader* reader, CheckedWheel* wheel) {
   }
 }
 
-}  // namespace
-
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+template <typename Wheel>
+void Run(const uint8_t* data, size_t size) {
   ByteReader reader(data, size);
-  CheckedWheel wheel(reader.Magnitude());
+  CheckedWheel<Wheel> wheel(reader.Magnitude());
   for (int i = 0; i < kOperationsMax && !reader.empty(); ++i) {
     RunOperation(&reader, &wheel);
     if (i % 8 == 0) wheel.wheel().CheckInvariants();
@@ -74,5 +79,12 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   wheel.Drain(kNever - 1, 1u + reader.Byte());
   wheel.wheel().CheckInvariants();
   DT_CHECK_EQ(wheel.waiting(), size_t{0});
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Run<TimingWheel<uint64_t>>(data, size);
+  Run<CancellableWheel<uint64_t>>(data, size);
   return 0;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CheckedWheel: a TimingWheel with a sorted map beside it that says what each call must do.
+// CheckedWheel: a wheel with a sorted map beside it that says what each call must do.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "server/base/check.h"
+#include "server/wheel/cancellable_wheel.h"
 #include "server/wheel/timing_wheel.h"
 
 namespace duetime::test {
@@ -18,19 +20,28 @@ namespace duetime::test {
 // Runs every operation on a wheel and on the simplest thing that can't be wrong: a map ordered by
 // (due, insertion). Dies at the first difference. Entries are numbered in the order of insertion.
 //
+// Wheel is a TimingWheel or a CancellableWheel; sweeping is tried on the former, with every entry
+// that Cancel was asked to forget taken for dead.
+//
 // Thread safety: confined.
+template <typename WheelType>
 class CheckedWheel {
  public:
-  using Wheel = wheel::TimingWheel<uint64_t>;
+  using Wheel = WheelType;
+  static constexpr bool kCancels = requires(Wheel wheel) { wheel.Cancel({}); };
 
   explicit CheckedWheel(wheel::Tick now) : wheel_(now), target_(now) {}
 
   // Adds an entry and returns its number.
   uint64_t Add(wheel::Tick due) {
-    const uint64_t number = handles_.size();
+    const uint64_t number = added_++;
     const Key key{std::max(due, wheel_.position()), number};
-    handles_.push_back(wheel_.Add(due, number));
-    DT_CHECK(!handles_.back().none());
+    if constexpr (kCancels) {
+      handles_.push_back(wheel_.Add(due, number));
+      DT_CHECK(!handles_.back().none());
+    } else {
+      wheel_.Add(due, number);
+    }
     waiting_.emplace(key, due);
     keys_.emplace(number, key);
     dues_.insert(due);
@@ -38,24 +49,44 @@ class CheckedWheel {
     return number;
   }
 
-  // Cancels any entry that was ever added. REQUIRES: number < added().
+  // Cancels any entry that was ever added: at once if the wheel can, else when it is swept.
+  // REQUIRES: number < added().
   void Cancel(uint64_t number) {
     const bool waits = keys_.contains(number);
-    DT_CHECK_EQ(wheel_.Cancel(handles_[number]), waits);
-    DT_CHECK(!wheel_.Cancel(handles_[number]));
-    if (waits) Forget(number);
+    if constexpr (kCancels) {
+      DT_CHECK_EQ(wheel_.Cancel(handles_[number]), waits);
+      DT_CHECK(!wheel_.Cancel(handles_[number]));
+      if (waits) Forget(number);
+    } else if (waits) {
+      unwanted_.insert(number);
+    }
     CheckViews();
+  }
+
+  // A step of a sweep. Returns true if that ended a round.
+  bool SweepStep() {
+    bool round = false;
+    if constexpr (!kCancels) {
+      round = wheel_.SweepStep([this](uint64_t number) {
+        DT_CHECK(keys_.contains(number));
+        if (!unwanted_.contains(number)) return true;
+        Forget(number);
+        return false;
+      });
+    }
+    CheckViews();
+    return round;
   }
 
   // Advances once and returns what the wheel returned.
   bool Advance(wheel::Tick now, size_t budget) {
-    std::vector<Wheel::Expired> out;
+    std::vector<typename Wheel::Expired> out;
     const wheel::Tick position = wheel_.position();
     const bool done = wheel_.Advance(now, budget, &out);
     const wheel::Tick target = std::max(now, position);
     target_ = std::max(target_, target);
     DT_CHECK_LE(out.size(), budget);
-    for (const Wheel::Expired& expired : out) {
+    for (const typename Wheel::Expired& expired : out) {
       DT_CHECK(!waiting_.empty());
       const auto& [key, due] = *waiting_.begin();
       DT_CHECK_EQ(expired.entry, key.second);
@@ -75,7 +106,9 @@ class CheckedWheel {
 
   // Advances until all is handed out, and checks that the calls are as few as G4 says.
   void Drain(wheel::Tick now, size_t budget) {
-    size_t calls_max = 1 + wheel_.size() * 8 / budget + 1;
+    size_t touches_max = wheel_.size() * 8;
+    if constexpr (kCancels) touches_max += wheel_.dead() * 8;
+    size_t calls_max = 1 + touches_max / budget + 1;
     while (!Advance(now, budget)) {
       DT_CHECK_GT(calls_max, size_t{0});
       --calls_max;
@@ -87,11 +120,12 @@ class CheckedWheel {
     waiting_.clear();
     keys_.clear();
     dues_.clear();
+    unwanted_.clear();
     CheckViews();
   }
 
   const Wheel& wheel() const { return wheel_; }
-  uint64_t added() const { return handles_.size(); }
+  uint64_t added() const { return added_; }
   size_t waiting() const { return waiting_.size(); }
   // The latest `now` of any Advance.
   wheel::Tick target() const { return target_; }
@@ -106,6 +140,7 @@ class CheckedWheel {
     dues_.erase(dues_.find(entry->second));
     waiting_.erase(entry);
     keys_.erase(key);
+    unwanted_.erase(number);
   }
 
   // What the wheel says of itself agrees with the map.
@@ -124,8 +159,11 @@ class CheckedWheel {
 
   Wheel wheel_;
   wheel::Tick target_;
-  // By number.
+  uint64_t added_ = 0;
+  // By number; of a wheel that cancels.
   std::vector<wheel::TimerHandle> handles_;
+  // To be swept; of one that does not.
+  std::set<uint64_t> unwanted_;
   // What waits, in the order in which it must come, with the due time as given.
   std::map<Key, wheel::Tick> waiting_;
   std::map<uint64_t, Key> keys_;

@@ -106,7 +106,23 @@ TEST(NodeSlabTest, ContainsMayBeAskedAnything) {
   EXPECT_FALSE(slab.Contains(index + 1));
   slab.Clear();
   EXPECT_FALSE(slab.Contains(index));
+}
+
+TEST(NodeSlabTest, ClearKeepsOneChunk) {
+  Slab slab;
+  slab.Clear();
   EXPECT_EQ(slab.bytes(), 0u);
+  for (uint32_t i = 0; i < 5 * Slab::kChunkNodes; ++i) slab.Allocate();
+  for (int round = 0; round < 3; ++round) {
+    slab.Clear();
+    EXPECT_EQ(slab.live(), 0u);
+    EXPECT_LT(slab.bytes(), 2 * Slab::kChunkNodes * sizeof(Node));
+    EXPECT_GE(slab.bytes(), Slab::kChunkNodes * sizeof(Node));
+    std::set<uint32_t> indices;
+    for (uint32_t i = 0; i < 2 * Slab::kChunkNodes; ++i) indices.insert(slab.Allocate());
+    EXPECT_EQ(indices.size(), 2 * Slab::kChunkNodes);
+    for (const uint32_t index : indices) slab.Free(index);
+  }
 }
 
 }  // namespace

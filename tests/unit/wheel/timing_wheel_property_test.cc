@@ -3,6 +3,7 @@
 // Random operations on a wheel against a sorted map. A failure prints the seed; run it again with
 // DUETIME_SEED=<seed>.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 
 #include "gtest/gtest.h"
 
+#include "server/wheel/cancellable_wheel.h"
 #include "server/wheel/timing_wheel.h"
 #include "tests/support/test_scale.h"
 #include "tests/support/wheel_model.h"
@@ -28,6 +30,9 @@ uint64_t TestSeed() {
   return seed;
 }
 
+// What the slots of the levels are wide, in bits.
+constexpr std::array<uint32_t, 6> kLevelShifts{11, 22, 29, 36, 43, 50};
+
 // What a run looks like; drawn at random, so that runs differ in character and not only in detail.
 struct Character {
   Tick start = 0;
@@ -39,6 +44,7 @@ struct Character {
   size_t budget_max = 0;
 };
 
+template <typename Wheel>
 class RandomRun {
  public:
   explicit RandomRun(uint64_t seed) : random_(seed), character_(Draw()), wheel_(character_.start) {}
@@ -50,6 +56,7 @@ class RandomRun {
       wheel_.Add(DrawDue());
     } else if (dice < character_.add_percent + character_.cancel_percent) {
       if (wheel_.added() > 0) wheel_.Cancel(DrawNumber());
+      for (uint64_t steps = Below(4); steps > 0; --steps) wheel_.SweepStep();
     } else {
       const Tick now = DrawNow();
       if (now >= kNever - (Tick{1} << 40)) return false;
@@ -63,7 +70,7 @@ class RandomRun {
     ASSERT_EQ(wheel_.waiting(), 0u);
   }
 
-  CheckedWheel& wheel() { return wheel_; }
+  CheckedWheel<Wheel>& wheel() { return wheel_; }
 
  private:
   uint64_t Below(uint64_t limit) { return random_() % limit; }
@@ -89,7 +96,7 @@ class RandomRun {
     Tick due = position + Magnitude(character_.due_bits);
     switch (Below(8)) {
       case 0: {  // about the edge of a level
-        const uint32_t shift = 8 * static_cast<uint32_t>(1 + Below(6));
+        const uint32_t shift = kLevelShifts[Below(kLevelShifts.size())];
         due = (((position >> shift) + 1 + Below(2)) << shift) + Below(3) - 1;
         break;
       }
@@ -136,17 +143,22 @@ class RandomRun {
 
   std::mt19937_64 random_;
   Character character_;
-  CheckedWheel wheel_;
+  CheckedWheel<Wheel> wheel_;
   Tick last_due_ = 0;
 };
 
-TEST(TimingWheelPropertyTest, SmallRunsAgreeWithASortedMapAndKeepTheInvariantsAfterEachStep) {
+template <typename Wheel>
+class WheelPropertyTest : public ::testing::Test {};
+using Wheels = ::testing::Types<TimingWheel<uint64_t>, CancellableWheel<uint64_t>>;
+TYPED_TEST_SUITE(WheelPropertyTest, Wheels);
+
+TYPED_TEST(WheelPropertyTest, SmallRunsAgreeWithASortedMapAndKeepTheInvariantsAfterEachStep) {
   const uint64_t seed = TestSeed();
   const int64_t runs = test::Scaled(200);
   constexpr int kSteps = 150;
   int64_t steps = 0;
   for (int64_t i = 0; i < runs; ++i) {
-    RandomRun run(seed + static_cast<uint64_t>(i));
+    RandomRun<TypeParam> run(seed + static_cast<uint64_t>(i));
     for (int step = 0; step < kSteps && run.Step(); ++step, ++steps) {
       run.wheel().wheel().CheckInvariants();
     }
@@ -156,13 +168,13 @@ TEST(TimingWheelPropertyTest, SmallRunsAgreeWithASortedMapAndKeepTheInvariantsAf
   EXPECT_GT(steps, runs * kSteps / 2);
 }
 
-TEST(TimingWheelPropertyTest, LongRunsAgreeWithASortedMap) {
+TYPED_TEST(WheelPropertyTest, LongRunsAgreeWithASortedMap) {
   const uint64_t seed = TestSeed();
   const int64_t runs = test::Scaled(120);
   constexpr int kSteps = 8'000;
   int64_t steps = 0;
   for (int64_t i = 0; i < runs; ++i) {
-    RandomRun run(seed + 1'000'000 + static_cast<uint64_t>(i));
+    RandomRun<TypeParam> run(seed + 1'000'000 + static_cast<uint64_t>(i));
     for (int step = 0; step < kSteps && run.Step(); ++step) ++steps;
     run.Finish();
   }

@@ -89,15 +89,15 @@ TEST(TimingWheelTest, G1_EntryAddedToTheTickBeingHandedOutComesWithIt) {
 TEST(TimingWheelTest, G1_EntryAddedWhileItsTimeIsBeingCascadedIsNotLost) {
   Wheel wheel(0);
   for (int i = 0; i < 5; ++i) wheel.Add(70'000 + static_cast<Tick>(i), i);
-  // Two calls with a budget of one: the cascade of the slot of 65,536..131,071 has begun.
+  // Two calls with a budget of one: the cascade of the slot of 69,632..71,679 has begun.
   EXPECT_THAT(Take(&wheel, 70'010, 1), IsEmpty());
   EXPECT_THAT(Take(&wheel, 70'010, 1), IsEmpty());
   wheel.Add(70'000, 5);
-  wheel.Add(65'536, 6);
+  wheel.Add(69'632, 6);
   wheel.Add(3, 7);
-  wheel.Add(131'072, 8);
-  EXPECT_THAT(Drain(&wheel, 70'010, 1), ElementsAre(6, 7, 0, 5, 1, 2, 3, 4));
-  EXPECT_THAT(Drain(&wheel, 131'072, 1), ElementsAre(8));
+  wheel.Add(71'680, 8);
+  EXPECT_THAT(Drain(&wheel, 70'010, 1), ElementsAre(7, 6, 0, 5, 1, 2, 3, 4));
+  EXPECT_THAT(Drain(&wheel, 71'680, 1), ElementsAre(8));
 }
 
 TEST(TimingWheelTest, G2_NothingIsEarlyAndNothingLate) {
@@ -166,7 +166,7 @@ TEST(TimingWheelTest, G3_AnEntryAddedDuringACascadeDoesNotOvertakeWhatIsNotMoved
   Wheel wheel(0);
   for (int i = 0; i < 5; ++i) wheel.Add(70'000, i);
   EXPECT_THAT(Take(&wheel, 70'000, 2), IsEmpty());
-  EXPECT_EQ(wheel.now(), 65'535u);  // two of five have moved
+  EXPECT_EQ(wheel.now(), 69'631u);  // two of five have moved
   wheel.Add(70'000, 5);
   EXPECT_THAT(Take(&wheel, 70'000, 1), IsEmpty());
   wheel.Add(70'000, 6);
@@ -192,9 +192,9 @@ TEST(TimingWheelTest, G4_ABudgetOfOneDoesEverythingInSmallSteps) {
 
 TEST(TimingWheelTest, G4_TheBudgetCountsCascadesToo) {
   // 1,000 entries in one slot of level 2, each of which moves twice and is then handed out.
-  constexpr Tick kStart = Tick{1} << 16;
+  constexpr Tick kStart = Tick{1} << 22;
   Wheel wheel(0);
-  for (int i = 0; i < 1'000; ++i) wheel.Add(kStart + 256 + static_cast<Tick>(i % 256), i);
+  for (int i = 0; i < 1'000; ++i) wheel.Add(kStart + 2'048 + static_cast<Tick>(i % 256), i);
   EXPECT_THAT(Take(&wheel, kStart * 2 - 1, 1'000), IsEmpty());
   EXPECT_THAT(Take(&wheel, kStart * 2 - 1, 1'000), IsEmpty());
   EXPECT_THAT(Take(&wheel, kStart * 2 - 1, 1'000), ::testing::SizeIs(1'000));
@@ -219,91 +219,6 @@ TEST(TimingWheelTest, G4_AStoppedAdvanceGoesOnWithALaterNow) {
   EXPECT_THAT(Take(&wheel, 100), ElementsAre(2, 3));
 }
 
-TEST(TimingWheelTest, G5_CancelInEveryLevelAndPlaceOfTheList) {
-  for (const Tick delay :
-       {Tick{1}, Tick{200}, Tick{60'000}, kHour, kYear, Tick{1} << 50, Tick{1} << 60, kNever - 1}) {
-    for (size_t victim = 0; victim < 3; ++victim) {
-      Wheel wheel(0);
-      std::vector<TimerHandle> handles;
-      for (int i = 0; i < 3; ++i) handles.push_back(wheel.Add(delay, i));
-      EXPECT_TRUE(wheel.Cancel(handles[victim]));
-      wheel.CheckInvariants();
-      EXPECT_FALSE(wheel.Cancel(handles[victim]));
-      std::vector<int> expected{0, 1, 2};
-      expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(victim));
-      EXPECT_EQ(Take(&wheel, delay), expected);
-    }
-  }
-}
-
-TEST(TimingWheelTest, G5_CancelWhileTheSlotIsBeingCascaded) {
-  constexpr Tick kDue = 70'000;
-  // The entry at 0 is moved by then, the one at 4 is not.
-  for (const size_t victim : {size_t{0}, size_t{1}, size_t{4}}) {
-    Wheel wheel(0);
-    std::vector<TimerHandle> handles;
-    for (int i = 0; i < 5; ++i) handles.push_back(wheel.Add(kDue, i));
-    EXPECT_THAT(Take(&wheel, kDue, 1), IsEmpty());
-    EXPECT_TRUE(wheel.Cancel(handles[victim]));
-    wheel.CheckInvariants();
-    std::vector<int> expected{0, 1, 2, 3, 4};
-    expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(victim));
-    EXPECT_EQ(Drain(&wheel, kDue, 1), expected);
-  }
-}
-
-TEST(TimingWheelTest, G5_CancellingTheRestOfACascadeEndsIt) {
-  Wheel wheel(0);
-  const TimerHandle moved = wheel.Add(70'000, 0);
-  const TimerHandle waiting = wheel.Add(70'000, 1);
-  EXPECT_THAT(Take(&wheel, 65'536, 1), IsEmpty());
-  EXPECT_TRUE(wheel.Cancel(waiting));
-  wheel.CheckInvariants();
-  EXPECT_EQ(wheel.now(), 65'536u);
-  wheel.Add(70'000, 2);
-  EXPECT_TRUE(wheel.Cancel(moved));
-  EXPECT_THAT(Take(&wheel, 70'000), ElementsAre(2));
-}
-
-TEST(TimingWheelTest, G5_CancelInTheMiddleOfATick) {
-  Wheel wheel(0);
-  std::vector<TimerHandle> handles;
-  for (int i = 0; i < 4; ++i) handles.push_back(wheel.Add(9, i));
-  EXPECT_THAT(Take(&wheel, 9, 1), ElementsAre(0));
-  EXPECT_FALSE(wheel.Cancel(handles[0]));
-  EXPECT_TRUE(wheel.Cancel(handles[1]));
-  EXPECT_TRUE(wheel.Cancel(handles[3]));
-  EXPECT_THAT(Take(&wheel, 9), ElementsAre(2));
-  for (const TimerHandle& handle : handles) EXPECT_FALSE(wheel.Cancel(handle));
-}
-
-TEST(TimingWheelTest, G5_AHandleDoesNotReachTheNextUserOfItsNode) {
-  Wheel wheel(0);
-  const TimerHandle old = wheel.Add(10, 1);
-  EXPECT_TRUE(wheel.Cancel(old));
-  const TimerHandle fresh = wheel.Add(20, 2);
-  EXPECT_EQ(fresh.index, old.index);
-  EXPECT_FALSE(wheel.Cancel(old));
-  EXPECT_THAT(Take(&wheel, 20), ElementsAre(2));
-  wheel.Add(30, 3);
-  EXPECT_FALSE(wheel.Cancel(fresh));
-  EXPECT_THAT(Take(&wheel, 30), ElementsAre(3));
-}
-
-TEST(TimingWheelTest, G5_NoneAndForeignHandlesCancelNothing) {
-  Wheel wheel(0);
-  EXPECT_TRUE(TimerHandle{}.none());
-  EXPECT_FALSE(wheel.Cancel(TimerHandle{}));
-  const TimerHandle handle = wheel.Add(10, 1);
-  EXPECT_FALSE(handle.none());
-  EXPECT_FALSE(wheel.Cancel(TimerHandle{.index = handle.index, .generation = 0}));
-  EXPECT_FALSE(wheel.Cancel(TimerHandle{.index = handle.index + 1, .generation = 1}));
-  EXPECT_FALSE(wheel.Cancel(TimerHandle{.index = 1u << 30, .generation = 1}));
-  EXPECT_TRUE(wheel.Cancel(handle));
-  EXPECT_FALSE(wheel.Cancel(TimerHandle{.index = handle.index, .generation = 0}));
-  EXPECT_EQ(wheel.size(), 0u);
-}
-
 TEST(TimingWheelTest, G6_NowIsTheLastTickThatIsCompletelyHandedOut) {
   Wheel wheel(100);
   EXPECT_EQ(wheel.now(), 100u);
@@ -322,11 +237,9 @@ TEST(TimingWheelTest, G6_NowDoesNotCoverALateEntryThatStillWaits) {
   Wheel wheel(1'000);
   wheel.Add(990, 1);
   EXPECT_EQ(wheel.now(), 989u);
-  const TimerHandle handle = wheel.Add(500, 2);
+  wheel.Add(500, 2);
   EXPECT_EQ(wheel.now(), 499u);
   EXPECT_EQ(wheel.position(), 1'000u);
-  EXPECT_TRUE(wheel.Cancel(handle));
-  EXPECT_LE(wheel.now(), 989u);
   Take(&wheel, 1'000);
   EXPECT_EQ(wheel.now(), 1'000u);
   // The late ones that have gone weigh no more on the next one.
@@ -360,7 +273,7 @@ int CountWakeUps(Wheel* wheel, size_t count) {
 
 TEST(TimingWheelTest, G7_ALoneTimerCostsOneWakeUpHoweverFar) {
   for (const Tick delay :
-       {Tick{1}, Tick{255}, Tick{256}, Tick{60'000}, kHour, kYear, 100 * kYear}) {
+       {Tick{1}, Tick{2'047}, Tick{2'048}, Tick{60'000}, kHour, kYear, 100 * kYear}) {
     Wheel wheel(1'700'000'000'000);
     wheel.Add(wheel.now() + delay, 1);
     EXPECT_EQ(CountWakeUps(&wheel, 1), 1) << delay;
@@ -378,17 +291,19 @@ TEST(TimingWheelTest, G7_ACrowdFarAwayCostsOneWakeUpPerLevel) {
 TEST(TimingWheelTest, G7_NextDueIsNeverLaterThanTheEarliest) {
   Wheel wheel(5);
   EXPECT_EQ(wheel.NextDue(), kNever);
-  const TimerHandle far = wheel.Add(kYear, 1);
+  wheel.Add(kYear, 1);
   EXPECT_EQ(wheel.NextDue(), kYear);
-  const TimerHandle near = wheel.Add(100, 2);
+  wheel.Add(100, 2);
   EXPECT_EQ(wheel.NextDue(), 100u);
-  const TimerHandle late = wheel.Add(3, 3);
+  wheel.Add(3, 3);
   EXPECT_EQ(wheel.NextDue(), 3u);
-  wheel.Cancel(late);
+  wheel.Add(4, 4);
+  EXPECT_EQ(wheel.NextDue(), 3u);
+  Take(&wheel, 5);
   EXPECT_EQ(wheel.NextDue(), 100u);
-  wheel.Cancel(near);
+  Take(&wheel, 100);
   EXPECT_EQ(wheel.NextDue(), kYear);
-  wheel.Cancel(far);
+  Take(&wheel, kYear);
   EXPECT_EQ(wheel.NextDue(), kNever);
 }
 
@@ -402,47 +317,6 @@ TEST(TimingWheelTest, G8_EmptyTimeIsFree) {
     ASSERT_THAT(out, IsEmpty());
   }
   EXPECT_THAT(Drain(&wheel, kNever - 1, 1), ElementsAre(1));
-}
-
-TEST(TimingWheelTest, G9_CancelledAndHandedOutEntriesGiveTheirMemoryBack) {
-  Wheel wheel(0);
-  const size_t empty = wheel.bytes();
-  EXPECT_LT(empty, 20'000u);
-  constexpr int kCount = 100'000;
-  size_t peak = 0;
-  for (int round = 0; round < 5; ++round) {
-    std::vector<TimerHandle> handles;
-    for (int i = 0; i < kCount; ++i) {
-      handles.push_back(wheel.Add(wheel.now() + kHour + static_cast<Tick>(i), i));
-    }
-    if (round == 0) peak = wheel.bytes();
-    EXPECT_LE(wheel.bytes(), peak + 4'096);
-    std::shuffle(handles.begin(), handles.end(), std::mt19937(5));
-    for (const TimerHandle& handle : handles) ASSERT_TRUE(wheel.Cancel(handle));
-    EXPECT_EQ(wheel.size(), 0u);
-    EXPECT_LT(wheel.bytes(), peak / 10);
-    for (int i = 0; i < kCount; ++i) wheel.Add(wheel.now() + static_cast<Tick>(i), i);
-    EXPECT_LE(wheel.bytes(), peak + 4'096);
-    EXPECT_EQ(Drain(&wheel, wheel.now() + kCount, 1'000).size(), size_t{kCount});
-    EXPECT_LT(wheel.bytes(), peak / 10);
-  }
-}
-
-TEST(TimingWheelTest, ClearDropsEverythingAndKeepsThePosition) {
-  Wheel wheel(0);
-  std::vector<TimerHandle> handles;
-  for (int i = 0; i < 100; ++i) handles.push_back(wheel.Add(65'536 + static_cast<Tick>(i), i));
-  handles.push_back(wheel.Add(kYear, 100));
-  Take(&wheel, 65'536, 7);
-  wheel.Clear();
-  wheel.CheckInvariants();
-  EXPECT_EQ(wheel.size(), 0u);
-  EXPECT_EQ(wheel.position(), 65'536u);
-  EXPECT_EQ(wheel.NextDue(), kNever);
-  for (const TimerHandle& handle : handles) EXPECT_FALSE(wheel.Cancel(handle));
-  for (int i = 0; i < 3; ++i) wheel.Add(65'536, i);
-  for (const TimerHandle& handle : handles) EXPECT_FALSE(wheel.Cancel(handle));
-  EXPECT_THAT(Take(&wheel, 65'536), ElementsAre(0, 1, 2));
 }
 
 }  // namespace
