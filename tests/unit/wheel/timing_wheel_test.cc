@@ -219,6 +219,45 @@ TEST(TimingWheelTest, G4_AStoppedAdvanceGoesOnWithALaterNow) {
   EXPECT_THAT(Take(&wheel, 100), ElementsAre(2, 3));
 }
 
+// A crowd in one tick, with nothing before it: by the time it is due it has moved down, a little
+// at each tick, and no single call had more to do than the one that hands out.
+TEST(TimingWheelTest, G4_ACrowdIsMovedDownBeforeItIsDue) {
+  constexpr Tick kDue = 1'000'000;
+  constexpr size_t kBudget = 128;
+  for (const Tick delay : {Tick{3'000}, Tick{10'000}, kHour * 3}) {
+    Wheel wheel(kDue - delay);
+    for (int i = 0; i < 100'000; ++i) wheel.Add(kDue, i);
+    std::vector<Wheel::Expired> out;
+    for (Tick now = kDue - delay; now < kDue; ++now) {
+      ASSERT_TRUE(wheel.Advance(now, kBudget, &out));
+      if (now % 64 == 0) wheel.CheckInvariants();
+    }
+    ASSERT_THAT(out, IsEmpty());
+    ASSERT_FALSE(wheel.Advance(kDue, kBudget, &out));
+    EXPECT_EQ(out.size(), kBudget);
+  }
+}
+
+// The same for a caller that sleeps, as long as the budget is what kAheadPerTick counts on.
+TEST(TimingWheelTest, G4_ASleeperIsWokenToMoveACrowdDown) {
+  constexpr Tick kDue = 10 * kHour;
+  for (const int crowd : {10, 1'000, 5'000, 200'000}) {
+    Wheel wheel(0);
+    for (int i = 0; i < crowd; ++i) wheel.Add(kDue - 1 + static_cast<Tick>(i % 2), i);
+    std::vector<Wheel::Expired> out;
+    int wake_ups = 0;
+    for (Tick now = wheel.NextDue(); now < kDue - 1; now = wheel.NextDue(), ++wake_ups) {
+      ASSERT_GT(now, wheel.position());
+      // Only a slot of a small crowd may be moved down in one go when time comes to it.
+      ASSERT_TRUE(wheel.Advance(now, 2'048, &out)) << crowd;
+    }
+    ASSERT_THAT(out, IsEmpty());
+    EXPECT_LE(wake_ups, 8 + 2 * crowd / 1'000);
+    wheel.Advance(kDue - 1, 2'048, &out);
+    EXPECT_EQ(out.size(), static_cast<size_t>(std::min(crowd / 2, 2'048)));
+  }
+}
+
 TEST(TimingWheelTest, G6_NowIsTheLastTickThatIsCompletelyHandedOut) {
   Wheel wheel(100);
   EXPECT_EQ(wheel.now(), 100u);
