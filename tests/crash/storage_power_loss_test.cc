@@ -2,8 +2,8 @@
 //
 // Cuts the power under the store again and again, at any write or sync, also while it starts, and
 // compares what comes up with a model: everything that was appended up to some point, which is not
-// before the last synced append. The same test with syncing switched off must find losses;
-// otherwise it would prove nothing.
+// before the last synced append; the counters must be what the messages add up to. The same test
+// with syncing switched off must find losses; otherwise it would prove nothing.
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -11,6 +11,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,10 +26,16 @@ namespace duetime::test {
 namespace {
 
 using storage::AppendOutcome;
+using storage::BucketCount;
+using storage::CountLevel;
 using storage::Durability;
+using storage::EncodeIndexEntry;
+using storage::EncodeTrace;
+using storage::IndexKind;
 using storage::MessageId;
 using storage::MessageKey;
 using storage::MessageRef;
+using storage::ObjectKind;
 using storage::Page;
 using storage::Record;
 using storage::RecordBatch;
@@ -51,13 +58,58 @@ void WriteFile(const std::string& path, const std::string& bytes) {
 }
 
 using Messages = std::map<MessageKey, std::string>;
+using Values = std::map<std::string, std::string>;
+// Topic, level, bucket.
+using Counters = std::map<std::tuple<TopicId, CountLevel, uint64_t>, BucketCount>;
 
-void Apply(const RecordBatch& batch, Messages* messages) {
-  for (const Record& record : batch) {
-    if (record.type == RecordType::kAccept) messages->insert_or_assign(record.key, record.value);
-    if (record.type == RecordType::kErase) messages->erase(record.key);
-  }
+constexpr uint64_t kTopics = 2;
+// Due times lie within a few minutes and hours.
+constexpr uint64_t kDueMax = 12'000'000;
+
+TopicId TopicOf(const MessageKey& key) {
+  return TopicId{static_cast<uint32_t>(1 + key.id.sequence() % kTopics)};
 }
+
+// What the counters of these messages are.
+Counters CountersOf(const Messages& messages) {
+  Counters counters;
+  for (const auto& [key, value] : messages) {
+    for (const CountLevel level : storage::kCountLevels) {
+      const uint64_t start_ms = storage::BucketStart(level, key.due_ms);
+      BucketCount& count = counters[{TopicOf(key), level, start_ms}];
+      count.start_ms = start_ms;
+      count.messages += 1;
+      count.bytes += value.size();
+    }
+  }
+  return counters;
+}
+
+// What a store with one shard holds.
+struct Contents {
+  Messages messages;
+  // Names of the index (but those that may be dropped), ids, names of objects, in text.
+  Values index;
+  Values traces;
+  Values objects;
+
+  void Apply(const RecordBatch& batch) {
+    for (const Record& record : batch) {
+      if (record.type == RecordType::kAccept) messages.insert_or_assign(record.key, record.value);
+      if (record.type == RecordType::kErase) messages.erase(record.key);
+      if (record.type == RecordType::kTrace) {
+        traces.insert_or_assign(record.key.id.ToString(), record.value);
+      }
+      if (record.type == RecordType::kObject) objects.insert_or_assign(record.name, record.value);
+      if (record.type == RecordType::kUnobject) objects.erase(record.name);
+      if (record.type == RecordType::kIndex && storage::ExpireTimeOf(record.value) == 0) {
+        index.insert_or_assign(record.name, record.value);
+      }
+    }
+  }
+
+  friend bool operator==(const Contents&, const Contents&) = default;
+};
 
 // One data directory through many cuts.
 //
@@ -71,7 +123,7 @@ class PowerLossRun {
   bool Cycle() {
     // Sometimes the power fails during the start or soon after it, sometimes late, sometimes
     // between two calls.
-    if (Chance(4, 5)) file_system_->CutPowerAt(1 + random_() % 80);
+    if (Chance(4, 5)) file_system_->CutPowerAt(1 + random_() % 120);
     if (!Start()) return false;
     if (store_ != nullptr && !file_system_->power_is_cut()) {
       if (!Check()) return false;
@@ -128,32 +180,70 @@ class PowerLossRun {
                    std::to_string(synced_) + " was synced, " + std::to_string(total) + " begun";
       return false;
     }
-    for (uint64_t at = first_; at < reached; ++at) Apply(appends_[at - first_], &messages_);
+    for (uint64_t at = first_; at < reached; ++at) contents_.Apply(appends_[at - first_]);
     appends_lost_ += total - reached;
     first_ = reached;
     synced_ = reached;
     appends_.clear();
-    if (Stored() != messages_) {
-      complaint_ = "the messages are not those of append " + std::to_string(reached);
+    if (Stored() != contents_) {
+      complaint_ = "what is stored is not that of append " + std::to_string(reached);
       return false;
     }
+    if (StoredCounters() != CountersOf(contents_.messages)) {
+      complaint_ =
+          "the counters are not those of the messages, at append " + std::to_string(reached);
+      return false;
+    }
+    latest_ = contents_.messages;
     return true;
   }
 
-  Messages Stored() {
-    Messages stored;
+  Contents Stored() {
+    Contents stored;
     Page<MessageRef> page;
     page.next = MessageKey{};
     while (page.next.has_value()) {
       const MessageKey from = *page.next;
-      EXPECT_TRUE(store_->Scan(0, from, MessageKey::FirstAt(1'000'000), {}, &page).ok());
+      EXPECT_TRUE(store_->Scan(0, from, MessageKey::FirstAt(2 * kDueMax), {}, &page).ok());
       std::vector<MessageKey> keys;
       for (const MessageRef& ref : page.items) keys.push_back(ref.key);
       std::vector<std::optional<std::string>> values;
       EXPECT_TRUE(store_->MultiGet(0, keys, &values).ok());
-      for (size_t i = 0; i < keys.size(); ++i) stored.emplace(keys[i], values[i].value());
+      for (size_t i = 0; i < keys.size(); ++i) stored.messages.emplace(keys[i], values[i].value());
+    }
+    std::vector<storage::IndexRef> entries;
+    EXPECT_TRUE(store_->ScanIndex(0, TopicId{1}, IndexKind::kUserKey, "", "", 1000, &entries).ok());
+    for (const storage::IndexRef& ref : entries) {
+      if (ref.entry.expire_ms == 0) stored.index.emplace(ref.name, EncodeIndexEntry(ref.entry));
+    }
+    for (uint64_t number = 0; number < kTraces; ++number) {
+      const auto trace = store_->GetTrace(0, TraceId(number));
+      EXPECT_TRUE(trace.ok()) << trace.status();
+      if (trace->has_value()) {
+        stored.traces.emplace(TraceId(number).ToString(), EncodeTrace(**trace));
+      }
+    }
+    std::vector<storage::ObjectRef> objects;
+    EXPECT_TRUE(store_->ScanObjects(ObjectKind::kOperation, 0, "", 1000, &objects).ok());
+    for (const storage::ObjectRef& object : objects) {
+      stored.objects.emplace(object.name, object.value);
     }
     return stored;
+  }
+
+  Counters StoredCounters() {
+    Counters counters;
+    for (uint32_t topic = 0; topic <= kTopics + 1; ++topic) {
+      for (const CountLevel level : storage::kCountLevels) {
+        std::vector<BucketCount> counts;
+        EXPECT_TRUE(
+            store_->ScanCounts(0, TopicId{topic}, level, 0, 2 * kDueMax, 10'000, &counts).ok());
+        for (const BucketCount& count : counts) {
+          counters[{TopicId{topic}, level, count.start_ms}] = count;
+        }
+      }
+    }
+    return counters;
   }
 
   void AppendUntilTheCut() {
@@ -172,6 +262,7 @@ class PowerLossRun {
       if (Chance(1, 8)) {
         EXPECT_TRUE(store_->WriteWitness().ok());
       }
+      if (Chance(1, 8)) store_->DropExpired(kExpireMs);
     }
   }
 
@@ -179,18 +270,15 @@ class PowerLossRun {
     RecordBatch batch;
     const uint64_t records = 1 + random_() % 12;
     for (uint64_t i = 0; i < records; ++i) {
-      Record record;
-      const uint64_t due_ms = random_() % 1000;
-      record.key = MessageKey{due_ms, MessageId::Make(1, random_() % 8, 0, due_ms)};
-      record.type = Chance(2, 3) ? RecordType::kAccept : RecordType::kErase;
-      if (record.type == RecordType::kAccept) {
-        // Mostly small; some larger than the log's blocks of 32 KiB.
-        const uint64_t bytes = Chance(1, 60) ? 70'000 : random_() % 1500;
-        const std::string payload(bytes, static_cast<char>('a' + random_() % 26));
-        record.value = storage::EncodeMessageRecord(
-            {.header = {TopicId{1}, due_ms, due_ms}, .payload = payload});
+      // A few places, so that they are written and erased again and again.
+      const uint64_t due_ms = random_() % 1000 * (kDueMax / 1000);
+      const MessageKey key = {due_ms, MessageId::Make(1, random_() % 8, 0, due_ms)};
+      if (Chance(2, 3)) {
+        AddAccept(key, &batch);
+      } else {
+        AddErase(key, &batch);
       }
-      batch.push_back(std::move(record));
+      if (Chance(1, 4)) AddRest(&batch);
     }
     Record mark;
     mark.type = RecordType::kClaim;
@@ -198,6 +286,78 @@ class PowerLossRun {
     batch.push_back(std::move(mark));
     return batch;
   }
+
+  void AddAccept(const MessageKey& key, RecordBatch* batch) {
+    // Mostly small; some larger than the log's blocks of 32 KiB.
+    const uint64_t bytes = Chance(1, 60) ? 70'000 : random_() % 1500;
+    const std::string payload(bytes, static_cast<char>('a' + random_() % 26));
+    Record record;
+    record.type = RecordType::kAccept;
+    record.key = key;
+    record.value = storage::EncodeMessageRecord(
+        {.header = {TopicOf(key), key.due_ms, key.due_ms}, .payload = payload});
+    std::string& latest = latest_[key];
+    AddCount(key, latest.empty() ? 1 : 0,
+             static_cast<int64_t>(record.value.size()) - static_cast<int64_t>(latest.size()),
+             batch);
+    latest = record.value;
+    batch->push_back(std::move(record));
+  }
+
+  void AddErase(const MessageKey& key, RecordBatch* batch) {
+    const auto it = latest_.find(key);
+    if (it != latest_.end()) {
+      AddCount(key, -1, -static_cast<int64_t>(it->second.size()), batch);
+      latest_.erase(it);
+    }
+    Record record;
+    record.type = RecordType::kErase;
+    record.key = key;
+    batch->push_back(std::move(record));
+  }
+
+  void AddCount(const MessageKey& key, int64_t messages, int64_t bytes, RecordBatch* batch) {
+    Record record;
+    record.type = RecordType::kCount;
+    record.topic = TopicOf(key);
+    record.mark_ms = key.due_ms;
+    record.delta = {.messages = messages, .bytes = bytes};
+    batch->push_back(std::move(record));
+  }
+
+  // One record of each of the other kinds.
+  void AddRest(RecordBatch* batch) {
+    Record index;
+    index.type = RecordType::kIndex;
+    index.topic = TopicId{1};
+    index.kind = static_cast<uint8_t>(IndexKind::kUserKey);
+    // Some may be dropped, and are not looked for.
+    const bool drops = Chance(1, 2);
+    index.name = std::string(drops ? "drops" : "stays") + std::string(random_() % 60, 'n');
+    index.value = EncodeIndexEntry({.id = TraceId(random_() % kTraces),
+                                    .content = {},
+                                    .expire_ms = drops ? kExpireMs : 0,
+                                    .deliver_ms = random_()});
+    batch->push_back(std::move(index));
+
+    Record trace;
+    trace.type = RecordType::kTrace;
+    trace.key.id = TraceId(random_() % kTraces);
+    trace.value = EncodeTrace({.due_ms = random_() % kDueMax, .fate = std::nullopt});
+    batch->push_back(std::move(trace));
+
+    Record object;
+    object.type = Chance(2, 3) ? RecordType::kObject : RecordType::kUnobject;
+    object.kind = static_cast<uint8_t>(ObjectKind::kOperation);
+    object.name = "operation-" + std::to_string(random_() % 8);
+    object.value = std::string(random_() % 100, 'o');
+    batch->push_back(std::move(object));
+  }
+
+  static MessageId TraceId(uint64_t number) { return MessageId::Make(1, number, 0, 0); }
+
+  static constexpr uint64_t kTraces = 50;
+  static constexpr uint64_t kExpireMs = 1000;
 
   const bool no_sync_;
   const TempDirectory directory_;
@@ -211,9 +371,11 @@ class PowerLossRun {
   std::string complaint_;
 
   // The state after `first_` appends, and the appends since.
-  Messages messages_;
+  Contents contents_;
   uint64_t first_ = 0;
   std::vector<RecordBatch> appends_;
+  // The messages after the last of these.
+  Messages latest_;
   // What must come up at least.
   uint64_t synced_ = 0;
 

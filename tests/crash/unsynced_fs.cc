@@ -244,6 +244,13 @@ void UnsyncedFileSystem::Created(const std::string& path) {
   files_[path] = FileState{};
 }
 
+void UnsyncedFileSystem::Known(const std::string& path) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const uint64_t bytes = std::filesystem::file_size(path);
+  const FileState whole = {.written = bytes, .synced = bytes, .entry_synced = true};
+  if (files_.try_emplace(path, whole).second && cut_) files_at_cut_.emplace(path, whole);
+}
+
 rocksdb::IOStatus UnsyncedFileSystem::NewWritableFile(
     const std::string& path, const rocksdb::FileOptions& options,
     std::unique_ptr<rocksdb::FSWritableFile>* result, rocksdb::IODebugContext* debug) {
@@ -259,6 +266,7 @@ rocksdb::IOStatus UnsyncedFileSystem::ReopenWritableFile(
     std::unique_ptr<rocksdb::FSWritableFile>* result, rocksdb::IODebugContext* debug) {
   rocksdb::IOStatus status = target()->ReopenWritableFile(path, options, result, debug);
   if (!status.ok()) return status;
+  Known(Normal(path));
   *result = std::make_unique<File>(this, Normal(path), std::move(*result));
   return status;
 }

@@ -89,6 +89,8 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   void Synced(const std::string& path);
   void DirectorySynced(const std::string& path);
   void Created(const std::string& path);
+  // A file that is opened again may be older than this object: then it is whole and synced.
+  void Known(const std::string& path);
 
   void MakeHolesLocked(const std::string& path, uint64_t begin, uint64_t end,
                        std::mt19937_64* random);

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Opens a data directory of format version 1, made of the bytes that version wrote, and cuts the
+// power at every stage of its upgrade.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <random>
+#include <rocksdb/db.h>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "storage/key_codec.h"
+#include "storage/message_record.h"
+#include "storage/rocksdb_store.h"
+#include "storage/value_codec.h"
+#include "storage/witness.h"
+#include "tests/crash/unsynced_fs.h"
+#include "tests/support/temp_directory.h"
+
+namespace duetime::test {
+namespace {
+
+namespace fs = std::filesystem;
+using storage::BucketCount;
+using storage::CountLevel;
+using storage::MessageId;
+using storage::MessageKey;
+using storage::RocksDbStore;
+using storage::StoreKey;
+using storage::Testimony;
+using storage::TopicId;
+
+constexpr uint16_t kShards = 3;
+// The upgrade counts 10,000 in one write.
+constexpr uint64_t kMessages = 21'000;
+constexpr storage::StoreId kStoreId{17, 18};
+
+rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+uint16_t ShardOf(uint64_t number) { return static_cast<uint16_t>(number % kShards); }
+TopicId TopicOf(uint64_t number) { return TopicId{static_cast<uint32_t>(1 + number % 5)}; }
+
+MessageKey KeyOf(uint64_t number) {
+  const uint64_t due_ms = 7000 * number;
+  return {due_ms, MessageId::Make(1, number, 0, due_ms)};
+}
+
+// As version 1 encoded it: there were attributes, and the version was 1.
+std::string ValueOf(uint64_t number) {
+  const std::string payload(number % 50, 'p');
+  std::string value = storage::EncodeMessageRecord(
+      {.header = {TopicOf(number), KeyOf(number).due_ms, 1}, .payload = payload});
+  value[0] = '\1';
+  return value;
+}
+
+// What stands in the meta family of version 1, and its three families.
+void MakeDatabase(const std::string& path) {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  rocksdb::DB* opened = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  ASSERT_TRUE(rocksdb::DB::Open(
+                  options, path,
+                  {{rocksdb::kDefaultColumnFamilyName, {}}, {"messages", {}}, {"backlog", {}}},
+                  &handles, &opened)
+                  .ok());
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  rocksdb::WriteBatch batch;
+  const auto put = [&](size_t family, const StoreKey& key, const std::string& value) {
+    batch.Put(handles[family], ToSlice(key.bytes()), value).PermitUncheckedError();
+  };
+  put(0, storage::FormatVersionKey(), storage::EncodeNumber(1));
+  put(0, storage::StoreIdKey(),
+      storage::EncodeNumber(kStoreId.high) + storage::EncodeNumber(kStoreId.low));
+  put(0, storage::ShardCountKey(), storage::EncodeNumber(kShards));
+  put(0, storage::EpochKey(), storage::EncodeNumber(4));
+  put(0, storage::ClaimKey(1), storage::EncodeNumber(99));
+  for (uint64_t number = 0; number < kMessages; ++number) {
+    put(1, storage::EncodeMessageKey(ShardOf(number), KeyOf(number)), ValueOf(number));
+  }
+  ASSERT_TRUE(db->Write(rocksdb::WriteOptions(), &batch).ok());
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {
+    ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
+  }
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+using Counters = std::map<std::tuple<uint16_t, TopicId, CountLevel, uint64_t>, BucketCount>;
+
+// What the counters must be.
+Counters Expected() {
+  Counters counters;
+  for (uint64_t number = 0; number < kMessages; ++number) {
+    for (const CountLevel level : storage::kCountLevels) {
+      const uint64_t start_ms = storage::BucketStart(level, KeyOf(number).due_ms);
+      BucketCount& count = counters[{ShardOf(number), TopicOf(number), level, start_ms}];
+      count.start_ms = start_ms;
+      count.messages += 1;
+      count.bytes += ValueOf(number).size();
+    }
+  }
+  return counters;
+}
+
+Counters Stored(RocksDbStore* store) {
+  Counters counters;
+  for (uint16_t shard = 0; shard < kShards; ++shard) {
+    for (uint32_t topic = 0; topic < 8; ++topic) {
+      for (const CountLevel level : storage::kCountLevels) {
+        std::vector<BucketCount> counts;
+        const absl::Status status = store->ScanCounts(shard, TopicId{topic}, level, 0,
+                                                      uint64_t{1} << 60, kMessages, &counts);
+        EXPECT_TRUE(status.ok()) << status;
+        for (const BucketCount& count : counts) {
+          counters[{shard, TopicId{topic}, level, count.start_ms}] = count;
+        }
+      }
+    }
+  }
+  return counters;
+}
+
+// A directory of version 1, and the file system it is opened through.
+struct Copy {
+  explicit Copy(const std::string& original) {
+    fs::copy(original, directory.path(), fs::copy_options::recursive);
+  }
+
+  absl::StatusOr<std::unique_ptr<RocksDbStore>> Open() {
+    storage::RocksDbStoreOptions options;
+    options.data_dir = directory.path();
+    // Small, so that the log is switched on the way.
+    options.write_buffer_bytes = 256 << 10;
+    options.block_cache_bytes = 1 << 20;
+    options.file_system = file_system;
+    return RocksDbStore::Open(options);
+  }
+
+  Testimony ReadWitness() const {
+    auto witness = storage::Witness::Open(witness_path);
+    return (*witness)->Read()->value();
+  }
+  void WriteFormatVersion(uint32_t version) const {
+    auto witness = storage::Witness::Open(witness_path);
+    Testimony testimony = (*witness)->Read()->value();
+    testimony.format_version = version;
+    ASSERT_TRUE((*witness)->Write(testimony).ok());
+  }
+
+  const TempDirectory directory;
+  const std::string witness_path = directory.Join("witness");
+  // The witness does not go through our file system; what it says after the cut was never written.
+  std::string witness_at_cut;
+  const std::shared_ptr<UnsyncedFileSystem> file_system =
+      std::make_shared<UnsyncedFileSystem>([this] { witness_at_cut = ReadFile(witness_path); });
+};
+
+// Looks without changing anything.
+bool UpgradeIsBegun(const std::string& path) {
+  rocksdb::DB* opened = nullptr;
+  if (!rocksdb::DB::OpenForReadOnly(rocksdb::Options(), path, &opened).ok()) return false;
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  std::string place;
+  const StoreKey key = storage::UpgradeKey();
+  return db->Get(rocksdb::ReadOptions(), ToSlice(key.bytes()), &place).ok();
+}
+
+class StorageUpgradeTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    original_ = std::make_unique<TempDirectory>();
+    MakeDatabase(original_->Join("db"));
+    auto witness = storage::Witness::Open(original_->Join("witness"));
+    ASSERT_TRUE((*witness)->Read().ok());
+    ASSERT_TRUE((*witness)->Write({Testimony::State::kCreated, 1, kStoreId, 4, 1}).ok());
+  }
+  static void TearDownTestSuite() { original_.reset(); }
+
+  static std::unique_ptr<TempDirectory> original_;
+};
+
+std::unique_ptr<TempDirectory> StorageUpgradeTest::original_;
+
+TEST_F(StorageUpgradeTest, MessagesAreFoundAndCounted) {
+  Copy copy(original_->path());
+  for (uint64_t epoch = 5; epoch < 7; ++epoch) {
+    auto store = copy.Open();
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ((*store)->epoch(), epoch);
+    EXPECT_EQ((*store)->shard_count(), kShards);
+    EXPECT_EQ((*store)->Marks(1)->claim_ms, 99u);
+    EXPECT_EQ(Stored(store->get()), Expected());
+    storage::MessageRecord record;
+    for (uint64_t number = 0; number < kMessages; number += 100) {
+      const auto value = (*store)->Get(ShardOf(number), KeyOf(number));
+      ASSERT_EQ(*value, ValueOf(number));
+      ASSERT_TRUE(storage::DecodeMessageRecord(**value, &record).ok());
+    }
+    ASSERT_TRUE((*store)->Close().ok());
+    EXPECT_EQ(copy.ReadWitness().format_version, 2u);
+  }
+}
+
+TEST_F(StorageUpgradeTest, AWitnessAheadOfItsDatabaseIsRefused) {
+  Copy copy(original_->path());
+  copy.WriteFormatVersion(2);
+  EXPECT_EQ(copy.Open().status().code(), absl::StatusCode::kFailedPrecondition)
+      << "the families of version 2 are missing";
+}
+
+// The last step of an upgrade was lost: the witness's new version.
+TEST_F(StorageUpgradeTest, AWitnessBehindItsDatabaseIsBroughtUp) {
+  Copy copy(original_->path());
+  ASSERT_TRUE((*copy.Open())->Close().ok());
+  copy.WriteFormatVersion(1);
+  auto store = copy.Open();
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(Stored(store->get()), Expected()) << "not counted again";
+  EXPECT_EQ(copy.ReadWitness().format_version, 2u);
+}
+
+// The power fails again and again until an upgrade gets through.
+TEST_F(StorageUpgradeTest, APowerCutCountsNothingTwiceAndLeavesNothingOut) {
+  const char* text = std::getenv("DUETIME_SEED");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+  SCOPED_TRACE(testing::Message() << "DUETIME_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  const Counters expected = Expected();
+  uint64_t cuts_on_the_way = 0;
+  for (int round = 0; round < 12; ++round) {
+    Copy copy(original_->path());
+    bool cut = true;
+    while (cut) {
+      copy.file_system->CutPowerAt(1 + random() % 60);
+      auto store = copy.Open();
+      cut = copy.file_system->power_is_cut();
+      if (!cut) {
+        ASSERT_TRUE(store.ok()) << store.status();
+        ASSERT_EQ(Stored(store->get()), expected);
+        copy.file_system->CutPower();
+      }
+      if (store.ok()) store->reset();
+      copy.file_system->LoseUnsynced(&random);
+      std::ofstream(copy.witness_path, std::ios::binary | std::ios::trunc) << copy.witness_at_cut;
+      if (cut && UpgradeIsBegun(copy.directory.Join("db"))) ++cuts_on_the_way;
+    }
+    // ... and what came up stays.
+    auto store = copy.Open();
+    ASSERT_TRUE(store.ok()) << store.status();
+    ASSERT_EQ(Stored(store->get()), expected);
+  }
+  EXPECT_GT(cuts_on_the_way, 2u) << "starts must find upgrades that were begun";
+}
+
+}  // namespace
+}  // namespace duetime::test
