@@ -14,6 +14,8 @@
 
 #include "absl/status/status.h"
 
+#include "server/delivery/operation.h"
+#include "server/delivery/recurrence_state.h"
 #include "server/delivery/stream_credit.h"
 #include "server/scheduler/new_message.h"
 #include "storage/types.h"
@@ -36,6 +38,8 @@ constexpr uint16_t ShardOfLease(LeaseToken token) {
 // -------------------------------------------------------------------------------------------------------
 
 using scheduler::NewMessage;
+using scheduler::OnConflict;
+using scheduler::Terms;
 
 // Accepts messages, all of them in one batch; those with terms may be refused one by one.
 struct ScheduleCommand {
@@ -105,6 +109,35 @@ struct ObjectCommand {
   std::optional<std::string> value;
 };
 
+// Starts a bulk operation in this shard; or stops the one of this name, if there is no spec. Kept
+// as an object.
+struct OperationCommand {
+  CallTag tag{};
+  uint32_t position = 0;
+  std::string name;
+  std::optional<OperationSpec> spec;
+  storage::Fingerprint content;
+};
+
+// A change of a recurrence. The shard is that of SlotOfName("", name).
+struct RecurrenceCommand {
+  enum class Kind : uint8_t { kCreate, kUpdate, kPause, kResume, kDelete };
+  CallTag tag{};
+  Kind kind{};
+  std::string name;
+  // For kCreate; for kUpdate: with the fields that change.
+  RecurrenceSpec spec;
+  // For kUpdate: which of them.
+  bool update_message = false;
+  bool update_rule = false;
+  bool update_overlap = false;
+  bool update_misfire = false;
+  // For kUpdate: only if it is at this revision.
+  std::optional<uint64_t> revision;
+  // For kCreate: check, and change nothing.
+  bool validate_only = false;
+};
+
 // A subscriber appears. Its credit is shared by all shards.
 struct AttachCommand {
   StreamId stream{};
@@ -141,9 +174,10 @@ struct CreditCommand {
   StreamId stream{};
 };
 
-using Command = std::variant<ScheduleCommand, CancelCommand, CancelBatchCommand, RescheduleCommand,
-                             GetCommand, InspectCommand, ObjectCommand, TopicCommand, AttachCommand,
-                             DetachCommand, SettleCommand, CreditCommand>;
+using Command =
+    std::variant<ScheduleCommand, CancelCommand, CancelBatchCommand, RescheduleCommand, GetCommand,
+                 InspectCommand, ObjectCommand, TopicCommand, OperationCommand, RecurrenceCommand,
+                 AttachCommand, DetachCommand, SettleCommand, CreditCommand>;
 
 // ---- Effects
 // --------------------------------------------------------------------------------------------------------
@@ -269,6 +303,26 @@ struct ObjectReply {
   absl::Status status;
 };
 
+// The operation as it is in this shard now. ALREADY_EXISTS OPERATION_EXISTS, NOT_FOUND
+// OPERATION_NOT_FOUND, RESOURCE_EXHAUSTED OPERATION_LIMIT.
+struct OperationReply {
+  CallTag tag{};
+  uint32_t position = 0;
+  absl::Status status;
+  Operation operation;
+};
+
+// The recurrence as it is now (kDelete: as it was). ALREADY_EXISTS CONTENT_MISMATCH, NOT_FOUND
+// RECURRENCE_NOT_FOUND, ABORTED ETAG_MISMATCH, RESOURCE_EXHAUSTED RECURRENCE_LIMIT, and what
+// calendar::Recurrence::Compile says.
+struct RecurrenceReply {
+  CallTag tag{};
+  absl::Status status;
+  RecurrenceState state;
+  // With kDelete.
+  bool occurrence_cancelled = false;
+};
+
 // One message handed to a stream.
 struct Delivery {
   storage::MessageId id;
@@ -311,6 +365,8 @@ struct Effects {
   std::vector<GetReply> gets;
   std::vector<InspectReply> inspects;
   std::vector<ObjectReply> objects;
+  std::vector<OperationReply> operations;
+  std::vector<RecurrenceReply> recurrences;
   std::vector<DeliveryFrame> frames;
   std::vector<SettleReply> settles;
   std::vector<WakeShards> wakes;
@@ -320,8 +376,8 @@ struct Effects {
 
   bool empty() const {
     return schedules.empty() && cancels.empty() && reschedules.empty() && gets.empty() &&
-           inspects.empty() && objects.empty() && frames.empty() && settles.empty() &&
-           wakes.empty() && !failed;
+           inspects.empty() && objects.empty() && operations.empty() && recurrences.empty() &&
+           frames.empty() && settles.empty() && wakes.empty() && !failed;
   }
 };
 

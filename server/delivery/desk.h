@@ -42,6 +42,19 @@ class Desk {
   void Get(base::Now now, GetCommand command);
   void Inspect(base::Now now, const InspectCommand& command);
 
+  // True if a change of the message is on its way.
+  bool Busy(const storage::MessageId& id) const;
+  // Runs `waiter` when nothing is on its way any more about the message or name. REQUIRES:
+  // something is.
+  void WhenFree(const scheduler::Latches::Name& name, scheduler::Latches::Waiter waiter);
+
+  // Cancel and Reschedule without an answer, for operations on many. `changed`: it was cancelled or
+  // moved, or will be when the open batch is accepted. An error means that the store cannot be
+  // read. REQUIRES: not Busy.
+  absl::Status CancelQuietly(base::Now now, const storage::MessageId& id, bool stop, bool* changed);
+  absl::Status MoveQuietly(base::Now now, const storage::MessageId& id, uint64_t deliver_ms,
+                           bool* changed);
+
   // The answers of a shard that has failed.
   void Refuse(const ScheduleCommand& command);
   void Refuse(const CancelCommand& command);
@@ -82,10 +95,6 @@ class Desk {
 
   // ---- Finding (desk_find.cc)
   //
-  // True if a change of the message is on its way.
-  bool Busy(const storage::MessageId& id) const;
-  // Runs `waiter` when nothing is on its way any more. REQUIRES: something is.
-  void WhenFree(const scheduler::Latches::Name& name, scheduler::Latches::Waiter waiter);
   // True if too many commands wait already.
   bool Crowded() const { return latches_->waiting() >= waiting_max_; }
   absl::Status CrowdedError() const;
@@ -111,6 +120,10 @@ class Desk {
   void CancelFound(base::Now now, const CancelCommand& command, Found found, CancelReply reply);
   void RescheduleFound(base::Now now, const RescheduleCommand& command, Found found,
                        RescheduleReply reply);
+  // Adds the records that cancel what was found. REQUIRES: decoded_ is its record.
+  absl::Status EndFound(base::Now now, const Found& found, uint32_t attempts, bool stopped);
+  // decoded_ with another time, encoded.
+  std::string WithTime(base::Now now, uint64_t deliver_ms);
   // Puts the record, which is to be delivered at deliver_ms, in the place of what was found.
   // REQUIRES: it is untouched.
   void Move(base::Now now, const Found& found, uint64_t deliver_ms, std::string record,
@@ -158,6 +171,7 @@ class Desk {
   ShardStats* const stats_;
   scheduler::Scheduler* const scheduler_;
   Dispatcher* const dispatcher_;
+  OccurrenceSink* const occurrences_;
   Endings endings_;
   // Scratch, reused.
   storage::MessageRecord decoded_;

@@ -54,45 +54,90 @@ void Desk::CancelFound(base::Now now, const CancelCommand& command, Found found,
     return;
   }
   reply.redelivery_stopped = !standing.untouched();
+  if (absl::Status status = EndFound(now, found, standing.attempts, reply.redelivery_stopped);
+      !status.ok()) {
+    reply.status = ReadFailed(status);
+  }
+  outbox_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
+    if (!ok) reply.status = base::StorageFailedError();
+    effects_->cancels.push_back(std::move(reply));
+  });
+}
+
+absl::Status Desk::EndFound(base::Now now, const Found& found, uint32_t attempts, bool stopped) {
   const MessageId id = found.key.id;
+  const bool recurs = (decoded_.header.flags & storage::MessageFlags::kRecurs) != 0;
   if (found.index != kNoEntry) {
     dispatcher_->Learn(found.index, found.record);
-    dispatcher_->BeginEnd(now, found.index, EndState::kCancelled, reply.redelivery_stopped,
-                          Durability::kSynced);
+    dispatcher_->BeginEnd(now, found.index, EndState::kCancelled, stopped, Durability::kSynced);
   } else {
     storage::Fate fate;
     fate.state = EndState::kCancelled;
     fate.topic = decoded_.header.topic;
-    fate.attempts = standing.attempts;
+    fate.attempts = attempts;
     fate.payload_bytes = static_cast<uint32_t>(decoded_.payload.size());
     fate.deliver_ms = decoded_.header.deliver_ms;
     fate.accept_ms = decoded_.header.accept_ms;
     fate.end_ms = now.wall_ms;
     fate.revision = decoded_.revision;
-    fate.redelivery_stopped = reply.redelivery_stopped;
+    fate.redelivery_stopped = stopped;
     fate.key = std::string(decoded_.key);
     const uint64_t retention_ms = dispatcher_->topic(fate.topic).fate_retention_ms;
     dispatcher_->Unlist(found.key, fate.topic);
     if (absl::Status status = endings_.Write(found.key, static_cast<uint32_t>(found.record.size()),
                                              retention_ms, std::move(fate), Durability::kSynced);
         !status.ok()) {
-      reply.status = ReadFailed(status);
+      return status;
     }
   }
   // Until the journal has it the message may become due or be read back: it is not to be taken up
   // any more.
   Latch(id);
-  outbox_->Then(
-      [this, id, index = found.index, reply = std::move(reply)](base::Now then, bool ok) mutable {
-        if (ok) {
-          ++stats_->cancelled;
-          if (index != kNoEntry) dispatcher_->FinishEnd(index);
-        } else {
-          reply.status = base::StorageFailedError();
-        }
-        effects_->cancels.push_back(std::move(reply));
-        Unlatch(then, id, ok);
-      });
+  outbox_->Then([this, id, index = found.index](base::Now then, bool ok) {
+    if (ok) {
+      ++stats_->cancelled;
+      if (index != kNoEntry) dispatcher_->FinishEnd(index);
+    }
+    Unlatch(then, id, ok);
+  });
+  if (recurs) occurrences_->OnOccurrenceCancelled(now, id);
+  return absl::OkStatus();
+}
+
+absl::Status Desk::CancelQuietly(base::Now now, const MessageId& id, bool stop, bool* changed) {
+  *changed = false;
+  Found found;
+  Standing standing;
+  absl::Status status = Locate(now, id, &found);
+  if (!status.ok() || found.what != Found::What::kPending) return status;
+  status = StandingOf(now, found, &standing);
+  if (status.ok()) status = storage::DecodeMessageRecord(found.record, &decoded_);
+  if (!status.ok() || (!standing.untouched() && !stop)) return status;
+  *changed = true;
+  return EndFound(now, found, standing.attempts, !standing.untouched());
+}
+
+absl::Status Desk::MoveQuietly(base::Now now, const MessageId& id, uint64_t deliver_ms,
+                               bool* changed) {
+  *changed = false;
+  Found found;
+  Standing standing;
+  absl::Status status = Locate(now, id, &found);
+  if (!status.ok() || found.what != Found::What::kPending) return status;
+  status = StandingOf(now, found, &standing);
+  if (status.ok()) status = storage::DecodeMessageRecord(found.record, &decoded_);
+  if (!status.ok() || !standing.untouched()) return status;
+  *changed = true;
+  decoded_.civil_time = decoded_.time_zone = {};
+  Move(now, found, deliver_ms, WithTime(now, deliver_ms), decoded_.header.flags);
+  return absl::OkStatus();
+}
+
+std::string Desk::WithTime(base::Now now, uint64_t deliver_ms) {
+  decoded_.header.deliver_ms = deliver_ms;
+  ++decoded_.revision;
+  decoded_.update_ms = now.wall_ms;
+  return storage::EncodeMessageRecord(decoded_);
 }
 
 void Desk::Reschedule(base::Now now, RescheduleCommand command) {
@@ -148,12 +193,9 @@ void Desk::RescheduleFound(base::Now now, const RescheduleCommand& command, Foun
                      decoded_.time_zone != command.time_zone;
   std::string record = found.record;
   if (moves) {
-    decoded_.header.deliver_ms = deliver_ms;
     decoded_.civil_time = command.civil_time;
     decoded_.time_zone = command.time_zone;
-    ++decoded_.revision;
-    decoded_.update_ms = now.wall_ms;
-    record = storage::EncodeMessageRecord(decoded_);
+    record = WithTime(now, deliver_ms);
   }
   reply.state = deliver_ms <= now.wall_ms ? MessageState::kDue : MessageState::kScheduled;
   reply.bytes = static_cast<uint32_t>(record.size());

@@ -51,6 +51,7 @@ Desk::Desk(const ShardParts& parts, scheduler::Scheduler* scheduler, Dispatcher*
       stats_(parts.stats),
       scheduler_(scheduler),
       dispatcher_(dispatcher),
+      occurrences_(parts.occurrences),
       endings_(parts.shard, parts.store, parts.writer, parts.latches) {}
 
 bool Desk::Busy(const MessageId& id) const {

@@ -14,31 +14,16 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-#include "server/base/clock.h"
 #include "server/delivery/due_table.h"
 #include "server/delivery/endings.h"
-#include "server/delivery/shard.h"
+#include "server/delivery/occurrence_sink.h"
+#include "server/delivery/shard_parts.h"
 #include "server/scheduler/due_sink.h"
-#include "server/scheduler/latches.h"
-#include "server/scheduler/outbox.h"
 #include "server/scheduler/scheduler.h"
 #include "server/wheel/cancellable_wheel.h"
 #include "storage/message_record.h"
-#include "storage/message_store.h"
 
 namespace duetime::delivery {
-
-// What the parts of a shard share. All of it outlives them.
-struct ShardParts {
-  uint16_t shard = 0;
-  const ShardLimits* limits = nullptr;
-  storage::MessageStore* store = nullptr;
-  scheduler::Outbox* outbox = nullptr;
-  scheduler::MessageWriter* writer = nullptr;
-  scheduler::Latches* latches = nullptr;
-  Effects* effects = nullptr;
-  ShardStats* stats = nullptr;
-};
 
 // A subscriber's stream as one shard sees it.
 struct Stream {
@@ -230,6 +215,7 @@ class Dispatcher : public scheduler::DueSink {
   scheduler::Scheduler* const scheduler_;
   Effects* const effects_;
   ShardStats* const stats_;
+  OccurrenceSink* const occurrences_;
   Endings endings_;
 
   DueTable table_;

@@ -7,8 +7,10 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/delivery/bulk_runner.h"
 #include "server/delivery/desk.h"
 #include "server/delivery/dispatcher.h"
+#include "server/delivery/occurrences.h"
 #include "server/scheduler/outbox.h"
 #include "server/scheduler/scheduler.h"
 
@@ -41,13 +43,19 @@ class Shard::Impl {
         writer_(shard, &outbox_),
         scheduler_(SchedulerOptionsOf(shard, limits), store, &outbox_, &writer_, &dispatcher_),
         dispatcher_(PartsOf(limits, store), &scheduler_),
-        desk_(PartsOf(limits, store), &scheduler_, &dispatcher_) {
+        desk_(PartsOf(limits, store), &scheduler_, &dispatcher_),
+        occurrences_(PartsOf(limits, store), &scheduler_, &dispatcher_, &desk_),
+        bulk_(PartsOf(limits, store), &desk_) {
     DT_CHECK_LT(shard, store->shard_count());
   }
 
   absl::Status Recover(base::Now now) {
-    if (absl::Status status = scheduler_.Recover(now); !status.ok()) return status;
-    return dispatcher_.Recover();
+    absl::Status status = scheduler_.Recover(now);
+    if (!status.ok()) return status;
+    status = dispatcher_.Recover();
+    if (status.ok()) status = occurrences_.Recover();
+    if (status.ok()) status = bulk_.Recover(now);
+    return status;
   }
 
   void Handle(base::Now now, Command command) {
@@ -68,6 +76,7 @@ class Shard::Impl {
     if (!stopped_) {
       status = scheduler_.Step(now, kFirePerStep, &result.more);
       if (status.ok()) status = dispatcher_.Pump(now, kDeliverPerStep, &result.more);
+      if (status.ok()) status = bulk_.Step(now, &result.more);
     }
     if (!status.ok()) {
       // What cannot be read cannot be decided on. Nothing more is handed out or accepted.
@@ -149,6 +158,20 @@ class Shard::Impl {
     }
   }
 
+  void Do(base::Now now, OperationCommand& command) {
+    if (failed_) {
+      bulk_.Refuse(command);
+    } else {
+      bulk_.Handle(now, std::move(command));
+    }
+  }
+  void Do(base::Now now, RecurrenceCommand& command) {
+    if (failed_) {
+      occurrences_.Refuse(command);
+    } else {
+      occurrences_.Handle(now, std::move(command));
+    }
+  }
   void Do(base::Now, ObjectCommand& command) {
     ObjectReply reply{.tag = command.tag, .status = absl::OkStatus()};
     if (failed_) {
@@ -201,6 +224,7 @@ class Shard::Impl {
             .outbox = &outbox_,
             .writer = &writer_,
             .latches = &latches_,
+            .occurrences = &occurrences_,
             .effects = &effects_,
             .stats = &stats_};
   }
@@ -214,6 +238,8 @@ class Shard::Impl {
   scheduler::Scheduler scheduler_;
   Dispatcher dispatcher_;
   Desk desk_;
+  Occurrences occurrences_;
+  BulkRunner bulk_;
   bool failed_ = false;
   bool stopped_ = false;
 };

@@ -44,6 +44,11 @@ struct ShardLimits {
   uint64_t request_retention_ms = 3'600'000;
   // Commands that may wait for a change of the same message or key; more are refused.
   size_t waiting_max = 10'000;
+  // Recurrences, and the bytes of their templates, which are all in memory.
+  size_t recurrences_max = 10'000;
+  size_t recurrence_bytes_max = 64 << 20;
+  // Bulk operations that run, or ended within a day.
+  size_t operations_max = 1'000;
 };
 
 // What the runtime is to do when a step is over.

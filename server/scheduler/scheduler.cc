@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/base/check.h"
+#include "server/scheduler/message_writer.h"
 #include "storage/message_record.h"
 
 namespace duetime::scheduler {

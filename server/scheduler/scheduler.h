@@ -13,7 +13,6 @@
 #include "server/base/clock.h"
 #include "server/scheduler/due_sink.h"
 #include "server/scheduler/horizon.h"
-#include "server/scheduler/message_writer.h"
 #include "server/scheduler/new_message.h"
 #include "server/scheduler/outbox.h"
 #include "server/scheduler/safe_mark.h"
@@ -21,6 +20,8 @@
 #include "storage/message_store.h"
 
 namespace duetime::scheduler {
+
+class MessageWriter;
 
 struct SchedulerOptions {
   uint16_t shard = 0;

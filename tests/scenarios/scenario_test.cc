@@ -89,6 +89,10 @@ class Scenario {
       Handle(GetCommand{.tag = CallTag{++calls_}, .target = TargetOf(command)});
     } else if (verb == "reschedule") {
       Reschedule(command);
+    } else if (verb == "recur") {
+      Recur(command);
+    } else if (verb == "bulk") {
+      Bulk(command);
     } else if (verb == "attach" || verb == "detach") {
       Attach(command);
     } else if (verb == "ack" || verb == "nack" || verb == "extend") {
@@ -141,6 +145,7 @@ class Scenario {
     shard_.reset();
     holding_ = false;
     now_.mono_ms = 0;
+    now_.wall_ms += static_cast<uint64_t>(command.Number("after", 0));
     Open();
   }
 
@@ -159,7 +164,8 @@ class Scenario {
     scheduler::NewMessage message;
     message.topic = topic;
     message.deliver_ms = deliver_ms;
-    if (const auto terms = TermsOf(command); terms.has_value()) {
+    const auto terms = TermsOf(command);
+    if (terms.has_value()) {
       record.key = terms->key;
       record.spread_ms = terms->spread_ms;
       message.terms = std::make_unique<scheduler::Terms>(*terms);
@@ -204,6 +210,61 @@ class Scenario {
       return {.id = ids_[command.Name(0)], .topic = {}, .key = ""};
     }
     return {.id = {}, .topic = Topic(command), .key = key->second};
+  }
+
+  // recur create|pause|resume|delete|update name every=ms [count= overlap=skip misfire=all|skip].
+  void Recur(const CommandLine& command) {
+    using Kind = RecurrenceCommand::Kind;
+    static const std::map<std::string, Kind> kKinds = {{"create", Kind::kCreate},
+                                                       {"update", Kind::kUpdate},
+                                                       {"pause", Kind::kPause},
+                                                       {"resume", Kind::kResume},
+                                                       {"delete", Kind::kDelete}};
+    static const std::map<std::string, Misfire> kMisfires = {
+        {"once", Misfire::kFireOnce}, {"all", Misfire::kFireAll}, {"skip", Misfire::kSkip}};
+    const auto text = [&command](const char* name, const char* absent) {
+      const auto it = command.values.find(name);
+      return it == command.values.end() ? std::string(absent) : it->second;
+    };
+    RecurrenceCommand recur;
+    recur.tag = CallTag{++calls_};
+    recur.kind = kKinds.at(command.Name(0));
+    recur.name = command.Name(1);
+    recur.spec.topic = Topic(command);
+    recur.spec.rule.interval_ms = command.Number("every", 0);
+    recur.spec.rule.start_ms = static_cast<int64_t>(now_.wall_ms) + recur.spec.rule.interval_ms;
+    recur.spec.rule.max_count = static_cast<uint64_t>(command.Number("count", 0));
+    recur.spec.overlap = text("overlap", "allow") == "skip" ? Overlap::kSkip : Overlap::kAllow;
+    recur.spec.misfire = kMisfires.at(text("misfire", "once"));
+    recur.spec.content = {.high = absl::HashOf(command.values), .low = 0};
+    recur.update_rule = command.values.contains("every");
+    const std::string payload = recur.name;
+    recur.spec.message = storage::EncodeMessageRecord({.payload = payload});
+    Handle(std::move(recur));
+  }
+
+  // bulk cancel|purge|release|shift name [by=ms key=prefix].
+  void Bulk(const CommandLine& command) {
+    static const std::map<std::string, BulkAction> kActions = {{"cancel", BulkAction::kCancel},
+                                                               {"purge", BulkAction::kPurge},
+                                                               {"release", BulkAction::kRelease},
+                                                               {"shift", BulkAction::kShift}};
+    OperationCommand bulk;
+    bulk.tag = CallTag{++calls_};
+    bulk.name = command.Name(1);
+    if (command.Name(0) != "stop") {
+      OperationSpec spec;
+      spec.topic = Topic(command);
+      spec.action = kActions.at(command.Name(0));
+      spec.shift_ms = command.Number("by", 0);
+      spec.horizon_ms = 1'000'000'000;
+      if (const auto key = command.values.find("key"); key != command.values.end()) {
+        spec.filter.key_prefix = key->second;
+      }
+      bulk.spec = spec;
+      bulk.content = {.high = absl::HashOf(command.Name(0), command.values), .low = 0};
+    }
+    Handle(std::move(bulk));
   }
 
   void Reschedule(const CommandLine& command) {
@@ -344,6 +405,38 @@ class Scenario {
       }
       Line("reschedule: ", kOutcomes.at(reply.outcome), ", ", kStates.at(reply.state));
     }
+    for (const RecurrenceReply& reply : effects.recurrences) {
+      if (!reply.status.ok()) {
+        Line("recur: ", reply.status.message());
+        continue;
+      }
+      static const std::map<RecurrenceStatus, std::string> kStatuses = {
+          {RecurrenceStatus::kActive, "ACTIVE"},
+          {RecurrenceStatus::kPaused, "PAUSED"},
+          {RecurrenceStatus::kCompleted, "COMPLETED"}};
+      const RecurrenceState& state = reply.state;
+      Line("recur: ", kStatuses.at(state.status), ", made ", state.made, ", skipped ",
+           state.skipped,
+           state.current.id == storage::MessageId{}
+               ? std::string()
+               : absl::StrCat(", next at ", state.current_deliver_ms - 1'000'000),
+           reply.occurrence_cancelled ? ", occurrence cancelled" : "");
+      // The occurrence ahead goes by the name of the recurrence.
+      if (state.current.id != storage::MessageId{}) ids_[state.name] = state.current.id;
+    }
+    for (const OperationReply& reply : effects.operations) {
+      if (!reply.status.ok()) {
+        Line("bulk: ", reply.status.message());
+        continue;
+      }
+      static const std::map<OperationState, std::string> kOperationStates = {
+          {OperationState::kRunning, "RUNNING"},
+          {OperationState::kDone, "DONE"},
+          {OperationState::kStopped, "STOPPED"}};
+      Line("bulk: ", kOperationStates.at(reply.operation.state), ", matched ",
+           reply.operation.matched, ", changed ", reply.operation.changed, ", unchanged ",
+           reply.operation.unchanged);
+    }
     for (const GetReply& reply : effects.gets) {
       if (!reply.status.ok() && !absl::IsNotFound(reply.status)) {
         Line("get: ", reply.status.message());
@@ -424,8 +517,9 @@ TEST_P(ScenarioTest, HappensAsWritten) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest,
-                         testing::Values("life", "cancel", "lease", "credit", "backlog", "crash",
-                                         "failure", "claim", "order"),
+                         testing::Values("life", "keys", "concurrent", "reschedule", "expiry",
+                                         "recurrence", "bulk", "cancel", "lease", "credit",
+                                         "backlog", "crash", "failure", "claim", "order"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

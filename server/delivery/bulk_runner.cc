@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/bulk_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/base/error.h"
+
+namespace duetime::delivery {
+
+using storage::CountLevel;
+using storage::Durability;
+using storage::MessageHeadRef;
+using storage::MessageId;
+using storage::MessageKey;
+using storage::ObjectKind;
+
+namespace {
+
+constexpr size_t kRecoverPage = 100;
+// Messages decided in one page, and messages of other topics passed by: a millisecond or so.
+constexpr storage::ScanLimit kPage{.entries = 200, .bytes = 1 << 20};
+constexpr size_t kScanMax = 2'000;
+constexpr uint64_t kMinuteMs = 60'000;
+// How long an operation is kept after its end.
+constexpr uint64_t kKeepMs = 86'400'000;
+
+absl::Status NotFoundError(const std::string& name) {
+  return base::MakeError(absl::StatusCode::kNotFound, "there is no operation of this name",
+                         {.reason = "OPERATION_NOT_FOUND",
+                          .field = "name",
+                          .metadata = {{"name", name}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status ExistsError(const std::string& name) {
+  return base::MakeError(absl::StatusCode::kAlreadyExists,
+                         "there is an operation of this name that does something else",
+                         {.reason = "OPERATION_EXISTS",
+                          .field = "name",
+                          .metadata = {{"name", name}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status LimitError(size_t limit) {
+  return base::MakeError(absl::StatusCode::kResourceExhausted,
+                         absl::StrCat("the limit of operations is reached: ", limit),
+                         {.reason = "OPERATION_LIMIT",
+                          .field = "",
+                          .metadata = {{"limit", absl::StrCat(limit)}},
+                          .retry_after_ms = 60'000});
+}
+
+}  // namespace
+
+BulkRunner::BulkRunner(const ShardParts& parts, Desk* desk)
+    : shard_(parts.shard),
+      operations_max_(parts.limits->operations_max),
+      store_(parts.store),
+      outbox_(parts.outbox),
+      effects_(parts.effects),
+      desk_(desk) {}
+
+absl::Status BulkRunner::Recover(base::Now now) {
+  std::string after;
+  for (;;) {
+    std::vector<storage::ObjectRef> objects;
+    if (absl::Status status =
+            store_->ScanObjects(ObjectKind::kOperation, shard_, after, kRecoverPage, &objects);
+        !status.ok()) {
+      return status;
+    }
+    for (const storage::ObjectRef& object : objects) {
+      auto operation = DecodeOperation(object.name, object.value);
+      if (!operation.ok()) return operation.status();
+      if (operation->state == OperationState::kRunning) ++running_;
+      operations_[object.name] = *std::move(operation);
+    }
+    if (objects.size() < kRecoverPage) break;
+    after = objects.back().name;
+  }
+  Forget(now);
+  return absl::OkStatus();
+}
+
+void BulkRunner::Forget(base::Now now) {
+  std::erase_if(operations_, [&](const auto& item) {
+    const Operation& operation = item.second;
+    if (operation.state == OperationState::kRunning || operation.end_ms + kKeepMs > now.wall_ms) {
+      return false;
+    }
+    storage::Record record;
+    record.type = storage::RecordType::kUnobject;
+    record.shard = shard_;
+    record.kind = static_cast<uint8_t>(ObjectKind::kOperation);
+    record.name = item.first;
+    outbox_->Add(std::move(record), Durability::kBuffered);
+    return true;
+  });
+}
+
+void BulkRunner::Save(const Operation& operation) {
+  storage::Record record;
+  record.type = storage::RecordType::kObject;
+  record.shard = shard_;
+  record.kind = static_cast<uint8_t>(ObjectKind::kOperation);
+  record.name = operation.name;
+  record.value = EncodeOperation(operation);
+  outbox_->Add(std::move(record), Durability::kSynced);
+}
+
+void BulkRunner::End(base::Now now, OperationState state, Operation* operation) {
+  operation->state = state;
+  operation->end_ms = now.wall_ms;
+  --running_;
+  Save(*operation);
+}
+
+void BulkRunner::Refuse(const OperationCommand& command) {
+  OperationReply reply;
+  reply.tag = command.tag;
+  reply.position = command.position;
+  reply.status = base::StorageFailedError();
+  effects_->operations.push_back(std::move(reply));
+}
+
+void BulkRunner::Handle(base::Now now, OperationCommand command) {
+  OperationReply reply;
+  reply.tag = command.tag;
+  reply.position = command.position;
+  if (command.spec.has_value()) {
+    reply.status = Start(now, command, &reply.operation);
+  } else if (const auto it = operations_.find(command.name); it == operations_.end()) {
+    reply.status = NotFoundError(command.name);
+  } else {
+    if (it->second.state == OperationState::kRunning) {
+      End(now, OperationState::kStopped, &it->second);
+    }
+    reply.operation = it->second;
+  }
+  outbox_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
+    if (!ok) reply.status = base::StorageFailedError();
+    effects_->operations.push_back(std::move(reply));
+  });
+}
+
+absl::Status BulkRunner::Start(base::Now now, const OperationCommand& command, Operation* result) {
+  if (const auto it = operations_.find(command.name); it != operations_.end()) {
+    *result = it->second;
+    return it->second.content == command.content ? absl::OkStatus() : ExistsError(command.name);
+  }
+  Forget(now);
+  if (operations_.size() >= operations_max_) return LimitError(operations_max_);
+  Operation operation;
+  operation.name = command.name;
+  operation.spec = *command.spec;
+  operation.content = command.content;
+  operation.create_ms = now.wall_ms;
+  operation.cursor = MessageKey::FirstAt(operation.spec.filter.from_ms);
+  ++running_;
+  Save(operation);
+  *result = operation;
+  operations_[command.name] = std::move(operation);
+  return absl::OkStatus();
+}
+
+absl::Status BulkRunner::Step(base::Now now, bool* more) {
+  if (running_ == 0 || page_under_way_) return absl::OkStatus();
+  // The next one that runs, in turn.
+  auto it = operations_.upper_bound(last_);
+  for (size_t i = 0; i <= operations_.size(); ++i) {
+    if (it == operations_.end()) it = operations_.begin();
+    if (it->second.state == OperationState::kRunning) break;
+    ++it;
+  }
+  last_ = it->first;
+  if (absl::Status status = RunPage(now, &it->second); !status.ok()) return status;
+  // Its commit brings the next page.
+  page_under_way_ = true;
+  outbox_->Then([this](base::Now, bool) { page_under_way_ = false; });
+  *more = true;
+  return absl::OkStatus();
+}
+
+absl::Status BulkRunner::NextRange(base::Now now, const Operation& operation, MessageKey* from,
+                                   MessageKey* until, bool* end) {
+  const MessageFilter& filter = operation.spec.filter;
+  // A message that was late when it was accepted lies at the time of that, behind its own.
+  const uint64_t last_ms =
+      std::max(filter.until_ms, std::max(now.wall_ms, operation.create_ms) + 1);
+  const uint64_t until_ms = std::min(last_ms, MessageId::kDueMax);
+  std::vector<storage::BucketCount> counts;
+  const uint64_t first_ms = operation.cursor.due_ms - operation.cursor.due_ms % kMinuteMs;
+  if (absl::Status status = store_->ScanCounts(shard_, operation.spec.topic, CountLevel::kMinute,
+                                               first_ms, until_ms, 1, &counts);
+      !status.ok()) {
+    return status;
+  }
+  *end = counts.empty();
+  if (*end) return absl::OkStatus();
+  *from = std::max(operation.cursor, MessageKey::FirstAt(counts[0].start_ms));
+  *until = MessageKey::FirstAt(std::min(counts[0].start_ms + kMinuteMs, until_ms));
+  *end = *until <= *from;
+  return absl::OkStatus();
+}
+
+absl::Status BulkRunner::RunPage(base::Now now, Operation* operation) {
+  MessageKey from;
+  MessageKey until;
+  bool end = false;
+  if (absl::Status status = NextRange(now, *operation, &from, &until, &end); !status.ok()) {
+    return status;
+  }
+  if (end) {
+    End(now, OperationState::kDone, operation);
+    return absl::OkStatus();
+  }
+  storage::Page<MessageHeadRef> page;
+  if (absl::Status status =
+          store_->ScanHeads(shard_, operation->spec.topic, from, until, kPage, kScanMax, &page);
+      !status.ok()) {
+    return status;
+  }
+  operation->cursor = page.next.value_or(until);
+  for (const MessageHeadRef& item : page.items) {
+    if (absl::Status status = storage::DecodeMessageHead(item.head, &decoded_); !status.ok()) {
+      return status;
+    }
+    const bool later = decoded_.header.accept_ms > operation->create_ms ||
+                       decoded_.update_ms >= operation->create_ms;
+    if (later || !operation->spec.filter.Matches(decoded_)) continue;
+    if (desk_->Busy(item.key.id)) {
+      // Somebody is changing it: it is looked at again when that is done.
+      operation->cursor = item.key;
+      break;
+    }
+    if (absl::Status status = Apply(now, decoded_, item.key.id, operation); !status.ok()) {
+      return status;
+    }
+  }
+  Save(*operation);
+  return absl::OkStatus();
+}
+
+absl::Status BulkRunner::Apply(base::Now now, const storage::MessageRecord& head,
+                               const MessageId& id, Operation* operation) {
+  const OperationSpec& spec = operation->spec;
+  ++operation->matched;
+  bool changed = false;
+  absl::Status status;
+  switch (spec.action) {
+    case BulkAction::kCancel:
+      status = desk_->CancelQuietly(now, id, /*stop=*/false, &changed);
+      break;
+    case BulkAction::kPurge:
+      status = desk_->CancelQuietly(now, id, /*stop=*/true, &changed);
+      break;
+    case BulkAction::kRelease:
+      status = desk_->MoveQuietly(now, id, now.wall_ms, &changed);
+      break;
+    case BulkAction::kShift: {
+      const int64_t shifted = static_cast<int64_t>(head.header.deliver_ms) + spec.shift_ms;
+      const auto deliver_ms = static_cast<uint64_t>(std::max<int64_t>(shifted, 0));
+      if (deliver_ms > now.wall_ms + spec.horizon_ms) break;
+      status = desk_->MoveQuietly(now, id, deliver_ms, &changed);
+      break;
+    }
+  }
+  ++(changed ? operation->changed : operation->unchanged);
+  return status;
+}
+
+}  // namespace duetime::delivery

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BulkRunner: operations on many messages, a page at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/desk.h"
+
+namespace duetime::delivery {
+
+// Runs a shard's bulk operations. A page of messages is decided one by one, as the calls of a
+// client would be, and how far the operation is goes into the same batch: after a crash it goes on
+// where it was, and nothing is done twice or left out.
+//
+// What an operation is about is what was pending when it began: messages that were accepted or
+// changed later are left alone, or a shift would meet its own messages again further on.
+//
+// Cost: one page is under way at a time, whatever the number of operations; commands and due
+// messages go in between. Thread safety: confined to the shard's engine thread.
+class BulkRunner {
+ public:
+  // REQUIRES: all pointers outlive it.
+  BulkRunner(const ShardParts& parts, Desk* desk);
+
+  // Reads the operations. Cost: O(operations), at most operations_max.
+  absl::Status Recover(base::Now now);
+
+  void Handle(base::Now now, OperationCommand command);
+  void Refuse(const OperationCommand& command);
+
+  // Decides a page, if there is something to do. Sets `more` if there is more to do now.
+  absl::Status Step(base::Now now, bool* more);
+
+  size_t running() const { return running_; }
+
+ private:
+  absl::Status Start(base::Now now, const OperationCommand& command, Operation* result);
+  // The rest of the page's range, or nothing if the operation is at its end.
+  absl::Status NextRange(base::Now now, const Operation& operation, storage::MessageKey* from,
+                         storage::MessageKey* until, bool* end);
+  absl::Status RunPage(base::Now now, Operation* operation);
+  absl::Status Apply(base::Now now, const storage::MessageRecord& head,
+                     const storage::MessageId& id, Operation* operation);
+  void End(base::Now now, OperationState state, Operation* operation);
+  void Save(const Operation& operation);
+  void Forget(base::Now now);
+
+  const uint16_t shard_;
+  const size_t operations_max_;
+  storage::MessageStore* const store_;
+  scheduler::Outbox* const outbox_;
+  Effects* const effects_;
+  Desk* const desk_;
+
+  // In the order of names, so that they take turns.
+  std::map<std::string, Operation> operations_;
+  std::string last_;
+  size_t running_ = 0;
+  bool page_under_way_ = false;
+  storage::MessageRecord decoded_;
+};
+
+}  // namespace duetime::delivery

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/occurrences.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/base/check.h"
+#include "server/base/error.h"
+#include "storage/slot.h"
+
+namespace duetime::delivery {
+
+using calendar::Recurrence;
+using scheduler::Latches;
+using storage::Durability;
+using storage::MessageId;
+using storage::MessageKey;
+using storage::MessageRef;
+using storage::ObjectKind;
+
+namespace {
+
+constexpr size_t kRecoverPage = 100;
+// How many occurrences that are passed over are counted one by one: a rule of every second that was
+// not looked at for a year has thirty million.
+constexpr uint64_t kSkippedMax = 1'000;
+
+int64_t Signed(uint64_t ms) { return static_cast<int64_t>(ms); }
+
+// Jitter needs a seed that stays: a hash that is the same in every process.
+uint64_t SeedOf(absl::string_view name) { return storage::SlotOfName("jitter", name); }
+
+absl::Status NotFoundError(const std::string& name) {
+  return base::MakeError(absl::StatusCode::kNotFound, "there is no recurrence of this name",
+                         {.reason = "RECURRENCE_NOT_FOUND",
+                          .field = "name",
+                          .metadata = {{"name", name}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status MismatchError(const std::string& name) {
+  return base::MakeError(absl::StatusCode::kAlreadyExists,
+                         "there is a recurrence of this name with other content",
+                         {.reason = "CONTENT_MISMATCH",
+                          .field = "recurrence.name",
+                          .metadata = {{"name", name}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status EtagError(const std::string& name, uint64_t revision) {
+  return base::MakeError(absl::StatusCode::kAborted,
+                         "the recurrence was changed since this etag was given",
+                         {.reason = "ETAG_MISMATCH",
+                          .field = "etag",
+                          .metadata = {{"name", name}, {"etag", absl::StrCat(revision)}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status LimitError(absl::string_view what, size_t limit) {
+  return base::MakeError(absl::StatusCode::kResourceExhausted,
+                         absl::StrCat("the limit of ", what, " is reached: ", limit),
+                         {.reason = "RECURRENCE_LIMIT",
+                          .field = "",
+                          .metadata = {{"what", std::string(what)}, {"limit", absl::StrCat(limit)}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status NeverError() {
+  return base::MakeError(absl::StatusCode::kInvalidArgument, "the schedule has no occurrence ahead",
+                         {.reason = "INVALID_RECURRENCE",
+                          .field = "recurrence.schedule",
+                          .metadata = {},
+                          .retry_after_ms = 0});
+}
+
+}  // namespace
+
+Occurrences::Occurrences(const ShardParts& parts, scheduler::Scheduler* scheduler,
+                         Dispatcher* dispatcher, Desk* desk)
+    : shard_(parts.shard),
+      recurrences_max_(parts.limits->recurrences_max),
+      bytes_max_(parts.limits->recurrence_bytes_max),
+      store_(parts.store),
+      outbox_(parts.outbox),
+      latches_(parts.latches),
+      effects_(parts.effects),
+      stats_(parts.stats),
+      scheduler_(scheduler),
+      dispatcher_(dispatcher),
+      desk_(desk),
+      endings_(parts.shard, parts.store, parts.writer, parts.latches) {}
+
+absl::Status Occurrences::Recover() {
+  std::string after;
+  for (;;) {
+    std::vector<storage::ObjectRef> objects;
+    if (absl::Status status =
+            store_->ScanObjects(ObjectKind::kRecurrence, shard_, after, kRecoverPage, &objects);
+        !status.ok()) {
+      return status;
+    }
+    for (const storage::ObjectRef& object : objects) {
+      auto state = DecodeRecurrence(object.name, object.value);
+      if (!state.ok()) return state.status();
+      // It was checked when it was made; only a change of the zone database can make it refused
+      // now, and that must not be overlooked.
+      auto rule = Recurrence::Compile(state->spec.rule, "");
+      if (!rule.ok()) return rule.status();
+      Insert(*std::move(state), *std::move(rule));
+    }
+    if (objects.size() < kRecoverPage) return absl::OkStatus();
+    after = objects.back().name;
+  }
+}
+
+void Occurrences::Insert(RecurrenceState state, Recurrence rule) {
+  const std::string name = state.name;
+  bytes_ += state.spec.message.size();
+  auto entry = std::make_unique<Entry>(Entry{.state = std::move(state), .rule = std::move(rule)});
+  if (entry->state.current.id != MessageId{}) current_[entry->state.current.id] = entry.get();
+  DT_CHECK(entries_.emplace(name, std::move(entry)).second);
+}
+
+void Occurrences::Erase(const std::string& name) {
+  const auto it = entries_.find(name);
+  DT_CHECK(it != entries_.end());
+  bytes_ -= it->second->state.spec.message.size();
+  current_.erase(it->second->state.current.id);
+  entries_.erase(it);
+}
+
+absl::Status Occurrences::Limit(size_t bytes) const {
+  if (entries_.size() >= recurrences_max_) return LimitError("recurrences", recurrences_max_);
+  if (bytes_ + bytes > bytes_max_) return LimitError("bytes of templates", bytes_max_);
+  return absl::OkStatus();
+}
+
+// ---- When an occurrence is due
+// ------------------------------------------------------------------------------------------
+
+bool Occurrences::OnOccurrenceDue(base::Now now, const MessageRef& message) {
+  const auto it = current_.find(message.key.id);
+  if (it == current_.end()) return true;  // the next one was made already
+  Entry* const entry = it->second;
+  const auto record = store_->Get(shard_, message.key);
+  if (!record.ok()) {
+    dispatcher_->NoteReadError(record.status());
+    return true;
+  }
+  if (!record->has_value()) return true;  // an echo of a time from which it was moved
+  const bool delivered = !PassOver(now, entry, message, **record);
+  Advance(now, entry);
+  return delivered;
+}
+
+void Occurrences::OnOccurrenceCancelled(base::Now now, const MessageId& id) {
+  if (const auto it = current_.find(id); it != current_.end()) Advance(now, it->second);
+}
+
+bool Occurrences::PreviousPending(const Entry& entry) {
+  const MessageKey& previous = entry.state.previous;
+  if (previous.id == MessageId{}) return false;
+  if (dispatcher_->Find(previous.id) != kNoEntry) return true;
+  const auto record = store_->Get(shard_, previous);
+  if (!record.ok()) dispatcher_->NoteReadError(record.status());
+  return record.ok() && record->has_value();
+}
+
+bool Occurrences::PassOver(base::Now now, Entry* entry, const MessageRef& message,
+                           const std::string& record) {
+  RecurrenceState& state = entry->state;
+  bool skip = false;
+  if (state.spec.misfire == Misfire::kSkip) {
+    // It was missed if the time of the next one has come, too.
+    const auto next = entry->rule.NextAfter(Signed(state.nominal_ms));
+    skip = next.has_value() && *next <= Signed(now.wall_ms);
+  }
+  if (!skip && state.spec.overlap == Overlap::kSkip) skip = PreviousPending(*entry);
+  if (!skip || !storage::DecodeMessageRecord(record, &decoded_).ok()) return false;
+  storage::Fate fate;
+  fate.state = storage::EndState::kSkipped;
+  fate.topic = message.topic;
+  fate.payload_bytes = static_cast<uint32_t>(decoded_.payload.size());
+  fate.deliver_ms = decoded_.header.deliver_ms;
+  fate.accept_ms = decoded_.header.accept_ms;
+  fate.fire_ms = fate.end_ms = now.wall_ms;
+  if (absl::Status status = endings_.Write(message.key, static_cast<uint32_t>(record.size()),
+                                           dispatcher_->topic(message.topic).fate_retention_ms,
+                                           std::move(fate), Durability::kSynced);
+      !status.ok()) {
+    dispatcher_->NoteReadError(status);
+  }
+  // It may be offered again until its end is in the store.
+  const Latches::Name name(message.key.id);
+  latches_->Acquire(name);
+  outbox_->Then([this, name](base::Now then, bool ok) { latches_->Release(then, name, ok); });
+  ++state.skipped;
+  // What is passed over leaves the one before it where it is.
+  current_.erase(state.current.id);
+  state.current = state.previous;
+  return true;
+}
+
+void Occurrences::Advance(base::Now now, Entry* entry) {
+  RecurrenceState& state = entry->state;
+  current_.erase(state.current.id);
+  state.previous = state.current;
+  state.current = {};
+  MakeNext(now, entry, state.nominal_ms);
+  Save(*entry);
+}
+
+void Occurrences::MakeNext(base::Now now, Entry* entry, uint64_t after_ms) {
+  RecurrenceState& state = entry->state;
+  const int64_t now_ms = Signed(now.wall_ms);
+  std::optional<int64_t> next = entry->rule.NextAfter(Signed(after_ms));
+  if (state.spec.misfire != Misfire::kFireAll) {
+    for (uint64_t i = 0; next.has_value() && *next <= now_ms; ++i) {
+      ++state.skipped;
+      next = entry->rule.NextAfter(i < kSkippedMax ? *next : now_ms);
+    }
+  }
+  if (!next.has_value() || entry->rule.IsComplete(state.made)) {
+    state.status = RecurrenceStatus::kCompleted;
+    return;
+  }
+  Make(now, entry, static_cast<uint64_t>(*next));
+}
+
+void Occurrences::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
+  RecurrenceState& state = entry->state;
+  const auto jitter_ms = entry->rule.JitterOf(SeedOf(state.name), Signed(nominal_ms));
+  const uint64_t deliver_ms = nominal_ms + static_cast<uint64_t>(jitter_ms);
+  state.status = RecurrenceStatus::kActive;
+  state.nominal_ms = nominal_ms;
+  state.current_deliver_ms = deliver_ms;
+  ++state.made;
+  // What was checked when it was taken can be decoded.
+  DT_CHECK(storage::DecodeMessageRecord(state.spec.message, &decoded_).ok());
+  decoded_.header = {.topic = state.spec.topic,
+                     .deliver_ms = deliver_ms,
+                     .accept_ms = now.wall_ms,
+                     .flags = decoded_.header.flags};
+  decoded_.recurrence = state.name;
+  decoded_.occurrence = state.made;
+  std::string record = storage::EncodeMessageRecord(decoded_);
+  const uint32_t slot = storage::SlotOfName("", state.name);
+  const MessageRef ref = {
+      .key = scheduler_->NewKey(now, slot, deliver_ms, 0),
+      .topic = state.spec.topic,
+      .bytes = static_cast<uint32_t>(record.size()),
+      .flags = static_cast<uint8_t>(decoded_.header.flags | storage::MessageFlags::kRecurs)};
+  state.current = ref.key;
+  current_[ref.key.id] = entry;
+  scheduler_->Put(now, ref, std::move(record));
+  outbox_->Then([this, ref](base::Now, bool ok) {
+    if (!ok) return;
+    scheduler_->CountAccepted(1);
+    scheduler_->OnPut(ref);
+  });
+}
+
+void Occurrences::Save(const Entry& entry) {
+  storage::Record record;
+  record.type = storage::RecordType::kObject;
+  record.shard = shard_;
+  record.kind = static_cast<uint8_t>(ObjectKind::kRecurrence);
+  record.name = entry.state.name;
+  record.value = EncodeRecurrence(entry.state);
+  outbox_->Add(std::move(record), Durability::kSynced);
+}
+
+// ---- What clients ask
+// ---------------------------------------------------------------------------------------------------
+
+void Occurrences::Refuse(const RecurrenceCommand& command) {
+  RecurrenceReply reply;
+  reply.tag = command.tag;
+  reply.status = base::StorageFailedError();
+  effects_->recurrences.push_back(std::move(reply));
+}
+
+bool Occurrences::Withdraw(base::Now now, Entry* entry) {
+  RecurrenceState& state = entry->state;
+  if (state.current.id == MessageId{}) return false;
+  const MessageId id = state.current.id;
+  current_.erase(id);
+  state.current = {};
+  bool withdrawn = false;
+  const absl::Status status = desk_->CancelQuietly(now, id, /*stop=*/false, &withdrawn);
+  if (!status.ok()) dispatcher_->NoteReadError(status);
+  if (!withdrawn) return false;
+  // As if it had not been made: the next one is looked for from just before it.
+  --state.made;
+  --state.nominal_ms;
+  return true;
+}
+
+void Occurrences::Handle(base::Now now, RecurrenceCommand command) {
+  const auto it = entries_.find(command.name);
+  Entry* const entry = it == entries_.end() ? nullptr : it->second.get();
+  const bool create = command.kind == RecurrenceCommand::Kind::kCreate;
+  if (entry != nullptr && !create && entry->state.current.id != MessageId{} &&
+      desk_->Busy(entry->state.current.id)) {
+    // Somebody is cancelling or moving the occurrence ahead.
+    const Latches::Name name(entry->state.current.id);
+    desk_->WhenFree(name, [this, command = std::move(command)](base::Now then, bool ok) mutable {
+      if (ok) {
+        Handle(then, std::move(command));
+      } else {
+        Refuse(command);
+      }
+    });
+    return;
+  }
+  RecurrenceReply reply;
+  reply.tag = command.tag;
+  if (create) {
+    reply.status = Create(now, command, &reply);
+  } else if (entry == nullptr) {
+    reply.status = NotFoundError(command.name);
+  } else {
+    switch (command.kind) {
+      case RecurrenceCommand::Kind::kUpdate:
+        reply.status = Update(now, command, entry);
+        break;
+      case RecurrenceCommand::Kind::kPause:
+        Pause(now, entry);
+        break;
+      case RecurrenceCommand::Kind::kResume:
+        Resume(now, entry);
+        break;
+      case RecurrenceCommand::Kind::kDelete: {
+        reply.occurrence_cancelled = Withdraw(now, entry);
+        storage::Record record;
+        record.type = storage::RecordType::kUnobject;
+        record.shard = shard_;
+        record.kind = static_cast<uint8_t>(ObjectKind::kRecurrence);
+        record.name = command.name;
+        outbox_->Add(std::move(record), Durability::kSynced);
+        break;
+      }
+      case RecurrenceCommand::Kind::kCreate:
+        break;
+    }
+    reply.state = entry->state;
+    if (command.kind == RecurrenceCommand::Kind::kDelete) Erase(command.name);
+  }
+  outbox_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
+    if (!ok) reply.status = base::StorageFailedError();
+    effects_->recurrences.push_back(std::move(reply));
+  });
+}
+
+absl::Status Occurrences::Create(base::Now now, const RecurrenceCommand& command,
+                                 RecurrenceReply* reply) {
+  if (const auto it = entries_.find(command.name); it != entries_.end()) {
+    reply->state = it->second->state;
+    if (reply->state.spec.content == command.spec.content) return absl::OkStatus();
+    return MismatchError(command.name);
+  }
+  if (absl::Status status = Limit(command.spec.message.size()); !status.ok()) return status;
+  auto rule = Recurrence::Compile(command.spec.rule, "recurrence.schedule");
+  if (!rule.ok()) return rule.status();
+  const int64_t after_ms = std::max(Signed(now.wall_ms), command.spec.rule.start_ms - 1);
+  const auto first = rule->NextAfter(after_ms);
+  if (!first.has_value()) return NeverError();
+  RecurrenceState state;
+  state.name = command.name;
+  state.spec = command.spec;
+  state.create_ms = now.wall_ms;
+  if (command.validate_only) {
+    state.nominal_ms = state.current_deliver_ms = static_cast<uint64_t>(*first);
+    reply->state = std::move(state);
+    return absl::OkStatus();
+  }
+  Insert(std::move(state), *std::move(rule));
+  Entry* const entry = entries_.at(command.name).get();
+  Make(now, entry, static_cast<uint64_t>(*first));
+  Save(*entry);
+  reply->state = entry->state;
+  return absl::OkStatus();
+}
+
+absl::Status Occurrences::Update(base::Now now, const RecurrenceCommand& command, Entry* entry) {
+  RecurrenceState& state = entry->state;
+  if (command.revision.has_value() && *command.revision != state.revision) {
+    return EtagError(state.name, state.revision);
+  }
+  RecurrenceSpec spec = state.spec;
+  if (command.update_message) spec.message = command.spec.message;
+  if (command.update_rule) spec.rule = command.spec.rule;
+  if (command.update_overlap) spec.overlap = command.spec.overlap;
+  if (command.update_misfire) spec.misfire = command.spec.misfire;
+  if (bytes_ - state.spec.message.size() + spec.message.size() > bytes_max_) {
+    return LimitError("bytes of templates", bytes_max_);
+  }
+  auto rule = Recurrence::Compile(spec.rule, "recurrence.schedule");
+  if (!rule.ok()) return rule.status();
+  const int64_t now_ms = Signed(now.wall_ms);
+  if (command.update_rule &&
+      !rule->NextAfter(std::max(now_ms, spec.rule.start_ms - 1)).has_value()) {
+    return NeverError();
+  }
+  const bool withdrawn = Withdraw(now, entry);
+  bytes_ = bytes_ - state.spec.message.size() + spec.message.size();
+  state.spec = std::move(spec);
+  entry->rule = *std::move(rule);
+  ++state.revision;
+  state.update_ms = now.wall_ms;
+  if (state.status != RecurrenceStatus::kPaused) {
+    if (command.update_rule) {
+      MakeNext(now, entry, static_cast<uint64_t>(std::max(now_ms, state.spec.rule.start_ms - 1)));
+    } else if (withdrawn) {
+      MakeNext(now, entry, state.nominal_ms);
+    }
+  }
+  Save(*entry);
+  return absl::OkStatus();
+}
+
+void Occurrences::Pause(base::Now now, Entry* entry) {
+  RecurrenceState& state = entry->state;
+  if (state.status != RecurrenceStatus::kActive) return;
+  Withdraw(now, entry);
+  state.status = RecurrenceStatus::kPaused;
+  ++state.revision;
+  state.update_ms = now.wall_ms;
+  Save(*entry);
+}
+
+void Occurrences::Resume(base::Now now, Entry* entry) {
+  RecurrenceState& state = entry->state;
+  if (state.status != RecurrenceStatus::kPaused) return;
+  ++state.revision;
+  state.update_ms = now.wall_ms;
+  const int64_t now_ms = Signed(now.wall_ms);
+  const std::optional<int64_t> missed = entry->rule.NextAfter(Signed(state.nominal_ms));
+  if (state.spec.misfire == Misfire::kFireOnce && missed.has_value() && *missed <= now_ms &&
+      !entry->rule.IsComplete(state.made)) {
+    // One for all that were missed: the latest, as far as they are counted.
+    int64_t latest = *missed;
+    for (uint64_t i = 0; i < kSkippedMax; ++i) {
+      const auto next = entry->rule.NextAfter(latest);
+      if (!next.has_value() || *next > now_ms) break;
+      latest = *next;
+      ++state.skipped;
+    }
+    Make(now, entry, static_cast<uint64_t>(latest));
+  } else {
+    MakeNext(now, entry, state.nominal_ms);
+  }
+  Save(*entry);
+}
+
+}  // namespace duetime::delivery

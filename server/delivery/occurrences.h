@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Occurrences: recurrences, and the messages that they make.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+
+#include "server/base/clock.h"
+#include "server/calendar/recurrence_rule.h"
+#include "server/delivery/desk.h"
+#include "server/delivery/occurrence_sink.h"
+
+namespace duetime::delivery {
+
+// Keeps a shard's recurrences. Each has at most one occurrence ahead, which is an ordinary message;
+// when that is due, or is cancelled, the next one is made.
+//
+// The next occurrence and the recurrence's new state are in one batch, and that is decided when the
+// one before becomes due, so before it can be settled: however the process ends, an occurrence is
+// neither left out nor made twice. Memory has the decided state and is what the next decision is
+// made from: if a batch fails, so does the shard.
+//
+// Memory: all recurrences with their templates, within ShardLimits. Thread safety: confined to the
+// shard's engine thread.
+class Occurrences : public OccurrenceSink {
+ public:
+  // REQUIRES: all pointers outlive it.
+  Occurrences(const ShardParts& parts, scheduler::Scheduler* scheduler, Dispatcher* dispatcher,
+              Desk* desk);
+
+  // Reads them. Cost: O(recurrences).
+  absl::Status Recover();
+
+  void Handle(base::Now now, RecurrenceCommand command);
+  void Refuse(const RecurrenceCommand& command);
+
+  bool OnOccurrenceDue(base::Now now, const storage::MessageRef& message) override;
+  void OnOccurrenceCancelled(base::Now now, const storage::MessageId& id) override;
+
+  size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    RecurrenceState state;
+    calendar::Recurrence rule;
+  };
+
+  absl::Status Create(base::Now now, const RecurrenceCommand& command, RecurrenceReply* reply);
+  absl::Status Update(base::Now now, const RecurrenceCommand& command, Entry* entry);
+  void Pause(base::Now now, Entry* entry);
+  void Resume(base::Now now, Entry* entry);
+  absl::Status Limit(size_t bytes) const;
+  // Takes back the pending occurrence if it can be. True if it was.
+  bool Withdraw(base::Now now, Entry* entry);
+  // The occurrence ahead is no longer ahead: makes the one after it.
+  void Advance(base::Now now, Entry* entry);
+  // Makes the first occurrence after `after_ms`, passing over what the misfire policy says.
+  void MakeNext(base::Now now, Entry* entry, uint64_t after_ms);
+  void Make(base::Now now, Entry* entry, uint64_t nominal_ms);
+  bool PassOver(base::Now now, Entry* entry, const storage::MessageRef& message,
+                const std::string& record);
+  bool PreviousPending(const Entry& entry);
+  void Save(const Entry& entry);
+  void Insert(RecurrenceState state, calendar::Recurrence rule);
+  void Erase(const std::string& name);
+
+  const uint16_t shard_;
+  const size_t recurrences_max_;
+  const size_t bytes_max_;
+  storage::MessageStore* const store_;
+  scheduler::Outbox* const outbox_;
+  scheduler::Latches* const latches_;
+  Effects* const effects_;
+  ShardStats* const stats_;
+  scheduler::Scheduler* const scheduler_;
+  Dispatcher* const dispatcher_;
+  Desk* const desk_;
+  Endings endings_;
+
+  absl::flat_hash_map<std::string, std::unique_ptr<Entry>> entries_;
+  // By the id of the occurrence ahead.
+  absl::flat_hash_map<storage::MessageId, Entry*> current_;
+  // Bytes of all templates.
+  size_t bytes_ = 0;
+  storage::MessageRecord decoded_;
+};
+
+}  // namespace duetime::delivery
