@@ -15,6 +15,7 @@
 
 #include "storage/key_codec.h"
 #include "storage/message_record.h"
+#include "storage/trace.h"
 #include "storage/value_codec.h"
 
 namespace duetime::storage {
@@ -53,6 +54,14 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
   constexpr uint64_t kAcceptMs = 1'699'999'990'000;
   const MessageKey key{kDueMs, MessageId::Make(/*epoch=*/3, /*sequence=*/5, /*slot=*/8192, kDueMs)};
 
+  const auto count_key = [](CountLevel level) {
+    return Hex(EncodeCountKey(kShard, kTopic, level, BucketStart(level, kDueMs)).bytes());
+  };
+  const auto change = [](const CountDelta& delta) {
+    const auto bytes = EncodeCountDelta(delta);
+    return Hex(absl::string_view(bytes.data(), bytes.size()));
+  };
+
   const std::map<std::string, std::string> written = {
       {"meta key format_version", Hex(FormatVersionKey().bytes())},
       {"meta value format_version", Hex(EncodeNumber(2))},
@@ -68,6 +77,53 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
       {"messages value", Hex(EncodeMessageRecord({.header = {kTopic, kDueMs, kAcceptMs},
                                                   .attributes = {{"color", "red"}},
                                                   .payload = "hello"}))},
+      {"messages value, all sections",
+       Hex(EncodeMessageRecord({.header = {kTopic, kDueMs, kAcceptMs},
+                                .attributes = {{"color", "red"}},
+                                .labels = {{"region", "eu"}},
+                                .key = "order-17",
+                                .ordering_key = "c4",
+                                .ttl_ms = 60'000,
+                                .late_policy = LatePolicy::kDeadLetter,
+                                .spread_ms = 5'000,
+                                .civil_time = "2023-11-14T23:13:20",
+                                .time_zone = "Europe/Berlin",
+                                .recurrence = "daily",
+                                .occurrence = 12,
+                                .revision = 3,
+                                .update_ms = kAcceptMs,
+                                .payload = "hello"}))},
+      {"meta key upgrade", Hex(UpgradeKey().bytes())},
+      {"index key", Hex(NameKey::OfIndex(kShard, kTopic, 'k', "order-17").bytes())},
+      {"index value", Hex(EncodeIndexEntry({.id = key.id,
+                                            .content = {0x0102030405060708, 0x090a0b0c0d0e0f10},
+                                            .expire_ms = kDueMs,
+                                            .outcome = 2,
+                                            .deliver_ms = kDueMs,
+                                            .accept_ms = kAcceptMs,
+                                            .old_deliver_ms = 1}))},
+      {"traces key", Hex(EncodeTraceKey(kShard, key.id).bytes())},
+      {"traces value, moved", Hex(EncodeTrace({.due_ms = kDueMs + 60'000, .fate = std::nullopt}))},
+      {"traces value, ended", Hex(EncodeTrace({.due_ms = 0,
+                                               .fate = Fate{.state = EndState::kCancelled,
+                                                            .topic = kTopic,
+                                                            .attempts = 2,
+                                                            .payload_bytes = 5,
+                                                            .deliver_ms = kDueMs,
+                                                            .accept_ms = kAcceptMs,
+                                                            .fire_ms = kDueMs + 1,
+                                                            .dispatch_ms = kDueMs + 2,
+                                                            .end_ms = kDueMs + 3,
+                                                            .expire_ms = kDueMs + 4,
+                                                            .revision = 3,
+                                                            .redelivery_stopped = true,
+                                                            .key = "order-17"}}))},
+      {"counts key, topic", count_key(CountLevel::kTopic)},
+      {"counts key, hour", count_key(CountLevel::kHour)},
+      {"counts key, minute", count_key(CountLevel::kMinute)},
+      {"counts value", change({.messages = 1, .bytes = 52})},
+      {"counts value, one less", change({.messages = -1, .bytes = -52})},
+      {"objects key", Hex(NameKey::OfObject('o', kShard, "op-1").bytes())},
       {"backlog key", Hex(EncodeBacklogKey(kShard, kTopic, key).bytes())},
       {"backlog value",
        Hex(EncodeBacklogEntry({.attempts = 2, .bytes = 52, .maybe_delivered = true}))},

@@ -86,6 +86,55 @@ TEST(KeyCodecTest, AKeyOfAnotherLengthIsNoKey) {
   EXPECT_FALSE(DecodeTopicKey("topic/").has_value());
 }
 
+TEST(KeyCodecTest, PartsOfCounterAndNameKeysComeBack) {
+  EdgeNumbers numbers;
+  for (int i = 0; i < 1000; ++i) {
+    const uint64_t start_ms = numbers.Draw();
+    const StoreKey count = EncodeCountKey(3, TopicId{4}, CountLevel::kHour, start_ms);
+    EXPECT_EQ(DecodeCountKey(count.bytes()), start_ms);
+    EXPECT_EQ(DecodeShard(count.bytes()), 3);
+    const std::string name(numbers.Draw() % 300, '\xff');
+    EXPECT_EQ(DecodeIndexKey(NameKey::OfIndex(3, TopicId{4}, 'k', name).bytes()), name);
+    EXPECT_EQ(DecodeObjectKey(NameKey::OfObject('o', 3, name).bytes()), name);
+  }
+  EXPECT_FALSE(DecodeCountKey(std::string(14, 'x')).has_value());
+  EXPECT_FALSE(DecodeIndexKey(std::string(6, 'x')).has_value());
+  EXPECT_FALSE(DecodeObjectKey(std::string(2, 'x')).has_value());
+  EXPECT_FALSE(DecodeShard("x").has_value());
+}
+
+TEST(KeyCodecTest, AKeyThatDoesNotFitIsOnlyItsBeginning) {
+  const auto key = [](size_t name_bytes) {
+    return NameKey::OfIndex(1, TopicId{2}, 'k', std::string(name_bytes, 'n')).ToStoreKey();
+  };
+  EXPECT_TRUE(key(23).whole());
+  EXPECT_EQ(key(23).bytes().size(), StoreKey::kBytesMax);
+  EXPECT_FALSE(key(24).whole());
+  EXPECT_LT(key(23), key(24));
+  EXPECT_FALSE(key(24) < key(1000)) << "the same, as far as a group is sorted";
+  EXPECT_FALSE(key(1000) < key(24));
+}
+
+// For every name: it is before the next one, within its own prefixes, and outside of others.
+TEST(KeyCodecTest, BoundsOfNamesHoldWhatBeginsWithThem) {
+  const std::vector<std::string> names = {
+      "",     "a",        "a\xff",        "a\xff\xff", "b",
+      "\xff", "\xff\xff", "\xff\xff\xff", "\xfe\xff",  std::string(1, '\0')};
+  for (const uint16_t shard : {uint16_t{0}, uint16_t{0xffff}}) {
+    for (const std::string& prefix : names) {
+      const NameKey begin = NameKey::OfObject('o', shard, prefix);
+      const NameKey end = begin.EndOfPrefix();
+      EXPECT_LT(begin.bytes(), end.bytes());
+      for (const std::string& name : names) {
+        const NameKey key = NameKey::OfObject('o', shard, name);
+        EXPECT_EQ(key.bytes() >= begin.bytes() && key.bytes() < end.bytes(),
+                  name.starts_with(prefix));
+        EXPECT_EQ(key.bytes() >= begin.After().bytes(), name > prefix);
+      }
+    }
+  }
+}
+
 TEST(KeyCodecTest, AFamilysKeysStayTogether) {
   EXPECT_EQ(EpochKey().family(), ColumnFamily::kMeta);
   EXPECT_EQ(EncodeMessageKey(0, {}).family(), ColumnFamily::kMessages);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/value_codec.h"
 
+#include <limits>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -20,6 +21,19 @@ TEST(ValueCodecTest, ValuesComeBack) {
         BacklogEntry{.attempts = 0, .bytes = 0xffffffff, .maybe_delivered = false}}) {
     EXPECT_EQ(DecodeBacklogEntry(EncodeBacklogEntry(entry)), entry);
   }
+}
+
+TEST(ValueCodecTest, CounterChangesComeBackAndAddUp) {
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  for (const CountDelta& delta : {CountDelta{}, CountDelta{1, -1}, CountDelta{kMin, kMax}}) {
+    const auto bytes = EncodeCountDelta(delta);
+    EXPECT_EQ(DecodeCountDelta({bytes.data(), bytes.size()}), delta);
+  }
+  EXPECT_EQ(Sum({1, 20}, {-3, 5}), (CountDelta{-2, 25}));
+  EXPECT_EQ(Sum({kMax, 0}, {1, 0}), (CountDelta{kMin, 0})) << "wraps around";
+  EXPECT_FALSE(DecodeCountDelta(std::string(15, 'x')).has_value());
+  EXPECT_FALSE(DecodeCountDelta(std::string(17, 'x')).has_value());
 }
 
 TEST(ValueCodecTest, OtherLengthsVersionsAndFlagsAreRefused) {

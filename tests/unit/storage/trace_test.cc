@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/trace.h"
+
+#include <limits>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace duetime::storage {
+namespace {
+
+constexpr uint64_t kMax64 = std::numeric_limits<uint64_t>::max();
+
+Fate FullFate() {
+  return {.state = EndState::kSkipped,
+          .topic = TopicId{0xfedcba98},
+          .attempts = 0xffffffff,
+          .payload_bytes = 7,
+          .deliver_ms = kMax64,
+          .accept_ms = 1,
+          .fire_ms = 2,
+          .dispatch_ms = 3,
+          .end_ms = 4,
+          .expire_ms = 5,
+          .revision = 6,
+          .redelivery_stopped = true,
+          .key = std::string("a\0key", 5)};
+}
+
+TEST(TraceTest, IndexEntriesComeBack) {
+  const IndexEntry full = {.id = {kMax64, 1},
+                           .content = {2, kMax64 - 1},
+                           .expire_ms = 3,
+                           .outcome = 255,
+                           .deliver_ms = 4,
+                           .accept_ms = 5,
+                           .old_deliver_ms = 6};
+  for (const IndexEntry& entry : {IndexEntry{}, full}) {
+    const std::string bytes = EncodeIndexEntry(entry);
+    const auto decoded = DecodeIndexEntry(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(*decoded, entry);
+    EXPECT_EQ(ExpireTimeOf(bytes), entry.expire_ms);
+  }
+}
+
+TEST(TraceTest, TracesComeBack) {
+  const Fate least = {.state = EndState::kAcked, .key = ""};
+  for (const Trace& trace :
+       {Trace{.due_ms = 0, .fate = std::nullopt}, Trace{.due_ms = kMax64, .fate = std::nullopt},
+        Trace{.due_ms = 0, .fate = least}, Trace{.due_ms = 0, .fate = FullFate()}}) {
+    const std::string bytes = EncodeTrace(trace);
+    const auto decoded = DecodeTrace(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(*decoded, trace);
+    EXPECT_EQ(ExpireTimeOf(bytes), trace.fate.has_value() ? trace.fate->expire_ms : 0);
+  }
+}
+
+TEST(TraceTest, TheDueTimeOfAnEndedMessageIsNotKept) {
+  const auto decoded = DecodeTrace(EncodeTrace({.due_ms = 9, .fate = FullFate()}));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(decoded->due_ms, 0u);
+}
+
+TEST(TraceTest, WhatNobodyWroteIsRefused) {
+  const auto refused = [](const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  };
+  const std::string entry = EncodeIndexEntry({.id = {1, 2}, .content = {}});
+  const std::string moved = EncodeTrace({.due_ms = 5, .fate = std::nullopt});
+  const std::string ended =
+      EncodeTrace({.due_ms = 0, .fate = Fate{.state = EndState::kAcked, .key = ""}});
+  for (size_t size = 0; size < entry.size(); ++size) {
+    refused(DecodeIndexEntry(entry.substr(0, size)).status());
+  }
+  for (size_t size = 0; size < moved.size(); ++size) {
+    refused(DecodeTrace(moved.substr(0, size)).status());
+  }
+  for (size_t size = 0; size < ended.size(); ++size) {
+    refused(DecodeTrace(ended.substr(0, size)).status());
+  }
+  refused(DecodeIndexEntry(entry + "x").status());
+  refused(DecodeTrace(moved + "x").status());
+
+  const auto changed = [](std::string bytes, size_t at, char to) {
+    bytes[at] = to;
+    return bytes;
+  };
+  refused(DecodeIndexEntry(changed(entry, 8, 2)).status());  // version
+  refused(DecodeTrace(changed(moved, 8, 2)).status());       // version
+  refused(DecodeTrace(changed(moved, 9, 6)).status());       // state
+  refused(DecodeTrace(changed(moved, 0, 1)).status());       // expires without a fate
+  refused(DecodeTrace(changed(ended, 8, 0)).status());       // version
+  refused(DecodeTrace(changed(ended, 9, 6)).status());       // state
+  refused(DecodeTrace(changed(ended, 10, 2)).status());      // flags
+}
+
+TEST(TraceTest, TheExpiryNeedsItsEightBytes) {
+  EXPECT_EQ(ExpireTimeOf("1234567"), std::nullopt);
+  EXPECT_EQ(ExpireTimeOf(std::string("\1\0\0\0\0\0\0\0", 8)), 1u);
+}
+
+}  // namespace
+}  // namespace duetime::storage
