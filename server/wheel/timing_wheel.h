@@ -73,7 +73,8 @@ namespace duetime::wheel {
 //      Hence all that is filed in a level is earlier than everything in the levels above.
 //   I4 Every slot is in order of insertion.
 //   I5 size() is the number of entries, and the slots hold every chunk of the pool.
-//   I6 Nothing is to be done before quiet_until_, however time moves until then.
+//   I6 first_tick_ is the first tick with an entry in a cell of a window that is filed.
+//   I7 Nothing is to be done before quiet_until_, however time moves until then.
 //
 // Thread safety: the caller locks (in duetime: confined to the engine thread).
 template <typename Entry>
@@ -154,8 +155,7 @@ class TimingWheel {
   Tick NextDue() const {
     if (size_ == 0) return kNever;
     if (late_.head != kNone) return late_due_min_;
-    const Tick tick = FirstTick();
-    if (tick != kNever) return tick;
+    if (first_tick_ != kNever) return first_tick_;
     const auto [level, slot] = FirstSlot();
     const Tick start = slot << kShift[level];
     const Slot& list = slots_[IndexOf(level, slot)];
@@ -284,6 +284,7 @@ class TimingWheel {
       quiet_until_ = 0;
     } else if (Window(0, due) <= filed_[0]) {
       Write(AppendToCell(due), due, entry);
+      first_tick_ = std::min(first_tick_, due);
       quiet_until_ = std::min(quiet_until_, due);
     } else {
       uint32_t level = 2;
@@ -388,15 +389,14 @@ class TimingWheel {
 
   bool AdvanceBusy(Tick target, size_t budget, std::vector<Expired>* out) {
     const Tick begin = position_;
-    Tick tick = FirstTick();
-    for (;; tick = FirstTick()) {
-      if (late_.head != kNone && tick != position_) {
+    for (;; first_tick_ = FirstTick()) {
+      if (late_.head != kNone && first_tick_ != position_) {
         budget -= HandOutList(&late_, budget, out);
         if (late_.head != kNone) return Stop();
       }
-      if (tick <= target) {
+      if (first_tick_ <= target) {
         if (budget == 0) return Stop();
-        position_ = tick;
+        position_ = first_tick_;
         budget -= HandOutCell(budget, out);
         continue;
       }
@@ -421,7 +421,7 @@ class TimingWheel {
     }
     if (Window(0, target) != ahead_window_) LookAhead();
     if (ahead_ != 0) MoveAhead(target - begin, budget);
-    SetQuiet(tick);
+    SetQuiet();
     return true;
   }
 
@@ -473,13 +473,14 @@ class TimingWheel {
       budget -= Cascade(source, std::min(budget, std::max(kQuantum, even)));
       if (filed_[level] == source.slot) ahead_ &= ~(1u << level);
     }
+    first_tick_ = FirstTick();
   }
 
   // Finds out until when Advance has nothing to do but to move.
-  void SetQuiet(Tick first_tick) {
+  void SetQuiet() {
     // At the end of each window of level 0, so that nothing else has to watch for it.
     const Tick end = (Window(0, position_) + 1) << kShift[1];
-    quiet_until_ = std::min(first_tick, end == 0 ? kNever : end);
+    quiet_until_ = std::min(first_tick_, end == 0 ? kNever : end);
     // It is what the next busy call begins with.
     __builtin_prefetch(&cells_[quiet_until_ & (kCells - 1)]);
     for (uint32_t levels = ahead_; levels != 0; levels &= levels - 1) {
@@ -503,6 +504,8 @@ class TimingWheel {
   Tick position_ = 0;
   // Before this tick Advance has nothing to do but to move the position.
   Tick quiet_until_ = 0;
+  // FirstTick(), kept up to date.
+  Tick first_tick_ = kNever;
   size_t size_ = 0;
   // The last window of each level that is filed.
   std::array<uint64_t, kLevels> filed_{};

@@ -43,6 +43,7 @@ bool TimingWheel<Entry>::SweepCell(uint32_t number, Alive alive, size_t* removed
   if (cell.begin == cell.end && cell.head == kNone) {
     cell.begin = cell.end = 0;
     levels_[0].Clear(number);
+    first_tick_ = FirstTick();
   }
   return !sweep_chain_;
 }
@@ -59,6 +60,7 @@ bool TimingWheel<Entry>::SweepSlot(uint32_t level, uint32_t bit, Alive alive, si
   const Place source = Source(level - 1);
   if (IndexOf(level, source.slot) == BaseOf(level) + bit && MayFile(level - 1)) {
     filed_[level - 1] = source.slot;
+    first_tick_ = FirstTick();
   }
   return last;
 }
@@ -81,6 +83,7 @@ void TimingWheel<Entry>::Clear() {
   size_ = 0;
   ahead_ = 0;
   quiet_until_ = 0;
+  first_tick_ = kNever;
   sweep_level_ = sweep_bit_ = 0;
   sweep_chain_ = false;
 }
@@ -118,6 +121,7 @@ bool TimingWheel<Entry>::SweepStep(Alive alive) {
 
 template <typename Entry>
 void TimingWheel<Entry>::CheckInvariants() const {
+  DT_CHECK_EQ(first_tick_, FirstTick());
   size_t count = 0;
   uint32_t chunks = pool_.CheckList(late_);
   const auto visit = [&](uint32_t level, uint32_t bit, const Item& item) {
