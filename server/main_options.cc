@@ -43,6 +43,12 @@ runtime::NodeOptions NodeOptionsOf(const config::Config& config) {
   options.limits.claim_renew_ms = config.claim_renew_ms;
   options.limits.spill_age_ms = config.spill_age_ms;
   options.limits.safe_period_ms = config.safe_period_ms;
+  options.limits.fate_retention_ms = config.fate_retention_ms;
+  options.limits.request_retention_ms = config.request_retention_ms;
+  options.limits.waiting_max = config.waiting_max;
+  options.limits.recurrences_max = config.recurrences_max;
+  options.limits.recurrence_bytes_max = config.recurrence_bytes_max;
+  options.limits.operations_max = config.operations_max;
   options.mailbox_commands_max = config.mailbox_commands_max;
   options.mailbox_bytes_max = config.mailbox_bytes_max;
   options.group_records_max = config.group_records_max;
@@ -54,7 +60,8 @@ runtime::HousekeepingOptions HousekeepingOptionsOf(const config::Config& config,
                                                    storage::RocksDbStore* store) {
   return {.disk_free_min_bytes = config.disk_free_min_bytes,
           .disk_free = [store] { return store->DiskFreeBytes(); },
-          .write_witness = [store] { return store->WriteWitness(); }};
+          .write_witness = [store] { return store->WriteWitness(); },
+          .drop_expired = [store](uint64_t until_ms) { store->DropExpired(until_ms); }};
 }
 
 metrics::Readings ReadAll(const Measured& from) {

@@ -34,7 +34,10 @@ struct Config {
   uint64_t attributes_bytes_max = 16 << 10;
   uint64_t batch_messages_max = 10'000;
   uint64_t batch_bytes_max = 16 << 20;
+  uint64_t labels_max = 16;
   uint64_t topics_max = 100'000;
+  bool topics_auto_create = true;
+  uint64_t reads_max = 1'000;
   uint64_t outstanding_messages_max = 100'000;
   uint64_t streams_max = 10'000;
 
@@ -54,6 +57,12 @@ struct Config {
   uint64_t spill_age_ms = 60'000;
   uint64_t safe_period_ms = 1'000;
   uint64_t heartbeat_ms = 15'000;
+  uint64_t fate_retention_ms = 86'400'000;
+  uint64_t request_retention_ms = 3'600'000;
+  uint64_t waiting_max = 10'000;
+  uint64_t recurrences_max = 10'000;
+  uint64_t recurrence_bytes_max = 64 << 20;
+  uint64_t operations_max = 1'000;
   uint64_t clock_forward_step_max_ms = 60'000;
 
   uint64_t disk_free_min_bytes = 1ull << 30;

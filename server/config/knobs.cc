@@ -109,16 +109,24 @@ std::vector<Knob> RequestKnobs() {
              "Attributes of one message."),
       Number("attributes_bytes_max", kRequests, &Config::attributes_bytes_max, Unit::kBytes,
              {0, kMiB}, "Bytes of all attribute keys and values of one message."),
+      Number("labels_max", kRequests, &Config::labels_max, Unit::kCount, {0, 64},
+             "Labels of one message."),
       Number("batch_messages_max", kRequests, &Config::batch_messages_max, Unit::kCount,
-             {1, 100'000}, "Messages in one ScheduleBatch."),
+             {1, 100'000},
+             "Messages in one ScheduleBatch, one frame of a ScheduleStream, or one CancelBatch."),
       Number("batch_bytes_max", kRequests, &Config::batch_bytes_max, Unit::kBytes,
              {64 * kKiB, kGiB}, "Bytes of one request."),
       Number("topics_max", kRequests, &Config::topics_max, Unit::kCount, {1, 10'000'000},
              "Topics on this server; each costs memory for its name and its queue."),
+      Text("topics_auto_create", kRequests, &Config::topics_auto_create,
+           "Make a topic when a message or a subscriber names it for the first time. If not, such "
+           "requests are refused (TOPIC_NOT_FOUND) until CreateTopic has made it."),
       Number("outstanding_messages_max", kRequests, &Config::outstanding_messages_max, Unit::kCount,
              {1, 10'000'000}, "What one subscriber may hold delivered and unsettled at most."),
       Number("streams_max", kRequests, &Config::streams_max, Unit::kCount, {1, 1'000'000},
-             "Subscribers connected at a time."),
+             "Subscribers connected at a time, and ScheduleStreams open at a time."),
+      Number("reads_max", kRequests, &Config::reads_max, Unit::kCount, {1, 100'000},
+             "Lists and forecasts that may wait for their turn; more are refused (OVERLOADED)."),
   };
 }
 
@@ -165,6 +173,22 @@ std::vector<Knob> DeliveryKnobs() {
              {10, 60 * kSecond}, "How often the mark from which a restart begins is written."),
       Number("heartbeat_ms", kDelivery, &Config::heartbeat_ms, Unit::kMillis, {100, kHour},
              "A stream with nothing to send for this long gets a heartbeat."),
+      Number("fate_retention_ms", kDelivery, &Config::fate_retention_ms, Unit::kMillis,
+             {0, 400 * kDay},
+             "How long it is remembered how a message ended, and its key kept, unless its topic "
+             "says otherwise. With 0 a message is forgotten when it ends."),
+      Number("request_retention_ms", kDelivery, &Config::request_retention_ms, Unit::kMillis,
+             {0, 30 * kDay}, "How long a repeat of a request_id gets the first answer."),
+      Number("waiting_max", kDelivery, &Config::waiting_max, Unit::kCount, {1, 10'000'000},
+             "Requests of one shard that may wait for a change of the same message or key; more "
+             "are refused (OVERLOADED)."),
+      Number("recurrences_max", kDelivery, &Config::recurrences_max, Unit::kCount, {0, 1'000'000},
+             "Recurrences of one shard; more are refused (RECURRENCE_LIMIT)."),
+      Number("recurrence_bytes_max", kDelivery, &Config::recurrence_bytes_max, Unit::kBytes,
+             {0, 64 * kGiB},
+             "Bytes of the messages that the recurrences of one shard make; they are in memory."),
+      Number("operations_max", kDelivery, &Config::operations_max, Unit::kCount, {1, 100'000},
+             "Bulk operations that run or ended within a day; more are refused (OPERATION_LIMIT)."),
   };
 }
 

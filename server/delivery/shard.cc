@@ -119,6 +119,8 @@ class Shard::Impl {
     stats.wheel_timers = scheduler_.timers();
     stats.wheel_bytes = scheduler_.wheel_bytes();
     stats.waiting = latches_.waiting();
+    stats.recurrences = occurrences_.size();
+    stats.operations_running = bulk_.running();
     stats.uncommitted_batches = outbox_.batches_in_flight();
     stats.fired_ms = scheduler_.fired_ms();
     stats.safe_ms = scheduler_.safe_ms();

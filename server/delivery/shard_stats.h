@@ -48,6 +48,8 @@ struct ShardStats {
   uint64_t uncommitted_batches = 0;
   // Commands that wait for a change of the same message or key.
   uint64_t waiting = 0;
+  uint64_t recurrences = 0;
+  uint64_t operations_running = 0;
   // W_fire: everything due at or before it has been fired. Its distance to now is the lag.
   uint64_t fired_ms = 0;
   uint64_t safe_ms = 0;

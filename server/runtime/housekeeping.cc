@@ -49,6 +49,7 @@ void Housekeeping::Run() {
 
 void Housekeeping::Look() {
   WriteWitness();
+  if (options_.drop_expired) options_.drop_expired(clock_->Read().wall_ms);
   LookAtDisk();
   LookAtClock();
 }

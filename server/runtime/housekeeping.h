@@ -24,11 +24,14 @@ struct HousekeepingOptions {
   std::function<absl::StatusOr<uint64_t>()> disk_free;
   // Writes the store's witness of how far it got. May be empty.
   std::function<absl::Status()> write_witness;
+  // Lets the store drop what is remembered no longer than until then. May be empty.
+  std::function<void(uint64_t until_ms)> drop_expired = {};
 };
 
-// One thread that each second writes the store's witness, measures the free disk space, and looks
-// at the clock's state. It logs when one of them changes for the worse or the better, not every
-// time. Thread safety: Start and Stop by the owner; the rest from any thread.
+// One thread that each second writes the store's witness, tells the store the time up to which it
+// need not remember, measures the free disk space, and looks at the clock's state. It logs when one
+// of them changes for the worse or the better, not every time. Thread safety: Start and Stop by the
+// owner; the rest from any thread.
 class Housekeeping {
  public:
   // REQUIRES: `clock` and what the callbacks use outlive it.

@@ -31,14 +31,18 @@ TEST(DiskGuardTest, ZeroIsOff) {
 TEST(HousekeepingTest, TellsTheTruthFromTheStart) {
   SystemClock clock(60'000);
   int witnesses = 0;
-  Housekeeping housekeeping({.disk_free_min_bytes = 1'000,
-                             .disk_free = [] { return uint64_t{999}; },
-                             .write_witness =
-                                 [&witnesses] {
-                                   ++witnesses;
-                                   return absl::OkStatus();
-                                 }},
-                            &clock);
+  uint64_t dropped_until_ms = 0;
+  const uint64_t before_ms = clock.Read().wall_ms;
+  Housekeeping housekeeping(
+      {.disk_free_min_bytes = 1'000,
+       .disk_free = [] { return uint64_t{999}; },
+       .write_witness =
+           [&witnesses] {
+             ++witnesses;
+             return absl::OkStatus();
+           },
+       .drop_expired = [&dropped_until_ms](uint64_t until_ms) { dropped_until_ms = until_ms; }},
+      &clock);
   EXPECT_FALSE(housekeeping.disk_low());
   housekeeping.Start();
   EXPECT_TRUE(housekeeping.disk_low());
@@ -46,6 +50,7 @@ TEST(HousekeepingTest, TellsTheTruthFromTheStart) {
   housekeeping.Stop();
   housekeeping.Stop();
   EXPECT_GE(witnesses, 1);
+  EXPECT_GE(dropped_until_ms, before_ms);
 }
 
 TEST(HousekeepingTest, AFailedMeasurementChangesNothing) {
