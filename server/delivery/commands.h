@@ -136,6 +136,8 @@ struct RecurrenceCommand {
   std::optional<uint64_t> revision;
   // For kCreate: check, and change nothing.
   bool validate_only = false;
+  // For kCreate: as in ScheduleCommand.
+  std::vector<std::pair<storage::TopicId, std::string>> new_topics;
 };
 
 // A subscriber appears. Its credit is shared by all shards.

@@ -378,6 +378,13 @@ absl::Status Occurrences::Create(base::Now now, const RecurrenceCommand& command
     reply->state = std::move(state);
     return absl::OkStatus();
   }
+  for (const auto& [topic, name] : command.new_topics) {
+    storage::Record record;
+    record.type = storage::RecordType::kTopic;
+    record.topic = topic;
+    record.value = name;
+    outbox_->Add(std::move(record), Durability::kSynced);
+  }
   Insert(std::move(state), *std::move(rule));
   Entry* const entry = entries_.at(command.name).get();
   Make(now, entry, static_cast<uint64_t>(*first));

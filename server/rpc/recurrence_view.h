@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recurrences between the API's form and the shards'.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "duetime/v1/messages.pb.h"
+#include "server/delivery/recurrence_state.h"
+#include "server/rpc/request_validation.h"
+
+namespace duetime::rpc {
+
+// INVALID_RECURRENCE_NAME.
+absl::Status ValidateRecurrenceName(const std::string& name, const std::string& field);
+
+// INVALID_RECURRENCE, for what cannot be told by calendar::Recurrence::Compile. A rule without a
+// start begins at `now_ms`.
+absl::Status ReadRule(const v1::RecurrenceSchedule& schedule, uint64_t now_ms,
+                      const std::string& field, calendar::RecurrenceRule* rule);
+
+// What Schedule says of the template. `message` is the record that occurrences are made from.
+absl::Status ReadTemplate(const v1::MessageTemplate& from, const std::string& topic,
+                          const RequestLimits& limits, std::string* message);
+
+// INVALID_RECURRENCE for values that are not known.
+absl::Status ReadPolicies(const v1::Recurrence& from, delivery::Overlap* overlap,
+                          delivery::Misfire* misfire);
+
+// `full`: with the template's payload.
+void FillRecurrence(const delivery::RecurrenceState& state, absl::string_view topic, bool full,
+                    v1::Recurrence* proto);
+
+}  // namespace duetime::rpc
