@@ -18,6 +18,7 @@
 #include "server/delivery/recurrence_state.h"
 #include "server/delivery/stream_credit.h"
 #include "server/scheduler/new_message.h"
+#include "server/scheduler/topic_quota.h"
 #include "storage/types.h"
 
 namespace duetime::delivery {
@@ -40,6 +41,7 @@ constexpr uint16_t ShardOfLease(LeaseToken token) {
 using scheduler::NewMessage;
 using scheduler::OnConflict;
 using scheduler::Terms;
+using scheduler::TopicQuota;
 
 // Accepts messages, all of them in one batch; those with terms may be refused one by one.
 struct ScheduleCommand {
@@ -99,6 +101,8 @@ struct TopicCommand {
   storage::TopicId topic{};
   // How long its fates and keys are kept after the end; 0: not at all.
   uint64_t fate_retention_ms = 0;
+  // Shared by all shards; null: the topic has no limit, and never had one.
+  std::shared_ptr<scheduler::TopicQuota> quota;
 };
 
 // Writes or removes (no value) an object.

@@ -217,6 +217,7 @@ void Desk::Move(base::Now now, const Found& found, uint64_t deliver_ms, std::str
                          .topic = decoded_.header.topic,
                          .bytes = static_cast<uint32_t>(record.size()),
                          .flags = flags};
+  const bool was_loaded = scheduler_->Loaded(found.key);
   if (found.index != kNoEntry) {
     dispatcher_->BeginMove(found.index);
   } else {
@@ -229,15 +230,15 @@ void Desk::Move(base::Now now, const Found& found, uint64_t deliver_ms, std::str
     writer_->PutTrace(id, {.due_ms = due_ms, .fate = std::nullopt}, Durability::kSynced);
   }
   Latch(id);
-  outbox_->Then(
-      [this, from_ms = found.key.due_ms, index = found.index, to](base::Now then, bool ok) {
-        if (ok) {
-          ++stats_->rescheduled;
-          if (index != kNoEntry) dispatcher_->FinishEnd(index);
-          scheduler_->OnMoved(from_ms, to);
-        }
-        Unlatch(then, to.key.id, ok);
-      });
+  outbox_->Then([this, from_ms = found.key.due_ms, was_loaded, index = found.index, to](
+                    base::Now then, bool ok) {
+    if (ok) {
+      ++stats_->rescheduled;
+      if (index != kNoEntry) dispatcher_->FinishEnd(index);
+      scheduler_->OnMoved(from_ms, was_loaded, to);
+    }
+    Unlatch(then, to.key.id, ok);
+  });
 }
 
 }  // namespace duetime::delivery

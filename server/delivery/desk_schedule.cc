@@ -76,6 +76,16 @@ absl::Status RequestReusedError(const Terms& terms, const MessageId& id) {
        .retry_after_ms = 0});
 }
 
+absl::Status TopicFullError(uint64_t limit) {
+  return base::MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("the topic has as many pending messages as it may have: ", limit),
+      {.reason = "TOPIC_FULL",
+       .field = "topic",
+       .metadata = {{"limit", absl::StrCat(limit)}},
+       .retry_after_ms = 1'000});
+}
+
 absl::Status NothingToChangeError(const Terms& terms) {
   return base::MakeError(absl::StatusCode::kNotFound,
                          "only_if_exists: there is no message with this key that can be changed",
@@ -96,6 +106,7 @@ void Desk::Schedule(base::Now now, ScheduleCommand command) {
     outbox_->Add(std::move(record), Durability::kSynced);
   }
   const bool plain =
+      !writer_->has_quotas() &&
       std::none_of(command.messages.begin(), command.messages.end(),
                    [](const NewMessage& message) { return message.terms != nullptr; });
   if (plain) {
@@ -249,8 +260,11 @@ absl::Status Desk::DecideKey(base::Now now, NewMessage* message, const IndexEntr
     if (absl::Status status = AnswerExisting(now, found, entry.id, answer); !status.ok()) {
       return status;
     }
-    if (entry.content == terms.content) return absl::OkStatus();
-    return ContentMismatchError(terms, entry.id, answer->state);
+    if (entry.content != terms.content) {
+      return ContentMismatchError(terms, entry.id, answer->state);
+    }
+    if (!terms.validate_only) PutRequest(now, *message, *answer);
+    return absl::OkStatus();
   }
   if (found.what == Found::What::kPending) {
     Standing standing;
@@ -290,7 +304,12 @@ absl::Status Desk::Replace(base::Now now, NewMessage* message, const IndexEntry&
   answer->accept_ms = accept_ms;
   answer->revision = revision + (changes ? 1 : 0);
   answer->old_deliver_ms = old_ms;
-  if (!changes || terms.validate_only) return absl::OkStatus();
+  if (terms.validate_only) return absl::OkStatus();
+  // A repeat is answered the same also if this changed nothing and others come in between.
+  if (!changes) {
+    PutRequest(now, *message, *answer);
+    return absl::OkStatus();
+  }
   if (absl::Status status = storage::DecodeMessageRecord(message->record, &decoded_);
       !status.ok()) {
     return status;
@@ -310,6 +329,10 @@ absl::Status Desk::Replace(base::Now now, NewMessage* message, const IndexEntry&
 }
 
 absl::Status Desk::Create(base::Now now, NewMessage* message, AcceptedMessage* answer) {
+  if (const TopicQuota* const quota = writer_->QuotaOf(message->topic);
+      quota != nullptr && !quota->HasRoom()) {
+    return TopicFullError(quota->max.load());
+  }
   const Terms none;
   const Terms& terms = message->terms != nullptr ? *message->terms : none;
   if (absl::Status status = storage::DecodeMessageRecord(message->record, &decoded_);

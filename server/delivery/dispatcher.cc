@@ -326,9 +326,9 @@ void Dispatcher::Learn(EntryIndex index, absl::string_view record) {
   entry.deliver_ms = header.deliver_ms;
   entry.accept_ms = header.accept_ms;
   entry.payload_bytes = static_cast<uint32_t>(record.size() - head.size());
-  // Only those can have been replaced or moved.
+  // Most have neither.
   const bool keyed = (header.flags & storage::MessageFlags::kKeyed) != 0;
-  if (!keyed && entry.due_ms == entry.id.due_ms()) return;
+  if (!keyed && !storage::MayBeRevised(head)) return;
   if (!storage::DecodeMessageHead(head, &decoded_).ok()) return;
   details_[index] = {.key = std::string(decoded_.key), .revision = decoded_.revision};
 }

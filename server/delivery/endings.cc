@@ -22,8 +22,8 @@ absl::Status Endings::Write(const storage::MessageKey& key, uint32_t bytes, uint
       writer_->PutIndex(fate.topic, IndexKind::kUserKey, fate.key, **entry, durability);
     }
   }
-  // A message that was moved has a trace, which must not go on to say where it is.
-  if (retention_ms > 0 || key.due_ms != key.id.due_ms()) {
+  // A message that was moved may have a trace, which must not go on to say where it is.
+  if (retention_ms > 0 || fate.revision > 0) {
     writer_->PutTrace(key.id, {.due_ms = 0, .fate = std::move(fate)}, durability);
   }
   return absl::OkStatus();

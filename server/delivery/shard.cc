@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "server/base/check.h"
 #include "server/base/error.h"
@@ -40,6 +41,7 @@ class Shard::Impl {
  public:
   Impl(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store)
       : shard_(shard),
+        store_(store),
         writer_(shard, &outbox_),
         scheduler_(SchedulerOptionsOf(shard, limits), store, &outbox_, &writer_, &dispatcher_),
         dispatcher_(PartsOf(limits, store), &scheduler_),
@@ -195,7 +197,17 @@ class Shard::Impl {
     });
   }
   void Do(base::Now, TopicCommand& command) {
-    if (!failed_) dispatcher_.SetTopic(command);
+    if (failed_) return;
+    dispatcher_.SetTopic(command);
+    if (command.quota == nullptr || writer_.QuotaOf(command.topic) != nullptr) return;
+    std::vector<storage::BucketCount> counts;
+    const absl::Status status =
+        store_->ScanCounts(shard_, command.topic, storage::CountLevel::kTopic, 0, 1, 1, &counts);
+    if (status.ok()) {
+      writer_.SetQuota(command.topic, command.quota, counts.empty() ? 0 : counts[0].messages);
+    } else {
+      dispatcher_.NoteReadError(status);
+    }
   }
 
   // Streams of a failed shard are ended by the runtime: nothing to answer.
@@ -232,6 +244,7 @@ class Shard::Impl {
   }
 
   const uint16_t shard_;
+  storage::MessageStore* const store_;
   Effects effects_;
   ShardStats stats_;
   scheduler::Outbox outbox_;

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/scheduler/message_writer.h"
 
+#include <utility>
+#include <vector>
+
+#include "server/base/check.h"
+
 namespace duetime::scheduler {
 
 using storage::CountDelta;
@@ -73,11 +78,39 @@ void MessageWriter::Count(TopicId topic, uint64_t due_ms, int64_t messages, int6
   }
   last_delta_.messages += messages;
   last_delta_.bytes += bytes;
+  if (quotas_.empty()) return;
+  if (TopicQuota* const quota = QuotaOf(topic)) {
+    quota->pending.fetch_add(messages, std::memory_order_relaxed);
+  }
+}
+
+TopicQuota* MessageWriter::QuotaOf(TopicId topic) const {
+  const auto it = quotas_.find(topic);
+  return it == quotas_.end() ? nullptr : it->second.get();
+}
+
+void MessageWriter::AddToOpen(TopicId topic, int64_t* messages) const {
+  if (last_.first == topic) *messages += last_delta_.messages;
+  for (const auto& [bucket, delta] : counts_) {
+    if (bucket.first == topic) *messages += delta.messages;
+  }
+}
+
+void MessageWriter::SetQuota(TopicId topic, std::shared_ptr<TopicQuota> quota, uint64_t stored) {
+  // What is decided and not in the store yet: in the open batch, and in those under way.
+  auto messages = static_cast<int64_t>(stored);
+  AddToOpen(topic, &messages);
+  if (const auto it = under_way_.find(topic); it != under_way_.end()) messages += it->second;
+  quota->pending.fetch_add(messages, std::memory_order_relaxed);
+  DT_CHECK(quotas_.emplace(topic, std::move(quota)).second);
 }
 
 void MessageWriter::FlushCounts() {
-  const auto add = [this](const std::pair<TopicId, uint64_t>& bucket, const CountDelta& delta) {
+  std::vector<std::pair<TopicId, int64_t>> changed;
+  const auto add = [this, &changed](const std::pair<TopicId, uint64_t>& bucket,
+                                    const CountDelta& delta) {
     if (delta == CountDelta{}) return;
+    if (delta.messages != 0) changed.emplace_back(bucket.first, delta.messages);
     Record record;
     record.type = RecordType::kCount;
     record.shard = shard_;
@@ -91,6 +124,16 @@ void MessageWriter::FlushCounts() {
   last_delta_ = {};
   for (const auto& [bucket, delta] : counts_) add(bucket, delta);
   counts_.clear();
+  if (changed.empty()) return;
+  for (const auto& [topic, messages] : changed) under_way_[topic] += messages;
+  outbox_->Then([this, changed = std::move(changed)](base::Now, bool accepted) {
+    if (!accepted) return;
+    for (const auto& [topic, messages] : changed) {
+      const auto it = under_way_.find(topic);
+      it->second -= messages;
+      if (it->second == 0) under_way_.erase(it);
+    }
+  });
 }
 
 }  // namespace duetime::scheduler

@@ -4,12 +4,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
 
 #include "server/scheduler/outbox.h"
+#include "server/scheduler/topic_quota.h"
 #include "storage/trace.h"
 #include "storage/types.h"
 
@@ -42,14 +45,26 @@ class MessageWriter {
   void PutIndex(storage::TopicId topic, storage::IndexKind kind, std::string name,
                 const storage::IndexEntry& entry, storage::Durability durability);
 
+  // Counts the topic's messages in `quota` from now on. `stored`: how many the store has of this
+  // shard. REQUIRES: the topic has no quota yet.
+  void SetQuota(storage::TopicId topic, std::shared_ptr<TopicQuota> quota, uint64_t stored);
+  // The topic's quota, or nullptr.
+  TopicQuota* QuotaOf(storage::TopicId topic) const;
+  bool has_quotas() const { return !quotas_.empty(); }
+
   // Turns what was counted into records. Call before the batch is taken.
   void FlushCounts();
 
  private:
   void Count(storage::TopicId topic, uint64_t due_ms, int64_t messages, int64_t bytes);
 
+  void AddToOpen(storage::TopicId topic, int64_t* messages) const;
+
   const uint16_t shard_;
   Outbox* const outbox_;
+  absl::flat_hash_map<storage::TopicId, std::shared_ptr<TopicQuota>> quotas_;
+  // Messages in batches that are on their way, by topic.
+  absl::flat_hash_map<storage::TopicId, int64_t> under_way_;
   // By topic and minute.
   absl::btree_map<std::pair<storage::TopicId, uint64_t>, storage::CountDelta> counts_;
   // The last one counted: the messages of a batch tend to be alike.

@@ -91,10 +91,11 @@ void Scheduler::Put(base::Now now, const MessageRef& message, std::string record
   if (message.key.due_ms <= now.wall_ms + options_.claim_renew_ms) Claim(now);
 }
 
-void Scheduler::OnPut(const MessageRef& message) {
-  OfferAccepted(message);
+bool Scheduler::OnPut(const MessageRef& message) {
+  const bool added = OfferAccepted(message);
   safe_.Release(message.key.due_ms);
   NoteProgress();
+  return added;
 }
 
 std::vector<MessageId> Scheduler::Accept(base::Now now, std::vector<NewMessage> messages) {
@@ -119,35 +120,34 @@ std::vector<MessageId> Scheduler::Accept(base::Now now, std::vector<NewMessage> 
   return ids;
 }
 
-void Scheduler::OnMoved(uint64_t from_ms, const MessageRef& to) {
+void Scheduler::OnMoved(uint64_t from_ms, bool was_loaded, const MessageRef& to) {
   const MessageId& id = to.key.id;
   const auto it = moved_.find(id);
+  // The timer that is certainly still in the wheel. If there is one that is not known of, it comes
+  // to nothing: what it offers is not there any more.
   uint64_t timer_ms = wheel::kNever;
   if (it != moved_.end()) {
     timer_ms = it->second.timer_ms;
-  } else if (from_ms > wheel_.now() && horizon_.Covers({.due_ms = from_ms, .id = id})) {
+  } else if (was_loaded && from_ms > wheel_.position()) {
     timer_ms = from_ms;
   }
-  if (timer_ms == wheel::kNever) {
-    // Nothing of it is in the wheel but timers that are stale already.
-    if (it != moved_.end()) it->second.to = to;
-    OnPut(to);
-    return;
-  }
-  Moved& moved = it != moved_.end() ? it->second : moved_[id];
-  moved.to = to;
   if (timer_ms <= to.key.due_ms) {
     // The timer that it has comes first and will bring it to its new time: a message that is pushed
     // back again and again has one timer, not one for each push.
+    Moved& moved = it != moved_.end() ? it->second : moved_[id];
+    moved.to = to;
     moved.timer_ms = timer_ms;
     moved.stale_until_ms = std::max(moved.stale_until_ms, timer_ms);
     safe_.Release(to.key.due_ms);
     NoteProgress();
     return;
   }
-  moved.stale_until_ms = std::max(moved.stale_until_ms, timer_ms);
-  moved.timer_ms = to.key.due_ms;
-  OnPut(to);
+  const bool added = OnPut(to);
+  if (it == moved_.end() && timer_ms == wheel::kNever) return;  // nothing of it is in the wheel
+  Moved& moved = it != moved_.end() ? it->second : moved_[id];
+  moved.to = to;
+  if (timer_ms != wheel::kNever) moved.stale_until_ms = std::max(moved.stale_until_ms, timer_ms);
+  moved.timer_ms = added ? to.key.due_ms : wheel::kNever;
 }
 
 bool Scheduler::IsStale(const MessageKey& key) {
@@ -168,19 +168,20 @@ bool Scheduler::IsStale(const MessageKey& key) {
   return stale;
 }
 
-void Scheduler::OfferAccepted(const MessageRef& message) {
+bool Scheduler::OfferAccepted(const MessageRef& message) {
   // The commit is visible by now; only then is the horizon read (see Horizon for why in this
   // order). What lies at or above it stays on disk, where the loader will meet it.
-  if (!horizon_.Covers(message.key)) return;
+  if (!horizon_.Covers(message.key)) return false;
   const bool late = message.key.due_ms <= wheel_.now();
   if (!late && wheel_.size() >= options_.loaded_max) {
     // No room: the horizon retreats to this message. What is in the wheel above it will be offered
     // again, and kept once.
     repeat_until_ms_ = std::max(repeat_until_ms_, horizon_.until().due_ms);
     horizon_.Publish(message.key);
-    return;
+    return false;
   }
   AddTimer(message);
+  return true;
 }
 
 void Scheduler::AddTimer(const MessageRef& message) {
@@ -204,13 +205,19 @@ bool Scheduler::HasRoom() const {
   return wheel_.size() <= options_.loaded_max - gap;
 }
 
+bool Scheduler::Overfull() const { return wheel_.size() >= 2 * options_.loaded_max; }
+
 absl::Status Scheduler::Load(base::Now now, bool* more) {
   const MessageKey from = horizon_.until();
-  // Urgent goes beyond the maximum, not without end: what is due may have to wait for its claim.
-  const bool urgent =
-      from.due_ms <= now.wall_ms + kUrgentMs && wheel_.size() < 2 * options_.loaded_max;
-  if (!HasRoom() && !urgent) return absl::OkStatus();
-  const MessageKey until = MessageKey::FirstAt(now.wall_ms + options_.load_window_ms);
+  if (!HasRoom() && from.due_ms > now.wall_ms + kUrgentMs) return absl::OkStatus();
+  MessageKey until = MessageKey::FirstAt(now.wall_ms + options_.load_window_ms);
+  if (Overfull()) {
+    // What is in the wheel waits for the horizon, so the horizon has to move; but only over what
+    // leaves the wheel again at once.
+    if (from.due_ms <= now.wall_ms + options_.claim_renew_ms) Claim(now);
+    until = MessageKey::FirstAt(std::min(now.wall_ms, claim_ms_) + 1);
+    if (until <= from) return absl::OkStatus();
+  }
   if (until <= from) {
     load_partial_ = false;
     return absl::OkStatus();
@@ -231,8 +238,8 @@ absl::Status Scheduler::Load(base::Now now, bool* more) {
     AddTimer(message);
   }
   counters_.loaded += page.items.size();
-  load_partial_ = page.next.has_value();
-  if (load_partial_) {
+  load_partial_ = page.next.has_value() || until.due_ms <= now.wall_ms;
+  if (page.next.has_value()) {
     horizon_.Publish(*page.next);
     *more = HasRoom() || page.next->due_ms <= now.wall_ms + kUrgentMs;
   }
@@ -308,8 +315,15 @@ uint64_t Scheduler::NextWakeWall(base::Now now) const {
   // The window is refilled when half of it is used up. A full wheel is refilled as it empties, or
   // when it gets urgent.
   const uint64_t loaded_ms = horizon_.until().due_ms;
-  const uint64_t lead_ms = HasRoom() ? options_.load_window_ms / 2 : kUrgentMs;
-  uint64_t wake_ms = loaded_ms > lead_ms ? loaded_ms - lead_ms : 0;
+  uint64_t wake_ms = wheel::kNever;
+  if (!Overfull()) {
+    const uint64_t lead_ms = HasRoom() ? options_.load_window_ms / 2 : kUrgentMs;
+    wake_ms = loaded_ms > lead_ms ? loaded_ms - lead_ms : 0;
+  } else if (claim_ms_ >= loaded_ms) {
+    wake_ms = loaded_ms;
+  } else if (claim_decided_ms_ < loaded_ms) {
+    wake_ms = loaded_ms > options_.claim_renew_ms ? loaded_ms - options_.claim_renew_ms : 0;
+  }  // else: the claim's commit will wake us
   const uint64_t next_ms = wheel_.NextDue();
   if (next_ms == wheel::kNever) return wake_ms;
   if (claim_decided_ms_ < next_ms) {

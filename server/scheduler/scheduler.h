@@ -82,10 +82,11 @@ class Scheduler {
   // Adds the record of a message at its key. REQUIRES: the key's due time is PlaceOf's; OnPut or
   // OnMoved follows when the batch is accepted.
   void Put(base::Now now, const storage::MessageRef& message, std::string record);
-  // It is in the store.
-  void OnPut(const storage::MessageRef& message);
-  // It is in the store, and no longer at `from_ms`.
-  void OnMoved(uint64_t from_ms, const storage::MessageRef& to);
+  // It is in the store. Returns whether it has a timer now.
+  bool OnPut(const storage::MessageRef& message);
+  // It is in the store, and no longer at `from_ms`. `was_loaded`: Loaded() there, when the move was
+  // decided on. By now the loader may have passed over both places without meeting it.
+  void OnMoved(uint64_t from_ms, bool was_loaded, const storage::MessageRef& to);
   void CountAccepted(uint64_t messages) { counters_.accepted += messages; }
 
   // A stable point in [0, spread_ms] for the message with this epoch and sequence.
@@ -159,9 +160,12 @@ class Scheduler {
   void Claim(base::Now now);
   void AddSafeRecord();
   absl::Status Load(base::Now now, bool* more);
-  void OfferAccepted(const storage::MessageRef& message);
+  // Returns whether a timer was added.
+  bool OfferAccepted(const storage::MessageRef& message);
   void AddTimer(const storage::MessageRef& message);
   bool HasRoom() const;
+  // So many timers that nothing may be added but what is due.
+  bool Overfull() const;
 
   const SchedulerOptions options_;
   storage::MessageStore* const store_;

@@ -91,6 +91,10 @@ class Scenario {
       Reschedule(command);
     } else if (verb == "recur") {
       Recur(command);
+    } else if (verb == "quota") {
+      quota_->max = static_cast<uint64_t>(command.Number("max", 0));
+      Handle(
+          TopicCommand{.topic = Topic(command), .fate_retention_ms = 86'400'000, .quota = quota_});
     } else if (verb == "bulk") {
       Bulk(command);
     } else if (verb == "attach" || verb == "detach") {
@@ -143,6 +147,7 @@ class Scenario {
     disk_.PowerCut(command.Name(0) == "power" ? static_cast<size_t>(command.Number("keep", 0))
                                               : SIZE_MAX);
     shard_.reset();
+    quota_ = std::make_shared<TopicQuota>();
     holding_ = false;
     now_.mono_ms = 0;
     now_.wall_ms += static_cast<uint64_t>(command.Number("after", 0));
@@ -474,6 +479,7 @@ class Scenario {
   ShardLimits limits_;
   std::unique_ptr<MemoryStore> store_;
   std::unique_ptr<Shard> shard_;
+  std::shared_ptr<TopicQuota> quota_ = std::make_shared<TopicQuota>();
   std::vector<PendingBatch> batches_;
   bool holding_ = false;
   base::Now now_{.wall_ms = 1'000'000, .mono_ms = 0};
@@ -518,7 +524,7 @@ TEST_P(ScenarioTest, HappensAsWritten) {
 
 INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest,
                          testing::Values("life", "keys", "concurrent", "reschedule", "expiry",
-                                         "recurrence", "bulk", "cancel", "lease", "credit",
+                                         "recurrence", "bulk", "quota", "cancel", "lease", "credit",
                                          "backlog", "crash", "failure", "claim", "order"),
                          [](const auto& param) { return std::string(param.param); });
 
