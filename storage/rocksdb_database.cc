@@ -224,8 +224,7 @@ absl::Status RocksDbDatabase::OpenDb() {
   if (!status.ok()) return OpenError(status, logger->damaged_file(), db_path_);
   db_.reset(db);
   std::copy(handles.begin(), handles.end(), handles_.begin());
-  log_begin_ = db_->GetLatestSequenceNumber() + 1;
-  return absl::OkStatus();
+  return FromRocksDb(NoteLog(db_->GetLatestSequenceNumber() + 1), "find the log");
 }
 
 // Compares what was recovered with what the witness knows, and with what was asked for.
@@ -323,9 +322,13 @@ rocksdb::Status RocksDbDatabase::BeginBatch(rocksdb::WriteBatch* batch) {
 }
 
 rocksdb::Status RocksDbDatabase::Write(rocksdb::WriteBatch* batch, bool sync) {
+  const uint64_t first_sequence = db_->GetLatestSequenceNumber() + 1;
   rocksdb::Status status = db_->Write(MakeWriteOptions(sync && !options_.unsafe_no_sync), batch);
   if (!status.ok()) return Fence(status);
   log_bytes_ += batch->GetDataSize();
+  if (switch_refused_) {
+    if (status = NoteLog(first_sequence); !status.ok()) return Fence(status);
+  }
   if (sync) NoteAllDurable();
   return status;
 }
@@ -340,35 +343,32 @@ rocksdb::Status RocksDbDatabase::Fence(const rocksdb::Status& status) {
 }
 
 rocksdb::Status RocksDbDatabase::SwitchLogIfFull() {
+  switch_refused_ = false;
   uint64_t memtable_bytes = 0;
   db_->GetAggregatedIntProperty(rocksdb::DB::Properties::kCurSizeActiveMemTable, &memtable_bytes);
   if (memtable_bytes < options_.write_buffer_bytes && log_bytes_ < options_.wal_bytes_max / 2) {
     return rocksdb::Status::OK();
   }
   if (rocksdb::Status status = SyncLog(); !status.ok()) return status;
-  uint64_t log_before = 0;
-  uint64_t log_after = 0;
-  if (rocksdb::Status status = CurrentLog(&log_before); !status.ok()) return status;
   rocksdb::FlushOptions in_background;
   in_background.wait = false;
   in_background.allow_write_stall = true;
-  rocksdb::Status status = db_->Flush(in_background, {handles_.begin(), handles_.end()});
+  const rocksdb::Status status = db_->Flush(in_background, {handles_.begin(), handles_.end()});
   // Flushes or compactions are behind and writes are stopped: the coming write waits for them, and
   // the one after it finds room. The families are handed over one by one, so the log may have been
-  // switched all the same.
-  if (!status.ok() && !status.IsTryAgain()) return status;
-  if (status = CurrentLog(&log_after); !status.ok()) return status;
-  if (log_after != log_before) {
-    log_bytes_ = 0;
-    log_begin_ = db_->GetLatestSequenceNumber() + 1;
-  }
-  return rocksdb::Status::OK();
+  // switched all the same; or the coming write does it, and is the first of the new log.
+  switch_refused_ = status.IsTryAgain();
+  if (!status.ok() && !switch_refused_) return status;
+  return NoteLog(db_->GetLatestSequenceNumber() + 1);
 }
 
-rocksdb::Status RocksDbDatabase::CurrentLog(uint64_t* number) const {
+rocksdb::Status RocksDbDatabase::NoteLog(uint64_t first_sequence) {
   std::unique_ptr<rocksdb::LogFile> log;
   rocksdb::Status status = db_->GetCurrentWalFile(&log);
-  if (status.ok()) *number = log->LogNumber();
+  if (!status.ok() || log->LogNumber() == log_number_) return status;
+  log_number_ = log->LogNumber();
+  log_bytes_ = 0;
+  log_begin_ = first_sequence;
   return status;
 }
 

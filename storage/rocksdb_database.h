@@ -93,8 +93,9 @@ class RocksDbDatabase {
 
   bool creating() const { return testimony_.state == Testimony::State::kCreating; }
   std::string LastLog() const;
-  // The number of the log that is written to.
-  rocksdb::Status CurrentLog(uint64_t* number) const;
+  // Looks whether the log was switched; if so, the record with this number is the first of the new
+  // one.
+  rocksdb::Status NoteLog(uint64_t first_sequence);
   absl::StatusOr<uint64_t> ReadMetaNumber(const StoreKey& key) const;
 
   // Constant once Open has returned.
@@ -121,9 +122,13 @@ class RocksDbDatabase {
   // records are not counted until a later sync covers them.
   std::atomic<uint64_t> durable_sequence_{0};
 
-  // Bytes written since the log was switched. The appending thread's.
+  // The log that is written to. The appending thread's, as all that follows about it.
+  uint64_t log_number_ = 0;
+  // RocksDB refused to switch it when it was full, and may do so by itself in the next write.
+  bool switch_refused_ = false;
+  // Bytes written since the log was switched.
   uint64_t log_bytes_ = 0;
-  // The sequence number of the first record of the log. The appending thread's.
+  // The sequence number of the first record of the log.
   uint64_t log_begin_ = 0;
 
   std::mutex witness_mutex_;

@@ -47,6 +47,18 @@ TEST(CountGroupTest, AGroupIsOneSumForEachCounter) {
                                CountDelta{-2, 40})));
 }
 
+TEST(CountGroupTest, TopicsAndShardsAreSeparateWithinAMinute) {
+  CountGroup group;
+  group.Add(1, kTopic, 5, {1, 10});
+  group.Add(0, TopicId{2}, 5, {2, 20});
+  group.Add(0, kTopic, 5, {4, 40});
+  const auto sums = SumsOf(&group);
+  ASSERT_EQ(sums.size(), 9u);
+  EXPECT_THAT(sums[2], Pair(Place{0, kTopic, CountLevel::kMinute, 0}, CountDelta{4, 40}));
+  EXPECT_THAT(sums[5], Pair(Place{0, TopicId{2}, CountLevel::kMinute, 0}, CountDelta{2, 20}));
+  EXPECT_THAT(sums[8], Pair(Place{1, kTopic, CountLevel::kMinute, 0}, CountDelta{1, 10}));
+}
+
 TEST(CountGroupTest, SumsOfZeroAreLeftOut) {
   CountGroup group;
   group.Add(0, kTopic, 5, {1, 10});
