@@ -118,8 +118,6 @@ FAULTS = [
      "return filed_[level] == Window(level, position_) &&\n"
      "           Window(source.level, source.slot << kShift[source.level]) <= filed_[source.level];",
      "return filed_[level] == Window(level, position_);"),
-    ("the window after the next one is filed", WHEEL,
-     "if (filed_[level] != Window(level, position_) || slot.head == kNone) {", "if (slot.head == kNone) {"),
     ("a crowd is not announced", WHEEL, "return std::max(start - std::min(start, lead), position_ + 1);", "return start;"),
     ("a slot is taken for whole while a part of it has moved", WHEEL, "if (levels_[level - 1].empty()) {",
      "if (true) {"),

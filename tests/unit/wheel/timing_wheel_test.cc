@@ -238,6 +238,24 @@ TEST(TimingWheelTest, G4_ACrowdIsMovedDownBeforeItIsDue) {
   }
 }
 
+// The same for one that comes when its window is already the next.
+TEST(TimingWheelTest, G4_ACrowdForTheNextWindowIsNoticed) {
+  constexpr Tick kWindow = 2'048;
+  constexpr size_t kBudget = 256;
+  Wheel wheel(10 * kWindow);
+  std::vector<Wheel::Expired> out;
+  // Something that keeps the next window from being filed before the crowd comes.
+  wheel.Add(11 * kWindow + 100, -1);
+  for (int i = 0; i < 65; ++i) wheel.Add(11 * kWindow + 2'000, -2);
+  ASSERT_TRUE(wheel.Advance(10 * kWindow + 1, 1, &out));
+  for (int i = 0; i < 100'000; ++i) wheel.Add(11 * kWindow + 5, i);
+  for (Tick now = 10 * kWindow + 2; now < 11 * kWindow + 5; ++now) {
+    ASSERT_TRUE(wheel.Advance(now, kBudget, &out)) << now - 10 * kWindow;
+  }
+  ASSERT_FALSE(wheel.Advance(11 * kWindow + 5, kBudget, &out));
+  EXPECT_EQ(out.size(), kBudget);
+}
+
 // The same for a caller that sleeps, as long as the budget is what kAheadPerTick counts on.
 TEST(TimingWheelTest, G4_ASleeperIsWokenToMoveACrowdDown) {
   constexpr Tick kDue = 10 * kHour;
