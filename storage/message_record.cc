@@ -351,6 +351,15 @@ absl::Status MessageHead(absl::string_view bytes, absl::string_view* head) {
   return absl::OkStatus();
 }
 
+bool MayBeRevised(absl::string_view head) {
+  // It would be the last section. The end of another one may look like it.
+  constexpr size_t kBytes = kSectionHeadBytes + kRevisionBytes;
+  if (head.size() < kHeaderBytes + kBytes) return false;
+  const char* const section = head.data() + head.size() - kBytes;
+  return static_cast<uint8_t>(section[0]) == static_cast<uint8_t>(Tag::kRevision) &&
+         LoadLittleEndian<uint32_t>(section + 1) == kRevisionBytes;
+}
+
 absl::Status DecodeMessageHead(absl::string_view head, MessageRecord* record) {
   if (absl::Status status = CheckHead(head); !status.ok()) return status;
   if (head.size() != HeadBytes(head)) return Damaged("more than its head");

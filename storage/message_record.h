@@ -91,6 +91,9 @@ absl::Status DecodeMessageHeader(absl::string_view bytes, MessageHeader* header)
 // Cost: O(1).
 absl::Status MessageHead(absl::string_view bytes, absl::string_view* head);
 
+// False if such a part certainly has no revision: it was never replaced or moved. Cost: O(1).
+bool MayBeRevised(absl::string_view head);
+
 // Decodes such a part; the payload is empty, and the checksum, which covers the payload, is not
 // verified.
 absl::Status DecodeMessageHead(absl::string_view head, MessageRecord* record);
