@@ -1,111 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Client: schedules, cancels and reads messages.
+// Client: schedules, finds, moves and cancels messages. What belongs to operators (topics,
+// forecasts, operations on many messages, recurrences) is in admin_client.h; a stream of many
+// messages in schedule_stream.h.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <memory>
-#include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 
-#include "client/backoff.h"
-#include "client/channel.h"
+#include "client/client_options.h"
+#include "client/new_message.h"
 #include "duetime/v1/admin.pb.h"
 #include "duetime/v1/messages.pb.h"
 
 namespace duetime::client {
 
-struct ClientOptions {
-  ServerAddress server;
-  // For each call, its retries included. Zero or less fails every call with DEADLINE_EXCEEDED.
-  absl::Duration deadline = absl::Seconds(10);
-  // Tries of a call that may be tried again; 1 never tries again.
-  int attempts_max = 4;
-  // Between tries. A delay that the server asks for is kept as well.
-  BackoffOptions backoff;
-};
-
-// What to deliver, and when.
-struct NewMessage {
-  std::string topic{};
-  std::string payload{};
-  std::map<std::string, std::string> attributes{};
-  // Absolute, or relative to the arrival at the server. What is finer than a nanosecond is rounded
-  // up, and the server rounds up to milliseconds: never early. The past and zero mean at once. A
-  // negative or infinite duration, and a time out of the server's range, are refused by the server.
-  std::variant<absl::Duration, absl::Time> when = absl::ZeroDuration();
-};
-
-// A message as the server holds it.
-struct Message {
-  std::string id;
-  std::string topic;
-  // Empty unless read with View::kFull.
-  std::string payload;
-  std::map<std::string, std::string> attributes;
-  absl::Time deliver_time;
-  absl::Time accept_time;
-  v1::Message::State state = v1::Message::STATE_UNSPECIFIED;
-  int attempts = 0;
-  int64_t payload_bytes = 0;
-};
-
 // What a cancel found; see CancelResponse in the proto for each outcome.
 struct CancelResult {
-  v1::CancelResponse::Outcome outcome = v1::CancelResponse::OUTCOME_UNSPECIFIED;
-  v1::Message::State state = v1::Message::STATE_UNSPECIFIED;
-  bool redelivery_stopped = false;
-  bool delivery_uncertain = false;
-  // True if an earlier try of this call ended without an answer. NOT_FOUND may then be that try's
-  // own doing.
+  v1::CancelResponse answer;
+  // True if an earlier try of this call ended without an answer. ALREADY_CANCELLED (and NOT_FOUND,
+  // in a topic that remembers no fates) may then be that try's own doing.
   bool tried_before = false;
 };
 
 enum class View { kBasic, kFull };
 
+// What Schedule does about an answer that is lost.
+enum class Repeat {
+  // Gives a request_id to what has none and tries again on UNAVAILABLE: the server recognises the
+  // repeat, so there is one message. It costs the server a small record per message for an hour.
+  kSafely,
+  // Sends the request as it is, once.
+  kNever,
+  // Sends the request as it is and tries again on UNAVAILABLE: without key and request_id there may
+  // be two messages.
+  kAllowDuplicates,
+};
+
 // A client of one server, over one connection.
 //
-// A call blocks until its answer or its deadline. Errors carry the server's code, text and details
-// (GetErrorInfo).
+// A call blocks until its answer or its deadline. Answers are the proto's own types, documented
+// there; FromProto (convert.h) reads their times. Errors carry the server's code, text and details
+// (GetErrorInfo in error.h); which there are stands beside each call in messages.proto.
 //
-// Retries: only after UNAVAILABLE, within the call's deadline, and only where a repeat does no
-// harm: Cancel, Get and ServerInfo. Schedule and ScheduleBatch are tried again only with
-// Repeat::kAllowDuplicates, because the server cannot tell a repeat from a second message: a try
-// whose answer was lost may have been accepted. After UNAVAILABLE, DEADLINE_EXCEEDED or CANCELLED
-// the outcome is unknown; any other error means that nothing changed.
+// Retries: after UNAVAILABLE only, within the call's deadline, and only where a repeat does no harm
+// and its answer does not mislead. After UNAVAILABLE, DEADLINE_EXCEEDED or CANCELLED the outcome is
+// unknown; any other error means that nothing changed.
 //
 // Thread-safe; calls of several threads share the connection.
 class Client {
  public:
-  enum class Repeat { kNever, kAllowDuplicates };
-
   // Does not connect; the first call does. Errors as OpenChannel.
   static absl::StatusOr<std::unique_ptr<Client>> Create(const ClientOptions& options);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // The message as accepted, durable when this returns. Payload and attributes are not echoed.
-  absl::StatusOr<Message> Schedule(const NewMessage& message, Repeat repeat = Repeat::kNever);
+  // The message as accepted, durable when this returns, and what the call did. Payload and
+  // attributes are not echoed.
+  absl::StatusOr<v1::ScheduleResponse> Schedule(const NewMessage& message,
+                                                Repeat repeat = Repeat::kSafely);
 
   // One result per message, in order; some may be errors while others are accepted. The call's own
   // error means that nothing is known to be accepted. An empty span is OK and gives no results.
-  absl::StatusOr<std::vector<absl::StatusOr<Message>>> ScheduleBatch(
-      absl::Span<const NewMessage> messages, Repeat repeat = Repeat::kNever);
+  absl::StatusOr<std::vector<absl::StatusOr<v1::ScheduleResponse>>> ScheduleBatch(
+      absl::Span<const NewMessage> messages, Repeat repeat = Repeat::kSafely);
 
   // Any outcome is OK; NOT_FOUND is an outcome. With `stop_redelivery` a message that was delivered
   // and not settled is ended.
-  absl::StatusOr<CancelResult> Cancel(absl::string_view message_id, bool stop_redelivery = false);
+  absl::StatusOr<CancelResult> Cancel(const Target& target, bool stop_redelivery = false);
 
-  // NOT_FOUND if there is none, or none any more.
-  absl::StatusOr<Message> Get(absl::string_view message_id, View view = View::kBasic);
+  // The same for many: one result per target, in order.
+  absl::StatusOr<std::vector<absl::StatusOr<CancelResult>>> CancelBatch(
+      absl::Span<const Target> targets, bool stop_redelivery = false);
+
+  // Moves a pending message; any outcome is OK, as with Cancel. With an `etag` (Message.etag) only
+  // if the message is still as it was then, else ABORTED; it is then not tried again, since the
+  // first try's own change would look like somebody else's.
+  absl::StatusOr<v1::RescheduleResponse> Reschedule(const Target& target, const When& when,
+                                                    absl::string_view etag = "");
+
+  // A pending message, or what is remembered of one that ended. NOT_FOUND if there is none, or none
+  // any more.
+  absl::StatusOr<v1::Message> Get(const Target& target, View view = View::kBasic);
+
+  // Its story, and where its lateness came from. NOT_FOUND as Get.
+  absl::StatusOr<v1::ExplainResponse> Explain(const Target& target);
+
+  // One page of a topic's pending messages. MessageReader (pager.h) reads all pages.
+  absl::StatusOr<v1::ListResponse> List(const v1::ListRequest& request);
 
   // What server this is, its limits and how it is.
   absl::StatusOr<v1::ServerInfoResponse> ServerInfo();

@@ -3,15 +3,20 @@
 // The command line, understood.
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/time/time.h"
+#include "google/protobuf/field_mask.pb.h"
 
 #include "client/channel.h"
+#include "client/new_message.h"
 #include "client/subscriber.h"
+#include "duetime/v1/admin.pb.h"
+#include "duetime/v1/messages.pb.h"
 
 namespace duetime::cli {
 
@@ -21,7 +26,7 @@ enum ExitCode : int {
   // The server refused the request, or failed.
   kRefused = 1,
   kBadUsage = 2,
-  // cancel: not cancelled; get: no such message; subscribe: --for ran out before --max came.
+  // What was named is not there, or was not in a state for it: see --help.
   kNotAsWished = 3,
   // No server, or no answer in time: what was asked for may have happened.
   kNoAnswer = 4,
@@ -36,22 +41,38 @@ struct Settings {
   absl::TimeZone zone;
 };
 
+// ---- Messages
+
 struct ScheduleArguments {
-  std::string topic;
-  std::string payload;
-  std::map<std::string, std::string> attributes;
-  std::variant<absl::Duration, absl::Time> when;
+  client::NewMessage message;
   int64_t count = 1;
 };
 
+struct RescheduleArguments {
+  client::Target target = client::Target::Id("");
+  client::When when;
+  std::string etag;
+};
+
 struct CancelArguments {
-  std::string id;
+  std::vector<client::Target> targets;
   bool stop_redelivery = false;
 };
 
 struct GetArguments {
-  std::string id;
+  client::Target target = client::Target::Id("");
   bool full = false;
+};
+
+struct ExplainArguments {
+  client::Target target = client::Target::Id("");
+};
+
+// Any list: the request for its first page, and whether to go on with the others.
+template <typename Request>
+struct ListArguments {
+  Request request;
+  bool all = false;
 };
 
 struct SubscribeArguments {
@@ -66,17 +87,40 @@ struct SubscribeArguments {
   bool quiet = false;
 };
 
+// ---- What operators do. Where nothing is missing, the request itself is the arguments.
+
 struct InfoArguments {};
+
+struct BulkArguments {
+  v1::StartBulkRequest request;
+  // Stay until the operation has ended.
+  bool wait = false;
+};
+
+// Which fields of a recurrence to change, and to what: paths as fine as the options are.
+struct RecurrenceUpdateArguments {
+  v1::Recurrence changes;
+  google::protobuf::FieldMask paths;
+};
+
+using Command = std::variant<
+    InfoArguments, ScheduleArguments, RescheduleArguments, CancelArguments, GetArguments,
+    ExplainArguments, ListArguments<v1::ListRequest>, SubscribeArguments, v1::ForecastRequest,
+    BulkArguments, v1::GetOperationRequest, ListArguments<v1::ListOperationsRequest>,
+    v1::CancelOperationRequest, v1::CreateRecurrenceRequest, v1::GetRecurrenceRequest,
+    ListArguments<v1::ListRecurrencesRequest>, RecurrenceUpdateArguments,
+    v1::PauseRecurrenceRequest, v1::ResumeRecurrenceRequest, v1::DeleteRecurrenceRequest,
+    v1::PreviewRecurrenceRequest, v1::CreateTopicRequest, v1::GetTopicRequest,
+    ListArguments<v1::ListTopicsRequest>, v1::UpdateTopicRequest, v1::DeleteTopicRequest>;
 
 struct Arguments {
   Settings settings;
-  std::variant<ScheduleArguments, CancelArguments, GetArguments, SubscribeArguments, InfoArguments>
-      command;
+  Command command;
 };
 
-// Reads the command line and DUETIME_SERVER; for `schedule`, the payload's file or standard input
-// too. If there is nothing to run, help or one line of complaint is printed and the exit code
-// returned instead.
+// Reads the command line and DUETIME_SERVER; for a payload, its file or standard input too. If
+// there is nothing to run, help or one line of complaint is printed and the exit code returned
+// instead.
 std::variant<Arguments, ExitCode> ParseArguments(int argc, const char* const* argv);
 
 }  // namespace duetime::cli

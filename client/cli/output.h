@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tool prints, as text. Pure: nothing is written here, no clock is read.
+// What the tool prints, as text: payloads, deliveries, the server and errors. Messages are in
+// message_output.h, what operators look at in admin_output.h. Pure: nothing is written here, no
+// clock is read.
 #pragma once
 
 #include <string>
@@ -9,8 +11,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
-#include "client/delay_client.h"
 #include "client/subscriber.h"
+#include "duetime/v1/admin.pb.h"
 
 namespace duetime::cli {
 
@@ -19,10 +21,9 @@ namespace duetime::cli {
 // "base64:...". Longer than `bytes_max`: cut, saying so.
 std::string PrintablePayload(absl::string_view payload, size_t bytes_max);
 
+bool IsUtf8(absl::string_view text);
+
 // For people; lines end with a line break.
-std::string MessageText(const client::Message& message, const absl::TimeZone& zone);
-std::string ScheduledText(const client::Message& message, const absl::TimeZone& zone);
-std::string CancelText(absl::string_view id, const client::CancelResult& result);
 std::string DeliveryText(const client::Delivery& delivery, absl::Time received,
                          const absl::TimeZone& zone);
 std::string CountsText(const client::SubscriberCounts& counts);
@@ -31,13 +32,9 @@ std::string ServerInfoText(const v1::ServerInfoResponse& info, const absl::TimeZ
 // reached.
 std::string ErrorText(const absl::Status& error, absl::string_view server);
 
-// For programs: one JSON object on one line. Times are RFC 3339 in UTC; a payload that is UTF-8 is
-// `payload`, any other is `payload_base64`.
-std::string MessageJson(const client::Message& message);
-std::string CancelJson(absl::string_view id, const client::CancelResult& result);
+// For programs: one JSON object on one line, by the rules of json.h.
 std::string DeliveryJson(const client::Delivery& delivery, absl::Time received);
 std::string CountsJson(const client::SubscriberCounts& counts);
-std::string ServerInfoJson(const v1::ServerInfoResponse& info);
 std::string ErrorJson(const absl::Status& error);
 
 }  // namespace duetime::cli

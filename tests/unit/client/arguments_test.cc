@@ -28,39 +28,108 @@ T Command(const std::vector<const char*>& words) {
 
 TEST(ArgumentsTest, Schedule) {
   const auto plain = Command<ScheduleArguments>({"schedule", "t", "hello", "--in", "90s"});
-  EXPECT_EQ(plain.topic, "t");
-  EXPECT_EQ(plain.payload, "hello");
-  EXPECT_EQ(std::get<absl::Duration>(plain.when), absl::Seconds(90));
+  EXPECT_EQ(plain.message.topic, "t");
+  EXPECT_EQ(plain.message.payload, "hello");
+  EXPECT_EQ(std::get<absl::Duration>(plain.message.when), absl::Seconds(90));
   EXPECT_EQ(plain.count, 1);
   const auto full = Command<ScheduleArguments>({"schedule", "--attr", "a=1", "t", "--attr", "b=x=y",
                                                 "--at", "2026-12-24 18:00", "--tz", "Asia/Shanghai",
                                                 "--count", "7", "--attr", "empty="});
-  EXPECT_EQ(full.topic, "t");
-  EXPECT_EQ(full.payload, "");
-  EXPECT_EQ(full.attributes,
+  EXPECT_EQ(full.message.topic, "t");
+  EXPECT_EQ(full.message.payload, "");
+  EXPECT_EQ(full.message.attributes,
             (std::map<std::string, std::string>{{"a", "1"}, {"b", "x=y"}, {"empty", ""}}));
-  EXPECT_EQ(absl::ToUnixSeconds(std::get<absl::Time>(full.when)), 1'798'106'400);
+  EXPECT_EQ(absl::ToUnixSeconds(std::get<absl::Time>(full.message.when)), 1'798'106'400);
   EXPECT_EQ(full.count, 7);
+}
+
+TEST(ArgumentsTest, ScheduleWithAName) {
+  const client::NewMessage message =
+      Command<ScheduleArguments>({"schedule", "t", "--in", "10m", "--key", "k", "--on-conflict",
+                                  "push-back", "--max-wait", "1h", "--only-if-exists",
+                                  "--request-id", "r", "--dry-run"})
+          .message;
+  EXPECT_EQ(message.key, "k");
+  EXPECT_EQ(message.on_conflict, v1::ScheduleRequest::PUSH_BACK);
+  EXPECT_EQ(message.max_wait, absl::Hours(1));
+  EXPECT_TRUE(message.only_if_exists);
+  EXPECT_EQ(message.request_id, "r");
+  EXPECT_TRUE(message.validate_only);
+  const auto conflict = [](const char* word) {
+    return Command<ScheduleArguments>(
+               {"schedule", "t", "--in", "1s", "--key", "k", "--on-conflict", word})
+        .message.on_conflict;
+  };
+  EXPECT_EQ(conflict("fail"), v1::ScheduleRequest::FAIL);
+  EXPECT_EQ(conflict("replace"), v1::ScheduleRequest::REPLACE);
+  EXPECT_EQ(conflict("keep-time"), v1::ScheduleRequest::KEEP_TIME);
+}
+
+TEST(ArgumentsTest, ScheduleWithProperties) {
+  const client::NewMessage message =
+      Command<ScheduleArguments>({"schedule", "t", "--local", "2026-12-24 18:00", "--tz",
+                                  "Europe/Berlin", "--label", "a=1", "--label", "b=2", "--ttl",
+                                  "5m", "--late", "drop", "--spread", "15m", "--ordering-key", "o"})
+          .message;
+  const auto& civil = std::get<client::CivilTime>(message.when);
+  EXPECT_EQ(civil.local, "2026-12-24T18:00");
+  EXPECT_EQ(civil.time_zone, "Europe/Berlin");
+  EXPECT_EQ(message.labels, (std::map<std::string, std::string>{{"a", "1"}, {"b", "2"}}));
+  EXPECT_EQ(std::get<absl::Duration>(message.lifetime), absl::Minutes(5));
+  EXPECT_EQ(message.late_policy, v1::Message::DROP);
+  EXPECT_EQ(message.spread, absl::Minutes(15));
+  EXPECT_EQ(message.ordering_key, "o");
+  EXPECT_EQ(std::get<absl::Time>(Command<ScheduleArguments>({"schedule", "t", "--in", "1s",
+                                                             "--expire-at", "1970-01-01T00:01:00Z"})
+                                     .message.lifetime),
+            absl::FromUnixSeconds(60));
+}
+
+TEST(ArgumentsTest, Reschedule) {
+  const auto by_id = Command<RescheduleArguments>({"reschedule", "x", "--in", "2h", "--etag", "e"});
+  EXPECT_EQ(by_id.target.name(), "x");
+  EXPECT_EQ(std::get<absl::Duration>(by_id.when), absl::Hours(2));
+  EXPECT_EQ(by_id.etag, "e");
+  const auto by_key = Command<RescheduleArguments>(
+      {"reschedule", "--topic", "t", "--key", "k", "--at", "1970-01-01T00:01:00Z"});
+  v1::RescheduleRequest request;
+  by_key.target.FillIn(&request);
+  EXPECT_EQ(request.key().topic(), "t");
+  EXPECT_EQ(request.key().key(), "k");
 }
 
 TEST(ArgumentsTest, ScheduleReadsAFile) {
   const std::string path = testing::TempDir() + "/duetime-arguments-test-payload";
   std::ofstream(path, std::ios::binary) << std::string("\0\xff\n", 3);
-  EXPECT_EQ(
-      Command<ScheduleArguments>({"schedule", "t", "--file", path.c_str(), "--in", "0s"}).payload,
-      std::string("\0\xff\n", 3));
+  EXPECT_EQ(Command<ScheduleArguments>({"schedule", "t", "--file", path.c_str(), "--in", "0s"})
+                .message.payload,
+            std::string("\0\xff\n", 3));
   std::ofstream(path, std::ios::trunc).flush();
-  EXPECT_EQ(
-      Command<ScheduleArguments>({"schedule", "t", "--file", path.c_str(), "--in", "0s"}).payload,
-      "");
+  EXPECT_EQ(Command<ScheduleArguments>({"schedule", "t", "--file", path.c_str(), "--in", "0s"})
+                .message.payload,
+            "");
   std::remove(path.c_str());
 }
 
-TEST(ArgumentsTest, TheOtherCommands) {
-  const auto cancel = Command<CancelArguments>({"cancel", "x", "--stop-redelivery"});
-  EXPECT_EQ(cancel.id, "x");
-  EXPECT_TRUE(cancel.stop_redelivery);
+TEST(ArgumentsTest, TargetsAreIdsOrKeys) {
+  const auto names = [](const std::vector<client::Target>& targets) {
+    std::vector<std::string> all;
+    for (const client::Target& target : targets) all.push_back(target.name());
+    return all;
+  };
+  const auto ids = Command<CancelArguments>({"cancel", "x", "y", "--stop-redelivery", "z"});
+  EXPECT_EQ(names(ids.targets), (std::vector<std::string>{"x", "y", "z"}));
+  EXPECT_TRUE(ids.stop_redelivery);
+  const auto keys =
+      Command<CancelArguments>({"cancel", "--topic", "t", "--key", "k", "--key", "l"});
+  EXPECT_EQ(names(keys.targets), (std::vector<std::string>{"k", "l"}));
+  EXPECT_FALSE(keys.stop_redelivery);
   EXPECT_TRUE(Command<GetArguments>({"get", "x", "--full"}).full);
+  EXPECT_EQ(Command<GetArguments>({"get", "--topic", "t", "--key", "k"}).target.name(), "k");
+  EXPECT_EQ(Command<ExplainArguments>({"explain", "x"}).target.name(), "x");
+}
+
+TEST(ArgumentsTest, Subscribe) {
   const auto bare = Command<SubscribeArguments>({"subscribe", "t"});
   EXPECT_EQ(bare.settlement.kind, client::Settlement::Kind::kAck);
   EXPECT_FALSE(bare.messages_max.has_value());
@@ -127,8 +196,27 @@ TEST(ArgumentsTest, RefusesWhatIsWrong) {
       {"schedule", "t", "p", "--in", "1s", "--count", "x"},
       {"schedule", "t", "p", "q", "--in", "1s"},
       {"cancel"},
-      {"cancel", "a", "b"},
+      {"cancel", "--key", "k"},
+      {"cancel", "--topic", "t"},
+      {"cancel", "--topic", "t", "--key", "k", "x"},
       {"get"},
+      {"get", "a", "b"},
+      {"get", "--topic", "t", "--key", "k", "--key", "l"},
+      {"explain"},
+      {"reschedule", "x"},
+      {"reschedule", "--in", "1s"},
+      {"schedule", "t", "--in", "1s", "--on-conflict", "replace"},
+      {"schedule", "t", "--in", "1s", "--key", "k", "--on-conflict", "maybe"},
+      {"schedule", "t", "--in", "1s", "--max-wait", "1h"},
+      {"schedule", "t", "--in", "1s", "--only-if-exists"},
+      {"schedule", "t", "--in", "1s", "--key", "k", "--count", "2"},
+      {"schedule", "t", "--in", "1s", "--request-id", "r", "--count", "2"},
+      {"schedule", "t", "--in", "1s", "--ttl", "5m", "--expire-at", "+1h"},
+      {"schedule", "t", "--in", "1s", "--ttl", "long"},
+      {"schedule", "t", "--in", "1s", "--late", "dead-letter"},
+      {"schedule", "t", "--in", "1s", "--label", "x"},
+      {"schedule", "t", "--local", "2026-12-24 18:00"},
+      {"schedule", "t", "--local", "2026-12-24 18:00", "--tz", "UTC", "--in", "1s"},
       {"subscribe"},
       {"subscribe", "t", "--ack", "--no-ack"},
       {"subscribe", "t", "--no-ack", "--nack", "1s"},
@@ -142,7 +230,7 @@ TEST(ArgumentsTest, RefusesWhatIsWrong) {
       {"info", "extra"},
       {"info", "cancel", "x"},
   };
-  ASSERT_EQ(cases.size(), 35u);
+  ASSERT_EQ(cases.size(), 54u);
   for (const auto& words : cases) {
     std::string line;
     for (const char* word : words) line += std::string(word) + " ";
@@ -152,12 +240,50 @@ TEST(ArgumentsTest, RefusesWhatIsWrong) {
   }
 }
 
-TEST(ArgumentsTest, HelpIsNoError) {
-  for (const auto& words : std::vector<std::vector<const char*>>{
-           {"--help"}, {"schedule", "--help"}, {"subscribe", "--help"}}) {
+// Every command, subcommands included, explains itself with an example that can be read.
+TEST(ArgumentsTest, HelpIsNoErrorAndHasAnExample) {
+  const std::vector<std::vector<const char*>> commands = {{"schedule"},
+                                                          {"reschedule"},
+                                                          {"cancel"},
+                                                          {"get"},
+                                                          {"explain"},
+                                                          {"list"},
+                                                          {"subscribe"},
+                                                          {"forecast"},
+                                                          {"info"},
+                                                          {"bulk", "cancel"},
+                                                          {"bulk", "shift"},
+                                                          {"bulk", "release"},
+                                                          {"bulk", "purge"},
+                                                          {"bulk", "list"},
+                                                          {"bulk", "get"},
+                                                          {"bulk", "stop"},
+                                                          {"recur", "create"},
+                                                          {"recur", "update"},
+                                                          {"recur", "get"},
+                                                          {"recur", "list"},
+                                                          {"recur", "pause"},
+                                                          {"recur", "resume"},
+                                                          {"recur", "delete"},
+                                                          {"recur", "preview"},
+                                                          {"topic", "create"},
+                                                          {"topic", "get"},
+                                                          {"topic", "list"},
+                                                          {"topic", "update"},
+                                                          {"topic", "delete"},
+                                                          {"bulk"},
+                                                          {"recur"},
+                                                          {"topic"}};
+  for (std::vector<const char*> words : commands) {
+    std::string call = "\n  duetime";
+    for (const char* word : words) call += std::string(" ") + word;
+    words.push_back("--help");
+    testing::internal::CaptureStdout();
     const auto parsed = Parse(words);
-    ASSERT_TRUE(std::holds_alternative<ExitCode>(parsed));
-    EXPECT_EQ(std::get<ExitCode>(parsed), kDone);
+    const std::string help = testing::internal::GetCapturedStdout();
+    ASSERT_TRUE(std::holds_alternative<ExitCode>(parsed)) << call;
+    EXPECT_EQ(std::get<ExitCode>(parsed), kDone) << call;
+    EXPECT_NE(help.find(call), std::string::npos) << help;
   }
 }
 

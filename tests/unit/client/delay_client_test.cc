@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <gtest/gtest.h>
-#include <mutex>
+#include <string>
+#include <vector>
 
 #include "client/error.h"
+#include "client/pager.h"
 #include "tests/unit/client/fake_server.h"
 
 namespace duetime::client {
@@ -34,28 +36,11 @@ class DelayClientTest : public testing::Test {
 };
 
 TEST_F(DelayClientTest, ScheduleSendsAllAndReturnsAll) {
-  // gRPC's own threads order what the server saw before what the client does next, but no sanitizer
-  // sees that.
-  std::mutex mutex;
-  v1::ScheduleRequest last;
-  const auto last_seen = [&] {
-    const std::lock_guard lock(mutex);
-    return last;
-  };
-  server_.on_schedule = [&](const v1::ScheduleRequest& request, v1::ScheduleResponse* response) {
-    {
-      const std::lock_guard lock(mutex);
-      last = request;
-    }
-    v1::Message* message = response->mutable_message();
-    message->set_id("id1");
-    message->set_topic(request.topic());
-    message->mutable_deliver_time()->set_seconds(100);
-    message->mutable_accept_time()->set_seconds(90);
-    message->set_state(v1::Message::SCHEDULED);
-    message->set_payload_bytes(3);
-    return grpc::Status::OK;
-  };
+  v1::ScheduleResponse answer;
+  answer.mutable_message()->set_id("id1");
+  answer.set_outcome(v1::REPLACED);
+  answer.mutable_old_deliver_time()->set_seconds(80);
+  server_.Answer<v1::ScheduleRequest>(answer);
   server_.Start();
   const auto client = MakeClient();
   NewMessage message;
@@ -65,66 +50,202 @@ TEST_F(DelayClientTest, ScheduleSendsAllAndReturnsAll) {
   message.when = absl::Milliseconds(1'500);
   const auto accepted = client->Schedule(message);
   ASSERT_TRUE(accepted.ok()) << accepted.status();
-  EXPECT_EQ(accepted->id, "id1");
-  EXPECT_EQ(accepted->deliver_time, absl::FromUnixSeconds(100));
-  EXPECT_EQ(accepted->accept_time, absl::FromUnixSeconds(90));
-  EXPECT_EQ(accepted->state, v1::Message::SCHEDULED);
-  EXPECT_EQ(accepted->payload_bytes, 3);
-  v1::ScheduleRequest seen = last_seen();
-  EXPECT_EQ(seen.topic(), "t");
-  EXPECT_EQ(seen.payload(), "abc");
-  EXPECT_EQ(seen.attributes().at("k"), "v");
-  EXPECT_EQ(seen.delay().seconds(), 1);
-  EXPECT_EQ(seen.delay().nanos(), 500'000'000);
-  message.when = absl::FromUnixMillis(7'007);
-  ASSERT_TRUE(client->Schedule(message).ok());
-  seen = last_seen();
-  EXPECT_EQ(seen.deliver_time().seconds(), 7);
-  EXPECT_EQ(seen.deliver_time().nanos(), 7'000'000);
+  EXPECT_EQ(accepted->message().id(), "id1");
+  EXPECT_EQ(accepted->outcome(), v1::REPLACED);
+  EXPECT_EQ(accepted->old_deliver_time().seconds(), 80);
+  const auto seen = server_.Seen<v1::ScheduleRequest>();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].topic(), "t");
+  EXPECT_EQ(seen[0].payload(), "abc");
+  EXPECT_EQ(seen[0].attributes().at("k"), "v");
+  EXPECT_EQ(seen[0].delay().seconds(), 1);
+  EXPECT_EQ(seen[0].delay().nanos(), 500'000'000);
+  // 128 bits in hexadecimal.
+  EXPECT_EQ(seen[0].request_id().size(), 32u);
 }
 
-TEST_F(DelayClientTest, ScheduleIsNotRepeatedUnlessDuplicatesAreAllowed) {
-  server_.on_schedule = [&](const v1::ScheduleRequest&, v1::ScheduleResponse*) {
-    return FailFirst(1);
-  };
+TEST_F(DelayClientTest, AScheduleThatIsRepeatedIsTheSameRequest) {
+  server_.On<v1::ScheduleRequest, v1::ScheduleResponse>(
+      [&](const auto&, auto*) { return FailFirst(2); });
   server_.Start();
   const auto client = MakeClient();
-  const auto refused = client->Schedule({.topic = "t"});
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(GetErrorInfo(refused.status()).reason, "STARTING");
-  EXPECT_EQ(calls_, 1);
+  ASSERT_TRUE(client->Schedule({.topic = "t"}).ok());
+  auto seen = server_.Seen<v1::ScheduleRequest>();
+  ASSERT_EQ(seen.size(), 3u);
+  EXPECT_EQ(seen[1].request_id(), seen[0].request_id());
+  EXPECT_EQ(seen[2].request_id(), seen[0].request_id());
+  // The next intent is another request, and the caller's own id is kept.
+  ASSERT_TRUE(client->Schedule({.topic = "t"}).ok());
+  ASSERT_TRUE(client->Schedule({.topic = "t", .request_id = "mine"}).ok());
+  seen = server_.Seen<v1::ScheduleRequest>();
+  ASSERT_EQ(seen.size(), 5u);
+  EXPECT_NE(seen[3].request_id(), seen[0].request_id());
+  EXPECT_EQ(seen[4].request_id(), "mine");
+}
+
+TEST_F(DelayClientTest, ScheduleDoesAsItIsTold) {
+  server_.On<v1::ScheduleRequest, v1::ScheduleResponse>(
+      [&](const auto&, auto*) { return FailFirst(1); });
+  server_.Start();
+  const auto client = MakeClient();
+  const auto once = client->Schedule({.topic = "t"}, Repeat::kNever);
+  EXPECT_EQ(once.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(GetErrorInfo(once.status()).reason, "STARTING");
   calls_ = 0;
-  EXPECT_TRUE(client->Schedule({.topic = "t"}, Client::Repeat::kAllowDuplicates).ok());
-  EXPECT_EQ(calls_, 2);
+  EXPECT_TRUE(client->Schedule({.topic = "t"}, Repeat::kAllowDuplicates).ok());
+  // A check needs no name.
+  EXPECT_TRUE(client->Schedule({.topic = "t", .validate_only = true}).ok());
+  const auto seen = server_.Seen<v1::ScheduleRequest>();
+  ASSERT_EQ(seen.size(), 4u);
+  for (const v1::ScheduleRequest& request : seen) EXPECT_EQ(request.request_id(), "");
 }
 
-TEST_F(DelayClientTest, CancelGetAndInfoAreRepeatedOnUnavailable) {
-  server_.on_cancel = [&](const v1::CancelRequest& request, v1::CancelResponse* response) {
-    EXPECT_EQ(request.message_id(), "x");
-    EXPECT_TRUE(request.stop_redelivery());
-    response->set_outcome(v1::CancelResponse::NOT_FOUND);
-    return FailFirst(2);
-  };
-  server_.on_get = [&](const v1::GetRequest& request, v1::GetResponse* response) {
-    EXPECT_EQ(request.view(), v1::FULL);
-    response->mutable_message()->set_payload("p");
-    return FailFirst(2);
-  };
-  server_.on_info = [&](v1::ServerInfoResponse* response) {
-    response->set_version("9");
-    return FailFirst(2);
-  };
+TEST_F(DelayClientTest, BatchResultsAreInOrderAMessageOrAnErrorEach) {
+  server_.On<v1::ScheduleBatchRequest, v1::ScheduleBatchResponse>(
+      [](const v1::ScheduleBatchRequest& request, v1::ScheduleBatchResponse* response) {
+        for (const v1::ScheduleRequest& item : request.messages()) {
+          v1::ScheduleResult* result = response->add_results();
+          if (item.topic().empty()) {
+            result->mutable_error()->set_code(3);
+            result->mutable_error()->set_message("no topic");
+          } else if (item.topic() == "mute") {
+            continue;
+          } else {
+            result->mutable_message()->set_id(item.topic());
+            result->set_outcome(v1::CREATED);
+            result->set_previous_message_id("before");
+          }
+        }
+        return grpc::Status::OK;
+      });
   server_.Start();
   const auto client = MakeClient();
-  const auto cancelled = client->Cancel("x", true);
+  const std::vector<NewMessage> batch = {
+      {.topic = "a"}, {.topic = ""}, {.topic = "c", .request_id = "mine"}, {.topic = "mute"}};
+  const auto results = client->ScheduleBatch(batch);
+  ASSERT_TRUE(results.ok()) << results.status();
+  ASSERT_EQ(results->size(), 4u);
+  EXPECT_EQ((*results)[0]->message().id(), "a");
+  EXPECT_EQ((*results)[0]->outcome(), v1::CREATED);
+  EXPECT_EQ((*results)[0]->previous_message_id(), "before");
+  EXPECT_EQ((*results)[1].status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ((*results)[2]->message().id(), "c");
+  EXPECT_EQ((*results)[3].status().code(), absl::StatusCode::kInternal);
+  const auto seen = server_.Seen<v1::ScheduleBatchRequest>();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].messages(0).request_id().size(), 32u);
+  EXPECT_NE(seen[0].messages(0).request_id(), seen[0].messages(1).request_id());
+  EXPECT_EQ(seen[0].messages(2).request_id(), "mine");
+  const auto none = client->ScheduleBatch({});
+  ASSERT_TRUE(none.ok());
+  EXPECT_TRUE(none->empty());
+}
+
+TEST_F(DelayClientTest, ABatchAnsweredShortIsAnError) {
+  server_.Answer<v1::ScheduleBatchRequest>(v1::ScheduleBatchResponse());
+  server_.Answer<v1::CancelBatchRequest>(v1::CancelBatchResponse());
+  server_.Start();
+  const auto client = MakeClient();
+  const std::vector<NewMessage> batch = {{.topic = "a"}};
+  EXPECT_EQ(client->ScheduleBatch(batch).status().code(), absl::StatusCode::kInternal);
+  const std::vector<Target> targets = {Target::Id("a")};
+  EXPECT_EQ(client->CancelBatch(targets).status().code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(DelayClientTest, CancelNamesItsTargetAndSaysThatItWasRepeated) {
+  server_.On<v1::CancelRequest, v1::CancelResponse>(
+      [&](const v1::CancelRequest&, v1::CancelResponse* response) {
+        response->set_outcome(v1::CancelResponse::ALREADY_CANCELLED);
+        return FailFirst(2);
+      });
+  server_.Start();
+  const auto client = MakeClient();
+  auto cancelled = client->Cancel(Target::Id("x"), /*stop_redelivery=*/true);
   ASSERT_TRUE(cancelled.ok()) << cancelled.status();
-  EXPECT_EQ(cancelled->outcome, v1::CancelResponse::NOT_FOUND);
+  EXPECT_EQ(cancelled->answer.outcome(), v1::CancelResponse::ALREADY_CANCELLED);
   EXPECT_TRUE(cancelled->tried_before);
+  cancelled = client->Cancel(Target::Key("t", "k"));
+  ASSERT_TRUE(cancelled.ok()) << cancelled.status();
+  EXPECT_FALSE(cancelled->tried_before);
+  const auto seen = server_.Seen<v1::CancelRequest>();
+  ASSERT_EQ(seen.size(), 4u);
+  EXPECT_EQ(seen[2].message_id(), "x");
+  EXPECT_TRUE(seen[2].stop_redelivery());
+  EXPECT_EQ(seen[3].key().topic(), "t");
+  EXPECT_EQ(seen[3].key().key(), "k");
+  EXPECT_FALSE(seen[3].stop_redelivery());
+}
+
+TEST_F(DelayClientTest, CancelBatchAnswersForEachTarget) {
+  server_.On<v1::CancelBatchRequest, v1::CancelBatchResponse>(
+      [&](const v1::CancelBatchRequest& request, v1::CancelBatchResponse* response) {
+        EXPECT_EQ(request.cancels_size(), 2);
+        EXPECT_TRUE(request.cancels(0).stop_redelivery());
+        response->add_results()->mutable_cancel()->set_outcome(v1::CancelResponse::CANCELLED);
+        response->add_results()->mutable_error()->set_code(3);
+        return grpc::Status::OK;
+      });
+  server_.Start();
+  const std::vector<Target> targets = {Target::Id("a"), Target::Key("t", "")};
+  const auto results = MakeClient()->CancelBatch(targets, /*stop_redelivery=*/true);
+  ASSERT_TRUE(results.ok()) << results.status();
+  ASSERT_EQ(results->size(), 2u);
+  EXPECT_EQ((*results)[0]->answer.outcome(), v1::CancelResponse::CANCELLED);
+  EXPECT_EQ((*results)[1].status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(DelayClientTest, RescheduleIsRepeatedUnlessItHasAnEtag) {
+  server_.On<v1::RescheduleRequest, v1::RescheduleResponse>(
+      [&](const v1::RescheduleRequest&, v1::RescheduleResponse* response) {
+        response->set_outcome(v1::RescheduleResponse::RESCHEDULED);
+        return FailFirst(1);
+      });
+  server_.Start();
+  const auto client = MakeClient();
+  const auto moved = client->Reschedule(
+      Target::Key("t", "k"), CivilTime{.local = "2030-01-01T00:00", .time_zone = "Asia/Shanghai"});
+  ASSERT_TRUE(moved.ok()) << moved.status();
+  EXPECT_EQ(moved->outcome(), v1::RescheduleResponse::RESCHEDULED);
+  calls_ = 0;
+  EXPECT_TRUE(absl::IsUnavailable(
+      client->Reschedule(Target::Id("x"), absl::FromUnixSeconds(7), "e1").status()));
+  const auto seen = server_.Seen<v1::RescheduleRequest>();
+  ASSERT_EQ(seen.size(), 3u);
+  EXPECT_EQ(seen[0].key().key(), "k");
+  EXPECT_EQ(seen[0].civil_time().local(), "2030-01-01T00:00");
+  EXPECT_EQ(seen[0].civil_time().time_zone(), "Asia/Shanghai");
+  EXPECT_EQ(seen[2].message_id(), "x");
+  EXPECT_EQ(seen[2].deliver_time().seconds(), 7);
+  EXPECT_EQ(seen[2].etag(), "e1");
+}
+
+TEST_F(DelayClientTest, ReadsAreRepeatedOnUnavailable) {
+  server_.On<v1::GetRequest, v1::GetResponse>(
+      [&](const v1::GetRequest& request, v1::GetResponse* response) {
+        EXPECT_EQ(request.view(), v1::FULL);
+        response->mutable_message()->set_payload("p");
+        return FailFirst(2);
+      });
+  server_.On<v1::ExplainRequest, v1::ExplainResponse>(
+      [&](const v1::ExplainRequest& request, v1::ExplainResponse* response) {
+        response->set_summary(request.key().key());
+        return FailFirst(2);
+      });
+  server_.On<v1::ServerInfoRequest, v1::ServerInfoResponse>(
+      [&](const v1::ServerInfoRequest&, v1::ServerInfoResponse* response) {
+        response->set_version("9");
+        return FailFirst(2);
+      });
+  server_.Start();
+  const auto client = MakeClient();
+  const auto message = client->Get(Target::Id("x"), View::kFull);
+  ASSERT_TRUE(message.ok()) << message.status();
+  EXPECT_EQ(message->payload(), "p");
   EXPECT_EQ(calls_, 3);
   calls_ = 0;
-  const auto message = client->Get("x", View::kFull);
-  ASSERT_TRUE(message.ok()) << message.status();
-  EXPECT_EQ(message->payload, "p");
+  const auto story = client->Explain(Target::Key("t", "k"));
+  ASSERT_TRUE(story.ok()) << story.status();
+  EXPECT_EQ(story->summary(), "k");
   EXPECT_EQ(calls_, 3);
   calls_ = 0;
   const auto info = client->ServerInfo();
@@ -134,19 +255,19 @@ TEST_F(DelayClientTest, CancelGetAndInfoAreRepeatedOnUnavailable) {
 }
 
 TEST_F(DelayClientTest, GivesUpAfterItsTries) {
-  server_.on_get = [&](const v1::GetRequest&, v1::GetResponse*) { return FailFirst(100); };
+  server_.On<v1::GetRequest, v1::GetResponse>([&](const auto&, auto*) { return FailFirst(100); });
   server_.Start();
-  EXPECT_EQ(MakeClient()->Get("x").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(MakeClient()->Get(Target::Id("x")).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(calls_, 4);
 }
 
 TEST_F(DelayClientTest, OtherErrorsAreNotRepeated) {
-  server_.on_get = [&](const v1::GetRequest&, v1::GetResponse*) {
+  server_.On<v1::GetRequest, v1::GetResponse>([&](const auto&, auto*) {
     ++calls_;
     return MakeServerError(grpc::StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", 250);
-  };
+  });
   server_.Start();
-  const auto got = MakeClient()->Get("x");
+  const auto got = MakeClient()->Get(Target::Id("x"));
   EXPECT_EQ(got.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(GetErrorInfo(got.status()).reason, "OVERLOADED");
   EXPECT_EQ(GetErrorInfo(got.status()).retry_delay, absl::Milliseconds(250));
@@ -154,18 +275,18 @@ TEST_F(DelayClientTest, OtherErrorsAreNotRepeated) {
 }
 
 TEST_F(DelayClientTest, AWaitBeyondTheDeadlineIsNotBegun) {
-  server_.on_get = [&](const v1::GetRequest&, v1::GetResponse*) {
+  server_.On<v1::GetRequest, v1::GetResponse>([&](const auto&, auto*) {
     ++calls_;
     return MakeServerError(grpc::StatusCode::UNAVAILABLE, "STORAGE_FAILED", 60'000);
-  };
+  });
   server_.Start();
-  const auto got = MakeClient()->Get("x");
+  const auto got = MakeClient()->Get(Target::Id("x"));
   EXPECT_EQ(GetErrorInfo(got.status()).reason, "STORAGE_FAILED");
   EXPECT_EQ(calls_, 1);
 }
 
 TEST_F(DelayClientTest, NoServerIsUnavailable) {
-  const auto got = MakeClient()->Get("x");
+  const auto got = MakeClient()->Get(Target::Id("x"));
   EXPECT_EQ(got.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(GetErrorInfo(got.status()).reason, "");
 }
@@ -177,49 +298,110 @@ TEST_F(DelayClientTest, ADeadlineThatHasPassed) {
   options.deadline = absl::ZeroDuration();
   const auto client = Client::Create(options);
   ASSERT_TRUE(client.ok());
-  EXPECT_EQ((*client)->Get("x").status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ((*client)->Get(Target::Id("x")).status().code(), absl::StatusCode::kDeadlineExceeded);
   // And one without end does not overflow.
   options.deadline = absl::InfiniteDuration();
   const auto patient = Client::Create(options);
   ASSERT_TRUE(patient.ok());
-  EXPECT_EQ((*patient)->Get("x").status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ((*patient)->Get(Target::Id("x")).status().code(), absl::StatusCode::kUnimplemented);
 }
 
-TEST_F(DelayClientTest, BatchResultsAreInOrderAMessageOrAnErrorEach) {
-  server_.on_batch = [](const v1::ScheduleBatchRequest& request,
-                        v1::ScheduleBatchResponse* response) {
-    for (const v1::ScheduleRequest& item : request.messages()) {
-      v1::ScheduleResult* result = response->add_results();
-      if (item.topic().empty()) {
-        result->mutable_error()->set_code(3);
-        result->mutable_error()->set_message("no topic");
-      } else {
-        result->mutable_message()->set_id(item.topic());
-      }
-    }
-    return grpc::Status::OK;
-  };
+// Three pages, the second of them empty.
+void ServePages(FakeServer* server) {
+  server->On<v1::ListRequest, v1::ListResponse>(
+      [](const v1::ListRequest& request, v1::ListResponse* response) {
+        EXPECT_EQ(request.topic(), "t");
+        const std::string& token = request.page_token();
+        if (token.empty()) {
+          response->add_messages()->set_id("1");
+          response->add_messages()->set_id("2");
+          response->set_next_page_token("second");
+        } else if (token == "second") {
+          response->set_next_page_token("third");
+        } else {
+          response->add_messages()->set_id("3");
+        }
+        return grpc::Status::OK;
+      });
+}
+
+TEST_F(DelayClientTest, MessageReaderGoesThroughAllPages) {
+  ServePages(&server_);
   server_.Start();
   const auto client = MakeClient();
-  const std::vector<NewMessage> batch = {{.topic = "a"}, {.topic = ""}, {.topic = "c"}};
-  const auto results = client->ScheduleBatch(batch);
-  ASSERT_TRUE(results.ok()) << results.status();
-  ASSERT_EQ(results->size(), 3u);
-  EXPECT_EQ((*results)[0]->id, "a");
-  EXPECT_EQ((*results)[1].status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ((*results)[2]->id, "c");
-  const auto none = client->ScheduleBatch({});
-  ASSERT_TRUE(none.ok());
-  EXPECT_TRUE(none->empty());
+  v1::ListRequest request;
+  request.set_topic("t");
+  MessageReader reader(client.get(), request);
+  std::vector<std::string> ids;
+  for (;;) {
+    const auto message = reader.Next();
+    ASSERT_TRUE(message.ok()) << message.status();
+    if (!message->has_value()) break;
+    ids.push_back((*message)->id());
+  }
+  EXPECT_EQ(ids, (std::vector<std::string>{"1", "2", "3"}));
+  EXPECT_FALSE(reader.Next()->has_value());
+  EXPECT_EQ(server_.Seen<v1::ListRequest>().size(), 3u);
 }
 
-TEST_F(DelayClientTest, ABatchAnsweredShortIsAnError) {
-  server_.on_batch = [](const v1::ScheduleBatchRequest&, v1::ScheduleBatchResponse*) {
-    return grpc::Status::OK;
-  };
+TEST_F(DelayClientTest, MessageReaderGoesOnAfterAnErrorAndDoesNotGoInCircles) {
+  std::atomic<int> answers{0};
+  server_.On<v1::ListRequest, v1::ListResponse>(
+      [&](const v1::ListRequest& request, v1::ListResponse* response) {
+        if (++answers == 2) return MakeServerError(grpc::StatusCode::RESOURCE_EXHAUSTED, "BUSY");
+        response->add_messages()->set_id(request.page_token());
+        response->set_next_page_token("again");
+        return grpc::Status::OK;
+      });
   server_.Start();
-  const std::vector<NewMessage> batch = {{.topic = "a"}};
-  EXPECT_EQ(MakeClient()->ScheduleBatch(batch).status().code(), absl::StatusCode::kInternal);
+  const auto client = MakeClient();
+  MessageReader reader(client.get(), v1::ListRequest());
+  EXPECT_EQ((*reader.Next())->id(), "");
+  EXPECT_EQ(reader.Next().status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(reader.Next().status().code(), absl::StatusCode::kInternal);
+}
+
+TEST(NewMessageTest, EveryFieldFindsItsPlace) {
+  NewMessage message;
+  message.topic = "t";
+  message.when = CivilTime{.local = "2026-11-21T09:00", .time_zone = "Europe/Berlin"};
+  message.key = "k";
+  message.on_conflict = v1::ScheduleRequest::PUSH_BACK;
+  message.max_wait = absl::Hours(1);
+  message.only_if_exists = true;
+  message.request_id = "r";
+  message.validate_only = true;
+  message.labels = {{"l", "v"}};
+  message.ordering_key = "k";
+  message.lifetime = absl::Minutes(5);
+  message.late_policy = v1::Message::DROP;
+  message.spread = absl::Seconds(3);
+  v1::ScheduleRequest request = ToProto(message);
+  EXPECT_EQ(request.civil_time().local(), "2026-11-21T09:00");
+  EXPECT_EQ(request.civil_time().time_zone(), "Europe/Berlin");
+  EXPECT_EQ(request.key(), "k");
+  EXPECT_EQ(request.on_conflict(), v1::ScheduleRequest::PUSH_BACK);
+  EXPECT_EQ(request.max_wait().seconds(), 3'600);
+  EXPECT_TRUE(request.only_if_exists());
+  EXPECT_EQ(request.request_id(), "r");
+  EXPECT_TRUE(request.validate_only());
+  EXPECT_EQ(request.labels().at("l"), "v");
+  EXPECT_EQ(request.ordering_key(), "k");
+  EXPECT_EQ(request.ttl().seconds(), 300);
+  EXPECT_EQ(request.late_policy(), v1::Message::DROP);
+  EXPECT_EQ(request.spread().seconds(), 3);
+  message.lifetime = absl::FromUnixSeconds(9);
+  message.when = absl::FromUnixMillis(7'007);
+  request = ToProto(message);
+  EXPECT_EQ(request.expire_time().seconds(), 9);
+  EXPECT_EQ(request.deliver_time().seconds(), 7);
+  EXPECT_EQ(request.deliver_time().nanos(), 7'000'000);
+  // What was not said is not sent.
+  request = ToProto(NewMessage());
+  EXPECT_FALSE(request.has_max_wait());
+  EXPECT_FALSE(request.has_spread());
+  EXPECT_EQ(request.lifetime_case(), v1::ScheduleRequest::LIFETIME_NOT_SET);
+  EXPECT_TRUE(request.has_delay());
 }
 
 TEST(OpenChannelTest, RefusesWhatCannotWork) {

@@ -45,34 +45,23 @@ void FakeServer::Stop() {
   server_.reset();
 }
 
-grpc::Status FakeServer::Schedule(grpc::ServerContext*, const v1::ScheduleRequest* request,
-                                  v1::ScheduleResponse* response) {
-  return on_schedule ? on_schedule(*request, response) : NotSet();
-}
-
-grpc::Status FakeServer::ScheduleBatch(grpc::ServerContext*,
-                                       const v1::ScheduleBatchRequest* request,
-                                       v1::ScheduleBatchResponse* response) {
-  return on_batch ? on_batch(*request, response) : NotSet();
-}
-
-grpc::Status FakeServer::Cancel(grpc::ServerContext*, const v1::CancelRequest* request,
-                                v1::CancelResponse* response) {
-  return on_cancel ? on_cancel(*request, response) : NotSet();
-}
-
-grpc::Status FakeServer::Get(grpc::ServerContext*, const v1::GetRequest* request,
-                             v1::GetResponse* response) {
-  return on_get ? on_get(*request, response) : NotSet();
+grpc::Status FakeServer::Unary(const google::protobuf::Message& request,
+                               google::protobuf::Message* response) {
+  {
+    const std::lock_guard lock(mutex_);
+    seen_.emplace_back(request.New());
+    seen_.back()->CopyFrom(request);
+  }
+  const auto answer = answers_.find(request.GetDescriptor()->full_name());
+  return answer == answers_.end() ? NotSet() : answer->second(request, response);
 }
 
 grpc::Status FakeServer::Subscribe(grpc::ServerContext* context, ServerStream* stream) {
   return on_subscribe ? on_subscribe(stream, context) : NotSet();
 }
 
-grpc::Status FakeServer::ServerInfo(grpc::ServerContext*, const v1::ServerInfoRequest*,
-                                    v1::ServerInfoResponse* response) {
-  return on_info ? on_info(response) : NotSet();
+grpc::Status FakeServer::ScheduleStream(grpc::ServerContext*, ScheduleServerStream* stream) {
+  return on_schedule_stream ? on_schedule_stream(stream) : NotSet();
 }
 
 grpc::Status MakeServerError(grpc::StatusCode code, const std::string& reason, int retry_ms) {

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// FakeServer: the public contract on a socket, answered by the test.
 #pragma once
 
 #include <functional>
 #include <grpcpp/grpcpp.h>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "google/protobuf/message.h"
 
 #include "duetime/v1/admin.grpc.pb.h"
 #include "duetime/v1/messages.grpc.pb.h"
@@ -12,6 +20,8 @@
 namespace duetime::client {
 
 using ServerStream = grpc::ServerReaderWriter<v1::SubscribeResponse, v1::SubscribeRequest>;
+using ScheduleServerStream =
+    grpc::ServerReaderWriter<v1::ScheduleStreamResponse, v1::ScheduleStreamRequest>;
 
 // A server in this process, on a Unix socket in a directory of its own, that answers as the test
 // says. What a test does not set is UNIMPLEMENTED. The functions are called on gRPC's threads: set
@@ -22,13 +32,41 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   // Stops it.
   ~FakeServer() override;
 
-  std::function<grpc::Status(const v1::ScheduleRequest&, v1::ScheduleResponse*)> on_schedule;
-  std::function<grpc::Status(const v1::ScheduleBatchRequest&, v1::ScheduleBatchResponse*)> on_batch;
-  std::function<grpc::Status(const v1::CancelRequest&, v1::CancelResponse*)> on_cancel;
-  std::function<grpc::Status(const v1::GetRequest&, v1::GetResponse*)> on_get;
-  std::function<grpc::Status(v1::ServerInfoResponse*)> on_info;
-  // Runs for the length of the stream.
+  // Answers the unary call that has this request, with what `answer(request, response)` returns.
+  // The request decides which call is meant: no two calls share one.
+  template <typename Request, typename Response>
+  void On(std::function<grpc::Status(const Request&, Response*)> answer) {
+    answers_[Request::descriptor()->full_name()] = [answer = std::move(answer)](
+                                                       const google::protobuf::Message& request,
+                                                       google::protobuf::Message* response) {
+      return answer(static_cast<const Request&>(request), static_cast<Response*>(response));
+    };
+  }
+  // Answers it with this response and keeps the requests for Seen.
+  template <typename Request, typename Response>
+  void Answer(Response fixed) {
+    On<Request, Response>([fixed = std::move(fixed)](const Request&, Response* response) {
+      *response = fixed;
+      return grpc::Status::OK;
+    });
+  }
+
+  // The requests of unary calls of this kind that came so far, in order.
+  template <typename Request>
+  std::vector<Request> Seen() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<Request> seen;
+    for (const auto& request : seen_) {
+      if (request->GetDescriptor() == Request::descriptor()) {
+        seen.push_back(static_cast<const Request&>(*request));
+      }
+    }
+    return seen;
+  }
+
+  // Run for the length of a stream.
   std::function<grpc::Status(ServerStream*, grpc::ServerContext*)> on_subscribe;
+  std::function<grpc::Status(ScheduleServerStream*)> on_schedule_stream;
 
   void Start();
   // Breaks every call. Start may follow.
@@ -36,17 +74,53 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   std::string target() const { return "unix:" + directory_ + "/s"; }
 
  private:
-  grpc::Status Schedule(grpc::ServerContext*, const v1::ScheduleRequest*,
-                        v1::ScheduleResponse*) override;
-  grpc::Status ScheduleBatch(grpc::ServerContext*, const v1::ScheduleBatchRequest*,
-                             v1::ScheduleBatchResponse*) override;
-  grpc::Status Cancel(grpc::ServerContext*, const v1::CancelRequest*, v1::CancelResponse*) override;
-  grpc::Status Get(grpc::ServerContext*, const v1::GetRequest*, v1::GetResponse*) override;
+  using AnyAnswer =
+      std::function<grpc::Status(const google::protobuf::Message&, google::protobuf::Message*)>;
+
+  grpc::Status Unary(const google::protobuf::Message& request, google::protobuf::Message* response);
+
+#define DUETIME_FAKE_CALL(name, request, response)                                             \
+  grpc::Status name(grpc::ServerContext*, const v1::request* in, v1::response* out) override { \
+    return Unary(*in, out);                                                                    \
+  }
+#define DUETIME_FAKE(name) DUETIME_FAKE_CALL(name, name##Request, name##Response)
+  DUETIME_FAKE(Schedule)
+  DUETIME_FAKE(ScheduleBatch)
+  DUETIME_FAKE(Cancel)
+  DUETIME_FAKE(CancelBatch)
+  DUETIME_FAKE(Reschedule)
+  DUETIME_FAKE(Get)
+  DUETIME_FAKE(List)
+  DUETIME_FAKE(Explain)
+  DUETIME_FAKE(CreateRecurrence)
+  DUETIME_FAKE(GetRecurrence)
+  DUETIME_FAKE(ListRecurrences)
+  DUETIME_FAKE(UpdateRecurrence)
+  DUETIME_FAKE(PauseRecurrence)
+  DUETIME_FAKE(ResumeRecurrence)
+  DUETIME_FAKE(DeleteRecurrence)
+  DUETIME_FAKE(PreviewRecurrence)
+  DUETIME_FAKE(ServerInfo)
+  DUETIME_FAKE(CreateTopic)
+  DUETIME_FAKE(GetTopic)
+  DUETIME_FAKE(ListTopics)
+  DUETIME_FAKE(UpdateTopic)
+  DUETIME_FAKE(DeleteTopic)
+  DUETIME_FAKE(Forecast)
+  DUETIME_FAKE_CALL(StartBulk, StartBulkRequest, Operation)
+  DUETIME_FAKE_CALL(GetOperation, GetOperationRequest, Operation)
+  DUETIME_FAKE(ListOperations)
+  DUETIME_FAKE_CALL(CancelOperation, CancelOperationRequest, Operation)
+#undef DUETIME_FAKE
+#undef DUETIME_FAKE_CALL
   grpc::Status Subscribe(grpc::ServerContext*, ServerStream*) override;
-  grpc::Status ServerInfo(grpc::ServerContext*, const v1::ServerInfoRequest*,
-                          v1::ServerInfoResponse*) override;
+  grpc::Status ScheduleStream(grpc::ServerContext*, ScheduleServerStream*) override;
 
   std::string directory_;
+  // By the full name of the request.
+  std::map<std::string, AnyAnswer> answers_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<google::protobuf::Message>> seen_;
   std::unique_ptr<grpc::Server> server_;
 };
 

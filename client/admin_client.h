@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// AdminClient: topics, forecasts, operations on many messages, recurrences.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+#include "client/client_options.h"
+#include "duetime/v1/admin.pb.h"
+#include "duetime/v1/messages.pb.h"
+
+namespace duetime::client {
+
+// A client of one server for what is set up and looked at rather than sent. Every call takes and
+// returns the proto's own types: what each field means, its bounds and the errors stand in
+// admin.proto, topic.proto, forecast.proto, operation.proto and recurrence.proto.
+//
+// A call blocks until its answer or its deadline; errors and retries as with Client. Tried again on
+// UNAVAILABLE is everything but what the comments below except.
+//
+// Thread-safe; calls of several threads share the connection.
+class AdminClient {
+ public:
+  // Does not connect; the first call does. Errors as OpenChannel.
+  static absl::StatusOr<std::unique_ptr<AdminClient>> Create(const ClientOptions& options);
+  ~AdminClient();
+  AdminClient(const AdminClient&) = delete;
+  AdminClient& operator=(const AdminClient&) = delete;
+
+  // ---- Topics
+  absl::StatusOr<v1::Topic> CreateTopic(const v1::Topic& topic);
+  absl::StatusOr<v1::Topic> GetTopic(const v1::GetTopicRequest& request);
+  absl::StatusOr<v1::ListTopicsResponse> ListTopics(const v1::ListTopicsRequest& request);
+  absl::StatusOr<v1::Topic> UpdateTopic(const v1::UpdateTopicRequest& request);
+  // Not tried again: a repeat would say NOT_FOUND of what it had deleted itself.
+  absl::StatusOr<v1::DeleteTopicResponse> DeleteTopic(const v1::DeleteTopicRequest& request);
+
+  // ---- What is to come
+  absl::StatusOr<v1::ForecastResponse> Forecast(const v1::ForecastRequest& request);
+
+  // ---- Operations on many messages. One without a name gets a random one here, so that a repeat
+  // is recognised.
+  absl::StatusOr<v1::Operation> StartBulk(const v1::StartBulkRequest& request);
+  absl::StatusOr<v1::Operation> GetOperation(const v1::GetOperationRequest& request);
+  absl::StatusOr<v1::ListOperationsResponse> ListOperations(
+      const v1::ListOperationsRequest& request);
+  absl::StatusOr<v1::Operation> CancelOperation(const v1::CancelOperationRequest& request);
+
+  // ---- Recurrences
+  absl::StatusOr<v1::Recurrence> CreateRecurrence(const v1::CreateRecurrenceRequest& request);
+  absl::StatusOr<v1::Recurrence> GetRecurrence(const v1::GetRecurrenceRequest& request);
+  absl::StatusOr<v1::ListRecurrencesResponse> ListRecurrences(
+      const v1::ListRecurrencesRequest& request);
+  // With an etag not tried again: the first try's own change would look like somebody else's.
+  absl::StatusOr<v1::Recurrence> UpdateRecurrence(const v1::UpdateRecurrenceRequest& request);
+  absl::StatusOr<v1::Recurrence> PauseRecurrence(const v1::PauseRecurrenceRequest& request);
+  absl::StatusOr<v1::Recurrence> ResumeRecurrence(const v1::ResumeRecurrenceRequest& request);
+  // Not tried again, as DeleteTopic.
+  absl::StatusOr<v1::DeleteRecurrenceResponse> DeleteRecurrence(
+      const v1::DeleteRecurrenceRequest& request);
+  absl::StatusOr<v1::PreviewRecurrenceResponse> PreviewRecurrence(
+      const v1::PreviewRecurrenceRequest& request);
+
+ private:
+  class Impl;
+  explicit AdminClient(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace duetime::client

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/caller.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "client/error.h"
+
+namespace duetime::client {
+namespace {
+
+// A steady clock underneath: a step of the wall clock does not move a call's deadline.
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// "For ever", far from where the clocks' arithmetic overflows.
+constexpr absl::Duration kDeadlineMax = absl::Hours(24 * 365);
+
+absl::Duration Until(SteadyTime time) {
+  return absl::FromChrono(time - std::chrono::steady_clock::now());
+}
+
+}  // namespace
+
+absl::Status Caller::Run(OnUnavailable on_unavailable,
+                         const std::function<grpc::Status(grpc::ClientContext*)>& call,
+                         int* tries) const {
+  const SteadyTime deadline = std::chrono::steady_clock::now() +
+                              absl::ToChronoNanoseconds(std::min(options_.deadline, kDeadlineMax));
+  Backoff backoff(options_.backoff, std::random_device{}());
+  // gRPC would answer this one or the other way, as its timer and the connection happen to race.
+  if (options_.deadline <= absl::ZeroDuration()) {
+    return absl::DeadlineExceededError("the deadline of the call is not in the future");
+  }
+  for (*tries = 1;; ++*tries) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         absl::ToChronoMicroseconds(Until(deadline)));
+    absl::Status status = ToAbslStatus(call(&context));
+    if (!absl::IsUnavailable(status) || on_unavailable == OnUnavailable::kReturn ||
+        *tries >= options_.attempts_max) {
+      return status;
+    }
+    const absl::Duration wait =
+        backoff.Next(GetErrorInfo(status).retry_delay.value_or(absl::ZeroDuration()));
+    if (wait >= Until(deadline)) return status;
+    std::this_thread::sleep_for(absl::ToChronoNanoseconds(wait));
+  }
+}
+
+}  // namespace duetime::client

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Caller: makes a unary call with the deadline, the retries and the errors that this library
+// promises. Internal to the client library.
+#pragma once
+
+#include <functional>
+#include <grpcpp/grpcpp.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "client/client_options.h"
+
+namespace duetime::client {
+
+// What a call may do after UNAVAILABLE: be made again, or not, since a repeat could do harm or
+// give a misleading answer.
+enum class OnUnavailable { kRepeat, kReturn };
+
+// Holds no connection and no state of a call: it is only the rules. Thread-safe.
+class Caller {
+ public:
+  explicit Caller(const ClientOptions& options) : options_(options) {}
+
+  // Runs `call` until it is answered, may not be tried again, or time is up. `tries` says how often
+  // it ran.
+  absl::Status Run(OnUnavailable on_unavailable,
+                   const std::function<grpc::Status(grpc::ClientContext*)>& call, int* tries) const;
+
+  // The same for one method of a stub.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(
+      Stub* stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+      const Request& request, OnUnavailable on_unavailable, int* tries = nullptr) const {
+    Response response;
+    int tries_here = 0;
+    const absl::Status status = Run(
+        on_unavailable,
+        [&](grpc::ClientContext* context) { return (stub->*method)(context, request, &response); },
+        tries == nullptr ? &tries_here : tries);
+    if (!status.ok()) return status;
+    return response;
+  }
+
+ private:
+  const ClientOptions options_;
+};
+
+}  // namespace duetime::client

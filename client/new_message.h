@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a program says of a message: what to deliver and when (NewMessage), and which one it means
+// afterwards (Target).
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/time/time.h"
+
+#include "duetime/v1/messages.pb.h"
+
+namespace duetime::client {
+
+// A time as a wall clock in some place shows it. The server resolves it, by the rules of CivilTime
+// in message.proto, and keeps both.
+struct CivilTime {
+  // "2026-11-21T09:00", with ":30" or ":30.250" behind it if wanted.
+  std::string local;
+  // An IANA name like "Europe/Berlin".
+  std::string time_zone;
+};
+
+// When to deliver. A duration counts from the arrival at the server; zero and the past mean at
+// once. What is finer than a nanosecond is rounded up here, and the server rounds up to
+// milliseconds: never early. A negative or infinite duration, and a time out of the server's range,
+// are refused by the server.
+using When = std::variant<absl::Duration, absl::Time, CivilTime>;
+
+// What to deliver, and when. Only the topic is required. Bounds and meaning of every field are
+// those of ScheduleRequest in messages.proto, which has the same names.
+struct NewMessage {
+  std::string topic{};
+  std::string payload{};
+  std::map<std::string, std::string> attributes{};
+  When when = absl::ZeroDuration();
+
+  // The producer's name for the message, by which it can be found, moved, replaced and cancelled.
+  std::string key{};
+  // What to do if the topic has a message under this key already. Default: FAIL.
+  v1::ScheduleRequest::OnConflict on_conflict = v1::ScheduleRequest::ON_CONFLICT_UNSPECIFIED;
+  // With PUSH_BACK: how long it may be pushed back in all. Zero: no bound.
+  absl::Duration max_wait{};
+  // Replace, but never create.
+  bool only_if_exists = false;
+  // Makes a repeat of this request safe for an hour. Empty: chosen at random by the call, unless
+  // that is told not to.
+  std::string request_id{};
+  // Check and decide, change nothing.
+  bool validate_only = false;
+
+  // What it can be listed and selected by.
+  std::map<std::string, std::string> labels{};
+  // First deliveries of messages with the same one come in order.
+  std::string ordering_key{};
+  // How long after its time it is worth delivering: a ttl, or the moment itself. Default: for ever,
+  // or what the topic says.
+  std::variant<std::monostate, absl::Duration, absl::Time> lifetime{};
+  // What happens to it after that. Default: DELIVER.
+  v1::Message::LatePolicy late_policy = v1::Message::LATE_POLICY_UNSPECIFIED;
+  // Deliver at a point within this after its time, which follows from its id.
+  absl::Duration spread{};
+};
+
+// The request that says so.
+v1::ScheduleRequest ToProto(const NewMessage& message);
+
+// Writes `when` to a request.
+void SetWhen(const When& when, v1::ScheduleRequest* request);
+void SetWhen(const When& when, v1::RescheduleRequest* request);
+
+// Which message: the one with this id, or the one that has this key in its topic.
+class Target {
+ public:
+  static Target Id(std::string id) { return Target(std::move(id)); }
+  static Target Key(std::string topic, std::string key) {
+    v1::TopicKey name;
+    name.set_topic(std::move(topic));
+    name.set_key(std::move(key));
+    return Target(std::move(name));
+  }
+
+  // Writes it to a request with a `target`.
+  template <typename Request>
+  void FillIn(Request* request) const {
+    if (const auto* id = std::get_if<std::string>(&name_)) {
+      request->set_message_id(*id);
+    } else {
+      *request->mutable_key() = std::get<v1::TopicKey>(name_);
+    }
+  }
+
+  // The id, or the key, for people.
+  const std::string& name() const {
+    const auto* id = std::get_if<std::string>(&name_);
+    return id != nullptr ? *id : std::get<v1::TopicKey>(name_).key();
+  }
+
+ private:
+  explicit Target(std::variant<std::string, v1::TopicKey> name) : name_(std::move(name)) {}
+
+  std::variant<std::string, v1::TopicKey> name_;
+};
+
+}  // namespace duetime::client

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/schedule_result.h"
+
+#include <utility>
+
+#include "client/error.h"
+
+namespace duetime::client {
+
+absl::Status ItemError(const google::rpc::Status& error) {
+  absl::Status status = ToAbslStatus(error);
+  return status.ok() ? absl::InternalError("the server answered an item with an empty result")
+                     : status;
+}
+
+absl::StatusOr<v1::ScheduleResponse> FromProto(v1::ScheduleResult result) {
+  if (!result.has_message()) return ItemError(result.error());
+  v1::ScheduleResponse response;
+  *response.mutable_message() = std::move(*result.mutable_message());
+  response.set_outcome(result.outcome());
+  if (result.has_old_deliver_time()) {
+    *response.mutable_old_deliver_time() = result.old_deliver_time();
+  }
+  response.set_previous_message_id(result.previous_message_id());
+  return response;
+}
+
+}  // namespace duetime::client
