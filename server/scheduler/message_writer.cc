@@ -129,9 +129,10 @@ void MessageWriter::FlushCounts() {
   outbox_->Then([this, changed = std::move(changed)](base::Now, bool accepted) {
     if (!accepted) return;
     for (const auto& [topic, messages] : changed) {
-      const auto it = under_way_.find(topic);
-      it->second -= messages;
-      if (it->second == 0) under_way_.erase(it);
+      // A topic is here once for each of its minutes: on the way the sum may pass through zero.
+      int64_t& sum = under_way_[topic];
+      sum -= messages;
+      if (sum == 0) under_way_.erase(topic);
     }
   });
 }
