@@ -79,10 +79,20 @@ int ConfirmMany(ServerStream* stream, int count) {
   return requests;
 }
 
-void ReadUntilClosed(ServerStream* stream) {
+// Takes the subscriber's first request and answers it as a server does that opens the stream.
+v1::SubscribeRequest AcceptStream(ServerStream* stream) {
+  v1::SubscribeRequest request;
+  stream->Read(&request);
+  stream->Write(Started());
+  return request;
+}
+
+// Keeps the stream until the subscriber closes it; then its end is a good one.
+grpc::Status ReadUntilClosed(ServerStream* stream) {
   v1::SubscribeRequest request;
   while (stream->Read(&request)) {
   }
+  return grpc::Status::OK;
 }
 
 class SubscriberTest : public testing::Test {
@@ -109,14 +119,12 @@ TEST_F(SubscriberTest, SaysWhatItWantsAndHandsOverInOrder) {
   v1::SubscribeRequest start;
   Gate confirmed;
   server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
-    stream->Read(&start);
-    stream->Write(Started());
+    start = AcceptStream(stream);
     stream->Write(Deliveries(1, 70));
     stream->Write(Deliveries(71, 30));
     ConfirmMany(stream, 100);
     confirmed.Open();
-    ReadUntilClosed(stream);
-    return grpc::Status::OK;
+    return ReadUntilClosed(stream);
   };
   server_.Start();
   SubscriberOptions options = Options();
@@ -154,17 +162,14 @@ TEST_F(SubscriberTest, AcksThatAreReadyGoOutTogether) {
   std::atomic<int> requests{0};
   Gate confirmed;
   server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
-    v1::SubscribeRequest request;
-    stream->Read(&request);
-    stream->Write(Started());
+    AcceptStream(stream);
     for (int i = 0; i < kMessages; i += 500) {
       stream->Write(Deliveries(static_cast<uint64_t>(i), 500));
     }
     EXPECT_TRUE(handled.Wait());
     requests = ConfirmMany(stream, kMessages);
     confirmed.Open();
-    ReadUntilClosed(stream);
-    return grpc::Status::OK;
+    return ReadUntilClosed(stream);
   };
   server_.Start();
   int count = 0;
@@ -183,9 +188,7 @@ TEST_F(SubscriberTest, NacksCarryDelayAndReasonAndLeavesSayNothing) {
   v1::SubscribeRequest nacked;
   Gate confirmed;
   server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
-    v1::SubscribeRequest request;
-    stream->Read(&request);
-    stream->Write(Started());
+    v1::SubscribeRequest request = AcceptStream(stream);
     stream->Write(Deliveries(1, 3));
     int settled = 0;
     while (settled < 2 && stream->Read(&request)) {
@@ -194,8 +197,7 @@ TEST_F(SubscriberTest, NacksCarryDelayAndReasonAndLeavesSayNothing) {
       stream->Write(Confirmation(request));
     }
     confirmed.Open();
-    ReadUntilClosed(stream);
-    return grpc::Status::OK;
+    return ReadUntilClosed(stream);
   };
   server_.Start();
   const auto subscriber = Start(Options(), [&](const Delivery& delivery) {
@@ -221,9 +223,7 @@ TEST_F(SubscriberTest, NacksCarryDelayAndReasonAndLeavesSayNothing) {
 TEST_F(SubscriberTest, CountsRefusals) {
   Gate answered;
   server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
-    v1::SubscribeRequest request;
-    stream->Read(&request);
-    stream->Write(Started());
+    v1::SubscribeRequest request = AcceptStream(stream);
     stream->Write(Deliveries(1, 1));
     stream->Read(&request);
     v1::SubscribeResponse response;
@@ -231,8 +231,7 @@ TEST_F(SubscriberTest, CountsRefusals) {
     response.mutable_refused(0)->set_reason(v1::SettleRefusal::LEASE_LOST);
     stream->Write(response);
     answered.Open();
-    ReadUntilClosed(stream);
-    return grpc::Status::OK;
+    return ReadUntilClosed(stream);
   };
   server_.Start();
   const auto subscriber = Start(Options(), [](const Delivery&) { return Settlement::Ack(); });
@@ -268,8 +267,7 @@ TEST_F(SubscriberTest, ReconnectsAfterUnavailableAndDropsWhatWasNotBegun) {
       stream->Write(Confirmation(request));
     }
     confirmed.Open();
-    ReadUntilClosed(stream);
-    return grpc::Status::OK;
+    return ReadUntilClosed(stream);
   };
   server_.Start();
   SubscriberOptions options = Options();
@@ -304,12 +302,9 @@ TEST_F(SubscriberTest, ReconnectsAfterUnavailableAndDropsWhatWasNotBegun) {
 TEST_F(SubscriberTest, ConnectsWhenTheServerComesLater) {
   Gate opened;
   server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
-    v1::SubscribeRequest request;
-    stream->Read(&request);
-    stream->Write(Started());
+    AcceptStream(stream);
     opened.Open();
-    ReadUntilClosed(stream);
-    return grpc::Status::OK;
+    return ReadUntilClosed(stream);
   };
   SubscriberOptions options = Options();
   Gate failed;
@@ -333,8 +328,7 @@ TEST_F(SubscriberTest, WaitsAsLongAsTheServerAsks) {
     }
     came_back = std::chrono::steady_clock::now();
     opened.Open();
-    ReadUntilClosed(stream);
-    return grpc::Status::OK;
+    return ReadUntilClosed(stream);
   };
   server_.Start();
   const auto subscriber = Start(Options(), [](const Delivery&) { return Settlement::Ack(); });
@@ -365,13 +359,10 @@ TEST_F(SubscriberTest, ADrainNoticeLetsItSettleThenReconnect) {
   Gate noticed;
   Gate second;
   server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) -> grpc::Status {
-    v1::SubscribeRequest request;
-    stream->Read(&request);
-    stream->Write(Started());
+    v1::SubscribeRequest request = AcceptStream(stream);
     if (++streams > 1) {
       second.Open();
-      ReadUntilClosed(stream);
-      return grpc::Status::OK;
+      return ReadUntilClosed(stream);
     }
     stream->Write(Deliveries(1, 3));
     v1::SubscribeResponse notice;
@@ -403,9 +394,7 @@ TEST_F(SubscriberTest, StopWaitsForTheHandlerAndItsConfirmationAndBeginsNothingE
   Gate handling;
   Gate known;
   server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
-    v1::SubscribeRequest request;
-    stream->Read(&request);
-    stream->Write(Started());
+    v1::SubscribeRequest request = AcceptStream(stream);
     stream->Write(Deliveries(1, 2));
     stream->Write(Deliveries(3, 1));
     while (stream->Read(&request)) stream->Write(Confirmation(request));
@@ -442,14 +431,11 @@ TEST_F(SubscriberTest, StopWaitsForTheHandlerAndItsConfirmationAndBeginsNothingE
 TEST_F(SubscriberTest, StopSaysWhenConfirmationsAreMissing) {
   Gate read;
   server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
-    v1::SubscribeRequest request;
-    stream->Read(&request);
-    stream->Write(Started());
+    v1::SubscribeRequest request = AcceptStream(stream);
     stream->Write(Deliveries(1, 1));
     stream->Read(&request);
     read.Open();
-    ReadUntilClosed(stream);
-    return grpc::Status::OK;
+    return ReadUntilClosed(stream);
   };
   server_.Start();
   const auto subscriber = Start(Options(), [](const Delivery&) { return Settlement::Ack(); });
@@ -472,12 +458,9 @@ TEST_F(SubscriberTest, ASilentStreamIsGivenUp) {
   std::atomic<int> streams{0};
   Gate second;
   server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
-    v1::SubscribeRequest request;
-    stream->Read(&request);
-    stream->Write(Started());
+    AcceptStream(stream);
     if (++streams == 2) second.Open();
-    ReadUntilClosed(stream);
-    return grpc::Status::OK;
+    return ReadUntilClosed(stream);
   };
   server_.Start();
   SubscriberOptions options = Options();
@@ -496,14 +479,11 @@ TEST_F(SubscriberTest, SeveralThreadsHandleAtOnce) {
   constexpr int kThreads = 4;
   Gate confirmed;
   server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
-    v1::SubscribeRequest request;
-    stream->Read(&request);
-    stream->Write(Started());
+    AcceptStream(stream);
     stream->Write(Deliveries(1, 200));
     ConfirmMany(stream, 200);
     confirmed.Open();
-    ReadUntilClosed(stream);
-    return grpc::Status::OK;
+    return ReadUntilClosed(stream);
   };
   server_.Start();
   SubscriberOptions options = Options();
