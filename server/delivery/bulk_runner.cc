@@ -166,7 +166,7 @@ absl::Status BulkRunner::Start(base::Now now, const OperationCommand& command, O
   return absl::OkStatus();
 }
 
-absl::Status BulkRunner::Step(base::Now now, bool* more) {
+absl::Status BulkRunner::Step(base::Now now) {
   if (running_ == 0 || page_under_way_) return absl::OkStatus();
   // The next one that runs, in turn.
   auto it = operations_.upper_bound(last_);
@@ -180,7 +180,6 @@ absl::Status BulkRunner::Step(base::Now now, bool* more) {
   // Its commit brings the next page.
   page_under_way_ = true;
   outbox_->Then([this](base::Now, bool) { page_under_way_ = false; });
-  *more = true;
   return absl::OkStatus();
 }
 

@@ -35,8 +35,8 @@ class BulkRunner {
   void Handle(base::Now now, OperationCommand command);
   void Refuse(const OperationCommand& command);
 
-  // Decides a page, if there is something to do. Sets `more` if there is more to do now.
-  absl::Status Step(base::Now now, bool* more);
+  // Decides a page, if there is something to do and none is under way.
+  absl::Status Step(base::Now now);
 
   size_t running() const { return running_; }
 

@@ -30,6 +30,10 @@ class Endings {
                      storage::Fate fate, storage::Durability durability);
 
  private:
+  // The message's key ends with it.
+  absl::Status EndKey(const storage::MessageId& id, const storage::Fate& fate,
+                      storage::Durability durability);
+
   const uint16_t shard_;
   storage::MessageStore* const store_;
   scheduler::MessageWriter* const writer_;

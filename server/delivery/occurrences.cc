@@ -106,10 +106,13 @@ absl::Status Occurrences::Recover() {
     for (const storage::ObjectRef& object : objects) {
       auto state = DecodeRecurrence(object.name, object.value);
       if (!state.ok()) return state.status();
-      // It was checked when it was made; only a change of the zone database can make it refused
-      // now, and that must not be overlooked.
-      auto rule = Recurrence::Compile(state->spec.rule, "");
-      if (!rule.ok()) return rule.status();
+      // It was checked when it was made, but the machine may have lost the zone since.
+      auto rule = Recurrence::Compile(state->spec.rule, "recurrence.schedule");
+      if (!rule.ok()) {
+        state->status = RecurrenceStatus::kPaused;
+        Insert(*std::move(state), std::nullopt);
+        continue;
+      }
       Insert(*std::move(state), *std::move(rule));
     }
     if (objects.size() < kRecoverPage) return absl::OkStatus();
@@ -117,7 +120,7 @@ absl::Status Occurrences::Recover() {
   }
 }
 
-void Occurrences::Insert(RecurrenceState state, Recurrence rule) {
+void Occurrences::Insert(RecurrenceState state, std::optional<Recurrence> rule) {
   const std::string name = state.name;
   bytes_ += state.spec.message.size();
   auto entry = std::make_unique<Entry>(Entry{.state = std::move(state), .rule = std::move(rule)});
@@ -174,9 +177,9 @@ bool Occurrences::PassOver(base::Now now, Entry* entry, const MessageRef& messag
                            const std::string& record) {
   RecurrenceState& state = entry->state;
   bool skip = false;
-  if (state.spec.misfire == Misfire::kSkip) {
+  if (state.spec.misfire == Misfire::kSkip && entry->rule.has_value()) {
     // It was missed if the time of the next one has come, too.
-    const auto next = entry->rule.NextAfter(Signed(state.nominal_ms));
+    const auto next = Next(*entry->rule, Signed(state.nominal_ms));
     skip = next.has_value() && *next <= Signed(now.wall_ms);
   }
   if (!skip && state.spec.overlap == Overlap::kSkip) skip = PreviousPending(*entry);
@@ -210,21 +213,33 @@ void Occurrences::Advance(base::Now now, Entry* entry) {
   current_.erase(state.current.id);
   state.previous = state.current;
   state.current = {};
-  MakeNext(now, entry, state.nominal_ms);
+  if (entry->rule.has_value()) {
+    MakeNext(now, entry, state.nominal_ms);
+  } else {
+    state.status = RecurrenceStatus::kPaused;
+  }
   Save(*entry);
+}
+
+std::optional<int64_t> Occurrences::Next(const Recurrence& rule, int64_t after_ms) {
+  // A rule may reach further than the due times of messages do; jitter comes on top.
+  constexpr int64_t kLastMs = static_cast<int64_t>(MessageId::kDueMax) / 2;
+  const std::optional<int64_t> next = rule.NextAfter(after_ms);
+  return next.has_value() && *next <= kLastMs ? next : std::nullopt;
 }
 
 void Occurrences::MakeNext(base::Now now, Entry* entry, uint64_t after_ms) {
   RecurrenceState& state = entry->state;
   const int64_t now_ms = Signed(now.wall_ms);
-  std::optional<int64_t> next = entry->rule.NextAfter(Signed(after_ms));
+  const Recurrence& rule = *entry->rule;
+  std::optional<int64_t> next = Next(rule, Signed(after_ms));
   if (state.spec.misfire != Misfire::kFireAll) {
     for (uint64_t i = 0; next.has_value() && *next <= now_ms; ++i) {
       ++state.skipped;
-      next = entry->rule.NextAfter(i < kSkippedMax ? *next : now_ms);
+      next = Next(rule, i < kSkippedMax ? *next : now_ms);
     }
   }
-  if (!next.has_value() || entry->rule.IsComplete(state.made)) {
+  if (!next.has_value() || rule.IsComplete(state.made)) {
     state.status = RecurrenceStatus::kCompleted;
     return;
   }
@@ -233,7 +248,7 @@ void Occurrences::MakeNext(base::Now now, Entry* entry, uint64_t after_ms) {
 
 void Occurrences::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
   RecurrenceState& state = entry->state;
-  const auto jitter_ms = entry->rule.JitterOf(SeedOf(state.name), Signed(nominal_ms));
+  const auto jitter_ms = entry->rule->JitterOf(SeedOf(state.name), Signed(nominal_ms));
   const uint64_t deliver_ms = nominal_ms + static_cast<uint64_t>(jitter_ms);
   state.status = RecurrenceStatus::kActive;
   state.nominal_ms = nominal_ms;
@@ -332,7 +347,7 @@ void Occurrences::Handle(base::Now now, RecurrenceCommand command) {
         Pause(now, entry);
         break;
       case RecurrenceCommand::Kind::kResume:
-        Resume(now, entry);
+        reply.status = Resume(now, entry);
         break;
       case RecurrenceCommand::Kind::kDelete: {
         reply.occurrence_cancelled = Withdraw(now, entry);
@@ -367,7 +382,7 @@ absl::Status Occurrences::Create(base::Now now, const RecurrenceCommand& command
   auto rule = Recurrence::Compile(command.spec.rule, "recurrence.schedule");
   if (!rule.ok()) return rule.status();
   const int64_t after_ms = std::max(Signed(now.wall_ms), command.spec.rule.start_ms - 1);
-  const auto first = rule->NextAfter(after_ms);
+  const auto first = Next(*rule, after_ms);
   if (!first.has_value()) return NeverError();
   RecurrenceState state;
   state.name = command.name;
@@ -409,8 +424,7 @@ absl::Status Occurrences::Update(base::Now now, const RecurrenceCommand& command
   auto rule = Recurrence::Compile(spec.rule, "recurrence.schedule");
   if (!rule.ok()) return rule.status();
   const int64_t now_ms = Signed(now.wall_ms);
-  if (command.update_rule &&
-      !rule->NextAfter(std::max(now_ms, spec.rule.start_ms - 1)).has_value()) {
+  if (command.update_rule && !Next(*rule, std::max(now_ms, spec.rule.start_ms - 1)).has_value()) {
     return NeverError();
   }
   const bool withdrawn = Withdraw(now, entry);
@@ -440,19 +454,28 @@ void Occurrences::Pause(base::Now now, Entry* entry) {
   Save(*entry);
 }
 
-void Occurrences::Resume(base::Now now, Entry* entry) {
+absl::Status Occurrences::Resume(base::Now now, Entry* entry) {
   RecurrenceState& state = entry->state;
-  if (state.status != RecurrenceStatus::kPaused) return;
+  if (state.status != RecurrenceStatus::kPaused) return absl::OkStatus();
+  if (!entry->rule.has_value()) {
+    auto compiled = Recurrence::Compile(state.spec.rule, "recurrence.schedule");
+    if (!compiled.ok()) return compiled.status();
+    entry->rule = *std::move(compiled);
+  }
+  const Recurrence& rule = *entry->rule;
   ++state.revision;
   state.update_ms = now.wall_ms;
+  state.status = RecurrenceStatus::kActive;
   const int64_t now_ms = Signed(now.wall_ms);
-  const std::optional<int64_t> missed = entry->rule.NextAfter(Signed(state.nominal_ms));
-  if (state.spec.misfire == Misfire::kFireOnce && missed.has_value() && *missed <= now_ms &&
-      !entry->rule.IsComplete(state.made)) {
+  const std::optional<int64_t> missed = Next(rule, Signed(state.nominal_ms));
+  if (state.current.id != MessageId{}) {
+    // It is pending still: there was only no telling what comes after it.
+  } else if (state.spec.misfire == Misfire::kFireOnce && missed.has_value() && *missed <= now_ms &&
+             !rule.IsComplete(state.made)) {
     // One for all that were missed: the latest, as far as they are counted.
     int64_t latest = *missed;
     for (uint64_t i = 0; i < kSkippedMax; ++i) {
-      const auto next = entry->rule.NextAfter(latest);
+      const auto next = Next(rule, latest);
       if (!next.has_value() || *next > now_ms) break;
       latest = *next;
       ++state.skipped;
@@ -462,6 +485,7 @@ void Occurrences::Resume(base::Now now, Entry* entry) {
     MakeNext(now, entry, state.nominal_ms);
   }
   Save(*entry);
+  return absl::OkStatus();
 }
 
 }  // namespace duetime::delivery

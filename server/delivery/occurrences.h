@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -47,13 +48,15 @@ class Occurrences : public OccurrenceSink {
  private:
   struct Entry {
     RecurrenceState state;
-    calendar::Recurrence rule;
+    // Nothing if the machine no longer knows its time zone: then it is paused, and what is pending
+    // is delivered.
+    std::optional<calendar::Recurrence> rule;
   };
 
   absl::Status Create(base::Now now, const RecurrenceCommand& command, RecurrenceReply* reply);
   absl::Status Update(base::Now now, const RecurrenceCommand& command, Entry* entry);
   void Pause(base::Now now, Entry* entry);
-  void Resume(base::Now now, Entry* entry);
+  absl::Status Resume(base::Now now, Entry* entry);
   absl::Status Limit(size_t bytes) const;
   // Takes back the pending occurrence if it can be. True if it was.
   bool Withdraw(base::Now now, Entry* entry);
@@ -66,7 +69,9 @@ class Occurrences : public OccurrenceSink {
                 const std::string& record);
   bool PreviousPending(const Entry& entry);
   void Save(const Entry& entry);
-  void Insert(RecurrenceState state, calendar::Recurrence rule);
+  // The first nominal time after `after_ms` that a message can have.
+  static std::optional<int64_t> Next(const calendar::Recurrence& rule, int64_t after_ms);
+  void Insert(RecurrenceState state, std::optional<calendar::Recurrence> rule);
   void Erase(const std::string& name);
 
   const uint16_t shard_;

@@ -78,7 +78,7 @@ class Shard::Impl {
     if (!stopped_) {
       status = scheduler_.Step(now, kFirePerStep, &result.more);
       if (status.ok()) status = dispatcher_.Pump(now, kDeliverPerStep, &result.more);
-      if (status.ok()) status = bulk_.Step(now, &result.more);
+      if (status.ok()) status = bulk_.Step(now);
     }
     if (!status.ok()) {
       // What cannot be read cannot be decided on. Nothing more is handed out or accepted.

@@ -128,12 +128,15 @@ absl::Status FillPreview(const calendar::RecurrenceRule& rule, int64_t after_ms,
   const auto zone = calendar::FindZone(zone_name, "schedule.time_zone");
   if (!zone.ok()) return zone.status();
   // Numbers count from the start, so what lies before is passed over; not without end.
-  constexpr uint64_t kNumberedMax = 100'000;
+  constexpr uint64_t kNumberedMax = 10'000;
   uint64_t number = 0;
+  bool numbered = true;
   int64_t at_ms = rule.start_ms - 1;
   for (;;) {
     const auto next = compiled->NextAfter(at_ms);
-    if (!next.has_value() || *next > after_ms || number >= kNumberedMax) break;
+    if (!next.has_value() || *next > after_ms) break;
+    numbered = number < kNumberedMax;
+    if (!numbered) break;
     ++number;
     at_ms = *next;
   }
@@ -143,7 +146,8 @@ absl::Status FillPreview(const calendar::RecurrenceRule& rule, int64_t after_ms,
     if (!next.has_value()) break;
     at_ms = *next;
     auto* occurrence = response->add_occurrences();
-    occurrence->set_number(static_cast<int64_t>(++number));
+    ++number;
+    if (numbered) occurrence->set_number(static_cast<int64_t>(number));
     SetTimestamp(static_cast<uint64_t>(at_ms), occurrence->mutable_time());
     occurrence->mutable_civil_time()->set_local(calendar::FormatCivilTime(at_ms, *zone));
     occurrence->mutable_civil_time()->set_time_zone(zone_name);
