@@ -128,9 +128,15 @@ void Dispatcher::OfferAgain(EntryIndex index, const MessageRef& message, Topic* 
   }
   DT_CHECK(entry.state == EntryState::kReady);
   if (entry.held) scheduler_->safe_mark()->Release(entry.due_ms);
+  if (entry.spilled) AddUnspill(entry.key(), *topic);
   entry.due_ms = message.key.due_ms;
   entry.bytes = message.bytes;
-  entry.spilled = false;
+  if (absl::Status status = FindUncertainty(message.key, topic->id, &entry.attempts,
+                                            &entry.maybe_delivered);
+      !status.ok()) {
+    read_error_ = status;
+  }
+  entry.spilled = topic->behind;  // it may be listed there
   entry.held = true;
   scheduler_->safe_mark()->Hold(entry.due_ms, index);
 }

@@ -203,6 +203,8 @@ class Dispatcher : public scheduler::DueSink {
   void WantReadBack(Topic* topic);
   absl::Status ReadBack(base::Now now, Topic* topic);
   void OnReadBack(Topic* topic, const std::vector<storage::BacklogRef>& page);
+  // The message is in the table already, at another due time.
+  void ReadBackAgain(EntryIndex index, const storage::BacklogRef& item);
   absl::Status ReadRecoveredClaim(Topic* topic);
   bool ClaimedBefore(const Topic& topic, const storage::MessageKey& key) const;
   absl::Status InBacklog(const storage::MessageRef& message, Topic* topic, bool* listed);

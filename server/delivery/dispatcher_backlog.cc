@@ -234,7 +234,9 @@ absl::Status Dispatcher::ReadBack(base::Now now, Topic* topic) {
   const MessageKey last = page.items.back().key;
   topic->backlog_cursor = After(last);
   std::erase_if(page.items, [this](const BacklogRef& item) {
-    return table_.Find(item.key.id) != kNoEntry || latches_->Held(item.key.id);
+    const EntryIndex index = table_.Find(item.key.id);
+    return latches_->Held(item.key.id) ||
+           (index != kNoEntry && table_[index].due_ms == item.key.due_ms);
   });
   if (page.items.empty()) {
     WantReadBack(topic);
@@ -268,7 +270,11 @@ void Dispatcher::OnReadBack(Topic* topic, const std::vector<BacklogRef>& page) {
     return;
   }
   for (const BacklogRef& item : page) {
-    if (table_.Find(item.key.id) != kNoEntry || latches_->Held(item.key.id)) continue;
+    if (latches_->Held(item.key.id)) continue;
+    if (const EntryIndex found = table_.Find(item.key.id); found != kNoEntry) {
+      if (table_[found].due_ms != item.key.due_ms) ReadBackAgain(found, item);
+      continue;
+    }
     ++stats_->read_back;
     const EntryIndex index =
         AddEntry({.key = item.key, .topic = topic->id, .bytes = item.entry.bytes}, topic);
@@ -279,6 +285,34 @@ void Dispatcher::OnReadBack(Topic* topic, const std::vector<BacklogRef>& page) {
     MakeReady(index);
   }
   WantReadBack(topic);
+}
+
+void Dispatcher::ReadBackAgain(EntryIndex index, const BacklogRef& item) {
+  DueEntry& entry = table_[index];
+  if (entry.state == EntryState::kForgetting) {
+    FallBehind(entry.topic, item.key);  // and it is read again when that entry is gone
+    return;
+  }
+  // One of the two is the echo of a time before it was moved. The store knows which.
+  if (!entry.seen && entry.state == EntryState::kReady) {
+    const auto record = store_->Get(shard_, item.key);
+    if (!record.ok()) {
+      read_error_ = record.status();
+      return;
+    }
+    if (record->has_value()) {
+      if (entry.held) scheduler_->safe_mark()->Release(entry.due_ms);
+      if (entry.spilled) AddUnspill(entry.key(), *entry.topic);
+      entry.due_ms = item.key.due_ms;
+      entry.bytes = item.entry.bytes;
+      entry.attempts = item.entry.attempts;
+      entry.maybe_delivered = item.entry.maybe_delivered || ClaimedBefore(*entry.topic, item.key);
+      entry.spilled = true;
+      entry.held = false;
+      return;
+    }
+  }
+  AddUnspill(item.key, *entry.topic);
 }
 
 absl::Status Dispatcher::InBacklog(const MessageRef& message, Topic* topic, bool* listed) {
