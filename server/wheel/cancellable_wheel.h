@@ -97,6 +97,12 @@ class CancellableWheel {
     return done;
   }
 
+  // As TimingWheel's.
+  void Reserve(size_t entries) {
+    wheel_.Reserve(entries);
+    tickets_.Reserve(entries);
+  }
+
   Tick position() const { return wheel_.position(); }
   Tick now() const { return wheel_.now(); }
   Tick NextDue() const { return size() == 0 ? kNever : wheel_.NextDue(); }

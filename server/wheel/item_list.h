@@ -155,6 +155,9 @@ class ItemPool {
   // Ends the sweep of a list, so that another can be swept.
   void EndSweep() { swept_ = kNone; }
 
+  // Has memory for `items` items in full chunks, written to already.
+  void Reserve(size_t items) { slab_.Reserve(items / kItems + 1); }
+
   // Gives every chunk back; all lists are to be forgotten.
   void Clear() {
     slab_.Clear();

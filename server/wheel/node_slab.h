@@ -3,6 +3,7 @@
 // NodeSlab: where the wheel's nodes live.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,7 +24,7 @@ namespace duetime::wheel {
 // there. A chunk hands out its nodes in order first (untouched memory stays untouched) and freed
 // ones after that. When all nodes of a chunk are free it is given back to the allocator, except for
 // one, which is kept so that a size that swings about the edge of a chunk does not allocate and
-// free all the time.
+// free all the time, and what was reserved.
 //
 // What it does not do: no construction or destruction of nodes (Node must be trivial enough not to
 // need it), no check that a freed index is not used any more.
@@ -69,7 +70,7 @@ class NodeSlab {
     // An empty chunk starts afresh: its nodes come in order again.
     chunk.free_head = kNone;
     chunk.used = 0;
-    if (empty_chunks_ == 0) {
+    if (empty_chunks_ < kept_chunks_) {
       ++empty_chunks_;
     } else {
       RemoveAvailable(number);
@@ -78,14 +79,27 @@ class NodeSlab {
     }
   }
 
-  // Frees all nodes, and gives all chunks back but one.
+  // Has room for `nodes` nodes from now on, in memory that has been written to: it is what Allocate
+  // gives out first, and it is not given back.
+  void Reserve(size_t nodes) {
+    const size_t chunks = (nodes + kChunkNodes - 1) / kChunkNodes;
+    while (chunks_.size() - vacant_.size() < chunks)
+      AddChunk(std::make_unique<Node[]>(kChunkNodes));
+    kept_chunks_ = std::max(kept_chunks_, chunks);
+  }
+
+  // Frees all nodes, and gives the chunks back that are not to be kept.
   void Clear() {
-    std::unique_ptr<Node[]> kept;
-    for (size_t i = 0; i < chunks_.size() && kept == nullptr; ++i) {
-      kept = std::move(chunks_[i].nodes);
+    std::vector<std::unique_ptr<Node[]>> kept;
+    for (Chunk& chunk : chunks_) {
+      if (chunk.nodes != nullptr && kept.size() < kept_chunks_) {
+        kept.push_back(std::move(chunk.nodes));
+      }
     }
+    const size_t kept_chunks = kept_chunks_;
     *this = NodeSlab();
-    if (kept != nullptr) AddChunk(std::move(kept));
+    kept_chunks_ = kept_chunks;
+    for (std::unique_ptr<Node[]>& nodes : kept) AddChunk(std::move(nodes));
   }
 
   // REQUIRES: Contains(index).
@@ -167,8 +181,9 @@ class NodeSlab {
   std::vector<uint32_t> vacant_;
   // Head of the list of chunks that have a node to give.
   uint32_t available_ = kNone;
-  // Chunks with memory and no node in use: 0 or 1.
-  uint32_t empty_chunks_ = 0;
+  // Chunks with memory and no node in use, and how many of them are kept.
+  size_t empty_chunks_ = 0;
+  size_t kept_chunks_ = 1;
   size_t live_ = 0;
 };
 

@@ -171,6 +171,10 @@ class TimingWheel {
     return std::max(start - std::min(start, lead), position_ + 1);
   }
 
+  // Keeps memory for `entries` entries that has been written to, so that adding them meets no page
+  // fault. For the owner to call on another thread than the one that will add, before it begins.
+  void Reserve(size_t entries) { pool_.Reserve(entries); }
+
   // Entries that wait.
   size_t size() const { return size_; }
   // Memory held, in bytes.

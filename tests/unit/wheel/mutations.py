@@ -154,6 +154,7 @@ FAULTS = [
     ("a cancelled entry is handed out", CANCEL, "if (!IsAlive(held.ticket, held.generation)) continue;", ""),
     ("the dead are never swept", CANCEL, "if (!sweeping_) sweeping_ = dead() > size() + kDeadMin;", ""),
     ("a freed chunk is handed out twice", SLAB, "chunk.free_head = chunk.nodes[place].next;", ""),
+    ("what is reserved is given back", SLAB, "if (empty_chunks_ < kept_chunks_) {", "if (empty_chunks_ == 0) {"),
     ("empty chunks are never given back", SLAB, "    if (--chunk.live != 0) return;", "    --chunk.live;\n    return;"),
 ]
 

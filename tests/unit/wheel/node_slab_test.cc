@@ -108,6 +108,26 @@ TEST(NodeSlabTest, ContainsMayBeAskedAnything) {
   EXPECT_FALSE(slab.Contains(index));
 }
 
+TEST(NodeSlabTest, WhatIsReservedIsThereAndStays) {
+  Slab slab;
+  slab.Reserve(3 * Slab::kChunkNodes - 1);
+  const size_t bytes = slab.bytes();
+  EXPECT_GE(bytes, 3 * Slab::kChunkNodes * sizeof(Node));
+  for (int round = 0; round < 3; ++round) {
+    std::vector<uint32_t> indices;
+    for (uint32_t i = 0; i < 3 * Slab::kChunkNodes; ++i) indices.push_back(slab.Allocate());
+    EXPECT_LT(slab.bytes(), bytes + 1'000);
+    for (uint32_t i = 0; i < 3 * Slab::kChunkNodes; ++i) indices.push_back(slab.Allocate());
+    EXPECT_GT(slab.bytes(), bytes + 1'000);
+    for (const uint32_t index : indices) slab.Free(index);
+    EXPECT_LT(slab.bytes(), bytes + 1'000);
+    EXPECT_GE(slab.bytes(), 3 * Slab::kChunkNodes * sizeof(Node));
+    slab.Clear();
+    EXPECT_GE(slab.bytes(), 3 * Slab::kChunkNodes * sizeof(Node));
+    slab.Reserve(1);
+  }
+}
+
 TEST(NodeSlabTest, ClearKeepsOneChunk) {
   Slab slab;
   slab.Clear();
