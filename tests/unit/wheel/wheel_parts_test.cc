@@ -108,6 +108,14 @@ class Lists {
     ASSERT_EQ(removed, before - models_[number].size());
   }
 
+  // One step of a sweep that finds everything alive.
+  void SweepAChunk(size_t number) {
+    size_t removed = 0;
+    pool_.SweepChunk(
+        &lists_[number], [](const Item&) { return true; }, [] {}, &removed);
+    ASSERT_EQ(removed, 0u);
+  }
+
   void Check() const {
     size_t chunks = 0;
     for (size_t i = 0; i < lists_.size(); ++i) {
@@ -159,6 +167,19 @@ TEST(ItemListTest, RandomUseAgreesWithDeques) {
       lists.CheckContents();
     }
   }
+}
+
+TEST(ItemListTest, ASweepGoesOnWhenItsChunkHasGoneToAnotherList) {
+  Lists lists(2);
+  for (uint32_t i = 0; i < 5 * Pool::kItems; ++i) lists.Append(0);
+  lists.SweepAChunk(0);
+  lists.SweepAChunk(0);
+  // The two chunks that were swept are read, and the next list takes them.
+  lists.Consume(0, 2 * Pool::kItems);
+  for (uint32_t i = 0; i < 2 * Pool::kItems; ++i) lists.Append(1);
+  lists.Sweep(0, 2);
+  lists.Check();
+  lists.CheckContents();
 }
 
 TEST(ItemListTest, ASweptListTakesNoMoreChunksThanItNeeds) {
