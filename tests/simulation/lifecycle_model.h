@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LifecycleModel: what each call must answer, if calls come one at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/commands.h"
+#include "storage/message_record.h"
+#include "storage/message_store.h"
+#include "storage/trace.h"
+
+namespace duetime::simulation {
+
+// One message of a Schedule as a client gives it.
+struct Wish {
+  storage::TopicId topic{};
+  std::string key;
+  std::string request_id;
+  std::string payload;
+  // The time as resolved, and as it was given: what a repeat is compared by.
+  uint64_t deliver_ms = 0;
+  std::string time_as_given;
+  bool fixed_time = false;
+  uint64_t ttl_ms = 0;
+  storage::LatePolicy late_policy = storage::LatePolicy::kDeliver;
+  uint64_t spread_ms = 0;
+  scheduler::OnConflict on_conflict = scheduler::OnConflict::kFail;
+  bool only_if_exists = false;
+  bool validate_only = false;
+  uint64_t max_wait_ms = 0;
+
+  // Two wishes with the same content ask for the same.
+  std::string Content() const {
+    return absl::StrCat(payload, "|", time_as_given, "|", ttl_ms, "|",
+                        static_cast<int>(late_policy), "|", spread_ms);
+  }
+};
+
+// What a restart finds in the store about what earlier runs may have handed out.
+struct Recovered {
+  uint64_t epoch = 0;
+  uint64_t claim_ms = 0;
+  std::map<storage::TopicId, storage::MessageKey> backlog_claims;
+  // A message that was moved may be listed at several places, of which one counts.
+  std::map<storage::MessageKey, storage::BacklogEntry> backlog;
+};
+
+// The whole of what duetime promises about the life of messages, for one call at a time: maps of
+// messages, keys and request ids, and rules. Every answer and every delivery is compared with them,
+// field by field. What the model does not decide (ids, points of a spread, when a message is handed
+// to whom, what a crash left of the claims) it takes from the answer, checks, and holds the server
+// to.
+//
+// A difference is recorded, not thrown: violation() is empty while all is well.
+class LifecycleModel {
+ public:
+  struct Message {
+    storage::MessageId id;
+    Wish wish;
+    uint64_t deliver_ms = 0;
+    uint64_t accept_ms = 0;
+    uint64_t revision = 0;
+    uint64_t update_ms = 0;
+    // Due time of its key; 0: to be learned from the store. It was decided at this time.
+    uint64_t place_ms = 0;
+    uint64_t placed_wall_ms = 0;
+    // Deliveries that the server knows of, and whether there ever was one.
+    uint32_t attempts = 0;
+    bool delivered = false;
+    // Listed in the backlog when this run began, which then says whether a delivery is possible.
+    std::optional<bool> listed_uncertain;
+    // The lease, or the delay after a nack.
+    std::optional<delivery::LeaseToken> lease;
+    delivery::StreamId stream{};
+    uint64_t lease_end_mono_ms = 0;
+    uint64_t delay_end_mono_ms = 0;
+    // With an end.
+    std::optional<storage::EndState> end;
+    uint64_t end_ms = 0;
+    uint64_t expire_ms = 0;
+    bool stopped = false;
+
+    bool pending() const { return !end.has_value(); }
+  };
+
+  // `retention` by topic; how long fates and keys are kept.
+  LifecycleModel(std::map<storage::TopicId, uint64_t> fate_retention_ms,
+                 uint64_t request_retention_ms)
+      : fate_retention_ms_(std::move(fate_retention_ms)),
+        request_retention_ms_(request_retention_ms) {}
+
+  // ---- Answers
+  void OnSchedule(base::Now now, const Wish& wish, const delivery::AcceptedMessage& actual);
+  void OnCancel(base::Now now, const delivery::CancelCommand& command,
+                const delivery::CancelReply& actual);
+  void OnReschedule(base::Now now, const delivery::RescheduleCommand& command,
+                    const delivery::RescheduleReply& actual);
+  void OnGet(base::Now now, const delivery::Target& target, const delivery::GetReply& actual);
+  void OnInspect(base::Now now, const delivery::InspectCommand& command,
+                 const delivery::InspectReply& actual);
+
+  // ---- Subscribers
+  void OnDelivery(base::Now now, const delivery::Delivery& actual, storage::TopicId topic,
+                  delivery::StreamId stream, uint64_t lease_ms);
+  // The answers to one command, put together. A lease may be settled once in a command.
+  void OnSettled(base::Now now, const delivery::SettleCommand& command,
+                 const delivery::SettleReply& actual);
+  void OnDetach(delivery::StreamId stream);
+
+  // ---- The store, when the shard is idle
+  //
+  // Exactly these records are there. Places that were not known are learned.
+  using Stored = std::map<storage::MessageId, std::pair<storage::MessageKey, std::string>>;
+  void OnStored(const Stored& stored);
+  // Messages left the store: each has been answered for, or was late and is EXPIRED now.
+  void OnErased(base::Now now, const std::vector<storage::MessageId>& ids);
+
+  // ---- Crashes
+  //
+  // The ends of these messages were not on stable storage and are lost.
+  void OnLost(const std::vector<storage::MessageId>& ids);
+  void OnRestart(const Recovered& recovered);
+
+  // Nothing is pending any more.
+  void CheckDrained();
+
+  void Violate(const std::string& what);
+  const std::string& violation() const { return violation_; }
+  const std::map<storage::MessageId, Message>& messages() const { return messages_; }
+  bool Leased(const Message& message, base::Now now) const {
+    return message.lease.has_value() && message.lease_end_mono_ms > now.mono_ms;
+  }
+  const Message* FindLease(delivery::LeaseToken token) const;
+
+ private:
+  struct Key {
+    storage::MessageId id;
+    std::string content;
+    // 0: its message is pending.
+    uint64_t expire_ms = 0;
+  };
+  struct Request {
+    std::string content;
+    uint64_t expire_ms = 0;
+    delivery::AcceptedMessage answer;
+  };
+  using Name = std::pair<storage::TopicId, std::string>;
+
+  static bool Counts(base::Now now, uint64_t expire_ms) {
+    return expire_ms == 0 || expire_ms > now.wall_ms;
+  }
+  Key* FindKey(base::Now now, const Name& name);
+  // Pending, or ended and not forgotten.
+  Message* Find(base::Now now, const storage::MessageId& id);
+  Message* Find(base::Now now, const delivery::Target& target);
+  bool Uncertain(const Message& message) const;
+  bool Untouched(const Message& message) const {
+    return message.attempts == 0 && !Uncertain(message);
+  }
+  delivery::MessageState StateOf(base::Now now, const Message& message) const;
+  void End(Message& message, storage::EndState how, uint64_t end_ms);
+
+  void Refused(absl::string_view what, const absl::Status& actual, absl::StatusCode code,
+               absl::string_view reason);
+  delivery::AcceptedMessage AsItIs(base::Now now, const Message& message) const;
+  void Existing(base::Now now, const Wish& wish, const Key& key, const Message& message,
+                const delivery::AcceptedMessage& actual);
+  void Replace(base::Now now, const Wish& wish, Key& key, Message& message,
+               const delivery::AcceptedMessage& actual);
+  void Create(base::Now now, const Wish& wish, std::optional<storage::MessageId> previous,
+              const delivery::AcceptedMessage& actual);
+  void Remember(base::Now now, const Wish& wish, const delivery::AcceptedMessage& answer);
+  // The point of the spread that the answer shows: the same for the same id and spread for ever.
+  void CheckPoint(const storage::MessageId& id, uint64_t spread_ms, uint64_t point_ms);
+  void CompareAccepted(const delivery::AcceptedMessage& expected,
+                       const delivery::AcceptedMessage& actual);
+  void CompareRecord(const Message& message, const storage::MessageRecord& actual,
+                     bool with_payload);
+
+  template <typename T>
+  void Same(absl::string_view what, const T& expected, const T& actual) {
+    if (expected == actual) return;
+    Violate(absl::StrCat(what, ": ", Text(expected), " expected, got ", Text(actual)));
+  }
+  template <typename T>
+  static std::string Text(const T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      return absl::StrCat(static_cast<uint64_t>(value));
+    } else if constexpr (std::is_same_v<T, storage::MessageId>) {
+      return value.ToString();
+    } else if constexpr (std::is_same_v<T, std::optional<storage::MessageId>>) {
+      return value.has_value() ? value->ToString() : "none";
+    } else {
+      return absl::StrCat(value);
+    }
+  }
+
+  const std::map<storage::TopicId, uint64_t> fate_retention_ms_;
+  const uint64_t request_retention_ms_;
+  std::map<storage::MessageId, Message> messages_;
+  std::map<Name, Key> keys_;
+  std::map<Name, Request> requests_;
+  std::map<std::pair<storage::MessageId, uint64_t>, uint64_t> points_;
+  std::map<delivery::LeaseToken, storage::MessageId> leases_;
+  Recovered recovered_;
+  std::string violation_;
+};
+
+}  // namespace duetime::simulation
