@@ -252,7 +252,7 @@ void LifecycleWorld::Sample() {
 }
 
 // ---- Subscribers
-// ----------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 void LifecycleWorld::DoAttach(TopicId topic, int64_t messages_max, uint64_t lease_ms) {
   if (streams_.size() >= 4) return;

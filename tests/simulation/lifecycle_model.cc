@@ -56,7 +56,7 @@ void LifecycleModel::Violate(const std::string& what) {
 }
 
 // ---- Finding
-// --------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 LifecycleModel::Key* LifecycleModel::FindKey(base::Now now, const Name& name) {
   const auto it = keys_.find(name);
@@ -109,7 +109,7 @@ void LifecycleModel::End(Message& message, EndState how, uint64_t end_ms) {
 }
 
 // ---- Schedule
-// -------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 void LifecycleModel::OnSchedule(base::Now now, const Wish& wish, const AcceptedMessage& actual) {
   const auto request = requests_.find({wish.topic, wish.request_id});
@@ -408,7 +408,7 @@ void LifecycleModel::CompareRecord(const Message& message, const storage::Messag
 }
 
 // ---- Subscribers
-// ----------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 void LifecycleModel::OnDelivery(base::Now now, const delivery::Delivery& actual,
                                 storage::TopicId topic, delivery::StreamId stream,
@@ -482,7 +482,7 @@ void LifecycleModel::OnDetach(delivery::StreamId stream) {
 }
 
 // ---- The store
-// ------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 void LifecycleModel::OnStored(const Stored& stored) {
   for (const auto& [id, place_and_record] : stored) {
@@ -529,7 +529,7 @@ void LifecycleModel::OnErased(base::Now now, const std::vector<MessageId>& ids) 
 }
 
 // ---- Crashes
-// --------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 void LifecycleModel::OnLost(const std::vector<MessageId>& ids) {
   for (const MessageId& id : ids) {

@@ -264,7 +264,7 @@ void LifecycleWorld::PassTime() {
 }
 
 // ---- Steps
-// ----------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 delivery::Effects LifecycleWorld::Begin(std::optional<delivery::Command> command) {
   delivery::Effects all;
@@ -322,7 +322,7 @@ void LifecycleWorld::Finish(const delivery::Effects& effects) {
 }
 
 // ---- Checks
-// ---------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 void LifecycleWorld::CheckStored() {
   if (checked_appends_ == store_->accepted_appends()) return;
