@@ -59,7 +59,8 @@ int Serve(const config::Config& config) {
       std::make_shared<metrics::Collector>(config, &rpc_stats, config::Version(), read));
   if (!exporter.ok()) return CannotStart(exporter.status(), 1);
   const auto disk_low = [&housekeeping] { return housekeeping.disk_low(); };
-  grpc->Serve({&node, *topics, store->epoch(), disk_low});
+  const auto serving = grpc->Serve({&node, store, *topics, store->epoch(), disk_low});
+  if (!serving.ok()) return CannotStart(serving, StoreExitCode(serving));
   spdlog::info("ready: duetimed {} epoch={} shards={} grpc={} metrics={}", config::Version(),
                store->epoch(), node.shard_count(), absl::StrJoin(grpc->addresses(), ","),
                *exporter == nullptr ? "off" : (*exporter)->address());

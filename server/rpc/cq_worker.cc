@@ -13,6 +13,7 @@
 #include "server/base/error.h"
 #include "server/rpc/health.h"
 #include "server/rpc/reflection.h"
+#include "server/rpc/schedule_stream.h"
 #include "server/rpc/subscriber_stream.h"
 
 namespace duetime::rpc {
@@ -38,7 +39,9 @@ CqWorker::CqWorker(ServingContext* context, Services* services, size_t index,
       index_(index),
       cq_(std::move(cq)),
       // Workers begin at different slots, so that they do not load the shards in step.
-      handlers_(context, static_cast<uint32_t>(index * 1'597) % storage::MessageId::kSlotCount) {
+      handlers_({.context = context,
+                 .run_here = [this](std::function<void()> task) { RunHere(std::move(task)); }},
+                static_cast<uint32_t>(index * 1'597) % storage::MessageId::kSlotCount) {
   DT_CHECK_LT(index, kWorkersMax);
 }
 
@@ -53,15 +56,14 @@ CqWorker::~CqWorker() {
 }
 
 void CqWorker::Start() {
-  using metrics::RpcMethod;
-  for (const RpcMethod method :
-       {RpcMethod::kSchedule, RpcMethod::kScheduleBatch, RpcMethod::kCancel, RpcMethod::kGet}) {
+  for (const metrics::RpcMethod method : kMessagesUnary) {
     for (int i = 0; i < kRequestsPosted; ++i) RequestUnary(method);
   }
   for (int i = 0; i < kRareRequestsPosted; ++i) {
-    RequestUnary(RpcMethod::kServerInfo);
-    RequestUnary(RpcMethod::kHealthCheck);
+    for (const metrics::RpcMethod method : kAdminUnary) RequestUnary(method);
+    RequestUnary(metrics::RpcMethod::kHealthCheck);
     RequestSubscribe();
+    RequestScheduleStream();
     RequestWatch();
     RequestReflection();
   }
@@ -82,10 +84,17 @@ void CqWorker::Run() {
 
 // ---- From other threads ------------------------------------------------------------------------
 
-void CqWorker::Push(delivery::Effects effects) {
+void CqWorker::Push(uint16_t shard, delivery::Effects effects) {
   base::MutexLock lock(&mutex_);
   if (closed_) return;
-  inbox_.push_back(std::move(effects));
+  inbox_.push_back({.shard = shard, .effects = std::move(effects)});
+  WakeLocked();
+}
+
+void CqWorker::RunHere(std::function<void()> task) {
+  base::MutexLock lock(&mutex_);
+  if (closed_) return;
+  tasks_.push_back(std::move(task));
   WakeLocked();
 }
 
@@ -122,11 +131,14 @@ void CqWorker::OnWake(bool ok) {
     base::MutexLock lock(&mutex_);
     waking_ = false;
     std::swap(batch_, inbox_);
+    std::swap(task_batch_, tasks_);
     stopping = stopping_;
     grace_ms = stop_grace_ms_;
   }
-  for (delivery::Effects& effects : batch_) Carry(std::move(effects));
+  for (Parcel& parcel : batch_) Carry(parcel.shard, std::move(parcel.effects));
   batch_.clear();
+  for (const auto& task : task_batch_) task();
+  task_batch_.clear();
   PumpTouched();
 
   const ServingState state = context_->state.load();
@@ -142,12 +154,42 @@ void CqWorker::OnWake(bool ok) {
   }
 }
 
-void CqWorker::Carry(delivery::Effects effects) {
-  for (const auto& reply : effects.schedules) {
-    handlers_.OnScheduleReply(CallOf(reply.tag), reply);
+void CqWorker::CarrySchedules(uint16_t shard, std::vector<delivery::ScheduleReply> replies) {
+  for (auto& reply : replies) {
+    if (!IsFrame(reply.tag)) {
+      handlers_.OnScheduleReply(CallOf(reply.tag), shard, std::move(reply));
+      continue;
+    }
+    const auto found = frames_.find(static_cast<uint64_t>(reply.tag));
+    // Of a stream that has ended: nobody is left to tell.
+    if (found != frames_.end()) found->second->OnReply(shard, std::move(reply));
   }
-  for (const auto& reply : effects.cancels) handlers_.OnCancelReply(CallOf(reply.tag), reply);
-  for (const auto& reply : effects.gets) handlers_.OnGetReply(CallOf(reply.tag), reply);
+}
+
+void CqWorker::Carry(uint16_t shard, delivery::Effects effects) {
+  CarrySchedules(shard, std::move(effects.schedules));
+  for (const auto& reply : effects.cancels) {
+    handlers_.lifecycle().OnCancelReply(CallOf(reply.tag), reply);
+  }
+  for (const auto& reply : effects.reschedules) {
+    handlers_.lifecycle().OnRescheduleReply(CallOf(reply.tag), reply);
+  }
+  for (const auto& reply : effects.gets) {
+    handlers_.lifecycle().OnGetReply(CallOf(reply.tag), reply);
+  }
+  for (const auto& reply : effects.inspects) {
+    handlers_.queries().OnInspectReply(CallOf(reply.tag), reply);
+  }
+  for (const auto& reply : effects.objects) {
+    if (reply.tag == kNobody) continue;
+    handlers_.topics().OnObjectReply(CallOf(reply.tag), reply);
+  }
+  for (const auto& reply : effects.operations) {
+    handlers_.operations().OnOperationReply(CallOf(reply.tag), reply);
+  }
+  for (const auto& reply : effects.recurrences) {
+    handlers_.recurrences().OnRecurrenceReply(CallOf(reply.tag), reply);
+  }
   for (const auto& reply : effects.settles) {
     if (SubscriberStream* stream = StreamOf(reply.stream)) stream->AddSettles(reply);
   }
@@ -205,6 +247,7 @@ void CqWorker::AbandonWaitingCalls() {
     base::MutexLock lock(&mutex_);
     closed_ = true;
     inbox_.clear();
+    tasks_.clear();
   }
   for (UnaryCall& call : calls_) {
     if (call.waiting()) call.FinishWithError(base::DrainingError());
@@ -217,6 +260,7 @@ void CqWorker::EndIfIdle() {
     base::MutexLock lock(&mutex_);
     closed_ = true;
     inbox_.clear();
+    tasks_.clear();
   }
   queue_shut_ = true;
   sweep_alarm_.Cancel();
@@ -263,6 +307,18 @@ void CqWorker::AddSubscriber(delivery::StreamId id, SubscriberStream* stream) {
 
 void CqWorker::RemoveSubscriber(delivery::StreamId id) {
   subscribers_.erase(static_cast<uint64_t>(id));
+}
+
+delivery::CallTag CqWorker::AddFrame(ScheduleStream* stream) {
+  const uint64_t tag = uint64_t{index_} << kWorkerShift | kFrameBit | next_frame_++;
+  frames_.emplace(tag, stream);
+  return delivery::CallTag{tag};
+}
+
+void CqWorker::RemoveFrame(delivery::CallTag tag) { frames_.erase(static_cast<uint64_t>(tag)); }
+
+void CqWorker::RequestScheduleStream() {
+  if (!Ending()) ScheduleStream::Request(this);
 }
 
 void CqWorker::RequestSubscribe() {

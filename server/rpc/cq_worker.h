@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 #include <memory>
@@ -27,12 +28,18 @@
 
 namespace duetime::rpc {
 
+class ScheduleStream;
 class SubscriberStream;
 
 // Calls and streams carry their worker's index in their tag or id, so that an answer finds its way
 // back.
 constexpr int kWorkerShift = 56;
 constexpr size_t kWorkersMax = 256;
+// Set in the tags of frames of streams, which are not in the list of calls.
+constexpr uint64_t kFrameBit = static_cast<uint64_t>(kNobody);
+constexpr bool IsFrame(delivery::CallTag tag) {
+  return (static_cast<uint64_t>(tag) & kFrameBit) != 0;
+}
 constexpr size_t WorkerOf(delivery::CallTag tag) {
   return static_cast<size_t>(static_cast<uint64_t>(tag) >> kWorkerShift);
 }
@@ -65,8 +72,10 @@ class CqWorker {
 
   // ---- Any thread.
 
-  // Hands over what shards want done. Does nothing once the worker has ended.
-  void Push(delivery::Effects effects);
+  // Hands over what a shard wants done. Does nothing once the worker has ended.
+  void Push(uint16_t shard, delivery::Effects effects);
+  // Runs `task` on the worker's thread. Drops it once the worker has ended.
+  void RunHere(std::function<void()> task);
   // Makes the worker look at the serving state.
   void Wake();
 
@@ -95,7 +104,18 @@ class CqWorker {
   ReusedMessage<v1::SubscribeResponse>& subscribe_response() { return subscribe_response_; }
   ReusedMessage<v1::SubscribeRequest>& subscribe_request() { return subscribe_request_; }
 
+  // Gives a frame of a stream a tag, under which its answers come.
+  delivery::CallTag AddFrame(ScheduleStream* stream);
+  void RemoveFrame(delivery::CallTag tag);
+  Intake& intake() { return handlers_.intake(); }
+  // Shared like those of the subscribers.
+  ReusedMessage<v1::ScheduleStreamRequest>& schedule_frame() { return schedule_frame_; }
+  ReusedMessage<v1::ScheduleStreamResponse>& schedule_frame_response() {
+    return schedule_frame_response_;
+  }
+
   void RequestSubscribe();
+  void RequestScheduleStream();
   void RequestWatch();
   void RequestReflection();
 
@@ -105,7 +125,8 @@ class CqWorker {
   void OnWake(bool ok);
   void OnSweep(bool ok);
   void ArmSweep();
-  void Carry(delivery::Effects effects);
+  void Carry(uint16_t shard, delivery::Effects effects);
+  void CarrySchedules(uint16_t shard, std::vector<delivery::ScheduleReply> replies);
   void PumpTouched();
   void EndIfIdle();
   void AbandonWaitingCalls();
@@ -121,9 +142,16 @@ class CqWorker {
   std::thread thread_;
   UnaryHandlers handlers_;
 
-  // The list from the other threads.
+  // What one shard wants done.
+  struct Parcel {
+    uint16_t shard = 0;
+    delivery::Effects effects;
+  };
+
+  // The lists from the other threads.
   base::Mutex mutex_;
-  std::vector<delivery::Effects> inbox_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Parcel> inbox_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   // The alarm is on its way: it must not be set again before it has been delivered.
   bool waking_ ABSL_GUARDED_BY(mutex_) = false;
   // The queue takes no more alarms.
@@ -133,7 +161,8 @@ class CqWorker {
   grpc::Alarm wake_alarm_ ABSL_GUARDED_BY(mutex_);
 
   // The thread's own.
-  std::vector<delivery::Effects> batch_;
+  std::vector<Parcel> batch_;
+  std::vector<std::function<void()>> task_batch_;
   grpc::Alarm sweep_alarm_;
   MemberTag<CqWorker, &CqWorker::OnWake> wake_tag_{this};
   MemberTag<CqWorker, &CqWorker::OnSweep> sweep_tag_{this};
@@ -141,10 +170,15 @@ class CqWorker {
   std::vector<UnaryCall*> free_;
   absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;
   absl::flat_hash_map<uint64_t, SubscriberStream*> subscribers_;
+  // Frames that a shard has not answered yet, by tag.
+  absl::flat_hash_map<uint64_t, ScheduleStream*> frames_;
+  uint64_t next_frame_ = 1;
   // Streams that got something in this round and must look whether they can write.
   std::vector<SubscriberStream*> touched_;
   ReusedMessage<v1::SubscribeResponse> subscribe_response_;
   ReusedMessage<v1::SubscribeRequest> subscribe_request_;
+  ReusedMessage<v1::ScheduleStreamRequest> schedule_frame_;
+  ReusedMessage<v1::ScheduleStreamResponse> schedule_frame_response_;
   uint64_t next_stream_ = 1;
   // Calls and sessions that have arrived and not ended.
   size_t open_ = 0;

@@ -27,6 +27,18 @@ void FillDelivery(const delivery::Delivery& from, const storage::MessageRecord& 
   const uint64_t late_ms = from.dispatch_ms - std::min(from.dispatch_ms, record.header.deliver_ms);
   SetDuration(late_ms, to->mutable_lateness());
   to->set_maybe_redelivered(from.maybe_redelivered);
+  // Most messages have none of these.
+  if (!record.key.empty()) to->set_key(record.key.data(), record.key.size());
+  if (!record.ordering_key.empty()) {
+    to->set_ordering_key(record.ordering_key.data(), record.ordering_key.size());
+  }
+  for (const auto& [key, value] : record.labels) {
+    (*to->mutable_labels())[std::string(key)] = std::string(value);
+  }
+  if (!record.recurrence.empty()) {
+    to->set_recurrence(record.recurrence.data(), record.recurrence.size());
+    to->set_occurrence(static_cast<int64_t>(record.occurrence));
+  }
 }
 
 // Moves as many tokens as fit into `bytes_max`, and returns their size.

@@ -11,11 +11,13 @@
 #include <thread>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "google/protobuf/stubs/logging.h"
 
 #include "server/base/check.h"
 #include "server/rpc/cq_worker.h"
 #include "server/rpc/credentials.h"
+#include "server/rpc/forecast_query.h"
 #include "server/rpc/listener.h"
 #include "server/rpc/services.h"
 #include "server/rpc/serving_context.h"
@@ -65,6 +67,18 @@ void SetChannelOptions(const GrpcServerOptions& options, grpc::ServerBuilder* bu
   builder->SetResourceQuota(quota);
 }
 
+// Puts each item on the list of the worker whose call or stream it is for.
+template <typename Item, typename Owner>
+void Deal(std::vector<Item>* items, std::vector<Item> delivery::Effects::*list, Owner owner,
+          std::vector<delivery::Effects>* parts) {
+  for (Item& item : *items) {
+    const size_t worker = WorkerOf(owner(item));
+    // A tag that no worker gave cannot come back.
+    DT_CHECK_LT(worker, parts->size());
+    ((*parts)[worker].*list).push_back(std::move(item));
+  }
+}
+
 }  // namespace
 
 class GrpcServer::Impl {
@@ -76,14 +90,16 @@ class GrpcServer::Impl {
   }
 
   absl::Status Listen();
-  void Serve(ServeFacts facts);
-  void Deliver(delivery::Effects effects);
+  absl::Status Serve(ServeFacts facts);
+  void Deliver(uint16_t shard, delivery::Effects effects);
   void Shutdown(std::chrono::milliseconds timeout);
   void WakeAll() {
     for (const auto& worker : workers) worker->Wake();
   }
 
   ServingContext context;
+  // Before the workers: what they posted may still run when they are gone, and finds them closed.
+  std::unique_ptr<runtime::Reader> reader;
   std::shared_ptr<grpc::ServerCredentials> tcp_credentials;
   Services services;
   std::unique_ptr<Listener> listener;
@@ -94,7 +110,9 @@ class GrpcServer::Impl {
 
  private:
   void PostWakes(const std::vector<delivery::WakeShards>& wakes);
-  void Split(delivery::Effects effects);
+  void Split(uint16_t shard, delivery::Effects effects);
+  absl::Status LoadTopics(const ServeFacts& facts);
+  void TellSettings();
 };
 
 absl::Status GrpcServer::Impl::Listen() {
@@ -132,26 +150,77 @@ absl::Status GrpcServer::Impl::Listen() {
   return absl::OkStatus();
 }
 
-void GrpcServer::Impl::Serve(ServeFacts facts) {
-  DT_CHECK(server != nullptr && facts.node != nullptr);
-  context.topics.Load(facts.topics);
+absl::Status GrpcServer::Impl::LoadTopics(const ServeFacts& facts) {
+  constexpr size_t kObjectsPerRead = 1'000;
+  std::vector<std::pair<std::string, TopicObject>> objects;
+  std::vector<storage::ObjectRef> read;
+  do {
+    const std::string after = read.empty() ? "" : read.back().name;
+    read.clear();
+    absl::Status status = facts.store->ScanObjects(storage::ObjectKind::kTopicSettings, 0, after,
+                                                   kObjectsPerRead, &read);
+    if (!status.ok()) return status;
+    for (const storage::ObjectRef& ref : read) {
+      const absl::StatusOr<TopicObject> object = DecodeTopicObject(ref.value);
+      if (!object.ok()) return object.status();
+      objects.emplace_back(ref.name, *object);
+    }
+  } while (read.size() == kObjectsPerRead);
+  // A message was accepted while the topic was being deleted: it is there again.
+  absl::flat_hash_map<std::string, storage::TopicId> ids;
+  for (const auto& [id, name] : facts.topics) ids.emplace(name, id);
+  for (auto& [name, object] : objects) {
+    const auto id = ids.find(name);
+    if (!object.deleted || id == ids.end()) continue;
+    PendingCount pending;
+    PendingCount due;
+    absl::Status status = ReadTopicCounts(facts.store, id->second, 0, &pending, &due);
+    if (!status.ok()) return status;
+    if (pending.messages > 0) object = {};
+  }
+  context.topics.Load(facts.topics, objects);
+  return absl::OkStatus();
+}
+
+void GrpcServer::Impl::TellSettings() {
+  std::string after;
+  for (;;) {
+    const auto topics = context.topics.List("", after, 1'000);
+    if (topics.empty()) return;
+    after = std::string(topics.back().name);
+    for (const TopicRegistry::Topic& topic : topics) {
+      if (!topic.settings.fate_retention_ms.has_value() && topic.quota == nullptr) continue;
+      context.TellShards(topic);
+    }
+  }
+}
+
+absl::Status GrpcServer::Impl::Serve(ServeFacts facts) {
+  DT_CHECK(server != nullptr && facts.node != nullptr && facts.store != nullptr);
+  if (absl::Status status = LoadTopics(facts); !status.ok()) return status;
+  reader = std::make_unique<runtime::Reader>(context.options.reads_max);
+  reader->Start();
+  context.reader = reader.get();
+  context.store = facts.store;
   context.epoch = facts.epoch;
   context.disk_low = std::move(facts.disk_low);
   context.node.store(facts.node);
+  TellSettings();
   context.Advance(ServingState::kServing);
   WakeAll();
+  return absl::OkStatus();
 }
 
-void GrpcServer::Impl::Deliver(delivery::Effects effects) {
+void GrpcServer::Impl::Deliver(uint16_t shard, delivery::Effects effects) {
   PostWakes(effects.wakes);
   if (effects.failed && context.Advance(ServingState::kStorageFailed)) {
     spdlog::critical("storage failed: nothing is accepted until a restart");
     WakeAll();
   }
   if (workers.size() == 1) {
-    workers[0]->Push(std::move(effects));
+    workers[0]->Push(shard, std::move(effects));
   } else {
-    Split(std::move(effects));
+    Split(shard, std::move(effects));
   }
 }
 
@@ -166,24 +235,23 @@ void GrpcServer::Impl::PostWakes(const std::vector<delivery::WakeShards>& wakes)
   }
 }
 
-void GrpcServer::Impl::Split(delivery::Effects effects) {
-  std::vector<delivery::Effects> parts(workers.size());
-  // A tag that no worker gave cannot come back.
-  const auto part = [&parts](size_t worker) -> delivery::Effects& {
-    DT_CHECK_LT(worker, parts.size());
-    return parts[worker];
-  };
-  for (auto& item : effects.schedules) {
-    part(WorkerOf(item.tag)).schedules.push_back(std::move(item));
-  }
-  for (auto& item : effects.cancels) part(WorkerOf(item.tag)).cancels.push_back(std::move(item));
-  for (auto& item : effects.gets) part(WorkerOf(item.tag)).gets.push_back(std::move(item));
-  for (auto& item : effects.frames) part(WorkerOf(item.stream)).frames.push_back(std::move(item));
-  for (auto& item : effects.settles) {
-    part(WorkerOf(item.stream)).settles.push_back(std::move(item));
-  }
+void GrpcServer::Impl::Split(uint16_t shard, delivery::Effects effects) {
+  using delivery::Effects;
+  std::vector<Effects> parts(workers.size());
+  const auto tag = [](const auto& item) { return item.tag; };
+  const auto stream = [](const auto& item) { return item.stream; };
+  Deal(&effects.schedules, &Effects::schedules, tag, &parts);
+  Deal(&effects.cancels, &Effects::cancels, tag, &parts);
+  Deal(&effects.reschedules, &Effects::reschedules, tag, &parts);
+  Deal(&effects.gets, &Effects::gets, tag, &parts);
+  Deal(&effects.inspects, &Effects::inspects, tag, &parts);
+  Deal(&effects.objects, &Effects::objects, tag, &parts);
+  Deal(&effects.operations, &Effects::operations, tag, &parts);
+  Deal(&effects.recurrences, &Effects::recurrences, tag, &parts);
+  Deal(&effects.frames, &Effects::frames, stream, &parts);
+  Deal(&effects.settles, &Effects::settles, stream, &parts);
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (!parts[i].empty()) workers[i]->Push(std::move(parts[i]));
+    if (!parts[i].empty()) workers[i]->Push(shard, std::move(parts[i]));
   }
 }
 
@@ -200,6 +268,8 @@ void GrpcServer::Impl::Shutdown(std::chrono::milliseconds timeout) {
   const auto grace_ms = static_cast<uint64_t>(std::max<int64_t>(timeout.count(), 0));
   for (const auto& worker : workers) worker->Stop(grace_ms);
   for (const auto& worker : workers) worker->Join();
+  // Nobody posts any more; what still runs answers nobody.
+  if (reader != nullptr) reader->Stop();
 }
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(GrpcServerOptions options,
@@ -218,11 +288,10 @@ GrpcServer::~GrpcServer() { impl_->Shutdown(std::chrono::milliseconds(0)); }
 
 absl::Status GrpcServer::Listen() { return impl_->Listen(); }
 
-void GrpcServer::Serve(ServeFacts facts) { impl_->Serve(std::move(facts)); }
+absl::Status GrpcServer::Serve(ServeFacts facts) { return impl_->Serve(std::move(facts)); }
 
 void GrpcServer::Deliver(uint16_t shard, delivery::Effects effects) {
-  static_cast<void>(shard);  // tags and streams name their owner
-  impl_->Deliver(std::move(effects));
+  impl_->Deliver(shard, std::move(effects));
 }
 
 void GrpcServer::Drain() {

@@ -18,6 +18,7 @@
 #include "server/metrics/rpc_stats.h"
 #include "server/rpc/grpc_server_options.h"
 #include "server/runtime/node.h"
+#include "storage/message_store.h"
 #include "storage/types.h"
 
 namespace duetime::rpc {
@@ -26,6 +27,8 @@ namespace duetime::rpc {
 struct ServeFacts {
   // Started; must outlive Shutdown().
   runtime::Node* node = nullptr;
+  // Outlives Shutdown(), too. Lists and forecasts read it.
+  storage::MessageStore* store = nullptr;
   // MessageStore::Topics().
   std::vector<std::pair<storage::TopicId, std::string>> topics;
   // MessageStore::epoch().
@@ -59,8 +62,8 @@ class GrpcServer final : public runtime::EffectSink {
   // health is NOT_SERVING. An error names the address that cannot be had.
   absl::Status Listen();
 
-  // Starts to serve. REQUIRES: Listen returned OK.
-  void Serve(ServeFacts facts);
+  // Starts to serve. REQUIRES: Listen returned OK. An error means that the store cannot be read.
+  absl::Status Serve(ServeFacts facts);
 
   // From the engine threads: answers and deliveries.
   void Deliver(uint16_t shard, delivery::Effects effects) override;

@@ -20,7 +20,12 @@ GrpcServerOptions OptionsFromConfig(const config::Config& config) {
   options.limits.batch_messages_max = config.batch_messages_max;
   options.limits.batch_bytes_max = config.batch_bytes_max;
   options.limits.outstanding_messages_max = static_cast<int32_t>(config.outstanding_messages_max);
+  options.limits.labels_max = config.labels_max;
   options.topics_max = config.topics_max;
+  options.topics_auto_create = config.topics_auto_create;
+  options.reads_max = config.reads_max;
+  options.fate_retention_ms = config.fate_retention_ms;
+  options.request_retention_ms = config.request_retention_ms;
   options.streams_max = config.streams_max;
   options.heartbeat_ms = config.heartbeat_ms;
   options.drain_grace_ms = config.drain_grace_ms;

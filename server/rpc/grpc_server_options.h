@@ -28,6 +28,13 @@ struct GrpcServerOptions {
   size_t io_threads = 0;
   RequestLimits limits;
   size_t topics_max = 100'000;
+  // Whether a topic is made when it is used for the first time.
+  bool topics_auto_create = true;
+  // Lists and forecasts that may wait for the reader.
+  size_t reads_max = 1'000;
+  // What holds for topics that say nothing else; told to clients.
+  uint64_t fate_retention_ms = 86'400'000;
+  uint64_t request_retention_ms = 3'600'000;
   size_t streams_max = 10'000;
   uint64_t heartbeat_ms = 15'000;
   // How long a drain waits for settlements; told to subscribers.

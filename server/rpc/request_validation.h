@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a request must be before the server acts on it. Pure functions: no gRPC, no clock, no state.
+// Limits, batches, and what a subscriber may send. Pure functions: no gRPC, no clock, no state.
 // Every refusal is an error of base::MakeError whose reason is named in messages.proto, with the
 // field, the value and the limit in the text and in the metadata; nothing that the client sent is
 // echoed.
@@ -17,11 +17,9 @@
 
 #include "duetime/v1/messages.pb.h"
 #include "server/delivery/commands.h"
-#include "storage/message_id.h"
 
 namespace duetime::rpc {
 
-inline constexpr size_t kTopicBytesMax = 255;
 inline constexpr size_t kAttributeKeyBytesMax = 255;
 inline constexpr size_t kClientIdBytesMax = 255;
 inline constexpr size_t kNackReasonBytesMax = 255;
@@ -40,43 +38,14 @@ struct RequestLimits {
   size_t payload_bytes_max = 1 << 20;
   size_t attributes_max = 64;
   size_t attributes_bytes_max = 16 << 10;
+  size_t labels_max = 16;
   size_t batch_messages_max = 10'000;
   size_t batch_bytes_max = 16 << 20;
   int32_t outstanding_messages_max = 100'000;
 };
 
-// Where a message stands in its request: kSingle, or its index in a batch, for the path of a bad
-// field.
-inline constexpr int kSingle = -1;
-
-// A request to schedule that is in order. The views point into the request.
-struct ValidSchedule {
-  absl::string_view topic;
-  absl::string_view payload;
-  std::vector<std::pair<absl::string_view, absl::string_view>> attributes;
-  // The time asked for, with a delay counted from `now_ms`. May lie in the past.
-  uint64_t deliver_ms = 0;
-};
-
-// INVALID_TOPIC, INVALID_ATTRIBUTES, PAYLOAD_TOO_LARGE, DELIVER_TIME_MISSING,
-// DELIVER_TIME_OUT_OF_RANGE. `valid` is overwritten (its vector is reused); it means nothing after
-// an error.
-absl::Status ValidateSchedule(const v1::ScheduleRequest& request, const RequestLimits& limits,
-                              uint64_t now_ms, int index, ValidSchedule* valid);
-
 // BATCH_TOO_LARGE by count or by size; the items are validated one by one.
-absl::Status ValidateBatchSize(size_t messages, size_t bytes, const RequestLimits& limits);
-
-// INVALID_MESSAGE_ID.
-absl::Status ValidateCancel(const v1::CancelRequest& request, storage::MessageId* id);
-
-struct ValidGet {
-  storage::MessageId id;
-  bool full = false;
-};
-
-// INVALID_MESSAGE_ID, INVALID_VIEW.
-absl::Status ValidateGet(const v1::GetRequest& request, ValidGet* valid);
+absl::Status ValidateBatchSize(size_t items, size_t bytes, const RequestLimits& limits);
 
 // The opening of a subscription with its defaults filled in. The view points into the request.
 struct ValidStart {

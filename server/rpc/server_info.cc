@@ -2,7 +2,9 @@
 //
 // Admin.ServerInfo.
 #include "server/rpc/proto_time.h"
+#include "server/rpc/query_validation.h"
 #include "server/rpc/unary_handlers.h"
+#include "server/rpc/validation_error.h"
 
 namespace duetime::rpc {
 namespace {
@@ -70,6 +72,13 @@ void UnaryHandlers::FillLimits(v1::Limits* limits) const {
   limits->set_topics_max(static_cast<int32_t>(options.topics_max));
   limits->set_outstanding_messages_max(options.limits.outstanding_messages_max);
   limits->set_streams_max(static_cast<int32_t>(options.streams_max));
+  limits->set_labels_max(static_cast<int32_t>(options.limits.labels_max));
+  limits->set_key_bytes_max(static_cast<int32_t>(kKeyBytesMax));
+  limits->set_list_page_max(static_cast<int32_t>(kPageSizeMax));
+  limits->set_forecast_buckets_max(static_cast<int32_t>(kForecastBucketsMax));
+  SetDuration(options.fate_retention_ms, limits->mutable_fate_retention());
+  SetDuration(options.request_retention_ms, limits->mutable_request_retention());
+  limits->set_topics_auto_create(options.topics_auto_create);
 }
 
 void UnaryHandlers::FillCounts(const runtime::Node& node, v1::Counts* counts) const {

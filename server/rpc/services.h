@@ -34,17 +34,23 @@ class RawService final : public Generated::Service {
   using Stream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
   // REQUIRES: the service has methods of these names.
-  explicit RawService(std::span<const metrics::RpcMethod> served) {
+  RawService(std::span<const metrics::RpcMethod> unary,
+             std::span<const metrics::RpcMethod> streams) {
     const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
         Generated::service_full_name());
     DT_CHECK(service != nullptr);
-    for (const metrics::RpcMethod method : served) {
-      const auto* found = service->FindMethodByName(metrics::NameOf(method));
-      DT_CHECK(found != nullptr);
-      index_[static_cast<size_t>(method)] = found->index();
-      this->MarkMethodRaw(found->index());
+    index_.fill(-1);
+    for (const auto methods : {unary, streams}) {
+      for (const metrics::RpcMethod method : methods) {
+        const auto* found = service->FindMethodByName(metrics::NameOf(method));
+        DT_CHECK(found != nullptr);
+        index_[static_cast<size_t>(method)] = found->index();
+        this->MarkMethodRaw(found->index());
+      }
     }
   }
+
+  bool Serves(metrics::RpcMethod method) const { return index_[static_cast<size_t>(method)] >= 0; }
 
   // Ask for the next call of a method. REQUIRES: it is served, and of this kind.
   void RequestUnary(metrics::RpcMethod method, grpc::ServerContext* context,
@@ -60,7 +66,7 @@ class RawService final : public Generated::Service {
   }
 
  private:
-  // The number of each served method within its service.
+  // The number of each served method within its service; -1 for others.
   std::array<int, metrics::kRpcMethodCount> index_{};
 };
 
@@ -73,17 +79,40 @@ using ReflectionService =
         grpc::reflection::v1alpha::ServerReflection::Service>;
 
 // The methods that are served, by service.
-inline constexpr std::array kMessagesMethods = {
-    metrics::RpcMethod::kSchedule, metrics::RpcMethod::kScheduleBatch, metrics::RpcMethod::kCancel,
-    metrics::RpcMethod::kGet,      metrics::RpcMethod::kSubscribe,
+inline constexpr std::array kMessagesUnary = {
+    metrics::RpcMethod::kSchedule,
+    metrics::RpcMethod::kScheduleBatch,
+    metrics::RpcMethod::kCancel,
+    metrics::RpcMethod::kCancelBatch,
+    metrics::RpcMethod::kReschedule,
+    metrics::RpcMethod::kGet,
+    metrics::RpcMethod::kList,
+    metrics::RpcMethod::kExplain,
+    metrics::RpcMethod::kCreateRecurrence,
+    metrics::RpcMethod::kGetRecurrence,
+    metrics::RpcMethod::kListRecurrences,
+    metrics::RpcMethod::kUpdateRecurrence,
+    metrics::RpcMethod::kPauseRecurrence,
+    metrics::RpcMethod::kResumeRecurrence,
+    metrics::RpcMethod::kDeleteRecurrence,
+    metrics::RpcMethod::kPreviewRecurrence,
 };
-inline constexpr std::array kAdminMethods = {
-    metrics::RpcMethod::kServerInfo,
+inline constexpr std::array kMessagesStreams = {
+    metrics::RpcMethod::kScheduleStream,
+    metrics::RpcMethod::kSubscribe,
+};
+inline constexpr std::array kAdminUnary = {
+    metrics::RpcMethod::kServerInfo,      metrics::RpcMethod::kCreateTopic,
+    metrics::RpcMethod::kGetTopic,        metrics::RpcMethod::kListTopics,
+    metrics::RpcMethod::kUpdateTopic,     metrics::RpcMethod::kDeleteTopic,
+    metrics::RpcMethod::kForecast,        metrics::RpcMethod::kStartBulk,
+    metrics::RpcMethod::kGetOperation,    metrics::RpcMethod::kListOperations,
+    metrics::RpcMethod::kCancelOperation,
 };
 
 struct Services {
-  MessagesService messages{kMessagesMethods};
-  AdminService admin{kAdminMethods};
+  MessagesService messages{kMessagesUnary, kMessagesStreams};
+  AdminService admin{kAdminUnary, {}};
   HealthService health;
   ReflectionService reflection;
 };

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/serving_context.h"
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
 #include "server/base/error.h"
 
 namespace duetime::rpc {
@@ -38,12 +42,41 @@ absl::Status ServingContext::Admit(CallKind kind) const {
   return absl::OkStatus();
 }
 
+void ServingContext::ForgetTopicObject(absl::string_view topic) {
+  delivery::ObjectCommand command;
+  command.tag = kNobody;
+  command.kind = storage::ObjectKind::kTopicSettings;
+  command.name = std::string(topic);
+  static_cast<void>(node.load()->Post(0, std::move(command)));
+}
+
+void ServingContext::TellShards(const TopicRegistry::Topic& topic) {
+  runtime::Node* to = node.load();
+  delivery::TopicCommand command;
+  command.topic = topic.id;
+  command.fate_retention_ms = topic.settings.fate_retention_ms.value_or(options.fate_retention_ms);
+  command.quota = topic.quota;
+  for (uint16_t shard = 0; shard < to->shard_count(); ++shard) {
+    // Never refused: there is one per change of a topic.
+    static_cast<void>(to->Post(shard, command));
+  }
+}
+
 bool ServingContext::Advance(ServingState next) {
   ServingState current = state.load();
   while (current < next) {
     if (state.compare_exchange_weak(current, next)) return true;
   }
   return false;
+}
+
+absl::Status StreamLimitError(size_t limit) {
+  return base::MakeError(absl::StatusCode::kResourceExhausted,
+                         absl::StrCat("too many streams, limit ", limit),
+                         {.reason = "STREAM_LIMIT",
+                          .field = "",
+                          .metadata = {{"limit", absl::StrCat(limit)}},
+                          .retry_after_ms = 1'000});
 }
 
 }  // namespace duetime::rpc

@@ -15,11 +15,17 @@
 #include "server/rpc/grpc_server_options.h"
 #include "server/rpc/topic_registry.h"
 #include "server/runtime/node.h"
+#include "server/runtime/reader.h"
+#include "storage/message_store.h"
 
 namespace duetime::rpc {
 
 // Where the server is in its life. Only ever moves to a higher value.
 enum class ServingState : uint8_t { kStarting, kServing, kDraining, kStorageFailed };
+
+// A tag whose answers are for nobody. The numbers with bit 55 set are those of streams' frames,
+// which begin with 1.
+inline constexpr delivery::CallTag kNobody{uint64_t{1} << 55};
 
 // What a call wants to do, for the question whether it may.
 enum class CallKind : uint8_t {
@@ -36,13 +42,20 @@ struct ServingContext {
       : options(std::move(server_options)),
         clock(server_clock),
         stats(rpc_stats),
-        topics(options.topics_max) {}
+        topics(options.topics_max, options.topics_auto_create) {}
 
   // OK, or why a call of this kind is refused now: STARTING, DRAINING, STORAGE_FAILED, DISK_LOW.
   absl::Status Admit(CallKind kind) const;
 
   // REQUIRES: node is not null.
   bool DiskLow() const { return disk_low != nullptr && disk_low(); }
+
+  // Removes what is stored of a topic that was deleted and is used again. Nobody waits for it:
+  // while the topic has messages it counts as being there anyway.
+  void ForgetTopicObject(absl::string_view topic);
+
+  // Tells every shard what it needs to know of a topic's settings.
+  void TellShards(const TopicRegistry::Topic& topic);
 
   // Moves to `next` unless the server is already there or further. Returns whether it moved.
   bool Advance(ServingState next);
@@ -51,8 +64,10 @@ struct ServingContext {
   base::Clock* const clock;
   metrics::RpcStats* const stats;
   TopicRegistry topics;
-  // Null until Serve; the two after it are set before it.
+  // Null until Serve; those after it are set before it.
   std::atomic<runtime::Node*> node{nullptr};
+  storage::MessageStore* store = nullptr;
+  runtime::Reader* reader = nullptr;
   uint64_t epoch = 0;
   std::function<bool()> disk_low;
   base::Now started;
@@ -60,8 +75,12 @@ struct ServingContext {
   std::atomic<ServingState> state{ServingState::kStarting};
   // Shutdown has begun: streams end, nothing new is taken.
   std::atomic<bool> ending{false};
-  // Open Subscribe streams.
+  // Open Subscribe streams, and open ScheduleStreams.
   std::atomic<uint64_t> streams{0};
+  std::atomic<uint64_t> schedule_streams{0};
 };
+
+// RESOURCE_EXHAUSTED STREAM_LIMIT.
+absl::Status StreamLimitError(size_t limit);
 
 }  // namespace duetime::rpc

@@ -15,19 +15,6 @@
 #include "server/rpc/proto_time.h"
 
 namespace duetime::rpc {
-namespace {
-
-absl::Status StreamLimitError(size_t limit) {
-  return base::MakeError(absl::StatusCode::kResourceExhausted,
-                         absl::StrCat("too many streams, limit ", limit),
-                         {.reason = "STREAM_LIMIT",
-                          .field = "",
-                          .metadata = {{"limit", absl::StrCat(limit)}},
-                          .retry_after_ms = 1'000});
-}
-
-}  // namespace
-
 SubscriberStream::~SubscriberStream() {
   if (counted_) worker().context().streams.fetch_sub(1);
 }

@@ -4,48 +4,107 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/rpc/validation_error.h"
 
 namespace duetime::rpc {
 
+TopicRegistry::Topic TopicRegistry::View(const Entry& entry) {
+  return {.id = entry.id,
+          .name = entry.name,
+          .durable = entry.durable,
+          .revived = false,
+          .settings = entry.settings,
+          .quota = entry.quota};
+}
+
+// The shards share the quota, so it stays when the limit changes, also to none.
+void TopicRegistry::SetSettings(const TopicSettings& settings, Entry* entry) {
+  entry->settings = settings;
+  if (entry->quota == nullptr && settings.max_pending > 0) {
+    entry->quota = std::make_shared<delivery::TopicQuota>();
+  }
+  if (entry->quota != nullptr) entry->quota->max.store(settings.max_pending);
+}
+
 TopicRegistry::Entry* TopicRegistry::Add(storage::TopicId id, absl::string_view name) {
-  entries_.push_back({.id = id, .name = std::string(name), .durable = false});
+  Entry fresh;
+  fresh.id = id;
+  fresh.name = std::string(name);
+  entries_.push_back(std::move(fresh));
   Entry* entry = &entries_.back();
   DT_CHECK(by_name_.emplace(entry->name, entry).second);
   DT_CHECK(by_id_.emplace(static_cast<uint32_t>(id), entry).second);
+  sorted_.emplace(entry->name, entry);
   next_id_ = std::max(next_id_, static_cast<uint32_t>(id) + 1);
   return entry;
 }
 
-void TopicRegistry::Load(const std::vector<std::pair<storage::TopicId, std::string>>& topics) {
+TopicRegistry::Entry* TopicRegistry::Known(absl::string_view name) {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+void TopicRegistry::Load(const std::vector<std::pair<storage::TopicId, std::string>>& topics,
+                         const std::vector<std::pair<std::string, TopicObject>>& objects) {
   base::MutexLock lock(&mutex_);
   DT_CHECK(entries_.empty());
   for (const auto& [id, name] : topics) Add(id, name)->durable = true;
   durable_ = entries_.size();
+  for (const auto& [name, object] : objects) {
+    Entry* entry = Known(name);
+    // Made on purpose and never used: its name is not in the table of names yet.
+    if (entry == nullptr) entry = Add(storage::TopicId{next_id_}, name);
+    SetSettings(object.settings, entry);
+    entry->deleted = object.deleted;
+    if (object.deleted) ++deleted_;
+  }
 }
 
 absl::Status TopicRegistry::Resolve(absl::string_view name, Use use, Topic* topic) {
   base::MutexLock lock(&mutex_);
-  const auto found = by_name_.find(name);
-  const Entry* entry = nullptr;
-  if (found != by_name_.end()) {
-    entry = found->second;
-  } else if (entries_.size() < topics_max_ &&
-             (use == Use::kSchedule || entries_.size() - durable_ < topics_max_ / 10 + 1)) {
+  Entry* entry = Known(name);
+  const bool create = use == Use::kCreate || auto_create_;
+  if ((entry == nullptr || entry->deleted) && !create) return TopicNotFoundError(name);
+  bool revived = false;
+  if (entry == nullptr) {
+    if (entries_.size() >= topics_max_ ||
+        (use == Use::kSubscribe && entries_.size() - durable_ >= topics_max_ / 10 + 1)) {
+      return base::MakeError(absl::StatusCode::kResourceExhausted,
+                             absl::StrCat("too many topics, limit ", topics_max_),
+                             {.reason = "TOPIC_LIMIT",
+                              .field = "",
+                              .metadata = {{"limit", absl::StrCat(topics_max_)}},
+                              .retry_after_ms = 0});
+    }
     entry = Add(storage::TopicId{next_id_}, name);
-  } else {
-    return base::MakeError(absl::StatusCode::kResourceExhausted,
-                           absl::StrCat("too many topics, limit ", topics_max_),
-                           {.reason = "TOPIC_LIMIT",
-                            .field = "",
-                            .metadata = {{"limit", absl::StrCat(topics_max_)}},
-                            .retry_after_ms = 0});
+  } else if (entry->deleted) {
+    entry->deleted = false;
+    SetSettings({}, entry);
+    --deleted_;
+    revived = true;
   }
-  *topic = {.id = entry->id, .name = entry->name, .durable = entry->durable};
+  *topic = View(*entry);
+  topic->revived = revived;
   return absl::OkStatus();
+}
+
+std::optional<TopicRegistry::Topic> TopicRegistry::Find(absl::string_view name) {
+  base::MutexLock lock(&mutex_);
+  const Entry* entry = Known(name);
+  if (entry == nullptr || entry->deleted) return std::nullopt;
+  return View(*entry);
+}
+
+std::optional<TopicRegistry::Topic> TopicRegistry::FindEvenIfDeleted(absl::string_view name) {
+  base::MutexLock lock(&mutex_);
+  const Entry* entry = Known(name);
+  if (entry == nullptr) return std::nullopt;
+  return View(*entry);
 }
 
 std::optional<absl::string_view> TopicRegistry::Name(storage::TopicId id) {
@@ -62,9 +121,57 @@ void TopicRegistry::MarkDurable(storage::TopicId id) {
   if (!std::exchange(found->second->durable, true)) ++durable_;
 }
 
+bool TopicRegistry::BeginChange(absl::string_view name) {
+  base::MutexLock lock(&mutex_);
+  Entry* entry = Known(name);
+  DT_CHECK(entry != nullptr);
+  return !std::exchange(entry->changing, true);
+}
+
+void TopicRegistry::Change(absl::string_view name, const TopicObject& object) {
+  base::MutexLock lock(&mutex_);
+  Entry* entry = Known(name);
+  DT_CHECK(entry != nullptr && entry->changing);
+  entry->changing = false;
+  SetSettings(object.settings, entry);
+  if (object.deleted != entry->deleted) {
+    entry->deleted = object.deleted;
+    deleted_ = object.deleted ? deleted_ + 1 : deleted_ - 1;
+  }
+  version_.fetch_add(1, std::memory_order_release);
+}
+
+void TopicRegistry::GiveUp(absl::string_view name) {
+  base::MutexLock lock(&mutex_);
+  Entry* entry = Known(name);
+  DT_CHECK(entry != nullptr && entry->changing);
+  entry->changing = false;
+}
+
+std::vector<TopicRegistry::Topic> TopicRegistry::List(absl::string_view prefix,
+                                                      absl::string_view after, size_t limit) {
+  base::MutexLock lock(&mutex_);
+  std::vector<Topic> topics;
+  auto next =
+      after.empty() || after < prefix ? sorted_.lower_bound(prefix) : sorted_.upper_bound(after);
+  for (; next != sorted_.end() && topics.size() < limit; ++next) {
+    if (!absl::StartsWith(next->first, prefix)) break;
+    if (!next->second->deleted) topics.push_back(View(*next->second));
+  }
+  return topics;
+}
+
+std::vector<storage::TopicId> TopicRegistry::Ids() {
+  base::MutexLock lock(&mutex_);
+  std::vector<storage::TopicId> ids;
+  ids.reserve(entries_.size());
+  for (const Entry& entry : entries_) ids.push_back(entry.id);
+  return ids;
+}
+
 size_t TopicRegistry::size() const {
   base::MutexLock lock(&mutex_);
-  return entries_.size();
+  return entries_.size() - deleted_;
 }
 
 }  // namespace duetime::rpc

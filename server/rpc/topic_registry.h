@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TopicRegistry: the names of topics and their numbers in this data directory.
+// TopicRegistry: the names of topics, their numbers in this data directory, and what holds for
+// them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,17 +20,21 @@
 #include "absl/strings/string_view.h"
 
 #include "server/base/mutex.h"
+#include "server/delivery/commands.h"
+#include "server/rpc/topic_settings.h"
 #include "storage/types.h"
 
 namespace duetime::rpc {
 
-// Maps topic names to ids and back, and gives new names their ids.
+// Maps topic names to ids and back, gives new names their ids, and keeps settings.
 //
 // A new name has an id at once but is known to be on disk only after a batch that named it was
 // accepted; until then every command that uses it must carry it in new_topics (naming a topic twice
-// is no error). A topic is never removed, so the views it hands out stay valid as long as the
-// registry. Guarantees: (1) one name has one id and one id one name; (2) at most `topics_max`
-// names. Cost: one short lock and one hash look-up. Thread-safe.
+// is no error). A name never loses its id, so the views it hands out stay valid as long as the
+// registry: a topic that was deleted is only hidden until it is used again.
+//
+// Guarantees: (1) one name has one id and one id one name; (2) at most `topics_max` names. Cost:
+// one short lock and one hash look-up. Thread-safe.
 class TopicRegistry {
  public:
   // A topic as seen by a request.
@@ -36,23 +44,39 @@ class TopicRegistry {
     absl::string_view name;
     // False: put the name into new_topics of the command that uses it.
     bool durable = false;
+    // True: it had been deleted, and now it is there again with default settings. What is stored of
+    // it has to be removed; said once.
+    bool revived = false;
+    TopicSettings settings;
+    // Null as long as it never had a limit of pending messages.
+    std::shared_ptr<delivery::TopicQuota> quota;
   };
 
-  explicit TopicRegistry(size_t topics_max) : topics_max_(topics_max) {}
+  // With `auto_create` false, only what was made on purpose (or used before) exists.
+  explicit TopicRegistry(size_t topics_max, bool auto_create = true)
+      : topics_max_(topics_max), auto_create_(auto_create) {}
   TopicRegistry(const TopicRegistry&) = delete;
   TopicRegistry& operator=(const TopicRegistry&) = delete;
 
-  // Takes over what the store knows. Call once, before anything else. More than topics_max are kept
-  // (the limit may have been lowered); then no new ones are.
-  void Load(const std::vector<std::pair<storage::TopicId, std::string>>& topics);
+  // Takes over what the store knows: names, and objects by name. Call once, before anything else.
+  // More than topics_max are kept (the limit may have been lowered); then no new ones are.
+  void Load(const std::vector<std::pair<storage::TopicId, std::string>>& topics,
+            const std::vector<std::pair<std::string, TopicObject>>& objects = {});
 
   // What a topic is looked up for.
-  enum class Use : uint8_t { kSchedule, kSubscribe };
+  enum class Use : uint8_t { kSchedule, kSubscribe, kCreate };
 
   // The topic called `name`, made if there is none. RESOURCE_EXHAUSTED TOPIC_LIMIT if there are too
-  // many. Names that have no message yet may take a tenth of the limit when it is subscribers who
-  // ask, so that listening to names that nobody sends to leaves room for those that matter.
+  // many; NOT_FOUND TOPIC_NOT_FOUND if it would have to be made and is not made by use. Names that
+  // have no message yet may take a tenth of the limit when it is subscribers who ask, so that
+  // listening to names that nobody sends to leaves room for those that matter.
   absl::Status Resolve(absl::string_view name, Use use, Topic* topic);
+
+  // The topic called `name`, or nothing if there is none (or it was deleted).
+  std::optional<Topic> Find(absl::string_view name);
+
+  // The number of a name, also of a deleted one, whose messages and fates are still there.
+  std::optional<Topic> FindEvenIfDeleted(absl::string_view name);
 
   // The name of `id`, or nothing.
   std::optional<absl::string_view> Name(storage::TopicId id);
@@ -60,6 +84,23 @@ class TopicRegistry {
   // A batch that named `id` is on disk. REQUIRES: `id` came from Resolve.
   void MarkDurable(storage::TopicId id);
 
+  // Reserves a topic for one change of what is stored of it, until Change or GiveUp. False if
+  // another change is under way. REQUIRES: the name is known.
+  bool BeginChange(absl::string_view name);
+  // The change is on disk.
+  void Change(absl::string_view name, const TopicObject& object);
+  void GiveUp(absl::string_view name);
+
+  // Names greater than `after` that begin with `prefix`, in byte order, without deleted ones, at
+  // most `limit`.
+  std::vector<Topic> List(absl::string_view prefix, absl::string_view after, size_t limit);
+  // The ids of all topics, deleted ones included.
+  std::vector<storage::TopicId> Ids();
+
+  // Changes whenever what Resolve says of a known topic may have changed; so a caller may keep an
+  // answer.
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  // Topics with a name, without deleted ones.
   size_t size() const;
 
  private:
@@ -67,19 +108,31 @@ class TopicRegistry {
     storage::TopicId id{};
     std::string name;
     bool durable = false;
+    bool deleted = false;
+    bool changing = false;
+    TopicSettings settings;
+    std::shared_ptr<delivery::TopicQuota> quota;
   };
 
+  static Topic View(const Entry& entry);
+  static void SetSettings(const TopicSettings& settings, Entry* entry);
   Entry* Add(storage::TopicId id, absl::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Entry* Known(absl::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t topics_max_;
+  const bool auto_create_;
+  std::atomic<uint64_t> version_{0};
   mutable base::Mutex mutex_;
   // A deque, because the maps and the callers point into it.
   std::deque<Entry> entries_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<absl::string_view, Entry*> by_name_ ABSL_GUARDED_BY(mutex_);
+  // For lists.
+  std::map<absl::string_view, Entry*> sorted_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint32_t, Entry*> by_id_ ABSL_GUARDED_BY(mutex_);
   uint32_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   // Entries whose names are on disk.
   size_t durable_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t deleted_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace duetime::rpc

@@ -8,8 +8,8 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_unary_call.h>
 #include <grpcpp/support/byte_buffer.h>
+#include <memory>
 #include <optional>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
@@ -17,18 +17,16 @@
 #include "server/delivery/commands.h"
 #include "server/metrics/rpc_stats.h"
 #include "server/rpc/completion_tag.h"
-#include "storage/types.h"
+#include "server/rpc/schedule_job.h"
 
 namespace duetime::rpc {
 
 class CqWorker;
 
-// What the answer to a ScheduleRequest needs once the shard has replied.
-struct ScheduledItem {
-  absl::string_view topic;  // points into the registry
-  uint64_t deliver_ms = 0;
-  size_t payload_bytes = 0;
-  absl::Status error;  // not OK: refused, the rest means nothing
+// What a handler remembers of a call between its steps, if it is more than a few words.
+class CallState {
+ public:
+  virtual ~CallState() = default;
 };
 
 // Model: Request() posts it to gRPC; gRPC completes the tag when a call has come; the worker's
@@ -55,24 +53,22 @@ class UnaryCall final : public CompletionTag {
   delivery::CallTag tag() const { return tag_; }
   grpc::ByteBuffer* request() { return &buffer_; }
   // True between arrival and Finish.
-  bool waiting() const { return state_ == State::kWaiting; }
+  bool waiting() const { return phase_ == Phase::kWaiting; }
 
-  // For the handlers, between the command and its reply.
-  std::vector<ScheduledItem> items;
-  std::vector<storage::TopicId> new_topics;
-  storage::MessageId id;
-  uint64_t accept_ms = 0;
+  // For the handlers, between their steps.
+  ScheduleJob job;
   bool full_view = false;
+  std::shared_ptr<CallState> state;
 
  private:
-  enum class State : uint8_t { kIdle, kRequested, kWaiting, kFinishing };
+  enum class Phase : uint8_t { kIdle, kRequested, kWaiting, kFinishing };
 
   void Recycle();
   void CountEnd(int code);
 
   CqWorker* const worker_;
   const delivery::CallTag tag_;
-  State state_ = State::kIdle;
+  Phase phase_ = Phase::kIdle;
   metrics::RpcMethod method_{};
   uint64_t arrived_micros_ = 0;
   // gRPC wants a fresh context and writer for each call; the memory is this object's.

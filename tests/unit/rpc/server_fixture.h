@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <grpcpp/grpcpp.h>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,15 +39,29 @@ inline std::unique_ptr<grpc::ClientContext> NewContext() {
   return context;
 }
 
+// The ErrorInfo of a status; empty if it has none.
+inline google::rpc::ErrorInfo InfoOf(const google::rpc::Status& status) {
+  google::rpc::ErrorInfo info;
+  if (status.details_size() > 0) status.details(0).UnpackTo(&info);
+  return info;
+}
+inline google::rpc::ErrorInfo InfoOf(const grpc::Status& status) {
+  google::rpc::Status parsed;
+  if (!parsed.ParseFromString(status.error_details())) return {};
+  return InfoOf(parsed);
+}
+
 // The reason in the ErrorInfo of a status.
 inline std::string ReasonOf(const grpc::Status& status) {
-  google::rpc::Status parsed;
-  google::rpc::ErrorInfo info;
-  if (!parsed.ParseFromString(status.error_details()) || parsed.details_size() == 0 ||
-      !parsed.details(0).UnpackTo(&info)) {
-    return "no reason: " + status.error_message();
-  }
-  return info.reason();
+  const std::string reason = InfoOf(status).reason();
+  return reason.empty() ? "no reason: " + status.error_message() : reason;
+}
+inline std::string ReasonOf(const google::rpc::Status& status) { return InfoOf(status).reason(); }
+
+// The metadata of a status' ErrorInfo, in order.
+inline std::map<std::string, std::string> MetadataOf(const grpc::Status& status) {
+  const google::rpc::ErrorInfo info = InfoOf(status);
+  return {info.metadata().begin(), info.metadata().end()};
 }
 
 // A store whose appends can be made to wait, as for a disk that does not answer.
@@ -115,7 +130,9 @@ class ServerTest : public ::testing::Test {
   void Serve() {
     node_ = std::make_unique<runtime::Node>(node_options_, &store(), &clock_, server_.get());
     ASSERT_TRUE(node_->Start().ok());
-    server_->Serve({node_.get(), *store().Topics(), store().epoch(), disk_low_});
+    const absl::Status serving =
+        server_->Serve({node_.get(), &store(), *store().Topics(), store().epoch(), disk_low_});
+    ASSERT_TRUE(serving.ok()) << serving;
   }
 
   void Start(const GrpcServerOptions& options) {

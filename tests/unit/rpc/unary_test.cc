@@ -90,8 +90,17 @@ TEST_F(UnaryTest, SchedulesGetsAndCancels) {
   ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
   EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::CANCELLED);
   EXPECT_EQ(cancelled.state(), v1::Message::SCHEDULED);
+  EXPECT_EQ(cancelled.message_id(), scheduled.message().id());
+  EXPECT_FALSE(cancelled.has_end_time());
   ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
-  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::NOT_FOUND);
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::ALREADY_CANCELLED);
+  EXPECT_EQ(cancelled.state(), v1::Message::CANCELLED);
+  EXPECT_TRUE(cancelled.has_end_time());
+  ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
+  EXPECT_EQ(got.message().state(), v1::Message::CANCELLED);
+  EXPECT_EQ(got.message().payload(), "");
+  EXPECT_EQ(got.message().payload_bytes(), 5);
+  get.set_message_id(storage::MessageId::Make(1, 1'000'000, 0, 5).ToString());
   const grpc::Status gone = messages_->Get(NewContext().get(), get, &got);
   EXPECT_EQ(gone.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(ReasonOf(gone), "MESSAGE_NOT_FOUND");
@@ -101,7 +110,7 @@ TEST_F(UnaryTest, SchedulesGetsAndCancels) {
   EXPECT_EQ(info.shards(), 1);
   EXPECT_EQ(info.counts().topics(), 1);
   EXPECT_EQ(info.limits().payload_bytes_max(), 1 << 20);
-  EXPECT_EQ(stats_.of(metrics::RpcMethod::kGet).started.load(), 3u);
+  EXPECT_EQ(stats_.of(metrics::RpcMethod::kGet).started.load(), 4u);
   EXPECT_EQ(stats_.of(metrics::RpcMethod::kGet).ended[5].load(), 1u);
 }
 
@@ -172,6 +181,11 @@ TEST_F(UnaryTest, BytesThatAreNoMessageAreAnInvalidArgument) {
   const std::string not_utf8("\x0a\x02\xff\xfe", 4);
   for (const char* method : {"/duetime.v1.Messages/Schedule", "/duetime.v1.Messages/ScheduleBatch",
                              "/duetime.v1.Messages/Cancel", "/duetime.v1.Messages/Get",
+                             "/duetime.v1.Messages/CancelBatch", "/duetime.v1.Messages/Reschedule",
+                             "/duetime.v1.Messages/List", "/duetime.v1.Messages/Explain",
+                             "/duetime.v1.Admin/CreateTopic", "/duetime.v1.Admin/GetTopic",
+                             "/duetime.v1.Admin/ListTopics", "/duetime.v1.Admin/UpdateTopic",
+                             "/duetime.v1.Admin/DeleteTopic", "/duetime.v1.Admin/Forecast",
                              "/duetime.v1.Admin/ServerInfo", "/grpc.health.v1.Health/Check"}) {
     SCOPED_TRACE(method);
     for (const std::string& bytes : {std::string("\xff\xff\xff"), std::string("\x0a\x7f"),

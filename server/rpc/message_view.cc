@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/message_view.h"
+
+#include <string>
+
+#include "server/rpc/proto_time.h"
+#include "server/rpc/target_validation.h"
+
+namespace duetime::rpc {
+
+v1::Message::State ToProto(delivery::MessageState state) {
+  using delivery::MessageState;
+  switch (state) {
+    case MessageState::kUnspecified:
+      return v1::Message::STATE_UNSPECIFIED;
+    case MessageState::kScheduled:
+      return v1::Message::SCHEDULED;
+    case MessageState::kDue:
+      return v1::Message::DUE;
+    case MessageState::kInFlight:
+      return v1::Message::IN_FLIGHT;
+    case MessageState::kAcked:
+      return v1::Message::ACKED;
+    case MessageState::kCancelled:
+      return v1::Message::CANCELLED;
+    case MessageState::kExpired:
+      return v1::Message::EXPIRED;
+    case MessageState::kDeadLettered:
+      return v1::Message::DEAD_LETTERED;
+    case MessageState::kSkipped:
+      return v1::Message::SKIPPED;
+  }
+  return v1::Message::STATE_UNSPECIFIED;
+}
+
+v1::ScheduleOutcome ToProto(delivery::ScheduleOutcome outcome) {
+  switch (outcome) {
+    case delivery::ScheduleOutcome::kCreated:
+      return v1::CREATED;
+    case delivery::ScheduleOutcome::kReplaced:
+      return v1::REPLACED;
+    case delivery::ScheduleOutcome::kUnchanged:
+      return v1::UNCHANGED;
+  }
+  return v1::SCHEDULE_OUTCOME_UNSPECIFIED;
+}
+
+v1::Message::LatePolicy ToProto(storage::LatePolicy policy) {
+  switch (policy) {
+    case storage::LatePolicy::kDeliver:
+      return v1::Message::LATE_POLICY_UNSPECIFIED;
+    case storage::LatePolicy::kDrop:
+      return v1::Message::DROP;
+    case storage::LatePolicy::kDeadLetter:
+      return v1::Message::DEAD_LETTER;
+  }
+  return v1::Message::LATE_POLICY_UNSPECIFIED;
+}
+
+void FillLifetime(uint64_t deliver_ms, uint64_t ttl_ms, storage::LatePolicy policy,
+                  v1::Message* message) {
+  if (ttl_ms == 0) return;
+  SetDuration(ttl_ms, message->mutable_ttl());
+  SetTimestamp(deliver_ms + ttl_ms, message->mutable_expire_time());
+  message->set_late_policy(ToProto(policy));
+}
+
+void FillRecord(const storage::MessageRecord& record, absl::string_view topic,
+                uint64_t payload_bytes, bool full, v1::Message* message) {
+  message->set_topic(topic.data(), topic.size());
+  SetTimestamp(record.header.deliver_ms, message->mutable_deliver_time());
+  SetTimestamp(record.header.accept_ms, message->mutable_accept_time());
+  message->set_payload_bytes(static_cast<int64_t>(payload_bytes));
+  message->set_key(record.key.data(), record.key.size());
+  message->set_etag(EtagOf(record.revision));
+  for (const auto& [key, value] : record.labels) {
+    (*message->mutable_labels())[std::string(key)] = std::string(value);
+  }
+  message->set_ordering_key(record.ordering_key.data(), record.ordering_key.size());
+  FillLifetime(record.header.deliver_ms, record.ttl_ms, record.late_policy, message);
+  if (record.spread_ms > 0) SetDuration(record.spread_ms, message->mutable_spread());
+  if (!record.civil_time.empty()) {
+    message->mutable_civil_time()->set_local(std::string(record.civil_time));
+    message->mutable_civil_time()->set_time_zone(std::string(record.time_zone));
+  }
+  if (record.update_ms > 0) SetTimestamp(record.update_ms, message->mutable_update_time());
+  message->set_recurrence(record.recurrence.data(), record.recurrence.size());
+  message->set_occurrence(static_cast<int64_t>(record.occurrence));
+  if (!full) return;
+  message->set_payload(record.payload.data(), record.payload.size());
+  for (const auto& [key, value] : record.attributes) {
+    (*message->mutable_attributes())[std::string(key)] = std::string(value);
+  }
+}
+
+void FillFate(const storage::Fate& fate, absl::string_view topic, v1::Message* message) {
+  message->set_topic(topic.data(), topic.size());
+  SetTimestamp(fate.deliver_ms, message->mutable_deliver_time());
+  SetTimestamp(fate.accept_ms, message->mutable_accept_time());
+  SetTimestamp(fate.end_ms, message->mutable_end_time());
+  message->set_payload_bytes(fate.payload_bytes);
+  message->set_attempts(static_cast<int32_t>(fate.attempts));
+  message->set_key(fate.key);
+  message->set_etag(EtagOf(fate.revision));
+}
+
+}  // namespace duetime::rpc

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TopicHandlers: topics as resources.
+#pragma once
+
+#include <utility>
+
+#include "server/delivery/commands.h"
+#include "server/rpc/handler_env.h"
+#include "server/rpc/topic_settings.h"
+#include "server/rpc/unary_call.h"
+
+namespace duetime::rpc {
+
+// CreateTopic, GetTopic, ListTopics, UpdateTopic, DeleteTopic. What is stored of a topic is an
+// object of shard 0; the registry knows it, too, from the moment when it is on disk. One change of
+// a topic is under way at a time. Thread safety: confined to the worker's thread.
+class TopicHandlers {
+ public:
+  explicit TopicHandlers(HandlerEnv env) : env_(std::move(env)) {}
+  TopicHandlers(const TopicHandlers&) = delete;
+  TopicHandlers& operator=(const TopicHandlers&) = delete;
+
+  void Create(UnaryCall* call);
+  void Get(UnaryCall* call);
+  void List(UnaryCall* call);
+  void Update(UnaryCall* call);
+  void Delete(UnaryCall* call);
+
+  void OnObjectReply(UnaryCall* call, const delivery::ObjectReply& reply);
+
+ private:
+  struct ChangeState;
+
+  // Writes `object` for a topic that is known; the answer follows its reply.
+  void Write(UnaryCall* call, const std::string& name, const TopicObject& object);
+  void OnDeleteCounted(UnaryCall* call);
+
+  const HandlerEnv env_;
+};
+
+}  // namespace duetime::rpc

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reader: the thread for reads that take long.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <thread>
+
+#include "absl/status/status.h"
+
+#include "server/base/mutex.h"
+
+namespace duetime::runtime {
+
+// Runs jobs one after the other, in the order of Post: pages of lists, forecasts, whatever reads
+// much of the store and must hold up neither an engine nor a completion queue.
+//
+// Guarantees: (1) at most `jobs_max` jobs wait; (2) every job that was accepted runs, also after
+// Stop was called. Cost: one lock per job. Thread safety: Post and waiting from any thread; Start
+// and Stop by the owner.
+class Reader {
+ public:
+  explicit Reader(size_t jobs_max) : jobs_max_(jobs_max) {}
+  ~Reader();
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  void Start();
+  // Runs what waits, then ends the thread. Idempotent.
+  void Stop();
+
+  // RESOURCE_EXHAUSTED OVERLOADED if too many wait; UNAVAILABLE DRAINING once Stop was called.
+  absl::Status Post(std::function<void()> job);
+
+  // Jobs that wait or run.
+  size_t waiting() const;
+
+ private:
+  void Run();
+
+  const size_t jobs_max_;
+  std::thread thread_;
+  mutable base::Mutex mutex_;
+  base::CondVar wake_;
+  std::deque<std::function<void()>> jobs_ ABSL_GUARDED_BY(mutex_);
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace duetime::runtime

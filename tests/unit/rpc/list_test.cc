@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// List and Forecast, through a socket.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/unit/rpc/server_fixture.h"
+
+namespace duetime::rpc {
+namespace {
+
+class ListTest : public ServerTest {
+ protected:
+  std::vector<v1::Message> ListAll(v1::ListRequest request) {
+    std::vector<v1::Message> messages;
+    for (int pages = 0; pages < 1'000; ++pages) {
+      v1::ListResponse response;
+      const grpc::Status status = messages_->List(NewContext().get(), request, &response);
+      EXPECT_TRUE(status.ok()) << status.error_message();
+      messages.insert(messages.end(), response.messages().begin(), response.messages().end());
+      if (response.next_page_token().empty()) return messages;
+      request.set_page_token(response.next_page_token());
+    }
+    ADD_FAILURE() << "does not end";
+    return messages;
+  }
+};
+
+TEST_F(ListTest, ListsEveryMessageOnceInOrderOfTime) {
+  shards_ = 3;
+  Start();
+  for (int i = 0; i < 50; ++i) {
+    v1::ScheduleRequest request = NewMessage("orders", "payload", 1'000 + (i * 37) % 50);
+    if (i % 2 == 0) request.set_key("k" + std::to_string(i));
+    if (i % 5 == 0) (*request.mutable_labels())["five"] = "yes";
+    MustSchedule(request);
+    MustSchedule(NewMessage("noise", "p", 1'000));
+  }
+  v1::ListRequest request;
+  request.set_topic("orders");
+  request.set_page_size(7);
+  const std::vector<v1::Message> all = ListAll(request);
+  ASSERT_EQ(all.size(), 50u);
+  std::set<std::string> ids;
+  for (size_t i = 0; i < all.size(); ++i) {
+    ids.insert(all[i].id());
+    EXPECT_EQ(all[i].topic(), "orders");
+    EXPECT_EQ(all[i].state(), v1::Message::SCHEDULED);
+    EXPECT_EQ(all[i].payload(), "");
+    EXPECT_EQ(all[i].payload_bytes(), 7);
+    if (i > 0) {
+      EXPECT_GE(all[i].deliver_time().seconds(), all[i - 1].deliver_time().seconds());
+    }
+  }
+  EXPECT_EQ(ids.size(), 50u);
+  (*request.mutable_labels())["five"] = "yes";
+  EXPECT_EQ(ListAll(request).size(), 10u);
+  request.set_key_prefix("k1");
+  EXPECT_EQ(ListAll(request).size(), 1u);  // k10
+  request.clear_labels();
+  const std::vector<v1::Message> named = ListAll(request);
+  ASSERT_EQ(named.size(), 5u);
+  EXPECT_EQ(named[0].key(), "k10");
+  EXPECT_EQ(named[4].key(), "k18");
+}
+
+TEST_F(ListTest, SaysHowMessagesStand) {
+  Start();
+  MustSchedule(NewMessage("orders", "due", 0));
+  MustSchedule(NewMessage("orders", "later", 100));
+  const std::string gone = MustSchedule(NewMessage("orders", "gone", 100));
+  v1::CancelRequest cancel;
+  cancel.set_message_id(gone);
+  v1::CancelResponse cancelled;
+  ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
+  v1::ListRequest request;
+  request.set_topic("orders");
+  std::vector<v1::Message> found = ListAll(request);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].state(), v1::Message::DUE);
+  EXPECT_EQ(found[1].state(), v1::Message::SCHEDULED);
+  request.add_states(v1::Message::DUE);
+  found = ListAll(request);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].state(), v1::Message::DUE);
+  request.clear_states();
+  request.add_states(v1::Message::IN_FLIGHT);
+  EXPECT_TRUE(ListAll(request).empty());
+  request.clear_states();
+  request.add_states(v1::Message::SCHEDULED);
+  found = ListAll(request);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].state(), v1::Message::SCHEDULED);
+}
+
+TEST_F(ListTest, FindsMessagesThatMoved) {
+  Start();
+  v1::ScheduleRequest schedule = NewMessage("orders", "p", 100);
+  schedule.set_key("k");
+  const std::string id = MustSchedule(schedule);
+  v1::RescheduleRequest move;
+  move.set_message_id(id);
+  move.mutable_delay()->set_seconds(5'000);
+  v1::RescheduleResponse moved;
+  ASSERT_TRUE(messages_->Reschedule(NewContext().get(), move, &moved).ok());
+  v1::ListRequest request;
+  request.set_topic("orders");
+  for (const char* prefix : {"", "k"}) {
+    request.set_key_prefix(prefix);
+    const std::vector<v1::Message> found = ListAll(request);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].id(), id);
+    EXPECT_EQ(found[0].deliver_time().seconds(), moved.message().deliver_time().seconds());
+  }
+}
+
+TEST_F(ListTest, Refuses) {
+  Start();
+  v1::ListRequest request;
+  v1::ListResponse response;
+  EXPECT_EQ(ReasonOf(messages_->List(NewContext().get(), request, &response)), "INVALID_TOPIC");
+  request.set_topic("nowhere");
+  const grpc::Status status = messages_->List(NewContext().get(), request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(ReasonOf(status), "TOPIC_NOT_FOUND");
+  EXPECT_EQ(MetadataOf(status).at("topic"), "nowhere");
+  request.set_page_token("nonsense");
+  EXPECT_EQ(ReasonOf(messages_->List(NewContext().get(), request, &response)),
+            "INVALID_PAGE_TOKEN");
+  v1::ForecastRequest forecast;
+  v1::ForecastResponse forecasted;
+  forecast.set_topic("nowhere");
+  EXPECT_EQ(ReasonOf(admin_->Forecast(NewContext().get(), forecast, &forecasted)),
+            "TOPIC_NOT_FOUND");
+  forecast.set_buckets(-1);
+  EXPECT_EQ(ReasonOf(admin_->Forecast(NewContext().get(), forecast, &forecasted)),
+            "INVALID_FORECAST");
+}
+
+TEST_F(ListTest, AFailedReadSaysSo) {
+  Start();
+  MustSchedule(NewMessage("orders", "p", 100));
+  v1::ListRequest request;
+  request.set_topic("orders");
+  v1::ListResponse response;
+  store().FailReads(absl::DataLossError("damaged"));
+  EXPECT_EQ(ReasonOf(messages_->List(NewContext().get(), request, &response)), "CHECKSUM_MISMATCH");
+  v1::ForecastResponse forecasted;
+  EXPECT_EQ(ReasonOf(admin_->Forecast(NewContext().get(), {}, &forecasted)), "CHECKSUM_MISMATCH");
+  store().FailReads(absl::InternalError("disk"));
+  EXPECT_EQ(ReasonOf(messages_->List(NewContext().get(), request, &response)), "STORAGE_FAILED");
+  store().FailReads(absl::OkStatus());
+}
+
+TEST_F(ListTest, ForecastsWhatIsToCome) {
+  shards_ = 2;
+  Start();
+  const int64_t hour = 3'600;
+  for (int i = 0; i < 10; ++i) MustSchedule(NewMessage("a", "p", 2 * hour));
+  MustSchedule(NewMessage("b", "p", 200 * 24 * hour));
+  MustSchedule(NewMessage("b", "p", 0));
+  v1::ForecastRequest request;
+  request.set_topic("a");
+  v1::ForecastResponse response;
+  ASSERT_TRUE(admin_->Forecast(NewContext().get(), request, &response).ok());
+  ASSERT_EQ(response.buckets_size(), 1);
+  EXPECT_EQ(response.buckets(0).count().messages(), 10);
+  EXPECT_GT(response.buckets(0).count().bytes(), 10);
+  EXPECT_EQ(response.buckets(0).start_time().seconds() % hour, 0);
+  EXPECT_EQ(response.total().messages(), 10);
+  request.clear_topic();
+  request.set_bucket(v1::ForecastRequest::DAY);
+  request.mutable_start_time()->set_seconds(static_cast<int64_t>(clock_.Read().wall_ms / 1000) +
+                                            24 * hour);
+  ASSERT_TRUE(admin_->Forecast(NewContext().get(), request, &response).ok());
+  EXPECT_EQ(response.total().messages(), 12);
+  EXPECT_EQ(response.later().messages(), 1);
+  int64_t sum = response.overdue().messages() + response.later().messages();
+  for (const auto& bucket : response.buckets()) sum += bucket.count().messages();
+  EXPECT_EQ(sum, 12);
+  EXPECT_EQ(response.end_time().seconds() - response.start_time().seconds(), 30 * 24 * hour);
+}
+
+}  // namespace
+}  // namespace duetime::rpc

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lists and forecasts against a store, compared with what was put into it.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "server/base/error.h"
+#include "server/rpc/forecast_query.h"
+#include "server/rpc/list_query.h"
+#include "storage/memory_store.h"
+#include "storage/message_record.h"
+
+namespace duetime::rpc {
+namespace {
+
+using storage::MessageId;
+using storage::MessageKey;
+using storage::Record;
+using storage::RecordType;
+using storage::TopicId;
+
+constexpr uint64_t kStart = 1'700'000'000'000 - 1'700'000'000'000 % kDayMs;
+
+// What was put: enough to say what a list must return.
+struct Put {
+  uint16_t shard = 0;
+  MessageKey key;
+  TopicId topic{};
+  std::string name;
+  std::string color;
+  size_t bytes = 0;
+};
+
+class StoreQueryTest : public ::testing::Test {
+ protected:
+  static constexpr uint16_t kShards = 3;
+
+  void Add(TopicId topic, uint64_t due_ms, const std::string& name, const std::string& color) {
+    const auto slot = static_cast<uint32_t>(puts_.size() * 977 % MessageId::kSlotCount);
+    Put put;
+    put.shard = storage::ShardOfSlot(slot, kShards);
+    put.key = {.due_ms = due_ms, .id = MessageId::Make(1, puts_.size() + 1, slot, due_ms)};
+    put.topic = topic;
+    put.name = name;
+    put.color = color;
+    storage::MessageRecord record;
+    record.header = {.topic = topic, .deliver_ms = due_ms, .accept_ms = kStart};
+    if (!color.empty()) record.labels = {{"color", color}};
+    record.key = name;
+    record.payload = "payload";
+    Record accept;
+    accept.type = RecordType::kAccept;
+    accept.shard = put.shard;
+    accept.topic = topic;
+    accept.key = put.key;
+    accept.value = storage::EncodeMessageRecord(record);
+    put.bytes = accept.value.size();
+    Record count;
+    count.type = RecordType::kCount;
+    count.shard = put.shard;
+    count.topic = topic;
+    count.mark_ms = due_ms;
+    count.delta = {.messages = 1, .bytes = static_cast<int64_t>(put.bytes)};
+    storage::RecordBatch batch = {accept, count};
+    if (!name.empty()) {
+      Record index;
+      index.type = RecordType::kIndex;
+      index.shard = put.shard;
+      index.topic = topic;
+      index.kind = static_cast<uint8_t>(storage::IndexKind::kUserKey);
+      index.name = name;
+      storage::IndexEntry entry;
+      entry.id = put.key.id;
+      index.value = storage::EncodeIndexEntry(entry);
+      batch.push_back(index);
+    }
+    ASSERT_EQ(store_.Append(std::vector<storage::RecordBatch>{batch}, storage::Durability::kSynced),
+              storage::AppendOutcome::kAccepted);
+    puts_.push_back(put);
+  }
+
+  // Three topics with stretches of nothing, many at one moment, and a few far away.
+  void Fill(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < 600; ++i) {
+      const TopicId topic{static_cast<uint32_t>(1 + random() % 3)};
+      uint64_t due_ms = kStart;
+      switch (random() % 4) {
+        case 0:
+          due_ms += random() % kMinuteMs;
+          break;
+        case 1:
+          due_ms += 5 * kHourMs;
+          break;
+        case 2:
+          due_ms += random() % (40 * kDayMs);
+          break;
+        default:
+          due_ms += 30 * kMinuteMs + random() % 1'000;
+      }
+      const std::string name = random() % 2 == 0 ? "" : "k" + std::to_string(i);
+      Add(topic, due_ms, name, random() % 3 == 0 ? "red" : "");
+    }
+  }
+
+  std::vector<MessageKey> Expected(const MessageFilter& filter) const {
+    std::vector<const Put*> found;
+    for (const Put& put : puts_) {
+      if (put.topic != filter.topic || put.key.due_ms < filter.from_ms ||
+          put.key.due_ms >= filter.until_ms || put.name.rfind(filter.key_prefix, 0) != 0 ||
+          (!filter.labels.empty() && put.color != "red")) {
+        continue;
+      }
+      found.push_back(&put);
+    }
+    const bool by_name = !filter.key_prefix.empty();
+    std::sort(found.begin(), found.end(), [&](const Put* a, const Put* b) {
+      return by_name ? a->name < b->name : a->key < b->key;
+    });
+    std::vector<MessageKey> keys;
+    for (const Put* put : found) keys.push_back(put->key);
+    return keys;
+  }
+
+  // All pages together. Checks that each one gets on.
+  std::vector<MessageKey> ListAll(const MessageFilter& filter, const ListBudget& budget) {
+    std::vector<MessageKey> keys;
+    ListPosition from;
+    for (int pages = 0; pages < 10'000; ++pages) {
+      ListPage page;
+      const absl::Status status = ReadListPage(&store_, filter, from, budget, &page);
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_LE(page.rows.size(), budget.rows);
+      for (const ListRow& row : page.rows) keys.push_back(row.key);
+      if (!page.next.has_value()) return keys;
+      EXPECT_FALSE(*page.next == from) << "a page that does not get on";
+      from = *page.next;
+    }
+    ADD_FAILURE() << "does not end";
+    return keys;
+  }
+
+  storage::MemoryDisk disk_{kShards};
+  storage::MemoryStore store_{&disk_};
+  std::vector<Put> puts_;
+};
+
+uint64_t Seed() {
+  const char* text = std::getenv("DUETIME_STORE_QUERY_SEED");
+  const uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+  std::printf("seed %llu (DUETIME_STORE_QUERY_SEED)\n", static_cast<unsigned long long>(seed));
+  return seed;
+}
+
+TEST_F(StoreQueryTest, PagesHoldEverythingOnceAndInOrder) {
+  Fill(Seed());
+  for (const bool named : {false, true}) {
+    for (const bool red : {false, true}) {
+      for (const bool range : {false, true}) {
+        MessageFilter filter;
+        filter.topic = TopicId{2};
+        if (named) filter.key_prefix = "k1";
+        if (red) filter.labels = {{"color", "red"}};
+        if (range) {
+          filter.from_ms = kStart + 1'000;
+          filter.until_ms = kStart + 10 * kDayMs;
+        }
+        const std::vector<MessageKey> expected = Expected(filter);
+        ASSERT_GT(expected.size(), 5u);
+        for (const ListBudget budget :
+             {ListBudget{.rows = 1'000}, ListBudget{.rows = 7}, ListBudget{.rows = 1},
+              ListBudget{.rows = 10, .looks = 20}, ListBudget{.rows = 10, .looks = 1},
+              ListBudget{.rows = 50, .looks = 1'000, .record_bytes = 100}}) {
+          EXPECT_EQ(ListAll(filter, budget), expected)
+              << named << red << range << " rows " << budget.rows << " looks " << budget.looks;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(StoreQueryTest, AnEmptyTopicIsOneEmptyPage) {
+  MessageFilter filter;
+  filter.topic = TopicId{9};
+  EXPECT_TRUE(ListAll(filter, {}).empty());
+  filter.key_prefix = "k";
+  EXPECT_TRUE(ListAll(filter, {}).empty());
+}
+
+TEST_F(StoreQueryTest, AFailedReadIsAnError) {
+  Fill(1);
+  store_.FailReads(absl::DataLossError("damaged"));
+  MessageFilter filter;
+  filter.topic = TopicId{1};
+  ListPage page;
+  EXPECT_TRUE(absl::IsDataLoss(ReadListPage(&store_, filter, {}, {}, &page)));
+  ForecastCounts counts;
+  EXPECT_TRUE(absl::IsDataLoss(ReadForecast(
+      &store_, {TopicId{1}}, {.start_ms = 0, .bucket_ms = kHourMs, .buckets = 1}, {}, &counts)));
+}
+
+TEST_F(StoreQueryTest, ForecastsAreExact) {
+  Fill(Seed());
+  const std::vector<std::vector<TopicId>> topic_sets = {
+      {TopicId{1}}, {TopicId{1}, TopicId{2}, TopicId{3}}, {TopicId{9}}};
+  const std::vector<ForecastRange> ranges = {
+      {.start_ms = kStart, .bucket_ms = kDayMs, .buckets = 20},
+      {.start_ms = kStart + 5 * kHourMs, .bucket_ms = kHourMs, .buckets = 100},
+      {.start_ms = kStart + 30 * kMinuteMs, .bucket_ms = kMinuteMs, .buckets = 3},
+      {.start_ms = kStart + 7'000, .bucket_ms = kSecondMs, .buckets = 40},
+      {.start_ms = kStart + 50'000, .bucket_ms = kSecondMs, .buckets = 6'000},
+  };
+  for (const auto& topics : topic_sets) {
+    for (const ForecastRange& range : ranges) {
+      ForecastCounts expected;
+      expected.buckets.resize(range.buckets);
+      for (const Put& put : puts_) {
+        if (std::find(topics.begin(), topics.end(), put.topic) == topics.end()) continue;
+        PendingCount* sum = &expected.later;
+        if (put.key.due_ms < range.start_ms) {
+          sum = &expected.overdue;
+        } else if (put.key.due_ms < range.end_ms()) {
+          sum = &expected.buckets[(put.key.due_ms - range.start_ms) / range.bucket_ms];
+        }
+        for (PendingCount* each : {sum, &expected.total}) {
+          ++each->messages;
+          each->bytes += put.bytes;
+        }
+      }
+      ForecastCounts counts;
+      ASSERT_TRUE(ReadForecast(&store_, topics, range, {}, &counts).ok());
+      EXPECT_EQ(counts.buckets, expected.buckets) << range.bucket_ms;
+      EXPECT_EQ(counts.overdue, expected.overdue) << range.bucket_ms;
+      EXPECT_EQ(counts.later, expected.later) << range.bucket_ms;
+      EXPECT_EQ(counts.total, expected.total) << range.bucket_ms;
+    }
+  }
+}
+
+TEST_F(StoreQueryTest, AForecastThatReadsTooMuchIsRefused) {
+  Fill(1);
+  ForecastCounts counts;
+  const auto reason = [&](const ForecastRange& range, const ForecastBudget& budget) {
+    const absl::Status status = ReadForecast(&store_, {TopicId{1}}, range, budget, &counts);
+    return status.ok() ? "OK" : base::GetErrorDetail(status)->reason;
+  };
+  const ForecastRange days = {.start_ms = kStart, .bucket_ms = kDayMs, .buckets = 40};
+  EXPECT_EQ(reason(days, {}), "OK");
+  EXPECT_EQ(reason(days, {.counters = 10}), "FORECAST_TOO_LARGE");
+  const ForecastRange seconds = {.start_ms = kStart, .bucket_ms = kSecondMs, .buckets = 60};
+  EXPECT_EQ(reason(seconds, {}), "OK");
+  EXPECT_EQ(reason(seconds, {.counters = 1'000, .messages = 10}), "FORECAST_TOO_LARGE");
+}
+
+TEST_F(StoreQueryTest, ATopicsCountsSayWhatIsDue) {
+  Fill(Seed());
+  const uint64_t now_ms = kStart + 30'500;
+  PendingCount expected;
+  PendingCount expected_due;
+  for (const Put& put : puts_) {
+    if (put.topic != TopicId{2}) continue;
+    ++expected.messages;
+    expected.bytes += put.bytes;
+    if (put.key.due_ms >= kStart + 31'000) continue;
+    ++expected_due.messages;
+    expected_due.bytes += put.bytes;
+  }
+  PendingCount pending;
+  PendingCount due;
+  ASSERT_TRUE(ReadTopicCounts(&store_, TopicId{2}, now_ms, &pending, &due).ok());
+  EXPECT_EQ(pending, expected);
+  EXPECT_EQ(due, expected_due);
+  EXPECT_GT(due.messages, 0u);
+}
+
+}  // namespace
+}  // namespace duetime::rpc

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Topics as resources, through a socket.
+#include <string>
+#include <vector>
+
+#include "tests/unit/rpc/server_fixture.h"
+
+namespace duetime::rpc {
+namespace {
+
+class TopicsTest : public ServerTest {
+ protected:
+  grpc::Status Create(const std::string& name, int64_t max_payload_bytes) {
+    v1::CreateTopicRequest request;
+    request.mutable_topic()->set_name(name);
+    request.mutable_topic()->mutable_settings()->set_max_payload_bytes(max_payload_bytes);
+    v1::CreateTopicResponse response;
+    return admin_->CreateTopic(NewContext().get(), request, &response);
+  }
+  grpc::Status Get(const std::string& name, v1::Topic* topic) {
+    v1::GetTopicRequest request;
+    request.set_name(name);
+    v1::GetTopicResponse response;
+    const grpc::Status status = admin_->GetTopic(NewContext().get(), request, &response);
+    *topic = response.topic();
+    return status;
+  }
+  grpc::Status Delete(const std::string& name) {
+    v1::DeleteTopicRequest request;
+    request.set_name(name);
+    v1::DeleteTopicResponse response;
+    return admin_->DeleteTopic(NewContext().get(), request, &response);
+  }
+  std::vector<std::string> ListAll(const std::string& prefix, int page_size) {
+    v1::ListTopicsRequest request;
+    request.set_name_prefix(prefix);
+    request.set_page_size(page_size);
+    std::vector<std::string> names;
+    v1::ListTopicsResponse response;
+    do {
+      EXPECT_TRUE(admin_->ListTopics(NewContext().get(), request, &response).ok());
+      for (const auto& topic : response.topics()) names.push_back(topic.name());
+      request.set_page_token(response.next_page_token());
+    } while (!response.next_page_token().empty());
+    return names;
+  }
+  // Ends the server and begins again on what is on disk.
+  void Restart(const GrpcServerOptions& options) {
+    StopAll();
+    node_.reset();
+    server_.reset();
+    store_ = std::make_unique<storage::MemoryStore>(disk_.get());
+    GrpcServerOptions fresh = options;
+    fresh.listen = {"unix:" + directory_.Join("again")};
+    Start(fresh);
+  }
+};
+
+TEST_F(TopicsTest, AreMadeReadChangedAndListed) {
+  shards_ = 2;
+  Start();
+  ASSERT_TRUE(Create("b", 3).ok());
+  ASSERT_TRUE(Create("b", 3).ok());  // the same again
+  const grpc::Status other = Create("b", 4);
+  EXPECT_EQ(other.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(ReasonOf(other), "TOPIC_EXISTS");
+  EXPECT_EQ(MetadataOf(other).at("topic"), "b");
+  MustSchedule(NewMessage("a", "by use", 100));
+  MustSchedule(NewMessage("a", "by use", 0));
+  ASSERT_TRUE(Create("c/1", 0).ok());
+  ASSERT_TRUE(Create("c/2", 0).ok());
+  EXPECT_EQ(ListAll("", 2), (std::vector<std::string>{"a", "b", "c/1", "c/2"}));
+  EXPECT_EQ(ListAll("c/", 1), (std::vector<std::string>{"c/1", "c/2"}));
+  EXPECT_TRUE(ListAll("d", 1).empty());
+
+  v1::Topic topic;
+  ASSERT_TRUE(Get("a", &topic).ok());
+  EXPECT_EQ(topic.counts().pending(), 2);
+  EXPECT_GT(topic.counts().pending_bytes(), 12);
+  EXPECT_EQ(topic.counts().due(), 1);
+  ASSERT_TRUE(Get("b", &topic).ok());
+  EXPECT_EQ(topic.settings().max_payload_bytes(), 3);
+  EXPECT_EQ(topic.counts().pending(), 0);
+
+  v1::ScheduleResponse response;
+  const grpc::Status large = Schedule(NewMessage("b", "four", 10), &response);
+  EXPECT_EQ(ReasonOf(large), "PAYLOAD_TOO_LARGE");
+  EXPECT_EQ(MetadataOf(large).at("limit"), "3");
+
+  v1::UpdateTopicRequest update;
+  update.mutable_topic()->set_name("b");
+  update.mutable_topic()->mutable_settings()->mutable_default_ttl()->set_seconds(60);
+  update.mutable_update_mask()->add_paths("settings.max_payload_bytes");
+  update.mutable_update_mask()->add_paths("settings.default_ttl");
+  v1::UpdateTopicResponse updated;
+  ASSERT_TRUE(admin_->UpdateTopic(NewContext().get(), update, &updated).ok());
+  EXPECT_EQ(updated.topic().settings().max_payload_bytes(), 0);
+  ASSERT_TRUE(Schedule(NewMessage("b", "four", 10), &response).ok());
+  EXPECT_EQ(response.message().ttl().seconds(), 60);
+}
+
+TEST_F(TopicsTest, Refuses) {
+  Start();
+  EXPECT_EQ(ReasonOf(Create("a b", 0)), "INVALID_TOPIC");
+  EXPECT_EQ(ReasonOf(Create("a", -1)), "INVALID_TOPIC_SETTINGS");
+  v1::Topic topic;
+  const grpc::Status missing = Get("a", &topic);
+  EXPECT_EQ(missing.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(ReasonOf(missing), "TOPIC_NOT_FOUND");
+  EXPECT_EQ(ReasonOf(Delete("a")), "TOPIC_NOT_FOUND");
+  v1::UpdateTopicRequest update;
+  update.mutable_topic()->set_name("a");
+  v1::UpdateTopicResponse updated;
+  EXPECT_EQ(ReasonOf(admin_->UpdateTopic(NewContext().get(), update, &updated)), "TOPIC_NOT_FOUND");
+  ASSERT_TRUE(Create("a", 0).ok());
+  EXPECT_EQ(ReasonOf(admin_->UpdateTopic(NewContext().get(), update, &updated)),
+            "INVALID_UPDATE_MASK");
+  v1::ListTopicsRequest list;
+  v1::ListTopicsResponse listed;
+  list.set_page_size(-1);
+  EXPECT_EQ(ReasonOf(admin_->ListTopics(NewContext().get(), list, &listed)), "INVALID_PAGE_SIZE");
+  list.set_page_size(1);
+  list.set_page_token("x");
+  EXPECT_EQ(ReasonOf(admin_->ListTopics(NewContext().get(), list, &listed)), "INVALID_PAGE_TOKEN");
+}
+
+TEST_F(TopicsTest, ADeletedTopicIsGoneUntilItIsUsed) {
+  Start();
+  ASSERT_TRUE(Create("a", 3).ok());
+  const std::string id = MustSchedule(NewMessage("a", "p", 100));
+  const grpc::Status full = Delete("a");
+  EXPECT_EQ(full.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(full), "TOPIC_NOT_EMPTY");
+  EXPECT_EQ(MetadataOf(full).at("messages"), "1");
+  v1::CancelRequest cancel;
+  cancel.set_message_id(id);
+  v1::CancelResponse cancelled;
+  ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
+  ASSERT_TRUE(Delete("a").ok());
+  v1::Topic topic;
+  EXPECT_EQ(ReasonOf(Get("a", &topic)), "TOPIC_NOT_FOUND");
+  EXPECT_TRUE(ListAll("", 10).empty());
+  Restart(DefaultOptions());
+  EXPECT_TRUE(ListAll("", 10).empty());
+  MustSchedule(NewMessage("a", "longer than three", 100));
+  ASSERT_TRUE(Get("a", &topic).ok());
+  EXPECT_EQ(topic.settings().max_payload_bytes(), 0);
+  Restart(DefaultOptions());
+  ASSERT_TRUE(Get("a", &topic).ok());
+  EXPECT_EQ(topic.counts().pending(), 1);
+}
+
+TEST_F(TopicsTest, SettingsSurviveARestart) {
+  Start();
+  ASSERT_TRUE(Create("used", 3).ok());
+  MustSchedule(NewMessage("used", "p", 100));
+  ASSERT_TRUE(Create("unused", 5).ok());
+  Restart(DefaultOptions());
+  v1::Topic topic;
+  ASSERT_TRUE(Get("used", &topic).ok());
+  EXPECT_EQ(topic.settings().max_payload_bytes(), 3);
+  EXPECT_EQ(topic.counts().pending(), 1);
+  ASSERT_TRUE(Get("unused", &topic).ok());
+  EXPECT_EQ(topic.settings().max_payload_bytes(), 5);
+}
+
+TEST_F(TopicsTest, MayHaveToBeMadeOnPurpose) {
+  GrpcServerOptions options = DefaultOptions();
+  options.topics_auto_create = false;
+  Start(options);
+  v1::ScheduleResponse response;
+  const grpc::Status status = Schedule(NewMessage("a", "p", 10), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(ReasonOf(status), "TOPIC_NOT_FOUND");
+  EXPECT_EQ(MetadataOf(status).at("topic"), "a");
+  ASSERT_TRUE(Create("a", 0).ok());
+  EXPECT_TRUE(Schedule(NewMessage("a", "p", 10), &response).ok());
+}
+
+TEST_F(TopicsTest, ATopicMayBeFull) {
+  shards_ = 2;
+  Start();
+  v1::UpdateTopicRequest update;
+  update.mutable_topic()->set_name("a");
+  update.mutable_topic()->mutable_settings()->set_max_pending(2);
+  update.mutable_update_mask()->add_paths("settings.max_pending");
+  v1::UpdateTopicResponse updated;
+  MustSchedule(NewMessage("a", "p", 100));
+  ASSERT_TRUE(admin_->UpdateTopic(NewContext().get(), update, &updated).ok());
+  MustSchedule(NewMessage("a", "p", 100));
+  v1::ScheduleResponse response;
+  const auto refused = [&] {
+    const grpc::Status status = Schedule(NewMessage("a", "p", 100), &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(ReasonOf(status), "TOPIC_FULL");
+    EXPECT_EQ(MetadataOf(status).at("topic"), "a");
+    EXPECT_EQ(MetadataOf(status).at("limit"), "2");
+  };
+  refused();
+  Restart(DefaultOptions());
+  refused();
+  update.mutable_topic()->mutable_settings()->set_max_pending(0);
+  ASSERT_TRUE(admin_->UpdateTopic(NewContext().get(), update, &updated).ok());
+  MustSchedule(NewMessage("a", "p", 100));
+}
+
+TEST_F(TopicsTest, ATopicMayForgetWhatEnded) {
+  Start();
+  v1::CreateTopicRequest request;
+  request.mutable_topic()->set_name("a");
+  request.mutable_topic()->mutable_settings()->mutable_fate_retention();  // 0
+  v1::CreateTopicResponse created;
+  ASSERT_TRUE(admin_->CreateTopic(NewContext().get(), request, &created).ok());
+  v1::CancelRequest cancel;
+  cancel.set_message_id(MustSchedule(NewMessage("a", "p", 100)));
+  v1::CancelResponse cancelled;
+  ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::CANCELLED);
+  ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::NOT_FOUND);
+}
+
+}  // namespace
+}  // namespace duetime::rpc
