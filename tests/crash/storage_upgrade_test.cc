@@ -87,7 +87,9 @@ void MakeDatabase(const std::string& path) {
   for (uint64_t number = 0; number < kMessages; ++number) {
     put(1, storage::EncodeMessageKey(ShardOf(number), KeyOf(number)), ValueOf(number));
   }
-  ASSERT_TRUE(db->Write(rocksdb::WriteOptions(), &batch).ok());
+  rocksdb::WriteOptions write;
+  write.sync = true;
+  ASSERT_TRUE(db->Write(write, &batch).ok());
   for (rocksdb::ColumnFamilyHandle* handle : handles) {
     ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
   }

@@ -125,7 +125,7 @@ class RocksDbCompactionTest : public testing::Test {
     } else {
       trace.fate = Fate{.state = EndState::kAcked, .expire_ms = expire_ms, .key = ""};
     }
-    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), handle(ColumnFamily::kTraces),
+    ASSERT_TRUE(db_->Put(Unsynced(), handle(ColumnFamily::kTraces),
                          ToSlice(TraceKey(sequence).bytes()), EncodeTrace(trace))
                     .ok());
   }
@@ -140,9 +140,16 @@ class RocksDbCompactionTest : public testing::Test {
     return EncodeTraceKey(0, MessageId::Make(1, sequence, 0, 0));
   }
 
+  // What is tested here is never lost.
+  static rocksdb::WriteOptions Unsynced() {
+    rocksdb::WriteOptions write;
+    write.sync = false;
+    return write;
+  }
+
   void Count(uint64_t minute, const CountDelta& delta) {
     const auto value = EncodeCountDelta(delta);
-    ASSERT_TRUE(db_->Merge(rocksdb::WriteOptions(), handle(ColumnFamily::kCounts),
+    ASSERT_TRUE(db_->Merge(Unsynced(), handle(ColumnFamily::kCounts),
                            ToSlice(CountKey(minute).bytes()), {value.data(), value.size()})
                     .ok());
   }

@@ -146,7 +146,8 @@ FAULTS = [
     ("what a sweep makes the first to come is not noticed", MORE,
      "filed_[level - 1] = source.slot;\n    first_tick_ = FirstTick();", "filed_[level - 1] = source.slot;"),
     ("a sweep does not count", MORE, "  size_ -= removed;\n", ""),
-    ("a sweep never gets to the far levels", MORE, "      ++sweep_level_;\n", "      sweep_level_ = sweep_level_ == 1 ? kLevels : sweep_level_ + 1;\n"),
+    ("a sweep never gets to the far levels", MORE,
+     "      ++sweep_level_;\n", "      sweep_level_ = sweep_level_ == 1 ? kLevels : sweep_level_ + 1;\n"),
     ("a handle reaches the next user of its ticket", CANCEL,
      "return tickets_.Contains(ticket) && tickets_[ticket].generation == generation;",
      "return tickets_.Contains(ticket) && generation != 0;"),
@@ -182,7 +183,8 @@ def seen_by(compiler: str, common: pathlib.Path, fault: tuple[str, str, str, str
             path.write_text(text.replace(fault[2], fault[3]))
         first = FIRST[fault[1]] if fault else TESTS[0]
         for test in [first] + [test for test in TESTS if test != first]:
-            command = [compiler, "-std=c++20", "-O1", "-I.", "-include", str(common), f"tests/unit/wheel/{test}.cc", "server/base/check.cc", "-o", test,
+            command = [compiler, "-std=c++20", "-O1", "-I.", "-include", str(common),
+                       f"tests/unit/wheel/{test}.cc", "server/base/check.cc", "-o", test,
                        "-lgmock", "-lgtest", "-lgtest_main", "-lpthread"]
             if not run(command, copy, 300):
                 return "the compiler"
