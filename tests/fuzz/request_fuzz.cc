@@ -10,7 +10,12 @@
 #include "duetime/v1/messages.pb.h"
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/rpc/page_token.h"
+#include "server/rpc/query_validation.h"
 #include "server/rpc/request_validation.h"
+#include "server/rpc/schedule_validation.h"
+#include "server/rpc/target_validation.h"
+#include "server/rpc/validation_error.h"
 #include "server/rpc/wire_check.h"
 #include "tests/fuzz/target.h"
 
@@ -51,7 +56,16 @@ void CheckSchedule(const v1::ScheduleRequest& request, int index) {
   if (!Accepted(rpc::ValidateSchedule(request, limits, kNowMs, index, &valid))) return;
   DT_CHECK(!valid.topic.empty() && valid.topic.size() <= rpc::kTopicBytesMax);
   DT_CHECK_LE(valid.attributes.size(), limits.attributes_max);
-  DT_CHECK_LE(valid.deliver_ms, kNowMs + limits.horizon_ms);
+  DT_CHECK_LE(valid.when.deliver_ms, kNowMs + limits.horizon_ms);
+  static_cast<void>(rpc::FingerprintOf(request));
+  if (valid.plain) {
+    DT_CHECK(valid.routing_name().empty() && !valid.needs_terms());
+    return;
+  }
+  DT_CHECK_LE(valid.labels.size(), limits.labels_max);
+  DT_CHECK(valid.key.size() <= rpc::kKeyBytesMax && valid.ttl_ms <= limits.horizon_ms);
+  DT_CHECK(valid.key.empty() || valid.ordering_key.empty() || valid.key == valid.ordering_key);
+  DT_CHECK_LE(valid.when.deliver_ms + valid.spread_ms, kNowMs + limits.horizon_ms);
 }
 
 void CheckBatch(const std::string& bytes) {
@@ -84,14 +98,73 @@ void CheckSubscribe(const std::string& bytes) {
   DT_CHECK_EQ(posted + routed.refused.size(), items + static_cast<size_t>(request.ack_size()));
 }
 
+void CheckTarget(const rpc::ValidTarget& target) {
+  if (target.key.empty()) return;
+  DT_CHECK(!target.topic.empty() && target.topic.size() <= rpc::kTopicBytesMax);
+  DT_CHECK_LE(target.key.size(), rpc::kKeyBytesMax);
+}
+
 void CheckTargets(const std::string& bytes) {
   rpc::WireSummary summary;
-  duetime::storage::MessageId id;
+  rpc::ValidTarget target;
   if (v1::CancelRequest cancel; Parse(bytes, &cancel, &summary)) {
-    if (Accepted(rpc::ValidateCancel(cancel, &id))) DT_CHECK(id.ToString() == cancel.message_id());
+    if (Accepted(rpc::ValidateTarget(cancel, rpc::kSingle, &target))) {
+      CheckTarget(target);
+      DT_CHECK(!target.key.empty() || target.id.ToString() == cancel.message_id());
+    }
   }
-  rpc::ValidGet valid;
-  if (v1::GetRequest get; Parse(bytes, &get, &summary)) Accepted(rpc::ValidateGet(get, &valid));
+  if (v1::GetRequest get; Parse(bytes, &get, &summary)) {
+    bool full = false;
+    Accepted(rpc::ValidateView(get.view(), &full));
+    if (Accepted(rpc::ValidateTarget(get, &target))) CheckTarget(target);
+  }
+}
+
+void CheckReschedule(const std::string& bytes) {
+  v1::RescheduleRequest request;
+  rpc::WireSummary summary;
+  if (!Parse(bytes, &request, &summary)) return;
+  rpc::ValidReschedule valid;
+  const rpc::RequestLimits limits;
+  if (!Accepted(rpc::ValidateReschedule(request, limits, kNowMs, &valid))) return;
+  CheckTarget(valid.target);
+  DT_CHECK_LE(valid.when.deliver_ms, kNowMs + limits.horizon_ms);
+  DT_CHECK(request.etag().empty() == !valid.revision.has_value());
+}
+
+void CheckCancelBatch(const std::string& bytes) {
+  v1::CancelBatchRequest request;
+  rpc::WireSummary summary;
+  if (!Parse(bytes, &request, &summary)) return;
+  DT_CHECK_EQ(summary.elements, static_cast<size_t>(request.cancels_size()));
+  rpc::ValidTarget target;
+  for (int i = 0; i < request.cancels_size(); ++i) {
+    if (Accepted(rpc::ValidateTarget(request.cancels(i), i, &target))) CheckTarget(target);
+  }
+}
+
+void CheckList(const std::string& bytes) {
+  v1::ListRequest request;
+  rpc::WireSummary summary;
+  if (!Parse(bytes, &request, &summary)) return;
+  rpc::ValidList valid;
+  if (!Accepted(rpc::ValidateList(request, {}, &valid))) return;
+  DT_CHECK(valid.page_size >= 1 && valid.page_size <= rpc::kPageSizeMax);
+  // The token of the next page is taken with the same filter.
+  request.set_page_token(rpc::MakePageToken(valid.token_filter, {.place = {}, .key = "k"}));
+  rpc::ValidList next;
+  DT_CHECK(rpc::ValidateList(request, {}, &next).ok());
+  DT_CHECK(next.from.key == "k");
+}
+
+void CheckForecast(const std::string& bytes) {
+  v1::ForecastRequest request;
+  rpc::WireSummary summary;
+  if (!Parse(bytes, &request, &summary)) return;
+  rpc::ValidForecast valid;
+  if (!Accepted(rpc::ValidateForecast(request, kNowMs, &valid))) return;
+  DT_CHECK_EQ(valid.range.start_ms % valid.range.bucket_ms, 0u);
+  DT_CHECK(valid.range.buckets >= 1 && valid.range.buckets <= rpc::kForecastBucketsMax);
 }
 
 }  // namespace
@@ -100,7 +173,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   google::protobuf::SetLogHandler(nullptr);
   const std::string bytes(data + 1, data + size);
-  switch (data[0] % 4) {
+  switch (data[0] % 8) {
     case 0: {
       v1::ScheduleRequest request;
       rpc::WireSummary summary;
@@ -113,8 +186,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 2:
       CheckSubscribe(bytes);
       break;
-    default:
+    case 3:
       CheckTargets(bytes);
+      break;
+    case 4:
+      CheckReschedule(bytes);
+      break;
+    case 5:
+      CheckCancelBatch(bytes);
+      break;
+    case 6:
+      CheckList(bytes);
+      break;
+    default:
+      CheckForecast(bytes);
       break;
   }
   return 0;

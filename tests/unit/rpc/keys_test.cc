@@ -352,6 +352,7 @@ TEST_F(KeysTest, Explains) {
   EXPECT_TRUE(response.timeline().has_end_time());
   EXPECT_NE(response.summary().find("cancelled"), std::string::npos) << response.summary();
   request.mutable_key()->set_topic("nowhere");
+  request.mutable_key()->set_key("k");
   EXPECT_EQ(ReasonOf(messages_->Explain(NewContext().get(), request, &response)),
             "MESSAGE_NOT_FOUND");
   EXPECT_EQ(ReasonOf(messages_->Explain(NewContext().get(), {}, &response)), "TARGET_MISSING");
