@@ -32,8 +32,11 @@ std::string AheadText(const v1::Message& message) {
   if (message.state() != v1::Message::SCHEDULED) return "due now";
   const Timestamp& decided =
       message.has_update_time() ? message.update_time() : message.accept_time();
-  return absl::StrCat("in ",
-                      FormatDurationText(FromProto(message.deliver_time()) - FromProto(decided)));
+  absl::Duration ahead = FromProto(message.deliver_time()) - FromProto(decided);
+  // What the call itself took is of no interest beside a long time.
+  if (ahead > absl::Minutes(1))
+    ahead = absl::Floor(ahead + absl::Milliseconds(500), absl::Seconds(1));
+  return absl::StrCat("in ", FormatDurationText(ahead));
 }
 
 // "it was acked at ...".

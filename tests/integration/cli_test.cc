@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The command line tool against the built daemon, as a person and as a script use it.
+#include <algorithm>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -59,9 +60,12 @@ TEST_F(CliTest, ScheduleSubscribeAck) {
   EXPECT_THAT(received.out, HasSubstr(id + "  attempt 1  late "));
   EXPECT_THAT(received.out, HasSubstr("  hello\n"));
   EXPECT_THAT(received.err, HasSubstr("received 1, acked 1"));
-  const RunResult gone = Cli({"get", id});
-  EXPECT_EQ(gone.exit.code, 3);
-  EXPECT_THAT(gone.err, StartsWith("duetime: MESSAGE_NOT_FOUND: "));
+  const RunResult ended = Cli({"get", id});
+  EXPECT_EQ(ended.exit.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("state         acked\n"));
+  const RunResult nothing = Cli({"get", "--topic", "t", "--key", "nobody's"});
+  EXPECT_EQ(nothing.exit.code, 3);
+  EXPECT_THAT(nothing.err, StartsWith("duetime: MESSAGE_NOT_FOUND: "));
 }
 
 TEST_F(CliTest, TimesAsPeopleWriteThem) {
@@ -123,7 +127,7 @@ TEST_F(CliTest, CancelSaysWhatBecameOfIt) {
   EXPECT_THAT(result.out, HasSubstr("is cancelled: it was never delivered"));
   result = Cli({"cancel", pending});
   EXPECT_EQ(result.exit.code, 3);
-  EXPECT_THAT(result.out, HasSubstr("is not there"));
+  EXPECT_THAT(result.out, HasSubstr(" had been cancelled at "));
 
   const std::string due = ScheduleId({"t", "p", "--in", "0s"});
   Subscription subscription(channel_, Subscription::Start{.topic = "t"});
@@ -136,6 +140,196 @@ TEST_F(CliTest, CancelSaysWhatBecameOfIt) {
   const Json json = Json::parse(result.out);
   EXPECT_EQ(json["outcome"], "IN_FLIGHT");
   EXPECT_EQ(json["redelivery_stopped"], true);
+}
+
+TEST_F(CliTest, CancelManyAtOnce) {
+  const std::string first = ScheduleId({"t", "p", "--in", "1h"});
+  const std::string second = ScheduleId({"t", "p", "--in", "1h"});
+  const RunResult both = Cli({"cancel", first, second});
+  EXPECT_EQ(both.exit.code, 0) << both.err;
+  EXPECT_EQ(std::count(both.out.begin(), both.out.end(), '\n'), 2) << both.out;
+  ScheduleId({"t", "p", "--in", "1h", "--key", "k"});
+  const RunResult mixed = Cli({"cancel", "--topic", "t", "--key", "k", "--key", "nobody's"});
+  EXPECT_EQ(mixed.exit.code, 3);
+  EXPECT_THAT(mixed.out, HasSubstr("k is cancelled"));
+  EXPECT_THAT(mixed.out, HasSubstr("nobody's is not there"));
+}
+
+TEST_F(CliTest, AKeyFindsMovesAndReplaces) {
+  const std::vector<std::string> schedule = {"schedule", "t", "pay", "--in", "1h", "--key", "k"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), schedule.begin(), schedule.end());
+    return more;
+  };
+  const std::vector<Json> first = CliJson(with({}));
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0]["outcome"], "CREATED");
+  EXPECT_THAT(Cli(with({})).out, StartsWith("unchanged: "));
+  const RunResult other = Cli(with({"--label", "a=1"}));
+  EXPECT_EQ(other.exit.code, 1);
+  EXPECT_THAT(other.err, StartsWith("duetime: CONTENT_MISMATCH: "));
+  const std::vector<Json> dry =
+      CliJson(with({"--label", "a=1", "--on-conflict", "replace", "--dry-run"}));
+  ASSERT_EQ(dry.size(), 1u);
+  EXPECT_EQ(dry[0]["outcome"], "REPLACED");
+  EXPECT_THAT(Cli(with({"--label", "a=1", "--on-conflict", "replace"})).out,
+              StartsWith("replaced " + first[0].value("id", "")));
+  RunResult moved = Cli({"reschedule", "--topic", "t", "--key", "k", "--in", "2h"});
+  EXPECT_EQ(moved.exit.code, 0) << moved.err;
+  EXPECT_THAT(moved.out, HasSubstr("k is moved to "));
+  EXPECT_THAT(moved.out, HasSubstr("(in 2h)"));
+  const RunResult got = Cli({"get", "--topic", "t", "--key", "k"});
+  EXPECT_THAT(got.out, HasSubstr("labels        a=1\n"));
+  moved = Cli({"reschedule", "--topic", "t", "--key", "k", "--in", "3h", "--etag", "stale"});
+  EXPECT_EQ(moved.exit.code, 1);
+  EXPECT_EQ(Cli({"cancel", "--topic", "t", "--key", "k"}).exit.code, 0);
+  moved = Cli({"reschedule", "--topic", "t", "--key", "k", "--in", "3h"});
+  EXPECT_EQ(moved.exit.code, 3);
+  EXPECT_THAT(moved.out, HasSubstr("it was cancelled at "));
+}
+
+TEST_F(CliTest, ARequestIdMakesARepeatSafeAndALocalTimeIsKept) {
+  const std::vector<std::string> words = {
+      "t", "p", "--local", "2030-03-31 02:30", "--tz", "Europe/Berlin", "--request-id", "r"};
+  const std::string id = ScheduleId(words);
+  EXPECT_EQ(ScheduleId(words), id);
+  const std::vector<Json> got = CliJson({"get", id});
+  ASSERT_EQ(got.size(), 1u);
+  // The clocks skip it: as long after midnight as it would have been.
+  EXPECT_EQ(got[0]["deliver_time"], "2030-03-31T01:30:00.000+00:00");
+  EXPECT_EQ(got[0]["civil_time"]["local"], "2030-03-31T02:30");
+}
+
+TEST_F(CliTest, ListAndForecastShowWhatIsToCome) {
+  for (int i = 1; i <= 5; ++i) {
+    const std::string number = std::to_string(i);
+    ScheduleId({"t", "p", "--in", number + "h", "--key", "k" + number, "--label",
+                i % 2 == 0 ? "parity=even" : "parity=odd"});
+  }
+  ScheduleId({"other", "p", "--in", "1h"});
+  const auto keys = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"list", "t"});
+    std::vector<std::string> all;
+    for (const Json& line : CliJson(words)) {
+      all.push_back(line.contains("key") ? line["key"] : Json("more"));
+    }
+    return all;
+  };
+  using Keys = std::vector<std::string>;
+  EXPECT_EQ(keys({}), (Keys{"k1", "k2", "k3", "k4", "k5"}));
+  EXPECT_EQ(keys({"--page-size", "2"}), (Keys{"k1", "k2", "more"}));
+  EXPECT_EQ(keys({"--page-size", "2", "--all"}), (Keys{"k1", "k2", "k3", "k4", "k5"}));
+  EXPECT_EQ(keys({"--label", "parity=even"}), (Keys{"k2", "k4"}));
+  EXPECT_EQ(keys({"--key-prefix", "k3"}), (Keys{"k3"}));
+  EXPECT_EQ(keys({"--from", "+90m", "--to", "+210m"}), (Keys{"k2", "k3"}));
+  EXPECT_EQ(keys({"--state", "due,in-flight"}), Keys{});
+  const RunResult table = Cli({"list", "t", "--page-size", "2"});
+  EXPECT_THAT(table.out, StartsWith("DELIVER TIME "));
+  EXPECT_THAT(table.out, HasSubstr("k2   parity=even\n"));
+  EXPECT_THAT(table.err, HasSubstr("there is more: "));
+  EXPECT_EQ(Cli({"list", "nowhere"}).exit.code, 3);
+
+  const std::vector<Json> forecast = CliJson({"forecast", "t"});
+  ASSERT_EQ(forecast.size(), 1u);
+  EXPECT_EQ(forecast[0]["total"]["messages"], 5);
+  EXPECT_EQ(forecast[0]["buckets"].size(), 5u);
+  const RunResult chart = Cli({"forecast", "t", "--bucket", "minute", "--buckets", "400"});
+  EXPECT_EQ(chart.exit.code, 0) << chart.err;
+  EXPECT_THAT(chart.out, HasSubstr("  1  #####"));
+  EXPECT_THAT(chart.out, HasSubstr("in all        5 ("));
+}
+
+TEST_F(CliTest, ExplainTellsTheStory) {
+  const std::string id = ScheduleId({"t", "p", "--in", "0s"});
+  RunResult story = Cli({"explain", id});
+  EXPECT_EQ(story.exit.code, 0) << story.err;
+  EXPECT_THAT(story.out, HasSubstr("o  accepted\n"));
+  EXPECT_THAT(story.out, HasSubstr("state         due\n"));
+  ASSERT_EQ(Cli({"subscribe", "t", "--max", "1", "--for", "30s"}).exit.code, 0);
+  story = Cli({"explain", id});
+  EXPECT_EQ(story.exit.code, 0) << story.err;
+  EXPECT_THAT(story.out, HasSubstr("o  acked\n"));
+  const std::vector<Json> json = CliJson({"explain", id});
+  ASSERT_EQ(json.size(), 1u);
+  EXPECT_EQ(json[0]["message"]["state"], "ACKED");
+  EXPECT_TRUE(json[0]["timeline"].contains("end_time"));
+}
+
+TEST_F(CliTest, TopicsHaveSettings) {
+  const RunResult made = Cli({"topic", "create", "small", "--max-pending", "1"});
+  EXPECT_EQ(made.exit.code, 0) << made.err;
+  ScheduleId({"small", "p", "--in", "1h"});
+  const RunResult full = Cli({"schedule", "small", "p", "--in", "1h"});
+  EXPECT_EQ(full.exit.code, 1);
+  EXPECT_THAT(full.err, StartsWith("duetime: TOPIC_FULL: "));
+  EXPECT_EQ(Cli({"topic", "update", "small", "--max-pending", "0"}).exit.code, 0);
+  ScheduleId({"small", "p", "--in", "1h"});
+  const std::vector<Json> topic = CliJson({"topic", "get", "small"});
+  ASSERT_EQ(topic.size(), 1u);
+  EXPECT_EQ(topic[0]["counts"]["pending"], 2);
+  EXPECT_THAT(Cli({"topic", "list"}).out, HasSubstr("\nsmall "));
+  const RunResult kept = Cli({"topic", "delete", "small"});
+  EXPECT_EQ(kept.exit.code, 1);
+  EXPECT_THAT(kept.err, StartsWith("duetime: TOPIC_NOT_EMPTY: "));
+  EXPECT_EQ(Cli({"topic", "create", "empty"}).exit.code, 0);
+  EXPECT_EQ(Cli({"topic", "delete", "empty"}).exit.code, 0);
+  EXPECT_EQ(Cli({"topic", "get", "empty"}).exit.code, 3);
+}
+
+TEST_F(CliTest, BulkChangesAllThatMatch) {
+  for (int i = 0; i < 10; ++i) {
+    ScheduleId({"t", "p", "--in", "2h", "--label", i < 4 ? "who=a" : "who=b"});
+  }
+  const std::vector<Json> dry = CliJson({"bulk", "cancel", "t", "--label", "who=a", "--dry-run"});
+  ASSERT_EQ(dry.size(), 1u);
+  EXPECT_EQ(dry[0]["matched"], 4);
+  EXPECT_EQ(dry[0]["sample"].size(), 4u);
+  EXPECT_EQ(CliJson({"list", "t"}).size(), 10u);
+  EXPECT_EQ(Cli({"bulk", "cancel", "t"}).exit.code, 2) << "all of a topic must be said";
+  const RunResult cancelled =
+      Cli({"bulk", "cancel", "t", "--label", "who=a", "--name", "n", "--wait"});
+  EXPECT_EQ(cancelled.exit.code, 0) << cancelled.err;
+  EXPECT_THAT(cancelled.out, HasSubstr("changed       4\n"));
+  const RunResult shifted = Cli({"bulk", "shift", "t", "--by", "-1h", "--all", "--wait"});
+  EXPECT_EQ(shifted.exit.code, 0) << shifted.err;
+  EXPECT_EQ(CliJson({"list", "t", "--to", "+90m"}).size(), 6u);
+  EXPECT_THAT(Cli({"bulk", "list"}).out, HasSubstr("\nn "));
+  EXPECT_EQ(CliJson({"bulk", "get", "n"})[0]["state"], "DONE");
+  EXPECT_EQ(Cli({"bulk", "stop", "n"}).exit.code, 0) << "what has ended stays so";
+  EXPECT_EQ(Cli({"bulk", "get", "none"}).exit.code, 3);
+}
+
+TEST_F(CliTest, RecurrencesComeAgainAndAgain) {
+  const std::vector<std::string> create = {"recur",        "create", "standup",          "t",
+                                           "talk",         "--cron", "30 9 * * MON-FRI", "--tz",
+                                           "Europe/Berlin"};
+  RunResult result = Cli(create);
+  EXPECT_EQ(result.exit.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("state         active\n"));
+  EXPECT_EQ(CliJson({"list", "t"}).size(), 1u);
+  result = Cli({"recur", "update", "standup", "--cron", "0 10 * * *"});
+  EXPECT_EQ(result.exit.code, 0) << result.err;
+  const std::vector<Json> got = CliJson({"recur", "get", "standup"});
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(got[0]["schedule"]["cron"], "0 10 * * *");
+  EXPECT_EQ(got[0]["schedule"]["time_zone"], "Europe/Berlin");
+  EXPECT_EQ(got[0]["template"]["payload"], "talk");
+  EXPECT_THAT(Cli({"recur", "pause", "standup"}).out, HasSubstr("state         paused\n"));
+  EXPECT_EQ(CliJson({"list", "t"}).size(), 0u);
+  EXPECT_THAT(Cli({"recur", "resume", "standup"}).out, HasSubstr("state         active\n"));
+  EXPECT_THAT(Cli({"recur", "list"}).out, HasSubstr("\nstandup "));
+  const std::vector<Json> preview =
+      CliJson({"recur", "preview", "--cron", "30 2 * * *", "--tz", "Europe/Berlin", "--after",
+               "2027-03-27T00:00:00Z", "--count", "2"});
+  ASSERT_EQ(preview.size(), 1u);
+  ASSERT_EQ(preview[0]["occurrences"].size(), 2u);
+  EXPECT_EQ(preview[0]["occurrences"][1]["time"], "2027-03-28T01:00:00.000+00:00");
+  result = Cli({"recur", "delete", "standup"});
+  EXPECT_EQ(result.exit.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("the message that was pending is cancelled"));
+  EXPECT_EQ(Cli({"recur", "delete", "standup"}).exit.code, 3);
+  EXPECT_EQ(Cli({"recur", "create", "beat", "b", "x", "--every", "1s"}).exit.code, 0);
+  EXPECT_EQ(Cli({"subscribe", "b", "--max", "2", "--for", "30s"}).exit.code, 0);
 }
 
 TEST_F(CliTest, GetShowsAMessage) {
@@ -248,7 +442,8 @@ TEST_F(CliTest, HelpShowsAnExampleForEachCommand) {
   const RunResult all = Cli({"--help"});
   EXPECT_EQ(all.exit.code, 0);
   EXPECT_THAT(all.out, HasSubstr("Exit codes:"));
-  for (const char* command : {"schedule", "cancel", "get", "subscribe", "info"}) {
+  for (const char* command : {"schedule", "reschedule", "cancel", "get", "explain", "list",
+                              "subscribe", "forecast", "info"}) {
     EXPECT_THAT(all.out, HasSubstr(command));
     const RunResult help = Cli({command, "--help"});
     EXPECT_EQ(help.exit.code, 0) << command;

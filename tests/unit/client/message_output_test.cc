@@ -102,6 +102,10 @@ TEST(ScheduledTest, EveryOutcome) {
   EXPECT_EQ(ScheduledText(response, kUtc),
             "unchanged: id1 for 1970-01-01T00:01:30.000+00:00 is there already (acked)\n");
   response.set_outcome(v1::CREATED);
+  response.mutable_message()->set_state(v1::Message::SCHEDULED);
+  response.mutable_message()->mutable_update_time()->set_seconds(-3600);
+  response.mutable_message()->mutable_update_time()->set_nanos(4'000'000);
+  EXPECT_THAT(ScheduledText(response, kUtc), HasSubstr("(in 1h1m30s)\n"));
   response.mutable_message()->clear_id();
   EXPECT_THAT(ScheduledText(response, kUtc), HasSubstr("scheduled a message for "));
 }

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C++ client library against the built daemon: what only both together can show.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "client/admin_client.h"
+#include "client/delay_client.h"
+#include "client/pager.h"
+#include "client/schedule_stream.h"
+#include "tests/integration/daemon_fixture.h"
+
+namespace duetime::test {
+namespace {
+
+class ClientLibraryTest : public DaemonTest {
+ protected:
+  void SetUp() override { StartDaemon(); }
+
+  client::ClientOptions Options() const {
+    client::ClientOptions options;
+    options.server.target = server_->target();
+    options.deadline = absl::Seconds(30);
+    return options;
+  }
+
+  std::unique_ptr<client::ScheduleStream> OpenStream() {
+    return *client::ScheduleStream::Open(
+        {.server = Options().server},
+        [](int64_t, const absl::StatusOr<v1::ScheduleResponse>& result) {
+          EXPECT_TRUE(result.ok()) << result.status();
+        });
+  }
+
+  // How often each payload size is there: every message of these tests has a size of its own.
+  std::map<int64_t, int> SizesOf(const std::string& topic) {
+    const auto client = *client::Client::Create(Options());
+    v1::ListRequest request;
+    request.set_topic(topic);
+    request.set_page_size(1'000);
+    client::MessageReader reader(client.get(), request);
+    std::map<int64_t, int> sizes;
+    for (;;) {
+      const auto message = reader.Next();
+      EXPECT_TRUE(message.ok()) << message.status();
+      if (!message.ok() || !message->has_value()) return sizes;
+      ++sizes[(*message)->payload_bytes()];
+    }
+  }
+
+  static std::vector<client::NewMessage> Frame(size_t first, size_t count) {
+    std::vector<client::NewMessage> frame(count);
+    for (size_t i = 0; i < count; ++i) {
+      frame[i].topic = "t";
+      frame[i].payload = std::string(first + i, 'x');
+      frame[i].when = absl::Hours(1);
+    }
+    return frame;
+  }
+};
+
+TEST_F(ClientLibraryTest, AStreamSchedulesAndAListReadsItBack) {
+  const auto stream = OpenStream();
+  for (size_t first = 0; first < 3'000; first += 100) {
+    ASSERT_TRUE(stream->Send(Frame(first, 100)).ok());
+  }
+  const absl::Status finished = stream->Finish();
+  ASSERT_TRUE(finished.ok()) << finished;
+  EXPECT_EQ(stream->answered(), 3'000);
+  const std::map<int64_t, int> sizes = SizesOf("t");
+  ASSERT_EQ(sizes.size(), 3'000u);
+  for (const auto& [size, count] : sizes) EXPECT_EQ(count, 1) << size;
+}
+
+// Whatever of the frames in doubt the server had accepted before it was killed: sent again with
+// their request ids, each message is there once.
+TEST_F(ClientLibraryTest, WhatAKillLeavesInDoubtIsSentAgainWithoutDoubles) {
+  auto stream = OpenStream();
+  absl::Status status;
+  size_t sent = 0;
+  // Some of these may be on disk without an answer.
+  for (; sent < 500 && status.ok(); sent += 100) status = stream->Send(Frame(sent, 100));
+  server_->Kill();
+  if (status.ok()) status = stream->Finish();
+  std::vector<client::NewMessage> unanswered = stream->TakeUnanswered();
+  EXPECT_EQ(static_cast<int64_t>(unanswered.size()), stream->sent() - stream->answered());
+  ASSERT_TRUE(server_->Start()) << server_->error();
+  Connect();
+  stream = OpenStream();
+  // Twice: a repeat is a repeat, whoever makes it.
+  ASSERT_TRUE(stream->Send(unanswered).ok());
+  ASSERT_TRUE(stream->Send(unanswered).ok());
+  status = stream->Finish();
+  ASSERT_TRUE(status.ok()) << status;
+  const std::map<int64_t, int> sizes = SizesOf("t");
+  EXPECT_EQ(sizes.size(), sent);
+  for (const auto& [size, count] : sizes) EXPECT_EQ(count, 1) << size;
+}
+
+TEST_F(ClientLibraryTest, AForecastCountsWhatIsThere) {
+  const auto client = *client::Client::Create(Options());
+  const auto results = client->ScheduleBatch(Frame(0, 10));
+  ASSERT_TRUE(results.ok()) << results.status();
+  const auto admin = *client::AdminClient::Create(Options());
+  v1::ForecastRequest request;
+  request.set_topic("t");
+  const auto forecast = admin->Forecast(request);
+  ASSERT_TRUE(forecast.ok()) << forecast.status();
+  EXPECT_EQ(forecast->total().messages(), 10);
+}
+
+}  // namespace
+}  // namespace duetime::test
