@@ -22,19 +22,21 @@ namespace {
 absl::Status NotFoundError(const Target& target) {
   if (!target.key.empty()) {
     return base::MakeError(absl::StatusCode::kNotFound,
-                           "there is no message with this key: there never was, or it has ended",
+                           "there is no message with this key: there never was, or it ended too "
+                           "long ago to be remembered",
                            {.reason = "MESSAGE_NOT_FOUND",
                             .field = "key",
                             .metadata = {{"key", target.key}},
                             .retry_after_ms = 0});
   }
-  return base::MakeError(absl::StatusCode::kNotFound,
-                         absl::StrCat("message ", target.id.ToString(),
-                                      " does not exist: it never did, or it has ended"),
-                         {.reason = "MESSAGE_NOT_FOUND",
-                          .field = "message_id",
-                          .metadata = {{"message_id", target.id.ToString()}},
-                          .retry_after_ms = 0});
+  return base::MakeError(
+      absl::StatusCode::kNotFound,
+      absl::StrCat("message ", target.id.ToString(),
+                   " does not exist: it never did, or it ended too long ago to be remembered"),
+      {.reason = "MESSAGE_NOT_FOUND",
+       .field = "message_id",
+       .metadata = {{"message_id", target.id.ToString()}},
+       .retry_after_ms = 0});
 }
 
 }  // namespace

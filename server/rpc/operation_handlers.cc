@@ -42,6 +42,12 @@ absl::Status NotFoundError(const std::string& name) {
        .retry_after_ms = 0});
 }
 
+std::string RandomName() {
+  absl::BitGen random;
+  return absl::StrCat("bulk-", absl::Hex(absl::Uniform<uint64_t>(random), absl::kZeroPad16),
+                      absl::Hex(absl::Uniform<uint64_t>(random), absl::kZeroPad16));
+}
+
 // The parts of an operation from the store; empty if there are none.
 absl::Status ReadParts(storage::MessageStore* store, const std::string& name,
                        std::vector<Operation>* parts) {
@@ -155,6 +161,11 @@ void OperationHandlers::Answer(UnaryCall* call) {
   const bool found = absl::IsNotFound(state->status) && !state->parts.empty();
   if (!state->status.ok() && !found) return call->FinishWithError(state->status);
   const Operation operation = Merge(state->parts);
+  if (call->method() == metrics::RpcMethod::kDeleteTopic) {
+    v1::DeleteTopicResponse deleted;
+    deleted.set_operation(operation.name);
+    return call->Finish(deleted);
+  }
   v1::Operation response;
   FillOperation(operation, env_.context->topics.Name(operation.spec.topic).value_or(""), &response);
   call->Finish(response);
@@ -193,12 +204,21 @@ void OperationHandlers::Start(UnaryCall* call) {
   command.tag = call->tag();
   command.content = ContentHash(delivery::EncodeOperation(content));
   command.name = request.name();
-  if (command.name.empty()) {
-    absl::BitGen random;
-    command.name =
-        absl::StrCat("bulk-", absl::Hex(absl::Uniform<uint64_t>(random), absl::kZeroPad16),
-                     absl::Hex(absl::Uniform<uint64_t>(random), absl::kZeroPad16));
-  }
+  if (command.name.empty()) command.name = RandomName();
+  command.spec = std::move(spec);
+  PostToAll(call, command);
+}
+
+void OperationHandlers::StartPurge(UnaryCall* call, storage::TopicId topic) {
+  delivery::OperationSpec spec;
+  spec.topic = topic;
+  spec.action = delivery::BulkAction::kPurge;
+  Operation content;
+  content.spec = spec;
+  delivery::OperationCommand command;
+  command.tag = call->tag();
+  command.content = ContentHash(delivery::EncodeOperation(content));
+  command.name = RandomName();
   command.spec = std::move(spec);
   PostToAll(call, command);
 }

@@ -25,6 +25,10 @@ class OperationHandlers {
   void List(UnaryCall* call);
   void Cancel(UnaryCall* call);
 
+  // Ends every message of a topic, those in flight included: the answer of a DeleteTopic with
+  // force, which names the operation.
+  void StartPurge(UnaryCall* call, storage::TopicId topic);
+
   void OnOperationReply(UnaryCall* call, const delivery::OperationReply& reply);
 
  private:

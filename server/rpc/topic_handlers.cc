@@ -30,7 +30,7 @@ absl::Status TopicExistsError(absl::string_view topic) {
 absl::Status TopicNotEmptyError(absl::string_view topic, uint64_t messages) {
   return base::MakeError(
       absl::StatusCode::kFailedPrecondition,
-      absl::StrCat("topic ", topic, " holds ", messages, " messages"),
+      absl::StrCat("topic ", topic, " is not empty, pending messages: ", messages),
       {.reason = "TOPIC_NOT_EMPTY",
        .field = "",
        .metadata = {{"topic", std::string(topic)}, {"messages", absl::StrCat(messages)}},
@@ -42,6 +42,7 @@ struct CountState final : CallState {
   TopicRegistry::Topic topic;
   PendingCount pending;
   PendingCount due;
+  bool force = false;
   absl::Status status;
 };
 
@@ -229,6 +230,7 @@ void TopicHandlers::Delete(UnaryCall* call) {
   if (!topic.has_value()) return call->FinishWithError(TopicNotFoundError(request.name()));
   const auto state = std::make_shared<CountState>();
   state->topic = *topic;
+  state->force = request.force();
   call->state = state;
   status = context->reader->Post([this, state, call] {
     state->status =
@@ -243,6 +245,9 @@ void TopicHandlers::OnDeleteCounted(UnaryCall* call) {
   const auto* state = static_cast<CountState*>(call->state.get());
   if (!state->status.ok()) return call->FinishWithError(ReadError(state->status));
   const std::string name(state->topic.name);
+  if (state->pending.messages > 0 && state->force) {
+    return operations_->StartPurge(call, state->topic.id);
+  }
   if (state->pending.messages > 0) {
     return call->FinishWithError(TopicNotEmptyError(name, state->pending.messages));
   }

@@ -7,6 +7,7 @@
 
 #include "server/delivery/commands.h"
 #include "server/rpc/handler_env.h"
+#include "server/rpc/operation_handlers.h"
 #include "server/rpc/topic_settings.h"
 #include "server/rpc/unary_call.h"
 
@@ -17,7 +18,9 @@ namespace duetime::rpc {
 // a topic is under way at a time. Thread safety: confined to the worker's thread.
 class TopicHandlers {
  public:
-  explicit TopicHandlers(HandlerEnv env) : env_(std::move(env)) {}
+  // REQUIRES: `operations` outlives it.
+  TopicHandlers(HandlerEnv env, OperationHandlers* operations)
+      : env_(std::move(env)), operations_(operations) {}
   TopicHandlers(const TopicHandlers&) = delete;
   TopicHandlers& operator=(const TopicHandlers&) = delete;
 
@@ -37,6 +40,7 @@ class TopicHandlers {
   void OnDeleteCounted(UnaryCall* call);
 
   const HandlerEnv env_;
+  OperationHandlers* const operations_;
 };
 
 }  // namespace duetime::rpc

@@ -32,8 +32,8 @@ class UnaryHandlers {
         intake_(env.context, first_slot),
         lifecycle_(env.context),
         queries_(env),
-        topics_(env),
         operations_(env),
+        topics_(env, &operations_),
         recurrences_(env) {}
   UnaryHandlers(const UnaryHandlers&) = delete;
   UnaryHandlers& operator=(const UnaryHandlers&) = delete;
@@ -64,8 +64,8 @@ class UnaryHandlers {
   Intake intake_;
   LifecycleHandlers lifecycle_;
   QueryHandlers queries_;
-  TopicHandlers topics_;
   OperationHandlers operations_;
+  TopicHandlers topics_;
   RecurrenceHandlers recurrences_;
 
   ReusedMessage<v1::ScheduleRequest> schedule_request_;
