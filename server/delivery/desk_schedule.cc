@@ -288,8 +288,9 @@ absl::Status Desk::Replace(base::Now now, NewMessage* message, const IndexEntry&
   const uint64_t old_ms = decoded_.header.deliver_ms;
   const uint64_t accept_ms = decoded_.header.accept_ms;
   const uint64_t revision = decoded_.revision;
-  uint64_t deliver_ms =
+  const uint64_t asked_ms =
       message->deliver_ms + Scheduler::SpreadPoint(id.epoch(), id.sequence(), terms.spread_ms);
+  uint64_t deliver_ms = asked_ms;
   if (terms.on_conflict == OnConflict::kKeepTime) {
     deliver_ms = old_ms;
   } else if (terms.on_conflict == OnConflict::kPushBack) {
@@ -318,7 +319,8 @@ absl::Status Desk::Replace(base::Now now, NewMessage* message, const IndexEntry&
   decoded_.header.accept_ms = accept_ms;
   decoded_.revision = answer->revision;
   decoded_.update_ms = now.wall_ms;
-  if (terms.on_conflict == OnConflict::kKeepTime) decoded_.civil_time = decoded_.time_zone = {};
+  // A local time belongs to the moment that was resolved from it.
+  if (deliver_ms != asked_ms) decoded_.civil_time = decoded_.time_zone = {};
   std::string record = storage::EncodeMessageRecord(decoded_);
   IndexEntry renewed = entry;
   renewed.content = terms.content;
