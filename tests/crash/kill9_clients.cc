@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/crash/kill9_clients.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <utility>
@@ -43,6 +44,31 @@ Ended EndedBy(const grpc::Status& status) {
 
 int64_t Millis(const google::protobuf::Timestamp& time) {
   return time.seconds() * 1'000 + time.nanos() / 1'000'000;
+}
+
+// What the answer to a cancel says.
+CancelEvent ResultOf(const grpc::Status& status, const v1::CancelResponse& response) {
+  CancelEvent result;
+  result.ended = EndedBy(status);
+  result.redelivery_stopped = response.redelivery_stopped();
+  result.end_ms = Millis(response.end_time());
+  switch (response.outcome()) {
+    case v1::CancelResponse::CANCELLED:
+      result.found = Found::kCancelled;
+      break;
+    case v1::CancelResponse::IN_FLIGHT:
+      result.found = Found::kInFlight;
+      break;
+    case v1::CancelResponse::SETTLED:
+      result.found = Found::kSettled;
+      break;
+    case v1::CancelResponse::ALREADY_CANCELLED:
+      result.found = Found::kAlreadyCancelled;
+      break;
+    default:
+      result.found = Found::kNotFound;
+  }
+  return result;
 }
 
 // A message with a random topic, delay and size, whose payload begins with its number.
@@ -161,13 +187,34 @@ void Clients::CancelOne(v1::Messages::Stub* stub, std::mt19937_64* random) {
   context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
   v1::CancelResponse response;
   const grpc::Status status = stub->Cancel(&context, request, &response);
-  CancelEvent result;
-  result.ended = EndedBy(status);
-  result.found = response.outcome() == v1::CancelResponse::CANCELLED   ? Found::kCancelled
-                 : response.outcome() == v1::CancelResponse::IN_FLIGHT ? Found::kInFlight
-                                                                       : Found::kNotFound;
-  result.redelivery_stopped = response.redelivery_stopped();
-  recorder_->CancelOver(target->first, cancel, result);
+  recorder_->CancelOver(target->first, cancel, ResultOf(status, response));
+}
+
+bool AskAfterAll(const std::shared_ptr<grpc::Channel>& channel, int run, Recorder* recorder) {
+  constexpr size_t kBatch = 1'000;
+  const auto stub = v1::Messages::NewStub(channel);
+  const std::vector<std::pair<size_t, std::string>> accepted = recorder->Accepted();
+  for (size_t first = 0; first < accepted.size(); first += kBatch) {
+    const size_t last = std::min(first + kBatch, accepted.size());
+    v1::CancelBatchRequest batch;
+    std::vector<size_t> cancels;
+    for (size_t i = first; i < last; ++i) {
+      batch.add_cancels()->set_message_id(accepted[i].second);
+      cancels.push_back(recorder->CancelBegun(accepted[i].first, run, /*stop_redelivery=*/false));
+    }
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+    v1::CancelBatchResponse response;
+    const grpc::Status status = stub->CancelBatch(&context, batch, &response);
+    if (!status.ok() || response.results_size() != batch.cancels_size()) return false;
+    for (size_t i = first; i < last; ++i) {
+      const v1::CancelResult& result = response.results(static_cast<int>(i - first));
+      if (!result.has_cancel()) return false;
+      recorder->CancelOver(accepted[i].first, cancels[i - first],
+                           ResultOf(grpc::Status::OK, result.cancel()));
+    }
+  }
+  return true;
 }
 
 SubscriberClient::SubscriberClient(Where where, const SubscriberHabits& habits, uint64_t seed,

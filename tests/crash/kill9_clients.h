@@ -98,6 +98,10 @@ class SubscriberClient {
   std::thread thread_;
 };
 
+// Asks by a cancel what became of each message that was ever accepted; `run` is that of the daemon,
+// which has delivered all that was left. False if a call failed.
+bool AskAfterAll(const std::shared_ptr<grpc::Channel>& channel, int run, Recorder* recorder);
+
 // A moment of the steady clock, in milliseconds.
 int64_t SteadyMillis();
 

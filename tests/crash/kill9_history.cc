@@ -24,7 +24,7 @@ class Judge {
     CheckCancels();
     CheckDeliveries();
     CheckAcks();
-    CheckNotFound();
+    CheckFates();
     CheckLost();
   }
 
@@ -122,22 +122,70 @@ class Judge {
     if (confirmed > 1) Report("ACKED_TWICE", "");
   }
 
-  void CheckNotFound() const {
+  // Whether an ack that may have taken effect had begun before this moment.
+  bool AckBegan(uint64_t before) const {
+    return std::any_of(message_.acks.begin(), message_.acks.end(), [&](const AckEvent& ack) {
+      return ack.begun < before && MayHaveHappened(ack.ended);
+    });
+  }
+  bool AckConfirmed(uint64_t before) const {
+    return std::any_of(message_.acks.begin(), message_.acks.end(), [&](const AckEvent& ack) {
+      return ack.over < before && ack.ended == Ended::kOk;
+    });
+  }
+  // Whether another cancel that ended it, or may have, had begun before this moment.
+  bool CancelBegan(const CancelEvent& but, uint64_t before) const {
+    return std::any_of(message_.cancels.begin(), message_.cancels.end(),
+                       [&](const CancelEvent& other) {
+                         if (&other == &but || other.begun > before) return false;
+                         return IsOpen(other.ended) || (other.ended == Ended::kOk && Ends(other));
+                       });
+  }
+  bool CancelConfirmed(uint64_t before) const {
+    return std::any_of(message_.cancels.begin(), message_.cancels.end(),
+                       [&](const CancelEvent& other) {
+                         return other.ended == Ended::kOk && other.over < before && Ends(other);
+                       });
+  }
+  static bool Ends(const CancelEvent& cancel) {
+    return cancel.found == Found::kCancelled ||
+           (cancel.found == Found::kInFlight && cancel.redelivery_stopped);
+  }
+  static bool FoundEnded(const CancelEvent& cancel) {
+    return cancel.ended == Ended::kOk &&
+           (cancel.found == Found::kSettled || cancel.found == Found::kAlreadyCancelled);
+  }
+
+  void CheckFates() const {
+    int64_t end_ms = 0;
     for (const CancelEvent& cancel : message_.cancels) {
-      if (cancel.ended != Ended::kOk || cancel.found != Found::kNotFound) continue;
-      if (message_.scheduled != Ended::kOk || message_.scheduled_at > cancel.begun) continue;
-      const bool acked =
-          std::any_of(message_.acks.begin(), message_.acks.end(), [&](const AckEvent& ack) {
-            return ack.begun < cancel.over && MayHaveHappened(ack.ended);
-          });
-      const bool cancelled = std::any_of(
-          message_.cancels.begin(), message_.cancels.end(), [&](const CancelEvent& other) {
-            if (&other == &cancel || other.begun > cancel.over) return false;
-            return IsOpen(other.ended) ||
-                   (other.ended == Ended::kOk &&
-                    (other.found == Found::kCancelled || other.redelivery_stopped));
-          });
-      if (!acked && !cancelled) Report("UNTRUE_NOT_FOUND", "nothing had begun to end it");
+      if (cancel.ended != Ended::kOk) continue;
+      if (cancel.found == Found::kNotFound) {
+        if (message_.scheduled == Ended::kOk && message_.scheduled_at < cancel.begun) {
+          Report("NOT_FOUND", "its fate is kept for longer than this");
+        }
+        continue;
+      }
+      if (cancel.found == Found::kSettled && !AckBegan(cancel.over)) {
+        Report("UNTRUE_END", "settled, and no ack had begun");
+      }
+      if (cancel.found == Found::kAlreadyCancelled && !CancelBegan(cancel, cancel.over)) {
+        Report("UNTRUE_END", "already cancelled, and no cancel had begun");
+      }
+      if (cancel.found != Found::kSettled && AckConfirmed(cancel.begun)) {
+        Report("FORGOTTEN_END", "an ack had been confirmed");
+      }
+      if (cancel.found != Found::kAlreadyCancelled && CancelConfirmed(cancel.begun)) {
+        Report("FORGOTTEN_END", "a cancel had been confirmed");
+      }
+      if (!FoundEnded(cancel)) continue;
+      if (cancel.end_ms <= 0 || (end_ms != 0 && cancel.end_ms != end_ms)) {
+        Report("END_TIME", std::to_string(cancel.end_ms) + " after " + std::to_string(end_ms));
+      }
+      end_ms = cancel.end_ms;
+      for (const DeliveryEvent& delivery : message_.deliveries) {
+        if (delivery.run > cancel.run) Report("ENDED_DELIVERED", "in a later run");
+      }
     }
   }
 

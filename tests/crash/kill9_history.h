@@ -21,7 +21,8 @@ enum class Ended : uint8_t {
   kUnknown,
 };
 
-enum class Found : uint8_t { kCancelled, kInFlight, kNotFound };
+// What a cancel found. kSettled: it had ended, and not by a cancel.
+enum class Found : uint8_t { kCancelled, kInFlight, kSettled, kAlreadyCancelled, kNotFound };
 
 // Moments are numbers that grow with each event of the whole history; runs of the daemon count
 // from 1.
@@ -34,6 +35,8 @@ struct CancelEvent {
   // With kOk.
   Found found = Found::kNotFound;
   bool redelivery_stopped = false;
+  // With kSettled and kAlreadyCancelled: when it had ended.
+  int64_t end_ms = 0;
 };
 
 struct DeliveryEvent {
@@ -80,18 +83,28 @@ struct Violation {
 };
 
 // Judges a history that ended with a drain: everything that was still there was delivered and
-// acked.
+// acked. Fates are kept for longer than the history, and no message has a time to live.
 //
 //   LOST                 accepted, and it ended without a reason: no ack (confirmed or unanswered),
-//   no cancel that explains it CANCELLED_DELIVERED  a cancel said CANCELLED, and it was delivered,
-//   before or after CANCELLED_TWICE      two cancels said CANCELLED STOPPED_DELIVERED    a cancel
-//   ended its redelivery, and a later run delivered it EARLY                received before its
-//   deliver_time, or the deliver_time is before what was asked for ACKED_DELIVERED      a confirmed
-//   ack, and a later delivery ACKED_TWICE          two confirmed acks REFUSED_DELIVERED    refused
-//   when it was scheduled, and delivered UNTRUE_NOT_FOUND     a cancel said NOT_FOUND though
-//   nothing had begun to end it ATTEMPT              attempts below 1, repeated within a run, or a
-//   repeat that claims to be the first delivery TOKEN                one lease token given twice ID
-//   an id of two messages, or two ids or deliver_times of one
+//                        no cancel that explains it
+//   CANCELLED_DELIVERED  a cancel said CANCELLED, and it was delivered, before or after
+//   CANCELLED_TWICE      two cancels said CANCELLED
+//   STOPPED_DELIVERED    a cancel ended its redelivery, and a later run delivered it
+//   EARLY                received before its deliver_time, or the deliver_time is before what was
+//                        asked for
+//   ACKED_DELIVERED      a confirmed ack, and a later delivery
+//   ACKED_TWICE          two confirmed acks
+//   REFUSED_DELIVERED    refused when it was scheduled, and delivered
+//   NOT_FOUND            a cancel said NOT_FOUND of a message that had been accepted
+//   UNTRUE_END           a cancel said SETTLED or ALREADY_CANCELLED though nothing had begun to end
+//                        it so
+//   FORGOTTEN_END        it had ended, as its client was told, and a cancel found it otherwise
+//   ENDED_DELIVERED      a cancel said that it had ended, and a later run delivered it
+//   END_TIME             two times of one end
+//   ATTEMPT              attempts below 1, repeated within a run, or a repeat that claims to be the
+//                        first delivery
+//   TOKEN                one lease token given twice
+//   ID                   an id of two messages, or two ids or deliver_times of one
 std::vector<Violation> Check(const std::vector<MessageHistory>& history);
 
 }  // namespace duetime::crash

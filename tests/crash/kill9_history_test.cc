@@ -54,7 +54,11 @@ MessageHistory& Cancel(MessageHistory& message, Ended ended, Found found, bool s
                              .stop_redelivery = stop,
                              .ended = ended,
                              .found = found,
-                             .redelivery_stopped = stopped});
+                             .redelivery_stopped = stopped,
+                             .end_ms = 0});
+  if (found == Found::kSettled || found == Found::kAlreadyCancelled) {
+    message.cancels.back().end_ms = 1'060;
+  }
   return message;
 }
 
@@ -71,7 +75,7 @@ TEST(CheckTest, AGoodHistory) {
   Deliver(Deliver(repeated, 1, 1, 2, false), 1, 2, 3, true);
   Ack(Deliver(repeated, 2, 1, 4, true), 4, Ended::kOk);
   MessageHistory cancelled = Accepted("c");
-  Cancel(Cancel(cancelled, Ended::kOk, Found::kCancelled), Ended::kOk, Found::kNotFound);
+  Cancel(Cancel(cancelled, Ended::kOk, Found::kCancelled), Ended::kOk, Found::kAlreadyCancelled);
   MessageHistory refused;
   refused.scheduled = Ended::kRefused;
   MessageHistory unknown;
@@ -136,7 +140,7 @@ TEST(CheckTest, CancelledAndDelivered) {
 TEST(CheckTest, CancelledTwice) {
   MessageHistory message = Accepted();
   Cancel(Cancel(message, Ended::kOk, Found::kCancelled), Ended::kOk, Found::kCancelled);
-  EXPECT_THAT(Rules({message}), ElementsAre("CANCELLED_TWICE"));
+  EXPECT_THAT(Rules({message}), ElementsAre("CANCELLED_TWICE", "FORGOTTEN_END"));
 }
 
 TEST(CheckTest, StoppedAndDelivered) {
@@ -197,25 +201,85 @@ TEST(CheckTest, RefusedAndDelivered) {
   EXPECT_THAT(Rules({message}), ElementsAre("REFUSED_DELIVERED"));
 }
 
-TEST(CheckTest, UntrueNotFound) {
+TEST(CheckTest, NotFound) {
   MessageHistory message = Accepted();
   Cancel(message, Ended::kOk, Found::kNotFound);
-  EXPECT_THAT(Rules({message}), ElementsAre("UNTRUE_NOT_FOUND", "LOST"));
-  // Acked, but only after the answer.
+  Ack(Deliver(message, 1, 1, 1, false), 1, Ended::kOk);
+  message.cancels[0].begun = 2;
+  message.cancels[0].over = 3;
+  EXPECT_THAT(Rules({message}), ElementsAre("NOT_FOUND"));
+  message.cancels[0].ended = Ended::kRefused;
+  EXPECT_THAT(Rules({message}), IsEmpty());
+  // Asked before its id was known to be one.
+  message.cancels[0].ended = Ended::kOk;
+  message.scheduled_at = 4;
+  EXPECT_THAT(Rules({message}), IsEmpty());
+}
+
+TEST(CheckTest, UntrueEnds) {
+  // Settled, though the ack came only after the answer.
+  MessageHistory message = Accepted();
   Deliver(message, 1, 1, 1, false);
+  Cancel(message, Ended::kOk, Found::kSettled);
   message.acks.push_back({.begun = 200, .over = 201, .token = 1, .ended = Ended::kOk});
-  EXPECT_THAT(Rules({message}), ElementsAre("UNTRUE_NOT_FOUND"));
+  EXPECT_THAT(Rules({message}), ElementsAre("UNTRUE_END"));
   message.acks[0].begun = 50;
   EXPECT_THAT(Rules({message}), IsEmpty());
+  message.acks[0].ended = Ended::kUnknown;
+  EXPECT_THAT(Rules({message}), IsEmpty());
+  message.acks[0].ended = Ended::kRefused;
+  EXPECT_THAT(Rules({message}), ElementsAre("UNTRUE_END", "LOST"));
   // A cancel that said "in flight, left alone" explains nothing; one without an answer may.
   message = Accepted();
   Cancel(message, Ended::kOk, Found::kInFlight);
-  Cancel(message, Ended::kOk, Found::kNotFound);
+  Cancel(message, Ended::kOk, Found::kAlreadyCancelled);
   Deliver(message, 1, 1, 1, false);
   message.acks.push_back({.begun = 200, .over = 201, .token = 1, .ended = Ended::kOk});
-  EXPECT_THAT(Rules({message}), ElementsAre("UNTRUE_NOT_FOUND"));
+  EXPECT_THAT(Rules({message}), ElementsAre("UNTRUE_END"));
   message.cancels[0].ended = Ended::kUnknown;
   EXPECT_THAT(Rules({message}), IsEmpty());
+}
+
+TEST(CheckTest, ForgottenEnds) {
+  MessageHistory acked = Accepted();
+  Ack(Deliver(acked, 1, 1, 1, false), 1, Ended::kOk);
+  MessageHistory message = acked;
+  Cancel(message, Ended::kOk, Found::kSettled);
+  EXPECT_THAT(Rules({message}), IsEmpty());
+  message = acked;
+  Cancel(message, Ended::kOk, Found::kInFlight);
+  EXPECT_THAT(Rules({message}), ElementsAre("FORGOTTEN_END"));
+  // While the ack was on its way either is true.
+  message.acks[0].over = 103;
+  EXPECT_THAT(Rules({message}), IsEmpty());
+  message = Accepted();
+  Deliver(message, 1, 1, 1, false);
+  Cancel(message, Ended::kOk, Found::kInFlight, /*stop=*/true, /*stopped=*/true);
+  Cancel(message, Ended::kOk, Found::kInFlight);
+  EXPECT_THAT(Rules({message}), ElementsAre("FORGOTTEN_END"));
+  message.cancels[1].found = Found::kAlreadyCancelled;
+  message.cancels[1].end_ms = 1;
+  EXPECT_THAT(Rules({message}), IsEmpty());
+}
+
+TEST(CheckTest, EndedAndDelivered) {
+  MessageHistory message = Accepted();
+  Ack(Deliver(message, 1, 1, 1, false), 1, Ended::kUnknown);
+  Cancel(message, Ended::kOk, Found::kSettled);
+  EXPECT_THAT(Rules({message}), IsEmpty());
+  Deliver(message, 2, 1, 2, true);
+  EXPECT_THAT(Rules({message}), ElementsAre("ENDED_DELIVERED"));
+}
+
+TEST(CheckTest, OneEndHasOneTime) {
+  MessageHistory message = Accepted();
+  Cancel(Cancel(message, Ended::kOk, Found::kCancelled), Ended::kOk, Found::kAlreadyCancelled);
+  Cancel(message, Ended::kOk, Found::kAlreadyCancelled);
+  EXPECT_THAT(Rules({message}), IsEmpty());
+  message.cancels[2].end_ms += 1;
+  EXPECT_THAT(Rules({message}), ElementsAre("END_TIME"));
+  message.cancels[2].end_ms = 0;
+  EXPECT_THAT(Rules({message}), ElementsAre("END_TIME"));
 }
 
 TEST(CheckTest, Attempts) {
@@ -246,7 +310,7 @@ TEST(CheckTest, Ids) {
   EXPECT_THAT(Rules({one, one}), ElementsAre("ID"));
   MessageHistory message = Accepted("a");
   Ack(Deliver(message, 1, 1, 1, false), 1, Ended::kOk);
-  message.deliveries[0].id = "b";
+  message.deliveries[0].id = std::string(1, 'b');
   EXPECT_THAT(Rules({message}), ElementsAre("ID"));
   message = Accepted("a");
   Ack(Deliver(message, 1, 1, 1, false), 1, Ended::kOk);

@@ -67,7 +67,8 @@ bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Reco
   return true;
 }
 
-// A last run in which everything that is there is delivered and acked.
+// A last run in which everything that is there is delivered and acked, and every message asked
+// after.
 bool Drain(test::ServerProcess* server, int run, Recorder* recorder) {
   if (!server->Start()) {
     std::printf("drain: %s\n", server->error().c_str());
@@ -94,13 +95,14 @@ bool Drain(test::ServerProcess* server, int run, Recorder* recorder) {
   const auto admin = v1::Admin::NewStub(server->Connect());
   const grpc::Status status = admin->ServerInfo(&context, {}, &info);
   subscribers.clear();
+  const bool asked = AskAfterAll(server->Connect(), run, recorder);
   const auto exit = server->Stop();
   std::printf("drain: in flight %lld, due %lld, exit code %d, %.1f s\n",
               static_cast<long long>(info.counts().in_flight()),
               static_cast<long long>(info.counts().due_ready()),
               exit.value_or(test::ExitStatus{}).code,
               static_cast<double>(SteadyMillis() - begun) / 1'000);
-  return status.ok() && exit.has_value() && exit->code == 0;
+  return status.ok() && asked && exit.has_value() && exit->code == 0;
 }
 
 // Fewer would mean that the test did not test.
@@ -119,7 +121,9 @@ bool EnoughHappened(const Arguments& arguments, const Tally& tally) {
         Minimum{"redelivered by a later run", tally.redelivered_by_later_run, cycles / 2},
         Minimum{"calls and acks without an answer",
                 tally.schedule_unknown + tally.cancel_unknown + tally.acks_unknown, cycles / 2},
-        Minimum{"cancels that met a delivery", tally.cancel_in_flight, cycles / 10}}) {
+        Minimum{"cancels that met a delivery", tally.cancel_in_flight, cycles / 10},
+        Minimum{"cancels that met an end", tally.cancel_already + tally.cancel_settled,
+                10 * cycles}}) {
     if (minimum.value >= minimum.least) continue;
     std::printf("too little happened: %s %lld, least %lld\n", minimum.name,
                 static_cast<long long>(minimum.value), static_cast<long long>(minimum.least));
@@ -131,15 +135,16 @@ bool EnoughHappened(const Arguments& arguments, const Tally& tally) {
 void Print(const Tally& tally) {
   std::printf(
       "scheduled %lld, without an answer %lld (of these delivered %lld), refused %lld\n"
-      "cancelled %lld, in flight %lld, not found %lld, without an answer %lld\n"
+      "cancelled %lld, already %lld, in flight %lld, settled %lld, not found %lld, without an "
+      "answer %lld\n"
       "deliveries %lld, of these after a crash %lld; acks confirmed %lld, refused %lld, without an "
       "answer %lld\n",
       static_cast<long long>(tally.scheduled), static_cast<long long>(tally.schedule_unknown),
       static_cast<long long>(tally.unknown_delivered),
       static_cast<long long>(tally.schedule_refused), static_cast<long long>(tally.cancelled),
-      static_cast<long long>(tally.cancel_in_flight),
-      static_cast<long long>(tally.cancel_not_found), static_cast<long long>(tally.cancel_unknown),
-      static_cast<long long>(tally.deliveries),
+      static_cast<long long>(tally.cancel_already), static_cast<long long>(tally.cancel_in_flight),
+      static_cast<long long>(tally.cancel_settled), static_cast<long long>(tally.cancel_not_found),
+      static_cast<long long>(tally.cancel_unknown), static_cast<long long>(tally.deliveries),
       static_cast<long long>(tally.redelivered_by_later_run),
       static_cast<long long>(tally.acks_confirmed), static_cast<long long>(tally.acks_refused),
       static_cast<long long>(tally.acks_unknown));

@@ -59,6 +59,7 @@ void Recorder::CancelOver(size_t number, size_t cancel, const CancelEvent& resul
   event.ended = result.ended;
   event.found = result.found;
   event.redelivery_stopped = result.redelivery_stopped;
+  event.end_ms = result.end_ms;
 }
 
 void Recorder::Delivered(size_t number, DeliveryEvent event) {
@@ -91,6 +92,16 @@ std::optional<std::pair<size_t, std::string>> Recorder::PickRecent(std::mt19937_
   return std::pair{number, history_[number].id};
 }
 
+std::vector<std::pair<size_t, std::string>> Recorder::Accepted() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<size_t, std::string>> accepted;
+  for (size_t number = 0; number < history_.size(); ++number) {
+    const MessageHistory& message = history_[number];
+    if (message.scheduled == Ended::kOk) accepted.emplace_back(number, message.id);
+  }
+  return accepted;
+}
+
 size_t Recorder::size() const {
   const std::lock_guard lock(mutex_);
   return history_.size();
@@ -115,6 +126,8 @@ Tally Count(const std::vector<MessageHistory>& history) {
       } else {
         tally.cancelled += cancel.found == Found::kCancelled ? 1 : 0;
         tally.cancel_in_flight += cancel.found == Found::kInFlight ? 1 : 0;
+        tally.cancel_already += cancel.found == Found::kAlreadyCancelled ? 1 : 0;
+        tally.cancel_settled += cancel.found == Found::kSettled ? 1 : 0;
         tally.cancel_not_found += cancel.found == Found::kNotFound ? 1 : 0;
       }
     }

@@ -22,6 +22,8 @@ struct Tally {
   int64_t schedule_refused = 0;
   int64_t cancelled = 0;
   int64_t cancel_in_flight = 0;
+  int64_t cancel_already = 0;
+  int64_t cancel_settled = 0;
   int64_t cancel_not_found = 0;
   int64_t cancel_unknown = 0;
   int64_t deliveries = 0;
@@ -55,6 +57,9 @@ class Recorder {
 
   // One of the messages accepted last: number and id.
   std::optional<std::pair<size_t, std::string>> PickRecent(std::mt19937_64* random) const;
+
+  // Number and id of every message that was accepted, as its client knows.
+  std::vector<std::pair<size_t, std::string>> Accepted() const;
 
   size_t size() const;
   // For when every client has ended.

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The clients of the linearizability check: a few of them work on a few keys of one topic, and
+// write down what they ask and are told.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <grpcpp/grpcpp.h>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "duetime/v1/messages.grpc.pb.h"
+#include "tests/crash/linear_history.h"
+
+namespace duetime::linear {
+
+inline constexpr char kTopic[] = "linear";
+
+// Microseconds of a clock that never goes back and began as the wall clock.
+int64_t NowMicros();
+
+// Writes histories down, and remembers what clients may ask about. Thread-safe.
+class Recorder {
+ public:
+  explicit Recorder(int keys) : keys_(static_cast<size_t>(keys)) {}
+
+  // A payload and the time that goes with it, under a number that nothing else has.
+  struct Content {
+    int64_t number = 0;
+    int64_t deliver_ms = 0;
+  };
+
+  static std::string KeyName(int key) { return "key/" + std::to_string(key); }
+  static std::string Payload(int64_t content) { return std::to_string(content); }
+  int keys() const { return static_cast<int>(keys_.size()); }
+
+  Content NewContent(int key, int64_t deliver_ms);
+  // One that was used lately, or a new one.
+  Content UsedContent(int key, int64_t deliver_ms, std::mt19937_64* random);
+  // An id, or an etag, that was told lately; empty if none was.
+  std::string UsedId(int key, std::mt19937_64* random) const;
+  std::string UsedEtag(int key, std::mt19937_64* random) const;
+
+  // Writes down an operation that is over or never will be.
+  void Add(int key, const Operation& operation);
+
+  // The daemon is dead, and all clients have ended.
+  void EndRun();
+
+  std::vector<std::vector<Run>> TakeHistories();
+  int64_t Count(Kind kind, Answer answer) const;
+
+ private:
+  struct Key {
+    std::vector<Run> runs = std::vector<Run>(1);
+    std::deque<Content> contents;
+    std::deque<std::string> ids;
+    std::deque<std::string> etags;
+  };
+
+  mutable std::mutex mutex_;
+  // All below is guarded by mutex_.
+  std::vector<Key> keys_;
+  int64_t contents_ = 0;
+  std::map<std::pair<Kind, Answer>, int64_t> counts_;
+};
+
+// Clients that call, on threads of their own, until they are stopped or the daemon is gone.
+class Callers {
+ public:
+  Callers(const std::string& target, int threads, uint64_t seed, Recorder* recorder);
+  ~Callers() { Stop(); }
+  Callers(const Callers&) = delete;
+  Callers& operator=(const Callers&) = delete;
+  void Stop();
+
+ private:
+  void Run(const std::string& target, uint64_t seed);
+
+  Recorder* const recorder_;
+  std::atomic<bool> stopping_{false};
+  std::vector<std::thread> threads_;
+};
+
+// Ends whatever a key's message is, and asks once more what became of it. False without an answer.
+bool EndKey(v1::Messages::Stub* stub, int key, Recorder* recorder);
+
+// A subscriber. Acks, nacks, and leaves alone as `acks` and `nacks` out of 100 say.
+class Receiver {
+ public:
+  struct Habits {
+    int acks = 60;
+    int nacks = 30;
+  };
+  Receiver(const std::string& target, Habits habits, uint64_t seed, Recorder* recorder);
+  ~Receiver() { Stop(); }
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
+  void Stop();
+  // When it last received anything; by NowMicros.
+  int64_t last_us() const { return last_us_.load(); }
+
+ private:
+  struct Settlement {
+    int key = 0;
+    Operation operation;
+  };
+
+  void Run(const std::string& target, uint64_t seed);
+  void OnDelivery(const v1::Delivery& delivery, std::mt19937_64* random,
+                  v1::SubscribeRequest* settlements);
+  void OnSettled(uint64_t token, Answer answer);
+
+  const Habits habits_;
+  Recorder* const recorder_;
+  grpc::ClientContext context_;
+  std::atomic<int64_t> last_us_;
+  // Without an answer, by token. Confined to the thread.
+  std::unordered_map<uint64_t, Settlement> open_;
+  std::thread thread_;
+};
+
+}  // namespace duetime::linear

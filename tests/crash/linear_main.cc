@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The linearizability check: concurrent clients schedule, replace, move, cancel, read, receive and
+// settle under a few keys, the real daemon is killed again and again, and for each key an order is
+// looked for in which every answer is right.
+//
+//   linear_test [--cycles=N] [--seed=N] [--shards=N] [--keys=N] [--threads=N] [--daemon=PATH]
+//
+// Exit code 0: there is such an order, and enough happened; 1: there is none; 2: the test could not
+// do its work.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "tests/crash/linear_check.h"
+#include "tests/crash/linear_clients.h"
+#include "tests/support/server_process.h"
+#include "tests/support/test_scale.h"
+
+namespace duetime::linear {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Arguments {
+  std::string daemon = DUETIME_DAEMON;
+  int cycles = static_cast<int>(test::Scaled(40));
+  uint64_t seed = std::random_device{}();
+  int shards = 2;
+  int keys = 6;
+  int threads = 5;
+};
+
+// Longer than the longest delay of the clients that is not an hour.
+constexpr int64_t kQuietUs = 1'000'000;
+constexpr int64_t kDrainTimeoutUs = 60'000'000;
+
+bool RunOnce(const Arguments& arguments, int number, std::mt19937_64* random,
+             test::ServerProcess* server, Recorder* recorder) {
+  if ((*random)() % 12 == 0) {
+    // Killed somewhere in its start.
+    server->Launch();
+    std::this_thread::sleep_for(milliseconds((*random)() % 100));
+    server->Kill();
+    recorder->EndRun();
+    return true;
+  }
+  if (!server->Start()) {
+    std::printf("run %d: %s\n", number, server->error().c_str());
+    return false;
+  }
+  Receiver first(server->target(), {}, (*random)(), recorder);
+  Receiver second(server->target(), {}, (*random)(), recorder);
+  Callers callers(server->target(), arguments.threads, (*random)(), recorder);
+  std::this_thread::sleep_for(milliseconds(300 + (*random)() % 1'200));
+  const bool alive = server->running();
+  server->Kill();
+  callers.Stop();
+  first.Stop();
+  second.Stop();
+  recorder->EndRun();
+  if (!alive) {
+    std::printf("run %d: the daemon had ended by itself\n%s\n", number, server->log().c_str());
+  }
+  return alive;
+}
+
+// A last run, in which everything is ended.
+bool Drain(test::ServerProcess* server, Recorder* recorder) {
+  if (!server->Start()) {
+    std::printf("drain: %s\n", server->error().c_str());
+    return false;
+  }
+  Receiver receiver(server->target(), {.acks = 100, .nacks = 0}, 1, recorder);
+  const auto stub = v1::Messages::NewStub(server->Connect());
+  for (int key = 0; key < recorder->keys(); ++key) {
+    if (!EndKey(stub.get(), key, recorder)) return false;
+  }
+  const int64_t begun_us = NowMicros();
+  while (NowMicros() - receiver.last_us() < kQuietUs) {
+    if (NowMicros() - begun_us > kDrainTimeoutUs) return false;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  receiver.Stop();
+  recorder->EndRun();
+  return true;
+}
+
+// Prints what happened. False if it was too little to prove anything.
+bool EnoughHappened(int cycles, const Recorder& recorder) {
+  struct Minimum {
+    const char* name;
+    Kind kind;
+    Answer answer;
+    int64_t least;
+  };
+  const int64_t some = cycles / 4;
+  bool enough = true;
+  for (const Minimum& minimum :
+       {Minimum{"created", Kind::kSchedule, Answer::kCreated, 4 * some},
+        Minimum{"replaced", Kind::kSchedule, Answer::kReplaced, 4 * some},
+        Minimum{"unchanged", Kind::kSchedule, Answer::kUnchanged, some},
+        Minimum{"content mismatch", Kind::kSchedule, Answer::kMismatch, some},
+        Minimum{"nothing to replace", Kind::kSchedule, Answer::kNothingToReplace, some},
+        Minimum{"schedule without an answer", Kind::kSchedule, Answer::kUnknown, some},
+        Minimum{"rescheduled", Kind::kReschedule, Answer::kDone, some},
+        Minimum{"reschedule, etag mismatch", Kind::kReschedule, Answer::kEtagMismatch, some},
+        Minimum{"reschedule, in flight", Kind::kReschedule, Answer::kInFlight, some},
+        Minimum{"cancelled", Kind::kCancel, Answer::kDone, some},
+        Minimum{"cancel, in flight", Kind::kCancel, Answer::kInFlight, some},
+        Minimum{"cancel, settled", Kind::kCancel, Answer::kSettled, some},
+        Minimum{"cancel, already cancelled", Kind::kCancel, Answer::kAlreadyCancelled, some},
+        Minimum{"get", Kind::kGet, Answer::kFound, 4 * some},
+        Minimum{"deliveries", Kind::kDeliver, Answer::kFound, 4 * some},
+        Minimum{"acks confirmed", Kind::kAck, Answer::kConfirmed, 2 * some},
+        Minimum{"acks refused", Kind::kAck, Answer::kLeaseLost, 0},
+        Minimum{"acks without an answer", Kind::kAck, Answer::kUnknown, 0},
+        Minimum{"nacks confirmed", Kind::kNack, Answer::kConfirmed, some}}) {
+    const int64_t count = recorder.Count(minimum.kind, minimum.answer);
+    std::printf("%s %lld\n", minimum.name, static_cast<long long>(count));
+    if (count >= minimum.least) continue;
+    std::printf("too little happened: at least %lld\n", static_cast<long long>(minimum.least));
+    enough = false;
+  }
+  return enough;
+}
+
+// The exit code.
+int Judge(const std::vector<std::vector<Run>>& histories) {
+  int code = 0;
+  for (size_t key = 0; key < histories.size(); ++key) {
+    const Verdict verdict = Check(histories[key]);
+    std::printf("key %zu: %zu steps, longest stretch %zu\n", key, verdict.steps, verdict.longest);
+    switch (verdict.result) {
+      case Verdict::Result::kLinearizable:
+        continue;
+      case Verdict::Result::kNotLinearizable:
+        std::printf("NOT LINEARIZABLE, %s", verdict.text.c_str());
+        code = 1;
+        continue;
+      case Verdict::Result::kLost:
+        std::printf("LOST, %s\n", verdict.text.c_str());
+        code = 1;
+        continue;
+      case Verdict::Result::kTooLarge:
+        std::printf("TOO LARGE to be judged, %s", verdict.text.c_str());
+        if (code == 0) code = 2;
+        continue;
+    }
+  }
+  return code;
+}
+
+int Main(const Arguments& arguments) {
+  std::printf("DUETIME_SEED=%llu, %d cycles, %d shards, %d keys, %d threads\n",
+              static_cast<unsigned long long>(arguments.seed), arguments.cycles, arguments.shards,
+              arguments.keys, arguments.threads);
+  std::fflush(stdout);
+  std::mt19937_64 random(arguments.seed);
+  test::ServerProcess server(
+      {.daemon = arguments.daemon,
+       .flags = {"--shards=" + std::to_string(arguments.shards), "--safe-period-ms=10",
+                 "--claim-ahead-ms=200", "--claim-renew-ms=100", "--log-level=warn"},
+       .tcp = false,
+       .metrics = false,
+       .where = test::TempDirectory::Where::kDisk,
+       .unix_socket = true,
+       .tls = {}});
+  Recorder recorder(arguments.keys);
+  const int64_t begun_us = NowMicros();
+  for (int number = 1; number <= arguments.cycles; ++number) {
+    if (!RunOnce(arguments, number, &random, &server, &recorder)) return 2;
+  }
+  if (!Drain(&server, &recorder)) return 2;
+  std::printf("%.1f s\n", static_cast<double>(NowMicros() - begun_us) / 1e6);
+  const int code = Judge(recorder.TakeHistories());
+  std::printf("%.1f s with the check; DUETIME_SEED=%llu\n",
+              static_cast<double>(NowMicros() - begun_us) / 1e6,
+              static_cast<unsigned long long>(arguments.seed));
+  const bool enough = EnoughHappened(arguments.cycles, recorder);
+  return code != 0 || enough ? code : 2;
+}
+
+}  // namespace
+}  // namespace duetime::linear
+
+int main(int argc, char** argv) {
+  duetime::linear::Arguments arguments;
+  CLI::App app("Looks for an order that explains what clients were told while the daemon died.");
+  app.add_option("--cycles", arguments.cycles, "How often the daemon is killed")
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--seed", arguments.seed, "Of everything random here")->envname("DUETIME_SEED");
+  app.add_option("--shards", arguments.shards, "Of the daemon")->check(CLI::Range(1, 64));
+  app.add_option("--keys", arguments.keys, "That the clients share")->check(CLI::Range(1, 1'000));
+  app.add_option("--threads", arguments.threads, "Clients that call")->check(CLI::Range(1, 100));
+  app.add_option("--daemon", arguments.daemon, "The program to kill");
+  CLI11_PARSE(app, argc, argv);
+  return duetime::linear::Main(arguments);
+}
