@@ -57,7 +57,8 @@ ExitCode ShowPages(const Settings& settings, const ListArguments<Request>& argum
       for (const auto& item : items(**page)) Print(Line(ToJson(item)));
     } else {
       // Each page is a table of its own, since a long list is not held to find its widest cell.
-      Print((printed ? "\n" : "") + table(items(**page)));
+      if (printed) Print("\n");
+      Print(table(items(**page)));
     }
     printed = true;
   } while (arguments.all);

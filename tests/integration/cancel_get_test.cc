@@ -17,7 +17,33 @@ class CancelGetTest : public DaemonTest {
     return subscription;
   }
 
-  void ExpectGone(const std::string& id) {
+  // The message has ended, and both Get and a repeated Cancel say how and when.
+  void ExpectEnded(const v1::Message& accepted, v1::Message::State state) {
+    v1::Message message;
+    const grpc::Status status = Get(accepted.id(), &message, v1::FULL);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(message.id(), accepted.id());
+    EXPECT_EQ(message.topic(), accepted.topic());
+    EXPECT_EQ(message.state(), state);
+    EXPECT_EQ(ToTime(message.deliver_time()), ToTime(accepted.deliver_time()));
+    EXPECT_EQ(ToTime(message.accept_time()), ToTime(accepted.accept_time()));
+    EXPECT_GE(ToTime(message.end_time()), ToTime(accepted.accept_time()));
+    EXPECT_LE(ToTime(message.end_time()), Clock::now());
+    EXPECT_EQ(message.payload(), "");
+    EXPECT_EQ(message.payload_bytes(), accepted.payload_bytes());
+    for (const bool stop : {false, true}) {
+      const v1::CancelResponse again = MustCancel(accepted.id(), stop);
+      EXPECT_EQ(again.outcome(), state == v1::Message::CANCELLED
+                                     ? v1::CancelResponse::ALREADY_CANCELLED
+                                     : v1::CancelResponse::SETTLED);
+      EXPECT_EQ(again.message_id(), accepted.id());
+      EXPECT_EQ(again.state(), state);
+      EXPECT_EQ(ToTime(again.end_time()), ToTime(message.end_time()));
+      EXPECT_FALSE(again.delivery_uncertain());
+    }
+  }
+
+  void ExpectUnknown(const std::string& id) {
     v1::Message message;
     const grpc::Status status = Get(id, &message);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
@@ -26,8 +52,18 @@ class CancelGetTest : public DaemonTest {
     const v1::CancelResponse again = MustCancel(id);
     EXPECT_EQ(again.outcome(), v1::CancelResponse::NOT_FOUND);
     EXPECT_EQ(again.state(), v1::Message::STATE_UNSPECIFIED);
+    EXPECT_EQ(again.message_id(), "");
+    EXPECT_FALSE(again.has_end_time());
     EXPECT_FALSE(again.redelivery_stopped());
     EXPECT_FALSE(again.delivery_uncertain());
+  }
+
+  // Ended, restarts and all.
+  void ExpectEndedAfterKill(const v1::Message& accepted, v1::Message::State state) {
+    server_->Kill();
+    ASSERT_TRUE(server_->Start()) << server_->error();
+    Connect();
+    ExpectEnded(accepted, state);
   }
 };
 
@@ -40,7 +76,7 @@ TEST_F(CancelGetTest, AScheduledMessageIsCancelledAndNeverComes) {
     EXPECT_EQ(cancelled.state(), v1::Message::SCHEDULED);
     EXPECT_FALSE(cancelled.redelivery_stopped());
     EXPECT_FALSE(cancelled.delivery_uncertain());
-    ExpectGone(message.id());
+    ExpectEnded(message, v1::Message::CANCELLED);
   }
   EXPECT_TRUE(Subscribe("t")->StaysQuiet(Millis(700)));
   EXPECT_EQ(CountsWhen([](const v1::Counts& c) { return c.cancelled() >= 2; }).cancelled(), 2);
@@ -52,7 +88,7 @@ TEST_F(CancelGetTest, ADueMessageThatNobodyTookIsCancelledAndNeverComes) {
   const v1::CancelResponse cancelled = MustCancel(message.id());
   EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::CANCELLED);
   EXPECT_EQ(cancelled.state(), v1::Message::DUE);
-  ExpectGone(message.id());
+  ExpectEnded(message, v1::Message::CANCELLED);
   EXPECT_TRUE(Subscribe("t")->StaysQuiet(Millis(200)));
 }
 
@@ -68,7 +104,7 @@ TEST_F(CancelGetTest, AMessageInFlightIsLeftAlone) {
   EXPECT_FALSE(found.delivery_uncertain());
   EXPECT_EQ(StateOf(message.id()), v1::Message::IN_FLIGHT);
   EXPECT_EQ(subscription->AckAndWait(received->delivery), SettleAnswer::kSettled);
-  ExpectGone(message.id());
+  ExpectEnded(message, v1::Message::ACKED);
 }
 
 TEST_F(CancelGetTest, StopRedeliveryEndsAMessageInFlight) {
@@ -85,7 +121,7 @@ TEST_F(CancelGetTest, StopRedeliveryEndsAMessageInFlight) {
   // ended.
   EXPECT_EQ(subscription->AckAndWait(received->delivery), SettleAnswer::kLeaseLost);
   EXPECT_TRUE(subscription->StaysQuiet(Millis(1'500)));
-  ExpectGone(message.id());
+  ExpectEnded(message, v1::Message::CANCELLED);
 }
 
 TEST_F(CancelGetTest, AMessageThatWasGivenBackCountsAsDelivered) {
@@ -103,24 +139,34 @@ TEST_F(CancelGetTest, AMessageThatWasGivenBackCountsAsDelivered) {
   found = MustCancel(message.id(), /*stop_redelivery=*/true);
   EXPECT_EQ(found.outcome(), v1::CancelResponse::IN_FLIGHT);
   EXPECT_TRUE(found.redelivery_stopped());
-  ExpectGone(message.id());
+  ExpectEnded(message, v1::Message::CANCELLED);
 }
 
-TEST_F(CancelGetTest, AnAckedMessageIsNotFound) {
+TEST_F(CancelGetTest, AnAckedMessageIsSettledForEver) {
   const v1::Message message = MustSchedule("t", Millis(0));
-  const auto subscription = Subscribe("t");
-  const auto received = subscription->Next();
-  ASSERT_TRUE(received.has_value());
-  EXPECT_EQ(subscription->AckAndWait(received->delivery), SettleAnswer::kSettled);
-  ExpectGone(message.id());
-  EXPECT_EQ(MustCancel(message.id(), true).outcome(), v1::CancelResponse::NOT_FOUND);
+  {
+    const auto subscription = Subscribe("t");
+    const auto received = subscription->Next();
+    ASSERT_TRUE(received.has_value());
+    EXPECT_EQ(subscription->AckAndWait(received->delivery), SettleAnswer::kSettled);
+  }
+  ExpectEnded(message, v1::Message::ACKED);
+  ExpectEndedAfterKill(message, v1::Message::ACKED);
+  EXPECT_TRUE(Subscribe("t")->StaysQuiet(Millis(300)));
+}
+
+TEST_F(CancelGetTest, ACancelledMessageStaysSoAfterACrash) {
+  const v1::Message message = MustSchedule("t", Millis(200));
+  EXPECT_EQ(MustCancel(message.id()).outcome(), v1::CancelResponse::CANCELLED);
+  ExpectEndedAfterKill(message, v1::Message::CANCELLED);
+  EXPECT_TRUE(Subscribe("t")->StaysQuiet(Millis(500)));
 }
 
 TEST_F(CancelGetTest, AMessageThatNeverWasIsNotFound) {
   // An id with the form of one, from another server.
   std::string id = MustSchedule("t", Millis(3'600'000)).id();
   id[10] = id[10] == '0' ? '1' : '0';
-  ExpectGone(id);
+  ExpectUnknown(id);
 }
 
 TEST_F(CancelGetTest, GetShowsWhatTheViewSays) {
@@ -177,7 +223,7 @@ TEST_F(CancelGetTest, ACancelAfterACrashSaysThatADeliveryIsUncertain) {
   const v1::CancelResponse stopped = MustCancel(taken.id(), true);
   EXPECT_EQ(stopped.outcome(), v1::CancelResponse::IN_FLIGHT);
   EXPECT_TRUE(stopped.redelivery_stopped());
-  ExpectGone(taken.id());
+  ExpectEnded(taken, v1::Message::CANCELLED);
   EXPECT_TRUE(Subscribe("t")->StaysQuiet(Millis(300)));
 }
 

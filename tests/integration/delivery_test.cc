@@ -24,7 +24,7 @@ class DeliveryTest : public DaemonTest, public testing::WithParamInterface<int> 
 
 INSTANTIATE_TEST_SUITE_P(Shards, DeliveryTest, testing::Values(1, 3));
 
-TEST_P(DeliveryTest, AMessageArrivesAsItWasSentAndIsGoneOnceAcked) {
+TEST_P(DeliveryTest, AMessageArrivesAsItWasSentAndHasEndedOnceAcked) {
   v1::ScheduleRequest request = Request("t", Millis(150), std::string("\0\xff payload", 10));
   (*request.mutable_attributes())["key"] = "wert ü";
   (*request.mutable_attributes())["empty"] = "";
@@ -60,7 +60,9 @@ TEST_P(DeliveryTest, AMessageArrivesAsItWasSentAndIsGoneOnceAcked) {
 
   EXPECT_EQ(subscription->AckAndWait(delivery), SettleAnswer::kSettled);
   v1::Message message;
-  EXPECT_EQ(Get(accepted.id(), &message).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_TRUE(Get(accepted.id(), &message, v1::FULL).ok());
+  EXPECT_EQ(message.state(), v1::Message::ACKED);
+  EXPECT_TRUE(message.payload().empty());
   EXPECT_EQ(CountsWhen([](const v1::Counts& c) { return c.acked() >= 1; }).acked(), 1);
 }
 
