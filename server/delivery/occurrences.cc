@@ -249,7 +249,9 @@ void Occurrences::MakeNext(base::Now now, Entry* entry, uint64_t after_ms) {
 void Occurrences::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
   RecurrenceState& state = entry->state;
   const auto jitter_ms = entry->rule->JitterOf(SeedOf(state.name), Signed(nominal_ms));
-  const uint64_t deliver_ms = nominal_ms + static_cast<uint64_t>(jitter_ms);
+  // Jitter of a rule with a very long interval reaches further than due times do.
+  const uint64_t deliver_ms =
+      std::min(nominal_ms + static_cast<uint64_t>(jitter_ms), MessageId::kDueMax - 1);
   state.status = RecurrenceStatus::kActive;
   state.nominal_ms = nominal_ms;
   state.current_deliver_ms = deliver_ms;
