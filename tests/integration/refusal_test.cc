@@ -71,7 +71,7 @@ std::vector<ScheduleCase> ScheduleCases() {
        "PAYLOAD_TOO_LARGE", "payload", "1048576"},
       {"65 attributes",
        [](Request* r) {
-         for (int i = 0; i < 65; ++i) (*r->mutable_attributes())[std::to_string(i)] = "v";
+         for (int i = 0; i < 65; ++i) r->mutable_attributes()->insert({std::to_string(i), "v"});
        },
        "INVALID_ATTRIBUTES", "attributes", "64"},
       {"16 KiB and 1 byte of attributes",
