@@ -224,9 +224,8 @@ absl::Status BulkRunner::RunPage(base::Now now, Operation* operation) {
   }
   operation->cursor = page.next.value_or(until);
   for (const MessageHeadRef& item : page.items) {
-    if (absl::Status status = storage::DecodeMessageHead(item.head, &decoded_); !status.ok()) {
-      return status;
-    }
+    // One that is damaged is left alone, as a list leaves it out: it must not stop the shard.
+    if (!storage::DecodeMessageHead(item.head, &decoded_).ok()) continue;
     const bool later = decoded_.header.accept_ms > operation->create_ms ||
                        decoded_.update_ms >= operation->create_ms;
     if (later || !operation->spec.filter.Matches(decoded_)) continue;
@@ -257,13 +256,13 @@ absl::Status BulkRunner::Apply(base::Now now, const storage::MessageRecord& head
       status = desk_->CancelQuietly(now, id, /*stop=*/true, &changed);
       break;
     case BulkAction::kRelease:
-      status = desk_->MoveQuietly(now, id, now.wall_ms, &changed);
+      status = desk_->MoveQuietly(now, id, now.wall_ms, operation->create_ms, &changed);
       break;
     case BulkAction::kShift: {
       const int64_t shifted = static_cast<int64_t>(head.header.deliver_ms) + spec.shift_ms;
       const auto deliver_ms = static_cast<uint64_t>(std::max<int64_t>(shifted, 0));
       if (deliver_ms > now.wall_ms + spec.horizon_ms) break;
-      status = desk_->MoveQuietly(now, id, deliver_ms, &changed);
+      status = desk_->MoveQuietly(now, id, deliver_ms, operation->create_ms, &changed);
       break;
     }
   }

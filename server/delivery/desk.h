@@ -52,8 +52,9 @@ class Desk {
   // moved, or will be when the open batch is accepted. An error means that the store cannot be
   // read. REQUIRES: not Busy.
   absl::Status CancelQuietly(base::Now now, const storage::MessageId& id, bool stop, bool* changed);
+  // `since_ms`: the change counts as made no earlier than this, whatever the clock says.
   absl::Status MoveQuietly(base::Now now, const storage::MessageId& id, uint64_t deliver_ms,
-                           bool* changed);
+                           uint64_t since_ms, bool* changed);
 
   // The answers of a shard that has failed.
   void Refuse(const ScheduleCommand& command);
@@ -123,7 +124,7 @@ class Desk {
   // Adds the records that cancel what was found. REQUIRES: decoded_ is its record.
   absl::Status EndFound(base::Now now, const Found& found, uint32_t attempts, bool stopped);
   // decoded_ with another time, encoded.
-  std::string WithTime(base::Now now, uint64_t deliver_ms);
+  std::string WithTime(uint64_t update_ms, uint64_t deliver_ms);
   // Puts the record, which is to be delivered at deliver_ms, in the place of what was found.
   // REQUIRES: it is untouched.
   void Move(base::Now now, const Found& found, uint64_t deliver_ms, std::string record,

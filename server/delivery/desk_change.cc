@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of Desk that cancels and moves messages.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -112,13 +113,15 @@ absl::Status Desk::CancelQuietly(base::Now now, const MessageId& id, bool stop, 
   if (!status.ok() || found.what != Found::What::kPending) return status;
   status = StandingOf(now, found, &standing);
   if (status.ok()) status = storage::DecodeMessageRecord(found.record, &decoded_);
+  // A damaged record is left alone.
+  if (absl::IsDataLoss(status)) return absl::OkStatus();
   if (!status.ok() || (!standing.untouched() && !stop)) return status;
   *changed = true;
   return EndFound(now, found, standing.attempts, !standing.untouched());
 }
 
 absl::Status Desk::MoveQuietly(base::Now now, const MessageId& id, uint64_t deliver_ms,
-                               bool* changed) {
+                               uint64_t since_ms, bool* changed) {
   *changed = false;
   Found found;
   Standing standing;
@@ -126,17 +129,20 @@ absl::Status Desk::MoveQuietly(base::Now now, const MessageId& id, uint64_t deli
   if (!status.ok() || found.what != Found::What::kPending) return status;
   status = StandingOf(now, found, &standing);
   if (status.ok()) status = storage::DecodeMessageRecord(found.record, &decoded_);
+  // A damaged record is left alone.
+  if (absl::IsDataLoss(status)) return absl::OkStatus();
   if (!status.ok() || !standing.untouched()) return status;
   *changed = true;
   decoded_.civil_time = decoded_.time_zone = {};
-  Move(now, found, deliver_ms, WithTime(now, deliver_ms), decoded_.header.flags);
+  std::string record = WithTime(std::max(now.wall_ms, since_ms), deliver_ms);
+  Move(now, found, deliver_ms, std::move(record), decoded_.header.flags);
   return absl::OkStatus();
 }
 
-std::string Desk::WithTime(base::Now now, uint64_t deliver_ms) {
+std::string Desk::WithTime(uint64_t update_ms, uint64_t deliver_ms) {
   decoded_.header.deliver_ms = deliver_ms;
   ++decoded_.revision;
-  decoded_.update_ms = now.wall_ms;
+  decoded_.update_ms = update_ms;
   return storage::EncodeMessageRecord(decoded_);
 }
 
@@ -195,7 +201,7 @@ void Desk::RescheduleFound(base::Now now, const RescheduleCommand& command, Foun
   if (moves) {
     decoded_.civil_time = command.civil_time;
     decoded_.time_zone = command.time_zone;
-    record = WithTime(now, deliver_ms);
+    record = WithTime(now.wall_ms, deliver_ms);
   }
   reply.state = deliver_ms <= now.wall_ms ? MessageState::kDue : MessageState::kScheduled;
   reply.bytes = static_cast<uint32_t>(record.size());

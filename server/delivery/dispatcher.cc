@@ -131,8 +131,8 @@ void Dispatcher::OfferAgain(EntryIndex index, const MessageRef& message, Topic* 
   if (entry.spilled) AddUnspill(entry.key(), *topic);
   entry.due_ms = message.key.due_ms;
   entry.bytes = message.bytes;
-  if (absl::Status status = FindUncertainty(message.key, topic->id, &entry.attempts,
-                                            &entry.maybe_delivered);
+  if (absl::Status status =
+          FindUncertainty(message.key, topic->id, &entry.attempts, &entry.maybe_delivered);
       !status.ok()) {
     read_error_ = status;
   }

@@ -131,6 +131,8 @@ class Dispatcher : public scheduler::DueSink {
   void Unlist(const storage::MessageKey& key, storage::TopicId topic);
   // A read that cannot be answered failed: the next Pump reports it.
   void NoteReadError(const absl::Status& status) { read_error_ = status; }
+  // Not OK once something could not be read that a decision was to be made from.
+  const absl::Status& read_status() const { return read_error_; }
 
   // Hands out nothing from now on.
   void Stop() { stopped_ = true; }

@@ -155,6 +155,7 @@ bool Occurrences::OnOccurrenceDue(base::Now now, const MessageRef& message) {
     return true;
   }
   if (!record->has_value()) return true;  // an echo of a time from which it was moved
+  entry->state.current = message.key;     // it may have been moved since it was made
   const bool delivered = !PassOver(now, entry, message, **record);
   Advance(now, entry);
   return delivered;
@@ -190,6 +191,7 @@ bool Occurrences::PassOver(base::Now now, Entry* entry, const MessageRef& messag
   fate.payload_bytes = static_cast<uint32_t>(decoded_.payload.size());
   fate.deliver_ms = decoded_.header.deliver_ms;
   fate.accept_ms = decoded_.header.accept_ms;
+  fate.revision = decoded_.revision;
   fate.fire_ms = fate.end_ms = now.wall_ms;
   if (absl::Status status = endings_.Write(message.key, static_cast<uint32_t>(record.size()),
                                            dispatcher_->topic(message.topic).fate_retention_ms,
@@ -274,10 +276,14 @@ void Occurrences::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
   state.current = ref.key;
   current_[ref.key.id] = entry;
   scheduler_->Put(now, ref, std::move(record));
-  outbox_->Then([this, ref](base::Now, bool ok) {
-    if (!ok) return;
-    scheduler_->CountAccepted(1);
-    scheduler_->OnPut(ref);
+  // Until it is in the store nobody can take it back, so who wants to waits.
+  latches_->Acquire(Latches::Name(ref.key.id));
+  outbox_->Then([this, ref](base::Now then, bool ok) {
+    if (ok) {
+      scheduler_->CountAccepted(1);
+      scheduler_->OnPut(ref);
+    }
+    latches_->Release(then, Latches::Name(ref.key.id), ok);
   });
 }
 
@@ -429,7 +435,7 @@ absl::Status Occurrences::Update(base::Now now, const RecurrenceCommand& command
   if (command.update_rule && !Next(*rule, std::max(now_ms, spec.rule.start_ms - 1)).has_value()) {
     return NeverError();
   }
-  const bool withdrawn = Withdraw(now, entry);
+  Withdraw(now, entry);
   bytes_ = bytes_ - state.spec.message.size() + spec.message.size();
   state.spec = std::move(spec);
   entry->rule = *std::move(rule);
@@ -438,7 +444,8 @@ absl::Status Occurrences::Update(base::Now now, const RecurrenceCommand& command
   if (state.status != RecurrenceStatus::kPaused) {
     if (command.update_rule) {
       MakeNext(now, entry, static_cast<uint64_t>(std::max(now_ms, state.spec.rule.start_ms - 1)));
-    } else if (withdrawn) {
+    } else if (state.status == RecurrenceStatus::kActive) {
+      // Also if the one before could not be taken back: it is delivered, and brings no other.
       MakeNext(now, entry, state.nominal_ms);
     }
   }

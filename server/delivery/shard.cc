@@ -74,8 +74,8 @@ class Shard::Impl {
     StepResult result;
     if (failed_) return result;
     dispatcher_.ExpireTimers(now, &result.more);
-    absl::Status status;
-    if (!stopped_) {
+    absl::Status status = dispatcher_.read_status();
+    if (status.ok() && !stopped_) {
       status = scheduler_.Step(now, kFirePerStep, &result.more);
       if (status.ok()) status = dispatcher_.Pump(now, kDeliverPerStep, &result.more);
       if (status.ok()) status = bulk_.Step(now);
@@ -93,7 +93,9 @@ class Shard::Impl {
   }
 
   std::optional<PendingBatch> TakeBatch() {
-    if (failed_) return std::nullopt;
+    // What was decided while a read failed is not whole: the end of a message without that of its
+    // key, for one. The next step fails the shard.
+    if (failed_ || !dispatcher_.read_status().ok()) return std::nullopt;
     writer_.FlushCounts();
     auto batch = outbox_.Take();
     if (!batch.has_value()) return std::nullopt;

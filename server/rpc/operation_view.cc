@@ -69,13 +69,18 @@ absl::Status ValidateAction(const v1::StartBulkRequest& request, uint64_t horizo
   if (!shifts) return absl::OkStatus();
   spec->horizon_ms = horizon_ms;
   google::protobuf::Duration by = request.shift_by();
+  // The range of a Duration; beyond it there would be no negating.
+  constexpr int64_t kSecondsMax = 315'576'000'000;
+  constexpr int32_t kNanosMax = 999'999'999;
+  const bool valid = by.seconds() >= -kSecondsMax && by.seconds() <= kSecondsMax &&
+                     by.nanos() >= -kNanosMax && by.nanos() <= kNanosMax;
   const bool earlier = by.seconds() < 0 || by.nanos() < 0;
-  if (earlier) {
+  if (valid && earlier) {
     by.set_seconds(-by.seconds());
     by.set_nanos(-by.nanos());
   }
   const auto ms = DurationToMs(by);
-  if (!ms.has_value() || *ms == 0 || *ms > horizon_ms) {
+  if (!valid || !ms.has_value() || *ms == 0 || *ms > horizon_ms) {
     return Invalid(kReason, "shift_by",
                    absl::StrCat("at least a millisecond and at most the horizon, ", horizon_ms,
                                 " ms, either way"),

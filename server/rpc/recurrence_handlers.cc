@@ -202,6 +202,7 @@ void RecurrenceHandlers::Create(UnaryCall* call) {
   TopicRegistry::Topic topic;
   status = context->topics.Resolve(asked.topic(), TopicRegistry::Use::kSchedule, &topic);
   if (!status.ok()) return call->FinishWithError(status);
+  if (topic.revived) context->ForgetTopicObject(topic.name);
   command.spec.topic = topic.id;
   RecurrenceState content;
   content.spec = command.spec;

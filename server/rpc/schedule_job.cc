@@ -163,7 +163,6 @@ delivery::ScheduleCommand* Intake::CommandFor(uint16_t shard, ScheduleJob* job) 
   const bool names = !last_topic_.durable && (valid_.plain || !valid_.validate_only);
   if (names && named_.insert(pair).second) {
     command->new_topics.emplace_back(last_topic_.id, std::string(last_topic_.name));
-    job->new_topics.push_back(last_topic_.id);
   }
   return command;
 }
@@ -176,8 +175,12 @@ bool Intake::Post(delivery::CallTag tag, ScheduleJob* job) {
     delivery::ScheduleCommand command = std::exchange(commands_[shard], {});
     if (command.messages.empty()) continue;
     command.tag = tag;
+    std::vector<storage::TopicId> named;
+    for (const auto& [topic, name] : command.new_topics) named.push_back(topic);
     if (absl::Status status = node->Post(shard, std::move(command)); status.ok()) {
       ++job->open;
+      // Only what was posted can have put the name on disk.
+      job->new_topics.insert(job->new_topics.end(), named.begin(), named.end());
     } else {
       refused = std::move(status);
       refused_shards |= uint64_t{1} << shard;

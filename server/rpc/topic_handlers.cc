@@ -42,9 +42,41 @@ struct CountState final : CallState {
   TopicRegistry::Topic topic;
   PendingCount pending;
   PendingCount due;
+  size_t recurrences = 0;
   bool force = false;
   absl::Status status;
 };
+
+absl::Status TopicRecursError(absl::string_view topic, size_t recurrences) {
+  return base::MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("topic ", topic, " has recurrences that make messages: ", recurrences,
+                   "; delete them first"),
+      {.reason = "TOPIC_NOT_EMPTY",
+       .field = "",
+       .metadata = {{"topic", std::string(topic)}, {"recurrences", absl::StrCat(recurrences)}},
+       .retry_after_ms = 0});
+}
+
+absl::Status CountRecurrences(storage::MessageStore* store, storage::TopicId topic, size_t* count) {
+  constexpr size_t kPerRead = 100;
+  for (uint16_t shard = 0; shard < store->shard_count(); ++shard) {
+    std::vector<storage::ObjectRef> read;
+    do {
+      const std::string after = read.empty() ? "" : read.back().name;
+      read.clear();
+      absl::Status status =
+          store->ScanObjects(storage::ObjectKind::kRecurrence, shard, after, kPerRead, &read);
+      if (!status.ok()) return status;
+      for (const storage::ObjectRef& object : read) {
+        const auto state = delivery::DecodeRecurrence(object.name, object.value);
+        if (!state.ok()) return state.status();
+        if (state->spec.topic == topic) ++*count;
+      }
+    } while (read.size() == kPerRead);
+  }
+  return absl::OkStatus();
+}
 
 void FillTopic(absl::string_view name, const TopicSettings& settings, v1::Topic* topic) {
   topic->set_name(std::string(name));
@@ -235,6 +267,9 @@ void TopicHandlers::Delete(UnaryCall* call) {
   status = context->reader->Post([this, state, call] {
     state->status =
         ReadTopicCounts(env_.context->store, state->topic.id, 0, &state->pending, &state->due);
+    if (state->status.ok()) {
+      state->status = CountRecurrences(env_.context->store, state->topic.id, &state->recurrences);
+    }
     env_.run_here([this, call] { OnDeleteCounted(call); });
   });
   if (!status.ok()) call->FinishWithError(status);
@@ -245,6 +280,9 @@ void TopicHandlers::OnDeleteCounted(UnaryCall* call) {
   const auto* state = static_cast<CountState*>(call->state.get());
   if (!state->status.ok()) return call->FinishWithError(ReadError(state->status));
   const std::string name(state->topic.name);
+  if (state->recurrences > 0) {
+    return call->FinishWithError(TopicRecursError(name, state->recurrences));
+  }
   if (state->pending.messages > 0 && state->force) {
     return operations_->StartPurge(call, state->topic.id);
   }

@@ -24,7 +24,9 @@ bool MayBeRefused(const Command& command) {
          std::holds_alternative<delivery::RescheduleCommand>(command) ||
          std::holds_alternative<GetCommand>(command) ||
          std::holds_alternative<delivery::InspectCommand>(command) ||
-         std::holds_alternative<delivery::ObjectCommand>(command);
+         std::holds_alternative<delivery::RecurrenceCommand>(command) ||
+         (std::holds_alternative<delivery::ObjectCommand>(command) &&
+          std::get<delivery::ObjectCommand>(command).value.has_value());
 }
 
 struct ByteCounter {
@@ -46,6 +48,9 @@ struct ByteCounter {
   }
   size_t operator()(const delivery::InspectCommand& command) const {
     return command.keys.size() * sizeof(storage::MessageKey);
+  }
+  size_t operator()(const delivery::RecurrenceCommand& command) const {
+    return command.name.size() + command.spec.message.size();
   }
   size_t operator()(const delivery::ObjectCommand& command) const {
     return command.name.size() + (command.value.has_value() ? command.value->size() : 0);

@@ -53,6 +53,7 @@ absl::Status Scheduler::Recover(base::Now now) {
   }
   next_safe_mono_ms_ = now.mono_ms + options_.safe_period_ms;
   horizon_.Publish(MessageKey::FirstAt(safe_ms_));
+  load_from_ms_ = safe_ms_;
   load_partial_ = true;
   return absl::OkStatus();
 }

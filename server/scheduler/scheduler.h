@@ -114,7 +114,9 @@ class Scheduler {
   }
 
   // True if the wheel has been offered what is due at this key.
-  bool Loaded(const storage::MessageKey& key) const { return horizon_.Covers(key); }
+  bool Loaded(const storage::MessageKey& key) const {
+    return key.due_ms >= load_from_ms_ && horizon_.Covers(key);
+  }
 
   // What the due messages hold; shared with delivery, which holds and releases for them.
   SafeMark* safe_mark() { return &safe_; }
@@ -173,6 +175,8 @@ class Scheduler {
   MessageWriter* const writer_;
   DueSink* const sink_;
   uint64_t epoch_ = 0;
+  // Where the loader began: what lies before it is in the backlog, and was not offered by this run.
+  uint64_t load_from_ms_ = 0;
   uint64_t recovered_claim_ms_ = 0;
 
   wheel::TimingWheel<Timer> wheel_;

@@ -73,7 +73,7 @@ uint64_t RunOrders(const std::shared_ptr<grpc::Channel>& channel, int client, do
     grpc::ClientContext schedule_context;
     v1::ScheduleBatchResponse scheduled;
     if (!stub->ScheduleBatch(&schedule_context, schedule, &scheduled).ok()) std::exit(1);
-    for (const auto& result : scheduled.results()) done += result.has_error() ? 0 : 1;
+    for (const auto& result : scheduled.results()) done += result.has_error() ? 0u : 1u;
     v1::CancelBatchRequest cancel;
     for (int i = 0; i < kBatch; ++i) {
       if (i % 5 == 0) continue;
@@ -85,7 +85,7 @@ uint64_t RunOrders(const std::shared_ptr<grpc::Channel>& channel, int client, do
     v1::CancelBatchResponse cancelled;
     if (!stub->CancelBatch(&cancel_context, cancel, &cancelled).ok()) std::exit(1);
     for (const auto& result : cancelled.results()) {
-      done += result.cancel().outcome() == v1::CancelResponse::CANCELLED ? 1 : 0;
+      done += result.cancel().outcome() == v1::CancelResponse::CANCELLED ? 1u : 0u;
     }
   }
   return done;
