@@ -88,7 +88,6 @@ Occurrences::Occurrences(const ShardParts& parts, scheduler::Scheduler* schedule
       outbox_(parts.outbox),
       latches_(parts.latches),
       effects_(parts.effects),
-      stats_(parts.stats),
       scheduler_(scheduler),
       dispatcher_(dispatcher),
       desk_(desk),

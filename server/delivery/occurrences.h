@@ -81,7 +81,6 @@ class Occurrences : public OccurrenceSink {
   scheduler::Outbox* const outbox_;
   scheduler::Latches* const latches_;
   Effects* const effects_;
-  ShardStats* const stats_;
   scheduler::Scheduler* const scheduler_;
   Dispatcher* const dispatcher_;
   Desk* const desk_;
