@@ -206,6 +206,9 @@ class Dispatcher : public scheduler::DueSink {
   absl::Status ReadBack(base::Now now, Topic* topic);
   void OnReadBack(Topic* topic, const std::vector<storage::BacklogRef>& page);
   // The message is in the table already, at another due time.
+  // Of a message that is being changed, which takes care of the place where it is now: removes it
+  // from the list of a place where it was before, since nobody will look there again.
+  void UnlistEcho(const storage::MessageKey& key, const Topic& topic);
   void ReadBackAgain(EntryIndex index, const storage::BacklogRef& item);
   absl::Status ReadRecoveredClaim(Topic* topic);
   bool ClaimedBefore(const Topic& topic, const storage::MessageKey& key) const;

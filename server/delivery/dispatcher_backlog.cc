@@ -233,10 +233,11 @@ absl::Status Dispatcher::ReadBack(base::Now now, Topic* topic) {
   }
   const MessageKey last = page.items.back().key;
   topic->backlog_cursor = After(last);
-  std::erase_if(page.items, [this](const BacklogRef& item) {
+  std::erase_if(page.items, [this, topic](const BacklogRef& item) {
     const EntryIndex index = table_.Find(item.key.id);
-    return latches_->Held(item.key.id) ||
-           (index != kNoEntry && table_[index].due_ms == item.key.due_ms);
+    const bool held = latches_->Held(item.key.id);
+    if (held) UnlistEcho(item.key, *topic);
+    return held || (index != kNoEntry && table_[index].due_ms == item.key.due_ms);
   });
   if (page.items.empty()) {
     WantReadBack(topic);
@@ -270,7 +271,10 @@ void Dispatcher::OnReadBack(Topic* topic, const std::vector<BacklogRef>& page) {
     return;
   }
   for (const BacklogRef& item : page) {
-    if (latches_->Held(item.key.id)) continue;
+    if (latches_->Held(item.key.id)) {
+      UnlistEcho(item.key, *topic);
+      continue;
+    }
     if (const EntryIndex found = table_.Find(item.key.id); found != kNoEntry) {
       if (table_[found].due_ms != item.key.due_ms) ReadBackAgain(found, item);
       continue;
@@ -285,6 +289,15 @@ void Dispatcher::OnReadBack(Topic* topic, const std::vector<BacklogRef>& page) {
     MakeReady(index);
   }
   WantReadBack(topic);
+}
+
+void Dispatcher::UnlistEcho(const MessageKey& key, const Topic& topic) {
+  const auto record = store_->Get(shard_, key);
+  if (!record.ok()) {
+    read_error_ = record.status();
+  } else if (!record->has_value()) {
+    AddUnspill(key, topic);
+  }
 }
 
 void Dispatcher::ReadBackAgain(EntryIndex index, const BacklogRef& item) {

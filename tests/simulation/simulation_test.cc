@@ -40,10 +40,16 @@ TEST(SimulationTest, KeepsItsPromisesUnderFaults) {
     total.crashes += report.crashes;
     total.spilled += report.spilled;
     total.read_back += report.read_back;
+    total.replaced += report.replaced;
+    total.moved += report.moved;
+    total.occurrences += report.occurrences;
+    total.waited += report.waited;
   }
   std::cout << total.accepted << " accepted, " << total.deliveries << " deliveries, "
             << total.cancelled << " cancelled, " << total.crashes << " crashes, " << total.spilled
-            << " spilled, " << total.read_back << " read back\n";
+            << " spilled, " << total.read_back << " read back, " << total.replaced << " replaced, "
+            << total.moved << " moved, " << total.occurrences << " occurrences, " << total.waited
+            << " waited at a time\n";
   // A run in which nothing happened is not a pass.
   EXPECT_GT(total.accepted, seeds * 100);
   EXPECT_GT(total.deliveries, seeds * 100);
@@ -51,6 +57,10 @@ TEST(SimulationTest, KeepsItsPromisesUnderFaults) {
   EXPECT_GT(total.crashes, seeds);
   EXPECT_GT(total.spilled, seeds);
   EXPECT_GT(total.read_back, seeds);
+  EXPECT_GT(total.replaced, seeds);
+  EXPECT_GT(total.moved, seeds);
+  EXPECT_GT(total.occurrences, seeds);
+  EXPECT_GT(total.waited, seeds);
 }
 
 // The simulation has teeth: each planted fault is found.
@@ -72,8 +82,9 @@ TEST_P(PlantedFaultTest, IsFound) {
 INSTANTIATE_TEST_SUITE_P(All, PlantedFaultTest,
                          testing::Values(Sabotage::kAnswerBeforeAppend, Sabotage::kForgetClaim,
                                          Sabotage::kSafeTooFar, Sabotage::kEarlyClock,
-                                         Sabotage::kUnsyncedAppends,
-                                         Sabotage::kForgetBacklogClaim));
+                                         Sabotage::kUnsyncedAppends, Sabotage::kForgetBacklogClaim,
+                                         Sabotage::kForgetTraces, Sabotage::kForgetKeys,
+                                         Sabotage::kReverseGroups, Sabotage::kForgetOccurrences));
 
 }  // namespace
 }  // namespace duetime::simulation

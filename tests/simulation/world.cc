@@ -2,6 +2,7 @@
 #include "tests/simulation/world.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -16,11 +17,12 @@ using delivery::LeaseToken;
 using delivery::StreamId;
 using storage::AppendOutcome;
 using storage::Durability;
+using storage::IndexKind;
+using storage::MessageId;
 using storage::TopicId;
 
 namespace {
 
-constexpr uint32_t kTopics = 4;
 constexpr uint64_t kStartMs = 1'800'000'000'000;
 
 }  // namespace
@@ -34,7 +36,12 @@ class World::SabotagedStore : public storage::MemoryStore {
   AppendOutcome Append(std::span<const storage::RecordBatch> group,
                        Durability durability) override {
     if (sabotage_ == Sabotage::kUnsyncedAppends) durability = Durability::kBuffered;
-    return MemoryStore::Append(group, durability);
+    std::vector<storage::RecordBatch> batches(group.begin(), group.end());
+    if (sabotage_ == Sabotage::kReverseGroups) std::reverse(batches.begin(), batches.end());
+    for (storage::RecordBatch& batch : batches) {
+      std::erase_if(batch, [this](const storage::Record& record) { return Loses(record); });
+    }
+    return MemoryStore::Append(batches, durability);
   }
 
   absl::StatusOr<storage::ShardMarks> Marks(uint16_t shard) override {
@@ -52,7 +59,24 @@ class World::SabotagedStore : public storage::MemoryStore {
   }
 
  private:
+  bool Loses(const storage::Record& record) {
+    switch (sabotage_) {
+      case Sabotage::kForgetTraces:
+        return record.type == storage::RecordType::kTrace;
+      case Sabotage::kForgetKeys:
+        return record.type == storage::RecordType::kIndex &&
+               record.kind == static_cast<uint8_t>(storage::IndexKind::kUserKey) &&
+               !keys_.insert(record.name).second;
+      case Sabotage::kForgetOccurrences:
+        return record.type == storage::RecordType::kObject && !keys_.insert(record.name).second;
+      default:
+        return false;
+    }
+  }
+
   const Sabotage sabotage_;
+  // Names that were written.
+  std::set<std::string> keys_;
 };
 
 World::World(uint64_t seed, Sabotage sabotage)
@@ -72,6 +96,8 @@ World::World(uint64_t seed, Sabotage sabotage)
   limits_.claim_ahead_ms = limits_.claim_renew_ms + 1 + Random(200);
   limits_.spill_age_ms = 1100 + Random(5000);
   limits_.safe_period_ms = 10 + Random(500);
+  if (Chance(0.3)) limits_.fate_retention_ms = Chance(0.5) ? 0 : 1 + Random(3000);
+  if (Chance(0.2)) limits_.waiting_max = 1 + Random(4);
   Start();
 }
 
@@ -79,6 +105,8 @@ World::~World() = default;
 
 void World::Start() {
   store_ = std::make_unique<SabotagedStore>(&disk_, sabotage_);
+  reads_fail_ = false;
+  changes_.OnStart(store_->epoch());
   shards_.clear();
   for (uint16_t i = 0; i < shard_count_; ++i) {
     shards_.push_back(std::make_unique<delivery::Shard>(i, limits_, store_.get()));
@@ -97,6 +125,7 @@ void World::Crash() {
   const size_t unsynced = disk_.unsynced_appends();
   disk_.PowerCut(power ? Random(unsynced + 1) : unsynced);
   model_.OnCrash(power);
+  CrashChanges(power);
   journal_.clear();
   streams_.clear();
   calls_.clear();
@@ -114,6 +143,7 @@ void World::Crash() {
 Report World::Run(int events) {
   for (int i = 0; i < events && model_.violation().empty(); ++i) {
     Event();
+    if (!changes_.violation().empty()) model_.Violate(changes_.violation());
     ++report_.events;
   }
   if (model_.violation().empty()) Drain();
@@ -121,6 +151,9 @@ Report World::Run(int events) {
     report_.spilled += shard->stats().spilled;
     report_.read_back += shard->stats().read_back;
   }
+  report_.replaced = changes_.replaced();
+  report_.moved = changes_.moved();
+  report_.occurrences = changes_.occurrences();
   report_.violation = model_.violation();
   return report_;
 }
@@ -136,10 +169,12 @@ void World::Event() {
   Tick();
   if (crash_wanted_ || Chance(0.002)) return Crash();
   const uint64_t what = Random(100);
-  if (what < 18) {
+  if (what < 12) {
     DoSchedule();
-  } else if (what < 26) {
+  } else if (what < 17) {
     DoCancelOrGet();
+  } else if (what < 26) {
+    DoChange();
   } else if (what < 29) {
     const std::vector<int64_t> credits = {1, 3, 1000};
     // Drawn one by one: the order in which arguments are evaluated differs between compilers, and a
@@ -167,6 +202,7 @@ void World::Event() {
 
 void World::Send(uint16_t shard, delivery::Command command) {
   shards_[shard]->Handle(now_, std::move(command));
+  report_.waited = std::max(report_.waited, shards_[shard]->stats().waiting);
   Collect(shard);
 }
 
@@ -238,7 +274,7 @@ void World::DoCancelOrGet() {
 }
 
 void World::DoAttach(TopicId topic, int64_t messages_max, uint64_t lease_ms) {
-  if (streams_.size() >= 8) return;
+  if (streams_.size() >= 8 && !healing_) return;
   const StreamId stream{next_stream_++};
   StreamState& state = streams_[stream];
   state.topic = topic;
@@ -294,6 +330,7 @@ void World::DoSettle(StreamState* state, StreamId stream, bool ack_all) {
     if (command.acks.empty() && command.nacks.empty() && command.extends.empty()) continue;
     for (const LeaseToken token : command.acks) {
       if (Model::Message* message = model_.FindByLease(token)) message->ack_sent = true;
+      changes_.OnAckSent(token);
     }
     // A nack ends the lease. Of an extended one it is only certain that it does not end earlier
     // than now.
@@ -343,7 +380,10 @@ void World::Commit() {
   if (!healing_ && Chance(0.003)) {
     store_->FailNextAppend(static_cast<storage::MemoryStore::Fault>(Random(3)));
   }
-  if (!healing_ && Chance(0.001)) store_->FailReads(absl::InternalError("bad sector"));
+  if (!healing_ && Chance(0.001)) {
+    store_->FailReads(absl::InternalError("bad sector"));
+    reads_fail_ = true;
+  }
   const AppendOutcome outcome = store_->Append(group, durability);
   for (size_t i = 0; i < count; ++i) {
     InFlight in_flight = std::move(journal_.front());
@@ -356,7 +396,9 @@ void World::Commit() {
 }
 
 void World::Apply(uint16_t shard, delivery::Effects effects) {
+  ApplyChanges(effects);
   for (const auto& reply : effects.schedules) {
+    if (!calls_.contains(reply.tag)) continue;
     const Call call = calls_.at(reply.tag);
     calls_.erase(reply.tag);
     for (size_t i = 0; i < call.numbers.size(); ++i) {
@@ -370,6 +412,7 @@ void World::Apply(uint16_t shard, delivery::Effects effects) {
     }
   }
   for (const auto& reply : effects.cancels) {
+    if (!calls_.contains(reply.tag)) continue;
     Model::Message& message = model_.Get(calls_.at(reply.tag).numbers[0]);
     calls_.erase(reply.tag);
     if (reply.status.ok() && reply.outcome == delivery::Outcome::kDone) {
@@ -378,6 +421,7 @@ void World::Apply(uint16_t shard, delivery::Effects effects) {
     model_.OnCancel(message, reply);
   }
   for (const auto& reply : effects.gets) {
+    if (!calls_.contains(reply.tag)) continue;
     Model::Message& message = model_.Get(calls_.at(reply.tag).numbers[0]);
     calls_.erase(reply.tag);
     if (reply.status.ok() || absl::IsNotFound(reply.status)) model_.OnGet(message, reply);
@@ -386,7 +430,12 @@ void World::Apply(uint16_t shard, delivery::Effects effects) {
   for (const auto& reply : effects.settles) {
     for (const LeaseToken token : reply.settled) {
       const auto sent = acks_sent_.find(token);
-      model_.OnSettled(token, sent != acks_sent_.end() && sent->second);
+      const bool ack = sent != acks_sent_.end() && sent->second;
+      if (!changes_.Knows(token)) {
+        model_.OnSettled(token, ack);
+      } else if (ack) {
+        changes_.OnAcked(token);
+      }
     }
     for (const auto& [token, reason] : reply.refused) model_.OnRefused(token, now_);
   }
@@ -408,9 +457,13 @@ void World::ApplyFrame(uint16_t shard, const delivery::DeliveryFrame& frame) {
     ++report_.deliveries;
     storage::MessageRecord record;
     uint64_t number = 0;
-    if (!storage::DecodeMessageRecord(delivery.record, &record).ok() ||
-        !absl::SimpleAtoi(record.payload, &number)) {
+    if (!storage::DecodeMessageRecord(delivery.record, &record).ok()) {
       return model_.Violate("a delivery that cannot be read");
+    }
+    if (!absl::SimpleAtoi(record.payload, &number)) {
+      changes_.OnDelivery(now_, delivery, record, stream->second.topic);
+      stream->second.held.push_back(delivery.token);
+      continue;
     }
     model_.OnDelivery(number, delivery, stream->second.topic, frame.stream, shard, now_,
                       stream->second.lease_ms);
@@ -423,8 +476,10 @@ void World::ApplyFrame(uint16_t shard, const delivery::DeliveryFrame& frame) {
 
 // Everything heals: no more faults, one eager subscriber per topic, and time enough.
 void World::Drain() {
-  Crash();
+  // At times without a crash, to see that every call is answered.
+  if (crash_wanted_ || reads_fail_ || Chance(0.5)) Crash();
   healing_ = true;
+  StopRecurrences();
   for (uint32_t i = 1; i <= kTopics; ++i) DoAttach(TopicId{i}, 1000, 30'000);
   constexpr int kRoundsMax = 2000;
   for (int round = 0; round < kRoundsMax && model_.violation().empty(); ++round) {
@@ -437,18 +492,23 @@ void World::Drain() {
       if (round % 20 == 0) shards_[i]->CheckInvariants();
     }
     while (!journal_.empty()) Commit();
+    if (!changes_.violation().empty()) model_.Violate(changes_.violation());
     if (round % 50 == 49 && Empty()) break;
   }
   if (!model_.violation().empty()) return;
   if (crash_wanted_) model_.Violate("a shard failed while nothing was wrong");
   model_.CheckDrained();
+  changes_.CheckDrained();
+  if (!changes_.violation().empty()) model_.Violate(changes_.violation());
   // Nothing may be left over on disk or in memory once everything has ended.
   if (!Empty()) model_.Violate("something is left after the drain");
+  CheckForgotten();
 }
 
 bool World::Empty() {
   for (uint16_t i = 0; i < shard_count_; ++i) {
     const delivery::ShardStats stats = shards_[i]->stats();
+    if (stats.waiting != 0 || stats.recurrences + stats.operations_running != 0) return false;
     if (stats.due_ready + stats.in_flight + stats.delayed + stats.wheel_timers != 0) return false;
     storage::Page<storage::MessageRef> page;
     const auto end = storage::MessageKey::FirstAt(storage::MessageId::kDueMax);
@@ -457,6 +517,44 @@ bool World::Empty() {
     if (!topics.ok() || !topics->empty()) return false;
   }
   return true;
+}
+
+void World::CheckForgotten() {
+  if (!change_calls_.empty() && model_.violation().empty()) {
+    model_.Violate("a call was never answered");
+  }
+  // Beyond every retention.
+  now_.wall_ms += 200'000'000;
+  store_->DropExpired(now_.wall_ms);
+  for (uint16_t shard = 0; shard < shard_count_; ++shard) {
+    for (uint32_t i = 1; i <= kTopics; ++i) {
+      for (const IndexKind kind : {IndexKind::kUserKey, IndexKind::kRequest}) {
+        std::vector<storage::IndexRef> entries;
+        if (!store_->ScanIndex(shard, TopicId{i}, kind, "", "", 1, &entries).ok() ||
+            !entries.empty()) {
+          model_.Violate(absl::StrCat(
+              "a name is kept for ever: ",
+              entries.empty()
+                  ? ""
+                  : absl::StrCat(entries[0].name, " of ", entries[0].entry.id.ToString(),
+                                 ", until ", entries[0].entry.expire_ms)));
+        }
+      }
+      for (const storage::CountLevel level : storage::kCountLevels) {
+        std::vector<storage::BucketCount> counts;
+        if (!store_->ScanCounts(shard, TopicId{i}, level, 0, MessageId::kDueMax, 1, &counts).ok() ||
+            !counts.empty()) {
+          model_.Violate("something is counted, and nothing is there");
+        }
+      }
+    }
+  }
+  for (const MessageId& id : changes_.ids()) {
+    const auto trace = store_->GetTrace(storage::ShardOfSlot(id.slot(), shard_count_), id);
+    if (!trace.ok() || trace->has_value()) {
+      model_.Violate(absl::StrCat(id.ToString(), ": its trace is kept for ever"));
+    }
+  }
 }
 
 }  // namespace duetime::simulation

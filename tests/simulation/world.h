@@ -14,9 +14,12 @@
 
 #include "server/delivery/shard.h"
 #include "storage/memory_store.h"
+#include "tests/simulation/change_model.h"
 #include "tests/simulation/model.h"
 
 namespace duetime::simulation {
+
+inline constexpr uint32_t kTopics = 4;
 
 // Faults put in on purpose, to show that the simulation finds them.
 enum class Sabotage : uint8_t {
@@ -33,6 +36,14 @@ enum class Sabotage : uint8_t {
   kUnsyncedAppends,
   // Restarts forget how far backlogs were claimed.
   kForgetBacklogClaim,
+  // Where messages were moved to, and how they ended, is not written down.
+  kForgetTraces,
+  // Neither is whose a key is after the first time.
+  kForgetKeys,
+  // The journal applies the batches of a group in reverse.
+  kReverseGroups,
+  // Recurrences are as they were when they were made, after a restart.
+  kForgetOccurrences,
 };
 
 struct Report {
@@ -44,6 +55,11 @@ struct Report {
   uint64_t crashes = 0;
   uint64_t spilled = 0;
   uint64_t read_back = 0;
+  uint64_t replaced = 0;
+  uint64_t moved = 0;
+  uint64_t occurrences = 0;
+  // Most commands that waited at a time, in all shards.
+  uint64_t waited = 0;
 };
 
 // Runs the real scheduler and delivery over a MemoryStore against the Model.
@@ -75,6 +91,14 @@ class World {
   struct Call {
     std::vector<uint64_t> numbers;
   };
+  // A call about messages that change: one question for each message.
+  struct ChangeCall {
+    std::vector<ChangeModel::Question> questions;
+    std::vector<Ask> asks;
+    std::vector<storage::MessageId> ids;
+    uint64_t deliver_ms = 0;
+    size_t open = 0;
+  };
 
   uint64_t Random(uint64_t below) { return below == 0 ? 0 : random_() % below; }
   bool Chance(double probability) {
@@ -87,6 +111,26 @@ class World {
   void Tick();
   void DoSchedule();
   void DoCancelOrGet();
+  // ---- Messages that change (world_changes.cc)
+  void DoChange();
+  void DoScheduleKeyed();
+  Ask NewAsk();
+  scheduler::NewMessage MakeMessage(const Ask& ask);
+  uint64_t AnyTime();
+  // One that has a key, or is known by its id. False if there is none yet.
+  bool AnyTarget(delivery::Target* target, ChangeModel::Place* place, bool* by_key);
+  void DoChangeOne();
+  void DoCancelMany();
+  void DoRecurrence();
+  void DoBulk();
+  void StopRecurrences();
+  uint16_t ShardOf(const ChangeModel::Place& place) const;
+  void ApplyChanges(const delivery::Effects& effects);
+  bool ApplySchedule(const delivery::ScheduleReply& reply);
+  void CrashChanges(bool power);
+  // After the drain: no name, no trace and no count is left.
+  void CheckForgotten();
+
   void DoAttach(storage::TopicId topic, int64_t messages_max, uint64_t lease_ms);
   void DoDetach();
   void DoSettle(StreamState* state, delivery::StreamId stream, bool ack_all);
@@ -112,13 +156,19 @@ class World {
   std::map<delivery::StreamId, StreamState> streams_;
   std::map<delivery::CallTag, Call> calls_;
   std::map<delivery::LeaseToken, bool> acks_sent_;
+  std::map<delivery::CallTag, ChangeCall> change_calls_;
+  // The last ones, which may come again.
+  std::vector<Ask> asks_;
+  uint64_t next_ask_ = 1;
   Model model_;
+  ChangeModel changes_;
   Report report_;
   base::Now now_;
   uint64_t next_call_ = 1;
   uint64_t next_stream_ = 1;
   bool healing_ = false;
   bool crash_wanted_ = false;
+  bool reads_fail_ = false;
 };
 
 }  // namespace duetime::simulation
