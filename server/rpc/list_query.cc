@@ -21,13 +21,11 @@ constexpr size_t kLooksPerRead = 5'000;
 constexpr size_t kNamesPerRead = 256;
 
 bool HasLabels(const MessageFilter& filter, const storage::MessageRecord& record) {
-  for (const auto& [key, value] : filter.labels) {
-    const bool found =
-        std::any_of(record.labels.begin(), record.labels.end(),
-                    [&](const auto& label) { return label.first == key && label.second == value; });
-    if (!found) return false;
-  }
-  return true;
+  return std::all_of(filter.labels.begin(), filter.labels.end(), [&record](const auto& wanted) {
+    return std::any_of(record.labels.begin(), record.labels.end(), [&wanted](const auto& label) {
+      return label.first == wanted.first && label.second == wanted.second;
+    });
+  });
 }
 
 // The messages of one shard from a place on, read ahead in pieces.
