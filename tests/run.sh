@@ -87,7 +87,7 @@ lane_release() {
 
 lane_asan() {
   build asan asan -DDUETIME_BENCH=OFF &&
-    DUETIME_TEST_SCALE=0.1 run_tests asan asan --exclude-regex '^(tidy|kill9_test$|daemon_|cli_)'
+    DUETIME_TEST_SCALE=0.1 run_tests asan asan --exclude-regex '^(tidy|kill9_test$|linear_test$|daemon_|cli_)'
 }
 
 lane_tsan() {
