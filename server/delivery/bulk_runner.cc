@@ -76,6 +76,7 @@ absl::Status BulkRunner::Recover(base::Now now) {
       auto operation = DecodeOperation(object.name, object.value);
       if (!operation.ok()) return operation.status();
       if (operation->state == OperationState::kRunning) ++running_;
+      last_create_ms_ = std::max(last_create_ms_, operation->create_ms);
       operations_[object.name] = *std::move(operation);
     }
     if (objects.size() < kRecoverPage) break;
@@ -157,7 +158,10 @@ absl::Status BulkRunner::Start(base::Now now, const OperationCommand& command, O
   operation.name = command.name;
   operation.spec = *command.spec;
   operation.content = command.content;
-  operation.create_ms = now.wall_ms;
+  // What an operation changes counts as changed after its start, and before that of the next one,
+  // however little time lies between them.
+  operation.create_ms = std::max(now.wall_ms, last_create_ms_ + 2);
+  last_create_ms_ = operation.create_ms;
   operation.cursor = MessageKey::FirstAt(operation.spec.filter.from_ms);
   ++running_;
   Save(operation);
@@ -227,7 +231,7 @@ absl::Status BulkRunner::RunPage(base::Now now, Operation* operation) {
     // One that is damaged is left alone, as a list leaves it out: it must not stop the shard.
     if (!storage::DecodeMessageHead(item.head, &decoded_).ok()) continue;
     const bool later = decoded_.header.accept_ms > operation->create_ms ||
-                       decoded_.update_ms >= operation->create_ms;
+                       decoded_.update_ms > operation->create_ms;
     if (later || !operation->spec.filter.Matches(decoded_)) continue;
     if (desk_->Busy(item.key.id)) {
       // Somebody is changing it: it is looked at again when that is done.
@@ -256,13 +260,13 @@ absl::Status BulkRunner::Apply(base::Now now, const storage::MessageRecord& head
       status = desk_->CancelQuietly(now, id, /*stop=*/true, &changed);
       break;
     case BulkAction::kRelease:
-      status = desk_->MoveQuietly(now, id, now.wall_ms, operation->create_ms, &changed);
+      status = desk_->MoveQuietly(now, id, now.wall_ms, operation->create_ms + 1, &changed);
       break;
     case BulkAction::kShift: {
       const int64_t shifted = static_cast<int64_t>(head.header.deliver_ms) + spec.shift_ms;
       const auto deliver_ms = static_cast<uint64_t>(std::max<int64_t>(shifted, 0));
       if (deliver_ms > now.wall_ms + spec.horizon_ms) break;
-      status = desk_->MoveQuietly(now, id, deliver_ms, operation->create_ms, &changed);
+      status = desk_->MoveQuietly(now, id, deliver_ms, operation->create_ms + 1, &changed);
       break;
     }
   }

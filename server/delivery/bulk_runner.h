@@ -63,6 +63,7 @@ class BulkRunner {
   std::map<std::string, Operation> operations_;
   std::string last_;
   size_t running_ = 0;
+  uint64_t last_create_ms_ = 0;
   bool page_under_way_ = false;
   storage::MessageRecord decoded_;
 };
