@@ -96,8 +96,10 @@ struct InspectCommand {
   std::vector<storage::MessageKey> keys;
 };
 
-// What the shards need to know of a topic's settings.
+// What the shards need to know of a topic's settings. Always answered, with a TopicReply, once it
+// holds.
 struct TopicCommand {
+  CallTag tag{};
   storage::TopicId topic{};
   // How long its fates and keys are kept after the end; 0: not at all.
   uint64_t fate_retention_ms = 0;
@@ -309,6 +311,11 @@ struct ObjectReply {
   absl::Status status;
 };
 
+struct TopicReply {
+  CallTag tag{};
+  absl::Status status;
+};
+
 // The operation as it is in this shard now. ALREADY_EXISTS OPERATION_EXISTS, NOT_FOUND
 // OPERATION_NOT_FOUND, RESOURCE_EXHAUSTED OPERATION_LIMIT.
 struct OperationReply {
@@ -371,6 +378,7 @@ struct Effects {
   std::vector<GetReply> gets;
   std::vector<InspectReply> inspects;
   std::vector<ObjectReply> objects;
+  std::vector<TopicReply> topics;
   std::vector<OperationReply> operations;
   std::vector<RecurrenceReply> recurrences;
   std::vector<DeliveryFrame> frames;
@@ -382,8 +390,8 @@ struct Effects {
 
   bool empty() const {
     return schedules.empty() && cancels.empty() && reschedules.empty() && gets.empty() &&
-           inspects.empty() && objects.empty() && operations.empty() && recurrences.empty() &&
-           frames.empty() && settles.empty() && wakes.empty() && !failed;
+           inspects.empty() && objects.empty() && topics.empty() && operations.empty() &&
+           recurrences.empty() && frames.empty() && settles.empty() && wakes.empty() && !failed;
   }
 };
 

@@ -199,17 +199,23 @@ class Shard::Impl {
     });
   }
   void Do(base::Now, TopicCommand& command) {
-    if (failed_) return;
+    absl::Status status = failed_ ? base::StorageFailedError() : SetTopic(command);
+    effects_.topics.push_back({.tag = command.tag, .status = std::move(status)});
+  }
+  absl::Status SetTopic(const TopicCommand& command) {
     dispatcher_.SetTopic(command);
-    if (command.quota == nullptr || writer_.QuotaOf(command.topic) != nullptr) return;
-    std::vector<storage::BucketCount> counts;
-    const absl::Status status =
-        store_->ScanCounts(shard_, command.topic, storage::CountLevel::kTopic, 0, 1, 1, &counts);
-    if (status.ok()) {
-      writer_.SetQuota(command.topic, command.quota, counts.empty() ? 0 : counts[0].messages);
-    } else {
-      dispatcher_.NoteReadError(status);
+    if (command.quota == nullptr || writer_.QuotaOf(command.topic) != nullptr) {
+      return absl::OkStatus();
     }
+    std::vector<storage::BucketCount> counts;
+    absl::Status status =
+        store_->ScanCounts(shard_, command.topic, storage::CountLevel::kTopic, 0, 1, 1, &counts);
+    if (!status.ok()) {
+      dispatcher_.NoteReadError(status);
+      return base::StorageFailedError();
+    }
+    writer_.SetQuota(command.topic, command.quota, counts.empty() ? 0 : counts[0].messages);
+    return absl::OkStatus();
   }
 
   // Streams of a failed shard are ended by the runtime: nothing to answer.

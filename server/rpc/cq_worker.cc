@@ -184,6 +184,9 @@ void CqWorker::Carry(uint16_t shard, delivery::Effects effects) {
     if (reply.tag == kNobody) continue;
     handlers_.topics().OnObjectReply(CallOf(reply.tag), reply);
   }
+  for (const auto& reply : effects.topics) {
+    handlers_.topics().OnTopicReply(CallOf(reply.tag), reply);
+  }
   for (const auto& reply : effects.operations) {
     handlers_.operations().OnOperationReply(CallOf(reply.tag), reply);
   }

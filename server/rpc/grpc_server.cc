@@ -15,6 +15,7 @@
 #include "google/protobuf/stubs/logging.h"
 
 #include "server/base/check.h"
+#include "server/base/mutex.h"
 #include "server/rpc/cq_worker.h"
 #include "server/rpc/credentials.h"
 #include "server/rpc/forecast_query.h"
@@ -113,6 +114,12 @@ class GrpcServer::Impl {
   void Split(uint16_t shard, delivery::Effects effects);
   absl::Status LoadTopics(const ServeFacts& facts);
   void TellSettings();
+  void CountTold(std::vector<delivery::TopicReply>* replies);
+
+  base::Mutex starting_mutex_;
+  base::CondVar told_;
+  // Answers of shards that Serve waits for.
+  size_t untold_ ABSL_GUARDED_BY(starting_mutex_) = 0;
 };
 
 absl::Status GrpcServer::Impl::Listen() {
@@ -182,17 +189,33 @@ absl::Status GrpcServer::Impl::LoadTopics(const ServeFacts& facts) {
   return absl::OkStatus();
 }
 
+// Returns when every shard knows the settings of every topic: until then one would take messages
+// that another has no room for.
 void GrpcServer::Impl::TellSettings() {
   std::string after;
   for (;;) {
     const auto topics = context.topics.List("", after, 1'000);
-    if (topics.empty()) return;
+    if (topics.empty()) break;
     after = std::string(topics.back().name);
     for (const TopicRegistry::Topic& topic : topics) {
       if (!topic.settings.fate_retention_ms.has_value() && topic.quota == nullptr) continue;
-      context.TellShards(topic);
+      // The answers may come before it returns; they wait for the lock.
+      base::MutexLock lock(&starting_mutex_);
+      untold_ += context.TellShards(topic, kNobody);
     }
   }
+  base::MutexLock lock(&starting_mutex_);
+  while (untold_ > 0) told_.Wait(&starting_mutex_);
+}
+
+// Takes out the answers that no call waits for.
+void GrpcServer::Impl::CountTold(std::vector<delivery::TopicReply>* replies) {
+  const size_t told =
+      std::erase_if(*replies, [](const auto& reply) { return reply.tag == kNobody; });
+  if (told == 0) return;
+  base::MutexLock lock(&starting_mutex_);
+  untold_ -= told;
+  told_.NotifyAll();
 }
 
 absl::Status GrpcServer::Impl::Serve(ServeFacts facts) {
@@ -213,6 +236,7 @@ absl::Status GrpcServer::Impl::Serve(ServeFacts facts) {
 
 void GrpcServer::Impl::Deliver(uint16_t shard, delivery::Effects effects) {
   PostWakes(effects.wakes);
+  CountTold(&effects.topics);
   if (effects.failed && context.Advance(ServingState::kStorageFailed)) {
     spdlog::critical("storage failed: nothing is accepted until a restart");
     WakeAll();
@@ -246,6 +270,7 @@ void GrpcServer::Impl::Split(uint16_t shard, delivery::Effects effects) {
   Deal(&effects.gets, &Effects::gets, tag, &parts);
   Deal(&effects.inspects, &Effects::inspects, tag, &parts);
   Deal(&effects.objects, &Effects::objects, tag, &parts);
+  Deal(&effects.topics, &Effects::topics, tag, &parts);
   Deal(&effects.operations, &Effects::operations, tag, &parts);
   Deal(&effects.recurrences, &Effects::recurrences, tag, &parts);
   Deal(&effects.frames, &Effects::frames, stream, &parts);

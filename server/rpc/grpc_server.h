@@ -62,7 +62,8 @@ class GrpcServer final : public runtime::EffectSink {
   // health is NOT_SERVING. An error names the address that cannot be had.
   absl::Status Listen();
 
-  // Starts to serve. REQUIRES: Listen returned OK. An error means that the store cannot be read.
+  // Starts to serve: returns when every shard knows the settings of the topics, and calls are
+  // taken. REQUIRES: Listen returned OK. An error means that the store cannot be read.
   absl::Status Serve(ServeFacts facts);
 
   // From the engine threads: answers and deliveries.

@@ -50,16 +50,19 @@ void ServingContext::ForgetTopicObject(absl::string_view topic) {
   static_cast<void>(node.load()->Post(0, std::move(command)));
 }
 
-void ServingContext::TellShards(const TopicRegistry::Topic& topic) {
+size_t ServingContext::TellShards(const TopicRegistry::Topic& topic, delivery::CallTag tag) {
   runtime::Node* to = node.load();
   delivery::TopicCommand command;
+  command.tag = tag;
   command.topic = topic.id;
   command.fate_retention_ms = topic.settings.fate_retention_ms.value_or(options.fate_retention_ms);
   command.quota = topic.quota;
+  size_t told = 0;
   for (uint16_t shard = 0; shard < to->shard_count(); ++shard) {
-    // Never refused: there is one per change of a topic.
-    static_cast<void>(to->Post(shard, command));
+    // Never refused for want of room: there is one per change of a topic.
+    if (to->Post(shard, command).ok()) ++told;
   }
+  return told;
 }
 
 bool ServingContext::Advance(ServingState next) {

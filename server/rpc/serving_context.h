@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -54,8 +55,9 @@ struct ServingContext {
   // while the topic has messages it counts as being there anyway.
   void ForgetTopicObject(absl::string_view topic);
 
-  // Tells every shard what it needs to know of a topic's settings.
-  void TellShards(const TopicRegistry::Topic& topic);
+  // Tells every shard what it needs to know of a topic's settings. Returns how many will answer,
+  // under `tag`.
+  size_t TellShards(const TopicRegistry::Topic& topic, delivery::CallTag tag);
 
   // Moves to `next` unless the server is already there or further. Returns whether it moved.
   bool Advance(ServingState next);

@@ -85,10 +85,13 @@ void FillTopic(absl::string_view name, const TopicSettings& settings, v1::Topic*
 
 }  // namespace
 
-// Of a change whose object is on its way to disk.
+// Of a change whose object is on its way to disk, or which the shards are being told.
 struct TopicHandlers::ChangeState final : CallState {
   std::string name;
   TopicObject object;
+  // Shards that have not answered yet.
+  size_t open = 0;
+  absl::Status status;
 };
 
 void TopicHandlers::Create(UnaryCall* call) {
@@ -137,22 +140,34 @@ void TopicHandlers::Write(UnaryCall* call, const std::string& name, const TopicO
   command.value = EncodeTopicObject(object);
   absl::Status status = context->node.load()->Post(0, std::move(command));
   if (status.ok()) return;
-  context->topics.GiveUp(name);
+  context->topics.EndChange(name);
   call->FinishWithError(status);
 }
 
 void TopicHandlers::OnObjectReply(UnaryCall* call, const delivery::ObjectReply& reply) {
-  const auto* state = static_cast<ChangeState*>(call->state.get());
+  auto* state = static_cast<ChangeState*>(call->state.get());
   DT_CHECK(state != nullptr);
   TopicRegistry& topics = env_.context->topics;
-  if (!reply.status.ok()) {
-    topics.GiveUp(state->name);
-    return call->FinishWithError(reply.status);
-  }
+  state->status = reply.status;
+  if (!state->status.ok()) return AnswerChange(call);
   topics.Change(state->name, state->object);
   const auto topic = topics.FindEvenIfDeleted(state->name);
   DT_CHECK(topic.has_value());
-  env_.context->TellShards(*topic);
+  state->open = env_.context->TellShards(*topic, call->tag());
+  if (state->open == 0) AnswerChange(call);
+}
+
+void TopicHandlers::OnTopicReply(UnaryCall* call, const delivery::TopicReply& reply) {
+  auto* state = static_cast<ChangeState*>(call->state.get());
+  DT_CHECK(state != nullptr && state->open > 0);
+  state->status.Update(reply.status);
+  if (--state->open == 0) AnswerChange(call);
+}
+
+void TopicHandlers::AnswerChange(UnaryCall* call) {
+  const auto* state = static_cast<ChangeState*>(call->state.get());
+  env_.context->topics.EndChange(state->name);
+  if (!state->status.ok()) return call->FinishWithError(state->status);
   switch (call->method()) {
     case metrics::RpcMethod::kCreateTopic: {
       v1::CreateTopicResponse response;

@@ -14,8 +14,9 @@
 namespace duetime::rpc {
 
 // CreateTopic, GetTopic, ListTopics, UpdateTopic, DeleteTopic. What is stored of a topic is an
-// object of shard 0; the registry knows it, too, from the moment when it is on disk. One change of
-// a topic is under way at a time. Thread safety: confined to the worker's thread.
+// object of shard 0; the registry knows it, too, from the moment when it is on disk. A change is
+// answered when every shard knows it, so that it holds for whatever is asked after the answer. One
+// change of a topic is under way at a time. Thread safety: confined to the worker's thread.
 class TopicHandlers {
  public:
   // REQUIRES: `operations` outlives it.
@@ -31,6 +32,7 @@ class TopicHandlers {
   void Delete(UnaryCall* call);
 
   void OnObjectReply(UnaryCall* call, const delivery::ObjectReply& reply);
+  void OnTopicReply(UnaryCall* call, const delivery::TopicReply& reply);
 
  private:
   struct ChangeState;
@@ -38,6 +40,7 @@ class TopicHandlers {
   // Writes `object` for a topic that is known; the answer follows its reply.
   void Write(UnaryCall* call, const std::string& name, const TopicObject& object);
   void OnDeleteCounted(UnaryCall* call);
+  void AnswerChange(UnaryCall* call);
 
   const HandlerEnv env_;
   OperationHandlers* const operations_;

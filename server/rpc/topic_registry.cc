@@ -132,7 +132,6 @@ void TopicRegistry::Change(absl::string_view name, const TopicObject& object) {
   base::MutexLock lock(&mutex_);
   Entry* entry = Known(name);
   DT_CHECK(entry != nullptr && entry->changing);
-  entry->changing = false;
   SetSettings(object.settings, entry);
   if (object.deleted != entry->deleted) {
     entry->deleted = object.deleted;
@@ -141,7 +140,7 @@ void TopicRegistry::Change(absl::string_view name, const TopicObject& object) {
   version_.fetch_add(1, std::memory_order_release);
 }
 
-void TopicRegistry::GiveUp(absl::string_view name) {
+void TopicRegistry::EndChange(absl::string_view name) {
   base::MutexLock lock(&mutex_);
   Entry* entry = Known(name);
   DT_CHECK(entry != nullptr && entry->changing);

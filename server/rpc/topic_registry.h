@@ -84,12 +84,13 @@ class TopicRegistry {
   // A batch that named `id` is on disk. REQUIRES: `id` came from Resolve.
   void MarkDurable(storage::TopicId id);
 
-  // Reserves a topic for one change of what is stored of it, until Change or GiveUp. False if
-  // another change is under way. REQUIRES: the name is known.
+  // Reserves a topic for one change of what is stored of it, until EndChange. False if another
+  // change is under way. REQUIRES: the name is known.
   bool BeginChange(absl::string_view name);
-  // The change is on disk.
+  // The change is on disk. REQUIRES: it was begun.
   void Change(absl::string_view name, const TopicObject& object);
-  void GiveUp(absl::string_view name);
+  // It holds everywhere, or was given up. REQUIRES: it was begun.
+  void EndChange(absl::string_view name);
 
   // Names greater than `after` that begin with `prefix`, in byte order, without deleted ones, at
   // most `limit`.

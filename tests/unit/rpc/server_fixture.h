@@ -9,9 +9,11 @@
 #include <grpcpp/grpcpp.h>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -64,7 +66,8 @@ inline std::map<std::string, std::string> MetadataOf(const grpc::Status& status)
   return {info.metadata().begin(), info.metadata().end()};
 }
 
-// A store whose appends can be made to wait, as for a disk that does not answer.
+// A store whose appends can be made to wait, as for a disk that does not answer, and so can the
+// reading of one shard's counts.
 class GatedStore final : public storage::MemoryStore {
  public:
   using storage::MemoryStore::MemoryStore;
@@ -80,10 +83,42 @@ class GatedStore final : public storage::MemoryStore {
     changed_.NotifyAll();
   }
 
+  absl::Status ScanCounts(uint16_t shard, storage::TopicId topic, storage::CountLevel level,
+                          uint64_t from_ms, uint64_t until_ms, size_t limit,
+                          std::vector<storage::BucketCount>* counts) override {
+    base::MutexLock lock(&mutex_);
+    while (held_ == shard) {
+      counts_wait_ = true;
+      changed_.NotifyAll();
+      changed_.Wait(&mutex_);
+    }
+    return MemoryStore::ScanCounts(shard, topic, level, from_ms, until_ms, limit, counts);
+  }
+  void HoldCounts(uint16_t shard) {
+    base::MutexLock lock(&mutex_);
+    held_ = shard;
+  }
+  // Returns when somebody waits for the counts that are held.
+  void AwaitCounts() {
+    base::MutexLock lock(&mutex_);
+    while (!counts_wait_) changed_.Wait(&mutex_);
+  }
+  void ReleaseCounts() {
+    base::MutexLock lock(&mutex_);
+    held_.reset();
+    changed_.NotifyAll();
+  }
+  bool counts_held() {
+    base::MutexLock lock(&mutex_);
+    return held_.has_value();
+  }
+
  private:
   base::Mutex mutex_;
   base::CondVar changed_;
   bool open_ ABSL_GUARDED_BY(mutex_) = true;
+  std::optional<uint16_t> held_ ABSL_GUARDED_BY(mutex_);
+  bool counts_wait_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // The system's clock, and a test can let steady time jump ahead.

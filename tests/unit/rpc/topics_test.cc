@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Topics as resources, through a socket.
+#include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/rpc/server_fixture.h"
@@ -45,15 +48,31 @@ class TopicsTest : public ServerTest {
     } while (!response.next_page_token().empty());
     return names;
   }
-  // Ends the server and begins again on what is on disk.
-  void Restart(const GrpcServerOptions& options) {
+  grpc::Status SetMaxPending(const std::string& name, int64_t max_pending) {
+    v1::UpdateTopicRequest request;
+    request.mutable_topic()->set_name(name);
+    request.mutable_topic()->mutable_settings()->set_max_pending(max_pending);
+    request.mutable_update_mask()->add_paths("settings.max_pending");
+    v1::UpdateTopicResponse response;
+    return admin_->UpdateTopic(NewContext().get(), request, &response);
+  }
+  // Ends the server and listens again, over what is on disk.
+  template <typename Store>
+  Store* ListenAgain(const GrpcServerOptions& options) {
     StopAll();
     node_.reset();
     server_.reset();
-    store_ = std::make_unique<storage::MemoryStore>(disk_.get());
+    auto store = std::make_unique<Store>(disk_.get());
+    Store* const opened = store.get();
+    store_ = std::move(store);
     GrpcServerOptions fresh = options;
     fresh.listen = {"unix:" + directory_.Join("again")};
-    Start(fresh);
+    Listen(fresh);
+    return opened;
+  }
+  void Restart(const GrpcServerOptions& options) {
+    ListenAgain<storage::MemoryStore>(options);
+    Serve();
   }
 };
 
@@ -181,13 +200,8 @@ TEST_F(TopicsTest, MayHaveToBeMadeOnPurpose) {
 TEST_F(TopicsTest, ATopicMayBeFull) {
   shards_ = 2;
   Start();
-  v1::UpdateTopicRequest update;
-  update.mutable_topic()->set_name("a");
-  update.mutable_topic()->mutable_settings()->set_max_pending(2);
-  update.mutable_update_mask()->add_paths("settings.max_pending");
-  v1::UpdateTopicResponse updated;
   MustSchedule(NewMessage("a", "p", 100));
-  ASSERT_TRUE(admin_->UpdateTopic(NewContext().get(), update, &updated).ok());
+  ASSERT_TRUE(SetMaxPending("a", 2).ok());
   MustSchedule(NewMessage("a", "p", 100));
   v1::ScheduleResponse response;
   const auto refused = [&] {
@@ -200,9 +214,46 @@ TEST_F(TopicsTest, ATopicMayBeFull) {
   refused();
   Restart(DefaultOptions());
   refused();
-  update.mutable_topic()->mutable_settings()->set_max_pending(0);
-  ASSERT_TRUE(admin_->UpdateTopic(NewContext().get(), update, &updated).ok());
+  ASSERT_TRUE(SetMaxPending("a", 0).ok());
   MustSchedule(NewMessage("a", "p", 100));
+}
+
+// Otherwise a message could still be taken for which the answered change leaves no room.
+TEST_F(TopicsTest, AChangeIsAnsweredWhenEveryShardKnowsIt) {
+  shards_ = 2;
+  GatedStore* const gate = UseGatedStore();
+  Start();
+  MustSchedule(NewMessage("a", "p", 100));
+  gate->HoldCounts(1);
+  bool held_at_answer = true;
+  std::thread client([&] {
+    EXPECT_TRUE(SetMaxPending("a", 2).ok());
+    held_at_answer = gate->counts_held();
+  });
+  gate->AwaitCounts();
+  // The worker has done what it does about the change, and goes on with other calls.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
+  }
+  gate->ReleaseCounts();
+  client.join();
+  EXPECT_FALSE(held_at_answer);
+}
+
+TEST_F(TopicsTest, ServesWhenEveryShardKnowsTheSettings) {
+  shards_ = 2;
+  Start();
+  MustSchedule(NewMessage("a", "p", 100));
+  ASSERT_TRUE(SetMaxPending("a", 1).ok());
+  auto* const gate = ListenAgain<GatedStore>(DefaultOptions());
+  gate->HoldCounts(1);
+  std::thread starter([this] { Serve(); });
+  gate->AwaitCounts();
+  v1::ScheduleResponse response;
+  EXPECT_EQ(ReasonOf(Schedule(NewMessage("a", "p", 100), &response)), "STARTING");
+  gate->ReleaseCounts();
+  starter.join();
+  EXPECT_EQ(ReasonOf(Schedule(NewMessage("a", "p", 100), &response)), "TOPIC_FULL");
 }
 
 TEST_F(TopicsTest, ATopicMayForgetWhatEnded) {
