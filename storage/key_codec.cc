@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kShardBytes = 2;
 constexpr size_t kTopicBytes = 4;
+constexpr size_t kSubscriptionBytes = 4;
 constexpr size_t kLevelBytes = 1;
 constexpr size_t kKindBytes = 1;
 constexpr size_t kPlaceBytes = 8 + 16;  // due_ms, id
@@ -62,17 +63,36 @@ StoreKey EncodeMessageKey(uint16_t shard, const MessageKey& key) {
   return KeyWriter().Number(shard).Place(key).In(ColumnFamily::kMessages);
 }
 
-StoreKey EncodeBacklogKey(uint16_t shard, TopicId topic, const MessageKey& key) {
+StoreKey EncodeBacklogKey(uint16_t shard, SubscriptionId subscription, const MessageKey& key) {
   return KeyWriter()
       .Number(shard)
-      .Number(static_cast<uint32_t>(topic))
+      .Number(static_cast<uint32_t>(subscription))
       .Place(key)
       .In(ColumnFamily::kBacklog);
 }
 
-StoreKey BacklogEnd(uint16_t shard, TopicId topic) {
+StoreKey BacklogEnd(uint16_t shard, SubscriptionId subscription) {
   constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
-  return EncodeBacklogKey(shard, topic, MessageKey{kMax, MessageId{kMax, kMax}});
+  return EncodeBacklogKey(shard, subscription, MessageKey{kMax, MessageId{kMax, kMax}});
+}
+
+StoreKey EncodeProgressKey(uint16_t shard, const MessageKey& key, SubscriptionId subscription) {
+  return KeyWriter()
+      .Number(shard)
+      .Place(key)
+      .Number(static_cast<uint32_t>(subscription))
+      .In(ColumnFamily::kProgress);
+}
+
+StoreKey ProgressBegin(uint16_t shard, const MessageKey& key) {
+  return KeyWriter().Number(shard).Place(key).In(ColumnFamily::kProgress);
+}
+
+StoreKey ProgressEnd(uint16_t shard, const MessageKey& key) {
+  MessageKey next = key;
+  // The high half of an id begins with its version and is never all ones.
+  if (++next.id.low == 0) ++next.id.high;
+  return ProgressBegin(shard, next);
 }
 
 StoreKey EncodeTraceKey(uint16_t shard, const MessageId& id) {
@@ -141,11 +161,11 @@ StoreKey SafeKey(uint16_t shard) {
   return KeyWriter().Text("safe/").Number(shard).In(ColumnFamily::kMeta);
 }
 
-StoreKey BacklogClaimKey(uint16_t shard, TopicId topic) {
+StoreKey BacklogClaimKey(uint16_t shard, SubscriptionId subscription) {
   return KeyWriter()
       .Text("backlog_claim/")
       .Number(shard)
-      .Number(static_cast<uint32_t>(topic))
+      .Number(static_cast<uint32_t>(subscription))
       .In(ColumnFamily::kMeta);
 }
 
@@ -174,9 +194,14 @@ std::optional<MessageKey> DecodeMessageKey(absl::string_view bytes) {
 }
 
 std::optional<BacklogPlace> DecodeBacklogKey(absl::string_view bytes) {
-  if (bytes.size() != kShardBytes + kTopicBytes + kPlaceBytes) return std::nullopt;
-  return BacklogPlace{TopicId{LoadBigEndian<uint32_t>(bytes.data() + kShardBytes)},
-                      LoadPlace(bytes.data() + kShardBytes + kTopicBytes)};
+  if (bytes.size() != kShardBytes + kSubscriptionBytes + kPlaceBytes) return std::nullopt;
+  return BacklogPlace{SubscriptionId{LoadBigEndian<uint32_t>(bytes.data() + kShardBytes)},
+                      LoadPlace(bytes.data() + kShardBytes + kSubscriptionBytes)};
+}
+
+std::optional<SubscriptionId> DecodeProgressKey(absl::string_view bytes) {
+  if (bytes.size() != kProgressPrefixBytes + kSubscriptionBytes) return std::nullopt;
+  return SubscriptionId{LoadBigEndian<uint32_t>(bytes.data() + kProgressPrefixBytes)};
 }
 
 std::optional<uint64_t> DecodeCountKey(absl::string_view bytes) {

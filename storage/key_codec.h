@@ -29,8 +29,9 @@ enum class ColumnFamily : uint8_t {
   kTraces = 4,
   kCounts = 5,
   kObjects = 6,
+  kProgress = 7,
 };
-inline constexpr size_t kColumnFamilyCount = 7;
+inline constexpr size_t kColumnFamilyCount = 8;
 
 // A key together with its column family, in one fixed block of 32 bytes: family, key, zeros,
 // length. Comparing two blocks compares (family, key), which is the order in which a group is
@@ -69,11 +70,21 @@ class StoreKey {
 // messages: shard u16, due_ms u64, id 16 bytes.
 StoreKey EncodeMessageKey(uint16_t shard, const MessageKey& key);
 
-// backlog: shard u16, topic u32, due_ms u64, id 16 bytes.
-StoreKey EncodeBacklogKey(uint16_t shard, TopicId topic, const MessageKey& key);
+// backlog: shard u16, subscription u32, due_ms u64, id 16 bytes.
+StoreKey EncodeBacklogKey(uint16_t shard, SubscriptionId subscription, const MessageKey& key);
 
-// The greatest backlog key of a topic, which no message can have (its id is of no known version).
-StoreKey BacklogEnd(uint16_t shard, TopicId topic);
+// The greatest backlog key of a subscription, which no message can have (its id is of no known
+// version).
+StoreKey BacklogEnd(uint16_t shard, SubscriptionId subscription);
+
+// progress: shard u16, due_ms u64, id 16 bytes, subscription u32.
+StoreKey EncodeProgressKey(uint16_t shard, const MessageKey& key, SubscriptionId subscription);
+
+// What all progress keys of a message begin with, ...
+inline constexpr size_t kProgressPrefixBytes = 2 + 8 + 16;
+StoreKey ProgressBegin(uint16_t shard, const MessageKey& key);
+// ... and the least key after all of them.
+StoreKey ProgressEnd(uint16_t shard, const MessageKey& key);
 
 // traces: shard u16, id 16 bytes.
 StoreKey EncodeTraceKey(uint16_t shard, const MessageId& id);
@@ -119,10 +130,10 @@ StoreKey EpochKey();
 StoreKey ShardCountKey();
 // How far an upgrade has come; absent when none is going on.
 StoreKey UpgradeKey();
-// ... and one for each shard, each shard's topic, each topic.
+// ... and one for each shard, each shard's subscription, each topic.
 StoreKey ClaimKey(uint16_t shard);
 StoreKey SafeKey(uint16_t shard);
-StoreKey BacklogClaimKey(uint16_t shard, TopicId topic);
+StoreKey BacklogClaimKey(uint16_t shard, SubscriptionId subscription);
 StoreKey TopicKey(TopicId topic);
 // No topic's key, and after all of them.
 StoreKey TopicKeysEnd();
@@ -132,10 +143,11 @@ StoreKey TopicKeysEnd();
 std::optional<uint16_t> DecodeShard(absl::string_view bytes);
 std::optional<MessageKey> DecodeMessageKey(absl::string_view bytes);
 struct BacklogPlace {
-  TopicId topic{};
+  SubscriptionId subscription{};
   MessageKey key;
 };
 std::optional<BacklogPlace> DecodeBacklogKey(absl::string_view bytes);
+std::optional<SubscriptionId> DecodeProgressKey(absl::string_view bytes);
 std::optional<TopicId> DecodeTopicKey(absl::string_view bytes);
 // The first millisecond of the bucket.
 std::optional<uint64_t> DecodeCountKey(absl::string_view bytes);

@@ -36,13 +36,13 @@ void MemoryDisk::Image::Apply(const Record& record) {
       marks[record.shard].safe_ms = record.mark_ms;
       break;
     case RecordType::kSpill:
-      backlog.insert_or_assign({record.shard, record.topic, record.key}, record.backlog);
+      backlog.insert_or_assign({record.shard, record.subscription, record.key}, record.backlog);
       break;
     case RecordType::kUnspill:
-      backlog.erase({record.shard, record.topic, record.key});
+      backlog.erase({record.shard, record.subscription, record.key});
       break;
     case RecordType::kBacklogClaim:
-      backlog_claims.insert_or_assign({record.shard, record.topic}, record.key);
+      backlog_claims.insert_or_assign({record.shard, record.subscription}, record.key);
       break;
     case RecordType::kTopic:
       topics.insert_or_assign(record.topic, record.value);
@@ -61,6 +61,12 @@ void MemoryDisk::Image::Apply(const Record& record) {
       break;
     case RecordType::kUnobject:
       objects.erase({record.kind, record.shard, record.name});
+      break;
+    case RecordType::kProgress:
+      progress.insert_or_assign({record.shard, record.key, record.subscription}, record.progress);
+      break;
+    case RecordType::kUnprogress:
+      progress.erase({record.shard, record.key, record.subscription});
       break;
   }
 }
@@ -192,14 +198,16 @@ absl::Status MemoryStore::MultiGet(uint16_t shard, std::span<const MessageKey> k
   return absl::OkStatus();
 }
 
-absl::Status MemoryStore::ScanBacklog(uint16_t shard, TopicId topic, const MessageKey& from,
-                                      const ScanLimit& limit, Page<BacklogRef>* page) {
+absl::Status MemoryStore::ScanBacklog(uint16_t shard, SubscriptionId subscription,
+                                      const MessageKey& from, const ScanLimit& limit,
+                                      Page<BacklogRef>* page) {
   const std::lock_guard<std::mutex> lock(disk_->mutex_);
   page->items.clear();
   page->next.reset();
   if (!read_status_.ok()) return read_status_;
-  for (auto it = disk_->visible_.backlog.lower_bound({shard, topic, from});
-       it != disk_->visible_.backlog.end() && it->first <= std::tuple(shard, topic, kLastKey);
+  for (auto it = disk_->visible_.backlog.lower_bound({shard, subscription, from});
+       it != disk_->visible_.backlog.end() &&
+       it->first <= std::tuple(shard, subscription, kLastKey);
        ++it) {
     const MessageKey& key = std::get<MessageKey>(it->first);
     if (!page->items.empty() && page->items.size() >= limit.entries) {
@@ -211,34 +219,50 @@ absl::Status MemoryStore::ScanBacklog(uint16_t shard, TopicId topic, const Messa
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<BacklogEntry>> MemoryStore::GetBacklog(uint16_t shard, TopicId topic,
+absl::StatusOr<std::optional<BacklogEntry>> MemoryStore::GetBacklog(uint16_t shard,
+                                                                    SubscriptionId subscription,
                                                                     const MessageKey& key) {
   const std::lock_guard<std::mutex> lock(disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
-  const auto it = disk_->visible_.backlog.find({shard, topic, key});
+  const auto it = disk_->visible_.backlog.find({shard, subscription, key});
   if (it == disk_->visible_.backlog.end()) return std::optional<BacklogEntry>();
   return std::optional<BacklogEntry>(it->second);
 }
 
-absl::StatusOr<std::vector<TopicId>> MemoryStore::BacklogTopics(uint16_t shard) {
+absl::StatusOr<std::vector<SubscriptionId>> MemoryStore::BacklogSubscriptions(uint16_t shard) {
   const std::lock_guard<std::mutex> lock(disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
   const auto& backlog = disk_->visible_.backlog;
-  std::vector<TopicId> topics;
-  auto it = backlog.lower_bound({shard, TopicId{}, MessageKey{}});
+  std::vector<SubscriptionId> subscriptions;
+  auto it = backlog.lower_bound({shard, SubscriptionId{}, MessageKey{}});
   while (it != backlog.end() && std::get<uint16_t>(it->first) == shard) {
-    topics.push_back(std::get<TopicId>(it->first));
-    it = backlog.upper_bound({shard, topics.back(), kLastKey});
+    subscriptions.push_back(std::get<SubscriptionId>(it->first));
+    it = backlog.upper_bound({shard, subscriptions.back(), kLastKey});
   }
-  return topics;
+  return subscriptions;
 }
 
-absl::StatusOr<std::optional<MessageKey>> MemoryStore::BacklogClaim(uint16_t shard, TopicId topic) {
+absl::StatusOr<std::optional<MessageKey>> MemoryStore::BacklogClaim(uint16_t shard,
+                                                                    SubscriptionId subscription) {
   const std::lock_guard<std::mutex> lock(disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
-  const auto it = disk_->visible_.backlog_claims.find({shard, topic});
+  const auto it = disk_->visible_.backlog_claims.find({shard, subscription});
   if (it == disk_->visible_.backlog_claims.end()) return std::optional<MessageKey>();
   return std::optional<MessageKey>(it->second);
+}
+
+absl::StatusOr<std::vector<ProgressRef>> MemoryStore::GetProgress(uint16_t shard,
+                                                                  const MessageKey& key) {
+  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  if (!read_status_.ok()) return read_status_;
+  const auto& progress = disk_->visible_.progress;
+  std::vector<ProgressRef> found;
+  for (auto it = progress.lower_bound({shard, key, SubscriptionId{}}); it != progress.end(); ++it) {
+    const auto& [at_shard, at_key, subscription] = it->first;
+    if (at_shard != shard || at_key != key) break;
+    found.emplace_back(subscription, it->second);
+  }
+  return found;
 }
 
 absl::Status MemoryStore::ScanHeads(uint16_t shard, TopicId topic, const MessageKey& from,

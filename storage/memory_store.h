@@ -47,7 +47,8 @@ class MemoryDisk {
   friend class MemoryStore;
 
   using MessagePlace = std::pair<uint16_t, MessageKey>;
-  using BacklogPlace = std::tuple<uint16_t, TopicId, MessageKey>;
+  using BacklogPlace = std::tuple<uint16_t, SubscriptionId, MessageKey>;
+  using ProgressPlace = std::tuple<uint16_t, MessageKey, SubscriptionId>;
   using IndexPlace = std::tuple<uint16_t, TopicId, uint8_t, std::string>;
   using CountPlace = std::tuple<uint16_t, TopicId, CountLevel, uint64_t>;
   using ObjectPlace = std::tuple<uint8_t, uint16_t, std::string>;
@@ -55,7 +56,8 @@ class MemoryDisk {
   struct Image {
     std::map<MessagePlace, std::string> messages;
     std::map<BacklogPlace, BacklogEntry> backlog;
-    std::map<std::pair<uint16_t, TopicId>, MessageKey> backlog_claims;
+    std::map<std::pair<uint16_t, SubscriptionId>, MessageKey> backlog_claims;
+    std::map<ProgressPlace, Progress> progress;
     std::map<uint16_t, ShardMarks> marks;
     std::map<TopicId, std::string> topics;
     std::map<IndexPlace, std::string> index;
@@ -122,12 +124,16 @@ class MemoryStore : public MessageStore {
                     const ScanLimit& limit, Page<MessageRef>* page) override;
   absl::Status MultiGet(uint16_t shard, std::span<const MessageKey> keys,
                         std::vector<std::optional<std::string>>* values) override;
-  absl::Status ScanBacklog(uint16_t shard, TopicId topic, const MessageKey& from,
+  absl::Status ScanBacklog(uint16_t shard, SubscriptionId subscription, const MessageKey& from,
                            const ScanLimit& limit, Page<BacklogRef>* page) override;
-  absl::StatusOr<std::optional<BacklogEntry>> GetBacklog(uint16_t shard, TopicId topic,
+  absl::StatusOr<std::optional<BacklogEntry>> GetBacklog(uint16_t shard,
+                                                         SubscriptionId subscription,
                                                          const MessageKey& key) override;
-  absl::StatusOr<std::vector<TopicId>> BacklogTopics(uint16_t shard) override;
-  absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard, TopicId topic) override;
+  absl::StatusOr<std::vector<SubscriptionId>> BacklogSubscriptions(uint16_t shard) override;
+  absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard,
+                                                         SubscriptionId subscription) override;
+  absl::StatusOr<std::vector<ProgressRef>> GetProgress(uint16_t shard,
+                                                       const MessageKey& key) override;
   absl::Status ScanHeads(uint16_t shard, TopicId topic, const MessageKey& from,
                          const MessageKey& until, const ScanLimit& limit, size_t scan_max,
                          Page<MessageHeadRef>* page) override;

@@ -39,11 +39,12 @@ enum class Tag : uint8_t {
   kLabel = 2,      // a pair; any number of them
   kKey = 3,
   kOrderingKey = 4,
-  kExpiry = 5,      // ttl_ms u64, late_policy u8
-  kSpread = 6,      // u64
-  kCivil = 7,       // a pair: local time, zone
-  kOccurrence = 8,  // number u64, recurrence
-  kRevision = 9,    // revision u64, update_ms u64
+  kExpiry = 5,       // ttl_ms u64, late_policy u8
+  kSpread = 6,       // u64
+  kCivil = 7,        // a pair: local time, zone
+  kOccurrence = 8,   // number u64, recurrence
+  kRevision = 9,     // revision u64, update_ms u64
+  kDeadLetter = 10,  // the origin: its numbers, then its texts
 };
 
 constexpr size_t kSectionHeadBytes = 5;  // tag u8, length u32
@@ -51,6 +52,10 @@ constexpr size_t kPairHeadBytes = 2;     // length of the first text, u16
 constexpr size_t kNumberBytes = 8;
 constexpr size_t kExpiryBytes = kNumberBytes + 1;
 constexpr size_t kRevisionBytes = 2 * kNumberBytes;
+// topic u32, id 16 bytes as in a key, attempts u32, reason u8, four times u64. Then the texts, each
+// but the last one with its length u16.
+constexpr size_t kOriginNumbersBytes = 4 + 16 + 4 + 1 + 4 * kNumberBytes;
+constexpr size_t kOriginTextHeads = 3;
 
 uint32_t Checksum(absl::string_view bytes) {
   return static_cast<uint32_t>(
@@ -68,7 +73,13 @@ uint8_t FlagsOf(const MessageRecord& record) {
   if (!record.ordering_key.empty()) flags |= MessageFlags::kOrdered;
   if (!record.recurrence.empty()) flags |= MessageFlags::kRecurs;
   if (!record.labels.empty()) flags |= MessageFlags::kLabelled;
+  if (record.dead_letter.has_value()) flags |= MessageFlags::kDeadLetter;
   return static_cast<uint8_t>(flags);
+}
+
+size_t OriginBytes(const DeadLetterOrigin& origin) {
+  return kOriginNumbersBytes + kOriginTextHeads * kPairHeadBytes + origin.topic_name.size() +
+         origin.subscription_name.size() + origin.key.size() + origin.reason_text.size();
 }
 
 // Adds up how many bytes the sections need.
@@ -82,6 +93,7 @@ class SectionSizer {
   void Expiry(Tag, uint64_t, LatePolicy) { Add(kExpiryBytes); }
   void NumberAndText(Tag, uint64_t, absl::string_view text) { Add(kNumberBytes + text.size()); }
   void Numbers(Tag, uint64_t, uint64_t) { Add(kRevisionBytes); }
+  void Origin(Tag, const DeadLetterOrigin& origin) { Add(OriginBytes(origin)); }
 
   size_t bytes() const { return bytes_; }
 
@@ -125,6 +137,24 @@ class SectionWriter {
     Integer(first);
     Integer(second);
   }
+  void Origin(Tag tag, const DeadLetterOrigin& origin) {
+    Begin(tag, OriginBytes(origin));
+    Integer(static_cast<uint32_t>(origin.origin_topic));
+    StoreBigEndian(origin.id.high, to_);
+    StoreBigEndian(origin.id.low, to_ + kNumberBytes);
+    to_ += 2 * kNumberBytes;
+    Integer(origin.attempts);
+    Integer(static_cast<uint8_t>(origin.reason));
+    for (const uint64_t time_ms :
+         {origin.first_dispatch_ms, origin.last_dispatch_ms, origin.deliver_ms, origin.accept_ms}) {
+      Integer(time_ms);
+    }
+    for (const absl::string_view text : {origin.topic_name, origin.subscription_name, origin.key}) {
+      Integer(static_cast<uint16_t>(text.size()));
+      Bytes(text);
+    }
+    Bytes(origin.reason_text);
+  }
 
   void Bytes(absl::string_view bytes) {
     if (!bytes.empty()) std::memcpy(to_, bytes.data(), bytes.size());
@@ -163,6 +193,7 @@ void VisitSections(const MessageRecord& record, Visitor* visitor) {
   if (record.revision != 0) {
     visitor->Numbers(Tag::kRevision, record.revision, record.update_ms);
   }
+  if (record.dead_letter.has_value()) visitor->Origin(Tag::kDeadLetter, *record.dead_letter);
 }
 
 // Checks what can be checked without reading everything. `bytes` may be a head.
@@ -222,6 +253,32 @@ bool DecodeExpiry(absl::string_view body, MessageRecord* record) {
   return record->ttl_ms != 0;
 }
 
+bool DecodeOrigin(absl::string_view body, MessageRecord* record) {
+  if (body.size() < kOriginNumbersBytes) return false;
+  const char* const bytes = body.data();
+  const uint8_t reason = static_cast<uint8_t>(bytes[24]);
+  if (reason < static_cast<uint8_t>(DeadLetterReason::kMaxAttempts) ||
+      reason > static_cast<uint8_t>(DeadLetterReason::kRetention)) {
+    return false;
+  }
+  DeadLetterOrigin& origin = record->dead_letter.emplace();
+  origin.origin_topic = TopicId{LoadLittleEndian<uint32_t>(bytes)};
+  origin.id = {LoadBigEndian<uint64_t>(bytes + 4), LoadBigEndian<uint64_t>(bytes + 12)};
+  origin.attempts = LoadLittleEndian<uint32_t>(bytes + 20);
+  origin.reason = DeadLetterReason{reason};
+  origin.first_dispatch_ms = LoadLittleEndian<uint64_t>(bytes + 25);
+  origin.last_dispatch_ms = LoadLittleEndian<uint64_t>(bytes + 33);
+  origin.deliver_ms = LoadLittleEndian<uint64_t>(bytes + 41);
+  origin.accept_ms = LoadLittleEndian<uint64_t>(bytes + 49);
+  // Each text ends where the rest begins.
+  absl::string_view rest = body.substr(kOriginNumbersBytes);
+  for (absl::string_view* text : {&origin.topic_name, &origin.subscription_name, &origin.key}) {
+    if (!DecodePair(rest, text, &rest)) return false;
+  }
+  origin.reason_text = rest;
+  return true;
+}
+
 // Takes one section. False if it is not known or not as an encoder writes it; that includes one
 // that says nothing, which has no section.
 bool DecodeSection(uint8_t tag, absl::string_view body, MessageRecord* record) {
@@ -255,6 +312,8 @@ bool DecodeSection(uint8_t tag, absl::string_view body, MessageRecord* record) {
       record->revision = LoadLittleEndian<uint64_t>(body.data());
       record->update_ms = LoadLittleEndian<uint64_t>(&body[kNumberBytes]);
       return record->revision != 0;
+    case Tag::kDeadLetter:
+      return DecodeOrigin(body, record);
   }
   return false;
 }
@@ -296,7 +355,7 @@ absl::Status DecodeCheckedHead(absl::string_view head, MessageRecord* record) {
   Clear(record);
   LoadHeader(head, &record->header);
   const bool first_version = static_cast<uint8_t>(head[kVersionAt]) == kFirstVersion;
-  const Tag last_tag = first_version ? Tag::kAttribute : Tag::kRevision;
+  const Tag last_tag = first_version ? Tag::kAttribute : Tag::kDeadLetter;
   if (absl::Status status =
           DecodeSections(head.substr(kHeaderBytes), static_cast<uint8_t>(last_tag), record);
       !status.ok()) {
@@ -352,9 +411,10 @@ absl::Status MessageHead(absl::string_view bytes, absl::string_view* head) {
 }
 
 bool MayBeRevised(absl::string_view head) {
-  // It would be the last section. The end of another one may look like it.
+  // It would be the last section, but in a dead letter. The end of another one may look like it.
   constexpr size_t kBytes = kSectionHeadBytes + kRevisionBytes;
   if (head.size() < kHeaderBytes + kBytes) return false;
+  if ((static_cast<uint8_t>(head[kFlagsAt]) & MessageFlags::kDeadLetter) != 0) return true;
   const char* const section = head.data() + head.size() - kBytes;
   return static_cast<uint8_t>(section[0]) == static_cast<uint8_t>(Tag::kRevision) &&
          LoadLittleEndian<uint32_t>(section + 1) == kRevisionBytes;

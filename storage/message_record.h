@@ -19,12 +19,13 @@ namespace duetime::storage {
 
 // What the header says about the sections, so that most readers need not look into them.
 struct MessageFlags {
-  static constexpr uint8_t kKeyed = 1;      // has a user key
-  static constexpr uint8_t kExpires = 2;    // has a time to live
-  static constexpr uint8_t kOrdered = 4;    // has an ordering key
-  static constexpr uint8_t kRecurs = 8;     // is an occurrence of a recurrence
-  static constexpr uint8_t kLabelled = 16;  // has labels
-  static constexpr uint8_t kAll = 31;
+  static constexpr uint8_t kKeyed = 1;        // has a user key
+  static constexpr uint8_t kExpires = 2;      // has a time to live
+  static constexpr uint8_t kOrdered = 4;      // has an ordering key
+  static constexpr uint8_t kRecurs = 8;       // is an occurrence of a recurrence
+  static constexpr uint8_t kLabelled = 16;    // has labels
+  static constexpr uint8_t kDeadLetter = 32;  // says where it comes from as a dead letter
+  static constexpr uint8_t kAll = 63;
 };
 
 // The fixed header, 32 bytes little-endian on disk.
@@ -41,6 +42,42 @@ struct MessageHeader {
 
 // What happens to a message that is later than its time to live.
 enum class LatePolicy : uint8_t { kDeliver = 0, kDrop = 1, kDeadLetter = 2 };
+
+// Why a message became a dead letter.
+enum class DeadLetterReason : uint8_t {
+  // It was delivered as often as its subscription allows.
+  kMaxAttempts = 1,
+  // A subscriber said so.
+  kRejected = 2,
+  // It was later than its time to live.
+  kExpired = 3,
+  // It waited in its subscription for as long as that keeps messages.
+  kRetention = 4,
+};
+
+// Where a dead letter comes from. The message is one of its own, in a topic of its own; this is
+// what it was before. The views are as MessageRecord's, times in UTC milliseconds.
+struct DeadLetterOrigin {
+  TopicId origin_topic{};
+  absl::string_view topic_name = {};
+  // Empty if no subscription gave it up.
+  absl::string_view subscription_name = {};
+  // The user key that it had, if any.
+  absl::string_view key = {};
+  MessageId id = {};
+  // Deliveries begun.
+  uint32_t attempts = 0;
+  DeadLetterReason reason = DeadLetterReason::kMaxAttempts;
+  // What the subscriber said, if anything.
+  absl::string_view reason_text = {};
+  // When it was handed out for the first and for the last time, as far as is known; 0: never.
+  uint64_t first_dispatch_ms = 0;
+  uint64_t last_dispatch_ms = 0;
+  uint64_t deliver_ms = 0;
+  uint64_t accept_ms = 0;
+
+  friend bool operator==(const DeadLetterOrigin&, const DeadLetterOrigin&) = default;
+};
 
 // A decoded record. The views point into the bytes that were decoded. A field that is empty or zero
 // has no section on disk. Every field has an initializer, so that a record can be written down by
@@ -71,12 +108,14 @@ struct MessageRecord {
   // revision is not kept.
   uint64_t revision = 0;
   uint64_t update_ms = 0;
+  // Set for a dead letter.
+  std::optional<DeadLetterOrigin> dead_letter = std::nullopt;
   absl::string_view payload = {};
 };
 
 // Encodes a record; header.flags is ignored. Thread-safe; called on the gRPC threads so that this
-// work is parallel. REQUIRES: each attribute key, label key and civil time is shorter than 64 KiB
-// and everything together shorter than 2 GiB.
+// work is parallel. REQUIRES: each attribute key, label key and civil time, and each text of a
+// dead letter's origin, is shorter than 64 KiB, and everything together shorter than 2 GiB.
 std::string EncodeMessageRecord(const MessageRecord& record);
 
 // Decodes and verifies a record; `record` is overwritten and its vectors are reused. DATA_LOSS if

@@ -39,6 +39,9 @@ struct BacklogRef {
   friend constexpr bool operator==(const BacklogRef&, const BacklogRef&) = default;
 };
 
+// How far one subscription has come with a message.
+using ProgressRef = std::pair<SubscriptionId, Progress>;
+
 // A message without its payload.
 struct MessageHeadRef {
   MessageKey key;
@@ -124,19 +127,28 @@ class MessageStore : public Journal {
   virtual absl::Status MultiGet(uint16_t shard, std::span<const MessageKey> keys,
                                 std::vector<std::optional<std::string>>* values) = 0;
 
-  // Backlog records of a topic with key >= from, in key order.
-  virtual absl::Status ScanBacklog(uint16_t shard, TopicId topic, const MessageKey& from,
-                                   const ScanLimit& limit, Page<BacklogRef>* page) = 0;
+  // Backlog records of a subscription with key >= from, in key order.
+  virtual absl::Status ScanBacklog(uint16_t shard, SubscriptionId subscription,
+                                   const MessageKey& from, const ScanLimit& limit,
+                                   Page<BacklogRef>* page) = 0;
 
-  // One backlog record, if the message is listed.
-  virtual absl::StatusOr<std::optional<BacklogEntry>> GetBacklog(uint16_t shard, TopicId topic,
+  // One backlog record, if the message is listed at `key`.
+  virtual absl::StatusOr<std::optional<BacklogEntry>> GetBacklog(uint16_t shard,
+                                                                 SubscriptionId subscription,
                                                                  const MessageKey& key) = 0;
 
-  // The topics that have a backlog, ascending. Cost: one seek per topic found.
-  virtual absl::StatusOr<std::vector<TopicId>> BacklogTopics(uint16_t shard) = 0;
+  // The subscriptions that have a backlog, ascending. Cost: one seek for each one found.
+  virtual absl::StatusOr<std::vector<SubscriptionId>> BacklogSubscriptions(uint16_t shard) = 0;
 
-  // How far the topic's backlog has been claimed; nothing if it never was.
-  virtual absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard, TopicId topic) = 0;
+  // How far the subscription's backlog has been claimed; nothing if it never was.
+  virtual absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard,
+                                                                 SubscriptionId subscription) = 0;
+
+  // How far the subscriptions have come with the message at `key`, ascending by subscription;
+  // empty if there is nothing to say, which is the usual case and costs no read of a disk. Also for
+  // a message that is not there.
+  virtual absl::StatusOr<std::vector<ProgressRef>> GetProgress(uint16_t shard,
+                                                               const MessageKey& key) = 0;
 
   // Messages of `topic` with from <= key < until, in key order. Walks over the messages of other
   // topics in between: `scan_max` bounds how many it looks at before it stops with `next` set, and

@@ -284,7 +284,10 @@ absl::Status RocksDbDatabase::Upgrade() {
                  absl::StrCat("bringing ", options_.data_dir, " from format version ",
                               found_version_, " to ", kFormatVersion));
   }
-  return UpgradeToVersion2(this);
+  if (found_version_ < 2) {
+    if (absl::Status status = UpgradeToVersion2(this); !status.ok()) return status;
+  }
+  return UpgradeToVersion3(this);
 }
 
 absl::Status RocksDbDatabase::BeginEpoch() {

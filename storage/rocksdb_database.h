@@ -27,7 +27,7 @@
 namespace duetime::storage {
 
 // What version of FORMAT.md this program reads and writes.
-inline constexpr uint32_t kFormatVersion = 2;
+inline constexpr uint32_t kFormatVersion = 3;
 
 // Owns everything that RocksDbStore needs open. RocksDbStore::Open says what opening guarantees and
 // refuses. Thread safety: thread-safe but for Close and the destructor.

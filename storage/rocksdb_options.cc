@@ -6,10 +6,13 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/listener.h>
+#include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
 #include <thread>
 #include <utility>
+
+#include "storage/key_codec.h"
 
 namespace duetime::storage {
 namespace {
@@ -69,8 +72,18 @@ void FilterAbsentKeys(rocksdb::ColumnFamilyOptions* options) {
   table->pin_top_level_index_and_filter = true;
 }
 
-// Files that are mostly tombstones are compacted early: BacklogTopics() walks over them, and they
-// hold on to disk space.
+// Whether there is anything about a message is asked of the filters, by what all its keys begin
+// with; most often there is nothing.
+void FilterAbsentPrefixes(size_t prefix_bytes, rocksdb::ColumnFamilyOptions* options) {
+  FilterAbsentKeys(options);
+  options->prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(prefix_bytes));
+  // Nobody asks for a single key.
+  options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>()->whole_key_filtering =
+      false;
+}
+
+// Files that are mostly tombstones are compacted early: BacklogSubscriptions() walks over them, and
+// they hold on to disk space.
 void CompactOnDeletions(rocksdb::ColumnFamilyOptions* options) {
   constexpr size_t kWindowEntries = 8192;
   constexpr size_t kTriggerDeletions = 4096;
@@ -170,11 +183,14 @@ std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
   rocksdb::ColumnFamilyOptions traces = FamilyOptions(store_options, cache);
   rocksdb::ColumnFamilyOptions counts = FamilyOptions(store_options, cache);
   rocksdb::ColumnFamilyOptions objects = FamilyOptions(store_options, cache);
+  rocksdb::ColumnFamilyOptions progress = FamilyOptions(store_options, cache);
   FilterAbsentKeys(&messages);
   FilterAbsentKeys(&index);
   FilterAbsentKeys(&traces);
   CompactOnDeletions(&messages);
   CompactOnDeletions(&backlog);
+  FilterAbsentPrefixes(kProgressPrefixBytes, &progress);
+  CompactOnDeletions(&progress);
   FilterGarbage(store_options, NewExpiryFilterFactory(drop_mark), &index);
   FilterGarbage(store_options, NewExpiryFilterFactory(std::move(drop_mark)), &traces);
   FilterGarbage(store_options, NewZeroCountFilterFactory(), &counts);
@@ -186,7 +202,8 @@ std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
           {"index", index},
           {"traces", traces},
           {"counts", counts},
-          {"objects", objects}};
+          {"objects", objects},
+          {"progress", progress}};
 }
 
 rocksdb::WriteOptions MakeWriteOptions(bool sync) {

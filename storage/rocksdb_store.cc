@@ -31,9 +31,12 @@ StoreKey RocksDbStore::Impl::KeyOf(const Record& record) {
       return SafeKey(record.shard);
     case RecordType::kSpill:
     case RecordType::kUnspill:
-      return EncodeBacklogKey(record.shard, record.topic, record.key);
+      return EncodeBacklogKey(record.shard, record.subscription, record.key);
     case RecordType::kBacklogClaim:
-      return BacklogClaimKey(record.shard, record.topic);
+      return BacklogClaimKey(record.shard, record.subscription);
+    case RecordType::kProgress:
+    case RecordType::kUnprogress:
+      return EncodeProgressKey(record.shard, record.key, record.subscription);
     case RecordType::kTrace:
       return EncodeTraceKey(record.shard, record.key.id);
     case RecordType::kIndex:
@@ -97,6 +100,7 @@ void RocksDbStore::Impl::Add(const Entry& entry) {
     case RecordType::kErase:
     case RecordType::kUnspill:
     case RecordType::kUnobject:
+    case RecordType::kUnprogress:
       batch_.Delete(database_->handle(entry.key.family()), ToSlice(key)).PermitUncheckedError();
       break;
     case RecordType::kClaim:
@@ -105,6 +109,9 @@ void RocksDbStore::Impl::Add(const Entry& entry) {
       break;
     case RecordType::kSpill:
       put(EncodeBacklogEntry(record.backlog));
+      break;
+    case RecordType::kProgress:
+      put(EncodeProgress(record.progress));
       break;
     case RecordType::kBacklogClaim:
       put(EncodePlace(record.key));
@@ -193,12 +200,13 @@ absl::Status RocksDbStore::MultiGet(uint16_t shard, std::span<const MessageKey> 
   return range.status();
 }
 
-absl::Status RocksDbStore::ScanBacklog(uint16_t shard, TopicId topic, const MessageKey& from,
-                                       const ScanLimit& limit, Page<BacklogRef>* page) {
+absl::Status RocksDbStore::ScanBacklog(uint16_t shard, SubscriptionId subscription,
+                                       const MessageKey& from, const ScanLimit& limit,
+                                       Page<BacklogRef>* page) {
   page->items.clear();
   page->next.reset();
-  const StoreKey lower = EncodeBacklogKey(shard, topic, from);
-  const StoreKey upper = BacklogEnd(shard, topic);
+  const StoreKey lower = EncodeBacklogKey(shard, subscription, from);
+  const StoreKey upper = BacklogEnd(shard, subscription);
   Impl::Range range(*impl_->database(), lower, upper);
   for (; range.Valid(); range.Next()) {
     const std::optional<BacklogPlace> place = DecodeBacklogKey(range.key());
@@ -214,9 +222,10 @@ absl::Status RocksDbStore::ScanBacklog(uint16_t shard, TopicId topic, const Mess
   return range.status();
 }
 
-absl::StatusOr<std::optional<BacklogEntry>> RocksDbStore::GetBacklog(uint16_t shard, TopicId topic,
+absl::StatusOr<std::optional<BacklogEntry>> RocksDbStore::GetBacklog(uint16_t shard,
+                                                                     SubscriptionId subscription,
                                                                      const MessageKey& key) {
-  const auto value = impl_->GetOne(EncodeBacklogKey(shard, topic, key));
+  const auto value = impl_->GetOne(EncodeBacklogKey(shard, subscription, key));
   if (!value.ok()) return value.status();
   if (!value->has_value()) return std::optional<BacklogEntry>();
   const std::optional<BacklogEntry> entry = DecodeBacklogEntry(**value);
@@ -224,30 +233,46 @@ absl::StatusOr<std::optional<BacklogEntry>> RocksDbStore::GetBacklog(uint16_t sh
   return entry;
 }
 
-absl::StatusOr<std::vector<TopicId>> RocksDbStore::BacklogTopics(uint16_t shard) {
-  constexpr TopicId kLastTopic{std::numeric_limits<uint32_t>::max()};
-  const StoreKey lower = EncodeBacklogKey(shard, TopicId{}, MessageKey{});
-  const StoreKey upper = BacklogEnd(shard, kLastTopic);
-  std::vector<TopicId> topics;
+absl::StatusOr<std::vector<SubscriptionId>> RocksDbStore::BacklogSubscriptions(uint16_t shard) {
+  constexpr SubscriptionId kLast{std::numeric_limits<uint32_t>::max()};
+  const StoreKey lower = EncodeBacklogKey(shard, SubscriptionId{}, MessageKey{});
+  const StoreKey upper = BacklogEnd(shard, kLast);
+  std::vector<SubscriptionId> subscriptions;
   Impl::Range range(*impl_->database(), lower, upper);
   while (range.Valid()) {
     const std::optional<BacklogPlace> place = DecodeBacklogKey(range.key());
     if (!place.has_value()) return Undecodable("a backlog key");
-    topics.push_back(place->topic);
-    range.Seek(BacklogEnd(shard, place->topic));
+    subscriptions.push_back(place->subscription);
+    range.Seek(BacklogEnd(shard, place->subscription));
   }
   if (absl::Status status = range.status(); !status.ok()) return status;
-  return topics;
+  return subscriptions;
 }
 
 absl::StatusOr<std::optional<MessageKey>> RocksDbStore::BacklogClaim(uint16_t shard,
-                                                                     TopicId topic) {
-  const auto value = impl_->GetOne(BacklogClaimKey(shard, topic));
+                                                                     SubscriptionId subscription) {
+  const auto value = impl_->GetOne(BacklogClaimKey(shard, subscription));
   if (!value.ok()) return value.status();
   if (!value->has_value()) return std::optional<MessageKey>();
   const std::optional<MessageKey> key = DecodePlace(**value);
   if (!key.has_value()) return Undecodable("a backlog claim");
   return key;
+}
+
+absl::StatusOr<std::vector<ProgressRef>> RocksDbStore::GetProgress(uint16_t shard,
+                                                                   const MessageKey& key) {
+  const StoreKey lower = ProgressBegin(shard, key);
+  const StoreKey upper = ProgressEnd(shard, key);
+  std::vector<ProgressRef> found;
+  Impl::Range range(*impl_->database(), lower, upper);
+  for (; range.Valid(); range.Next()) {
+    const std::optional<SubscriptionId> subscription = DecodeProgressKey(range.key());
+    const std::optional<Progress> progress = DecodeProgress(range.value());
+    if (!subscription.has_value() || !progress.has_value()) return Undecodable("progress");
+    found.emplace_back(*subscription, *progress);
+  }
+  if (absl::Status status = range.status(); !status.ok()) return status;
+  return found;
 }
 
 absl::StatusOr<ShardMarks> RocksDbStore::Marks(uint16_t shard) {

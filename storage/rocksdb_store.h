@@ -106,12 +106,16 @@ class RocksDbStore final : public MessageStore {
                     const ScanLimit& limit, Page<MessageRef>* page) override;
   absl::Status MultiGet(uint16_t shard, std::span<const MessageKey> keys,
                         std::vector<std::optional<std::string>>* values) override;
-  absl::Status ScanBacklog(uint16_t shard, TopicId topic, const MessageKey& from,
+  absl::Status ScanBacklog(uint16_t shard, SubscriptionId subscription, const MessageKey& from,
                            const ScanLimit& limit, Page<BacklogRef>* page) override;
-  absl::StatusOr<std::optional<BacklogEntry>> GetBacklog(uint16_t shard, TopicId topic,
+  absl::StatusOr<std::optional<BacklogEntry>> GetBacklog(uint16_t shard,
+                                                         SubscriptionId subscription,
                                                          const MessageKey& key) override;
-  absl::StatusOr<std::vector<TopicId>> BacklogTopics(uint16_t shard) override;
-  absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard, TopicId topic) override;
+  absl::StatusOr<std::vector<SubscriptionId>> BacklogSubscriptions(uint16_t shard) override;
+  absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard,
+                                                         SubscriptionId subscription) override;
+  absl::StatusOr<std::vector<ProgressRef>> GetProgress(uint16_t shard,
+                                                       const MessageKey& key) override;
   absl::Status ScanHeads(uint16_t shard, TopicId topic, const MessageKey& from,
                          const MessageKey& until, const ScanLimit& limit, size_t scan_max,
                          Page<MessageHeadRef>* page) override;

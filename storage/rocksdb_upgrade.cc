@@ -88,4 +88,15 @@ absl::Status UpgradeToVersion2(RocksDbDatabase* database) {
   return absl::OkStatus();
 }
 
+absl::Status UpgradeToVersion3(RocksDbDatabase* database) {
+  rocksdb::WriteBatch batch;
+  rocksdb::Status status = database->BeginBatch(&batch);
+  if (!status.ok()) return FromRocksDb(status, "begin a write");
+  batch
+      .Put(database->handle(ColumnFamily::kMeta), ToSlice(FormatVersionKey().bytes()),
+           EncodeNumber(3))
+      .PermitUncheckedError();
+  return FromRocksDb(database->Write(&batch, /*sync=*/true), "write the upgrade");
+}
+
 }  // namespace duetime::storage

@@ -17,4 +17,9 @@ class RocksDbDatabase;
 // a million), and the memory of one batch. REQUIRES: nobody else writes.
 absl::Status UpgradeToVersion2(RocksDbDatabase* database);
 
+// From version 2 to 3: writes the new version, synced. The family it brought has been created when
+// the database was opened, and is rightly empty; all that was there is read as it is. REQUIRES:
+// nobody else writes.
+absl::Status UpgradeToVersion3(RocksDbDatabase* database);
+
 }  // namespace duetime::storage

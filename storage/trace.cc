@@ -152,7 +152,7 @@ absl::StatusOr<Trace> DecodeTrace(absl::string_view bytes) {
     reader.Get(&trace.due_ms);
     return trace;
   }
-  if (state > static_cast<uint8_t>(EndState::kSkipped) || bytes.size() < kFateBytes) {
+  if (state > static_cast<uint8_t>(EndState::kDropped) || bytes.size() < kFateBytes) {
     return Damaged("a trace", bytes);
   }
   trace.fate = DecodeFate(bytes);

@@ -48,6 +48,8 @@ enum class EndState : uint8_t {
   kDeadLettered = 4,
   // An occurrence that was passed over because the one before it had not ended.
   kSkipped = 5,
+  // Given up: its subscription kept it long enough, or the last one that wanted it was deleted.
+  kDropped = 6,
 };
 
 // What is known of a message after its end. Times in UTC milliseconds.

@@ -7,9 +7,17 @@ namespace duetime::storage {
 namespace {
 
 constexpr size_t kPlaceBytes = 24;
-constexpr size_t kBacklogEntryBytes = 10;  // version u8, flags u8, attempts u32, bytes u32
-constexpr uint8_t kBacklogEntryVersion = 1;
+// Version 1: version u8, flags u8, attempts u32, bytes u32. Version 2: due_ms u64 behind that.
+constexpr uint8_t kFirstBacklogEntryVersion = 1;
+constexpr size_t kFirstBacklogEntryBytes = 10;
+constexpr uint8_t kBacklogEntryVersion = 2;
+constexpr size_t kBacklogEntryBytes = kFirstBacklogEntryBytes + 8;
 constexpr uint8_t kMaybeDelivered = 1;
+
+// version u8, state u8, flags u8, attempts u32, retry_ms u64, reason u8
+constexpr size_t kProgressBytes = 16;
+constexpr uint8_t kProgressVersion = 1;
+constexpr uint8_t kListed = 1;
 
 }  // namespace
 
@@ -65,17 +73,50 @@ std::string EncodeBacklogEntry(const BacklogEntry& entry) {
   bytes[1] = static_cast<char>(entry.maybe_delivered ? kMaybeDelivered : 0);
   StoreLittleEndian(entry.attempts, &bytes[2]);
   StoreLittleEndian(entry.bytes, &bytes[6]);
+  StoreLittleEndian(entry.due_ms, &bytes[10]);
   return bytes;
 }
 
 std::optional<BacklogEntry> DecodeBacklogEntry(absl::string_view bytes) {
-  if (bytes.size() != kBacklogEntryBytes) return std::nullopt;
-  if (static_cast<uint8_t>(bytes[0]) != kBacklogEntryVersion) return std::nullopt;
+  if (bytes.size() != kBacklogEntryBytes && bytes.size() != kFirstBacklogEntryBytes) {
+    return std::nullopt;
+  }
+  const bool first_version = bytes.size() == kFirstBacklogEntryBytes;
+  const uint8_t version = first_version ? kFirstBacklogEntryVersion : kBacklogEntryVersion;
+  if (static_cast<uint8_t>(bytes[0]) != version) return std::nullopt;
   const uint8_t flags = static_cast<uint8_t>(bytes[1]);
   if ((flags & ~kMaybeDelivered) != 0) return std::nullopt;
   return BacklogEntry{.attempts = LoadLittleEndian<uint32_t>(&bytes[2]),
                       .bytes = LoadLittleEndian<uint32_t>(&bytes[6]),
-                      .maybe_delivered = flags != 0};
+                      .maybe_delivered = flags != 0,
+                      .due_ms = first_version ? 0 : LoadLittleEndian<uint64_t>(&bytes[10])};
+}
+
+std::string EncodeProgress(const Progress& progress) {
+  std::string bytes(kProgressBytes, '\0');
+  bytes[0] = static_cast<char>(kProgressVersion);
+  bytes[1] = static_cast<char>(progress.state);
+  bytes[2] = static_cast<char>(progress.listed ? kListed : 0);
+  StoreLittleEndian(progress.attempts, &bytes[3]);
+  StoreLittleEndian(progress.retry_ms, &bytes[7]);
+  bytes[15] = static_cast<char>(progress.reason);
+  return bytes;
+}
+
+std::optional<Progress> DecodeProgress(absl::string_view bytes) {
+  if (bytes.size() != kProgressBytes) return std::nullopt;
+  const auto state = Progress::State{static_cast<uint8_t>(bytes[1])};
+  const uint8_t flags = static_cast<uint8_t>(bytes[2]);
+  if (static_cast<uint8_t>(bytes[0]) != kProgressVersion ||
+      (state != Progress::State::kSettled && state != Progress::State::kFailed) ||
+      (flags & ~kListed) != 0) {
+    return std::nullopt;
+  }
+  return Progress{.state = state,
+                  .listed = flags != 0,
+                  .attempts = LoadLittleEndian<uint32_t>(&bytes[3]),
+                  .retry_ms = LoadLittleEndian<uint64_t>(&bytes[7]),
+                  .reason = static_cast<uint8_t>(bytes[15])};
 }
 
 }  // namespace duetime::storage

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small values of the RocksDB store: numbers, places, counters, backlog
-// entries. Little-endian, except a
-// place, which is written as in a key. Documented in FORMAT.md. Decoders return nothing for bytes
-// that no encoder wrote.
+// The small values of the RocksDB store: numbers, places, counters, backlog entries, progress.
+// Little-endian, except a place, which is written as in a key. Documented in FORMAT.md. Decoders
+// return nothing for bytes that no encoder wrote.
 #pragma once
 
 #include <array>
@@ -31,6 +30,10 @@ std::optional<CountDelta> DecodeCountDelta(absl::string_view bytes);
 CountDelta Sum(const CountDelta& a, const CountDelta& b);
 
 std::string EncodeBacklogEntry(const BacklogEntry& entry);
+// Reads what format versions before 3 wrote, too.
 std::optional<BacklogEntry> DecodeBacklogEntry(absl::string_view bytes);
+
+std::string EncodeProgress(const Progress& progress);
+std::optional<Progress> DecodeProgress(absl::string_view bytes);
 
 }  // namespace duetime::storage

@@ -175,6 +175,8 @@ MessageState Desk::StateOf(storage::EndState state) {
       return MessageState::kDeadLettered;
     case storage::EndState::kSkipped:
       return MessageState::kSkipped;
+    case storage::EndState::kDropped:
+      break;  // no message ends so as long as subscriptions keep what they have
   }
   return MessageState::kUnspecified;
 }

@@ -43,9 +43,12 @@ Dispatcher::Dispatcher(const ShardParts& parts, scheduler::Scheduler* scheduler)
 }
 
 absl::Status Dispatcher::Recover() {
-  const auto topics = store_->BacklogTopics(shard_);
-  if (!topics.ok()) return topics.status();
-  for (const TopicId id : *topics) FallBehind(TopicOf(id), MessageKey{});
+  const auto subscriptions = store_->BacklogSubscriptions(shard_);
+  if (!subscriptions.ok()) return subscriptions.status();
+  // There are none but the first ones of their topics.
+  for (const storage::SubscriptionId id : *subscriptions) {
+    FallBehind(TopicOf(TopicId{static_cast<uint32_t>(id)}), MessageKey{});
+  }
   return absl::OkStatus();
 }
 

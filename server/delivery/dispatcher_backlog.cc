@@ -75,7 +75,7 @@ void Dispatcher::AddSpillRecord(const Spill& spill, BacklogEntry entry) {
   Record record;
   record.type = RecordType::kSpill;
   record.shard = shard_;
-  record.topic = spill.topic->id;
+  record.subscription = storage::FirstSubscription(spill.topic->id);
   record.key = spill.key;
   record.backlog = entry;
   // Buffered: if it is lost, so is every W_safe that counts on it, and recovery finds the message
@@ -123,7 +123,7 @@ void Dispatcher::AddUnspill(const MessageKey& key, const Topic& topic) {
   Record record;
   record.type = RecordType::kUnspill;
   record.shard = shard_;
-  record.topic = topic.id;
+  record.subscription = storage::FirstSubscription(topic.id);
   record.key = key;
   outbox_->Add(std::move(record), Durability::kBuffered);
 }
@@ -189,7 +189,7 @@ size_t Dispatcher::RoomToReadBack() const {
 
 absl::Status Dispatcher::ReadRecoveredClaim(Topic* topic) {
   if (topic->claim_read) return absl::OkStatus();
-  const auto claim = store_->BacklogClaim(shard_, topic->id);
+  const auto claim = store_->BacklogClaim(shard_, storage::FirstSubscription(topic->id));
   if (!claim.ok()) return claim.status();
   topic->claim_read = true;
   topic->recovered_claim = topic->claim = *claim;
@@ -209,8 +209,8 @@ absl::Status Dispatcher::ReadBack(base::Now now, Topic* topic) {
   }
   if (absl::Status status = ReadRecoveredClaim(topic); !status.ok()) return status;
   storage::Page<BacklogRef> page;
-  if (absl::Status status =
-          store_->ScanBacklog(shard_, topic->id, topic->backlog_cursor, limit, &page);
+  if (absl::Status status = store_->ScanBacklog(shard_, storage::FirstSubscription(topic->id),
+                                                topic->backlog_cursor, limit, &page);
       !status.ok()) {
     return status;
   }
@@ -251,7 +251,7 @@ absl::Status Dispatcher::ReadBack(base::Now now, Topic* topic) {
   Record record;
   record.type = RecordType::kBacklogClaim;
   record.shard = shard_;
-  record.topic = topic->id;
+  record.subscription = storage::FirstSubscription(topic->id);
   record.key = *topic->claim;
   outbox_->Add(std::move(record), Durability::kSynced);
   outbox_->Then([this, topic, items = std::move(page.items)](base::Now, bool accepted) {
@@ -329,7 +329,7 @@ void Dispatcher::ReadBackAgain(EntryIndex index, const BacklogRef& item) {
 }
 
 absl::Status Dispatcher::InBacklog(const MessageRef& message, Topic* topic, bool* listed) {
-  const auto entry = store_->GetBacklog(shard_, topic->id, message.key);
+  const auto entry = store_->GetBacklog(shard_, storage::FirstSubscription(topic->id), message.key);
   if (!entry.ok()) return entry.status();
   *listed = entry->has_value();
   return absl::OkStatus();

@@ -166,7 +166,7 @@ absl::Status Dispatcher::FindUncertainty(const MessageKey& key, TopicId topic_id
   *uncertain = scheduler_->MaybeDelivered(key);
   Topic* const topic = TopicOf(topic_id);
   if (!topic->behind) return absl::OkStatus();
-  const auto entry = store_->GetBacklog(shard_, topic_id, key);
+  const auto entry = store_->GetBacklog(shard_, storage::FirstSubscription(topic_id), key);
   if (!entry.ok()) return entry.status();
   if (!entry->has_value()) return absl::OkStatus();
   if (absl::Status status = ReadRecoveredClaim(topic); !status.ok()) return status;

@@ -22,12 +22,14 @@ using storage::RecordBatch;
 using storage::RecordType;
 using storage::ScanLimit;
 using storage::ShardMarks;
+using storage::SubscriptionId;
 using storage::TopicId;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
 
 constexpr TopicId kTopic{7};
+constexpr SubscriptionId kSubscription{7};
 constexpr MessageKey kEnd = MessageKey::FirstAt(std::numeric_limits<uint64_t>::max());
 
 MessageKey Key(uint64_t due_ms, uint64_t sequence) {
@@ -63,12 +65,12 @@ Record Mark(RecordType type, uint16_t shard, uint64_t mark_ms) {
   return record;
 }
 
-Record InBacklog(RecordType type, uint16_t shard, TopicId topic, const MessageKey& key,
-                 BacklogEntry entry = {}) {
+Record InBacklog(RecordType type, uint16_t shard, SubscriptionId subscription,
+                 const MessageKey& key, BacklogEntry entry = {}) {
   Record record;
   record.type = type;
   record.shard = shard;
-  record.topic = topic;
+  record.subscription = subscription;
   record.key = key;
   record.backlog = entry;
   return record;
@@ -111,14 +113,15 @@ std::vector<MessageRef> MessageStoreContract::ScanAll(uint16_t shard, size_t pag
   }
 }
 
-std::vector<BacklogRef> MessageStoreContract::ScanBacklogAll(uint16_t shard, TopicId topic,
+std::vector<BacklogRef> MessageStoreContract::ScanBacklogAll(uint16_t shard,
+                                                             SubscriptionId subscription,
                                                              size_t page_entries) {
   std::vector<BacklogRef> all;
   MessageKey from;
   for (;;) {
     Page<BacklogRef> page;
     const absl::Status status =
-        store_->ScanBacklog(shard, topic, from, {.entries = page_entries}, &page);
+        store_->ScanBacklog(shard, subscription, from, {.entries = page_entries}, &page);
     EXPECT_TRUE(status.ok()) << status;
     all.insert(all.end(), page.items.begin(), page.items.end());
     if (!page.next.has_value()) return all;
@@ -130,7 +133,7 @@ TEST_P(MessageStoreContract, ANewStoreIsEmpty) {
   EXPECT_EQ(store_->shard_count(), StoreHarness::kShards);
   for (uint16_t shard = 0; shard < StoreHarness::kShards; ++shard) {
     EXPECT_THAT(ScanAll(shard, 10), IsEmpty());
-    EXPECT_THAT(*store_->BacklogTopics(shard), IsEmpty());
+    EXPECT_THAT(*store_->BacklogSubscriptions(shard), IsEmpty());
     const ShardMarks marks = *store_->Marks(shard);
     EXPECT_EQ(marks.claim_ms, 0u);
     EXPECT_EQ(marks.safe_ms, 0u);
@@ -217,16 +220,17 @@ TEST_P(MessageStoreContract, AMillisecondWithManyMessagesIsReadInPages) {
 
 TEST_P(MessageStoreContract, ShardsDoNotSeeEachOther) {
   Append({Accept(0, Key(1, 1)), Accept(1, Key(1, 2)), Accept(3, Key(1, 3)),
-          Mark(RecordType::kClaim, 1, 50), InBacklog(RecordType::kSpill, 2, kTopic, Key(1, 4))});
+          Mark(RecordType::kClaim, 1, 50),
+          InBacklog(RecordType::kSpill, 2, kSubscription, Key(1, 4))});
   EXPECT_THAT(KeysOf(ScanAll(0, 10)), ElementsAre(Key(1, 1)));
   EXPECT_THAT(KeysOf(ScanAll(1, 10)), ElementsAre(Key(1, 2)));
   EXPECT_THAT(ScanAll(2, 10), IsEmpty());
   EXPECT_EQ(store_->Marks(1)->claim_ms, 50u);
   EXPECT_EQ(store_->Marks(0)->claim_ms, 0u);
   EXPECT_EQ(store_->Marks(2)->claim_ms, 0u);
-  EXPECT_THAT(*store_->BacklogTopics(2), ElementsAre(kTopic));
-  EXPECT_THAT(*store_->BacklogTopics(1), IsEmpty());
-  EXPECT_THAT(*store_->BacklogTopics(3), IsEmpty());
+  EXPECT_THAT(*store_->BacklogSubscriptions(2), ElementsAre(kSubscription));
+  EXPECT_THAT(*store_->BacklogSubscriptions(1), IsEmpty());
+  EXPECT_THAT(*store_->BacklogSubscriptions(3), IsEmpty());
 }
 
 TEST_P(MessageStoreContract, MultiGetAnswersInTheOrderAskedWithGapsForTheAbsent) {
@@ -305,12 +309,13 @@ TEST_P(MessageStoreContract, EraseRemovesAndMayBeRepeated) {
 TEST_P(MessageStoreContract, RecordsOfAShardApplyInTheOrderGiven) {
   Append({Accept(0, Key(5, 1)), Accept(0, Key(3, 3)), Erase(0, Key(5, 1)), Erase(0, Key(3, 3)),
           Accept(0, Key(3, 3), Value("again")), Mark(RecordType::kClaim, 0, 10),
-          Mark(RecordType::kClaim, 0, 20), InBacklog(RecordType::kUnspill, 0, kTopic, Key(3, 3)),
-          InBacklog(RecordType::kSpill, 0, kTopic, Key(3, 3))});
+          Mark(RecordType::kClaim, 0, 20),
+          InBacklog(RecordType::kUnspill, 0, kSubscription, Key(3, 3)),
+          InBacklog(RecordType::kSpill, 0, kSubscription, Key(3, 3))});
   EXPECT_THAT(KeysOf(ScanAll(0, 10)), ElementsAre(Key(3, 3)));
   EXPECT_EQ(*store_->Get(0, Key(3, 3)), Value("again"));
   EXPECT_EQ(store_->Marks(0)->claim_ms, 20u);
-  EXPECT_EQ(ScanBacklogAll(0, kTopic, 10).size(), 1u);
+  EXPECT_EQ(ScanBacklogAll(0, kSubscription, 10).size(), 1u);
 }
 
 TEST_P(MessageStoreContract, AGroupHoldsBatchesOfManyShards) {
@@ -353,69 +358,73 @@ TEST_P(MessageStoreContract, MarksAreSeparateAndTheLastOneCounts) {
 }
 
 TEST_P(MessageStoreContract, BacklogEntriesKeepWhatTheyRemember) {
-  const BacklogEntry entry{.attempts = 0xfffffffe, .bytes = 0x01020304, .maybe_delivered = true};
-  Append({InBacklog(RecordType::kSpill, 0, kTopic, Key(2, 2), entry),
-          InBacklog(RecordType::kSpill, 0, kTopic, Key(1, 9))});
-  EXPECT_THAT(ScanBacklogAll(0, kTopic, 10),
+  const BacklogEntry entry{.attempts = 0xfffffffe,
+                           .bytes = 0x01020304,
+                           .maybe_delivered = true,
+                           .due_ms = 0x0102030405060708};
+  Append({InBacklog(RecordType::kSpill, 0, kSubscription, Key(2, 2), entry),
+          InBacklog(RecordType::kSpill, 0, kSubscription, Key(1, 9))});
+  EXPECT_THAT(ScanBacklogAll(0, kSubscription, 10),
               ElementsAre(BacklogRef{Key(1, 9), {}}, BacklogRef{Key(2, 2), entry}));
-  EXPECT_EQ(*store_->GetBacklog(0, kTopic, Key(2, 2)), entry);
-  EXPECT_EQ(*store_->GetBacklog(0, kTopic, Key(2, 1)), std::nullopt);
-  EXPECT_EQ(*store_->GetBacklog(0, TopicId{8}, Key(2, 2)), std::nullopt);
-  EXPECT_EQ(*store_->GetBacklog(1, kTopic, Key(2, 2)), std::nullopt);
+  EXPECT_EQ(*store_->GetBacklog(0, kSubscription, Key(2, 2)), entry);
+  EXPECT_EQ(*store_->GetBacklog(0, kSubscription, Key(2, 1)), std::nullopt);
+  EXPECT_EQ(*store_->GetBacklog(0, SubscriptionId{8}, Key(2, 2)), std::nullopt);
+  EXPECT_EQ(*store_->GetBacklog(1, kSubscription, Key(2, 2)), std::nullopt);
 
   const BacklogEntry next{.attempts = 3, .bytes = 9, .maybe_delivered = false};
-  Append({InBacklog(RecordType::kSpill, 0, kTopic, Key(2, 2), next)});
-  EXPECT_EQ(*store_->GetBacklog(0, kTopic, Key(2, 2)), next);
+  Append({InBacklog(RecordType::kSpill, 0, kSubscription, Key(2, 2), next)});
+  EXPECT_EQ(*store_->GetBacklog(0, kSubscription, Key(2, 2)), next);
 }
 
 TEST_P(MessageStoreContract, ABacklogIsReadFromAKeyInPages) {
   RecordBatch batch;
   for (uint64_t i = 0; i < 20; ++i) {
-    batch.push_back(InBacklog(RecordType::kSpill, 1, kTopic, Key(5, i)));
-    batch.push_back(InBacklog(RecordType::kSpill, 1, TopicId{6}, Key(5, 100 + i)));
-    batch.push_back(InBacklog(RecordType::kSpill, 1, TopicId{8}, Key(5, 200 + i)));
+    batch.push_back(InBacklog(RecordType::kSpill, 1, kSubscription, Key(5, i)));
+    batch.push_back(InBacklog(RecordType::kSpill, 1, SubscriptionId{6}, Key(5, 100 + i)));
+    batch.push_back(InBacklog(RecordType::kSpill, 1, SubscriptionId{8}, Key(5, 200 + i)));
   }
   Append(std::move(batch));
   for (const size_t page_entries : {1u, 7u, 20u, 100u}) {
-    const std::vector<BacklogRef> all = ScanBacklogAll(1, kTopic, page_entries);
+    const std::vector<BacklogRef> all = ScanBacklogAll(1, kSubscription, page_entries);
     ASSERT_EQ(all.size(), 20u);
     for (uint64_t i = 0; i < 20; ++i) EXPECT_EQ(all[i].key, Key(5, i));
   }
   Page<BacklogRef> page;
-  ASSERT_TRUE(store_->ScanBacklog(1, kTopic, Key(5, 18), {}, &page).ok());
+  ASSERT_TRUE(store_->ScanBacklog(1, kSubscription, Key(5, 18), {}, &page).ok());
   EXPECT_THAT(page.items, ElementsAre(BacklogRef{Key(5, 18), {}}, BacklogRef{Key(5, 19), {}}));
 }
 
 TEST_P(MessageStoreContract, UnspillRemovesAndMayBeRepeated) {
-  Append({InBacklog(RecordType::kSpill, 0, kTopic, Key(1, 1)),
-          InBacklog(RecordType::kSpill, 0, TopicId{8}, Key(1, 1))});
-  Append({InBacklog(RecordType::kUnspill, 0, kTopic, Key(1, 1))});
-  Append({InBacklog(RecordType::kUnspill, 0, kTopic, Key(1, 1))});
-  EXPECT_THAT(ScanBacklogAll(0, kTopic, 10), IsEmpty());
-  EXPECT_THAT(*store_->BacklogTopics(0), ElementsAre(TopicId{8}));
+  Append({InBacklog(RecordType::kSpill, 0, kSubscription, Key(1, 1)),
+          InBacklog(RecordType::kSpill, 0, SubscriptionId{8}, Key(1, 1))});
+  Append({InBacklog(RecordType::kUnspill, 0, kSubscription, Key(1, 1))});
+  Append({InBacklog(RecordType::kUnspill, 0, kSubscription, Key(1, 1))});
+  EXPECT_THAT(ScanBacklogAll(0, kSubscription, 10), IsEmpty());
+  EXPECT_THAT(*store_->BacklogSubscriptions(0), ElementsAre(SubscriptionId{8}));
 }
 
-TEST_P(MessageStoreContract, BacklogTopicsAscendFromTheLeastToTheGreatest) {
-  const std::vector<TopicId> topics = {TopicId{0}, TopicId{1}, TopicId{255}, TopicId{256},
-                                       TopicId{0xffffffff}};
+TEST_P(MessageStoreContract, SubscriptionsWithABacklogAscendFromTheLeastToTheGreatest) {
+  const std::vector<SubscriptionId> subscriptions = {
+      SubscriptionId{0}, SubscriptionId{1}, SubscriptionId{255}, SubscriptionId{0x80000000},
+      SubscriptionId{0xffffffff}};
   RecordBatch batch;
-  for (const TopicId topic : topics) {
-    batch.push_back(InBacklog(RecordType::kSpill, 3, topic, Key(1, 1)));
-    batch.push_back(InBacklog(RecordType::kSpill, 3, topic, Key(9, 2)));
+  for (const SubscriptionId subscription : subscriptions) {
+    batch.push_back(InBacklog(RecordType::kSpill, 3, subscription, Key(1, 1)));
+    batch.push_back(InBacklog(RecordType::kSpill, 3, subscription, Key(9, 2)));
   }
   Append(std::move(batch));
-  EXPECT_EQ(*store_->BacklogTopics(3), topics);
-  EXPECT_THAT(*store_->BacklogTopics(2), IsEmpty());
+  EXPECT_EQ(*store_->BacklogSubscriptions(3), subscriptions);
+  EXPECT_THAT(*store_->BacklogSubscriptions(2), IsEmpty());
 }
 
-TEST_P(MessageStoreContract, TheBacklogClaimIsPerShardAndTopic) {
-  EXPECT_EQ(*store_->BacklogClaim(0, kTopic), std::nullopt);
-  Append({InBacklog(RecordType::kBacklogClaim, 0, kTopic, Key(5, 5))});
-  EXPECT_EQ(*store_->BacklogClaim(0, kTopic), Key(5, 5));
-  EXPECT_EQ(*store_->BacklogClaim(1, kTopic), std::nullopt);
-  EXPECT_EQ(*store_->BacklogClaim(0, TopicId{8}), std::nullopt);
-  Append({InBacklog(RecordType::kBacklogClaim, 0, kTopic, Key(6, 1))});
-  EXPECT_EQ(*store_->BacklogClaim(0, kTopic), Key(6, 1));
+TEST_P(MessageStoreContract, TheBacklogClaimIsPerShardAndSubscription) {
+  EXPECT_EQ(*store_->BacklogClaim(0, kSubscription), std::nullopt);
+  Append({InBacklog(RecordType::kBacklogClaim, 0, kSubscription, Key(5, 5))});
+  EXPECT_EQ(*store_->BacklogClaim(0, kSubscription), Key(5, 5));
+  EXPECT_EQ(*store_->BacklogClaim(1, kSubscription), std::nullopt);
+  EXPECT_EQ(*store_->BacklogClaim(0, SubscriptionId{8}), std::nullopt);
+  Append({InBacklog(RecordType::kBacklogClaim, 0, kSubscription, Key(6, 1))});
+  EXPECT_EQ(*store_->BacklogClaim(0, kSubscription), Key(6, 1));
 }
 
 TEST_P(MessageStoreContract, TopicsAreNamedInOrderOfTheirNumbers) {
@@ -430,8 +439,8 @@ TEST_P(MessageStoreContract, EverythingIsThereAfterAReopen) {
   const BacklogEntry entry{.attempts = 2, .bytes = 5, .maybe_delivered = true};
   Append({Accept(0, Key(1, 1), Value("kept")), Accept(0, Key(2, 2)), Topic(kTopic, "orders"),
           Mark(RecordType::kClaim, 0, 11), Mark(RecordType::kSafe, 0, 7),
-          InBacklog(RecordType::kSpill, 0, kTopic, Key(1, 1), entry),
-          InBacklog(RecordType::kBacklogClaim, 0, kTopic, Key(1, 1))});
+          InBacklog(RecordType::kSpill, 0, kSubscription, Key(1, 1), entry),
+          InBacklog(RecordType::kBacklogClaim, 0, kSubscription, Key(1, 1))});
   Append({Erase(0, Key(2, 2))});
   for (int i = 0; i < 2; ++i) {
     Reopen();
@@ -440,8 +449,8 @@ TEST_P(MessageStoreContract, EverythingIsThereAfterAReopen) {
     EXPECT_THAT(*store_->Topics(), ElementsAre(Pair(kTopic, "orders")));
     EXPECT_EQ(store_->Marks(0)->claim_ms, 11u);
     EXPECT_EQ(store_->Marks(0)->safe_ms, 7u);
-    EXPECT_EQ(*store_->GetBacklog(0, kTopic, Key(1, 1)), entry);
-    EXPECT_EQ(*store_->BacklogClaim(0, kTopic), Key(1, 1));
+    EXPECT_EQ(*store_->GetBacklog(0, kSubscription, Key(1, 1)), entry);
+    EXPECT_EQ(*store_->BacklogClaim(0, kSubscription), Key(1, 1));
   }
 }
 

@@ -49,7 +49,8 @@ class MessageStoreContract : public testing::TestWithParam<HarnessFactory> {
 
   // All messages of a shard, in pages of `page_entries`.
   std::vector<storage::MessageRef> ScanAll(uint16_t shard, size_t page_entries);
-  std::vector<storage::BacklogRef> ScanBacklogAll(uint16_t shard, storage::TopicId topic,
+  std::vector<storage::BacklogRef> ScanBacklogAll(uint16_t shard,
+                                                  storage::SubscriptionId subscription,
                                                   size_t page_entries);
 
   const std::unique_ptr<StoreHarness> harness_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens a data directory of format version 1, made of the bytes that version wrote, and cuts the
-// power at every stage of its upgrade.
+// Opens data directories of older format versions, made of the bytes that those wrote, and cuts the
+// power at every stage of their upgrades.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +18,7 @@
 
 #include "storage/key_codec.h"
 #include "storage/message_record.h"
+#include "storage/rocksdb_database.h"
 #include "storage/rocksdb_store.h"
 #include "storage/value_codec.h"
 #include "storage/witness.h"
@@ -34,6 +35,7 @@ using storage::MessageId;
 using storage::MessageKey;
 using storage::RocksDbStore;
 using storage::StoreKey;
+using storage::SubscriptionId;
 using storage::Testimony;
 using storage::TopicId;
 
@@ -61,38 +63,81 @@ std::string ValueOf(uint64_t number) {
   return value;
 }
 
-// What stands in the meta family of version 1, and its three families.
-void MakeDatabase(const std::string& path) {
+// What is in the database of an older version, by family.
+struct OldDatabase {
+  uint32_t version = 1;
+  std::vector<std::string> families;
+  std::vector<std::tuple<size_t, StoreKey, std::string>> entries;
+};
+
+// Version 1 had three families.
+OldDatabase Version1() {
+  OldDatabase old = {.version = 1, .families = {"default", "messages", "backlog"}, .entries = {}};
+  for (uint64_t number = 0; number < kMessages; ++number) {
+    old.entries.emplace_back(1, storage::EncodeMessageKey(ShardOf(number), KeyOf(number)),
+                             ValueOf(number));
+  }
+  return old;
+}
+
+constexpr SubscriptionId kSubscription{4};  // the first one of topic 4, as it is called now
+const MessageKey kListed = KeyOf(8);
+
+// Version 2 had seven; a topic stood where a subscription stands now.
+OldDatabase Version2() {
+  OldDatabase old = {
+      .version = 2,
+      .families = {"default", "messages", "backlog", "index", "traces", "counts", "objects"},
+      .entries = {}};
+  const auto sum = storage::EncodeCountDelta({.messages = 1, .bytes = 40});
+  const StoreKey object = storage::NameKey::OfObject('t', 0, "orders").ToStoreKey();
+  old.entries = {
+      {0, storage::BacklogClaimKey(2, kSubscription), storage::EncodePlace(kListed)},
+      {1, storage::EncodeMessageKey(2, kListed), ValueOf(8)},
+      {2, storage::EncodeBacklogKey(2, kSubscription, kListed),
+       std::string("\1\1\2\0\0\0\3\0\0\0", 10)},
+      {5, storage::EncodeCountKey(2, TopicOf(8), CountLevel::kTopic, 0),
+       std::string(sum.data(), sum.size())},
+      {6, object, "settings"},
+  };
+  return old;
+}
+
+void MakeDatabase(const std::string& path, const OldDatabase& old) {
   rocksdb::Options options;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
   rocksdb::DB* opened = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  ASSERT_TRUE(rocksdb::DB::Open(
-                  options, path,
-                  {{rocksdb::kDefaultColumnFamilyName, {}}, {"messages", {}}, {"backlog", {}}},
-                  &handles, &opened)
-                  .ok());
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const std::string& name : old.families) families.emplace_back(name, options);
+  ASSERT_TRUE(rocksdb::DB::Open(options, path, families, &handles, &opened).ok());
   const std::unique_ptr<rocksdb::DB> db(opened);
   rocksdb::WriteBatch batch;
   const auto put = [&](size_t family, const StoreKey& key, const std::string& value) {
     batch.Put(handles[family], ToSlice(key.bytes()), value).PermitUncheckedError();
   };
-  put(0, storage::FormatVersionKey(), storage::EncodeNumber(1));
+  put(0, storage::FormatVersionKey(), storage::EncodeNumber(old.version));
   put(0, storage::StoreIdKey(),
       storage::EncodeNumber(kStoreId.high) + storage::EncodeNumber(kStoreId.low));
   put(0, storage::ShardCountKey(), storage::EncodeNumber(kShards));
   put(0, storage::EpochKey(), storage::EncodeNumber(4));
   put(0, storage::ClaimKey(1), storage::EncodeNumber(99));
-  for (uint64_t number = 0; number < kMessages; ++number) {
-    put(1, storage::EncodeMessageKey(ShardOf(number), KeyOf(number)), ValueOf(number));
-  }
+  for (const auto& [family, key, value] : old.entries) put(family, key, value);
   rocksdb::WriteOptions write;
   write.sync = true;
   ASSERT_TRUE(db->Write(write, &batch).ok());
   for (rocksdb::ColumnFamilyHandle* handle : handles) {
     ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
   }
+}
+
+// A data directory with that database.
+void MakeDirectory(const TempDirectory& directory, const OldDatabase& old) {
+  MakeDatabase(directory.Join("db"), old);
+  auto witness = storage::Witness::Open(directory.Join("witness"));
+  ASSERT_TRUE((*witness)->Read().ok());
+  ASSERT_TRUE((*witness)->Write({Testimony::State::kCreated, old.version, kStoreId, 4, 1}).ok());
 }
 
 std::string ReadFile(const std::string& path) {
@@ -135,7 +180,7 @@ Counters Stored(RocksDbStore* store) {
   return counters;
 }
 
-// A directory of version 1, and the file system it is opened through.
+// A directory of an older version, and the file system it is opened through.
 struct Copy {
   explicit Copy(const std::string& original) {
     fs::copy(original, directory.path(), fs::copy_options::recursive);
@@ -184,10 +229,7 @@ class StorageUpgradeTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     original_ = std::make_unique<TempDirectory>();
-    MakeDatabase(original_->Join("db"));
-    auto witness = storage::Witness::Open(original_->Join("witness"));
-    ASSERT_TRUE((*witness)->Read().ok());
-    ASSERT_TRUE((*witness)->Write({Testimony::State::kCreated, 1, kStoreId, 4, 1}).ok());
+    MakeDirectory(*original_, Version1());
   }
   static void TearDownTestSuite() { original_.reset(); }
 
@@ -212,7 +254,7 @@ TEST_F(StorageUpgradeTest, MessagesAreFoundAndCounted) {
       ASSERT_TRUE(storage::DecodeMessageRecord(**value, &record).ok());
     }
     ASSERT_TRUE((*store)->Close().ok());
-    EXPECT_EQ(copy.ReadWitness().format_version, 2u);
+    EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
   }
 }
 
@@ -231,7 +273,7 @@ TEST_F(StorageUpgradeTest, AWitnessBehindItsDatabaseIsBroughtUp) {
   auto store = copy.Open();
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ(Stored(store->get()), Expected()) << "not counted again";
-  EXPECT_EQ(copy.ReadWitness().format_version, 2u);
+  EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
 }
 
 // The power fails again and again until an upgrade gets through.
@@ -265,6 +307,73 @@ TEST_F(StorageUpgradeTest, APowerCutCountsNothingTwiceAndLeavesNothingOut) {
     ASSERT_EQ(Stored(store->get()), expected);
   }
   EXPECT_GT(cuts_on_the_way, 2u) << "starts must find upgrades that were begun";
+}
+
+// What stood in a directory of version 2 is there, and what version 3 brought can be written.
+void CheckVersion2(RocksDbStore* store) {
+  EXPECT_EQ(*store->Get(2, kListed), ValueOf(8));
+  EXPECT_EQ(*store->BacklogSubscriptions(2), std::vector{kSubscription});
+  EXPECT_EQ(*store->GetBacklog(2, kSubscription, kListed),
+            (storage::BacklogEntry{.attempts = 2, .bytes = 3, .maybe_delivered = true}));
+  EXPECT_EQ(*store->BacklogClaim(2, kSubscription), kListed);
+  EXPECT_EQ(*store->GetObject(storage::ObjectKind::kTopicSettings, 0, "orders"), "settings");
+  std::vector<BucketCount> counts;
+  EXPECT_TRUE(store->ScanCounts(2, TopicOf(8), CountLevel::kTopic, 0, 1, 9, &counts).ok());
+  EXPECT_EQ(counts, std::vector{(BucketCount{.start_ms = 0, .messages = 1, .bytes = 40})});
+}
+
+TEST_F(StorageUpgradeTest, Version2IsTakenAsItIs) {
+  const TempDirectory original;
+  MakeDirectory(original, Version2());
+  Copy copy(original.path());
+  auto store = copy.Open();
+  ASSERT_TRUE(store.ok()) << store.status();
+  CheckVersion2(store->get());
+  EXPECT_TRUE((*store)->GetProgress(2, kListed)->empty());
+  EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
+
+  storage::Record progress;
+  progress.type = storage::RecordType::kProgress;
+  progress.shard = 2;
+  progress.key = kListed;
+  progress.subscription = kSubscription;
+  progress.progress = {.attempts = 3, .retry_ms = 70};
+  const std::vector<storage::RecordBatch> group = {{progress}};
+  ASSERT_EQ((*store)->Append(group, storage::Durability::kSynced),
+            storage::AppendOutcome::kAccepted);
+  ASSERT_TRUE((*store)->Close().ok());
+  store = copy.Open();
+  ASSERT_TRUE(store.ok()) << store.status();
+  CheckVersion2(store->get());
+  const auto rows = (*store)->GetProgress(2, kListed);
+  ASSERT_EQ(rows->size(), 1u);
+  EXPECT_EQ((*rows)[0], std::pair(kSubscription, progress.progress));
+}
+
+TEST_F(StorageUpgradeTest, APowerCutAnywhereLeavesWhatVersion2Wrote) {
+  const TempDirectory original;
+  MakeDirectory(original, Version2());
+  std::mt19937_64 random(1);
+  uint64_t cuts = 0;
+  for (uint64_t operation = 1;; ++operation) {
+    Copy copy(original.path());
+    copy.file_system->CutPowerAt(operation);
+    auto store = copy.Open();
+    const bool cut = copy.file_system->power_is_cut();
+    if (!cut) {
+      ASSERT_TRUE(store.ok()) << store.status();
+      break;
+    }
+    ++cuts;
+    if (store.ok()) store->reset();
+    copy.file_system->LoseUnsynced(&random);
+    std::ofstream(copy.witness_path, std::ios::binary | std::ios::trunc) << copy.witness_at_cut;
+    store = copy.Open();
+    ASSERT_TRUE(store.ok()) << store.status() << " after a cut at operation " << operation;
+    CheckVersion2(store->get());
+    EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
+  }
+  EXPECT_GT(cuts, 10u);
 }
 
 }  // namespace

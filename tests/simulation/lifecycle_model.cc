@@ -30,6 +30,8 @@ MessageState StateOfEnd(EndState end) {
       return MessageState::kDeadLettered;
     case EndState::kSkipped:
       return MessageState::kSkipped;
+    case EndState::kDropped:
+      break;
   }
   return MessageState::kUnspecified;
 }

@@ -160,13 +160,17 @@ void LifecycleWorld::Start() {
   recovered.epoch = store_->epoch();
   // Past the sabotage: this is what is true.
   recovered.claim_ms = store_->MemoryStore::Marks(0)->claim_ms;
-  const auto topics = store_->BacklogTopics(0);
-  for (const TopicId topic : *topics) {
+  const auto behind = store_->BacklogSubscriptions(0);
+  for (const storage::SubscriptionId subscription : *behind) {
     storage::Page<storage::BacklogRef> page;
-    if (!store_->ScanBacklog(0, topic, {}, {}, &page).ok()) model_.Violate("ScanBacklog failed");
+    if (!store_->ScanBacklog(0, subscription, {}, {}, &page).ok()) {
+      model_.Violate("ScanBacklog failed");
+    }
     for (const storage::BacklogRef& item : page.items) recovered.backlog[item.key] = item.entry;
-    const auto claim = store_->BacklogClaim(0, topic);
-    if (claim->has_value()) recovered.backlog_claims[topic] = **claim;
+    const auto claim = store_->BacklogClaim(0, subscription);
+    if (claim->has_value()) {
+      recovered.backlog_claims[TopicId{static_cast<uint32_t>(subscription)}] = **claim;
+    }
     if (claim->has_value() && (*claim)->due_ms > recovered.claim_ms) {
       model_.Violate("a backlog was claimed beyond W_claim");
     }
@@ -468,8 +472,8 @@ void LifecycleWorld::CheckEmpty() {
   }
   if (stats.waiting != 0) model_.Violate("a command waits for ever");
   if (!stored_.empty()) model_.Violate("messages are left after the drain");
-  const auto topics = store_->BacklogTopics(0);
-  if (!topics.ok() || !topics->empty()) model_.Violate("a backlog is left after the drain");
+  const auto behind = store_->BacklogSubscriptions(0);
+  if (!behind.ok() || !behind->empty()) model_.Violate("a backlog is left after the drain");
   for (uint32_t topic = 1; topic <= kLifecycleTopics; ++topic) {
     for (const IndexKind kind : {IndexKind::kUserKey, IndexKind::kRequest}) {
       std::vector<storage::IndexRef> entries;

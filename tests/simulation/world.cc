@@ -52,10 +52,10 @@ class World::SabotagedStore : public storage::MemoryStore {
     return marks;
   }
 
-  absl::StatusOr<std::optional<storage::MessageKey>> BacklogClaim(uint16_t shard,
-                                                                  TopicId topic) override {
+  absl::StatusOr<std::optional<storage::MessageKey>> BacklogClaim(
+      uint16_t shard, storage::SubscriptionId subscription) override {
     if (sabotage_ == Sabotage::kForgetBacklogClaim) return std::nullopt;
-    return MemoryStore::BacklogClaim(shard, topic);
+    return MemoryStore::BacklogClaim(shard, subscription);
   }
 
  private:
@@ -513,8 +513,8 @@ bool World::Empty() {
     storage::Page<storage::MessageRef> page;
     const auto end = storage::MessageKey::FirstAt(storage::MessageId::kDueMax);
     if (!store_->Scan(i, {}, end, {}, &page).ok() || !page.items.empty()) return false;
-    const auto topics = store_->BacklogTopics(i);
-    if (!topics.ok() || !topics->empty()) return false;
+    const auto behind = store_->BacklogSubscriptions(i);
+    if (!behind.ok() || !behind->empty()) return false;
   }
   return true;
 }

@@ -15,6 +15,7 @@
 
 #include "storage/key_codec.h"
 #include "storage/message_record.h"
+#include "storage/rocksdb_database.h"
 #include "storage/trace.h"
 #include "storage/value_codec.h"
 
@@ -50,6 +51,7 @@ std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes);
 TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
   constexpr uint16_t kShard = 1;
   constexpr TopicId kTopic{7};
+  constexpr SubscriptionId kSubscription{0x80000000};
   constexpr uint64_t kDueMs = 1'700'000'000'000;
   constexpr uint64_t kAcceptMs = 1'699'999'990'000;
   const MessageKey key{kDueMs, MessageId::Make(/*epoch=*/3, /*sequence=*/5, /*slot=*/8192, kDueMs)};
@@ -64,35 +66,48 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
 
   const std::map<std::string, std::string> written = {
       {"meta key format_version", Hex(FormatVersionKey().bytes())},
-      {"meta value format_version", Hex(EncodeNumber(2))},
+      {"meta value format_version", Hex(EncodeNumber(kFormatVersion))},
       {"meta key topic", Hex(TopicKey(kTopic).bytes())},
       {"meta value topic", Hex("orders")},
       {"meta key claim", Hex(ClaimKey(kShard).bytes())},
       {"meta value claim", Hex(EncodeNumber(kDueMs))},
       {"meta key safe", Hex(SafeKey(kShard).bytes())},
       {"meta value safe", Hex(EncodeNumber(kAcceptMs))},
-      {"meta key backlog_claim", Hex(BacklogClaimKey(kShard, kTopic).bytes())},
+      {"meta key backlog_claim", Hex(BacklogClaimKey(kShard, FirstSubscription(kTopic)).bytes())},
       {"meta value backlog_claim", Hex(EncodePlace(key))},
       {"messages key", Hex(EncodeMessageKey(kShard, key).bytes())},
       {"messages value", Hex(EncodeMessageRecord({.header = {kTopic, kDueMs, kAcceptMs},
                                                   .attributes = {{"color", "red"}},
                                                   .payload = "hello"}))},
       {"messages value, all sections",
-       Hex(EncodeMessageRecord({.header = {kTopic, kDueMs, kAcceptMs},
-                                .attributes = {{"color", "red"}},
-                                .labels = {{"region", "eu"}},
-                                .key = "order-17",
-                                .ordering_key = "c4",
-                                .ttl_ms = 60'000,
-                                .late_policy = LatePolicy::kDeadLetter,
-                                .spread_ms = 5'000,
-                                .civil_time = "2023-11-14T23:13:20",
-                                .time_zone = "Europe/Berlin",
-                                .recurrence = "daily",
-                                .occurrence = 12,
-                                .revision = 3,
-                                .update_ms = kAcceptMs,
-                                .payload = "hello"}))},
+       Hex(EncodeMessageRecord(
+           {.header = {kTopic, kDueMs, kAcceptMs},
+            .attributes = {{"color", "red"}},
+            .labels = {{"region", "eu"}},
+            .key = "order-17",
+            .ordering_key = "c4",
+            .ttl_ms = 60'000,
+            .late_policy = LatePolicy::kDeadLetter,
+            .spread_ms = 5'000,
+            .civil_time = "2023-11-14T23:13:20",
+            .time_zone = "Europe/Berlin",
+            .recurrence = "daily",
+            .occurrence = 12,
+            .revision = 3,
+            .update_ms = kAcceptMs,
+            .dead_letter = DeadLetterOrigin{.origin_topic = TopicId{6},
+                                            .topic_name = "orders",
+                                            .subscription_name = "billing",
+                                            .key = "o1",
+                                            .id = key.id,
+                                            .attempts = 3,
+                                            .reason = DeadLetterReason::kRejected,
+                                            .reason_text = "no",
+                                            .first_dispatch_ms = kDueMs + 1,
+                                            .last_dispatch_ms = kDueMs + 2,
+                                            .deliver_ms = kDueMs,
+                                            .accept_ms = kAcceptMs},
+            .payload = "hello"}))},
       {"meta key upgrade", Hex(UpgradeKey().bytes())},
       {"index key", Hex(NameKey::OfIndex(kShard, kTopic, 'k', "order-17").bytes())},
       {"index value", Hex(EncodeIndexEntry({.id = key.id,
@@ -124,9 +139,21 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
       {"counts value", change({.messages = 1, .bytes = 52})},
       {"counts value, one less", change({.messages = -1, .bytes = -52})},
       {"objects key", Hex(NameKey::OfObject('o', kShard, "op-1").bytes())},
-      {"backlog key", Hex(EncodeBacklogKey(kShard, kTopic, key).bytes())},
+      {"backlog key", Hex(EncodeBacklogKey(kShard, FirstSubscription(kTopic), key).bytes())},
       {"backlog value",
        Hex(EncodeBacklogEntry({.attempts = 2, .bytes = 52, .maybe_delivered = true}))},
+      {"backlog key, retry",
+       Hex(EncodeBacklogKey(kShard, kSubscription, {kDueMs + 60'000, key.id}).bytes())},
+      {"backlog value, retry",
+       Hex(EncodeBacklogEntry({.attempts = 2, .bytes = 52, .due_ms = kDueMs}))},
+      {"progress key", Hex(EncodeProgressKey(kShard, key, kSubscription).bytes())},
+      {"progress value", Hex(EncodeProgress({.state = Progress::State::kFailed,
+                                             .listed = true,
+                                             .attempts = 2,
+                                             .retry_ms = kDueMs + 60'000,
+                                             .reason = 1}))},
+      {"progress value, settled",
+       Hex(EncodeProgress({.state = Progress::State::kSettled, .attempts = 1}))},
       {"id text", Hex(key.id.ToString())},
   };
   EXPECT_EQ(ReadExample(), written);

@@ -44,20 +44,54 @@ TEST(KeyCodecTest, BytesOrderAsShardThenMessageKey) {
   }
 }
 
-TEST(KeyCodecTest, BacklogBytesOrderAsShardThenTopicThenMessageKey) {
+TEST(KeyCodecTest, BacklogBytesOrderAsShardThenSubscriptionThenMessageKey) {
   EdgeNumbers numbers;
   for (int i = 0; i < 20'000; ++i) {
     const auto shard_a = static_cast<uint16_t>(numbers.Draw());
     const auto shard_b = static_cast<uint16_t>(numbers.Draw());
-    const TopicId topic_a{static_cast<uint32_t>(numbers.Draw())};
-    const TopicId topic_b{static_cast<uint32_t>(numbers.Draw())};
+    const SubscriptionId subscription_a{static_cast<uint32_t>(numbers.Draw())};
+    const SubscriptionId subscription_b{static_cast<uint32_t>(numbers.Draw())};
     const MessageKey a = numbers.DrawKey();
     const MessageKey b = numbers.DrawKey();
-    const StoreKey key_a = EncodeBacklogKey(shard_a, topic_a, a);
-    const StoreKey key_b = EncodeBacklogKey(shard_b, topic_b, b);
-    const bool less = std::tie(shard_a, topic_a, a) < std::tie(shard_b, topic_b, b);
+    const StoreKey key_a = EncodeBacklogKey(shard_a, subscription_a, a);
+    const StoreKey key_b = EncodeBacklogKey(shard_b, subscription_b, b);
+    const bool less = std::tie(shard_a, subscription_a, a) < std::tie(shard_b, subscription_b, b);
     ASSERT_EQ(key_a.bytes() < key_b.bytes(), less);
     ASSERT_EQ(key_a < key_b, less);
+  }
+}
+
+TEST(KeyCodecTest, ProgressBytesOrderAsShardThenMessageKeyThenSubscription) {
+  EdgeNumbers numbers;
+  for (int i = 0; i < 20'000; ++i) {
+    const auto shard_a = static_cast<uint16_t>(numbers.Draw());
+    const auto shard_b = static_cast<uint16_t>(numbers.Draw());
+    const SubscriptionId subscription_a{static_cast<uint32_t>(numbers.Draw())};
+    const SubscriptionId subscription_b{static_cast<uint32_t>(numbers.Draw())};
+    const MessageKey a = numbers.DrawKey();
+    const MessageKey b = numbers.DrawKey();
+    const StoreKey key_a = EncodeProgressKey(shard_a, a, subscription_a);
+    const StoreKey key_b = EncodeProgressKey(shard_b, b, subscription_b);
+    const bool less = std::tie(shard_a, a, subscription_a) < std::tie(shard_b, b, subscription_b);
+    ASSERT_TRUE(key_a.whole());
+    ASSERT_EQ(key_a.bytes() < key_b.bytes(), less);
+    ASSERT_EQ(key_a < key_b, less);
+  }
+}
+
+TEST(KeyCodecTest, AMessagesProgressLiesBetweenItsBounds) {
+  constexpr uint64_t kMax = kMax64;
+  for (const MessageId id : {MessageId{0, 0}, MessageId{7, 0xff}, MessageId{7, kMax}}) {
+    const MessageKey key{5, id};
+    const std::string begin(ProgressBegin(1, key).bytes());
+    EXPECT_EQ(begin.size(), kProgressPrefixBytes);
+    for (const uint32_t subscription : {0u, 0x80000000u, 0xffffffffu}) {
+      const StoreKey inside = EncodeProgressKey(1, key, SubscriptionId{subscription});
+      EXPECT_TRUE(std::string(inside.bytes()).starts_with(begin));
+      EXPECT_LT(inside.bytes(), ProgressEnd(1, key).bytes());
+    }
+    const MessageKey next{5, MessageId{id.low == kMax ? id.high + 1 : id.high, id.low + 1}};
+    EXPECT_EQ(ProgressEnd(1, key).bytes(), ProgressBegin(1, next).bytes());
   }
 }
 
@@ -67,9 +101,11 @@ TEST(KeyCodecTest, PartsComeBack) {
     const MessageKey key = numbers.DrawKey();
     const TopicId topic{static_cast<uint32_t>(numbers.Draw())};
     EXPECT_EQ(DecodeMessageKey(EncodeMessageKey(3, key).bytes()), key);
-    const auto place = DecodeBacklogKey(EncodeBacklogKey(3, topic, key).bytes());
+    const SubscriptionId subscription{static_cast<uint32_t>(numbers.Draw())};
+    const auto place = DecodeBacklogKey(EncodeBacklogKey(3, subscription, key).bytes());
     ASSERT_TRUE(place.has_value());
-    EXPECT_EQ(place->topic, topic);
+    EXPECT_EQ(place->subscription, subscription);
+    EXPECT_EQ(DecodeProgressKey(EncodeProgressKey(3, key, subscription).bytes()), subscription);
     EXPECT_EQ(place->key, key);
     EXPECT_EQ(DecodeTopicKey(TopicKey(topic).bytes()), topic);
   }
@@ -77,12 +113,15 @@ TEST(KeyCodecTest, PartsComeBack) {
 
 TEST(KeyCodecTest, AKeyOfAnotherLengthIsNoKey) {
   const std::string message(EncodeMessageKey(1, {}).bytes());
-  const std::string backlog(EncodeBacklogKey(1, TopicId{1}, {}).bytes());
+  const std::string backlog(EncodeBacklogKey(1, SubscriptionId{1}, {}).bytes());
   EXPECT_FALSE(DecodeMessageKey(message + "x").has_value());
   EXPECT_FALSE(DecodeMessageKey(message.substr(1)).has_value());
   EXPECT_FALSE(DecodeMessageKey("").has_value());
   EXPECT_FALSE(DecodeBacklogKey(backlog + "x").has_value());
   EXPECT_FALSE(DecodeBacklogKey(message).has_value());
+  const std::string progress(EncodeProgressKey(1, {}, SubscriptionId{1}).bytes());
+  EXPECT_FALSE(DecodeProgressKey(progress + "x").has_value());
+  EXPECT_FALSE(DecodeProgressKey(ProgressBegin(1, {}).bytes()).has_value());
   EXPECT_FALSE(DecodeTopicKey("topic/").has_value());
 }
 
@@ -139,6 +178,8 @@ TEST(KeyCodecTest, AFamilysKeysStayTogether) {
   EXPECT_EQ(EpochKey().family(), ColumnFamily::kMeta);
   EXPECT_EQ(EncodeMessageKey(0, {}).family(), ColumnFamily::kMessages);
   EXPECT_EQ(EncodeBacklogKey(0, {}, {}).family(), ColumnFamily::kBacklog);
+  EXPECT_EQ(EncodeProgressKey(0, {}, {}).family(), ColumnFamily::kProgress);
+  EXPECT_EQ(ProgressBegin(0, {}).family(), ColumnFamily::kProgress);
   EXPECT_LT(TopicKey(TopicId{0xffffffff}), EncodeMessageKey(0, {}));
   EXPECT_LT(EncodeMessageKey(0xffff, {kMax64, {kMax64, kMax64}}), EncodeBacklogKey(0, {}, {}));
 }
@@ -150,12 +191,13 @@ TEST(KeyCodecTest, TheNextKeyIsNext) {
   EXPECT_EQ(KeyAfter(key).bytes(), std::string(key.bytes()) + '\0');
 }
 
-TEST(KeyCodecTest, ABacklogEndsAfterItsMessagesAndBeforeTheNextTopic) {
+TEST(KeyCodecTest, ABacklogEndsAfterItsMessagesAndBeforeTheNextSubscription) {
   const MessageKey last{MessageId::kDueMax,
                         MessageId::Make(MessageId::kEpochMax, MessageId::kSequenceMax,
                                         MessageId::kSlotCount - 1, MessageId::kDueMax)};
-  EXPECT_LT(EncodeBacklogKey(1, TopicId{7}, last), BacklogEnd(1, TopicId{7}));
-  EXPECT_LT(BacklogEnd(1, TopicId{7}), EncodeBacklogKey(1, TopicId{8}, {}));
+  const SubscriptionId subscription{7};
+  EXPECT_LT(EncodeBacklogKey(1, subscription, last), BacklogEnd(1, subscription));
+  EXPECT_LT(BacklogEnd(1, subscription), EncodeBacklogKey(1, SubscriptionId{8}, {}));
 }
 
 TEST(KeyCodecTest, TopicKeysEndAfterTheGreatestTopic) {

@@ -46,9 +46,11 @@ TEST(TraceTest, IndexEntriesComeBack) {
 
 TEST(TraceTest, TracesComeBack) {
   const Fate least = {.state = EndState::kAcked, .key = ""};
+  const Fate dropped = {.state = EndState::kDropped, .key = ""};
   for (const Trace& trace :
        {Trace{.due_ms = 0, .fate = std::nullopt}, Trace{.due_ms = kMax64, .fate = std::nullopt},
-        Trace{.due_ms = 0, .fate = least}, Trace{.due_ms = 0, .fate = FullFate()}}) {
+        Trace{.due_ms = 0, .fate = least}, Trace{.due_ms = 0, .fate = dropped},
+        Trace{.due_ms = 0, .fate = FullFate()}}) {
     const std::string bytes = EncodeTrace(trace);
     const auto decoded = DecodeTrace(bytes);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
@@ -89,10 +91,10 @@ TEST(TraceTest, WhatNobodyWroteIsRefused) {
   };
   refused(DecodeIndexEntry(changed(entry, 8, 2)).status());  // version
   refused(DecodeTrace(changed(moved, 8, 2)).status());       // version
-  refused(DecodeTrace(changed(moved, 9, 6)).status());       // state
+  refused(DecodeTrace(changed(moved, 9, 7)).status());       // state
   refused(DecodeTrace(changed(moved, 0, 1)).status());       // expires without a fate
   refused(DecodeTrace(changed(ended, 8, 0)).status());       // version
-  refused(DecodeTrace(changed(ended, 9, 6)).status());       // state
+  refused(DecodeTrace(changed(ended, 9, 7)).status());       // state
   refused(DecodeTrace(changed(ended, 10, 2)).status());      // flags
 }
 

@@ -18,8 +18,49 @@ TEST(ValueCodecTest, ValuesComeBack) {
   EXPECT_EQ(DecodePlace(EncodePlace(key)), key);
   for (const BacklogEntry& entry :
        {BacklogEntry{}, BacklogEntry{.attempts = 0x01020304, .bytes = 9, .maybe_delivered = true},
-        BacklogEntry{.attempts = 0, .bytes = 0xffffffff, .maybe_delivered = false}}) {
+        BacklogEntry{.attempts = 0, .bytes = 0xffffffff, .maybe_delivered = false},
+        BacklogEntry{.due_ms = 0x0102030405060708}}) {
     EXPECT_EQ(DecodeBacklogEntry(EncodeBacklogEntry(entry)), entry);
+  }
+}
+
+TEST(ValueCodecTest, BacklogEntriesOfVersion1AreRead) {
+  EXPECT_EQ(DecodeBacklogEntry(std::string("\1\1\2\0\0\0\3\4\0\0", 10)),
+            (BacklogEntry{.attempts = 2, .bytes = 0x0403, .maybe_delivered = true}));
+  EXPECT_FALSE(DecodeBacklogEntry(std::string("\2\1\2\0\0\0\3\4\0\0", 10)).has_value());
+  EXPECT_FALSE(DecodeBacklogEntry(std::string("\1\2\2\0\0\0\3\4\0\0", 10)).has_value());
+}
+
+TEST(ValueCodecTest, ProgressComesBack) {
+  for (const Progress& progress : {Progress{}, Progress{.state = Progress::State::kSettled},
+                                   Progress{.state = Progress::State::kFailed,
+                                   .listed = true,
+                                   .attempts = 0x01020304,
+                                   .retry_ms = 0x0102030405060708,
+                                   .reason = 255}}) {
+    EXPECT_EQ(DecodeProgress(EncodeProgress(progress)), progress);
+  }
+}
+
+TEST(ValueCodecTest, ProgressThatNobodyWroteIsRefused) {
+  const std::string bytes = EncodeProgress({.state = Progress::State::kFailed, .attempts = 7});
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(DecodeProgress(bytes.substr(0, size)).has_value());
+  }
+  EXPECT_FALSE(DecodeProgress(bytes + "x").has_value());
+  // Of the version, the state and the flags all other values are refused; the numbers may be any,
+  // and their damage is found by the checksums of the database.
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    for (int value = 0; value < 256; ++value) {
+      std::string changed = bytes;
+      changed[at] = static_cast<char>(value);
+      const bool valid = (at == 0 && value == 1) || (at == 1 && (value == 1 || value == 2)) ||
+                         (at == 2 && value <= 1) || at > 2;
+      EXPECT_EQ(DecodeProgress(changed).has_value(), valid) << "byte " << at << " = " << value;
+      if (valid) {
+        EXPECT_EQ(EncodeProgress(*DecodeProgress(changed)), changed);
+      }
+    }
   }
 }
 
@@ -43,7 +84,7 @@ TEST(ValueCodecTest, OtherLengthsVersionsAndFlagsAreRefused) {
   const std::string entry = EncodeBacklogEntry({.attempts = 1});
   EXPECT_FALSE(DecodeBacklogEntry(entry + "x").has_value());
   EXPECT_FALSE(DecodeBacklogEntry(entry.substr(1)).has_value());
-  EXPECT_FALSE(DecodeBacklogEntry("\x02" + entry.substr(1)).has_value());
+  EXPECT_FALSE(DecodeBacklogEntry("\x03" + entry.substr(1)).has_value());
   std::string flagged = entry;
   flagged[1] = 2;
   EXPECT_FALSE(DecodeBacklogEntry(flagged).has_value());
