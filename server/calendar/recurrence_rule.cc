@@ -9,6 +9,7 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/base/mix.h"
 #include "server/calendar/zone.h"
 
 namespace duetime::calendar {
@@ -71,14 +72,8 @@ absl::Status CheckRanges(const RecurrenceRule& rule, absl::string_view field) {
   return status;
 }
 
-// A good mixing of 64 bits (the finalizer of SplitMix64). Fixed for good: the jitter of stored
-// rules must survive a new version of the program, which hashes of libraries do not promise.
-uint64_t Mix(uint64_t value) {
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
+// One step of SplitMix64.
+uint64_t Mix(uint64_t value) { return base::Mix(value + 0x9e3779b97f4a7c15); }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/base/check.h"
+#include "server/base/mix.h"
 #include "server/scheduler/message_writer.h"
 #include "storage/message_record.h"
 
@@ -76,11 +77,7 @@ MessageKey Scheduler::NewKey(base::Now now, uint32_t slot, uint64_t deliver_ms,
 
 uint64_t Scheduler::SpreadPoint(uint64_t epoch, uint64_t sequence, uint64_t spread_ms) {
   if (spread_ms == 0) return 0;
-  // The finalizer of splitmix64 (Steele, Lea, Flood 2014): neighbours land far apart.
-  uint64_t x = (epoch << 40) ^ sequence;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return (x ^ (x >> 31)) % (spread_ms + 1);
+  return base::Mix((epoch << 40) ^ sequence) % (spread_ms + 1);
 }
 
 void Scheduler::Put(base::Now now, const MessageRef& message, std::string record) {
