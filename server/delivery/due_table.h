@@ -12,16 +12,13 @@
 
 #include "server/base/check.h"
 #include "server/delivery/commands.h"
+#include "server/delivery/entry_index.h"
 #include "server/wheel/cancellable_wheel.h"
 #include "storage/message_id.h"
 
 namespace duetime::delivery {
 
 struct Topic;
-
-// Index of an entry; stable while the entry lives.
-using EntryIndex = uint32_t;
-inline constexpr EntryIndex kNoEntry = UINT32_MAX;
 
 enum class EntryState : uint8_t {
   kFree,

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What entries of the table of due messages are called.
+#pragma once
+
+#include <cstdint>
+
+namespace duetime::delivery {
+
+// Index of an entry; stable while the entry lives.
+using EntryIndex = uint32_t;
+inline constexpr EntryIndex kNoEntry = UINT32_MAX;
+
+}  // namespace duetime::delivery

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TopicPace: how fast a topic's messages are handed out, across all shards.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+
+#include "server/base/check.h"
+#include "server/base/mutex.h"
+#include "storage/types.h"
+
+namespace duetime::delivery {
+
+// The settings, as one word that changes at once: version 6 bits, rate 32, burst 26. The version
+// counts the changes, and wraps.
+class PaceSettings {
+ public:
+  static constexpr int kVersionBits = 6;
+
+  constexpr explicit PaceSettings(uint64_t word = 0) : word_(word) {}
+  constexpr PaceSettings(uint64_t version, uint32_t milli_rate, uint32_t burst)
+      : word_(version << 58 | uint64_t{milli_rate} << 26 | burst) {}
+
+  uint64_t word() const { return word_; }
+  uint64_t version() const { return word_ >> 58; }
+  // Messages in a thousand seconds. 0: no limit.
+  uint32_t milli_rate() const { return static_cast<uint32_t>(word_ >> 26); }
+  uint32_t burst() const { return static_cast<uint32_t>(word_ & ((1u << 26) - 1)); }
+
+ private:
+  uint64_t word_;
+};
+
+// When the next message of one subscription may be handed out.
+//
+// The generic cell rate algorithm (GCRA; ATM Forum, Traffic Management Specification 4.0, in its
+// form of virtual scheduling; the same as a leaky bucket used as a meter). All that is kept is one
+// number, the theoretical arrival time: when the next message would come if all so far had come
+// evenly at the rate. It moves on by 1/rate with each message, is never behind now, and may be
+// ahead of now by what the burst allows and no more.
+//
+// Guarantees: (1) while the settings stay, over any time t no more than burst + rate * t messages
+// are granted, by any number of threads, whatever the order of their clock readings; (2) a change
+// of the settings holds for the next Take: nobody waits for what was granted under the old ones
+// longer than for one burst under the new; a change may allow one burst anew. Cost: one
+// compare-and-swap, mostly; none without a limit. Thread-safe.
+class PaceClock {
+ public:
+  // Far beyond the time since a machine's start, and small enough for the word.
+  static constexpr uint64_t kNowMaxMicros = uint64_t{1} << 48;
+
+  // Grants up to `wanted` messages, at a reading of the steady clock.
+  // REQUIRES: now_us <= kNowMaxMicros.
+  uint64_t Take(uint64_t now_us, uint64_t wanted) {
+    DT_CHECK_LE(now_us, kNowMaxMicros);
+    uint64_t before = word_.load();
+    for (;;) {
+      const PaceSettings settings(settings_->load());
+      if (settings.milli_rate() == 0) return wanted;
+      const uint64_t now = now_us * kTicksPerMicro;
+      const uint64_t interval = IntervalOf(settings);
+      const uint64_t arrival = ArrivalOf(before, now, settings);
+      const uint64_t last = now + interval * settings.burst();
+      const uint64_t room = last > arrival ? (last - arrival) / interval : 0;
+      const uint64_t granted = std::min(wanted, room);
+      // Nothing to write down, unless this is the first look at these settings.
+      if (granted == 0 && VersionOf(before) == settings.version()) return 0;
+      const uint64_t after = settings.version() << kTimeBits | (arrival + granted * interval);
+      if (word_.compare_exchange_weak(before, after)) return granted;
+    }
+  }
+
+  // When Take will grant what is worth waking up for, if nobody takes before: what comes in 10 ms,
+  // at least one message and at most a burst. Not before now.
+  uint64_t NextUs(uint64_t now_us) const {
+    DT_CHECK_LE(now_us, kNowMaxMicros);
+    const PaceSettings settings(settings_->load());
+    if (settings.milli_rate() == 0) return now_us;
+    const uint64_t now = now_us * kTicksPerMicro;
+    const uint64_t interval = IntervalOf(settings);
+    const uint64_t worth = std::max<uint64_t>(kWorthTicks / interval, 1);
+    const uint64_t missing = settings.burst() - std::min<uint64_t>(settings.burst(), worth);
+    const uint64_t arrival = ArrivalOf(word_.load(), now, settings);
+    const uint64_t next = arrival - std::min(arrival, missing * interval);
+    // Of the burst, `missing` may still be out when as much as wanted is back.
+    return std::max(now_us, (next + kTicksPerMicro - 1) / kTicksPerMicro);
+  }
+
+ private:
+  friend class TopicPace;
+
+  // Times are in ticks of 1/128 us: fine enough for a million messages a second, and coarse enough
+  // for years, and for the largest burst at the slowest rate, to fit beside the version.
+  static constexpr uint64_t kTicksPerMicro = 128;
+  static constexpr uint64_t kTicksPerSecond = kTicksPerMicro * 1'000'000;
+  static constexpr uint64_t kWorthTicks = kTicksPerSecond / 100;
+  static constexpr int kTimeBits = 64 - PaceSettings::kVersionBits;
+  static constexpr uint64_t kTimeMask = (uint64_t{1} << kTimeBits) - 1;
+
+  explicit PaceClock(const std::atomic<uint64_t>* settings) : settings_(settings) {}
+
+  static uint64_t VersionOf(uint64_t word) { return word >> kTimeBits; }
+
+  // Rounded up: rather a little slower than faster.
+  static uint64_t IntervalOf(const PaceSettings& settings) {
+    return (1000 * kTicksPerSecond + settings.milli_rate() - 1) / settings.milli_rate();
+  }
+
+  // The theoretical arrival time under these settings. What was granted under others counts as one
+  // burst of these, at most.
+  static uint64_t ArrivalOf(uint64_t word, uint64_t now, const PaceSettings& settings) {
+    uint64_t arrival = word & kTimeMask;
+    if (VersionOf(word) != settings.version()) {
+      arrival = std::min(arrival, now + IntervalOf(settings) * settings.burst());
+    }
+    return std::max(arrival, now);
+  }
+
+  const std::atomic<uint64_t>* const settings_;
+  // Version of the settings it was computed with, theoretical arrival time.
+  std::atomic<uint64_t> word_{0};
+};
+
+// A topic's dispatch rate: one setting, and a clock for each of its subscriptions, which all shards
+// share. So the rate is that of a subscription, however its messages are spread over shards.
+//
+// Does not know who waits: who was granted too little comes again at NextUs. A change of the rate
+// wakes nobody. Thread-safe; only ClockOf takes a lock.
+class TopicPace {
+ public:
+  // What is beyond is cut off.
+  static constexpr uint64_t kMilliRateMax = 1'000'000'000;
+  static constexpr uint64_t kBurstMax = 1'000'000;
+
+  // milli_rate: messages in a thousand seconds, so that a rate may be less than one a second; 0: no
+  // limit. burst: messages that may come at once after a pause, at least 1. Holds from the next
+  // Take on. The settings that are there already change nothing.
+  void Set(uint64_t milli_rate, uint64_t burst) {
+    const auto rate = static_cast<uint32_t>(std::min(milli_rate, kMilliRateMax));
+    const auto size = static_cast<uint32_t>(std::clamp<uint64_t>(burst, 1, kBurstMax));
+    uint64_t before = settings_.load();
+    for (;;) {
+      const PaceSettings old(before);
+      if (old.milli_rate() == rate && old.burst() == size) return;
+      const PaceSettings next((old.version() + 1) % (1u << PaceSettings::kVersionBits), rate, size);
+      if (settings_.compare_exchange_weak(before, next.word())) return;
+    }
+  }
+
+  // The clock of a subscription; valid as long as this lives. To be asked for once and kept.
+  PaceClock* ClockOf(storage::SubscriptionId subscription) {
+    base::MutexLock lock(&mutex_);
+    std::unique_ptr<PaceClock>& clock = clocks_[subscription];
+    if (clock == nullptr) clock.reset(new PaceClock(&settings_));
+    return clock.get();
+  }
+
+  uint64_t milli_rate() const { return PaceSettings(settings_.load()).milli_rate(); }
+  uint64_t burst() const { return PaceSettings(settings_.load()).burst(); }
+
+ private:
+  std::atomic<uint64_t> settings_{PaceSettings(0, 0, 1).word()};
+  base::Mutex mutex_;
+  absl::flat_hash_map<storage::SubscriptionId, std::unique_ptr<PaceClock>> clocks_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace duetime::delivery
