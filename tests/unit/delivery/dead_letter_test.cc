@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/dead_letter.h"
+
+#include <cstdint>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "storage/message_record.h"
+
+namespace duetime::delivery {
+namespace {
+
+using storage::DeadLetterOrigin;
+using storage::DeadLetterReason;
+using storage::MessageFlags;
+using storage::MessageRecord;
+using storage::TopicId;
+using testing::ElementsAre;
+using testing::Pair;
+
+constexpr TopicId kTopic{17};
+constexpr TopicId kDeadLetters{99};
+constexpr uint64_t kDeliver = 1'700'000'000'000;
+constexpr uint64_t kAccept = 1'699'999'000'000;
+constexpr uint64_t kNow = 1'700'000'500'000;
+
+// A message that has everything.
+MessageRecord FullMessage() {
+  return {.header = {.topic = kTopic, .deliver_ms = kDeliver, .accept_ms = kAccept},
+          .attributes = {{"type", "order"}, {"empty", ""}},
+          .labels = {{"region", "eu"}},
+          .key = "order-17",
+          .ordering_key = "order-17",
+          .ttl_ms = 60'000,
+          .late_policy = storage::LatePolicy::kDeadLetter,
+          .spread_ms = 5'000,
+          .civil_time = "2026-11-21T09:00:00",
+          .time_zone = "Europe/Berlin",
+          .recurrence = "daily",
+          .occurrence = 12,
+          .revision = 3,
+          .update_ms = kAccept + 1,
+          .payload = "payload"};
+}
+
+// What the dispatcher knows of its end.
+DeadLetterOrigin FullOrigin() {
+  return {.topic_name = "orders",
+          .subscription_name = "billing",
+          .id = {.high = 1, .low = 2},
+          .attempts = 5,
+          .reason = DeadLetterReason::kRejected,
+          .reason_text = "no such customer",
+          .first_dispatch_ms = kNow - 2'000,
+          .last_dispatch_ms = kNow - 1'000};
+}
+
+MessageRecord Decode(const std::string& bytes) {
+  MessageRecord record;
+  const absl::Status status = storage::DecodeMessageRecord(bytes, &record);
+  EXPECT_TRUE(status.ok()) << status;
+  return record;
+}
+
+std::string DeadLetterOf(const MessageRecord& message) {
+  auto made =
+      MakeDeadLetter(storage::EncodeMessageRecord(message), kDeadLetters, kNow, FullOrigin());
+  EXPECT_TRUE(made.ok()) << made.status();
+  return made.value_or("");
+}
+
+void ExpectContentOfFullMessage(const MessageRecord& record) {
+  EXPECT_EQ(record.header.deliver_ms, kNow);
+  EXPECT_EQ(record.header.accept_ms, kNow);
+  EXPECT_THAT(record.attributes, ElementsAre(Pair("type", "order"), Pair("empty", "")));
+  EXPECT_THAT(record.labels, ElementsAre(Pair("region", "eu")));
+  EXPECT_EQ(record.ordering_key, "order-17");
+  EXPECT_EQ(record.payload, "payload");
+}
+
+TEST(DeadLetterTest, KeepsTheContentAndSaysWhereItComesFrom) {
+  const std::string bytes = DeadLetterOf(FullMessage());
+  const MessageRecord record = Decode(bytes);
+  EXPECT_EQ(record.header.topic, kDeadLetters);
+  ExpectContentOfFullMessage(record);
+  // By the flags: no key, no expiry, no recurrence; and nothing that has no flag.
+  EXPECT_EQ(record.header.flags,
+            MessageFlags::kOrdered | MessageFlags::kLabelled | MessageFlags::kDeadLetter);
+  EXPECT_EQ(record.spread_ms, 0u);
+  EXPECT_EQ(record.civil_time, "");
+  EXPECT_EQ(record.revision, 0u);
+
+  DeadLetterOrigin expected = FullOrigin();
+  expected.origin_topic = kTopic;
+  expected.key = "order-17";
+  expected.deliver_ms = kDeliver;
+  expected.accept_ms = kAccept;
+  ASSERT_TRUE(record.dead_letter.has_value());
+  EXPECT_EQ(*record.dead_letter, expected);
+}
+
+TEST(DeadLetterTest, APlainMessageStaysPlain) {
+  const std::string bytes =
+      DeadLetterOf({.header = {.topic = kTopic, .deliver_ms = kDeliver, .accept_ms = kAccept}});
+  const MessageRecord record = Decode(bytes);
+  EXPECT_EQ(record.header.flags, MessageFlags::kDeadLetter);
+  EXPECT_EQ(record.payload, "");
+  ASSERT_TRUE(record.dead_letter.has_value());
+  EXPECT_EQ(record.dead_letter->key, "");
+}
+
+TEST(DeadLetterTest, OfADeadLetterKnowsTheLastPlaceOnly) {
+  const std::string first = DeadLetterOf(FullMessage());
+  DeadLetterOrigin origin = FullOrigin();
+  origin.topic_name = "orders.dlq";
+  origin.reason = DeadLetterReason::kRetention;
+  const auto second = MakeDeadLetter(first, TopicId{100}, kNow + 7, origin);
+  ASSERT_TRUE(second.ok()) << second.status();
+  const MessageRecord record = Decode(*second);
+  EXPECT_EQ(record.header.topic, TopicId{100});
+  ASSERT_TRUE(record.dead_letter.has_value());
+  origin.origin_topic = kDeadLetters;
+  origin.deliver_ms = kNow;
+  origin.accept_ms = kNow;
+  EXPECT_EQ(*record.dead_letter, origin);
+  EXPECT_EQ(record.payload, "payload");
+}
+
+TEST(DeadLetterTest, IsSentBackAsAPlainMessage) {
+  const auto made = MakeRedriven(DeadLetterOf(FullMessage()), kNow);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->topic, kTopic);
+  EXPECT_EQ(made->topic_name, "orders");
+  const MessageRecord record = Decode(made->record);
+  EXPECT_EQ(record.header.topic, kTopic);
+  ExpectContentOfFullMessage(record);
+  EXPECT_EQ(record.header.flags, MessageFlags::kOrdered | MessageFlags::kLabelled);
+  EXPECT_FALSE(record.dead_letter.has_value());
+}
+
+TEST(DeadLetterTest, OnlyADeadLetterIsSentBack) {
+  const auto made = MakeRedriven(storage::EncodeMessageRecord(FullMessage()), kNow);
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kFailedPrecondition) << made.status();
+}
+
+TEST(DeadLetterTest, DamageIsNotCopied) {
+  const std::string message = storage::EncodeMessageRecord(FullMessage());
+  const std::string dead = DeadLetterOf(FullMessage());
+  for (size_t i = 0; i < message.size(); ++i) {
+    std::string bytes = message;
+    bytes[i] = static_cast<char>(bytes[i] ^ 1);
+    const auto made = MakeDeadLetter(bytes, kDeadLetters, kNow, FullOrigin());
+    EXPECT_EQ(made.status().code(), absl::StatusCode::kDataLoss) << "byte " << i;
+  }
+  for (size_t i = 0; i < dead.size(); ++i) {
+    std::string bytes = dead;
+    bytes[i] = static_cast<char>(bytes[i] ^ 1);
+    EXPECT_EQ(MakeRedriven(bytes, kNow).status().code(), absl::StatusCode::kDataLoss)
+        << "byte " << i;
+    EXPECT_EQ(MakeRedriven(dead.substr(0, i), kNow).status().code(), absl::StatusCode::kDataLoss)
+        << "of " << i << " bytes";
+  }
+}
+
+}  // namespace
+}  // namespace duetime::delivery
