@@ -24,13 +24,13 @@ class PaceSettings {
   static constexpr int kVersionBits = 6;
 
   constexpr explicit PaceSettings(uint64_t word = 0) : word_(word) {}
-  constexpr PaceSettings(uint64_t version, uint32_t milli_rate, uint32_t burst)
-      : word_(version << 58 | uint64_t{milli_rate} << 26 | burst) {}
+  constexpr PaceSettings(uint64_t version, uint32_t rate_per_s, uint32_t burst)
+      : word_(version << 58 | uint64_t{rate_per_s} << 26 | burst) {}
 
   uint64_t word() const { return word_; }
   uint64_t version() const { return word_ >> 58; }
-  // Messages in a thousand seconds. 0: no limit.
-  uint32_t milli_rate() const { return static_cast<uint32_t>(word_ >> 26); }
+  // 0: no limit.
+  uint32_t rate_per_s() const { return static_cast<uint32_t>(word_ >> 26); }
   uint32_t burst() const { return static_cast<uint32_t>(word_ & ((1u << 26) - 1)); }
 
  private:
@@ -62,7 +62,7 @@ class PaceClock {
     uint64_t before = word_.load();
     for (;;) {
       const PaceSettings settings(settings_->load());
-      if (settings.milli_rate() == 0) return wanted;
+      if (settings.rate_per_s() == 0) return wanted;
       const uint64_t now = now_us * kTicksPerMicro;
       const uint64_t interval = IntervalOf(settings);
       const uint64_t arrival = ArrivalOf(before, now, settings);
@@ -81,7 +81,7 @@ class PaceClock {
   uint64_t NextUs(uint64_t now_us) const {
     DT_CHECK_LE(now_us, kNowMaxMicros);
     const PaceSettings settings(settings_->load());
-    if (settings.milli_rate() == 0) return now_us;
+    if (settings.rate_per_s() == 0) return now_us;
     const uint64_t now = now_us * kTicksPerMicro;
     const uint64_t interval = IntervalOf(settings);
     const uint64_t worth = std::max<uint64_t>(kWorthTicks / interval, 1);
@@ -109,7 +109,7 @@ class PaceClock {
 
   // Rounded up: rather a little slower than faster.
   static uint64_t IntervalOf(const PaceSettings& settings) {
-    return (1000 * kTicksPerSecond + settings.milli_rate() - 1) / settings.milli_rate();
+    return (kTicksPerSecond + settings.rate_per_s() - 1) / settings.rate_per_s();
   }
 
   // The theoretical arrival time under these settings. What was granted under others counts as one
@@ -135,19 +135,18 @@ class PaceClock {
 class TopicPace {
  public:
   // What is beyond is cut off.
-  static constexpr uint64_t kMilliRateMax = 1'000'000'000;
+  static constexpr uint64_t kRateMax = 1'000'000;
   static constexpr uint64_t kBurstMax = 1'000'000;
 
-  // milli_rate: messages in a thousand seconds, so that a rate may be less than one a second; 0: no
-  // limit. burst: messages that may come at once after a pause, at least 1. Holds from the next
-  // Take on. The settings that are there already change nothing.
-  void Set(uint64_t milli_rate, uint64_t burst) {
-    const auto rate = static_cast<uint32_t>(std::min(milli_rate, kMilliRateMax));
+  // rate_per_s: messages; 0: no limit. burst: messages that may come at once after a pause, at
+  // least 1. Holds from the next Take on. The settings that are there already change nothing.
+  void Set(uint64_t rate_per_s, uint64_t burst) {
+    const auto rate = static_cast<uint32_t>(std::min(rate_per_s, kRateMax));
     const auto size = static_cast<uint32_t>(std::clamp<uint64_t>(burst, 1, kBurstMax));
     uint64_t before = settings_.load();
     for (;;) {
       const PaceSettings old(before);
-      if (old.milli_rate() == rate && old.burst() == size) return;
+      if (old.rate_per_s() == rate && old.burst() == size) return;
       const PaceSettings next((old.version() + 1) % (1u << PaceSettings::kVersionBits), rate, size);
       if (settings_.compare_exchange_weak(before, next.word())) return;
     }
@@ -161,7 +160,7 @@ class TopicPace {
     return clock.get();
   }
 
-  uint64_t milli_rate() const { return PaceSettings(settings_.load()).milli_rate(); }
+  uint64_t rate_per_s() const { return PaceSettings(settings_.load()).rate_per_s(); }
   uint64_t burst() const { return PaceSettings(settings_.load()).burst(); }
 
  private:
