@@ -342,6 +342,7 @@ TEST_F(StorageUpgradeTest, Version2IsTakenAsItIs) {
   ASSERT_EQ((*store)->Append(group, storage::Durability::kSynced),
             storage::AppendOutcome::kAccepted);
   ASSERT_TRUE((*store)->Close().ok());
+  store->reset();
   store = copy.Open();
   ASSERT_TRUE(store.ok()) << store.status();
   CheckVersion2(store->get());

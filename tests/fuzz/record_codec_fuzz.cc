@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Message records, index entries and traces: any bytes to decode, any message to encode, any damage
-// of a message to notice.
+// Message records, index entries, traces, backlog entries and progress: any bytes to decode, any
+// message to encode, any damage of a message to notice.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -13,11 +13,14 @@
 #include "server/base/check.h"
 #include "storage/message_record.h"
 #include "storage/trace.h"
+#include "storage/value_codec.h"
 #include "tests/fuzz/byte_reader.h"
 #include "tests/fuzz/target.h"
 
 namespace {
 
+using duetime::storage::DeadLetterOrigin;
+using duetime::storage::DeadLetterReason;
 using duetime::storage::DecodeMessageHead;
 using duetime::storage::DecodeMessageHeader;
 using duetime::storage::DecodeMessageRecord;
@@ -79,6 +82,10 @@ struct Texts {
   std::string civil_time;
   std::string time_zone;
   std::string recurrence;
+  std::string origin_topic_name;
+  std::string origin_subscription_name;
+  std::string origin_key;
+  std::string origin_reason_text;
   std::string payload;
 };
 
@@ -91,12 +98,34 @@ std::vector<std::pair<std::string, std::string>> ReadPairs(ByteReader* reader) {
   return pairs;
 }
 
+DeadLetterOrigin ReadOrigin(ByteReader* reader, Texts* texts) {
+  DeadLetterOrigin origin;
+  origin.origin_topic = TopicId{static_cast<uint32_t>(reader->Word())};
+  origin.id = {reader->Word(), reader->Word()};
+  origin.attempts = static_cast<uint32_t>(reader->Word());
+  origin.reason = DeadLetterReason{static_cast<uint8_t>(1 + reader->Byte() % 4)};
+  origin.first_dispatch_ms = reader->Word();
+  origin.last_dispatch_ms = reader->Word();
+  origin.deliver_ms = reader->Word();
+  origin.accept_ms = reader->Word();
+  for (std::string* text : {&texts->origin_topic_name, &texts->origin_subscription_name,
+                            &texts->origin_key, &texts->origin_reason_text}) {
+    *text = reader->Bytes(reader->Byte());
+  }
+  origin.topic_name = texts->origin_topic_name;
+  origin.subscription_name = texts->origin_subscription_name;
+  origin.key = texts->origin_key;
+  origin.reason_text = texts->origin_reason_text;
+  return origin;
+}
+
 MessageRecord ReadRecord(ByteReader* reader, Texts* texts) {
   MessageRecord record;
   record.header = {.topic = TopicId{static_cast<uint32_t>(reader->Word())},
                    .deliver_ms = reader->Word(),
                    .accept_ms = reader->Word()};
   const uint8_t fields = reader->Byte();
+  const bool dead_letter = reader->Byte() % 2 != 0;
   texts->attributes = ReadPairs(reader);
   if ((fields & 1) != 0) texts->labels = ReadPairs(reader);
   if ((fields & 2) != 0) texts->key = reader->Bytes(reader->Byte());
@@ -118,6 +147,7 @@ MessageRecord ReadRecord(ByteReader* reader, Texts* texts) {
     record.revision = reader->Word();
     record.update_ms = reader->Word();
   }
+  if (dead_letter) record.dead_letter = ReadOrigin(reader, texts);
   texts->payload = reader->Bytes(SIZE_MAX);
   record.attributes.assign(texts->attributes.begin(), texts->attributes.end());
   record.labels.assign(texts->labels.begin(), texts->labels.end());
@@ -144,6 +174,7 @@ void CheckSame(const MessageRecord& a, const MessageRecord& b) {
   DT_CHECK(a.recurrence.empty() || a.occurrence == b.occurrence);
   DT_CHECK_EQ(a.revision, b.revision);
   DT_CHECK(a.revision == 0 || a.update_ms == b.update_ms);
+  DT_CHECK(a.dead_letter == b.dead_letter);
   DT_CHECK(a.payload == b.payload);
 }
 
@@ -198,12 +229,27 @@ void CheckTraceDecode(const std::string& bytes) {
   }
 }
 
+// The small values, likewise; of a backlog entry there is a first version.
+void CheckValueDecode(const std::string& bytes) {
+  if (const auto entry = duetime::storage::DecodeBacklogEntry(bytes); entry.has_value()) {
+    const std::string encoded = EncodeBacklogEntry(*entry);
+    const bool first_version = bytes.size() < encoded.size();
+    DT_CHECK(first_version ? bytes[0] == kVersion1 && entry->due_ms == 0 &&
+                                 bytes.substr(1) == encoded.substr(1, bytes.size() - 1)
+                           : bytes == encoded);
+  }
+  if (const auto progress = duetime::storage::DecodeProgress(bytes); progress.has_value()) {
+    DT_CHECK(EncodeProgress(*progress) == bytes);
+  }
+}
+
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string input(data, data + size);
   CheckDecode(input);
   CheckTraceDecode(input);
+  CheckValueDecode(input);
   ByteReader reader(data, size);
   CheckRoundTrip(&reader);
   return 0;
