@@ -77,6 +77,8 @@ void FilterAbsentKeys(rocksdb::ColumnFamilyOptions* options) {
 void FilterAbsentPrefixes(size_t prefix_bytes, rocksdb::ColumnFamilyOptions* options) {
   FilterAbsentKeys(options);
   options->prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(prefix_bytes));
+  // Memtables have such a filter too: 1 us instead of 3.5 for a message of which there is nothing.
+  options->memtable_prefix_bloom_size_ratio = 0.02;
   // Nobody asks for a single key.
   options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>()->whole_key_filtering =
       false;

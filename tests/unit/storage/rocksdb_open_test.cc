@@ -11,10 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "storage/message_record.h"
+#include "storage/rocksdb_database.h"
 #include "storage/rocksdb_store.h"
 #include "storage/witness.h"
 #include "tests/support/temp_directory.h"
@@ -149,13 +151,13 @@ TEST_F(RocksDbOpenTest, AForeignDirectoryIsLeftAlone) {
 TEST_F(RocksDbOpenTest, ANewerFormatIsRefused) {
   ASSERT_TRUE(OpenOnce().ok());
   Testimony testimony = ReadWitness();
-  testimony.format_version = 3;
+  testimony.format_version = kFormatVersion + 1;
   auto witness = Witness::Open(data_dir_ + "/witness");
   ASSERT_TRUE((*witness)->Read().ok());
   ASSERT_TRUE((*witness)->Write(testimony).ok());
   const absl::Status status = OpenOnce();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("format version 3"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("format version ", kFormatVersion + 1)));
 }
 
 // An interrupted creation, in each of its stages.
