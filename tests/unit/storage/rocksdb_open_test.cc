@@ -157,7 +157,8 @@ TEST_F(RocksDbOpenTest, ANewerFormatIsRefused) {
   ASSERT_TRUE((*witness)->Write(testimony).ok());
   const absl::Status status = OpenOnce();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("format version ", kFormatVersion + 1)));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("format version ", kFormatVersion + 1)));
 }
 
 // An interrupted creation, in each of its stages.
