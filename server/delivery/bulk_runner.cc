@@ -262,6 +262,9 @@ absl::Status BulkRunner::Apply(base::Now now, const storage::MessageRecord& head
     case BulkAction::kRelease:
       status = desk_->MoveQuietly(now, id, now.wall_ms, operation->create_ms + 1, &changed);
       break;
+    case BulkAction::kRedrive:
+      status = desk_->RedriveQuietly(now, id, &changed);
+      break;
     case BulkAction::kShift: {
       const int64_t shifted = static_cast<int64_t>(head.header.deliver_ms) + spec.shift_ms;
       const auto deliver_ms = static_cast<uint64_t>(std::max<int64_t>(shifted, 0));

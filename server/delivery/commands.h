@@ -17,6 +17,8 @@
 #include "server/delivery/operation.h"
 #include "server/delivery/recurrence_state.h"
 #include "server/delivery/stream_credit.h"
+#include "server/delivery/subscription_state.h"
+#include "server/delivery/topic_pace.h"
 #include "server/scheduler/new_message.h"
 #include "server/scheduler/topic_quota.h"
 #include "storage/types.h"
@@ -105,6 +107,41 @@ struct TopicCommand {
   uint64_t fate_retention_ms = 0;
   // Shared by all shards; null: the topic has no limit, and never had one.
   std::shared_ptr<scheduler::TopicQuota> quota;
+  // The topic is being deleted, or was: Effects::used_topics tells when it gets a message.
+  bool watch = false;
+  // Accepts, does not deliver.
+  bool paused = false;
+  // Shared by all shards; null: as fast as subscribers take it.
+  std::shared_ptr<TopicPace> pace = nullptr;
+  // Where dead letters go whose subscription says nothing else. 0: not known. The name is written
+  // with the first one.
+  storage::TopicId dead_letter{};
+  std::string dead_letter_name = {};
+};
+
+// A change of a subscription, sent to every shard. Those of one topic come one after the other.
+struct SubscriptionCommand {
+  enum class Kind : uint8_t { kCreate, kUpdate, kDelete };
+  CallTag tag{};
+  uint32_t position = 0;
+  Kind kind{};
+  // kCreate: all but the start, which the shard sets. If there is one of this id (which nobody has
+  // named, or by a command that was not answered), it takes over the name and the settings and
+  // keeps its start. kUpdate: id and settings count. kDelete: id counts.
+  SubscriptionState state;
+  // For kCreate: only what is accepted from now on; otherwise everything that is still there.
+  bool from_now = false;
+  // For kDelete: it is the last one of its topic, and only loses its name and its settings.
+  bool keep_messages = false;
+  // As in ScheduleCommand.
+  std::vector<std::pair<storage::TopicId, std::string>> new_topics;
+};
+
+// Asks how a subscription stands in this shard.
+struct InspectSubscriptionCommand {
+  CallTag tag{};
+  uint32_t position = 0;
+  storage::SubscriptionId subscription{};
 };
 
 // Writes or removes (no value) an object.
@@ -150,18 +187,29 @@ struct RecurrenceCommand {
 struct AttachCommand {
   StreamId stream{};
   storage::TopicId topic{};
+  storage::SubscriptionId subscription{};
   uint64_t lease_ms = 0;
   std::shared_ptr<StreamCredit> credit;
 };
 
-// A subscriber is gone: its leases end now.
+// A subscriber is gone.
 struct DetachCommand {
   StreamId stream{};
+  // Its leases go on without it; otherwise they end now.
+  bool keep_leases = false;
 };
 
 struct NackItem {
   LeaseToken token{};
-  uint64_t delay_ms = 0;
+  // Nothing: by the subscription's retry policy.
+  std::optional<uint64_t> delay_ms;
+  // What the subscriber said.
+  std::string reason = {};
+};
+
+struct DeadLetterItem {
+  LeaseToken token{};
+  std::string reason;
 };
 
 struct ExtendItem {
@@ -169,12 +217,15 @@ struct ExtendItem {
   uint64_t duration_ms = 0;
 };
 
-// Settlements for this shard's leases. A stream may settle any lease whose token it knows.
+// Settlements for this shard's leases. A stream may settle any lease whose token it knows; it need
+// not be attached.
 struct SettleCommand {
   StreamId stream{};
   std::vector<LeaseToken> acks;
   std::vector<NackItem> nacks;
   std::vector<ExtendItem> extends;
+  // Not to be tried again.
+  std::vector<DeadLetterItem> dead_letters = {};
 };
 
 // Credit of a stream that this shard found exhausted has come back through another shard.
@@ -184,13 +235,14 @@ struct CreditCommand {
 
 using Command =
     std::variant<ScheduleCommand, CancelCommand, CancelBatchCommand, RescheduleCommand, GetCommand,
-                 InspectCommand, ObjectCommand, TopicCommand, OperationCommand, RecurrenceCommand,
-                 AttachCommand, DetachCommand, SettleCommand, CreditCommand>;
+                 InspectCommand, ObjectCommand, TopicCommand, SubscriptionCommand,
+                 InspectSubscriptionCommand, OperationCommand, RecurrenceCommand, AttachCommand,
+                 DetachCommand, SettleCommand, CreditCommand>;
 
 // ---- Effects
 // --------------------------------------------------------------------------------------------------------
 
-// The last five are ends (storage::EndState).
+// The last six are ends (storage::EndState).
 enum class MessageState : uint8_t {
   kUnspecified,
   kScheduled,
@@ -201,6 +253,7 @@ enum class MessageState : uint8_t {
   kExpired,
   kDeadLettered,
   kSkipped,
+  kDropped,
 };
 // What a cancel or a reschedule found. kDone: it was cancelled, or rescheduled. kSettled: it had
 // ended, other than by a cancel.
@@ -280,6 +333,18 @@ struct Timeline {
   uint32_t subscribers = 0;
 };
 
+// How a message stands with one of the subscriptions that it is for.
+struct SubscriptionStanding {
+  storage::SubscriptionId subscription{};
+  // kDue, kInFlight or kAcked (done with it).
+  MessageState state{};
+  // Deliveries begun.
+  uint32_t attempts = 0;
+  // While in flight; while it waits for its next attempt. Server time, UTC milliseconds; 0: not so.
+  uint64_t lease_end_ms = 0;
+  uint64_t retry_ms = 0;
+};
+
 // NOT_FOUND with reason MESSAGE_NOT_FOUND when there is none. Either `record`, as stored, or
 // `fate`.
 struct GetReply {
@@ -291,6 +356,8 @@ struct GetReply {
   std::string record;
   std::optional<storage::Fate> fate;
   Timeline timeline;
+  // Of a message that is due.
+  std::vector<SubscriptionStanding> subscriptions;
 };
 
 struct InspectedMessage {
@@ -311,9 +378,47 @@ struct ObjectReply {
   absl::Status status;
 };
 
+// Answered when the change is on disk; with kDelete what it leaves behind goes later.
+struct SubscriptionReply {
+  CallTag tag{};
+  uint32_t position = 0;
+  absl::Status status;
+};
+
+struct SubscriptionGauges {
+  // Waiting for credit, in memory.
+  uint64_t ready = 0;
+  uint64_t in_flight = 0;
+  // Waiting for their next attempt, in memory.
+  uint64_t delayed = 0;
+  // Behind another message of their ordering key.
+  uint64_t blocked = 0;
+  uint64_t streams = 0;
+  // More of it waits on disk.
+  bool behind = false;
+  // Of what is ready or in the backlog; 0: none is.
+  uint64_t oldest_due_ms = 0;
+  // Since start.
+  uint64_t delivered = 0;
+  uint64_t acked = 0;
+  uint64_t dead_lettered = 0;
+  uint64_t dropped = 0;
+};
+
+// NOT_FOUND if the shard does not know the subscription.
+struct InspectSubscriptionReply {
+  CallTag tag{};
+  uint32_t position = 0;
+  absl::Status status;
+  SubscriptionGauges gauges;
+};
+
+// What the shard has of the topic, decided but not necessarily on disk.
 struct TopicReply {
   CallTag tag{};
   absl::Status status;
+  uint64_t messages = 0;
+  uint64_t recurrences = 0;
 };
 
 // The operation as it is in this shard now. ALREADY_EXISTS OPERATION_EXISTS, NOT_FOUND
@@ -352,13 +457,14 @@ struct DeliveryFrame {
   std::vector<Delivery> deliveries;
 };
 
-enum class SettleRefusal : uint8_t { kLeaseLost };
+// kNoDeadLetterTopic: the shard has not been told where dead letters go (TopicCommand).
+enum class SettleRefusal : uint8_t { kLeaseLost, kNoDeadLetterTopic };
 
-// Acks are confirmed once they are in the journal; nacks, extends and refusals at once. One command
-// may so have two replies.
+// Acks and dead letters are confirmed once they are in the journal; nacks, extends and refusals at
+// once. One command may so have two replies.
 struct SettleReply {
   StreamId stream{};
-  // Acks and nacks that took effect.
+  // Acks, nacks and dead letters that took effect.
   std::vector<LeaseToken> settled;
   std::vector<LeaseToken> extended;
   std::vector<std::pair<LeaseToken, SettleRefusal>> refused;
@@ -379,19 +485,24 @@ struct Effects {
   std::vector<InspectReply> inspects;
   std::vector<ObjectReply> objects;
   std::vector<TopicReply> topics;
+  std::vector<SubscriptionReply> subscriptions;
+  std::vector<InspectSubscriptionReply> subscription_gauges;
   std::vector<OperationReply> operations;
   std::vector<RecurrenceReply> recurrences;
   std::vector<DeliveryFrame> frames;
   std::vector<SettleReply> settles;
   std::vector<WakeShards> wakes;
+  // Topics that were watched and have got a message; told once each, before the message is.
+  std::vector<storage::TopicId> used_topics;
   // The journal failed or a read did: the shard has stopped for good. Every open call was answered
   // with STORAGE_FAILED.
   bool failed = false;
 
   bool empty() const {
     return schedules.empty() && cancels.empty() && reschedules.empty() && gets.empty() &&
-           inspects.empty() && objects.empty() && topics.empty() && operations.empty() &&
-           recurrences.empty() && frames.empty() && settles.empty() && wakes.empty() && !failed;
+           inspects.empty() && objects.empty() && topics.empty() && subscriptions.empty() &&
+           subscription_gauges.empty() && operations.empty() && recurrences.empty() &&
+           frames.empty() && settles.empty() && wakes.empty() && used_topics.empty() && !failed;
   }
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -55,6 +56,9 @@ class Desk {
   // `since_ms`: the change counts as made no earlier than this, whatever the clock says.
   absl::Status MoveQuietly(base::Now now, const storage::MessageId& id, uint64_t deliver_ms,
                            uint64_t since_ms, bool* changed);
+  // Sends a dead letter back to the topic it comes from, as a new message that is due now, unless
+  // it is in flight or that topic is full.
+  absl::Status RedriveQuietly(base::Now now, const storage::MessageId& id, bool* changed);
 
   // The answers of a shard that has failed.
   void Refuse(const ScheduleCommand& command);
@@ -68,23 +72,11 @@ class Desk {
   struct Found {
     enum class What : uint8_t { kNothing, kPending, kEnded };
     What what = What::kNothing;
-    // With kPending: where, and the record; the entry, if it is in memory.
+    // With kPending: where, and the record.
     storage::MessageKey key;
     std::string record;
-    EntryIndex index = kNoEntry;
     // With kEnded.
     storage::Fate fate;
-  };
-  // How a pending message stands with subscribers.
-  struct Standing {
-    // Deliveries begun.
-    uint32_t attempts = 0;
-    // None is known, but a run that crashed may have delivered it.
-    bool uncertain = false;
-    MessageState state{};
-
-    // Certainly nobody has been given it: it can be changed and cancelled without a trace.
-    bool untouched() const { return attempts == 0 && !uncertain; }
   };
   // A schedule command with messages that are decided one by one.
   struct ScheduleCall {
@@ -111,24 +103,27 @@ class Desk {
               storage::MessageId* id, absl::Status* status);
   // REQUIRES: not Busy.
   absl::Status Locate(base::Now now, const storage::MessageId& id, Found* found);
-  absl::Status StandingOf(base::Now now, const Found& found, Standing* standing);
+  absl::Status StandingOf(base::Now now, const Found& found, Standing* standing,
+                          std::vector<SubscriptionStanding>* list = nullptr);
   static MessageState StateOf(storage::EndState state);
   // Answers that could not be found out: the shard is about to stop.
   absl::Status ReadFailed(const absl::Status& status);
-  void FillTimeline(base::Now now, const Found& found, GetReply* reply);
+  void FillTimeline(const Found& found, GetReply* reply);
 
   // ---- Changing (desk_change.cc)
   void CancelFound(base::Now now, const CancelCommand& command, Found found, CancelReply reply);
   void RescheduleFound(base::Now now, const RescheduleCommand& command, Found found,
                        RescheduleReply reply);
   // Adds the records that cancel what was found. REQUIRES: decoded_ is its record.
-  absl::Status EndFound(base::Now now, const Found& found, uint32_t attempts, bool stopped);
+  absl::Status CancelWhole(base::Now now, const Found& found, bool stopped);
+  // The same for any end.
+  absl::Status EndFound(base::Now now, const Found& found, storage::EndState how, bool stopped);
   // decoded_ with another time, encoded.
   std::string WithTime(uint64_t update_ms, uint64_t deliver_ms);
   // Puts the record, which is to be delivered at deliver_ms, in the place of what was found.
   // REQUIRES: it is untouched.
-  void Move(base::Now now, const Found& found, uint64_t deliver_ms, std::string record,
-            uint8_t flags);
+  absl::Status Move(base::Now now, const Found& found, uint64_t deliver_ms, std::string record,
+                    uint8_t flags);
   void Latch(const storage::MessageId& id) { latches_->Acquire(scheduler::Latches::Name(id)); }
   void Unlatch(base::Now now, const storage::MessageId& id, bool ok) {
     latches_->Release(now, scheduler::Latches::Name(id), ok);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/base/error.h"
+#include "server/delivery/dead_letter.h"
 #include "server/delivery/desk.h"
 #include "server/delivery/desk_put_off.h"
 
@@ -16,6 +17,7 @@ using scheduler::Scheduler;
 using storage::Durability;
 using storage::EndState;
 using storage::MessageId;
+using storage::MessageKey;
 using storage::MessageRef;
 
 void Desk::Cancel(base::Now now, CancelCommand command) {
@@ -55,8 +57,7 @@ void Desk::CancelFound(base::Now now, const CancelCommand& command, Found found,
     return;
   }
   reply.redelivery_stopped = !standing.untouched();
-  if (absl::Status status = EndFound(now, found, standing.attempts, reply.redelivery_stopped);
-      !status.ok()) {
+  if (absl::Status status = CancelWhole(now, found, reply.redelivery_stopped); !status.ok()) {
     reply.status = ReadFailed(status);
   }
   outbox_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
@@ -65,43 +66,33 @@ void Desk::CancelFound(base::Now now, const CancelCommand& command, Found found,
   });
 }
 
-absl::Status Desk::EndFound(base::Now now, const Found& found, uint32_t attempts, bool stopped) {
-  const MessageId id = found.key.id;
+absl::Status Desk::CancelWhole(base::Now now, const Found& found, bool stopped) {
   const bool recurs = (decoded_.header.flags & storage::MessageFlags::kRecurs) != 0;
-  if (found.index != kNoEntry) {
-    dispatcher_->Learn(found.index, found.record);
-    dispatcher_->BeginEnd(now, found.index, EndState::kCancelled, stopped, Durability::kSynced);
-  } else {
-    storage::Fate fate;
-    fate.state = EndState::kCancelled;
-    fate.topic = decoded_.header.topic;
-    fate.attempts = attempts;
-    fate.payload_bytes = static_cast<uint32_t>(decoded_.payload.size());
-    fate.deliver_ms = decoded_.header.deliver_ms;
-    fate.accept_ms = decoded_.header.accept_ms;
-    fate.end_ms = now.wall_ms;
-    fate.revision = decoded_.revision;
-    fate.redelivery_stopped = stopped;
-    fate.key = std::string(decoded_.key);
-    const uint64_t retention_ms = dispatcher_->topic(fate.topic).fate_retention_ms;
-    dispatcher_->Unlist(found.key, fate.topic);
-    if (absl::Status status = endings_.Write(found.key, static_cast<uint32_t>(found.record.size()),
-                                             retention_ms, std::move(fate), Durability::kSynced);
-        !status.ok()) {
-      return status;
-    }
+  if (absl::Status status = EndFound(now, found, EndState::kCancelled, stopped); !status.ok()) {
+    return status;
+  }
+  outbox_->Then([this](base::Now, bool ok) {
+    if (ok) ++stats_->cancelled;
+  });
+  if (recurs) occurrences_->OnOccurrenceCancelled(now, found.key.id);
+  return absl::OkStatus();
+}
+
+absl::Status Desk::EndFound(base::Now now, const Found& found, EndState how, bool stopped) {
+  const MessageKey key = found.key;
+  if (absl::Status status =
+          dispatcher_->BeginEnd(now, key, decoded_, static_cast<uint32_t>(found.record.size()), how,
+                                stopped, Durability::kSynced);
+      !status.ok()) {
+    return status;
   }
   // Until the journal has it the message may become due or be read back: it is not to be taken up
   // any more.
-  Latch(id);
-  outbox_->Then([this, id, index = found.index](base::Now then, bool ok) {
-    if (ok) {
-      ++stats_->cancelled;
-      if (index != kNoEntry) dispatcher_->FinishEnd(index);
-    }
-    Unlatch(then, id, ok);
+  Latch(key.id);
+  outbox_->Then([this, key](base::Now then, bool ok) {
+    if (ok) dispatcher_->FinishWhole(key);
+    Unlatch(then, key.id, ok);
   });
-  if (recurs) occurrences_->OnOccurrenceCancelled(now, id);
   return absl::OkStatus();
 }
 
@@ -117,7 +108,7 @@ absl::Status Desk::CancelQuietly(base::Now now, const MessageId& id, bool stop, 
   if (absl::IsDataLoss(status)) return absl::OkStatus();
   if (!status.ok() || (!standing.untouched() && !stop)) return status;
   *changed = true;
-  return EndFound(now, found, standing.attempts, !standing.untouched());
+  return CancelWhole(now, found, !standing.untouched());
 }
 
 absl::Status Desk::MoveQuietly(base::Now now, const MessageId& id, uint64_t deliver_ms,
@@ -135,7 +126,38 @@ absl::Status Desk::MoveQuietly(base::Now now, const MessageId& id, uint64_t deli
   *changed = true;
   decoded_.civil_time = decoded_.time_zone = {};
   std::string record = WithTime(std::max(now.wall_ms, since_ms), deliver_ms);
-  Move(now, found, deliver_ms, std::move(record), decoded_.header.flags);
+  return Move(now, found, deliver_ms, std::move(record), decoded_.header.flags);
+}
+
+absl::Status Desk::RedriveQuietly(base::Now now, const MessageId& id, bool* changed) {
+  *changed = false;
+  Found found;
+  Standing standing;
+  absl::Status status = Locate(now, id, &found);
+  if (!status.ok() || found.what != Found::What::kPending) return status;
+  status = StandingOf(now, found, &standing);
+  if (status.ok()) status = storage::DecodeMessageRecord(found.record, &decoded_);
+  // A damaged record is left alone.
+  if (absl::IsDataLoss(status)) return absl::OkStatus();
+  if (!status.ok() || standing.in_flight) return status;
+  auto again = MakeRedriven(found.record, now.wall_ms);
+  if (!again.ok()) return absl::OkStatus();  // not a dead letter
+  const TopicQuota* const quota = writer_->QuotaOf(again->topic);
+  if (quota != nullptr && !quota->HasRoom()) return absl::OkStatus();
+  storage::MessageHeader header;
+  status = storage::DecodeMessageHeader(again->record, &header);
+  if (!status.ok()) return status;
+  const MessageRef to = {.key = scheduler_->NewKey(now, id.slot(), now.wall_ms, /*spread_ms=*/0),
+                         .topic = again->topic,
+                         .bytes = static_cast<uint32_t>(again->record.size()),
+                         .flags = header.flags};
+  status = EndFound(now, found, EndState::kAcked, /*stopped=*/false);
+  if (!status.ok()) return status;
+  *changed = true;
+  scheduler_->Put(now, to, std::move(again->record));
+  outbox_->Then([this, to](base::Now, bool ok) {
+    if (ok) scheduler_->OnPut(to);
+  });
   return absl::OkStatus();
 }
 
@@ -208,15 +230,19 @@ void Desk::RescheduleFound(base::Now now, const RescheduleCommand& command, Foun
   absl::string_view head;
   reply.status = storage::MessageHead(record, &head);
   reply.head = std::string(head);
-  if (moves) Move(now, found, deliver_ms, std::move(record), decoded_.header.flags);
+  if (moves) {
+    const absl::Status status =
+        Move(now, found, deliver_ms, std::move(record), decoded_.header.flags);
+    if (!status.ok()) reply.status = ReadFailed(status);
+  }
   outbox_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
     if (!ok) reply.status = base::StorageFailedError();
     effects_->reschedules.push_back(std::move(reply));
   });
 }
 
-void Desk::Move(base::Now now, const Found& found, uint64_t deliver_ms, std::string record,
-                uint8_t flags) {
+absl::Status Desk::Move(base::Now now, const Found& found, uint64_t deliver_ms, std::string record,
+                        uint8_t flags) {
   const MessageId id = found.key.id;
   const uint64_t due_ms = scheduler_->PlaceOf(now, deliver_ms);
   const MessageRef to = {.key = {.due_ms = due_ms, .id = id},
@@ -224,10 +250,8 @@ void Desk::Move(base::Now now, const Found& found, uint64_t deliver_ms, std::str
                          .bytes = static_cast<uint32_t>(record.size()),
                          .flags = flags};
   const bool was_loaded = scheduler_->Loaded(found.key);
-  if (found.index != kNoEntry) {
-    dispatcher_->BeginMove(found.index);
-  } else {
-    dispatcher_->Unlist(found.key, to.topic);
+  if (absl::Status status = dispatcher_->BeginMove(found.key, to.topic); !status.ok()) {
+    return status;
   }
   writer_->Erase(found.key, to.topic, static_cast<uint32_t>(found.record.size()),
                  Durability::kSynced);
@@ -236,15 +260,15 @@ void Desk::Move(base::Now now, const Found& found, uint64_t deliver_ms, std::str
     writer_->PutTrace(id, {.due_ms = due_ms, .fate = std::nullopt}, Durability::kSynced);
   }
   Latch(id);
-  outbox_->Then([this, from_ms = found.key.due_ms, was_loaded, index = found.index, to](
-                    base::Now then, bool ok) {
+  outbox_->Then([this, from = found.key, was_loaded, to](base::Now then, bool ok) {
     if (ok) {
       ++stats_->rescheduled;
-      if (index != kNoEntry) dispatcher_->FinishEnd(index);
-      scheduler_->OnMoved(from_ms, was_loaded, to);
+      dispatcher_->FinishWhole(from);
+      scheduler_->OnMoved(from.due_ms, was_loaded, to);
     }
     Unlatch(then, to.key.id, ok);
   });
+  return absl::OkStatus();
 }
 
 }  // namespace duetime::delivery

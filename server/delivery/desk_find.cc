@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of Desk that finds messages, and says what is known of them.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -56,11 +57,7 @@ Desk::Desk(const ShardParts& parts, scheduler::Scheduler* scheduler, Dispatcher*
       occurrences_(parts.occurrences),
       endings_(parts.shard, parts.store, parts.writer, parts.latches) {}
 
-bool Desk::Busy(const MessageId& id) const {
-  if (latches_->Held(id)) return true;
-  const EntryIndex index = dispatcher_->Find(id);
-  return index != kNoEntry && dispatcher_->entry(index).state == EntryState::kEnding;
-}
+bool Desk::Busy(const MessageId& id) const { return latches_->Held(id) || dispatcher_->Ending(id); }
 
 void Desk::WhenFree(const Latches::Name& name, Latches::Waiter waiter) {
   if (latches_->Held(name)) {
@@ -122,12 +119,8 @@ absl::Status Desk::Locate(base::Now now, const MessageId& id, Found* found) {
     return absl::OkStatus();
   };
   if (const EntryIndex index = dispatcher_->Find(id); index != kNoEntry) {
-    const DueEntry& entry = dispatcher_->entry(index);
-    if (absl::Status status = read(entry.key()); !status.ok()) return status;
-    if (found->what == Found::What::kPending) {
-      found->index = index;
-      return absl::OkStatus();
-    }
+    if (absl::Status status = read(dispatcher_->entry(index).key()); !status.ok()) return status;
+    if (found->what == Found::What::kPending) return absl::OkStatus();
     // An echo of a place from which it was moved, or where it ended.
   }
   if (absl::Status status = read({.due_ms = id.due_ms(), .id = id}); !status.ok()) return status;
@@ -142,24 +135,20 @@ absl::Status Desk::Locate(base::Now now, const MessageId& id, Found* found) {
   return absl::OkStatus();
 }
 
-absl::Status Desk::StandingOf(base::Now now, const Found& found, Standing* standing) {
+absl::Status Desk::StandingOf(base::Now now, const Found& found, Standing* standing,
+                              std::vector<SubscriptionStanding>* list) {
   storage::MessageHeader header;
   if (absl::Status status = storage::DecodeMessageHeader(found.record, &header); !status.ok()) {
     return status;
   }
-  standing->state =
-      header.deliver_ms <= now.wall_ms ? MessageState::kDue : MessageState::kScheduled;
-  if (found.index == kNoEntry) {
-    const absl::Status status = dispatcher_->FindUncertainty(
-        found.key, header.topic, &standing->attempts, &standing->uncertain);
-    if (!status.ok()) return ReadFailed(status);
-  } else {
-    const DueEntry& entry = dispatcher_->entry(found.index);
-    standing->attempts = entry.attempts;
-    standing->uncertain = entry.maybe_delivered;
-    if (entry.state == EntryState::kInFlight) standing->state = MessageState::kInFlight;
+  const bool due = header.deliver_ms <= now.wall_ms;
+  if (absl::Status status =
+          dispatcher_->StandingOf(now, found.key, header.topic, standing, due ? list : nullptr);
+      !status.ok()) {
+    return ReadFailed(status);
   }
-  if (standing->attempts > 0) standing->uncertain = false;
+  standing->state = due ? MessageState::kDue : MessageState::kScheduled;
+  if (standing->in_flight) standing->state = MessageState::kInFlight;
   return absl::OkStatus();
 }
 
@@ -176,7 +165,7 @@ MessageState Desk::StateOf(storage::EndState state) {
     case storage::EndState::kSkipped:
       return MessageState::kSkipped;
     case storage::EndState::kDropped:
-      break;  // no message ends so as long as subscriptions keep what they have
+      return MessageState::kDropped;
   }
   return MessageState::kUnspecified;
 }
@@ -204,10 +193,10 @@ void Desk::Get(base::Now now, GetCommand command) {
         break;
       case Found::What::kPending: {
         Standing standing;
-        reply.status = StandingOf(now, found, &standing);
+        reply.status = StandingOf(now, found, &standing, &reply.subscriptions);
         reply.state = standing.state;
         reply.attempts = standing.attempts;
-        FillTimeline(now, found, &reply);
+        FillTimeline(found, &reply);
         reply.record = std::move(found.record);
         break;
       }
@@ -216,25 +205,28 @@ void Desk::Get(base::Now now, GetCommand command) {
   effects_->gets.push_back(std::move(reply));
 }
 
-void Desk::FillTimeline(base::Now now, const Found& found, GetReply* reply) {
+void Desk::FillTimeline(const Found& found, GetReply* reply) {
   Timeline& timeline = reply->timeline;
   timeline.due_ms = found.key.due_ms;
   timeline.loaded = scheduler_->Loaded(found.key);
   timeline.claimed = found.key.due_ms <= scheduler_->claim_ms();
   storage::MessageHeader header;
   if (!storage::DecodeMessageHeader(found.record, &header).ok()) return;
-  const Topic& topic = dispatcher_->topic(header.topic);
-  timeline.subscribers = static_cast<uint32_t>(topic.streams);
-  if (found.index == kNoEntry) {
-    timeline.in_backlog = topic.behind && found.key.due_ms <= scheduler_->fired_ms();
+  bool behind = false;
+  for (const Subscription* const subscription : dispatcher_->topic(header.topic).subscriptions) {
+    timeline.subscribers += static_cast<uint32_t>(subscription->streams);
+    behind = behind || subscription->has_backlog();
+  }
+  for (const SubscriptionStanding& one : reply->subscriptions) {
+    timeline.lease_end_ms = std::max(timeline.lease_end_ms, one.lease_end_ms);
+  }
+  const EntryIndex index = dispatcher_->FindAt(found.key);
+  if (index == kNoEntry) {
+    timeline.in_backlog = behind && found.key.due_ms <= scheduler_->fired_ms();
     return;
   }
-  const DueEntry& entry = dispatcher_->entry(found.index);
-  timeline.fire_ms = entry.fire_ms;
-  timeline.dispatch_ms = entry.dispatch_ms;
-  if (entry.state == EntryState::kInFlight && entry.lease_end_mono_ms > now.mono_ms) {
-    timeline.lease_end_ms = now.wall_ms + (entry.lease_end_mono_ms - now.mono_ms);
-  }
+  timeline.fire_ms = dispatcher_->entry(index).fire_ms;
+  timeline.dispatch_ms = dispatcher_->entry(index).dispatch_ms;
 }
 
 void Desk::Inspect(base::Now now, const InspectCommand& command) {
@@ -245,15 +237,14 @@ void Desk::Inspect(base::Now now, const InspectCommand& command) {
   for (const MessageKey& key : command.keys) {
     InspectedMessage message;
     message.state = key.due_ms <= now.wall_ms ? MessageState::kDue : MessageState::kScheduled;
-    if (const EntryIndex index = dispatcher_->Find(key.id); index != kNoEntry) {
-      const DueEntry& entry = dispatcher_->entry(index);
-      if (entry.state == EntryState::kEnding) {
-        message.state = MessageState::kUnspecified;
-      } else if (entry.due_ms == key.due_ms) {
-        message.attempts = entry.attempts;
-        if (entry.state == EntryState::kInFlight) message.state = MessageState::kInFlight;
-      }
+    for (EntryIndex i = dispatcher_->Find(key.id); i != kNoEntry;
+         i = dispatcher_->entry(i).sibling) {
+      const DueEntry& entry = dispatcher_->entry(i);
+      if (entry.due_ms != key.due_ms) continue;
+      message.attempts = std::max(message.attempts, entry.attempts);
+      if (entry.state == EntryState::kInFlight) message.state = MessageState::kInFlight;
     }
+    if (dispatcher_->EndingWhole(key)) message.state = MessageState::kUnspecified;
     reply.messages.push_back(message);
   }
   effects_->inspects.push_back(std::move(reply));

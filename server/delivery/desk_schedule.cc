@@ -49,6 +49,8 @@ absl::string_view NameOf(MessageState state) {
       return "DEAD_LETTERED";
     case MessageState::kSkipped:
       return "SKIPPED";
+    case MessageState::kDropped:
+      return "DROPPED";
   }
   return "STATE_UNSPECIFIED";
 }
@@ -326,8 +328,7 @@ absl::Status Desk::Replace(base::Now now, NewMessage* message, const IndexEntry&
   renewed.content = terms.content;
   writer_->PutIndex(message->topic, IndexKind::kUserKey, terms.key, renewed, Durability::kSynced);
   PutRequest(now, *message, *answer);
-  Move(now, found, deliver_ms, std::move(record), message->flags);
-  return absl::OkStatus();
+  return Move(now, found, deliver_ms, std::move(record), message->flags);
 }
 
 absl::Status Desk::Create(base::Now now, NewMessage* message, AcceptedMessage* answer) {

@@ -4,27 +4,28 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 #include "server/base/check.h"
-#include "server/base/error.h"
 #include "server/delivery/lease_token.h"
 #include "storage/message_record.h"
 
 namespace duetime::delivery {
 
 using storage::Durability;
-using storage::MessageId;
 using storage::MessageKey;
 using storage::MessageRef;
-using storage::Record;
-using storage::RecordType;
+using storage::Progress;
+using storage::ProgressRef;
+using storage::SubscriptionId;
 using storage::TopicId;
 
 namespace {
 
-// Read-backs started by one Pump: each may read a page from disk.
-constexpr size_t kReadBacksPerPump = 4;
+const Progress* FindRow(const std::vector<ProgressRef>& rows, SubscriptionId subscription) {
+  for (const auto& [id, progress] : rows) {
+    if (id == subscription) return &progress;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
@@ -33,6 +34,7 @@ Dispatcher::Dispatcher(const ShardParts& parts, scheduler::Scheduler* scheduler)
       limits_(*parts.limits),
       store_(parts.store),
       outbox_(parts.outbox),
+      writer_(parts.writer),
       latches_(parts.latches),
       scheduler_(scheduler),
       effects_(parts.effects),
@@ -42,12 +44,22 @@ Dispatcher::Dispatcher(const ShardParts& parts, scheduler::Scheduler* scheduler)
   DT_CHECK_LT(shard_, kShardCountMax);
 }
 
-absl::Status Dispatcher::Recover() {
-  const auto subscriptions = store_->BacklogSubscriptions(shard_);
-  if (!subscriptions.ok()) return subscriptions.status();
-  // There are none but the first ones of their topics.
-  for (const storage::SubscriptionId id : *subscriptions) {
-    FallBehind(TopicOf(TopicId{static_cast<uint32_t>(id)}), MessageKey{});
+absl::Status Dispatcher::Recover(base::Now now) {
+  start_mono_ms_ = now.mono_ms;
+  if (absl::Status status = RecoverSubscriptions(); !status.ok()) return status;
+  const auto listed = store_->BacklogSubscriptions(shard_);
+  if (!listed.ok()) return listed.status();
+  for (const SubscriptionId id : *listed) {
+    Subscription* subscription = FindSubscription(id);
+    if (subscription == nullptr) {
+      // What was never named is the first one of its topic.
+      Topic* const topic = TopicOf(TopicId{static_cast<uint32_t>(id)});
+      subscription = topic->subscriptions.front();
+    }
+    if (subscription->state.id != id) continue;
+    FallBehind(subscription, MessageKey{});
+    // It may hold what waits for its next attempt.
+    subscription->forgot_delivered = true;
   }
   return absl::OkStatus();
 }
@@ -59,61 +71,99 @@ Topic* Dispatcher::TopicOf(TopicId id) {
     topic->id = id;
     topic->fate_retention_ms = limits_.fate_retention_ms;
   }
+  if (topic->subscriptions.empty()) {
+    SubscriptionState state;
+    state.id = storage::FirstSubscription(id);
+    state.topic = id;
+    AddSubscription(std::move(state), topic.get());
+  }
   return topic.get();
-}
-
-void Dispatcher::SetTopic(const TopicCommand& command) {
-  TopicOf(command.topic)->fate_retention_ms = command.fate_retention_ms;
 }
 
 // ---- Due
 // ------------------------------------------------------------------------------------------------------------
 
-bool Dispatcher::FitsInMemory(const Topic& topic) const {
-  if (topic.behind) return false;  // behind what is already on disk
-  if (topic.streams == 0 && topic.entries >= limits_.due_idle_max) return false;
+bool Dispatcher::FitsInMemory(const Subscription& subscription) const {
+  if (subscription.behind) return false;  // behind what is already on disk
+  if (!subscription.served() && subscription.entries >= limits_.due_idle_max) return false;
   if (table_.size() + reading_ < limits_.due_max) return true;
-  // Memory is full of other topics: a topic that is served keeps a small share, up to a second
+  // Memory is full of others: a subscription that is served keeps a small share, up to a second
   // limit.
-  return topic.streams > 0 && topic.entries < limits_.due_idle_max && RoomToReadBack() > 0;
+  return subscription.served() && subscription.entries < limits_.due_idle_max &&
+         RoomToReadBack() > 0;
 }
 
 void Dispatcher::OnDue(base::Now now, const MessageRef& message) {
   DT_CHECK_LE(message.key.due_ms, now.wall_ms);
-  // Being cancelled or moved: what comes of it will be offered anew.
+  // Being ended or moved: what comes of it will be offered anew.
   if (latches_->Held(message.key.id)) return;
   Topic* const topic = TopicOf(message.topic);
-  if (const EntryIndex index = table_.Find(message.key.id); index != kNoEntry) {
-    OfferAgain(index, message, topic);
-    return;
-  }
-  if (topic->behind && (topic->forgot_delivered || scheduler_->MayRepeat(message.key))) {
-    bool listed = false;
-    if (absl::Status status = InBacklog(message, topic, &listed); !status.ok()) {
-      read_error_ = status;
-      return;
+  const bool repeats = scheduler_->MayRepeat(message.key);
+  const bool noted = topic->several || repeats ||
+                     std::any_of(topic->subscriptions.begin(), topic->subscriptions.end(),
+                                 [](const Subscription* s) { return s->forgot_delivered; });
+  rows_.clear();
+  if (noted && !ReadRows(message.key)) return;
+  const std::vector<ProgressRef> rows = std::exchange(rows_, {});
+  bool wanted = false;
+  bool known = !rows.empty();
+  std::vector<Subscription*> takers;
+  for (Subscription* const subscription : topic->subscriptions) {
+    if (!subscription->Covers(message.key.id)) continue;
+    const Progress* const row = FindRow(rows, subscription->state.id);
+    if (row != nullptr && row->state == Progress::State::kSettled) continue;
+    wanted = true;
+    if (const EntryIndex index = table_.Find(message.key.id, subscription); index != kNoEntry) {
+      OfferAgain(index, message);
+      known = true;
+    } else if (IsNew(message, subscription, row, repeats)) {
+      takers.push_back(subscription);
+    } else {
+      known = true;
     }
-    if (listed) return;  // it will be read back from there, with its attempts
   }
-  if ((message.flags & storage::MessageFlags::kRecurs) != 0 &&
+  if (!wanted) return EndUnwanted(now, message.key, !rows.empty());
+  if (takers.empty() || !read_error_.ok()) return;
+  if ((message.flags & storage::MessageFlags::kRecurs) != 0 && !known &&
       !occurrences_->OnOccurrenceDue(now, message)) {
     return;
   }
   ++stats_->fired;
-  if (!FitsInMemory(*topic)) {
-    SpillNew(message, topic);
+  for (Subscription* const subscription : takers) {
+    Offer(now, message, subscription, FindRow(rows, subscription->state.id));
+  }
+}
+
+bool Dispatcher::IsNew(const MessageRef& message, Subscription* subscription, const Progress* row,
+                       bool repeats) {
+  if (!subscription->has_backlog()) return true;
+  // What is listed will be read back from there, with its attempts.
+  if (row != nullptr && row->listed) return false;
+  const bool look = subscription->forgot_delivered || repeats || subscription->parked.has_value();
+  return !look || !InBacklog(message.key, *subscription);
+}
+
+void Dispatcher::Offer(base::Now now, const MessageRef& message, Subscription* subscription,
+                       const Progress* row) {
+  if (!FitsInMemory(*subscription)) {
+    SpillNew(message, subscription, row);
     return;
   }
-  const EntryIndex index = AddEntry(message, topic);
+  const EntryIndex index = AddEntry(message.key, message.bytes, subscription);
   DueEntry& entry = table_[index];
   entry.maybe_delivered = scheduler_->MaybeDelivered(message.key);
   entry.fire_ms = now.wall_ms;
   entry.held = true;
   scheduler_->safe_mark()->Hold(message.key.due_ms, index);
+  if (row != nullptr) {
+    entry.attempts = row->attempts;
+    entry.progress = true;
+    if (row->retry_ms > now.wall_ms) return MakeDelayed(now, index, row->retry_ms - now.wall_ms);
+  }
   MakeReady(index);
 }
 
-void Dispatcher::OfferAgain(EntryIndex index, const MessageRef& message, Topic* topic) {
+void Dispatcher::OfferAgain(EntryIndex index, const MessageRef& message) {
   DueEntry& entry = table_[index];
   if (entry.due_ms == message.key.due_ms || entry.seen || entry.state == EntryState::kEnding) {
     return;  // offered twice, or an echo of the time before it was moved
@@ -126,30 +176,57 @@ void Dispatcher::OfferAgain(EntryIndex index, const MessageRef& message, Topic* 
   }
   if (!record->has_value()) return;
   if (entry.state == EntryState::kForgetting) {
-    SpillNew(message, topic);
+    SpillNew(message, entry.subscription, nullptr);
     return;
   }
-  DT_CHECK(entry.state == EntryState::kReady);
+  DT_CHECK(entry.state == EntryState::kReady || entry.state == EntryState::kDelayed);
   if (entry.held) scheduler_->safe_mark()->Release(entry.due_ms);
-  if (entry.spilled) AddUnspill(entry.key(), *topic);
+  if (entry.spilled) AddUnspill(entry.place(), *entry.subscription);
   entry.due_ms = message.key.due_ms;
   entry.bytes = message.bytes;
   if (absl::Status status =
-          FindUncertainty(message.key, topic->id, &entry.attempts, &entry.maybe_delivered);
+          FindUncertainty(message.key, entry.subscription, &entry.attempts, &entry.maybe_delivered);
       !status.ok()) {
     read_error_ = status;
   }
-  entry.spilled = topic->behind;  // it may be listed there
+  entry.spilled = entry.subscription->behind;  // it may be listed there
+  entry.listed_ms = entry.due_ms;
   entry.held = true;
   scheduler_->safe_mark()->Hold(entry.due_ms, index);
 }
 
-EntryIndex Dispatcher::AddEntry(const MessageRef& message, Topic* topic) {
-  const EntryIndex index = table_.Insert(message.key);
+void Dispatcher::EndUnwanted(base::Now now, const MessageKey& key, bool settled) {
+  // An end of it that is on its way is the end of it.
+  if (Ending(key.id)) return;
+  auto record = store_->Get(shard_, key);
+  if (!record.ok()) {
+    read_error_ = record.status();
+    return;
+  }
+  // An echo, or damaged: left alone.
+  if (!record->has_value() || !storage::DecodeMessageRecord(**record, &decoded_).ok()) return;
+  const auto how = settled ? storage::EndState::kAcked : storage::EndState::kDropped;
+  if (absl::Status status = BeginEnd(now, key, decoded_, static_cast<uint32_t>((*record)->size()),
+                                     how, /*stopped=*/false, Durability::kBuffered);
+      !status.ok()) {
+    read_error_ = status;
+    return;
+  }
+  if (!settled) ++stats_->dropped;
+  const scheduler::Latches::Name name(key.id);
+  latches_->Acquire(name);
+  outbox_->Then([this, key, name](base::Now then, bool ok) {
+    if (ok) FinishWhole(key);
+    latches_->Release(then, name, ok);
+  });
+}
+
+EntryIndex Dispatcher::AddEntry(const MessageKey& key, uint32_t bytes, Subscription* subscription) {
+  const EntryIndex index = table_.Insert(key, subscription);
   DueEntry& entry = table_[index];
-  entry.topic = topic;
-  entry.bytes = message.bytes;
-  ++topic->entries;
+  entry.bytes = bytes;
+  entry.listed_ms = key.due_ms;
+  ++subscription->entries;
   return index;
 }
 
@@ -157,251 +234,19 @@ void Dispatcher::MakeReady(EntryIndex index) {
   DueEntry& entry = table_[index];
   entry.state = EntryState::kReady;
   entry.stream = StreamId{};
-  table_.PushBack(&entry.topic->ready, index);
+  table_.PushBack(&entry.subscription->ready, index);
   ++ready_;
-  Enqueue(entry.topic);
+  Enqueue(entry.subscription);
 }
 
-void Dispatcher::Enqueue(Topic* topic) {
-  if (topic->queued || topic->ready.count == 0 || topic->willing.empty()) return;
-  topic->queued = true;
-  queue_.push_back(topic);
-}
-
-// ---- Streams
-// --------------------------------------------------------------------------------------------------------
-
-void Dispatcher::Attach(const AttachCommand& command) {
-  DT_CHECK(command.stream != StreamId{});
-  std::unique_ptr<Stream>& stream = streams_[command.stream];
-  DT_CHECK(stream == nullptr);
-  stream = std::make_unique<Stream>();
-  stream->id = command.stream;
-  stream->topic = TopicOf(command.topic);
-  stream->lease_ms = command.lease_ms;
-  stream->credit = command.credit;
-  ++stream->topic->streams;
-  MakeWilling(stream.get());
-}
-
-void Dispatcher::Detach(base::Now now, const DetachCommand& command) {
-  const auto it = streams_.find(command.stream);
-  if (it == streams_.end()) return;
-  Stream* const stream = it->second.get();
-  Topic* const topic = stream->topic;
-  // A clean hand-back: the messages can go to another subscriber at once.
-  while (stream->in_flight.head != kNoEntry) GiveBack(now, stream->in_flight.head, 0);
-  if (stream->willing) {
-    topic->willing.erase(std::find(topic->willing.begin(), topic->willing.end(), stream));
-  }
-  --topic->streams;
-  streams_.erase(it);
-}
-
-void Dispatcher::MakeWilling(Stream* stream) {
-  if (!stream->willing) {
-    stream->willing = true;
-    stream->topic->willing.push_back(stream);
-  }
-  Enqueue(stream->topic);
-  WantReadBack(stream->topic);
-}
-
-void Dispatcher::Credit(const CreditCommand& command) {
-  const auto it = streams_.find(command.stream);
-  if (it != streams_.end()) MakeWilling(it->second.get());
-}
-
-void Dispatcher::ReturnCredit(StreamId stream, int64_t messages, int64_t bytes) {
-  const auto it = streams_.find(stream);
-  if (it == streams_.end()) return;
-  const uint64_t mask = it->second->credit->Return(messages, bytes);
-  const uint64_t self = uint64_t{1} << shard_;
-  if ((mask & self) != 0) MakeWilling(it->second.get());
-  if ((mask & ~self) != 0) effects_->wakes.push_back({stream, mask & ~self});
-}
-
-// ---- Hand-out
-// -------------------------------------------------------------------------------------------------------
-
-absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
-  if (!read_error_.ok()) return read_error_;
-  if (stopped_) return absl::OkStatus();
-  // Without room they wait in the queue: room comes when something ends, which is an event.
-  for (size_t i = 0; i < kReadBacksPerPump && CanReadBack(); ++i) {
-    Topic* const topic = read_queue_.front();
-    read_queue_.pop_front();
-    topic->read_queued = false;
-    if (absl::Status status = ReadBack(now, topic); !status.ok()) return status;
-  }
-  for (size_t served = 0; served < budget && !queue_.empty(); ++served) {
-    Topic* const topic = queue_.front();
-    queue_.pop_front();
-    topic->queued = false;
-    if (absl::Status status = ServeTopic(now, topic, &served); !status.ok()) return status;
-  }
-  if (!queue_.empty() || CanReadBack()) *more = true;
-  return absl::OkStatus();
-}
-
-absl::Status Dispatcher::ServeTopic(base::Now now, Topic* topic, size_t* served) {
-  if (topic->willing.empty()) return absl::OkStatus();
-  Stream* const stream = topic->willing.front();
-  topic->willing.pop_front();
-  const size_t taken = TakeReady(topic, stream);
-  if (stream->willing) topic->willing.push_back(stream);
-  *served += taken;
-  if (taken > 0) {
-    if (absl::Status status = SendFrame(now, stream); !status.ok()) return status;
-  }
-  Enqueue(topic);
-  WantReadBack(topic);
-  return absl::OkStatus();
-}
-
-size_t Dispatcher::TakeReady(Topic* topic, Stream* stream) {
-  taken_.clear();
-  // An equal share for each stream that can take more, so that the first does not get a whole
-  // burst.
-  const size_t sharers = topic->willing.size() + 1;
-  const size_t share = (topic->ready.count + sharers - 1) / sharers;
-  const size_t limit = std::min(limits_.frame_messages_max, share);
-  size_t bytes = 0;
-  while (taken_.size() < limit && bytes < limits_.frame_bytes_max) {
-    const EntryIndex index = topic->ready.head;
-    DueEntry& entry = table_[index];
-    DT_CHECK(entry.state == EntryState::kReady);
-    if (!stream->credit->Take(shard_, entry.bytes)) {
-      stream->willing = false;
-      break;
-    }
-    table_.Unlink(&topic->ready, index);
-    --ready_;
-    bytes += entry.bytes;
-    taken_.push_back(index);
-  }
-  return taken_.size();
-}
-
-absl::Status Dispatcher::SendFrame(base::Now now, Stream* stream) {
-  order_.clear();
-  keys_.clear();
-  for (size_t i = 0; i < taken_.size(); ++i) order_.emplace_back(table_[taken_[i]].key(), i);
-  std::sort(order_.begin(), order_.end());  // nearly sorted already: only repeats are not
-  for (const auto& [key, position] : order_) keys_.push_back(key);
-  if (absl::Status status = store_->MultiGet(shard_, keys_, &values_); !status.ok()) return status;
-  DT_CHECK_EQ(values_.size(), keys_.size());
-  // Back into the order of delivery.
-  std::vector<std::optional<std::string>> records(values_.size());
-  for (size_t i = 0; i < order_.size(); ++i) records[order_[i].second] = std::move(values_[i]);
-
-  DeliveryFrame frame{.stream = stream->id, .deliveries = {}};
-  frame.deliveries.reserve(taken_.size());
-  int64_t gone = 0;
-  int64_t gone_bytes = 0;
-  for (size_t i = 0; i < taken_.size(); ++i) {
-    const EntryIndex index = taken_[i];
-    const bool exists = records[i].has_value();
-    if (exists) {
-      Learn(index, *records[i]);
-      if (!ExpireIfLate(now, index, *records[i])) {
-        Lease(now, stream, index, *std::move(records[i]), &frame);
-        continue;
-      }
-    }
-    ++gone;
-    gone_bytes += table_[index].bytes;
-    if (exists) continue;
-    // Cancelled, settled or moved before it was offered (again).
-    if (table_[index].spilled) AddUnspill(table_[index].key(), *table_[index].topic);
-    Forget(index);
-  }
-  if (!frame.deliveries.empty()) effects_->frames.push_back(std::move(frame));
-  if (gone > 0) ReturnCredit(stream->id, gone, gone_bytes);
-  return absl::OkStatus();
-}
-
-void Dispatcher::Learn(EntryIndex index, absl::string_view record) {
+void Dispatcher::MakeDelayed(base::Now now, EntryIndex index, uint64_t delay_ms) {
   DueEntry& entry = table_[index];
-  entry.seen = true;
-  entry.record_bytes = static_cast<uint32_t>(record.size());
-  storage::MessageHeader header;
-  absl::string_view head;
-  // A damaged record is still handed out, and refused where it is decoded.
-  if (!storage::DecodeMessageHeader(record, &header).ok() ||
-      !storage::MessageHead(record, &head).ok()) {
-    return;
-  }
-  entry.deliver_ms = header.deliver_ms;
-  entry.accept_ms = header.accept_ms;
-  entry.payload_bytes = static_cast<uint32_t>(record.size() - head.size());
-  // Most have neither.
-  const bool keyed = (header.flags & storage::MessageFlags::kKeyed) != 0;
-  if (!keyed && !storage::MayBeRevised(head)) return;
-  if (!storage::DecodeMessageHead(head, &decoded_).ok()) return;
-  details_[index] = {.key = std::string(decoded_.key), .revision = decoded_.revision};
-}
-
-bool Dispatcher::ExpireIfLate(base::Now now, EntryIndex index, absl::string_view record) {
-  storage::MessageHeader header;
-  absl::string_view head;
-  if (!storage::DecodeMessageHeader(record, &header).ok() ||
-      (header.flags & storage::MessageFlags::kExpires) == 0 ||
-      !storage::MessageHead(record, &head).ok() ||
-      !storage::DecodeMessageHead(head, &decoded_).ok()) {
-    return false;
-  }
-  if (decoded_.late_policy != storage::LatePolicy::kDrop ||
-      now.wall_ms <= decoded_.header.deliver_ms + decoded_.ttl_ms) {
-    return false;
-  }
-  // It was taken from the ready list already.
-  AddEnd(now, index, storage::EndState::kExpired, /*stopped=*/false, Durability::kBuffered);
-  outbox_->Then([this, index](base::Now, bool accepted) {
-    if (!accepted) return;
-    ++stats_->expired;
-    Forget(index);
-  });
-  return true;
-}
-
-void Dispatcher::Lease(base::Now now, Stream* stream, EntryIndex index, std::string record,
-                       DeliveryFrame* frame) {
-  DueEntry& entry = table_[index];
-  DT_CHECK(entry.state == EntryState::kReady);
-  DT_CHECK_LE(entry.due_ms, now.wall_ms);  // P2: never early
-  entry.state = EntryState::kInFlight;
-  if (entry.dispatch_ms == 0) entry.dispatch_ms = now.wall_ms;
-  entry.lease_end_mono_ms = now.mono_ms + stream->lease_ms;
-  ++entry.attempts;
-  entry.lease = next_lease_++;
-  entry.stream = stream->id;
-  entry.timer = timers_.Add(now.mono_ms + stream->lease_ms, Timer{index});
-  table_.PushBack(&stream->in_flight, index);
-  DT_CHECK(leases_.emplace(entry.lease & kLeaseCounterMask, index).second);
-  ++in_flight_;
-  ++stats_->delivered;
-  if (entry.attempts > 1) {
-    ++stats_->redelivered;
-  } else if (entry.deliver_ms != 0 && entry.deliver_ms <= now.wall_ms) {
-    const uint64_t late_ms = now.wall_ms - entry.deliver_ms;
-    const auto bound =
-        std::lower_bound(kLatenessBoundsMs.begin(), kLatenessBoundsMs.end(), late_ms);
-    ++stats_->lateness[static_cast<size_t>(bound - kLatenessBoundsMs.begin())];
-    stats_->lateness_sum_ms += late_ms;
-  }
-  frame->deliveries.push_back({.id = entry.id,
-                               .token = MakeToken(shard_, scheduler_->epoch(), entry.lease),
-                               .attempt = entry.attempts,
-                               .maybe_redelivered = entry.attempts > 1 || entry.maybe_delivered,
-                               .dispatch_ms = now.wall_ms,
-                               .record = std::move(record)});
-}
-
-uint64_t Dispatcher::NextWakeMono() const {
-  const uint64_t timer_ms = timers_.NextDue();
-  const bool waiting = scheduler_->safe_mark()->held() > 0 || !not_due_.empty();
-  return waiting ? std::min(timer_ms, next_spill_mono_ms_) : timer_ms;
+  entry.state = EntryState::kDelayed;
+  entry.stream = StreamId{};
+  entry.wait_end_mono_ms = now.mono_ms + delay_ms;
+  entry.timer = timers_.Add(entry.wait_end_mono_ms, Timer{.index = index, .subscription = {}});
+  ++entry.subscription->delayed;
+  ++delayed_;
 }
 
 // ---- For the outside
@@ -411,8 +256,10 @@ void Dispatcher::FillStats(ShardStats* stats) const {
   stats->due_ready = ready_;
   stats->in_flight = in_flight_;
   stats->delayed = delayed_;
+  stats->blocked = blocked_;
   stats->streams = streams_.size();
   stats->topics_behind = behind_;
+  stats->subscriptions = subscriptions_.size();
 }
 
 void Dispatcher::CheckInvariants() const {
@@ -420,8 +267,11 @@ void Dispatcher::CheckInvariants() const {
   size_t ready = 0;
   size_t in_flight = 0;
   size_t delayed = 0;
+  size_t blocked = 0;
   table_.ForEach([&](EntryIndex index, const DueEntry& entry) {
-    DT_CHECK(entry.topic != nullptr);
+    const Subscription* const subscription = entry.subscription;
+    DT_CHECK(subscription != nullptr);
+    DT_CHECK_EQ(table_.Find(entry.id, subscription), index);
     switch (entry.state) {
       case EntryState::kReady:
         ++ready;
@@ -433,15 +283,23 @@ void Dispatcher::CheckInvariants() const {
         DT_CHECK(lease != leases_.end());
         DT_CHECK_EQ(lease->second, index);
         DT_CHECK(streams_.contains(entry.stream));
+        DT_CHECK(entry.order == 0 || subscription->holds.Holds(entry.order, index));
         break;
       }
       case EntryState::kDelayed:
         ++delayed;
         break;
+      case EntryState::kBlocked:
+        ++blocked;
+        DT_CHECK(entry.order != 0);
+        DT_CHECK(!subscription->holds.Holds(entry.order, index));
+        break;
       case EntryState::kEnding:
       case EntryState::kForgetting:
+        DT_CHECK_EQ(entry.order, 0u);
         break;
       case EntryState::kFree:
+      case EntryState::kTaken:
         DT_CHECK(false);
     }
     DT_CHECK(entry.held || entry.spilled || entry.state == EntryState::kEnding);
@@ -450,14 +308,22 @@ void Dispatcher::CheckInvariants() const {
   DT_CHECK_EQ(in_flight, in_flight_);
   DT_CHECK_EQ(in_flight, leases_.size());
   DT_CHECK_EQ(delayed, delayed_);
+  DT_CHECK_EQ(blocked, blocked_);
   size_t behind = 0;
   size_t entries = 0;
-  for (const auto& [id, topic] : topics_) {
-    if (topic->behind) ++behind;
-    entries += topic->entries;
-    // A topic that could be served is in the queue.
-    DT_CHECK(topic->queued || topic->ready.count == 0 || topic->willing.empty());
+  for (const auto& [id, subscription] : subscriptions_) {
+    if (subscription->behind) ++behind;
+    DT_CHECK(!subscription->behind || !subscription->parked.has_value());
+    entries += subscription->entries;
+    ready -= subscription->ready.count;
+    in_flight -= subscription->in_flight;
+    delayed -= subscription->delayed;
+    blocked -= subscription->holds.waiting();
+    // One that could be served is in the queue.
+    DT_CHECK(subscription->queued || subscription->ready.count == 0 ||
+             subscription->willing.empty() || subscription->throttled || subscription->paused());
   }
+  DT_CHECK_EQ(ready + in_flight + delayed + blocked, 0u);
   DT_CHECK_EQ(behind, behind_);
   DT_CHECK_EQ(entries, table_.size());
   DT_CHECK_LE(table_.size(), 2 * limits_.due_max);

@@ -18,6 +18,7 @@
 #include "server/delivery/endings.h"
 #include "server/delivery/occurrence_sink.h"
 #include "server/delivery/shard_parts.h"
+#include "server/delivery/subscription.h"
 #include "server/scheduler/due_sink.h"
 #include "server/scheduler/scheduler.h"
 #include "server/wheel/cancellable_wheel.h"
@@ -25,110 +26,91 @@
 
 namespace duetime::delivery {
 
-// A subscriber's stream as one shard sees it.
-struct Stream {
-  StreamId id{};
-  Topic* topic = nullptr;
-  uint64_t lease_ms = 0;
-  std::shared_ptr<StreamCredit> credit;
-  // Leased to it.
-  EntryList in_flight;
-  // In its topic's willing list: credit was not found exhausted.
-  bool willing = false;
+// How a pending message stands with those it is for.
+struct Standing {
+  // Deliveries begun, of the subscription that has had the most.
+  uint32_t attempts = 0;
+  // None is known, but a run that crashed may have delivered it.
+  bool uncertain = false;
+  bool in_flight = false;
+  MessageState state{};
+
+  // Certainly nobody has been given it: it can be changed and cancelled without a trace.
+  bool untouched() const { return attempts == 0 && !uncertain; }
 };
 
-// A topic with its one default subscription, as one shard sees it.
-struct Topic {
-  storage::TopicId id{};
-  // Due, waiting for credit, in the order in which deliveries start.
-  EntryList ready;
-  // How long it is remembered how its messages ended.
-  uint64_t fate_retention_ms = 0;
-  // All its entries in the table.
-  size_t entries = 0;
-  size_t streams = 0;
-  // Streams to try next, in turn.
-  std::deque<Stream*> willing;
-  // In the dispatcher's queue of topics to serve.
-  bool queued = false;
-
-  // Part of its due messages is only on disk: new ones go there too, behind the older.
-  bool behind = false;
-  // Everything in the backlog below this has been read back.
-  storage::MessageKey backlog_cursor;
-  // Some of that has been delivered before: its backlog records must not be written over.
-  bool forgot_delivered = false;
-  // A page read back waits for its claim.
-  bool reading = false;
-  // In the dispatcher's queue of topics to read back for.
-  bool read_queued = false;
-  // Spills on their way to the journal.
-  size_t spills_in_flight = 0;
-  // Those of them that move entries from memory to disk: until they are there, reading back would
-  // overtake them.
-  size_t forgets_in_flight = 0;
-  // How far the backlog was claimed by earlier runs (once read), and by any.
-  bool claim_read = false;
-  std::optional<storage::MessageKey> recovered_claim;
-  std::optional<storage::MessageKey> claim;
-};
-
-// Keeps what is due until it is settled: hands it to streams that have credit, ends leases,
-// delivers again, and moves what does not fit in memory to the backlog on disk and back.
+// Keeps what is due until each of its subscriptions has settled it: hands it to streams that have
+// credit, ends leases, tries again, and moves what does not fit in memory to the backlog on disk
+// and back.
 //
-// Guarantees: (1) a message is leased to one stream at a time; (2) nothing is handed out before it
-// is due and claimed; (3) first deliveries of a topic start in the order in which its messages
-// became due; (4) nothing ever waits for a subscriber: a topic without credit costs at most its
-// share of memory; (5) entries in memory are bounded (ShardLimits). Thread safety: confined to the
-// shard's engine thread.
+// A message is for the subscriptions that its topic has and that cover it. What one of them has
+// settled is noted beside the message as long as others have not; the last one ends it. With one
+// subscription nothing is noted.
+//
+// Guarantees, for each subscription: (1) a message is leased to one stream at a time; (2) nothing
+// is handed out before it is due and claimed; (3) first deliveries start in the order in which
+// messages became due; (4) nothing ever waits for a subscriber: a subscription without credit costs
+// at most its share of memory; (5) entries in memory are bounded (ShardLimits); (6) of the messages
+// of one ordering key at most one is in flight, or waits in memory for its next attempt. Thread
+// safety: confined to the shard's engine thread.
 class Dispatcher : public scheduler::DueSink {
  public:
   // REQUIRES: all pointers outlive the dispatcher.
   Dispatcher(const ShardParts& parts, scheduler::Scheduler* scheduler);
 
-  // Finds the topics that have a backlog. Call once, after the scheduler's Recover.
-  absl::Status Recover();
+  // Reads the subscriptions, and finds those that have a backlog. Call once, after the scheduler's
+  // Recover.
+  absl::Status Recover(base::Now now);
 
   void OnDue(base::Now now, const storage::MessageRef& message) override;
 
-  void Attach(const AttachCommand& command);
+  void Attach(base::Now now, const AttachCommand& command);
   void Detach(base::Now now, const DetachCommand& command);
   void Settle(base::Now now, const SettleCommand& command);
   void Credit(const CreditCommand& command);
-  void SetTopic(const TopicCommand& command);
+  void SetTopic(base::Now now, const TopicCommand& command);
+  void Change(base::Now now, SubscriptionCommand command);
+  void Inspect(const InspectSubscriptionCommand& command);
+  // The answer of a shard that has failed.
+  void Refuse(const SubscriptionCommand& command);
 
   // Ends the leases and delays whose time has come; sets `more` if there are more of them.
   void ExpireTimers(base::Now now, bool* more);
 
-  // Reads back from disk and hands out, at most about `budget` messages. Sets `more` if there is
-  // more to do now. An error means that the store cannot be read.
+  // Gives back the leases of streams that are gone, reads back from disk and hands out, at most
+  // about `budget` messages. Sets `more` if there is more to do now. An error means that the store
+  // cannot be read.
   absl::Status Pump(base::Now now, size_t budget, bool* more);
 
   // Lists in the backlog what has been unsettled for too long. Sets `more` if there is more to do
   // now.
   void SpillOld(base::Now now, bool* more);
 
-  // For the desk, which changes what is due at the clients' word.
+  // ---- For the desk, which changes what is due at the clients' word (dispatcher_whole.cc)
   //
-  // The entry of a message, or kNoEntry.
+  // The first entry of a message, or kNoEntry.
   EntryIndex Find(const storage::MessageId& id) const { return table_.Find(id); }
+  // One of those at this place, or kNoEntry.
+  EntryIndex FindAt(const storage::MessageKey& key) const;
   const DueEntry& entry(EntryIndex index) const { return table_[index]; }
   const Topic& topic(storage::TopicId id) { return *TopicOf(id); }
-  // The subscribers' side of a message that is not in the table: how often it has been delivered,
-  // and whether it may have been by an earlier run.
-  absl::Status FindUncertainty(const storage::MessageKey& key, storage::TopicId topic,
-                               uint32_t* attempts, bool* uncertain);
-  // Takes what a fate needs from the entry's record.
-  void Learn(EntryIndex index, absl::string_view record);
-  // Takes it out of what is handed out and adds the records of its end. REQUIRES: it was learned;
-  // FinishEnd follows when the batch is accepted.
-  void BeginEnd(base::Now now, EntryIndex index, storage::EndState how, bool stopped,
-                storage::Durability durability);
+  // An end of the message, for one of its subscriptions or for all, is on its way.
+  bool Ending(const storage::MessageId& id) const;
+  // The end of the message for all of them is on its way.
+  bool EndingWhole(const storage::MessageKey& key) const;
+  // How the message at `key` stands; `state` is set only if it is in flight. `list`, if not null,
+  // gets one entry for each subscription that it is for.
+  absl::Status StandingOf(base::Now now, const storage::MessageKey& key, storage::TopicId topic,
+                          Standing* standing, std::vector<SubscriptionStanding>* list);
+  // Takes the message out of all that hold it and adds the records of its end. `record` is its
+  // decoded record, of `bytes` bytes. FinishWhole follows when the batch is accepted.
+  absl::Status BeginEnd(base::Now now, const storage::MessageKey& key,
+                        const storage::MessageRecord& record, uint32_t bytes, storage::EndState how,
+                        bool stopped, storage::Durability durability);
   // The same without an end: it is moved elsewhere.
-  void BeginMove(EntryIndex index);
-  void FinishEnd(EntryIndex index);
-  // Adds the record that takes a message out of the backlog, if it may be listed there.
-  void Unlist(const storage::MessageKey& key, storage::TopicId topic);
+  absl::Status BeginMove(const storage::MessageKey& key, storage::TopicId topic);
+  void FinishWhole(const storage::MessageKey& key);
+
   // A read that cannot be answered failed: the next Pump reports it.
   void NoteReadError(const absl::Status& status) { read_error_ = status; }
   // Not OK once something could not be read that a decision was to be made from.
@@ -144,15 +126,18 @@ class Dispatcher : public scheduler::DueSink {
   void CheckInvariants() const;
 
  private:
-  // The entry whose lease or delay ends. An entry cancels its timer when it changes state, so this
-  // is never stale.
+  // The entry whose lease or delay ends, which cancels its timer when it changes state, so this is
+  // never stale; or, with kNoEntry, the subscription that is to be looked at.
   struct Timer {
     EntryIndex index = kNoEntry;
+    storage::SubscriptionId subscription{};
   };
   // A spill on its way to the journal; index is kNoEntry if the message is not in the table.
   struct Spill {
-    storage::MessageKey key;
-    Topic* topic = nullptr;
+    // Its place in the backlog, and its due time.
+    storage::MessageKey place;
+    uint64_t due_ms = 0;
+    Subscription* subscription = nullptr;
     EntryIndex index = kNoEntry;
     // The entry is to be forgotten then.
     bool forget = false;
@@ -164,60 +149,141 @@ class Dispatcher : public scheduler::DueSink {
     uint64_t revision = 0;
   };
 
-  Topic* TopicOf(storage::TopicId id);
-  void OfferAgain(EntryIndex index, const storage::MessageRef& message, Topic* topic);
-  void Enqueue(Topic* topic);
-  void MakeReady(EntryIndex index);
-  EntryIndex AddEntry(const storage::MessageRef& message, Topic* topic);
-  bool FitsInMemory(const Topic& topic) const;
+  // Why an attempt failed, as kept in Progress::reason.
+  enum class Failure : uint8_t { kNacked = 1, kLeaseLost = 2, kStreamEnded = 3 };
 
-  // Hand-out.
-  absl::Status ServeTopic(base::Now now, Topic* topic, size_t* served);
-  size_t TakeReady(Topic* topic, Stream* stream);
+  // ---- Due (dispatcher.cc)
+  Topic* TopicOf(storage::TopicId id);
+  // True if it is to be offered to the subscription now, and neither in memory nor listed.
+  bool IsNew(const storage::MessageRef& message, Subscription* subscription,
+             const storage::Progress* progress, bool repeats);
+  void Offer(base::Now now, const storage::MessageRef& message, Subscription* subscription,
+             const storage::Progress* progress);
+  void OfferAgain(EntryIndex index, const storage::MessageRef& message);
+  // Ends a message that nobody is to be given (any more).
+  void EndUnwanted(base::Now now, const storage::MessageKey& key, bool settled);
+  EntryIndex AddEntry(const storage::MessageKey& key, uint32_t bytes, Subscription* subscription);
+  void MakeReady(EntryIndex index);
+  void MakeDelayed(base::Now now, EntryIndex index, uint64_t delay_ms);
+  bool FitsInMemory(const Subscription& subscription) const;
+
+  // ---- Hand-out (dispatcher_handout.cc)
+  void Enqueue(Subscription* subscription);
+  absl::Status Serve(base::Now now, Subscription* subscription, size_t* served);
+  // How many of `wanted` may be handed out now; if none, sees to it that it is tried again.
+  size_t Admit(base::Now now, Subscription* subscription, size_t wanted);
+  size_t TakeReady(base::Now now, Subscription* subscription, Stream* stream);
   absl::Status SendFrame(base::Now now, Stream* stream);
+  // Takes what a fate needs from the entry's record.
+  void Learn(EntryIndex index, absl::string_view record);
+  // True if it has to wait behind another of its ordering key, or came to its end.
+  bool HoldBack(base::Now now, EntryIndex index, absl::string_view record);
+  // decoded_ is its head.
+  bool EndIfLate(base::Now now, EntryIndex index);
+  bool BlockIfHeld(EntryIndex index, absl::string_view ordering_key);
   void Lease(base::Now now, Stream* stream, EntryIndex index, std::string record,
              DeliveryFrame* frame);
   void MakeWilling(Stream* stream);
-  bool ExpireIfLate(base::Now now, EntryIndex index, absl::string_view record);
-
-  // Ends.
-  void EndLease(EntryIndex index);
   void ReturnCredit(StreamId stream, int64_t messages, int64_t bytes);
-  void AddUnspill(const storage::MessageKey& key, const Topic& topic);
-  void AddEnd(base::Now now, EntryIndex index, storage::EndState how, bool stopped,
-              storage::Durability durability);
-  void FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ended);
-  void Forget(EntryIndex index);
-  void GiveBack(base::Now now, EntryIndex index, uint64_t delay_ms);
+  void CloseStreams(base::Now now, bool* more);
+  void DropIfOver(Stream* stream);
+  void LookAt(base::Now now, Subscription* subscription);
+  void WakeAt(uint64_t mono_ms, Subscription* subscription);
+
+  // ---- Settling (dispatcher_settle.cc)
   EntryIndex FindLease(LeaseToken token) const;
+  void EndLease(EntryIndex index);
+  void FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ended);
+  void Extend(base::Now now, EntryIndex index, uint64_t duration_ms);
+  // The attempt failed: again later, or never.
+  void Fail(base::Now now, EntryIndex index, Failure why, std::optional<uint64_t> delay_ms,
+            absl::string_view text);
+  void Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay_ms);
+  // False if it is not known where dead letters go; then nothing has changed.
+  bool DeadLetter(base::Now now, EntryIndex index, storage::DeadLetterReason why,
+                  absl::string_view text);
+  storage::TopicId DeadLetterTopic(const Subscription& subscription, std::string* name) const;
 
+  // ---- Ends (dispatcher_ends.cc)
+  //
+  // Settles the entry for its subscription, which ends the message if it is the last one.
+  // REQUIRES: it was learned; Forget or FinishEnd follows when the batch is accepted.
+  void SettleEntry(base::Now now, EntryIndex index, storage::EndState how,
+                   storage::Durability durability);
+  // True if every other subscription that the message is for is done with it. Reads what the store
+  // says about them into rows_ then.
+  bool IsLast(const storage::MessageKey& key, const Subscription& subscription);
+  const storage::Progress* RowOf(storage::SubscriptionId subscription) const;
+  bool ReadRows(const storage::MessageKey& key);
+  void AddProgress(const storage::MessageKey& key, const Subscription& subscription,
+                   const storage::Progress& progress);
+  void RemoveProgress(const storage::MessageKey& key, storage::SubscriptionId subscription);
+  void RemoveRows(const storage::MessageKey& key);
   void TakeOut(EntryIndex index);
+  // Lets the next one of its ordering key go.
+  void ReleaseOrder(EntryIndex index);
+  void FinishEnd(EntryIndex index);
+  void Forget(EntryIndex index);
 
-  // Backlog (dispatcher_backlog.cc).
-  void SpillNew(const storage::MessageRef& message, Topic* topic);
+  // ---- Whole messages (dispatcher_whole.cc)
+  //
+  // The subscribers' side of a message that the subscription does not have in memory: how often it
+  // has been delivered, and whether it may have been by an earlier run.
+  absl::Status FindUncertainty(const storage::MessageKey& key, Subscription* subscription,
+                               uint32_t* attempts, bool* uncertain);
+  bool MayHaveRows(const storage::MessageKey& key, const Topic& topic) const;
+  // Takes the message out of everything but the store; its entries are ending then.
+  absl::Status TakeOutWhole(const storage::MessageKey& key, const Topic& topic);
+
+  // ---- Backlog (dispatcher_backlog.cc)
+  void SpillNew(const storage::MessageRef& message, Subscription* subscription,
+                const storage::Progress* progress);
   void SpillEntry(EntryIndex index, bool forget);
+  // Lists it at another place than its due time.
+  void SpillAt(EntryIndex index, uint64_t place_ms, bool forget);
   void AddSpillRecord(const Spill& spill, storage::BacklogEntry entry);
   void OnSpilled(const Spill& spill);
-  void ForgetReady(Topic* topic);
-  void FallBehind(Topic* topic, const storage::MessageKey& key);
+  void ForgetReady(Subscription* subscription);
+  void FallBehind(Subscription* subscription, const storage::MessageKey& place);
+  // What is left in the backlog begins with `place`, which is for later.
+  void Park(base::Now now, Subscription* subscription, const storage::MessageKey& place);
+  void AddUnspill(const storage::MessageKey& place, const Subscription& subscription);
   size_t RoomToReadBack() const;
   bool CanReadBack() const { return !read_queue_.empty() && RoomToReadBack() > 0; }
-  void WantReadBack(Topic* topic);
-  absl::Status ReadBack(base::Now now, Topic* topic);
-  void OnReadBack(Topic* topic, const std::vector<storage::BacklogRef>& page);
-  // The message is in the table already, at another due time.
+  bool MayReadBack(const Subscription& subscription) const;
+  void WantReadBack(Subscription* subscription);
+  absl::Status ReadBack(base::Now now, Subscription* subscription);
+  void OnReadBack(base::Now now, Subscription* subscription,
+                  const std::vector<storage::BacklogRef>& page);
+  void TakeUp(base::Now now, Subscription* subscription, const storage::BacklogRef& item);
   // Of a message that is being changed, which takes care of the place where it is now: removes it
   // from the list of a place where it was before, since nobody will look there again.
-  void UnlistEcho(const storage::MessageKey& key, const Topic& topic);
+  void UnlistEcho(const storage::BacklogRef& item, const Subscription& subscription);
+  // The message is in the table already, at another due time.
   void ReadBackAgain(EntryIndex index, const storage::BacklogRef& item);
-  absl::Status ReadRecoveredClaim(Topic* topic);
-  bool ClaimedBefore(const Topic& topic, const storage::MessageKey& key) const;
-  absl::Status InBacklog(const storage::MessageRef& message, Topic* topic, bool* listed);
+  absl::Status ReadRecoveredClaim(Subscription* subscription);
+  bool ClaimedBefore(const Subscription& subscription, const storage::MessageKey& place) const;
+  bool InBacklog(const storage::MessageKey& key, const Subscription& subscription);
+
+  // ---- Subscriptions (dispatcher_subscriptions.cc)
+  Subscription* FindSubscription(storage::SubscriptionId id) const;
+  Subscription* AddSubscription(SubscriptionState state, Topic* topic);
+  void Save(const Subscription& subscription);
+  absl::Status RecoverSubscriptions();
+  void Create(base::Now now, SubscriptionCommand command);
+  void Delete(Subscription* subscription, bool keep_messages);
+  // What deleted subscriptions leave behind, a slice at a time.
+  void ReleaseDeleted(base::Now now, bool* more);
+  bool ReleaseEntries(base::Now now, Subscription* subscription);
+  bool ReleaseBacklog(base::Now now, Subscription* subscription);
+  // Lists what is due already for a subscription that is for all that is still there.
+  void FillNew(bool* more);
 
   const uint16_t shard_;
   const ShardLimits limits_;
   storage::MessageStore* const store_;
   scheduler::Outbox* const outbox_;
+  scheduler::MessageWriter* const writer_;
   scheduler::Latches* const latches_;
   scheduler::Scheduler* const scheduler_;
   Effects* const effects_;
@@ -228,24 +294,30 @@ class Dispatcher : public scheduler::DueSink {
   DueTable table_;
   absl::flat_hash_map<EntryIndex, Details> details_;
   absl::flat_hash_map<storage::TopicId, std::unique_ptr<Topic>> topics_;
+  absl::flat_hash_map<storage::SubscriptionId, std::unique_ptr<Subscription>> subscriptions_;
   absl::flat_hash_map<StreamId, std::unique_ptr<Stream>> streams_;
   // Lease counter to entry.
   absl::flat_hash_map<uint64_t, EntryIndex> leases_;
   uint64_t next_lease_ = 1;
   wheel::CancellableWheel<Timer> timers_{0};
-  // Topics with ready messages and willing streams, in turn.
-  std::deque<Topic*> queue_;
-  // Topics that may read back from disk.
-  std::deque<Topic*> read_queue_;
-  // Topics whose backlog begins with what is not due yet (see ReadBack).
-  std::vector<Topic*> not_due_;
+  // Subscriptions with ready messages and willing streams, in turn.
+  std::deque<Subscription*> queue_;
+  // Subscriptions that may read back from disk.
+  std::deque<Subscription*> read_queue_;
+  // Subscriptions that were deleted and are being released, and new ones for what is there already.
+  std::deque<Subscription*> releasing_;
+  std::deque<Subscription*> filling_;
+  // Streams that are gone and still have leases.
+  std::deque<StreamId> closing_;
   size_t in_flight_ = 0;
   size_t delayed_ = 0;
+  size_t blocked_ = 0;
   size_t ready_ = 0;
   size_t behind_ = 0;
   // Entries of pages that wait for their claim.
   size_t reading_ = 0;
   bool stopped_ = false;
+  uint64_t start_mono_ms_ = 0;
   // The spills of the outbox's open batch, if it has that sequence.
   uint64_t spill_batch_ = 0;
   std::shared_ptr<std::vector<Spill>> spills_;
@@ -260,6 +332,7 @@ class Dispatcher : public scheduler::DueSink {
   std::vector<std::pair<storage::MessageKey, size_t>> order_;
   std::vector<storage::MessageKey> keys_;
   std::vector<std::optional<std::string>> values_;
+  std::vector<storage::ProgressRef> rows_;
   storage::MessageRecord decoded_;
   std::vector<wheel::CancellableWheel<Timer>::Expired> expired_;
 };

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of Dispatcher that ends leases and messages.
+// The part of Dispatcher that ends leases: acks, failed attempts, dead letters.
 #include <utility>
 
 #include "server/base/check.h"
+#include "server/delivery/dead_letter.h"
 #include "server/delivery/dispatcher.h"
 #include "server/delivery/lease_token.h"
+#include "server/delivery/retry_backoff.h"
 
 namespace duetime::delivery {
 
+using storage::DeadLetterReason;
 using storage::Durability;
-using storage::MessageKey;
-using storage::TopicId;
+using storage::EndState;
+using storage::MessageRef;
+using storage::Progress;
 
 namespace {
 
@@ -25,7 +29,9 @@ EntryIndex Dispatcher::FindLease(LeaseToken token) const {
   const auto bits = static_cast<uint64_t>(token);
   if (token != MakeToken(shard_, scheduler_->epoch(), bits)) return kNoEntry;
   const auto it = leases_.find(bits & kLeaseCounterMask);
-  return it == leases_.end() ? kNoEntry : it->second;
+  // What a deleted subscription has left in flight is over.
+  if (it == leases_.end() || table_[it->second].subscription->state.deleting) return kNoEntry;
+  return it->second;
 }
 
 void Dispatcher::EndLease(EntryIndex index) {
@@ -38,13 +44,15 @@ void Dispatcher::EndLease(EntryIndex index) {
   const auto it = streams_.find(entry.stream);
   DT_CHECK(it != streams_.end());
   table_.Unlink(&it->second->in_flight, index);
+  DropIfOver(it->second.get());
+  --entry.subscription->in_flight;
   --in_flight_;
 }
 
 void Dispatcher::Settle(base::Now now, const SettleCommand& command) {
   SettleReply at_once{.stream = command.stream, .settled = {}, .extended = {}, .refused = {}};
-  SettleReply acked{.stream = command.stream, .settled = {}, .extended = {}, .refused = {}};
-  std::vector<EntryIndex> ended;
+  SettleReply ended{.stream = command.stream, .settled = {}, .extended = {}, .refused = {}};
+  std::vector<EntryIndex> acked;
   const auto find = [&](LeaseToken token) {
     const EntryIndex index = FindLease(token);
     if (index == kNoEntry) at_once.refused.emplace_back(token, SettleRefusal::kLeaseLost);
@@ -53,46 +61,60 @@ void Dispatcher::Settle(base::Now now, const SettleCommand& command) {
   for (const LeaseToken token : command.acks) {
     const EntryIndex index = find(token);
     if (index == kNoEntry) continue;
-    acked.settled.push_back(token);
-    ended.push_back(index);
-    BeginEnd(now, index, storage::EndState::kAcked, /*stopped=*/false, Durability::kBuffered);
+    ended.settled.push_back(token);
+    acked.push_back(index);
+    SettleEntry(now, index, EndState::kAcked, Durability::kBuffered);
   }
   for (const NackItem& nack : command.nacks) {
     const EntryIndex index = find(nack.token);
     if (index == kNoEntry) continue;
     at_once.settled.push_back(nack.token);
     ++stats_->nacked;
-    GiveBack(now, index, nack.delay_ms);
+    Fail(now, index, Failure::kNacked, nack.delay_ms, nack.reason);
   }
   for (const ExtendItem& extend : command.extends) {
     const EntryIndex index = find(extend.token);
     if (index == kNoEntry) continue;
     at_once.extended.push_back(extend.token);
-    ++stats_->extended;
-    DueEntry& entry = table_[index];
-    timers_.Cancel(entry.timer);
-    entry.lease_end_mono_ms = now.mono_ms + extend.duration_ms;
-    entry.timer = timers_.Add(entry.lease_end_mono_ms, Timer{index});
+    Extend(now, index, extend.duration_ms);
+  }
+  for (const DeadLetterItem& item : command.dead_letters) {
+    const EntryIndex index = find(item.token);
+    if (index == kNoEntry) continue;
+    if (DeadLetter(now, index, DeadLetterReason::kRejected, item.reason)) {
+      ended.settled.push_back(item.token);
+    } else {
+      at_once.refused.emplace_back(item.token, SettleRefusal::kNoDeadLetterTopic);
+    }
   }
   stats_->settle_refused += at_once.refused.size();
   if (!at_once.settled.empty() || !at_once.extended.empty() || !at_once.refused.empty()) {
     effects_->settles.push_back(std::move(at_once));
   }
-  if (ended.empty()) return;
+  if (ended.settled.empty()) return;
   outbox_->Then(
-      [this, acked = std::move(acked), ended = std::move(ended)](base::Now, bool accepted) mutable {
-        if (accepted) FinishAcks(std::move(acked), ended);
+      [this, ended = std::move(ended), acked = std::move(acked)](base::Now, bool accepted) mutable {
+        if (accepted) FinishAcks(std::move(ended), acked);
       });
 }
 
-void Dispatcher::FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ended) {
-  stats_->acked += ended.size();
+void Dispatcher::Extend(base::Now now, EntryIndex index, uint64_t duration_ms) {
+  ++stats_->extended;
+  DueEntry& entry = table_[index];
+  timers_.Cancel(entry.timer);
+  entry.wait_end_mono_ms = now.mono_ms + duration_ms;
+  entry.timer = timers_.Add(entry.wait_end_mono_ms, Timer{.index = index, .subscription = {}});
+}
+
+void Dispatcher::FinishAcks(SettleReply reply, const std::vector<EntryIndex>& acked) {
+  stats_->acked += acked.size();
   // Nearly always all of one stream: its credit is returned in one go.
   StreamId stream{};
   int64_t messages = 0;
   int64_t bytes = 0;
-  for (const EntryIndex index : ended) {
+  for (const EntryIndex index : acked) {
     const DueEntry& entry = table_[index];
+    ++entry.subscription->acked;
     if (entry.stream != stream) {
       if (messages > 0) ReturnCredit(stream, messages, bytes);
       stream = entry.stream;
@@ -106,143 +128,137 @@ void Dispatcher::FinishAcks(SettleReply reply, const std::vector<EntryIndex>& en
   effects_->settles.push_back(std::move(reply));
 }
 
-void Dispatcher::BeginEnd(base::Now now, EntryIndex index, storage::EndState how, bool stopped,
-                          Durability durability) {
-  TakeOut(index);
-  AddEnd(now, index, how, stopped, durability);
-}
+// ---- Failed attempts
+// ------------------------------------------------------------------------------------------------
 
-void Dispatcher::AddEnd(base::Now now, EntryIndex index, storage::EndState how, bool stopped,
-                        Durability durability) {
-  DueEntry& entry = table_[index];
-  DT_CHECK(entry.seen);
-  entry.state = EntryState::kEnding;
-  storage::Fate fate;
-  fate.state = how;
-  fate.topic = entry.topic->id;
-  fate.attempts = entry.attempts;
-  fate.payload_bytes = entry.payload_bytes;
-  fate.deliver_ms = entry.deliver_ms;
-  fate.accept_ms = entry.accept_ms;
-  fate.fire_ms = entry.fire_ms;
-  fate.dispatch_ms = entry.dispatch_ms;
-  fate.end_ms = now.wall_ms;
-  fate.redelivery_stopped = stopped;
-  if (const auto details = details_.find(index); details != details_.end()) {
-    fate.key = details->second.key;
-    fate.revision = details->second.revision;
+void Dispatcher::Fail(base::Now now, EntryIndex index, Failure why,
+                      std::optional<uint64_t> delay_ms, absl::string_view text) {
+  const DueEntry& entry = table_[index];
+  if (entry.subscription->state.deleting) {
+    EndLease(index);
+    return MakeReady(index);  // and it is released from there
   }
-  if (absl::Status status =
-          endings_.Write(entry.key(), entry.record_bytes, entry.topic->fate_retention_ms,
-                         std::move(fate), durability);
-      !status.ok()) {
-    read_error_ = status;
+  const RetryPolicy& policy = entry.subscription->state.settings.retry;
+  if (policy.max_attempts > 0 && entry.attempts >= policy.max_attempts &&
+      DeadLetter(now, index, DeadLetterReason::kMaxAttempts, text)) {
+    return;
   }
-  if (entry.spilled) AddUnspill(entry.key(), *entry.topic);
+  Retry(now, index, why, delay_ms.value_or(BackoffMs(policy, entry.attempts, entry.id.low)));
 }
 
-void Dispatcher::BeginMove(EntryIndex index) {
-  TakeOut(index);
-  DueEntry& entry = table_[index];
-  entry.state = EntryState::kEnding;
-  if (entry.spilled) AddUnspill(entry.key(), *entry.topic);
-}
-
-void Dispatcher::FinishEnd(EntryIndex index) {
-  const StreamId stream = table_[index].stream;
-  const uint32_t bytes = table_[index].bytes;
-  Forget(index);
-  if (stream != StreamId{}) ReturnCredit(stream, 1, bytes);
-}
-
-void Dispatcher::Unlist(const MessageKey& key, TopicId id) {
-  const Topic& topic = *TopicOf(id);
-  if (topic.behind) AddUnspill(key, topic);
-}
-
-absl::Status Dispatcher::FindUncertainty(const MessageKey& key, TopicId topic_id,
-                                         uint32_t* attempts, bool* uncertain) {
-  *attempts = 0;
-  *uncertain = scheduler_->MaybeDelivered(key);
-  Topic* const topic = TopicOf(topic_id);
-  if (!topic->behind) return absl::OkStatus();
-  const auto entry = store_->GetBacklog(shard_, storage::FirstSubscription(topic_id), key);
-  if (!entry.ok()) return entry.status();
-  if (!entry->has_value()) return absl::OkStatus();
-  if (absl::Status status = ReadRecoveredClaim(topic); !status.ok()) return status;
-  // Listed, and not in memory: since it was listed it can only have been handed out by an earlier
-  // run that read it back.
-  *attempts = (*entry)->attempts;
-  *uncertain = (*entry)->maybe_delivered || ClaimedBefore(*topic, key);
-  return absl::OkStatus();
-}
-
-void Dispatcher::TakeOut(EntryIndex index) {
-  DueEntry& entry = table_[index];
-  switch (entry.state) {
-    case EntryState::kReady:
-      table_.Unlink(&entry.topic->ready, index);
-      --ready_;
-      break;
-    case EntryState::kInFlight:
-      EndLease(index);
-      break;
-    case EntryState::kDelayed:
-      timers_.Cancel(entry.timer);
-      entry.timer = {};
-      --delayed_;
-      break;
-    case EntryState::kForgetting:
-      break;
-    case EntryState::kFree:
-    case EntryState::kEnding:
-      DT_CHECK(false);
-  }
-}
-
-void Dispatcher::Forget(EntryIndex index) {
-  DueEntry& entry = table_[index];
-  if (entry.held) scheduler_->safe_mark()->Release(entry.due_ms);
-  if (!details_.empty()) details_.erase(index);
-  Topic* const topic = entry.topic;
-  --topic->entries;
-  table_.Remove(index);
-  scheduler_->NoteProgress();
-  WantReadBack(topic);
-}
-
-void Dispatcher::GiveBack(base::Now now, EntryIndex index, uint64_t delay_ms) {
+void Dispatcher::Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay_ms) {
   DueEntry& entry = table_[index];
   EndLease(index);
   const StreamId stream = entry.stream;
-  if (delay_ms == 0) {
-    MakeReady(index);
-  } else if (table_.size() > limits_.due_max) {
-    // No memory to wait in: on disk it waits its turn instead of its delay.
-    SpillEntry(index, /*forget=*/true);
-  } else {
-    entry.state = EntryState::kDelayed;
-    entry.stream = StreamId{};
-    entry.timer = timers_.Add(now.mono_ms + delay_ms, Timer{index});
-    ++delayed_;
+  ++stats_->retried;
+  // No memory to wait in: it waits on disk.
+  const bool forget = delay_ms > 0 && table_.size() > limits_.due_max;
+  // A place in the backlog that is not that of its due time moves along, or nobody would find it.
+  const bool moves = forget || (entry.spilled && entry.listed_ms != entry.due_ms);
+  const uint64_t retry_ms = delay_ms > 0 || moves ? now.wall_ms + delay_ms : 0;
+  entry.progress = true;
+  AddProgress(entry.key(), *entry.subscription,
+              {.state = Progress::State::kFailed,
+               .listed = moves,
+               .attempts = entry.attempts,
+               .retry_ms = retry_ms,
+               .reason = static_cast<uint8_t>(why)});
+  if (moves) SpillAt(index, retry_ms, forget);
+  if (!forget) {
+    if (delay_ms > 0) {
+      MakeDelayed(now, index, delay_ms);
+    } else {
+      MakeReady(index);
+    }
   }
   ReturnCredit(stream, 1, entry.bytes);
 }
 
+storage::TopicId Dispatcher::DeadLetterTopic(const Subscription& subscription,
+                                             std::string* name) const {
+  const SubscriptionSettings& settings = subscription.state.settings;
+  const bool own = settings.dead_letter != storage::TopicId{};
+  *name = own ? settings.dead_letter_name : subscription.topic->dead_letter_name;
+  return own ? settings.dead_letter : subscription.topic->dead_letter;
+}
+
+bool Dispatcher::DeadLetter(base::Now now, EntryIndex index, DeadLetterReason why,
+                            absl::string_view text) {
+  const DueEntry& entry = table_[index];
+  Subscription* const subscription = entry.subscription;
+  std::string name;
+  const storage::TopicId topic = DeadLetterTopic(*subscription, &name);
+  if (topic == storage::TopicId{}) return false;
+  const auto record = store_->Get(shard_, entry.key());
+  if (!record.ok()) {
+    read_error_ = record.status();
+    return false;
+  }
+  if (!record->has_value()) return false;
+  storage::DeadLetterOrigin origin;
+  origin.topic_name = subscription->state.topic_name;
+  origin.subscription_name = subscription->state.name;
+  origin.id = entry.id;
+  origin.attempts = entry.attempts;
+  origin.reason = why;
+  origin.reason_text = text;
+  origin.first_dispatch_ms = entry.dispatch_ms;
+  origin.last_dispatch_ms = entry.last_dispatch_ms;
+  absl::StatusOr<std::string> letter = MakeDeadLetter(**record, topic, now.wall_ms, origin);
+  if (!letter.ok()) return false;  // damaged: it stays where it is
+  if (!name.empty()) {
+    storage::Record named;
+    named.type = storage::RecordType::kTopic;
+    named.topic = topic;
+    named.value = std::move(name);
+    outbox_->Add(std::move(named), Durability::kSynced);
+  }
+  storage::MessageHeader header;
+  DT_CHECK(storage::DecodeMessageHeader(*letter, &header).ok());
+  const MessageRef ref = {
+      .key = scheduler_->NewKey(now, entry.id.slot(), now.wall_ms, /*spread_ms=*/0),
+      .topic = topic,
+      .bytes = static_cast<uint32_t>(letter->size()),
+      .flags = header.flags};
+  scheduler_->Put(now, ref, *std::move(letter));
+  Learn(index, **record);
+  SettleEntry(now, index, EndState::kDeadLettered, Durability::kSynced);
+  outbox_->Then([this, index, ref, subscription](base::Now, bool accepted) {
+    if (!accepted) return;
+    ++stats_->dead_lettered;
+    ++subscription->dead_lettered;
+    FinishEnd(index);
+    scheduler_->OnPut(ref);
+  });
+  return true;
+}
+
+// ---- Time
+// -----------------------------------------------------------------------------------------------------------
+
 void Dispatcher::ExpireTimers(base::Now now, bool* more) {
+  CloseStreams(now, more);
   expired_.clear();
   if (!timers_.Advance(now.mono_ms, kTimersPerStep, &expired_)) *more = true;
   for (const auto& timer : expired_) {
     const EntryIndex index = timer.entry.index;
+    if (index == kNoEntry) {
+      Subscription* const subscription = FindSubscription(timer.entry.subscription);
+      if (subscription == nullptr) continue;
+      subscription->wake = {};
+      LookAt(now, subscription);
+      continue;
+    }
     DueEntry& entry = table_[index];
     entry.timer = {};
     if (entry.state == EntryState::kDelayed) {
+      --entry.subscription->delayed;
       --delayed_;
       MakeReady(index);
     } else {
       DT_CHECK(entry.state == EntryState::kInFlight);
       ++stats_->leases_lost;
-      GiveBack(now, index, 0);
+      Fail(now, index, Failure::kLeaseLost, std::nullopt, "");
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -18,35 +19,46 @@
 
 namespace duetime::delivery {
 
-struct Topic;
+struct Subscription;
 
 enum class EntryState : uint8_t {
   kFree,
-  // Waits in its topic's ready list for credit.
+  // Waits in its subscription's ready list for credit.
   kReady,
+  // Being handed out: in no list.
+  kTaken,
   // Leased to a stream, in that stream's list.
   kInFlight,
-  // Given back with a delay; a timer makes it ready.
+  // An attempt failed; a timer makes it ready for the next one.
   kDelayed,
-  // Its end (settled or cancelled) is on its way to the journal. Nothing else can happen to it.
+  // Waits behind another message of its ordering key.
+  kBlocked,
+  // Its end (settled for its subscription, or cancelled) is on its way to the journal. Nothing else
+  // can happen to it.
   kEnding,
   // Its backlog record is on its way to the journal, then it is forgotten here.
   kForgetting,
 };
 
+// A due message as one of its subscriptions has it.
 struct DueEntry {
   storage::MessageId id;
-  Topic* topic = nullptr;
+  Subscription* subscription = nullptr;
   // Counter part of the lease token; 0 while not in flight.
   uint64_t lease = 0;
   StreamId stream{};
   // The due time of its key, which is not its id's if it was moved.
   uint64_t due_ms = 0;
-  // When it became due here, was handed out first, and when its lease ends (steady clock). 0: not
-  // in this run.
+  // When it became due here, was handed out first and last. 0: not in this run.
   uint64_t fire_ms = 0;
   uint64_t dispatch_ms = 0;
-  uint64_t lease_end_mono_ms = 0;
+  uint64_t last_dispatch_ms = 0;
+  // When its lease or its delay ends (steady clock).
+  uint64_t wait_end_mono_ms = 0;
+  // The due time of its place in the backlog, if it is listed.
+  uint64_t listed_ms = 0;
+  // Hash of its ordering key, if it holds it or waits for it; 0: neither.
+  uint64_t order = 0;
   // From its record, once that was seen.
   uint64_t deliver_ms = 0;
   uint64_t accept_ms = 0;
@@ -60,6 +72,8 @@ struct DueEntry {
   uint32_t attempts = 0;
   EntryIndex next = kNoEntry;
   EntryIndex previous = kNoEntry;
+  // The next one of the same message.
+  EntryIndex sibling = kNoEntry;
   EntryState state = EntryState::kFree;
   // A backlog record exists or is on its way.
   bool spilled = false;
@@ -70,8 +84,14 @@ struct DueEntry {
   // Its payload has been read, so it existed after it became due. Until then it may be the echo of
   // a message that has ended: offered twice, or read back while its end was on its way.
   bool seen = false;
+  // The store may have a progress record of it.
+  bool progress = false;
+  // Its end is that of the message.
+  bool whole = false;
 
   storage::MessageKey key() const { return {.due_ms = due_ms, .id = id}; }
+  // Where it is listed in the backlog, if it is.
+  storage::MessageKey place() const { return {.due_ms = listed_ms, .id = id}; }
 };
 
 // A doubly linked list of entries, linked through the entries: an entry is in one list at most.
@@ -81,14 +101,16 @@ struct EntryList {
   size_t count = 0;
 };
 
-// Slab of entries with an index by message id.
+// Slab of entries with an index by message id. A message has one entry for each subscription that
+// has it in memory; they are chained.
 //
-// Cost: O(1) each; about 190 bytes per entry with its index. Entries never move. Thread safety:
+// Cost: O(1) each, and O(subscriptions of the topic) where it says so; about 240 bytes per entry
+// with its index. Entries never move. Thread safety:
 // confined to the engine thread.
 class DueTable {
  public:
-  // REQUIRES: the message is not in the table.
-  EntryIndex Insert(const storage::MessageKey& key) {
+  // REQUIRES: the message has no entry for this subscription.
+  EntryIndex Insert(const storage::MessageKey& key, Subscription* subscription) {
     if (free_ == kNoEntry) Grow();
     const EntryIndex index = free_;
     DueEntry& entry = (*this)[index];
@@ -96,21 +118,44 @@ class DueTable {
     entry = DueEntry{};
     entry.id = key.id;
     entry.due_ms = key.due_ms;
-    DT_CHECK(index_.emplace(key.id, index).second);
+    entry.subscription = subscription;
+    const auto [head, first] = index_.try_emplace(key.id, index);
+    if (!first) entry.sibling = std::exchange(head->second, index);
+    ++size_;
     return index;
   }
 
-  // The entry of a message, or kNoEntry.
+  // The first entry of a message, or kNoEntry; the others follow by `sibling`.
   EntryIndex Find(const storage::MessageId& id) const {
     const auto it = index_.find(id);
     return it == index_.end() ? kNoEntry : it->second;
   }
 
-  // REQUIRES: the entry is in no list.
+  // The entry of a message for a subscription, or kNoEntry. Cost: O(subscriptions).
+  EntryIndex Find(const storage::MessageId& id, const Subscription* subscription) const {
+    EntryIndex index = Find(id);
+    while (index != kNoEntry && (*this)[index].subscription != subscription) {
+      index = (*this)[index].sibling;
+    }
+    return index;
+  }
+
+  // REQUIRES: the entry is in no list. Cost: O(subscriptions).
   void Remove(EntryIndex index) {
     DueEntry& entry = (*this)[index];
     DT_CHECK(entry.state != EntryState::kFree);
-    DT_CHECK_EQ(index_.erase(entry.id), 1u);
+    const auto head = index_.find(entry.id);
+    DT_CHECK(head != index_.end());
+    if (head->second != index) {
+      EntryIndex before = head->second;
+      while ((*this)[before].sibling != index) before = (*this)[before].sibling;
+      (*this)[before].sibling = entry.sibling;
+    } else if (entry.sibling != kNoEntry) {
+      head->second = entry.sibling;
+    } else {
+      index_.erase(head);
+    }
+    --size_;
     entry = DueEntry{};
     entry.next = free_;
     free_ = index;
@@ -130,6 +175,15 @@ class DueTable {
     ++list->count;
   }
 
+  void PushFront(EntryList* list, EntryIndex index) {
+    DueEntry& entry = (*this)[index];
+    entry.next = list->head;
+    entry.previous = kNoEntry;
+    (list->head == kNoEntry ? list->tail : (*this)[list->head].previous) = index;
+    list->head = index;
+    ++list->count;
+  }
+
   void Unlink(EntryList* list, EntryIndex index) {
     DueEntry& entry = (*this)[index];
     DT_CHECK_GT(list->count, 0u);
@@ -139,12 +193,17 @@ class DueTable {
     --list->count;
   }
 
-  size_t size() const { return index_.size(); }
+  // Entries.
+  size_t size() const { return size_; }
+  // Indices are below this; those of free places are too.
+  EntryIndex capacity() const { return static_cast<EntryIndex>(chunks_.size() * kChunk); }
 
   // Calls visit(index, entry) for every entry. For tests.
   template <typename Visit>
   void ForEach(Visit visit) const {
-    for (const auto& [id, index] : index_) visit(index, (*this)[index]);
+    for (const auto& [id, head] : index_) {
+      for (EntryIndex i = head; i != kNoEntry; i = (*this)[i].sibling) visit(i, (*this)[i]);
+    }
   }
 
  private:
@@ -161,6 +220,7 @@ class DueTable {
 
   std::vector<std::unique_ptr<DueEntry[]>> chunks_;
   EntryIndex free_ = kNoEntry;
+  size_t size_ = 0;
   absl::flat_hash_map<storage::MessageId, EntryIndex> index_;
 };
 

@@ -18,7 +18,8 @@
 
 namespace duetime::delivery {
 
-enum class BulkAction : uint8_t { kCancel = 1, kShift = 2, kRelease = 3, kPurge = 4 };
+// kRedrive: each dead letter goes back to the topic it comes from.
+enum class BulkAction : uint8_t { kCancel = 1, kShift = 2, kRelease = 3, kPurge = 4, kRedrive = 5 };
 enum class OperationState : uint8_t { kRunning = 1, kDone = 2, kStopped = 3 };
 
 // Which messages of a topic. All conditions hold; an empty one holds for all.

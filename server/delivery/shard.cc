@@ -54,7 +54,7 @@ class Shard::Impl {
   absl::Status Recover(base::Now now) {
     absl::Status status = scheduler_.Recover(now);
     if (!status.ok()) return status;
-    status = dispatcher_.Recover();
+    status = dispatcher_.Recover(now);
     if (status.ok()) status = occurrences_.Recover();
     if (status.ok()) status = bulk_.Recover(now);
     return status;
@@ -198,12 +198,12 @@ class Shard::Impl {
       effects_.objects.push_back(std::move(reply));
     });
   }
-  void Do(base::Now, TopicCommand& command) {
-    absl::Status status = failed_ ? base::StorageFailedError() : SetTopic(command);
+  void Do(base::Now now, TopicCommand& command) {
+    absl::Status status = failed_ ? base::StorageFailedError() : SetTopic(now, command);
     effects_.topics.push_back({.tag = command.tag, .status = std::move(status)});
   }
-  absl::Status SetTopic(const TopicCommand& command) {
-    dispatcher_.SetTopic(command);
+  absl::Status SetTopic(base::Now now, const TopicCommand& command) {
+    dispatcher_.SetTopic(now, command);
     if (command.quota == nullptr || writer_.QuotaOf(command.topic) != nullptr) {
       return absl::OkStatus();
     }
@@ -218,9 +218,18 @@ class Shard::Impl {
     return absl::OkStatus();
   }
 
+  void Do(base::Now now, SubscriptionCommand& command) {
+    if (failed_) {
+      dispatcher_.Refuse(command);
+    } else {
+      dispatcher_.Change(now, std::move(command));
+    }
+  }
+  void Do(base::Now, InspectSubscriptionCommand& command) { dispatcher_.Inspect(command); }
+
   // Streams of a failed shard are ended by the runtime: nothing to answer.
-  void Do(base::Now, AttachCommand& command) {
-    if (!failed_) dispatcher_.Attach(command);
+  void Do(base::Now now, AttachCommand& command) {
+    if (!failed_) dispatcher_.Attach(now, command);
   }
   void Do(base::Now now, DetachCommand& command) {
     if (!failed_) dispatcher_.Detach(now, command);

@@ -49,6 +49,9 @@ struct ShardLimits {
   size_t recurrence_bytes_max = 64 << 20;
   // Bulk operations that run, or ended within a day.
   size_t operations_max = 1'000;
+  // Messages per second that a subscription is handed at first after the start, by this shard; see
+  // CatchUp. 0: no limit.
+  uint32_t catch_up_rate = 0;
 };
 
 // What the runtime is to do when a step is over.

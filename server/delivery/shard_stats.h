@@ -22,11 +22,17 @@ struct ShardStats {
   uint64_t rescheduled = 0;
   // Ended unsent, because they were later than their time to live.
   uint64_t expired = 0;
+  // Given up by a subscription: made a dead letter; or ended because it was deleted or had kept it
+  // for long enough.
+  uint64_t dead_lettered = 0;
+  uint64_t dropped = 0;
   uint64_t fired = 0;
   uint64_t delivered = 0;
   uint64_t redelivered = 0;
   uint64_t acked = 0;
   uint64_t nacked = 0;
+  // Attempts that failed and are to be followed by another.
+  uint64_t retried = 0;
   uint64_t extended = 0;
   uint64_t leases_lost = 0;
   uint64_t settle_refused = 0;
@@ -43,6 +49,9 @@ struct ShardStats {
   uint64_t due_ready = 0;
   uint64_t in_flight = 0;
   uint64_t delayed = 0;
+  // Behind another message of their ordering key.
+  uint64_t blocked = 0;
+  uint64_t subscriptions = 0;
   uint64_t streams = 0;
   uint64_t topics_behind = 0;
   uint64_t uncommitted_batches = 0;

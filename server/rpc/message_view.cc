@@ -29,6 +29,8 @@ v1::Message::State ToProto(delivery::MessageState state) {
       return v1::Message::DEAD_LETTERED;
     case MessageState::kSkipped:
       return v1::Message::SKIPPED;
+    case MessageState::kDropped:
+      return v1::Message::DROPPED;
   }
   return v1::Message::STATE_UNSPECIFIED;
 }

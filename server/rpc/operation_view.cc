@@ -38,6 +38,8 @@ v1::BulkAction ToProto(BulkAction action) {
       return v1::BULK_RELEASE;
     case BulkAction::kPurge:
       return v1::BULK_PURGE;
+    case BulkAction::kRedrive:
+      return v1::BULK_REDRIVE;
   }
   return v1::BULK_ACTION_UNSPECIFIED;
 }
@@ -58,8 +60,11 @@ absl::Status ValidateAction(const v1::StartBulkRequest& request, uint64_t horizo
     case v1::BULK_PURGE:
       spec->action = BulkAction::kPurge;
       break;
+    case v1::BULK_REDRIVE:
+      spec->action = BulkAction::kRedrive;
+      break;
     default:
-      return Invalid(kReason, "action", "say what to do: cancel, shift, release or purge");
+      return Invalid(kReason, "action", "say what to do: cancel, shift, release, purge or redrive");
   }
   const bool shifts = spec->action == BulkAction::kShift;
   if (shifts != request.has_shift_by()) {

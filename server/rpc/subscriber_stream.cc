@@ -109,9 +109,12 @@ void SubscriberStream::Attach(storage::TopicId topic, const ValidStart& start) {
   runtime::Node* node = worker().context().node.load();
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
     // Never refused: what is bounded by the number of streams does not count against the mailbox.
-    static_cast<void>(node->Post(
-        shard, delivery::AttachCommand{
-                   .stream = id_, .topic = topic, .lease_ms = start.lease_ms, .credit = credit}));
+    static_cast<void>(
+        node->Post(shard, delivery::AttachCommand{.stream = id_,
+                                                  .topic = topic,
+                                                  .subscription = storage::FirstSubscription(topic),
+                                                  .lease_ms = start.lease_ms,
+                                                  .credit = credit}));
   }
 }
 
@@ -211,7 +214,7 @@ void SubscriberStream::GiveBackDamaged(const std::vector<delivery::LeaseToken>& 
   for (const delivery::LeaseToken token : tokens) {
     given_back_.insert(static_cast<uint64_t>(token));
     delivery::SettleCommand command{.stream = id_, .acks = {}, .nacks = {}, .extends = {}};
-    command.nacks.push_back({.token = token, .delay_ms = kDamagedRetryMs});
+    command.nacks.push_back({.token = token, .delay_ms = kDamagedRetryMs, .reason = ""});
     static_cast<void>(context.node.load()->Post(delivery::ShardOfLease(token), std::move(command)));
   }
   spdlog::error("{} stored message(s) damaged: not delivered, looked at again in {} s",

@@ -75,6 +75,8 @@ MessageKey Scheduler::NewKey(base::Now now, uint32_t slot, uint64_t deliver_ms,
   return {.due_ms = due_ms, .id = MessageId::Make(epoch_, sequence, slot, due_ms)};
 }
 
+MessageId Scheduler::NextId() const { return MessageId::Make(epoch_, next_sequence_, 0, 0); }
+
 uint64_t Scheduler::SpreadPoint(uint64_t epoch, uint64_t sequence, uint64_t spread_ms) {
   if (spread_ms == 0) return 0;
   return base::Mix((epoch << 40) ^ sequence) % (spread_ms + 1);

@@ -79,6 +79,8 @@ class Scheduler {
   uint64_t PlaceOf(base::Now now, uint64_t deliver_ms) const;
   // A new id, and its place; with a spread, at SpreadPoint after deliver_ms.
   storage::MessageKey NewKey(base::Now now, uint32_t slot, uint64_t deliver_ms, uint64_t spread_ms);
+  // Every id that is given from now on is this or greater, every one before is less.
+  storage::MessageId NextId() const;
   // Adds the record of a message at its key. REQUIRES: the key's due time is PlaceOf's; OnPut or
   // OnMoved follows when the batch is accepted.
   void Put(base::Now now, const storage::MessageRef& message, std::string record);

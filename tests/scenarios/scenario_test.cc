@@ -298,6 +298,7 @@ class Scenario {
     auto credit = std::make_shared<StreamCredit>(command.Number("credit", 1000), 1 << 20);
     Handle(AttachCommand{.stream = stream,
                          .topic = Topic(command),
+                         .subscription = storage::FirstSubscription(Topic(command)),
                          .lease_ms = static_cast<uint64_t>(command.Number("lease", 30'000)),
                          .credit = credit});
   }
@@ -308,7 +309,11 @@ class Scenario {
       const LeaseToken token = tokens_[name];
       if (command.verb == "ack") settle.acks.push_back(token);
       const auto ms = static_cast<uint64_t>(command.Number("ms", 0));
-      if (command.verb == "nack") settle.nacks.push_back({.token = token, .delay_ms = ms});
+      if (command.verb == "nack") {
+        const bool delayed = command.values.contains("ms");
+        settle.nacks.push_back(
+            {.token = token, .delay_ms = delayed ? std::optional(ms) : std::nullopt, .reason = ""});
+      }
       if (command.verb == "extend") settle.extends.push_back({.token = token, .duration_ms = ms});
     }
     Handle(std::move(settle));

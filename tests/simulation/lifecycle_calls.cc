@@ -264,8 +264,11 @@ void LifecycleWorld::DoAttach(TopicId topic, int64_t messages_max, uint64_t leas
   stream.lease_ms = lease_ms;
   stream.messages_max = messages_max;
   stream.credit = std::make_shared<delivery::StreamCredit>(messages_max, 1 << 20);
-  Finish(Begin(delivery::AttachCommand{
-      .stream = id, .topic = topic, .lease_ms = lease_ms, .credit = stream.credit}));
+  Finish(Begin(delivery::AttachCommand{.stream = id,
+                                       .topic = topic,
+                                       .subscription = storage::FirstSubscription(topic),
+                                       .lease_ms = lease_ms,
+                                       .credit = stream.credit}));
 }
 
 void LifecycleWorld::DoDetach() {
@@ -289,7 +292,8 @@ void LifecycleWorld::DoSettle() {
     if (what < 5) {
       command.acks.push_back(token);
     } else if (what == 5) {
-      command.nacks.push_back({.token = token, .delay_ms = Chance(50) ? 0 : 1 + Random(500)});
+      command.nacks.push_back(
+          {.token = token, .delay_ms = Chance(50) ? 0 : 1 + Random(500), .reason = ""});
     } else {
       if (what == 6) command.extends.push_back({.token = token, .duration_ms = 1 + Random(1000)});
       keep.push_back(token);

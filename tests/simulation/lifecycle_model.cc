@@ -422,6 +422,9 @@ void LifecycleModel::OnDelivery(base::Now now, const delivery::Delivery& actual,
   if (!message.pending()) return Violate(name + "it has ended");
   if (Leased(message, now)) Violate(name + "it is leased already");
   if (now.wall_ms < message.deliver_ms) Violate(name + "early (P2)");
+  if (now.mono_ms < message.delay_end_mono_ms && now.wall_ms < message.delay_end_wall_ms) {
+    Violate(name + "before the time of its next attempt");
+  }
   if (message.wish.ttl_ms > 0 && message.wish.late_policy == storage::LatePolicy::kDrop &&
       now.wall_ms > message.deliver_ms + message.wish.ttl_ms) {
     Violate(name + "later than its time to live");
@@ -438,6 +441,7 @@ void LifecycleModel::OnDelivery(base::Now now, const delivery::Delivery& actual,
   if (!leases_.emplace(actual.token, actual.id).second) Violate(name + "a token was used twice");
   ++message.attempts;
   message.delivered = true;
+  message.delay_end_mono_ms = message.delay_end_wall_ms = 0;
   message.lease = actual.token;
   message.stream = stream;
   message.lease_end_mono_ms = now.mono_ms + lease_ms;
@@ -462,7 +466,8 @@ void LifecycleModel::OnSettled(base::Now now, const delivery::SettleCommand& com
   for (const delivery::NackItem& nack : command.nacks) {
     if (Message* const message = take(nack.token, &settled)) {
       message->lease.reset();
-      message->delay_end_mono_ms = now.mono_ms + nack.delay_ms;
+      message->delay_end_mono_ms = now.mono_ms + nack.delay_ms.value_or(0);
+      message->delay_end_wall_ms = now.wall_ms + nack.delay_ms.value_or(0);
     }
   }
   for (const delivery::ExtendItem& extend : command.extends) {
@@ -550,17 +555,27 @@ void LifecycleModel::OnRestart(const Recovered& recovered) {
   recovered_ = recovered;
   for (auto& [id, message] : messages_) {
     message.lease.reset();
-    message.delay_end_mono_ms = 0;
+    message.delay_end_mono_ms = message.delay_end_wall_ms = 0;
     if (!message.pending()) continue;
     message.attempts = 0;
     message.listed_uncertain.reset();
     const storage::MessageKey key{.due_ms = message.place_ms, .id = id};
+    // Failed attempts are remembered, and when the next one is to be; it waits by the wall clock of
+    // the time when it is met again, which the model does not follow.
+    const auto noted = recovered.progress.find(key);
+    if (noted != recovered.progress.end()) {
+      message.attempts = noted->second.attempts;
+      message.delay_end_wall_ms = noted->second.retry_ms;
+      if (noted->second.retry_ms > 0) message.delay_end_mono_ms = UINT64_MAX;
+    }
     const auto listed = recovered.backlog.find(key);
     if (listed != recovered.backlog.end()) {
       const auto claim = recovered.backlog_claims.find(message.wish.topic);
-      message.attempts = listed->second.attempts;
-      message.listed_uncertain = listed->second.maybe_delivered ||
-                                 (claim != recovered.backlog_claims.end() && key <= claim->second);
+      const auto& [place, entry] = listed->second;
+      message.attempts = std::max(message.attempts, entry.attempts);
+      message.listed_uncertain =
+          entry.maybe_delivered ||
+          (claim != recovered.backlog_claims.end() && place <= claim->second);
     }
     if (message.delivered && Untouched(message)) {
       Violate(absl::StrCat(id.ToString(), " was delivered, and nothing claims it (P3)"));

@@ -52,8 +52,11 @@ struct Recovered {
   uint64_t epoch = 0;
   uint64_t claim_ms = 0;
   std::map<storage::TopicId, storage::MessageKey> backlog_claims;
-  // A message that was moved may be listed at several places, of which one counts.
-  std::map<storage::MessageKey, storage::BacklogEntry> backlog;
+  // By the place of the message, with that in the backlog. A message that was moved may be listed
+  // for several places, of which one counts.
+  std::map<storage::MessageKey, std::pair<storage::MessageKey, storage::BacklogEntry>> backlog;
+  // What is noted beside messages.
+  std::map<storage::MessageKey, storage::Progress> progress;
 };
 
 // The whole of what duetime promises about the life of messages, for one call at a time: maps of
@@ -85,6 +88,7 @@ class LifecycleModel {
     delivery::StreamId stream{};
     uint64_t lease_end_mono_ms = 0;
     uint64_t delay_end_mono_ms = 0;
+    uint64_t delay_end_wall_ms = 0;
     // With an end.
     std::optional<storage::EndState> end;
     uint64_t end_ms = 0;

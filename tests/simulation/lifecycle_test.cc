@@ -166,6 +166,7 @@ TEST_P(HeartbeatTest, AMillionPushesLeaveOneMessage) {
   shard_.Handle(now_, delivery::AttachCommand{
                           .stream = delivery::StreamId{1},
                           .topic = kTopic,
+                          .subscription = storage::FirstSubscription(kTopic),
                           .lease_ms = 1'000'000,
                           .credit = std::make_shared<delivery::StreamCredit>(10, 10'000)});
   while (pushes_ < pushes) {

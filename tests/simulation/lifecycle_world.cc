@@ -166,7 +166,10 @@ void LifecycleWorld::Start() {
     if (!store_->ScanBacklog(0, subscription, {}, {}, &page).ok()) {
       model_.Violate("ScanBacklog failed");
     }
-    for (const storage::BacklogRef& item : page.items) recovered.backlog[item.key] = item.entry;
+    for (const storage::BacklogRef& item : page.items) {
+      const uint64_t due_ms = item.entry.due_ms != 0 ? item.entry.due_ms : item.key.due_ms;
+      recovered.backlog[{.due_ms = due_ms, .id = item.key.id}] = {item.key, item.entry};
+    }
     const auto claim = store_->BacklogClaim(0, subscription);
     if (claim->has_value()) {
       recovered.backlog_claims[TopicId{static_cast<uint32_t>(subscription)}] = **claim;
@@ -174,6 +177,13 @@ void LifecycleWorld::Start() {
     if (claim->has_value() && (*claim)->due_ms > recovered.claim_ms) {
       model_.Violate("a backlog was claimed beyond W_claim");
     }
+  }
+  for (const auto& [id, message] : model_.messages()) {
+    const MessageKey key{.due_ms = message.place_ms, .id = id};
+    const auto rows = store_->GetProgress(0, key);
+    if (!rows.ok()) model_.Violate("GetProgress failed");
+    if (!rows->empty() && !message.pending()) model_.Violate("something is noted of what ended");
+    if (!rows->empty()) recovered.progress[key] = rows->front().second;
   }
   if (recovered.claim_ms > latest_wall_ms_ + limits_.claim_ahead_ms) {
     model_.Violate("W_claim is further ahead than it may be");

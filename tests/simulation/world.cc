@@ -282,8 +282,11 @@ void World::DoAttach(TopicId topic, int64_t messages_max, uint64_t lease_ms) {
   state.messages_max = messages_max;
   state.credit = std::make_shared<delivery::StreamCredit>(messages_max, 100'000);
   for (uint16_t i = 0; i < shard_count_; ++i) {
-    Send(i, delivery::AttachCommand{
-                .stream = stream, .topic = topic, .lease_ms = lease_ms, .credit = state.credit});
+    Send(i, delivery::AttachCommand{.stream = stream,
+                                    .topic = topic,
+                                    .subscription = storage::FirstSubscription(topic),
+                                    .lease_ms = lease_ms,
+                                    .credit = state.credit});
   }
 }
 
@@ -314,7 +317,8 @@ void World::DoSettle(StreamState* state, StreamId stream, bool ack_all) {
       command.acks.push_back(token);
       acks_sent_[token] = true;
     } else if (what == 5) {
-      command.nacks.push_back({.token = token, .delay_ms = Chance(0.5) ? 0 : Random(500)});
+      command.nacks.push_back(
+          {.token = token, .delay_ms = Chance(0.5) ? 0 : Random(500), .reason = ""});
       acks_sent_[token] = false;
     } else if (what == 6) {
       command.extends.push_back({.token = token, .duration_ms = 20 + Random(1000)});

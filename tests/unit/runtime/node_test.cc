@@ -79,11 +79,10 @@ class NodeTest : public ::testing::Test {
           {.topic = kTopic,
            .slot = slot,
            .deliver_ms = deliver_ms,
-           .record = storage::EncodeMessageRecord(
-               {.header = {.topic = kTopic,
-                           .deliver_ms = deliver_ms,
-                           .accept_ms = clock_.Read().wall_ms},
-                .payload = "payload"})});
+           .record = storage::EncodeMessageRecord({.header = {.topic = kTopic,
+                                                              .deliver_ms = deliver_ms,
+                                                              .accept_ms = clock_.Read().wall_ms},
+                                                   .payload = "payload"})});
     }
     return command;
   }
@@ -91,12 +90,14 @@ class NodeTest : public ::testing::Test {
   void Subscribe(int64_t credit) {
     credit_ = std::make_shared<delivery::StreamCredit>(credit, int64_t{1} << 30);
     for (uint16_t shard = 0; shard < kShards; ++shard) {
-      ASSERT_TRUE(
-          node_
-              ->Post(shard,
-                     delivery::AttachCommand{
-                         .stream = kStream, .topic = kTopic, .lease_ms = 30'000, .credit = credit_})
-              .ok());
+      ASSERT_TRUE(node_
+                      ->Post(shard, delivery::AttachCommand{.stream = kStream,
+                                                            .topic = kTopic,
+                                                            .subscription =
+                                                                storage::FirstSubscription(kTopic),
+                                                            .lease_ms = 30'000,
+                                                            .credit = credit_})
+                      .ok());
     }
   }
 

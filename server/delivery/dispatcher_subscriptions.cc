@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of Dispatcher that creates, changes and deletes subscriptions.
+#include <algorithm>
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/base/error.h"
+#include "server/delivery/dispatcher.h"
+
+namespace duetime::delivery {
+
+using storage::Durability;
+using storage::EndState;
+using storage::MessageKey;
+using storage::ObjectKind;
+using storage::Progress;
+using storage::Record;
+using storage::RecordType;
+using storage::SubscriptionId;
+
+namespace {
+
+// The first subscriptions of topics have numbers below this, all others from here on.
+constexpr uint32_t kSecondSubscription = uint32_t{1} << 31;
+
+constexpr size_t kRecoverPage = 1000;
+// What one step looks at, and what it changes: a millisecond or so.
+constexpr EntryIndex kEntriesPerStep = 5000;
+constexpr storage::ScanLimit kPage{.entries = 200, .bytes = 1 << 20};
+constexpr size_t kScanMax = 2000;
+
+}  // namespace
+
+Subscription* Dispatcher::FindSubscription(SubscriptionId id) const {
+  const auto it = subscriptions_.find(id);
+  return it == subscriptions_.end() ? nullptr : it->second.get();
+}
+
+Subscription* Dispatcher::AddSubscription(SubscriptionState state, Topic* topic) {
+  std::unique_ptr<Subscription>& subscription = subscriptions_[state.id];
+  // One that was deleted may come back under its number, as what a topic has without being asked.
+  DT_CHECK(subscription == nullptr || subscription->state.deleted);
+  if (subscription == nullptr) subscription = std::make_unique<Subscription>();
+  subscription->state = std::move(state);
+  subscription->topic = topic;
+  if (topic->pace != nullptr) subscription->pace = topic->pace->ClockOf(subscription->state.id);
+  subscription->catch_up.Start(start_mono_ms_, limits_.catch_up_rate);
+  topic->subscriptions.push_back(subscription.get());
+  if (topic->subscriptions.size() > 1) topic->several = true;
+  return subscription.get();
+}
+
+absl::Status Dispatcher::RecoverSubscriptions() {
+  SubscriptionId greatest{};
+  std::vector<SubscriptionId> deleted;
+  std::string after;
+  for (bool more = true; more;) {
+    std::vector<storage::ObjectRef> objects;
+    if (absl::Status status =
+            store_->ScanObjects(ObjectKind::kSubscription, shard_, after, kRecoverPage, &objects);
+        !status.ok()) {
+      return status;
+    }
+    for (const storage::ObjectRef& object : objects) {
+      auto state = DecodeSubscription(object.name, object.value);
+      if (!state.ok()) return state.status();
+      greatest = std::max(greatest, state->id);
+      std::unique_ptr<Topic>& topic = topics_[state->topic];
+      if (topic == nullptr) {
+        topic = std::make_unique<Topic>();
+        topic->id = state->topic;
+        topic->fate_retention_ms = limits_.fate_retention_ms;
+      }
+      if (state->deleted) {
+        topic->several = true;
+        deleted.push_back(state->id);
+        continue;
+      }
+      Subscription* const subscription = AddSubscription(*std::move(state), topic.get());
+      if (subscription->state.deleting) releasing_.push_back(subscription);
+      if (subscription->state.fill_until_ms > 0) filling_.push_back(subscription);
+    }
+    more = objects.size() == kRecoverPage;
+    if (more) after = objects.back().name;
+  }
+  for (const SubscriptionId id : deleted) {
+    // The greatest keeps its number from being given again, and a first one its topic's.
+    if (id == greatest || static_cast<uint32_t>(id) < kSecondSubscription) continue;
+    Record record;
+    record.type = RecordType::kUnobject;
+    record.shard = shard_;
+    record.kind = static_cast<uint8_t>(ObjectKind::kSubscription);
+    record.name = SubscriptionObjectName(id);
+    outbox_->Add(std::move(record), Durability::kBuffered);
+  }
+  return absl::OkStatus();
+}
+
+void Dispatcher::Save(const Subscription& subscription) {
+  Record record;
+  record.type = RecordType::kObject;
+  record.shard = shard_;
+  record.kind = static_cast<uint8_t>(ObjectKind::kSubscription);
+  record.name = SubscriptionObjectName(subscription.state.id);
+  record.value = EncodeSubscription(subscription.state);
+  outbox_->Add(std::move(record), Durability::kSynced);
+}
+
+void Dispatcher::SetTopic(base::Now now, const TopicCommand& command) {
+  Topic* const topic = TopicOf(command.topic);
+  topic->fate_retention_ms = command.fate_retention_ms;
+  topic->paused = command.paused;
+  topic->pace = command.pace;
+  topic->dead_letter = command.dead_letter;
+  topic->dead_letter_name = command.dead_letter_name;
+  for (Subscription* const subscription : topic->subscriptions) {
+    subscription->pace =
+        topic->pace == nullptr ? nullptr : topic->pace->ClockOf(subscription->state.id);
+    LookAt(now, subscription);
+  }
+}
+
+void Dispatcher::Refuse(const SubscriptionCommand& command) {
+  effects_->subscriptions.push_back(
+      {.tag = command.tag, .position = command.position, .status = base::StorageFailedError()});
+}
+
+void Dispatcher::Change(base::Now now, SubscriptionCommand command) {
+  SubscriptionReply reply{.tag = command.tag, .position = command.position, .status = {}};
+  Subscription* const subscription = FindSubscription(command.state.id);
+  const bool known = subscription != nullptr && !subscription->state.deleting;
+  switch (command.kind) {
+    case SubscriptionCommand::Kind::kCreate:
+      Create(now, std::move(command));
+      break;
+    case SubscriptionCommand::Kind::kUpdate:
+      if (!known) break;
+      subscription->state.settings = command.state.settings;
+      Save(*subscription);
+      LookAt(now, subscription);
+      break;
+    case SubscriptionCommand::Kind::kDelete:
+      if (known) Delete(subscription, command.keep_messages);
+      break;
+  }
+  outbox_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
+    if (!ok) reply.status = base::StorageFailedError();
+    effects_->subscriptions.push_back(std::move(reply));
+  });
+}
+
+void Dispatcher::Create(base::Now now, SubscriptionCommand command) {
+  for (auto& [topic, name] : command.new_topics) {
+    Record record;
+    record.type = RecordType::kTopic;
+    record.topic = topic;
+    record.value = std::move(name);
+    outbox_->Add(std::move(record), Durability::kSynced);
+  }
+  Topic* const topic = TopicOf(command.state.topic);
+  SubscriptionState& state = command.state;
+  Subscription* subscription = FindSubscription(state.id);
+  if (subscription != nullptr && !subscription->state.deleting) {
+    // It keeps what it has, and goes by this name from now on.
+    state.start = subscription->state.start;
+    state.fill_until_ms = subscription->state.fill_until_ms;
+    subscription->state = std::move(state);
+  } else if (subscription == nullptr) {
+    state.deleting = state.deleted = false;
+    state.start = command.from_now ? scheduler_->NextId() : storage::MessageId{};
+    // What is due has been offered to the others already.
+    state.fill_until_ms =
+        command.from_now ? 0 : std::max(scheduler_->fired_ms(), scheduler_->safe_ms());
+    subscription = AddSubscription(std::move(state), topic);
+    if (subscription->state.fill_until_ms > 0) {
+      FallBehind(subscription, MessageKey{});
+      filling_.push_back(subscription);
+    }
+  } else {
+    return;  // its number is not given again
+  }
+  Save(*subscription);
+  LookAt(now, subscription);
+}
+
+void Dispatcher::Delete(Subscription* subscription, bool keep_messages) {
+  const std::vector<Subscription*>& all = subscription->topic->subscriptions;
+  const bool last = std::none_of(all.begin(), all.end(), [subscription](const Subscription* other) {
+    return other != subscription && !other->state.deleting;
+  });
+  if (keep_messages || last) {
+    subscription->state.name.clear();
+    subscription->state.settings = {};
+    Save(*subscription);
+    return;
+  }
+  subscription->state.deleting = true;
+  Save(*subscription);
+  subscription->willing.clear();
+  subscription->streams = 0;
+  std::vector<StreamId> over;
+  for (const auto& [id, stream] : streams_) {
+    if (stream->subscription != subscription) continue;
+    stream->willing = stream->attached = false;
+    if (stream->in_flight.count == 0) over.push_back(id);
+  }
+  for (const StreamId id : over) streams_.erase(id);
+  releasing_.push_back(subscription);
+}
+
+void Dispatcher::Inspect(const InspectSubscriptionCommand& command) {
+  InspectSubscriptionReply reply;
+  reply.tag = command.tag;
+  reply.position = command.position;
+  const Subscription* const subscription = FindSubscription(command.subscription);
+  if (subscription == nullptr || subscription->state.deleting) {
+    reply.status = absl::NotFoundError("there is no such subscription");
+    effects_->subscription_gauges.push_back(std::move(reply));
+    return;
+  }
+  SubscriptionGauges& gauges = reply.gauges;
+  gauges.ready = subscription->ready.count;
+  gauges.in_flight = subscription->in_flight;
+  gauges.delayed = subscription->delayed;
+  gauges.blocked = subscription->holds.waiting();
+  gauges.streams = subscription->streams;
+  gauges.behind = subscription->has_backlog();
+  gauges.delivered = subscription->delivered;
+  gauges.acked = subscription->acked;
+  gauges.dead_lettered = subscription->dead_lettered;
+  gauges.dropped = subscription->dropped;
+  if (subscription->ready.head != kNoEntry) {
+    gauges.oldest_due_ms = table_[subscription->ready.head].due_ms;
+  }
+  if (subscription->has_backlog()) {
+    storage::Page<storage::BacklogRef> page;
+    const MessageKey from = subscription->parked.value_or(subscription->backlog_cursor);
+    if (absl::Status status = store_->ScanBacklog(shard_, command.subscription, from,
+                                                  {.entries = 1, .bytes = 1}, &page);
+        !status.ok()) {
+      NoteReadError(status);
+      reply.status = base::StorageFailedError();
+    } else if (!page.items.empty()) {
+      const storage::BacklogRef& first = page.items.front();
+      const uint64_t due_ms = first.entry.due_ms != 0 ? first.entry.due_ms : first.key.due_ms;
+      gauges.oldest_due_ms =
+          gauges.oldest_due_ms == 0 ? due_ms : std::min(gauges.oldest_due_ms, due_ms);
+    }
+  }
+  effects_->subscription_gauges.push_back(std::move(reply));
+}
+
+// ---- In the background
+// ----------------------------------------------------------------------------------------------
+
+void Dispatcher::ReleaseDeleted(base::Now now, bool* more) {
+  if (releasing_.empty()) return;
+  Subscription* const subscription = releasing_.front();
+  const bool done = ReleaseEntries(now, subscription) && ReleaseBacklog(now, subscription);
+  if (!done) {
+    // Others take their turn; what is on its way to the journal brings us back.
+    releasing_.push_back(subscription);
+    releasing_.pop_front();
+    *more = true;
+    return;
+  }
+  releasing_.pop_front();
+  subscription->state.deleted = true;
+  Save(*subscription);
+  // The object stays in memory until the restart: queues may still name it.
+  std::erase(subscription->topic->subscriptions, subscription);
+  if (subscription->behind) --behind_;
+  subscription->behind = false;
+  subscription->parked.reset();
+}
+
+bool Dispatcher::ReleaseEntries(base::Now now, Subscription* subscription) {
+  EntryIndex& index = subscription->release_index;
+  const EntryIndex until = std::min(table_.capacity(), index + kEntriesPerStep);
+  for (size_t released = 0; index < until && released < kPage.entries; ++index) {
+    DueEntry& entry = table_[index];
+    if (entry.state == EntryState::kFree || entry.subscription != subscription) continue;
+    // It is looked at again when that is over.
+    if (latches_->Held(entry.id) || Ending(entry.id)) return false;
+    if (entry.state == EntryState::kForgetting) return false;
+    ++released;
+    const auto record = store_->Get(shard_, entry.key());
+    if (!record.ok()) {
+      read_error_ = record.status();
+      return false;
+    }
+    if (record->has_value()) {
+      Learn(index, **record);
+      SettleEntry(now, index, EndState::kDropped, Durability::kBuffered);
+      ++stats_->dropped;
+    } else {
+      TakeOut(index);
+      if (entry.spilled) AddUnspill(entry.place(), *subscription);
+      entry.state = EntryState::kEnding;
+    }
+    outbox_->Then([this, at = index](base::Now, bool accepted) {
+      if (accepted) FinishEnd(at);
+    });
+  }
+  return index >= table_.capacity() && subscription->entries == 0;
+}
+
+bool Dispatcher::ReleaseBacklog(base::Now now, Subscription* subscription) {
+  if (subscription->reading || subscription->spills_in_flight > 0) return false;
+  storage::Page<storage::BacklogRef> page;
+  if (absl::Status status = store_->ScanBacklog(shard_, subscription->state.id,
+                                                subscription->release_cursor, kPage, &page);
+      !status.ok()) {
+    read_error_ = status;
+    return false;
+  }
+  for (const storage::BacklogRef& item : page.items) {
+    const uint64_t due_ms = item.entry.due_ms != 0 ? item.entry.due_ms : item.key.due_ms;
+    const MessageKey key = {.due_ms = due_ms, .id = item.key.id};
+    subscription->release_cursor = item.key;
+    if (latches_->Held(key.id) || Ending(key.id)) return false;
+    if (IsLast(key, *subscription)) {
+      EndUnwanted(now, key, /*settled=*/false);
+    } else {
+      RemoveProgress(key, subscription->state.id);
+    }
+    AddUnspill(item.key, *subscription);
+  }
+  if (!page.items.empty()) {
+    subscription->release_cursor = page.next.value_or(MessageKey::FirstAt(UINT64_MAX));
+  }
+  return page.items.empty();
+}
+
+void Dispatcher::FillNew(bool* more) {
+  if (filling_.empty() || !read_error_.ok()) return;
+  Subscription* const subscription = filling_.front();
+  if (subscription->state.deleting) {
+    filling_.pop_front();
+    return;
+  }
+  storage::Page<storage::MessageHeadRef> page;
+  const MessageKey until = MessageKey::FirstAt(subscription->state.fill_until_ms + 1);
+  if (absl::Status status =
+          store_->ScanHeads(shard_, subscription->topic->id, subscription->fill_cursor, until,
+                            kPage, kScanMax, &page);
+      !status.ok()) {
+    read_error_ = status;
+    return;
+  }
+  *more = true;
+  for (const storage::MessageHeadRef& item : page.items) {
+    subscription->fill_cursor = item.key;
+    // It is looked at again when that is over.
+    if (latches_->Held(item.key.id) || Ending(item.key.id)) return;
+    if (table_.Find(item.key.id, subscription) != kNoEntry) continue;
+    if (!ReadRows(item.key)) return;
+    // Known already: a fill that a crash interrupted begins anew.
+    if (RowOf(subscription->state.id) != nullptr || InBacklog(item.key, *subscription)) continue;
+    SpillNew({.key = item.key, .topic = subscription->topic->id, .bytes = item.bytes, .flags = 0},
+             subscription, nullptr);
+  }
+  if (page.next.has_value()) {
+    subscription->fill_cursor = *page.next;
+    return;
+  }
+  filling_.pop_front();
+  subscription->state.fill_until_ms = 0;
+  Save(*subscription);
+  // What was listed is behind by now, or on its way.
+  FallBehind(subscription, MessageKey{});
+  WantReadBack(subscription);
+}
+
+}  // namespace duetime::delivery
