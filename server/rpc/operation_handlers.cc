@@ -62,15 +62,14 @@ absl::Status ReadParts(storage::MessageStore* store, const std::string& name,
   return absl::OkStatus();
 }
 
-// Of a GetOperation or ListOperations; the reader's thread fills it in.
+// Of a GetOperation; the reader's thread fills it in.
 struct ReadState final : CallState {
   std::string name;
-  std::vector<Operation> operations;
-  bool more = false;
-  absl::Status status;
+  std::vector<Operation> parts;
 };
 
-struct ListRequestState final : CallState {
+// Of a ListOperations; likewise.
+struct ListState final : CallState {
   std::string after;
   std::string token_filter;
   size_t page_size = 0;
@@ -78,10 +77,9 @@ struct ListRequestState final : CallState {
   std::vector<Operation> operations;
   std::string last_looked_at;
   bool more = false;
-  absl::Status status;
 };
 
-absl::Status ReadOperations(storage::MessageStore* store, ListRequestState* state) {
+absl::Status ReadOperations(storage::MessageStore* store, ListState* state) {
   size_t looks = 0;
   std::string after = state->after;
   for (;;) {
@@ -123,7 +121,6 @@ struct OperationHandlers::DryRun final : CallState {
   ListPosition from;
   std::vector<ListRow> sample;
   bool done = false;
-  absl::Status status;
 };
 
 void OperationHandlers::PostToAll(UnaryCall* call, const delivery::OperationCommand& command) {
@@ -167,8 +164,12 @@ void OperationHandlers::Answer(UnaryCall* call) {
     return call->Finish(deleted);
   }
   v1::Operation response;
-  FillOperation(operation, env_.context->topics.Name(operation.spec.topic).value_or(""), &response);
+  Fill(operation, &response);
   call->Finish(response);
+}
+
+void OperationHandlers::Fill(const Operation& operation, v1::Operation* proto) const {
+  FillOperation(operation, env_.context->topics.Name(operation.spec.topic).value_or(""), proto);
 }
 
 void OperationHandlers::Start(UnaryCall* call) {
@@ -196,7 +197,6 @@ void OperationHandlers::Start(UnaryCall* call) {
     run->range.from_ms = spec.filter.from_ms;
     // What was late when it was accepted lies behind its deliver time.
     run->range.until_ms = std::max(spec.filter.until_ms, run->operation.create_ms + 1);
-    call->state = run;
     return ReadNextPage(call, run);
   }
   Operation content;
@@ -224,41 +224,41 @@ void OperationHandlers::StartPurge(UnaryCall* call, storage::TopicId topic) {
 }
 
 void OperationHandlers::ReadNextPage(UnaryCall* call, const std::shared_ptr<DryRun>& run) {
-  absl::Status status = env_.context->reader->Post([this, call, run] {
+  const auto read = [](storage::MessageStore* store, DryRun* of) {
     ListBudget budget;
     budget.rows = kPageSizeMax;
     ListPage page;
-    run->status = ReadListPage(env_.context->store, run->range, run->from, budget, &page);
+    absl::Status status = ReadListPage(store, of->range, of->from, budget, &page);
     storage::MessageRecord record;
     for (ListRow& row : page.rows) {
       if (!storage::DecodeMessageHead(row.head, &record).ok()) continue;
-      if (!run->operation.spec.filter.Matches(record)) continue;
-      ++run->operation.matched;
-      if (run->sample.size() < kSampleMax) run->sample.push_back(std::move(row));
+      if (!of->operation.spec.filter.Matches(record)) continue;
+      ++of->operation.matched;
+      if (of->sample.size() < kSampleMax) of->sample.push_back(std::move(row));
     }
-    run->done = !page.next.has_value();
-    if (!run->done) run->from = *page.next;
-    env_.run_here([this, call, run] {
-      if (!run->status.ok()) return call->FinishWithError(ReadError(run->status));
-      if (!run->done) return ReadNextPage(call, run);
-      const uint64_t now_ms = env_.context->clock->Read().wall_ms;
-      run->operation.state = delivery::OperationState::kDone;
-      run->operation.end_ms = now_ms;
-      v1::Operation response;
-      FillOperation(run->operation, run->topic, &response);
-      response.set_dry_run(true);
-      storage::MessageRecord sampled;
-      for (const ListRow& row : run->sample) {
-        if (!storage::DecodeMessageHead(row.head, &sampled).ok()) continue;
-        v1::Message* message = response.add_sample();
-        FillRecord(sampled, run->topic, row.bytes - row.head.size(), /*full=*/false, message);
-        message->set_id(row.key.id.ToString());
-        message->set_state(row.key.due_ms <= now_ms ? v1::Message::DUE : v1::Message::SCHEDULED);
-      }
-      call->Finish(response);
-    });
+    of->done = !page.next.has_value();
+    if (!of->done) of->from = *page.next;
+    return status;
+  };
+  env_.ReadThen(call, run, read, [this, call, run](DryRun* of) {
+    if (call->gone()) return call->FinishWithError(absl::CancelledError("the client is gone"));
+    if (!of->done) return ReadNextPage(call, run);
+    const uint64_t now_ms = env_.context->clock->Read().wall_ms;
+    of->operation.state = delivery::OperationState::kDone;
+    of->operation.end_ms = now_ms;
+    v1::Operation response;
+    FillOperation(of->operation, of->topic, &response);
+    response.set_dry_run(true);
+    storage::MessageRecord sampled;
+    for (const ListRow& row : of->sample) {
+      if (!storage::DecodeMessageHead(row.head, &sampled).ok()) continue;
+      v1::Message* message = response.add_sample();
+      FillRecord(sampled, of->topic, row.bytes - row.head.size(), /*full=*/false, message);
+      message->set_id(row.key.id.ToString());
+      message->set_state(row.key.due_ms <= now_ms ? v1::Message::DUE : v1::Message::SCHEDULED);
+    }
+    call->Finish(response);
   });
-  if (!status.ok()) call->FinishWithError(status);
 }
 
 void OperationHandlers::Get(UnaryCall* call) {
@@ -272,20 +272,15 @@ void OperationHandlers::Get(UnaryCall* call) {
   if (!status.ok()) return call->FinishWithError(status);
   const auto state = std::make_shared<ReadState>();
   state->name = request.name();
-  call->state = state;
-  status = context->reader->Post([this, call, state] {
-    state->status = ReadParts(env_.context->store, state->name, &state->operations);
-    env_.run_here([this, call, state] {
-      if (!state->status.ok()) return call->FinishWithError(ReadError(state->status));
-      if (state->operations.empty()) return call->FinishWithError(NotFoundError(state->name));
-      const Operation operation = Merge(state->operations);
-      v1::Operation response;
-      FillOperation(operation, env_.context->topics.Name(operation.spec.topic).value_or(""),
-                    &response);
-      call->Finish(response);
-    });
+  const auto read = [](storage::MessageStore* store, ReadState* of) {
+    return ReadParts(store, of->name, &of->parts);
+  };
+  env_.ReadThen(call, state, read, [this, call](ReadState* of) {
+    if (of->parts.empty()) return call->FinishWithError(NotFoundError(of->name));
+    v1::Operation response;
+    Fill(Merge(of->parts), &response);
+    call->Finish(response);
   });
-  if (!status.ok()) call->FinishWithError(status);
 }
 
 void OperationHandlers::List(UnaryCall* call) {
@@ -294,7 +289,7 @@ void OperationHandlers::List(UnaryCall* call) {
     return call->FinishWithError(status);
   }
   v1::ListOperationsRequest request;
-  const auto state = std::make_shared<ListRequestState>();
+  const auto state = std::make_shared<ListState>();
   absl::Status status = ParseRequest(call->request(), &request);
   if (status.ok()) {
     state->token_filter = absl::StrCat("operations;", request.topic());
@@ -308,24 +303,15 @@ void OperationHandlers::List(UnaryCall* call) {
     if (!topic.has_value()) return call->Finish(v1::ListOperationsResponse());
     state->topic = topic->id;
   }
-  call->state = state;
-  status = context->reader->Post([this, call, state] {
-    state->status = ReadOperations(env_.context->store, state.get());
-    env_.run_here([this, call, state] {
-      if (!state->status.ok()) return call->FinishWithError(ReadError(state->status));
-      v1::ListOperationsResponse response;
-      for (const Operation& operation : state->operations) {
-        FillOperation(operation, env_.context->topics.Name(operation.spec.topic).value_or(""),
-                      response.add_operations());
-      }
-      if (state->more) {
-        response.set_next_page_token(
-            MakePageToken(state->token_filter, {.place = {}, .key = state->last_looked_at}));
-      }
-      call->Finish(response);
-    });
+  env_.ReadThen(call, state, ReadOperations, [this, call](ListState* of) {
+    v1::ListOperationsResponse response;
+    for (const Operation& operation : of->operations) Fill(operation, response.add_operations());
+    if (of->more) {
+      response.set_next_page_token(
+          MakePageToken(of->token_filter, {.place = {}, .key = of->last_looked_at}));
+    }
+    call->Finish(response);
   });
-  if (!status.ok()) call->FinishWithError(status);
 }
 
 void OperationHandlers::Cancel(UnaryCall* call) {

@@ -3,8 +3,10 @@
 // OperationHandlers: operations on many messages.
 #pragma once
 
+#include <memory>
 #include <utility>
 
+#include "duetime/v1/admin.pb.h"
 #include "server/delivery/commands.h"
 #include "server/rpc/handler_env.h"
 #include "server/rpc/unary_call.h"
@@ -13,7 +15,8 @@ namespace duetime::rpc {
 
 // StartBulk, GetOperation, ListOperations, CancelOperation. Every shard has its part of an
 // operation; here they are put together. Dry runs are done by the reader, a page at a time, so that
-// other reads come in between. Thread safety: confined to the worker's thread.
+// other reads come in between, and end when their client is gone. Thread safety: confined to the
+// worker's thread.
 class OperationHandlers {
  public:
   explicit OperationHandlers(HandlerEnv env) : env_(std::move(env)) {}
@@ -38,6 +41,7 @@ class OperationHandlers {
   // Sends the command to every shard.
   void PostToAll(UnaryCall* call, const delivery::OperationCommand& command);
   void Answer(UnaryCall* call);
+  void Fill(const delivery::Operation& operation, v1::Operation* proto) const;
   void ReadNextPage(UnaryCall* call, const std::shared_ptr<DryRun>& run);
 
   const HandlerEnv env_;

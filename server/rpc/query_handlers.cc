@@ -43,7 +43,6 @@ struct ForecastState final : CallState {
   std::vector<storage::TopicId> topics;
   ForecastRange range;
   ForecastCounts counts;
-  absl::Status status;
 };
 
 }  // namespace
@@ -77,22 +76,16 @@ void QueryHandlers::List(UnaryCall* call) {
   // What is due is not SCHEDULED, and the other way round, so half of the range may be left out.
   const uint64_t now_ms = context->clock->Read().wall_ms;
   if (!state->valid.scheduled) filter.until_ms = std::min(filter.until_ms, now_ms + 1);
-  call->state = state;
-  // The state is shared, because a call may be given up while the reader is busy; the task that
-  // follows is dropped then.
-  status = context->reader->Post([this, state, call] {
+  const auto read = [](storage::MessageStore* store, ListState* of) {
     ListBudget budget;
-    budget.rows = state->valid.page_size;
-    state->status = ReadListPage(env_.context->store, state->valid.filter, state->valid.from,
-                                 budget, &state->page);
-    env_.run_here([this, call] { OnListRead(call); });
-  });
-  if (!status.ok()) call->FinishWithError(status);
+    budget.rows = of->valid.page_size;
+    return ReadListPage(store, of->valid.filter, of->valid.from, budget, &of->page);
+  };
+  env_.ReadThen(call, state, read, [this, call](ListState*) { OnListRead(call); });
 }
 
 void QueryHandlers::OnListRead(UnaryCall* call) {
   auto* state = static_cast<ListState*>(call->state.get());
-  if (!state->status.ok()) return call->FinishWithError(ReadError(state->status));
   runtime::Node* node = env_.context->node.load(std::memory_order_acquire);
   const uint64_t now_ms = env_.context->clock->Read().wall_ms;
   const std::vector<ListRow>& rows = state->page.rows;
@@ -178,18 +171,14 @@ void QueryHandlers::Forecast(UnaryCall* call) {
     if (!topic.has_value()) return call->FinishWithError(TopicNotFoundError(valid.topic));
     state->topics = {topic->id};
   }
-  call->state = state;
-  status = context->reader->Post([this, state, call] {
-    state->status = ReadForecast(env_.context->store, state->topics, state->range, ForecastBudget{},
-                                 &state->counts);
-    env_.run_here([state, call] {
-      if (!state->status.ok()) return call->FinishWithError(ReadError(state->status));
-      v1::ForecastResponse response;
-      FillForecast(state->range, state->counts, &response);
-      call->Finish(response);
-    });
+  const auto read = [](storage::MessageStore* store, ForecastState* of) {
+    return ReadForecast(store, of->topics, of->range, ForecastBudget{}, &of->counts);
+  };
+  env_.ReadThen(call, state, read, [call](ForecastState* of) {
+    v1::ForecastResponse response;
+    FillForecast(of->range, of->counts, &response);
+    call->Finish(response);
   });
-  if (!status.ok()) call->FinishWithError(status);
 }
 
 }  // namespace duetime::rpc

@@ -15,6 +15,10 @@ void UnaryCall::Request(metrics::RpcMethod method) {
   method_ = method;
   context_.emplace();
   writer_.emplace(&*context_);
+  gone_ = false;
+  // The notice costs each call a turn of the queue.
+  notice_ = method == metrics::RpcMethod::kStartBulk;
+  if (notice_) context_->AsyncNotifyWhenDone(&done_tag_);
   Services& services = worker_->services();
   grpc::ServerCompletionQueue* cq = worker_->cq();
   if (method == metrics::RpcMethod::kHealthCheck) {
@@ -28,12 +32,11 @@ void UnaryCall::Request(metrics::RpcMethod method) {
 
 void UnaryCall::Complete(bool ok) {
   if (phase_ == Phase::kFinishing) {
-    Recycle();
-    worker_->OnCallEnded();
-    return;
+    phase_ = Phase::kFinished;
+    return RecycleIfOver();
   }
   DT_CHECK(phase_ == Phase::kRequested);
-  if (!ok) {  // the server shuts down
+  if (!ok) {  // the server shuts down; the notice never comes
     Recycle();
     return;
   }
@@ -61,6 +64,19 @@ void UnaryCall::FinishWithError(const absl::Status& status) {
 
 void UnaryCall::CountEnd(int code) {
   worker_->context().stats->of(method_).EndTimed(code, base::ReadMicros() - arrived_micros_);
+}
+
+void UnaryCall::OnDone(bool ok) {
+  static_cast<void>(ok);
+  notice_ = false;
+  gone_ = context_->IsCancelled();
+  RecycleIfOver();
+}
+
+void UnaryCall::RecycleIfOver() {
+  if (phase_ != Phase::kFinished || notice_) return;
+  Recycle();
+  worker_->OnCallEnded();
 }
 
 void UnaryCall::Recycle() {

@@ -54,6 +54,9 @@ class UnaryCall final : public CompletionTag {
   grpc::ByteBuffer* request() { return &buffer_; }
   // True between arrival and Finish.
   bool waiting() const { return phase_ == Phase::kWaiting; }
+  // True once it is known that nobody waits for the answer any more. Known only of calls that may
+  // take long: StartBulk.
+  bool gone() const { return gone_; }
 
   // For the handlers, between their steps.
   ScheduleJob job;
@@ -61,14 +64,21 @@ class UnaryCall final : public CompletionTag {
   std::shared_ptr<CallState> state;
 
  private:
-  enum class Phase : uint8_t { kIdle, kRequested, kWaiting, kFinishing };
+  enum class Phase : uint8_t { kIdle, kRequested, kWaiting, kFinishing, kFinished };
 
+  // gRPC's notice that the call is over: answered, cancelled, or its connection is gone.
+  void OnDone(bool ok);
+  void RecycleIfOver();
   void Recycle();
   void CountEnd(int code);
 
   CqWorker* const worker_;
   const delivery::CallTag tag_;
+  MemberTag<UnaryCall, &UnaryCall::OnDone> done_tag_{this};
   Phase phase_ = Phase::kIdle;
+  // The notice is on its way.
+  bool notice_ = false;
+  bool gone_ = false;
   metrics::RpcMethod method_{};
   uint64_t arrived_micros_ = 0;
   // gRPC wants a fresh context and writer for each call; the memory is this object's.
