@@ -135,6 +135,12 @@ void Occurrences::Erase(const std::string& name) {
   entries_.erase(it);
 }
 
+size_t Occurrences::CountOf(storage::TopicId topic) const {
+  return static_cast<size_t>(std::count_if(
+      entries_.begin(), entries_.end(),
+      [topic](const auto& entry) { return entry.second->state.spec.topic == topic; }));
+}
+
 absl::Status Occurrences::Limit(size_t bytes) const {
   if (entries_.size() >= recurrences_max_) return LimitError("recurrences", recurrences_max_);
   if (bytes_ + bytes > bytes_max_) return LimitError("bytes of templates", bytes_max_);

@@ -44,6 +44,8 @@ class Occurrences : public OccurrenceSink {
   void OnOccurrenceCancelled(base::Now now, const storage::MessageId& id) override;
 
   size_t size() const { return entries_.size(); }
+  // Those of a topic. Cost: O(recurrences).
+  size_t CountOf(storage::TopicId topic) const;
 
  private:
   struct Entry {

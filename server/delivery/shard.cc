@@ -42,7 +42,7 @@ class Shard::Impl {
   Impl(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store)
       : shard_(shard),
         store_(store),
-        writer_(shard, &outbox_),
+        writer_(shard, store, &outbox_),
         scheduler_(SchedulerOptionsOf(shard, limits), store, &outbox_, &writer_, &dispatcher_),
         dispatcher_(PartsOf(limits, store), &scheduler_),
         desk_(PartsOf(limits, store), &scheduler_, &dispatcher_),
@@ -96,7 +96,10 @@ class Shard::Impl {
     // What was decided while a read failed is not whole: the end of a message without that of its
     // key, for one. The next step fails the shard.
     if (failed_ || !dispatcher_.read_status().ok()) return std::nullopt;
-    writer_.FlushCounts();
+    if (absl::Status status = writer_.FlushCounts(); !status.ok()) {
+      dispatcher_.NoteReadError(status);
+      return std::nullopt;
+    }
     auto batch = outbox_.Take();
     if (!batch.has_value()) return std::nullopt;
     return PendingBatch{.sequence = batch->sequence,
@@ -104,7 +107,10 @@ class Shard::Impl {
                         .durability = batch->durability};
   }
 
-  Effects TakeEffects() { return std::exchange(effects_, Effects{}); }
+  Effects TakeEffects() {
+    effects_.used_topics = writer_.TakeUsed();
+    return std::exchange(effects_, Effects{});
+  }
 
   bool failed() const { return failed_; }
 
@@ -199,22 +205,24 @@ class Shard::Impl {
     });
   }
   void Do(base::Now now, TopicCommand& command) {
-    absl::Status status = failed_ ? base::StorageFailedError() : SetTopic(now, command);
-    effects_.topics.push_back({.tag = command.tag, .status = std::move(status)});
+    TopicReply reply{.tag = command.tag, .status = base::StorageFailedError()};
+    if (!failed_) reply.status = SetTopic(now, command, &reply);
+    effects_.topics.push_back(std::move(reply));
   }
-  absl::Status SetTopic(base::Now now, const TopicCommand& command) {
+  absl::Status SetTopic(base::Now now, TopicCommand& command, TopicReply* reply) {
     dispatcher_.SetTopic(now, command);
-    if (command.quota == nullptr || writer_.QuotaOf(command.topic) != nullptr) {
-      return absl::OkStatus();
+    writer_.Watch(command.topic, command.watch);
+    const absl::StatusOr<int64_t> pending = writer_.Pending(command.topic);
+    absl::Status status = pending.status();
+    if (status.ok() && command.quota != nullptr) {
+      status = writer_.SetQuota(command.topic, std::move(command.quota));
     }
-    std::vector<storage::BucketCount> counts;
-    absl::Status status =
-        store_->ScanCounts(shard_, command.topic, storage::CountLevel::kTopic, 0, 1, 1, &counts);
     if (!status.ok()) {
       dispatcher_.NoteReadError(status);
       return base::StorageFailedError();
     }
-    writer_.SetQuota(command.topic, command.quota, counts.empty() ? 0 : counts[0].messages);
+    reply->messages = static_cast<uint64_t>(std::max<int64_t>(*pending, 0));
+    reply->recurrences = occurrences_.CountOf(command.topic);
     return absl::OkStatus();
   }
 

@@ -192,19 +192,11 @@ absl::Status GrpcServer::Impl::LoadTopics(const ServeFacts& facts) {
 // Returns when every shard knows the settings of every topic: until then one would take messages
 // that another has no room for.
 void GrpcServer::Impl::TellSettings() {
-  std::string after;
-  for (;;) {
-    const auto topics = context.topics.List("", after, 1'000);
-    if (topics.empty()) break;
-    after = std::string(topics.back().name);
-    for (const TopicRegistry::Topic& topic : topics) {
-      if (!topic.settings.fate_retention_ms.has_value() && topic.quota == nullptr) continue;
-      // The answers may come before it returns; they wait for the lock.
-      base::MutexLock lock(&starting_mutex_);
-      untold_ += context.TellShards(topic, kNobody);
-    }
-  }
+  // The answers may come before all is told; they wait for the lock.
   base::MutexLock lock(&starting_mutex_);
+  for (const TopicRegistry::Topic& topic : context.topics.Special()) {
+    untold_ += context.TellShards(topic, kNobody);
+  }
   while (untold_ > 0) told_.Wait(&starting_mutex_);
 }
 
@@ -237,6 +229,10 @@ absl::Status GrpcServer::Impl::Serve(ServeFacts facts) {
 void GrpcServer::Impl::Deliver(uint16_t shard, delivery::Effects effects) {
   PostWakes(effects.wakes);
   CountTold(&effects.topics);
+  // Before the messages are told of: a topic that somebody knows to have one is there.
+  for (const storage::TopicId topic : effects.used_topics) {
+    if (context.topics.NoteUsed(topic)) context.ForgetTopicObject(*context.topics.Name(topic));
+  }
   if (effects.failed && context.Advance(ServingState::kStorageFailed)) {
     spdlog::critical("storage failed: nothing is accepted until a restart");
     WakeAll();

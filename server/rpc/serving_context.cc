@@ -43,11 +43,14 @@ absl::Status ServingContext::Admit(CallKind kind) const {
 }
 
 void ServingContext::ForgetTopicObject(absl::string_view topic) {
+  if (!topics.BeginChange(topic).has_value()) return;
   delivery::ObjectCommand command;
   command.tag = kNobody;
   command.kind = storage::ObjectKind::kTopicSettings;
   command.name = std::string(topic);
   static_cast<void>(node.load()->Post(0, std::move(command)));
+  // The next change comes behind it.
+  topics.EndChange(topic);
 }
 
 size_t ServingContext::TellShards(const TopicRegistry::Topic& topic, delivery::CallTag tag) {
@@ -57,6 +60,7 @@ size_t ServingContext::TellShards(const TopicRegistry::Topic& topic, delivery::C
   command.topic = topic.id;
   command.fate_retention_ms = topic.settings.fate_retention_ms.value_or(options.fate_retention_ms);
   command.quota = topic.quota;
+  command.watch = topic.deleted;
   size_t told = 0;
   for (uint16_t shard = 0; shard < to->shard_count(); ++shard) {
     // Never refused for want of room: there is one per change of a topic.

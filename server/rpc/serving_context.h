@@ -51,8 +51,9 @@ struct ServingContext {
   // REQUIRES: node is not null.
   bool DiskLow() const { return disk_low != nullptr && disk_low(); }
 
-  // Removes what is stored of a topic that was deleted and is used again. Nobody waits for it:
-  // while the topic has messages it counts as being there anyway.
+  // Removes what is stored of a topic that was deleted and is used again, unless something else is
+  // being stored of it. Nobody waits for it: while the topic has messages it counts as being there
+  // anyway.
   void ForgetTopicObject(absl::string_view topic);
 
   // Tells every shard what it needs to know of a topic's settings. Returns how many will answer,

@@ -37,14 +37,11 @@ absl::Status TopicNotEmptyError(absl::string_view topic, uint64_t messages) {
        .retry_after_ms = 0});
 }
 
-// Of a Get or Delete; the reader's thread fills it in.
+// Of a Get; the reader's thread fills it in.
 struct CountState final : CallState {
   TopicRegistry::Topic topic;
   PendingCount pending;
   PendingCount due;
-  size_t recurrences = 0;
-  bool force = false;
-  absl::Status status;
 };
 
 absl::Status TopicRecursError(absl::string_view topic, size_t recurrences) {
@@ -58,26 +55,6 @@ absl::Status TopicRecursError(absl::string_view topic, size_t recurrences) {
        .retry_after_ms = 0});
 }
 
-absl::Status CountRecurrences(storage::MessageStore* store, storage::TopicId topic, size_t* count) {
-  constexpr size_t kPerRead = 100;
-  for (uint16_t shard = 0; shard < store->shard_count(); ++shard) {
-    std::vector<storage::ObjectRef> read;
-    do {
-      const std::string after = read.empty() ? "" : read.back().name;
-      read.clear();
-      absl::Status status =
-          store->ScanObjects(storage::ObjectKind::kRecurrence, shard, after, kPerRead, &read);
-      if (!status.ok()) return status;
-      for (const storage::ObjectRef& object : read) {
-        const auto state = delivery::DecodeRecurrence(object.name, object.value);
-        if (!state.ok()) return state.status();
-        if (state->spec.topic == topic) ++*count;
-      }
-    } while (read.size() == kPerRead);
-  }
-  return absl::OkStatus();
-}
-
 void FillTopic(absl::string_view name, const TopicSettings& settings, v1::Topic* topic) {
   topic->set_name(std::string(name));
   ToProto(settings, topic->mutable_settings());
@@ -85,12 +62,21 @@ void FillTopic(absl::string_view name, const TopicSettings& settings, v1::Topic*
 
 }  // namespace
 
-// Of a change whose object is on its way to disk, or which the shards are being told.
 struct TopicHandlers::ChangeState final : CallState {
-  std::string name;
+  // As it was.
+  TopicRegistry::Topic topic;
+  // As it is to be.
   TopicObject object;
-  // Shards that have not answered yet.
+  bool force = false;
+  // The shards have been asked what they have of a topic that is to be deleted.
+  bool counting = false;
+  // It got a message before its deletion was on disk.
+  bool used = false;
+  // Shards that have not answered yet, and what the others have.
   size_t open = 0;
+  uint64_t messages = 0;
+  uint64_t recurrences = 0;
+  // What the answer will be.
   absl::Status status;
 };
 
@@ -121,62 +107,87 @@ void TopicHandlers::Create(UnaryCall* call) {
   TopicRegistry::Topic topic;
   status = context->topics.Resolve(name, TopicRegistry::Use::kCreate, &topic);
   if (!status.ok()) return call->FinishWithError(status);
-  Write(call, name, object);
+  ChangeState* const state = Begin(call, name);
+  if (state == nullptr) return;
+  state->object = object;
+  Write(call);
 }
 
-void TopicHandlers::Write(UnaryCall* call, const std::string& name, const TopicObject& object) {
-  ServingContext* context = env_.context;
-  if (!context->topics.BeginChange(name)) {
-    return call->FinishWithError(base::OverloadedError("queue of changes of this topic", 1));
+TopicHandlers::ChangeState* TopicHandlers::Begin(UnaryCall* call, const std::string& name) {
+  const auto topic = env_.context->topics.BeginChange(name);
+  if (!topic.has_value()) {
+    call->FinishWithError(base::OverloadedError("queue of changes of this topic", 1));
+    return nullptr;
   }
   auto state = std::make_shared<ChangeState>();
-  state->name = name;
-  state->object = object;
+  state->topic = *topic;
   call->state = state;
+  if (!topic->deleted || call->method() == metrics::RpcMethod::kCreateTopic) return state.get();
+  state->status = TopicNotFoundError(name);
+  Answer(call);
+  return nullptr;
+}
+
+void TopicHandlers::Write(UnaryCall* call) {
+  auto* state = static_cast<ChangeState*>(call->state.get());
   delivery::ObjectCommand command;
   command.tag = call->tag();
   command.kind = storage::ObjectKind::kTopicSettings;
-  command.name = name;
-  command.value = EncodeTopicObject(object);
-  absl::Status status = context->node.load()->Post(0, std::move(command));
-  if (status.ok()) return;
-  context->topics.EndChange(name);
-  call->FinishWithError(status);
+  command.name = std::string(state->topic.name);
+  command.value = EncodeTopicObject(state->object);
+  absl::Status posted = env_.context->node.load()->Post(0, std::move(command));
+  if (posted.ok()) return;
+  state->status = std::move(posted);
+  Answer(call);
 }
 
 void TopicHandlers::OnObjectReply(UnaryCall* call, const delivery::ObjectReply& reply) {
   auto* state = static_cast<ChangeState*>(call->state.get());
   DT_CHECK(state != nullptr);
   TopicRegistry& topics = env_.context->topics;
-  state->status = reply.status;
-  if (!state->status.ok()) return AnswerChange(call);
-  topics.Change(state->name, state->object);
-  const auto topic = topics.FindEvenIfDeleted(state->name);
+  if (!reply.status.ok()) {
+    state->status = reply.status;
+    return Answer(call);
+  }
+  const absl::string_view name = state->topic.name;
+  if (!topics.Change(name, state->object)) {
+    state->used = true;
+    state->object = {.settings = state->topic.settings, .deleted = false};
+    return Write(call);
+  }
+  const auto topic = topics.FindEvenIfDeleted(name);
   DT_CHECK(topic.has_value());
   state->open = env_.context->TellShards(*topic, call->tag());
-  if (state->open == 0) AnswerChange(call);
+  if (state->open == 0) Answer(call);
 }
 
 void TopicHandlers::OnTopicReply(UnaryCall* call, const delivery::TopicReply& reply) {
   auto* state = static_cast<ChangeState*>(call->state.get());
   DT_CHECK(state != nullptr && state->open > 0);
   state->status.Update(reply.status);
-  if (--state->open == 0) AnswerChange(call);
+  state->messages += reply.messages;
+  state->recurrences += reply.recurrences;
+  if (--state->open > 0) return;
+  if (state->counting) return OnDeleteCounted(call);
+  if (state->used && state->status.ok()) {
+    state->status = TopicNotEmptyError(state->topic.name, state->messages);
+  }
+  Answer(call);
 }
 
-void TopicHandlers::AnswerChange(UnaryCall* call) {
+void TopicHandlers::Answer(UnaryCall* call) {
   const auto* state = static_cast<ChangeState*>(call->state.get());
-  env_.context->topics.EndChange(state->name);
+  env_.context->topics.EndChange(state->topic.name);
   if (!state->status.ok()) return call->FinishWithError(state->status);
   switch (call->method()) {
     case metrics::RpcMethod::kCreateTopic: {
       v1::CreateTopicResponse response;
-      FillTopic(state->name, state->object.settings, response.mutable_topic());
+      FillTopic(state->topic.name, state->object.settings, response.mutable_topic());
       return call->Finish(response);
     }
     case metrics::RpcMethod::kUpdateTopic: {
       v1::UpdateTopicResponse response;
-      FillTopic(state->name, state->object.settings, response.mutable_topic());
+      FillTopic(state->topic.name, state->object.settings, response.mutable_topic());
       return call->Finish(response);
     }
     default:
@@ -197,23 +208,19 @@ void TopicHandlers::Get(UnaryCall* call) {
   if (!topic.has_value()) return call->FinishWithError(TopicNotFoundError(request.name()));
   const auto state = std::make_shared<CountState>();
   state->topic = *topic;
-  call->state = state;
-  status = context->reader->Post([this, state, call] {
-    state->status =
-        ReadTopicCounts(env_.context->store, state->topic.id, env_.context->clock->Read().wall_ms,
-                        &state->pending, &state->due);
-    env_.run_here([state, call] {
-      if (!state->status.ok()) return call->FinishWithError(ReadError(state->status));
-      v1::GetTopicResponse response;
-      FillTopic(state->topic.name, state->topic.settings, response.mutable_topic());
-      v1::TopicCounts* counts = response.mutable_topic()->mutable_counts();
-      counts->set_pending(static_cast<int64_t>(state->pending.messages));
-      counts->set_pending_bytes(static_cast<int64_t>(state->pending.bytes));
-      counts->set_due(static_cast<int64_t>(state->due.messages));
-      call->Finish(response);
-    });
+  const auto read = [context](storage::MessageStore* store, CountState* of) {
+    return ReadTopicCounts(store, of->topic.id, context->clock->Read().wall_ms, &of->pending,
+                           &of->due);
+  };
+  env_.ReadThen(call, state, read, [call](CountState* of) {
+    v1::GetTopicResponse response;
+    FillTopic(of->topic.name, of->topic.settings, response.mutable_topic());
+    v1::TopicCounts* counts = response.mutable_topic()->mutable_counts();
+    counts->set_pending(static_cast<int64_t>(of->pending.messages));
+    counts->set_pending_bytes(static_cast<int64_t>(of->pending.bytes));
+    counts->set_due(static_cast<int64_t>(of->due.messages));
+    call->Finish(response);
   });
-  if (!status.ok()) call->FinishWithError(status);
 }
 
 void TopicHandlers::List(UnaryCall* call) {
@@ -256,12 +263,15 @@ void TopicHandlers::Update(UnaryCall* call) {
                                    "topic.settings", &given);
   }
   if (!status.ok()) return call->FinishWithError(status);
-  const auto topic = context->topics.Find(name);
-  if (!topic.has_value()) return call->FinishWithError(TopicNotFoundError(name));
-  TopicObject object{.settings = topic->settings, .deleted = false};
-  status = ApplyTopicMask(request.update_mask(), given, &object.settings);
-  if (!status.ok()) return call->FinishWithError(status);
-  Write(call, name, object);
+  if (!context->topics.Find(name).has_value()) {
+    return call->FinishWithError(TopicNotFoundError(name));
+  }
+  ChangeState* const state = Begin(call, name);
+  if (state == nullptr) return;
+  state->object.settings = state->topic.settings;
+  state->status = ApplyTopicMask(request.update_mask(), given, &state->object.settings);
+  if (!state->status.ok()) return Answer(call);
+  Write(call);
 }
 
 void TopicHandlers::Delete(UnaryCall* call) {
@@ -273,38 +283,38 @@ void TopicHandlers::Delete(UnaryCall* call) {
   absl::Status status = ParseRequest(call->request(), &request);
   if (status.ok()) status = ValidateTopic(request.name(), "name");
   if (!status.ok()) return call->FinishWithError(status);
-  const auto topic = context->topics.Find(request.name());
-  if (!topic.has_value()) return call->FinishWithError(TopicNotFoundError(request.name()));
-  const auto state = std::make_shared<CountState>();
-  state->topic = *topic;
+  if (!context->topics.Find(request.name()).has_value()) {
+    return call->FinishWithError(TopicNotFoundError(request.name()));
+  }
+  ChangeState* const state = Begin(call, request.name());
+  if (state == nullptr) return;
+  state->object.deleted = true;
   state->force = request.force();
-  call->state = state;
-  status = context->reader->Post([this, state, call] {
-    state->status =
-        ReadTopicCounts(env_.context->store, state->topic.id, 0, &state->pending, &state->due);
-    if (state->status.ok()) {
-      state->status = CountRecurrences(env_.context->store, state->topic.id, &state->recurrences);
-    }
-    env_.run_here([this, call] { OnDeleteCounted(call); });
-  });
-  if (!status.ok()) call->FinishWithError(status);
+  state->counting = true;
+  TopicRegistry::Topic watched = state->topic;
+  watched.deleted = true;
+  state->open = context->TellShards(watched, call->tag());
+  if (state->open > 0) return;
+  state->status = base::DrainingError();
+  Answer(call);
 }
 
-// A message that is accepted from here on keeps its topic: it is used, and so there again.
 void TopicHandlers::OnDeleteCounted(UnaryCall* call) {
-  const auto* state = static_cast<CountState*>(call->state.get());
-  if (!state->status.ok()) return call->FinishWithError(ReadError(state->status));
-  const std::string name(state->topic.name);
-  if (state->recurrences > 0) {
-    return call->FinishWithError(TopicRecursError(name, state->recurrences));
+  auto* state = static_cast<ChangeState*>(call->state.get());
+  const TopicRegistry::Topic topic = state->topic;
+  state->counting = false;
+  if (state->status.ok() && state->recurrences > 0) {
+    state->status = TopicRecursError(topic.name, state->recurrences);
+  } else if (state->status.ok() && state->messages > 0) {
+    if (state->force) {
+      env_.context->topics.EndChange(topic.name);
+      return operations_->StartPurge(call, topic.id);
+    }
+    state->status = TopicNotEmptyError(topic.name, state->messages);
   }
-  if (state->pending.messages > 0 && state->force) {
-    return operations_->StartPurge(call, state->topic.id);
-  }
-  if (state->pending.messages > 0) {
-    return call->FinishWithError(TopicNotEmptyError(name, state->pending.messages));
-  }
-  Write(call, name, TopicObject{.settings = {}, .deleted = true});
+  if (!state->status.ok()) return Answer(call);
+  state->messages = 0;
+  Write(call);
 }
 
 }  // namespace duetime::rpc

@@ -16,7 +16,12 @@ namespace duetime::rpc {
 // CreateTopic, GetTopic, ListTopics, UpdateTopic, DeleteTopic. What is stored of a topic is an
 // object of shard 0; the registry knows it, too, from the moment when it is on disk. A change is
 // answered when every shard knows it, so that it holds for whatever is asked after the answer. One
-// change of a topic is under way at a time. Thread safety: confined to the worker's thread.
+// change of a topic is under way at a time.
+//
+// A topic that has a message is never hidden: a topic that is to be deleted is watched by every
+// shard from the moment when it says that it has nothing of it, and a message that comes until the
+// deletion is on disk makes it void; one that comes later brings the topic back. Thread safety:
+// confined to the worker's thread.
 class TopicHandlers {
  public:
   // REQUIRES: `operations` outlives it.
@@ -37,10 +42,12 @@ class TopicHandlers {
  private:
   struct ChangeState;
 
-  // Writes `object` for a topic that is known; the answer follows its reply.
-  void Write(UnaryCall* call, const std::string& name, const TopicObject& object);
+  // Begins a change; null if the call was answered. REQUIRES: the name is known.
+  ChangeState* Begin(UnaryCall* call, const std::string& name);
+  // Writes the object, and then tells the shards.
+  void Write(UnaryCall* call);
   void OnDeleteCounted(UnaryCall* call);
-  void AnswerChange(UnaryCall* call);
+  void Answer(UnaryCall* call);
 
   const HandlerEnv env_;
   OperationHandlers* const operations_;

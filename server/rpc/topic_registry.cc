@@ -18,6 +18,7 @@ TopicRegistry::Topic TopicRegistry::View(const Entry& entry) {
           .name = entry.name,
           .durable = entry.durable,
           .revived = false,
+          .deleted = entry.deleted,
           .settings = entry.settings,
           .quota = entry.quota};
 }
@@ -29,6 +30,12 @@ void TopicRegistry::SetSettings(const TopicSettings& settings, Entry* entry) {
     entry->quota = std::make_shared<delivery::TopicQuota>();
   }
   if (entry->quota != nullptr) entry->quota->max.store(settings.max_pending);
+}
+
+void TopicRegistry::Revive(Entry* entry) {
+  entry->deleted = false;
+  SetSettings({}, entry);
+  --deleted_;
 }
 
 TopicRegistry::Entry* TopicRegistry::Add(storage::TopicId id, absl::string_view name) {
@@ -81,11 +88,13 @@ absl::Status TopicRegistry::Resolve(absl::string_view name, Use use, Topic* topi
                               .metadata = {{"limit", absl::StrCat(topics_max_)}},
                               .retry_after_ms = 0});
     }
+    if (use == Use::kLook) {
+      *topic = {.id = {}, .name = name, .durable = false, .settings = {}, .quota = nullptr};
+      return absl::OkStatus();
+    }
     entry = Add(storage::TopicId{next_id_}, name);
-  } else if (entry->deleted) {
-    entry->deleted = false;
-    SetSettings({}, entry);
-    --deleted_;
+  } else if (entry->deleted && use != Use::kLook) {
+    Revive(entry);
     revived = true;
   }
   *topic = View(*entry);
@@ -121,23 +130,27 @@ void TopicRegistry::MarkDurable(storage::TopicId id) {
   if (!std::exchange(found->second->durable, true)) ++durable_;
 }
 
-bool TopicRegistry::BeginChange(absl::string_view name) {
+std::optional<TopicRegistry::Topic> TopicRegistry::BeginChange(absl::string_view name) {
   base::MutexLock lock(&mutex_);
   Entry* entry = Known(name);
   DT_CHECK(entry != nullptr);
-  return !std::exchange(entry->changing, true);
+  if (std::exchange(entry->changing, true)) return std::nullopt;
+  entry->used = false;
+  return View(*entry);
 }
 
-void TopicRegistry::Change(absl::string_view name, const TopicObject& object) {
+bool TopicRegistry::Change(absl::string_view name, const TopicObject& object) {
   base::MutexLock lock(&mutex_);
   Entry* entry = Known(name);
   DT_CHECK(entry != nullptr && entry->changing);
+  if (object.deleted && entry->used) return false;
   SetSettings(object.settings, entry);
   if (object.deleted != entry->deleted) {
     entry->deleted = object.deleted;
     deleted_ = object.deleted ? deleted_ + 1 : deleted_ - 1;
   }
   version_.fetch_add(1, std::memory_order_release);
+  return true;
 }
 
 void TopicRegistry::EndChange(absl::string_view name) {
@@ -145,6 +158,17 @@ void TopicRegistry::EndChange(absl::string_view name) {
   Entry* entry = Known(name);
   DT_CHECK(entry != nullptr && entry->changing);
   entry->changing = false;
+}
+
+bool TopicRegistry::NoteUsed(storage::TopicId id) {
+  base::MutexLock lock(&mutex_);
+  const auto found = by_id_.find(static_cast<uint32_t>(id));
+  DT_CHECK(found != by_id_.end());
+  Entry* const entry = found->second;
+  entry->used = true;
+  if (!entry->deleted) return false;
+  Revive(entry);
+  return true;
 }
 
 std::vector<TopicRegistry::Topic> TopicRegistry::List(absl::string_view prefix,
@@ -166,6 +190,15 @@ std::vector<storage::TopicId> TopicRegistry::Ids() {
   ids.reserve(entries_.size());
   for (const Entry& entry : entries_) ids.push_back(entry.id);
   return ids;
+}
+
+std::vector<TopicRegistry::Topic> TopicRegistry::Special() {
+  base::MutexLock lock(&mutex_);
+  std::vector<Topic> topics;
+  for (const Entry& entry : entries_) {
+    if (entry.deleted || entry.settings != TopicSettings{}) topics.push_back(View(entry));
+  }
+  return topics;
 }
 
 size_t TopicRegistry::size() const {

@@ -47,6 +47,7 @@ class TopicRegistry {
     // True: it had been deleted, and now it is there again with default settings. What is stored of
     // it has to be removed; said once.
     bool revived = false;
+    bool deleted = false;
     TopicSettings settings;
     // Null as long as it never had a limit of pending messages.
     std::shared_ptr<delivery::TopicQuota> quota;
@@ -63,13 +64,14 @@ class TopicRegistry {
   void Load(const std::vector<std::pair<storage::TopicId, std::string>>& topics,
             const std::vector<std::pair<std::string, TopicObject>>& objects = {});
 
-  // What a topic is looked up for.
-  enum class Use : uint8_t { kSchedule, kSubscribe, kCreate };
+  // What a topic is looked up for; kLook: to say what kSchedule would, and change nothing.
+  enum class Use : uint8_t { kSchedule, kSubscribe, kCreate, kLook };
 
   // The topic called `name`, made if there is none. RESOURCE_EXHAUSTED TOPIC_LIMIT if there are too
   // many; NOT_FOUND TOPIC_NOT_FOUND if it would have to be made and is not made by use. Names that
   // have no message yet may take a tenth of the limit when it is subscribers who ask, so that
-  // listening to names that nobody sends to leaves room for those that matter.
+  // listening to names that nobody sends to leaves room for those that matter. With kLook a topic
+  // that would have to be made has the id 0, which none has, and points to `name`.
   absl::Status Resolve(absl::string_view name, Use use, Topic* topic);
 
   // The topic called `name`, or nothing if there is none (or it was deleted).
@@ -84,19 +86,26 @@ class TopicRegistry {
   // A batch that named `id` is on disk. REQUIRES: `id` came from Resolve.
   void MarkDurable(storage::TopicId id);
 
-  // Reserves a topic for one change of what is stored of it, until EndChange. False if another
-  // change is under way. REQUIRES: the name is known.
-  bool BeginChange(absl::string_view name);
-  // The change is on disk. REQUIRES: it was begun.
-  void Change(absl::string_view name, const TopicObject& object);
+  // Reserves a topic for one change of what is stored of it, until EndChange, and says what it is
+  // before. Nothing if another change is under way. REQUIRES: the name is known.
+  std::optional<Topic> BeginChange(absl::string_view name);
+  // The change is on disk. False if the topic was to be deleted and got a message meanwhile: then
+  // it stays as it was. REQUIRES: it was begun.
+  bool Change(absl::string_view name, const TopicObject& object);
   // It holds everywhere, or was given up. REQUIRES: it was begun.
   void EndChange(absl::string_view name);
+
+  // A shard has a message for `id`, which is being deleted or was: it is there, or there again with
+  // default settings. True if what is stored of it has to be removed. REQUIRES: the id is known.
+  bool NoteUsed(storage::TopicId id);
 
   // Names greater than `after` that begin with `prefix`, in byte order, without deleted ones, at
   // most `limit`.
   std::vector<Topic> List(absl::string_view prefix, absl::string_view after, size_t limit);
   // The ids of all topics, deleted ones included.
   std::vector<storage::TopicId> Ids();
+  // Those that shards have to be told of: with settings of their own, or deleted.
+  std::vector<Topic> Special();
 
   // Changes whenever what Resolve says of a known topic may have changed; so a caller may keep an
   // answer.
@@ -111,12 +120,15 @@ class TopicRegistry {
     bool durable = false;
     bool deleted = false;
     bool changing = false;
+    // Got a message since its change was begun.
+    bool used = false;
     TopicSettings settings;
     std::shared_ptr<delivery::TopicQuota> quota;
   };
 
   static Topic View(const Entry& entry);
   static void SetSettings(const TopicSettings& settings, Entry* entry);
+  void Revive(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Entry* Add(storage::TopicId id, absl::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Entry* Known(absl::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

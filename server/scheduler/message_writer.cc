@@ -23,6 +23,7 @@ constexpr uint64_t kMinuteMs = 60'000;
 
 void MessageWriter::Put(const MessageKey& key, TopicId topic, std::string record) {
   Count(topic, key.due_ms, 1, static_cast<int64_t>(record.size()));
+  if (!watched_.empty() && watched_.erase(topic) > 0) used_.push_back(topic);
   Record accept;
   accept.type = RecordType::kAccept;
   accept.shard = shard_;
@@ -89,28 +90,55 @@ TopicQuota* MessageWriter::QuotaOf(TopicId topic) const {
   return it == quotas_.end() ? nullptr : it->second.get();
 }
 
-void MessageWriter::AddToOpen(TopicId topic, int64_t* messages) const {
-  if (last_.first == topic) *messages += last_delta_.messages;
-  for (const auto& [bucket, delta] : counts_) {
-    if (bucket.first == topic) *messages += delta.messages;
+void MessageWriter::Watch(TopicId topic, bool watch) {
+  if (watch) {
+    watched_.insert(topic);
+  } else {
+    watched_.erase(topic);
   }
 }
 
-void MessageWriter::SetQuota(TopicId topic, std::shared_ptr<TopicQuota> quota, uint64_t stored) {
-  // What is decided and not in the store yet: in the open batch, and in those under way.
-  auto messages = static_cast<int64_t>(stored);
-  AddToOpen(topic, &messages);
-  if (const auto it = under_way_.find(topic); it != under_way_.end()) messages += it->second;
-  quota->pending.fetch_add(messages, std::memory_order_relaxed);
-  DT_CHECK(quotas_.emplace(topic, std::move(quota)).second);
+absl::StatusOr<int64_t*> MessageWriter::Flushed(TopicId topic) {
+  if (const auto it = flushed_.find(topic); it != flushed_.end()) return &it->second;
+  std::vector<storage::BucketCount> counts;
+  absl::Status status =
+      store_->ScanCounts(shard_, topic, storage::CountLevel::kTopic, 0, 1, 1, &counts);
+  if (!status.ok()) return status;
+  const uint64_t stored = counts.empty() ? 0 : counts[0].messages;
+  return &flushed_.emplace(topic, static_cast<int64_t>(stored)).first->second;
 }
 
-void MessageWriter::FlushCounts() {
-  std::vector<std::pair<TopicId, int64_t>> changed;
-  const auto add = [this, &changed](const std::pair<TopicId, uint64_t>& bucket,
-                                    const CountDelta& delta) {
+absl::StatusOr<int64_t> MessageWriter::Pending(TopicId topic) {
+  const absl::StatusOr<int64_t*> flushed = Flushed(topic);
+  if (!flushed.ok()) return flushed.status();
+  int64_t messages = **flushed;
+  if (last_.first == topic) messages += last_delta_.messages;
+  for (const auto& [bucket, delta] : counts_) {
+    if (bucket.first == topic) messages += delta.messages;
+  }
+  return messages;
+}
+
+absl::Status MessageWriter::SetQuota(TopicId topic, std::shared_ptr<TopicQuota> quota) {
+  if (quotas_.contains(topic)) return absl::OkStatus();
+  const absl::StatusOr<int64_t> pending = Pending(topic);
+  if (!pending.ok()) return pending.status();
+  quota->pending.fetch_add(*pending, std::memory_order_relaxed);
+  quotas_.emplace(topic, std::move(quota));
+  return absl::OkStatus();
+}
+
+absl::Status MessageWriter::FlushCounts() {
+  absl::Status status;
+  const auto add = [this, &status](const std::pair<TopicId, uint64_t>& bucket,
+                                   const CountDelta& delta) {
     if (delta == CountDelta{}) return;
-    if (delta.messages != 0) changed.emplace_back(bucket.first, delta.messages);
+    const absl::StatusOr<int64_t*> flushed = Flushed(bucket.first);
+    if (!flushed.ok()) {
+      status = flushed.status();
+      return;
+    }
+    **flushed += delta.messages;
     Record record;
     record.type = RecordType::kCount;
     record.shard = shard_;
@@ -124,17 +152,7 @@ void MessageWriter::FlushCounts() {
   last_delta_ = {};
   for (const auto& [bucket, delta] : counts_) add(bucket, delta);
   counts_.clear();
-  if (changed.empty()) return;
-  for (const auto& [topic, messages] : changed) under_way_[topic] += messages;
-  outbox_->Then([this, changed = std::move(changed)](base::Now, bool accepted) {
-    if (!accepted) return;
-    for (const auto& [topic, messages] : changed) {
-      // A topic is here once for each of its minutes: on the way the sum may pass through zero.
-      int64_t& sum = under_way_[topic];
-      sum -= messages;
-      if (sum == 0) under_way_.erase(topic);
-    }
-  });
+  return status;
 }
 
 }  // namespace duetime::scheduler

@@ -7,12 +7,17 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 #include "server/scheduler/outbox.h"
 #include "server/scheduler/topic_quota.h"
+#include "storage/message_store.h"
 #include "storage/trace.h"
 #include "storage/types.h"
 
@@ -28,8 +33,9 @@ namespace duetime::scheduler {
 // Thread safety: confined to the shard's engine thread.
 class MessageWriter {
  public:
-  // REQUIRES: `outbox` outlives the writer.
-  MessageWriter(uint16_t shard, Outbox* outbox) : shard_(shard), outbox_(outbox) {}
+  // REQUIRES: `store` and `outbox` outlive the writer.
+  MessageWriter(uint16_t shard, storage::MessageStore* store, Outbox* outbox)
+      : shard_(shard), store_(store), outbox_(outbox) {}
 
   // Writes a message that is not in the store yet, or not at this key.
   void Put(const storage::MessageKey& key, storage::TopicId topic, std::string record);
@@ -45,26 +51,38 @@ class MessageWriter {
   void PutIndex(storage::TopicId topic, storage::IndexKind kind, std::string name,
                 const storage::IndexEntry& entry, storage::Durability durability);
 
-  // Counts the topic's messages in `quota` from now on. `stored`: how many the store has of this
-  // shard. REQUIRES: the topic has no quota yet.
-  void SetQuota(storage::TopicId topic, std::shared_ptr<TopicQuota> quota, uint64_t stored);
+  // How many messages of the topic are pending in this shard: decided, not necessarily on disk. An
+  // error means that the store cannot be read.
+  absl::StatusOr<int64_t> Pending(storage::TopicId topic);
+
+  // Counts the topic's messages in `quota` from now on: those that are pending, too.
+  absl::Status SetQuota(storage::TopicId topic, std::shared_ptr<TopicQuota> quota);
   // The topic's quota, or nullptr.
   TopicQuota* QuotaOf(storage::TopicId topic) const;
   bool has_quotas() const { return !quotas_.empty(); }
 
-  // Turns what was counted into records. Call before the batch is taken.
-  void FlushCounts();
+  // Whether TakeUsed is to tell when the topic gets a message. It tells once.
+  void Watch(storage::TopicId topic, bool watch);
+  std::vector<storage::TopicId> TakeUsed() { return std::exchange(used_, {}); }
+
+  // Turns what was counted into records. Call before the batch is taken. An error means that the
+  // store cannot be read.
+  absl::Status FlushCounts();
 
  private:
   void Count(storage::TopicId topic, uint64_t due_ms, int64_t messages, int64_t bytes);
 
-  void AddToOpen(storage::TopicId topic, int64_t* messages) const;
+  absl::StatusOr<int64_t*> Flushed(storage::TopicId topic);
 
   const uint16_t shard_;
+  storage::MessageStore* const store_;
   Outbox* const outbox_;
   absl::flat_hash_map<storage::TopicId, std::shared_ptr<TopicQuota>> quotas_;
-  // Messages in batches that are on their way, by topic.
-  absl::flat_hash_map<storage::TopicId, int64_t> under_way_;
+  absl::flat_hash_set<storage::TopicId> watched_;
+  std::vector<storage::TopicId> used_;
+  // Pending messages by topic, without those that counts_ has. What the store says may or may not
+  // include a batch on its way, so it is asked before the first batch that counts the topic.
+  absl::flat_hash_map<storage::TopicId, int64_t> flushed_;
   // By topic and minute.
   absl::btree_map<std::pair<storage::TopicId, uint64_t>, storage::CountDelta> counts_;
   // The last one counted: the messages of a batch tend to be alike.

@@ -74,13 +74,29 @@ class GatedStore final : public storage::MemoryStore {
   storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
                                 storage::Durability durability) override {
     base::MutexLock lock(&mutex_);
-    while (!open_) changed_.Wait(&mutex_);
+    while (!open_ || (held_type_.has_value() && Has(group, *held_type_))) {
+      append_waits_ = true;
+      changed_.NotifyAll();
+      changed_.Wait(&mutex_);
+    }
+    append_waits_ = false;
     return MemoryStore::Append(group, durability);
   }
   void SetOpen(bool open) {
     base::MutexLock lock(&mutex_);
     open_ = open;
     changed_.NotifyAll();
+  }
+  // Only appends that have a record of this type wait; nothing: none does.
+  void HoldAppends(std::optional<storage::RecordType> type) {
+    base::MutexLock lock(&mutex_);
+    held_type_ = type;
+    changed_.NotifyAll();
+  }
+  // Returns when an append waits.
+  void AwaitAppend() {
+    base::MutexLock lock(&mutex_);
+    while (!append_waits_) changed_.Wait(&mutex_);
   }
 
   absl::Status ScanCounts(uint16_t shard, storage::TopicId topic, storage::CountLevel level,
@@ -114,9 +130,20 @@ class GatedStore final : public storage::MemoryStore {
   }
 
  private:
+  static bool Has(std::span<const storage::RecordBatch> group, storage::RecordType type) {
+    for (const storage::RecordBatch& batch : group) {
+      for (const storage::Record& record : batch) {
+        if (record.type == type) return true;
+      }
+    }
+    return false;
+  }
+
   base::Mutex mutex_;
   base::CondVar changed_;
   bool open_ ABSL_GUARDED_BY(mutex_) = true;
+  std::optional<storage::RecordType> held_type_ ABSL_GUARDED_BY(mutex_);
+  bool append_waits_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<uint16_t> held_ ABSL_GUARDED_BY(mutex_);
   bool counts_wait_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -47,6 +47,34 @@ TEST(TopicRegistryTest, HasALimit) {
   EXPECT_EQ(registry.size(), 2u);
 }
 
+TEST(TopicRegistryTest, AMessageMakesADeletionVoidOrUndoesIt) {
+  TopicRegistry registry(10);
+  TopicObject object;
+  object.settings.max_pending = 5;
+  registry.Load({{storage::TopicId{7}, "a"}}, {{"a", object}});
+  const TopicObject deletion{.settings = {}, .deleted = true};
+  ASSERT_TRUE(registry.BeginChange("a").has_value());
+  EXPECT_FALSE(registry.BeginChange("a").has_value());
+  EXPECT_FALSE(registry.NoteUsed(storage::TopicId{7}));
+  EXPECT_FALSE(registry.Change("a", deletion));
+  registry.EndChange("a");
+  ASSERT_TRUE(registry.Find("a").has_value());
+  EXPECT_EQ(registry.Find("a")->settings.max_pending, 5u);
+  // What came before the change was begun does not count: the shards have counted it.
+  ASSERT_TRUE(registry.BeginChange("a").has_value());
+  EXPECT_TRUE(registry.Change("a", deletion));
+  registry.EndChange("a");
+  EXPECT_FALSE(registry.Find("a").has_value());
+  ASSERT_EQ(registry.Special().size(), 1u);
+  EXPECT_TRUE(registry.Special()[0].deleted);
+  EXPECT_TRUE(registry.NoteUsed(storage::TopicId{7}));
+  EXPECT_FALSE(registry.NoteUsed(storage::TopicId{7}));
+  ASSERT_TRUE(registry.Find("a").has_value());
+  EXPECT_EQ(registry.Find("a")->settings, TopicSettings{});
+  EXPECT_EQ(registry.size(), 1u);
+  EXPECT_TRUE(registry.Special().empty());
+}
+
 TEST(TopicRegistryTest, ManyThreadsAgree) {
   constexpr int kThreads = 4;
   constexpr int kTopics = 500;

@@ -2,11 +2,14 @@
 //
 // Topics as resources, through a socket.
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "server/rpc/serving_context.h"
+#include "storage/message_record.h"
 #include "tests/unit/rpc/server_fixture.h"
 
 namespace duetime::rpc {
@@ -55,6 +58,29 @@ class TopicsTest : public ServerTest {
     request.mutable_update_mask()->add_paths("settings.max_pending");
     v1::UpdateTopicResponse response;
     return admin_->UpdateTopic(NewContext().get(), request, &response);
+  }
+  // Posts a message past the registry. REQUIRES: the topic is deleted, and the only one.
+  void ExpectLateMessageBringsBack(const std::string& name) {
+    EXPECT_TRUE(ListAll("", 10).empty());
+    storage::MessageRecord record;
+    record.header.topic = storage::TopicId{1};
+    record.header.deliver_ms = clock_.Read().wall_ms + 100'000;
+    delivery::NewMessage message;
+    message.topic = record.header.topic;
+    message.deliver_ms = record.header.deliver_ms;
+    message.record = storage::EncodeMessageRecord(record);
+    delivery::ScheduleCommand command;
+    command.tag = kNobody;
+    command.new_topics.emplace_back(message.topic, name);
+    command.messages.push_back(std::move(message));
+    ASSERT_TRUE(node_->Post(0, std::move(command)).ok());
+    // It is answered after that one.
+    MustSchedule(NewMessage("z", "p", 100));
+    EXPECT_EQ(ListAll("", 10), (std::vector<std::string>{name, "z"}));
+    v1::Topic topic;
+    ASSERT_TRUE(Get(name, &topic).ok());
+    EXPECT_EQ(topic.counts().pending(), 1);
+    EXPECT_EQ(topic.settings().max_payload_bytes(), 0);
   }
   // Ends the server and listens again, over what is on disk.
   template <typename Store>
@@ -168,6 +194,69 @@ TEST_F(TopicsTest, ADeletedTopicIsGoneUntilItIsUsed) {
   Restart(DefaultOptions());
   ASSERT_TRUE(Get("a", &topic).ok());
   EXPECT_EQ(topic.counts().pending(), 1);
+}
+
+// A message that is decided but not on disk when its topic is to be deleted.
+TEST_F(TopicsTest, ATopicWithAMessageOnItsWayIsNotEmpty) {
+  GatedStore* const gate = UseGatedStore();
+  Start();
+  ASSERT_TRUE(Create("a", 3).ok());
+  gate->HoldAppends(storage::RecordType::kAccept);
+  std::thread client([this] { MustSchedule(NewMessage("a", "p", 100)); });
+  gate->AwaitAppend();
+  const grpc::Status status = Delete("a");
+  EXPECT_EQ(ReasonOf(status), "TOPIC_NOT_EMPTY");
+  EXPECT_EQ(MetadataOf(status).at("messages"), "1");
+  gate->HoldAppends(std::nullopt);
+  client.join();
+  v1::Topic topic;
+  ASSERT_TRUE(Get("a", &topic).ok());
+  EXPECT_EQ(topic.settings().max_payload_bytes(), 3);
+}
+
+// A message that comes while its topic, which was empty, is being written as deleted.
+TEST_F(TopicsTest, AMessageMakesTheDeletionOfItsTopicVoid) {
+  // The shard writes nothing of its own.
+  node_options_.limits.safe_period_ms = 3'600'000;
+  GatedStore* const gate = UseGatedStore();
+  Start();
+  ASSERT_TRUE(Create("a", 3).ok());
+  gate->HoldAppends(storage::RecordType::kObject);
+  std::thread deleter([this] {
+    const grpc::Status status = Delete("a");
+    EXPECT_EQ(ReasonOf(status), "TOPIC_NOT_EMPTY");
+    EXPECT_EQ(MetadataOf(status)["messages"], "1");
+  });
+  gate->AwaitAppend();
+  std::thread client([this] { MustSchedule(NewMessage("a", "p", 100)); });
+  // Until the message is decided: its batch waits behind that of the deletion.
+  while (node_->shard_stats()[0].uncommitted_batches < 2) std::this_thread::yield();
+  gate->HoldAppends(std::nullopt);
+  deleter.join();
+  client.join();
+  v1::Topic topic;
+  ASSERT_TRUE(Get("a", &topic).ok());
+  EXPECT_EQ(topic.counts().pending(), 1);
+  EXPECT_EQ(topic.settings().max_payload_bytes(), 3);
+  Restart(DefaultOptions());
+  ASSERT_TRUE(Get("a", &topic).ok());
+  EXPECT_EQ(topic.settings().max_payload_bytes(), 3);
+}
+
+// A message whose call knew the topic before the deletion, and which reaches its shard after it.
+TEST_F(TopicsTest, ALateMessageBringsItsTopicBack) {
+  Start();
+  ASSERT_TRUE(Create("a", 3).ok());
+  ASSERT_TRUE(Delete("a").ok());
+  ExpectLateMessageBringsBack("a");
+}
+
+TEST_F(TopicsTest, ALateMessageBringsItsTopicBackAfterARestart) {
+  Start();
+  ASSERT_TRUE(Create("a", 3).ok());
+  ASSERT_TRUE(Delete("a").ok());
+  Restart(DefaultOptions());
+  ExpectLateMessageBringsBack("a");
 }
 
 TEST_F(TopicsTest, SettingsSurviveARestart) {
