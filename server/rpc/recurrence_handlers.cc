@@ -2,6 +2,8 @@
 #include "server/rpc/recurrence_handlers.h"
 
 #include <algorithm>
+#include <deque>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -30,8 +32,9 @@ using storage::ObjectKind;
 
 constexpr int kPreviewDefault = 10;
 constexpr int kPreviewMax = 1'000;
-// Objects that a list looks at before it ends its page.
+// Objects that a list looks at before it ends its page, and their bytes.
 constexpr size_t kLooksMax = 10'000;
+constexpr size_t kListBytesMax = 16 << 20;
 
 absl::Status NotFoundError(const std::string& name) {
   return base::MakeError(absl::StatusCode::kNotFound, "there is no recurrence of this name",
@@ -42,11 +45,21 @@ absl::Status NotFoundError(const std::string& name) {
 }
 
 // Of a GetRecurrence or a PreviewRecurrence by name; the reader's thread fills it in.
-struct ReadState final : CallState {
+struct ReadState : CallState {
   std::string name;
   uint16_t shard = 0;
   std::optional<RecurrenceState> recurrence;
-  absl::Status status;
+};
+
+// Of an UpdateRecurrence with a template.
+struct UpdateState final : ReadState {
+  v1::UpdateRecurrenceRequest request;
+  RecurrenceCommand command;
+};
+
+// Of a CreateRecurrence.
+struct CreateState final : CallState {
+  std::string topic;
 };
 
 struct ListState final : CallState {
@@ -57,7 +70,6 @@ struct ListState final : CallState {
   std::vector<RecurrenceState> recurrences;
   bool more = false;
   std::string last_looked_at;
-  absl::Status status;
 };
 
 absl::Status ReadOne(storage::MessageStore* store, ReadState* state) {
@@ -70,34 +82,84 @@ absl::Status ReadOne(storage::MessageStore* store, ReadState* state) {
   return absl::OkStatus();
 }
 
-// The names of all shards in one order.
-absl::Status ReadPage(storage::MessageStore* store, ListState* state) {
-  std::vector<storage::ObjectRef> objects;
-  // Of each shard as many as the page could need, so that what is left out lies behind it.
-  const size_t each = state->topic.has_value() ? kLooksMax : state->page_size + 1;
-  for (uint16_t shard = 0; shard < store->shard_count(); ++shard) {
-    std::vector<storage::ObjectRef> part;
-    absl::Status status =
-        store->ScanObjects(ObjectKind::kRecurrence, shard, state->after, each, &part);
-    if (!status.ok()) return status;
-    std::move(part.begin(), part.end(), std::back_inserter(objects));
+// The recurrences of all shards in the order of their names, a few of each at a time: their
+// templates may be large.
+class MergedScan {
+ public:
+  MergedScan(storage::MessageStore* store, std::string after)
+      : store_(store),
+        per_read_(std::max<size_t>(1, kReadAhead / store->shard_count())),
+        parts_(store->shard_count(), Part{.after = std::move(after), .objects = {}}) {}
+
+  // Takes out the next one, or nothing after the last.
+  absl::StatusOr<std::optional<storage::ObjectRef>> Next() {
+    Part* first = nullptr;
+    for (uint16_t shard = 0; shard < parts_.size(); ++shard) {
+      Part& part = parts_[shard];
+      if (part.objects.empty() && !part.ended) {
+        if (absl::Status status = Read(shard, &part); !status.ok()) return status;
+      }
+      if (part.objects.empty()) continue;
+      if (first == nullptr || part.objects.front().name < first->objects.front().name) {
+        first = &part;
+      }
+    }
+    if (first == nullptr) return std::nullopt;
+    storage::ObjectRef next = std::move(first->objects.front());
+    first->objects.pop_front();
+    return next;
   }
-  std::sort(objects.begin(), objects.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
+
+ private:
+  // Objects in memory, over all shards.
+  static constexpr size_t kReadAhead = 64;
+
+  struct Part {
+    std::string after;
+    std::deque<storage::ObjectRef> objects;
+    bool ended = false;
+  };
+
+  absl::Status Read(uint16_t shard, Part* part) {
+    std::vector<storage::ObjectRef> read;
+    absl::Status status =
+        store_->ScanObjects(ObjectKind::kRecurrence, shard, part->after, per_read_, &read);
+    if (!status.ok()) return status;
+    part->ended = read.size() < per_read_;
+    if (read.empty()) return status;
+    part->after = read.back().name;
+    std::move(read.begin(), read.end(), std::back_inserter(part->objects));
+    return status;
+  }
+
+  storage::MessageStore* const store_;
+  const size_t per_read_;
+  std::vector<Part> parts_;
+};
+
+// Ends the page early rather than read without bound.
+absl::Status ReadPage(storage::MessageStore* store, ListState* state) {
+  MergedScan scan(store, state->after);
   size_t looks = 0;
-  for (const storage::ObjectRef& object : objects) {
-    if (state->recurrences.size() >= state->page_size || looks >= each) {
+  size_t bytes = 0;
+  for (;;) {
+    absl::StatusOr<std::optional<storage::ObjectRef>> next = scan.Next();
+    if (!next.ok()) return next.status();
+    if (!next->has_value()) return absl::OkStatus();
+    const storage::ObjectRef& object = **next;
+    if (state->recurrences.size() >= state->page_size || looks >= kLooksMax ||
+        bytes >= kListBytesMax) {
       state->more = true;
-      break;
+      return absl::OkStatus();
     }
     ++looks;
+    bytes += object.value.size();
     state->last_looked_at = object.name;
     auto recurrence = delivery::DecodeRecurrence(object.name, object.value);
     if (!recurrence.ok()) return recurrence.status();
     if (state->topic.has_value() && recurrence->spec.topic != *state->topic) continue;
     state->recurrences.push_back(*std::move(recurrence));
   }
-  return absl::OkStatus();
 }
 
 absl::Status ReadMask(const google::protobuf::FieldMask& mask, RecurrenceCommand* command) {
@@ -190,26 +252,33 @@ void RecurrenceHandlers::Create(UnaryCall* call) {
   status = ValidateRecurrenceName(asked.name(), "recurrence.name");
   if (status.ok()) status = ValidateTopic(asked.topic(), "recurrence.topic");
   if (status.ok()) {
-    status = ReadTemplate(asked.template_(), asked.topic(), context->options.limits,
-                          &command.spec.message);
+    status = ReadTemplate(asked.template_(), {}, context->options.limits, &command.spec.message);
   }
   if (status.ok()) status = ReadPolicies(asked, &command.spec.overlap, &command.spec.misfire);
-  // A start that was left out is the moment of the call, which is no part of what was asked for: a
-  // repeat asks for the same.
+  // A start that was left out is the moment of the call, and a ttl that of the topic at that
+  // moment. Neither is a part of what was asked for: a repeat asks for the same.
   if (status.ok())
     status = ReadRule(asked.schedule(), 0, "recurrence.schedule", &command.spec.rule);
   if (!status.ok()) return call->FinishWithError(status);
   TopicRegistry::Topic topic;
-  status = context->topics.Resolve(asked.topic(), TopicRegistry::Use::kSchedule, &topic);
+  status = context->topics.Resolve(
+      asked.topic(),
+      command.validate_only ? TopicRegistry::Use::kLook : TopicRegistry::Use::kSchedule, &topic);
   if (!status.ok()) return call->FinishWithError(status);
   if (topic.revived) context->ForgetTopicObject(topic.name);
   command.spec.topic = topic.id;
   RecurrenceState content;
   content.spec = command.spec;
   command.spec.content = ContentHash(delivery::EncodeRecurrence(content));
+  status = ReadTemplate(asked.template_(), topic.settings, context->options.limits,
+                        &command.spec.message);
+  if (!status.ok()) return call->FinishWithError(status);
   if (!asked.schedule().has_start_time()) {
     command.spec.rule.start_ms = static_cast<int64_t>(now_ms);
   }
+  auto state = std::make_shared<CreateState>();
+  state->topic = asked.topic();
+  call->state = std::move(state);
   if (!topic.durable && !command.validate_only) {
     command.new_topics.emplace_back(topic.id, std::string(topic.name));
     call->job.new_topics = {topic.id};
@@ -241,17 +310,28 @@ void RecurrenceHandlers::Update(UnaryCall* call) {
                                 .retry_after_ms = 0});
     }
   }
-  if (status.ok() && command.update_message) {
-    // The topic cannot be changed; any name will do to check the rest.
-    status = ReadTemplate(asked.template_(), "t", context->options.limits, &command.spec.message);
-  }
   if (status.ok()) status = ReadPolicies(asked, &command.spec.overlap, &command.spec.misfire);
   if (status.ok() && command.update_rule) {
     status = ReadRule(asked.schedule(), context->clock->Read().wall_ms, "recurrence.schedule",
                       &command.spec.rule);
   }
   if (!status.ok()) return call->FinishWithError(status);
-  Post(call, std::move(command));
+  if (!command.update_message) return Post(call, std::move(command));
+  // What the template may be is for the topic to say, which the request need not name: it cannot be
+  // changed.
+  const auto state = std::make_shared<UpdateState>();
+  state->name = asked.name();
+  state->shard = ShardOf(state->name);
+  state->command = std::move(command);
+  state->request = std::move(request);
+  env_.ReadThen(call, state, ReadOne, [this, call](UpdateState* of) {
+    const auto topic = env_.context->topics.Find(TopicName(*of->recurrence));
+    absl::Status read = ReadTemplate(of->request.recurrence().template_(),
+                                     topic.has_value() ? topic->settings : TopicSettings{},
+                                     env_.context->options.limits, &of->command.spec.message);
+    if (!read.ok()) return call->FinishWithError(read);
+    Post(call, std::move(of->command));
+  });
 }
 
 void RecurrenceHandlers::PostByName(UnaryCall* call, absl::Status parsed, const std::string& name,
@@ -297,9 +377,12 @@ void RecurrenceHandlers::OnRecurrenceReply(UnaryCall* call,
   for (const storage::TopicId topic : call->job.new_topics) {
     env_.context->topics.MarkDurable(topic);
   }
+  // A check leaves no name of a topic behind.
+  const bool created = call->method() == metrics::RpcMethod::kCreateRecurrence;
+  const absl::string_view topic =
+      created ? static_cast<CreateState*>(call->state.get())->topic : TopicName(reply.state);
   const auto fill = [&](auto response) {
-    FillRecurrence(reply.state, TopicName(reply.state), /*full=*/true,
-                   response.mutable_recurrence());
+    FillRecurrence(reply.state, topic, /*full=*/true, response.mutable_recurrence());
     call->Finish(response);
   };
   switch (call->method()) {
@@ -331,18 +414,12 @@ void RecurrenceHandlers::Get(UnaryCall* call) {
   const auto state = std::make_shared<ReadState>();
   state->name = request.name();
   state->shard = ShardOf(state->name);
-  call->state = state;
-  status = context->reader->Post([this, call, state] {
-    state->status = ReadOne(env_.context->store, state.get());
-    env_.run_here([this, call, state] {
-      if (!state->status.ok()) return call->FinishWithError(ReadError(state->status));
-      v1::GetRecurrenceResponse response;
-      FillRecurrence(*state->recurrence, TopicName(*state->recurrence), /*full=*/true,
-                     response.mutable_recurrence());
-      call->Finish(response);
-    });
+  env_.ReadThen(call, state, ReadOne, [this, call](ReadState* of) {
+    v1::GetRecurrenceResponse response;
+    FillRecurrence(*of->recurrence, TopicName(*of->recurrence), /*full=*/true,
+                   response.mutable_recurrence());
+    call->Finish(response);
   });
-  if (!status.ok()) call->FinishWithError(status);
 }
 
 void RecurrenceHandlers::List(UnaryCall* call) {
@@ -365,24 +442,17 @@ void RecurrenceHandlers::List(UnaryCall* call) {
     if (!topic.has_value()) return call->Finish(v1::ListRecurrencesResponse());
     state->topic = topic->id;
   }
-  call->state = state;
-  status = context->reader->Post([this, call, state] {
-    state->status = ReadPage(env_.context->store, state.get());
-    env_.run_here([this, call, state] {
-      if (!state->status.ok()) return call->FinishWithError(ReadError(state->status));
-      v1::ListRecurrencesResponse response;
-      for (const RecurrenceState& recurrence : state->recurrences) {
-        FillRecurrence(recurrence, TopicName(recurrence), /*full=*/false,
-                       response.add_recurrences());
-      }
-      if (state->more) {
-        response.set_next_page_token(
-            MakePageToken(state->token_filter, {.place = {}, .key = state->last_looked_at}));
-      }
-      call->Finish(response);
-    });
+  env_.ReadThen(call, state, ReadPage, [this, call](ListState* of) {
+    v1::ListRecurrencesResponse response;
+    for (const RecurrenceState& recurrence : of->recurrences) {
+      FillRecurrence(recurrence, TopicName(recurrence), /*full=*/false, response.add_recurrences());
+    }
+    if (of->more) {
+      response.set_next_page_token(
+          MakePageToken(of->token_filter, {.place = {}, .key = of->last_looked_at}));
+    }
+    call->Finish(response);
   });
-  if (!status.ok()) call->FinishWithError(status);
 }
 
 void RecurrenceHandlers::Preview(UnaryCall* call) {
@@ -421,15 +491,8 @@ void RecurrenceHandlers::Preview(UnaryCall* call) {
   const auto state = std::make_shared<ReadState>();
   state->name = request.name();
   state->shard = ShardOf(state->name);
-  call->state = state;
-  status = context->reader->Post([this, call, state, answer] {
-    state->status = ReadOne(env_.context->store, state.get());
-    env_.run_here([call, state, answer] {
-      if (!state->status.ok()) return call->FinishWithError(ReadError(state->status));
-      answer(state->recurrence->spec.rule);
-    });
-  });
-  if (!status.ok()) call->FinishWithError(status);
+  env_.ReadThen(call, state, ReadOne,
+                [answer](ReadState* of) { answer(of->recurrence->spec.rule); });
 }
 
 }  // namespace duetime::rpc

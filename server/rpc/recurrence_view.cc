@@ -119,11 +119,11 @@ absl::Status ReadRule(const v1::RecurrenceSchedule& schedule, uint64_t now_ms,
   return status;
 }
 
-absl::Status ReadTemplate(const v1::MessageTemplate& from, const std::string& topic,
+absl::Status ReadTemplate(const v1::MessageTemplate& from, const TopicSettings& settings,
                           const RequestLimits& limits, std::string* message) {
   // What a template may hold is what a message may hold, so the same code says so.
   v1::ScheduleRequest request;
-  request.set_topic(topic);
+  request.set_topic("t");  // any: it is checked where it is named
   request.set_payload(from.payload());
   *request.mutable_attributes() = from.attributes();
   *request.mutable_labels() = from.labels();
@@ -132,17 +132,17 @@ absl::Status ReadTemplate(const v1::MessageTemplate& from, const std::string& to
   request.set_late_policy(from.late_policy());
   request.mutable_delay();
   ValidSchedule valid;
-  if (absl::Status status = ValidateSchedule(request, limits, 0, kSingle, &valid); !status.ok()) {
-    return status;
-  }
+  absl::Status status = ValidateSchedule(request, limits, 0, kSingle, &valid);
+  if (status.ok()) status = ApplyTopicSettings(settings, kSingle, &valid);
+  if (!status.ok()) return status;
   storage::MessageRecord record;
   record.attributes = valid.attributes;
   record.payload = valid.payload;
+  record.ttl_ms = valid.ttl_ms;
+  record.late_policy = valid.late_policy;
   if (!valid.plain) {
     record.labels = valid.labels;
     record.ordering_key = valid.ordering_key;
-    record.ttl_ms = valid.ttl_ms;
-    record.late_policy = valid.late_policy;
   }
   *message = storage::EncodeMessageRecord(record);
   return absl::OkStatus();

@@ -11,6 +11,7 @@
 #include "duetime/v1/messages.pb.h"
 #include "server/delivery/recurrence_state.h"
 #include "server/rpc/request_validation.h"
+#include "server/rpc/topic_settings.h"
 
 namespace duetime::rpc {
 
@@ -22,8 +23,9 @@ absl::Status ValidateRecurrenceName(const std::string& name, const std::string& 
 absl::Status ReadRule(const v1::RecurrenceSchedule& schedule, uint64_t now_ms,
                       const std::string& field, calendar::RecurrenceRule* rule);
 
-// What Schedule says of the template. `message` is the record that occurrences are made from.
-absl::Status ReadTemplate(const v1::MessageTemplate& from, const std::string& topic,
+// What Schedule says of the template, in a topic with these settings. `message` is the record that
+// occurrences are made from.
+absl::Status ReadTemplate(const v1::MessageTemplate& from, const TopicSettings& settings,
                           const RequestLimits& limits, std::string* message);
 
 // INVALID_RECURRENCE for values that are not known.

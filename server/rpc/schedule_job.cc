@@ -56,11 +56,13 @@ void Intake::Add(const v1::ScheduleRequest& request, int index, ScheduleJob* job
 
 absl::Status Intake::FindTopic() {
   const uint64_t version = context_->topics.version();
-  if (last_topic_.durable && last_version_ == version && last_topic_.name == valid_.topic) {
+  if (last_topic_.durable && !last_topic_.deleted && last_version_ == version &&
+      last_topic_.name == valid_.topic) {
     return absl::OkStatus();
   }
-  absl::Status status =
-      context_->topics.Resolve(valid_.topic, TopicRegistry::Use::kSchedule, &last_topic_);
+  const bool look = !valid_.plain && valid_.validate_only;
+  absl::Status status = context_->topics.Resolve(
+      valid_.topic, look ? TopicRegistry::Use::kLook : TopicRegistry::Use::kSchedule, &last_topic_);
   if (!status.ok()) {
     last_topic_ = {};
     return status;
@@ -70,27 +72,9 @@ absl::Status Intake::FindTopic() {
   return absl::OkStatus();
 }
 
-absl::Status Intake::ApplySettings(int index) {
-  const TopicSettings& settings = last_topic_.settings;
-  if (settings.max_payload_bytes > 0 && valid_.payload.size() > settings.max_payload_bytes) {
-    return OverLimit("PAYLOAD_TOO_LARGE", FieldPath(index, "payload"), valid_.payload.size(),
-                     settings.max_payload_bytes, "bytes (of the topic)");
-  }
-  if (valid_.plain) {
-    valid_.ttl_ms = 0;
-    valid_.late_policy = storage::LatePolicy::kDeliver;
-  }
-  if (valid_.ttl_ms == 0) valid_.ttl_ms = settings.default_ttl_ms;
-  if (valid_.ttl_ms == 0 && valid_.late_policy != storage::LatePolicy::kDeliver) {
-    return Invalid("INVALID_LATE_POLICY", FieldPath(index, "late_policy"),
-                   "DROP needs a ttl or an expire_time");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Intake::Accept(const v1::ScheduleRequest& request, int index, ScheduleJob* job) {
   absl::Status status = FindTopic();
-  if (status.ok()) status = ApplySettings(index);
+  if (status.ok()) status = ApplyTopicSettings(last_topic_.settings, index, &valid_);
   if (!status.ok()) return status;
   const bool plain = valid_.plain;
   const absl::string_view name = valid_.routing_name();
@@ -132,6 +116,8 @@ absl::Status Intake::Accept(const v1::ScheduleRequest& request, int index, Sched
   item.shard = shard;
   item.keeps_time = !plain && valid_.on_conflict == delivery::OnConflict::kKeepTime;
   if (!plain || valid_.ttl_ms > 0) item.echo = MakeEcho();
+  // Not in the registry, then.
+  if (last_topic_.id == storage::TopicId{}) item.topic = item.echo->topic();
   return absl::OkStatus();
 }
 

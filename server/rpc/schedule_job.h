@@ -23,7 +23,7 @@ namespace duetime::rpc {
 
 // What the answer to one ScheduleRequest needs once its shard has replied.
 struct ScheduledItem {
-  // Points into the registry.
+  // Points into the registry; into `echo` if only a check names the topic.
   absl::string_view topic;
   size_t payload_bytes = 0;
   // Not OK: refused, the rest means nothing.
@@ -84,7 +84,6 @@ class Intake {
   absl::Status Accept(const v1::ScheduleRequest& request, int index, ScheduleJob* job);
   absl::Status FindTopic();
   // Applies what the topic's settings say.
-  absl::Status ApplySettings(int index);
   std::unique_ptr<delivery::Terms> MakeTerms(const v1::ScheduleRequest& request) const;
   std::unique_ptr<v1::Message> MakeEcho() const;
   delivery::ScheduleCommand* CommandFor(uint16_t shard, ScheduleJob* job);

@@ -14,6 +14,7 @@
 #include "duetime/v1/messages.pb.h"
 #include "server/delivery/commands.h"
 #include "server/rpc/request_validation.h"
+#include "server/rpc/topic_settings.h"
 #include "server/rpc/when.h"
 #include "storage/message_record.h"
 
@@ -61,6 +62,10 @@ struct ValidSchedule {
 // overwritten (its vectors are reused); it means nothing after an error.
 absl::Status ValidateSchedule(const v1::ScheduleRequest& request, const RequestLimits& limits,
                               uint64_t now_ms, int index, ValidSchedule* valid);
+
+// What the topic says of a request that is in order: PAYLOAD_TOO_LARGE, INVALID_LATE_POLICY. Sets
+// ttl_ms and late_policy, also of what is plain.
+absl::Status ApplyTopicSettings(const TopicSettings& settings, int index, ValidSchedule* valid);
 
 // INVALID_LABELS; what is in order is appended to `labels`.
 absl::Status ValidateLabels(const google::protobuf::Map<std::string, std::string>& labels,

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Refusals that no other test asks for through a socket: reason, code and metadata.
+#include <atomic>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/rpc/server_fixture.h"
+
+namespace duetime::rpc {
+namespace {
+
+using grpc::StatusCode;
+using Metadata = std::map<std::string, std::string>;
+
+class RefusalsTest : public ServerTest {
+ protected:
+  static void Expect(const grpc::Status& status, StatusCode code, const std::string& reason,
+                     const Metadata& metadata) {
+    SCOPED_TRACE(reason);
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_EQ(ReasonOf(status), reason);
+    const Metadata actual = MetadataOf(status);
+    for (const auto& [key, value] : metadata) {
+      EXPECT_TRUE(actual.contains(key) && actual.at(key) == value) << key;
+    }
+  }
+  // A bad field of a Schedule.
+  template <typename Change>
+  void ExpectInvalid(const std::string& reason, const std::string& field, Change change) {
+    v1::ScheduleRequest request = NewMessage("t", "p", 10);
+    change(&request);
+    v1::ScheduleResponse response;
+    const grpc::Status status = Schedule(request, &response);
+    Expect(status, StatusCode::INVALID_ARGUMENT, reason, {});
+    EXPECT_NE(status.error_message().find(field), std::string::npos) << status.error_message();
+  }
+  grpc::Status StartBulk(const v1::StartBulkRequest& request) {
+    v1::Operation operation;
+    return admin_->StartBulk(NewContext().get(), request, &operation);
+  }
+  static v1::StartBulkRequest NewBulk(const std::string& name) {
+    v1::StartBulkRequest request;
+    request.set_topic("t");
+    request.set_name(name);
+    request.set_action(v1::BULK_CANCEL);
+    return request;
+  }
+  grpc::Status CreateRecurrence(const std::string& name, const std::string& cron) {
+    v1::CreateRecurrenceRequest request;
+    request.mutable_recurrence()->set_name(name);
+    request.mutable_recurrence()->set_topic("t");
+    request.mutable_recurrence()->mutable_schedule()->set_cron(cron);
+    v1::CreateRecurrenceResponse response;
+    return messages_->CreateRecurrence(NewContext().get(), request, &response);
+  }
+};
+
+TEST_F(RefusalsTest, FieldsOfASchedule) {
+  Start();
+  const std::string long_name(256, 'n');
+  ExpectInvalid("INVALID_KEY", "key", [&](auto* request) { request->set_key(long_name); });
+  ExpectInvalid("INVALID_ORDERING_KEY", "ordering_key",
+                [&](auto* request) { request->set_ordering_key(long_name); });
+  ExpectInvalid("INVALID_REQUEST_ID", "request_id",
+                [&](auto* request) { request->set_request_id(long_name); });
+  ExpectInvalid("INVALID_LABELS", "labels",
+                [](auto* request) { (*request->mutable_labels())["a b"] = "v"; });
+  ExpectInvalid("INVALID_TTL", "ttl", [](auto* request) { request->mutable_ttl(); });
+  ExpectInvalid("INVALID_SPREAD", "spread",
+                [](auto* request) { request->mutable_spread()->set_seconds(-1); });
+  ExpectInvalid("INVALID_ON_CONFLICT", "on_conflict",
+                [](auto* request) { request->set_on_conflict(v1::ScheduleRequest::REPLACE); });
+}
+
+TEST_F(RefusalsTest, Operations) {
+  node_options_.limits.operations_max = 1;
+  Start();
+  MustSchedule(NewMessage("t", "p", 100));
+  v1::StartBulkRequest bulk = NewBulk("a b");
+  Expect(StartBulk(bulk), StatusCode::INVALID_ARGUMENT, "INVALID_OPERATION_NAME", {});
+  bulk = NewBulk("n");
+  bulk.set_action(v1::BULK_ACTION_UNSPECIFIED);
+  Expect(StartBulk(bulk), StatusCode::INVALID_ARGUMENT, "INVALID_ACTION", {});
+  bulk = NewBulk("n");
+  bulk.mutable_filter()->mutable_start_time()->set_nanos(-1);
+  Expect(StartBulk(bulk), StatusCode::INVALID_ARGUMENT, "INVALID_FILTER", {});
+  ASSERT_TRUE(StartBulk(NewBulk("n")).ok());
+  ASSERT_TRUE(StartBulk(NewBulk("n")).ok());  // the same again
+  bulk = NewBulk("n");
+  bulk.set_action(v1::BULK_RELEASE);
+  Expect(StartBulk(bulk), StatusCode::ALREADY_EXISTS, "OPERATION_EXISTS", {{"name", "n"}});
+  Expect(StartBulk(NewBulk("m")), StatusCode::RESOURCE_EXHAUSTED, "OPERATION_LIMIT",
+         {{"limit", "1"}});
+  v1::GetOperationRequest get;
+  get.set_name("m");
+  v1::Operation operation;
+  Expect(admin_->GetOperation(NewContext().get(), get, &operation), StatusCode::NOT_FOUND,
+         "OPERATION_NOT_FOUND", {{"name", "m"}});
+  v1::CancelOperationRequest cancel;
+  cancel.set_name("m");
+  Expect(admin_->CancelOperation(NewContext().get(), cancel, &operation), StatusCode::NOT_FOUND,
+         "OPERATION_NOT_FOUND", {{"name", "m"}});
+}
+
+TEST_F(RefusalsTest, Recurrences) {
+  node_options_.limits.recurrences_max = 1;
+  Start();
+  Expect(CreateRecurrence("a b", "* * * * *"), StatusCode::INVALID_ARGUMENT,
+         "INVALID_RECURRENCE_NAME", {});
+  Expect(CreateRecurrence("r", "* * 61 * *"), StatusCode::INVALID_ARGUMENT, "INVALID_CRON",
+         {{"value", "61"}});
+  Expect(CreateRecurrence("r", ""), StatusCode::INVALID_ARGUMENT, "INVALID_RECURRENCE", {});
+  ASSERT_TRUE(CreateRecurrence("r", "@daily").ok());
+  Expect(CreateRecurrence("r", "@hourly"), StatusCode::ALREADY_EXISTS, "CONTENT_MISMATCH",
+         {{"name", "r"}});
+  Expect(CreateRecurrence("s", "@daily"), StatusCode::RESOURCE_EXHAUSTED, "RECURRENCE_LIMIT",
+         {{"what", "recurrences"}, {"limit", "1"}});
+  v1::GetRecurrenceRequest get;
+  get.set_name("s");
+  v1::GetRecurrenceResponse got;
+  Expect(messages_->GetRecurrence(NewContext().get(), get, &got), StatusCode::NOT_FOUND,
+         "RECURRENCE_NOT_FOUND", {{"name", "s"}});
+  v1::PauseRecurrenceRequest pause;
+  pause.set_name("s");
+  v1::PauseRecurrenceResponse paused;
+  Expect(messages_->PauseRecurrence(NewContext().get(), pause, &paused), StatusCode::NOT_FOUND,
+         "RECURRENCE_NOT_FOUND", {{"name", "s"}});
+  v1::UpdateRecurrenceRequest update;
+  update.mutable_recurrence()->set_name("r");
+  v1::UpdateRecurrenceResponse updated;
+  Expect(messages_->UpdateRecurrence(NewContext().get(), update, &updated),
+         StatusCode::INVALID_ARGUMENT, "INVALID_UPDATE_MASK", {});
+  update.mutable_update_mask()->add_paths("overlap");
+  update.set_etag("x");
+  Expect(messages_->UpdateRecurrence(NewContext().get(), update, &updated), StatusCode::ABORTED,
+         "ETAG_MISMATCH", {{"name", "r"}});
+}
+
+TEST_F(RefusalsTest, EtagOfAReschedule) {
+  Start();
+  v1::RescheduleRequest request;
+  request.set_message_id(MustSchedule(NewMessage("t", "p", 100)));
+  request.mutable_delay()->set_seconds(1);
+  request.set_etag("x");
+  v1::RescheduleResponse response;
+  Expect(messages_->Reschedule(NewContext().get(), request, &response),
+         StatusCode::INVALID_ARGUMENT, "INVALID_ETAG", {});
+}
+
+TEST_F(RefusalsTest, ReadsBeyondTheQueueOfTheReader) {
+  GatedStore* const gate = UseGatedStore();
+  GrpcServerOptions options = DefaultOptions();
+  options.reads_max = 1;
+  Start(options);
+  MustSchedule(NewMessage("t", "p", 100));
+  gate->HoldCounts(0);
+  v1::GetTopicRequest request;
+  request.set_name("t");
+  const auto get = [&] {
+    v1::GetTopicResponse response;
+    return admin_->GetTopic(NewContext().get(), request, &response);
+  };
+  std::thread running([&] { EXPECT_TRUE(get().ok()); });
+  gate->AwaitCounts();
+  // One more waits; of two that come now, one is refused.
+  std::vector<std::thread> clients;
+  std::atomic<int> refused{0};
+  for (int i = 0; i < 2; ++i) {
+    clients.emplace_back([&] {
+      const grpc::Status status = get();
+      if (status.ok()) return;
+      Expect(status, StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", {{"limit", "1"}});
+      ++refused;
+      gate->ReleaseCounts();
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  running.join();
+  EXPECT_EQ(refused.load(), 1);
+}
+
+TEST_F(RefusalsTest, HealthOfAnUnknownService) {
+  Start();
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service("x");
+  grpc::health::v1::HealthCheckResponse response;
+  Expect(health_->Check(NewContext().get(), request, &response), StatusCode::NOT_FOUND,
+         "UNKNOWN_SERVICE", {});
+}
+
+// A dry run of many pages ends with its client: it is answered as cancelled, not when it is done.
+TEST_F(RefusalsTest, ADryRunEndsWithItsClient) {
+  GatedStore* const gate = UseGatedStore();
+  Start();
+  v1::ScheduleBatchRequest batch;
+  for (int i = 0; i < 5'000; ++i) *batch.add_messages() = NewMessage("t", "p", 100);
+  v1::ScheduleBatchResponse scheduled;
+  ASSERT_TRUE(messages_->ScheduleBatch(NewContext().get(), batch, &scheduled).ok());
+  gate->HoldCounts(0);
+  std::thread reader([this] {
+    v1::GetTopicRequest request;
+    request.set_name("t");
+    v1::GetTopicResponse response;
+    EXPECT_TRUE(admin_->GetTopic(NewContext().get(), request, &response).ok());
+  });
+  gate->AwaitCounts();
+  metrics::RpcMethodStats& counted = stats_.of(metrics::RpcMethod::kStartBulk);
+  const auto context = NewContext();
+  std::thread client([&] {
+    v1::StartBulkRequest request = NewBulk("");
+    request.set_dry_run(true);
+    v1::Operation operation;
+    EXPECT_EQ(admin_->StartBulk(context.get(), request, &operation).error_code(),
+              StatusCode::CANCELLED);
+  });
+  while (counted.started.load() == 0) std::this_thread::yield();
+  context->TryCancel();
+  client.join();
+  // The server has heard of it when it answers what was asked later.
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
+  }
+  gate->ReleaseCounts();
+  reader.join();
+  const auto& cancelled = counted.ended[static_cast<size_t>(StatusCode::CANCELLED)];
+  const auto& done = counted.ended[static_cast<size_t>(StatusCode::OK)];
+  while (cancelled.load() + done.load() == 0) std::this_thread::yield();
+  EXPECT_EQ(cancelled.load(), 1u);
+  // The object of the call is used again.
+  for (int i = 0; i < 20; ++i) {
+    v1::StartBulkRequest request = NewBulk("");
+    request.set_dry_run(true);
+    v1::Operation operation;
+    ASSERT_TRUE(admin_->StartBulk(NewContext().get(), request, &operation).ok());
+    EXPECT_EQ(operation.matched(), 5'000);
+  }
+}
+
+}  // namespace
+}  // namespace duetime::rpc
