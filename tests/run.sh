@@ -80,13 +80,13 @@ run_tests() {
 
 # The quickstart is a test like any other: it uses this lane's build.
 lane_release() {
-  build release release -DBUILD_TESTING=ON || return
+  build release release -DBUILD_TESTING=ON -DDUETIME_PCH=ON || return
   run_tests release release
   check "$logs/quickstart.log" "release: deploy/quickstart.sh" deploy/quickstart.sh
 }
 
 lane_asan() {
-  build asan asan -DDUETIME_BENCH=OFF &&
+  build asan asan -DDUETIME_BENCH=OFF -DDUETIME_PCH=ON &&
     DUETIME_TEST_SCALE=0.1 run_tests asan asan --exclude-regex '^(tidy|kill9_test$|linear_test$|daemon_|cli_)'
 }
 
