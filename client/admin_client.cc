@@ -22,6 +22,12 @@ absl::StatusOr<v1::Topic> TopicIn(absl::StatusOr<Response> response) {
 }
 
 template <typename Response>
+absl::StatusOr<v1::Subscription> SubscriptionIn(absl::StatusOr<Response> response) {
+  if (!response.ok()) return response.status();
+  return std::move(*response->mutable_subscription());
+}
+
+template <typename Response>
 absl::StatusOr<v1::Recurrence> RecurrenceIn(absl::StatusOr<Response> response) {
   if (!response.ok()) return response.status();
   return std::move(*response->mutable_recurrence());
@@ -89,6 +95,39 @@ absl::StatusOr<v1::Topic> AdminClient::UpdateTopic(const v1::UpdateTopicRequest&
 absl::StatusOr<v1::DeleteTopicResponse> AdminClient::DeleteTopic(
     const v1::DeleteTopicRequest& request) {
   return impl_->Call(&AdminStub::DeleteTopic, request, OnUnavailable::kReturn);
+}
+
+absl::StatusOr<v1::Topic> AdminClient::PauseTopic(const v1::PauseTopicRequest& request) {
+  return TopicIn(impl_->Call(&AdminStub::PauseTopic, request));
+}
+
+absl::StatusOr<v1::Topic> AdminClient::ResumeTopic(const v1::ResumeTopicRequest& request) {
+  return TopicIn(impl_->Call(&AdminStub::ResumeTopic, request));
+}
+
+absl::StatusOr<v1::Subscription> AdminClient::CreateSubscription(
+    const v1::CreateSubscriptionRequest& request) {
+  return SubscriptionIn(impl_->Call(&AdminStub::CreateSubscription, request));
+}
+
+absl::StatusOr<v1::Subscription> AdminClient::GetSubscription(
+    const v1::GetSubscriptionRequest& request) {
+  return SubscriptionIn(impl_->Call(&AdminStub::GetSubscription, request));
+}
+
+absl::StatusOr<v1::ListSubscriptionsResponse> AdminClient::ListSubscriptions(
+    const v1::ListSubscriptionsRequest& request) {
+  return impl_->Call(&AdminStub::ListSubscriptions, request);
+}
+
+absl::StatusOr<v1::Subscription> AdminClient::UpdateSubscription(
+    const v1::UpdateSubscriptionRequest& request) {
+  return SubscriptionIn(impl_->Call(&AdminStub::UpdateSubscription, request));
+}
+
+absl::StatusOr<v1::DeleteSubscriptionResponse> AdminClient::DeleteSubscription(
+    const v1::DeleteSubscriptionRequest& request) {
+  return impl_->Call(&AdminStub::DeleteSubscription, request, OnUnavailable::kReturn);
 }
 
 absl::StatusOr<v1::ForecastResponse> AdminClient::Forecast(const v1::ForecastRequest& request) {

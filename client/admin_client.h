@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AdminClient: topics, forecasts, operations on many messages, recurrences.
+// AdminClient: topics, subscriptions, forecasts, operations on many messages, recurrences.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,8 @@ namespace duetime::client {
 
 // A client of one server for what is set up and looked at rather than sent. Every call takes and
 // returns the proto's own types: what each field means, its bounds and the errors stand in
-// admin.proto, topic.proto, forecast.proto, operation.proto and recurrence.proto.
+// admin.proto, topic.proto, subscription.proto, forecast.proto, operation.proto and
+// recurrence.proto.
 //
 // A call blocks until its answer or its deadline; errors and retries as with Client. Tried again on
 // UNAVAILABLE is everything but what the comments below except.
@@ -36,6 +37,19 @@ class AdminClient {
   absl::StatusOr<v1::Topic> UpdateTopic(const v1::UpdateTopicRequest& request);
   // Not tried again: a repeat would say NOT_FOUND of what it had deleted itself.
   absl::StatusOr<v1::DeleteTopicResponse> DeleteTopic(const v1::DeleteTopicRequest& request);
+  absl::StatusOr<v1::Topic> PauseTopic(const v1::PauseTopicRequest& request);
+  absl::StatusOr<v1::Topic> ResumeTopic(const v1::ResumeTopicRequest& request);
+
+  // ---- Subscriptions
+  absl::StatusOr<v1::Subscription> CreateSubscription(const v1::CreateSubscriptionRequest& request);
+  absl::StatusOr<v1::Subscription> GetSubscription(const v1::GetSubscriptionRequest& request);
+  absl::StatusOr<v1::ListSubscriptionsResponse> ListSubscriptions(
+      const v1::ListSubscriptionsRequest& request);
+  // Pausing one is an update of settings.paused.
+  absl::StatusOr<v1::Subscription> UpdateSubscription(const v1::UpdateSubscriptionRequest& request);
+  // Not tried again, as DeleteTopic.
+  absl::StatusOr<v1::DeleteSubscriptionResponse> DeleteSubscription(
+      const v1::DeleteSubscriptionRequest& request);
 
   // ---- What is to come
   absl::StatusOr<v1::ForecastResponse> Forecast(const v1::ForecastRequest& request);

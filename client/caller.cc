@@ -24,10 +24,11 @@ absl::Duration Until(SteadyTime time) {
 }  // namespace
 
 absl::Status Caller::Run(OnUnavailable on_unavailable,
-                         const std::function<grpc::Status(grpc::ClientContext*)>& call,
-                         int* tries) const {
-  const SteadyTime deadline = std::chrono::steady_clock::now() +
-                              absl::ToChronoNanoseconds(std::min(options_.deadline, kDeadlineMax));
+                         const std::function<grpc::Status(grpc::ClientContext*)>& call, int* tries,
+                         absl::Duration extra) const {
+  const SteadyTime deadline =
+      std::chrono::steady_clock::now() +
+      absl::ToChronoNanoseconds(std::min(options_.deadline + extra, kDeadlineMax));
   Backoff backoff(options_.backoff, std::random_device{}());
   // gRPC would answer this one or the other way, as its timer and the connection happen to race.
   if (options_.deadline <= absl::ZeroDuration()) {

@@ -23,22 +23,24 @@ class Caller {
  public:
   explicit Caller(const ClientOptions& options) : options_(options) {}
 
-  // Runs `call` until it is answered, may not be tried again, or time is up. `tries` says how often
-  // it ran.
+  // Runs `call` until it is answered, may not be tried again, or time is up, which is `extra` later
+  // than the options say. `tries` says how often it ran.
   absl::Status Run(OnUnavailable on_unavailable,
-                   const std::function<grpc::Status(grpc::ClientContext*)>& call, int* tries) const;
+                   const std::function<grpc::Status(grpc::ClientContext*)>& call, int* tries,
+                   absl::Duration extra) const;
 
   // The same for one method of a stub.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(
       Stub* stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-      const Request& request, OnUnavailable on_unavailable, int* tries = nullptr) const {
+      const Request& request, OnUnavailable on_unavailable, int* tries = nullptr,
+      absl::Duration extra = absl::ZeroDuration()) const {
     Response response;
     int tries_here = 0;
     const absl::Status status = Run(
         on_unavailable,
         [&](grpc::ClientContext* context) { return (stub->*method)(context, request, &response); },
-        tries == nullptr ? &tries_here : tries);
+        tries == nullptr ? &tries_here : tries, extra);
     if (!status.ok()) return status;
     return response;
   }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/delay_client.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "client/caller.h"
+#include "client/convert.h"
 #include "client/error.h"
 #include "client/random_id.h"
 #include "client/schedule_result.h"
@@ -135,14 +137,12 @@ absl::StatusOr<v1::RescheduleResponse> Client::Reschedule(const Target& target, 
                               etag.empty() ? OnUnavailable::kRepeat : OnUnavailable::kReturn);
 }
 
-absl::StatusOr<v1::Message> Client::Get(const Target& target, View view) {
+absl::StatusOr<v1::GetResponse> Client::Get(const Target& target, View view) {
   v1::GetRequest request;
   target.FillIn(&request);
   request.set_view(view == View::kFull ? v1::FULL : v1::BASIC);
-  auto response = impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Get, request,
-                                       OnUnavailable::kRepeat);
-  if (!response.ok()) return response.status();
-  return std::move(*response->mutable_message());
+  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Get, request,
+                              OnUnavailable::kRepeat);
 }
 
 absl::StatusOr<v1::ExplainResponse> Client::Explain(const Target& target) {
@@ -155,6 +155,20 @@ absl::StatusOr<v1::ExplainResponse> Client::Explain(const Target& target) {
 absl::StatusOr<v1::ListResponse> Client::List(const v1::ListRequest& request) {
   return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::List, request,
                               OnUnavailable::kRepeat);
+}
+
+absl::StatusOr<v1::PullResponse> Client::Pull(const v1::PullRequest& request) {
+  const absl::Duration wait = std::max(FromProto(request.wait()), absl::ZeroDuration());
+  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Pull, request,
+                              OnUnavailable::kReturn, nullptr, wait);
+}
+
+absl::StatusOr<SettleResult> Client::Settle(const v1::SettleRequest& request) {
+  int tries = 0;
+  auto answer = impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Settle, request,
+                                     OnUnavailable::kRepeat, &tries);
+  if (!answer.ok()) return answer.status();
+  return SettleResult{.answer = *std::move(answer), .tried_before = tries > 1};
 }
 
 absl::StatusOr<v1::ServerInfoResponse> Client::ServerInfo() {

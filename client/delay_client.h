@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Client: schedules, finds, moves and cancels messages. What belongs to operators (topics,
-// forecasts, operations on many messages, recurrences) is in admin_client.h; a stream of many
-// messages in schedule_stream.h.
+// Client: schedules, finds, moves and cancels messages, and receives them call by call. What
+// belongs to operators (topics, subscriptions, forecasts, operations on many messages, recurrences)
+// is in admin_client.h; a stream of many messages in schedule_stream.h, one of deliveries in
+// subscriber.h.
 #pragma once
 
 #include <memory>
@@ -24,6 +25,14 @@ struct CancelResult {
   v1::CancelResponse answer;
   // True if an earlier try of this call ended without an answer. ALREADY_CANCELLED (and NOT_FOUND,
   // in a topic that remembers no fates) may then be that try's own doing.
+  bool tried_before = false;
+};
+
+// What became of settlements; see SettleResponse in the proto.
+struct SettleResult {
+  v1::SettleResponse answer;
+  // True if an earlier try of this call ended without an answer. LEASE_LOST may then be that try's
+  // own doing.
   bool tried_before = false;
 };
 
@@ -84,15 +93,25 @@ class Client {
   absl::StatusOr<v1::RescheduleResponse> Reschedule(const Target& target, const When& when,
                                                     absl::string_view etag = "");
 
-  // A pending message, or what is remembered of one that ended. NOT_FOUND if there is none, or none
-  // any more.
-  absl::StatusOr<v1::Message> Get(const Target& target, View view = View::kBasic);
+  // A pending message and how far its subscriptions are with it, or what is remembered of one that
+  // ended. NOT_FOUND if there is none, or none any more.
+  absl::StatusOr<v1::GetResponse> Get(const Target& target, View view = View::kBasic);
 
   // Its story, and where its lateness came from. NOT_FOUND as Get.
   absl::StatusOr<v1::ExplainResponse> Explain(const Target& target);
 
   // One page of a topic's pending messages. MessageReader (pager.h) reads all pages.
   absl::StatusOr<v1::ListResponse> List(const v1::ListRequest& request);
+
+  // Due messages, each a lease to settle with Settle. Waits for as long as the request says beside
+  // the deadline. Not tried again: what the first try had leased would be out of reach until its
+  // leases end. No message in time is OK and empty.
+  absl::StatusOr<v1::PullResponse> Pull(const v1::PullRequest& request);
+
+  // Settles leases, from Pull or elsewhere; the answer says which settlements took effect. Tried
+  // again on UNAVAILABLE: what the first try had settled is then refused as LEASE_LOST, and
+  // `tried_before` says so.
+  absl::StatusOr<SettleResult> Settle(const v1::SettleRequest& request);
 
   // What server this is, its limits and how it is.
   absl::StatusOr<v1::ServerInfoResponse> ServerInfo();

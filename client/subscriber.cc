@@ -41,6 +41,7 @@ v1::SubscribeRequest MakeStart(const SubscriberOptions& options) {
   v1::SubscribeRequest request;
   v1::SubscribeStart* start = request.mutable_start();
   start->set_topic(options.topic);
+  start->set_subscription(options.subscription);
   start->set_client_id(options.client_id);
   start->set_max_outstanding_messages(options.max_outstanding_messages);
   start->set_max_outstanding_bytes(options.max_outstanding_bytes);
@@ -65,22 +66,31 @@ class Subscriber::Impl {
       : options_(options),
         handler_(std::move(handler)),
         stub_(v1::Messages::NewStub(channel)),
-        state_(std::max(1, options.handler_threads)) {
+        state_(std::max(1, options.handler_threads), options.extend_max) {
     for (int i = 0; i < std::max(1, options.handler_threads); ++i) {
       handlers_.emplace_back([this] { Handle(); });
     }
     connection_ = std::thread([this] { KeepConnected(); });
   }
 
-  absl::Status Stop(absl::Duration confirm_timeout) {
+  ~Impl() {
+    for (std::thread& handler : handlers_) handler.join();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  absl::Status Stop(absl::Duration confirm_timeout, absl::Duration handlers_timeout) {
     const std::lock_guard lock(stop_mutex_);
     if (!connection_.joinable()) return stopped_;
     state_.RequestStop();
-    for (std::thread& handler : handlers_) handler.join();
+    const bool handled = state_.WaitHandled(handlers_timeout);
     const bool confirmed = state_.WaitConfirmed(confirm_timeout);
     state_.Close();
     connection_.join();
-    if (!confirmed) {
+    if (!handled) {
+      stopped_ = absl::DeadlineExceededError(
+          "stopped while handlers were running; their messages come again");
+    } else if (!confirmed) {
       stopped_ = absl::DeadlineExceededError(
           "stopped before the server had confirmed every settlement; those messages may come "
           "again");
@@ -135,7 +145,7 @@ class Subscriber::Impl {
 
   void Read(Stream* stream) {
     auto frame = state_.NewFrame();
-    while (stream->Read(frame.get())) {
+    while (stream->Read(&frame->response)) {
       state_.OnFrame(std::move(frame));
       frame = state_.NewFrame();
     }
@@ -161,10 +171,9 @@ class Subscriber::Impl {
     while (std::optional<Work> work = state_.TakeWork()) {
       int handled = 0;
       for (int i = work->begin; i < work->end; ++i) {
-        const v1::Delivery& delivery = work->frame->deliveries(i);
-        const Settlement settlement = handler_(Delivery(delivery));
+        const Settlement settlement = handler_(Delivery(work->frame->response.deliveries(i)));
         ++handled;
-        if (!state_.Settle(*work, delivery.lease_token(), settlement)) break;
+        if (!state_.Settle(*work, i, settlement)) break;
       }
       state_.FinishWork(*std::move(work), handled);
     }
@@ -200,8 +209,8 @@ bool Subscriber::WaitUntilEnded(absl::Duration timeout) {
 
 absl::Status Subscriber::status() const { return impl_->state().status(); }
 
-absl::Status Subscriber::Stop(absl::Duration confirm_timeout) {
-  return impl_->Stop(confirm_timeout);
+absl::Status Subscriber::Stop(absl::Duration confirm_timeout, absl::Duration handlers_timeout) {
+  return impl_->Stop(confirm_timeout, handlers_timeout);
 }
 
 SubscriberCounts Subscriber::counts() const { return impl_->state().counts(); }

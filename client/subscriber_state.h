@@ -9,11 +9,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/time/time.h"
 
+#include "client/lease_keeper.h"
 #include "client/subscriber.h"
 #include "duetime/v1/messages.pb.h"
 
@@ -21,7 +22,7 @@ namespace duetime::client {
 
 // Deliveries [begin, end) of a frame, for one handler thread.
 struct Work {
-  std::shared_ptr<v1::SubscribeResponse> frame;
+  std::shared_ptr<Frame> frame;
   int begin = 0;
   int end = 0;
   uint64_t stream = 0;
@@ -32,11 +33,14 @@ struct Work {
 //
 // What it does not do: no network, no thread. Frames are reused: their strings keep their memory.
 // Invariants: (1) whatever waits belongs to the open stream; (2) `unconfirmed` settlements are in
-// `outgoing` or were sent on the open stream and not answered. Thread safety: a monitor. Every
+// `outgoing` or were sent on the open stream and not answered; (3) what is settled is not prolonged
+// any more, so no token is in a request twice. Thread safety: a monitor. Every
 // public function takes the one lock; nothing is called back under it.
 class SubscriberState {
  public:
-  explicit SubscriberState(int handler_threads) : handler_threads_(handler_threads) {}
+  // `extend_max` as in SubscriberOptions.
+  SubscriberState(int handler_threads, absl::Duration extend_max)
+      : handler_threads_(handler_threads), leases_(extend_max) {}
 
   // ---- Connection thread ----
 
@@ -56,32 +60,35 @@ class SubscriberState {
 
   // ---- Reader thread ----
 
-  std::shared_ptr<v1::SubscribeResponse> NewFrame();
-  void OnFrame(std::shared_ptr<v1::SubscribeResponse> frame);
+  std::shared_ptr<Frame> NewFrame();
+  void OnFrame(std::shared_ptr<Frame> frame);
   void OnReadEnd();
 
   // ---- Handler threads ----
 
   // Blocks until there is work; nothing means that the thread is to end.
   std::optional<Work> TakeWork();
-  // The handler returned. False: the rest of this work is not wanted any more.
-  bool Settle(const Work& work, uint64_t lease_token, const Settlement& settlement);
+  // The handler returned from delivery `index` of the frame. False: the rest of this work is not
+  // wanted any more.
+  bool Settle(const Work& work, int index, const Settlement& settlement);
   // Done with the work, of which `handled` deliveries were given to the handler.
   void FinishWork(Work work, int handled);
 
   // ---- Writer thread ----
 
   enum class WriteTask { kWrite, kHalfClose, kEnd };
-  // Blocks until settlements are ready and swaps them all into `request`, or the stream has nothing
-  // more to say.
+  // Blocks until settlements are ready or leases have to be prolonged, and moves all of it into
+  // `request`, or until the stream has nothing more to say.
   WriteTask NextWrite(v1::SubscribeRequest* request);
 
   // ---- Callers ----
 
   // No work is begun from now on.
   void RequestStop();
+  // Waits for the handlers that run; true if none does any more. REQUIRES: RequestStop was called.
+  bool WaitHandled(absl::Duration timeout);
   // Waits for the answers to what was settled; true if all came, and none was lost since
-  // RequestStop. REQUIRES: the handler threads have ended.
+  // RequestStop. REQUIRES: the same.
   bool WaitConfirmed(absl::Duration timeout);
   // The stream is to be closed now.
   void Close();
@@ -94,7 +101,11 @@ class SubscriberState {
 
   // These require that mutex_ is held.
   void Confirm(const v1::SubscribeResponse& response);
-  void Recycle(std::shared_ptr<v1::SubscribeResponse> frame);
+  void OnRefused(const v1::SettleRefusal& refusal);
+  void AddOutgoing(uint64_t lease_token, const Settlement& settlement);
+  // Drops what waits for handlers.
+  void ClearQueue();
+  void Recycle(std::shared_ptr<Frame> frame);
   bool WantsWork() const { return !stopping_ && stream_open_; }
 
   const int handler_threads_;
@@ -112,12 +123,14 @@ class SubscriberState {
   bool draining_ = false;
   SteadyTime last_frame_;
   std::deque<Work> queue_;
-  std::vector<std::shared_ptr<v1::SubscribeResponse>> free_frames_;
+  std::vector<std::shared_ptr<Frame>> free_frames_;
+  // What waits for handlers or is with them.
+  LeaseKeeper leases_;
   int busy_handlers_ = 0;
   v1::SubscribeRequest outgoing_;
   int64_t unconfirmed_ = 0;
-  // Which of the unconfirmed are nacks.
-  std::unordered_set<uint64_t> nacks_;
+  // How the unconfirmed were settled that are no acks.
+  std::unordered_map<uint64_t, Settlement::Kind> not_acks_;
 
   bool stopping_ = false;
   int64_t lost_before_stop_ = 0;

@@ -116,6 +116,18 @@ ExitCode Run(const Settings& settings, const v1::UpdateTopicRequest& request) {
   return Show(settings, (*client)->UpdateTopic(request), TopicText);
 }
 
+ExitCode Run(const Settings& settings, const v1::PauseTopicRequest& request) {
+  const auto client = Connect<AdminClient>(settings);
+  if (!client.ok()) return Fail(settings, client.status());
+  return Show(settings, (*client)->PauseTopic(request), TopicText);
+}
+
+ExitCode Run(const Settings& settings, const v1::ResumeTopicRequest& request) {
+  const auto client = Connect<AdminClient>(settings);
+  if (!client.ok()) return Fail(settings, client.status());
+  return Show(settings, (*client)->ResumeTopic(request), TopicText);
+}
+
 ExitCode Run(const Settings& settings, const v1::DeleteTopicRequest& request) {
   const auto client = Connect<AdminClient>(settings);
   if (!client.ok()) return Fail(settings, client.status());

@@ -119,6 +119,27 @@ std::string RuleText(const v1::RecurrenceSchedule& schedule) {
                       schedule.time_zone().empty() ? "UTC" : schedule.time_zone());
 }
 
+// ---- Topics
+
+std::string RateText(const v1::TopicSettings& settings) {
+  if (!settings.has_rate()) return "as fast as it can be";
+  const v1::DeliveryRate& rate = settings.rate();
+  std::string text = absl::StrCat(rate.messages_per_second(), " messages per second");
+  if (rate.burst() > 0) absl::StrAppend(&text, ", ", rate.burst(), " at once");
+  return text;
+}
+
+std::string MinuteLimitText(const v1::TopicSettings& settings) {
+  if (!settings.has_minute_limit()) return "no limit";
+  const v1::MinuteLimit& limit = settings.minute_limit();
+  std::string beyond = "accepted with a warning";
+  if (limit.policy() == v1::MinuteLimit::REFUSE) beyond = "refused";
+  if (limit.policy() == v1::MinuteLimit::SPREAD) {
+    beyond = absl::StrCat("delivered up to ", DurationOf(true, limit.spread_max()), " later");
+  }
+  return absl::StrCat(limit.messages(), " messages; more are ", beyond);
+}
+
 }  // namespace
 
 std::string ForecastText(const v1::ForecastRequest& request, const v1::ForecastResponse& response,
@@ -207,7 +228,9 @@ std::string RecurrenceText(const v1::Recurrence& recurrence, const absl::TimeZon
        {"labels", PairsText(message.labels())},
        {"ordering key", PrintablePayload(message.ordering_key(), message.ordering_key().size())},
        {"ttl", DurationOf(message.has_ttl(), message.ttl())},
-       {"late", message.late_policy() == v1::Message::DROP ? "drop" : ""},
+       {"late", message.late_policy() == v1::Message::LATE_POLICY_UNSPECIFIED
+                    ? ""
+                    : Word(v1::Message::LatePolicy_Name(message.late_policy()))},
        {"payload", PrintablePayload(message.payload(), kListedPayloadBytes)}});
 }
 
@@ -241,6 +264,7 @@ std::string TopicText(const v1::Topic& topic) {
   const v1::TopicSettings& settings = topic.settings();
   std::vector<std::pair<std::string, std::string>> fields = {
       {"topic", topic.name()},
+      {"paused", settings.paused() ? "yes: messages are accepted and wait" : ""},
       {"max pending",
        settings.max_pending() == 0 ? "no limit" : absl::StrCat(settings.max_pending())},
       {"max payload", settings.max_payload_bytes() == 0 ? "the server's limit"
@@ -248,7 +272,11 @@ std::string TopicText(const v1::Topic& topic) {
       {"default ttl",
        settings.has_default_ttl() ? DurationOf(true, settings.default_ttl()) : "none"},
       {"remembers", settings.has_fate_retention() ? DurationOf(true, settings.fate_retention())
-                                                  : "as long as the server's fate_retention"}};
+                                                  : "as long as the server's fate_retention"},
+      {"rate", RateText(settings)},
+      {"per minute", MinuteLimitText(settings)},
+      {"dead letters", settings.dead_letter_topic().empty() ? topic.name() + ".dlq"
+                                                            : settings.dead_letter_topic()}};
   if (topic.has_counts()) {
     const v1::TopicCounts& counts = topic.counts();
     fields.emplace_back(
@@ -263,12 +291,15 @@ std::string TopicTable(const google::protobuf::RepeatedPtrField<v1::Topic>& topi
   for (const v1::Topic& topic : topics) {
     const v1::TopicSettings& settings = topic.settings();
     rows.push_back(
-        {topic.name(), settings.max_pending() == 0 ? "-" : absl::StrCat(settings.max_pending()),
+        {topic.name(), settings.paused() ? "paused" : "active",
+         settings.has_rate() ? absl::StrCat(settings.rate().messages_per_second(), "/s") : "-",
+         settings.max_pending() == 0 ? "-" : absl::StrCat(settings.max_pending()),
          settings.max_payload_bytes() == 0 ? "-" : BytesText(settings.max_payload_bytes()),
          settings.has_default_ttl() ? DurationOf(true, settings.default_ttl()) : "-",
          settings.has_fate_retention() ? DurationOf(true, settings.fate_retention()) : "-"});
   }
-  return TableText({"NAME", "MAX PENDING", "MAX PAYLOAD", "DEFAULT TTL", "REMEMBERS"}, rows);
+  return TableText(
+      {"NAME", "STATE", "RATE", "MAX PENDING", "MAX PAYLOAD", "DEFAULT TTL", "REMEMBERS"}, rows);
 }
 
 }  // namespace duetime::cli

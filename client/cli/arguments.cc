@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/arguments.h"
 
-#include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -18,10 +16,11 @@ constexpr char kFooter[] = R"(
 The first steps, with a server on this machine:
   duetime schedule greetings "hello in five seconds" --in 5s
   duetime subscribe greetings
-What is to come, and the story of one message:
+What is to come, the story of one message, and what failed too often:
   duetime list greetings
   duetime forecast greetings --bucket minute
   duetime explain ID
+  duetime dlq list greetings
 
 Each command has its own help, with examples: duetime schedule --help
 
@@ -31,25 +30,13 @@ Exit codes:
   2  the command line is wrong
   3  what was named is not there; cancel, reschedule: a message was not
      cancelled or moved, and why; subscribe: --for ran out before --max
-     messages came; bulk --wait: the operation failed or was stopped
+     messages came; pull: nothing came; settle: some were refused; bulk
+     --wait and its like: the operation failed or was stopped
   4  no server, or no answer in time: what was asked for may have happened
 
 With --json, each result is one JSON object on one line of stdout, and an
 error is one on stderr. Times are in UTC; names that end in _ms are
 milliseconds.)";
-
-// The words after `subscribe`, before they are understood.
-struct SubscribeOptions {
-  std::string topic{};
-  bool ack = false;
-  bool no_ack = false;
-  std::string nack{};
-  int64_t messages_max = 0;
-  std::string time_max{};
-  int credit = 0;
-  std::string lease{};
-  bool quiet = false;
-};
 
 void AddGlobal(CLI::App* app, Settings* settings, std::string* deadline) {
   app->add_option("--server", settings->server.target,
@@ -63,56 +50,6 @@ void AddGlobal(CLI::App* app, Settings* settings, std::string* deadline) {
   app->add_option("--tls-key", settings->server.tls_key_file, "The key of --tls-cert (PEM)");
   app->add_option("--timeout", *deadline, "Wait this long for an answer")->capture_default_str();
   app->add_flag("--json", settings->json, "Print JSON, for scripts");
-}
-
-absl::StatusOr<Command> ReadSubscribe(const SubscribeOptions& options) {
-  SubscribeArguments arguments;
-  arguments.topic = options.topic;
-  arguments.credit = options.credit;
-  arguments.quiet = options.quiet;
-  if (options.messages_max > 0) arguments.messages_max = options.messages_max;
-  std::optional<absl::Duration> nack;
-  std::optional<absl::Duration> lease;
-  const absl::Status status =
-      FirstError({ReadOptional(options.time_max, &arguments.time_max),
-                  ReadOptional(options.nack, &nack), ReadOptional(options.lease, &lease)});
-  if (!status.ok()) return status;
-  if (nack.has_value()) arguments.settlement = client::Settlement::Nack(*nack);
-  if (options.no_ack) arguments.settlement = client::Settlement::Leave();
-  arguments.lease = lease.value_or(absl::ZeroDuration());
-  return arguments;
-}
-
-void AddSubscribe(CLI::App* app, Leaves* leaves) {
-  const auto options = std::make_shared<SubscribeOptions>();
-  CLI::App* command =
-      app->add_subcommand("subscribe", "Receive messages as they become due, and print them");
-  command->add_option("TOPIC", options->topic, "What schedule named")->required();
-  CLI::App* settle = command->add_option_group("What to answer (at most one)");
-  settle->add_flag("--ack", options->ack, "Acknowledge each once it is printed (the default)");
-  settle->add_flag("--no-ack", options->no_ack,
-                   "Answer nothing: each comes again when its lease ends");
-  settle->add_option("--nack", options->nack, "Give each back, to come again after this long: 10s");
-  settle->require_option(0, 1);
-  command->add_option("--max", options->messages_max, "Stop after this many messages")
-      ->check(CLI::Range(int64_t{1}, INT64_MAX));
-  command->add_option("--for", options->time_max, "Stop after this long: 90s, 1h");
-  command
-      ->add_option("--credit", options->credit,
-                   "Hold at most this many unanswered messages (default: the server's, 1000)")
-      ->check(CLI::Range(1, INT32_MAX));
-  command->add_option("--lease", options->lease,
-                      "How long an unanswered message is kept from others (default: the server's, "
-                      "30s)");
-  command->add_flag("--quiet", options->quiet, "Print only the totals at the end");
-  command->footer(
-      "\nEach line shows when the message came, its id, the attempt, how late the server handed it "
-      "over, and\nthe payload. Ends with Ctrl-C; reconnects by itself. Totals are on stderr."
-      "\n\nExamples:"
-      "\n  duetime subscribe orders"
-      "\n  duetime subscribe orders --max 10 --for 1m --json"
-      "\n  duetime subscribe orders --no-ack --lease 5s");
-  leaves->push_back({command, [options] { return ReadSubscribe(*options); }});
 }
 
 void AddInfo(CLI::App* app, Leaves* leaves) {
@@ -152,11 +89,13 @@ std::variant<Arguments, ExitCode> ParseArguments(int argc, const char* const* ar
   AddGlobal(&app, &settings, &deadline);
   AddScheduleCommands(&app, &leaves);
   AddMessageCommands(&app, &leaves);
-  AddSubscribe(&app, &leaves);
+  AddReceiveCommands(&app, &leaves);
   AddForecastCommand(&app, &leaves);
   AddBulkCommands(&app, &leaves);
   AddRecurrenceCommands(&app, &leaves);
   AddTopicCommands(&app, &leaves);
+  AddSubscriptionCommands(&app, &leaves);
+  AddDeadLetterCommands(&app, &leaves);
   AddInfo(&app, &leaves);
   // The library reports by exception; it ends here.
   try {

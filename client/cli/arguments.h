@@ -77,6 +77,8 @@ struct ListArguments {
 
 struct SubscribeArguments {
   std::string topic;
+  // Empty: the default one.
+  std::string subscription;
   client::Settlement settlement;
   // Absent: without end.
   std::optional<int64_t> messages_max;
@@ -84,7 +86,21 @@ struct SubscribeArguments {
   // Zero: the server's default.
   int credit = 0;
   absl::Duration lease;
+  absl::Duration extend_max = absl::Hours(1);
+  int workers = 1;
   bool quiet = false;
+};
+
+struct PullArguments {
+  v1::PullRequest request;
+  // Settle what came once it is printed.
+  bool ack = false;
+};
+
+struct SettleArguments {
+  v1::SettleRequest request;
+  // In the order in which they were given.
+  std::vector<uint64_t> tokens;
 };
 
 // ---- What operators do. Where nothing is missing, the request itself is the arguments.
@@ -95,6 +111,24 @@ struct BulkArguments {
   v1::StartBulkRequest request;
   // Stay until the operation has ended.
   bool wait = false;
+};
+
+// Which topic holds the dead letters meant: `dead_letter_topic`, else what the settings of the
+// subscription or of the topic say, else the topic's name with ".dlq" behind it.
+struct DeadLettersOf {
+  std::string topic;
+  std::string subscription;
+  std::string dead_letter_topic;
+};
+
+// The topic of the request is open.
+struct DeadLetterListArguments {
+  DeadLettersOf where;
+  ListArguments<v1::ListRequest> list;
+};
+struct DeadLetterBulkArguments {
+  DeadLettersOf where;
+  BulkArguments bulk;
 };
 
 // Which fields of a recurrence to change, and to what: paths as fine as the options are.
@@ -111,7 +145,11 @@ using Command = std::variant<
     ListArguments<v1::ListRecurrencesRequest>, RecurrenceUpdateArguments,
     v1::PauseRecurrenceRequest, v1::ResumeRecurrenceRequest, v1::DeleteRecurrenceRequest,
     v1::PreviewRecurrenceRequest, v1::CreateTopicRequest, v1::GetTopicRequest,
-    ListArguments<v1::ListTopicsRequest>, v1::UpdateTopicRequest, v1::DeleteTopicRequest>;
+    ListArguments<v1::ListTopicsRequest>, v1::UpdateTopicRequest, v1::DeleteTopicRequest,
+    v1::PauseTopicRequest, v1::ResumeTopicRequest, PullArguments, SettleArguments,
+    v1::CreateSubscriptionRequest, v1::GetSubscriptionRequest,
+    ListArguments<v1::ListSubscriptionsRequest>, v1::UpdateSubscriptionRequest,
+    v1::DeleteSubscriptionRequest, DeadLetterListArguments, DeadLetterBulkArguments>;
 
 struct Arguments {
   Settings settings;

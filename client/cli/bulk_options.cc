@@ -8,66 +8,28 @@
 namespace duetime::cli {
 namespace {
 
-// The words after `bulk cancel` and its like, before they are understood.
-struct BulkOptions {
-  std::string topic{};
-  FilterOptions filter{};
-  std::string by{};
-  std::string name{};
-  bool all = false;
-  bool dry_run = false;
-  bool wait = false;
-};
-
-absl::StatusOr<Command> ReadBulk(const BulkOptions& options, v1::BulkAction action) {
-  // One forgotten option must not be the end of a topic.
-  if (!options.filter.Given() && !options.all && !options.dry_run) {
-    return absl::InvalidArgumentError(
-        "say which messages (--key-prefix, --label, --from, --to), or --all for the whole topic");
-  }
-  if (options.filter.Given() && options.all) {
-    return absl::InvalidArgumentError("--all and a filter contradict each other");
-  }
-  BulkArguments arguments{.request = {}, .wait = options.wait};
-  v1::StartBulkRequest& request = arguments.request;
-  request.set_topic(options.topic);
-  request.set_action(action);
-  request.set_dry_run(options.dry_run);
-  request.set_name(options.name);
-  const absl::Status status = options.filter.Read(request.mutable_filter());
-  if (!status.ok()) return status;
-  if (action == v1::BULK_SHIFT) {
-    const bool earlier = options.by[0] == '-';
-    const bool is_signed = earlier || options.by[0] == '+';
-    const absl::StatusOr<absl::Duration> by = ParseDurationText(options.by.substr(is_signed));
-    if (!by.ok()) return by.status();
-    *request.mutable_shift_by() = client::ToProto(earlier ? -*by : *by);
-  }
-  return arguments;
-}
-
 void AddAction(CLI::App* bulk, Leaves* leaves, const std::string& word, v1::BulkAction action,
                const std::string& help, const std::string& example) {
-  const auto options = std::make_shared<BulkOptions>();
+  struct Options {
+    std::string topic{};
+    BulkOptions bulk{};
+  };
+  const auto options = std::make_shared<Options>();
   CLI::App* command = bulk->add_subcommand(word, help);
   command->add_option("TOPIC", options->topic, "The topic")->required();
-  options->filter.AddTo(command);
-  command->add_flag("--all", options->all, "All messages of the topic: instead of a filter");
+  options->bulk.AddTo(command, "All messages of the topic: instead of a filter");
   if (action == v1::BULK_SHIFT) {
-    command->add_option("--by", options->by, "How much later: 1h30m; or earlier: -15m")
+    command->add_option("--by", options->bulk.by, "How much later: 1h30m; or earlier: -15m")
         ->required()
-        ->check([](const std::string& text) {
-          return text.empty() ? std::string("it is empty") : std::string();
-        });
+        ->check(NotEmpty());
   }
-  command->add_flag("--dry-run", options->dry_run,
-                    "Count what matches and show some of it; change nothing");
-  command->add_flag("--wait", options->wait, "Stay until it is done");
-  command->add_option("--name", options->name,
-                      "A name for the operation, which makes running the same command again safe "
-                      "(default: one is made up)");
   command->footer("\nExamples:" + example);
-  leaves->push_back({command, [options, action] { return ReadBulk(*options, action); }});
+  leaves->push_back({command, [options, action]() -> absl::StatusOr<Command> {
+                       absl::StatusOr<BulkArguments> arguments = options->bulk.Read(action);
+                       if (!arguments.ok()) return arguments.status();
+                       arguments->request.set_topic(options->topic);
+                       return *std::move(arguments);
+                     }});
 }
 
 void AddOperations(CLI::App* bulk, Leaves* leaves) {
@@ -110,6 +72,42 @@ void AddOperations(CLI::App* bulk, Leaves* leaves) {
 
 }  // namespace
 
+void BulkOptions::AddTo(CLI::App* command, const std::string& all_help) {
+  filter.AddTo(command);
+  command->add_flag("--all", all, all_help);
+  command->add_flag("--dry-run", dry_run, "Count what matches and show some of it; change nothing");
+  command->add_flag("--wait", wait, "Stay until it is done");
+  command->add_option("--name", name,
+                      "A name for the operation, which makes running the same command again safe "
+                      "(default: one is made up)");
+}
+
+absl::StatusOr<BulkArguments> BulkOptions::Read(v1::BulkAction action) const {
+  // One forgotten option must not be the end of a topic.
+  if (!filter.Given() && !all && !dry_run) {
+    return absl::InvalidArgumentError(
+        "say which messages (--key-prefix, --label, --from, --to), or --all for the whole topic");
+  }
+  if (filter.Given() && all) {
+    return absl::InvalidArgumentError("--all and a filter contradict each other");
+  }
+  BulkArguments arguments{.request = {}, .wait = wait};
+  v1::StartBulkRequest& request = arguments.request;
+  request.set_action(action);
+  request.set_dry_run(dry_run);
+  request.set_name(name);
+  const absl::Status status = filter.Read(request.mutable_filter());
+  if (!status.ok()) return status;
+  if (action == v1::BULK_SHIFT) {
+    const bool earlier = by[0] == '-';
+    const bool is_signed = earlier || by[0] == '+';
+    const absl::StatusOr<absl::Duration> shift = ParseDurationText(by.substr(is_signed));
+    if (!shift.ok()) return shift.status();
+    *request.mutable_shift_by() = client::ToProto(earlier ? -*shift : *shift);
+  }
+  return arguments;
+}
+
 void AddBulkCommands(CLI::App* app, Leaves* leaves) {
   CLI::App* bulk =
       app->add_subcommand("bulk", "Do something to all messages of a topic that match a filter");
@@ -131,6 +129,9 @@ void AddBulkCommands(CLI::App* app, Leaves* leaves) {
   AddAction(bulk, leaves, "purge", v1::BULK_PURGE, "End them all, those in flight too",
             "\n  duetime bulk purge orders --all --dry-run"
             "\n  duetime bulk purge orders --all --wait");
+  AddAction(bulk, leaves, "redrive", v1::BULK_REDRIVE,
+            "Of a topic of dead letters: send them back to where they came from (see duetime dlq)",
+            "\n  duetime bulk redrive orders.dlq --all --wait");
   AddOperations(bulk, leaves);
 }
 

@@ -129,8 +129,10 @@ ExitCode Run(const Settings& settings, const GetArguments& arguments) {
   const auto client = Connect<Client>(settings);
   if (!client.ok()) return Fail(settings, client.status());
   const auto view = arguments.full ? client::View::kFull : client::View::kBasic;
-  return Show(settings, (*client)->Get(arguments.target, view),
-              [&](const v1::Message& message) { return MessageText(message, settings.zone); });
+  const absl::StatusOr<v1::GetResponse> response = (*client)->Get(arguments.target, view);
+  if (!response.ok()) return Fail(settings, response.status());
+  Print(settings.json ? GetJson(*response) : GetText(*response, settings.zone));
+  return kDone;
 }
 
 ExitCode Run(const Settings& settings, const ExplainArguments& arguments) {

@@ -24,6 +24,10 @@ ExitCode Run(const Settings& settings, const ListArguments<v1::ListRequest>& arg
 // main thread, before any other thread was started, since the signals are blocked for all.
 ExitCode Run(const Settings& settings, const SubscribeArguments& arguments);
 
+// ---- receive_commands.cc
+ExitCode Run(const Settings& settings, const PullArguments& arguments);
+ExitCode Run(const Settings& settings, const SettleArguments& arguments);
+
 // ---- admin_commands.cc: forecasts, operations, topics
 ExitCode Run(const Settings& settings, const v1::ForecastRequest& request);
 ExitCode Run(const Settings& settings, const BulkArguments& arguments);
@@ -35,6 +39,18 @@ ExitCode Run(const Settings& settings, const v1::GetTopicRequest& request);
 ExitCode Run(const Settings& settings, const ListArguments<v1::ListTopicsRequest>& arguments);
 ExitCode Run(const Settings& settings, const v1::UpdateTopicRequest& request);
 ExitCode Run(const Settings& settings, const v1::DeleteTopicRequest& request);
+ExitCode Run(const Settings& settings, const v1::PauseTopicRequest& request);
+ExitCode Run(const Settings& settings, const v1::ResumeTopicRequest& request);
+
+// ---- subscription_commands.cc: subscriptions and dead letters
+ExitCode Run(const Settings& settings, const v1::CreateSubscriptionRequest& request);
+ExitCode Run(const Settings& settings, const v1::GetSubscriptionRequest& request);
+ExitCode Run(const Settings& settings,
+             const ListArguments<v1::ListSubscriptionsRequest>& arguments);
+ExitCode Run(const Settings& settings, const v1::UpdateSubscriptionRequest& request);
+ExitCode Run(const Settings& settings, const v1::DeleteSubscriptionRequest& request);
+ExitCode Run(const Settings& settings, const DeadLetterListArguments& arguments);
+ExitCode Run(const Settings& settings, const DeadLetterBulkArguments& arguments);
 
 // ---- recurrence_commands.cc
 ExitCode Run(const Settings& settings, const v1::CreateRecurrenceRequest& request);

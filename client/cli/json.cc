@@ -98,8 +98,10 @@ void AddSingle(const Message& message, const FieldDescriptor* field, Json* json)
     case FieldDescriptor::CPPTYPE_UINT64:
       (*json)[name] = reflection->GetUInt64(message, field);
       break;
-    case FieldDescriptor::CPPTYPE_FLOAT:
     case FieldDescriptor::CPPTYPE_DOUBLE:
+      (*json)[name] = reflection->GetDouble(message, field);
+      break;
+    case FieldDescriptor::CPPTYPE_FLOAT:
       break;  // The proto has none.
   }
 }

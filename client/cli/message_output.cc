@@ -58,9 +58,71 @@ std::string NotFoundText() {
 
 std::string ExpiryText(const v1::Message& message, const absl::TimeZone& zone) {
   if (!message.has_expire_time()) return "";
-  return absl::StrCat(
-      FormatTimeText(FromProto(message.expire_time()), zone), ", ",
-      message.late_policy() == v1::Message::DROP ? "then dropped" : "delivered later all the same");
+  std::string then = "delivered later all the same";
+  if (message.late_policy() == v1::Message::DROP) then = "then dropped";
+  if (message.late_policy() == v1::Message::DEAD_LETTER) then = "then made a dead letter";
+  return absl::StrCat(FormatTimeText(FromProto(message.expire_time()), zone), ", ", then);
+}
+
+// Why a dead letter was put aside, and by whom.
+std::string WhyText(const v1::DeadLetter& was) {
+  std::string text;
+  switch (was.reason()) {
+    case v1::DeadLetter::MAX_ATTEMPTS:
+      text = "it failed as often as it may";
+      break;
+    case v1::DeadLetter::REJECTED:
+      text = "a subscriber gave it up";
+      break;
+    case v1::DeadLetter::EXPIRED:
+      text = "it was later than its time to live";
+      break;
+    case v1::DeadLetter::RETENTION:
+      text = "it was older than its subscription keeps messages";
+      break;
+    default:
+      text = absl::StrCat("for reason ", was.reason(), ", which this version does not know");
+  }
+  return was.reason_text().empty() ? text : absl::StrCat(text, ": ", Printable(was.reason_text()));
+}
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+void AddDeadLetter(const v1::Message& message, const absl::TimeZone& zone, Fields* fields) {
+  if (!message.has_dead_letter()) return;
+  const v1::DeadLetter& was = message.dead_letter();
+  fields->insert(
+      fields->end(),
+      {{"dead letter", WhyText(was)},
+       {"it was", was.message_id()},
+       {"of topic", was.topic()},
+       {"with key", Printable(was.key())},
+       {"for", was.subscription()},
+       {"delivered", absl::StrCat(was.attempts(), was.attempts() == 1 ? " time" : " times")},
+       {"first", TimeOf(was.has_first_dispatch_time(), was.first_dispatch_time(), zone)},
+       {"last", TimeOf(was.has_last_dispatch_time(), was.last_dispatch_time(), zone)},
+       {"was for", TimeOf(was.has_deliver_time(), was.deliver_time(), zone)},
+       {"was accepted", TimeOf(was.has_accept_time(), was.accept_time(), zone)}});
+}
+
+using Standings = google::protobuf::RepeatedPtrField<v1::SubscriptionStanding>;
+
+// Nothing if there are none.
+std::string StandingTable(const Standings& standings, const absl::TimeZone& zone) {
+  if (standings.empty()) return "";
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::SubscriptionStanding& standing : standings) {
+    std::string until;
+    if (standing.has_lease_end_time()) {
+      until = "leased until " + FormatTimeText(FromProto(standing.lease_end_time()), zone);
+    } else if (standing.has_retry_time()) {
+      until = "again at " + FormatTimeText(FromProto(standing.retry_time()), zone);
+    }
+    rows.push_back({standing.subscription().empty() ? "(nobody yet)" : standing.subscription(),
+                    standing.state() == v1::Message::ACKED ? "done" : StateWord(standing.state()),
+                    absl::StrCat(standing.attempts()), until});
+  }
+  return "\n" + TableText({"SUBSCRIPTION", "STATE", "ATTEMPTS", ""}, rows);
 }
 
 struct Event {
@@ -103,6 +165,16 @@ std::string LatenessText(const v1::Lateness& lateness) {
                       " waiting for a subscriber with credit");
 }
 
+// The fields of the response's message, then the others.
+template <typename Response>
+std::string Flattened(const Response& response) {
+  Json json = ToJson(response.message());
+  Json rest = ToJson(response);
+  rest.erase("message");
+  json.update(rest);
+  return Line(json);
+}
+
 }  // namespace
 
 std::string StateWord(v1::Message::State state) {
@@ -119,13 +191,13 @@ std::string PairsText(const google::protobuf::Map<std::string, std::string>& pai
   return text;
 }
 
-std::string MessageText(const v1::Message& message, const absl::TimeZone& zone) {
-  std::vector<std::pair<std::string, std::string>> fields = {
-      {"id", message.id()},
-      {"topic", message.topic()},
-      {"key", Printable(message.key())},
-      {"state", StateWord(message.state())},
-      {"deliver time", FormatTimeText(FromProto(message.deliver_time()), zone)}};
+std::string GetText(const v1::GetResponse& response, const absl::TimeZone& zone) {
+  const v1::Message& message = response.message();
+  Fields fields = {{"id", message.id()},
+                   {"topic", message.topic()},
+                   {"key", Printable(message.key())},
+                   {"state", StateWord(message.state())},
+                   {"deliver time", FormatTimeText(FromProto(message.deliver_time()), zone)}};
   if (message.has_civil_time()) {
     fields.emplace_back("local time", absl::StrCat(message.civil_time().local(), " in ",
                                                    message.civil_time().time_zone()));
@@ -153,7 +225,8 @@ std::string MessageText(const v1::Message& message, const absl::TimeZone& zone) 
     fields.emplace_back("attribute", absl::StrCat(Printable(key), "=", Printable(value)));
   }
   fields.emplace_back("payload", Printable(message.payload()));
-  return FieldsText(fields);
+  AddDeadLetter(message, zone, &fields);
+  return FieldsText(fields) + StandingTable(response.subscriptions(), zone);
 }
 
 std::string MessageTable(const google::protobuf::RepeatedPtrField<v1::Message>& messages,
@@ -171,6 +244,9 @@ std::string MessageTable(const google::protobuf::RepeatedPtrField<v1::Message>& 
 std::string ScheduledText(const v1::ScheduleResponse& response, const absl::TimeZone& zone) {
   const v1::Message& message = response.message();
   const std::string time = FormatTimeText(FromProto(message.deliver_time()), zone);
+  const std::string over = response.bucket_over()
+                               ? "its minute has more messages than the topic should have there\n"
+                               : "";
   if (response.outcome() == v1::UNCHANGED) {
     return absl::StrCat("unchanged: ", message.id(), " for ", time, " is there already (",
                         StateWord(message.state()), ")\n");
@@ -178,10 +254,10 @@ std::string ScheduledText(const v1::ScheduleResponse& response, const absl::Time
   if (response.outcome() == v1::REPLACED) {
     return absl::StrCat("replaced ", message.id(), ": now for ", time, " (", AheadText(message),
                         "), it was for ",
-                        FormatTimeText(FromProto(response.old_deliver_time()), zone), "\n");
+                        FormatTimeText(FromProto(response.old_deliver_time()), zone), "\n", over);
   }
   std::string text = absl::StrCat("scheduled ", message.id().empty() ? "a message" : message.id(),
-                                  " for ", time, " (", AheadText(message), ")\n");
+                                  " for ", time, " (", AheadText(message), ")\n", over);
   if (!response.previous_message_id().empty()) {
     absl::StrAppend(&text, "the key was that of ", response.previous_message_id(),
                     ", which goes its way\n");
@@ -254,25 +330,22 @@ std::string ExplainText(const v1::ExplainResponse& story, absl::Time now,
     absl::StrAppend(&text, "  ", time, "  ", events[i].time > now ? ".  " : "o  ", events[i].what,
                     events[i].time > now ? " (to come)\n" : "\n");
   }
-  absl::StrAppend(&text, "\n",
-                  FieldsText({{"id", message.id()},
-                              {"topic", message.topic()},
-                              {"key", Printable(message.key())},
-                              {"state", StateWord(message.state())},
-                              {"where", WhereText(story.timeline(), message)},
-                              {"attempts", absl::StrCat(message.attempts())},
-                              {"subscribers", absl::StrCat(story.timeline().subscribers())},
-                              {"lateness", LatenessText(story.lateness())}}));
+  Fields fields = {{"id", message.id()},
+                   {"topic", message.topic()},
+                   {"key", Printable(message.key())},
+                   {"state", StateWord(message.state())},
+                   {"where", WhereText(story.timeline(), message)},
+                   {"attempts", absl::StrCat(message.attempts())},
+                   {"subscribers", absl::StrCat(story.timeline().subscribers())},
+                   {"lateness", LatenessText(story.lateness())}};
+  AddDeadLetter(message, zone, &fields);
+  absl::StrAppend(&text, "\n", FieldsText(fields), StandingTable(story.subscriptions(), zone));
   return text;
 }
 
-std::string ScheduledJson(const v1::ScheduleResponse& response) {
-  Json json = ToJson(response.message());
-  Json rest = ToJson(response);
-  rest.erase("message");
-  json.update(rest);
-  return Line(json);
-}
+std::string GetJson(const v1::GetResponse& response) { return Flattened(response); }
+
+std::string ScheduledJson(const v1::ScheduleResponse& response) { return Flattened(response); }
 
 std::string CancelJson(absl::string_view name, const client::CancelResult& result) {
   Json json = {{"id", std::string(name)}};

@@ -21,7 +21,7 @@ std::string PairsText(const google::protobuf::Map<std::string, std::string>& pai
 
 // For people; lines end with a line break. `name` is what the message was called on the command
 // line: its id or its key.
-std::string MessageText(const v1::Message& message, const absl::TimeZone& zone);
+std::string GetText(const v1::GetResponse& response, const absl::TimeZone& zone);
 // The next one due first, if that is how they come.
 std::string MessageTable(const google::protobuf::RepeatedPtrField<v1::Message>& messages,
                          const absl::TimeZone& zone);
@@ -34,8 +34,9 @@ std::string CancelText(absl::string_view name, const client::CancelResult& resul
 std::string ExplainText(const v1::ExplainResponse& story, absl::Time now,
                         const absl::TimeZone& zone);
 
-// For programs: one JSON object on one line, by the rules of json.h. The message of a
-// ScheduleResponse and what was done with it are one object.
+// For programs: one JSON object on one line, by the rules of json.h. The message of a response and
+// what is said of it are one object.
+std::string GetJson(const v1::GetResponse& response);
 std::string ScheduledJson(const v1::ScheduleResponse& response);
 std::string CancelJson(absl::string_view name, const client::CancelResult& result);
 

@@ -12,6 +12,23 @@
 
 namespace duetime::cli {
 
+void AddLatePolicy(CLI::App* command, v1::Message::LatePolicy* policy) {
+  AddChoice<v1::Message::LatePolicy>(command, "--late", policy,
+                                     {{"deliver", v1::Message::DELIVER},
+                                      {"drop", v1::Message::DROP},
+                                      {"dead-letter", v1::Message::DEAD_LETTER}},
+                                     "What to do after that: deliver it all the same (default), "
+                                     "end it as expired, or make it a dead letter");
+}
+
+CLI::Validator NotEmpty() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return text.empty() ? std::string("it is empty") : std::string();
+      },
+      "");
+}
+
 CLI::Option* AddPairs(CLI::App* app, const std::string& name, std::vector<std::string>* texts,
                       const std::string& help) {
   return app->add_option(name, *texts, help)->type_name("KEY=VALUE")->allow_extra_args(false);
@@ -46,6 +63,14 @@ absl::Status ReadOptional(const std::string& text,
   absl::Status status = ReadOptional(text, &duration);
   if (duration.has_value()) *field() = client::ToProto(*duration);
   return status;
+}
+
+absl::Status ReadSetting(const std::string& text, const std::string& default_word,
+                         const std::string& path, google::protobuf::FieldMask* paths,
+                         const std::function<google::protobuf::Duration*()>& field) {
+  if (text.empty()) return absl::OkStatus();
+  paths->add_paths(path);
+  return text == default_word ? absl::OkStatus() : ReadOptional(text, field);
 }
 
 absl::StatusOr<absl::Time> ReadMoment(const std::string& text) {

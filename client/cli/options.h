@@ -32,9 +32,12 @@ using Leaves = std::vector<Leaf>;
 // The commands of one subject each, added to `app` and to `leaves`.
 void AddScheduleCommands(CLI::App* app, Leaves* leaves);
 void AddMessageCommands(CLI::App* app, Leaves* leaves);
+void AddReceiveCommands(CLI::App* app, Leaves* leaves);
 void AddBulkCommands(CLI::App* app, Leaves* leaves);
 void AddRecurrenceCommands(CLI::App* app, Leaves* leaves);
 void AddTopicCommands(CLI::App* app, Leaves* leaves);
+void AddSubscriptionCommands(CLI::App* app, Leaves* leaves);
+void AddDeadLetterCommands(CLI::App* app, Leaves* leaves);
 void AddForecastCommand(CLI::App* app, Leaves* leaves);
 
 // Declares an option whose value is one of a few words.
@@ -56,6 +59,12 @@ CLI::Option* AddChoice(CLI::App* app, const std::string& name, Enum* value,
       ->check(CLI::IsMember(words));
 }
 
+// --late: what to do when the time to live has run out.
+void AddLatePolicy(CLI::App* command, v1::Message::LatePolicy* policy);
+
+// Refuses an empty value.
+CLI::Validator NotEmpty();
+
 // Declares an option that may be repeated and takes one KEY=VALUE each time.
 CLI::Option* AddPairs(CLI::App* app, const std::string& name, std::vector<std::string>* texts,
                       const std::string& help);
@@ -67,6 +76,12 @@ absl::Status ReadOptional(const std::string& text, std::optional<absl::Duration>
 // The same into a field of a proto: `field` gives the field to fill.
 absl::Status ReadOptional(const std::string& text,
                           const std::function<google::protobuf::Duration*()>& field);
+
+// The same for a setting with a word for its default: unless `text` is empty, names `path` in
+// `paths`, and fills the field unless it is the word.
+absl::Status ReadSetting(const std::string& text, const std::string& default_word,
+                         const std::string& path, google::protobuf::FieldMask* paths,
+                         const std::function<google::protobuf::Duration*()>& field);
 
 // A moment as ParseTimeText reads it in this machine's zone, or "now", or from now: "+2h", "-1h".
 absl::StatusOr<absl::Time> ReadMoment(const std::string& text);
@@ -131,6 +146,20 @@ struct FilterOptions {
     return FirstError({ReadOptional(from, [&] { return filter->mutable_start_time(); }),
                        ReadOptional(to, [&] { return filter->mutable_end_time(); })});
   }
+};
+
+// Which messages of a topic, and how to work on all of them: a filter or --all, --dry-run, --wait,
+// --name. The topic is not among them.
+struct BulkOptions {
+  FilterOptions filter{};
+  std::string by{};
+  std::string name{};
+  bool all = false;
+  bool dry_run = false;
+  bool wait = false;
+
+  void AddTo(CLI::App* command, const std::string& all_help);
+  absl::StatusOr<BulkArguments> Read(v1::BulkAction action) const;
 };
 
 // Which pages of a list: --page-size, --page-token, --all.

@@ -111,17 +111,22 @@ std::string PrintablePayload(absl::string_view payload, size_t bytes_max) {
 
 std::string DeliveryText(const client::Delivery& delivery, absl::Time received,
                          const absl::TimeZone& zone) {
+  std::string was;
+  if (const v1::DeadLetter* letter = delivery.dead_letter()) {
+    was = absl::StrCat("dead letter, was ", letter->message_id(), " of ", letter->topic(), "  ");
+  }
   return absl::StrCat(FormatTimeText(received, zone), "  ", delivery.message_id(), "  attempt ",
                       delivery.attempt(), delivery.maybe_redelivered() ? " (repeat?)" : "",
-                      "  late ", FormatDurationText(delivery.lateness()), "  ",
+                      "  late ", FormatDurationText(delivery.lateness()), "  ", was,
                       PrintablePayload(delivery.payload(), kListedPayloadBytes), "\n");
 }
 
 std::string CountsText(const client::SubscriberCounts& counts) {
   std::string text = absl::StrCat("received ", counts.delivered, ", acked ", counts.acked);
   for (const auto& [count, word] :
-       {std::pair{counts.nacked, "nacked"}, std::pair{counts.left, "left"},
-        std::pair{counts.refused, "refused (lease lost)"}, std::pair{counts.lost, "unconfirmed"}}) {
+       {std::pair{counts.nacked, "nacked"}, std::pair{counts.dead_lettered, "made dead letters"},
+        std::pair{counts.left, "left"}, std::pair{counts.refused, "refused (lease lost)"},
+        std::pair{counts.lost, "unconfirmed"}}) {
     if (count > 0) absl::StrAppend(&text, ", ", word, " ", count);
   }
   return text + "\n";
@@ -161,13 +166,15 @@ std::string ErrorText(const absl::Status& error, absl::string_view server) {
 }
 
 std::string DeliveryJson(const client::Delivery& delivery, absl::Time received) {
-  Json json = {{"id", std::string(delivery.message_id())},
-               {"attempt", delivery.attempt()},
-               {"maybe_redelivered", delivery.maybe_redelivered()},
-               {"deliver_time", JsonTime(delivery.deliver_time())},
-               {"accept_time", JsonTime(delivery.accept_time())},
-               {"receive_time", JsonTime(received)},
-               {"lateness_ms", absl::ToDoubleMilliseconds(delivery.lateness())}};
+  Json json = {
+      {"id", std::string(delivery.message_id())},
+      {"lease_token", absl::StrCat(absl::Hex(delivery.proto().lease_token(), absl::kZeroPad16))},
+      {"attempt", delivery.attempt()},
+      {"maybe_redelivered", delivery.maybe_redelivered()},
+      {"deliver_time", JsonTime(delivery.deliver_time())},
+      {"accept_time", JsonTime(delivery.accept_time())},
+      {"receive_time", JsonTime(received)},
+      {"lateness_ms", absl::ToDoubleMilliseconds(delivery.lateness())}};
   AddBytes("payload", delivery.payload(), &json);
   const v1::Delivery& proto = delivery.proto();
   for (const auto& [name, map] :
@@ -180,6 +187,7 @@ std::string DeliveryJson(const client::Delivery& delivery, absl::Time received) 
     if (!text->empty()) json[name] = *text;
   }
   if (proto.occurrence() != 0) json["occurrence"] = proto.occurrence();
+  if (proto.has_dead_letter()) json["dead_letter"] = ToJson(proto.dead_letter());
   return Line(json);
 }
 
@@ -187,6 +195,7 @@ std::string CountsJson(const client::SubscriberCounts& counts) {
   return Line({{"received", counts.delivered},
                {"acked", counts.acked},
                {"nacked", counts.nacked},
+               {"dead_lettered", counts.dead_lettered},
                {"left", counts.left},
                {"refused", counts.refused},
                {"unconfirmed", counts.lost}});

@@ -62,10 +62,7 @@ void RecurrenceOptions::AddRestTo(CLI::App* command) {
   AddPairs(command, "--label", &labels, "A label of each message; may be repeated");
   command->add_option("--ordering-key", ordering_key, "The ordering key of each message");
   command->add_option("--ttl", ttl, "Each is worth delivering for this long after its time");
-  AddChoice<v1::Message::LatePolicy>(
-      command, "--late", &late_policy,
-      {{"deliver", v1::Message::DELIVER}, {"drop", v1::Message::DROP}},
-      "What to do after that: deliver it all the same (default), or end it as expired");
+  AddLatePolicy(command, &late_policy);
   AddChoice<v1::Recurrence::Overlap>(
       command, "--overlap", &overlap,
       {{"allow", v1::Recurrence::ALLOW}, {"skip", v1::Recurrence::SKIP}},

@@ -57,15 +57,12 @@ void AddProperties(CLI::App* command, ScheduleOptions* options) {
       ->add_option("--expire-at", options->expire_at,
                    "Worth delivering until this moment: \"2026-12-24 18:00\" or +2h")
       ->excludes(ttl);
-  AddChoice<v1::Message::LatePolicy>(
-      command, "--late", &message->late_policy,
-      {{"deliver", v1::Message::DELIVER}, {"drop", v1::Message::DROP}},
-      "What to do after that: deliver it all the same (default), or end it as expired");
+  AddLatePolicy(command, &message->late_policy);
   command->add_option("--spread", options->spread,
                       "Deliver at some point within this after its time, so that not everything "
                       "comes at once");
   command->add_option("--ordering-key", message->ordering_key,
-                      "First deliveries of messages with the same one come in order");
+                      "Messages with the same one are delivered in order, one at a time");
 }
 
 absl::StatusOr<Command> ReadSchedule(const ScheduleOptions& options) {

@@ -27,37 +27,49 @@ class Printer {
   Printer(const Settings& settings, const SubscribeArguments& arguments)
       : settings_(settings),
         arguments_(arguments),
-        left_(arguments.messages_max.value_or(INT64_MAX)) {}
+        messages_max_(arguments.messages_max.value_or(INT64_MAX)) {}
 
-  // Called by one handler thread.
+  // Called by several threads at once.
   client::Settlement Handle(const client::Delivery& delivery) {
     // What came beyond the number goes back when the stream is closed.
-    if (left_.load() == 0) return client::Settlement::Leave();
+    if (!TakeOne()) return client::Settlement::Leave();
     if (!arguments_.quiet) {
       const absl::Time received = absl::Now();
       const std::string text = settings_.json ? DeliveryJson(delivery, received)
                                               : DeliveryText(delivery, received, settings_.zone);
+      // One call writes a line whole, also among threads.
       std::fwrite(text.data(), 1, text.size(), stdout);
       std::fflush(stdout);
     }
-    left_.fetch_sub(1);
+    handled_.fetch_add(1);
     return arguments_.settlement;
   }
 
-  bool HasEnough() const { return left_.load() == 0; }
+  bool HasEnough() const { return handled_.load() == messages_max_; }
 
   // The subscriber's counts without what came beyond the number wanted.
   client::SubscriberCounts Counts(client::SubscriberCounts counts) const {
-    const int64_t handled = arguments_.messages_max.value_or(INT64_MAX) - left_.load();
-    counts.left -= counts.delivered - handled;
-    counts.delivered = handled;
+    counts.left -= counts.delivered - handled_.load();
+    counts.delivered = handled_.load();
     return counts;
   }
 
  private:
+  // False: enough were taken.
+  bool TakeOne() {
+    int64_t taken = taken_.load();
+    while (taken < messages_max_) {
+      if (taken_.compare_exchange_weak(taken, taken + 1)) return true;
+    }
+    return false;
+  }
+
   const Settings& settings_;
   const SubscribeArguments& arguments_;
-  std::atomic<int64_t> left_;
+  const int64_t messages_max_;
+  std::atomic<int64_t> taken_{0};
+  // Printed: never more than taken.
+  std::atomic<int64_t> handled_{0};
 };
 
 client::SubscriberOptions MakeOptions(const Settings& settings,
@@ -65,8 +77,11 @@ client::SubscriberOptions MakeOptions(const Settings& settings,
   client::SubscriberOptions options;
   options.server = settings.server;
   options.topic = arguments.topic;
+  options.subscription = arguments.subscription;
   options.client_id = "duetime subscribe";
   options.lease = arguments.lease;
+  options.extend_max = arguments.extend_max;
+  options.handler_threads = arguments.workers;
   options.max_outstanding_messages = arguments.credit;
   // Not more than is wanted: what is fetched and given back counts as an attempt.
   if (arguments.messages_max.has_value() && arguments.credit == 0) {

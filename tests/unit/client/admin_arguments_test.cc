@@ -5,49 +5,27 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/arguments.h"
 #include "client/convert.h"
+#include "tests/unit/client/command_line.h"
 
 namespace duetime::cli {
 namespace {
 
-using Words = std::vector<const char*>;
-
-std::variant<Arguments, ExitCode> Parse(Words words) {
-  words.insert(words.begin(), "duetime");
-  return ParseArguments(static_cast<int>(words.size()), words.data());
-}
-
-template <typename T>
-T Command(const Words& words) {
-  auto parsed = Parse(words);
-  const auto* arguments = std::get_if<Arguments>(&parsed);
-  if (arguments == nullptr || !std::holds_alternative<T>(arguments->command)) {
-    ADD_FAILURE() << "not the command expected";
-    return {};
-  }
-  return std::get<T>(arguments->command);
-}
-
-std::vector<std::string> PathsOf(const google::protobuf::FieldMask& mask) {
-  return {mask.paths().begin(), mask.paths().end()};
-}
-
 TEST(AdminArgumentsTest, List) {
-  const auto bare = Command<ListArguments<v1::ListRequest>>({"list", "list"});
+  const auto bare = ReadAs<ListArguments<v1::ListRequest>>({"list", "list"});
   EXPECT_EQ(bare.request.topic(), "list") << "a topic may be called like a command";
   EXPECT_FALSE(bare.all);
-  const auto full = Command<ListArguments<v1::ListRequest>>({"list",         "t",
-                                                             "--key-prefix", "k",
-                                                             "--label",      "a=1",
-                                                             "--label",      "b=2",
-                                                             "--from",       "1970-01-01T00:01:00Z",
-                                                             "--to",         "+1h",
-                                                             "--state",      "scheduled,in-flight",
-                                                             "--state",      "due",
-                                                             "--page-size",  "7",
-                                                             "--page-token", "p",
-                                                             "--all"});
+  const auto full = ReadAs<ListArguments<v1::ListRequest>>({"list",         "t",
+                                                            "--key-prefix", "k",
+                                                            "--label",      "a=1",
+                                                            "--label",      "b=2",
+                                                            "--from",       "1970-01-01T00:01:00Z",
+                                                            "--to",         "+1h",
+                                                            "--state",      "scheduled,in-flight",
+                                                            "--state",      "due",
+                                                            "--page-size",  "7",
+                                                            "--page-token", "p",
+                                                            "--all"});
   EXPECT_EQ(full.request.key_prefix(), "k");
   EXPECT_EQ(full.request.labels().at("a"), "1");
   EXPECT_EQ(full.request.labels().at("b"), "2");
@@ -60,18 +38,18 @@ TEST(AdminArgumentsTest, List) {
   EXPECT_EQ(full.request.page_token(), "p");
   EXPECT_TRUE(full.all);
   const auto past =
-      Command<ListArguments<v1::ListRequest>>({"list", "t", "--from", "-1h", "--to", "now"});
+      ReadAs<ListArguments<v1::ListRequest>>({"list", "t", "--from", "-1h", "--to", "now"});
   EXPECT_LT(client::FromProto(past.request.start_time()), absl::Now() - absl::Minutes(59));
   EXPECT_LE(client::FromProto(past.request.end_time()), absl::Now());
 }
 
 TEST(AdminArgumentsTest, Forecast) {
-  const auto bare = Command<v1::ForecastRequest>({"forecast"});
+  const auto bare = ReadAs<v1::ForecastRequest>({"forecast"});
   EXPECT_EQ(bare.topic(), "");
   EXPECT_EQ(bare.bucket(), v1::ForecastRequest::HOUR);
   EXPECT_EQ(bare.buckets(), 0);
   EXPECT_FALSE(bare.has_start_time());
-  const auto full = Command<v1::ForecastRequest>(
+  const auto full = ReadAs<v1::ForecastRequest>(
       {"forecast", "t", "--bucket", "day", "--buckets", "9", "--from", "1970-01-01T00:01:00Z"});
   EXPECT_EQ(full.topic(), "t");
   EXPECT_EQ(full.bucket(), v1::ForecastRequest::DAY);
@@ -80,8 +58,8 @@ TEST(AdminArgumentsTest, Forecast) {
 }
 
 TEST(AdminArgumentsTest, Bulk) {
-  const auto cancel = Command<BulkArguments>({"bulk", "cancel", "t", "--label", "a=1", "--from",
-                                              "1970-01-01T00:01:00Z", "--name", "n", "--wait"});
+  const auto cancel = ReadAs<BulkArguments>({"bulk", "cancel", "t", "--label", "a=1", "--from",
+                                             "1970-01-01T00:01:00Z", "--name", "n", "--wait"});
   EXPECT_EQ(cancel.request.topic(), "t");
   EXPECT_EQ(cancel.request.action(), v1::BULK_CANCEL);
   EXPECT_EQ(cancel.request.filter().labels().at("a"), "1");
@@ -91,35 +69,36 @@ TEST(AdminArgumentsTest, Bulk) {
   EXPECT_TRUE(cancel.wait);
   const auto shift = [](const char* by) {
     return client::FromProto(
-        Command<BulkArguments>({"bulk", "shift", "t", "--all", "--by", by}).request.shift_by());
+        ReadAs<BulkArguments>({"bulk", "shift", "t", "--all", "--by", by}).request.shift_by());
   };
   EXPECT_EQ(shift("1h"), absl::Hours(1));
   EXPECT_EQ(shift("+1h"), absl::Hours(1));
   EXPECT_EQ(shift("-1h30m"), -absl::Minutes(90));
-  const auto release = Command<BulkArguments>({"bulk", "release", "t", "--dry-run"});
+  const auto release = ReadAs<BulkArguments>({"bulk", "release", "t", "--dry-run"});
   EXPECT_EQ(release.request.action(), v1::BULK_RELEASE);
   EXPECT_TRUE(release.request.dry_run());
-  EXPECT_EQ(Command<BulkArguments>({"bulk", "purge", "t", "--all"}).request.action(),
+  EXPECT_EQ(ReadAs<BulkArguments>({"bulk", "purge", "t", "--all"}).request.action(),
             v1::BULK_PURGE);
-  EXPECT_EQ(
-      Command<ListArguments<v1::ListOperationsRequest>>({"bulk", "list", "t"}).request.topic(),
-      "t");
-  EXPECT_EQ(Command<v1::GetOperationRequest>({"bulk", "get", "n"}).name(), "n");
-  EXPECT_EQ(Command<v1::CancelOperationRequest>({"bulk", "stop", "n"}).name(), "n");
+  EXPECT_EQ(ReadAs<BulkArguments>({"bulk", "redrive", "t", "--all"}).request.action(),
+            v1::BULK_REDRIVE);
+  EXPECT_EQ(ReadAs<ListArguments<v1::ListOperationsRequest>>({"bulk", "list", "t"}).request.topic(),
+            "t");
+  EXPECT_EQ(ReadAs<v1::GetOperationRequest>({"bulk", "get", "n"}).name(), "n");
+  EXPECT_EQ(ReadAs<v1::CancelOperationRequest>({"bulk", "stop", "n"}).name(), "n");
 }
 
 TEST(AdminArgumentsTest, RecurCreate) {
   const auto request =
-      Command<v1::CreateRecurrenceRequest>({"recur",       "create",    "n",
-                                            "t",           "p",         "--cron",
-                                            "0 9 * * *",   "--tz",      "UTC",
-                                            "--attr",      "a=1",       "--label",
-                                            "l=2",         "--ttl",     "5m",
-                                            "--late",      "drop",      "--ordering-key",
-                                            "o",           "--start",   "1970-01-01T00:01:00Z",
-                                            "--max-count", "3",         "--jitter",
-                                            "10s",         "--overlap", "skip",
-                                            "--misfire",   "all",       "--dry-run"});
+      ReadAs<v1::CreateRecurrenceRequest>({"recur",       "create",    "n",
+                                           "t",           "p",         "--cron",
+                                           "0 9 * * *",   "--tz",      "UTC",
+                                           "--attr",      "a=1",       "--label",
+                                           "l=2",         "--ttl",     "5m",
+                                           "--late",      "drop",      "--ordering-key",
+                                           "o",           "--start",   "1970-01-01T00:01:00Z",
+                                           "--max-count", "3",         "--jitter",
+                                           "10s",         "--overlap", "skip",
+                                           "--misfire",   "all",       "--dry-run"});
   const v1::Recurrence& recurrence = request.recurrence();
   EXPECT_TRUE(request.validate_only());
   EXPECT_EQ(recurrence.name(), "n");
@@ -138,7 +117,7 @@ TEST(AdminArgumentsTest, RecurCreate) {
   EXPECT_EQ(recurrence.schedule().jitter().seconds(), 10);
   EXPECT_EQ(recurrence.overlap(), v1::Recurrence::SKIP);
   EXPECT_EQ(recurrence.misfire(), v1::Recurrence::FIRE_ALL);
-  EXPECT_EQ(Command<v1::CreateRecurrenceRequest>({"recur", "create", "n", "t", "--every", "30s"})
+  EXPECT_EQ(ReadAs<v1::CreateRecurrenceRequest>({"recur", "create", "n", "t", "--every", "30s"})
                 .recurrence()
                 .schedule()
                 .interval()
@@ -147,13 +126,13 @@ TEST(AdminArgumentsTest, RecurCreate) {
 }
 
 TEST(AdminArgumentsTest, RecurUpdateNamesWhatWasGiven) {
-  const auto one = Command<RecurrenceUpdateArguments>({"recur", "update", "n", "--every", "30s"});
+  const auto one = ReadAs<RecurrenceUpdateArguments>({"recur", "update", "n", "--every", "30s"});
   EXPECT_EQ(one.changes.name(), "n");
   EXPECT_EQ(PathsOf(one.paths), std::vector<std::string>{"schedule.interval"});
   EXPECT_EQ(
-      PathsOf(Command<RecurrenceUpdateArguments>({"recur", "update", "n", "--tz", "UTC"}).paths),
+      PathsOf(ReadAs<RecurrenceUpdateArguments>({"recur", "update", "n", "--tz", "UTC"}).paths),
       std::vector<std::string>{"schedule.time_zone"});
-  const auto many = Command<RecurrenceUpdateArguments>(
+  const auto many = ReadAs<RecurrenceUpdateArguments>(
       {"recur", "update", "n", "p", "--label", "l=2", "--ttl", "none", "--cron", "@daily", "--tz",
        "UTC", "--end", "none", "--max-count", "0", "--overlap", "allow"});
   EXPECT_EQ(PathsOf(many.paths),
@@ -165,44 +144,81 @@ TEST(AdminArgumentsTest, RecurUpdateNamesWhatWasGiven) {
 }
 
 TEST(AdminArgumentsTest, TheOtherRecurCommands) {
-  EXPECT_EQ(Command<v1::GetRecurrenceRequest>({"recur", "get", "n"}).name(), "n");
-  EXPECT_EQ(Command<v1::PauseRecurrenceRequest>({"recur", "pause", "n"}).name(), "n");
-  EXPECT_EQ(Command<v1::ResumeRecurrenceRequest>({"recur", "resume", "n"}).name(), "n");
-  EXPECT_EQ(Command<v1::DeleteRecurrenceRequest>({"recur", "delete", "n"}).name(), "n");
+  EXPECT_EQ(ReadAs<v1::GetRecurrenceRequest>({"recur", "get", "n"}).name(), "n");
+  EXPECT_EQ(ReadAs<v1::PauseRecurrenceRequest>({"recur", "pause", "n"}).name(), "n");
+  EXPECT_EQ(ReadAs<v1::ResumeRecurrenceRequest>({"recur", "resume", "n"}).name(), "n");
+  EXPECT_EQ(ReadAs<v1::DeleteRecurrenceRequest>({"recur", "delete", "n"}).name(), "n");
   EXPECT_TRUE(
-      Command<ListArguments<v1::ListRecurrencesRequest>>({"recur", "list", "t", "--all"}).all);
+      ReadAs<ListArguments<v1::ListRecurrencesRequest>>({"recur", "list", "t", "--all"}).all);
   const auto named =
-      Command<v1::PreviewRecurrenceRequest>({"recur", "preview", "n", "--count", "3"});
+      ReadAs<v1::PreviewRecurrenceRequest>({"recur", "preview", "n", "--count", "3"});
   EXPECT_EQ(named.name(), "n");
   EXPECT_EQ(named.count(), 3);
-  const auto tried = Command<v1::PreviewRecurrenceRequest>(
+  const auto tried = ReadAs<v1::PreviewRecurrenceRequest>(
       {"recur", "preview", "--cron", "@daily", "--after", "1970-01-01T00:01:00Z"});
   EXPECT_EQ(tried.schedule().cron(), "@daily");
   EXPECT_EQ(tried.after_time().seconds(), 60);
 }
 
 TEST(AdminArgumentsTest, Topic) {
-  const auto create = Command<v1::CreateTopicRequest>({"topic", "create", "t", "--max-pending", "9",
-                                                       "--max-payload-bytes", "8", "--default-ttl",
-                                                       "1h", "--fate-retention", "7d"});
+  const auto create = ReadAs<v1::CreateTopicRequest>({"topic", "create", "t", "--max-pending", "9",
+                                                      "--max-payload-bytes", "8", "--default-ttl",
+                                                      "1h", "--fate-retention", "7d"});
   EXPECT_EQ(create.topic().name(), "t");
   EXPECT_EQ(create.topic().settings().max_pending(), 9);
   EXPECT_EQ(create.topic().settings().max_payload_bytes(), 8);
   EXPECT_EQ(create.topic().settings().default_ttl().seconds(), 3'600);
   EXPECT_EQ(create.topic().settings().fate_retention().seconds(), 7 * 86'400);
   const auto update =
-      Command<v1::UpdateTopicRequest>({"topic", "update", "t", "--max-pending", "0",
-                                       "--default-ttl", "none", "--fate-retention", "default"});
+      ReadAs<v1::UpdateTopicRequest>({"topic", "update", "t", "--max-pending", "0", "--default-ttl",
+                                      "none", "--fate-retention", "default"});
   EXPECT_EQ(PathsOf(update.update_mask()),
             (std::vector<std::string>{"settings.max_pending", "settings.default_ttl",
                                       "settings.fate_retention"}));
   EXPECT_FALSE(update.topic().settings().has_default_ttl());
   EXPECT_FALSE(update.topic().settings().has_fate_retention());
-  EXPECT_EQ(Command<v1::GetTopicRequest>({"topic", "get", "t"}).name(), "t");
-  EXPECT_EQ(Command<ListArguments<v1::ListTopicsRequest>>({"topic", "list", "shop/"})
+  EXPECT_EQ(ReadAs<v1::GetTopicRequest>({"topic", "get", "t"}).name(), "t");
+  EXPECT_EQ(ReadAs<ListArguments<v1::ListTopicsRequest>>({"topic", "list", "shop/"})
                 .request.name_prefix(),
             "shop/");
-  EXPECT_TRUE(Command<v1::DeleteTopicRequest>({"topic", "delete", "t", "--force"}).force());
+  EXPECT_TRUE(ReadAs<v1::DeleteTopicRequest>({"topic", "delete", "t", "--force"}).force());
+}
+
+TEST(AdminArgumentsTest, TopicPace) {
+  const v1::TopicSettings settings =
+      ReadAs<v1::CreateTopicRequest>({"topic", "create", "t", "--rate", "500", "--burst", "50",
+                                      "--minute-limit", "9", "--minute-policy", "spread",
+                                      "--spread-max", "1h", "--dead-letter-topic", "d"})
+          .topic()
+          .settings();
+  EXPECT_EQ(settings.rate().messages_per_second(), 500);
+  EXPECT_EQ(settings.rate().burst(), 50);
+  EXPECT_EQ(settings.minute_limit().messages(), 9);
+  EXPECT_EQ(settings.minute_limit().policy(), v1::MinuteLimit::SPREAD);
+  EXPECT_EQ(settings.minute_limit().spread_max().seconds(), 3'600);
+  EXPECT_EQ(settings.dead_letter_topic(), "d");
+  const auto update = ReadAs<v1::UpdateTopicRequest>(
+      {"topic", "update", "t", "--rate", "none", "--minute-limit", "0", "--dead-letter-topic", ""});
+  EXPECT_EQ(PathsOf(update.update_mask()),
+            (std::vector<std::string>{"settings.dead_letter_topic", "settings.rate",
+                                      "settings.minute_limit"}));
+  EXPECT_FALSE(update.topic().settings().has_rate());
+  EXPECT_FALSE(update.topic().settings().has_minute_limit());
+  const auto rate = ReadAs<v1::UpdateTopicRequest>({"topic", "rate", "t", "500"});
+  EXPECT_EQ(rate.topic().name(), "t");
+  EXPECT_EQ(PathsOf(rate.update_mask()), std::vector<std::string>{"settings.rate"});
+  EXPECT_EQ(rate.topic().settings().rate().messages_per_second(), 500);
+  EXPECT_EQ(rate.topic().settings().rate().burst(), 0);
+  EXPECT_FALSE(
+      ReadAs<v1::UpdateTopicRequest>({"topic", "rate", "t", "none"}).topic().settings().has_rate());
+  EXPECT_EQ(ReadAs<v1::PauseTopicRequest>({"topic", "pause", "t"}).name(), "t");
+  EXPECT_EQ(ReadAs<v1::ResumeTopicRequest>({"topic", "resume", "t"}).name(), "t");
+  const auto drain = ReadAs<BulkArguments>({"topic", "drain", "t", "--wait", "--dry-run"});
+  EXPECT_EQ(drain.request.topic(), "t");
+  EXPECT_EQ(drain.request.action(), v1::BULK_RELEASE);
+  EXPECT_FALSE(drain.request.has_filter());
+  EXPECT_TRUE(drain.request.dry_run());
+  EXPECT_TRUE(drain.wait);
 }
 
 TEST(AdminArgumentsTest, RefusesWhatIsWrong) {
@@ -244,14 +260,19 @@ TEST(AdminArgumentsTest, RefusesWhatIsWrong) {
       {"topic", "update", "t"},
       {"topic", "create", "t", "--max-pending", "-1"},
       {"topic", "create", "t", "--default-ttl", "long"},
+      {"topic", "create", "t", "--rate", "0"},
+      {"topic", "create", "t", "--rate", "fast"},
+      {"topic", "create", "t", "--burst", "5"},
+      {"topic", "create", "t", "--minute-policy", "warn"},
+      {"topic", "create", "t", "--minute-limit", "5", "--minute-policy", "spread"},
+      {"topic", "create", "t", "--minute-limit", "5", "--spread-max", "1h"},
+      {"topic", "create", "t", "--minute-limit", "0", "--minute-policy", "warn"},
+      {"topic", "pause"},
+      {"topic", "rate", "t"},
+      {"topic", "rate", "t", "none", "--burst", "5"},
+      {"topic", "drain"},
   };
-  for (const Words& words : cases) {
-    std::string line;
-    for (const char* word : words) line += std::string(word) + " ";
-    const auto parsed = Parse(words);
-    ASSERT_TRUE(std::holds_alternative<ExitCode>(parsed)) << line;
-    EXPECT_EQ(std::get<ExitCode>(parsed), kBadUsage) << line;
-  }
+  ExpectBadUsage(cases);
 }
 
 }  // namespace

@@ -69,6 +69,35 @@ TEST_F(AdminClientTest, ResourcesComeOutOfTheirAnswers) {
   EXPECT_EQ(server_.Seen<v1::CreateTopicRequest>()[0].topic().name(), "t");
 }
 
+TEST_F(AdminClientTest, PausesTopicsAndLooksAfterSubscriptions) {
+  v1::PauseTopicResponse paused;
+  paused.mutable_topic()->mutable_settings()->set_paused(true);
+  server_.Answer<v1::PauseTopicRequest>(paused);
+  v1::ResumeTopicResponse resumed;
+  resumed.mutable_topic()->set_name("t");
+  server_.Answer<v1::ResumeTopicRequest>(resumed);
+  const auto named = [](auto response, const char* name) {
+    response.mutable_subscription()->set_name(name);
+    return response;
+  };
+  server_.Answer<v1::CreateSubscriptionRequest>(named(v1::CreateSubscriptionResponse(), "c"));
+  server_.Answer<v1::GetSubscriptionRequest>(named(v1::GetSubscriptionResponse(), "g"));
+  server_.Answer<v1::UpdateSubscriptionRequest>(named(v1::UpdateSubscriptionResponse(), "u"));
+  v1::ListSubscriptionsResponse list;
+  list.set_next_page_token("p");
+  server_.Answer<v1::ListSubscriptionsRequest>(list);
+  server_.Answer<v1::DeleteSubscriptionRequest>(v1::DeleteSubscriptionResponse());
+  server_.Start();
+  const auto client = MakeClient();
+  EXPECT_TRUE(client->PauseTopic({})->settings().paused());
+  EXPECT_EQ(client->ResumeTopic({})->name(), "t");
+  EXPECT_EQ(client->CreateSubscription({})->name(), "c");
+  EXPECT_EQ(client->GetSubscription({})->name(), "g");
+  EXPECT_EQ(client->UpdateSubscription({})->name(), "u");
+  EXPECT_EQ(client->ListSubscriptions({})->next_page_token(), "p");
+  EXPECT_TRUE(client->DeleteSubscription({}).ok());
+}
+
 TEST_F(AdminClientTest, OtherAnswersComeAsTheyAre) {
   v1::ForecastResponse forecast;
   forecast.mutable_total()->set_messages(7);
@@ -135,6 +164,7 @@ TEST_F(AdminClientTest, AnOperationGetsANameSoThatItsRepeatIsRecognised) {
 TEST_F(AdminClientTest, WhatARepeatWouldMisreportIsTriedOnce) {
   Refuse<v1::DeleteTopicRequest, v1::DeleteTopicResponse>();
   Refuse<v1::DeleteRecurrenceRequest, v1::DeleteRecurrenceResponse>();
+  Refuse<v1::DeleteSubscriptionRequest, v1::DeleteSubscriptionResponse>();
   Refuse<v1::UpdateRecurrenceRequest, v1::UpdateRecurrenceResponse>();
   Refuse<v1::PauseRecurrenceRequest, v1::PauseRecurrenceResponse>();
   server_.Start();
@@ -143,6 +173,8 @@ TEST_F(AdminClientTest, WhatARepeatWouldMisreportIsTriedOnce) {
   EXPECT_EQ(server_.Seen<v1::DeleteTopicRequest>().size(), 1u);
   EXPECT_TRUE(absl::IsUnavailable(client->DeleteRecurrence({}).status()));
   EXPECT_EQ(server_.Seen<v1::DeleteRecurrenceRequest>().size(), 1u);
+  EXPECT_TRUE(absl::IsUnavailable(client->DeleteSubscription({}).status()));
+  EXPECT_EQ(server_.Seen<v1::DeleteSubscriptionRequest>().size(), 1u);
   EXPECT_TRUE(absl::IsUnavailable(client->PauseRecurrence({}).status()));
   EXPECT_EQ(server_.Seen<v1::PauseRecurrenceRequest>().size(), 4u);
   v1::UpdateRecurrenceRequest update;

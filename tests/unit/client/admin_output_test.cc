@@ -181,7 +181,10 @@ TEST(TopicTest, TextAndTable) {
             "max pending   no limit\n"
             "max payload   the server's limit\n"
             "default ttl   none\n"
-            "remembers     as long as the server's fate_retention\n");
+            "remembers     as long as the server's fate_retention\n"
+            "rate          as fast as it can be\n"
+            "per minute    no limit\n"
+            "dead letters  orders.dlq\n");
   topic.mutable_settings()->set_max_pending(9);
   topic.mutable_settings()->set_max_payload_bytes(2048);
   topic.mutable_settings()->mutable_default_ttl()->set_seconds(60);
@@ -195,9 +198,35 @@ TEST(TopicTest, TextAndTable) {
   *topics.Add() = topic;
   topics.Add()->set_name("t");
   EXPECT_EQ(TopicTable(topics),
-            "NAME    MAX PENDING  MAX PAYLOAD  DEFAULT TTL  REMEMBERS\n"
-            "orders  9            2.0 KiB      1m           0s\n"
-            "t       -            -            -            -\n");
+            "NAME    STATE   RATE  MAX PENDING  MAX PAYLOAD  DEFAULT TTL  REMEMBERS\n"
+            "orders  active  -     9            2.0 KiB      1m           0s\n"
+            "t       active  -     -            -            -            -\n");
+}
+
+TEST(TopicTest, Pace) {
+  v1::Topic topic;
+  topic.set_name("orders");
+  v1::TopicSettings* settings = topic.mutable_settings();
+  settings->set_paused(true);
+  settings->mutable_rate()->set_messages_per_second(500);
+  settings->mutable_minute_limit()->set_messages(9);
+  settings->set_dead_letter_topic("failures");
+  std::string text = TopicText(topic);
+  EXPECT_THAT(text, HasSubstr("paused        yes: messages are accepted and wait\n"));
+  EXPECT_THAT(text, HasSubstr("rate          500 messages per second\n"));
+  EXPECT_THAT(text, HasSubstr("per minute    9 messages; more are accepted with a warning\n"));
+  EXPECT_THAT(text, HasSubstr("dead letters  failures\n"));
+  settings->mutable_rate()->set_burst(50);
+  settings->mutable_minute_limit()->set_policy(v1::MinuteLimit::REFUSE);
+  text = TopicText(topic);
+  EXPECT_THAT(text, HasSubstr("per second, 50 at once\n"));
+  EXPECT_THAT(text, HasSubstr("more are refused\n"));
+  settings->mutable_minute_limit()->set_policy(v1::MinuteLimit::SPREAD);
+  settings->mutable_minute_limit()->mutable_spread_max()->set_seconds(3'600);
+  EXPECT_THAT(TopicText(topic), HasSubstr("more are delivered up to 1h later\n"));
+  google::protobuf::RepeatedPtrField<v1::Topic> topics;
+  *topics.Add() = topic;
+  EXPECT_THAT(TopicTable(topics), HasSubstr("\norders  paused  500/s  "));
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -13,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/client/fake_server.h"
+#include "tests/unit/client/commands_fixture.h"
 
 namespace duetime::cli {
 namespace {
@@ -22,47 +21,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 using Json = nlohmann::json;
-
-class CommandsTest : public testing::Test {
- protected:
-  struct Result {
-    int code = -1;
-    std::string out;
-    std::string err;
-  };
-
-  // The words of a command line, as the program would run them.
-  Result Cli(std::vector<std::string> words) {
-    words.insert(words.begin(), {"duetime", "--server", server_.target()});
-    std::vector<const char*> pointers;
-    for (const std::string& word : words) pointers.push_back(word.c_str());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    Result result;
-    const auto parsed = ParseArguments(static_cast<int>(pointers.size()), pointers.data());
-    if (const auto* arguments = std::get_if<Arguments>(&parsed)) {
-      Settings settings = arguments->settings;
-      settings.zone = absl::UTCTimeZone();
-      result.code =
-          std::visit([&](const auto& command) { return int{cli::Run(settings, command)}; },
-                     arguments->command);
-    } else {
-      result.code = std::get<ExitCode>(parsed);
-    }
-    std::fflush(nullptr);
-    result.out = testing::internal::GetCapturedStdout();
-    result.err = testing::internal::GetCapturedStderr();
-    return result;
-  }
-
-  template <typename Request, typename Response>
-  void Refuse(grpc::StatusCode code, const std::string& reason) {
-    server_.On<Request, Response>(
-        [=](const Request&, Response*) { return client::MakeServerError(code, reason); });
-  }
-
-  client::FakeServer server_;
-};
 
 TEST_F(CommandsTest, ScheduleAndReschedule) {
   v1::ScheduleResponse scheduled;

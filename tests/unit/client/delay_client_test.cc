@@ -240,7 +240,7 @@ TEST_F(DelayClientTest, ReadsAreRepeatedOnUnavailable) {
   const auto client = MakeClient();
   const auto message = client->Get(Target::Id("x"), View::kFull);
   ASSERT_TRUE(message.ok()) << message.status();
-  EXPECT_EQ(message->payload(), "p");
+  EXPECT_EQ(message->message().payload(), "p");
   EXPECT_EQ(calls_, 3);
   calls_ = 0;
   const auto story = client->Explain(Target::Key("t", "k"));
@@ -304,6 +304,47 @@ TEST_F(DelayClientTest, ADeadlineThatHasPassed) {
   const auto patient = Client::Create(options);
   ASSERT_TRUE(patient.ok());
   EXPECT_EQ((*patient)->Get(Target::Id("x")).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST_F(DelayClientTest, PullIsGivenTheTimeThatItWaitsAndIsNotRepeated) {
+  server_.On<v1::PullRequest, v1::PullResponse>([&](const v1::PullRequest&, v1::PullResponse* out) {
+    out->add_deliveries()->set_lease_token(7);
+    return FailFirst(1);
+  });
+  server_.Start();
+  ClientOptions options;
+  options.server.target = server_.target();
+  options.deadline = absl::Minutes(1);
+  const auto client = *Client::Create(options);
+  v1::PullRequest request;
+  request.mutable_wait()->set_seconds(3'600);
+  EXPECT_EQ(client->Pull(request).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(calls_, 1);
+  EXPECT_GT(server_.last_patience(), absl::Minutes(60));
+  const auto pulled = client->Pull(request);
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  EXPECT_EQ(pulled->deliveries(0).lease_token(), 7u);
+  // A wait that no server takes does not shorten the deadline, in which it says so.
+  request.mutable_wait()->set_seconds(-3'600);
+  ASSERT_TRUE(client->Pull(request).ok());
+  EXPECT_GT(server_.last_patience(), absl::Seconds(1));
+}
+
+TEST_F(DelayClientTest, SettleIsRepeatedAndSaysSo) {
+  server_.On<v1::SettleRequest, v1::SettleResponse>(
+      [&](const v1::SettleRequest& request, v1::SettleResponse* response) {
+        response->add_settled(request.ack(0));
+        return FailFirst(1);
+      });
+  server_.Start();
+  const auto client = MakeClient();
+  v1::SettleRequest request;
+  request.add_ack(7);
+  const auto repeated = client->Settle(request);
+  ASSERT_TRUE(repeated.ok()) << repeated.status();
+  EXPECT_EQ(repeated->answer.settled(0), 7u);
+  EXPECT_TRUE(repeated->tried_before);
+  EXPECT_FALSE(client->Settle(request)->tried_before);
 }
 
 // Three pages, the second of them empty.

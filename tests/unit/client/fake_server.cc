@@ -45,10 +45,12 @@ void FakeServer::Stop() {
   server_.reset();
 }
 
-grpc::Status FakeServer::Unary(const google::protobuf::Message& request,
+grpc::Status FakeServer::Unary(grpc::ServerContext* context,
+                               const google::protobuf::Message& request,
                                google::protobuf::Message* response) {
   {
     const std::lock_guard lock(mutex_);
+    last_patience_ = absl::FromChrono(context->deadline() - std::chrono::system_clock::now());
     seen_.emplace_back(request.New());
     seen_.back()->CopyFrom(request);
   }

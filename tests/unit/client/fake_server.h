@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "google/protobuf/message.h"
 
 #include "duetime/v1/admin.grpc.pb.h"
@@ -64,6 +65,12 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
     return seen;
   }
 
+  // For how long the client was ready to wait for the answer to the last unary call.
+  absl::Duration last_patience() const {
+    const std::lock_guard lock(mutex_);
+    return last_patience_;
+  }
+
   // Run for the length of a stream.
   std::function<grpc::Status(ServerStream*, grpc::ServerContext*)> on_subscribe;
   std::function<grpc::Status(ScheduleServerStream*)> on_schedule_stream;
@@ -77,11 +84,13 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   using AnyAnswer =
       std::function<grpc::Status(const google::protobuf::Message&, google::protobuf::Message*)>;
 
-  grpc::Status Unary(const google::protobuf::Message& request, google::protobuf::Message* response);
+  grpc::Status Unary(grpc::ServerContext* context, const google::protobuf::Message& request,
+                     google::protobuf::Message* response);
 
-#define DUETIME_FAKE_CALL(name, request, response)                                             \
-  grpc::Status name(grpc::ServerContext*, const v1::request* in, v1::response* out) override { \
-    return Unary(*in, out);                                                                    \
+#define DUETIME_FAKE_CALL(name, request, response)                                          \
+  grpc::Status name(grpc::ServerContext* context, const v1::request* in, v1::response* out) \
+      override {                                                                            \
+    return Unary(context, *in, out);                                                        \
   }
 #define DUETIME_FAKE(name) DUETIME_FAKE_CALL(name, name##Request, name##Response)
   DUETIME_FAKE(Schedule)
@@ -100,12 +109,21 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   DUETIME_FAKE(ResumeRecurrence)
   DUETIME_FAKE(DeleteRecurrence)
   DUETIME_FAKE(PreviewRecurrence)
+  DUETIME_FAKE(Pull)
+  DUETIME_FAKE(Settle)
   DUETIME_FAKE(ServerInfo)
   DUETIME_FAKE(CreateTopic)
   DUETIME_FAKE(GetTopic)
   DUETIME_FAKE(ListTopics)
   DUETIME_FAKE(UpdateTopic)
   DUETIME_FAKE(DeleteTopic)
+  DUETIME_FAKE(PauseTopic)
+  DUETIME_FAKE(ResumeTopic)
+  DUETIME_FAKE(CreateSubscription)
+  DUETIME_FAKE(GetSubscription)
+  DUETIME_FAKE(ListSubscriptions)
+  DUETIME_FAKE(UpdateSubscription)
+  DUETIME_FAKE(DeleteSubscription)
   DUETIME_FAKE(Forecast)
   DUETIME_FAKE_CALL(StartBulk, StartBulkRequest, Operation)
   DUETIME_FAKE_CALL(GetOperation, GetOperationRequest, Operation)
@@ -121,6 +139,7 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   std::map<std::string, AnyAnswer> answers_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<google::protobuf::Message>> seen_;
+  absl::Duration last_patience_;
   std::unique_ptr<grpc::Server> server_;
 };
 

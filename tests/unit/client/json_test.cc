@@ -79,6 +79,9 @@ TEST(ToJsonTest, AnswersOfTheServer) {
   EXPECT_EQ(json["limits"]["payload_bytes_max"], 1'048'576);
   EXPECT_EQ(json["limits"]["horizon_ms"], 3'000);
   EXPECT_EQ(json["disk_low"], false);
+  v1::RetryPolicy retry;
+  retry.set_jitter(0.25);
+  EXPECT_EQ(ToJson(retry)["jitter"], 0.25);
 }
 
 TEST(LineTest, IsOneLineWhateverIsInIt) {

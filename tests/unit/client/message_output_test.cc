@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace duetime::cli {
 namespace {
@@ -26,9 +28,15 @@ v1::Message SomeMessage() {
   return message;
 }
 
-TEST(MessageTextTest, ShowsWhatThereIs) {
+std::string TextOf(const v1::Message& message) {
+  v1::GetResponse response;
+  *response.mutable_message() = message;
+  return GetText(response, kUtc);
+}
+
+TEST(GetTest, ShowsWhatThereIs) {
   v1::Message message = SomeMessage();
-  std::string text = MessageText(message, kUtc);
+  std::string text = TextOf(message);
   EXPECT_THAT(text, HasSubstr("state         scheduled\n"));
   EXPECT_THAT(text, HasSubstr("payload size  3 bytes\n"));
   for (const char* name : {"key", "ended", "labels", "expires", "recurrence", "payload  "}) {
@@ -48,7 +56,7 @@ TEST(MessageTextTest, ShowsWhatThereIs) {
   message.set_late_policy(v1::Message::DROP);
   message.set_recurrence("standup");
   message.set_occurrence(4);
-  text = MessageText(message, kUtc);
+  text = TextOf(message);
   EXPECT_THAT(text, HasSubstr("state         in flight\n"));
   EXPECT_THAT(text, HasSubstr("key           base64:"));
   EXPECT_THAT(text, HasSubstr("etag          7\n"));
@@ -62,8 +70,96 @@ TEST(MessageTextTest, ShowsWhatThereIs) {
   message = SomeMessage();
   message.set_state(v1::Message::ACKED);
   message.mutable_end_time()->set_seconds(91);
-  EXPECT_THAT(MessageText(message, kUtc),
-              HasSubstr("ended         1970-01-01T00:01:31.000+00:00\n"));
+  EXPECT_THAT(TextOf(message), HasSubstr("ended         1970-01-01T00:01:31.000+00:00\n"));
+}
+
+// A dead letter, as Get and Explain answer for it.
+v1::Message SomeDeadLetter() {
+  v1::Message message = SomeMessage();
+  message.set_topic("t.dlq");
+  v1::DeadLetter* was = message.mutable_dead_letter();
+  was->set_topic("t");
+  was->set_subscription("billing");
+  was->set_message_id("id0");
+  was->set_key("order-17");
+  was->set_attempts(5);
+  was->set_reason(v1::DeadLetter::MAX_ATTEMPTS);
+  was->set_reason_text("no such \x1b[2J customer");
+  was->mutable_last_dispatch_time()->set_seconds(80);
+  return message;
+}
+
+TEST(GetTest, ADeadLetterSaysWhatItWas) {
+  v1::Message message = SomeDeadLetter();
+  std::string text = TextOf(message);
+  EXPECT_THAT(text, HasSubstr("dead letter   it failed as often as it may: base64:"));
+  EXPECT_THAT(text, HasSubstr("it was        id0\n"));
+  EXPECT_THAT(text, HasSubstr("of topic      t\n"));
+  EXPECT_THAT(text, HasSubstr("with key      order-17\n"));
+  EXPECT_THAT(text, HasSubstr("for           billing\n"));
+  EXPECT_THAT(text, HasSubstr("delivered     5 times\n"));
+  EXPECT_THAT(text, HasSubstr("last          1970-01-01T00:01:20.000+00:00\n"));
+  EXPECT_THAT(text, Not(HasSubstr("first ")));
+  v1::ExplainResponse story;
+  *story.mutable_message() = message;
+  EXPECT_THAT(ExplainText(story, absl::FromUnixSeconds(110), kUtc), HasSubstr("it was        id0"));
+  const std::vector<std::pair<v1::DeadLetter::Reason, const char*>> reasons = {
+      {v1::DeadLetter::REJECTED, "a subscriber gave it up\n"},
+      {v1::DeadLetter::EXPIRED, "it was later than its time to live\n"},
+      {v1::DeadLetter::RETENTION, "it was older than its subscription keeps messages\n"},
+      {static_cast<v1::DeadLetter::Reason>(9), "for reason 9, which this version does not know\n"}};
+  message.mutable_dead_letter()->clear_reason_text();
+  for (const auto& [reason, words] : reasons) {
+    message.mutable_dead_letter()->set_reason(reason);
+    EXPECT_THAT(TextOf(message), HasSubstr(words));
+  }
+  EXPECT_THAT(TextOf(SomeMessage()), Not(HasSubstr("it was")));
+  message = SomeMessage();
+  message.mutable_expire_time()->set_seconds(100);
+  message.set_late_policy(v1::Message::DEAD_LETTER);
+  EXPECT_THAT(TextOf(message), HasSubstr(", then made a dead letter\n"));
+}
+
+// One of each kind.
+void AddStandings(google::protobuf::RepeatedPtrField<v1::SubscriptionStanding>* standings) {
+  standings->Add()->set_state(v1::Message::DUE);
+  v1::SubscriptionStanding* leased = standings->Add();
+  leased->set_subscription("audit");
+  leased->set_state(v1::Message::IN_FLIGHT);
+  leased->set_attempts(2);
+  leased->mutable_lease_end_time()->set_seconds(100);
+  v1::SubscriptionStanding* waits = standings->Add();
+  waits->set_subscription("billing");
+  waits->set_state(v1::Message::DUE);
+  waits->set_attempts(3);
+  waits->mutable_retry_time()->set_seconds(200);
+  v1::SubscriptionStanding* done = standings->Add();
+  done->set_subscription("mail");
+  done->set_state(v1::Message::ACKED);
+  done->set_attempts(1);
+}
+
+constexpr char kStandings[] =
+    "\n"
+    "SUBSCRIPTION  STATE      ATTEMPTS\n"
+    "(nobody yet)  due        0\n"
+    "audit         in flight  2         leased until 1970-01-01T00:01:40.000+00:00\n"
+    "billing       due        3         again at 1970-01-01T00:03:20.000+00:00\n"
+    "mail          done       1\n";
+
+TEST(GetTest, ShowsHowFarEachSubscriptionIs) {
+  v1::GetResponse response;
+  *response.mutable_message() = SomeMessage();
+  EXPECT_THAT(GetText(response, kUtc), Not(HasSubstr("SUBSCRIPTION")));
+  AddStandings(response.mutable_subscriptions());
+  EXPECT_THAT(GetText(response, kUtc), HasSubstr(kStandings));
+  const Json json = Json::parse(GetJson(response));
+  EXPECT_EQ(json["id"], "id1");
+  EXPECT_FALSE(json.contains("message"));
+  EXPECT_EQ(json["subscriptions"][1]["subscription"], "audit");
+  v1::ExplainResponse story;
+  AddStandings(story.mutable_subscriptions());
+  EXPECT_THAT(ExplainText(story, absl::FromUnixSeconds(110), kUtc), HasSubstr(kStandings));
 }
 
 TEST(MessageTableTest, OneLineEach) {
@@ -87,6 +183,9 @@ TEST(ScheduledTest, EveryOutcome) {
   response.set_previous_message_id("id0");
   EXPECT_THAT(ScheduledText(response, kUtc), HasSubstr("the key was that of id0"));
   response.clear_previous_message_id();
+  response.set_bucket_over(true);
+  EXPECT_THAT(ScheduledText(response, kUtc), HasSubstr("\nits minute has more messages"));
+  response.set_bucket_over(false);
   response.mutable_message()->set_state(v1::Message::DUE);
   EXPECT_EQ(ScheduledText(response, kUtc),
             "scheduled id1 for 1970-01-01T00:01:30.000+00:00 (due now)\n");

@@ -68,6 +68,24 @@ TEST(DeliveryTest, OneLineEach) {
   EXPECT_FALSE(json.contains("ordering_key"));
   EXPECT_EQ(json["recurrence"], "standup");
   EXPECT_EQ(json["occurrence"], 4);
+  EXPECT_EQ(json["lease_token"], "0000000000000000");
+  EXPECT_FALSE(json.contains("dead_letter"));
+}
+
+TEST(DeliveryTest, ADeadLetterSaysWhatItWas) {
+  v1::Delivery proto;
+  proto.set_message_id("id1");
+  proto.set_lease_token(0xA100000000000007);
+  proto.set_payload("p");
+  proto.mutable_dead_letter()->set_message_id("id0");
+  proto.mutable_dead_letter()->set_topic("t");
+  const client::Delivery delivery(proto);
+  EXPECT_EQ(DeliveryText(delivery, absl::FromUnixMillis(1'003), absl::UTCTimeZone()),
+            "1970-01-01T00:00:01.003+00:00  id1  attempt 0  late 0s  dead letter, was id0 of t  "
+            "p\n");
+  const Json json = Json::parse(DeliveryJson(delivery, absl::FromUnixMillis(1'003)));
+  EXPECT_EQ(json["dead_letter"]["message_id"], "id0");
+  EXPECT_EQ(json["lease_token"], "a100000000000007");
 }
 
 TEST(CountsTest, NamesWhatHappened) {
@@ -78,7 +96,11 @@ TEST(CountsTest, NamesWhatHappened) {
   counts.refused = 1;
   counts.lost = 1;
   EXPECT_EQ(CountsText(counts), "received 5, acked 3, refused (lease lost) 1, unconfirmed 1\n");
+  counts.dead_lettered = 2;
+  EXPECT_EQ(CountsText(counts),
+            "received 5, acked 3, made dead letters 2, refused (lease lost) 1, unconfirmed 1\n");
   EXPECT_EQ(Json::parse(CountsJson(counts))["refused"], 1);
+  EXPECT_EQ(Json::parse(CountsJson(counts))["dead_lettered"], 2);
 }
 
 TEST(ServerInfoTest, Text) {

@@ -3,8 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <functional>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <set>
@@ -13,107 +11,10 @@
 #include <vector>
 
 #include "client/error.h"
-#include "tests/unit/client/fake_server.h"
+#include "tests/unit/client/subscriber_fixture.h"
 
 namespace duetime::client {
 namespace {
-
-constexpr absl::Duration kPatience = absl::Seconds(20);
-
-// Something that threads wait for, with a deadline.
-class Gate {
- public:
-  void Open() {
-    const std::lock_guard lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-  bool Wait() {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, absl::ToChronoNanoseconds(kPatience), [this] { return open_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = false;
-};
-
-v1::SubscribeResponse Started() {
-  v1::SubscribeResponse response;
-  response.mutable_started()->set_max_outstanding_messages(1'000);
-  return response;
-}
-
-v1::SubscribeResponse Deliveries(uint64_t first_token, int count) {
-  v1::SubscribeResponse response;
-  for (int i = 0; i < count; ++i) {
-    v1::Delivery* delivery = response.add_deliveries();
-    const uint64_t token = first_token + static_cast<uint64_t>(i);
-    delivery->set_message_id("m" + std::to_string(token));
-    delivery->set_lease_token(token);
-    delivery->set_attempt(1);
-    delivery->set_payload("p");
-  }
-  return response;
-}
-
-// Confirms everything in `request`.
-v1::SubscribeResponse Confirmation(const v1::SubscribeRequest& request) {
-  v1::SubscribeResponse response;
-  response.mutable_settled()->CopyFrom(request.ack());
-  for (const v1::Nack& nack : request.nack()) response.add_settled(nack.lease_token());
-  return response;
-}
-
-// Reads and confirms until `count` settlements came or the stream ended; returns how many requests
-// that took.
-int ConfirmMany(ServerStream* stream, int count) {
-  int requests = 0;
-  v1::SubscribeRequest request;
-  while (count > 0 && stream->Read(&request)) {
-    ++requests;
-    count -= request.ack_size() + request.nack_size();
-    stream->Write(Confirmation(request));
-  }
-  return requests;
-}
-
-// Takes the subscriber's first request and answers it as a server does that opens the stream.
-v1::SubscribeRequest AcceptStream(ServerStream* stream) {
-  v1::SubscribeRequest request;
-  stream->Read(&request);
-  stream->Write(Started());
-  return request;
-}
-
-// Keeps the stream until the subscriber closes it; then its end is a good one.
-grpc::Status ReadUntilClosed(ServerStream* stream) {
-  v1::SubscribeRequest request;
-  while (stream->Read(&request)) {
-  }
-  return grpc::Status::OK;
-}
-
-class SubscriberTest : public testing::Test {
- protected:
-  SubscriberOptions Options() const {
-    SubscriberOptions options;
-    options.server.target = server_.target();
-    options.topic = "t";
-    options.backoff = {
-        .initial = absl::Milliseconds(1), .max = absl::Milliseconds(5), .multiplier = 2.0};
-    return options;
-  }
-
-  static std::unique_ptr<Subscriber> Start(const SubscriberOptions& options, Handler handler) {
-    auto subscriber = Subscriber::Start(options, std::move(handler));
-    EXPECT_TRUE(subscriber.ok()) << subscriber.status();
-    return *std::move(subscriber);
-  }
-
-  FakeServer server_;
-};
 
 TEST_F(SubscriberTest, SaysWhatItWantsAndHandsOverInOrder) {
   v1::SubscribeRequest start;
@@ -128,6 +29,7 @@ TEST_F(SubscriberTest, SaysWhatItWantsAndHandsOverInOrder) {
   };
   server_.Start();
   SubscriberOptions options = Options();
+  options.subscription = "s";
   options.client_id = "me";
   options.max_outstanding_messages = 7;
   options.max_outstanding_bytes = 8;
@@ -140,6 +42,7 @@ TEST_F(SubscriberTest, SaysWhatItWantsAndHandsOverInOrder) {
   ASSERT_TRUE(confirmed.Wait());
   EXPECT_TRUE(subscriber->Stop().ok());
   EXPECT_EQ(start.start().topic(), "t");
+  EXPECT_EQ(start.start().subscription(), "s");
   EXPECT_EQ(start.start().client_id(), "me");
   EXPECT_EQ(start.start().max_outstanding_messages(), 7);
   EXPECT_EQ(start.start().max_outstanding_bytes(), 8);
@@ -201,7 +104,7 @@ TEST_F(SubscriberTest, NacksCarryDelayAndReasonAndLeavesSayNothing) {
   };
   server_.Start();
   const auto subscriber = Start(Options(), [&](const Delivery& delivery) {
-    if (delivery.message_id() == "m1") return Settlement::Nack(absl::Seconds(3), "busy");
+    if (delivery.message_id() == "m1") return Settlement::NackAfter(absl::Seconds(3), "busy");
     if (delivery.message_id() == "m2") return Settlement::Leave();
     return Settlement::Ack();
   });
@@ -252,14 +155,14 @@ TEST_F(SubscriberTest, ReconnectsAfterUnavailableAndDropsWhatWasNotBegun) {
     stream->Read(&request);
     const int number = ++streams;
     if (number == 1) {
-      stream->Write(Started());
+      stream->Write(Started(absl::ZeroDuration()));
       stream->Write(Deliveries(1, 2));
       stream->Write(Deliveries(3, 3));
       EXPECT_TRUE(handling.Wait());
       return {grpc::StatusCode::UNAVAILABLE, "gone"};
     }
     if (number == 2) return {grpc::StatusCode::UNAVAILABLE, "still gone"};
-    stream->Write(Started());
+    stream->Write(Started(absl::ZeroDuration()));
     reconnected.Open();
     stream->Write(Deliveries(11, 5));
     while (acked.size() < 5 && stream->Read(&request)) {

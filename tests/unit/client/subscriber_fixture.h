@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SubscriberTest: a subscriber against a server that plays its part of the stream.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <gtest/gtest.h>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+
+#include "client/convert.h"
+#include "client/subscriber.h"
+#include "tests/unit/client/fake_server.h"
+
+namespace duetime::client {
+
+inline constexpr absl::Duration kPatience = absl::Seconds(20);
+
+// Something that threads wait for, with a deadline.
+class Gate {
+ public:
+  void Open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  bool Wait() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, absl::ToChronoNanoseconds(kPatience), [this] { return open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
+// Zero: the server says nothing of leases, so none is prolonged.
+inline v1::SubscribeResponse Started(absl::Duration lease) {
+  v1::SubscribeResponse response;
+  response.mutable_started()->set_max_outstanding_messages(1'000);
+  if (lease != absl::ZeroDuration()) {
+    *response.mutable_started()->mutable_lease_duration() = ToProto(lease);
+  }
+  return response;
+}
+
+inline v1::SubscribeResponse Deliveries(uint64_t first_token, int count) {
+  v1::SubscribeResponse response;
+  for (int i = 0; i < count; ++i) {
+    v1::Delivery* delivery = response.add_deliveries();
+    const uint64_t token = first_token + static_cast<uint64_t>(i);
+    delivery->set_message_id("m" + std::to_string(token));
+    delivery->set_lease_token(token);
+    delivery->set_attempt(1);
+    delivery->set_payload("p");
+  }
+  return response;
+}
+
+// Confirms everything in `request`.
+inline v1::SubscribeResponse Confirmation(const v1::SubscribeRequest& request) {
+  v1::SubscribeResponse response;
+  response.mutable_settled()->CopyFrom(request.ack());
+  for (const v1::Nack& nack : request.nack()) response.add_settled(nack.lease_token());
+  for (const v1::DeadLetterLease& dead : request.dead_letter()) {
+    response.add_settled(dead.lease_token());
+  }
+  for (const v1::ExtendLease& extend : request.extend()) {
+    response.add_extended(extend.lease_token());
+  }
+  return response;
+}
+
+// Reads and confirms until `count` settlements came or the stream ended; returns how many requests
+// that took.
+inline int ConfirmMany(ServerStream* stream, int count) {
+  int requests = 0;
+  v1::SubscribeRequest request;
+  while (count > 0 && stream->Read(&request)) {
+    ++requests;
+    count -= request.ack_size() + request.nack_size() + request.dead_letter_size();
+    stream->Write(Confirmation(request));
+  }
+  return requests;
+}
+
+// Takes the subscriber's first request and answers it as a server does that opens the stream.
+inline v1::SubscribeRequest AcceptStream(ServerStream* stream,
+                                         absl::Duration lease = absl::ZeroDuration()) {
+  v1::SubscribeRequest request;
+  stream->Read(&request);
+  stream->Write(Started(lease));
+  return request;
+}
+
+// Keeps the stream until the subscriber closes it; then its end is a good one.
+inline grpc::Status ReadUntilClosed(ServerStream* stream) {
+  v1::SubscribeRequest request;
+  while (stream->Read(&request)) {
+  }
+  return grpc::Status::OK;
+}
+
+class SubscriberTest : public testing::Test {
+ protected:
+  SubscriberOptions Options() const {
+    SubscriberOptions options;
+    options.server.target = server_.target();
+    options.topic = "t";
+    options.backoff = {
+        .initial = absl::Milliseconds(1), .max = absl::Milliseconds(5), .multiplier = 2.0};
+    return options;
+  }
+
+  static std::unique_ptr<Subscriber> Start(const SubscriberOptions& options, Handler handler) {
+    auto subscriber = Subscriber::Start(options, std::move(handler));
+    EXPECT_TRUE(subscriber.ok()) << subscriber.status();
+    return *std::move(subscriber);
+  }
+
+  FakeServer server_;
+};
+
+}  // namespace duetime::client

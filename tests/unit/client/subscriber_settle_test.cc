@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a subscriber says about its deliveries: settlements of each kind, and leases that go on
+// while a handler works.
+#include <atomic>
+#include <chrono>
+#include <gtest/gtest.h>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/subscriber.h"
+#include "tests/unit/client/subscriber_fixture.h"
+
+namespace duetime::client {
+namespace {
+
+// A third of it is how soon a lease is prolonged.
+constexpr absl::Duration kLease = absl::Milliseconds(60);
+
+TEST_F(SubscriberTest, SettlesInEveryWay) {
+  v1::SubscribeRequest settled;
+  Gate confirmed;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    v1::SubscribeRequest request = AcceptStream(stream);
+    stream->Write(Deliveries(1, 6));
+    int left = 5;
+    while (left > 0 && stream->Read(&request)) {
+      left -= request.ack_size() + request.nack_size() + request.dead_letter_size();
+      settled.MergeFrom(request);
+      stream->Write(Confirmation(request));
+    }
+    confirmed.Open();
+    return ReadUntilClosed(stream);
+  };
+  server_.Start();
+  const std::map<std::string, Settlement> answers = {
+      {"m1", Settlement::Nack("busy")},
+      {"m2", Settlement::NackAfter(absl::ZeroDuration())},
+      {"m3", Settlement::DeadLetter(std::string(254, 'x') + "ü")},
+      {"m4", Settlement::FromStatus(absl::NotFoundError("no such customer"))},
+      {"m5", Settlement::FromStatus(absl::OkStatus())},
+      {"m6", Settlement::Leave()}};
+  const auto subscriber = Start(Options(), [&](const Delivery& delivery) {
+    return answers.at(std::string(delivery.message_id()));
+  });
+  ASSERT_TRUE(confirmed.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  ASSERT_EQ(settled.nack_size(), 3);
+  EXPECT_EQ(settled.nack(0).lease_token(), 1u);
+  EXPECT_FALSE(settled.nack(0).has_delay()) << "the retry policy decides";
+  EXPECT_EQ(settled.nack(0).reason(), "busy");
+  EXPECT_TRUE(settled.nack(1).has_delay()) << "at once, whatever the policy says";
+  EXPECT_EQ(settled.nack(1).delay().seconds(), 0);
+  EXPECT_EQ(settled.nack(2).reason(), "no such customer");
+  ASSERT_EQ(settled.dead_letter_size(), 1);
+  EXPECT_EQ(settled.dead_letter(0).lease_token(), 3u);
+  EXPECT_EQ(settled.dead_letter(0).reason(), std::string(254, 'x')) << "cut at a character";
+  ASSERT_EQ(settled.ack_size(), 1);
+  EXPECT_EQ(settled.ack(0), 5u);
+  const SubscriberCounts counts = subscriber->counts();
+  EXPECT_EQ(counts.acked, 1);
+  EXPECT_EQ(counts.nacked, 3);
+  EXPECT_EQ(counts.dead_lettered, 1);
+  EXPECT_EQ(counts.left, 1);
+  EXPECT_EQ(counts.extended, 0) << "the server said nothing of leases";
+}
+
+TEST_F(SubscriberTest, HandlersSeeWhatADeadLetterWas) {
+  Gate confirmed;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    AcceptStream(stream);
+    v1::SubscribeResponse deliveries = Deliveries(1, 2);
+    deliveries.mutable_deliveries(1)->mutable_dead_letter()->set_message_id("before");
+    stream->Write(deliveries);
+    ConfirmMany(stream, 2);
+    confirmed.Open();
+    return ReadUntilClosed(stream);
+  };
+  server_.Start();
+  std::vector<std::string> seen;
+  const auto subscriber = Start(Options(), [&](const Delivery& delivery) {
+    seen.push_back(delivery.dead_letter() == nullptr ? "none"
+                                                     : delivery.dead_letter()->message_id());
+    return Settlement::Ack();
+  });
+  ASSERT_TRUE(confirmed.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  EXPECT_EQ(seen, (std::vector<std::string>{"none", "before"}));
+}
+
+// Reads until each of `tokens` was prolonged twice, or settled; says how often each was.
+std::map<uint64_t, int> ReadExtensions(ServerStream* stream, const std::set<uint64_t>& tokens) {
+  std::map<uint64_t, int> times;
+  v1::SubscribeRequest request;
+  const auto enough = [&] {
+    for (const uint64_t token : tokens) {
+      if (times[token] < 2) return false;
+    }
+    return true;
+  };
+  while (!enough() && stream->Read(&request)) {
+    for (const v1::ExtendLease& extend : request.extend()) {
+      EXPECT_EQ(FromProto(extend.duration()), kLease);
+      ++times[extend.lease_token()];
+    }
+    stream->Write(Confirmation(request));
+  }
+  return times;
+}
+
+TEST_F(SubscriberTest, LeasesGoOnWhileAHandlerRunsAndForWhatWaitsBehindIt) {
+  Gate prolonged;
+  Gate confirmed;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    AcceptStream(stream, kLease);
+    stream->Write(Deliveries(1, 2));
+    stream->Write(Deliveries(3, 1));
+    const auto times = ReadExtensions(stream, {1, 2, 3});
+    EXPECT_EQ(times.size(), 3u);
+    prolonged.Open();
+    ConfirmMany(stream, 3);
+    confirmed.Open();
+    return ReadUntilClosed(stream);
+  };
+  server_.Start();
+  const auto subscriber = Start(Options(), [&](const Delivery&) {
+    EXPECT_TRUE(prolonged.Wait());
+    return Settlement::Ack();
+  });
+  ASSERT_TRUE(confirmed.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  const SubscriberCounts counts = subscriber->counts();
+  EXPECT_EQ(counts.acked, 3);
+  EXPECT_GE(counts.extended, 6);
+  EXPECT_EQ(counts.leases_lost, 0);
+  EXPECT_EQ(counts.lost, 0);
+}
+
+TEST_F(SubscriberTest, WhileItStopsLeasesGoOnOfWhatRunsOnly) {
+  Gate handling;
+  Gate known;
+  Gate stopping;
+  Gate prolonged;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    v1::SubscribeRequest request = AcceptStream(stream, kLease);
+    stream->Write(Deliveries(1, 1));
+    stream->Write(Deliveries(2, 1));
+    EXPECT_TRUE(stopping.Wait());
+    // Requests from before the stop are about both.
+    for (int alone = 0; alone < 3 && stream->Read(&request);) {
+      for (const v1::ExtendLease& extend : request.extend()) {
+        alone = extend.lease_token() == 1 ? alone + 1 : 0;
+      }
+      stream->Write(Confirmation(request));
+    }
+    prolonged.Open();
+    ConfirmMany(stream, 1);
+    return ReadUntilClosed(stream);
+  };
+  server_.Start();
+  Subscriber* running = nullptr;
+  const auto subscriber = Start(Options(), [&](const Delivery&) {
+    handling.Open();
+    EXPECT_TRUE(known.Wait());
+    // The stop is under way once it has dropped the second message.
+    const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoSeconds(kPatience);
+    while (running->counts().skipped == 0 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    stopping.Open();
+    EXPECT_TRUE(prolonged.Wait());
+    return Settlement::Ack();
+  });
+  running = subscriber.get();
+  known.Open();
+  ASSERT_TRUE(handling.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  EXPECT_EQ(subscriber->counts().acked, 1);
+  EXPECT_EQ(subscriber->counts().skipped, 1);
+}
+
+TEST_F(SubscriberTest, ARefusedExtensionIsNoRefusedSettlement) {
+  Gate refused;
+  Gate confirmed;
+  std::atomic<bool> again{false};
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    AcceptStream(stream, kLease);
+    stream->Write(Deliveries(1, 2));
+    v1::SubscribeRequest request;
+    stream->Read(&request);
+    EXPECT_EQ(request.extend_size(), 2);
+    v1::SubscribeResponse response;
+    response.add_extended(1);
+    response.add_refused()->set_lease_token(2);
+    stream->Write(response);
+    // The next one is about the first message only.
+    stream->Read(&request);
+    EXPECT_EQ(request.extend_size(), 1);
+    stream->Write(Confirmation(request));
+    refused.Open();
+    int left = 2;
+    while (left > 0 && stream->Read(&request)) {
+      for (const v1::ExtendLease& extend : request.extend()) again = extend.lease_token() == 2;
+      response.Clear();
+      for (const uint64_t token : request.ack()) {
+        if (token == 1) {
+          response.add_settled(token);
+        } else {
+          response.add_refused()->set_lease_token(token);
+        }
+      }
+      left -= request.ack_size();
+      stream->Write(response);
+    }
+    confirmed.Open();
+    return ReadUntilClosed(stream);
+  };
+  server_.Start();
+  const auto subscriber = Start(Options(), [&](const Delivery&) {
+    EXPECT_TRUE(refused.Wait());
+    return Settlement::Ack();
+  });
+  ASSERT_TRUE(confirmed.Wait());
+  EXPECT_TRUE(subscriber->Stop().ok());
+  EXPECT_FALSE(again);
+  const SubscriberCounts counts = subscriber->counts();
+  EXPECT_EQ(counts.acked, 1);
+  EXPECT_EQ(counts.refused, 1);
+  EXPECT_EQ(counts.leases_lost, 1);
+  EXPECT_EQ(counts.lost, 0);
+}
+
+TEST_F(SubscriberTest, StopDoesNotWaitLongerForHandlersThanItIsTold) {
+  Gate handling;
+  Gate stopped;
+  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+    AcceptStream(stream);
+    stream->Write(Deliveries(1, 1));
+    return ReadUntilClosed(stream);
+  };
+  server_.Start();
+  auto subscriber = Start(Options(), [&](const Delivery&) {
+    handling.Open();
+    EXPECT_TRUE(stopped.Wait());
+    return Settlement::Ack();
+  });
+  ASSERT_TRUE(handling.Wait());
+  EXPECT_EQ(subscriber->Stop(absl::Seconds(5), absl::Milliseconds(20)).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(subscriber->counts().delivered, 0) << "the handler still runs";
+  stopped.Open();
+  // Waits for the handler, whose ack has nowhere to go.
+  subscriber.reset();
+}
+
+}  // namespace
+}  // namespace duetime::client
