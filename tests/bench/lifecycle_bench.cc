@@ -152,9 +152,9 @@ int Queries(const Options& options) {
   const int64_t messages = options.messages > 0 ? options.messages : 10'000'000;
   const auto server = StartDaemon(options);
   const auto channel = server->Connect();
-  // Evenly over a year, nine of ten in one topic, the rest in a hundred others. In order of time:
-  // what lies on disk at the end is the same in any order, but a batch all over the year writes as
-  // many counters as messages, and filling takes minutes.
+  // Evenly over a year, nine of ten in one topic, the rest in a hundred others. In order of time,
+  // because a batch all over the year writes more counters than messages. The messages are the same
+  // in any order, but not the files that they lie in: these overlap less.
   const LoadResult accepted = RunBatches(
       channel, static_cast<int>(messages / kBatch), 4,
       [&](int batch, v1::ScheduleBatchRequest* request) {
