@@ -170,8 +170,8 @@ class Dispatcher : public scheduler::DueSink {
   // ---- Hand-out (dispatcher_handout.cc)
   void Enqueue(Subscription* subscription);
   absl::Status Serve(base::Now now, Subscription* subscription, size_t* served);
-  // How many of `wanted` may be handed out now; if none, sees to it that it is tried again.
-  size_t Admit(base::Now now, Subscription* subscription, size_t wanted);
+  // Whether one more may be handed out now; if not, sees to it that it is tried again.
+  bool Admit(base::Now now, Subscription* subscription);
   size_t TakeReady(base::Now now, Subscription* subscription, Stream* stream);
   absl::Status SendFrame(base::Now now, Stream* stream);
   // Takes what a fate needs from the entry's record.
@@ -272,10 +272,23 @@ class Dispatcher : public scheduler::DueSink {
   absl::Status RecoverSubscriptions();
   void Create(base::Now now, SubscriptionCommand command);
   void Delete(Subscription* subscription, bool keep_messages);
-  // What deleted subscriptions leave behind, a slice at a time.
+  void CountRetaining();
+
+  // ---- In slices (dispatcher_background.cc)
+  //
+  // What deleted subscriptions leave behind.
   void ReleaseDeleted(base::Now now, bool* more);
-  bool ReleaseEntries(base::Now now, Subscription* subscription);
-  bool ReleaseBacklog(base::Now now, Subscription* subscription);
+  // True if there is nothing left. Otherwise `more` is set, or what is on its way to the journal
+  // brings us back.
+  bool ReleaseEntries(base::Now now, Subscription* subscription, bool* more);
+  bool ReleaseBacklog(base::Now now, Subscription* subscription, bool* more);
+  // What subscriptions have kept for long enough.
+  bool TooOld(base::Now now, const DueEntry& entry) const;
+  // False if it is not known where dead letters go; then nothing has changed. REQUIRES: learned.
+  bool GiveUp(base::Now now, EntryIndex index);
+  void GiveUpOld(base::Now now);
+  void GiveUpReady(base::Now now, Subscription* subscription);
+  void GiveUpListed(base::Now now, Subscription* subscription);
   // Lists what is due already for a subscription that is for all that is still there.
   void FillNew(bool* more);
 
@@ -307,6 +320,8 @@ class Dispatcher : public scheduler::DueSink {
   // Subscriptions that were deleted and are being released, and new ones for what is there already.
   std::deque<Subscription*> releasing_;
   std::deque<Subscription*> filling_;
+  // Subscriptions that do not keep messages for ever.
+  size_t retaining_ = 0;
   // Streams that are gone and still have leases.
   std::deque<StreamId> closing_;
   size_t in_flight_ = 0;

@@ -175,6 +175,7 @@ void Dispatcher::SpillOld(base::Now now, bool* more) {
   FillNew(more);
   if (now.mono_ms >= next_spill_mono_ms_) {
     next_spill_mono_ms_ = now.mono_ms + limits_.safe_period_ms;
+    GiveUpOld(now);
     if (now.wall_ms > limits_.spill_age_ms) {
       const std::vector<uint32_t> cookies =
           scheduler_->safe_mark()->TakeCookies(now.wall_ms - limits_.spill_age_ms);

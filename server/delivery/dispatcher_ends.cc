@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of Dispatcher that settles messages for their subscriptions, and ends them.
+#include <algorithm>
 #include <utility>
 
 #include "server/base/check.h"
@@ -120,6 +121,9 @@ void Dispatcher::SettleEntry(base::Now now, EntryIndex index, EndState how, Dura
   fate.state = how;
   fate.topic = subscription.topic->id;
   fate.attempts = entry.attempts;
+  for (const auto& [id, progress] : rows_) {
+    fate.attempts = std::max(fate.attempts, progress.attempts);
+  }
   fate.payload_bytes = entry.payload_bytes;
   fate.deliver_ms = entry.deliver_ms;
   fate.accept_ms = entry.accept_ms;

@@ -155,20 +155,21 @@ absl::Status Dispatcher::Serve(base::Now now, Subscription* subscription, size_t
   return absl::OkStatus();
 }
 
-size_t Dispatcher::Admit(base::Now now, Subscription* subscription, size_t wanted) {
+bool Dispatcher::Admit(base::Now now, Subscription* subscription) {
   constexpr uint64_t kMicros = 1000;
   CatchUp& ramp = subscription->catch_up;
   PaceClock* const pace = subscription->pace;
-  if (ramp.active()) wanted = ramp.Take(now.mono_ms, wanted);
-  if (wanted > 0 && pace != nullptr) wanted = pace->Take(now.mono_ms * kMicros, wanted);
-  if (wanted > 0) return wanted;
+  if ((!ramp.active() || ramp.Take(now.mono_ms, 1) > 0) &&
+      (pace == nullptr || pace->Take(now.mono_ms * kMicros, 1) > 0)) {
+    return true;
+  }
   uint64_t at_ms = ramp.active() ? ramp.NextMs(now.mono_ms) : now.mono_ms;
   if (pace != nullptr) {
     at_ms = std::max(at_ms, (pace->NextUs(now.mono_ms * kMicros) + kMicros - 1) / kMicros);
   }
   subscription->throttled = true;
   WakeAt(std::max(at_ms, now.mono_ms + 1), subscription);
-  return 0;
+  return false;
 }
 
 size_t Dispatcher::TakeReady(base::Now now, Subscription* subscription, Stream* stream) {
@@ -177,7 +178,7 @@ size_t Dispatcher::TakeReady(base::Now now, Subscription* subscription, Stream* 
   // burst.
   const size_t sharers = subscription->willing.size() + 1;
   const size_t share = (subscription->ready.count + sharers - 1) / sharers;
-  const size_t limit = Admit(now, subscription, std::min(limits_.frame_messages_max, share));
+  const size_t limit = std::min(limits_.frame_messages_max, share);
   size_t bytes = 0;
   while (taken_.size() < limit && bytes < limits_.frame_bytes_max) {
     const EntryIndex index = subscription->ready.head;
@@ -185,6 +186,10 @@ size_t Dispatcher::TakeReady(base::Now now, Subscription* subscription, Stream* 
     DT_CHECK(entry.state == EntryState::kReady);
     if (!stream->credit->Take(shard_, entry.bytes)) {
       stream->willing = false;
+      break;
+    }
+    if (!Admit(now, subscription)) {
+      ReturnCredit(stream->id, 1, entry.bytes);
       break;
     }
     table_.Unlink(&subscription->ready, index);
@@ -257,6 +262,7 @@ void Dispatcher::Learn(EntryIndex index, absl::string_view record) {
 }
 
 bool Dispatcher::HoldBack(base::Now now, EntryIndex index, absl::string_view record) {
+  if (TooOld(now, table_[index]) && GiveUp(now, index)) return true;
   storage::MessageHeader header;
   absl::string_view head;
   constexpr uint8_t kEither = MessageFlags::kExpires | MessageFlags::kOrdered;
@@ -361,7 +367,7 @@ void Dispatcher::LookAt(base::Now now, Subscription* subscription) {
 
 uint64_t Dispatcher::NextWakeMono() const {
   const uint64_t timer_ms = timers_.NextDue();
-  const bool waiting = scheduler_->safe_mark()->held() > 0;
+  const bool waiting = scheduler_->safe_mark()->held() > 0 || retaining_ > 0;
   return waiting ? std::min(timer_ms, next_spill_mono_ms_) : timer_ms;
 }
 

@@ -152,7 +152,7 @@ void Dispatcher::Retry(base::Now now, EntryIndex index, Failure why, uint64_t de
   const StreamId stream = entry.stream;
   ++stats_->retried;
   // No memory to wait in: it waits on disk.
-  const bool forget = delay_ms > 0 && table_.size() > limits_.due_max;
+  const bool forget = delay_ms > 0 && table_.size() >= limits_.due_max;
   // A place in the backlog that is not that of its due time moves along, or nobody would find it.
   const bool moves = forget || (entry.spilled && entry.listed_ms != entry.due_ms);
   const uint64_t retry_ms = delay_ms > 0 || moves ? now.wall_ms + delay_ms : 0;

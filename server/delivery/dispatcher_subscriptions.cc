@@ -11,10 +11,8 @@
 namespace duetime::delivery {
 
 using storage::Durability;
-using storage::EndState;
 using storage::MessageKey;
 using storage::ObjectKind;
-using storage::Progress;
 using storage::Record;
 using storage::RecordType;
 using storage::SubscriptionId;
@@ -25,10 +23,6 @@ namespace {
 constexpr uint32_t kSecondSubscription = uint32_t{1} << 31;
 
 constexpr size_t kRecoverPage = 1000;
-// What one step looks at, and what it changes: a millisecond or so.
-constexpr EntryIndex kEntriesPerStep = 5000;
-constexpr storage::ScanLimit kPage{.entries = 200, .bytes = 1 << 20};
-constexpr size_t kScanMax = 2000;
 
 }  // namespace
 
@@ -84,6 +78,7 @@ absl::Status Dispatcher::RecoverSubscriptions() {
     more = objects.size() == kRecoverPage;
     if (more) after = objects.back().name;
   }
+  CountRetaining();
   for (const SubscriptionId id : deleted) {
     // The greatest keeps its number from being given again, and a first one its topic's.
     if (id == greatest || static_cast<uint32_t>(id) < kSecondSubscription) continue;
@@ -95,6 +90,13 @@ absl::Status Dispatcher::RecoverSubscriptions() {
     outbox_->Add(std::move(record), Durability::kBuffered);
   }
   return absl::OkStatus();
+}
+
+void Dispatcher::CountRetaining() {
+  retaining_ = static_cast<size_t>(
+      std::count_if(subscriptions_.begin(), subscriptions_.end(), [](const auto& item) {
+        return item.second->state.settings.retention_ms > 0 && !item.second->state.deleting;
+      }));
 }
 
 void Dispatcher::Save(const Subscription& subscription) {
@@ -144,6 +146,7 @@ void Dispatcher::Change(base::Now now, SubscriptionCommand command) {
       if (known) Delete(subscription, command.keep_messages);
       break;
   }
+  CountRetaining();
   outbox_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
     if (!ok) reply.status = base::StorageFailedError();
     effects_->subscriptions.push_back(std::move(reply));
@@ -249,128 +252,6 @@ void Dispatcher::Inspect(const InspectSubscriptionCommand& command) {
     }
   }
   effects_->subscription_gauges.push_back(std::move(reply));
-}
-
-// ---- In the background
-// ----------------------------------------------------------------------------------------------
-
-void Dispatcher::ReleaseDeleted(base::Now now, bool* more) {
-  if (releasing_.empty()) return;
-  Subscription* const subscription = releasing_.front();
-  const bool done = ReleaseEntries(now, subscription) && ReleaseBacklog(now, subscription);
-  if (!done) {
-    // Others take their turn; what is on its way to the journal brings us back.
-    releasing_.push_back(subscription);
-    releasing_.pop_front();
-    *more = true;
-    return;
-  }
-  releasing_.pop_front();
-  subscription->state.deleted = true;
-  Save(*subscription);
-  // The object stays in memory until the restart: queues may still name it.
-  std::erase(subscription->topic->subscriptions, subscription);
-  if (subscription->behind) --behind_;
-  subscription->behind = false;
-  subscription->parked.reset();
-}
-
-bool Dispatcher::ReleaseEntries(base::Now now, Subscription* subscription) {
-  EntryIndex& index = subscription->release_index;
-  const EntryIndex until = std::min(table_.capacity(), index + kEntriesPerStep);
-  for (size_t released = 0; index < until && released < kPage.entries; ++index) {
-    DueEntry& entry = table_[index];
-    if (entry.state == EntryState::kFree || entry.subscription != subscription) continue;
-    // It is looked at again when that is over.
-    if (latches_->Held(entry.id) || Ending(entry.id)) return false;
-    if (entry.state == EntryState::kForgetting) return false;
-    ++released;
-    const auto record = store_->Get(shard_, entry.key());
-    if (!record.ok()) {
-      read_error_ = record.status();
-      return false;
-    }
-    if (record->has_value()) {
-      Learn(index, **record);
-      SettleEntry(now, index, EndState::kDropped, Durability::kBuffered);
-      ++stats_->dropped;
-    } else {
-      TakeOut(index);
-      if (entry.spilled) AddUnspill(entry.place(), *subscription);
-      entry.state = EntryState::kEnding;
-    }
-    outbox_->Then([this, at = index](base::Now, bool accepted) {
-      if (accepted) FinishEnd(at);
-    });
-  }
-  return index >= table_.capacity() && subscription->entries == 0;
-}
-
-bool Dispatcher::ReleaseBacklog(base::Now now, Subscription* subscription) {
-  if (subscription->reading || subscription->spills_in_flight > 0) return false;
-  storage::Page<storage::BacklogRef> page;
-  if (absl::Status status = store_->ScanBacklog(shard_, subscription->state.id,
-                                                subscription->release_cursor, kPage, &page);
-      !status.ok()) {
-    read_error_ = status;
-    return false;
-  }
-  for (const storage::BacklogRef& item : page.items) {
-    const uint64_t due_ms = item.entry.due_ms != 0 ? item.entry.due_ms : item.key.due_ms;
-    const MessageKey key = {.due_ms = due_ms, .id = item.key.id};
-    subscription->release_cursor = item.key;
-    if (latches_->Held(key.id) || Ending(key.id)) return false;
-    if (IsLast(key, *subscription)) {
-      EndUnwanted(now, key, /*settled=*/false);
-    } else {
-      RemoveProgress(key, subscription->state.id);
-    }
-    AddUnspill(item.key, *subscription);
-  }
-  if (!page.items.empty()) {
-    subscription->release_cursor = page.next.value_or(MessageKey::FirstAt(UINT64_MAX));
-  }
-  return page.items.empty();
-}
-
-void Dispatcher::FillNew(bool* more) {
-  if (filling_.empty() || !read_error_.ok()) return;
-  Subscription* const subscription = filling_.front();
-  if (subscription->state.deleting) {
-    filling_.pop_front();
-    return;
-  }
-  storage::Page<storage::MessageHeadRef> page;
-  const MessageKey until = MessageKey::FirstAt(subscription->state.fill_until_ms + 1);
-  if (absl::Status status =
-          store_->ScanHeads(shard_, subscription->topic->id, subscription->fill_cursor, until,
-                            kPage, kScanMax, &page);
-      !status.ok()) {
-    read_error_ = status;
-    return;
-  }
-  *more = true;
-  for (const storage::MessageHeadRef& item : page.items) {
-    subscription->fill_cursor = item.key;
-    // It is looked at again when that is over.
-    if (latches_->Held(item.key.id) || Ending(item.key.id)) return;
-    if (table_.Find(item.key.id, subscription) != kNoEntry) continue;
-    if (!ReadRows(item.key)) return;
-    // Known already: a fill that a crash interrupted begins anew.
-    if (RowOf(subscription->state.id) != nullptr || InBacklog(item.key, *subscription)) continue;
-    SpillNew({.key = item.key, .topic = subscription->topic->id, .bytes = item.bytes, .flags = 0},
-             subscription, nullptr);
-  }
-  if (page.next.has_value()) {
-    subscription->fill_cursor = *page.next;
-    return;
-  }
-  filling_.pop_front();
-  subscription->state.fill_until_ms = 0;
-  Save(*subscription);
-  // What was listed is behind by now, or on its way.
-  FallBehind(subscription, MessageKey{});
-  WantReadBack(subscription);
 }
 
 }  // namespace duetime::delivery

@@ -97,9 +97,16 @@ class Scenario {
           TopicCommand{.topic = Topic(command), .fate_retention_ms = 86'400'000, .quota = quota_});
     } else if (verb == "bulk") {
       Bulk(command);
+    } else if (verb == "subscribe" || verb == "update" || verb == "unsubscribe") {
+      Subscribe(command);
+    } else if (verb == "topic") {
+      SetTopic(command);
+    } else if (verb == "inspect") {
+      Handle(InspectSubscriptionCommand{.tag = CallTag{++calls_},
+                                        .subscription = subscriptions_.at(command.Name(0))});
     } else if (verb == "attach" || verb == "detach") {
       Attach(command);
-    } else if (verb == "ack" || verb == "nack" || verb == "extend") {
+    } else if (verb == "ack" || verb == "nack" || verb == "extend" || verb == "reject") {
       Settle(command);
     } else if (verb == "advance") {
       Advance(static_cast<uint64_t>(command.Number("ms", 0)));
@@ -128,6 +135,7 @@ class Scenario {
     limits_.due_idle_max = static_cast<size_t>(command.Number("idle-max", 1000));
     limits_.due_max = static_cast<size_t>(command.Number("due-max", 100'000));
     limits_.loaded_max = static_cast<size_t>(command.Number("loaded-max", 100'000));
+    limits_.catch_up_rate = static_cast<uint32_t>(command.Number("catch-up", 0));
     limits_.spill_age_ms = static_cast<uint64_t>(command.Number("spill-age", 60'000));
     Open();
   }
@@ -164,8 +172,14 @@ class Scenario {
     storage::MessageRecord record;
     record.header = {.topic = topic, .deliver_ms = deliver_ms, .accept_ms = now_.wall_ms};
     record.payload = name;
+    if (const auto key = command.values.find("order"); key != command.values.end()) {
+      record.ordering_key = key->second;
+    }
     record.ttl_ms = static_cast<uint64_t>(command.Number("ttl", 0));
-    if (record.ttl_ms > 0) record.late_policy = storage::LatePolicy::kDrop;
+    if (record.ttl_ms > 0) {
+      record.late_policy = command.Has("dead-letter") ? storage::LatePolicy::kDeadLetter
+                                                      : storage::LatePolicy::kDrop;
+    }
     scheduler::NewMessage message;
     message.topic = topic;
     message.deliver_ms = deliver_ms;
@@ -248,12 +262,59 @@ class Scenario {
     Handle(std::move(recur));
   }
 
-  // bulk cancel|purge|release|shift name [by=ms key=prefix].
+  // subscribe|update|unsubscribe name [new min= max= attempts= retention= to= dead-letter paused].
+  void Subscribe(const CommandLine& command) {
+    SubscriptionCommand change;
+    change.tag = CallTag{++calls_};
+    change.kind = command.verb == "subscribe"     ? SubscriptionCommand::Kind::kCreate
+                  : command.verb == "unsubscribe" ? SubscriptionCommand::Kind::kDelete
+                                                  : SubscriptionCommand::Kind::kUpdate;
+    SubscriptionState& state = change.state;
+    state.name = command.Name(0);
+    state.topic = Topic(command);
+    const auto number = static_cast<uint32_t>((uint64_t{1} << 31) + subscriptions_.size());
+    const bool first = command.Has("first");
+    state.id = subscriptions_
+                   .emplace(state.name, first ? storage::FirstSubscription(state.topic)
+                                              : storage::SubscriptionId{number})
+                   .first->second;
+    SubscriptionSettings& settings = state.settings;
+    settings.paused = command.Has("paused");
+    settings.retry.min_backoff_ms = static_cast<uint64_t>(command.Number("min", 0));
+    settings.retry.max_backoff_ms = static_cast<uint64_t>(command.Number("max", 600'000));
+    settings.retry.max_attempts = static_cast<uint32_t>(command.Number("attempts", 0));
+    settings.retention_ms = static_cast<uint64_t>(command.Number("retention", 0));
+    if (command.Has("dead-letter")) settings.retention_policy = RetentionPolicy::kDeadLetter;
+    change.from_now = command.Has("new");
+    change.keep_messages = command.Has("last");
+    Handle(std::move(change));
+  }
+
+  // topic name [paused rate= burst= dead-letter=topic].
+  void SetTopic(const CommandLine& command) {
+    TopicCommand change;
+    change.topic = TopicNamed(command.Name(0));
+    change.fate_retention_ms = 86'400'000;
+    change.paused = command.Has("paused");
+    if (const int64_t rate = command.Number("rate", 0); rate > 0) {
+      change.pace = std::make_shared<TopicPace>();
+      change.pace->Set(static_cast<uint64_t>(rate),
+                       static_cast<uint64_t>(command.Number("burst", 1)));
+    }
+    if (const auto to = command.values.find("dead-letter"); to != command.values.end()) {
+      change.dead_letter = TopicNamed(to->second);
+      change.dead_letter_name = to->second;
+    }
+    Handle(std::move(change));
+  }
+
+  // bulk cancel|purge|release|shift|redrive name [by=ms key=prefix].
   void Bulk(const CommandLine& command) {
     static const std::map<std::string, BulkAction> kActions = {{"cancel", BulkAction::kCancel},
                                                                {"purge", BulkAction::kPurge},
                                                                {"release", BulkAction::kRelease},
-                                                               {"shift", BulkAction::kShift}};
+                                                               {"shift", BulkAction::kShift},
+                                                               {"redrive", BulkAction::kRedrive}};
     OperationCommand bulk;
     bulk.tag = CallTag{++calls_};
     bulk.name = command.Name(1);
@@ -285,7 +346,9 @@ class Scenario {
 
   storage::TopicId Topic(const CommandLine& command) {
     const auto it = command.values.find("topic");
-    const std::string name = it == command.values.end() ? "t" : it->second;
+    return TopicNamed(it == command.values.end() ? "t" : it->second);
+  }
+  storage::TopicId TopicNamed(const std::string& name) {
     const auto next = static_cast<uint32_t>(topics_.size() + 1);
     return topics_.emplace(name, storage::TopicId{next}).first->second;
   }
@@ -294,11 +357,17 @@ class Scenario {
     const StreamId stream =
         streams_.emplace(command.Name(0), StreamId{static_cast<uint64_t>(streams_.size() + 1)})
             .first->second;
-    if (command.verb == "detach") return Handle(DetachCommand{.stream = stream});
+    if (command.verb == "detach") {
+      return Handle(DetachCommand{.stream = stream, .keep_leases = command.Has("keep")});
+    }
+    const auto of = command.values.find("of");
+    const storage::SubscriptionId subscription = of == command.values.end()
+                                                     ? storage::FirstSubscription(Topic(command))
+                                                     : subscriptions_.at(of->second);
     auto credit = std::make_shared<StreamCredit>(command.Number("credit", 1000), 1 << 20);
     Handle(AttachCommand{.stream = stream,
                          .topic = Topic(command),
-                         .subscription = storage::FirstSubscription(Topic(command)),
+                         .subscription = subscription,
                          .lease_ms = static_cast<uint64_t>(command.Number("lease", 30'000)),
                          .credit = credit});
   }
@@ -313,6 +382,9 @@ class Scenario {
         const bool delayed = command.values.contains("ms");
         settle.nacks.push_back(
             {.token = token, .delay_ms = delayed ? std::optional(ms) : std::nullopt, .reason = ""});
+      }
+      if (command.verb == "reject") {
+        settle.dead_letters.push_back({.token = token, .reason = "broken"});
       }
       if (command.verb == "extend") settle.extends.push_back({.token = token, .duration_ms = ms});
     }
@@ -367,7 +439,7 @@ class Scenario {
         {MessageState::kDue, "DUE"},         {MessageState::kInFlight, "IN_FLIGHT"},
         {MessageState::kAcked, "ACKED"},     {MessageState::kCancelled, "CANCELLED"},
         {MessageState::kExpired, "EXPIRED"}, {MessageState::kDeadLettered, "DEAD_LETTERED"},
-        {MessageState::kSkipped, "SKIPPED"}};
+        {MessageState::kSkipped, "SKIPPED"}, {MessageState::kDropped, "DROPPED"}};
     static const std::map<Outcome, std::string> kOutcomes = {
         {Outcome::kDone, "DONE"},
         {Outcome::kInFlight, "IN_FLIGHT"},
@@ -454,6 +526,21 @@ class Scenario {
       }
       Line("get: ", reply.status.ok() ? kStates.at(reply.state) : "NOT_FOUND", ", attempts ",
            reply.attempts);
+      for (const SubscriptionStanding& one : reply.subscriptions) {
+        if (reply.subscriptions.size() < 2) break;
+        Line("  ", NameOf(one.subscription), ": ", kStates.at(one.state), ", attempts ",
+             one.attempts);
+      }
+    }
+    for (const SubscriptionReply& reply : effects.subscriptions) {
+      Line("subscription: ", reply.status.ok() ? "done" : reply.status.message());
+    }
+    for (const InspectSubscriptionReply& reply : effects.subscription_gauges) {
+      const SubscriptionGauges& gauges = reply.gauges;
+      Line("subscription: ", gauges.ready, " ready, ", gauges.in_flight, " in flight, ",
+           gauges.delayed, " delayed, ", gauges.blocked, " blocked, ", gauges.streams, " streams",
+           gauges.behind ? ", behind" : "", ", ", gauges.delivered, " delivered, ", gauges.acked,
+           " acked, ", gauges.dead_lettered, " dead letters, ", gauges.dropped, " dropped");
     }
     for (const DeliveryFrame& frame : effects.frames) PrintFrame(frame);
     for (const SettleReply& reply : effects.settles) {
@@ -463,20 +550,38 @@ class Scenario {
     if (effects.failed) Line("the shard has failed");
   }
 
+  static std::string TextOf(const storage::DeadLetterOrigin& origin) {
+    static const std::map<storage::DeadLetterReason, std::string> kReasons = {
+        {storage::DeadLetterReason::kMaxAttempts, "MAX_ATTEMPTS"},
+        {storage::DeadLetterReason::kRejected, "REJECTED"},
+        {storage::DeadLetterReason::kExpired, "EXPIRED"},
+        {storage::DeadLetterReason::kRetention, "RETENTION"}};
+    return absl::StrCat(", dead letter of '", origin.subscription_name, "' after ", origin.attempts,
+                        " attempts, ", kReasons.at(origin.reason), " ", origin.reason_text);
+  }
+
+  std::string NameOf(storage::SubscriptionId id) const {
+    for (const auto& [name, known] : subscriptions_) {
+      if (known == id) return name;
+    }
+    return "default";
+  }
+
   void PrintFrame(const DeliveryFrame& frame) {
     for (const Delivery& delivery : frame.deliveries) {
       storage::MessageRecord record;
       EXPECT_TRUE(storage::DecodeMessageRecord(delivery.record, &record).ok());
       const std::string name(record.payload);
       ids_[name] = delivery.id;
-      tokens_[name] = delivery.token;
       std::string stream = "?";
       for (const auto& [key, id] : streams_) {
         if (id == frame.stream) stream = key;
       }
+      tokens_[name] = tokens_[absl::StrCat(name, "@", stream)] = delivery.token;
       Line("deliver ", name, " to ", stream, ", attempt ", delivery.attempt, ", late ",
            delivery.dispatch_ms - record.header.deliver_ms, " ms",
-           delivery.maybe_redelivered ? ", maybe repeated" : "");
+           delivery.maybe_redelivered ? ", maybe repeated" : "",
+           record.dead_letter.has_value() ? TextOf(*record.dead_letter) : "");
     }
   }
 
@@ -494,6 +599,7 @@ class Scenario {
   std::map<std::string, LeaseToken> tokens_;
   std::map<std::string, StreamId> streams_;
   std::map<std::string, storage::TopicId> topics_;
+  std::map<std::string, storage::SubscriptionId> subscriptions_;
   std::vector<std::shared_ptr<StreamCredit>> credits_;
   std::string out_;
 };
@@ -530,7 +636,8 @@ TEST_P(ScenarioTest, HappensAsWritten) {
 INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest,
                          testing::Values("life", "keys", "concurrent", "reschedule", "expiry",
                                          "recurrence", "bulk", "quota", "cancel", "lease", "credit",
-                                         "backlog", "crash", "failure", "claim", "order"),
+                                         "backlog", "crash", "failure", "claim", "order", "fanout",
+                                         "retry", "deadletter", "ordering", "pace"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of Dispatcher that works through what many messages have become, a slice at a time:
+// those of deleted subscriptions, those kept for long enough, and those that a new subscription is
+// for.
+#include <algorithm>
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/delivery/dispatcher.h"
+
+namespace duetime::delivery {
+
+using storage::DeadLetterReason;
+using storage::Durability;
+using storage::EndState;
+using storage::MessageKey;
+using storage::Progress;
+
+namespace {
+
+// What one step looks at, and what it changes: a millisecond or so.
+constexpr EntryIndex kEntriesPerStep = 5000;
+constexpr storage::ScanLimit kPage{.entries = 200, .bytes = 1 << 20};
+constexpr size_t kScanMax = 2000;
+
+MessageKey KeyOf(const storage::BacklogRef& item) {
+  const uint64_t due_ms = item.entry.due_ms != 0 ? item.entry.due_ms : item.key.due_ms;
+  return {.due_ms = due_ms, .id = item.key.id};
+}
+
+}  // namespace
+
+// ---- Deleted subscriptions
+// ------------------------------------------------------------------------------------------
+
+void Dispatcher::ReleaseDeleted(base::Now now, bool* more) {
+  if (releasing_.empty()) return;
+  Subscription* const subscription = releasing_.front();
+  releasing_.pop_front();
+  if (!ReleaseEntries(now, subscription, more) || !ReleaseBacklog(now, subscription, more)) {
+    // Others take their turn.
+    releasing_.push_back(subscription);
+    return;
+  }
+  subscription->state.deleted = true;
+  Save(*subscription);
+  // The object stays in memory until the restart: queues may still name it.
+  std::erase(subscription->topic->subscriptions, subscription);
+  if (subscription->behind) --behind_;
+  subscription->behind = false;
+  subscription->parked.reset();
+}
+
+bool Dispatcher::ReleaseEntries(base::Now now, Subscription* subscription, bool* more) {
+  EntryIndex& index = subscription->release_index;
+  const EntryIndex until = std::min(table_.capacity(), index + kEntriesPerStep);
+  for (size_t released = 0; index < until && released < kPage.entries; ++index) {
+    DueEntry& entry = table_[index];
+    if (entry.state == EntryState::kFree || entry.subscription != subscription) continue;
+    // It is looked at again when that is over.
+    if (latches_->Held(entry.id) || Ending(entry.id)) return false;
+    if (entry.state == EntryState::kForgetting) return false;
+    ++released;
+    const auto record = store_->Get(shard_, entry.key());
+    if (!record.ok()) {
+      read_error_ = record.status();
+      return false;
+    }
+    if (record->has_value()) {
+      Learn(index, **record);
+      SettleEntry(now, index, EndState::kDropped, Durability::kBuffered);
+      ++stats_->dropped;
+    } else {
+      TakeOut(index);
+      if (entry.spilled) AddUnspill(entry.place(), *subscription);
+      entry.state = EntryState::kEnding;
+    }
+    outbox_->Then([this, at = index](base::Now, bool accepted) {
+      if (accepted) FinishEnd(at);
+    });
+  }
+  if (index < table_.capacity()) *more = true;
+  // What is on its way to the journal brings us back.
+  return index >= table_.capacity() && subscription->entries == 0;
+}
+
+bool Dispatcher::ReleaseBacklog(base::Now now, Subscription* subscription, bool* more) {
+  if (subscription->reading || subscription->spills_in_flight > 0) return false;
+  storage::Page<storage::BacklogRef> page;
+  if (absl::Status status = store_->ScanBacklog(shard_, subscription->state.id,
+                                                subscription->release_cursor, kPage, &page);
+      !status.ok()) {
+    read_error_ = status;
+    return false;
+  }
+  for (const storage::BacklogRef& item : page.items) {
+    const MessageKey key = KeyOf(item);
+    subscription->release_cursor = item.key;
+    if (latches_->Held(key.id) || Ending(key.id)) return false;
+    if (IsLast(key, *subscription)) {
+      EndUnwanted(now, key, /*settled=*/false);
+    } else {
+      RemoveProgress(key, subscription->state.id);
+    }
+    AddUnspill(item.key, *subscription);
+  }
+  if (!page.items.empty()) {
+    subscription->release_cursor =
+        page.next.value_or(MessageKey::FirstAt(storage::MessageId::kDueMax));
+    *more = true;
+  }
+  return page.items.empty();
+}
+
+// ---- Kept for long enough
+// -------------------------------------------------------------------------------------------
+
+bool Dispatcher::TooOld(base::Now now, const DueEntry& entry) const {
+  const uint64_t retention_ms = entry.subscription->state.settings.retention_ms;
+  return retention_ms > 0 && now.wall_ms > entry.due_ms + retention_ms;
+}
+
+bool Dispatcher::GiveUp(base::Now now, EntryIndex index) {
+  Subscription* const subscription = table_[index].subscription;
+  if (subscription->state.settings.retention_policy == RetentionPolicy::kDeadLetter) {
+    return DeadLetter(now, index, DeadLetterReason::kRetention, "");
+  }
+  SettleEntry(now, index, EndState::kDropped, Durability::kBuffered);
+  ++stats_->dropped;
+  ++subscription->dropped;
+  outbox_->Then([this, index](base::Now, bool accepted) {
+    if (accepted) FinishEnd(index);
+  });
+  return true;
+}
+
+void Dispatcher::GiveUpOld(base::Now now) {
+  if (retaining_ == 0) return;
+  for (const auto& [id, subscription] : subscriptions_) {
+    if (subscription->state.settings.retention_ms == 0 || subscription->state.deleting) continue;
+    GiveUpReady(now, subscription.get());
+    GiveUpListed(now, subscription.get());
+  }
+}
+
+void Dispatcher::GiveUpReady(base::Now now, Subscription* subscription) {
+  for (size_t i = 0; i < kPage.entries && subscription->ready.head != kNoEntry; ++i) {
+    const EntryIndex index = subscription->ready.head;
+    const DueEntry& entry = table_[index];
+    if (!TooOld(now, entry) || latches_->Held(entry.id) || EndingWhole(entry.key())) return;
+    const auto record = store_->Get(shard_, entry.key());
+    if (!record.ok()) {
+      read_error_ = record.status();
+      return;
+    }
+    if (record->has_value()) {
+      Learn(index, **record);
+      if (!GiveUp(now, index)) return;
+    } else {
+      TakeOut(index);
+      if (entry.spilled) AddUnspill(entry.place(), *subscription);
+      Forget(index);
+    }
+  }
+}
+
+void Dispatcher::GiveUpListed(base::Now now, Subscription* subscription) {
+  const storage::ScanLimit limit{.entries = std::min(kPage.entries, RoomToReadBack()),
+                                 .bytes = kPage.bytes};
+  if (!subscription->has_backlog() || subscription->reading || subscription->spills_in_flight > 0 ||
+      limit.entries == 0) {
+    return;
+  }
+  storage::Page<storage::BacklogRef> page;
+  const MessageKey from = subscription->parked.value_or(subscription->backlog_cursor);
+  if (absl::Status status = store_->ScanBacklog(shard_, subscription->state.id, from, limit, &page);
+      !status.ok()) {
+    read_error_ = status;
+    return;
+  }
+  const uint64_t retention_ms = subscription->state.settings.retention_ms;
+  for (const storage::BacklogRef& item : page.items) {
+    const MessageKey key = KeyOf(item);
+    if (now.wall_ms <= item.key.due_ms + retention_ms) return;
+    if (latches_->Held(key.id) || Ending(key.id)) continue;  // it is looked at again
+    if (table_.Find(key.id, subscription) != kNoEntry) continue;
+    const auto record = store_->Get(shard_, key);
+    if (!record.ok()) {
+      read_error_ = record.status();
+      return;
+    }
+    if (!ReadRows(key)) return;
+    const Progress* const row = RowOf(subscription->state.id);
+    if (!record->has_value() || (row != nullptr && row->state == Progress::State::kSettled)) {
+      AddUnspill(item.key, *subscription);  // an echo
+      continue;
+    }
+    const EntryIndex index = AddEntry(key, item.entry.bytes, subscription);
+    DueEntry& entry = table_[index];
+    entry.state = EntryState::kTaken;
+    entry.attempts = item.entry.attempts;
+    entry.spilled = true;
+    entry.listed_ms = item.key.due_ms;
+    entry.progress = row != nullptr || item.entry.attempts > 0;
+    Learn(index, **record);
+    if (!GiveUp(now, index)) return Forget(index);
+  }
+}
+
+// ---- New subscriptions
+// ----------------------------------------------------------------------------------------------
+
+void Dispatcher::FillNew(bool* more) {
+  if (filling_.empty() || !read_error_.ok()) return;
+  Subscription* const subscription = filling_.front();
+  if (subscription->state.deleting) {
+    filling_.pop_front();
+    return;
+  }
+  storage::Page<storage::MessageHeadRef> page;
+  const MessageKey until = MessageKey::FirstAt(subscription->state.fill_until_ms + 1);
+  if (absl::Status status =
+          store_->ScanHeads(shard_, subscription->topic->id, subscription->fill_cursor, until,
+                            kPage, kScanMax, &page);
+      !status.ok()) {
+    read_error_ = status;
+    return;
+  }
+  for (const storage::MessageHeadRef& item : page.items) {
+    subscription->fill_cursor = item.key;
+    // It is looked at again when that is over.
+    if (latches_->Held(item.key.id) || Ending(item.key.id)) return;
+    if (table_.Find(item.key.id, subscription) != kNoEntry) continue;
+    if (!ReadRows(item.key)) return;
+    // Known already: a fill that a crash interrupted begins anew.
+    if (RowOf(subscription->state.id) != nullptr || InBacklog(item.key, *subscription)) continue;
+    SpillNew({.key = item.key, .topic = subscription->topic->id, .bytes = item.bytes, .flags = 0},
+             subscription, nullptr);
+  }
+  if (page.next.has_value()) {
+    subscription->fill_cursor = *page.next;
+    *more = true;
+    return;
+  }
+  filling_.pop_front();
+  subscription->state.fill_until_ms = 0;
+  Save(*subscription);
+  // What was listed is behind by now, or on its way.
+  FallBehind(subscription, MessageKey{});
+  WantReadBack(subscription);
+}
+
+}  // namespace duetime::delivery
