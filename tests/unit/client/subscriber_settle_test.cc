@@ -25,13 +25,14 @@ TEST_F(SubscriberTest, SettlesInEveryWay) {
   Gate confirmed;
   server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
     v1::SubscribeRequest request = AcceptStream(stream);
-    stream->Write(Deliveries(1, 6));
-    int left = 5;
-    while (left > 0 && stream->Read(&request)) {
-      left -= request.ack_size() + request.nack_size() + request.dead_letter_size();
+    // One after the other, so that each settlement has a request of its own.
+    for (uint64_t token = 1; token <= 5; ++token) {
+      stream->Write(Deliveries(token, 1));
+      stream->Read(&request);
       settled.MergeFrom(request);
       stream->Write(Confirmation(request));
     }
+    stream->Write(Deliveries(6, 1));
     confirmed.Open();
     return ReadUntilClosed(stream);
   };
@@ -43,10 +44,13 @@ TEST_F(SubscriberTest, SettlesInEveryWay) {
       {"m4", Settlement::FromStatus(absl::NotFoundError("no such customer"))},
       {"m5", Settlement::FromStatus(absl::OkStatus())},
       {"m6", Settlement::Leave()}};
+  Gate left;
   const auto subscriber = Start(Options(), [&](const Delivery& delivery) {
+    if (delivery.message_id() == "m6") left.Open();
     return answers.at(std::string(delivery.message_id()));
   });
   ASSERT_TRUE(confirmed.Wait());
+  ASSERT_TRUE(left.Wait());
   EXPECT_TRUE(subscriber->Stop().ok());
   ASSERT_EQ(settled.nack_size(), 3);
   EXPECT_EQ(settled.nack(0).lease_token(), 1u);
