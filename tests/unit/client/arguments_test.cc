@@ -63,6 +63,10 @@ TEST(ArgumentsTest, ScheduleWithProperties) {
   EXPECT_EQ(message.labels, (std::map<std::string, std::string>{{"a", "1"}, {"b", "2"}}));
   EXPECT_EQ(std::get<absl::Duration>(message.lifetime), absl::Minutes(5));
   EXPECT_EQ(message.late_policy, v1::Message::DROP);
+  EXPECT_EQ(ReadAs<ScheduleArguments>(
+                {"schedule", "t", "--in", "1s", "--ttl", "5m", "--late", "dead-letter"})
+                .message.late_policy,
+            v1::Message::DEAD_LETTER);
   EXPECT_EQ(message.spread, absl::Minutes(15));
   EXPECT_EQ(message.ordering_key, "o");
   EXPECT_EQ(std::get<absl::Time>(ReadAs<ScheduleArguments>({"schedule", "t", "--in", "1s",

@@ -229,6 +229,7 @@ TEST(ReceiveArgumentsTest, RefusesWhatIsWrong) {
       {"settle", "a"},
       {"settle", "--ack"},
       {"settle", "xyz", "--ack"},
+      {"settle", "a1x", "--ack"},
       {"settle", "", "--ack"},
       {"settle", "10000000000000000", "--ack"},
       {"settle", "a", "--ack", "--nack", "1s"},
