@@ -282,6 +282,8 @@ class Dispatcher : public scheduler::DueSink {
   // brings us back.
   bool ReleaseEntries(base::Now now, Subscription* subscription, bool* more);
   bool ReleaseBacklog(base::Now now, Subscription* subscription, bool* more);
+  // An entry for what is listed, in no list; kNoEntry if it is an echo, or cannot be read.
+  EntryIndex TakeListed(const storage::BacklogRef& item, Subscription* subscription);
   // What subscriptions have kept for long enough.
   bool TooOld(base::Now now, const DueEntry& entry) const;
   // False if it is not known where dead letters go; then nothing has changed. REQUIRES: learned.

@@ -38,7 +38,9 @@ void Dispatcher::ReleaseDeleted(base::Now now, bool* more) {
   if (releasing_.empty()) return;
   Subscription* const subscription = releasing_.front();
   releasing_.pop_front();
-  if (!ReleaseEntries(now, subscription, more) || !ReleaseBacklog(now, subscription, more)) {
+  // What it is still being given has to be let go as well, or nobody would.
+  if (subscription->state.fill_until_ms > 0 || !ReleaseEntries(now, subscription, more) ||
+      !ReleaseBacklog(now, subscription, more)) {
     // Others take their turn.
     releasing_.push_back(subscription);
     return;
@@ -86,10 +88,14 @@ bool Dispatcher::ReleaseEntries(base::Now now, Subscription* subscription, bool*
 }
 
 bool Dispatcher::ReleaseBacklog(base::Now now, Subscription* subscription, bool* more) {
-  if (subscription->reading || subscription->spills_in_flight > 0) return false;
+  if (subscription->reading || subscription->spills_in_flight > 0 || RoomToReadBack() == 0) {
+    return false;
+  }
+  const storage::ScanLimit limit{.entries = std::min(kPage.entries, RoomToReadBack()),
+                                 .bytes = kPage.bytes};
   storage::Page<storage::BacklogRef> page;
   if (absl::Status status = store_->ScanBacklog(shard_, subscription->state.id,
-                                                subscription->release_cursor, kPage, &page);
+                                                subscription->release_cursor, limit, &page);
       !status.ok()) {
     read_error_ = status;
     return false;
@@ -98,12 +104,14 @@ bool Dispatcher::ReleaseBacklog(base::Now now, Subscription* subscription, bool*
     const MessageKey key = KeyOf(item);
     subscription->release_cursor = item.key;
     if (latches_->Held(key.id) || Ending(key.id)) return false;
-    if (IsLast(key, *subscription)) {
-      EndUnwanted(now, key, /*settled=*/false);
-    } else {
-      RemoveProgress(key, subscription->state.id);
-    }
-    AddUnspill(item.key, *subscription);
+    const EntryIndex index = TakeListed(item, subscription);
+    if (!read_error_.ok()) return false;
+    if (index == kNoEntry) continue;
+    SettleEntry(now, index, EndState::kDropped, Durability::kBuffered);
+    ++stats_->dropped;
+    outbox_->Then([this, index](base::Now, bool accepted) {
+      if (accepted) FinishEnd(index);
+    });
   }
   if (!page.items.empty()) {
     subscription->release_cursor =
@@ -111,6 +119,30 @@ bool Dispatcher::ReleaseBacklog(base::Now now, Subscription* subscription, bool*
     *more = true;
   }
   return page.items.empty();
+}
+
+EntryIndex Dispatcher::TakeListed(const storage::BacklogRef& item, Subscription* subscription) {
+  const MessageKey key = KeyOf(item);
+  const auto record = store_->Get(shard_, key);
+  if (!record.ok()) {
+    read_error_ = record.status();
+    return kNoEntry;
+  }
+  if (!ReadRows(key)) return kNoEntry;
+  const Progress* const row = RowOf(subscription->state.id);
+  if (!record->has_value() || (row != nullptr && row->state == Progress::State::kSettled)) {
+    AddUnspill(item.key, *subscription);  // an echo
+    return kNoEntry;
+  }
+  const EntryIndex index = AddEntry(key, item.entry.bytes, subscription);
+  DueEntry& entry = table_[index];
+  entry.state = EntryState::kTaken;
+  entry.attempts = item.entry.attempts;
+  entry.spilled = true;
+  entry.listed_ms = item.key.due_ms;
+  entry.progress = row != nullptr || item.entry.attempts > 0;
+  Learn(index, **record);
+  return index;
 }
 
 // ---- Kept for long enough
@@ -185,25 +217,9 @@ void Dispatcher::GiveUpListed(base::Now now, Subscription* subscription) {
     if (now.wall_ms <= item.key.due_ms + retention_ms) return;
     if (latches_->Held(key.id) || Ending(key.id)) continue;  // it is looked at again
     if (table_.Find(key.id, subscription) != kNoEntry) continue;
-    const auto record = store_->Get(shard_, key);
-    if (!record.ok()) {
-      read_error_ = record.status();
-      return;
-    }
-    if (!ReadRows(key)) return;
-    const Progress* const row = RowOf(subscription->state.id);
-    if (!record->has_value() || (row != nullptr && row->state == Progress::State::kSettled)) {
-      AddUnspill(item.key, *subscription);  // an echo
-      continue;
-    }
-    const EntryIndex index = AddEntry(key, item.entry.bytes, subscription);
-    DueEntry& entry = table_[index];
-    entry.state = EntryState::kTaken;
-    entry.attempts = item.entry.attempts;
-    entry.spilled = true;
-    entry.listed_ms = item.key.due_ms;
-    entry.progress = row != nullptr || item.entry.attempts > 0;
-    Learn(index, **record);
+    const EntryIndex index = TakeListed(item, subscription);
+    if (!read_error_.ok()) return;
+    if (index == kNoEntry) continue;
     if (!GiveUp(now, index)) return Forget(index);
   }
 }
@@ -214,10 +230,6 @@ void Dispatcher::GiveUpListed(base::Now now, Subscription* subscription) {
 void Dispatcher::FillNew(bool* more) {
   if (filling_.empty() || !read_error_.ok()) return;
   Subscription* const subscription = filling_.front();
-  if (subscription->state.deleting) {
-    filling_.pop_front();
-    return;
-  }
   storage::Page<storage::MessageHeadRef> page;
   const MessageKey until = MessageKey::FirstAt(subscription->state.fill_until_ms + 1);
   if (absl::Status status =

@@ -263,6 +263,12 @@ void Dispatcher::Learn(EntryIndex index, absl::string_view record) {
 
 bool Dispatcher::HoldBack(base::Now now, EntryIndex index, absl::string_view record) {
   if (TooOld(now, table_[index]) && GiveUp(now, index)) return true;
+  // The last attempt was under way when the process ended, or fewer are allowed by now.
+  const uint32_t attempts_max = table_[index].subscription->state.settings.retry.max_attempts;
+  if (attempts_max > 0 && table_[index].attempts >= attempts_max &&
+      DeadLetter(now, index, storage::DeadLetterReason::kMaxAttempts, "")) {
+    return true;
+  }
   storage::MessageHeader header;
   absl::string_view head;
   constexpr uint8_t kEither = MessageFlags::kExpires | MessageFlags::kOrdered;

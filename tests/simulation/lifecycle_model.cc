@@ -565,7 +565,6 @@ void LifecycleModel::OnRestart(const Recovered& recovered) {
     const auto noted = recovered.progress.find(key);
     if (noted != recovered.progress.end()) {
       message.attempts = noted->second.attempts;
-      message.delay_end_wall_ms = noted->second.retry_ms;
       if (noted->second.retry_ms > 0) message.delay_end_mono_ms = UINT64_MAX;
     }
     const auto listed = recovered.backlog.find(key);

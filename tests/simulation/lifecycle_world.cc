@@ -420,7 +420,8 @@ void LifecycleWorld::CheckNothingWaits() {
     for (const auto& [id, place] : stored_) {
       const LifecycleModel::Message& message = model_.messages().at(id);
       if (message.wish.topic == stream.topic && place.first.due_ms <= now_.wall_ms &&
-          !model_.Leased(message, now_) && message.delay_end_mono_ms <= now_.mono_ms) {
+          !model_.Leased(message, now_) && message.delay_end_mono_ms <= now_.mono_ms &&
+          message.delay_end_wall_ms <= now_.wall_ms) {
         return model_.Violate(absl::StrCat(id.ToString(), " is due at ", place.first.due_ms,
                                            " and nobody is given it; ", Positions()));
       }
