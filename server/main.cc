@@ -47,7 +47,7 @@ int Serve(const config::Config& config) {
   storage::RocksDbStore* const store = opened->get();
   const auto topics = store->Topics();
   if (!topics.ok()) return CannotStart(topics.status(), StoreExitCode(topics.status()));
-  runtime::Node node(NodeOptionsOf(config), store, &clock, grpc);
+  runtime::Node node(NodeOptionsOf(config, store->shard_count()), store, &clock, grpc);
   if (absl::Status status = node.Start(); !status.ok()) {
     return CannotStart(status, StoreExitCode(status));
   }

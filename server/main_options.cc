@@ -31,7 +31,7 @@ storage::RocksDbStoreOptions StoreOptionsOf(const config::Config& config) {
   return options;
 }
 
-runtime::NodeOptions NodeOptionsOf(const config::Config& config) {
+runtime::NodeOptions NodeOptionsOf(const config::Config& config, uint16_t shards) {
   runtime::NodeOptions options;
   options.limits.load_window_ms = config.load_window_ms;
   options.limits.loaded_max = config.loaded_max;
@@ -49,6 +49,9 @@ runtime::NodeOptions NodeOptionsOf(const config::Config& config) {
   options.limits.recurrences_max = config.recurrences_max;
   options.limits.recurrence_bytes_max = config.recurrence_bytes_max;
   options.limits.operations_max = config.operations_max;
+  // Each shard hands out its share.
+  options.limits.catch_up_rate =
+      static_cast<uint32_t>((config.catch_up_rate + shards - 1) / shards);
   options.mailbox_commands_max = config.mailbox_commands_max;
   options.mailbox_bytes_max = config.mailbox_bytes_max;
   options.group_records_max = config.group_records_max;

@@ -18,7 +18,7 @@ namespace duetime {
 // The store's warnings and errors go to the daemon's log.
 storage::RocksDbStoreOptions StoreOptionsOf(const config::Config& config);
 
-runtime::NodeOptions NodeOptionsOf(const config::Config& config);
+runtime::NodeOptions NodeOptionsOf(const config::Config& config, uint16_t shards);
 
 // `store` outlives the housekeeping.
 runtime::HousekeepingOptions HousekeepingOptionsOf(const config::Config& config,

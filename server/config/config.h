@@ -36,6 +36,7 @@ struct Config {
   uint64_t batch_bytes_max = 16 << 20;
   uint64_t labels_max = 16;
   uint64_t topics_max = 100'000;
+  uint64_t subscriptions_max = 1'000;
   bool topics_auto_create = true;
   uint64_t reads_max = 1'000;
   uint64_t outstanding_messages_max = 100'000;
@@ -63,6 +64,7 @@ struct Config {
   uint64_t recurrences_max = 10'000;
   uint64_t recurrence_bytes_max = 64 << 20;
   uint64_t operations_max = 1'000;
+  uint64_t catch_up_rate = 20'000;
   uint64_t clock_forward_step_max_ms = 60'000;
 
   uint64_t disk_free_min_bytes = 1ull << 30;

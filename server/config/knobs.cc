@@ -118,9 +118,15 @@ std::vector<Knob> RequestKnobs() {
              {64 * kKiB, kGiB}, "Bytes of one request."),
       Number("topics_max", kRequests, &Config::topics_max, Unit::kCount, {1, 10'000'000},
              "Topics on this server; each costs memory for its name and its queue."),
+      Number("subscriptions_max", kRequests, &Config::subscriptions_max, Unit::kCount,
+             {1, 100'000},
+             "Subscriptions of one topic; each costs memory, and a record for each message that "
+             "others have settled and it has not."),
       Text("topics_auto_create", kRequests, &Config::topics_auto_create,
-           "Make a topic when a message or a subscriber names it for the first time. If not, such "
-           "requests are refused (TOPIC_NOT_FOUND) until CreateTopic has made it."),
+           "Make a topic when a message or a subscriber names it for the first time, and a "
+           "subscription when a subscriber does. If not, such requests are refused "
+           "(TOPIC_NOT_FOUND, SUBSCRIPTION_NOT_FOUND) until CreateTopic or CreateSubscription has "
+           "made it."),
       Number("outstanding_messages_max", kRequests, &Config::outstanding_messages_max, Unit::kCount,
              {1, 10'000'000}, "What one subscriber may hold delivered and unsettled at most."),
       Number("streams_max", kRequests, &Config::streams_max, Unit::kCount, {1, 1'000'000},
@@ -189,6 +195,10 @@ std::vector<Knob> DeliveryKnobs() {
              "Bytes of the messages that the recurrences of one shard make; they are in memory."),
       Number("operations_max", kDelivery, &Config::operations_max, Unit::kCount, {1, 100'000},
              "Bulk operations that run or ended within a day; more are refused (OPERATION_LIMIT)."),
+      Number("catch_up_rate", kDelivery, &Config::catch_up_rate, Unit::kCount, {0, 100'000'000},
+             "Messages per second that each subscription is handed at first after a start, so that "
+             "what piled up meanwhile does not come all at once. Doubles each second and ends "
+             "after ten. 0 turns it off."),
   };
 }
 

@@ -41,10 +41,19 @@ enum class RpcMethod : uint8_t {
   kResumeRecurrence,
   kDeleteRecurrence,
   kPreviewRecurrence,
+  kPull,
+  kSettle,
+  kPauseTopic,
+  kResumeTopic,
+  kCreateSubscription,
+  kGetSubscription,
+  kListSubscriptions,
+  kUpdateSubscription,
+  kDeleteSubscription,
   kHealthCheck,
   kHealthWatch,
 };
-inline constexpr size_t kRpcMethodCount = 31;
+inline constexpr size_t kRpcMethodCount = 40;
 // As in the protos, but for those of the health service.
 inline constexpr std::array<const char*, kRpcMethodCount> kRpcMethodNames = {"Schedule",
                                                                              "ScheduleBatch",
@@ -75,6 +84,15 @@ inline constexpr std::array<const char*, kRpcMethodCount> kRpcMethodNames = {"Sc
                                                                              "ResumeRecurrence",
                                                                              "DeleteRecurrence",
                                                                              "PreviewRecurrence",
+                                                                             "Pull",
+                                                                             "Settle",
+                                                                             "PauseTopic",
+                                                                             "ResumeTopic",
+                                                                             "CreateSubscription",
+                                                                             "GetSubscription",
+                                                                             "ListSubscriptions",
+                                                                             "UpdateSubscription",
+                                                                             "DeleteSubscription",
                                                                              "HealthCheck",
                                                                              "HealthWatch"};
 inline const char* NameOf(RpcMethod method) { return kRpcMethodNames[static_cast<size_t>(method)]; }

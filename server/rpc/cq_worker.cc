@@ -14,6 +14,7 @@
 #include "server/rpc/health.h"
 #include "server/rpc/reflection.h"
 #include "server/rpc/schedule_stream.h"
+#include "server/rpc/session.h"
 #include "server/rpc/subscriber_stream.h"
 
 namespace duetime::rpc {
@@ -38,9 +39,14 @@ CqWorker::CqWorker(ServingContext* context, Services* services, size_t index,
       services_(services),
       index_(index),
       cq_(std::move(cq)),
+      streams_(uint64_t{index} << kWorkerShift),
       // Workers begin at different slots, so that they do not load the shards in step.
       handlers_({.context = context,
-                 .run_here = [this](std::function<void()> task) { RunHere(std::move(task)); }},
+                 .run_here = [this](std::function<void()> task) { RunHere(std::move(task)); },
+                 .new_tag = [this] { return NewTag(); },
+                 .streams = &streams_,
+                 .set_alarm = [this](uint64_t ms, grpc::Alarm* alarm,
+                                     CompletionTag* tag) { SetAlarm(ms, alarm, tag); }},
                 static_cast<uint32_t>(index * 1'597) % storage::MessageId::kSlotCount) {
   DT_CHECK_LT(index, kWorkersMax);
 }
@@ -139,7 +145,7 @@ void CqWorker::OnWake(bool ok) {
   batch_.clear();
   for (const auto& task : task_batch_) task();
   task_batch_.clear();
-  PumpTouched();
+  streams_.PumpTouched();
 
   const ServingState state = context_->state.load();
   const bool ending = Ending();
@@ -147,6 +153,7 @@ void CqWorker::OnWake(bool ok) {
     seen_state_ = state;
     seen_ending_ = ending;
     for (auto& [session, owner] : sessions_) session->OnServingState();
+    handlers_.pulls().OnServingState();
   }
   if (stopping && !stop_seen_) {
     stop_seen_ = true;
@@ -193,24 +200,24 @@ void CqWorker::Carry(uint16_t shard, delivery::Effects effects) {
   for (const auto& reply : effects.recurrences) {
     handlers_.recurrences().OnRecurrenceReply(CallOf(reply.tag), reply);
   }
-  for (const auto& reply : effects.settles) {
-    if (SubscriberStream* stream = StreamOf(reply.stream)) stream->AddSettles(reply);
+  for (const auto& reply : effects.subscriptions) {
+    handlers_.subscription_changes().OnReply(reply);
   }
-  if (effects.frames.empty()) return;
-  const base::Now now = context_->clock->Read();
-  for (auto& frame : effects.frames) {
-    if (SubscriberStream* stream = StreamOf(frame.stream)) {
-      stream->AddDeliveries(now, std::move(frame.deliveries));
+  for (const auto& reply : effects.settles) {
+    if (StreamSink* stream = streams_.Touch(reply.stream)) stream->AddSettles(reply);
+  }
+  if (!effects.frames.empty()) {
+    const base::Now now = context_->clock->Read();
+    for (auto& frame : effects.frames) {
+      if (StreamSink* stream = streams_.Touch(frame.stream)) {
+        stream->AddDeliveries(now, std::move(frame.deliveries));
+      }
     }
   }
-}
-
-void CqWorker::PumpTouched() {
-  for (SubscriberStream* stream : touched_) {
-    stream->touched = false;
-    stream->Pump();
+  // Behind the frames: a Pull asks so whether everything has come.
+  for (const auto& reply : effects.subscription_gauges) {
+    handlers_.OnInspectSubscriptionReply(CallOf(reply.tag), reply);
   }
-  touched_.clear();
 }
 
 UnaryCall* CqWorker::CallOf(delivery::CallTag tag) {
@@ -219,21 +226,15 @@ UnaryCall* CqWorker::CallOf(delivery::CallTag tag) {
   return &calls_[index];
 }
 
-SubscriberStream* CqWorker::StreamOf(delivery::StreamId id) {
-  const auto found = subscribers_.find(static_cast<uint64_t>(id));
-  // A stream that has ended: its leases ended with it, what was on its way is void.
-  if (found == subscribers_.end()) return nullptr;
-  SubscriberStream* stream = found->second;
-  if (!std::exchange(stream->touched, true)) touched_.push_back(stream);
-  return stream;
+void CqWorker::ArmSweep() {
+  SetAlarm(SweepMs(context_->options.heartbeat_ms), &sweep_alarm_, &sweep_tag_);
 }
 
-void CqWorker::ArmSweep() {
-  const auto ms = static_cast<int64_t>(SweepMs(context_->options.heartbeat_ms));
+void CqWorker::SetAlarm(uint64_t ms, grpc::Alarm* alarm, CompletionTag* tag) {
   // Not the realtime clock: a step of it would stretch or shorten the time.
-  const gpr_timespec deadline =
-      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(ms, GPR_TIMESPAN));
-  sweep_alarm_.Set(cq_.get(), deadline, &sweep_tag_);
+  const gpr_timespec deadline = gpr_time_add(
+      gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(static_cast<int64_t>(ms), GPR_TIMESPAN));
+  alarm->Set(cq_.get(), deadline, tag);
 }
 
 void CqWorker::OnSweep(bool ok) {
@@ -300,22 +301,14 @@ void CqWorker::OnSessionEnded(Session* session) {
   DT_CHECK_EQ(sessions_.erase(session), 1u);
 }
 
-delivery::StreamId CqWorker::NextStreamId() {
-  return delivery::StreamId{uint64_t{index_} << kWorkerShift | next_stream_++};
-}
-
-void CqWorker::AddSubscriber(delivery::StreamId id, SubscriberStream* stream) {
-  subscribers_.emplace(static_cast<uint64_t>(id), stream);
-}
-
-void CqWorker::RemoveSubscriber(delivery::StreamId id) {
-  subscribers_.erase(static_cast<uint64_t>(id));
-}
-
 delivery::CallTag CqWorker::AddFrame(ScheduleStream* stream) {
-  const uint64_t tag = uint64_t{index_} << kWorkerShift | kFrameBit | next_frame_++;
-  frames_.emplace(tag, stream);
-  return delivery::CallTag{tag};
+  const delivery::CallTag tag = NewTag();
+  frames_.emplace(static_cast<uint64_t>(tag), stream);
+  return tag;
+}
+
+delivery::CallTag CqWorker::NewTag() {
+  return delivery::CallTag{uint64_t{index_} << kWorkerShift | kFrameBit | next_frame_++};
 }
 
 void CqWorker::RemoveFrame(delivery::CallTag tag) { frames_.erase(static_cast<uint64_t>(tag)); }

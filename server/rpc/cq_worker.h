@@ -22,14 +22,14 @@
 #include "server/rpc/message_io.h"
 #include "server/rpc/services.h"
 #include "server/rpc/serving_context.h"
-#include "server/rpc/session.h"
+#include "server/rpc/stream_directory.h"
 #include "server/rpc/unary_call.h"
 #include "server/rpc/unary_handlers.h"
 
 namespace duetime::rpc {
 
 class ScheduleStream;
-class SubscriberStream;
+class Session;
 
 // Calls and streams carry their worker's index in their tag or id, so that an answer finds its way
 // back.
@@ -97,15 +97,18 @@ class CqWorker {
   // Sessions open now.
   size_t sessions() const { return sessions_.size(); }
 
-  delivery::StreamId NextStreamId();
-  void AddSubscriber(delivery::StreamId id, SubscriberStream* stream);
-  void RemoveSubscriber(delivery::StreamId id);
+  StreamDirectory& streams() { return streams_; }
+  SubscriptionChanges& subscription_changes() { return handlers_.subscription_changes(); }
+  // The client of a call that waits for long has gone.
+  void OnCallGone(UnaryCall* call) { handlers_.pulls().OnCallGone(call); }
   // Each stream has at most one frame at a time to build, so they share the message.
   ReusedMessage<v1::SubscribeResponse>& subscribe_response() { return subscribe_response_; }
   ReusedMessage<v1::SubscribeRequest>& subscribe_request() { return subscribe_request_; }
 
   // Gives a frame of a stream a tag, under which its answers come.
   delivery::CallTag AddFrame(ScheduleStream* stream);
+  // The same for nobody's frame.
+  delivery::CallTag NewTag();
   void RemoveFrame(delivery::CallTag tag);
   Intake& intake() { return handlers_.intake(); }
   // Shared like those of the subscribers.
@@ -125,13 +128,12 @@ class CqWorker {
   void OnWake(bool ok);
   void OnSweep(bool ok);
   void ArmSweep();
+  void SetAlarm(uint64_t ms, grpc::Alarm* alarm, CompletionTag* tag);
   void Carry(uint16_t shard, delivery::Effects effects);
   void CarrySchedules(uint16_t shard, std::vector<delivery::ScheduleReply> replies);
-  void PumpTouched();
   void EndIfIdle();
   void AbandonWaitingCalls();
   UnaryCall* CallOf(delivery::CallTag tag);
-  SubscriberStream* StreamOf(delivery::StreamId id);
   bool Ending() const { return context_->ending.load(std::memory_order_relaxed); }
   void WakeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -140,6 +142,8 @@ class CqWorker {
   const size_t index_;
   std::unique_ptr<grpc::ServerCompletionQueue> cq_;
   std::thread thread_;
+  // Before those who use it.
+  StreamDirectory streams_;
   UnaryHandlers handlers_;
 
   // What one shard wants done.
@@ -169,17 +173,13 @@ class CqWorker {
   std::deque<UnaryCall> calls_;
   std::vector<UnaryCall*> free_;
   absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;
-  absl::flat_hash_map<uint64_t, SubscriberStream*> subscribers_;
   // Frames that a shard has not answered yet, by tag.
   absl::flat_hash_map<uint64_t, ScheduleStream*> frames_;
   uint64_t next_frame_ = 1;
-  // Streams that got something in this round and must look whether they can write.
-  std::vector<SubscriberStream*> touched_;
   ReusedMessage<v1::SubscribeResponse> subscribe_response_;
   ReusedMessage<v1::SubscribeRequest> subscribe_request_;
   ReusedMessage<v1::ScheduleStreamRequest> schedule_frame_;
   ReusedMessage<v1::ScheduleStreamResponse> schedule_frame_response_;
-  uint64_t next_stream_ = 1;
   // Calls and sessions that have arrived and not ended.
   size_t open_ = 0;
   ServingState seen_state_ = ServingState::kStarting;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "server/base/check.h"
+#include "server/rpc/message_view.h"
 #include "server/rpc/proto_time.h"
 
 namespace duetime::rpc {
@@ -12,6 +13,18 @@ namespace {
 
 // Per delivery: ids, times and tags on the wire.
 constexpr size_t kDeliveryOverheadBytes = 80;
+
+// Moves as many tokens as fit into `bytes_max`, and returns their size.
+size_t MoveTokens(size_t bytes_max, std::vector<delivery::LeaseToken>* from,
+                  google::protobuf::RepeatedField<uint64_t>* to) {
+  const size_t count = std::min(from->size(), bytes_max / sizeof(uint64_t));
+  to->Reserve(static_cast<int>(count));
+  for (size_t i = 0; i < count; ++i) to->AddAlreadyReserved(static_cast<uint64_t>((*from)[i]));
+  from->erase(from->begin(), from->begin() + static_cast<ptrdiff_t>(count));
+  return count * sizeof(uint64_t);
+}
+
+}  // namespace
 
 void FillDelivery(const delivery::Delivery& from, const storage::MessageRecord& record,
                   v1::Delivery* to) {
@@ -39,19 +52,10 @@ void FillDelivery(const delivery::Delivery& from, const storage::MessageRecord& 
     to->set_recurrence(record.recurrence.data(), record.recurrence.size());
     to->set_occurrence(static_cast<int64_t>(record.occurrence));
   }
+  if (record.dead_letter.has_value()) {
+    FillDeadLetter(*record.dead_letter, to->mutable_dead_letter());
+  }
 }
-
-// Moves as many tokens as fit into `bytes_max`, and returns their size.
-size_t MoveTokens(size_t bytes_max, std::vector<delivery::LeaseToken>* from,
-                  google::protobuf::RepeatedField<uint64_t>* to) {
-  const size_t count = std::min(from->size(), bytes_max / sizeof(uint64_t));
-  to->Reserve(static_cast<int>(count));
-  for (size_t i = 0; i < count; ++i) to->AddAlreadyReserved(static_cast<uint64_t>((*from)[i]));
-  from->erase(from->begin(), from->begin() + static_cast<ptrdiff_t>(count));
-  return count * sizeof(uint64_t);
-}
-
-}  // namespace
 
 void FrameQueue::AddDeliveries(base::Now now, std::vector<delivery::Delivery> deliveries) {
   DT_CHECK(!deliveries.empty());

@@ -16,6 +16,10 @@
 
 namespace duetime::rpc {
 
+// Makes of a delivery what a subscriber gets; `record` is its own, decoded.
+void FillDelivery(const delivery::Delivery& from, const storage::MessageRecord& record,
+                  v1::Delivery* to);
+
 // Gathers deliveries and confirmations while a write is in flight and makes one response of as much
 // of them as fits. Knows nothing of gRPC.
 //

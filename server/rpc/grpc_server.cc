@@ -22,6 +22,7 @@
 #include "server/rpc/listener.h"
 #include "server/rpc/services.h"
 #include "server/rpc/serving_context.h"
+#include "server/rpc/subscription_settings.h"
 
 namespace duetime::rpc {
 namespace {
@@ -113,11 +114,16 @@ class GrpcServer::Impl {
   void PostWakes(const std::vector<delivery::WakeShards>& wakes);
   void Split(uint16_t shard, delivery::Effects effects);
   absl::Status LoadTopics(const ServeFacts& facts);
+  absl::Status LoadSubscriptions(storage::MessageStore* store);
+  void FindDeadLetters();
   void TellSettings();
-  void CountTold(std::vector<delivery::TopicReply>* replies);
+  template <typename Reply>
+  void CountTold(std::vector<Reply>* replies);
 
   base::Mutex starting_mutex_;
   base::CondVar told_;
+  // What is to be told to shards when the server starts to serve.
+  std::vector<SubscriptionRegistry::Repair> repairs_;
   // Answers of shards that Serve waits for.
   size_t untold_ ABSL_GUARDED_BY(starting_mutex_) = 0;
 };
@@ -189,11 +195,57 @@ absl::Status GrpcServer::Impl::LoadTopics(const ServeFacts& facts) {
   return absl::OkStatus();
 }
 
-// Returns when every shard knows the settings of every topic: until then one would take messages
-// that another has no room for.
+absl::Status GrpcServer::Impl::LoadSubscriptions(storage::MessageStore* store) {
+  constexpr size_t kObjectsPerRead = 1'000;
+  std::vector<std::vector<delivery::SubscriptionState>> shards(store->shard_count());
+  for (uint16_t shard = 0; shard < shards.size(); ++shard) {
+    std::vector<storage::ObjectRef> read;
+    do {
+      const std::string after = read.empty() ? "" : read.back().name;
+      read.clear();
+      absl::Status status = store->ScanObjects(storage::ObjectKind::kSubscription, shard, after,
+                                               kObjectsPerRead, &read);
+      if (!status.ok()) return status;
+      for (const storage::ObjectRef& ref : read) {
+        auto state = delivery::DecodeSubscription(ref.name, ref.value);
+        if (!state.ok()) return state.status();
+        shards[shard].push_back(*std::move(state));
+      }
+    } while (read.size() == kObjectsPerRead);
+  }
+  repairs_ = context.subscriptions.Load(shards);
+  return absl::OkStatus();
+}
+
+// Topics whose name nobody has written down yet, but that dead letters go to: by the settings of a
+// topic, or because a subscription may come to need them.
+void GrpcServer::Impl::FindDeadLetters() {
+  for (const TopicRegistry::Topic& topic : context.topics.List("", "", context.topics.size())) {
+    bool needed = !topic.settings.dead_letter_topic.empty();
+    for (const auto& subscription :
+         context.subscriptions.List(topic.id, "", context.options.subscriptions_max)) {
+      needed |=
+          subscription.settings.dead_letter_name.empty() && MakesDeadLetters(subscription.settings);
+    }
+    const std::string name = TopicRegistry::DeadLettersName(topic);
+    if (!needed || name.empty()) continue;
+    TopicRegistry::Topic dead_letters;
+    // Too many topics: then it is made when it is needed and there is room.
+    if (!context.ResolveMade(name, &dead_letters).ok()) continue;
+    context.topics.SetDeadLetters(topic.id, dead_letters.id);
+  }
+}
+
+// Returns when every shard has all subscriptions, and knows the settings of every topic: until then
+// one would take messages that another has no room for.
 void GrpcServer::Impl::TellSettings() {
   // The answers may come before all is told; they wait for the lock.
   base::MutexLock lock(&starting_mutex_);
+  for (SubscriptionRegistry::Repair& repair : std::exchange(repairs_, {})) {
+    repair.command.tag = kNobody;
+    const auto shard = repair.shard;
+    if (context.node.load()->Post(shard, std::move(repair.command)).ok()) ++untold_;
+  }
   for (const TopicRegistry::Topic& topic : context.topics.Special()) {
     untold_ += context.TellShards(topic, kNobody);
   }
@@ -201,18 +253,22 @@ void GrpcServer::Impl::TellSettings() {
 }
 
 // Takes out the answers that no call waits for.
-void GrpcServer::Impl::CountTold(std::vector<delivery::TopicReply>* replies) {
+template <typename Reply>
+void GrpcServer::Impl::CountTold(std::vector<Reply>* replies) {
   const size_t told =
       std::erase_if(*replies, [](const auto& reply) { return reply.tag == kNobody; });
   if (told == 0) return;
   base::MutexLock lock(&starting_mutex_);
-  untold_ -= told;
+  // More come later, which nobody counts.
+  untold_ -= std::min(untold_, told);
   told_.NotifyAll();
 }
 
 absl::Status GrpcServer::Impl::Serve(ServeFacts facts) {
   DT_CHECK(server != nullptr && facts.node != nullptr && facts.store != nullptr);
-  if (absl::Status status = LoadTopics(facts); !status.ok()) return status;
+  absl::Status status = LoadTopics(facts);
+  if (status.ok()) status = LoadSubscriptions(facts.store);
+  if (!status.ok()) return status;
   reader = std::make_unique<runtime::Reader>(context.options.reads_max);
   reader->Start();
   context.reader = reader.get();
@@ -220,6 +276,7 @@ absl::Status GrpcServer::Impl::Serve(ServeFacts facts) {
   context.epoch = facts.epoch;
   context.disk_low = std::move(facts.disk_low);
   context.node.store(facts.node);
+  FindDeadLetters();
   TellSettings();
   context.Advance(ServingState::kServing);
   WakeAll();
@@ -229,6 +286,7 @@ absl::Status GrpcServer::Impl::Serve(ServeFacts facts) {
 void GrpcServer::Impl::Deliver(uint16_t shard, delivery::Effects effects) {
   PostWakes(effects.wakes);
   CountTold(&effects.topics);
+  CountTold(&effects.subscriptions);
   // Before the messages are told of: a topic that somebody knows to have one is there.
   for (const storage::TopicId topic : effects.used_topics) {
     if (context.topics.NoteUsed(topic)) context.ForgetTopicObject(*context.topics.Name(topic));
@@ -269,6 +327,8 @@ void GrpcServer::Impl::Split(uint16_t shard, delivery::Effects effects) {
   Deal(&effects.topics, &Effects::topics, tag, &parts);
   Deal(&effects.operations, &Effects::operations, tag, &parts);
   Deal(&effects.recurrences, &Effects::recurrences, tag, &parts);
+  Deal(&effects.subscriptions, &Effects::subscriptions, tag, &parts);
+  Deal(&effects.subscription_gauges, &Effects::subscription_gauges, tag, &parts);
   Deal(&effects.frames, &Effects::frames, stream, &parts);
   Deal(&effects.settles, &Effects::settles, stream, &parts);
   for (size_t i = 0; i < parts.size(); ++i) {

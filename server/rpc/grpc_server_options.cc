@@ -22,6 +22,7 @@ GrpcServerOptions OptionsFromConfig(const config::Config& config) {
   options.limits.outstanding_messages_max = static_cast<int32_t>(config.outstanding_messages_max);
   options.limits.labels_max = config.labels_max;
   options.topics_max = config.topics_max;
+  options.subscriptions_max = config.subscriptions_max;
   options.topics_auto_create = config.topics_auto_create;
   options.reads_max = config.reads_max;
   options.fate_retention_ms = config.fate_retention_ms;

@@ -28,7 +28,9 @@ struct GrpcServerOptions {
   size_t io_threads = 0;
   RequestLimits limits;
   size_t topics_max = 100'000;
-  // Whether a topic is made when it is used for the first time.
+  // Of each topic.
+  size_t subscriptions_max = 1'000;
+  // Whether topics and subscriptions are made when they are used for the first time.
   bool topics_auto_create = true;
   // Lists and forecasts that may wait for the reader.
   size_t reads_max = 1'000;

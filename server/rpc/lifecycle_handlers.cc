@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/lifecycle_handlers.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -284,6 +285,21 @@ void LifecycleHandlers::Explain(UnaryCall* call) {
   Post(call, shard, std::move(command));
 }
 
+void LifecycleHandlers::FillStandings(
+    const delivery::GetReply& reply,
+    google::protobuf::RepeatedPtrField<v1::SubscriptionStanding>* standings) {
+  for (const delivery::SubscriptionStanding& from : reply.subscriptions) {
+    v1::SubscriptionStanding* to = standings->Add();
+    to->set_subscription(context_->subscriptions.Name(from.subscription));
+    to->set_state(ToProto(from.state));
+    to->set_attempts(static_cast<int32_t>(from.attempts));
+    if (from.lease_end_ms > 0) SetTimestamp(from.lease_end_ms, to->mutable_lease_end_time());
+    if (from.retry_ms > 0) SetTimestamp(from.retry_ms, to->mutable_retry_time());
+  }
+  std::sort(standings->begin(), standings->end(),
+            [](const auto& a, const auto& b) { return a.subscription() < b.subscription(); });
+}
+
 absl::Status LifecycleHandlers::FillMessage(const delivery::GetReply& reply, bool full,
                                             v1::Message* message) {
   if (reply.fate.has_value()) {
@@ -305,12 +321,14 @@ void LifecycleHandlers::OnGetReply(UnaryCall* call, const delivery::GetReply& re
     v1::ExplainResponse response;
     absl::Status status = FillMessage(reply, /*full=*/false, response.mutable_message());
     if (!status.ok()) return call->FinishWithError(status);
+    FillStandings(reply, response.mutable_subscriptions());
     FillExplanation(reply.timeline, context_->clock->Read().wall_ms, &response);
     return call->Finish(response);
   }
   v1::GetResponse* response = get_response_.Take(reply.record.size());
   absl::Status status = FillMessage(reply, call->full_view, response->mutable_message());
   if (!status.ok()) return call->FinishWithError(status);
+  FillStandings(reply, response->mutable_subscriptions());
   call->Finish(*response);
 }
 

@@ -41,6 +41,8 @@ class LifecycleHandlers {
   void Post(UnaryCall* call, uint16_t shard, delivery::Command command);
   void OnCancelBatchReply(UnaryCall* call, const delivery::CancelReply& reply);
   // Damaged bytes are an error.
+  void FillStandings(const delivery::GetReply& reply,
+                     google::protobuf::RepeatedPtrField<v1::SubscriptionStanding>* standings);
   absl::Status FillMessage(const delivery::GetReply& reply, bool full, v1::Message* message);
 
   ServingContext* const context_;

@@ -8,6 +8,24 @@
 
 namespace duetime::rpc {
 
+namespace {
+
+v1::DeadLetter::Reason ToProto(storage::DeadLetterReason reason) {
+  switch (reason) {
+    case storage::DeadLetterReason::kMaxAttempts:
+      return v1::DeadLetter::MAX_ATTEMPTS;
+    case storage::DeadLetterReason::kRejected:
+      return v1::DeadLetter::REJECTED;
+    case storage::DeadLetterReason::kExpired:
+      return v1::DeadLetter::EXPIRED;
+    case storage::DeadLetterReason::kRetention:
+      return v1::DeadLetter::RETENTION;
+  }
+  return v1::DeadLetter::REASON_UNSPECIFIED;
+}
+
+}  // namespace
+
 v1::Message::State ToProto(delivery::MessageState state) {
   using delivery::MessageState;
   switch (state) {
@@ -88,11 +106,32 @@ void FillRecord(const storage::MessageRecord& record, absl::string_view topic,
   if (record.update_ms > 0) SetTimestamp(record.update_ms, message->mutable_update_time());
   message->set_recurrence(record.recurrence.data(), record.recurrence.size());
   message->set_occurrence(static_cast<int64_t>(record.occurrence));
+  if (record.dead_letter.has_value()) {
+    FillDeadLetter(*record.dead_letter, message->mutable_dead_letter());
+  }
   if (!full) return;
   message->set_payload(record.payload.data(), record.payload.size());
   for (const auto& [key, value] : record.attributes) {
     (*message->mutable_attributes())[std::string(key)] = std::string(value);
   }
+}
+
+void FillDeadLetter(const storage::DeadLetterOrigin& origin, v1::DeadLetter* proto) {
+  proto->set_topic(std::string(origin.topic_name));
+  proto->set_subscription(std::string(origin.subscription_name));
+  proto->set_message_id(origin.id.ToString());
+  proto->set_key(std::string(origin.key));
+  proto->set_attempts(static_cast<int32_t>(origin.attempts));
+  proto->set_reason(ToProto(origin.reason));
+  proto->set_reason_text(std::string(origin.reason_text));
+  if (origin.first_dispatch_ms > 0) {
+    SetTimestamp(origin.first_dispatch_ms, proto->mutable_first_dispatch_time());
+  }
+  if (origin.last_dispatch_ms > 0) {
+    SetTimestamp(origin.last_dispatch_ms, proto->mutable_last_dispatch_time());
+  }
+  SetTimestamp(origin.deliver_ms, proto->mutable_deliver_time());
+  SetTimestamp(origin.accept_ms, proto->mutable_accept_time());
 }
 
 void FillFate(const storage::Fate& fate, absl::string_view topic, v1::Message* message) {

@@ -22,6 +22,9 @@ v1::Message::LatePolicy ToProto(storage::LatePolicy policy);
 void FillRecord(const storage::MessageRecord& record, absl::string_view topic,
                 uint64_t payload_bytes, bool full, v1::Message* message);
 
+// What a dead letter was.
+void FillDeadLetter(const storage::DeadLetterOrigin& origin, v1::DeadLetter* proto);
+
 // An ended message from what is remembered of it. Sets neither the id nor the state.
 void FillFate(const storage::Fate& fate, absl::string_view topic, v1::Message* message);
 

@@ -283,6 +283,15 @@ void RecurrenceHandlers::Create(UnaryCall* call) {
     command.new_topics.emplace_back(topic.id, std::string(topic.name));
     call->job.new_topics = {topic.id};
   }
+  if (asked.template_().late_policy() == v1::Message::DEAD_LETTER && !command.validate_only) {
+    TopicRegistry::Topic dead_letters;
+    status = context->DeadLettersOf(topic, &dead_letters);
+    if (!status.ok()) return call->FinishWithError(status);
+    if (!dead_letters.durable) {
+      command.new_topics.emplace_back(dead_letters.id, std::string(dead_letters.name));
+      call->job.new_topics.push_back(dead_letters.id);
+    }
+  }
   Post(call, std::move(command));
 }
 
@@ -329,6 +338,11 @@ void RecurrenceHandlers::Update(UnaryCall* call) {
     absl::Status read = ReadTemplate(of->request.recurrence().template_(),
                                      topic.has_value() ? topic->settings : TopicSettings{},
                                      env_.context->options.limits, &of->command.spec.message);
+    TopicRegistry::Topic dead_letters;
+    if (read.ok() && topic.has_value() &&
+        of->request.recurrence().template_().late_policy() == v1::Message::DEAD_LETTER) {
+      read = env_.context->DeadLettersOf(*topic, &dead_letters);
+    }
     if (!read.ok()) return call->FinishWithError(read);
     Post(call, std::move(of->command));
   });

@@ -9,6 +9,7 @@
 
 #include "server/base/error.h"
 #include "server/rpc/proto_time.h"
+#include "server/rpc/subscription_settings.h"
 #include "server/rpc/validation_error.h"
 
 namespace duetime::rpc {
@@ -26,6 +27,102 @@ delivery::SettleCommand* CommandFor(delivery::LeaseToken token, uint16_t shard_c
   return nullptr;
 }
 
+void RouteNack(const v1::Nack& nack, uint16_t shard_count, RoutedSettles* routed) {
+  const delivery::LeaseToken token{nack.lease_token()};
+  const std::optional<uint64_t> delay_ms =
+      nack.has_delay() ? DurationToMs(nack.delay()) : std::nullopt;
+  const bool in_range = !nack.has_delay() || (delay_ms.has_value() && *delay_ms <= kLeaseMsMax);
+  if (!in_range || nack.reason().size() > kNackReasonBytesMax) {
+    routed->refused.emplace_back(token, v1::SettleRefusal::OUT_OF_RANGE);
+  } else if (auto* command = CommandFor(token, shard_count, routed)) {
+    command->nacks.push_back({.token = token, .delay_ms = delay_ms, .reason = nack.reason()});
+  }
+}
+
+void RouteDeadLetter(const v1::DeadLetterLease& letter, bool allowed, uint16_t shard_count,
+                     RoutedSettles* routed) {
+  const delivery::LeaseToken token{letter.lease_token()};
+  if (letter.reason().size() > kNackReasonBytesMax) {
+    routed->refused.emplace_back(token, v1::SettleRefusal::OUT_OF_RANGE);
+  } else if (!allowed) {
+    routed->refused.emplace_back(token, v1::SettleRefusal::NO_DEAD_LETTER_TOPIC);
+  } else if (auto* command = CommandFor(token, shard_count, routed)) {
+    command->dead_letters.push_back({.token = token, .reason = letter.reason()});
+  }
+}
+
+void RouteExtend(const v1::ExtendLease& extend, uint16_t shard_count, RoutedSettles* routed) {
+  const delivery::LeaseToken token{extend.lease_token()};
+  const std::optional<uint64_t> duration_ms = DurationToMs(extend.duration());
+  if (!duration_ms.has_value() || extend.duration().seconds() < 1 || *duration_ms > kLeaseMsMax) {
+    routed->refused.emplace_back(token, v1::SettleRefusal::OUT_OF_RANGE);
+  } else if (auto* command = CommandFor(token, shard_count, routed)) {
+    command->extends.push_back({.token = token, .duration_ms = *duration_ms});
+  }
+}
+
+// The settlements of a request; those that can hold them name them alike.
+template <typename Request>
+void Route(const Request& request, delivery::StreamId stream, bool dead_letters,
+           uint16_t shard_count, RoutedSettles* routed) {
+  routed->refused.clear();
+  routed->posted = 0;
+  delivery::SettleCommand none;
+  none.stream = stream;
+  routed->by_shard.assign(shard_count, none);
+  const auto acks = static_cast<size_t>(request.ack_size());
+  // Nearly always exact: a client settles what it was given, and one shard is the common case.
+  for (auto& command : routed->by_shard) command.acks.reserve(acks / shard_count + 1);
+  for (const uint64_t ack : request.ack()) {
+    const delivery::LeaseToken token{ack};
+    if (auto* command = CommandFor(token, shard_count, routed)) command->acks.push_back(token);
+  }
+  for (const v1::Nack& nack : request.nack()) RouteNack(nack, shard_count, routed);
+  for (const v1::ExtendLease& extend : request.extend()) RouteExtend(extend, shard_count, routed);
+  for (const v1::DeadLetterLease& letter : request.dead_letter()) {
+    RouteDeadLetter(letter, dead_letters, shard_count, routed);
+  }
+}
+
+// Less than a second must not pass by being rounded up to one.
+absl::Status ReadLease(const google::protobuf::Duration& lease, absl::string_view reason,
+                       uint64_t* lease_ms) {
+  const std::optional<uint64_t> read = DurationToMs(lease);
+  if (!read.has_value() || lease.seconds() < 1 || *read > kLeaseMsMax) {
+    return Invalid(
+        reason, "lease_duration", "not within 1 s to 12 h",
+        {{"limit_min_ms", absl::StrCat(kLeaseMsMin)}, {"limit_max_ms", absl::StrCat(kLeaseMsMax)}});
+  }
+  *lease_ms = *read;
+  return absl::OkStatus();
+}
+
+// Who reads what, in words that both kinds of requests have.
+template <typename Request>
+absl::Status ReadWho(const Request& request, absl::string_view reason, ValidStart* valid) {
+  absl::Status status = ValidateTopic(request.topic(), "topic");
+  if (status.ok()) {
+    status = ValidateSubscription(request.subscription(), "subscription", &valid->subscription);
+  }
+  if (status.ok() && request.client_id().size() > kClientIdBytesMax) {
+    status = OverLimit(reason, "client_id", request.client_id().size(), kClientIdBytesMax, "bytes");
+  }
+  if (status.ok() && request.has_lease_duration()) {
+    status = ReadLease(request.lease_duration(), reason, &valid->lease_ms);
+  }
+  valid->topic = request.topic();
+  valid->client_id = request.client_id();
+  return status;
+}
+
+// A number of messages or bytes that is neither negative nor over its limit.
+absl::Status CheckAmount(int64_t value, int64_t limit, absl::string_view reason,
+                         const std::string& field, absl::string_view unit) {
+  if (value < 0) return Invalid(reason, field, "negative");
+  if (value <= limit) return absl::OkStatus();
+  return OverLimit(reason, field, static_cast<uint64_t>(value), static_cast<uint64_t>(limit), unit);
+}
+
 }  // namespace
 
 absl::Status ValidateBatchSize(size_t items, size_t bytes, const RequestLimits& limits) {
@@ -41,40 +138,50 @@ absl::Status ValidateBatchSize(size_t items, size_t bytes, const RequestLimits& 
 absl::Status ValidateStart(const v1::SubscribeStart& start, const RequestLimits& limits,
                            ValidStart* valid) {
   constexpr absl::string_view kReason = "INVALID_SUBSCRIBE";
-  if (absl::Status status = ValidateTopic(start.topic(), "topic"); !status.ok()) return status;
-  if (start.client_id().size() > kClientIdBytesMax) {
-    return OverLimit(kReason, "client_id", start.client_id().size(), kClientIdBytesMax, "bytes");
-  }
+  *valid = {};
   const int32_t messages = start.max_outstanding_messages();
-  if (messages < 0) return Invalid(kReason, "max_outstanding_messages", "negative");
-  if (messages > limits.outstanding_messages_max) {
-    return OverLimit(kReason, "max_outstanding_messages", static_cast<uint64_t>(messages),
-                     static_cast<uint64_t>(limits.outstanding_messages_max), "messages");
-  }
   const int64_t bytes = start.max_outstanding_bytes();
-  if (bytes < 0) return Invalid(kReason, "max_outstanding_bytes", "negative");
-  if (bytes > kOutstandingBytesMax) {
-    return OverLimit(kReason, "max_outstanding_bytes", static_cast<uint64_t>(bytes),
-                     static_cast<uint64_t>(kOutstandingBytesMax), "bytes");
+  absl::Status status = ReadWho(start, kReason, valid);
+  if (status.ok()) {
+    status = CheckAmount(messages, limits.outstanding_messages_max, kReason,
+                         "max_outstanding_messages", "messages");
   }
-  valid->lease_ms = kLeaseMsDefault;
-  if (start.has_lease_duration()) {
-    const std::optional<uint64_t> lease_ms = DurationToMs(start.lease_duration());
-    // Less than a second must not pass by being rounded up to one.
-    if (!lease_ms.has_value() || start.lease_duration().seconds() < 1 || *lease_ms > kLeaseMsMax) {
-      return Invalid(kReason, "lease_duration", "not within 1 s to 12 h",
-                     {{"limit_min_ms", absl::StrCat(kLeaseMsMin)},
-                      {"limit_max_ms", absl::StrCat(kLeaseMsMax)}});
-    }
-    valid->lease_ms = *lease_ms;
+  if (status.ok()) {
+    status = CheckAmount(bytes, kOutstandingBytesMax, kReason, "max_outstanding_bytes", "bytes");
   }
-  valid->topic = start.topic();
-  valid->client_id = start.client_id();
   valid->max_outstanding_messages =
       messages != 0 ? messages
                     : std::min(kOutstandingMessagesDefault, limits.outstanding_messages_max);
   valid->max_outstanding_bytes = bytes != 0 ? bytes : kOutstandingBytesDefault;
+  return status;
+}
+
+absl::Status ValidatePull(const v1::PullRequest& request, const RequestLimits& limits,
+                          ValidStart* valid, uint64_t* wait_ms) {
+  constexpr absl::string_view kReason = "INVALID_PULL";
+  *valid = {};
+  const int32_t messages_max = std::min(kPullMessagesMax, limits.outstanding_messages_max);
+  const int32_t messages = request.max_messages();
+  const int64_t bytes = request.max_bytes();
+  absl::Status status = ReadWho(request, kReason, valid);
+  if (status.ok()) {
+    status = CheckAmount(messages, messages_max, kReason, "max_messages", "messages");
+  }
+  if (status.ok()) status = CheckAmount(bytes, kPullBytesMax, kReason, "max_bytes", "bytes");
+  if (!status.ok()) return status;
+  const std::optional<uint64_t> wait = DurationToMs(request.wait());
+  if (!wait.has_value()) return Invalid(kReason, "wait", "negative or not a valid duration");
+  if (*wait > kPullWaitMsMax) return OverLimit(kReason, "wait", *wait, kPullWaitMsMax, "ms");
+  *wait_ms = *wait;
+  valid->max_outstanding_messages =
+      messages != 0 ? messages : std::min(kPullMessagesDefault, messages_max);
+  valid->max_outstanding_bytes = bytes != 0 ? bytes : kPullBytesDefault;
   return absl::OkStatus();
+}
+
+uint64_t LeaseMs(const ValidStart& start, const delivery::SubscriptionSettings& settings) {
+  if (start.lease_ms > 0) return start.lease_ms;
+  return settings.lease_ms > 0 ? settings.lease_ms : kLeaseMsDefault;
 }
 
 absl::Status InvalidSubscribeError(absl::string_view field, absl::string_view text) {
@@ -98,43 +205,29 @@ absl::Status UnknownFieldsError(size_t bytes) {
        .retry_after_ms = 0});
 }
 
-void RouteSettles(const v1::SubscribeRequest& request, delivery::StreamId stream,
+void RouteSettles(const v1::SubscribeRequest& request, delivery::StreamId stream, bool dead_letters,
                   uint16_t shard_count, RoutedSettles* routed) {
-  routed->refused.clear();
-  routed->posted = 0;
-  routed->by_shard.assign(
-      shard_count,
-      delivery::SettleCommand{.stream = stream, .acks = {}, .nacks = {}, .extends = {}});
-  const auto acks = static_cast<size_t>(request.ack_size());
-  // Nearly always exact: a client settles what it was given, and one shard is the common case.
-  for (auto& command : routed->by_shard) command.acks.reserve(acks / shard_count + 1);
-  for (const uint64_t ack : request.ack()) {
-    const delivery::LeaseToken token{ack};
-    if (auto* command = CommandFor(token, shard_count, routed)) command->acks.push_back(token);
+  Route(request, stream, dead_letters, shard_count, routed);
+}
+
+void RouteSettles(const v1::SettleRequest& request, delivery::StreamId stream, bool dead_letters,
+                  uint16_t shard_count, RoutedSettles* routed) {
+  Route(request, stream, dead_letters, shard_count, routed);
+}
+
+bool IsEmpty(const delivery::SettleCommand& command) {
+  return command.acks.empty() && command.nacks.empty() && command.extends.empty() &&
+         command.dead_letters.empty();
+}
+
+v1::SettleRefusal::Reason ToProto(delivery::SettleRefusal refusal) {
+  switch (refusal) {
+    case delivery::SettleRefusal::kLeaseLost:
+      return v1::SettleRefusal::LEASE_LOST;
+    case delivery::SettleRefusal::kNoDeadLetterTopic:
+      return v1::SettleRefusal::NO_DEAD_LETTER_TOPIC;
   }
-  for (const v1::Nack& nack : request.nack()) {
-    const delivery::LeaseToken token{nack.lease_token()};
-    const std::optional<uint64_t> delay_ms = DurationToMs(nack.delay());
-    if (!delay_ms.has_value() || *delay_ms > kLeaseMsMax ||
-        nack.reason().size() > kNackReasonBytesMax) {
-      routed->refused.emplace_back(token, v1::SettleRefusal::OUT_OF_RANGE);
-      continue;
-    }
-    if (auto* command = CommandFor(token, shard_count, routed)) {
-      command->nacks.push_back({.token = token, .delay_ms = *delay_ms});
-    }
-  }
-  for (const v1::ExtendLease& extend : request.extend()) {
-    const delivery::LeaseToken token{extend.lease_token()};
-    const std::optional<uint64_t> duration_ms = DurationToMs(extend.duration());
-    if (!duration_ms.has_value() || extend.duration().seconds() < 1 || *duration_ms > kLeaseMsMax) {
-      routed->refused.emplace_back(token, v1::SettleRefusal::OUT_OF_RANGE);
-      continue;
-    }
-    if (auto* command = CommandFor(token, shard_count, routed)) {
-      command->extends.push_back({.token = token, .duration_ms = *duration_ms});
-    }
-  }
+  return v1::SettleRefusal::REASON_UNSPECIFIED;
 }
 
 }  // namespace duetime::rpc

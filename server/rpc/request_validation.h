@@ -31,6 +31,11 @@ inline constexpr int32_t kOutstandingMessagesDefault = 1'000;
 inline constexpr int64_t kOutstandingBytesDefault = int64_t{64} << 20;
 // Deliveries that wait for a slow reader are in memory, so this too has a bound.
 inline constexpr int64_t kOutstandingBytesMax = int64_t{1} << 30;
+inline constexpr int32_t kPullMessagesMax = 1'000;
+inline constexpr int32_t kPullMessagesDefault = 100;
+inline constexpr int64_t kPullBytesMax = int64_t{16} << 20;
+inline constexpr int64_t kPullBytesDefault = int64_t{2} << 20;
+inline constexpr uint64_t kPullWaitMsMax = 60'000;
 
 // The limits that are knobs of the configuration.
 struct RequestLimits {
@@ -47,18 +52,28 @@ struct RequestLimits {
 // BATCH_TOO_LARGE by count or by size; the items are validated one by one.
 absl::Status ValidateBatchSize(size_t items, size_t bytes, const RequestLimits& limits);
 
-// The opening of a subscription with its defaults filled in. The view points into the request.
+// The opening of a stream, or of what stands for one in a Pull, with its defaults filled in. The
+// views point into the request.
 struct ValidStart {
   absl::string_view topic;
+  absl::string_view subscription;
   absl::string_view client_id;
   int32_t max_outstanding_messages = 0;
   int64_t max_outstanding_bytes = 0;
+  // 0: as the subscription says.
   uint64_t lease_ms = 0;
 };
 
-// INVALID_TOPIC, INVALID_SUBSCRIBE.
+// INVALID_TOPIC, INVALID_SUBSCRIPTION, INVALID_SUBSCRIBE.
 absl::Status ValidateStart(const v1::SubscribeStart& start, const RequestLimits& limits,
                            ValidStart* valid);
+
+// INVALID_TOPIC, INVALID_SUBSCRIPTION, INVALID_PULL.
+absl::Status ValidatePull(const v1::PullRequest& request, const RequestLimits& limits,
+                          ValidStart* valid, uint64_t* wait_ms);
+
+// How long a delivery is leased to one who asked with `start`.
+uint64_t LeaseMs(const ValidStart& start, const delivery::SubscriptionSettings& settings);
 
 // INVALID_SUBSCRIBE with `text`, for a stream that is not used as it should be.
 absl::Status InvalidSubscribeError(absl::string_view field, absl::string_view text);
@@ -80,9 +95,18 @@ struct RoutedSettles {
 };
 
 // Routes settlements by the shard in their token. A token of a shard that does not exist is
-// LEASE_LOST; a nack with a delay over 12 h or a reason over 255 bytes, or an extend not within 1 s
-// to 12 h, is OUT_OF_RANGE. `routed` is overwritten.
-void RouteSettles(const v1::SubscribeRequest& request, delivery::StreamId stream,
+// LEASE_LOST; a nack with a delay over 12 h, a reason over 255 bytes, or an extend not within 1 s
+// to 12 h, is OUT_OF_RANGE. Without `dead_letters`, because there is no topic for them, they are
+// NO_DEAD_LETTER_TOPIC. `routed` is overwritten.
+void RouteSettles(const v1::SubscribeRequest& request, delivery::StreamId stream, bool dead_letters,
                   uint16_t shard_count, RoutedSettles* routed);
+void RouteSettles(const v1::SettleRequest& request, delivery::StreamId stream, bool dead_letters,
+                  uint16_t shard_count, RoutedSettles* routed);
+
+// True if it settles nothing.
+bool IsEmpty(const delivery::SettleCommand& command);
+
+// How a refusal of a shard is told.
+v1::SettleRefusal::Reason ToProto(delivery::SettleRefusal refusal);
 
 }  // namespace duetime::rpc

@@ -75,6 +75,12 @@ absl::Status Intake::FindTopic() {
 absl::Status Intake::Accept(const v1::ScheduleRequest& request, int index, ScheduleJob* job) {
   absl::Status status = FindTopic();
   if (status.ok()) status = ApplyTopicSettings(last_topic_.settings, index, &valid_);
+  dead_letters_.durable = true;
+  // A check leaves no topic behind.
+  if (status.ok() && valid_.late_policy == storage::LatePolicy::kDeadLetter &&
+      !valid_.validate_only) {
+    status = context_->DeadLettersOf(last_topic_, &dead_letters_);
+  }
   if (!status.ok()) return status;
   const bool plain = valid_.plain;
   const absl::string_view name = valid_.routing_name();
@@ -99,6 +105,9 @@ absl::Status Intake::Accept(const v1::ScheduleRequest& request, int index, Sched
     record_.spread_ms = valid_.spread_ms;
     record_.civil_time = valid_.when.civil_time;
     record_.time_zone = valid_.when.time_zone;
+  }
+  if (!dead_letters_.durable) {
+    command->new_topics.emplace_back(dead_letters_.id, std::string(dead_letters_.name));
   }
   delivery::NewMessage& message = command->messages.emplace_back();
   message.topic = last_topic_.id;

@@ -106,6 +106,8 @@ class Intake {
   absl::flat_hash_set<uint64_t> named_;
   // The last topic, because the messages of a batch tend to have the same.
   TopicRegistry::Topic last_topic_;
+  // Where the message at hand goes if it is late and says so.
+  TopicRegistry::Topic dead_letters_;
   uint64_t last_version_ = 0;
 };
 

@@ -190,7 +190,8 @@ absl::Status ValidateLatePolicy(v1::Message::LatePolicy policy, const std::strin
       *valid = storage::LatePolicy::kDrop;
       return absl::OkStatus();
     case v1::Message::DEAD_LETTER:
-      return Invalid(kReason, field, "DEAD_LETTER is not in this version");
+      *valid = storage::LatePolicy::kDeadLetter;
+      return absl::OkStatus();
     default:
       return Invalid(kReason, field, absl::StrCat("unknown value ", policy),
                      {{"value", absl::StrCat(policy)}});
@@ -228,7 +229,7 @@ absl::Status ApplyTopicSettings(const TopicSettings& settings, int index, ValidS
   if (valid->ttl_ms == 0) valid->ttl_ms = settings.default_ttl_ms;
   if (valid->ttl_ms == 0 && valid->late_policy != storage::LatePolicy::kDeliver) {
     return Invalid("INVALID_LATE_POLICY", FieldPath(index, "late_policy"),
-                   "DROP needs a ttl or an expire_time");
+                   "DROP and DEAD_LETTER need a ttl or an expire_time");
   }
   return absl::OkStatus();
 }

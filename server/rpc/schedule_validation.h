@@ -72,8 +72,8 @@ absl::Status ValidateLabels(const google::protobuf::Map<std::string, std::string
                             size_t labels_max, const std::string& field,
                             ValidSchedule::Pairs* valid);
 
-// INVALID_LATE_POLICY. DROP is in order by itself: whether there is a time to live is known only
-// when the topic is.
+// INVALID_LATE_POLICY. Any known one is in order by itself: whether there is a time to live is
+// known only when the topic is.
 absl::Status ValidateLatePolicy(v1::Message::LatePolicy policy, const std::string& field,
                                 storage::LatePolicy* valid);
 

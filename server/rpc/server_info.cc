@@ -79,6 +79,7 @@ void UnaryHandlers::FillLimits(v1::Limits* limits) const {
   SetDuration(options.fate_retention_ms, limits->mutable_fate_retention());
   SetDuration(options.request_retention_ms, limits->mutable_request_retention());
   limits->set_topics_auto_create(options.topics_auto_create);
+  limits->set_subscriptions_max(static_cast<int32_t>(options.subscriptions_max));
 }
 
 void UnaryHandlers::FillCounts(const runtime::Node& node, v1::Counts* counts) const {
@@ -93,6 +94,10 @@ void UnaryHandlers::FillCounts(const runtime::Node& node, v1::Counts* counts) co
     sum.wheel_timers += shard.wheel_timers;
     sum.due_ready += shard.due_ready;
     sum.in_flight += shard.in_flight;
+    sum.delayed += shard.delayed;
+    sum.blocked += shard.blocked;
+    sum.dead_lettered += shard.dead_lettered;
+    sum.dropped += shard.dropped;
   }
   counts->set_accepted(static_cast<int64_t>(sum.accepted));
   counts->set_cancelled(static_cast<int64_t>(sum.cancelled));
@@ -105,6 +110,11 @@ void UnaryHandlers::FillCounts(const runtime::Node& node, v1::Counts* counts) co
   counts->set_in_flight(static_cast<int64_t>(sum.in_flight));
   counts->set_streams(static_cast<int64_t>(context_->streams.load()));
   counts->set_topics(static_cast<int64_t>(context_->topics.size()));
+  counts->set_subscriptions(static_cast<int64_t>(context_->subscriptions.size()));
+  counts->set_delayed(static_cast<int64_t>(sum.delayed));
+  counts->set_blocked(static_cast<int64_t>(sum.blocked));
+  counts->set_dead_lettered(static_cast<int64_t>(sum.dead_lettered));
+  counts->set_dropped(static_cast<int64_t>(sum.dropped));
 }
 
 }  // namespace duetime::rpc

@@ -88,6 +88,8 @@ inline constexpr std::array kMessagesUnary = {
     metrics::RpcMethod::kGet,
     metrics::RpcMethod::kList,
     metrics::RpcMethod::kExplain,
+    metrics::RpcMethod::kPull,
+    metrics::RpcMethod::kSettle,
     metrics::RpcMethod::kCreateRecurrence,
     metrics::RpcMethod::kGetRecurrence,
     metrics::RpcMethod::kListRecurrences,
@@ -102,12 +104,15 @@ inline constexpr std::array kMessagesStreams = {
     metrics::RpcMethod::kSubscribe,
 };
 inline constexpr std::array kAdminUnary = {
-    metrics::RpcMethod::kServerInfo,      metrics::RpcMethod::kCreateTopic,
-    metrics::RpcMethod::kGetTopic,        metrics::RpcMethod::kListTopics,
-    metrics::RpcMethod::kUpdateTopic,     metrics::RpcMethod::kDeleteTopic,
-    metrics::RpcMethod::kForecast,        metrics::RpcMethod::kStartBulk,
-    metrics::RpcMethod::kGetOperation,    metrics::RpcMethod::kListOperations,
-    metrics::RpcMethod::kCancelOperation,
+    metrics::RpcMethod::kServerInfo,         metrics::RpcMethod::kCreateTopic,
+    metrics::RpcMethod::kGetTopic,           metrics::RpcMethod::kListTopics,
+    metrics::RpcMethod::kUpdateTopic,        metrics::RpcMethod::kDeleteTopic,
+    metrics::RpcMethod::kForecast,           metrics::RpcMethod::kStartBulk,
+    metrics::RpcMethod::kGetOperation,       metrics::RpcMethod::kListOperations,
+    metrics::RpcMethod::kCancelOperation,    metrics::RpcMethod::kPauseTopic,
+    metrics::RpcMethod::kResumeTopic,        metrics::RpcMethod::kCreateSubscription,
+    metrics::RpcMethod::kGetSubscription,    metrics::RpcMethod::kListSubscriptions,
+    metrics::RpcMethod::kUpdateSubscription, metrics::RpcMethod::kDeleteSubscription,
 };
 
 struct Services {

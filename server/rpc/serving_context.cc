@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/serving_context.h"
 
+#include <spdlog/spdlog.h>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 
+#include "server/base/check.h"
 #include "server/base/error.h"
 
 namespace duetime::rpc {
@@ -21,6 +23,17 @@ absl::Status DiskLowError() {
       absl::StatusCode::kResourceExhausted,
       "the disk is nearly full: no new messages are taken; acks and cancels still work",
       {.reason = "DISK_LOW", .field = "", .metadata = {}, .retry_after_ms = 10'000});
+}
+
+absl::Status NoDeadLetterTopicError(absl::string_view topic) {
+  return base::MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("the name of topic ", topic,
+                   " is too long for a dead-letter topic to be named after it: set one"),
+      {.reason = "NO_DEAD_LETTER_TOPIC",
+       .field = "",
+       .metadata = {{"topic", std::string(topic)}},
+       .retry_after_ms = 0});
 }
 
 }  // namespace
@@ -54,19 +67,72 @@ void ServingContext::ForgetTopicObject(absl::string_view topic) {
 }
 
 size_t ServingContext::TellShards(const TopicRegistry::Topic& topic, delivery::CallTag tag) {
+  base::MutexLock lock(&tell_mutex_);
+  if (topic.deleted) {
+    watched_.insert(topic.id);
+  } else {
+    watched_.erase(topic.id);
+  }
+  const auto now = topics.FindEvenIfDeleted(topic.name);
+  DT_CHECK(now.has_value());
+  return Tell(*now, tag);
+}
+
+size_t ServingContext::Tell(const TopicRegistry::Topic& topic, delivery::CallTag tag) {
   runtime::Node* to = node.load();
   delivery::TopicCommand command;
   command.tag = tag;
   command.topic = topic.id;
   command.fate_retention_ms = topic.settings.fate_retention_ms.value_or(options.fate_retention_ms);
   command.quota = topic.quota;
-  command.watch = topic.deleted;
+  command.watch = watched_.contains(topic.id);
+  command.paused = topic.settings.paused;
+  command.pace = topic.pace;
+  command.dead_letter = topic.dead_letters;
+  if (topic.dead_letters != storage::TopicId{}) {
+    command.dead_letter_name = std::string(topics.Name(topic.dead_letters).value_or(""));
+  }
   size_t told = 0;
   for (uint16_t shard = 0; shard < to->shard_count(); ++shard) {
     // Never refused for want of room: there is one per change of a topic.
     if (to->Post(shard, command).ok()) ++told;
   }
   return told;
+}
+
+absl::Status ServingContext::DeadLettersOf(const TopicRegistry::Topic& topic,
+                                           TopicRegistry::Topic* dead_letters) {
+  const std::string name = TopicRegistry::DeadLettersName(topic);
+  if (name.empty()) return NoDeadLetterTopicError(topic.name);
+  absl::Status status = ResolveMade(name, dead_letters);
+  if (!status.ok() || topic.dead_letters == dead_letters->id) return status;
+  base::MutexLock lock(&tell_mutex_);
+  auto now = topics.FindEvenIfDeleted(topic.name);
+  DT_CHECK(now.has_value());
+  now->dead_letters = dead_letters->id;
+  Tell(*now, kNobody);
+  // Whoever finds it there need not tell again: so not before.
+  topics.SetDeadLetters(topic.id, dead_letters->id);
+  return absl::OkStatus();
+}
+
+absl::Status ServingContext::ResolveMade(absl::string_view name, TopicRegistry::Topic* topic) {
+  absl::Status status = topics.Resolve(name, TopicRegistry::Use::kCreate, topic);
+  if (status.ok() && topic->revived) ForgetTopicObject(topic->name);
+  return status;
+}
+
+void ServingContext::GiveBackDamaged(delivery::StreamId stream,
+                                     const std::vector<delivery::LeaseToken>& tokens) {
+  stats->damaged_records.fetch_add(tokens.size(), std::memory_order_relaxed);
+  for (const delivery::LeaseToken token : tokens) {
+    delivery::SettleCommand command;
+    command.stream = stream;
+    command.nacks.push_back({.token = token, .delay_ms = kDamagedRetryMs, .reason = "damaged"});
+    static_cast<void>(node.load()->Post(delivery::ShardOfLease(token), std::move(command)));
+  }
+  spdlog::error("{} stored message(s) damaged: not delivered, looked at again in {} s",
+                tokens.size(), kDamagedRetryMs / 1000);
 }
 
 bool ServingContext::Advance(ServingState next) {

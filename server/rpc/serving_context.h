@@ -8,12 +8,15 @@
 #include <cstdint>
 #include <functional>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 
 #include "server/base/clock.h"
 #include "server/metrics/rpc_stats.h"
 #include "server/rpc/grpc_server_options.h"
+#include "server/rpc/subscription_registry.h"
 #include "server/rpc/topic_registry.h"
 #include "server/runtime/node.h"
 #include "server/runtime/reader.h"
@@ -27,6 +30,8 @@ enum class ServingState : uint8_t { kStarting, kServing, kDraining, kStorageFail
 // A tag whose answers are for nobody. The numbers with bit 55 set are those of streams' frames,
 // which begin with 1.
 inline constexpr delivery::CallTag kNobody{uint64_t{1} << 55};
+
+inline constexpr uint64_t kDamagedRetryMs = 3'600'000;
 
 // What a call wants to do, for the question whether it may.
 enum class CallKind : uint8_t {
@@ -43,7 +48,8 @@ struct ServingContext {
       : options(std::move(server_options)),
         clock(server_clock),
         stats(rpc_stats),
-        topics(options.topics_max, options.topics_auto_create) {}
+        topics(options.topics_max, options.topics_auto_create),
+        subscriptions(options.subscriptions_max) {}
 
   // OK, or why a call of this kind is refused now: STARTING, DRAINING, STORAGE_FAILED, DISK_LOW.
   absl::Status Admit(CallKind kind) const;
@@ -56,9 +62,24 @@ struct ServingContext {
   // anyway.
   void ForgetTopicObject(absl::string_view topic);
 
-  // Tells every shard what it needs to know of a topic's settings. Returns how many will answer,
-  // under `tag`.
+  // Tells every shard what it needs to know of a topic's settings, as the registry has them, and
+  // whether `topic` is (being) deleted. Returns how many will answer, under `tag`. What is told
+  // last is what holds: one telling goes on at a time.
   size_t TellShards(const TopicRegistry::Topic& topic, delivery::CallTag tag);
+
+  // The topic that dead letters of `topic` go to, made if there is none. Commands that are posted
+  // from now on find it known to their shard. Its name has to be in the new_topics of the command
+  // that will lead to dead letters, if it is not durable. FAILED_PRECONDITION NO_DEAD_LETTER_TOPIC,
+  // RESOURCE_EXHAUSTED TOPIC_LIMIT.
+  absl::Status DeadLettersOf(const TopicRegistry::Topic& topic, TopicRegistry::Topic* dead_letters);
+  // The topic of this name, made if there is none, also where nothing is made by use: for topics
+  // that settings name. TOPIC_LIMIT.
+  absl::Status ResolveMade(absl::string_view name, TopicRegistry::Topic* topic);
+
+  // Leases of stored records that turned out damaged: logs and counts them, and gives them back
+  // with a delay, so that they stay visible as pending and can be cancelled, without being read
+  // over and over. The confirmations are for `stream`.
+  void GiveBackDamaged(delivery::StreamId stream, const std::vector<delivery::LeaseToken>& tokens);
 
   // Moves to `next` unless the server is already there or further. Returns whether it moved.
   bool Advance(ServingState next);
@@ -67,6 +88,7 @@ struct ServingContext {
   base::Clock* const clock;
   metrics::RpcStats* const stats;
   TopicRegistry topics;
+  SubscriptionRegistry subscriptions;
   // Null until Serve; those after it are set before it.
   std::atomic<runtime::Node*> node{nullptr};
   storage::MessageStore* store = nullptr;
@@ -81,6 +103,15 @@ struct ServingContext {
   // Open Subscribe streams, and open ScheduleStreams.
   std::atomic<uint64_t> streams{0};
   std::atomic<uint64_t> schedule_streams{0};
+
+ private:
+  size_t Tell(const TopicRegistry::Topic& topic, delivery::CallTag tag)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tell_mutex_);
+
+  // Held while the registry and the mailboxes take their own.
+  base::Mutex tell_mutex_;
+  // Topics that shards watch.
+  absl::flat_hash_set<storage::TopicId> watched_ ABSL_GUARDED_BY(tell_mutex_);
 };
 
 // RESOURCE_EXHAUSTED STREAM_LIMIT.

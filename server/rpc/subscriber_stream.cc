@@ -13,6 +13,7 @@
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/message_io.h"
 #include "server/rpc/proto_time.h"
+#include "server/rpc/subscription_settings.h"
 
 namespace duetime::rpc {
 SubscriberStream::~SubscriberStream() {
@@ -43,8 +44,9 @@ void SubscriberStream::OnOpened() {
 
 void SubscriberStream::OnMessage(grpc::ByteBuffer* buffer) {
   if (absl::Status status = HandleRequest(buffer); !status.ok()) return Fail(status);
-  if (!ended()) ReadOn();
-  if (!ended()) Pump();
+  if (ended()) return;
+  ReadOn();
+  Pump();
 }
 
 absl::Status SubscriberStream::HandleRequest(grpc::ByteBuffer* buffer) {
@@ -71,7 +73,7 @@ absl::Status SubscriberStream::HandleRequest(grpc::ByteBuffer* buffer) {
   } else if (request->has_start()) {
     return InvalidSubscribeError("start", "allowed in the first request only");
   }
-  Settle(*request);
+  if (!ended()) Settle(*request);
   return absl::OkStatus();
 }
 
@@ -82,40 +84,75 @@ absl::Status SubscriberStream::Start(const v1::SubscribeStart& start) {
   if (absl::Status status = ValidateStart(start, context.options.limits, &start_); !status.ok()) {
     return status;
   }
-  TopicRegistry::Topic topic;
   if (absl::Status status =
-          context.topics.Resolve(start_.topic, TopicRegistry::Use::kSubscribe, &topic);
+          context.topics.Resolve(start_.topic, TopicRegistry::Use::kSubscribe, &topic_);
       !status.ok()) {
     return status;
   }
-  spdlog::debug("subscriber: topic={} client={} peer={}", std::string(topic.name),
-                absl::CHexEscape(start_.client_id), server_context()->peer());
-  Attach(topic.id, start_);
+  if (topic_.revived) context.ForgetTopicObject(topic_.name);
+  subscription_ = std::string(start_.subscription);
+  spdlog::debug("subscriber: topic={} subscription={} client={} peer={}", std::string(topic_.name),
+                subscription_, absl::CHexEscape(start_.client_id), server_context()->peer());
   // The views point into the request, which is gone when this call is over.
-  start_.topic = {};
-  start_.client_id = {};
-  phase_ = Phase::kOpen;
-  queue_.set_lease_ms(start_.lease_ms);
-  send_started_ = true;
+  start_.topic = start_.subscription = start_.client_id = {};
+  phase_ = Phase::kMaking;
+  id_ = worker().streams().Add(this);
+  seen_version_ = context.subscriptions.version();
+  CqWorker* const on = &worker();
+  on->subscription_changes().Find(
+      topic_, subscription_,
+      [on, id = id_](const absl::StatusOr<SubscriptionRegistry::Subscription>& found) {
+        auto* stream = static_cast<SubscriberStream*>(on->streams().Find(id));
+        if (stream != nullptr) stream->OnSubscription(found);
+      });
   return absl::OkStatus();
 }
 
-void SubscriberStream::Attach(storage::TopicId topic, const ValidStart& start) {
-  id_ = worker().NextStreamId();
-  worker().AddSubscriber(id_, this);
+void SubscriberStream::OnSubscription(
+    const absl::StatusOr<SubscriptionRegistry::Subscription>& found) {
+  if (ended()) return;
+  if (!found.ok()) return Fail(found.status());
+  Attach(*found);
+  phase_ = Phase::kOpen;
+  queue_.set_lease_ms(start_.lease_ms);
+  send_started_ = true;
+  ReadOn();
+  Pump();
+}
+
+void SubscriberStream::Attach(const SubscriptionRegistry::Subscription& subscription) {
   attached_ = true;
-  const auto credit = std::make_shared<delivery::StreamCredit>(start.max_outstanding_messages,
-                                                               start.max_outstanding_bytes);
+  subscription_id_ = subscription.id;
+  start_.lease_ms = LeaseMs(start_, subscription.settings);
+  const auto credit = std::make_shared<delivery::StreamCredit>(start_.max_outstanding_messages,
+                                                               start_.max_outstanding_bytes);
   runtime::Node* node = worker().context().node.load();
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
     // Never refused: what is bounded by the number of streams does not count against the mailbox.
-    static_cast<void>(
-        node->Post(shard, delivery::AttachCommand{.stream = id_,
-                                                  .topic = topic,
-                                                  .subscription = storage::FirstSubscription(topic),
-                                                  .lease_ms = start.lease_ms,
-                                                  .credit = credit}));
+    static_cast<void>(node->Post(shard, delivery::AttachCommand{.stream = id_,
+                                                                .topic = topic_.id,
+                                                                .subscription = subscription_id_,
+                                                                .lease_ms = start_.lease_ms,
+                                                                .credit = credit}));
   }
+}
+
+bool SubscriberStream::DeadLettersReady() {
+  ServingContext& context = worker().context();
+  const auto subscription = context.subscriptions.Find(topic_.id, subscription_);
+  if (subscription.has_value() && !subscription->settings.dead_letter_name.empty()) return true;
+  // As it is now: it may have been set since the stream began.
+  const auto topic = context.topics.FindEvenIfDeleted(topic_.name);
+  TopicRegistry::Topic dead_letters;
+  return context.DeadLettersOf(topic.value_or(topic_), &dead_letters).ok();
+}
+
+bool SubscriberStream::SubscriptionGone() {
+  SubscriptionRegistry& registry = worker().context().subscriptions;
+  if (seen_version_ == registry.version()) return false;
+  seen_version_ = registry.version();
+  const auto found = registry.Find(topic_.id, subscription_);
+  return !found.has_value() || found->id != subscription_id_;
 }
 
 void SubscriberStream::Detach() {
@@ -128,21 +165,21 @@ void SubscriberStream::Detach() {
 }
 
 void SubscriberStream::Settle(const v1::SubscribeRequest& request) {
-  if (request.ack_size() == 0 && request.nack_size() == 0 && request.extend_size() == 0) return;
   runtime::Node* node = worker().context().node.load();
   RoutedSettles routed;
-  RouteSettles(request, id_, node->shard_count(), &routed);
+  const bool dead_letters = request.dead_letter_size() > 0 && DeadLettersReady();
+  RouteSettles(request, id_, dead_letters, node->shard_count(), &routed);
   for (const auto& [token, reason] : routed.refused) queue_.AddRefused(token, reason);
   settles_open_ += routed.posted;
   for (uint16_t shard = 0; shard < routed.by_shard.size(); ++shard) {
     delivery::SettleCommand& command = routed.by_shard[shard];
-    if (command.acks.empty() && command.nacks.empty() && command.extends.empty()) continue;
+    if (IsEmpty(command)) continue;
     static_cast<void>(node->Post(shard, std::move(command)));
   }
 }
 
 void SubscriberStream::ReadOn() {
-  if (reading() || phase_ == Phase::kClosing) return;
+  if (reading() || phase_ == Phase::kClosing || phase_ == Phase::kMaking) return;
   if (settles_open_ + queue_.confirmations() > kSettlesOpenMax) return;  // Pump looks again
   StartRead();
 }
@@ -168,15 +205,14 @@ void SubscriberStream::AddSettles(const delivery::SettleReply& reply) {
       --answered;
       continue;
     }
-    static_cast<void>(refusal);  // there is one kind
-    queue_.AddRefused(token, v1::SettleRefusal::LEASE_LOST);
+    queue_.AddRefused(token, ToProto(refusal));
   }
   settles_open_ -= std::min(settles_open_, answered);
 }
 
 void SubscriberStream::Pump() {
-  if (ended() || phase_ == Phase::kAwaitStart) return;
-  if (writing()) return;
+  if (ended() || writing()) return;
+  if (phase_ == Phase::kAwaitStart || phase_ == Phase::kMaking) return;
   const bool notices = send_started_ || send_heartbeat_ || send_drain_;
   if (notices || !queue_.empty()) {
     const base::Now now = worker().context().clock->Read();
@@ -197,7 +233,10 @@ void SubscriberStream::Pump() {
     }
     std::vector<delivery::LeaseToken> damaged;
     const size_t bytes = queue_.Fill(now, response, &damaged);
-    if (!damaged.empty()) GiveBackDamaged(damaged);
+    for (const delivery::LeaseToken token : damaged) {
+      given_back_.insert(static_cast<uint64_t>(token));
+    }
+    if (!damaged.empty()) worker().context().GiveBackDamaged(id_, damaged);
     if (bytes > 0 || notices) {
       last_write_mono_ms_ = now.mono_ms;
       StartWrite(*response);
@@ -206,19 +245,6 @@ void SubscriberStream::Pump() {
     return;
   }
   if (phase_ == Phase::kClosing && settles_open_ == 0) End(closing_status_);
-}
-
-void SubscriberStream::GiveBackDamaged(const std::vector<delivery::LeaseToken>& tokens) {
-  ServingContext& context = worker().context();
-  context.stats->damaged_records.fetch_add(tokens.size(), std::memory_order_relaxed);
-  for (const delivery::LeaseToken token : tokens) {
-    given_back_.insert(static_cast<uint64_t>(token));
-    delivery::SettleCommand command{.stream = id_, .acks = {}, .nacks = {}, .extends = {}};
-    command.nacks.push_back({.token = token, .delay_ms = kDamagedRetryMs, .reason = ""});
-    static_cast<void>(context.node.load()->Post(delivery::ShardOfLease(token), std::move(command)));
-  }
-  spdlog::error("{} stored message(s) damaged: not delivered, looked at again in {} s",
-                tokens.size(), kDamagedRetryMs / 1000);
 }
 
 void SubscriberStream::OnWritten() { Pump(); }
@@ -245,7 +271,7 @@ void SubscriberStream::Close(const grpc::Status& status, uint64_t timeout_ms) {
 void SubscriberStream::OnEnded(int code) {
   worker().context().stats->of(metrics::RpcMethod::kSubscribe).End(code);
   Detach();
-  if (id_ != delivery::StreamId{}) worker().RemoveSubscriber(id_);
+  worker().streams().Remove(id_);
   queue_.Clear();
 }
 
@@ -261,7 +287,9 @@ void SubscriberStream::OnServingState() {
     case ServingState::kDraining:
       break;
   }
-  if (phase_ == Phase::kAwaitStart) return Fail(base::DrainingError());
+  if (phase_ == Phase::kAwaitStart || phase_ == Phase::kMaking) {
+    return Fail(base::DrainingError());
+  }
   if (context.ending.load()) {
     // The confirmations that are due are still sent; the shutdown's deadline bounds the wait.
     if (phase_ == Phase::kOpen) Close(ToGrpcStatus(base::DrainingError()), kEndingTimeoutMs);
@@ -277,6 +305,9 @@ void SubscriberStream::OnSweep(base::Now now) {
   }
   if (phase_ == Phase::kClosing && now.mono_ms >= close_by_mono_ms_) {
     return End(closing_status_);
+  }
+  if (phase_ == Phase::kOpen && SubscriptionGone()) {
+    return Fail(SubscriptionNotFoundError(topic_.name, subscription_));
   }
   if (phase_ == Phase::kOpen && !writing() &&
       now.mono_ms >= last_write_mono_ms_ + worker().context().options.heartbeat_ms) {

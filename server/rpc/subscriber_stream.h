@@ -6,16 +6,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 #include "server/delivery/commands.h"
 #include "server/delivery/stream_credit.h"
 #include "server/rpc/bidi_stream.h"
 #include "server/rpc/frame_queue.h"
 #include "server/rpc/request_validation.h"
+#include "server/rpc/stream_directory.h"
+#include "server/rpc/subscription_registry.h"
+#include "server/rpc/topic_registry.h"
 
 namespace duetime::rpc {
 
@@ -24,13 +29,12 @@ namespace duetime::rpc {
 //
 // A slow reader's write does not end; then its credit runs out and the shards stop handing over.
 // Settlements are bounded too: nothing more is read while kSettlesOpenMax of them wait for an
-// answer or for the write. A stored record that turns out damaged is logged, counted, not
-// delivered, and given back with a delay of kDamagedRetryMs, so that it stays visible as pending
-// and can be cancelled, without being read over and over.
+// answer or for the write. A stored record that turns out damaged is not delivered but given back
+// (ServingContext::GiveBackDamaged). A stream whose subscription is deleted ends within a second.
 //
 // However the stream ends, every shard is told to end its leases. Thread safety: confined to the
 // worker's thread.
-class SubscriberStream final : public BidiStream {
+class SubscriberStream final : public BidiStream, public StreamSink {
  public:
   explicit SubscriberStream(CqWorker* worker) : BidiStream(worker) {}
   ~SubscriberStream() override;
@@ -38,20 +42,18 @@ class SubscriberStream final : public BidiStream {
   // Asks gRPC for the next Subscribe call. The object then owns itself until the call comes.
   static void Request(CqWorker* worker);
 
-  // From the shards. Pump() must follow.
-  void AddDeliveries(base::Now now, std::vector<delivery::Delivery> deliveries);
-  void AddSettles(const delivery::SettleReply& reply);
+  void AddDeliveries(base::Now now, std::vector<delivery::Delivery> deliveries) override;
+  void AddSettles(const delivery::SettleReply& reply) override;
   // Begins a write if there is something to write and none is in flight.
-  void Pump();
+  void Pump() override;
 
   void OnServingState() override;
-
-  // True while the stream waits in a list for its Pump().
-  bool touched = false;
 
  private:
   enum class Phase : uint8_t {
     kAwaitStart,
+    // The subscription is being made; nothing is read meanwhile.
+    kMaking,
     kOpen,
     // The client has half-closed: its last settlements are confirmed, then the call ends.
     kClosing,
@@ -61,7 +63,6 @@ class SubscriberStream final : public BidiStream {
   static constexpr uint64_t kClosingTimeoutMs = 5'000;
   // When the server ends: the confirmations are in the journal by then, only their way out is left.
   static constexpr uint64_t kEndingTimeoutMs = 500;
-  static constexpr uint64_t kDamagedRetryMs = 3'600'000;
   static constexpr size_t kSettlesOpenMax = 200'000;
 
   void OnOpened() override;
@@ -74,14 +75,17 @@ class SubscriberStream final : public BidiStream {
   absl::Status HandleRequest(grpc::ByteBuffer* buffer);
   absl::Status Start(const v1::SubscribeStart& start);
   void Settle(const v1::SubscribeRequest& request);
-  void Attach(storage::TopicId topic, const ValidStart& start);
+  void OnSubscription(const absl::StatusOr<SubscriptionRegistry::Subscription>& found);
+  void Attach(const SubscriptionRegistry::Subscription& subscription);
+  // Whether dead letters of this subscription have somewhere to go.
+  bool DeadLettersReady();
+  bool SubscriptionGone();
   void Detach();
   // Takes and delivers nothing more; ends with `status` when the last confirmations are sent, or
   // after `timeout_ms`.
   void Close(const grpc::Status& status, uint64_t timeout_ms);
   void ReadOn();
   void Fail(const absl::Status& status);
-  void GiveBackDamaged(const std::vector<delivery::LeaseToken>& tokens);
 
   Phase phase_ = Phase::kAwaitStart;
   delivery::StreamId id_{};
@@ -94,6 +98,11 @@ class SubscriberStream final : public BidiStream {
   bool send_drain_ = false;
   bool drain_sent_ = false;
   ValidStart start_;
+  TopicRegistry::Topic topic_;
+  std::string subscription_;
+  storage::SubscriptionId subscription_id_{};
+  // Of the registry when the subscription was last known to be there.
+  uint64_t seen_version_ = 0;
   // Settlements at the shards.
   size_t settles_open_ = 0;
   // Tokens that were given back here and not by the client: their confirmations are not for it.

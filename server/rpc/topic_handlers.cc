@@ -92,7 +92,7 @@ void TopicHandlers::Create(UnaryCall* call) {
   const std::string& name = request.topic().name();
   status = ValidateTopic(name, "topic.name");
   if (status.ok()) {
-    status = ValidateTopicSettings(request.topic().settings(), context->options.limits,
+    status = ValidateTopicSettings(request.topic().settings(), name, context->options.limits,
                                    "topic.settings", &object.settings);
   }
   if (!status.ok()) return call->FinishWithError(status);
@@ -157,6 +157,13 @@ void TopicHandlers::OnObjectReply(UnaryCall* call, const delivery::ObjectReply& 
   }
   const auto topic = topics.FindEvenIfDeleted(name);
   DT_CHECK(topic.has_value());
+  const bool dead_letters =
+      state->topic.dead_letters != storage::TopicId{} || !topic->settings.dead_letter_topic.empty();
+  if (dead_letters && !topic->deleted) {
+    // Without room for one more topic it is made when there is.
+    TopicRegistry::Topic made;
+    static_cast<void>(env_.context->DeadLettersOf(*topic, &made));
+  }
   state->open = env_.context->TellShards(*topic, call->tag());
   if (state->open == 0) Answer(call);
 }
@@ -172,7 +179,16 @@ void TopicHandlers::OnTopicReply(UnaryCall* call, const delivery::TopicReply& re
   if (state->used && state->status.ok()) {
     state->status = TopicNotEmptyError(state->topic.name, state->messages);
   }
+  if (state->object.deleted && state->status.ok()) return DeleteSubscriptions(call);
   Answer(call);
+}
+
+void TopicHandlers::DeleteSubscriptions(UnaryCall* call) {
+  auto* state = static_cast<ChangeState*>(call->state.get());
+  changes_->DeleteAll(state->topic, [this, call, state](const absl::Status& deleted) {
+    state->status = deleted;
+    Answer(call);
+  });
 }
 
 void TopicHandlers::Answer(UnaryCall* call) {
@@ -187,6 +203,16 @@ void TopicHandlers::Answer(UnaryCall* call) {
     }
     case metrics::RpcMethod::kUpdateTopic: {
       v1::UpdateTopicResponse response;
+      FillTopic(state->topic.name, state->object.settings, response.mutable_topic());
+      return call->Finish(response);
+    }
+    case metrics::RpcMethod::kPauseTopic: {
+      v1::PauseTopicResponse response;
+      FillTopic(state->topic.name, state->object.settings, response.mutable_topic());
+      return call->Finish(response);
+    }
+    case metrics::RpcMethod::kResumeTopic: {
+      v1::ResumeTopicResponse response;
       FillTopic(state->topic.name, state->object.settings, response.mutable_topic());
       return call->Finish(response);
     }
@@ -259,7 +285,7 @@ void TopicHandlers::Update(UnaryCall* call) {
   status = ValidateTopic(name, "topic.name");
   TopicSettings given;
   if (status.ok()) {
-    status = ValidateTopicSettings(request.topic().settings(), context->options.limits,
+    status = ValidateTopicSettings(request.topic().settings(), name, context->options.limits,
                                    "topic.settings", &given);
   }
   if (!status.ok()) return call->FinishWithError(status);
@@ -271,6 +297,26 @@ void TopicHandlers::Update(UnaryCall* call) {
   state->object.settings = state->topic.settings;
   state->status = ApplyTopicMask(request.update_mask(), given, &state->object.settings);
   if (!state->status.ok()) return Answer(call);
+  Write(call);
+}
+
+void TopicHandlers::SetPaused(UnaryCall* call) {
+  ServingContext* context = env_.context;
+  if (absl::Status status = context->Admit(CallKind::kOther); !status.ok()) {
+    return call->FinishWithError(status);
+  }
+  // Both requests are the same bytes.
+  v1::PauseTopicRequest request;
+  absl::Status status = ParseRequest(call->request(), &request);
+  if (status.ok()) status = ValidateTopic(request.name(), "name");
+  if (!status.ok()) return call->FinishWithError(status);
+  if (!context->topics.Find(request.name()).has_value()) {
+    return call->FinishWithError(TopicNotFoundError(request.name()));
+  }
+  ChangeState* const state = Begin(call, request.name());
+  if (state == nullptr) return;
+  state->object.settings = state->topic.settings;
+  state->object.settings.paused = call->method() == metrics::RpcMethod::kPauseTopic;
   Write(call);
 }
 

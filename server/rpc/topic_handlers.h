@@ -8,6 +8,7 @@
 #include "server/delivery/commands.h"
 #include "server/rpc/handler_env.h"
 #include "server/rpc/operation_handlers.h"
+#include "server/rpc/subscription_changes.h"
 #include "server/rpc/topic_settings.h"
 #include "server/rpc/unary_call.h"
 
@@ -24,9 +25,9 @@ namespace duetime::rpc {
 // confined to the worker's thread.
 class TopicHandlers {
  public:
-  // REQUIRES: `operations` outlives it.
-  TopicHandlers(HandlerEnv env, OperationHandlers* operations)
-      : env_(std::move(env)), operations_(operations) {}
+  // REQUIRES: `operations` and `changes` outlive it.
+  TopicHandlers(HandlerEnv env, OperationHandlers* operations, SubscriptionChanges* changes)
+      : env_(std::move(env)), operations_(operations), changes_(changes) {}
   TopicHandlers(const TopicHandlers&) = delete;
   TopicHandlers& operator=(const TopicHandlers&) = delete;
 
@@ -35,6 +36,8 @@ class TopicHandlers {
   void List(UnaryCall* call);
   void Update(UnaryCall* call);
   void Delete(UnaryCall* call);
+  // PauseTopic and ResumeTopic.
+  void SetPaused(UnaryCall* call);
 
   void OnObjectReply(UnaryCall* call, const delivery::ObjectReply& reply);
   void OnTopicReply(UnaryCall* call, const delivery::TopicReply& reply);
@@ -47,10 +50,13 @@ class TopicHandlers {
   // Writes the object, and then tells the shards.
   void Write(UnaryCall* call);
   void OnDeleteCounted(UnaryCall* call);
+  // Its subscriptions go with a topic that is gone.
+  void DeleteSubscriptions(UnaryCall* call);
   void Answer(UnaryCall* call);
 
   const HandlerEnv env_;
   OperationHandlers* const operations_;
+  SubscriptionChanges* const changes_;
 };
 
 }  // namespace duetime::rpc

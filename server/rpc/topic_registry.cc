@@ -20,16 +20,23 @@ TopicRegistry::Topic TopicRegistry::View(const Entry& entry) {
           .revived = false,
           .deleted = entry.deleted,
           .settings = entry.settings,
-          .quota = entry.quota};
+          .quota = entry.quota,
+          .pace = entry.pace,
+          .dead_letters = entry.dead_letters};
 }
 
-// The shards share the quota, so it stays when the limit changes, also to none.
+// The shards share quota and pace, so they stay when the limit changes, also to none.
 void TopicRegistry::SetSettings(const TopicSettings& settings, Entry* entry) {
+  if (settings.dead_letter_topic != entry->settings.dead_letter_topic) entry->dead_letters = {};
   entry->settings = settings;
   if (entry->quota == nullptr && settings.max_pending > 0) {
     entry->quota = std::make_shared<delivery::TopicQuota>();
   }
   if (entry->quota != nullptr) entry->quota->max.store(settings.max_pending);
+  if (entry->pace == nullptr && settings.rate_per_s > 0) {
+    entry->pace = std::make_shared<delivery::TopicPace>();
+  }
+  if (entry->pace != nullptr) entry->pace->Set(settings.rate_per_s, settings.burst);
 }
 
 void TopicRegistry::Revive(Entry* entry) {
@@ -69,6 +76,11 @@ void TopicRegistry::Load(const std::vector<std::pair<storage::TopicId, std::stri
     SetSettings(object.settings, entry);
     entry->deleted = object.deleted;
     if (object.deleted) ++deleted_;
+  }
+  // What there is was made because it was needed.
+  for (Entry& entry : entries_) {
+    const Entry* dead_letters = Known(DeadLettersName(View(entry)));
+    if (dead_letters != nullptr && !entry.deleted) entry.dead_letters = dead_letters->id;
   }
 }
 
@@ -171,6 +183,19 @@ bool TopicRegistry::NoteUsed(storage::TopicId id) {
   return true;
 }
 
+std::string TopicRegistry::DeadLettersName(const Topic& topic) {
+  if (!topic.settings.dead_letter_topic.empty()) return topic.settings.dead_letter_topic;
+  if (topic.name.size() + kDeadLetterSuffix.size() > kTopicBytesMax) return "";
+  return absl::StrCat(topic.name, kDeadLetterSuffix);
+}
+
+void TopicRegistry::SetDeadLetters(storage::TopicId topic, storage::TopicId dead_letters) {
+  base::MutexLock lock(&mutex_);
+  const auto found = by_id_.find(static_cast<uint32_t>(topic));
+  DT_CHECK(found != by_id_.end());
+  found->second->dead_letters = dead_letters;
+}
+
 std::vector<TopicRegistry::Topic> TopicRegistry::List(absl::string_view prefix,
                                                       absl::string_view after, size_t limit) {
   base::MutexLock lock(&mutex_);
@@ -196,7 +221,9 @@ std::vector<TopicRegistry::Topic> TopicRegistry::Special() {
   base::MutexLock lock(&mutex_);
   std::vector<Topic> topics;
   for (const Entry& entry : entries_) {
-    if (entry.deleted || entry.settings != TopicSettings{}) topics.push_back(View(entry));
+    const bool special =
+        entry.settings != TopicSettings{} || entry.dead_letters != storage::TopicId{};
+    if (entry.deleted || special) topics.push_back(View(entry));
   }
   return topics;
 }

@@ -51,6 +51,10 @@ class TopicRegistry {
     TopicSettings settings;
     // Null as long as it never had a limit of pending messages.
     std::shared_ptr<delivery::TopicQuota> quota;
+    // Null as long as it never had a rate.
+    std::shared_ptr<delivery::TopicPace> pace = nullptr;
+    // Where its dead letters go, once that is needed.
+    storage::TopicId dead_letters{};
   };
 
   // With `auto_create` false, only what was made on purpose (or used before) exists.
@@ -99,6 +103,11 @@ class TopicRegistry {
   // default settings. True if what is stored of it has to be removed. REQUIRES: the id is known.
   bool NoteUsed(storage::TopicId id);
 
+  // What the dead letters of `topic` go to is called so; empty if the name would be too long.
+  static std::string DeadLettersName(const Topic& topic);
+  // The dead letters of `topic` go to `dead_letters`, until its settings say otherwise.
+  void SetDeadLetters(storage::TopicId topic, storage::TopicId dead_letters);
+
   // Names greater than `after` that begin with `prefix`, in byte order, without deleted ones, at
   // most `limit`.
   std::vector<Topic> List(absl::string_view prefix, absl::string_view after, size_t limit);
@@ -124,6 +133,8 @@ class TopicRegistry {
     bool used = false;
     TopicSettings settings;
     std::shared_ptr<delivery::TopicQuota> quota;
+    std::shared_ptr<delivery::TopicPace> pace;
+    storage::TopicId dead_letters{};
   };
 
   static Topic View(const Entry& entry);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/topic_settings.h"
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 
 #include "server/rpc/proto_time.h"
@@ -9,12 +11,17 @@
 namespace duetime::rpc {
 namespace {
 
-constexpr uint8_t kVersion = 1;
+// Version 1, which is still read, is what version 2 begins with: version, flags, four numbers. Then
+// come three more, the last of them the length of the name behind it.
+constexpr uint8_t kVersion = 2;
 constexpr uint8_t kDeleted = 1;
 constexpr uint8_t kHasFateRetention = 2;
-constexpr uint8_t kFlagsAll = 3;
-// version, flags, four numbers.
-constexpr size_t kObjectBytes = 2 + 4 * sizeof(uint64_t);
+constexpr uint8_t kPaused = 4;
+constexpr size_t kNumbersOfVersion1 = 4;
+constexpr size_t kNumbers = 7;
+constexpr size_t BytesOf(size_t numbers) { return 2 + numbers * sizeof(uint64_t); }
+
+constexpr uint64_t kRateMax = 1'000'000;
 
 constexpr absl::string_view kReason = "INVALID_TOPIC_SETTINGS";
 
@@ -40,28 +47,78 @@ absl::Status ReadDuration(const google::protobuf::Duration& duration, const std:
   return absl::OkStatus();
 }
 
+// 0 stands for none.
+absl::Status ReadAmount(int64_t value, uint64_t limit, absl::string_view unit,
+                        const std::string& field, uint64_t* amount) {
+  if (value < 0) return Invalid(kReason, field, "negative");
+  *amount = static_cast<uint64_t>(value);
+  return *amount <= limit ? absl::OkStatus() : OverLimit(kReason, field, *amount, limit, unit);
+}
+
+absl::Status ReadRate(const v1::DeliveryRate& rate, absl::string_view path,
+                      TopicSettings* settings) {
+  const std::string field = absl::StrCat(path, ".rate.messages_per_second");
+  absl::Status status =
+      ReadAmount(rate.messages_per_second(), kRateMax, "messages", field, &settings->rate_per_s);
+  if (status.ok() && settings->rate_per_s == 0) status = Invalid(kReason, field, "less than 1");
+  if (status.ok()) {
+    status = ReadAmount(rate.burst(), kRateMax, "messages", absl::StrCat(path, ".rate.burst"),
+                        &settings->burst);
+  }
+  if (settings->burst == 0) settings->burst = settings->rate_per_s;
+  return status;
+}
+
+// Takes over one field. False if there is none of that name.
+bool ApplyPath(absl::string_view path, const TopicSettings& from, TopicSettings* settings) {
+  if (path == "settings") {
+    *settings = from;
+  } else if (path == "settings.max_pending") {
+    settings->max_pending = from.max_pending;
+  } else if (path == "settings.max_payload_bytes") {
+    settings->max_payload_bytes = from.max_payload_bytes;
+  } else if (path == "settings.default_ttl") {
+    settings->default_ttl_ms = from.default_ttl_ms;
+  } else if (path == "settings.fate_retention") {
+    settings->fate_retention_ms = from.fate_retention_ms;
+  } else if (path == "settings.rate") {
+    settings->rate_per_s = from.rate_per_s;
+    settings->burst = from.burst;
+  } else if (path == "settings.paused") {
+    settings->paused = from.paused;
+  } else if (path == "settings.dead_letter_topic") {
+    settings->dead_letter_topic = from.dead_letter_topic;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string EncodeTopicObject(const TopicObject& object) {
   const TopicSettings& settings = object.settings;
   std::string bytes;
-  bytes.reserve(kObjectBytes);
+  bytes.reserve(BytesOf(kNumbers) + settings.dead_letter_topic.size());
   bytes.push_back(static_cast<char>(kVersion));
-  const int flags = (object.deleted ? kDeleted : 0) |
+  const int flags = (object.deleted ? kDeleted : 0) | (settings.paused ? kPaused : 0) |
                     (settings.fate_retention_ms.has_value() ? kHasFateRetention : 0);
   bytes.push_back(static_cast<char>(flags));
   AppendNumber(settings.max_pending, &bytes);
   AppendNumber(settings.max_payload_bytes, &bytes);
   AppendNumber(settings.default_ttl_ms, &bytes);
   AppendNumber(settings.fate_retention_ms.value_or(0), &bytes);
+  AppendNumber(settings.rate_per_s, &bytes);
+  AppendNumber(settings.burst, &bytes);
+  AppendNumber(settings.dead_letter_topic.size(), &bytes);
+  bytes += settings.dead_letter_topic;
   return bytes;
 }
 
 absl::StatusOr<TopicObject> DecodeTopicObject(absl::string_view bytes) {
-  if (bytes.size() != kObjectBytes || static_cast<uint8_t>(bytes[0]) != kVersion ||
-      static_cast<uint8_t>(bytes[1]) > kFlagsAll) {
-    return absl::DataLossError("the settings of a topic on disk are damaged");
-  }
+  const absl::Status damaged = absl::DataLossError("the settings of a topic on disk are damaged");
+  if (bytes.size() < BytesOf(kNumbersOfVersion1)) return damaged;
+  const auto version = static_cast<uint8_t>(bytes[0]);
   const auto flags = static_cast<uint8_t>(bytes[1]);
   TopicObject object;
   object.deleted = (flags & kDeleted) != 0;
@@ -69,31 +126,55 @@ absl::StatusOr<TopicObject> DecodeTopicObject(absl::string_view bytes) {
   object.settings.max_payload_bytes = NumberAt(bytes, 1);
   object.settings.default_ttl_ms = NumberAt(bytes, 2);
   if ((flags & kHasFateRetention) != 0) object.settings.fate_retention_ms = NumberAt(bytes, 3);
+  if (version == 1) {
+    const bool whole = bytes.size() == BytesOf(kNumbersOfVersion1);
+    if (!whole || flags > (kDeleted | kHasFateRetention)) return damaged;
+    return object;
+  }
+  if (version != kVersion || bytes.size() < BytesOf(kNumbers) ||
+      bytes.size() - BytesOf(kNumbers) != NumberAt(bytes, kNumbers - 1) ||
+      flags > (kDeleted | kHasFateRetention | kPaused)) {
+    return damaged;
+  }
+  object.settings.paused = (flags & kPaused) != 0;
+  object.settings.rate_per_s = NumberAt(bytes, 4);
+  object.settings.burst = NumberAt(bytes, 5);
+  object.settings.dead_letter_topic = std::string(bytes.substr(BytesOf(kNumbers)));
   return object;
 }
 
-absl::Status ValidateTopicSettings(const v1::TopicSettings& proto, const RequestLimits& limits,
-                                   absl::string_view path, TopicSettings* settings) {
+absl::Status ValidateTopicSettings(const v1::TopicSettings& proto, absl::string_view topic,
+                                   const RequestLimits& limits, absl::string_view path,
+                                   TopicSettings* settings) {
   *settings = {};
-  if (proto.max_pending() < 0) {
-    return Invalid(kReason, absl::StrCat(path, ".max_pending"), "negative");
+  absl::Status status =
+      ReadAmount(proto.max_pending(), std::numeric_limits<int64_t>::max(), "messages",
+                 absl::StrCat(path, ".max_pending"), &settings->max_pending);
+  if (status.ok()) {
+    status = ReadAmount(proto.max_payload_bytes(), limits.payload_bytes_max, "bytes",
+                        absl::StrCat(path, ".max_payload_bytes"), &settings->max_payload_bytes);
   }
-  settings->max_pending = static_cast<uint64_t>(proto.max_pending());
-  const std::string payload = absl::StrCat(path, ".max_payload_bytes");
-  if (proto.max_payload_bytes() < 0) return Invalid(kReason, payload, "negative");
-  settings->max_payload_bytes = static_cast<uint64_t>(proto.max_payload_bytes());
-  if (settings->max_payload_bytes > limits.payload_bytes_max) {
-    return OverLimit(kReason, payload, settings->max_payload_bytes, limits.payload_bytes_max,
-                     "bytes");
+  if (status.ok()) {
+    status = ReadDuration(proto.default_ttl(), absl::StrCat(path, ".default_ttl"),
+                          limits.horizon_ms, &settings->default_ttl_ms);
   }
-  absl::Status status = ReadDuration(proto.default_ttl(), absl::StrCat(path, ".default_ttl"),
-                                     limits.horizon_ms, &settings->default_ttl_ms);
-  if (!status.ok() || !proto.has_fate_retention()) return status;
-  uint64_t fate_retention_ms = 0;
-  status = ReadDuration(proto.fate_retention(), absl::StrCat(path, ".fate_retention"),
-                        kFateRetentionMsMax, &fate_retention_ms);
-  settings->fate_retention_ms = fate_retention_ms;
-  return status;
+  if (status.ok() && proto.has_fate_retention()) {
+    settings->fate_retention_ms = 0;
+    status = ReadDuration(proto.fate_retention(), absl::StrCat(path, ".fate_retention"),
+                          kFateRetentionMsMax, &*settings->fate_retention_ms);
+  }
+  if (status.ok() && proto.has_rate()) status = ReadRate(proto.rate(), path, settings);
+  if (status.ok() && proto.has_minute_limit()) {
+    status = Invalid(kReason, absl::StrCat(path, ".minute_limit"), "not in this version");
+  }
+  settings->paused = proto.paused();
+  settings->dead_letter_topic = proto.dead_letter_topic();
+  if (!status.ok() || settings->dead_letter_topic.empty()) return status;
+  const std::string field = absl::StrCat(path, ".dead_letter_topic");
+  if (settings->dead_letter_topic == topic) {
+    return Invalid(kReason, field, "the topic itself: its dead letters would come back to it");
+  }
+  return ValidateName(kReason, field, settings->dead_letter_topic, kTopicBytesMax);
 }
 
 absl::Status ApplyTopicMask(const google::protobuf::FieldMask& mask, const TopicSettings& from,
@@ -101,17 +182,7 @@ absl::Status ApplyTopicMask(const google::protobuf::FieldMask& mask, const Topic
   constexpr absl::string_view kMaskReason = "INVALID_UPDATE_MASK";
   if (mask.paths().empty()) return Invalid(kMaskReason, "update_mask", "required");
   for (const std::string& path : mask.paths()) {
-    if (path == "settings") {
-      *settings = from;
-    } else if (path == "settings.max_pending") {
-      settings->max_pending = from.max_pending;
-    } else if (path == "settings.max_payload_bytes") {
-      settings->max_payload_bytes = from.max_payload_bytes;
-    } else if (path == "settings.default_ttl") {
-      settings->default_ttl_ms = from.default_ttl_ms;
-    } else if (path == "settings.fate_retention") {
-      settings->fate_retention_ms = from.fate_retention_ms;
-    } else {
+    if (!ApplyPath(path, from, settings)) {
       return Invalid(kMaskReason, "update_mask", "a path is not one of a topic's settings");
     }
   }
@@ -127,6 +198,12 @@ void ToProto(const TopicSettings& settings, v1::TopicSettings* proto) {
   if (settings.fate_retention_ms.has_value()) {
     SetDuration(*settings.fate_retention_ms, proto->mutable_fate_retention());
   }
+  if (settings.rate_per_s > 0) {
+    proto->mutable_rate()->set_messages_per_second(static_cast<int64_t>(settings.rate_per_s));
+    proto->mutable_rate()->set_burst(static_cast<int64_t>(settings.burst));
+  }
+  proto->set_paused(settings.paused);
+  proto->set_dead_letter_topic(settings.dead_letter_topic);
 }
 
 }  // namespace duetime::rpc

@@ -16,6 +16,7 @@
 
 namespace duetime::rpc {
 
+inline constexpr absl::string_view kDeadLetterSuffix = ".dlq";
 inline constexpr uint64_t kFateRetentionMsMax = uint64_t{400} * 24 * 3'600'000;
 
 // The defaults are those of a topic that was made by use.
@@ -28,6 +29,12 @@ struct TopicSettings {
   uint64_t default_ttl_ms = 0;
   // Nothing: the server's.
   std::optional<uint64_t> fate_retention_ms;
+  // Deliveries per second of each subscription, and how many at once. 0: no limit, and no burst.
+  uint64_t rate_per_s = 0;
+  uint64_t burst = 0;
+  bool paused = false;
+  // Empty: the topic's name with kDeadLetterSuffix.
+  std::string dead_letter_topic = "";
 
   friend bool operator==(const TopicSettings&, const TopicSettings&) = default;
 };
@@ -44,9 +51,10 @@ std::string EncodeTopicObject(const TopicObject& object);
 // DATA_LOSS for bytes that no encoder wrote.
 absl::StatusOr<TopicObject> DecodeTopicObject(absl::string_view bytes);
 
-// INVALID_TOPIC_SETTINGS; `path` is that of `proto` in the request.
-absl::Status ValidateTopicSettings(const v1::TopicSettings& proto, const RequestLimits& limits,
-                                   absl::string_view path, TopicSettings* settings);
+// INVALID_TOPIC_SETTINGS; `path` is that of `proto` in the request, `topic` the topic's name.
+absl::Status ValidateTopicSettings(const v1::TopicSettings& proto, absl::string_view topic,
+                                   const RequestLimits& limits, absl::string_view path,
+                                   TopicSettings* settings);
 
 // Takes over from `from` what the mask names. INVALID_UPDATE_MASK if it is empty or names something
 // else.

@@ -17,7 +17,7 @@ void UnaryCall::Request(metrics::RpcMethod method) {
   writer_.emplace(&*context_);
   gone_ = false;
   // The notice costs each call a turn of the queue.
-  notice_ = method == metrics::RpcMethod::kStartBulk;
+  notice_ = method == metrics::RpcMethod::kStartBulk || method == metrics::RpcMethod::kPull;
   if (notice_) context_->AsyncNotifyWhenDone(&done_tag_);
   Services& services = worker_->services();
   grpc::ServerCompletionQueue* cq = worker_->cq();
@@ -70,6 +70,7 @@ void UnaryCall::OnDone(bool ok) {
   static_cast<void>(ok);
   notice_ = false;
   gone_ = context_->IsCancelled();
+  if (gone_ && phase_ == Phase::kWaiting) worker_->OnCallGone(this);
   RecycleIfOver();
 }
 

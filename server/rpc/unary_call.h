@@ -55,7 +55,7 @@ class UnaryCall final : public CompletionTag {
   // True between arrival and Finish.
   bool waiting() const { return phase_ == Phase::kWaiting; }
   // True once it is known that nobody waits for the answer any more. Known only of calls that may
-  // take long: StartBulk.
+  // take long: StartBulk, and Pull, which is also told (CqWorker::OnCallGone).
   bool gone() const { return gone_; }
 
   // For the handlers, between their steps.

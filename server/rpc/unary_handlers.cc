@@ -32,23 +32,40 @@ void UnaryHandlers::Handle(UnaryCall* call) {
     case RpcMethod::kForecast:
       return queries_.Forecast(call);
     case RpcMethod::kCreateTopic:
-      return topics_.Create(call);
+      return admin_.topics.Create(call);
     case RpcMethod::kGetTopic:
-      return topics_.Get(call);
+      return admin_.topics.Get(call);
     case RpcMethod::kListTopics:
-      return topics_.List(call);
+      return admin_.topics.List(call);
     case RpcMethod::kUpdateTopic:
-      return topics_.Update(call);
+      return admin_.topics.Update(call);
     case RpcMethod::kDeleteTopic:
-      return topics_.Delete(call);
+      return admin_.topics.Delete(call);
+    case RpcMethod::kPauseTopic:
+    case RpcMethod::kResumeTopic:
+      return admin_.topics.SetPaused(call);
+    case RpcMethod::kCreateSubscription:
+      return admin_.subscriptions.Create(call);
+    case RpcMethod::kGetSubscription:
+      return admin_.subscriptions.Get(call);
+    case RpcMethod::kListSubscriptions:
+      return admin_.subscriptions.List(call);
+    case RpcMethod::kUpdateSubscription:
+      return admin_.subscriptions.Update(call);
+    case RpcMethod::kDeleteSubscription:
+      return admin_.subscriptions.Delete(call);
+    case RpcMethod::kPull:
+      return pulls_.Pull(call);
+    case RpcMethod::kSettle:
+      return pulls_.Settle(call);
     case RpcMethod::kStartBulk:
-      return operations_.Start(call);
+      return admin_.operations.Start(call);
     case RpcMethod::kGetOperation:
-      return operations_.Get(call);
+      return admin_.operations.Get(call);
     case RpcMethod::kListOperations:
-      return operations_.List(call);
+      return admin_.operations.List(call);
     case RpcMethod::kCancelOperation:
-      return operations_.Cancel(call);
+      return admin_.operations.Cancel(call);
     case RpcMethod::kCreateRecurrence:
       return recurrences_.Create(call);
     case RpcMethod::kGetRecurrence:
@@ -132,6 +149,12 @@ void UnaryHandlers::AnswerBatch(UnaryCall* call) {
       batch_response_.Take(call->job.items.size() * sizeof(v1::Message));
   intake_.FillResults(call->job, response->mutable_results());
   call->Finish(*response);
+}
+
+void UnaryHandlers::OnInspectSubscriptionReply(UnaryCall* call,
+                                               const delivery::InspectSubscriptionReply& reply) {
+  if (call->method() == metrics::RpcMethod::kPull) return pulls_.OnInspectReply(call, reply);
+  admin_.subscriptions.OnInspectReply(call, reply);
 }
 
 void UnaryHandlers::HealthCheck(UnaryCall* call) {

@@ -7,13 +7,13 @@
 
 #include "duetime/v1/admin.pb.h"
 #include "duetime/v1/messages.pb.h"
+#include "server/rpc/admin_handlers.h"
 #include "server/rpc/handler_env.h"
 #include "server/rpc/lifecycle_handlers.h"
 #include "server/rpc/message_io.h"
-#include "server/rpc/operation_handlers.h"
+#include "server/rpc/pull_handlers.h"
 #include "server/rpc/query_handlers.h"
 #include "server/rpc/recurrence_handlers.h"
-#include "server/rpc/topic_handlers.h"
 #include "server/rpc/unary_call.h"
 
 namespace duetime::rpc {
@@ -32,8 +32,8 @@ class UnaryHandlers {
         intake_(env.context, first_slot),
         lifecycle_(env.context),
         queries_(env),
-        operations_(env),
-        topics_(env, &operations_),
+        admin_(env),
+        pulls_(env, &admin_.changes),
         recurrences_(env) {}
   UnaryHandlers(const UnaryHandlers&) = delete;
   UnaryHandlers& operator=(const UnaryHandlers&) = delete;
@@ -45,9 +45,12 @@ class UnaryHandlers {
   Intake& intake() { return intake_; }
   LifecycleHandlers& lifecycle() { return lifecycle_; }
   QueryHandlers& queries() { return queries_; }
-  TopicHandlers& topics() { return topics_; }
-  OperationHandlers& operations() { return operations_; }
+  TopicHandlers& topics() { return admin_.topics; }
+  OperationHandlers& operations() { return admin_.operations; }
   RecurrenceHandlers& recurrences() { return recurrences_; }
+  SubscriptionChanges& subscription_changes() { return admin_.changes; }
+  PullHandlers& pulls() { return pulls_; }
+  void OnInspectSubscriptionReply(UnaryCall* call, const delivery::InspectSubscriptionReply& reply);
 
  private:
   void Schedule(UnaryCall* call);
@@ -64,8 +67,8 @@ class UnaryHandlers {
   Intake intake_;
   LifecycleHandlers lifecycle_;
   QueryHandlers queries_;
-  OperationHandlers operations_;
-  TopicHandlers topics_;
+  AdminHandlers admin_;
+  PullHandlers pulls_;
   RecurrenceHandlers recurrences_;
 
   ReusedMessage<v1::ScheduleRequest> schedule_request_;

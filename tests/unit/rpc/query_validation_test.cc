@@ -148,13 +148,13 @@ TEST(TopicSettingsTest, Validates) {
   const RequestLimits limits;
   v1::TopicSettings proto;
   TopicSettings settings;
-  ASSERT_TRUE(ValidateTopicSettings(proto, limits, "s", &settings).ok());
+  ASSERT_TRUE(ValidateTopicSettings(proto, "t", limits, "s", &settings).ok());
   EXPECT_EQ(settings, TopicSettings{});
   const std::string kBad = "INVALID_TOPIC_SETTINGS ";
   const auto reason = [&](const std::function<void(v1::TopicSettings*)>& change) {
     v1::TopicSettings changed;
     change(&changed);
-    return ReasonOf(ValidateTopicSettings(changed, limits, "s", &settings));
+    return ReasonOf(ValidateTopicSettings(changed, "t", limits, "s", &settings));
   };
   EXPECT_EQ(reason([](auto* s) { s->set_max_pending(-1); }), kBad + "s.max_pending");
   EXPECT_EQ(reason([](auto* s) { s->set_max_payload_bytes(-1); }), kBad + "s.max_payload_bytes");
@@ -212,10 +212,10 @@ TEST(TopicSettingsTest, ObjectsRoundTrip) {
     EXPECT_TRUE(absl::IsDataLoss(DecodeTopicObject(bytes + "x").status()));
     EXPECT_TRUE(absl::IsDataLoss(DecodeTopicObject(bytes.substr(1)).status()));
     std::string version = bytes;
-    version[0] = 2;
+    version[0] = 3;
     EXPECT_TRUE(absl::IsDataLoss(DecodeTopicObject(version).status()));
     std::string flags = bytes;
-    flags[1] = 4;
+    flags[1] = 8;
     EXPECT_TRUE(absl::IsDataLoss(DecodeTopicObject(flags).status()));
   }
 }

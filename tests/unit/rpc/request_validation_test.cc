@@ -96,7 +96,14 @@ TEST(ValidateStartTest, FillsInTheDefaults) {
   ASSERT_TRUE(ValidateStart(start, SmallLimits(), &valid).ok());
   EXPECT_EQ(valid.max_outstanding_messages, 1000);
   EXPECT_EQ(valid.max_outstanding_bytes, 64 << 20);
-  EXPECT_EQ(valid.lease_ms, 30'000u);
+  EXPECT_EQ(valid.lease_ms, 0u);
+  EXPECT_EQ(valid.subscription, "default");
+  delivery::SubscriptionSettings settings;
+  EXPECT_EQ(LeaseMs(valid, settings), 30'000u);
+  settings.lease_ms = 5'000;
+  EXPECT_EQ(LeaseMs(valid, settings), 5'000u);
+  valid.lease_ms = 7'000;
+  EXPECT_EQ(LeaseMs(valid, settings), 7'000u);
   RequestLimits limits = SmallLimits();
   limits.outstanding_messages_max = 10;
   ASSERT_TRUE(ValidateStart(start, limits, &valid).ok());
@@ -117,7 +124,7 @@ TEST(RouteSettlesTest, GoesByTheShardInTheToken) {
   extend->set_lease_token(Token(0, 5));
   extend->mutable_duration()->set_seconds(60);
   RoutedSettles routed;
-  RouteSettles(request, delivery::StreamId{9}, 2, &routed);
+  RouteSettles(request, delivery::StreamId{9}, /*dead_letters=*/true, 2, &routed);
   ASSERT_EQ(routed.by_shard.size(), 2u);
   EXPECT_EQ(routed.posted, 4u);
   EXPECT_EQ(routed.by_shard[0].stream, delivery::StreamId{9});
@@ -156,7 +163,7 @@ TEST(RouteSettlesTest, RefusesWhatIsOutOfRange) {
   extend(43'200, 0);
   extend(43'200, 1);
   RoutedSettles routed;
-  RouteSettles(request, delivery::StreamId{1}, 1, &routed);
+  RouteSettles(request, delivery::StreamId{1}, /*dead_letters=*/false, 1, &routed);
   EXPECT_EQ(routed.by_shard[0].nacks.size(), 2u);
   EXPECT_EQ(routed.by_shard[0].extends.size(), 2u);
   EXPECT_EQ(routed.posted, 4u);

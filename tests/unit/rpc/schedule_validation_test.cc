@@ -269,8 +269,7 @@ std::vector<ScheduleCase> LifetimeAndLabelCases() {
          r->mutable_expire_time()->set_seconds(1'700'000'100);
        }},
       {"drop", "OK", "", [](R* r) { r->set_late_policy(v1::Message::DROP); }},
-      {"dead letter", "INVALID_LATE_POLICY", "late_policy",
-       [](R* r) { r->set_late_policy(v1::Message::DEAD_LETTER); }},
+      {"dead letter", "OK", "", [](R* r) { r->set_late_policy(v1::Message::DEAD_LETTER); }},
       {"late policy unknown", "INVALID_LATE_POLICY", "late_policy",
        [](R* r) { r->set_late_policy(static_cast<v1::Message::LatePolicy>(9)); }},
       {"labels 2", "OK", "",

@@ -9,92 +9,10 @@
 
 #include "storage/message_record.h"
 #include "tests/unit/rpc/server_fixture.h"
+#include "tests/unit/rpc/test_subscriber.h"
 
 namespace duetime::rpc {
 namespace {
-
-// One subscriber. Reads block until the server sends something.
-class TestSubscriber {
- public:
-  explicit TestSubscriber(v1::Messages::Stub* stub)
-      : context_(NewContext()), stream_(stub->Subscribe(context_.get())) {}
-  ~TestSubscriber() {
-    if (!finished_) {
-      context_->TryCancel();
-      Finish();
-    }
-  }
-  TestSubscriber(const TestSubscriber&) = delete;
-  TestSubscriber& operator=(const TestSubscriber&) = delete;
-
-  bool Send(const v1::SubscribeRequest& request) { return stream_->Write(request); }
-
-  // Opens the subscription and waits until it is open.
-  void Start(const std::string& topic, int max_messages = 0) {
-    v1::SubscribeRequest request;
-    request.mutable_start()->set_topic(topic);
-    request.mutable_start()->set_max_outstanding_messages(max_messages);
-    ASSERT_TRUE(Send(request));
-    ASSERT_TRUE(ReadOne());
-    ASSERT_TRUE(last_.has_started());
-  }
-
-  // One response, sorted into the lists below. False at the end of the stream.
-  bool ReadOne() {
-    if (!stream_->Read(&last_)) return false;
-    for (const v1::Delivery& delivery : last_.deliveries()) deliveries.push_back(delivery);
-    for (const uint64_t token : last_.settled()) settled.insert(token);
-    for (const uint64_t token : last_.extended()) extended.insert(token);
-    for (const v1::SettleRefusal& refusal : last_.refused()) {
-      refused[refusal.lease_token()] = refusal.reason();
-    }
-    return true;
-  }
-
-  // Reads until there are `count` deliveries in all.
-  void ReadDeliveries(size_t count) {
-    while (deliveries.size() < count) ASSERT_TRUE(ReadOne());
-  }
-  void ReadSettled(size_t count) {
-    while (settled.size() < count) ASSERT_TRUE(ReadOne());
-  }
-  void ReadExtended(size_t count) {
-    while (extended.size() < count) ASSERT_TRUE(ReadOne());
-  }
-  void ReadRefused(size_t count) {
-    while (refused.size() < count) ASSERT_TRUE(ReadOne());
-  }
-
-  void Ack(uint64_t token) {
-    v1::SubscribeRequest request;
-    request.add_ack(token);
-    ASSERT_TRUE(Send(request));
-  }
-
-  void HalfClose() { stream_->WritesDone(); }
-  void Cancel() { context_->TryCancel(); }
-
-  // Reads to the end and returns how it ended.
-  grpc::Status Finish() {
-    while (ReadOne()) {
-    }
-    finished_ = true;
-    return stream_->Finish();
-  }
-
-  const v1::SubscribeResponse& last() const { return last_; }
-
-  std::vector<v1::Delivery> deliveries;
-  std::set<uint64_t> settled;
-  std::set<uint64_t> extended;
-  std::map<uint64_t, v1::SettleRefusal::Reason> refused;
-
- private:
-  std::unique_ptr<grpc::ClientContext> context_;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::SubscribeRequest, v1::SubscribeResponse>> stream_;
-  v1::SubscribeResponse last_;
-  bool finished_ = false;
-};
 
 class SubscribeTest : public ServerTest {
  protected:

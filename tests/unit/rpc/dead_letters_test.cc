@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Dead letters and their way back, through a socket.
+#include <string>
+#include <vector>
+
+#include "tests/unit/rpc/server_fixture.h"
+#include "tests/unit/rpc/test_subscriber.h"
+
+namespace duetime::rpc {
+namespace {
+
+class DeadLettersTest : public ServerTest {
+ protected:
+  // Makes a subscription that gives a message up after so many attempts.
+  void CreateWithAttempts(const std::string& topic, const std::string& name, int attempts,
+                          const std::string& dead_letter_topic = "") {
+    v1::CreateSubscriptionRequest request;
+    v1::Subscription* subscription = request.mutable_subscription();
+    subscription->set_topic(topic);
+    subscription->set_name(name);
+    subscription->mutable_settings()->mutable_retry()->set_max_attempts(attempts);
+    subscription->mutable_settings()->set_dead_letter_topic(dead_letter_topic);
+    v1::CreateSubscriptionResponse response;
+    const grpc::Status made = admin_->CreateSubscription(NewContext().get(), request, &response);
+    ASSERT_TRUE(made.ok()) << made.error_message();
+  }
+  std::vector<v1::Message> List(const std::string& topic) {
+    v1::ListRequest request;
+    request.set_topic(topic);
+    v1::ListResponse response;
+    const grpc::Status status = messages_->List(NewContext().get(), request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return {response.messages().begin(), response.messages().end()};
+  }
+  v1::Message Get(const std::string& id) {
+    v1::GetRequest request;
+    request.set_message_id(id);
+    v1::GetResponse response;
+    EXPECT_TRUE(messages_->Get(NewContext().get(), request, &response).ok());
+    return response.message();
+  }
+  // Returns when the message has ended.
+  v1::Message AwaitEnd(const std::string& id) {
+    v1::Message message;
+    do {
+      message = Get(id);
+    } while (!message.has_end_time() && !::testing::Test::HasFailure());
+    return message;
+  }
+  v1::Operation AwaitRedrive(const std::string& topic) {
+    v1::StartBulkRequest request;
+    request.set_topic(topic);
+    request.set_action(v1::BULK_REDRIVE);
+    v1::Operation operation;
+    const grpc::Status started = admin_->StartBulk(NewContext().get(), request, &operation);
+    EXPECT_TRUE(started.ok()) << started.error_message();
+    v1::GetOperationRequest get;
+    get.set_name(operation.name());
+    while (operation.state() == v1::Operation::RUNNING && !::testing::Test::HasFailure()) {
+      EXPECT_TRUE(admin_->GetOperation(NewContext().get(), get, &operation).ok());
+    }
+    return operation;
+  }
+};
+
+TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
+  shards_ = 2;
+  Start();
+  CreateWithAttempts("t", "s", 2);
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t", 0, "s");
+  v1::ScheduleRequest request = NewMessage("t", "hello");
+  request.set_key("order-1");
+  (*request.mutable_labels())["color"] = "red";
+  const std::string id = MustSchedule(request);
+  subscriber.ReadDeliveries(1);
+  subscriber.Nack(subscriber.deliveries[0].lease_token(), "not now");
+  subscriber.ReadDeliveries(2);
+  EXPECT_EQ(subscriber.deliveries[1].attempt(), 2);
+  subscriber.Nack(subscriber.deliveries[1].lease_token(), "not ever");
+  subscriber.ReadSettled(2);
+  EXPECT_EQ(AwaitEnd(id).state(), v1::Message::DEAD_LETTERED);
+
+  const std::vector<v1::Message> letters = List("t.dlq");
+  ASSERT_EQ(letters.size(), 1u);
+  EXPECT_EQ(letters[0].key(), "");
+  EXPECT_EQ(letters[0].labels().at("color"), "red");
+  const v1::DeadLetter& letter = letters[0].dead_letter();
+  EXPECT_EQ(letter.topic(), "t");
+  EXPECT_EQ(letter.subscription(), "s");
+  EXPECT_EQ(letter.message_id(), id);
+  EXPECT_EQ(letter.key(), "order-1");
+  EXPECT_EQ(letter.attempts(), 2);
+  EXPECT_EQ(letter.reason(), v1::DeadLetter::MAX_ATTEMPTS);
+  EXPECT_EQ(letter.reason_text(), "not ever");
+  EXPECT_TRUE(letter.has_first_dispatch_time());
+  EXPECT_TRUE(letter.has_accept_time());
+  v1::GetSubscriptionRequest get;
+  get.set_topic("t");
+  get.set_name("s");
+  v1::GetSubscriptionResponse got;
+  ASSERT_TRUE(admin_->GetSubscription(NewContext().get(), get, &got).ok());
+  EXPECT_EQ(got.subscription().counts().dead_lettered(), 1);
+
+  const v1::Operation operation = AwaitRedrive("t.dlq");
+  EXPECT_EQ(operation.state(), v1::Operation::DONE);
+  EXPECT_EQ(operation.changed(), 1);
+  subscriber.ReadDeliveries(3);
+  EXPECT_EQ(subscriber.deliveries[2].payload(), "hello");
+  EXPECT_EQ(subscriber.deliveries[2].attempt(), 1);
+  EXPECT_EQ(subscriber.deliveries[2].labels().at("color"), "red");
+  EXPECT_FALSE(subscriber.deliveries[2].has_dead_letter());
+  EXPECT_NE(subscriber.deliveries[2].message_id(), id);
+  EXPECT_TRUE(List("t.dlq").empty());
+}
+
+TEST_F(DeadLettersTest, WhenASubscriberSaysSo) {
+  Start();
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t");
+  const std::string id = MustSchedule(NewMessage("t", "poison"));
+  subscriber.ReadDeliveries(1);
+  const uint64_t token = subscriber.deliveries[0].lease_token();
+  subscriber.DeadLetter(token, std::string(256, 'r'));
+  subscriber.ReadRefused(1);
+  EXPECT_EQ(subscriber.refused.at(token), v1::SettleRefusal::OUT_OF_RANGE);
+  subscriber.DeadLetter(token, "cannot be read");
+  subscriber.ReadSettled(1);
+  EXPECT_EQ(AwaitEnd(id).state(), v1::Message::DEAD_LETTERED);
+  // It is a message like any other.
+  TestSubscriber letters(messages_.get());
+  letters.Start("t.dlq");
+  letters.ReadDeliveries(1);
+  EXPECT_EQ(letters.deliveries[0].payload(), "poison");
+  const v1::DeadLetter& letter = letters.deliveries[0].dead_letter();
+  EXPECT_EQ(letter.reason(), v1::DeadLetter::REJECTED);
+  EXPECT_EQ(letter.reason_text(), "cannot be read");
+  EXPECT_EQ(letter.subscription(), "default");
+  subscriber.DeadLetter(token, "again");
+  subscriber.refused.clear();
+  subscriber.ReadRefused(1);
+  EXPECT_EQ(subscriber.refused.at(token), v1::SettleRefusal::LEASE_LOST);
+}
+
+TEST_F(DeadLettersTest, GoWhereTheSettingsSay) {
+  Start();
+  CreateWithAttempts("t", "own", 1, "lost/own");
+  CreateWithAttempts("t", "topics", 1);
+  v1::UpdateTopicRequest update;
+  update.mutable_topic()->set_name("t");
+  update.mutable_topic()->mutable_settings()->set_dead_letter_topic("lost/topic");
+  update.mutable_update_mask()->add_paths("settings.dead_letter_topic");
+  v1::UpdateTopicResponse updated;
+  ASSERT_TRUE(admin_->UpdateTopic(NewContext().get(), update, &updated).ok());
+  TestSubscriber own(messages_.get());
+  TestSubscriber topics(messages_.get());
+  own.Start("t", 0, "own");
+  topics.Start("t", 0, "topics");
+  MustSchedule(NewMessage("t", "x"));
+  own.ReadDeliveries(1);
+  topics.ReadDeliveries(1);
+  own.Nack(own.deliveries[0].lease_token());
+  own.ReadSettled(1);
+  topics.Nack(topics.deliveries[0].lease_token());
+  topics.ReadSettled(1);
+  TestSubscriber from_own(messages_.get());
+  TestSubscriber from_topic(messages_.get());
+  from_own.Start("lost/own");
+  from_topic.Start("lost/topic");
+  from_own.ReadDeliveries(1);
+  from_topic.ReadDeliveries(1);
+  EXPECT_EQ(from_own.deliveries[0].dead_letter().subscription(), "own");
+  EXPECT_EQ(from_topic.deliveries[0].dead_letter().subscription(), "topics");
+}
+
+TEST_F(DeadLettersTest, OfMessagesThatAreTooLate) {
+  Start();
+  v1::ScheduleRequest request = NewMessage("t", "late");
+  request.set_late_policy(v1::Message::DEAD_LETTER);
+  v1::ScheduleResponse response;
+  EXPECT_EQ(ReasonOf(Schedule(request, &response)), "INVALID_LATE_POLICY");
+  request.mutable_ttl()->set_nanos(1'000'000);
+  request.mutable_deliver_time()->set_seconds(1'000'000'000);
+  const std::string id = MustSchedule(request);
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t");
+  TestSubscriber letters(messages_.get());
+  letters.Start("t.dlq");
+  letters.ReadDeliveries(1);
+  EXPECT_EQ(letters.deliveries[0].dead_letter().reason(), v1::DeadLetter::EXPIRED);
+  EXPECT_EQ(letters.deliveries[0].dead_letter().message_id(), id);
+  EXPECT_EQ(AwaitEnd(id).state(), v1::Message::DEAD_LETTERED);
+}
+
+TEST_F(DeadLettersTest, HaveNoTopicWhereItsNameWouldBeTooLong) {
+  Start();
+  const std::string topic(255, 't');
+  v1::ScheduleRequest request = NewMessage(topic, "x");
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start(topic);
+  MustSchedule(request);
+  subscriber.ReadDeliveries(1);
+  const uint64_t token = subscriber.deliveries[0].lease_token();
+  subscriber.DeadLetter(token, "");
+  subscriber.ReadRefused(1);
+  EXPECT_EQ(subscriber.refused.at(token), v1::SettleRefusal::NO_DEAD_LETTER_TOPIC);
+  request.set_late_policy(v1::Message::DEAD_LETTER);
+  request.mutable_ttl()->set_seconds(1);
+  v1::ScheduleResponse response;
+  const grpc::Status late = Schedule(request, &response);
+  EXPECT_EQ(late.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(late), "NO_DEAD_LETTER_TOPIC");
+  // The lease goes on.
+  subscriber.Ack(token);
+  subscriber.ReadSettled(1);
+}
+
+}  // namespace
+}  // namespace duetime::rpc

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pull and Settle, through a socket.
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/rpc/server_fixture.h"
+#include "tests/unit/rpc/test_subscriber.h"
+
+namespace duetime::rpc {
+namespace {
+
+class PullTest : public ServerTest {
+ protected:
+  static v1::PullRequest Request(const std::string& topic, int messages = 0, int wait_s = 0) {
+    v1::PullRequest request;
+    request.set_topic(topic);
+    request.set_max_messages(messages);
+    if (wait_s > 0) request.mutable_wait()->set_seconds(wait_s);
+    return request;
+  }
+  grpc::Status Pull(const v1::PullRequest& request, v1::PullResponse* response) {
+    return messages_->Pull(NewContext().get(), request, response);
+  }
+  std::vector<v1::Delivery> MustPull(const v1::PullRequest& request) {
+    v1::PullResponse response;
+    const grpc::Status status = Pull(request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return {response.deliveries().begin(), response.deliveries().end()};
+  }
+  v1::SettleResponse MustSettle(const v1::SettleRequest& request) {
+    v1::SettleResponse response;
+    const grpc::Status status = messages_->Settle(NewContext().get(), request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+  v1::Message::State StateOf(const std::string& id) {
+    v1::GetRequest request;
+    request.set_message_id(id);
+    v1::GetResponse response;
+    EXPECT_TRUE(messages_->Get(NewContext().get(), request, &response).ok());
+    return response.message().state();
+  }
+};
+
+TEST_F(PullTest, TakesWhatThereIsAndSettlesIt) {
+  shards_ = 2;
+  Start();
+  EXPECT_TRUE(MustPull(Request("t")).empty());
+  std::vector<std::string> ids;
+  for (int i = 0; i < 4; ++i) ids.push_back(MustSchedule(NewMessage("t", "x")));
+  std::vector<v1::Delivery> taken;
+  while (taken.size() < 4 && !HasFailure()) {
+    for (v1::Delivery& delivery : MustPull(Request("t", 3, 10))) taken.push_back(delivery);
+  }
+  ASSERT_EQ(taken.size(), 4u);
+  EXPECT_EQ(taken[0].payload(), "x");
+  EXPECT_EQ(taken[0].attempt(), 1);
+  EXPECT_TRUE(MustPull(Request("t")).empty());
+
+  v1::SettleRequest settle;
+  settle.add_ack(taken[0].lease_token());
+  settle.add_ack(taken[1].lease_token());
+  settle.add_ack(uint64_t{63} << 58);  // no such shard
+  v1::ExtendLease* extend = settle.add_extend();
+  extend->set_lease_token(taken[2].lease_token());
+  extend->mutable_duration()->set_seconds(60);
+  v1::DeadLetterLease* letter = settle.add_dead_letter();
+  letter->set_lease_token(taken[3].lease_token());
+  letter->set_reason("bad");
+  settle.set_topic("t");
+  const v1::SettleResponse settled = MustSettle(settle);
+  EXPECT_EQ(settled.settled_size(), 3);
+  ASSERT_EQ(settled.extended_size(), 1);
+  EXPECT_EQ(settled.extended(0), taken[2].lease_token());
+  ASSERT_EQ(settled.refused_size(), 1);
+  EXPECT_EQ(settled.refused(0).reason(), v1::SettleRefusal::LEASE_LOST);
+  EXPECT_EQ(StateOf(taken[0].message_id()), v1::Message::ACKED);
+  EXPECT_EQ(StateOf(taken[3].message_id()), v1::Message::DEAD_LETTERED);
+  EXPECT_EQ(MustPull(Request("t.dlq", 1, 10)).size(), 1u);
+
+  // A repeat is refused, and a nack brings it back.
+  v1::SettleRequest again;
+  again.add_ack(taken[0].lease_token());
+  again.add_nack()->set_lease_token(taken[2].lease_token());
+  const v1::SettleResponse repeated = MustSettle(again);
+  EXPECT_EQ(repeated.settled_size(), 1);
+  EXPECT_EQ(repeated.refused_size(), 1);
+  const std::vector<v1::Delivery> back = MustPull(Request("t", 1, 10));
+  ASSERT_EQ(back.size(), 1u);
+  EXPECT_EQ(back[0].message_id(), taken[2].message_id());
+  EXPECT_EQ(back[0].attempt(), 2);
+}
+
+TEST_F(PullTest, WaitsForTheFirst) {
+  shards_ = 2;
+  Start();
+  std::vector<v1::Delivery> taken;
+  std::thread waiting([&] { taken = MustPull(Request("t", 0, 30)); });
+  while (server_->streams() == 0) std::this_thread::yield();
+  MustSchedule(NewMessage("t", "x"));
+  waiting.join();
+  EXPECT_EQ(taken.size(), 1u);
+  EXPECT_EQ(server_->streams(), 0u);
+}
+
+TEST_F(PullTest, GoesWithNothingWhenItsTimeIsUp) {
+  Start();
+  v1::PullRequest request = Request("t");
+  request.mutable_wait()->set_nanos(20'000'000);
+  EXPECT_TRUE(MustPull(request).empty());
+  EXPECT_EQ(server_->streams(), 0u);
+}
+
+TEST_F(PullTest, LeasesEndByThemselves) {
+  Start();
+  MustSchedule(NewMessage("t", "x"));
+  v1::PullRequest request = Request("t", 1, 10);
+  request.mutable_lease_duration()->set_seconds(5);
+  const std::vector<v1::Delivery> first = MustPull(request);
+  ASSERT_EQ(first.size(), 1u);
+  clock_.Jump(5'001);
+  const std::vector<v1::Delivery> second = MustPull(request);
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(second[0].attempt(), 2);
+  v1::SettleRequest settle;
+  settle.add_ack(first[0].lease_token());
+  EXPECT_EQ(MustSettle(settle).refused_size(), 1);
+}
+
+// Whoever waits and goes leaves nothing behind: the message that comes then is another's.
+TEST_F(PullTest, EndsWhenItsClientGoes) {
+  Start();
+  grpc::ClientContext context;
+  std::thread waiting([&] {
+    v1::PullResponse response;
+    messages_->Pull(&context, Request("t", 0, 60), &response);
+  });
+  while (server_->streams() == 0) std::this_thread::yield();
+  context.TryCancel();
+  waiting.join();
+  while (server_->streams() > 0) std::this_thread::yield();
+  MustSchedule(NewMessage("t", "x"));
+  const std::vector<v1::Delivery> taken = MustPull(Request("t", 0, 10));
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_EQ(taken[0].attempt(), 1);
+}
+
+TEST_F(PullTest, EndsWhenTheServerDoes) {
+  Start();
+  grpc::Status status;
+  std::thread waiting([&] {
+    v1::PullResponse response;
+    status = Pull(Request("t", 0, 60), &response);
+  });
+  while (server_->streams() == 0) std::this_thread::yield();
+  server_->Drain();
+  waiting.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReasonOf(status), "DRAINING");
+  // What others hold can still be settled.
+  v1::SettleRequest settle;
+  settle.add_ack(1);
+  EXPECT_EQ(MustSettle(settle).refused_size(), 1);
+}
+
+TEST_F(PullTest, SharesItsSubscriptionWithStreams) {
+  Start();
+  TestSubscriber stream(messages_.get());
+  stream.Start("t", 1, "s");
+  MustSchedule(NewMessage("t", "1"));
+  MustSchedule(NewMessage("t", "2"));
+  stream.ReadDeliveries(1);
+  v1::PullRequest request = Request("t", 10, 10);
+  request.set_subscription("s");
+  const std::vector<v1::Delivery> taken = MustPull(request);
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_NE(taken[0].payload(), stream.deliveries[0].payload());
+}
+
+TEST_F(PullTest, RefusesWhatIsOutOfRange) {
+  GrpcServerOptions options = DefaultOptions();
+  options.limits.outstanding_messages_max = 2;
+  Start(options);
+  v1::PullResponse response;
+  EXPECT_EQ(ReasonOf(Pull(Request(""), &response)), "INVALID_TOPIC");
+  v1::PullRequest request = Request("t");
+  request.set_subscription("?");
+  EXPECT_EQ(ReasonOf(Pull(request, &response)), "INVALID_SUBSCRIPTION");
+  EXPECT_EQ(ReasonOf(Pull(Request("t", 3), &response)), "INVALID_PULL");
+  EXPECT_EQ(ReasonOf(Pull(Request("t", -1), &response)), "INVALID_PULL");
+  EXPECT_EQ(ReasonOf(Pull(Request("t", 1, 61), &response)), "INVALID_PULL");
+  request = Request("t");
+  request.set_max_bytes((16 << 20) + 1);
+  EXPECT_EQ(ReasonOf(Pull(request, &response)), "INVALID_PULL");
+  request = Request("t");
+  request.mutable_lease_duration()->set_seconds(0);
+  EXPECT_EQ(ReasonOf(Pull(request, &response)), "INVALID_PULL");
+
+  v1::SettleResponse settled;
+  v1::SettleRequest settle;
+  const auto refusal = [&] {
+    return ReasonOf(messages_->Settle(NewContext().get(), settle, &settled));
+  };
+  for (uint64_t token = 1; token <= 3; ++token) settle.add_ack(token);
+  EXPECT_EQ(refusal(), "INVALID_SETTLE");
+  settle.Clear();
+  settle.add_dead_letter()->set_lease_token(1);
+  EXPECT_EQ(refusal(), "INVALID_TOPIC");
+  settle.set_topic("nowhere");
+  EXPECT_EQ(refusal(), "TOPIC_NOT_FOUND");
+  settle.Clear();
+  EXPECT_TRUE(messages_->Settle(NewContext().get(), settle, &settled).ok());
+}
+
+TEST_F(PullTest, CountsAsAStreamWhileItWaits) {
+  GrpcServerOptions options = DefaultOptions();
+  options.streams_max = 1;
+  Start(options);
+  TestSubscriber stream(messages_.get());
+  stream.Start("t");
+  v1::PullResponse response;
+  EXPECT_EQ(ReasonOf(Pull(Request("t"), &response)), "STREAM_LIMIT");
+}
+
+}  // namespace
+}  // namespace duetime::rpc

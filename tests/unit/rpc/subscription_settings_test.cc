@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Settings of subscriptions and topics: what is in order, and what is refused by which reason.
+#include "server/rpc/subscription_settings.h"
+
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "gtest/gtest.h"
+
+#include "server/base/error.h"
+#include "server/rpc/topic_settings.h"
+
+namespace duetime::rpc {
+namespace {
+
+std::string ReasonOf(const absl::Status& status) {
+  return status.ok() ? "OK" : base::GetErrorDetail(status)->reason;
+}
+
+std::string Refusal(const std::function<void(v1::SubscriptionSettings*)>& change) {
+  v1::SubscriptionSettings proto;
+  change(&proto);
+  delivery::SubscriptionSettings settings;
+  const absl::Status status = ValidateSubscriptionSettings(proto, "t", {}, "s", &settings);
+  return status.ok() ? "OK" : base::GetErrorDetail(status)->field;
+}
+
+TEST(SubscriptionSettingsTest, GoThereAndBack) {
+  v1::SubscriptionSettings proto;
+  proto.mutable_lease_duration()->set_seconds(10);
+  proto.mutable_retry()->mutable_min_backoff()->set_seconds(1);
+  proto.mutable_retry()->mutable_max_backoff()->set_seconds(60);
+  proto.mutable_retry()->set_multiplier(1.5);
+  proto.mutable_retry()->set_jitter(0.25);
+  proto.mutable_retry()->set_max_attempts(7);
+  proto.set_dead_letter_topic("lost");
+  proto.set_paused(true);
+  proto.mutable_retention()->set_seconds(3600);
+  proto.set_retention_policy(v1::RETENTION_DEAD_LETTER);
+  delivery::SubscriptionSettings settings;
+  ASSERT_TRUE(ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
+  EXPECT_EQ(settings.retry.multiplier_percent, 150u);
+  EXPECT_EQ(settings.retry.jitter_percent, 25u);
+  v1::SubscriptionSettings back;
+  ToProto(settings, &back);
+  EXPECT_EQ(back.SerializeAsString(), proto.SerializeAsString());
+  EXPECT_TRUE(MakesDeadLetters(settings));
+}
+
+TEST(SubscriptionSettingsTest, DefaultsAreThoseOfTheProto) {
+  delivery::SubscriptionSettings settings;
+  ASSERT_TRUE(ValidateSubscriptionSettings({}, "t", {}, "s", &settings).ok());
+  EXPECT_EQ(settings, delivery::SubscriptionSettings{});
+  EXPECT_FALSE(MakesDeadLetters(settings));
+  v1::SubscriptionSettings proto;
+  proto.mutable_retry()->mutable_min_backoff()->set_seconds(3600);
+  ASSERT_TRUE(ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
+  EXPECT_EQ(settings.retry.max_backoff_ms, 3'600'000u);
+}
+
+TEST(SubscriptionSettingsTest, RefusesWhatIsOutOfBounds) {
+  using Proto = v1::SubscriptionSettings;
+  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_lease_duration()->set_nanos(999'999'999); }),
+            "s.lease_duration");
+  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_lease_duration()->set_seconds(43'201); }),
+            "s.lease_duration");
+  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retry()->mutable_min_backoff()->set_seconds(-1); }),
+            "s.retry.min_backoff");
+  EXPECT_EQ(
+      Refusal([](Proto* p) { p->mutable_retry()->mutable_max_backoff()->set_seconds(43'201); }),
+      "s.retry.max_backoff");
+  EXPECT_EQ(Refusal([](Proto* p) {
+              p->mutable_retry()->mutable_min_backoff()->set_seconds(2);
+              p->mutable_retry()->mutable_max_backoff()->set_seconds(1);
+            }),
+            "s.retry.max_backoff");
+  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retry()->set_multiplier(0.5); }),
+            "s.retry.multiplier");
+  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retry()->set_multiplier(101); }),
+            "s.retry.multiplier");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(Refusal([&](Proto* p) { p->mutable_retry()->set_multiplier(nan); }),
+            "s.retry.multiplier");
+  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retry()->set_jitter(1.1); }), "s.retry.jitter");
+  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retry()->set_max_attempts(-1); }),
+            "s.retry.max_attempts");
+  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retry()->set_max_attempts(1'000'001); }),
+            "s.retry.max_attempts");
+  EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retention()->set_nanos(1); }), "s.retention");
+  EXPECT_EQ(Refusal([](Proto* p) { p->set_retention_policy(static_cast<v1::RetentionPolicy>(9)); }),
+            "s.retention_policy");
+  EXPECT_EQ(Refusal([](Proto* p) { p->set_dead_letter_topic("t"); }), "s.dead_letter_topic");
+  EXPECT_EQ(Refusal([](Proto* p) { p->set_dead_letter_topic("a b"); }), "s.dead_letter_topic");
+}
+
+TEST(SubscriptionSettingsTest, AMaskTakesOverWhatItNames) {
+  delivery::SubscriptionSettings from;
+  from.paused = true;
+  from.retry.max_attempts = 3;
+  from.retry.min_backoff_ms = 900'000;
+  from.retry.max_backoff_ms = 900'000;
+  delivery::SubscriptionSettings settings;
+  google::protobuf::FieldMask mask;
+  EXPECT_EQ(ReasonOf(ApplySubscriptionMask(mask, from, &settings)), "INVALID_UPDATE_MASK");
+  mask.add_paths("settings.retry.max_attempts");
+  ASSERT_TRUE(ApplySubscriptionMask(mask, from, &settings).ok());
+  EXPECT_EQ(settings.retry.max_attempts, 3u);
+  EXPECT_FALSE(settings.paused);
+  mask.add_paths("settings.retry.min_backoff");
+  EXPECT_EQ(ReasonOf(ApplySubscriptionMask(mask, from, &settings)),
+            "INVALID_SUBSCRIPTION_SETTINGS");
+  mask.add_paths("settings.retry");
+  EXPECT_TRUE(ApplySubscriptionMask(mask, from, &settings).ok());
+  mask.add_paths("name");
+  EXPECT_EQ(ReasonOf(ApplySubscriptionMask(mask, from, &settings)), "INVALID_UPDATE_MASK");
+}
+
+TEST(SubscriptionSettingsTest, AnEmptyNameIsTheDefaultOne) {
+  absl::string_view valid;
+  ASSERT_TRUE(ValidateSubscription("", "name", &valid).ok());
+  EXPECT_EQ(valid, "default");
+  EXPECT_EQ(ReasonOf(ValidateSubscription("a b", "name", &valid)), "INVALID_SUBSCRIPTION");
+  EXPECT_EQ(ReasonOf(ValidateSubscription(std::string(256, 'a'), "name", &valid)),
+            "INVALID_SUBSCRIPTION");
+}
+
+// ---- Topics
+
+TEST(TopicObjectTest, GoesThereAndBack) {
+  TopicObject object;
+  object.settings = {.max_pending = 1,
+                     .max_payload_bytes = 2,
+                     .default_ttl_ms = 3,
+                     .fate_retention_ms = 4,
+                     .rate_per_s = 5,
+                     .burst = 6,
+                     .paused = true,
+                     .dead_letter_topic = "lost"};
+  const auto decoded = DecodeTopicObject(EncodeTopicObject(object));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, object);
+}
+
+TEST(TopicObjectTest, ReadsWhatTheVersionBeforeWrote) {
+  std::string bytes("\x01\x03", 2);
+  for (char number = 1; number <= 4; ++number) bytes += number + std::string(7, '\0');
+  const auto decoded = DecodeTopicObject(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(decoded->deleted);
+  EXPECT_EQ(decoded->settings.max_pending, 1u);
+  EXPECT_EQ(decoded->settings.fate_retention_ms, 4u);
+  EXPECT_EQ(decoded->settings.rate_per_s, 0u);
+  EXPECT_FALSE(DecodeTopicObject(bytes + "x").ok());
+  EXPECT_FALSE(DecodeTopicObject(bytes.substr(0, 33)).ok());
+}
+
+std::string TopicRefusal(const std::function<void(v1::TopicSettings*)>& change) {
+  v1::TopicSettings proto;
+  change(&proto);
+  TopicSettings settings;
+  const absl::Status status = ValidateTopicSettings(proto, "t", {}, "s", &settings);
+  return status.ok() ? "OK" : base::GetErrorDetail(status)->field;
+}
+
+TEST(TopicSettingsTest, RefusesWhatIsOutOfBounds) {
+  using Proto = v1::TopicSettings;
+  EXPECT_EQ(TopicRefusal([](Proto* p) { p->mutable_rate(); }), "s.rate.messages_per_second");
+  EXPECT_EQ(TopicRefusal([](Proto* p) { p->mutable_rate()->set_messages_per_second(1'000'001); }),
+            "s.rate.messages_per_second");
+  EXPECT_EQ(TopicRefusal([](Proto* p) {
+              p->mutable_rate()->set_messages_per_second(1);
+              p->mutable_rate()->set_burst(-1);
+            }),
+            "s.rate.burst");
+  EXPECT_EQ(TopicRefusal([](Proto* p) { p->set_dead_letter_topic("t"); }), "s.dead_letter_topic");
+  EXPECT_EQ(TopicRefusal([](Proto* p) { p->set_dead_letter_topic("?"); }), "s.dead_letter_topic");
+}
+
+}  // namespace
+}  // namespace duetime::rpc

@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Subscriptions as resources and by use, through a socket.
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/rpc/server_fixture.h"
+#include "tests/unit/rpc/test_subscriber.h"
+
+namespace duetime::rpc {
+namespace {
+
+using Names = std::vector<std::string>;
+using Payloads = std::multiset<std::string>;
+
+class SubscriptionsTest : public ServerTest {
+ protected:
+  static v1::CreateSubscriptionRequest Wish(const std::string& topic, const std::string& name) {
+    v1::CreateSubscriptionRequest request;
+    request.mutable_subscription()->set_topic(topic);
+    request.mutable_subscription()->set_name(name);
+    return request;
+  }
+  grpc::Status Create(const v1::CreateSubscriptionRequest& request,
+                      v1::Subscription* made = nullptr) {
+    v1::CreateSubscriptionResponse response;
+    const grpc::Status status = admin_->CreateSubscription(NewContext().get(), request, &response);
+    if (made != nullptr) *made = response.subscription();
+    return status;
+  }
+  grpc::Status Create(const std::string& topic, const std::string& name) {
+    return Create(Wish(topic, name));
+  }
+  grpc::Status Get(const std::string& topic, const std::string& name, v1::Subscription* found) {
+    v1::GetSubscriptionRequest request;
+    request.set_topic(topic);
+    request.set_name(name);
+    v1::GetSubscriptionResponse response;
+    const grpc::Status status = admin_->GetSubscription(NewContext().get(), request, &response);
+    *found = response.subscription();
+    return status;
+  }
+  grpc::Status Delete(const std::string& topic, const std::string& name) {
+    v1::DeleteSubscriptionRequest request;
+    request.set_topic(topic);
+    request.set_name(name);
+    v1::DeleteSubscriptionResponse response;
+    return admin_->DeleteSubscription(NewContext().get(), request, &response);
+  }
+  Names List(const std::string& topic, int page_size = 0) {
+    v1::ListSubscriptionsRequest request;
+    request.set_topic(topic);
+    request.set_page_size(page_size);
+    Names names;
+    v1::ListSubscriptionsResponse response;
+    do {
+      const grpc::Status status = admin_->ListSubscriptions(NewContext().get(), request, &response);
+      EXPECT_TRUE(status.ok()) << status.error_message();
+      for (const auto& subscription : response.subscriptions()) {
+        names.push_back(subscription.name());
+      }
+      request.set_page_token(response.next_page_token());
+    } while (!response.next_page_token().empty() && !HasFailure());
+    return names;
+  }
+  // Ends the server and starts another over what is on disk.
+  void Restart() {
+    StopAll();
+    node_.reset();
+    server_.reset();
+    store_ = std::make_unique<storage::MemoryStore>(disk_.get());
+    GrpcServerOptions fresh = DefaultOptions();
+    fresh.listen = {"unix:" + directory_.Join("again")};
+    Listen(fresh);
+    Serve();
+  }
+};
+
+TEST_F(SubscriptionsTest, AreMadeReadChangedListedAndDeleted) {
+  shards_ = 2;
+  Start();
+  v1::CreateSubscriptionRequest wish = Wish("t", "b");
+  wish.mutable_subscription()->mutable_settings()->mutable_lease_duration()->set_seconds(7);
+  v1::Subscription made;
+  ASSERT_TRUE(Create(wish, &made).ok());
+  EXPECT_EQ(made.topic(), "t");
+  EXPECT_EQ(made.settings().lease_duration().seconds(), 7);
+  EXPECT_GT(made.create_time().seconds(), 0);
+  ASSERT_TRUE(Create(wish).ok());  // the same again
+  const grpc::Status other = Create("t", "b");
+  EXPECT_EQ(other.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(ReasonOf(other), "SUBSCRIPTION_EXISTS");
+  EXPECT_EQ(MetadataOf(other).at("subscription"), "b");
+  ASSERT_TRUE(Create("t", "").ok());
+  ASSERT_TRUE(Create("t", "a").ok());
+  EXPECT_EQ(List("t"), (Names{"a", "b", "default"}));
+  EXPECT_EQ(List("t", 1), (Names{"a", "b", "default"}));
+
+  v1::UpdateSubscriptionRequest update;
+  update.mutable_subscription()->set_topic("t");
+  update.mutable_subscription()->set_name("b");
+  update.mutable_subscription()->mutable_settings()->mutable_retry()->set_max_attempts(3);
+  update.mutable_update_mask()->add_paths("settings.retry.max_attempts");
+  v1::UpdateSubscriptionResponse updated;
+  ASSERT_TRUE(admin_->UpdateSubscription(NewContext().get(), update, &updated).ok());
+  EXPECT_EQ(updated.subscription().settings().retry().max_attempts(), 3);
+  EXPECT_EQ(updated.subscription().settings().lease_duration().seconds(), 7);
+
+  v1::Subscription found;
+  ASSERT_TRUE(Get("t", "b", &found).ok());
+  EXPECT_EQ(found.settings().retry().max_attempts(), 3);
+  EXPECT_EQ(found.counts().streams(), 0);
+  ASSERT_TRUE(Delete("t", "b").ok());
+  EXPECT_EQ(ReasonOf(Delete("t", "b")), "SUBSCRIPTION_NOT_FOUND");
+  EXPECT_EQ(ReasonOf(Get("t", "b", &found)), "SUBSCRIPTION_NOT_FOUND");
+  EXPECT_EQ(List("t"), (Names{"a", "default"}));
+}
+
+TEST_F(SubscriptionsTest, RefusesWhatIsNotInOrder) {
+  Start();
+  EXPECT_EQ(ReasonOf(Create("", "s")), "INVALID_TOPIC");
+  EXPECT_EQ(ReasonOf(Create("t", "a b")), "INVALID_SUBSCRIPTION");
+  v1::CreateSubscriptionRequest wish = Wish("t", "s");
+  wish.set_start(static_cast<v1::CreateSubscriptionRequest::Start>(9));
+  EXPECT_EQ(ReasonOf(Create(wish)), "INVALID_SUBSCRIPTION");
+  wish = Wish("t", "s");
+  wish.mutable_subscription()->mutable_settings()->mutable_retry()->set_max_attempts(-1);
+  EXPECT_EQ(ReasonOf(Create(wish)), "INVALID_SUBSCRIPTION_SETTINGS");
+  v1::Subscription found;
+  EXPECT_EQ(ReasonOf(Get("t", "s", &found)), "TOPIC_NOT_FOUND");
+  MustSchedule(NewMessage("t", "x", 100));
+  EXPECT_EQ(ReasonOf(Get("t", "s", &found)), "SUBSCRIPTION_NOT_FOUND");
+  v1::UpdateSubscriptionRequest update;
+  update.mutable_subscription()->set_topic("t");
+  v1::UpdateSubscriptionResponse updated;
+  const grpc::Status missing = admin_->UpdateSubscription(NewContext().get(), update, &updated);
+  EXPECT_EQ(ReasonOf(missing), "SUBSCRIPTION_NOT_FOUND");
+  ASSERT_TRUE(Create("t", "").ok());
+  const grpc::Status maskless = admin_->UpdateSubscription(NewContext().get(), update, &updated);
+  EXPECT_EQ(ReasonOf(maskless), "INVALID_UPDATE_MASK");
+  v1::ListSubscriptionsRequest list;
+  list.set_topic("t");
+  list.set_page_token("x");
+  v1::ListSubscriptionsResponse listed;
+  EXPECT_EQ(ReasonOf(admin_->ListSubscriptions(NewContext().get(), list, &listed)),
+            "INVALID_PAGE_TOKEN");
+}
+
+TEST_F(SubscriptionsTest, HaveALimitPerTopic) {
+  GrpcServerOptions options = DefaultOptions();
+  options.subscriptions_max = 2;
+  Start(options);
+  ASSERT_TRUE(Create("t", "a").ok());
+  ASSERT_TRUE(Create("t", "b").ok());
+  const grpc::Status third = Create("t", "c");
+  EXPECT_EQ(third.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(third), "SUBSCRIPTION_LIMIT");
+  EXPECT_EQ(MetadataOf(third).at("limit"), "2");
+  EXPECT_TRUE(Create("u", "c").ok());
+  TestSubscriber subscriber(messages_.get());
+  v1::SubscribeRequest request;
+  request.mutable_start()->set_topic("t");
+  subscriber.Send(request);
+  EXPECT_EQ(ReasonOf(subscriber.Finish()), "SUBSCRIPTION_LIMIT");
+}
+
+TEST_F(SubscriptionsTest, AreNotMadeByUseWhereNothingIs) {
+  GrpcServerOptions options = DefaultOptions();
+  options.topics_auto_create = false;
+  Start(options);
+  v1::CreateTopicRequest topic;
+  topic.mutable_topic()->set_name("t");
+  v1::CreateTopicResponse created;
+  ASSERT_TRUE(admin_->CreateTopic(NewContext().get(), topic, &created).ok());
+  v1::SubscribeRequest request;
+  request.mutable_start()->set_topic("t");
+  request.mutable_start()->set_subscription("s");
+  {
+    TestSubscriber subscriber(messages_.get());
+    subscriber.Send(request);
+    EXPECT_EQ(ReasonOf(subscriber.Finish()), "SUBSCRIPTION_NOT_FOUND");
+  }
+  ASSERT_TRUE(Create("t", "s").ok());
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t", 0, "s");
+}
+
+TEST_F(SubscriptionsTest, EachGetsEveryMessageAndItsSubscribersShareThem) {
+  shards_ = 2;
+  Start();
+  ASSERT_TRUE(Create("t", "a").ok());
+  ASSERT_TRUE(Create("t", "b").ok());
+  TestSubscriber a1(messages_.get());
+  TestSubscriber a2(messages_.get());
+  TestSubscriber b(messages_.get());
+  // Credit for one each: the two messages go to two of them.
+  a1.Start("t", 1, "a");
+  a2.Start("t", 1, "a");
+  b.Start("t", 0, "b");
+  const std::string id = MustSchedule(NewMessage("t", "1"));
+  MustSchedule(NewMessage("t", "2"));
+  a1.ReadDeliveries(1);
+  a2.ReadDeliveries(1);
+  b.ReadDeliveries(2);
+  EXPECT_EQ(b.payloads(), (Payloads{"1", "2"}));
+  Payloads both = a1.payloads();
+  both.merge(a2.payloads());
+  EXPECT_EQ(both, (Payloads{"1", "2"}));
+
+  // Settled by one of them, it is there for the other.
+  b.Ack(b.deliveries[0].lease_token());
+  b.Ack(b.deliveries[1].lease_token());
+  b.ReadSettled(2);
+  v1::GetRequest get;
+  get.set_message_id(id);
+  v1::GetResponse got;
+  ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
+  EXPECT_EQ(got.message().state(), v1::Message::IN_FLIGHT);
+  ASSERT_EQ(got.subscriptions_size(), 2);
+  EXPECT_EQ(got.subscriptions(0).subscription(), "a");
+  EXPECT_EQ(got.subscriptions(0).state(), v1::Message::IN_FLIGHT);
+  EXPECT_EQ(got.subscriptions(0).attempts(), 1);
+  EXPECT_EQ(got.subscriptions(1).subscription(), "b");
+  EXPECT_EQ(got.subscriptions(1).state(), v1::Message::ACKED);
+  v1::Subscription found;
+  ASSERT_TRUE(Get("t", "a", &found).ok());
+  EXPECT_EQ(found.counts().in_flight(), 2);
+  EXPECT_EQ(found.counts().streams(), 2);
+  ASSERT_TRUE(Get("t", "b", &found).ok());
+  EXPECT_EQ(found.counts().acked(), 2);
+  EXPECT_EQ(found.counts().in_flight(), 0);
+
+  a1.Ack(a1.deliveries[0].lease_token());
+  a2.Ack(a2.deliveries[0].lease_token());
+  a1.ReadSettled(1);
+  a2.ReadSettled(1);
+  ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
+  EXPECT_EQ(got.message().state(), v1::Message::ACKED);
+}
+
+TEST_F(SubscriptionsTest, TheFirstOneTakesOverWhatWaits) {
+  Start();
+  MustSchedule(NewMessage("t", "before"));
+  TestSubscriber first(messages_.get());
+  first.Start("t", 0, "first");
+  first.ReadDeliveries(1);
+  EXPECT_EQ(first.deliveries[0].payload(), "before");
+}
+
+TEST_F(SubscriptionsTest, ALaterOneStartsWithWhatIsNewUnlessItAsksForAll) {
+  Start();
+  ASSERT_TRUE(Create("t", "first").ok());
+  MustSchedule(NewMessage("t", "before"));
+  v1::CreateSubscriptionRequest wish = Wish("t", "all");
+  wish.set_start(v1::CreateSubscriptionRequest::ALL);
+  ASSERT_TRUE(Create(wish).ok());
+  wish = Wish("t", "new");
+  wish.set_start(v1::CreateSubscriptionRequest::NEW);
+  ASSERT_TRUE(Create(wish).ok());
+  MustSchedule(NewMessage("t", "after"));
+  TestSubscriber all(messages_.get());
+  all.Start("t", 0, "all");
+  all.ReadDeliveries(2);
+  EXPECT_EQ(all.payloads(), (Payloads{"before", "after"}));
+  TestSubscriber fresh(messages_.get());
+  fresh.Start("t", 0, "new");
+  fresh.ReadDeliveries(1);
+  EXPECT_EQ(fresh.payloads(), (Payloads{"after"}));
+  // By use.
+  TestSubscriber used(messages_.get());
+  used.Start("t", 0, "used");
+  MustSchedule(NewMessage("t", "last"));
+  used.ReadDeliveries(1);
+  EXPECT_EQ(used.payloads(), (Payloads{"last"}));
+}
+
+TEST_F(SubscriptionsTest, DeletingOneReleasesItsMessagesAndEndsItsStreams) {
+  Start();
+  ASSERT_TRUE(Create("t", "a").ok());
+  ASSERT_TRUE(Create("t", "b").ok());
+  TestSubscriber a(messages_.get());
+  TestSubscriber b(messages_.get());
+  a.Start("t", 0, "a");
+  b.Start("t", 0, "b");
+  const std::string id = MustSchedule(NewMessage("t", "x"));
+  a.ReadDeliveries(1);
+  b.ReadDeliveries(1);
+  a.Ack(a.deliveries[0].lease_token());
+  a.ReadSettled(1);
+  ASSERT_TRUE(Delete("t", "b").ok());
+  EXPECT_EQ(ReasonOf(b.Finish()), "SUBSCRIPTION_NOT_FOUND");
+  v1::GetRequest get;
+  get.set_message_id(id);
+  v1::GetResponse got;
+  do {
+    ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
+  } while (got.message().state() == v1::Message::IN_FLIGHT ||
+           got.message().state() == v1::Message::DUE);
+  EXPECT_EQ(got.message().state(), v1::Message::DROPPED);
+}
+
+TEST_F(SubscriptionsTest, TheLastOneLeavesItsMessagesToTheNext) {
+  Start();
+  ASSERT_TRUE(Create("t", "a").ok());
+  MustSchedule(NewMessage("t", "x"));
+  ASSERT_TRUE(Delete("t", "a").ok());
+  EXPECT_TRUE(List("t").empty());
+  MustSchedule(NewMessage("t", "y"));
+  TestSubscriber b(messages_.get());
+  b.Start("t", 0, "b");
+  b.ReadDeliveries(2);
+  EXPECT_EQ(b.payloads(), (Payloads{"x", "y"}));
+}
+
+TEST_F(SubscriptionsTest, AreThereAfterARestart) {
+  shards_ = 2;
+  Start();
+  v1::CreateSubscriptionRequest wish = Wish("t", "a");
+  wish.mutable_subscription()->mutable_settings()->set_paused(true);
+  ASSERT_TRUE(Create(wish).ok());
+  ASSERT_TRUE(Create("t", "b").ok());
+  MustSchedule(NewMessage("t", "x"));
+  {
+    TestSubscriber b(messages_.get());
+    b.Start("t", 0, "b");
+    b.ReadDeliveries(1);
+    b.Ack(b.deliveries[0].lease_token());
+    b.ReadSettled(1);
+  }
+  Restart();
+  EXPECT_EQ(List("t"), (Names{"a", "b"}));
+  v1::Subscription found;
+  ASSERT_TRUE(Get("t", "a", &found).ok());
+  EXPECT_TRUE(found.settings().paused());
+  ASSERT_TRUE(Create("t", "c").ok());
+  MustSchedule(NewMessage("t", "y"));
+  TestSubscriber b(messages_.get());
+  b.Start("t", 0, "b");
+  b.ReadDeliveries(1);
+  EXPECT_EQ(b.payloads(), (Payloads{"y"}));
+}
+
+TEST_F(SubscriptionsTest, APausedOneWaitsAndHoldsUpNoOther) {
+  Start();
+  v1::CreateSubscriptionRequest wish = Wish("t", "paused");
+  wish.mutable_subscription()->mutable_settings()->set_paused(true);
+  ASSERT_TRUE(Create(wish).ok());
+  ASSERT_TRUE(Create("t", "other").ok());
+  TestSubscriber paused(messages_.get());
+  TestSubscriber other(messages_.get());
+  paused.Start("t", 0, "paused");
+  other.Start("t", 0, "other");
+  MustSchedule(NewMessage("t", "x"));
+  other.ReadDeliveries(1);
+  v1::Subscription found;
+  ASSERT_TRUE(Get("t", "paused", &found).ok());
+  EXPECT_EQ(found.counts().ready(), 1);
+  EXPECT_TRUE(found.counts().has_oldest_due_time());
+  v1::UpdateSubscriptionRequest update;
+  update.mutable_subscription()->set_topic("t");
+  update.mutable_subscription()->set_name("paused");
+  update.mutable_update_mask()->add_paths("settings.paused");
+  v1::UpdateSubscriptionResponse updated;
+  ASSERT_TRUE(admin_->UpdateSubscription(NewContext().get(), update, &updated).ok());
+  EXPECT_FALSE(updated.subscription().settings().paused());
+  paused.ReadDeliveries(1);
+}
+
+TEST_F(SubscriptionsTest, APausedTopicAcceptsAndDoesNotDeliver) {
+  shards_ = 2;
+  Start();
+  v1::PauseTopicRequest pause;
+  pause.set_name("t");
+  v1::PauseTopicResponse paused;
+  EXPECT_EQ(ReasonOf(admin_->PauseTopic(NewContext().get(), pause, &paused)), "TOPIC_NOT_FOUND");
+  TestSubscriber subscriber(messages_.get());
+  subscriber.Start("t");
+  ASSERT_TRUE(admin_->PauseTopic(NewContext().get(), pause, &paused).ok());
+  EXPECT_TRUE(paused.topic().settings().paused());
+  for (int i = 0; i < 4; ++i) MustSchedule(NewMessage("t", "x"));
+  v1::Subscription found;
+  do {
+    ASSERT_TRUE(Get("t", "", &found).ok());
+  } while (found.counts().ready() < 4);
+  EXPECT_EQ(found.counts().in_flight(), 0);
+  v1::ResumeTopicRequest resume;
+  resume.set_name("t");
+  v1::ResumeTopicResponse resumed;
+  ASSERT_TRUE(admin_->ResumeTopic(NewContext().get(), resume, &resumed).ok());
+  EXPECT_FALSE(resumed.topic().settings().paused());
+  subscriber.ReadDeliveries(4);
+}
+
+TEST_F(SubscriptionsTest, ATopicsRateHoldsForEachSubscription) {
+  Start();
+  v1::CreateTopicRequest topic;
+  topic.mutable_topic()->set_name("t");
+  topic.mutable_topic()->mutable_settings()->mutable_rate()->set_messages_per_second(1);
+  topic.mutable_topic()->mutable_settings()->mutable_rate()->set_burst(2);
+  v1::CreateTopicResponse created;
+  ASSERT_TRUE(admin_->CreateTopic(NewContext().get(), topic, &created).ok());
+  ASSERT_TRUE(Create("t", "a").ok());
+  ASSERT_TRUE(Create("t", "b").ok());
+  TestSubscriber a(messages_.get());
+  TestSubscriber b(messages_.get());
+  a.Start("t", 0, "a");
+  b.Start("t", 0, "b");
+  for (int i = 0; i < 3; ++i) MustSchedule(NewMessage("t", "x"));
+  a.ReadDeliveries(2);
+  b.ReadDeliveries(2);
+  v1::Subscription found;
+  ASSERT_TRUE(Get("t", "a", &found).ok());
+  EXPECT_EQ(found.counts().delivered(), 2);
+  EXPECT_EQ(found.counts().ready(), 1);
+  clock_.Jump(1'000);
+  a.ReadDeliveries(3);
+  b.ReadDeliveries(3);
+}
+
+TEST_F(SubscriptionsTest, GoWithTheirTopic) {
+  Start();
+  ASSERT_TRUE(Create("t", "a").ok());
+  ASSERT_TRUE(Create("t", "b").ok());
+  TestSubscriber a(messages_.get());
+  a.Start("t", 0, "a");
+  v1::DeleteTopicRequest request;
+  request.set_name("t");
+  v1::DeleteTopicResponse response;
+  ASSERT_TRUE(admin_->DeleteTopic(NewContext().get(), request, &response).ok());
+  EXPECT_EQ(ReasonOf(a.Finish()), "SUBSCRIPTION_NOT_FOUND");
+  MustSchedule(NewMessage("t", "again"));
+  EXPECT_TRUE(List("t").empty());
+  TestSubscriber b(messages_.get());
+  b.Start("t", 0, "b");
+  b.ReadDeliveries(1);
+}
+
+// All of them ask for the same subscription at once: it is made once, and all get it.
+TEST_F(SubscriptionsTest, ManyStreamsAtOnce) {
+  shards_ = 2;
+  GrpcServerOptions options = DefaultOptions();
+  options.io_threads = 2;
+  Start(options);
+  constexpr size_t kStreams = 1'000;
+  std::vector<std::unique_ptr<TestSubscriber>> streams;
+  v1::SubscribeRequest request;
+  request.mutable_start()->set_topic("t");
+  request.mutable_start()->set_subscription("s");
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  std::vector<std::unique_ptr<v1::Messages::Stub>> stubs;
+  for (int i = 0; i < 4; ++i) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    channels.push_back(grpc::CreateCustomChannel(server_->addresses()[0],
+                                                 grpc::InsecureChannelCredentials(), arguments));
+    stubs.push_back(v1::Messages::NewStub(channels.back()));
+  }
+  for (size_t i = 0; i < kStreams; ++i) {
+    streams.push_back(std::make_unique<TestSubscriber>(stubs[i % stubs.size()].get()));
+    ASSERT_TRUE(streams.back()->Send(request));
+  }
+  for (const auto& stream : streams) {
+    ASSERT_TRUE(stream->ReadOne());
+    ASSERT_TRUE(stream->last().has_started());
+  }
+  EXPECT_EQ(server_->streams(), kStreams);
+  EXPECT_EQ(List("t"), (Names{"s"}));
+  v1::ScheduleBatchRequest batch;
+  for (size_t i = 0; i < kStreams; ++i) *batch.add_messages() = NewMessage("t", "x");
+  v1::ScheduleBatchResponse accepted;
+  ASSERT_TRUE(messages_->ScheduleBatch(NewContext().get(), batch, &accepted).ok());
+  v1::Subscription found;
+  do {
+    ASSERT_TRUE(Get("t", "s", &found).ok());
+  } while (found.counts().in_flight() < static_cast<int64_t>(kStreams));
+  EXPECT_EQ(found.counts().streams(), static_cast<int64_t>(kStreams));
+}
+
+}  // namespace
+}  // namespace duetime::rpc
