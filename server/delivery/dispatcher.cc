@@ -122,16 +122,27 @@ void Dispatcher::OnDue(base::Now now, const MessageRef& message) {
       known = true;
     }
   }
-  if (!wanted) return EndUnwanted(now, message.key, !rows.empty());
-  if (takers.empty() || !read_error_.ok()) return;
+  if ((wanted && takers.empty()) || !read_error_.ok()) return;
+  // Also of an occurrence that nobody is left for: the next one is made when this one is due.
   if ((message.flags & storage::MessageFlags::kRecurs) != 0 && !known &&
       !occurrences_->OnOccurrenceDue(now, message)) {
     return;
   }
+  if (!wanted) return EndUnwanted(now, message.key, WasSettled(message.key.id, *topic, rows));
   ++stats_->fired;
   for (Subscription* const subscription : takers) {
     Offer(now, message, subscription, FindRow(rows, subscription->state.id));
   }
+}
+
+bool Dispatcher::WasSettled(const storage::MessageId& id, const Topic& topic,
+                            const std::vector<ProgressRef>& rows) {
+  return std::any_of(topic.subscriptions.begin(), topic.subscriptions.end(),
+                     [&id, &rows](const Subscription* subscription) {
+                       const Progress* const row = FindRow(rows, subscription->state.id);
+                       return row != nullptr && row->state == Progress::State::kSettled &&
+                              subscription->Covers(id);
+                     });
 }
 
 bool Dispatcher::IsNew(const MessageRef& message, Subscription* subscription, const Progress* row,
@@ -158,7 +169,7 @@ void Dispatcher::Offer(base::Now now, const MessageRef& message, Subscription* s
   if (row != nullptr) {
     entry.attempts = row->attempts;
     entry.progress = true;
-    if (row->retry_ms > now.wall_ms) return MakeDelayed(now, index, row->retry_ms - now.wall_ms);
+    if (row->retry_ms > now.wall_ms) return ResumeDelay(now, index, *row);
   }
   MakeReady(index);
 }
@@ -247,6 +258,17 @@ void Dispatcher::MakeDelayed(base::Now now, EntryIndex index, uint64_t delay_ms)
   entry.timer = timers_.Add(entry.wait_end_mono_ms, Timer{.index = index, .subscription = {}});
   ++entry.subscription->delayed;
   ++delayed_;
+}
+
+void Dispatcher::ResumeDelay(base::Now now, EntryIndex index, const Progress& row) {
+  if (table_.size() < limits_.due_max) {
+    return MakeDelayed(now, index, row.retry_ms - now.wall_ms);
+  }
+  // No memory to wait in: it waits on disk.
+  Progress listed = row;
+  listed.listed = true;
+  AddProgress(table_[index].key(), *table_[index].subscription, listed);
+  SpillAt(index, row.retry_ms, /*forget=*/true);
 }
 
 // ---- For the outside

@@ -65,7 +65,7 @@ class Dispatcher : public scheduler::DueSink {
   void OnDue(base::Now now, const storage::MessageRef& message) override;
 
   void Attach(base::Now now, const AttachCommand& command);
-  void Detach(base::Now now, const DetachCommand& command);
+  void Detach(const DetachCommand& command);
   void Settle(base::Now now, const SettleCommand& command);
   void Credit(const CreditCommand& command);
   void SetTopic(base::Now now, const TopicCommand& command);
@@ -74,7 +74,8 @@ class Dispatcher : public scheduler::DueSink {
   // The answer of a shard that has failed.
   void Refuse(const SubscriptionCommand& command);
 
-  // Ends the leases and delays whose time has come; sets `more` if there are more of them.
+  // Ends the leases of streams that are gone, and the leases and delays whose time has come. Sets
+  // `more` if there are more of them. Call once in each step, first.
   void ExpireTimers(base::Now now, bool* more);
 
   // Gives back the leases of streams that are gone, reads back from disk and hands out, at most
@@ -155,6 +156,9 @@ class Dispatcher : public scheduler::DueSink {
   // ---- Due (dispatcher.cc)
   Topic* TopicOf(storage::TopicId id);
   // True if it is to be offered to the subscription now, and neither in memory nor listed.
+  // A subscription that the message is for has settled it.
+  static bool WasSettled(const storage::MessageId& id, const Topic& topic,
+                         const std::vector<storage::ProgressRef>& rows);
   bool IsNew(const storage::MessageRef& message, Subscription* subscription,
              const storage::Progress* progress, bool repeats);
   void Offer(base::Now now, const storage::MessageRef& message, Subscription* subscription,
@@ -165,6 +169,8 @@ class Dispatcher : public scheduler::DueSink {
   EntryIndex AddEntry(const storage::MessageKey& key, uint32_t bytes, Subscription* subscription);
   void MakeReady(EntryIndex index);
   void MakeDelayed(base::Now now, EntryIndex index, uint64_t delay_ms);
+  // Of one that is met again after a restart: its delay goes on, in memory or on disk.
+  void ResumeDelay(base::Now now, EntryIndex index, const storage::Progress& row);
   bool FitsInMemory(const Subscription& subscription) const;
 
   // ---- Hand-out (dispatcher_handout.cc)
@@ -186,6 +192,7 @@ class Dispatcher : public scheduler::DueSink {
   void MakeWilling(Stream* stream);
   void ReturnCredit(StreamId stream, int64_t messages, int64_t bytes);
   void CloseStreams(base::Now now, bool* more);
+  void ExpireTimer(base::Now now, const Timer& timer);
   void DropIfOver(Stream* stream);
   void LookAt(base::Now now, Subscription* subscription);
   void WakeAt(uint64_t mono_ms, Subscription* subscription);
@@ -271,7 +278,8 @@ class Dispatcher : public scheduler::DueSink {
   void Save(const Subscription& subscription);
   absl::Status RecoverSubscriptions();
   void Create(base::Now now, SubscriptionCommand command);
-  void Delete(Subscription* subscription, bool keep_messages);
+  void Delete(base::Now now, Subscription* subscription, bool keep_messages);
+  void StartFilling(Subscription* subscription);
   void CountRetaining();
 
   // ---- In slices (dispatcher_background.cc)
@@ -288,9 +296,10 @@ class Dispatcher : public scheduler::DueSink {
   bool TooOld(base::Now now, const DueEntry& entry) const;
   // False if it is not known where dead letters go; then nothing has changed. REQUIRES: learned.
   bool GiveUp(base::Now now, EntryIndex index);
-  void GiveUpOld(base::Now now);
-  void GiveUpReady(base::Now now, Subscription* subscription);
-  void GiveUpListed(base::Now now, Subscription* subscription);
+  // These say whether there is more to give up now.
+  bool GiveUpOld(base::Now now);
+  bool GiveUpReady(base::Now now, Subscription* subscription);
+  bool GiveUpListed(base::Now now, Subscription* subscription);
   // Lists what is due already for a subscription that is for all that is still there.
   void FillNew(bool* more);
 
@@ -324,6 +333,8 @@ class Dispatcher : public scheduler::DueSink {
   std::deque<Subscription*> filling_;
   // Subscriptions that do not keep messages for ever.
   size_t retaining_ = 0;
+  // Bytes of dead letters that this step may still make: each is read and written whole.
+  size_t letters_left_ = 0;
   // Streams that are gone and still have leases.
   std::deque<StreamId> closing_;
   size_t in_flight_ = 0;

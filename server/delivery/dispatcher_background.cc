@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "server/base/check.h"
+#include "server/delivery/backlog_place.h"
 #include "server/delivery/dispatcher.h"
 
 namespace duetime::delivery {
 
+using storage::CountLevel;
 using storage::DeadLetterReason;
 using storage::Durability;
 using storage::EndState;
@@ -23,11 +25,6 @@ namespace {
 constexpr EntryIndex kEntriesPerStep = 5000;
 constexpr storage::ScanLimit kPage{.entries = 200, .bytes = 1 << 20};
 constexpr size_t kScanMax = 2000;
-
-MessageKey KeyOf(const storage::BacklogRef& item) {
-  const uint64_t due_ms = item.entry.due_ms != 0 ? item.entry.due_ms : item.key.due_ms;
-  return {.due_ms = due_ms, .id = item.key.id};
-}
 
 }  // namespace
 
@@ -134,10 +131,15 @@ EntryIndex Dispatcher::TakeListed(const storage::BacklogRef& item, Subscription*
     AddUnspill(item.key, *subscription);  // an echo
     return kNoEntry;
   }
+  if (absl::Status status = ReadRecoveredClaim(subscription); !status.ok()) {
+    read_error_ = status;
+    return kNoEntry;
+  }
   const EntryIndex index = AddEntry(key, item.entry.bytes, subscription);
   DueEntry& entry = table_[index];
   entry.state = EntryState::kTaken;
-  entry.attempts = item.entry.attempts;
+  entry.attempts = std::max(item.entry.attempts, row != nullptr ? row->attempts : 0);
+  entry.maybe_delivered = item.entry.maybe_delivered || ClaimedBefore(*subscription, item.key);
   entry.spilled = true;
   entry.listed_ms = item.key.due_ms;
   entry.progress = row != nullptr || item.entry.attempts > 0;
@@ -167,61 +169,72 @@ bool Dispatcher::GiveUp(base::Now now, EntryIndex index) {
   return true;
 }
 
-void Dispatcher::GiveUpOld(base::Now now) {
-  if (retaining_ == 0) return;
+bool Dispatcher::GiveUpOld(base::Now now) {
+  bool more = false;
+  if (retaining_ == 0) return more;
   for (const auto& [id, subscription] : subscriptions_) {
     if (subscription->state.settings.retention_ms == 0 || subscription->state.deleting) continue;
-    GiveUpReady(now, subscription.get());
-    GiveUpListed(now, subscription.get());
+    if (GiveUpReady(now, subscription.get())) more = true;
+    if (GiveUpListed(now, subscription.get())) more = true;
   }
+  return more;
 }
 
-void Dispatcher::GiveUpReady(base::Now now, Subscription* subscription) {
-  for (size_t i = 0; i < kPage.entries && subscription->ready.head != kNoEntry; ++i) {
+bool Dispatcher::GiveUpReady(base::Now now, Subscription* subscription) {
+  for (size_t i = 0; i < kPage.entries && letters_left_ > 0; ++i) {
     const EntryIndex index = subscription->ready.head;
+    if (index == kNoEntry) return false;
     const DueEntry& entry = table_[index];
-    if (!TooOld(now, entry) || latches_->Held(entry.id) || EndingWhole(entry.key())) return;
+    if (!TooOld(now, entry) || latches_->Held(entry.id) || EndingWhole(entry.key())) return false;
     const auto record = store_->Get(shard_, entry.key());
     if (!record.ok()) {
       read_error_ = record.status();
-      return;
+      return false;
     }
     if (record->has_value()) {
       Learn(index, **record);
-      if (!GiveUp(now, index)) return;
+      if (!GiveUp(now, index)) return false;
     } else {
       TakeOut(index);
       if (entry.spilled) AddUnspill(entry.place(), *subscription);
       Forget(index);
     }
   }
+  return true;
 }
 
-void Dispatcher::GiveUpListed(base::Now now, Subscription* subscription) {
+bool Dispatcher::GiveUpListed(base::Now now, Subscription* subscription) {
   const storage::ScanLimit limit{.entries = std::min(kPage.entries, RoomToReadBack()),
                                  .bytes = kPage.bytes};
   if (!subscription->has_backlog() || subscription->reading || subscription->spills_in_flight > 0 ||
       limit.entries == 0) {
-    return;
+    return false;
   }
   storage::Page<storage::BacklogRef> page;
   const MessageKey from = subscription->parked.value_or(subscription->backlog_cursor);
   if (absl::Status status = store_->ScanBacklog(shard_, subscription->state.id, from, limit, &page);
       !status.ok()) {
     read_error_ = status;
-    return;
+    return false;
   }
   const uint64_t retention_ms = subscription->state.settings.retention_ms;
   for (const storage::BacklogRef& item : page.items) {
     const MessageKey key = KeyOf(item);
-    if (now.wall_ms <= item.key.due_ms + retention_ms) return;
-    if (latches_->Held(key.id) || Ending(key.id)) continue;  // it is looked at again
-    if (table_.Find(key.id, subscription) != kNoEntry) continue;
-    const EntryIndex index = TakeListed(item, subscription);
-    if (!read_error_.ok()) return;
-    if (index == kNoEntry) continue;
-    if (!GiveUp(now, index)) return Forget(index);
+    if (now.wall_ms <= item.key.due_ms + retention_ms) return false;
+    if (letters_left_ == 0) return true;
+    if (latches_->Held(key.id) || Ending(key.id)) return false;  // it is looked at again
+    if (table_.Find(key.id, subscription) == kNoEntry) {
+      const EntryIndex index = TakeListed(item, subscription);
+      if (!read_error_.ok()) return false;
+      if (index != kNoEntry && !GiveUp(now, index)) {
+        Forget(index);
+        return false;
+      }
+    }
+    // Nobody has to walk over it again.
+    if (subscription->behind) subscription->backlog_cursor = After(item.key);
   }
+  return page.items.size() == limit.entries;
 }
 
 // ---- New subscriptions
@@ -230,12 +243,27 @@ void Dispatcher::GiveUpListed(base::Now now, Subscription* subscription) {
 void Dispatcher::FillNew(bool* more) {
   if (filling_.empty() || !read_error_.ok()) return;
   Subscription* const subscription = filling_.front();
+  // By the counters, minute by minute, and so never over what has ended long ago.
+  const uint64_t until_ms = subscription->state.fill_until_ms + 1;
+  const uint64_t first_ms =
+      storage::BucketStart(CountLevel::kMinute, subscription->fill_cursor.due_ms);
+  std::vector<storage::BucketCount> counts;
   storage::Page<storage::MessageHeadRef> page;
-  const MessageKey until = MessageKey::FirstAt(subscription->state.fill_until_ms + 1);
-  if (absl::Status status =
-          store_->ScanHeads(shard_, subscription->topic->id, subscription->fill_cursor, until,
-                            kPage, kScanMax, &page);
-      !status.ok()) {
+  absl::Status status = store_->ScanCounts(shard_, subscription->topic->id, CountLevel::kMinute,
+                                           first_ms, until_ms, 1, &counts);
+  if (status.ok() && !counts.empty()) {
+    const MessageKey from =
+        std::max(subscription->fill_cursor, MessageKey::FirstAt(counts[0].start_ms));
+    const uint64_t minute_end_ms =
+        storage::BucketStart(CountLevel::kMinute, counts[0].start_ms) + 60'000;
+    const MessageKey until = MessageKey::FirstAt(std::min(minute_end_ms, until_ms));
+    if (from < until) {
+      status =
+          store_->ScanHeads(shard_, subscription->topic->id, from, until, kPage, kScanMax, &page);
+    }
+    if (!page.next.has_value() && until < MessageKey::FirstAt(until_ms)) page.next = until;
+  }
+  if (!status.ok()) {
     read_error_ = status;
     return;
   }

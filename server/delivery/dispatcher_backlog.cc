@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/base/check.h"
+#include "server/delivery/backlog_place.h"
 #include "server/delivery/dispatcher.h"
 
 namespace duetime::delivery {
@@ -27,17 +28,6 @@ constexpr size_t kReadBackPage = 1000;
 
 // Entries that one SpillOld looks at.
 constexpr size_t kSpillsPerStep = 2000;
-
-MessageKey After(MessageKey key) {
-  if (++key.id.low == 0) ++key.id.high;
-  return key;
-}
-
-// Where the message is that is listed.
-MessageKey KeyOf(const BacklogRef& item) {
-  const uint64_t due_ms = item.entry.due_ms != 0 ? item.entry.due_ms : item.key.due_ms;
-  return {.due_ms = due_ms, .id = item.key.id};
-}
 
 }  // namespace
 
@@ -175,7 +165,8 @@ void Dispatcher::SpillOld(base::Now now, bool* more) {
   FillNew(more);
   if (now.mono_ms >= next_spill_mono_ms_) {
     next_spill_mono_ms_ = now.mono_ms + limits_.safe_period_ms;
-    GiveUpOld(now);
+    // A full slice: more may have to go.
+    if (GiveUpOld(now)) next_spill_mono_ms_ = now.mono_ms;
     if (now.wall_ms > limits_.spill_age_ms) {
       const std::vector<uint32_t> cookies =
           scheduler_->safe_mark()->TakeCookies(now.wall_ms - limits_.spill_age_ms);
@@ -301,16 +292,20 @@ absl::Status Dispatcher::ReadBack(base::Now now, Subscription* subscription) {
     WantReadBack(subscription);
     return absl::OkStatus();
   }
-  // Claimed before it is handed out, so that a cancel after a crash knows what may have been
-  // delivered.
   subscription->reading = true;
   reading_ += page.items.size();
-  subscription->claim = std::max(subscription->claim.value_or(last), last);
+  // Claimed before it is handed out, so that a cancel after a crash knows what may have been
+  // delivered. What lies at the time of its next attempt was delivered, and says so itself: a claim
+  // up to there would be one of messages that are not due.
+  for (const BacklogRef& item : page.items) {
+    if (item.entry.due_ms != 0) continue;
+    subscription->claim = std::max(subscription->claim.value_or(item.key), item.key);
+  }
   Record record;
   record.type = RecordType::kBacklogClaim;
   record.shard = shard_;
   record.subscription = subscription->state.id;
-  record.key = *subscription->claim;
+  record.key = subscription->claim.value_or(MessageKey{});
   outbox_->Add(std::move(record), Durability::kSynced);
   outbox_->Then([this, subscription, items = std::move(page.items)](base::Now then, bool accepted) {
     if (accepted) OnReadBack(then, subscription, items);
@@ -367,7 +362,7 @@ void Dispatcher::TakeUp(base::Now now, Subscription* subscription, const Backlog
   if (row != nullptr) {
     entry.attempts = std::max(entry.attempts, row->attempts);
     entry.progress = true;
-    if (row->retry_ms > now.wall_ms) return MakeDelayed(now, index, row->retry_ms - now.wall_ms);
+    if (row->retry_ms > now.wall_ms) return ResumeDelay(now, index, *row);
   }
   MakeReady(index);
 }

@@ -111,9 +111,16 @@ void Dispatcher::SettleEntry(base::Now now, EntryIndex index, EndState how, Dura
   entry.state = EntryState::kEnding;
   entry.whole = last;
   if (!last) {
+    // What a cancel has to know: somebody has, or may have, been given it. A dead letter was made
+    // to be given to somebody.
+    const bool touched = entry.maybe_delivered || how == EndState::kDeadLettered;
+    const uint32_t attempts = std::max(entry.attempts, touched ? 1u : 0u);
+    if (subscription.state.deleting && attempts == 0) {
+      if (entry.progress) RemoveProgress(key, subscription.state.id);
+      return;
+    }
     entry.progress = true;
-    AddProgress(key, subscription,
-                {.state = Progress::State::kSettled, .attempts = entry.attempts});
+    AddProgress(key, subscription, {.state = Progress::State::kSettled, .attempts = attempts});
     return;
   }
   RemoveRows(key);

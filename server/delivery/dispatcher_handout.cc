@@ -46,7 +46,7 @@ void Dispatcher::Attach(base::Now now, const AttachCommand& command) {
   MakeWilling(stream.get());
 }
 
-void Dispatcher::Detach(base::Now now, const DetachCommand& command) {
+void Dispatcher::Detach(const DetachCommand& command) {
   const auto it = streams_.find(command.stream);
   if (it == streams_.end() || !it->second->attached) return;
   Stream* const stream = it->second.get();
@@ -62,13 +62,11 @@ void Dispatcher::Detach(base::Now now, const DetachCommand& command) {
     streams_.erase(it);
   } else if (!command.keep_leases) {
     closing_.push_back(stream->id);
-    bool more = false;
-    CloseStreams(now, &more);
   }
 }
 
 void Dispatcher::CloseStreams(base::Now now, bool* more) {
-  for (size_t i = 0; i < kClosedPerStep && !closing_.empty(); ++i) {
+  for (size_t i = 0; i < kClosedPerStep && !closing_.empty() && letters_left_ > 0; ++i) {
     // A clean hand-back: the messages can go to another subscriber at once.
     const auto it = streams_.find(closing_.front());
     if (it == streams_.end() || it->second->in_flight.head == kNoEntry) {

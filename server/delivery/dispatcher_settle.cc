@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of Dispatcher that ends leases: acks, failed attempts, dead letters.
+#include <algorithm>
 #include <utility>
 
 #include "server/base/check.h"
@@ -22,6 +23,9 @@ namespace {
 // Leases and delays that one step ends: a subscriber that vanishes with a hundred thousand must not
 // stop the shard.
 constexpr size_t kTimersPerStep = 4000;
+constexpr size_t kTimersPerSlice = 200;
+// So must one with large messages of which each becomes a dead letter.
+constexpr size_t kLetterBytesPerStep = 8 << 20;
 
 }  // namespace
 
@@ -220,6 +224,7 @@ bool Dispatcher::DeadLetter(base::Now now, EntryIndex index, DeadLetterReason wh
       .topic = topic,
       .bytes = static_cast<uint32_t>(letter->size()),
       .flags = header.flags};
+  letters_left_ -= std::min(letters_left_, letter->size());
   scheduler_->Put(now, ref, *std::move(letter));
   Learn(index, **record);
   SettleEntry(now, index, EndState::kDeadLettered, Durability::kSynced);
@@ -237,30 +242,34 @@ bool Dispatcher::DeadLetter(base::Now now, EntryIndex index, DeadLetterReason wh
 // -----------------------------------------------------------------------------------------------------------
 
 void Dispatcher::ExpireTimers(base::Now now, bool* more) {
+  letters_left_ = kLetterBytesPerStep;
   CloseStreams(now, more);
-  expired_.clear();
-  if (!timers_.Advance(now.mono_ms, kTimersPerStep, &expired_)) *more = true;
-  for (const auto& timer : expired_) {
-    const EntryIndex index = timer.entry.index;
-    if (index == kNoEntry) {
-      Subscription* const subscription = FindSubscription(timer.entry.subscription);
-      if (subscription == nullptr) continue;
-      subscription->wake = {};
-      LookAt(now, subscription);
-      continue;
-    }
-    DueEntry& entry = table_[index];
-    entry.timer = {};
-    if (entry.state == EntryState::kDelayed) {
-      --entry.subscription->delayed;
-      --delayed_;
-      MakeReady(index);
-    } else {
-      DT_CHECK(entry.state == EntryState::kInFlight);
-      ++stats_->leases_lost;
-      Fail(now, index, Failure::kLeaseLost, std::nullopt, "");
-    }
+  for (size_t ended = 0; ended < kTimersPerStep && letters_left_ > 0; ended += kTimersPerSlice) {
+    expired_.clear();
+    const bool all = timers_.Advance(now.mono_ms, kTimersPerSlice, &expired_);
+    for (const auto& timer : expired_) ExpireTimer(now, timer.entry);
+    if (all) return;
   }
+  *more = true;
+}
+
+void Dispatcher::ExpireTimer(base::Now now, const Timer& timer) {
+  if (timer.index == kNoEntry) {
+    Subscription* const subscription = FindSubscription(timer.subscription);
+    if (subscription == nullptr) return;
+    subscription->wake = {};
+    return LookAt(now, subscription);
+  }
+  DueEntry& entry = table_[timer.index];
+  entry.timer = {};
+  if (entry.state == EntryState::kDelayed) {
+    --entry.subscription->delayed;
+    --delayed_;
+    return MakeReady(timer.index);
+  }
+  DT_CHECK(entry.state == EntryState::kInFlight);
+  ++stats_->leases_lost;
+  Fail(now, timer.index, Failure::kLeaseLost, std::nullopt, "");
 }
 
 }  // namespace duetime::delivery

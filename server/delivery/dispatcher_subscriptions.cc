@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/delivery/dispatcher.h"
@@ -16,6 +18,7 @@ using storage::ObjectKind;
 using storage::Record;
 using storage::RecordType;
 using storage::SubscriptionId;
+using storage::TopicId;
 
 namespace {
 
@@ -47,7 +50,7 @@ Subscription* Dispatcher::AddSubscription(SubscriptionState state, Topic* topic)
 
 absl::Status Dispatcher::RecoverSubscriptions() {
   SubscriptionId greatest{};
-  std::vector<SubscriptionId> deleted;
+  std::vector<std::pair<SubscriptionId, TopicId>> deleted;
   std::string after;
   for (bool more = true; more;) {
     std::vector<storage::ObjectRef> objects;
@@ -67,21 +70,29 @@ absl::Status Dispatcher::RecoverSubscriptions() {
         topic->fate_retention_ms = limits_.fate_retention_ms;
       }
       if (state->deleted) {
-        topic->several = true;
-        deleted.push_back(state->id);
+        topic->several = topic->some_deleted = true;
+        deleted.emplace_back(state->id, state->topic);
         continue;
       }
       Subscription* const subscription = AddSubscription(*std::move(state), topic.get());
-      if (subscription->state.deleting) releasing_.push_back(subscription);
-      if (subscription->state.fill_until_ms > 0) filling_.push_back(subscription);
+      if (subscription->state.deleting) {
+        topic->some_deleted = true;
+        releasing_.push_back(subscription);
+      }
+      if (subscription->state.fill_until_ms > 0) StartFilling(subscription);
     }
     more = objects.size() == kRecoverPage;
     if (more) after = objects.back().name;
   }
   CountRetaining();
-  for (const SubscriptionId id : deleted) {
-    // The greatest keeps its number from being given again, and a first one its topic's.
-    if (id == greatest || static_cast<uint32_t>(id) < kSecondSubscription) continue;
+  absl::flat_hash_set<TopicId> remembered;
+  for (const auto& [id, topic] : deleted) {
+    // The greatest keeps its number from being given again, and a first one its topic's. One of
+    // each topic tells that there may be progress of deleted ones.
+    if (remembered.insert(topic).second || id == greatest ||
+        static_cast<uint32_t>(id) < kSecondSubscription) {
+      continue;
+    }
     Record record;
     record.type = RecordType::kUnobject;
     record.shard = shard_;
@@ -132,6 +143,13 @@ void Dispatcher::Change(base::Now now, SubscriptionCommand command) {
   SubscriptionReply reply{.tag = command.tag, .position = command.position, .status = {}};
   Subscription* const subscription = FindSubscription(command.state.id);
   const bool known = subscription != nullptr && !subscription->state.deleting;
+  for (auto& [topic, name] : command.new_topics) {
+    Record record;
+    record.type = RecordType::kTopic;
+    record.topic = topic;
+    record.value = std::move(name);
+    outbox_->Add(std::move(record), Durability::kSynced);
+  }
   switch (command.kind) {
     case SubscriptionCommand::Kind::kCreate:
       Create(now, std::move(command));
@@ -143,7 +161,7 @@ void Dispatcher::Change(base::Now now, SubscriptionCommand command) {
       LookAt(now, subscription);
       break;
     case SubscriptionCommand::Kind::kDelete:
-      if (known) Delete(subscription, command.keep_messages);
+      if (known) Delete(now, subscription, command.keep_messages);
       break;
   }
   CountRetaining();
@@ -154,13 +172,6 @@ void Dispatcher::Change(base::Now now, SubscriptionCommand command) {
 }
 
 void Dispatcher::Create(base::Now now, SubscriptionCommand command) {
-  for (auto& [topic, name] : command.new_topics) {
-    Record record;
-    record.type = RecordType::kTopic;
-    record.topic = topic;
-    record.value = std::move(name);
-    outbox_->Add(std::move(record), Durability::kSynced);
-  }
   Topic* const topic = TopicOf(command.state.topic);
   SubscriptionState& state = command.state;
   Subscription* subscription = FindSubscription(state.id);
@@ -174,12 +185,10 @@ void Dispatcher::Create(base::Now now, SubscriptionCommand command) {
     state.start = command.from_now ? scheduler_->NextId() : storage::MessageId{};
     // What is due has been offered to the others already.
     state.fill_until_ms =
-        command.from_now ? 0 : std::max(scheduler_->fired_ms(), scheduler_->safe_ms());
+        command.from_now ? 0
+                         : std::max({now.wall_ms, scheduler_->fired_ms(), scheduler_->safe_ms()});
     subscription = AddSubscription(std::move(state), topic);
-    if (subscription->state.fill_until_ms > 0) {
-      FallBehind(subscription, MessageKey{});
-      filling_.push_back(subscription);
-    }
+    if (subscription->state.fill_until_ms > 0) StartFilling(subscription);
   } else {
     return;  // its number is not given again
   }
@@ -187,7 +196,13 @@ void Dispatcher::Create(base::Now now, SubscriptionCommand command) {
   LookAt(now, subscription);
 }
 
-void Dispatcher::Delete(Subscription* subscription, bool keep_messages) {
+void Dispatcher::StartFilling(Subscription* subscription) {
+  // New messages come behind what it is filled with.
+  FallBehind(subscription, MessageKey{});
+  filling_.push_back(subscription);
+}
+
+void Dispatcher::Delete(base::Now now, Subscription* subscription, bool keep_messages) {
   const std::vector<Subscription*>& all = subscription->topic->subscriptions;
   const bool last = std::none_of(all.begin(), all.end(), [subscription](const Subscription* other) {
     return other != subscription && !other->state.deleting;
@@ -196,9 +211,11 @@ void Dispatcher::Delete(Subscription* subscription, bool keep_messages) {
     subscription->state.name.clear();
     subscription->state.settings = {};
     Save(*subscription);
+    LookAt(now, subscription);
     return;
   }
   subscription->state.deleting = true;
+  subscription->topic->some_deleted = true;
   Save(*subscription);
   subscription->willing.clear();
   subscription->streams = 0;

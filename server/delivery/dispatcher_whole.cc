@@ -97,13 +97,15 @@ absl::Status Dispatcher::StandingOf(base::Now now, const MessageKey& key, TopicI
     standing->in_flight = standing->in_flight || one.state == MessageState::kInFlight;
     if (list != nullptr) list->push_back(one);
   }
-  // Those that were deleted have been given it, too.
+  // Those that were deleted have been given it, too, or may have been.
+  if (topic.some_deleted && scheduler_->MaybeDelivered(key)) standing->uncertain = true;
   for (const auto& [id, progress] : rows_) {
     standing->attempts = std::max(standing->attempts, progress.attempts);
   }
   for (EntryIndex i = table_.Find(key.id); i != kNoEntry; i = table_[i].sibling) {
     if (table_[i].due_ms == key.due_ms) {
       standing->attempts = std::max(standing->attempts, table_[i].attempts);
+      standing->uncertain = standing->uncertain || table_[i].maybe_delivered;
     }
   }
   if (standing->attempts > 0) standing->uncertain = false;

@@ -38,6 +38,8 @@ struct Topic {
   std::vector<Subscription*> subscriptions;
   // It has, or had, more than one: the store may know how far others have come with its messages.
   bool several = false;
+  // One of them was deleted: nothing may tell any more what an earlier run gave it.
+  bool some_deleted = false;
   // How long it is remembered how its messages ended.
   uint64_t fate_retention_ms = 0;
   bool paused = false;

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of SubscriptionWorld that judges what the shard does.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+#include "tests/simulation/subscription_world.h"
+
+namespace duetime::simulation {
+
+using delivery::LeaseToken;
+using delivery::StreamId;
+using storage::SubscriptionId;
+
+void SubscriptionWorld::Apply(const delivery::Effects& effects) {
+  for (const auto& reply : effects.schedules) {
+    const auto call = schedules_.find(reply.tag);
+    if (call == schedules_.end()) continue;
+    Message& message = messages_[call->second];
+    schedules_.erase(call);
+    if (!reply.status.ok()) {
+      message.unknown = true;
+      continue;
+    }
+    ++report_.accepted;
+    message.accepted = true;
+    message.id = reply.accepted.at(0).id;
+  }
+  for (const auto& frame : effects.frames) {
+    const auto stream = streams_.find(frame.stream);
+    if (stream == streams_.end()) return Violate("a frame for a stream that is gone");
+    for (const auto& delivery : frame.deliveries) {
+      OnDelivery(stream->second, delivery);
+      stream->second.held.push_back(delivery.token);
+    }
+  }
+  for (const auto& reply : effects.settles) {
+    for (const LeaseToken token : reply.settled) OnSettled(token);
+    for (const auto& [token, why] : reply.refused) {
+      const Pair& pair = pairs_[leases_[token]];
+      if (settling_.erase(token) > 0 && pair.lease == token &&
+          now_.mono_ms < pair.lease_end_mono_ms && !messages_[leases_[token].first].cancelled &&
+          !messages_[leases_[token].first].maybe_cancelled &&
+          subscriptions_[leases_[token].second].live) {
+        Violate("a live lease was refused");
+      }
+    }
+  }
+  for (const auto& reply : effects.cancels) {
+    const auto call = cancels_.find(reply.tag);
+    if (call == cancels_.end()) continue;
+    const uint64_t number = call->second;
+    Message& message = messages_[number];
+    cancels_.erase(call);
+    message.maybe_cancelled = false;
+    if (!reply.status.ok()) continue;
+    if (reply.outcome == delivery::Outcome::kDone) {
+      for (const auto& [key, pair] : pairs_) {
+        if (key.first == number && pair.deliveries > 0) {
+          Violate(absl::StrCat("message ", number, ": CANCELLED although it was delivered (P3)"));
+        }
+      }
+    }
+    if (reply.outcome == delivery::Outcome::kDone || reply.redelivery_stopped) {
+      message.cancelled = true;
+    }
+  }
+  for (const auto& reply : effects.subscriptions) changes_.erase(reply.tag);
+  if (effects.failed) Violate("the shard has failed");
+}
+
+void SubscriptionWorld::OnDelivery(const Stream& stream, const delivery::Delivery& delivery) {
+  ++report_.deliveries;
+  storage::MessageRecord record;
+  uint64_t number = 0;
+  if (!storage::DecodeMessageRecord(delivery.record, &record).ok() ||
+      !absl::SimpleAtoi(record.payload, &number) || !messages_.contains(number)) {
+    return Violate("a delivery that cannot be read");
+  }
+  if (record.dead_letter.has_value()) {
+    // 0: no message of ours, so that nothing more is checked of its lease.
+    leases_[delivery.token] = {0, stream.subscription};
+    uint32_t id = 0;
+    if (!absl::SimpleAtoi(record.dead_letter->subscription_name, &id)) {
+      return Violate("a dead letter of nobody");
+    }
+    ++report_.dead_letters;
+    Pair& pair = pairs_[{number, SubscriptionId{id}}];
+    pair.dead_delivered = true;
+    const delivery::RetryPolicy& retry = subscriptions_[SubscriptionId{id}].retry;
+    if (record.dead_letter->reason == storage::DeadLetterReason::kMaxAttempts &&
+        record.dead_letter->attempts != retry.max_attempts) {
+      Violate("a dead letter after another number of attempts than its subscription allows");
+    }
+    return;
+  }
+  const PairKey key{number, stream.subscription};
+  Message& message = messages_[number];
+  Subscription& subscription = subscriptions_[stream.subscription];
+  Pair& pair = pairs_[key];
+  const std::string name = absl::StrCat("message ", number, " of subscription ",
+                                        static_cast<uint32_t>(stream.subscription), ": ");
+  if (message.topic != subscription.topic) Violate(name + "delivered to another topic");
+  if (now_.wall_ms < message.deliver_ms) Violate(name + "early (P2)");
+  if (message.cancelled) Violate(name + "delivered after its cancel (P3)");
+  if (number < subscription.allowed_from) Violate(name + "older than the subscription");
+  if (pair.acked) Violate(name + "delivered after a confirmed ack");
+  if (pair.dead) Violate(name + "delivered after it became a dead letter");
+  if (pair.dead_delivered) Violate(name + "delivered beside its dead letter");
+  if (pair.lease.has_value() && now_.mono_ms < pair.lease_end_mono_ms) {
+    Violate(name + "two leases at once");
+  }
+  if (now_.mono_ms < pair.retry_mono_ms && now_.wall_ms < pair.retry_wall_ms) {
+    Violate(name + "before the time of its next attempt");
+  }
+  if (pair.run == run_ && delivery.attempt != pair.attempts + 1) {
+    Violate(absl::StrCat(name, "attempt ", delivery.attempt, " after ", pair.attempts));
+  }
+  if (pair.run != run_ && delivery.attempt <= pair.failed) {
+    Violate(absl::StrCat(name, "attempt ", delivery.attempt, ", after ", pair.failed,
+                         " that failed before the crash"));
+  }
+  if (pair.deliveries > 0 && !delivery.maybe_redelivered) {
+    Violate(name + "a repeat that does not say so (P9)");
+  }
+  const uint32_t most = subscription.retry.max_attempts;
+  if (most > 0 && delivery.attempt > most) Violate(name + "more attempts than are allowed");
+  CheckOrder(name, key, message);
+  ++pair.deliveries;
+  pair.attempts = delivery.attempt;
+  pair.run = run_;
+  pair.lease = delivery.token;
+  pair.lease_end_mono_ms = now_.mono_ms + stream.lease_ms;
+  pair.retry_mono_ms = pair.retry_wall_ms = 0;
+  pair.ack_sent = false;
+  if (!leases_.emplace(delivery.token, key).second) Violate(name + "a token was used twice");
+  if (!message.order.empty()) in_order_[{key.second, message.order}] = delivery.token;
+}
+
+void SubscriptionWorld::CheckOrder(const std::string& name, const PairKey& key,
+                                   const Message& message) {
+  if (message.order.empty()) return;
+  const LeaseToken last = in_order_[{key.second, message.order}];
+  const auto before = leases_.find(last);
+  if (before != leases_.end() && before->second != key) {
+    const Pair& pair = pairs_[before->second];
+    if (pair.lease == last && !pair.ack_sent && now_.mono_ms < pair.lease_end_mono_ms &&
+        !messages_[before->second.first].cancelled &&
+        !messages_[before->second.first].maybe_cancelled) {
+      Violate(name + "another one of its ordering key is in flight");
+    }
+  }
+}
+
+}  // namespace duetime::simulation
