@@ -239,8 +239,8 @@ class Shard::Impl {
   void Do(base::Now now, AttachCommand& command) {
     if (!failed_) dispatcher_.Attach(now, command);
   }
-  void Do(base::Now now, DetachCommand& command) {
-    if (!failed_) dispatcher_.Detach(now, command);
+  void Do(base::Now, DetachCommand& command) {
+    if (!failed_) dispatcher_.Detach(command);
   }
   void Do(base::Now now, SettleCommand& command) {
     if (!failed_) dispatcher_.Settle(now, command);
