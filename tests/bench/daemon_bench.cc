@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "client/subscriber.h"
+#include "tests/bench/listeners.h"
 #include "tests/bench/load.h"
 #include "tests/support/server_process.h"
 
@@ -36,20 +37,8 @@ struct Options {
   int64_t rate = 5000;
 };
 
-std::unique_ptr<ServerProcess> StartDaemon(const Options& options,
-                                           std::vector<std::string> flags = {}) {
-  flags.insert(flags.end(), options.flags.begin(), options.flags.end());
-  auto server = std::make_unique<ServerProcess>(ServerProcess::Options{.daemon = options.daemon,
-                                                                       .flags = flags,
-                                                                       .tcp = false,
-                                                                       .metrics = false,
-                                                                       .unix_socket = true,
-                                                                       .tls = {}});
-  if (!server->Start()) {
-    std::fprintf(stderr, "the daemon does not start: %s\n", server->error().c_str());
-    std::exit(1);
-  }
-  return server;
+std::unique_ptr<ServerProcess> StartDaemon(const Options& options) {
+  return bench::StartDaemon(options.daemon, options.flags);
 }
 
 double Median(std::vector<double> values) { return Quantile(&values, 0.5); }
@@ -135,83 +124,8 @@ int Batch(const Options& options) {
   return 0;
 }
 
-// Collects what a subscriber is given.
-struct Received {
-  std::mutex mutex;
-  std::vector<double> lateness_ms;
-  std::atomic<int64_t> count{0};
-  std::atomic<int64_t> early{0};
-};
-
-std::unique_ptr<client::Subscriber> Listen(const ServerProcess& server, const std::string& topic,
-                                           int credit, Received* received) {
-  client::SubscriberOptions options;
-  options.server = client::ServerAddress{};
-  options.server.target = server.target();
-  options.topic = topic;
-  options.max_outstanding_messages = credit;
-  auto subscriber =
-      client::Subscriber::Start(options, [received](const client::Delivery& delivery) {
-        const auto& time = delivery.proto().deliver_time();
-        const int64_t due_ms = time.seconds() * 1000 + time.nanos() / 1'000'000;
-        const auto late = static_cast<double>(WallMillis() - due_ms);
-        if (late < 0) received->early.fetch_add(1);
-        {
-          const std::lock_guard<std::mutex> lock(received->mutex);
-          received->lateness_ms.push_back(late);
-        }
-        received->count.fetch_add(1);
-        return client::Settlement::Ack();
-      });
-  if (!subscriber.ok()) {
-    std::fprintf(stderr, "%s\n", subscriber.status().ToString().c_str());
-    std::exit(1);
-  }
-  return *std::move(subscriber);
-}
-
-void WaitFor(const std::function<bool()>& done, double seconds_max) {
-  const auto start = SteadyClock::now();
-  while (!done() && SecondsSince(start) < seconds_max) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-}
-
-// Schedules `rate` messages a second on `topic`, each due 100-600 ms after it is sent, until
-// `stop`.
-void Trickle(const std::shared_ptr<grpc::Channel>& channel, const std::string& topic, int64_t rate,
-             const std::atomic<bool>* stop) {
-  const auto stub = v1::Messages::NewStub(channel);
-  const auto start = SteadyClock::now();
-  int64_t sent = 0;
-  while (!stop->load()) {
-    const auto target = static_cast<int64_t>(SecondsSince(start) * static_cast<double>(rate));
-    v1::ScheduleBatchRequest request;
-    for (; sent < target && request.messages_size() < 1000; ++sent) {
-      *request.add_messages() = MakeMessage(topic, 128, 100 + sent % 500);
-    }
-    if (request.messages_size() > 0) {
-      grpc::ClientContext context;
-      v1::ScheduleBatchResponse response;
-      if (!stub->ScheduleBatch(&context, request, &response).ok()) std::printf("ERROR\n");
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-}
-
-void PrintLateness(const char* name, Received* received) {
-  const std::lock_guard<std::mutex> lock(received->mutex);
-  std::printf(
-      "%s: %lld delivered, lateness p50 %.0f ms, p99 %.0f ms, p99.9 %.0f ms, max %.0f ms, "
-      "early %lld\n",
-      name, static_cast<long long>(received->count.load()), Quantile(&received->lateness_ms, 0.5),
-      Quantile(&received->lateness_ms, 0.99), Quantile(&received->lateness_ms, 0.999),
-      Quantile(&received->lateness_ms, 1.0), static_cast<long long>(received->early.load()));
-}
-
 // 3: a million messages due in one second to one subscriber, and a second topic beside it.
 int Burst(const Options& options) {
-  constexpr int kBatch = 5000;
   const int64_t messages = options.messages > 0 ? options.messages : 1'000'000;
   const auto server = StartDaemon(options);
   Received side_before;
@@ -233,19 +147,7 @@ int Burst(const Options& options) {
 
   // All due within the same second, far enough ahead that all are accepted before.
   const int64_t due_ms = WallMillis() + 4000 + messages / 100;
-  const LoadResult accepted = RunBatches(
-      server->Connect(), static_cast<int>(messages / kBatch), 4,
-      [&](int i, v1::ScheduleBatchRequest* request) {
-        request->Clear();
-        for (int j = 0; j < kBatch; ++j) {
-          v1::ScheduleRequest* message = request->add_messages();
-          message->set_topic("burst");
-          message->set_payload(std::string(128, 'x'));
-          const int64_t when = due_ms + (int64_t{i} * kBatch + j) % 1000;
-          message->mutable_deliver_time()->set_seconds(when / 1000);
-          message->mutable_deliver_time()->set_nanos(static_cast<int32_t>(when % 1000) * 1'000'000);
-        }
-      });
+  const LoadResult accepted = ScheduleMany(server->Connect(), "burst", messages, due_ms, 1000);
   std::printf("accepted at %.0f/s, %lld ms before the first is due\n", accepted.per_second,
               static_cast<long long>(due_ms - WallMillis()));
   trickle(&side_during, "side-b", [&] {

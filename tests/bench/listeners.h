@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the benchmarks of delivery share: a daemon, subscribers that note how late each message
+// came, and senders.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "client/subscriber.h"
+#include "tests/bench/load.h"
+#include "tests/support/server_process.h"
+
+namespace duetime::bench {
+
+// Starts the daemon on a directory of its own; ends the program if it does not start.
+std::unique_ptr<test::ServerProcess> StartDaemon(const std::string& daemon,
+                                                 const std::vector<std::string>& flags);
+
+// Collects what a subscriber is given. Thread-safe.
+struct Received {
+  std::mutex mutex;
+  std::vector<double> lateness_ms;
+  std::atomic<int64_t> count{0};
+  std::atomic<int64_t> early{0};
+};
+
+// A subscriber of the topic's default subscription with this much credit. `answer` says what
+// becomes of each message; nothing: it is acked. Ends the program if it cannot be opened.
+std::unique_ptr<client::Subscriber> Listen(
+    const test::ServerProcess& server, const std::string& topic, int credit, Received* received,
+    std::function<client::Settlement(const client::Delivery&)> answer = {});
+
+void WaitFor(const std::function<bool()>& done, double seconds_max);
+
+// Schedules `rate` messages a second on `topic`, each due 100-600 ms after it is sent, until
+// `stop`.
+void Trickle(const std::shared_ptr<grpc::Channel>& channel, const std::string& topic, int64_t rate,
+             const std::atomic<bool>* stop);
+
+// Schedules `messages` of 128 bytes, the i-th due at due_ms + i modulo `spread_ms`.
+LoadResult ScheduleMany(const std::shared_ptr<grpc::Channel>& channel, const std::string& topic,
+                        int64_t messages, int64_t due_ms, int64_t spread_ms);
+
+void PrintLateness(const char* name, Received* received);
+
+}  // namespace duetime::bench
