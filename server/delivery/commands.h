@@ -98,6 +98,10 @@ struct InspectCommand {
   std::vector<storage::MessageKey> keys;
 };
 
+// What is done with a message whose minute is full: it is accepted and the answer says so; it is
+// refused; it is moved to a later minute.
+enum class BucketPolicy : uint8_t { kWarn = 1, kRefuse = 2, kSpread = 3 };
+
 // What the shards need to know of a topic's settings. Always answered, with a TopicReply, once it
 // holds.
 struct TopicCommand {
@@ -117,6 +121,11 @@ struct TopicCommand {
   // with the first one.
   storage::TopicId dead_letter{};
   std::string dead_letter_name = {};
+  // How many messages may become due in one minute, in all shards together. 0: no limit.
+  uint64_t minute_max = 0;
+  BucketPolicy bucket_policy = BucketPolicy::kWarn;
+  // For kSpread: how much later a message may be.
+  uint32_t spread_minutes_max = 0;
 };
 
 // A change of a subscription, sent to every shard. Those of one topic come one after the other.
@@ -274,6 +283,8 @@ struct AcceptedMessage {
   uint64_t old_deliver_ms = 0;
   // With kCreated under a key that another message had that could not be replaced any more.
   std::optional<storage::MessageId> previous_id;
+  // The minute in which it is due holds more messages than it should (BucketPolicy::kWarn).
+  bool bucket_over = false;
 };
 
 // Answers a ScheduleCommand. With an error `accepted` is empty; otherwise one per message, in

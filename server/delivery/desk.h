@@ -13,6 +13,7 @@
 #include "server/base/clock.h"
 #include "server/delivery/dispatcher.h"
 #include "server/delivery/endings.h"
+#include "server/delivery/minute_limits.h"
 #include "server/scheduler/latches.h"
 #include "server/scheduler/message_writer.h"
 #include "storage/message_record.h"
@@ -42,6 +43,7 @@ class Desk {
   void Reschedule(base::Now now, RescheduleCommand command);
   void Get(base::Now now, GetCommand command);
   void Inspect(base::Now now, const InspectCommand& command);
+  void SetTopic(const TopicCommand& command) { minute_limits_.Set(command); }
 
   // True if a change of the message is on its way.
   bool Busy(const storage::MessageId& id) const;
@@ -152,6 +154,9 @@ class Desk {
                        const storage::IndexEntry& entry, const Found& found,
                        AcceptedMessage* answer);
   absl::Status Create(base::Now now, scheduler::NewMessage* message, AcceptedMessage* answer);
+  // Sets deliver_ms and bucket_over of the answer: a minute that has room, if there is a limit.
+  absl::Status FitMinute(base::Now now, storage::TopicId topic, const MinuteLimits::Wish& wish,
+                         AcceptedMessage* answer) const;
   void PutRequest(base::Now now, const scheduler::NewMessage& message,
                   const AcceptedMessage& answer);
   void Finish(const CallPtr& call, bool ok);
@@ -169,6 +174,7 @@ class Desk {
   Dispatcher* const dispatcher_;
   OccurrenceSink* const occurrences_;
   Endings endings_;
+  MinuteLimits minute_limits_;
   // Scratch, reused.
   storage::MessageRecord decoded_;
 };

@@ -55,7 +55,8 @@ Desk::Desk(const ShardParts& parts, scheduler::Scheduler* scheduler, Dispatcher*
       scheduler_(scheduler),
       dispatcher_(dispatcher),
       occurrences_(parts.occurrences),
-      endings_(parts.shard, parts.store, parts.writer, parts.latches) {}
+      endings_(parts.shard, parts.store, parts.writer, parts.latches),
+      minute_limits_(parts.store->shard_count(), parts.writer) {}
 
 bool Desk::Busy(const MessageId& id) const { return latches_->Held(id) || dispatcher_->Ending(id); }
 

@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 #include "server/base/error.h"
 #include "server/delivery/desk.h"
+#include "server/delivery/schedule_errors.h"
 
 namespace duetime::delivery {
 
@@ -29,74 +28,6 @@ MessageState StateAt(uint64_t deliver_ms, base::Now now) {
   return deliver_ms <= now.wall_ms ? MessageState::kDue : MessageState::kScheduled;
 }
 
-absl::string_view NameOf(MessageState state) {
-  switch (state) {
-    case MessageState::kUnspecified:
-      return "STATE_UNSPECIFIED";
-    case MessageState::kScheduled:
-      return "SCHEDULED";
-    case MessageState::kDue:
-      return "DUE";
-    case MessageState::kInFlight:
-      return "IN_FLIGHT";
-    case MessageState::kAcked:
-      return "ACKED";
-    case MessageState::kCancelled:
-      return "CANCELLED";
-    case MessageState::kExpired:
-      return "EXPIRED";
-    case MessageState::kDeadLettered:
-      return "DEAD_LETTERED";
-    case MessageState::kSkipped:
-      return "SKIPPED";
-    case MessageState::kDropped:
-      return "DROPPED";
-  }
-  return "STATE_UNSPECIFIED";
-}
-
-absl::Status ContentMismatchError(const Terms& terms, const MessageId& id, MessageState state) {
-  return base::MakeError(
-      absl::StatusCode::kAlreadyExists,
-      absl::StrCat("the key is that of message ", id.ToString(),
-                   ", which has other content; on_conflict says what else to do than refuse"),
-      {.reason = "CONTENT_MISMATCH",
-       .field = "key",
-       .metadata = {{"key", terms.key},
-                    {"message_id", id.ToString()},
-                    {"state", std::string(NameOf(state))}},
-       .retry_after_ms = 0});
-}
-
-absl::Status RequestReusedError(const Terms& terms, const MessageId& id) {
-  return base::MakeError(
-      absl::StatusCode::kAlreadyExists,
-      "the request_id was used before, by a request with other content",
-      {.reason = "REQUEST_ID_REUSED",
-       .field = "request_id",
-       .metadata = {{"request_id", terms.request_id}, {"message_id", id.ToString()}},
-       .retry_after_ms = 0});
-}
-
-absl::Status TopicFullError(uint64_t limit) {
-  return base::MakeError(
-      absl::StatusCode::kResourceExhausted,
-      absl::StrCat("the topic has as many pending messages as it may have: ", limit),
-      {.reason = "TOPIC_FULL",
-       .field = "topic",
-       .metadata = {{"limit", absl::StrCat(limit)}},
-       .retry_after_ms = 1'000});
-}
-
-absl::Status NothingToChangeError(const Terms& terms) {
-  return base::MakeError(absl::StatusCode::kNotFound,
-                         "only_if_exists: there is no message with this key that can be changed",
-                         {.reason = "MESSAGE_NOT_FOUND",
-                          .field = "key",
-                          .metadata = {{"key", terms.key}},
-                          .retry_after_ms = 0});
-}
-
 }  // namespace
 
 void Desk::Schedule(base::Now now, ScheduleCommand command) {
@@ -108,9 +39,11 @@ void Desk::Schedule(base::Now now, ScheduleCommand command) {
     outbox_->Add(std::move(record), Durability::kSynced);
   }
   const bool plain =
-      !writer_->has_quotas() &&
-      std::none_of(command.messages.begin(), command.messages.end(),
-                   [](const NewMessage& message) { return message.terms != nullptr; });
+      !writer_->has_quotas() && std::none_of(command.messages.begin(), command.messages.end(),
+                                             [this](const NewMessage& message) {
+                                               return message.terms != nullptr ||
+                                                      minute_limits_.Has(message.topic);
+                                             });
   if (plain) {
     SchedulePlain(now, std::move(command));
     return;
@@ -232,6 +165,7 @@ absl::Status Desk::AnswerExisting(base::Now now, const Found& found, const Messa
     answer->deliver_ms = decoded_.header.deliver_ms;
     answer->accept_ms = decoded_.header.accept_ms;
     answer->revision = decoded_.revision;
+    answer->bucket_over = minute_limits_.Over(now, decoded_.header.topic, found.key.due_ms);
   }
   answer->old_deliver_ms = answer->deliver_ms;
   return absl::OkStatus();
@@ -299,11 +233,19 @@ absl::Status Desk::Replace(base::Now now, NewMessage* message, const IndexEntry&
     if (terms.max_wait_ms > 0) deliver_ms = std::min(deliver_ms, accept_ms + terms.max_wait_ms);
     deliver_ms = std::max(deliver_ms, old_ms);
   }
+  MinuteLimits::Wish wish = {.deliver_ms = deliver_ms, .present_ms = found.key.due_ms};
+  // What max_wait promises holds also where others are in the way.
+  if (terms.on_conflict == OnConflict::kPushBack && terms.max_wait_ms > 0) {
+    wish.latest_ms = std::max(deliver_ms, accept_ms + terms.max_wait_ms);
+  }
+  if (absl::Status status = FitMinute(now, message->topic, wish, answer); !status.ok()) {
+    return status;
+  }
+  deliver_ms = answer->deliver_ms;
   const bool changes = deliver_ms != old_ms || !(entry.content == terms.content);
   answer->id = id;
   answer->outcome = changes ? ScheduleOutcome::kReplaced : ScheduleOutcome::kUnchanged;
   answer->state = StateAt(deliver_ms, now);
-  answer->deliver_ms = deliver_ms;
   answer->accept_ms = accept_ms;
   answer->revision = revision + (changes ? 1 : 0);
   answer->old_deliver_ms = old_ms;
@@ -342,18 +284,25 @@ absl::Status Desk::Create(base::Now now, NewMessage* message, AcceptedMessage* a
       !status.ok()) {
     return status;
   }
+  // The spread of the id that it would get.
+  const MessageId next = scheduler_->NextId();
+  const uint64_t point_ms = Scheduler::SpreadPoint(next.epoch(), next.sequence(), terms.spread_ms);
+  const uint64_t asked_ms = message->deliver_ms + point_ms;
+  if (absl::Status status = FitMinute(now, message->topic, {.deliver_ms = asked_ms}, answer);
+      !status.ok()) {
+    return status;
+  }
+  const uint64_t moved_ms = answer->deliver_ms - asked_ms;
   answer->outcome = ScheduleOutcome::kCreated;
   answer->accept_ms = decoded_.header.accept_ms;
-  answer->deliver_ms = message->deliver_ms;
+  if (terms.validate_only) answer->deliver_ms -= point_ms;
   answer->state = StateAt(answer->deliver_ms, now);
   if (terms.validate_only) return absl::OkStatus();
   const MessageKey key =
-      scheduler_->NewKey(now, message->slot, message->deliver_ms, terms.spread_ms);
-  if (terms.spread_ms > 0) {
-    answer->deliver_ms +=
-        Scheduler::SpreadPoint(key.id.epoch(), key.id.sequence(), terms.spread_ms);
-    answer->state = StateAt(answer->deliver_ms, now);
+      scheduler_->NewKey(now, message->slot, message->deliver_ms + moved_ms, terms.spread_ms);
+  if (answer->deliver_ms != message->deliver_ms) {
     decoded_.header.deliver_ms = answer->deliver_ms;
+    if (moved_ms > 0) decoded_.civil_time = decoded_.time_zone = {};
     message->record = storage::EncodeMessageRecord(decoded_);
   }
   answer->id = key.id;
@@ -377,6 +326,18 @@ absl::Status Desk::Create(base::Now now, NewMessage* message, AcceptedMessage* a
     }
     if (!key_text.empty()) latches_->Release(then, KeyName(ref.topic, key_text), ok);
   });
+  return absl::OkStatus();
+}
+
+absl::Status Desk::FitMinute(base::Now now, storage::TopicId topic, const MinuteLimits::Wish& wish,
+                             AcceptedMessage* answer) const {
+  MinuteLimits::Place place = {.deliver_ms = wish.deliver_ms};
+  if (minute_limits_.Has(topic)) {
+    absl::Status status = minute_limits_.Find(now, topic, wish, &place);
+    if (!status.ok()) return status;
+  }
+  answer->deliver_ms = place.deliver_ms;
+  answer->bucket_over = place.over;
   return absl::OkStatus();
 }
 

@@ -41,7 +41,6 @@ class Shard::Impl {
  public:
   Impl(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store)
       : shard_(shard),
-        store_(store),
         writer_(shard, store, &outbox_),
         scheduler_(SchedulerOptionsOf(shard, limits), store, &outbox_, &writer_, &dispatcher_),
         dispatcher_(PartsOf(limits, store), &scheduler_),
@@ -94,8 +93,9 @@ class Shard::Impl {
 
   std::optional<PendingBatch> TakeBatch() {
     // What was decided while a read failed is not whole: the end of a message without that of its
-    // key, for one. The next step fails the shard.
-    if (failed_ || !dispatcher_.read_status().ok()) return std::nullopt;
+    // key, for one. The next step fails the shard. And while it has to be found out what a topic's
+    // minutes hold, nothing is to be on its way.
+    if (failed_ || !dispatcher_.read_status().ok() || writer_.settling()) return std::nullopt;
     if (absl::Status status = writer_.FlushCounts(); !status.ok()) {
       dispatcher_.NoteReadError(status);
       return std::nullopt;
@@ -207,10 +207,18 @@ class Shard::Impl {
   void Do(base::Now now, TopicCommand& command) {
     TopicReply reply{.tag = command.tag, .status = base::StorageFailedError()};
     if (!failed_) reply.status = SetTopic(now, command, &reply);
-    effects_.topics.push_back(std::move(reply));
+    if (!reply.status.ok() || !writer_.settling()) {
+      effects_.topics.push_back(std::move(reply));
+      return;
+    }
+    outbox_.Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
+      if (!ok) reply.status = base::StorageFailedError();
+      effects_.topics.push_back(std::move(reply));
+    });
   }
   absl::Status SetTopic(base::Now now, TopicCommand& command, TopicReply* reply) {
     dispatcher_.SetTopic(now, command);
+    desk_.SetTopic(command);
     writer_.Watch(command.topic, command.watch);
     const absl::StatusOr<int64_t> pending = writer_.Pending(command.topic);
     absl::Status status = pending.status();
@@ -269,7 +277,6 @@ class Shard::Impl {
   }
 
   const uint16_t shard_;
-  storage::MessageStore* const store_;
   Effects effects_;
   ShardStats stats_;
   scheduler::Outbox outbox_;

@@ -15,12 +15,6 @@ using storage::Record;
 using storage::RecordType;
 using storage::TopicId;
 
-namespace {
-
-constexpr uint64_t kMinuteMs = 60'000;
-
-}  // namespace
-
 void MessageWriter::Put(const MessageKey& key, TopicId topic, std::string record) {
   Count(topic, key.due_ms, 1, static_cast<int64_t>(record.size()));
   if (!watched_.empty() && watched_.erase(topic) > 0) used_.push_back(topic);
@@ -67,7 +61,7 @@ void MessageWriter::PutIndex(TopicId topic, storage::IndexKind kind, std::string
 }
 
 void MessageWriter::Count(TopicId topic, uint64_t due_ms, int64_t messages, int64_t bytes) {
-  const std::pair<TopicId, uint64_t> bucket{topic, due_ms - due_ms % kMinuteMs};
+  const std::pair<TopicId, uint64_t> bucket{topic, MinuteOf(due_ms)};
   if (bucket != last_) {
     if (last_delta_ != CountDelta{}) {
       CountDelta& sum = counts_[last_];
@@ -79,6 +73,7 @@ void MessageWriter::Count(TopicId topic, uint64_t due_ms, int64_t messages, int6
   }
   last_delta_.messages += messages;
   last_delta_.bytes += bytes;
+  if (!minutes_.empty()) minutes_.Add(topic, bucket.second, messages);
   if (quotas_.empty()) return;
   if (TopicQuota* const quota = QuotaOf(topic)) {
     quota->pending.fetch_add(messages, std::memory_order_relaxed);
@@ -88,6 +83,25 @@ void MessageWriter::Count(TopicId topic, uint64_t due_ms, int64_t messages, int6
 TopicQuota* MessageWriter::QuotaOf(TopicId topic) const {
   const auto it = quotas_.find(topic);
   return it == quotas_.end() ? nullptr : it->second.get();
+}
+
+void MessageWriter::CountMinutes(TopicId topic, bool on) {
+  if (!on) {
+    beginning_.erase(topic);
+    minutes_.End(topic);
+  } else if (!minutes_.Has(topic)) {
+    beginning_.insert(topic);
+    if (!settling()) BeginMinutes(topic);
+  }
+}
+
+void MessageWriter::BeginMinutes(TopicId topic) {
+  minutes_.Begin(topic);
+  beginning_.erase(topic);
+  if (last_.first == topic) minutes_.Add(topic, last_.second, last_delta_.messages);
+  for (const auto& [bucket, delta] : counts_) {
+    if (bucket.first == topic) minutes_.Add(topic, bucket.second, delta.messages);
+  }
 }
 
 void MessageWriter::Watch(TopicId topic, bool watch) {
@@ -129,7 +143,9 @@ absl::Status MessageWriter::SetQuota(TopicId topic, std::shared_ptr<TopicQuota> 
 }
 
 absl::Status MessageWriter::FlushCounts() {
-  absl::Status status;
+  DT_CHECK(!settling());
+  while (!beginning_.empty()) BeginMinutes(*beginning_.begin());
+  absl::Status status = minutes_.read_status();
   const auto add = [this, &status](const std::pair<TopicId, uint64_t>& bucket,
                                    const CountDelta& delta) {
     if (delta == CountDelta{}) return;

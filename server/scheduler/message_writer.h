@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "server/scheduler/minute_counts.h"
 #include "server/scheduler/outbox.h"
 #include "server/scheduler/topic_quota.h"
 #include "storage/message_store.h"
@@ -35,7 +36,7 @@ class MessageWriter {
  public:
   // REQUIRES: `store` and `outbox` outlive the writer.
   MessageWriter(uint16_t shard, storage::MessageStore* store, Outbox* outbox)
-      : shard_(shard), store_(store), outbox_(outbox) {}
+      : shard_(shard), store_(store), outbox_(outbox), minutes_(shard, store, outbox) {}
 
   // Writes a message that is not in the store yet, or not at this key.
   void Put(const storage::MessageKey& key, storage::TopicId topic, std::string record);
@@ -61,18 +62,26 @@ class MessageWriter {
   TopicQuota* QuotaOf(storage::TopicId topic) const;
   bool has_quotas() const { return !quotas_.empty(); }
 
+  // Whether the topic's messages are counted by minute, exactly. This begins at once, or, if
+  // batches are in flight, when they are complete.
+  void CountMinutes(storage::TopicId topic, bool on);
+  // True: that has to begin for some topic, and the next batch is not to be taken before.
+  bool settling() const { return !beginning_.empty() && outbox_->batches_in_flight() > 0; }
+  MinuteCounts& minutes() { return minutes_; }
+
   // Whether TakeUsed is to tell when the topic gets a message. It tells once.
   void Watch(storage::TopicId topic, bool watch);
   std::vector<storage::TopicId> TakeUsed() { return std::exchange(used_, {}); }
 
   // Turns what was counted into records. Call before the batch is taken. An error means that the
-  // store cannot be read.
+  // store cannot be read. REQUIRES: not settling().
   absl::Status FlushCounts();
 
  private:
   void Count(storage::TopicId topic, uint64_t due_ms, int64_t messages, int64_t bytes);
 
   absl::StatusOr<int64_t*> Flushed(storage::TopicId topic);
+  void BeginMinutes(storage::TopicId topic);
 
   const uint16_t shard_;
   storage::MessageStore* const store_;
@@ -88,6 +97,10 @@ class MessageWriter {
   // The last one counted: the messages of a batch tend to be alike.
   std::pair<storage::TopicId, uint64_t> last_{};
   storage::CountDelta last_delta_;
+  MinuteCounts minutes_;
+  // Topics whose minutes are to be counted when nothing is in flight: until then it is not known
+  // what of it the store has.
+  absl::flat_hash_set<storage::TopicId> beginning_;
 };
 
 }  // namespace duetime::scheduler

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/scheduler/minute_counts.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace duetime::scheduler {
+
+using storage::BucketCount;
+using storage::TopicId;
+
+namespace {
+
+constexpr uint64_t kMinuteMs = 60'000;
+constexpr size_t kMinutesMax = 16'384;
+// Read at once when looking for a minute with room.
+constexpr size_t kPageMinutes = 60;
+
+}  // namespace
+
+void MinuteCounts::End(TopicId topic) {
+  topics_.erase(topic);
+  minutes_.erase(minutes_.lower_bound({topic, 0}), minutes_.upper_bound({topic, UINT64_MAX}));
+}
+
+void MinuteCounts::Add(TopicId topic, uint64_t minute_ms, int64_t messages) {
+  if (!Has(topic)) return;
+  auto it = minutes_.find({topic, minute_ms});
+  if (it == minutes_.end()) {
+    Forget();
+    if (!Load(topic, minute_ms, 1).ok()) return;
+    it = minutes_.find({topic, minute_ms});
+  }
+  it->second.messages += messages;
+  it->second.batch = outbox_->open_sequence();
+}
+
+absl::StatusOr<int64_t> MinuteCounts::At(TopicId topic, uint64_t minute_ms) {
+  if (!Has(topic)) {
+    std::vector<BucketCount> counts;
+    absl::Status status = store_->ScanCounts(shard_, topic, storage::CountLevel::kMinute, minute_ms,
+                                             minute_ms + kMinuteMs, 1, &counts);
+    if (!status.ok()) return read_status_ = status;
+    return counts.empty() ? 0 : static_cast<int64_t>(counts[0].messages);
+  }
+  auto it = minutes_.find({topic, minute_ms});
+  if (it == minutes_.end()) {
+    Forget();
+    if (absl::Status status = Load(topic, minute_ms, 1); !status.ok()) return status;
+    it = minutes_.find({topic, minute_ms});
+  }
+  return it->second.messages;
+}
+
+absl::StatusOr<std::optional<uint64_t>> MinuteCounts::FirstBelow(TopicId topic, int64_t max,
+                                                                 uint64_t from_ms,
+                                                                 uint64_t until_ms) {
+  if (!Has(topic)) {
+    for (uint64_t at_ms = from_ms; at_ms < until_ms; at_ms += kMinuteMs) {
+      const absl::StatusOr<int64_t> messages = At(topic, at_ms);
+      if (!messages.ok()) return messages.status();
+      if (*messages < max) return std::optional(at_ms);
+    }
+    return std::optional<uint64_t>();
+  }
+  Forget();
+  auto it = minutes_.lower_bound({topic, from_ms});
+  for (uint64_t at_ms = from_ms; at_ms < until_ms; at_ms += kMinuteMs, ++it) {
+    if (it == minutes_.end() || it->first != Place{topic, at_ms}) {
+      const auto left = static_cast<size_t>((until_ms - at_ms + kMinuteMs - 1) / kMinuteMs);
+      absl::Status status = Load(topic, at_ms, std::min(left, kPageMinutes));
+      if (!status.ok()) return status;
+      it = minutes_.find({topic, at_ms});
+    }
+    if (it->second.messages < max) return std::optional(at_ms);
+  }
+  return std::optional<uint64_t>();
+}
+
+absl::Status MinuteCounts::Load(TopicId topic, uint64_t minute_ms, size_t count) {
+  const uint64_t until_ms = minute_ms + count * kMinuteMs;
+  std::vector<BucketCount> counts;
+  absl::Status status = store_->ScanCounts(shard_, topic, storage::CountLevel::kMinute, minute_ms,
+                                           until_ms, count, &counts);
+  if (!status.ok()) return read_status_ = status;
+  auto stored = counts.begin();
+  for (uint64_t at_ms = minute_ms; at_ms < until_ms; at_ms += kMinuteMs) {
+    Minute minute;
+    if (stored != counts.end() && stored->start_ms == at_ms) {
+      minute.messages = static_cast<int64_t>((stored++)->messages);
+    }
+    minutes_.emplace(Place{topic, at_ms}, minute);
+  }
+  return absl::OkStatus();
+}
+
+void MinuteCounts::Forget() {
+  if (minutes_.size() < std::max(forget_at_, kMinutesMax)) return;
+  const uint64_t open = outbox_->open_sequence();
+  const uint64_t first_in_flight = open - outbox_->batches_in_flight();
+  for (auto it = minutes_.begin(); it != minutes_.end();) {
+    it = it->second.batch < first_in_flight ? minutes_.erase(it) : std::next(it);
+  }
+  // What cannot be forgotten yet is not looked at again and again.
+  forget_at_ = 2 * minutes_.size();
+}
+
+}  // namespace duetime::scheduler

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MinuteCounts: how many messages of some topics become due in each minute.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "server/scheduler/outbox.h"
+#include "storage/message_store.h"
+#include "storage/types.h"
+
+namespace duetime::scheduler {
+
+constexpr uint64_t MinuteOf(uint64_t time_ms) { return time_ms - time_ms % 60'000; }
+
+// Knows for the topics it was told of how many messages are pending in a minute of this shard:
+// decided, not necessarily on disk.
+//
+// The store's counters may or may not include a batch on its way. So a minute is read from the
+// store at a moment when none that changes it is, and is counted here for at least as long as one
+// is. What rests is forgotten when there is much of it, and read again.
+//
+// Guarantee: every count is exact. Cost: a look-up in a tree for each message of these topics; a
+// read for each minute now and then; about 16,000 minutes and those on their way to the journal.
+// Thread safety: confined to the shard's engine thread.
+class MinuteCounts {
+ public:
+  // REQUIRES: `store` and `outbox` outlive it.
+  MinuteCounts(uint16_t shard, storage::MessageStore* store, const Outbox* outbox)
+      : shard_(shard), store_(store), outbox_(outbox) {}
+
+  bool empty() const { return topics_.empty(); }
+  bool Has(storage::TopicId topic) const { return topics_.contains(topic); }
+
+  // Counts the topic from now on. REQUIRES: no batch is in flight; what the open batch has of the
+  // topic is added next.
+  void Begin(storage::TopicId topic) { topics_.insert(topic); }
+  void End(storage::TopicId topic);
+
+  // The open batch has so many messages more (or less) in this minute. Nothing if the topic is not
+  // counted.
+  void Add(storage::TopicId topic, uint64_t minute_ms, int64_t messages);
+
+  // How many there are in the minute. Of a topic that is not counted: what the store says. An error
+  // means that the store cannot be read.
+  absl::StatusOr<int64_t> At(storage::TopicId topic, uint64_t minute_ms);
+
+  // The first minute with from_ms <= minute < until_ms that has fewer than `max`, or nothing.
+  // Cost: some nanoseconds for each full one of a topic that is counted.
+  absl::StatusOr<std::optional<uint64_t>> FirstBelow(storage::TopicId topic, int64_t max,
+                                                     uint64_t from_ms, uint64_t until_ms);
+
+  // Not OK once a minute could not be read: the counts are not to be relied on.
+  const absl::Status& read_status() const { return read_status_; }
+
+  // For tests.
+  size_t size() const { return minutes_.size(); }
+
+ private:
+  using Place = std::pair<storage::TopicId, uint64_t>;
+  struct Minute {
+    int64_t messages = 0;
+    // The last batch that changes it; 0: none has since it was read.
+    uint64_t batch = 0;
+  };
+
+  // Reads `count` minutes from the store; those that are known stay as they are.
+  absl::Status Load(storage::TopicId topic, uint64_t minute_ms, size_t count);
+  void Forget();
+
+  const uint16_t shard_;
+  storage::MessageStore* const store_;
+  const Outbox* const outbox_;
+  absl::flat_hash_set<storage::TopicId> topics_;
+  absl::btree_map<Place, Minute> minutes_;
+  size_t forget_at_ = 0;
+  absl::Status read_status_;
+};
+
+}  // namespace duetime::scheduler
