@@ -136,6 +136,7 @@ class Scenario {
     limits_.due_max = static_cast<size_t>(command.Number("due-max", 100'000));
     limits_.loaded_max = static_cast<size_t>(command.Number("loaded-max", 100'000));
     limits_.catch_up_rate = static_cast<uint32_t>(command.Number("catch-up", 0));
+    limits_.safe_period_ms = static_cast<uint64_t>(command.Number("safe-period", 1000));
     limits_.spill_age_ms = static_cast<uint64_t>(command.Number("spill-age", 60'000));
     Open();
   }
@@ -168,7 +169,8 @@ class Scenario {
     const uint64_t deliver_ms = now_.wall_ms + static_cast<uint64_t>(command.Number("in", 0));
     ScheduleCommand schedule;
     schedule.tag = CallTag{++calls_};
-    scheduled_[schedule.tag] = name;
+    scheduled_[schedule.tag] = {.name = name,
+                                .asked_ms = command.values.contains("spread") ? 0 : deliver_ms};
     storage::MessageRecord record;
     record.header = {.topic = topic, .deliver_ms = deliver_ms, .accept_ms = now_.wall_ms};
     record.payload = name;
@@ -290,7 +292,8 @@ class Scenario {
     Handle(std::move(change));
   }
 
-  // topic name [paused rate= burst= dead-letter=topic].
+  // topic name [paused rate= burst= dead-letter=topic minute-max= minute=warn|refuse|spread
+  // spread-minutes=].
   void SetTopic(const CommandLine& command) {
     TopicCommand change;
     change.topic = TopicNamed(command.Name(0));
@@ -300,6 +303,15 @@ class Scenario {
       change.pace = std::make_shared<TopicPace>();
       change.pace->Set(static_cast<uint64_t>(rate),
                        static_cast<uint64_t>(command.Number("burst", 1)));
+    }
+    if (const int64_t max = command.Number("minute-max", 0); max > 0) {
+      static const std::map<std::string, BucketPolicy> kPolicies = {
+          {"warn", BucketPolicy::kWarn},
+          {"refuse", BucketPolicy::kRefuse},
+          {"spread", BucketPolicy::kSpread}};
+      change.minute_max = static_cast<uint64_t>(max);
+      change.bucket_policy = kPolicies.at(command.values.at("minute"));
+      change.spread_minutes_max = static_cast<uint32_t>(command.Number("spread-minutes", 0));
     }
     if (const auto to = command.values.find("dead-letter"); to != command.values.end()) {
       change.dead_letter = TopicNamed(to->second);
@@ -451,7 +463,7 @@ class Scenario {
         {ScheduleOutcome::kReplaced, ", replaced"},
         {ScheduleOutcome::kUnchanged, ", unchanged"}};
     for (const ScheduleReply& reply : effects.schedules) {
-      const std::string name = scheduled_[reply.tag];
+      const auto& [name, asked_ms] = scheduled_[reply.tag];
       if (!reply.status.ok()) {
         Line("schedule ", name, ": ", reply.status.message());
         continue;
@@ -468,6 +480,11 @@ class Scenario {
                         accepted.old_deliver_ms - 1'000'000);
       }
       if (accepted.previous_id.has_value()) absl::StrAppend(&text, ", the key was taken over");
+      if (accepted.outcome == ScheduleOutcome::kCreated && asked_ms > 0 &&
+          accepted.deliver_ms != asked_ms) {
+        absl::StrAppend(&text, ", for ", accepted.deliver_ms - 1'000'000);
+      }
+      if (accepted.bucket_over) absl::StrAppend(&text, ", more than its minute should hold");
       Line("accepted ", name, ", ", kStates.at(accepted.state), text);
     }
     for (const CancelReply& reply : effects.cancels) {
@@ -594,7 +611,12 @@ class Scenario {
   bool holding_ = false;
   base::Now now_{.wall_ms = 1'000'000, .mono_ms = 0};
   uint64_t calls_ = 0;
-  std::map<CallTag, std::string> scheduled_;
+  // What was asked for; asked_ms is 0 if a spread comes on top.
+  struct Asked {
+    std::string name;
+    uint64_t asked_ms = 0;
+  };
+  std::map<CallTag, Asked> scheduled_;
   std::map<std::string, storage::MessageId> ids_;
   std::map<std::string, LeaseToken> tokens_;
   std::map<std::string, StreamId> streams_;
@@ -637,7 +659,8 @@ INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest,
                          testing::Values("life", "keys", "concurrent", "reschedule", "expiry",
                                          "recurrence", "bulk", "quota", "cancel", "lease", "credit",
                                          "backlog", "crash", "failure", "claim", "order", "fanout",
-                                         "retry", "deadletter", "ordering", "pace"),
+                                         "retry", "deadletter", "ordering", "pace", "buckets",
+                                         "retention"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace
