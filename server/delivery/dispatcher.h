@@ -19,7 +19,6 @@
 #include "server/delivery/occurrence_sink.h"
 #include "server/delivery/shard_parts.h"
 #include "server/delivery/subscription.h"
-#include "server/scheduler/due_sink.h"
 #include "server/scheduler/scheduler.h"
 #include "server/wheel/cancellable_wheel.h"
 #include "storage/message_record.h"

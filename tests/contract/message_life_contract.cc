@@ -12,6 +12,7 @@
 
 #include "storage/trace.h"
 #include "tests/contract/message_store_contract.h"
+#include "tests/support/test_seed.h"
 
 namespace duetime::test {
 namespace {
@@ -439,10 +440,7 @@ TEST_P(MessageStoreContract, CountersKeepTheirBounds) {
 // A hot counter among others, at random: the sums are always those of a simple model. Sees the
 // 17th change of a counter in a row, and new tables, many times.
 TEST_P(MessageStoreContract, CountersAreNeverWrong) {
-  const char* text = std::getenv("DUETIME_SEED");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  const uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-  SCOPED_TRACE(testing::Message() << "DUETIME_SEED=" << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::TestSeed(1));
   std::map<uint64_t, CountDelta> model;
   for (int append = 0; append < 1500; ++append) {
     RecordBatch batch;

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "tests/contract/message_store_contract.h"
+#include "tests/support/test_seed.h"
 
 namespace duetime::test {
 namespace {
@@ -122,10 +123,7 @@ TEST_P(MessageStoreContract, ProgressStandsOrFallsWithItsMessage) {
 // At random, against a simple model, for messages with and without progress, in memory and in
 // tables.
 TEST_P(MessageStoreContract, ProgressIsNeverWrong) {
-  const char* text = std::getenv("DUETIME_SEED");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  const uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-  SCOPED_TRACE(testing::Message() << "DUETIME_SEED=" << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::TestSeed(1));
   constexpr uint64_t kMessages = 500;
   std::map<uint64_t, std::map<SubscriptionId, Progress>> model;
   const auto check = [&](uint64_t number) {

@@ -24,6 +24,7 @@
 #include "storage/witness.h"
 #include "tests/crash/unsynced_fs.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/test_seed.h"
 
 namespace duetime::test {
 namespace {
@@ -278,10 +279,7 @@ TEST_F(StorageUpgradeTest, AWitnessBehindItsDatabaseIsBroughtUp) {
 
 // The power fails again and again until an upgrade gets through.
 TEST_F(StorageUpgradeTest, APowerCutCountsNothingTwiceAndLeavesNothingOut) {
-  const char* text = std::getenv("DUETIME_SEED");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  const uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-  SCOPED_TRACE(testing::Message() << "DUETIME_SEED=" << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::TestSeed(1));
   const Counters expected = Expected();
   uint64_t cuts_on_the_way = 0;
   for (int round = 0; round < 12; ++round) {

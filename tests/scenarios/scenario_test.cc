@@ -8,7 +8,6 @@
 //
 // separated by blank lines; # starts a comment. DUETIME_REWRITE=1 writes what did happen back into
 // the file: read the diff.
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -19,57 +18,19 @@
 #include <vector>
 
 #include "absl/hash/hash.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "gtest/gtest.h"
 
 #include "server/delivery/shard.h"
 #include "storage/memory_store.h"
 #include "storage/message_record.h"
+#include "tests/scenarios/command_line.h"
+#include "tests/scenarios/names.h"
 
 namespace duetime::delivery {
 namespace {
 
 using storage::MemoryStore;
-
-// A line of a scenario, taken apart.
-struct CommandLine {
-  std::string verb;
-  std::vector<std::string> names;
-  std::map<std::string, std::string> values;
-
-  int64_t Number(const std::string& key, int64_t otherwise) const {
-    const auto it = values.find(key);
-    int64_t number = otherwise;
-    if (it != values.end() && !absl::SimpleAtoi(absl::StripPrefix(it->second, "+"), &number)) {
-      ADD_FAILURE() << "not a number: " << it->second;
-    }
-    return number;
-  }
-  bool Has(const std::string& word) const {
-    return std::find(names.begin(), names.end(), word) != names.end();
-  }
-  std::string Name(size_t i) const { return i < names.size() ? names[i] : ""; }
-};
-
-CommandLine Parse(const std::string& line) {
-  CommandLine command;
-  const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
-  for (const std::string& word : words) {
-    const std::vector<std::string> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
-    if (parts.size() == 2) {
-      command.values[parts[0]] = parts[1];
-    } else if (command.verb.empty()) {
-      command.verb = word;
-    } else {
-      command.names.push_back(word);
-    }
-  }
-  return command;
-}
 
 // One shard with a clock that starts at 1,000,000 ms and names instead of ids and tokens.
 class Scenario {
@@ -446,22 +407,6 @@ class Scenario {
   }
 
   void Print(const Effects& effects) {
-    static const std::map<MessageState, std::string> kStates = {
-        {MessageState::kUnspecified, "-"},   {MessageState::kScheduled, "SCHEDULED"},
-        {MessageState::kDue, "DUE"},         {MessageState::kInFlight, "IN_FLIGHT"},
-        {MessageState::kAcked, "ACKED"},     {MessageState::kCancelled, "CANCELLED"},
-        {MessageState::kExpired, "EXPIRED"}, {MessageState::kDeadLettered, "DEAD_LETTERED"},
-        {MessageState::kSkipped, "SKIPPED"}, {MessageState::kDropped, "DROPPED"}};
-    static const std::map<Outcome, std::string> kOutcomes = {
-        {Outcome::kDone, "DONE"},
-        {Outcome::kInFlight, "IN_FLIGHT"},
-        {Outcome::kSettled, "SETTLED"},
-        {Outcome::kAlreadyCancelled, "ALREADY_CANCELLED"},
-        {Outcome::kNotFound, "NOT_FOUND"}};
-    static const std::map<ScheduleOutcome, std::string> kScheduleOutcomes = {
-        {ScheduleOutcome::kCreated, ""},
-        {ScheduleOutcome::kReplaced, ", replaced"},
-        {ScheduleOutcome::kUnchanged, ", unchanged"}};
     for (const ScheduleReply& reply : effects.schedules) {
       const auto& [name, asked_ms] = scheduled_[reply.tag];
       if (!reply.status.ok()) {
@@ -553,11 +498,7 @@ class Scenario {
       Line("subscription: ", reply.status.ok() ? "done" : reply.status.message());
     }
     for (const InspectSubscriptionReply& reply : effects.subscription_gauges) {
-      const SubscriptionGauges& gauges = reply.gauges;
-      Line("subscription: ", gauges.ready, " ready, ", gauges.in_flight, " in flight, ",
-           gauges.delayed, " delayed, ", gauges.blocked, " blocked, ", gauges.streams, " streams",
-           gauges.behind ? ", behind" : "", ", ", gauges.delivered, " delivered, ", gauges.acked,
-           " acked, ", gauges.dead_lettered, " dead letters, ", gauges.dropped, " dropped");
+      Line("subscription: ", TextOf(reply.gauges));
     }
     for (const DeliveryFrame& frame : effects.frames) PrintFrame(frame);
     for (const SettleReply& reply : effects.settles) {
@@ -565,16 +506,6 @@ class Scenario {
            reply.refused.size());
     }
     if (effects.failed) Line("the shard has failed");
-  }
-
-  static std::string TextOf(const storage::DeadLetterOrigin& origin) {
-    static const std::map<storage::DeadLetterReason, std::string> kReasons = {
-        {storage::DeadLetterReason::kMaxAttempts, "MAX_ATTEMPTS"},
-        {storage::DeadLetterReason::kRejected, "REJECTED"},
-        {storage::DeadLetterReason::kExpired, "EXPIRED"},
-        {storage::DeadLetterReason::kRetention, "RETENTION"}};
-    return absl::StrCat(", dead letter of '", origin.subscription_name, "' after ", origin.attempts,
-                        " attempts, ", kReasons.at(origin.reason), " ", origin.reason_text);
   }
 
   std::string NameOf(storage::SubscriptionId id) const {

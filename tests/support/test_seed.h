@@ -6,15 +6,17 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <random>
 
 namespace duetime::test {
 
-// The environment variable DUETIME_SEED, or a new seed each time; printed at once, since a failure
-// may end the program.
-inline uint64_t TestSeed() {
+// The environment variable DUETIME_SEED, else `otherwise`, else a new seed each time; printed at
+// once, since a failure may end the program.
+inline uint64_t TestSeed(std::optional<uint64_t> otherwise = std::nullopt) {
   const char* text = std::getenv("DUETIME_SEED");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device{}();
+  const uint64_t drawn = otherwise.has_value() ? *otherwise : std::random_device{}();
+  const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 10) : drawn;
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   std::fflush(stdout);
   return seed;

@@ -20,21 +20,13 @@
 
 #include "server/calendar/cron.h"
 #include "tests/support/test_scale.h"
+#include "tests/support/test_seed.h"
 #include "tests/unit/calendar/calendar_testing.h"
 
 namespace duetime::calendar {
 namespace {
 
 using Random = std::mt19937_64;
-
-// DUETIME_SEED, or a new seed each time; printed at once.
-uint64_t TestSeed() {
-  const char* text = std::getenv("DUETIME_SEED");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device{}();
-  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  std::fflush(stdout);
-  return seed;
-}
 
 int Roll(Random* random, int low, int high) {
   return std::uniform_int_distribution<int>(low, high)(*random);
@@ -316,7 +308,7 @@ bool Agrees(const Sample& sample, const CronExpression& cron, const Stretch& str
 }
 
 TEST(CronPropertyTest, EverySecondAroundChangesOfTheClocks) {
-  Random random(TestSeed());
+  Random random(test::TestSeed());
   constexpr int64_t kHour = 3'600;
   const std::vector<Stretch> stretches = {
       {"America/New_York", "2026-03-07T12:00:00-05:00", 48 * kHour},
@@ -353,7 +345,7 @@ TEST(CronPropertyTest, EverySecondAroundChangesOfTheClocks) {
 
 // The fields of days over twelve years.
 TEST(CronPropertyTest, EveryDayOfTwelveYears) {
-  Random random(TestSeed());
+  Random random(test::TestSeed());
   const absl::CivilDay begin(2092, 1, 1);
   const absl::CivilDay end(2104, 1, 1);
   const auto ms = [](absl::CivilDay day) {

@@ -20,6 +20,7 @@
 #include "server/scheduler/horizon.h"
 #include "storage/message_id.h"
 #include "tests/support/test_scale.h"
+#include "tests/support/test_seed.h"
 
 namespace duetime::scheduler {
 namespace {
@@ -343,14 +344,6 @@ class Round {
   std::atomic<int64_t> offered_twice_{0};
 };
 
-// DUETIME_SEED, or a new seed each time. The threads' timing is not part of it.
-uint64_t TestSeed() {
-  const char* text = std::getenv("DUETIME_SEED");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device{}();
-  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  return seed;
-}
-
 void Print(const Outcome& total, int64_t rounds) {
   std::printf("%lld rounds, %lld messages: %lld lost, %lld offered twice\n",
               static_cast<long long>(rounds), static_cast<long long>(total.written),
@@ -359,7 +352,7 @@ void Print(const Outcome& total, int64_t rounds) {
 
 // Rounds until one loses a message, at most `rounds_max`.
 Outcome RunUntilLost(Order order, int64_t rounds_max) {
-  const uint64_t seed = TestSeed();
+  const uint64_t seed = test::TestSeed();
   Outcome total;
   int64_t round = 0;
   for (; round < rounds_max && total.lost == 0; ++round) {

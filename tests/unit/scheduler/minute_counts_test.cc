@@ -17,6 +17,7 @@
 
 #include "server/scheduler/message_writer.h"
 #include "storage/memory_store.h"
+#include "tests/support/test_seed.h"
 
 namespace duetime::scheduler {
 namespace {
@@ -188,13 +189,7 @@ TEST_F(MinuteCountsTest, WhatCannotBeReadIsNotGuessed) {
 // Whatever the order in which batches are taken, stored and known to be: the counts are those of
 // what has been decided.
 TEST_F(MinuteCountsTest, IsExactInAnyOrder) {
-  uint64_t seed = std::random_device{}();
-  const char* text = std::getenv("DUETIME_SEED");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  if (text != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(text, &seed));
-  }
-  SCOPED_TRACE(absl::StrCat("DUETIME_SEED=", seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::TestSeed());
   size_t compared = 0;
   for (int step = 0; step < 60'000; ++step) {
     const TopicId topic{static_cast<uint32_t>(1 + random() % 2)};

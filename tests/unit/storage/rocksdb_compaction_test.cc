@@ -26,6 +26,7 @@
 #include "storage/trace.h"
 #include "storage/value_codec.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/test_seed.h"
 
 namespace duetime::storage {
 namespace {
@@ -284,10 +285,7 @@ TEST_F(RocksDbCompactionTest, DroppingAZeroNeverUncoversAnOlderSum) {
 
 // Random changes, flushes and compactions of some or all tables: every sum is always right.
 TEST_F(RocksDbCompactionTest, NoSumIsEverWrong) {
-  const char* text = std::getenv("DUETIME_SEED");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  const uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-  SCOPED_TRACE(testing::Message() << "DUETIME_SEED=" << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test::TestSeed(1));
   constexpr uint64_t kMinutes = 40;
   std::map<uint64_t, CountDelta> model;
   for (int step = 0; step < 3000; ++step) {

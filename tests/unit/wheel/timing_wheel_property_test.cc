@@ -14,21 +14,13 @@
 #include "server/wheel/cancellable_wheel.h"
 #include "server/wheel/timing_wheel.h"
 #include "tests/support/test_scale.h"
+#include "tests/support/test_seed.h"
 #include "tests/support/wheel_model.h"
 
 namespace duetime::wheel {
 namespace {
 
 using test::CheckedWheel;
-
-// DUETIME_SEED, or a new seed each time; printed at once, since a failure ends the program.
-uint64_t TestSeed() {
-  const char* text = std::getenv("DUETIME_SEED");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device{}();
-  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  std::fflush(stdout);
-  return seed;
-}
 
 // What the slots of the levels are wide, in bits.
 constexpr std::array<uint32_t, 6> kLevelShifts{11, 22, 29, 36, 43, 50};
@@ -153,7 +145,7 @@ using Wheels = ::testing::Types<TimingWheel<uint64_t>, CancellableWheel<uint64_t
 TYPED_TEST_SUITE(WheelPropertyTest, Wheels);
 
 TYPED_TEST(WheelPropertyTest, SmallRunsAgreeWithASortedMapAndKeepTheInvariantsAfterEachStep) {
-  const uint64_t seed = TestSeed();
+  const uint64_t seed = test::TestSeed();
   const int64_t runs = test::Scaled(200);
   constexpr int kSteps = 150;
   int64_t steps = 0;
@@ -169,7 +161,7 @@ TYPED_TEST(WheelPropertyTest, SmallRunsAgreeWithASortedMapAndKeepTheInvariantsAf
 }
 
 TYPED_TEST(WheelPropertyTest, LongRunsAgreeWithASortedMap) {
-  const uint64_t seed = TestSeed();
+  const uint64_t seed = test::TestSeed();
   const int64_t runs = test::Scaled(120);
   constexpr int kSteps = 8'000;
   int64_t steps = 0;
