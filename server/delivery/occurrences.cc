@@ -386,6 +386,7 @@ void Occurrences::Handle(base::Now now, RecurrenceCommand command) {
 
 absl::Status Occurrences::Create(base::Now now, const RecurrenceCommand& command,
                                  RecurrenceReply* reply) {
+  WriteNames(command);
   if (const auto it = entries_.find(command.name); it != entries_.end()) {
     reply->state = it->second->state;
     if (reply->state.spec.content == command.spec.content) return absl::OkStatus();
@@ -406,13 +407,6 @@ absl::Status Occurrences::Create(base::Now now, const RecurrenceCommand& command
     reply->state = std::move(state);
     return absl::OkStatus();
   }
-  for (const auto& [topic, name] : command.new_topics) {
-    storage::Record record;
-    record.type = storage::RecordType::kTopic;
-    record.topic = topic;
-    record.value = name;
-    outbox_->Add(std::move(record), Durability::kSynced);
-  }
   Insert(std::move(state), *std::move(rule));
   Entry* const entry = entries_.at(command.name).get();
   Make(now, entry, static_cast<uint64_t>(*first));
@@ -421,7 +415,19 @@ absl::Status Occurrences::Create(base::Now now, const RecurrenceCommand& command
   return absl::OkStatus();
 }
 
+// Whoever sent them takes them for written when there is an answer, whatever it says.
+void Occurrences::WriteNames(const RecurrenceCommand& command) {
+  for (const auto& [topic, name] : command.new_topics) {
+    storage::Record record;
+    record.type = storage::RecordType::kTopic;
+    record.topic = topic;
+    record.value = name;
+    outbox_->Add(std::move(record), Durability::kSynced);
+  }
+}
+
 absl::Status Occurrences::Update(base::Now now, const RecurrenceCommand& command, Entry* entry) {
+  WriteNames(command);
   RecurrenceState& state = entry->state;
   if (command.revision.has_value() && *command.revision != state.revision) {
     return EtagError(state.name, state.revision);

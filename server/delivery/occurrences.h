@@ -56,6 +56,7 @@ class Occurrences : public OccurrenceSink {
   };
 
   absl::Status Create(base::Now now, const RecurrenceCommand& command, RecurrenceReply* reply);
+  void WriteNames(const RecurrenceCommand& command);
   absl::Status Update(base::Now now, const RecurrenceCommand& command, Entry* entry);
   void Pause(base::Now now, Entry* entry);
   absl::Status Resume(base::Now now, Entry* entry);

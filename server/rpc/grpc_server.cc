@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "google/protobuf/stubs/logging.h"
 
 #include "server/base/check.h"
@@ -124,6 +125,8 @@ class GrpcServer::Impl {
   base::CondVar told_;
   // What is to be told to shards when the server starts to serve.
   std::vector<SubscriptionRegistry::Repair> repairs_;
+  // Topics with a subscription that somebody has named.
+  absl::flat_hash_set<storage::TopicId> subscribed_;
   // Answers of shards that Serve waits for.
   size_t untold_ ABSL_GUARDED_BY(starting_mutex_) = 0;
 };
@@ -189,7 +192,8 @@ absl::Status GrpcServer::Impl::LoadTopics(const ServeFacts& facts) {
     PendingCount due;
     absl::Status status = ReadTopicCounts(facts.store, id->second, 0, &pending, &due);
     if (!status.ok()) return status;
-    if (pending.messages > 0) object = {};
+    // Or its deletion was cut short, and subscriptions of it are left: it was not answered.
+    if (pending.messages > 0 || subscribed_.contains(id->second)) object = {};
   }
   context.topics.Load(facts.topics, objects);
   return absl::OkStatus();
@@ -209,6 +213,9 @@ absl::Status GrpcServer::Impl::LoadSubscriptions(storage::MessageStore* store) {
       for (const storage::ObjectRef& ref : read) {
         auto state = delivery::DecodeSubscription(ref.name, ref.value);
         if (!state.ok()) return state.status();
+        if (!state->name.empty() && !state->deleting && !state->deleted) {
+          subscribed_.insert(state->topic);
+        }
         shards[shard].push_back(*std::move(state));
       }
     } while (read.size() == kObjectsPerRead);
@@ -266,8 +273,8 @@ void GrpcServer::Impl::CountTold(std::vector<Reply>* replies) {
 
 absl::Status GrpcServer::Impl::Serve(ServeFacts facts) {
   DT_CHECK(server != nullptr && facts.node != nullptr && facts.store != nullptr);
-  absl::Status status = LoadTopics(facts);
-  if (status.ok()) status = LoadSubscriptions(facts.store);
+  absl::Status status = LoadSubscriptions(facts.store);
+  if (status.ok()) status = LoadTopics(facts);
   if (!status.ok()) return status;
   reader = std::make_unique<runtime::Reader>(context.options.reads_max);
   reader->Start();

@@ -342,6 +342,10 @@ void RecurrenceHandlers::Update(UnaryCall* call) {
     if (read.ok() && topic.has_value() &&
         of->request.recurrence().template_().late_policy() == v1::Message::DEAD_LETTER) {
       read = env_.context->DeadLettersOf(*topic, &dead_letters);
+      if (read.ok() && !dead_letters.durable) {
+        of->command.new_topics.emplace_back(dead_letters.id, std::string(dead_letters.name));
+        call->job.new_topics = {dead_letters.id};
+      }
     }
     if (!read.ok()) return call->FinishWithError(read);
     Post(call, std::move(of->command));

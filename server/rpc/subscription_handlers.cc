@@ -222,7 +222,8 @@ void SubscriptionHandlers::List(UnaryCall* call) {
 
 void SubscriptionHandlers::Update(UnaryCall* call) {
   ServingContext* context = env_.context;
-  if (absl::Status status = context->Admit(CallKind::kSchedule); !status.ok()) {
+  // Also with the disk nearly full: it may be what empties it.
+  if (absl::Status status = context->Admit(CallKind::kOther); !status.ok()) {
     return call->FinishWithError(status);
   }
   v1::UpdateSubscriptionRequest request;

@@ -275,7 +275,7 @@ void TopicHandlers::List(UnaryCall* call) {
 
 void TopicHandlers::Update(UnaryCall* call) {
   ServingContext* context = env_.context;
-  if (absl::Status status = context->Admit(CallKind::kSchedule); !status.ok()) {
+  if (absl::Status status = context->Admit(CallKind::kOther); !status.ok()) {
     return call->FinishWithError(status);
   }
   v1::UpdateTopicRequest request;
