@@ -285,6 +285,9 @@ struct AcceptedMessage {
   std::optional<storage::MessageId> previous_id;
   // The minute in which it is due holds more messages than it should (BucketPolicy::kWarn).
   bool bucket_over = false;
+  // It is to be delivered at another time than the request asks for (its minute is full, or it
+  // keeps its time), so a local time in the request is not its own.
+  bool moved = false;
 };
 
 // Answers a ScheduleCommand. With an error `accepted` is empty; otherwise one per message, in

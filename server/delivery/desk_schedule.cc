@@ -249,6 +249,7 @@ absl::Status Desk::Replace(base::Now now, NewMessage* message, const IndexEntry&
   answer->accept_ms = accept_ms;
   answer->revision = revision + (changes ? 1 : 0);
   answer->old_deliver_ms = old_ms;
+  answer->moved = deliver_ms != asked_ms;
   if (terms.validate_only) return absl::OkStatus();
   // A repeat is answered the same also if this changed nothing and others come in between.
   if (!changes) {
@@ -264,7 +265,7 @@ absl::Status Desk::Replace(base::Now now, NewMessage* message, const IndexEntry&
   decoded_.revision = answer->revision;
   decoded_.update_ms = now.wall_ms;
   // A local time belongs to the moment that was resolved from it.
-  if (deliver_ms != asked_ms) decoded_.civil_time = decoded_.time_zone = {};
+  if (answer->moved) decoded_.civil_time = decoded_.time_zone = {};
   std::string record = storage::EncodeMessageRecord(decoded_);
   IndexEntry renewed = entry;
   renewed.content = terms.content;
@@ -293,6 +294,7 @@ absl::Status Desk::Create(base::Now now, NewMessage* message, AcceptedMessage* a
     return status;
   }
   const uint64_t moved_ms = answer->deliver_ms - asked_ms;
+  answer->moved = moved_ms > 0;
   answer->outcome = ScheduleOutcome::kCreated;
   answer->accept_ms = decoded_.header.accept_ms;
   if (terms.validate_only) answer->deliver_ms -= point_ms;
@@ -302,7 +304,7 @@ absl::Status Desk::Create(base::Now now, NewMessage* message, AcceptedMessage* a
       scheduler_->NewKey(now, message->slot, message->deliver_ms + moved_ms, terms.spread_ms);
   if (answer->deliver_ms != message->deliver_ms) {
     decoded_.header.deliver_ms = answer->deliver_ms;
-    if (moved_ms > 0) decoded_.civil_time = decoded_.time_zone = {};
+    if (answer->moved) decoded_.civil_time = decoded_.time_zone = {};
     message->record = storage::EncodeMessageRecord(decoded_);
   }
   answer->id = key.id;

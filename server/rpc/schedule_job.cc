@@ -217,7 +217,7 @@ void Intake::Fill(const ScheduledItem& item, const delivery::AcceptedMessage& ac
   if (item.echo != nullptr) {
     *message = *item.echo;
     const bool created = accepted.outcome == delivery::ScheduleOutcome::kCreated;
-    if (item.keeps_time && !created) message->clear_civil_time();
+    if (accepted.moved || (item.keeps_time && !created)) message->clear_civil_time();
     if (message->has_ttl()) {
       const uint64_t ttl_ms = DurationToMs(message->ttl()).value_or(0);
       SetTimestamp(accepted.deliver_ms + ttl_ms, message->mutable_expire_time());
@@ -239,6 +239,7 @@ void Intake::Fill(const ScheduledItem& item, const delivery::AcceptedMessage& ac
   if (accepted.previous_id.has_value()) {
     answer->set_previous_message_id(accepted.previous_id->ToString());
   }
+  answer->set_bucket_over(accepted.bucket_over);
 }
 
 absl::Status Intake::FillResponse(const ScheduleJob& job, v1::ScheduleResponse* response) const {

@@ -88,6 +88,10 @@ size_t ServingContext::Tell(const TopicRegistry::Topic& topic, delivery::CallTag
   command.watch = watched_.contains(topic.id);
   command.paused = topic.settings.paused;
   command.pace = topic.pace;
+  command.minute_max = topic.settings.minute_max;
+  command.bucket_policy = topic.settings.minute_policy;
+  // A minute is the step.
+  command.spread_minutes_max = static_cast<uint32_t>(topic.settings.minute_spread_ms / 60'000);
   command.dead_letter = topic.dead_letters;
   if (topic.dead_letters != storage::TopicId{}) {
     command.dead_letter_name = std::string(topics.Name(topic.dead_letters).value_or(""));

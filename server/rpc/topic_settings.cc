@@ -18,10 +18,12 @@ constexpr uint8_t kDeleted = 1;
 constexpr uint8_t kHasFateRetention = 2;
 constexpr uint8_t kPaused = 4;
 constexpr size_t kNumbersOfVersion1 = 4;
-constexpr size_t kNumbers = 7;
+constexpr size_t kNumbers = 10;
 constexpr size_t BytesOf(size_t numbers) { return 2 + numbers * sizeof(uint64_t); }
 
 constexpr uint64_t kRateMax = 1'000'000;
+constexpr uint64_t kMinuteMs = 60'000;
+constexpr uint64_t kSpreadMsMax = 24 * 60 * kMinuteMs;
 
 constexpr absl::string_view kReason = "INVALID_TOPIC_SETTINGS";
 
@@ -69,6 +71,52 @@ absl::Status ReadRate(const v1::DeliveryRate& rate, absl::string_view path,
   return status;
 }
 
+absl::Status ReadMinuteLimit(const v1::MinuteLimit& limit, absl::string_view path,
+                             TopicSettings* settings) {
+  using delivery::BucketPolicy;
+  const std::string field = absl::StrCat(path, ".minute_limit");
+  if (limit.messages() < 1) {
+    return Invalid(kReason, absl::StrCat(field, ".messages"), "less than 1");
+  }
+  settings->minute_max = static_cast<uint64_t>(limit.messages());
+  switch (limit.policy()) {
+    case v1::MinuteLimit::POLICY_UNSPECIFIED:
+    case v1::MinuteLimit::WARN:
+      settings->minute_policy = BucketPolicy::kWarn;
+      break;
+    case v1::MinuteLimit::REFUSE:
+      settings->minute_policy = BucketPolicy::kRefuse;
+      break;
+    case v1::MinuteLimit::SPREAD:
+      settings->minute_policy = BucketPolicy::kSpread;
+      break;
+    default:
+      return Invalid(kReason, absl::StrCat(field, ".policy"), "unknown");
+  }
+  const std::string spread = absl::StrCat(field, ".spread_max");
+  if (settings->minute_policy != BucketPolicy::kSpread) {
+    return limit.has_spread_max() ? Invalid(kReason, spread, "only with SPREAD") : absl::OkStatus();
+  }
+  absl::Status status =
+      ReadDuration(limit.spread_max(), spread, kSpreadMsMax, &settings->minute_spread_ms);
+  if (status.ok() && settings->minute_spread_ms < kMinuteMs) {
+    status = Invalid(kReason, spread, "less than a minute");
+  }
+  return status;
+}
+
+v1::MinuteLimit::Policy ToProto(delivery::BucketPolicy policy) {
+  switch (policy) {
+    case delivery::BucketPolicy::kWarn:
+      return v1::MinuteLimit::WARN;
+    case delivery::BucketPolicy::kRefuse:
+      return v1::MinuteLimit::REFUSE;
+    case delivery::BucketPolicy::kSpread:
+      return v1::MinuteLimit::SPREAD;
+  }
+  return v1::MinuteLimit::POLICY_UNSPECIFIED;
+}
+
 // Takes over one field. False if there is none of that name.
 bool ApplyPath(absl::string_view path, const TopicSettings& from, TopicSettings* settings) {
   if (path == "settings") {
@@ -86,6 +134,10 @@ bool ApplyPath(absl::string_view path, const TopicSettings& from, TopicSettings*
     settings->burst = from.burst;
   } else if (path == "settings.paused") {
     settings->paused = from.paused;
+  } else if (path == "settings.minute_limit") {
+    settings->minute_max = from.minute_max;
+    settings->minute_policy = from.minute_policy;
+    settings->minute_spread_ms = from.minute_spread_ms;
   } else if (path == "settings.dead_letter_topic") {
     settings->dead_letter_topic = from.dead_letter_topic;
   } else {
@@ -110,6 +162,9 @@ std::string EncodeTopicObject(const TopicObject& object) {
   AppendNumber(settings.fate_retention_ms.value_or(0), &bytes);
   AppendNumber(settings.rate_per_s, &bytes);
   AppendNumber(settings.burst, &bytes);
+  AppendNumber(settings.minute_max, &bytes);
+  AppendNumber(static_cast<uint64_t>(settings.minute_policy), &bytes);
+  AppendNumber(settings.minute_spread_ms, &bytes);
   AppendNumber(settings.dead_letter_topic.size(), &bytes);
   bytes += settings.dead_letter_topic;
   return bytes;
@@ -133,12 +188,16 @@ absl::StatusOr<TopicObject> DecodeTopicObject(absl::string_view bytes) {
   }
   if (version != kVersion || bytes.size() < BytesOf(kNumbers) ||
       bytes.size() - BytesOf(kNumbers) != NumberAt(bytes, kNumbers - 1) ||
-      flags > (kDeleted | kHasFateRetention | kPaused)) {
+      flags > (kDeleted | kHasFateRetention | kPaused) ||
+      NumberAt(bytes, 7) > static_cast<uint64_t>(delivery::BucketPolicy::kSpread)) {
     return damaged;
   }
   object.settings.paused = (flags & kPaused) != 0;
   object.settings.rate_per_s = NumberAt(bytes, 4);
   object.settings.burst = NumberAt(bytes, 5);
+  object.settings.minute_max = NumberAt(bytes, 6);
+  object.settings.minute_policy = static_cast<delivery::BucketPolicy>(NumberAt(bytes, 7));
+  object.settings.minute_spread_ms = NumberAt(bytes, 8);
   object.settings.dead_letter_topic = std::string(bytes.substr(BytesOf(kNumbers)));
   return object;
 }
@@ -165,7 +224,7 @@ absl::Status ValidateTopicSettings(const v1::TopicSettings& proto, absl::string_
   }
   if (status.ok() && proto.has_rate()) status = ReadRate(proto.rate(), path, settings);
   if (status.ok() && proto.has_minute_limit()) {
-    status = Invalid(kReason, absl::StrCat(path, ".minute_limit"), "not in this version");
+    status = ReadMinuteLimit(proto.minute_limit(), path, settings);
   }
   settings->paused = proto.paused();
   settings->dead_letter_topic = proto.dead_letter_topic();
@@ -201,6 +260,14 @@ void ToProto(const TopicSettings& settings, v1::TopicSettings* proto) {
   if (settings.rate_per_s > 0) {
     proto->mutable_rate()->set_messages_per_second(static_cast<int64_t>(settings.rate_per_s));
     proto->mutable_rate()->set_burst(static_cast<int64_t>(settings.burst));
+  }
+  if (settings.minute_max > 0) {
+    v1::MinuteLimit* const limit = proto->mutable_minute_limit();
+    limit->set_messages(static_cast<int64_t>(settings.minute_max));
+    limit->set_policy(ToProto(settings.minute_policy));
+    if (settings.minute_spread_ms > 0) {
+      SetDuration(settings.minute_spread_ms, limit->mutable_spread_max());
+    }
   }
   proto->set_paused(settings.paused);
   proto->set_dead_letter_topic(settings.dead_letter_topic);

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 
 #include "duetime/v1/topic.pb.h"
+#include "server/delivery/commands.h"
 #include "server/rpc/request_validation.h"
 
 namespace duetime::rpc {
@@ -33,6 +34,11 @@ struct TopicSettings {
   uint64_t rate_per_s = 0;
   uint64_t burst = 0;
   bool paused = false;
+  // How many messages may become due in one minute, what is done with more, and how much later
+  // kSpread may deliver. 0: no limit, and the rest is 0.
+  uint64_t minute_max = 0;
+  delivery::BucketPolicy minute_policy{};
+  uint64_t minute_spread_ms = 0;
   // Empty: the topic's name with kDeadLetterSuffix.
   std::string dead_letter_topic = "";
 

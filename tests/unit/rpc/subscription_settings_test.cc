@@ -137,6 +137,9 @@ TEST(TopicObjectTest, GoesThereAndBack) {
                      .rate_per_s = 5,
                      .burst = 6,
                      .paused = true,
+                     .minute_max = 7,
+                     .minute_policy = delivery::BucketPolicy::kSpread,
+                     .minute_spread_ms = 8,
                      .dead_letter_topic = "lost"};
   const auto decoded = DecodeTopicObject(EncodeTopicObject(object));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
@@ -154,6 +157,13 @@ TEST(TopicObjectTest, ReadsWhatTheVersionBeforeWrote) {
   EXPECT_EQ(decoded->settings.rate_per_s, 0u);
   EXPECT_FALSE(DecodeTopicObject(bytes + "x").ok());
   EXPECT_FALSE(DecodeTopicObject(bytes.substr(0, 33)).ok());
+}
+
+TEST(TopicObjectTest, RefusesALimitOfAKindThatIsUnknown) {
+  TopicObject object;
+  object.settings.minute_max = 1;
+  object.settings.minute_policy = static_cast<delivery::BucketPolicy>(4);
+  EXPECT_FALSE(DecodeTopicObject(EncodeTopicObject(object)).ok());
 }
 
 std::string TopicRefusal(const std::function<void(v1::TopicSettings*)>& change) {
@@ -174,6 +184,25 @@ TEST(TopicSettingsTest, RefusesWhatIsOutOfBounds) {
               p->mutable_rate()->set_burst(-1);
             }),
             "s.rate.burst");
+  const auto limit_refusal = [](int64_t messages, v1::MinuteLimit::Policy policy,
+                                int64_t spread_s) {
+    return TopicRefusal([&](Proto* p) {
+      v1::MinuteLimit* const limit = p->mutable_minute_limit();
+      limit->set_messages(messages);
+      limit->set_policy(policy);
+      if (spread_s >= 0) limit->mutable_spread_max()->set_seconds(spread_s);
+    });
+  };
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::WARN, -1), "OK");
+  EXPECT_EQ(limit_refusal(0, v1::MinuteLimit::WARN, -1), "s.minute_limit.messages");
+  EXPECT_EQ(limit_refusal(-1, v1::MinuteLimit::REFUSE, -1), "s.minute_limit.messages");
+  EXPECT_EQ(limit_refusal(1, static_cast<v1::MinuteLimit::Policy>(4), -1), "s.minute_limit.policy");
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::REFUSE, 60), "s.minute_limit.spread_max");
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::SPREAD, -1), "s.minute_limit.spread_max");
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::SPREAD, 59), "s.minute_limit.spread_max");
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::SPREAD, 60), "OK");
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::SPREAD, 86'400), "OK");
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::SPREAD, 86'401), "s.minute_limit.spread_max");
   EXPECT_EQ(TopicRefusal([](Proto* p) { p->set_dead_letter_topic("t"); }), "s.dead_letter_topic");
   EXPECT_EQ(TopicRefusal([](Proto* p) { p->set_dead_letter_topic("?"); }), "s.dead_letter_topic");
 }

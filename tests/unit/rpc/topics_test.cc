@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
+
 #include "server/rpc/serving_context.h"
 #include "storage/message_record.h"
 #include "tests/unit/rpc/server_fixture.h"
@@ -343,6 +345,68 @@ TEST_F(TopicsTest, ServesWhenEveryShardKnowsTheSettings) {
   gate->ReleaseCounts();
   starter.join();
   EXPECT_EQ(ReasonOf(Schedule(NewMessage("a", "p", 100), &response)), "TOPIC_FULL");
+}
+
+TEST_F(TopicsTest, AMinuteMayBeFull) {
+  Start();
+  v1::UpdateTopicRequest update;
+  update.mutable_topic()->set_name("a");
+  update.mutable_update_mask()->add_paths("settings.minute_limit");
+  v1::UpdateTopicResponse updated;
+  v1::MinuteLimit* const limit = update.mutable_topic()->mutable_settings()->mutable_minute_limit();
+  const auto set = [&](int64_t messages, v1::MinuteLimit::Policy policy) {
+    limit->set_messages(messages);
+    limit->set_policy(policy);
+    ASSERT_TRUE(admin_->UpdateTopic(NewContext().get(), update, &updated).ok());
+    EXPECT_EQ(updated.topic().settings().minute_limit().messages(), messages);
+    EXPECT_EQ(updated.topic().settings().minute_limit().policy(), policy);
+  };
+  // A minute that is ahead, whatever time it is.
+  const int64_t minute_s = static_cast<int64_t>(clock_.Read().wall_ms / 60'000 + 10) * 60;
+  v1::ScheduleResponse response;
+  const auto schedule = [&](int64_t second) {
+    v1::ScheduleRequest request;
+    request.set_topic("a");
+    request.mutable_civil_time()->set_time_zone("UTC");
+    request.mutable_civil_time()->set_local(absl::FormatTime(
+        "%Y-%m-%dT%H:%M:%S", absl::FromUnixSeconds(minute_s + second), absl::UTCTimeZone()));
+    return Schedule(request, &response);
+  };
+  ASSERT_TRUE(schedule(0).ok());
+  set(1, v1::MinuteLimit::WARN);
+  ASSERT_TRUE(schedule(59).ok());
+  EXPECT_TRUE(response.bucket_over());
+  ASSERT_TRUE(schedule(60).ok());
+  EXPECT_FALSE(response.bucket_over());
+  EXPECT_EQ(response.message().civil_time().time_zone(), "UTC");
+
+  set(1, v1::MinuteLimit::REFUSE);
+  const auto refused = [&] {
+    const grpc::Status status = schedule(61);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(ReasonOf(status), "BUCKET_FULL");
+    EXPECT_EQ(MetadataOf(status).at("topic"), "a");
+    EXPECT_EQ(MetadataOf(status).at("limit"), "1");
+    EXPECT_EQ(MetadataOf(status).at("minute"),
+              absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixSeconds(minute_s + 60),
+                               absl::UTCTimeZone()));
+  };
+  refused();
+  Restart(DefaultOptions());
+  refused();
+
+  // Elsewhere than it was asked for: the local time is not its own any more.
+  limit->mutable_spread_max()->set_seconds(119);
+  set(1, v1::MinuteLimit::SPREAD);
+  EXPECT_EQ(updated.topic().settings().minute_limit().spread_max().seconds(), 119);
+  ASSERT_TRUE(schedule(61).ok());
+  EXPECT_EQ(response.message().deliver_time().seconds(), minute_s + 121);
+  EXPECT_FALSE(response.message().has_civil_time());
+  EXPECT_EQ(ReasonOf(schedule(61)), "BUCKET_FULL");  // one minute is as far as it may be moved
+  update.mutable_topic()->mutable_settings()->clear_minute_limit();
+  ASSERT_TRUE(admin_->UpdateTopic(NewContext().get(), update, &updated).ok());
+  EXPECT_FALSE(updated.topic().settings().has_minute_limit());
+  EXPECT_TRUE(schedule(61).ok());
 }
 
 TEST_F(TopicsTest, ATopicMayForgetWhatEnded) {
