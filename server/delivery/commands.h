@@ -188,7 +188,7 @@ struct RecurrenceCommand {
   std::optional<uint64_t> revision;
   // For kCreate: check, and change nothing.
   bool validate_only = false;
-  // For kCreate: as in ScheduleCommand.
+  // For kCreate and kUpdate: as in ScheduleCommand.
   std::vector<std::pair<storage::TopicId, std::string>> new_topics;
 };
 

@@ -80,6 +80,7 @@ absl::Status Intake::Accept(const v1::ScheduleRequest& request, int index, Sched
   if (status.ok() && valid_.late_policy == storage::LatePolicy::kDeadLetter &&
       !valid_.validate_only) {
     status = context_->DeadLettersOf(last_topic_, &dead_letters_);
+    if (status.ok()) last_topic_.dead_letters = dead_letters_.id;
   }
   if (!status.ok()) return status;
   const bool plain = valid_.plain;
