@@ -80,19 +80,23 @@ void CheckSubscribe(const std::string& bytes) {
   v1::SubscribeRequest request;
   rpc::WireSummary summary;
   if (!Parse(bytes, &request, &summary)) return;
-  const auto items = static_cast<size_t>(request.nack_size() + request.extend_size());
+  const auto items =
+      static_cast<size_t>(request.nack_size() + request.extend_size() + request.dead_letter_size());
   DT_CHECK_EQ(summary.elements, items);
   rpc::ValidStart start;
   if (Accepted(rpc::ValidateStart(request.start(), {}, &start))) {
-    DT_CHECK(start.lease_ms >= rpc::kLeaseMsMin && start.lease_ms <= rpc::kLeaseMsMax);
+    // 0: what the subscription says.
+    DT_CHECK(start.lease_ms == 0 || start.lease_ms >= rpc::kLeaseMsMin);
+    DT_CHECK_LE(start.lease_ms, rpc::kLeaseMsMax);
     DT_CHECK_GT(start.max_outstanding_messages, 0);
     DT_CHECK_GT(start.max_outstanding_bytes, 0);
   }
   rpc::RoutedSettles routed;
-  rpc::RouteSettles(request, duetime::delivery::StreamId{1}, 3, &routed);
+  rpc::RouteSettles(request, duetime::delivery::StreamId{1}, /*dead_letters=*/true, 3, &routed);
   size_t posted = 0;
   for (const auto& command : routed.by_shard) {
-    posted += command.acks.size() + command.nacks.size() + command.extends.size();
+    posted += command.acks.size() + command.nacks.size() + command.extends.size() +
+              command.dead_letters.size();
   }
   DT_CHECK_EQ(posted, routed.posted);
   DT_CHECK_EQ(posted + routed.refused.size(), items + static_cast<size_t>(request.ack_size()));
