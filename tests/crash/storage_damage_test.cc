@@ -4,12 +4,14 @@
 // acknowledged is there, or the store refuses and says why. A third one, silence, is what this test
 // looks for.
 #include <algorithm>
+#include <chrono>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <sys/stat.h>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -68,6 +70,10 @@ class StorageDamageTest : public testing::Test {
       ASSERT_EQ(AppendNumbered(store->get(), number), AppendOutcome::kAccepted);
     }
     ASSERT_TRUE((*store)->WriteWitness().ok());
+    // Tables are written in the background; closing the store would call it off.
+    for (int i = 0; i < 1000 && DbFiles(original_->path(), ".sst").empty(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
     store->reset();
     ASSERT_FALSE(DbFiles(original_->path(), ".sst").empty());
     ASSERT_FALSE(DbFiles(original_->path(), ".log").empty());
