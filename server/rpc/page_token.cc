@@ -26,7 +26,8 @@ uint64_t NumberAt(absl::string_view bytes, size_t offset) {
   return value;
 }
 
-uint64_t HashOf(absl::string_view body, absl::string_view filter) {
+// Not HashOf: for some types of arguments that would be absl's, where its header is included.
+uint64_t HashOfToken(absl::string_view body, absl::string_view filter) {
   const std::string text = absl::StrCat(body, filter, body.size());
   return ContentHash(text).low;
 }
@@ -40,7 +41,7 @@ std::string MakePageToken(absl::string_view filter, const ListPosition& position
   AppendNumber(position.place.id.low, &body);
   body += position.key;
   std::string bytes(1, kVersion);
-  AppendNumber(HashOf(body, filter), &bytes);
+  AppendNumber(HashOfToken(body, filter), &bytes);
   return absl::WebSafeBase64Escape(bytes + body);
 }
 
@@ -51,7 +52,7 @@ std::optional<ListPosition> ReadPageToken(absl::string_view token, absl::string_
     return std::nullopt;
   }
   const absl::string_view body = absl::string_view(bytes).substr(1 + kNumberBytes);
-  if (NumberAt(bytes, 1) != HashOf(body, filter)) return std::nullopt;
+  if (NumberAt(bytes, 1) != HashOfToken(body, filter)) return std::nullopt;
   ListPosition position;
   position.place.due_ms = NumberAt(body, 0);
   position.place.id.high = NumberAt(body, kNumberBytes);
