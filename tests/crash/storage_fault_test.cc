@@ -3,6 +3,7 @@
 // Lets the n-th write, or sync, of the log fail, for every n that a run reaches, once or for good:
 // the append that met it is of unknown outcome, every later one is refused, and what comes up
 // afterwards is consistent.
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ class StorageFaultTest : public testing::TestWithParam<Fault> {
     storage::RocksDbStoreOptions options = SmallStoreOptions(data_dir);
     options.file_system = file_system_;
     options.log = [this](storage::RocksDbStoreOptions::LogLevel, absl::string_view line) {
-      fenced_is_logged_ = fenced_is_logged_ || line.find("fenced") != absl::string_view::npos;
+      if (line.find("fenced") != absl::string_view::npos) fenced_is_logged_ = true;
     };
     auto store = RocksDbStore::Open(options);
     EXPECT_TRUE(store.ok()) << store.status();
@@ -42,7 +43,8 @@ class StorageFaultTest : public testing::TestWithParam<Fault> {
   }
 
   const std::shared_ptr<UnsyncedFileSystem> file_system_ = std::make_shared<UnsyncedFileSystem>();
-  bool fenced_is_logged_ = false;
+  // Any thread of the store may log.
+  std::atomic<bool> fenced_is_logged_{false};
 };
 
 // Appends until one is not accepted, then checks that the journal stays shut. Returns how many were
