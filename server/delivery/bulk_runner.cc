@@ -2,15 +2,16 @@
 #include "server/delivery/bulk_runner.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "server/base/error.h"
+#include "server/delivery/minute_range.h"
 
 namespace duetime::delivery {
 
-using storage::CountLevel;
 using storage::Durability;
 using storage::MessageHeadRef;
 using storage::MessageId;
@@ -23,7 +24,6 @@ constexpr size_t kRecoverPage = 100;
 // Messages decided in one page, and messages of other topics passed by: a millisecond or so.
 constexpr storage::ScanLimit kPage{.entries = 200, .bytes = 1 << 20};
 constexpr size_t kScanMax = 2'000;
-constexpr uint64_t kMinuteMs = 60'000;
 // How long an operation is kept after its end.
 constexpr uint64_t kKeepMs = 86'400'000;
 
@@ -60,6 +60,7 @@ BulkRunner::BulkRunner(const ShardParts& parts, Desk* desk)
       operations_max_(parts.limits->operations_max),
       store_(parts.store),
       outbox_(parts.outbox),
+      writer_(parts.writer),
       effects_(parts.effects),
       desk_(desk) {}
 
@@ -92,24 +93,14 @@ void BulkRunner::Forget(base::Now now) {
     if (operation.state == OperationState::kRunning || operation.end_ms + kKeepMs > now.wall_ms) {
       return false;
     }
-    storage::Record record;
-    record.type = storage::RecordType::kUnobject;
-    record.shard = shard_;
-    record.kind = static_cast<uint8_t>(ObjectKind::kOperation);
-    record.name = item.first;
-    outbox_->Add(std::move(record), Durability::kBuffered);
+    writer_->RemoveObject(ObjectKind::kOperation, item.first, Durability::kBuffered);
     return true;
   });
 }
 
 void BulkRunner::Save(const Operation& operation) {
-  storage::Record record;
-  record.type = storage::RecordType::kObject;
-  record.shard = shard_;
-  record.kind = static_cast<uint8_t>(ObjectKind::kOperation);
-  record.name = operation.name;
-  record.value = EncodeOperation(operation);
-  outbox_->Add(std::move(record), Durability::kSynced);
+  writer_->PutObject(ObjectKind::kOperation, operation.name, EncodeOperation(operation),
+                     Durability::kSynced);
 }
 
 void BulkRunner::End(base::Now now, OperationState state, Operation* operation) {
@@ -187,46 +178,27 @@ absl::Status BulkRunner::Step(base::Now now) {
   return absl::OkStatus();
 }
 
-absl::Status BulkRunner::NextRange(base::Now now, const Operation& operation, MessageKey* from,
-                                   MessageKey* until, bool* end) {
-  const MessageFilter& filter = operation.spec.filter;
+absl::Status BulkRunner::RunPage(base::Now now, Operation* operation) {
   // A message that was late when it was accepted lies at the time of that, behind its own.
   const uint64_t last_ms =
-      std::max(filter.until_ms, std::max(now.wall_ms, operation.create_ms) + 1);
-  const uint64_t until_ms = std::min(last_ms, MessageId::kDueMax);
-  std::vector<storage::BucketCount> counts;
-  const uint64_t first_ms = operation.cursor.due_ms - operation.cursor.due_ms % kMinuteMs;
-  if (absl::Status status = store_->ScanCounts(shard_, operation.spec.topic, CountLevel::kMinute,
-                                               first_ms, until_ms, 1, &counts);
+      std::max(operation->spec.filter.until_ms, std::max(now.wall_ms, operation->create_ms) + 1);
+  std::optional<KeyRange> range;
+  if (absl::Status status = NextMinute(store_, shard_, operation->spec.topic, operation->cursor,
+                                       std::min(last_ms, MessageId::kDueMax), &range);
       !status.ok()) {
     return status;
   }
-  *end = counts.empty();
-  if (*end) return absl::OkStatus();
-  *from = std::max(operation.cursor, MessageKey::FirstAt(counts[0].start_ms));
-  *until = MessageKey::FirstAt(std::min(counts[0].start_ms + kMinuteMs, until_ms));
-  *end = *until <= *from;
-  return absl::OkStatus();
-}
-
-absl::Status BulkRunner::RunPage(base::Now now, Operation* operation) {
-  MessageKey from;
-  MessageKey until;
-  bool end = false;
-  if (absl::Status status = NextRange(now, *operation, &from, &until, &end); !status.ok()) {
-    return status;
-  }
-  if (end) {
+  if (!range.has_value()) {
     End(now, OperationState::kDone, operation);
     return absl::OkStatus();
   }
   storage::Page<MessageHeadRef> page;
-  if (absl::Status status =
-          store_->ScanHeads(shard_, operation->spec.topic, from, until, kPage, kScanMax, &page);
+  if (absl::Status status = store_->ScanHeads(shard_, operation->spec.topic, range->from,
+                                              range->until, kPage, kScanMax, &page);
       !status.ok()) {
     return status;
   }
-  operation->cursor = page.next.value_or(until);
+  operation->cursor = page.next.value_or(range->until);
   for (const MessageHeadRef& item : page.items) {
     // One that is damaged is left alone, as a list leaves it out: it must not stop the shard.
     if (!storage::DecodeMessageHead(item.head, &decoded_).ok()) continue;

@@ -42,9 +42,6 @@ class BulkRunner {
 
  private:
   absl::Status Start(base::Now now, const OperationCommand& command, Operation* result);
-  // The rest of the page's range, or nothing if the operation is at its end.
-  absl::Status NextRange(base::Now now, const Operation& operation, storage::MessageKey* from,
-                         storage::MessageKey* until, bool* end);
   absl::Status RunPage(base::Now now, Operation* operation);
   absl::Status Apply(base::Now now, const storage::MessageRecord& head,
                      const storage::MessageId& id, Operation* operation);
@@ -56,6 +53,7 @@ class BulkRunner {
   const size_t operations_max_;
   storage::MessageStore* const store_;
   scheduler::Outbox* const outbox_;
+  scheduler::MessageWriter* const writer_;
   Effects* const effects_;
   Desk* const desk_;
 

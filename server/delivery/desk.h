@@ -113,6 +113,11 @@ class Desk {
   void FillTimeline(const Found& found, GetReply* reply);
 
   // ---- Changing (desk_change.cc)
+  //
+  // Finds a message that is pending, how it stands, and its record (in decoded_). Not `pending`: it
+  // is not, or is damaged. REQUIRES: not Busy.
+  absl::Status FindPending(base::Now now, const storage::MessageId& id, Found* found,
+                           Standing* standing, bool* pending);
   void CancelFound(base::Now now, const CancelCommand& command, Found found, CancelReply reply);
   void RescheduleFound(base::Now now, const RescheduleCommand& command, Found found,
                        RescheduleReply reply);

@@ -96,17 +96,25 @@ absl::Status Desk::EndFound(base::Now now, const Found& found, EndState how, boo
   return absl::OkStatus();
 }
 
+absl::Status Desk::FindPending(base::Now now, const MessageId& id, Found* found, Standing* standing,
+                               bool* pending) {
+  absl::Status status = Locate(now, id, found);
+  if (!status.ok() || found->what != Found::What::kPending) return status;
+  status = StandingOf(now, *found, standing);
+  if (status.ok()) status = storage::DecodeMessageRecord(found->record, &decoded_);
+  // A damaged record is left alone.
+  if (absl::IsDataLoss(status)) return absl::OkStatus();
+  *pending = status.ok();
+  return status;
+}
+
 absl::Status Desk::CancelQuietly(base::Now now, const MessageId& id, bool stop, bool* changed) {
   *changed = false;
   Found found;
   Standing standing;
-  absl::Status status = Locate(now, id, &found);
-  if (!status.ok() || found.what != Found::What::kPending) return status;
-  status = StandingOf(now, found, &standing);
-  if (status.ok()) status = storage::DecodeMessageRecord(found.record, &decoded_);
-  // A damaged record is left alone.
-  if (absl::IsDataLoss(status)) return absl::OkStatus();
-  if (!status.ok() || (!standing.untouched() && !stop)) return status;
+  bool pending = false;
+  absl::Status status = FindPending(now, id, &found, &standing, &pending);
+  if (!pending || (!standing.untouched() && !stop)) return status;
   *changed = true;
   return CancelWhole(now, found, !standing.untouched());
 }
@@ -116,13 +124,9 @@ absl::Status Desk::MoveQuietly(base::Now now, const MessageId& id, uint64_t deli
   *changed = false;
   Found found;
   Standing standing;
-  absl::Status status = Locate(now, id, &found);
-  if (!status.ok() || found.what != Found::What::kPending) return status;
-  status = StandingOf(now, found, &standing);
-  if (status.ok()) status = storage::DecodeMessageRecord(found.record, &decoded_);
-  // A damaged record is left alone.
-  if (absl::IsDataLoss(status)) return absl::OkStatus();
-  if (!status.ok() || !standing.untouched()) return status;
+  bool pending = false;
+  absl::Status status = FindPending(now, id, &found, &standing, &pending);
+  if (!pending || !standing.untouched()) return status;
   *changed = true;
   decoded_.civil_time = decoded_.time_zone = {};
   std::string record = WithTime(std::max(now.wall_ms, since_ms), deliver_ms);
@@ -133,13 +137,9 @@ absl::Status Desk::RedriveQuietly(base::Now now, const MessageId& id, bool* chan
   *changed = false;
   Found found;
   Standing standing;
-  absl::Status status = Locate(now, id, &found);
-  if (!status.ok() || found.what != Found::What::kPending) return status;
-  status = StandingOf(now, found, &standing);
-  if (status.ok()) status = storage::DecodeMessageRecord(found.record, &decoded_);
-  // A damaged record is left alone.
-  if (absl::IsDataLoss(status)) return absl::OkStatus();
-  if (!status.ok() || standing.in_flight) return status;
+  bool pending = false;
+  absl::Status status = FindPending(now, id, &found, &standing, &pending);
+  if (!pending || standing.in_flight) return status;
   auto again = MakeRedriven(found.record, now.wall_ms);
   if (!again.ok()) return absl::OkStatus();  // not a dead letter
   const TopicQuota* const quota = writer_->QuotaOf(again->topic);

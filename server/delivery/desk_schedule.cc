@@ -31,13 +31,7 @@ MessageState StateAt(uint64_t deliver_ms, base::Now now) {
 }  // namespace
 
 void Desk::Schedule(base::Now now, ScheduleCommand command) {
-  for (auto& [topic, name] : command.new_topics) {
-    storage::Record record;
-    record.type = storage::RecordType::kTopic;
-    record.topic = topic;
-    record.value = std::move(name);
-    outbox_->Add(std::move(record), Durability::kSynced);
-  }
+  for (auto& [topic, name] : command.new_topics) writer_->PutTopicName(topic, std::move(name));
   const bool plain =
       !writer_->has_quotas() && std::none_of(command.messages.begin(), command.messages.end(),
                                              [this](const NewMessage& message) {

@@ -107,7 +107,7 @@ void Dispatcher::OnDue(base::Now now, const MessageRef& message) {
   const std::vector<ProgressRef> rows = std::exchange(rows_, {});
   bool wanted = false;
   bool known = !rows.empty();
-  std::vector<Subscription*> takers;
+  takers_.clear();
   for (Subscription* const subscription : topic->subscriptions) {
     if (!subscription->Covers(message.key.id)) continue;
     const Progress* const row = FindRow(rows, subscription->state.id);
@@ -117,12 +117,12 @@ void Dispatcher::OnDue(base::Now now, const MessageRef& message) {
       OfferAgain(index, message);
       known = true;
     } else if (IsNew(message, subscription, row, repeats)) {
-      takers.push_back(subscription);
+      takers_.push_back(subscription);
     } else {
       known = true;
     }
   }
-  if ((wanted && takers.empty()) || !read_error_.ok()) return;
+  if ((wanted && takers_.empty()) || !read_error_.ok()) return;
   // Also of an occurrence that nobody is left for: the next one is made when this one is due.
   if ((message.flags & storage::MessageFlags::kRecurs) != 0 && !known &&
       !occurrences_->OnOccurrenceDue(now, message)) {
@@ -130,7 +130,7 @@ void Dispatcher::OnDue(base::Now now, const MessageRef& message) {
   }
   if (!wanted) return EndUnwanted(now, message.key, WasSettled(message.key.id, *topic, rows));
   ++stats_->fired;
-  for (Subscription* const subscription : takers) {
+  for (Subscription* const subscription : takers_) {
     Offer(now, message, subscription, FindRow(rows, subscription->state.id));
   }
 }

@@ -154,10 +154,10 @@ class Dispatcher : public scheduler::DueSink {
 
   // ---- Due (dispatcher.cc)
   Topic* TopicOf(storage::TopicId id);
-  // True if it is to be offered to the subscription now, and neither in memory nor listed.
   // A subscription that the message is for has settled it.
   static bool WasSettled(const storage::MessageId& id, const Topic& topic,
                          const std::vector<storage::ProgressRef>& rows);
+  // True if it is to be offered to the subscription now, and neither in memory nor listed.
   bool IsNew(const storage::MessageRef& message, Subscription* subscription,
              const storage::Progress* progress, bool repeats);
   void Offer(base::Now now, const storage::MessageRef& message, Subscription* subscription,
@@ -289,6 +289,10 @@ class Dispatcher : public scheduler::DueSink {
   // brings us back.
   bool ReleaseEntries(base::Now now, Subscription* subscription, bool* more);
   bool ReleaseBacklog(base::Now now, Subscription* subscription, bool* more);
+  // Gives the message up for the entry's subscription. REQUIRES: learned.
+  void Drop(base::Now now, EntryIndex index);
+  // Of an entry whose message turned out to be gone.
+  void DropEcho(EntryIndex index);
   // An entry for what is listed, in no list; kNoEntry if it is an echo, or cannot be read.
   EntryIndex TakeListed(const storage::BacklogRef& item, Subscription* subscription);
   // What subscriptions have kept for long enough.
@@ -355,6 +359,7 @@ class Dispatcher : public scheduler::DueSink {
   absl::Status read_error_;
 
   // Scratch, reused.
+  std::vector<Subscription*> takers_;
   std::vector<EntryIndex> taken_;
   std::vector<std::pair<storage::MessageKey, size_t>> order_;
   std::vector<storage::MessageKey> keys_;

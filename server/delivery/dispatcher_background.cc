@@ -4,15 +4,16 @@
 // those of deleted subscriptions, those kept for long enough, and those that a new subscription is
 // for.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "server/base/check.h"
 #include "server/delivery/backlog_place.h"
 #include "server/delivery/dispatcher.h"
+#include "server/delivery/minute_range.h"
 
 namespace duetime::delivery {
 
-using storage::CountLevel;
 using storage::DeadLetterReason;
 using storage::Durability;
 using storage::EndState;
@@ -68,16 +69,10 @@ bool Dispatcher::ReleaseEntries(base::Now now, Subscription* subscription, bool*
     }
     if (record->has_value()) {
       Learn(index, **record);
-      SettleEntry(now, index, EndState::kDropped, Durability::kBuffered);
-      ++stats_->dropped;
+      Drop(now, index);
     } else {
-      TakeOut(index);
-      if (entry.spilled) AddUnspill(entry.place(), *subscription);
-      entry.state = EntryState::kEnding;
+      DropEcho(index);
     }
-    outbox_->Then([this, at = index](base::Now, bool accepted) {
-      if (accepted) FinishEnd(at);
-    });
   }
   if (index < table_.capacity()) *more = true;
   // What is on its way to the journal brings us back.
@@ -104,11 +99,7 @@ bool Dispatcher::ReleaseBacklog(base::Now now, Subscription* subscription, bool*
     const EntryIndex index = TakeListed(item, subscription);
     if (!read_error_.ok()) return false;
     if (index == kNoEntry) continue;
-    SettleEntry(now, index, EndState::kDropped, Durability::kBuffered);
-    ++stats_->dropped;
-    outbox_->Then([this, index](base::Now, bool accepted) {
-      if (accepted) FinishEnd(index);
-    });
+    Drop(now, index);
   }
   if (!page.items.empty()) {
     subscription->release_cursor =
@@ -116,6 +107,21 @@ bool Dispatcher::ReleaseBacklog(base::Now now, Subscription* subscription, bool*
     *more = true;
   }
   return page.items.empty();
+}
+
+void Dispatcher::Drop(base::Now now, EntryIndex index) {
+  SettleEntry(now, index, EndState::kDropped, Durability::kBuffered);
+  ++stats_->dropped;
+  outbox_->Then([this, index](base::Now, bool accepted) {
+    if (accepted) FinishEnd(index);
+  });
+}
+
+void Dispatcher::DropEcho(EntryIndex index) {
+  TakeOut(index);
+  const DueEntry& entry = table_[index];
+  if (entry.spilled) AddUnspill(entry.place(), *entry.subscription);
+  FinishEnd(index);
 }
 
 EntryIndex Dispatcher::TakeListed(const storage::BacklogRef& item, Subscription* subscription) {
@@ -160,12 +166,8 @@ bool Dispatcher::GiveUp(base::Now now, EntryIndex index) {
   if (subscription->state.settings.retention_policy == RetentionPolicy::kDeadLetter) {
     return DeadLetter(now, index, DeadLetterReason::kRetention, "");
   }
-  SettleEntry(now, index, EndState::kDropped, Durability::kBuffered);
-  ++stats_->dropped;
   ++subscription->dropped;
-  outbox_->Then([this, index](base::Now, bool accepted) {
-    if (accepted) FinishEnd(index);
-  });
+  Drop(now, index);
   return true;
 }
 
@@ -195,9 +197,7 @@ bool Dispatcher::GiveUpReady(base::Now now, Subscription* subscription) {
       Learn(index, **record);
       if (!GiveUp(now, index)) return false;
     } else {
-      TakeOut(index);
-      if (entry.spilled) AddUnspill(entry.place(), *subscription);
-      Forget(index);
+      DropEcho(index);
     }
   }
   return true;
@@ -243,25 +243,15 @@ bool Dispatcher::GiveUpListed(base::Now now, Subscription* subscription) {
 void Dispatcher::FillNew(bool* more) {
   if (filling_.empty() || !read_error_.ok()) return;
   Subscription* const subscription = filling_.front();
-  // By the counters, minute by minute, and so never over what has ended long ago.
   const uint64_t until_ms = subscription->state.fill_until_ms + 1;
-  const uint64_t first_ms =
-      storage::BucketStart(CountLevel::kMinute, subscription->fill_cursor.due_ms);
-  std::vector<storage::BucketCount> counts;
+  std::optional<KeyRange> range;
   storage::Page<storage::MessageHeadRef> page;
-  absl::Status status = store_->ScanCounts(shard_, subscription->topic->id, CountLevel::kMinute,
-                                           first_ms, until_ms, 1, &counts);
-  if (status.ok() && !counts.empty()) {
-    const MessageKey from =
-        std::max(subscription->fill_cursor, MessageKey::FirstAt(counts[0].start_ms));
-    const uint64_t minute_end_ms =
-        storage::BucketStart(CountLevel::kMinute, counts[0].start_ms) + 60'000;
-    const MessageKey until = MessageKey::FirstAt(std::min(minute_end_ms, until_ms));
-    if (from < until) {
-      status =
-          store_->ScanHeads(shard_, subscription->topic->id, from, until, kPage, kScanMax, &page);
-    }
-    if (!page.next.has_value() && until < MessageKey::FirstAt(until_ms)) page.next = until;
+  absl::Status status = NextMinute(store_, shard_, subscription->topic->id,
+                                   subscription->fill_cursor, until_ms, &range);
+  if (status.ok() && range.has_value()) {
+    status = store_->ScanHeads(shard_, subscription->topic->id, range->from, range->until, kPage,
+                               kScanMax, &page);
+    if (!page.next.has_value() && range->until.due_ms < until_ms) page.next = range->until;
   }
   if (!status.ok()) {
     read_error_ = status;

@@ -210,13 +210,7 @@ bool Dispatcher::DeadLetter(base::Now now, EntryIndex index, DeadLetterReason wh
   origin.last_dispatch_ms = entry.last_dispatch_ms;
   absl::StatusOr<std::string> letter = MakeDeadLetter(**record, topic, now.wall_ms, origin);
   if (!letter.ok()) return false;  // damaged: it stays where it is
-  if (!name.empty()) {
-    storage::Record named;
-    named.type = storage::RecordType::kTopic;
-    named.topic = topic;
-    named.value = std::move(name);
-    outbox_->Add(std::move(named), Durability::kSynced);
-  }
+  if (!name.empty()) writer_->PutTopicName(topic, std::move(name));
   storage::MessageHeader header;
   DT_CHECK(storage::DecodeMessageHeader(*letter, &header).ok());
   const MessageRef ref = {

@@ -8,6 +8,7 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/delivery/backlog_place.h"
 #include "server/delivery/dispatcher.h"
 
 namespace duetime::delivery {
@@ -93,12 +94,8 @@ absl::Status Dispatcher::RecoverSubscriptions() {
         static_cast<uint32_t>(id) < kSecondSubscription) {
       continue;
     }
-    Record record;
-    record.type = RecordType::kUnobject;
-    record.shard = shard_;
-    record.kind = static_cast<uint8_t>(ObjectKind::kSubscription);
-    record.name = SubscriptionObjectName(id);
-    outbox_->Add(std::move(record), Durability::kBuffered);
+    writer_->RemoveObject(ObjectKind::kSubscription, SubscriptionObjectName(id),
+                          Durability::kBuffered);
   }
   return absl::OkStatus();
 }
@@ -111,13 +108,8 @@ void Dispatcher::CountRetaining() {
 }
 
 void Dispatcher::Save(const Subscription& subscription) {
-  Record record;
-  record.type = RecordType::kObject;
-  record.shard = shard_;
-  record.kind = static_cast<uint8_t>(ObjectKind::kSubscription);
-  record.name = SubscriptionObjectName(subscription.state.id);
-  record.value = EncodeSubscription(subscription.state);
-  outbox_->Add(std::move(record), Durability::kSynced);
+  writer_->PutObject(ObjectKind::kSubscription, SubscriptionObjectName(subscription.state.id),
+                     EncodeSubscription(subscription.state), Durability::kSynced);
 }
 
 void Dispatcher::SetTopic(base::Now now, const TopicCommand& command) {
@@ -143,13 +135,7 @@ void Dispatcher::Change(base::Now now, SubscriptionCommand command) {
   SubscriptionReply reply{.tag = command.tag, .position = command.position, .status = {}};
   Subscription* const subscription = FindSubscription(command.state.id);
   const bool known = subscription != nullptr && !subscription->state.deleting;
-  for (auto& [topic, name] : command.new_topics) {
-    Record record;
-    record.type = RecordType::kTopic;
-    record.topic = topic;
-    record.value = std::move(name);
-    outbox_->Add(std::move(record), Durability::kSynced);
-  }
+  for (auto& [topic, name] : command.new_topics) writer_->PutTopicName(topic, std::move(name));
   switch (command.kind) {
     case SubscriptionCommand::Kind::kCreate:
       Create(now, std::move(command));
@@ -263,7 +249,7 @@ void Dispatcher::Inspect(const InspectSubscriptionCommand& command) {
       reply.status = base::StorageFailedError();
     } else if (!page.items.empty()) {
       const storage::BacklogRef& first = page.items.front();
-      const uint64_t due_ms = first.entry.due_ms != 0 ? first.entry.due_ms : first.key.due_ms;
+      const uint64_t due_ms = KeyOf(first).due_ms;
       gauges.oldest_due_ms =
           gauges.oldest_due_ms == 0 ? due_ms : std::min(gauges.oldest_due_ms, due_ms);
     }

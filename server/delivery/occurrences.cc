@@ -86,6 +86,7 @@ Occurrences::Occurrences(const ShardParts& parts, scheduler::Scheduler* schedule
       bytes_max_(parts.limits->recurrence_bytes_max),
       store_(parts.store),
       outbox_(parts.outbox),
+      writer_(parts.writer),
       latches_(parts.latches),
       effects_(parts.effects),
       scheduler_(scheduler),
@@ -293,13 +294,8 @@ void Occurrences::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
 }
 
 void Occurrences::Save(const Entry& entry) {
-  storage::Record record;
-  record.type = storage::RecordType::kObject;
-  record.shard = shard_;
-  record.kind = static_cast<uint8_t>(ObjectKind::kRecurrence);
-  record.name = entry.state.name;
-  record.value = EncodeRecurrence(entry.state);
-  outbox_->Add(std::move(record), Durability::kSynced);
+  writer_->PutObject(ObjectKind::kRecurrence, entry.state.name, EncodeRecurrence(entry.state),
+                     Durability::kSynced);
 }
 
 // ---- What clients ask
@@ -362,16 +358,10 @@ void Occurrences::Handle(base::Now now, RecurrenceCommand command) {
       case RecurrenceCommand::Kind::kResume:
         reply.status = Resume(now, entry);
         break;
-      case RecurrenceCommand::Kind::kDelete: {
+      case RecurrenceCommand::Kind::kDelete:
         reply.occurrence_cancelled = Withdraw(now, entry);
-        storage::Record record;
-        record.type = storage::RecordType::kUnobject;
-        record.shard = shard_;
-        record.kind = static_cast<uint8_t>(ObjectKind::kRecurrence);
-        record.name = command.name;
-        outbox_->Add(std::move(record), Durability::kSynced);
+        writer_->RemoveObject(ObjectKind::kRecurrence, command.name, Durability::kSynced);
         break;
-      }
       case RecurrenceCommand::Kind::kCreate:
         break;
     }
@@ -417,13 +407,7 @@ absl::Status Occurrences::Create(base::Now now, const RecurrenceCommand& command
 
 // Whoever sent them takes them for written when there is an answer, whatever it says.
 void Occurrences::WriteNames(const RecurrenceCommand& command) {
-  for (const auto& [topic, name] : command.new_topics) {
-    storage::Record record;
-    record.type = storage::RecordType::kTopic;
-    record.topic = topic;
-    record.value = name;
-    outbox_->Add(std::move(record), Durability::kSynced);
-  }
+  for (const auto& [topic, name] : command.new_topics) writer_->PutTopicName(topic, name);
 }
 
 absl::Status Occurrences::Update(base::Now now, const RecurrenceCommand& command, Entry* entry) {

@@ -82,6 +82,7 @@ class Occurrences : public OccurrenceSink {
   const size_t bytes_max_;
   storage::MessageStore* const store_;
   scheduler::Outbox* const outbox_;
+  scheduler::MessageWriter* const writer_;
   scheduler::Latches* const latches_;
   Effects* const effects_;
   scheduler::Scheduler* const scheduler_;

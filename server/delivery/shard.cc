@@ -191,14 +191,12 @@ class Shard::Impl {
       effects_.objects.push_back(std::move(reply));
       return;
     }
-    storage::Record record;
-    record.type =
-        command.value.has_value() ? storage::RecordType::kObject : storage::RecordType::kUnobject;
-    record.shard = shard_;
-    record.kind = static_cast<uint8_t>(command.kind);
-    record.name = std::move(command.name);
-    if (command.value.has_value()) record.value = *std::move(command.value);
-    outbox_.Add(std::move(record), storage::Durability::kSynced);
+    const auto synced = storage::Durability::kSynced;
+    if (command.value.has_value()) {
+      writer_.PutObject(command.kind, std::move(command.name), *std::move(command.value), synced);
+    } else {
+      writer_.RemoveObject(command.kind, std::move(command.name), synced);
+    }
     outbox_.Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
       if (!ok) reply.status = base::StorageFailedError();
       effects_.objects.push_back(std::move(reply));

@@ -60,6 +60,35 @@ void MessageWriter::PutIndex(TopicId topic, storage::IndexKind kind, std::string
   outbox_->Add(std::move(record), durability);
 }
 
+void MessageWriter::PutTopicName(TopicId topic, std::string name) {
+  Record record;
+  record.type = RecordType::kTopic;
+  record.topic = topic;
+  record.value = std::move(name);
+  outbox_->Add(std::move(record), Durability::kSynced);
+}
+
+void MessageWriter::PutObject(storage::ObjectKind kind, std::string name, std::string value,
+                              Durability durability) {
+  Record record;
+  record.type = RecordType::kObject;
+  record.shard = shard_;
+  record.kind = static_cast<uint8_t>(kind);
+  record.name = std::move(name);
+  record.value = std::move(value);
+  outbox_->Add(std::move(record), durability);
+}
+
+void MessageWriter::RemoveObject(storage::ObjectKind kind, std::string name,
+                                 Durability durability) {
+  Record record;
+  record.type = RecordType::kUnobject;
+  record.shard = shard_;
+  record.kind = static_cast<uint8_t>(kind);
+  record.name = std::move(name);
+  outbox_->Add(std::move(record), durability);
+}
+
 void MessageWriter::Count(TopicId topic, uint64_t due_ms, int64_t messages, int64_t bytes) {
   const std::pair<TopicId, uint64_t> bucket{topic, MinuteOf(due_ms)};
   if (bucket != last_) {

@@ -52,6 +52,14 @@ class MessageWriter {
   void PutIndex(storage::TopicId topic, storage::IndexKind kind, std::string name,
                 const storage::IndexEntry& entry, storage::Durability durability);
 
+  // Writes down what a topic is called. Again and again is no error.
+  void PutTopicName(storage::TopicId topic, std::string name);
+
+  // Writes an object of this shard, or removes it (absent is no error).
+  void PutObject(storage::ObjectKind kind, std::string name, std::string value,
+                 storage::Durability durability);
+  void RemoveObject(storage::ObjectKind kind, std::string name, storage::Durability durability);
+
   // How many messages of the topic are pending in this shard: decided, not necessarily on disk. An
   // error means that the store cannot be read.
   absl::StatusOr<int64_t> Pending(storage::TopicId topic);
