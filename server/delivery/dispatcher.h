@@ -65,7 +65,8 @@ class Dispatcher : public scheduler::DueSink {
 
   void Attach(base::Now now, const AttachCommand& command);
   void Detach(const DetachCommand& command);
-  void Settle(base::Now now, const SettleCommand& command);
+  // At once as far as this step's budget goes, the rest in the next steps.
+  void Settle(base::Now now, SettleCommand command);
   void Credit(const CreditCommand& command);
   void SetTopic(base::Now now, const TopicCommand& command);
   void Change(base::Now now, SubscriptionCommand command);
@@ -73,8 +74,8 @@ class Dispatcher : public scheduler::DueSink {
   // The answer of a shard that has failed.
   void Refuse(const SubscriptionCommand& command);
 
-  // Ends the leases of streams that are gone, and the leases and delays whose time has come. Sets
-  // `more` if there are more of them. Call once in each step, first.
+  // Settles what waits for that, ends the leases of streams that are gone, and the leases and delays
+  // whose time has come. Sets `more` if there are more of them. Call once in each step, first.
   void ExpireTimers(base::Now now, bool* more);
 
   // Gives back the leases of streams that are gone, reads back from disk and hands out, at most
@@ -119,6 +120,9 @@ class Dispatcher : public scheduler::DueSink {
   // Hands out nothing from now on.
   void Stop() { stopped_ = true; }
 
+  // Settlements that ExpireTimers has yet to make.
+  bool settles_waiting() const { return !settles_waiting_.empty(); }
+
   // When ExpireTimers or SpillOld has something to do.
   uint64_t NextWakeMono() const;
 
@@ -148,6 +152,11 @@ class Dispatcher : public scheduler::DueSink {
     std::string key;
     uint64_t revision = 0;
   };
+
+  // Settlements and dead letters of one step: one call with a hundred thousand of them, or with
+  // large messages, must not stop the shard.
+  static constexpr size_t kSettlesPerStep = 2000;
+  static constexpr size_t kLetterBytesPerStep = 8 << 20;
 
   // Why an attempt failed, as kept in Progress::reason.
   enum class Failure : uint8_t { kNacked = 1, kLeaseLost = 2, kStreamEnded = 3 };
@@ -197,6 +206,9 @@ class Dispatcher : public scheduler::DueSink {
   void WakeAt(uint64_t mono_ms, Subscription* subscription);
 
   // ---- Settling (dispatcher_settle.cc)
+  // As much of a command as the budget allows; what is left of it is nothing if it returns true.
+  bool SettleSome(base::Now now, SettleCommand* command);
+  void SettleWaiting(base::Now now);
   EntryIndex FindLease(LeaseToken token) const;
   void EndLease(EntryIndex index);
   void FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ended);
@@ -336,8 +348,13 @@ class Dispatcher : public scheduler::DueSink {
   std::deque<Subscription*> filling_;
   // Subscriptions that do not keep messages for ever.
   size_t retaining_ = 0;
-  // Bytes of dead letters that this step may still make: each is read and written whole.
-  size_t letters_left_ = 0;
+  // What this step may still do for clients that settle, in leases; and the bytes of dead letters
+  // that it may still make, whoever for: each is read and written whole.
+  size_t settles_left_ = kSettlesPerStep;
+  size_t letters_left_ = kLetterBytesPerStep;
+  // Settlements beyond that, by stream and in order, and the streams in turn.
+  absl::flat_hash_map<StreamId, std::deque<SettleCommand>> settles_waiting_;
+  std::deque<StreamId> settle_turns_;
   // Streams that are gone and still have leases.
   std::deque<StreamId> closing_;
   size_t in_flight_ = 0;

@@ -68,7 +68,14 @@ void Dispatcher::Detach(const DetachCommand& command) {
 void Dispatcher::CloseStreams(base::Now now, bool* more) {
   for (size_t i = 0; i < kClosedPerStep && !closing_.empty() && letters_left_ > 0; ++i) {
     // A clean hand-back: the messages can go to another subscriber at once.
-    const auto it = streams_.find(closing_.front());
+    const StreamId id = closing_.front();
+    if (settles_waiting_.contains(id)) {
+      // It has said of some of them what is to be done.
+      closing_.pop_front();
+      closing_.push_back(id);
+      continue;
+    }
+    const auto it = streams_.find(id);
     if (it == streams_.end() || it->second->in_flight.head == kNoEntry) {
       closing_.pop_front();
       continue;

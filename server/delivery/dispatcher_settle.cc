@@ -24,8 +24,16 @@ namespace {
 // stop the shard.
 constexpr size_t kTimersPerStep = 4000;
 constexpr size_t kTimersPerSlice = 200;
-// So must one with large messages of which each becomes a dead letter.
-constexpr size_t kLetterBytesPerStep = 8 << 20;
+// What a dead letter weighs at least: a small one is work, too.
+constexpr size_t kLetterBytesMin = 4 << 10;
+
+// Gives the first ones to `settle`, as long as `go_on` says so, and removes them.
+template <typename Item, typename GoOn, typename Settle>
+void TakeFirst(std::vector<Item>* items, const GoOn& go_on, const Settle& settle) {
+  size_t taken = 0;
+  while (taken < items->size() && go_on()) settle((*items)[taken++]);
+  items->erase(items->begin(), items->begin() + static_cast<ptrdiff_t>(taken));
+}
 
 }  // namespace
 
@@ -53,53 +61,86 @@ void Dispatcher::EndLease(EntryIndex index) {
   --in_flight_;
 }
 
-void Dispatcher::Settle(base::Now now, const SettleCommand& command) {
-  SettleReply at_once{.stream = command.stream, .settled = {}, .extended = {}, .refused = {}};
-  SettleReply ended{.stream = command.stream, .settled = {}, .extended = {}, .refused = {}};
+void Dispatcher::Settle(base::Now now, SettleCommand command) {
+  const auto waiting = settles_waiting_.find(command.stream);
+  if (waiting != settles_waiting_.end()) {
+    // Behind what it has said before.
+    waiting->second.push_back(std::move(command));
+  } else if (!SettleSome(now, &command)) {
+    settle_turns_.push_back(command.stream);
+    settles_waiting_[command.stream].push_back(std::move(command));
+  }
+}
+
+void Dispatcher::SettleWaiting(base::Now now) {
+  while (!settle_turns_.empty() && settles_left_ > 0 && letters_left_ > 0) {
+    const StreamId stream = settle_turns_.front();
+    settle_turns_.pop_front();
+    std::deque<SettleCommand>& commands = settles_waiting_[stream];
+    while (!commands.empty() && SettleSome(now, &commands.front())) commands.pop_front();
+    if (!commands.empty()) {
+      // The next step is for another one.
+      settle_turns_.push_back(stream);
+      return;
+    }
+    settles_waiting_.erase(stream);
+  }
+}
+
+bool Dispatcher::SettleSome(base::Now now, SettleCommand* command) {
+  SettleReply at_once{.stream = command->stream, .settled = {}, .extended = {}, .refused = {}};
+  SettleReply ended{.stream = command->stream, .settled = {}, .extended = {}, .refused = {}};
   std::vector<EntryIndex> acked;
   const auto find = [&](LeaseToken token) {
+    --settles_left_;
     const EntryIndex index = FindLease(token);
     if (index == kNoEntry) at_once.refused.emplace_back(token, SettleRefusal::kLeaseLost);
     return index;
   };
-  for (const LeaseToken token : command.acks) {
+  const auto room = [this] { return settles_left_ > 0; };
+  const auto room_for_letters = [this] { return settles_left_ > 0 && letters_left_ > 0; };
+  TakeFirst(&command->acks, room, [&](LeaseToken token) {
     const EntryIndex index = find(token);
-    if (index == kNoEntry) continue;
+    if (index == kNoEntry) return;
     ended.settled.push_back(token);
     acked.push_back(index);
     SettleEntry(now, index, EndState::kAcked, Durability::kBuffered);
-  }
-  for (const NackItem& nack : command.nacks) {
+  });
+  TakeFirst(&command->extends, room, [&](const ExtendItem& extend) {
+    const EntryIndex index = find(extend.token);
+    if (index == kNoEntry) return;
+    at_once.extended.push_back(extend.token);
+    Extend(now, index, extend.duration_ms);
+  });
+  // A failed attempt may be the last one.
+  TakeFirst(&command->nacks, room_for_letters, [&](const NackItem& nack) {
     const EntryIndex index = find(nack.token);
-    if (index == kNoEntry) continue;
+    if (index == kNoEntry) return;
     at_once.settled.push_back(nack.token);
     ++stats_->nacked;
     Fail(now, index, Failure::kNacked, nack.delay_ms, nack.reason);
-  }
-  for (const ExtendItem& extend : command.extends) {
-    const EntryIndex index = find(extend.token);
-    if (index == kNoEntry) continue;
-    at_once.extended.push_back(extend.token);
-    Extend(now, index, extend.duration_ms);
-  }
-  for (const DeadLetterItem& item : command.dead_letters) {
+  });
+  TakeFirst(&command->dead_letters, room_for_letters, [&](const DeadLetterItem& item) {
     const EntryIndex index = find(item.token);
-    if (index == kNoEntry) continue;
+    if (index == kNoEntry) return;
     if (DeadLetter(now, index, DeadLetterReason::kRejected, item.reason)) {
       ended.settled.push_back(item.token);
     } else {
       at_once.refused.emplace_back(item.token, SettleRefusal::kNoDeadLetterTopic);
     }
-  }
+  });
   stats_->settle_refused += at_once.refused.size();
   if (!at_once.settled.empty() || !at_once.extended.empty() || !at_once.refused.empty()) {
     effects_->settles.push_back(std::move(at_once));
   }
-  if (ended.settled.empty()) return;
-  outbox_->Then(
-      [this, ended = std::move(ended), acked = std::move(acked)](base::Now, bool accepted) mutable {
-        if (accepted) FinishAcks(std::move(ended), acked);
-      });
+  if (!ended.settled.empty()) {
+    outbox_->Then([this, ended = std::move(ended), acked = std::move(acked)](
+                      base::Now, bool accepted) mutable {
+      if (accepted) FinishAcks(std::move(ended), acked);
+    });
+  }
+  return command->acks.empty() && command->extends.empty() && command->nacks.empty() &&
+         command->dead_letters.empty();
 }
 
 void Dispatcher::Extend(base::Now now, EntryIndex index, uint64_t duration_ms) {
@@ -218,7 +259,7 @@ bool Dispatcher::DeadLetter(base::Now now, EntryIndex index, DeadLetterReason wh
       .topic = topic,
       .bytes = static_cast<uint32_t>(letter->size()),
       .flags = header.flags};
-  letters_left_ -= std::min(letters_left_, letter->size());
+  letters_left_ -= std::min(letters_left_, std::max(letter->size(), kLetterBytesMin));
   scheduler_->Put(now, ref, *std::move(letter));
   Learn(index, **record);
   SettleEntry(now, index, EndState::kDeadLettered, Durability::kSynced);
@@ -236,7 +277,12 @@ bool Dispatcher::DeadLetter(base::Now now, EntryIndex index, DeadLetterReason wh
 // -----------------------------------------------------------------------------------------------------------
 
 void Dispatcher::ExpireTimers(base::Now now, bool* more) {
+  settles_left_ = kSettlesPerStep;
   letters_left_ = kLetterBytesPerStep;
+  SettleWaiting(now);
+  if (!settles_waiting_.empty()) *more = true;
+  // Clients that settle without end do not stop what time does.
+  letters_left_ = std::max(letters_left_, kLetterBytesPerStep / 2);
   CloseStreams(now, more);
   for (size_t ended = 0; ended < kTimersPerStep && letters_left_ > 0; ended += kTimersPerSlice) {
     expired_.clear();

@@ -119,6 +119,8 @@ class Shard::Impl {
     dispatcher_.Stop();
   }
 
+  bool settles_waiting() const { return !failed_ && dispatcher_.settles_waiting(); }
+
   ShardStats stats() const {
     ShardStats stats = stats_;
     dispatcher_.FillStats(&stats);
@@ -249,7 +251,7 @@ class Shard::Impl {
     if (!failed_) dispatcher_.Detach(command);
   }
   void Do(base::Now now, SettleCommand& command) {
-    if (!failed_) dispatcher_.Settle(now, command);
+    if (!failed_) dispatcher_.Settle(now, std::move(command));
   }
   void Do(base::Now, CreditCommand& command) {
     if (!failed_) dispatcher_.Credit(command);
@@ -303,6 +305,7 @@ std::optional<PendingBatch> Shard::TakeBatch() { return impl_->TakeBatch(); }
 Effects Shard::TakeEffects() { return impl_->TakeEffects(); }
 bool Shard::failed() const { return impl_->failed(); }
 void Shard::StopDispatch() { impl_->StopDispatch(); }
+bool Shard::settles_waiting() const { return impl_->settles_waiting(); }
 ShardStats Shard::stats() const { return impl_->stats(); }
 void Shard::CheckInvariants() const { impl_->CheckInvariants(); }
 

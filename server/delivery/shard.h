@@ -117,6 +117,9 @@ class Shard {
   // draining.
   void StopDispatch();
 
+  // True while settlements wait for the next step: they were more than one step may make.
+  bool settles_waiting() const;
+
   // Counters and gauges as of now. Cost: O(1).
   ShardStats stats() const;
 

@@ -89,7 +89,8 @@ void Engine::Run() {
     const delivery::StepResult result = shard_.Step(now_);
     const bool submitted = SubmitBatch();
     DeliverEffects();
-    const bool done = intake_.stopping && !CommandsLeft() && uncommitted_.empty() && !submitted;
+    const bool done = intake_.stopping && !CommandsLeft() && !shard_.settles_waiting() &&
+                      uncommitted_.empty() && !submitted;
     if (done) break;
     Sleep(result);
   }

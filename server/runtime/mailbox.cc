@@ -37,9 +37,13 @@ struct ByteCounter {
     return bytes;
   }
   size_t operator()(const SettleCommand& command) const {
-    return command.acks.size() * sizeof(delivery::LeaseToken) +
-           command.nacks.size() * sizeof(delivery::NackItem) +
-           command.extends.size() * sizeof(delivery::ExtendItem);
+    size_t bytes = command.acks.size() * sizeof(delivery::LeaseToken) +
+                   command.nacks.size() * sizeof(delivery::NackItem) +
+                   command.extends.size() * sizeof(delivery::ExtendItem) +
+                   command.dead_letters.size() * sizeof(delivery::DeadLetterItem);
+    for (const delivery::NackItem& nack : command.nacks) bytes += nack.reason.size();
+    for (const delivery::DeadLetterItem& item : command.dead_letters) bytes += item.reason.size();
+    return bytes;
   }
   size_t operator()(const delivery::CancelBatchCommand& command) const {
     size_t bytes = command.items.size() * sizeof(CancelCommand);
@@ -64,7 +68,8 @@ struct ByteCounter {
 struct WeightCounter {
   size_t operator()(const ScheduleCommand& command) const { return command.messages.size(); }
   size_t operator()(const SettleCommand& command) const {
-    return command.acks.size() + command.nacks.size() + command.extends.size();
+    return command.acks.size() + command.nacks.size() + command.extends.size() +
+           command.dead_letters.size();
   }
   size_t operator()(const delivery::CancelBatchCommand& command) const {
     return command.items.size();

@@ -204,8 +204,13 @@ TEST(CommandSizeTest, CountsWhatACommandCarries) {
   settle.acks.resize(10);
   settle.nacks.resize(5);
   settle.extends.resize(3);
-  EXPECT_EQ(CommandWeight(settle), 19u);
-  EXPECT_GE(CommandBytes(settle), 18 * sizeof(delivery::LeaseToken));
+  settle.dead_letters.resize(2);
+  EXPECT_EQ(CommandWeight(settle), 21u);
+  EXPECT_GE(CommandBytes(settle), 20 * sizeof(delivery::LeaseToken));
+  const size_t bytes = CommandBytes(settle);
+  settle.nacks[0].reason = std::string(100, 'n');
+  settle.dead_letters[0].reason = std::string(200, 'd');
+  EXPECT_EQ(CommandBytes(settle), bytes + 300);
   EXPECT_EQ(CommandWeight(GetCommand{}), 1u);
 }
 

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Settlements that are more than one step may make.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "server/delivery/shard.h"
+#include "storage/memory_store.h"
+#include "storage/message_record.h"
+
+namespace duetime::delivery {
+namespace {
+
+constexpr storage::TopicId kTopic{1};
+constexpr storage::TopicId kDeadLetters{2};
+constexpr StreamId kStream{1};
+constexpr StreamId kOther{2};
+constexpr size_t kLarge = 1 << 20;
+// What one step may write: the dead letters of what was settled and of what time has done, and a
+// little more than their payloads.
+constexpr size_t kBytesPerStep = 17 << 20;
+
+// One shard that is stepped by hand.
+class SettleTest : public ::testing::Test {
+ protected:
+  SettleTest() : shard_(0, ShardLimits{}, &store_) {
+    EXPECT_TRUE(shard_.Recover(now_).ok());
+    TopicCommand topic;
+    topic.topic = kTopic;
+    topic.dead_letter = kDeadLetters;
+    topic.dead_letter_name = "dead";
+    shard_.Handle(now_, std::move(topic));
+  }
+
+  void Attach(StreamId stream, size_t messages) {
+    shard_.Handle(now_, AttachCommand{.stream = stream,
+                                      .topic = kTopic,
+                                      .subscription = storage::FirstSubscription(kTopic),
+                                      .lease_ms = 30'000,
+                                      .credit = std::make_shared<StreamCredit>(
+                                          static_cast<int64_t>(messages),
+                                          static_cast<int64_t>(messages * 2 * kLarge))});
+  }
+  // Schedules as many and lets the streams that are there have them.
+  void Schedule(size_t count, size_t bytes) {
+    const std::string payload(bytes, 'p');
+    ScheduleCommand command;
+    for (size_t i = 0; i < count; ++i) {
+      storage::MessageRecord record;
+      record.header = {.topic = kTopic, .deliver_ms = now_.wall_ms, .accept_ms = now_.wall_ms};
+      record.payload = payload;
+      scheduler::NewMessage message;
+      message.topic = kTopic;
+      message.deliver_ms = now_.wall_ms;
+      message.record = storage::EncodeMessageRecord(record);
+      command.messages.push_back(std::move(message));
+    }
+    const size_t before = tokens_.size();
+    shard_.Handle(now_, std::move(command));
+    for (int i = 0; i < 1000 && tokens_.size() < before + count; ++i) Step();
+    ASSERT_EQ(tokens_.size(), before + count);
+  }
+
+  // One step, whose batch is committed. Returns the bytes of the batch.
+  size_t Step() {
+    more_ = shard_.Step(now_).more;
+    size_t bytes = 0;
+    auto batch = shard_.TakeBatch();
+    if (batch.has_value()) {
+      for (const storage::Record& record : batch->records) bytes += record.value.size();
+      const auto outcome = store_.Append(std::span(&batch->records, 1), batch->durability);
+      shard_.OnCommitted(now_, batch->sequence, outcome);
+    }
+    Effects effects = shard_.TakeEffects();
+    for (DeliveryFrame& frame : effects.frames) {
+      for (const Delivery& delivery : frame.deliveries) tokens_.push_back(delivery.token);
+    }
+    for (SettleReply& reply : effects.settles) {
+      for (const LeaseToken token : reply.settled) settled_.emplace_back(reply.stream, token);
+      for (const auto& [token, why] : reply.refused) refused_.emplace_back(reply.stream, token);
+    }
+    shard_.CheckInvariants();
+    return bytes;
+  }
+  void StepUntilQuiet() {
+    do {
+      EXPECT_LE(Step(), kBytesPerStep);
+    } while (more_ || shard_.settles_waiting());
+  }
+
+  SettleCommand Reject(StreamId stream, size_t from, size_t until) const {
+    SettleCommand command{.stream = stream, .acks = {}, .nacks = {}, .extends = {}};
+    for (size_t i = from; i < until; ++i) {
+      command.dead_letters.push_back({.token = tokens_[i], .reason = "bad"});
+    }
+    return command;
+  }
+
+  base::Now now_{.wall_ms = 1'000'000'000, .mono_ms = 1};
+  storage::MemoryDisk disk_{1};
+  storage::MemoryStore store_{&disk_};
+  Shard shard_;
+  bool more_ = false;
+  std::vector<LeaseToken> tokens_;
+  std::vector<std::pair<StreamId, LeaseToken>> settled_;
+  std::vector<std::pair<StreamId, LeaseToken>> refused_;
+};
+
+TEST_F(SettleTest, LargeDeadLettersAreMadeAFewInEachStep) {
+  constexpr size_t kCount = 60;
+  Attach(kStream, kCount);
+  Schedule(kCount, kLarge);
+  shard_.Handle(now_, Reject(kStream, 0, kCount));
+  StepUntilQuiet();
+  EXPECT_EQ(settled_.size(), kCount);
+  EXPECT_TRUE(refused_.empty());
+  EXPECT_EQ(shard_.stats().dead_lettered, kCount);
+}
+
+TEST_F(SettleTest, SoAreThoseOfAttemptsThatWereTheLast) {
+  constexpr size_t kCount = 40;
+  SubscriptionCommand change;
+  change.kind = SubscriptionCommand::Kind::kCreate;
+  change.state.id = storage::FirstSubscription(kTopic);
+  change.state.topic = kTopic;
+  change.state.name = "s";
+  change.state.settings.retry.max_attempts = 1;
+  shard_.Handle(now_, std::move(change));
+  Attach(kStream, kCount);
+  Schedule(kCount, kLarge);
+  SettleCommand nacks{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
+  for (const LeaseToken token : tokens_) {
+    nacks.nacks.push_back({.token = token, .delay_ms = std::nullopt, .reason = ""});
+  }
+  shard_.Handle(now_, std::move(nacks));
+  StepUntilQuiet();
+  EXPECT_EQ(settled_.size(), kCount);
+  EXPECT_EQ(shard_.stats().dead_lettered, kCount);
+}
+
+TEST_F(SettleTest, ManySmallOnesTakeSeveralSteps) {
+  constexpr size_t kCount = 10'000;
+  Attach(kStream, kCount);
+  Schedule(kCount, 10);
+  SettleCommand acks{.stream = kStream, .acks = tokens_, .nacks = {}, .extends = {}};
+  shard_.Handle(now_, std::move(acks));
+  Step();
+  EXPECT_LE(settled_.size(), kCount / 2);
+  StepUntilQuiet();
+  EXPECT_EQ(settled_.size(), kCount);
+  EXPECT_EQ(shard_.stats().acked, kCount);
+}
+
+// Somebody else's are not held up, and what a stream says later comes behind what it said before.
+TEST_F(SettleTest, EachStreamWaitsForItselfOnly) {
+  constexpr size_t kCount = 30;
+  Attach(kStream, kCount + 2);
+  Schedule(kCount + 2, kLarge);
+  shard_.Handle(now_, Reject(kStream, 0, kCount));
+  // The last one again, which then is settled already.
+  SettleCommand again{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
+  again.acks = {tokens_[kCount - 1], tokens_[kCount]};
+  shard_.Handle(now_, std::move(again));
+  SettleCommand other{.stream = kOther, .acks = {}, .nacks = {}, .extends = {}};
+  other.acks = {tokens_[kCount + 1]};
+  shard_.Handle(now_, std::move(other));
+  Step();
+  ASSERT_FALSE(settled_.empty());
+  EXPECT_NE(std::find(settled_.begin(), settled_.end(), std::pair(kOther, tokens_[kCount + 1])),
+            settled_.end());
+  EXPECT_TRUE(shard_.settles_waiting());
+  StepUntilQuiet();
+  EXPECT_EQ(settled_.size(), kCount + 2);
+  ASSERT_EQ(refused_.size(), 1u);
+  EXPECT_EQ(refused_[0].second, tokens_[kCount - 1]);
+  EXPECT_EQ(settled_.back().second, tokens_[kCount]);
+}
+
+// A stream that settles and goes has settled.
+TEST_F(SettleTest, AStreamThatGoesGivesBackOnlyTheRest) {
+  constexpr size_t kCount = 40;
+  Attach(kStream, kCount);
+  Schedule(kCount, kLarge);
+  shard_.Handle(now_, Reject(kStream, 0, kCount - 1));
+  shard_.Handle(now_, DetachCommand{.stream = kStream});
+  StepUntilQuiet();
+  EXPECT_EQ(settled_.size(), kCount - 1);
+  EXPECT_TRUE(refused_.empty());
+  EXPECT_EQ(shard_.stats().dead_lettered, kCount - 1);
+  EXPECT_EQ(shard_.stats().retried, 1u);
+}
+
+// Who settles without end takes turns, and time goes on.
+TEST_F(SettleTest, StreamsTakeTurnsAndLeasesEnd) {
+  constexpr size_t kCount = 80;
+  Attach(kStream, kCount + 2);
+  Schedule(kCount + 2, kLarge);
+  shard_.Handle(now_, Reject(kStream, 0, kCount));
+  shard_.Handle(now_, Reject(kOther, kCount, kCount + 1));
+  now_.mono_ms += 29'999;
+  for (int i = 0; i < 3; ++i) Step();
+  EXPECT_TRUE(shard_.settles_waiting());
+  EXPECT_NE(std::find(settled_.begin(), settled_.end(), std::pair(kOther, tokens_[kCount])),
+            settled_.end());
+  now_.mono_ms += 10;
+  Step();
+  EXPECT_TRUE(shard_.settles_waiting());
+  EXPECT_GT(shard_.stats().leases_lost, 0u);
+}
+
+}  // namespace
+}  // namespace duetime::delivery
