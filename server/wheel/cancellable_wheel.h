@@ -58,7 +58,8 @@ class CancellableWheel {
   static constexpr size_t kDeadMin = 1024;
 
   // As TimingWheel's.
-  explicit CancellableWheel(Tick now) : wheel_(now) {}
+  explicit CancellableWheel(Tick now, SlabMemory* memory = HeapSlabs::Shared())
+      : wheel_(now, memory), tickets_(memory) {}
 
   // Adds an entry that is due at `due`, however near, far or past. REQUIRES: due < kNever.
   // The handle's generation counts all adds in 32 bits: a handle that is kept while 2^32 further
@@ -95,12 +96,6 @@ class CancellableWheel {
       out->push_back(Expired{.due = due, .entry = held.entry});
     }
     return done;
-  }
-
-  // As TimingWheel's.
-  void Reserve(size_t entries) {
-    wheel_.Reserve(entries);
-    tickets_.Reserve(entries);
   }
 
   Tick position() const { return wheel_.position(); }

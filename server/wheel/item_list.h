@@ -13,7 +13,7 @@
 
 namespace duetime::wheel {
 
-// The pool that many lists of items share. Items lie in chunks of 512 bytes, one after the other:
+// The pool that many lists of items share. Items lie in chunks of 1,024 bytes, one after the other:
 //
 //   list  head ---> [next | begin end | item item item ...] ---> [next | ... | item item .  .]
 //         write --------------------------------------------------------------------------^
@@ -22,7 +22,7 @@ namespace duetime::wheel {
 // node or a link of its own. A list is any struct with `Item* write` and `uint32_t head`, both
 // as in ItemList; the pool holds no list of the lists.
 //
-// Whether a chunk is full is told by the write position's place within its 512 bytes, so that an
+// Whether a chunk is full is told by the write position's place within its 1,024 bytes, so that an
 // append looks at nothing but the list and the place it writes to.
 //
 // What it does not do: no counting of items, no destruction (items are trivial).
@@ -34,7 +34,7 @@ class ItemPool {
   static_assert(std::is_trivially_copyable_v<Item>, "items are copied as bytes");
 
  public:
-  static constexpr size_t kChunkBytes = 512;
+  static constexpr size_t kChunkBytes = 1024;
   static constexpr size_t kHeaderBytes = 8;
   static constexpr uint32_t kItems = (kChunkBytes - kHeaderBytes) / sizeof(Item);
   static_assert(alignof(Item) <= kHeaderBytes && kItems >= 4);
@@ -50,9 +50,12 @@ class ItemPool {
   };
   static_assert(sizeof(Chunk) == kChunkBytes);
 
-  // 512 chunks, 256 KiB: what the pool grows and shrinks by.
-  using Slab = NodeSlab<Chunk, 9>;
+  // 256 chunks to a slab, which is what the pool grows and shrinks by.
+  using Slab = NodeSlab<Chunk>;
   static constexpr uint32_t kNone = Slab::kNone;
+
+  // REQUIRES: `memory` outlives the pool.
+  explicit ItemPool(SlabMemory* memory) : slab_(memory) {}
 
   // Makes room for one more item at the end of a list and returns where; the caller writes the item
   // there at once, before anything else is done with the list. Calls chunk_added() if that takes a
@@ -80,7 +83,7 @@ class ItemPool {
       const uint32_t end = last ? WriteIndex(*list) : chunk.end;
       DT_CHECK_LT(chunk.begin, end);
       const auto run = static_cast<uint32_t>(std::min<size_t>(count - taken, end - chunk.begin));
-      if (!last) Prefetch(slab_[chunk.next]);
+      if (!last) PrefetchAfter(slab_[chunk.next]);
       take(static_cast<const Item*>(chunk.items + chunk.begin), size_t{run});
       taken += run;
       chunk.begin = static_cast<uint16_t>(chunk.begin + run);
@@ -155,9 +158,6 @@ class ItemPool {
   // Ends the sweep of a list, so that another can be swept.
   void EndSweep() { swept_ = kNone; }
 
-  // Has memory for `items` items in full chunks, written to already.
-  void Reserve(size_t items) { slab_.Reserve(items / kItems + 1); }
-
   // Gives every chunk back; all lists are to be forgotten.
   void Clear() {
     slab_.Clear();
@@ -202,9 +202,13 @@ class ItemPool {
   static uint32_t WriteIndex(const List& list) {
     return static_cast<uint32_t>(list.write - ChunkOf(list.write - 1)->items);
   }
-  static void Prefetch(const Chunk& chunk) {
+  // Fetches what comes after `chunk`, which was fetched itself one chunk ago: reading a chunk takes
+  // about half as long as memory takes to answer.
+  void PrefetchAfter(const Chunk& chunk) {
+    if (chunk.next == kNone) return;
+    const Chunk& after = slab_[chunk.next];
     for (size_t line = 0; line < kChunkBytes; line += 64) {
-      __builtin_prefetch(reinterpret_cast<const char*>(&chunk) + line);
+      __builtin_prefetch(reinterpret_cast<const char*>(&after) + line);
     }
   }
 

@@ -3,187 +3,195 @@
 // NodeSlab: where the wheel's nodes live.
 #pragma once
 
-#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <utility>
 #include <vector>
 
 #include "server/base/check.h"
+#include "server/wheel/slab_memory.h"
 
 namespace duetime::wheel {
 
 // Storage for many small nodes of one type, named by 32-bit indices that stay valid until the node
 // is freed.
 //
-//   chunks_   [0] 4096 nodes   [1] 4096 nodes   [2] given back   ...
-//   index     = chunk number * 4096 + place in the chunk
+//   slabs_   [0] 256 nodes   [1] 256 nodes   [2] given back   ...
+//   index    = number of the slab * 256 + place in the slab
 //
-// Nodes live in chunks that never move, so that growth costs one chunk and never copies what is
-// there. A chunk hands out its nodes in order first (untouched memory stays untouched) and freed
-// ones after that. When all nodes of a chunk are free it is given back to the allocator, except for
-// one, which is kept so that a size that swings about the edge of a chunk does not allocate and
-// free all the time, and what was reserved.
+// Nodes live in slabs that never move, so that growth costs one slab and never copies what is
+// there. A slab hands out its nodes in order first (untouched memory stays untouched) and freed
+// ones after that. When all nodes of a slab are free it is given back, except for one, which is
+// kept so that a size that swings about the edge of a slab does not take and give all the time.
 //
 // What it does not do: no construction or destruction of nodes (Node must be trivial enough not to
 // need it), no check that a freed index is not used any more.
-// Cost: O(1) each. 40 bytes of bookkeeping per chunk. A chunk with one node in use stays whole.
-// REQUIRES of Node: a field `uint32_t next`, which the slab uses while the node is free.
+// Cost: O(1) each. 32 bytes of bookkeeping per slab. A slab with one node in use stays whole.
+// REQUIRES of Node: a field `uint32_t next`, which the pool uses while the node is free.
 // Thread safety: the caller locks (in duetime: confined to the engine thread).
-template <typename Node, uint32_t kChunkBitsParameter = 12>
+template <typename Node>
 class NodeSlab {
  public:
   static constexpr uint32_t kNone = 0xffff'ffff;
-  static constexpr uint32_t kChunkBits = kChunkBitsParameter;
-  static constexpr uint32_t kChunkNodes = 1u << kChunkBits;
+  static constexpr uint32_t kSlabNodes = SlabMemory::kSlabBytes / sizeof(Node);
+  static_assert(std::has_single_bit(sizeof(Node)) && alignof(Node) <= SlabMemory::kAlignment);
 
-  // Returns the index of a node whose fields are unspecified. Dies at 2^32 - 4096 nodes, which
-  // would be over 100 GB.
-  uint32_t Allocate() {
-    if (available_ == kNone) AddChunk(std::make_unique_for_overwrite<Node[]>(kChunkNodes));
-    const uint32_t number = available_;
-    Chunk& chunk = chunks_[number];
-    if (chunk.live == 0) --empty_chunks_;
-    uint32_t place = chunk.free_head;
-    if (place != kNone) {
-      chunk.free_head = chunk.nodes[place].next;
-    } else {
-      place = chunk.used++;
+  // REQUIRES: `memory` outlives the slab.
+  explicit NodeSlab(SlabMemory* memory) : memory_(memory) {}
+  ~NodeSlab() {
+    for (const Slab& slab : slabs_) {
+      if (slab.nodes != nullptr) memory_->Give(slab.nodes);
     }
-    if (++chunk.live == kChunkNodes) RemoveAvailable(number);
+  }
+  NodeSlab(const NodeSlab&) = delete;
+  NodeSlab& operator=(const NodeSlab&) = delete;
+
+  // Returns the index of a node whose fields are unspecified. Dies at 2^32 - kSlabNodes nodes,
+  // which would be over 30 GB.
+  uint32_t Allocate() {
+    if (available_ == kNone) AddSlab();
+    const uint32_t number = available_;
+    Slab& slab = slabs_[number];
+    if (slab.live == 0) --empty_slabs_;
+    uint32_t place = slab.free_head;
+    if (place != kNone) {
+      slab.free_head = slab.nodes[place].next;
+    } else {
+      place = slab.used++;
+    }
+    if (++slab.live == kSlabNodes) RemoveAvailable(number);
     ++live_;
-    return (number << kChunkBits) | place;
+    return number * kSlabNodes + place;
   }
 
   // Gives a node back. REQUIRES: `index` came from Allocate and was not freed since.
   void Free(uint32_t index) {
-    const uint32_t number = index >> kChunkBits;
-    const uint32_t place = index & (kChunkNodes - 1);
-    Chunk& chunk = chunks_[number];
-    DT_CHECK_GT(chunk.live, 0u);
-    chunk.nodes[place].next = chunk.free_head;
-    chunk.free_head = place;
-    if (chunk.live == kChunkNodes) AddAvailable(number);
+    const uint32_t number = index / kSlabNodes;
+    const uint32_t place = index % kSlabNodes;
+    Slab& slab = slabs_[number];
+    DT_CHECK_GT(slab.live, 0u);
+    slab.nodes[place].next = slab.free_head;
+    slab.free_head = place;
+    if (slab.live == kSlabNodes) AddAvailable(number);
     --live_;
-    if (--chunk.live != 0) return;
-    // An empty chunk starts afresh: its nodes come in order again.
-    chunk.free_head = kNone;
-    chunk.used = 0;
-    if (empty_chunks_ < kept_chunks_) {
-      ++empty_chunks_;
+    if (--slab.live != 0) return;
+    // An empty slab starts afresh: its nodes come in order again.
+    slab.free_head = kNone;
+    slab.used = 0;
+    if (empty_slabs_ == 0) {
+      ++empty_slabs_;
     } else {
       RemoveAvailable(number);
-      chunk.nodes.reset();
-      vacant_.push_back(number);
+      GiveBack(number);
     }
   }
 
-  // Has room for `nodes` nodes from now on, in memory that has been written to: it is what Allocate
-  // gives out first, and it is not given back.
-  void Reserve(size_t nodes) {
-    const size_t chunks = (nodes + kChunkNodes - 1) / kChunkNodes;
-    while (chunks_.size() - vacant_.size() < chunks)
-      AddChunk(std::make_unique<Node[]>(kChunkNodes));
-    kept_chunks_ = std::max(kept_chunks_, chunks);
-  }
-
-  // Frees all nodes, and gives the chunks back that are not to be kept.
+  // Frees all nodes, and gives all slabs back but one.
   void Clear() {
-    std::vector<std::unique_ptr<Node[]>> kept;
-    for (Chunk& chunk : chunks_) {
-      if (chunk.nodes != nullptr && kept.size() < kept_chunks_) {
-        kept.push_back(std::move(chunk.nodes));
+    vacant_.clear();
+    available_ = kNone;
+    empty_slabs_ = 0;
+    live_ = 0;
+    for (uint32_t number = 0; number < slabs_.size(); ++number) {
+      Slab& slab = slabs_[number];
+      slab.free_head = kNone;
+      slab.used = slab.live = 0;
+      if (slab.nodes != nullptr && empty_slabs_ == 0) {
+        ++empty_slabs_;
+        AddAvailable(number);
+      } else {
+        GiveBack(number);
       }
     }
-    const size_t kept_chunks = kept_chunks_;
-    *this = NodeSlab();
-    kept_chunks_ = kept_chunks;
-    for (std::unique_ptr<Node[]>& nodes : kept) AddChunk(std::move(nodes));
   }
 
   // REQUIRES: Contains(index).
-  Node& operator[](uint32_t index) {
-    return chunks_[index >> kChunkBits].nodes[index & (kChunkNodes - 1)];
-  }
+  Node& operator[](uint32_t index) { return slabs_[index / kSlabNodes].nodes[index % kSlabNodes]; }
   const Node& operator[](uint32_t index) const {
-    return chunks_[index >> kChunkBits].nodes[index & (kChunkNodes - 1)];
+    return slabs_[index / kSlabNodes].nodes[index % kSlabNodes];
   }
 
   // True if `index` names memory that is there: a node in use, or a freed one with its fields as
   // they were left (but `next`). Any value may be asked.
   bool Contains(uint32_t index) const {
-    const uint32_t number = index >> kChunkBits;
-    return number < chunks_.size() && (index & (kChunkNodes - 1)) < chunks_[number].used;
+    const uint32_t number = index / kSlabNodes;
+    return number < slabs_.size() && index % kSlabNodes < slabs_[number].used;
   }
 
   // Nodes in use.
   size_t live() const { return live_; }
 
-  // Memory held, in bytes, without the slab itself.
+  // Memory held, in bytes, without the pool itself.
   size_t bytes() const {
-    return chunks_.capacity() * sizeof(Chunk) + vacant_.capacity() * sizeof(uint32_t) +
-           (chunks_.size() - vacant_.size()) * kChunkNodes * sizeof(Node);
+    return slabs_.capacity() * sizeof(Slab) + vacant_.capacity() * sizeof(uint32_t) +
+           (slabs_.size() - vacant_.size()) * SlabMemory::kSlabBytes;
   }
 
  private:
-  struct Chunk {
-    // Null while the chunk is given back.
-    std::unique_ptr<Node[]> nodes;
-    // First freed node, as a place in this chunk, or kNone.
+  struct Slab {
+    // Null while the slab is given back.
+    Node* nodes = nullptr;
+    // First freed node, as a place in this slab, or kNone.
     uint32_t free_head = kNone;
     // Places below this were handed out at some time.
     uint32_t used = 0;
     // Nodes in use.
     uint32_t live = 0;
-    // Neighbours in the list of chunks that have a node to give.
+    // Neighbours in the list of slabs that have a node to give.
     uint32_t next = kNone;
     uint32_t prev = kNone;
   };
 
-  void AddChunk(std::unique_ptr<Node[]> nodes) {
+  void AddSlab() {
     uint32_t number = 0;
     if (vacant_.empty()) {
-      number = static_cast<uint32_t>(chunks_.size());
-      // The last chunk number is left out so that no index equals kNone.
-      DT_CHECK_LT(number, kNone >> kChunkBits);
-      chunks_.emplace_back();
+      number = static_cast<uint32_t>(slabs_.size());
+      // The last number is left out so that no index equals kNone.
+      DT_CHECK_LT(number, kNone / kSlabNodes);
+      slabs_.emplace_back();
     } else {
       number = vacant_.back();
       vacant_.pop_back();
     }
-    chunks_[number].nodes = std::move(nodes);
-    ++empty_chunks_;
+    slabs_[number].nodes = static_cast<Node*>(memory_->Take());
+    ++empty_slabs_;
     AddAvailable(number);
   }
 
+  void GiveBack(uint32_t number) {
+    Slab& slab = slabs_[number];
+    if (slab.nodes != nullptr) memory_->Give(slab.nodes);
+    slab.nodes = nullptr;
+    vacant_.push_back(number);
+  }
+
   void AddAvailable(uint32_t number) {
-    Chunk& chunk = chunks_[number];
-    chunk.prev = kNone;
-    chunk.next = available_;
-    if (available_ != kNone) chunks_[available_].prev = number;
+    Slab& slab = slabs_[number];
+    slab.prev = kNone;
+    slab.next = available_;
+    if (available_ != kNone) slabs_[available_].prev = number;
     available_ = number;
   }
 
   void RemoveAvailable(uint32_t number) {
-    Chunk& chunk = chunks_[number];
-    if (chunk.prev == kNone) {
+    Slab& slab = slabs_[number];
+    if (slab.prev == kNone) {
       DT_CHECK_EQ(available_, number);
-      available_ = chunk.next;
+      available_ = slab.next;
     } else {
-      chunks_[chunk.prev].next = chunk.next;
+      slabs_[slab.prev].next = slab.next;
     }
-    if (chunk.next != kNone) chunks_[chunk.next].prev = chunk.prev;
+    if (slab.next != kNone) slabs_[slab.next].prev = slab.prev;
   }
 
-  std::vector<Chunk> chunks_;
-  // Numbers of the chunks that were given back.
+  SlabMemory* const memory_;
+  std::vector<Slab> slabs_;
+  // Numbers of the slabs that were given back.
   std::vector<uint32_t> vacant_;
-  // Head of the list of chunks that have a node to give.
+  // Head of the list of slabs that have a node to give.
   uint32_t available_ = kNone;
-  // Chunks with memory and no node in use, and how many of them are kept.
-  size_t empty_chunks_ = 0;
-  size_t kept_chunks_ = 1;
+  // Slabs with memory and no node in use: 0 or 1.
+  size_t empty_slabs_ = 0;
   size_t live_ = 0;
 };
 

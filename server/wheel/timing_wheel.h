@@ -16,6 +16,7 @@
 
 #include "server/base/check.h"
 #include "server/wheel/item_list.h"
+#include "server/wheel/slab_memory.h"
 #include "server/wheel/slot_bitmap.h"
 #include "server/wheel/tick.h"
 
@@ -62,8 +63,8 @@ namespace duetime::wheel {
 //   G8 Empty time is free. The cost of Advance does not depend on how far `now` moves.
 //
 // Cost: Add O(1): one store beside where the last entry of the same slot went. Advance O(budget);
-// with nothing to do, a compare and a store. NextDue O(levels + kExactScan). Memory: 350 KiB, and
-// the entry with its due time; a slot in use has one chunk of 512 bytes that is partly filled.
+// with nothing to do, a compare and a store. NextDue O(levels + kExactScan). Memory: 600 KiB, and
+// the entry with its due time; a slot in use has one chunk of 1,024 bytes that is partly filled.
 //
 // Invariants (CheckInvariants() checks them):
 //   I1 A slot's bit is set exactly if it is not empty.
@@ -99,9 +100,11 @@ class TimingWheel {
   };
 
   // An empty wheel that stands at `now`, with everything due at or before it handed out. REQUIRES:
-  // now < kNever.
-  explicit TimingWheel(Tick now)
-      : cells_(std::make_unique<Cell[]>(kCells)), slots_(std::make_unique<Slot[]>(kSlots)) {
+  // now < kNever, and `memory` outlives the wheel.
+  explicit TimingWheel(Tick now, SlabMemory* memory = HeapSlabs::Shared())
+      : cells_(std::make_unique<Cell[]>(kCells)),
+        slots_(std::make_unique<Slot[]>(kSlots)),
+        pool_(memory) {
     DT_CHECK_LT(now, kNever);
     JumpTo(now);
   }
@@ -171,10 +174,6 @@ class TimingWheel {
     return std::max(start - std::min(start, lead), position_ + 1);
   }
 
-  // Keeps memory for `entries` entries that has been written to, so that adding them meets no page
-  // fault. For the owner to call on another thread than the one that will add, before it begins.
-  void Reserve(size_t entries) { pool_.Reserve(entries); }
-
   // Entries that wait.
   size_t size() const { return size_; }
   // Memory held, in bytes.
@@ -185,7 +184,7 @@ class TimingWheel {
   // Drops all entries; the position stays.
   void Clear();
 
-  // Takes out entries that are not alive(entry), a chunk of some 20 or a cell at a time, as it
+  // Takes out entries that are not alive(entry), a chunk of some 40 or a cell at a time, as it
   // comes round. Returns true each time it has been round all that was there when the round began.
   // What the wheel says of itself stays true, but NextDue() and now() may name a time that is
   // earlier than they need.
@@ -218,16 +217,16 @@ class TimingWheel {
   };
   static_assert(sizeof(Slot) == 16);
 
-  // What a cell holds without a chunk: what fits into one cache line with the rest.
-  static constexpr uint32_t kInline = sizeof(Item) > 24 ? 1 : 48 / sizeof(Item);
-  struct alignas(64) Cell {
-    Item items[kInline];
+  // What a cell holds without a chunk: what fits into two cache lines with the rest.
+  static constexpr uint32_t kInline = 112 / sizeof(Item);
+  struct alignas(128) Cell {
     Item* write = nullptr;
     uint32_t head = kNone;
     uint16_t begin = 0;
     uint16_t end = 0;
+    Item items[kInline];
   };
-  static_assert(sizeof(Cell) == 64);
+  static_assert(sizeof(Cell) == 128);
 
   struct Place {
     uint32_t level;
@@ -301,7 +300,7 @@ class TimingWheel {
     const uint32_t number = due & (kCells - 1);
     Cell& cell = cells_[number];
     if (cell.end == kInline) return pool_.Append(&cell, [] {});
-    if (cell.end == 0) levels_[0].Set(number);
+    levels_[0].Set(number);
     return &cell.items[cell.end++];
   }
 

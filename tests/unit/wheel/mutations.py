@@ -154,9 +154,12 @@ FAULTS = [
     ("what is handed out can still be cancelled", CANCEL, "      EndTicket(held.ticket);\n", ""),
     ("a cancelled entry is handed out", CANCEL, "if (!IsAlive(held.ticket, held.generation)) continue;", ""),
     ("the dead are never swept", CANCEL, "if (!sweeping_) sweeping_ = dead() > size() + kDeadMin;", ""),
-    ("a freed chunk is handed out twice", SLAB, "chunk.free_head = chunk.nodes[place].next;", ""),
-    ("what is reserved is given back", SLAB, "if (empty_chunks_ < kept_chunks_) {", "if (empty_chunks_ == 0) {"),
-    ("empty chunks are never given back", SLAB, "    if (--chunk.live != 0) return;", "    --chunk.live;\n    return;"),
+    ("a freed node is handed out twice", SLAB, "slab.free_head = slab.nodes[place].next;", ""),
+    ("every slab that empties is given back", SLAB, "if (empty_slabs_ == 0) {\n      ++empty_slabs_;\n    } else {",
+     "if (false) {\n      ++empty_slabs_;\n    } else {"),
+    ("empty slabs are never given back", SLAB, "    if (--slab.live != 0) return;", "    --slab.live;\n    return;"),
+    ("a slab that is given back stays with the pool", SLAB,
+     "if (slab.nodes != nullptr) memory_->Give(slab.nodes);\n    slab.nodes = nullptr;", "slab.nodes = nullptr;"),
 ]
 
 

@@ -7,22 +7,45 @@
 #include <set>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace duetime::wheel {
 namespace {
 
-struct Node {
+using ::testing::IsEmpty;
+
+struct alignas(64) Node {
   uint64_t value;
   uint32_t next;
 };
 using Slab = NodeSlab<Node>;
 
+// Counts what is out, and gives none out twice.
+class CountingMemory final : public SlabMemory {
+ public:
+  ~CountingMemory() override { EXPECT_THAT(out_, IsEmpty()); }
+  void* Take() override {
+    void* const slab = HeapSlabs::Shared()->Take();
+    EXPECT_TRUE(out_.insert(slab).second);
+    return slab;
+  }
+  void Give(void* slab) override {
+    ASSERT_EQ(out_.erase(slab), 1u);
+    HeapSlabs::Shared()->Give(slab);
+  }
+  size_t out() const { return out_.size(); }
+
+ private:
+  std::set<void*> out_;
+};
+
 TEST(NodeSlabTest, NodesAreDistinctAndStayWhereTheyAre) {
-  Slab slab;
+  CountingMemory memory;
+  Slab slab(&memory);
   std::vector<uint32_t> indices;
   std::vector<const Node*> addresses;
-  for (uint64_t i = 0; i < 3 * Slab::kChunkNodes; ++i) {
+  for (uint64_t i = 0; i < 3 * Slab::kSlabNodes; ++i) {
     indices.push_back(slab.Allocate());
     slab[indices.back()].value = i;
     addresses.push_back(&slab[indices.back()]);
@@ -36,33 +59,37 @@ TEST(NodeSlabTest, NodesAreDistinctAndStayWhereTheyAre) {
 }
 
 TEST(NodeSlabTest, FreedNodesAreUsedAgainBeforeMemoryGrows) {
-  Slab slab;
+  CountingMemory memory;
+  Slab slab(&memory);
   std::vector<uint32_t> indices;
-  for (uint32_t i = 0; i < 2 * Slab::kChunkNodes; ++i) indices.push_back(slab.Allocate());
+  for (uint32_t i = 0; i < 2 * Slab::kSlabNodes; ++i) indices.push_back(slab.Allocate());
   const size_t bytes = slab.bytes();
   for (size_t i = 0; i < indices.size(); i += 2) slab.Free(indices[i]);
   EXPECT_EQ(slab.bytes(), bytes);
   for (size_t i = 0; i < indices.size(); i += 2) slab.Allocate();
   EXPECT_EQ(slab.bytes(), bytes);
-  EXPECT_EQ(slab.live(), 2 * Slab::kChunkNodes);
+  EXPECT_EQ(slab.live(), 2 * Slab::kSlabNodes);
 }
 
-TEST(NodeSlabTest, EmptyChunksAreGivenBackButOne) {
-  Slab slab;
+TEST(NodeSlabTest, EmptySlabsAreGivenBackButOne) {
+  CountingMemory memory;
+  Slab slab(&memory);
   std::vector<uint32_t> indices;
-  for (uint32_t i = 0; i < 10 * Slab::kChunkNodes; ++i) indices.push_back(slab.Allocate());
+  for (uint32_t i = 0; i < 10 * Slab::kSlabNodes; ++i) indices.push_back(slab.Allocate());
   std::shuffle(indices.begin(), indices.end(), std::mt19937(1));
   for (const uint32_t index : indices) slab.Free(index);
   EXPECT_EQ(slab.live(), 0u);
-  EXPECT_LT(slab.bytes(), 2 * Slab::kChunkNodes * sizeof(Node));
+  EXPECT_EQ(memory.out(), 1u);
+  EXPECT_LT(slab.bytes(), 2 * Slab::kSlabNodes * sizeof(Node));
   EXPECT_FALSE(slab.Contains(indices[0]));
-  for (uint32_t i = 0; i < 10 * Slab::kChunkNodes; ++i) slab.Allocate();
-  EXPECT_LT(slab.bytes(), 11 * Slab::kChunkNodes * sizeof(Node));
+  for (uint32_t i = 0; i < 10 * Slab::kSlabNodes; ++i) slab.Allocate();
+  EXPECT_LT(slab.bytes(), 11 * Slab::kSlabNodes * sizeof(Node));
 }
 
-TEST(NodeSlabTest, ASizeThatSwingsAboutTheEdgeOfAChunkKeepsItsMemory) {
-  Slab slab;
-  for (uint32_t i = 0; i < Slab::kChunkNodes; ++i) slab.Allocate();
+TEST(NodeSlabTest, ASizeThatSwingsAboutTheEdgeOfASlabKeepsItsMemory) {
+  CountingMemory memory;
+  Slab slab(&memory);
+  for (uint32_t i = 0; i < Slab::kSlabNodes; ++i) slab.Allocate();
   uint32_t over = slab.Allocate();
   const size_t bytes = slab.bytes();
   for (int i = 0; i < 100; ++i) {
@@ -75,11 +102,12 @@ TEST(NodeSlabTest, ASizeThatSwingsAboutTheEdgeOfAChunkKeepsItsMemory) {
 
 TEST(NodeSlabTest, RandomUseAgreesWithASet) {
   std::mt19937 random(7);
-  Slab slab;
+  CountingMemory memory;
+  Slab slab(&memory);
   std::vector<uint32_t> used;
   std::set<uint32_t> model;
   for (int i = 0; i < 200'000; ++i) {
-    // Fills and empties in waves, so that chunks come and go.
+    // Fills and empties in waves, so that slabs come and go.
     const bool grow = random() % 100 < ((i / 20'000) % 2 == 0 ? 80u : 20u);
     if (grow || used.empty()) {
       used.push_back(slab.Allocate());
@@ -98,7 +126,8 @@ TEST(NodeSlabTest, RandomUseAgreesWithASet) {
 }
 
 TEST(NodeSlabTest, ContainsMayBeAskedAnything) {
-  Slab slab;
+  CountingMemory memory;
+  Slab slab(&memory);
   EXPECT_FALSE(slab.Contains(0));
   EXPECT_FALSE(slab.Contains(Slab::kNone));
   const uint32_t index = slab.Allocate();
@@ -108,39 +137,21 @@ TEST(NodeSlabTest, ContainsMayBeAskedAnything) {
   EXPECT_FALSE(slab.Contains(index));
 }
 
-TEST(NodeSlabTest, WhatIsReservedIsThereAndStays) {
-  Slab slab;
-  slab.Reserve(3 * Slab::kChunkNodes - 1);
-  const size_t bytes = slab.bytes();
-  EXPECT_GE(bytes, 3 * Slab::kChunkNodes * sizeof(Node));
-  for (int round = 0; round < 3; ++round) {
-    std::vector<uint32_t> indices;
-    for (uint32_t i = 0; i < 3 * Slab::kChunkNodes; ++i) indices.push_back(slab.Allocate());
-    EXPECT_LT(slab.bytes(), bytes + 1'000);
-    for (uint32_t i = 0; i < 3 * Slab::kChunkNodes; ++i) indices.push_back(slab.Allocate());
-    EXPECT_GT(slab.bytes(), bytes + 1'000);
-    for (const uint32_t index : indices) slab.Free(index);
-    EXPECT_LT(slab.bytes(), bytes + 1'000);
-    EXPECT_GE(slab.bytes(), 3 * Slab::kChunkNodes * sizeof(Node));
-    slab.Clear();
-    EXPECT_GE(slab.bytes(), 3 * Slab::kChunkNodes * sizeof(Node));
-    slab.Reserve(1);
-  }
-}
-
-TEST(NodeSlabTest, ClearKeepsOneChunk) {
-  Slab slab;
+TEST(NodeSlabTest, ClearKeepsOneSlab) {
+  CountingMemory memory;
+  Slab slab(&memory);
   slab.Clear();
   EXPECT_EQ(slab.bytes(), 0u);
-  for (uint32_t i = 0; i < 5 * Slab::kChunkNodes; ++i) slab.Allocate();
+  for (uint32_t i = 0; i < 5 * Slab::kSlabNodes; ++i) slab.Allocate();
   for (int round = 0; round < 3; ++round) {
     slab.Clear();
     EXPECT_EQ(slab.live(), 0u);
-    EXPECT_LT(slab.bytes(), 2 * Slab::kChunkNodes * sizeof(Node));
-    EXPECT_GE(slab.bytes(), Slab::kChunkNodes * sizeof(Node));
+    EXPECT_EQ(memory.out(), 1u);
+    EXPECT_LT(slab.bytes(), 2 * Slab::kSlabNodes * sizeof(Node));
+    EXPECT_GE(slab.bytes(), Slab::kSlabNodes * sizeof(Node));
     std::set<uint32_t> indices;
-    for (uint32_t i = 0; i < 2 * Slab::kChunkNodes; ++i) indices.insert(slab.Allocate());
-    EXPECT_EQ(indices.size(), 2 * Slab::kChunkNodes);
+    for (uint32_t i = 0; i < 2 * Slab::kSlabNodes; ++i) indices.insert(slab.Allocate());
+    EXPECT_EQ(indices.size(), 2 * Slab::kSlabNodes);
     for (const uint32_t index : indices) slab.Free(index);
   }
 }

@@ -139,7 +139,7 @@ class Lists {
   const Pool& pool() const { return pool_; }
 
  private:
-  Pool pool_;
+  Pool pool_{HeapSlabs::Shared()};
   std::vector<List> lists_;
   std::vector<std::deque<uint64_t>> models_;
   uint64_t next_ = 1;
@@ -154,10 +154,10 @@ TEST(ItemListTest, RandomUseAgreesWithDeques) {
       switch (random() % 4) {
         case 0:
         case 1:
-          for (uint64_t n = random() % 50; n > 0; --n) lists.Append(number);
+          for (uint64_t n = random() % 100; n > 0; --n) lists.Append(number);
           break;
         case 2:
-          lists.Consume(number, random() % 60);
+          lists.Consume(number, random() % 120);
           break;
         default:
           lists.Sweep(number, 1 + random() % 4);
