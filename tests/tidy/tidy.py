@@ -32,7 +32,7 @@ LAYERS = {
     "server/wheel": ["server/base"],
     "server/scheduler": ["server/wheel", "server/base", "storage"],
     "server/delivery": ["server/calendar", "server/scheduler", "server/wheel", "server/base", "storage"],
-    "server/runtime": ["server/delivery", "server/scheduler", "server/base", "storage"],
+    "server/runtime": ["server/delivery", "server/scheduler", "server/wheel", "server/base", "storage"],
     "server/metrics": ["server/config", "server/runtime", "server/delivery", "server/base", "storage"],
     "server/rpc": ["server/config", "server/metrics", "server/runtime", "server/delivery", "server/calendar",
                    "server/base", "storage", PROTO],

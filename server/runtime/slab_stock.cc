@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/runtime/slab_stock.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <utility>
+
+#include "server/base/check.h"
+
+namespace duetime::runtime {
+namespace {
+
+constexpr size_t kBytes = wheel::SlabMemory::kSlabBytes;
+constexpr size_t kPageBytes = 4096;
+
+void* Map() {
+  void* const slab =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  DT_CHECK(slab != MAP_FAILED);
+  return slab;
+}
+
+// Has the system find all pages of a fresh slab.
+void Touch(void* slab) {
+  auto* const bytes = static_cast<volatile char*>(slab);
+  for (size_t at = 0; at < kBytes; at += kPageBytes) bytes[at] = 0;
+}
+
+void Unmap(void* slab) { DT_CHECK_EQ(munmap(slab, kBytes), 0); }
+
+}  // namespace
+
+SlabStock::~SlabStock() {
+  Stop();
+  for (void* slab : ready_) Unmap(slab);
+}
+
+void SlabStock::Start() {
+  DT_CHECK(!thread_.joinable());
+  Level();
+  thread_ = std::thread([this] { Run(); });
+}
+
+void SlabStock::Stop() {
+  {
+    base::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  wake_.NotifyOne();
+  if (thread_.joinable()) thread_.join();
+}
+
+void* SlabStock::Take() {
+  void* slab = nullptr;
+  bool wake = false;
+  {
+    base::MutexLock lock(&mutex_);
+    if (!ready_.empty()) {
+      slab = ready_.back();
+      ready_.pop_back();
+    }
+    wake = Wake();
+  }
+  if (wake) wake_.NotifyOne();
+  return slab != nullptr ? slab : Map();
+}
+
+void SlabStock::Give(void* slab) {
+  bool wake = false;
+  {
+    base::MutexLock lock(&mutex_);
+    ready_.push_back(slab);
+    wake = Wake();
+  }
+  if (wake) wake_.NotifyOne();
+}
+
+bool SlabStock::Wake() { return Uneven() && std::exchange(asleep_, false); }
+
+size_t SlabStock::ready() const {
+  base::MutexLock lock(&mutex_);
+  return ready_.size();
+}
+
+void SlabStock::Run() {
+  pthread_setname_np(pthread_self(), "dt-slabs");
+  for (;;) {
+    {
+      base::MutexLock lock(&mutex_);
+      while (!stopping_ && !Uneven()) {
+        asleep_ = true;
+        wake_.Wait(&mutex_);
+      }
+      asleep_ = false;
+      if (stopping_) return;
+    }
+    Level();
+  }
+}
+
+void SlabStock::Level() {
+  for (;;) {
+    void* surplus = nullptr;
+    {
+      base::MutexLock lock(&mutex_);
+      if (ready_.size() >= kReadyFull && ready_.size() <= kReadyMax) return;
+      if (ready_.size() > kReadyMax) {
+        // The one that has lain there longest.
+        surplus = ready_.front();
+        ready_.pop_front();
+      }
+    }
+    if (surplus != nullptr) {
+      Unmap(surplus);
+      continue;
+    }
+    void* const fresh = Map();
+    Touch(fresh);
+    base::MutexLock lock(&mutex_);
+    ready_.push_back(fresh);
+  }
+}
+
+}  // namespace duetime::runtime

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/runtime/slab_stock.h"
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <set>
+#include <sys/mman.h>
+#include <thread>
+#include <vector>
+
+#include "server/wheel/timing_wheel.h"
+
+namespace duetime::runtime {
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+
+// Pages of a slab that are in memory.
+size_t ResidentPages(void* slab) {
+  std::vector<unsigned char> pages(SlabStock::kSlabBytes / kPageBytes);
+  EXPECT_EQ(mincore(slab, SlabStock::kSlabBytes, pages.data()), 0);
+  size_t resident = 0;
+  for (const unsigned char page : pages) resident += page & 1u;
+  return resident;
+}
+
+bool IsMapped(void* slab) {
+  std::vector<unsigned char> pages(SlabStock::kSlabBytes / kPageBytes);
+  return mincore(slab, SlabStock::kSlabBytes, pages.data()) == 0;
+}
+
+// Waits for the thread to have as many ready; false after ten seconds.
+template <typename Condition>
+bool Becomes(const SlabStock& stock, Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!condition(stock.ready())) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+TEST(SlabStockTest, WhatIsReadyHasBeenWrittenTo) {
+  SlabStock stock;
+  stock.Start();
+  EXPECT_EQ(stock.ready(), SlabStock::kReadyFull);
+  void* const slab = stock.Take();
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(slab) % SlabStock::kAlignment, 0u);
+  EXPECT_EQ(ResidentPages(slab), SlabStock::kSlabBytes / kPageBytes);
+  stock.Give(slab);
+}
+
+TEST(SlabStockTest, WithoutTheThreadSlabsComeUntouched) {
+  SlabStock stock;
+  void* const slab = stock.Take();
+  EXPECT_EQ(ResidentPages(slab), 0u);
+  stock.Give(slab);
+  EXPECT_EQ(stock.Take(), slab);
+  stock.Give(slab);
+}
+
+TEST(SlabStockTest, TheThreadMakesMoreWhenFewAreLeft) {
+  SlabStock stock;
+  stock.Start();
+  std::set<void*> taken;
+  for (int round = 0; round < 20; ++round) {
+    // At times more than there are.
+    for (size_t i = 0; i < 1 + static_cast<size_t>(round) % 6; ++i) {
+      void* const slab = stock.Take();
+      EXPECT_TRUE(taken.insert(slab).second);
+      std::memset(slab, round, SlabStock::kSlabBytes);
+    }
+    ASSERT_TRUE(Becomes(stock, [](size_t ready) { return ready >= SlabStock::kReadyLow; }));
+  }
+  for (void* slab : taken) stock.Give(slab);
+}
+
+TEST(SlabStockTest, WhatIsGivenBackGoesToTheSystemButAFew) {
+  SlabStock stock;
+  stock.Start();
+  for (int round = 0; round < 3; ++round) {
+    std::vector<void*> taken;
+    for (size_t i = 0; i < 100; ++i) taken.push_back(stock.Take());
+    for (void* slab : taken) stock.Give(slab);
+    ASSERT_TRUE(Becomes(stock, [](size_t ready) { return ready <= SlabStock::kReadyMax; }));
+    size_t mapped = 0;
+    for (void* slab : taken) mapped += IsMapped(slab) ? 1u : 0u;
+    // One may be on its way.
+    EXPECT_LE(mapped, SlabStock::kReadyMax + 1);
+  }
+}
+
+TEST(SlabStockTest, AWheelTakesItsMemoryFromItAndGivesItBack) {
+  SlabStock stock;
+  stock.Start();
+  {
+    wheel::TimingWheel<uint64_t> wheel(0, &stock);
+    for (uint64_t i = 0; i < 100'000; ++i) wheel.Add(1 + i % 5'000, i);
+    std::vector<wheel::TimingWheel<uint64_t>::Expired> out;
+    while (!wheel.Advance(5'000, 1'000, &out)) continue;
+    EXPECT_EQ(out.size(), 100'000u);
+    EXPECT_LE(wheel.bytes(), 2u << 20);
+  }
+  stock.Stop();
+  stock.Stop();
+  EXPECT_GE(stock.ready(), SlabStock::kReadyLow);
+}
+
+}  // namespace
+}  // namespace duetime::runtime
