@@ -40,7 +40,8 @@ Dispatcher::Dispatcher(const ShardParts& parts, scheduler::Scheduler* scheduler)
       effects_(parts.effects),
       stats_(parts.stats),
       occurrences_(parts.occurrences),
-      endings_(parts.shard, parts.store, parts.writer, parts.latches) {
+      endings_(parts.shard, parts.store, parts.writer, parts.latches),
+      timers_(0, FindStamp{this}, parts.slabs) {
   DT_CHECK_LT(shard_, kShardCountMax);
 }
 
@@ -255,7 +256,7 @@ void Dispatcher::MakeDelayed(base::Now now, EntryIndex index, uint64_t delay_ms)
   entry.state = EntryState::kDelayed;
   entry.stream = StreamId{};
   entry.wait_end_mono_ms = now.mono_ms + delay_ms;
-  entry.timer = timers_.Add(entry.wait_end_mono_ms, Timer{.index = index, .subscription = {}});
+  timers_.Add(entry.wait_end_mono_ms, Timer{.index = index, .subscription = {}}, &entry.timer);
   ++entry.subscription->delayed;
   ++delayed_;
 }
@@ -290,10 +291,12 @@ void Dispatcher::CheckInvariants() const {
   size_t in_flight = 0;
   size_t delayed = 0;
   size_t blocked = 0;
+  size_t timers = 0;
   table_.ForEach([&](EntryIndex index, const DueEntry& entry) {
     const Subscription* const subscription = entry.subscription;
     DT_CHECK(subscription != nullptr);
     DT_CHECK_EQ(table_.Find(entry.id, subscription), index);
+    if (!entry.timer.none()) ++timers;
     switch (entry.state) {
       case EntryState::kReady:
         ++ready;
@@ -335,6 +338,7 @@ void Dispatcher::CheckInvariants() const {
   size_t entries = 0;
   for (const auto& [id, subscription] : subscriptions_) {
     if (subscription->behind) ++behind;
+    if (!subscription->wake.none()) ++timers;
     DT_CHECK(!subscription->behind || !subscription->parked.has_value());
     entries += subscription->entries;
     ready -= subscription->ready.count;
@@ -347,6 +351,7 @@ void Dispatcher::CheckInvariants() const {
   }
   DT_CHECK_EQ(ready + in_flight + delayed + blocked, 0u);
   DT_CHECK_EQ(behind, behind_);
+  DT_CHECK_EQ(timers, timers_.size());
   DT_CHECK_EQ(entries, table_.size());
   DT_CHECK_LE(table_.size(), 2 * limits_.due_max);
 }

@@ -136,6 +136,11 @@ class Dispatcher : public scheduler::DueSink {
     EntryIndex index = kNoEntry;
     storage::SubscriptionId subscription{};
   };
+  struct FindStamp {
+    Dispatcher* dispatcher;
+    wheel::TimerStamp* operator()(const Timer& timer) const { return dispatcher->StampOf(timer); }
+  };
+  using Timers = wheel::CancellableWheel<Timer, FindStamp>;
   // A spill on its way to the journal; index is kNoEntry if the message is not in the table.
   struct Spill {
     // Its place in the backlog, and its due time.
@@ -201,6 +206,7 @@ class Dispatcher : public scheduler::DueSink {
   void ReturnCredit(StreamId stream, int64_t messages, int64_t bytes);
   void CloseStreams(base::Now now, bool* more);
   void ExpireTimer(base::Now now, const Timer& timer);
+  wheel::TimerStamp* StampOf(const Timer& timer);
   void DropIfOver(Stream* stream);
   void LookAt(base::Now now, Subscription* subscription);
   void WakeAt(uint64_t mono_ms, Subscription* subscription);
@@ -338,7 +344,7 @@ class Dispatcher : public scheduler::DueSink {
   // Lease counter to entry.
   absl::flat_hash_map<uint64_t, EntryIndex> leases_;
   uint64_t next_lease_ = 1;
-  wheel::CancellableWheel<Timer> timers_{0};
+  Timers timers_;
   // Subscriptions with ready messages and willing streams, in turn.
   std::deque<Subscription*> queue_;
   // Subscriptions that may read back from disk.
@@ -383,7 +389,7 @@ class Dispatcher : public scheduler::DueSink {
   std::vector<std::optional<std::string>> values_;
   std::vector<storage::ProgressRef> rows_;
   storage::MessageRecord decoded_;
-  std::vector<wheel::CancellableWheel<Timer>::Expired> expired_;
+  std::vector<Timers::Expired> expired_;
 };
 
 }  // namespace duetime::delivery

@@ -168,8 +168,7 @@ void Dispatcher::TakeOut(EntryIndex index) {
       EndLease(index);
       break;
     case EntryState::kDelayed:
-      timers_.Cancel(entry.timer);
-      entry.timer = {};
+      timers_.Cancel(&entry.timer);
       --subscription->delayed;
       --delayed_;
       break;

@@ -326,7 +326,7 @@ void Dispatcher::Lease(base::Now now, Stream* stream, EntryIndex index, std::str
   ++entry.attempts;
   entry.lease = next_lease_++;
   entry.stream = stream->id;
-  entry.timer = timers_.Add(entry.wait_end_mono_ms, Timer{.index = index, .subscription = {}});
+  timers_.Add(entry.wait_end_mono_ms, Timer{.index = index, .subscription = {}}, &entry.timer);
   table_.PushBack(&stream->in_flight, index);
   DT_CHECK(leases_.emplace(entry.lease & kLeaseCounterMask, index).second);
   ++entry.subscription->in_flight;
@@ -356,11 +356,11 @@ void Dispatcher::Lease(base::Now now, Stream* stream, EntryIndex index, std::str
 void Dispatcher::WakeAt(uint64_t mono_ms, Subscription* subscription) {
   if (!subscription->wake.none()) {
     if (subscription->wake_mono_ms <= mono_ms) return;
-    timers_.Cancel(subscription->wake);
+    timers_.Cancel(&subscription->wake);
   }
   subscription->wake_mono_ms = mono_ms;
-  subscription->wake =
-      timers_.Add(mono_ms, Timer{.index = kNoEntry, .subscription = subscription->state.id});
+  timers_.Add(mono_ms, Timer{.index = kNoEntry, .subscription = subscription->state.id},
+              &subscription->wake);
 }
 
 void Dispatcher::LookAt(base::Now now, Subscription* subscription) {

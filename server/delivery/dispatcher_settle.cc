@@ -49,8 +49,7 @@ EntryIndex Dispatcher::FindLease(LeaseToken token) const {
 void Dispatcher::EndLease(EntryIndex index) {
   DueEntry& entry = table_[index];
   DT_CHECK(entry.state == EntryState::kInFlight);
-  timers_.Cancel(entry.timer);
-  entry.timer = {};
+  timers_.Cancel(&entry.timer);
   DT_CHECK_EQ(leases_.erase(entry.lease & kLeaseCounterMask), 1u);
   entry.lease = 0;
   const auto it = streams_.find(entry.stream);
@@ -146,9 +145,9 @@ bool Dispatcher::SettleSome(base::Now now, SettleCommand* command) {
 void Dispatcher::Extend(base::Now now, EntryIndex index, uint64_t duration_ms) {
   ++stats_->extended;
   DueEntry& entry = table_[index];
-  timers_.Cancel(entry.timer);
+  timers_.Cancel(&entry.timer);
   entry.wait_end_mono_ms = now.mono_ms + duration_ms;
-  entry.timer = timers_.Add(entry.wait_end_mono_ms, Timer{.index = index, .subscription = {}});
+  timers_.Add(entry.wait_end_mono_ms, Timer{.index = index, .subscription = {}}, &entry.timer);
 }
 
 void Dispatcher::FinishAcks(SettleReply reply, const std::vector<EntryIndex>& acked) {
@@ -293,15 +292,19 @@ void Dispatcher::ExpireTimers(base::Now now, bool* more) {
   *more = true;
 }
 
+wheel::TimerStamp* Dispatcher::StampOf(const Timer& timer) {
+  if (timer.index != kNoEntry) return &table_[timer.index].timer;
+  Subscription* const subscription = FindSubscription(timer.subscription);
+  return subscription == nullptr ? nullptr : &subscription->wake;
+}
+
 void Dispatcher::ExpireTimer(base::Now now, const Timer& timer) {
   if (timer.index == kNoEntry) {
     Subscription* const subscription = FindSubscription(timer.subscription);
     if (subscription == nullptr) return;
-    subscription->wake = {};
     return LookAt(now, subscription);
   }
   DueEntry& entry = table_[timer.index];
-  entry.timer = {};
   if (entry.state == EntryState::kDelayed) {
     --entry.subscription->delayed;
     --delayed_;

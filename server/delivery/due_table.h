@@ -65,7 +65,7 @@ struct DueEntry {
   uint32_t record_bytes = 0;
   uint32_t payload_bytes = 0;
   // Lease end or delay.
-  wheel::TimerHandle timer;
+  wheel::TimerStamp timer;
   // Size of the record when it was offered; what it costs in credit.
   uint32_t bytes = 0;
   // Deliveries begun.

@@ -24,13 +24,15 @@ namespace {
 constexpr size_t kFirePerStep = 8000;
 constexpr size_t kDeliverPerStep = 1000;
 
-scheduler::SchedulerOptions SchedulerOptionsOf(uint16_t shard, const ShardLimits& limits) {
+scheduler::SchedulerOptions SchedulerOptionsOf(uint16_t shard, const ShardLimits& limits,
+                                               wheel::SlabMemory* slabs) {
   return {.shard = shard,
           .load_window_ms = limits.load_window_ms,
           .loaded_max = limits.loaded_max,
           .claim_ahead_ms = limits.claim_ahead_ms,
           .claim_renew_ms = limits.claim_renew_ms,
-          .safe_period_ms = limits.safe_period_ms};
+          .safe_period_ms = limits.safe_period_ms,
+          .slabs = slabs};
 }
 
 }  // namespace
@@ -39,10 +41,13 @@ scheduler::SchedulerOptions SchedulerOptionsOf(uint16_t shard, const ShardLimits
 // read fails.
 class Shard::Impl {
  public:
-  Impl(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store)
+  Impl(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store,
+       wheel::SlabMemory* slabs)
       : shard_(shard),
+        slabs_(slabs),
         writer_(shard, store, &outbox_),
-        scheduler_(SchedulerOptionsOf(shard, limits), store, &outbox_, &writer_, &dispatcher_),
+        scheduler_(SchedulerOptionsOf(shard, limits, slabs), store, &outbox_, &writer_,
+                   &dispatcher_),
         dispatcher_(PartsOf(limits, store), &scheduler_),
         desk_(PartsOf(limits, store), &scheduler_, &dispatcher_),
         occurrences_(PartsOf(limits, store), &scheduler_, &dispatcher_, &desk_),
@@ -273,10 +278,12 @@ class Shard::Impl {
             .latches = &latches_,
             .occurrences = &occurrences_,
             .effects = &effects_,
-            .stats = &stats_};
+            .stats = &stats_,
+            .slabs = slabs_};
   }
 
   const uint16_t shard_;
+  wheel::SlabMemory* const slabs_;
   Effects effects_;
   ShardStats stats_;
   scheduler::Outbox outbox_;
@@ -291,8 +298,9 @@ class Shard::Impl {
   bool stopped_ = false;
 };
 
-Shard::Shard(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store)
-    : impl_(std::make_unique<Impl>(shard, limits, store)) {}
+Shard::Shard(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store,
+             wheel::SlabMemory* slabs)
+    : impl_(std::make_unique<Impl>(shard, limits, store, slabs)) {}
 Shard::~Shard() = default;
 
 absl::Status Shard::Recover(base::Now now) { return impl_->Recover(now); }

@@ -13,6 +13,7 @@
 #include "server/base/clock.h"
 #include "server/delivery/commands.h"
 #include "server/delivery/shard_stats.h"
+#include "server/wheel/slab_memory.h"
 #include "storage/message_store.h"
 
 namespace duetime::delivery {
@@ -85,8 +86,10 @@ struct PendingBatch {
 // the shard's engine thread.
 class Shard {
  public:
-  // REQUIRES: shard < store->shard_count(); `store` outlives the shard.
-  Shard(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store);
+  // REQUIRES: shard < store->shard_count(); `store` and `slabs`, where the memory of the wheels
+  // comes from, outlive the shard.
+  Shard(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store,
+        wheel::SlabMemory* slabs = wheel::HeapSlabs::Shared());
   ~Shard();
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;

@@ -9,6 +9,7 @@
 #include "server/scheduler/latches.h"
 #include "server/scheduler/message_writer.h"
 #include "server/scheduler/outbox.h"
+#include "server/wheel/slab_memory.h"
 #include "storage/message_store.h"
 
 namespace duetime::delivery {
@@ -26,6 +27,7 @@ struct ShardParts {
   OccurrenceSink* occurrences = nullptr;
   Effects* effects = nullptr;
   ShardStats* stats = nullptr;
+  wheel::SlabMemory* slabs = nullptr;
 };
 
 }  // namespace duetime::delivery

@@ -72,7 +72,7 @@ struct Subscription {
   // Waits for the time when it may be served again.
   bool throttled = false;
   // When it is to be looked at for that, or because a place in the backlog comes of age.
-  wheel::TimerHandle wake;
+  wheel::TimerStamp wake;
   uint64_t wake_mono_ms = 0;
 
   // Part of its due messages is only on disk: new ones go there too, behind the older.

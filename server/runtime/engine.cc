@@ -49,7 +49,7 @@ Engine::Engine(uint16_t shard, const EngineOptions& options, const EngineContext
       options_(options),
       context_(context),
       mailbox_(options.mailbox_limits),
-      shard_(shard, options.shard_limits, context.store) {}
+      shard_(shard, options.shard_limits, context.store, context.slabs) {}
 
 absl::Status Engine::Recover() {
   const absl::Status status = shard_.Recover(context_.clock->Read());

@@ -17,6 +17,7 @@
 #include "server/runtime/committer.h"
 #include "server/runtime/effect_sink.h"
 #include "server/runtime/mailbox.h"
+#include "server/wheel/slab_memory.h"
 #include "storage/message_store.h"
 
 namespace duetime::runtime {
@@ -27,6 +28,7 @@ struct EngineContext {
   base::Clock* clock = nullptr;
   Committer* committer = nullptr;
   EffectSink* sink = nullptr;
+  wheel::SlabMemory* slabs = nullptr;
 };
 
 struct EngineOptions {

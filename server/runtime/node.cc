@@ -6,6 +6,7 @@
 #include "server/base/check.h"
 #include "server/runtime/committer.h"
 #include "server/runtime/engine.h"
+#include "server/runtime/slab_stock.h"
 
 namespace duetime::runtime {
 namespace {
@@ -33,18 +34,20 @@ class Node::Impl {
       : committer_({.records_max = options.group_records_max, .bytes_max = options.group_bytes_max},
                    store) {
     const EngineContext context{
-        .store = store, .clock = clock, .committer = &committer_, .sink = sink};
+        .store = store, .clock = clock, .committer = &committer_, .sink = sink, .slabs = &slabs_};
     for (uint16_t shard = 0; shard < store->shard_count(); ++shard) {
       engines_.push_back(std::make_unique<Engine>(shard, ToEngineOptions(options), context));
     }
     DT_CHECK(!engines_.empty());
   }
 
+  SlabStock& slabs() { return slabs_; }
   Committer& committer() { return committer_; }
   const std::vector<std::unique_ptr<Engine>>& engines() const { return engines_; }
 
  private:
-  // Declared first: the engines submit to it until they end.
+  // Declared first: the engines submit to the committer until they end, and give slabs back after.
+  SlabStock slabs_;
   Committer committer_;
   std::vector<std::unique_ptr<Engine>> engines_;
 };
@@ -56,6 +59,7 @@ Node::Node(const NodeOptions& options, storage::MessageStore* store, base::Clock
 Node::~Node() { Stop(); }
 
 absl::Status Node::Start() {
+  impl_->slabs().Start();
   for (const auto& engine : impl_->engines()) {
     if (absl::Status status = engine->Recover(); !status.ok()) return status;
   }
@@ -79,6 +83,7 @@ void Node::Stop() {
   for (const auto& engine : impl_->engines()) engine->mailbox().Stop();
   for (const auto& engine : impl_->engines()) engine->Join();
   impl_->committer().Stop();
+  impl_->slabs().Stop();
 }
 
 uint16_t Node::shard_count() const { return static_cast<uint16_t>(impl_->engines().size()); }

@@ -33,7 +33,12 @@ constexpr uint64_t kUrgentMs = 20;
 
 Scheduler::Scheduler(const SchedulerOptions& options, storage::MessageStore* store, Outbox* outbox,
                      MessageWriter* writer, DueSink* sink)
-    : options_(options), store_(store), outbox_(outbox), writer_(writer), sink_(sink), wheel_(0) {
+    : options_(options),
+      store_(store),
+      outbox_(outbox),
+      writer_(writer),
+      sink_(sink),
+      wheel_(0, options.slabs) {
   DT_CHECK_LT(options.claim_renew_ms, options.claim_ahead_ms);
   DT_CHECK_GT(options.loaded_max, 0u);
 }

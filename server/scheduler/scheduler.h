@@ -16,6 +16,7 @@
 #include "server/scheduler/new_message.h"
 #include "server/scheduler/outbox.h"
 #include "server/scheduler/safe_mark.h"
+#include "server/wheel/slab_memory.h"
 #include "server/wheel/timing_wheel.h"
 #include "storage/message_store.h"
 
@@ -35,6 +36,8 @@ struct SchedulerOptions {
   uint64_t claim_renew_ms = 100;
   // How often W_safe is written while things change.
   uint64_t safe_period_ms = 1'000;
+  // Where the wheel's memory comes from. REQUIRES: outlives the scheduler.
+  wheel::SlabMemory* slabs = wheel::HeapSlabs::Shared();
 };
 
 struct SchedulerCounters {

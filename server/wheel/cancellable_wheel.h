@@ -3,39 +3,39 @@
 // CancellableWheel: a TimingWheel whose entries can be taken back.
 #pragma once
 
-#include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <vector>
 
 #include "server/base/check.h"
-#include "server/wheel/node_slab.h"
 #include "server/wheel/timing_wheel.h"
 
 namespace duetime::wheel {
 
-// Names one entry from Add until it is handed out or cancelled; harmless after that.
-struct TimerHandle {
-  static constexpr uint32_t kNone = 0xffff'ffff;
+// What the owner of a timer keeps of it, beside the thing that the timer is about. Not none from
+// Add until the entry is handed out or cancelled. Moves and copies with the thing.
+struct TimerStamp {
+  uint32_t number = 0;
 
-  uint32_t index = kNone;
-  uint32_t generation = 0;
+  // True if no timer is set.
+  bool none() const { return number == 0; }
 
-  // True for a default handle, which names nothing.
-  bool none() const { return index == kNone; }
-
-  friend constexpr bool operator==(const TimerHandle&, const TimerHandle&) = default;
+  friend constexpr bool operator==(const TimerStamp&, const TimerStamp&) = default;
 };
 
 // A timing wheel with Cancel.
 //
-// Model: each entry has a ticket, a place in a table, for as long as it waits. Cancel ends the
-// ticket and leaves the entry where it lies, which may be any place in any level: nothing has to be
-// found or unlinked. What lies there dead is dropped when its time comes, or swept before that:
+// Model: the owner has a table of things that may have a timer each, and keeps a stamp with each
+// thing; an entry names a thing. Add writes a number that no other entry has into the stamp and
+// into the entry, Cancel clears the stamp and leaves the entry where it lies, which may be any
+// place in any level: nothing has to be found or unlinked. An entry is alive while the stamp of its
+// thing has its number. What lies there dead is dropped when its time comes, or swept before that:
 // while the dead outnumber the living, each Cancel sweeps a little.
 //
-// What it does not do: as TimingWheel, which is what it consists of.
+// What it does not do: as TimingWheel, which is what it consists of. It keeps no table of its own:
+// the owner's is looked at anyway, before and after, and a second one would be a cache miss more
+// for each timer.
 //
 // Guarantees: those of TimingWheel for what is not cancelled, and
 //   G5 Exact cancel. Cancel returns true exactly if the entry was still to be handed out; then it
@@ -45,11 +45,16 @@ struct TimerHandle {
 // A dead entry counts toward the budget when its time comes, and NextDue() and now() may be those
 // of a dead one, earlier than they need be. With nothing but dead ones NextDue() is kNever.
 //
-// Cost: as TimingWheel, and a look at the ticket, 8 bytes, for Add, Cancel and each entry handed
-// out. Cancel: O(1), with up to two steps of SweepStep. Memory: 16 bytes for each entry on top.
+// Cost: as TimingWheel, and a look at the stamp for each entry handed out. Cancel: O(1), with up to
+// two steps of SweepStep. Memory: 4 bytes for each entry on top, and the owner's stamp.
 //
 // Thread safety: the caller locks (in duetime: confined to the engine thread).
-template <typename Entry>
+//
+// FindStamp: TimerStamp* operator()(const Entry&) says where the owner keeps the stamp of what the
+// entry is about; null if that is gone. REQUIRES: a thing whose stamp is not none does not go
+// without Cancel.
+template <typename Entry, typename FindStamp>
+requires std::invocable<const FindStamp&, const Entry&>
 class CancellableWheel {
  public:
   using Expired = typename TimingWheel<Entry>::Expired;
@@ -58,41 +63,48 @@ class CancellableWheel {
   static constexpr size_t kDeadMin = 1024;
 
   // As TimingWheel's.
-  explicit CancellableWheel(Tick now, SlabMemory* memory = HeapSlabs::Shared())
-      : wheel_(now, memory), tickets_(memory) {}
+  CancellableWheel(Tick now, FindStamp find, SlabMemory* memory = HeapSlabs::Shared())
+      : find_(find), wheel_(now, memory) {}
 
-  // Adds an entry that is due at `due`, however near, far or past. REQUIRES: due < kNever.
-  // The handle's generation counts all adds in 32 bits: a handle that is kept while 2^32 further
-  // entries are added may name a stranger.
-  TimerHandle Add(Tick due, const Entry& entry) {
-    if (++generation_ == 0) generation_ = 1;
-    const uint32_t index = tickets_.Allocate();
-    tickets_[index].generation = generation_;
-    wheel_.Add(due, Held{.entry = entry, .ticket = index, .generation = generation_});
-    return {.index = index, .generation = generation_};
+  // Adds an entry that is due at `due`, however near, far or past, and writes `stamp`, which is the
+  // one of what the entry is about. REQUIRES: due < kNever, stamp->none().
+  // Numbers come again after 2^32 adds: a dead entry that lies here as long as that may be taken
+  // for a living one of the same thing.
+  void Add(Tick due, const Entry& entry, TimerStamp* stamp) {
+    DT_CHECK(stamp->none());
+    if (++number_ == 0) number_ = 1;
+    stamp->number = number_;
+    ++live_;
+    wheel_.Add(due, Held{.entry = entry, .number = number_});
   }
 
-  // Takes an entry back. Returns false if it has been handed out or cancelled before, or if the
-  // handle is none.
-  bool Cancel(TimerHandle handle) {
-    if (handle.generation == 0 || !IsAlive(handle.index, handle.generation)) return false;
-    EndTicket(handle.index);
-    if (size() == 0 && dead() >= kDeadMin / 4) Clear();
-    if (!sweeping_) sweeping_ = dead() > size() + kDeadMin;
+  // Takes an entry back. Returns false if the stamp is none: it was handed out or cancelled before,
+  // or there was none.
+  bool Cancel(TimerStamp* stamp) {
+    if (stamp->none()) return false;
+    *stamp = TimerStamp();
+    --live_;
+    if (live_ == 0 && dead() >= kDeadMin / 4) {
+      wheel_.Clear();
+      sweeping_ = false;
+    }
+    if (!sweeping_) sweeping_ = dead() > live_ + kDeadMin;
     for (int step = 0; sweeping_ && step < kSweepSteps; ++step) {
-      sweeping_ = !wheel_.SweepStep(
-          [this](const Held& held) { return IsAlive(held.ticket, held.generation); });
+      sweeping_ =
+          !wheel_.SweepStep([this](const Held& held) { return IsAlive(find_(held.entry), held); });
     }
     return true;
   }
 
-  // As TimingWheel's.
+  // As TimingWheel's. Clears the stamps of what it hands out.
   bool Advance(Tick now, size_t budget, std::vector<Expired>* out) {
     expired_.clear();
     const bool done = wheel_.Advance(now, budget, &expired_);
     for (const auto& [due, held] : expired_) {
-      if (!IsAlive(held.ticket, held.generation)) continue;
-      EndTicket(held.ticket);
+      TimerStamp* const stamp = find_(held.entry);
+      if (!IsAlive(stamp, held)) continue;
+      *stamp = TimerStamp();
+      --live_;
       out->push_back(Expired{.due = due, .entry = held.entry});
     }
     return done;
@@ -100,29 +112,22 @@ class CancellableWheel {
 
   Tick position() const { return wheel_.position(); }
   Tick now() const { return wheel_.now(); }
-  Tick NextDue() const { return size() == 0 ? kNever : wheel_.NextDue(); }
+  Tick NextDue() const { return live_ == 0 ? kNever : wheel_.NextDue(); }
 
   // Entries that wait to be handed out.
-  size_t size() const { return tickets_.live(); }
+  size_t size() const { return live_; }
   // Cancelled ones that still take room.
-  size_t dead() const { return wheel_.size() - tickets_.live(); }
+  size_t dead() const { return wheel_.size() - live_; }
   // Memory held, in bytes.
   size_t bytes() const {
-    return sizeof(*this) - sizeof(wheel_) + wheel_.bytes() + tickets_.bytes() +
+    return sizeof(*this) - sizeof(wheel_) + wheel_.bytes() +
            expired_.capacity() * sizeof(expired_[0]);
-  }
-
-  // Drops all entries; the position stays, and handles of before name nothing.
-  void Clear() {
-    wheel_.Clear();
-    tickets_.Clear();
-    sweeping_ = false;
   }
 
   // Walks everything and dies if an invariant is broken. For tests: O(entries).
   void CheckInvariants() const {
     wheel_.CheckInvariants();
-    DT_CHECK_GE(wheel_.size(), tickets_.live());
+    DT_CHECK_GE(wheel_.size(), live_);
   }
 
  private:
@@ -130,30 +135,19 @@ class CancellableWheel {
 
   struct Held {
     Entry entry;
-    uint32_t ticket;
-    uint32_t generation;
+    // That of its stamp.
+    uint32_t number;
   };
 
-  struct Ticket {
-    // That of the handle; 0 while the ticket is free.
-    uint32_t generation;
-    // The slab's.
-    uint32_t next;
-  };
-
-  bool IsAlive(uint32_t ticket, uint32_t generation) const {
-    return tickets_.Contains(ticket) && tickets_[ticket].generation == generation;
+  static bool IsAlive(const TimerStamp* stamp, const Held& held) {
+    return stamp != nullptr && stamp->number == held.number;
   }
 
-  void EndTicket(uint32_t ticket) {
-    tickets_[ticket].generation = 0;
-    tickets_.Free(ticket);
-  }
-
+  const FindStamp find_;
   TimingWheel<Held> wheel_;
-  NodeSlab<Ticket> tickets_;
-  // The generation of the last entry added.
-  uint32_t generation_ = 0;
+  size_t live_ = 0;
+  // The number of the last entry added.
+  uint32_t number_ = 0;
   bool sweeping_ = false;
   // Scratch, reused.
   std::vector<typename TimingWheel<Held>::Expired> expired_;

@@ -59,7 +59,8 @@ double AllocatedBytes() {
 
 // The allocator keeps what it once got, so that the second round finds warm memory whoever asks.
 void KeepMemory() {
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  // The most that it takes; more is refused and leaves it as it was.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
 }
 

@@ -15,6 +15,7 @@
 #include "absl/container/btree_set.h"
 
 #include "server/wheel/cancellable_wheel.h"
+#include "server/wheel/slab_memory.h"
 #include "server/wheel/timing_wheel.h"
 
 #ifdef DUETIME_BENCH_LOOPS
@@ -48,6 +49,25 @@ struct Entry24 {
   uint64_t more[2];
 };
 
+// Keeps every slab that was ever taken, as a wheel's owner has them made ready.
+class WarmSlabs final : public wheel::SlabMemory {
+ public:
+  WarmSlabs() = default;
+  ~WarmSlabs() override {
+    for (void* slab : ready_) wheel::HeapSlabs::Shared()->Give(slab);
+  }
+  void* Take() override {
+    if (ready_.empty()) return wheel::HeapSlabs::Shared()->Take();
+    void* const slab = ready_.back();
+    ready_.pop_back();
+    return slab;
+  }
+  void Give(void* slab) override { ready_.push_back(slab); }
+
+ private:
+  std::vector<void*> ready_;
+};
+
 template <typename Entry>
 class WheelPeer {
  public:
@@ -71,18 +91,18 @@ class WheelPeer {
   size_t bytes() const { return wheel_.bytes(); }
 
  private:
-  wheel::TimingWheel<Entry> wheel_{kStart};
+  WarmSlabs slabs_;
+  wheel::TimingWheel<Entry> wheel_{kStart, &slabs_};
   std::vector<typename wheel::TimingWheel<Entry>::Expired> out_;
 };
 
 class CancellablePeer {
  public:
-  using Wheel = wheel::CancellableWheel<uint32_t>;
   static constexpr uint64_t kStep = 1;
 
-  explicit CancellablePeer(size_t capacity) : handles_(capacity) {}
+  explicit CancellablePeer(size_t capacity) : stamps_(capacity) {}
   void Add(uint64_t due, uint64_t number) {
-    handles_[number] = wheel_.Add(due, static_cast<uint32_t>(number));
+    wheel_.Add(due, static_cast<uint32_t>(number), &stamps_[number]);
   }
   template <typename Fired>
   void Advance(uint64_t now, Fired fired) {
@@ -95,13 +115,20 @@ class CancellablePeer {
     for (const auto& expired : out_) fired(expired.entry);
     return done;
   }
-  void Cancel(uint64_t number) { wheel_.Cancel(handles_[number]); }
+  void Cancel(uint64_t number) { wheel_.Cancel(&stamps_[number]); }
   uint64_t NextDue() const { return wheel_.NextDue(); }
 
  private:
-  Wheel wheel_{kStart};
+  struct FindStamp {
+    CancellablePeer* peer;
+    wheel::TimerStamp* operator()(uint32_t number) const { return &peer->stamps_[number]; }
+  };
+  using Wheel = wheel::CancellableWheel<uint32_t, FindStamp>;
+
+  std::vector<wheel::TimerStamp> stamps_;
+  WarmSlabs slabs_;
+  Wheel wheel_{kStart, FindStamp{this}, &slabs_};
   std::vector<Wheel::Expired> out_;
-  std::vector<wheel::TimerHandle> handles_;
 };
 
 class PriorityQueuePeer {

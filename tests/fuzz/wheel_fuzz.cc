@@ -14,8 +14,8 @@
 namespace {
 
 using duetime::test::ByteReader;
+using duetime::test::CancellableWheel;
 using duetime::test::CheckedWheel;
-using duetime::wheel::CancellableWheel;
 using duetime::wheel::kNever;
 using duetime::wheel::Tick;
 using duetime::wheel::TimingWheel;
@@ -86,6 +86,6 @@ void Run(const uint8_t* data, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Run<TimingWheel<uint64_t>>(data, size);
-  Run<CancellableWheel<uint64_t>>(data, size);
+  Run<CancellableWheel>(data, size);
   return 0;
 }

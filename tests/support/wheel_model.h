@@ -17,6 +17,36 @@
 
 namespace duetime::test {
 
+// Who has the stamps of a CancellableWheel's entries: each entry is about a thing, and a thing that
+// has no timer any more is soon given to another entry.
+class Things {
+ public:
+  // Gives a thing to an entry. Entries come in the order of their numbers.
+  wheel::TimerStamp* Next() {
+    if (free_.empty()) {
+      free_.push_back(stamps_.size());
+      stamps_.emplace_back();
+    }
+    thing_of_.push_back(free_.back());
+    free_.pop_back();
+    return &stamps_[thing_of_.back()];
+  }
+  // REQUIRES: Of(number)->none().
+  void Leave(uint64_t number) { free_.push_back(thing_of_[number]); }
+  wheel::TimerStamp* Of(uint64_t number) { return &stamps_[thing_of_[number]]; }
+
+ private:
+  std::vector<size_t> thing_of_;
+  std::vector<wheel::TimerStamp> stamps_;
+  std::vector<size_t> free_;
+};
+
+struct FindStamp {
+  Things* things;
+  wheel::TimerStamp* operator()(uint64_t number) const { return things->Of(number); }
+};
+using CancellableWheel = wheel::CancellableWheel<uint64_t, FindStamp>;
+
 // Runs every operation on a wheel and on the simplest thing that can't be wrong: a map ordered by
 // (due, insertion). Dies at the first difference. Entries are numbered in the order of insertion.
 //
@@ -28,17 +58,18 @@ template <typename WheelType>
 class CheckedWheel {
  public:
   using Wheel = WheelType;
-  static constexpr bool kCancels = requires(Wheel wheel) { wheel.Cancel({}); };
+  static constexpr bool kCancels = requires(Wheel wheel) { wheel.Cancel(nullptr); };
 
-  explicit CheckedWheel(wheel::Tick now) : wheel_(now), target_(now) {}
+  explicit CheckedWheel(wheel::Tick now) : wheel_(Make(now, &things_)), target_(now) {}
 
   // Adds an entry and returns its number.
   uint64_t Add(wheel::Tick due) {
     const uint64_t number = added_++;
     const Key key{std::max(due, wheel_.position()), number};
     if constexpr (kCancels) {
-      handles_.push_back(wheel_.Add(due, number));
-      DT_CHECK(!handles_.back().none());
+      wheel::TimerStamp* const stamp = things_.Next();
+      wheel_.Add(due, number, stamp);
+      DT_CHECK(!stamp->none());
     } else {
       wheel_.Add(due, number);
     }
@@ -54,9 +85,11 @@ class CheckedWheel {
   void Cancel(uint64_t number) {
     const bool waits = keys_.contains(number);
     if constexpr (kCancels) {
-      DT_CHECK_EQ(wheel_.Cancel(handles_[number]), waits);
-      DT_CHECK(!wheel_.Cancel(handles_[number]));
-      if (waits) Forget(number);
+      if (waits) {
+        DT_CHECK(wheel_.Cancel(things_.Of(number)));
+        DT_CHECK(!wheel_.Cancel(things_.Of(number)));
+        Forget(number);
+      }
     } else if (waits) {
       unwanted_.insert(number);
     }
@@ -116,11 +149,15 @@ class CheckedWheel {
   }
 
   void Clear() {
-    wheel_.Clear();
-    waiting_.clear();
-    keys_.clear();
-    dues_.clear();
-    unwanted_.clear();
+    if constexpr (kCancels) {
+      while (!keys_.empty()) Cancel(keys_.begin()->first);
+    } else {
+      wheel_.Clear();
+      waiting_.clear();
+      keys_.clear();
+      dues_.clear();
+      unwanted_.clear();
+    }
     CheckViews();
   }
 
@@ -134,7 +171,19 @@ class CheckedWheel {
   // When it counts as due, and its number.
   using Key = std::pair<wheel::Tick, uint64_t>;
 
+  static Wheel Make(wheel::Tick now, Things* things) {
+    if constexpr (kCancels) {
+      return Wheel(now, FindStamp{things});
+    } else {
+      return Wheel(now);
+    }
+  }
+
   void Forget(uint64_t number) {
+    if constexpr (kCancels) {
+      DT_CHECK(things_.Of(number)->none());
+      things_.Leave(number);
+    }
     const auto key = keys_.find(number);
     const auto entry = waiting_.find(key->second);
     dues_.erase(dues_.find(entry->second));
@@ -157,11 +206,11 @@ class CheckedWheel {
     DT_CHECK(wheel_.now() == 0 || wheel_.now() < wheel_.NextDue());
   }
 
+  // Of a wheel that cancels.
+  Things things_;
   Wheel wheel_;
   wheel::Tick target_;
   uint64_t added_ = 0;
-  // By number; of a wheel that cancels.
-  std::vector<wheel::TimerHandle> handles_;
   // To be swept; of one that does not.
   std::set<uint64_t> unwanted_;
   // What waits, in the order in which it must come, with the due time as given.

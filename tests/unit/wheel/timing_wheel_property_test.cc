@@ -141,7 +141,7 @@ class RandomRun {
 
 template <typename Wheel>
 class WheelPropertyTest : public ::testing::Test {};
-using Wheels = ::testing::Types<TimingWheel<uint64_t>, CancellableWheel<uint64_t>>;
+using Wheels = ::testing::Types<TimingWheel<uint64_t>, test::CancellableWheel>;
 TYPED_TEST_SUITE(WheelPropertyTest, Wheels);
 
 TYPED_TEST(WheelPropertyTest, SmallRunsAgreeWithASortedMapAndKeepTheInvariantsAfterEachStep) {
