@@ -228,7 +228,8 @@ void Idle(benchmark::State& state) {
     for (uint64_t t = 1; t <= kTicks; ++t) {
       peer.Advance(kStart + t, [](uint64_t) {});
       // Or the compiler sees that nothing is in it.
-      benchmark::DoNotOptimize(peer);
+      benchmark::DoNotOptimize(&peer);
+      benchmark::ClobberMemory();
     }
     state.counters["tick_ns"] = (CpuNanos() - begin) / static_cast<double>(kTicks);
     peer.Add(kStart + kTicks + kHour, 0);
