@@ -32,6 +32,7 @@ unit=(
 test=(
   "${unit[@]}"
   libbenchmark-dev
+  libboost-dev libev-dev libevent-dev libuv1-dev   # whose timers the wheel is measured against
   openssl                   # certificates for the TLS tests
   systemd                   # systemd-analyze, for the unit file's test
   clang clang-tidy libclang-rt-14-dev   # thread-safety analysis, lint, libFuzzer
