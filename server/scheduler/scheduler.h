@@ -16,7 +16,6 @@
 #include "server/scheduler/new_message.h"
 #include "server/scheduler/outbox.h"
 #include "server/scheduler/safe_mark.h"
-#include "server/wheel/slab_memory.h"
 #include "server/wheel/timing_wheel.h"
 #include "storage/message_store.h"
 

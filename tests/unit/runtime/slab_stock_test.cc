@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/runtime/slab_stock.h"
 
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/runtime/system_clock.h"
 #include "server/wheel/timing_wheel.h"
 
 namespace duetime::runtime {
@@ -34,9 +34,10 @@ bool IsMapped(void* slab) {
 // Waits for the thread to have as many ready; false after ten seconds.
 template <typename Condition>
 bool Becomes(const SlabStock& stock, Condition condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  SystemClock clock(60'000);
+  const uint64_t end_mono_ms = clock.Read().mono_ms + 10'000;
   while (!condition(stock.ready())) {
-    if (std::chrono::steady_clock::now() > end) return false;
+    if (clock.Read().mono_ms > end_mono_ms) return false;
     std::this_thread::yield();
   }
   return true;
