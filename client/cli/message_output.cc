@@ -78,7 +78,7 @@ std::string WhyText(const v1::DeadLetter& was) {
       text = "it was later than its time to live";
       break;
     case v1::DeadLetter::RETENTION:
-      text = "it was older than its subscription keeps messages";
+      text = "its subscription keeps messages for less long, or fewer of them";
       break;
     default:
       text = absl::StrCat("for reason ", was.reason(), ", which this version does not know");

@@ -36,6 +36,7 @@ struct SubscriptionOptions {
   std::optional<int32_t> max_attempts{};
   std::optional<std::string> dead_letter_topic{};
   std::string retention{};
+  std::optional<int64_t> retention_max_messages{};
   v1::RetentionPolicy retention_policy = v1::RETENTION_POLICY_UNSPECIFIED;
 
   void AddTo(CLI::App* command);
@@ -70,6 +71,11 @@ void SubscriptionOptions::AddTo(CLI::App* command) {
   command->add_option("--retention", retention,
                       "Hand out nothing that is later than this: 2d; or none, for ever (the "
                       "default)");
+  command
+      ->add_option("--retention-max", retention_max_messages,
+                   "Let so many messages wait, and give up the oldest of more; 0: any number (the "
+                   "default)")
+      ->check(CLI::NonNegativeNumber);
   AddChoice<v1::RetentionPolicy>(
       command, "--retention-policy", &retention_policy,
       {{"drop", v1::RETENTION_DROP}, {"dead-letter", v1::RETENTION_DEAD_LETTER}},
@@ -97,6 +103,10 @@ absl::Status SubscriptionOptions::Read(v1::Subscription* subscription,
   if (dead_letter_topic.has_value()) {
     settings->set_dead_letter_topic(*dead_letter_topic);
     paths->add_paths("settings.dead_letter_topic");
+  }
+  if (retention_max_messages.has_value()) {
+    settings->set_retention_max_messages(*retention_max_messages);
+    paths->add_paths("settings.retention_max_messages");
   }
   if (retention_policy != v1::RETENTION_POLICY_UNSPECIFIED) {
     settings->set_retention_policy(retention_policy);
@@ -150,7 +160,8 @@ void AddUpdate(CLI::App* subscription, Leaves* leaves) {
   update->footer(
       "\nExamples:"
       "\n  duetime subscription update orders billing --max-attempts 0"
-      "\n  duetime subscription update orders billing --min-backoff 5s --jitter 0.2");
+      "\n  duetime subscription update orders billing --min-backoff 5s --jitter 0.2"
+      "\n  duetime subscription update orders audit --retention-max 1000000");
   leaves->push_back({update, [options]() -> absl::StatusOr<Command> {
                        v1::UpdateSubscriptionRequest request;
                        const absl::Status status = options->Read(request.mutable_subscription(),

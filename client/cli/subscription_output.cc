@@ -46,11 +46,25 @@ std::string AttemptsText(const v1::RetryPolicy& retry) {
 
 std::string RetentionText(const v1::SubscriptionSettings& settings) {
   const absl::Duration retention = FromProto(settings.retention());
-  if (retention == absl::ZeroDuration()) return "for ever";
-  return absl::StrCat(FormatDurationText(retention),
-                      settings.retention_policy() == v1::RETENTION_DEAD_LETTER
-                          ? ", then made dead letters"
-                          : ", then dropped");
+  std::string text;
+  if (retention > absl::ZeroDuration()) text = FormatDurationText(retention);
+  if (settings.retention_max_messages() > 0) {
+    absl::StrAppend(&text, text.empty() ? "" : " and ", "up to ", settings.retention_max_messages(),
+                    " messages");
+  }
+  if (text.empty()) return "for ever";
+  return absl::StrCat(text, settings.retention_policy() == v1::RETENTION_DEAD_LETTER
+                                ? ", then made dead letters"
+                                : ", then dropped");
+}
+
+// In a table: how long, and how many.
+std::string ShortRetentionText(const v1::SubscriptionSettings& settings) {
+  std::string text = DurationOf(settings.has_retention(), settings.retention(), "");
+  if (settings.retention_max_messages() > 0) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", settings.retention_max_messages());
+  }
+  return text.empty() ? "-" : text;
 }
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
@@ -143,8 +157,7 @@ std::string SubscriptionTable(
                     DurationOf(settings.has_lease_duration(), settings.lease_duration(), "-"),
                     AttemptsText(settings.retry()),
                     settings.dead_letter_topic().empty() ? "-" : settings.dead_letter_topic(),
-                    DurationOf(settings.has_retention(), settings.retention(), "-"),
-                    RetryText(settings.retry())});
+                    ShortRetentionText(settings), RetryText(settings.retry())});
   }
   return TableText({"NAME", "STATE", "LEASE", "MAX ATTEMPTS", "DEAD LETTERS", "KEEPS", "RETRIES"},
                    rows);

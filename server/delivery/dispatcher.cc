@@ -59,6 +59,7 @@ absl::Status Dispatcher::Recover(base::Now now) {
     }
     if (subscription->state.id != id) continue;
     FallBehind(subscription, MessageKey{});
+    subscription->listed.Forget();
     // It may hold what waits for its next attempt.
     subscription->forgot_delivered = true;
   }

@@ -282,7 +282,7 @@ class Dispatcher : public scheduler::DueSink {
   void TakeUp(base::Now now, Subscription* subscription, const storage::BacklogRef& item);
   // Of a message that is being changed, which takes care of the place where it is now: removes it
   // from the list of a place where it was before, since nobody will look there again.
-  void UnlistEcho(const storage::BacklogRef& item, const Subscription& subscription);
+  void UnlistEcho(const storage::BacklogRef& item, Subscription* subscription);
   // The message is in the table already, at another due time.
   void ReadBackAgain(EntryIndex index, const storage::BacklogRef& item);
   absl::Status ReadRecoveredClaim(Subscription* subscription);
@@ -297,7 +297,7 @@ class Dispatcher : public scheduler::DueSink {
   void Create(base::Now now, SubscriptionCommand command);
   void Delete(base::Now now, Subscription* subscription, bool keep_messages);
   void StartFilling(Subscription* subscription);
-  void CountRetaining();
+  void CollectRetaining();
 
   // ---- In slices (dispatcher_background.cc)
   //
@@ -313,11 +313,15 @@ class Dispatcher : public scheduler::DueSink {
   void DropEcho(EntryIndex index);
   // An entry for what is listed, in no list; kNoEntry if it is an echo, or cannot be read.
   EntryIndex TakeListed(const storage::BacklogRef& item, Subscription* subscription);
-  // What subscriptions have kept for long enough.
+  // What subscriptions have kept for long enough, or too much of.
   bool TooOld(base::Now now, const DueEntry& entry) const;
+  bool TooMany(const Subscription& subscription) const;
   // False if it is not known where dead letters go; then nothing has changed. REQUIRES: learned.
   bool GiveUp(base::Now now, EntryIndex index);
-  // These say whether there is more to give up now.
+  // These say whether there is more to do now.
+  //
+  // Goes on counting what is listed. REQUIRES: that is not known.
+  bool CountListed(Subscription* subscription);
   bool GiveUpOld(base::Now now);
   bool GiveUpReady(base::Now now, Subscription* subscription);
   bool GiveUpListed(base::Now now, Subscription* subscription);
@@ -352,8 +356,8 @@ class Dispatcher : public scheduler::DueSink {
   // Subscriptions that were deleted and are being released, and new ones for what is there already.
   std::deque<Subscription*> releasing_;
   std::deque<Subscription*> filling_;
-  // Subscriptions that do not keep messages for ever.
-  size_t retaining_ = 0;
+  // Subscriptions that do not keep everything for ever, in turn.
+  std::deque<Subscription*> retaining_;
   // What this step may still do for clients that settle, in leases; and the bytes of dead letters
   // that it may still make, whoever for: each is read and written whole.
   size_t settles_left_ = kSettlesPerStep;

@@ -26,6 +26,13 @@ namespace {
 constexpr EntryIndex kEntriesPerStep = 5000;
 constexpr storage::ScanLimit kPage{.entries = 200, .bytes = 1 << 20};
 constexpr size_t kScanMax = 2000;
+constexpr storage::ScanLimit kCountedPage{.entries = 2000, .bytes = 1 << 20};
+// Subscriptions that give up a whole page each.
+constexpr size_t kGivingUpPerStep = 4;
+
+// A backlog is counted anew after so much of it was given up, and not less than there is: so that
+// costs about one read of a record for each that is given up.
+constexpr size_t kRecountAfter = 1000;
 
 }  // namespace
 
@@ -50,6 +57,7 @@ void Dispatcher::ReleaseDeleted(base::Now now, bool* more) {
   if (subscription->behind) --behind_;
   subscription->behind = false;
   subscription->parked.reset();
+  subscription->listed.Clear();
 }
 
 bool Dispatcher::ReleaseEntries(base::Now now, Subscription* subscription, bool* more) {
@@ -161,6 +169,13 @@ bool Dispatcher::TooOld(base::Now now, const DueEntry& entry) const {
   return retention_ms > 0 && now.wall_ms > entry.due_ms + retention_ms;
 }
 
+bool Dispatcher::TooMany(const Subscription& subscription) const {
+  const uint64_t max = subscription.state.settings.retention_max_messages;
+  const uint64_t shards = store_->shard_count();
+  return max > 0 &&
+         subscription.ready.count + subscription.listed.count() > (max + shards - 1) / shards;
+}
+
 bool Dispatcher::GiveUp(base::Now now, EntryIndex index) {
   Subscription* const subscription = table_[index].subscription;
   if (subscription->state.settings.retention_policy == RetentionPolicy::kDeadLetter) {
@@ -173,13 +188,57 @@ bool Dispatcher::GiveUp(base::Now now, EntryIndex index) {
 
 bool Dispatcher::GiveUpOld(base::Now now) {
   bool more = false;
-  if (retaining_ == 0) return more;
-  for (const auto& [id, subscription] : subscriptions_) {
-    if (subscription->state.settings.retention_ms == 0 || subscription->state.deleting) continue;
-    if (GiveUpReady(now, subscription.get())) more = true;
-    if (GiveUpListed(now, subscription.get())) more = true;
+  bool counted = false;
+  size_t full = 0;
+  for (size_t i = retaining_.size(); i > 0 && full < kGivingUpPerStep; --i) {
+    Subscription* const subscription = retaining_.front();
+    retaining_.pop_front();
+    retaining_.push_back(subscription);
+    if (!subscription->listed.known() && !counted && subscription->bounded()) {
+      counted = CountListed(subscription);
+      if (counted) more = true;
+    }
+    if (GiveUpReady(now, subscription) || GiveUpListed(now, subscription)) ++full;
   }
-  return more;
+  return more || full > 0;
+}
+
+bool Dispatcher::CountListed(Subscription* subscription) {
+  BacklogCount& listed = subscription->listed;
+  // What is on its way from the disk or to it would be counted twice, or not at all.
+  if (subscription->state.fill_until_ms > 0) return false;
+  if (listed.cursor() == MessageKey{} &&
+      (subscription->reading || subscription->spills_in_flight > listed.arriving())) {
+    return false;
+  }
+  subscription->given_up = 0;
+  if (!subscription->has_backlog()) {
+    listed.Clear();
+    return false;
+  }
+  const MessageKey from =
+      std::max(listed.cursor(), subscription->parked.value_or(subscription->backlog_cursor));
+  storage::Page<storage::BacklogRef> page;
+  if (absl::Status status =
+          store_->ScanBacklog(shard_, subscription->state.id, from, kCountedPage, &page);
+      !status.ok()) {
+    read_error_ = status;
+    return false;
+  }
+  if (page.items.empty()) {
+    listed.Finish();
+    return false;
+  }
+  // What is on its way to the list is counted when it is there, what is on its way out is not.
+  const auto only_there = [this, subscription](const storage::BacklogRef& item) {
+    const EntryIndex index = table_.Find(item.key.id, subscription);
+    return (index == kNoEntry || table_[index].place() != item.key) &&
+           !subscription->listed.IsArriving(item.key.id) && !latches_->Held(item.key.id);
+  };
+  listed.Walked(
+      static_cast<size_t>(std::count_if(page.items.begin(), page.items.end(), only_there)),
+      After(page.items.back().key));
+  return true;
 }
 
 bool Dispatcher::GiveUpReady(base::Now now, Subscription* subscription) {
@@ -187,7 +246,8 @@ bool Dispatcher::GiveUpReady(base::Now now, Subscription* subscription) {
     const EntryIndex index = subscription->ready.head;
     if (index == kNoEntry) return false;
     const DueEntry& entry = table_[index];
-    if (!TooOld(now, entry) || latches_->Held(entry.id) || EndingWhole(entry.key())) return false;
+    if (!TooOld(now, entry) && !TooMany(*subscription)) return false;
+    if (latches_->Held(entry.id) || EndingWhole(entry.key())) return false;
     const auto record = store_->Get(shard_, entry.key());
     if (!record.ok()) {
       read_error_ = record.status();
@@ -206,10 +266,7 @@ bool Dispatcher::GiveUpReady(base::Now now, Subscription* subscription) {
 bool Dispatcher::GiveUpListed(base::Now now, Subscription* subscription) {
   const storage::ScanLimit limit{.entries = std::min(kPage.entries, RoomToReadBack()),
                                  .bytes = kPage.bytes};
-  if (!subscription->has_backlog() || subscription->reading || subscription->spills_in_flight > 0 ||
-      limit.entries == 0) {
-    return false;
-  }
+  if (!subscription->has_backlog() || subscription->reading || limit.entries == 0) return false;
   storage::Page<storage::BacklogRef> page;
   const MessageKey from = subscription->parked.value_or(subscription->backlog_cursor);
   if (absl::Status status = store_->ScanBacklog(shard_, subscription->state.id, from, limit, &page);
@@ -220,7 +277,10 @@ bool Dispatcher::GiveUpListed(base::Now now, Subscription* subscription) {
   const uint64_t retention_ms = subscription->state.settings.retention_ms;
   for (const storage::BacklogRef& item : page.items) {
     const MessageKey key = KeyOf(item);
-    if (now.wall_ms <= item.key.due_ms + retention_ms) return false;
+    const bool too_old = retention_ms > 0 && now.wall_ms > item.key.due_ms + retention_ms;
+    // What is ready is older: it goes first.
+    const bool too_many = TooMany(*subscription) && subscription->ready.head == kNoEntry;
+    if (!too_old && !too_many) return false;
     if (letters_left_ == 0) return true;
     if (latches_->Held(key.id) || Ending(key.id)) return false;  // it is looked at again
     if (table_.Find(key.id, subscription) == kNoEntry) {
@@ -230,9 +290,16 @@ bool Dispatcher::GiveUpListed(base::Now now, Subscription* subscription) {
         Forget(index);
         return false;
       }
+      subscription->listed.Taken(item.key);
+      if (too_many) ++subscription->given_up;
     }
     // Nobody has to walk over it again.
     if (subscription->behind) subscription->backlog_cursor = After(item.key);
+  }
+  // What was miscounted must not add up.
+  if (subscription->given_up >= kRecountAfter &&
+      subscription->given_up >= subscription->listed.count()) {
+    subscription->listed.Forget();
   }
   return page.items.size() == limit.entries;
 }

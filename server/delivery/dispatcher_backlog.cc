@@ -110,6 +110,7 @@ void Dispatcher::AddSpillRecord(const Spill& spill, BacklogEntry entry) {
   // itself.
   outbox_->Add(std::move(record), Durability::kBuffered);
   ++spill.subscription->spills_in_flight;
+  if (spill.subscription->bounded()) spill.subscription->listed.Arriving(spill.place.id);
   ++stats_->spilled;
   if (spills_ == nullptr || spill_batch_ != outbox_->open_sequence()) {
     // One continuation for all the spills of a batch.
@@ -129,6 +130,7 @@ void Dispatcher::OnSpilled(const Spill& spill) {
   if (spill.forget) --subscription->forgets_in_flight;
   scheduler_->NoteProgress();
   if (spill.index == kNoEntry) {
+    subscription->listed.Arrived(spill.place, /*only_there=*/true);
     scheduler_->safe_mark()->Release(spill.due_ms);
     FallBehind(subscription, spill.place);
     WantReadBack(subscription);
@@ -137,10 +139,10 @@ void Dispatcher::OnSpilled(const Spill& spill) {
   WantReadBack(subscription);
   // The entry may have ended meanwhile, and its place may be another's.
   DueEntry& entry = table_[spill.index];
-  if (entry.state == EntryState::kFree || entry.place() != spill.place ||
-      entry.subscription != subscription) {
-    return;
-  }
+  const bool still = entry.state != EntryState::kFree && entry.place() == spill.place &&
+                     entry.subscription == subscription;
+  subscription->listed.Arrived(spill.place, still && entry.state == EntryState::kForgetting);
+  if (!still) return;
   if (entry.held) {
     scheduler_->safe_mark()->Release(entry.due_ms);
     entry.held = false;
@@ -277,6 +279,7 @@ absl::Status Dispatcher::ReadBack(base::Now now, Subscription* subscription) {
     }
     subscription->behind = false;
     subscription->forgot_delivered = false;
+    subscription->listed.Clear();
     --behind_;
     return absl::OkStatus();
   }
@@ -285,7 +288,7 @@ absl::Status Dispatcher::ReadBack(base::Now now, Subscription* subscription) {
   std::erase_if(page.items, [this, subscription](const BacklogRef& item) {
     const EntryIndex index = table_.Find(item.key.id, subscription);
     const bool held = latches_->Held(item.key.id);
-    if (held) UnlistEcho(item, *subscription);
+    if (held) UnlistEcho(item, subscription);
     return held || (index != kNoEntry && table_[index].key() == KeyOf(item));
   });
   if (page.items.empty()) {
@@ -329,7 +332,7 @@ void Dispatcher::OnReadBack(base::Now now, Subscription* subscription,
   for (const BacklogRef& item : page) {
     const EntryIndex found = table_.Find(item.key.id, subscription);
     if (latches_->Held(item.key.id)) {
-      UnlistEcho(item, *subscription);
+      UnlistEcho(item, subscription);
     } else if (found == kNoEntry) {
       TakeUp(now, subscription, item);
     } else if (table_[found].key() != KeyOf(item)) {
@@ -347,6 +350,7 @@ void Dispatcher::TakeUp(base::Now now, Subscription* subscription, const Backlog
     if (!ReadRows(key)) return;
     row = RowOf(subscription->state.id);
   }
+  subscription->listed.Taken(item.key);
   if (row != nullptr && row->state == Progress::State::kSettled) {
     AddUnspill(item.key, *subscription);
     return;
@@ -367,12 +371,13 @@ void Dispatcher::TakeUp(base::Now now, Subscription* subscription, const Backlog
   MakeReady(index);
 }
 
-void Dispatcher::UnlistEcho(const BacklogRef& item, const Subscription& subscription) {
+void Dispatcher::UnlistEcho(const BacklogRef& item, Subscription* subscription) {
   const auto record = store_->Get(shard_, KeyOf(item));
   if (!record.ok()) {
     read_error_ = record.status();
   } else if (!record->has_value()) {
-    AddUnspill(item.key, subscription);
+    AddUnspill(item.key, *subscription);
+    subscription->listed.Taken(item.key);
   }
 }
 
@@ -382,6 +387,7 @@ void Dispatcher::ReadBackAgain(EntryIndex index, const BacklogRef& item) {
     FallBehind(entry.subscription, item.key);  // and it is read again when that entry is gone
     return;
   }
+  entry.subscription->listed.Taken(item.key);
   // One of the two is the echo of a time before it was moved. The store knows which.
   if (!entry.seen && entry.state == EntryState::kReady) {
     const auto record = store_->Get(shard_, KeyOf(item));

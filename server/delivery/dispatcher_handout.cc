@@ -378,7 +378,7 @@ void Dispatcher::LookAt(base::Now now, Subscription* subscription) {
 
 uint64_t Dispatcher::NextWakeMono() const {
   const uint64_t timer_ms = timers_.NextDue();
-  const bool waiting = scheduler_->safe_mark()->held() > 0 || retaining_ > 0;
+  const bool waiting = scheduler_->safe_mark()->held() > 0 || !retaining_.empty();
   return waiting ? std::min(timer_ms, next_spill_mono_ms_) : timer_ms;
 }
 

@@ -85,7 +85,7 @@ absl::Status Dispatcher::RecoverSubscriptions() {
     more = objects.size() == kRecoverPage;
     if (more) after = objects.back().name;
   }
-  CountRetaining();
+  CollectRetaining();
   absl::flat_hash_set<TopicId> remembered;
   for (const auto& [id, topic] : deleted) {
     // The greatest keeps its number from being given again, and a first one its topic's. One of
@@ -100,11 +100,16 @@ absl::Status Dispatcher::RecoverSubscriptions() {
   return absl::OkStatus();
 }
 
-void Dispatcher::CountRetaining() {
-  retaining_ = static_cast<size_t>(
-      std::count_if(subscriptions_.begin(), subscriptions_.end(), [](const auto& item) {
-        return item.second->state.settings.retention_ms > 0 && !item.second->state.deleting;
-      }));
+void Dispatcher::CollectRetaining() {
+  retaining_.clear();
+  for (const auto& [id, subscription] : subscriptions_) {
+    if (subscription->retains() && !subscription->state.deleting) {
+      retaining_.push_back(subscription.get());
+    }
+  }
+  // Not in the order of a hash table, which is another each time.
+  std::sort(retaining_.begin(), retaining_.end(),
+            [](const Subscription* a, const Subscription* b) { return a->state.id < b->state.id; });
 }
 
 void Dispatcher::Save(const Subscription& subscription) {
@@ -143,6 +148,8 @@ void Dispatcher::Change(base::Now now, SubscriptionCommand command) {
     case SubscriptionCommand::Kind::kUpdate:
       if (!known) break;
       subscription->state.settings = command.state.settings;
+      // It is counted exactly as long as it matters.
+      subscription->listed.Forget();
       Save(*subscription);
       LookAt(now, subscription);
       break;
@@ -150,7 +157,7 @@ void Dispatcher::Change(base::Now now, SubscriptionCommand command) {
       if (known) Delete(now, subscription, command.keep_messages);
       break;
   }
-  CountRetaining();
+  CollectRetaining();
   outbox_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
     if (!ok) reply.status = base::StorageFailedError();
     effects_->subscriptions.push_back(std::move(reply));
@@ -166,6 +173,7 @@ void Dispatcher::Create(base::Now now, SubscriptionCommand command) {
     state.start = subscription->state.start;
     state.fill_until_ms = subscription->state.fill_until_ms;
     subscription->state = std::move(state);
+    subscription->listed.Forget();
   } else if (subscription == nullptr) {
     state.deleting = state.deleted = false;
     state.start = command.from_now ? scheduler_->NextId() : storage::MessageId{};

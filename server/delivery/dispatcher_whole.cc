@@ -127,7 +127,13 @@ absl::Status Dispatcher::TakeOutWhole(const MessageKey& key, const Topic& topic)
     } else if (subscription->has_backlog()) {
       const Progress* const row = RowOf(subscription->state.id);
       const bool moved = row != nullptr && row->listed;
-      AddUnspill({.due_ms = moved ? row->retry_ms : key.due_ms, .id = key.id}, *subscription);
+      const MessageKey place = {.due_ms = moved ? row->retry_ms : key.due_ms, .id = key.id};
+      AddUnspill(place, *subscription);
+      // It matters only then, and costs a read.
+      if (subscription->bounded() && !subscription->listed.Recall(key.id) &&
+          InBacklog(place, *subscription)) {
+        subscription->listed.Taken(place);
+      }
     }
   }
   RemoveRows(key);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "server/delivery/backlog_count.h"
 #include "server/delivery/catch_up.h"
 #include "server/delivery/due_table.h"
 #include "server/delivery/key_holds.h"
@@ -81,6 +82,10 @@ struct Subscription {
   storage::MessageKey backlog_cursor;
   // All that is left on disk is for later; this is the first. Not with `behind`.
   std::optional<storage::MessageKey> parked;
+  // What is on disk and not in memory, for the retention by number; and how much of it was given up
+  // since it was counted last.
+  BacklogCount listed;
+  size_t given_up = 0;
   // Some of the backlog has been delivered before: its records must not be written over.
   bool forgot_delivered = false;
   // A page read back waits for its claim.
@@ -113,6 +118,9 @@ struct Subscription {
   // Somebody may be given its messages now.
   bool served() const { return streams > 0 && !paused(); }
   bool has_backlog() const { return behind || parked.has_value(); }
+  // It keeps so many messages and no more; it does not keep everything for ever.
+  bool bounded() const { return state.settings.retention_max_messages > 0; }
+  bool retains() const { return state.settings.retention_ms > 0 || bounded(); }
   // The message is for it.
   bool Covers(const storage::MessageId& id) const { return !state.deleting && state.start <= id; }
 };

@@ -11,7 +11,8 @@
 namespace duetime::delivery {
 namespace {
 
-constexpr uint8_t kVersion = 1;
+// 1 was without the last field.
+constexpr uint8_t kVersion = 2;
 // Flags.
 constexpr uint64_t kDeleting = 1;
 constexpr uint64_t kDeleted = 2;
@@ -36,12 +37,14 @@ std::string EncodeSubscription(const SubscriptionState& state) {
   writer.Number(retry.multiplier_percent).Number(retry.jitter_percent).Number(retry.max_attempts);
   writer.Text(settings.dead_letter_name).Number(static_cast<uint64_t>(settings.dead_letter));
   writer.Number(settings.retention_ms).Number(static_cast<uint64_t>(settings.retention_policy));
+  writer.Number(settings.retention_max_messages);
   return writer.Take();
 }
 
 absl::StatusOr<SubscriptionState> DecodeSubscription(absl::string_view name,
                                                      absl::string_view bytes) {
-  FieldReader reader(bytes, kVersion);
+  const bool first_version = !bytes.empty() && bytes[0] == 1;
+  FieldReader reader(bytes, first_version ? 1 : kVersion);
   SubscriptionState state;
   SubscriptionSettings& settings = state.settings;
   RetryPolicy& retry = settings.retry;
@@ -69,6 +72,7 @@ absl::StatusOr<SubscriptionState> DecodeSubscription(absl::string_view name,
   settings.dead_letter = static_cast<storage::TopicId>(reader.Number());
   settings.retention_ms = reader.Number();
   const uint64_t policy = reader.Number();
+  if (!first_version) settings.retention_max_messages = reader.Number();
   if (absl::Status status = reader.Done(); !status.ok()) return status;
   if (!named || flags > (kDeleting | kDeleted | kPaused) || policy < 1 || policy > 2) {
     return absl::DataLossError("the store holds a subscription that nobody wrote");

@@ -30,7 +30,7 @@ struct RetryPolicy {
   friend bool operator==(const RetryPolicy&, const RetryPolicy&) = default;
 };
 
-// What becomes of messages that have waited for longer than the retention.
+// What becomes of messages that have waited for longer than the retention, or are too many.
 enum class RetentionPolicy : uint8_t { kDrop = 1, kDeadLetter = 2 };
 
 struct SubscriptionSettings {
@@ -44,6 +44,9 @@ struct SubscriptionSettings {
   bool paused = false;
   // How long after its due time a message waits here. 0: for ever.
   uint64_t retention_ms = 0;
+  // How many messages may wait here, in memory or in the backlog: beyond that the oldest are given
+  // up. Each shard keeps its share. 0: any number.
+  uint64_t retention_max_messages = 0;
   RetentionPolicy retention_policy = RetentionPolicy::kDrop;
 
   friend bool operator==(const SubscriptionSettings&, const SubscriptionSettings&) = default;

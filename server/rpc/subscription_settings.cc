@@ -86,6 +86,10 @@ absl::Status ReadRetention(const v1::SubscriptionSettings& proto, const RequestL
         ReadDuration(retention, field, 1'000, limits.horizon_ms, &settings->retention_ms);
     if (!status.ok()) return status;
   }
+  if (proto.retention_max_messages() < 0) {
+    return Invalid(kReason, absl::StrCat(path, ".retention_max_messages"), "negative");
+  }
+  settings->retention_max_messages = static_cast<uint64_t>(proto.retention_max_messages());
   switch (proto.retention_policy()) {
     case v1::RETENTION_POLICY_UNSPECIFIED:
     case v1::RETENTION_DROP:
@@ -128,6 +132,8 @@ bool ApplyPath(absl::string_view path, const SubscriptionSettings& from,
     settings->retention_ms = from.retention_ms;
   } else if (path == "settings.retention_policy") {
     settings->retention_policy = from.retention_policy;
+  } else if (path == "settings.retention_max_messages") {
+    settings->retention_max_messages = from.retention_max_messages;
   } else {
     return false;
   }
@@ -195,6 +201,7 @@ void ToProto(const SubscriptionSettings& settings, v1::SubscriptionSettings* pro
   proto->set_dead_letter_topic(settings.dead_letter_name);
   proto->set_paused(settings.paused);
   if (settings.retention_ms > 0) SetDuration(settings.retention_ms, proto->mutable_retention());
+  proto->set_retention_max_messages(static_cast<int64_t>(settings.retention_max_messages));
   proto->set_retention_policy(settings.retention_policy == RetentionPolicy::kDeadLetter
                                   ? v1::RETENTION_DEAD_LETTER
                                   : v1::RETENTION_DROP);
@@ -202,7 +209,8 @@ void ToProto(const SubscriptionSettings& settings, v1::SubscriptionSettings* pro
 
 bool MakesDeadLetters(const SubscriptionSettings& settings) {
   return settings.retry.max_attempts > 0 ||
-         (settings.retention_ms > 0 && settings.retention_policy == RetentionPolicy::kDeadLetter);
+         ((settings.retention_ms > 0 || settings.retention_max_messages > 0) &&
+          settings.retention_policy == RetentionPolicy::kDeadLetter);
 }
 
 absl::Status SubscriptionNotFoundError(absl::string_view topic, absl::string_view name) {

@@ -225,7 +225,8 @@ class Scenario {
     Handle(std::move(recur));
   }
 
-  // subscribe|update|unsubscribe name [new min= max= attempts= retention= to= dead-letter paused].
+  // subscribe|update|unsubscribe name [new min= max= attempts= retention= retention-max= dead-letter
+  // paused].
   void Subscribe(const CommandLine& command) {
     SubscriptionCommand change;
     change.tag = CallTag{++calls_};
@@ -247,6 +248,8 @@ class Scenario {
     settings.retry.max_backoff_ms = static_cast<uint64_t>(command.Number("max", 600'000));
     settings.retry.max_attempts = static_cast<uint32_t>(command.Number("attempts", 0));
     settings.retention_ms = static_cast<uint64_t>(command.Number("retention", 0));
+    settings.retention_max_messages =
+        static_cast<uint64_t>(command.Number("retention-max", 0));
     if (command.Has("dead-letter")) settings.retention_policy = RetentionPolicy::kDeadLetter;
     change.from_now = command.Has("new");
     change.keep_messages = command.Has("last");
@@ -591,7 +594,7 @@ INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest,
                                          "recurrence", "bulk", "quota", "cancel", "lease", "credit",
                                          "backlog", "crash", "failure", "claim", "order", "fanout",
                                          "retry", "deadletter", "ordering", "pace", "buckets",
-                                         "retention"),
+                                         "retention", "retention_max"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

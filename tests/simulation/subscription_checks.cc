@@ -11,6 +11,7 @@
 
 namespace duetime::simulation {
 
+using delivery::CallTag;
 using delivery::LeaseToken;
 using delivery::StreamId;
 using storage::SubscriptionId;
@@ -69,6 +70,7 @@ void SubscriptionWorld::Apply(const delivery::Effects& effects) {
     }
   }
   for (const auto& reply : effects.subscriptions) changes_.erase(reply.tag);
+  if (!effects.subscription_gauges.empty()) inspected_ = effects.subscription_gauges.back();
   if (effects.failed) Violate("the shard has failed");
 }
 
@@ -138,6 +140,62 @@ void SubscriptionWorld::OnDelivery(const Stream& stream, const delivery::Deliver
   pair.ack_sent = false;
   if (!leases_.emplace(delivery.token, key).second) Violate(name + "a token was used twice");
   if (!message.order.empty()) in_order_[{key.second, message.order}] = delivery.token;
+}
+
+void SubscriptionWorld::CheckGivenUp(const std::map<SubscriptionId, uint64_t>& before) {
+  for (auto& [id, subscription] : subscriptions_) {
+    if (!subscription.live || subscription.bound == 0) continue;
+    Send(delivery::InspectSubscriptionCommand{.tag = CallTag{next_call_++}, .subscription = id});
+    const uint64_t dropped = inspected_.gauges.dropped - subscription.dropped;
+    subscription.dropped += dropped;
+    subscription.dropped_in_all += dropped;
+    report_.given_up += dropped;
+    const auto waited = before.find(id);
+    if (dropped > 0 && waited != before.end() && waited->second < subscription.bound + dropped) {
+      Violate(absl::StrCat("subscription ", static_cast<uint32_t>(id), " gave up ", dropped,
+                           " messages of ", waited->second, ", and may keep ", subscription.bound));
+    }
+  }
+}
+
+std::string SubscriptionWorld::BeyondBounds(storage::MessageStore* listed) {
+  // What was changed just when it was counted or read back is left out.
+  constexpr uint64_t kMissedMax = 10;
+  for (const auto& [id, subscription] : subscriptions_) {
+    if (!subscription.live || subscription.bound == 0) continue;
+    Send(delivery::InspectSubscriptionCommand{.tag = CallTag{next_call_++}, .subscription = id});
+    const delivery::SubscriptionGauges& gauges = inspected_.gauges;
+    // Some of what is listed may be in memory, too.
+    storage::Page<storage::BacklogRef> page;
+    if (!listed->ScanBacklog(0, id, {}, {}, &page).ok()) return "the backlog cannot be read";
+    const uint64_t others = gauges.in_flight + gauges.delayed + gauges.blocked;
+    const uint64_t waiting = std::max<uint64_t>(gauges.ready, page.items.size());
+    if (waiting > subscription.bound + others + kMissedMax) {
+      return absl::StrCat("subscription ", static_cast<uint32_t>(id), " keeps ", waiting,
+                          " messages instead of ", subscription.bound, ", ", others,
+                          " of which do not count");
+    }
+  }
+  return "";
+}
+
+// Nobody takes anything; then no more may wait than are to be kept.
+void SubscriptionWorld::CheckBounds(storage::MessageStore* store) {
+  while (!streams_.empty()) DoDetach();
+  constexpr int kSteps = 1000;
+  for (int i = 1; i <= kSteps && report_.violation.empty(); ++i) {
+    now_.mono_ms += 50;
+    now_.wall_ms += 50;
+    Step();
+    while (!journal_.empty()) Commit();
+    if (i % 50 != 0) continue;
+    const std::string beyond = BeyondBounds(store);
+    if (beyond.empty()) return;
+    // What is given up has to pass through memory, which may be full of what others wait for.
+    const delivery::ShardStats stats = shard_->stats();
+    const uint64_t in_memory = stats.due_ready + stats.in_flight + stats.delayed + stats.blocked;
+    if (i == kSteps && in_memory < 2 * limits_.due_max) Violate(beyond);
+  }
 }
 
 void SubscriptionWorld::CheckOrder(const std::string& name, const PairKey& key,

@@ -38,7 +38,8 @@ TEST(SubscriptionTest, EachSubscriptionGetsEveryMessageUntilItIsDone) {
   std::cout << total.accepted << " accepted, " << total.deliveries << " deliveries, "
             << total.failures << " failures, " << total.dead_letters << " dead letters, "
             << total.blocked << " blocked at a time, " << total.deleted << " deleted, "
-            << total.crashes << " crashes, " << total.spilled << " spilled\n";
+            << total.crashes << " crashes, " << total.spilled << " spilled, " << total.given_up
+            << " given up\n";
   // A run in which nothing happened is not a pass.
   EXPECT_GT(total.accepted, seeds * 50);
   EXPECT_GT(total.deliveries, seeds * 50);
@@ -48,6 +49,7 @@ TEST(SubscriptionTest, EachSubscriptionGetsEveryMessageUntilItIsDone) {
   EXPECT_GT(total.deleted, seeds / 5);
   EXPECT_GT(total.crashes, seeds);
   EXPECT_GT(total.spilled, seeds);
+  EXPECT_GT(total.given_up, seeds);
 }
 
 // The simulation has teeth: each planted fault is found.

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/delivery/backlog_place.h"
 #include "server/delivery/retry_backoff.h"
 
 namespace duetime::simulation {
@@ -40,6 +41,7 @@ void SubscriptionReport::Add(const SubscriptionReport& other) {
   deleted += other.deleted;
   crashes += other.crashes;
   spilled += other.spilled;
+  given_up += other.given_up;
 }
 
 // A MemoryStore with the faults of a sabotage.
@@ -132,7 +134,7 @@ void SubscriptionWorld::Start() {
     command.state.id = id;
     command.state.topic = subscription.topic;
     command.state.name = absl::StrCat(static_cast<uint32_t>(id));
-    command.state.settings.retry = subscription.retry;
+    command.state.settings = SettingsOf(subscription);
     command.from_now = true;
     if (create) subscription.first_number = next_message_;
     changes_[command.tag] = {id, create};
@@ -183,6 +185,7 @@ void SubscriptionWorld::Crash() {
   settling_.clear();
   streams_.clear();
   journal_.clear();
+  for (auto& [id, subscription] : subscriptions_) subscription.dropped = 0;
   report_.spilled += shard_->stats().spilled;
   shard_.reset();
   now_.wall_ms += Random(300);
@@ -309,7 +312,11 @@ void SubscriptionWorld::DoSubscribe() {
   command.state.id = id;
   command.state.topic = topic;
   command.state.name = absl::StrCat(static_cast<uint32_t>(id));
-  command.state.settings.retry = subscription.retry;
+  if (Chance(40)) {
+    subscription.bound = 1 + Random(12);
+    subscription.dead_letters = Chance(40);
+  }
+  command.state.settings = SettingsOf(subscription);
   changes_[command.tag] = {id, true};
   Send(std::move(command));
 }
@@ -420,14 +427,65 @@ void SubscriptionWorld::OnSettled(LeaseToken token) {
   settling_.erase(sent);
 }
 
+delivery::SubscriptionSettings SubscriptionWorld::SettingsOf(
+    const Subscription& subscription) const {
+  delivery::SubscriptionSettings settings;
+  settings.retry = subscription.retry;
+  settings.retention_max_messages = subscription.bound;
+  if (subscription.dead_letters) settings.retention_policy = delivery::RetentionPolicy::kDeadLetter;
+  return settings;
+}
+
 void SubscriptionWorld::Step() {
+  // Only then the store says how many there are. A look at all of it takes its time.
+  const bool look = journal_.empty() && Chance(40);
+  std::map<SubscriptionId, uint64_t> before;
+  for (const auto& [id, subscription] : subscriptions_) {
+    if (look && subscription.live && subscription.bound > 0) {
+      before[id] = Unsettled(id, subscription).size() + Echoes(id, subscription);
+    }
+  }
   shard_->Step(now_);
   Collect();
+  CheckGivenUp(before);
 }
 
 void SubscriptionWorld::Collect() {
   Apply(shard_->TakeEffects());
   if (auto batch = shard_->TakeBatch(); batch.has_value()) journal_.push_back(std::move(*batch));
+}
+
+std::set<storage::MessageKey> SubscriptionWorld::Unsettled(SubscriptionId id,
+                                                           const Subscription& subscription) {
+  storage::Page<storage::MessageRef> page;
+  if (!store_->Scan(0, {}, storage::MessageKey::FirstAt(now_.wall_ms + 1), {}, &page).ok())
+    return {};
+  std::set<storage::MessageKey> unsettled;
+  for (const storage::MessageRef& item : page.items) {
+    if (item.topic != subscription.topic) continue;
+    const auto bytes = store_->Get(0, item.key);
+    storage::MessageRecord record;
+    uint64_t number = 0;
+    if (!storage::DecodeMessageRecord(**bytes, &record).ok() ||
+        !absl::SimpleAtoi(record.payload, &number) || number < subscription.allowed_from) {
+      continue;
+    }
+    const auto rows = store_->GetProgress(0, item.key);
+    const bool settled = std::any_of(rows->begin(), rows->end(), [id](const auto& row) {
+      return row.first == id && row.second.state == storage::Progress::State::kSettled;
+    });
+    if (!settled) unsettled.insert(item.key);
+  }
+  return unsettled;
+}
+
+uint64_t SubscriptionWorld::Echoes(SubscriptionId id, const Subscription& subscription) {
+  const std::set<storage::MessageKey> unsettled = Unsettled(id, subscription);
+  storage::Page<storage::BacklogRef> page;
+  if (!store_->ScanBacklog(0, id, {}, {}, &page).ok()) return 0;
+  return static_cast<uint64_t>(std::count_if(
+      page.items.begin(), page.items.end(),
+      [&unsettled](const auto& item) { return !unsettled.contains(delivery::KeyOf(item)); }));
 }
 
 void SubscriptionWorld::Commit() {
@@ -443,6 +501,7 @@ void SubscriptionWorld::Commit() {
 void SubscriptionWorld::Drain() {
   if (Chance(50)) Crash();
   while (!journal_.empty()) Commit();
+  CheckBounds(store_.get());
   for (const auto& [id, subscription] : subscriptions_) {
     if (subscription.live) DoAttach(id, 1000, 30'000);
   }
@@ -512,6 +571,7 @@ void SubscriptionWorld::CheckDrained() {
                      stats.delayed, " delayed, ", stats.blocked, " blocked, ", stats.wheel_timers,
                      " timers, ", stats.topics_behind, " behind; ", detail));
   }
+  std::map<SubscriptionId, uint64_t> missing;
   for (const auto& [number, message] : messages_) {
     if (!message.accepted || message.unknown || message.cancelled) continue;
     if (store_->Notes({.due_ms = message.id.due_ms(), .id = message.id})) {
@@ -528,6 +588,8 @@ void SubscriptionWorld::CheckDrained() {
         Violate(absl::StrCat("message ", number, ": its dead letter is lost"));
       }
       if (pair.acked || pair.maybe_settled || pair.dead_delivered) continue;
+      // It has said so.
+      if (++missing[id] <= subscription.dropped_in_all) continue;
       Violate(absl::StrCat("message ", number, " of subscription ", static_cast<uint32_t>(id), ", ",
                            pair.deliveries, " deliveries, never ended: lost (P1)"));
     }

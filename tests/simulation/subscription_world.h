@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,8 @@ struct SubscriptionReport {
   uint64_t deleted = 0;
   uint64_t crashes = 0;
   uint64_t spilled = 0;
+  // By subscriptions that keep so many messages only.
+  uint64_t given_up = 0;
 
   void Add(const SubscriptionReport& other);
 };
@@ -81,6 +84,12 @@ class SubscriptionWorld {
   struct Subscription {
     storage::TopicId topic{};
     delivery::RetryPolicy retry;
+    // How many messages it keeps, and whether it makes dead letters of the others. 0: all.
+    uint64_t bound = 0;
+    bool dead_letters = false;
+    // What it has said it dropped: in this run, and in all.
+    uint64_t dropped = 0;
+    uint64_t dropped_in_all = 0;
     // What was sent from this number on is certainly for it, what was sent before that one is not.
     uint64_t first_number = 0;
     uint64_t allowed_from = 0;
@@ -134,6 +143,16 @@ class SubscriptionWorld {
   void DoDetach();
   void DoSettle(delivery::StreamId id, Stream* stream, bool ack_all);
   void Step();
+  delivery::SubscriptionSettings SettingsOf(const Subscription& subscription) const;
+  // What is due in the store and not settled by the subscription.
+  std::set<storage::MessageKey> Unsettled(storage::SubscriptionId id,
+                                          const Subscription& subscription);
+  // What is listed for it although its message is at an end, or elsewhere: it is not known to be.
+  uint64_t Echoes(storage::SubscriptionId id, const Subscription& subscription);
+  void CheckGivenUp(const std::map<storage::SubscriptionId, uint64_t>& before);
+  // Which subscription keeps more than it is to; empty if none does.
+  std::string BeyondBounds(storage::MessageStore* listed);
+  void CheckBounds(storage::MessageStore* store);
   void Commit();
   void Collect();
   void Apply(const delivery::Effects& effects);
@@ -165,6 +184,8 @@ class SubscriptionWorld {
   std::map<delivery::CallTag, uint64_t> schedules_;
   std::map<delivery::CallTag, uint64_t> cancels_;
   std::map<delivery::CallTag, std::pair<storage::SubscriptionId, bool>> changes_;
+  // The last answer to an inspection.
+  delivery::InspectSubscriptionReply inspected_;
   SubscriptionReport report_;
   base::Now now_;
   uint64_t next_call_ = 1;

@@ -106,7 +106,8 @@ TEST(GetTest, ADeadLetterSaysWhatItWas) {
   const std::vector<std::pair<v1::DeadLetter::Reason, const char*>> reasons = {
       {v1::DeadLetter::REJECTED, "a subscriber gave it up\n"},
       {v1::DeadLetter::EXPIRED, "it was later than its time to live\n"},
-      {v1::DeadLetter::RETENTION, "it was older than its subscription keeps messages\n"},
+      {v1::DeadLetter::RETENTION,
+       "its subscription keeps messages for less long, or fewer of them\n"},
       {static_cast<v1::DeadLetter::Reason>(9), "for reason 9, which this version does not know\n"}};
   message.mutable_dead_letter()->clear_reason_text();
   for (const auto& [reason, words] : reasons) {

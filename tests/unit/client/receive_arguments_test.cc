@@ -115,6 +115,8 @@ TEST(ReceiveArgumentsTest, SubscriptionSettings) {
                                                            "d",
                                                            "--retention",
                                                            "2d",
+                                                           "--retention-max",
+                                                           "5000000000",
                                                            "--retention-policy",
                                                            "dead-letter",
                                                            "--start",
@@ -130,6 +132,7 @@ TEST(ReceiveArgumentsTest, SubscriptionSettings) {
   EXPECT_EQ(settings.retry().max_attempts(), 8);
   EXPECT_EQ(settings.dead_letter_topic(), "d");
   EXPECT_EQ(settings.retention().seconds(), 2 * 86'400);
+  EXPECT_EQ(settings.retention_max_messages(), 5'000'000'000);
   EXPECT_EQ(settings.retention_policy(), v1::RETENTION_DEAD_LETTER);
 }
 
@@ -157,13 +160,16 @@ TEST(ReceiveArgumentsTest, SubscriptionUpdateNamesWhatWasGiven) {
                                                            "",
                                                            "--retention",
                                                            "none",
+                                                           "--retention-max",
+                                                           "0",
                                                            "--retention-policy",
                                                            "drop"});
-  EXPECT_EQ(PathsOf(many.update_mask()),
-            (std::vector<std::string>{"settings.retry.multiplier", "settings.retry.jitter",
-                                      "settings.dead_letter_topic", "settings.retention_policy",
-                                      "settings.lease_duration", "settings.retry.min_backoff",
-                                      "settings.retry.max_backoff", "settings.retention"}));
+  EXPECT_EQ(
+      PathsOf(many.update_mask()),
+      (std::vector<std::string>{
+          "settings.retry.multiplier", "settings.retry.jitter", "settings.dead_letter_topic",
+          "settings.retention_max_messages", "settings.retention_policy", "settings.lease_duration",
+          "settings.retry.min_backoff", "settings.retry.max_backoff", "settings.retention"}));
   EXPECT_FALSE(many.subscription().settings().has_lease_duration());
   EXPECT_FALSE(many.subscription().settings().retry().has_min_backoff());
   EXPECT_FALSE(many.subscription().settings().has_retention());
@@ -244,6 +250,7 @@ TEST(ReceiveArgumentsTest, RefusesWhatIsWrong) {
       {"subscription", "create", "t", "s", "--jitter", "2"},
       {"subscription", "create", "t", "s", "--max-attempts", "-1"},
       {"subscription", "create", "t", "s", "--retention-policy", "keep"},
+      {"subscription", "create", "t", "s", "--retention-max", "-1"},
       {"subscription", "create", "t", "s", "--start", "never"},
       {"subscription", "update", "t", "s", "--start", "all"},
       {"subscription", "create", "t", "s", "--min-backoff", "soon"},

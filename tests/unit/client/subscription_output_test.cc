@@ -58,6 +58,13 @@ TEST(SubscriptionTest, Text) {
   const std::string text = SubscriptionText(subscription, kUtc);
   EXPECT_THAT(text, HasSubstr("after 5s, then times 1.5 up to 10m, longer by up to 20% at random"));
   EXPECT_THAT(text, HasSubstr("keeps         2d, then made dead letters\n"));
+  settings->set_retention_max_messages(100);
+  EXPECT_THAT(SubscriptionText(subscription, kUtc),
+              HasSubstr("keeps         2d and up to 100 messages, then made dead letters\n"));
+  settings->clear_retention();
+  settings->clear_retention_policy();
+  EXPECT_THAT(SubscriptionText(subscription, kUtc),
+              HasSubstr("keeps         up to 100 messages, then dropped\n"));
 }
 
 TEST(SubscriptionTest, Counts) {
@@ -95,10 +102,17 @@ TEST(SubscriptionTest, Table) {
   other->set_name("audit");
   other->mutable_settings()->set_paused(true);
   other->mutable_settings()->mutable_retry()->set_max_attempts(8);
+  v1::SubscriptionSettings* bounded = subscriptions.Add()->mutable_settings();
+  bounded->set_retention_max_messages(5);
+  v1::SubscriptionSettings* both = subscriptions.Add()->mutable_settings();
+  both->mutable_retention()->set_seconds(60);
+  both->set_retention_max_messages(5);
   EXPECT_EQ(SubscriptionTable(subscriptions),
             "NAME     STATE   LEASE  MAX ATTEMPTS  DEAD LETTERS  KEEPS  RETRIES\n"
             "billing  active  -      no end        -             -      at once\n"
-            "audit    paused  -      8             -             -      at once\n");
+            "audit    paused  -      8             -             -      at once\n"
+            "         active  -      no end        -             5      at once\n"
+            "         active  -      no end        -             1m, 5  at once\n");
 }
 
 TEST(DeadLetterTableTest, SaysWhatTheyWereAndWhy) {

@@ -39,6 +39,7 @@ TEST(SubscriptionSettingsTest, GoThereAndBack) {
   proto.set_paused(true);
   proto.mutable_retention()->set_seconds(3600);
   proto.set_retention_policy(v1::RETENTION_DEAD_LETTER);
+  proto.set_retention_max_messages(1000);
   delivery::SubscriptionSettings settings;
   ASSERT_TRUE(ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
   EXPECT_EQ(settings.retry.multiplier_percent, 150u);
@@ -46,6 +47,17 @@ TEST(SubscriptionSettingsTest, GoThereAndBack) {
   v1::SubscriptionSettings back;
   ToProto(settings, &back);
   EXPECT_EQ(back.SerializeAsString(), proto.SerializeAsString());
+  EXPECT_TRUE(MakesDeadLetters(settings));
+}
+
+TEST(SubscriptionSettingsTest, ABoundIsEnoughToMakeDeadLetters) {
+  v1::SubscriptionSettings proto;
+  proto.set_retention_policy(v1::RETENTION_DEAD_LETTER);
+  delivery::SubscriptionSettings settings;
+  ASSERT_TRUE(ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
+  EXPECT_FALSE(MakesDeadLetters(settings));
+  proto.set_retention_max_messages(1);
+  ASSERT_TRUE(ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
   EXPECT_TRUE(MakesDeadLetters(settings));
 }
 
@@ -91,6 +103,8 @@ TEST(SubscriptionSettingsTest, RefusesWhatIsOutOfBounds) {
   EXPECT_EQ(Refusal([](Proto* p) { p->mutable_retention()->set_nanos(1); }), "s.retention");
   EXPECT_EQ(Refusal([](Proto* p) { p->set_retention_policy(static_cast<v1::RetentionPolicy>(9)); }),
             "s.retention_policy");
+  EXPECT_EQ(Refusal([](Proto* p) { p->set_retention_max_messages(-1); }),
+            "s.retention_max_messages");
   EXPECT_EQ(Refusal([](Proto* p) { p->set_dead_letter_topic("t"); }), "s.dead_letter_topic");
   EXPECT_EQ(Refusal([](Proto* p) { p->set_dead_letter_topic("a b"); }), "s.dead_letter_topic");
 }
