@@ -48,13 +48,13 @@ struct Config {
   uint64_t group_bytes_max = 8 << 20;
 
   uint64_t load_window_ms = 30'000;
-  uint64_t loaded_max = 1'000'000;
+  uint64_t loaded_max = 4'000'000;
   uint64_t due_max = 1'000'000;
   uint64_t due_idle_max = 1'000;
   uint64_t frame_messages_max = 500;
   uint64_t frame_bytes_max = 256 << 10;
-  uint64_t claim_ahead_ms = 200;
-  uint64_t claim_renew_ms = 100;
+  uint64_t claim_ahead_ms = 1'000;
+  uint64_t claim_renew_ms = 500;
   uint64_t spill_age_ms = 60'000;
   uint64_t safe_period_ms = 1'000;
   uint64_t heartbeat_ms = 15'000;

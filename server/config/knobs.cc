@@ -118,8 +118,7 @@ std::vector<Knob> RequestKnobs() {
              {64 * kKiB, kGiB}, "Bytes of one request."),
       Number("topics_max", kRequests, &Config::topics_max, Unit::kCount, {1, 10'000'000},
              "Topics on this server; each costs memory for its name and its queue."),
-      Number("subscriptions_max", kRequests, &Config::subscriptions_max, Unit::kCount,
-             {1, 100'000},
+      Number("subscriptions_max", kRequests, &Config::subscriptions_max, Unit::kCount, {1, 100'000},
              "Subscriptions of one topic; each costs memory, and a record for each message that "
              "others have settled and it has not."),
       Text("topics_auto_create", kRequests, &Config::topics_auto_create,
@@ -155,8 +154,10 @@ std::vector<Knob> DeliveryKnobs() {
   return {
       Number("load_window_ms", kDelivery, &Config::load_window_ms, Unit::kMillis, {kSecond, kDay},
              "Messages due within this window are held in the timing wheel."),
-      Number("loaded_max", kDelivery, &Config::loaded_max, Unit::kCount, {1'000, 100'000'000},
-             "Messages in the timing wheel of one shard, about 100 bytes each."),
+      Number(
+          "loaded_max", kDelivery, &Config::loaded_max, Unit::kCount, {1'000, 100'000'000},
+          "Messages in the timing wheel of one shard, about 40 bytes each. What lies on disk fills "
+          "half of it; the rest is for what is accepted and due within load_window_ms."),
       Number("due_max", kDelivery, &Config::due_max, Unit::kCount, {1'000, 100'000'000},
              "Due messages that one shard holds in memory; more wait on disk."),
       Number("due_idle_max", kDelivery, &Config::due_idle_max, Unit::kCount, {0, 10'000'000},

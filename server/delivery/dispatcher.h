@@ -74,8 +74,9 @@ class Dispatcher : public scheduler::DueSink {
   // The answer of a shard that has failed.
   void Refuse(const SubscriptionCommand& command);
 
-  // Settles what waits for that, ends the leases of streams that are gone, and the leases and delays
-  // whose time has come. Sets `more` if there are more of them. Call once in each step, first.
+  // Settles what waits for that, ends the leases of streams that are gone, and the leases and
+  // delays whose time has come. Sets `more` if there are more of them. Call once in each step,
+  // first.
   void ExpireTimers(base::Now now, bool* more);
 
   // Gives back the leases of streams that are gone, reads back from disk and hands out, at most
@@ -188,10 +189,11 @@ class Dispatcher : public scheduler::DueSink {
 
   // ---- Hand-out (dispatcher_handout.cc)
   void Enqueue(Subscription* subscription);
-  absl::Status Serve(base::Now now, Subscription* subscription, size_t* served);
+  absl::Status ServeQueue(base::Now now, size_t budget, std::deque<Subscription*>* queue);
+  absl::Status Serve(base::Now now, Subscription* subscription, size_t turn);
   // Whether one more may be handed out now; if not, sees to it that it is tried again.
   bool Admit(base::Now now, Subscription* subscription);
-  size_t TakeReady(base::Now now, Subscription* subscription, Stream* stream);
+  size_t TakeReady(base::Now now, Subscription* subscription, Stream* stream, size_t turn);
   absl::Status SendFrame(base::Now now, Stream* stream);
   // Takes what a fate needs from the entry's record.
   void Learn(EntryIndex index, absl::string_view record);
@@ -351,6 +353,10 @@ class Dispatcher : public scheduler::DueSink {
   Timers timers_;
   // Subscriptions with ready messages and willing streams, in turn.
   std::deque<Subscription*> queue_;
+  // The same for those whose next message has been delivered before.
+  std::deque<Subscription*> repeats_;
+  // By this Pump so far.
+  size_t handed_out_ = 0;
   // Subscriptions that may read back from disk.
   std::deque<Subscription*> read_queue_;
   // Subscriptions that were deleted and are being released, and new ones for what is there already.

@@ -20,6 +20,13 @@ namespace {
 // Read-backs started by one Pump: each may read a page from disk.
 constexpr size_t kReadBacksPerPump = 4;
 
+// A step's part for messages that have been delivered before, while others wait for their first
+// delivery: one in so many.
+constexpr size_t kRepeatsPart = 8;
+
+// The smallest turn of a subscription while others wait.
+constexpr size_t kTurnMin = 64;
+
 // Leases of a stream that is gone that one step gives back.
 constexpr size_t kClosedPerStep = 1000;
 
@@ -122,12 +129,14 @@ void Dispatcher::Enqueue(Subscription* subscription) {
     return;
   }
   subscription->queued = true;
-  queue_.push_back(subscription);
+  const bool repeats = table_[subscription->ready.head].attempts > 0;
+  (repeats ? repeats_ : queue_).push_back(subscription);
 }
 
 absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
   if (!read_error_.ok()) return read_error_;
   if (stopped_) return absl::OkStatus();
+  handed_out_ = 0;
   // Without room they wait in the queue: room comes when something ends, which is an event.
   for (size_t i = 0; i < kReadBacksPerPump && CanReadBack(); ++i) {
     Subscription* const subscription = read_queue_.front();
@@ -135,23 +144,36 @@ absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
     subscription->read_queued = false;
     if (absl::Status status = ReadBack(now, subscription); !status.ok()) return status;
   }
-  for (size_t served = 0; served < budget && !queue_.empty(); ++served) {
-    Subscription* const subscription = queue_.front();
-    queue_.pop_front();
-    subscription->queued = false;
-    if (absl::Status status = Serve(now, subscription, &served); !status.ok()) return status;
-  }
-  if (!queue_.empty() || CanReadBack()) *more = true;
+  // What failed before does not keep others from their first attempt, however often it fails.
+  const size_t for_repeats = repeats_.empty() ? 0 : budget / kRepeatsPart;
+  absl::Status status = ServeQueue(now, budget - for_repeats, &queue_);
+  if (status.ok()) status = ServeQueue(now, budget, &repeats_);
+  if (!status.ok()) return status;
+  if (!queue_.empty() || !repeats_.empty() || CanReadBack()) *more = true;
   return read_error_;
 }
 
-absl::Status Dispatcher::Serve(base::Now now, Subscription* subscription, size_t* served) {
+absl::Status Dispatcher::ServeQueue(base::Now now, size_t budget,
+                                    std::deque<Subscription*>* queue) {
+  // The more wait the smaller their turns: none waits for several large frames of each other one.
+  const size_t turn = std::max(budget / std::max<size_t>(queue->size(), 1), kTurnMin);
+  while (handed_out_ < budget && !queue->empty()) {
+    Subscription* const subscription = queue->front();
+    queue->pop_front();
+    subscription->queued = false;
+    if (absl::Status status = Serve(now, subscription, turn); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Dispatcher::Serve(base::Now now, Subscription* subscription, size_t turn) {
   if (subscription->willing.empty() || subscription->paused()) return absl::OkStatus();
   Stream* const stream = subscription->willing.front();
   subscription->willing.pop_front();
-  const size_t taken = TakeReady(now, subscription, stream);
+  const size_t taken = TakeReady(now, subscription, stream, turn);
   if (stream->willing) subscription->willing.push_back(stream);
-  *served += taken;
+  // Also a turn that comes to nothing costs something.
+  handed_out_ += taken + 1;
   if (taken > 0) {
     if (absl::Status status = SendFrame(now, stream); !status.ok()) return status;
   }
@@ -177,13 +199,14 @@ bool Dispatcher::Admit(base::Now now, Subscription* subscription) {
   return false;
 }
 
-size_t Dispatcher::TakeReady(base::Now now, Subscription* subscription, Stream* stream) {
+size_t Dispatcher::TakeReady(base::Now now, Subscription* subscription, Stream* stream,
+                             size_t turn) {
   taken_.clear();
   // An equal share for each stream that can take more, so that the first does not get a whole
   // burst.
   const size_t sharers = subscription->willing.size() + 1;
   const size_t share = (subscription->ready.count + sharers - 1) / sharers;
-  const size_t limit = std::min(limits_.frame_messages_max, share);
+  const size_t limit = std::min({limits_.frame_messages_max, share, turn});
   size_t bytes = 0;
   while (taken_.size() < limit && bytes < limits_.frame_bytes_max) {
     const EntryIndex index = subscription->ready.head;

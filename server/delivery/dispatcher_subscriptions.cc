@@ -180,7 +180,7 @@ void Dispatcher::Create(base::Now now, SubscriptionCommand command) {
     // What is due has been offered to the others already.
     state.fill_until_ms =
         command.from_now ? 0
-                         : std::max({now.wall_ms, scheduler_->fired_ms(), scheduler_->safe_ms()});
+                         : std::max({now.wall_ms, scheduler_->reached_ms(), scheduler_->safe_ms()});
     subscription = AddSubscription(std::move(state), topic);
     if (subscription->state.fill_until_ms > 0) StartFilling(subscription);
   } else {

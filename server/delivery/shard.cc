@@ -18,10 +18,9 @@
 namespace duetime::delivery {
 namespace {
 
-// Work per step: some milliseconds, so that commands are answered in between. Firing has the larger
-// share: while a burst is being fired every topic's messages wait behind it, while handing out goes
-// by turns between topics.
-constexpr size_t kFirePerStep = 8000;
+// Work per step: a few milliseconds, so that commands are answered in between, and a topic with
+// little to do does not wait long for one with much.
+constexpr size_t kFirePerStep = 2000;
 constexpr size_t kDeliverPerStep = 1000;
 
 scheduler::SchedulerOptions SchedulerOptionsOf(uint16_t shard, const ShardLimits& limits,

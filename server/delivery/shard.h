@@ -23,7 +23,7 @@ struct ShardLimits {
   // The timing wheel holds messages due within this window ...
   uint64_t load_window_ms = 30'000;
   // ... and at most about this many of them.
-  size_t loaded_max = 1'000'000;
+  size_t loaded_max = 4'000'000;
   // Due messages kept in memory, in all; beyond it they wait in the backlog on disk.
   size_t due_max = 1'000'000;
   // Due messages kept in memory for a topic without a subscriber.
@@ -32,8 +32,8 @@ struct ShardLimits {
   size_t frame_messages_max = 500;
   size_t frame_bytes_max = 256 << 10;
   // How far a claim runs ahead of the clock, and how close the clock may come before it is renewed.
-  uint64_t claim_ahead_ms = 200;
-  uint64_t claim_renew_ms = 100;
+  uint64_t claim_ahead_ms = 1'000;
+  uint64_t claim_renew_ms = 500;
   // A due message that is unsettled for this long is listed in the backlog, so that recovery need
   // not look so far back.
   uint64_t spill_age_ms = 60'000;

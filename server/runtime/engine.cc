@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 // Messages and leases decided in one turn: as many as a step may fire, so that settlements do not
 // queue up behind a burst.
-constexpr size_t kTurnWeightMax = 8'000;
+constexpr size_t kTurnWeightMax = 2'000;
 // The longest sleep. A step of the wall clock is noticed within it.
 constexpr uint64_t kSleepMaxMs = 1'000;
 // The shortest: a deadline that has come but is not acted on must not make the thread spin.

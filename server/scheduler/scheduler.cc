@@ -29,6 +29,13 @@ constexpr uint32_t kTimerBytesMask = (uint32_t{1} << 30) - 1;
 // once.
 constexpr uint64_t kUrgentMs = 20;
 
+// Leaving the wheel costs about this part of what being fired does (tests/bench/RESULTS.md).
+constexpr size_t kExpiriesPerFire = 16;
+// What fits into the first cache on its way.
+constexpr size_t kExpireChunk = 512;
+// Fired in a step however many left the wheel: four topics' turns.
+constexpr size_t kFireMin = 4 * DueTurns::kTurn;
+
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, storage::MessageStore* store, Outbox* outbox,
@@ -38,7 +45,8 @@ Scheduler::Scheduler(const SchedulerOptions& options, storage::MessageStore* sto
       outbox_(outbox),
       writer_(writer),
       sink_(sink),
-      wheel_(0, options.slabs) {
+      wheel_(0, options.slabs),
+      turns_(options.slabs) {
   DT_CHECK_LT(options.claim_renew_ms, options.claim_ahead_ms);
   DT_CHECK_GT(options.loaded_max, 0u);
 }
@@ -178,7 +186,7 @@ bool Scheduler::OfferAccepted(const MessageRef& message) {
   // order). What lies at or above it stays on disk, where the loader will meet it.
   if (!horizon_.Covers(message.key)) return false;
   const bool late = message.key.due_ms <= wheel_.now();
-  if (!late && wheel_.size() >= options_.loaded_max) {
+  if (!late && timers() >= options_.loaded_max) {
     // No room: the horizon retreats to this message. What is in the wheel above it will be offered
     // again, and kept once.
     repeat_until_ms_ = std::max(repeat_until_ms_, horizon_.until().due_ms);
@@ -204,13 +212,12 @@ void Scheduler::AddTimer(const MessageRef& message) {
 }
 
 bool Scheduler::HasRoom() const {
-  // Some way below the maximum, so that a full wheel does not read a page for each message that
-  // leaves it.
-  const size_t gap = std::max<size_t>(1, options_.loaded_max / 8);
-  return wheel_.size() <= options_.loaded_max - gap;
+  // The other half is for what is accepted below the horizon: that the horizon has to retreat, and
+  // much be offered again, is to be rare.
+  return timers() <= options_.loaded_max / 2;
 }
 
-bool Scheduler::Overfull() const { return wheel_.size() >= 2 * options_.loaded_max; }
+bool Scheduler::Overfull() const { return timers() >= 2 * options_.loaded_max; }
 
 absl::Status Scheduler::Load(base::Now now, bool* more) {
   const MessageKey from = horizon_.until();
@@ -268,6 +275,14 @@ void Scheduler::Claim(base::Now now) {
 
 absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
   if (absl::Status status = Load(now, more); !status.ok()) return status;
+  // Until a crowd has left the wheel, what is due after it can't be seen: that comes first.
+  const size_t left = Expire(now, budget * kExpiriesPerFire, more);
+  Fire(now, std::max(left / kExpiriesPerFire, kFireMin));
+  if (turns_.size() > 0) *more = true;
+  return absl::OkStatus();
+}
+
+size_t Scheduler::Expire(base::Now now, size_t budget, bool* more) {
   const uint64_t next_ms = wheel_.NextDue();
   if (next_ms <= now.wall_ms + options_.claim_renew_ms) Claim(now);
   // Not past the clock (never early), not past what is claimed (true cancel), not past what is
@@ -275,10 +290,24 @@ absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
   // than the wheel has room for would never end.
   const uint64_t target_ms = std::min({now.wall_ms, claim_ms_, horizon_.until().due_ms});
   if (target_ms < wheel_.now() || (target_ms == wheel_.now() && next_ms > target_ms)) {
-    return absl::OkStatus();
+    return budget;
   }
+  for (;;) {
+    const size_t chunk = std::min(budget, kExpireChunk);
+    expired_.clear();
+    const bool all = wheel_.Advance(target_ms, chunk, &expired_);
+    for (const Wheel::Expired& due : expired_) turns_.Add(due);
+    budget -= all ? std::min(chunk, expired_.size()) : chunk;
+    if (all) return budget;
+    if (budget == 0) break;
+  }
+  *more = true;
+  return 0;
+}
+
+void Scheduler::Fire(base::Now now, size_t budget) {
   expired_.clear();
-  if (!wheel_.Advance(target_ms, budget, &expired_)) *more = true;
+  turns_.Take(budget, &expired_);
   for (const auto& [due_ms, timer] : expired_) {
     DT_CHECK_LE(due_ms, now.wall_ms);
     DT_CHECK_LE(due_ms, claim_ms_);
@@ -293,14 +322,14 @@ absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
     if (timer.held != 0) safe_.Release(due_ms);
   }
   if (!expired_.empty()) progress_ = true;
-  return absl::OkStatus();
 }
 
 void Scheduler::WriteSafe(base::Now now) {
   if (!progress_ || now.mono_ms < next_safe_mono_ms_) return;
   next_safe_mono_ms_ = now.mono_ms + options_.safe_period_ms;
   progress_ = false;
-  const uint64_t mark_ms = safe_.LowestHeld(std::min(wheel_.now() + 1, horizon_.until().due_ms));
+  const uint64_t mark_ms =
+      safe_.LowestHeld(turns_.LowestDue(std::min(wheel_.now() + 1, horizon_.until().due_ms)));
   if (mark_ms <= safe_ms_) return;
   safe_ms_ = mark_ms;
   AddSafeRecord();
@@ -346,6 +375,7 @@ uint64_t Scheduler::NextWakeMono() const { return progress_ ? next_safe_mono_ms_
 
 void Scheduler::CheckInvariants() const {
   wheel_.CheckInvariants();
+  turns_.CheckInvariants();
   DT_CHECK_LE(claim_ms_, claim_decided_ms_);
   DT_CHECK_LE(safe_ms_, horizon_.until().due_ms);
 }

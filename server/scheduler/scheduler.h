@@ -3,6 +3,7 @@
 // Scheduler: from Schedule to due.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,11 +13,11 @@
 
 #include "server/base/clock.h"
 #include "server/scheduler/due_sink.h"
+#include "server/scheduler/due_turns.h"
 #include "server/scheduler/horizon.h"
 #include "server/scheduler/new_message.h"
 #include "server/scheduler/outbox.h"
 #include "server/scheduler/safe_mark.h"
-#include "server/wheel/timing_wheel.h"
 #include "storage/message_store.h"
 
 namespace duetime::scheduler {
@@ -96,8 +97,8 @@ class Scheduler {
   // A stable point in [0, spread_ms] for the message with this epoch and sequence.
   static uint64_t SpreadPoint(uint64_t epoch, uint64_t sequence, uint64_t spread_ms);
 
-  // Lets time act: loads, claims and fires at most `budget` messages. `more` is set if there is
-  // more to do now. An error means that the store cannot be read.
+  // Lets time act: loads, claims and fires at most `budget` messages, topics taking turns. `more`
+  // is set if there is more to do now. An error means that the store cannot be read.
   absl::Status Step(base::Now now, size_t budget, bool* more);
 
   // Writes W_safe if it is time and it has moved.
@@ -128,10 +129,16 @@ class Scheduler {
   void NoteProgress() { progress_ = true; }
 
   const SchedulerCounters& counters() const { return counters_; }
-  size_t timers() const { return wheel_.size(); }
+  // In the wheel, or due and not yet fired.
+  size_t timers() const { return wheel_.size() + turns_.size(); }
   size_t moved() const { return moved_.size(); }
-  size_t wheel_bytes() const { return wheel_.bytes(); }
-  uint64_t fired_ms() const { return wheel_.now(); }
+  size_t wheel_bytes() const { return wheel_.bytes() + turns_.bytes(); }
+  // What is due at or before this has been fired. O(topics of which some is due and not fired).
+  uint64_t fired_ms() const {
+    return std::max<uint64_t>(turns_.LowestDue(wheel_.now() + 1), 1) - 1;
+  }
+  // Nothing due after this has been fired.
+  uint64_t reached_ms() const { return wheel_.position(); }
   uint64_t claim_ms() const { return claim_ms_; }
   uint64_t safe_ms() const { return safe_ms_; }
   uint64_t load_ms() const { return horizon_.until().due_ms; }
@@ -139,18 +146,6 @@ class Scheduler {
   void CheckInvariants() const;
 
  private:
-  // A pending message in the wheel; its due time is the timer's.
-  struct Timer {
-    storage::MessageId id;
-    storage::TopicId topic{};
-    uint32_t bytes : 30 = 0;
-    // MessageFlags::kRecurs.
-    uint32_t recurs : 1 = 0;
-    // Was late when it was added, so it holds W_safe itself.
-    uint32_t held : 1 = 0;
-  };
-  static_assert(sizeof(Timer) == 24);
-
   // A message that was moved while a timer of it was in the wheel.
   struct Moved {
     // Where it is now; due at kNever once it has been fired.
@@ -165,6 +160,9 @@ class Scheduler {
   bool IsStale(const storage::MessageKey& key);
   void Claim(base::Now now);
   void AddSafeRecord();
+  // Lets due messages leave the wheel, as many as `budget`, and returns how many more could have.
+  size_t Expire(base::Now now, size_t budget, bool* more);
+  void Fire(base::Now now, size_t budget);
   absl::Status Load(base::Now now, bool* more);
   // Returns whether a timer was added.
   bool OfferAccepted(const storage::MessageRef& message);
@@ -183,7 +181,9 @@ class Scheduler {
   uint64_t load_from_ms_ = 0;
   uint64_t recovered_claim_ms_ = 0;
 
-  wheel::TimingWheel<Timer> wheel_;
+  Wheel wheel_;
+  // Due, and out of the wheel.
+  DueTurns turns_;
   // Bounded: every entry has a timer in the wheel.
   absl::flat_hash_map<storage::MessageId, Moved> moved_;
   Horizon horizon_;
@@ -201,7 +201,7 @@ class Scheduler {
   bool load_partial_ = true;
   // After W_load retreated, what is due up to here may be offered twice.
   uint64_t repeat_until_ms_ = 0;
-  std::vector<wheel::TimingWheel<Timer>::Expired> expired_;
+  std::vector<Wheel::Expired> expired_;
 };
 
 }  // namespace duetime::scheduler

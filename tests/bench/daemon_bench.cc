@@ -35,6 +35,8 @@ struct Options {
   double seconds = 3;
   int64_t messages = 0;
   int64_t rate = 5000;
+  int64_t topics = 1;
+  int64_t spread_ms = 1000;
 };
 
 std::unique_ptr<ServerProcess> StartDaemon(const Options& options) {
@@ -124,8 +126,10 @@ int Batch(const Options& options) {
   return 0;
 }
 
-// 3: a million messages due in one second to one subscriber, and a second topic beside it.
+// 3: a million messages due in one second (or --spread-ms) to as many subscribers as topics, and
+// one more topic beside them.
 int Burst(const Options& options) {
+  constexpr int64_t kSideAheadMs = 3'000;
   const int64_t messages = options.messages > 0 ? options.messages : 1'000'000;
   const auto server = StartDaemon(options);
   Received side_before;
@@ -136,22 +140,31 @@ int Burst(const Options& options) {
                            const std::function<void()>& meanwhile) {
     stop = false;
     const auto listener = Listen(*server, topic, 10'000, received);
-    std::thread sender(Trickle, server->Connect(), topic, 1000, &stop);
+    // Far enough ahead that all are accepted in time, however long that takes during the burst.
+    std::thread sender(Trickle, server->Connect(), topic, 1000, &stop, kSideAheadMs);
     meanwhile();
     stop = true;
     sender.join();
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(kSideAheadMs + 1000));
   };
   trickle(&side_before, "side-a", [] { std::this_thread::sleep_for(std::chrono::seconds(5)); });
   PrintLateness("second topic, alone", &side_before);
 
   // All due within the same second, far enough ahead that all are accepted before.
   const int64_t due_ms = WallMillis() + 4000 + messages / 100;
-  const LoadResult accepted = ScheduleMany(server->Connect(), "burst", messages, due_ms, 1000);
+  std::vector<std::string> topics;
+  for (int64_t i = 0; i < options.topics; ++i) topics.push_back("burst-" + std::to_string(i));
+  const LoadResult accepted =
+      ScheduleMany(server->Connect(), topics, messages, due_ms, options.spread_ms);
   std::printf("accepted at %.0f/s, %lld ms before the first is due\n", accepted.per_second,
               static_cast<long long>(due_ms - WallMillis()));
   trickle(&side_during, "side-b", [&] {
-    const auto listener = Listen(*server, "burst", 50'000, &burst);
+    // All streams together have the same credit, however many they are.
+    const auto credit = static_cast<int>(std::max<int64_t>(50'000 / options.topics, 100));
+    std::vector<std::unique_ptr<client::Subscriber>> listeners;
+    for (const std::string& topic : topics) {
+      listeners.push_back(Listen(*server, topic, credit, &burst));
+    }
     WaitFor([&] { return WallMillis() >= due_ms; }, 600);
     const auto start = SteadyClock::now();
     const double cpu = ProcessCpuSeconds(server->pid());
@@ -177,7 +190,7 @@ int Steady(const Options& options) {
   std::atomic<bool> stop{false};
   const auto listener = Listen(*server, "steady", 10'000, &received);
   const double cpu = ProcessCpuSeconds(server->pid());
-  std::thread sender(Trickle, server->Connect(), "steady", options.rate, &stop);
+  std::thread sender(Trickle, server->Connect(), "steady", options.rate, &stop, int64_t{100});
   std::this_thread::sleep_for(std::chrono::duration<double>(options.seconds));
   stop = true;
   sender.join();
@@ -240,6 +253,8 @@ int Main(int argc, char** argv) {
     command->add_option("--seconds", options.seconds, "length of a measurement");
     command->add_option("--messages", options.messages, "how many messages");
     command->add_option("--rate", options.rate, "messages per second");
+    command->add_option("--topics", options.topics, "of a burst, each with a subscriber");
+    command->add_option("--spread-ms", options.spread_ms, "how long a burst goes on being due");
     command->add_option("--flag", options.flags, "more flags for the daemon");
     command->callback([&chosen, run] { chosen = run; });
   };

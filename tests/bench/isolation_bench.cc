@@ -53,7 +53,7 @@ Health Measure(const Options& options, const test::ServerProcess& server, const 
       Received received;
       std::atomic<bool> stop{false};
       const auto listener = Listen(server, topic, 10'000, &received);
-      std::thread sender(Trickle, server.Connect(), topic, options.rate, &stop);
+      std::thread sender(Trickle, server.Connect(), topic, options.rate, &stop, int64_t{100});
       std::this_thread::sleep_for(std::chrono::duration<double>(options.seconds));
       stop = true;
       sender.join();
@@ -66,7 +66,7 @@ Health Measure(const Options& options, const test::ServerProcess& server, const 
     Received received;
     const std::string burst = topic + "-burst";
     const int64_t due_ms = WallMillis() + 2'000 + options.burst / 50;
-    ScheduleMany(server.Connect(), burst, options.burst, due_ms, 100);
+    ScheduleMany(server.Connect(), {burst}, options.burst, due_ms, 100);
     const auto listener = Listen(server, burst, 50'000, &received);
     WaitFor([&] { return WallMillis() >= due_ms; }, 600);
     const auto start = SteadyClock::now();
@@ -100,7 +100,7 @@ int Run(const Options& options) {
   const int64_t due_ms = WallMillis();
   for (const char* const topic : {"nobody", "silent", "refuser"}) {
     const LoadResult accepted =
-        ScheduleMany(server->Connect(), topic, options.messages, due_ms, 1'000);
+        ScheduleMany(server->Connect(), {topic}, options.messages, due_ms, 1'000);
     std::printf("%s: %lld due, accepted at %.0f/s\n", topic,
                 static_cast<long long>(options.messages), accepted.per_second);
   }

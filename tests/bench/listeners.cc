@@ -46,6 +46,9 @@ std::unique_ptr<client::Subscriber> Listen(
         {
           const std::lock_guard<std::mutex> lock(received->mutex);
           received->lateness_ms.push_back(late);
+          const auto& handed = delivery.proto().lateness();
+          received->hand_out_ms.push_back(static_cast<double>(handed.seconds()) * 1e3 +
+                                          static_cast<double>(handed.nanos()) / 1e6);
         }
         received->count.fetch_add(1);
         return answer ? answer(delivery) : client::Settlement::Ack();
@@ -65,7 +68,7 @@ void WaitFor(const std::function<bool()>& done, double seconds_max) {
 }
 
 void Trickle(const std::shared_ptr<grpc::Channel>& channel, const std::string& topic, int64_t rate,
-             const std::atomic<bool>* stop) {
+             const std::atomic<bool>* stop, int64_t ahead_ms) {
   const auto stub = v1::Messages::NewStub(channel);
   const auto start = SteadyClock::now();
   int64_t sent = 0;
@@ -73,7 +76,7 @@ void Trickle(const std::shared_ptr<grpc::Channel>& channel, const std::string& t
     const auto target = static_cast<int64_t>(SecondsSince(start) * static_cast<double>(rate));
     v1::ScheduleBatchRequest request;
     for (; sent < target && request.messages_size() < 1000; ++sent) {
-      *request.add_messages() = MakeMessage(topic, 128, 100 + sent % 500);
+      *request.add_messages() = MakeMessage(topic, 128, ahead_ms + sent % 500);
     }
     if (request.messages_size() > 0) {
       grpc::ClientContext context;
@@ -84,8 +87,9 @@ void Trickle(const std::shared_ptr<grpc::Channel>& channel, const std::string& t
   }
 }
 
-LoadResult ScheduleMany(const std::shared_ptr<grpc::Channel>& channel, const std::string& topic,
-                        int64_t messages, int64_t due_ms, int64_t spread_ms) {
+LoadResult ScheduleMany(const std::shared_ptr<grpc::Channel>& channel,
+                        const std::vector<std::string>& topics, int64_t messages, int64_t due_ms,
+                        int64_t spread_ms) {
   constexpr int64_t kBatch = 5000;
   const auto batches = static_cast<int>((messages + kBatch - 1) / kBatch);
   return RunBatches(channel, batches, 4, [&](int i, v1::ScheduleBatchRequest* request) {
@@ -93,7 +97,7 @@ LoadResult ScheduleMany(const std::shared_ptr<grpc::Channel>& channel, const std
     const int64_t first = i * kBatch;
     for (int64_t j = first; j < std::min(messages, first + kBatch); ++j) {
       v1::ScheduleRequest* message = request->add_messages();
-      message->set_topic(topic);
+      message->set_topic(topics[static_cast<size_t>(j) % topics.size()]);
       message->set_payload(std::string(128, 'x'));
       const int64_t when = due_ms + j % spread_ms;
       message->mutable_deliver_time()->set_seconds(when / 1000);
@@ -105,11 +109,12 @@ LoadResult ScheduleMany(const std::shared_ptr<grpc::Channel>& channel, const std
 void PrintLateness(const char* name, Received* received) {
   const std::lock_guard<std::mutex> lock(received->mutex);
   std::printf(
-      "%s: %lld delivered, lateness p50 %.1f ms, p99 %.1f ms, p99.9 %.1f ms, max %.1f ms, "
-      "early %lld\n",
+      "%s: %lld delivered, lateness p50 %.1f ms, p99 %.1f ms, p99.9 %.1f ms, max %.1f ms "
+      "(at hand-out p99 %.0f, max %.0f), early %lld\n",
       name, static_cast<long long>(received->count.load()), Quantile(&received->lateness_ms, 0.5),
       Quantile(&received->lateness_ms, 0.99), Quantile(&received->lateness_ms, 0.999),
-      Quantile(&received->lateness_ms, 1.0), static_cast<long long>(received->early.load()));
+      Quantile(&received->lateness_ms, 1.0), Quantile(&received->hand_out_ms, 0.99),
+      Quantile(&received->hand_out_ms, 1.0), static_cast<long long>(received->early.load()));
 }
 
 }  // namespace duetime::bench

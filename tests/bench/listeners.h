@@ -26,6 +26,8 @@ std::unique_ptr<test::ServerProcess> StartDaemon(const std::string& daemon,
 struct Received {
   std::mutex mutex;
   std::vector<double> lateness_ms;
+  // The daemon's own: when it handed the message to the stream, in whole milliseconds.
+  std::vector<double> hand_out_ms;
   std::atomic<int64_t> count{0};
   std::atomic<int64_t> early{0};
 };
@@ -38,14 +40,16 @@ std::unique_ptr<client::Subscriber> Listen(
 
 void WaitFor(const std::function<bool()>& done, double seconds_max);
 
-// Schedules `rate` messages a second on `topic`, each due 100-600 ms after it is sent, until
-// `stop`.
+// Schedules `rate` messages a second on `topic`, each due `ahead_ms` to half a second more after it
+// is sent, until `stop`.
 void Trickle(const std::shared_ptr<grpc::Channel>& channel, const std::string& topic, int64_t rate,
-             const std::atomic<bool>* stop);
+             const std::atomic<bool>* stop, int64_t ahead_ms = 100);
 
-// Schedules `messages` of 128 bytes, the i-th due at due_ms + i modulo `spread_ms`.
-LoadResult ScheduleMany(const std::shared_ptr<grpc::Channel>& channel, const std::string& topic,
-                        int64_t messages, int64_t due_ms, int64_t spread_ms);
+// Schedules `messages` of 128 bytes, the i-th due at due_ms + i modulo `spread_ms`, by turns on as
+// many topics as there are names.
+LoadResult ScheduleMany(const std::shared_ptr<grpc::Channel>& channel,
+                        const std::vector<std::string>& topics, int64_t messages, int64_t due_ms,
+                        int64_t spread_ms);
 
 void PrintLateness(const char* name, Received* received);
 

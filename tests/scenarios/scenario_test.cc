@@ -95,6 +95,8 @@ class Scenario {
     limits_ = ShardLimits{};
     limits_.due_idle_max = static_cast<size_t>(command.Number("idle-max", 1000));
     limits_.due_max = static_cast<size_t>(command.Number("due-max", 100'000));
+    limits_.claim_ahead_ms = 200;
+    limits_.claim_renew_ms = 100;
     limits_.loaded_max = static_cast<size_t>(command.Number("loaded-max", 100'000));
     limits_.catch_up_rate = static_cast<uint32_t>(command.Number("catch-up", 0));
     limits_.safe_period_ms = static_cast<uint64_t>(command.Number("safe-period", 1000));

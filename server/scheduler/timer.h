@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "server/wheel/timing_wheel.h"
+#include "storage/message_store.h"
+
+namespace duetime::scheduler {
+
+// A pending message in the wheel; its due time is the timer's.
+struct Timer {
+  storage::MessageId id;
+  storage::TopicId topic{};
+  uint32_t bytes : 30 = 0;
+  // MessageFlags::kRecurs.
+  uint32_t recurs : 1 = 0;
+  // Was late when it was added, so it holds W_safe itself.
+  uint32_t held : 1 = 0;
+};
+static_assert(sizeof(Timer) == 24);
+
+using Wheel = wheel::TimingWheel<Timer>;
+
+}  // namespace duetime::scheduler

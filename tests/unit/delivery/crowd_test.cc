@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A topic's message beside a crowd of another's, in steps of the shard: what a step may cost is
+// bounded, so the number of steps bounds how late the message may be.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "gtest/gtest.h"
+
+#include "server/delivery/shard.h"
+#include "storage/memory_store.h"
+#include "storage/message_record.h"
+
+namespace duetime::delivery {
+namespace {
+
+using storage::TopicId;
+
+constexpr TopicId kCrowd{1};
+constexpr TopicId kOther{2};
+constexpr int64_t kCreditBytes = int64_t{1} << 30;
+constexpr int64_t kCrowdSize = 100'000;
+
+class CrowdTest : public ::testing::Test {
+ protected:
+  CrowdTest() : shard_(0, ShardLimits{}, &store_) {
+    EXPECT_TRUE(shard_.Recover(now_).ok());
+    for (const TopicId topic : {kCrowd, kOther}) {
+      TopicCommand command;
+      command.topic = topic;
+      shard_.Handle(now_, std::move(command));
+    }
+  }
+
+  void Schedule(TopicId topic, int64_t count, uint64_t due_ms) {
+    storage::MessageRecord record;
+    record.header = {.topic = topic, .deliver_ms = due_ms, .accept_ms = now_.wall_ms};
+    record.payload = "p";
+    ScheduleCommand command;
+    for (int64_t i = 0; i < count; ++i) {
+      scheduler::NewMessage message;
+      message.topic = topic;
+      message.deliver_ms = due_ms;
+      message.record = storage::EncodeMessageRecord(record);
+      command.messages.push_back(std::move(message));
+    }
+    shard_.Handle(now_, std::move(command));
+    do {
+      Step();
+    } while (more_);
+  }
+
+  void Attach(TopicId topic, int64_t credit) {
+    shard_.Handle(now_,
+                  AttachCommand{.stream = static_cast<StreamId>(topic),
+                                .topic = topic,
+                                .subscription = storage::FirstSubscription(topic),
+                                .lease_ms = 30'000,
+                                .credit = std::make_shared<StreamCredit>(credit, kCreditBytes)});
+  }
+
+  // One step, whose batch is committed; all of the crowd that comes is acked.
+  void Step() {
+    more_ = shard_.Step(now_).more;
+    if (auto batch = shard_.TakeBatch(); batch.has_value()) {
+      const auto outcome = store_.Append(std::span(&batch->records, 1), batch->durability);
+      shard_.OnCommitted(now_, batch->sequence, outcome);
+      more_ = true;
+    }
+    Effects effects = shard_.TakeEffects();
+    for (const DeliveryFrame& frame : effects.frames) {
+      if (frame.stream == static_cast<StreamId>(kOther)) {
+        others_ += frame.deliveries.size();
+        continue;
+      }
+      SettleCommand acks{.stream = frame.stream, .acks = {}, .nacks = {}, .extends = {}};
+      for (const Delivery& delivery : frame.deliveries) acks.acks.push_back(delivery.token);
+      crowd_ += frame.deliveries.size();
+      shard_.Handle(now_, std::move(acks));
+    }
+  }
+
+  // Steps until the other topic has its message; how many that takes.
+  int StepsUntilOther() {
+    for (int steps = 1; steps < 10'000; ++steps) {
+      Step();
+      if (others_ > 0) return steps;
+    }
+    return -1;
+  }
+
+  base::Now now_{.wall_ms = 1'000'000'000, .mono_ms = 1};
+  storage::MemoryDisk disk_{1};
+  storage::MemoryStore store_{&disk_};
+  Shard shard_;
+  bool more_ = false;
+  size_t crowd_ = 0;
+  size_t others_ = 0;
+};
+
+// What has to leave the wheel before the message does, after a jump of time over which nothing was
+// moved down in advance: a step does 32,000 of both together.
+constexpr int kStepsOfCrowd = 2 * kCrowdSize / 32'000 + 1;
+
+TEST_F(CrowdTest, AMessageDoesNotWaitForAMillisecondsCrowdOfAnotherTopic) {
+  const uint64_t due_ms = now_.wall_ms + 5'000;
+  Schedule(kCrowd, kCrowdSize, due_ms);
+  Schedule(kOther, 1, due_ms + 1);
+  Attach(kCrowd, 1'000'000);
+  Attach(kOther, 10);
+  now_.wall_ms += 5'001;
+  now_.mono_ms += 5'001;
+  // One more to claim what is due, one to hand it out.
+  EXPECT_LE(StepsUntilOther(), kStepsOfCrowd + 2);
+  EXPECT_LT(crowd_, static_cast<size_t>(kCrowdSize) / 4);
+}
+
+TEST_F(CrowdTest, NorForACrowdThatNobodyReads) {
+  const uint64_t due_ms = now_.wall_ms + 5'000;
+  Schedule(kCrowd, kCrowdSize, due_ms);
+  Schedule(kOther, 1, due_ms + 1);
+  Attach(kOther, 10);
+  now_.wall_ms += 5'001;
+  now_.mono_ms += 5'001;
+  EXPECT_LE(StepsUntilOther(), kStepsOfCrowd + 2);
+}
+
+}  // namespace
+}  // namespace duetime::delivery
