@@ -98,15 +98,8 @@ class CancellableWheel {
 
   // As TimingWheel's. Clears the stamps of what it hands out.
   bool Advance(Tick now, size_t budget, std::vector<Expired>* out) {
-    expired_.clear();
     const bool done = wheel_.Advance(now, budget, &expired_);
-    for (const auto& [due, held] : expired_) {
-      TimerStamp* const stamp = find_(held.entry);
-      if (!IsAlive(stamp, held)) continue;
-      *stamp = TimerStamp();
-      --live_;
-      out->push_back(Expired{.due = due, .entry = held.entry});
-    }
+    if (!expired_.empty()) HandOut(out);
     return done;
   }
 
@@ -141,6 +134,18 @@ class CancellableWheel {
 
   static bool IsAlive(const TimerStamp* stamp, const Held& held) {
     return stamp != nullptr && stamp->number == held.number;
+  }
+
+  // Hands out what is alive of expired_, and empties it.
+  void HandOut(std::vector<Expired>* out) {
+    for (const auto& [due, held] : expired_) {
+      TimerStamp* const stamp = find_(held.entry);
+      if (!IsAlive(stamp, held)) continue;
+      *stamp = TimerStamp();
+      --live_;
+      out->push_back(Expired{.due = due, .entry = held.entry});
+    }
+    expired_.clear();
   }
 
   const FindStamp find_;
