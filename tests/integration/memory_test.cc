@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The daemon's memory stays under the bound that ARCHITECTURE.md gives, whatever is pending or due:
+// its resident memory is sampled while messages come due that nobody fetches, that a subscriber
+// holds on to, and that wait for their time.
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+#include "tests/integration/daemon_fixture.h"
+#include "tests/support/test_scale.h"
+
+namespace duetime::test {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+// What the bound is made of. Small, so that what would grow with the messages stands out.
+struct Limits {
+  uint64_t shards = 2;
+  uint64_t block_cache_bytes = 16 * kMiB;
+  uint64_t write_buffer_bytes = 8 * kMiB;
+  uint64_t mailbox_bytes_max = 4 * kMiB;
+  uint64_t due_max = 20'000;
+  uint64_t due_idle_max = 1'000;
+  uint64_t loaded_max = 50'000;
+  uint64_t streams = 1;
+
+  std::vector<std::string> Flags() const {
+    const auto flag = [](const std::string& name, uint64_t value) {
+      return "--" + name + "=" + std::to_string(value);
+    };
+    return {flag("shards", shards),
+            flag("block-cache-bytes", block_cache_bytes),
+            flag("write-buffer-bytes", write_buffer_bytes),
+            flag("mailbox-bytes-max", mailbox_bytes_max),
+            flag("batch-bytes-max", mailbox_bytes_max),
+            flag("due-max", due_max),
+            flag("due-idle-max", due_idle_max),
+            flag("loaded-max", loaded_max),
+            "--wal-bytes-max=" + std::to_string(8 * write_buffer_bytes),
+            "--spill-age-ms=2000",
+            "--safe-period-ms=100",
+            "--log-level=warn"};
+  }
+
+  // The terms of "Memory" in ARCHITECTURE.md, in its order.
+  uint64_t Bytes() const {
+    return block_cache_bytes + 4 * write_buffer_bytes + shards * loaded_max * 48 +
+           shards * 2 * due_max * 300 + streams * (20 * 1024 + 2 * 256 * 1024) +
+           shards * 2 * mailbox_bytes_max;
+  }
+};
+
+uint64_t ResidentBytes(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
+  uint64_t total = 0;
+  uint64_t resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Keeps the most that a process ever had, from now on.
+class Sampler {
+ public:
+  explicit Sampler(pid_t pid) : thread_([this, pid] { Run(pid); }) {}
+  ~Sampler() { Stop(); }
+  uint64_t Stop() {
+    stopping_ = true;
+    if (thread_.joinable()) thread_.join();
+    return most_;
+  }
+
+ private:
+  void Run(pid_t pid) {
+    while (!stopping_) {
+      most_ = std::max(most_, ResidentBytes(pid));
+      std::this_thread::sleep_for(Millis(20));
+    }
+  }
+
+  std::atomic<bool> stopping_{false};
+  uint64_t most_ = 0;
+  std::thread thread_;
+};
+
+class MemoryTest : public DaemonTest {
+ protected:
+  void ScheduleMany(const std::string& topic, int64_t messages, Millis delay) {
+    constexpr int64_t kBatch = 2'000;
+    for (int64_t sent = 0; sent < messages;) {
+      v1::ScheduleBatchRequest batch;
+      for (; sent < messages && batch.messages_size() < kBatch; ++sent) {
+        *batch.add_messages() = Request(topic, delay, std::string(128, 'x'));
+      }
+      grpc::ClientContext context;
+      SetDeadline(&context);
+      v1::ScheduleBatchResponse response;
+      const grpc::Status status = messages_->ScheduleBatch(&context, batch, &response);
+      ASSERT_TRUE(status.ok()) << status.error_message();
+      for (const v1::ScheduleResult& result : response.results()) {
+        ASSERT_TRUE(result.has_message()) << result.error().message();
+      }
+    }
+  }
+
+  int64_t Due(const std::string& topic) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::GetTopicRequest request;
+    request.set_name(topic);
+    v1::GetTopicResponse response;
+    const grpc::Status status = admin_->GetTopic(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.topic().counts().due();
+  }
+};
+
+TEST_F(MemoryTest, StaysUnderItsBoundWhateverIsDue) {
+  const Limits limits;
+  const int64_t messages = Scaled(500'000);
+  StartDaemon(limits.Flags());
+  const uint64_t empty = ResidentBytes(server_->pid());
+  Sampler sampler(server_->pid());
+
+  // One topic that nobody reads, one whose subscriber takes all it may and settles nothing, and
+  // one whose messages are about to be due: more than the wheel may hold.
+  Subscription hoarder(channel_, {.topic = "held", .messages = 100'000, .lease = Millis(600'000)});
+  ASSERT_TRUE(hoarder.WaitStarted());
+  ScheduleMany("unread", messages, Millis(0));
+  ScheduleMany("held", messages, Millis(0));
+  ScheduleMany("soon", messages / 4, Millis(45'000));
+  EXPECT_EQ(Due("unread"), messages);
+  EXPECT_EQ(Due("held"), messages);
+  // What is due for long goes to disk, too.
+  std::this_thread::sleep_for(Millis(4'000));
+  const v1::Counts counts = Info().counts();
+  const uint64_t most = sampler.Stop();
+  std::printf(
+      "%lld messages due, %lld in flight: %.1f MiB, %.1f MiB when empty; "
+      "the bound is %.1f MiB more than that\n",
+      static_cast<long long>(2 * messages), static_cast<long long>(counts.in_flight()),
+      static_cast<double>(most) / kMiB, static_cast<double>(empty) / kMiB,
+      static_cast<double>(limits.Bytes()) / kMiB);
+  EXPECT_LE(most, empty + limits.Bytes());
+  // All of memory was made use of, or this says nothing.
+  if (messages > 200'000) {
+    EXPECT_GT(counts.in_flight(), static_cast<int64_t>(limits.due_max));
+  }
+}
+
+}  // namespace
+}  // namespace duetime::test
