@@ -27,21 +27,6 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
   return *client::OpenChannel(address);
 }
 
-// Only these leave open what happened; see messages.proto.
-Ended EndedBy(const grpc::Status& status) {
-  switch (status.error_code()) {
-    case grpc::StatusCode::OK:
-      return Ended::kOk;
-    case grpc::StatusCode::INVALID_ARGUMENT:
-    case grpc::StatusCode::RESOURCE_EXHAUSTED:
-    case grpc::StatusCode::NOT_FOUND:
-    case grpc::StatusCode::FAILED_PRECONDITION:
-      return Ended::kRefused;
-    default:
-      return Ended::kUnknown;
-  }
-}
-
 int64_t Millis(const google::protobuf::Timestamp& time) {
   return time.seconds() * 1'000 + time.nanos() / 1'000'000;
 }
@@ -82,6 +67,21 @@ v1::ScheduleRequest MakeMessage(size_t number, int64_t delay_ms, std::mt19937_64
 }
 
 }  // namespace
+
+Ended EndedBy(const grpc::Status& status) {
+  // Only the others leave open what happened; see messages.proto.
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK:
+      return Ended::kOk;
+    case grpc::StatusCode::INVALID_ARGUMENT:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+    case grpc::StatusCode::NOT_FOUND:
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return Ended::kRefused;
+    default:
+      return Ended::kUnknown;
+  }
+}
 
 std::string TopicName(int topic) { return "crash/" + std::to_string(topic); }
 
@@ -254,6 +254,7 @@ void SubscriberClient::RunStream(v1::Messages::Stub* stub, std::mt19937_64* rand
   const auto stream = stub->Subscribe(&context);
   v1::SubscribeRequest request;
   request.mutable_start()->set_topic(where_.topic);
+  request.mutable_start()->set_subscription(where_.subscription);
   request.mutable_start()->set_max_outstanding_messages(habits_.credit);
   stream->Write(request);
   v1::SubscribeResponse response;

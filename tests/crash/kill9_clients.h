@@ -67,6 +67,8 @@ class SubscriberClient {
     std::string target;
     std::string topic;
     int run = 0;
+    // Empty: the default one.
+    std::string subscription{};
   };
   SubscriberClient(Where where, const SubscriberHabits& habits, uint64_t seed, Recorder* recorder);
   ~SubscriberClient();
@@ -101,6 +103,9 @@ class SubscriberClient {
 // Asks by a cancel what became of each message that was ever accepted; `run` is that of the daemon,
 // which has delivered all that was left. False if a call failed.
 bool AskAfterAll(const std::shared_ptr<grpc::Channel>& channel, int run, Recorder* recorder);
+
+// Whether a call that ended so may have done what it was to do.
+Ended EndedBy(const grpc::Status& status);
 
 // A moment of the steady clock, in milliseconds.
 int64_t SteadyMillis();

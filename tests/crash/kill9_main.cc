@@ -5,6 +5,8 @@
 //
 //   kill9_test [--cycles=N] [--seed=N] [--shards=N] [--memory] [--daemon=PATH]
 //
+// DUETIME_TEST_SCALE is a factor for the number of cycles that nobody names.
+//
 // Exit code 0: no promise was broken and enough happened; 1: a promise was broken; 2: the test
 // could not do its work.
 #include <CLI/CLI.hpp>
@@ -19,6 +21,7 @@
 #include "tests/crash/kill9_history.h"
 #include "tests/crash/kill9_recorder.h"
 #include "tests/support/server_process.h"
+#include "tests/support/test_scale.h"
 
 namespace duetime::crash {
 namespace {
@@ -27,7 +30,7 @@ using std::chrono::milliseconds;
 
 struct Arguments {
   std::string daemon = DUETIME_DAEMON;
-  int cycles = 200;
+  int cycles = static_cast<int>(test::Scaled(200));
   uint64_t seed = std::random_device{}();
   int shards = 2;
   bool memory = false;

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The crash test of the backlog and of fan-out: three subscriptions of one topic, of which in turn
+// one is diligent, one slow and one absent for a time, and so little memory for due messages that
+// they go to disk and come back all the time. The real daemon is killed again and again: while it
+// spills, while it reads back, and between the settlements of one message.
+//
+//   fanout_crash_test [--cycles=N] [--seed=N] [--shards=N] [--daemon=PATH]
+//
+// DUETIME_TEST_SCALE is a factor for the number of cycles that nobody names. Each subscription's
+// history is judged for itself, as in kill9_test; what one of them has seen the others must have
+// seen, too, and at the end the topic must be empty. Exit code 0: no promise was broken and enough
+// happened; 1: a promise was broken; 2: the test could not do its work.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "duetime/v1/admin.grpc.pb.h"
+#include "tests/crash/kill9_clients.h"
+#include "tests/crash/kill9_history.h"
+#include "tests/crash/kill9_recorder.h"
+#include "tests/support/server_process.h"
+#include "tests/support/test_scale.h"
+
+namespace duetime::crash {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Arguments {
+  std::string daemon = DUETIME_DAEMON;
+  int cycles = static_cast<int>(test::Scaled(60));
+  uint64_t seed = std::random_device{}();
+  int shards = 2;
+};
+
+constexpr int kSubscriptions = 3;
+constexpr const char* kTopic = "fan";
+// Longer than the longest delay and nack.
+constexpr int64_t kQuietMs = 1'500;
+constexpr int64_t kDrainTimeoutMs = 120'000;
+
+std::string NameOf(int subscription) {
+  return std::string(1, static_cast<char>('a' + subscription));
+}
+
+// One history for each subscription; a message has the same number in all of them.
+using Recorders = std::array<Recorder, kSubscriptions>;
+
+// What the runs have met.
+struct Met {
+  // Kills while a subscription had messages on disk: with nobody there to take them, and with
+  // somebody.
+  int spilling = 0;
+  int reading_back = 0;
+};
+
+void SetDeadline(grpc::ClientContext* context) {
+  context->set_deadline(std::chrono::system_clock::now() + milliseconds(10'000));
+}
+
+bool CreateSubscriptions(const std::shared_ptr<grpc::Channel>& channel) {
+  const auto admin = v1::Admin::NewStub(channel);
+  for (int i = 0; i < kSubscriptions; ++i) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::CreateSubscriptionRequest request;
+    request.mutable_subscription()->set_topic(kTopic);
+    request.mutable_subscription()->set_name(NameOf(i));
+    v1::CreateSubscriptionResponse response;
+    const grpc::Status status = admin->CreateSubscription(&context, request, &response);
+    if (status.ok()) continue;
+    std::printf("subscription: %s\n", status.error_message().c_str());
+    return false;
+  }
+  return true;
+}
+
+// Whether the subscription has messages on disk that it has not been given; false if nobody knows.
+bool IsBehind(v1::Admin::Stub* admin, int subscription) {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::GetSubscriptionRequest request;
+  request.set_topic(kTopic);
+  request.set_name(NameOf(subscription));
+  v1::GetSubscriptionResponse response;
+  return admin->GetSubscription(&context, request, &response).ok() &&
+         response.subscription().counts().behind();
+}
+
+// Messages pending in the topic; -1 if nobody knows.
+int64_t Pending(v1::Admin::Stub* admin) {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::GetTopicRequest request;
+  request.set_name(kTopic);
+  v1::GetTopicResponse response;
+  if (!admin->GetTopic(&context, request, &response).ok()) return -1;
+  return response.topic().counts().pending();
+}
+
+// Schedules batches until it is stopped.
+class Producer {
+ public:
+  Producer(const test::ServerProcess& server, uint64_t seed, Recorders* recorders)
+      : recorders_(recorders),
+        thread_([this, channel = server.Connect(), seed] { Run(channel, seed); }) {}
+  ~Producer() { Stop(); }
+  void Stop() {
+    stopping_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  void Run(const std::shared_ptr<grpc::Channel>& channel, uint64_t seed) {
+    std::mt19937_64 random(seed);
+    const auto stub = v1::Messages::NewStub(channel);
+    while (!stopping_) {
+      ScheduleSome(stub.get(), &random);
+      std::this_thread::sleep_for(milliseconds(4));
+    }
+  }
+
+  void ScheduleSome(v1::Messages::Stub* stub, std::mt19937_64* random) {
+    v1::ScheduleBatchRequest batch;
+    std::vector<size_t> numbers;
+    for (uint64_t left = 1 + (*random)() % 30; left > 0; --left) {
+      const auto delay_ms = static_cast<int64_t>((*random)() % 60);
+      for (Recorder& recorder : *recorders_) {
+        const size_t number = recorder.Wanted(delay_ms);
+        if (&recorder == recorders_->data()) numbers.push_back(number);
+      }
+      v1::ScheduleRequest* message = batch.add_messages();
+      message->set_topic(kTopic);
+      message->set_payload(std::to_string(numbers.back()) + " " +
+                           std::string((*random)() % 200, 'x'));
+      message->mutable_delay()->set_nanos(static_cast<int32_t>(delay_ms * 1'000'000));
+    }
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::ScheduleBatchResponse response;
+    const grpc::Status status = stub->ScheduleBatch(&context, batch, &response);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const v1::ScheduleResult empty;
+      const v1::ScheduleResult& result =
+          status.ok() ? response.results(static_cast<int>(i)) : empty;
+      Ended ended = EndedBy(status);
+      if (ended == Ended::kOk && !result.has_message()) ended = Ended::kRefused;
+      const v1::Message& message = result.message();
+      const int64_t deliver_ms =
+          message.deliver_time().seconds() * 1'000 + message.deliver_time().nanos() / 1'000'000;
+      for (Recorder& recorder : *recorders_) {
+        recorder.Scheduled(numbers[i], ended, message.id(), deliver_ms);
+      }
+    }
+  }
+
+  Recorders* const recorders_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+std::unique_ptr<SubscriberClient> Subscribe(const test::ServerProcess& server, int run,
+                                            int subscription, const SubscriberHabits& habits,
+                                            uint64_t seed, Recorders* recorders) {
+  return std::make_unique<SubscriberClient>(
+      SubscriberClient::Where{.target = server.target(),
+                              .topic = kTopic,
+                              .run = run,
+                              .subscription = NameOf(subscription)},
+      habits, seed, &(*recorders)[static_cast<size_t>(subscription)]);
+}
+
+// One life of the daemon, of which some end while it starts.
+bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Recorders* recorders,
+             Met* met) {
+  if (run > 1 && (*random)() % 15 == 0) {
+    server->Launch();
+    std::this_thread::sleep_for(milliseconds((*random)() % 100));
+    server->Kill();
+    return true;
+  }
+  if (!server->Start() || (run == 1 && !CreateSubscriptions(server->Connect()))) {
+    std::printf("run %d: %s\n", run, server->error().c_str());
+    return false;
+  }
+  Producer producer(*server, (*random)(), recorders);
+  const int diligent = run % kSubscriptions;
+  const int slow = (run + 1) % kSubscriptions;
+  const int absent = (run + 2) % kSubscriptions;
+  std::vector<std::unique_ptr<SubscriberClient>> subscribers;
+  subscribers.push_back(Subscribe(*server, run, diligent,
+                                  {.credit = 100, .acks = 100, .nacks = 0, .breaks = 0},
+                                  (*random)(), recorders));
+  subscribers.push_back(Subscribe(*server, run, slow,
+                                  {.credit = 10, .acks = 60, .nacks = 10, .breaks = 2}, (*random)(),
+                                  recorders));
+  std::this_thread::sleep_for(milliseconds(50 + (*random)() % 150));
+  // Half the time it comes, and has to catch up.
+  const bool comes = (*random)() % 2 == 0;
+  if (comes) {
+    subscribers.push_back(Subscribe(*server, run, absent,
+                                    {.credit = 50, .acks = 90, .nacks = 5, .breaks = 1},
+                                    (*random)(), recorders));
+    std::this_thread::sleep_for(milliseconds((*random)() % 150));
+  }
+  const auto admin = v1::Admin::NewStub(server->Connect());
+  const bool absent_behind = IsBehind(admin.get(), absent);
+  const bool slow_behind = IsBehind(admin.get(), slow);
+  const bool alive = server->running();
+  server->Kill();
+  producer.Stop();
+  subscribers.clear();
+  if (absent_behind && !comes) ++met->spilling;
+  if ((absent_behind && comes) || slow_behind) ++met->reading_back;
+  if (!alive) {
+    std::printf("run %d: the daemon had ended by itself\n%s\n", run, server->log().c_str());
+  }
+  return alive;
+}
+
+// A last run in which everything is delivered to each of them and acked: what is pending then.
+// Nothing if it could not be found out.
+std::optional<int64_t> Drain(test::ServerProcess* server, int run, Recorders* recorders) {
+  if (!server->Start()) {
+    std::printf("drain: %s\n", server->error().c_str());
+    return std::nullopt;
+  }
+  std::vector<std::unique_ptr<SubscriberClient>> subscribers;
+  for (int i = 0; i < kSubscriptions; ++i) {
+    subscribers.push_back(Subscribe(
+        *server, run, i, {.credit = 1'000, .acks = 100, .nacks = 0, .breaks = 0}, 1, recorders));
+  }
+  const auto admin = v1::Admin::NewStub(server->Connect());
+  const int64_t begun = SteadyMillis();
+  const auto quiet = [&subscribers] {
+    return std::all_of(subscribers.begin(), subscribers.end(), [](const auto& subscriber) {
+      return SteadyMillis() - subscriber->last_received_ms() > kQuietMs;
+    });
+  };
+  while (!quiet() && SteadyMillis() - begun < kDrainTimeoutMs) {
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  const int64_t pending = Pending(admin.get());
+  subscribers.clear();
+  const auto exit = server->Stop();
+  std::printf("drain: %lld pending, %.1f s\n", static_cast<long long>(pending),
+              static_cast<double>(SteadyMillis() - begun) / 1'000);
+  if (pending < 0 || !exit.has_value() || exit->code != 0) return std::nullopt;
+  return pending;
+}
+
+using Histories = std::array<std::vector<MessageHistory>, kSubscriptions>;
+
+// What one subscription was given is for the others, too, whether its sender had an answer or not.
+size_t CountLeftOut(const Histories& histories) {
+  size_t left_out = 0;
+  for (size_t number = 0; number < histories[0].size(); ++number) {
+    int given = 0;
+    for (const auto& history : histories) given += history[number].deliveries.empty() ? 0 : 1;
+    if (given == 0 || given == kSubscriptions) continue;
+    std::printf("message %zu was given to %d of %d subscriptions\n", number, given, kSubscriptions);
+    ++left_out;
+  }
+  return left_out;
+}
+
+// The run in which the subscription's ack of it was confirmed; 0: none was.
+int AckedIn(const MessageHistory& message) {
+  for (const AckEvent& ack : message.acks) {
+    if (ack.ended != Ended::kOk) continue;
+    for (const DeliveryEvent& delivery : message.deliveries) {
+      if (delivery.token == ack.token) return delivery.run;
+    }
+  }
+  return 0;
+}
+
+// Messages that one subscription had settled, and another had not, when the daemon was killed.
+int64_t CountBetweenSettles(const Histories& histories) {
+  int64_t between = 0;
+  for (size_t number = 0; number < histories[0].size(); ++number) {
+    int first = 0;
+    int last = 0;
+    for (const auto& history : histories) {
+      const int run = AckedIn(history[number]);
+      if (run == 0) continue;
+      first = first == 0 ? run : std::min(first, run);
+      last = std::max(last, run);
+    }
+    if (first != last) ++between;
+  }
+  return between;
+}
+
+// Fewer would mean that the test did not test.
+bool EnoughHappened(int cycles, const Met& met, int64_t between, const Tally& tally) {
+  std::printf(
+      "killed with messages on disk: nobody there %d times, somebody %d times; between the "
+      "settlements of %lld messages; scheduled %lld, deliveries %lld to one of them, of these "
+      "after a crash %lld\n",
+      met.spilling, met.reading_back, static_cast<long long>(between),
+      static_cast<long long>(tally.scheduled), static_cast<long long>(tally.deliveries),
+      static_cast<long long>(tally.redelivered_by_later_run));
+  return met.spilling >= cycles / 10 && met.reading_back >= cycles / 10 && between >= cycles &&
+         tally.scheduled >= 20 * cycles && tally.redelivered_by_later_run >= cycles / 4;
+}
+
+int Main(const Arguments& arguments) {
+  std::printf("seed %llu, %d cycles, %d shards\n", static_cast<unsigned long long>(arguments.seed),
+              arguments.cycles, arguments.shards);
+  std::fflush(stdout);
+  std::mt19937_64 random(arguments.seed);
+  test::ServerProcess server(
+      {.daemon = arguments.daemon,
+       .flags = {"--shards=" + std::to_string(arguments.shards), "--drain-grace-ms=300",
+                 "--safe-period-ms=10", "--due-idle-max=10", "--due-max=1000",
+                 "--spill-age-ms=1000", "--log-level=warn"},
+       .tcp = false,
+       .metrics = false,
+       .where = test::TempDirectory::Where::kDisk,
+       .unix_socket = true,
+       .tls = {}});
+  Recorders recorders;
+  Met met;
+  for (int run = 1; run <= arguments.cycles; ++run) {
+    if (!RunOnce(&server, run, &random, &recorders, &met)) return 2;
+  }
+  const std::optional<int64_t> pending = Drain(&server, arguments.cycles + 1, &recorders);
+  if (!pending.has_value()) return 2;
+  Histories histories;
+  size_t broken = *pending == 0 ? 0 : 1;
+  for (size_t i = 0; i < histories.size(); ++i) {
+    histories[i] = recorders[i].TakeHistory();
+    const std::vector<Violation> violations = Check(histories[i]);
+    for (size_t j = 0; j < violations.size() && j < 10; ++j) {
+      std::printf("subscription %s, message %zu: %s: %s\n", NameOf(static_cast<int>(i)).c_str(),
+                  violations[j].message, violations[j].rule.c_str(), violations[j].text.c_str());
+    }
+    broken += violations.size();
+  }
+  broken += CountLeftOut(histories);
+  const bool enough =
+      EnoughHappened(arguments.cycles, met, CountBetweenSettles(histories), Count(histories[0]));
+  std::printf("%zu broken promises, seed %llu\n", broken,
+              static_cast<unsigned long long>(arguments.seed));
+  if (broken > 0) return 1;
+  return enough ? 0 : 2;
+}
+
+}  // namespace
+}  // namespace duetime::crash
+
+int main(int argc, char** argv) {
+  duetime::crash::Arguments arguments;
+  CLI::App app("Kills the daemon while its subscriptions are behind, and judges what they saw.");
+  app.add_option("--cycles", arguments.cycles, "How often")->check(CLI::Range(1, 1'000'000'000));
+  app.add_option("--seed", arguments.seed, "Of everything random here")->envname("DUETIME_SEED");
+  app.add_option("--shards", arguments.shards, "Of the daemon")->check(CLI::Range(1, 64));
+  app.add_option("--daemon", arguments.daemon, "The program to kill");
+  CLI11_PARSE(app, argc, argv);
+  return duetime::crash::Main(arguments);
+}
