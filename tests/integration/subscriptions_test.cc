@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What subscriptions promise over the wire, against the built daemon: the order of an ordering key,
+// the ramp after a restart, dead letters whose topic was deleted.
+#include <gmock/gmock.h>
+
+#include "tests/integration/lifecycle_calls.h"
+
+namespace duetime::test {
+namespace {
+
+class SubscriptionsTest : public LifecycleCallsTest {
+ protected:
+  // Each test starts its own daemon.
+  void SetUp() override {}
+
+  v1::Message PutOrdered(const std::string& ordering_key, const std::string& payload) {
+    ScheduleRequest request = Request("t", Millis(0), payload);
+    request.set_ordering_key(ordering_key);
+    return MustSchedule(request);
+  }
+
+  v1::Subscription GetSubscription(const std::string& topic) {
+    v1::GetSubscriptionRequest request;
+    request.set_topic(topic);
+    v1::GetSubscriptionResponse response;
+    MustCall(admin_, &v1::Admin::Stub::GetSubscription, request, &response);
+    return response.subscription();
+  }
+};
+
+std::string Next(Subscription* subscription, Received* received) {
+  const auto next = subscription->Next();
+  if (!next.has_value()) return "(nothing)";
+  *received = *next;
+  return received->delivery.payload();
+}
+
+TEST_F(SubscriptionsTest, OfAnOrderingKeyOneIsInFlightAndOneThatFailedHoldsTheOthersBack) {
+  StartDaemon({"--shards=2"});
+  for (const char* payload : {"1", "2", "3"}) PutOrdered("k", payload);
+  Subscription subscription(channel_, Subscription::Start{.topic = "t", .messages = 100});
+  ASSERT_TRUE(subscription.WaitStarted());
+  Received received;
+  ASSERT_EQ(Next(&subscription, &received), "1");
+  // There is credit for all of them, and others go ahead.
+  EXPECT_TRUE(subscription.StaysQuiet(Millis(200)));
+  Received other;
+  PutOrdered("another", "other");
+  ASSERT_EQ(Next(&subscription, &other), "other");
+  EXPECT_EQ(subscription.AckAndWait(other.delivery), SettleAnswer::kSettled);
+  EXPECT_EQ(GetSubscription("t").counts().blocked(), 2);
+
+  ASSERT_TRUE(subscription.Nack(received.delivery, Millis(300)));
+  ASSERT_EQ(Next(&subscription, &received), "1");
+  EXPECT_EQ(received.delivery.attempt(), 2);
+  EXPECT_EQ(subscription.AckAndWait(received.delivery), SettleAnswer::kSettled);
+  for (const char* payload : {"2", "3"}) {
+    ASSERT_EQ(Next(&subscription, &received), payload);
+    EXPECT_EQ(subscription.waiting(), 0u);
+    EXPECT_EQ(subscription.AckAndWait(received.delivery), SettleAnswer::kSettled);
+  }
+}
+
+// Also a subscriber that comes and goes does not change the order.
+TEST_F(SubscriptionsTest, AnOrderingKeyKeepsItsOrderWhenTheStreamBreaks) {
+  StartDaemon({"--shards=2"});
+  for (const char* payload : {"1", "2"}) PutOrdered("k", payload);
+  Received received;
+  {
+    Subscription broken(channel_, Subscription::Start{.topic = "t", .messages = 100});
+    ASSERT_EQ(Next(&broken, &received), "1");
+  }
+  Subscription subscription(channel_, Subscription::Start{.topic = "t", .messages = 100});
+  ASSERT_EQ(Next(&subscription, &received), "1");
+  EXPECT_TRUE(received.delivery.maybe_redelivered());
+  EXPECT_TRUE(subscription.StaysQuiet(Millis(100)));
+  EXPECT_EQ(subscription.AckAndWait(received.delivery), SettleAnswer::kSettled);
+  EXPECT_EQ(Next(&subscription, &received), "2");
+}
+
+TEST_F(SubscriptionsTest, AfterARestartDeliveriesRampUp) {
+  constexpr int kRate = 200;
+  constexpr int kMessages = 1'000;
+  StartDaemon({"--shards=1", "--catch-up-rate=" + std::to_string(kRate)});
+  v1::ScheduleBatchRequest batch;
+  for (int i = 0; i < kMessages; ++i) *batch.add_messages() = Request("t", Millis(0));
+  v1::ScheduleBatchResponse accepted;
+  MustCall(messages_, &v1::Messages::Stub::ScheduleBatch, batch, &accepted);
+  server_->Kill();
+  // The ramp begins later than this.
+  const Clock::time_point begun = Clock::now();
+  ASSERT_TRUE(server_->Start()) << server_->error();
+  Connect();
+  Subscription subscription(channel_, Subscription::Start{.topic = "t", .messages = kMessages});
+  ASSERT_TRUE(subscription.WaitStarted());
+  for (int i = 1; i <= kMessages; ++i) {
+    const auto received = subscription.Next();
+    ASSERT_TRUE(received.has_value()) << i;
+    // What the ramp gives until then: so much in the first second, twice that in the second ...
+    // And a bucket of 100 ms, as large as it is at the end.
+    const double seconds = std::chrono::duration<double>(received->time - begun).count();
+    double allowed = 0;
+    double rate = kRate;
+    for (double left = seconds; left > 0; left -= 1) {
+      allowed += rate * std::min(left, 1.0);
+      rate *= 2;
+    }
+    ASSERT_LE(i, allowed + rate / 2 * 0.1 + 1) << "after " << seconds << " s";
+  }
+}
+
+TEST_F(SubscriptionsTest, ADeadLetterGoesBackToATopicThatWasDeleted) {
+  StartDaemon({"--shards=2"});
+  v1::CreateSubscriptionRequest create;
+  create.mutable_subscription()->set_topic("t");
+  create.mutable_subscription()->mutable_settings()->mutable_retry()->set_max_attempts(1);
+  v1::CreateSubscriptionResponse created;
+  MustCall(admin_, &v1::Admin::Stub::CreateSubscription, create, &created);
+  const v1::Message message = MustSchedule("t", Millis(0), "poison");
+  {
+    Subscription subscription(channel_, Subscription::Start{.topic = "t"});
+    Received received;
+    ASSERT_EQ(Next(&subscription, &received), "poison");
+    ASSERT_TRUE(subscription.Nack(received.delivery, Millis(0)));
+    EXPECT_EQ(subscription.Answer(received.delivery.lease_token()), SettleAnswer::kSettled);
+  }
+  v1::DeleteTopicRequest remove;
+  remove.set_name("t");
+  v1::DeleteTopicResponse removed;
+  MustCall(admin_, &v1::Admin::Stub::DeleteTopic, remove, &removed);
+  EXPECT_EQ(removed.operation(), "");
+  v1::GetTopicRequest topic;
+  topic.set_name("t");
+  v1::GetTopicResponse found;
+  EXPECT_EQ(InfoOf(Call(admin_, &v1::Admin::Stub::GetTopic, topic, &found)).reason,
+            "TOPIC_NOT_FOUND");
+
+  v1::StartBulkRequest redrive;
+  redrive.set_topic("t.dlq");
+  redrive.set_action(v1::BULK_REDRIVE);
+  redrive.set_name("back");
+  MustStart(redrive);
+  const v1::Operation done = WaitOperation("back");
+  EXPECT_EQ(done.state(), v1::Operation::DONE);
+  EXPECT_EQ(done.matched(), 1);
+  EXPECT_EQ(done.changed(), 1);
+  // The topic is there again, without what was set before: it fails and comes again.
+  MustCall(admin_, &v1::Admin::Stub::GetTopic, topic, &found);
+  EXPECT_EQ(found.topic().counts().pending(), 1);
+  Restart();
+  Subscription again(channel_, Subscription::Start{.topic = "t"});
+  Received received;
+  ASSERT_EQ(Next(&again, &received), "poison");
+  EXPECT_NE(received.delivery.message_id(), message.id());
+  ASSERT_TRUE(again.Nack(received.delivery, Millis(0)));
+  ASSERT_EQ(Next(&again, &received), "poison");
+  EXPECT_EQ(received.delivery.attempt(), 2);
+  EXPECT_EQ(again.AckAndWait(received.delivery), SettleAnswer::kSettled);
+  Subscription letters(channel_, Subscription::Start{.topic = "t.dlq"});
+  EXPECT_TRUE(letters.StaysQuiet(Millis(200)));
+}
+
+}  // namespace
+}  // namespace duetime::test
