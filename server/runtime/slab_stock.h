@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <thread>
 
@@ -23,8 +24,8 @@ namespace duetime::runtime {
 // Thread safety: Start and Stop by the owner, the rest from any thread.
 class SlabStock final : public wheel::SlabMemory {
  public:
-  // Below this many the thread makes slabs until there are kReadyFull, and above kReadyMax it gives
-  // back until there are so many.
+  // Below this many an engine wakes the thread, which makes slabs until there are kReadyFull. Above
+  // kReadyMax it gives back until there are so many.
   static constexpr size_t kReadyLow = 2;
   static constexpr size_t kReadyFull = 4;
   static constexpr size_t kReadyMax = 8;
@@ -62,7 +63,9 @@ class SlabStock final : public wheel::SlabMemory {
   base::CondVar wake_;
   // Taken from and given to at the back, as what was used last is the likeliest to be in a cache.
   std::deque<void*> ready_ ABSL_GUARDED_BY(mutex_);
-  // The thread waits, and nobody has woken it yet.
+  // Counts Take and Give.
+  uint64_t moves_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The thread waits to be woken, and nobody has done so yet.
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -37,7 +37,11 @@ class NodeSlab {
   static_assert(std::has_single_bit(sizeof(Node)) && alignof(Node) <= SlabMemory::kAlignment);
 
   // REQUIRES: `memory` outlives the slab.
-  explicit NodeSlab(SlabMemory* memory) : memory_(memory) {}
+  explicit NodeSlab(SlabMemory* memory) : memory_(memory) {
+    // Enough for a few millions of nodes, so that no Allocate has to ask the allocator.
+    slabs_.reserve(kSlabsReserved);
+    vacant_.reserve(kSlabsReserved);
+  }
   ~NodeSlab() {
     for (const Slab& slab : slabs_) {
       if (slab.nodes != nullptr) memory_->Give(slab.nodes);
@@ -128,6 +132,8 @@ class NodeSlab {
   }
 
  private:
+  static constexpr size_t kSlabsReserved = 256;
+
   struct Slab {
     // Null while the slab is given back.
     Node* nodes = nullptr;
