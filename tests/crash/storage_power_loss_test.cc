@@ -4,7 +4,6 @@
 // compares what comes up with a model: everything that was appended up to some point, which is not
 // before the last synced append; the counters must be what the messages add up to. The same test
 // with syncing switched off must find losses; otherwise it would prove nothing.
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -20,6 +19,7 @@
 #include "storage/message_record.h"
 #include "storage/rocksdb_store.h"
 #include "tests/crash/unsynced_fs.h"
+#include "tests/support/from_environment.h"
 #include "tests/support/temp_directory.h"
 
 namespace duetime::test {
@@ -42,11 +42,6 @@ using storage::RecordBatch;
 using storage::RecordType;
 using storage::RocksDbStore;
 using storage::TopicId;
-
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -387,8 +382,8 @@ class PowerLossRun {
 constexpr uint64_t kCyclesPerDirectory = 25;
 
 TEST(StoragePowerLossTest, SyncedAppendsSurviveAndTheRestIsAPrefix) {
-  const uint64_t first_seed = FromEnvironment("DUETIME_SEED", 1);
-  const uint64_t cycles = FromEnvironment("DUETIME_CRASH_CYCLES", 1000);
+  const uint64_t first_seed = test::FromEnvironment("DUETIME_SEED", 1);
+  const uint64_t cycles = test::FromEnvironment("DUETIME_CRASH_CYCLES", 1000);
   uint64_t checks = 0;
   uint64_t appends_lost = 0;
   uint64_t synced_appends = 0;
@@ -413,7 +408,7 @@ TEST(StoragePowerLossTest, SyncedAppendsSurviveAndTheRestIsAPrefix) {
 }
 
 TEST(StoragePowerLossTest, WithoutSyncingLossesAreFound) {
-  const uint64_t first_seed = FromEnvironment("DUETIME_SEED", 1);
+  const uint64_t first_seed = test::FromEnvironment("DUETIME_SEED", 1);
   constexpr uint64_t kRuns = 10;
   uint64_t losses = 0;
   for (uint64_t seed = first_seed; seed < first_seed + kRuns; ++seed) {

@@ -4,7 +4,6 @@
 // DUETIME_SIM_SEEDS=1. More seeds: DUETIME_SIM_SEEDS=<n>, or DUETIME_TEST_SCALE.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <span>
@@ -12,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "gtest/gtest.h"
 
 #include "tests/simulation/lifecycle_world.h"
+#include "tests/support/from_environment.h"
 #include "tests/support/test_scale.h"
 
 namespace duetime::simulation {
@@ -25,16 +24,10 @@ using storage::TopicId;
 
 constexpr int kEvents = 400;
 
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  uint64_t value = otherwise;
-  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
-}
-
 TEST(LifecycleTest, EachAnswerIsTheModels) {
-  const uint64_t first = FromEnvironment("DUETIME_SEED", 1);
+  const uint64_t first = test::FromEnvironment("DUETIME_SEED", 1);
   const uint64_t seeds =
-      FromEnvironment("DUETIME_SIM_SEEDS", static_cast<uint64_t>(test::Scaled(1000)));
+      test::FromEnvironment("DUETIME_SIM_SEEDS", static_cast<uint64_t>(test::Scaled(1000)));
   std::cout << "seeds " << first << " to " << first + seeds - 1 << "\n";
   LifecycleReport total;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {

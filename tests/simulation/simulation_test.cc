@@ -3,14 +3,13 @@
 // Seeded simulation. To replay a seed: DUETIME_SEED=<seed> DUETIME_SIM_SEEDS=1. More seeds:
 // DUETIME_SIM_SEEDS=<n>, or DUETIME_TEST_SCALE.
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 
-#include "absl/strings/numbers.h"
 #include "gtest/gtest.h"
 
 #include "tests/simulation/world.h"
+#include "tests/support/from_environment.h"
 #include "tests/support/test_scale.h"
 
 namespace duetime::simulation {
@@ -18,16 +17,10 @@ namespace {
 
 constexpr int kEvents = 3000;
 
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  uint64_t value = otherwise;
-  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
-}
-
 TEST(SimulationTest, KeepsItsPromisesUnderFaults) {
-  const uint64_t first = FromEnvironment("DUETIME_SEED", 1);
+  const uint64_t first = test::FromEnvironment("DUETIME_SEED", 1);
   const uint64_t seeds =
-      FromEnvironment("DUETIME_SIM_SEEDS", static_cast<uint64_t>(test::Scaled(1000)));
+      test::FromEnvironment("DUETIME_SIM_SEEDS", static_cast<uint64_t>(test::Scaled(1000)));
   std::cout << "seeds " << first << " to " << first + seeds - 1 << "\n";
   Report total;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {

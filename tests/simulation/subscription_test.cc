@@ -3,13 +3,12 @@
 // Several subscriptions of a topic, under faults. To replay a seed: DUETIME_SEED=<seed>
 // DUETIME_SIM_SEEDS=1. More seeds: DUETIME_SIM_SEEDS=<n>, or DUETIME_TEST_SCALE.
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 
-#include "absl/strings/numbers.h"
 #include "gtest/gtest.h"
 
 #include "tests/simulation/subscription_world.h"
+#include "tests/support/from_environment.h"
 #include "tests/support/test_scale.h"
 
 namespace duetime::simulation {
@@ -17,16 +16,10 @@ namespace {
 
 constexpr int kEvents = 2000;
 
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  uint64_t value = otherwise;
-  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
-}
-
 TEST(SubscriptionTest, EachSubscriptionGetsEveryMessageUntilItIsDone) {
-  const uint64_t first = FromEnvironment("DUETIME_SEED", 1);
+  const uint64_t first = test::FromEnvironment("DUETIME_SEED", 1);
   const uint64_t seeds =
-      FromEnvironment("DUETIME_SIM_SEEDS", static_cast<uint64_t>(test::Scaled(500)));
+      test::FromEnvironment("DUETIME_SIM_SEEDS", static_cast<uint64_t>(test::Scaled(500)));
   std::cout << "seeds " << first << " to " << first + seeds - 1 << "\n";
   SubscriptionReport total;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
