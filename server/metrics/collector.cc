@@ -50,7 +50,7 @@ constexpr Field<ShardStats> kShardFields[] = {
      "Messages that a subscription gave up and that became dead letters.",
      &ShardStats::dead_lettered},
     {kCounter, "duetime_messages_dropped_total",
-     "Messages that a subscription gave up: kept for long enough, or it was deleted.",
+     "Messages that a subscription gave up: too old, too many, or it was deleted.",
      &ShardStats::dropped},
     {kCounter, "duetime_deliveries_retried_total",
      "Deliveries that failed and are to be followed by another.", &ShardStats::retried},
