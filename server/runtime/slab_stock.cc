@@ -84,6 +84,11 @@ size_t SlabStock::ready() const {
   return ready_.size();
 }
 
+bool SlabStock::asleep() const {
+  base::MutexLock lock(&mutex_);
+  return asleep_;
+}
+
 void SlabStock::Run() {
   pthread_setname_np(pthread_self(), "dt-slabs");
   uint64_t seen = 0;

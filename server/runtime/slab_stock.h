@@ -46,6 +46,8 @@ class SlabStock final : public wheel::SlabMemory {
 
   // Slabs that are ready, or have been given back and are still there.
   size_t ready() const;
+  // True while the thread waits to be woken. For tests.
+  bool asleep() const;
 
  private:
   void Run();

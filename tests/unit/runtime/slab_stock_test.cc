@@ -31,12 +31,12 @@ bool IsMapped(void* slab) {
   return mincore(slab, SlabStock::kSlabBytes, pages.data()) == 0;
 }
 
-// Waits for the thread to have as many ready; false after ten seconds.
+// Waits for it; false after ten seconds.
 template <typename Condition>
 bool Becomes(const SlabStock& stock, Condition condition) {
   SystemClock clock(60'000);
   const uint64_t end_mono_ms = clock.Read().mono_ms + 10'000;
-  while (!condition(stock.ready())) {
+  while (!condition(stock)) {
     if (clock.Read().mono_ms > end_mono_ms) return false;
     std::this_thread::yield();
   }
@@ -73,8 +73,18 @@ TEST(SlabStockTest, TheThreadMakesMoreWhenFewAreLeft) {
       EXPECT_TRUE(taken.insert(slab).second);
       std::memset(slab, round, SlabStock::kSlabBytes);
     }
-    ASSERT_TRUE(Becomes(stock, [](size_t ready) { return ready >= SlabStock::kReadyLow; }));
+    ASSERT_TRUE(Becomes(stock, [](const SlabStock& s) { return s.ready() >= s.kReadyLow; }));
   }
+  for (void* slab : taken) stock.Give(slab);
+}
+
+TEST(SlabStockTest, TheThreadIsWokenWhenItSleeps) {
+  SlabStock stock;
+  stock.Start();
+  ASSERT_TRUE(Becomes(stock, [](const SlabStock& s) { return s.asleep(); }));
+  std::vector<void*> taken;
+  for (size_t i = 0; i < SlabStock::kReadyFull; ++i) taken.push_back(stock.Take());
+  EXPECT_TRUE(Becomes(stock, [](const SlabStock& s) { return s.ready() == s.kReadyFull; }));
   for (void* slab : taken) stock.Give(slab);
 }
 
@@ -85,7 +95,7 @@ TEST(SlabStockTest, WhatIsGivenBackGoesToTheSystemButAFew) {
     std::vector<void*> taken;
     for (size_t i = 0; i < 100; ++i) taken.push_back(stock.Take());
     for (void* slab : taken) stock.Give(slab);
-    ASSERT_TRUE(Becomes(stock, [](size_t ready) { return ready <= SlabStock::kReadyMax; }));
+    ASSERT_TRUE(Becomes(stock, [](const SlabStock& s) { return s.ready() <= s.kReadyMax; }));
     size_t mapped = 0;
     for (void* slab : taken) mapped += IsMapped(slab) ? 1u : 0u;
     // One may be on its way.
