@@ -71,6 +71,7 @@ metrics::Readings ReadAll(const Measured& from) {
   metrics::Readings readings = metrics::ReadNode(*from.node, from.clock);
   const storage::RocksDbStats stats = from.store->Stats();
   readings.topics = from.grpc->topics();
+  readings.subscriptions = from.grpc->subscriptions();
   readings.streams = from.grpc->streams();
   readings.disk_free_bytes = from.housekeeping->disk_free_bytes();
   readings.disk_low = from.housekeeping->disk_low();

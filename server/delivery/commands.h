@@ -153,6 +153,12 @@ struct InspectSubscriptionCommand {
   storage::SubscriptionId subscription{};
 };
 
+// Asks for an EchoReply and for nothing else: it comes behind what the shard has handed out, and
+// made of the commands before.
+struct EchoCommand {
+  CallTag tag{};
+};
+
 // Writes or removes (no value) an object.
 struct ObjectCommand {
   CallTag tag{};
@@ -245,8 +251,8 @@ struct CreditCommand {
 using Command =
     std::variant<ScheduleCommand, CancelCommand, CancelBatchCommand, RescheduleCommand, GetCommand,
                  InspectCommand, ObjectCommand, TopicCommand, SubscriptionCommand,
-                 InspectSubscriptionCommand, OperationCommand, RecurrenceCommand, AttachCommand,
-                 DetachCommand, SettleCommand, CreditCommand>;
+                 InspectSubscriptionCommand, EchoCommand, OperationCommand, RecurrenceCommand,
+                 AttachCommand, DetachCommand, SettleCommand, CreditCommand>;
 
 // ---- Effects
 // --------------------------------------------------------------------------------------------------------
@@ -410,7 +416,7 @@ struct SubscriptionGauges {
   uint64_t streams = 0;
   // More of it waits on disk.
   bool behind = false;
-  // Of what is ready or in the backlog; 0: none is.
+  // Of what is ready in memory; 0: none is.
   uint64_t oldest_due_ms = 0;
   // Since start.
   uint64_t delivered = 0;
@@ -425,6 +431,12 @@ struct InspectSubscriptionReply {
   uint32_t position = 0;
   absl::Status status;
   SubscriptionGauges gauges;
+  // Where its backlog goes on, if it has one: to be looked at there, beside the engine.
+  std::optional<storage::MessageKey> backlog_from;
+};
+
+struct EchoReply {
+  CallTag tag{};
 };
 
 // What the shard has of the topic, decided but not necessarily on disk.
@@ -501,6 +513,7 @@ struct Effects {
   std::vector<TopicReply> topics;
   std::vector<SubscriptionReply> subscriptions;
   std::vector<InspectSubscriptionReply> subscription_gauges;
+  std::vector<EchoReply> echoes;
   std::vector<OperationReply> operations;
   std::vector<RecurrenceReply> recurrences;
   std::vector<DeliveryFrame> frames;
@@ -515,8 +528,9 @@ struct Effects {
   bool empty() const {
     return schedules.empty() && cancels.empty() && reschedules.empty() && gets.empty() &&
            inspects.empty() && objects.empty() && topics.empty() && subscriptions.empty() &&
-           subscription_gauges.empty() && operations.empty() && recurrences.empty() &&
-           frames.empty() && settles.empty() && wakes.empty() && used_topics.empty() && !failed;
+           subscription_gauges.empty() && echoes.empty() && operations.empty() &&
+           recurrences.empty() && frames.empty() && settles.empty() && wakes.empty() &&
+           used_topics.empty() && !failed;
   }
 };
 

@@ -298,6 +298,8 @@ class Dispatcher : public scheduler::DueSink {
   absl::Status RecoverSubscriptions();
   void Create(base::Now now, SubscriptionCommand command);
   void Delete(base::Now now, Subscription* subscription, bool keep_messages);
+  // Hands out nothing more to its subscribers. Their leases end if they are to be given back.
+  void EndStreams(Subscription* subscription, bool give_back);
   void StartFilling(Subscription* subscription);
   void CollectRetaining();
 

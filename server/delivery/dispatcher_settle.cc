@@ -183,6 +183,7 @@ void Dispatcher::Fail(base::Now now, EntryIndex index, Failure why,
     return MakeReady(index);  // and it is released from there
   }
   const RetryPolicy& policy = entry.subscription->state.settings.retry;
+  // Where there is no topic for it: better one more attempt than a message that is lost.
   if (policy.max_attempts > 0 && entry.attempts >= policy.max_attempts &&
       DeadLetter(now, index, DeadLetterReason::kMaxAttempts, text)) {
     return;
@@ -232,7 +233,10 @@ bool Dispatcher::DeadLetter(base::Now now, EntryIndex index, DeadLetterReason wh
   Subscription* const subscription = entry.subscription;
   std::string name;
   const storage::TopicId topic = DeadLetterTopic(*subscription, &name);
-  if (topic == storage::TopicId{}) return false;
+  if (topic == storage::TopicId{}) {
+    ++stats_->dead_letters_refused;
+    return false;
+  }
   const auto record = store_->Get(shard_, entry.key());
   if (!record.ok()) {
     read_error_ = record.status();

@@ -8,7 +8,6 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
-#include "server/delivery/backlog_place.h"
 #include "server/delivery/dispatcher.h"
 
 namespace duetime::delivery {
@@ -205,22 +204,32 @@ void Dispatcher::Delete(base::Now now, Subscription* subscription, bool keep_mes
     subscription->state.name.clear();
     subscription->state.settings = {};
     Save(*subscription);
+    // Who takes it over does not take over its subscribers.
+    EndStreams(subscription, /*give_back=*/true);
     LookAt(now, subscription);
     return;
   }
   subscription->state.deleting = true;
   subscription->topic->some_deleted = true;
   Save(*subscription);
+  EndStreams(subscription, /*give_back=*/false);
+  releasing_.push_back(subscription);
+}
+
+void Dispatcher::EndStreams(Subscription* subscription, bool give_back) {
   subscription->willing.clear();
   subscription->streams = 0;
   std::vector<StreamId> over;
   for (const auto& [id, stream] : streams_) {
     if (stream->subscription != subscription) continue;
     stream->willing = stream->attached = false;
-    if (stream->in_flight.count == 0) over.push_back(id);
+    if (stream->in_flight.count == 0) {
+      over.push_back(id);
+    } else if (give_back) {
+      closing_.push_back(id);
+    }
   }
   for (const StreamId id : over) streams_.erase(id);
-  releasing_.push_back(subscription);
 }
 
 void Dispatcher::Inspect(const InspectSubscriptionCommand& command) {
@@ -248,19 +257,7 @@ void Dispatcher::Inspect(const InspectSubscriptionCommand& command) {
     gauges.oldest_due_ms = table_[subscription->ready.head].due_ms;
   }
   if (subscription->has_backlog()) {
-    storage::Page<storage::BacklogRef> page;
-    const MessageKey from = subscription->parked.value_or(subscription->backlog_cursor);
-    if (absl::Status status = store_->ScanBacklog(shard_, command.subscription, from,
-                                                  {.entries = 1, .bytes = 1}, &page);
-        !status.ok()) {
-      NoteReadError(status);
-      reply.status = base::StorageFailedError();
-    } else if (!page.items.empty()) {
-      const storage::BacklogRef& first = page.items.front();
-      const uint64_t due_ms = KeyOf(first).due_ms;
-      gauges.oldest_due_ms =
-          gauges.oldest_due_ms == 0 ? due_ms : std::min(gauges.oldest_due_ms, due_ms);
-    }
+    reply.backlog_from = subscription->parked.value_or(subscription->backlog_cursor);
   }
   effects_->subscription_gauges.push_back(std::move(reply));
 }

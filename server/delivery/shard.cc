@@ -246,6 +246,7 @@ class Shard::Impl {
     }
   }
   void Do(base::Now, InspectSubscriptionCommand& command) { dispatcher_.Inspect(command); }
+  void Do(base::Now, EchoCommand& command) { effects_.echoes.push_back({.tag = command.tag}); }
 
   // Streams of a failed shard are ended by the runtime: nothing to answer.
   void Do(base::Now now, AttachCommand& command) {

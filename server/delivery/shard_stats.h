@@ -25,6 +25,8 @@ struct ShardStats {
   // Given up by a subscription: made a dead letter; or ended because it was deleted or had kept it
   // for long enough.
   uint64_t dead_lettered = 0;
+  // How often one was to become a dead letter, and there was no topic for it: it stays.
+  uint64_t dead_letters_refused = 0;
   uint64_t dropped = 0;
   uint64_t fired = 0;
   uint64_t delivered = 0;

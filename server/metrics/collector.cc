@@ -49,6 +49,9 @@ constexpr Field<ShardStats> kShardFields[] = {
     {kCounter, "duetime_messages_dead_lettered_total",
      "Messages that a subscription gave up and that became dead letters.",
      &ShardStats::dead_lettered},
+    {kCounter, "duetime_dead_letters_refused_total",
+     "How often a message was to become a dead letter and there was no topic for it: it stays.",
+     &ShardStats::dead_letters_refused},
     {kCounter, "duetime_messages_dropped_total",
      "Messages that a subscription gave up: too old, too many, or it was deleted.",
      &ShardStats::dropped},
@@ -95,8 +98,8 @@ constexpr Field<ShardStats> kShardFields[] = {
     {kGauge, "duetime_in_flight", "Deliveries whose lease has not ended.", &ShardStats::in_flight},
     {kGauge, "duetime_retry_delayed", "Given-back messages that wait for their delay to pass.",
      &ShardStats::delayed},
-    {kGauge, "duetime_messages_blocked", "Due messages that wait for another of their ordering key.",
-     &ShardStats::blocked},
+    {kGauge, "duetime_messages_blocked",
+     "Due messages that wait for another of their ordering key.", &ShardStats::blocked},
     {kGauge, "duetime_shard_streams", "Streams attached to the shard.", &ShardStats::streams},
     {kGauge, "duetime_uncommitted_batches", "Batches of the shard that are not on disk yet.",
      &ShardStats::uncommitted_batches},
@@ -275,6 +278,10 @@ void AddStore(Families* out, const Readings& readings, uint64_t damaged_records)
 void AddServer(Families* out, const Readings& readings) {
   AddGauge(out, "duetime_topics", "Topics that have a name; the limit is topics_max.",
            static_cast<double>(readings.topics));
+  AddGauge(out, "duetime_subscriptions",
+           "Subscriptions that have a name, of all topics; the limit of each topic is "
+           "subscriptions_max.",
+           static_cast<double>(readings.subscriptions));
   AddGauge(out, "duetime_streams", "Open Subscribe streams; the limit is streams_max.",
            static_cast<double>(readings.streams));
   AddGauge(out, "duetime_server_timestamp_seconds", "The server's time, by which messages are due.",

@@ -39,6 +39,7 @@ struct Readings {
   runtime::CommitStats commit;
   StoreReadings store;
   uint64_t topics = 0;
+  uint64_t subscriptions = 0;
   uint64_t streams = 0;
   uint64_t disk_free_bytes = 0;
   bool disk_low = false;

@@ -214,10 +214,11 @@ void CqWorker::Carry(uint16_t shard, delivery::Effects effects) {
       }
     }
   }
-  // Behind the frames: a Pull asks so whether everything has come.
   for (const auto& reply : effects.subscription_gauges) {
-    handlers_.OnInspectSubscriptionReply(CallOf(reply.tag), reply);
+    handlers_.subscriptions().OnInspectReply(CallOf(reply.tag), reply);
   }
+  // Behind the frames: a Pull asks so whether everything has come.
+  for (const auto& reply : effects.echoes) handlers_.pulls().OnEcho(CallOf(reply.tag));
 }
 
 UnaryCall* CqWorker::CallOf(delivery::CallTag tag) {
@@ -241,6 +242,7 @@ void CqWorker::OnSweep(bool ok) {
   if (!ok || queue_shut_) return;  // cancelled: the worker ends
   const base::Now now = context_->clock->Read();
   for (auto& [session, owner] : sessions_) session->Sweep(now);
+  handlers_.pulls().OnSweep();
   if (stop_seen_ && now.mono_ms >= abandon_at_mono_ms_) AbandonWaitingCalls();
   ArmSweep();
 }
@@ -253,6 +255,7 @@ void CqWorker::AbandonWaitingCalls() {
     inbox_.clear();
     tasks_.clear();
   }
+  handlers_.pulls().Abandon();
   for (UnaryCall& call : calls_) {
     if (call.waiting()) call.FinishWithError(base::DrainingError());
   }

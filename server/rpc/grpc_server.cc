@@ -239,7 +239,7 @@ void GrpcServer::Impl::FindDeadLetters() {
     TopicRegistry::Topic dead_letters;
     // Too many topics: then it is made when it is needed and there is room.
     if (!context.ResolveMade(name, &dead_letters).ok()) continue;
-    context.topics.SetDeadLetters(topic.id, dead_letters.id);
+    context.topics.SetDeadLetters(topic.id, dead_letters);
   }
 }
 
@@ -336,6 +336,7 @@ void GrpcServer::Impl::Split(uint16_t shard, delivery::Effects effects) {
   Deal(&effects.recurrences, &Effects::recurrences, tag, &parts);
   Deal(&effects.subscriptions, &Effects::subscriptions, tag, &parts);
   Deal(&effects.subscription_gauges, &Effects::subscription_gauges, tag, &parts);
+  Deal(&effects.echoes, &Effects::echoes, tag, &parts);
   Deal(&effects.frames, &Effects::frames, stream, &parts);
   Deal(&effects.settles, &Effects::settles, stream, &parts);
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -395,6 +396,8 @@ std::vector<std::string> GrpcServer::addresses() const {
 uint64_t GrpcServer::streams() const { return impl_->context.streams.load(); }
 
 size_t GrpcServer::topics() const { return impl_->context.topics.size(); }
+
+size_t GrpcServer::subscriptions() const { return impl_->context.subscriptions.size(); }
 
 bool GrpcServer::storage_failed() const {
   return impl_->context.state.load() == ServingState::kStorageFailed;

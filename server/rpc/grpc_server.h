@@ -84,6 +84,8 @@ class GrpcServer final : public runtime::EffectSink {
   uint64_t streams() const;
   // Topics with a name, known to be on disk or not.
   size_t topics() const;
+  // Subscriptions with a name, of all topics.
+  size_t subscriptions() const;
   // True once a shard reported that the journal or a read failed.
   bool storage_failed() const;
 

@@ -51,6 +51,15 @@ class PullHandlers::PullState final : public CallState,
     gone_ = true;
     Stop();
   }
+  void OnSweep() {
+    if (phase_ == Phase::kWaiting && SubscriptionGone()) Leave();
+  }
+  // The shards say nothing more, and the call is not this one's any more.
+  void Abandon() {
+    phase_ = Phase::kOver;
+    owner_->env_.streams->Remove(id_);
+    if (held_by_alarm_ != nullptr) alarm_.Cancel();
+  }
 
   // It is no stream any more.
   void StopCounting() {
@@ -62,6 +71,8 @@ class PullHandlers::PullState final : public CallState,
   ValidStart start;
   uint64_t wait_ms = 0;
   bool counted = false;
+  // Of the registry when the subscription was last known to be there.
+  uint64_t seen_version = 0;
 
  private:
   enum class Phase : uint8_t {
@@ -72,10 +83,14 @@ class PullHandlers::PullState final : public CallState,
     kWaiting,
     // The shards are being told that it is over.
     kLeaving,
+    kOver,
   };
 
   void AskAll();
   void Leave();
+  bool SubscriptionGone() {
+    return owner_->env_.context->subscriptions.Gone(topic.id, name, made_, &seen_version);
+  }
   void Answer();
   void OnAlarm(bool ok);
   runtime::Node* node() { return owner_->env_.context->node.load(); }
@@ -84,11 +99,13 @@ class PullHandlers::PullState final : public CallState,
   UnaryCall* const call_;
   Phase phase_ = Phase::kMaking;
   delivery::StreamId id_{};
-  storage::SubscriptionId subscription_{};
+  uint64_t made_ = 0;
   // Shards that have yet to answer.
   size_t open_ = 0;
   bool stopped_ = false;
   bool gone_ = false;
+  // Its subscription was deleted before there was something: what comes is for others.
+  bool lost_ = false;
   std::vector<delivery::Delivery> deliveries_;
   MemberTag<PullState, &PullState::OnAlarm> alarm_tag_{this};
   grpc::Alarm alarm_;
@@ -125,7 +142,7 @@ class PullHandlers::SettleState final : public CallState, public StreamSink {
 
 void PullHandlers::PullState::Attach(const SubscriptionRegistry::Subscription& subscription) {
   id_ = owner_->env_.streams->Add(this);
-  subscription_ = subscription.id;
+  made_ = subscription.made;
   const uint64_t lease_ms = LeaseMs(start, subscription.settings);
   const auto credit = std::make_shared<delivery::StreamCredit>(start.max_outstanding_messages,
                                                                start.max_outstanding_bytes);
@@ -133,7 +150,7 @@ void PullHandlers::PullState::Attach(const SubscriptionRegistry::Subscription& s
     delivery::AttachCommand command;
     command.stream = id_;
     command.topic = topic.id;
-    command.subscription = subscription_;
+    command.subscription = subscription.id;
     command.lease_ms = lease_ms;
     command.credit = credit;
     static_cast<void>(node()->Post(shard, std::move(command)));
@@ -145,11 +162,7 @@ void PullHandlers::PullState::Attach(const SubscriptionRegistry::Subscription& s
 // A shard's answer comes behind all deliveries that it made before.
 void PullHandlers::PullState::AskAll() {
   for (uint16_t shard = 0; shard < node()->shard_count(); ++shard) {
-    delivery::InspectSubscriptionCommand command;
-    command.tag = call_->tag();
-    command.position = shard;
-    command.subscription = subscription_;
-    if (node()->Post(shard, std::move(command)).ok()) ++open_;
+    if (node()->Post(shard, delivery::EchoCommand{.tag = call_->tag()}).ok()) ++open_;
   }
   if (open_ == 0) Answer();  // the shards take nothing more
 }
@@ -173,10 +186,11 @@ void PullHandlers::PullState::OnAlarm(bool ok) {
 void PullHandlers::PullState::Leave() {
   phase_ = Phase::kLeaving;
   if (held_by_alarm_ != nullptr) alarm_.Cancel();
+  lost_ = SubscriptionGone();
   for (uint16_t shard = 0; shard < node()->shard_count(); ++shard) {
     delivery::DetachCommand command;
     command.stream = id_;
-    command.keep_leases = !gone_;
+    command.keep_leases = !gone_ && !lost_;
     static_cast<void>(node()->Post(shard, std::move(command)));
   }
   AskAll();
@@ -189,6 +203,7 @@ void PullHandlers::PullState::Answer() {
   owner_->pulls_.erase(call_);
   StopCounting();
   if (gone_) return call_->FinishWithError(absl::CancelledError("the client has gone"));
+  if (lost_) return call_->FinishWithError(SubscriptionNotFoundError(topic.name, name));
   v1::PullResponse response;
   storage::MessageRecord record;
   std::vector<delivery::LeaseToken> damaged;
@@ -234,6 +249,7 @@ void PullHandlers::Pull(UnaryCall* call) {
   // The request is gone when this call is over.
   pull->start.topic = pull->start.subscription = pull->start.client_id = {};
   call->state = pull;
+  pull->seen_version = context->subscriptions.version();
   pulls_.emplace(call, pull);
   changes_->Find(pull->topic, pull->name,
                  [this, call, pull](absl::StatusOr<SubscriptionRegistry::Subscription> found) {
@@ -243,10 +259,7 @@ void PullHandlers::Pull(UnaryCall* call) {
                  });
 }
 
-void PullHandlers::OnInspectReply(UnaryCall* call,
-                                  const delivery::InspectSubscriptionReply& reply) {
-  // Not OK if the subscription has gone meanwhile: then nothing comes, which is all that matters.
-  static_cast<void>(reply);
+void PullHandlers::OnEcho(UnaryCall* call) {
   const auto found = pulls_.find(call);
   DT_CHECK(found != pulls_.end());
   const std::shared_ptr<PullState> pull = found->second;
@@ -263,14 +276,29 @@ void PullHandlers::OnCallGone(UnaryCall* call) {
 void PullHandlers::OnServingState() {
   const ServingState state = env_.context->state.load();
   if (state == ServingState::kStarting || state == ServingState::kServing) return;
-  // Each may take itself out.
-  std::vector<std::shared_ptr<PullState>> pulls;
-  for (const auto& [call, pull] : pulls_) pulls.push_back(pull);
-  for (const auto& pull : pulls) pull->Stop();
+  for (const auto& pull : Pulls()) pull->Stop();
   if (state != ServingState::kStorageFailed) return;
   std::vector<std::shared_ptr<SettleState>> settles;
   for (const auto& [call, settle] : settles_) settles.push_back(settle);
   for (const auto& settle : settles) settle->Finish(base::StorageFailedError());
+}
+
+void PullHandlers::OnSweep() {
+  if (pulls_.empty()) return;
+  for (const auto& pull : Pulls()) pull->OnSweep();
+}
+
+void PullHandlers::Abandon() {
+  for (const auto& [call, pull] : pulls_) pull->Abandon();
+  pulls_.clear();
+  for (const auto& [call, settle] : settles_) env_.streams->Remove(settle->id);
+  settles_.clear();
+}
+
+std::vector<std::shared_ptr<PullHandlers::PullState>> PullHandlers::Pulls() const {
+  std::vector<std::shared_ptr<PullState>> pulls;
+  for (const auto& [call, pull] : pulls_) pulls.push_back(pull);
+  return pulls;
 }
 
 // ---- Settle ------------------------------------------------------------------------------------
@@ -316,9 +344,8 @@ void PullHandlers::Settle(UnaryCall* call) {
   if (status.ok() && count > settles_max) {
     status = OverLimit("INVALID_SETTLE", "ack", count, settles_max, "settlements");
   }
-  bool dead_letters = false;
   if (status.ok() && request.dead_letter_size() > 0) {
-    status = ReadyDeadLetters(request.topic(), &dead_letters);
+    status = PrepareDeadLetters(request.topic());
   }
   if (!status.ok()) return call->FinishWithError(status);
 
@@ -326,7 +353,7 @@ void PullHandlers::Settle(UnaryCall* call) {
   settle->id = env_.streams->Add(settle.get());
   runtime::Node* node = context->node.load();
   RoutedSettles routed;
-  RouteSettles(request, settle->id, dead_letters, node->shard_count(), &routed);
+  RouteSettles(request, settle->id, node->shard_count(), &routed);
   for (const auto& [token, reason] : routed.refused) {
     v1::SettleRefusal* refused = settle->response.add_refused();
     refused->set_lease_token(static_cast<uint64_t>(token));
@@ -343,12 +370,14 @@ void PullHandlers::Settle(UnaryCall* call) {
   if (!status.ok() || settle->open == 0) settle->Finish(status);
 }
 
-absl::Status PullHandlers::ReadyDeadLetters(const std::string& name, bool* ready) {
+absl::Status PullHandlers::PrepareDeadLetters(const std::string& name) {
   if (absl::Status status = ValidateTopic(name, "topic"); !status.ok()) return status;
   const auto topic = env_.context->topics.Find(name);
   if (!topic.has_value()) return TopicNotFoundError(name);
+  // If there is none and none can be made, the shards say so of those whose subscription names
+  // none.
   TopicRegistry::Topic dead_letters;
-  *ready = env_.context->DeadLettersOf(*topic, &dead_letters).ok();
+  static_cast<void>(env_.context->DeadLettersOf(*topic, &dead_letters));
   return absl::OkStatus();
 }
 

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 
@@ -19,8 +21,9 @@ namespace duetime::rpc {
 
 // Pull: a stream for the length of one call. It attaches to every shard, waits until there is
 // something or its time is up, detaches without its leases, and answers when every shard has said
-// that it knows; so no delivery comes after the answer. Settle: settlements by token, answered when
-// all of them are. Thread safety: confined to the worker's thread.
+// that it knows; so no delivery comes after the answer. One whose subscription is deleted ends
+// within a second. Settle: settlements by token, answered when all of them are. Thread safety:
+// confined to the worker's thread.
 class PullHandlers {
  public:
   // REQUIRES: `changes` outlives it.
@@ -32,17 +35,25 @@ class PullHandlers {
   void Pull(UnaryCall* call);
   void Settle(UnaryCall* call);
 
-  void OnInspectReply(UnaryCall* call, const delivery::InspectSubscriptionReply& reply);
+  void OnEcho(UnaryCall* call);
   // The client of a Pull has gone.
   void OnCallGone(UnaryCall* call);
   void OnServingState();
+  // Now and then: ends Pulls whose subscription was deleted.
+  void OnSweep();
+  // Forgets all that is not answered: nothing more comes from the shards, and somebody else answers
+  // the calls.
+  void Abandon();
 
  private:
   class PullState;
   class SettleState;
 
-  // Whether dead letters of a topic have somewhere to go. INVALID_TOPIC, TOPIC_NOT_FOUND.
-  absl::Status ReadyDeadLetters(const std::string& name, bool* ready);
+  // A copy: each may take itself out.
+  std::vector<std::shared_ptr<PullState>> Pulls() const;
+  // Sees to it that the shards know where dead letters of a topic go. INVALID_TOPIC,
+  // TOPIC_NOT_FOUND.
+  absl::Status PrepareDeadLetters(const std::string& name);
 
   const HandlerEnv env_;
   SubscriptionChanges* const changes_;

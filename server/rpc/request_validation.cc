@@ -39,13 +39,11 @@ void RouteNack(const v1::Nack& nack, uint16_t shard_count, RoutedSettles* routed
   }
 }
 
-void RouteDeadLetter(const v1::DeadLetterLease& letter, bool allowed, uint16_t shard_count,
+void RouteDeadLetter(const v1::DeadLetterLease& letter, uint16_t shard_count,
                      RoutedSettles* routed) {
   const delivery::LeaseToken token{letter.lease_token()};
   if (letter.reason().size() > kNackReasonBytesMax) {
     routed->refused.emplace_back(token, v1::SettleRefusal::OUT_OF_RANGE);
-  } else if (!allowed) {
-    routed->refused.emplace_back(token, v1::SettleRefusal::NO_DEAD_LETTER_TOPIC);
   } else if (auto* command = CommandFor(token, shard_count, routed)) {
     command->dead_letters.push_back({.token = token, .reason = letter.reason()});
   }
@@ -63,8 +61,8 @@ void RouteExtend(const v1::ExtendLease& extend, uint16_t shard_count, RoutedSett
 
 // The settlements of a request; those that can hold them name them alike.
 template <typename Request>
-void Route(const Request& request, delivery::StreamId stream, bool dead_letters,
-           uint16_t shard_count, RoutedSettles* routed) {
+void Route(const Request& request, delivery::StreamId stream, uint16_t shard_count,
+           RoutedSettles* routed) {
   routed->refused.clear();
   routed->posted = 0;
   delivery::SettleCommand none;
@@ -80,7 +78,7 @@ void Route(const Request& request, delivery::StreamId stream, bool dead_letters,
   for (const v1::Nack& nack : request.nack()) RouteNack(nack, shard_count, routed);
   for (const v1::ExtendLease& extend : request.extend()) RouteExtend(extend, shard_count, routed);
   for (const v1::DeadLetterLease& letter : request.dead_letter()) {
-    RouteDeadLetter(letter, dead_letters, shard_count, routed);
+    RouteDeadLetter(letter, shard_count, routed);
   }
 }
 
@@ -205,14 +203,14 @@ absl::Status UnknownFieldsError(size_t bytes) {
        .retry_after_ms = 0});
 }
 
-void RouteSettles(const v1::SubscribeRequest& request, delivery::StreamId stream, bool dead_letters,
+void RouteSettles(const v1::SubscribeRequest& request, delivery::StreamId stream,
                   uint16_t shard_count, RoutedSettles* routed) {
-  Route(request, stream, dead_letters, shard_count, routed);
+  Route(request, stream, shard_count, routed);
 }
 
-void RouteSettles(const v1::SettleRequest& request, delivery::StreamId stream, bool dead_letters,
-                  uint16_t shard_count, RoutedSettles* routed) {
-  Route(request, stream, dead_letters, shard_count, routed);
+void RouteSettles(const v1::SettleRequest& request, delivery::StreamId stream, uint16_t shard_count,
+                  RoutedSettles* routed) {
+  Route(request, stream, shard_count, routed);
 }
 
 bool IsEmpty(const delivery::SettleCommand& command) {

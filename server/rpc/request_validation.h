@@ -96,12 +96,11 @@ struct RoutedSettles {
 
 // Routes settlements by the shard in their token. A token of a shard that does not exist is
 // LEASE_LOST; a nack with a delay over 12 h, a reason over 255 bytes, or an extend not within 1 s
-// to 12 h, is OUT_OF_RANGE. Without `dead_letters`, because there is no topic for them, they are
-// NO_DEAD_LETTER_TOPIC. `routed` is overwritten.
-void RouteSettles(const v1::SubscribeRequest& request, delivery::StreamId stream, bool dead_letters,
+// to 12 h, is OUT_OF_RANGE. `routed` is overwritten.
+void RouteSettles(const v1::SubscribeRequest& request, delivery::StreamId stream,
                   uint16_t shard_count, RoutedSettles* routed);
-void RouteSettles(const v1::SettleRequest& request, delivery::StreamId stream, bool dead_letters,
-                  uint16_t shard_count, RoutedSettles* routed);
+void RouteSettles(const v1::SettleRequest& request, delivery::StreamId stream, uint16_t shard_count,
+                  RoutedSettles* routed);
 
 // True if it settles nothing.
 bool IsEmpty(const delivery::SettleCommand& command);

@@ -106,18 +106,21 @@ size_t ServingContext::Tell(const TopicRegistry::Topic& topic, delivery::CallTag
 
 absl::Status ServingContext::DeadLettersOf(const TopicRegistry::Topic& topic,
                                            TopicRegistry::Topic* dead_letters) {
-  const std::string name = TopicRegistry::DeadLettersName(topic);
-  if (name.empty()) return NoDeadLetterTopicError(topic.name);
-  absl::Status status = ResolveMade(name, dead_letters);
-  if (!status.ok() || topic.dead_letters == dead_letters->id) return status;
-  base::MutexLock lock(&tell_mutex_);
-  auto now = topics.FindEvenIfDeleted(topic.name);
-  DT_CHECK(now.has_value());
-  now->dead_letters = dead_letters->id;
-  Tell(*now, kNobody);
-  // Whoever finds it there need not tell again: so not before.
-  topics.SetDeadLetters(topic.id, dead_letters->id);
-  return absl::OkStatus();
+  // Again if the settings change meanwhile: then it is another one.
+  for (;;) {
+    auto now = topics.FindEvenIfDeleted(topic.name);
+    DT_CHECK(now.has_value());
+    const std::string name = TopicRegistry::DeadLettersName(*now);
+    if (name.empty()) return NoDeadLetterTopicError(topic.name);
+    absl::Status status = ResolveMade(name, dead_letters);
+    if (!status.ok() || now->dead_letters == dead_letters->id) return status;
+    base::MutexLock lock(&tell_mutex_);
+    now = topics.FindEvenIfDeleted(topic.name);
+    now->dead_letters = dead_letters->id;
+    Tell(*now, kNobody);
+    // Whoever finds it there need not tell again: so not before.
+    if (topics.SetDeadLetters(topic.id, *dead_letters)) return absl::OkStatus();
+  }
 }
 
 absl::Status ServingContext::ResolveMade(absl::string_view name, TopicRegistry::Topic* topic) {

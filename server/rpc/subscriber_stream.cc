@@ -122,7 +122,7 @@ void SubscriberStream::OnSubscription(
 
 void SubscriberStream::Attach(const SubscriptionRegistry::Subscription& subscription) {
   attached_ = true;
-  subscription_id_ = subscription.id;
+  made_ = subscription.made;
   start_.lease_ms = LeaseMs(start_, subscription.settings);
   const auto credit = std::make_shared<delivery::StreamCredit>(start_.max_outstanding_messages,
                                                                start_.max_outstanding_bytes);
@@ -131,28 +131,23 @@ void SubscriberStream::Attach(const SubscriptionRegistry::Subscription& subscrip
     // Never refused: what is bounded by the number of streams does not count against the mailbox.
     static_cast<void>(node->Post(shard, delivery::AttachCommand{.stream = id_,
                                                                 .topic = topic_.id,
-                                                                .subscription = subscription_id_,
+                                                                .subscription = subscription.id,
                                                                 .lease_ms = start_.lease_ms,
                                                                 .credit = credit}));
   }
 }
 
-bool SubscriberStream::DeadLettersReady() {
+void SubscriberStream::PrepareDeadLetters() {
   ServingContext& context = worker().context();
   const auto subscription = context.subscriptions.Find(topic_.id, subscription_);
-  if (subscription.has_value() && !subscription->settings.dead_letter_name.empty()) return true;
-  // As it is now: it may have been set since the stream began.
-  const auto topic = context.topics.FindEvenIfDeleted(topic_.name);
+  if (subscription.has_value() && !subscription->settings.dead_letter_name.empty()) return;
+  // If there is none and none can be made, the shards say so.
   TopicRegistry::Topic dead_letters;
-  return context.DeadLettersOf(topic.value_or(topic_), &dead_letters).ok();
+  static_cast<void>(context.DeadLettersOf(topic_, &dead_letters));
 }
 
 bool SubscriberStream::SubscriptionGone() {
-  SubscriptionRegistry& registry = worker().context().subscriptions;
-  if (seen_version_ == registry.version()) return false;
-  seen_version_ = registry.version();
-  const auto found = registry.Find(topic_.id, subscription_);
-  return !found.has_value() || found->id != subscription_id_;
+  return worker().context().subscriptions.Gone(topic_.id, subscription_, made_, &seen_version_);
 }
 
 void SubscriberStream::Detach() {
@@ -167,8 +162,8 @@ void SubscriberStream::Detach() {
 void SubscriberStream::Settle(const v1::SubscribeRequest& request) {
   runtime::Node* node = worker().context().node.load();
   RoutedSettles routed;
-  const bool dead_letters = request.dead_letter_size() > 0 && DeadLettersReady();
-  RouteSettles(request, id_, dead_letters, node->shard_count(), &routed);
+  if (request.dead_letter_size() > 0) PrepareDeadLetters();
+  RouteSettles(request, id_, node->shard_count(), &routed);
   for (const auto& [token, reason] : routed.refused) queue_.AddRefused(token, reason);
   settles_open_ += routed.posted;
   for (uint16_t shard = 0; shard < routed.by_shard.size(); ++shard) {
@@ -185,9 +180,10 @@ void SubscriberStream::ReadOn() {
 }
 
 void SubscriberStream::AddDeliveries(base::Now now, std::vector<delivery::Delivery> deliveries) {
-  if (phase_ == Phase::kOpen && !deliveries.empty()) {
-    queue_.AddDeliveries(now, std::move(deliveries));
-  }
+  if (phase_ != Phase::kOpen || deliveries.empty()) return;
+  // These may be of another one that has its name by now.
+  if (SubscriptionGone()) return Fail(SubscriptionNotFoundError(topic_.name, subscription_));
+  queue_.AddDeliveries(now, std::move(deliveries));
 }
 
 void SubscriberStream::AddSettles(const delivery::SettleReply& reply) {

@@ -77,8 +77,8 @@ class SubscriberStream final : public BidiStream, public StreamSink {
   void Settle(const v1::SubscribeRequest& request);
   void OnSubscription(const absl::StatusOr<SubscriptionRegistry::Subscription>& found);
   void Attach(const SubscriptionRegistry::Subscription& subscription);
-  // Whether dead letters of this subscription have somewhere to go.
-  bool DeadLettersReady();
+  // Sees to it that the shards know where dead letters of this subscription go.
+  void PrepareDeadLetters();
   bool SubscriptionGone();
   void Detach();
   // Takes and delivers nothing more; ends with `status` when the last confirmations are sent, or
@@ -100,7 +100,7 @@ class SubscriberStream final : public BidiStream, public StreamSink {
   ValidStart start_;
   TopicRegistry::Topic topic_;
   std::string subscription_;
-  storage::SubscriptionId subscription_id_{};
+  uint64_t made_ = 0;
   // Of the registry when the subscription was last known to be there.
   uint64_t seen_version_ = 0;
   // Settlements at the shards.

@@ -70,6 +70,12 @@ void SubscriptionChanges::Create(Wish wish, Done done) {
 void SubscriptionChanges::CreateNow(const Wish& wish, const Done& done) {
   SubscriptionRegistry& registry = env_.context->subscriptions;
   const storage::TopicId topic = wish.topic.id;
+  // As it is by now: it may have been deleted, and then is there again.
+  TopicRegistry::Topic now;
+  absl::Status status =
+      env_.context->topics.Resolve(wish.topic.name, TopicRegistry::Use::kSubscribe, &now);
+  if (!status.ok()) return Finish(topic, status, done);
+  if (now.revived) env_.context->ForgetTopicObject(now.name);
   if (const std::optional<Subscription> found = registry.Find(topic, wish.name)) {
     delivery::SubscriptionSettings asked = wish.settings;
     asked.dead_letter = found->settings.dead_letter;  // follows from the name
@@ -82,8 +88,8 @@ void SubscriptionChanges::CreateNow(const Wish& wish, const Done& done) {
   command.state.name = wish.name;
   command.state.settings = wish.settings;
   command.state.create_ms = env_.context->clock->Read().wall_ms;
-  absl::Status status = registry.NextId(topic, &command.state.id);
-  if (status.ok()) status = Complete(wish.topic, &command);
+  status = registry.NextId(topic, &command.state.id);
+  if (status.ok()) status = Complete(now, &command);
   if (!status.ok()) return Finish(topic, status, done);
   PostToAll(command, [this, command, by_use = wish.by_use, done](const absl::Status& made) {
     const delivery::SubscriptionState& state = command.state;
@@ -143,29 +149,34 @@ void SubscriptionChanges::Delete(const TopicRegistry::Topic& topic, const std::s
 
 void SubscriptionChanges::DeleteNow(const TopicRegistry::Topic& topic, const std::string& name,
                                     const Done& done) {
-  SubscriptionRegistry& registry = env_.context->subscriptions;
-  const std::optional<Subscription> found = registry.Find(topic.id, name);
+  const std::optional<Subscription> found = env_.context->subscriptions.Find(topic.id, name);
   if (!found.has_value()) {
     return Finish(topic.id, SubscriptionNotFoundError(topic.name, name), done);
   }
+  DeleteEverywhere(*found, [this, id = topic.id, done](const absl::Status& deleted) {
+    Finish(id, deleted, done);
+  });
+}
+
+void SubscriptionChanges::DeleteEverywhere(const Subscription& subscription, Done done) {
   SubscriptionCommand command;
   command.kind = SubscriptionCommand::Kind::kDelete;
-  command.state.id = found->id;
-  command.state.topic = topic.id;
-  command.keep_messages = registry.CountOf(topic.id) == 1;
-  PostToAll(command, [this, id = topic.id, name, done](const absl::Status& made) {
-    if (made.ok()) env_.context->subscriptions.Remove(id, name);
-    Finish(id, made, done);
+  command.state.id = subscription.id;
+  command.state.topic = subscription.topic;
+  command.keep_messages = env_.context->subscriptions.CountOf(subscription.topic) == 1;
+  PostToAll(command, [this, topic = subscription.topic, name = subscription.name,
+                      done = std::move(done)](const absl::Status& deleted) {
+    if (deleted.ok()) env_.context->subscriptions.Remove(topic, name);
+    done(deleted);
   });
 }
 
 // One after the other: the next one is looked for when the one before is gone.
-void SubscriptionChanges::DeleteAll(const TopicRegistry::Topic& topic, Done done) {
-  const auto next = env_.context->subscriptions.List(topic.id, "", 1);
+void SubscriptionChanges::DeleteAll(storage::TopicId topic, Done done) {
+  const auto next = env_.context->subscriptions.List(topic, "", 1);
   if (next.empty()) return done(absl::OkStatus());
-  Delete(topic, next.front().name, [this, topic, done](const absl::Status& deleted) {
-    // Somebody else may have been faster.
-    if (!deleted.ok() && !absl::IsNotFound(deleted)) return done(deleted);
+  DeleteEverywhere(next.front(), [this, topic, done](const absl::Status& deleted) {
+    if (!deleted.ok()) return done(deleted);
     DeleteAll(topic, done);
   });
 }

@@ -63,8 +63,15 @@ class SubscriptionChanges {
   void Update(const TopicRegistry::Topic& topic, const std::string& name, Edit edit, Done done);
   // NOT_FOUND SUBSCRIPTION_NOT_FOUND.
   void Delete(const TopicRegistry::Topic& topic, const std::string& name, Done done);
-  // All of a topic; then it has a nameless one again.
-  void DeleteAll(const TopicRegistry::Topic& topic, Done done);
+
+  // Calls `then` when no change of the topic's subscriptions is under way; others wait until
+  // Release. For the deletion of a topic.
+  void Reserve(storage::TopicId topic, std::function<void()> then) {
+    WhenFree(topic, std::move(then));
+  }
+  void Release(storage::TopicId topic) { env_.context->subscriptions.End(topic); }
+  // All of a topic; then it has a nameless one again. REQUIRES: it is reserved.
+  void DeleteAll(storage::TopicId topic, Done done);
 
   void OnReply(const delivery::SubscriptionReply& reply);
 
@@ -83,6 +90,8 @@ class SubscriptionChanges {
   void UpdateNow(const TopicRegistry::Topic& topic, const std::string& name, const Edit& edit,
                  const Done& done);
   void DeleteNow(const TopicRegistry::Topic& topic, const std::string& name, const Done& done);
+  // In all shards; the registry knows it then. The turn goes on.
+  void DeleteEverywhere(const SubscriptionRegistry::Subscription& subscription, Done done);
   // Sees to the topics that dead letters go to, and to the names that must be on disk.
   absl::Status Complete(const TopicRegistry::Topic& topic, delivery::SubscriptionCommand* command);
   void PostToAll(const delivery::SubscriptionCommand& command, Done done);

@@ -5,11 +5,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
 #include "duetime/v1/admin.pb.h"
 #include "server/base/check.h"
+#include "server/delivery/backlog_place.h"
 #include "server/rpc/message_io.h"
 #include "server/rpc/page_token.h"
 #include "server/rpc/proto_time.h"
@@ -37,10 +40,6 @@ void Add(const delivery::SubscriptionGauges& part, delivery::SubscriptionGauges*
   // Each shard knows every stream.
   sum->streams = std::max(sum->streams, part.streams);
   sum->behind |= part.behind;
-  if (sum->oldest_due_ms == 0 ||
-      (part.oldest_due_ms != 0 && part.oldest_due_ms < sum->oldest_due_ms)) {
-    sum->oldest_due_ms = part.oldest_due_ms;
-  }
   sum->delivered += part.delivered;
   sum->acked += part.acked;
   sum->dead_lettered += part.dead_lettered;
@@ -68,7 +67,33 @@ struct GaugesState final : CallState {
   delivery::SubscriptionGauges sum;
   absl::Status status;
   size_t open = 0;
+  // Where the backlogs go on, by shard.
+  std::vector<std::pair<uint16_t, storage::MessageKey>> backlogs;
 };
+
+void TakeOldest(uint64_t due_ms, delivery::SubscriptionGauges* sum) {
+  if (due_ms == 0) return;
+  sum->oldest_due_ms = sum->oldest_due_ms == 0 ? due_ms : std::min(sum->oldest_due_ms, due_ms);
+}
+
+// What the backlogs begin with may be older than what is in memory.
+absl::Status ReadOldest(storage::MessageStore* store, GaugesState* state) {
+  for (const auto& [shard, from] : state->backlogs) {
+    storage::Page<storage::BacklogRef> page;
+    absl::Status status =
+        store->ScanBacklog(shard, state->subscription.id, from, {.entries = 1, .bytes = 1}, &page);
+    if (!status.ok()) return status;
+    if (!page.items.empty()) TakeOldest(delivery::KeyOf(page.items[0]).due_ms, &state->sum);
+  }
+  return absl::OkStatus();
+}
+
+void AnswerWithCounts(UnaryCall* call, const GaugesState& state) {
+  v1::GetSubscriptionResponse response;
+  FillSubscription(state.subscription, state.topic, response.mutable_subscription());
+  FillCounts(state.sum, response.mutable_subscription()->mutable_counts());
+  call->Finish(response);
+}
 
 // The topic and the name that a request names.
 struct Named {
@@ -135,11 +160,16 @@ void SubscriptionHandlers::Create(UnaryCall* call) {
     status = ValidateSubscriptionSettings(asked.settings(), asked.topic(), context->options.limits,
                                           "subscription.settings", &wish.settings);
   }
-  if (status.ok()) {
-    status = context->topics.Resolve(asked.topic(), TopicRegistry::Use::kSubscribe, &wish.topic);
-  }
   if (!status.ok()) return call->FinishWithError(status);
-  if (wish.topic.revived) context->ForgetTopicObject(wish.topic.name);
+  // One that was deleted is brought back when the turn of this has come: its deletion may be under
+  // way.
+  if (const auto known = context->topics.FindEvenIfDeleted(asked.topic()); known.has_value()) {
+    wish.topic = *known;
+  } else if (status = context->topics.Resolve(asked.topic(), TopicRegistry::Use::kSubscribe,
+                                              &wish.topic);
+             !status.ok()) {
+    return call->FinishWithError(status);
+  }
   wish.name = std::string(name);
   auto answer = AnswerWith<v1::CreateSubscriptionResponse>(call, wish.topic, wish.name);
   changes_->Create(std::move(wish), std::move(answer));
@@ -178,16 +208,23 @@ void SubscriptionHandlers::Get(UnaryCall* call) {
 
 void SubscriptionHandlers::OnInspectReply(UnaryCall* call,
                                           const delivery::InspectSubscriptionReply& reply) {
-  auto* state = static_cast<GaugesState*>(call->state.get());
+  const auto state = std::static_pointer_cast<GaugesState>(call->state);
   DT_CHECK(state != nullptr && state->open > 0);
   state->status.Update(reply.status);
-  if (reply.status.ok()) Add(reply.gauges, &state->sum);
+  if (reply.status.ok()) {
+    Add(reply.gauges, &state->sum);
+    TakeOldest(reply.gauges.oldest_due_ms, &state->sum);
+    if (reply.backlog_from.has_value()) {
+      state->backlogs.emplace_back(static_cast<uint16_t>(reply.position), *reply.backlog_from);
+    }
+  }
   if (--state->open > 0) return;
-  if (!state->status.ok()) return call->FinishWithError(state->status);
-  v1::GetSubscriptionResponse response;
-  FillSubscription(state->subscription, state->topic, response.mutable_subscription());
-  FillCounts(state->sum, response.mutable_subscription()->mutable_counts());
-  call->Finish(response);
+  // It is being deleted.
+  if (!state->status.ok()) {
+    return call->FinishWithError(SubscriptionNotFoundError(state->topic, state->subscription.name));
+  }
+  if (state->backlogs.empty()) return AnswerWithCounts(call, *state);
+  env_.ReadThen(call, state, &ReadOldest, [call](GaugesState* of) { AnswerWithCounts(call, *of); });
 }
 
 void SubscriptionHandlers::List(UnaryCall* call) {

@@ -25,7 +25,10 @@ SubscriptionRegistry::TopicEntry& SubscriptionRegistry::EntryOf(TopicId topic) {
 void SubscriptionRegistry::Add(const Subscription& subscription) {
   TopicEntry& entry = EntryOf(subscription.topic);
   entry.nameless.reset();
-  entry.by_name[subscription.name] = subscription;
+  Subscription& there = entry.by_name[subscription.name];
+  const uint64_t made = there.made != 0 ? there.made : ++last_made_;
+  there = subscription;
+  there.made = made;
   names_[subscription.id] = subscription.name;
 }
 
@@ -132,6 +135,16 @@ std::string SubscriptionRegistry::Name(SubscriptionId id) {
   return found == names_.end() ? std::string() : found->second;
 }
 
+bool SubscriptionRegistry::Gone(TopicId topic, absl::string_view name, uint64_t made,
+                                uint64_t* seen) {
+  const uint64_t now = version();
+  if (now == *seen) return false;
+  const std::optional<Subscription> found = Find(topic, name);
+  if (!found.has_value() || found->made != made) return true;
+  *seen = now;
+  return false;
+}
+
 bool SubscriptionRegistry::Begin(TopicId topic, std::function<void()> resume) {
   base::MutexLock lock(&mutex_);
   TopicEntry& entry = EntryOf(topic);
@@ -141,15 +154,17 @@ bool SubscriptionRegistry::Begin(TopicId topic, std::function<void()> resume) {
 }
 
 void SubscriptionRegistry::End(TopicId topic) {
-  std::vector<std::function<void()>> waiting;
+  std::function<void()> resume;
   {
     base::MutexLock lock(&mutex_);
     TopicEntry& entry = EntryOf(topic);
     DT_CHECK(entry.changing);
     entry.changing = false;
-    waiting.swap(entry.waiting);
+    if (entry.waiting.empty()) return;
+    resume = std::move(entry.waiting.front());
+    entry.waiting.pop_front();
   }
-  for (const auto& resume : waiting) resume();
+  resume();
 }
 
 absl::Status SubscriptionRegistry::NextId(TopicId topic, SubscriptionId* id) {

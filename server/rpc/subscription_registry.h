@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -40,6 +41,9 @@ class SubscriptionRegistry {
     std::string name;
     delivery::SubscriptionSettings settings;
     uint64_t create_ms = 0;
+    // Given by the registry: tells it, in this run, from others that had its name and number before
+    // or get them later.
+    uint64_t made = 0;
   };
   // What one shard lacks of a change that was under way when the server ended.
   struct Repair {
@@ -64,8 +68,14 @@ class SubscriptionRegistry {
   // Empty if it is nameless or unknown.
   std::string Name(storage::SubscriptionId id);
 
+  // True if what was found as `made` under this name was deleted since. `seen` is the version as of
+  // which it was there, and is moved on, so that asking often costs nothing while nothing is
+  // deleted.
+  bool Gone(storage::TopicId topic, absl::string_view name, uint64_t made, uint64_t* seen);
+
   // Reserves the topic for one change of its subscriptions, until End. False if another one is
-  // under way; then `resume` is called when it ends, on any thread, and may try again.
+  // under way; then `resume` is called when it ends and those who asked before have had their turn,
+  // on any thread, and must try again: the next one waits for it.
   bool Begin(storage::TopicId topic, std::function<void()> resume);
   // The change was made, or given up. REQUIRES: it was begun.
   void End(storage::TopicId topic);
@@ -91,7 +101,7 @@ class SubscriptionRegistry {
     // Nothing while there are named ones.
     std::optional<storage::SubscriptionId> nameless;
     bool changing = false;
-    std::vector<std::function<void()>> waiting;
+    std::deque<std::function<void()>> waiting;
   };
   // One subscription as the shards have it: null where it is unknown.
   using Parts = std::vector<const delivery::SubscriptionState*>;
@@ -108,6 +118,7 @@ class SubscriptionRegistry {
   absl::flat_hash_map<storage::SubscriptionId, std::string> names_ ABSL_GUARDED_BY(mutex_);
   // Those below are the numbers of topics.
   uint32_t next_id_ ABSL_GUARDED_BY(mutex_) = uint32_t{1} << 31;
+  uint64_t last_made_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace duetime::rpc

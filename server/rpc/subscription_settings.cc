@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "server/base/error.h"
@@ -186,7 +187,24 @@ absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
       return Invalid(kMaskReason, "update_mask", "a path is not one of a subscription's settings");
     }
   }
-  return CheckBackoff(settings->retry, "subscription.settings.retry");
+  const std::string retry_path = "subscription.settings.retry";
+  RetryPolicy* const retry = &settings->retry;
+  const bool names_max = std::any_of(
+      mask.paths().begin(), mask.paths().end(),
+      [](const std::string& path) { return absl::StartsWith("settings.retry.max_backoff", path); });
+  if (names_max || retry->max_backoff_ms >= retry->min_backoff_ms) {
+    return CheckBackoff(*retry, retry_path);
+  }
+  // One that nobody has chosen makes way, as it does where all settings are given.
+  if (retry->max_backoff_ms == RetryPolicy{}.max_backoff_ms) {
+    retry->max_backoff_ms = retry->min_backoff_ms;
+    return absl::OkStatus();
+  }
+  return Invalid(kReason, retry_path + ".min_backoff",
+                 absl::StrCat(retry->min_backoff_ms, " ms, more than max_backoff, ",
+                              retry->max_backoff_ms, " ms, which update_mask does not name"),
+                 {{"value", absl::StrCat(retry->min_backoff_ms)},
+                  {"limit", absl::StrCat(retry->max_backoff_ms)}});
 }
 
 void ToProto(const SubscriptionSettings& settings, v1::SubscriptionSettings* proto) {

@@ -32,7 +32,8 @@ absl::Status ValidateSubscriptionSettings(const v1::SubscriptionSettings& proto,
                                           delivery::SubscriptionSettings* settings);
 
 // Takes over from `from` what the mask names. INVALID_UPDATE_MASK if it is empty or names something
-// else.
+// else, INVALID_SUBSCRIPTION_SETTINGS if they do not go together then. A shortest backoff takes
+// along a longest one that has its default and is not named.
 absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
                                    const delivery::SubscriptionSettings& from,
                                    delivery::SubscriptionSettings* settings);

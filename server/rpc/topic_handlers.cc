@@ -70,6 +70,8 @@ struct TopicHandlers::ChangeState final : CallState {
   bool force = false;
   // The shards have been asked what they have of a topic that is to be deleted.
   bool counting = false;
+  // No subscription of it is made meanwhile.
+  bool reserved = false;
   // It got a message before its deletion was on disk.
   bool used = false;
   // Shards that have not answered yet, and what the others have.
@@ -157,9 +159,7 @@ void TopicHandlers::OnObjectReply(UnaryCall* call, const delivery::ObjectReply& 
   }
   const auto topic = topics.FindEvenIfDeleted(name);
   DT_CHECK(topic.has_value());
-  const bool dead_letters =
-      state->topic.dead_letters != storage::TopicId{} || !topic->settings.dead_letter_topic.empty();
-  if (dead_letters && !topic->deleted) {
+  if (topic->makes_dead_letters && !topic->deleted) {
     // Without room for one more topic it is made when there is.
     TopicRegistry::Topic made;
     static_cast<void>(env_.context->DeadLettersOf(*topic, &made));
@@ -185,7 +185,7 @@ void TopicHandlers::OnTopicReply(UnaryCall* call, const delivery::TopicReply& re
 
 void TopicHandlers::DeleteSubscriptions(UnaryCall* call) {
   auto* state = static_cast<ChangeState*>(call->state.get());
-  changes_->DeleteAll(state->topic, [this, call, state](const absl::Status& deleted) {
+  changes_->DeleteAll(state->topic.id, [this, call, state](const absl::Status& deleted) {
     state->status = deleted;
     Answer(call);
   });
@@ -193,29 +193,29 @@ void TopicHandlers::DeleteSubscriptions(UnaryCall* call) {
 
 void TopicHandlers::Answer(UnaryCall* call) {
   const auto* state = static_cast<ChangeState*>(call->state.get());
-  env_.context->topics.EndChange(state->topic.name);
+  const TopicRegistry::Topic& topic = state->topic;
+  env_.context->topics.EndChange(topic.name);
+  if (state->reserved) {
+    // It was used again while its deletion was under way, and nothing else could be stored of it.
+    if (state->object.deleted && !env_.context->topics.FindEvenIfDeleted(topic.name)->deleted) {
+      env_.context->ForgetTopicObject(topic.name);
+    }
+    changes_->Release(topic.id);
+  }
   if (!state->status.ok()) return call->FinishWithError(state->status);
+  const auto fill = [&](auto response) {
+    FillTopic(topic.name, state->object.settings, response.mutable_topic());
+    call->Finish(response);
+  };
   switch (call->method()) {
-    case metrics::RpcMethod::kCreateTopic: {
-      v1::CreateTopicResponse response;
-      FillTopic(state->topic.name, state->object.settings, response.mutable_topic());
-      return call->Finish(response);
-    }
-    case metrics::RpcMethod::kUpdateTopic: {
-      v1::UpdateTopicResponse response;
-      FillTopic(state->topic.name, state->object.settings, response.mutable_topic());
-      return call->Finish(response);
-    }
-    case metrics::RpcMethod::kPauseTopic: {
-      v1::PauseTopicResponse response;
-      FillTopic(state->topic.name, state->object.settings, response.mutable_topic());
-      return call->Finish(response);
-    }
-    case metrics::RpcMethod::kResumeTopic: {
-      v1::ResumeTopicResponse response;
-      FillTopic(state->topic.name, state->object.settings, response.mutable_topic());
-      return call->Finish(response);
-    }
+    case metrics::RpcMethod::kCreateTopic:
+      return fill(v1::CreateTopicResponse());
+    case metrics::RpcMethod::kUpdateTopic:
+      return fill(v1::UpdateTopicResponse());
+    case metrics::RpcMethod::kPauseTopic:
+      return fill(v1::PauseTopicResponse());
+    case metrics::RpcMethod::kResumeTopic:
+      return fill(v1::ResumeTopicResponse());
     default:
       return call->Finish(v1::DeleteTopicResponse());
   }
@@ -360,7 +360,11 @@ void TopicHandlers::OnDeleteCounted(UnaryCall* call) {
   }
   if (!state->status.ok()) return Answer(call);
   state->messages = 0;
-  Write(call);
+  // Its subscriptions go with it, and one that is being made is made before or after.
+  changes_->Reserve(topic.id, [this, call, state] {
+    state->reserved = true;
+    Write(call);
+  });
 }
 
 }  // namespace duetime::rpc

@@ -22,12 +22,14 @@ TopicRegistry::Topic TopicRegistry::View(const Entry& entry) {
           .settings = entry.settings,
           .quota = entry.quota,
           .pace = entry.pace,
-          .dead_letters = entry.dead_letters};
+          .dead_letters = entry.dead_letters,
+          .makes_dead_letters = entry.makes_dead_letters};
 }
 
 // The shards share quota and pace, so they stay when the limit changes, also to none.
 void TopicRegistry::SetSettings(const TopicSettings& settings, Entry* entry) {
   if (settings.dead_letter_topic != entry->settings.dead_letter_topic) entry->dead_letters = {};
+  if (!settings.dead_letter_topic.empty()) entry->makes_dead_letters = true;
   entry->settings = settings;
   if (entry->quota == nullptr && settings.max_pending > 0) {
     entry->quota = std::make_shared<delivery::TopicQuota>();
@@ -80,7 +82,9 @@ void TopicRegistry::Load(const std::vector<std::pair<storage::TopicId, std::stri
   // What there is was made because it was needed.
   for (Entry& entry : entries_) {
     const Entry* dead_letters = Known(DeadLettersName(View(entry)));
-    if (dead_letters != nullptr && !entry.deleted) entry.dead_letters = dead_letters->id;
+    if (dead_letters == nullptr || entry.deleted) continue;
+    entry.dead_letters = dead_letters->id;
+    entry.makes_dead_letters = true;
   }
 }
 
@@ -189,11 +193,15 @@ std::string TopicRegistry::DeadLettersName(const Topic& topic) {
   return absl::StrCat(topic.name, kDeadLetterSuffix);
 }
 
-void TopicRegistry::SetDeadLetters(storage::TopicId topic, storage::TopicId dead_letters) {
+bool TopicRegistry::SetDeadLetters(storage::TopicId topic, const Topic& dead_letters) {
   base::MutexLock lock(&mutex_);
   const auto found = by_id_.find(static_cast<uint32_t>(topic));
   DT_CHECK(found != by_id_.end());
-  found->second->dead_letters = dead_letters;
+  Entry* const entry = found->second;
+  entry->makes_dead_letters = true;
+  if (DeadLettersName(View(*entry)) != dead_letters.name) return false;
+  entry->dead_letters = dead_letters.id;
+  return true;
 }
 
 std::vector<TopicRegistry::Topic> TopicRegistry::List(absl::string_view prefix,

@@ -53,8 +53,11 @@ class TopicRegistry {
     std::shared_ptr<delivery::TopicQuota> quota;
     // Null as long as it never had a rate.
     std::shared_ptr<delivery::TopicPace> pace = nullptr;
-    // Where its dead letters go, once that is needed.
+    // Where its dead letters go, once that is needed. Not known for a moment after its settings say
+    // something else.
     storage::TopicId dead_letters{};
+    // They are needed.
+    bool makes_dead_letters = false;
   };
 
   // With `auto_create` false, only what was made on purpose (or used before) exists.
@@ -105,8 +108,9 @@ class TopicRegistry {
 
   // What the dead letters of `topic` go to is called so; empty if the name would be too long.
   static std::string DeadLettersName(const Topic& topic);
-  // The dead letters of `topic` go to `dead_letters`, until its settings say otherwise.
-  void SetDeadLetters(storage::TopicId topic, storage::TopicId dead_letters);
+  // The dead letters of `topic` go to `dead_letters`, until its settings say otherwise. False if
+  // they do so already.
+  bool SetDeadLetters(storage::TopicId topic, const Topic& dead_letters);
 
   // Names greater than `after` that begin with `prefix`, in byte order, without deleted ones, at
   // most `limit`.
@@ -135,6 +139,7 @@ class TopicRegistry {
     std::shared_ptr<delivery::TopicQuota> quota;
     std::shared_ptr<delivery::TopicPace> pace;
     storage::TopicId dead_letters{};
+    bool makes_dead_letters = false;
   };
 
   static Topic View(const Entry& entry);

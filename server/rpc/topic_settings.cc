@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/topic_settings.h"
 
+#include <array>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 
 #include "server/rpc/proto_time.h"
 #include "server/rpc/validation_error.h"
+#include "storage/byte_order.h"
 
 namespace duetime::rpc {
 namespace {
@@ -27,17 +29,8 @@ constexpr uint64_t kSpreadMsMax = 24 * 60 * kMinuteMs;
 
 constexpr absl::string_view kReason = "INVALID_TOPIC_SETTINGS";
 
-void AppendNumber(uint64_t value, std::string* bytes) {
-  for (int shift = 0; shift < 64; shift += 8) bytes->push_back(static_cast<char>(value >> shift));
-}
-
 uint64_t NumberAt(absl::string_view bytes, size_t index) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < sizeof(value); ++i) {
-    const auto byte = static_cast<uint8_t>(bytes[2 + index * sizeof(value) + i]);
-    value |= uint64_t{byte} << (8 * i);
-  }
-  return value;
+  return storage::LoadLittleEndian<uint64_t>(bytes.data() + BytesOf(index));
 }
 
 absl::Status ReadDuration(const google::protobuf::Duration& duration, const std::string& field,
@@ -150,22 +143,21 @@ bool ApplyPath(absl::string_view path, const TopicSettings& from, TopicSettings*
 
 std::string EncodeTopicObject(const TopicObject& object) {
   const TopicSettings& settings = object.settings;
-  std::string bytes;
-  bytes.reserve(BytesOf(kNumbers) + settings.dead_letter_topic.size());
-  bytes.push_back(static_cast<char>(kVersion));
   const int flags = (object.deleted ? kDeleted : 0) | (settings.paused ? kPaused : 0) |
                     (settings.fate_retention_ms.has_value() ? kHasFateRetention : 0);
-  bytes.push_back(static_cast<char>(flags));
-  AppendNumber(settings.max_pending, &bytes);
-  AppendNumber(settings.max_payload_bytes, &bytes);
-  AppendNumber(settings.default_ttl_ms, &bytes);
-  AppendNumber(settings.fate_retention_ms.value_or(0), &bytes);
-  AppendNumber(settings.rate_per_s, &bytes);
-  AppendNumber(settings.burst, &bytes);
-  AppendNumber(settings.minute_max, &bytes);
-  AppendNumber(static_cast<uint64_t>(settings.minute_policy), &bytes);
-  AppendNumber(settings.minute_spread_ms, &bytes);
-  AppendNumber(settings.dead_letter_topic.size(), &bytes);
+  const std::array<uint64_t, kNumbers> numbers = {
+      settings.max_pending,      settings.max_payload_bytes,
+      settings.default_ttl_ms,   settings.fate_retention_ms.value_or(0),
+      settings.rate_per_s,       settings.burst,
+      settings.minute_max,       static_cast<uint64_t>(settings.minute_policy),
+      settings.minute_spread_ms, settings.dead_letter_topic.size(),
+  };
+  std::string bytes(BytesOf(kNumbers), '\0');
+  bytes[0] = static_cast<char>(kVersion);
+  bytes[1] = static_cast<char>(flags);
+  for (size_t i = 0; i < kNumbers; ++i) {
+    storage::StoreLittleEndian(numbers[i], bytes.data() + BytesOf(i));
+  }
   bytes += settings.dead_letter_topic;
   return bytes;
 }

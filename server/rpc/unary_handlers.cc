@@ -151,12 +151,6 @@ void UnaryHandlers::AnswerBatch(UnaryCall* call) {
   call->Finish(*response);
 }
 
-void UnaryHandlers::OnInspectSubscriptionReply(UnaryCall* call,
-                                               const delivery::InspectSubscriptionReply& reply) {
-  if (call->method() == metrics::RpcMethod::kPull) return pulls_.OnInspectReply(call, reply);
-  admin_.subscriptions.OnInspectReply(call, reply);
-}
-
 void UnaryHandlers::HealthCheck(UnaryCall* call) {
   grpc::health::v1::HealthCheckRequest request;
   if (absl::Status status = ParseRequest(call->request(), &request); !status.ok()) {

@@ -46,11 +46,11 @@ class UnaryHandlers {
   LifecycleHandlers& lifecycle() { return lifecycle_; }
   QueryHandlers& queries() { return queries_; }
   TopicHandlers& topics() { return admin_.topics; }
+  SubscriptionHandlers& subscriptions() { return admin_.subscriptions; }
   OperationHandlers& operations() { return admin_.operations; }
   RecurrenceHandlers& recurrences() { return recurrences_; }
   SubscriptionChanges& subscription_changes() { return admin_.changes; }
   PullHandlers& pulls() { return pulls_; }
-  void OnInspectSubscriptionReply(UnaryCall* call, const delivery::InspectSubscriptionReply& reply);
 
  private:
   void Schedule(UnaryCall* call);

@@ -92,7 +92,7 @@ void CheckSubscribe(const std::string& bytes) {
     DT_CHECK_GT(start.max_outstanding_bytes, 0);
   }
   rpc::RoutedSettles routed;
-  rpc::RouteSettles(request, duetime::delivery::StreamId{1}, /*dead_letters=*/true, 3, &routed);
+  rpc::RouteSettles(request, duetime::delivery::StreamId{1}, 3, &routed);
   size_t posted = 0;
   for (const auto& command : routed.by_shard) {
     posted += command.acks.size() + command.nacks.size() + command.extends.size() +

@@ -184,6 +184,33 @@ TEST_F(SettleTest, EachStreamWaitsForItselfOnly) {
   EXPECT_EQ(settled_.back().second, tokens_[kCount]);
 }
 
+// Where there is no topic for its dead letter a message is tried again rather than lost.
+TEST_F(SettleTest, WithoutATopicForItTheLastAttemptIsNotTheLast) {
+  TopicCommand topic;
+  topic.topic = kTopic;
+  shard_.Handle(now_, std::move(topic));
+  SubscriptionCommand change;
+  change.kind = SubscriptionCommand::Kind::kCreate;
+  change.state.id = storage::FirstSubscription(kTopic);
+  change.state.topic = kTopic;
+  change.state.name = "s";
+  change.state.settings.retry.max_attempts = 1;
+  shard_.Handle(now_, std::move(change));
+  Attach(kStream, 1);
+  Schedule(1, 10);
+  shard_.Handle(now_, Reject(kStream, 0, 1));
+  StepUntilQuiet();
+  EXPECT_EQ(refused_.size(), 1u);
+  EXPECT_EQ(shard_.stats().dead_letters_refused, 1u);
+  SettleCommand nack{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
+  nack.nacks.push_back({.token = tokens_[0], .delay_ms = std::nullopt, .reason = ""});
+  shard_.Handle(now_, std::move(nack));
+  StepUntilQuiet();
+  EXPECT_GT(shard_.stats().dead_letters_refused, 1u);
+  EXPECT_EQ(shard_.stats().dead_lettered, 0u);
+  EXPECT_EQ(tokens_.size(), 2u);
+}
+
 // A stream that settles and goes has settled.
 TEST_F(SettleTest, AStreamThatGoesGivesBackOnlyTheRest) {
   constexpr size_t kCount = 40;

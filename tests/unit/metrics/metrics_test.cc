@@ -35,19 +35,33 @@ Readings DistinctReadings() {
   uint64_t next = 1'001;
   for (int shard = 0; shard < 2; ++shard) {
     delivery::ShardStats stats;
-    for (uint64_t* field : {&stats.accepted,      &stats.cancelled,
-                            &stats.fired,         &stats.delivered,
-                            &stats.redelivered,   &stats.acked,
-                            &stats.nacked,        &stats.extended,
-                            &stats.leases_lost,   &stats.settle_refused,
-                            &stats.spilled,       &stats.read_back,
-                            &stats.loaded,        &stats.claims,
-                            &stats.wheel_timers,  &stats.wheel_bytes,
-                            &stats.due_ready,     &stats.in_flight,
-                            &stats.delayed,       &stats.streams,
-                            &stats.topics_behind, &stats.uncommitted_batches,
-                            &stats.fired_ms,      &stats.safe_ms,
-                            &stats.claim_ms,      &stats.load_ms}) {
+    for (uint64_t* field : {&stats.accepted,
+                            &stats.cancelled,
+                            &stats.fired,
+                            &stats.delivered,
+                            &stats.redelivered,
+                            &stats.acked,
+                            &stats.nacked,
+                            &stats.extended,
+                            &stats.leases_lost,
+                            &stats.settle_refused,
+                            &stats.spilled,
+                            &stats.read_back,
+                            &stats.loaded,
+                            &stats.claims,
+                            &stats.wheel_timers,
+                            &stats.wheel_bytes,
+                            &stats.due_ready,
+                            &stats.in_flight,
+                            &stats.delayed,
+                            &stats.streams,
+                            &stats.topics_behind,
+                            &stats.uncommitted_batches,
+                            &stats.fired_ms,
+                            &stats.safe_ms,
+                            &stats.claim_ms,
+                            &stats.load_ms,
+                            &stats.dead_letters_refused}) {
       *field = next++;
     }
     stats.lateness[0] = 5;
@@ -62,7 +76,7 @@ Readings DistinctReadings() {
         &readings.commit.records, &readings.commit.bytes, &readings.commit.queue_batches,
         &readings.store.wal_bytes, &readings.store.memtable_bytes, &readings.store.table_bytes,
         &readings.store.block_cache_bytes, &readings.store.compaction_pending_bytes,
-        &readings.topics, &readings.streams, &readings.disk_free_bytes}) {
+        &readings.topics, &readings.subscriptions, &readings.streams, &readings.disk_free_bytes}) {
     *field = next++;
   }
   return readings;

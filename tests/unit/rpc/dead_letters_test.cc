@@ -4,28 +4,25 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/rpc/server_fixture.h"
+#include "tests/unit/rpc/subscription_fixture.h"
 #include "tests/unit/rpc/test_subscriber.h"
 
 namespace duetime::rpc {
 namespace {
 
-class DeadLettersTest : public ServerTest {
+class DeadLettersTest : public SubscriptionFixture {
  protected:
   // Makes a subscription that gives a message up after so many attempts.
   void CreateWithAttempts(const std::string& topic, const std::string& name, int attempts,
                           const std::string& dead_letter_topic = "") {
-    v1::CreateSubscriptionRequest request;
-    v1::Subscription* subscription = request.mutable_subscription();
-    subscription->set_topic(topic);
-    subscription->set_name(name);
-    subscription->mutable_settings()->mutable_retry()->set_max_attempts(attempts);
-    subscription->mutable_settings()->set_dead_letter_topic(dead_letter_topic);
-    v1::CreateSubscriptionResponse response;
-    const grpc::Status made = admin_->CreateSubscription(NewContext().get(), request, &response);
+    v1::CreateSubscriptionRequest request = Wish(topic, name);
+    v1::SubscriptionSettings* settings = request.mutable_subscription()->mutable_settings();
+    settings->mutable_retry()->set_max_attempts(attempts);
+    settings->set_dead_letter_topic(dead_letter_topic);
+    const grpc::Status made = Create(request);
     ASSERT_TRUE(made.ok()) << made.error_message();
   }
-  std::vector<v1::Message> List(const std::string& topic) {
+  std::vector<v1::Message> Letters(const std::string& topic) {
     v1::ListRequest request;
     request.set_topic(topic);
     v1::ListResponse response;
@@ -33,18 +30,11 @@ class DeadLettersTest : public ServerTest {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return {response.messages().begin(), response.messages().end()};
   }
-  v1::Message Get(const std::string& id) {
-    v1::GetRequest request;
-    request.set_message_id(id);
-    v1::GetResponse response;
-    EXPECT_TRUE(messages_->Get(NewContext().get(), request, &response).ok());
-    return response.message();
-  }
   // Returns when the message has ended.
   v1::Message AwaitEnd(const std::string& id) {
     v1::Message message;
     do {
-      message = Get(id);
+      message = MustGetMessage(id).message();
     } while (!message.has_end_time() && !::testing::Test::HasFailure());
     return message;
   }
@@ -82,7 +72,7 @@ TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
   subscriber.ReadSettled(2);
   EXPECT_EQ(AwaitEnd(id).state(), v1::Message::DEAD_LETTERED);
 
-  const std::vector<v1::Message> letters = List("t.dlq");
+  const std::vector<v1::Message> letters = Letters("t.dlq");
   ASSERT_EQ(letters.size(), 1u);
   EXPECT_EQ(letters[0].key(), "");
   EXPECT_EQ(letters[0].labels().at("color"), "red");
@@ -96,12 +86,9 @@ TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
   EXPECT_EQ(letter.reason_text(), "not ever");
   EXPECT_TRUE(letter.has_first_dispatch_time());
   EXPECT_TRUE(letter.has_accept_time());
-  v1::GetSubscriptionRequest get;
-  get.set_topic("t");
-  get.set_name("s");
-  v1::GetSubscriptionResponse got;
-  ASSERT_TRUE(admin_->GetSubscription(NewContext().get(), get, &got).ok());
-  EXPECT_EQ(got.subscription().counts().dead_lettered(), 1);
+  v1::Subscription found;
+  ASSERT_TRUE(Get("t", "s", &found).ok());
+  EXPECT_EQ(found.counts().dead_lettered(), 1);
 
   const v1::Operation operation = AwaitRedrive("t.dlq");
   EXPECT_EQ(operation.state(), v1::Operation::DONE);
@@ -112,7 +99,7 @@ TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
   EXPECT_EQ(subscriber.deliveries[2].labels().at("color"), "red");
   EXPECT_FALSE(subscriber.deliveries[2].has_dead_letter());
   EXPECT_NE(subscriber.deliveries[2].message_id(), id);
-  EXPECT_TRUE(List("t.dlq").empty());
+  EXPECT_TRUE(Letters("t.dlq").empty());
 }
 
 TEST_F(DeadLettersTest, WhenASubscriberSaysSo) {

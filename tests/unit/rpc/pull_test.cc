@@ -5,13 +5,13 @@
 #include <thread>
 #include <vector>
 
-#include "tests/unit/rpc/server_fixture.h"
+#include "tests/unit/rpc/subscription_fixture.h"
 #include "tests/unit/rpc/test_subscriber.h"
 
 namespace duetime::rpc {
 namespace {
 
-class PullTest : public ServerTest {
+class PullTest : public SubscriptionFixture {
  protected:
   static v1::PullRequest Request(const std::string& topic, int messages = 0, int wait_s = 0) {
     v1::PullRequest request;
@@ -35,13 +35,7 @@ class PullTest : public ServerTest {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response;
   }
-  v1::Message::State StateOf(const std::string& id) {
-    v1::GetRequest request;
-    request.set_message_id(id);
-    v1::GetResponse response;
-    EXPECT_TRUE(messages_->Get(NewContext().get(), request, &response).ok());
-    return response.message().state();
-  }
+  v1::Message::State StateOf(const std::string& id) { return MustGetMessage(id).message().state(); }
 };
 
 TEST_F(PullTest, TakesWhatThereIsAndSettlesIt) {
@@ -163,6 +157,112 @@ TEST_F(PullTest, EndsWhenTheServerDoes) {
   v1::SettleRequest settle;
   settle.add_ack(1);
   EXPECT_EQ(MustSettle(settle).refused_size(), 1);
+}
+
+TEST_F(PullTest, EndsWithItsSubscription) {
+  shards_ = 2;
+  Start();
+  grpc::Status status;
+  std::thread waiting([&] {
+    v1::PullResponse response;
+    status = Pull(Request("t", 0, 30), &response);
+  });
+  v1::Subscription found;
+  do {
+    Get("t", "", &found);
+  } while (found.counts().streams() == 0);
+  ASSERT_TRUE(Delete("t", "").ok());
+  waiting.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(ReasonOf(status), "SUBSCRIPTION_NOT_FOUND");
+  EXPECT_EQ(server_->streams(), 0u);
+}
+
+TEST_F(PullTest, GetsNothingOfAnotherThatHasItsSubscriptionsName) {
+  Start();
+  grpc::Status status;
+  v1::PullResponse old;
+  std::thread waiting([&] { status = Pull(Request("t", 0, 30), &old); });
+  v1::Subscription found;
+  do {
+    Get("t", "", &found);
+  } while (found.counts().streams() == 0);
+  ASSERT_TRUE(Delete("t", "").ok());
+  ASSERT_TRUE(Create("t", "").ok());
+  MustSchedule(NewMessage("t", "x"));
+  const std::vector<v1::Delivery> taken = MustPull(Request("t", 0, 10));
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_EQ(taken[0].attempt(), 1);
+  waiting.join();
+  EXPECT_EQ(ReasonOf(status), "SUBSCRIPTION_NOT_FOUND");
+  EXPECT_EQ(old.deliveries_size(), 0);
+}
+
+// A disk that does not answer holds up what waits for it, and not the end of the server.
+TEST_F(PullTest, WhatWaitsIsAnsweredWhenTheServerEnds) {
+  GatedStore* const gate = UseGatedStore();
+  GrpcServerOptions options = DefaultOptions();
+  options.heartbeat_ms = 20;  // which is also how often the server looks at its calls
+  Start(options);
+  MustSchedule(NewMessage("t", "x"));
+  const std::vector<v1::Delivery> taken = MustPull(Request("t", 1, 10));
+  ASSERT_EQ(taken.size(), 1u);
+  gate->SetOpen(false);
+  grpc::Status settled;
+  grpc::Status pulled;
+  grpc::Status made;
+  std::vector<std::thread> waiting;
+  waiting.emplace_back([&] {
+    v1::SettleRequest settle;
+    settle.add_ack(taken[0].lease_token());
+    v1::SettleResponse response;
+    settled = messages_->Settle(NewContext().get(), settle, &response);
+  });
+  gate->AwaitAppend();
+  waiting.emplace_back([&] {
+    v1::PullResponse response;
+    pulled = Pull(Request("t", 1, 30), &response);
+  });
+  // Its subscription is being made.
+  waiting.emplace_back([&] {
+    v1::PullResponse response;
+    made = Pull(Request("u", 1, 30), &response);
+  });
+  while (server_->streams() < 2) std::this_thread::yield();
+  server_->Shutdown(std::chrono::milliseconds(20));
+  for (std::thread& thread : waiting) thread.join();
+  for (const grpc::Status& status : {settled, pulled, made}) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+  }
+  // The answers come after all, and find nobody.
+  gate->SetOpen(true);
+  node_->Stop();
+}
+
+// The name of the topic is too long for one to be named after it, but the subscription says where.
+TEST_F(PullTest, DeadLettersGoWhereTheSubscriptionSays) {
+  Start();
+  const std::string topic(255, 't');
+  v1::CreateSubscriptionRequest wish = Wish(topic, "own");
+  wish.mutable_subscription()->mutable_settings()->set_dead_letter_topic("lost");
+  ASSERT_TRUE(Create(wish).ok());
+  ASSERT_TRUE(Create(topic, "none").ok());
+  const std::string id = MustSchedule(NewMessage(topic, "x"));
+  v1::PullRequest request = Request(topic, 1, 10);
+  v1::SettleRequest settle;
+  settle.set_topic(topic);
+  for (const char* name : {"own", "none"}) {
+    request.set_subscription(name);
+    const std::vector<v1::Delivery> taken = MustPull(request);
+    ASSERT_EQ(taken.size(), 1u);
+    settle.add_dead_letter()->set_lease_token(taken[0].lease_token());
+  }
+  const v1::SettleResponse settled = MustSettle(settle);
+  ASSERT_EQ(settled.settled_size(), 1);
+  EXPECT_EQ(settled.settled(0), settle.dead_letter(0).lease_token());
+  ASSERT_EQ(settled.refused_size(), 1);
+  EXPECT_EQ(settled.refused(0).reason(), v1::SettleRefusal::NO_DEAD_LETTER_TOPIC);
+  EXPECT_EQ(MustPull(Request("lost", 1, 10)).size(), 1u);
 }
 
 TEST_F(PullTest, SharesItsSubscriptionWithStreams) {

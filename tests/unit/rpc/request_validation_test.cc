@@ -124,7 +124,7 @@ TEST(RouteSettlesTest, GoesByTheShardInTheToken) {
   extend->set_lease_token(Token(0, 5));
   extend->mutable_duration()->set_seconds(60);
   RoutedSettles routed;
-  RouteSettles(request, delivery::StreamId{9}, /*dead_letters=*/true, 2, &routed);
+  RouteSettles(request, delivery::StreamId{9}, 2, &routed);
   ASSERT_EQ(routed.by_shard.size(), 2u);
   EXPECT_EQ(routed.posted, 4u);
   EXPECT_EQ(routed.by_shard[0].stream, delivery::StreamId{9});
@@ -163,7 +163,7 @@ TEST(RouteSettlesTest, RefusesWhatIsOutOfRange) {
   extend(43'200, 0);
   extend(43'200, 1);
   RoutedSettles routed;
-  RouteSettles(request, delivery::StreamId{1}, /*dead_letters=*/false, 1, &routed);
+  RouteSettles(request, delivery::StreamId{1}, 1, &routed);
   EXPECT_EQ(routed.by_shard[0].nacks.size(), 2u);
   EXPECT_EQ(routed.by_shard[0].extends.size(), 2u);
   EXPECT_EQ(routed.posted, 4u);

@@ -75,6 +75,10 @@ class GatedStore final : public storage::MemoryStore {
                                 storage::Durability durability) override {
     base::MutexLock lock(&mutex_);
     while (!open_ || (held_type_.has_value() && Has(group, *held_type_))) {
+      if (let_through_ > 0) {
+        --let_through_;
+        break;
+      }
       append_waits_ = true;
       changed_.NotifyAll();
       changed_.Wait(&mutex_);
@@ -85,6 +89,12 @@ class GatedStore final : public storage::MemoryStore {
   void SetOpen(bool open) {
     base::MutexLock lock(&mutex_);
     open_ = open;
+    changed_.NotifyAll();
+  }
+  // Of those that wait, or will, the first one does not.
+  void LetOneThrough() {
+    base::MutexLock lock(&mutex_);
+    ++let_through_;
     changed_.NotifyAll();
   }
   // Only appends that have a record of this type wait; nothing: none does.
@@ -144,6 +154,7 @@ class GatedStore final : public storage::MemoryStore {
   bool open_ ABSL_GUARDED_BY(mutex_) = true;
   std::optional<storage::RecordType> held_type_ ABSL_GUARDED_BY(mutex_);
   bool append_waits_ ABSL_GUARDED_BY(mutex_) = false;
+  size_t let_through_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<uint16_t> held_ ABSL_GUARDED_BY(mutex_);
   bool counts_wait_ ABSL_GUARDED_BY(mutex_) = false;
 };

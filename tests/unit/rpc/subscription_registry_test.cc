@@ -75,17 +75,45 @@ TEST(SubscriptionRegistryTest, ListsInTheOrderOfNamesAndKeepsTheLimit) {
   EXPECT_TRUE(absl::IsResourceExhausted(registry.NextId(kTopic, &id)));
 }
 
-TEST(SubscriptionRegistryTest, OneChangeOfATopicAtATimeAndTheOthersAreCalled) {
+TEST(SubscriptionRegistryTest, OneChangeOfATopicAtATimeAndTheNextOneIsCalled) {
+  constexpr TopicId kOtherTopic{8};
   SubscriptionRegistry registry(10);
-  int called = 0;
-  ASSERT_TRUE(registry.Begin(kTopic, [&] { called += 100; }));
-  EXPECT_FALSE(registry.Begin(kTopic, [&] { ++called; }));
-  EXPECT_FALSE(registry.Begin(kTopic, [&] { ++called; }));
-  EXPECT_TRUE(registry.Begin(TopicId{8}, [] {}));
-  EXPECT_EQ(called, 0);
+  std::string called;
+  ASSERT_TRUE(registry.Begin(kTopic, [&] { called += "?"; }));
+  ASSERT_TRUE(registry.Begin(kOtherTopic, [&] { called += "?"; }));
+  EXPECT_FALSE(registry.Begin(kTopic, [&] { called += "1"; }));
+  EXPECT_FALSE(registry.Begin(kTopic, [&] { called += "2"; }));
+  EXPECT_FALSE(registry.Begin(kOtherTopic, [&] { called += "3"; }));
   registry.End(kTopic);
-  EXPECT_EQ(called, 2);
+  EXPECT_EQ(called, "1");
   EXPECT_TRUE(registry.Begin(kTopic, [] {}));
+  registry.End(kTopic);
+  EXPECT_EQ(called, "12");
+  registry.End(kOtherTopic);
+  EXPECT_EQ(called, "123");
+}
+
+TEST(SubscriptionRegistryTest, TellsOneFromAnotherOfItsNameAndNumber) {
+  SubscriptionRegistry registry(10);
+  ASSERT_EQ(Make(&registry, "a"), kFirst);
+  auto found = *registry.Find(kTopic, "a");
+  uint64_t seen = registry.version();
+  EXPECT_FALSE(registry.Gone(kTopic, "a", found.made, &seen));
+  // Other settings, and another one's end.
+  ASSERT_TRUE(registry.Begin(kTopic, [] {}));
+  found.settings.paused = true;
+  registry.Put(found);
+  registry.End(kTopic);
+  Make(&registry, "b");
+  Delete(&registry, "b");
+  EXPECT_FALSE(registry.Gone(kTopic, "a", found.made, &seen));
+  EXPECT_EQ(seen, registry.version());
+  Delete(&registry, "a");
+  uint64_t late = seen;
+  EXPECT_TRUE(registry.Gone(kTopic, "a", found.made, &seen));
+  ASSERT_EQ(Make(&registry, "a"), kFirst);
+  EXPECT_TRUE(registry.Gone(kTopic, "a", found.made, &seen));
+  EXPECT_TRUE(registry.Gone(kTopic, "a", found.made, &late));
 }
 
 TEST(SubscriptionRegistryTest, LoadsWhatAllShardsHave) {

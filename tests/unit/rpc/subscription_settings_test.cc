@@ -122,13 +122,37 @@ TEST(SubscriptionSettingsTest, AMaskTakesOverWhatItNames) {
   ASSERT_TRUE(ApplySubscriptionMask(mask, from, &settings).ok());
   EXPECT_EQ(settings.retry.max_attempts, 3u);
   EXPECT_FALSE(settings.paused);
-  mask.add_paths("settings.retry.min_backoff");
-  EXPECT_EQ(ReasonOf(ApplySubscriptionMask(mask, from, &settings)),
-            "INVALID_SUBSCRIPTION_SETTINGS");
-  mask.add_paths("settings.retry");
-  EXPECT_TRUE(ApplySubscriptionMask(mask, from, &settings).ok());
   mask.add_paths("name");
   EXPECT_EQ(ReasonOf(ApplySubscriptionMask(mask, from, &settings)), "INVALID_UPDATE_MASK");
+}
+
+// The longest backoff goes along as long as nobody has chosen it.
+TEST(SubscriptionSettingsTest, AMaskMayNameTheShortestBackoffOnly) {
+  constexpr uint64_t kTenMinutes = 600'000;
+  delivery::SubscriptionSettings from;
+  from.retry.min_backoff_ms = 900'000;
+  from.retry.max_backoff_ms = 900'000;
+  delivery::SubscriptionSettings settings;
+  ASSERT_EQ(settings.retry.max_backoff_ms, kTenMinutes);
+  google::protobuf::FieldMask mask;
+  mask.add_paths("settings.retry.min_backoff");
+  ASSERT_TRUE(ApplySubscriptionMask(mask, from, &settings).ok());
+  EXPECT_EQ(settings.retry.min_backoff_ms, 900'000u);
+  EXPECT_EQ(settings.retry.max_backoff_ms, 900'000u);
+
+  settings.retry = {.min_backoff_ms = 0, .max_backoff_ms = 700'000};
+  const absl::Status refused = ApplySubscriptionMask(mask, from, &settings);
+  EXPECT_EQ(ReasonOf(refused), "INVALID_SUBSCRIPTION_SETTINGS");
+  EXPECT_NE(refused.message().find("700000 ms, which update_mask does not name"),
+            absl::string_view::npos)
+      << refused;
+  mask.add_paths("settings.retry.max_backoff");
+  EXPECT_TRUE(ApplySubscriptionMask(mask, from, &settings).ok());
+  // Ten minutes that were asked for in the same breath are no default.
+  from.retry.max_backoff_ms = kTenMinutes;
+  settings = {};
+  EXPECT_EQ(ReasonOf(ApplySubscriptionMask(mask, from, &settings)),
+            "INVALID_SUBSCRIPTION_SETTINGS");
 }
 
 TEST(SubscriptionSettingsTest, AnEmptyNameIsTheDefaultOne) {

@@ -2,13 +2,14 @@
 //
 // Subscriptions as resources and by use, through a socket.
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "tests/unit/rpc/server_fixture.h"
+#include "tests/unit/rpc/subscription_fixture.h"
 #include "tests/unit/rpc/test_subscriber.h"
 
 namespace duetime::rpc {
@@ -17,68 +18,7 @@ namespace {
 using Names = std::vector<std::string>;
 using Payloads = std::multiset<std::string>;
 
-class SubscriptionsTest : public ServerTest {
- protected:
-  static v1::CreateSubscriptionRequest Wish(const std::string& topic, const std::string& name) {
-    v1::CreateSubscriptionRequest request;
-    request.mutable_subscription()->set_topic(topic);
-    request.mutable_subscription()->set_name(name);
-    return request;
-  }
-  grpc::Status Create(const v1::CreateSubscriptionRequest& request,
-                      v1::Subscription* made = nullptr) {
-    v1::CreateSubscriptionResponse response;
-    const grpc::Status status = admin_->CreateSubscription(NewContext().get(), request, &response);
-    if (made != nullptr) *made = response.subscription();
-    return status;
-  }
-  grpc::Status Create(const std::string& topic, const std::string& name) {
-    return Create(Wish(topic, name));
-  }
-  grpc::Status Get(const std::string& topic, const std::string& name, v1::Subscription* found) {
-    v1::GetSubscriptionRequest request;
-    request.set_topic(topic);
-    request.set_name(name);
-    v1::GetSubscriptionResponse response;
-    const grpc::Status status = admin_->GetSubscription(NewContext().get(), request, &response);
-    *found = response.subscription();
-    return status;
-  }
-  grpc::Status Delete(const std::string& topic, const std::string& name) {
-    v1::DeleteSubscriptionRequest request;
-    request.set_topic(topic);
-    request.set_name(name);
-    v1::DeleteSubscriptionResponse response;
-    return admin_->DeleteSubscription(NewContext().get(), request, &response);
-  }
-  Names List(const std::string& topic, int page_size = 0) {
-    v1::ListSubscriptionsRequest request;
-    request.set_topic(topic);
-    request.set_page_size(page_size);
-    Names names;
-    v1::ListSubscriptionsResponse response;
-    do {
-      const grpc::Status status = admin_->ListSubscriptions(NewContext().get(), request, &response);
-      EXPECT_TRUE(status.ok()) << status.error_message();
-      for (const auto& subscription : response.subscriptions()) {
-        names.push_back(subscription.name());
-      }
-      request.set_page_token(response.next_page_token());
-    } while (!response.next_page_token().empty() && !HasFailure());
-    return names;
-  }
-  // Ends the server and starts another over what is on disk.
-  void Restart() {
-    StopAll();
-    node_.reset();
-    server_.reset();
-    store_ = std::make_unique<storage::MemoryStore>(disk_.get());
-    GrpcServerOptions fresh = DefaultOptions();
-    fresh.listen = {"unix:" + directory_.Join("again")};
-    Listen(fresh);
-    Serve();
-  }
-};
+class SubscriptionsTest : public SubscriptionFixture {};
 
 TEST_F(SubscriptionsTest, AreMadeReadChangedListedAndDeleted) {
   shards_ = 2;
@@ -100,15 +40,12 @@ TEST_F(SubscriptionsTest, AreMadeReadChangedListedAndDeleted) {
   EXPECT_EQ(List("t"), (Names{"a", "b", "default"}));
   EXPECT_EQ(List("t", 1), (Names{"a", "b", "default"}));
 
-  v1::UpdateSubscriptionRequest update;
-  update.mutable_subscription()->set_topic("t");
-  update.mutable_subscription()->set_name("b");
-  update.mutable_subscription()->mutable_settings()->mutable_retry()->set_max_attempts(3);
-  update.mutable_update_mask()->add_paths("settings.retry.max_attempts");
-  v1::UpdateSubscriptionResponse updated;
-  ASSERT_TRUE(admin_->UpdateSubscription(NewContext().get(), update, &updated).ok());
-  EXPECT_EQ(updated.subscription().settings().retry().max_attempts(), 3);
-  EXPECT_EQ(updated.subscription().settings().lease_duration().seconds(), 7);
+  v1::SubscriptionSettings settings;
+  settings.mutable_retry()->set_max_attempts(3);
+  v1::Subscription updated;
+  ASSERT_TRUE(Update("t", "b", settings, {"retry.max_attempts"}, &updated).ok());
+  EXPECT_EQ(updated.settings().retry().max_attempts(), 3);
+  EXPECT_EQ(updated.settings().lease_duration().seconds(), 7);
 
   v1::Subscription found;
   ASSERT_TRUE(Get("t", "b", &found).ok());
@@ -134,14 +71,9 @@ TEST_F(SubscriptionsTest, RefusesWhatIsNotInOrder) {
   EXPECT_EQ(ReasonOf(Get("t", "s", &found)), "TOPIC_NOT_FOUND");
   MustSchedule(NewMessage("t", "x", 100));
   EXPECT_EQ(ReasonOf(Get("t", "s", &found)), "SUBSCRIPTION_NOT_FOUND");
-  v1::UpdateSubscriptionRequest update;
-  update.mutable_subscription()->set_topic("t");
-  v1::UpdateSubscriptionResponse updated;
-  const grpc::Status missing = admin_->UpdateSubscription(NewContext().get(), update, &updated);
-  EXPECT_EQ(ReasonOf(missing), "SUBSCRIPTION_NOT_FOUND");
+  EXPECT_EQ(ReasonOf(Update("t", "", {}, {})), "SUBSCRIPTION_NOT_FOUND");
   ASSERT_TRUE(Create("t", "").ok());
-  const grpc::Status maskless = admin_->UpdateSubscription(NewContext().get(), update, &updated);
-  EXPECT_EQ(ReasonOf(maskless), "INVALID_UPDATE_MASK");
+  EXPECT_EQ(ReasonOf(Update("t", "", {}, {})), "INVALID_UPDATE_MASK");
   v1::ListSubscriptionsRequest list;
   list.set_topic("t");
   list.set_page_token("x");
@@ -172,10 +104,7 @@ TEST_F(SubscriptionsTest, AreNotMadeByUseWhereNothingIs) {
   GrpcServerOptions options = DefaultOptions();
   options.topics_auto_create = false;
   Start(options);
-  v1::CreateTopicRequest topic;
-  topic.mutable_topic()->set_name("t");
-  v1::CreateTopicResponse created;
-  ASSERT_TRUE(admin_->CreateTopic(NewContext().get(), topic, &created).ok());
+  ASSERT_TRUE(CreateTopic("t").ok());
   v1::SubscribeRequest request;
   request.mutable_start()->set_topic("t");
   request.mutable_start()->set_subscription("s");
@@ -215,10 +144,7 @@ TEST_F(SubscriptionsTest, EachGetsEveryMessageAndItsSubscribersShareThem) {
   b.Ack(b.deliveries[0].lease_token());
   b.Ack(b.deliveries[1].lease_token());
   b.ReadSettled(2);
-  v1::GetRequest get;
-  get.set_message_id(id);
-  v1::GetResponse got;
-  ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
+  const v1::GetResponse got = MustGetMessage(id);
   EXPECT_EQ(got.message().state(), v1::Message::IN_FLIGHT);
   ASSERT_EQ(got.subscriptions_size(), 2);
   EXPECT_EQ(got.subscriptions(0).subscription(), "a");
@@ -238,8 +164,7 @@ TEST_F(SubscriptionsTest, EachGetsEveryMessageAndItsSubscribersShareThem) {
   a2.Ack(a2.deliveries[0].lease_token());
   a1.ReadSettled(1);
   a2.ReadSettled(1);
-  ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
-  EXPECT_EQ(got.message().state(), v1::Message::ACKED);
+  EXPECT_EQ(MustGetMessage(id).message().state(), v1::Message::ACKED);
 }
 
 TEST_F(SubscriptionsTest, TheFirstOneTakesOverWhatWaits) {
@@ -293,14 +218,11 @@ TEST_F(SubscriptionsTest, DeletingOneReleasesItsMessagesAndEndsItsStreams) {
   a.ReadSettled(1);
   ASSERT_TRUE(Delete("t", "b").ok());
   EXPECT_EQ(ReasonOf(b.Finish()), "SUBSCRIPTION_NOT_FOUND");
-  v1::GetRequest get;
-  get.set_message_id(id);
-  v1::GetResponse got;
+  v1::Message::State state{};
   do {
-    ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
-  } while (got.message().state() == v1::Message::IN_FLIGHT ||
-           got.message().state() == v1::Message::DUE);
-  EXPECT_EQ(got.message().state(), v1::Message::DROPPED);
+    state = MustGetMessage(id).message().state();
+  } while (state == v1::Message::IN_FLIGHT || state == v1::Message::DUE);
+  EXPECT_EQ(state, v1::Message::DROPPED);
 }
 
 TEST_F(SubscriptionsTest, TheLastOneLeavesItsMessagesToTheNext) {
@@ -360,13 +282,8 @@ TEST_F(SubscriptionsTest, APausedOneWaitsAndHoldsUpNoOther) {
   ASSERT_TRUE(Get("t", "paused", &found).ok());
   EXPECT_EQ(found.counts().ready(), 1);
   EXPECT_TRUE(found.counts().has_oldest_due_time());
-  v1::UpdateSubscriptionRequest update;
-  update.mutable_subscription()->set_topic("t");
-  update.mutable_subscription()->set_name("paused");
-  update.mutable_update_mask()->add_paths("settings.paused");
-  v1::UpdateSubscriptionResponse updated;
-  ASSERT_TRUE(admin_->UpdateSubscription(NewContext().get(), update, &updated).ok());
-  EXPECT_FALSE(updated.subscription().settings().paused());
+  ASSERT_TRUE(Update("t", "paused", {}, {"paused"}, &found).ok());
+  EXPECT_FALSE(found.settings().paused());
   paused.ReadDeliveries(1);
 }
 
@@ -397,12 +314,10 @@ TEST_F(SubscriptionsTest, APausedTopicAcceptsAndDoesNotDeliver) {
 
 TEST_F(SubscriptionsTest, ATopicsRateHoldsForEachSubscription) {
   Start();
-  v1::CreateTopicRequest topic;
-  topic.mutable_topic()->set_name("t");
-  topic.mutable_topic()->mutable_settings()->mutable_rate()->set_messages_per_second(1);
-  topic.mutable_topic()->mutable_settings()->mutable_rate()->set_burst(2);
-  v1::CreateTopicResponse created;
-  ASSERT_TRUE(admin_->CreateTopic(NewContext().get(), topic, &created).ok());
+  v1::TopicSettings settings;
+  settings.mutable_rate()->set_messages_per_second(1);
+  settings.mutable_rate()->set_burst(2);
+  ASSERT_TRUE(CreateTopic("t", settings).ok());
   ASSERT_TRUE(Create("t", "a").ok());
   ASSERT_TRUE(Create("t", "b").ok());
   TestSubscriber a(messages_.get());
@@ -427,16 +342,139 @@ TEST_F(SubscriptionsTest, GoWithTheirTopic) {
   ASSERT_TRUE(Create("t", "b").ok());
   TestSubscriber a(messages_.get());
   a.Start("t", 0, "a");
-  v1::DeleteTopicRequest request;
-  request.set_name("t");
-  v1::DeleteTopicResponse response;
-  ASSERT_TRUE(admin_->DeleteTopic(NewContext().get(), request, &response).ok());
+  ASSERT_TRUE(DeleteTopic("t").ok());
   EXPECT_EQ(ReasonOf(a.Finish()), "SUBSCRIPTION_NOT_FOUND");
   MustSchedule(NewMessage("t", "again"));
   EXPECT_TRUE(List("t").empty());
   TestSubscriber b(messages_.get());
   b.Start("t", 0, "b");
   b.ReadDeliveries(1);
+}
+
+// Made while its topic is being deleted: it is made after that, in a topic that is there again.
+TEST_F(SubscriptionsTest, OneIsMadeBeforeOrAfterTheDeletionOfItsTopic) {
+  GatedStore* const gate = UseGatedStore();
+  Start();
+  ASSERT_TRUE(CreateTopic("t").ok());
+  gate->HoldAppends(storage::RecordType::kObject);
+  grpc::Status deleted;
+  std::thread deleter([&] { deleted = DeleteTopic("t"); });
+  gate->AwaitAppend();
+  grpc::Status made;
+  std::thread maker([&] { made = Create("t", "s"); });
+  // What is asked of the one thread next is answered when it has been looked at.
+  const auto& calls = stats_.of(metrics::RpcMethod::kCreateSubscription);
+  while (calls.started.load() == 0) std::this_thread::yield();
+  Health();
+  gate->LetOneThrough();
+  deleter.join();
+  EXPECT_TRUE(deleted.ok()) << deleted.error_message();
+  gate->HoldAppends(std::nullopt);
+  maker.join();
+  EXPECT_TRUE(made.ok()) << made.error_message();
+  EXPECT_EQ(List("t"), (Names{"s"}));
+  v1::Subscription found;
+  EXPECT_TRUE(Get("t", "s", &found).ok());
+  Restart();
+  EXPECT_EQ(List("t"), (Names{"s"}));
+}
+
+// Somebody uses a topic again before its deletion is over: it is there, after a restart, too.
+TEST_F(SubscriptionsTest, ATopicThatIsUsedWhileItIsDeletedIsThereAgain) {
+  GatedStore* const gate = UseGatedStore();
+  Start();
+  ASSERT_TRUE(Create("t", "s").ok());
+  MustSchedule(NewMessage("t", "x"));
+  {
+    TestSubscriber s(messages_.get());
+    s.Start("t", 0, "s");
+    s.ReadDeliveries(1);
+    s.Ack(s.deliveries[0].lease_token());
+    s.ReadSettled(1);
+  }
+  gate->HoldAppends(storage::RecordType::kObject);
+  std::thread deleter([&] { EXPECT_TRUE(DeleteTopic("t").ok()); });
+  gate->AwaitAppend();
+  // The topic is deleted, and its subscription is going.
+  gate->LetOneThrough();
+  v1::Subscription found;
+  while (ReasonOf(Get("t", "s", &found)) != "TOPIC_NOT_FOUND") std::this_thread::yield();
+  std::thread user([&] {
+    v1::PullRequest request;
+    request.set_topic("t");
+    request.set_subscription("other");
+    v1::PullResponse response;
+    EXPECT_TRUE(messages_->Pull(NewContext().get(), request, &response).ok());
+  });
+  const auto& calls = stats_.of(metrics::RpcMethod::kPull);
+  while (calls.started.load() == 0) std::this_thread::yield();
+  Health();
+  gate->HoldAppends(std::nullopt);
+  deleter.join();
+  user.join();
+  EXPECT_EQ(List("t"), (Names{"other"}));
+  ASSERT_TRUE(Delete("t", "other").ok());
+  Restart();
+  EXPECT_TRUE(List("t").empty());
+}
+
+// A subscription of a name that was deleted is another one, also where it takes over its number.
+TEST_F(SubscriptionsTest, AStreamIsNotTakenOver) {
+  Start();
+  ASSERT_TRUE(Create("t", "s").ok());
+  TestSubscriber before(messages_.get());
+  before.Start("t", 0, "s");
+  ASSERT_TRUE(Delete("t", "s").ok());
+  ASSERT_TRUE(Create("t", "s").ok());
+  MustSchedule(NewMessage("t", "x"));
+  TestSubscriber after(messages_.get());
+  after.Start("t", 0, "s");
+  after.ReadDeliveries(1);
+  EXPECT_EQ(after.deliveries[0].attempt(), 1);
+  EXPECT_EQ(ReasonOf(before.Finish()), "SUBSCRIPTION_NOT_FOUND");
+  EXPECT_TRUE(before.deliveries.empty());
+}
+
+TEST_F(SubscriptionsTest, NothingOfADeletedOneCanBeSettledAndItGoesToTheNext) {
+  Start();
+  ASSERT_TRUE(Create("t", "s").ok());
+  MustSchedule(NewMessage("t", "x"));
+  v1::PullRequest pull;
+  pull.set_topic("t");
+  pull.set_subscription("s");
+  pull.mutable_wait()->set_seconds(10);
+  v1::PullResponse pulled;
+  ASSERT_TRUE(messages_->Pull(NewContext().get(), pull, &pulled).ok());
+  ASSERT_EQ(pulled.deliveries_size(), 1);
+  ASSERT_TRUE(Delete("t", "s").ok());
+  v1::SettleRequest settle;
+  settle.add_ack(pulled.deliveries(0).lease_token());
+  v1::SettleResponse settled;
+  ASSERT_TRUE(messages_->Settle(NewContext().get(), settle, &settled).ok());
+  EXPECT_EQ(settled.refused_size(), 1);
+  TestSubscriber next(messages_.get());
+  next.Start("t", 0, "next");
+  next.ReadDeliveries(1);
+}
+
+TEST_F(SubscriptionsTest, TheOldestMayWaitOnDisk) {
+  node_options_.limits.due_max = 1;
+  shards_ = 2;
+  Start();
+  ASSERT_TRUE(Create("t", "s").ok());
+  v1::ScheduleBatchRequest batch;
+  for (int64_t i = 0; i < 20; ++i) {
+    v1::ScheduleRequest* message = batch.add_messages();
+    message->set_topic("t");
+    message->mutable_deliver_time()->set_seconds(1'000'000'000 + i);
+  }
+  v1::ScheduleBatchResponse accepted;
+  ASSERT_TRUE(messages_->ScheduleBatch(NewContext().get(), batch, &accepted).ok());
+  v1::Subscription found;
+  do {
+    ASSERT_TRUE(Get("t", "s", &found).ok());
+  } while (!found.counts().behind());
+  EXPECT_TRUE(found.counts().has_oldest_due_time());
 }
 
 // All of them ask for the same subscription at once: it is made once, and all get it.

@@ -75,6 +75,34 @@ TEST(TopicRegistryTest, AMessageMakesADeletionVoidOrUndoesIt) {
   EXPECT_TRUE(registry.Special().empty());
 }
 
+// Where they go was looked up by settings that are no longer the topic's.
+TEST(TopicRegistryTest, DeadLettersGoWhereTheSettingsSayNow) {
+  TopicRegistry registry(10);
+  TopicRegistry::Topic topic;
+  TopicRegistry::Topic by_name;
+  TopicRegistry::Topic other;
+  constexpr auto kCreate = TopicRegistry::Use::kCreate;
+  ASSERT_TRUE(registry.Resolve("a", kCreate, &topic).ok());
+  ASSERT_TRUE(registry.Resolve("a.dlq", kCreate, &by_name).ok());
+  ASSERT_TRUE(registry.Resolve("other", kCreate, &other).ok());
+  EXPECT_FALSE(registry.Find("a")->makes_dead_letters);
+  TopicObject changed;
+  changed.settings.dead_letter_topic = "other";
+  ASSERT_TRUE(registry.BeginChange("a").has_value());
+  ASSERT_TRUE(registry.Change("a", changed));
+  registry.EndChange("a");
+  EXPECT_FALSE(registry.SetDeadLetters(topic.id, by_name));
+  EXPECT_EQ(registry.Find("a")->dead_letters, storage::TopicId{});
+  EXPECT_TRUE(registry.SetDeadLetters(topic.id, other));
+  EXPECT_EQ(registry.Find("a")->dead_letters, other.id);
+  // Back to none: it is remembered that they are needed, and not where they went.
+  ASSERT_TRUE(registry.BeginChange("a").has_value());
+  ASSERT_TRUE(registry.Change("a", {}));
+  registry.EndChange("a");
+  EXPECT_EQ(registry.Find("a")->dead_letters, storage::TopicId{});
+  EXPECT_TRUE(registry.Find("a")->makes_dead_letters);
+}
+
 TEST(TopicRegistryTest, ManyThreadsAgree) {
   constexpr int kThreads = 4;
   constexpr int kTopics = 500;
