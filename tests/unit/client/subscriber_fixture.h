@@ -3,13 +3,16 @@
 // SubscriberTest: a subscriber against a server that plays its part of the stream.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <gtest/gtest.h>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 
@@ -116,6 +119,34 @@ class SubscriberTest : public testing::Test {
     options.backoff = {
         .initial = absl::Milliseconds(1), .max = absl::Milliseconds(5), .multiplier = 2.0};
     return options;
+  }
+
+  // Starts a server that sends these, confirms as many settlements as there are deliveries, opens
+  // `confirmed`, and keeps the stream until it is closed.
+  void Serve(std::vector<v1::SubscribeResponse> frames, Gate* confirmed,
+             v1::SubscribeRequest* start = nullptr) {
+    server_.on_subscribe = [frames = std::move(frames), confirmed, start](ServerStream* stream,
+                                                                          grpc::ServerContext*) {
+      const v1::SubscribeRequest request = AcceptStream(stream);
+      if (start != nullptr) *start = request;
+      int deliveries = 0;
+      for (const v1::SubscribeResponse& frame : frames) {
+        stream->Write(frame);
+        deliveries += frame.deliveries_size();
+      }
+      ConfirmMany(stream, deliveries);
+      confirmed->Open();
+      return ReadUntilClosed(stream);
+    };
+    server_.Start();
+  }
+
+  // Returns when a stop is under way: once it has dropped what was not begun.
+  static void AwaitSkip(const Subscriber& subscriber) {
+    const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoSeconds(kPatience);
+    while (subscriber.counts().skipped == 0 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
   }
 
   static std::unique_ptr<Subscriber> Start(const SubscriberOptions& options, Handler handler) {

@@ -3,12 +3,10 @@
 // What a subscriber says about its deliveries: settlements of each kind, and leases that go on
 // while a handler works.
 #include <atomic>
-#include <chrono>
 #include <gtest/gtest.h>
 #include <map>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "client/subscriber.h"
@@ -26,13 +24,13 @@ TEST_F(SubscriberTest, SettlesInEveryWay) {
   server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
     v1::SubscribeRequest request = AcceptStream(stream);
     // One after the other, so that each settlement has a request of its own.
-    for (uint64_t token = 1; token <= 5; ++token) {
+    for (uint64_t token = 1; token <= 6; ++token) {
       stream->Write(Deliveries(token, 1));
       stream->Read(&request);
       settled.MergeFrom(request);
       stream->Write(Confirmation(request));
     }
-    stream->Write(Deliveries(6, 1));
+    stream->Write(Deliveries(7, 1));
     confirmed.Open();
     return ReadUntilClosed(stream);
   };
@@ -43,30 +41,34 @@ TEST_F(SubscriberTest, SettlesInEveryWay) {
       {"m3", Settlement::DeadLetter(std::string(254, 'x') + "ü")},
       {"m4", Settlement::FromStatus(absl::NotFoundError("no such customer"))},
       {"m5", Settlement::FromStatus(absl::OkStatus())},
-      {"m6", Settlement::Leave()}};
+      {"m6", Settlement::NackAfter(absl::Seconds(3), "later")},
+      {"m7", Settlement::Leave()}};
   Gate left;
   const auto subscriber = Start(Options(), [&](const Delivery& delivery) {
-    if (delivery.message_id() == "m6") left.Open();
+    if (delivery.message_id() == "m7") left.Open();
     return answers.at(std::string(delivery.message_id()));
   });
   ASSERT_TRUE(confirmed.Wait());
   ASSERT_TRUE(left.Wait());
   EXPECT_TRUE(subscriber->Stop().ok());
-  ASSERT_EQ(settled.nack_size(), 3);
+  ASSERT_EQ(settled.nack_size(), 4);
   EXPECT_EQ(settled.nack(0).lease_token(), 1u);
   EXPECT_FALSE(settled.nack(0).has_delay()) << "the retry policy decides";
   EXPECT_EQ(settled.nack(0).reason(), "busy");
   EXPECT_TRUE(settled.nack(1).has_delay()) << "at once, whatever the policy says";
   EXPECT_EQ(settled.nack(1).delay().seconds(), 0);
   EXPECT_EQ(settled.nack(2).reason(), "no such customer");
+  EXPECT_EQ(settled.nack(3).delay().seconds(), 3);
+  EXPECT_EQ(settled.nack(3).reason(), "later");
   ASSERT_EQ(settled.dead_letter_size(), 1);
   EXPECT_EQ(settled.dead_letter(0).lease_token(), 3u);
   EXPECT_EQ(settled.dead_letter(0).reason(), std::string(254, 'x')) << "cut at a character";
   ASSERT_EQ(settled.ack_size(), 1);
   EXPECT_EQ(settled.ack(0), 5u);
   const SubscriberCounts counts = subscriber->counts();
+  EXPECT_EQ(counts.delivered, 7);
   EXPECT_EQ(counts.acked, 1);
-  EXPECT_EQ(counts.nacked, 3);
+  EXPECT_EQ(counts.nacked, 4);
   EXPECT_EQ(counts.dead_lettered, 1);
   EXPECT_EQ(counts.left, 1);
   EXPECT_EQ(counts.extended, 0) << "the server said nothing of leases";
@@ -74,16 +76,9 @@ TEST_F(SubscriberTest, SettlesInEveryWay) {
 
 TEST_F(SubscriberTest, HandlersSeeWhatADeadLetterWas) {
   Gate confirmed;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
-    AcceptStream(stream);
-    v1::SubscribeResponse deliveries = Deliveries(1, 2);
-    deliveries.mutable_deliveries(1)->mutable_dead_letter()->set_message_id("before");
-    stream->Write(deliveries);
-    ConfirmMany(stream, 2);
-    confirmed.Open();
-    return ReadUntilClosed(stream);
-  };
-  server_.Start();
+  v1::SubscribeResponse deliveries = Deliveries(1, 2);
+  deliveries.mutable_deliveries(1)->mutable_dead_letter()->set_message_id("before");
+  Serve({deliveries}, &confirmed);
   std::vector<std::string> seen;
   const auto subscriber = Start(Options(), [&](const Delivery& delivery) {
     seen.push_back(delivery.dead_letter() == nullptr ? "none"
@@ -169,11 +164,7 @@ TEST_F(SubscriberTest, WhileItStopsLeasesGoOnOfWhatRunsOnly) {
   const auto subscriber = Start(Options(), [&](const Delivery&) {
     handling.Open();
     EXPECT_TRUE(known.Wait());
-    // The stop is under way once it has dropped the second message.
-    const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoSeconds(kPatience);
-    while (running->counts().skipped == 0 && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::yield();
-    }
+    AwaitSkip(*running);
     stopping.Open();
     EXPECT_TRUE(prolonged.Wait());
     return Settlement::Ack();

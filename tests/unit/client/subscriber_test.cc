@@ -7,7 +7,6 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "client/error.h"
@@ -19,15 +18,7 @@ namespace {
 TEST_F(SubscriberTest, SaysWhatItWantsAndHandsOverInOrder) {
   v1::SubscribeRequest start;
   Gate confirmed;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
-    start = AcceptStream(stream);
-    stream->Write(Deliveries(1, 70));
-    stream->Write(Deliveries(71, 30));
-    ConfirmMany(stream, 100);
-    confirmed.Open();
-    return ReadUntilClosed(stream);
-  };
-  server_.Start();
+  Serve({Deliveries(1, 70), Deliveries(71, 30)}, &confirmed, &start);
   SubscriberOptions options = Options();
   options.subscription = "s";
   options.client_id = "me";
@@ -85,42 +76,6 @@ TEST_F(SubscriberTest, AcksThatAreReadyGoOutTogether) {
   EXPECT_EQ(subscriber->counts().acked, kMessages);
   EXPECT_EQ(subscriber->counts().settle_requests, requests);
   EXPECT_LT(requests, kMessages / 10);
-}
-
-TEST_F(SubscriberTest, NacksCarryDelayAndReasonAndLeavesSayNothing) {
-  v1::SubscribeRequest nacked;
-  Gate confirmed;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
-    v1::SubscribeRequest request = AcceptStream(stream);
-    stream->Write(Deliveries(1, 3));
-    int settled = 0;
-    while (settled < 2 && stream->Read(&request)) {
-      settled += request.ack_size() + request.nack_size();
-      nacked.MergeFrom(request);
-      stream->Write(Confirmation(request));
-    }
-    confirmed.Open();
-    return ReadUntilClosed(stream);
-  };
-  server_.Start();
-  const auto subscriber = Start(Options(), [&](const Delivery& delivery) {
-    if (delivery.message_id() == "m1") return Settlement::NackAfter(absl::Seconds(3), "busy");
-    if (delivery.message_id() == "m2") return Settlement::Leave();
-    return Settlement::Ack();
-  });
-  ASSERT_TRUE(confirmed.Wait());
-  EXPECT_TRUE(subscriber->Stop().ok());
-  ASSERT_EQ(nacked.nack_size(), 1);
-  EXPECT_EQ(nacked.nack(0).lease_token(), 1u);
-  EXPECT_EQ(nacked.nack(0).delay().seconds(), 3);
-  EXPECT_EQ(nacked.nack(0).reason(), "busy");
-  ASSERT_EQ(nacked.ack_size(), 1);
-  EXPECT_EQ(nacked.ack(0), 3u);
-  const SubscriberCounts counts = subscriber->counts();
-  EXPECT_EQ(counts.delivered, 3);
-  EXPECT_EQ(counts.acked, 1);
-  EXPECT_EQ(counts.nacked, 1);
-  EXPECT_EQ(counts.left, 1);
 }
 
 TEST_F(SubscriberTest, CountsRefusals) {
@@ -310,11 +265,7 @@ TEST_F(SubscriberTest, StopWaitsForTheHandlerAndItsConfirmationAndBeginsNothingE
     seen.emplace_back(delivery.message_id());
     handling.Open();
     EXPECT_TRUE(known.Wait());
-    // The stop is under way once it has dropped the second frame; the handler returns only then.
-    const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoSeconds(kPatience);
-    while (running->counts().skipped == 0 && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::yield();
-    }
+    AwaitSkip(*running);
     return Settlement::Ack();
   });
   running = subscriber.get();
@@ -381,14 +332,7 @@ TEST_F(SubscriberTest, ASilentStreamIsGivenUp) {
 TEST_F(SubscriberTest, SeveralThreadsHandleAtOnce) {
   constexpr int kThreads = 4;
   Gate confirmed;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
-    AcceptStream(stream);
-    stream->Write(Deliveries(1, 200));
-    ConfirmMany(stream, 200);
-    confirmed.Open();
-    return ReadUntilClosed(stream);
-  };
-  server_.Start();
+  Serve({Deliveries(1, 200)}, &confirmed);
   SubscriberOptions options = Options();
   options.handler_threads = kThreads;
   std::mutex mutex;
