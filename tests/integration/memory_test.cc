@@ -3,9 +3,11 @@
 // The daemon's memory stays under the bound that ARCHITECTURE.md gives, whatever is pending or due:
 // its resident memory is sampled while messages come due that nobody fetches, that a subscriber
 // holds on to, and that wait for their time.
-#include <atomic>
+#include <algorithm>
+#include <condition_variable>
 #include <cstdio>
 #include <fstream>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -68,21 +70,36 @@ class Sampler {
  public:
   explicit Sampler(pid_t pid) : thread_([this, pid] { Run(pid); }) {}
   ~Sampler() { Stop(); }
+  // Goes on until it has looked so many times more, every 20 ms.
+  void Wait(int samples) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this, last = samples_ + samples] { return samples_ >= last; });
+  }
   uint64_t Stop() {
-    stopping_ = true;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
     if (thread_.joinable()) thread_.join();
     return most_;
   }
 
  private:
   void Run(pid_t pid) {
-    while (!stopping_) {
+    std::unique_lock lock(mutex_);
+    do {
       most_ = std::max(most_, ResidentBytes(pid));
-      std::this_thread::sleep_for(Millis(20));
-    }
+      ++samples_;
+      changed_.notify_all();
+    } while (!changed_.wait_for(lock, Millis(20), [this] { return stopping_; }));
   }
 
-  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  bool stopping_ = false;
+  int samples_ = 0;
   uint64_t most_ = 0;
   std::thread thread_;
 };
@@ -136,7 +153,7 @@ TEST_F(MemoryTest, StaysUnderItsBoundWhateverIsDue) {
   EXPECT_EQ(Due("unread"), messages);
   EXPECT_EQ(Due("held"), messages);
   // What is due for long goes to disk, too.
-  std::this_thread::sleep_for(Millis(4'000));
+  sampler.Wait(200);
   const v1::Counts counts = Info().counts();
   const uint64_t most = sampler.Stop();
   std::printf(

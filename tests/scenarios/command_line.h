@@ -28,6 +28,13 @@ struct CommandLine {
     }
     return number;
   }
+  uint64_t Count(const std::string& key, int64_t otherwise) const {
+    return static_cast<uint64_t>(Number(key, otherwise));
+  }
+  std::string Text(const std::string& key, const std::string& otherwise) const {
+    const auto it = values.find(key);
+    return it == values.end() ? otherwise : it->second;
+  }
   bool Has(const std::string& word) const {
     return std::find(names.begin(), names.end(), word) != names.end();
   }

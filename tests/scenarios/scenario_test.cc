@@ -53,7 +53,7 @@ class Scenario {
     } else if (verb == "recur") {
       Recur(command);
     } else if (verb == "quota") {
-      quota_->max = static_cast<uint64_t>(command.Number("max", 0));
+      quota_->max = command.Count("max", 0);
       Handle(
           TopicCommand{.topic = Topic(command), .fate_retention_ms = 86'400'000, .quota = quota_});
     } else if (verb == "bulk") {
@@ -70,9 +70,9 @@ class Scenario {
     } else if (verb == "ack" || verb == "nack" || verb == "extend" || verb == "reject") {
       Settle(command);
     } else if (verb == "advance") {
-      Advance(static_cast<uint64_t>(command.Number("ms", 0)));
+      Advance(command.Count("ms", 0));
     } else if (verb == "clock-back") {
-      now_.mono_ms += static_cast<uint64_t>(command.Number("ms", 0));  // server time waits
+      now_.mono_ms += command.Count("ms", 0);  // server time waits
       Settle();
     } else if (verb == "hold-journal") {
       holding_ = true;
@@ -99,8 +99,8 @@ class Scenario {
     limits_.claim_renew_ms = 100;
     limits_.loaded_max = static_cast<size_t>(command.Number("loaded-max", 100'000));
     limits_.catch_up_rate = static_cast<uint32_t>(command.Number("catch-up", 0));
-    limits_.safe_period_ms = static_cast<uint64_t>(command.Number("safe-period", 1000));
-    limits_.spill_age_ms = static_cast<uint64_t>(command.Number("spill-age", 60'000));
+    limits_.safe_period_ms = command.Count("safe-period", 1000);
+    limits_.spill_age_ms = command.Count("spill-age", 60'000);
     Open();
   }
 
@@ -122,14 +122,14 @@ class Scenario {
     quota_ = std::make_shared<TopicQuota>();
     holding_ = false;
     now_.mono_ms = 0;
-    now_.wall_ms += static_cast<uint64_t>(command.Number("after", 0));
+    now_.wall_ms += command.Count("after", 0);
     Open();
   }
 
   void Schedule(const CommandLine& command) {
     const std::string name = command.Name(0);
     const storage::TopicId topic = Topic(command);
-    const uint64_t deliver_ms = now_.wall_ms + static_cast<uint64_t>(command.Number("in", 0));
+    const uint64_t deliver_ms = now_.wall_ms + command.Count("in", 0);
     ScheduleCommand schedule;
     schedule.tag = CallTag{++calls_};
     scheduled_[schedule.tag] = {.name = name,
@@ -140,7 +140,7 @@ class Scenario {
     if (const auto key = command.values.find("order"); key != command.values.end()) {
       record.ordering_key = key->second;
     }
-    record.ttl_ms = static_cast<uint64_t>(command.Number("ttl", 0));
+    record.ttl_ms = command.Count("ttl", 0);
     if (record.ttl_ms > 0) {
       record.late_policy = command.Has("dead-letter") ? storage::LatePolicy::kDeadLetter
                                                       : storage::LatePolicy::kDrop;
@@ -154,7 +154,7 @@ class Scenario {
       record.spread_ms = terms->spread_ms;
       message.terms = std::make_unique<scheduler::Terms>(*terms);
       message.terms->content = {.high = absl::HashOf(record.payload),
-                                .low = static_cast<uint64_t>(command.Number("in", 0))};
+                                .low = command.Count("in", 0)};
     }
     message.record = storage::EncodeMessageRecord(record);
     storage::MessageHeader header;
@@ -170,18 +170,14 @@ class Scenario {
         {"replace", scheduler::OnConflict::kReplace},
         {"keep-time", scheduler::OnConflict::kKeepTime},
         {"push-back", scheduler::OnConflict::kPushBack}};
-    const auto text = [&command](const char* name, const char* absent) {
-      const auto it = command.values.find(name);
-      return it == command.values.end() ? std::string(absent) : it->second;
-    };
     scheduler::Terms terms;
-    terms.key = text("key", "");
-    terms.request_id = text("request", "");
-    terms.on_conflict = kConflicts.at(text("conflict", "fail"));
+    terms.key = command.Text("key", "");
+    terms.request_id = command.Text("request", "");
+    terms.on_conflict = kConflicts.at(command.Text("conflict", "fail"));
     terms.only_if_exists = command.Has("if-exists");
     terms.validate_only = command.Has("validate-only");
-    terms.max_wait_ms = static_cast<uint64_t>(command.Number("max-wait", 0));
-    terms.spread_ms = static_cast<uint64_t>(command.Number("spread", 0));
+    terms.max_wait_ms = command.Count("max-wait", 0);
+    terms.spread_ms = command.Count("spread", 0);
     const bool plain = terms.key.empty() && terms.request_id.empty() && terms.spread_ms == 0 &&
                        !terms.validate_only;
     return plain ? std::nullopt : std::optional(terms);
@@ -206,10 +202,6 @@ class Scenario {
                                                        {"delete", Kind::kDelete}};
     static const std::map<std::string, Misfire> kMisfires = {
         {"once", Misfire::kFireOnce}, {"all", Misfire::kFireAll}, {"skip", Misfire::kSkip}};
-    const auto text = [&command](const char* name, const char* absent) {
-      const auto it = command.values.find(name);
-      return it == command.values.end() ? std::string(absent) : it->second;
-    };
     RecurrenceCommand recur;
     recur.tag = CallTag{++calls_};
     recur.kind = kKinds.at(command.Name(0));
@@ -217,9 +209,10 @@ class Scenario {
     recur.spec.topic = Topic(command);
     recur.spec.rule.interval_ms = command.Number("every", 0);
     recur.spec.rule.start_ms = static_cast<int64_t>(now_.wall_ms) + recur.spec.rule.interval_ms;
-    recur.spec.rule.max_count = static_cast<uint64_t>(command.Number("count", 0));
-    recur.spec.overlap = text("overlap", "allow") == "skip" ? Overlap::kSkip : Overlap::kAllow;
-    recur.spec.misfire = kMisfires.at(text("misfire", "once"));
+    recur.spec.rule.max_count = command.Count("count", 0);
+    recur.spec.overlap =
+        command.Text("overlap", "allow") == "skip" ? Overlap::kSkip : Overlap::kAllow;
+    recur.spec.misfire = kMisfires.at(command.Text("misfire", "once"));
     recur.spec.content = {.high = absl::HashOf(command.values), .low = 0};
     recur.update_rule = command.values.contains("every");
     const std::string payload = recur.name;
@@ -227,8 +220,8 @@ class Scenario {
     Handle(std::move(recur));
   }
 
-  // subscribe|update|unsubscribe name [new min= max= attempts= retention= retention-max= dead-letter
-  // paused].
+  // subscribe|update|unsubscribe name [new min= max= attempts= retention= retention-max= paused
+  // ...].
   void Subscribe(const CommandLine& command) {
     SubscriptionCommand change;
     change.tag = CallTag{++calls_};
@@ -246,12 +239,11 @@ class Scenario {
                    .first->second;
     SubscriptionSettings& settings = state.settings;
     settings.paused = command.Has("paused");
-    settings.retry.min_backoff_ms = static_cast<uint64_t>(command.Number("min", 0));
-    settings.retry.max_backoff_ms = static_cast<uint64_t>(command.Number("max", 600'000));
+    settings.retry.min_backoff_ms = command.Count("min", 0);
+    settings.retry.max_backoff_ms = command.Count("max", 600'000);
     settings.retry.max_attempts = static_cast<uint32_t>(command.Number("attempts", 0));
-    settings.retention_ms = static_cast<uint64_t>(command.Number("retention", 0));
-    settings.retention_max_messages =
-        static_cast<uint64_t>(command.Number("retention-max", 0));
+    settings.retention_ms = command.Count("retention", 0);
+    settings.retention_max_messages = command.Count("retention-max", 0);
     if (command.Has("dead-letter")) settings.retention_policy = RetentionPolicy::kDeadLetter;
     change.from_now = command.Has("new");
     change.keep_messages = command.Has("last");
@@ -267,8 +259,7 @@ class Scenario {
     change.paused = command.Has("paused");
     if (const int64_t rate = command.Number("rate", 0); rate > 0) {
       change.pace = std::make_shared<TopicPace>();
-      change.pace->Set(static_cast<uint64_t>(rate),
-                       static_cast<uint64_t>(command.Number("burst", 1)));
+      change.pace->Set(static_cast<uint64_t>(rate), command.Count("burst", 1));
     }
     if (const int64_t max = command.Number("minute-max", 0); max > 0) {
       static const std::map<std::string, BucketPolicy> kPolicies = {
@@ -315,7 +306,7 @@ class Scenario {
     RescheduleCommand reschedule;
     reschedule.tag = CallTag{++calls_};
     reschedule.target = TargetOf(command);
-    reschedule.deliver_ms = now_.wall_ms + static_cast<uint64_t>(command.Number("in", 0));
+    reschedule.deliver_ms = now_.wall_ms + command.Count("in", 0);
     if (const int64_t etag = command.Number("etag", -1); etag >= 0) {
       reschedule.revision = static_cast<uint64_t>(etag);
     }
@@ -346,7 +337,7 @@ class Scenario {
     Handle(AttachCommand{.stream = stream,
                          .topic = Topic(command),
                          .subscription = subscription,
-                         .lease_ms = static_cast<uint64_t>(command.Number("lease", 30'000)),
+                         .lease_ms = command.Count("lease", 30'000),
                          .credit = credit});
   }
 
@@ -355,7 +346,7 @@ class Scenario {
     for (const std::string& name : command.names) {
       const LeaseToken token = tokens_[name];
       if (command.verb == "ack") settle.acks.push_back(token);
-      const auto ms = static_cast<uint64_t>(command.Number("ms", 0));
+      const auto ms = command.Count("ms", 0);
       if (command.verb == "nack") {
         const bool delayed = command.values.contains("ms");
         settle.nacks.push_back(
