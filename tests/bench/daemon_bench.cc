@@ -196,8 +196,9 @@ int Steady(const Options& options) {
   sender.join();
   std::this_thread::sleep_for(std::chrono::seconds(2));
   PrintLateness("steady", &received);
-  std::printf("server CPU %.0f %% of a core\n",
-              (ProcessCpuSeconds(server->pid()) - cpu) / options.seconds * 100);
+  std::printf("server CPU %.0f %% of a core, resident %.0f MB\n",
+              (ProcessCpuSeconds(server->pid()) - cpu) / options.seconds * 100,
+              static_cast<double>(ProcessResidentBytes(server->pid())) / 1e6);
   return 0;
 }
 

@@ -53,7 +53,7 @@ TEST(LifecycleTest, EachAnswerIsTheModels) {
   EXPECT_GT(total.expired, seeds);
   EXPECT_GT(total.uncertain, seeds / 10);
   EXPECT_GT(total.crashes, seeds * 2);
-  EXPECT_GT(total.lost_ends, seeds / 10);
+  EXPECT_GT(total.lost_ends, seeds / 30);
   EXPECT_GT(total.spilled, seeds);
 }
 
