@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What subscriptions promise over the wire, against the built daemon: the order of an ordering key,
-// the ramp after a restart, dead letters whose topic was deleted.
+// how many messages are kept, the ramp after a restart, dead letters whose topic was deleted.
 #include <gmock/gmock.h>
 
 #include "tests/integration/lifecycle_calls.h"
@@ -18,6 +18,18 @@ class SubscriptionsTest : public LifecycleCallsTest {
     ScheduleRequest request = Request("t", Millis(0), payload);
     request.set_ordering_key(ordering_key);
     return MustSchedule(request);
+  }
+
+  // Asks until so many are pending in the topic, or for a while.
+  int64_t PendingWhen(const std::string& topic, int64_t wanted, Millis patience = Millis(10'000)) {
+    v1::GetTopicRequest request;
+    request.set_name(topic);
+    v1::GetTopicResponse response;
+    const auto deadline = Clock::now() + patience;
+    do {
+      MustCall(admin_, &v1::Admin::Stub::GetTopic, request, &response);
+    } while (response.topic().counts().pending() > wanted && Clock::now() < deadline);
+    return response.topic().counts().pending();
   }
 
   v1::Subscription GetSubscription(const std::string& topic) {
@@ -77,6 +89,38 @@ TEST_F(SubscriptionsTest, AnOrderingKeyKeepsItsOrderWhenTheStreamBreaks) {
   EXPECT_TRUE(subscription.StaysQuiet(Millis(100)));
   EXPECT_EQ(subscription.AckAndWait(received.delivery), SettleAnswer::kSettled);
   EXPECT_EQ(Next(&subscription, &received), "2");
+}
+
+// The oldest are given up, on disk as in memory, and how many there are is known after a crash.
+TEST_F(SubscriptionsTest, ABoundedOneKeepsTheNewest) {
+  constexpr int kBound = 100;
+  constexpr int kRound = 1'000;
+  StartDaemon({"--shards=2", "--due-idle-max=10", "--safe-period-ms=10"});
+  v1::CreateSubscriptionRequest create;
+  create.mutable_subscription()->set_topic("t");
+  create.mutable_subscription()->mutable_settings()->set_retention_max_messages(kBound);
+  v1::CreateSubscriptionResponse created;
+  MustCall(admin_, &v1::Admin::Stub::CreateSubscription, create, &created);
+  for (int round = 0; round < 2; ++round) {
+    // The messages of one batch may all lie in one shard.
+    for (int i = 0; i < kRound; i += 20) {
+      v1::ScheduleBatchRequest batch;
+      for (int j = i; j < i + 20; ++j) {
+        *batch.add_messages() = Request("t", Millis(0), std::to_string(round * kRound + j));
+      }
+      v1::ScheduleBatchResponse accepted;
+      MustCall(messages_, &v1::Messages::Stub::ScheduleBatch, batch, &accepted);
+    }
+    EXPECT_EQ(PendingWhen("t", kBound), kBound);
+    Restart();
+    EXPECT_EQ(PendingWhen("t", 0, Millis(300)), kBound);
+  }
+  // Each shard keeps its half of them.
+  const std::multiset<std::string> left = ReceiveAll("t");
+  EXPECT_EQ(left.size(), static_cast<size_t>(kBound));
+  for (const std::string& payload : left) {
+    EXPECT_GE(std::stoi(payload), 2 * kRound - 5 * kBound) << payload;
+  }
 }
 
 TEST_F(SubscriptionsTest, AfterARestartDeliveriesRampUp) {
