@@ -3,6 +3,7 @@
 // DueTable: the due messages that a shard holds in memory.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "server/base/check.h"
+#include "server/base/mix.h"
 #include "server/delivery/commands.h"
 #include "server/delivery/entry_index.h"
 #include "server/wheel/cancellable_wheel.h"
@@ -119,7 +121,7 @@ class DueTable {
     entry.id = key.id;
     entry.due_ms = key.due_ms;
     entry.subscription = subscription;
-    const auto [head, first] = index_.try_emplace(key.id, index);
+    const auto [head, first] = PartOf(key.id).try_emplace(key.id, index);
     if (!first) entry.sibling = std::exchange(head->second, index);
     ++size_;
     return index;
@@ -127,8 +129,9 @@ class DueTable {
 
   // The first entry of a message, or kNoEntry; the others follow by `sibling`.
   EntryIndex Find(const storage::MessageId& id) const {
-    const auto it = index_.find(id);
-    return it == index_.end() ? kNoEntry : it->second;
+    const Part& part = index_[PlaceOf(id)];
+    const auto it = part.find(id);
+    return it == part.end() ? kNoEntry : it->second;
   }
 
   // The entry of a message for a subscription, or kNoEntry. Cost: O(subscriptions).
@@ -144,8 +147,9 @@ class DueTable {
   void Remove(EntryIndex index) {
     DueEntry& entry = (*this)[index];
     DT_CHECK(entry.state != EntryState::kFree);
-    const auto head = index_.find(entry.id);
-    DT_CHECK(head != index_.end());
+    Part& part = PartOf(entry.id);
+    const auto head = part.find(entry.id);
+    DT_CHECK(head != part.end());
     if (head->second != index) {
       EntryIndex before = head->second;
       while ((*this)[before].sibling != index) before = (*this)[before].sibling;
@@ -153,7 +157,7 @@ class DueTable {
     } else if (entry.sibling != kNoEntry) {
       head->second = entry.sibling;
     } else {
-      index_.erase(head);
+      part.erase(head);
     }
     --size_;
     entry = DueEntry{};
@@ -201,13 +205,24 @@ class DueTable {
   // Calls visit(index, entry) for every entry. For tests.
   template <typename Visit>
   void ForEach(Visit visit) const {
-    for (const auto& [id, head] : index_) {
-      for (EntryIndex i = head; i != kNoEntry; i = (*this)[i].sibling) visit(i, (*this)[i]);
+    for (const Part& part : index_) {
+      for (const auto& [id, head] : part) {
+        for (EntryIndex i = head; i != kNoEntry; i = (*this)[i].sibling) visit(i, (*this)[i]);
+      }
     }
   }
 
  private:
-  static constexpr size_t kChunk = 4096;
+  using Part = absl::flat_hash_map<storage::MessageId, EntryIndex>;
+  // What growth may cost at once: a chunk's pages, and a part that doubles. One map of a million
+  // would stop the shard for tens of milliseconds.
+  static constexpr size_t kChunk = 256;
+  static constexpr int kPartBits = 6;
+
+  static size_t PlaceOf(const storage::MessageId& id) {
+    return base::Mix(id.high ^ id.low) >> (64 - kPartBits);
+  }
+  Part& PartOf(const storage::MessageId& id) { return index_[PlaceOf(id)]; }
 
   void Grow() {
     const auto base = static_cast<EntryIndex>(chunks_.size() * kChunk);
@@ -221,7 +236,7 @@ class DueTable {
   std::vector<std::unique_ptr<DueEntry[]>> chunks_;
   EntryIndex free_ = kNoEntry;
   size_t size_ = 0;
-  absl::flat_hash_map<storage::MessageId, EntryIndex> index_;
+  std::array<Part, size_t{1} << kPartBits> index_;
 };
 
 }  // namespace duetime::delivery
