@@ -191,9 +191,9 @@ TEST_F(PullTest, GetsNothingOfAnotherThatHasItsSubscriptionsName) {
   ASSERT_TRUE(Create("t", "").ok());
   MustSchedule(NewMessage("t", "x"));
   const std::vector<v1::Delivery> taken = MustPull(Request("t", 0, 10));
+  waiting.join();
   ASSERT_EQ(taken.size(), 1u);
   EXPECT_EQ(taken[0].attempt(), 1);
-  waiting.join();
   EXPECT_EQ(ReasonOf(status), "SUBSCRIPTION_NOT_FOUND");
   EXPECT_EQ(old.deliveries_size(), 0);
 }
