@@ -21,9 +21,9 @@ namespace duetime::delivery {
 //
 // Guarantees: in doubt the count is less than the truth: while a walk goes on, and by what was
 // changed just when it was counted or read back. But the echo of a message, listed a moment after
-// that ended, which is rare, counts until it is met. A walk puts both right. Cost: O(1) each, and
-// 20 bytes for each record on its way; a walk reads each record once. Thread safety: confined to
-// the engine thread.
+// that ended, counts until it is met (the dispatcher asks the store before it lists one). A walk
+// puts both right. Cost: O(1) each, and 20 bytes for each record on its way; a walk reads each
+// record once. Thread safety: confined to the engine thread.
 class BacklogCount {
  public:
   // Nothing is listed. This is how a subscription begins.

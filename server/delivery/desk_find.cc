@@ -223,7 +223,7 @@ void Desk::FillTimeline(const Found& found, GetReply* reply) {
   }
   const EntryIndex index = dispatcher_->FindAt(found.key);
   if (index == kNoEntry) {
-    timeline.in_backlog = behind && found.key.due_ms <= scheduler_->fired_ms();
+    timeline.in_backlog = behind && found.key.due_ms <= scheduler_->reached_ms();
     return;
   }
   timeline.fire_ms = dispatcher_->entry(index).fire_ms;

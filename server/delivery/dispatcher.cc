@@ -95,6 +95,10 @@ bool Dispatcher::FitsInMemory(const Subscription& subscription) const {
          RoomToReadBack() > 0;
 }
 
+bool Dispatcher::MustExist(const Subscription& subscription) const {
+  return subscription.bounded() && (subscription.willing.empty() || !FitsInMemory(subscription));
+}
+
 void Dispatcher::OnDue(base::Now now, const MessageRef& message) {
   DT_CHECK_LE(message.key.due_ms, now.wall_ms);
   // Being ended or moved: what comes of it will be offered anew.
@@ -131,6 +135,15 @@ void Dispatcher::OnDue(base::Now now, const MessageRef& message) {
     return;
   }
   if (!wanted) return EndUnwanted(now, message.key, WasSettled(message.key.id, *topic, rows));
+  if (std::any_of(takers_.begin(), takers_.end(),
+                  [this](const Subscription* taker) { return MustExist(*taker); })) {
+    const auto record = store_->Get(shard_, message.key);
+    if (!record.ok()) {
+      read_error_ = record.status();
+      return;
+    }
+    if (!record->has_value()) return;
+  }
   ++stats_->fired;
   for (Subscription* const subscription : takers_) {
     Offer(now, message, subscription, FindRow(rows, subscription->state.id));
@@ -152,7 +165,11 @@ bool Dispatcher::IsNew(const MessageRef& message, Subscription* subscription, co
   if (!subscription->has_backlog()) return true;
   // What is listed will be read back from there, with its attempts.
   if (row != nullptr && row->listed) return false;
-  const bool look = subscription->forgot_delivered || repeats || subscription->parked.has_value();
+  // What it was filled with may be due and not fired yet; a bounded one must not count it twice.
+  const bool filled =
+      subscription->bounded() && message.key.due_ms <= subscription->filled_until_ms;
+  const bool look =
+      filled || subscription->forgot_delivered || repeats || subscription->parked.has_value();
   return !look || !InBacklog(message.key, *subscription);
 }
 

@@ -186,6 +186,10 @@ class Dispatcher : public scheduler::DueSink {
   // Of one that is met again after a restart: its delay goes on, in memory or on disk.
   void ResumeDelay(base::Now now, EntryIndex index, const storage::Progress& row);
   bool FitsInMemory(const Subscription& subscription) const;
+  // True if what has ended must not be offered to it: it would not be found out soon, and would
+  // count among the messages that the subscription keeps. A cancelled message's timer stays in the
+  // wheel.
+  bool MustExist(const Subscription& subscription) const;
 
   // ---- Hand-out (dispatcher_handout.cc)
   void Enqueue(Subscription* subscription);

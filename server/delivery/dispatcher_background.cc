@@ -27,6 +27,9 @@ constexpr EntryIndex kEntriesPerStep = 5000;
 constexpr storage::ScanLimit kPage{.entries = 200, .bytes = 1 << 20};
 constexpr size_t kScanMax = 2000;
 constexpr storage::ScanLimit kCountedPage{.entries = 2000, .bytes = 1 << 20};
+// Subscriptions that one step looks at, each with a page at most; the others have their turn a
+// period later.
+constexpr size_t kLookedAtPerStep = 100;
 // Subscriptions that give up a whole page each.
 constexpr size_t kGivingUpPerStep = 4;
 
@@ -190,7 +193,8 @@ bool Dispatcher::GiveUpOld(base::Now now) {
   bool more = false;
   bool counted = false;
   size_t full = 0;
-  for (size_t i = retaining_.size(); i > 0 && full < kGivingUpPerStep; --i) {
+  for (size_t i = std::min(retaining_.size(), kLookedAtPerStep); i > 0 && full < kGivingUpPerStep;
+       --i) {
     Subscription* const subscription = retaining_.front();
     retaining_.pop_front();
     retaining_.push_back(subscription);
@@ -267,6 +271,8 @@ bool Dispatcher::GiveUpListed(base::Now now, Subscription* subscription) {
   const storage::ScanLimit limit{.entries = std::min(kPage.entries, RoomToReadBack()),
                                  .bytes = kPage.bytes};
   if (!subscription->has_backlog() || subscription->reading || limit.entries == 0) return false;
+  // A page for nothing, with many that are only bounded by number.
+  if (subscription->state.settings.retention_ms == 0 && !TooMany(*subscription)) return false;
   storage::Page<storage::BacklogRef> page;
   const MessageKey from = subscription->parked.value_or(subscription->backlog_cursor);
   if (absl::Status status = store_->ScanBacklog(shard_, subscription->state.id, from, limit, &page);

@@ -161,7 +161,9 @@ absl::Status Dispatcher::ServeQueue(base::Now now, size_t budget,
     Subscription* const subscription = queue->front();
     queue->pop_front();
     subscription->queued = false;
-    if (absl::Status status = Serve(now, subscription, turn); !status.ok()) return status;
+    const size_t left = std::max(budget - handed_out_, kTurnMin);
+    absl::Status status = Serve(now, subscription, std::min(turn, left));
+    if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }

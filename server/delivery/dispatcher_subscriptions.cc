@@ -176,7 +176,7 @@ void Dispatcher::Create(base::Now now, SubscriptionCommand command) {
   } else if (subscription == nullptr) {
     state.deleting = state.deleted = false;
     state.start = command.from_now ? scheduler_->NextId() : storage::MessageId{};
-    // What is due has been offered to the others already.
+    // What is due has been offered to the others already, or is about to be.
     state.fill_until_ms =
         command.from_now ? 0
                          : std::max({now.wall_ms, scheduler_->reached_ms(), scheduler_->safe_ms()});
@@ -192,6 +192,7 @@ void Dispatcher::Create(base::Now now, SubscriptionCommand command) {
 void Dispatcher::StartFilling(Subscription* subscription) {
   // New messages come behind what it is filled with.
   FallBehind(subscription, MessageKey{});
+  subscription->filled_until_ms = subscription->state.fill_until_ms;
   filling_.push_back(subscription);
 }
 

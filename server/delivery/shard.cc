@@ -18,9 +18,7 @@
 namespace duetime::delivery {
 namespace {
 
-// Work per step: a few milliseconds, so that commands are answered in between, and a topic with
-// little to do does not wait long for one with much.
-constexpr size_t kFirePerStep = 2000;
+// Messages handed out in one step.
 constexpr size_t kDeliverPerStep = 1000;
 
 scheduler::SchedulerOptions SchedulerOptionsOf(uint16_t shard, const ShardLimits& limits,
@@ -43,6 +41,7 @@ class Shard::Impl {
   Impl(uint16_t shard, const ShardLimits& limits, storage::MessageStore* store,
        wheel::SlabMemory* slabs)
       : shard_(shard),
+        fire_per_step_(limits.fire_per_step),
         slabs_(slabs),
         writer_(shard, store, &outbox_),
         scheduler_(SchedulerOptionsOf(shard, limits, slabs), store, &outbox_, &writer_,
@@ -79,7 +78,7 @@ class Shard::Impl {
     dispatcher_.ExpireTimers(now, &result.more);
     absl::Status status = dispatcher_.read_status();
     if (status.ok() && !stopped_) {
-      status = scheduler_.Step(now, kFirePerStep, &result.more);
+      status = scheduler_.Step(now, fire_per_step_, &result.more);
       if (status.ok()) status = dispatcher_.Pump(now, kDeliverPerStep, &result.more);
       if (status.ok()) status = bulk_.Step(now);
     }
@@ -283,6 +282,7 @@ class Shard::Impl {
   }
 
   const uint16_t shard_;
+  const size_t fire_per_step_;
   wheel::SlabMemory* const slabs_;
   Effects effects_;
   ShardStats stats_;

@@ -86,6 +86,8 @@ struct Subscription {
   // since it was counted last.
   BacklogCount listed;
   size_t given_up = 0;
+  // It was filled with what was due until then; 0: it was not.
+  uint64_t filled_until_ms = 0;
   // Some of the backlog has been delivered before: its records must not be written over.
   bool forgot_delivered = false;
   // A page read back waits for its claim.

@@ -185,7 +185,7 @@ bool Scheduler::OfferAccepted(const MessageRef& message) {
   // The commit is visible by now; only then is the horizon read (see Horizon for why in this
   // order). What lies at or above it stays on disk, where the loader will meet it.
   if (!horizon_.Covers(message.key)) return false;
-  const bool late = message.key.due_ms <= wheel_.now();
+  const bool late = message.key.due_ms <= wheel_.position();
   if (!late && timers() >= options_.loaded_max) {
     // No room: the horizon retreats to this message. What is in the wheel above it will be offered
     // again, and kept once.
@@ -198,9 +198,10 @@ bool Scheduler::OfferAccepted(const MessageRef& message) {
 }
 
 void Scheduler::AddTimer(const MessageRef& message) {
-  const bool late = message.key.due_ms <= wheel_.now();
-  // W_safe stays at or below the wheel's time, which protects what is ahead of it; what is behind
-  // protects itself.
+  // W_safe stays at or below the wheel's time, which protects what is ahead of it. What is not
+  // ahead of its position protects itself: it comes out of the wheel behind what is due later, and
+  // so must not be looked for at the front of DueTurns.
+  const bool late = message.key.due_ms <= wheel_.position();
   if (late) safe_.Hold(message.key.due_ms);
   Timer timer;
   timer.id = message.key.id;
@@ -277,7 +278,7 @@ absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
   if (absl::Status status = Load(now, more); !status.ok()) return status;
   // Until a crowd has left the wheel, what is due after it can't be seen: that comes first.
   const size_t left = Expire(now, budget * kExpiriesPerFire, more);
-  Fire(now, std::max(left / kExpiriesPerFire, kFireMin));
+  Fire(now, std::max(left / kExpiriesPerFire, std::min(budget, kFireMin)));
   if (turns_.size() > 0) *more = true;
   return absl::OkStatus();
 }
@@ -296,7 +297,13 @@ size_t Scheduler::Expire(base::Now now, size_t budget, bool* more) {
     const size_t chunk = std::min(budget, kExpireChunk);
     expired_.clear();
     const bool all = wheel_.Advance(target_ms, chunk, &expired_);
-    for (const Wheel::Expired& due : expired_) turns_.Add(due);
+    for (const Wheel::Expired& due : expired_) {
+      if (moved_.empty() || !IsStale({.due_ms = due.due, .id = due.entry.id})) {
+        turns_.Add(due);
+      } else if (due.entry.held != 0) {
+        safe_.Release(due.due);
+      }
+    }
     budget -= all ? std::min(chunk, expired_.size()) : chunk;
     if (all) return budget;
     if (budget == 0) break;
@@ -311,14 +318,12 @@ void Scheduler::Fire(base::Now now, size_t budget) {
   for (const auto& [due_ms, timer] : expired_) {
     DT_CHECK_LE(due_ms, now.wall_ms);
     DT_CHECK_LE(due_ms, claim_ms_);
-    if (moved_.empty() || !IsStale({.due_ms = due_ms, .id = timer.id})) {
-      ++counters_.fired;
-      const uint8_t flags = timer.recurs != 0 ? storage::MessageFlags::kRecurs : uint8_t{0};
-      sink_->OnDue(now, MessageRef{.key = {.due_ms = due_ms, .id = timer.id},
-                                   .topic = timer.topic,
-                                   .bytes = timer.bytes,
-                                   .flags = flags});
-    }
+    ++counters_.fired;
+    const uint8_t flags = timer.recurs != 0 ? storage::MessageFlags::kRecurs : uint8_t{0};
+    sink_->OnDue(now, MessageRef{.key = {.due_ms = due_ms, .id = timer.id},
+                                 .topic = timer.topic,
+                                 .bytes = timer.bytes,
+                                 .flags = flags});
     if (timer.held != 0) safe_.Release(due_ms);
   }
   if (!expired_.empty()) progress_ = true;

@@ -29,11 +29,11 @@ struct SchedulerOptions {
   // The wheel is filled this far ahead of the clock ...
   uint64_t load_window_ms = 30'000;
   // ... with at most about this many messages.
-  size_t loaded_max = 1'000'000;
+  size_t loaded_max = 4'000'000;
   // A claim runs this far ahead of the clock, and is renewed when less than claim_renew_ms of it is
   // left and something is due.
-  uint64_t claim_ahead_ms = 200;
-  uint64_t claim_renew_ms = 100;
+  uint64_t claim_ahead_ms = 1'000;
+  uint64_t claim_renew_ms = 500;
   // How often W_safe is written while things change.
   uint64_t safe_period_ms = 1'000;
   // Where the wheel's memory comes from. REQUIRES: outlives the scheduler.
@@ -59,9 +59,10 @@ struct SchedulerCounters {
 // Guarantees: (1) never early: OnDue is called with due_ms <= now.wall_ms only; (2) nothing is lost
 // between wheel and disk: the order of publishing W_load and reading the store (see Horizon), and
 // of committing and asking it; (3) claimed first: OnDue is called only for what a durable W_claim
-// covers; (4) OnDue order is (due, acceptance) for messages accepted before they are due; (5)
-// memory: about loaded_max timers, however many are pending. It does not: read a clock, wait, or
-// know topics and subscribers. Thread safety: confined to the shard's engine thread.
+// covers; (4) within a topic, OnDue order is (due, acceptance) for messages accepted, and moved,
+// before they are due; (5) memory: about loaded_max timers, however many are pending. It does not:
+// read a clock, wait, or know topics and subscribers. Thread safety: confined to the shard's engine
+// thread.
 class Scheduler {
  public:
   // REQUIRES: all pointers outlive the scheduler.
@@ -97,7 +98,7 @@ class Scheduler {
   // A stable point in [0, spread_ms] for the message with this epoch and sequence.
   static uint64_t SpreadPoint(uint64_t epoch, uint64_t sequence, uint64_t spread_ms);
 
-  // Lets time act: loads, claims and fires at most `budget` messages, topics taking turns. `more`
+  // Lets time act: loads, claims and fires about `budget` messages, topics taking turns. `more`
   // is set if there is more to do now. An error means that the store cannot be read.
   absl::Status Step(base::Now now, size_t budget, bool* more);
 

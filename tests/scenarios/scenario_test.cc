@@ -587,7 +587,8 @@ INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest,
                                          "recurrence", "bulk", "quota", "cancel", "lease", "credit",
                                          "backlog", "crash", "failure", "claim", "order", "fanout",
                                          "retry", "deadletter", "ordering", "pace", "buckets",
-                                         "retention", "retention_max"),
+                                         "retention", "retention_echo", "retention_fill",
+                                         "retention_max"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

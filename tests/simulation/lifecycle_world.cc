@@ -131,6 +131,7 @@ LifecycleWorld::LifecycleWorld(uint64_t seed, LifecycleSabotage sabotage)
         delivery::ShardLimits limits;
         limits.load_window_ms = 20 + Random(4000);
         limits.loaded_max = 1 + Random(40);
+        if (Random(2) == 0) limits.fire_per_step = 1 + Random(5);
         limits.due_max = 1 + Random(30);
         limits.due_idle_max = 1 + Random(10);
         limits.frame_messages_max = 1 + Random(8);

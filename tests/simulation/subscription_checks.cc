@@ -160,7 +160,7 @@ void SubscriptionWorld::CheckGivenUp(const std::map<SubscriptionId, uint64_t>& b
 
 std::string SubscriptionWorld::BeyondBounds(storage::MessageStore* listed) {
   // What was changed just when it was counted or read back is left out.
-  constexpr uint64_t kMissedMax = 10;
+  constexpr uint64_t kMissedMax = 25;
   for (const auto& [id, subscription] : subscriptions_) {
     if (!subscription.live || subscription.bound == 0) continue;
     Send(delivery::InspectSubscriptionCommand{.tag = CallTag{next_call_++}, .subscription = id});

@@ -88,6 +88,7 @@ World::World(uint64_t seed, Sabotage sabotage)
   // Small limits, so that every one is met all the time.
   limits_.load_window_ms = 20 + Random(4000);
   limits_.loaded_max = 1 + Random(60);
+  if (Random(2) == 0) limits_.fire_per_step = 1 + Random(5);
   limits_.due_max = 1 + Random(40);
   limits_.due_idle_max = 1 + Random(10);
   limits_.frame_messages_max = 1 + Random(8);

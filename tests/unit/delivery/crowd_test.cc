@@ -128,5 +128,35 @@ TEST_F(CrowdTest, NorForACrowdThatNobodyReads) {
   EXPECT_LE(StepsUntilOther(), kStepsOfCrowd + 2);
 }
 
+// Found in review: what was late when it was accepted, and behind a crowd of its topic, did not
+// hold W_safe.
+TEST_F(CrowdTest, WhatIsLateBehindACrowdHoldsTheSafeMark) {
+  const uint64_t due_ms = now_.wall_ms + 5'000;
+  Schedule(kCrowd, kCrowdSize, due_ms);
+  now_.wall_ms = due_ms - 400;
+  Step();  // claims
+  now_.wall_ms = due_ms - 10;
+  ScheduleCommand late;
+  for (const TopicId topic : {kOther, kCrowd}) {
+    storage::MessageRecord record;
+    record.header = {.topic = topic, .deliver_ms = now_.wall_ms, .accept_ms = now_.wall_ms};
+    scheduler::NewMessage message;
+    message.topic = topic;
+    message.deliver_ms = now_.wall_ms;
+    message.record = storage::EncodeMessageRecord(record);
+    late.messages.push_back(std::move(message));
+  }
+  shard_.Handle(now_, std::move(late));
+  auto batch = shard_.TakeBatch();
+  ASSERT_TRUE(batch.has_value());
+  // Meanwhile the crowd leaves the wheel.
+  now_.wall_ms = due_ms + 1;
+  for (int i = 0; i < kStepsOfCrowd + 1; ++i) shard_.Step(now_);
+  const auto outcome = store_.Append(std::span(&batch->records, 1), batch->durability);
+  shard_.OnCommitted(now_, batch->sequence, outcome);
+  shard_.Step(now_);
+  shard_.CheckInvariants();
+}
+
 }  // namespace
 }  // namespace duetime::delivery
