@@ -300,7 +300,7 @@ TEST(ValidateTest, EveryNumberIsRefusedBeyondEachOfItsBounds) {
 TEST(ValidateTest, ClaimsAreRenewedBeforeTheyRunOut) {
   Config config = ValidConfig();
   config.claim_renew_ms = config.claim_ahead_ms;
-  ExpectFault(config, "claim_renew_ms = 200 must be below claim_ahead_ms = 200");
+  ExpectFault(config, "claim_renew_ms = 1000 must be below claim_ahead_ms = 1000");
 }
 
 TEST(ValidateTest, TlsFilesComeTogether) {
