@@ -147,7 +147,9 @@ void Dispatcher::OnSpilled(const Spill& spill) {
     scheduler_->safe_mark()->Release(entry.due_ms);
     entry.held = false;
   }
-  if (entry.state == EntryState::kForgetting) {
+  // Not by an earlier listing: what was noted of it since is not on disk yet, and whoever ends the
+  // message would not know of it.
+  if (spill.forget && entry.state == EntryState::kForgetting) {
     FallBehind(subscription, spill.place);
     Forget(spill.index);
   }
