@@ -137,12 +137,8 @@ void Dispatcher::OnDue(base::Now now, const MessageRef& message) {
   if (!wanted) return EndUnwanted(now, message.key, WasSettled(message.key.id, *topic, rows));
   if (std::any_of(takers_.begin(), takers_.end(),
                   [this](const Subscription* taker) { return MustExist(*taker); })) {
-    const auto record = store_->Get(shard_, message.key);
-    if (!record.ok()) {
-      read_error_ = record.status();
-      return;
-    }
-    if (!record->has_value()) return;
+    std::optional<std::string> record;
+    if (!ReadRecord(message.key, &record) || !record.has_value()) return;
   }
   ++stats_->fired;
   for (Subscription* const subscription : takers_) {
@@ -199,12 +195,8 @@ void Dispatcher::OfferAgain(EntryIndex index, const MessageRef& message) {
     return;  // offered twice, or an echo of the time before it was moved
   }
   // One of the two is such an echo. The store knows which.
-  const auto record = store_->Get(shard_, message.key);
-  if (!record.ok()) {
-    read_error_ = record.status();
-    return;
-  }
-  if (!record->has_value()) return;
+  std::optional<std::string> record;
+  if (!ReadRecord(message.key, &record) || !record.has_value()) return;
   if (entry.state == EntryState::kForgetting) {
     SpillNew(message, entry.subscription, nullptr);
     return;
@@ -228,16 +220,13 @@ void Dispatcher::OfferAgain(EntryIndex index, const MessageRef& message) {
 void Dispatcher::EndUnwanted(base::Now now, const MessageKey& key, bool settled) {
   // An end of it that is on its way is the end of it.
   if (Ending(key.id)) return;
-  auto record = store_->Get(shard_, key);
-  if (!record.ok()) {
-    read_error_ = record.status();
-    return;
-  }
+  std::optional<std::string> record;
+  if (!ReadRecord(key, &record)) return;
   // An echo, or damaged: left alone.
-  if (!record->has_value() || !storage::DecodeMessageRecord(**record, &decoded_).ok()) return;
+  if (!record.has_value() || !storage::DecodeMessageRecord(*record, &decoded_).ok()) return;
   const auto how = settled ? storage::EndState::kAcked : storage::EndState::kDropped;
-  if (absl::Status status = BeginEnd(now, key, decoded_, static_cast<uint32_t>((*record)->size()),
-                                     how, /*stopped=*/false, Durability::kBuffered);
+  if (absl::Status status = BeginEnd(now, key, decoded_, static_cast<uint32_t>(record->size()), how,
+                                     /*stopped=*/false, Durability::kBuffered);
       !status.ok()) {
     read_error_ = status;
     return;

@@ -244,7 +244,9 @@ class Dispatcher : public scheduler::DueSink {
   // says about them into rows_ then.
   bool IsLast(const storage::MessageKey& key, const Subscription& subscription);
   const storage::Progress* RowOf(storage::SubscriptionId subscription) const;
+  // These return false, and note it, if the store cannot be read.
   bool ReadRows(const storage::MessageKey& key);
+  bool ReadRecord(const storage::MessageKey& key, std::optional<std::string>* record);
   void AddProgress(const storage::MessageKey& key, const Subscription& subscription,
                    const storage::Progress& progress);
   void RemoveProgress(const storage::MessageKey& key, storage::SubscriptionId subscription);

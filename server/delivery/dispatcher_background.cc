@@ -73,13 +73,10 @@ bool Dispatcher::ReleaseEntries(base::Now now, Subscription* subscription, bool*
     if (latches_->Held(entry.id) || Ending(entry.id)) return false;
     if (entry.state == EntryState::kForgetting) return false;
     ++released;
-    const auto record = store_->Get(shard_, entry.key());
-    if (!record.ok()) {
-      read_error_ = record.status();
-      return false;
-    }
-    if (record->has_value()) {
-      Learn(index, **record);
+    std::optional<std::string> record;
+    if (!ReadRecord(entry.key(), &record)) return false;
+    if (record.has_value()) {
+      Learn(index, *record);
       Drop(now, index);
     } else {
       DropEcho(index);
@@ -137,14 +134,10 @@ void Dispatcher::DropEcho(EntryIndex index) {
 
 EntryIndex Dispatcher::TakeListed(const storage::BacklogRef& item, Subscription* subscription) {
   const MessageKey key = KeyOf(item);
-  const auto record = store_->Get(shard_, key);
-  if (!record.ok()) {
-    read_error_ = record.status();
-    return kNoEntry;
-  }
-  if (!ReadRows(key)) return kNoEntry;
+  std::optional<std::string> record;
+  if (!ReadRecord(key, &record) || !ReadRows(key)) return kNoEntry;
   const Progress* const row = RowOf(subscription->state.id);
-  if (!record->has_value() || (row != nullptr && row->state == Progress::State::kSettled)) {
+  if (!record.has_value() || (row != nullptr && row->state == Progress::State::kSettled)) {
     AddUnspill(item.key, *subscription);  // an echo
     return kNoEntry;
   }
@@ -160,7 +153,7 @@ EntryIndex Dispatcher::TakeListed(const storage::BacklogRef& item, Subscription*
   entry.spilled = true;
   entry.listed_ms = item.key.due_ms;
   entry.progress = row != nullptr || item.entry.attempts > 0;
-  Learn(index, **record);
+  Learn(index, *record);
   return index;
 }
 
@@ -252,13 +245,10 @@ bool Dispatcher::GiveUpReady(base::Now now, Subscription* subscription) {
     const DueEntry& entry = table_[index];
     if (!TooOld(now, entry) && !TooMany(*subscription)) return false;
     if (latches_->Held(entry.id) || EndingWhole(entry.key())) return false;
-    const auto record = store_->Get(shard_, entry.key());
-    if (!record.ok()) {
-      read_error_ = record.status();
-      return false;
-    }
-    if (record->has_value()) {
-      Learn(index, **record);
+    std::optional<std::string> record;
+    if (!ReadRecord(entry.key(), &record)) return false;
+    if (record.has_value()) {
+      Learn(index, *record);
       if (!GiveUp(now, index)) return false;
     } else {
       DropEcho(index);

@@ -374,13 +374,10 @@ void Dispatcher::TakeUp(base::Now now, Subscription* subscription, const Backlog
 }
 
 void Dispatcher::UnlistEcho(const BacklogRef& item, Subscription* subscription) {
-  const auto record = store_->Get(shard_, KeyOf(item));
-  if (!record.ok()) {
-    read_error_ = record.status();
-  } else if (!record->has_value()) {
-    AddUnspill(item.key, *subscription);
-    subscription->listed.Taken(item.key);
-  }
+  std::optional<std::string> record;
+  if (!ReadRecord(KeyOf(item), &record) || record.has_value()) return;
+  AddUnspill(item.key, *subscription);
+  subscription->listed.Taken(item.key);
 }
 
 void Dispatcher::ReadBackAgain(EntryIndex index, const BacklogRef& item) {
@@ -392,12 +389,9 @@ void Dispatcher::ReadBackAgain(EntryIndex index, const BacklogRef& item) {
   entry.subscription->listed.Taken(item.key);
   // One of the two is the echo of a time before it was moved. The store knows which.
   if (!entry.seen && entry.state == EntryState::kReady) {
-    const auto record = store_->Get(shard_, KeyOf(item));
-    if (!record.ok()) {
-      read_error_ = record.status();
-      return;
-    }
-    if (record->has_value()) {
+    std::optional<std::string> record;
+    if (!ReadRecord(KeyOf(item), &record)) return;
+    if (record.has_value()) {
       if (entry.held) scheduler_->safe_mark()->Release(entry.due_ms);
       if (entry.spilled) AddUnspill(entry.place(), *entry.subscription);
       entry.due_ms = KeyOf(item).due_ms;

@@ -38,6 +38,16 @@ const Progress* Dispatcher::RowOf(SubscriptionId subscription) const {
   return nullptr;
 }
 
+bool Dispatcher::ReadRecord(const MessageKey& key, std::optional<std::string>* record) {
+  auto read = store_->Get(shard_, key);
+  if (!read.ok()) {
+    read_error_ = read.status();
+    return false;
+  }
+  *record = *std::move(read);
+  return true;
+}
+
 void Dispatcher::AddProgress(const MessageKey& key, const Subscription& subscription,
                              const Progress& progress) {
   Record record;

@@ -237,12 +237,8 @@ bool Dispatcher::DeadLetter(base::Now now, EntryIndex index, DeadLetterReason wh
     ++stats_->dead_letters_refused;
     return false;
   }
-  const auto record = store_->Get(shard_, entry.key());
-  if (!record.ok()) {
-    read_error_ = record.status();
-    return false;
-  }
-  if (!record->has_value()) return false;
+  std::optional<std::string> record;
+  if (!ReadRecord(entry.key(), &record) || !record.has_value()) return false;
   storage::DeadLetterOrigin origin;
   origin.topic_name = subscription->state.topic_name;
   origin.subscription_name = subscription->state.name;
@@ -252,7 +248,7 @@ bool Dispatcher::DeadLetter(base::Now now, EntryIndex index, DeadLetterReason wh
   origin.reason_text = text;
   origin.first_dispatch_ms = entry.dispatch_ms;
   origin.last_dispatch_ms = entry.last_dispatch_ms;
-  absl::StatusOr<std::string> letter = MakeDeadLetter(**record, topic, now.wall_ms, origin);
+  absl::StatusOr<std::string> letter = MakeDeadLetter(*record, topic, now.wall_ms, origin);
   if (!letter.ok()) return false;  // damaged: it stays where it is
   if (!name.empty()) writer_->PutTopicName(topic, std::move(name));
   storage::MessageHeader header;
@@ -264,7 +260,7 @@ bool Dispatcher::DeadLetter(base::Now now, EntryIndex index, DeadLetterReason wh
       .flags = header.flags};
   letters_left_ -= std::min(letters_left_, std::max(letter->size(), kLetterBytesMin));
   scheduler_->Put(now, ref, *std::move(letter));
-  Learn(index, **record);
+  Learn(index, *record);
   SettleEntry(now, index, EndState::kDeadLettered, Durability::kSynced);
   outbox_->Then([this, index, ref, subscription](base::Now, bool accepted) {
     if (!accepted) return;

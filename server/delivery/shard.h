@@ -18,14 +18,14 @@
 
 namespace duetime::delivery {
 
-// Bounds of one shard; every one is a knob of the configuration.
+// Bounds of one shard; every one but fire_per_step is a knob of the configuration.
 struct ShardLimits {
   // The timing wheel holds messages due within this window ...
   uint64_t load_window_ms = 30'000;
   // ... and at most about this many of them.
   size_t loaded_max = 4'000'000;
-  // Messages fired in one step: a few milliseconds of work, so that commands are answered in between,
-  // and a topic with little to do does not wait long for one with much.
+  // Messages fired in one step: a few milliseconds of work, so that commands are answered in
+  // between, and a topic with little to do does not wait long for one with much.
   size_t fire_per_step = 2'000;
   // Due messages kept in memory, in all; beyond it they wait in the backlog on disk.
   size_t due_max = 1'000'000;

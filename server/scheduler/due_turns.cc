@@ -8,20 +8,14 @@
 namespace duetime::scheduler {
 
 DueTurns::List& DueTurns::ListOf(storage::TopicId topic) {
-  if (last_ != Pool::kNone && lists_[last_].topic == topic) return lists_[last_];
-  const auto [it, added] = places_.try_emplace(topic, 0);
-  if (added) {
-    if (vacant_.empty()) {
-      vacant_.push_back(static_cast<uint32_t>(lists_.size()));
-      lists_.emplace_back();
-    }
-    it->second = vacant_.back();
-    vacant_.pop_back();
-    lists_[it->second].topic = topic;
-    turns_.push_back(it->second);
+  if (last_ != nullptr && last_->topic == topic) return *last_;
+  List*& list = lists_[topic];
+  if (list == nullptr) {
+    list = &turns_.emplace_back();
+    list->topic = topic;
   }
-  last_ = it->second;
-  return lists_[last_];
+  last_ = list;
+  return *list;
 }
 
 void DueTurns::Add(const Wheel::Expired& due) {
@@ -33,32 +27,27 @@ void DueTurns::Take(size_t count, std::vector<Wheel::Expired>* out) {
   count = std::min(count, size_);
   size_ -= count;
   while (count > 0) {
-    const uint32_t place = turns_.front();
-    turns_.pop_front();
-    List& list = lists_[place];
+    List& list = turns_.front();
     count -= pool_.Consume(
         &list, std::min(count, kTurn),
         [out](const Wheel::Expired* items, size_t n) { out->insert(out->end(), items, items + n); },
         [] {});
     if (list.head != Pool::kNone) {
-      turns_.push_back(place);
+      turns_.splice(turns_.end(), turns_, turns_.begin());
       continue;
     }
-    places_.erase(list.topic);
-    vacant_.push_back(place);
-    if (last_ == place) last_ = Pool::kNone;
+    if (last_ == &list) last_ = nullptr;
+    lists_.erase(list.topic);
+    turns_.pop_front();
   }
 }
 
-size_t DueTurns::bytes() const {
-  return pool_.bytes() + lists_.capacity() * sizeof(List) +
-         (turns_.size() + vacant_.capacity()) * sizeof(uint32_t);
-}
+size_t DueTurns::bytes() const { return pool_.bytes() + turns_.size() * sizeof(List); }
 
 uint64_t DueTurns::LowestDue(uint64_t limit_ms) const {
   // Those of a topic that do not hold W_safe come in order of their due times.
-  for (const uint32_t place : turns_) {
-    pool_.Visit(lists_[place], 1, [&limit_ms](const Wheel::Expired& first) {
+  for (const List& list : turns_) {
+    pool_.Visit(list, 1, [&limit_ms](const Wheel::Expired& first) {
       limit_ms = std::min(limit_ms, first.due);
     });
   }
@@ -66,14 +55,12 @@ uint64_t DueTurns::LowestDue(uint64_t limit_ms) const {
 }
 
 void DueTurns::CheckInvariants() const {
-  DT_CHECK_EQ(turns_.size(), places_.size());
-  DT_CHECK_EQ(lists_.size(), places_.size() + vacant_.size());
+  DT_CHECK_EQ(turns_.size(), lists_.size());
   size_t size = 0;
   uint32_t chunks = 0;
-  for (const uint32_t place : turns_) {
-    const List& list = lists_[place];
+  for (const List& list : turns_) {
     DT_CHECK_NE(list.head, Pool::kNone);
-    DT_CHECK_EQ(places_.at(list.topic), place);
+    DT_CHECK(lists_.at(list.topic) == &list);
     chunks += pool_.CheckList(list);
     uint64_t due_ms = 0;
     pool_.Visit(list, size_, [&](const Wheel::Expired& item) {

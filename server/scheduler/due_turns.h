@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -60,14 +60,11 @@ class DueTurns {
 
   Pool pool_;
   size_t size_ = 0;
-  // Places of topics that have some, in the order of their turns.
-  std::deque<uint32_t> turns_;
-  std::vector<List> lists_;
-  // Places that no topic has.
-  std::vector<uint32_t> vacant_;
-  absl::flat_hash_map<storage::TopicId, uint32_t> places_;
-  // Where the last one was added: bursts are of one topic. kNone: nowhere.
-  uint32_t last_ = Pool::kNone;
+  // Of topics that have some, in the order of their turns.
+  std::list<List> turns_;
+  absl::flat_hash_map<storage::TopicId, List*> lists_;
+  // Where the last one was added, if it is still there: bursts are of one topic.
+  List* last_ = nullptr;
 };
 
 }  // namespace duetime::scheduler

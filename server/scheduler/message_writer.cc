@@ -70,22 +70,22 @@ void MessageWriter::PutTopicName(TopicId topic, std::string name) {
 
 void MessageWriter::PutObject(storage::ObjectKind kind, std::string name, std::string value,
                               Durability durability) {
-  Record record;
-  record.type = RecordType::kObject;
-  record.shard = shard_;
-  record.kind = static_cast<uint8_t>(kind);
-  record.name = std::move(name);
-  record.value = std::move(value);
-  outbox_->Add(std::move(record), durability);
+  AddObject(RecordType::kObject, kind, std::move(name), std::move(value), durability);
 }
 
 void MessageWriter::RemoveObject(storage::ObjectKind kind, std::string name,
                                  Durability durability) {
+  AddObject(RecordType::kUnobject, kind, std::move(name), "", durability);
+}
+
+void MessageWriter::AddObject(RecordType type, storage::ObjectKind kind, std::string name,
+                              std::string value, Durability durability) {
   Record record;
-  record.type = RecordType::kUnobject;
+  record.type = type;
   record.shard = shard_;
   record.kind = static_cast<uint8_t>(kind);
   record.name = std::move(name);
+  record.value = std::move(value);
   outbox_->Add(std::move(record), durability);
 }
 

@@ -86,6 +86,8 @@ class MessageWriter {
   absl::Status FlushCounts();
 
  private:
+  void AddObject(storage::RecordType type, storage::ObjectKind kind, std::string name,
+                 std::string value, storage::Durability durability);
   void Count(storage::TopicId topic, uint64_t due_ms, int64_t messages, int64_t bytes);
 
   absl::StatusOr<int64_t*> Flushed(storage::TopicId topic);

@@ -24,18 +24,19 @@ namespace duetime::scheduler {
 
 class MessageWriter;
 
+// The numbers are those of delivery's ShardLimits.
 struct SchedulerOptions {
   uint16_t shard = 0;
   // The wheel is filled this far ahead of the clock ...
-  uint64_t load_window_ms = 30'000;
+  uint64_t load_window_ms = 0;
   // ... with at most about this many messages.
-  size_t loaded_max = 4'000'000;
+  size_t loaded_max = 0;
   // A claim runs this far ahead of the clock, and is renewed when less than claim_renew_ms of it is
   // left and something is due.
-  uint64_t claim_ahead_ms = 1'000;
-  uint64_t claim_renew_ms = 500;
+  uint64_t claim_ahead_ms = 0;
+  uint64_t claim_renew_ms = 0;
   // How often W_safe is written while things change.
-  uint64_t safe_period_ms = 1'000;
+  uint64_t safe_period_ms = 0;
   // Where the wheel's memory comes from. REQUIRES: outlives the scheduler.
   wheel::SlabMemory* slabs = wheel::HeapSlabs::Shared();
 };
@@ -61,8 +62,8 @@ struct SchedulerCounters {
 // of committing and asking it; (3) claimed first: OnDue is called only for what a durable W_claim
 // covers; (4) within a topic, OnDue order is (due, acceptance) for messages accepted, and moved,
 // before they are due; (5) memory: about loaded_max timers, however many are pending. It does not:
-// read a clock, wait, or know topics and subscribers. Thread safety: confined to the shard's engine
-// thread.
+// read a clock, wait, or know more of topics than that they take turns, or of subscribers. Thread
+// safety: confined to the shard's engine thread.
 class Scheduler {
  public:
   // REQUIRES: all pointers outlive the scheduler.
