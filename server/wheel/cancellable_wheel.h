@@ -20,8 +20,6 @@ struct TimerStamp {
 
   // True if no timer is set.
   bool none() const { return number == 0; }
-
-  friend constexpr bool operator==(const TimerStamp&, const TimerStamp&) = default;
 };
 
 // A timing wheel with Cancel.

@@ -38,7 +38,7 @@ class NodeSlab {
 
   // REQUIRES: `memory` outlives the slab.
   explicit NodeSlab(SlabMemory* memory) : memory_(memory) {
-    // Enough for a few millions of nodes, so that no Allocate has to ask the allocator.
+    // 64 MiB of nodes, a few millions of entries: until then no Allocate has to ask the allocator.
     slabs_.reserve(kSlabsReserved);
     vacant_.reserve(kSlabsReserved);
   }

@@ -43,7 +43,7 @@ void WaitFor(const std::function<bool()>& done, double seconds_max);
 // Schedules `rate` messages a second on `topic`, each due `ahead_ms` to half a second more after it
 // is sent, until `stop`.
 void Trickle(const std::shared_ptr<grpc::Channel>& channel, const std::string& topic, int64_t rate,
-             const std::atomic<bool>* stop, int64_t ahead_ms = 100);
+             const std::atomic<bool>* stop, int64_t ahead_ms);
 
 // Schedules `messages` of 128 bytes, the i-th due at due_ms + i modulo `spread_ms`, by turns on as
 // many topics as there are names.

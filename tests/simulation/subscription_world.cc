@@ -443,7 +443,8 @@ void SubscriptionWorld::Step() {
   std::map<SubscriptionId, uint64_t> before;
   for (const auto& [id, subscription] : subscriptions_) {
     if (look && subscription.live && subscription.bound > 0) {
-      before[id] = Unsettled(id, subscription).size() + Echoes(id, subscription);
+      const std::set<storage::MessageKey> unsettled = Unsettled(id, subscription);
+      before[id] = unsettled.size() + Echoes(id, unsettled);
     }
   }
   shard_->Step(now_);
@@ -480,8 +481,8 @@ std::set<storage::MessageKey> SubscriptionWorld::Unsettled(SubscriptionId id,
   return unsettled;
 }
 
-uint64_t SubscriptionWorld::Echoes(SubscriptionId id, const Subscription& subscription) {
-  const std::set<storage::MessageKey> unsettled = Unsettled(id, subscription);
+uint64_t SubscriptionWorld::Echoes(SubscriptionId id,
+                                   const std::set<storage::MessageKey>& unsettled) {
   storage::Page<storage::BacklogRef> page;
   if (!store_->ScanBacklog(0, id, {}, {}, &page).ok()) return 0;
   return static_cast<uint64_t>(std::count_if(

@@ -148,7 +148,7 @@ class SubscriptionWorld {
   std::set<storage::MessageKey> Unsettled(storage::SubscriptionId id,
                                           const Subscription& subscription);
   // What is listed for it although its message is at an end, or elsewhere: it is not known to be.
-  uint64_t Echoes(storage::SubscriptionId id, const Subscription& subscription);
+  uint64_t Echoes(storage::SubscriptionId id, const std::set<storage::MessageKey>& unsettled);
   void CheckGivenUp(const std::map<storage::SubscriptionId, uint64_t>& before);
   // Which subscription keeps more than it is to; empty if none does.
   std::string BeyondBounds(storage::MessageStore* listed);

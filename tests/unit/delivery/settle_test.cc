@@ -49,6 +49,16 @@ class SettleTest : public ::testing::Test {
                                           static_cast<int64_t>(messages),
                                           static_cast<int64_t>(messages * 2 * kLarge))});
   }
+  // The first failed attempt of the topic's first subscription is the last one.
+  void AllowOneAttempt() {
+    SubscriptionCommand change;
+    change.kind = SubscriptionCommand::Kind::kCreate;
+    change.state.id = storage::FirstSubscription(kTopic);
+    change.state.topic = kTopic;
+    change.state.name = "s";
+    change.state.settings.retry.max_attempts = 1;
+    shard_.Handle(now_, std::move(change));
+  }
   // Schedules as many and lets the streams that are there have them.
   void Schedule(size_t count, size_t bytes) {
     const std::string payload(bytes, 'p');
@@ -127,13 +137,7 @@ TEST_F(SettleTest, LargeDeadLettersAreMadeAFewInEachStep) {
 
 TEST_F(SettleTest, SoAreThoseOfAttemptsThatWereTheLast) {
   constexpr size_t kCount = 40;
-  SubscriptionCommand change;
-  change.kind = SubscriptionCommand::Kind::kCreate;
-  change.state.id = storage::FirstSubscription(kTopic);
-  change.state.topic = kTopic;
-  change.state.name = "s";
-  change.state.settings.retry.max_attempts = 1;
-  shard_.Handle(now_, std::move(change));
+  AllowOneAttempt();
   Attach(kStream, kCount);
   Schedule(kCount, kLarge);
   SettleCommand nacks{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
@@ -189,13 +193,7 @@ TEST_F(SettleTest, WithoutATopicForItTheLastAttemptIsNotTheLast) {
   TopicCommand topic;
   topic.topic = kTopic;
   shard_.Handle(now_, std::move(topic));
-  SubscriptionCommand change;
-  change.kind = SubscriptionCommand::Kind::kCreate;
-  change.state.id = storage::FirstSubscription(kTopic);
-  change.state.topic = kTopic;
-  change.state.name = "s";
-  change.state.settings.retry.max_attempts = 1;
-  shard_.Handle(now_, std::move(change));
+  AllowOneAttempt();
   Attach(kStream, 1);
   Schedule(1, 10);
   shard_.Handle(now_, Reject(kStream, 0, 1));
