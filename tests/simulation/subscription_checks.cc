@@ -213,4 +213,62 @@ void SubscriptionWorld::CheckOrder(const std::string& name, const PairKey& key,
   }
 }
 
+void SubscriptionWorld::CheckDrained() {
+  if (!Empty()) {
+    const delivery::ShardStats stats = shard_->stats();
+    storage::Page<storage::MessageRef> page;
+    const auto end = storage::MessageKey::FirstAt(storage::MessageId::kDueMax);
+    const bool read = store_->Scan(0, {}, end, {}, &page).ok();
+    const auto behind = store_->BacklogSubscriptions(0);
+    std::string detail;
+    for (const auto& item : page.items) {
+      absl::StrAppend(&detail, item.key.id.ToString(), " due ", item.key.due_ms, " of topic ",
+                      static_cast<uint32_t>(item.topic), ", noted:");
+      const auto rows = store_->GetProgress(0, item.key);
+      for (const auto& [id, progress] : *rows) {
+        absl::StrAppend(&detail, " ", static_cast<uint32_t>(id), " ",
+                        static_cast<int>(progress.state), "/", progress.attempts);
+      }
+    }
+    for (const auto& [id, subscription] : subscriptions_) {
+      absl::StrAppend(&detail, "; ", static_cast<uint32_t>(id), " of ",
+                      static_cast<uint32_t>(subscription.topic), subscription.live ? " live" : "",
+                      ", from ", subscription.allowed_from);
+    }
+    Violate(
+        absl::StrCat("something is left after the drain: ", read ? page.items.size() : 0,
+                     " messages, ", behind.ok() ? behind->size() : 0, " backlogs, the first of ",
+                     behind.ok() && !behind->empty() ? static_cast<uint32_t>(behind->front()) : 0,
+                     "; ", stats.due_ready, " ready, ", stats.in_flight, " in flight, ",
+                     stats.delayed, " delayed, ", stats.blocked, " blocked, ", stats.wheel_timers,
+                     " timers, ", stats.topics_behind, " behind; ", detail));
+  }
+  std::map<SubscriptionId, uint64_t> missing;
+  for (const auto& [number, message] : messages_) {
+    if (!message.accepted || message.unknown || message.cancelled) continue;
+    // Past the sabotage.
+    const auto rows =
+        store_->MemoryStore::GetProgress(0, {.due_ms = message.id.due_ms(), .id = message.id});
+    if (!rows.ok() || !rows->empty()) {
+      Violate(absl::StrCat("message ", number, " ", message.id.ToString(),
+                           ": something is noted of it for ever"));
+    }
+    for (const auto& [id, subscription] : subscriptions_) {
+      if (!subscription.live || subscription.topic != message.topic ||
+          number < subscription.first_number) {
+        continue;
+      }
+      const Pair& pair = pairs_[{number, id}];
+      if (pair.dead && !pair.dead_delivered) {
+        Violate(absl::StrCat("message ", number, ": its dead letter is lost"));
+      }
+      if (pair.acked || pair.maybe_settled || pair.dead_delivered) continue;
+      // It has said so.
+      if (++missing[id] <= subscription.dropped_in_all) continue;
+      Violate(absl::StrCat("message ", number, " of subscription ", static_cast<uint32_t>(id), ", ",
+                           pair.deliveries, " deliveries, never ended: lost (P1)"));
+    }
+  }
+}
+
 }  // namespace duetime::simulation

@@ -69,7 +69,6 @@ class SubscriptionWorld {
   SubscriptionReport Run(int events);
 
  private:
-  class SabotagedStore;
   struct Message {
     storage::TopicId topic{};
     uint64_t deliver_ms = 0;
@@ -169,7 +168,7 @@ class SubscriptionWorld {
   const SubscriptionSabotage sabotage_;
   delivery::ShardLimits limits_;
   storage::MemoryDisk disk_{1};
-  std::unique_ptr<SabotagedStore> store_;
+  std::unique_ptr<storage::MemoryStore> store_;
   std::unique_ptr<delivery::Shard> shard_;
   std::deque<delivery::PendingBatch> journal_;
   std::map<uint64_t, Message> messages_;
