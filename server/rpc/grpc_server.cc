@@ -238,7 +238,7 @@ void GrpcServer::Impl::FindDeadLetters() {
     if (!needed || name.empty()) continue;
     TopicRegistry::Topic dead_letters;
     // Too many topics: then it is made when it is needed and there is room.
-    if (!context.ResolveMade(name, &dead_letters).ok()) continue;
+    if (!context.Resolve(name, TopicRegistry::Use::kCreate, &dead_letters).ok()) continue;
     context.topics.SetDeadLetters(topic.id, dead_letters);
   }
 }

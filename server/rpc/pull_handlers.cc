@@ -240,11 +240,9 @@ void PullHandlers::Pull(UnaryCall* call) {
     }
   }
   if (status.ok()) {
-    status =
-        context->topics.Resolve(pull->start.topic, TopicRegistry::Use::kSubscribe, &pull->topic);
+    status = context->Resolve(pull->start.topic, TopicRegistry::Use::kSubscribe, &pull->topic);
   }
   if (!status.ok()) return call->FinishWithError(status);
-  if (pull->topic.revived) context->ForgetTopicObject(pull->topic.name);
   pull->name = std::string(pull->start.subscription);
   // The request is gone when this call is over.
   pull->start.topic = pull->start.subscription = pull->start.client_id = {};

@@ -261,11 +261,10 @@ void RecurrenceHandlers::Create(UnaryCall* call) {
     status = ReadRule(asked.schedule(), 0, "recurrence.schedule", &command.spec.rule);
   if (!status.ok()) return call->FinishWithError(status);
   TopicRegistry::Topic topic;
-  status = context->topics.Resolve(
+  status = context->Resolve(
       asked.topic(),
       command.validate_only ? TopicRegistry::Use::kLook : TopicRegistry::Use::kSchedule, &topic);
   if (!status.ok()) return call->FinishWithError(status);
-  if (topic.revived) context->ForgetTopicObject(topic.name);
   command.spec.topic = topic.id;
   RecurrenceState content;
   content.spec = command.spec;

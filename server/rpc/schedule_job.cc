@@ -61,14 +61,13 @@ absl::Status Intake::FindTopic() {
     return absl::OkStatus();
   }
   const bool look = !valid_.plain && valid_.validate_only;
-  absl::Status status = context_->topics.Resolve(
+  absl::Status status = context_->Resolve(
       valid_.topic, look ? TopicRegistry::Use::kLook : TopicRegistry::Use::kSchedule, &last_topic_);
   if (!status.ok()) {
     last_topic_ = {};
     return status;
   }
   last_version_ = version;
-  if (last_topic_.revived) context_->ForgetTopicObject(last_topic_.name);
   return absl::OkStatus();
 }
 

@@ -112,7 +112,7 @@ absl::Status ServingContext::DeadLettersOf(const TopicRegistry::Topic& topic,
     DT_CHECK(now.has_value());
     const std::string name = TopicRegistry::DeadLettersName(*now);
     if (name.empty()) return NoDeadLetterTopicError(topic.name);
-    absl::Status status = ResolveMade(name, dead_letters);
+    absl::Status status = Resolve(name, TopicRegistry::Use::kCreate, dead_letters);
     if (!status.ok() || now->dead_letters == dead_letters->id) return status;
     base::MutexLock lock(&tell_mutex_);
     now = topics.FindEvenIfDeleted(topic.name);
@@ -123,8 +123,9 @@ absl::Status ServingContext::DeadLettersOf(const TopicRegistry::Topic& topic,
   }
 }
 
-absl::Status ServingContext::ResolveMade(absl::string_view name, TopicRegistry::Topic* topic) {
-  absl::Status status = topics.Resolve(name, TopicRegistry::Use::kCreate, topic);
+absl::Status ServingContext::Resolve(absl::string_view name, TopicRegistry::Use use,
+                                     TopicRegistry::Topic* topic) {
+  absl::Status status = topics.Resolve(name, use, topic);
   if (status.ok() && topic->revived) ForgetTopicObject(topic->name);
   return status;
 }

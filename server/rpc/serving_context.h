@@ -72,9 +72,10 @@ struct ServingContext {
   // that will lead to dead letters, if it is not durable. FAILED_PRECONDITION NO_DEAD_LETTER_TOPIC,
   // RESOURCE_EXHAUSTED TOPIC_LIMIT.
   absl::Status DeadLettersOf(const TopicRegistry::Topic& topic, TopicRegistry::Topic* dead_letters);
-  // The topic of this name, made if there is none, also where nothing is made by use: for topics
-  // that settings name. TOPIC_LIMIT.
-  absl::Status ResolveMade(absl::string_view name, TopicRegistry::Topic* topic);
+  // The topic of this name, as TopicRegistry::Resolve; one that was deleted and is used again is no
+  // longer written down as deleted. kCreate is for topics that settings name: they are made also
+  // where nothing is made by use.
+  absl::Status Resolve(absl::string_view name, TopicRegistry::Use use, TopicRegistry::Topic* topic);
 
   // Leases of stored records that turned out damaged: logs and counts them, and gives them back
   // with a delay, so that they stay visible as pending and can be cancelled, without being read

@@ -84,12 +84,10 @@ absl::Status SubscriberStream::Start(const v1::SubscribeStart& start) {
   if (absl::Status status = ValidateStart(start, context.options.limits, &start_); !status.ok()) {
     return status;
   }
-  if (absl::Status status =
-          context.topics.Resolve(start_.topic, TopicRegistry::Use::kSubscribe, &topic_);
+  if (absl::Status status = context.Resolve(start_.topic, TopicRegistry::Use::kSubscribe, &topic_);
       !status.ok()) {
     return status;
   }
-  if (topic_.revived) context.ForgetTopicObject(topic_.name);
   subscription_ = std::string(start_.subscription);
   spdlog::debug("subscriber: topic={} subscription={} client={} peer={}", std::string(topic_.name),
                 subscription_, absl::CHexEscape(start_.client_id), server_context()->peer());

@@ -73,9 +73,8 @@ void SubscriptionChanges::CreateNow(const Wish& wish, const Done& done) {
   // As it is by now: it may have been deleted, and then is there again.
   TopicRegistry::Topic now;
   absl::Status status =
-      env_.context->topics.Resolve(wish.topic.name, TopicRegistry::Use::kSubscribe, &now);
+      env_.context->Resolve(wish.topic.name, TopicRegistry::Use::kSubscribe, &now);
   if (!status.ok()) return Finish(topic, status, done);
-  if (now.revived) env_.context->ForgetTopicObject(now.name);
   if (const std::optional<Subscription> found = registry.Find(topic, wish.name)) {
     delivery::SubscriptionSettings asked = wish.settings;
     asked.dead_letter = found->settings.dead_letter;  // follows from the name
@@ -192,7 +191,8 @@ absl::Status SubscriptionChanges::Complete(const TopicRegistry::Topic& topic,
   TopicRegistry::Topic dead_letters;
   dead_letters.durable = true;
   if (!state.settings.dead_letter_name.empty()) {
-    absl::Status status = context->ResolveMade(state.settings.dead_letter_name, &dead_letters);
+    absl::Status status = context->Resolve(state.settings.dead_letter_name,
+                                           TopicRegistry::Use::kCreate, &dead_letters);
     if (!status.ok()) return status;
     state.settings.dead_letter = dead_letters.id;
   } else if (MakesDeadLetters(state.settings)) {
