@@ -182,6 +182,8 @@ bool Occurrences::PreviousPending(const Entry& entry) {
 
 bool Occurrences::PassOver(base::Now now, Entry* entry, const MessageRef& message,
                            const std::string& record) {
+  // An earlier run may have delivered it, and its subscriber may have failed with it.
+  if (scheduler_->MaybeDelivered(message.key)) return false;
   RecurrenceState& state = entry->state;
   bool skip = false;
   if (state.spec.misfire == Misfire::kSkip && entry->rule.has_value()) {
