@@ -50,8 +50,11 @@ runtime::NodeOptions NodeOptionsOf(const config::Config& config, uint16_t shards
   options.limits.recurrence_bytes_max = config.recurrence_bytes_max;
   options.limits.operations_max = config.operations_max;
   // Each shard hands out its share.
-  options.limits.catch_up_rate =
-      static_cast<uint32_t>((config.catch_up_rate + shards - 1) / shards);
+  const auto share = [shards](uint64_t rate) {
+    return static_cast<uint32_t>((rate + shards - 1) / shards);
+  };
+  options.limits.catch_up_rate = share(config.catch_up_rate);
+  options.limits.failure_rate = share(config.failure_rate);
   options.mailbox_commands_max = config.mailbox_commands_max;
   options.mailbox_bytes_max = config.mailbox_bytes_max;
   options.group_records_max = config.group_records_max;

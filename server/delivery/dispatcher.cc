@@ -46,7 +46,7 @@ Dispatcher::Dispatcher(const ShardParts& parts, scheduler::Scheduler* scheduler)
 }
 
 absl::Status Dispatcher::Recover(base::Now now) {
-  start_mono_ms_ = now.mono_ms;
+  start_ = now;
   if (absl::Status status = RecoverSubscriptions(); !status.ok()) return status;
   const auto listed = store_->BacklogSubscriptions(shard_);
   if (!listed.ok()) return listed.status();
@@ -286,6 +286,7 @@ void Dispatcher::FillStats(ShardStats* stats) const {
   stats->due_ready = ready_;
   stats->in_flight = in_flight_;
   stats->delayed = delayed_;
+  stats->settling = settles_waiting_.size();
   stats->blocked = blocked_;
   stats->streams = streams_.size();
   stats->topics_behind = behind_;

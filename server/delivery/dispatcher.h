@@ -193,10 +193,11 @@ class Dispatcher : public scheduler::DueSink {
 
   // ---- Hand-out (dispatcher_handout.cc)
   void Enqueue(Subscription* subscription);
-  absl::Status ServeQueue(base::Now now, size_t budget, std::deque<Subscription*>* queue);
+  absl::Status ServeQueue(base::Now now, size_t budget);
   absl::Status Serve(base::Now now, Subscription* subscription, size_t turn);
-  // Whether one more may be handed out now; if not, sees to it that it is tried again.
-  bool Admit(base::Now now, Subscription* subscription);
+  // Whether one more, due at `due_ms`, may be handed out now; if not, sees to it that it is tried
+  // again.
+  bool Admit(base::Now now, uint64_t due_ms, Subscription* subscription);
   size_t TakeReady(base::Now now, Subscription* subscription, Stream* stream, size_t turn);
   absl::Status SendFrame(base::Now now, Stream* stream);
   // Takes what a fate needs from the entry's record.
@@ -361,8 +362,6 @@ class Dispatcher : public scheduler::DueSink {
   Timers timers_;
   // Subscriptions with ready messages and willing streams, in turn.
   std::deque<Subscription*> queue_;
-  // The same for those whose next message has been delivered before.
-  std::deque<Subscription*> repeats_;
   // By this Pump so far.
   size_t handed_out_ = 0;
   // Subscriptions that may read back from disk.
@@ -389,7 +388,7 @@ class Dispatcher : public scheduler::DueSink {
   // Entries of pages that wait for their claim.
   size_t reading_ = 0;
   bool stopped_ = false;
-  uint64_t start_mono_ms_ = 0;
+  base::Now start_;
   // The spills of the outbox's open batch, if it has that sequence.
   uint64_t spill_batch_ = 0;
   std::shared_ptr<std::vector<Spill>> spills_;

@@ -20,10 +20,6 @@ namespace {
 // Read-backs started by one Pump: each may read a page from disk.
 constexpr size_t kReadBacksPerPump = 4;
 
-// A step's part for messages that have been delivered before, while others wait for their first
-// delivery: one in so many.
-constexpr size_t kRepeatsPart = 8;
-
 // The smallest turn of a subscription while others wait.
 constexpr size_t kTurnMin = 64;
 
@@ -129,8 +125,7 @@ void Dispatcher::Enqueue(Subscription* subscription) {
     return;
   }
   subscription->queued = true;
-  const bool repeats = table_[subscription->ready.head].attempts > 0;
-  (repeats ? repeats_ : queue_).push_back(subscription);
+  queue_.push_back(subscription);
 }
 
 absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
@@ -144,22 +139,17 @@ absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
     subscription->read_queued = false;
     if (absl::Status status = ReadBack(now, subscription); !status.ok()) return status;
   }
-  // What failed before does not keep others from their first attempt, however often it fails.
-  const size_t for_repeats = repeats_.empty() ? 0 : budget / kRepeatsPart;
-  absl::Status status = ServeQueue(now, budget - for_repeats, &queue_);
-  if (status.ok()) status = ServeQueue(now, budget, &repeats_);
-  if (!status.ok()) return status;
-  if (!queue_.empty() || !repeats_.empty() || CanReadBack()) *more = true;
+  if (absl::Status status = ServeQueue(now, budget); !status.ok()) return status;
+  if (!queue_.empty() || CanReadBack()) *more = true;
   return read_error_;
 }
 
-absl::Status Dispatcher::ServeQueue(base::Now now, size_t budget,
-                                    std::deque<Subscription*>* queue) {
+absl::Status Dispatcher::ServeQueue(base::Now now, size_t budget) {
   // The more wait the smaller their turns: none waits for several large frames of each other one.
-  const size_t turn = std::max(budget / std::max<size_t>(queue->size(), 1), kTurnMin);
-  while (handed_out_ < budget && !queue->empty()) {
-    Subscription* const subscription = queue->front();
-    queue->pop_front();
+  const size_t turn = std::max(budget / std::max<size_t>(queue_.size(), 1), kTurnMin);
+  while (handed_out_ < budget && !queue_.empty()) {
+    Subscription* const subscription = queue_.front();
+    queue_.pop_front();
     subscription->queued = false;
     const size_t left = std::max(budget - handed_out_, kTurnMin);
     absl::Status status = Serve(now, subscription, std::min(turn, left));
@@ -184,15 +174,19 @@ absl::Status Dispatcher::Serve(base::Now now, Subscription* subscription, size_t
   return absl::OkStatus();
 }
 
-bool Dispatcher::Admit(base::Now now, Subscription* subscription) {
+bool Dispatcher::Admit(base::Now now, uint64_t due_ms, Subscription* subscription) {
   constexpr uint64_t kMicros = 1000;
   CatchUp& ramp = subscription->catch_up;
+  FailureBrake& brake = subscription->brake;
   PaceClock* const pace = subscription->pace;
-  if ((!ramp.active() || ramp.Take(now.mono_ms, 1) > 0) &&
+  // The ramp is for what piled up, and not for what is on time.
+  const bool ramped = ramp.active() && due_ms <= start_.wall_ms;
+  if ((!ramped || ramp.Take(now.mono_ms, 1) > 0) && brake.Take(now.mono_ms) &&
       (pace == nullptr || pace->Take(now.mono_ms * kMicros, 1) > 0)) {
     return true;
   }
-  uint64_t at_ms = ramp.active() ? ramp.NextMs(now.mono_ms) : now.mono_ms;
+  uint64_t at_ms = brake.NextMs(now.mono_ms);
+  if (ramped) at_ms = std::max(at_ms, ramp.NextMs(now.mono_ms));
   if (pace != nullptr) {
     at_ms = std::max(at_ms, (pace->NextUs(now.mono_ms * kMicros) + kMicros - 1) / kMicros);
   }
@@ -218,7 +212,7 @@ size_t Dispatcher::TakeReady(base::Now now, Subscription* subscription, Stream* 
       stream->willing = false;
       break;
     }
-    if (!Admit(now, subscription)) {
+    if (!Admit(now, entry.due_ms, subscription)) {
       ReturnCredit(stream->id, 1, entry.bytes);
       break;
     }

@@ -24,6 +24,8 @@ namespace {
 // stop the shard.
 constexpr size_t kTimersPerStep = 4000;
 constexpr size_t kTimersPerSlice = 200;
+// How much longer a lease lasts whose stream has settlements waiting here.
+constexpr uint64_t kSettleGraceMs = 20;
 // What a dead letter weighs at least: a small one is work, too.
 constexpr size_t kLetterBytesMin = 4 << 10;
 
@@ -159,6 +161,7 @@ void Dispatcher::FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ac
   for (const EntryIndex index : acked) {
     const DueEntry& entry = table_[index];
     ++entry.subscription->acked;
+    entry.subscription->brake.OnSuccess();
     if (entry.stream != stream) {
       if (messages > 0) ReturnCredit(stream, messages, bytes);
       stream = entry.stream;
@@ -181,6 +184,10 @@ void Dispatcher::Fail(base::Now now, EntryIndex index, Failure why,
   if (entry.subscription->state.deleting) {
     EndLease(index);
     return MakeReady(index);  // and it is released from there
+  }
+  // Who goes away and gives back what it did not get to has not failed.
+  if (why != Failure::kStreamEnded && entry.subscription->brake.OnFailure(now.mono_ms)) {
+    ++stats_->slowed;
   }
   const RetryPolicy& policy = entry.subscription->state.settings.retry;
   // Where there is no topic for it: better one more attempt than a message that is lost.
@@ -311,6 +318,12 @@ void Dispatcher::ExpireTimer(base::Now now, const Timer& timer) {
     return MakeReady(timer.index);
   }
   DT_CHECK(entry.state == EntryState::kInFlight);
+  if (settles_waiting_.contains(entry.stream)) {
+    // It may have said in time what is to be done.
+    entry.wait_end_mono_ms = now.mono_ms + kSettleGraceMs;
+    timers_.Add(entry.wait_end_mono_ms, timer, &entry.timer);
+    return;
+  }
   ++stats_->leases_lost;
   Fail(now, timer.index, Failure::kLeaseLost, std::nullopt, "");
 }

@@ -42,7 +42,8 @@ Subscription* Dispatcher::AddSubscription(SubscriptionState state, Topic* topic)
   subscription->state = std::move(state);
   subscription->topic = topic;
   if (topic->pace != nullptr) subscription->pace = topic->pace->ClockOf(subscription->state.id);
-  subscription->catch_up.Start(start_mono_ms_, limits_.catch_up_rate);
+  subscription->catch_up.Start(start_.mono_ms, limits_.catch_up_rate);
+  subscription->brake = FailureBrake(limits_.failure_rate);
   topic->subscriptions.push_back(subscription.get());
   if (topic->subscriptions.size() > 1) topic->several = true;
   return subscription.get();
@@ -250,6 +251,7 @@ void Dispatcher::Inspect(const InspectSubscriptionCommand& command) {
   gauges.blocked = subscription->holds.waiting();
   gauges.streams = subscription->streams;
   gauges.behind = subscription->has_backlog();
+  gauges.slowed = subscription->brake.braking();
   gauges.delivered = subscription->delivered;
   gauges.acked = subscription->acked;
   gauges.dead_lettered = subscription->dead_lettered;

@@ -14,6 +14,7 @@
 #include "server/delivery/backlog_count.h"
 #include "server/delivery/catch_up.h"
 #include "server/delivery/due_table.h"
+#include "server/delivery/failure_brake.h"
 #include "server/delivery/key_holds.h"
 #include "server/delivery/subscription_state.h"
 #include "server/delivery/topic_pace.h"
@@ -70,6 +71,7 @@ struct Subscription {
   // How fast it may be served.
   PaceClock* pace = nullptr;
   CatchUp catch_up;
+  FailureBrake brake;
   // Waits for the time when it may be served again.
   bool throttled = false;
   // When it is to be looked at for that, or because a place in the backlog comes of age.

@@ -40,6 +40,7 @@ void Add(const delivery::SubscriptionGauges& part, delivery::SubscriptionGauges*
   // Each shard knows every stream.
   sum->streams = std::max(sum->streams, part.streams);
   sum->behind |= part.behind;
+  sum->slowed |= part.slowed;
   sum->delivered += part.delivered;
   sum->acked += part.acked;
   sum->dead_lettered += part.dead_lettered;
@@ -53,6 +54,7 @@ void FillCounts(const delivery::SubscriptionGauges& sum, v1::SubscriptionCounts*
   counts->set_blocked(static_cast<int64_t>(sum.blocked));
   counts->set_streams(static_cast<int64_t>(sum.streams));
   counts->set_behind(sum.behind);
+  counts->set_slowed(sum.slowed);
   if (sum.oldest_due_ms > 0) SetTimestamp(sum.oldest_due_ms, counts->mutable_oldest_due_time());
   counts->set_delivered(static_cast<int64_t>(sum.delivered));
   counts->set_acked(static_cast<int64_t>(sum.acked));

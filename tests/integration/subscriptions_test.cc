@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What subscriptions promise over the wire, against the built daemon: the order of an ordering key,
-// how many messages are kept, the ramp after a restart, dead letters whose topic was deleted.
+// how many messages are kept, the ramp after a restart, who is slowed, dead letters whose topic was
+// deleted.
 #include <gmock/gmock.h>
 
 #include "tests/integration/lifecycle_calls.h"
@@ -18,6 +19,14 @@ class SubscriptionsTest : public LifecycleCallsTest {
     ScheduleRequest request = Request("t", Millis(0), payload);
     request.set_ordering_key(ordering_key);
     return MustSchedule(request);
+  }
+
+  // All due at once.
+  void ScheduleMany(const std::string& topic, int count) {
+    v1::ScheduleBatchRequest batch;
+    for (int i = 0; i < count; ++i) *batch.add_messages() = Request(topic, Millis(0));
+    v1::ScheduleBatchResponse accepted;
+    MustCall(messages_, &v1::Messages::Stub::ScheduleBatch, batch, &accepted);
   }
 
   // Asks until so many are pending in the topic, or for a while.
@@ -127,10 +136,7 @@ TEST_F(SubscriptionsTest, AfterARestartDeliveriesRampUp) {
   constexpr int kRate = 200;
   constexpr int kMessages = 1'000;
   StartDaemon({"--shards=1", "--catch-up-rate=" + std::to_string(kRate)});
-  v1::ScheduleBatchRequest batch;
-  for (int i = 0; i < kMessages; ++i) *batch.add_messages() = Request("t", Millis(0));
-  v1::ScheduleBatchResponse accepted;
-  MustCall(messages_, &v1::Messages::Stub::ScheduleBatch, batch, &accepted);
+  ScheduleMany("t", kMessages);
   server_->Kill();
   // The ramp begins later than this.
   const Clock::time_point begun = Clock::now();
@@ -152,6 +158,40 @@ TEST_F(SubscriptionsTest, AfterARestartDeliveriesRampUp) {
     }
     ASSERT_LE(i, allowed + rate / 2 * 0.1 + 1) << "after " << seconds << " s";
   }
+}
+
+// However fast it fails. (P5)
+TEST_F(SubscriptionsTest, ASubscriptionThatFailsIsSlowedAndItsNeighbourIsNot) {
+  constexpr int kRate = 100;
+  constexpr int kMessages = 1'000;
+  constexpr int kCredit = 50;
+  StartDaemon({"--shards=1", "--failure-rate=" + std::to_string(kRate)});
+  ScheduleMany("t", kMessages);
+  ScheduleMany("neighbour", kMessages);
+  const Clock::time_point begun = Clock::now();
+  Subscription failing(channel_, Subscription::Start{.topic = "t", .messages = kCredit});
+  ASSERT_TRUE(failing.WaitStarted());
+  int failed = 0;
+  while (Clock::now() < begun + Millis(1'500)) {
+    const auto received = failing.Next(Millis(50));
+    if (!received.has_value()) continue;
+    ASSERT_TRUE(failing.Nack(received->delivery, Millis(0)));
+    ++failed;
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+  EXPECT_GE(failed, kRate);
+  // One second's worth, what was out by then, and the rate.
+  EXPECT_LE(failed, kRate + kCredit + kRate * seconds + 2);
+  EXPECT_TRUE(GetSubscription("t").counts().slowed());
+  EXPECT_EQ(ReceiveAll("neighbour").size(), static_cast<size_t>(kMessages));
+  EXPECT_FALSE(GetSubscription("neighbour").counts().slowed());
+
+  for (int i = 0; i < kMessages; ++i) {
+    const auto received = failing.Next();
+    ASSERT_TRUE(received.has_value()) << i;
+    ASSERT_EQ(failing.AckAndWait(received->delivery), SettleAnswer::kSettled);
+  }
+  EXPECT_FALSE(GetSubscription("t").counts().slowed());
 }
 
 TEST_F(SubscriptionsTest, ADeadLetterGoesBackToATopicThatWasDeleted) {

@@ -43,9 +43,9 @@ inline std::string TextOf(const storage::DeadLetterOrigin& origin) {
 inline std::string TextOf(const SubscriptionGauges& gauges) {
   return absl::StrCat(gauges.ready, " ready, ", gauges.in_flight, " in flight, ", gauges.delayed,
                       " delayed, ", gauges.blocked, " blocked, ", gauges.streams, " streams",
-                      gauges.behind ? ", behind" : "", ", ", gauges.delivered, " delivered, ",
-                      gauges.acked, " acked, ", gauges.dead_lettered, " dead letters, ",
-                      gauges.dropped, " dropped");
+                      gauges.behind ? ", behind" : "", gauges.slowed ? ", slowed" : "", ", ",
+                      gauges.delivered, " delivered, ", gauges.acked, " acked, ",
+                      gauges.dead_lettered, " dead letters, ", gauges.dropped, " dropped");
 }
 
 }  // namespace duetime::delivery

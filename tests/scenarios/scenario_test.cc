@@ -99,6 +99,7 @@ class Scenario {
     limits_.claim_renew_ms = 100;
     limits_.loaded_max = static_cast<size_t>(command.Number("loaded-max", 100'000));
     limits_.catch_up_rate = static_cast<uint32_t>(command.Number("catch-up", 0));
+    limits_.failure_rate = static_cast<uint32_t>(command.Number("failure-rate", 0));
     limits_.safe_period_ms = command.Count("safe-period", 1000);
     limits_.spill_age_ms = command.Count("spill-age", 60'000);
     Open();
@@ -584,11 +585,11 @@ TEST_P(ScenarioTest, HappensAsWritten) {
 
 INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest,
                          testing::Values("life", "keys", "concurrent", "reschedule", "expiry",
-                                         "recurrence", "bulk", "quota", "cancel", "lease", "credit",
-                                         "backlog", "crash", "failure", "claim", "order", "fanout",
-                                         "retry", "deadletter", "ordering", "pace", "buckets",
-                                         "retention", "retention_echo", "retention_fill",
-                                         "retention_max"),
+                                         "recurrence", "recurrence_crash", "bulk", "quota",
+                                         "cancel", "lease", "credit", "backlog", "crash", "failure",
+                                         "claim", "order", "fanout", "retry", "failing",
+                                         "deadletter", "ordering", "pace", "buckets", "retention",
+                                         "retention_echo", "retention_fill", "retention_max"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

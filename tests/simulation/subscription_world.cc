@@ -95,6 +95,7 @@ SubscriptionWorld::SubscriptionWorld(uint64_t seed, SubscriptionSabotage sabotag
   limits_.loaded_max = 1 + Random(60);
   if (Random(2) == 0) limits_.fire_per_step = 1 + Random(5);
   limits_.due_max = 2 + Random(40);
+  limits_.failure_rate = seed % 3 == 0 ? 0 : static_cast<uint32_t>(1 + seed % 50);
   limits_.due_idle_max = 1 + Random(10);
   limits_.frame_messages_max = 1 + Random(8);
   limits_.claim_renew_ms = 1 + Random(100);
