@@ -76,7 +76,7 @@ void AddCounts(const v1::SubscriptionCounts& counts, const absl::TimeZone& zone,
   add("subscribers", counts.streams());
   fields->emplace_back("ready",
                        absl::StrCat(counts.ready(), counts.behind() ? ", and more on disk" : ""));
-  if (counts.slowed()) fields->emplace_back("slowed", "most of its attempts fail");
+  if (counts.slowed()) fields->emplace_back("slowed", "its attempts fail too fast");
   add("in flight", counts.in_flight());
   add("to be retried", counts.delayed());
   add("held in order", counts.blocked());

@@ -199,11 +199,11 @@ std::vector<Knob> DeliveryKnobs() {
       Number("catch_up_rate", kDelivery, &Config::catch_up_rate, Unit::kCount, {0, 100'000'000},
              "Messages per second that each subscription is handed at first after a start, so that "
              "what piled up meanwhile does not come all at once. Doubles each second and ends "
-             "after ten. What is due after the start does not wait for it. 0 turns it off."),
+             "after ten. 0 turns it off."),
       Number("failure_rate", kDelivery, &Config::failure_rate, Unit::kCount, {0, 100'000'000},
-             "Messages per second that a subscription is handed while most of its attempts fail: "
-             "beyond one second's worth of failures that are not made up for by acks, until one "
-             "second's worth is acknowledged. 0 turns it off."),
+             "Subscriptions whose attempts fail faster than this, in messages per second and with "
+             "acks taken off, are handed so many and no more, together, until that is made up for. "
+             "0 turns it off."),
   };
 }
 

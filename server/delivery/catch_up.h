@@ -10,9 +10,9 @@
 
 namespace duetime::delivery {
 
-// A ramp: after Start a subscription is handed out at a given rate, which doubles each second, and
-// without a limit once the last of its ten seconds is over. So the work of a downtime does not fall
-// on the subscribers in the moment in which everybody starts again.
+// A ramp: after Start what a subscription has piled up is handed out at a given rate, which doubles
+// each second, and without a limit once the last of its ten seconds is over. So the work of a
+// downtime does not fall on the subscribers in the moment in which everybody starts again.
 //
 // A bucket that fills at the rate of the moment and holds what it gives in 100 ms (at least one
 // message); it is full at the start. Guarantee: while the ramp lasts, over any time no more is

@@ -418,7 +418,7 @@ struct SubscriptionGauges {
   bool behind = false;
   // Of what is ready in memory; 0: none is.
   uint64_t oldest_due_ms = 0;
-  // Its attempts mostly fail; see FailureBrake.
+  // Its attempts fail too fast; see FailureBrake.
   bool slowed = false;
   // Since start.
   uint64_t delivered = 0;

@@ -193,8 +193,8 @@ class Dispatcher : public scheduler::DueSink {
 
   // ---- Hand-out (dispatcher_handout.cc)
   void Enqueue(Subscription* subscription);
-  absl::Status ServeQueue(base::Now now, size_t budget);
-  absl::Status Serve(base::Now now, Subscription* subscription, size_t turn);
+  // Hands out at most `turn` of its messages; says how many in `taken`.
+  absl::Status Serve(base::Now now, Subscription* subscription, size_t turn, size_t* taken);
   // Whether one more, due at `due_ms`, may be handed out now; if not, sees to it that it is tried
   // again.
   bool Admit(base::Now now, uint64_t due_ms, Subscription* subscription);
@@ -225,6 +225,7 @@ class Dispatcher : public scheduler::DueSink {
   EntryIndex FindLease(LeaseToken token) const;
   void EndLease(EntryIndex index);
   void FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ended);
+  void CountSuccess(Subscription* subscription);
   void Extend(base::Now now, EntryIndex index, uint64_t duration_ms);
   // The attempt failed: again later, or never.
   void Fail(base::Now now, EntryIndex index, Failure why, std::optional<uint64_t> delay_ms,
@@ -353,6 +354,8 @@ class Dispatcher : public scheduler::DueSink {
 
   DueTable table_;
   absl::flat_hash_map<EntryIndex, Details> details_;
+  // Before the subscriptions, which count in it.
+  FailureRate failure_rate_;
   absl::flat_hash_map<storage::TopicId, std::unique_ptr<Topic>> topics_;
   absl::flat_hash_map<storage::SubscriptionId, std::unique_ptr<Subscription>> subscriptions_;
   absl::flat_hash_map<StreamId, std::unique_ptr<Stream>> streams_;
@@ -362,8 +365,6 @@ class Dispatcher : public scheduler::DueSink {
   Timers timers_;
   // Subscriptions with ready messages and willing streams, in turn.
   std::deque<Subscription*> queue_;
-  // By this Pump so far.
-  size_t handed_out_ = 0;
   // Subscriptions that may read back from disk.
   std::deque<Subscription*> read_queue_;
   // Subscriptions that were deleted and are being released, and new ones for what is there already.

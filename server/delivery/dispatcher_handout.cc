@@ -131,7 +131,6 @@ void Dispatcher::Enqueue(Subscription* subscription) {
 absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
   if (!read_error_.ok()) return read_error_;
   if (stopped_) return absl::OkStatus();
-  handed_out_ = 0;
   // Without room they wait in the queue: room comes when something ends, which is an event.
   for (size_t i = 0; i < kReadBacksPerPump && CanReadBack(); ++i) {
     Subscription* const subscription = read_queue_.front();
@@ -139,34 +138,31 @@ absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
     subscription->read_queued = false;
     if (absl::Status status = ReadBack(now, subscription); !status.ok()) return status;
   }
-  if (absl::Status status = ServeQueue(now, budget); !status.ok()) return status;
+  // The more wait the smaller their turns: none waits for several large frames of each other one.
+  const size_t turn = std::max(budget / std::max<size_t>(queue_.size(), 1), kTurnMin);
+  for (size_t done = 0; done < budget && !queue_.empty();) {
+    Subscription* const subscription = queue_.front();
+    queue_.pop_front();
+    subscription->queued = false;
+    size_t taken = 0;
+    absl::Status status =
+        Serve(now, subscription, std::min(turn, std::max(budget - done, kTurnMin)), &taken);
+    if (!status.ok()) return status;
+    // Also a turn that comes to nothing costs something.
+    done += taken + 1;
+  }
   if (!queue_.empty() || CanReadBack()) *more = true;
   return read_error_;
 }
 
-absl::Status Dispatcher::ServeQueue(base::Now now, size_t budget) {
-  // The more wait the smaller their turns: none waits for several large frames of each other one.
-  const size_t turn = std::max(budget / std::max<size_t>(queue_.size(), 1), kTurnMin);
-  while (handed_out_ < budget && !queue_.empty()) {
-    Subscription* const subscription = queue_.front();
-    queue_.pop_front();
-    subscription->queued = false;
-    const size_t left = std::max(budget - handed_out_, kTurnMin);
-    absl::Status status = Serve(now, subscription, std::min(turn, left));
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Dispatcher::Serve(base::Now now, Subscription* subscription, size_t turn) {
+absl::Status Dispatcher::Serve(base::Now now, Subscription* subscription, size_t turn,
+                               size_t* taken) {
   if (subscription->willing.empty() || subscription->paused()) return absl::OkStatus();
   Stream* const stream = subscription->willing.front();
   subscription->willing.pop_front();
-  const size_t taken = TakeReady(now, subscription, stream, turn);
+  *taken = TakeReady(now, subscription, stream, turn);
   if (stream->willing) subscription->willing.push_back(stream);
-  // Also a turn that comes to nothing costs something.
-  handed_out_ += taken + 1;
-  if (taken > 0) {
+  if (*taken > 0) {
     if (absl::Status status = SendFrame(now, stream); !status.ok()) return status;
   }
   Enqueue(subscription);
@@ -181,9 +177,12 @@ bool Dispatcher::Admit(base::Now now, uint64_t due_ms, Subscription* subscriptio
   PaceClock* const pace = subscription->pace;
   // The ramp is for what piled up, and not for what is on time.
   const bool ramped = ramp.active() && due_ms <= start_.wall_ms;
-  if ((!ramped || ramp.Take(now.mono_ms, 1) > 0) && brake.Take(now.mono_ms) &&
-      (pace == nullptr || pace->Take(now.mono_ms * kMicros, 1) > 0)) {
-    return true;
+  if (brake.Take(now.mono_ms)) {
+    if ((!ramped || ramp.Take(now.mono_ms, 1) > 0) &&
+        (pace == nullptr || pace->Take(now.mono_ms * kMicros, 1) > 0)) {
+      return true;
+    }
+    brake.GiveBack(1);
   }
   uint64_t at_ms = brake.NextMs(now.mono_ms);
   if (ramped) at_ms = std::max(at_ms, ramp.NextMs(now.mono_ms));
@@ -260,7 +259,10 @@ absl::Status Dispatcher::SendFrame(base::Now now, Stream* stream) {
     Forget(index);
   }
   if (!frame.deliveries.empty()) effects_->frames.push_back(std::move(frame));
-  if (gone > 0) ReturnCredit(stream->id, gone, gone_bytes);
+  if (gone > 0) {
+    stream->subscription->brake.GiveBack(static_cast<size_t>(gone));
+    ReturnCredit(stream->id, gone, gone_bytes);
+  }
   return absl::OkStatus();
 }
 

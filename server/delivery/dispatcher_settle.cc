@@ -24,7 +24,8 @@ namespace {
 // stop the shard.
 constexpr size_t kTimersPerStep = 4000;
 constexpr size_t kTimersPerSlice = 200;
-// How much longer a lease lasts whose stream has settlements waiting here.
+// How much longer a lease lasts, at most and at a time, while settlements wait for their turn.
+constexpr uint64_t kSettleGraceMaxMs = 1000;
 constexpr uint64_t kSettleGraceMs = 20;
 // What a dead letter weighs at least: a small one is work, too.
 constexpr size_t kLetterBytesMin = 4 << 10;
@@ -161,7 +162,7 @@ void Dispatcher::FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ac
   for (const EntryIndex index : acked) {
     const DueEntry& entry = table_[index];
     ++entry.subscription->acked;
-    entry.subscription->brake.OnSuccess();
+    CountSuccess(entry.subscription);
     if (entry.stream != stream) {
       if (messages > 0) ReturnCredit(stream, messages, bytes);
       stream = entry.stream;
@@ -175,6 +176,13 @@ void Dispatcher::FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ac
   effects_->settles.push_back(std::move(reply));
 }
 
+void Dispatcher::CountSuccess(Subscription* subscription) {
+  if (!subscription->brake.braking() || !subscription->brake.OnSuccess()) return;
+  // What else it may wait for is found out.
+  subscription->throttled = false;
+  Enqueue(subscription);
+}
+
 // ---- Failed attempts
 // ------------------------------------------------------------------------------------------------
 
@@ -185,9 +193,10 @@ void Dispatcher::Fail(base::Now now, EntryIndex index, Failure why,
     EndLease(index);
     return MakeReady(index);  // and it is released from there
   }
-  // Who goes away and gives back what it did not get to has not failed.
-  if (why != Failure::kStreamEnded && entry.subscription->brake.OnFailure(now.mono_ms)) {
-    ++stats_->slowed;
+  // Who goes away and gives back what it did not get to has not failed, unless that is how it
+  // fails.
+  if (why != Failure::kStreamEnded || entry.attempts > 1) {
+    entry.subscription->brake.OnFailure(now.mono_ms);
   }
   const RetryPolicy& policy = entry.subscription->state.settings.retry;
   // Where there is no topic for it: better one more attempt than a message that is lost.
@@ -318,10 +327,9 @@ void Dispatcher::ExpireTimer(base::Now now, const Timer& timer) {
     return MakeReady(timer.index);
   }
   DT_CHECK(entry.state == EntryState::kInFlight);
-  if (settles_waiting_.contains(entry.stream)) {
-    // It may have said in time what is to be done.
-    entry.wait_end_mono_ms = now.mono_ms + kSettleGraceMs;
-    timers_.Add(entry.wait_end_mono_ms, timer, &entry.timer);
+  if (!settles_waiting_.empty() && now.mono_ms < entry.wait_end_mono_ms + kSettleGraceMaxMs) {
+    // Somebody may have said in time what is to be done.
+    timers_.Add(now.mono_ms + kSettleGraceMs, timer, &entry.timer);
     return;
   }
   ++stats_->leases_lost;

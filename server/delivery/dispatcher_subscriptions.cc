@@ -43,7 +43,7 @@ Subscription* Dispatcher::AddSubscription(SubscriptionState state, Topic* topic)
   subscription->topic = topic;
   if (topic->pace != nullptr) subscription->pace = topic->pace->ClockOf(subscription->state.id);
   subscription->catch_up.Start(start_.mono_ms, limits_.catch_up_rate);
-  subscription->brake = FailureBrake(limits_.failure_rate);
+  subscription->brake.Start(&failure_rate_);
   topic->subscriptions.push_back(subscription.get());
   if (topic->subscriptions.size() > 1) topic->several = true;
   return subscription.get();
@@ -206,7 +206,8 @@ void Dispatcher::Delete(base::Now now, Subscription* subscription, bool keep_mes
     subscription->state.name.clear();
     subscription->state.settings = {};
     Save(*subscription);
-    // Who takes it over does not take over its subscribers.
+    // Who takes it over does not take over its subscribers, nor how they failed.
+    subscription->brake.Reset();
     EndStreams(subscription, /*give_back=*/true);
     LookAt(now, subscription);
     return;

@@ -56,8 +56,8 @@ struct ShardLimits {
   // Messages per second that a subscription is handed at first after the start, by this shard; see
   // CatchUp. 0: no limit.
   uint32_t catch_up_rate = 0;
-  // Messages per second that a subscription is handed by this shard while its attempts mostly fail;
-  // see FailureBrake. 0: no limit.
+  // Messages per second that subscriptions are handed by this shard, together, whose attempts fail
+  // faster than that; see FailureBrake. 0: no limit.
   uint32_t failure_rate = 0;
 };
 

@@ -35,8 +35,6 @@ struct ShardStats {
   uint64_t nacked = 0;
   // Attempts that failed and are to be followed by another.
   uint64_t retried = 0;
-  // Times that a subscription began to be slowed, since its attempts mostly fail.
-  uint64_t slowed = 0;
   uint64_t extended = 0;
   uint64_t leases_lost = 0;
   uint64_t settle_refused = 0;
@@ -53,7 +51,9 @@ struct ShardStats {
   uint64_t due_ready = 0;
   uint64_t in_flight = 0;
   uint64_t delayed = 0;
-  // Streams with settlements that wait for their turn.
+  // Subscriptions whose attempts fail too fast.
+  uint64_t slowed = 0;
+  // Streams, and calls, with settlements that wait for their turn.
   uint64_t settling = 0;
   // Behind another message of their ordering key.
   uint64_t blocked = 0;

@@ -387,8 +387,8 @@ class Scenario {
         shard_->OnCommitted(now_, batch.sequence, outcome);
         Print(shard_->TakeEffects());
       }
-      shard_->CheckInvariants();
     }
+    shard_->CheckInvariants();
   }
 
   std::string NameOf(const storage::MessageId& id) const {

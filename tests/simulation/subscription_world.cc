@@ -95,7 +95,9 @@ SubscriptionWorld::SubscriptionWorld(uint64_t seed, SubscriptionSabotage sabotag
   limits_.loaded_max = 1 + Random(60);
   if (Random(2) == 0) limits_.fire_per_step = 1 + Random(5);
   limits_.due_max = 2 + Random(40);
-  limits_.failure_rate = seed % 3 == 0 ? 0 : static_cast<uint32_t>(1 + seed % 50);
+  // Not drawn: so that seeds that found something still do.
+  if (seed % 3 > 0) limits_.failure_rate = static_cast<uint32_t>(1 + seed % 50);
+  if (seed % 4 == 1) limits_.catch_up_rate = static_cast<uint32_t>(5 + seed % 60);
   limits_.due_idle_max = 1 + Random(10);
   limits_.frame_messages_max = 1 + Random(8);
   limits_.claim_renew_ms = 1 + Random(100);

@@ -90,6 +90,8 @@ World::World(uint64_t seed, Sabotage sabotage)
   limits_.loaded_max = 1 + Random(60);
   if (Random(2) == 0) limits_.fire_per_step = 1 + Random(5);
   limits_.due_max = 1 + Random(40);
+  if (seed % 3 > 0) limits_.failure_rate = static_cast<uint32_t>(1 + seed % 50);
+  if (seed % 4 == 1) limits_.catch_up_rate = static_cast<uint32_t>(5 + seed % 60);
   limits_.due_idle_max = 1 + Random(10);
   limits_.frame_messages_max = 1 + Random(8);
   limits_.frame_bytes_max = 50 + Random(400);

@@ -23,84 +23,160 @@ uint64_t TakeAll(FailureBrake* brake, uint64_t now_ms, uint64_t wanted) {
   return granted;
 }
 
-TEST(FailureBrakeTest, WithoutARateNothingIsSlowed) {
+// A brake of a shard where nobody else fails.
+struct Alone {
+  explicit Alone(uint32_t rate_per_s) : rate{.per_s = rate_per_s} { brake.Start(&rate); }
+  FailureRate rate;
   FailureBrake brake;
-  FailTimes(&brake, 5, 1'000'000);
-  EXPECT_FALSE(brake.braking());
-  EXPECT_TRUE(brake.Take(5));
-  EXPECT_EQ(brake.NextMs(5), 5u);
+};
+
+TEST(FailureBrakeTest, WithoutARateNothingIsSlowed) {
+  FailureBrake never;
+  Alone off(0);
+  for (FailureBrake* const brake : {&never, &off.brake}) {
+    FailTimes(brake, 5, 1'000'000);
+    EXPECT_FALSE(brake->braking());
+    EXPECT_TRUE(brake->Take(5));
+    EXPECT_EQ(brake->NextMs(5), 5u);
+  }
 }
 
 TEST(FailureBrakeTest, OneSecondsWorthOfFailuresIsFree) {
-  FailureBrake brake(100);
-  FailTimes(&brake, 1'000, 99);
-  EXPECT_EQ(TakeAll(&brake, 1'000, 5'000), 5'000u);
-  EXPECT_TRUE(brake.OnFailure(1'000)) << "from now on";
-  EXPECT_FALSE(brake.OnFailure(1'000)) << "it was before";
-  EXPECT_TRUE(brake.braking());
-  EXPECT_FALSE(brake.Take(1'000));
+  Alone one(100);
+  FailTimes(&one.brake, 1'000, 99);
+  EXPECT_EQ(TakeAll(&one.brake, 1'000, 5'000), 5'000u);
+  EXPECT_EQ(one.rate.slowed, 0u);
+  FailTimes(&one.brake, 1'000, 2);
+  EXPECT_TRUE(one.brake.braking());
+  EXPECT_EQ(one.rate.slowed, 1u);
+  EXPECT_FALSE(one.brake.Take(1'000));
 }
 
-TEST(FailureBrakeTest, FailuresAreForgottenAtTheRateUntilThen) {
-  FailureBrake brake(100);
+TEST(FailureBrakeTest, TimePaysForFailuresAtTheRate) {
+  Alone one(100);
   for (uint64_t ms = 0; ms < 60'000; ms += 10) {
-    brake.OnFailure(ms);
-    ASSERT_FALSE(brake.braking()) << ms;
+    one.brake.OnFailure(ms);
+    ASSERT_FALSE(one.brake.braking()) << ms;
   }
   // A little faster than that it adds up.
   uint64_t at_ms = 60'000;
-  while (!brake.braking() && at_ms < 120'000) brake.OnFailure(at_ms += 9);
-  EXPECT_TRUE(brake.braking());
+  while (!one.brake.braking() && at_ms < 120'000) one.brake.OnFailure(at_ms += 9);
+  EXPECT_TRUE(one.brake.braking());
 }
 
 TEST(FailureBrakeTest, AsManyFailuresAsSuccessesAreNoReason) {
-  FailureBrake brake(100);
+  Alone one(100);
   for (int i = 0; i < 1'000'000; ++i) {
-    brake.OnFailure(7);
-    brake.OnSuccess();
-    ASSERT_FALSE(brake.braking());
+    one.brake.OnFailure(7);
+    one.brake.OnSuccess();
+    ASSERT_FALSE(one.brake.braking());
   }
 }
 
 TEST(FailureBrakeTest, WhileSlowedItGrantsTheRate) {
-  FailureBrake brake(1'000);
-  FailTimes(&brake, 0, 5'000);
-  EXPECT_EQ(brake.NextMs(0), 10u) << "what is worth waking up for";
-  EXPECT_EQ(TakeAll(&brake, 10, 1'000), 10u);
+  Alone one(1'000);
+  FailTimes(&one.brake, 0, 5'000);
+  EXPECT_EQ(one.brake.NextMs(0), 10u) << "what is worth waking up for";
+  EXPECT_EQ(TakeAll(&one.brake, 10, 1'000), 10u);
   uint64_t granted = 0;
-  for (uint64_t ms = 11; ms <= 10'010; ++ms) {
-    const uint64_t now = TakeAll(&brake, ms, 1'000);
+  // Who comes late loses nothing.
+  for (uint64_t ms = 17; ms <= 10'013; ms += 7) {
+    const uint64_t now = TakeAll(&one.brake, ms, 1'000);
     granted += now;
-    FailTimes(&brake, ms, static_cast<int>(now));
+    FailTimes(&one.brake, ms, static_cast<int>(now));
   }
-  EXPECT_EQ(granted, 10'000u);
-  EXPECT_EQ(TakeAll(&brake, 1'000'000, 1'000), 10u) << "nothing is saved up";
+  EXPECT_NEAR(static_cast<double>(granted), 10'000.0, 8);
+  EXPECT_TRUE(one.brake.braking());
 }
 
 TEST(FailureBrakeTest, OneSecondsWorthOfSuccessesEndsIt) {
-  FailureBrake brake(100);
-  FailTimes(&brake, 0, 1'000'000);
-  for (int i = 0; i < 99; ++i) brake.OnSuccess();
-  EXPECT_TRUE(brake.braking());
-  brake.OnSuccess();
-  EXPECT_FALSE(brake.braking());
-  EXPECT_EQ(TakeAll(&brake, 0, 10'000), 10'000u);
-  // Time alone does not: whether it still fails is found out at the rate.
-  FailTimes(&brake, 1, 100);
-  EXPECT_TRUE(brake.braking());
-  EXPECT_GE(TakeAll(&brake, 10'000'000, 1'000), 1u);
-  EXPECT_TRUE(brake.braking());
+  Alone one(100);
+  FailTimes(&one.brake, 0, 1'000'000);
+  for (int i = 0; i < 99; ++i) EXPECT_FALSE(one.brake.OnSuccess());
+  EXPECT_TRUE(one.brake.OnSuccess());
+  EXPECT_FALSE(one.brake.braking());
+  EXPECT_EQ(TakeAll(&one.brake, 0, 10'000), 10'000u);
+}
+
+TEST(FailureBrakeTest, SoDoesTimeInWhichItDoesNotAsk) {
+  Alone one(100);
+  FailTimes(&one.brake, 0, 100);
+  EXPECT_EQ(TakeAll(&one.brake, 1'050, 1'000), 10u) << "no more is saved up";
+  EXPECT_TRUE(one.brake.braking());
+  // One a second is less than its share.
+  for (uint64_t ms = 2'000; ms <= 4'000; ms += 1'000) {
+    EXPECT_TRUE(one.brake.Take(ms));
+    one.brake.OnFailure(ms);
+  }
+  EXPECT_FALSE(one.brake.braking());
+  EXPECT_EQ(TakeAll(&one.brake, 4'000, 1'000), 1'000u);
+}
+
+TEST(FailureBrakeTest, AllThatAreSlowedShareTheRate) {
+  constexpr size_t kCount = 36;
+  FailureRate rate{.per_s = 1'000};
+  std::vector<FailureBrake> brakes(kCount);
+  for (FailureBrake& brake : brakes) {
+    brake.Start(&rate);
+    FailTimes(&brake, 0, 1'000);
+  }
+  EXPECT_EQ(rate.slowed, kCount);
+  uint64_t granted = 0;
+  for (uint64_t ms = 1; ms <= 10'000; ++ms) {
+    for (FailureBrake& brake : brakes) {
+      const uint64_t now = TakeAll(&brake, ms, 1'000);
+      FailTimes(&brake, ms, static_cast<int>(now));
+      granted += now;
+    }
+  }
+  EXPECT_LE(granted, 10'000u);
+  EXPECT_GE(granted, 9'900u);
+  // One that is over leaves its share to the others.
+  EXPECT_GT(brakes[1].NextMs(10'000), 10'000u);
+  for (size_t i = 2; i < kCount; ++i) brakes[i].Reset();
+  brakes[0].Reset();
+  EXPECT_EQ(rate.slowed, 1u);
+  EXPECT_LE(brakes[1].NextMs(10'010), 10'020u);
+}
+
+TEST(FailureBrakeTest, WhatWasNotHandedOutIsGivenBack) {
+  Alone one(10);
+  FailTimes(&one.brake, 0, 10);
+  EXPECT_FALSE(one.brake.Take(99));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(one.brake.Take(100));
+    one.brake.GiveBack(1);
+  }
+  EXPECT_TRUE(one.brake.Take(100));
+  EXPECT_FALSE(one.brake.Take(100));
 }
 
 TEST(FailureBrakeTest, OneASecond) {
-  FailureBrake brake(1);
-  EXPECT_TRUE(brake.OnFailure(500));
-  EXPECT_EQ(brake.NextMs(500), 1'500u);
-  EXPECT_FALSE(brake.Take(1'499));
-  EXPECT_TRUE(brake.Take(1'500));
-  EXPECT_FALSE(brake.Take(1'500));
-  brake.OnSuccess();
-  EXPECT_TRUE(brake.Take(1'500));
+  Alone one(1);
+  one.brake.OnFailure(500);
+  EXPECT_EQ(one.brake.NextMs(500), 1'500u);
+  EXPECT_FALSE(one.brake.Take(1'499));
+  EXPECT_TRUE(one.brake.Take(1'500));
+  EXPECT_FALSE(one.brake.Take(1'500));
+  EXPECT_TRUE(one.brake.OnSuccess());
+  EXPECT_TRUE(one.brake.Take(1'500));
+}
+
+// One that ends while it is slowed is not counted any more.
+TEST(FailureBrakeTest, TheCountIsOfThoseThatAre) {
+  FailureRate rate{.per_s = 5};
+  {
+    FailureBrake brake;
+    brake.Start(&rate);
+    FailTimes(&brake, 0, 5);
+    EXPECT_EQ(rate.slowed, 1u);
+    brake.Reset();
+    EXPECT_EQ(rate.slowed, 0u);
+    EXPECT_TRUE(brake.Take(0));
+    FailTimes(&brake, 0, 5);
+    EXPECT_EQ(rate.slowed, 1u);
+  }
+  EXPECT_EQ(rate.slowed, 0u);
 }
 
 // Any rates, orders and gaps: the bound holds, and NextMs is when something is granted and not
@@ -110,13 +186,15 @@ TEST(FailureBrakeTest, NeverMoreThanTheRateWhileSlowed) {
   const auto below = [&](uint64_t n) { return random() % n; };
   for (int round = 0; round < test::Scaled(300); ++round) {
     const auto rate = static_cast<uint32_t>(1 + below(round % 2 == 0 ? 50 : 1'000'000));
-    FailureBrake brake(rate);
+    Alone one(rate);
+    FailureBrake& brake = one.brake;
     uint64_t now_ms = below(1'000'000);
     while (!brake.braking()) brake.OnFailure(now_ms);
     const uint64_t start_ms = now_ms;
     uint64_t granted = 0;
     for (int step = 0; step < 200; ++step) {
       const uint64_t next_ms = brake.NextMs(now_ms);
+      if (!brake.braking()) break;
       ASSERT_GE(next_ms, now_ms);
       if (below(2) == 0) {
         now_ms = next_ms;
@@ -125,9 +203,10 @@ TEST(FailureBrakeTest, NeverMoreThanTheRateWhileSlowed) {
       } else {
         now_ms += below(30);
       }
-      granted += TakeAll(&brake, now_ms, below(2'000));
+      while (below(3) > 0 && brake.Take(now_ms) && brake.braking()) ++granted;
       if (below(3) == 0) FailTimes(&brake, now_ms, static_cast<int>(below(3)));
-      ASSERT_LE(granted, uint64_t{rate} * (now_ms - start_ms + 10) / 1000 + 1) << "rate " << rate;
+      if (!brake.braking()) break;
+      ASSERT_LE(granted, uint64_t{rate} * (now_ms - start_ms + 100) / 1000 + 1) << "rate " << rate;
     }
   }
 }
