@@ -65,7 +65,7 @@ struct Config {
   uint64_t recurrence_bytes_max = 64 << 20;
   uint64_t operations_max = 1'000;
   uint64_t catch_up_rate = 20'000;
-  uint64_t failure_rate = 10'000;
+  uint64_t failure_rate = 5'000;
   uint64_t clock_forward_step_max_ms = 60'000;
 
   uint64_t disk_free_min_bytes = 1ull << 30;
