@@ -80,13 +80,14 @@ run_tests() {
 
 # The quickstart is a test like any other: it uses this lane's build.
 lane_release() {
-  build release release -DBUILD_TESTING=ON || return
+  # Not for what is shipped: there an include that is missing is to be noticed.
+  build release release -DBUILD_TESTING=ON -DDUETIME_PCH=tests || return
   run_tests release release
   check "$logs/quickstart.log" "release: deploy/quickstart.sh" deploy/quickstart.sh
 }
 
 lane_asan() {
-  build asan asan -DDUETIME_BENCH=OFF -DDUETIME_PCH=ON &&
+  build asan asan -DDUETIME_BENCH=OFF -DDUETIME_PCH=. &&
     DUETIME_TEST_SCALE=0.1 run_tests asan asan --exclude-regex '^(tidy|kill9_test$|linear_test$|daemon_|cli_)'
 }
 

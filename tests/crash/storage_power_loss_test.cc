@@ -21,6 +21,7 @@
 #include "tests/crash/unsynced_fs.h"
 #include "tests/support/from_environment.h"
 #include "tests/support/temp_directory.h"
+#include "tests/support/test_scale.h"
 
 namespace duetime::test {
 namespace {
@@ -383,7 +384,8 @@ constexpr uint64_t kCyclesPerDirectory = 25;
 
 TEST(StoragePowerLossTest, SyncedAppendsSurviveAndTheRestIsAPrefix) {
   const uint64_t first_seed = test::FromEnvironment("DUETIME_SEED", 1);
-  const uint64_t cycles = test::FromEnvironment("DUETIME_CRASH_CYCLES", 1000);
+  const uint64_t cycles =
+      test::FromEnvironment("DUETIME_CRASH_CYCLES", static_cast<uint64_t>(test::Scaled(1000)));
   uint64_t checks = 0;
   uint64_t appends_lost = 0;
   uint64_t synced_appends = 0;
