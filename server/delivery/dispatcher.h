@@ -193,11 +193,12 @@ class Dispatcher : public scheduler::DueSink {
 
   // ---- Hand-out (dispatcher_handout.cc)
   void Enqueue(Subscription* subscription);
-  // Hands out at most `turn` of its messages; says how many in `taken`.
-  absl::Status Serve(base::Now now, Subscription* subscription, size_t turn, size_t* taken);
+  // Hands out at most `turn` of its messages, and adds to `done` what work that was, in messages.
+  absl::Status Serve(base::Now now, Subscription* subscription, size_t turn, size_t* done);
   // Whether one more, due at `due_ms`, may be handed out now; if not, sees to it that it is tried
   // again.
   bool Admit(base::Now now, uint64_t due_ms, Subscription* subscription);
+  // Into taken_; returns their bytes.
   size_t TakeReady(base::Now now, Subscription* subscription, Stream* stream, size_t turn);
   absl::Status SendFrame(base::Now now, Stream* stream);
   // Takes what a fate needs from the entry's record.

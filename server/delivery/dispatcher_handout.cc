@@ -20,6 +20,9 @@ namespace {
 // Read-backs started by one Pump: each may read a page from disk.
 constexpr size_t kReadBacksPerPump = 4;
 
+// Bytes that are as much work as a message: a step is bounded by both.
+constexpr size_t kBytesPerMessage = 4 << 10;
+
 // The smallest turn of a subscription while others wait.
 constexpr size_t kTurnMin = 64;
 
@@ -140,29 +143,29 @@ absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
   }
   // The more wait the smaller their turns: none waits for several large frames of each other one.
   const size_t turn = std::max(budget / std::max<size_t>(queue_.size(), 1), kTurnMin);
-  for (size_t done = 0; done < budget && !queue_.empty();) {
+  for (size_t done = 0; done < budget && letters_left_ > 0 && !queue_.empty();) {
     Subscription* const subscription = queue_.front();
     queue_.pop_front();
     subscription->queued = false;
-    size_t taken = 0;
-    absl::Status status =
-        Serve(now, subscription, std::min(turn, std::max(budget - done, kTurnMin)), &taken);
+    const size_t left = std::max(budget - done, kTurnMin);
+    absl::Status status = Serve(now, subscription, std::min(turn, left), &done);
     if (!status.ok()) return status;
-    // Also a turn that comes to nothing costs something.
-    done += taken + 1;
   }
   if (!queue_.empty() || CanReadBack()) *more = true;
   return read_error_;
 }
 
 absl::Status Dispatcher::Serve(base::Now now, Subscription* subscription, size_t turn,
-                               size_t* taken) {
+                               size_t* done) {
+  // Also a turn that comes to nothing costs something.
+  ++*done;
   if (subscription->willing.empty() || subscription->paused()) return absl::OkStatus();
   Stream* const stream = subscription->willing.front();
   subscription->willing.pop_front();
-  *taken = TakeReady(now, subscription, stream, turn);
+  const size_t bytes = TakeReady(now, subscription, stream, turn);
   if (stream->willing) subscription->willing.push_back(stream);
-  if (*taken > 0) {
+  *done += taken_.size() + bytes / kBytesPerMessage;
+  if (!taken_.empty()) {
     if (absl::Status status = SendFrame(now, stream); !status.ok()) return status;
   }
   Enqueue(subscription);
@@ -221,7 +224,7 @@ size_t Dispatcher::TakeReady(base::Now now, Subscription* subscription, Stream* 
     bytes += entry.bytes;
     taken_.push_back(index);
   }
-  return taken_.size();
+  return bytes;
 }
 
 absl::Status Dispatcher::SendFrame(base::Now now, Stream* stream) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settlements that are more than one step may make.
+// Deliveries and settlements that are more than one step may make.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -90,9 +90,14 @@ class SettleTest : public ::testing::Test {
       shard_.OnCommitted(now_, batch->sequence, outcome);
     }
     Effects effects = shard_.TakeEffects();
+    size_t handed_out = 0;
     for (DeliveryFrame& frame : effects.frames) {
-      for (const Delivery& delivery : frame.deliveries) tokens_.push_back(delivery.token);
+      for (const Delivery& delivery : frame.deliveries) {
+        tokens_.push_back(delivery.token);
+        handed_out += delivery.record.size();
+      }
     }
+    most_handed_out_ = std::max(most_handed_out_, handed_out);
     for (SettleReply& reply : effects.settles) {
       for (const LeaseToken token : reply.settled) settled_.emplace_back(reply.stream, token);
       for (const auto& [token, why] : reply.refused) refused_.emplace_back(reply.stream, token);
@@ -119,10 +124,20 @@ class SettleTest : public ::testing::Test {
   storage::MemoryStore store_{&disk_};
   Shard shard_;
   bool more_ = false;
+  // Bytes of the deliveries of one step.
+  size_t most_handed_out_ = 0;
   std::vector<LeaseToken> tokens_;
   std::vector<std::pair<StreamId, LeaseToken>> settled_;
   std::vector<std::pair<StreamId, LeaseToken>> refused_;
 };
+
+TEST_F(SettleTest, LargeMessagesAreHandedOutAFewInEachStep) {
+  constexpr size_t kCount = 100;
+  Attach(kStream, kCount);
+  Schedule(kCount, kLarge);
+  EXPECT_GE(most_handed_out_, kLarge);
+  EXPECT_LE(most_handed_out_, kBytesPerStep);
+}
 
 TEST_F(SettleTest, LargeDeadLettersAreMadeAFewInEachStep) {
   constexpr size_t kCount = 60;
