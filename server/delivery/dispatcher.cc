@@ -41,7 +41,7 @@ Dispatcher::Dispatcher(const ShardParts& parts, scheduler::Scheduler* scheduler)
       stats_(parts.stats),
       occurrences_(parts.occurrences),
       endings_(parts.shard, parts.store, parts.writer, parts.latches),
-      failure_rate_{.per_s = limits_.failure_rate},
+      failure_rate_(limits_.failure_rate),
       timers_(0, FindStamp{this}, parts.slabs) {
   DT_CHECK_LT(shard_, kShardCountMax);
 }
@@ -287,7 +287,7 @@ void Dispatcher::FillStats(ShardStats* stats) const {
   stats->due_ready = ready_;
   stats->in_flight = in_flight_;
   stats->delayed = delayed_;
-  stats->slowed = failure_rate_.slowed;
+  stats->slowed = failure_rate_.slowed();
   stats->settling = settles_waiting_.size();
   stats->blocked = blocked_;
   stats->streams = streams_.size();
@@ -349,7 +349,10 @@ void Dispatcher::CheckInvariants() const {
   size_t entries = 0;
   for (const auto& [id, subscription] : subscriptions_) {
     if (subscription->behind) ++behind;
-    if (subscription->brake.braking()) ++slowed;
+    if (subscription->brake.slowed()) {
+      ++slowed;
+      DT_CHECK(!subscription->state.deleting && !subscription->wake.none());
+    }
     DT_CHECK(!subscription->throttled || !subscription->wake.none());
     if (!subscription->wake.none()) ++timers;
     DT_CHECK(!subscription->behind || !subscription->parked.has_value());
@@ -364,7 +367,7 @@ void Dispatcher::CheckInvariants() const {
   }
   DT_CHECK_EQ(ready + in_flight + delayed + blocked, 0u);
   DT_CHECK_EQ(behind, behind_);
-  DT_CHECK_EQ(slowed, failure_rate_.slowed);
+  DT_CHECK_EQ(slowed, failure_rate_.slowed());
   DT_CHECK_EQ(timers, timers_.size());
   DT_CHECK_EQ(entries, table_.size());
   DT_CHECK_LE(table_.size(), 2 * limits_.due_max);

@@ -226,6 +226,7 @@ class Dispatcher : public scheduler::DueSink {
   EntryIndex FindLease(LeaseToken token) const;
   void EndLease(EntryIndex index);
   void FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ended);
+  void CountFailure(base::Now now, Subscription* subscription);
   void CountSuccess(Subscription* subscription);
   void Extend(base::Now now, EntryIndex index, uint64_t duration_ms);
   // The attempt failed: again later, or never.
@@ -380,6 +381,8 @@ class Dispatcher : public scheduler::DueSink {
   // Settlements beyond that, by stream and in order, and the streams in turn.
   absl::flat_hash_map<StreamId, std::deque<SettleCommand>> settles_waiting_;
   std::deque<StreamId> settle_turns_;
+  // Some of them are not of streams that are here: they may be about any lease.
+  bool calls_settle_ = false;
   // Streams that are gone and still have leases.
   std::deque<StreamId> closing_;
   size_t in_flight_ = 0;

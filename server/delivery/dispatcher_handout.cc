@@ -86,7 +86,11 @@ void Dispatcher::CloseStreams(base::Now now, bool* more) {
       closing_.pop_front();
       continue;
     }
-    Fail(now, it->second->in_flight.head, Failure::kStreamEnded, std::nullopt, "");
+    Stream* const stream = it->second.get();
+    const EntryIndex index = stream->in_flight.head;
+    // Who goes and gives back what it did not get to has not failed, unless that is how it fails.
+    if (!stream->dismissed && table_[index].attempts > 1) CountFailure(now, stream->subscription);
+    Fail(now, index, Failure::kStreamEnded, std::nullopt, "");
   }
   if (!closing_.empty()) *more = true;
 }
@@ -141,6 +145,8 @@ absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
     subscription->read_queued = false;
     if (absl::Status status = ReadBack(now, subscription); !status.ok()) return status;
   }
+  // However many others make, some are for what turns out to be at its end here.
+  letters_left_ = std::max(letters_left_, kLetterBytesPerStep / 4);
   // The more wait the smaller their turns: none waits for several large frames of each other one.
   const size_t turn = std::max(budget / std::max<size_t>(queue_.size(), 1), kTurnMin);
   for (size_t done = 0; done < budget && letters_left_ > 0 && !queue_.empty();) {
@@ -264,6 +270,7 @@ absl::Status Dispatcher::SendFrame(base::Now now, Stream* stream) {
   if (!frame.deliveries.empty()) effects_->frames.push_back(std::move(frame));
   if (gone > 0) {
     stream->subscription->brake.GiveBack(static_cast<size_t>(gone));
+    stream->subscription->throttled = false;  // perhaps: found out in its next turn
     ReturnCredit(stream->id, gone, gone_bytes);
   }
   return absl::OkStatus();
@@ -395,6 +402,9 @@ void Dispatcher::LookAt(base::Now now, Subscription* subscription) {
     } else {
       WakeAt(now.mono_ms + subscription->parked->due_ms - now.wall_ms, subscription);
     }
+  }
+  if (subscription->brake.Slowed(now.mono_ms)) {
+    WakeAt(now.mono_ms + FailureBrake::kLookMs, subscription);
   }
   Enqueue(subscription);
   WantReadBack(subscription);

@@ -26,7 +26,7 @@ constexpr size_t kTimersPerStep = 4000;
 constexpr size_t kTimersPerSlice = 200;
 // How much longer a lease lasts, at most and at a time, while settlements wait for their turn.
 constexpr uint64_t kSettleGraceMaxMs = 1000;
-constexpr uint64_t kSettleGraceMs = 20;
+constexpr uint64_t kSettleGraceMs = 100;
 // What a dead letter weighs at least: a small one is work, too.
 constexpr size_t kLetterBytesMin = 4 << 10;
 
@@ -176,8 +176,13 @@ void Dispatcher::FinishAcks(SettleReply reply, const std::vector<EntryIndex>& ac
   effects_->settles.push_back(std::move(reply));
 }
 
+void Dispatcher::CountFailure(base::Now now, Subscription* subscription) {
+  if (!subscription->brake.OnFailure(now.mono_ms)) return;
+  WakeAt(now.mono_ms + FailureBrake::kLookMs, subscription);
+}
+
 void Dispatcher::CountSuccess(Subscription* subscription) {
-  if (!subscription->brake.braking() || !subscription->brake.OnSuccess()) return;
+  if (!subscription->brake.OnSuccess()) return;
   // What else it may wait for is found out.
   subscription->throttled = false;
   Enqueue(subscription);
@@ -193,11 +198,7 @@ void Dispatcher::Fail(base::Now now, EntryIndex index, Failure why,
     EndLease(index);
     return MakeReady(index);  // and it is released from there
   }
-  // Who goes away and gives back what it did not get to has not failed, unless that is how it
-  // fails.
-  if (why != Failure::kStreamEnded || entry.attempts > 1) {
-    entry.subscription->brake.OnFailure(now.mono_ms);
-  }
+  if (why != Failure::kStreamEnded) CountFailure(now, entry.subscription);
   const RetryPolicy& policy = entry.subscription->state.settings.retry;
   // Where there is no topic for it: better one more attempt than a message that is lost.
   if (policy.max_attempts > 0 && entry.attempts >= policy.max_attempts &&
@@ -296,6 +297,8 @@ void Dispatcher::ExpireTimers(base::Now now, bool* more) {
   letters_left_ = kLetterBytesPerStep;
   SettleWaiting(now);
   if (!settles_waiting_.empty()) *more = true;
+  calls_settle_ = std::any_of(settles_waiting_.begin(), settles_waiting_.end(),
+                              [this](const auto& item) { return !streams_.contains(item.first); });
   // Clients that settle without end do not stop what time does.
   letters_left_ = std::max(letters_left_, kLetterBytesPerStep / 2);
   CloseStreams(now, more);
@@ -327,8 +330,9 @@ void Dispatcher::ExpireTimer(base::Now now, const Timer& timer) {
     return MakeReady(timer.index);
   }
   DT_CHECK(entry.state == EntryState::kInFlight);
-  if (!settles_waiting_.empty() && now.mono_ms < entry.wait_end_mono_ms + kSettleGraceMaxMs) {
-    // Somebody may have said in time what is to be done.
+  if ((settles_waiting_.contains(entry.stream) || calls_settle_) &&
+      now.mono_ms < entry.wait_end_mono_ms + kSettleGraceMaxMs) {
+    // What is to be done may have been said in time.
     timers_.Add(now.mono_ms + kSettleGraceMs, timer, &entry.timer);
     return;
   }

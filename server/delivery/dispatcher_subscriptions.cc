@@ -202,12 +202,12 @@ void Dispatcher::Delete(base::Now now, Subscription* subscription, bool keep_mes
   const bool last = std::none_of(all.begin(), all.end(), [subscription](const Subscription* other) {
     return other != subscription && !other->state.deleting;
   });
+  subscription->brake.Reset();
   if (keep_messages || last) {
     subscription->state.name.clear();
     subscription->state.settings = {};
     Save(*subscription);
     // Who takes it over does not take over its subscribers, nor how they failed.
-    subscription->brake.Reset();
     EndStreams(subscription, /*give_back=*/true);
     LookAt(now, subscription);
     return;
@@ -226,6 +226,7 @@ void Dispatcher::EndStreams(Subscription* subscription, bool give_back) {
   for (const auto& [id, stream] : streams_) {
     if (stream->subscription != subscription) continue;
     stream->willing = stream->attached = false;
+    stream->dismissed = true;
     if (stream->in_flight.count == 0) {
       over.push_back(id);
     } else if (give_back) {
@@ -252,7 +253,7 @@ void Dispatcher::Inspect(const InspectSubscriptionCommand& command) {
   gauges.blocked = subscription->holds.waiting();
   gauges.streams = subscription->streams;
   gauges.behind = subscription->has_backlog();
-  gauges.slowed = subscription->brake.braking();
+  gauges.slowed = subscription->brake.slowed();
   gauges.delivered = subscription->delivered;
   gauges.acked = subscription->acked;
   gauges.dead_lettered = subscription->dead_lettered;

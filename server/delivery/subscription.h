@@ -32,6 +32,8 @@ struct Stream {
   // In its subscription's willing list: credit was not found exhausted.
   bool willing = false;
   bool attached = true;
+  // It did not end by itself: its subscription was deleted.
+  bool dismissed = false;
 };
 
 struct Topic {

@@ -99,7 +99,8 @@ constexpr Field<ShardStats> kShardFields[] = {
     {kGauge, "duetime_retry_delayed", "Given-back messages that wait for their delay to pass.",
      &ShardStats::delayed},
     {kGauge, "duetime_subscriptions_slowed",
-     "Subscriptions that are slowed, since their attempts fail too fast.", &ShardStats::slowed},
+     "Subscriptions that the shard slows, since their attempts fail too fast.",
+     &ShardStats::slowed},
     {kGauge, "duetime_settling_streams",
      "Streams and calls with settlements that wait for their turn, since one step makes only so "
      "many.",

@@ -384,8 +384,9 @@ constexpr uint64_t kCyclesPerDirectory = 25;
 
 TEST(StoragePowerLossTest, SyncedAppendsSurviveAndTheRestIsAPrefix) {
   const uint64_t first_seed = test::FromEnvironment("DUETIME_SEED", 1);
-  const uint64_t cycles =
-      test::FromEnvironment("DUETIME_CRASH_CYCLES", static_cast<uint64_t>(test::Scaled(1000)));
+  const uint64_t cycles = std::max(
+      kCyclesPerDirectory,
+      test::FromEnvironment("DUETIME_CRASH_CYCLES", static_cast<uint64_t>(test::Scaled(1000))));
   uint64_t checks = 0;
   uint64_t appends_lost = 0;
   uint64_t synced_appends = 0;

@@ -281,7 +281,7 @@ TEST_F(SettleTest, ALeaseEndsWhenNothingIsSaidOfItAnyMore) {
   StepUntilQuiet();
   EXPECT_EQ(settled_.size(), kCount);
   EXPECT_EQ(shard_.stats().leases_lost, 0u);
-  now_.mono_ms += 20;
+  now_.mono_ms += 100;
   StepUntilQuiet();
   EXPECT_EQ(shard_.stats().leases_lost, 1u);
 }
