@@ -198,7 +198,12 @@ void Dispatcher::Fail(base::Now now, EntryIndex index, Failure why,
     EndLease(index);
     return MakeReady(index);  // and it is released from there
   }
-  if (why != Failure::kStreamEnded) CountFailure(now, entry.subscription);
+  // What the streams of a former owner fail does not count for the next one.
+  const auto stream = streams_.find(entry.stream);
+  DT_CHECK(stream != streams_.end());
+  if (why != Failure::kStreamEnded && !stream->second->dismissed) {
+    CountFailure(now, entry.subscription);
+  }
   const RetryPolicy& policy = entry.subscription->state.settings.retry;
   // Where there is no topic for it: better one more attempt than a message that is lost.
   if (policy.max_attempts > 0 && entry.attempts >= policy.max_attempts &&
