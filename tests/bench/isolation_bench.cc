@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What bad neighbours cost a healthy topic: the same load on the healthy one, alone and beside
-// three others that each hold many due messages: one that nobody reads, one whose subscriber acks
-// nothing, one whose subscriber nacks all.
+// What bad neighbours cost a healthy topic: the same load on the healthy one, alone on a daemon
+// and, by turns, on another one beside three that each hold many due messages: one that nobody
+// reads, one whose subscriber acks nothing, one whose subscriber nacks all.
 //
-//   isolation_bench [--messages N] [--rate R] [--seconds S]
+//   isolation_bench [--messages N] [--rate R] [--seconds S] [--rounds N]
 //
 // Prints the healthy topic's lateness under a steady rate, how fast it delivers a burst, both
-// ratios, and the daemon's resident memory. See RESULTS.md.
+// ratios, and the resident memory of the second daemon. See RESULTS.md.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -32,7 +32,7 @@ struct Options {
   int64_t rate = 5'000;
   int64_t burst = 300'000;
   double seconds = 10;
-  int rounds = 3;
+  int rounds = 5;
 };
 
 struct Health {
@@ -41,41 +41,47 @@ struct Health {
   double burst_per_second = 0;
 };
 
-double Median(std::vector<double> values) { return Quantile(&values, 0.5); }
-
-Health Measure(const Options& options, const test::ServerProcess& server, const std::string& name) {
-  std::vector<double> p50;
-  std::vector<double> p99;
-  std::vector<double> rates;
-  for (int round = 0; round < options.rounds; ++round) {
-    const std::string topic = name + "-" + std::to_string(round);
-    {
-      Received received;
-      std::atomic<bool> stop{false};
-      const auto listener = Listen(server, topic, 10'000, &received);
-      std::thread sender(Trickle, server.Connect(), topic, options.rate, &stop, int64_t{100});
-      std::this_thread::sleep_for(std::chrono::duration<double>(options.seconds));
-      stop = true;
-      sender.join();
-      std::this_thread::sleep_for(std::chrono::seconds(1));
-      PrintLateness(topic.c_str(), &received);
-      const std::lock_guard<std::mutex> lock(received.mutex);
-      p50.push_back(Quantile(&received.lateness_ms, 0.5));
-      p99.push_back(Quantile(&received.lateness_ms, 0.99));
-    }
+// Of one round.
+Health Measure(const Options& options, const test::ServerProcess& server,
+               const std::string& topic) {
+  Health health;
+  {
     Received received;
-    const std::string burst = topic + "-burst";
-    const int64_t due_ms = WallMillis() + 2'000 + options.burst / 50;
-    ScheduleMany(server.Connect(), {burst}, options.burst, due_ms, 100);
-    const auto listener = Listen(server, burst, 50'000, &received);
-    WaitFor([&] { return WallMillis() >= due_ms; }, 600);
-    const auto start = SteadyClock::now();
-    WaitFor([&] { return received.count.load() >= options.burst; }, 120);
-    rates.push_back(static_cast<double>(received.count.load()) / SecondsSince(start));
-    std::printf("%s: %lld delivered and acked at %.0f/s\n", burst.c_str(),
-                static_cast<long long>(received.count.load()), rates.back());
+    std::atomic<bool> stop{false};
+    const auto listener = Listen(server, topic, 10'000, &received);
+    std::thread sender(Trickle, server.Connect(), topic, options.rate, &stop, int64_t{100});
+    std::this_thread::sleep_for(std::chrono::duration<double>(options.seconds));
+    stop = true;
+    sender.join();
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    PrintLateness(topic.c_str(), &received);
+    const std::lock_guard<std::mutex> lock(received.mutex);
+    health.p50_ms = Quantile(&received.lateness_ms, 0.5);
+    health.p99_ms = Quantile(&received.lateness_ms, 0.99);
   }
-  return {.p50_ms = Median(p50), .p99_ms = Median(p99), .burst_per_second = Median(rates)};
+  Received received;
+  const std::string burst = topic + "-burst";
+  const int64_t due_ms = WallMillis() + 2'000 + options.burst / 50;
+  ScheduleMany(server.Connect(), {burst}, options.burst, due_ms, 100);
+  const auto listener = Listen(server, burst, 50'000, &received);
+  WaitFor([&] { return WallMillis() >= due_ms; }, 600);
+  const auto start = SteadyClock::now();
+  WaitFor([&] { return received.count.load() >= options.burst; }, 120);
+  health.burst_per_second = static_cast<double>(received.count.load()) / SecondsSince(start);
+  std::printf("%s: %lld delivered and acked at %.0f/s\n", burst.c_str(),
+              static_cast<long long>(received.count.load()), health.burst_per_second);
+  return health;
+}
+
+Health MedianOf(const std::vector<Health>& rounds) {
+  const auto median = [&rounds](double Health::*field) {
+    std::vector<double> values;
+    for (const Health& round : rounds) values.push_back(round.*field);
+    return Quantile(&values, 0.5);
+  };
+  return {.p50_ms = median(&Health::p50_ms),
+          .p99_ms = median(&Health::p99_ms),
+          .burst_per_second = median(&Health::burst_per_second)};
 }
 
 void PrintHealth(const char* name, const Health& health) {
@@ -84,38 +90,46 @@ void PrintHealth(const char* name, const Health& health) {
 }
 
 int Run(const Options& options) {
-  const auto server = StartDaemon(options.daemon, options.flags);
-  const double empty = static_cast<double>(ProcessResidentBytes(server->pid())) / 1e6;
-  const Health alone = Measure(options, *server, "alone");
+  const auto quiet = StartDaemon(options.daemon, options.flags);
+  const auto crowded = StartDaemon(options.daemon, options.flags);
+  const double empty = static_cast<double>(ProcessResidentBytes(crowded->pid())) / 1e6;
 
   // Highest resident memory from here on.
   std::atomic<uint64_t> resident{0};
   std::atomic<bool> stop{false};
   std::thread sampler([&] {
     while (!stop.load()) {
-      resident = std::max(resident.load(), ProcessResidentBytes(server->pid()));
+      resident = std::max(resident.load(), ProcessResidentBytes(crowded->pid()));
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   });
   const int64_t due_ms = WallMillis();
   for (const char* const topic : {"nobody", "silent", "refuser"}) {
     const LoadResult accepted =
-        ScheduleMany(server->Connect(), {topic}, options.messages, due_ms, 1'000);
+        ScheduleMany(crowded->Connect(), {topic}, options.messages, due_ms, 1'000);
     std::printf("%s: %lld due, accepted at %.0f/s\n", topic,
                 static_cast<long long>(options.messages), accepted.per_second);
   }
   Received held;
   Received refused;
-  const auto silent = Listen(*server, "silent", 1'000, &held,
-                             [](const client::Delivery&) { return client::Settlement::Leave(); });
-  const auto refuser = Listen(*server, "refuser", 1'000, &refused, [](const client::Delivery&) {
-    return client::Settlement::NackAfter(absl::Seconds(1));
-  });
-  std::this_thread::sleep_for(std::chrono::seconds(3));
-  const Health beside = Measure(options, *server, "beside");
+  std::vector<Health> alone_rounds;
+  std::vector<Health> beside_rounds;
+  for (int round = 0; round < options.rounds; ++round) {
+    const std::string number = std::to_string(round);
+    alone_rounds.push_back(Measure(options, *quiet, "alone-" + number));
+    const auto silent = Listen(*crowded, "silent", 1'000, &held,
+                               [](const client::Delivery&) { return client::Settlement::Leave(); });
+    const auto refuser = Listen(*crowded, "refuser", 1'000, &refused, [](const client::Delivery&) {
+      return client::Settlement::NackAfter(absl::Seconds(1));
+    });
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    beside_rounds.push_back(Measure(options, *crowded, "beside-" + number));
+  }
   stop = true;
   sampler.join();
 
+  const Health alone = MedianOf(alone_rounds);
+  const Health beside = MedianOf(beside_rounds);
   PrintHealth("alone", alone);
   PrintHealth("beside the others", beside);
   std::printf("p99 lateness %+.0f %%, throughput %+.0f %%; meanwhile %lld held, %lld refused\n",
