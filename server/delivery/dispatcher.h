@@ -356,7 +356,7 @@ class Dispatcher : public scheduler::DueSink {
 
   DueTable table_;
   absl::flat_hash_map<EntryIndex, Details> details_;
-  // Before the subscriptions, which count in it.
+  // What the brakes of the subscriptions share.
   FailureRate failure_rate_;
   absl::flat_hash_map<storage::TopicId, std::unique_ptr<Topic>> topics_;
   absl::flat_hash_map<storage::SubscriptionId, std::unique_ptr<Subscription>> subscriptions_;
