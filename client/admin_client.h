@@ -13,13 +13,12 @@
 
 namespace duetime::client {
 
-// A client of one server for what is set up and looked at rather than sent. Every call takes and
-// returns the proto's own types: what each field means, its bounds and the errors stand in
-// admin.proto, topic.proto, subscription.proto, forecast.proto, operation.proto and
-// recurrence.proto.
+// A client of one server for operators and tools. Every call takes and returns the proto's own
+// types. The protos document each field, its bounds and the errors: admin.proto, topic.proto,
+// subscription.proto, forecast.proto, operation.proto and recurrence.proto.
 //
-// A call blocks until its answer or its deadline; errors and retries as with Client. Tried again on
-// UNAVAILABLE is everything but what the comments below except.
+// A call blocks until its answer or its deadline. Errors and retries are those of Client. A call is
+// tried again on UNAVAILABLE unless its comment says otherwise.
 //
 // Thread-safe; calls of several threads share the connection.
 class AdminClient {
@@ -35,7 +34,7 @@ class AdminClient {
   absl::StatusOr<v1::Topic> GetTopic(const v1::GetTopicRequest& request);
   absl::StatusOr<v1::ListTopicsResponse> ListTopics(const v1::ListTopicsRequest& request);
   absl::StatusOr<v1::Topic> UpdateTopic(const v1::UpdateTopicRequest& request);
-  // Not tried again: a repeat would say NOT_FOUND of what it had deleted itself.
+  // Not tried again: a repeat would answer NOT_FOUND although the first try deleted the topic.
   absl::StatusOr<v1::DeleteTopicResponse> DeleteTopic(const v1::DeleteTopicRequest& request);
   absl::StatusOr<v1::Topic> PauseTopic(const v1::PauseTopicRequest& request);
   absl::StatusOr<v1::Topic> ResumeTopic(const v1::ResumeTopicRequest& request);
@@ -51,11 +50,11 @@ class AdminClient {
   absl::StatusOr<v1::DeleteSubscriptionResponse> DeleteSubscription(
       const v1::DeleteSubscriptionRequest& request);
 
-  // ---- What is to come
+  // ---- Forecasts
   absl::StatusOr<v1::ForecastResponse> Forecast(const v1::ForecastRequest& request);
 
-  // ---- Operations on many messages. One without a name gets a random one here, so that a repeat
-  // is recognised.
+  // ---- Operations on many messages. An operation without a name gets a random one, so that the
+  // server recognises a repeat.
   absl::StatusOr<v1::Operation> StartBulk(const v1::StartBulkRequest& request);
   absl::StatusOr<v1::Operation> GetOperation(const v1::GetOperationRequest& request);
   absl::StatusOr<v1::ListOperationsResponse> ListOperations(
@@ -67,7 +66,7 @@ class AdminClient {
   absl::StatusOr<v1::Recurrence> GetRecurrence(const v1::GetRecurrenceRequest& request);
   absl::StatusOr<v1::ListRecurrencesResponse> ListRecurrences(
       const v1::ListRecurrencesRequest& request);
-  // With an etag not tried again: the first try's own change would look like somebody else's.
+  // Not tried again with an etag: the change of the first try would look like another client's.
   absl::StatusOr<v1::Recurrence> UpdateRecurrence(const v1::UpdateRecurrenceRequest& request);
   absl::StatusOr<v1::Recurrence> PauseRecurrence(const v1::PauseRecurrenceRequest& request);
   absl::StatusOr<v1::Recurrence> ResumeRecurrence(const v1::ResumeRecurrenceRequest& request);

@@ -16,7 +16,7 @@ absl::Duration Backoff::Next(absl::Duration server_delay) {
   std::uniform_real_distribution<double> fraction(0.5, 1.0);
   const absl::Duration wait = bound_ * fraction(random_);
   bound_ = std::min(bound_ * options_.multiplier, options_.max);
-  // The jitter goes on top of what the server asked for: many clients were told the same.
+  // The jitter comes on top of the server's delay, because many clients got the same delay.
   if (server_delay > absl::ZeroDuration()) return server_delay + wait;
   return wait;
 }

@@ -14,29 +14,29 @@ namespace duetime::client {
 struct BackoffOptions {
   // The bound of the first wait.
   absl::Duration initial = absl::Milliseconds(100);
-  // No wait is longer, unless the server asked for it.
+  // The longest wait, unless the server asks for a longer one.
   absl::Duration max = absl::Seconds(5);
   // Each bound is this many times the one before.
   double multiplier = 2.0;
 };
 
 // Exponential backoff with jitter: the n-th wait is drawn evenly from the upper half of its bound,
-// so that clients that lost the same server do not come back all at once, and none comes back at
-// once.
+// so that clients that lost the same server do not reconnect at the same time, and none reconnects
+// at once.
 //
-// What it does not do: wait, or read a clock. The same seed gives the same waits.
+// It neither waits nor reads a clock. The same seed gives the same waits.
 // Guarantees: (1) every wait is within [bound / 2, bound], where the bound grows from `initial` to
-// `max`; (2) a wait the server asked for is never shortened. Thread safety: the caller locks.
+// `max`; (2) a wait is never shorter than the server asked for. Thread safety: the caller locks.
 class Backoff {
  public:
-  // REQUIRES: 0 < initial <= max and multiplier >= 1; what is not is replaced by the nearest value
-  // that is.
+  // REQUIRES: 0 < initial <= max and multiplier >= 1. Other values are replaced by the nearest
+  // valid ones.
   Backoff(const BackoffOptions& options, uint64_t seed);
 
   // The next wait; at least `server_delay`, the one the server asked for (zero if it did not).
   absl::Duration Next(absl::Duration server_delay = absl::ZeroDuration());
 
-  // Begins again with the first wait: something worked.
+  // Starts again with the first wait. Call after a success.
   void Reset();
 
  private:

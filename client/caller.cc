@@ -14,7 +14,7 @@ namespace {
 // A steady clock underneath: a step of the wall clock does not move a call's deadline.
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// "For ever", far from where the clocks' arithmetic overflows.
+// The longest deadline, so that an infinite one does not overflow the clock's arithmetic.
 constexpr absl::Duration kDeadlineMax = absl::Hours(24 * 365);
 
 absl::Duration Until(SteadyTime time) {
@@ -30,7 +30,7 @@ absl::Status Caller::Run(OnUnavailable on_unavailable,
       std::chrono::steady_clock::now() +
       absl::ToChronoNanoseconds(std::min(options_.deadline + extra, kDeadlineMax));
   Backoff backoff(options_.backoff, std::random_device{}());
-  // gRPC would answer this one or the other way, as its timer and the connection happen to race.
+  // gRPC's answer would depend on a race between its timer and the connection.
   if (options_.deadline <= absl::ZeroDuration()) {
     return absl::DeadlineExceededError("the deadline of the call is not in the future");
   }

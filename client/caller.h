@@ -14,17 +14,17 @@
 
 namespace duetime::client {
 
-// What a call may do after UNAVAILABLE: be made again, or not, since a repeat could do harm or
-// give a misleading answer.
+// What a call does after UNAVAILABLE: repeat, or return because a repeat could do harm or give a
+// misleading answer.
 enum class OnUnavailable { kRepeat, kReturn };
 
-// Holds no connection and no state of a call: it is only the rules. Thread-safe.
+// Applies the rules. Holds no connection and no state of a call. Thread-safe.
 class Caller {
  public:
   explicit Caller(const ClientOptions& options) : options_(options) {}
 
-  // Runs `call` until it is answered, may not be tried again, or time is up, which is `extra` later
-  // than the options say. `tries` says how often it ran.
+  // Runs `call` until it has an answer, may not be tried again, or the deadline passes. The
+  // deadline is that of the options plus `extra`. Sets `tries` to the number of tries.
   absl::Status Run(OnUnavailable on_unavailable,
                    const std::function<grpc::Status(grpc::ClientContext*)>& call, int* tries,
                    absl::Duration extra) const;

@@ -11,11 +11,11 @@
 namespace duetime::client {
 namespace {
 
-// A batch answer of 10,000 refusals with details is about 6 MiB, and payload limits are the
-// server's to set: gRPC's own 4 MiB would refuse what the server was told to allow.
+// A batch answer with 10,000 refusals is about 6 MiB, and the server's configuration sets the limit
+// of payloads. gRPC's default of 4 MiB would refuse answers that the server allows.
 constexpr int kReceiveBytesMax = 64 << 20;
-// gRPC's own pauses between connection attempts start at 1 s and grow to 2 minutes. Backoff decides
-// here; these only have to be short beside it.
+// gRPC's default pauses between connection attempts grow from 1 s to 2 minutes. Backoff decides
+// when to try, so these pauses are short beside its waits.
 constexpr int kReconnectFirstMs = 50;
 constexpr int kReconnectMaxMs = 1'000;
 constexpr int kConnectTimeoutMs = 5'000;
@@ -62,7 +62,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& 
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectFirstMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMaxMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
-  // A proxy of the environment is for the web, not for a server named here.
+  // The proxy of the environment is for the web, not for a duetime server.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kReceiveBytesMax);
   arguments.SetMaxSendMessageSize(-1);

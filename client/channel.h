@@ -18,17 +18,16 @@ namespace duetime::client {
 struct ServerAddress {
   // "host:port" or "unix:/path/to.sock".
   std::string target = "127.0.0.1:7788";
-  // TLS is used when any of the three is set. `tls_ca_file` (PEM) says whom to trust; empty means
-  // the system's roots. `tls_cert_file` and `tls_key_file` (PEM) are this client's own, for servers
-  // that ask for them: both or neither.
+  // The client uses TLS if any of the three is set. `tls_ca_file` (PEM) holds the trusted
+  // certificates; empty means the system's roots. `tls_cert_file` and `tls_key_file` (PEM) are the
+  // client's own, for servers that ask for them: both or neither.
   std::string tls_ca_file{};
   std::string tls_cert_file{};
   std::string tls_key_file{};
 };
 
-// Opens a channel of its own: channels made here share no connection, so two clients can use two
-// cores. Returns at once; the connection is made by the first call, and made again, within seconds,
-// whenever it breaks.
+// Opens a new channel. Channels share no connection, so that two clients can use two cores. Returns
+// at once. The first call connects; a broken connection is restored within seconds.
 //
 //   INVALID_ARGUMENT   the target is empty, or only one of cert and key is given
 //   NOT_FOUND          a TLS file cannot be read

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every client of this library is told about its server and its patience.
+// The options of every client: the server, the deadline of calls and the retries.
 #pragma once
 
 #include "absl/time/time.h"
@@ -14,9 +14,9 @@ struct ClientOptions {
   ServerAddress server;
   // For each call, its retries included. Zero or less fails every call with DEADLINE_EXCEEDED.
   absl::Duration deadline = absl::Seconds(10);
-  // Tries of a call that may be tried again; 1 never tries again.
+  // Tries of a call that may be repeated. 1: no repeat.
   int attempts_max = 4;
-  // Between tries. A delay that the server asks for is kept as well.
+  // The waits between tries. A wait is never shorter than the server asks for.
   BackoffOptions backoff;
 };
 

@@ -7,8 +7,7 @@ namespace duetime::client {
 
 google::protobuf::Timestamp ToProto(absl::Time time) {
   google::protobuf::Timestamp proto;
-  // IDivDuration floors for positive spans only, so the seconds are floored with ToUnixSeconds,
-  // which always does.
+  // ToUnixSeconds always floors. IDivDuration floors positive spans only.
   const int64_t seconds = absl::ToUnixSeconds(time);
   proto.set_seconds(seconds);
   if (time == absl::InfiniteFuture() || time == absl::InfinitePast()) return proto;
@@ -29,7 +28,7 @@ google::protobuf::Duration ToProto(absl::Duration duration) {
     return proto;
   }
   absl::Duration rest;
-  // Truncates toward zero, so seconds and nanos have the same sign, as Protobuf wants.
+  // Truncates toward zero, so that seconds and nanos have the same sign, as Protobuf requires.
   const int64_t seconds =
       absl::IDivDuration(absl::Ceil(duration, absl::Nanoseconds(1)), absl::Seconds(1), &rest);
   proto.set_seconds(seconds);

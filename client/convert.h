@@ -9,8 +9,8 @@
 
 namespace duetime::client {
 
-// Rounds up to whole nanoseconds: what is asked for is never early. A time that Protobuf does not
-// know (before year 1, after 9999, infinite) becomes one that the server refuses by name.
+// Rounds up to whole nanoseconds, so that the time is never early. A time that Protobuf cannot hold
+// (before year 1, after 9999, infinite) becomes a time that the server refuses.
 google::protobuf::Timestamp ToProto(absl::Time time);
 // As above; an infinite duration becomes one beyond every horizon.
 google::protobuf::Duration ToProto(absl::Duration duration);

@@ -16,7 +16,7 @@
 namespace duetime::client {
 namespace {
 
-// A check changes nothing, so it needs no name to be repeated.
+// A request with validate_only changes nothing, so a repeat needs no id.
 void NameRequest(RandomId* ids, v1::ScheduleRequest* request) {
   if (request->request_id().empty() && !request->validate_only()) {
     request->set_request_id(ids->Next());
@@ -60,7 +60,10 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& opti
 }
 
 absl::StatusOr<v1::ScheduleResponse> Client::Schedule(const NewMessage& message, Repeat repeat) {
-  v1::ScheduleRequest request = ToProto(message);
+  return Schedule(ToProto(message), repeat);
+}
+
+absl::StatusOr<v1::ScheduleResponse> Client::Schedule(v1::ScheduleRequest request, Repeat repeat) {
   if (repeat == Repeat::kSafely) {
     RandomId ids;
     NameRequest(&ids, &request);
@@ -72,18 +75,22 @@ absl::StatusOr<v1::ScheduleResponse> Client::Schedule(const NewMessage& message,
 absl::StatusOr<std::vector<absl::StatusOr<v1::ScheduleResponse>>> Client::ScheduleBatch(
     absl::Span<const NewMessage> messages, Repeat repeat) {
   v1::ScheduleBatchRequest request;
-  RandomId ids;
-  for (const NewMessage& message : messages) {
-    v1::ScheduleRequest* item = request.add_messages();
-    *item = ToProto(message);
-    if (repeat == Repeat::kSafely) NameRequest(&ids, item);
+  for (const NewMessage& message : messages) *request.add_messages() = ToProto(message);
+  return ScheduleBatch(std::move(request), repeat);
+}
+
+absl::StatusOr<std::vector<absl::StatusOr<v1::ScheduleResponse>>> Client::ScheduleBatch(
+    v1::ScheduleBatchRequest request, Repeat repeat) {
+  if (repeat == Repeat::kSafely) {
+    RandomId ids;
+    for (v1::ScheduleRequest& item : *request.mutable_messages()) NameRequest(&ids, &item);
   }
   auto response = impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::ScheduleBatch,
                                        request, Rule(repeat));
   if (!response.ok()) return response.status();
-  if (static_cast<size_t>(response->results_size()) != messages.size()) return WrongResultCount();
+  if (response->results_size() != request.messages_size()) return WrongResultCount();
   std::vector<absl::StatusOr<v1::ScheduleResponse>> results;
-  results.reserve(messages.size());
+  results.reserve(static_cast<size_t>(response->results_size()));
   for (v1::ScheduleResult& result : *response->mutable_results()) {
     results.push_back(FromProto(std::move(result)));
   }
@@ -133,14 +140,23 @@ absl::StatusOr<v1::RescheduleResponse> Client::Reschedule(const Target& target, 
   target.FillIn(&request);
   SetWhen(when, &request);
   request.set_etag(std::string(etag));
-  return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Reschedule, request,
-                              etag.empty() ? OnUnavailable::kRepeat : OnUnavailable::kReturn);
+  return Reschedule(request);
+}
+
+absl::StatusOr<v1::RescheduleResponse> Client::Reschedule(const v1::RescheduleRequest& request) {
+  return impl_->caller().Call(
+      impl_->messages(), &v1::Messages::Stub::Reschedule, request,
+      request.etag().empty() ? OnUnavailable::kRepeat : OnUnavailable::kReturn);
 }
 
 absl::StatusOr<v1::GetResponse> Client::Get(const Target& target, View view) {
   v1::GetRequest request;
   target.FillIn(&request);
   request.set_view(view == View::kFull ? v1::FULL : v1::BASIC);
+  return Get(request);
+}
+
+absl::StatusOr<v1::GetResponse> Client::Get(const v1::GetRequest& request) {
   return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Get, request,
                               OnUnavailable::kRepeat);
 }
@@ -148,6 +164,10 @@ absl::StatusOr<v1::GetResponse> Client::Get(const Target& target, View view) {
 absl::StatusOr<v1::ExplainResponse> Client::Explain(const Target& target) {
   v1::ExplainRequest request;
   target.FillIn(&request);
+  return Explain(request);
+}
+
+absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request) {
   return impl_->caller().Call(impl_->messages(), &v1::Messages::Stub::Explain, request,
                               OnUnavailable::kRepeat);
 }

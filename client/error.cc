@@ -12,7 +12,7 @@
 namespace duetime::client {
 namespace {
 
-// The payload holds a serialised google.rpc.Status, as gRPC's own trailer does.
+// The payload holds a serialised google.rpc.Status, as gRPC's trailer does.
 constexpr char kDetailsUrl[] = "type.googleapis.com/google.rpc.Status";
 
 absl::Status WithDetails(int code, const std::string& message, const std::string& details) {
@@ -39,7 +39,7 @@ ErrorInfo GetErrorInfo(const absl::Status& status) {
   ErrorInfo info;
   const auto payload = status.GetPayload(kDetailsUrl);
   google::rpc::Status details;
-  // Bytes that are no google.rpc.Status tell a program nothing; code and text are still there.
+  // Bytes that are no google.rpc.Status give no details. Code and text remain.
   if (!payload.has_value() || !details.ParseFromString(std::string(*payload))) return info;
   for (const google::protobuf::Any& any : details.details()) {
     google::rpc::ErrorInfo error_info;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of the server as a caller reads them: an absl::Status whose code and text are the
-// server's, with the details for programs one call away.
+// Errors of the server as an absl::Status with the server's code and text. GetErrorInfo reads the
+// details.
 #pragma once
 
 #include <map>
@@ -38,18 +38,17 @@ struct ErrorInfo {
   // Every variable part of the text, by name.
   std::map<std::string, std::string> metadata;
   std::vector<FieldViolation> field_violations;
-  // How long the server asks to wait before the next try; absent when trying again would not help,
-  // or it did not say.
+  // How long the server asks to wait before the next try. Absent if the server does not ask.
   std::optional<absl::Duration> retry_delay;
 };
 
-// The details of an error that this library returned; empty ones for any other status.
+// The details of an error that this library returned. Empty for any other status.
 ErrorInfo GetErrorInfo(const absl::Status& status);
 
-// From a call's own status. Keeps the details for GetErrorInfo.
+// Converts the status of a call. Keeps the details for GetErrorInfo.
 absl::Status ToAbslStatus(const grpc::Status& status);
 
-// From the error of one item of a batch. Keeps the details for GetErrorInfo. A code that is none
+// Converts the error of one item of a batch. Keeps the details for GetErrorInfo. An invalid code
 // becomes UNKNOWN.
 absl::Status ToAbslStatus(const google::rpc::Status& status);
 

@@ -8,7 +8,7 @@
 namespace duetime::client {
 namespace {
 
-// "For ever", far from where the clock's arithmetic overflows.
+// The longest time, so that an infinite one does not overflow the clock's arithmetic.
 constexpr absl::Duration kKeepMax = absl::Hours(24 * 365);
 
 }  // namespace
@@ -57,9 +57,9 @@ void LeaseKeeper::Release(Frame* frame, int index) {
 }
 
 void LeaseKeeper::Collect(SteadyTime now, v1::SubscribeRequest* request) {
-  // A little ahead, so that frames which came one after the other share a request.
+  // A little ahead, so that frames that arrived close together share a request.
   const SteadyTime until = now + interval_ / 4;
-  // Each goes to the end with a later time, so this ends.
+  // The loop ends because each frame moves to the end with a later time.
   while (!frames_.empty() && frames_.front()->extend_at <= until) {
     Frame* frame = frames_.front();
     frames_.pop_front();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LeaseKeeper: which deliveries are still being worked on, and when their leases are to be
-// prolonged. Internal to the client library.
+// LeaseKeeper: decides when to extend the leases of unsettled deliveries. Internal to the client
+// library.
 #pragma once
 
 #include <chrono>
@@ -17,69 +17,69 @@
 
 namespace duetime::client {
 
-// One response of the server, and which of its deliveries nobody has settled yet.
+// One response of the server, and its unsettled deliveries.
 struct Frame {
   v1::SubscribeResponse response;
 
-  // The rest is the keeper's. `held[i]` is about response.deliveries(i).
+  // The keeper owns the fields below. `held[i]`: response.deliveries(i) is unsettled.
   std::vector<bool> held;
   int held_count = 0;
   std::chrono::steady_clock::time_point received;
   std::chrono::steady_clock::time_point extend_at;
-  // In the keeper's list while held_count > 0 and `listed`.
+  // True while the frame is in the keeper's list, at `place`.
   bool listed = false;
   std::list<Frame*>::iterator place;
 };
 
-// Knows the frames that hold unsettled deliveries, in the order in which their leases need to be
-// prolonged: when a third of a lease has passed, so that a lost request or a slow server costs
-// nothing, and again after each further third, until the delivery is settled, its lease is lost, or
-// `keep_max` has passed since it came.
+// Lists the frames with unsettled deliveries by the time of their next extension. A lease is
+// extended whenever a third of it has passed, so that a lost request or a slow server does not end
+// it. This stops when the delivery is settled, its lease is lost, or `keep_max` has passed since it
+// arrived.
 //
-// What it does not do: no clock, no thread, no lock; it is told the time. Cost: a bit per delivery
-// and a list entry per frame; nothing is looked up by token except leases that were prolonged.
-// Thread safety: none. A frame that is listed must stay where it is.
+// It has no clock, no thread and no lock: the caller passes the time. Cost: a bit per delivery and
+// a list entry per frame; only extended leases are looked up by token. Thread safety: none. A
+// listed frame must not move.
 class LeaseKeeper {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;
 
-  // `keep_max` <= 0: no lease is ever prolonged.
+  // `keep_max` <= 0: no lease is extended.
   explicit LeaseKeeper(absl::Duration keep_max);
 
   // The server opened a stream with leases of this length.
   void Start(absl::Duration lease);
-  // The stream is over, and its leases with it.
+  // The stream and its leases have ended.
   void Clear();
 
-  // All deliveries of the frame are unsettled from now on.
+  // Adds the deliveries of a frame as unsettled.
   void Add(Frame* frame, SteadyTime now);
-  // One of them is settled, or will not be worked on: its lease is left to end. Idempotent.
+  // A delivery is settled or will not be handled: its lease is no longer extended. Idempotent.
   void Release(Frame* frame, int index);
 
-  // Adds to `request` what is to be prolonged at `now`, together with what would be soon after.
+  // Adds the leases to extend at `now` to `request`, together with those that are due soon after.
   void Collect(SteadyTime now, v1::SubscribeRequest* request);
-  // When to collect next, as of `now`; no later than that can anything become due that is added
-  // after this call. Nothing: nothing is ever due on this stream.
+  // When to call Collect next, as of `now`. No frame that is added later is due before this time.
+  // Absent: no lease of this stream is extended.
   std::optional<SteadyTime> NextCollect(SteadyTime now) const;
 
-  // The server prolonged it.
+  // The server extended the lease.
   void OnExtended(uint64_t lease_token);
-  // The server refused something about it: true if that was the request to prolong it, which is
-  // then not asked for again.
+  // The server refused a request for this lease. Returns true if it refused an extension, which is
+  // then not requested again.
   bool OnRefused(uint64_t lease_token);
 
  private:
   void Append(Frame* frame, SteadyTime extend_at);
 
   const std::chrono::nanoseconds keep_max_;
-  // 0: no lease is prolonged on this stream.
+  // 0: no lease of this stream is extended.
   std::chrono::nanoseconds interval_{0};
   absl::Duration lease_;
-  // By extend_at: each frame is appended with the same distance from now.
+  // Ordered by extend_at, because every frame is appended with the same distance from now.
   std::list<Frame*> frames_;
-  // Prolonging was asked for, and not answered yet.
+  // Leases whose extension is requested and not answered.
   std::unordered_set<uint64_t> asked_;
-  // Prolonging was refused, and the delivery not settled yet.
+  // Unsettled deliveries whose extension was refused.
   std::unordered_set<uint64_t> lost_;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program says of a message: what to deliver and when (NewMessage), and which one it means
-// afterwards (Target).
+// NewMessage: what to deliver and when. Target: a message that exists, by its id or its key.
 #pragma once
 
 #include <map>
@@ -15,8 +14,8 @@
 
 namespace duetime::client {
 
-// A time as a wall clock in some place shows it. The server resolves it, by the rules of CivilTime
-// in message.proto, and keeps both.
+// A time as a wall clock in a time zone shows it. The server resolves it by the rules of CivilTime
+// in message.proto, and keeps the local time as well.
 struct CivilTime {
   // "2026-11-21T09:00", with ":30" or ":30.250" behind it if wanted.
   std::string local;
@@ -24,55 +23,54 @@ struct CivilTime {
   std::string time_zone;
 };
 
-// When to deliver. A duration counts from the arrival at the server; zero and the past mean at
-// once. What is finer than a nanosecond is rounded up here, and the server rounds up to
-// milliseconds: never early. A negative or infinite duration, and a time out of the server's range,
-// are refused by the server.
+// When to deliver. A duration counts from the arrival at the server. Zero and the past mean at
+// once. This library rounds up to nanoseconds and the server to milliseconds, so that no message is
+// early. The server refuses negative and infinite durations, and times out of its range.
 using When = std::variant<absl::Duration, absl::Time, CivilTime>;
 
-// What to deliver, and when. Only the topic is required. Bounds and meaning of every field are
-// those of ScheduleRequest in messages.proto, which has the same names.
+// What to deliver, and when. Only the topic is required. ScheduleRequest in messages.proto has the
+// same names and documents the bounds.
 struct NewMessage {
   std::string topic{};
   std::string payload{};
   std::map<std::string, std::string> attributes{};
   When when = absl::ZeroDuration();
 
-  // The producer's name for the message, by which it can be found, moved, replaced and cancelled.
+  // The producer's name for the message, to find, move, replace and cancel it by.
   std::string key{};
   // What to do if the topic has a message under this key already. Default: FAIL.
   v1::ScheduleRequest::OnConflict on_conflict = v1::ScheduleRequest::ON_CONFLICT_UNSPECIFIED;
-  // With PUSH_BACK: how long it may be pushed back in all. Zero: no bound.
+  // With PUSH_BACK: how long it may be pushed back in total. Zero: no bound.
   absl::Duration max_wait{};
   // Replace, but never create.
   bool only_if_exists = false;
-  // Makes a repeat of this request safe for an hour. Empty: chosen at random by the call, unless
-  // that is told not to.
+  // Makes a repeat of this request safe for an hour. Empty: Schedule chooses a random one; see
+  // Repeat.
   std::string request_id{};
   // Check and decide, change nothing.
   bool validate_only = false;
 
-  // What it can be listed and selected by.
+  // To list and select messages by.
   std::map<std::string, std::string> labels{};
   // First deliveries of messages with the same one come in order.
   std::string ordering_key{};
-  // How long after its time it is worth delivering: a ttl, or the moment itself. Default: for ever,
-  // or what the topic says.
+  // How long the message is worth delivering: a ttl, or the moment of its end. Default: the ttl of
+  // the topic, if it has one.
   std::variant<std::monostate, absl::Duration, absl::Time> lifetime{};
-  // What happens to it after that. Default: DELIVER.
+  // What happens to the message after its lifetime. Default: DELIVER.
   v1::Message::LatePolicy late_policy = v1::Message::LATE_POLICY_UNSPECIFIED;
   // Deliver at a point within this after its time, which follows from its id.
   absl::Duration spread{};
 };
 
-// The request that says so.
+// The request for the message.
 v1::ScheduleRequest ToProto(const NewMessage& message);
 
 // Writes `when` to a request.
 void SetWhen(const When& when, v1::ScheduleRequest* request);
 void SetWhen(const When& when, v1::RescheduleRequest* request);
 
-// Which message: the one with this id, or the one that has this key in its topic.
+// A message by its id, or by its topic and key.
 class Target {
  public:
   static Target Id(std::string id) { return Target(std::move(id)); }
@@ -83,7 +81,7 @@ class Target {
     return Target(std::move(name));
   }
 
-  // Writes it to a request with a `target`.
+  // Writes the id or key to the `target` of a request.
   template <typename Request>
   void FillIn(Request* request) const {
     if (const auto* id = std::get_if<std::string>(&name_)) {

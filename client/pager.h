@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading lists that come in pages: PageReader for whole pages of any of them, MessageReader for a
-// topic's messages one by one.
+// PageReader reads any list page by page. MessageReader reads the messages of a topic one by one.
 #pragma once
 
 #include <functional>
@@ -15,8 +14,8 @@
 
 namespace duetime::client {
 
-// Reads a list page by page. `Request` has a page_token and `Response` a next_page_token, as all
-// List calls of the proto have; what they promise about changes between pages stands there.
+// Reads a list page by page. `Request` has a page_token and `Response` a next_page_token, as in all
+// List calls. The protos say what a list shows of changes between two pages.
 //
 //   PageReader<v1::ListTopicsRequest, v1::ListTopicsResponse> pages(
 //       {}, [&](const auto& request) { return admin->ListTopics(request); });
@@ -27,17 +26,17 @@ class PageReader {
  public:
   using Fetch = std::function<absl::StatusOr<Response>(const Request&)>;
 
-  // Begins at the page that `request` asks for.
+  // Starts at the page of `request`.
   PageReader(Request request, Fetch fetch)
       : request_(std::move(request)), fetch_(std::move(fetch)) {}
 
-  // The next page, which may be empty although others follow; nothing after the last one. After an
-  // error the same page can be asked for again.
+  // The next page, or nullopt after the last one. A page may be empty although others follow. After
+  // an error, the next call asks for the same page again.
   absl::StatusOr<std::optional<Response>> Next() {
     if (ended_) return std::optional<Response>();
     absl::StatusOr<Response> page = fetch_(request_);
     if (!page.ok()) return page.status();
-    // The same question would have the same answer for ever.
+    // Asking for the same page would never end.
     if (!page->next_page_token().empty() && page->next_page_token() == request_.page_token()) {
       return absl::InternalError("the server named a page as the one after itself");
     }
@@ -52,7 +51,7 @@ class PageReader {
   bool ended_ = false;
 };
 
-// Reads the messages that a List finds, one by one, fetching pages as needed.
+// Reads the messages of a List one by one, and fetches pages as needed.
 //
 // Guarantees: those of List in messages.proto. Cost: holds one page (at most 1,000 messages without
 // payloads). Thread safety: none. `client` must outlive it.
@@ -62,8 +61,8 @@ class MessageReader {
       : pages_(std::move(request),
                [client](const v1::ListRequest& page) { return client->List(page); }) {}
 
-  // The next message; nothing after the last one. After an error the reading can go on with the
-  // next call: no message is lost or repeated by it.
+  // The next message, or nullopt after the last one. After an error, the next call continues: no
+  // message is lost or repeated.
   absl::StatusOr<std::optional<v1::Message>> Next() {
     while (next_ == page_.messages_size()) {
       absl::StatusOr<std::optional<v1::ListResponse>> page = pages_.Next();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names that nobody else has chosen.
+// Random names that are unique for all practical purposes.
 #pragma once
 
 #include <random>

@@ -22,6 +22,7 @@ absl::StatusOr<v1::ScheduleResponse> FromProto(v1::ScheduleResult result) {
     *response.mutable_old_deliver_time() = result.old_deliver_time();
   }
   response.set_previous_message_id(result.previous_message_id());
+  response.set_minute_limit_exceeded(result.minute_limit_exceeded());
   return response;
 }
 

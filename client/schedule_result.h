@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results of single items of a batch or stream, as single calls have them. Internal to the client
+// Converts results of items of a batch or stream to results of single calls. Internal to the client
 // library.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace duetime::client {
 
-// The error of an item that has no result; never OK: an item with neither is the server's mistake.
+// The error of an item without a result. Never OK: an item without result and error is INTERNAL.
 absl::Status ItemError(const google::rpc::Status& error);
 
-// What a Schedule of its own would have returned.
+// The result that a Schedule of this item alone would return.
 absl::StatusOr<v1::ScheduleResponse> FromProto(v1::ScheduleResult result);
 
 }  // namespace duetime::client

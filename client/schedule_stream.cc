@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <grpcpp/grpcpp.h>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -15,11 +13,12 @@
 #include "client/random_id.h"
 #include "client/schedule_result.h"
 #include "duetime/v1/messages.grpc.pb.h"
+#include "server/base/mutex.h"
 
 namespace duetime::client {
 
-// One thread of its own, which reads; the caller's thread writes and ends the stream. What they
-// share is under the mutex.
+// Owns one thread, which reads. The caller's thread writes and ends the stream. The mutex guards
+// the state that both use.
 class ScheduleStream::Impl {
  public:
   Impl(const ScheduleStreamOptions& options, OnResult on_result,
@@ -43,35 +42,34 @@ class ScheduleStream::Impl {
       *request.add_messages() = ToProto(message);
     }
     {
-      // Before all else, so that no error loses them, and before the write, since the answer may
+      // First, so that no error loses the messages; and before the write, because the answer may
       // come before the write returns.
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(&mutex_);
       sent_ += static_cast<int64_t>(messages.size());
       frames_.push_back(std::move(messages));
     }
     if (status_.has_value()) {
       return status_->ok() ? absl::FailedPreconditionError("the stream was finished") : *status_;
     }
-    const auto has_room = [this] { return frames_.size() <= frames_max_ || read_over_; };
-    // The write of a stream that is over fails.
-    return WaitUntil(has_room) && stream_->Write(request) ? absl::OkStatus() : End();
+    // The write fails if the stream is over.
+    return WaitForAnswers(frames_max_) && stream_->Write(request) ? absl::OkStatus() : End();
   }
 
   absl::Status Finish() {
     if (status_.has_value()) return *status_;
     stream_->WritesDone();
-    WaitUntil([this] { return read_over_; });
+    WaitForAnswers(std::nullopt);
     return End();
   }
 
   void Cancel() { context_.TryCancel(); }
 
   int64_t sent() const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     return sent_;
   }
   int64_t answered() const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     return answered_;
   }
 
@@ -80,6 +78,7 @@ class ScheduleStream::Impl {
       Cancel();
       End().IgnoreError();
     }
+    const base::MutexLock lock(&mutex_);
     std::vector<NewMessage> unanswered;
     for (std::vector<NewMessage>& frame : frames_) {
       std::move(frame.begin(), frame.end(), std::back_inserter(unanswered));
@@ -89,31 +88,36 @@ class ScheduleStream::Impl {
   }
 
  private:
-  // "For ever", far from where the clocks' arithmetic overflows.
+  // The longest timeout, so that an infinite one does not overflow the clock's arithmetic.
   static constexpr absl::Duration kTimeoutMax = absl::Hours(24 * 365);
 
-  // Waits for `done`. False, and the stream is broken, if no answer came for answer_timeout.
-  template <typename Done>
-  bool WaitUntil(Done done) {
-    std::unique_lock lock(mutex_);
-    while (!done()) {
-      const int64_t answered = answers_;
-      const bool moved = changed_.wait_for(lock, absl::ToChronoNanoseconds(answer_timeout_),
-                                           [&] { return done() || answers_ != answered; });
-      if (moved) continue;
-      broken_ = absl::DeadlineExceededError("the server did not answer a frame in time");
-      context_.TryCancel();
-      return false;
+  // Waits until at most `frames_max` frames are unanswered; without a limit, until the stream ends.
+  // The end of the stream ends every wait. If no answer comes for answer_timeout_, the function
+  // breaks the stream and returns false.
+  bool WaitForAnswers(std::optional<size_t> frames_max) {
+    const base::MutexLock lock(&mutex_);
+    while (!read_over_ && (!frames_max.has_value() || frames_.size() > *frames_max)) {
+      const int64_t answers = answers_;
+      const auto deadline =
+          std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(answer_timeout_);
+      while (answers_ == answers && !read_over_) {
+        if (changed_.WaitUntil(&mutex_, deadline)) continue;
+        if (answers_ != answers || read_over_) break;
+        broken_ = absl::DeadlineExceededError("the server did not answer a frame in time");
+        context_.TryCancel();
+        return false;
+      }
     }
     return true;
   }
 
-  // Takes the end of the stream, which has come or is about to. Afterwards there is no reader.
+  // Joins the reader and stores how the stream ended. The stream has ended or is about to end.
   absl::Status End() {
     if (status_.has_value()) return *status_;
     reader_.join();
     absl::Status status = ToAbslStatus(stream_->Finish());
-    // What was found here explains more than the cancellation that it led to.
+    const base::MutexLock lock(&mutex_);
+    // The cause of a cancellation explains more than the cancellation.
     if (!broken_.ok()) status = broken_;
     if (status.ok() && !frames_.empty()) {
       status = absl::InternalError("the server ended the stream before it had answered all of it");
@@ -130,16 +134,16 @@ class ScheduleStream::Impl {
         break;
       }
     }
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     read_over_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
-  // False if the answer is not one to what was sent.
+  // Returns false if the answer does not fit the next unanswered frame.
   bool Take(v1::ScheduleStreamResponse* response) {
     int64_t number = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(&mutex_);
       number = answered_;
       if (frames_.empty() || response->first() != answered_ ||
           frames_.front().size() != static_cast<size_t>(response->results_size())) {
@@ -151,11 +155,11 @@ class ScheduleStream::Impl {
       if (on_result_) on_result_(number, FromProto(std::move(result)));
       ++number;
     }
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     frames_.pop_front();
     answered_ = number;
     ++answers_;
-    changed_.notify_all();
+    changed_.NotifyAll();
     return true;
   }
 
@@ -170,24 +174,23 @@ class ScheduleStream::Impl {
 
   // The caller's thread only.
   RandomId ids_;
-  // How the stream ended, once it has.
+  // How the stream ended. Absent until then.
   std::optional<absl::Status> status_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  // Handed to Send and not answered, in order. After the end of the reader the caller's thread has
-  // it alone.
-  std::deque<std::vector<NewMessage>> frames_;
-  int64_t sent_ = 0;
-  int64_t answered_ = 0;
-  // Frames answered.
-  int64_t answers_ = 0;
-  // The reader has seen the end.
-  bool read_over_ = false;
+  mutable base::Mutex mutex_;
+  base::CondVar changed_;
+  // The frames that Send got and the server has not answered, in order.
+  std::deque<std::vector<NewMessage>> frames_ ABSL_GUARDED_BY(mutex_);
+  // Messages handed to Send, messages answered, frames answered.
+  int64_t sent_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t answered_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t answers_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The reader has seen the end of the stream.
+  bool read_over_ ABSL_GUARDED_BY(mutex_) = false;
   // Why this side broke the stream.
-  absl::Status broken_;
+  absl::Status broken_ ABSL_GUARDED_BY(mutex_);
 
-  // Last: it starts when all else is there.
+  // Last, because the thread uses all other members.
   std::thread reader_;
 };
 

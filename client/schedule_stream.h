@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ScheduleStream: schedules many messages on one stream, and knows after a break which of them were
-// answered.
+// ScheduleStream: schedules many messages on one stream, and knows after a break which of them have
+// an answer.
 #pragma once
 
 #include <cstdint>
@@ -21,31 +21,30 @@ namespace duetime::client {
 
 struct ScheduleStreamOptions {
   ServerAddress server;
-  // Frames that may wait for their answer; Send waits when there are that many. The server works on
-  // up to 16 at once. At least 1.
+  // The most frames without an answer; Send waits for room. The server works on up to 16 at once.
+  // At least 1.
   int frames_max = 8;
-  // A server that answers no frame for this long, while some wait, is given up.
+  // The stream ends if frames wait and the server answers none of them for this long.
   absl::Duration answer_timeout = absl::Seconds(30);
 };
 
 // A writer of messages, in frames of many, over one stream and connection.
 //
-// Model: Send hands a frame to the connection; a thread of this class takes the answers, which come
-// in the order of the frames, and calls `on_result` for each message. Messages count from 0 over
-// all frames, in the order in which they were sent.
+// Model: Send writes a frame to the connection. A thread of this class reads the answers, which
+// come in the order of the frames, and calls `on_result` for each message. Messages are numbered
+// from 0 over all frames, in the order of sending.
 //
-// Guarantees: (1) every message below answered() has had its on_result: accepted durably, or
-// refused; (2) those from answered() to sent() have an unknown fate once the stream is over:
-// TakeUnanswered returns them with the request ids they were sent with, so sending them again, on
-// another stream, makes no second message within the hour that the server remembers them. What it
-// does not do: connect again by itself.
+// Guarantees: (1) every message below answered() has its on_result: accepted durably, or refused;
+// (2) the outcome of messages from answered() to sent() is unknown once the stream has ended.
+// TakeUnanswered returns these with their request ids. The server remembers the ids for an hour, so
+// sending the messages again on another stream makes no second message. It does not reconnect.
 //
-// Memory: the messages of at most frames_max frames. Thread safety: Send, Finish and TakeUnanswered
-// are for one thread at a time; Cancel, sent and answered for any.
+// Memory: the messages of at most frames_max frames. Thread safety: one thread at a time may call
+// Send, Finish and TakeUnanswered; any thread may call Cancel, sent and answered.
 class ScheduleStream {
  public:
-  // For the message with this number; called by one internal thread at a time, in order. Must not
-  // call back into the stream, except Cancel, sent and answered.
+  // Gets the result of the message with this number. One internal thread calls it, in order. It may
+  // call only Cancel, sent and answered of the stream.
   using OnResult =
       std::function<void(int64_t number, const absl::StatusOr<v1::ScheduleResponse>& result)>;
 
@@ -58,28 +57,27 @@ class ScheduleStream {
   ScheduleStream(const ScheduleStream&) = delete;
   ScheduleStream& operator=(const ScheduleStream&) = delete;
 
-  // Sends one frame; each message without a request_id gets a random one. Waits while frames_max
-  // frames wait for their answer, and as long as the connection takes no more bytes. OK means sent,
-  // not accepted.
+  // Sends one frame. A message without a request_id gets a random one. Waits while frames_max
+  // frames have no answer, and while the connection takes no more bytes. OK means sent, not
+  // accepted.
   //
-  // An error means that the stream is over; this frame is then among what TakeUnanswered returns.
+  // An error means that the stream has ended; TakeUnanswered then returns this frame too.
   // DEADLINE_EXCEEDED after answer_timeout; FAILED_PRECONDITION after Finish; otherwise as the
   // server ended it, for example INVALID_ARGUMENT BATCH_TOO_LARGE.
   absl::Status Send(std::vector<NewMessage> messages);
 
-  // No more frames: waits for the answers to all of them. OK if all were answered and the server
-  // agrees; otherwise why the stream ended. Idempotent.
+  // Ends the sending and waits for all answers. Returns OK if the server answered all frames and
+  // ended the stream with OK; otherwise why the stream ended. Idempotent.
   absl::Status Finish();
 
-  // Breaks the stream: what waits in Send or Finish returns soon.
+  // Breaks the stream, so that Send and Finish return soon.
   void Cancel();
 
-  // How many messages were handed to Send, and how many of those have their result.
+  // How many messages Send got, and how many of these have a result.
   int64_t sent() const;
   int64_t answered() const;
 
-  // The messages without a result, in order, to be sent again; then forgotten here. Ends the stream
-  // if it is not over.
+  // Removes and returns the messages without a result, in order. Ends the stream if it is open.
   std::vector<NewMessage> TakeUnanswered();
 
  private:

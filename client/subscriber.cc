@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <grpcpp/grpcpp.h>
-#include <mutex>
 #include <random>
 #include <thread>
 #include <vector>
@@ -14,13 +13,13 @@
 #include "client/error.h"
 #include "client/subscriber_state.h"
 #include "duetime/v1/messages.grpc.pb.h"
+#include "server/base/mutex.h"
 
 namespace duetime::client {
 namespace {
 
-// Whether opening the stream again can help. What the server says of the request itself stays true;
-// all else may pass: a restart, a full table, a connection that broke (which gRPC reports in
-// several codes).
+// Whether a new stream can help. An error about the request itself is permanent. Other errors may
+// pass: a restart, a full table, a broken connection (which gRPC reports in several codes).
 bool MayPass(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -57,8 +56,8 @@ absl::Time Delivery::deliver_time() const { return FromProto(proto_.deliver_time
 absl::Time Delivery::accept_time() const { return FromProto(proto_.accept_time()); }
 absl::Duration Delivery::lateness() const { return FromProto(proto_.lateness()); }
 
-// The threads: one that keeps the connection, which makes a reader and a writer for each stream,
-// and the handlers.
+// The threads: the connection thread, which starts a reader and a writer for each stream, and the
+// handlers.
 class Subscriber::Impl {
  public:
   Impl(const SubscriberOptions& options, Handler handler,
@@ -80,7 +79,7 @@ class Subscriber::Impl {
   Impl& operator=(const Impl&) = delete;
 
   absl::Status Stop(absl::Duration confirm_timeout, absl::Duration handlers_timeout) {
-    const std::lock_guard lock(stop_mutex_);
+    const base::MutexLock lock(&stop_mutex_);
     if (!connection_.joinable()) return stopped_;
     state_.RequestStop();
     const bool handled = state_.WaitHandled(handlers_timeout);
@@ -110,7 +109,7 @@ class Subscriber::Impl {
         state_.Fail(status);
         return;
       }
-      // A stream that lived was worth it: the next trouble is a new one.
+      // A stream that lived longer than the longest wait starts the backoff anew.
       const auto lived = absl::FromChrono(std::chrono::steady_clock::now() - opened);
       if (lived > options_.backoff.max) backoff.Reset();
       const absl::Duration wait =
@@ -121,20 +120,20 @@ class Subscriber::Impl {
     }
   }
 
-  // Opens one stream, lives through it, and says how it ended.
+  // Runs one stream from its opening to its end. Returns how it ended.
   absl::Status RunStream() {
     grpc::ClientContext context;
     auto stream = stub_->Subscribe(&context);
     state_.BeginStream();
     std::thread reader([&] { Read(stream.get()); });
     std::thread writer([&] { Write(stream.get()); });
-    const SubscriberState::StreamFate fate = state_.WatchStream(options_.silence_max);
-    if (fate != SubscriberState::StreamFate::kOver) context.TryCancel();
+    const SubscriberState::StreamEvent event = state_.WatchStream(options_.silence_max);
+    if (event != SubscriberState::StreamEvent::kOver) context.TryCancel();
     reader.join();
     state_.EndStream();
     writer.join();
     const absl::Status status = ToAbslStatus(stream->Finish());
-    if (fate == SubscriberState::StreamFate::kSilent) {
+    if (event == SubscriberState::StreamEvent::kSilent) {
       return absl::UnavailableError(absl::StrCat("no sign of life from the server for ",
                                                  absl::FormatDuration(options_.silence_max)));
     }
@@ -184,11 +183,12 @@ class Subscriber::Impl {
   const std::unique_ptr<v1::Messages::Stub> stub_;
   SubscriberState state_;
   std::vector<std::thread> handlers_;
+  // Started by the constructor, joined by Stop.
   std::thread connection_;
 
-  std::mutex stop_mutex_;
-  // Guarded by stop_mutex_.
-  absl::Status stopped_;
+  // Makes Stop idempotent for callers on several threads.
+  base::Mutex stop_mutex_;
+  absl::Status stopped_ ABSL_GUARDED_BY(stop_mutex_);
 };
 
 Subscriber::Subscriber(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Subscriber: receives a topic's due messages, hands them to a function, and settles them.
+// Subscriber: receives the due messages of a topic, hands them to a function, and settles them.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace duetime::client {
 
-// A view of one delivered message. Valid only while the handler runs: copy what is to be kept.
+// A view of one delivered message. Valid only while the handler runs.
 class Delivery {
  public:
   explicit Delivery(const v1::Delivery& proto) : proto_(proto) {}
@@ -30,38 +30,38 @@ class Delivery {
   absl::string_view payload() const { return proto_.payload(); }
   // 1 for the first delivery, as far as the server knows.
   int attempt() const { return proto_.attempt(); }
-  // True if this message may have been delivered before, to anyone.
+  // True if this message may have been delivered before.
   bool maybe_redelivered() const { return proto_.maybe_redelivered(); }
   absl::Time deliver_time() const;
   absl::Time accept_time() const;
-  // How much later than deliver_time the server handed it over.
+  // How much later than deliver_time the server delivered it.
   absl::Duration lateness() const;
-  // Of a dead letter: what it was, and why it was put aside. Null for all others.
+  // The origin of a dead letter, and why it became one. Null for other messages.
   const v1::DeadLetter* dead_letter() const {
     return proto_.has_dead_letter() ? &proto_.dead_letter() : nullptr;
   }
-  // Everything, as it came off the wire.
+  // The delivery as the server sent it.
   const v1::Delivery& proto() const { return proto_; }
 
  private:
   const v1::Delivery& proto_;
 };
 
-// What a handler made of a delivery.
+// How a handler settles a delivery.
 struct Settlement {
   enum class Kind : uint8_t {
-    kAck,         // done with it: never again
-    kNack,        // give it out again, not before `delay`
-    kDeadLetter,  // never give it out again, keep it as a dead letter
-    kLeave,       // say nothing: it stays leased, and keeps its credit, until the lease or the
+    kAck,         // the message is done
+    kNack,        // deliver it again, not before `delay`
+    kDeadLetter,  // never deliver it again, keep it as a dead letter
+    kLeave,       // no answer: the message keeps its lease and its credit until the lease or the
                   // stream ends
   };
   static Settlement Ack() { return {}; }
-  // Again when the retry policy of the subscription says: by default at once.
+  // Delivers the message again by the retry policy of the subscription, by default at once.
   static Settlement Nack(std::string reason = "") {
     return {.kind = Kind::kNack, .delay = std::nullopt, .reason = std::move(reason)};
   }
-  // Again after this delay, whatever the policy says.
+  // Delivers the message again after this delay, without regard to the policy.
   static Settlement NackAfter(absl::Duration delay, std::string reason = "") {
     return {.kind = Kind::kNack, .delay = delay, .reason = std::move(reason)};
   }
@@ -69,101 +69,99 @@ struct Settlement {
     return {.kind = Kind::kDeadLetter, .delay = std::nullopt, .reason = std::move(reason)};
   }
   static Settlement Leave() { return {.kind = Kind::kLeave, .delay = std::nullopt, .reason = ""}; }
-  // For handlers whose work returns a status: Ack if it is OK, else Nack with its text.
+  // Ack if `status` is OK, else Nack with its text.
   static Settlement FromStatus(const absl::Status& status) {
     return status.ok() ? Ack() : Nack(std::string(status.message()));
   }
 
   Kind kind = Kind::kAck;
-  // Of kNack. Absent: by the retry policy.
+  // For kNack. Absent: by the retry policy.
   std::optional<absl::Duration> delay;
-  // Why, in UTF-8; kept with the dead letter that the message is now or becomes by this. Cut to 255
-  // bytes.
+  // Why, in UTF-8. Kept with the dead letter if the message becomes one now. Cut to 255 bytes.
   std::string reason;
 };
 
-// Called for each delivery, by `handler_threads` threads at once. Must not throw, and must not stop
-// the subscriber.
+// Settles a delivery. `handler_threads` threads call it at once. It must not throw and must not
+// stop the subscriber.
 using Handler = std::function<Settlement(const Delivery&)>;
 
 struct SubscriberOptions {
   ServerAddress server;
   std::string topic;
-  // Which of the topic's subscriptions to read; empty means "default". It is made when it is first
-  // used, unless the server was told not to. Subscribers of one subscription share its messages.
+  // The subscription to read; empty means "default". The first use creates it, unless the server is
+  // configured otherwise. Subscribers of one subscription share its messages.
   std::string subscription;
   // Names this subscriber in the server's logs.
   std::string client_id;
-  // Credit: what may be delivered and not settled. 0 takes the server's default (1,000 messages, 64
-  // MiB).
+  // Credit: the most messages and bytes that are delivered and not settled. 0: the server's default
+  // (1,000 messages, 64 MiB).
   int max_outstanding_messages = 0;
   int64_t max_outstanding_bytes = 0;
-  // How long a delivery is leased; zero takes the subscription's (by default 30 s). It says how
-  // soon a message is given to somebody else when this program dies without a word; handlers may
-  // take longer, see extend_max.
+  // The lease of a delivery. Zero: that of the subscription (by default 30 s). When this program
+  // dies, other subscribers get its messages after this time. Handlers may take longer, see
+  // extend_max.
   absl::Duration lease;
-  // For how long after it came a delivery is kept: as long as it waits for a handler or is with
-  // one, its lease is prolonged whenever a third of it has passed. After that, and with zero from
-  // the beginning, the lease ends by itself and the message goes to somebody else.
+  // How long after its arrival the lease of an unsettled delivery is extended, whenever a third of
+  // it has passed. After that the lease ends by itself and the message goes to another subscriber.
+  // Zero: leases are never extended.
   absl::Duration extend_max = absl::Hours(1);
   // How many handlers may run at once.
   int handler_threads = 1;
   BackoffOptions backoff;
-  // A stream on which the server, which sends a heartbeat every 15 s by default, is silent for this
-  // long is given up. It finds peers that vanished without closing the connection.
+  // A stream ends if the server is silent for this long; the server sends a heartbeat every 15 s by
+  // default. This detects peers that vanish without closing the connection.
   absl::Duration silence_max = absl::Minutes(1);
-  // Told why a stream ended, each time it will be opened again; on an internal thread, so be brief.
-  // May be empty.
+  // Gets the status of a stream that ended and will be opened again. Runs on an internal thread, so
+  // it must be brief. May be empty.
   std::function<void(const absl::Status&)> on_disconnect;
 };
 
-// Since the start. A delivery ends in one of acked, nacked, dead_lettered, left, refused, lost or
-// skipped.
+// Counts since the start. Each delivery ends in one of acked, nacked, dead_lettered, left, refused,
+// lost or skipped.
 struct SubscriberCounts {
-  // Given to the handler.
+  // Deliveries that the handler got.
   int64_t delivered = 0;
-  // Confirmed by the server.
+  // Settlements that the server confirmed.
   int64_t acked = 0;
   int64_t nacked = 0;
   int64_t dead_lettered = 0;
-  // The handler said Leave.
+  // The handler returned Leave.
   int64_t left = 0;
-  // Settled too late or wrongly: the server refused it.
+  // Settlements that the server refused: too late, or invalid.
   int64_t refused = 0;
-  // Settled, but the stream ended before the server confirmed: the message may come again, or not.
+  // Settlements without confirmation when the stream ended. The message may come again.
   int64_t lost = 0;
-  // Received but never given to the handler, because the stream ended or Stop was called. It comes
+  // Deliveries that the handler did not get, because the stream ended or Stop was called. They come
   // again.
   int64_t skipped = 0;
   // Streams that the server opened.
   int64_t streams = 0;
-  // Requests that held settlements. Far fewer than settlements under load.
+  // Requests with settlements. Under load far fewer than settlements.
   int64_t settle_requests = 0;
-  // Leases that the server prolonged, and that it did not because they had ended: somebody else may
-  // have been given the message while a handler was at it.
+  // Leases that the server extended; and leases that had ended before, so that another subscriber
+  // may have the message while a handler works on it.
   int64_t extended = 0;
   int64_t leases_lost = 0;
 };
 
-// Keeps one stream open to the server until it is stopped, or refused for a reason that trying
-// again cannot mend.
+// Keeps one stream to the server open until Stop, or until the server refuses it for a permanent
+// reason.
 //
-// Model: a reader thread takes frames of deliveries off the stream, handler threads work through
-// them in order, and a writer thread sends everything that was settled since its last request as
-// one request: batches come from load, not from a timer. It also prolongs the leases of what is not
-// settled yet. When a stream ends, what was received on
-// it and not begun is dropped (the server gives it out again) and a new stream is opened after a
-// backoff. After a drain notice what was received is finished and settled first.
+// Model: a reader thread reads frames of deliveries. Handler threads process them in order. A
+// writer thread sends all settlements since its last request as one request, so that load makes
+// batches and no timer is needed; it also extends the leases of unsettled deliveries. When a stream
+// ends, deliveries without a handler are dropped (the server delivers them again), and a new stream
+// opens after a backoff. After a drain notice the subscriber first handles and settles its
+// deliveries.
 //
-// Guarantees: (1) the handler gets deliveries in the order they came off the stream, if there is
-// one handler thread; (2) a settlement is never sent on another stream than its delivery came from;
-// (3) memory is bounded by the credit. What it does not do: recognise repeats, or interrupt a
-// handler whose lease is lost. A message can come more than once. Thread-safe, but Stop and the
-// destructor are not for the handler or on_disconnect.
+// Guarantees: (1) with one handler thread, the handler gets deliveries in the order of the stream;
+// (2) a settlement is sent only on the stream of its delivery; (3) the credit bounds the memory. It
+// neither recognises repeats nor interrupts a handler that lost its lease. A message can come more
+// than once. Thread-safe, but the handler and on_disconnect must not call Stop or the destructor.
 class Subscriber {
  public:
-  // Starts to connect. Errors as OpenChannel; a server that cannot be reached is no error, it is
-  // tried until it is there.
+  // Starts to connect. Errors as OpenChannel. An unreachable server is no error: the subscriber
+  // tries until it connects.
   static absl::StatusOr<std::unique_ptr<Subscriber>> Start(const SubscriberOptions& options,
                                                            Handler handler);
   // As Stop().
@@ -171,7 +169,7 @@ class Subscriber {
   Subscriber(const Subscriber&) = delete;
   Subscriber& operator=(const Subscriber&) = delete;
 
-  // Waits until the subscriber has ended by itself, for at most `timeout`; true if it has. See
+  // Waits for at most `timeout` until the subscriber ends by itself. Returns true if it has. See
   // status().
   bool WaitUntilEnded(absl::Duration timeout);
 
@@ -179,12 +177,12 @@ class Subscriber {
   // INVALID_ARGUMENT.
   absl::Status status() const;
 
-  // Ends it: begins no further message, waits for the handlers that run, for at most
-  // `handlers_timeout`, then for the server to confirm what they settled, for at most
-  // `confirm_timeout`, then closes the stream, which gives the rest back. OK if every handler
-  // returned and all was confirmed, else DEADLINE_EXCEEDED: those messages come again. A handler
-  // that still runs then is not interrupted; what it says is not sent any more, and the destructor
-  // waits for it. Idempotent.
+  // Ends the subscriber. Starts no further handler; waits for running handlers, for at most
+  // `handlers_timeout`; waits for the server to confirm their settlements, for at most
+  // `confirm_timeout`; then closes the stream, which gives the other deliveries back. OK if every
+  // handler returned and every settlement was confirmed, else DEADLINE_EXCEEDED: those messages
+  // come again. A handler that still runs is not interrupted. Its settlement is not sent, and the
+  // destructor waits for it. Idempotent.
   absl::Status Stop(absl::Duration confirm_timeout = absl::Seconds(5),
                     absl::Duration handlers_timeout = absl::InfiniteDuration());
 

@@ -11,10 +11,10 @@
 namespace duetime::client {
 namespace {
 
-// Frames kept for reuse: one being read and one for each of a few handlers. More only wait in the
-// queue.
+// Frames kept for reuse: one for the reader and one for each of a few handlers. More frames would
+// only wait in the queue.
 constexpr size_t kFreeFramesMax = 8;
-// Waits are bounded so that "for ever" does not overflow the clock's arithmetic.
+// The longest wait, so that an infinite wait does not overflow the clock's arithmetic.
 constexpr absl::Duration kWaitMax = absl::Hours(24 * 365);
 
 std::chrono::steady_clock::time_point After(absl::Duration wait) {
@@ -22,10 +22,10 @@ std::chrono::steady_clock::time_point After(absl::Duration wait) {
   return std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(bounded);
 }
 
-// The longest reason that a server takes; with a longer one it would refuse the whole stream.
+// The longest reason that the server accepts. It ends the stream if it gets a longer one.
 constexpr size_t kReasonBytesMax = 255;
 
-// Cut at a character, if it is UTF-8.
+// Cuts `reason` at a character boundary, if it is UTF-8.
 std::string FittingReason(const std::string& reason) {
   if (reason.size() <= kReasonBytesMax) return reason;
   size_t size = kReasonBytesMax;
@@ -36,7 +36,7 @@ std::string FittingReason(const std::string& reason) {
 }  // namespace
 
 void SubscriberState::BeginStream() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   ++stream_;
   stream_open_ = true;
   read_ended_ = false;
@@ -45,7 +45,7 @@ void SubscriberState::BeginStream() {
 }
 
 void SubscriberState::EndStream() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   stream_open_ = false;
   ClearQueue();
   leases_.Clear();
@@ -53,42 +53,45 @@ void SubscriberState::EndStream() {
   counts_.lost += unconfirmed_;
   unconfirmed_ = 0;
   not_acks_.clear();
-  write_ready_.notify_all();
-  changed_.notify_all();
+  write_ready_.NotifyAll();
+  changed_.NotifyAll();
 }
 
-SubscriberState::StreamFate SubscriberState::WatchStream(absl::Duration silence_max) {
-  std::unique_lock lock(mutex_);
+SubscriberState::StreamEvent SubscriberState::WatchStream(absl::Duration silence_max) {
+  const base::MutexLock lock(&mutex_);
   const auto silence =
       absl::ToChronoNanoseconds(std::clamp(silence_max, absl::Milliseconds(1), kWaitMax));
   for (;;) {
-    if (read_ended_) return StreamFate::kOver;
-    if (closing_) return StreamFate::kClose;
+    if (read_ended_) return StreamEvent::kOver;
+    if (closing_) return StreamEvent::kClose;
     const SteadyTime deadline = last_frame_ + silence;
-    if (std::chrono::steady_clock::now() >= deadline) return StreamFate::kSilent;
-    changed_.wait_until(lock, deadline);
+    if (std::chrono::steady_clock::now() >= deadline) return StreamEvent::kSilent;
+    changed_.WaitUntil(&mutex_, deadline);
   }
 }
 
 bool SubscriberState::Pause(absl::Duration wait) {
-  std::unique_lock lock(mutex_);
-  return !changed_.wait_until(lock, After(wait), [this] { return stopping_; });
+  const base::MutexLock lock(&mutex_);
+  const SteadyTime deadline = After(wait);
+  while (!stopping_ && changed_.WaitUntil(&mutex_, deadline)) {
+  }
+  return !stopping_;
 }
 
 bool SubscriberState::Running() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   return !stopping_;
 }
 
 void SubscriberState::Fail(const absl::Status& status) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   ended_ = true;
   status_ = status;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 std::shared_ptr<Frame> SubscriberState::NewFrame() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   if (free_frames_.empty()) return std::make_shared<Frame>();
   auto frame = std::move(free_frames_.back());
   free_frames_.pop_back();
@@ -96,18 +99,18 @@ std::shared_ptr<Frame> SubscriberState::NewFrame() {
 }
 
 void SubscriberState::OnFrame(std::shared_ptr<Frame> frame) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   last_frame_ = std::chrono::steady_clock::now();
   const v1::SubscribeResponse& response = frame->response;
   if (response.has_started()) {
     ++counts_.streams;
     leases_.Start(FromProto(response.started().lease_duration()));
-    write_ready_.notify_all();
+    write_ready_.NotifyAll();
   }
   Confirm(response);
   if (response.has_drain()) {
     draining_ = true;
-    write_ready_.notify_all();
+    write_ready_.NotifyAll();
   }
   const int size = response.deliveries_size();
   if (size == 0) {
@@ -119,9 +122,9 @@ void SubscriberState::OnFrame(std::shared_ptr<Frame> frame) {
     leases_.Add(frame.get(), last_frame_);
     queue_.push_back({.frame = std::move(frame), .begin = 0, .end = size, .stream = stream_});
     if (handler_threads_ == 1) {
-      work_ready_.notify_one();
+      work_ready_.NotifyOne();
     } else {
-      work_ready_.notify_all();
+      work_ready_.NotifyAll();
     }
   }
 }
@@ -142,12 +145,12 @@ void SubscriberState::Confirm(const v1::SubscribeResponse& response) {
   }
   for (const v1::SettleRefusal& refusal : response.refused()) OnRefused(refusal);
   if (unconfirmed_ > 0) return;
-  if (stopping_) changed_.notify_all();
-  if (draining_) write_ready_.notify_all();
+  if (stopping_) changed_.NotifyAll();
+  if (draining_) write_ready_.NotifyAll();
 }
 
-// A token may have been sent in a request to prolong its lease and then in a settlement. The server
-// answers the two in that order.
+// A token may have been sent first in an extend and then in a settlement. The server answers the
+// two in that order.
 void SubscriberState::OnRefused(const v1::SettleRefusal& refusal) {
   if (leases_.OnRefused(refusal.lease_token())) {
     ++counts_.leases_lost;
@@ -171,19 +174,19 @@ void SubscriberState::Recycle(std::shared_ptr<Frame> frame) {
 }
 
 void SubscriberState::OnReadEnd() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   read_ended_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 std::optional<Work> SubscriberState::TakeWork() {
-  std::unique_lock lock(mutex_);
-  work_ready_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+  const base::MutexLock lock(&mutex_);
+  while (!stopping_ && queue_.empty()) work_ready_.Wait(&mutex_);
   if (stopping_) return std::nullopt;
   ++busy_handlers_;
   Work& front = queue_.front();
-  // One thread takes a frame at a time, which costs one lock; several take a message at a time, so
-  // that none waits behind another's slow ones.
+  // A single thread takes a whole frame, which costs one lock. Several threads take one message
+  // each, so that no message waits behind a slow one.
   Work work = front;
   if (handler_threads_ > 1) work.end = work.begin + 1;
   front.begin = work.end;
@@ -192,7 +195,7 @@ std::optional<Work> SubscriberState::TakeWork() {
 }
 
 bool SubscriberState::Settle(const Work& work, int index, const Settlement& settlement) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   const bool current = stream_open_ && work.stream == stream_;
   ++counts_.delivered;
   leases_.Release(work.frame.get(), index);
@@ -203,7 +206,7 @@ bool SubscriberState::Settle(const Work& work, int index, const Settlement& sett
   } else {
     AddOutgoing(work.frame->response.deliveries(index).lease_token(), settlement);
     ++unconfirmed_;
-    write_ready_.notify_one();
+    write_ready_.NotifyOne();
   }
   return current && !stopping_;
 }
@@ -227,19 +230,19 @@ void SubscriberState::AddOutgoing(uint64_t lease_token, const Settlement& settle
 }
 
 void SubscriberState::FinishWork(Work work, int handled) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   --busy_handlers_;
   counts_.skipped += work.end - work.begin - handled;
   for (int i = work.begin + handled; i < work.end; ++i) leases_.Release(work.frame.get(), i);
-  // Every holder of a frame lets go of it under the lock, so the count is exact here.
+  // Every holder drops its frame under the lock, so the count is exact here.
   if (work.frame.use_count() == 1) Recycle(std::move(work.frame));
   work.frame.reset();
-  if (draining_) write_ready_.notify_all();
-  if (stopping_) changed_.notify_all();
+  if (draining_) write_ready_.NotifyAll();
+  if (stopping_) changed_.NotifyAll();
 }
 
 SubscriberState::WriteTask SubscriberState::NextWrite(v1::SubscribeRequest* request) {
-  std::unique_lock lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   for (;;) {
     if (!stream_open_) return WriteTask::kEnd;
     request->Clear();
@@ -250,59 +253,66 @@ SubscriberState::WriteTask SubscriberState::NextWrite(v1::SubscribeRequest* requ
     const SteadyTime now = std::chrono::steady_clock::now();
     leases_.Collect(now, request);
     if (settles || request->extend_size() > 0) return WriteTask::kWrite;
-    // Asked to drain, and nothing is left to settle: the server need not wait for its grace to run
-    // out.
+    // The server drains and nothing is left to settle: end the stream, so that the server does not
+    // wait for its full grace period.
     if (draining_ && queue_.empty() && busy_handlers_ == 0 && unconfirmed_ == 0) {
       return WriteTask::kHalfClose;
     }
     if (const std::optional<SteadyTime> next = leases_.NextCollect(now); next.has_value()) {
-      write_ready_.wait_until(lock, *next);
+      write_ready_.WaitUntil(&mutex_, *next);
     } else {
-      write_ready_.wait(lock);
+      write_ready_.Wait(&mutex_);
     }
   }
 }
 
 void SubscriberState::RequestStop() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   if (stopping_) return;
   stopping_ = true;
   lost_before_stop_ = counts_.lost;
   ClearQueue();
-  work_ready_.notify_all();
-  changed_.notify_all();
+  work_ready_.NotifyAll();
+  changed_.NotifyAll();
 }
 
 bool SubscriberState::WaitHandled(absl::Duration timeout) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_until(lock, After(timeout), [this] { return busy_handlers_ == 0; });
+  const base::MutexLock lock(&mutex_);
+  const SteadyTime deadline = After(timeout);
+  while (busy_handlers_ > 0 && changed_.WaitUntil(&mutex_, deadline)) {
+  }
+  return busy_handlers_ == 0;
 }
 
 bool SubscriberState::WaitConfirmed(absl::Duration timeout) {
-  std::unique_lock lock(mutex_);
-  const bool answered = changed_.wait_until(lock, After(timeout),
-                                            [this] { return unconfirmed_ == 0 || !stream_open_; });
-  return answered && counts_.lost == lost_before_stop_;
+  const base::MutexLock lock(&mutex_);
+  const SteadyTime deadline = After(timeout);
+  while (unconfirmed_ > 0 && stream_open_ && changed_.WaitUntil(&mutex_, deadline)) {
+  }
+  return (unconfirmed_ == 0 || !stream_open_) && counts_.lost == lost_before_stop_;
 }
 
 void SubscriberState::Close() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   closing_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 bool SubscriberState::WaitUntilEnded(absl::Duration timeout) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_until(lock, After(timeout), [this] { return ended_; });
+  const base::MutexLock lock(&mutex_);
+  const SteadyTime deadline = After(timeout);
+  while (!ended_ && changed_.WaitUntil(&mutex_, deadline)) {
+  }
+  return ended_;
 }
 
 absl::Status SubscriberState::status() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   return status_;
 }
 
 SubscriberCounts SubscriberState::counts() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   return counts_;
 }
 

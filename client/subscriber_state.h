@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SubscriberState: what the threads of a subscriber share. Internal to the client library.
+// SubscriberState: the state that the threads of a subscriber share. Internal to the client
+// library.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -17,10 +16,11 @@
 #include "client/lease_keeper.h"
 #include "client/subscriber.h"
 #include "duetime/v1/messages.pb.h"
+#include "server/base/mutex.h"
 
 namespace duetime::client {
 
-// Deliveries [begin, end) of a frame, for one handler thread.
+// Deliveries [begin, end) of a frame, assigned to one handler thread.
 struct Work {
   std::shared_ptr<Frame> frame;
   int begin = 0;
@@ -28,14 +28,14 @@ struct Work {
   uint64_t stream = 0;
 };
 
-// The meeting place of a subscriber's reader, writer, handler and connection threads: deliveries
-// wait here for handlers, settlements for the writer.
+// Connects a subscriber's reader, writer, handler and connection threads: deliveries wait here for
+// handlers, settlements wait here for the writer.
 //
-// What it does not do: no network, no thread. Frames are reused: their strings keep their memory.
-// Invariants: (1) whatever waits belongs to the open stream; (2) `unconfirmed` settlements are in
-// `outgoing` or were sent on the open stream and not answered; (3) what is settled is not prolonged
-// any more, so no token is in a request twice. Thread safety: a monitor. Every
-// public function takes the one lock; nothing is called back under it.
+// It does no network calls and owns no thread. It reuses frames, so that their strings keep their
+// memory. Invariants: (1) every queued delivery belongs to the open stream; (2) `unconfirmed_`
+// settlements are in `outgoing_`, or were sent on the open stream and are not answered yet; (3) the
+// lease of a settled delivery is not extended, so a request holds no token twice. Thread safety: a
+// monitor. Every public function takes the one lock and calls no callback while it holds it.
 class SubscriberState {
  public:
   // `extend_max` as in SubscriberOptions.
@@ -44,18 +44,18 @@ class SubscriberState {
 
   // ---- Connection thread ----
 
-  // A new stream is being opened.
+  // Call before a new stream is opened.
   void BeginStream();
-  // The stream is over: drops what belongs to it.
+  // The stream has ended: drops its deliveries and settlements.
   void EndStream();
-  enum class StreamFate { kOver, kSilent, kClose };
-  // Waits until the reader saw the end, or no frame came for `silence_max`, or Close was called.
-  StreamFate WatchStream(absl::Duration silence_max);
+  enum class StreamEvent { kOver, kSilent, kClose };
+  // Waits until the reader has seen the end, no frame came for `silence_max`, or Close was called.
+  StreamEvent WatchStream(absl::Duration silence_max);
   // False once a stop was requested.
   bool Running() const;
-  // Waits before the next stream; false if the subscriber is to end instead.
+  // Waits before the next stream. Returns false as soon as a stop is requested.
   bool Pause(absl::Duration wait);
-  // The subscriber has ended by itself.
+  // The subscriber ends by itself, because of `status`.
   void Fail(const absl::Status& status);
 
   // ---- Reader thread ----
@@ -66,31 +66,32 @@ class SubscriberState {
 
   // ---- Handler threads ----
 
-  // Blocks until there is work; nothing means that the thread is to end.
+  // Blocks until there is work. Returns nullopt after a stop request.
   std::optional<Work> TakeWork();
-  // The handler returned from delivery `index` of the frame. False: the rest of this work is not
-  // wanted any more.
+  // The handler returned from delivery `index` of the frame. Returns false if the handler must not
+  // get the rest of this work.
   bool Settle(const Work& work, int index, const Settlement& settlement);
-  // Done with the work, of which `handled` deliveries were given to the handler.
+  // Returns the work. The handler got its first `handled` deliveries.
   void FinishWork(Work work, int handled);
 
   // ---- Writer thread ----
 
   enum class WriteTask { kWrite, kHalfClose, kEnd };
-  // Blocks until settlements are ready or leases have to be prolonged, and moves all of it into
-  // `request`, or until the stream has nothing more to say.
+  // Blocks until there are settlements to send or leases to extend, and moves them into `request`;
+  // or until the stream has nothing more to send.
   WriteTask NextWrite(v1::SubscribeRequest* request);
 
   // ---- Callers ----
 
-  // No work is begun from now on.
+  // Stops handing out work.
   void RequestStop();
-  // Waits for the handlers that run; true if none does any more. REQUIRES: RequestStop was called.
+  // Waits for running handlers. Returns true if all have returned. REQUIRES: RequestStop was
+  // called.
   bool WaitHandled(absl::Duration timeout);
-  // Waits for the answers to what was settled; true if all came, and none was lost since
-  // RequestStop. REQUIRES: the same.
+  // Waits until the server has confirmed the settlements. Returns true if it confirmed all of them,
+  // and none was lost since RequestStop. REQUIRES: RequestStop was called.
   bool WaitConfirmed(absl::Duration timeout);
-  // The stream is to be closed now.
+  // Makes WatchStream return, so that the stream is closed.
   void Close();
   bool WaitUntilEnded(absl::Duration timeout);
   absl::Status status() const;
@@ -99,45 +100,46 @@ class SubscriberState {
  private:
   using SteadyTime = std::chrono::steady_clock::time_point;
 
-  // These require that mutex_ is held.
-  void Confirm(const v1::SubscribeResponse& response);
-  void OnRefused(const v1::SettleRefusal& refusal);
-  void AddOutgoing(uint64_t lease_token, const Settlement& settlement);
-  // Drops what waits for handlers.
-  void ClearQueue();
-  void Recycle(std::shared_ptr<Frame> frame);
-  bool WantsWork() const { return !stopping_ && stream_open_; }
+  void Confirm(const v1::SubscribeResponse& response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnRefused(const v1::SettleRefusal& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddOutgoing(uint64_t lease_token, const Settlement& settlement)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Drops the deliveries that wait for handlers.
+  void ClearQueue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Recycle(std::shared_ptr<Frame> frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool WantsWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !stopping_ && stream_open_;
+  }
 
   const int handler_threads_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable work_ready_;
-  std::condition_variable write_ready_;
-  // Anything else that somebody waits for.
-  std::condition_variable changed_;
+  mutable base::Mutex mutex_;
+  base::CondVar work_ready_;
+  base::CondVar write_ready_;
+  // Notified by every other change that a thread may wait for.
+  base::CondVar changed_;
 
-  // All below is guarded by mutex_.
-  uint64_t stream_ = 0;
-  bool stream_open_ = false;
-  bool read_ended_ = false;
-  bool draining_ = false;
-  SteadyTime last_frame_;
-  std::deque<Work> queue_;
-  std::vector<std::shared_ptr<Frame>> free_frames_;
-  // What waits for handlers or is with them.
-  LeaseKeeper leases_;
-  int busy_handlers_ = 0;
-  v1::SubscribeRequest outgoing_;
-  int64_t unconfirmed_ = 0;
-  // How the unconfirmed were settled that are no acks.
-  std::unordered_map<uint64_t, Settlement::Kind> not_acks_;
+  uint64_t stream_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stream_open_ ABSL_GUARDED_BY(mutex_) = false;
+  bool read_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  SteadyTime last_frame_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Work> queue_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Frame>> free_frames_ ABSL_GUARDED_BY(mutex_);
+  // The leases of queued deliveries and of deliveries that a handler works on.
+  LeaseKeeper leases_ ABSL_GUARDED_BY(mutex_);
+  int busy_handlers_ ABSL_GUARDED_BY(mutex_) = 0;
+  v1::SubscribeRequest outgoing_ ABSL_GUARDED_BY(mutex_);
+  int64_t unconfirmed_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The unconfirmed settlements that are not acks, by lease token.
+  std::unordered_map<uint64_t, Settlement::Kind> not_acks_ ABSL_GUARDED_BY(mutex_);
 
-  bool stopping_ = false;
-  int64_t lost_before_stop_ = 0;
-  bool closing_ = false;
-  bool ended_ = false;
-  absl::Status status_;
-  SubscriberCounts counts_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t lost_before_stop_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  SubscriberCounts counts_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace duetime::client

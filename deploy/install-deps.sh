@@ -35,9 +35,9 @@ test=(
   libboost-dev libev-dev libevent-dev libuv1-dev   # whose timers the wheel is measured against
   openssl                   # certificates for the TLS tests
   systemd                   # systemd-analyze, for the unit file's test
-  clang clang-tidy libclang-rt-14-dev   # thread-safety analysis, lint, libFuzzer
+  clang clang-format clang-tidy libclang-rt-14-dev   # thread-safety analysis, format, lint, libFuzzer
 )
-# What the built programs load, and the time zones they read: a test compares it with what they are linked to.
+# The libraries of the built programs, and their time zones. A test compares them with the programs.
 runtime=(
   libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 librocksdb7.8
   libspdlog1.10 libfmt9 libtomlplusplus3 libprometheus-cpp-pull1.0

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# duetime in one command: installs what is missing, builds the daemon and the command line tool, and shows three messages
-# live and one of them die.
+# duetime in one command: installs missing packages, builds the daemon and the command line tool, delivers two messages
+# and cancels a third.
 #
 #   deploy/quickstart.sh [DATA_DIR]
 #
-# Without DATA_DIR the messages live in a temporary directory that is removed at the end. Exits 0 if everything happened as
-# it should, and else shows where it went wrong. Starts one daemon, on a free port of the loopback, and ends it.
+# Without DATA_DIR the script uses a temporary directory and removes it at the end. Exits 0 if every step succeeded;
+# otherwise shows the failed step. Starts one daemon on a free loopback port, and stops it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=deploy/steps.sh

@@ -10,12 +10,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 
+#include "server/api/server.h"
 #include "server/config/load.h"
 #include "server/config/version.h"
 #include "server/main_options.h"
 #include "server/metrics/exporter.h"
 #include "server/rpc/grpc_log.h"
-#include "server/rpc/grpc_server.h"
 #include "server/runtime/drain.h"
 #include "server/runtime/housekeeping.h"
 #include "server/runtime/logging.h"
@@ -37,9 +37,9 @@ int Serve(const config::Config& config) {
   runtime::SystemClock clock(config.clock_forward_step_max_ms);
   metrics::RpcStats rpc_stats;
   // The addresses come first, so that clients hear that the server is starting.
-  const auto server = rpc::GrpcServer::Create(rpc::OptionsFromConfig(config), &clock, &rpc_stats);
+  const auto server = api::Server::Create(api::OptionsFromConfig(config), &clock, &rpc_stats);
   if (!server.ok()) return CannotStart(server.status(), 1);
-  rpc::GrpcServer* const grpc = server->get();
+  api::Server* const grpc = server->get();
   if (absl::Status status = grpc->Listen(); !status.ok()) return CannotStart(status, 1);
 
   const auto opened = storage::RocksDbStore::Open(StoreOptionsOf(config));

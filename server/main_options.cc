@@ -23,7 +23,7 @@ storage::RocksDbStoreOptions StoreOptionsOf(const config::Config& config) {
   options.data_dir = config.data_dir;
   options.shards = static_cast<uint16_t>(config.shards);
   options.shards_if_new =
-      static_cast<uint16_t>(std::clamp<unsigned>(half_the_cores, 1, delivery::kShardCountMax));
+      static_cast<uint16_t>(std::clamp<unsigned>(half_the_cores, 1, protocol::kShardCountMax));
   options.block_cache_bytes = config.block_cache_bytes;
   options.write_buffer_bytes = config.write_buffer_bytes;
   options.wal_bytes_max = config.wal_bytes_max;
@@ -42,8 +42,8 @@ runtime::NodeOptions NodeOptionsOf(const config::Config& config, uint16_t shards
   options.limits.claim_ahead_ms = config.claim_ahead_ms;
   options.limits.claim_renew_ms = config.claim_renew_ms;
   options.limits.spill_age_ms = config.spill_age_ms;
-  options.limits.safe_period_ms = config.safe_period_ms;
-  options.limits.fate_retention_ms = config.fate_retention_ms;
+  options.limits.low_watermark_period_ms = config.low_watermark_period_ms;
+  options.limits.tombstone_retention_ms = config.tombstone_retention_ms;
   options.limits.request_retention_ms = config.request_retention_ms;
   options.limits.waiting_max = config.waiting_max;
   options.limits.recurrences_max = config.recurrences_max;
@@ -53,7 +53,7 @@ runtime::NodeOptions NodeOptionsOf(const config::Config& config, uint16_t shards
   const auto share = [shards](uint64_t rate) {
     return static_cast<uint32_t>((rate + shards - 1) / shards);
   };
-  options.limits.catch_up_rate = share(config.catch_up_rate);
+  options.limits.startup_rate = share(config.startup_rate);
   options.limits.failure_rate = share(config.failure_rate);
   options.mailbox_commands_max = config.mailbox_commands_max;
   options.mailbox_bytes_max = config.mailbox_bytes_max;

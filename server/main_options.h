@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 
+#include "server/api/server.h"
 #include "server/config/config.h"
 #include "server/metrics/collector.h"
-#include "server/rpc/grpc_server.h"
 #include "server/runtime/housekeeping.h"
 #include "server/runtime/node.h"
 #include "storage/rocksdb_store.h"
@@ -29,7 +29,7 @@ struct Measured {
   const runtime::Node* node;
   base::Clock* clock;
   const storage::RocksDbStore* store;
-  const rpc::GrpcServer* grpc;
+  const api::Server* grpc;
   const runtime::Housekeeping* housekeeping;
 };
 metrics::Readings ReadAll(const Measured& from);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fixed-width unsigned integers to bytes and back, in a stated byte order on every machine.
-// Compilers turn each of these into one load or store. Every function: REQUIRES that `bytes` points
-// to sizeof(T) readable or writable bytes.
+// Converts fixed-width unsigned integers to bytes and back, in a stated byte order on every
+// machine. Compilers turn each function into one load or store. REQUIRES, for every function:
+// `bytes` points to sizeof(T) readable or writable bytes.
 #pragma once
 
 #include <concepts>
@@ -27,7 +27,7 @@ T LoadLittleEndian(const char* bytes) {
   return value;
 }
 
-// Big-endian bytes compare as the numbers do, which is what keys need.
+// Big-endian bytes compare like the numbers, as keys require.
 template <std::unsigned_integral T>
 void StoreBigEndian(T value, char* bytes) {
   for (size_t i = 0; i < sizeof(T); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CountGroup: what a group of records adds to the counters.
+// CountGroup: the counter changes of a group of records.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace duetime::storage {
 
-// Adds up deltas, so that a counter is written once for a group and not once for a record.
+// Sums deltas, so that a group writes each counter once and not once per record.
 //
-// Used again by each group: after the first few it allocates nothing. Cost: a comparison for each
-// delta whose bucket is that of the one before it, else a place in a sort. Thread safety: confined.
+// Reused by each group, so it soon stops allocating. Cost: one comparison for a delta in the same
+// bucket as the previous one, else an entry in a sort. Thread safety: confined.
 class CountGroup {
  public:
   void Clear() { minutes_.clear(); }
 
-  // What is due at `due_ms` changes by `delta`.
+  // Adds `delta` to the counters of messages due at `due_ms`.
   void Add(uint16_t shard, TopicId topic, uint64_t due_ms, const CountDelta& delta);
 
-  // Calls add(shard, topic, level, start_ms, sum) for every counter whose sum is not zero, in the
-  // order of their keys.
+  // Calls add(shard, topic, level, start_ms, sum) for every counter whose sum is not zero, in key
+  // order.
   template <typename F>
   void ForEachSum(F&& add) {
     SortAndMerge();
@@ -48,10 +48,10 @@ class CountGroup {
     return a.shard == b.shard && a.topic == b.topic;
   }
 
-  // Leaves one entry for each minute, in order.
+  // Sorts the entries and leaves one per minute.
   void SortAndMerge();
 
-  // The sums of one level over [begin, end), which are of one topic.
+  // Calls `add` for the sums of one level over [begin, end). REQUIRES: all of one topic.
   template <typename F>
   void AddLevel(CountLevel level, size_t begin, size_t end, F& add) {
     for (size_t i = begin; i < end;) {

@@ -56,7 +56,7 @@ absl::Status TruncateFile(const std::string& path, uint64_t size) {
 
 absl::StatusOr<uint64_t> FreeBytes(const std::string& path) {
   struct statvfs info {};
-  if (::statvfs(path.c_str(), &info) != 0) return SystemError("look at", path, errno);
+  if (::statvfs(path.c_str(), &info) != 0) return SystemError("get the free space of", path, errno);
   return uint64_t{info.f_bavail} * info.f_frsize;
 }
 

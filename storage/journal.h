@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Journal: where every change of state goes before it happens.
+// Journal: the log through which every change of state passes.
 #pragma once
 
 #include <cstdint>
@@ -10,36 +10,42 @@
 
 namespace duetime::storage {
 
-// Three outcomes, never two: "it failed" is not an answer a disk or a network can give.
-enum class [[nodiscard]] AppendOutcome : uint8_t {
-  // Every record is applied and, if asked, on stable storage.
-  kAccepted,
-  // Nothing of this call was applied, and nothing ever will be: this journal takes no more records.
-  kFenced,
-  // The write failed on the way: the records may or may not be there after a restart. The journal is fenced from here on.
-  kUnknown,
+// The outcome of an append. kUnknown exists because after a failed write neither a disk nor a
+// network can say whether the data arrived.
+enum class [[nodiscard]] AppendOutcome : uint8_t{
+    // Every record is applied and, with kSynced, on stable storage.
+    kAccepted,
+    // No record of this call was applied, and none ever will be. The journal accepts no more
+    // records.
+    kFenced,
+    // The write failed. The records may or may not exist after a restart. The journal is fenced
+    // from now on.
+    kUnknown,
 };
 
 enum class Durability : uint8_t {
-  // On stable storage when Append returns.
+  // The records are on stable storage when Append returns.
   kSynced,
-  // Survives a crash of the process, not of the machine. Becomes durable with the next synced append.
+  // The records survive a crash of the process but not of the machine. The next synced append makes
+  // them durable.
   kBuffered,
 };
 
-// Takes batches of records and applies them to the store.
+// Appends batches of records and applies them to the store.
 //
-// Guarantees: (1) order: if a record survives a crash, so does every record appended before it, of any shard; (2) a batch
-// is applied whole or not at all; (3) what was accepted is visible to reads that begin afterwards; (4) after anything
-// but kAccepted, every later Append returns kFenced.
+// Guarantees: (1) order: if a record survives a crash, so does every record that was appended
+// before it, in any shard; (2) a batch is applied whole or not at all; (3) reads that begin after
+// an accepted append see its records; (4) after any outcome but kAccepted, every later Append
+// returns kFenced.
 //
-// Thread safety: one caller at a time (the committer); reads of the store may run beside it.
+// Thread safety: one caller at a time (the committer). Reads of the store may run at the same time.
 class Journal {
  public:
   virtual ~Journal() = default;
 
-  // Appends the batches of one group, as one write. Blocks until it is done. Batches of different shards do not touch the
-  // same keys; records of one shard apply in the order given.
+  // Appends the batches of a group in one write, and blocks until the write is done. Records of one
+  // shard are applied in the given order. REQUIRES: batches of different shards touch different
+  // keys.
   virtual AppendOutcome Append(std::span<const RecordBatch> group, Durability durability) = 0;
 };
 

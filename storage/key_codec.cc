@@ -17,7 +17,7 @@ constexpr size_t kKindBytes = 1;
 constexpr size_t kPlaceBytes = 8 + 16;  // due_ms, id
 constexpr absl::string_view kTopicPrefix = "topic/";
 
-// Puts a key together in a buffer of its own.
+// Builds a key.
 class KeyWriter {
  public:
   KeyWriter& Text(absl::string_view text) {
@@ -95,8 +95,8 @@ StoreKey ProgressEnd(uint16_t shard, const MessageKey& key) {
   return ProgressBegin(shard, next);
 }
 
-StoreKey EncodeTraceKey(uint16_t shard, const MessageId& id) {
-  return KeyWriter().Number(shard).Number(id.high).Number(id.low).In(ColumnFamily::kTraces);
+StoreKey EncodeLocatorKey(uint16_t shard, const MessageId& id) {
+  return KeyWriter().Number(shard).Number(id.high).Number(id.low).In(ColumnFamily::kLocators);
 }
 
 StoreKey EncodeCountKey(uint16_t shard, TopicId topic, CountLevel level, uint64_t start_ms) {
@@ -137,7 +137,7 @@ NameKey NameKey::After() const {
 
 NameKey NameKey::EndOfPrefix() const {
   NameKey end = *this;
-  // What stands before the name is never all ones, so this ends within the key.
+  // The bytes before the name are never all ones, so the loop ends within the key.
   while (end.bytes_.back() == '\xff') end.bytes_.pop_back();
   end.bytes_.back() = static_cast<char>(end.bytes_.back() + 1);
   return end;
@@ -157,7 +157,7 @@ StoreKey ClaimKey(uint16_t shard) {
   return KeyWriter().Text("claim/").Number(shard).In(ColumnFamily::kMeta);
 }
 
-StoreKey SafeKey(uint16_t shard) {
+StoreKey LowWatermarkKey(uint16_t shard) {
   return KeyWriter().Text("safe/").Number(shard).In(ColumnFamily::kMeta);
 }
 

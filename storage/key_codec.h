@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keys of the RocksDB store. Big-endian throughout, so that the order of the bytes is the order
-// of the numbers. Documented in FORMAT.md.
+// The keys of the RocksDB store, big-endian, so that keys sort like their numbers. Documented in
+// FORMAT.md.
 #pragma once
 
 #include <array>
@@ -19,38 +19,36 @@
 
 namespace duetime::storage {
 
-// In the order of the handles that the store opens. Not written to disk: column families are named
-// there.
+// In the order of the store's handles. The values are not on disk, where families have names.
 enum class ColumnFamily : uint8_t {
   kMeta = 0,
   kMessages = 1,
   kBacklog = 2,
   kIndex = 3,
-  kTraces = 4,
+  kLocators = 4,
   kCounts = 5,
   kObjects = 6,
   kProgress = 7,
 };
 inline constexpr size_t kColumnFamilyCount = 8;
 
-// A key together with its column family, in one fixed block of 32 bytes: family, key, zeros,
-// length. Comparing two blocks compares (family, key), which is the order in which a group is
-// written.
+// A key and its column family in one block of 32 bytes: family, key, zeros, length. Blocks compare
+// like (family, key), the order in which a group is written.
 //
-// Of a key that is longer (it ends with a long name) the block has the beginning only: enough to
-// sort by, since two that compare equal may be written in either order unless they are the same
-// key, and then in the order given, which is what a stable sort keeps.
+// A longer key, which ends with a long name, is cut off. The beginning is enough to sort by:
+// different keys may be written in any order, and a stable sort keeps records of the same key in
+// the given order.
 //
-// Value type; no allocation.
+// Value type; does not allocate.
 class StoreKey {
  public:
   static constexpr size_t kBytesMax = 30;
 
-  // What does not fit is left out.
+  // Cuts off bytes that do not fit.
   StoreKey(ColumnFamily family, absl::string_view bytes);
 
   ColumnFamily family() const { return static_cast<ColumnFamily>(block_[0]); }
-  // False if this is only the beginning of a longer key.
+  // False if the key was cut off.
   bool whole() const { return static_cast<size_t>(block_[kLengthAt]) <= kBytesMax; }
   // REQUIRES: whole().
   absl::string_view bytes() const {
@@ -73,27 +71,27 @@ StoreKey EncodeMessageKey(uint16_t shard, const MessageKey& key);
 // backlog: shard u16, subscription u32, due_ms u64, id 16 bytes.
 StoreKey EncodeBacklogKey(uint16_t shard, SubscriptionId subscription, const MessageKey& key);
 
-// The greatest backlog key of a subscription, which no message can have (its id is of no known
-// version).
+// The upper bound of a subscription's backlog keys. No message has this key, because its id has no
+// valid version.
 StoreKey BacklogEnd(uint16_t shard, SubscriptionId subscription);
 
 // progress: shard u16, due_ms u64, id 16 bytes, subscription u32.
 StoreKey EncodeProgressKey(uint16_t shard, const MessageKey& key, SubscriptionId subscription);
 
-// What all progress keys of a message begin with, ...
+// The common prefix of a message's progress keys,
 inline constexpr size_t kProgressPrefixBytes = 2 + 8 + 16;
 StoreKey ProgressBegin(uint16_t shard, const MessageKey& key);
-// ... and the least key after all of them.
+// and the least key after all of them.
 StoreKey ProgressEnd(uint16_t shard, const MessageKey& key);
 
-// traces: shard u16, id 16 bytes.
-StoreKey EncodeTraceKey(uint16_t shard, const MessageId& id);
+// traces (locators): shard u16, id 16 bytes.
+StoreKey EncodeLocatorKey(uint16_t shard, const MessageId& id);
 
 // counts: shard u16, topic u32, level u8, first millisecond of the bucket u64.
 StoreKey EncodeCountKey(uint16_t shard, TopicId topic, CountLevel level, uint64_t start_ms);
 
-// A key that ends with a name, put together in a buffer of its own; no allocation for names of a
-// usual length. Short ones are whole as a StoreKey.
+// A key that ends with a name. Does not allocate for names of usual length. A short key fits a
+// StoreKey.
 class NameKey {
  public:
   // index: shard u16, topic u32, kind u8, name.
@@ -105,9 +103,9 @@ class NameKey {
   absl::string_view bytes() const { return {bytes_.data(), bytes_.size()}; }
   StoreKey ToStoreKey() const { return StoreKey(family_, bytes()); }
 
-  // The least key that is greater ...
+  // The least key that is greater than this one.
   NameKey After() const;
-  // ... and the least one that does not begin with this one.
+  // The least key after all keys that begin with this one.
   NameKey EndOfPrefix() const;
 
  private:
@@ -119,27 +117,26 @@ class NameKey {
   absl::InlinedVector<char, kInlineBytes> bytes_;
 };
 
-// The least key of the same family that is greater. REQUIRES: the key is shorter than
-// StoreKey::kBytesMax.
+// The least greater key of the same family. REQUIRES: `key` is shorter than StoreKey::kBytesMax.
 StoreKey KeyAfter(const StoreKey& key);
 
-// meta: one name each for the store ...
+// meta: keys of the store,
 StoreKey FormatVersionKey();
 StoreKey StoreIdKey();
 StoreKey EpochKey();
 StoreKey ShardCountKey();
-// How far an upgrade has come; absent when none is going on.
+// Where an upgrade continues; absent if none is running.
 StoreKey UpgradeKey();
-// ... and one for each shard, each shard's subscription, each topic.
+// and keys of each shard, of each subscription of a shard, and of each topic.
 StoreKey ClaimKey(uint16_t shard);
-StoreKey SafeKey(uint16_t shard);
+StoreKey LowWatermarkKey(uint16_t shard);
 StoreKey BacklogClaimKey(uint16_t shard, SubscriptionId subscription);
 StoreKey TopicKey(TopicId topic);
-// No topic's key, and after all of them.
+// The upper bound of the topic keys.
 StoreKey TopicKeysEnd();
 
-// The parts of a key read back; nothing if it has another length. The shard is mostly the caller's,
-// who bounded the read by it.
+// Decode parts of a key; nullopt if its length is wrong. The caller usually knows the shard,
+// because it bounded the read by it.
 std::optional<uint16_t> DecodeShard(absl::string_view bytes);
 std::optional<MessageKey> DecodeMessageKey(absl::string_view bytes);
 struct BacklogPlace {
@@ -149,9 +146,9 @@ struct BacklogPlace {
 std::optional<BacklogPlace> DecodeBacklogKey(absl::string_view bytes);
 std::optional<SubscriptionId> DecodeProgressKey(absl::string_view bytes);
 std::optional<TopicId> DecodeTopicKey(absl::string_view bytes);
-// The first millisecond of the bucket.
+// Returns the first millisecond of the bucket.
 std::optional<uint64_t> DecodeCountKey(absl::string_view bytes);
-// The names.
+// Return the name.
 std::optional<absl::string_view> DecodeIndexKey(absl::string_view bytes);
 std::optional<absl::string_view> DecodeObjectKey(absl::string_view bytes);
 

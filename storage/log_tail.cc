@@ -9,12 +9,12 @@
 namespace duetime::storage {
 namespace {
 
-// Of a fragment: checksum u32, length u16, type u8.
+// The head of a fragment: checksum u32, length u16, type u8.
 constexpr size_t kFragmentHeadBytes = 7;
 enum FragmentType : uint8_t { kFull = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
 
-// Of a write: sequence u64, records u32, then the first entry, which is our log data: tag, length,
-// bytes.
+// The head of a write: sequence u64, records u32, then the first entry, which is the mark: tag,
+// length, bytes.
 constexpr size_t kRecordsAt = 8;
 constexpr size_t kEntriesAt = 12;
 constexpr char kLogDataTag = 3;
@@ -93,11 +93,11 @@ std::optional<LogTail::Fragment> LogTail::NextFragment(absl::string_view* block)
 void LogTail::AddBlock(absl::string_view block) {
   const uint64_t block_end = block_begin_ + block.size();
   const bool last = block.size() < kBlockBytes;
-  // Less than a head at a block's end is filling.
+  // A remainder shorter than a head is padding.
   while (block.size() >= kFragmentHeadBytes) {
     const std::optional<Fragment> fragment = NextFragment(&block);
     if (!fragment.has_value()) {
-      // Whether something whole follows decides what the gap means, so every place is tried.
+      // The writes that follow decide whether the gap is harmless, so try every offset.
       broken_ = true;
       in_write_ = false;
       block.remove_prefix(1);
@@ -105,19 +105,19 @@ void LogTail::AddBlock(absl::string_view block) {
     }
     AddFragment(*fragment, block_end - block.size());
   }
-  // A head that is cut short by the end of the file.
+  // The end of the file cuts off a head.
   if (last && !block.empty()) broken_ = true;
   block_begin_ = block_end;
 }
 
 void LogTail::AddFragment(const Fragment& fragment, uint64_t end) {
-  if (fragment.begins_write() == in_write_) broken_ = true;  // One is missing in between.
+  if (fragment.begins_write() == in_write_) broken_ = true;  // A fragment is missing.
   if (fragment.begins_write()) {
     in_write_ = true;
     head_.clear();
   }
   if (!in_write_) return;
-  // The first fragment may be as short as its block's end, even empty.
+  // The first fragment can be short, even empty, at the end of a block.
   const absl::string_view head = fragment.body.substr(0, kWriteHeadBytes - head_.size());
   head_.append(head.data(), head.size());
   if (fragment.ends_write()) {
@@ -125,7 +125,7 @@ void LogTail::AddFragment(const Fragment& fragment, uint64_t end) {
     if (head_.size() < kEntriesAt) broken_ = true;
   }
   if (broken_) {
-    // Behind the gap the beginning of a write says enough, whether its end is there or not.
+    // After the gap, the beginning of a write is enough, even if its end is missing.
     if (fragment.ends_write() || head_.size() == kWriteHeadBytes) NoteWriteBehindGap();
     return;
   }
@@ -136,7 +136,7 @@ void LogTail::AddFragment(const Fragment& fragment, uint64_t end) {
 }
 
 void LogTail::NoteWriteBehindGap() {
-  LogMark mark{0, ~uint64_t{0}};  // Of a write that is not ours we know nothing.
+  LogMark mark{0, ~uint64_t{0}};  // A write without our mark may be anything.
   if (head_.size() == kWriteHeadBytes && head_[kEntriesAt] == kLogDataTag &&
       head_[kEntriesAt + 1] == static_cast<char>(kMarkBytes)) {
     const char* bytes = &head_[kEntriesAt + 2];

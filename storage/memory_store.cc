@@ -32,8 +32,8 @@ void MemoryDisk::Image::Apply(const Record& record) {
     case RecordType::kClaim:
       marks[record.shard].claim_ms = record.mark_ms;
       break;
-    case RecordType::kSafe:
-      marks[record.shard].safe_ms = record.mark_ms;
+    case RecordType::kLowWatermark:
+      marks[record.shard].low_watermark_ms = record.mark_ms;
       break;
     case RecordType::kSpill:
       backlog.insert_or_assign({record.shard, record.subscription, record.key}, record.backlog);
@@ -50,8 +50,8 @@ void MemoryDisk::Image::Apply(const Record& record) {
     case RecordType::kIndex:
       index.insert_or_assign({record.shard, record.topic, record.kind, record.name}, record.value);
       break;
-    case RecordType::kTrace:
-      traces.insert_or_assign({record.shard, record.key.id}, record.value);
+    case RecordType::kLocator:
+      locators.insert_or_assign({record.shard, record.key.id}, record.value);
       break;
     case RecordType::kCount:
       Count(record);
@@ -87,7 +87,7 @@ void MemoryDisk::Image::DropExpired(uint64_t until_ms) {
     return expire_ms.has_value() && *expire_ms != 0 && *expire_ms <= until_ms;
   };
   std::erase_if(index, expired);
-  std::erase_if(traces, expired);
+  std::erase_if(locators, expired);
 }
 
 void MemoryDisk::Image::Apply(const std::vector<RecordBatch>& group) {
@@ -102,44 +102,44 @@ void MemoryDisk::SyncLocked() {
 }
 
 uint64_t MemoryDisk::Open() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   SyncLocked();
-  // An append of unknown outcome was not shown to readers, but is found now.
+  // An append of unknown outcome was invisible to readers but is found now.
   visible_ = durable_;
   return ++epoch_;
 }
 
 void MemoryDisk::PowerCut(size_t kept) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   if (kept < unsynced_.size()) unsynced_.resize(kept);
   SyncLocked();
   visible_ = durable_;
-  // Not an epoch that anybody is given: it only fences the store that is open.
+  // No store gets this epoch. It only fences the open store.
   ++epoch_;
 }
 
 size_t MemoryDisk::unsynced_appends() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   return unsynced_.size();
 }
 
 void MemoryStore::FailNextAppend(Fault fault) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   next_fault_ = fault;
 }
 
 void MemoryStore::FailReads(absl::Status status) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   read_status_ = std::move(status);
 }
 
 uint64_t MemoryStore::accepted_appends() const {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   return accepted_appends_;
 }
 
 AppendOutcome MemoryStore::Append(std::span<const RecordBatch> group, Durability durability) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   if (fenced_ || disk_->epoch_ != epoch_) return AppendOutcome::kFenced;
   if (next_fault_.has_value()) {
     fenced_ = true;
@@ -159,7 +159,7 @@ AppendOutcome MemoryStore::Append(std::span<const RecordBatch> group, Durability
 
 absl::Status MemoryStore::Scan(uint16_t shard, const MessageKey& from, const MessageKey& until,
                                const ScanLimit& limit, Page<MessageRef>* page) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   page->items.clear();
   page->next.reset();
   if (!read_status_.ok()) return read_status_;
@@ -184,7 +184,7 @@ absl::Status MemoryStore::Scan(uint16_t shard, const MessageKey& from, const Mes
 
 absl::Status MemoryStore::MultiGet(uint16_t shard, std::span<const MessageKey> keys,
                                    std::vector<std::optional<std::string>>* values) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   values->clear();
   if (!read_status_.ok()) return read_status_;
   for (const MessageKey& key : keys) {
@@ -201,7 +201,7 @@ absl::Status MemoryStore::MultiGet(uint16_t shard, std::span<const MessageKey> k
 absl::Status MemoryStore::ScanBacklog(uint16_t shard, SubscriptionId subscription,
                                       const MessageKey& from, const ScanLimit& limit,
                                       Page<BacklogRef>* page) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   page->items.clear();
   page->next.reset();
   if (!read_status_.ok()) return read_status_;
@@ -222,7 +222,7 @@ absl::Status MemoryStore::ScanBacklog(uint16_t shard, SubscriptionId subscriptio
 absl::StatusOr<std::optional<BacklogEntry>> MemoryStore::GetBacklog(uint16_t shard,
                                                                     SubscriptionId subscription,
                                                                     const MessageKey& key) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
   const auto it = disk_->visible_.backlog.find({shard, subscription, key});
   if (it == disk_->visible_.backlog.end()) return std::optional<BacklogEntry>();
@@ -230,7 +230,7 @@ absl::StatusOr<std::optional<BacklogEntry>> MemoryStore::GetBacklog(uint16_t sha
 }
 
 absl::StatusOr<std::vector<SubscriptionId>> MemoryStore::BacklogSubscriptions(uint16_t shard) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
   const auto& backlog = disk_->visible_.backlog;
   std::vector<SubscriptionId> subscriptions;
@@ -244,7 +244,7 @@ absl::StatusOr<std::vector<SubscriptionId>> MemoryStore::BacklogSubscriptions(ui
 
 absl::StatusOr<std::optional<MessageKey>> MemoryStore::BacklogClaim(uint16_t shard,
                                                                     SubscriptionId subscription) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
   const auto it = disk_->visible_.backlog_claims.find({shard, subscription});
   if (it == disk_->visible_.backlog_claims.end()) return std::optional<MessageKey>();
@@ -253,7 +253,7 @@ absl::StatusOr<std::optional<MessageKey>> MemoryStore::BacklogClaim(uint16_t sha
 
 absl::StatusOr<std::vector<ProgressRef>> MemoryStore::GetProgress(uint16_t shard,
                                                                   const MessageKey& key) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
   const auto& progress = disk_->visible_.progress;
   std::vector<ProgressRef> found;
@@ -268,22 +268,22 @@ absl::StatusOr<std::vector<ProgressRef>> MemoryStore::GetProgress(uint16_t shard
 absl::Status MemoryStore::ScanHeads(uint16_t shard, TopicId topic, const MessageKey& from,
                                     const MessageKey& until, const ScanLimit& limit,
                                     size_t scan_max, Page<MessageHeadRef>* page) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   page->items.clear();
   page->next.reset();
   if (!read_status_.ok()) return read_status_;
   size_t bytes = 0;
-  size_t looked_at = 0;
+  size_t examined = 0;
   for (auto it = disk_->visible_.messages.lower_bound({shard, from});
        it != disk_->visible_.messages.end() && it->first < std::pair(shard, until); ++it) {
     const MessageKey& key = it->first.second;
     const bool full =
         !page->items.empty() && (page->items.size() >= limit.entries || bytes >= limit.bytes);
-    if (full || (looked_at != 0 && looked_at >= scan_max)) {
+    if (full || (examined != 0 && examined >= scan_max)) {
       page->next = key;
       break;
     }
-    ++looked_at;
+    ++examined;
     MessageHeader header;
     absl::string_view head;
     absl::Status status = DecodeMessageHeader(it->second, &header);
@@ -299,7 +299,7 @@ absl::Status MemoryStore::ScanHeads(uint16_t shard, TopicId topic, const Message
 absl::StatusOr<std::optional<IndexEntry>> MemoryStore::GetIndex(uint16_t shard, TopicId topic,
                                                                 IndexKind kind,
                                                                 absl::string_view name) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
   const auto it =
       disk_->visible_.index.find({shard, topic, static_cast<uint8_t>(kind), std::string(name)});
@@ -310,7 +310,7 @@ absl::StatusOr<std::optional<IndexEntry>> MemoryStore::GetIndex(uint16_t shard, 
 absl::Status MemoryStore::ScanIndex(uint16_t shard, TopicId topic, IndexKind kind,
                                     absl::string_view prefix, absl::string_view after, size_t limit,
                                     std::vector<IndexRef>* entries) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   entries->clear();
   if (!read_status_.ok()) return read_status_;
   const auto& index = disk_->visible_.index;
@@ -328,18 +328,19 @@ absl::Status MemoryStore::ScanIndex(uint16_t shard, TopicId topic, IndexKind kin
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<Trace>> MemoryStore::GetTrace(uint16_t shard, const MessageId& id) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+absl::StatusOr<std::optional<Locator>> MemoryStore::GetLocator(uint16_t shard,
+                                                               const MessageId& id) {
+  const base::MutexLock lock(&disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
-  const auto it = disk_->visible_.traces.find({shard, id});
-  if (it == disk_->visible_.traces.end()) return std::optional<Trace>();
-  return DecodeTrace(it->second);
+  const auto it = disk_->visible_.locators.find({shard, id});
+  if (it == disk_->visible_.locators.end()) return std::optional<Locator>();
+  return DecodeLocator(it->second);
 }
 
 absl::Status MemoryStore::ScanCounts(uint16_t shard, TopicId topic, CountLevel level,
                                      uint64_t from_ms, uint64_t until_ms, size_t limit,
                                      std::vector<BucketCount>* counts) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   counts->clear();
   if (!read_status_.ok()) return read_status_;
   const MemoryDisk::CountPlace until{shard, topic, level, until_ms};
@@ -354,7 +355,7 @@ absl::Status MemoryStore::ScanCounts(uint16_t shard, TopicId topic, CountLevel l
 
 absl::StatusOr<std::optional<std::string>> MemoryStore::GetObject(ObjectKind kind, uint16_t shard,
                                                                   absl::string_view name) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
   const auto it =
       disk_->visible_.objects.find({static_cast<uint8_t>(kind), shard, std::string(name)});
@@ -364,7 +365,7 @@ absl::StatusOr<std::optional<std::string>> MemoryStore::GetObject(ObjectKind kin
 
 absl::Status MemoryStore::ScanObjects(ObjectKind kind, uint16_t shard, absl::string_view after,
                                       size_t limit, std::vector<ObjectRef>* objects) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   objects->clear();
   if (!read_status_.ok()) return read_status_;
   const auto kind_number = static_cast<uint8_t>(kind);
@@ -378,20 +379,20 @@ absl::Status MemoryStore::ScanObjects(ObjectKind kind, uint16_t shard, absl::str
 }
 
 void MemoryStore::DropExpired(uint64_t until_ms) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   disk_->visible_.DropExpired(until_ms);
   disk_->durable_.DropExpired(until_ms);
 }
 
 absl::StatusOr<ShardMarks> MemoryStore::Marks(uint16_t shard) {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
   const auto it = disk_->visible_.marks.find(shard);
   return it == disk_->visible_.marks.end() ? ShardMarks{} : it->second;
 }
 
 absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> MemoryStore::Topics() {
-  const std::lock_guard<std::mutex> lock(disk_->mutex_);
+  const base::MutexLock lock(&disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
   return std::vector<std::pair<TopicId, std::string>>(disk_->visible_.topics.begin(),
                                                       disk_->visible_.topics.end());

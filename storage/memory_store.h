@@ -1,46 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryStore: the executable specification of MessageStore, and the store of the tests and the
-// simulation.
+// MemoryStore: the executable specification of MessageStore, used by tests and the simulation.
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <span>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+
+#include "server/base/mutex.h"
 #include "storage/message_store.h"
 
 namespace duetime::storage {
 
-// The disk under a MemoryStore: what survives when the store is destroyed and another one is opened
-// over it.
+// The disk under a MemoryStore. Its content survives when the store is destroyed and another one is
+// opened over it.
 //
-// Keeps two images, the one that readers see and the one on stable storage, and the appends that
-// lie between them.
+// Keeps two images, the state that readers see and the state on stable storage, and the appends
+// between them.
 //
-// Guarantees: (1) a synced append, and every append before it, survives PowerCut(); (2) what
-// PowerCut() takes is a suffix of the appends, each of them whole. Cost: twice the memory of what
-// is stored; PowerCut() copies an image. Thread-safe.
+// Guarantees: (1) a synced append, and every append before it, survives PowerCut(); (2) PowerCut()
+// removes a suffix of the appends, each of them whole. Cost: twice the memory of the stored data;
+// PowerCut() copies an image. Thread-safe.
 class MemoryDisk {
  public:
-  // The shard count is fixed, as it is for a data directory. REQUIRES: 1 <= shard_count <=
+  // As for a data directory, the shard count is fixed. REQUIRES: 1 <= shard_count <=
   // MessageId::kSlotCount.
   explicit MemoryDisk(uint16_t shard_count) : shard_count_(shard_count) {}
   MemoryDisk(const MemoryDisk&) = delete;
   MemoryDisk& operator=(const MemoryDisk&) = delete;
 
-  // The power fails: of the appends that are not on stable storage only the first `kept` survive
-  // (all, if there are fewer). The store that was open is fenced; open another one. A crash of the
+  // Simulates a power failure: of the appends that are not on stable storage, only the first `kept`
+  // survive (all, if there are fewer). Fences the open store; open another one. A crash of the
   // process alone is a PowerCut that keeps everything.
   void PowerCut(size_t kept);
 
-  // How many appends a power cut may take now.
+  // The number of appends that a power cut may remove now.
   size_t unsynced_appends() const;
 
  private:
@@ -61,7 +62,7 @@ class MemoryDisk {
     std::map<uint16_t, ShardMarks> marks;
     std::map<TopicId, std::string> topics;
     std::map<IndexPlace, std::string> index;
-    std::map<std::pair<uint16_t, MessageId>, std::string> traces;
+    std::map<std::pair<uint16_t, MessageId>, std::string> locators;
     std::map<CountPlace, CountDelta> counts;
     std::map<ObjectPlace, std::string> objects;
 
@@ -71,50 +72,48 @@ class MemoryDisk {
     void DropExpired(uint64_t until_ms);
   };
 
-  // Makes every append durable, which is what opening does, and returns the new epoch.
+  // Makes every append durable, as opening does, and returns the new epoch.
   uint64_t Open();
-  void SyncLocked();
+  void SyncLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint16_t shard_count_;
 
-  mutable std::mutex mutex_;
-  // All below is guarded by mutex_.
-  uint64_t epoch_ = 0;
-  // What reads see.
-  Image visible_;
-  // What is on stable storage; with the unsynced appends applied in order, what the next Open()
-  // finds.
-  Image durable_;
-  std::vector<std::vector<RecordBatch>> unsynced_;
+  mutable base::Mutex mutex_;
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The state that readers see.
+  Image visible_ ABSL_GUARDED_BY(mutex_);
+  // The state on stable storage. The next Open() finds it with the unsynced appends applied.
+  Image durable_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::vector<RecordBatch>> unsynced_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A MessageStore over a MemoryDisk. At most one per disk is of use: opening another one, or a power
-// cut, fences the older.
+// A MessageStore over a MemoryDisk. Opening another store on the disk, or a power cut, fences the
+// older store.
 //
-// Deterministic: std::map order, no clock, no randomness. Faults happen only when scripted.
-// Thread-safe, as MessageStore asks; the script functions too.
+// Deterministic: std::map order, no clock, no randomness. Only a script causes faults. Thread-safe,
+// as MessageStore requires, script functions included.
 class MemoryStore : public MessageStore {
  public:
   // How a scripted append ends.
   enum class Fault : uint8_t {
-    // kUnknown, and the records are found after the next open.
+    // kUnknown; the next open finds the records.
     kUnknownApplied,
-    // kUnknown, and they are not.
+    // kUnknown; the next open does not find them.
     kUnknownLost,
-    // kFenced, as if somebody else had taken over.
+    // kFenced, as if another process had taken over.
     kFenced,
   };
 
-  // Opens the disk, which bumps and syncs its epoch. REQUIRES: `disk` outlives the store.
+  // Opens the disk, which increments and syncs its epoch. REQUIRES: `disk` outlives the store.
   explicit MemoryStore(MemoryDisk* disk) : disk_(disk), epoch_(disk->Open()) {}
 
-  // Ends the next Append this way instead of doing it; the store is fenced from then on.
+  // Makes the next Append end this way. The store is fenced from then on.
   void FailNextAppend(Fault fault);
 
-  // Every read from now on answers with `status`; OkStatus() ends it.
+  // Makes every read return `status`, until FailReads(OkStatus()).
   void FailReads(absl::Status status);
 
-  // Appends that were accepted, since the store was opened.
+  // The number of accepted appends since the store was opened.
   uint64_t accepted_appends() const;
 
   AppendOutcome Append(std::span<const RecordBatch> group, Durability durability) override;
@@ -142,7 +141,7 @@ class MemoryStore : public MessageStore {
   absl::Status ScanIndex(uint16_t shard, TopicId topic, IndexKind kind, absl::string_view prefix,
                          absl::string_view after, size_t limit,
                          std::vector<IndexRef>* entries) override;
-  absl::StatusOr<std::optional<Trace>> GetTrace(uint16_t shard, const MessageId& id) override;
+  absl::StatusOr<std::optional<Locator>> GetLocator(uint16_t shard, const MessageId& id) override;
   absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level, uint64_t from_ms,
                           uint64_t until_ms, size_t limit,
                           std::vector<BucketCount>* counts) override;
@@ -150,8 +149,7 @@ class MemoryStore : public MessageStore {
                                                        absl::string_view name) override;
   absl::Status ScanObjects(ObjectKind kind, uint16_t shard, absl::string_view after, size_t limit,
                            std::vector<ObjectRef>* objects) override;
-  // Drops at once, so that whoever relies on an entry beyond its time is found out. Cost: looks at
-  // every entry.
+  // Drops expired entries at once, so that tests find code that relies on one. Cost: O(entries).
   void DropExpired(uint64_t until_ms) override;
   absl::StatusOr<ShardMarks> Marks(uint16_t shard) override;
   absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> Topics() override;
@@ -160,11 +158,10 @@ class MemoryStore : public MessageStore {
   MemoryDisk* const disk_;
   const uint64_t epoch_;
 
-  // Guarded by disk_->mutex_.
-  std::optional<Fault> next_fault_;
-  bool fenced_ = false;
-  absl::Status read_status_;
-  uint64_t accepted_appends_ = 0;
+  std::optional<Fault> next_fault_ ABSL_GUARDED_BY(disk_->mutex_);
+  bool fenced_ ABSL_GUARDED_BY(disk_->mutex_) = false;
+  absl::Status read_status_ ABSL_GUARDED_BY(disk_->mutex_);
+  uint64_t accepted_appends_ ABSL_GUARDED_BY(disk_->mutex_) = 0;
 };
 
 }  // namespace duetime::storage

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MessageId: the name of a message, which is also its address.
+// MessageId: the id of a message, which is also its address.
 #pragma once
 
 #include <compare>
@@ -16,15 +16,16 @@ namespace duetime::storage {
 //
 //   version 4 | epoch 26 | sequence 40 | slot 14 | due_ms 44
 //
-// epoch     how often the data directory had been opened; bumped and synced at each start, so (epoch, sequence) is never
-//           used twice by a slot's shard.
-// sequence  counts a shard's accepted messages within an epoch: ids of a shard order by acceptance, which is what makes
-//           the order of equal due times the order of acceptance (epoch and sequence stand before slot for that reason).
-// slot      which of the 16,384 slots, hence which shard, holds the message.
-// due_ms    the due time in its storage key, UTC milliseconds (until the year 2527): cancel and get need no index.
+// epoch     How often the data directory had been opened. Each start increments and syncs it, so a
+//           shard never uses the same (epoch, sequence) twice.
+// sequence  Counts a shard's accepted messages within an epoch. Epoch and sequence stand before the
+//           slot so that ids of a shard sort by acceptance, also among equal due times.
+// slot      One of 16,384 slots. The slot decides which shard holds the message.
+// due_ms    The due time in the message's first storage key, UTC milliseconds (until the year
+//           2527). Cancel and Get therefore need no index.
 //
-// Immutable value type. The text form is 26 characters of lower-case Crockford base32, sorts as the bytes do, and is opaque
-// to clients.
+// Immutable value type. The text form is 26 characters of lower-case Crockford base32. It sorts
+// like the bytes and is opaque to clients.
 struct MessageId {
   uint64_t high = 0;
   uint64_t low = 0;
@@ -39,8 +40,8 @@ struct MessageId {
   // REQUIRES: each part fits its bits.
   static MessageId Make(uint64_t epoch, uint64_t sequence, uint32_t slot, uint64_t due_ms);
 
-  // Parses the text form. Nothing if it is not exactly what ToString of a valid id gives (other length, other character,
-  // upper case, unknown version, bits beyond 128).
+  // Parses the text form. nullopt if `text` is not exactly the ToString of a valid id (other
+  // length, other character, upper case, unknown version, bits beyond 128).
   static std::optional<MessageId> Parse(absl::string_view text);
 
   uint64_t version() const { return high >> 60; }
@@ -59,18 +60,18 @@ struct MessageId {
   }
 };
 
-// The shard that holds a slot: slots are dealt out in equal runs. REQUIRES: slot < kSlotCount, shard_count in
-// [1, kSlotCount].
+// The shard of a slot. Each shard has one run of slots, all runs about equally long. REQUIRES: slot
+// < kSlotCount, shard_count in [1, kSlotCount].
 constexpr uint16_t ShardOfSlot(uint32_t slot, uint16_t shard_count) {
   return static_cast<uint16_t>(uint64_t{slot} * shard_count / MessageId::kSlotCount);
 }
 
-// Where a message stands in its shard: by due time, then by id (that is, by acceptance).
+// The position of a message in its shard: by due time, then by id (that is, by acceptance).
 struct MessageKey {
   uint64_t due_ms = 0;
   MessageId id;
 
-  // The first key a message due at `due_ms` can have.
+  // The least key of a message due at `due_ms`.
   static constexpr MessageKey FirstAt(uint64_t due_ms) { return MessageKey{due_ms, MessageId{}}; }
 
   friend constexpr auto operator<=>(const MessageKey&, const MessageKey&) = default;

@@ -16,13 +16,13 @@ namespace duetime::storage {
 namespace {
 
 constexpr size_t kHeaderBytes = 32;
-// What is written. Version 1 had attributes only, and no flags; it is still read.
+// The written version. Version 1, with attributes only and no flags, is still read.
 constexpr uint8_t kVersion = 2;
 constexpr uint8_t kFirstVersion = 1;
 
-// Where each field of the header begins. The fields before the checksum have exactly one valid
-// value each (the flags: the one that the sections ask for), so the checksum need only cover what
-// comes after it. Versions 1 and 2 differ in two bits, so that no single one makes the other.
+// Offsets of the header's fields. Every field before the checksum has exactly one valid value (the
+// flags: the one that the sections require), so the checksum covers only the bytes after it.
+// Versions 1 and 2 differ in two bits, so that no single-bit error turns one into the other.
 constexpr size_t kVersionAt = 0;
 constexpr size_t kFlagsAt = 1;
 constexpr size_t kReservedAt = 2;
@@ -33,7 +33,8 @@ constexpr size_t kDeliverAt = 16;
 constexpr size_t kAcceptAt = 24;
 constexpr size_t kCheckedFrom = kTopicAt;
 
-// What a section is. Written in the order of the tags, so that equal messages are equal bytes.
+// The kinds of sections. They are written in the order of their tags, so that equal messages have
+// equal bytes.
 enum class Tag : uint8_t {
   kAttribute = 1,  // a pair; any number of them
   kLabel = 2,      // a pair; any number of them
@@ -52,8 +53,8 @@ constexpr size_t kPairHeadBytes = 2;     // length of the first text, u16
 constexpr size_t kNumberBytes = 8;
 constexpr size_t kExpiryBytes = kNumberBytes + 1;
 constexpr size_t kRevisionBytes = 2 * kNumberBytes;
-// topic u32, id 16 bytes as in a key, attempts u32, reason u8, four times u64. Then the texts, each
-// but the last one with its length u16.
+// topic u32, id 16 bytes as in a key, attempts u32, reason u8, four u64. Then the texts; each but
+// the last begins with its length u16.
 constexpr size_t kOriginNumbersBytes = 4 + 16 + 4 + 1 + 4 * kNumberBytes;
 constexpr size_t kOriginTextHeads = 3;
 
@@ -66,23 +67,12 @@ absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("message record: ", what));
 }
 
-uint8_t FlagsOf(const MessageRecord& record) {
-  unsigned flags = 0;
-  if (!record.key.empty()) flags |= MessageFlags::kKeyed;
-  if (record.ttl_ms != 0) flags |= MessageFlags::kExpires;
-  if (!record.ordering_key.empty()) flags |= MessageFlags::kOrdered;
-  if (!record.recurrence.empty()) flags |= MessageFlags::kRecurs;
-  if (!record.labels.empty()) flags |= MessageFlags::kLabelled;
-  if (record.dead_letter.has_value()) flags |= MessageFlags::kDeadLetter;
-  return static_cast<uint8_t>(flags);
-}
-
 size_t OriginBytes(const DeadLetterOrigin& origin) {
   return kOriginNumbersBytes + kOriginTextHeads * kPairHeadBytes + origin.topic_name.size() +
          origin.subscription_name.size() + origin.key.size() + origin.reason_text.size();
 }
 
-// Adds up how many bytes the sections need.
+// Computes the size of the sections.
 class SectionSizer {
  public:
   void Text(Tag, absl::string_view text) { Add(text.size()); }
@@ -103,7 +93,7 @@ class SectionSizer {
   size_t bytes_ = 0;
 };
 
-// Writes them.
+// Writes the sections.
 class SectionWriter {
  public:
   explicit SectionWriter(char* to) : to_(to) {}
@@ -175,7 +165,7 @@ class SectionWriter {
   char* to_;
 };
 
-// Hands every section of the record to the visitor, in their order.
+// Calls the visitor for every section of the record, in order.
 template <typename Visitor>
 void VisitSections(const MessageRecord& record, Visitor* visitor) {
   for (const auto& [key, value] : record.attributes) visitor->Pair(Tag::kAttribute, key, value);
@@ -196,7 +186,7 @@ void VisitSections(const MessageRecord& record, Visitor* visitor) {
   if (record.dead_letter.has_value()) visitor->Origin(Tag::kDeadLetter, *record.dead_letter);
 }
 
-// Checks what can be checked without reading everything. `bytes` may be a head.
+// Checks all that needs no decoding of sections. `bytes` may be a head.
 absl::Status CheckHead(absl::string_view bytes) {
   if (bytes.size() < kHeaderBytes) {
     return Damaged(absl::StrCat(bytes.size(), " bytes; the header alone has ", kHeaderBytes));
@@ -279,8 +269,8 @@ bool DecodeOrigin(absl::string_view body, MessageRecord* record) {
   return true;
 }
 
-// Takes one section. False if it is not known or not as an encoder writes it; that includes one
-// that says nothing, which has no section.
+// Decodes one section. False if the tag is unknown, or if no encoder writes such bytes; an encoder
+// omits a section that is empty.
 bool DecodeSection(uint8_t tag, absl::string_view body, MessageRecord* record) {
   switch (Tag{tag}) {
     case Tag::kAttribute:
@@ -318,9 +308,8 @@ bool DecodeSection(uint8_t tag, absl::string_view body, MessageRecord* record) {
   return false;
 }
 
-// Splits the sections region. An error here, with a checksum that matches, means a writer that this
-// program does not know, or a fault of ours; either way the message cannot be handed out as it was
-// given.
+// Decodes all sections. An error here, after the checksum matched, means that an unknown program or
+// a bug wrote the record. In both cases the message cannot be delivered as it was given.
 absl::Status DecodeSections(absl::string_view sections, uint8_t last_tag, MessageRecord* record) {
   uint8_t tag_before = 0;
   while (!sections.empty()) {
@@ -332,7 +321,7 @@ absl::Status DecodeSections(absl::string_view sections, uint8_t last_tag, Messag
     const bool repeats = tag == tag_before && Tag{tag} <= Tag::kLabel;
     if (tag > last_tag || (tag <= tag_before && !repeats) ||
         !DecodeSection(tag, sections.substr(0, length), record)) {
-      return Damaged(absl::StrCat("section ", tag, " is not known, not valid, or out of order"));
+      return Damaged(absl::StrCat("section ", tag, " is unknown, invalid, or out of order"));
     }
     sections.remove_prefix(length);
     tag_before = tag;
@@ -340,7 +329,7 @@ absl::Status DecodeSections(absl::string_view sections, uint8_t last_tag, Messag
   return absl::OkStatus();
 }
 
-// Empties a record, but keeps what its vectors have allocated.
+// Clears a record but keeps the memory of its vectors.
 void Clear(MessageRecord* record) {
   MessageRecord empty;
   empty.attributes.swap(record->attributes);
@@ -350,7 +339,7 @@ void Clear(MessageRecord* record) {
   *record = std::move(empty);
 }
 
-// REQUIRES: CheckHead() took it.
+// REQUIRES: CheckHead(head) returned OK.
 absl::Status DecodeCheckedHead(absl::string_view head, MessageRecord* record) {
   Clear(record);
   LoadHeader(head, &record->header);
@@ -361,11 +350,23 @@ absl::Status DecodeCheckedHead(absl::string_view head, MessageRecord* record) {
       !status.ok()) {
     return status;
   }
-  if (record->header.flags != FlagsOf(*record)) return Damaged("flags that its sections deny");
+  if (record->header.flags != MessageFlagsOf(*record))
+    return Damaged("flags that do not match its sections");
   return absl::OkStatus();
 }
 
 }  // namespace
+
+uint8_t MessageFlagsOf(const MessageRecord& record) {
+  unsigned flags = 0;
+  if (!record.key.empty()) flags |= MessageFlags::kKeyed;
+  if (record.ttl_ms != 0) flags |= MessageFlags::kExpires;
+  if (!record.ordering_key.empty()) flags |= MessageFlags::kOrdered;
+  if (!record.recurrence.empty()) flags |= MessageFlags::kRecurs;
+  if (!record.labels.empty()) flags |= MessageFlags::kLabelled;
+  if (record.dead_letter.has_value()) flags |= MessageFlags::kDeadLetter;
+  return static_cast<uint8_t>(flags);
+}
 
 std::string EncodeMessageRecord(const MessageRecord& record) {
   SectionSizer sections;
@@ -373,7 +374,7 @@ std::string EncodeMessageRecord(const MessageRecord& record) {
 
   std::string bytes(kHeaderBytes + sections.bytes() + record.payload.size(), '\0');
   bytes[kVersionAt] = static_cast<char>(kVersion);
-  bytes[kFlagsAt] = static_cast<char>(FlagsOf(record));
+  bytes[kFlagsAt] = static_cast<char>(MessageFlagsOf(record));
   StoreLittleEndian(static_cast<uint32_t>(record.header.topic), &bytes[kTopicAt]);
   StoreLittleEndian(static_cast<uint32_t>(sections.bytes()), &bytes[kSectionsBytesAt]);
   StoreLittleEndian(record.header.deliver_ms, &bytes[kDeliverAt]);
@@ -411,7 +412,8 @@ absl::Status MessageHead(absl::string_view bytes, absl::string_view* head) {
 }
 
 bool MayBeRevised(absl::string_view head) {
-  // It would be the last section, but in a dead letter. The end of another one may look like it.
+  // The revision is the last section, except in a dead letter. The end of another section may look
+  // like one.
   constexpr size_t kBytes = kSectionHeadBytes + kRevisionBytes;
   if (head.size() < kHeaderBytes + kBytes) return false;
   if ((static_cast<uint8_t>(head[kFlagsAt]) & MessageFlags::kDeadLetter) != 0) return true;
@@ -422,7 +424,7 @@ bool MayBeRevised(absl::string_view head) {
 
 absl::Status DecodeMessageHead(absl::string_view head, MessageRecord* record) {
   if (absl::Status status = CheckHead(head); !status.ok()) return status;
-  if (head.size() != HeadBytes(head)) return Damaged("more than its head");
+  if (head.size() != HeadBytes(head)) return Damaged("bytes after its head");
   return DecodeCheckedHead(head, record);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MessageStore: what the records in the journal add up to, to be read.
+// MessageStore: the state that the journal's records produce, for reading.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,13 @@
 #include "absl/status/statusor.h"
 
 #include "storage/journal.h"
-#include "storage/trace.h"
+#include "storage/locator.h"
+#include "storage/time_units.h"
 #include "storage/types.h"
 
 namespace duetime::storage {
 
-// What the loader needs of a message: enough to queue it, not its payload.
+// A stored message without its content, as the loader needs it.
 struct MessageRef {
   MessageKey key;
   TopicId topic{};
@@ -31,7 +32,7 @@ struct MessageRef {
   friend constexpr bool operator==(const MessageRef&, const MessageRef&) = default;
 };
 
-// A backlog record with its place.
+// A backlog entry with its key.
 struct BacklogRef {
   MessageKey key;
   BacklogEntry entry;
@@ -39,7 +40,7 @@ struct BacklogRef {
   friend constexpr bool operator==(const BacklogRef&, const BacklogRef&) = default;
 };
 
-// How far one subscription has come with a message.
+// One subscription's progress with a message.
 using ProgressRef = std::pair<SubscriptionId, Progress>;
 
 // A message without its payload.
@@ -51,26 +52,26 @@ struct MessageHeadRef {
   std::string head;
 };
 
-// A name of the index with what it says.
+// An index entry with its name.
 struct IndexRef {
   std::string name;
   IndexEntry entry;
 };
 
-// How fine a counter counts.
+// The span of time that a counter covers.
 enum class CountLevel : uint8_t { kTopic = 0, kHour = 1, kMinute = 2 };
 inline constexpr CountLevel kCountLevels[] = {CountLevel::kTopic, CountLevel::kHour,
                                               CountLevel::kMinute};
 
-// Where the bucket begins that counts what is due at `time_ms`.
+// The start of the bucket that counts messages due at `time_ms`.
 constexpr uint64_t BucketStart(CountLevel level, uint64_t time_ms) {
   if (level == CountLevel::kTopic) return 0;
-  return time_ms - time_ms % (level == CountLevel::kHour ? 3'600'000 : 60'000);
+  return time_ms - time_ms % (level == CountLevel::kHour ? kHourMs : kMinuteMs);
 }
 
-// What is pending in one bucket of time. Never both zero in the answer of a scan.
+// The pending messages of one bucket. A scan returns no empty buckets.
 struct BucketCount {
-  // Its first millisecond; 0 for kTopic.
+  // The first millisecond of the bucket; 0 for kTopic.
   uint64_t start_ms = 0;
   uint64_t messages = 0;
   uint64_t bytes = 0;
@@ -84,94 +85,99 @@ struct ObjectRef {
   std::string value;
 };
 
-// How much one scan may return before it stops. It always returns at least one entry if there is
-// one.
+// The most that one scan returns. A scan returns at least one entry if there is one.
 struct ScanLimit {
   size_t entries = 1000;
   size_t bytes = 4 << 20;
 };
 
-// One page of a scan. `next` is where to go on, or nothing if the range is exhausted.
+// One page of a scan. `next` is where the next page begins; absent after the last page.
 template <typename T>
 struct Page {
   std::vector<T> items;
   std::optional<MessageKey> next;
 };
 
-// The marks of one shard that survive a restart. Absent means 0: "from the first key", never "now".
+// The watermarks of one shard that survive a restart. A mark that was never written is 0, which
+// means "from the first key", never "now".
 struct ShardMarks {
   uint64_t claim_ms = 0;
-  uint64_t safe_ms = 0;
+  uint64_t low_watermark_ms = 0;
 };
 
-// Reads what is stored. A read sees every append that was accepted before it began, and never part
-// of a batch. An error is INTERNAL or DATA_LOSS and means that the answer is not known: the caller
-// stops the shard.
+// Reads stored state. A read sees every append that was accepted before the read began, and never a
+// part of a batch. A read that fails returns INTERNAL or DATA_LOSS; the caller then stops the
+// shard.
 //
-// Every scan has both bounds; the lower one is a watermark, so that no scan walks over the
-// tombstones of the past. Thread-safe, also beside Append.
+// Every scan has two bounds. The lower bound is a watermark, so that no scan walks over the
+// tombstones of erased messages.
+//
+// Thread safety: thread-safe, also while Append runs.
 class MessageStore : public Journal {
  public:
-  // How often this store has been opened, this time included; durable before the first read.
+  // How often this store has been opened, including this time. The epoch is durable before the
+  // first read.
   virtual uint64_t epoch() const = 0;
 
   // Fixed when the store was created.
   virtual uint16_t shard_count() const = 0;
 
-  // Messages with from <= key < until, in key order.
+  // Reads messages with from <= key < until, in key order.
   virtual absl::Status Scan(uint16_t shard, const MessageKey& from, const MessageKey& until,
                             const ScanLimit& limit, Page<MessageRef>* page) = 0;
 
-  // The records of `keys`, in the same order; nothing for those that are absent. REQUIRES: keys
+  // Reads the records of `keys`, in the same order; nullopt for an absent message. REQUIRES: `keys`
   // ascend.
   virtual absl::Status MultiGet(uint16_t shard, std::span<const MessageKey> keys,
                                 std::vector<std::optional<std::string>>* values) = 0;
 
-  // Backlog records of a subscription with key >= from, in key order.
+  // Reads a subscription's backlog entries with key >= from, in key order.
   virtual absl::Status ScanBacklog(uint16_t shard, SubscriptionId subscription,
                                    const MessageKey& from, const ScanLimit& limit,
                                    Page<BacklogRef>* page) = 0;
 
-  // One backlog record, if the message is listed at `key`.
+  // Reads one backlog entry; nullopt if there is none at `key`.
   virtual absl::StatusOr<std::optional<BacklogEntry>> GetBacklog(uint16_t shard,
                                                                  SubscriptionId subscription,
                                                                  const MessageKey& key) = 0;
 
-  // The subscriptions that have a backlog, ascending. Cost: one seek for each one found.
+  // Returns the subscriptions with a backlog, ascending. Cost: one seek per subscription found.
   virtual absl::StatusOr<std::vector<SubscriptionId>> BacklogSubscriptions(uint16_t shard) = 0;
 
-  // How far the subscription's backlog has been claimed; nothing if it never was.
+  // Returns the subscription's backlog claim; nullopt if it was never claimed.
   virtual absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard,
                                                                  SubscriptionId subscription) = 0;
 
-  // How far the subscriptions have come with the message at `key`, ascending by subscription;
-  // empty if there is nothing to say, which is the usual case and costs no read of a disk. Also for
-  // a message that is not there.
+  // Returns the progress of each subscription with the message at `key`, ascending by subscription,
+  // whether or not the message exists. Usually there is none, and then the call does not read the
+  // disk.
   virtual absl::StatusOr<std::vector<ProgressRef>> GetProgress(uint16_t shard,
                                                                const MessageKey& key) = 0;
 
-  // Messages of `topic` with from <= key < until, in key order. Walks over the messages of other
-  // topics in between: `scan_max` bounds how many it looks at before it stops with `next` set, and
-  // then the page may be empty.
+  // Reads the heads of messages of `topic` with from <= key < until, in key order. The scan also
+  // passes the messages of other topics. After `scan_max` messages it stops and sets `next`; the
+  // page may then be empty.
   virtual absl::Status ScanHeads(uint16_t shard, TopicId topic, const MessageKey& from,
                                  const MessageKey& until, const ScanLimit& limit, size_t scan_max,
                                  Page<MessageHeadRef>* page) = 0;
 
-  // What a name says, also when its time is over: the caller compares.
+  // Reads the index entry of a name, whether or not it has expired: the caller compares expire_ms.
   virtual absl::StatusOr<std::optional<IndexEntry>> GetIndex(uint16_t shard, TopicId topic,
                                                              IndexKind kind,
                                                              absl::string_view name) = 0;
 
-  // The first `limit` names that begin with `prefix` and are greater than `after`, in byte order.
+  // Reads the first `limit` entries whose names begin with `prefix` and are greater than `after`,
+  // in byte order.
   virtual absl::Status ScanIndex(uint16_t shard, TopicId topic, IndexKind kind,
                                  absl::string_view prefix, absl::string_view after, size_t limit,
                                  std::vector<IndexRef>* entries) = 0;
 
-  // What is remembered of a message that is not at its id's own place.
-  virtual absl::StatusOr<std::optional<Trace>> GetTrace(uint16_t shard, const MessageId& id) = 0;
+  // Reads the locator of a message that was moved or has ended.
+  virtual absl::StatusOr<std::optional<Locator>> GetLocator(uint16_t shard,
+                                                            const MessageId& id) = 0;
 
-  // The topic's counters that are not zero with from_ms <= start_ms < until_ms, in order, at most
-  // `limit`.
+  // Reads at most `limit` of the topic's counters with from_ms <= start_ms < until_ms, in order.
+  // Counters of zero are left out.
   virtual absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level, uint64_t from_ms,
                                   uint64_t until_ms, size_t limit,
                                   std::vector<BucketCount>* counts) = 0;
@@ -179,22 +185,22 @@ class MessageStore : public Journal {
   virtual absl::StatusOr<std::optional<std::string>> GetObject(ObjectKind kind, uint16_t shard,
                                                                absl::string_view name) = 0;
 
-  // The first `limit` objects whose names are greater than `after`, in byte order.
+  // Reads the first `limit` objects whose names are greater than `after`, in byte order.
   virtual absl::Status ScanObjects(ObjectKind kind, uint16_t shard, absl::string_view after,
                                    size_t limit, std::vector<ObjectRef>* objects) = 0;
 
-  // Index entries and fates whose expire_ms is not 0 and at or below this may be dropped from now
-  // on, whenever it is convenient. Only ever moves forward. Readers that compare expire_ms with the
-  // time notice no difference.
+  // Allows the store to drop index entries and tombstones with 0 < expire_ms <= until_ms at any
+  // time from now on. The mark only advances. Readers compare expire_ms with the time and therefore
+  // see no difference.
   virtual void DropExpired(uint64_t until_ms) = 0;
 
-  // The shard's marks as of the last accepted append.
+  // Returns the shard's marks as of the last accepted append.
   virtual absl::StatusOr<ShardMarks> Marks(uint16_t shard) = 0;
 
-  // Every named topic.
+  // Returns every topic that has a name.
   virtual absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> Topics() = 0;
 
-  // Point read of one message; nothing if it is absent.
+  // Reads one message; nullopt if it is absent.
   absl::StatusOr<std::optional<std::string>> Get(uint16_t shard, const MessageKey& key) {
     std::vector<std::optional<std::string>> values;
     if (absl::Status status = MultiGet(shard, std::span(&key, 1), &values); !status.ok()) {

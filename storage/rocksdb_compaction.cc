@@ -7,13 +7,12 @@
 
 #include "absl/strings/string_view.h"
 
-#include "storage/trace.h"
+#include "storage/locator.h"
+#include "storage/rocksdb_slice.h"
 #include "storage/value_codec.h"
 
 namespace duetime::storage {
 namespace {
-
-absl::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
 class CountMergeOperator final : public rocksdb::AssociativeMergeOperator {
  public:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What RocksDB calls back for while it reads and merges tables: adding counters up, and leaving out
-// what no longer counts.
+// Callbacks for RocksDB's reads and compactions: adding counters, and dropping expired entries.
 #pragma once
 
 #include <atomic>
@@ -12,23 +11,23 @@
 
 namespace duetime::storage {
 
-// Up to which expire_ms entries may be dropped (MessageStore::DropExpired). Shared with RocksDB's
-// threads.
+// The expire_ms up to which entries may be dropped (MessageStore::DropExpired). Shared with
+// RocksDB's threads.
 using DropMark = std::atomic<uint64_t>;
 
-// counts: adds CountDeltas. A value that is not a CountDelta makes the read or the compaction fail.
+// For family counts: adds CountDeltas. A value that is not a CountDelta makes the read or the
+// compaction fail.
 std::shared_ptr<rocksdb::MergeOperator> NewCountMergeOperator();
 
-// counts: leaves out counters that have come to zero, which mean the same as absent ones.
+// For family counts: drops counters of zero, which mean the same as absent ones.
 //
-// RocksDB asks about values, not about operands (which this filter keeps whatever they say: an
-// operand of zero is rare, and dropping one part of a sum because of what another part says would
-// be wrong). The result of a merge is not asked about until the next compaction that meets it. A
-// value that is left out above a level that may have older ones becomes a tombstone, so nothing
-// older shows through, and what was added after it starts from nothing, which is zero.
+// RocksDB calls the filter for values. It keeps operands, because dropping one part of a sum would
+// be wrong; an operand of zero is rare. The filter sees the result of a merge at the next
+// compaction. If older values may exist below, RocksDB replaces a dropped value by a tombstone, so
+// older values stay hidden and later changes start from zero.
 std::shared_ptr<rocksdb::CompactionFilterFactory> NewZeroCountFilterFactory();
 
-// index, traces: leaves out what ExpireTimeOf() puts at or before the mark.
+// For families index and traces: drops entries whose ExpireTimeOf() is at or below the mark.
 std::shared_ptr<rocksdb::CompactionFilterFactory> NewExpiryFilterFactory(
     std::shared_ptr<const DropMark> mark);
 

@@ -13,6 +13,7 @@
 #include "storage/log_tail.h"
 #include "storage/rocksdb_logger.h"
 #include "storage/rocksdb_options.h"
+#include "storage/rocksdb_slice.h"
 #include "storage/rocksdb_status.h"
 #include "storage/rocksdb_upgrade.h"
 #include "storage/value_codec.h"
@@ -20,10 +21,7 @@
 namespace duetime::storage {
 namespace {
 
-rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
-
-// Fences the journal when a flush or a compaction fails, and keeps RocksDB from going on by itself
-// afterwards.
+// Fences the journal when a flush or a compaction fails, and stops RocksDB from resuming by itself.
 class FencingListener final : public rocksdb::EventListener {
  public:
   explicit FencingListener(std::shared_ptr<std::atomic<bool>> fenced)
@@ -46,7 +44,7 @@ std::string EncodeStoreId(const StoreId& id) {
   return EncodeNumber(id.high) + EncodeNumber(id.low);
 }
 
-// Says what a failed open means for the operator.
+// Turns a failed open into a status that names the cause for the operator.
 absl::Status OpenError(const rocksdb::Status& status, const std::string& damaged_file,
                        const std::string& db_path) {
   if (status.IsCorruption() && !damaged_file.empty()) {
@@ -105,20 +103,21 @@ absl::Status RocksDbDatabase::ReadWitness() {
       Witness::Open(absl::StrCat(options_.data_dir, "/witness"));
   if (!witness.ok()) return witness.status();
   witness_ = *std::move(witness);
-  absl::StatusOr<std::optional<Testimony>> testimony = witness_->Read();
-  if (absl::IsInternal(testimony.status())) return testimony.status();
-  // A damaged one matters if there is a database. If not, its very first write was torn.
-  witness_damage_ = testimony.status();
-  if (testimony.ok() && testimony->has_value()) testimony_ = **testimony;
+  absl::StatusOr<std::optional<WitnessRecord>> record = witness_->Read();
+  if (absl::IsInternal(record.status())) return record.status();
+  // A damaged witness matters only if a database exists. Without a database, the very first write
+  // of the witness was torn.
+  witness_damage_ = record.status();
+  if (record.ok() && record->has_value()) found_ = **record;
   return absl::OkStatus();
 }
 
-// Decides from the files alone whether this is a store, a new one, or neither.
+// Decides from the files alone whether the directory holds a store, is new, or is broken.
 absl::Status RocksDbDatabase::CheckFiles() {
-  const bool witnessed = testimony_.format_version != 0;
-  if (testimony_.format_version > kFormatVersion) {
+  const bool witnessed = found_.format_version != 0;
+  if (found_.format_version > kFormatVersion) {
     return absl::FailedPreconditionError(
-        absl::StrCat(options_.data_dir, " has format version ", testimony_.format_version,
+        absl::StrCat(options_.data_dir, " has format version ", found_.format_version,
                      "; this program knows up to ", kFormatVersion));
   }
 
@@ -136,22 +135,21 @@ absl::Status RocksDbDatabase::CheckFiles() {
     if (options_.file_system == nullptr) {
       if (absl::Status status = CreateDirectory(db_path_); !status.ok()) return status;
     }
-    // From here on a crash leaves a directory that says it was being created.
+    // After a crash from here on, the next start finds state kCreating and begins again.
     const absl::StatusOr<StoreId> store_id = NewStoreId();
     if (!store_id.ok()) return store_id.status();
-    testimony_ = Testimony{Testimony::State::kCreating, kFormatVersion, *store_id, 0, 0};
-    return witness_->Write(testimony_);
+    found_ = WitnessRecord{WitnessRecord::State::kCreating, kFormatVersion, *store_id, 0, 0};
+    return witness_->Write(found_);
   }
   if (!witness_damage_.ok()) return witness_damage_;
   if (!witnessed) {
     return absl::DataLossError(absl::StrCat(
         db_path_, " has files but ", options_.data_dir,
-        "/witness is missing or empty: it is not known what the database should contain"));
+        "/witness is missing or empty: the expected content of the database is unknown"));
   }
   if (children.empty()) {
-    return absl::DataLossError(absl::StrCat(options_.data_dir,
-                                            "/witness speaks of a database, but ", db_path_,
-                                            " is missing or empty"));
+    return absl::DataLossError(absl::StrCat(options_.data_dir, "/witness records a database, but ",
+                                            db_path_, " is missing or empty"));
   }
   if (!env_->FileExists(db_path_ + "/CURRENT").ok()) {
     return absl::DataLossError(absl::StrCat(db_path_, "/CURRENT is missing"));
@@ -159,8 +157,8 @@ absl::Status RocksDbDatabase::CheckFiles() {
   return absl::OkStatus();
 }
 
-// Ends the last log where its unbroken part ends. Earlier ones are whole: SwitchLogIfFull() sees to
-// that, and so does this function, which is always done before a start begins a new log.
+// Truncates the last log after its last whole write. Earlier logs are whole: SwitchLogIfFull()
+// syncs them, and every start calls this function before it begins a new log.
 absl::Status RocksDbDatabase::TrimLog() {
   const std::string path = LastLog();
   if (path.empty()) return absl::OkStatus();
@@ -179,18 +177,18 @@ absl::Status RocksDbDatabase::TrimLog() {
   if (tail.lost_synced_records()) {
     return absl::DataLossError(
         absl::StrCat("write-ahead log ", path, " is damaged after byte ", tail.whole_bytes(),
-                     ", and records that follow show that what was there had "
-                     "been acknowledged"));
+                     ", and later records show that the damaged part had been "
+                     "acknowledged"));
   }
   if (options_.log != nullptr) {
     options_.log(RocksDbStoreOptions::LogLevel::kWarning,
                  absl::StrCat("dropping the torn end of write-ahead log ", path, " after byte ",
-                              tail.whole_bytes(), "; it was never acknowledged"));
+                              tail.whole_bytes(), "; no record in it was acknowledged"));
   }
   return TruncateFile(path, tail.whole_bytes());
 }
 
-// The log file with the greatest number, or nothing.
+// The log file with the greatest number; empty if there is none.
 std::string RocksDbDatabase::LastLog() const {
   std::vector<std::string> children;
   if (!env_->GetChildren(db_path_, &children).ok()) return "";
@@ -212,10 +210,9 @@ absl::Status RocksDbDatabase::OpenDb() {
   rocksdb::DBOptions db_options =
       MakeDbOptions(env_, logger, std::make_shared<FencingListener>(fenced_));
   db_options.create_if_missing = creating();
-  // Those of a newer version are created before the upgrade. Empty ones do no harm if it does not
-  // come to that.
-  db_options.create_missing_column_families =
-      creating() || testimony_.format_version < kFormatVersion;
+  // Families of a newer version are created before the upgrade. If the upgrade fails, the empty
+  // families do no harm.
+  db_options.create_missing_column_families = creating() || found_.format_version < kFormatVersion;
 
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
@@ -227,7 +224,7 @@ absl::Status RocksDbDatabase::OpenDb() {
   return FromRocksDb(NoteLog(db_->GetLatestSequenceNumber() + 1), "find the log");
 }
 
-// Compares what was recovered with what the witness knows, and with what was asked for.
+// Compares the recovered database with the witness and with the options.
 absl::Status RocksDbDatabase::CheckContents() {
   absl::StatusOr<std::string> store_id = ReadMeta(StoreIdKey());
   if (!store_id.ok()) return store_id.status();
@@ -242,25 +239,25 @@ absl::Status RocksDbDatabase::CheckContents() {
   }
 
   const uint64_t recovered = db_->GetLatestSequenceNumber();
-  // What was recovered from the log has been written out and synced by now.
+  // RocksDB has written the recovered records to tables and synced them.
   durable_sequence_.store(recovered, std::memory_order_release);
-  if (recovered < testimony_.durable_sequence) {
+  if (recovered < found_.durable_sequence) {
     return absl::DataLossError(absl::StrCat("database ", db_path_, " ends at sequence ", recovered,
-                                            ", but ", testimony_.durable_sequence,
+                                            ", but ", found_.durable_sequence,
                                             " was durable: a write-ahead log was deleted or cut "
                                             "short, or an old copy was put in place"));
   }
-  if (*store_id != EncodeStoreId(testimony_.store_id)) {
-    return absl::DataLossError(absl::StrCat("database ", db_path_, " is not the one that ",
-                                            options_.data_dir, "/witness was written for"));
+  if (*store_id != EncodeStoreId(found_.store_id)) {
+    return absl::DataLossError(absl::StrCat("database ", db_path_, " is not the database that ",
+                                            options_.data_dir, "/witness belongs to"));
   }
   const absl::StatusOr<uint64_t> version = ReadMetaNumber(FormatVersionKey());
   if (!version.ok()) return version.status();
-  // The witness follows the database, so it may be behind, never ahead.
-  if (*version > kFormatVersion || *version < testimony_.format_version) {
+  // The witness is written after the database, so its version may be older, never newer.
+  if (*version > kFormatVersion || *version < found_.format_version) {
     return absl::FailedPreconditionError(absl::StrCat(
         "database ", db_path_, " has format version ", *version, ", ", options_.data_dir,
-        "/witness ", testimony_.format_version, "; this program knows up to ", kFormatVersion));
+        "/witness ", found_.format_version, "; this program knows up to ", kFormatVersion));
   }
   found_version_ = *version;
   const absl::StatusOr<uint64_t> shards = ReadMetaNumber(ShardCountKey());
@@ -292,7 +289,8 @@ absl::Status RocksDbDatabase::Upgrade() {
 
 absl::Status RocksDbDatabase::BeginEpoch() {
   if (epoch_ >= MessageId::kEpochMax) {
-    return absl::FailedPreconditionError("the store has been opened too often: epochs are used up");
+    return absl::FailedPreconditionError(
+        "the store has used up its epochs: it was opened too often");
   }
   ++epoch_;
   rocksdb::WriteBatch batch;
@@ -305,14 +303,14 @@ absl::Status RocksDbDatabase::BeginEpoch() {
   put(EpochKey(), EncodeNumber(epoch_));
   if (creating()) {
     put(FormatVersionKey(), EncodeNumber(kFormatVersion));
-    put(StoreIdKey(), EncodeStoreId(testimony_.store_id));
+    put(StoreIdKey(), EncodeStoreId(found_.store_id));
     put(ShardCountKey(), EncodeNumber(shard_count_));
   }
   if (absl::Status status = FromRocksDb(Write(&batch, /*sync=*/true), "write the epoch");
       !status.ok()) {
     return status;
   }
-  // The last step of a creation too: from here on the directory must not come up empty.
+  // This write also completes a creation: from here on, an empty database directory is refused.
   return WriteWitness();
 }
 
@@ -340,7 +338,7 @@ rocksdb::Status RocksDbDatabase::Fence(const rocksdb::Status& status) {
   fenced_->store(true, std::memory_order_release);
   if (options_.log != nullptr) {
     options_.log(RocksDbStoreOptions::LogLevel::kError,
-                 absl::StrCat("the journal is fenced, a write failed: ", status.ToString()));
+                 absl::StrCat("the journal is fenced because a write failed: ", status.ToString()));
   }
   return status;
 }
@@ -357,9 +355,9 @@ rocksdb::Status RocksDbDatabase::SwitchLogIfFull() {
   in_background.wait = false;
   in_background.allow_write_stall = true;
   const rocksdb::Status status = db_->Flush(in_background, {handles_.begin(), handles_.end()});
-  // Flushes or compactions are behind and writes are stopped: the coming write waits for them, and
-  // the one after it finds room. The families are handed over one by one, so the log may have been
-  // switched all the same; or the coming write does it, and is the first of the new log.
+  // TryAgain: flushes or compactions are behind, and RocksDB stops writes. The next write waits for
+  // them, and the one after it finds room. RocksDB switches the families one by one, so it may have
+  // switched the log already; otherwise the next write switches it and is the first in the new log.
   switch_refused_ = status.IsTryAgain();
   if (!status.ok() && !switch_refused_) return status;
   return NoteLog(db_->GetLatestSequenceNumber() + 1);
@@ -404,21 +402,21 @@ rocksdb::Status RocksDbDatabase::SyncLog() {
 }
 
 void RocksDbDatabase::NoteAllDurable() {
-  // Everything before a synced record is synced with it, also in older log files; there is no other
-  // writer that could have added to it meanwhile.
+  // A sync also covers everything before the synced record, in older log files too. No other writer
+  // could have added records meanwhile.
   durable_sequence_.store(db_->GetLatestSequenceNumber(), std::memory_order_release);
 }
 
 absl::Status RocksDbDatabase::WriteWitness() {
-  const std::lock_guard<std::mutex> lock(witness_mutex_);
-  Testimony testimony = testimony_;
-  testimony.state = Testimony::State::kCreated;
-  testimony.format_version = kFormatVersion;
-  testimony.epoch = epoch_;
-  testimony.durable_sequence = durable_sequence_.load(std::memory_order_acquire);
-  if (testimony == testimony_) return absl::OkStatus();
-  if (absl::Status status = witness_->Write(testimony); !status.ok()) return status;
-  testimony_ = testimony;
+  WitnessRecord record = found_;
+  record.state = WitnessRecord::State::kCreated;
+  record.format_version = kFormatVersion;
+  record.epoch = epoch_;
+  const base::MutexLock lock(&witness_mutex_);
+  record.durable_sequence = durable_sequence_.load(std::memory_order_acquire);
+  if (record == last_written_) return absl::OkStatus();
+  if (absl::Status status = witness_->Write(record); !status.ok()) return status;
+  last_written_ = record;
   return absl::OkStatus();
 }
 
@@ -443,7 +441,7 @@ uint64_t RocksDbDatabase::WalBytes() const {
   uint64_t total = 0;
   for (const std::string& name : children) {
     uint64_t bytes = 0;
-    // A log may be deleted between the listing and the question.
+    // RocksDB may delete a log between the two calls.
     if (absl::EndsWith(name, ".log") &&
         env_->GetFileSize(absl::StrCat(db_path_, "/", name), &bytes).ok()) {
       total += bytes;
@@ -466,7 +464,8 @@ absl::StatusOr<uint64_t> RocksDbDatabase::ReadMetaNumber(const StoreKey& key) co
   if (!value.ok()) return value.status();
   const std::optional<uint64_t> number = DecodeNumber(*value);
   if (!number.has_value()) {
-    return absl::DataLossError(absl::StrCat("database ", db_path_, " has no valid ", key.bytes()));
+    return absl::DataLossError(
+        absl::StrCat("database ", db_path_, " has no valid entry ", key.bytes()));
   }
   return *number;
 }

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An opened data directory: the lock, the witness and the database, and the protocol that brings
-// them up together.
+// An open data directory: the lock, the witness, the database, and the protocol that opens them
+// together.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "server/base/mutex.h"
 #include "storage/count_group.h"
 #include "storage/file_system.h"
 #include "storage/key_codec.h"
@@ -26,11 +27,11 @@
 
 namespace duetime::storage {
 
-// What version of FORMAT.md this program reads and writes.
+// The version of FORMAT.md that this program reads and writes.
 inline constexpr uint32_t kFormatVersion = 3;
 
-// Owns everything that RocksDbStore needs open. RocksDbStore::Open says what opening guarantees and
-// refuses. Thread safety: thread-safe but for Close and the destructor.
+// Owns the open files of a RocksDbStore. RocksDbStore::Open documents the guarantees and the
+// refusals of Open. Thread safety: thread-safe except Close and the destructor.
 class RocksDbDatabase {
  public:
   static absl::StatusOr<std::unique_ptr<RocksDbDatabase>> Open(const RocksDbStoreOptions& options);
@@ -46,31 +47,31 @@ class RocksDbDatabase {
   uint16_t shard_count() const { return shard_count_; }
   const std::string& data_dir() const { return options_.data_dir; }
 
-  // Empties the batch and puts the mark for LogTail into it; before that, switches the log if it
-  // is full. After an error the database is fenced.
+  // Clears the batch and puts the LogMark into it. If the log is full, switches the log first.
+  // After an error the database is fenced.
   rocksdb::Status BeginBatch(rocksdb::WriteBatch* batch);
-  // Writes the batch. REQUIRES: it was begun with BeginBatch(), as the last one. After the first
-  // error, here or in the background, the database is fenced for good.
+  // Writes the batch. After the first error, here or in the background, the database is fenced for
+  // good. REQUIRES: the last BeginBatch() began this batch.
   rocksdb::Status Write(rocksdb::WriteBatch* batch, bool sync);
   bool fenced() const { return fenced_->load(std::memory_order_acquire); }
 
-  // Puts what a group adds to the counters into a batch.
+  // Adds the counter changes of a group to a batch.
   void AddCounts(CountGroup* counts, rocksdb::WriteBatch* batch) const;
 
-  // Reads one value of the meta family; empty if it is absent.
+  // Reads one value of the meta family; empty if the key is absent.
   absl::StatusOr<std::string> ReadMeta(const StoreKey& key) const;
 
   void DropExpired(uint64_t until_ms);
   absl::Status WriteWitness();
   absl::Status Close();
 
-  // Bytes in log files that the database still has.
+  // Bytes in the log files that the database has not deleted.
   uint64_t WalBytes() const;
 
  private:
   explicit RocksDbDatabase(const RocksDbStoreOptions& options);
 
-  // The steps of Open, in their order.
+  // The steps of Open, in order.
   absl::Status LockDirectory();
   absl::Status ReadWitness();
   absl::Status CheckFiles();
@@ -80,21 +81,21 @@ class RocksDbDatabase {
   absl::Status Upgrade();
   absl::Status BeginEpoch();
 
-  // Starts a new log, and hands the memtables to the flush, when they have grown to their limits.
+  // Starts a new log and flushes the memtables in the background, if the log or the memtables have
+  // reached their limits.
   //
-  // RocksDB would do that by itself in the middle of a write, and would begin the new log while the
-  // end of the old one is not synced. A power cut can then keep records of the new log and lose
-  // older ones, and a watermark would outlive the records it stands for. So the switch is made
-  // here, between two writes, with everything synced, before RocksDB's own limits are reached.
+  // RocksDB would switch logs by itself in the middle of a write, and would begin the new log while
+  // the end of the old one is not synced. A power cut could then keep records of the new log and
+  // lose older ones, and a watermark could outlive the records it covers. This function switches
+  // between two writes, with everything synced, before RocksDB reaches its own limits.
   rocksdb::Status SwitchLogIfFull();
   rocksdb::Status SyncLog();
   rocksdb::Status Fence(const rocksdb::Status& status);
   void NoteAllDurable();
 
-  bool creating() const { return testimony_.state == Testimony::State::kCreating; }
+  bool creating() const { return found_.state == WitnessRecord::State::kCreating; }
   std::string LastLog() const;
-  // Looks whether the log was switched; if so, the record with this number is the first of the new
-  // one.
+  // If the log was switched, records that `first_sequence` is the first record of the new log.
   rocksdb::Status NoteLog(uint64_t first_sequence);
   absl::StatusOr<uint64_t> ReadMetaNumber(const StoreKey& key) const;
 
@@ -105,35 +106,38 @@ class RocksDbDatabase {
   rocksdb::Env* env_ = nullptr;
   std::optional<DirectoryLock> lock_;
   std::unique_ptr<Witness> witness_;
+  // The record in the witness file when Open() began. For a new store, the record that Open()
+  // wrote.
+  WitnessRecord found_;
   absl::Status witness_damage_;
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kColumnFamilyCount> handles_{};
   uint64_t epoch_ = 0;
   uint16_t shard_count_ = 0;
-  // What version the database had when it was opened; 0 if it had none.
+  // The format version of the database before Upgrade(); 0 for a new store.
   uint64_t found_version_ = 0;
 
-  // Shared with RocksDB's listener, which may outlive a failed open by a moment.
+  // Shared with RocksDB's listener, which may briefly outlive a failed Open().
   const std::shared_ptr<std::atomic<bool>> fenced_;
   // Shared with RocksDB's compactions.
   const std::shared_ptr<DropMark> drop_mark_;
-  // The sequence number of the last record of the last synced write. It never runs ahead of the
-  // disk: it is set after the sync has returned, by the one thread that appends, and buffered
-  // records are not counted until a later sync covers them.
+  // The sequence number of the last record of the last synced write. The appending thread sets it
+  // after the sync has returned, so it is never ahead of the disk. Buffered records count when a
+  // later sync covers them.
   std::atomic<uint64_t> durable_sequence_{0};
 
-  // The log that is written to. The appending thread's, as all that follows about it.
+  // The current log. This field and the next three belong to the appending thread.
   uint64_t log_number_ = 0;
-  // RocksDB refused to switch it when it was full, and may do so by itself in the next write.
+  // RocksDB refused to switch the full log. The next write may then switch it.
   bool switch_refused_ = false;
-  // Bytes written since the log was switched.
+  // Bytes written since the last switch.
   uint64_t log_bytes_ = 0;
   // The sequence number of the first record of the log.
   uint64_t log_begin_ = 0;
 
-  std::mutex witness_mutex_;
-  // What the witness file says. Guarded by witness_mutex_ once Open has returned.
-  Testimony testimony_;
+  base::Mutex witness_mutex_;
+  // Empty until the first write.
+  std::optional<WitnessRecord> last_written_ ABSL_GUARDED_BY(witness_mutex_);
 };
 
 }  // namespace duetime::storage

@@ -9,7 +9,7 @@
 namespace duetime::storage {
 namespace {
 
-// How log recovery reports: "[<source>] <file>: dropping <n> bytes; <why>".
+// The format of log recovery's report: "[<source>] <file>: dropping <n> bytes; <why>".
 std::string DamagedFileIn(absl::string_view line) {
   size_t end = line.find(": dropping ");
   if (end == absl::string_view::npos) return "";
@@ -36,7 +36,7 @@ void RocksDbLogger::Logv(rocksdb::InfoLogLevel level, const char* format, va_lis
   if (size < 0) return;
   const absl::string_view text(line.data(), std::min(static_cast<size_t>(size), line.size() - 1));
   if (std::string file = DamagedFileIn(text); !file.empty()) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     damaged_file_ = std::move(file);
   }
   if (sink_ == nullptr) return;
@@ -44,7 +44,7 @@ void RocksDbLogger::Logv(rocksdb::InfoLogLevel level, const char* format, va_lis
 }
 
 std::string RocksDbLogger::damaged_file() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   return damaged_file_;
 }
 

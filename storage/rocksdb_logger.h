@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What RocksDB has to say goes to a callback, never to a file on the data disk: RocksDB's own LOG
-// would be written, and would fail, exactly when that disk is full (and Debian's build aborts the
-// process then).
+// Sends RocksDB's log to a callback and never to a file on the data disk. RocksDB's own LOG file
+// would fail exactly when that disk is full, and Debian's build would then abort the process.
 #pragma once
 
 #include <cstdarg>
 #include <functional>
-#include <mutex>
 #include <rocksdb/env.h>
 #include <string>
 
 #include "absl/base/attributes.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
 
+#include "server/base/mutex.h"
 #include "storage/rocksdb_store.h"
 
 namespace duetime::storage {
@@ -31,16 +31,15 @@ class RocksDbLogger final : public rocksdb::Logger {
   void Logv(rocksdb::InfoLogLevel level, const char* format, va_list arguments) override
       ABSL_PRINTF_ATTRIBUTE(3, 0);
 
-  // The file in which log recovery last met something it could not read, or nothing: RocksDB's
-  // status does not say.
+  // The last file that log recovery could not read; empty if none. RocksDB's status does not name
+  // it.
   std::string damaged_file() const;
 
  private:
   const LogSink sink_;
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  std::string damaged_file_;
+  mutable base::Mutex mutex_;
+  std::string damaged_file_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace duetime::storage

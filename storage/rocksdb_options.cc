@@ -20,49 +20,49 @@ namespace {
 rocksdb::ColumnFamilyOptions FamilyOptions(const RocksDbStoreOptions& store_options,
                                            const std::shared_ptr<rocksdb::Cache>& cache) {
   rocksdb::ColumnFamilyOptions options;
-  // A backstop. RocksDbDatabase::SwitchLogIfFull() hands all memtables to the flush when they have
-  // grown to write_buffer_bytes together; RocksDB, which rounds to arena blocks and would do it
-  // unsynced, must not come first.
+  // A backstop. RocksDbDatabase::SwitchLogIfFull() flushes all memtables when together they reach
+  // write_buffer_bytes. RocksDB, which rounds up to arena blocks and would switch unsynced, must
+  // not do it first.
   options.write_buffer_size =
       store_options.write_buffer_bytes + store_options.write_buffer_bytes / 2;
-  // Small, because the part of the last block that is not used counts as filled, once for each
-  // family, against what all may have together.
+  // Small, because each family's last block counts as full against the shared limit.
   options.arena_block_size =
       std::clamp<size_t>(store_options.write_buffer_bytes / 256, 4 << 10, 128 << 10);
-  // One filling, one flushing, one in reserve; a fourth would only be more memory before the stall.
+  // One filling, one flushing, one in reserve. A fourth would only use more memory before writes
+  // stall.
   options.max_write_buffer_number = 3;
-  // Half the bytes of plain text at 1-2 % of a core; zstd saves a further quarter and costs 40 %
-  // more per scan.
+  // Halves plain text for 1-2 % of a core. zstd saves a further quarter and costs 40 % more per
+  // scan.
   options.compression = rocksdb::kLZ4Compression;
-  // Sizes the levels from the last one up: space stays within about 1.1 of the live data. Not the
-  // default in this version.
+  // Sizes the levels from the last one up, which keeps space within about 1.1 of the live data. Not
+  // the default in this version.
   options.level_compaction_dynamic_level_bytes = true;
-  // RocksDB's thresholds, written down because the metrics of stalls are read against them.
+  // RocksDB's defaults, stated because the stall metrics are read against them.
   options.level0_file_num_compaction_trigger = 4;
   options.level0_slowdown_writes_trigger = 20;
   options.level0_stop_writes_trigger = 36;
 
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
-  // Indexes and filters live in the cache and count against it: otherwise memory grows with the
-  // number of pending messages (about 2 bytes for each).
+  // Indexes and filters count against the cache. Otherwise memory would grow with the number of
+  // pending messages (about 2 bytes each).
   table.cache_index_and_filter_blocks = true;
-  // ... but those of the youngest files, which every read passes, are not evicted by a scan.
+  // A scan must not evict the indexes of the youngest files, which every read uses.
   table.pin_l0_filter_and_index_blocks_in_cache = true;
-  // Reads are scans and dense point reads: a quarter of the index of 4 KB blocks, and LZ4 does
-  // better.
+  // Reads are scans and dense point reads: 16 KB blocks need a quarter of the index of 4 KB blocks,
+  // and LZ4 compresses them better.
   table.block_size = 16 << 10;
   table.format_version = 5;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
 }
 
-// Asking for, or cancelling, what is no longer there must not cost a read in every level.
+// Adds bloom filters, so that a Get or Cancel of an absent message does not read every level.
 //
-// Filters and indexes in pieces of a few KB: a table of small entries has a million of them and a
-// filter of 1.3 MB, which is more than a shard of the cache takes, so that every read would read
-// all of it again (150 us against 5 for an index entry, 140 against 17 for a message of 200 bytes;
-// for one of 1 KB, whose filters do fit, 10 against 14).
+// Filters and indexes are partitioned into pieces of a few KB. A table of small entries has a
+// million of them and a filter of 1.3 MB, more than one shard of the cache holds, so every read
+// would read the whole filter again. Measured: 150 us against 5 for an index entry, 140 against 17
+// for a message of 200 bytes, 10 against 14 for one of 1 KB, whose filter does fit.
 void FilterAbsentKeys(rocksdb::ColumnFamilyOptions* options) {
   auto* table = options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
   table->filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
@@ -72,20 +72,20 @@ void FilterAbsentKeys(rocksdb::ColumnFamilyOptions* options) {
   table->pin_top_level_index_and_filter = true;
 }
 
-// Whether there is anything about a message is asked of the filters, by what all its keys begin
-// with; most often there is nothing.
+// Adds filters over the key prefix, which tell whether a message has any entry. Most messages have
+// none.
 void FilterAbsentPrefixes(size_t prefix_bytes, rocksdb::ColumnFamilyOptions* options) {
   FilterAbsentKeys(options);
   options->prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(prefix_bytes));
-  // Memtables have such a filter too: 1 us instead of 3.5 for a message of which there is nothing.
+  // Filters memtables too: 1 us instead of 3.5 for a message without entries.
   options->memtable_prefix_bloom_size_ratio = 0.02;
-  // Nobody asks for a single key.
+  // No read asks for a single key.
   options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>()->whole_key_filtering =
       false;
 }
 
-// Files that are mostly tombstones are compacted early: BacklogSubscriptions() walks over them, and
-// they hold on to disk space.
+// Compacts files of mostly tombstones early. BacklogSubscriptions() walks over tombstones, and they
+// hold disk space.
 void CompactOnDeletions(rocksdb::ColumnFamilyOptions* options) {
   constexpr size_t kWindowEntries = 8192;
   constexpr size_t kTriggerDeletions = 4096;
@@ -93,9 +93,8 @@ void CompactOnDeletions(rocksdb::ColumnFamilyOptions* options) {
       rocksdb::NewCompactOnDeletionCollectorFactory(kWindowEntries, kTriggerDeletions));
 }
 
-// Has every table looked at again by the filter that leaves things out. New ids are greater than
-// old ones, so that a table of old ones at the last level overlaps nothing new: no compaction would
-// meet it by itself.
+// Lets the filter see every table once in garbage_age_s. New ids are greater than old ones, so an
+// old table in the last level overlaps nothing new, and no other compaction would read it.
 void FilterGarbage(const RocksDbStoreOptions& store_options,
                    std::shared_ptr<rocksdb::CompactionFilterFactory> filter,
                    rocksdb::ColumnFamilyOptions* options) {
@@ -103,9 +102,8 @@ void FilterGarbage(const RocksDbStoreOptions& store_options,
   options->periodic_compaction_seconds = store_options.garbage_age_s;
 }
 
-// Counters that change with every group are read as one sum and a few changes, not as thousands of
-// changes. RocksDB does it as it writes: it walks over the changes in the memtable, and at the
-// 17th reads the sum. Only the first time after a flush does that reach a table.
+// Bounds the operands of a counter: RocksDB merges them as it writes. At the 17th operand it reads
+// the sum, which reaches a table only once after a flush.
 void BoundChanges(rocksdb::ColumnFamilyOptions* options) { options->max_successive_merges = 16; }
 
 }  // namespace
@@ -116,49 +114,49 @@ rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Log
   rocksdb::DBOptions options;
   options.env = env;
   options.info_log = std::move(logger);
-  // Said here because the default depends on how RocksDB's headers are compiled.
+  // Explicit because the default depends on how RocksDB's headers are compiled.
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   options.listeners.push_back(std::move(listener));
 
-  // A record that was cut short at the end of the log was never acknowledged and is dropped; damage
-  // anywhere else refuses to open. The default (point in time) silently drops everything after the
-  // damage.
+  // Drops a record that is cut off at the end of the log, because it was never acknowledged.
+  // Refuses to open with damage anywhere else. The default (point in time) silently drops
+  // everything after the damage.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-  // Recycled log files carry old records behind the new ones: known to lose data, and not needed.
+  // Recycled log files keep old records after the new ones, which is known to lose data.
   options.recycle_log_file_num = 0;
-  // Each append reaches the kernel before it returns, so that it survives the process; with this on
-  // it would wait in a buffer. Together with sync=true it is also documented as unclear.
+  // Each append reaches the kernel before it returns, so that it survives the process. With manual
+  // flush it would wait in a buffer; the combination with sync=true is documented as unclear.
   options.manual_wal_flush = false;
-  // Both break the promise that a read sees whole batches, in order; neither gains anything with a
-  // single writer.
+  // The first two break the promise that a read sees whole batches in order. None of the three
+  // helps a single writer.
   options.unordered_write = false;
   options.two_write_queues = false;
   options.enable_pipelined_write = false;
-  // Reports healthy logs as missing in this version (fixed in 7.10). The witness does its work.
+  // This version reports healthy logs as missing (fixed in 7.10). The witness does this work.
   options.track_and_verify_wals_in_manifest = false;
-  // Its recovery is broken in this version (fixed in 8.0).
+  // Recovery of compressed logs is broken in this version (fixed in 8.0).
   options.wal_compression = rocksdb::kNoCompression;
-  // RocksDbDatabase::SwitchLogIfFull() bounds the log, and hands every family to the flush when it
-  // does, so that none holds on to old log files. This one would switch unsynced.
+  // RocksDbDatabase::SwitchLogIfFull() bounds the log and flushes every family, so that no family
+  // keeps old log files alive. RocksDB's own limit would switch unsynced.
   options.max_total_wal_size = std::numeric_limits<uint64_t>::max();
-  // A start moves what it has read again into table files at once, synced: it is durable before
-  // anything builds on it, and the next start does not read it a third time.
+  // A start writes the replayed records to tables at once, synced. They are durable before anything
+  // builds on them, and the next start does not replay them again.
   options.avoid_flush_during_recovery = false;
 
-  // Checksums are verified on every read and after every compaction (the default, but all else
-  // rests on it).
+  // Verifies checksums on every read and after every compaction. This is the default, but
+  // everything relies on it.
   options.paranoid_checks = true;
   // Payloads do not belong in logs.
   options.allow_data_in_errors = false;
-  // After a failed write or sync nobody knows what is on disk. The journal is fenced; a restart
-  // reads what is there.
+  // After a failed write or sync the content of the disk is unknown. The journal is fenced, and a
+  // restart reads the disk.
   options.max_bgerror_resume_count = 0;
 
-  // Every table file stays open: a read never waits for one to be opened, and their number is
-  // bounded by the data's size.
+  // Keeps every table file open, so that a read never waits for an open. The size of the data
+  // bounds their number.
   options.max_open_files = -1;
-  // Who opens them at the start; the default makes 15 threads per column family even if there is
-  // one file.
+  // The threads that open files at a start. The default makes 15 threads per column family, even
+  // for one file.
   options.max_file_opening_threads = std::max(1, cores);
   // A flush must not wait behind a long compaction.
   options.max_background_jobs = std::max(2, cores / 4);
@@ -167,7 +165,7 @@ rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Log
   // Table files reach the disk while they are written, so that the sync of a log does not queue
   // behind 64 MB of them.
   options.bytes_per_sync = size_t{1} << 20;
-  // Nobody reads them: our metrics ask for what they need.
+  // Our metrics read properties instead.
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   return options;
@@ -182,19 +180,19 @@ std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
   rocksdb::ColumnFamilyOptions messages = FamilyOptions(store_options, cache);
   rocksdb::ColumnFamilyOptions backlog = FamilyOptions(store_options, cache);
   rocksdb::ColumnFamilyOptions index = FamilyOptions(store_options, cache);
-  rocksdb::ColumnFamilyOptions traces = FamilyOptions(store_options, cache);
+  rocksdb::ColumnFamilyOptions locators = FamilyOptions(store_options, cache);
   rocksdb::ColumnFamilyOptions counts = FamilyOptions(store_options, cache);
   rocksdb::ColumnFamilyOptions objects = FamilyOptions(store_options, cache);
   rocksdb::ColumnFamilyOptions progress = FamilyOptions(store_options, cache);
   FilterAbsentKeys(&messages);
   FilterAbsentKeys(&index);
-  FilterAbsentKeys(&traces);
+  FilterAbsentKeys(&locators);
   CompactOnDeletions(&messages);
   CompactOnDeletions(&backlog);
   FilterAbsentPrefixes(kProgressPrefixBytes, &progress);
   CompactOnDeletions(&progress);
   FilterGarbage(store_options, NewExpiryFilterFactory(drop_mark), &index);
-  FilterGarbage(store_options, NewExpiryFilterFactory(std::move(drop_mark)), &traces);
+  FilterGarbage(store_options, NewExpiryFilterFactory(std::move(drop_mark)), &locators);
   FilterGarbage(store_options, NewZeroCountFilterFactory(), &counts);
   counts.merge_operator = NewCountMergeOperator();
   BoundChanges(&counts);
@@ -202,7 +200,7 @@ std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
           {"messages", messages},
           {"backlog", backlog},
           {"index", index},
-          {"traces", traces},
+          {"traces", locators},
           {"counts", counts},
           {"objects", objects},
           {"progress", progress}};
@@ -220,8 +218,8 @@ rocksdb::ReadOptions MakeScanOptions(const rocksdb::Slice* lower, const rocksdb:
   options.iterate_lower_bound = lower;
   options.iterate_upper_bound = upper;
   options.max_skippable_internal_keys = tombstones_max;
-  // Messages are read in order and once or twice: the kernel's cache and read-ahead serve that as
-  // well (0.3 us either way), and ours stays for indexes, filters and point reads.
+  // Messages are read in order, once or twice. The kernel's cache and read-ahead serve that equally
+  // well (0.3 us either way), so the block cache stays free for indexes, filters and point reads.
   options.fill_cache = false;
   options.verify_checksums = true;
   return options;

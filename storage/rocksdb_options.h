@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every RocksDB option that the store sets, each with its reason in rocksdb_options.cc. What is not
-// set there is RocksDB's default on purpose.
+// The RocksDB options of the store. rocksdb_options.cc gives the reason for each; an option that is
+// not set keeps RocksDB's default on purpose.
 #pragma once
 
 #include <memory>
@@ -17,15 +17,15 @@ namespace duetime::storage {
 rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Logger> logger,
                                  std::shared_ptr<rocksdb::EventListener> listener);
 
-// In the order of ColumnFamily. `drop_mark` is what compactions compare expire_ms with.
+// The families in the order of ColumnFamily. Compactions compare expire_ms with `drop_mark`.
 std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
     const RocksDbStoreOptions& store_options, std::shared_ptr<const DropMark> drop_mark);
 
-// For Append. `sync` is always said, never a default.
+// For Append. `sync` is always explicit.
 rocksdb::WriteOptions MakeWriteOptions(bool sync);
 
-// For reading along the keys between two bounds. The iterator gives up after `tombstones_max` in a
-// row, never if it is 0. REQUIRES: the slices outlive the iterator.
+// For iterators between two bounds. The iterator gives up after `tombstones_max` tombstones in a
+// row; 0: never. REQUIRES: the slices outlive the iterator.
 rocksdb::ReadOptions MakeScanOptions(const rocksdb::Slice* lower, const rocksdb::Slice* upper,
                                      uint64_t tombstones_max);
 

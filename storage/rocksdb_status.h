@@ -8,9 +8,8 @@
 
 namespace duetime::storage {
 
-// OK stays OK; corruption (a checksum that does not match, a file that is missing or too short)
-// becomes DATA_LOSS; all else becomes INTERNAL. `action` says what was attempted: "cannot <action>:
-// <RocksDB's text>".
+// Converts a RocksDB status. Corruption (a wrong checksum, a missing or short file) becomes
+// DATA_LOSS; all other errors become INTERNAL. The text is "cannot <action>: <RocksDB's text>".
 absl::Status FromRocksDb(const rocksdb::Status& status, absl::string_view action);
 
 }  // namespace duetime::storage

@@ -14,8 +14,8 @@
 namespace duetime::storage {
 namespace {
 
-// As many tombstones as are skipped in the time of a seek. Between an old message that is tried
-// again and the young ones there can be millions.
+// As many tombstones as an iterator skips in the time of one seek. Millions of tombstones can lie
+// between an old message that is retried and the young ones.
 constexpr uint64_t kTombstonesMax = 64;
 
 }  // namespace
@@ -27,8 +27,8 @@ StoreKey RocksDbStore::Impl::KeyOf(const Record& record) {
       return EncodeMessageKey(record.shard, record.key);
     case RecordType::kClaim:
       return ClaimKey(record.shard);
-    case RecordType::kSafe:
-      return SafeKey(record.shard);
+    case RecordType::kLowWatermark:
+      return LowWatermarkKey(record.shard);
     case RecordType::kSpill:
     case RecordType::kUnspill:
       return EncodeBacklogKey(record.shard, record.subscription, record.key);
@@ -37,15 +37,15 @@ StoreKey RocksDbStore::Impl::KeyOf(const Record& record) {
     case RecordType::kProgress:
     case RecordType::kUnprogress:
       return EncodeProgressKey(record.shard, record.key, record.subscription);
-    case RecordType::kTrace:
-      return EncodeTraceKey(record.shard, record.key.id);
+    case RecordType::kLocator:
+      return EncodeLocatorKey(record.shard, record.key.id);
     case RecordType::kIndex:
       return NameKey::OfIndex(record.shard, record.topic, record.kind, record.name).ToStoreKey();
     case RecordType::kObject:
     case RecordType::kUnobject:
       return NameKey::OfObject(record.kind, record.shard, record.name).ToStoreKey();
     case RecordType::kTopic:
-    case RecordType::kCount:  // has several, and they are not its own: see CountGroup
+    case RecordType::kCount:  // several keys, see CountGroup
       break;
   }
   return TopicKey(record.topic);
@@ -64,8 +64,9 @@ rocksdb::Status RocksDbStore::Impl::Write(std::span<const RecordBatch> group, bo
       }
     }
   }
-  // A sorted batch costs the memtable a third less. Stable: records of one key apply in the order
-  // given; those of different keys do not care, because readers see the whole batch or nothing.
+  // A sorted batch costs the memtable a third less time. The sort is stable because records of one
+  // key apply in the given order. The order between keys does not matter: readers see the whole
+  // batch or nothing.
   std::stable_sort(entries_.begin(), entries_.end(),
                    [](const Entry& a, const Entry& b) { return a.key < b.key; });
   for (const Entry& entry : entries_) Add(entry);
@@ -93,7 +94,7 @@ void RocksDbStore::Impl::Add(const Entry& entry) {
     case RecordType::kAccept:
     case RecordType::kTopic:
     case RecordType::kIndex:
-    case RecordType::kTrace:
+    case RecordType::kLocator:
     case RecordType::kObject:
       put(record.value);
       break;
@@ -104,7 +105,7 @@ void RocksDbStore::Impl::Add(const Entry& entry) {
       batch_.Delete(database_->handle(entry.key.family()), ToSlice(key)).PermitUncheckedError();
       break;
     case RecordType::kClaim:
-    case RecordType::kSafe:
+    case RecordType::kLowWatermark:
       put(EncodeNumber(record.mark_ms));
       break;
     case RecordType::kSpill:
@@ -116,7 +117,7 @@ void RocksDbStore::Impl::Add(const Entry& entry) {
     case RecordType::kBacklogClaim:
       put(EncodePlace(record.key));
       break;
-    case RecordType::kCount:  // never an entry
+    case RecordType::kCount:  // CountGroup holds these
       break;
   }
 }
@@ -178,8 +179,8 @@ absl::Status RocksDbStore::MultiGet(uint16_t shard, std::span<const MessageKey> 
   }
   if (keys.empty()) return absl::OkStatus();
 
-  // Keys that are due together lie side by side: walking along them is five times cheaper than
-  // RocksDB's MultiGet, which looks each one up from the top (0.3 against 1.5-3 us for each of a
+  // Keys of equal due times are neighbours. An iterator is five times cheaper than RocksDB's
+  // MultiGet, which looks up each key from the top (0.3 us against 1.5-3 us per key, among a
   // million).
   const StoreKey lower = EncodeMessageKey(shard, keys.front());
   const StoreKey upper = KeyAfter(EncodeMessageKey(shard, keys.back()));
@@ -278,7 +279,7 @@ absl::StatusOr<std::vector<ProgressRef>> RocksDbStore::GetProgress(uint16_t shar
 absl::StatusOr<ShardMarks> RocksDbStore::Marks(uint16_t shard) {
   ShardMarks marks;
   const std::array<std::pair<StoreKey, uint64_t*>, 2> reads = {
-      {{ClaimKey(shard), &marks.claim_ms}, {SafeKey(shard), &marks.safe_ms}}};
+      {{ClaimKey(shard), &marks.claim_ms}, {LowWatermarkKey(shard), &marks.low_watermark_ms}}};
   for (const auto& [key, mark] : reads) {
     const auto value = impl_->GetOne(key);
     if (!value.ok()) return value.status();

@@ -26,75 +26,77 @@ namespace duetime::storage {
 struct RocksDbStoreOptions {
   enum class LogLevel : uint8_t { kWarning, kError };
 
-  // Created if it does not exist; its parent must. Holds db/ and witness, and nothing else of ours.
+  // The directory is created if it does not exist; its parent must exist. It holds db/ and witness
+  // only.
   std::string data_dir;
-  // The number of shards that is wanted, or 0 for whatever the store has.
+  // The expected number of shards. 0: any.
   uint16_t shards = 0;
-  // What a new store gets if `shards` is 0. At most MessageId::kSlotCount.
+  // The number of shards of a new store if `shards` is 0. At most MessageId::kSlotCount.
   uint16_t shards_if_new = 1;
 
-  // Cache of uncompressed blocks, indexes and filters.
+  // The cache of uncompressed blocks, indexes and filters.
   size_t block_cache_bytes = size_t{64} << 20;
-  // Records kept in memory before they are written out as a table; up to three such lots at a time.
-  // Smaller means less to read again at a start, larger means fewer tables to merge.
+  // The size of one memtable. RocksDB holds up to three. A smaller size means less log to replay at
+  // a start, a larger size fewer tables to merge.
   size_t write_buffer_bytes = size_t{32} << 20;
-  // The same for the log files that belong to them. About half of it is one log.
+  // The limit for the log files of these memtables. One log is about half of it.
   size_t wal_bytes_max = size_t{96} << 20;
-  // How long what DropExpired() lets go of stays on disk, about, when nothing else makes RocksDB
-  // rewrite the table it is in: every table of index entries, traces and counters is rewritten once
-  // in this time. A counter that has come to zero takes twice as long. In seconds.
+  // How long expired entries stay on disk, about, in seconds. RocksDB rewrites every table of index
+  // entries, locators and counters once in this time. A counter of zero stays twice as long.
   uint64_t garbage_age_s = 3600;
 
-  // RocksDB's warnings and errors. Called on any thread; must be thread-safe and must not call the
-  // store.
+  // Receives RocksDB's warnings and errors, on any thread. Must be thread-safe and must not call
+  // the store.
   std::function<void(LogLevel, absl::string_view)> log;
 
-  // For tests: the file system under RocksDB instead of the machine's.
+  // For tests: replaces the machine's file system under RocksDB.
   std::shared_ptr<rocksdb::FileSystem> file_system;
-  // For tests: kSynced is not synced, to show that the crash tests would notice.
+  // For tests: makes kSynced appends buffered, to prove that the crash tests detect it.
   bool unsafe_no_sync = false;
 };
 
-// Figures for the metrics, as of now.
+// A snapshot of figures for the metrics.
 struct RocksDbStats {
   uint64_t wal_bytes = 0;
   uint64_t memtable_bytes = 0;
   uint64_t table_bytes = 0;
   uint64_t block_cache_bytes = 0;
   uint64_t compaction_pending_bytes = 0;
-  // RocksDB has stopped, or slowed down, writes because flushes or compactions are behind.
+  // RocksDB stops, or slows down, writes because flushes or compactions are behind.
   bool writes_stopped = false;
   bool writes_delayed = false;
-  // The journal takes no more records.
+  // The journal accepts no more records.
   bool fenced = false;
 };
 
 // Keeps messages in one RocksDB database with one write-ahead log, and a witness file beside it.
 //
 // Guarantees, beyond MessageStore's: (1) a synced append is on stable storage when it returns; (2)
-// a store that has lost acknowledged records does not open (see Open); (3) after the first error of
-// any write, in the foreground or in the background, no append is accepted until the store is
-// opened again. Cost: an append copies each record once and sorts the group; memory is bounded by
-// the options' sizes. Thread safety: as MessageStore; WriteWitness, DiskFreeBytes and Stats from
-// any thread; Close when nothing else runs.
+// a store that has lost acknowledged records does not open (see Open); (3) after the first write
+// error, in the foreground or in the background, the store accepts no append until it is opened
+// again.
+//
+// Cost: an append copies each record once and sorts the group. The options' sizes bound the memory.
+//
+// Thread safety: as MessageStore. WriteWitness, DiskFreeBytes and Stats may run on any thread.
+// REQUIRES: nothing else runs during Close.
 class RocksDbStore final : public MessageStore {
  public:
-  // Opens the store in a data directory, or creates it there if there is none, and bumps and syncs
-  // its epoch.
+  // Opens the store in a data directory, or creates a new one. Increments the epoch and syncs it.
   //
-  // Refuses, changing nothing that was acknowledged:
-  //   UNAVAILABLE          another process has it open.
+  // Refuses, without changing anything that was acknowledged:
+  //   UNAVAILABLE          another process has the store open.
   //   FAILED_PRECONDITION  `shards` differs from the store's; the format is of a newer version.
-  //   DATA_LOSS            the write-ahead log is damaged other than by a torn end (the file is
-  //                        named), a file is missing or too short, the database ends before what
-  //                        the witness knows to be durable, it is another database than the
-  //                        witness's, or one of the two is there without the other.
+  //   DATA_LOSS            the write-ahead log is damaged other than by a torn end (the error names
+  //                        the file), a file is missing or too short, the database ends before the
+  //                        witness's durable sequence, the database and the witness belong to
+  //                        different stores, or only one of them exists.
   //   INTERNAL             the operating system failed.
-  // A torn end of the log, which was never acknowledged, is dropped. An interrupted creation is
-  // begun again.
+  // Drops a torn end of the log, which was never acknowledged. Begins an interrupted creation
+  // again.
   static absl::StatusOr<std::unique_ptr<RocksDbStore>> Open(const RocksDbStoreOptions& options);
 
-  // Closes as a crash would: without a last witness. Prefer Close().
+  // Closes without a last witness, as a crash would. Prefer Close().
   ~RocksDbStore() override;
   RocksDbStore(const RocksDbStore&) = delete;
   RocksDbStore& operator=(const RocksDbStore&) = delete;
@@ -124,7 +126,7 @@ class RocksDbStore final : public MessageStore {
   absl::Status ScanIndex(uint16_t shard, TopicId topic, IndexKind kind, absl::string_view prefix,
                          absl::string_view after, size_t limit,
                          std::vector<IndexRef>* entries) override;
-  absl::StatusOr<std::optional<Trace>> GetTrace(uint16_t shard, const MessageId& id) override;
+  absl::StatusOr<std::optional<Locator>> GetLocator(uint16_t shard, const MessageId& id) override;
   absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level, uint64_t from_ms,
                           uint64_t until_ms, size_t limit,
                           std::vector<BucketCount>* counts) override;
@@ -136,17 +138,17 @@ class RocksDbStore final : public MessageStore {
   absl::StatusOr<ShardMarks> Marks(uint16_t shard) override;
   absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> Topics() override;
 
-  // Writes down how far the store is known to be durable, if that has changed. Call about once a
-  // second: what is synced after the last call is what the loss of a whole log file could still
-  // hide. One sync of a small file.
+  // Records in the witness how far the store is durable, if that has changed. Call about once a
+  // second: the loss of a whole log file can hide only records that were synced after the last
+  // call. Cost: one sync of a small file.
   absl::Status WriteWitness();
 
-  // Syncs what was buffered, writes the witness and closes the database. Nothing may be called
-  // afterwards but the destructor. An error means that buffered records may be lost with the
-  // machine's power; the store opens all the same.
+  // Syncs buffered records, writes the witness and closes the database. An error means that a power
+  // cut may lose buffered records; the store still opens. REQUIRES: afterwards only the destructor
+  // is called.
   absl::Status Close();
 
-  // Space left on the file system of the data directory.
+  // Free space on the file system of the data directory.
   absl::StatusOr<uint64_t> DiskFreeBytes() const;
 
   RocksDbStats Stats() const;

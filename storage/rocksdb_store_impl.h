@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parts of RocksDbStore share: the write of a group, and reading along the keys.
+// Internals of RocksDbStore: the write of a group, and iteration over keys.
 #pragma once
 
 #include <cstddef>
@@ -23,34 +23,30 @@
 #include "storage/key_codec.h"
 #include "storage/rocksdb_database.h"
 #include "storage/rocksdb_options.h"
+#include "storage/rocksdb_slice.h"
 #include "storage/rocksdb_status.h"
 #include "storage/rocksdb_store.h"
 
 namespace duetime::storage {
 
-inline rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
-inline absl::string_view ToView(const rocksdb::Slice& slice) {
-  return {slice.data(), slice.size()};
-}
-
 inline absl::Status Undecodable(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("the store holds ", what, " that nobody wrote"));
+  return absl::DataLossError(absl::StrCat("the store holds ", what, " that cannot be decoded"));
 }
 
-// Thread safety: Write for the committer, all else for everybody.
+// Thread safety: Write is confined to the committer; all else is thread-safe.
 class RocksDbStore::Impl {
  public:
   explicit Impl(std::unique_ptr<RocksDbDatabase> database) : database_(std::move(database)) {}
 
   RocksDbDatabase* database() const { return database_.get(); }
 
-  // Makes one write of a group.
+  // Applies a group in one write.
   rocksdb::Status Write(std::span<const RecordBatch> group, bool sync);
 
   // An iterator over the keys between two bounds.
   class Range;
 
-  // The value at a key, if there is one.
+  // Reads the value of a key; nullopt if the key is absent.
   absl::StatusOr<std::optional<std::string>> GetOne(ColumnFamily family,
                                                     absl::string_view key) const {
     std::string value;
@@ -74,20 +70,21 @@ class RocksDbStore::Impl {
   static StoreKey KeyOf(const Record& record);
 
   void Add(const Entry& entry);
-  // The entry's key, which is longer than a StoreKey.
+  // The full key of an entry whose key does not fit a StoreKey.
   absl::string_view LongKey(const Entry& entry);
 
   const std::unique_ptr<RocksDbDatabase> database_;
 
-  // The committer's: used again by each append.
+  // Confined to the committer. Reused by each append.
   std::vector<Entry> entries_;
   CountGroup counts_;
   std::string long_key_;
   rocksdb::WriteBatch batch_;
 };
 
-// An iterator over [lower, upper), placed at its first key. REQUIRES: what both point to outlives
-// it. With a `tombstones_max` other than 0 it gives up when it meets more than that in a row.
+// An iterator over [lower, upper), positioned at the first key. With a `tombstones_max` other than
+// 0, the iterator gives up when it meets more tombstones than that in a row. REQUIRES: the bytes of
+// both bounds outlive the iterator.
 class RocksDbStore::Impl::Range {
  public:
   Range(const RocksDbDatabase& database, ColumnFamily family, absl::string_view lower,
@@ -105,8 +102,8 @@ class RocksDbStore::Impl::Range {
   bool Valid() const { return iterator_->Valid(); }
   void Next() { iterator_->Next(); }
   void Seek(const StoreKey& key) { iterator_->Seek(ToSlice(key.bytes())); }
-  // Moves to the first key that is not less than `key`. REQUIRES: `key` is not less than those
-  // asked for before.
+  // Moves to the first key that is not less than `key`. REQUIRES: successive calls have ascending
+  // keys.
   void MoveTo(const StoreKey& key) {
     for (size_t steps = 0; steps < kStepsBeforeSeek && Valid() && this->key() < key.bytes();
          ++steps) {
@@ -114,19 +111,18 @@ class RocksDbStore::Impl::Range {
     }
     if (gave_up() || (Valid() && this->key() < key.bytes())) Seek(key);
   }
-  // True if the last move ended among more tombstones than the options allow, so that it is not
-  // known what follows them.
+  // True if the last move met too many tombstones, so that the next key is unknown.
   bool gave_up() const { return !Valid() && iterator_->status().IsIncomplete(); }
   absl::string_view key() const { return ToView(iterator_->key()); }
   absl::string_view value() const { return ToView(iterator_->value()); }
-  // To be asked when Valid() has become false: the end, or an error?
+  // Call when Valid() has become false: returns OK at the end of the range, else the error.
   absl::Status status() const {
     return gave_up() ? absl::OkStatus() : FromRocksDb(iterator_->status(), "scan");
   }
 
  private:
-  // Reading the next key costs 0.3 us and seeking to one 5-10 us, so a few keys that nobody asked
-  // for may lie between two that somebody did.
+  // Reading the next key costs 0.3 us, a seek 5-10 us. So it pays to step over a few keys between
+  // two wanted ones.
   static constexpr size_t kStepsBeforeSeek = 16;
 
   const rocksdb::Slice lower_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RocksDbStore: what is read beside messages and backlogs: heads, the index of names, traces,
-// counters, objects.
+// RocksDbStore: reads of heads, the index, locators, counters and objects.
 #include <algorithm>
 
 #include "storage/message_record.h"
@@ -20,18 +19,18 @@ absl::Status RocksDbStore::ScanHeads(uint16_t shard, TopicId topic, const Messag
   const StoreKey lower = EncodeMessageKey(shard, from);
   const StoreKey upper = EncodeMessageKey(shard, until);
   size_t bytes = 0;
-  size_t looked_at = 0;
+  size_t examined = 0;
   Impl::Range range(*impl_->database(), lower, upper);
   for (; range.Valid(); range.Next()) {
     const std::optional<MessageKey> key = DecodeMessageKey(range.key());
     if (!key.has_value()) return Undecodable("a message key");
     const bool full =
         !page->items.empty() && (page->items.size() >= limit.entries || bytes >= limit.bytes);
-    if (full || (looked_at != 0 && looked_at >= scan_max)) {
+    if (full || (examined != 0 && examined >= scan_max)) {
       page->next = *key;
       return absl::OkStatus();
     }
-    ++looked_at;
+    ++examined;
     const absl::string_view value = range.value();
     MessageHeader header;
     if (absl::Status status = DecodeMessageHeader(value, &header); !status.ok()) return status;
@@ -75,11 +74,12 @@ absl::Status RocksDbStore::ScanIndex(uint16_t shard, TopicId topic, IndexKind ki
   return range.status();
 }
 
-absl::StatusOr<std::optional<Trace>> RocksDbStore::GetTrace(uint16_t shard, const MessageId& id) {
-  const auto value = impl_->GetOne(EncodeTraceKey(shard, id));
+absl::StatusOr<std::optional<Locator>> RocksDbStore::GetLocator(uint16_t shard,
+                                                                const MessageId& id) {
+  const auto value = impl_->GetOne(EncodeLocatorKey(shard, id));
   if (!value.ok()) return value.status();
-  if (!value->has_value()) return std::optional<Trace>();
-  return DecodeTrace(**value);
+  if (!value->has_value()) return std::optional<Locator>();
+  return DecodeLocator(**value);
 }
 
 absl::Status RocksDbStore::ScanCounts(uint16_t shard, TopicId topic, CountLevel level,

@@ -12,24 +12,23 @@
 #include "storage/message_record.h"
 #include "storage/rocksdb_database.h"
 #include "storage/rocksdb_options.h"
+#include "storage/rocksdb_slice.h"
 #include "storage/rocksdb_status.h"
 #include "storage/value_codec.h"
 
 namespace duetime::storage {
 namespace {
 
-// Bounds a batch's memory, also when every message has a minute of its own.
+// Bounds the memory of a batch even if every message is due in its own minute.
 constexpr size_t kMessagesPerBatch = 10'000;
 
-rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
-
-// Counts a message that lies at `key`.
+// Counts one stored message.
 absl::Status Count(const rocksdb::Slice& key, const rocksdb::Slice& value, CountGroup* counts) {
   const absl::string_view bytes(key.data(), key.size());
   const std::optional<uint16_t> shard = DecodeShard(bytes);
   const std::optional<MessageKey> place = DecodeMessageKey(bytes);
   if (!shard.has_value() || !place.has_value()) {
-    return absl::DataLossError("the store holds a message key that nobody wrote");
+    return absl::DataLossError("the store holds a message key that cannot be decoded");
   }
   MessageHeader header;
   if (absl::Status status = DecodeMessageHeader({value.data(), value.size()}, &header);
@@ -41,8 +40,8 @@ absl::Status Count(const rocksdb::Slice& key, const rocksdb::Slice& value, Count
   return absl::OkStatus();
 }
 
-// Counts the messages from `*place` on, as many as one batch holds, writes that, and moves the
-// place. The place becomes empty at the end.
+// Counts one batch of messages from `*place` on, writes the counts, and advances `*place`. At the
+// end `*place` is empty.
 absl::Status CountBatch(RocksDbDatabase* database, std::string* place) {
   const rocksdb::Slice lower(*place);
   const std::unique_ptr<rocksdb::Iterator> messages(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Brings a data directory of an older format to this program's.
+// Upgrades a data directory of an older format version.
 #pragma once
 
 #include "absl/status/status.h"
@@ -9,17 +9,16 @@ namespace duetime::storage {
 
 class RocksDbDatabase;
 
-// From version 1 to 2: counts the messages that are there, and ends with the new version, synced.
+// From version 1 to 2: counts the stored messages, and ends with a synced write of the new version.
 //
-// Goes along the messages in batches. Each batch is one write with what it counted and with how
-// far it came, so that a crash in between counts nothing twice and leaves nothing out; a start
-// that finds such a place goes on from there. Cost: one pass over all messages (about a second for
-// a million), and the memory of one batch. REQUIRES: nobody else writes.
+// The upgrade walks over the messages in batches. Each batch is one write that holds its counts and
+// the key where the next batch begins, so a crash neither repeats nor skips a message. A later
+// start continues at that key. Cost: one pass over all messages (about 1 s per million) and the
+// memory of one batch. REQUIRES: there is no other writer.
 absl::Status UpgradeToVersion2(RocksDbDatabase* database);
 
-// From version 2 to 3: writes the new version, synced. The family it brought has been created when
-// the database was opened, and is rightly empty; all that was there is read as it is. REQUIRES:
-// nobody else writes.
+// From version 2 to 3: writes the new version, synced. Open() has already created the new column
+// family, which starts empty. All older data is valid as it is. REQUIRES: there is no other writer.
 absl::Status UpgradeToVersion3(RocksDbDatabase* database);
 
 }  // namespace duetime::storage

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which slot a named message goes to.
+// The slot of a named message.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,8 @@
 
 namespace duetime::storage {
 
-// The slot of what is called `name` in `topic`: XXH3-64 of the topic's name, a zero byte and
-// `name`, modulo the number of slots. The same for ever, because what is in a slot is found again
-// by it.
+// The slot of `name` in `topic`: XXH3-64 of the topic's name, a zero byte and `name`, modulo the
+// number of slots. Never change it: messages are found by it.
 uint32_t SlotOfName(absl::string_view topic, absl::string_view name);
 
 }  // namespace duetime::storage

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words that the journal and the store share with the rooms above them.
+// Records: what the journal appends and the store applies.
 #pragma once
 
 #include <cstdint>
@@ -11,81 +11,84 @@
 
 namespace duetime::storage {
 
-// A topic's number in this data directory; its name is in the topic table. Never reused.
+// The number of a topic in this data directory. The topic table maps it to a name. Numbers are
+// never reused.
 enum class TopicId : uint32_t {};
 
-// A subscription's number in this data directory; what it is called is said by its object. Never
-// reused. The first subscription of a topic has the number of the topic, which is below 2^31; every
-// other one has a number from 2^31 on. So what was written before there were subscriptions belongs
-// to the first one as it is.
+// The number of a subscription in this data directory. Its object (ObjectKind::kSubscription) holds
+// its name. Numbers are never reused.
+//
+// The first subscription of a topic has the topic's own number, which is below 2^31. All others
+// have numbers from 2^31 on. Data that was written before subscriptions existed therefore belongs
+// to the first subscription.
 enum class SubscriptionId : uint32_t {};
 
 constexpr SubscriptionId FirstSubscription(TopicId topic) {
   return SubscriptionId{static_cast<uint32_t>(topic)};
 }
 
-// What a record does when it is applied. Written in this order of ideas: a message, its life, the
-// marks.
+// The effect of a record.
 enum class RecordType : uint8_t {
-  // Puts a message. Uses shard, key, value (EncodeMessageRecord's bytes).
+  // Stores a message. Uses shard, key, value (EncodeMessageRecord's bytes).
   kAccept = 1,
-  // Removes a message for good: cancelled or settled. Uses shard, key. Removing what is absent is
-  // no error.
+  // Erases a message: it was settled, cancelled or moved. Uses shard, key. Erasing an absent
+  // message is not an error.
   kErase = 2,
-  // W_claim: everything due at or before mark_ms may be handed to subscribers from now on. Uses
-  // shard, mark_ms.
+  // Advances the claim: messages due at or before mark_ms may be delivered from now on. Uses shard,
+  // mark_ms.
   kClaim = 3,
-  // W_safe: every message of the shard due before mark_ms is settled, cancelled, or listed in the
-  // backlog. Uses shard, mark_ms.
-  kSafe = 4,
-  // Lists an unsettled message in a subscription's backlog. Uses shard, subscription, key (when it
-  // is to be handed out, and its id), backlog.
+  // Advances the low watermark: every message of the shard due before mark_ms is settled, cancelled
+  // or in the backlog. Uses shard, mark_ms.
+  kLowWatermark = 4,
+  // Adds an unsettled message to a subscription's backlog. Uses shard, subscription, backlog, and
+  // key: the time at which to deliver the message, and its id.
   kSpill = 5,
-  // Takes it out of the backlog. Uses shard, subscription, key.
+  // Removes an entry from the backlog. Uses shard, subscription, key.
   kUnspill = 6,
-  // Everything in the subscription's backlog up to and including key may be handed to subscribers
-  // from now on. Uses shard, subscription, key.
+  // Advances the backlog claim: entries of the subscription's backlog up to and including key may
+  // be delivered from now on. Uses shard, subscription, key.
   kBacklogClaim = 7,
-  // Names a topic: topic, value (the name). Writing the same name again is no error.
+  // Names a topic. Uses topic, value (the name). Writing the same name again is not an error.
   kTopic = 8,
-  // Puts an entry of the index of names. Uses shard, topic, kind (IndexKind), name, value
-  // (EncodeIndexEntry's bytes).
+  // Stores an index entry. Uses shard, topic, kind (IndexKind), name, value (EncodeIndexEntry's
+  // bytes).
   kIndex = 9,
-  // Remembers where a message is that is not at its id's own place, or how it ended. Uses shard,
-  // key.id, value (EncodeTrace's bytes).
-  kTrace = 10,
-  // Adds `delta` to what is counted as pending. Uses shard, topic, mark_ms (a due time; the
-  // counters of its minute, its hour and the whole topic change), delta.
+  // Stores the locator of a message that was moved or has ended. Uses shard, key.id, value
+  // (EncodeLocator's bytes).
+  kLocator = 10,
+  // Adds `delta` to the counters of pending messages: those of the minute and hour of mark_ms (a
+  // due time) and that of the whole topic. Uses shard, topic, mark_ms, delta.
   kCount = 11,
-  // Puts an object. Uses shard, kind (ObjectKind), name, value.
+  // Stores an object. Uses shard, kind (ObjectKind), name, value.
   kObject = 12,
-  // Removes it. Removing what is absent is no error.
+  // Erases an object. Erasing an absent object is not an error. Uses shard, kind, name.
   kUnobject = 13,
-  // Puts how far one of its subscriptions has come with a message. Uses shard, key (the message's
-  // place), subscription, progress.
+  // Stores a subscription's progress with a message. Uses shard, key (of the message),
+  // subscription, progress.
   kProgress = 14,
-  // Removes it. Uses shard, key, subscription. Removing what is absent is no error.
+  // Erases a progress record. Uses shard, key, subscription. Erasing an absent one is not an error.
   kUnprogress = 15,
 };
 
-// What a name in the index stands for.
+// The kind of name in an index entry.
 enum class IndexKind : uint8_t {
-  // The key that a user gave to a message.
+  // The key of a message (ScheduleRequest.key).
   kUserKey = 'k',
   // The request_id of a request that was accepted.
   kRequest = 'r',
 };
 
-// What an object is. Its bytes are the business of the room that writes them (FORMAT.md says
-// where).
+// The kind of an object. The room that writes an object defines its bytes; FORMAT.md documents
+// them.
 enum class ObjectKind : uint8_t {
   kTopicSettings = 't',
   kRecurrence = 'r',
   kOperation = 'o',
   kSubscription = 's',
+  kCatalog = 'c',
 };
 
-// A change of what is pending.
+// A change of the counters of pending messages.
 struct CountDelta {
   int64_t messages = 0;
   int64_t bytes = 0;
@@ -93,44 +96,45 @@ struct CountDelta {
   friend constexpr bool operator==(const CountDelta&, const CountDelta&) = default;
 };
 
-// What the backlog remembers of a message.
+// A message's entry in a subscription's backlog.
 struct BacklogEntry {
-  // Deliveries begun before it was listed.
+  // Delivery attempts before the message was added.
   uint32_t attempts = 0;
-  // Size of the message's record: what delivering it costs in credit.
+  // Size of the message record, which is the credit that a delivery costs.
   uint32_t bytes = 0;
-  // True if it may have been delivered although attempts is 0 (by a run that crashed).
+  // True if a run that crashed may have delivered the message although attempts is 0.
   bool maybe_delivered = false;
-  // When the message itself is due, if its place in the backlog is another (that of a retry). 0:
-  // its place says it.
+  // The due time of the message, if its key in the backlog has another time (that of a retry). 0:
+  // the same time.
   uint64_t due_ms = 0;
 
   friend constexpr bool operator==(const BacklogEntry&, const BacklogEntry&) = default;
 };
 
-// How far a subscription has come with a message that it has not left behind as it found it.
+// A subscription's progress with a message. Without a record, the subscription has not delivered
+// the message.
 struct Progress {
   enum class State : uint8_t {
-    // Done with it; the message is there for others.
+    // The subscription settled the message, which stays for other subscriptions.
     kSettled = 1,
-    // An attempt failed; it is to be tried again.
+    // An attempt failed. The subscription will try again.
     kFailed = 2,
   };
 
   State state = State::kFailed;
-  // It waits in the subscription's backlog, at the place (retry_ms, id).
+  // True if the message is in the subscription's backlog, at (retry_ms, id).
   bool listed = false;
-  // Deliveries begun.
+  // Delivery attempts.
   uint32_t attempts = 0;
-  // Not to be delivered before, UTC milliseconds. 0: at once.
+  // The earliest time of the next attempt, UTC milliseconds. 0: at once.
   uint64_t retry_ms = 0;
-  // Why the last attempt failed; what it means is the business of the room that writes it.
+  // Why the last attempt failed. The delivery room defines the values.
   uint8_t reason = 0;
 
   friend constexpr bool operator==(const Progress&, const Progress&) = default;
 };
 
-// One change of state. Applying it is deterministic: times and ids travel in the record.
+// One change of state. Applying a record is deterministic: it carries all times and ids.
 struct Record {
   RecordType type{};
   uint16_t shard = 0;
@@ -147,7 +151,7 @@ struct Record {
   std::string value;
 };
 
-// Records that stand or fall together, in the order in which they apply.
+// Records that are applied together or not at all, in this order.
 using RecordBatch = std::vector<Record>;
 
 }  // namespace duetime::storage

@@ -6,8 +6,8 @@
 namespace duetime::storage {
 namespace {
 
-constexpr size_t kPlaceBytes = 24;
-// Version 1: version u8, flags u8, attempts u32, bytes u32. Version 2: due_ms u64 behind that.
+constexpr size_t kPlaceValueBytes = 24;
+// Version 1: version u8, flags u8, attempts u32, bytes u32. Version 2 appends due_ms u64.
 constexpr uint8_t kFirstBacklogEntryVersion = 1;
 constexpr size_t kFirstBacklogEntryBytes = 10;
 constexpr uint8_t kBacklogEntryVersion = 2;
@@ -33,7 +33,7 @@ std::optional<uint64_t> DecodeNumber(absl::string_view bytes) {
 }
 
 std::string EncodePlace(const MessageKey& key) {
-  std::string bytes(kPlaceBytes, '\0');
+  std::string bytes(kPlaceValueBytes, '\0');
   StoreBigEndian(key.due_ms, &bytes[0]);
   StoreBigEndian(key.id.high, &bytes[8]);
   StoreBigEndian(key.id.low, &bytes[16]);
@@ -41,7 +41,7 @@ std::string EncodePlace(const MessageKey& key) {
 }
 
 std::optional<MessageKey> DecodePlace(absl::string_view bytes) {
-  if (bytes.size() != kPlaceBytes) return std::nullopt;
+  if (bytes.size() != kPlaceValueBytes) return std::nullopt;
   return MessageKey{
       LoadBigEndian<uint64_t>(&bytes[0]),
       MessageId{LoadBigEndian<uint64_t>(&bytes[8]), LoadBigEndian<uint64_t>(&bytes[16])}};

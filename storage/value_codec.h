@@ -2,7 +2,7 @@
 //
 // The small values of the RocksDB store: numbers, places, counters, backlog entries, progress.
 // Little-endian, except a place, which is written as in a key. Documented in FORMAT.md. Decoders
-// return nothing for bytes that no encoder wrote.
+// return nullopt for bytes that no encoder writes.
 #pragma once
 
 #include <array>
@@ -23,14 +23,14 @@ std::optional<uint64_t> DecodeNumber(absl::string_view bytes);
 std::string EncodePlace(const MessageKey& key);
 std::optional<MessageKey> DecodePlace(absl::string_view bytes);
 
-// Two's complement, so that adding bytes as unsigned numbers adds what they stand for.
+// Two's complement, so that unsigned addition gives the signed sum.
 std::array<char, 16> EncodeCountDelta(const CountDelta& delta);
 std::optional<CountDelta> DecodeCountDelta(absl::string_view bytes);
-// The sum of two. A sum that does not fit wraps around.
+// Returns a + b. Wraps around on overflow.
 CountDelta Sum(const CountDelta& a, const CountDelta& b);
 
 std::string EncodeBacklogEntry(const BacklogEntry& entry);
-// Reads what format versions before 3 wrote, too.
+// Also reads the entries of format versions 1 and 2.
 std::optional<BacklogEntry> DecodeBacklogEntry(absl::string_view bytes);
 
 std::string EncodeProgress(const Progress& progress);

@@ -20,42 +20,42 @@ namespace duetime::storage {
 namespace {
 
 constexpr absl::string_view kMagic = "duetime\x01";
-constexpr size_t kChecksumAt = Witness::kSlotBytes - 8;
+constexpr size_t kSlotChecksumAt = Witness::kSlotBytes - 8;
 using Slot = std::array<char, Witness::kSlotBytes>;
 
 struct SlotContent {
   uint64_t writes = 0;
-  Testimony testimony;
+  WitnessRecord record;
 };
 
-uint64_t Checksum(const Slot& slot) { return XXH3_64bits(slot.data(), kChecksumAt); }
+uint64_t SlotChecksum(const Slot& slot) { return XXH3_64bits(slot.data(), kSlotChecksumAt); }
 
 Slot EncodeSlot(const SlotContent& content) {
   Slot slot{};
-  const Testimony& testimony = content.testimony;
+  const WitnessRecord& record = content.record;
   std::memcpy(&slot[0], kMagic.data(), kMagic.size());
-  StoreLittleEndian(testimony.format_version, &slot[8]);
-  StoreLittleEndian(static_cast<uint32_t>(testimony.state), &slot[12]);
-  StoreLittleEndian(testimony.store_id.high, &slot[16]);
-  StoreLittleEndian(testimony.store_id.low, &slot[24]);
+  StoreLittleEndian(record.format_version, &slot[8]);
+  StoreLittleEndian(static_cast<uint32_t>(record.state), &slot[12]);
+  StoreLittleEndian(record.store_id.high, &slot[16]);
+  StoreLittleEndian(record.store_id.low, &slot[24]);
   StoreLittleEndian(content.writes, &slot[32]);
-  StoreLittleEndian(testimony.epoch, &slot[40]);
-  StoreLittleEndian(testimony.durable_sequence, &slot[48]);
-  StoreLittleEndian(Checksum(slot), &slot[kChecksumAt]);
+  StoreLittleEndian(record.epoch, &slot[40]);
+  StoreLittleEndian(record.durable_sequence, &slot[48]);
+  StoreLittleEndian(SlotChecksum(slot), &slot[kSlotChecksumAt]);
   return slot;
 }
 
 std::optional<SlotContent> DecodeSlot(const Slot& slot) {
   if (std::memcmp(slot.data(), kMagic.data(), kMagic.size()) != 0) return std::nullopt;
-  if (LoadLittleEndian<uint64_t>(&slot[kChecksumAt]) != Checksum(slot)) return std::nullopt;
+  if (LoadLittleEndian<uint64_t>(&slot[kSlotChecksumAt]) != SlotChecksum(slot)) return std::nullopt;
   SlotContent content;
   content.writes = LoadLittleEndian<uint64_t>(&slot[32]);
-  content.testimony.format_version = LoadLittleEndian<uint32_t>(&slot[8]);
-  content.testimony.state = Testimony::State{LoadLittleEndian<uint32_t>(&slot[12])};
-  content.testimony.store_id =
+  content.record.format_version = LoadLittleEndian<uint32_t>(&slot[8]);
+  content.record.state = WitnessRecord::State{LoadLittleEndian<uint32_t>(&slot[12])};
+  content.record.store_id =
       StoreId{LoadLittleEndian<uint64_t>(&slot[16]), LoadLittleEndian<uint64_t>(&slot[24])};
-  content.testimony.epoch = LoadLittleEndian<uint64_t>(&slot[40]);
-  content.testimony.durable_sequence = LoadLittleEndian<uint64_t>(&slot[48]);
+  content.record.epoch = LoadLittleEndian<uint64_t>(&slot[40]);
+  content.record.durable_sequence = LoadLittleEndian<uint64_t>(&slot[48]);
   return content;
 }
 
@@ -77,8 +77,8 @@ absl::StatusOr<std::unique_ptr<Witness>> Witness::Open(const std::string& path) 
 
 Witness::~Witness() { ::close(fd_); }
 
-absl::StatusOr<std::optional<Testimony>> Witness::Read() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+absl::StatusOr<std::optional<WitnessRecord>> Witness::Read() {
+  const base::MutexLock lock(&mutex_);
   std::optional<SlotContent> newest;
   bool empty = true;
   for (const int64_t at : {int64_t{0}, kSlotDistance}) {
@@ -93,17 +93,17 @@ absl::StatusOr<std::optional<Testimony>> Witness::Read() {
   }
   if (newest.has_value()) {
     writes_ = newest->writes;
-    return std::optional<Testimony>(newest->testimony);
+    return std::optional<WitnessRecord>(newest->record);
   }
-  if (empty) return std::optional<Testimony>();
+  if (empty) return std::optional<WitnessRecord>();
   return absl::DataLossError(
       absl::StrCat("witness file ", path_, " is damaged: neither slot is valid"));
 }
 
-absl::Status Witness::Write(const Testimony& testimony) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+absl::Status Witness::Write(const WitnessRecord& record) {
+  const base::MutexLock lock(&mutex_);
   const uint64_t writes = writes_ + 1;
-  const Slot slot = EncodeSlot({writes, testimony});
+  const Slot slot = EncodeSlot({writes, record});
   const int64_t at = writes % 2 == 0 ? 0 : kSlotDistance;
   const ssize_t put = ::pwrite(fd_, slot.data(), slot.size(), at);
   if (put < 0) return SystemError("write", path_, errno);

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Witness: a small file beside the database that remembers how far it had come.
+// Witness: a small file beside the database that records how far the database is durable.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "server/base/mutex.h"
+
 namespace duetime::storage {
 
-// A random name that a data directory gets when it is created.
+// A random id that a data directory gets when it is created.
 struct StoreId {
   uint64_t high = 0;
   uint64_t low = 0;
@@ -22,13 +24,13 @@ struct StoreId {
   friend constexpr bool operator==(const StoreId&, const StoreId&) = default;
 };
 
-// Draws one from the kernel.
+// Draws a store id from the kernel's random source.
 absl::StatusOr<StoreId> NewStoreId();
 
-// What the witness says.
-struct Testimony {
+// The content of the witness file.
+struct WitnessRecord {
   enum class State : uint32_t {
-    // The database is being created; nothing was ever acknowledged.
+    // The database is being created; the server has acknowledged nothing.
     kCreating = 1,
     kCreated = 2,
   };
@@ -37,22 +39,22 @@ struct Testimony {
   uint32_t format_version = 0;
   StoreId store_id;
   uint64_t epoch = 0;
-  // RocksDB's sequence number up to which everything is known to be on stable storage.
+  // Every record up to this RocksDB sequence number is on stable storage.
   uint64_t durable_sequence = 0;
 
-  friend constexpr bool operator==(const Testimony&, const Testimony&) = default;
+  friend constexpr bool operator==(const WitnessRecord&, const WitnessRecord&) = default;
 };
 
-// RocksDB opens without complaint when its write-ahead log was deleted or cut short, because it
-// can't know that there was more. The witness can: a database that comes up with a lower sequence
-// number than the witness names has lost acknowledged records. Kept outside the database's
-// directory, so that one careless `rm` does not take both.
+// RocksDB opens without an error when its write-ahead log was deleted or cut short, because it
+// cannot know that there was more. The witness detects the loss: if the database recovers to a
+// lower sequence number than the witness records, acknowledged records are missing. The file lies
+// outside the database's directory, so that one careless `rm` does not remove both.
 //
-// Two slots, 4096 bytes apart, written in turn, each with a checksum: a write that is torn by a
-// power cut leaves the other one. See FORMAT.md.
+// The file has two slots, 4096 bytes apart, written in turn, each with a checksum. A power cut that
+// tears a write leaves the other slot intact. See FORMAT.md.
 //
-// Guarantees: (1) what Write() returned OK for is what the next Read() gives, or something newer;
-// (2) a torn write never shows. Thread safety: thread-safe.
+// Guarantees: (1) Read() returns the record of the last Write() that returned OK, or a newer one;
+// (2) Read() never returns a torn write. Thread safety: thread-safe.
 class Witness {
  public:
   static constexpr size_t kSlotBytes = 64;
@@ -64,13 +66,14 @@ class Witness {
   Witness(const Witness&) = delete;
   Witness& operator=(const Witness&) = delete;
 
-  // The newest valid slot. Nothing if the file has never been written (it is empty). DATA_LOSS if
-  // it has bytes but no valid slot: then it is unknown what the database should contain.
-  absl::StatusOr<std::optional<Testimony>> Read();
+  // Returns the newest valid slot; nullopt if the file is empty, that is, was never written.
+  // DATA_LOSS if the file has bytes but no valid slot, because then the expected content of the
+  // database is unknown.
+  absl::StatusOr<std::optional<WitnessRecord>> Read();
 
-  // Writes the older slot and syncs it. After an error the slot may be torn; the next call writes
-  // the same slot. REQUIRES: Read() was called and did not fail.
-  absl::Status Write(const Testimony& testimony);
+  // Overwrites the older slot and syncs it. After an error that slot may be torn; the next call
+  // writes the same slot. REQUIRES: Read() was called and did not fail.
+  absl::Status Write(const WitnessRecord& record);
 
  private:
   Witness(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
@@ -78,9 +81,9 @@ class Witness {
   const std::string path_;
   const int fd_;
 
-  std::mutex mutex_;
-  // How often it has been written, over all time: orders the slots. Guarded by mutex_.
-  uint64_t writes_ = 0;
+  base::Mutex mutex_;
+  // The number of writes over the life of the file. Orders the slots.
+  uint64_t writes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace duetime::storage

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/arguments.h"
-
+#include <CLI/CLI.hpp>
 #include <cstdio>
+#include <list>
+#include <map>
+#include <string>
 #include <utility>
 
-#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 
+#include "client/cli/command.h"
+#include "client/cli/commands.h"
 #include "client/cli/options.h"
 #include "client/cli/time_text.h"
 
@@ -16,7 +20,7 @@ constexpr char kFooter[] = R"(
 The first steps, with a server on this machine:
   duetime schedule greetings "hello in five seconds" --in 5s
   duetime subscribe greetings
-What is to come, the story of one message, and what failed too often:
+Look ahead, look at one message, and look at dead letters:
   duetime list greetings
   duetime forecast greetings --bucket minute
   duetime explain ID
@@ -28,15 +32,15 @@ Exit codes:
   0  done
   1  the server refused the request, or failed; the reason is on stderr
   2  the command line is wrong
-  3  what was named is not there; cancel, reschedule: a message was not
+  3  the resource does not exist; cancel, reschedule: a message was not
      cancelled or moved, and why; subscribe: --for ran out before --max
-     messages came; pull: nothing came; settle: some were refused; bulk
-     --wait and its like: the operation failed or was stopped
-  4  no server, or no answer in time: what was asked for may have happened
+     messages came; pull: nothing came; settle: the server refused some;
+     commands with --wait: the operation failed or was stopped
+  4  no server, or no answer in time: the server may have done the work
 
-With --json, each result is one JSON object on one line of stdout, and an
-error is one on stderr. Times are in UTC; names that end in _ms are
-milliseconds.)";
+With --json, each result is the server's answer in proto3 JSON, as one line
+of stdout, and an error is one line of stderr. Fields are named as in the
+protos; payloads are base64, 64-bit numbers are strings.)";
 
 void AddGlobal(CLI::App* app, Settings* settings, std::string* deadline) {
   app->add_option("--server", settings->server.target,
@@ -44,7 +48,7 @@ void AddGlobal(CLI::App* app, Settings* settings, std::string* deadline) {
       ->envname("DUETIME_SERVER")
       ->capture_default_str();
   app->add_option("--tls-ca", settings->server.tls_ca_file,
-                  "Use TLS, and trust the servers these certificates (PEM) vouch for");
+                  "Use TLS, and trust the servers that these certificates (PEM) vouch for");
   app->add_option("--tls-cert", settings->server.tls_cert_file,
                   "Use TLS, and show this certificate (PEM)");
   app->add_option("--tls-key", settings->server.tls_key_file, "The key of --tls-cert (PEM)");
@@ -52,51 +56,91 @@ void AddGlobal(CLI::App* app, Settings* settings, std::string* deadline) {
   app->add_flag("--json", settings->json, "Print JSON, for scripts");
 }
 
-void AddInfo(CLI::App* app, Leaves* leaves) {
-  CLI::App* command =
-      app->add_subcommand("info", "Show the server's version, state, counts and limits");
-  command->footer("\nExample:\n  duetime info --server 10.0.0.7:7788 --tls-ca ca.pem");
-  leaves->push_back({command, []() -> absl::StatusOr<Command> { return InfoArguments(); }});
+// All commands, in the order of --help. Each group stands before its commands.
+const Commands& AllCommands() {
+  static const auto& commands = *new Commands([] {
+    Commands all;
+    for (const Commands& some :
+         {MessageCommands(), ReceiveCommands(), ServerCommands(), OperationCommands(),
+          RecurrenceCommands(), TopicCommands(), SubscriptionCommands()}) {
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    return all;
+  }());
+  return commands;
 }
 
-absl::StatusOr<Arguments> Read(const Leaves& leaves, const Settings& settings,
-                               const std::string& deadline_text) {
-  Arguments arguments{.settings = settings, .command = InfoArguments()};
-  arguments.settings.zone = absl::LocalTimeZone();
+// A command that can be run, as the parser knows it.
+struct Leaf {
+  Leaf(const Command& row, CLI::App* declared)
+      : command(row), app(declared), options(row, declared) {}
+
+  const Command& command;
+  CLI::App* app;
+  Options options;
+};
+
+// The text below the options of a command.
+std::string Footer(const Command& command) {
+  std::string text = command.note.empty() ? "" : absl::StrCat("\n", command.note, "\n");
+  absl::StrAppend(&text, command.examples.size() == 1 ? "\nExample:" : "\nExamples:");
+  for (const std::string& example : command.examples) {
+    absl::StrAppend(&text, "\n  duetime ", command.words, example.empty() ? "" : " ", example);
+  }
+  return text;
+}
+
+void AddCommands(CLI::App* app, std::list<Leaf>* leaves) {
+  std::map<std::string, CLI::App*> groups = {{"", app}};
+  for (const Command& command : AllCommands()) {
+    const size_t blank = command.words.rfind(' ');
+    const bool nested = blank != std::string::npos;
+    CLI::App* parent = groups.at(nested ? command.words.substr(0, blank) : "");
+    CLI::App* added = parent->add_subcommand(
+        nested ? command.words.substr(blank + 1) : command.words, command.help);
+    added->footer(Footer(command));
+    if (command.action.run) {
+      leaves->emplace_back(command, added);
+    } else {
+      added->require_subcommand(1);
+      groups[command.words] = added;
+    }
+  }
+}
+
+absl::StatusOr<Invocation> Read(const std::list<Leaf>& leaves, const Settings& settings,
+                                const std::string& deadline_text) {
+  Invocation invocation{.settings = settings};
+  invocation.settings.zone = absl::LocalTimeZone();
   const absl::StatusOr<absl::Duration> deadline = ParseDurationText(deadline_text);
   if (!deadline.ok()) return deadline.status();
-  arguments.settings.deadline = *deadline;
+  invocation.settings.deadline = *deadline;
   for (const Leaf& leaf : leaves) {
     if (!leaf.app->parsed()) continue;
-    absl::StatusOr<Command> command = leaf.read();
-    if (!command.ok()) return command.status();
-    arguments.command = *std::move(command);
+    const Action& action = leaf.command.action;
+    invocation.command = &leaf.command;
+    Input& input = invocation.input;
+    if (action.request != nullptr) input.request.reset(action.request->New());
+    absl::Status status = leaf.options.Read(&input);
+    if (status.ok() && action.complete) status = action.complete(settings, &input);
+    if (!status.ok()) return status;
   }
-  return arguments;
+  return invocation;
 }
 
 }  // namespace
 
-std::variant<Arguments, ExitCode> ParseArguments(int argc, const char* const* argv) {
+std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* argv) {
   Settings settings;
   std::string deadline = "10s";
-  Leaves leaves;
+  std::list<Leaf> leaves;
   CLI::App app("duetime: messages that are delivered at their time", "duetime");
   app.require_subcommand(1);
   app.fallthrough();
   app.set_version_flag("--version", DUETIME_VERSION);
   app.footer(kFooter);
   AddGlobal(&app, &settings, &deadline);
-  AddScheduleCommands(&app, &leaves);
-  AddMessageCommands(&app, &leaves);
-  AddReceiveCommands(&app, &leaves);
-  AddForecastCommand(&app, &leaves);
-  AddBulkCommands(&app, &leaves);
-  AddRecurrenceCommands(&app, &leaves);
-  AddTopicCommands(&app, &leaves);
-  AddSubscriptionCommands(&app, &leaves);
-  AddDeadLetterCommands(&app, &leaves);
-  AddInfo(&app, &leaves);
+  AddCommands(&app, &leaves);
   // The library reports by exception; it ends here.
   try {
     app.parse(argc, argv);
@@ -107,12 +151,12 @@ std::variant<Arguments, ExitCode> ParseArguments(int argc, const char* const* ar
     std::fprintf(stderr, "duetime: %s (see duetime --help)\n", error.what());
     return kBadUsage;
   }
-  absl::StatusOr<Arguments> arguments = Read(leaves, settings, deadline);
-  if (!arguments.ok()) {
-    std::fprintf(stderr, "duetime: %s\n", std::string(arguments.status().message()).c_str());
+  absl::StatusOr<Invocation> invocation = Read(leaves, settings, deadline);
+  if (!invocation.ok()) {
+    std::fprintf(stderr, "duetime: %s\n", std::string(invocation.status().message()).c_str());
     return kBadUsage;
   }
-  return *std::move(arguments);
+  return *std::move(invocation);
 }
 
 }  // namespace duetime::cli

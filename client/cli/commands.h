@@ -1,68 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands: each does one thing with the server, prints the result, and returns the exit code.
-// Results go to stdout, errors to stderr.
+// The commands of each subject, and the rows and texts that they share. The texts are pure. Their
+// lines end with a line break.
 #pragma once
 
-#include "absl/status/status.h"
+#include <cstdint>
+#include <string>
 
-#include "client/cli/arguments.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+#include "client/cli/command.h"
+#include "client/delay_client.h"
+#include "client/subscriber.h"
+#include "duetime/v1/admin.pb.h"
+#include "duetime/v1/messages.pb.h"
 
 namespace duetime::cli {
 
-// ---- commands.cc: messages and the server
-ExitCode Run(const Settings& settings, const InfoArguments& arguments);
-ExitCode Run(const Settings& settings, const ScheduleArguments& arguments);
-ExitCode Run(const Settings& settings, const RescheduleArguments& arguments);
-ExitCode Run(const Settings& settings, const CancelArguments& arguments);
-ExitCode Run(const Settings& settings, const GetArguments& arguments);
-ExitCode Run(const Settings& settings, const ExplainArguments& arguments);
-ExitCode Run(const Settings& settings, const ListArguments<v1::ListRequest>& arguments);
+Commands MessageCommands();
+Commands ReceiveCommands();
+Commands OperationCommands();
+Commands RecurrenceCommands();
+Commands TopicCommands();
+Commands SubscriptionCommands();
+Commands ServerCommands();
 
-// ---- subscribe_command.cc
-// Until it has enough, is interrupted (SIGINT, SIGTERM), or cannot go on. REQUIRES: called on the
-// main thread, before any other thread was started, since the signals are blocked for all.
-ExitCode Run(const Settings& settings, const SubscribeArguments& arguments);
+// ---- Messages
 
-// ---- receive_commands.cc
-ExitCode Run(const Settings& settings, const PullArguments& arguments);
-ExitCode Run(const Settings& settings, const SettleArguments& arguments);
+// The columns of a v1::Message, and its lines but for the payload and attributes.
+Rows MessageRows();
 
-// ---- admin_commands.cc: forecasts, operations, topics
-ExitCode Run(const Settings& settings, const v1::ForecastRequest& request);
-ExitCode Run(const Settings& settings, const BulkArguments& arguments);
-ExitCode Run(const Settings& settings, const v1::GetOperationRequest& request);
-ExitCode Run(const Settings& settings, const ListArguments<v1::ListOperationsRequest>& arguments);
-ExitCode Run(const Settings& settings, const v1::CancelOperationRequest& request);
-ExitCode Run(const Settings& settings, const v1::CreateTopicRequest& request);
-ExitCode Run(const Settings& settings, const v1::GetTopicRequest& request);
-ExitCode Run(const Settings& settings, const ListArguments<v1::ListTopicsRequest>& arguments);
-ExitCode Run(const Settings& settings, const v1::UpdateTopicRequest& request);
-ExitCode Run(const Settings& settings, const v1::DeleteTopicRequest& request);
-ExitCode Run(const Settings& settings, const v1::PauseTopicRequest& request);
-ExitCode Run(const Settings& settings, const v1::ResumeTopicRequest& request);
+// --late and --file, for the field `path`.
+Row LatePolicyRow(const std::string& path);
+Row PayloadFileRow(const std::string& path);
 
-// ---- subscription_commands.cc: subscriptions and dead letters
-ExitCode Run(const Settings& settings, const v1::CreateSubscriptionRequest& request);
-ExitCode Run(const Settings& settings, const v1::GetSubscriptionRequest& request);
-ExitCode Run(const Settings& settings,
-             const ListArguments<v1::ListSubscriptionsRequest>& arguments);
-ExitCode Run(const Settings& settings, const v1::UpdateSubscriptionRequest& request);
-ExitCode Run(const Settings& settings, const v1::DeleteSubscriptionRequest& request);
-ExitCode Run(const Settings& settings, const DeadLetterListArguments& arguments);
-ExitCode Run(const Settings& settings, const DeadLetterBulkArguments& arguments);
+std::string GetText(const v1::GetResponse& response, const absl::TimeZone& zone);
+std::string ScheduledText(const v1::ScheduleRequest& request, const v1::ScheduleResponse& response,
+                          const absl::TimeZone& zone);
+std::string RescheduledText(const v1::RescheduleRequest& request,
+                            const v1::RescheduleResponse& response, const absl::TimeZone& zone);
+// `name` is the id or key that the command line gave.
+std::string CancelText(absl::string_view name, const client::CancelResult& result,
+                       const absl::TimeZone& zone);
+// A timeline. Marks events after `now` as events to come.
+std::string ExplainText(const v1::ExplainResponse& story, absl::Time now,
+                        const absl::TimeZone& zone);
 
-// ---- recurrence_commands.cc
-ExitCode Run(const Settings& settings, const v1::CreateRecurrenceRequest& request);
-ExitCode Run(const Settings& settings, const v1::GetRecurrenceRequest& request);
-ExitCode Run(const Settings& settings, const ListArguments<v1::ListRecurrencesRequest>& arguments);
-ExitCode Run(const Settings& settings, const RecurrenceUpdateArguments& arguments);
-ExitCode Run(const Settings& settings, const v1::PauseRecurrenceRequest& request);
-ExitCode Run(const Settings& settings, const v1::ResumeRecurrenceRequest& request);
-ExitCode Run(const Settings& settings, const v1::DeleteRecurrenceRequest& request);
-ExitCode Run(const Settings& settings, const v1::PreviewRecurrenceRequest& request);
+// ---- Bulk operations
 
-// Prints the error and returns the exit code for it.
-ExitCode Fail(const Settings& settings, const absl::Status& error);
+// Which messages of a topic: --key-prefix, --label, --from, --to. The paths are those of both
+// BulkFilter and ListRequest.
+Rows FilterRows();
+
+Row DryRunRow();
+Row WaitRow();
+
+// Starts `action` by a StartBulkRequest, and waits for its end if the command line has --wait.
+Action StartBulk(v1::BulkAction action);
+
+// ---- Receiving and settling
+
+std::string DeliveryText(const client::Delivery& delivery, absl::Time received,
+                         const absl::TimeZone& zone);
+std::string CountsText(const client::SubscriberCounts& counts);
+
+// The token that `settle` takes.
+std::string TokenText(uint64_t lease_token);
+// The result for one lease of a Settle: "settled", "extended", or why the server refused it.
+std::string SettledText(uint64_t lease_token, const client::SettleResult& result);
+// Whether the server refused the lease, or did not answer for it.
+bool WasRefused(uint64_t lease_token, const client::SettleResult& result);
+
+// The answer that the options --ack, --no-ack, --nack, --dead-letter and --reason mean.
+absl::StatusOr<client::Settlement> ReadSettlement(const Input& input);
+
+// Receives until it has enough messages, is interrupted (SIGINT, SIGTERM), or cannot continue.
+// REQUIRES: called on the main thread before another thread was started, because it blocks the
+// signals for all threads.
+ExitCode RunSubscribe(const Settings& settings, const Input& input);
+
+// ---- The server
+
+// A chart with a bar for each bucket. A run of more than three empty bars is one line.
+std::string ForecastText(const v1::ForecastRequest& request, const v1::ForecastResponse& response,
+                         const absl::TimeZone& zone);
+
+std::string ServerInfoText(const v1::ServerInfoResponse& info, const absl::TimeZone& zone);
 
 }  // namespace duetime::cli

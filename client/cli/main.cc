@@ -5,8 +5,7 @@
 
 #include "absl/synchronization/mutex.h"
 
-#include "client/cli/arguments.h"
-#include "client/cli/commands.h"
+#include "client/cli/command.h"
 
 int main(int argc, char** argv) {
   // gRPC uses absl::Mutex. Debian's build of it looks for lock cycles under a process-wide lock,
@@ -14,8 +13,5 @@ int main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const auto parsed = duetime::cli::ParseArguments(argc, argv);
   if (const auto* exit_code = std::get_if<duetime::cli::ExitCode>(&parsed)) return *exit_code;
-  const auto& arguments = std::get<duetime::cli::Arguments>(parsed);
-  return std::visit(
-      [&](const auto& command) { return duetime::cli::Run(arguments.settings, command); },
-      arguments.command);
+  return std::get<duetime::cli::Invocation>(parsed).Run();
 }

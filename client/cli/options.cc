@@ -1,81 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/options.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <set>
 #include <sstream>
+#include <type_traits>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/timestamp.pb.h"
 
 #include "client/cli/time_text.h"
 #include "client/convert.h"
 
 namespace duetime::cli {
+namespace {
 
-void AddLatePolicy(CLI::App* command, v1::Message::LatePolicy* policy) {
-  AddChoice<v1::Message::LatePolicy>(command, "--late", policy,
-                                     {{"deliver", v1::Message::DELIVER},
-                                      {"drop", v1::Message::DROP},
-                                      {"dead-letter", v1::Message::DEAD_LETTER}},
-                                     "What to do after that: deliver it all the same (default), "
-                                     "end it as expired, or make it a dead letter");
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Reflection;
+
+// "--late", "NAME".
+absl::Status Bad(const Row& row, absl::string_view text, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(row.option, " \"", text, "\" ", why));
 }
 
-CLI::Validator NotEmpty() {
-  return CLI::Validator(
-      [](const std::string& text) {
-        return text.empty() ? std::string("it is empty") : std::string();
-      },
-      "");
+bool IsWellKnown(const FieldDescriptor* field, const google::protobuf::Descriptor* type) {
+  return field != nullptr && field->message_type() == type;
+}
+bool IsDuration(const FieldDescriptor* field) {
+  return IsWellKnown(field, google::protobuf::Duration::descriptor());
+}
+bool IsTimestamp(const FieldDescriptor* field) {
+  return IsWellKnown(field, google::protobuf::Timestamp::descriptor());
 }
 
-CLI::Option* AddPairs(CLI::App* app, const std::string& name, std::vector<std::string>* texts,
-                      const std::string& help) {
-  return app->add_option(name, *texts, help)->type_name("KEY=VALUE")->allow_extra_args(false);
-}
-
-absl::StatusOr<Pairs> ReadPairs(const std::string& name, const std::vector<std::string>& texts) {
-  Pairs pairs;
-  for (const std::string& text : texts) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " \"", text, "\" is not of the form KEY=VALUE"));
-    }
-    if (!pairs.emplace(text.substr(0, equals), text.substr(equals + 1)).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " \"", text.substr(0, equals), "\" is given twice"));
-    }
+// The words that an option of an enum takes.
+std::vector<std::pair<std::string, int>> WordsOf(const Row& row, const FieldDescriptor* field) {
+  if (!row.words.empty()) return row.words;
+  std::vector<std::pair<std::string, int>> words;
+  for (int i = 0; i < field->enum_type()->value_count(); ++i) {
+    const auto* value = field->enum_type()->value(i);
+    if (value->number() != 0) words.emplace_back(WordOf(*value, '-'), value->number());
   }
-  return pairs;
+  return words;
 }
 
-absl::Status ReadOptional(const std::string& text, std::optional<absl::Duration>* duration) {
-  if (text.empty()) return absl::OkStatus();
-  const absl::StatusOr<absl::Duration> read = ParseDurationText(text);
-  if (read.ok()) *duration = *read;
-  return read.status();
+template <typename Number>
+absl::StatusOr<Number> ReadNumber(const Row& row, const std::string& text) {
+  Number number = 0;
+  bool read = false;
+  if constexpr (std::is_integral_v<Number>) {
+    read = absl::SimpleAtoi(text, &number);
+  } else {
+    read = absl::SimpleAtod(text, &number);
+  }
+  const auto size = static_cast<double>(number);
+  if (read && size >= row.min && size <= row.max) return number;
+  const bool bounded = row.max < std::numeric_limits<double>::max();
+  return Bad(row, text,
+             bounded ? absl::StrFormat("is not a number from %.10g to %.10g", row.min, row.max)
+                     : absl::StrFormat("is not a whole number from %.10g on", row.min));
 }
 
-absl::Status ReadOptional(const std::string& text,
-                          const std::function<google::protobuf::Duration*()>& field) {
-  std::optional<absl::Duration> duration;
-  absl::Status status = ReadOptional(text, &duration);
-  if (duration.has_value()) *field() = client::ToProto(*duration);
-  return status;
+template <typename Number, typename Setter>
+absl::Status SetNumber(const Row& row, const std::string& text, const Setter& set) {
+  const absl::StatusOr<Number> number = ReadNumber<Number>(row, text);
+  if (number.ok()) set(*number);
+  return number.status();
 }
 
-absl::Status ReadSetting(const std::string& text, const std::string& default_word,
-                         const std::string& path, google::protobuf::FieldMask* paths,
-                         const std::function<google::protobuf::Duration*()>& field) {
-  if (text.empty()) return absl::OkStatus();
-  paths->add_paths(path);
-  return text == default_word ? absl::OkStatus() : ReadOptional(text, field);
+absl::StatusOr<absl::Duration> ReadDuration(const Row& row, const std::string& text) {
+  const bool minus = row.is_signed && text[0] == '-';
+  const bool has_sign = minus || (row.is_signed && text[0] == '+');
+  absl::StatusOr<absl::Duration> duration = ParseDurationText(text.substr(has_sign ? 1 : 0));
+  if (duration.ok() && minus) *duration = -*duration;
+  return duration;
 }
 
+// Reads a moment: "now", a distance from now such as "+2h", or a time in this machine's zone.
 absl::StatusOr<absl::Time> ReadMoment(const std::string& text) {
   if (text == "now") return absl::Now();
-  if (!text.empty() && (text[0] == '+' || text[0] == '-')) {
+  if (text[0] == '+' || text[0] == '-') {
     const absl::StatusOr<absl::Duration> distance = ParseDurationText(text.substr(1));
     if (!distance.ok()) return distance.status();
     return text[0] == '+' ? absl::Now() + *distance : absl::Now() - *distance;
@@ -83,125 +95,253 @@ absl::StatusOr<absl::Time> ReadMoment(const std::string& text) {
   return ParseTimeText(text, std::nullopt, absl::LocalTimeZone());
 }
 
-absl::Status ReadOptional(const std::string& text,
-                          const std::function<google::protobuf::Timestamp*()>& field) {
-  if (text.empty()) return absl::OkStatus();
-  const absl::StatusOr<absl::Time> time = ReadMoment(text);
-  if (time.ok()) *field() = client::ToProto(*time);
-  return time.status();
-}
-
-absl::Status FirstError(std::initializer_list<absl::Status> statuses) {
-  for (const absl::Status& status : statuses) {
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
-void WhenOptions::AddTo(CLI::App* command) {
-  CLI::Option_group* when = command->add_option_group("Time (one of the three)");
-  when->add_option("--in", in, "Deliver this long from now: 90s, 1h30m, 2d, 1w, 500ms");
-  when->add_option("--at", at,
-                   "Deliver at this time: \"2026-12-24 18:00\" or 2026-12-24T18:00:00+08:00; a "
-                   "time that the zone's clocks skip or show twice is refused");
-  when->add_option("--local", local,
-                   "Deliver at this local time of --tz; the server keeps both, and takes the next "
-                   "or the first moment if the clocks skip it or show it twice");
-  when->require_option(1);
-  command->add_option("--tz", zone,
-                      "The time zone of --at (default: this machine's) or --local, such as "
-                      "Asia/Shanghai");
-}
-
-absl::StatusOr<client::When> WhenOptions::Read() const {
-  if (!in.empty()) {
-    if (!zone.empty()) return absl::InvalidArgumentError("--tz goes with --at or --local");
-    const absl::StatusOr<absl::Duration> delay = ParseDurationText(in);
-    if (!delay.ok()) return delay.status();
-    return *delay;
-  }
-  if (!local.empty()) {
-    if (zone.empty())
-      return absl::InvalidArgumentError("--local needs --tz, such as Europe/Berlin");
-    client::CivilTime civil{.local = local, .time_zone = zone};
-    // As people write it.
-    if (civil.local.size() > 10 && civil.local[10] == ' ') civil.local[10] = 'T';
-    return civil;
-  }
-  std::optional<absl::TimeZone> place;
-  if (!zone.empty()) {
-    const absl::StatusOr<absl::TimeZone> named = ParseTimeZone(zone);
-    if (!named.ok()) return named.status();
-    place = *named;
-  }
-  const absl::StatusOr<absl::Time> time = ParseTimeText(at, place, absl::LocalTimeZone());
-  if (!time.ok()) return time.status();
-  return *time;
-}
-
-void PayloadOptions::AddTo(CLI::App* command) {
-  CLI::Option* payload = command->add_option(
-      "PAYLOAD", argument, "What to deliver; - reads it from standard input; default empty");
-  command->add_option("--file", file, "Deliver what is in this file")->excludes(payload);
-}
-
-absl::StatusOr<std::string> PayloadOptions::Read() const {
+absl::StatusOr<std::string> ReadBytes(const Row& row, const std::string& text) {
   std::ostringstream bytes;
-  if (!file.empty()) {
-    std::ifstream in(file, std::ios::binary);
-    // peek() finds what can be opened but not read, such as a directory. Nothing to read is no
-    // error.
+  if (row.from_file) {
+    std::ifstream in(text, std::ios::binary);
+    // peek() fails for a directory, which can be opened but not read. An empty file is no error.
     in.peek();
     if (in.good()) bytes << in.rdbuf();
     if (!in.is_open() || in.bad() || bytes.bad()) {
-      return absl::InvalidArgumentError("cannot read the file " + file);
+      return absl::InvalidArgumentError("cannot read the file " + text);
     }
     return bytes.str();
   }
-  if (argument.value_or("") != "-") return argument.value_or("");
+  if (text != "-") return text;
   bytes << std::cin.rdbuf();
   if (bytes.bad()) return absl::InvalidArgumentError("cannot read standard input");
   return bytes.str();
 }
 
-void TargetOptions::AddTo(CLI::App* command, bool several) {
-  CLI::Option* id = command->add_option("ID", ids, "The id that schedule printed")
-                        ->expected(0, several ? CLI::detail::expected_max_vector_size : 1);
-  CLI::Option* place = command->add_option("--topic", topic, "The topic of --key")->excludes(id);
-  CLI::Option* key = command
-                         ->add_option("--key", keys,
-                                      several ? "The key that schedule was given; may be repeated"
-                                              : "The key that schedule was given")
-                         ->allow_extra_args(false)
-                         ->needs(place)
-                         ->excludes(id);
-  if (!several) key->expected(1);
-  place->needs(key);
-}
-
-absl::StatusOr<std::vector<client::Target>> TargetOptions::Read() const {
-  std::vector<client::Target> targets;
-  for (const std::string& id : ids) targets.push_back(client::Target::Id(id));
-  for (const std::string& key : keys) targets.push_back(client::Target::Key(topic, key));
-  if (targets.empty()) {
-    return absl::InvalidArgumentError("say which message: an ID, or --topic TOPIC --key KEY");
+absl::Status ReadPairs(const Row& row, const Names& texts, const FieldDescriptor* field,
+                       Message* parent) {
+  const FieldDescriptor* key = field->message_type()->map_key();
+  const FieldDescriptor* value = field->message_type()->map_value();
+  std::set<std::string> keys;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return Bad(row, text, "is not of the form KEY=VALUE");
+    }
+    const std::string name = text.substr(0, equals);
+    if (!keys.insert(name).second) return Bad(row, name, "is given twice");
+    Message* pair = parent->GetReflection()->AddMessage(parent, field);
+    pair->GetReflection()->SetString(pair, key, name);
+    pair->GetReflection()->SetString(pair, value, text.substr(equals + 1));
   }
-  return targets;
+  return absl::OkStatus();
 }
 
-void FilterOptions::AddTo(CLI::App* command) {
-  command->add_option("--key-prefix", key_prefix, "Only messages whose key begins with this");
-  AddPairs(command, "--label", &labels, "Only messages with this label; may be repeated: all hold");
-  command->add_option("--from", from,
-                      "Only messages due at or after this: \"2026-12-24 18:00\", now, +2h or -1h");
-  command->add_option("--to", to, "Only messages due before this");
+absl::Status ReadWords(const Row& row, const Names& texts, const FieldDescriptor* field,
+                       Message* parent) {
+  const Reflection* reflection = parent->GetReflection();
+  for (const std::string& text : texts) {
+    for (const auto& [word, number] : WordsOf(row, field)) {
+      if (word != text) continue;
+      if (field->is_repeated()) {
+        reflection->AddEnumValue(parent, field, number);
+      } else {
+        reflection->SetEnumValue(parent, field, number);
+      }
+    }
+  }
+  return absl::OkStatus();
 }
 
-void PageOptions::AddTo(CLI::App* command) {
-  command->add_option("--page-size", size, "How many on a page (default: the server's, 100)")
-      ->check(CLI::Range(1, 1'000));
-  command->add_option("--page-token", token, "Go on behind an earlier page");
-  command->add_flag("--all", all, "Print all pages, one after the other");
+// Puts `texts`, which is not empty, into a field of `parent`.
+absl::Status SetField(const Row& row, const Names& texts, const FieldDescriptor* field,
+                      Message* parent) {
+  const Reflection* reflection = parent->GetReflection();
+  const std::string& text = texts[0];
+  if (field->is_map()) return ReadPairs(row, texts, field, parent);
+  if (IsDuration(field)) {
+    const absl::StatusOr<absl::Duration> duration = ReadDuration(row, text);
+    if (!duration.ok()) return duration.status();
+    reflection->MutableMessage(parent, field)->CopyFrom(client::ToProto(*duration));
+    return absl::OkStatus();
+  }
+  if (IsTimestamp(field)) {
+    const absl::StatusOr<absl::Time> time = ReadMoment(text);
+    if (!time.ok()) return time.status();
+    reflection->MutableMessage(parent, field)->CopyFrom(client::ToProto(*time));
+    return absl::OkStatus();
+  }
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return ReadWords(row, texts, field, parent);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      reflection->SetBool(parent, field, true);
+      return absl::OkStatus();
+    case FieldDescriptor::CPPTYPE_STRING: {
+      const bool is_bytes = field->type() == FieldDescriptor::TYPE_BYTES;
+      const absl::StatusOr<std::string> bytes = is_bytes ? ReadBytes(row, text) : text;
+      if (bytes.ok()) reflection->SetString(parent, field, *bytes);
+      return bytes.status();
+    }
+    case FieldDescriptor::CPPTYPE_INT32:
+      return SetNumber<int32_t>(row, text, [&](auto n) { reflection->SetInt32(parent, field, n); });
+    case FieldDescriptor::CPPTYPE_INT64:
+      return SetNumber<int64_t>(row, text, [&](auto n) { reflection->SetInt64(parent, field, n); });
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return SetNumber<double>(row, text, [&](auto n) { reflection->SetDouble(parent, field, n); });
+    default:
+      GOOGLE_LOG(FATAL) << "no option sets a field like " << field->full_name();
+      return absl::OkStatus();
+  }
+}
+
+// Checks the values of an option without a field.
+absl::Status CheckFree(const Row& row, const Names& texts) {
+  if (row.type == Row::Type::kNumber) return ReadNumber<int64_t>(row, texts[0]).status();
+  if (row.type == Row::Type::kDuration) return ReadDuration(row, texts[0]).status();
+  return absl::OkStatus();
+}
+
+// The type of the option of a row.
+Row::Type TypeOf(const Row& row, const FieldDescriptor* field) {
+  if (field == nullptr) return row.type;
+  if (field->is_repeated()) return Row::Type::kList;
+  if (IsDuration(field)) return Row::Type::kDuration;
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return Row::Type::kFlag;
+    case FieldDescriptor::CPPTYPE_STRING:
+    case FieldDescriptor::CPPTYPE_ENUM:
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return Row::Type::kText;
+    default:
+      return Row::Type::kNumber;
+  }
+}
+
+// How --help names the value of an option.
+std::string TypeName(Row::Type type, const FieldDescriptor* field) {
+  if (field != nullptr && field->is_map()) return "KEY=VALUE";
+  if (IsTimestamp(field)) return "TIME";
+  if (type == Row::Type::kDuration) return "DURATION";
+  return type == Row::Type::kNumber ? "NUMBER" : "TEXT";
+}
+
+CLI::Validator Filled() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return text.empty() ? std::string("it is empty") : std::string();
+      },
+      "");
+}
+
+}  // namespace
+
+Names Input::List(const std::string& option) const {
+  const auto value = values.find(option);
+  return value == values.end() ? Names() : value->second;
+}
+
+std::string Input::Text(const std::string& option) const {
+  const Names texts = List(option);
+  return texts.empty() ? "" : texts[0];
+}
+
+int64_t Input::Number(const std::string& option) const {
+  int64_t number = 0;
+  return absl::SimpleAtoi(Text(option), &number) ? number : 0;
+}
+
+std::optional<absl::Duration> Input::Duration(const std::string& option) const {
+  const absl::StatusOr<absl::Duration> duration = ParseDurationText(Text(option));
+  return duration.ok() ? std::optional(*duration) : std::nullopt;
+}
+
+Names Options::Value::Texts() const {
+  if (flag) return {""};
+  if (text.has_value()) return {*text};
+  if (texts.empty() && !row.default_text.empty()) return {row.default_text};
+  return texts;
+}
+
+bool Options::Value::IsReset(const Names& given) const {
+  return !row.reset_word.empty() && !given.empty() && given[0] == row.reset_word;
+}
+
+Options::Options(const Command& command, CLI::App* app) {
+  std::map<std::string, CLI::App*> groups = {{"", app}};
+  std::map<std::string, CLI::Option*> by_name;
+  for (const Row& row : command.rows) {
+    CLI::App*& group = groups[row.group];
+    if (group == nullptr) {
+      group = app->add_option_group(row.group);
+      const bool optional = absl::EndsWith(row.group, "(at most one)");
+      group->require_option(optional ? 0 : 1, 1);
+    }
+    values_.emplace_back(row);
+    Declare(command, group, &values_.back());
+    by_name[row.option] = values_.back().option;
+  }
+  for (Value& value : values_) {
+    for (const std::string& name : value.row.needs) value.option->needs(by_name.at(name));
+    for (const std::string& name : value.row.excludes) value.option->excludes(by_name.at(name));
+  }
+}
+
+void Options::Declare(const Command& command, CLI::App* app, Value* value) {
+  const Row& row = value->row;
+  const FieldDescriptor* field =
+      row.path.empty() ? nullptr : FieldOf(command.action.request->GetDescriptor(), row.path);
+  const Row::Type type = TypeOf(row, field);
+  if (type == Row::Type::kFlag) {
+    value->option = app->add_flag(row.option, value->flag, row.help);
+    return;
+  }
+  if (type == Row::Type::kList) {
+    value->option = app->add_option(row.option, value->texts, row.help);
+    if (row.option[0] == '-') value->option->allow_extra_args(false);
+  } else {
+    value->option = app->add_option(row.option, value->text, row.help);
+  }
+  value->option->required(row.required)->type_name(TypeName(type, field));
+  if (!row.default_text.empty()) value->option->default_str(row.default_text);
+  if (row.not_empty) value->option->check(Filled());
+  if (field == nullptr || field->cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return;
+  Names words;
+  for (const auto& pair : WordsOf(row, field)) words.push_back(pair.first);
+  if (field->is_repeated()) value->option->delimiter(',');
+  value->option->check(CLI::IsMember(words));
+}
+
+absl::Status Options::Read(Input* input) const {
+  std::map<std::string, const Value*> by_name;
+  for (const Value& value : values_) by_name[value.row.option] = &value;
+  for (const Value& value : values_) {
+    const Row& row = value.row;
+    const Names texts = value.Texts();
+    if (texts.empty()) continue;
+    for (const std::string& name : row.needs) {
+      const Value& needed = *by_name.at(name);
+      if (value.option->count() == 0 || !needed.IsReset(needed.Texts())) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(row.option, " contradicts ", name, " ", needed.row.reset_word));
+    }
+    if (row.path.empty()) {
+      if (texts[0].empty() && row.type == Row::Type::kDuration) continue;
+      const absl::Status status = CheckFree(row, texts);
+      if (!status.ok()) return status;
+      input->values[row.option] = texts;
+      continue;
+    }
+    const FieldDescriptor* field = FieldOf(input->request->GetDescriptor(), row.path);
+    // A script may pass an empty variable. The option then counts as not given.
+    if (texts[0].empty() && (IsDuration(field) || IsTimestamp(field))) continue;
+    if (!value.IsReset(texts)) {
+      const absl::Status status =
+          SetField(row, texts, field, MutableParentOf(input->request.get(), row.path));
+      if (!status.ok()) return status;
+    }
+    if (value.option->count() == 0 || row.key) continue;
+    const std::string& path = row.mask.empty() ? row.path : row.mask;
+    const auto& paths = input->given.paths();
+    if (std::find(paths.begin(), paths.end(), path) == paths.end()) input->given.add_paths(path);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace duetime::cli

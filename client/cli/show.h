@@ -1,76 +1,170 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the commands have in common: connect, print the answer or the error, return the exit code.
-// Internal to the commands.
+// Show: calls the server and prints the answer or the error.
 #pragma once
 
-#include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
-#include "client/cli/arguments.h"
-#include "client/cli/commands.h"
+#include "client/cli/command.h"
 #include "client/cli/json.h"
+#include "client/client_options.h"
 #include "client/pager.h"
 
 namespace duetime::cli {
 
-inline void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+// ---- Text by the rows of a table. Lines end with a line break.
 
-// A Client or an AdminClient.
-template <typename AnyClient>
-absl::StatusOr<std::unique_ptr<AnyClient>> Connect(const Settings& settings) {
-  client::ClientOptions options;
-  options.server = settings.server;
-  options.deadline = settings.deadline;
-  return AnyClient::Create(options);
+// The value of a row, or `otherwise` if it has none.
+std::string ValueText(const Row& row, const Message& message, const std::string& otherwise,
+                      const absl::TimeZone& zone);
+// One line for each row that has a label and a value.
+std::string LinesText(const Rows& rows, const Message& message, const absl::TimeZone& zone);
+// One line for each message, below the headers of the rows that are columns.
+std::string TableText(const Rows& rows, const std::vector<const Message*>& messages,
+                      const absl::TimeZone& zone);
+template <typename Proto>
+std::string TableText(const Rows& rows, const google::protobuf::RepeatedPtrField<Proto>& messages,
+                      const absl::TimeZone& zone) {
+  return TableText(rows, {messages.pointer_begin(), messages.pointer_end()}, zone);
 }
 
-// Prints one answer: `text(answer)` for people, its JSON for programs.
+// ---- Printing.
+
+void Print(const std::string& text);
+void PrintError(const std::string& text);
+// Prints the error and returns its exit code.
+ExitCode Fail(const Settings& settings, const absl::Status& error);
+// One line: the reason, the text, and when to try again. Names `server` if it gave no answer.
+std::string ErrorText(const absl::Status& error, absl::string_view server);
+
+// Prints the answer as `text(answer)` or as JSON; or fails.
 template <typename Answer, typename Text>
 ExitCode Show(const Settings& settings, const absl::StatusOr<Answer>& answer, const Text& text) {
   if (!answer.ok()) return Fail(settings, answer.status());
-  Print(settings.json ? Line(ToJson(*answer)) : text(*answer));
+  Print(settings.json ? JsonLine(*answer) : text(*answer));
   return kDone;
 }
 
-// Prints one page, or all of them, as they come: `table(items)` for people; a line of JSON for each
-// item for programs, and one with next_page_token if more is there. `items(page)` are those of a
-// page.
-template <typename Response, typename Request, typename Fetch, typename Items, typename Table>
-ExitCode ShowPages(const Settings& settings, const ListArguments<Request>& arguments,
-                   const Fetch& fetch, const Items& items, const Table& table) {
-  client::PageReader<Request, Response> pages(arguments.request, fetch);
-  bool printed = false;
-  std::string token;
+// Prints the items of one page of a list; `first` says that no page came before. Returns false if
+// the page has no items.
+bool ShowPage(const Settings& settings, const Message& page, const Rows& rows, bool first);
+// Prints that the list is empty, or that `token` leads to more pages. `rest` is a page with only
+// this token.
+void ShowEndOfPages(const Settings& settings, const Message& rest, const std::string& token,
+                    bool empty);
+
+// Prints one page of a list, or all of them, as they come: a table for people; a line of JSON for
+// each item, and a page with only its next_page_token if there are more.
+template <typename Request, typename Fetch>
+ExitCode ShowPages(const Settings& settings, const Request& request, bool all, const Rows& rows,
+                   const Fetch& fetch) {
+  using Page = typename std::invoke_result_t<Fetch, const Request&>::value_type;
+  client::PageReader<Request, Page> pages(request, fetch);
+  bool empty = true;
+  Page rest;
   do {
-    const absl::StatusOr<std::optional<Response>> page = pages.Next();
+    const absl::StatusOr<std::optional<Page>> page = pages.Next();
     if (!page.ok()) return Fail(settings, page.status());
     if (!page->has_value()) break;
-    token = (*page)->next_page_token();
-    if (items(**page).empty()) continue;
-    if (settings.json) {
-      for (const auto& item : items(**page)) Print(Line(ToJson(item)));
-    } else {
-      // Each page is a table of its own, since a long list is not held to find its widest cell.
-      if (printed) Print("\n");
-      Print(table(items(**page)));
-    }
-    printed = true;
-  } while (arguments.all);
-  if (settings.json) {
-    if (!token.empty()) Print(Line({{"next_page_token", token}}));
-    return kDone;
-  }
-  if (!printed) std::fputs(token.empty() ? "nothing\n" : "nothing on this page\n", stderr);
-  if (!token.empty()) {
-    std::fprintf(stderr, "there is more: --all, or --page-token %s\n", token.c_str());
-  }
+    if (ShowPage(settings, **page, rows, empty)) empty = false;
+    rest.set_next_page_token((*page)->next_page_token());
+  } while (all);
+  ShowEndOfPages(settings, rest, rest.next_page_token(), empty);
   return kDone;
+}
+
+// ---- Actions.
+
+// Runs `use(client)` with a Client or an AdminClient.
+template <typename AnyClient, typename Use>
+ExitCode With(const Settings& settings, const Use& use) {
+  client::ClientOptions options;
+  options.server = settings.server;
+  options.deadline = settings.deadline;
+  const absl::StatusOr<std::unique_ptr<AnyClient>> connected = AnyClient::Create(options);
+  return connected.ok() ? use(connected->get()) : Fail(settings, connected.status());
+}
+
+// An action that needs a request and a client.
+template <typename AnyClient, typename Request, typename Use>
+Action Do(const Use& use) {
+  return {.request = &Request::default_instance(),
+          .run = [use](const Settings& settings, const Input& input) {
+            return With<AnyClient>(settings, [&](AnyClient* client) {
+              return use(settings, input, input.As<Request>(), client);
+            });
+          }};
+}
+
+// Makes one call, `call(client, request)`, and prints its answer. `text` is the rows of the answer,
+// or a function of (answer, zone) or of (request, answer, zone).
+template <typename AnyClient, typename Request, typename MakeCall, typename Text>
+Action Call(MakeCall call, Text text) {
+  return Do<AnyClient, Request>([call, text](const Settings& settings, const Input&,
+                                             const Request& request, AnyClient* client) {
+    return Show(settings, std::invoke(call, client, request), [&](const auto& answer) {
+      const absl::TimeZone& zone = settings.zone;
+      if constexpr (std::is_invocable_v<Text, decltype(request), decltype(answer),
+                                        decltype(zone)>) {
+        return text(request, answer, zone);
+      } else if constexpr (std::is_invocable_v<Text, decltype(answer), decltype(zone)>) {
+        return text(answer, zone);
+      } else {
+        return LinesText(text, answer, zone);
+      }
+    });
+  });
+}
+template <typename AnyClient, typename Request, typename Answer, typename Text>
+Action Call(absl::StatusOr<Answer> (AnyClient::*call)(const Request&), Text text) {
+  return Call<AnyClient, Request, decltype(call)>(call, text);
+}
+
+// Makes a call that answers with pages.
+template <typename AnyClient, typename Request, typename Page>
+Action Pages(absl::StatusOr<Page> (AnyClient::*call)(const Request&), const Rows& rows) {
+  return Do<AnyClient, Request>([call, rows](const Settings& settings, const Input& input,
+                                             const Request& request, AnyClient* client) {
+    return ShowPages(settings, request, input.Has("--all"), rows,
+                     [&](const Request& page) { return (client->*call)(page); });
+  });
+}
+// The options of such a call.
+Rows PageRows();
+
+// Puts the paths of `given`, as seen from the resource, into `mask`. INVALID_ARGUMENT if there are
+// none.
+absl::Status FillMask(const google::protobuf::FieldMask& given, const std::string& resource,
+                      google::protobuf::FieldMask* mask);
+
+// Makes a call that updates the resource in the field `resource` of the request.
+template <typename AnyClient, typename Request, typename Answer>
+Action Update(absl::StatusOr<Answer> (AnyClient::*call)(const Request&),
+              const std::string& resource, const Rows& rows) {
+  return Call(call, rows).After([resource](Input* input) {
+    return FillMask(input->given, resource, input->Mutable<Request>()->mutable_update_mask());
+  });
+}
+
+// Makes such a call to pause or resume the resource.
+template <typename AnyClient, typename Request, typename Answer>
+Action SetPaused(absl::StatusOr<Answer> (AnyClient::*call)(const Request&),
+                 const std::string& resource, const Rows& rows, bool paused) {
+  return Call(call, rows).After([resource, paused](Input* input) {
+    const std::string path = resource + ".settings.paused";
+    Message* parent = MutableParentOf(input->request.get(), path);
+    parent->GetReflection()->SetBool(parent, FieldOf(input->request->GetDescriptor(), path),
+                                     paused);
+    input->Mutable<Request>()->mutable_update_mask()->add_paths("settings.paused");
+  });
 }
 
 }  // namespace duetime::cli

@@ -3,9 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <regex>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
@@ -30,50 +30,25 @@ const std::array<Unit, 6>& Units() {
 }
 
 constexpr absl::Duration kDurationMax = absl::Hours(24 * 3'652'425LL);
-constexpr size_t kDecimalsMax = 9;
+
+// A number with up to nine decimals.
+constexpr char kNumber[] = "(\\d+)(?:\\.(\\d{1,9}))?";
 
 absl::Status BadDuration(absl::string_view text, absl::string_view why) {
   return absl::InvalidArgumentError(
-      absl::StrCat("\"", text, "\" is not a length of time: ", why,
-                   "; write it like 90s, 1h30m, 2d, 1w or 500ms (units w d h m s ms)"));
+      absl::StrCat("\"", text, "\" is not a length of time", why,
+                   "; write it like 90s, 1h30m, 2d, 1w or 500ms (units w d h m s ms, longest "
+                   "first)"));
 }
 
 absl::Status BadTime(absl::string_view text, absl::string_view why) {
   return absl::InvalidArgumentError(
-      absl::StrCat("\"", text, "\" is not a moment: ", why,
+      absl::StrCat("\"", text, "\" is not a moment", why,
                    "; write it like \"2026-12-24 18:00\" or 2026-12-24T18:00:00+08:00"));
 }
 
-// Cuts the digits off the front of `rest`.
-absl::string_view TakeDigits(absl::string_view* rest) {
-  size_t size = 0;
-  while (size < rest->size() && absl::ascii_isdigit(static_cast<unsigned char>((*rest)[size]))) {
-    ++size;
-  }
-  const absl::string_view digits = rest->substr(0, size);
-  rest->remove_prefix(size);
-  return digits;
-}
-
-// Cuts exactly `count` digits off the front of `rest` and reads them.
-bool TakeNumber(absl::string_view* rest, size_t count, int* number) {
-  if (rest->size() < count) return false;
-  absl::string_view head = rest->substr(0, count);
-  if (TakeDigits(&head).size() != count) return false;
-  const bool read = absl::SimpleAtoi(rest->substr(0, count), number);
-  rest->remove_prefix(count);
-  return read;
-}
-
-bool TakeChar(absl::string_view* rest, char c) {
-  if (rest->empty() || rest->front() != c) return false;
-  rest->remove_prefix(1);
-  return true;
-}
-
-// `decimals` behind a point, as a part of `unit`. What is finer than absl's quarter of a nanosecond
-// is cut.
-absl::Duration Fraction(absl::string_view decimals, absl::Duration unit) {
+// `decimals` behind a point, as a part of `unit`. Cuts at absl's quarter of a nanosecond.
+absl::Duration Fraction(const std::string& decimals, absl::Duration unit) {
   absl::Duration sum;
   for (const char digit : decimals) {
     unit /= 10;
@@ -82,69 +57,35 @@ absl::Duration Fraction(absl::string_view decimals, absl::Duration unit) {
   return sum;
 }
 
-// What a text for a moment says, before a zone is applied.
+// The civil time that a text names, before a zone is applied.
 struct Moment {
   absl::CivilSecond civil;
   absl::Duration subsecond;
-  std::optional<int> offset_seconds;
+  std::optional<absl::Duration> offset;
 };
 
-bool TakeOffset(absl::string_view* rest, Moment* moment) {
-  if (TakeChar(rest, 'Z') || TakeChar(rest, 'z')) {
-    moment->offset_seconds = 0;
-    return true;
+absl::StatusOr<Moment> ReadMoment(const std::string& text) {
+  static const auto& pattern = *new std::regex(
+      "(\\d{4})-(\\d\\d)-(\\d\\d)[ Tt](\\d\\d):(\\d\\d)(?::(\\d\\d)(?:\\.(\\d{1,9}))?)?"
+      "([Zz]|([+-])(\\d\\d):(\\d\\d))?");
+  std::smatch part;
+  if (!std::regex_match(text, part, pattern)) return BadTime(text, "");
+  const auto number = [&part](size_t i) {
+    int read = 0;
+    return absl::SimpleAtoi(part[i].str(), &read) ? read : 0;
+  };
+  const absl::CivilSecond civil(number(1), number(2), number(3), number(4), number(5), number(6));
+  // CivilSecond moves a date or time that does not exist to one that does.
+  const bool moved = civil.month() != number(2) || civil.day() != number(3) ||
+                     civil.hour() != number(4) || civil.minute() != number(5) ||
+                     civil.second() != number(6);
+  if (number(1) < 1 || moved || number(10) > 23 || number(11) > 59) {
+    return BadTime(text, ": there is no such date, time of day or offset");
   }
-  const bool minus = !rest->empty() && rest->front() == '-';
-  if (!minus && (rest->empty() || rest->front() != '+')) return rest->empty();
-  rest->remove_prefix(1);
-  int hours = 0;
-  int minutes = 0;
-  if (!TakeNumber(rest, 2, &hours) || !TakeChar(rest, ':') || !TakeNumber(rest, 2, &minutes)) {
-    return false;
-  }
-  if (hours > 23 || minutes > 59) return false;
-  const int seconds = hours * 3600 + minutes * 60;
-  moment->offset_seconds = minus ? -seconds : seconds;
-  return true;
-}
-
-absl::StatusOr<Moment> ReadMoment(absl::string_view text) {
-  absl::string_view rest = text;
-  int year = 0;
-  int month = 0;
-  int day = 0;
-  int hour = 0;
-  int minute = 0;
-  int second = 0;
-  if (!TakeNumber(&rest, 4, &year) || !TakeChar(&rest, '-') || !TakeNumber(&rest, 2, &month) ||
-      !TakeChar(&rest, '-') || !TakeNumber(&rest, 2, &day)) {
-    return BadTime(text, "it does not begin with a date");
-  }
-  if (rest.empty()) return BadTime(text, "the time of day is missing");
-  if ((!TakeChar(&rest, ' ') && !TakeChar(&rest, 'T') && !TakeChar(&rest, 't')) ||
-      !TakeNumber(&rest, 2, &hour) || !TakeChar(&rest, ':') || !TakeNumber(&rest, 2, &minute)) {
-    return BadTime(text, "the date is not followed by hours and minutes");
-  }
-  Moment moment;
-  if (TakeChar(&rest, ':')) {
-    if (!TakeNumber(&rest, 2, &second)) return BadTime(text, "the seconds are not two digits");
-    if (TakeChar(&rest, '.')) {
-      const absl::string_view decimals = TakeDigits(&rest);
-      if (decimals.empty() || decimals.size() > kDecimalsMax) {
-        return BadTime(text, "it needs one to nine decimals behind the point");
-      }
-      moment.subsecond = Fraction(decimals, absl::Seconds(1));
-    }
-  }
-  if (!TakeOffset(&rest, &moment) || !rest.empty()) {
-    return BadTime(text, absl::StrCat("what is \"", rest, "\" at its end?"));
-  }
-  moment.civil = absl::CivilSecond(year, month, day, hour, minute, second);
-  // A civil time that is out of range was moved to one that is not.
-  if (year < 1 || moment.civil.month() != month || moment.civil.day() != day ||
-      moment.civil.hour() != hour || moment.civil.minute() != minute ||
-      moment.civil.second() != second) {
-    return BadTime(text, "there is no such date or time of day");
+  Moment moment{.civil = civil, .subsecond = Fraction(part[7], absl::Seconds(1)), .offset = {}};
+  if (part[8].matched) {
+    moment.offset = absl::Hours(number(10)) + absl::Minutes(number(11));
+    if (part[9] == "-") moment.offset = -*moment.offset;
   }
   return moment;
 }
@@ -152,56 +93,37 @@ absl::StatusOr<Moment> ReadMoment(absl::string_view text) {
 }  // namespace
 
 absl::StatusOr<absl::Duration> ParseDurationText(absl::string_view text) {
-  if (text.empty()) return BadDuration(text, "it is empty");
+  static const auto& pattern = *new std::regex([] {
+    std::string units;
+    for (const Unit& unit : Units()) absl::StrAppend(&units, "(?:", kNumber, unit.name, ")?");
+    return units;
+  }());
+  const std::string copy(text);
+  std::smatch part;
+  if (copy.empty() || !std::regex_match(copy, part, pattern)) return BadDuration(text, "");
   absl::Duration sum;
-  absl::string_view rest = text;
-  size_t next_unit = 0;
-  while (!rest.empty()) {
-    const absl::string_view digits = TakeDigits(&rest);
-    if (digits.empty()) return BadDuration(text, "a number is missing");
-    absl::string_view decimals;
-    if (TakeChar(&rest, '.')) {
-      decimals = TakeDigits(&rest);
-      if (decimals.empty() || decimals.size() > kDecimalsMax) {
-        return BadDuration(text, "it needs one to nine decimals behind the point");
-      }
-    }
-    size_t size = 0;
-    while (size < rest.size() && absl::ascii_isalpha(static_cast<unsigned char>(rest[size]))) {
-      ++size;
-    }
-    const absl::string_view name = rest.substr(0, size);
-    rest.remove_prefix(size);
-    if (name.empty()) return BadDuration(text, "a unit is missing");
-    size_t unit = 0;
-    while (unit < Units().size() && Units()[unit].name != name) ++unit;
-    if (unit == Units().size()) {
-      return BadDuration(text, absl::StrCat("\"", name, "\" is no unit"));
-    }
-    if (unit < next_unit) return BadDuration(text, "longer units come first, each once");
-    next_unit = unit + 1;
+  for (size_t i = 0; i < Units().size(); ++i) {
+    if (!part[2 * i + 1].matched) continue;
     int64_t number = 0;
-    const absl::Duration length = Units()[unit].length;
-    if (!absl::SimpleAtoi(digits, &number) || length * number > kDurationMax) {
-      return BadDuration(text, "it is longer than 10,000 years");
-    }
-    sum += length * number + Fraction(decimals, length);
+    const absl::Duration length = Units()[i].length;
+    const bool fits = absl::SimpleAtoi(part[2 * i + 1].str(), &number);
+    sum += fits ? length * number + Fraction(part[2 * i + 2], length) : absl::InfiniteDuration();
   }
-  if (sum > kDurationMax) return BadDuration(text, "it is longer than 10,000 years");
+  if (sum > kDurationMax) return BadDuration(text, ": it is longer than 10,000 years");
   return sum;
 }
 
 absl::StatusOr<absl::Time> ParseTimeText(absl::string_view text,
                                          const std::optional<absl::TimeZone>& zone,
                                          const absl::TimeZone& local) {
-  const absl::StatusOr<Moment> moment = ReadMoment(text);
+  const absl::StatusOr<Moment> moment = ReadMoment(std::string(text));
   if (!moment.ok()) return moment.status();
-  if (moment->offset_seconds.has_value()) {
+  if (moment->offset.has_value()) {
     if (zone.has_value()) {
-      return BadTime(text, "it names its own offset, so a time zone beside it is one too many");
+      return BadTime(text, ": it has an offset, so it needs no time zone");
     }
-    return absl::FromCivil(moment->civil, absl::UTCTimeZone()) -
-           absl::Seconds(*moment->offset_seconds) + moment->subsecond;
+    return absl::FromCivil(moment->civil, absl::UTCTimeZone()) - *moment->offset +
+           moment->subsecond;
   }
   const absl::TimeZone& place = zone.has_value() ? *zone : local;
   const absl::TimeZone::TimeInfo info = place.At(moment->civil);

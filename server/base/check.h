@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Always-on checks for programmer errors: what cannot happen unless the code is wrong. A failed
-// check prints where, what and both values, and aborts; the daemon is built to be killed at any
-// point, so stopping is safe and going on is not. What CAN happen (bad input, a full disk, a gone
-// peer) is an absl::Status instead.
+// Always-on checks for programmer errors. A failed check prints the place, the expression and both
+// values, and aborts. Stopping is safe, because the daemon survives a kill at any point; continuing
+// is not. Operating errors (bad input, a full disk, a lost peer) return an absl::Status instead.
 #pragma once
 
 #include <concepts>

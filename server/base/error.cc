@@ -12,8 +12,8 @@ namespace duetime::base {
 namespace {
 
 constexpr char kDetailUrl[] = "duetime/error-detail";
-// Separates the parts of a packed detail; validated text never holds it, and it is cut out of what
-// might.
+// Separates the parts of a packed detail. Validated text never contains it; Clean() removes it from
+// other text.
 constexpr char kSeparator = '\x1f';
 
 std::string Clean(absl::string_view text) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors as the API tells them: a canonical code, a stable reason for programs, and the variable
-// parts as metadata. They travel inside an absl::Status as payloads, so every room can make one and
-// only server/rpc turns it into gRPC's form.
+// Errors of the API: a canonical code, a stable reason for programs, and the variable parts as
+// metadata. They travel in the payload of an absl::Status. Every room can make one; only server/api
+// turns it into gRPC's form.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,18 @@ namespace duetime::base {
 struct ErrorDetail {
   // UPPER_SNAKE_CASE, stable: DELIVER_TIME_OUT_OF_RANGE, OVERLOADED ...
   std::string reason;
-  // Path of the request field that is to blame, or empty.
+  // The path of the invalid request field, or empty.
   std::string field;
-  // Every variable part of the message text, by name.
+  // Every variable part of the message, by name.
   std::vector<std::pair<std::string, std::string>> metadata;
-  // When to try again, or 0 if trying again does not help.
+  // When to retry; 0 if a retry does not help.
   uint64_t retry_after_ms = 0;
 };
 
-// Makes an error of `code` with the text `message` for people and `detail` for programs. REQUIRES:
-// code is not kOk.
+// Makes an error with `message` for people and `detail` for programs. REQUIRES: code is not kOk.
 absl::Status MakeError(absl::StatusCode code, absl::string_view message, const ErrorDetail& detail);
 
-// The detail of an error made by MakeError, or nothing.
+// The detail of an error made by MakeError; nullopt for other errors.
 std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
 
 // The errors that more than one room makes.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Mutex, MutexLock and CondVar: the standard primitives with clang's thread-safety annotations.
-// absl::Mutex is not used because Debian's build of it is not instrumented, so ThreadSanitizer
-// reports false races (and its deadlock detector takes a process-wide lock for each operation).
+// absl::Mutex is not used: Debian's build of it is not instrumented, so ThreadSanitizer reports
+// false races, and its deadlock detector takes a process-wide lock for each operation.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace duetime::base {
 
-// A plain mutual exclusion lock. Not recursive. Thread-safe.
+// A mutual exclusion lock, not recursive. Thread-safe.
 class ABSL_LOCKABLE Mutex {
  public:
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
@@ -38,8 +38,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex* const mutex_;
 };
 
-// Waits for a condition guarded by a Mutex. Timed waits use the steady clock: a step of the wall
-// clock neither shortens nor stretches them. Thread-safe. Spurious wake-ups happen: wait in a loop.
+// Waits for a condition guarded by a Mutex. Timed waits use the steady clock, so a step of the wall
+// clock does not change them. A wait may return spuriously: wait in a loop. Thread-safe.
 class CondVar {
  public:
   // REQUIRES: the caller holds `mutex`.
@@ -49,14 +49,19 @@ class CondVar {
     lock.release();
   }
 
-  // As Wait, for at most `timeout`. Returns false if the time ran out.
-  bool WaitFor(Mutex* mutex, std::chrono::nanoseconds timeout)
+  // As Wait, until `deadline`. Returns false if the deadline has passed.
+  bool WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-    const bool woken = condition_.wait_until(lock, std::chrono::steady_clock::now() + timeout) ==
-                       std::cv_status::no_timeout;
+    const bool in_time = condition_.wait_until(lock, deadline) == std::cv_status::no_timeout;
     lock.release();
-    return woken;
+    return in_time;
+  }
+
+  // As WaitUntil, for at most `timeout`.
+  bool WaitFor(Mutex* mutex, std::chrono::nanoseconds timeout)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return WaitUntil(mutex, std::chrono::steady_clock::now() + timeout);
   }
 
   void NotifyOne() { condition_.notify_one(); }

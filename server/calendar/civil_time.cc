@@ -40,7 +40,7 @@ bool FitsPattern(absl::string_view text) {
   return true;
 }
 
-// The number that the `size` digits at `at` make.
+// The value of the `size` digits at `at`.
 int Number(absl::string_view text, size_t at, size_t size) {
   int number = 0;
   for (const char digit : text.substr(at, size)) number = number * 10 + (digit - '0');
@@ -64,7 +64,7 @@ absl::StatusOr<CivilTime> ParseCivilTime(absl::string_view text, absl::string_vi
   if (text.size() >= kSizeWithSeconds) second = Number(text, 17, 2);
   if (text.size() == kPattern.size()) civil.millisecond = Number(text, 20, 3);
   civil.second = absl::CivilSecond(year, month, day, hour, minute, second);
-  // absl moves a civil time that is out of range to one that is not.
+  // absl normalises a civil time that is out of range.
   if (year < 1 || civil.second.month() != month || civil.second.day() != day ||
       civil.second.hour() != hour || civil.second.minute() != minute ||
       civil.second.second() != second) {
@@ -76,7 +76,7 @@ absl::StatusOr<CivilTime> ParseCivilTime(absl::string_view text, absl::string_vi
 ResolvedTime Resolve(const CivilTime& civil, const absl::TimeZone& zone) {
   const absl::TimeZone::TimeInfo info = zone.At(civil.second);
   ResolvedTime resolved;
-  // `pre` is both rules at once: the moment by the offset before the change.
+  // `pre`, the moment with the offset before the change, implements both rules.
   resolved.utc_ms = absl::ToUnixMillis(info.pre) + civil.millisecond;
   if (info.kind == absl::TimeZone::TimeInfo::SKIPPED) resolved.occurs = Occurs::kNever;
   if (info.kind == absl::TimeZone::TimeInfo::REPEATED) resolved.occurs = Occurs::kTwice;

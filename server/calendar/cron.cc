@@ -15,9 +15,9 @@ namespace {
 
 // 9999-12-31T23:59:59Z, in seconds.
 constexpr int64_t kLastSecond = 253'402'300'799;
-// In the east the civil year of the last seconds is the next one.
+// East of UTC, the last seconds are in the next civil year.
 constexpr int64_t kLastCivilYear = 10'000;
-// The calendar repeats itself, weekdays included, after so many years.
+// The calendar, including weekdays, repeats after this many years.
 constexpr int64_t kCalendarCycleYears = 400;
 constexpr int kDaysPerWeek = 7;
 
@@ -107,7 +107,7 @@ std::optional<absl::CivilDay> CronExpression::NextDay(absl::CivilDay from,
 }
 
 std::optional<absl::CivilSecond> CronExpression::NextOnDay(absl::CivilSecond from) const {
-  // A field that has to move on lets the fields below it begin anew.
+  // When a field advances, the lower fields start again.
   int hour = NextBit(fields_.hours, from.hour());
   int minute = NextBit(fields_.minutes, 0);
   int second = NextBit(fields_.seconds, 0);
@@ -164,14 +164,14 @@ std::optional<int64_t> CronExpression::Next(int64_t after_ms, const absl::TimeZo
   if (second > kLastSecond) return std::nullopt;
   absl::CivilSecond from = CivilAt(second, zone);
 
-  // What was skipped by a gap that ends right here.
+  // An occurrence in a gap that ends here.
   const absl::CivilSecond skipped = CivilAt(second - 1, zone) + 1;
   if (skipped < from) {
     const auto match = NextCivil(skipped, kLastCivilYear);
     if (match.has_value() && *match < from) return second * 1'000;
   }
-  // Civil time runs backwards only in an overlap, and `second` can be behind an occurrence that has
-  // a later civil time only inside of one.
+  // Civil time runs backwards only in an overlap. Only there can `second` follow an occurrence with
+  // a later civil time.
   const absl::TimeZone::TimeInfo here = zone.At(from);
   if (here.kind == absl::TimeZone::TimeInfo::REPEATED) {
     const absl::CivilSecond now = from;

@@ -22,7 +22,7 @@ namespace {
 
 enum FieldIndex : size_t { kSecond, kMinute, kHour, kDayOfMonth, kMonth, kDayOfWeek, kFieldCount };
 
-// What a field of an expression may hold.
+// The rules of one field.
 struct FieldSpec {
   absl::string_view name;
   int min = 0;
@@ -43,7 +43,7 @@ constexpr size_t kNameSize = 3;
 constexpr int kSundayAgain = 7;
 constexpr int kDaysBeforeLastMax = 30;
 constexpr int kNthMax = 5;
-// More digits than any value has; what is longer cannot be one.
+// The longest run of digits to parse; no value has more.
 constexpr size_t kDigitsMax = 4;
 
 constexpr std::array<std::pair<absl::string_view, absl::string_view>, 7> kMacros = {{
@@ -77,7 +77,7 @@ std::optional<int> NamedValue(const FieldSpec& spec, absl::string_view name) {
   return std::nullopt;
 }
 
-// Reads one text; all string_views below point into it, which is how errors know their column.
+// Parses one text. All string_views point into it, so that errors can compute their column.
 class Parser {
  public:
   Parser(absl::string_view text, absl::string_view path) : text_(text), path_(path) {}
@@ -204,7 +204,7 @@ absl::Status Parser::ParseRange(FieldIndex index, absl::string_view item) {
   return absl::OkStatus();
 }
 
-// `L`, `L-3` and `LW`, of which the first letter is known.
+// `L`, `L-3` and `LW`, after the `L`.
 absl::Status Parser::ParseLastDay(absl::string_view item) {
   if (item.size() == 1) {
     fields_.days_before_last |= Bit(0);
@@ -232,7 +232,7 @@ absl::Status Parser::ParseNthWeekday(absl::string_view item, size_t hash) {
   return absl::OkStatus();
 }
 
-// `5L`, with the L known.
+// `5L`, before the `L`.
 absl::Status Parser::ParseLastWeekday(absl::string_view item) {
   const FieldSpec& spec = kSpecs[kDayOfWeek];
   if (item.size() == 1) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A cron expression taken apart: what each of its fields allows. See cron.h for what it means.
+// The parsed fields of a cron expression. See cron.h for the language.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace duetime::calendar {
 
-// What the fields allow, as bit sets: bit n stands for the value n. Filled in by ParseCronFields.
+// The values that the fields allow, as bit sets: bit n stands for the value n.
 struct CronFields {
   uint64_t seconds = 0;
   uint64_t minutes = 0;
@@ -39,13 +39,13 @@ struct CronFields {
   bool hours_by_pattern = false;
 };
 
-// Longer texts are refused.
+// The longest text.
 inline constexpr size_t kCronTextSizeMax = 512;
 
-// Reads a cron expression in the language of cron.h. INVALID_ARGUMENT with reason INVALID_CRON and
-// `field` (the path of the request field) if it is not in that language; the text and the metadata
-// then name the field of the expression (cron_field), the column (position, from 1), what stands
-// there (value), and what may stand there (allowed), as far as there are such.
+// Parses a cron expression in the language of cron.h. INVALID_ARGUMENT with reason INVALID_CRON and
+// `field` (the path of the request field) for any other text. The message and the metadata then
+// name, where they apply, the field of the expression (cron_field), the column (position, from 1),
+// the text there (value), and the allowed values (allowed).
 absl::StatusOr<CronFields> ParseCronFields(absl::string_view text, absl::string_view field);
 
 }  // namespace duetime::calendar

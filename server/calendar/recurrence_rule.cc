@@ -62,7 +62,7 @@ absl::Status CheckRanges(const RecurrenceRule& rule, absl::string_view field) {
     status = CheckLimits({"interval", rule.interval_ms, kIntervalMinMs, kTimeMaxMs}, field);
   }
   if (status.ok()) {
-    // With an interval, jitter may not reach the next time.
+    // Jitter must not reach the next time of an interval.
     const int64_t jitter_max = has_interval ? rule.interval_ms - 1 : kTimeMaxMs;
     status = CheckLimits({"jitter", rule.jitter_ms, 0, jitter_max}, field);
   }
@@ -107,7 +107,7 @@ absl::StatusOr<Recurrence> Recurrence::Compile(const RecurrenceRule& rule,
 }
 
 std::optional<int64_t> Recurrence::NextWithoutEnd(int64_t after_ms) const {
-  // Also keeps the arithmetic below within 64 bits.
+  // This also keeps the arithmetic below within 64 bits.
   if (after_ms >= kTimeMaxMs) return std::nullopt;
   if (cron_.has_value()) return cron_->Next(std::max(after_ms, rule_.start_ms - 1), zone_);
   if (after_ms < rule_.start_ms) return rule_.start_ms;
@@ -134,7 +134,7 @@ int64_t Recurrence::JitterOf(uint64_t seed, int64_t nominal_ms) const {
 
 std::vector<int64_t> Recurrence::Preview(int64_t from_ms, size_t count) const {
   std::vector<int64_t> times;
-  // No time lies before the start, which is not negative.
+  // All times are at or after the start, which is not negative.
   int64_t after_ms = std::max<int64_t>(from_ms, 0) - 1;
   while (times.size() < count) {
     const std::optional<int64_t> next = NextAfter(after_ms);

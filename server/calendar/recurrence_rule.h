@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What repeats: a rule as a user writes it, and the times that follow from it.
+// Recurrence rules, and the times that follow from them.
 #pragma once
 
 #include <cstdint>
@@ -16,57 +16,58 @@
 
 namespace duetime::calendar {
 
-// A rule as it is asked for and stored. All times are milliseconds since the epoch, UTC.
+// A rule as requested and stored. All times are milliseconds since the epoch, UTC.
 struct RecurrenceRule {
   // Either a cron expression (see cron.h), or empty,
   std::string cron;
-  // or so many milliseconds from each time to the next, at least 1,000, or 0. An interval is time
-  // that passes, whatever the clocks of the zone do.
+  // or the milliseconds between times, at least 1,000, or 0. An interval is elapsed time, whatever
+  // local clocks do.
   int64_t interval_ms = 0;
   // The IANA name of the zone of `cron`; empty means UTC. With an interval it has no effect.
   std::string time_zone;
-  // No time lies before this. With an interval it is the first one.
+  // The earliest time. With an interval, it is the first time.
   int64_t start_ms = 0;
-  // No time lies at or after this.
+  // All times are before this.
   std::optional<int64_t> end_ms;
-  // How many times there are, or 0 for no limit.
+  // The number of times; 0: no limit.
   uint64_t max_count = 0;
-  // Each time is put off by up to so much.
+  // The longest delay of each time.
   int64_t jitter_ms = 0;
 };
 
-// A rule that is checked and ready to be asked.
+// A checked rule.
 //
-// It tells nominal times: what the rule says before jitter. It knows no clock and keeps no state:
-// how many times were made is stored by the caller, who asks IsComplete.
+// It gives nominal times, that is, times before jitter. It has no clock and no state: the caller
+// stores the number of times made and calls IsComplete.
 //
-// Guarantees: (1) the same rule gives the same times, for as long as the zone keeps its law (an
-// update of the tz database can move those to come, never an interval's); (2) the times with
-// jitter are in the order of the nominal ones, at most one in each nominal period, and none is at
-// or after the end. Cost: about a microsecond per time. Thread safety: immutable.
+// Guarantees: (1) the same rule gives the same times while the zone keeps its rules (an update of
+// the tz database can move future times of a cron expression, never of an interval); (2) times with
+// jitter are in the order of the nominal times, at most one per nominal period, and before the end.
+// Cost: about a microsecond per time. Thread safety: immutable.
 class Recurrence {
  public:
-  // Checks `rule`. `field` is the path of the rule in the request, or empty; the field to blame is
-  // named below it (cron, interval, time_zone, start_time, end_time, jitter). INVALID_ARGUMENT
-  // - INVALID_CRON, INVALID_TIME_ZONE as CronExpression::Parse and FindZone have it;
-  // - INVALID_RECURRENCE if there is no cron expression and no interval, or both; if a time or the
-  //   interval is out of range (the metadata has value, min and max); if the jitter is not smaller
-  //   than the interval; or if there is no time between start and end at all.
+  // Checks `rule`. `field` is the path of the rule in the request, or empty. Errors name the
+  // invalid field below it (cron, interval, time_zone, start_time, end_time, jitter).
+  // INVALID_ARGUMENT with:
+  // - INVALID_CRON, INVALID_TIME_ZONE, as CronExpression::Parse and FindZone;
+  // - INVALID_RECURRENCE if the rule has neither a cron expression nor an interval, or both; if a
+  //   time or the interval is out of range (the metadata has value, min and max); if the jitter is
+  //   not smaller than the interval; or if there is no time between start and end.
   static absl::StatusOr<Recurrence> Compile(const RecurrenceRule& rule, absl::string_view field);
 
-  // The first nominal time after `after_ms`; nothing if the rule is over by then. Does not count.
+  // The first nominal time after `after_ms`; nullopt if the rule has ended. Ignores max_count.
   std::optional<int64_t> NextAfter(int64_t after_ms) const;
 
-  // True when `made` times are all that the rule asks for.
+  // True if the rule has no more than `made` times.
   bool IsComplete(uint64_t made) const { return rule_.max_count > 0 && made >= rule_.max_count; }
 
-  // By how much to put off the nominal time `nominal_ms` (REQUIRES: NextAfter gave it): spread
-  // evenly over 0 to jitter_ms, always the same for the same seed, rule and time. The range is
-  // smaller where the next nominal time or the end is nearer than that: a cron expression has no
-  // shortest distance to check beforehand.
+  // The delay of the nominal time `nominal_ms`: spread evenly over 0 to jitter_ms, and always the
+  // same for the same seed, rule and time. The range is smaller if the next nominal time or the end
+  // is nearer, because a cron expression has no shortest distance to check in advance. REQUIRES:
+  // NextAfter returned `nominal_ms`.
   int64_t JitterOf(uint64_t seed, int64_t nominal_ms) const;
 
-  // Up to `count` nominal times, the first at or after `from_ms`. Does not count what was made.
+  // Up to `count` nominal times at or after `from_ms`. Ignores the number of times made.
   std::vector<int64_t> Preview(int64_t from_ms, size_t count) const;
 
   const RecurrenceRule& rule() const { return rule_; }

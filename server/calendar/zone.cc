@@ -17,7 +17,7 @@
 namespace duetime::calendar {
 namespace {
 
-// Where abseil reads the tz database, too.
+// The tz database that abseil reads.
 constexpr absl::string_view kDatabase = "/usr/share/zoneinfo/";
 // The longest name in the database has 32 characters.
 constexpr size_t kNameSizeMax = 64;
@@ -27,8 +27,8 @@ bool IsNameCharacter(char c) {
          c == '+';
 }
 
-// True for what may be a name of the database: this keeps paths out, and the files and folders
-// beside the zones, which hold this machine's own zone and other readings of the same zones.
+// True if `name` may be a name of the database. Excludes paths, and the files and folders beside
+// the zones, which hold this machine's own zone and other variants of the same zones.
 bool LooksLikeName(absl::string_view name) {
   return !name.empty() && name.size() <= kNameSizeMax &&
          std::all_of(name.begin(), name.end(), IsNameCharacter) && name.front() != '/' &&
@@ -36,8 +36,7 @@ bool LooksLikeName(absl::string_view name) {
          !absl::StartsWith(name, "posix/") && !absl::StartsWith(name, "right/");
 }
 
-// Asked before abseil is, because abseil remembers each name that it was ever asked for, also the
-// unknown ones.
+// Checks before calling abseil, because abseil remembers every requested name, also unknown ones.
 bool IsInDatabase(absl::string_view name) {
   std::error_code error;
   return std::filesystem::is_regular_file(absl::StrCat(kDatabase, name), error);

@@ -9,16 +9,17 @@
 
 namespace duetime::calendar {
 
-// The zone that the IANA tz database calls `name`, such as "Europe/Berlin". "UTC" is always known,
-// also on a machine without the database. Names are case-sensitive.
+// Returns the zone of the IANA tz database with this name, such as "Europe/Berlin". Names are
+// case-sensitive. "UTC" always exists, also on a machine without the database.
 //
 // INVALID_ARGUMENT with reason INVALID_TIME_ZONE and `field` (the path of the request field) if
-// there is no such zone. Abbreviations ("EST5" is one, "CEST" is not), offsets ("+02:00"), paths
-// and "localtime" are no IANA names: what they mean depends on the machine or the season.
+// there is no such zone. Abbreviations (except "EST5" and the like, which are zones), offsets
+// ("+02:00"), paths and "localtime" are no IANA names, because their meaning depends on the machine
+// or the season.
 //
-// Cost: a file is looked up on each call, and read on the first call for a zone; the zone is then
-// kept by abseil for the life of the process. Unknown names leave nothing behind, so a client that
-// makes them up cannot fill the memory. Thread-safe.
+// Cost: one file lookup per call, and one read at the first call for a zone; abseil then keeps the
+// zone for the life of the process. Unknown names leave nothing in memory, so a client cannot fill
+// it with invented names. Thread-safe.
 absl::StatusOr<absl::TimeZone> FindZone(absl::string_view name, absl::string_view field);
 
 }  // namespace duetime::calendar

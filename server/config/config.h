@@ -56,15 +56,15 @@ struct Config {
   uint64_t claim_ahead_ms = 1'000;
   uint64_t claim_renew_ms = 500;
   uint64_t spill_age_ms = 60'000;
-  uint64_t safe_period_ms = 1'000;
+  uint64_t low_watermark_period_ms = 1'000;
   uint64_t heartbeat_ms = 15'000;
-  uint64_t fate_retention_ms = 86'400'000;
+  uint64_t tombstone_retention_ms = 86'400'000;
   uint64_t request_retention_ms = 3'600'000;
   uint64_t waiting_max = 10'000;
   uint64_t recurrences_max = 10'000;
   uint64_t recurrence_bytes_max = 64 << 20;
   uint64_t operations_max = 1'000;
-  uint64_t catch_up_rate = 20'000;
+  uint64_t startup_rate = 20'000;
   uint64_t failure_rate = 5'000;
   uint64_t clock_forward_step_max_ms = 60'000;
 

@@ -5,35 +5,36 @@
 
 namespace duetime::delivery {
 
-using scheduler::Latches;
+using scheduler::KeyLocks;
 using storage::IndexKind;
 
 absl::Status Endings::Write(const storage::MessageKey& key, uint32_t bytes, uint64_t retention_ms,
-                            storage::Fate fate, storage::Durability durability) {
-  writer_->Erase(key, fate.topic, bytes, durability);
-  fate.expire_ms = fate.end_ms + retention_ms;
-  if (!fate.key.empty()) {
-    if (absl::Status status = EndKey(key.id, fate, durability); !status.ok()) return status;
+                            storage::Tombstone tombstone, storage::Durability durability) {
+  writer_->Erase(key, tombstone.topic, bytes, durability);
+  tombstone.expire_ms = tombstone.end_ms + retention_ms;
+  if (!tombstone.key.empty()) {
+    if (absl::Status status = EndKey(key.id, tombstone, durability); !status.ok()) return status;
   }
-  // A message that was moved may have a trace, which must not go on to say where it is.
-  if (retention_ms > 0 || fate.revision > 0) {
-    writer_->PutTrace(key.id, {.due_ms = 0, .fate = std::move(fate)}, durability);
+  // A message that was moved may have a locator, which must not go on to say where it is.
+  if (retention_ms > 0 || tombstone.revision > 0) {
+    writer_->PutLocator(key.id, {.due_ms = 0, .tombstone = std::move(tombstone)}, durability);
   }
   return absl::OkStatus();
 }
 
-absl::Status Endings::EndKey(const storage::MessageId& id, const storage::Fate& fate,
+absl::Status Endings::EndKey(const storage::MessageId& id, const storage::Tombstone& tombstone,
                              storage::Durability durability) {
   // The key may be another message's by now, or is just being given to one.
   const auto kind = IndexKind::kUserKey;
-  if (latches_->Held(Latches::Name(static_cast<uint8_t>(kind), fate.topic, fate.key))) {
+  if (key_locks_->Held(
+          KeyLocks::Name(static_cast<uint8_t>(kind), tombstone.topic, tombstone.key))) {
     return absl::OkStatus();
   }
-  auto entry = store_->GetIndex(shard_, fate.topic, kind, fate.key);
+  auto entry = store_->GetIndex(shard_, tombstone.topic, kind, tombstone.key);
   if (!entry.ok()) return entry.status();
   if (!entry->has_value() || (*entry)->id != id) return absl::OkStatus();
-  (*entry)->expire_ms = fate.expire_ms;
-  writer_->PutIndex(fate.topic, kind, fate.key, **entry, durability);
+  (*entry)->expire_ms = tombstone.expire_ms;
+  writer_->PutIndex(tombstone.topic, kind, tombstone.key, **entry, durability);
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 
 #include "storage/message_store.h"
+#include "storage/time_units.h"
 
 namespace duetime::delivery {
 
@@ -26,7 +27,6 @@ struct KeyRange {
 inline absl::Status NextMinute(storage::MessageStore* store, uint16_t shard, storage::TopicId topic,
                                const storage::MessageKey& from, uint64_t until_ms,
                                std::optional<KeyRange>* range) {
-  constexpr uint64_t kMinuteMs = 60'000;
   constexpr auto kLevel = storage::CountLevel::kMinute;
   range->reset();
   std::vector<storage::BucketCount> counts;
@@ -36,7 +36,7 @@ inline absl::Status NextMinute(storage::MessageStore* store, uint16_t shard, sto
   const uint64_t start_ms = counts[0].start_ms;
   const KeyRange rest = {
       .from = std::max(from, storage::MessageKey::FirstAt(start_ms)),
-      .until = storage::MessageKey::FirstAt(std::min(start_ms + kMinuteMs, until_ms))};
+      .until = storage::MessageKey::FirstAt(std::min(start_ms + storage::kMinuteMs, until_ms))};
   if (rest.from < rest.until) *range = rest;
   return absl::OkStatus();
 }

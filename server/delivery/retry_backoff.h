@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "server/base/mix.h"
-#include "server/delivery/subscription_state.h"
+#include "server/protocol/subscription_state.h"
 
 namespace duetime::delivery {
 
@@ -20,7 +20,7 @@ namespace duetime::delivery {
 // same at every call, and different from message to message, so that messages that failed together
 // do not all come back together. Never shortens: a policy's delays are promises to the subscriber.
 // Cost: O(1), without overflow for any policy within its limits.
-inline uint64_t BackoffMs(const RetryPolicy& policy, uint32_t attempts, uint64_t seed) {
+inline uint64_t BackoffMs(const protocol::RetryPolicy& policy, uint32_t attempts, uint64_t seed) {
   if (policy.min_backoff_ms == 0) return 0;
   const uint32_t steps = std::max<uint32_t>(attempts, 1) - 1;
   const double grown = static_cast<double>(policy.min_backoff_ms) *

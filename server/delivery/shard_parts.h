@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
-#include "server/delivery/commands.h"
-#include "server/delivery/shard.h"
-#include "server/delivery/shard_stats.h"
-#include "server/scheduler/latches.h"
+#include "server/delivery/shard_limits.h"
+#include "server/protocol/replies.h"
+#include "server/protocol/shard_stats.h"
+#include "server/scheduler/key_locks.h"
 #include "server/scheduler/message_writer.h"
-#include "server/scheduler/outbox.h"
+#include "server/scheduler/pending_writes.h"
 #include "server/wheel/slab_memory.h"
 #include "storage/message_store.h"
 
@@ -19,14 +19,14 @@ class OccurrenceSink;
 // What the parts of a shard share. All of it outlives them.
 struct ShardParts {
   uint16_t shard = 0;
-  const ShardLimits* limits = nullptr;
+  const delivery::ShardLimits* limits = nullptr;
   storage::MessageStore* store = nullptr;
-  scheduler::Outbox* outbox = nullptr;
+  scheduler::PendingWrites* writes = nullptr;
   scheduler::MessageWriter* writer = nullptr;
-  scheduler::Latches* latches = nullptr;
+  scheduler::KeyLocks* key_locks = nullptr;
   OccurrenceSink* occurrences = nullptr;
-  Effects* effects = nullptr;
-  ShardStats* stats = nullptr;
+  protocol::Effects* effects = nullptr;
+  protocol::ShardStats* stats = nullptr;
   wheel::SlabMemory* slabs = nullptr;
 };
 

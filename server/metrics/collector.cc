@@ -15,9 +15,9 @@
 namespace duetime::metrics {
 namespace {
 
-using delivery::ShardStats;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
+using protocol::ShardStats;
 
 // Per second.
 constexpr double kMillis = 1e3;
@@ -30,7 +30,7 @@ struct Field {
   const char* name = nullptr;
   const char* help = nullptr;
   uint64_t Struct::*member = nullptr;
-  // What it is divided by to be in the unit of its name.
+  // The divisor that converts the value to the unit of the name.
   double per_unit = 1;
 };
 
@@ -38,50 +38,45 @@ constexpr MetricType kCounter = MetricType::Counter;
 constexpr MetricType kGauge = MetricType::Gauge;
 
 constexpr Field<ShardStats> kShardFields[] = {
-    {kCounter, "duetime_messages_accepted_total", "Messages accepted: on disk and acknowledged.",
-     &ShardStats::accepted},
+    {kCounter, "duetime_messages_accepted_total", "Messages accepted.", &ShardStats::accepted},
     {kCounter, "duetime_messages_cancelled_total",
-     "Messages cancelled, or stopped from being delivered again.", &ShardStats::cancelled},
-    {kCounter, "duetime_messages_rescheduled_total", "Messages moved to another time, or replaced.",
+     "Messages cancelled, including those stopped with stop_redelivery.", &ShardStats::cancelled},
+    {kCounter, "duetime_messages_rescheduled_total", "Messages rescheduled or replaced.",
      &ShardStats::rescheduled},
-    {kCounter, "duetime_messages_expired_total",
-     "Messages that ended unsent, later than their time to live.", &ShardStats::expired},
+    {kCounter, "duetime_messages_expired_total", "Messages that ended as EXPIRED.",
+     &ShardStats::expired},
     {kCounter, "duetime_messages_dead_lettered_total",
-     "Messages that a subscription gave up and that became dead letters.",
-     &ShardStats::dead_lettered},
+     "Messages that a subscription dead-lettered.", &ShardStats::dead_lettered},
     {kCounter, "duetime_dead_letters_refused_total",
-     "How often a message was to become a dead letter and there was no topic for it: it stays.",
+     "Messages that stayed because there was no dead-letter topic for them.",
      &ShardStats::dead_letters_refused},
     {kCounter, "duetime_messages_dropped_total",
-     "Messages that a subscription gave up: too old, too many, or it was deleted.",
+     "Messages that a subscription dropped, by its retention or its deletion.",
      &ShardStats::dropped},
-    {kCounter, "duetime_deliveries_retried_total",
-     "Deliveries that failed and are to be followed by another.", &ShardStats::retried},
+    {kCounter, "duetime_deliveries_retried_total", "Failed deliveries that will be retried.",
+     &ShardStats::retried},
     {kCounter, "duetime_messages_loaded_total", "Messages read from disk into the timing wheel.",
      &ShardStats::loaded},
     {kCounter, "duetime_messages_fired_total", "Messages that became due.", &ShardStats::fired},
-    {kCounter, "duetime_messages_spilled_total", "Due messages put into the backlog on disk.",
+    {kCounter, "duetime_messages_spilled_total", "Due messages moved to the backlog on disk.",
      &ShardStats::spilled},
     {kCounter, "duetime_messages_read_back_total", "Due messages read back from the backlog.",
      &ShardStats::read_back},
-    {kCounter, "duetime_claims_total",
-     "Claims written: releases of a stretch of time for delivery.", &ShardStats::claims},
-    {kCounter, "duetime_deliveries_total", "Deliveries begun, repeats included.",
+    {kCounter, "duetime_claims_total", "Claims written.", &ShardStats::claims},
+    {kCounter, "duetime_deliveries_total", "Deliveries, including redeliveries.",
      &ShardStats::delivered},
-    {kCounter, "duetime_redeliveries_total", "Deliveries begun that were not the first.",
-     &ShardStats::redelivered},
-    {kCounter, "duetime_acks_total", "Deliveries acknowledged: the message is gone for good.",
-     &ShardStats::acked},
-    {kCounter, "duetime_nacks_total", "Deliveries given back.", &ShardStats::nacked},
-    {kCounter, "duetime_lease_extensions_total", "Leases prolonged.", &ShardStats::extended},
+    {kCounter, "duetime_redeliveries_total", "Redeliveries.", &ShardStats::redelivered},
+    {kCounter, "duetime_acks_total", "Deliveries acknowledged.", &ShardStats::acked},
+    {kCounter, "duetime_nacks_total", "Deliveries nacked.", &ShardStats::nacked},
+    {kCounter, "duetime_lease_extensions_total", "Leases extended.", &ShardStats::extended},
     {kCounter, "duetime_leases_lost_total",
-     "Leases that ended unsettled: time ran out, or the subscriber went away.",
-     &ShardStats::leases_lost},
+     "Leases that ended unsettled, by time or with their stream.", &ShardStats::leases_lost},
     {kCounter, "duetime_settlements_refused_total",
-     "Acks, nacks and extensions whose lease was not current.", &ShardStats::settle_refused},
+     "Settlements and extensions refused because their lease was not current.",
+     &ShardStats::settle_refused},
     {kGauge, "duetime_pending_future_loaded",
-     "Messages and deadlines in the timing wheel: what is due within load_window_ms. What is due "
-     "later is on disk only and not counted.",
+     "Messages and deadlines in the timing wheel, due within load_window_ms. Later messages are on "
+     "disk only and do not count.",
      &ShardStats::wheel_timers},
     {kGauge, "duetime_wheel_bytes", "Memory of the timing wheel.", &ShardStats::wheel_bytes},
     {kGauge, "duetime_due_backlog",
@@ -90,38 +85,36 @@ constexpr Field<ShardStats> kShardFields[] = {
      &ShardStats::due_ready},
     {kGauge, "duetime_requests_waiting",
      "Requests that wait for a change of the same message or key.", &ShardStats::waiting},
-    {kGauge, "duetime_recurrences", "Recurrences that are kept.", &ShardStats::recurrences},
-    {kGauge, "duetime_operations_running", "Bulk operations that are not at their end.",
+    {kGauge, "duetime_recurrences", "Recurrences.", &ShardStats::recurrences},
+    {kGauge, "duetime_operations_running", "Running bulk operations.",
      &ShardStats::operations_running},
     {kGauge, "duetime_topics_behind", "Topics with due messages in the backlog on disk.",
      &ShardStats::topics_behind},
-    {kGauge, "duetime_in_flight", "Deliveries whose lease has not ended.", &ShardStats::in_flight},
-    {kGauge, "duetime_retry_delayed", "Given-back messages that wait for their delay to pass.",
+    {kGauge, "duetime_in_flight", "Messages in flight.", &ShardStats::in_flight},
+    {kGauge, "duetime_retry_delayed", "Failed messages that wait for their next attempt.",
      &ShardStats::delayed},
     {kGauge, "duetime_subscriptions_slowed",
-     "Subscriptions that the shard slows, since their attempts fail too fast.",
+     "Subscriptions that the shard slows because their attempts fail too fast.",
      &ShardStats::slowed},
     {kGauge, "duetime_settling_streams",
-     "Streams and calls with settlements that wait for their turn, since one step makes only so "
-     "many.",
-     &ShardStats::settling},
+     "Streams and calls with settlements that wait for a later step.", &ShardStats::settling},
     {kGauge, "duetime_messages_blocked",
-     "Due messages that wait for another of their ordering key.", &ShardStats::blocked},
+     "Due messages that wait for another message of their ordering_key.", &ShardStats::blocked},
     {kGauge, "duetime_shard_streams", "Streams attached to the shard.", &ShardStats::streams},
     {kGauge, "duetime_uncommitted_batches", "Batches of the shard that are not on disk yet.",
      &ShardStats::uncommitted_batches},
     {kGauge, "duetime_fired_timestamp_seconds",
-     "Everything due at or before this time has become due (W_fire); 0 until something did.",
+     "The timer has fired every message due at or before this time; 0 before the first.",
      &ShardStats::fired_ms, kMillis},
-    {kGauge, "duetime_safe_timestamp_seconds",
-     "A restart looks for unsettled messages from this time on (W_safe).", &ShardStats::safe_ms,
-     kMillis},
+    {kGauge, "duetime_low_watermark_timestamp_seconds",
+     "The low watermark: a restart loads messages from this time on.",
+     &ShardStats::low_watermark_ms, kMillis},
     {kGauge, "duetime_claim_timestamp_seconds",
-     "Everything due at or before this time may be delivered (W_claim).", &ShardStats::claim_ms,
+     "The claim: messages due at or before this time may be delivered.", &ShardStats::claim_ms,
      kMillis},
-    {kGauge, "duetime_load_timestamp_seconds",
-     "What is due before this time is in the timing wheel (W_load).", &ShardStats::load_ms,
-     kMillis},
+    {kGauge, "duetime_load_horizon_timestamp_seconds",
+     "The load horizon: messages due before this time have entered the timing wheel.",
+     &ShardStats::load_ms, kMillis},
 };
 
 constexpr Field<runtime::CommitStats> kCommitFields[] = {
@@ -132,7 +125,7 @@ constexpr Field<runtime::CommitStats> kCommitFields[] = {
     {kCounter, "duetime_commit_batches_total", "Batches of shards appended.",
      &runtime::CommitStats::batches},
     {kCounter, "duetime_commit_records_total", "Records appended.", &runtime::CommitStats::records},
-    {kCounter, "duetime_commit_bytes_total", "Bytes of the records appended, about.",
+    {kCounter, "duetime_commit_bytes_total", "Approximate bytes of the records appended.",
      &runtime::CommitStats::bytes},
     {kGauge, "duetime_commit_queue_batches", "Batches that wait for the next append.",
      &runtime::CommitStats::queue_batches},
@@ -140,7 +133,7 @@ constexpr Field<runtime::CommitStats> kCommitFields[] = {
 
 constexpr Field<StoreReadings> kStoreFields[] = {
     {kGauge, "duetime_store_wal_bytes", "Size of the write-ahead log.", &StoreReadings::wal_bytes},
-    {kGauge, "duetime_store_memtable_bytes", "Memory of tables that are not written out yet.",
+    {kGauge, "duetime_store_memtable_bytes", "Memory of memtables.",
      &StoreReadings::memtable_bytes},
     {kGauge, "duetime_store_table_bytes", "Size of the table files.", &StoreReadings::table_bytes},
     {kGauge, "duetime_store_block_cache_bytes", "Memory of the block cache.",
@@ -178,14 +171,14 @@ void AddShards(Families* out, const std::vector<ShardStats>& shards) {
       AddSample(&family, Scaled(shards[shard], field), ShardLabel(shard));
     }
   }
-  MetricFamily lateness = MakeFamily(MetricType::Histogram, "duetime_delivery_lateness_seconds",
-                                     "How long after its deliver_time the first delivery of a "
-                                     "message began, in whole milliseconds.");
+  MetricFamily lateness = MakeFamily(
+      MetricType::Histogram, "duetime_delivery_lateness_seconds",
+      "Time from the deliver_time of a message to its first delivery, in whole milliseconds.");
   MetricFamily failed = MakeFamily(kGauge, "duetime_shard_failed",
-                                   "1 once the shard stopped for good: a write or a read failed.");
+                                   "1 once a write or a read of the shard has failed.");
   for (size_t shard = 0; shard < shards.size(); ++shard) {
     const ShardStats& stats = shards[shard];
-    AddHistogram(&lateness, delivery::kLatenessBoundsMs, stats.lateness, kMillis,
+    AddHistogram(&lateness, protocol::kLatenessBoundsMs, stats.lateness, kMillis,
                  static_cast<double>(stats.lateness_sum_ms), ShardLabel(shard));
     AddSample(&failed, stats.failed ? 1 : 0, ShardLabel(shard));
   }
@@ -216,7 +209,7 @@ void AddMailboxes(Families* out, const std::vector<runtime::MailboxStats>& mailb
 void AddCommit(Families* out, const runtime::CommitStats& commit) {
   AddFields<runtime::CommitStats>(out, commit, kCommitFields);
   AddHistogram(&out->emplace_back(MakeFamily(MetricType::Histogram, "duetime_commit_append_seconds",
-                                             "Time of one append, sync included.")),
+                                             "Time of one append, including the sync.")),
                runtime::kAppendBoundsMicros, commit.append_latency, kMicros,
                static_cast<double>(commit.append_micros));
 }
@@ -229,14 +222,12 @@ std::array<uint64_t, kSize> Load(const std::array<std::atomic<uint64_t>, kSize>&
 }
 
 void AddRpc(Families* out, const RpcStats& rpc) {
-  MetricFamily started = MakeFamily(kCounter, "duetime_rpc_started_total", "Calls begun.");
+  MetricFamily started = MakeFamily(kCounter, "duetime_rpc_started_total", "Calls started.");
   MetricFamily ended = MakeFamily(kCounter, "duetime_rpc_ended_total",
                                   "Calls ended, by gRPC status code (0 is OK).");
-  MetricFamily in_flight =
-      MakeFamily(kGauge, "duetime_rpc_in_flight", "Calls begun and not ended.");
-  MetricFamily latency =
-      MakeFamily(MetricType::Histogram, "duetime_rpc_latency_seconds",
-                 "From the arrival of a unary request to the handing over of its answer.");
+  MetricFamily in_flight = MakeFamily(kGauge, "duetime_rpc_in_flight", "Calls in progress.");
+  MetricFamily latency = MakeFamily(MetricType::Histogram, "duetime_rpc_latency_seconds",
+                                    "Time from the arrival of a unary request to its answer.");
   for (size_t i = 0; i < kRpcMethodCount; ++i) {
     const RpcMethodStats& method = rpc.methods[i];
     const Labels label = {{"method", kRpcMethodNames[i]}};
@@ -265,37 +256,38 @@ void AddRpc(Families* out, const RpcStats& rpc) {
 void AddStore(Families* out, const Readings& readings, uint64_t damaged_records) {
   AddFields<StoreReadings>(out, readings.store, kStoreFields);
   AddGauge(out, "duetime_store_writes_stopped",
-           "1 while the store takes no writes because flushes or compactions are behind.",
+           "1 while the store stops writes because flushes or compactions are behind.",
            readings.store.writes_stopped ? 1 : 0);
   AddGauge(out, "duetime_store_writes_delayed", "1 while the store slows writes down.",
            readings.store.writes_delayed ? 1 : 0);
   AddSample(&out->emplace_back(MakeFamily(kCounter, "duetime_damaged_records_total",
-                                          "Stored messages found damaged when they were due.")),
+                                          "Due messages whose record on disk is damaged.")),
             static_cast<double>(damaged_records));
   AddGauge(out, "duetime_storage_failed",
-           "1 once a write to the journal or a read failed: nothing is accepted until a restart.",
+           "1 once a write to the journal or a read has failed: the server accepts nothing until a "
+           "restart.",
            readings.failed ? 1 : 0);
   AddGauge(out, "duetime_disk_free_bytes", "Free space on the disk of the data directory.",
            static_cast<double>(readings.disk_free_bytes));
   AddGauge(out, "duetime_disk_low",
-           "1 while new messages are refused for want of disk space (DISK_LOW).",
+           "1 while the server refuses new messages because the disk is nearly full (DISK_LOW).",
            readings.disk_low ? 1 : 0);
 }
 
 void AddServer(Families* out, const Readings& readings) {
-  AddGauge(out, "duetime_topics", "Topics that have a name; the limit is topics_max.",
+  AddGauge(out, "duetime_topics", "Topics; the limit is topics_max.",
            static_cast<double>(readings.topics));
   AddGauge(out, "duetime_subscriptions",
-           "Subscriptions that have a name, of all topics; the limit of each topic is "
-           "subscriptions_max.",
+           "Named subscriptions of all topics; the limit per topic is subscriptions_max.",
            static_cast<double>(readings.subscriptions));
   AddGauge(out, "duetime_streams", "Open Subscribe streams; the limit is streams_max.",
            static_cast<double>(readings.streams));
-  AddGauge(out, "duetime_server_timestamp_seconds", "The server's time, by which messages are due.",
+  AddGauge(out, "duetime_server_timestamp_seconds",
+           "The server's time, which decides when messages are due.",
            static_cast<double>(readings.now.wall_ms) / kMillis);
   AddGauge(out, "duetime_clock_state",
-           "0: normal. 1: the wall clock was set back, time waits. 2: it jumped ahead and is not "
-           "believed.",
+           "0: normal. 1: the wall clock was set back, and server time waits. 2: it jumped ahead, "
+           "and server time does not follow.",
            static_cast<double>(readings.clock_state));
   AddGauge(out, "duetime_resident_memory_bytes", "Memory of the process.",
            static_cast<double>(ResidentMemoryBytes()));

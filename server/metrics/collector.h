@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collector: everything that is exported, taken when somebody looks.
+// Collector: builds all exported metrics at each scrape.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 #include "server/base/clock.h"
 #include "server/config/config.h"
-#include "server/delivery/shard_stats.h"
 #include "server/metrics/rpc_stats.h"
+#include "server/protocol/shard_stats.h"
 #include "server/runtime/commit_stats.h"
 #include "server/runtime/mailbox.h"
 #include "server/runtime/node.h"
@@ -31,10 +31,10 @@ struct StoreReadings {
   bool writes_delayed = false;
 };
 
-// One look at the daemon. Plain data, so that the collector needs to know nobody.
+// A snapshot of the daemon. Plain data, so that the collector depends on no other room's classes.
 struct Readings {
   // By shard.
-  std::vector<delivery::ShardStats> shards;
+  std::vector<protocol::ShardStats> shards;
   std::vector<runtime::MailboxStats> mailboxes;
   runtime::CommitStats commit;
   StoreReadings store;

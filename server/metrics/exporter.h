@@ -17,8 +17,8 @@ class Exposer;
 
 namespace duetime::metrics {
 
-// Answers GET /metrics with what the collector finds at that moment. Owns its threads. Plain HTTP,
-// no authentication: the configuration keeps it on this machine unless told otherwise.
+// Serves GET /metrics with the collector's current metrics. Owns its threads. Plain HTTP without
+// authentication: by default it listens on this machine only.
 class Exporter {
  public:
   // `listen` is host:port with a numeric host or localhost; port 0 lets the system choose.

@@ -20,10 +20,10 @@ prometheus::MetricFamily MakeFamily(prometheus::MetricType type, const std::stri
 // Adds a sample to a counter's or a gauge's family, by its type.
 void AddSample(prometheus::MetricFamily* family, double value, Labels labels = {});
 
-// Adds a sample to a histogram's family. `counts` has one more element than `bounds`, for what is
-// beyond the last; they are counts per bucket, not cumulative. `bounds` and `sum` are
-// divided by `per_unit`: 1000 if they are milliseconds and the family is in seconds. (Not
-// multiplied by 0.001, which is no exact number and would show in the bounds.)
+// Adds a sample to a histogram's family. `counts` are per bucket, not cumulative, and have one more
+// element than `bounds`, for values beyond the last bound. `bounds` and `sum` are divided by
+// `per_unit`: 1000 if they are milliseconds and the family is in seconds. (Multiplying by 0.001,
+// which is inexact, would show in the bounds.)
 void AddHistogram(prometheus::MetricFamily* family, std::span<const uint64_t> bounds,
                   std::span<const uint64_t> counts, double per_unit, double sum,
                   Labels labels = {});

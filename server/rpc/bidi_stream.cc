@@ -14,6 +14,10 @@ void BidiStream::OnRequestDone(bool ok) {
   std::unique_ptr<BidiStream> self(this);
   if (!ok) return;  // the server shuts down
   worker_->OnSessionOpened(std::move(self));
+  if (method_ != nullptr) {
+    worker_->RequestStream(method_);
+    worker_->state().stats->of(method_->id).Start();
+  }
   OnOpened();
 }
 
@@ -34,11 +38,12 @@ void BidiStream::End(const grpc::Status& status) {
   if (ended_) return;
   ended_ = true;
   end_status_ = status;
-  OnEnded(status.error_code());
+  if (method_ != nullptr) worker_->state().stats->of(method_->id).End(status.error_code());
+  OnEnded();
   if (!writing_) {
     StartFinish();
   } else {
-    stuck_at_mono_ms_ = worker_->context().clock->Read().mono_ms + kStuckMs;
+    stuck_at_mono_ms_ = worker_->state().clock->Read().mono_ms + kStuckMs;
   }
 }
 
@@ -66,7 +71,7 @@ void BidiStream::OnWriteDone(bool ok) {
 }
 
 void BidiStream::OnFinishDone(bool ok) {
-  static_cast<void>(ok);  // nobody is left to tell
+  static_cast<void>(ok);  // the call is over in any case
   finishing_ = false;
   finished_ = true;
   MaybeGo();

@@ -11,25 +11,33 @@
 #include "google/protobuf/message.h"
 
 #include "server/rpc/completion_tag.h"
+#include "server/rpc/methods.h"
 #include "server/rpc/session.h"
 
 namespace duetime::rpc {
-
-class CqWorker;
 
 // What gRPC demands of a stream: at most one read and one write at a time, a finish only when no
 // write is outstanding, and no deletion before every operation has come back. The protocol on top
 // is the subclass's.
 //
-// Life: made and posted by Request() of the subclass; OnOpened when a call has come; then
-// OnMessage, OnReadsDone, OnWritten as operations end; End() from any of them; deleted by the
-// worker when the last operation is back. Thread safety: confined to the worker's thread.
+// Life: made and posted by CqWorker::RequestStream; OnOpened when a call has come; then OnMessage,
+// OnReadsDone, OnWritten as operations end; End() from any of them; deleted by the worker when the
+// last operation is back. Thread safety: confined to the worker's thread.
 class BidiStream : public Session {
  public:
   BidiStream(const BidiStream&) = delete;
   BidiStream& operator=(const BidiStream&) = delete;
 
   void Sweep(base::Now now) override;
+
+  // For the request to gRPC, whose tag is this object. With a method (not of reflection) the stream
+  // is counted, and when it opens the next one is asked for.
+  CompletionTag* RequestTag(const StreamMethod* method) {
+    method_ = method;
+    return &request_tag_;
+  }
+  grpc::ServerContext* server_context() { return &context_; }
+  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>* stream() { return &stream_; }
 
  protected:
   explicit BidiStream(CqWorker* worker) : worker_(worker), stream_(&context_) {}
@@ -43,7 +51,7 @@ class BidiStream : public Session {
   // The write has been taken by the transport; the next may begin.
   virtual void OnWritten() = 0;
   // End() was called, or the connection broke: nothing but the destructor follows.
-  virtual void OnEnded(int code) = 0;
+  virtual void OnEnded() = 0;
   virtual void OnSweep(base::Now now) = 0;
 
   // REQUIRES for both: not ended, and none of the kind outstanding.
@@ -58,11 +66,6 @@ class BidiStream : public Session {
   bool ended() const { return ended_; }
   CqWorker& worker() { return *worker_; }
 
-  // For Request() of the subclass.
-  grpc::ServerContext* server_context() { return &context_; }
-  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>* stream() { return &stream_; }
-  CompletionTag* request_tag() { return &request_tag_; }
-
  private:
   static constexpr uint64_t kStuckMs = 2'000;
 
@@ -75,6 +78,7 @@ class BidiStream : public Session {
   void MaybeGo();
 
   CqWorker* const worker_;
+  const StreamMethod* method_ = nullptr;
   grpc::ServerContext context_;
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;
   grpc::ByteBuffer read_buffer_;

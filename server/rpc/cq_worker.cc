@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/cq_worker.h"
 
-#include <algorithm>
 #include <grpc/support/time.h>
 #include <pthread.h>
 #include <string>
@@ -11,45 +10,26 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/rpc/bidi_stream.h"
 #include "server/rpc/health.h"
 #include "server/rpc/reflection.h"
-#include "server/rpc/schedule_stream.h"
-#include "server/rpc/session.h"
-#include "server/rpc/subscriber_stream.h"
 
 namespace duetime::rpc {
 namespace {
 
-// A call for which no request is posted waits inside gRPC, unbounded; so there are enough of them
-// for what can arrive between two turns of the thread.
-constexpr int kRequestsPosted = 100;
-constexpr int kRareRequestsPosted = 10;
-constexpr uint64_t kSweepMsMax = 1'000;
-
-// How often sessions are looked at: often enough for the heartbeat that is configured.
-uint64_t SweepMs(uint64_t heartbeat_ms) {
-  return std::clamp<uint64_t>(heartbeat_ms / 2, 10, kSweepMsMax);
-}
+constexpr int kStreamRequestsPosted = 10;
 
 }  // namespace
 
-CqWorker::CqWorker(ServingContext* context, Services* services, size_t index,
-                   std::unique_ptr<grpc::ServerCompletionQueue> cq)
-    : context_(context),
+CqWorker::CqWorker(ServerState* state, Services* services, const ServedMethods* served,
+                   size_t index, uint64_t sweep_ms, std::unique_ptr<grpc::ServerCompletionQueue> cq)
+    : state_(state),
       services_(services),
+      served_(served),
       index_(index),
+      sweep_ms_(sweep_ms),
       cq_(std::move(cq)),
-      streams_(uint64_t{index} << kWorkerShift),
-      // Workers begin at different slots, so that they do not load the shards in step.
-      handlers_({.context = context,
-                 .run_here = [this](std::function<void()> task) { RunHere(std::move(task)); },
-                 .new_tag = [this] { return NewTag(); },
-                 .streams = &streams_,
-                 .set_alarm = [this](uint64_t ms, grpc::Alarm* alarm,
-                                     CompletionTag* tag) { SetAlarm(ms, alarm, tag); }},
-                static_cast<uint32_t>(index * 1'597) % storage::MessageId::kSlotCount) {
-  DT_CHECK_LT(index, kWorkersMax);
-}
+      app_(served->make_app(*this)) {}
 
 CqWorker::~CqWorker() {
   if (queue_shut_) return;
@@ -62,16 +42,14 @@ CqWorker::~CqWorker() {
 }
 
 void CqWorker::Start() {
-  for (const metrics::RpcMethod method : kMessagesUnary) {
-    for (int i = 0; i < kRequestsPosted; ++i) RequestUnary(method);
+  for (const UnaryMethod& method : served_->unary) {
+    for (int i = 0; i < method.requests_posted; ++i) RequestUnary(&method);
   }
-  for (int i = 0; i < kRareRequestsPosted; ++i) {
-    for (const metrics::RpcMethod method : kAdminUnary) RequestUnary(method);
-    RequestUnary(metrics::RpcMethod::kHealthCheck);
-    RequestSubscribe();
-    RequestScheduleStream();
-    RequestWatch();
-    RequestReflection();
+  for (int i = 0; i < kStreamRequestsPosted; ++i) {
+    RequestUnary(&HealthCheckMethod());
+    for (const StreamMethod& method : served_->streams) RequestStream(&method);
+    HealthWatch::Request(this);
+    ReflectionStream::Request(this);
   }
   ArmSweep();
   thread_ = std::thread([this] { Run(); });
@@ -90,14 +68,7 @@ void CqWorker::Run() {
 
 // ---- From other threads ------------------------------------------------------------------------
 
-void CqWorker::Push(uint16_t shard, delivery::Effects effects) {
-  base::MutexLock lock(&mutex_);
-  if (closed_) return;
-  inbox_.push_back({.shard = shard, .effects = std::move(effects)});
-  WakeLocked();
-}
-
-void CqWorker::RunHere(std::function<void()> task) {
+void CqWorker::RunHere(Task task) {
   base::MutexLock lock(&mutex_);
   if (closed_) return;
   tasks_.push_back(std::move(task));
@@ -136,139 +107,63 @@ void CqWorker::OnWake(bool ok) {
   {
     base::MutexLock lock(&mutex_);
     waking_ = false;
-    std::swap(batch_, inbox_);
     std::swap(task_batch_, tasks_);
     stopping = stopping_;
     grace_ms = stop_grace_ms_;
   }
-  for (Parcel& parcel : batch_) Carry(parcel.shard, std::move(parcel.effects));
-  batch_.clear();
-  for (const auto& task : task_batch_) task();
+  for (Task& task : task_batch_) task();
   task_batch_.clear();
-  streams_.PumpTouched();
+  app_->OnTasksDone();
 
-  const ServingState state = context_->state.load();
-  const bool ending = Ending();
-  if (state != seen_state_ || ending != seen_ending_) {
-    seen_state_ = state;
-    seen_ending_ = ending;
+  const ServingState serving = state_->state.load();
+  if (serving != seen_state_ || ending() != seen_ending_) {
+    seen_state_ = serving;
+    seen_ending_ = ending();
     for (auto& [session, owner] : sessions_) session->OnServingState();
-    handlers_.pulls().OnServingState();
+    app_->OnServingState();
   }
   if (stopping && !stop_seen_) {
     stop_seen_ = true;
-    abandon_at_mono_ms_ = context_->clock->Read().mono_ms + grace_ms;
+    abandon_at_mono_ms_ = state_->clock->Read().mono_ms + grace_ms;
   }
-}
-
-void CqWorker::CarrySchedules(uint16_t shard, std::vector<delivery::ScheduleReply> replies) {
-  for (auto& reply : replies) {
-    if (!IsFrame(reply.tag)) {
-      handlers_.OnScheduleReply(CallOf(reply.tag), shard, std::move(reply));
-      continue;
-    }
-    const auto found = frames_.find(static_cast<uint64_t>(reply.tag));
-    // Of a stream that has ended: nobody is left to tell.
-    if (found != frames_.end()) found->second->OnReply(shard, std::move(reply));
-  }
-}
-
-void CqWorker::Carry(uint16_t shard, delivery::Effects effects) {
-  CarrySchedules(shard, std::move(effects.schedules));
-  for (const auto& reply : effects.cancels) {
-    handlers_.lifecycle().OnCancelReply(CallOf(reply.tag), reply);
-  }
-  for (const auto& reply : effects.reschedules) {
-    handlers_.lifecycle().OnRescheduleReply(CallOf(reply.tag), reply);
-  }
-  for (const auto& reply : effects.gets) {
-    handlers_.lifecycle().OnGetReply(CallOf(reply.tag), reply);
-  }
-  for (const auto& reply : effects.inspects) {
-    handlers_.queries().OnInspectReply(CallOf(reply.tag), reply);
-  }
-  for (const auto& reply : effects.objects) {
-    if (reply.tag == kNobody) continue;
-    handlers_.topics().OnObjectReply(CallOf(reply.tag), reply);
-  }
-  for (const auto& reply : effects.topics) {
-    handlers_.topics().OnTopicReply(CallOf(reply.tag), reply);
-  }
-  for (const auto& reply : effects.operations) {
-    handlers_.operations().OnOperationReply(CallOf(reply.tag), reply);
-  }
-  for (const auto& reply : effects.recurrences) {
-    handlers_.recurrences().OnRecurrenceReply(CallOf(reply.tag), reply);
-  }
-  for (const auto& reply : effects.subscriptions) {
-    handlers_.subscription_changes().OnReply(reply);
-  }
-  for (const auto& reply : effects.settles) {
-    if (StreamSink* stream = streams_.Touch(reply.stream)) stream->AddSettles(reply);
-  }
-  if (!effects.frames.empty()) {
-    const base::Now now = context_->clock->Read();
-    for (auto& frame : effects.frames) {
-      if (StreamSink* stream = streams_.Touch(frame.stream)) {
-        stream->AddDeliveries(now, std::move(frame.deliveries));
-      }
-    }
-  }
-  for (const auto& reply : effects.subscription_gauges) {
-    handlers_.subscriptions().OnInspectReply(CallOf(reply.tag), reply);
-  }
-  // Behind the frames: a Pull asks so whether everything has come.
-  for (const auto& reply : effects.echoes) handlers_.pulls().OnEcho(CallOf(reply.tag));
-}
-
-UnaryCall* CqWorker::CallOf(delivery::CallTag tag) {
-  const uint64_t index = static_cast<uint64_t>(tag) & ((uint64_t{1} << kWorkerShift) - 1);
-  DT_CHECK_LT(index, calls_.size());
-  return &calls_[index];
 }
 
 void CqWorker::ArmSweep() {
-  SetAlarm(SweepMs(context_->options.heartbeat_ms), &sweep_alarm_, &sweep_tag_);
-}
-
-void CqWorker::SetAlarm(uint64_t ms, grpc::Alarm* alarm, CompletionTag* tag) {
   // Not the realtime clock: a step of it would stretch or shorten the time.
-  const gpr_timespec deadline = gpr_time_add(
-      gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(static_cast<int64_t>(ms), GPR_TIMESPAN));
-  alarm->Set(cq_.get(), deadline, tag);
+  const gpr_timespec deadline =
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                   gpr_time_from_millis(static_cast<int64_t>(sweep_ms_), GPR_TIMESPAN));
+  sweep_alarm_.Set(cq_.get(), deadline, &sweep_tag_);
 }
 
 void CqWorker::OnSweep(bool ok) {
   if (!ok || queue_shut_) return;  // cancelled: the worker ends
-  const base::Now now = context_->clock->Read();
+  const base::Now now = state_->clock->Read();
   for (auto& [session, owner] : sessions_) session->Sweep(now);
-  handlers_.pulls().OnSweep();
+  app_->OnSweep();
   if (stop_seen_ && now.mono_ms >= abandon_at_mono_ms_) AbandonWaitingCalls();
   ArmSweep();
 }
 
+void CqWorker::Close() {
+  base::MutexLock lock(&mutex_);
+  closed_ = true;
+  tasks_.clear();
+}
+
 void CqWorker::AbandonWaitingCalls() {
-  {
-    // From here on replies are dropped, so that none can meet a call object that is used again.
-    base::MutexLock lock(&mutex_);
-    closed_ = true;
-    inbox_.clear();
-    tasks_.clear();
-  }
-  handlers_.pulls().Abandon();
+  // From here on answers are dropped, so that none can meet a call object that is used again.
+  Close();
   for (UnaryCall& call : calls_) {
-    if (call.waiting()) call.FinishWithError(base::DrainingError());
+    if (!call.waiting()) continue;
+    call.Abandon();
+    call.FinishWithError(base::DrainingError());
   }
 }
 
 void CqWorker::EndIfIdle() {
   if (open_ > 0 || queue_shut_) return;
-  {
-    base::MutexLock lock(&mutex_);
-    closed_ = true;
-    inbox_.clear();
-    tasks_.clear();
-  }
+  Close();
   queue_shut_ = true;
   sweep_alarm_.Cancel();
   cq_->Shutdown();
@@ -276,12 +171,8 @@ void CqWorker::EndIfIdle() {
 
 // ---- Calls and sessions ------------------------------------------------------------------------
 
-void CqWorker::RequestUnary(metrics::RpcMethod method) {
-  if (free_.empty()) {
-    const uint64_t tag = uint64_t{index_} << kWorkerShift | calls_.size();
-    calls_.emplace_back(this, delivery::CallTag{tag});
-    free_.push_back(&calls_.back());
-  }
+void CqWorker::RequestUnary(const UnaryMethod* method) {
+  if (free_.empty()) free_.push_back(&calls_.emplace_back(this));
   UnaryCall* call = free_.back();
   free_.pop_back();
   call->Request(method);
@@ -289,8 +180,16 @@ void CqWorker::RequestUnary(metrics::RpcMethod method) {
 
 void CqWorker::OnCallArrived(UnaryCall* call) {
   ++open_;
-  if (!Ending()) RequestUnary(call->method());
-  handlers_.Handle(call);
+  if (!ending()) RequestUnary(&call->method());
+  call->method().run(*app_, *call);
+}
+
+void CqWorker::RequestStream(const StreamMethod* method) {
+  if (ending()) return;
+  // The object owns itself until the call comes.
+  BidiStream* fresh = method->make(*app_, *this).release();
+  services_->RequestStream(method->id, fresh->server_context(), fresh->stream(), cq_.get(),
+                           fresh->RequestTag(method));
 }
 
 void CqWorker::OnSessionOpened(std::unique_ptr<Session> session) {
@@ -302,34 +201,6 @@ void CqWorker::OnSessionOpened(std::unique_ptr<Session> session) {
 void CqWorker::OnSessionEnded(Session* session) {
   --open_;
   DT_CHECK_EQ(sessions_.erase(session), 1u);
-}
-
-delivery::CallTag CqWorker::AddFrame(ScheduleStream* stream) {
-  const delivery::CallTag tag = NewTag();
-  frames_.emplace(static_cast<uint64_t>(tag), stream);
-  return tag;
-}
-
-delivery::CallTag CqWorker::NewTag() {
-  return delivery::CallTag{uint64_t{index_} << kWorkerShift | kFrameBit | next_frame_++};
-}
-
-void CqWorker::RemoveFrame(delivery::CallTag tag) { frames_.erase(static_cast<uint64_t>(tag)); }
-
-void CqWorker::RequestScheduleStream() {
-  if (!Ending()) ScheduleStream::Request(this);
-}
-
-void CqWorker::RequestSubscribe() {
-  if (!Ending()) SubscriberStream::Request(this);
-}
-
-void CqWorker::RequestWatch() {
-  if (!Ending()) HealthWatch::Request(this);
-}
-
-void CqWorker::RequestReflection() {
-  if (!Ending()) ReflectionStream::Request(this);
 }
 
 }  // namespace duetime::rpc

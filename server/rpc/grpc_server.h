@@ -1,99 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GrpcServer: the daemon's gRPC face.
+// GrpcServer: the gRPC shell.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <grpcpp/server.h>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "server/base/clock.h"
-#include "server/metrics/rpc_stats.h"
+#include "server/rpc/cq_worker.h"
 #include "server/rpc/grpc_server_options.h"
-#include "server/runtime/node.h"
-#include "storage/message_store.h"
-#include "storage/types.h"
+#include "server/rpc/listener.h"
+#include "server/rpc/methods.h"
+#include "server/rpc/server_state.h"
+#include "server/rpc/services.h"
 
 namespace duetime::rpc {
 
-// What the server needs to know once the storage is open.
-struct ServeFacts {
-  // Started; must outlive Shutdown().
-  runtime::Node* node = nullptr;
-  // Outlives Shutdown(), too. Lists and forecasts read it.
-  storage::MessageStore* store = nullptr;
-  // MessageStore::Topics().
-  std::vector<std::pair<storage::TopicId, std::string>> topics;
-  // MessageStore::epoch().
-  uint64_t epoch = 0;
-  // Asked for each new message: true if it must be refused with DISK_LOW. Thread-safe, does not
-  // block; may be empty.
-  std::function<bool()> disk_low;
-};
-
-// Serves duetime.v1.Messages, duetime.v1.Admin, grpc.health.v1.Health and gRPC's reflection on
-// asynchronous completion queues of one thread each. A connection and all its calls live on one
-// queue, so a call is confined to one thread from its arrival to its end.
+// Serves the methods of an API, grpc.health.v1.Health and gRPC's reflection on asynchronous
+// completion queues of one thread each. A connection and all its calls live on one queue, so a call
+// is confined to one thread from its arrival to its end.
 //
-// Life, in this order: Create, Listen (answers STARTING), Serve, Drain, Shutdown.
-// Guarantees: every call that was accepted is answered; a completion queue's thread never blocks;
-// what a peer can make the server hold is bounded by the options.
-// Thread safety: Deliver may be called by several threads at once, also before Serve and after
-// Shutdown (then it does nothing), and so may the readers. The life functions are for one thread.
-class GrpcServer final : public runtime::EffectSink {
+// Life, in this order: Create, Listen, Shutdown. Guarantees: every call that was accepted is
+// answered; a completion queue's thread never blocks. Thread safety: the life functions are for one
+// thread; the workers take tasks from any.
+class GrpcServer {
  public:
-  // Checks the options and reads the TLS files; opens nothing yet. `clock` and `stats` outlive the
-  // server.
-  static absl::StatusOr<std::unique_ptr<GrpcServer>> Create(GrpcServerOptions options,
-                                                            base::Clock* clock,
-                                                            metrics::RpcStats* stats);
-  ~GrpcServer() override;
+  // Checks the options and reads the TLS files; opens nothing yet. `state` outlives the server.
+  // `message_bytes_max`: the largest payload or batch of a request.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Create(const GrpcServerOptions& options,
+                                                            size_t message_bytes_max,
+                                                            uint64_t sweep_ms, ServerState* state,
+                                                            ServedMethods served);
+  ~GrpcServer() { Shutdown(std::chrono::milliseconds(0)); }
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  // Binds every address and starts the threads. Until Serve, calls are refused with STARTING and
-  // health is NOT_SERVING. An error names the address that cannot be had.
+  // Binds every address and starts the threads. An error names the address that cannot be had.
   absl::Status Listen();
 
-  // Starts to serve: returns when every shard knows the settings of the topics, and calls are
-  // taken. REQUIRES: Listen returned OK. An error means that the store cannot be read.
-  absl::Status Serve(ServeFacts facts);
-
-  // From the engine threads: answers and deliveries.
-  void Deliver(uint16_t shard, delivery::Effects effects) override;
-
-  // Health becomes NOT_SERVING, Schedule, ScheduleBatch and Subscribe are refused with DRAINING and
-  // open streams get a DrainNotice. Returns at once; settlements, Cancel and Get go on.
-  void Drain();
-
-  // Ends all streams with DRAINING, cuts off after `timeout` what has not ended, answers calls that
-  // no shard has answered after as long again with DRAINING, and stops the threads. The node must
-  // still run, to answer. Idempotent.
+  // Ends all streams, cuts off after `timeout` what has not ended, answers calls that wait as long
+  // again with DRAINING, and stops the threads. REQUIRES: whatever calls wait for still runs.
+  // Idempotent.
   void Shutdown(std::chrono::milliseconds timeout);
 
+  // Makes every worker look at the serving state.
+  void WakeAll() {
+    for (const auto& worker : workers_) worker->Wake();
+  }
+
+  size_t workers() const { return workers_.size(); }
+  CqWorker& worker(size_t index) { return *workers_[index]; }
+  bool listening() const { return server_ != nullptr; }
   // The addresses in force, with the port that the system chose for ":0".
-  std::vector<std::string> addresses() const;
-  // Open Subscribe streams.
-  uint64_t streams() const;
-  // Topics with a name, known to be on disk or not.
-  size_t topics() const;
-  // Subscriptions with a name, of all topics.
-  size_t subscriptions() const;
-  // True once a shard reported that the journal or a read failed.
-  bool storage_failed() const;
+  std::vector<std::string> addresses() const {
+    return listener_ == nullptr ? std::vector<std::string>{} : listener_->addresses();
+  }
 
  private:
-  class Impl;
-  explicit GrpcServer(std::unique_ptr<Impl> impl);
+  GrpcServer(const GrpcServerOptions& options, size_t message_bytes_max, uint64_t sweep_ms,
+             ServerState* state, ServedMethods served,
+             std::shared_ptr<grpc::ServerCredentials> tcp_credentials);
 
-  std::unique_ptr<Impl> impl_;
+  const GrpcServerOptions options_;
+  const size_t message_bytes_max_;
+  const uint64_t sweep_ms_;
+  ServerState* const state_;
+  const ServedMethods served_;
+  const std::shared_ptr<grpc::ServerCredentials> tcp_credentials_;
+  Services services_;
+  std::unique_ptr<Listener> listener_;
+  std::vector<std::unique_ptr<CqWorker>> workers_;
+  // After the workers: their queues must outlive the server's use of them.
+  std::unique_ptr<grpc::Server> server_;
+  bool shut_down_ = false;
 };
 
 }  // namespace duetime::rpc

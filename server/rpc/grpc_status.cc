@@ -6,7 +6,6 @@
 #include "google/rpc/error_details.pb.h"
 
 #include "server/base/error.h"
-#include "server/rpc/proto_time.h"
 
 namespace duetime::rpc {
 
@@ -34,7 +33,10 @@ void ToRpcStatus(const absl::Status& status, google::rpc::Status* rpc_status) {
   }
   if (detail.retry_after_ms != 0) {
     google::rpc::RetryInfo retry;
-    SetDuration(detail.retry_after_ms, retry.mutable_retry_delay());
+    constexpr uint64_t kNanosPerMs = 1'000'000;
+    retry.mutable_retry_delay()->set_seconds(static_cast<int64_t>(detail.retry_after_ms / 1'000));
+    retry.mutable_retry_delay()->set_nanos(
+        static_cast<int32_t>(detail.retry_after_ms % 1'000 * kNanosPerMs));
     rpc_status->add_details()->PackFrom(retry);
   }
 }

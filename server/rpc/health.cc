@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/health.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "server/base/error.h"
@@ -12,20 +13,40 @@ namespace duetime::rpc {
 
 using grpc::health::v1::HealthCheckResponse;
 
-bool IsHealthService(const std::string& name) {
-  return name.empty() || name == v1::Messages::service_full_name() ||
-         name == v1::Admin::service_full_name();
+namespace {
+
+// "" (the whole server) and the services of the API; all have the same health.
+bool IsHealthService(const Services& services, const std::string& name) {
+  return name.empty() || std::count(services.names().begin(), services.names().end(), name) > 0;
 }
 
-absl::Status UnknownServiceError() {
-  return base::MakeError(
-      absl::StatusCode::kNotFound, "no such service",
-      {.reason = "UNKNOWN_SERVICE", .field = "service", .metadata = {}, .retry_after_ms = 0});
+// SERVING while new messages are taken, else NOT_SERVING.
+HealthCheckResponse::ServingStatus CurrentHealth(const ServerState& state) {
+  return state.state.load() == ServingState::kServing ? HealthCheckResponse::SERVING
+                                                      : HealthCheckResponse::NOT_SERVING;
 }
 
-HealthCheckResponse::ServingStatus CurrentHealth(const ServingContext& context) {
-  return context.state.load() == ServingState::kServing ? HealthCheckResponse::SERVING
-                                                        : HealthCheckResponse::NOT_SERVING;
+void Check(WorkerApp&, UnaryCall& call) {
+  grpc::health::v1::HealthCheckRequest request;
+  if (absl::Status status = ParseRequest(call.request(), &request); !status.ok()) {
+    return call.FinishWithError(status);
+  }
+  if (!IsHealthService(call.worker().services(), request.service())) {
+    return call.FinishWithError(base::MakeError(
+        absl::StatusCode::kNotFound, "no such service",
+        {.reason = "UNKNOWN_SERVICE", .field = "service", .metadata = {}, .retry_after_ms = 0}));
+  }
+  HealthCheckResponse response;
+  response.set_status(CurrentHealth(call.worker().state()));
+  call.Finish(response);
+}
+
+}  // namespace
+
+const UnaryMethod& HealthCheckMethod() {
+  static constexpr UnaryMethod kMethod = {
+      .id = metrics::RpcMethod::kHealthCheck, .service = "grpc.health.v1.Health", .run = &Check};
+  return kMethod;
 }
 
 void HealthWatch::Request(CqWorker* worker) {
@@ -39,8 +60,8 @@ void HealthWatch::OnRequestDone(bool ok) {
   std::unique_ptr<HealthWatch> self(this);
   if (!ok) return;  // the server shuts down; the done tag never comes
   worker_->OnSessionOpened(std::move(self));
-  worker_->RequestWatch();
-  worker_->context().stats->of(metrics::RpcMethod::kHealthWatch).Start();
+  if (!worker_->ending()) Request(worker_);
+  worker_->state().stats->of(metrics::RpcMethod::kHealthWatch).Start();
   grpc::health::v1::HealthCheckRequest request;
   if (absl::Status status = ParseRequest(&buffer_, &request); !status.ok()) {
     return End(ToGrpcStatus(status));
@@ -48,13 +69,13 @@ void HealthWatch::OnRequestDone(bool ok) {
   if (worker_->sessions() > kSessionsMax) {
     return End(ToGrpcStatus(base::OverloadedError("list of watches", kSessionsMax)));
   }
-  known_ = IsHealthService(request.service());
+  known_ = IsHealthService(worker_->services(), request.service());
   OnServingState();
 }
 
 void HealthWatch::OnServingState() {
   if (ended_) return;
-  if (worker_->context().ending.load()) {
+  if (worker_->ending()) {
     // The last word goes out with the end of the call.
     return End(ToGrpcStatus(base::DrainingError()));
   }
@@ -63,7 +84,7 @@ void HealthWatch::OnServingState() {
 
 void HealthWatch::SendIfChanged() {
   const auto health =
-      known_ ? CurrentHealth(worker_->context()) : HealthCheckResponse::SERVICE_UNKNOWN;
+      known_ ? CurrentHealth(worker_->state()) : HealthCheckResponse::SERVICE_UNKNOWN;
   if (writing_ || sent_ == health) return;
   sent_ = health;
   HealthCheckResponse response;
@@ -88,12 +109,12 @@ void HealthWatch::End(const grpc::Status& status) {
   if (ended_) return;
   ended_ = true;
   end_status_ = status;
-  worker_->context().stats->of(metrics::RpcMethod::kHealthWatch).End(status.error_code());
+  worker_->state().stats->of(metrics::RpcMethod::kHealthWatch).End(status.error_code());
   if (!writing_) writer_.Finish(end_status_, &finish_tag_);
 }
 
 void HealthWatch::OnFinishDone(bool ok) {
-  static_cast<void>(ok);  // nobody is left to tell
+  static_cast<void>(ok);  // the call is over in any case
   finished_ = true;
   MaybeGo();
 }

@@ -14,19 +14,13 @@
 
 #include "grpc/health/v1/health.pb.h"
 #include "server/rpc/completion_tag.h"
-#include "server/rpc/serving_context.h"
+#include "server/rpc/methods.h"
 #include "server/rpc/session.h"
 
 namespace duetime::rpc {
 
-class CqWorker;
-
-// "" (the whole server), "duetime.v1.Messages" and "duetime.v1.Admin"; all have the same health.
-bool IsHealthService(const std::string& name);
-// NOT_FOUND UNKNOWN_SERVICE.
-absl::Status UnknownServiceError();
-// SERVING while new messages are taken, else NOT_SERVING.
-grpc::health::v1::HealthCheckResponse::ServingStatus CurrentHealth(const ServingContext& context);
+// Health.Check.
+const UnaryMethod& HealthCheckMethod();
 
 // One Health.Watch call: sends the health now and whenever it changes. Ends with the server or with
 // the client, which it learns of through gRPC's done notice, as nothing is ever read.

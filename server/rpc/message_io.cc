@@ -5,10 +5,32 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 #include <grpcpp/support/proto_buffer_writer.h>
 
+#include "absl/strings/str_cat.h"
+
 #include "server/base/check.h"
-#include "server/rpc/request_validation.h"
+#include "server/base/error.h"
 
 namespace duetime::rpc {
+namespace {
+
+absl::Status MalformedRequestError() {
+  return base::MakeError(
+      absl::StatusCode::kInvalidArgument,
+      "the bytes are not the protobuf message of this call, or a string in it is not UTF-8",
+      {.reason = "MALFORMED_REQUEST", .field = "", .metadata = {}, .retry_after_ms = 0});
+}
+
+absl::Status UnknownFieldsError(size_t bytes) {
+  return base::MakeError(
+      absl::StatusCode::kInvalidArgument,
+      absl::StrCat("unknown fields: ", bytes, " bytes, limit ", kUnknownFieldBytesMax),
+      {.reason = "MALFORMED_REQUEST",
+       .field = "",
+       .metadata = {{"value", absl::StrCat(bytes)}, {"limit", absl::StrCat(kUnknownFieldBytesMax)}},
+       .retry_after_ms = 0});
+}
+
+}  // namespace
 
 absl::Status CheckRequest(grpc::ByteBuffer* buffer, const google::protobuf::Descriptor* type,
                           WireSummary* summary) {

@@ -14,6 +14,8 @@
 
 namespace duetime::rpc {
 
+inline constexpr size_t kUnknownFieldBytesMax = 1024;
+
 // Parses a request. MALFORMED_REQUEST if the bytes are not such a message, if a string in it is not
 // UTF-8, or if it holds too many bytes of unknown fields. The check comes first, so that what is
 // refused costs no memory. Does not consume `buffer`.

@@ -70,13 +70,16 @@ void AnswerExtension(const grpc::reflection::v1alpha::ExtensionRequest& request,
 
 }  // namespace
 
-void AnswerReflection(const ServerReflectionRequest& request, ServerReflectionResponse* response) {
+void AnswerReflection(const std::vector<std::string>& services,
+                      const ServerReflectionRequest& request, ServerReflectionResponse* response) {
   response->set_valid_host(request.host());
   *response->mutable_original_request() = request;
   switch (request.message_request_case()) {
     case ServerReflectionRequest::kListServices:
-      for (const char* name : {v1::Messages::service_full_name(), v1::Admin::service_full_name(),
-                               grpc::health::v1::Health::service_full_name(),
+      for (const std::string& name : services) {
+        response->mutable_list_services_response()->add_service()->set_name(name);
+      }
+      for (const char* name : {grpc::health::v1::Health::service_full_name(),
                                grpc::reflection::v1alpha::ServerReflection::service_full_name()}) {
         response->mutable_list_services_response()->add_service()->set_name(name);
       }
@@ -98,15 +101,16 @@ void AnswerReflection(const ServerReflectionRequest& request, ServerReflectionRe
 void ReflectionStream::Request(CqWorker* worker) {
   auto* fresh = new ReflectionStream(worker);  // freed by its request tag or by the worker
   worker->services().reflection.RequestServerReflectionInfo(
-      fresh->server_context(), fresh->stream(), worker->cq(), worker->cq(), fresh->request_tag());
+      fresh->server_context(), fresh->stream(), worker->cq(), worker->cq(),
+      fresh->RequestTag(nullptr));
 }
 
 void ReflectionStream::OnOpened() {
-  worker().RequestReflection();
+  if (!worker().ending()) Request(&worker());
   if (worker().sessions() > kSessionsMax) {
     return End(ToGrpcStatus(base::OverloadedError("list of streams", kSessionsMax)));
   }
-  if (worker().context().ending.load()) return OnServingState();
+  if (worker().ending()) return OnServingState();
   StartRead();
 }
 
@@ -116,7 +120,7 @@ void ReflectionStream::OnMessage(grpc::ByteBuffer* buffer) {
     return End(ToGrpcStatus(status));
   }
   ServerReflectionResponse response;
-  AnswerReflection(request, &response);
+  AnswerReflection(worker().services().names(), request, &response);
   StartWrite(response);
 }
 
@@ -125,10 +129,10 @@ void ReflectionStream::OnWritten() { StartRead(); }
 void ReflectionStream::OnReadsDone() { End(grpc::Status::OK); }
 
 void ReflectionStream::OnServingState() {
-  if (worker().context().ending.load()) End(ToGrpcStatus(base::DrainingError()));
+  if (worker().ending()) End(ToGrpcStatus(base::DrainingError()));
 }
 
-void ReflectionStream::OnEnded(int code) { static_cast<void>(code); }
+void ReflectionStream::OnEnded() {}
 
 void ReflectionStream::OnSweep(base::Now now) { static_cast<void>(now); }
 

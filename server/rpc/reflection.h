@@ -5,14 +5,18 @@
 // ours assigned.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "grpc/reflection/v1alpha/reflection.pb.h"
 #include "server/rpc/bidi_stream.h"
 
 namespace duetime::rpc {
 
 // Answers one request of the reflection protocol from the descriptors linked into this program.
-// Pure; no gRPC.
-void AnswerReflection(const grpc::reflection::v1alpha::ServerReflectionRequest& request,
+// `services`: the names of those of the API. Pure; no gRPC.
+void AnswerReflection(const std::vector<std::string>& services,
+                      const grpc::reflection::v1alpha::ServerReflectionRequest& request,
                       grpc::reflection::v1alpha::ServerReflectionResponse* response);
 
 // One ServerReflectionInfo call: reads a request, writes its answer, reads the next. Thread safety:
@@ -34,7 +38,7 @@ class ReflectionStream final : public BidiStream {
   void OnMessage(grpc::ByteBuffer* buffer) override;
   void OnReadsDone() override;
   void OnWritten() override;
-  void OnEnded(int code) override;
+  void OnEnded() override;
   void OnSweep(base::Now now) override;
 };
 

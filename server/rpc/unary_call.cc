@@ -9,25 +9,17 @@
 
 namespace duetime::rpc {
 
-void UnaryCall::Request(metrics::RpcMethod method) {
+void UnaryCall::Request(const UnaryMethod* method) {
   DT_CHECK(phase_ == Phase::kIdle);
   phase_ = Phase::kRequested;
   method_ = method;
   context_.emplace();
   writer_.emplace(&*context_);
   gone_ = false;
-  // The notice costs each call a turn of the queue.
-  notice_ = method == metrics::RpcMethod::kStartBulk || method == metrics::RpcMethod::kPull;
+  notice_ = method->watch_client;
   if (notice_) context_->AsyncNotifyWhenDone(&done_tag_);
-  Services& services = worker_->services();
-  grpc::ServerCompletionQueue* cq = worker_->cq();
-  if (method == metrics::RpcMethod::kHealthCheck) {
-    services.health.RequestCheck(&*context_, &buffer_, &*writer_, cq, cq, this);
-  } else if (services.admin.Serves(method)) {
-    services.admin.RequestUnary(method, &*context_, &buffer_, &*writer_, cq, this);
-  } else {
-    services.messages.RequestUnary(method, &*context_, &buffer_, &*writer_, cq, this);
-  }
+  worker_->services().RequestUnary(method->id, &*context_, &buffer_, &*writer_, worker_->cq(),
+                                   this);
 }
 
 void UnaryCall::Complete(bool ok) {
@@ -36,13 +28,11 @@ void UnaryCall::Complete(bool ok) {
     return RecycleIfOver();
   }
   DT_CHECK(phase_ == Phase::kRequested);
-  if (!ok) {  // the server shuts down; the notice never comes
-    Recycle();
-    return;
-  }
+  // The server shuts down; the notice never comes.
+  if (!ok) return Recycle();
   phase_ = Phase::kWaiting;
   arrived_micros_ = base::ReadMicros();
-  worker_->context().stats->of(method_).Start();
+  worker_->state().stats->of(method_->id).Start();
   worker_->OnCallArrived(this);
 }
 
@@ -63,14 +53,14 @@ void UnaryCall::FinishWithError(const absl::Status& status) {
 }
 
 void UnaryCall::CountEnd(int code) {
-  worker_->context().stats->of(method_).EndTimed(code, base::ReadMicros() - arrived_micros_);
+  worker_->state().stats->of(method_->id).EndTimed(code, base::ReadMicros() - arrived_micros_);
 }
 
 void UnaryCall::OnDone(bool ok) {
   static_cast<void>(ok);
   notice_ = false;
   gone_ = context_->IsCancelled();
-  if (gone_ && phase_ == Phase::kWaiting) worker_->OnCallGone(this);
+  if (gone_ && phase_ == Phase::kWaiting && on_gone) std::exchange(on_gone, nullptr)();
   RecycleIfOver();
 }
 
@@ -84,8 +74,7 @@ void UnaryCall::Recycle() {
   writer_.reset();
   context_.reset();
   buffer_.Clear();
-  job.Clear();
-  state.reset();
+  on_gone = nullptr;
   phase_ = Phase::kIdle;
   worker_->Recycle(this);
 }

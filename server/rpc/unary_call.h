@@ -1,47 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UnaryCall: one call with one answer, from the moment it is asked for to the moment its object is
-// used for the next.
+// UnaryCall: one call with one response. The object is used again for later calls.
 #pragma once
 
+#include <coroutine>
 #include <cstdint>
 #include <grpcpp/server_context.h>
-#include <grpcpp/support/async_unary_call.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <memory>
 #include <optional>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
 
-#include "server/delivery/commands.h"
-#include "server/metrics/rpc_stats.h"
 #include "server/rpc/completion_tag.h"
-#include "server/rpc/schedule_job.h"
+#include "server/rpc/methods.h"
+#include "server/rpc/services.h"
 
 namespace duetime::rpc {
 
 class CqWorker;
 
-// What a handler remembers of a call between its steps, if it is more than a few words.
-class CallState {
- public:
-  virtual ~CallState() = default;
-};
-
-// Model: Request() posts it to gRPC; gRPC completes the tag when a call has come; the worker's
-// handlers read request() and, now or later, Finish() it; gRPC completes the tag again and the
-// object goes back to the worker's free list. Each call is finished exactly once.
+// Model: Request() posts the object to gRPC; gRPC completes the tag when a call has come; the
+// method's `run` reads request() and, now or later, finishes the call; gRPC completes the tag again
+// and the object goes back to the worker's free list. Each call is finished exactly once.
 // Thread safety: confined to its worker's thread.
 class UnaryCall final : public CompletionTag {
  public:
-  // `tag` names this object in commands and effects.
-  UnaryCall(CqWorker* worker, delivery::CallTag tag) : worker_(worker), tag_(tag) {}
+  explicit UnaryCall(CqWorker* worker) : worker_(worker) {}
+  ~UnaryCall() { Abandon(); }
   UnaryCall(const UnaryCall&) = delete;
   UnaryCall& operator=(const UnaryCall&) = delete;
 
-  // Asks gRPC for the next call of `method`. REQUIRES: fresh, or recycled; `method` is unary.
-  void Request(metrics::RpcMethod method);
+  // Asks gRPC for the next call of `method`. REQUIRES: fresh, or recycled.
+  void Request(const UnaryMethod* method);
 
   void Complete(bool ok) override;
 
@@ -49,19 +42,23 @@ class UnaryCall final : public CompletionTag {
   void Finish(const google::protobuf::Message& response);
   void FinishWithError(const absl::Status& status);
 
-  metrics::RpcMethod method() const { return method_; }
-  delivery::CallTag tag() const { return tag_; }
+  const UnaryMethod& method() const { return *method_; }
+  CqWorker& worker() { return *worker_; }
   grpc::ByteBuffer* request() { return &buffer_; }
   // True between arrival and Finish.
   bool waiting() const { return phase_ == Phase::kWaiting; }
-  // True once it is known that nobody waits for the answer any more. Known only of calls that may
-  // take long: StartBulk, and Pull, which is also told (CqWorker::OnCallGone).
+  // True once the client has gone. Known only of methods with watch_client.
   bool gone() const { return gone_; }
+  // Destroys the coroutine that works on the call, wherever it waits.
+  void Abandon() {
+    if (task) std::exchange(task, {}).destroy();
+  }
 
-  // For the handlers, between their steps.
-  ScheduleJob job;
-  bool full_view = false;
-  std::shared_ptr<CallState> state;
+  // The coroutine that works on the call, while it waits for something. It resets this when it
+  // ends.
+  std::coroutine_handle<> task;
+  // Called when the client has gone. The coroutine sets and resets it.
+  absl::AnyInvocable<void()> on_gone;
 
  private:
   enum class Phase : uint8_t { kIdle, kRequested, kWaiting, kFinishing, kFinished };
@@ -73,17 +70,16 @@ class UnaryCall final : public CompletionTag {
   void CountEnd(int code);
 
   CqWorker* const worker_;
-  const delivery::CallTag tag_;
   MemberTag<UnaryCall, &UnaryCall::OnDone> done_tag_{this};
   Phase phase_ = Phase::kIdle;
-  // The notice is on its way.
+  // gRPC has yet to give the notice.
   bool notice_ = false;
   bool gone_ = false;
-  metrics::RpcMethod method_{};
+  const UnaryMethod* method_ = nullptr;
   uint64_t arrived_micros_ = 0;
   // gRPC wants a fresh context and writer for each call; the memory is this object's.
   std::optional<grpc::ServerContext> context_;
-  std::optional<grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>> writer_;
+  std::optional<Writer> writer_;
   // First the request, then the response.
   grpc::ByteBuffer buffer_;
 };

@@ -44,7 +44,7 @@ void Committer::Stop() {
 }
 
 void Committer::Submit(Submission submission) {
-  DT_CHECK_LT(submission.shard, delivery::kShardCountMax);
+  DT_CHECK_LT(submission.shard, protocol::kShardCountMax);
   bool wake = false;
   {
     base::MutexLock lock(&mutex_);
@@ -83,7 +83,7 @@ bool Committer::Gather() {
     next_ = 0;
     pending_.swap(queue_);
   } else if (!queue_.empty()) {
-    // The last group was full: the rest of it and what came meanwhile share the next one.
+    // The last group was full: its remaining batches share the next group with new ones.
     pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(next_));
     next_ = 0;
     pending_.insert(pending_.end(), std::make_move_iterator(queue_.begin()),
@@ -123,7 +123,7 @@ void Committer::Append() {
   const uint64_t start = base::ReadMicros();
   const storage::AppendOutcome outcome = journal_->Append(group_, group_durability_);
   const uint64_t micros = base::ReadMicros() - start;
-  // Before anybody hears of it: who is told of a failure must find failed() true.
+  // Set before completions are sent: a reader of the completion must find failed() true.
   if (outcome != storage::AppendOutcome::kAccepted) {
     Fence();
     spdlog::critical("the journal failed ({}); nothing is accepted until a restart",
@@ -145,7 +145,7 @@ void Committer::Append() {
 }
 
 void Committer::Report(storage::AppendOutcome outcome) {
-  std::array<Mailbox*, delivery::kShardCountMax> mailboxes{};
+  std::array<Mailbox*, protocol::kShardCountMax> mailboxes{};
   for (size_t i = group_begin_; i < next_; ++i) {
     const Submission& item = pending_[i];
     completions_[item.shard].push_back(Completion{.sequence = item.sequence, .outcome = outcome});

@@ -11,40 +11,41 @@
 #include <vector>
 
 #include "server/base/mutex.h"
-#include "server/delivery/commands.h"
+#include "server/protocol/tags.h"
 #include "server/runtime/commit_stats.h"
 #include "server/runtime/mailbox.h"
 #include "storage/journal.h"
 
 namespace duetime::runtime {
 
-// A batch on its way to the journal.
+// A batch that waits for the journal.
 struct Submission {
   uint16_t shard = 0;
-  // Where its fate is told. REQUIRES: outlives the committer's thread.
+  // The mailbox that gets the completion. REQUIRES: outlives the committer's thread.
   Mailbox* reply_to = nullptr;
   uint64_t sequence = 0;
   storage::RecordBatch records;
-  // About what the records take, in bytes.
+  // The approximate size of the records.
   size_t bytes = 0;
   storage::Durability durability = storage::Durability::kBuffered;
 };
 
-// How much goes into one append, at most; a single larger batch goes alone.
+// The maximum size of one append. A single larger batch goes alone.
 struct GroupLimits {
   size_t records_max = 0;
   size_t bytes_max = 0;
 };
 
-// Group commit. While one group is in fsync the next gathers, so the size of groups follows the
-// load and no timer is involved. Waiting batches are bounded by the engines, which take no commands
-// while too much of theirs is under way.
+// Group commit: while one group is in fsync the next one gathers, so the size of a group follows
+// the load and no timer is involved. The engines bound the waiting batches: an engine with too many
+// uncommitted records takes no commands.
 //
-// Guarantees: (1) batches are appended and their fates told in the order of Submit, per shard; (2)
-// a group is synced if any batch of it asks; (3) after the first outcome but kAccepted nothing is
-// appended any more, and every batch that was not part of that append completes as kFenced (P7);
-// (4) every submitted batch completes, also after Stop. Thread safety: Submit, Fence, failed and
-// stats from any thread.
+// Guarantees: (1) per shard, the committer appends and completes batches in the order of Submit;
+// (2) a group is synced if any of its batches requires it; (3) after the first outcome but
+// kAccepted the committer appends nothing, and every later batch completes as kFenced (P7); (4)
+// every submitted batch completes, also after Stop.
+//
+// Thread safety: Submit, Fence, failed and stats may be called from any thread.
 class Committer {
  public:
   // REQUIRES: `journal` outlives the committer.
@@ -54,13 +55,14 @@ class Committer {
   Committer& operator=(const Committer&) = delete;
 
   void Start();
-  // Appends what has been submitted, then ends the thread. REQUIRES: nobody submits any more.
-  // Idempotent.
+  // Appends all submitted batches, then ends the thread. Idempotent. REQUIRES: there are no further
+  // calls of Submit.
   void Stop();
 
   void Submit(Submission submission);
 
-  // Appends nothing more from the next group on: a shard found that its store cannot be trusted.
+  // Stops appending after the current group, because a shard found that its store cannot be
+  // trusted.
   void Fence() { failed_.store(true); }
   bool failed() const { return failed_.load(); }
 
@@ -68,7 +70,8 @@ class Committer {
 
  private:
   void Run();
-  // Fills pending_ with what was submitted; waits for it. False when it is time to end.
+  // Moves submitted batches into pending_; waits for the first one. Returns false when the thread
+  // must end.
   bool Gather();
   // Moves the next group from pending_ into group_ and group_items_.
   void FormGroup();
@@ -87,7 +90,7 @@ class Committer {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   CommitStats stats_ ABSL_GUARDED_BY(mutex_);
 
-  // The committer's thread only. pending_ from next_ on is taken but not appended yet.
+  // Confined to the committer's thread. Batches of pending_ before next_ are already in a group.
   std::vector<Submission> pending_;
   size_t next_ = 0;
   std::vector<storage::RecordBatch> group_;
@@ -95,7 +98,7 @@ class Committer {
   size_t group_records_ = 0;
   size_t group_bytes_ = 0;
   storage::Durability group_durability_{};
-  std::array<std::vector<Completion>, delivery::kShardCountMax> completions_;
+  std::array<std::vector<Completion>, protocol::kShardCountMax> completions_;
 };
 
 }  // namespace duetime::runtime

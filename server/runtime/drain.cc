@@ -12,13 +12,13 @@ constexpr std::chrono::milliseconds kLookEvery{20};
 
 uint64_t InFlight(const Node& node) {
   uint64_t in_flight = 0;
-  for (const delivery::ShardStats& stats : node.shard_stats()) in_flight += stats.in_flight;
+  for (const protocol::ShardStats& stats : node.shard_stats()) in_flight += stats.in_flight;
   return in_flight;
 }
 
-// An ack that is decided is not in flight any more, but it is confirmed only when it is committed.
+// A decided ack is no longer in flight, but its client gets the confirmation only after the commit.
 bool Quiet(const Node& node) {
-  for (const delivery::ShardStats& stats : node.shard_stats()) {
+  for (const protocol::ShardStats& stats : node.shard_stats()) {
     if (stats.in_flight + stats.uncommitted_batches > 0) return false;
   }
   return true;
@@ -29,7 +29,7 @@ bool Quiet(const Node& node) {
 uint64_t StopDispatchAndWait(Node* node, base::Clock* clock, uint64_t grace_ms) {
   node->StopDispatch();
   const uint64_t end_ms = clock->Read().mono_ms + grace_ms;
-  // The first look comes after a wait: what is being handed out at this moment counts as well.
+  // Wait before the first check, so that deliveries in progress count as well.
   while (clock->Read().mono_ms < end_ms && !StopSignalWithin(kLookEvery)) {
     if (Quiet(*node)) break;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The wait in the middle of a polite stop.
+// The wait for open leases during a drain.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,8 @@
 
 namespace duetime::runtime {
 
-// Stops handing out, then waits until every lease has ended, at most for `grace_ms`; another stop
-// signal ends the wait, too. Returns how many leases are left. REQUIRES: BlockStopSignals was
-// called.
+// Stops deliveries, then waits at most `grace_ms` until every lease has ended. Another stop signal
+// also ends the wait. Returns the number of open leases. REQUIRES: BlockStopSignals was called.
 uint64_t StopDispatchAndWait(Node* node, base::Clock* clock, uint64_t grace_ms);
 
 }  // namespace duetime::runtime

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EffectSink: who carries out what shards want done.
+// EffectSink: receives the effects of shards.
 #pragma once
 
 #include <cstdint>
 
-#include "server/delivery/commands.h"
+#include "server/protocol/replies.h"
 
 namespace duetime::runtime {
 
-// Carries out what shards want done. Deliver is called on engine threads, by several at once for
-// different shards; it must not block, since the shard's timer waits for it.
+// Carries out the effects of shards. Engine threads call Deliver, several at a time for different
+// shards. Deliver must not block, because the shard's timer waits for it.
 class EffectSink {
  public:
   virtual ~EffectSink() = default;
-  virtual void Deliver(uint16_t shard, delivery::Effects effects) = 0;
+  virtual void Deliver(uint16_t shard, protocol::Effects effects) = 0;
 };
 
 }  // namespace duetime::runtime

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "server/base/check.h"
+#include "server/protocol/commands.h"
 
 namespace duetime::runtime {
 namespace {
@@ -16,25 +17,25 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// Messages and leases decided in one turn: as many as a step may fire, so that settlements do not
-// queue up behind a burst.
+// The messages and leases decided in one turn. As many as a step may fire, so that settlements do
+// not queue behind a burst.
 constexpr size_t kTurnWeightMax = 2'000;
-// The longest sleep. A step of the wall clock is noticed within it.
+// The longest sleep, which bounds the time to detect a step of the wall clock.
 constexpr uint64_t kSleepMaxMs = 1'000;
-// The shortest: a deadline that has come but is not acted on must not make the thread spin.
+// The shortest sleep, so that a deadline that has passed but is not acted on does not make the
+// thread spin.
 constexpr microseconds kSleepMin{100};
-// While a group is in fsync nothing is gained by deciding each command as it comes: the next group
-// can't start yet. So the engine then sleeps until this many wait, or this long, or the group is
-// done. It saves a wake-up (a system call here and one for the sender) for most commands under
-// load, and costs nothing when there is none.
+// While a group is in fsync, deciding each command as it arrives gains nothing, because the next
+// group cannot start. The engine then sleeps until this many commands wait, this much time passes,
+// or the group is done. This saves a wake-up (one system call here and one in the sender) for most
+// commands under load.
 constexpr size_t kBusyWakeCommands = 64;
 constexpr milliseconds kBusySleepMax{1};
-// While the wall clock stands still (it was set back), its deadlines come no closer: look this
-// often.
+// How often to check while server time stands still, because its deadlines come no closer.
 constexpr milliseconds kWaitingSleepMin{20};
-// Stats are copied at most this often while the engine is busy.
+// How often a busy engine copies its stats, at most.
 constexpr uint64_t kPublishPeriodMs = 100;
-// What a record takes besides its value, about.
+// The approximate size of a record beside its value.
 constexpr size_t kRecordOverheadBytes = 48;
 
 milliseconds Until(uint64_t deadline_ms, uint64_t now_ms) {
@@ -66,7 +67,7 @@ void Engine::Join() {
   if (thread_.joinable()) thread_.join();
 }
 
-delivery::ShardStats Engine::stats() const {
+protocol::ShardStats Engine::stats() const {
   base::MutexLock lock(&stats_mutex_);
   return stats_;
 }
@@ -86,7 +87,7 @@ void Engine::Run() {
     now_ = context_.clock->Read();
     HandleCompletions();
     HandleCommands();
-    const delivery::StepResult result = shard_.Step(now_);
+    const shard::StepResult result = shard_.Step(now_);
     const bool submitted = SubmitBatch();
     DeliverEffects();
     const bool done = intake_.stopping && !CommandsLeft() && !shard_.settles_waiting() &&
@@ -110,7 +111,7 @@ void Engine::HandleCompletions() {
 void Engine::HandleCommands() {
   size_t weight = 0;
   while (CommandsLeft() && weight < kTurnWeightMax) {
-    delivery::Command& command = intake_commands_[next_command_++];
+    protocol::Command& command = intake_commands_[next_command_++];
     weight += CommandWeight(command);
     ++handled_.commands;
     handled_.bytes += CommandBytes(command);
@@ -119,7 +120,7 @@ void Engine::HandleCommands() {
 }
 
 bool Engine::SubmitBatch() {
-  std::optional<delivery::PendingBatch> batch = shard_.TakeBatch();
+  std::optional<shard::PendingBatch> batch = shard_.TakeBatch();
   if (!batch.has_value()) return false;
   Uncommitted size{.records = batch->records.size(), .bytes = 0};
   for (const storage::Record& record : batch->records) {
@@ -138,15 +139,15 @@ bool Engine::SubmitBatch() {
 }
 
 void Engine::DeliverEffects() {
-  delivery::Effects effects = shard_.TakeEffects();
+  protocol::Effects effects = shard_.TakeEffects();
   if (effects.empty()) return;
-  // A shard that can't read is as failed as one that can't write, and the promise is the daemon's,
-  // not the shard's: the others stop with it (P7).
+  // A shard that cannot read has failed like one that cannot write. The promise is the daemon's, so
+  // all shards stop (P7).
   if (effects.failed) context_.committer->Fence();
   context_.sink->Deliver(shard_index_, std::move(effects));
 }
 
-void Engine::Sleep(const delivery::StepResult& result) {
+void Engine::Sleep(const shard::StepResult& result) {
   const bool busy = result.more || (CommandsLeft() && !Held());
   if (!busy || now_.mono_ms >= published_mono_ms_ + kPublishPeriodMs) PublishStats();
   if (busy) return;
@@ -167,7 +168,7 @@ void Engine::Sleep(const delivery::StepResult& result) {
 
 void Engine::PublishStats() {
   published_mono_ms_ = now_.mono_ms;
-  const delivery::ShardStats stats = shard_.stats();
+  const protocol::ShardStats stats = shard_.stats();
   base::MutexLock lock(&stats_mutex_);
   stats_ = stats;
 }

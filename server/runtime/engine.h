@@ -13,16 +13,16 @@
 
 #include "server/base/clock.h"
 #include "server/base/mutex.h"
-#include "server/delivery/shard.h"
 #include "server/runtime/committer.h"
 #include "server/runtime/effect_sink.h"
 #include "server/runtime/mailbox.h"
+#include "server/shard/shard.h"
 #include "server/wheel/slab_memory.h"
 #include "storage/message_store.h"
 
 namespace duetime::runtime {
 
-// What all engines share. REQUIRES: everything outlives the engines.
+// Shared by all engines. REQUIRES: all members outlive the engines.
 struct EngineContext {
   storage::MessageStore* store = nullptr;
   base::Clock* clock = nullptr;
@@ -34,20 +34,23 @@ struct EngineContext {
 struct EngineOptions {
   delivery::ShardLimits shard_limits;
   MailboxLimits mailbox_limits;
-  // What one engine may have submitted and not completed before it takes no more commands: it stops
-  // answering rather than grow, and then its mailbox fills up and refuses (P6).
+  // Limits for the submitted but uncommitted records of one engine. At a limit the engine takes no
+  // commands, so its mailbox fills up and refuses (P6).
   size_t uncommitted_records_max = 0;
   size_t uncommitted_bytes_max = 0;
 };
 
-// Runs one shard's state machine in turns: take what waits, decide it, let time act, submit the
-// records, carry out the effects, then sleep until there is a reason not to.
+// Runs one shard's state machine in turns. A turn takes the waiting commands, decides them,
+// advances time, submits the records, and delivers the effects. Then the engine sleeps until there
+// is work.
 //
-// Guarantees: (1) a turn handles a bounded amount of commands, so a long mailbox delays due
-// messages by a millisecond or so; (2) it sleeps when nothing is to do, and wakes at least once a
-// second to notice steps of the clock; (3) after Stop every command that was accepted is answered
-// before the thread ends. Thread safety: Recover and Start by the owner, once, in this order; the
-// mailbox and stats from any thread.
+// Guarantees: (1) a turn decides a bounded number of commands, so a long mailbox delays due
+// messages by about a millisecond; (2) an idle engine sleeps, and wakes at least once a second to
+// detect steps of the clock; (3) after Stop, the engine answers every accepted command before its
+// thread ends.
+//
+// Thread safety: the owner calls Recover and Start, once, in this order. The mailbox and stats may
+// be used from any thread.
 class Engine {
  public:
   Engine(uint16_t shard, const EngineOptions& options, const EngineContext& context);
@@ -61,11 +64,12 @@ class Engine {
 
   Mailbox& mailbox() { return mailbox_; }
   const Mailbox& mailbox() const { return mailbox_; }
-  // As of the last time that the engine went to sleep, or a tenth of a second ago.
-  delivery::ShardStats stats() const;
+  // A copy from the last time the engine went to sleep, at most a tenth of a second old while it is
+  // busy.
+  protocol::ShardStats stats() const;
 
  private:
-  // What one batch under way adds to the sums below.
+  // One submitted batch's part of the sums below.
   struct Uncommitted {
     size_t records = 0;
     size_t bytes = 0;
@@ -74,13 +78,13 @@ class Engine {
   void Run();
   void HandleCompletions();
   void HandleCommands();
-  // True if it submitted something.
+  // Returns true if there was a batch to submit.
   bool SubmitBatch();
   void DeliverEffects();
-  void Sleep(const delivery::StepResult& result);
+  void Sleep(const shard::StepResult& result);
   void PublishStats();
 
-  // True while so much is under way that commands have to wait.
+  // True while the limits of uncommitted records hold back commands.
   bool Held() const {
     return uncommitted_sum_.records >= options_.uncommitted_records_max ||
            uncommitted_sum_.bytes >= options_.uncommitted_bytes_max;
@@ -93,14 +97,14 @@ class Engine {
   Mailbox mailbox_;
   std::thread thread_;
 
-  // The engine's thread only, after Start.
-  delivery::Shard shard_;
+  // Confined to the engine's thread after Start.
+  shard::Shard shard_;
   base::Now now_;
   Mailbox::Intake intake_;
-  // Taken commands; from next_command_ on they are not handled yet.
-  std::vector<delivery::Command> intake_commands_;
+  // Commands from the mailbox. Those from next_command_ on are not decided yet.
+  std::vector<protocol::Command> intake_commands_;
   size_t next_command_ = 0;
-  // Handled, and not yet reported to the mailbox.
+  // Decided commands that are not yet reported to the mailbox.
   Mailbox::Handled handled_;
   std::deque<Uncommitted> uncommitted_;
   Uncommitted uncommitted_sum_;
@@ -108,7 +112,7 @@ class Engine {
   uint64_t published_mono_ms_ = 0;
 
   mutable base::Mutex stats_mutex_;
-  delivery::ShardStats stats_ ABSL_GUARDED_BY(stats_mutex_);
+  protocol::ShardStats stats_ ABSL_GUARDED_BY(stats_mutex_);
 };
 
 }  // namespace duetime::runtime

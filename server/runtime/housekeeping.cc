@@ -58,7 +58,7 @@ void Housekeeping::LookAtDisk() {
   const absl::StatusOr<uint64_t> measured = options_.disk_free();
   const bool was_ok = std::exchange(measure_ok_, measured.ok());
   if (!measured.ok()) {
-    // What was true a second ago is the best guess.
+    // Keep the last measurement, which is the best guess.
     if (was_ok)
       spdlog::error("cannot measure the free disk space: {}", measured.status().ToString());
     return;

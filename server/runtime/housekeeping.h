@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Housekeeping: what must be looked after once a second.
+// Housekeeping: periodic work, once a second.
 #pragma once
 
 #include <atomic>
@@ -18,20 +18,20 @@
 namespace duetime::runtime {
 
 struct HousekeepingOptions {
-  // Below this, new messages are refused; 0 never refuses.
+  // The server refuses new messages below this free space. 0: never.
   uint64_t disk_free_min_bytes = 0;
   // Measures the free space.
   std::function<absl::StatusOr<uint64_t>()> disk_free;
-  // Writes the store's witness of how far it got. May be empty.
+  // Writes the store's witness. May be empty.
   std::function<absl::Status()> write_witness;
-  // Lets the store drop what is remembered no longer than until then. May be empty.
+  // Lets the store drop entries that expired by then. May be empty.
   std::function<void(uint64_t until_ms)> drop_expired = {};
 };
 
-// One thread that each second writes the store's witness, tells the store the time up to which it
-// need not remember, measures the free disk space, and looks at the clock's state. It logs when one
-// of them changes for the worse or the better, not every time. Thread safety: Start and Stop by the
-// owner; the rest from any thread.
+// One thread that once a second writes the store's witness, advances the store's expiry mark,
+// measures the free disk space, and checks the clock. It logs changes of state, not every check.
+//
+// Thread safety: the owner calls Start and Stop. All else may be called from any thread.
 class Housekeeping {
  public:
   // REQUIRES: `clock` and what the callbacks use outlive it.
@@ -40,12 +40,12 @@ class Housekeeping {
   Housekeeping(const Housekeeping&) = delete;
   Housekeeping& operator=(const Housekeeping&) = delete;
 
-  // Looks once before it returns, so that what it tells is true from the start.
+  // Makes the first check before it returns, so that the accessors are correct from the start.
   void Start();
   // Idempotent.
   void Stop();
 
-  // True while new messages must be refused for want of disk space.
+  // True while the server must refuse new messages because the disk is low.
   bool disk_low() const { return disk_low_.load(std::memory_order_relaxed); }
   // The last measurement.
   uint64_t disk_free_bytes() const { return disk_free_bytes_.load(std::memory_order_relaxed); }
@@ -63,7 +63,7 @@ class Housekeeping {
   std::atomic<bool> disk_low_{false};
   std::atomic<uint64_t> disk_free_bytes_{0};
 
-  // Start, then the thread only.
+  // Used by Start, then confined to the thread.
   DiskGuard disk_guard_;
   base::ClockState clock_state_ = base::ClockState::kNormal;
   bool witness_ok_ = true;

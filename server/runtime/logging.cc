@@ -14,7 +14,7 @@
 namespace duetime::runtime {
 namespace {
 
-// Lines for machines: spdlog's patterns can't escape.
+// Formats JSON lines, because spdlog's patterns cannot escape.
 class JsonFormatter final : public spdlog::formatter {
  public:
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the daemon logs.
+// The daemon's log.
 #pragma once
 
 #include <cstdint>

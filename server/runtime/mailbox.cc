@@ -6,57 +6,58 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/protocol/commands.h"
 
 namespace duetime::runtime {
 namespace {
 
-using delivery::CancelCommand;
-using delivery::Command;
-using delivery::GetCommand;
-using delivery::ScheduleCommand;
-using delivery::SettleCommand;
+using protocol::CancelCommand;
+using protocol::Command;
+using protocol::GetCommand;
+using protocol::ScheduleCommand;
+using protocol::SettleCommand;
 
-// Only what a client can send without bound is bounded here.
+// Only commands that a client can send without another bound count against the limits.
 bool MayBeRefused(const Command& command) {
   return std::holds_alternative<ScheduleCommand>(command) ||
          std::holds_alternative<CancelCommand>(command) ||
-         std::holds_alternative<delivery::CancelBatchCommand>(command) ||
-         std::holds_alternative<delivery::RescheduleCommand>(command) ||
+         std::holds_alternative<protocol::CancelBatchCommand>(command) ||
+         std::holds_alternative<protocol::RescheduleCommand>(command) ||
          std::holds_alternative<GetCommand>(command) ||
-         std::holds_alternative<delivery::InspectCommand>(command) ||
-         std::holds_alternative<delivery::RecurrenceCommand>(command) ||
-         (std::holds_alternative<delivery::ObjectCommand>(command) &&
-          std::get<delivery::ObjectCommand>(command).value.has_value());
+         std::holds_alternative<protocol::InspectCommand>(command) ||
+         std::holds_alternative<protocol::RecurrenceCommand>(command) ||
+         (std::holds_alternative<protocol::ObjectCommand>(command) &&
+          std::get<protocol::ObjectCommand>(command).value.has_value());
 }
 
 struct ByteCounter {
   size_t operator()(const ScheduleCommand& command) const {
-    size_t bytes = command.messages.size() * sizeof(delivery::NewMessage);
-    for (const delivery::NewMessage& message : command.messages) bytes += message.record.size();
+    size_t bytes = command.messages.size() * sizeof(protocol::NewMessage);
+    for (const protocol::NewMessage& message : command.messages) bytes += message.record.size();
     for (const auto& [topic, name] : command.new_topics) bytes += name.size();
     return bytes;
   }
   size_t operator()(const SettleCommand& command) const {
-    size_t bytes = command.acks.size() * sizeof(delivery::LeaseToken) +
-                   command.nacks.size() * sizeof(delivery::NackItem) +
-                   command.extends.size() * sizeof(delivery::ExtendItem) +
-                   command.dead_letters.size() * sizeof(delivery::DeadLetterItem);
-    for (const delivery::NackItem& nack : command.nacks) bytes += nack.reason.size();
-    for (const delivery::DeadLetterItem& item : command.dead_letters) bytes += item.reason.size();
+    size_t bytes = command.acks.size() * sizeof(protocol::LeaseToken) +
+                   command.nacks.size() * sizeof(protocol::NackItem) +
+                   command.extends.size() * sizeof(protocol::ExtendItem) +
+                   command.dead_letters.size() * sizeof(protocol::DeadLetterItem);
+    for (const protocol::NackItem& nack : command.nacks) bytes += nack.reason.size();
+    for (const protocol::DeadLetterItem& item : command.dead_letters) bytes += item.reason.size();
     return bytes;
   }
-  size_t operator()(const delivery::CancelBatchCommand& command) const {
+  size_t operator()(const protocol::CancelBatchCommand& command) const {
     size_t bytes = command.items.size() * sizeof(CancelCommand);
     for (const CancelCommand& item : command.items) bytes += item.target.key.size();
     return bytes;
   }
-  size_t operator()(const delivery::InspectCommand& command) const {
+  size_t operator()(const protocol::InspectCommand& command) const {
     return command.keys.size() * sizeof(storage::MessageKey);
   }
-  size_t operator()(const delivery::RecurrenceCommand& command) const {
+  size_t operator()(const protocol::RecurrenceCommand& command) const {
     return command.name.size() + command.spec.message.size();
   }
-  size_t operator()(const delivery::ObjectCommand& command) const {
+  size_t operator()(const protocol::ObjectCommand& command) const {
     return command.name.size() + (command.value.has_value() ? command.value->size() : 0);
   }
   template <typename Other>
@@ -71,10 +72,10 @@ struct WeightCounter {
     return command.acks.size() + command.nacks.size() + command.extends.size() +
            command.dead_letters.size();
   }
-  size_t operator()(const delivery::CancelBatchCommand& command) const {
+  size_t operator()(const protocol::CancelBatchCommand& command) const {
     return command.items.size();
   }
-  size_t operator()(const delivery::InspectCommand& command) const { return command.keys.size(); }
+  size_t operator()(const protocol::InspectCommand& command) const { return command.keys.size(); }
   template <typename Other>
   size_t operator()(const Other&) const {
     return 0;
@@ -185,7 +186,7 @@ bool Mailbox::ReadyLocked(size_t wake_commands) const {
 
 bool Mailbox::TakeWakeLocked() {
   if (wake_commands_ == 0 || !ReadyLocked(wake_commands_)) return false;
-  // Woken once is enough.
+  // Wakes the engine only once.
   wake_commands_ = 0;
   return true;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mailbox: what waits for one shard's engine.
+// Mailbox: the queue of one shard's engine.
 #pragma once
 
 #include <chrono>
@@ -13,12 +13,12 @@
 #include "absl/status/status.h"
 
 #include "server/base/mutex.h"
-#include "server/delivery/commands.h"
+#include "server/protocol/commands.h"
 #include "storage/journal.h"
 
 namespace duetime::runtime {
 
-// The fate of one batch.
+// The outcome of one batch.
 struct Completion {
   uint64_t sequence = 0;
   storage::AppendOutcome outcome{};
@@ -29,43 +29,45 @@ struct MailboxLimits {
   size_t bytes_max = 0;
 };
 
-// A moment's view of one mailbox.
+// A snapshot of one mailbox.
 struct MailboxStats {
   size_t commands = 0;
   size_t bytes = 0;
-  // Commands refused since start because it was full.
+  // Commands refused since the start because the mailbox was full.
   uint64_t refused = 0;
 };
 
-// What a command weighs against the bound, in bytes: the records and lists it carries.
-size_t CommandBytes(const delivery::Command& command);
-// How many messages or leases a command is about; the measure of the work in it.
-size_t CommandWeight(const delivery::Command& command);
+// The size of a command's records and lists in bytes, which counts against bytes_max.
+size_t CommandBytes(const protocol::Command& command);
+// The number of messages or leases in a command, which measures its work.
+size_t CommandWeight(const protocol::Command& command);
 
-// Commands and completions on their way to one engine. Many threads put in, the engine takes
-// everything out at once by swapping vectors: one lock for a batch, and no allocation once the
-// vectors have grown.
+// A queue of commands and completions for one engine. Many threads post. The engine takes
+// everything at once by swapping vectors: one lock per batch, and no allocation once the vectors
+// have grown.
 //
-// Guarantees: (1) commands come out in the order in which they went in; (2) a command counts
-// against the bound until the engine reports it as handled, wherever it waits; (3) what credit or
-// the number of streams bounds already (attach, detach, settle, credit) and completions are never
-// refused for want of room; (4) nobody is woken who is not waiting. Thread safety: Post, Complete,
-// StopDispatch, Stop and stats from any thread; Take and Wait from the engine's only.
+// Guarantees: (1) commands come out in the order of Post; (2) a command counts against the limits
+// until the engine reports it as handled; (3) the mailbox never refuses completions, nor commands
+// that credit or the number of streams already bounds (attach, detach, settle, credit); (4) only a
+// waiting engine is woken.
+//
+// Thread safety: Post, Complete, StopDispatch, Stop and stats from any thread; Take and Wait from
+// the engine's thread only.
 class Mailbox {
  public:
-  // For Wait: commands alone do not end it.
+  // For Wait: commands do not end the wait.
   static constexpr size_t kNoCommands = std::numeric_limits<size_t>::max();
 
-  // What Take hands over.
+  // The result of Take.
   struct Intake {
-    std::vector<delivery::Command> commands;
+    std::vector<protocol::Command> commands;
     std::vector<Completion> completions;
     bool stop_dispatch = false;
-    // Nothing will be posted after this intake, except completions.
+    // True if only completions can follow this intake.
     bool stopping = false;
   };
 
-  // Commands that were taken and are handled since the engine last said so.
+  // Commands handled since the engine last reported.
   struct Handled {
     size_t commands = 0;
     size_t bytes = 0;
@@ -73,25 +75,25 @@ class Mailbox {
 
   explicit Mailbox(const MailboxLimits& limits) : limits_(limits) {}
 
-  // RESOURCE_EXHAUSTED OVERLOADED if it is full; a single command larger than the whole bound gets
-  // in when nothing else waits. UNAVAILABLE DRAINING after Stop.
-  absl::Status Post(delivery::Command command);
+  // RESOURCE_EXHAUSTED OVERLOADED if the mailbox is full. A single command larger than the limit
+  // enters an empty mailbox. UNAVAILABLE DRAINING after Stop.
+  absl::Status Post(protocol::Command command);
 
-  // Tells the fates of batches, in the order of their sequences.
+  // Adds completions of batches. REQUIRES: in the order of their sequences.
   void Complete(std::span<const Completion> completions);
 
-  // Asks the engine to hand out nothing more.
+  // Asks the engine to stop deliveries.
   void StopDispatch();
   // Refuses every further command, and asks the engine to finish.
   void Stop();
 
-  // Takes out everything that waits; commands only if `take_commands` (else they stay). The
-  // intake's vectors are emptied first and their memory is used again. `handled` stops counting.
+  // Takes everything that waits; commands only if `take_commands`. Clears the intake's vectors
+  // first and reuses their memory. Commands of `handled` no longer count against the limits.
   void Take(bool take_commands, const Handled& handled, Intake* intake);
 
-  // Returns when `wake_commands` commands wait that were not taken, when a completion or a request
-  // to stop arrives that was not taken, when the time is up, or now and then for no reason.
-  // `handled` stops counting at once.
+  // Waits until there are `wake_commands` new commands, a new completion, or a new request to stop,
+  // or until `timeout`. May return early without a reason. Commands of `handled` no longer count
+  // from the beginning of the call.
   void Wait(std::chrono::microseconds timeout, size_t wake_commands, const Handled& handled);
 
   MailboxStats stats() const;
@@ -99,24 +101,25 @@ class Mailbox {
  private:
   void ReleaseLocked(const Handled& handled) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReadyLocked(size_t wake_commands) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // True if the engine waits for what is there now; then the caller notifies it after unlocking.
+  // Returns true if the engine waits and its condition is met. The caller then notifies it after
+  // unlocking.
   bool TakeWakeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const MailboxLimits limits_;
   base::CondVar wake_;
 
   mutable base::Mutex mutex_;
-  std::vector<delivery::Command> commands_ ABSL_GUARDED_BY(mutex_);
+  std::vector<protocol::Command> commands_ ABSL_GUARDED_BY(mutex_);
   std::vector<Completion> completions_ ABSL_GUARDED_BY(mutex_);
-  // Not handled yet, including those that the engine has taken.
+  // Commands that are not handled, including those that the engine has taken.
   size_t counted_commands_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t counted_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stop_dispatch_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // A request to stop that the engine has not seen yet.
+  // True if the engine has not yet seen a request to stop.
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
-  // What the waiting engine waits for, in commands; 0 while it does not wait.
+  // The number of commands that the engine waits for; 0 while it does not wait.
   size_t wake_commands_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

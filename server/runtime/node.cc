@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/base/check.h"
+#include "server/protocol/commands.h"
 #include "server/runtime/committer.h"
 #include "server/runtime/engine.h"
 #include "server/runtime/slab_stock.h"
@@ -11,7 +12,7 @@
 namespace duetime::runtime {
 namespace {
 
-// Groups' worth of records that one engine may have under way: one in fsync, one gathering.
+// The groups of records that one engine may have uncommitted: one in fsync, one gathering.
 constexpr size_t kGroupsUnderWay = 2;
 
 EngineOptions ToEngineOptions(const NodeOptions& options) {
@@ -68,7 +69,7 @@ absl::Status Node::Start() {
   return absl::OkStatus();
 }
 
-absl::Status Node::Post(uint16_t shard, delivery::Command command) {
+absl::Status Node::Post(uint16_t shard, protocol::Command command) {
   DT_CHECK_LT(shard, impl_->engines().size());
   return impl_->engines()[shard]->mailbox().Post(std::move(command));
 }
@@ -78,7 +79,7 @@ void Node::StopDispatch() {
 }
 
 void Node::Stop() {
-  // Else a shard with much to hand out would go on handing out while it should end.
+  // Otherwise a shard with many due messages would go on delivering them.
   StopDispatch();
   for (const auto& engine : impl_->engines()) engine->mailbox().Stop();
   for (const auto& engine : impl_->engines()) engine->Join();
@@ -90,8 +91,8 @@ uint16_t Node::shard_count() const { return static_cast<uint16_t>(impl_->engines
 
 bool Node::failed() const { return impl_->committer().failed(); }
 
-std::vector<delivery::ShardStats> Node::shard_stats() const {
-  std::vector<delivery::ShardStats> stats;
+std::vector<protocol::ShardStats> Node::shard_stats() const {
+  std::vector<protocol::ShardStats> stats;
   for (const auto& engine : impl_->engines()) stats.push_back(engine->stats());
   return stats;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reader: the thread for reads that take long.
+// Reader: the thread for long reads.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 
 namespace duetime::runtime {
 
-// Runs jobs one after the other, in the order of Post: pages of lists, forecasts, whatever reads
-// much of the store and must hold up neither an engine nor a completion queue.
+// Runs jobs one at a time, in the order of Post: pages of lists, forecasts, and other long reads of
+// the store, which must not delay an engine or a completion queue.
 //
-// Guarantees: (1) at most `jobs_max` jobs wait; (2) every job that was accepted runs, also after
-// Stop was called. Cost: one lock per job. Thread safety: Post and waiting from any thread; Start
-// and Stop by the owner.
+// Guarantees: (1) at most `jobs_max` jobs wait; (2) every accepted job runs, also after Stop. Cost:
+// one lock per job. Thread safety: Post and waiting from any thread; the owner calls Start and
+// Stop.
 class Reader {
  public:
   explicit Reader(size_t jobs_max) : jobs_max_(jobs_max) {}
@@ -28,10 +28,10 @@ class Reader {
   Reader& operator=(const Reader&) = delete;
 
   void Start();
-  // Runs what waits, then ends the thread. Idempotent.
+  // Runs the waiting jobs, then ends the thread. Idempotent.
   void Stop();
 
-  // RESOURCE_EXHAUSTED OVERLOADED if too many wait; UNAVAILABLE DRAINING once Stop was called.
+  // RESOURCE_EXHAUSTED OVERLOADED if too many jobs wait. UNAVAILABLE DRAINING after Stop.
   absl::Status Post(std::function<void()> job);
 
   // Jobs that wait or run.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals as a call that waits, instead of handlers that interrupt.
+// Stop signals as blocking calls instead of handlers.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ void BlockStopSignals();
 // Waits for SIGTERM or SIGINT and returns its number. REQUIRES: BlockStopSignals was called.
 int WaitForStopSignal();
 
-// Waits for one of them for at most `timeout`. Returns true if it came.
+// Waits at most `timeout` for a stop signal. Returns true if one arrived.
 bool StopSignalWithin(std::chrono::milliseconds timeout);
 
 }  // namespace duetime::runtime

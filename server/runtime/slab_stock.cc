@@ -13,9 +13,9 @@ namespace duetime::runtime {
 namespace {
 
 constexpr size_t kBytes = wheel::SlabMemory::kSlabBytes;
-// While slabs come and go, and for a second after, the thread looks by itself this often: to be
-// woken would cost an engine up to 20 us. The stock lasts that long for millions of messages per
-// second.
+// While slabs are taken or given, and for a second after, the thread checks by itself this often,
+// because a wake-up would cost an engine up to 20 us. The stock lasts that long at millions of
+// messages per second.
 constexpr std::chrono::milliseconds kLookAgain{5};
 constexpr int kQuietLooks = 200;
 
@@ -117,7 +117,7 @@ void SlabStock::Level() {
       base::MutexLock lock(&mutex_);
       if (ready_.size() >= kReadyFull && ready_.size() <= kReadyMax) return;
       if (ready_.size() > kReadyMax) {
-        // The one that has lain there longest.
+        // The least recently used slab.
         surplus = ready_.front();
         ready_.pop_front();
       }
@@ -127,7 +127,7 @@ void SlabStock::Level() {
       continue;
     }
     void* const fresh = Map();
-    // It is the writing that has the system find the pages.
+    // Writing makes the system map the pages.
     std::memset(fresh, 0, kBytes);
     base::MutexLock lock(&mutex_);
     ready_.push_back(fresh);

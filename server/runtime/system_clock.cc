@@ -4,7 +4,7 @@
 namespace duetime::runtime {
 
 base::Now SystemClock::Read() {
-  // Read under the lock: a reading that waited for it would look like a step back.
+  // Read the clocks under the lock: a reading that waited for the lock would look like a step back.
   base::MutexLock lock(&mutex_);
   return time_.Update(base::ReadMachineClocks());
 }

@@ -10,8 +10,8 @@
 
 namespace duetime::runtime {
 
-// Reads the machine's clocks and keeps the rules of base::ServerTime over all readers. Cost: two
-// vDSO calls and an uncontended lock. Thread-safe.
+// Reads the machine's clocks and applies base::ServerTime for all readers. Cost: two vDSO calls and
+// an uncontended lock. Thread-safe.
 class SystemClock final : public base::Clock {
  public:
   explicit SystemClock(uint64_t forward_step_max_ms) : time_(forward_step_max_ms) {}

@@ -24,7 +24,7 @@ void MessageWriter::Put(const MessageKey& key, TopicId topic, std::string record
   accept.topic = topic;
   accept.key = key;
   accept.value = std::move(record);
-  outbox_->Add(std::move(accept), Durability::kSynced);
+  writes_->Add(std::move(accept), Durability::kSynced);
 }
 
 void MessageWriter::Erase(const MessageKey& key, TopicId topic, uint32_t bytes,
@@ -35,17 +35,17 @@ void MessageWriter::Erase(const MessageKey& key, TopicId topic, uint32_t bytes,
   erase.shard = shard_;
   erase.topic = topic;
   erase.key = key;
-  outbox_->Add(std::move(erase), durability);
+  writes_->Add(std::move(erase), durability);
 }
 
-void MessageWriter::PutTrace(const storage::MessageId& id, const storage::Trace& trace,
-                             Durability durability) {
+void MessageWriter::PutLocator(const storage::MessageId& id, const storage::Locator& locator,
+                               Durability durability) {
   Record record;
-  record.type = RecordType::kTrace;
+  record.type = RecordType::kLocator;
   record.shard = shard_;
   record.key.id = id;
-  record.value = storage::EncodeTrace(trace);
-  outbox_->Add(std::move(record), durability);
+  record.value = storage::EncodeLocator(locator);
+  writes_->Add(std::move(record), durability);
 }
 
 void MessageWriter::PutIndex(TopicId topic, storage::IndexKind kind, std::string name,
@@ -57,7 +57,7 @@ void MessageWriter::PutIndex(TopicId topic, storage::IndexKind kind, std::string
   record.kind = static_cast<uint8_t>(kind);
   record.name = std::move(name);
   record.value = storage::EncodeIndexEntry(entry);
-  outbox_->Add(std::move(record), durability);
+  writes_->Add(std::move(record), durability);
 }
 
 void MessageWriter::PutTopicName(TopicId topic, std::string name) {
@@ -65,7 +65,7 @@ void MessageWriter::PutTopicName(TopicId topic, std::string name) {
   record.type = RecordType::kTopic;
   record.topic = topic;
   record.value = std::move(name);
-  outbox_->Add(std::move(record), Durability::kSynced);
+  writes_->Add(std::move(record), Durability::kSynced);
 }
 
 void MessageWriter::PutObject(storage::ObjectKind kind, std::string name, std::string value,
@@ -86,7 +86,7 @@ void MessageWriter::AddObject(RecordType type, storage::ObjectKind kind, std::st
   record.kind = static_cast<uint8_t>(kind);
   record.name = std::move(name);
   record.value = std::move(value);
-  outbox_->Add(std::move(record), durability);
+  writes_->Add(std::move(record), durability);
 }
 
 void MessageWriter::Count(TopicId topic, uint64_t due_ms, int64_t messages, int64_t bytes) {
@@ -104,12 +104,12 @@ void MessageWriter::Count(TopicId topic, uint64_t due_ms, int64_t messages, int6
   last_delta_.bytes += bytes;
   if (!minutes_.empty()) minutes_.Add(topic, bucket.second, messages);
   if (quotas_.empty()) return;
-  if (TopicQuota* const quota = QuotaOf(topic)) {
+  if (protocol::TopicQuota* const quota = QuotaOf(topic)) {
     quota->pending.fetch_add(messages, std::memory_order_relaxed);
   }
 }
 
-TopicQuota* MessageWriter::QuotaOf(TopicId topic) const {
+protocol::TopicQuota* MessageWriter::QuotaOf(TopicId topic) const {
   const auto it = quotas_.find(topic);
   return it == quotas_.end() ? nullptr : it->second.get();
 }
@@ -162,7 +162,7 @@ absl::StatusOr<int64_t> MessageWriter::Pending(TopicId topic) {
   return messages;
 }
 
-absl::Status MessageWriter::SetQuota(TopicId topic, std::shared_ptr<TopicQuota> quota) {
+absl::Status MessageWriter::SetQuota(TopicId topic, std::shared_ptr<protocol::TopicQuota> quota) {
   if (quotas_.contains(topic)) return absl::OkStatus();
   const absl::StatusOr<int64_t> pending = Pending(topic);
   if (!pending.ok()) return pending.status();
@@ -191,7 +191,7 @@ absl::Status MessageWriter::FlushCounts() {
     record.mark_ms = bucket.second;
     record.delta = delta;
     // Buffered: as durable as what it counts, which is in the same batch.
-    outbox_->Add(std::move(record), Durability::kBuffered);
+    writes_->Add(std::move(record), Durability::kBuffered);
   };
   add(last_, last_delta_);
   last_delta_ = {};

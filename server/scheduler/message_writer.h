@@ -15,11 +15,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "server/protocol/topic_quota.h"
 #include "server/scheduler/minute_counts.h"
-#include "server/scheduler/outbox.h"
-#include "server/scheduler/topic_quota.h"
+#include "server/scheduler/pending_writes.h"
+#include "storage/locator.h"
 #include "storage/message_store.h"
-#include "storage/trace.h"
 #include "storage/types.h"
 
 namespace duetime::scheduler {
@@ -35,8 +35,8 @@ namespace duetime::scheduler {
 class MessageWriter {
  public:
   // REQUIRES: `store` and `outbox` outlive the writer.
-  MessageWriter(uint16_t shard, storage::MessageStore* store, Outbox* outbox)
-      : shard_(shard), store_(store), outbox_(outbox), minutes_(shard, store, outbox) {}
+  MessageWriter(uint16_t shard, storage::MessageStore* store, PendingWrites* writes)
+      : shard_(shard), store_(store), writes_(writes), minutes_(shard, store, writes) {}
 
   // Writes a message that is not in the store yet, or not at this key.
   void Put(const storage::MessageKey& key, storage::TopicId topic, std::string record);
@@ -46,8 +46,8 @@ class MessageWriter {
   void Erase(const storage::MessageKey& key, storage::TopicId topic, uint32_t bytes,
              storage::Durability durability);
 
-  void PutTrace(const storage::MessageId& id, const storage::Trace& trace,
-                storage::Durability durability);
+  void PutLocator(const storage::MessageId& id, const storage::Locator& locator,
+                  storage::Durability durability);
 
   void PutIndex(storage::TopicId topic, storage::IndexKind kind, std::string name,
                 const storage::IndexEntry& entry, storage::Durability durability);
@@ -65,16 +65,16 @@ class MessageWriter {
   absl::StatusOr<int64_t> Pending(storage::TopicId topic);
 
   // Counts the topic's messages in `quota` from now on: those that are pending, too.
-  absl::Status SetQuota(storage::TopicId topic, std::shared_ptr<TopicQuota> quota);
+  absl::Status SetQuota(storage::TopicId topic, std::shared_ptr<protocol::TopicQuota> quota);
   // The topic's quota, or nullptr.
-  TopicQuota* QuotaOf(storage::TopicId topic) const;
+  protocol::TopicQuota* QuotaOf(storage::TopicId topic) const;
   bool has_quotas() const { return !quotas_.empty(); }
 
   // Whether the topic's messages are counted by minute, exactly. This begins at once, or, if
   // batches are in flight, when they are complete.
   void CountMinutes(storage::TopicId topic, bool on);
   // True: that has to begin for some topic, and the next batch is not to be taken before.
-  bool settling() const { return !beginning_.empty() && outbox_->batches_in_flight() > 0; }
+  bool settling() const { return !beginning_.empty() && writes_->batches_in_flight() > 0; }
   MinuteCounts& minutes() { return minutes_; }
 
   // Whether TakeUsed is to tell when the topic gets a message. It tells once.
@@ -95,8 +95,8 @@ class MessageWriter {
 
   const uint16_t shard_;
   storage::MessageStore* const store_;
-  Outbox* const outbox_;
-  absl::flat_hash_map<storage::TopicId, std::shared_ptr<TopicQuota>> quotas_;
+  PendingWrites* const writes_;
+  absl::flat_hash_map<storage::TopicId, std::shared_ptr<protocol::TopicQuota>> quotas_;
   absl::flat_hash_set<storage::TopicId> watched_;
   std::vector<storage::TopicId> used_;
   // Pending messages by topic, without those that counts_ has. What the store says may or may not

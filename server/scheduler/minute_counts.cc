@@ -4,14 +4,16 @@
 #include <algorithm>
 #include <vector>
 
+#include "storage/time_units.h"
+
 namespace duetime::scheduler {
 
 using storage::BucketCount;
+using storage::kMinuteMs;
 using storage::TopicId;
 
 namespace {
 
-constexpr uint64_t kMinuteMs = 60'000;
 constexpr size_t kMinutesMax = 16'384;
 // Read at once when looking for a minute with room.
 constexpr size_t kPageMinutes = 60;
@@ -32,7 +34,7 @@ void MinuteCounts::Add(TopicId topic, uint64_t minute_ms, int64_t messages) {
     it = minutes_.find({topic, minute_ms});
   }
   it->second.messages += messages;
-  it->second.batch = outbox_->open_sequence();
+  it->second.batch = writes_->open_sequence();
 }
 
 absl::StatusOr<int64_t> MinuteCounts::At(TopicId topic, uint64_t minute_ms) {
@@ -96,8 +98,8 @@ absl::Status MinuteCounts::Load(TopicId topic, uint64_t minute_ms, size_t count)
 
 void MinuteCounts::Forget() {
   if (minutes_.size() < std::max(forget_at_, kMinutesMax)) return;
-  const uint64_t open = outbox_->open_sequence();
-  const uint64_t first_in_flight = open - outbox_->batches_in_flight();
+  const uint64_t open = writes_->open_sequence();
+  const uint64_t first_in_flight = open - writes_->batches_in_flight();
   for (auto it = minutes_.begin(); it != minutes_.end();) {
     it = it->second.batch < first_in_flight ? minutes_.erase(it) : std::next(it);
   }

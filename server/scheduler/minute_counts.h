@@ -13,13 +13,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "server/scheduler/outbox.h"
+#include "server/scheduler/pending_writes.h"
 #include "storage/message_store.h"
+#include "storage/time_units.h"
 #include "storage/types.h"
 
 namespace duetime::scheduler {
 
-constexpr uint64_t MinuteOf(uint64_t time_ms) { return time_ms - time_ms % 60'000; }
+constexpr uint64_t MinuteOf(uint64_t time_ms) { return time_ms - time_ms % storage::kMinuteMs; }
 
 // Knows for the topics it was told of how many messages are pending in a minute of this shard:
 // decided, not necessarily on disk.
@@ -34,8 +35,8 @@ constexpr uint64_t MinuteOf(uint64_t time_ms) { return time_ms - time_ms % 60'00
 class MinuteCounts {
  public:
   // REQUIRES: `store` and `outbox` outlive it.
-  MinuteCounts(uint16_t shard, storage::MessageStore* store, const Outbox* outbox)
-      : shard_(shard), store_(store), outbox_(outbox) {}
+  MinuteCounts(uint16_t shard, storage::MessageStore* store, const PendingWrites* writes)
+      : shard_(shard), store_(store), writes_(writes) {}
 
   bool empty() const { return topics_.empty(); }
   bool Has(storage::TopicId topic) const { return topics_.contains(topic); }
@@ -78,7 +79,7 @@ class MinuteCounts {
 
   const uint16_t shard_;
   storage::MessageStore* const store_;
-  const Outbox* const outbox_;
+  const PendingWrites* const writes_;
   absl::flat_hash_set<storage::TopicId> topics_;
   absl::btree_map<Place, Minute> minutes_;
   size_t forget_at_ = 0;

@@ -38,11 +38,11 @@ constexpr size_t kFireMin = 4 * DueTurns::kTurn;
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerOptions& options, storage::MessageStore* store, Outbox* outbox,
-                     MessageWriter* writer, DueSink* sink)
+Scheduler::Scheduler(const SchedulerOptions& options, storage::MessageStore* store,
+                     PendingWrites* writes, MessageWriter* writer, DueSink* sink)
     : options_(options),
       store_(store),
-      outbox_(outbox),
+      writes_(writes),
       writer_(writer),
       sink_(sink),
       wheel_(0, options.slabs),
@@ -57,23 +57,23 @@ absl::Status Scheduler::Recover(base::Now now) {
   epoch_ = store_->epoch();
   recovered_claim_ms_ = marks->claim_ms;
   claim_ms_ = claim_decided_ms_ = marks->claim_ms;
-  safe_ms_ = marks->safe_ms;
-  if (safe_ms_ > now.wall_ms) {
+  low_watermark_ms_ = marks->low_watermark_ms;
+  if (low_watermark_ms_ > now.wall_ms) {
     // The clock was ahead in an earlier run and has been set right. New messages are never keyed
     // below W_safe, so it comes back too, or they would all wait until the wrong time. What is then
     // scanned again is found settled or listed.
-    safe_ms_ = now.wall_ms;
+    low_watermark_ms_ = now.wall_ms;
     AddSafeRecord();
   }
-  next_safe_mono_ms_ = now.mono_ms + options_.safe_period_ms;
-  horizon_.Publish(MessageKey::FirstAt(safe_ms_));
-  load_from_ms_ = safe_ms_;
+  next_safe_mono_ms_ = now.mono_ms + options_.low_watermark_period_ms;
+  horizon_.Publish(MessageKey::FirstAt(low_watermark_ms_));
+  load_from_ms_ = low_watermark_ms_;
   load_partial_ = true;
   return absl::OkStatus();
 }
 
 uint64_t Scheduler::PlaceOf(base::Now now, uint64_t deliver_ms) const {
-  const uint64_t due_ms = std::max({deliver_ms, now.wall_ms, safe_ms_});
+  const uint64_t due_ms = std::max({deliver_ms, now.wall_ms, low_watermark_ms_});
   DT_CHECK_LE(due_ms, MessageId::kDueMax);
   return due_ms;
 }
@@ -109,28 +109,6 @@ bool Scheduler::OnPut(const MessageRef& message) {
   safe_.Release(message.key.due_ms);
   NoteProgress();
   return added;
-}
-
-std::vector<MessageId> Scheduler::Accept(base::Now now, std::vector<NewMessage> messages) {
-  std::vector<MessageId> ids;
-  std::vector<MessageRef> refs;
-  ids.reserve(messages.size());
-  refs.reserve(messages.size());
-  for (NewMessage& message : messages) {
-    const MessageRef ref = {.key = NewKey(now, message.slot, message.deliver_ms, 0),
-                            .topic = message.topic,
-                            .bytes = static_cast<uint32_t>(message.record.size()),
-                            .flags = message.flags};
-    ids.push_back(ref.key.id);
-    refs.push_back(ref);
-    Put(now, ref, std::move(message.record));
-  }
-  outbox_->Then([this, refs = std::move(refs)](base::Now, bool accepted) {
-    if (!accepted) return;
-    counters_.accepted += refs.size();
-    for (const MessageRef& ref : refs) OnPut(ref);
-  });
-  return ids;
 }
 
 void Scheduler::OnMoved(uint64_t from_ms, bool was_loaded, const MessageRef& to) {
@@ -266,10 +244,10 @@ void Scheduler::Claim(base::Now now) {
   record.type = RecordType::kClaim;
   record.shard = options_.shard;
   record.mark_ms = mark_ms;
-  outbox_->Add(std::move(record), Durability::kSynced);
+  writes_->Add(std::move(record), Durability::kSynced);
   claim_decided_ms_ = mark_ms;
   ++counters_.claims;
-  outbox_->Then([this, mark_ms](base::Now, bool accepted) {
+  writes_->Then([this, mark_ms](base::Now, bool accepted) {
     if (accepted) claim_ms_ = std::max(claim_ms_, mark_ms);
   });
 }
@@ -331,23 +309,23 @@ void Scheduler::Fire(base::Now now, size_t budget) {
 
 void Scheduler::WriteSafe(base::Now now) {
   if (!progress_ || now.mono_ms < next_safe_mono_ms_) return;
-  next_safe_mono_ms_ = now.mono_ms + options_.safe_period_ms;
+  next_safe_mono_ms_ = now.mono_ms + options_.low_watermark_period_ms;
   progress_ = false;
   const uint64_t mark_ms =
       safe_.LowestHeld(turns_.LowestDue(std::min(wheel_.now() + 1, horizon_.until().due_ms)));
-  if (mark_ms <= safe_ms_) return;
-  safe_ms_ = mark_ms;
+  if (mark_ms <= low_watermark_ms_) return;
+  low_watermark_ms_ = mark_ms;
   AddSafeRecord();
 }
 
 void Scheduler::AddSafeRecord() {
   Record record;
-  record.type = RecordType::kSafe;
+  record.type = RecordType::kLowWatermark;
   record.shard = options_.shard;
-  record.mark_ms = safe_ms_;
+  record.mark_ms = low_watermark_ms_;
   // Buffered is enough: the journal keeps the order, so W_safe never survives without what it
   // covers.
-  outbox_->Add(std::move(record), Durability::kBuffered);
+  writes_->Add(std::move(record), Durability::kBuffered);
 }
 
 uint64_t Scheduler::NextWakeWall(base::Now now) const {
@@ -382,7 +360,7 @@ void Scheduler::CheckInvariants() const {
   wheel_.CheckInvariants();
   turns_.CheckInvariants();
   DT_CHECK_LE(claim_ms_, claim_decided_ms_);
-  DT_CHECK_LE(safe_ms_, horizon_.until().due_ms);
+  DT_CHECK_LE(low_watermark_ms_, horizon_.until().due_ms);
 }
 
 }  // namespace duetime::scheduler

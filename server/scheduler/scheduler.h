@@ -15,9 +15,8 @@
 #include "server/scheduler/due_sink.h"
 #include "server/scheduler/due_turns.h"
 #include "server/scheduler/horizon.h"
-#include "server/scheduler/new_message.h"
-#include "server/scheduler/outbox.h"
-#include "server/scheduler/safe_mark.h"
+#include "server/scheduler/low_watermark.h"
+#include "server/scheduler/pending_writes.h"
 #include "storage/message_store.h"
 
 namespace duetime::scheduler {
@@ -36,7 +35,7 @@ struct SchedulerOptions {
   uint64_t claim_ahead_ms = 0;
   uint64_t claim_renew_ms = 0;
   // How often W_safe is written while things change.
-  uint64_t safe_period_ms = 0;
+  uint64_t low_watermark_period_ms = 0;
   // Where the wheel's memory comes from. REQUIRES: outlives the scheduler.
   wheel::SlabMemory* slabs = wheel::HeapSlabs::Shared();
 };
@@ -67,20 +66,17 @@ struct SchedulerCounters {
 class Scheduler {
  public:
   // REQUIRES: all pointers outlive the scheduler.
-  Scheduler(const SchedulerOptions& options, storage::MessageStore* store, Outbox* outbox,
+  Scheduler(const SchedulerOptions& options, storage::MessageStore* store, PendingWrites* writes,
             MessageWriter* writer, DueSink* sink);
 
   // Reads the marks. Nothing else is rebuilt: the loader starts at W_safe. Call once, first.
   absl::Status Recover(base::Now now);
 
-  // Decides to accept messages: gives ids and adds their records to the outbox. The due time in a
-  // key is never below now or W_safe, where recovery would not look; deliver_ms in the record stays
-  // as asked for.
-  std::vector<storage::MessageId> Accept(base::Now now, std::vector<NewMessage> messages);
-
-  // The steps of Accept, for those who decide more about a message than its time.
+  // To accept a message: NewKey gives it an id and a place, Put adds its record, and OnPut offers
+  // it to the wheel after the commit. The record keeps the deliver time of the request.
   //
-  // The due time of a message that is to be delivered at deliver_ms: never below now or W_safe.
+  // The due time of a message that is to be delivered at deliver_ms. It is never below now or
+  // W_safe, because recovery does not look below W_safe.
   uint64_t PlaceOf(base::Now now, uint64_t deliver_ms) const;
   // A new id, and its place; with a spread, at SpreadPoint after deliver_ms.
   storage::MessageKey NewKey(base::Now now, uint32_t slot, uint64_t deliver_ms, uint64_t spread_ms);
@@ -126,7 +122,7 @@ class Scheduler {
   }
 
   // What the due messages hold; shared with delivery, which holds and releases for them.
-  SafeMark* safe_mark() { return &safe_; }
+  LowWatermark* safe_mark() { return &safe_; }
   // Tells that something was settled or spilled, so that W_safe may have moved.
   void NoteProgress() { progress_ = true; }
 
@@ -142,7 +138,7 @@ class Scheduler {
   // Nothing due after this has been fired.
   uint64_t reached_ms() const { return wheel_.position(); }
   uint64_t claim_ms() const { return claim_ms_; }
-  uint64_t safe_ms() const { return safe_ms_; }
+  uint64_t low_watermark_ms() const { return low_watermark_ms_; }
   uint64_t load_ms() const { return horizon_.until().due_ms; }
   uint64_t epoch() const { return epoch_; }
   void CheckInvariants() const;
@@ -175,7 +171,7 @@ class Scheduler {
 
   const SchedulerOptions options_;
   storage::MessageStore* const store_;
-  Outbox* const outbox_;
+  PendingWrites* const writes_;
   MessageWriter* const writer_;
   DueSink* const sink_;
   uint64_t epoch_ = 0;
@@ -189,14 +185,14 @@ class Scheduler {
   // Bounded: every entry has a timer in the wheel.
   absl::flat_hash_map<storage::MessageId, Moved> moved_;
   Horizon horizon_;
-  SafeMark safe_;
+  LowWatermark safe_;
   SchedulerCounters counters_;
   uint64_t next_sequence_ = 1;
   // W_claim: durable, and as last decided.
   uint64_t claim_ms_ = 0;
   uint64_t claim_decided_ms_ = 0;
   // W_safe as last decided.
-  uint64_t safe_ms_ = 0;
+  uint64_t low_watermark_ms_ = 0;
   uint64_t next_safe_mono_ms_ = 0;
   bool progress_ = false;
   // The last scan stopped before its upper bound: go on without waiting for the window to move.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CancellableWheel: a TimingWheel whose entries can be taken back.
+// CancellableWheel: a TimingWheel with Cancel.
 #pragma once
 
 #include <concepts>
@@ -13,8 +13,8 @@
 
 namespace duetime::wheel {
 
-// What the owner of a timer keeps of it, beside the thing that the timer is about. Not none from
-// Add until the entry is handed out or cancelled. Moves and copies with the thing.
+// The owner's handle of a timer, stored beside the object of the timer. Not none from Add until the
+// entry is handed out or cancelled. It may be moved and copied with the object.
 struct TimerStamp {
   uint32_t number = 0;
 
@@ -24,50 +24,47 @@ struct TimerStamp {
 
 // A timing wheel with Cancel.
 //
-// Model: the owner has a table of things that may have a timer each, and keeps a stamp with each
-// thing; an entry names a thing. Add writes a number that no other entry has into the stamp and
-// into the entry, Cancel clears the stamp and leaves the entry where it lies, which may be any
-// place in any level: nothing has to be found or unlinked. An entry is alive while the stamp of its
-// thing has its number. What lies there dead is dropped when its time comes, or swept before that:
-// while the dead outnumber the living, each Cancel sweeps a little.
+// Model: the owner has a table of objects that may have one timer each, and keeps a stamp with each
+// object; an entry names an object. Add writes a new number into both the stamp and the entry.
+// Cancel clears the stamp and leaves the entry where it lies, at any place in any level, so nothing
+// has to be found or unlinked. An entry is live while the stamp of its object has the entry's
+// number. A dead entry is dropped when its time comes, or swept before: while dead entries
+// outnumber live ones, each Cancel sweeps a little.
 //
-// What it does not do: as TimingWheel, which is what it consists of. It keeps no table of its own:
-// the owner's is looked at anyway, before and after, and a second one would be a cache miss more
-// for each timer.
+// Not included: as TimingWheel, on which it is built. It has no table of its own, because the owner
+// reads its own table anyway, and a second one would cost a cache miss per timer.
 //
-// Guarantees: those of TimingWheel for what is not cancelled, and
+// Guarantees: those of TimingWheel for entries that are not cancelled, and
 //   G5 Exact cancel. Cancel returns true exactly if the entry was still to be handed out; then it
-//      will not be.
-//   G9 Memory follows the number of entries that wait, at every moment, also when one entry is
-//      moved a million times: the dead are at most about twice the living and kDeadMin.
-// A dead entry counts toward the budget when its time comes, and NextDue() and now() may be those
-// of a dead one, earlier than they need be. With nothing but dead ones NextDue() is kNever.
+//      never will be.
+//   G9 Memory follows the number of live entries at every moment, also when one entry is moved a
+//      million times: there are at most about twice as many dead entries, plus kDeadMin.
+// A dead entry counts toward the budget when its time comes. NextDue() and now() may be those of a
+// dead entry, which is earlier than necessary. With dead entries only, NextDue() is kNever.
 //
-// Cost: as TimingWheel, and a look at the stamp for each entry handed out. Cancel: O(1), with up to
-// two steps of SweepStep. Memory: 4 bytes for each entry on top, and the owner's stamp.
+// Cost: as TimingWheel, and one read of the stamp for each entry handed out. Cancel: O(1), with up
+// to two steps of SweepStep. Memory: 4 bytes per entry, and the owner's stamp.
 //
 // Thread safety: the caller locks (in duetime: confined to the engine thread).
 //
-// FindStamp: TimerStamp* operator()(const Entry&) says where the owner keeps the stamp of what the
-// entry is about; null if that is gone. REQUIRES: a thing whose stamp is not none does not go
-// without Cancel.
+// FindStamp: TimerStamp* operator()(const Entry&) returns the stamp of the entry's object, or null
+// if the object is gone. REQUIRES: an object whose stamp is not none is cancelled before it goes.
 template <typename Entry, typename FindStamp>
 requires std::invocable<const FindStamp&, const Entry&>
 class CancellableWheel {
  public:
   using Expired = typename TimingWheel<Entry>::Expired;
 
-  // So many dead entries are not worth a sweep.
+  // The number of dead entries below which a sweep is not worth it.
   static constexpr size_t kDeadMin = 1024;
 
   // As TimingWheel's.
   CancellableWheel(Tick now, FindStamp find, SlabMemory* memory = HeapSlabs::Shared())
       : find_(find), wheel_(now, memory) {}
 
-  // Adds an entry that is due at `due`, however near, far or past, and writes `stamp`, which is the
-  // one of what the entry is about. REQUIRES: due < kNever, stamp->none().
-  // Numbers come again after 2^32 adds: a dead entry that lies here as long as that may be taken
-  // for a living one of the same thing.
+  // Adds an entry due at any time `due`, and writes its object's `stamp`. REQUIRES: due < kNever,
+  // stamp->none(). Numbers repeat after 2^32 adds: a dead entry that stays that long may be taken
+  // for a live one of the same object.
   void Add(Tick due, const Entry& entry, TimerStamp* stamp) {
     DT_CHECK(stamp->none());
     if (++number_ == 0) number_ = 1;
@@ -76,8 +73,8 @@ class CancellableWheel {
     wheel_.Add(due, Held{.entry = entry, .number = number_});
   }
 
-  // Takes an entry back. Returns false if the stamp is none: it was handed out or cancelled before,
-  // or there was none.
+  // Cancels an entry. Returns false if the stamp is none, that is, if the entry was handed out or
+  // cancelled before or never existed.
   bool Cancel(TimerStamp* stamp) {
     if (stamp->none()) return false;
     *stamp = TimerStamp();
@@ -94,7 +91,7 @@ class CancellableWheel {
     return true;
   }
 
-  // As TimingWheel's. Clears the stamps of what it hands out.
+  // As TimingWheel's. Clears the stamps of the entries that it hands out.
   bool Advance(Tick now, size_t budget, std::vector<Expired>* out) {
     const bool done = wheel_.Advance(now, budget, &expired_);
     if (!expired_.empty()) HandOut(out);
@@ -134,7 +131,7 @@ class CancellableWheel {
     return stamp != nullptr && stamp->number == held.number;
   }
 
-  // Hands out what is alive of expired_, and empties it.
+  // Moves the live entries of expired_ to `out`, and clears expired_.
   void HandOut(std::vector<Expired>* out) {
     for (const auto& [due, held] : expired_) {
       TimerStamp* const stamp = find_(held.entry);

@@ -22,13 +22,12 @@ namespace duetime::wheel {
 // node or a link of its own. A list is any struct with `Item* write` and `uint32_t head`, both
 // as in ItemList; the pool holds no list of the lists.
 //
-// Whether a chunk is full is told by the write position's place within its 1,024 bytes, so that an
-// append looks at nothing but the list and the place it writes to.
+// The address of the write position within its 1,024 bytes shows whether the chunk is full, so an
+// append reads only the list and writes one place.
 //
-// What it does not do: no counting of items, no destruction (items are trivial).
-// Cost: O(1) per item. A list that is not empty has at most one chunk that is partly written, and
-// one that is partly read.
-// Thread safety: the caller locks (in duetime: confined to the engine thread).
+// Not included: counting of items, destruction (items are trivial). Cost: O(1) per item. A
+// non-empty list has at most one partly written chunk and one partly read chunk. Thread safety: the
+// caller locks (in duetime: confined to the engine thread).
 template <typename Item>
 class ItemPool {
   static_assert(std::is_trivially_copyable_v<Item>, "items are copied as bytes");
@@ -112,10 +111,10 @@ class ItemPool {
     return true;
   }
 
-  // Takes out what is not alive(item) from one chunk of a list, the first one or that after the
-  // last call's, and moves what is left up into the chunk before it as far as there is room.
-  // Returns true if that was the last chunk of the list. Calls chunk_freed() if the chunk was given
-  // back. Between two calls for a list it may change in any way, but no other may be swept.
+  // Removes items that are not alive(item) from one chunk of a list: the first chunk, or the one
+  // after the last call's. Moves the other items into the previous chunk as far as there is room.
+  // Returns true after the last chunk of the list. Calls chunk_freed() if it freed the chunk.
+  // Between two calls the list may change in any way. REQUIRES: no other list is swept meanwhile.
   template <typename List, typename Alive, typename ChunkFreed>
   bool SweepChunk(List* list, Alive alive, ChunkFreed chunk_freed, size_t* removed) {
     const uint32_t index = swept_ == kNone ? list->head : slab_[swept_].next;
@@ -158,7 +157,7 @@ class ItemPool {
   // Ends the sweep of a list, so that another can be swept.
   void EndSweep() { swept_ = kNone; }
 
-  // Gives every chunk back; all lists are to be forgotten.
+  // Frees every chunk. REQUIRES: the caller forgets all lists.
   void Clear() {
     slab_.Clear();
     swept_ = kNone;
@@ -202,9 +201,9 @@ class ItemPool {
   static uint32_t WriteIndex(const List& list) {
     return static_cast<uint32_t>(list.write - ChunkOf(list.write - 1)->items);
   }
-  // Fetches what comes after `chunk`, which was fetched itself one chunk ago: reading a chunk takes
-  // about half as long as memory takes to answer. Inline, as GCC takes a function that does nothing
-  // else for one without an effect and drops the calls.
+  // Prefetches the chunk after `chunk`, which was prefetched one chunk ago: reading a chunk takes
+  // about half as long as a memory access. Always inline, because GCC treats a function that only
+  // prefetches as one without an effect and drops the calls.
   __attribute__((always_inline)) void PrefetchAfter(const Chunk& chunk) {
     if (chunk.next == kNone) return;
     const Chunk& after = slab_[chunk.next];

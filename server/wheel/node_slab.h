@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NodeSlab: where the wheel's nodes live.
+// NodeSlab: storage for the wheel's nodes.
 #pragma once
 
 #include <bit>
@@ -19,16 +19,15 @@ namespace duetime::wheel {
 //   slabs_   [0] 256 nodes   [1] 256 nodes   [2] given back   ...
 //   index    = number of the slab * 256 + place in the slab
 //
-// Nodes live in slabs that never move, so that growth costs one slab and never copies what is
-// there. A slab hands out its nodes in order first (untouched memory stays untouched) and freed
-// ones after that. When all nodes of a slab are free it is given back, except for one, which is
-// kept so that a size that swings about the edge of a slab does not take and give all the time.
+// Slabs never move, so growth costs one slab and copies nothing. A slab hands out its nodes in
+// order first, so that untouched memory stays untouched, and reuses freed nodes after that. An
+// empty slab is given back, except for one, so that a size that varies around the edge of a slab
+// does not allocate all the time.
 //
-// What it does not do: no construction or destruction of nodes (Node must be trivial enough not to
-// need it), no check that a freed index is not used any more.
-// Cost: O(1) each. 32 bytes of bookkeeping per slab. A slab with one node in use stays whole.
-// REQUIRES of Node: a field `uint32_t next`, which the pool uses while the node is free.
-// Thread safety: the caller locks (in duetime: confined to the engine thread).
+// Not included: construction and destruction of nodes (a Node must not need them), and a check that
+// a freed index is not used again. Cost: O(1) each. 32 bytes of bookkeeping per slab. A slab with
+// one node in use stays whole. REQUIRES of Node: a field `uint32_t next`, which the pool uses while
+// the node is free. Thread safety: the caller locks (in duetime: confined to the engine thread).
 template <typename Node>
 class NodeSlab {
  public:

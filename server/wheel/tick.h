@@ -19,7 +19,7 @@ inline constexpr Tick kNever = std::numeric_limits<Tick>::max();
 // Never early: the wheel hands out an entry only when Due(due) <= Now(now). With u units to the
 // tick,
 //     due <= u * ceil(due / u) = u * Due(due) <= u * Now(now) = u * floor(now / u) <= now,
-// so what is handed out is due. Had either rule rounded the other way, one of the outer
+// so every entry handed out is due. Had either rule rounded the other way, one of the outer
 // inequalities would be off by up to u - 1 units, and an entry early by as much.
 //
 // Late by less than a tick: an entry is handed out as soon as Now(now) = Due(due), which is at

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TimingWheel: keeps many timers and hands out those that are due, in order. README.md beside this
-// file has the picture.
+// TimingWheel: holds many timers and hands out the due ones, in order. README.md in this folder has
+// the picture.
 #pragma once
 
 #include <algorithm>
@@ -43,8 +43,8 @@ namespace duetime::wheel {
 // or the last one that was. An entry that is added at or before the position is late, and counts as
 // due at the position.
 //
-// What it does not do: no clock, no thread, no lock, no I/O, no callback, no periodic timers, no
-// cancelling (CancellableWheel does).
+// Not included: clock, thread, lock, I/O, callback, periodic timers, cancelling (see
+// CancellableWheel).
 //
 // Guarantees (each has a test that names it):
 //   G1 Exactly once. An entry is handed out once, and never lost, whatever the jumps and budgets in
@@ -56,7 +56,7 @@ namespace duetime::wheel {
 //   G4 Bounded work. One Advance touches at most `budget` entries: to touch is to hand out, or to
 //      move down a level. An entry is touched at most 8 times in its life; twice if it is due
 //      within 70 minutes (2^22 ms).
-//   G6 now() is true. Whatever was added so far and is due at or before now() has been handed out.
+//   G6 now() is true. Every entry added so far and due at or before now() has been handed out.
 //   G7 NextDue() is never later than the earliest entry. It is exact if that entry is filed in
 //   level
 //      0, or if at most kExactScan entries share its slot.
@@ -70,7 +70,7 @@ namespace duetime::wheel {
 //   I1 A slot's bit is set exactly if it is not empty.
 //   I2 filed_[l], the last window filed in level l, is the one of the position or the next.
 //   I3 An entry that is not late lies in the lowest level in which its window is filed, or, of the
-//      window after that, on its way down in the level below while its slot is not empty yet.
+//      window after that, moving down to the level below while its slot is not empty yet.
 //      Hence all that is filed in a level is earlier than everything in the levels above.
 //   I4 Every slot is in order of insertion.
 //   I5 size() is the number of entries, and the slots hold every chunk of the pool.
@@ -84,15 +84,14 @@ class TimingWheel {
   static_assert(sizeof(Entry) <= 32, "an entry names something, it does not carry it");
 
  public:
-  // How many entries of one slot NextDue() looks at to tell the exact time.
+  // The number of entries of one slot that NextDue() reads to find the exact time.
   static constexpr uint32_t kExactScan = 8;
-  // What a call of Advance moves down ahead of time, at least, if it has any reason to look.
+  // The entries that one Advance moves down ahead of time, at least, if it has any work.
   static constexpr size_t kQuantum = 64;
-  // How many entries are to be moved down ahead of time per tick when a crowd is expected (see
-  // NextDue).
+  // The entries to move down ahead of time per tick when a crowd is expected (see NextDue).
   static constexpr size_t kAheadPerTick = 1024;
 
-  // What Advance hands out.
+  // An entry that Advance hands out.
   struct Expired {
     // As given to Add, also for a late entry.
     Tick due = 0;
@@ -111,7 +110,7 @@ class TimingWheel {
   TimingWheel(const TimingWheel&) = delete;
   TimingWheel& operator=(const TimingWheel&) = delete;
 
-  // Adds an entry that is due at `due`, however near, far or past. REQUIRES: due < kNever.
+  // Adds an entry due at any time `due`. REQUIRES: due < kNever.
   __attribute__((always_inline)) void Add(Tick due, const Entry& entry) {
     DT_CHECK_LT(due, kNever);
     ++size_;
@@ -122,13 +121,12 @@ class TimingWheel {
     }
   }
 
-  // Moves time forward to `now` and appends what is due at or before it to `out`, touching at most
-  // `budget` entries (G4). Returns true when everything due at or before `now` has been handed out.
-  // Returns false when the budget ended first: in the middle of a tick, or of a cascade, in which
-  // case nothing may have been appended, or nothing that is due may be left. Call again then, with
-  // the same `now` or a later one; each call makes progress.
-  // Time does not go back: a `now` before the position is taken for the position.
-  // REQUIRES: now < kNever, budget > 0.
+  // Moves time forward to `now` and appends the entries due at or before it to `out`, touching at
+  // most `budget` entries (G4). Returns true when it has handed out every such entry. Returns false
+  // when the budget ended first, in the middle of a tick or of a cascade; in a cascade it may have
+  // appended nothing, or nothing due may be left. Call again then, with the same `now` or a later
+  // one; each call makes progress. Time does not go back: a `now` before the position counts as the
+  // position. REQUIRES: now < kNever, budget > 0.
   bool Advance(Tick now, size_t budget, std::vector<Expired>* out) {
     DT_CHECK_GT(budget, size_t{0});
     if (now < quiet_until_) {
@@ -139,13 +137,12 @@ class TimingWheel {
     return AdvanceBusy(std::max(now, position_), budget, out);
   }
 
-  // Where the wheel stands: the tick that is being handed out, or the last one that was. Never
-  // decreases.
+  // The position: the tick that is being handed out, or the last one that was. Never decreases.
   Tick position() const { return position_; }
 
-  // Everything due at or before this has been handed out (G6). The position, or the tick before it
-  // while that is being handed out; steps back while a late entry waits, to the tick before its due
-  // time (0 at least).
+  // Every entry due at or before this has been handed out (G6): the position, or the tick before it
+  // while the position is being handed out. While a late entry waits, now() steps back to the tick
+  // before that entry's due time (at least 0).
   Tick now() const {
     if (late_.head != kNone) return late_due_min_ == 0 ? 0 : late_due_min_ - 1;
     return TickIsOpen() ? position_ - 1 : position_;
@@ -184,10 +181,10 @@ class TimingWheel {
   // Drops all entries; the position stays.
   void Clear();
 
-  // Takes out entries that are not alive(entry), a chunk of some 40 or a cell at a time, as it
-  // comes round. Returns true each time it has been round all that was there when the round began.
-  // What the wheel says of itself stays true, but NextDue() and now() may name a time that is
-  // earlier than they need.
+  // Removes entries that are not alive(entry): one chunk of some 40 entries, or one cell, per call,
+  // in turn. Returns true each time it has passed all entries that were there when the round began.
+  // All functions stay correct, but NextDue() and now() may give a time that is earlier than
+  // necessary.
   template <typename Alive>
   bool SweepStep(Alive alive);
 
@@ -272,14 +269,14 @@ class TimingWheel {
       const uint32_t mask = RingSize(level) - 1;
       const uint32_t found = levels_[level].FindAround(static_cast<uint32_t>(here) & mask);
       const uint64_t slot = here + ((found - here) & mask);
-      // Otherwise they are what has moved down from the slot above that is first.
+      // Otherwise they have moved down from the slot above, which is then the first.
       if (Window(level, slot << kShift[level]) <= filed_[level]) return {level, slot};
     }
     DT_CHECK(false);
     return {};
   }
 
-  // What is not for level 1.
+  // Adds an entry that does not belong in level 1.
   void AddElsewhere(Tick due, const Entry& entry) {
     if (due <= position_) {
       late_due_min_ = late_.head == kNone ? due : std::min(late_due_min_, due);
@@ -460,7 +457,7 @@ class TimingWheel {
     }
   }
 
-  // Moves down what is due in the next windows, as much as `elapsed` ticks ask for.
+  // Moves down entries of the next windows, as many as `elapsed` ticks require.
   void MoveAhead(Tick elapsed, size_t budget) {
     for (uint32_t levels = ahead_; levels != 0; levels &= levels - 1) {
       const auto level = static_cast<uint32_t>(std::countr_zero(levels));

@@ -102,7 +102,7 @@ bool TimingWheel<Entry>::SweepStep(Alive alive) {
                              ? SlotBitmap::kNone
                              : levels_[sweep_level_].FindFrom(sweep_bit_);
     if (bit != sweep_bit_) {
-      // What was swept last is gone.
+      // The list that was swept last is gone.
       sweep_chain_ = false;
       pool_.EndSweep();
     }

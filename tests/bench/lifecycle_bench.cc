@@ -128,8 +128,8 @@ int Mixed(const Options& options) {
       (ProcessCpuSeconds(server->pid()) - cpu) / static_cast<double>(sum) * 1e6);
   const auto now = static_cast<double>(DirectoryBytes(server->data_dir()));
   const auto settled = static_cast<double>(SettledBytes(server->data_dir()));
-  std::printf("disk: %.0f MB, settled %.0f MB, for %.0f live messages and %.0f fates\n", now / 1e6,
-              settled / 1e6, live, live * 4);
+  std::printf("disk: %.0f MB, settled %.0f MB, for %.0f live messages and %.0f tombstones\n",
+              now / 1e6, settled / 1e6, live, live * 4);
   return 0;
 }
 

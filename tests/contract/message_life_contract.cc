@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the suite about what is kept beside messages and backlogs: heads, the index of names,
-// traces, counters, objects.
+// The part of the suite about heads, the index of names, locators, counters and objects.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -10,7 +9,8 @@
 #include <random>
 #include <thread>
 
-#include "storage/trace.h"
+#include "storage/locator.h"
+#include "storage/time_units.h"
 #include "tests/contract/message_store_contract.h"
 #include "tests/support/test_seed.h"
 
@@ -23,10 +23,12 @@ using storage::CountDelta;
 using storage::CountLevel;
 using storage::Durability;
 using storage::EndState;
-using storage::Fate;
 using storage::IndexEntry;
 using storage::IndexKind;
 using storage::IndexRef;
+using storage::kHourMs;
+using storage::kMinuteMs;
+using storage::Locator;
 using storage::MessageFlags;
 using storage::MessageHeadRef;
 using storage::MessageId;
@@ -38,15 +40,13 @@ using storage::Page;
 using storage::Record;
 using storage::RecordBatch;
 using storage::RecordType;
+using storage::Tombstone;
 using storage::TopicId;
-using storage::Trace;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr TopicId kTopic{7};
 constexpr TopicId kOtherTopic{8};
-constexpr uint64_t kMinuteMs = 60'000;
-constexpr uint64_t kHourMs = 3'600'000;
 constexpr uint64_t kMaxMs = std::numeric_limits<uint64_t>::max();
 constexpr MessageKey kEnd = MessageKey::FirstAt(kMaxMs);
 
@@ -92,30 +92,30 @@ IndexEntry Entry(uint64_t number, uint64_t expire_ms = 0) {
           .old_deliver_ms = number + 3};
 }
 
-Record PutTrace(const MessageId& id, const Trace& trace, uint16_t shard = 0) {
+Record PutLocator(const MessageId& id, const Locator& locator, uint16_t shard = 0) {
   Record record;
-  record.type = RecordType::kTrace;
+  record.type = RecordType::kLocator;
   record.shard = shard;
   record.key.id = id;
-  record.value = storage::EncodeTrace(trace);
+  record.value = storage::EncodeLocator(locator);
   return record;
 }
 
-Trace Ended(uint64_t expire_ms) {
+Locator Ended(uint64_t expire_ms) {
   return {.due_ms = 0,
-          .fate = Fate{.state = EndState::kDeadLettered,
-                       .topic = kTopic,
-                       .attempts = 3,
-                       .payload_bytes = 100,
-                       .deliver_ms = 10,
-                       .accept_ms = 5,
-                       .fire_ms = 11,
-                       .dispatch_ms = 12,
-                       .end_ms = 13,
-                       .expire_ms = expire_ms,
-                       .revision = 2,
-                       .redelivery_stopped = true,
-                       .key = "order-17"}};
+          .tombstone = Tombstone{.state = EndState::kDeadLettered,
+                                 .topic = kTopic,
+                                 .attempts = 3,
+                                 .payload_bytes = 100,
+                                 .deliver_ms = 10,
+                                 .accept_ms = 5,
+                                 .fire_ms = 11,
+                                 .dispatch_ms = 12,
+                                 .end_ms = 13,
+                                 .expire_ms = expire_ms,
+                                 .revision = 2,
+                                 .redelivery_stopped = true,
+                                 .key = "order-17"}};
 }
 
 Record Count(uint64_t due_ms, int64_t messages, int64_t bytes, TopicId topic = kTopic,
@@ -176,7 +176,7 @@ std::vector<std::string> ObjectNames(MessageStore* store, ObjectKind kind, uint1
 
 }  // namespace
 
-TEST_P(MessageStoreContract, AScanTellsFlags) {
+TEST_P(MessageStoreContract, AScanReturnsFlags) {
   Append({Accept(Key(1, 1), kTopic)});
   EXPECT_EQ(ScanAll(0, 10).at(0).flags, MessageFlags::kKeyed);
 }
@@ -242,7 +242,7 @@ TEST_P(MessageStoreContract, HeadsComeInPagesThatMayBeEmpty) {
         ASSERT_GT(*page.next, from) << "every page gets on";
         from = *page.next;
       }
-      EXPECT_EQ(found, wanted) << entries << " entries, " << scan_max << " looked at";
+      EXPECT_EQ(found, wanted) << entries << " entries, " << scan_max << " examined";
     }
   }
 }
@@ -257,7 +257,7 @@ TEST_P(MessageStoreContract, APageOfHeadsEndsAtItsBytes) {
   EXPECT_EQ(page.items.size(), 3u) << "payloads do not count";
 }
 
-TEST_P(MessageStoreContract, ANameSaysWhatWasWrittenLast) {
+TEST_P(MessageStoreContract, ANameReturnsItsLastEntry) {
   Append({Index(IndexKind::kUserKey, "a", Entry(1)), Index(IndexKind::kRequest, "a", Entry(2)),
           Index(IndexKind::kUserKey, "a", Entry(3), kOtherTopic),
           Index(IndexKind::kUserKey, "a", Entry(4), kTopic, 1)});
@@ -335,22 +335,22 @@ TEST_P(MessageStoreContract, NamesAreReadByPrefixInByteOrder) {
   EXPECT_THAT(Names(store_, "", "", 0), IsEmpty());
 }
 
-TEST_P(MessageStoreContract, TracesSayWhereAMessageIsOrHowItEnded) {
+TEST_P(MessageStoreContract, LocatorsSayWhereAMessageIsOrHowItEnded) {
   const MessageId id = MessageId::Make(1, 5, 0, 77);
-  EXPECT_EQ(*store_->GetTrace(0, id), std::nullopt);
-  const Trace moved = {.due_ms = 900, .fate = std::nullopt};
-  Append({PutTrace(id, moved), PutTrace(MessageId::Make(1, 6, 0, 77), Ended(20), 1)});
+  EXPECT_EQ(*store_->GetLocator(0, id), std::nullopt);
+  const Locator moved = {.due_ms = 900, .tombstone = std::nullopt};
+  Append({PutLocator(id, moved), PutLocator(MessageId::Make(1, 6, 0, 77), Ended(20), 1)});
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(*store_->GetTrace(0, id), moved);
-    EXPECT_EQ(*store_->GetTrace(1, id), std::nullopt);
-    EXPECT_EQ(*store_->GetTrace(1, MessageId::Make(1, 6, 0, 77)), Ended(20));
+    EXPECT_EQ(*store_->GetLocator(0, id), moved);
+    EXPECT_EQ(*store_->GetLocator(1, id), std::nullopt);
+    EXPECT_EQ(*store_->GetLocator(1, MessageId::Make(1, 6, 0, 77)), Ended(20));
     Reopen();
   }
-  Append({PutTrace(id, Ended(0)), PutTrace(id, Ended(30))});
-  EXPECT_EQ(*store_->GetTrace(0, id), Ended(30));
+  Append({PutLocator(id, Ended(0)), PutLocator(id, Ended(30))});
+  EXPECT_EQ(*store_->GetLocator(0, id), Ended(30));
 }
 
-TEST_P(MessageStoreContract, WhatMayBeDroppedIsThereAsItWasOrNotAtAll) {
+TEST_P(MessageStoreContract, AnExpiredEntryIsUnchangedOrGone) {
   const MessageId young = MessageId::Make(1, 1, 0, 1);
   const MessageId old = MessageId::Make(1, 2, 0, 1);
   const MessageId moved = MessageId::Make(1, 3, 0, 1);
@@ -358,25 +358,26 @@ TEST_P(MessageStoreContract, WhatMayBeDroppedIsThereAsItWasOrNotAtAll) {
           Index(IndexKind::kUserKey, "old", Entry(2, 100)),
           Index(IndexKind::kUserKey, "young", Entry(3, 101)),
           Index(IndexKind::kUserKey, "renewed", Entry(4, 50)),
-          Index(IndexKind::kUserKey, "renewed", Entry(5, 0)), PutTrace(young, Ended(101)),
-          PutTrace(old, Ended(100)), PutTrace(moved, {.due_ms = 5, .fate = std::nullopt})});
+          Index(IndexKind::kUserKey, "renewed", Entry(5, 0)), PutLocator(young, Ended(101)),
+          PutLocator(old, Ended(100)),
+          PutLocator(moved, {.due_ms = 5, .tombstone = std::nullopt})});
   store_->DropExpired(100);
   store_->DropExpired(30);
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(*store_->GetIndex(0, kTopic, IndexKind::kUserKey, "pending"), Entry(1, 0));
     EXPECT_EQ(*store_->GetIndex(0, kTopic, IndexKind::kUserKey, "young"), Entry(3, 101));
     EXPECT_EQ(*store_->GetIndex(0, kTopic, IndexKind::kUserKey, "renewed"), Entry(5, 0));
-    EXPECT_EQ(*store_->GetTrace(0, young), Ended(101));
-    EXPECT_EQ(*store_->GetTrace(0, moved), (Trace{.due_ms = 5, .fate = std::nullopt}));
+    EXPECT_EQ(*store_->GetLocator(0, young), Ended(101));
+    EXPECT_EQ(*store_->GetLocator(0, moved), (Locator{.due_ms = 5, .tombstone = std::nullopt}));
     const auto entry = *store_->GetIndex(0, kTopic, IndexKind::kUserKey, "old");
     EXPECT_TRUE(entry == std::nullopt || entry == Entry(2, 100));
-    const auto trace = *store_->GetTrace(0, old);
-    EXPECT_TRUE(trace == std::nullopt || trace == Ended(100));
+    const auto locator = *store_->GetLocator(0, old);
+    EXPECT_TRUE(locator == std::nullopt || locator == Ended(100));
     Reopen();
   }
-  Append({Index(IndexKind::kUserKey, "old", Entry(6, 300)), PutTrace(old, Ended(300))});
+  Append({Index(IndexKind::kUserKey, "old", Entry(6, 300)), PutLocator(old, Ended(300))});
   EXPECT_EQ(*store_->GetIndex(0, kTopic, IndexKind::kUserKey, "old"), Entry(6, 300));
-  EXPECT_EQ(*store_->GetTrace(0, old), Ended(300));
+  EXPECT_EQ(*store_->GetLocator(0, old), Ended(300));
 }
 
 TEST_P(MessageStoreContract, CountersAddUpAtThreeLevels) {
@@ -399,7 +400,7 @@ TEST_P(MessageStoreContract, CountersAddUpAtThreeLevels) {
   }
 }
 
-TEST_P(MessageStoreContract, ACounterOfZeroIsNotThere) {
+TEST_P(MessageStoreContract, ACounterOfZeroIsAbsent) {
   Append({Count(5, 2, 200), Count(5, -2, -200)});
   EXPECT_THAT(Counts(store_, CountLevel::kMinute), IsEmpty()) << "within one group";
   Append({Count(5, 2, 200), Count(kMinuteMs, 1, 100)});
@@ -503,7 +504,7 @@ TEST_P(MessageStoreContract, ObjectsAreKeptByKindShardAndName) {
 
 // Messages come and go together with their counters; a reader on another thread finds the counters
 // of one append, never of half of one.
-TEST_P(MessageStoreContract, CountersStandOrFallWithTheirMessages) {
+TEST_P(MessageStoreContract, CountersAndMessagesAreAtomic) {
   constexpr uint64_t kBatches = 200;
   std::atomic<bool> done = false;
   std::atomic<uint64_t> reads = 0;
@@ -537,17 +538,17 @@ TEST_P(MessageStoreContract, CountersStandOrFallWithTheirMessages) {
   EXPECT_THAT(Counts(store_, CountLevel::kTopic), ElementsAre(BucketCount{0, 10, 10}));
 }
 
-TEST_P(MessageStoreContract, AFailedAppendTakesAllOfItsKindsOrNone) {
+TEST_P(MessageStoreContract, AFailedAppendAppliesAllRecordKindsOrNone) {
   harness_->FailNextAppend();
   const MessageId id = MessageId::Make(1, 1, 0, 1);
   const std::vector<RecordBatch> lost = {
       {Accept(Key(1, 1), kTopic), Count(1, 1, 10), Index(IndexKind::kUserKey, "k", Entry(1)),
-       PutTrace(id, Ended(9)), Object(ObjectKind::kOperation, "o", "v")}};
+       PutLocator(id, Ended(9)), Object(ObjectKind::kOperation, "o", "v")}};
   EXPECT_EQ(store_->Append(lost, Durability::kSynced), AppendOutcome::kUnknown);
   Reopen();
   const bool there = store_->Get(0, Key(1, 1))->has_value();
   EXPECT_EQ(store_->GetIndex(0, kTopic, IndexKind::kUserKey, "k")->has_value(), there);
-  EXPECT_EQ(store_->GetTrace(0, id)->has_value(), there);
+  EXPECT_EQ(store_->GetLocator(0, id)->has_value(), there);
   EXPECT_EQ(store_->GetObject(ObjectKind::kOperation, 0, "o")->has_value(), there);
   EXPECT_EQ(Counts(store_, CountLevel::kTopic).size(), there ? 1u : 0u);
   EXPECT_EQ(Counts(store_, CountLevel::kMinute).size(), there ? 1u : 0u);

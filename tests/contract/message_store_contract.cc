@@ -136,7 +136,7 @@ TEST_P(MessageStoreContract, ANewStoreIsEmpty) {
     EXPECT_THAT(*store_->BacklogSubscriptions(shard), IsEmpty());
     const ShardMarks marks = *store_->Marks(shard);
     EXPECT_EQ(marks.claim_ms, 0u);
-    EXPECT_EQ(marks.safe_ms, 0u);
+    EXPECT_EQ(marks.low_watermark_ms, 0u);
   }
   EXPECT_THAT(*store_->Topics(), IsEmpty());
 }
@@ -161,7 +161,7 @@ TEST_P(MessageStoreContract, MessagesComeInOrderOfDueTimeThenId) {
   EXPECT_EQ(KeysOf(ScanAll(1, 2)), keys);
 }
 
-TEST_P(MessageStoreContract, AScanTellsTopicAndSize) {
+TEST_P(MessageStoreContract, AScanReturnsTopicAndSize) {
   const std::string value = Value("four", TopicId{0x01020304});
   Append({Accept(0, Key(10, 1), value)});
   EXPECT_THAT(ScanAll(0, 10), ElementsAre(MessageRef{Key(10, 1), TopicId{0x01020304},
@@ -233,7 +233,7 @@ TEST_P(MessageStoreContract, ShardsDoNotSeeEachOther) {
   EXPECT_THAT(*store_->BacklogSubscriptions(3), IsEmpty());
 }
 
-TEST_P(MessageStoreContract, MultiGetAnswersInTheOrderAskedWithGapsForTheAbsent) {
+TEST_P(MessageStoreContract, MultiGetKeepsTheOrderOfItsKeysWithGapsForAbsentOnes) {
   Append({Accept(0, Key(1, 1), Value("a")), Accept(0, Key(2, 2), Value("b")),
           Accept(0, Key(4, 4), Value(""))});
   const std::vector<MessageKey> keys = {Key(1, 1), Key(1, 2), Key(2, 2), Key(3, 3), Key(4, 4)};
@@ -263,7 +263,7 @@ TEST_P(MessageStoreContract, MultiGetTakesMoreKeysThanAnyInnerBatch) {
   }
 }
 
-TEST_P(MessageStoreContract, MultiGetReachesAcrossWhatWasErased) {
+TEST_P(MessageStoreContract, MultiGetReadsAcrossTombstones) {
   RecordBatch accepts;
   RecordBatch erases;
   std::vector<MessageKey> keys;
@@ -320,14 +320,14 @@ TEST_P(MessageStoreContract, RecordsOfAShardApplyInTheOrderGiven) {
 
 TEST_P(MessageStoreContract, AGroupHoldsBatchesOfManyShards) {
   const std::vector<RecordBatch> group = {
-      {Accept(2, Key(1, 1)), Mark(RecordType::kSafe, 2, 9)},
+      {Accept(2, Key(1, 1)), Mark(RecordType::kLowWatermark, 2, 9)},
       {},
       {Accept(0, Key(1, 2)), Erase(0, Key(1, 2)), Accept(0, Key(1, 3))},
       {Topic(kTopic, "orders")}};
   ASSERT_EQ(store_->Append(group, Durability::kSynced), AppendOutcome::kAccepted);
   EXPECT_THAT(KeysOf(ScanAll(2, 10)), ElementsAre(Key(1, 1)));
   EXPECT_THAT(KeysOf(ScanAll(0, 10)), ElementsAre(Key(1, 3)));
-  EXPECT_EQ(store_->Marks(2)->safe_ms, 9u);
+  EXPECT_EQ(store_->Marks(2)->low_watermark_ms, 9u);
   EXPECT_THAT(*store_->Topics(), ElementsAre(Pair(kTopic, "orders")));
 }
 
@@ -340,24 +340,25 @@ TEST_P(MessageStoreContract, AnEmptyGroupIsAccepted) {
 }
 
 TEST_P(MessageStoreContract, BufferedAppendsAreSeenAtOnceAndAfterAReopen) {
-  const std::vector<RecordBatch> group = {{Accept(0, Key(1, 1)), Mark(RecordType::kSafe, 0, 3)}};
+  const std::vector<RecordBatch> group = {
+      {Accept(0, Key(1, 1)), Mark(RecordType::kLowWatermark, 0, 3)}};
   ASSERT_EQ(store_->Append(group, Durability::kBuffered), AppendOutcome::kAccepted);
   EXPECT_THAT(KeysOf(ScanAll(0, 10)), ElementsAre(Key(1, 1)));
   Reopen();
   EXPECT_THAT(KeysOf(ScanAll(0, 10)), ElementsAre(Key(1, 1)));
-  EXPECT_EQ(store_->Marks(0)->safe_ms, 3u);
+  EXPECT_EQ(store_->Marks(0)->low_watermark_ms, 3u);
 }
 
 TEST_P(MessageStoreContract, MarksAreSeparateAndTheLastOneCounts) {
   Append({Mark(RecordType::kClaim, 0, 100)});
   EXPECT_EQ(store_->Marks(0)->claim_ms, 100u);
-  EXPECT_EQ(store_->Marks(0)->safe_ms, 0u);
-  Append({Mark(RecordType::kSafe, 0, 70), Mark(RecordType::kClaim, 0, 300)});
+  EXPECT_EQ(store_->Marks(0)->low_watermark_ms, 0u);
+  Append({Mark(RecordType::kLowWatermark, 0, 70), Mark(RecordType::kClaim, 0, 300)});
   EXPECT_EQ(store_->Marks(0)->claim_ms, 300u);
-  EXPECT_EQ(store_->Marks(0)->safe_ms, 70u);
+  EXPECT_EQ(store_->Marks(0)->low_watermark_ms, 70u);
 }
 
-TEST_P(MessageStoreContract, BacklogEntriesKeepWhatTheyRemember) {
+TEST_P(MessageStoreContract, BacklogEntriesComeBack) {
   const BacklogEntry entry{.attempts = 0xfffffffe,
                            .bytes = 0x01020304,
                            .maybe_delivered = true,
@@ -435,10 +436,10 @@ TEST_P(MessageStoreContract, TopicsAreNamedInOrderOfTheirNumbers) {
                           Pair(TopicId{0xffffffff}, "last")));
 }
 
-TEST_P(MessageStoreContract, EverythingIsThereAfterAReopen) {
+TEST_P(MessageStoreContract, AReopenFindsEverything) {
   const BacklogEntry entry{.attempts = 2, .bytes = 5, .maybe_delivered = true};
   Append({Accept(0, Key(1, 1), Value("kept")), Accept(0, Key(2, 2)), Topic(kTopic, "orders"),
-          Mark(RecordType::kClaim, 0, 11), Mark(RecordType::kSafe, 0, 7),
+          Mark(RecordType::kClaim, 0, 11), Mark(RecordType::kLowWatermark, 0, 7),
           InBacklog(RecordType::kSpill, 0, kSubscription, Key(1, 1), entry),
           InBacklog(RecordType::kBacklogClaim, 0, kSubscription, Key(1, 1))});
   Append({Erase(0, Key(2, 2))});
@@ -448,7 +449,7 @@ TEST_P(MessageStoreContract, EverythingIsThereAfterAReopen) {
     EXPECT_EQ(*store_->Get(0, Key(1, 1)), Value("kept"));
     EXPECT_THAT(*store_->Topics(), ElementsAre(Pair(kTopic, "orders")));
     EXPECT_EQ(store_->Marks(0)->claim_ms, 11u);
-    EXPECT_EQ(store_->Marks(0)->safe_ms, 7u);
+    EXPECT_EQ(store_->Marks(0)->low_watermark_ms, 7u);
     EXPECT_EQ(*store_->GetBacklog(0, kSubscription, Key(1, 1)), entry);
     EXPECT_EQ(*store_->BacklogClaim(0, kSubscription), Key(1, 1));
   }
@@ -498,7 +499,7 @@ TEST_P(MessageStoreContract, AFailedAppendFencesTheJournalUntilAReopen) {
   const std::vector<RecordBatch> refused = {{Accept(0, Key(4, 4))}};
   EXPECT_EQ(store_->Append(refused, Durability::kSynced), AppendOutcome::kFenced);
   EXPECT_EQ(store_->Append(refused, Durability::kBuffered), AppendOutcome::kFenced);
-  EXPECT_THAT(KeysOf(ScanAll(0, 10)), ElementsAre(Key(1, 1))) << "what is durable stays readable";
+  EXPECT_THAT(KeysOf(ScanAll(0, 10)), ElementsAre(Key(1, 1))) << "durable records stay readable";
 
   Reopen();
   const std::vector<MessageKey> found = KeysOf(ScanAll(0, 10));

@@ -25,7 +25,7 @@ class StoreHarness {
 
   virtual ~StoreHarness() = default;
 
-  // Opens the store, after closing what was open. The bytes stay from one call to the next.
+  // Opens the store; closes the open one first. The bytes stay from one call to the next.
   virtual storage::MessageStore* Reopen() = 0;
   // Makes the next append of the open store fail with kUnknown.
   virtual void FailNextAppend() = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the suite about subscriptions: how far each has come with a message, and what waits
-// in its backlog for another attempt.
+// The part of the suite about subscriptions: their progress with messages, and the retries in
+// their backlogs.
 #include <cstdlib>
 #include <limits>
 #include <map>
@@ -105,7 +105,7 @@ TEST_P(MessageStoreContract, ProgressIsRemovedOneByOneAndTheRemovalMayBeRepeated
   EXPECT_THAT(*store_->GetProgress(2, Key(1, 1)), ElementsAre(Pair(kFirst, kFailed)));
 }
 
-TEST_P(MessageStoreContract, ProgressStandsOrFallsWithItsMessage) {
+TEST_P(MessageStoreContract, ProgressAndMessageAreAtomic) {
   Append({Message(0, Key(1, 1), 10), Put(0, Key(1, 1), kSecond, kFailed)});
   Reopen();
   EXPECT_THAT(*store_->GetProgress(0, Key(1, 1)), ElementsAre(Pair(kSecond, kFailed)));
@@ -156,7 +156,7 @@ TEST_P(MessageStoreContract, ProgressIsNeverWrong) {
   for (uint64_t number = 0; number < kMessages; ++number) check(number);
 }
 
-TEST_P(MessageStoreContract, ABacklogTellsWhenAMessageThatIsTriedAgainIsDue) {
+TEST_P(MessageStoreContract, ABacklogEntryKeepsTheDueTimeOfARetriedMessage) {
   const MessageKey own = Key(5, 5);
   const MessageKey retry{900, own.id};
   const BacklogEntry entry{

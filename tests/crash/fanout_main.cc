@@ -323,7 +323,7 @@ int Main(const Arguments& arguments) {
   test::ServerProcess server(
       {.daemon = arguments.daemon,
        .flags = {"--shards=" + std::to_string(arguments.shards), "--drain-grace-ms=300",
-                 "--safe-period-ms=10", "--due-idle-max=10", "--due-max=1000",
+                 "--low-watermark-period-ms=10", "--due-idle-max=10", "--due-max=1000",
                  "--spill-age-ms=1000", "--log-level=warn"},
        .tcp = false,
        .metrics = false,

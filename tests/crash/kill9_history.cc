@@ -24,7 +24,7 @@ class Judge {
     CheckCancels();
     CheckDeliveries();
     CheckAcks();
-    CheckFates();
+    CheckTombstones();
     CheckLost();
   }
 
@@ -156,13 +156,13 @@ class Judge {
            (cancel.found == Found::kSettled || cancel.found == Found::kAlreadyCancelled);
   }
 
-  void CheckFates() const {
+  void CheckTombstones() const {
     int64_t end_ms = 0;
     for (const CancelEvent& cancel : message_.cancels) {
       if (cancel.ended != Ended::kOk) continue;
       if (cancel.found == Found::kNotFound) {
         if (message_.scheduled == Ended::kOk && message_.scheduled_at < cancel.begun) {
-          Report("NOT_FOUND", "its fate is kept for longer than this");
+          Report("NOT_FOUND", "its tombstone is kept for longer than this");
         }
         continue;
       }

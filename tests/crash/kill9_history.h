@@ -83,7 +83,7 @@ struct Violation {
 };
 
 // Judges a history that ended with a drain: everything that was still there was delivered and
-// acked. Fates are kept for longer than the history, and no message has a time to live.
+// acked. Tombstones are kept for longer than the history, and no message has a time to live.
 //
 //   LOST                 accepted, and it ended without a reason: no ack (confirmed or unanswered),
 //                        no cancel that explains it

@@ -162,7 +162,7 @@ int Main(const Arguments& arguments) {
   test::ServerProcess server(
       {.daemon = arguments.daemon,
        .flags = {"--shards=" + std::to_string(arguments.shards), "--drain-grace-ms=300",
-                 "--safe-period-ms=10", "--log-level=warn"},
+                 "--low-watermark-period-ms=10", "--log-level=warn"},
        .tcp = false,
        .metrics = false,
        .where = arguments.memory ? test::TempDirectory::Where::kMemory

@@ -164,7 +164,7 @@ int Main(const Arguments& arguments) {
   std::mt19937_64 random(arguments.seed);
   test::ServerProcess server(
       {.daemon = arguments.daemon,
-       .flags = {"--shards=" + std::to_string(arguments.shards), "--safe-period-ms=10",
+       .flags = {"--shards=" + std::to_string(arguments.shards), "--low-watermark-period-ms=10",
                  "--claim-ahead-ms=200", "--claim-renew-ms=100", "--log-level=warn"},
        .tcp = false,
        .metrics = false,

@@ -248,7 +248,7 @@ TEST_F(StorageDamageTest, AnotherStoresDatabaseRefuses) {
   }
   fs::remove_all(dir() + "/db");
   fs::copy(other.Join("db"), dir() + "/db", fs::copy_options::recursive);
-  ExpectRefused("is not the one");
+  ExpectRefused("is not the database that");
 }
 
 TEST_F(StorageDamageTest, AnOldCopyOfTheDatabaseRefuses) {

@@ -31,7 +31,7 @@ using storage::BucketCount;
 using storage::CountLevel;
 using storage::Durability;
 using storage::EncodeIndexEntry;
-using storage::EncodeTrace;
+using storage::EncodeLocator;
 using storage::IndexKind;
 using storage::MessageId;
 using storage::MessageKey;
@@ -86,15 +86,15 @@ struct Contents {
   Messages messages;
   // Names of the index (but those that may be dropped), ids, names of objects, in text.
   Values index;
-  Values traces;
+  Values locators;
   Values objects;
 
   void Apply(const RecordBatch& batch) {
     for (const Record& record : batch) {
       if (record.type == RecordType::kAccept) messages.insert_or_assign(record.key, record.value);
       if (record.type == RecordType::kErase) messages.erase(record.key);
-      if (record.type == RecordType::kTrace) {
-        traces.insert_or_assign(record.key.id.ToString(), record.value);
+      if (record.type == RecordType::kLocator) {
+        locators.insert_or_assign(record.key.id.ToString(), record.value);
       }
       if (record.type == RecordType::kObject) objects.insert_or_assign(record.name, record.value);
       if (record.type == RecordType::kUnobject) objects.erase(record.name);
@@ -212,11 +212,11 @@ class PowerLossRun {
     for (const storage::IndexRef& ref : entries) {
       if (ref.entry.expire_ms == 0) stored.index.emplace(ref.name, EncodeIndexEntry(ref.entry));
     }
-    for (uint64_t number = 0; number < kTraces; ++number) {
-      const auto trace = store_->GetTrace(0, TraceId(number));
-      EXPECT_TRUE(trace.ok()) << trace.status();
-      if (trace->has_value()) {
-        stored.traces.emplace(TraceId(number).ToString(), EncodeTrace(**trace));
+    for (uint64_t number = 0; number < kLocators; ++number) {
+      const auto locator = store_->GetLocator(0, LocatorId(number));
+      EXPECT_TRUE(locator.ok()) << locator.status();
+      if (locator->has_value()) {
+        stored.locators.emplace(LocatorId(number).ToString(), EncodeLocator(**locator));
       }
     }
     std::vector<storage::ObjectRef> objects;
@@ -330,17 +330,17 @@ class PowerLossRun {
     // Some may be dropped, and are not looked for.
     const bool drops = Chance(1, 2);
     index.name = std::string(drops ? "drops" : "stays") + std::string(random_() % 60, 'n');
-    index.value = EncodeIndexEntry({.id = TraceId(random_() % kTraces),
+    index.value = EncodeIndexEntry({.id = LocatorId(random_() % kLocators),
                                     .content = {},
                                     .expire_ms = drops ? kExpireMs : 0,
                                     .deliver_ms = random_()});
     batch->push_back(std::move(index));
 
-    Record trace;
-    trace.type = RecordType::kTrace;
-    trace.key.id = TraceId(random_() % kTraces);
-    trace.value = EncodeTrace({.due_ms = random_() % kDueMax, .fate = std::nullopt});
-    batch->push_back(std::move(trace));
+    Record locator;
+    locator.type = RecordType::kLocator;
+    locator.key.id = LocatorId(random_() % kLocators);
+    locator.value = EncodeLocator({.due_ms = random_() % kDueMax, .tombstone = std::nullopt});
+    batch->push_back(std::move(locator));
 
     Record object;
     object.type = Chance(2, 3) ? RecordType::kObject : RecordType::kUnobject;
@@ -350,9 +350,9 @@ class PowerLossRun {
     batch->push_back(std::move(object));
   }
 
-  static MessageId TraceId(uint64_t number) { return MessageId::Make(1, number, 0, 0); }
+  static MessageId LocatorId(uint64_t number) { return MessageId::Make(1, number, 0, 0); }
 
-  static constexpr uint64_t kTraces = 50;
+  static constexpr uint64_t kLocators = 50;
   static constexpr uint64_t kExpireMs = 1000;
 
   const bool no_sync_;

@@ -37,8 +37,8 @@ using storage::MessageKey;
 using storage::RocksDbStore;
 using storage::StoreKey;
 using storage::SubscriptionId;
-using storage::Testimony;
 using storage::TopicId;
+using storage::WitnessRecord;
 
 constexpr uint16_t kShards = 3;
 // The upgrade counts 10,000 in one write.
@@ -138,7 +138,8 @@ void MakeDirectory(const TempDirectory& directory, const OldDatabase& old) {
   MakeDatabase(directory.Join("db"), old);
   auto witness = storage::Witness::Open(directory.Join("witness"));
   ASSERT_TRUE((*witness)->Read().ok());
-  ASSERT_TRUE((*witness)->Write({Testimony::State::kCreated, old.version, kStoreId, 4, 1}).ok());
+  ASSERT_TRUE(
+      (*witness)->Write({WitnessRecord::State::kCreated, old.version, kStoreId, 4, 1}).ok());
 }
 
 std::string ReadFile(const std::string& path) {
@@ -197,15 +198,15 @@ struct Copy {
     return RocksDbStore::Open(options);
   }
 
-  Testimony ReadWitness() const {
+  WitnessRecord ReadWitness() const {
     auto witness = storage::Witness::Open(witness_path);
     return (*witness)->Read()->value();
   }
   void WriteFormatVersion(uint32_t version) const {
     auto witness = storage::Witness::Open(witness_path);
-    Testimony testimony = (*witness)->Read()->value();
-    testimony.format_version = version;
-    ASSERT_TRUE((*witness)->Write(testimony).ok());
+    WitnessRecord record = (*witness)->Read()->value();
+    record.format_version = version;
+    ASSERT_TRUE((*witness)->Write(record).ok());
   }
 
   const TempDirectory directory;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Message records, index entries, traces, backlog entries and progress: any bytes to decode, any
+// Message records, index entries, locators, backlog entries and progress: any bytes to decode, any
 // message to encode, any damage of a message to notice.
 #include <cstdint>
 #include <string>
@@ -11,8 +11,8 @@
 #include "absl/strings/string_view.h"
 
 #include "server/base/check.h"
+#include "storage/locator.h"
 #include "storage/message_record.h"
-#include "storage/trace.h"
 #include "storage/value_codec.h"
 #include "tests/fuzz/byte_reader.h"
 #include "tests/fuzz/target.h"
@@ -212,20 +212,20 @@ void CheckRoundTrip(ByteReader* reader) {
   DT_CHECK(absl::IsDataLoss(DecodeMessageRecord(bytes, &record)));
 }
 
-// Index entries and traces: whatever is taken is what an encoder gives for it.
-void CheckTraceDecode(const std::string& bytes) {
+// Index entries and locators: whatever is taken is what an encoder gives for it.
+void CheckLocatorDecode(const std::string& bytes) {
   const auto entry = duetime::storage::DecodeIndexEntry(bytes);
   DT_CHECK(entry.ok() || absl::IsDataLoss(entry.status()));
   if (entry.ok()) {
     DT_CHECK(EncodeIndexEntry(*entry) == bytes);
     DT_CHECK(duetime::storage::ExpireTimeOf(bytes) == entry->expire_ms);
   }
-  const auto trace = duetime::storage::DecodeTrace(bytes);
-  DT_CHECK(trace.ok() || absl::IsDataLoss(trace.status()));
-  if (trace.ok()) {
-    DT_CHECK(EncodeTrace(*trace) == bytes);
+  const auto locator = duetime::storage::DecodeLocator(bytes);
+  DT_CHECK(locator.ok() || absl::IsDataLoss(locator.status()));
+  if (locator.ok()) {
+    DT_CHECK(EncodeLocator(*locator) == bytes);
     DT_CHECK(duetime::storage::ExpireTimeOf(bytes) ==
-             (trace->fate.has_value() ? trace->fate->expire_ms : 0));
+             (locator->tombstone.has_value() ? locator->tombstone->expire_ms : 0));
   }
 }
 
@@ -248,7 +248,7 @@ void CheckValueDecode(const std::string& bytes) {
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string input(data, data + size);
   CheckDecode(input);
-  CheckTraceDecode(input);
+  CheckLocatorDecode(input);
   CheckValueDecode(input);
   ByteReader reader(data, size);
   CheckRoundTrip(&reader);

@@ -8,19 +8,20 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
 #include "duetime/v1/messages.pb.h"
+#include "server/api/messages/schedule_validation.h"
+#include "server/api/messages/target_validation.h"
+#include "server/api/page_token.h"
+#include "server/api/query_validation.h"
+#include "server/api/request_validation.h"
+#include "server/api/validation_error.h"
 #include "server/base/check.h"
 #include "server/base/error.h"
-#include "server/rpc/page_token.h"
-#include "server/rpc/query_validation.h"
-#include "server/rpc/request_validation.h"
-#include "server/rpc/schedule_validation.h"
-#include "server/rpc/target_validation.h"
-#include "server/rpc/validation_error.h"
 #include "server/rpc/wire_check.h"
 #include "tests/fuzz/target.h"
 
 namespace {
 
+namespace api = duetime::api;
 namespace rpc = duetime::rpc;
 namespace v1 = duetime::v1;
 
@@ -51,19 +52,19 @@ bool Accepted(const absl::Status& status) {
 }
 
 void CheckSchedule(const v1::ScheduleRequest& request, int index) {
-  const rpc::RequestLimits limits;
-  rpc::ValidSchedule valid;
-  if (!Accepted(rpc::ValidateSchedule(request, limits, kNowMs, index, &valid))) return;
-  DT_CHECK(!valid.topic.empty() && valid.topic.size() <= rpc::kTopicBytesMax);
+  const api::RequestLimits limits;
+  api::ValidSchedule valid;
+  if (!Accepted(api::ValidateSchedule(request, limits, kNowMs, index, &valid))) return;
+  DT_CHECK(!valid.topic.empty() && valid.topic.size() <= api::kTopicBytesMax);
   DT_CHECK_LE(valid.attributes.size(), limits.attributes_max);
   DT_CHECK_LE(valid.when.deliver_ms, kNowMs + limits.horizon_ms);
-  static_cast<void>(rpc::FingerprintOf(request));
+  static_cast<void>(api::FingerprintOf(request));
   if (valid.plain) {
     DT_CHECK(valid.routing_name().empty() && !valid.needs_terms());
     return;
   }
   DT_CHECK_LE(valid.labels.size(), limits.labels_max);
-  DT_CHECK(valid.key.size() <= rpc::kKeyBytesMax && valid.ttl_ms <= limits.horizon_ms);
+  DT_CHECK(valid.key.size() <= api::kKeyBytesMax && valid.ttl_ms <= limits.horizon_ms);
   DT_CHECK(valid.key.empty() || valid.ordering_key.empty() || valid.key == valid.ordering_key);
   DT_CHECK_LE(valid.when.deliver_ms + valid.spread_ms, kNowMs + limits.horizon_ms);
 }
@@ -83,16 +84,16 @@ void CheckSubscribe(const std::string& bytes) {
   const auto items =
       static_cast<size_t>(request.nack_size() + request.extend_size() + request.dead_letter_size());
   DT_CHECK_EQ(summary.elements, items);
-  rpc::ValidStart start;
-  if (Accepted(rpc::ValidateStart(request.start(), {}, &start))) {
+  api::ValidStart start;
+  if (Accepted(api::ValidateStart(request.start(), {}, &start))) {
     // 0: what the subscription says.
-    DT_CHECK(start.lease_ms == 0 || start.lease_ms >= rpc::kLeaseMsMin);
-    DT_CHECK_LE(start.lease_ms, rpc::kLeaseMsMax);
+    DT_CHECK(start.lease_ms == 0 || start.lease_ms >= api::kLeaseMsMin);
+    DT_CHECK_LE(start.lease_ms, api::kLeaseMsMax);
     DT_CHECK_GT(start.max_outstanding_messages, 0);
     DT_CHECK_GT(start.max_outstanding_bytes, 0);
   }
-  rpc::RoutedSettles routed;
-  rpc::RouteSettles(request, duetime::delivery::StreamId{1}, 3, &routed);
+  api::RoutedSettles routed;
+  api::RouteSettles(request, duetime::protocol::StreamId{1}, 3, &routed);
   size_t posted = 0;
   for (const auto& command : routed.by_shard) {
     posted += command.acks.size() + command.nacks.size() + command.extends.size() +
@@ -102,25 +103,25 @@ void CheckSubscribe(const std::string& bytes) {
   DT_CHECK_EQ(posted + routed.refused.size(), items + static_cast<size_t>(request.ack_size()));
 }
 
-void CheckTarget(const rpc::ValidTarget& target) {
+void CheckTarget(const api::ValidTarget& target) {
   if (target.key.empty()) return;
-  DT_CHECK(!target.topic.empty() && target.topic.size() <= rpc::kTopicBytesMax);
-  DT_CHECK_LE(target.key.size(), rpc::kKeyBytesMax);
+  DT_CHECK(!target.topic.empty() && target.topic.size() <= api::kTopicBytesMax);
+  DT_CHECK_LE(target.key.size(), api::kKeyBytesMax);
 }
 
 void CheckTargets(const std::string& bytes) {
   rpc::WireSummary summary;
-  rpc::ValidTarget target;
+  api::ValidTarget target;
   if (v1::CancelRequest cancel; Parse(bytes, &cancel, &summary)) {
-    if (Accepted(rpc::ValidateTarget(cancel, rpc::kSingle, &target))) {
+    if (Accepted(api::ValidateTarget(cancel, api::kSingle, &target))) {
       CheckTarget(target);
       DT_CHECK(!target.key.empty() || target.id.ToString() == cancel.message_id());
     }
   }
   if (v1::GetRequest get; Parse(bytes, &get, &summary)) {
     bool full = false;
-    Accepted(rpc::ValidateView(get.view(), &full));
-    if (Accepted(rpc::ValidateTarget(get, &target))) CheckTarget(target);
+    Accepted(api::ValidateView(get.view(), &full));
+    if (Accepted(api::ValidateTarget(get, &target))) CheckTarget(target);
   }
 }
 
@@ -128,9 +129,9 @@ void CheckReschedule(const std::string& bytes) {
   v1::RescheduleRequest request;
   rpc::WireSummary summary;
   if (!Parse(bytes, &request, &summary)) return;
-  rpc::ValidReschedule valid;
-  const rpc::RequestLimits limits;
-  if (!Accepted(rpc::ValidateReschedule(request, limits, kNowMs, &valid))) return;
+  api::ValidReschedule valid;
+  const api::RequestLimits limits;
+  if (!Accepted(api::ValidateReschedule(request, limits, kNowMs, &valid))) return;
   CheckTarget(valid.target);
   DT_CHECK_LE(valid.when.deliver_ms, kNowMs + limits.horizon_ms);
   DT_CHECK(request.etag().empty() == !valid.revision.has_value());
@@ -141,9 +142,9 @@ void CheckCancelBatch(const std::string& bytes) {
   rpc::WireSummary summary;
   if (!Parse(bytes, &request, &summary)) return;
   DT_CHECK_EQ(summary.elements, static_cast<size_t>(request.cancels_size()));
-  rpc::ValidTarget target;
+  api::ValidTarget target;
   for (int i = 0; i < request.cancels_size(); ++i) {
-    if (Accepted(rpc::ValidateTarget(request.cancels(i), i, &target))) CheckTarget(target);
+    if (Accepted(api::ValidateTarget(request.cancels(i), i, &target))) CheckTarget(target);
   }
 }
 
@@ -151,13 +152,13 @@ void CheckList(const std::string& bytes) {
   v1::ListRequest request;
   rpc::WireSummary summary;
   if (!Parse(bytes, &request, &summary)) return;
-  rpc::ValidList valid;
-  if (!Accepted(rpc::ValidateList(request, {}, &valid))) return;
-  DT_CHECK(valid.page_size >= 1 && valid.page_size <= rpc::kPageSizeMax);
+  api::ValidList valid;
+  if (!Accepted(api::ValidateList(request, {}, &valid))) return;
+  DT_CHECK(valid.page_size >= 1 && valid.page_size <= api::kPageSizeMax);
   // The token of the next page is taken with the same filter.
-  request.set_page_token(rpc::MakePageToken(valid.token_filter, {.place = {}, .key = "k"}));
-  rpc::ValidList next;
-  DT_CHECK(rpc::ValidateList(request, {}, &next).ok());
+  request.set_page_token(api::MakePageToken(valid.token_filter, {.place = {}, .key = "k"}));
+  api::ValidList next;
+  DT_CHECK(api::ValidateList(request, {}, &next).ok());
   DT_CHECK(next.from.key == "k");
 }
 
@@ -165,10 +166,10 @@ void CheckForecast(const std::string& bytes) {
   v1::ForecastRequest request;
   rpc::WireSummary summary;
   if (!Parse(bytes, &request, &summary)) return;
-  rpc::ValidForecast valid;
-  if (!Accepted(rpc::ValidateForecast(request, kNowMs, &valid))) return;
+  api::ValidForecast valid;
+  if (!Accepted(api::ValidateForecast(request, kNowMs, &valid))) return;
   DT_CHECK_EQ(valid.range.start_ms % valid.range.bucket_ms, 0u);
-  DT_CHECK(valid.range.buckets >= 1 && valid.range.buckets <= rpc::kForecastBucketsMax);
+  DT_CHECK(valid.range.buckets >= 1 && valid.range.buckets <= api::kForecastBucketsMax);
 }
 
 }  // namespace
@@ -181,7 +182,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 0: {
       v1::ScheduleRequest request;
       rpc::WireSummary summary;
-      if (Parse(bytes, &request, &summary)) CheckSchedule(request, rpc::kSingle);
+      if (Parse(bytes, &request, &summary)) CheckSchedule(request, api::kSingle);
       break;
     }
     case 1:

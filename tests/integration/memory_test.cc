@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The daemon's memory stays under the bound that ARCHITECTURE.md gives, whatever is pending or due:
-// its resident memory is sampled while messages come due that nobody fetches, that a subscriber
-// holds on to, and that wait for their time.
+// The daemon's memory stays under the bound that deploy/RUNBOOK.md gives, whatever is pending or
+// due: its resident memory is sampled while messages come due that nobody fetches, that a
+// subscriber holds on to, and that wait for their time.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
@@ -45,11 +45,11 @@ struct Limits {
             flag("loaded-max", loaded_max),
             "--wal-bytes-max=" + std::to_string(8 * write_buffer_bytes),
             "--spill-age-ms=2000",
-            "--safe-period-ms=100",
+            "--low-watermark-period-ms=100",
             "--log-level=warn"};
   }
 
-  // The terms of "Memory" in ARCHITECTURE.md, in its order.
+  // The terms of "Memory" in deploy/RUNBOOK.md, in its order.
   uint64_t Bytes() const {
     return block_cache_bytes + 4 * write_buffer_bytes + shards * loaded_max * 48 +
            shards * 2 * due_max * 300 + streams * (20 * 1024 + 2 * 256 * 1024) +

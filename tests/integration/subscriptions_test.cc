@@ -104,7 +104,7 @@ TEST_F(SubscriptionsTest, AnOrderingKeyKeepsItsOrderWhenTheStreamBreaks) {
 TEST_F(SubscriptionsTest, ABoundedOneKeepsTheNewest) {
   constexpr int kBound = 100;
   constexpr int kRound = 1'000;
-  StartDaemon({"--shards=2", "--due-idle-max=10", "--safe-period-ms=10"});
+  StartDaemon({"--shards=2", "--due-idle-max=10", "--low-watermark-period-ms=10"});
   v1::CreateSubscriptionRequest create;
   create.mutable_subscription()->set_topic("t");
   create.mutable_subscription()->mutable_settings()->set_retention_max_messages(kBound);
@@ -135,7 +135,7 @@ TEST_F(SubscriptionsTest, ABoundedOneKeepsTheNewest) {
 TEST_F(SubscriptionsTest, AfterARestartDeliveriesRampUp) {
   constexpr int kRate = 200;
   constexpr int kMessages = 1'000;
-  StartDaemon({"--shards=1", "--catch-up-rate=" + std::to_string(kRate)});
+  StartDaemon({"--shards=1", "--startup-rate=" + std::to_string(kRate)});
   ScheduleMany("t", kMessages);
   server_->Kill();
   // The ramp begins later than this.

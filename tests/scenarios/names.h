@@ -3,32 +3,40 @@
 // How scenario files call what a shard says.
 #pragma once
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
-#include "server/delivery/commands.h"
+#include "server/protocol/replies.h"
 #include "storage/message_record.h"
 
 namespace duetime::delivery {
 
-inline const std::map<MessageState, std::string> kStates = {
-    {MessageState::kUnspecified, "-"},   {MessageState::kScheduled, "SCHEDULED"},
-    {MessageState::kDue, "DUE"},         {MessageState::kInFlight, "IN_FLIGHT"},
-    {MessageState::kAcked, "ACKED"},     {MessageState::kCancelled, "CANCELLED"},
-    {MessageState::kExpired, "EXPIRED"}, {MessageState::kDeadLettered, "DEAD_LETTERED"},
-    {MessageState::kSkipped, "SKIPPED"}, {MessageState::kDropped, "DROPPED"}};
-inline const std::map<Outcome, std::string> kOutcomes = {
-    {Outcome::kDone, "DONE"},
-    {Outcome::kInFlight, "IN_FLIGHT"},
-    {Outcome::kSettled, "SETTLED"},
-    {Outcome::kAlreadyCancelled, "ALREADY_CANCELLED"},
-    {Outcome::kNotFound, "NOT_FOUND"}};
-inline const std::map<ScheduleOutcome, std::string> kScheduleOutcomes = {
-    {ScheduleOutcome::kCreated, ""},
-    {ScheduleOutcome::kReplaced, ", replaced"},
-    {ScheduleOutcome::kUnchanged, ", unchanged"}};
+inline const std::map<protocol::MessageState, std::string> kStates = {
+    {protocol::MessageState::kUnspecified, "-"},
+    {protocol::MessageState::kScheduled, "SCHEDULED"},
+    {protocol::MessageState::kDue, "DUE"},
+    {protocol::MessageState::kInFlight, "IN_FLIGHT"},
+    {protocol::MessageState::kAcked, "ACKED"},
+    {protocol::MessageState::kCancelled, "CANCELLED"},
+    {protocol::MessageState::kExpired, "EXPIRED"},
+    {protocol::MessageState::kDeadLettered, "DEAD_LETTERED"},
+    {protocol::MessageState::kSkipped, "SKIPPED"},
+    {protocol::MessageState::kDropped, "DROPPED"}};
+inline const std::map<protocol::Outcome, std::string> kOutcomes = {
+    {protocol::Outcome::kDone, "DONE"},
+    {protocol::Outcome::kInFlight, "IN_FLIGHT"},
+    {protocol::Outcome::kSettled, "SETTLED"},
+    {protocol::Outcome::kAlreadyCancelled, "ALREADY_CANCELLED"},
+    {protocol::Outcome::kNotFound, "NOT_FOUND"}};
+inline const std::map<protocol::ScheduleOutcome, std::string> kScheduleOutcomes = {
+    {protocol::ScheduleOutcome::kCreated, ""},
+    {protocol::ScheduleOutcome::kReplaced, ", replaced"},
+    {protocol::ScheduleOutcome::kUnchanged, ", unchanged"}};
 
 inline std::string TextOf(const storage::DeadLetterOrigin& origin) {
   static const std::map<storage::DeadLetterReason, std::string> kReasons = {
@@ -40,12 +48,23 @@ inline std::string TextOf(const storage::DeadLetterOrigin& origin) {
                       " attempts, ", kReasons.at(origin.reason), " ", origin.reason_text);
 }
 
-inline std::string TextOf(const SubscriptionGauges& gauges) {
+inline std::string TextOf(const protocol::SubscriptionGauges& gauges) {
   return absl::StrCat(gauges.ready, " ready, ", gauges.in_flight, " in flight, ", gauges.delayed,
                       " delayed, ", gauges.blocked, " blocked, ", gauges.streams, " streams",
                       gauges.behind ? ", behind" : "", gauges.slowed ? ", slowed" : "", ", ",
                       gauges.delivered, " delivered, ", gauges.acked, " acked, ",
                       gauges.dead_lettered, " dead letters, ", gauges.dropped, " dropped");
+}
+
+// The names of all scenario files in `folder`, sorted.
+inline std::vector<std::string> ScenarioFiles(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    const std::string stem = file.path().stem().string();
+    if (file.path().extension() == ".txt" && stem != "CMakeLists") names.push_back(stem);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace duetime::delivery

@@ -1,83 +1,116 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Seeded simulation. To replay a seed: DUETIME_SEED=<seed> DUETIME_SIM_SEEDS=1. More seeds:
-// DUETIME_SIM_SEEDS=<n>, or DUETIME_TEST_SCALE.
+// Seeded simulation. To replay a seed: DUETIME_SEED=<seed> DUETIME_SIM_SEEDS=1, with a filter for
+// one list of calls. More seeds: DUETIME_SIM_SEEDS=<n>, or DUETIME_TEST_SCALE.
 #include <cstdint>
 #include <iostream>
+#include <map>
 #include <string>
 
 #include "gtest/gtest.h"
 
-#include "tests/simulation/world.h"
+#include "tests/simulation/concurrent_calls.h"
+#include "tests/simulation/sequential_calls.h"
 #include "tests/support/from_environment.h"
 #include "tests/support/test_scale.h"
 
 namespace duetime::simulation {
 namespace {
 
-constexpr int kEvents = 3000;
+template <typename Calls>
+Report RunSeed(uint64_t seed, PlantedFault fault) {
+  constexpr int kEvents = std::is_same_v<Calls, SequentialCalls> ? 400 : 2500;
+  return Calls(seed, fault).Run(kEvents);
+}
 
-TEST(SimulationTest, KeepsItsPromisesUnderFaults) {
+// Runs the seeds; in all of them each thing has to happen more often than `least` times a seed,
+// because a run in which nothing happened is not a pass.
+template <typename Calls>
+void RunSeeds(const std::map<std::string, double>& least) {
   const uint64_t first = test::FromEnvironment("DUETIME_SEED", 1);
   const uint64_t seeds =
       test::FromEnvironment("DUETIME_SIM_SEEDS", static_cast<uint64_t>(test::Scaled(1000)));
   std::cout << "seeds " << first << " to " << first + seeds - 1 << "\n";
-  Report total;
+  std::map<std::string, uint64_t> total;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
-    World world(seed, Sabotage::kNone);
-    const Report report = world.Run(kEvents);
-    ASSERT_EQ(report.violation, "") << "seed " << seed << ", event " << report.events;
-    total.accepted += report.accepted;
-    total.deliveries += report.deliveries;
-    total.cancelled += report.cancelled;
-    total.crashes += report.crashes;
-    total.spilled += report.spilled;
-    total.read_back += report.read_back;
-    total.replaced += report.replaced;
-    total.moved += report.moved;
-    total.occurrences += report.occurrences;
-    total.waited += report.waited;
+    const Report report = RunSeed<Calls>(seed, PlantedFault::kNone);
+    ASSERT_EQ(report.violation, "") << "seed " << seed << ", event " << report.events << "\n"
+                                    << report.history;
+    for (const auto& [what, times] : report.counts) total[what] += times;
   }
-  std::cout << total.accepted << " accepted, " << total.deliveries << " deliveries, "
-            << total.cancelled << " cancelled, " << total.crashes << " crashes, " << total.spilled
-            << " spilled, " << total.read_back << " read back, " << total.replaced << " replaced, "
-            << total.moved << " moved, " << total.occurrences << " occurrences, " << total.waited
-            << " waited at a time\n";
-  // A run in which nothing happened is not a pass.
-  EXPECT_GT(total.accepted, seeds * 100);
-  EXPECT_GT(total.deliveries, seeds * 100);
-  EXPECT_GT(total.cancelled, seeds);
-  EXPECT_GT(total.crashes, seeds);
-  EXPECT_GT(total.spilled, seeds);
-  EXPECT_GT(total.read_back, seeds);
-  EXPECT_GT(total.replaced, seeds);
-  EXPECT_GT(total.moved, seeds);
-  EXPECT_GT(total.occurrences, seeds);
-  EXPECT_GT(total.waited, seeds);
+  for (const auto& [what, times] : total) std::cout << times << " " << what << "\n";
+  for (const auto& [what, times] : least) {
+    EXPECT_GT(static_cast<double>(total[what]), times * static_cast<double>(seeds)) << what;
+  }
+}
+
+TEST(ConcurrentCallsTest, KeepThePromisesUnderFaults) {
+  RunSeeds<ConcurrentCalls>({{"accepted", 100},
+                             {"deliveries", 100},
+                             {"cancelled", 1},
+                             {"crashes", 1},
+                             {"spilled", 1},
+                             {"read back", 1},
+                             {"replaced", 1},
+                             {"moved", 1},
+                             {"occurrences", 1},
+                             {"waited at a time", 1},
+                             {"failures", 10},
+                             {"dead letters", 1},
+                             {"blocked at a time", 1},
+                             {"deleted", 0.2},
+                             {"given up", 1}});
+}
+
+TEST(SequentialCallsTest, EachCallHasItsOneAnswer) {
+  RunSeeds<SequentialCalls>({{"created", 20},
+                             {"replaced", 5},
+                             {"unchanged", 1},
+                             {"refused", 3},
+                             {"cancelled", 5},
+                             {"rescheduled", 5},
+                             {"deliveries", 20},
+                             {"expired", 1},
+                             {"uncertain", 0.1},
+                             {"crashes", 2},
+                             {"ends lost", 0.033},
+                             {"spilled", 1}});
 }
 
 // The simulation has teeth: each planted fault is found.
-class PlantedFaultTest : public testing::TestWithParam<Sabotage> {};
-
-TEST_P(PlantedFaultTest, IsFound) {
+template <typename Calls>
+void ExpectFound(PlantedFault fault) {
   constexpr uint64_t kSeeds = 500;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    World world(seed, GetParam());
-    const Report report = world.Run(kEvents);
-    if (!report.violation.empty()) {
-      std::cout << "seed " << seed << ": " << report.violation << "\n";
-      return;
-    }
+    const Report report = RunSeed<Calls>(seed, fault);
+    if (report.violation.empty()) continue;
+    std::cout << "seed " << seed << ": " << report.violation << "\n";
+    return;
   }
   FAIL() << "not found in " << kSeeds << " seeds";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PlantedFaultTest,
-                         testing::Values(Sabotage::kAnswerBeforeAppend, Sabotage::kForgetClaim,
-                                         Sabotage::kSafeTooFar, Sabotage::kEarlyClock,
-                                         Sabotage::kUnsyncedAppends, Sabotage::kForgetBacklogClaim,
-                                         Sabotage::kForgetTraces, Sabotage::kForgetKeys,
-                                         Sabotage::kReverseGroups, Sabotage::kForgetOccurrences));
+class ConcurrentFaultTest : public testing::TestWithParam<PlantedFault> {};
+TEST_P(ConcurrentFaultTest, IsFound) { ExpectFound<ConcurrentCalls>(GetParam()); }
+INSTANTIATE_TEST_SUITE_P(
+    All, ConcurrentFaultTest,
+    testing::Values(PlantedFault::kAnswerBeforeAppend, PlantedFault::kForgetClaim,
+                    PlantedFault::kLowWatermarkTooFar, PlantedFault::kEarlyClock,
+                    PlantedFault::kUnsyncedAppends, PlantedFault::kForgetBacklogClaim,
+                    PlantedFault::kLoseLocators, PlantedFault::kLoseKeyChanges,
+                    PlantedFault::kReverseGroups, PlantedFault::kLoseOccurrences,
+                    PlantedFault::kForgetProgress, PlantedFault::kLoseProgress,
+                    PlantedFault::kLoseRetryTimes, PlantedFault::kLoseAttempts,
+                    PlantedFault::kLoseDeadLetters, PlantedFault::kLoseSubscriptions));
+
+class SequentialFaultTest : public testing::TestWithParam<PlantedFault> {};
+TEST_P(SequentialFaultTest, IsFound) { ExpectFound<SequentialCalls>(GetParam()); }
+INSTANTIATE_TEST_SUITE_P(All, SequentialFaultTest,
+                         testing::Values(PlantedFault::kLoseMoves, PlantedFault::kLoseTombstones,
+                                         PlantedFault::kLoseKeyEnds, PlantedFault::kLoseRequestIds,
+                                         PlantedFault::kKeepOldPlace, PlantedFault::kMiscount,
+                                         PlantedFault::kForgetClaim, PlantedFault::kUnsyncedAppends,
+                                         PlantedFault::kIgnoreEtags, PlantedFault::kPullForward));
 
 }  // namespace
 }  // namespace duetime::simulation

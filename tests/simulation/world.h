@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// World: a whole duetime in one thread, with a clock, a disk, clients and subscribers made of a
-// seed.
+// World: all shards of a server in one thread, with a clock, a disk and faults made of a seed.
 #pragma once
 
 #include <cstdint>
@@ -10,165 +9,163 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "server/delivery/shard.h"
-#include "storage/memory_store.h"
-#include "tests/simulation/change_model.h"
-#include "tests/simulation/model.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/protocol/commands.h"
+#include "server/protocol/replies.h"
+#include "server/shard/shard.h"
+#include "tests/simulation/faulty_store.h"
 
 namespace duetime::simulation {
 
-inline constexpr uint32_t kTopics = 4;
+inline constexpr uint64_t kStartMs = 1'800'000'000'000;
 
-// Faults put in on purpose, to show that the simulation finds them.
-enum class Sabotage : uint8_t {
-  kNone,
-  // Batches are reported as appended one event before they are.
-  kAnswerBeforeAppend,
-  // Restarts forget W_claim.
-  kForgetClaim,
-  // Restarts find W_safe two seconds too far ahead.
-  kSafeTooFar,
-  // Steps see the clock 5 ms early.
-  kEarlyClock,
-  // Power cuts take synced appends too.
-  kUnsyncedAppends,
-  // Restarts forget how far backlogs were claimed.
-  kForgetBacklogClaim,
-  // Where messages were moved to, and how they ended, is not written down.
-  kForgetTraces,
-  // Neither is whose a key is after the first time.
-  kForgetKeys,
-  // The journal applies the batches of a group in reverse.
-  kReverseGroups,
-  // Recurrences are as they were when they were made, after a restart.
-  kForgetOccurrences,
-};
-
+// What a run did. `violation` is empty if every promise held.
 struct Report {
   std::string violation;
+  // The last events before the violation, a line each.
+  std::string history;
   uint64_t events = 0;
-  uint64_t accepted = 0;
-  uint64_t deliveries = 0;
-  uint64_t cancelled = 0;
-  uint64_t crashes = 0;
-  uint64_t spilled = 0;
-  uint64_t read_back = 0;
-  uint64_t replaced = 0;
-  uint64_t moved = 0;
-  uint64_t occurrences = 0;
-  // Most commands that waited at a time, in all shards.
-  uint64_t waited = 0;
+  // How often each thing happened, by name.
+  std::map<std::string, uint64_t> counts;
 };
 
-// Runs the real scheduler and delivery over a MemoryStore against the Model.
+// A schedule request. A repeated request has the same number.
+struct Ask {
+  uint64_t number = 0;
+  storage::TopicId topic{};
+  // Empty: none.
+  std::string key;
+  std::string request_id;
+  std::string ordering_key;
+  std::string payload;
+  // Two asks with the same fingerprint ask for the same.
+  uint64_t fingerprint = 0;
+  // The time as resolved, and as the client gave it.
+  uint64_t deliver_ms = 0;
+  std::string time_as_given;
+  bool fixed_time = false;
+  uint64_t ttl_ms = 0;
+  storage::LatePolicy late_policy = storage::LatePolicy::kDeliver;
+  uint64_t spread_ms = 0;
+  protocol::OnConflict on_conflict = protocol::OnConflict::kFail;
+  bool only_if_exists = false;
+  bool validate_only = false;
+  uint64_t max_wait_ms = 0;
+  // The request id was sent before, so the answer may be the first one.
+  bool repeats = false;
+};
+
+// Drives the real shards over a FaultyStore. Every choice comes from the seed: limits, commands,
+// delays and failures of the journal, crashes of the process and of the power, the pace of the
+// clock.
 //
-// Every choice comes from the seed: limits, commands, delays of the journal, its failures and
-// unknown outcomes, crashes of the process and of the power, the pace of the clock. Then everything
-// heals, and what was accepted must drain.
+// Two lists of operations derive from it: ConcurrentCalls, whose calls overlap, and
+// SequentialCalls, each of whose calls comes to rest before the next and has one right answer.
 class World {
  public:
-  World(uint64_t seed, Sabotage sabotage);
-  ~World();
+  virtual ~World() = default;
 
-  // Runs `events` random events and the final drain. Stops at the first violation.
+  // Runs `events` random events, and then until nothing is left. Stops at the first violation.
   Report Run(int events);
 
- private:
-  class SabotagedStore;
-  struct StreamState {
+ protected:
+  struct Stream {
+    storage::SubscriptionId subscription{};
     storage::TopicId topic{};
     uint64_t lease_ms = 0;
     int64_t messages_max = 0;
-    std::shared_ptr<delivery::StreamCredit> credit;
-    std::vector<delivery::LeaseToken> held;
+    std::shared_ptr<protocol::StreamCredit> credit;
+    // Deliveries that are not settled.
+    std::vector<protocol::LeaseToken> held;
   };
-  struct InFlight {
-    uint16_t shard = 0;
-    delivery::PendingBatch batch;
-  };
-  struct Call {
-    std::vector<uint64_t> numbers;
-  };
-  // A call about messages that change: one question for each message.
-  struct ChangeCall {
-    std::vector<ChangeModel::Question> questions;
-    std::vector<Ask> asks;
-    std::vector<storage::MessageId> ids;
-    uint64_t deliver_ms = 0;
-    size_t open = 0;
-  };
+
+  // Draws the number of shards, up to `shards_max`, and small limits, so that each is met.
+  World(uint64_t seed, PlantedFault fault, uint16_t shards_max);
+
+  virtual void Event() = 0;
+  // Lets everything end, with eager subscribers and without faults, and checks what is left.
+  virtual void Drain() = 0;
+  virtual void Send(uint16_t shard, protocol::Command command) = 0;
+  // Whether a subscriber may reject this delivery for good.
+  virtual bool MayReject(protocol::LeaseToken) { return false; }
 
   uint64_t Random(uint64_t below) { return below == 0 ? 0 : random_() % below; }
-  bool Chance(double probability) {
-    return std::uniform_real_distribution<double>(0, 1)(random_) < probability;
+  bool Chance(uint64_t percent) { return Random(100) < percent; }
+  template <typename T>
+  T OneOf(const std::vector<T>& choices) {
+    return choices[Random(choices.size())];
+  }
+  template <typename Map>
+  auto AnyOf(Map& map) {
+    return std::next(map.begin(), static_cast<int64_t>(Random(map.size())));
+  }
+  protocol::CallTag NewTag() { return protocol::CallTag{next_call_++}; }
+  uint16_t ShardOfId(const storage::MessageId& id) const {
+    return storage::ShardOfSlot(id.slot(), shard_count_);
   }
 
-  void Start();
-  void Crash();
-  void Event();
-  void Tick();
-  void DoSchedule();
-  void DoCancelOrGet();
-  // ---- Messages that change (world_changes.cc)
-  void DoChange();
-  void DoScheduleKeyed();
-  Ask NewAsk();
-  scheduler::NewMessage MakeMessage(const Ask& ask);
-  uint64_t AnyTime();
-  // One that has a key, or is known by its id. False if there is none yet.
-  bool AnyTarget(delivery::Target* target, ChangeModel::Place* place, bool* by_key);
-  void DoChangeOne();
-  void DoCancelMany();
-  void DoRecurrence();
-  void DoBulk();
-  void StopRecurrences();
-  uint16_t ShardOf(const ChangeModel::Place& place) const;
-  void ApplyChanges(const delivery::Effects& effects);
-  bool ApplySchedule(const delivery::ScheduleReply& reply);
-  void CrashChanges(bool power);
-  // After the drain: no name, no trace and no count is left.
-  void CheckForgotten();
+  void Violate(const std::string& what) {
+    if (report_.violation.empty()) report_.violation = what;
+  }
+  bool ok() const { return report_.violation.empty(); }
+  void Count(const std::string& what, uint64_t times = 1) { report_.counts[what] += times; }
+  void CountMost(const std::string& what, uint64_t value) {
+    report_.counts[what] = std::max(report_.counts[what], value);
+  }
+  template <typename... Parts>
+  void Note(const Parts&... parts) {
+    history_.push_back(absl::StrCat("  at ", now_.wall_ms, ": ", parts..., "\n"));
+    if (history_.size() > 60) history_.pop_front();
+  }
 
-  void DoAttach(storage::TopicId topic, int64_t messages_max, uint64_t lease_ms);
-  void DoDetach();
-  void DoSettle(StreamState* state, delivery::StreamId stream, bool ack_all);
-  void Send(uint16_t shard, delivery::Command command);
-  void EndsNow(delivery::LeaseToken token);
-  void StepShard(uint16_t shard);
-  void Commit();
-  void Collect(uint16_t shard);
-  void Apply(uint16_t shard, delivery::Effects effects);
-  void ApplyFrame(uint16_t shard, const delivery::DeliveryFrame& frame);
-  void Drain();
-  bool Empty();
-  Model::Message* AnyMessage();
+  // Opens the store and recovers the shards.
+  void Open();
+  // The process ends; of the unsynced appends `kept` survive. Some time passes, and the steady
+  // clock starts anew. With `clock_goes_back` the wall clock may be set back.
+  void Close(size_t kept, bool clock_goes_back);
+  void CheckInvariants() const;
+
+  // ---- Requests
+  protocol::NewMessage MakeMessage(const Ask& ask, uint32_t slot) const;
+  uint32_t AnySlotOf(uint16_t shard);
+
+  // ---- Subscribers
+  // Makes a stream; returns the command that attaches it.
+  protocol::AttachCommand NewStream(storage::SubscriptionId subscription, storage::TopicId topic,
+                                    int64_t messages_max, uint64_t lease_ms);
+  // Takes a frame to its stream, and checks the stream. Null: the stream is gone.
+  Stream* Receive(const protocol::DeliveryFrame& frame);
+  // What a subscriber says of the deliveries that it holds, by shard: everything, or with `ack_all`
+  // only acks.
+  std::vector<protocol::SettleCommand> MakeSettles(protocol::StreamId id, bool ack_all);
+
+  // ---- What is left after everything has ended
+  bool NothingInMemory() const;
+  bool NothingStored();
+  // Beyond every retention no name is left in the index.
+  void CheckNoNames(uint32_t topics);
 
   std::mt19937_64 random_;
-  const Sabotage sabotage_;
+  const PlantedFault fault_;
   const uint16_t shard_count_;
   delivery::ShardLimits limits_;
   storage::MemoryDisk disk_;
-  std::unique_ptr<SabotagedStore> store_;
-  std::vector<std::unique_ptr<delivery::Shard>> shards_;
-  std::deque<InFlight> journal_;
-  std::map<delivery::StreamId, StreamState> streams_;
-  std::map<delivery::CallTag, Call> calls_;
-  std::map<delivery::LeaseToken, bool> acks_sent_;
-  std::map<delivery::CallTag, ChangeCall> change_calls_;
-  // The last ones, which may come again.
-  std::vector<Ask> asks_;
-  uint64_t next_ask_ = 1;
-  Model model_;
-  ChangeModel changes_;
-  Report report_;
-  base::Now now_;
+  std::unique_ptr<FaultyStore> store_;
+  std::vector<std::unique_ptr<shard::Shard>> shards_;
+  std::map<protocol::StreamId, Stream> streams_;
+  base::Now now_{.wall_ms = kStartMs, .mono_ms = 1000};
   uint64_t next_call_ = 1;
   uint64_t next_stream_ = 1;
-  bool healing_ = false;
-  bool crash_wanted_ = false;
-  bool reads_fail_ = false;
+  Report report_;
+
+ private:
+  void CountShards();
+
+  std::deque<std::string> history_;
 };
 
 }  // namespace duetime::simulation

@@ -59,8 +59,8 @@ struct RunResult {
 // Runs a program with `input` on its standard input until it ends; kills it after `timeout` (then
 // exit.signal is 9).
 RunResult RunProgram(const std::vector<std::string>& argv, const std::string& input = "",
-              Millis timeout = Millis(30'000),
-              const std::vector<std::pair<std::string, std::string>>& environment = {});
+                     Millis timeout = Millis(30'000),
+                     const std::vector<std::pair<std::string, std::string>>& environment = {});
 
 // The whole file, or "" if it cannot be read.
 std::string ReadWholeFile(const std::string& path);

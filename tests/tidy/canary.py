@@ -11,6 +11,7 @@ def source(path: str, line: str) -> dict[str, str]:
     return {path: (HEADER if path.endswith(".h") else SPDX) + line + "\n"}
 
 
+UNNAMED = SPDX + "namespace {\nint F(%s) {}\n}\n"
 WHEEL = "server/wheel/x.h"
 # (rule, what breaks it, what does not)
 CASES = [
@@ -22,9 +23,9 @@ CASES = [
      source("storage/rocksdb_store.cc", '#include "rocksdb/db.h"')),
     ("layering", source("server/runtime/x.cc", '#include "storage/rocksdb_store.h"'),
      source("server/main.cc", '#include "storage/rocksdb_store.h"')),
-    ("layering", source("storage/x.h", '#include "server/base/check.h"'), source("storage/x.h", '#include "storage/y.h"')),
+    ("layering", source("storage/x.h", '#include "server/wheel/tick.h"'), source("storage/x.h", '#include "storage/y.h"')),
     ("layering", source("server/delivery/x.h", '#include "server/runtime/node.h"'),
-     source("server/runtime/x.h", '#include "server/delivery/shard.h"')),
+     source("server/runtime/x.h", '#include "server/shard/shard.h"')),
     ("layering", source("tests/integration/x.cc", '#include "server/base/clock.h"'),
      source("tests/unit/x.cc", '#include "server/base/clock.h"')),
     ("layering", source("server/scheduler/x.h", "#include <spdlog/spdlog.h>"),
@@ -39,7 +40,7 @@ CASES = [
     ("thread", source("storage/x.cc", "std::thread t(f);"), source("storage/x.cc", "std::thread::hardware_concurrency()")),
     ("thread", source("server/delivery/x.cc", "std::thread t(f);"), source("server/runtime/x.cc", "std::thread t(f);")),
     ("mutex", source("server/rpc/x.h", "std::mutex mutex_;"), source("server/rpc/x.h", "base::Mutex mutex_;")),
-    ("mutex", source("client/x.h", "absl::Mutex mutex_;"), source("client/x.h", "std::mutex mutex_;")),
+    ("mutex", source("client/x.h", "absl::Mutex mutex_;"), source("tests/unit/x.cc", "std::mutex mutex_;")),
     ("random", source(WHEEL, "int i = rand();"), source(WHEEL, "int i = Operand();")),
     ("print", source("server/rpc/x.cc", "std::cout << 1;"), source("client/cli/x.cc", "std::cout << 1;")),
     ("assert", source(WHEEL, "assert(x);"), source(WHEEL, "static_assert(x);")),
@@ -57,6 +58,11 @@ CASES = [
     ("cmake", {"client/CMakeLists.txt": "include_directories(x)"}, {"client/CMakeLists.txt": "target_include_directories(x)"}),
     ("cmake", {"client/CMakeLists.txt": "duetime_library(x\n  DEPS duetime_base)"},
      {"client/CMakeLists.txt": "duetime_library(x\n  SRCS duetime_x.cc DEPS duetime::base)\nf(duetime_base)"}),
+    ("unit", {"client/x.cc": UNNAMED % "int a", "client/y.cc": UNNAMED % "int b"},
+     {"client/x.cc": UNNAMED % "int a", "client/y.cc": UNNAMED % "bool b"}),
+    ("glossary", source("storage/x.h", "struct Fate {};"), source("storage/x.h", "struct Tombstone {};  // Fate")),
+    ("glossary", source("client/x.h", "int max_fate_ms;"), source("client/x.h", "int fatek;")),
+    ("glossary", source("server/rpc/x.h", "int outbox_;"), source("server/rpc/x.h", "int output_;")),
     ("label", {"tests/CMakeLists.txt": "duetime_test(x LABEL slow"}, {"tests/CMakeLists.txt": "duetime_test(x LABEL unit"}),
     ("unbuilt", {"tests/unit/CMakeLists.txt": "# a_test.cc\nf(b_test.cc)", "tests/unit/a_test.cc": ""},
      {"tests/unit/CMakeLists.txt": "f(a_test.cc)", "tests/unit/a_test.cc": ""}),

@@ -24,8 +24,8 @@ ALWAYS_THERE = {"libc6", "libstdc++6", "libgcc-s1"}
 TOML_HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
 #
-# Configuration of duetimed: every knob with its meaning, unit, default and bounds. What is commented out has the value
-# that is shown. Times may be written as "30s", sizes as "64MiB". Check a change with
+# Configuration of duetimed: every knob with its meaning, unit, default and bounds. A commented line shows the default.
+# Times may be written as "30s", sizes as "64MiB". Check a change with
 #
 #   duetimed --config FILE --check-config
 #

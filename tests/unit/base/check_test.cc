@@ -30,7 +30,7 @@ TEST(CheckDeathTest, AFailedComparisonPrintsBothValues) {
   EXPECT_DEATH(DT_CHECK_EQ(text, "right"), "\\(left vs\\. right\\)");
 }
 
-TEST(CheckDeathTest, WhatCannotBePrintedCanBeCompared) {
+TEST(CheckDeathTest, UnprintableValuesCanBeCompared) {
   const Unprintable one{1};
   EXPECT_DEATH(DT_CHECK_EQ(one, (Unprintable{2})), "check failed: one ==");
 }

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-TEST(ErrorTest, WhatIsPutInComesOut) {
+TEST(ErrorTest, ADetailComesBack) {
   const absl::Status status = MakeError(absl::StatusCode::kInvalidArgument,
                                         "deliver_time is 400 days ahead; the limit is 365 days",
                                         {.reason = "DELIVER_TIME_OUT_OF_RANGE",

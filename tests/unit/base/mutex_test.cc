@@ -35,7 +35,7 @@ TEST(MutexTest, OneAtATime) {
   EXPECT_EQ(counter.value, kThreads * kTimes);
 }
 
-TEST(CondVarTest, WaitLetsGoOfTheMutexAndHoldsItAfter) {
+TEST(CondVarTest, WaitReleasesTheMutexAndHoldsItAfter) {
   Counter counter;
   // Two threads count in turn: each waits for the other.
   const auto count = [&counter](int parity) {

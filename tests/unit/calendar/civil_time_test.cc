@@ -69,7 +69,7 @@ TEST(ParseCivilTimeTest, RefusesAnythingElse) {
   }
 }
 
-TEST(ParseCivilTimeTest, RefusesWhatNoCalendarHas) {
+TEST(ParseCivilTimeTest, RefusesDatesThatDoNotExist) {
   for (const char* text :
        {"0000-01-01T00:00", "2026-00-01T00:00", "2026-13-01T00:00", "2026-01-00T00:00",
         "2026-04-31T00:00", "2026-02-29T00:00", "2100-02-29T00:00", "2026-01-01T24:00",
@@ -126,7 +126,7 @@ TEST(ResolveTest, InAnOverlapItIsTheFirst) {
   EXPECT_EQ(HowOften("2026-04-05T01:30", "Australia/Lord_Howe"), Occurs::kTwice);
 }
 
-TEST(FormatCivilTimeTest, ShowsWhatTheWallShows) {
+TEST(FormatCivilTimeTest, ShowsLocalTime) {
   EXPECT_EQ(FormatCivilTime(Ms("2026-07-01T10:00:00Z"), Zone("Europe/Berlin")),
             "2026-07-01T12:00:00");
   EXPECT_EQ(FormatCivilTime(Ms("2026-07-01T10:00:00.050Z"), Zone("Asia/Kolkata")),

@@ -177,7 +177,7 @@ Blame BlameOf(const std::string& text) {
   EXPECT_EQ(detail->reason, "INVALID_CRON");
   EXPECT_EQ(detail->field, "cron");
   std::map<std::string, std::string> parts(detail->metadata.begin(), detail->metadata.end());
-  // What a program is told is in the text for people, too.
+  // The text for people also contains the metadata.
   for (const auto& [name, part] : parts) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(part)) << text;
   }
@@ -204,7 +204,7 @@ TEST(ParseCronFieldsTest, StepsThatNeverStepAreRefused) {
   EXPECT_EQ(BlameOf("0 0-5/ * * *"), (Blame{"hour", "7", "", "1-23"}));
 }
 
-TEST(ParseCronFieldsTest, WhatIsNoValueIsRefused) {
+TEST(ParseCronFieldsTest, OtherTextIsRefused) {
   EXPECT_EQ(BlameOf("x * * * *"), (Blame{"minute", "1", "x", "0-59"}));
   EXPECT_EQ(BlameOf("-1 * * * *"), (Blame{"minute", "1", "", "0-59"}));
   EXPECT_EQ(BlameOf("* MON * * *"), (Blame{"hour", "3", "MON", "0-23"}));

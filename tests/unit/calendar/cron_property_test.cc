@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CronExpression::Next against a walker that looks at every second, for random expressions, around
-// the days on which clocks change. DUETIME_SEED repeats a run.
+// Compares CronExpression::Next with a walker over every second, for random expressions, around
+// days on which clocks change. DUETIME_SEED repeats a run.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -32,7 +32,7 @@ int Roll(Random* random, int low, int high) {
   return std::uniform_int_distribution<int>(low, high)(*random);
 }
 
-// A field for numbers: its text, and in the plainest form what it means.
+// A field of numbers: its text, and its values in the plainest form.
 struct NumberField {
   std::string text;
   std::array<bool, 64> allows{};
@@ -159,7 +159,7 @@ DayField MakeDayOfWeek(Random* random) {
   }
 }
 
-// A random expression, and what it means, found out without the code under test.
+// A random expression, and its meaning, computed without the code under test.
 struct Sample {
   NumberField second;
   NumberField minute;
@@ -216,8 +216,8 @@ Sample MakeSample(Random* random, bool often) {
   return sample;
 }
 
-// A stretch of seconds in a zone, with the civil time of each. `second_pass` is set where the
-// clocks show what they showed before.
+// A stretch of seconds in a zone, with the civil time of each. `second_pass` is set where clocks
+// repeat a local time.
 class Stretch {
  public:
   Stretch(const std::string& zone, const std::string& begin, int64_t seconds)

@@ -120,7 +120,7 @@ TEST(CronNextTest, TwoRestrictedDayFieldsAreEither) {
 }
 
 // In a gap: once, at the first moment after it.
-TEST(CronClockChangeTest, WhatIsInAGapComesOnceBehindIt) {
+TEST(CronClockChangeTest, OccurrencesInAGapComeOnceAfterIt) {
   EXPECT_THAT(After("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00:00Z", 3),
               ElementsAre("2026-03-28T02:30:00+01:00", "2026-03-29T03:00:00+02:00",
                           "2026-03-30T02:30:00+02:00"));
@@ -214,7 +214,7 @@ TEST(CronNextTest, TimeBeginsIn1970) {
   EXPECT_EQ(Cron("@yearly").Next(std::numeric_limits<int64_t>::min(), absl::UTCTimeZone()), 0);
 }
 
-TEST(CronParseTest, WhatCanNeverComeIsRefused) {
+TEST(CronParseTest, AnExpressionThatNeverMatchesIsRefused) {
   for (const char* text : {"0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 L-29 2 *", "0 0 30,31 FEB ?"}) {
     const absl::Status status = CronExpression::Parse(text, "recurrence.cron").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -33,7 +33,7 @@ TEST(FindZoneTest, UtcHasNoOffset) {
   EXPECT_EQ(*zone, absl::UTCTimeZone());
 }
 
-TEST(FindZoneTest, RefusesWhatIsNoName) {
+TEST(FindZoneTest, RefusesOtherText) {
   for (const std::string& name :
        {std::string(), std::string("Europe/Atlantis"), std::string("europe/berlin"),
         std::string("CEST"), std::string("+02:00"), std::string("Fixed/UTC+02:00:00"),
@@ -45,7 +45,7 @@ TEST(FindZoneTest, RefusesWhatIsNoName) {
   }
 }
 
-// These can be read as a zone by the library below, but what they mean depends on the machine.
+// The library below accepts these as zones, but their meaning depends on the machine.
 TEST(FindZoneTest, ReadsNoOtherFile) {
   for (const char* name : {"localtime", "posixrules", "right/UTC", "posix/Europe/Berlin",
                            "/usr/share/zoneinfo/Europe/Berlin", "/etc/localtime", "file:UTC",

@@ -4,185 +4,104 @@
 #include <atomic>
 #include <gtest/gtest.h>
 #include <memory>
-#include <vector>
+#include <string>
 
-#include "tests/unit/client/fake_server.h"
+#include "tests/unit/client/client_fixture.h"
 
 namespace duetime::client {
 namespace {
 
-class AdminClientTest : public testing::Test {
+class AdminClientTest : public ClientTest<AdminClient> {
  protected:
-  std::unique_ptr<AdminClient> MakeClient() {
-    ClientOptions options;
-    options.server.target = server_.target();
-    options.backoff = {
-        .initial = absl::Milliseconds(1), .max = absl::Milliseconds(4), .multiplier = 2.0};
-    auto client = AdminClient::Create(options);
-    EXPECT_TRUE(client.ok()) << client.status();
-    return *std::move(client);
+  // `call` returns the resource in the answer of the server, or the answer itself.
+  template <typename Response, typename Request, typename Answer>
+  void ExpectAnswer(absl::StatusOr<Answer> (AdminClient::*call)(const Request&),
+                    const std::string& response, const std::string& answer) {
+    server_.Answer<Request>(ParseProto<Response>(response));
+    const absl::StatusOr<Answer> answered = (client_.get()->*call)(Request());
+    ASSERT_TRUE(answered.ok()) << answered.status() << " " << Request::descriptor()->name();
+    EXPECT_TRUE(IsProto(*answered, answer));
   }
 
-  // Answers the call with UNAVAILABLE always.
-  template <typename Request, typename Response>
-  void Refuse() {
-    server_.On<Request, Response>([](const Request&, Response*) {
+  // Makes the call while the server is UNAVAILABLE, and expects this number of tries.
+  template <typename Request, typename Answer>
+  void ExpectTries(absl::StatusOr<Answer> (AdminClient::*call)(const Request&), size_t tries,
+                   const Request& request = {}) {
+    server_.On<Request, google::protobuf::Message>([](const auto&, auto*) {
       return MakeServerError(grpc::StatusCode::UNAVAILABLE, "STARTING");
     });
+    const size_t before = server_.Seen<Request>().size();
+    EXPECT_TRUE(absl::IsUnavailable((client_.get()->*call)(request).status()));
+    EXPECT_EQ(server_.Seen<Request>().size() - before, tries) << Request::descriptor()->name();
   }
-
-  FakeServer server_;
 };
 
-TEST_F(AdminClientTest, ResourcesComeOutOfTheirAnswers) {
-  v1::Topic topic;
-  topic.set_name("t");
-  v1::Recurrence recurrence;
-  recurrence.set_name("r");
-  const auto topic_in = [&](auto response) {
-    *response.mutable_topic() = topic;
-    return response;
-  };
-  const auto recurrence_in = [&](auto response) {
-    *response.mutable_recurrence() = recurrence;
-    return response;
-  };
-  server_.Answer<v1::CreateTopicRequest>(topic_in(v1::CreateTopicResponse()));
-  server_.Answer<v1::GetTopicRequest>(topic_in(v1::GetTopicResponse()));
-  server_.Answer<v1::UpdateTopicRequest>(topic_in(v1::UpdateTopicResponse()));
-  server_.Answer<v1::CreateRecurrenceRequest>(recurrence_in(v1::CreateRecurrenceResponse()));
-  server_.Answer<v1::GetRecurrenceRequest>(recurrence_in(v1::GetRecurrenceResponse()));
-  server_.Answer<v1::UpdateRecurrenceRequest>(recurrence_in(v1::UpdateRecurrenceResponse()));
-  server_.Answer<v1::PauseRecurrenceRequest>(recurrence_in(v1::PauseRecurrenceResponse()));
-  server_.Answer<v1::ResumeRecurrenceRequest>(recurrence_in(v1::ResumeRecurrenceResponse()));
-  server_.Start();
-  const auto client = MakeClient();
-  EXPECT_EQ(client->CreateTopic(topic)->name(), "t");
-  EXPECT_EQ(client->GetTopic({})->name(), "t");
-  EXPECT_EQ(client->UpdateTopic({})->name(), "t");
-  EXPECT_EQ(client->CreateRecurrence({})->name(), "r");
-  EXPECT_EQ(client->GetRecurrence({})->name(), "r");
-  EXPECT_EQ(client->UpdateRecurrence({})->name(), "r");
-  EXPECT_EQ(client->PauseRecurrence({})->name(), "r");
-  EXPECT_EQ(client->ResumeRecurrence({})->name(), "r");
-  ASSERT_EQ(server_.Seen<v1::CreateTopicRequest>().size(), 1u);
-  EXPECT_EQ(server_.Seen<v1::CreateTopicRequest>()[0].topic().name(), "t");
+TEST_F(AdminClientTest, ReturnsTheResourceOfAnAnswer) {
+  const std::string name = "name: 'n'";
+  const std::string topic = "topic { name: 'n' }";
+  ExpectAnswer<v1::GetTopicResponse>(&AdminClient::GetTopic, topic, name);
+  ExpectAnswer<v1::UpdateTopicResponse>(&AdminClient::UpdateTopic, topic, name);
+  ExpectAnswer<v1::PauseTopicResponse>(&AdminClient::PauseTopic, topic, name);
+  ExpectAnswer<v1::ResumeTopicResponse>(&AdminClient::ResumeTopic, topic, name);
+  const std::string subscription = "subscription { name: 'n' }";
+  ExpectAnswer<v1::CreateSubscriptionResponse>(&AdminClient::CreateSubscription, subscription,
+                                               name);
+  ExpectAnswer<v1::GetSubscriptionResponse>(&AdminClient::GetSubscription, subscription, name);
+  ExpectAnswer<v1::UpdateSubscriptionResponse>(&AdminClient::UpdateSubscription, subscription,
+                                               name);
+  const std::string recurrence = "recurrence { name: 'n' }";
+  ExpectAnswer<v1::CreateRecurrenceResponse>(&AdminClient::CreateRecurrence, recurrence, name);
+  ExpectAnswer<v1::GetRecurrenceResponse>(&AdminClient::GetRecurrence, recurrence, name);
+  ExpectAnswer<v1::UpdateRecurrenceResponse>(&AdminClient::UpdateRecurrence, recurrence, name);
+  ExpectAnswer<v1::PauseRecurrenceResponse>(&AdminClient::PauseRecurrence, recurrence, name);
+  ExpectAnswer<v1::ResumeRecurrenceResponse>(&AdminClient::ResumeRecurrence, recurrence, name);
+  server_.Answer<v1::CreateTopicRequest>(ParseProto<v1::CreateTopicResponse>(topic));
+  EXPECT_EQ(client_->CreateTopic(ParseProto<v1::Topic>("name: 'mine'"))->name(), "n");
+  EXPECT_TRUE(IsProto(server_.Seen<v1::CreateTopicRequest>().at(0), "topic { name: 'mine' }"));
 }
 
-TEST_F(AdminClientTest, PausesTopicsAndLooksAfterSubscriptions) {
-  v1::PauseTopicResponse paused;
-  paused.mutable_topic()->mutable_settings()->set_paused(true);
-  server_.Answer<v1::PauseTopicRequest>(paused);
-  v1::ResumeTopicResponse resumed;
-  resumed.mutable_topic()->set_name("t");
-  server_.Answer<v1::ResumeTopicRequest>(resumed);
-  const auto named = [](auto response, const char* name) {
-    response.mutable_subscription()->set_name(name);
-    return response;
+TEST_F(AdminClientTest, ReturnsOtherAnswersAsTheyAre) {
+  const auto expect = [&](auto call, auto type, const std::string& text) {
+    ExpectAnswer<decltype(type)>(call, text, text);
   };
-  server_.Answer<v1::CreateSubscriptionRequest>(named(v1::CreateSubscriptionResponse(), "c"));
-  server_.Answer<v1::GetSubscriptionRequest>(named(v1::GetSubscriptionResponse(), "g"));
-  server_.Answer<v1::UpdateSubscriptionRequest>(named(v1::UpdateSubscriptionResponse(), "u"));
-  v1::ListSubscriptionsResponse list;
-  list.set_next_page_token("p");
-  server_.Answer<v1::ListSubscriptionsRequest>(list);
-  server_.Answer<v1::DeleteSubscriptionRequest>(v1::DeleteSubscriptionResponse());
-  server_.Start();
-  const auto client = MakeClient();
-  EXPECT_TRUE(client->PauseTopic({})->settings().paused());
-  EXPECT_EQ(client->ResumeTopic({})->name(), "t");
-  EXPECT_EQ(client->CreateSubscription({})->name(), "c");
-  EXPECT_EQ(client->GetSubscription({})->name(), "g");
-  EXPECT_EQ(client->UpdateSubscription({})->name(), "u");
-  EXPECT_EQ(client->ListSubscriptions({})->next_page_token(), "p");
-  EXPECT_TRUE(client->DeleteSubscription({}).ok());
+  expect(&AdminClient::Forecast, v1::ForecastResponse(), "total { messages: 7 }");
+  expect(&AdminClient::DeleteTopic, v1::DeleteTopicResponse(), "operation: 'o'");
+  expect(&AdminClient::DeleteSubscription, v1::DeleteSubscriptionResponse(), "");
+  expect(&AdminClient::DeleteRecurrence, v1::DeleteRecurrenceResponse(),
+         "occurrence_cancelled: true");
+  expect(&AdminClient::PreviewRecurrence, v1::PreviewRecurrenceResponse(),
+         "occurrences { number: 3 }");
+  expect(&AdminClient::ListTopics, v1::ListTopicsResponse(), "next_page_token: 'a'");
+  expect(&AdminClient::ListSubscriptions, v1::ListSubscriptionsResponse(), "next_page_token: 'a'");
+  expect(&AdminClient::ListOperations, v1::ListOperationsResponse(), "next_page_token: 'a'");
+  expect(&AdminClient::ListRecurrences, v1::ListRecurrencesResponse(), "next_page_token: 'a'");
+  expect(&AdminClient::GetOperation, v1::Operation(), "name: 'o'");
+  expect(&AdminClient::CancelOperation, v1::Operation(), "name: 'o'");
 }
 
-TEST_F(AdminClientTest, OtherAnswersComeAsTheyAre) {
-  v1::ForecastResponse forecast;
-  forecast.mutable_total()->set_messages(7);
-  v1::DeleteTopicResponse deleted;
-  deleted.set_operation("o");
-  v1::DeleteRecurrenceResponse forgotten;
-  forgotten.set_occurrence_cancelled(true);
-  v1::PreviewRecurrenceResponse preview;
-  preview.add_occurrences()->set_number(3);
-  v1::ListTopicsResponse topics;
-  topics.set_next_page_token("a");
-  v1::ListOperationsResponse operations;
-  operations.set_next_page_token("b");
-  v1::ListRecurrencesResponse recurrences;
-  recurrences.set_next_page_token("c");
-  v1::Operation operation;
-  operation.set_name("o");
-  server_.Answer<v1::ForecastRequest>(forecast);
-  server_.Answer<v1::DeleteTopicRequest>(deleted);
-  server_.Answer<v1::DeleteRecurrenceRequest>(forgotten);
-  server_.Answer<v1::PreviewRecurrenceRequest>(preview);
-  server_.Answer<v1::ListTopicsRequest>(topics);
-  server_.Answer<v1::ListOperationsRequest>(operations);
-  server_.Answer<v1::ListRecurrencesRequest>(recurrences);
-  server_.Answer<v1::GetOperationRequest>(operation);
-  server_.Answer<v1::CancelOperationRequest>(operation);
-  server_.Start();
-  const auto client = MakeClient();
-  EXPECT_EQ(client->Forecast({})->total().messages(), 7);
-  EXPECT_EQ(client->DeleteTopic({})->operation(), "o");
-  EXPECT_TRUE(client->DeleteRecurrence({})->occurrence_cancelled());
-  EXPECT_EQ(client->PreviewRecurrence({})->occurrences(0).number(), 3);
-  EXPECT_EQ(client->ListTopics({})->next_page_token(), "a");
-  EXPECT_EQ(client->ListOperations({})->next_page_token(), "b");
-  EXPECT_EQ(client->ListRecurrences({})->next_page_token(), "c");
-  EXPECT_EQ(client->GetOperation({})->name(), "o");
-  EXPECT_EQ(client->CancelOperation({})->name(), "o");
-}
-
-TEST_F(AdminClientTest, AnOperationGetsANameSoThatItsRepeatIsRecognised) {
-  std::atomic<int> calls{0};
+TEST_F(AdminClientTest, NamesAnOperationSoThatTheServerRecognisesARepeat) {
   server_.On<v1::StartBulkRequest, v1::Operation>(
       [&](const v1::StartBulkRequest& request, v1::Operation* operation) {
         operation->set_name(request.name());
-        return ++calls == 1 ? MakeServerError(grpc::StatusCode::UNAVAILABLE, "STARTING")
-                            : grpc::Status::OK;
+        return FailFirst(1);
       });
-  server_.Start();
-  const auto client = MakeClient();
-  const auto started = client->StartBulk({});
-  ASSERT_TRUE(started.ok()) << started.status();
-  v1::StartBulkRequest request;
-  request.set_name("mine");
-  EXPECT_EQ(client->StartBulk(request)->name(), "mine");
-  request.set_name("");
-  request.set_dry_run(true);
-  EXPECT_EQ(client->StartBulk(request)->name(), "");
+  ASSERT_TRUE(client_->StartBulk({}).ok());
+  EXPECT_EQ(client_->StartBulk(ParseProto<v1::StartBulkRequest>("name: 'mine'"))->name(), "mine");
+  EXPECT_EQ(client_->StartBulk(ParseProto<v1::StartBulkRequest>("dry_run: true"))->name(), "");
   const auto seen = server_.Seen<v1::StartBulkRequest>();
   ASSERT_EQ(seen.size(), 4u);
   EXPECT_EQ(seen[0].name().size(), 32u);
   EXPECT_EQ(seen[1].name(), seen[0].name());
 }
 
-TEST_F(AdminClientTest, WhatARepeatWouldMisreportIsTriedOnce) {
-  Refuse<v1::DeleteTopicRequest, v1::DeleteTopicResponse>();
-  Refuse<v1::DeleteRecurrenceRequest, v1::DeleteRecurrenceResponse>();
-  Refuse<v1::DeleteSubscriptionRequest, v1::DeleteSubscriptionResponse>();
-  Refuse<v1::UpdateRecurrenceRequest, v1::UpdateRecurrenceResponse>();
-  Refuse<v1::PauseRecurrenceRequest, v1::PauseRecurrenceResponse>();
-  server_.Start();
-  const auto client = MakeClient();
-  EXPECT_TRUE(absl::IsUnavailable(client->DeleteTopic({}).status()));
-  EXPECT_EQ(server_.Seen<v1::DeleteTopicRequest>().size(), 1u);
-  EXPECT_TRUE(absl::IsUnavailable(client->DeleteRecurrence({}).status()));
-  EXPECT_EQ(server_.Seen<v1::DeleteRecurrenceRequest>().size(), 1u);
-  EXPECT_TRUE(absl::IsUnavailable(client->DeleteSubscription({}).status()));
-  EXPECT_EQ(server_.Seen<v1::DeleteSubscriptionRequest>().size(), 1u);
-  EXPECT_TRUE(absl::IsUnavailable(client->PauseRecurrence({}).status()));
-  EXPECT_EQ(server_.Seen<v1::PauseRecurrenceRequest>().size(), 4u);
-  v1::UpdateRecurrenceRequest update;
-  EXPECT_TRUE(absl::IsUnavailable(client->UpdateRecurrence(update).status()));
-  EXPECT_EQ(server_.Seen<v1::UpdateRecurrenceRequest>().size(), 4u);
-  update.set_etag("e");
-  EXPECT_TRUE(absl::IsUnavailable(client->UpdateRecurrence(update).status()));
-  EXPECT_EQ(server_.Seen<v1::UpdateRecurrenceRequest>().size(), 5u);
+TEST_F(AdminClientTest, MakesACallOnceIfTheAnswerToARepeatWouldMislead) {
+  ExpectTries(&AdminClient::DeleteTopic, 1);
+  ExpectTries(&AdminClient::DeleteRecurrence, 1);
+  ExpectTries(&AdminClient::DeleteSubscription, 1);
+  ExpectTries(&AdminClient::PauseRecurrence, 4);
+  ExpectTries(&AdminClient::UpdateRecurrence, 4);
+  ExpectTries(&AdminClient::UpdateRecurrence, 1,
+              ParseProto<v1::UpdateRecurrenceRequest>("etag: 'e'"));
 }
 
 }  // namespace

@@ -1,130 +1,318 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/arguments.h"
-
+//
+// Which request a command line means, and which command lines are refused.
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "client/cli/commands.h"
+#include "client/convert.h"
 #include "tests/unit/client/command_line.h"
+#include "tests/unit/client/proto_text.h"
 
 namespace duetime::cli {
 namespace {
 
-TEST(ArgumentsTest, Schedule) {
-  const auto plain = ReadAs<ScheduleArguments>({"schedule", "t", "hello", "--in", "90s"});
-  EXPECT_EQ(plain.message.topic, "t");
-  EXPECT_EQ(plain.message.payload, "hello");
-  EXPECT_EQ(std::get<absl::Duration>(plain.message.when), absl::Seconds(90));
-  EXPECT_EQ(plain.count, 1);
-  const auto full = ReadAs<ScheduleArguments>({"schedule", "--attr", "a=1", "t", "--attr", "b=x=y",
-                                               "--at", "2026-12-24 18:00", "--tz", "Asia/Shanghai",
-                                               "--count", "7", "--attr", "empty="});
-  EXPECT_EQ(full.message.topic, "t");
-  EXPECT_EQ(full.message.payload, "");
-  EXPECT_EQ(full.message.attributes,
-            (std::map<std::string, std::string>{{"a", "1"}, {"b", "x=y"}, {"empty", ""}}));
-  EXPECT_EQ(absl::ToUnixSeconds(std::get<absl::Time>(full.message.when)), 1'798'106'400);
-  EXPECT_EQ(full.count, 7);
+using client::FromProto;
+using client::Settlement;
+using Values = std::map<std::string, Names>;
+
+struct RequestCase {
+  const char* line;
+  // In text format.
+  const char* request;
+  // Options without a field.
+  Values values{};
+};
+
+void ExpectRequests(const std::vector<RequestCase>& cases) {
+  for (const RequestCase& c : cases) {
+    const Input input = Read(c.line);
+    ASSERT_NE(input.request, nullptr) << c.line;
+    EXPECT_TRUE(IsProto(*input.request, c.request)) << c.line;
+    EXPECT_EQ(input.values, c.values) << c.line;
+  }
 }
 
-TEST(ArgumentsTest, ScheduleWithAName) {
-  const client::NewMessage message =
-      ReadAs<ScheduleArguments>({"schedule", "t", "--in", "10m", "--key", "k", "--on-conflict",
-                                 "push-back", "--max-wait", "1h", "--only-if-exists",
-                                 "--request-id", "r", "--dry-run"})
-          .message;
-  EXPECT_EQ(message.key, "k");
-  EXPECT_EQ(message.on_conflict, v1::ScheduleRequest::PUSH_BACK);
-  EXPECT_EQ(message.max_wait, absl::Hours(1));
-  EXPECT_TRUE(message.only_if_exists);
-  EXPECT_EQ(message.request_id, "r");
-  EXPECT_TRUE(message.validate_only);
-  const auto conflict = [](const char* word) {
-    return ReadAs<ScheduleArguments>(
-               {"schedule", "t", "--in", "1s", "--key", "k", "--on-conflict", word})
-        .message.on_conflict;
+TEST(ArgumentsTest, Messages) {
+  const Values once = {{"--count", {"1"}}};
+  ExpectRequests({
+      {"schedule t hello --in 90s", "topic: 't' payload: 'hello' delay { seconds: 90 }", once},
+      {"schedule --attr a=1 t --attr b=x=y --at '2026-12-24 18:00' --tz Asia/Shanghai --count 7 "
+       "--attr empty=",
+       "topic: 't' deliver_time { seconds: 1798106400 } attributes { key: 'a' value: '1' } "
+       "attributes { key: 'b' value: 'x=y' } attributes { key: 'empty' value: '' }",
+       {{"--count", {"7"}}, {"--at", {"2026-12-24 18:00"}}, {"--tz", {"Asia/Shanghai"}}}},
+      {"schedule t --in 10m --key k --on-conflict push-back --max-wait 1h --only-if-exists "
+       "--request-id r --dry-run",
+       "topic: 't' delay { seconds: 600 } key: 'k' on_conflict: PUSH_BACK max_wait { seconds: 3600 "
+       "} only_if_exists: true request_id: 'r' validate_only: true",
+       once},
+      {"schedule t --in 1s --key k --on-conflict keep-time",
+       "topic: 't' delay { seconds: 1 } key: 'k' on_conflict: KEEP_TIME", once},
+      {"schedule t --local '2026-12-24 18:00' --tz Europe/Berlin --label a=1 --label b=2 --ttl 5m "
+       "--late drop --spread 15m --ordering-key o",
+       "topic: 't' civil_time { local: '2026-12-24T18:00' time_zone: 'Europe/Berlin' } labels { "
+       "key: 'a' value: '1' } labels { key: 'b' value: '2' } ttl { seconds: 300 } late_policy: "
+       "DROP spread { seconds: 900 } ordering_key: 'o'",
+       {{"--count", {"1"}}, {"--tz", {"Europe/Berlin"}}}},
+      {"schedule t --in 1s --expire-at 1970-01-01T00:01:00Z --late dead-letter",
+       "topic: 't' delay { seconds: 1 } expire_time { seconds: 60 } late_policy: DEAD_LETTER",
+       once},
+      {"reschedule x --in 2h --etag e", "message_id: 'x' delay { seconds: 7200 } etag: 'e'"},
+      {"reschedule --topic t --key k --at 1970-01-01T00:01:00Z",
+       "key { topic: 't' key: 'k' } deliver_time { seconds: 60 }",
+       {{"--at", {"1970-01-01T00:01:00Z"}}}},
+      {"get x --full", "message_id: 'x' view: FULL", {{"--full", {""}}}},
+      {"get --topic t --key k", "key { topic: 't' key: 'k' } view: BASIC"},
+      {"explain x", "message_id: 'x'"},
+      // A topic may have the name of a command.
+      {"list list", "topic: 'list'"},
+      {"list t --key-prefix k --label a=1 --label b=2 --from 1970-01-01T00:01:00Z --to "
+       "1970-01-01T00:02:00Z --state scheduled,in-flight --state due --page-size 7 --page-token p "
+       "--all",
+       "topic: 't' key_prefix: 'k' labels { key: 'a' value: '1' } labels { key: 'b' value: '2' } "
+       "start_time { seconds: 60 } end_time { seconds: 120 } states: [SCHEDULED, IN_FLIGHT, DUE] "
+       "page_size: 7 page_token: 'p'",
+       {{"--all", {""}}}},
+      {"forecast", "bucket: HOUR"},
+      {"forecast t --bucket day --buckets 9 --from 1970-01-01T00:01:00Z",
+       "topic: 't' bucket: DAY buckets: 9 start_time { seconds: 60 }"},
+      {"info", ""},
+  });
+  EXPECT_EQ(Read("cancel x y --stop-redelivery z").values,
+            (Values{{"ID", {"x", "y", "z"}}, {"--stop-redelivery", {""}}}));
+  EXPECT_EQ(Read("cancel --topic t --key k --key l").values,
+            (Values{{"--topic", {"t"}}, {"--key", {"k", "l"}}}));
+}
+
+TEST(ArgumentsTest, TimesFromNow) {
+  const auto& list = Read("list t --from -1h --to +1h").As<v1::ListRequest>();
+  EXPECT_LE(FromProto(list.start_time()), absl::Now() - absl::Hours(1));
+  EXPECT_GT(FromProto(list.start_time()), absl::Now() - absl::Minutes(61));
+  EXPECT_LE(FromProto(list.end_time()), absl::Now() + absl::Hours(1));
+  EXPECT_GT(FromProto(list.end_time()), absl::Now() + absl::Minutes(59));
+}
+
+TEST(ArgumentsTest, Operations) {
+  const Values all = {{"--all", {""}}};
+  ExpectRequests({
+      {"bulk cancel t --label a=1 --from 1970-01-01T00:01:00Z --name n --wait",
+       "topic: 't' action: BULK_CANCEL filter { labels { key: 'a' value: '1' } start_time { "
+       "seconds: 60 } } name: 'n'",
+       {{"--wait", {""}}}},
+      {"bulk shift t --all --by 1h", "topic: 't' action: BULK_SHIFT shift_by { seconds: 3600 }",
+       all},
+      {"bulk shift t --all --by +1h", "topic: 't' action: BULK_SHIFT shift_by { seconds: 3600 }",
+       all},
+      {"bulk shift t --all --by -1h30m",
+       "topic: 't' action: BULK_SHIFT shift_by { seconds: -5400 }", all},
+      {"bulk release t --dry-run", "topic: 't' action: BULK_RELEASE dry_run: true"},
+      {"bulk purge t --all", "topic: 't' action: BULK_PURGE", all},
+      {"bulk redrive t --all", "topic: 't' action: BULK_REDRIVE", all},
+      {"bulk list t", "topic: 't'"},
+      {"bulk get n", "name: 'n'"},
+      {"bulk stop n", "name: 'n'"},
+      {"topic drain t --wait --dry-run",
+       "topic: 't' action: BULK_RELEASE dry_run: true",
+       {{"--wait", {""}}}},
+      {"dlq list t -s billing --label a=1 --all",
+       "labels { key: 'a' value: '1' }",
+       {{"TOPIC", {"t"}}, {"-s,--subscription", {"billing"}}, {"--all", {""}}}},
+      {"dlq redrive t --dead-letter-topic d --all --wait --name n",
+       "action: BULK_REDRIVE name: 'n'",
+       {{"TOPIC", {"t"}}, {"--dead-letter-topic", {"d"}}, {"--all", {""}}, {"--wait", {""}}}},
+      {"dlq purge t --key-prefix k",
+       "action: BULK_PURGE filter { key_prefix: 'k' }",
+       {{"TOPIC", {"t"}}}},
+  });
+}
+
+TEST(ArgumentsTest, Recurrences) {
+  ExpectRequests({
+      {"recur create n t p --cron '0 9 * * *' --tz UTC --attr a=1 --label l=2 --ttl 5m --late drop "
+       "--ordering-key o --start 1970-01-01T00:01:00Z --max-count 3 --jitter 10s --overlap skip "
+       "--misfire all --dry-run",
+       "recurrence { name: 'n' topic: 't' template { payload: 'p' attributes { key: 'a' value: '1' "
+       "} labels { key: 'l' value: '2' } ordering_key: 'o' ttl { seconds: 300 } late_policy: DROP "
+       "} schedule { cron: '0 9 * * *' time_zone: 'UTC' start_time { seconds: 60 } max_count: 3 "
+       "jitter { seconds: 10 } } overlap: SKIP misfire: FIRE_ALL } validate_only: true"},
+      {"recur create n t --every 30s",
+       "recurrence { name: 'n' topic: 't' schedule { interval { seconds: 30 } } }"},
+      {"recur update n --every 30s",
+       "recurrence { name: 'n' schedule { interval { seconds: 30 } } } "
+       "update_mask { paths: 'schedule.interval' }"},
+      {"recur update n --tz UTC",
+       "recurrence { name: 'n' schedule { time_zone: 'UTC' } } "
+       "update_mask { paths: 'schedule.time_zone' }"},
+      {"recur update n p --label l=2 --ttl none --cron @daily --end none --max-count 0 --overlap "
+       "allow --misfire once",
+       "recurrence { name: 'n' template { payload: 'p' labels { key: 'l' value: '2' } } schedule { "
+       "cron: '@daily' } overlap: ALLOW misfire: FIRE_ONCE } "
+       "update_mask { paths: ['template.labels', 'template.ttl', 'template.payload', "
+       "'schedule.cron', 'schedule.end_time', 'schedule.max_count', 'overlap', 'misfire'] }"},
+      {"recur get n", "name: 'n'"},
+      {"recur pause n", "name: 'n'"},
+      {"recur resume n", "name: 'n'"},
+      {"recur delete n", "name: 'n'"},
+      {"recur list t --all", "topic: 't'", {{"--all", {""}}}},
+      {"recur preview n --count 3", "name: 'n' count: 3"},
+      {"recur preview --cron @daily --after 1970-01-01T00:01:00Z",
+       "schedule { cron: '@daily' } after_time { seconds: 60 }"},
+  });
+}
+
+TEST(ArgumentsTest, Topics) {
+  ExpectRequests({
+      {"topic create t --max-pending 9 --max-payload-bytes 9007199254740993 --default-ttl 1h "
+       "--tombstone-retention 7d",
+       "topic { name: 't' settings { max_pending: 9 max_payload_bytes: 9007199254740993 "
+       "default_ttl "
+       "{ seconds: 3600 } tombstone_retention { seconds: 604800 } } }"},
+      {"topic create t --rate 500 --burst 50 --minute-limit 9 --minute-policy spread --spread-max "
+       "1h --dead-letter-topic d",
+       "topic { name: 't' settings { rate { messages_per_second: 500 burst: 50 } minute_limit { "
+       "messages: 9 policy: SPREAD spread_max { seconds: 3600 } } dead_letter_topic: 'd' } }"},
+      {"topic update t --max-pending 0 --default-ttl none --tombstone-retention default",
+       "topic { name: 't' settings { } } update_mask { paths: ['settings.max_pending', "
+       "'settings.default_ttl', 'settings.tombstone_retention'] }"},
+      {"topic update t --rate none --minute-limit 0 --dead-letter-topic ''",
+       "topic { name: 't' settings { } } update_mask { paths: ['settings.rate', "
+       "'settings.minute_limit', 'settings.dead_letter_topic'] }"},
+      {"topic update t --rate 7 --burst 8 --default-ttl ''",
+       "topic { name: 't' settings { rate { messages_per_second: 7 burst: 8 } } } "
+       "update_mask { paths: 'settings.rate' }"},
+      {"topic get t", "name: 't'"},
+      {"topic list shop/", "name_prefix: 'shop/'"},
+      {"topic delete t --force", "name: 't' force: true"},
+      {"topic pause t",
+       "topic { name: 't' settings { paused: true } } update_mask { paths: 'settings.paused' }"},
+      {"topic resume t",
+       "topic { name: 't' settings { } } update_mask { paths: 'settings.paused' }"},
+      {"topic rate t 500",
+       "topic { name: 't' settings { rate { messages_per_second: 500 } } } "
+       "update_mask { paths: 'settings.rate' }"},
+      {"topic rate t none", "topic { name: 't' } update_mask { paths: 'settings.rate' }"},
+  });
+}
+
+TEST(ArgumentsTest, Subscriptions) {
+  ExpectRequests({
+      {"subscription create t", "subscription { topic: 't' }"},
+      {"subscription create t s --lease 1m --min-backoff 5s --max-backoff 10m --multiplier 1.5 "
+       "--jitter 0.2 --max-attempts 8 --dead-letter-topic d --retention 2d --retention-max "
+       "5000000000 --retention-policy dead-letter --start all",
+       "subscription { topic: 't' name: 's' settings { lease_duration { seconds: 60 } retry { "
+       "min_backoff { seconds: 5 } max_backoff { seconds: 600 } multiplier: 1.5 jitter: 0.2 "
+       "max_attempts: 8 } dead_letter_topic: 'd' retention { seconds: 172800 } "
+       "retention_max_messages: 5000000000 retention_policy: RETENTION_DEAD_LETTER } } start: ALL"},
+      {"subscription update t s --max-attempts 0",
+       "subscription { topic: 't' name: 's' settings { retry { } } } "
+       "update_mask { paths: 'settings.retry.max_attempts' }"},
+      {"subscription update t s --lease default --min-backoff none --max-backoff default "
+       "--multiplier 2 --jitter 0 --dead-letter-topic '' --retention none --retention-max 0 "
+       "--retention-policy drop",
+       "subscription { topic: 't' name: 's' settings { retry { multiplier: 2 } retention_policy: "
+       "RETENTION_DROP } } update_mask { paths: ['settings.lease_duration', "
+       "'settings.retry.min_backoff', 'settings.retry.max_backoff', 'settings.retry.multiplier', "
+       "'settings.retry.jitter', 'settings.dead_letter_topic', 'settings.retention', "
+       "'settings.retention_max_messages', 'settings.retention_policy'] }"},
+      {"subscription pause t s",
+       "subscription { topic: 't' name: 's' settings { paused: true } } "
+       "update_mask { paths: 'settings.paused' }"},
+      {"subscription resume t",
+       "subscription { topic: 't' settings { } } update_mask { paths: 'settings.paused' }"},
+      {"subscription get t s", "topic: 't' name: 's'"},
+      {"subscription delete t s", "topic: 't' name: 's'"},
+      {"subscription list t --page-size 7", "topic: 't' page_size: 7"},
+  });
+}
+
+TEST(ArgumentsTest, ReceivingAndSettling) {
+  ExpectRequests({
+      {"pull t", "topic: 't' max_messages: 1 client_id: 'duetime pull'"},
+      {"pull t -s s --max 7 --wait 30s --lease 5s --ack",
+       "topic: 't' subscription: 's' max_messages: 7 wait { seconds: 30 } lease_duration { "
+       "seconds: 5 } client_id: 'duetime pull'",
+       {{"--ack", {""}}}},
+      {"settle 00a1 ffffffffffffffff --ack",
+       "ack: [161, 18446744073709551615]",
+       {{"TOKEN", {"00a1", "ffffffffffffffff"}}, {"--ack", {""}}}},
+      {"--json settle 10 18446744073709551615 --ack",
+       "ack: [10, 18446744073709551615]",
+       {{"TOKEN", {"10", "18446744073709551615"}}, {"--ack", {""}}}},
+      {"settle a --nack 10s --reason busy",
+       "nack { lease_token: 10 delay { seconds: 10 } reason: 'busy' }",
+       {{"TOKEN", {"a"}}, {"--nack", {"10s"}}, {"--reason", {"busy"}}}},
+      {"settle a --nack policy",
+       "nack { lease_token: 10 }",
+       {{"TOKEN", {"a"}}, {"--nack", {"policy"}}}},
+      {"settle a --extend 5m",
+       "extend { lease_token: 10 duration { seconds: 300 } }",
+       {{"TOKEN", {"a"}}, {"--extend", {"5m"}}}},
+      {"settle a --dead-letter --topic t --reason r",
+       "dead_letter { lease_token: 10 reason: 'r' } topic: 't'",
+       {{"TOKEN", {"a"}}, {"--dead-letter", {""}}, {"--reason", {"r"}}}},
+  });
+  EXPECT_EQ(Read("subscribe t").values, (Values{{"TOPIC", {"t"}}, {"--workers", {"1"}}}));
+  const Input full = Read(
+      "subscribe t -s billing --nack 10s --reason busy --max 5 --for 1m --credit 9 --lease 5s "
+      "--workers 8 --quiet --extend-max 2m");
+  EXPECT_EQ(full.Number("--max"), 5);
+  EXPECT_EQ(full.Number("--workers"), 8);
+  EXPECT_EQ(full.Duration("--for"), absl::Minutes(1));
+  EXPECT_EQ(full.Duration("--lease"), absl::Seconds(5));
+  EXPECT_TRUE(full.Has("--quiet"));
+}
+
+TEST(ArgumentsTest, TheSettlementOfASubscriber) {
+  struct SettlementCase {
+    const char* options;
+    Settlement::Kind kind;
+    std::optional<absl::Duration> delay{};
+    const char* reason = "";
   };
-  EXPECT_EQ(conflict("fail"), v1::ScheduleRequest::FAIL);
-  EXPECT_EQ(conflict("replace"), v1::ScheduleRequest::REPLACE);
-  EXPECT_EQ(conflict("keep-time"), v1::ScheduleRequest::KEEP_TIME);
+  const std::vector<SettlementCase> cases = {
+      {"", Settlement::Kind::kAck},
+      {"--ack", Settlement::Kind::kAck},
+      {"--no-ack", Settlement::Kind::kLeave},
+      {"--nack policy", Settlement::Kind::kNack},
+      {"--nack 0s", Settlement::Kind::kNack, absl::ZeroDuration()},
+      {"--nack 10s --reason busy", Settlement::Kind::kNack, absl::Seconds(10), "busy"},
+      {"--dead-letter --reason r", Settlement::Kind::kDeadLetter, std::nullopt, "r"},
+  };
+  for (const SettlementCase& c : cases) {
+    const auto settlement = ReadSettlement(Read(std::string("subscribe t ") + c.options));
+    ASSERT_TRUE(settlement.ok()) << c.options;
+    EXPECT_EQ(settlement->kind, c.kind) << c.options;
+    EXPECT_EQ(settlement->delay, c.delay) << c.options;
+    EXPECT_EQ(settlement->reason, c.reason) << c.options;
+  }
 }
 
-TEST(ArgumentsTest, ScheduleWithProperties) {
-  const client::NewMessage message =
-      ReadAs<ScheduleArguments>({"schedule", "t", "--local", "2026-12-24 18:00", "--tz",
-                                 "Europe/Berlin", "--label", "a=1", "--label", "b=2", "--ttl", "5m",
-                                 "--late", "drop", "--spread", "15m", "--ordering-key", "o"})
-          .message;
-  const auto& civil = std::get<client::CivilTime>(message.when);
-  EXPECT_EQ(civil.local, "2026-12-24T18:00");
-  EXPECT_EQ(civil.time_zone, "Europe/Berlin");
-  EXPECT_EQ(message.labels, (std::map<std::string, std::string>{{"a", "1"}, {"b", "2"}}));
-  EXPECT_EQ(std::get<absl::Duration>(message.lifetime), absl::Minutes(5));
-  EXPECT_EQ(message.late_policy, v1::Message::DROP);
-  EXPECT_EQ(ReadAs<ScheduleArguments>(
-                {"schedule", "t", "--in", "1s", "--ttl", "5m", "--late", "dead-letter"})
-                .message.late_policy,
-            v1::Message::DEAD_LETTER);
-  EXPECT_EQ(message.spread, absl::Minutes(15));
-  EXPECT_EQ(message.ordering_key, "o");
-  EXPECT_EQ(std::get<absl::Time>(ReadAs<ScheduleArguments>({"schedule", "t", "--in", "1s",
-                                                            "--expire-at", "1970-01-01T00:01:00Z"})
-                                     .message.lifetime),
-            absl::FromUnixSeconds(60));
-}
-
-TEST(ArgumentsTest, Reschedule) {
-  const auto by_id = ReadAs<RescheduleArguments>({"reschedule", "x", "--in", "2h", "--etag", "e"});
-  EXPECT_EQ(by_id.target.name(), "x");
-  EXPECT_EQ(std::get<absl::Duration>(by_id.when), absl::Hours(2));
-  EXPECT_EQ(by_id.etag, "e");
-  const auto by_key = ReadAs<RescheduleArguments>(
-      {"reschedule", "--topic", "t", "--key", "k", "--at", "1970-01-01T00:01:00Z"});
-  v1::RescheduleRequest request;
-  by_key.target.FillIn(&request);
-  EXPECT_EQ(request.key().topic(), "t");
-  EXPECT_EQ(request.key().key(), "k");
-}
-
-TEST(ArgumentsTest, ScheduleReadsAFile) {
+TEST(ArgumentsTest, APayloadFromAFile) {
   const std::string path = testing::TempDir() + "/duetime-arguments-test-payload";
+  const auto payload = [&] {
+    return Read("schedule t --in 0s --file " + path).As<v1::ScheduleRequest>().payload();
+  };
   std::ofstream(path, std::ios::binary) << std::string("\0\xff\n", 3);
-  EXPECT_EQ(ReadAs<ScheduleArguments>({"schedule", "t", "--file", path.c_str(), "--in", "0s"})
-                .message.payload,
-            std::string("\0\xff\n", 3));
+  EXPECT_EQ(payload(), std::string("\0\xff\n", 3));
   std::ofstream(path, std::ios::trunc).flush();
-  EXPECT_EQ(ReadAs<ScheduleArguments>({"schedule", "t", "--file", path.c_str(), "--in", "0s"})
-                .message.payload,
-            "");
+  EXPECT_EQ(payload(), "");
   std::remove(path.c_str());
 }
 
-TEST(ArgumentsTest, TargetsAreIdsOrKeys) {
-  const auto names = [](const std::vector<client::Target>& targets) {
-    std::vector<std::string> all;
-    for (const client::Target& target : targets) all.push_back(target.name());
-    return all;
-  };
-  const auto ids = ReadAs<CancelArguments>({"cancel", "x", "y", "--stop-redelivery", "z"});
-  EXPECT_EQ(names(ids.targets), (std::vector<std::string>{"x", "y", "z"}));
-  EXPECT_TRUE(ids.stop_redelivery);
-  const auto keys = ReadAs<CancelArguments>({"cancel", "--topic", "t", "--key", "k", "--key", "l"});
-  EXPECT_EQ(names(keys.targets), (std::vector<std::string>{"k", "l"}));
-  EXPECT_FALSE(keys.stop_redelivery);
-  EXPECT_TRUE(ReadAs<GetArguments>({"get", "x", "--full"}).full);
-  EXPECT_EQ(ReadAs<GetArguments>({"get", "--topic", "t", "--key", "k"}).target.name(), "k");
-  EXPECT_EQ(ReadAs<ExplainArguments>({"explain", "x"}).target.name(), "x");
-}
-
-TEST(ArgumentsTest, SettingsStandBeforeOrBehindTheCommand) {
-  for (const auto& words : std::vector<std::vector<const char*>>{
-           {"--server", "h:1", "--json", "--timeout", "2s", "info"},
-           {"info", "--server", "h:1", "--json", "--timeout", "2s"}}) {
-    auto parsed = Parse(words);
-    ASSERT_TRUE(std::holds_alternative<Arguments>(parsed));
-    const Settings& settings = std::get<Arguments>(parsed).settings;
+TEST(ArgumentsTest, GlobalOptionsStandBeforeOrAfterTheCommand) {
+  for (const char* line :
+       {"--server h:1 --json --timeout 2s info", "info --server h:1 --json --timeout 2s"}) {
+    const auto parsed = Parse(line);
+    ASSERT_TRUE(std::holds_alternative<Invocation>(parsed));
+    const Settings& settings = std::get<Invocation>(parsed).settings;
     EXPECT_EQ(settings.server.target, "h:1");
     EXPECT_TRUE(settings.json);
     EXPECT_EQ(settings.deadline, absl::Seconds(2));
@@ -132,129 +320,118 @@ TEST(ArgumentsTest, SettingsStandBeforeOrBehindTheCommand) {
 }
 
 TEST(ArgumentsTest, TheServerMayComeFromTheEnvironment) {
-  // One thread here: nobody else reads the environment.
-  setenv("DUETIME_SERVER", "unix:/run/x", 1);  // NOLINT(concurrency-mt-unsafe) single-threaded
-  auto parsed = Parse({"info"});
-  EXPECT_EQ(std::get<Arguments>(parsed).settings.server.target, "unix:/run/x");
-  parsed = Parse({"info", "--server", "h:2"});
-  EXPECT_EQ(std::get<Arguments>(parsed).settings.server.target, "h:2");
-  unsetenv("DUETIME_SERVER");  // NOLINT(concurrency-mt-unsafe) single-threaded
-  parsed = Parse({"info"});
-  EXPECT_EQ(std::get<Arguments>(parsed).settings.server.target, "127.0.0.1:7788");
-}
-
-TEST(ArgumentsTest, RefusesWhatIsWrong) {
-  const std::vector<std::vector<const char*>> cases = {
-      {},
-      {"frobnicate"},
-      {"schedule"},
-      {"schedule", "t"},
-      {"schedule", "t", "p"},
-      {"schedule", "t", "p", "--in"},
-      {"schedule", "t", "p", "--in", "90"},
-      {"schedule", "t", "p", "--in", "1s", "--at", "2026-12-24 18:00"},
-      {"schedule", "t", "p", "--at", "tomorrow"},
-      {"schedule", "t", "p", "--at", "2026-12-24 18:00", "--tz", "Nowhere"},
-      {"schedule", "t", "p", "--in", "1s", "--tz", "UTC"},
-      {"schedule", "t", "p", "--in", "1s", "--attr", "novalue"},
-      {"schedule", "t", "p", "--in", "1s", "--attr", "=v"},
-      {"schedule", "t", "p", "--in", "1s", "--attr", "a=1", "--attr", "a=2"},
-      {"schedule", "t", "p", "--in", "1s", "--file", "/etc/hostname"},
-      {"schedule", "t", "--in", "1s", "--file", "/no/such/file"},
-      {"schedule", "t", "--in", "1s", "--file", "/"},
-      {"schedule", "t", "p", "--in", "1s", "--count", "0"},
-      {"schedule", "t", "p", "--in", "1s", "--count", "x"},
-      {"schedule", "t", "p", "q", "--in", "1s"},
-      {"cancel"},
-      {"cancel", "--key", "k"},
-      {"cancel", "--topic", "t"},
-      {"cancel", "--topic", "t", "--key", "k", "x"},
-      {"get"},
-      {"get", "a", "b"},
-      {"get", "--topic", "t", "--key", "k", "--key", "l"},
-      {"explain"},
-      {"reschedule", "x"},
-      {"reschedule", "--in", "1s"},
-      {"schedule", "t", "--in", "1s", "--on-conflict", "replace"},
-      {"schedule", "t", "--in", "1s", "--key", "k", "--on-conflict", "maybe"},
-      {"schedule", "t", "--in", "1s", "--max-wait", "1h"},
-      {"schedule", "t", "--in", "1s", "--only-if-exists"},
-      {"schedule", "t", "--in", "1s", "--key", "k", "--count", "2"},
-      {"schedule", "t", "--in", "1s", "--request-id", "r", "--count", "2"},
-      {"schedule", "t", "--in", "1s", "--ttl", "5m", "--expire-at", "+1h"},
-      {"schedule", "t", "--in", "1s", "--ttl", "long"},
-      {"schedule", "t", "--in", "1s", "--late", "bury"},
-      {"schedule", "t", "--in", "1s", "--label", "x"},
-      {"schedule", "t", "--local", "2026-12-24 18:00"},
-      {"schedule", "t", "--local", "2026-12-24 18:00", "--tz", "UTC", "--in", "1s"},
-      {"info", "--timeout", "fast"},
-      {"info", "extra"},
-      {"info", "cancel", "x"},
+  const auto server = [](const std::string& line) {
+    return std::get<Invocation>(Parse(line)).settings.server.target;
   };
-  ExpectBadUsage(cases);
+  setenv("DUETIME_SERVER", "unix:/run/x", 1);  // NOLINT(concurrency-mt-unsafe) single-threaded
+  EXPECT_EQ(server("info"), "unix:/run/x");
+  EXPECT_EQ(server("info --server h:2"), "h:2");
+  unsetenv("DUETIME_SERVER");  // NOLINT(concurrency-mt-unsafe) single-threaded
+  EXPECT_EQ(server("info"), "127.0.0.1:7788");
 }
 
-// Every command, subcommands included, explains itself with an example that can be read.
-TEST(ArgumentsTest, HelpIsNoErrorAndHasAnExample) {
-  const std::vector<std::vector<const char*>> commands = {{"schedule"},
-                                                          {"reschedule"},
-                                                          {"cancel"},
-                                                          {"get"},
-                                                          {"explain"},
-                                                          {"list"},
-                                                          {"forecast"},
-                                                          {"info"},
-                                                          {"bulk", "cancel"},
-                                                          {"bulk", "shift"},
-                                                          {"bulk", "release"},
-                                                          {"bulk", "purge"},
-                                                          {"bulk", "redrive"},
-                                                          {"bulk", "list"},
-                                                          {"bulk", "get"},
-                                                          {"bulk", "stop"},
-                                                          {"recur", "create"},
-                                                          {"recur", "update"},
-                                                          {"recur", "get"},
-                                                          {"recur", "list"},
-                                                          {"recur", "pause"},
-                                                          {"recur", "resume"},
-                                                          {"recur", "delete"},
-                                                          {"recur", "preview"},
-                                                          {"topic", "create"},
-                                                          {"topic", "get"},
-                                                          {"topic", "list"},
-                                                          {"topic", "update"},
-                                                          {"topic", "delete"},
-                                                          {"topic", "pause"},
-                                                          {"topic", "resume"},
-                                                          {"topic", "drain"},
-                                                          {"topic", "rate"},
-                                                          {"subscription", "create"},
-                                                          {"subscription", "get"},
-                                                          {"subscription", "list"},
-                                                          {"subscription", "update"},
-                                                          {"subscription", "delete"},
-                                                          {"subscription", "pause"},
-                                                          {"subscription", "resume"},
-                                                          {"dlq", "list"},
-                                                          {"dlq", "redrive"},
-                                                          {"dlq", "purge"},
-                                                          {"subscription"},
-                                                          {"dlq"},
-                                                          {"bulk"},
-                                                          {"recur"},
-                                                          {"topic"}};
-  for (std::vector<const char*> words : commands) {
-    std::string call = "\n  duetime";
-    for (const char* word : words) call += std::string(" ") + word;
-    words.push_back("--help");
-    testing::internal::CaptureStdout();
-    const auto parsed = Parse(words);
-    const std::string help = testing::internal::GetCapturedStdout();
-    ASSERT_TRUE(std::holds_alternative<ExitCode>(parsed)) << call;
-    EXPECT_EQ(std::get<ExitCode>(parsed), kDone) << call;
-    EXPECT_NE(help.find(call), std::string::npos) << help;
+TEST(ArgumentsTest, RefusesBadLines) {
+  // The words of a command, and the rest of the lines.
+  const std::vector<std::pair<std::string, std::vector<const char*>>> cases = {
+      {"", {""}},
+      {"frobnicate", {""}},
+      {"schedule t p --in 1s",
+       {"--at '2026-12-24 18:00'", "--tz UTC", "--attr novalue", "--attr =v",
+        "--attr a=1 --attr a=2", "--file /etc/hostname", "--count 0", "--count x"}},
+      {"schedule t --in 1s",
+       {"--file /no/such/file", "--file /", "--on-conflict replace", "--key k --on-conflict maybe",
+        "--max-wait 1h", "--only-if-exists", "--key k --count 2", "--request-id r --count 2",
+        "--ttl 5m --expire-at +1h", "--ttl long", "--late bury", "--label x"}},
+      {"schedule t p",
+       {"--in", "--in ''", "--in 90", "--at tomorrow", "--at '2026-12-24 18:00' --tz Nowhere",
+        "q --in 1s"}},
+      {"schedule",
+       {"", "t", "t p", "t --local '2026-12-24 18:00'",
+        "t --local '2026-12-24 18:00' --tz UTC --in 1s"}},
+      {"cancel", {"", "--key k", "--topic t", "--topic t --key k x"}},
+      {"get", {"", "a b", "--topic t --key k --key l"}},
+      {"explain", {""}},
+      {"reschedule", {"x", "--in 1s"}},
+      {"info", {"--timeout fast", "extra", "cancel x"}},
+      {"list",
+       {"", "t --state acked", "t --from soon", "t --from +soon", "t --label x", "t --page-size 0",
+        "t --page-size 1001"}},
+      {"forecast", {"t u", "--bucket week", "--buckets 10001"}},
+      {"bulk", {""}},
+      {"bulk cancel", {"", "t --all --key-prefix k", "t"}},
+      {"bulk shift", {"t --all", "t --all --by ''", "t --all --by -", "t --all --by much"}},
+      {"bulk get", {""}},
+      // Without a filter these would change all messages.
+      {"bulk purge", {"t --wait", "t --key-prefix ''"}},
+      {"dlq redrive", {"t"}},
+      {"dlq purge", {"t --wait", "t --all --key-prefix k"}},
+      {"dlq", {""}},
+      {"dlq list", {"", "t -s s --dead-letter-topic d"}},
+      {"recur", {""}},
+      {"recur create",
+       {"n t", "n --every 1s", "n t --every 1s --cron @daily", "n t --every 1s --tz UTC",
+        "n t --every 1s --overlap maybe", "n t --every 1s --max-count -1"}},
+      {"recur update", {"n"}},
+      {"recur preview", {"", "n --every 1s", "--every 1s --tz UTC"}},
+      {"recur pause", {""}},
+      {"topic create t",
+       {"--max-pending -1", "--max-pending 9223372036854775808", "--default-ttl long", "--rate 0",
+        "--rate fast", "--burst 5", "--minute-policy warn",
+        "--minute-limit 5 --minute-policy spread", "--minute-limit 5 --spread-max 1h",
+        "--minute-limit 0 --minute-policy warn"}},
+      {"topic create", {""}},
+      {"topic update", {"t"}},
+      {"topic pause", {""}},
+      {"topic rate", {"t", "t none --burst 5"}},
+      {"topic drain", {""}},
+      {"subscription", {""}},
+      {"subscription create t s",
+       {"--multiplier 0.5", "--jitter 2", "--max-attempts -1", "--retention-policy keep",
+        "--retention-max -1", "--start never", "--min-backoff soon"}},
+      {"subscription create", {""}},
+      {"subscription update", {"t s", "t s --start all"}},
+      {"subscription pause", {""}},
+      {"subscribe t",
+       {"--ack --no-ack", "--no-ack --nack 1s", "--dead-letter --nack 1s", "--nack soon",
+        "--nack ''", "--reason r", "--max 0", "--max -1", "--for 5", "--credit 0", "--workers 0",
+        "--lease x", "--extend-max x"}},
+      {"subscribe", {""}},
+      {"pull", {"", "t --max 0", "t --max 1001", "t --wait long"}},
+      {"settle",
+       {"", "a", "--ack", "xyz --ack", "a1x --ack", "'' --ack", "10000000000000000 --ack",
+        "a --ack --nack 1s", "a --ack --reason r", "a --extend ''", "a --dead-letter",
+        "a --ack --topic t"}},
+      {"--json settle", {"a1 --ack"}},
+  };
+  int lines = 0;
+  for (const auto& [command, ends] : cases) {
+    for (const char* end : ends) {
+      const auto parsed = Parse(command + " " + end);
+      ASSERT_TRUE(std::holds_alternative<ExitCode>(parsed)) << command << " " << end;
+      EXPECT_EQ(std::get<ExitCode>(parsed), kBadUsage) << command << " " << end;
+      ++lines;
+    }
   }
+  EXPECT_EQ(lines, 144);
+}
+
+// The help of each command has an example that begins with the command.
+TEST(ArgumentsTest, HelpIsNoErrorAndHasAnExample) {
+  int commands = 0;
+  for (const Commands& some :
+       {MessageCommands(), ReceiveCommands(), ServerCommands(), OperationCommands(),
+        RecurrenceCommands(), TopicCommands(), SubscriptionCommands()}) {
+    for (const Command& command : some) {
+      testing::internal::CaptureStdout();
+      const auto parsed = Parse(command.words + " --help");
+      const std::string help = testing::internal::GetCapturedStdout();
+      ASSERT_TRUE(std::holds_alternative<ExitCode>(parsed)) << command.words;
+      EXPECT_EQ(std::get<ExitCode>(parsed), kDone) << command.words;
+      EXPECT_NE(help.find("\n  duetime " + command.words), std::string::npos) << help;
+      ++commands;
+    }
+  }
+  EXPECT_EQ(commands, 51);
 }
 
 }  // namespace

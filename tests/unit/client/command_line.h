@@ -1,52 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Command lines, read as the tool reads them.
+// Command lines as a shell splits them, and as the tool reads them.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
-#include "google/protobuf/field_mask.pb.h"
-
-#include "client/cli/arguments.h"
+#include "client/cli/command.h"
 
 namespace duetime::cli {
 
-using Words = std::vector<const char*>;
-
-inline std::variant<Arguments, ExitCode> Parse(Words words) {
-  words.insert(words.begin(), "duetime");
-  return ParseArguments(static_cast<int>(words.size()), words.data());
-}
-
-// The words as this command, which they must be.
-template <typename T>
-T ReadAs(const Words& words) {
-  auto parsed = Parse(words);
-  const auto* arguments = std::get_if<Arguments>(&parsed);
-  if (arguments == nullptr || !std::holds_alternative<T>(arguments->command)) {
-    ADD_FAILURE() << "not the command expected";
-    return {};
+// Splits at blanks, except between single quotes.
+inline std::vector<std::string> SplitWords(const std::string& line) {
+  std::vector<std::string> words;
+  bool quoted = false;
+  bool in_word = false;
+  for (const char c : line) {
+    if (c == '\'') {
+      quoted = !quoted;
+    } else if (c == ' ' && !quoted) {
+      in_word = false;
+      continue;
+    }
+    if (!in_word) words.emplace_back();
+    in_word = true;
+    if (c != '\'') words.back() += c;
   }
-  return std::get<T>(arguments->command);
+  return words;
 }
 
-// Each of these is refused, with the exit code for it.
-inline void ExpectBadUsage(const std::vector<Words>& cases) {
-  for (const Words& words : cases) {
-    std::string line;
-    for (const char* word : words) line += std::string(word) + " ";
-    const auto parsed = Parse(words);
-    ASSERT_TRUE(std::holds_alternative<ExitCode>(parsed)) << line;
-    EXPECT_EQ(std::get<ExitCode>(parsed), kBadUsage) << line;
-  }
+// `line` is without the name of the program.
+inline std::variant<Invocation, ExitCode> Parse(const std::string& line) {
+  const std::vector<std::string> words = SplitWords("duetime " + line);
+  std::vector<const char*> pointers;
+  for (const std::string& word : words) pointers.push_back(word.c_str());
+  return ParseArguments(static_cast<int>(pointers.size()), pointers.data());
 }
 
-inline std::vector<std::string> PathsOf(const google::protobuf::FieldMask& mask) {
-  return {mask.paths().begin(), mask.paths().end()};
+// The input of a line that must be right.
+inline Input Read(const std::string& line) {
+  auto parsed = Parse(line);
+  if (auto* invocation = std::get_if<Invocation>(&parsed)) return std::move(invocation->input);
+  ADD_FAILURE() << "refused: " << line;
+  return {};
 }
 
 }  // namespace duetime::cli

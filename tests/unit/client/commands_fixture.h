@@ -7,10 +7,11 @@
 #include <gtest/gtest.h>
 #include <string>
 #include <variant>
-#include <vector>
 
 #include "client/cli/commands.h"
+#include "tests/unit/client/command_line.h"
 #include "tests/unit/client/fake_server.h"
+#include "tests/unit/client/proto_text.h"
 
 namespace duetime::cli {
 
@@ -22,21 +23,17 @@ class CommandsTest : public testing::Test {
     std::string err;
   };
 
-  // The words of a command line, as the program would run them.
-  Result Cli(std::vector<std::string> words) {
-    words.insert(words.begin(), {"duetime", "--server", server_.target()});
-    std::vector<const char*> pointers;
-    for (const std::string& word : words) pointers.push_back(word.c_str());
+  void SetUp() override { server_.Start(); }
+
+  // Runs a command line, as the program does, with times in UTC.
+  Result Cli(const std::string& line) {
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     Result result;
-    const auto parsed = ParseArguments(static_cast<int>(pointers.size()), pointers.data());
-    if (const auto* arguments = std::get_if<Arguments>(&parsed)) {
-      Settings settings = arguments->settings;
-      settings.zone = absl::UTCTimeZone();
-      result.code =
-          std::visit([&](const auto& command) { return int{cli::Run(settings, command)}; },
-                     arguments->command);
+    auto parsed = Parse("--server " + server_.target() + " " + line);
+    if (auto* invocation = std::get_if<Invocation>(&parsed)) {
+      invocation->settings.zone = absl::UTCTimeZone();
+      result.code = invocation->Run();
     } else {
       result.code = std::get<ExitCode>(parsed);
     }
@@ -46,10 +43,23 @@ class CommandsTest : public testing::Test {
     return result;
   }
 
+  // The output of a line that must succeed.
+  std::string Out(const std::string& line) {
+    const Result result = Cli(line);
+    EXPECT_EQ(result.code, kDone) << line << ": " << result.err;
+    return result.out;
+  }
+
+  // Answers each such request with `response`, in text format.
   template <typename Request, typename Response>
+  void Answer(const std::string& response) {
+    server_.Answer<Request>(ParseProto<Response>(response));
+  }
+  template <typename Request>
   void Refuse(grpc::StatusCode code, const std::string& reason) {
-    server_.On<Request, Response>(
-        [=](const Request&, Response*) { return client::MakeServerError(code, reason); });
+    server_.On<Request, google::protobuf::Message>([=](const Request&, google::protobuf::Message*) {
+      return client::MakeServerError(code, reason);
+    });
   }
 
   client::FakeServer server_;

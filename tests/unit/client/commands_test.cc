@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands against a server that answers as the test says: what they send, print and return.
-#include "client/cli/commands.h"
-
+// The commands for messages, receiving and the server: what they send, print and return.
 #include <algorithm>
 #include <atomic>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "google/protobuf/util/json_util.h"
 
 #include "tests/unit/client/commands_fixture.h"
 
@@ -19,238 +18,196 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::StartsWith;
-using Json = nlohmann::json;
+
+// The lines of `text`, each read as JSON.
+template <typename Proto>
+std::vector<Proto> ReadLines(const std::string& text) {
+  std::vector<Proto> all;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(line, &all.emplace_back()).ok())
+        << line;
+  }
+  return all;
+}
 
 TEST_F(CommandsTest, ScheduleAndReschedule) {
-  v1::ScheduleResponse scheduled;
-  scheduled.mutable_message()->set_id("id1");
-  scheduled.set_outcome(v1::CREATED);
-  server_.Answer<v1::ScheduleRequest>(scheduled);
-  v1::RescheduleResponse moved;
-  moved.set_outcome(v1::RescheduleResponse::SETTLED);
-  server_.Answer<v1::RescheduleRequest>(moved);
-  server_.Start();
-  Result result = Cli({"schedule", "t", "p", "--in", "1s", "--key", "k"});
-  EXPECT_EQ(result.code, kDone);
-  EXPECT_THAT(result.out, StartsWith("scheduled id1 for "));
-  EXPECT_EQ(server_.Seen<v1::ScheduleRequest>()[0].key(), "k");
+  Answer<v1::ScheduleRequest, v1::ScheduleResponse>("message { id: 'id1' } outcome: CREATED");
+  Answer<v1::RescheduleRequest, v1::RescheduleResponse>("outcome: SETTLED");
+  EXPECT_THAT(Out("schedule t p --in 1s --key k"), StartsWith("scheduled id1 for "));
   EXPECT_EQ(server_.Seen<v1::ScheduleRequest>()[0].request_id().size(), 32u);
-  result = Cli({"schedule", "t", "p", "--in", "1s", "--dry-run"});
-  EXPECT_THAT(result.out, StartsWith("dry run, nothing is changed: scheduled "));
-  result = Cli({"schedule", "t", "p", "--in", "1s", "--json"});
-  EXPECT_EQ(Json::parse(result.out)["outcome"], "CREATED");
-  result = Cli({"reschedule", "x", "--in", "1s"});
-  EXPECT_EQ(result.code, kNotAsWished);
-  EXPECT_THAT(result.out, StartsWith("x is not moved: "));
+  EXPECT_THAT(Out("schedule t p --in 1s --dry-run"),
+              StartsWith("dry run, nothing is changed: scheduled "));
+  EXPECT_THAT(ReadLines<v1::ScheduleResponse>(Out("schedule t p --in 1s --json")),
+              ElementsAre(testing::Truly([](const v1::ScheduleResponse& answer) {
+                return answer.message().id() == "id1" && answer.outcome() == v1::CREATED;
+              })));
+  const Result moved = Cli("reschedule x --in 1s");
+  EXPECT_EQ(moved.code, kNotAsWished);
+  EXPECT_THAT(moved.out, StartsWith("x is not moved: "));
+  Answer<v1::RescheduleRequest, v1::RescheduleResponse>("outcome: RESCHEDULED");
+  EXPECT_THAT(Out("reschedule x --in 1s"), StartsWith("x is moved to "));
+}
+
+TEST_F(CommandsTest, ScheduleManySplitsIntoBatches) {
+  std::vector<int> sizes;
+  server_.On<v1::ScheduleBatchRequest, v1::ScheduleBatchResponse>(
+      [&](const v1::ScheduleBatchRequest& request, v1::ScheduleBatchResponse* response) {
+        sizes.push_back(request.messages_size());
+        for (int i = 0; i < request.messages_size(); ++i) {
+          response->add_results()->mutable_message()->set_id("id1");
+        }
+        return grpc::Status::OK;
+      });
+  EXPECT_THAT(Out("schedule t p --in 1s --count 12345"),
+              StartsWith("scheduled 12345 messages; the last one:\nscheduled id1"));
+  EXPECT_THAT(sizes, ElementsAre(5'000, 5'000, 2'345));
+  EXPECT_EQ(ReadLines<v1::ScheduleResponse>(Out("schedule t --in 1s --count 3 --json")).size(), 3u);
 }
 
 TEST_F(CommandsTest, CancelOneOrMany) {
-  v1::CancelResponse cancelled;
-  cancelled.set_outcome(v1::CancelResponse::CANCELLED);
-  server_.Answer<v1::CancelRequest>(cancelled);
+  Answer<v1::CancelRequest, v1::CancelResponse>("outcome: CANCELLED");
   server_.On<v1::CancelBatchRequest, v1::CancelBatchResponse>(
       [&](const v1::CancelBatchRequest& request, v1::CancelBatchResponse* response) {
         for (const v1::CancelRequest& item : request.cancels()) {
-          v1::CancelResult* result = response->add_results();
-          if (item.message_id() == "bad") {
-            result->mutable_error()->set_code(3);
-          } else {
-            result->mutable_cancel()->set_outcome(item.message_id() == "gone"
-                                                      ? v1::CancelResponse::NOT_FOUND
-                                                      : v1::CancelResponse::CANCELLED);
-          }
+          *response->add_results() = ParseProto<v1::CancelResult>(
+              item.message_id() == "bad"    ? "error { code: 3 }"
+              : item.message_id() == "gone" ? "cancel { outcome: NOT_FOUND }"
+                                            : "cancel { outcome: CANCELLED }");
         }
         return grpc::Status::OK;
       });
-  server_.Start();
-  EXPECT_EQ(Cli({"cancel", "x"}).code, kDone);
-  EXPECT_EQ(Cli({"cancel", "x", "y"}).code, kDone);
-  EXPECT_EQ(Cli({"cancel", "x", "gone", "y"}).code, kNotAsWished);
-  EXPECT_EQ(Cli({"cancel", "x", "gone", "bad", "y"}).code, kRefused);
-  const Result result = Cli({"cancel", "--topic", "t", "--key", "k", "--key", "l", "--json"});
-  EXPECT_EQ(result.code, kDone);
-  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 2);
+  EXPECT_EQ(Cli("cancel x").code, kDone);
+  EXPECT_EQ(Cli("cancel x y").code, kDone);
+  EXPECT_EQ(Cli("cancel x gone y").code, kNotAsWished);
+  EXPECT_EQ(Cli("cancel x gone bad y").code, kRefused);
+  const std::string out = Out("cancel --topic t --key k --key l --json");
+  EXPECT_EQ(ReadLines<v1::CancelResponse>(out).size(), 2u);
   EXPECT_EQ(server_.Seen<v1::CancelBatchRequest>().back().cancels(1).key().key(), "l");
 }
 
-TEST_F(CommandsTest, WhatIsNotThereIsExitCode3AndWhatIsRefused1) {
-  Refuse<v1::GetRequest, v1::GetResponse>(grpc::StatusCode::NOT_FOUND, "MESSAGE_NOT_FOUND");
-  Refuse<v1::ExplainRequest, v1::ExplainResponse>(grpc::StatusCode::INVALID_ARGUMENT,
-                                                  "INVALID_MESSAGE_ID");
-  server_.Start();
-  EXPECT_EQ(Cli({"get", "x"}).code, kNotAsWished);
-  EXPECT_EQ(Cli({"explain", "x"}).code, kRefused);
-  EXPECT_EQ(Cli({"get", "x", "--tls-ca", "/no/such/file"}).code, kRefused);
+TEST_F(CommandsTest, ExitCodesOfErrors) {
+  Refuse<v1::GetRequest>(grpc::StatusCode::NOT_FOUND, "MESSAGE_NOT_FOUND");
+  Refuse<v1::ExplainRequest>(grpc::StatusCode::INVALID_ARGUMENT, "INVALID_MESSAGE_ID");
+  const Result missing = Cli("get x");
+  EXPECT_EQ(missing.code, kNotAsWished);
+  EXPECT_THAT(missing.err, StartsWith("duetime: MESSAGE_NOT_FOUND: "));
+  EXPECT_THAT(Cli("get x --json").err, HasSubstr("\"reason\":\"MESSAGE_NOT_FOUND\""));
+  EXPECT_EQ(Cli("explain x").code, kRefused);
+  EXPECT_EQ(Cli("get x --tls-ca /no/such/file").code, kRefused);
   server_.Stop();
-  EXPECT_EQ(Cli({"get", "x", "--timeout", "1s"}).code, kNoAnswer);
-}
-
-// Three pages, the second of them empty.
-void ServePages(client::FakeServer* server) {
-  server->On<v1::ListRequest, v1::ListResponse>(
-      [](const v1::ListRequest& request, v1::ListResponse* response) {
-        const std::string& token = request.page_token();
-        if (token.empty()) {
-          response->add_messages()->set_id("m1");
-          response->add_messages()->set_id("m2");
-          response->set_next_page_token("second");
-        } else if (token == "second") {
-          response->set_next_page_token("third");
-        } else {
-          response->add_messages()->set_id("m3");
-        }
-        return grpc::Status::OK;
-      });
+  EXPECT_EQ(Cli("get x --timeout 1s").code, kNoAnswer);
 }
 
 TEST_F(CommandsTest, ListPrintsAPageOrAll) {
-  ServePages(&server_);
-  server_.Start();
-  Result result = Cli({"list", "t"});
-  EXPECT_EQ(result.code, kDone);
+  // Three pages, the second one empty.
+  server_.On<v1::ListRequest, v1::ListResponse>(
+      [](const v1::ListRequest& request, v1::ListResponse* response) {
+        *response = ParseProto<v1::ListResponse>(
+            request.page_token().empty()
+                ? "messages { id: 'm1' } messages { id: 'm2' } next_page_token: 'second'"
+            : request.page_token() == "second" ? "next_page_token: 'third'"
+                                               : "messages { id: 'm3' }");
+        return grpc::Status::OK;
+      });
+  Result result = Cli("list t");
   EXPECT_THAT(result.out, HasSubstr("m2"));
-  EXPECT_THAT(result.err, HasSubstr("--page-token second"));
-  result = Cli({"list", "t", "--page-token", "second"});
+  EXPECT_EQ(result.err, "there is more: --all, or --page-token second\n");
+  result = Cli("list t --page-token second");
   EXPECT_EQ(result.out, "");
-  EXPECT_THAT(result.err, HasSubstr("nothing on this page\n"));
-  result = Cli({"list", "t", "--all"});
-  EXPECT_THAT(result.out, HasSubstr("m2"));
+  EXPECT_THAT(result.err, StartsWith("nothing on this page\n"));
+  result = Cli("list t --all");
+  EXPECT_THAT(result.out, StartsWith("DELIVER TIME  ID  STATE  ATTEMPTS  PAYLOAD  KEY  LABELS\n"
+                                     "              m1         0         0 B\n"));
+  EXPECT_THAT(result.out, HasSubstr("\n\nDELIVER TIME")) << "each page is a table";
   EXPECT_THAT(result.out, HasSubstr("m3"));
   EXPECT_EQ(result.err, "");
-  const auto ids = [](const std::string& text) {
-    std::vector<std::string> all;
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-      const Json json = Json::parse(line);
-      all.push_back(json.contains("id") ? json["id"] : json["next_page_token"]);
+  const std::string all = Out("list t --all --json");
+  EXPECT_EQ(ReadLines<v1::Message>(all).size(), 3u);
+  std::string page = Out("list t --json");
+  page.erase(0, page.find('\n', page.find('\n') + 1) + 1);
+  EXPECT_EQ(ReadLines<v1::ListResponse>(page).at(0).next_page_token(), "second");
+}
+
+TEST_F(CommandsTest, GetExplainForecastAndInfo) {
+  Answer<v1::GetRequest, v1::GetResponse>("message { id: 'id1' }");
+  Answer<v1::ExplainRequest, v1::ExplainResponse>("summary: 'All is well.'");
+  Answer<v1::ForecastRequest, v1::ForecastResponse>("total { messages: 7 }");
+  Answer<v1::ServerInfoRequest, v1::ServerInfoResponse>("state: SERVING");
+  EXPECT_THAT(Out("get x"), StartsWith("id            id1\n"));
+  EXPECT_THAT(Out("explain x"), StartsWith("All is well.\n"));
+  EXPECT_THAT(Out("forecast t"), HasSubstr("in all        7 (0 B)\n"));
+  EXPECT_THAT(Out("info"), HasSubstr("state         serving\n"));
+  EXPECT_EQ(ReadLines<v1::GetResponse>(Out("get x --json"))[0].message().id(), "id1");
+  EXPECT_EQ(ReadLines<v1::ForecastResponse>(Out("forecast --json"))[0].total().messages(), 7);
+  EXPECT_EQ(ReadLines<v1::ServerInfoResponse>(Out("info --json"))[0].state(), v1::SERVING);
+}
+
+TEST_F(CommandsTest, SubscribePrintsAndSettles) {
+  v1::SubscribeRequest start;
+  std::atomic<int> dead_letters{0};
+  server_.on_subscribe = [&](client::ServerStream* stream, grpc::ServerContext*) {
+    v1::SubscribeRequest request;
+    stream->Read(&start);
+    v1::SubscribeResponse response;
+    response.mutable_started();
+    for (uint64_t token = 1; token <= 40; ++token) {
+      response.add_deliveries()->set_lease_token(token);
     }
-    return all;
+    stream->Write(response);
+    while (stream->Read(&request)) {
+      response.Clear();
+      for (const v1::DeadLetterLease& lease : request.dead_letter()) {
+        EXPECT_EQ(lease.reason(), "r");
+        response.add_settled(lease.lease_token());
+        ++dead_letters;
+      }
+      stream->Write(response);
+    }
+    return grpc::Status::OK;
   };
-  EXPECT_THAT(ids(Cli({"list", "t", "--json"}).out), ElementsAre("m1", "m2", "second"));
-  EXPECT_THAT(ids(Cli({"list", "t", "--json", "--all"}).out), ElementsAre("m1", "m2", "m3"));
+  // The server sends more than --max. The tool leaves the others alone.
+  const Result result =
+      Cli("subscribe t -s billing --dead-letter --reason r --max 30 --workers 4 --lease 5s --json");
+  EXPECT_EQ(result.code, kDone) << result.err;
+  EXPECT_TRUE(IsProto(start.start(),
+                      "topic: 't' subscription: 'billing' client_id: 'duetime subscribe' "
+                      "max_outstanding_messages: 30 lease_duration { seconds: 5 }"));
+  EXPECT_EQ(ReadLines<v1::Delivery>(result.out).size(), 30u);
+  EXPECT_EQ(dead_letters, 30);
+  EXPECT_THAT(result.err, HasSubstr("\"received\":30"));
+  EXPECT_THAT(result.err, HasSubstr("\"dead_lettered\":30"));
 }
 
-TEST_F(CommandsTest, TheOtherListsAreTables) {
-  v1::ListTopicsResponse topics;
-  topics.add_topics()->set_name("orders");
-  server_.Answer<v1::ListTopicsRequest>(topics);
-  v1::ListOperationsResponse operations;
-  operations.add_operations()->set_name("cleanup");
-  server_.Answer<v1::ListOperationsRequest>(operations);
-  v1::ListRecurrencesResponse recurrences;
-  recurrences.add_recurrences()->set_name("standup");
-  server_.Answer<v1::ListRecurrencesRequest>(recurrences);
-  server_.Start();
-  EXPECT_THAT(Cli({"topic", "list"}).out, HasSubstr("orders"));
-  EXPECT_THAT(Cli({"bulk", "list"}).out, HasSubstr("cleanup"));
-  EXPECT_THAT(Cli({"recur", "list"}).out, HasSubstr("standup"));
-  EXPECT_EQ(Json::parse(Cli({"topic", "list", "--json"}).out)["name"], "orders");
+TEST_F(CommandsTest, PullPrintsTokensAndAcksIfTheLineSaysSo) {
+  Answer<v1::PullRequest, v1::PullResponse>(
+      "deliveries { lease_token: 161 } deliveries { lease_token: 162 }");
+  Answer<v1::SettleRequest, v1::SettleResponse>(
+      "settled: 161 refused { lease_token: 162 reason: LEASE_LOST }");
+  const std::string out = Out("pull t --max 2");
+  EXPECT_THAT(out, StartsWith("00000000000000a1  "));
+  EXPECT_THAT(out, HasSubstr("\n00000000000000a2  "));
+  EXPECT_EQ(ReadLines<v1::Delivery>(Out("pull t --json"))[1].lease_token(), 162u);
+  EXPECT_THAT(server_.Seen<v1::SettleRequest>(), IsEmpty());
+  const Result acked = Cli("pull t --max 2 --ack");
+  EXPECT_EQ(acked.code, kNotAsWished);
+  EXPECT_THAT(acked.err, StartsWith("00000000000000a2  refused"));
+  ASSERT_EQ(server_.Seen<v1::SettleRequest>().size(), 1u);
+  EXPECT_EQ(server_.Seen<v1::SettleRequest>()[0].ack_size(), 2);
+  Answer<v1::PullRequest, v1::PullResponse>("");
+  const Result none = Cli("pull t");
+  EXPECT_EQ(none.code, kNotAsWished);
+  EXPECT_EQ(none.err, "nothing\n");
 }
 
-TEST_F(CommandsTest, ExplainForecastAndInfo) {
-  v1::ExplainResponse story;
-  story.set_summary("All is well.");
-  server_.Answer<v1::ExplainRequest>(story);
-  v1::ForecastResponse forecast;
-  forecast.mutable_total()->set_messages(7);
-  server_.Answer<v1::ForecastRequest>(forecast);
-  v1::ServerInfoResponse info;
-  info.set_state(v1::SERVING);
-  server_.Answer<v1::ServerInfoRequest>(info);
-  server_.Start();
-  EXPECT_THAT(Cli({"explain", "x"}).out, StartsWith("All is well.\n"));
-  EXPECT_EQ(Json::parse(Cli({"explain", "x", "--json"}).out)["summary"], "All is well.");
-  EXPECT_THAT(Cli({"forecast", "t"}).out, HasSubstr("in all        7 (0 B)\n"));
-  EXPECT_EQ(Json::parse(Cli({"forecast", "--json"}).out)["total"]["messages"], 7);
-  EXPECT_EQ(Json::parse(Cli({"info", "--json"}).out)["state"], "SERVING");
-}
-
-TEST_F(CommandsTest, BulkWaitsForTheEndIfItIsAskedTo) {
-  std::atomic<int> asked{0};
-  std::atomic<int> last_state{v1::Operation::DONE};
-  server_.On<v1::StartBulkRequest, v1::Operation>(
-      [&](const v1::StartBulkRequest& request, v1::Operation* operation) {
-        operation->set_name(request.name());
-        operation->set_state(v1::Operation::RUNNING);
-        return grpc::Status::OK;
-      });
-  server_.On<v1::GetOperationRequest, v1::Operation>(
-      [&](const v1::GetOperationRequest& request, v1::Operation* operation) {
-        operation->set_name(request.name());
-        operation->set_state(++asked % 2 == 0 ? v1::Operation::State{last_state.load()}
-                                              : v1::Operation::RUNNING);
-        return grpc::Status::OK;
-      });
-  server_.Start();
-  Result result = Cli({"bulk", "cancel", "t", "--all", "--name", "n"});
-  EXPECT_EQ(result.code, kDone);
-  EXPECT_THAT(result.out, HasSubstr("duetime bulk get n\n"));
-  EXPECT_EQ(asked, 0);
-  result = Cli({"bulk", "cancel", "t", "--all", "--name", "n", "--wait"});
-  EXPECT_EQ(result.code, kDone);
-  EXPECT_EQ(asked, 2);
-  EXPECT_THAT(result.out, HasSubstr("state         done\n"));
-  last_state = v1::Operation::FAILED;
-  EXPECT_EQ(Cli({"bulk", "cancel", "t", "--all", "--wait"}).code, kNotAsWished);
-}
-
-TEST_F(CommandsTest, RecurUpdateChangesWhatIsThere) {
-  v1::GetRecurrenceResponse current;
-  v1::Recurrence* recurrence = current.mutable_recurrence();
-  recurrence->set_name("standup");
-  recurrence->set_etag("7");
-  recurrence->mutable_template_()->set_payload("talk");
-  (*recurrence->mutable_template_()->mutable_labels())["a"] = "1";
-  (*recurrence->mutable_template_()->mutable_labels())["b"] = "2";
-  recurrence->mutable_schedule()->set_cron("@daily");
-  recurrence->mutable_schedule()->set_max_count(9);
-  recurrence->mutable_schedule()->mutable_end_time()->set_seconds(90);
-  server_.Answer<v1::GetRecurrenceRequest>(current);
-  server_.Answer<v1::UpdateRecurrenceRequest>(v1::UpdateRecurrenceResponse());
-  server_.Start();
-  EXPECT_EQ(Cli({"recur", "update", "standup", "--every", "30s", "--end", "none", "--label", "a=3",
-                 "--overlap", "skip"})
-                .code,
-            kDone);
-  const v1::UpdateRecurrenceRequest seen = server_.Seen<v1::UpdateRecurrenceRequest>().at(0);
-  EXPECT_EQ(seen.etag(), "7");
-  EXPECT_THAT(seen.update_mask().paths(), ElementsAre("overlap", "schedule", "template"));
-  EXPECT_EQ(seen.recurrence().name(), "standup");
-  EXPECT_EQ(seen.recurrence().overlap(), v1::Recurrence::SKIP);
-  EXPECT_EQ(seen.recurrence().template_().payload(), "talk");
-  EXPECT_EQ(seen.recurrence().template_().labels().size(), 1u);
-  EXPECT_EQ(seen.recurrence().template_().labels().at("a"), "3");
-  EXPECT_FALSE(seen.recurrence().schedule().has_cron());
-  EXPECT_EQ(seen.recurrence().schedule().interval().seconds(), 30);
-  EXPECT_EQ(seen.recurrence().schedule().max_count(), 9);
-  EXPECT_FALSE(seen.recurrence().schedule().has_end_time());
-}
-
-TEST_F(CommandsTest, TopicsAndRecurrencesComeAndGo) {
-  v1::CreateTopicResponse created;
-  created.mutable_topic()->set_name("t");
-  server_.Answer<v1::CreateTopicRequest>(created);
-  v1::DeleteTopicResponse deleted;
-  deleted.set_operation("o");
-  server_.Answer<v1::DeleteTopicRequest>(deleted);
-  v1::CreateRecurrenceResponse made;
-  made.mutable_recurrence()->set_name("standup");
-  server_.Answer<v1::CreateRecurrenceRequest>(made);
-  v1::DeleteRecurrenceResponse forgotten;
-  forgotten.set_occurrence_cancelled(true);
-  server_.Answer<v1::DeleteRecurrenceRequest>(forgotten);
-  v1::PreviewRecurrenceResponse preview;
-  preview.add_occurrences()->set_number(4);
-  server_.Answer<v1::PreviewRecurrenceRequest>(preview);
-  server_.Start();
-  EXPECT_THAT(Cli({"topic", "create", "t"}).out, StartsWith("topic         t\n"));
-  EXPECT_THAT(Cli({"topic", "delete", "t", "--force"}).out, HasSubstr("duetime bulk get o\n"));
-  EXPECT_THAT(Cli({"recur", "create", "standup", "t", "--every", "1m", "--dry-run"}).out,
-              StartsWith("dry run, nothing is changed:\nname          standup\n"));
-  EXPECT_TRUE(server_.Seen<v1::CreateRecurrenceRequest>()[0].validate_only());
-  EXPECT_THAT(Cli({"recur", "delete", "standup"}).out, HasSubstr("is cancelled\n"));
-  EXPECT_THAT(Cli({"recur", "preview", "standup"}).out, HasSubstr("\n4 "));
+TEST_F(CommandsTest, SettlePrintsTheResultForEachToken) {
+  Answer<v1::SettleRequest, v1::SettleResponse>("settled: 1 refused { lease_token: 2 }");
+  EXPECT_EQ(Out("settle 1 --ack"), "0000000000000001  settled\n");
+  const Result result = Cli("settle 1 2 --nack policy --json");
+  EXPECT_EQ(result.code, kNotAsWished);
+  EXPECT_EQ(ReadLines<v1::SettleResponse>(result.out).at(0).settled(0), 1u);
 }
 
 }  // namespace

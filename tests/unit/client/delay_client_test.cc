@@ -1,408 +1,263 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/delay_client.h"
 
-#include <atomic>
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
 #include "client/error.h"
 #include "client/pager.h"
-#include "tests/unit/client/fake_server.h"
+#include "tests/unit/client/client_fixture.h"
 
 namespace duetime::client {
 namespace {
 
-class DelayClientTest : public testing::Test {
- protected:
-  std::unique_ptr<Client> MakeClient() {
-    ClientOptions options;
-    options.server.target = server_.target();
-    options.backoff = {
-        .initial = absl::Milliseconds(1), .max = absl::Milliseconds(4), .multiplier = 2.0};
-    auto client = Client::Create(options);
-    EXPECT_TRUE(client.ok()) << client.status();
-    return *std::move(client);
-  }
+using absl::StatusCode;
 
-  // Fails the first `failures` calls with UNAVAILABLE, and counts.
-  grpc::Status FailFirst(int failures) {
-    if (++calls_ > failures) return grpc::Status::OK;
-    return MakeServerError(grpc::StatusCode::UNAVAILABLE, "STARTING");
-  }
+using DelayClientTest = ClientTest<Client>;
 
-  FakeServer server_;
-  std::atomic<int> calls_{0};
-};
-
-TEST_F(DelayClientTest, ScheduleSendsAllAndReturnsAll) {
-  v1::ScheduleResponse answer;
-  answer.mutable_message()->set_id("id1");
-  answer.set_outcome(v1::REPLACED);
-  answer.mutable_old_deliver_time()->set_seconds(80);
-  server_.Answer<v1::ScheduleRequest>(answer);
-  server_.Start();
-  const auto client = MakeClient();
+TEST_F(DelayClientTest, ScheduleSendsTheMessageAndReturnsTheAnswer) {
+  const std::string answer =
+      "message { id: 'id1' } outcome: REPLACED old_deliver_time { seconds: 80 }";
+  Answer<v1::ScheduleRequest, v1::ScheduleResponse>(answer);
   NewMessage message;
   message.topic = "t";
   message.payload = "abc";
   message.attributes = {{"k", "v"}};
   message.when = absl::Milliseconds(1'500);
-  const auto accepted = client->Schedule(message);
+  const auto accepted = client_->Schedule(message);
   ASSERT_TRUE(accepted.ok()) << accepted.status();
-  EXPECT_EQ(accepted->message().id(), "id1");
-  EXPECT_EQ(accepted->outcome(), v1::REPLACED);
-  EXPECT_EQ(accepted->old_deliver_time().seconds(), 80);
-  const auto seen = server_.Seen<v1::ScheduleRequest>();
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].topic(), "t");
-  EXPECT_EQ(seen[0].payload(), "abc");
-  EXPECT_EQ(seen[0].attributes().at("k"), "v");
-  EXPECT_EQ(seen[0].delay().seconds(), 1);
-  EXPECT_EQ(seen[0].delay().nanos(), 500'000'000);
-  // 128 bits in hexadecimal.
-  EXPECT_EQ(seen[0].request_id().size(), 32u);
+  EXPECT_TRUE(IsProto(*accepted, answer));
+  v1::ScheduleRequest seen = server_.Seen<v1::ScheduleRequest>().at(0);
+  EXPECT_EQ(seen.request_id().size(), 32u) << "128 bits in hexadecimal";
+  seen.clear_request_id();
+  EXPECT_TRUE(IsProto(seen,
+                      "topic: 't' payload: 'abc' attributes { key: 'k' value: 'v' } "
+                      "delay { seconds: 1 nanos: 500000000 }"));
 }
 
-TEST_F(DelayClientTest, AScheduleThatIsRepeatedIsTheSameRequest) {
-  server_.On<v1::ScheduleRequest, v1::ScheduleResponse>(
-      [&](const auto&, auto*) { return FailFirst(2); });
-  server_.Start();
-  const auto client = MakeClient();
-  ASSERT_TRUE(client->Schedule({.topic = "t"}).ok());
+TEST_F(DelayClientTest, ARepeatedScheduleIsTheSameRequest) {
+  Answer<v1::ScheduleRequest, v1::ScheduleResponse>("", 2);
+  ASSERT_TRUE(client_->Schedule({.topic = "t"}).ok());
   auto seen = server_.Seen<v1::ScheduleRequest>();
   ASSERT_EQ(seen.size(), 3u);
   EXPECT_EQ(seen[1].request_id(), seen[0].request_id());
   EXPECT_EQ(seen[2].request_id(), seen[0].request_id());
-  // The next intent is another request, and the caller's own id is kept.
-  ASSERT_TRUE(client->Schedule({.topic = "t"}).ok());
-  ASSERT_TRUE(client->Schedule({.topic = "t", .request_id = "mine"}).ok());
+  // The next message is another request. An id of the caller is kept.
+  ASSERT_TRUE(client_->Schedule({.topic = "t"}).ok());
+  ASSERT_TRUE(client_->Schedule({.topic = "t", .request_id = "mine"}).ok());
   seen = server_.Seen<v1::ScheduleRequest>();
   ASSERT_EQ(seen.size(), 5u);
   EXPECT_NE(seen[3].request_id(), seen[0].request_id());
   EXPECT_EQ(seen[4].request_id(), "mine");
 }
 
-TEST_F(DelayClientTest, ScheduleDoesAsItIsTold) {
-  server_.On<v1::ScheduleRequest, v1::ScheduleResponse>(
-      [&](const auto&, auto*) { return FailFirst(1); });
-  server_.Start();
-  const auto client = MakeClient();
-  const auto once = client->Schedule({.topic = "t"}, Repeat::kNever);
-  EXPECT_EQ(once.status().code(), absl::StatusCode::kUnavailable);
+TEST_F(DelayClientTest, ScheduleRepeatsAsTheCallerSays) {
+  Answer<v1::ScheduleRequest, v1::ScheduleResponse>("", 1);
+  const auto once = client_->Schedule({.topic = "t"}, Repeat::kNever);
+  EXPECT_EQ(once.status().code(), StatusCode::kUnavailable);
   EXPECT_EQ(GetErrorInfo(once.status()).reason, "STARTING");
   calls_ = 0;
-  EXPECT_TRUE(client->Schedule({.topic = "t"}, Repeat::kAllowDuplicates).ok());
-  // A check needs no name.
-  EXPECT_TRUE(client->Schedule({.topic = "t", .validate_only = true}).ok());
+  EXPECT_TRUE(client_->Schedule({.topic = "t"}, Repeat::kAllowDuplicates).ok());
+  EXPECT_TRUE(client_->Schedule({.topic = "t", .validate_only = true}).ok());
   const auto seen = server_.Seen<v1::ScheduleRequest>();
   ASSERT_EQ(seen.size(), 4u);
   for (const v1::ScheduleRequest& request : seen) EXPECT_EQ(request.request_id(), "");
 }
 
 TEST_F(DelayClientTest, BatchResultsAreInOrderAMessageOrAnErrorEach) {
-  server_.On<v1::ScheduleBatchRequest, v1::ScheduleBatchResponse>(
-      [](const v1::ScheduleBatchRequest& request, v1::ScheduleBatchResponse* response) {
-        for (const v1::ScheduleRequest& item : request.messages()) {
-          v1::ScheduleResult* result = response->add_results();
-          if (item.topic().empty()) {
-            result->mutable_error()->set_code(3);
-            result->mutable_error()->set_message("no topic");
-          } else if (item.topic() == "mute") {
-            continue;
-          } else {
-            result->mutable_message()->set_id(item.topic());
-            result->set_outcome(v1::CREATED);
-            result->set_previous_message_id("before");
-          }
-        }
-        return grpc::Status::OK;
-      });
-  server_.Start();
-  const auto client = MakeClient();
-  const std::vector<NewMessage> batch = {
-      {.topic = "a"}, {.topic = ""}, {.topic = "c", .request_id = "mine"}, {.topic = "mute"}};
-  const auto results = client->ScheduleBatch(batch);
+  Answer<v1::ScheduleBatchRequest, v1::ScheduleBatchResponse>(
+      "results { message { id: 'a' } outcome: CREATED previous_message_id: 'before' "
+      "minute_limit_exceeded: "
+      "true old_deliver_time { seconds: 1 } } results { error { code: 3 } } results { }");
+  const std::vector<NewMessage> batch = {{.topic = "a"}, {.topic = "b"}, {.request_id = "mine"}};
+  const auto results = client_->ScheduleBatch(batch);
   ASSERT_TRUE(results.ok()) << results.status();
-  ASSERT_EQ(results->size(), 4u);
-  EXPECT_EQ((*results)[0]->message().id(), "a");
-  EXPECT_EQ((*results)[0]->outcome(), v1::CREATED);
-  EXPECT_EQ((*results)[0]->previous_message_id(), "before");
-  EXPECT_EQ((*results)[1].status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ((*results)[2]->message().id(), "c");
-  EXPECT_EQ((*results)[3].status().code(), absl::StatusCode::kInternal);
-  const auto seen = server_.Seen<v1::ScheduleBatchRequest>();
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].messages(0).request_id().size(), 32u);
-  EXPECT_NE(seen[0].messages(0).request_id(), seen[0].messages(1).request_id());
-  EXPECT_EQ(seen[0].messages(2).request_id(), "mine");
-  const auto none = client->ScheduleBatch({});
+  ASSERT_EQ(results->size(), 3u);
+  EXPECT_TRUE(IsProto(*(*results)[0],
+                      "message { id: 'a' } outcome: CREATED previous_message_id: 'before' "
+                      "minute_limit_exceeded: true old_deliver_time { seconds: 1 }"));
+  EXPECT_EQ((*results)[1].status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ((*results)[2].status().code(), StatusCode::kInternal);
+  const auto seen = server_.Seen<v1::ScheduleBatchRequest>().at(0);
+  EXPECT_EQ(seen.messages(0).request_id().size(), 32u);
+  EXPECT_NE(seen.messages(0).request_id(), seen.messages(1).request_id());
+  EXPECT_EQ(seen.messages(2).request_id(), "mine");
+}
+
+TEST_F(DelayClientTest, ABatchWithTooFewResultsIsAnError) {
+  Answer<v1::ScheduleBatchRequest, v1::ScheduleBatchResponse>("");
+  Answer<v1::CancelBatchRequest, v1::CancelBatchResponse>("");
+  const std::vector<NewMessage> batch = {{.topic = "a"}};
+  EXPECT_EQ(client_->ScheduleBatch(batch).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(client_->CancelBatch({Target::Id("a")}).status().code(), StatusCode::kInternal);
+  const auto none = client_->ScheduleBatch(std::vector<NewMessage>());
   ASSERT_TRUE(none.ok());
   EXPECT_TRUE(none->empty());
 }
 
-TEST_F(DelayClientTest, ABatchAnsweredShortIsAnError) {
-  server_.Answer<v1::ScheduleBatchRequest>(v1::ScheduleBatchResponse());
-  server_.Answer<v1::CancelBatchRequest>(v1::CancelBatchResponse());
-  server_.Start();
-  const auto client = MakeClient();
-  const std::vector<NewMessage> batch = {{.topic = "a"}};
-  EXPECT_EQ(client->ScheduleBatch(batch).status().code(), absl::StatusCode::kInternal);
-  const std::vector<Target> targets = {Target::Id("a")};
-  EXPECT_EQ(client->CancelBatch(targets).status().code(), absl::StatusCode::kInternal);
-}
-
-TEST_F(DelayClientTest, CancelNamesItsTargetAndSaysThatItWasRepeated) {
-  server_.On<v1::CancelRequest, v1::CancelResponse>(
-      [&](const v1::CancelRequest&, v1::CancelResponse* response) {
-        response->set_outcome(v1::CancelResponse::ALREADY_CANCELLED);
-        return FailFirst(2);
-      });
-  server_.Start();
-  const auto client = MakeClient();
-  auto cancelled = client->Cancel(Target::Id("x"), /*stop_redelivery=*/true);
+TEST_F(DelayClientTest, CancelSendsItsTargetAndTellsARepeat) {
+  Answer<v1::CancelRequest, v1::CancelResponse>("outcome: ALREADY_CANCELLED", 2);
+  auto cancelled = client_->Cancel(Target::Id("x"), /*stop_redelivery=*/true);
   ASSERT_TRUE(cancelled.ok()) << cancelled.status();
   EXPECT_EQ(cancelled->answer.outcome(), v1::CancelResponse::ALREADY_CANCELLED);
   EXPECT_TRUE(cancelled->tried_before);
-  cancelled = client->Cancel(Target::Key("t", "k"));
+  cancelled = client_->Cancel(Target::Key("t", "k"));
   ASSERT_TRUE(cancelled.ok()) << cancelled.status();
   EXPECT_FALSE(cancelled->tried_before);
   const auto seen = server_.Seen<v1::CancelRequest>();
   ASSERT_EQ(seen.size(), 4u);
-  EXPECT_EQ(seen[2].message_id(), "x");
-  EXPECT_TRUE(seen[2].stop_redelivery());
-  EXPECT_EQ(seen[3].key().topic(), "t");
-  EXPECT_EQ(seen[3].key().key(), "k");
-  EXPECT_FALSE(seen[3].stop_redelivery());
+  EXPECT_TRUE(IsProto(seen[2], "message_id: 'x' stop_redelivery: true"));
+  EXPECT_TRUE(IsProto(seen[3], "key { topic: 't' key: 'k' }"));
 }
 
 TEST_F(DelayClientTest, CancelBatchAnswersForEachTarget) {
-  server_.On<v1::CancelBatchRequest, v1::CancelBatchResponse>(
-      [&](const v1::CancelBatchRequest& request, v1::CancelBatchResponse* response) {
-        EXPECT_EQ(request.cancels_size(), 2);
-        EXPECT_TRUE(request.cancels(0).stop_redelivery());
-        response->add_results()->mutable_cancel()->set_outcome(v1::CancelResponse::CANCELLED);
-        response->add_results()->mutable_error()->set_code(3);
-        return grpc::Status::OK;
-      });
-  server_.Start();
-  const std::vector<Target> targets = {Target::Id("a"), Target::Key("t", "")};
-  const auto results = MakeClient()->CancelBatch(targets, /*stop_redelivery=*/true);
+  Answer<v1::CancelBatchRequest, v1::CancelBatchResponse>(
+      "results { cancel { outcome: CANCELLED } } results { error { code: 3 } }");
+  const auto results =
+      client_->CancelBatch({Target::Id("a"), Target::Key("t", "")}, /*stop_redelivery=*/true);
   ASSERT_TRUE(results.ok()) << results.status();
   ASSERT_EQ(results->size(), 2u);
   EXPECT_EQ((*results)[0]->answer.outcome(), v1::CancelResponse::CANCELLED);
-  EXPECT_EQ((*results)[1].status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ((*results)[1].status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(IsProto(server_.Seen<v1::CancelBatchRequest>().at(0),
+                      "cancels { message_id: 'a' stop_redelivery: true } "
+                      "cancels { key { topic: 't' } stop_redelivery: true }"));
 }
 
 TEST_F(DelayClientTest, RescheduleIsRepeatedUnlessItHasAnEtag) {
-  server_.On<v1::RescheduleRequest, v1::RescheduleResponse>(
-      [&](const v1::RescheduleRequest&, v1::RescheduleResponse* response) {
-        response->set_outcome(v1::RescheduleResponse::RESCHEDULED);
-        return FailFirst(1);
-      });
-  server_.Start();
-  const auto client = MakeClient();
-  const auto moved = client->Reschedule(
+  Answer<v1::RescheduleRequest, v1::RescheduleResponse>("outcome: RESCHEDULED", 1);
+  const auto moved = client_->Reschedule(
       Target::Key("t", "k"), CivilTime{.local = "2030-01-01T00:00", .time_zone = "Asia/Shanghai"});
   ASSERT_TRUE(moved.ok()) << moved.status();
   EXPECT_EQ(moved->outcome(), v1::RescheduleResponse::RESCHEDULED);
   calls_ = 0;
   EXPECT_TRUE(absl::IsUnavailable(
-      client->Reschedule(Target::Id("x"), absl::FromUnixSeconds(7), "e1").status()));
+      client_->Reschedule(Target::Id("x"), absl::FromUnixSeconds(7), "e1").status()));
   const auto seen = server_.Seen<v1::RescheduleRequest>();
   ASSERT_EQ(seen.size(), 3u);
-  EXPECT_EQ(seen[0].key().key(), "k");
-  EXPECT_EQ(seen[0].civil_time().local(), "2030-01-01T00:00");
-  EXPECT_EQ(seen[0].civil_time().time_zone(), "Asia/Shanghai");
-  EXPECT_EQ(seen[2].message_id(), "x");
-  EXPECT_EQ(seen[2].deliver_time().seconds(), 7);
-  EXPECT_EQ(seen[2].etag(), "e1");
+  EXPECT_TRUE(IsProto(seen[0],
+                      "key { topic: 't' key: 'k' } civil_time { local: '2030-01-01T00:00' "
+                      "time_zone: 'Asia/Shanghai' }"));
+  EXPECT_TRUE(IsProto(seen[2], "message_id: 'x' deliver_time { seconds: 7 } etag: 'e1'"));
 }
 
 TEST_F(DelayClientTest, ReadsAreRepeatedOnUnavailable) {
-  server_.On<v1::GetRequest, v1::GetResponse>(
-      [&](const v1::GetRequest& request, v1::GetResponse* response) {
-        EXPECT_EQ(request.view(), v1::FULL);
-        response->mutable_message()->set_payload("p");
-        return FailFirst(2);
-      });
-  server_.On<v1::ExplainRequest, v1::ExplainResponse>(
-      [&](const v1::ExplainRequest& request, v1::ExplainResponse* response) {
-        response->set_summary(request.key().key());
-        return FailFirst(2);
-      });
-  server_.On<v1::ServerInfoRequest, v1::ServerInfoResponse>(
-      [&](const v1::ServerInfoRequest&, v1::ServerInfoResponse* response) {
-        response->set_version("9");
-        return FailFirst(2);
-      });
-  server_.Start();
-  const auto client = MakeClient();
-  const auto message = client->Get(Target::Id("x"), View::kFull);
-  ASSERT_TRUE(message.ok()) << message.status();
-  EXPECT_EQ(message->message().payload(), "p");
+  Answer<v1::GetRequest, v1::GetResponse>("message { payload: 'p' }", 2);
+  EXPECT_EQ(client_->Get(Target::Id("x"), View::kFull)->message().payload(), "p");
   EXPECT_EQ(calls_, 3);
-  calls_ = 0;
-  const auto story = client->Explain(Target::Key("t", "k"));
-  ASSERT_TRUE(story.ok()) << story.status();
-  EXPECT_EQ(story->summary(), "k");
+  EXPECT_TRUE(IsProto(server_.Seen<v1::GetRequest>()[2], "message_id: 'x' view: FULL"));
+  Answer<v1::ExplainRequest, v1::ExplainResponse>("summary: 's'", 2);
+  EXPECT_EQ(client_->Explain(Target::Key("t", "k"))->summary(), "s");
   EXPECT_EQ(calls_, 3);
-  calls_ = 0;
-  const auto info = client->ServerInfo();
-  ASSERT_TRUE(info.ok()) << info.status();
-  EXPECT_EQ(info->version(), "9");
+  EXPECT_TRUE(IsProto(server_.Seen<v1::ExplainRequest>()[2], "key { topic: 't' key: 'k' }"));
+  Answer<v1::ServerInfoRequest, v1::ServerInfoResponse>("version: '9'", 2);
+  EXPECT_EQ(client_->ServerInfo()->version(), "9");
   EXPECT_EQ(calls_, 3);
 }
 
-TEST_F(DelayClientTest, GivesUpAfterItsTries) {
-  server_.On<v1::GetRequest, v1::GetResponse>([&](const auto&, auto*) { return FailFirst(100); });
-  server_.Start();
-  EXPECT_EQ(MakeClient()->Get(Target::Id("x")).status().code(), absl::StatusCode::kUnavailable);
+TEST_F(DelayClientTest, StopsAfterFourTries) {
+  Answer<v1::GetRequest, v1::GetResponse>("", 100);
+  EXPECT_EQ(client_->Get(Target::Id("x")).status().code(), StatusCode::kUnavailable);
   EXPECT_EQ(calls_, 4);
 }
 
-TEST_F(DelayClientTest, OtherErrorsAreNotRepeated) {
-  server_.On<v1::GetRequest, v1::GetResponse>([&](const auto&, auto*) {
-    ++calls_;
-    return MakeServerError(grpc::StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", 250);
-  });
-  server_.Start();
-  const auto got = MakeClient()->Get(Target::Id("x"));
-  EXPECT_EQ(got.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(GetErrorInfo(got.status()).reason, "OVERLOADED");
-  EXPECT_EQ(GetErrorInfo(got.status()).retry_delay, absl::Milliseconds(250));
-  EXPECT_EQ(calls_, 1);
-}
-
-TEST_F(DelayClientTest, AWaitBeyondTheDeadlineIsNotBegun) {
-  server_.On<v1::GetRequest, v1::GetResponse>([&](const auto&, auto*) {
-    ++calls_;
-    return MakeServerError(grpc::StatusCode::UNAVAILABLE, "STORAGE_FAILED", 60'000);
-  });
-  server_.Start();
-  const auto got = MakeClient()->Get(Target::Id("x"));
-  EXPECT_EQ(GetErrorInfo(got.status()).reason, "STORAGE_FAILED");
-  EXPECT_EQ(calls_, 1);
+TEST_F(DelayClientTest, DoesNotRepeatOtherErrorsNorWaitBeyondTheDeadline) {
+  const auto expect_one_try = [&](grpc::StatusCode code, const std::string& reason, int retry_ms) {
+    calls_ = 0;
+    server_.On<v1::GetRequest, v1::GetResponse>([&](const auto&, auto*) {
+      ++calls_;
+      return MakeServerError(code, reason, retry_ms);
+    });
+    const absl::Status status = client_->Get(Target::Id("x")).status();
+    EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(code));
+    EXPECT_EQ(GetErrorInfo(status).reason, reason);
+    EXPECT_EQ(GetErrorInfo(status).retry_delay, absl::Milliseconds(retry_ms));
+    EXPECT_EQ(calls_, 1);
+  };
+  expect_one_try(grpc::StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", 250);
+  expect_one_try(grpc::StatusCode::UNAVAILABLE, "STORAGE_FAILED", 60'000);
 }
 
 TEST_F(DelayClientTest, NoServerIsUnavailable) {
-  const auto got = MakeClient()->Get(Target::Id("x"));
-  EXPECT_EQ(got.status().code(), absl::StatusCode::kUnavailable);
+  server_.Stop();
+  const auto got = client_->Get(Target::Id("x"));
+  EXPECT_EQ(got.status().code(), StatusCode::kUnavailable);
   EXPECT_EQ(GetErrorInfo(got.status()).reason, "");
 }
 
-TEST_F(DelayClientTest, ADeadlineThatHasPassed) {
-  server_.Start();
-  ClientOptions options;
-  options.server.target = server_.target();
-  options.deadline = absl::ZeroDuration();
-  const auto client = Client::Create(options);
-  ASSERT_TRUE(client.ok());
-  EXPECT_EQ((*client)->Get(Target::Id("x")).status().code(), absl::StatusCode::kDeadlineExceeded);
-  // And one without end does not overflow.
-  options.deadline = absl::InfiniteDuration();
-  const auto patient = Client::Create(options);
-  ASSERT_TRUE(patient.ok());
-  EXPECT_EQ((*patient)->Get(Target::Id("x")).status().code(), absl::StatusCode::kUnimplemented);
+TEST_F(DelayClientTest, DeadlinesMayHavePassedOrBeInfinite) {
+  EXPECT_EQ(MakeClient(absl::ZeroDuration())->Get(Target::Id("x")).status().code(),
+            StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(MakeClient(absl::InfiniteDuration())->Get(Target::Id("x")).status().code(),
+            StatusCode::kUnimplemented);
 }
 
-TEST_F(DelayClientTest, PullIsGivenTheTimeThatItWaitsAndIsNotRepeated) {
-  server_.On<v1::PullRequest, v1::PullResponse>([&](const v1::PullRequest&, v1::PullResponse* out) {
-    out->add_deliveries()->set_lease_token(7);
-    return FailFirst(1);
-  });
-  server_.Start();
-  ClientOptions options;
-  options.server.target = server_.target();
-  options.deadline = absl::Minutes(1);
-  const auto client = *Client::Create(options);
-  v1::PullRequest request;
-  request.mutable_wait()->set_seconds(3'600);
-  EXPECT_EQ(client->Pull(request).status().code(), absl::StatusCode::kUnavailable);
+TEST_F(DelayClientTest, PullHasTimeForItsWaitAndIsNotRepeated) {
+  Answer<v1::PullRequest, v1::PullResponse>("deliveries { lease_token: 7 }", 1);
+  const auto client = MakeClient(absl::Minutes(1));
+  v1::PullRequest request = ParseProto<v1::PullRequest>("wait { seconds: 3600 }");
+  EXPECT_EQ(client->Pull(request).status().code(), StatusCode::kUnavailable);
   EXPECT_EQ(calls_, 1);
   EXPECT_GT(server_.last_patience(), absl::Minutes(60));
   const auto pulled = client->Pull(request);
   ASSERT_TRUE(pulled.ok()) << pulled.status();
   EXPECT_EQ(pulled->deliveries(0).lease_token(), 7u);
-  // A wait that no server takes does not shorten the deadline, in which it says so.
+  // A negative wait does not shorten the deadline: the server must have time to refuse it.
   request.mutable_wait()->set_seconds(-3'600);
   ASSERT_TRUE(client->Pull(request).ok());
   EXPECT_GT(server_.last_patience(), absl::Seconds(1));
 }
 
-TEST_F(DelayClientTest, SettleIsRepeatedAndSaysSo) {
-  server_.On<v1::SettleRequest, v1::SettleResponse>(
-      [&](const v1::SettleRequest& request, v1::SettleResponse* response) {
-        response->add_settled(request.ack(0));
-        return FailFirst(1);
-      });
-  server_.Start();
-  const auto client = MakeClient();
-  v1::SettleRequest request;
-  request.add_ack(7);
-  const auto repeated = client->Settle(request);
+TEST_F(DelayClientTest, SettleIsRepeatedAndTellsIt) {
+  Answer<v1::SettleRequest, v1::SettleResponse>("settled: 7", 1);
+  const auto request = ParseProto<v1::SettleRequest>("ack: 7");
+  const auto repeated = client_->Settle(request);
   ASSERT_TRUE(repeated.ok()) << repeated.status();
   EXPECT_EQ(repeated->answer.settled(0), 7u);
   EXPECT_TRUE(repeated->tried_before);
-  EXPECT_FALSE(client->Settle(request)->tried_before);
+  EXPECT_FALSE(client_->Settle(request)->tried_before);
 }
 
-// Three pages, the second of them empty.
-void ServePages(FakeServer* server) {
-  server->On<v1::ListRequest, v1::ListResponse>(
+TEST_F(DelayClientTest, MessageReaderReadsAllPages) {
+  // Three pages, the second one empty.
+  server_.On<v1::ListRequest, v1::ListResponse>(
       [](const v1::ListRequest& request, v1::ListResponse* response) {
         EXPECT_EQ(request.topic(), "t");
         const std::string& token = request.page_token();
-        if (token.empty()) {
-          response->add_messages()->set_id("1");
-          response->add_messages()->set_id("2");
-          response->set_next_page_token("second");
-        } else if (token == "second") {
-          response->set_next_page_token("third");
-        } else {
-          response->add_messages()->set_id("3");
-        }
+        *response = ParseProto<v1::ListResponse>(
+            token.empty() ? "messages { id: '1' } messages { id: '2' } next_page_token: 'second'"
+            : token == "second" ? "next_page_token: 'third'"
+                                : "messages { id: '3' }");
         return grpc::Status::OK;
       });
-}
-
-TEST_F(DelayClientTest, MessageReaderGoesThroughAllPages) {
-  ServePages(&server_);
-  server_.Start();
-  const auto client = MakeClient();
-  v1::ListRequest request;
-  request.set_topic("t");
-  MessageReader reader(client.get(), request);
-  std::vector<std::string> ids;
-  for (;;) {
+  MessageReader reader(client_.get(), ParseProto<v1::ListRequest>("topic: 't'"));
+  for (const char* id : {"1", "2", "3"}) {
     const auto message = reader.Next();
     ASSERT_TRUE(message.ok()) << message.status();
-    if (!message->has_value()) break;
-    ids.push_back((*message)->id());
+    ASSERT_TRUE(message->has_value());
+    EXPECT_EQ((*message)->id(), id);
   }
-  EXPECT_EQ(ids, (std::vector<std::string>{"1", "2", "3"}));
+  EXPECT_FALSE(reader.Next()->has_value());
   EXPECT_FALSE(reader.Next()->has_value());
   EXPECT_EQ(server_.Seen<v1::ListRequest>().size(), 3u);
 }
 
-TEST_F(DelayClientTest, MessageReaderGoesOnAfterAnErrorAndDoesNotGoInCircles) {
-  std::atomic<int> answers{0};
+TEST_F(DelayClientTest, MessageReaderContinuesAfterAnErrorAndRefusesACircle) {
   server_.On<v1::ListRequest, v1::ListResponse>(
       [&](const v1::ListRequest& request, v1::ListResponse* response) {
-        if (++answers == 2) return MakeServerError(grpc::StatusCode::RESOURCE_EXHAUSTED, "BUSY");
+        if (++calls_ == 2) return MakeServerError(grpc::StatusCode::RESOURCE_EXHAUSTED, "BUSY");
         response->add_messages()->set_id(request.page_token());
         response->set_next_page_token("again");
         return grpc::Status::OK;
       });
-  server_.Start();
-  const auto client = MakeClient();
-  MessageReader reader(client.get(), v1::ListRequest());
+  MessageReader reader(client_.get(), v1::ListRequest());
   EXPECT_EQ((*reader.Next())->id(), "");
-  EXPECT_EQ(reader.Next().status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(reader.Next().status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(reader.Next().status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(reader.Next().status().code(), StatusCode::kInternal);
 }
 
-TEST(NewMessageTest, EveryFieldFindsItsPlace) {
+TEST(NewMessageTest, EveryFieldHasItsPlace) {
   NewMessage message;
   message.topic = "t";
   message.when = CivilTime{.local = "2026-11-21T09:00", .time_zone = "Europe/Berlin"};
@@ -417,40 +272,26 @@ TEST(NewMessageTest, EveryFieldFindsItsPlace) {
   message.lifetime = absl::Minutes(5);
   message.late_policy = v1::Message::DROP;
   message.spread = absl::Seconds(3);
-  v1::ScheduleRequest request = ToProto(message);
-  EXPECT_EQ(request.civil_time().local(), "2026-11-21T09:00");
-  EXPECT_EQ(request.civil_time().time_zone(), "Europe/Berlin");
-  EXPECT_EQ(request.key(), "k");
-  EXPECT_EQ(request.on_conflict(), v1::ScheduleRequest::PUSH_BACK);
-  EXPECT_EQ(request.max_wait().seconds(), 3'600);
-  EXPECT_TRUE(request.only_if_exists());
-  EXPECT_EQ(request.request_id(), "r");
-  EXPECT_TRUE(request.validate_only());
-  EXPECT_EQ(request.labels().at("l"), "v");
-  EXPECT_EQ(request.ordering_key(), "k");
-  EXPECT_EQ(request.ttl().seconds(), 300);
-  EXPECT_EQ(request.late_policy(), v1::Message::DROP);
-  EXPECT_EQ(request.spread().seconds(), 3);
-  message.lifetime = absl::FromUnixSeconds(9);
-  message.when = absl::FromUnixMillis(7'007);
-  request = ToProto(message);
-  EXPECT_EQ(request.expire_time().seconds(), 9);
-  EXPECT_EQ(request.deliver_time().seconds(), 7);
-  EXPECT_EQ(request.deliver_time().nanos(), 7'000'000);
-  // What was not said is not sent.
-  request = ToProto(NewMessage());
-  EXPECT_FALSE(request.has_max_wait());
-  EXPECT_FALSE(request.has_spread());
-  EXPECT_EQ(request.lifetime_case(), v1::ScheduleRequest::LIFETIME_NOT_SET);
-  EXPECT_TRUE(request.has_delay());
+  EXPECT_TRUE(IsProto(
+      ToProto(message),
+      "topic: 't' civil_time { local: '2026-11-21T09:00' time_zone: 'Europe/Berlin' } key: 'k' "
+      "on_conflict: PUSH_BACK max_wait { seconds: 3600 } only_if_exists: true request_id: 'r' "
+      "validate_only: true labels { key: 'l' value: 'v' } ordering_key: 'k' ttl { seconds: 300 } "
+      "late_policy: DROP spread { seconds: 3 }"));
+  NewMessage times;
+  times.lifetime = absl::FromUnixSeconds(9);
+  times.when = absl::FromUnixMillis(7'007);
+  EXPECT_TRUE(IsProto(ToProto(times),
+                      "expire_time { seconds: 9 } deliver_time { seconds: 7 nanos: 7000000 }"));
+  EXPECT_TRUE(IsProto(ToProto(NewMessage()), "delay { }")) << "unset fields are not sent";
 }
 
-TEST(OpenChannelTest, RefusesWhatCannotWork) {
-  EXPECT_EQ(OpenChannel({.target = ""}).status().code(), absl::StatusCode::kInvalidArgument);
+TEST(OpenChannelTest, RefusesBadAddresses) {
+  EXPECT_EQ(OpenChannel({.target = ""}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(OpenChannel({.target = "h:1", .tls_cert_file = "/c"}).status().code(),
-            absl::StatusCode::kInvalidArgument);
+            StatusCode::kInvalidArgument);
   EXPECT_EQ(OpenChannel({.target = "h:1", .tls_ca_file = "/no/such/file"}).status().code(),
-            absl::StatusCode::kNotFound);
+            StatusCode::kNotFound);
 }
 
 }  // namespace

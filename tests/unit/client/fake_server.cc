@@ -48,14 +48,16 @@ void FakeServer::Stop() {
 grpc::Status FakeServer::Unary(grpc::ServerContext* context,
                                const google::protobuf::Message& request,
                                google::protobuf::Message* response) {
+  AnyAnswer answer;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     last_patience_ = absl::FromChrono(context->deadline() - std::chrono::system_clock::now());
     seen_.emplace_back(request.New());
     seen_.back()->CopyFrom(request);
+    const auto found = answers_.find(request.GetDescriptor()->full_name());
+    if (found != answers_.end()) answer = found->second;
   }
-  const auto answer = answers_.find(request.GetDescriptor()->full_name());
-  return answer == answers_.end() ? NotSet() : answer->second(request, response);
+  return answer ? answer(request, response) : NotSet();
 }
 
 grpc::Status FakeServer::Subscribe(grpc::ServerContext* context, ServerStream* stream) {

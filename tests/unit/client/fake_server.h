@@ -7,7 +7,6 @@
 #include <grpcpp/grpcpp.h>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 
 #include "duetime/v1/admin.grpc.pb.h"
 #include "duetime/v1/messages.grpc.pb.h"
+#include "server/base/mutex.h"
 
 namespace duetime::client {
 
@@ -25,25 +25,26 @@ using ScheduleServerStream =
     grpc::ServerReaderWriter<v1::ScheduleStreamResponse, v1::ScheduleStreamRequest>;
 
 // A server in this process, on a Unix socket in a directory of its own, that answers as the test
-// says. What a test does not set is UNIMPLEMENTED. The functions are called on gRPC's threads: set
-// them before Start.
+// says. A call without an answer is UNIMPLEMENTED. gRPC's threads call the functions. Set those of
+// streams before Start.
 class FakeServer final : private v1::Messages::Service, private v1::Admin::Service {
  public:
   FakeServer();
   // Stops it.
   ~FakeServer() override;
 
-  // Answers the unary call that has this request, with what `answer(request, response)` returns.
-  // The request decides which call is meant: no two calls share one.
+  // Answers the unary call that has this request by `answer(request, response)`. The type of the
+  // request identifies the call.
   template <typename Request, typename Response>
   void On(std::function<grpc::Status(const Request&, Response*)> answer) {
+    const base::MutexLock lock(&mutex_);
     answers_[Request::descriptor()->full_name()] = [answer = std::move(answer)](
                                                        const google::protobuf::Message& request,
                                                        google::protobuf::Message* response) {
       return answer(static_cast<const Request&>(request), static_cast<Response*>(response));
     };
   }
-  // Answers it with this response and keeps the requests for Seen.
+  // Answers the call with this response.
   template <typename Request, typename Response>
   void Answer(Response fixed) {
     On<Request, Response>([fixed = std::move(fixed)](const Request&, Response* response) {
@@ -52,10 +53,10 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
     });
   }
 
-  // The requests of unary calls of this kind that came so far, in order.
+  // The requests of this type so far, in order.
   template <typename Request>
   std::vector<Request> Seen() const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     std::vector<Request> seen;
     for (const auto& request : seen_) {
       if (request->GetDescriptor() == Request::descriptor()) {
@@ -65,9 +66,9 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
     return seen;
   }
 
-  // For how long the client was ready to wait for the answer to the last unary call.
+  // The time until the deadline of the last unary call, when the server got it.
   absl::Duration last_patience() const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     return last_patience_;
   }
 
@@ -135,11 +136,11 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   grpc::Status ScheduleStream(grpc::ServerContext*, ScheduleServerStream*) override;
 
   std::string directory_;
+  mutable base::Mutex mutex_;
   // By the full name of the request.
-  std::map<std::string, AnyAnswer> answers_;
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<google::protobuf::Message>> seen_;
-  absl::Duration last_patience_;
+  std::map<std::string, AnyAnswer> answers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<google::protobuf::Message>> seen_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration last_patience_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/schedule_stream.h"
 
+#include <functional>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <set>
@@ -37,6 +38,13 @@ void AnswerFrames(ScheduleServerStream* stream, int frames) {
   }
 }
 
+grpc::Status ReadAll(ScheduleServerStream* stream) {
+  v1::ScheduleStreamRequest frame;
+  while (stream->Read(&frame)) {
+  }
+  return grpc::Status::OK;
+}
+
 std::vector<NewMessage> Frame(const std::vector<std::string>& topics) {
   std::vector<NewMessage> frame;
   for (const std::string& topic : topics) frame.push_back({.topic = topic});
@@ -57,6 +65,11 @@ class ScheduleStreamTest : public testing::Test {
     EXPECT_TRUE(stream.ok()) << stream.status();
     return *std::move(stream);
   }
+  // Starts a server that runs `play` for each stream.
+  void Play(std::function<grpc::Status(ScheduleServerStream*)> play) {
+    server_.on_schedule_stream = std::move(play);
+    server_.Start();
+  }
   std::vector<std::string> Results() {
     const std::lock_guard lock(mutex_);
     return results_;
@@ -70,7 +83,7 @@ class ScheduleStreamTest : public testing::Test {
 TEST_F(ScheduleStreamTest, EveryMessageGetsItsResultInOrder) {
   std::mutex mutex;
   std::set<std::string> request_ids;
-  server_.on_schedule_stream = [&](ScheduleServerStream* stream) {
+  Play([&](ScheduleServerStream* stream) {
     v1::ScheduleStreamRequest frame;
     for (int64_t first = 0; stream->Read(&frame); first += frame.messages_size()) {
       const std::lock_guard lock(mutex);
@@ -78,8 +91,7 @@ TEST_F(ScheduleStreamTest, EveryMessageGetsItsResultInOrder) {
       stream->Write(AnswerTo(frame, first));
     }
     return grpc::Status::OK;
-  };
-  server_.Start();
+  });
   // Fewer places than frames: Send has to wait.
   const auto stream = Open({.server = {}, .frames_max = 2});
   std::vector<std::string> expected;
@@ -102,13 +114,12 @@ TEST_F(ScheduleStreamTest, EveryMessageGetsItsResultInOrder) {
 }
 
 TEST_F(ScheduleStreamTest, AfterABreakItKnowsWhatIsInDoubt) {
-  server_.on_schedule_stream = [](ScheduleServerStream* stream) {
+  Play([](ScheduleServerStream* stream) {
     AnswerFrames(stream, 1);
     v1::ScheduleStreamRequest frame;
     stream->Read(&frame);
     return MakeServerError(grpc::StatusCode::UNAVAILABLE, "DRAINING", 10);
-  };
-  server_.Start();
+  });
   const auto stream = Open();
   ASSERT_TRUE(stream->Send(Frame({"a", "b"})).ok());
   // Either the write or the end of the stream tells.
@@ -131,13 +142,7 @@ TEST_F(ScheduleStreamTest, AfterABreakItKnowsWhatIsInDoubt) {
 }
 
 TEST_F(ScheduleStreamTest, AServerThatDoesNotAnswerIsGivenUp) {
-  server_.on_schedule_stream = [](ScheduleServerStream* stream) {
-    v1::ScheduleStreamRequest frame;
-    while (stream->Read(&frame)) {
-    }
-    return grpc::Status::OK;
-  };
-  server_.Start();
+  Play(ReadAll);
   const auto stream =
       Open({.server = {}, .frames_max = 1, .answer_timeout = absl::Milliseconds(50)});
   ASSERT_TRUE(stream->Send(Frame({"a"})).ok());
@@ -146,12 +151,11 @@ TEST_F(ScheduleStreamTest, AServerThatDoesNotAnswerIsGivenUp) {
 }
 
 TEST_F(ScheduleStreamTest, AnEndBeforeTheAnswersIsAnErrorEvenIfTheServerCallsItOk) {
-  server_.on_schedule_stream = [](ScheduleServerStream* stream) {
+  Play([](ScheduleServerStream* stream) {
     v1::ScheduleStreamRequest frame;
     stream->Read(&frame);
     return grpc::Status::OK;
-  };
-  server_.Start();
+  });
   const auto stream = Open();
   ASSERT_TRUE(stream->Send(Frame({"a"})).ok());
   EXPECT_EQ(stream->Finish().code(), absl::StatusCode::kInternal);
@@ -159,15 +163,12 @@ TEST_F(ScheduleStreamTest, AnEndBeforeTheAnswersIsAnErrorEvenIfTheServerCallsItO
 }
 
 TEST_F(ScheduleStreamTest, AnAnswerToAnotherFrameIsAnError) {
-  server_.on_schedule_stream = [](ScheduleServerStream* stream) {
+  Play([](ScheduleServerStream* stream) {
     v1::ScheduleStreamRequest frame;
     stream->Read(&frame);
     stream->Write(AnswerTo(frame, 7));
-    while (stream->Read(&frame)) {
-    }
-    return grpc::Status::OK;
-  };
-  server_.Start();
+    return ReadAll(stream);
+  });
   const auto stream = Open();
   ASSERT_TRUE(stream->Send(Frame({"a"})).ok());
   EXPECT_EQ(stream->Finish().code(), absl::StatusCode::kInternal);
@@ -175,13 +176,7 @@ TEST_F(ScheduleStreamTest, AnAnswerToAnotherFrameIsAnError) {
 }
 
 TEST_F(ScheduleStreamTest, CancelAndDestructionEndIt) {
-  server_.on_schedule_stream = [](ScheduleServerStream* stream) {
-    v1::ScheduleStreamRequest frame;
-    while (stream->Read(&frame)) {
-    }
-    return grpc::Status::OK;
-  };
-  server_.Start();
+  Play(ReadAll);
   auto stream = Open();
   ASSERT_TRUE(stream->Send(Frame({"a"})).ok());
   stream->Cancel();

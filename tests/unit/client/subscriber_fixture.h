@@ -4,11 +4,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <gtest/gtest.h>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,29 +17,33 @@
 
 #include "client/convert.h"
 #include "client/subscriber.h"
+#include "server/base/mutex.h"
 #include "tests/unit/client/fake_server.h"
 
 namespace duetime::client {
 
 inline constexpr absl::Duration kPatience = absl::Seconds(20);
 
-// Something that threads wait for, with a deadline.
+// An event that threads wait for, with a deadline.
 class Gate {
  public:
   void Open() {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     open_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   bool Wait() {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, absl::ToChronoNanoseconds(kPatience), [this] { return open_; });
+    const base::MutexLock lock(&mutex_);
+    const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(kPatience);
+    while (!open_ && changed_.WaitUntil(&mutex_, deadline)) {
+    }
+    return open_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = false;
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // Zero: the server says nothing of leases, so none is prolonged.
@@ -121,12 +124,21 @@ class SubscriberTest : public testing::Test {
     return options;
   }
 
+  static Settlement AckAll(const Delivery&) { return Settlement::Ack(); }
+
+  // Starts a server that runs `play` for each stream.
+  void Play(std::function<grpc::Status(ServerStream*)> play) {
+    server_.on_subscribe = [play = std::move(play)](ServerStream* stream, grpc::ServerContext*) {
+      return play(stream);
+    };
+    server_.Start();
+  }
+
   // Starts a server that sends these, confirms as many settlements as there are deliveries, opens
   // `confirmed`, and keeps the stream until it is closed.
   void Serve(std::vector<v1::SubscribeResponse> frames, Gate* confirmed,
              v1::SubscribeRequest* start = nullptr) {
-    server_.on_subscribe = [frames = std::move(frames), confirmed, start](ServerStream* stream,
-                                                                          grpc::ServerContext*) {
+    Play([frames = std::move(frames), confirmed, start](ServerStream* stream) {
       const v1::SubscribeRequest request = AcceptStream(stream);
       if (start != nullptr) *start = request;
       int deliveries = 0;
@@ -137,8 +149,7 @@ class SubscriberTest : public testing::Test {
       ConfirmMany(stream, deliveries);
       confirmed->Open();
       return ReadUntilClosed(stream);
-    };
-    server_.Start();
+    });
   }
 
   // Returns when a stop is under way: once it has dropped what was not begun.

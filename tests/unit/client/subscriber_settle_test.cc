@@ -21,7 +21,7 @@ constexpr absl::Duration kLease = absl::Milliseconds(60);
 TEST_F(SubscriberTest, SettlesInEveryWay) {
   v1::SubscribeRequest settled;
   Gate confirmed;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+  Play([&](ServerStream* stream) {
     v1::SubscribeRequest request = AcceptStream(stream);
     // One after the other, so that each settlement has a request of its own.
     for (uint64_t token = 1; token <= 6; ++token) {
@@ -33,8 +33,7 @@ TEST_F(SubscriberTest, SettlesInEveryWay) {
     stream->Write(Deliveries(7, 1));
     confirmed.Open();
     return ReadUntilClosed(stream);
-  };
-  server_.Start();
+  });
   const std::map<std::string, Settlement> answers = {
       {"m1", Settlement::Nack("busy")},
       {"m2", Settlement::NackAfter(absl::ZeroDuration())},
@@ -113,7 +112,7 @@ std::map<uint64_t, int> ReadExtensions(ServerStream* stream, const std::set<uint
 TEST_F(SubscriberTest, LeasesGoOnWhileAHandlerRunsAndForWhatWaitsBehindIt) {
   Gate prolonged;
   Gate confirmed;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+  Play([&](ServerStream* stream) {
     AcceptStream(stream, kLease);
     stream->Write(Deliveries(1, 2));
     stream->Write(Deliveries(3, 1));
@@ -123,8 +122,7 @@ TEST_F(SubscriberTest, LeasesGoOnWhileAHandlerRunsAndForWhatWaitsBehindIt) {
     ConfirmMany(stream, 3);
     confirmed.Open();
     return ReadUntilClosed(stream);
-  };
-  server_.Start();
+  });
   const auto subscriber = Start(Options(), [&](const Delivery&) {
     EXPECT_TRUE(prolonged.Wait());
     return Settlement::Ack();
@@ -143,7 +141,7 @@ TEST_F(SubscriberTest, WhileItStopsLeasesGoOnOfWhatRunsOnly) {
   Gate known;
   Gate stopping;
   Gate prolonged;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+  Play([&](ServerStream* stream) {
     v1::SubscribeRequest request = AcceptStream(stream, kLease);
     stream->Write(Deliveries(1, 1));
     stream->Write(Deliveries(2, 1));
@@ -158,8 +156,7 @@ TEST_F(SubscriberTest, WhileItStopsLeasesGoOnOfWhatRunsOnly) {
     prolonged.Open();
     ConfirmMany(stream, 1);
     return ReadUntilClosed(stream);
-  };
-  server_.Start();
+  });
   Subscriber* running = nullptr;
   const auto subscriber = Start(Options(), [&](const Delivery&) {
     handling.Open();
@@ -181,7 +178,7 @@ TEST_F(SubscriberTest, ARefusedExtensionIsNoRefusedSettlement) {
   Gate refused;
   Gate confirmed;
   std::atomic<bool> again{false};
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+  Play([&](ServerStream* stream) {
     AcceptStream(stream, kLease);
     stream->Write(Deliveries(1, 2));
     v1::SubscribeRequest request;
@@ -212,8 +209,7 @@ TEST_F(SubscriberTest, ARefusedExtensionIsNoRefusedSettlement) {
     }
     confirmed.Open();
     return ReadUntilClosed(stream);
-  };
-  server_.Start();
+  });
   const auto subscriber = Start(Options(), [&](const Delivery&) {
     EXPECT_TRUE(refused.Wait());
     return Settlement::Ack();
@@ -231,12 +227,11 @@ TEST_F(SubscriberTest, ARefusedExtensionIsNoRefusedSettlement) {
 TEST_F(SubscriberTest, StopDoesNotWaitLongerForHandlersThanItIsTold) {
   Gate handling;
   Gate stopped;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+  Play([&](ServerStream* stream) {
     AcceptStream(stream);
     stream->Write(Deliveries(1, 1));
     return ReadUntilClosed(stream);
-  };
-  server_.Start();
+  });
   auto subscriber = Start(Options(), [&](const Delivery&) {
     handling.Open();
     EXPECT_TRUE(stopped.Wait());

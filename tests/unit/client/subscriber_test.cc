@@ -55,7 +55,7 @@ TEST_F(SubscriberTest, AcksThatAreReadyGoOutTogether) {
   Gate handled;
   std::atomic<int> requests{0};
   Gate confirmed;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+  Play([&](ServerStream* stream) {
     AcceptStream(stream);
     for (int i = 0; i < kMessages; i += 500) {
       stream->Write(Deliveries(static_cast<uint64_t>(i), 500));
@@ -64,8 +64,7 @@ TEST_F(SubscriberTest, AcksThatAreReadyGoOutTogether) {
     requests = ConfirmMany(stream, kMessages);
     confirmed.Open();
     return ReadUntilClosed(stream);
-  };
-  server_.Start();
+  });
   int count = 0;
   const auto subscriber = Start(Options(), [&](const Delivery&) {
     if (++count == kMessages) handled.Open();
@@ -80,7 +79,7 @@ TEST_F(SubscriberTest, AcksThatAreReadyGoOutTogether) {
 
 TEST_F(SubscriberTest, CountsRefusals) {
   Gate answered;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+  Play([&](ServerStream* stream) {
     v1::SubscribeRequest request = AcceptStream(stream);
     stream->Write(Deliveries(1, 1));
     stream->Read(&request);
@@ -90,9 +89,8 @@ TEST_F(SubscriberTest, CountsRefusals) {
     stream->Write(response);
     answered.Open();
     return ReadUntilClosed(stream);
-  };
-  server_.Start();
-  const auto subscriber = Start(Options(), [](const Delivery&) { return Settlement::Ack(); });
+  });
+  const auto subscriber = Start(Options(), AckAll);
   ASSERT_TRUE(answered.Wait());
   EXPECT_TRUE(subscriber->Stop().ok());
   EXPECT_EQ(subscriber->counts().refused, 1);
@@ -105,7 +103,7 @@ TEST_F(SubscriberTest, ReconnectsAfterUnavailableAndDropsWhatWasNotBegun) {
   Gate reconnected;
   Gate confirmed;
   std::set<uint64_t> acked;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) -> grpc::Status {
+  Play([&](ServerStream* stream) -> grpc::Status {
     v1::SubscribeRequest request;
     stream->Read(&request);
     const int number = ++streams;
@@ -126,8 +124,7 @@ TEST_F(SubscriberTest, ReconnectsAfterUnavailableAndDropsWhatWasNotBegun) {
     }
     confirmed.Open();
     return ReadUntilClosed(stream);
-  };
-  server_.Start();
+  });
   SubscriberOptions options = Options();
   std::atomic<int> disconnects{0};
   options.on_disconnect = [&](const absl::Status& status) {
@@ -167,7 +164,7 @@ TEST_F(SubscriberTest, ConnectsWhenTheServerComesLater) {
   SubscriberOptions options = Options();
   Gate failed;
   options.on_disconnect = [&](const absl::Status&) { failed.Open(); };
-  const auto subscriber = Start(options, [](const Delivery&) { return Settlement::Ack(); });
+  const auto subscriber = Start(options, AckAll);
   ASSERT_TRUE(failed.Wait());
   server_.Start();
   EXPECT_TRUE(opened.Wait());
@@ -179,7 +176,7 @@ TEST_F(SubscriberTest, WaitsAsLongAsTheServerAsks) {
   std::chrono::steady_clock::time_point refused;
   std::chrono::steady_clock::time_point came_back;
   Gate opened;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) -> grpc::Status {
+  Play([&](ServerStream* stream) -> grpc::Status {
     if (++streams == 1) {
       refused = std::chrono::steady_clock::now();
       return MakeServerError(grpc::StatusCode::UNAVAILABLE, "DRAINING", 300);
@@ -187,9 +184,8 @@ TEST_F(SubscriberTest, WaitsAsLongAsTheServerAsks) {
     came_back = std::chrono::steady_clock::now();
     opened.Open();
     return ReadUntilClosed(stream);
-  };
-  server_.Start();
-  const auto subscriber = Start(Options(), [](const Delivery&) { return Settlement::Ack(); });
+  });
+  const auto subscriber = Start(Options(), AckAll);
   ASSERT_TRUE(opened.Wait());
   EXPECT_TRUE(subscriber->Stop().ok());
   EXPECT_GE(came_back - refused, std::chrono::milliseconds(300));
@@ -197,12 +193,11 @@ TEST_F(SubscriberTest, WaitsAsLongAsTheServerAsks) {
 
 TEST_F(SubscriberTest, EndsWhenTheServerRefusesTheRequest) {
   std::atomic<int> streams{0};
-  server_.on_subscribe = [&](ServerStream*, grpc::ServerContext*) {
+  Play([&](ServerStream*) {
     ++streams;
     return MakeServerError(grpc::StatusCode::INVALID_ARGUMENT, "INVALID_TOPIC");
-  };
-  server_.Start();
-  const auto subscriber = Start(Options(), [](const Delivery&) { return Settlement::Ack(); });
+  });
+  const auto subscriber = Start(Options(), AckAll);
   ASSERT_TRUE(subscriber->WaitUntilEnded(kPatience));
   EXPECT_EQ(subscriber->status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(GetErrorInfo(subscriber->status()).reason, "INVALID_TOPIC");
@@ -216,7 +211,7 @@ TEST_F(SubscriberTest, ADrainNoticeLetsItSettleThenReconnect) {
   std::atomic<int> settled_after_notice{0};
   Gate noticed;
   Gate second;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) -> grpc::Status {
+  Play([&](ServerStream* stream) -> grpc::Status {
     v1::SubscribeRequest request = AcceptStream(stream);
     if (++streams > 1) {
       second.Open();
@@ -234,8 +229,7 @@ TEST_F(SubscriberTest, ADrainNoticeLetsItSettleThenReconnect) {
     // The client said that it has nothing left, long before the grace was over.
     half_closed = true;
     return MakeServerError(grpc::StatusCode::UNAVAILABLE, "DRAINING");
-  };
-  server_.Start();
+  });
   const auto subscriber = Start(Options(), [&](const Delivery&) {
     EXPECT_TRUE(noticed.Wait());
     return Settlement::Ack();
@@ -251,14 +245,13 @@ TEST_F(SubscriberTest, ADrainNoticeLetsItSettleThenReconnect) {
 TEST_F(SubscriberTest, StopWaitsForTheHandlerAndItsConfirmationAndBeginsNothingElse) {
   Gate handling;
   Gate known;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+  Play([&](ServerStream* stream) {
     v1::SubscribeRequest request = AcceptStream(stream);
     stream->Write(Deliveries(1, 2));
     stream->Write(Deliveries(3, 1));
     while (stream->Read(&request)) stream->Write(Confirmation(request));
     return grpc::Status::OK;
-  };
-  server_.Start();
+  });
   std::vector<std::string> seen;
   Subscriber* running = nullptr;
   const auto subscriber = Start(Options(), [&](const Delivery& delivery) {
@@ -284,15 +277,14 @@ TEST_F(SubscriberTest, StopWaitsForTheHandlerAndItsConfirmationAndBeginsNothingE
 
 TEST_F(SubscriberTest, StopSaysWhenConfirmationsAreMissing) {
   Gate read;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+  Play([&](ServerStream* stream) {
     v1::SubscribeRequest request = AcceptStream(stream);
     stream->Write(Deliveries(1, 1));
     stream->Read(&request);
     read.Open();
     return ReadUntilClosed(stream);
-  };
-  server_.Start();
-  const auto subscriber = Start(Options(), [](const Delivery&) { return Settlement::Ack(); });
+  });
+  const auto subscriber = Start(Options(), AckAll);
   ASSERT_TRUE(read.Wait());
   EXPECT_EQ(subscriber->Stop(absl::Milliseconds(50)).code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(subscriber->counts().lost, 1);
@@ -303,7 +295,7 @@ TEST_F(SubscriberTest, StopDoesNotWaitForAServerThatIsNotThere) {
   options.backoff = {.initial = absl::Hours(1), .max = absl::Hours(1), .multiplier = 1.0};
   Gate failed;
   options.on_disconnect = [&](const absl::Status&) { failed.Open(); };
-  const auto subscriber = Start(options, [](const Delivery&) { return Settlement::Ack(); });
+  const auto subscriber = Start(options, AckAll);
   ASSERT_TRUE(failed.Wait());
   EXPECT_TRUE(subscriber->Stop().ok());
 }
@@ -311,19 +303,18 @@ TEST_F(SubscriberTest, StopDoesNotWaitForAServerThatIsNotThere) {
 TEST_F(SubscriberTest, ASilentStreamIsGivenUp) {
   std::atomic<int> streams{0};
   Gate second;
-  server_.on_subscribe = [&](ServerStream* stream, grpc::ServerContext*) {
+  Play([&](ServerStream* stream) {
     AcceptStream(stream);
     if (++streams == 2) second.Open();
     return ReadUntilClosed(stream);
-  };
-  server_.Start();
+  });
   SubscriberOptions options = Options();
   options.silence_max = absl::Milliseconds(50);
   std::atomic<bool> named{false};
   options.on_disconnect = [&](const absl::Status& status) {
     if (status.message().find("no sign of life") != absl::string_view::npos) named = true;
   };
-  const auto subscriber = Start(options, [](const Delivery&) { return Settlement::Ack(); });
+  const auto subscriber = Start(options, AckAll);
   EXPECT_TRUE(second.Wait());
   EXPECT_TRUE(named);
   EXPECT_TRUE(subscriber->Stop().ok());

@@ -10,7 +10,8 @@
 
 #include "gtest/gtest.h"
 
-#include "server/delivery/shard.h"
+#include "server/protocol/commands.h"
+#include "server/shard/shard.h"
 #include "storage/memory_store.h"
 #include "storage/message_record.h"
 
@@ -26,10 +27,10 @@ constexpr int64_t kCrowdSize = 100'000;
 
 class CrowdTest : public ::testing::Test {
  protected:
-  CrowdTest() : shard_(0, ShardLimits{}, &store_) {
+  CrowdTest() : shard_(0, delivery::ShardLimits{}, &store_) {
     EXPECT_TRUE(shard_.Recover(now_).ok());
     for (const TopicId topic : {kCrowd, kOther}) {
-      TopicCommand command;
+      protocol::TopicCommand command;
       command.topic = topic;
       shard_.Handle(now_, std::move(command));
     }
@@ -39,13 +40,9 @@ class CrowdTest : public ::testing::Test {
     storage::MessageRecord record;
     record.header = {.topic = topic, .deliver_ms = due_ms, .accept_ms = now_.wall_ms};
     record.payload = "p";
-    ScheduleCommand command;
+    protocol::ScheduleCommand command;
     for (int64_t i = 0; i < count; ++i) {
-      scheduler::NewMessage message;
-      message.topic = topic;
-      message.deliver_ms = due_ms;
-      message.record = storage::EncodeMessageRecord(record);
-      command.messages.push_back(std::move(message));
+      command.messages.push_back(protocol::MakeNewMessage(record, /*slot=*/0));
     }
     shard_.Handle(now_, std::move(command));
     do {
@@ -54,12 +51,12 @@ class CrowdTest : public ::testing::Test {
   }
 
   void Attach(TopicId topic, int64_t credit) {
-    shard_.Handle(now_,
-                  AttachCommand{.stream = static_cast<StreamId>(topic),
-                                .topic = topic,
-                                .subscription = storage::FirstSubscription(topic),
-                                .lease_ms = 30'000,
-                                .credit = std::make_shared<StreamCredit>(credit, kCreditBytes)});
+    shard_.Handle(now_, protocol::AttachCommand{.stream = static_cast<protocol::StreamId>(topic),
+                                                .topic = topic,
+                                                .subscription = storage::FirstSubscription(topic),
+                                                .lease_ms = 30'000,
+                                                .credit = std::make_shared<protocol::StreamCredit>(
+                                                    credit, kCreditBytes)});
   }
 
   // One step, whose batch is committed; all of the crowd that comes is acked.
@@ -70,14 +67,15 @@ class CrowdTest : public ::testing::Test {
       shard_.OnCommitted(now_, batch->sequence, outcome);
       more_ = true;
     }
-    Effects effects = shard_.TakeEffects();
-    for (const DeliveryFrame& frame : effects.frames) {
-      if (frame.stream == static_cast<StreamId>(kOther)) {
+    protocol::Effects effects = shard_.TakeEffects();
+    for (const protocol::DeliveryFrame& frame : effects.frames) {
+      if (frame.stream == static_cast<protocol::StreamId>(kOther)) {
         others_ += frame.deliveries.size();
         continue;
       }
-      SettleCommand acks{.stream = frame.stream, .acks = {}, .nacks = {}, .extends = {}};
-      for (const Delivery& delivery : frame.deliveries) acks.acks.push_back(delivery.token);
+      protocol::SettleCommand acks{.stream = frame.stream, .acks = {}, .nacks = {}, .extends = {}};
+      for (const protocol::Delivery& delivery : frame.deliveries)
+        acks.acks.push_back(delivery.token);
       crowd_ += frame.deliveries.size();
       shard_.Handle(now_, std::move(acks));
     }
@@ -95,7 +93,7 @@ class CrowdTest : public ::testing::Test {
   base::Now now_{.wall_ms = 1'000'000'000, .mono_ms = 1};
   storage::MemoryDisk disk_{1};
   storage::MemoryStore store_{&disk_};
-  Shard shard_;
+  shard::Shard shard_;
   bool more_ = false;
   size_t crowd_ = 0;
   size_t others_ = 0;
@@ -136,15 +134,11 @@ TEST_F(CrowdTest, WhatIsLateBehindACrowdHoldsTheSafeMark) {
   now_.wall_ms = due_ms - 400;
   Step();  // claims
   now_.wall_ms = due_ms - 10;
-  ScheduleCommand late;
+  protocol::ScheduleCommand late;
   for (const TopicId topic : {kOther, kCrowd}) {
     storage::MessageRecord record;
     record.header = {.topic = topic, .deliver_ms = now_.wall_ms, .accept_ms = now_.wall_ms};
-    scheduler::NewMessage message;
-    message.topic = topic;
-    message.deliver_ms = now_.wall_ms;
-    message.record = storage::EncodeMessageRecord(record);
-    late.messages.push_back(std::move(message));
+    late.messages.push_back(protocol::MakeNewMessage(record, /*slot=*/0));
   }
   shard_.Handle(now_, std::move(late));
   auto batch = shard_.TakeBatch();

@@ -16,7 +16,8 @@ namespace {
 
 constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
 
-RetryPolicy Policy(uint64_t min_ms, uint64_t max_ms, uint32_t multiplier, uint32_t jitter) {
+protocol::RetryPolicy Policy(uint64_t min_ms, uint64_t max_ms, uint32_t multiplier,
+                             uint32_t jitter) {
   return {.min_backoff_ms = min_ms,
           .max_backoff_ms = max_ms,
           .multiplier_percent = multiplier,
@@ -25,12 +26,12 @@ RetryPolicy Policy(uint64_t min_ms, uint64_t max_ms, uint32_t multiplier, uint32
 
 TEST(RetryBackoffTest, TheDefaultIsAtOnce) {
   for (const uint32_t attempts : {0u, 1u, 2u, 1000u, UINT32_MAX}) {
-    EXPECT_EQ(BackoffMs(RetryPolicy{}, attempts, attempts), 0u);
+    EXPECT_EQ(BackoffMs(protocol::RetryPolicy{}, attempts, attempts), 0u);
   }
 }
 
 TEST(RetryBackoffTest, GrowsUpToTheMaximum) {
-  const RetryPolicy twice = Policy(1000, 10'000, 200, 0);
+  const protocol::RetryPolicy twice = Policy(1000, 10'000, 200, 0);
   EXPECT_EQ(BackoffMs(twice, 0, 7), 1000u) << "as after the first";
   EXPECT_EQ(BackoffMs(twice, 1, 7), 1000u);
   EXPECT_EQ(BackoffMs(twice, 2, 7), 2000u);
@@ -64,7 +65,7 @@ TEST(RetryBackoffTest, NothingOverflows) {
 }
 
 TEST(RetryBackoffTest, JitterDiffersFromMessageToMessageAndFromAttemptToAttempt) {
-  const RetryPolicy policy = Policy(1'000'000, 1'000'000, 100, 50);
+  const protocol::RetryPolicy policy = Policy(1'000'000, 1'000'000, 100, 50);
   std::set<uint64_t> of_seeds;
   std::set<uint64_t> of_attempts;
   for (uint32_t i = 1; i <= 1000; ++i) {
@@ -86,10 +87,10 @@ TEST(RetryBackoffTest, HoldsItsBoundsForAnyPolicy) {
   for (int64_t i = test::Scaled(200'000); i > 0; --i) {
     const auto multiplier = static_cast<uint32_t>(100 + magnitude(12));
     const auto jitter = static_cast<uint32_t>(random() % 101);
-    const RetryPolicy policy = Policy(magnitude(44), magnitude(44), multiplier, jitter);
+    const protocol::RetryPolicy policy = Policy(magnitude(44), magnitude(44), multiplier, jitter);
     const auto attempts = static_cast<uint32_t>(magnitude(31));
     const uint64_t seed = random();
-    RetryPolicy exact = policy;
+    protocol::RetryPolicy exact = policy;
     exact.jitter_percent = 0;
     const uint64_t base_ms = BackoffMs(exact, attempts, seed);
     const uint64_t delay_ms = BackoffMs(policy, attempts, seed);

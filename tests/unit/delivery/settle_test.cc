@@ -12,7 +12,8 @@
 
 #include "gtest/gtest.h"
 
-#include "server/delivery/shard.h"
+#include "server/protocol/commands.h"
+#include "server/shard/shard.h"
 #include "storage/memory_store.h"
 #include "storage/message_record.h"
 
@@ -21,8 +22,8 @@ namespace {
 
 constexpr storage::TopicId kTopic{1};
 constexpr storage::TopicId kDeadLetters{2};
-constexpr StreamId kStream{1};
-constexpr StreamId kOther{2};
+constexpr protocol::StreamId kStream{1};
+constexpr protocol::StreamId kOther{2};
 constexpr size_t kLarge = 1 << 20;
 // What one step may write: the dead letters of what was settled and of what time has done, and a
 // little more than their payloads.
@@ -31,28 +32,28 @@ constexpr size_t kBytesPerStep = 17 << 20;
 // One shard that is stepped by hand.
 class SettleTest : public ::testing::Test {
  protected:
-  SettleTest() : shard_(0, ShardLimits{}, &store_) {
+  SettleTest() : shard_(0, delivery::ShardLimits{}, &store_) {
     EXPECT_TRUE(shard_.Recover(now_).ok());
-    TopicCommand topic;
+    protocol::TopicCommand topic;
     topic.topic = kTopic;
     topic.dead_letter = kDeadLetters;
     topic.dead_letter_name = "dead";
     shard_.Handle(now_, std::move(topic));
   }
 
-  void Attach(StreamId stream, size_t messages) {
-    shard_.Handle(now_, AttachCommand{.stream = stream,
-                                      .topic = kTopic,
-                                      .subscription = storage::FirstSubscription(kTopic),
-                                      .lease_ms = 30'000,
-                                      .credit = std::make_shared<StreamCredit>(
-                                          static_cast<int64_t>(messages),
-                                          static_cast<int64_t>(messages * 2 * kLarge))});
+  void Attach(protocol::StreamId stream, size_t messages) {
+    shard_.Handle(now_, protocol::AttachCommand{.stream = stream,
+                                                .topic = kTopic,
+                                                .subscription = storage::FirstSubscription(kTopic),
+                                                .lease_ms = 30'000,
+                                                .credit = std::make_shared<protocol::StreamCredit>(
+                                                    static_cast<int64_t>(messages),
+                                                    static_cast<int64_t>(messages * 2 * kLarge))});
   }
   // The first failed attempt of the topic's first subscription is the last one.
   void AllowOneAttempt() {
-    SubscriptionCommand change;
-    change.kind = SubscriptionCommand::Kind::kCreate;
+    protocol::SubscriptionCommand change;
+    change.kind = protocol::SubscriptionCommand::Kind::kCreate;
     change.state.id = storage::FirstSubscription(kTopic);
     change.state.topic = kTopic;
     change.state.name = "s";
@@ -62,16 +63,12 @@ class SettleTest : public ::testing::Test {
   // Schedules as many and lets the streams that are there have them.
   void Schedule(size_t count, size_t bytes) {
     const std::string payload(bytes, 'p');
-    ScheduleCommand command;
+    protocol::ScheduleCommand command;
     for (size_t i = 0; i < count; ++i) {
       storage::MessageRecord record;
       record.header = {.topic = kTopic, .deliver_ms = now_.wall_ms, .accept_ms = now_.wall_ms};
       record.payload = payload;
-      scheduler::NewMessage message;
-      message.topic = kTopic;
-      message.deliver_ms = now_.wall_ms;
-      message.record = storage::EncodeMessageRecord(record);
-      command.messages.push_back(std::move(message));
+      command.messages.push_back(protocol::MakeNewMessage(record, /*slot=*/0));
     }
     const size_t before = tokens_.size();
     shard_.Handle(now_, std::move(command));
@@ -89,17 +86,18 @@ class SettleTest : public ::testing::Test {
       const auto outcome = store_.Append(std::span(&batch->records, 1), batch->durability);
       shard_.OnCommitted(now_, batch->sequence, outcome);
     }
-    Effects effects = shard_.TakeEffects();
+    protocol::Effects effects = shard_.TakeEffects();
     size_t handed_out = 0;
-    for (DeliveryFrame& frame : effects.frames) {
-      for (const Delivery& delivery : frame.deliveries) {
+    for (protocol::DeliveryFrame& frame : effects.frames) {
+      for (const protocol::Delivery& delivery : frame.deliveries) {
         tokens_.push_back(delivery.token);
         handed_out += delivery.record.size();
       }
     }
     most_handed_out_ = std::max(most_handed_out_, handed_out);
-    for (SettleReply& reply : effects.settles) {
-      for (const LeaseToken token : reply.settled) settled_.emplace_back(reply.stream, token);
+    for (protocol::SettleReply& reply : effects.settles) {
+      for (const protocol::LeaseToken token : reply.settled)
+        settled_.emplace_back(reply.stream, token);
       for (const auto& [token, why] : reply.refused) refused_.emplace_back(reply.stream, token);
     }
     shard_.CheckInvariants();
@@ -111,8 +109,8 @@ class SettleTest : public ::testing::Test {
     } while (more_ || shard_.settles_waiting());
   }
 
-  SettleCommand Reject(StreamId stream, size_t from, size_t until) const {
-    SettleCommand command{.stream = stream, .acks = {}, .nacks = {}, .extends = {}};
+  protocol::SettleCommand Reject(protocol::StreamId stream, size_t from, size_t until) const {
+    protocol::SettleCommand command{.stream = stream, .acks = {}, .nacks = {}, .extends = {}};
     for (size_t i = from; i < until; ++i) {
       command.dead_letters.push_back({.token = tokens_[i], .reason = "bad"});
     }
@@ -122,13 +120,13 @@ class SettleTest : public ::testing::Test {
   base::Now now_{.wall_ms = 1'000'000'000, .mono_ms = 1};
   storage::MemoryDisk disk_{1};
   storage::MemoryStore store_{&disk_};
-  Shard shard_;
+  shard::Shard shard_;
   bool more_ = false;
   // Bytes of the deliveries of one step.
   size_t most_handed_out_ = 0;
-  std::vector<LeaseToken> tokens_;
-  std::vector<std::pair<StreamId, LeaseToken>> settled_;
-  std::vector<std::pair<StreamId, LeaseToken>> refused_;
+  std::vector<protocol::LeaseToken> tokens_;
+  std::vector<std::pair<protocol::StreamId, protocol::LeaseToken>> settled_;
+  std::vector<std::pair<protocol::StreamId, protocol::LeaseToken>> refused_;
 };
 
 TEST_F(SettleTest, LargeMessagesAreHandedOutAFewInEachStep) {
@@ -155,8 +153,8 @@ TEST_F(SettleTest, SoAreThoseOfAttemptsThatWereTheLast) {
   AllowOneAttempt();
   Attach(kStream, kCount);
   Schedule(kCount, kLarge);
-  SettleCommand nacks{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
-  for (const LeaseToken token : tokens_) {
+  protocol::SettleCommand nacks{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
+  for (const protocol::LeaseToken token : tokens_) {
     nacks.nacks.push_back({.token = token, .delay_ms = std::nullopt, .reason = ""});
   }
   shard_.Handle(now_, std::move(nacks));
@@ -169,7 +167,7 @@ TEST_F(SettleTest, ManySmallOnesTakeSeveralSteps) {
   constexpr size_t kCount = 10'000;
   Attach(kStream, kCount);
   Schedule(kCount, 10);
-  SettleCommand acks{.stream = kStream, .acks = tokens_, .nacks = {}, .extends = {}};
+  protocol::SettleCommand acks{.stream = kStream, .acks = tokens_, .nacks = {}, .extends = {}};
   shard_.Handle(now_, std::move(acks));
   Step();
   EXPECT_LE(settled_.size(), kCount / 2);
@@ -185,10 +183,10 @@ TEST_F(SettleTest, EachStreamWaitsForItselfOnly) {
   Schedule(kCount + 2, kLarge);
   shard_.Handle(now_, Reject(kStream, 0, kCount));
   // The last one again, which then is settled already.
-  SettleCommand again{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
+  protocol::SettleCommand again{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
   again.acks = {tokens_[kCount - 1], tokens_[kCount]};
   shard_.Handle(now_, std::move(again));
-  SettleCommand other{.stream = kOther, .acks = {}, .nacks = {}, .extends = {}};
+  protocol::SettleCommand other{.stream = kOther, .acks = {}, .nacks = {}, .extends = {}};
   other.acks = {tokens_[kCount + 1]};
   shard_.Handle(now_, std::move(other));
   Step();
@@ -205,7 +203,7 @@ TEST_F(SettleTest, EachStreamWaitsForItselfOnly) {
 
 // Where there is no topic for its dead letter a message is tried again rather than lost.
 TEST_F(SettleTest, WithoutATopicForItTheLastAttemptIsNotTheLast) {
-  TopicCommand topic;
+  protocol::TopicCommand topic;
   topic.topic = kTopic;
   shard_.Handle(now_, std::move(topic));
   AllowOneAttempt();
@@ -215,7 +213,7 @@ TEST_F(SettleTest, WithoutATopicForItTheLastAttemptIsNotTheLast) {
   StepUntilQuiet();
   EXPECT_EQ(refused_.size(), 1u);
   EXPECT_EQ(shard_.stats().dead_letters_refused, 1u);
-  SettleCommand nack{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
+  protocol::SettleCommand nack{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
   nack.nacks.push_back({.token = tokens_[0], .delay_ms = std::nullopt, .reason = ""});
   shard_.Handle(now_, std::move(nack));
   StepUntilQuiet();
@@ -230,7 +228,7 @@ TEST_F(SettleTest, AStreamThatGoesGivesBackOnlyTheRest) {
   Attach(kStream, kCount);
   Schedule(kCount, kLarge);
   shard_.Handle(now_, Reject(kStream, 0, kCount - 1));
-  shard_.Handle(now_, DetachCommand{.stream = kStream});
+  shard_.Handle(now_, protocol::DetachCommand{.stream = kStream});
   StepUntilQuiet();
   EXPECT_EQ(settled_.size(), kCount - 1);
   EXPECT_TRUE(refused_.empty());

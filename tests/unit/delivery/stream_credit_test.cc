@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/delivery/stream_credit.h"
+#include "server/protocol/stream_credit.h"
 
 #include <array>
 #include <atomic>
@@ -15,7 +15,7 @@ namespace duetime::delivery {
 namespace {
 
 TEST(StreamCreditTest, HoldsBothLimits) {
-  StreamCredit credit(3, 100);
+  protocol::StreamCredit credit(3, 100);
   EXPECT_TRUE(credit.Take(0, 60));
   EXPECT_FALSE(credit.Take(0, 41));
   EXPECT_TRUE(credit.Take(0, 40));
@@ -29,7 +29,7 @@ TEST(StreamCreditTest, HoldsBothLimits) {
 }
 
 TEST(StreamCreditTest, OneMessageIsAlwaysAllowed) {
-  StreamCredit credit(10, 100);
+  protocol::StreamCredit credit(10, 100);
   EXPECT_TRUE(credit.Take(0, 1'000'000));
   EXPECT_FALSE(credit.Take(0, 1));
   credit.Return(1, 1'000'000);
@@ -37,7 +37,7 @@ TEST(StreamCreditTest, OneMessageIsAlwaysAllowed) {
 }
 
 TEST(StreamCreditTest, ReturnReportsWhoFoundNone) {
-  StreamCredit credit(1, 100);
+  protocol::StreamCredit credit(1, 100);
   EXPECT_TRUE(credit.Take(0, 1));
   EXPECT_FALSE(credit.Take(3, 1));
   EXPECT_FALSE(credit.Take(5, 1));
@@ -53,7 +53,7 @@ TEST(StreamCreditTest, LosesNoWakeUpUnderThreads) {
   constexpr uint16_t kShards = 2;
   constexpr uint64_t kLengthMicros = 4'000'000;
   constexpr uint64_t kStuckMicros = 20'000'000;
-  StreamCredit credit(1, 1000);
+  protocol::StreamCredit credit(1, 1000);
   std::array<std::atomic<uint64_t>, kShards> wakes{};
   std::array<std::atomic<uint64_t>, kShards> takes{};
   std::array<std::atomic<uint64_t>, kShards> spins{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/delivery/topic_pace.h"
+#include "server/protocol/topic_pace.h"
 
 #include <algorithm>
 #include <array>
@@ -23,8 +23,8 @@ constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kSecond = 1'000'000;
 
 TEST(TopicPaceTest, GrantsAllWithoutARate) {
-  TopicPace pace;
-  PaceClock* const clock = pace.ClockOf(kSubscription);
+  protocol::TopicPace pace;
+  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
   EXPECT_EQ(clock->Take(0, kAll), kAll);
   EXPECT_EQ(clock->Take(0, 1), 1u);
   EXPECT_EQ(clock->NextUs(5), 5u);
@@ -35,9 +35,9 @@ TEST(TopicPaceTest, GrantsAllWithoutARate) {
 }
 
 TEST(TopicPaceTest, ABurstAndThenTheRate) {
-  TopicPace pace;
+  protocol::TopicPace pace;
   pace.Set(1'000, 5);
-  PaceClock* const clock = pace.ClockOf(kSubscription);
+  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
   EXPECT_EQ(clock->Take(kSecond, 3), 3u);
   EXPECT_EQ(clock->Take(kSecond, kAll), 2u);
   EXPECT_EQ(clock->Take(kSecond, 1), 0u);
@@ -49,8 +49,8 @@ TEST(TopicPaceTest, ABurstAndThenTheRate) {
 }
 
 TEST(TopicPaceTest, SaysWhenItIsWorthComing) {
-  TopicPace pace;
-  PaceClock* const clock = pace.ClockOf(kSubscription);
+  protocol::TopicPace pace;
+  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
   pace.Set(10, 5);
   EXPECT_EQ(clock->NextUs(kSecond), kSecond) << "nothing taken yet";
   EXPECT_EQ(clock->Take(kSecond, kAll), 5u);
@@ -64,10 +64,10 @@ TEST(TopicPaceTest, SaysWhenItIsWorthComing) {
 }
 
 TEST(TopicPaceTest, EachSubscriptionHasItsClock) {
-  TopicPace pace;
+  protocol::TopicPace pace;
   pace.Set(10, 2);
-  PaceClock* const one = pace.ClockOf(storage::SubscriptionId{1});
-  PaceClock* const other = pace.ClockOf(storage::SubscriptionId{0x80000000});
+  protocol::PaceClock* const one = pace.ClockOf(storage::SubscriptionId{1});
+  protocol::PaceClock* const other = pace.ClockOf(storage::SubscriptionId{0x80000000});
   EXPECT_NE(one, other);
   EXPECT_EQ(one->Take(kSecond, kAll), 2u);
   EXPECT_EQ(other->Take(kSecond, kAll), 2u);
@@ -76,8 +76,8 @@ TEST(TopicPaceTest, EachSubscriptionHasItsClock) {
 }
 
 TEST(TopicPaceTest, NobodyWaitsForWhatWasGrantedUnderOldSettings) {
-  TopicPace pace;
-  PaceClock* const clock = pace.ClockOf(kSubscription);
+  protocol::TopicPace pace;
+  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
   pace.Set(1, 1'000);
   EXPECT_EQ(clock->Take(kSecond, kAll), 1'000u);  // a thousand seconds ahead
   pace.Set(1'000, 10);
@@ -92,8 +92,8 @@ TEST(TopicPaceTest, NobodyWaitsForWhatWasGrantedUnderOldSettings) {
 }
 
 TEST(TopicPaceTest, ManyChangesLeaveItInOrder) {
-  TopicPace pace;
-  PaceClock* const clock = pace.ClockOf(kSubscription);
+  protocol::TopicPace pace;
+  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
   for (uint64_t i = 1; i <= 200; ++i) {
     pace.Set(1 + i % 2, 1'000 + i);
     EXPECT_EQ(pace.rate_per_s(), 1 + i % 2);
@@ -106,22 +106,23 @@ TEST(TopicPaceTest, ManyChangesLeaveItInOrder) {
 }
 
 TEST(TopicPaceTest, LimitsAreCutOff) {
-  TopicPace pace;
+  protocol::TopicPace pace;
   pace.Set(kAll, 0);
-  EXPECT_EQ(pace.rate_per_s(), TopicPace::kRateMax);
+  EXPECT_EQ(pace.rate_per_s(), protocol::TopicPace::kRateMax);
   EXPECT_EQ(pace.burst(), 1u);
   pace.Set(1, kAll);
-  EXPECT_EQ(pace.burst(), TopicPace::kBurstMax);
-  PaceClock* const clock = pace.ClockOf(kSubscription);
-  const uint64_t late = PaceClock::kNowMaxMicros;
-  EXPECT_EQ(clock->Take(late, kAll), TopicPace::kBurstMax) << "the largest numbers fit";
+  EXPECT_EQ(pace.burst(), protocol::TopicPace::kBurstMax);
+  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
+  const uint64_t late = protocol::PaceClock::kNowMaxMicros;
+  EXPECT_EQ(clock->Take(late, kAll), protocol::TopicPace::kBurstMax) << "the largest numbers fit";
   EXPECT_EQ(clock->Take(late, kAll), 0u);
   EXPECT_EQ(clock->NextUs(late), late + kSecond);
 }
 
 TEST(TopicPaceDeathTest, TimeHasAnEnd) {
-  TopicPace pace;
-  EXPECT_DEATH(pace.ClockOf(kSubscription)->Take(PaceClock::kNowMaxMicros + 1, 1), "check failed");
+  protocol::TopicPace pace;
+  EXPECT_DEATH(pace.ClockOf(kSubscription)->Take(protocol::PaceClock::kNowMaxMicros + 1, 1),
+               "check failed");
 }
 
 struct Grant {
@@ -152,9 +153,9 @@ TEST(TopicPaceTest, NeverMoreThanTheBurstAndTheRate) {
   for (int64_t run = test::Scaled(300); run > 0; --run) {
     const uint64_t rate = 1 + (random() >> (45 + random() % 18));
     const uint64_t burst = 1 + (random() >> (50 + random() % 14));
-    TopicPace pace;
+    protocol::TopicPace pace;
     pace.Set(rate, burst);
-    PaceClock* const clock = pace.ClockOf(kSubscription);
+    protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
     uint64_t now_us = 1 + random() % kSecond;
     std::vector<Grant> grants;
     uint64_t taken = 0;
@@ -197,14 +198,14 @@ TEST(TopicPaceTest, HoldsAmongThreads) {
   constexpr uint64_t kRate = 100'000;
   constexpr uint64_t kBurst = 50;
   constexpr uint64_t kLengthMicros = 2 * kSecond;
-  TopicPace pace;
+  protocol::TopicPace pace;
   pace.Set(kRate, kBurst);
   std::atomic<uint64_t> time_us{1};
   std::array<std::vector<Grant>, 4> grants;
   std::vector<std::thread> threads;
   for (size_t i = 0; i < grants.size(); ++i) {
     threads.emplace_back([&pace, &time_us, mine = &grants[i], i] {
-      PaceClock* const clock = pace.ClockOf(kSubscription);
+      protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
       for (uint64_t turn = i;; ++turn) {
         const uint64_t now_us = time_us.fetch_add(1 + turn % 3);
         if (now_us > kLengthMicros) return;
@@ -227,32 +228,32 @@ TEST(TopicPaceTest, HoldsAmongThreads) {
 
 // Four threads take one by one what one burst has, all at the same time: that and no more.
 TEST(TopicPaceTest, NothingIsGrantedTwice) {
-  TopicPace pace;
-  pace.Set(1, TopicPace::kBurstMax);
+  protocol::TopicPace pace;
+  pace.Set(1, protocol::TopicPace::kBurstMax);
   std::atomic<uint64_t> taken{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&pace, &taken] {
-      PaceClock* const clock = pace.ClockOf(kSubscription);
+      protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
       uint64_t mine = 0;
       while (clock->Take(kSecond, 1) == 1) ++mine;
       taken.fetch_add(mine);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(taken.load(), TopicPace::kBurstMax);
+  EXPECT_EQ(taken.load(), protocol::TopicPace::kBurstMax);
 }
 
 // The settings change while four threads take: whatever was granted before, the clock ends up where
 // the last settings want it.
 TEST(TopicPaceTest, ChangesAmongThreads) {
-  TopicPace pace;
+  protocol::TopicPace pace;
   pace.Set(1, 1'000);
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&pace, &stop] {
-      PaceClock* const clock = pace.ClockOf(kSubscription);
+      protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
       while (!stop.load()) clock->Take(kSecond, 3);
     });
   }
@@ -260,7 +261,7 @@ TEST(TopicPaceTest, ChangesAmongThreads) {
   pace.Set(1'000, 1);
   stop = true;
   for (std::thread& thread : threads) thread.join();
-  PaceClock* const clock = pace.ClockOf(kSubscription);
+  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
   EXPECT_LE(clock->NextUs(kSecond), kSecond + 1'000);
   clock->Take(kSecond, kAll);
   EXPECT_EQ(clock->Take(kSecond, kAll), 0u);

@@ -34,7 +34,7 @@ Readings DistinctReadings() {
   Readings readings;
   uint64_t next = 1'001;
   for (int shard = 0; shard < 2; ++shard) {
-    delivery::ShardStats stats;
+    protocol::ShardStats stats;
     for (uint64_t* field : {&stats.accepted,
                             &stats.cancelled,
                             &stats.fired,
@@ -58,7 +58,7 @@ Readings DistinctReadings() {
                             &stats.topics_behind,
                             &stats.uncommitted_batches,
                             &stats.fired_ms,
-                            &stats.safe_ms,
+                            &stats.low_watermark_ms,
                             &stats.claim_ms,
                             &stats.load_ms,
                             &stats.dead_letters_refused}) {
@@ -166,7 +166,7 @@ TEST_F(MetricsTest, HistogramsAreCumulativeAndInSeconds) {
   const prometheus::ClientMetric::Histogram& histogram = lateness.metric[1].histogram;
   EXPECT_EQ(histogram.sample_count, 13u);
   EXPECT_DOUBLE_EQ(histogram.sample_sum, 12.345);
-  ASSERT_EQ(histogram.bucket.size(), delivery::kLatenessBoundsMs.size() + 1);
+  ASSERT_EQ(histogram.bucket.size(), protocol::kLatenessBoundsMs.size() + 1);
   EXPECT_EQ(histogram.bucket[0].cumulative_count, 5u);
   EXPECT_DOUBLE_EQ(histogram.bucket[2].upper_bound, 0.002);
   EXPECT_EQ(histogram.bucket[2].cumulative_count, 12u);

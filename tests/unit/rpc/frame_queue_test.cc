@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/frame_queue.h"
+#include "server/api/messages/frame_queue.h"
 
 #include <string>
 #include <vector>
@@ -11,10 +11,10 @@ namespace {
 
 constexpr base::Now kNow = {.wall_ms = 5'000, .mono_ms = 1'000};
 
-delivery::Delivery MakeDelivery(uint64_t token, size_t payload) {
-  delivery::Delivery delivery;
+protocol::Delivery MakeDelivery(uint64_t token, size_t payload) {
+  protocol::Delivery delivery;
   delivery.id = storage::MessageId::Make(1, token, 0, 4'000);
-  delivery.token = delivery::LeaseToken{token};
+  delivery.token = protocol::LeaseToken{token};
   delivery.attempt = 1;
   delivery.dispatch_ms = 4'321;
   const std::string text(payload, 'p');
@@ -25,8 +25,8 @@ delivery::Delivery MakeDelivery(uint64_t token, size_t payload) {
   return delivery;
 }
 
-std::vector<delivery::Delivery> Deliveries(uint64_t first, size_t count, size_t payload) {
-  std::vector<delivery::Delivery> deliveries;
+std::vector<protocol::Delivery> Deliveries(uint64_t first, size_t count, size_t payload) {
+  std::vector<protocol::Delivery> deliveries;
   for (size_t i = 0; i < count; ++i) deliveries.push_back(MakeDelivery(first + i, payload));
   return deliveries;
 }
@@ -40,16 +40,16 @@ class FrameQueueTest : public ::testing::Test {
     return queue_.Fill(now, &response_, &damaged_);
   }
 
-  FrameQueue queue_;
+  api::FrameQueue queue_;
   v1::SubscribeResponse response_;
-  std::vector<delivery::LeaseToken> damaged_;
+  std::vector<protocol::LeaseToken> damaged_;
 };
 
 TEST_F(FrameQueueTest, MergesEverythingIntoOneResponse) {
   queue_.AddDeliveries(kNow, Deliveries(1, 2, 10));
   queue_.AddDeliveries(kNow, Deliveries(3, 1, 10));
-  queue_.AddSettled(delivery::LeaseToken{77});
-  queue_.AddRefused(delivery::LeaseToken{88}, v1::SettleRefusal::OUT_OF_RANGE);
+  queue_.AddSettled(protocol::LeaseToken{77});
+  queue_.AddRefused(protocol::LeaseToken{88}, v1::SettleRefusal::OUT_OF_RANGE);
   EXPECT_EQ(queue_.confirmations(), 2u);
   EXPECT_GT(Fill(), 0u);
   EXPECT_TRUE(queue_.empty());
@@ -70,7 +70,7 @@ TEST_F(FrameQueueTest, MergesEverythingIntoOneResponse) {
 }
 
 TEST_F(FrameQueueTest, LatenessIsNeverNegative) {
-  std::vector<delivery::Delivery> deliveries = Deliveries(1, 1, 10);
+  std::vector<protocol::Delivery> deliveries = Deliveries(1, 1, 10);
   deliveries[0].dispatch_ms = 3'999;
   queue_.AddDeliveries(kNow, std::move(deliveries));
   Fill();
@@ -78,20 +78,20 @@ TEST_F(FrameQueueTest, LatenessIsNeverNegative) {
 }
 
 TEST_F(FrameQueueTest, HasALimitOfMessages) {
-  queue_.AddDeliveries(kNow, Deliveries(1, FrameQueue::kFrameMessagesMax + 1, 1));
+  queue_.AddDeliveries(kNow, Deliveries(1, api::FrameQueue::kFrameMessagesMax + 1, 1));
   Fill();
-  EXPECT_EQ(response_.deliveries_size(), static_cast<int>(FrameQueue::kFrameMessagesMax));
+  EXPECT_EQ(response_.deliveries_size(), static_cast<int>(api::FrameQueue::kFrameMessagesMax));
   EXPECT_FALSE(queue_.empty());
   Fill();
   ASSERT_EQ(response_.deliveries_size(), 1);
-  EXPECT_EQ(response_.deliveries(0).lease_token(), FrameQueue::kFrameMessagesMax + 1);
+  EXPECT_EQ(response_.deliveries(0).lease_token(), api::FrameQueue::kFrameMessagesMax + 1);
 }
 
 TEST_F(FrameQueueTest, HasALimitOfBytesButAlwaysSendsOne) {
   queue_.AddDeliveries(kNow, Deliveries(1, 5, 100'000));
   Fill();
   EXPECT_EQ(response_.deliveries_size(), 2);
-  EXPECT_LE(response_.ByteSizeLong(), FrameQueue::kFrameBytesMax);
+  EXPECT_LE(response_.ByteSizeLong(), api::FrameQueue::kFrameBytesMax);
   Fill();
   Fill();
   EXPECT_TRUE(queue_.empty());
@@ -103,13 +103,13 @@ TEST_F(FrameQueueTest, HasALimitOfBytesButAlwaysSendsOne) {
 TEST_F(FrameQueueTest, ConfirmationsHaveTheLimitToo) {
   constexpr size_t kTokens = 50'000;
   for (uint64_t i = 0; i < kTokens; ++i) {
-    queue_.AddSettled(delivery::LeaseToken{i});
-    queue_.AddRefused(delivery::LeaseToken{i}, v1::SettleRefusal::LEASE_LOST);
+    queue_.AddSettled(protocol::LeaseToken{i});
+    queue_.AddRefused(protocol::LeaseToken{i}, v1::SettleRefusal::LEASE_LOST);
   }
   size_t settled = 0;
   size_t refused = 0;
   while (Fill() > 0) {
-    EXPECT_LE(response_.ByteSizeLong(), FrameQueue::kFrameBytesMax + 100);
+    EXPECT_LE(response_.ByteSizeLong(), api::FrameQueue::kFrameBytesMax + 100);
     settled += static_cast<size_t>(response_.settled_size());
     refused += static_cast<size_t>(response_.refused_size());
   }
@@ -132,19 +132,19 @@ TEST_F(FrameQueueTest, DropsWhatHasExpiredWhileItWaited) {
 }
 
 TEST_F(FrameQueueTest, NamesDamagedRecordsAndGoesOn) {
-  std::vector<delivery::Delivery> deliveries = Deliveries(1, 3, 10);
+  std::vector<protocol::Delivery> deliveries = Deliveries(1, 3, 10);
   deliveries[1].record.back() = 'q';
   queue_.AddDeliveries(kNow, std::move(deliveries));
   Fill();
   EXPECT_EQ(response_.deliveries_size(), 2);
   ASSERT_EQ(damaged_.size(), 1u);
-  EXPECT_EQ(damaged_[0], delivery::LeaseToken{2});
+  EXPECT_EQ(damaged_[0], protocol::LeaseToken{2});
   EXPECT_TRUE(queue_.empty());
 }
 
 TEST_F(FrameQueueTest, ClearForgetsEverything) {
   queue_.AddDeliveries(kNow, Deliveries(1, 3, 10));
-  queue_.AddSettled(delivery::LeaseToken{1});
+  queue_.AddSettled(protocol::LeaseToken{1});
   queue_.Clear();
   EXPECT_TRUE(queue_.empty());
   EXPECT_EQ(queue_.bytes(), 0u);

@@ -276,7 +276,7 @@ TEST_F(KeysTest, ABatchOfKeysGoesToManyShardsAndComesBackInOrder) {
 }
 
 TEST_F(KeysTest, ACancelBatchHasLimits) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.limits.batch_messages_max = 2;
   Start(options);
   v1::CancelBatchRequest request;

@@ -201,7 +201,7 @@ TEST_F(PullTest, GetsNothingOfAnotherThatHasItsSubscriptionsName) {
 // A disk that does not answer holds up what waits for it, and not the end of the server.
 TEST_F(PullTest, WhatWaitsIsAnsweredWhenTheServerEnds) {
   GatedStore* const gate = UseGatedStore();
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.heartbeat_ms = 20;  // which is also how often the server looks at its calls
   Start(options);
   MustSchedule(NewMessage("t", "x"));
@@ -280,7 +280,7 @@ TEST_F(PullTest, SharesItsSubscriptionWithStreams) {
 }
 
 TEST_F(PullTest, RefusesWhatIsOutOfRange) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.limits.outstanding_messages_max = 2;
   Start(options);
   v1::PullResponse response;
@@ -315,7 +315,7 @@ TEST_F(PullTest, RefusesWhatIsOutOfRange) {
 }
 
 TEST_F(PullTest, CountsAsAStreamWhileItWaits) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.streams_max = 1;
   Start(options);
   TestSubscriber stream(messages_.get());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/query_validation.h"
+#include "server/api/query_validation.h"
 
 #include <functional>
 #include <string>
@@ -7,9 +7,10 @@
 
 #include "gtest/gtest.h"
 
+#include "server/api/page_token.h"
+#include "server/api/topics/topic_settings.h"
 #include "server/base/error.h"
-#include "server/rpc/page_token.h"
-#include "server/rpc/topic_settings.h"
+#include "storage/time_units.h"
 
 namespace duetime::rpc {
 namespace {
@@ -64,9 +65,9 @@ TEST(ValidateListTest, EachRule) {
     v1::ListRequest request;
     request.set_topic("orders");
     test.change(&request);
-    ValidList valid;
-    EXPECT_EQ(ReasonOf(ValidateList(request, RequestLimits{}, &valid)), test.reason);
-    EXPECT_LE(valid.page_size, kPageSizeMax);
+    api::ValidList valid;
+    EXPECT_EQ(ReasonOf(api::ValidateList(request, api::RequestLimits{}, &valid)), test.reason);
+    EXPECT_LE(valid.page_size, api::kPageSizeMax);
   }
 }
 
@@ -74,13 +75,14 @@ TEST(ValidateListTest, ATokenBelongsToItsFilter) {
   v1::ListRequest request;
   request.set_topic("orders");
   (*request.mutable_labels())["a"] = "b";
-  ValidList valid;
-  ASSERT_TRUE(ValidateList(request, RequestLimits{}, &valid).ok());
-  EXPECT_EQ(valid.page_size, kPageSizeDefault);
-  const ListPosition position = {.place = {.due_ms = 5, .id = {.high = 6, .low = 7}}, .key = "k"};
-  request.set_page_token(MakePageToken(valid.token_filter, position));
+  api::ValidList valid;
+  ASSERT_TRUE(api::ValidateList(request, api::RequestLimits{}, &valid).ok());
+  EXPECT_EQ(valid.page_size, api::kPageSizeDefault);
+  const query::ListPosition position = {.place = {.due_ms = 5, .id = {.high = 6, .low = 7}},
+                                        .key = "k"};
+  request.set_page_token(api::MakePageToken(valid.token_filter, position));
   request.set_page_size(7);
-  ASSERT_TRUE(ValidateList(request, RequestLimits{}, &valid).ok());
+  ASSERT_TRUE(api::ValidateList(request, api::RequestLimits{}, &valid).ok());
   EXPECT_EQ(valid.from, position);
   const std::vector<std::function<void(v1::ListRequest*)>> changes = {
       [](v1::ListRequest* r) { r->set_topic("other"); },
@@ -93,68 +95,69 @@ TEST(ValidateListTest, ATokenBelongsToItsFilter) {
   for (const auto& change : changes) {
     v1::ListRequest other = request;
     change(&other);
-    ValidList unused;
-    EXPECT_EQ(ReasonOf(ValidateList(other, RequestLimits{}, &unused)),
+    api::ValidList unused;
+    EXPECT_EQ(ReasonOf(api::ValidateList(other, api::RequestLimits{}, &unused)),
               "INVALID_PAGE_TOKEN page_token");
   }
 }
 
 TEST(PageTokenTest, AnyChangedCharacterIsNoticed) {
-  const ListPosition position = {.place = {.due_ms = 5, .id = {.high = 6, .low = 7}}, .key = "k"};
-  const std::string token = MakePageToken("filter", position);
-  EXPECT_EQ(ReadPageToken(token, "filter"), position);
-  EXPECT_FALSE(ReadPageToken(token, "filter2").has_value());
-  EXPECT_FALSE(ReadPageToken("", "filter").has_value());
+  const query::ListPosition position = {.place = {.due_ms = 5, .id = {.high = 6, .low = 7}},
+                                        .key = "k"};
+  const std::string token = api::MakePageToken("filter", position);
+  EXPECT_EQ(api::ReadPageToken(token, "filter"), position);
+  EXPECT_FALSE(api::ReadPageToken(token, "filter2").has_value());
+  EXPECT_FALSE(api::ReadPageToken("", "filter").has_value());
   for (size_t i = 0; i < token.size(); ++i) {
     std::string changed = token;
     changed[i] = changed[i] == 'A' ? 'B' : 'A';
-    EXPECT_NE(ReadPageToken(changed, "filter"), position) << i;
-    EXPECT_FALSE(ReadPageToken(token.substr(0, i), "filter").has_value()) << i;
+    EXPECT_NE(api::ReadPageToken(changed, "filter"), position) << i;
+    EXPECT_FALSE(api::ReadPageToken(token.substr(0, i), "filter").has_value()) << i;
   }
 }
 
 TEST(ValidateForecastTest, RangeAndBuckets) {
   v1::ForecastRequest request;
-  ValidForecast valid;
-  ASSERT_TRUE(ValidateForecast(request, kNow, &valid).ok());
+  api::ValidForecast valid;
+  ASSERT_TRUE(api::ValidateForecast(request, kNow, &valid).ok());
   EXPECT_EQ(valid.topic, "");
-  EXPECT_EQ(valid.range.bucket_ms, kHourMs);
+  EXPECT_EQ(valid.range.bucket_ms, storage::kHourMs);
   EXPECT_EQ(valid.range.buckets, 24u);
-  EXPECT_EQ(valid.range.start_ms, kNow - kNow % kHourMs);
+  EXPECT_EQ(valid.range.start_ms, kNow - kNow % storage::kHourMs);
   request.set_bucket(v1::ForecastRequest::DAY);
   request.set_buckets(10'000);
-  ASSERT_TRUE(ValidateForecast(request, kNow, &valid).ok());
-  EXPECT_EQ(valid.range.start_ms % kDayMs, 0u);
+  ASSERT_TRUE(api::ValidateForecast(request, kNow, &valid).ok());
+  EXPECT_EQ(valid.range.start_ms % storage::kDayMs, 0u);
   EXPECT_EQ(valid.range.buckets, 10'000u);
   request.set_buckets(10'001);
-  EXPECT_EQ(ReasonOf(ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST buckets");
+  EXPECT_EQ(ReasonOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST buckets");
   request.set_buckets(-1);
-  EXPECT_EQ(ReasonOf(ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST buckets");
+  EXPECT_EQ(ReasonOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST buckets");
   request.set_buckets(1);
   request.set_bucket(static_cast<v1::ForecastRequest::Bucket>(17));
-  EXPECT_EQ(ReasonOf(ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST bucket");
+  EXPECT_EQ(ReasonOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST bucket");
   request.set_bucket(v1::ForecastRequest::SECOND);
   request.mutable_start_time()->set_nanos(-1);
-  EXPECT_EQ(ReasonOf(ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST start_time");
+  EXPECT_EQ(ReasonOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST start_time");
   request.mutable_start_time()->set_seconds(253'402'300'799);
   request.mutable_start_time()->set_nanos(0);
-  EXPECT_EQ(ReasonOf(ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST start_time");
+  EXPECT_EQ(ReasonOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST start_time");
   request.clear_start_time();
   request.set_topic("a b");
-  EXPECT_EQ(ReasonOf(ValidateForecast(request, kNow, &valid)), "INVALID_TOPIC topic");
+  EXPECT_EQ(ReasonOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_TOPIC topic");
 }
 
 TEST(TopicSettingsTest, Validates) {
-  const RequestLimits limits;
+  const api::RequestLimits limits;
   v1::TopicSettings proto;
-  TopicSettings settings;
-  ASSERT_TRUE(ValidateTopicSettings(proto, "t", limits, "s", &settings).ok());
-  EXPECT_EQ(settings, TopicSettings{});
+  api::TopicSettings settings;
+  ASSERT_TRUE(api::ValidateTopicSettings(proto, "t", limits, "s", &settings).ok());
+  EXPECT_EQ(settings, api::TopicSettings{});
   const std::string kBad = "INVALID_TOPIC_SETTINGS ";
   const auto reason = [&](const std::function<void(v1::TopicSettings*)>& change) {
     v1::TopicSettings changed;
     change(&changed);
-    return ReasonOf(ValidateTopicSettings(changed, "t", limits, "s", &settings));
+    return ReasonOf(api::ValidateTopicSettings(changed, "t", limits, "s", &settings));
   };
   EXPECT_EQ(reason([](auto* s) { s->set_max_pending(-1); }), kBad + "s.max_pending");
   EXPECT_EQ(reason([](auto* s) { s->set_max_payload_bytes(-1); }), kBad + "s.max_payload_bytes");
@@ -162,61 +165,65 @@ TEST(TopicSettingsTest, Validates) {
             kBad + "s.max_payload_bytes");
   EXPECT_EQ(reason([](auto* s) { s->mutable_default_ttl()->set_seconds(-1); }),
             kBad + "s.default_ttl");
-  EXPECT_EQ(reason([](auto* s) { s->mutable_fate_retention()->set_seconds(401 * 86'400); }),
-            kBad + "s.fate_retention");
-  EXPECT_EQ(reason([](auto* s) { s->mutable_fate_retention(); }), "OK");
-  EXPECT_EQ(settings.fate_retention_ms, 0u);
+  EXPECT_EQ(reason([](auto* s) { s->mutable_tombstone_retention()->set_seconds(401 * 86'400); }),
+            kBad + "s.tombstone_retention");
+  EXPECT_EQ(reason([](auto* s) { s->mutable_tombstone_retention(); }), "OK");
+  EXPECT_EQ(settings.tombstone_retention_ms, 0u);
 }
 
 TEST(TopicSettingsTest, TheMaskNamesWhatChanges) {
-  TopicSettings from{
-      .max_pending = 1, .max_payload_bytes = 2, .default_ttl_ms = 3, .fate_retention_ms = 4};
-  TopicSettings settings{
-      .max_pending = 10, .max_payload_bytes = 20, .default_ttl_ms = 30, .fate_retention_ms = {}};
+  api::TopicSettings from{
+      .max_pending = 1, .max_payload_bytes = 2, .default_ttl_ms = 3, .tombstone_retention_ms = 4};
+  api::TopicSettings settings{.max_pending = 10,
+                              .max_payload_bytes = 20,
+                              .default_ttl_ms = 30,
+                              .tombstone_retention_ms = {}};
   google::protobuf::FieldMask mask;
-  EXPECT_EQ(ReasonOf(ApplyTopicMask(mask, from, &settings)), "INVALID_UPDATE_MASK update_mask");
+  EXPECT_EQ(ReasonOf(api::ApplyTopicMask(mask, from, &settings)),
+            "INVALID_UPDATE_MASK update_mask");
   mask.add_paths("settings.max_pending");
-  mask.add_paths("settings.fate_retention");
-  ASSERT_TRUE(ApplyTopicMask(mask, from, &settings).ok());
+  mask.add_paths("settings.tombstone_retention");
+  ASSERT_TRUE(api::ApplyTopicMask(mask, from, &settings).ok());
   EXPECT_EQ(settings.max_pending, 1u);
   EXPECT_EQ(settings.max_payload_bytes, 20u);
   EXPECT_EQ(settings.default_ttl_ms, 30u);
-  EXPECT_EQ(settings.fate_retention_ms, 4u);
+  EXPECT_EQ(settings.tombstone_retention_ms, 4u);
   mask.add_paths("settings.max_payload_bytes");
   mask.add_paths("settings.default_ttl");
-  ASSERT_TRUE(ApplyTopicMask(mask, from, &settings).ok());
+  ASSERT_TRUE(api::ApplyTopicMask(mask, from, &settings).ok());
   EXPECT_EQ(settings, from);
   mask.Clear();
   mask.add_paths("settings");
-  ASSERT_TRUE(ApplyTopicMask(mask, {}, &settings).ok());
-  EXPECT_EQ(settings, TopicSettings{});
+  ASSERT_TRUE(api::ApplyTopicMask(mask, {}, &settings).ok());
+  EXPECT_EQ(settings, api::TopicSettings{});
   mask.add_paths("name");
-  EXPECT_EQ(ReasonOf(ApplyTopicMask(mask, from, &settings)), "INVALID_UPDATE_MASK update_mask");
+  EXPECT_EQ(ReasonOf(api::ApplyTopicMask(mask, from, &settings)),
+            "INVALID_UPDATE_MASK update_mask");
 }
 
 TEST(TopicSettingsTest, ObjectsRoundTrip) {
-  const std::vector<TopicObject> objects = {
+  const std::vector<api::TopicObject> objects = {
       {},
       {.settings = {}, .deleted = true},
       {.settings = {.max_pending = UINT64_MAX,
                     .max_payload_bytes = 2,
                     .default_ttl_ms = 3,
-                    .fate_retention_ms = 0},
+                    .tombstone_retention_ms = 0},
        .deleted = false},
   };
-  for (const TopicObject& object : objects) {
-    const std::string bytes = EncodeTopicObject(object);
-    const auto decoded = DecodeTopicObject(bytes);
+  for (const api::TopicObject& object : objects) {
+    const std::string bytes = api::EncodeTopicObject(object);
+    const auto decoded = api::DecodeTopicObject(bytes);
     ASSERT_TRUE(decoded.ok());
     EXPECT_EQ(*decoded, object);
-    EXPECT_TRUE(absl::IsDataLoss(DecodeTopicObject(bytes + "x").status()));
-    EXPECT_TRUE(absl::IsDataLoss(DecodeTopicObject(bytes.substr(1)).status()));
+    EXPECT_TRUE(absl::IsDataLoss(api::DecodeTopicObject(bytes + "x").status()));
+    EXPECT_TRUE(absl::IsDataLoss(api::DecodeTopicObject(bytes.substr(1)).status()));
     std::string version = bytes;
     version[0] = 3;
-    EXPECT_TRUE(absl::IsDataLoss(DecodeTopicObject(version).status()));
+    EXPECT_TRUE(absl::IsDataLoss(api::DecodeTopicObject(version).status()));
     std::string flags = bytes;
     flags[1] = 8;
-    EXPECT_TRUE(absl::IsDataLoss(DecodeTopicObject(flags).status()));
+    EXPECT_TRUE(absl::IsDataLoss(api::DecodeTopicObject(flags).status()));
   }
 }
 

@@ -152,7 +152,7 @@ TEST_F(RefusalsTest, EtagOfAReschedule) {
 
 TEST_F(RefusalsTest, ReadsBeyondTheQueueOfTheReader) {
   GatedStore* const gate = UseGatedStore();
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.reads_max = 1;
   Start(options);
   MustSchedule(NewMessage("t", "p", 100));

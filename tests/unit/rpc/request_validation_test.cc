@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/request_validation.h"
+#include "server/api/request_validation.h"
 
 #include <functional>
 #include <limits>
@@ -8,16 +8,16 @@
 
 #include "gtest/gtest.h"
 
+#include "server/api/proto_time.h"
 #include "server/base/error.h"
-#include "server/rpc/proto_time.h"
 
 namespace duetime::rpc {
 namespace {
 
 constexpr uint64_t kNow = 1'700'000'000'000;
 
-RequestLimits SmallLimits() {
-  RequestLimits limits;
+api::RequestLimits SmallLimits() {
+  api::RequestLimits limits;
   limits.horizon_ms = 1'000'000;
   limits.payload_bytes_max = 100;
   limits.attributes_max = 3;
@@ -35,12 +35,12 @@ std::string ReasonOf(const absl::Status& status) {
 }
 
 TEST(ValidateBatchSizeTest, CountAndBytes) {
-  const RequestLimits limits = SmallLimits();
-  EXPECT_TRUE(ValidateBatchSize(0, 0, limits).ok());
-  EXPECT_TRUE(ValidateBatchSize(9, 999, limits).ok());
-  EXPECT_TRUE(ValidateBatchSize(10, 1000, limits).ok());
-  EXPECT_EQ(ReasonOf(ValidateBatchSize(11, 1000, limits)), "BATCH_TOO_LARGE");
-  EXPECT_EQ(ReasonOf(ValidateBatchSize(10, 1001, limits)), "BATCH_TOO_LARGE");
+  const api::RequestLimits limits = SmallLimits();
+  EXPECT_TRUE(api::ValidateBatchSize(0, 0, limits).ok());
+  EXPECT_TRUE(api::ValidateBatchSize(9, 999, limits).ok());
+  EXPECT_TRUE(api::ValidateBatchSize(10, 1000, limits).ok());
+  EXPECT_EQ(ReasonOf(api::ValidateBatchSize(11, 1000, limits)), "BATCH_TOO_LARGE");
+  EXPECT_EQ(ReasonOf(api::ValidateBatchSize(10, 1001, limits)), "BATCH_TOO_LARGE");
 }
 
 struct StartCase {
@@ -67,8 +67,9 @@ std::vector<StartCase> StartCases() {
       {"messages 5001", kBad, [](S* s) { s->set_max_outstanding_messages(5001); }},
       {"bytes -1", kBad, [](S* s) { s->set_max_outstanding_bytes(-1); }},
       {"bytes 1", "OK", [](S* s) { s->set_max_outstanding_bytes(1); }},
-      {"bytes max", "OK", [](S* s) { s->set_max_outstanding_bytes(kOutstandingBytesMax); }},
-      {"bytes max + 1", kBad, [](S* s) { s->set_max_outstanding_bytes(kOutstandingBytesMax + 1); }},
+      {"bytes max", "OK", [](S* s) { s->set_max_outstanding_bytes(api::kOutstandingBytesMax); }},
+      {"bytes max + 1", kBad,
+       [](S* s) { s->set_max_outstanding_bytes(api::kOutstandingBytesMax + 1); }},
       {"lease 1 s - 1 ns", kBad, [=](S* s) { lease(s, 0, 999'999'999); }},
       {"lease 1 s", "OK", [=](S* s) { lease(s, 1, 0); }},
       {"lease 12 h", "OK", [=](S* s) { lease(s, 43'200, 0); }},
@@ -84,29 +85,29 @@ TEST(ValidateStartTest, EachRuleAtItsLimit) {
     v1::SubscribeStart start;
     start.set_topic("orders");
     test.change(&start);
-    ValidStart valid;
-    EXPECT_EQ(ReasonOf(ValidateStart(start, SmallLimits(), &valid)), test.reason);
+    api::ValidStart valid;
+    EXPECT_EQ(ReasonOf(api::ValidateStart(start, SmallLimits(), &valid)), test.reason);
   }
 }
 
 TEST(ValidateStartTest, FillsInTheDefaults) {
   v1::SubscribeStart start;
   start.set_topic("orders");
-  ValidStart valid;
-  ASSERT_TRUE(ValidateStart(start, SmallLimits(), &valid).ok());
+  api::ValidStart valid;
+  ASSERT_TRUE(api::ValidateStart(start, SmallLimits(), &valid).ok());
   EXPECT_EQ(valid.max_outstanding_messages, 1000);
   EXPECT_EQ(valid.max_outstanding_bytes, 64 << 20);
   EXPECT_EQ(valid.lease_ms, 0u);
   EXPECT_EQ(valid.subscription, "default");
-  delivery::SubscriptionSettings settings;
-  EXPECT_EQ(LeaseMs(valid, settings), 30'000u);
+  protocol::SubscriptionSettings settings;
+  EXPECT_EQ(api::LeaseMs(valid, settings), 30'000u);
   settings.lease_ms = 5'000;
-  EXPECT_EQ(LeaseMs(valid, settings), 5'000u);
+  EXPECT_EQ(api::LeaseMs(valid, settings), 5'000u);
   valid.lease_ms = 7'000;
-  EXPECT_EQ(LeaseMs(valid, settings), 7'000u);
-  RequestLimits limits = SmallLimits();
+  EXPECT_EQ(api::LeaseMs(valid, settings), 7'000u);
+  api::RequestLimits limits = SmallLimits();
   limits.outstanding_messages_max = 10;
-  ASSERT_TRUE(ValidateStart(start, limits, &valid).ok());
+  ASSERT_TRUE(api::ValidateStart(start, limits, &valid).ok());
   EXPECT_EQ(valid.max_outstanding_messages, 10);
 }
 
@@ -123,19 +124,19 @@ TEST(RouteSettlesTest, GoesByTheShardInTheToken) {
   auto* extend = request.add_extend();
   extend->set_lease_token(Token(0, 5));
   extend->mutable_duration()->set_seconds(60);
-  RoutedSettles routed;
-  RouteSettles(request, delivery::StreamId{9}, 2, &routed);
+  api::RoutedSettles routed;
+  api::RouteSettles(request, protocol::StreamId{9}, 2, &routed);
   ASSERT_EQ(routed.by_shard.size(), 2u);
   EXPECT_EQ(routed.posted, 4u);
-  EXPECT_EQ(routed.by_shard[0].stream, delivery::StreamId{9});
+  EXPECT_EQ(routed.by_shard[0].stream, protocol::StreamId{9});
   ASSERT_EQ(routed.by_shard[0].acks.size(), 1u);
-  EXPECT_EQ(routed.by_shard[0].acks[0], delivery::LeaseToken{Token(0, 1)});
+  EXPECT_EQ(routed.by_shard[0].acks[0], protocol::LeaseToken{Token(0, 1)});
   ASSERT_EQ(routed.by_shard[0].extends.size(), 1u);
   EXPECT_EQ(routed.by_shard[0].extends[0].duration_ms, 60'000u);
   ASSERT_EQ(routed.by_shard[1].nacks.size(), 1u);
   EXPECT_EQ(routed.by_shard[1].nacks[0].delay_ms, 1u);
   ASSERT_EQ(routed.refused.size(), 1u);
-  EXPECT_EQ(routed.refused[0].first, delivery::LeaseToken{Token(2, 3)});
+  EXPECT_EQ(routed.refused[0].first, protocol::LeaseToken{Token(2, 3)});
   EXPECT_EQ(routed.refused[0].second, v1::SettleRefusal::LEASE_LOST);
 }
 
@@ -162,8 +163,8 @@ TEST(RouteSettlesTest, RefusesWhatIsOutOfRange) {
   extend(1, 0);
   extend(43'200, 0);
   extend(43'200, 1);
-  RoutedSettles routed;
-  RouteSettles(request, delivery::StreamId{1}, 1, &routed);
+  api::RoutedSettles routed;
+  api::RouteSettles(request, protocol::StreamId{1}, 1, &routed);
   EXPECT_EQ(routed.by_shard[0].nacks.size(), 2u);
   EXPECT_EQ(routed.by_shard[0].extends.size(), 2u);
   EXPECT_EQ(routed.posted, 4u);
@@ -175,11 +176,11 @@ TEST(RouteSettlesTest, RefusesWhatIsOutOfRange) {
 
 TEST(ProtoTimeTest, RoundTrips) {
   google::protobuf::Timestamp time;
-  SetTimestamp(kNow + 7, &time);
-  EXPECT_EQ(TimestampToMs(time), kNow + 7);
+  api::SetTimestamp(kNow + 7, &time);
+  EXPECT_EQ(api::TimestampToMs(time), kNow + 7);
   google::protobuf::Duration duration;
-  SetDuration(1234, &duration);
-  EXPECT_EQ(DurationToMs(duration), 1234u);
+  api::SetDuration(1234, &duration);
+  EXPECT_EQ(api::DurationToMs(duration), 1234u);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ TEST_F(ScheduleStreamTest, ARefusedMessageDoesNotEndTheStream) {
 }
 
 TEST_F(ScheduleStreamTest, AFrameThatIsTooLargeEndsTheStreamBehindTheOthers) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.limits.batch_messages_max = 10;
   Start(options);
   const auto context = NewContext();
@@ -114,7 +114,7 @@ TEST_F(ScheduleStreamTest, ALowDiskIsToldFrameByFrame) {
 }
 
 TEST_F(ScheduleStreamTest, StreamsHaveALimit) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.streams_max = 1;
   Start(options);
   const auto context = NewContext();

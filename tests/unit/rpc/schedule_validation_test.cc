@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/schedule_validation.h"
+#include "server/api/messages/schedule_validation.h"
 
 #include <functional>
 #include <limits>
@@ -11,16 +11,16 @@
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 
+#include "server/api/validation_error.h"
 #include "server/base/error.h"
-#include "server/rpc/validation_error.h"
 
 namespace duetime::rpc {
 namespace {
 
 constexpr uint64_t kNow = 1'700'000'000'000;
 
-RequestLimits SmallLimits() {
-  RequestLimits limits;
+api::RequestLimits SmallLimits() {
+  api::RequestLimits limits;
   limits.horizon_ms = 1'000'000;
   limits.payload_bytes_max = 100;
   limits.attributes_max = 3;
@@ -293,7 +293,7 @@ std::vector<ScheduleCase> LifetimeAndLabelCases() {
 }
 
 TEST(ValidateScheduleTest, EachRuleAtItsLimit) {
-  ValidSchedule valid;
+  api::ValidSchedule valid;
   std::vector<ScheduleCase> cases = ScheduleCases();
   for (const auto& more : {TimeAndNameCases(), ConflictCases(), LifetimeAndLabelCases()}) {
     cases.insert(cases.end(), more.begin(), more.end());
@@ -302,13 +302,14 @@ TEST(ValidateScheduleTest, EachRuleAtItsLimit) {
     SCOPED_TRACE(test.name);
     v1::ScheduleRequest request = GoodSchedule();
     test.change(&request);
-    const absl::Status status = ValidateSchedule(request, SmallLimits(), kNow, kSingle, &valid);
+    const absl::Status status =
+        api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid);
     EXPECT_EQ(ReasonOf(status), test.reason) << status;
     if (status.ok()) continue;
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(base::GetErrorDetail(status)->field, test.field);
     // The same in a batch names the item.
-    const absl::Status item = ValidateSchedule(request, SmallLimits(), kNow, 7, &valid);
+    const absl::Status item = api::ValidateSchedule(request, SmallLimits(), kNow, 7, &valid);
     EXPECT_EQ(base::GetErrorDetail(item)->field, "messages[7]." + test.field);
   }
 }
@@ -316,8 +317,9 @@ TEST(ValidateScheduleTest, EachRuleAtItsLimit) {
 TEST(ValidateScheduleTest, SaysTheValueAndTheLimit) {
   v1::ScheduleRequest request = GoodSchedule();
   request.set_topic(std::string(300, 'a'));
-  ValidSchedule valid;
-  const absl::Status status = ValidateSchedule(request, SmallLimits(), kNow, kSingle, &valid);
+  api::ValidSchedule valid;
+  const absl::Status status =
+      api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid);
   EXPECT_EQ(status.message(), "topic: 300 bytes, limit 255");
   const auto detail = base::GetErrorDetail(status);
   const std::vector<std::pair<std::string, std::string>> expected = {
@@ -326,40 +328,40 @@ TEST(ValidateScheduleTest, SaysTheValueAndTheLimit) {
 }
 
 TEST(ValidateScheduleTest, RoundsUpToMilliseconds) {
-  ValidSchedule valid;
+  api::ValidSchedule valid;
   v1::ScheduleRequest request = GoodSchedule();
   SetDelay(&request, 1, 1);
-  ASSERT_TRUE(ValidateSchedule(request, SmallLimits(), kNow, kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.when.deliver_ms, kNow + 1001);
   SetTime(&request, 1'700'000'000, 999'000'001);
-  ASSERT_TRUE(ValidateSchedule(request, SmallLimits(), kNow, kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.when.deliver_ms, kNow + 1000);
   SetTime(&request, 1'700'000'000, 5'000'000);
-  ASSERT_TRUE(ValidateSchedule(request, SmallLimits(), kNow, kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.when.deliver_ms, kNow + 5);
   SetTime(&request, -5, 0);
-  ASSERT_TRUE(ValidateSchedule(request, SmallLimits(), kNow, kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.when.deliver_ms, 0u);
 }
 
 TEST(ValidateScheduleTest, AnEndlessHorizonDoesNotWrap) {
-  RequestLimits limits = SmallLimits();
+  api::RequestLimits limits = SmallLimits();
   limits.horizon_ms = std::numeric_limits<uint64_t>::max();
-  ValidSchedule valid;
+  api::ValidSchedule valid;
   v1::ScheduleRequest request = GoodSchedule();
   SetDelay(&request, 1, 0);
-  EXPECT_TRUE(ValidateSchedule(request, limits, kNow, kSingle, &valid).ok());
+  EXPECT_TRUE(api::ValidateSchedule(request, limits, kNow, api::kSingle, &valid).ok());
   // An id has room for times until 2527.
   SetTime(&request, 253'402'300'799, 0);
-  EXPECT_EQ(ReasonOf(ValidateSchedule(request, limits, kNow, kSingle, &valid)),
+  EXPECT_EQ(ReasonOf(api::ValidateSchedule(request, limits, kNow, api::kSingle, &valid)),
             "DELIVER_TIME_OUT_OF_RANGE");
 }
 
 TEST(ValidateScheduleTest, FindsTheMoment) {
-  ValidSchedule valid;
+  api::ValidSchedule valid;
   v1::ScheduleRequest request = GoodSchedule();
   SetCivil(&request, "2023-11-14T23:13:21", "Europe/Berlin");
-  ASSERT_TRUE(ValidateSchedule(request, SmallLimits(), kNow, kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.when.deliver_ms, kNow + 1'000);
   EXPECT_EQ(valid.when.civil_time, "2023-11-14T23:13:21");
   EXPECT_EQ(valid.when.time_zone, "Europe/Berlin");
@@ -368,16 +370,16 @@ TEST(ValidateScheduleTest, FindsTheMoment) {
 }
 
 TEST(ValidateScheduleTest, PlainMeansNothingOfTheRest) {
-  ValidSchedule valid;
+  api::ValidSchedule valid;
   const v1::ScheduleRequest plain = GoodSchedule();
   for (const auto& more : {TimeAndNameCases(), ConflictCases(), LifetimeAndLabelCases()}) {
     for (const ScheduleCase& test : more) {
       v1::ScheduleRequest request = GoodSchedule();
       test.change(&request);
-      if (!ValidateSchedule(request, SmallLimits(), kNow, kSingle, &valid).ok()) continue;
+      if (!api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok()) continue;
       EXPECT_FALSE(valid.plain) << test.name;
       // What an earlier request asked for does not stick to the next.
-      ASSERT_TRUE(ValidateSchedule(plain, SmallLimits(), kNow, kSingle, &valid).ok());
+      ASSERT_TRUE(api::ValidateSchedule(plain, SmallLimits(), kNow, api::kSingle, &valid).ok());
       EXPECT_TRUE(valid.plain) << test.name;
       EXPECT_FALSE(valid.needs_terms()) << test.name;
       EXPECT_EQ(valid.routing_name(), "") << test.name;
@@ -386,17 +388,17 @@ TEST(ValidateScheduleTest, PlainMeansNothingOfTheRest) {
 }
 
 TEST(ValidateScheduleTest, TheKeyDecidesTheShardFirst) {
-  ValidSchedule valid;
+  api::ValidSchedule valid;
   v1::ScheduleRequest request = GoodSchedule();
   request.set_request_id("r");
-  ASSERT_TRUE(ValidateSchedule(request, SmallLimits(), kNow, kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.routing_name(), "r");
   request.set_ordering_key("o");
-  ASSERT_TRUE(ValidateSchedule(request, SmallLimits(), kNow, kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.routing_name(), "o");
   request.clear_ordering_key();
   request.set_key("k");
-  ASSERT_TRUE(ValidateSchedule(request, SmallLimits(), kNow, kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.routing_name(), "k");
   EXPECT_TRUE(valid.needs_terms());
 }
@@ -425,7 +427,7 @@ TEST(FingerprintTest, EachPartOfTheContentCounts) {
   for (const auto& change : changes) {
     v1::ScheduleRequest request = GoodSchedule();
     change(&request);
-    const storage::Fingerprint print = FingerprintOf(request);
+    const storage::Fingerprint print = api::FingerprintOf(request);
     EXPECT_TRUE(seen.emplace(print.high, print.low).second) << request.ShortDebugString();
   }
   EXPECT_EQ(seen.size(), changes.size());
@@ -444,20 +446,20 @@ TEST(FingerprintTest, WhatSaysHowToDecideDoesNotCount) {
   // What means the same as nothing.
   request.set_late_policy(v1::Message::DELIVER);
   request.mutable_spread();
-  EXPECT_EQ(FingerprintOf(request), FingerprintOf(plain));
+  EXPECT_EQ(api::FingerprintOf(request), api::FingerprintOf(plain));
 }
 
 // It is on disk: these two must stay what they are.
 TEST(FingerprintTest, IsTheSameForEver) {
   v1::ScheduleRequest request;
   request.mutable_delay()->set_seconds(5);
-  EXPECT_EQ(Hex(FingerprintOf(request)), "c6e28d111270e68ec7e35f694b8a78a2");
+  EXPECT_EQ(Hex(api::FingerprintOf(request)), "c6e28d111270e68ec7e35f694b8a78a2");
   request.set_payload("hello");
   (*request.mutable_labels())["b"] = "2";
   (*request.mutable_labels())["a"] = "1";
   request.mutable_ttl()->set_seconds(60);
   SetCivil(&request, "2026-11-21T09:00", "Europe/Berlin");
-  EXPECT_EQ(Hex(FingerprintOf(request)), "9b3a4287214d3921b28c62485ba7cfc0");
+  EXPECT_EQ(Hex(api::FingerprintOf(request)), "9b3a4287214d3921b28c62485ba7cfc0");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GrpcServer and a Node over a MemoryStore in this process, reached through a Unix socket.
+// An api::Server and a Node over a MemoryStore in this process, reached through a Unix socket.
 #pragma once
 
 #include <atomic>
@@ -22,9 +22,9 @@
 #include "duetime/v1/admin.grpc.pb.h"
 #include "duetime/v1/messages.grpc.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "server/api/server.h"
 #include "server/base/mutex.h"
 #include "server/metrics/rpc_stats.h"
-#include "server/rpc/grpc_server.h"
 #include "server/runtime/node.h"
 #include "server/runtime/system_clock.h"
 #include "storage/memory_store.h"
@@ -179,8 +179,8 @@ class ServerTest : public ::testing::Test {
  protected:
   void TearDown() override { StopAll(); }
 
-  GrpcServerOptions DefaultOptions() {
-    GrpcServerOptions options;
+  api::ServerOptions DefaultOptions() {
+    api::ServerOptions options;
     options.listen = {"unix:" + directory_.Join("socket")};
     options.io_threads = 1;
     options.version = "test";
@@ -188,8 +188,8 @@ class ServerTest : public ::testing::Test {
   }
 
   // Listens, but does not serve.
-  void Listen(const GrpcServerOptions& options) {
-    auto server = GrpcServer::Create(options, &clock_, &stats_);
+  void Listen(const api::ServerOptions& options) {
+    auto server = api::Server::Create(options, &clock_, &stats_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     const absl::Status listening = server_->Listen();
@@ -208,7 +208,7 @@ class ServerTest : public ::testing::Test {
     ASSERT_TRUE(serving.ok()) << serving;
   }
 
-  void Start(const GrpcServerOptions& options) {
+  void Start(const api::ServerOptions& options) {
     Listen(options);
     Serve();
   }
@@ -273,7 +273,7 @@ class ServerTest : public ::testing::Test {
   metrics::RpcStats stats_;
   std::unique_ptr<storage::MemoryDisk> disk_;
   std::unique_ptr<storage::MemoryStore> store_;
-  std::unique_ptr<GrpcServer> server_;
+  std::unique_ptr<api::Server> server_;
   std::unique_ptr<runtime::Node> node_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Messages::Stub> messages_;

@@ -104,7 +104,7 @@ TEST_F(ServicesTest, ReflectionTellsWhatIsServed) {
 }
 
 TEST_F(ServicesTest, ListensOnTcpAndSaysOnWhichPort) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.listen = {"127.0.0.1:0", options.listen[0]};
   Start(options);
   ASSERT_EQ(server_->addresses().size(), 2u);
@@ -113,13 +113,13 @@ TEST_F(ServicesTest, ListensOnTcpAndSaysOnWhichPort) {
 }
 
 TEST_F(ServicesTest, TwoServersCannotHaveOneAddress) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.listen = {"127.0.0.1:0", options.listen[0]};
   Start(options);
   for (const std::string& address : server_->addresses()) {
-    GrpcServerOptions same = DefaultOptions();
+    api::ServerOptions same = DefaultOptions();
     same.listen = {address};
-    auto other = GrpcServer::Create(same, &clock_, &stats_);
+    auto other = api::Server::Create(same, &clock_, &stats_);
     ASSERT_TRUE(other.ok());
     const absl::Status status = (*other)->Listen();
     EXPECT_FALSE(status.ok());
@@ -143,36 +143,36 @@ TEST_F(ServicesTest, ReplacesASocketThatNobodyListensOn) {
 
 TEST_F(ServicesTest, TakesNoFileAwayThatIsNoSocket) {
   std::ofstream(directory_.Join("socket")) << "precious";
-  auto server = GrpcServer::Create(DefaultOptions(), &clock_, &stats_);
+  auto server = api::Server::Create(DefaultOptions(), &clock_, &stats_);
   ASSERT_TRUE(server.ok());
   EXPECT_FALSE((*server)->Listen().ok());
   EXPECT_TRUE(std::filesystem::is_regular_file(directory_.Join("socket")));
 }
 
 TEST_F(ServicesTest, PlaintextStaysOnThisMachine) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.listen = {"0.0.0.0:0"};
-  auto server = GrpcServer::Create(options, &clock_, &stats_);
+  auto server = api::Server::Create(options, &clock_, &stats_);
   ASSERT_TRUE(server.ok());
   const absl::Status status = (*server)->Listen();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("insecure_nonloopback"), absl::string_view::npos);
   options.insecure_nonloopback = true;
-  server = GrpcServer::Create(options, &clock_, &stats_);
+  server = api::Server::Create(options, &clock_, &stats_);
   ASSERT_TRUE(server.ok());
   EXPECT_TRUE((*server)->Listen().ok());
 }
 
 TEST_F(ServicesTest, TlsFilesAreCheckedAtOnce) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.tls_cert = directory_.Join("absent.pem");
-  EXPECT_FALSE(GrpcServer::Create(options, &clock_, &stats_).ok());
+  EXPECT_FALSE(api::Server::Create(options, &clock_, &stats_).ok());
   options.tls_key = directory_.Join("absent.pem");
-  const auto server = GrpcServer::Create(options, &clock_, &stats_);
+  const auto server = api::Server::Create(options, &clock_, &stats_);
   EXPECT_NE(server.status().message().find("tls_cert: cannot read"), absl::string_view::npos);
-  GrpcServerOptions only_ca = DefaultOptions();
+  api::ServerOptions only_ca = DefaultOptions();
   only_ca.tls_client_ca = directory_.Join("ca.pem");
-  EXPECT_FALSE(GrpcServer::Create(only_ca, &clock_, &stats_).ok());
+  EXPECT_FALSE(api::Server::Create(only_ca, &clock_, &stats_).ok());
 }
 
 TEST_F(ServicesTest, ShutdownWithoutAnyCallIsQuick) {

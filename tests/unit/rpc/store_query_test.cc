@@ -13,10 +13,11 @@
 #include "gtest/gtest.h"
 
 #include "server/base/error.h"
-#include "server/rpc/forecast_query.h"
-#include "server/rpc/list_query.h"
+#include "server/query/forecast_query.h"
+#include "server/query/list_query.h"
 #include "storage/memory_store.h"
 #include "storage/message_record.h"
+#include "storage/time_units.h"
 
 namespace duetime::rpc {
 namespace {
@@ -27,7 +28,7 @@ using storage::Record;
 using storage::RecordType;
 using storage::TopicId;
 
-constexpr uint64_t kStart = 1'700'000'000'000 - 1'700'000'000'000 % kDayMs;
+constexpr uint64_t kStart = 1'700'000'000'000 - 1'700'000'000'000 % storage::kDayMs;
 
 // What was put: enough to say what a list must return.
 struct Put {
@@ -95,23 +96,23 @@ class StoreQueryTest : public ::testing::Test {
       uint64_t due_ms = kStart;
       switch (random() % 4) {
         case 0:
-          due_ms += random() % kMinuteMs;
+          due_ms += random() % storage::kMinuteMs;
           break;
         case 1:
-          due_ms += 5 * kHourMs;
+          due_ms += 5 * storage::kHourMs;
           break;
         case 2:
-          due_ms += random() % (40 * kDayMs);
+          due_ms += random() % (40 * storage::kDayMs);
           break;
         default:
-          due_ms += 30 * kMinuteMs + random() % 1'000;
+          due_ms += 30 * storage::kMinuteMs + random() % 1'000;
       }
       const std::string name = random() % 2 == 0 ? "" : "k" + std::to_string(i);
       Add(topic, due_ms, name, random() % 3 == 0 ? "red" : "");
     }
   }
 
-  std::vector<MessageKey> Expected(const MessageFilter& filter) const {
+  std::vector<MessageKey> Expected(const query::MessageFilter& filter) const {
     std::vector<const Put*> found;
     for (const Put& put : puts_) {
       if (put.topic != filter.topic || put.key.due_ms < filter.from_ms ||
@@ -131,15 +132,16 @@ class StoreQueryTest : public ::testing::Test {
   }
 
   // All pages together. Checks that each one gets on.
-  std::vector<MessageKey> ListAll(const MessageFilter& filter, const ListBudget& budget) {
+  std::vector<MessageKey> ListAll(const query::MessageFilter& filter,
+                                  const query::ListBudget& budget) {
     std::vector<MessageKey> keys;
-    ListPosition from;
+    query::ListPosition from;
     for (int pages = 0; pages < 10'000; ++pages) {
-      ListPage page;
-      const absl::Status status = ReadListPage(&store_, filter, from, budget, &page);
+      query::ListPage page;
+      const absl::Status status = query::ReadListPage(&store_, filter, from, budget, &page);
       EXPECT_TRUE(status.ok()) << status;
       EXPECT_LE(page.rows.size(), budget.rows);
-      for (const ListRow& row : page.rows) keys.push_back(row.key);
+      for (const query::ListRow& row : page.rows) keys.push_back(row.key);
       if (!page.next.has_value()) return keys;
       EXPECT_FALSE(*page.next == from) << "a page that does not get on";
       from = *page.next;
@@ -165,20 +167,21 @@ TEST_F(StoreQueryTest, PagesHoldEverythingOnceAndInOrder) {
   for (const bool named : {false, true}) {
     for (const bool red : {false, true}) {
       for (const bool range : {false, true}) {
-        MessageFilter filter;
+        query::MessageFilter filter;
         filter.topic = TopicId{2};
         if (named) filter.key_prefix = "k1";
         if (red) filter.labels = {{"color", "red"}};
         if (range) {
           filter.from_ms = kStart + 1'000;
-          filter.until_ms = kStart + 10 * kDayMs;
+          filter.until_ms = kStart + 10 * storage::kDayMs;
         }
         const std::vector<MessageKey> expected = Expected(filter);
         ASSERT_GT(expected.size(), 5u);
-        for (const ListBudget budget :
-             {ListBudget{.rows = 1'000}, ListBudget{.rows = 7}, ListBudget{.rows = 1},
-              ListBudget{.rows = 10, .looks = 20}, ListBudget{.rows = 10, .looks = 1},
-              ListBudget{.rows = 50, .looks = 1'000, .record_bytes = 100}}) {
+        for (const query::ListBudget budget :
+             {query::ListBudget{.rows = 1'000}, query::ListBudget{.rows = 7},
+              query::ListBudget{.rows = 1}, query::ListBudget{.rows = 10, .looks = 20},
+              query::ListBudget{.rows = 10, .looks = 1},
+              query::ListBudget{.rows = 50, .looks = 1'000, .record_bytes = 100}}) {
           EXPECT_EQ(ListAll(filter, budget), expected)
               << named << red << range << " rows " << budget.rows << " looks " << budget.looks;
         }
@@ -188,7 +191,7 @@ TEST_F(StoreQueryTest, PagesHoldEverythingOnceAndInOrder) {
 }
 
 TEST_F(StoreQueryTest, AnEmptyTopicIsOneEmptyPage) {
-  MessageFilter filter;
+  query::MessageFilter filter;
   filter.topic = TopicId{9};
   EXPECT_TRUE(ListAll(filter, {}).empty());
   filter.key_prefix = "k";
@@ -198,45 +201,46 @@ TEST_F(StoreQueryTest, AnEmptyTopicIsOneEmptyPage) {
 TEST_F(StoreQueryTest, AFailedReadIsAnError) {
   Fill(1);
   store_.FailReads(absl::DataLossError("damaged"));
-  MessageFilter filter;
+  query::MessageFilter filter;
   filter.topic = TopicId{1};
-  ListPage page;
-  EXPECT_TRUE(absl::IsDataLoss(ReadListPage(&store_, filter, {}, {}, &page)));
-  ForecastCounts counts;
-  EXPECT_TRUE(absl::IsDataLoss(ReadForecast(
-      &store_, {TopicId{1}}, {.start_ms = 0, .bucket_ms = kHourMs, .buckets = 1}, {}, &counts)));
+  query::ListPage page;
+  EXPECT_TRUE(absl::IsDataLoss(query::ReadListPage(&store_, filter, {}, {}, &page)));
+  query::ForecastCounts counts;
+  EXPECT_TRUE(absl::IsDataLoss(query::ReadForecast(
+      &store_, {TopicId{1}}, {.start_ms = 0, .bucket_ms = storage::kHourMs, .buckets = 1}, {},
+      &counts)));
 }
 
 TEST_F(StoreQueryTest, ForecastsAreExact) {
   Fill(Seed());
   const std::vector<std::vector<TopicId>> topic_sets = {
       {TopicId{1}}, {TopicId{1}, TopicId{2}, TopicId{3}}, {TopicId{9}}};
-  const std::vector<ForecastRange> ranges = {
-      {.start_ms = kStart, .bucket_ms = kDayMs, .buckets = 20},
-      {.start_ms = kStart + 5 * kHourMs, .bucket_ms = kHourMs, .buckets = 100},
-      {.start_ms = kStart + 30 * kMinuteMs, .bucket_ms = kMinuteMs, .buckets = 3},
-      {.start_ms = kStart + 7'000, .bucket_ms = kSecondMs, .buckets = 40},
-      {.start_ms = kStart + 50'000, .bucket_ms = kSecondMs, .buckets = 6'000},
+  const std::vector<query::ForecastRange> ranges = {
+      {.start_ms = kStart, .bucket_ms = storage::kDayMs, .buckets = 20},
+      {.start_ms = kStart + 5 * storage::kHourMs, .bucket_ms = storage::kHourMs, .buckets = 100},
+      {.start_ms = kStart + 30 * storage::kMinuteMs, .bucket_ms = storage::kMinuteMs, .buckets = 3},
+      {.start_ms = kStart + 7'000, .bucket_ms = storage::kSecondMs, .buckets = 40},
+      {.start_ms = kStart + 50'000, .bucket_ms = storage::kSecondMs, .buckets = 6'000},
   };
   for (const auto& topics : topic_sets) {
-    for (const ForecastRange& range : ranges) {
-      ForecastCounts expected;
+    for (const query::ForecastRange& range : ranges) {
+      query::ForecastCounts expected;
       expected.buckets.resize(range.buckets);
       for (const Put& put : puts_) {
         if (std::find(topics.begin(), topics.end(), put.topic) == topics.end()) continue;
-        PendingCount* sum = &expected.later;
+        query::PendingCount* sum = &expected.later;
         if (put.key.due_ms < range.start_ms) {
           sum = &expected.overdue;
         } else if (put.key.due_ms < range.end_ms()) {
           sum = &expected.buckets[(put.key.due_ms - range.start_ms) / range.bucket_ms];
         }
-        for (PendingCount* each : {sum, &expected.total}) {
+        for (query::PendingCount* each : {sum, &expected.total}) {
           ++each->messages;
           each->bytes += put.bytes;
         }
       }
-      ForecastCounts counts;
-      ASSERT_TRUE(ReadForecast(&store_, topics, range, {}, &counts).ok());
+      query::ForecastCounts counts;
+      ASSERT_TRUE(query::ReadForecast(&store_, topics, range, {}, &counts).ok());
       EXPECT_EQ(counts.buckets, expected.buckets) << range.bucket_ms;
       EXPECT_EQ(counts.overdue, expected.overdue) << range.bucket_ms;
       EXPECT_EQ(counts.later, expected.later) << range.bucket_ms;
@@ -247,15 +251,17 @@ TEST_F(StoreQueryTest, ForecastsAreExact) {
 
 TEST_F(StoreQueryTest, AForecastThatReadsTooMuchIsRefused) {
   Fill(1);
-  ForecastCounts counts;
-  const auto reason = [&](const ForecastRange& range, const ForecastBudget& budget) {
-    const absl::Status status = ReadForecast(&store_, {TopicId{1}}, range, budget, &counts);
+  query::ForecastCounts counts;
+  const auto reason = [&](const query::ForecastRange& range, const query::ForecastBudget& budget) {
+    const absl::Status status = query::ReadForecast(&store_, {TopicId{1}}, range, budget, &counts);
     return status.ok() ? "OK" : base::GetErrorDetail(status)->reason;
   };
-  const ForecastRange days = {.start_ms = kStart, .bucket_ms = kDayMs, .buckets = 40};
+  const query::ForecastRange days = {
+      .start_ms = kStart, .bucket_ms = storage::kDayMs, .buckets = 40};
   EXPECT_EQ(reason(days, {}), "OK");
   EXPECT_EQ(reason(days, {.counters = 10}), "FORECAST_TOO_LARGE");
-  const ForecastRange seconds = {.start_ms = kStart, .bucket_ms = kSecondMs, .buckets = 60};
+  const query::ForecastRange seconds = {
+      .start_ms = kStart, .bucket_ms = storage::kSecondMs, .buckets = 60};
   EXPECT_EQ(reason(seconds, {}), "OK");
   EXPECT_EQ(reason(seconds, {.counters = 1'000, .messages = 10}), "FORECAST_TOO_LARGE");
 }
@@ -263,8 +269,8 @@ TEST_F(StoreQueryTest, AForecastThatReadsTooMuchIsRefused) {
 TEST_F(StoreQueryTest, ATopicsCountsSayWhatIsDue) {
   Fill(Seed());
   const uint64_t now_ms = kStart + 30'500;
-  PendingCount expected;
-  PendingCount expected_due;
+  query::PendingCount expected;
+  query::PendingCount expected_due;
   for (const Put& put : puts_) {
     if (put.topic != TopicId{2}) continue;
     ++expected.messages;
@@ -273,9 +279,9 @@ TEST_F(StoreQueryTest, ATopicsCountsSayWhatIsDue) {
     ++expected_due.messages;
     expected_due.bytes += put.bytes;
   }
-  PendingCount pending;
-  PendingCount due;
-  ASSERT_TRUE(ReadTopicCounts(&store_, TopicId{2}, now_ms, &pending, &due).ok());
+  query::PendingCount pending;
+  query::PendingCount due;
+  ASSERT_TRUE(query::ReadTopicCounts(&store_, TopicId{2}, now_ms, &pending, &due).ok());
   EXPECT_EQ(pending, expected);
   EXPECT_EQ(due, expected_due);
   EXPECT_GT(due.messages, 0u);

@@ -149,7 +149,7 @@ TEST_F(SubscribeTest, InsistsOnStartFirstAndOnce) {
 }
 
 TEST_F(SubscribeTest, WaitsForAStartAndNotForEver) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.heartbeat_ms = 20;  // which is also how often the server looks at its streams
   Start(options);
   TestSubscriber silent(messages_.get());
@@ -162,7 +162,7 @@ TEST_F(SubscribeTest, WaitsForAStartAndNotForEver) {
 }
 
 TEST_F(SubscribeTest, SendsHeartbeatsWhenThereIsNothingElse) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.heartbeat_ms = 20;
   Start(options);
   TestSubscriber subscriber(messages_.get());
@@ -230,7 +230,7 @@ TEST_F(SubscribeTest, WhatAVanishedSubscriberHeldGoesToTheNext) {
 }
 
 TEST_F(SubscribeTest, DrainsWithANoticeThenEnds) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.drain_grace_ms = 1234;
   Start(options);
   TestSubscriber subscriber(messages_.get());
@@ -265,7 +265,7 @@ TEST_F(SubscribeTest, EndsWhenStorageFails) {
 }
 
 TEST_F(SubscribeTest, HasALimitOfStreams) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.streams_max = 1;
   Start(options);
   {
@@ -292,7 +292,7 @@ TEST_F(SubscribeTest, HasALimitOfStreams) {
 
 TEST_F(SubscribeTest, ManyMessagesArriveOnceAndInOrder) {
   shards_ = 2;
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.io_threads = 2;
   Start(options);
   constexpr size_t kMessages = 5'000;
@@ -342,7 +342,7 @@ TEST_F(SubscribeTest, ADamagedRecordIsCountedAndNotDelivered) {
   accept.value = value;
   const std::vector<storage::RecordBatch> group = {{name, accept}};
   ASSERT_EQ(store().Append(group, storage::Durability::kSynced), storage::AppendOutcome::kAccepted);
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.heartbeat_ms = 20;
   Start(options);
   TestSubscriber subscriber(messages_.get());
@@ -366,7 +366,7 @@ TEST_F(SubscribeTest, ADamagedRecordIsCountedAndNotDelivered) {
 }
 
 TEST_F(SubscribeTest, ASlowReaderHoldsNothingUp) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   Start(options);
   TestSubscriber slow(messages_.get());
   slow.Start("slow", 1'000);
@@ -381,7 +381,7 @@ TEST_F(SubscribeTest, ASlowReaderHoldsNothingUp) {
 }
 
 TEST_F(SubscribeTest, AStuckWriteDoesNotHoldUpTheShutdown) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.heartbeat_ms = 20;  // which is also how often the server looks at its streams
   Start(options);
   TestSubscriber slow(messages_.get());

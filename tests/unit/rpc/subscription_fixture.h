@@ -106,7 +106,7 @@ class SubscriptionFixture : public ServerTest {
     node_.reset();
     server_.reset();
     store_ = std::make_unique<storage::MemoryStore>(disk_.get());
-    GrpcServerOptions fresh = DefaultOptions();
+    api::ServerOptions fresh = DefaultOptions();
     fresh.listen = {"unix:" + directory_.Join("again")};
     Listen(fresh);
     Serve();

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is known of subscriptions, and what is put in order at the start.
-#include "server/rpc/subscription_registry.h"
+#include "server/api/subscriptions/subscription_registry.h"
 
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 
+#include "server/protocol/commands.h"
+
 namespace duetime::rpc {
 namespace {
 
-using delivery::SubscriptionCommand;
-using delivery::SubscriptionState;
+using protocol::SubscriptionCommand;
+using protocol::SubscriptionState;
 using storage::SubscriptionId;
 using storage::TopicId;
 
@@ -30,7 +32,7 @@ SubscriptionState State(SubscriptionId id, const std::string& name) {
 }
 
 // Makes one as the handlers do, and returns its number.
-SubscriptionId Make(SubscriptionRegistry* registry, const std::string& name) {
+SubscriptionId Make(api::SubscriptionRegistry* registry, const std::string& name) {
   EXPECT_TRUE(registry->Begin(kTopic, [] {}));
   SubscriptionId id{};
   EXPECT_TRUE(registry->NextId(kTopic, &id).ok());
@@ -39,14 +41,14 @@ SubscriptionId Make(SubscriptionRegistry* registry, const std::string& name) {
   return id;
 }
 
-void Delete(SubscriptionRegistry* registry, const std::string& name) {
+void Delete(api::SubscriptionRegistry* registry, const std::string& name) {
   ASSERT_TRUE(registry->Begin(kTopic, [] {}));
   registry->Remove(kTopic, name);
   registry->End(kTopic);
 }
 
 TEST(SubscriptionRegistryTest, TheFirstOneTakesOverTheNamelessOneAndTheLastOneLeavesIt) {
-  SubscriptionRegistry registry(10);
+  api::SubscriptionRegistry registry(10);
   EXPECT_FALSE(registry.Find(kTopic, "a").has_value());
   EXPECT_EQ(Make(&registry, "a"), kFirst);
   EXPECT_EQ(Make(&registry, "b"), kOther);
@@ -63,7 +65,7 @@ TEST(SubscriptionRegistryTest, TheFirstOneTakesOverTheNamelessOneAndTheLastOneLe
 }
 
 TEST(SubscriptionRegistryTest, ListsInTheOrderOfNamesAndKeepsTheLimit) {
-  SubscriptionRegistry registry(3);
+  api::SubscriptionRegistry registry(3);
   for (const char* name : {"c", "a", "b"}) Make(&registry, name);
   std::string names;
   for (const auto& subscription : registry.List(kTopic, "", 2)) names += subscription.name;
@@ -77,7 +79,7 @@ TEST(SubscriptionRegistryTest, ListsInTheOrderOfNamesAndKeepsTheLimit) {
 
 TEST(SubscriptionRegistryTest, OneChangeOfATopicAtATimeAndTheNextOneIsCalled) {
   constexpr TopicId kOtherTopic{8};
-  SubscriptionRegistry registry(10);
+  api::SubscriptionRegistry registry(10);
   std::string called;
   ASSERT_TRUE(registry.Begin(kTopic, [&] { called += "?"; }));
   ASSERT_TRUE(registry.Begin(kOtherTopic, [&] { called += "?"; }));
@@ -94,7 +96,7 @@ TEST(SubscriptionRegistryTest, OneChangeOfATopicAtATimeAndTheNextOneIsCalled) {
 }
 
 TEST(SubscriptionRegistryTest, TellsOneFromAnotherOfItsNameAndNumber) {
-  SubscriptionRegistry registry(10);
+  api::SubscriptionRegistry registry(10);
   ASSERT_EQ(Make(&registry, "a"), kFirst);
   auto found = *registry.Find(kTopic, "a");
   uint64_t seen = registry.version();
@@ -117,7 +119,7 @@ TEST(SubscriptionRegistryTest, TellsOneFromAnotherOfItsNameAndNumber) {
 }
 
 TEST(SubscriptionRegistryTest, LoadsWhatAllShardsHave) {
-  SubscriptionRegistry registry(10);
+  api::SubscriptionRegistry registry(10);
   SubscriptionState gone = State(SubscriptionId{static_cast<uint32_t>(kOther) + 5}, "gone");
   gone.deleted = true;
   const std::vector<SubscriptionState> shard = {State(kFirst, "a"), State(kOther, "b"), gone};
@@ -128,14 +130,14 @@ TEST(SubscriptionRegistryTest, LoadsWhatAllShardsHave) {
 }
 
 TEST(SubscriptionRegistryTest, ANamelessOneIsTakenOverAfterARestartToo) {
-  SubscriptionRegistry registry(10);
+  api::SubscriptionRegistry registry(10);
   EXPECT_TRUE(registry.Load({{State(kOther, "")}}).empty());
   EXPECT_EQ(registry.size(), 0u);
   EXPECT_EQ(Make(&registry, "a"), kOther);
 }
 
 TEST(SubscriptionRegistryTest, ACreationThatReachedSomeShardsIsCompleted) {
-  SubscriptionRegistry registry(10);
+  api::SubscriptionRegistry registry(10);
   SubscriptionState made = State(kOther, "b");
   made.settings.lease_ms = 5;
   made.start = storage::MessageId{1, 2};
@@ -151,7 +153,7 @@ TEST(SubscriptionRegistryTest, ACreationThatReachedSomeShardsIsCompleted) {
 }
 
 TEST(SubscriptionRegistryTest, ATakeOverThatReachedSomeShardsIsCompleted) {
-  SubscriptionRegistry registry(10);
+  api::SubscriptionRegistry registry(10);
   const auto repairs = registry.Load({{State(kFirst, "a")}, {State(kFirst, "")}});
   ASSERT_EQ(repairs.size(), 1u);
   EXPECT_EQ(repairs[0].shard, 1);
@@ -160,7 +162,7 @@ TEST(SubscriptionRegistryTest, ATakeOverThatReachedSomeShardsIsCompleted) {
 }
 
 TEST(SubscriptionRegistryTest, ADeletionThatReachedSomeShardsIsCompleted) {
-  SubscriptionRegistry registry(10);
+  api::SubscriptionRegistry registry(10);
   SubscriptionState deleting = State(kOther, "b");
   deleting.deleting = true;
   const SubscriptionState first = State(kFirst, "a");
@@ -173,7 +175,7 @@ TEST(SubscriptionRegistryTest, ADeletionThatReachedSomeShardsIsCompleted) {
 }
 
 TEST(SubscriptionRegistryTest, SettingsThatDifferBecomeThoseOfTheFirstShard) {
-  SubscriptionRegistry registry(10);
+  api::SubscriptionRegistry registry(10);
   SubscriptionState changed = State(kFirst, "a");
   changed.settings.paused = true;
   const auto repairs = registry.Load({{changed}, {State(kFirst, "a")}});

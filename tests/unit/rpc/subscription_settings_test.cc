@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Settings of subscriptions and topics: what is in order, and what is refused by which reason.
-#include "server/rpc/subscription_settings.h"
+#include "server/api/subscriptions/subscription_settings.h"
 
 #include <functional>
 #include <limits>
@@ -9,8 +9,9 @@
 
 #include "gtest/gtest.h"
 
+#include "server/api/topics/topic_settings.h"
 #include "server/base/error.h"
-#include "server/rpc/topic_settings.h"
+#include "server/protocol/commands.h"
 
 namespace duetime::rpc {
 namespace {
@@ -22,8 +23,8 @@ std::string ReasonOf(const absl::Status& status) {
 std::string Refusal(const std::function<void(v1::SubscriptionSettings*)>& change) {
   v1::SubscriptionSettings proto;
   change(&proto);
-  delivery::SubscriptionSettings settings;
-  const absl::Status status = ValidateSubscriptionSettings(proto, "t", {}, "s", &settings);
+  protocol::SubscriptionSettings settings;
+  const absl::Status status = api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings);
   return status.ok() ? "OK" : base::GetErrorDetail(status)->field;
 }
 
@@ -40,35 +41,35 @@ TEST(SubscriptionSettingsTest, GoThereAndBack) {
   proto.mutable_retention()->set_seconds(3600);
   proto.set_retention_policy(v1::RETENTION_DEAD_LETTER);
   proto.set_retention_max_messages(1000);
-  delivery::SubscriptionSettings settings;
-  ASSERT_TRUE(ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
+  protocol::SubscriptionSettings settings;
+  ASSERT_TRUE(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
   EXPECT_EQ(settings.retry.multiplier_percent, 150u);
   EXPECT_EQ(settings.retry.jitter_percent, 25u);
   v1::SubscriptionSettings back;
-  ToProto(settings, &back);
+  api::ToProto(settings, &back);
   EXPECT_EQ(back.SerializeAsString(), proto.SerializeAsString());
-  EXPECT_TRUE(MakesDeadLetters(settings));
+  EXPECT_TRUE(api::MakesDeadLetters(settings));
 }
 
 TEST(SubscriptionSettingsTest, ABoundIsEnoughToMakeDeadLetters) {
   v1::SubscriptionSettings proto;
   proto.set_retention_policy(v1::RETENTION_DEAD_LETTER);
-  delivery::SubscriptionSettings settings;
-  ASSERT_TRUE(ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
-  EXPECT_FALSE(MakesDeadLetters(settings));
+  protocol::SubscriptionSettings settings;
+  ASSERT_TRUE(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
+  EXPECT_FALSE(api::MakesDeadLetters(settings));
   proto.set_retention_max_messages(1);
-  ASSERT_TRUE(ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
-  EXPECT_TRUE(MakesDeadLetters(settings));
+  ASSERT_TRUE(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
+  EXPECT_TRUE(api::MakesDeadLetters(settings));
 }
 
 TEST(SubscriptionSettingsTest, DefaultsAreThoseOfTheProto) {
-  delivery::SubscriptionSettings settings;
-  ASSERT_TRUE(ValidateSubscriptionSettings({}, "t", {}, "s", &settings).ok());
-  EXPECT_EQ(settings, delivery::SubscriptionSettings{});
-  EXPECT_FALSE(MakesDeadLetters(settings));
+  protocol::SubscriptionSettings settings;
+  ASSERT_TRUE(api::ValidateSubscriptionSettings({}, "t", {}, "s", &settings).ok());
+  EXPECT_EQ(settings, protocol::SubscriptionSettings{});
+  EXPECT_FALSE(api::MakesDeadLetters(settings));
   v1::SubscriptionSettings proto;
   proto.mutable_retry()->mutable_min_backoff()->set_seconds(3600);
-  ASSERT_TRUE(ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
+  ASSERT_TRUE(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
   EXPECT_EQ(settings.retry.max_backoff_ms, 3'600'000u);
 }
 
@@ -110,76 +111,76 @@ TEST(SubscriptionSettingsTest, RefusesWhatIsOutOfBounds) {
 }
 
 TEST(SubscriptionSettingsTest, AMaskTakesOverWhatItNames) {
-  delivery::SubscriptionSettings from;
+  protocol::SubscriptionSettings from;
   from.paused = true;
   from.retry.max_attempts = 3;
   from.retry.min_backoff_ms = 900'000;
   from.retry.max_backoff_ms = 900'000;
-  delivery::SubscriptionSettings settings;
+  protocol::SubscriptionSettings settings;
   google::protobuf::FieldMask mask;
-  EXPECT_EQ(ReasonOf(ApplySubscriptionMask(mask, from, &settings)), "INVALID_UPDATE_MASK");
+  EXPECT_EQ(ReasonOf(api::ApplySubscriptionMask(mask, from, &settings)), "INVALID_UPDATE_MASK");
   mask.add_paths("settings.retry.max_attempts");
-  ASSERT_TRUE(ApplySubscriptionMask(mask, from, &settings).ok());
+  ASSERT_TRUE(api::ApplySubscriptionMask(mask, from, &settings).ok());
   EXPECT_EQ(settings.retry.max_attempts, 3u);
   EXPECT_FALSE(settings.paused);
   mask.add_paths("name");
-  EXPECT_EQ(ReasonOf(ApplySubscriptionMask(mask, from, &settings)), "INVALID_UPDATE_MASK");
+  EXPECT_EQ(ReasonOf(api::ApplySubscriptionMask(mask, from, &settings)), "INVALID_UPDATE_MASK");
 }
 
 // The longest backoff goes along as long as nobody has chosen it.
 TEST(SubscriptionSettingsTest, AMaskMayNameTheShortestBackoffOnly) {
   constexpr uint64_t kTenMinutes = 600'000;
-  delivery::SubscriptionSettings from;
+  protocol::SubscriptionSettings from;
   from.retry.min_backoff_ms = 900'000;
   from.retry.max_backoff_ms = 900'000;
-  delivery::SubscriptionSettings settings;
+  protocol::SubscriptionSettings settings;
   ASSERT_EQ(settings.retry.max_backoff_ms, kTenMinutes);
   google::protobuf::FieldMask mask;
   mask.add_paths("settings.retry.min_backoff");
-  ASSERT_TRUE(ApplySubscriptionMask(mask, from, &settings).ok());
+  ASSERT_TRUE(api::ApplySubscriptionMask(mask, from, &settings).ok());
   EXPECT_EQ(settings.retry.min_backoff_ms, 900'000u);
   EXPECT_EQ(settings.retry.max_backoff_ms, 900'000u);
 
   settings.retry = {.min_backoff_ms = 0, .max_backoff_ms = 700'000};
-  const absl::Status refused = ApplySubscriptionMask(mask, from, &settings);
+  const absl::Status refused = api::ApplySubscriptionMask(mask, from, &settings);
   EXPECT_EQ(ReasonOf(refused), "INVALID_SUBSCRIPTION_SETTINGS");
   EXPECT_NE(refused.message().find("700000 ms, which update_mask does not name"),
             absl::string_view::npos)
       << refused;
   mask.add_paths("settings.retry.max_backoff");
-  EXPECT_TRUE(ApplySubscriptionMask(mask, from, &settings).ok());
+  EXPECT_TRUE(api::ApplySubscriptionMask(mask, from, &settings).ok());
   // Ten minutes that were asked for in the same breath are no default.
   from.retry.max_backoff_ms = kTenMinutes;
   settings = {};
-  EXPECT_EQ(ReasonOf(ApplySubscriptionMask(mask, from, &settings)),
+  EXPECT_EQ(ReasonOf(api::ApplySubscriptionMask(mask, from, &settings)),
             "INVALID_SUBSCRIPTION_SETTINGS");
 }
 
 TEST(SubscriptionSettingsTest, AnEmptyNameIsTheDefaultOne) {
   absl::string_view valid;
-  ASSERT_TRUE(ValidateSubscription("", "name", &valid).ok());
+  ASSERT_TRUE(api::ValidateSubscription("", "name", &valid).ok());
   EXPECT_EQ(valid, "default");
-  EXPECT_EQ(ReasonOf(ValidateSubscription("a b", "name", &valid)), "INVALID_SUBSCRIPTION");
-  EXPECT_EQ(ReasonOf(ValidateSubscription(std::string(256, 'a'), "name", &valid)),
+  EXPECT_EQ(ReasonOf(api::ValidateSubscription("a b", "name", &valid)), "INVALID_SUBSCRIPTION");
+  EXPECT_EQ(ReasonOf(api::ValidateSubscription(std::string(256, 'a'), "name", &valid)),
             "INVALID_SUBSCRIPTION");
 }
 
 // ---- Topics
 
 TEST(TopicObjectTest, GoesThereAndBack) {
-  TopicObject object;
+  api::TopicObject object;
   object.settings = {.max_pending = 1,
                      .max_payload_bytes = 2,
                      .default_ttl_ms = 3,
-                     .fate_retention_ms = 4,
+                     .tombstone_retention_ms = 4,
                      .rate_per_s = 5,
                      .burst = 6,
                      .paused = true,
                      .minute_max = 7,
-                     .minute_policy = delivery::BucketPolicy::kSpread,
+                     .minute_policy = protocol::BucketPolicy::kSpread,
                      .minute_spread_ms = 8,
                      .dead_letter_topic = "lost"};
-  const auto decoded = DecodeTopicObject(EncodeTopicObject(object));
+  const auto decoded = api::DecodeTopicObject(api::EncodeTopicObject(object));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, object);
 }
@@ -187,28 +188,28 @@ TEST(TopicObjectTest, GoesThereAndBack) {
 TEST(TopicObjectTest, ReadsWhatTheVersionBeforeWrote) {
   std::string bytes("\x01\x03", 2);
   for (char number = 1; number <= 4; ++number) bytes += number + std::string(7, '\0');
-  const auto decoded = DecodeTopicObject(bytes);
+  const auto decoded = api::DecodeTopicObject(bytes);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_TRUE(decoded->deleted);
   EXPECT_EQ(decoded->settings.max_pending, 1u);
-  EXPECT_EQ(decoded->settings.fate_retention_ms, 4u);
+  EXPECT_EQ(decoded->settings.tombstone_retention_ms, 4u);
   EXPECT_EQ(decoded->settings.rate_per_s, 0u);
-  EXPECT_FALSE(DecodeTopicObject(bytes + "x").ok());
-  EXPECT_FALSE(DecodeTopicObject(bytes.substr(0, 33)).ok());
+  EXPECT_FALSE(api::DecodeTopicObject(bytes + "x").ok());
+  EXPECT_FALSE(api::DecodeTopicObject(bytes.substr(0, 33)).ok());
 }
 
 TEST(TopicObjectTest, RefusesALimitOfAKindThatIsUnknown) {
-  TopicObject object;
+  api::TopicObject object;
   object.settings.minute_max = 1;
-  object.settings.minute_policy = static_cast<delivery::BucketPolicy>(4);
-  EXPECT_FALSE(DecodeTopicObject(EncodeTopicObject(object)).ok());
+  object.settings.minute_policy = static_cast<protocol::BucketPolicy>(4);
+  EXPECT_FALSE(api::DecodeTopicObject(api::EncodeTopicObject(object)).ok());
 }
 
 std::string TopicRefusal(const std::function<void(v1::TopicSettings*)>& change) {
   v1::TopicSettings proto;
   change(&proto);
-  TopicSettings settings;
-  const absl::Status status = ValidateTopicSettings(proto, "t", {}, "s", &settings);
+  api::TopicSettings settings;
+  const absl::Status status = api::ValidateTopicSettings(proto, "t", {}, "s", &settings);
   return status.ok() ? "OK" : base::GetErrorDetail(status)->field;
 }
 

@@ -83,7 +83,7 @@ TEST_F(SubscriptionsTest, RefusesWhatIsNotInOrder) {
 }
 
 TEST_F(SubscriptionsTest, HaveALimitPerTopic) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.subscriptions_max = 2;
   Start(options);
   ASSERT_TRUE(Create("t", "a").ok());
@@ -101,7 +101,7 @@ TEST_F(SubscriptionsTest, HaveALimitPerTopic) {
 }
 
 TEST_F(SubscriptionsTest, AreNotMadeByUseWhereNothingIs) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.topics_auto_create = false;
   Start(options);
   ASSERT_TRUE(CreateTopic("t").ok());
@@ -480,7 +480,7 @@ TEST_F(SubscriptionsTest, TheOldestMayWaitOnDisk) {
 // All of them ask for the same subscription at once: it is made once, and all get it.
 TEST_F(SubscriptionsTest, ManyStreamsAtOnce) {
   shards_ = 2;
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.io_threads = 2;
   Start(options);
   constexpr size_t kStreams = 1'000;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/target_validation.h"
+#include "server/api/messages/target_validation.h"
 
 #include <string>
 
 #include "gtest/gtest.h"
 
+#include "server/api/validation_error.h"
 #include "server/base/error.h"
-#include "server/rpc/validation_error.h"
 
 namespace duetime::rpc {
 namespace {
@@ -22,73 +22,77 @@ std::string ReasonOf(const absl::Status& status) {
 TEST(ValidateTargetTest, ByIdOrByKey) {
   const storage::MessageId id = storage::MessageId::Make(3, 4, 5, 6);
   v1::CancelRequest request;
-  ValidTarget target;
-  EXPECT_EQ(ReasonOf(ValidateTarget(request, kSingle, &target)), "TARGET_MISSING message_id");
+  api::ValidTarget target;
+  EXPECT_EQ(ReasonOf(api::ValidateTarget(request, api::kSingle, &target)),
+            "TARGET_MISSING message_id");
   request.set_message_id("nonsense");
-  EXPECT_EQ(ReasonOf(ValidateTarget(request, kSingle, &target)), "INVALID_MESSAGE_ID message_id");
-  EXPECT_EQ(ReasonOf(ValidateTarget(request, 3, &target)),
+  EXPECT_EQ(ReasonOf(api::ValidateTarget(request, api::kSingle, &target)),
+            "INVALID_MESSAGE_ID message_id");
+  EXPECT_EQ(ReasonOf(api::ValidateTarget(request, 3, &target)),
             "INVALID_MESSAGE_ID cancels[3].message_id");
   request.set_message_id(id.ToString());
-  ASSERT_TRUE(ValidateTarget(request, kSingle, &target).ok());
+  ASSERT_TRUE(api::ValidateTarget(request, api::kSingle, &target).ok());
   EXPECT_EQ(target.id, id);
   EXPECT_EQ(target.key, "");
   request.mutable_key();
-  EXPECT_EQ(ReasonOf(ValidateTarget(request, kSingle, &target)), "INVALID_TOPIC key.topic");
+  EXPECT_EQ(ReasonOf(api::ValidateTarget(request, api::kSingle, &target)),
+            "INVALID_TOPIC key.topic");
   request.mutable_key()->set_topic("orders");
-  EXPECT_EQ(ReasonOf(ValidateTarget(request, kSingle, &target)), "INVALID_KEY key.key");
+  EXPECT_EQ(ReasonOf(api::ValidateTarget(request, api::kSingle, &target)), "INVALID_KEY key.key");
   request.mutable_key()->set_key(std::string(256, 'k'));
-  EXPECT_EQ(ReasonOf(ValidateTarget(request, kSingle, &target)), "INVALID_KEY key.key");
+  EXPECT_EQ(ReasonOf(api::ValidateTarget(request, api::kSingle, &target)), "INVALID_KEY key.key");
   request.mutable_key()->set_key("k");
-  ASSERT_TRUE(ValidateTarget(request, kSingle, &target).ok());
+  ASSERT_TRUE(api::ValidateTarget(request, api::kSingle, &target).ok());
   EXPECT_EQ(target.key, "k");
   EXPECT_EQ(target.topic, "orders");
 }
 
 TEST(ValidateRescheduleTest, TimeAndEtag) {
   v1::RescheduleRequest request;
-  ValidReschedule valid;
-  const RequestLimits limits;
-  EXPECT_EQ(ReasonOf(ValidateReschedule(request, limits, kNow, &valid)),
+  api::ValidReschedule valid;
+  const api::RequestLimits limits;
+  EXPECT_EQ(ReasonOf(api::ValidateReschedule(request, limits, kNow, &valid)),
             "TARGET_MISSING message_id");
   request.set_message_id(storage::MessageId::Make(3, 4, 5, 6).ToString());
-  EXPECT_EQ(ReasonOf(ValidateReschedule(request, limits, kNow, &valid)),
+  EXPECT_EQ(ReasonOf(api::ValidateReschedule(request, limits, kNow, &valid)),
             "DELIVER_TIME_MISSING deliver_time");
   request.mutable_delay()->set_seconds(-1);
-  EXPECT_EQ(ReasonOf(ValidateReschedule(request, limits, kNow, &valid)),
+  EXPECT_EQ(ReasonOf(api::ValidateReschedule(request, limits, kNow, &valid)),
             "DELIVER_TIME_OUT_OF_RANGE delay");
   request.mutable_delay()->set_seconds(7);
-  ASSERT_TRUE(ValidateReschedule(request, limits, kNow, &valid).ok());
+  ASSERT_TRUE(api::ValidateReschedule(request, limits, kNow, &valid).ok());
   EXPECT_EQ(valid.when.deliver_ms, kNow + 7'000);
   EXPECT_FALSE(valid.revision.has_value());
   for (const char* bad : {"x", "-1", "01", "+1", " 1", "18446744073709551616"}) {
     request.set_etag(bad);
-    EXPECT_EQ(ReasonOf(ValidateReschedule(request, limits, kNow, &valid)), "INVALID_ETAG etag")
+    EXPECT_EQ(ReasonOf(api::ValidateReschedule(request, limits, kNow, &valid)), "INVALID_ETAG etag")
         << bad;
   }
   for (const uint64_t revision : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
-    request.set_etag(EtagOf(revision));
-    ASSERT_TRUE(ValidateReschedule(request, limits, kNow, &valid).ok());
+    request.set_etag(api::EtagOf(revision));
+    ASSERT_TRUE(api::ValidateReschedule(request, limits, kNow, &valid).ok());
     EXPECT_EQ(valid.revision, revision);
   }
 }
 
 TEST(ValidateViewTest, KnowsItsValues) {
   bool full = true;
-  EXPECT_TRUE(ValidateView(v1::MESSAGE_VIEW_UNSPECIFIED, &full).ok());
+  EXPECT_TRUE(api::ValidateView(v1::MESSAGE_VIEW_UNSPECIFIED, &full).ok());
   EXPECT_FALSE(full);
-  EXPECT_TRUE(ValidateView(v1::FULL, &full).ok());
+  EXPECT_TRUE(api::ValidateView(v1::FULL, &full).ok());
   EXPECT_TRUE(full);
-  EXPECT_EQ(ReasonOf(ValidateView(static_cast<v1::MessageView>(3), &full)), "INVALID_VIEW view");
+  EXPECT_EQ(ReasonOf(api::ValidateView(static_cast<v1::MessageView>(3), &full)),
+            "INVALID_VIEW view");
 }
 
 TEST(WithMetadataTest, AddsAPairAndKeepsTheRest) {
-  const absl::Status status = WithMetadata(Invalid("R", "f", "t"), "topic", "orders");
+  const absl::Status status = api::WithMetadata(api::Invalid("R", "f", "t"), "topic", "orders");
   EXPECT_EQ(status.message(), "f: t");
   const auto detail = base::GetErrorDetail(status);
   const std::vector<std::pair<std::string, std::string>> expected = {{"field", "f"},
                                                                      {"topic", "orders"}};
   EXPECT_EQ(detail->metadata, expected);
-  EXPECT_EQ(WithMetadata(absl::InternalError("x"), "a", "b"), absl::InternalError("x"));
+  EXPECT_EQ(api::WithMetadata(absl::InternalError("x"), "a", "b"), absl::InternalError("x"));
 }
 
 }  // namespace

@@ -18,9 +18,9 @@ class TlsTest : public ServerTest {
     return directory_.Join(name);
   }
 
-  GrpcServerOptions TlsOptions(bool client_certificates) {
+  api::ServerOptions TlsOptions(bool client_certificates) {
     const test::CertificatePem server = authority_.Issue();
-    GrpcServerOptions options = DefaultOptions();
+    api::ServerOptions options = DefaultOptions();
     options.listen = {"127.0.0.1:0"};
     options.tls_cert = Write("cert.pem", server.certificate);
     options.tls_key = Write("key.pem", server.key);
@@ -65,22 +65,22 @@ TEST_F(TlsTest, AClientCaAsksForItsCertificates) {
 }
 
 TEST_F(TlsTest, TlsMayBeReachedFromElsewhere) {
-  GrpcServerOptions options = TlsOptions(true);
+  api::ServerOptions options = TlsOptions(true);
   options.listen = {"0.0.0.0:0"};
-  auto server = GrpcServer::Create(options, &clock_, &stats_);
+  auto server = api::Server::Create(options, &clock_, &stats_);
   ASSERT_TRUE(server.ok());
   EXPECT_TRUE((*server)->Listen().ok());
 }
 
 TEST_F(TlsTest, ACertificateWithAnotherKeyIsAnError) {
-  GrpcServerOptions options = TlsOptions(false);
+  api::ServerOptions options = TlsOptions(false);
   options.tls_key = Write("other.pem", authority_.Issue().key);
-  const absl::Status status = GrpcServer::Create(options, &clock_, &stats_).status();
+  const absl::Status status = api::Server::Create(options, &clock_, &stats_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("tls_key"), absl::string_view::npos) << status;
   // The two files in each other's place.
   std::swap(options.tls_cert, options.tls_key);
-  EXPECT_FALSE(GrpcServer::Create(options, &clock_, &stats_).ok());
+  EXPECT_FALSE(api::Server::Create(options, &clock_, &stats_).ok());
 }
 
 }  // namespace

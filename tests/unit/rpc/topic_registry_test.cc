@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/topic_registry.h"
+#include "server/api/topics/topic_registry.h"
 
 #include <map>
 #include <set>
@@ -16,19 +16,19 @@ namespace duetime::rpc {
 namespace {
 
 TEST(TopicRegistryTest, GivesNewNamesNewIds) {
-  TopicRegistry registry(10);
+  api::TopicRegistry registry(10);
   registry.Load({{storage::TopicId{7}, "seven"}});
-  TopicRegistry::Topic seven;
-  ASSERT_TRUE(registry.Resolve("seven", TopicRegistry::Use::kSchedule, &seven).ok());
+  api::TopicRegistry::Topic seven;
+  ASSERT_TRUE(registry.Resolve("seven", api::TopicRegistry::Use::kSchedule, &seven).ok());
   EXPECT_EQ(seven.id, storage::TopicId{7});
   EXPECT_TRUE(seven.durable);
-  TopicRegistry::Topic other;
-  ASSERT_TRUE(registry.Resolve("other", TopicRegistry::Use::kSchedule, &other).ok());
+  api::TopicRegistry::Topic other;
+  ASSERT_TRUE(registry.Resolve("other", api::TopicRegistry::Use::kSchedule, &other).ok());
   EXPECT_EQ(other.id, storage::TopicId{8});
   EXPECT_FALSE(other.durable);
   registry.MarkDurable(other.id);
-  TopicRegistry::Topic again;
-  ASSERT_TRUE(registry.Resolve("other", TopicRegistry::Use::kSchedule, &again).ok());
+  api::TopicRegistry::Topic again;
+  ASSERT_TRUE(registry.Resolve("other", api::TopicRegistry::Use::kSchedule, &again).ok());
   EXPECT_EQ(again.id, other.id);
   EXPECT_TRUE(again.durable);
   EXPECT_EQ(registry.Name(other.id), absl::string_view("other"));
@@ -36,23 +36,23 @@ TEST(TopicRegistryTest, GivesNewNamesNewIds) {
 }
 
 TEST(TopicRegistryTest, HasALimit) {
-  TopicRegistry registry(2);
-  TopicRegistry::Topic topic;
-  EXPECT_TRUE(registry.Resolve("a", TopicRegistry::Use::kSchedule, &topic).ok());
-  EXPECT_TRUE(registry.Resolve("b", TopicRegistry::Use::kSchedule, &topic).ok());
-  const absl::Status status = registry.Resolve("c", TopicRegistry::Use::kSchedule, &topic);
+  api::TopicRegistry registry(2);
+  api::TopicRegistry::Topic topic;
+  EXPECT_TRUE(registry.Resolve("a", api::TopicRegistry::Use::kSchedule, &topic).ok());
+  EXPECT_TRUE(registry.Resolve("b", api::TopicRegistry::Use::kSchedule, &topic).ok());
+  const absl::Status status = registry.Resolve("c", api::TopicRegistry::Use::kSchedule, &topic);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(base::GetErrorDetail(status)->reason, "TOPIC_LIMIT");
-  EXPECT_TRUE(registry.Resolve("a", TopicRegistry::Use::kSchedule, &topic).ok());
+  EXPECT_TRUE(registry.Resolve("a", api::TopicRegistry::Use::kSchedule, &topic).ok());
   EXPECT_EQ(registry.size(), 2u);
 }
 
 TEST(TopicRegistryTest, AMessageMakesADeletionVoidOrUndoesIt) {
-  TopicRegistry registry(10);
-  TopicObject object;
+  api::TopicRegistry registry(10);
+  api::TopicObject object;
   object.settings.max_pending = 5;
   registry.Load({{storage::TopicId{7}, "a"}}, {{"a", object}});
-  const TopicObject deletion{.settings = {}, .deleted = true};
+  const api::TopicObject deletion{.settings = {}, .deleted = true};
   ASSERT_TRUE(registry.BeginChange("a").has_value());
   EXPECT_FALSE(registry.BeginChange("a").has_value());
   EXPECT_FALSE(registry.NoteUsed(storage::TopicId{7}));
@@ -70,23 +70,23 @@ TEST(TopicRegistryTest, AMessageMakesADeletionVoidOrUndoesIt) {
   EXPECT_TRUE(registry.NoteUsed(storage::TopicId{7}));
   EXPECT_FALSE(registry.NoteUsed(storage::TopicId{7}));
   ASSERT_TRUE(registry.Find("a").has_value());
-  EXPECT_EQ(registry.Find("a")->settings, TopicSettings{});
+  EXPECT_EQ(registry.Find("a")->settings, api::TopicSettings{});
   EXPECT_EQ(registry.size(), 1u);
   EXPECT_TRUE(registry.Special().empty());
 }
 
 // Where they go was looked up by settings that are no longer the topic's.
 TEST(TopicRegistryTest, DeadLettersGoWhereTheSettingsSayNow) {
-  TopicRegistry registry(10);
-  TopicRegistry::Topic topic;
-  TopicRegistry::Topic by_name;
-  TopicRegistry::Topic other;
-  constexpr auto kCreate = TopicRegistry::Use::kCreate;
+  api::TopicRegistry registry(10);
+  api::TopicRegistry::Topic topic;
+  api::TopicRegistry::Topic by_name;
+  api::TopicRegistry::Topic other;
+  constexpr auto kCreate = api::TopicRegistry::Use::kCreate;
   ASSERT_TRUE(registry.Resolve("a", kCreate, &topic).ok());
   ASSERT_TRUE(registry.Resolve("a.dlq", kCreate, &by_name).ok());
   ASSERT_TRUE(registry.Resolve("other", kCreate, &other).ok());
   EXPECT_FALSE(registry.Find("a")->makes_dead_letters);
-  TopicObject changed;
+  api::TopicObject changed;
   changed.settings.dead_letter_topic = "other";
   ASSERT_TRUE(registry.BeginChange("a").has_value());
   ASSERT_TRUE(registry.Change("a", changed));
@@ -106,7 +106,7 @@ TEST(TopicRegistryTest, DeadLettersGoWhereTheSettingsSayNow) {
 TEST(TopicRegistryTest, ManyThreadsAgree) {
   constexpr int kThreads = 4;
   constexpr int kTopics = 500;
-  TopicRegistry registry(kTopics);
+  api::TopicRegistry registry(kTopics);
   std::vector<std::map<std::string, uint32_t>> seen(kThreads);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
@@ -114,8 +114,8 @@ TEST(TopicRegistryTest, ManyThreadsAgree) {
       for (int i = 0; i < kTopics; ++i) {
         // Each thread in an order of its own, so that all of them make some.
         const std::string name = absl::StrCat("topic-", (i * 7 + t * 113) % kTopics);
-        TopicRegistry::Topic topic;
-        if (!registry.Resolve(name, TopicRegistry::Use::kSchedule, &topic).ok() ||
+        api::TopicRegistry::Topic topic;
+        if (!registry.Resolve(name, api::TopicRegistry::Use::kSchedule, &topic).ok() ||
             topic.name != name)
           return;
         if (!topic.durable) registry.MarkDurable(topic.id);
@@ -132,21 +132,21 @@ TEST(TopicRegistryTest, ManyThreadsAgree) {
 
 TEST(TopicRegistryTest, SubscribersOfUnknownTopicsLeaveRoom) {
   constexpr size_t kLimit = 100;
-  TopicRegistry registry(kLimit);
-  TopicRegistry::Topic topic;
+  api::TopicRegistry registry(kLimit);
+  api::TopicRegistry::Topic topic;
   size_t taken = 0;
-  while (
-      registry.Resolve("s" + std::to_string(taken), TopicRegistry::Use::kSubscribe, &topic).ok()) {
+  while (registry.Resolve("s" + std::to_string(taken), api::TopicRegistry::Use::kSubscribe, &topic)
+             .ok()) {
     ASSERT_LT(++taken, kLimit);
   }
   EXPECT_EQ(taken, kLimit / 10 + 1);
   // A name that gets a message counts no more as one without.
-  ASSERT_TRUE(registry.Resolve("s0", TopicRegistry::Use::kSchedule, &topic).ok());
+  ASSERT_TRUE(registry.Resolve("s0", api::TopicRegistry::Use::kSchedule, &topic).ok());
   registry.MarkDurable(topic.id);
   registry.MarkDurable(topic.id);
-  EXPECT_TRUE(registry.Resolve("more", TopicRegistry::Use::kSubscribe, &topic).ok());
-  EXPECT_FALSE(registry.Resolve("most", TopicRegistry::Use::kSubscribe, &topic).ok());
-  EXPECT_TRUE(registry.Resolve("most", TopicRegistry::Use::kSchedule, &topic).ok());
+  EXPECT_TRUE(registry.Resolve("more", api::TopicRegistry::Use::kSubscribe, &topic).ok());
+  EXPECT_FALSE(registry.Resolve("most", api::TopicRegistry::Use::kSubscribe, &topic).ok());
+  EXPECT_TRUE(registry.Resolve("most", api::TopicRegistry::Use::kSchedule, &topic).ok());
 }
 
 }  // namespace

@@ -10,7 +10,8 @@
 
 #include "absl/time/time.h"
 
-#include "server/rpc/serving_context.h"
+#include "server/api/serving_context.h"
+#include "server/protocol/commands.h"
 #include "storage/message_record.h"
 #include "tests/unit/rpc/server_fixture.h"
 
@@ -67,14 +68,10 @@ class TopicsTest : public ServerTest {
     storage::MessageRecord record;
     record.header.topic = storage::TopicId{1};
     record.header.deliver_ms = clock_.Read().wall_ms + 100'000;
-    delivery::NewMessage message;
-    message.topic = record.header.topic;
-    message.deliver_ms = record.header.deliver_ms;
-    message.record = storage::EncodeMessageRecord(record);
-    delivery::ScheduleCommand command;
-    command.tag = kNobody;
-    command.new_topics.emplace_back(message.topic, name);
-    command.messages.push_back(std::move(message));
+    protocol::ScheduleCommand command;
+    command.tag = api::kNoReply;
+    command.new_topics.emplace_back(record.header.topic, name);
+    command.messages.push_back(protocol::MakeNewMessage(record, /*slot=*/0));
     ASSERT_TRUE(node_->Post(0, std::move(command)).ok());
     // It is answered after that one.
     MustSchedule(NewMessage("z", "p", 100));
@@ -86,19 +83,19 @@ class TopicsTest : public ServerTest {
   }
   // Ends the server and listens again, over what is on disk.
   template <typename Store>
-  Store* ListenAgain(const GrpcServerOptions& options) {
+  Store* ListenAgain(const api::ServerOptions& options) {
     StopAll();
     node_.reset();
     server_.reset();
     auto store = std::make_unique<Store>(disk_.get());
     Store* const opened = store.get();
     store_ = std::move(store);
-    GrpcServerOptions fresh = options;
+    api::ServerOptions fresh = options;
     fresh.listen = {"unix:" + directory_.Join("again")};
     Listen(fresh);
     return opened;
   }
-  void Restart(const GrpcServerOptions& options) {
+  void Restart(const api::ServerOptions& options) {
     ListenAgain<storage::MemoryStore>(options);
     Serve();
   }
@@ -219,7 +216,7 @@ TEST_F(TopicsTest, ATopicWithAMessageOnItsWayIsNotEmpty) {
 // A message that comes while its topic, which was empty, is being written as deleted.
 TEST_F(TopicsTest, AMessageMakesTheDeletionOfItsTopicVoid) {
   // The shard writes nothing of its own.
-  node_options_.limits.safe_period_ms = 3'600'000;
+  node_options_.limits.low_watermark_period_ms = 3'600'000;
   GatedStore* const gate = UseGatedStore();
   Start();
   ASSERT_TRUE(Create("a", 3).ok());
@@ -276,7 +273,7 @@ TEST_F(TopicsTest, SettingsSurviveARestart) {
 }
 
 TEST_F(TopicsTest, MayHaveToBeMadeOnPurpose) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.topics_auto_create = false;
   Start(options);
   v1::ScheduleResponse response;
@@ -375,16 +372,16 @@ TEST_F(TopicsTest, AMinuteMayBeFull) {
   ASSERT_TRUE(schedule(0).ok());
   set(1, v1::MinuteLimit::WARN);
   ASSERT_TRUE(schedule(59).ok());
-  EXPECT_TRUE(response.bucket_over());
+  EXPECT_TRUE(response.minute_limit_exceeded());
   ASSERT_TRUE(schedule(60).ok());
-  EXPECT_FALSE(response.bucket_over());
+  EXPECT_FALSE(response.minute_limit_exceeded());
   EXPECT_EQ(response.message().civil_time().time_zone(), "UTC");
 
   set(1, v1::MinuteLimit::REFUSE);
   const auto refused = [&] {
     const grpc::Status status = schedule(61);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-    EXPECT_EQ(ReasonOf(status), "BUCKET_FULL");
+    EXPECT_EQ(ReasonOf(status), "MINUTE_FULL");
     EXPECT_EQ(MetadataOf(status).at("topic"), "a");
     EXPECT_EQ(MetadataOf(status).at("limit"), "1");
     EXPECT_EQ(MetadataOf(status).at("minute"),
@@ -402,7 +399,7 @@ TEST_F(TopicsTest, AMinuteMayBeFull) {
   ASSERT_TRUE(schedule(61).ok());
   EXPECT_EQ(response.message().deliver_time().seconds(), minute_s + 121);
   EXPECT_FALSE(response.message().has_civil_time());
-  EXPECT_EQ(ReasonOf(schedule(61)), "BUCKET_FULL");  // one minute is as far as it may be moved
+  EXPECT_EQ(ReasonOf(schedule(61)), "MINUTE_FULL");  // one minute is as far as it may be moved
   update.mutable_topic()->mutable_settings()->clear_minute_limit();
   ASSERT_TRUE(admin_->UpdateTopic(NewContext().get(), update, &updated).ok());
   EXPECT_FALSE(updated.topic().settings().has_minute_limit());
@@ -413,7 +410,7 @@ TEST_F(TopicsTest, ATopicMayForgetWhatEnded) {
   Start();
   v1::CreateTopicRequest request;
   request.mutable_topic()->set_name("a");
-  request.mutable_topic()->mutable_settings()->mutable_fate_retention();  // 0
+  request.mutable_topic()->mutable_settings()->mutable_tombstone_retention();  // 0
   v1::CreateTopicResponse created;
   ASSERT_TRUE(admin_->CreateTopic(NewContext().get(), request, &created).ok());
   v1::CancelRequest cancel;

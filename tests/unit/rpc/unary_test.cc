@@ -159,7 +159,7 @@ TEST_F(UnaryTest, ABatchAnswersItemByItem) {
 }
 
 TEST_F(UnaryTest, ABatchHasLimits) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.limits.batch_messages_max = 10;
   options.limits.batch_bytes_max = 10'000;
   Start(options);
@@ -236,7 +236,7 @@ TEST_F(UnaryTest, RefusesNewMessagesWhenTheDiskIsLow) {
 }
 
 TEST_F(UnaryTest, HasALimitOfTopics) {
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.topics_max = 1;
   Start(options);
   v1::ScheduleResponse response;
@@ -294,7 +294,7 @@ TEST_F(UnaryTest, StopsForGoodWhenStorageFails) {
 
 TEST_F(UnaryTest, ShutdownDoesNotWaitForADiskThatDoesNotAnswer) {
   GatedStore* const gate = UseGatedStore();
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.heartbeat_ms = 20;  // which is also how often the server looks at its calls
   Start(options);
   gate->SetOpen(false);
@@ -315,7 +315,7 @@ TEST_F(UnaryTest, ShutdownDoesNotWaitForADiskThatDoesNotAnswer) {
 
 TEST_F(UnaryTest, ManyCallersOnManyQueuesAndShards) {
   shards_ = 3;
-  GrpcServerOptions options = DefaultOptions();
+  api::ServerOptions options = DefaultOptions();
   options.io_threads = 3;
   Start(options);
   constexpr int kThreads = 4;

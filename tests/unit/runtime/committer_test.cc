@@ -69,7 +69,7 @@ class CommitterTest : public ::testing::Test {
   std::unique_ptr<Committer> committer_;
 };
 
-TEST_F(CommitterTest, WhatComesDuringAnAppendSharesTheNextOne) {
+TEST_F(CommitterTest, BatchesSubmittedDuringAnAppendShareTheNextOne) {
   Make({.records_max = 100, .bytes_max = 1 << 20});
   Submit(0, 1, "a");
   journal_.WaitForAppends(1);
@@ -154,7 +154,7 @@ TEST_F(CommitterTest, G3_AfterAnUnknownOutcomeEverythingElseIsFenced) {
   Submit(1, 2, "d");
   EXPECT_THAT(Outcomes(Completions(1, 2)),
               ElementsAre(AppendOutcome::kFenced, AppendOutcome::kFenced));
-  // Nothing was appended any more, and what did not succeed does not count.
+  // The committer appends nothing after the failure, and failed appends do not count.
   EXPECT_EQ(journal_.WaitForAppends(1).size(), 1u);
   EXPECT_TRUE(committer_->stats().failed);
 }
@@ -175,7 +175,7 @@ TEST_F(CommitterTest, AShardCanFenceTheRest) {
   EXPECT_EQ(committer_->stats().groups, 0u);
 }
 
-TEST_F(CommitterTest, G4_StopCompletesWhatWasSubmitted) {
+TEST_F(CommitterTest, G4_StopCompletesSubmittedBatches) {
   Make({.records_max = 1, .bytes_max = 1 << 20});
   for (uint64_t i = 1; i <= 5; ++i) {
     Submit(0, i, "x");

@@ -28,7 +28,7 @@ TEST(DiskGuardTest, ZeroIsOff) {
   EXPECT_FALSE(guard.Update(0));
 }
 
-TEST(HousekeepingTest, TellsTheTruthFromTheStart) {
+TEST(HousekeepingTest, IsCorrectFromTheStart) {
   SystemClock clock(60'000);
   int witnesses = 0;
   uint64_t dropped_until_ms = 0;

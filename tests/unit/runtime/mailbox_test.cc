@@ -11,19 +11,20 @@
 
 #include "server/base/clock.h"
 #include "server/base/error.h"
+#include "server/protocol/commands.h"
 
 namespace duetime::runtime {
 namespace {
 
-using delivery::AttachCommand;
-using delivery::CallTag;
-using delivery::CancelCommand;
-using delivery::Command;
-using delivery::CreditCommand;
-using delivery::DetachCommand;
-using delivery::GetCommand;
-using delivery::ScheduleCommand;
-using delivery::SettleCommand;
+using protocol::AttachCommand;
+using protocol::CallTag;
+using protocol::CancelCommand;
+using protocol::Command;
+using protocol::CreditCommand;
+using protocol::DetachCommand;
+using protocol::GetCommand;
+using protocol::ScheduleCommand;
+using protocol::SettleCommand;
 using std::chrono::microseconds;
 
 constexpr MailboxLimits kRoomy{.commands_max = 1'000, .bytes_max = 1 << 20};
@@ -108,7 +109,7 @@ TEST(MailboxTest, ACommandLargerThanTheBoundGetsInAlone) {
   EXPECT_FALSE(mailbox.Post(Schedule(2, 1)).ok());
 }
 
-TEST(MailboxTest, G3_WhatCreditBoundsIsNeverRefused) {
+TEST(MailboxTest, G3_CommandsBoundedByCreditAreNeverRefused) {
   Mailbox mailbox({.commands_max = 1, .bytes_max = 1});
   ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
   EXPECT_EQ(ReasonOf(mailbox.Post(CancelCommand{})), "OVERLOADED");
@@ -120,7 +121,7 @@ TEST(MailboxTest, G3_WhatCreditBoundsIsNeverRefused) {
   EXPECT_EQ(mailbox.stats().commands, 5u);
 }
 
-TEST(MailboxTest, AfterStopEverythingIsRefusedButWhatWaitsIsHandedOver) {
+TEST(MailboxTest, AfterStopPostRefusesAndTakeReturnsWaitingCommands) {
   Mailbox mailbox(kRoomy);
   ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
   mailbox.Stop();
@@ -134,7 +135,7 @@ TEST(MailboxTest, AfterStopEverythingIsRefusedButWhatWaitsIsHandedOver) {
   EXPECT_THAT(Tags(intake), ::testing::ElementsAre(1));
 }
 
-TEST(MailboxTest, WaitReturnsAtOnceForWhatIsThere) {
+TEST(MailboxTest, WaitReturnsAtOnceIfCommandsWait) {
   Mailbox mailbox(kRoomy);
   Mailbox::Intake intake;
   ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
@@ -206,7 +207,7 @@ TEST(CommandSizeTest, CountsWhatACommandCarries) {
   settle.extends.resize(3);
   settle.dead_letters.resize(2);
   EXPECT_EQ(CommandWeight(settle), 21u);
-  EXPECT_GE(CommandBytes(settle), 20 * sizeof(delivery::LeaseToken));
+  EXPECT_GE(CommandBytes(settle), 20 * sizeof(protocol::LeaseToken));
   const size_t bytes = CommandBytes(settle);
   settle.nacks[0].reason = std::string(100, 'n');
   settle.dead_letters[0].reason = std::string(200, 'd');

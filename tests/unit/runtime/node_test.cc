@@ -18,7 +18,8 @@
 #include <vector>
 
 #include "server/base/error.h"
-#include "server/delivery/stream_credit.h"
+#include "server/protocol/commands.h"
+#include "server/protocol/stream_credit.h"
 #include "server/runtime/drain.h"
 #include "server/runtime/signals.h"
 #include "server/runtime/system_clock.h"
@@ -29,9 +30,9 @@
 namespace duetime::runtime {
 namespace {
 
-using delivery::CallTag;
-using delivery::LeaseToken;
-using delivery::StreamId;
+using protocol::CallTag;
+using protocol::LeaseToken;
+using protocol::StreamId;
 
 constexpr uint16_t kShards = 2;
 constexpr storage::TopicId kTopic{7};
@@ -68,30 +69,28 @@ class NodeTest : public ::testing::Test {
     store_.reset();
   }
 
-  delivery::ScheduleCommand Schedule(uint64_t tag, uint16_t shard, uint64_t deliver_ms,
+  protocol::ScheduleCommand Schedule(uint64_t tag, uint16_t shard, uint64_t deliver_ms,
                                      size_t messages = 1) {
-    delivery::ScheduleCommand command{
+    protocol::ScheduleCommand command{
         .tag = CallTag{tag}, .messages = {}, .new_topics = {{kTopic, "orders"}}};
     uint32_t slot = 0;
     while (storage::ShardOfSlot(slot, kShards) != shard) ++slot;
     for (size_t i = 0; i < messages; ++i) {
       command.messages.push_back(
-          {.topic = kTopic,
-           .slot = slot,
-           .deliver_ms = deliver_ms,
-           .record = storage::EncodeMessageRecord({.header = {.topic = kTopic,
-                                                              .deliver_ms = deliver_ms,
-                                                              .accept_ms = clock_.Read().wall_ms},
-                                                   .payload = "payload"})});
+          protocol::MakeNewMessage({.header = {.topic = kTopic,
+                                               .deliver_ms = deliver_ms,
+                                               .accept_ms = clock_.Read().wall_ms},
+                                    .payload = "payload"},
+                                   slot));
     }
     return command;
   }
 
   void Subscribe(int64_t credit) {
-    credit_ = std::make_shared<delivery::StreamCredit>(credit, int64_t{1} << 30);
+    credit_ = std::make_shared<protocol::StreamCredit>(credit, int64_t{1} << 30);
     for (uint16_t shard = 0; shard < kShards; ++shard) {
       ASSERT_TRUE(node_
-                      ->Post(shard, delivery::AttachCommand{.stream = kStream,
+                      ->Post(shard, protocol::AttachCommand{.stream = kStream,
                                                             .topic = kTopic,
                                                             .subscription =
                                                                 storage::FirstSubscription(kTopic),
@@ -101,10 +100,10 @@ class NodeTest : public ::testing::Test {
     }
   }
 
-  void Ack(const std::vector<delivery::Delivery>& deliveries) {
-    std::map<uint16_t, delivery::SettleCommand> settles;
-    for (const delivery::Delivery& delivery : deliveries) {
-      delivery::SettleCommand& settle = settles[delivery::ShardOfLease(delivery.token)];
+  void Ack(const std::vector<protocol::Delivery>& deliveries) {
+    std::map<uint16_t, protocol::SettleCommand> settles;
+    for (const protocol::Delivery& delivery : deliveries) {
+      protocol::SettleCommand& settle = settles[protocol::ShardOfLease(delivery.token)];
       settle.stream = kStream;
       settle.acks.push_back(delivery.token);
     }
@@ -117,7 +116,7 @@ class NodeTest : public ::testing::Test {
 
   uint64_t Acked() {
     uint64_t acked = 0;
-    for (const delivery::ShardStats& stats : node_->shard_stats()) acked += stats.acked;
+    for (const protocol::ShardStats& stats : node_->shard_stats()) acked += stats.acked;
     return acked;
   }
 
@@ -126,7 +125,7 @@ class NodeTest : public ::testing::Test {
   RecordingSink sink_;
   storage::MemoryDisk disk_{kShards};
   std::unique_ptr<storage::MemoryStore> store_;
-  std::shared_ptr<delivery::StreamCredit> credit_;
+  std::shared_ptr<protocol::StreamCredit> credit_;
   std::unique_ptr<Node> node_;
 };
 
@@ -139,12 +138,12 @@ TEST_F(NodeTest, AMessageGoesFromScheduleToAck) {
     ASSERT_TRUE(node_->Post(shard, Schedule(shard, shard, deliver_ms)).ok());
   }
   for (uint64_t tag = 0; tag < kShards; ++tag) {
-    const delivery::ScheduleReply reply = sink_.WaitForSchedule(CallTag{tag});
+    const protocol::ScheduleReply reply = sink_.WaitForSchedule(CallTag{tag});
     ASSERT_TRUE(reply.status.ok()) << reply.status;
     EXPECT_EQ(reply.accepted.size(), 1u);
   }
   const auto deliveries = sink_.WaitForDeliveries(2);
-  for (const delivery::Delivery& delivery : deliveries) {
+  for (const protocol::Delivery& delivery : deliveries) {
     EXPECT_GE(delivery.dispatch_ms, deliver_ms);
     EXPECT_EQ(delivery.attempt, 1u);
   }
@@ -191,16 +190,16 @@ TEST_F(NodeTest, StopAnswersEverythingThatWasPosted) {
   for (std::thread& sender : senders) sender.join();
   EXPECT_GE(posted, 50u);
   EXPECT_EQ(sink_.schedule_replies(), posted);
-  EXPECT_TRUE(absl::IsUnavailable(node_->Post(0, delivery::GetCommand{})));
+  EXPECT_TRUE(absl::IsUnavailable(node_->Post(0, protocol::GetCommand{})));
 }
 
 TEST_F(NodeTest, AFullMailboxRefusesAndRecovers) {
   options_.mailbox_commands_max = 10;
   StartNode();
   sink_.SetClosed(true);
-  ASSERT_TRUE(node_->Post(0, delivery::GetCommand{.tag = CallTag{1}, .target = {}}).ok());
+  ASSERT_TRUE(node_->Post(0, protocol::GetCommand{.tag = CallTag{1}, .target = {}}).ok());
   sink_.WaitForBlockedEngine();
-  // The engine stands still; what it has handled may or may not count any more.
+  // The engine stands still; commands that it has handled may or may not count.
   uint64_t accepted = 0;
   absl::Status status;
   while (status.ok() && accepted < 100) {
@@ -212,7 +211,7 @@ TEST_F(NodeTest, AFullMailboxRefusesAndRecovers) {
   EXPECT_LE(accepted, 10u);
   EXPECT_GE(node_->mailbox_commands(), 10u);
   // The other shard does not care.
-  EXPECT_TRUE(node_->Post(1, delivery::GetCommand{.tag = CallTag{2}, .target = {}}).ok());
+  EXPECT_TRUE(node_->Post(1, protocol::GetCommand{.tag = CallTag{2}, .target = {}}).ok());
   sink_.SetClosed(false);
   for (uint64_t i = 0; i < accepted; ++i) {
     EXPECT_TRUE(sink_.WaitForSchedule(CallTag{100 + i}).status.ok());
@@ -257,7 +256,7 @@ TEST_F(NodeTest, AfterStopDispatchNothingIsHandedOutButAcksCount) {
   EXPECT_EQ(Acked(), 1u);
 }
 
-// Leases hold a drain up until they are settled, or the grace is over, or somebody insists.
+// A drain waits for leases until they are settled, the grace is over, or another signal arrives.
 TEST_F(NodeTest, ADrainWaitsForLeasesButNotForever) {
   BlockStopSignals();
   StartNode();
@@ -288,7 +287,7 @@ TEST_F(NodeTest, ItSleepsBetweenEventsAndIsOnTime) {
   const auto deliveries = sink_.WaitForDeliveries(10);
   const int reads = clock_.reads() - reads_before;
   std::vector<uint64_t> late;
-  for (const delivery::Delivery& delivery : deliveries) {
+  for (const protocol::Delivery& delivery : deliveries) {
     ASSERT_GE(delivery.dispatch_ms, delivery.id.due_ms());
     late.push_back(delivery.dispatch_ms - delivery.id.due_ms());
   }

@@ -10,6 +10,7 @@
 
 #include "server/base/mutex.h"
 #include "server/runtime/effect_sink.h"
+#include "tests/support/replies.h"
 
 namespace duetime::runtime {
 
@@ -17,15 +18,17 @@ namespace duetime::runtime {
 // still. Thread-safe.
 class RecordingSink final : public EffectSink {
  public:
-  void Deliver(uint16_t shard, delivery::Effects effects) override {
+  void Deliver(uint16_t shard, protocol::Effects effects) override {
     base::MutexLock lock(&mutex_);
     ++waiting_;
     changed_.NotifyAll();
     while (closed_) changed_.Wait(&mutex_);
     --waiting_;
-    for (auto& reply : effects.schedules) schedules_[reply.tag] = std::move(reply);
-    for (auto& reply : effects.cancels) cancels_[reply.tag] = std::move(reply);
-    for (auto& reply : effects.gets) gets_[reply.tag] = std::move(reply);
+    for (const auto& reply : test::RepliesOf<protocol::ScheduleReply>(effects))
+      schedules_[reply.tag] = reply;
+    for (const auto& reply : test::RepliesOf<protocol::CancelReply>(effects))
+      cancels_[reply.tag] = reply;
+    for (const auto& reply : test::RepliesOf<protocol::GetReply>(effects)) gets_[reply.tag] = reply;
     for (auto& frame : effects.frames) {
       for (auto& delivery : frame.deliveries) deliveries_.push_back(std::move(delivery));
     }
@@ -46,25 +49,25 @@ class RecordingSink final : public EffectSink {
     while (waiting_ == 0) changed_.Wait(&mutex_);
   }
 
-  delivery::ScheduleReply WaitForSchedule(delivery::CallTag tag) {
+  protocol::ScheduleReply WaitForSchedule(protocol::CallTag tag) {
     base::MutexLock lock(&mutex_);
     while (!schedules_.contains(tag)) changed_.Wait(&mutex_);
     return schedules_[tag];
   }
 
-  delivery::CancelReply WaitForCancel(delivery::CallTag tag) {
+  protocol::CancelReply WaitForCancel(protocol::CallTag tag) {
     base::MutexLock lock(&mutex_);
     while (!cancels_.contains(tag)) changed_.Wait(&mutex_);
     return cancels_[tag];
   }
 
-  delivery::GetReply WaitForGet(delivery::CallTag tag) {
+  protocol::GetReply WaitForGet(protocol::CallTag tag) {
     base::MutexLock lock(&mutex_);
     while (!gets_.contains(tag)) changed_.Wait(&mutex_);
     return gets_[tag];
   }
 
-  std::vector<delivery::Delivery> WaitForDeliveries(size_t count) {
+  std::vector<protocol::Delivery> WaitForDeliveries(size_t count) {
     base::MutexLock lock(&mutex_);
     while (deliveries_.size() < count) changed_.Wait(&mutex_);
     return deliveries_;
@@ -96,10 +99,10 @@ class RecordingSink final : public EffectSink {
   base::CondVar changed_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<delivery::CallTag, delivery::ScheduleReply> schedules_ ABSL_GUARDED_BY(mutex_);
-  std::map<delivery::CallTag, delivery::CancelReply> cancels_ ABSL_GUARDED_BY(mutex_);
-  std::map<delivery::CallTag, delivery::GetReply> gets_ ABSL_GUARDED_BY(mutex_);
-  std::vector<delivery::Delivery> deliveries_ ABSL_GUARDED_BY(mutex_);
+  std::map<protocol::CallTag, protocol::ScheduleReply> schedules_ ABSL_GUARDED_BY(mutex_);
+  std::map<protocol::CallTag, protocol::CancelReply> cancels_ ABSL_GUARDED_BY(mutex_);
+  std::map<protocol::CallTag, protocol::GetReply> gets_ ABSL_GUARDED_BY(mutex_);
+  std::vector<protocol::Delivery> deliveries_ ABSL_GUARDED_BY(mutex_);
   size_t settled_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t failed_mask_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -14,11 +14,11 @@
 
 namespace duetime::runtime {
 
-// Remembers what is appended. Each append waits until the test lets it through, and ends as the
-// test says. Thread-safe.
+// Records all appends. Each append waits until the test lets it through, and ends as the test
+// says. Thread-safe.
 class ScriptedJournal final : public storage::Journal {
  public:
-  // One append as it came. A batch is told by the value of its first record.
+  // One append. The value of its first record identifies a batch.
   struct Seen {
     std::vector<std::string> batches;
     size_t records = 0;

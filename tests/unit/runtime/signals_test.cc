@@ -20,7 +20,7 @@ class SignalsTest : public ::testing::Test {
   static void Send(int number) { ASSERT_EQ(pthread_kill(pthread_self(), number), 0); }
 };
 
-TEST_F(SignalsTest, AStopSignalWaitsUntilSomebodyAsks) {
+TEST_F(SignalsTest, AStopSignalStaysPendingUntilAWait) {
   Send(SIGTERM);
   EXPECT_EQ(WaitForStopSignal(), SIGTERM);
   Send(SIGINT);

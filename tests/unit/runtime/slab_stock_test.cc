@@ -43,7 +43,7 @@ bool Becomes(const SlabStock& stock, Condition condition) {
   return true;
 }
 
-TEST(SlabStockTest, WhatIsReadyHasBeenWrittenTo) {
+TEST(SlabStockTest, ReadySlabsAreMapped) {
   SlabStock stock;
   stock.Start();
   EXPECT_EQ(stock.ready(), SlabStock::kReadyFull);
@@ -88,7 +88,7 @@ TEST(SlabStockTest, TheThreadIsWokenWhenItSleeps) {
   for (void* slab : taken) stock.Give(slab);
 }
 
-TEST(SlabStockTest, WhatIsGivenBackGoesToTheSystemButAFew) {
+TEST(SlabStockTest, ReturnedSlabsGoToTheSystemExceptAFew) {
   SlabStock stock;
   stock.Start();
   for (int round = 0; round < 3; ++round) {
@@ -98,7 +98,7 @@ TEST(SlabStockTest, WhatIsGivenBackGoesToTheSystemButAFew) {
     ASSERT_TRUE(Becomes(stock, [](const SlabStock& s) { return s.ready() <= s.kReadyMax; }));
     size_t mapped = 0;
     for (void* slab : taken) mapped += IsMapped(slab) ? 1u : 0u;
-    // One may be on its way.
+    // The thread may be allocating one.
     EXPECT_LE(mapped, SlabStock::kReadyMax + 1);
   }
 }

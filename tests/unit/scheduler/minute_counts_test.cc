@@ -17,6 +17,7 @@
 
 #include "server/scheduler/message_writer.h"
 #include "storage/memory_store.h"
+#include "storage/time_units.h"
 #include "tests/support/test_seed.h"
 
 namespace duetime::scheduler {
@@ -24,11 +25,11 @@ namespace {
 
 using storage::AppendOutcome;
 using storage::Durability;
+using storage::kMinuteMs;
 using storage::MessageId;
 using storage::MessageKey;
 using storage::TopicId;
 
-constexpr uint64_t kMinuteMs = 60'000;
 constexpr TopicId kTopic{1};
 
 // A writer whose batches reach the store, and are known to have, when the test says so.
@@ -53,20 +54,20 @@ class MinuteCountsTest : public testing::Test {
   bool Take() {
     if (writer_.settling()) return false;
     EXPECT_TRUE(writer_.FlushCounts().ok());
-    if (auto batch = outbox_.Take(); batch.has_value()) taken_.push_back(*std::move(batch));
+    if (auto batch = writes_.Take(); batch.has_value()) taken_.push_back(*std::move(batch));
     return true;
   }
 
   void Append() {
     if (appended_ == taken_.size()) return;
-    const Outbox::Batch& batch = taken_[appended_++];
+    const PendingWrites::Batch& batch = taken_[appended_++];
     EXPECT_EQ(store_.Append(std::span(&batch.records, 1), Durability::kBuffered),
               AppendOutcome::kAccepted);
   }
 
   void Complete() {
     if (appended_ == 0) return;
-    outbox_.Complete({}, taken_.front().sequence, true);
+    writes_.Complete({}, taken_.front().sequence, true);
     taken_.pop_front();
     --appended_;
   }
@@ -90,9 +91,9 @@ class MinuteCountsTest : public testing::Test {
 
   storage::MemoryDisk disk_{1};
   storage::MemoryStore store_{&disk_};
-  Outbox outbox_;
-  MessageWriter writer_{0, &store_, &outbox_};
-  std::deque<Outbox::Batch> taken_;
+  PendingWrites writes_;
+  MessageWriter writer_{0, &store_, &writes_};
+  std::deque<PendingWrites::Batch> taken_;
   // Of those, how many the store has.
   size_t appended_ = 0;
   uint64_t sequence_ = 0;

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 
 #include "storage/key_codec.h"
+#include "storage/time_units.h"
 
 namespace duetime::storage {
 namespace {
@@ -20,7 +21,6 @@ using testing::IsEmpty;
 using testing::Pair;
 
 constexpr TopicId kTopic{1};
-constexpr uint64_t kHourMs = 3'600'000;
 
 using Place = std::tuple<uint16_t, TopicId, CountLevel, uint64_t>;
 

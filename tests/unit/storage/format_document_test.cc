@@ -14,9 +14,9 @@
 #include "gtest/gtest.h"
 
 #include "storage/key_codec.h"
+#include "storage/locator.h"
 #include "storage/message_record.h"
 #include "storage/rocksdb_database.h"
-#include "storage/trace.h"
 #include "storage/value_codec.h"
 
 namespace duetime::storage {
@@ -71,7 +71,7 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
       {"meta value topic", Hex("orders")},
       {"meta key claim", Hex(ClaimKey(kShard).bytes())},
       {"meta value claim", Hex(EncodeNumber(kDueMs))},
-      {"meta key safe", Hex(SafeKey(kShard).bytes())},
+      {"meta key safe", Hex(LowWatermarkKey(kShard).bytes())},
       {"meta value safe", Hex(EncodeNumber(kAcceptMs))},
       {"meta key backlog_claim", Hex(BacklogClaimKey(kShard, FirstSubscription(kTopic)).bytes())},
       {"meta value backlog_claim", Hex(EncodePlace(key))},
@@ -117,22 +117,24 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
                                             .deliver_ms = kDueMs,
                                             .accept_ms = kAcceptMs,
                                             .old_deliver_ms = 1}))},
-      {"traces key", Hex(EncodeTraceKey(kShard, key.id).bytes())},
-      {"traces value, moved", Hex(EncodeTrace({.due_ms = kDueMs + 60'000, .fate = std::nullopt}))},
-      {"traces value, ended", Hex(EncodeTrace({.due_ms = 0,
-                                               .fate = Fate{.state = EndState::kCancelled,
-                                                            .topic = kTopic,
-                                                            .attempts = 2,
-                                                            .payload_bytes = 5,
-                                                            .deliver_ms = kDueMs,
-                                                            .accept_ms = kAcceptMs,
-                                                            .fire_ms = kDueMs + 1,
-                                                            .dispatch_ms = kDueMs + 2,
-                                                            .end_ms = kDueMs + 3,
-                                                            .expire_ms = kDueMs + 4,
-                                                            .revision = 3,
-                                                            .redelivery_stopped = true,
-                                                            .key = "order-17"}}))},
+      {"traces key", Hex(EncodeLocatorKey(kShard, key.id).bytes())},
+      {"traces value, moved",
+       Hex(EncodeLocator({.due_ms = kDueMs + 60'000, .tombstone = std::nullopt}))},
+      {"traces value, ended",
+       Hex(EncodeLocator({.due_ms = 0,
+                          .tombstone = Tombstone{.state = EndState::kCancelled,
+                                                 .topic = kTopic,
+                                                 .attempts = 2,
+                                                 .payload_bytes = 5,
+                                                 .deliver_ms = kDueMs,
+                                                 .accept_ms = kAcceptMs,
+                                                 .fire_ms = kDueMs + 1,
+                                                 .dispatch_ms = kDueMs + 2,
+                                                 .end_ms = kDueMs + 3,
+                                                 .expire_ms = kDueMs + 4,
+                                                 .revision = 3,
+                                                 .redelivery_stopped = true,
+                                                 .key = "order-17"}}))},
       {"counts key, topic", count_key(CountLevel::kTopic)},
       {"counts key, hour", count_key(CountLevel::kHour)},
       {"counts key, minute", count_key(CountLevel::kMinute)},

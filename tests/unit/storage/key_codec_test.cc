@@ -79,7 +79,7 @@ TEST(KeyCodecTest, ProgressBytesOrderAsShardThenMessageKeyThenSubscription) {
   }
 }
 
-TEST(KeyCodecTest, AMessagesProgressLiesBetweenItsBounds) {
+TEST(KeyCodecTest, ProgressOfAMessageLiesBetweenItsBounds) {
   constexpr uint64_t kMax = kMax64;
   for (const MessageId id : {MessageId{0, 0}, MessageId{7, 0xff}, MessageId{7, kMax}}) {
     const MessageKey key{5, id};
@@ -155,7 +155,7 @@ TEST(KeyCodecTest, AKeyThatDoesNotFitIsOnlyItsBeginning) {
 }
 
 // For every name: it is before the next one, within its own prefixes, and outside of others.
-TEST(KeyCodecTest, BoundsOfNamesHoldWhatBeginsWithThem) {
+TEST(KeyCodecTest, BoundsOfAPrefixContainItsNames) {
   const std::vector<std::string> names = {
       "",     "a",        "a\xff",        "a\xff\xff", "b",
       "\xff", "\xff\xff", "\xff\xff\xff", "\xfe\xff",  std::string(1, '\0')};

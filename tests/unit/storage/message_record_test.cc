@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/message_record.h"
 
+#define XXH_INLINE_ALL
 #include <string>
 #include <utility>
 #include <vector>
+#include <xxhash.h>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+#include "storage/byte_order.h"
 
 namespace duetime::storage {
 namespace {
@@ -129,7 +133,8 @@ TEST(MessageRecordTest, EachFlagStandsForItsSection) {
     EXPECT_EQ(decoded.header.flags, header.flags);
     return header.flags;
   };
-  EXPECT_EQ(flags_of({.header = {.flags = MessageFlags::kAll}}), 0) << "what is given is ignored";
+  EXPECT_EQ(flags_of({.header = {.flags = MessageFlags::kAll}}), 0)
+      << "the encoder ignores given flags";
   EXPECT_EQ(flags_of({.key = "k"}), MessageFlags::kKeyed);
   EXPECT_EQ(flags_of({.ttl_ms = 1}), MessageFlags::kExpires);
   EXPECT_EQ(flags_of({.ordering_key = "k"}), MessageFlags::kOrdered);
@@ -139,7 +144,7 @@ TEST(MessageRecordTest, EachFlagStandsForItsSection) {
   EXPECT_EQ(flags_of({.attributes = {{"a", "b"}}, .spread_ms = 1, .civil_time = "t"}), 0);
 }
 
-TEST(MessageRecordTest, WhatMeansNothingIsNotKept) {
+TEST(MessageRecordTest, MeaninglessFieldsAreNotStored) {
   const std::string bytes = EncodeMessageRecord(
       {.late_policy = LatePolicy::kDrop, .time_zone = "UTC", .occurrence = 4, .update_ms = 5});
   EXPECT_EQ(bytes, EncodeMessageRecord({}));
@@ -261,6 +266,61 @@ TEST(MessageRecordTest, EverySingleBitFlipIsRefused) {
       ExpectDataLoss(DecodeMessageRecord(flipped, &record));
     }
   }
+}
+
+// A record of these sections, with a checksum that matches.
+std::string Compose(uint8_t version, uint8_t flags,
+                    const std::vector<std::pair<uint8_t, std::string>>& sections) {
+  std::string bytes = EncodeMessageRecord({});
+  for (const auto& [tag, body] : sections) {
+    char length[4];
+    StoreLittleEndian(static_cast<uint32_t>(body.size()), length);
+    bytes += static_cast<char>(tag) + std::string(length, sizeof(length)) + body;
+  }
+  bytes[0] = static_cast<char>(version);
+  bytes[1] = static_cast<char>(flags);
+  StoreLittleEndian(static_cast<uint32_t>(bytes.size() - 32), &bytes[12]);
+  StoreLittleEndian(static_cast<uint32_t>(XXH3_64bits(&bytes[8], bytes.size() - 8)), &bytes[4]);
+  return bytes;
+}
+
+TEST(MessageRecordTest, SectionsThatNoEncoderWritesAreRefused) {
+  const std::string ttl("\1\0\0\0\0\0\0\0", 8);
+  const struct {
+    const char* name;
+    bool valid;
+    uint8_t flags;
+    std::vector<std::pair<uint8_t, std::string>> sections;
+  } cases[] = {
+      {"none", true, 0, {}},
+      {"a key", true, MessageFlags::kKeyed, {{3, "k"}}},
+      {"a key without its flag", false, 0, {{3, "k"}}},
+      {"an empty key", false, 0, {{3, ""}}},
+      {"two keys", false, MessageFlags::kKeyed, {{3, "k"}, {3, "k"}}},
+      {"two labels", true, MessageFlags::kLabelled, {{2, std::string(2, '\0')}, {2, {0, 0, 'v'}}}},
+      {"keys out of order",
+       false,
+       MessageFlags::kKeyed | MessageFlags::kOrdered,
+       {{4, "o"}, {3, "k"}}},
+      {"an expiry", true, MessageFlags::kExpires, {{5, ttl + '\1'}}},
+      {"an expiry of 0", false, 0, {{5, std::string(9, '\0')}}},
+      {"an unknown late policy", false, MessageFlags::kExpires, {{5, ttl + '\x09'}}},
+      {"a text that ends behind its section",
+       false,
+       0,
+       {{1,
+         "\xff\xff"
+         "ab"}}},
+      {"an unknown section", false, 0, {{11, "x"}}},
+  };
+  for (const auto& test : cases) {
+    MessageRecord record;
+    const absl::Status status = DecodeMessageRecord(Compose(2, test.flags, test.sections), &record);
+    EXPECT_EQ(status.ok(), test.valid) << test.name << ": " << status;
+  }
+  MessageHeader header;
+  EXPECT_TRUE(DecodeMessageHeader(Compose(1, 0, {}), &header).ok());
+  ExpectDataLoss(DecodeMessageHeader(Compose(1, MessageFlags::kKeyed, {}), &header));
 }
 
 TEST(MessageRecordTest, TheHeaderAloneRefusesWhatItDoesNotKnow) {

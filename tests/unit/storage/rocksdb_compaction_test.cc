@@ -22,8 +22,8 @@
 #include "gtest/gtest.h"
 
 #include "storage/key_codec.h"
+#include "storage/locator.h"
 #include "storage/rocksdb_options.h"
-#include "storage/trace.h"
 #include "storage/value_codec.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_seed.h"
@@ -119,29 +119,29 @@ class RocksDbCompactionTest : public testing::Test {
     return entries;
   }
 
-  void PutTrace(uint64_t sequence, uint64_t expire_ms) {
-    Trace trace;
+  void PutLocator(uint64_t sequence, uint64_t expire_ms) {
+    Locator locator;
     if (expire_ms == 0) {
-      trace.due_ms = 5;
+      locator.due_ms = 5;
     } else {
-      trace.fate = Fate{.state = EndState::kAcked, .expire_ms = expire_ms, .key = ""};
+      locator.tombstone = Tombstone{.state = EndState::kAcked, .expire_ms = expire_ms, .key = ""};
     }
-    ASSERT_TRUE(db_->Put(Unsynced(), handle(ColumnFamily::kTraces),
-                         ToSlice(TraceKey(sequence).bytes()), EncodeTrace(trace))
+    ASSERT_TRUE(db_->Put(Unsynced(), handle(ColumnFamily::kLocators),
+                         ToSlice(LocatorKey(sequence).bytes()), EncodeLocator(locator))
                     .ok());
   }
-  bool HasTrace(uint64_t sequence) {
+  bool HasLocator(uint64_t sequence) {
     std::string value;
     return db_
-        ->Get(rocksdb::ReadOptions(), handle(ColumnFamily::kTraces),
-              ToSlice(TraceKey(sequence).bytes()), &value)
+        ->Get(rocksdb::ReadOptions(), handle(ColumnFamily::kLocators),
+              ToSlice(LocatorKey(sequence).bytes()), &value)
         .ok();
   }
-  static StoreKey TraceKey(uint64_t sequence) {
-    return EncodeTraceKey(0, MessageId::Make(1, sequence, 0, 0));
+  static StoreKey LocatorKey(uint64_t sequence) {
+    return EncodeLocatorKey(0, MessageId::Make(1, sequence, 0, 0));
   }
 
-  // What is tested here is never lost.
+  // Compaction never drops these entries.
   static rocksdb::WriteOptions Unsynced() {
     rocksdb::WriteOptions write;
     write.sync = false;
@@ -175,65 +175,66 @@ class RocksDbCompactionTest : public testing::Test {
   std::unique_ptr<rocksdb::DB> db_;
 };
 
-TEST_F(RocksDbCompactionTest, WhatExpiredAtTheMarkIsDroppedAndNothingElse) {
-  PutTrace(1, 0);
-  PutTrace(2, 100);
-  PutTrace(3, 101);
-  Flush(ColumnFamily::kTraces);
-  Compact(ColumnFamily::kTraces);
-  EXPECT_TRUE(HasTrace(2)) << "the mark is 0";
+TEST_F(RocksDbCompactionTest, OnlyEntriesExpiredAtTheMarkAreDropped) {
+  PutLocator(1, 0);
+  PutLocator(2, 100);
+  PutLocator(3, 101);
+  Flush(ColumnFamily::kLocators);
+  Compact(ColumnFamily::kLocators);
+  EXPECT_TRUE(HasLocator(2)) << "the mark is 0";
   drop_mark_->store(100);
-  EXPECT_TRUE(HasTrace(2)) << "not before a compaction";
-  Compact(ColumnFamily::kTraces);
-  EXPECT_TRUE(HasTrace(1));
-  EXPECT_FALSE(HasTrace(2));
-  EXPECT_TRUE(HasTrace(3));
-  EXPECT_EQ(TableEntries(ColumnFamily::kTraces), 2u);
+  EXPECT_TRUE(HasLocator(2)) << "not before a compaction";
+  Compact(ColumnFamily::kLocators);
+  EXPECT_TRUE(HasLocator(1));
+  EXPECT_FALSE(HasLocator(2));
+  EXPECT_TRUE(HasLocator(3));
+  EXPECT_EQ(TableEntries(ColumnFamily::kLocators), 2u);
 }
 
 TEST_F(RocksDbCompactionTest, ADroppedEntryShowsNothingOlder) {
   // The older one is at the last level, the newer one, which expires, above it.
-  PutTrace(1, 0);
-  Flush(ColumnFamily::kTraces);
-  Compact(ColumnFamily::kTraces);
-  PutTrace(1, 50);
-  Flush(ColumnFamily::kTraces);
-  PutTrace(2, 0);
-  Flush(ColumnFamily::kTraces);
+  PutLocator(1, 0);
+  Flush(ColumnFamily::kLocators);
+  Compact(ColumnFamily::kLocators);
+  PutLocator(1, 50);
+  Flush(ColumnFamily::kLocators);
+  PutLocator(2, 0);
+  Flush(ColumnFamily::kLocators);
   drop_mark_->store(50);
   // Merges the young tables only, within their level.
   rocksdb::ColumnFamilyMetaData meta;
-  db_->GetColumnFamilyMetaData(handle(ColumnFamily::kTraces), &meta);
+  db_->GetColumnFamilyMetaData(handle(ColumnFamily::kLocators), &meta);
   std::vector<std::string> young;
   for (const rocksdb::SstFileMetaData& file : meta.levels[0].files) young.push_back(file.name);
   ASSERT_EQ(young.size(), 2u);
-  ASSERT_TRUE(db_->CompactFiles(rocksdb::CompactionOptions(), handle(ColumnFamily::kTraces), young,
+  ASSERT_TRUE(db_->CompactFiles(rocksdb::CompactionOptions(), handle(ColumnFamily::kLocators),
+                                young,
                                 /*output_level=*/1)
                   .ok());
-  EXPECT_FALSE(HasTrace(1)) << "its tombstone covers what is below";
-  Compact(ColumnFamily::kTraces);
-  EXPECT_FALSE(HasTrace(1));
-  EXPECT_TRUE(HasTrace(2));
-  EXPECT_EQ(TableEntries(ColumnFamily::kTraces), 1u);
+  EXPECT_FALSE(HasLocator(1)) << "its tombstone hides older values";
+  Compact(ColumnFamily::kLocators);
+  EXPECT_FALSE(HasLocator(1));
+  EXPECT_TRUE(HasLocator(2));
+  EXPECT_EQ(TableEntries(ColumnFamily::kLocators), 1u);
 }
 
 // Old ids lie in tables that no new id overlaps; they are visited by their age.
 TEST_F(RocksDbCompactionTest, OldTablesAreVisitedWithinTheGarbageAge) {
-  for (uint64_t sequence = 0; sequence < 100; ++sequence) PutTrace(sequence, 50);
-  Flush(ColumnFamily::kTraces);
-  Compact(ColumnFamily::kTraces);
-  ASSERT_EQ(TableEntries(ColumnFamily::kTraces), 100u);
+  for (uint64_t sequence = 0; sequence < 100; ++sequence) PutLocator(sequence, 50);
+  Flush(ColumnFamily::kLocators);
+  Compact(ColumnFamily::kLocators);
+  ASSERT_EQ(TableEntries(ColumnFamily::kLocators), 100u);
   drop_mark_->store(50);
   // Less than the age: another table makes RocksDB look, and it finds nothing to do.
   env_.Forward(1800);
-  PutTrace(1000, 0);
-  Flush(ColumnFamily::kTraces);
-  EXPECT_EQ(TableEntries(ColumnFamily::kTraces), 101u);
+  PutLocator(1000, 0);
+  Flush(ColumnFamily::kLocators);
+  EXPECT_EQ(TableEntries(ColumnFamily::kLocators), 101u);
   env_.Forward(1900);
-  PutTrace(1001, 0);
-  Flush(ColumnFamily::kTraces);
-  EXPECT_TRUE(listener_->Await([this] { return TableEntries(ColumnFamily::kTraces) == 2; }))
-      << TableEntries(ColumnFamily::kTraces);
+  PutLocator(1001, 0);
+  Flush(ColumnFamily::kLocators);
+  EXPECT_TRUE(listener_->Await([this] { return TableEntries(ColumnFamily::kLocators) == 2; }))
+      << TableEntries(ColumnFamily::kLocators);
 }
 
 TEST_F(RocksDbCompactionTest, CountersOfZeroGoInTheEnd) {

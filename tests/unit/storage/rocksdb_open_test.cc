@@ -53,7 +53,7 @@ class RocksDbOpenTest : public testing::Test {
     return store->Append(group, durability);
   }
 
-  Testimony ReadWitness() {
+  WitnessRecord ReadWitness() {
     auto witness = Witness::Open(data_dir_ + "/witness");
     EXPECT_TRUE(witness.ok());
     return (*witness)->Read()->value();
@@ -89,7 +89,7 @@ TEST_F(RocksDbOpenTest, TheShardCountIsFixedWhenItIsCreated) {
   EXPECT_THAT(std::string(other.message()), HasSubstr("created with 5 shards"));
   auto store = Open(/*shards=*/0);
   ASSERT_TRUE(store.ok());
-  EXPECT_EQ((*store)->shard_count(), 5) << "0 takes what is there, not shards_if_new";
+  EXPECT_EQ((*store)->shard_count(), 5) << "0 takes the store's number, not shards_if_new";
 }
 
 TEST_F(RocksDbOpenTest, ANewStoreGetsItsDefaultShards) {
@@ -150,11 +150,11 @@ TEST_F(RocksDbOpenTest, AForeignDirectoryIsLeftAlone) {
 
 TEST_F(RocksDbOpenTest, ANewerFormatIsRefused) {
   ASSERT_TRUE(OpenOnce().ok());
-  Testimony testimony = ReadWitness();
-  testimony.format_version = kFormatVersion + 1;
+  WitnessRecord record = ReadWitness();
+  record.format_version = kFormatVersion + 1;
   auto witness = Witness::Open(data_dir_ + "/witness");
   ASSERT_TRUE((*witness)->Read().ok());
-  ASSERT_TRUE((*witness)->Write(testimony).ok());
+  ASSERT_TRUE((*witness)->Write(record).ok());
   const absl::Status status = OpenOnce();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
@@ -163,7 +163,7 @@ TEST_F(RocksDbOpenTest, ANewerFormatIsRefused) {
 
 // An interrupted creation, in each of its stages.
 TEST_F(RocksDbOpenTest, AnInterruptedCreationIsBegunAgain) {
-  const Testimony creating{Testimony::State::kCreating, 1, StoreId{1, 2}, 0, 0};
+  const WitnessRecord creating{WitnessRecord::State::kCreating, 1, StoreId{1, 2}, 0, 0};
   fs::create_directory(data_dir_);
   // The first write of the witness was torn.
   std::ofstream(data_dir_ + "/witness") << std::string(4160, '\0');
@@ -183,21 +183,21 @@ TEST_F(RocksDbOpenTest, AnInterruptedCreationIsBegunAgain) {
 
   // Everything was written but the witness's last word.
   auto witness = Witness::Open(data_dir_ + "/witness");
-  Testimony testimony = (*witness)->Read()->value();
-  EXPECT_EQ(testimony.state, Testimony::State::kCreated);
-  testimony.state = Testimony::State::kCreating;
-  ASSERT_TRUE((*witness)->Write(testimony).ok());
+  WitnessRecord record = (*witness)->Read()->value();
+  EXPECT_EQ(record.state, WitnessRecord::State::kCreated);
+  record.state = WitnessRecord::State::kCreating;
+  ASSERT_TRUE((*witness)->Write(record).ok());
   auto store = Open();
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_GE((*store)->epoch(), 2u);
-  EXPECT_EQ(ReadWitness().state, Testimony::State::kCreated);
+  EXPECT_EQ(ReadWitness().state, WitnessRecord::State::kCreated);
 }
 
 TEST_F(RocksDbOpenTest, TheWitnessFollowsTheSyncedAppendsOnly) {
   auto store = Open();
   ASSERT_TRUE(store.ok());
-  const Testimony at_open = ReadWitness();
-  EXPECT_EQ(at_open.state, Testimony::State::kCreated);
+  const WitnessRecord at_open = ReadWitness();
+  EXPECT_EQ(at_open.state, WitnessRecord::State::kCreated);
   EXPECT_EQ(at_open.epoch, (*store)->epoch());
   EXPECT_GT(at_open.durable_sequence, 0u);
 

@@ -14,8 +14,8 @@
 namespace duetime::storage {
 namespace {
 
-Testimony Saying(uint64_t durable_sequence) {
-  return {Testimony::State::kCreated, 1, StoreId{0x1122, 0x3344}, 7, durable_sequence};
+WitnessRecord Saying(uint64_t durable_sequence) {
+  return {WitnessRecord::State::kCreated, 1, StoreId{0x1122, 0x3344}, 7, durable_sequence};
 }
 
 class WitnessTest : public testing::Test {
@@ -27,13 +27,13 @@ class WitnessTest : public testing::Test {
   }
 
   // Opens and reads.
-  absl::StatusOr<std::optional<Testimony>> Read() { return Open()->Read(); }
+  absl::StatusOr<std::optional<WitnessRecord>> Read() { return Open()->Read(); }
 
   // Opens, reads as one must, and writes.
-  void Write(const Testimony& testimony) {
+  void Write(const WitnessRecord& record) {
     const std::unique_ptr<Witness> witness = Open();
     ASSERT_TRUE(witness->Read().ok());
-    ASSERT_TRUE(witness->Write(testimony).ok());
+    ASSERT_TRUE(witness->Write(record).ok());
   }
 
   std::string Bytes() {
@@ -66,7 +66,7 @@ TEST_F(WitnessTest, TheLastWriteIsRead) {
     ASSERT_TRUE(witness->Write(Saying(sequence)).ok());
     EXPECT_EQ(*witness->Read(), Saying(sequence));
   }
-  Testimony creating;
+  WitnessRecord creating;
   creating.format_version = 3;
   ASSERT_TRUE(witness->Write(creating).ok());
   EXPECT_EQ(*witness->Read(), creating);

@@ -47,7 +47,7 @@ class Wheel {
   // REQUIRES: no timer.
   void Destroy(size_t thing) { things_[thing].gone = true; }
 
-  // One call; what it handed out.
+  // One call; returns the entries that it handed out.
   std::vector<int> Take(Tick now, size_t budget = 1'000'000) {
     std::vector<int> values;
     TakeSome(now, budget, &values);

@@ -21,7 +21,7 @@ struct alignas(64) Node {
 };
 using Slab = NodeSlab<Node>;
 
-// Counts what is out, and gives none out twice.
+// Counts slabs in use, and gives no slab out twice.
 class CountingMemory final : public SlabMemory {
  public:
   ~CountingMemory() override { EXPECT_THAT(out_, IsEmpty()); }

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Command: a command of the tool as a row of a table.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "google/protobuf/field_mask.pb.h"
+#include "google/protobuf/message.h"
+
+#include "client/channel.h"
+#include "client/cli/row.h"
+
+namespace duetime::cli {
+
+// How the program ends. Listed in --help.
+enum ExitCode : int {
+  kDone = 0,
+  // The server refused the request, or failed.
+  kRefused = 1,
+  kBadUsage = 2,
+  // The resource does not exist, or was in another state than the command needs: see --help.
+  kNotAsWished = 3,
+  // No server, or no answer in time: the server may have done what the request asks for.
+  kNoAnswer = 4,
+};
+
+// The options that every command takes.
+struct Settings {
+  client::ServerAddress server;
+  bool json = false;
+  absl::Duration deadline = absl::Seconds(10);
+  // The zone in which the text output shows times.
+  absl::TimeZone zone;
+};
+
+// The command line of one command, understood.
+struct Input {
+  // Null if the command has no request.
+  std::unique_ptr<Message> request;
+  // The fields of the request that the command line gave, without those of key rows.
+  google::protobuf::FieldMask given;
+  // The values of options without a field, by the name of the option.
+  std::map<std::string, Names> values;
+
+  bool Has(const std::string& option) const { return values.count(option) > 0; }
+  // The value of an option; empty, zero or absent if the command line does not give it.
+  std::string Text(const std::string& option) const;
+  Names List(const std::string& option) const;
+  int64_t Number(const std::string& option) const;
+  std::optional<absl::Duration> Duration(const std::string& option) const;
+
+  template <typename Request>
+  const Request& As() const {
+    return static_cast<const Request&>(*request);
+  }
+  template <typename Request>
+  Request* Mutable() {
+    return static_cast<Request*>(request.get());
+  }
+};
+
+// The work of a command.
+struct Action {
+  // The type of the request; null if there is none.
+  const Message* request = nullptr;
+  // Talks to the server, prints the result to stdout and errors to stderr. Empty: the command only
+  // groups others.
+  std::function<ExitCode(const Settings&, const Input&)> run{};
+  // Completes the input where rows do not suffice. INVALID_ARGUMENT with a text for people if the
+  // options contradict each other.
+  std::function<absl::Status(const Settings&, Input*)> complete{};
+
+  // Adds a step to the completion. `step` may return nothing, for a step that cannot fail.
+  template <typename Step>
+  Action After(Step step) const {
+    Action action = *this;
+    action.complete = [first = complete, step](const Settings& settings, Input* input) {
+      absl::Status status = first ? first(settings, input) : absl::OkStatus();
+      if (!status.ok()) return status;
+      if constexpr (std::is_void_v<std::invoke_result_t<Step, Input*>>) {
+        step(input);
+        return status;
+      } else {
+        return step(input);
+      }
+    };
+    return action;
+  }
+};
+
+struct Command {
+  // As on the command line: "topic create".
+  std::string words;
+  std::string help;
+  // Printed below the options: a note, and examples without "duetime" and the words.
+  std::string note;
+  Names examples;
+  Rows rows{};
+  Action action{};
+};
+using Commands = std::vector<Command>;
+
+// A command line that can be run.
+struct Invocation {
+  Settings settings;
+  const Command* command = nullptr;
+  Input input{};
+
+  ExitCode Run() const { return command->action.run(settings, input); }
+};
+
+// Reads the command line and DUETIME_SERVER; for a payload, its file or standard input too. If
+// there is nothing to run, prints help or one line of complaint and returns the exit code instead.
+std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* argv);
+
+}  // namespace duetime::cli

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/cli/commands.h"
+#include "client/cli/show.h"
+#include "client/cli/text.h"
+#include "client/cli/time_text.h"
+#include "client/convert.h"
+
+namespace duetime::cli {
+namespace {
+
+using client::FromProto;
+using google::protobuf::Timestamp;
+
+constexpr char kNotFound[] = "it never existed, or it ended longer ago than its topic remembers";
+
+std::string TimeText(const Timestamp& time, const absl::TimeZone& zone) {
+  return FormatTimeText(FromProto(time), zone);
+}
+
+// How far ahead the message was when it got its time.
+std::string AheadText(const v1::Message& message) {
+  if (message.state() != v1::Message::SCHEDULED) return "due now";
+  const Timestamp& decided =
+      message.has_update_time() ? message.update_time() : message.accept_time();
+  absl::Duration ahead = FromProto(message.deliver_time()) - FromProto(decided);
+  // The milliseconds of the call itself do not matter beside a long time.
+  if (ahead > absl::Minutes(1)) {
+    ahead = absl::Floor(ahead + absl::Milliseconds(500), absl::Seconds(1));
+  }
+  return absl::StrCat("in ", FormatDurationText(ahead));
+}
+
+// "it was acked at ...".
+std::string EndText(v1::Message::State state, const Timestamp& end_time,
+                    const absl::TimeZone& zone) {
+  const std::string what =
+      state == v1::Message::EXPIRED ? "it expired" : absl::StrCat("it was ", WordOf(state));
+  return absl::StrCat(what, " at ", TimeText(end_time, zone));
+}
+
+std::string InFlightText(bool uncertain) {
+  return uncertain ? "it may have been delivered before the server last crashed"
+                   : "it has been delivered and is not settled yet";
+}
+
+std::string UnknownOutcomeText(absl::string_view name, int outcome) {
+  return absl::StrCat(name, ": the server answered ", outcome,
+                      ", which this version does not know\n");
+}
+
+// ---- Lines of a message
+
+std::string CivilTimeText(const v1::Message& message, const absl::TimeZone&) {
+  if (!message.has_civil_time()) return "";
+  return absl::StrCat(message.civil_time().local(), " in ", message.civil_time().time_zone());
+}
+
+std::string ExpiryText(const v1::Message& message, const absl::TimeZone& zone) {
+  if (!message.has_expire_time()) return "";
+  std::string then = "delivered later all the same";
+  if (message.late_policy() == v1::Message::DROP) then = "then dropped";
+  if (message.late_policy() == v1::Message::DEAD_LETTER) then = "then made a dead letter";
+  return absl::StrCat(TimeText(message.expire_time(), zone), ", ", then);
+}
+
+std::string RecurrenceText(const v1::Message& message, const absl::TimeZone&) {
+  if (message.recurrence().empty()) return "";
+  return absl::StrCat(message.recurrence(), ", number ", message.occurrence());
+}
+
+std::string PayloadSizeText(const v1::Message& message, const absl::TimeZone&) {
+  return absl::StrCat(message.payload_bytes(), " bytes");
+}
+
+// Why a message became a dead letter.
+std::string ReasonText(const v1::DeadLetter& letter, const absl::TimeZone&) {
+  static const auto& texts = *new std::map<int, std::string>{
+      {v1::DeadLetter::MAX_ATTEMPTS, "it failed as often as it may"},
+      {v1::DeadLetter::REJECTED, "a subscriber gave it up"},
+      {v1::DeadLetter::EXPIRED, "it was later than its time to live"},
+      {v1::DeadLetter::RETENTION,
+       "its subscription keeps messages for less long, or fewer of them"}};
+  const auto known = texts.find(letter.reason());
+  const std::string text =
+      known != texts.end()
+          ? known->second
+          : absl::StrCat("for reason ", letter.reason(), ", which this version does not know");
+  return letter.reason_text().empty() ? text
+                                      : absl::StrCat(text, ": ", Printable(letter.reason_text()));
+}
+
+std::string AttemptsText(const v1::DeadLetter& letter, const absl::TimeZone&) {
+  return absl::StrCat(letter.attempts(), letter.attempts() == 1 ? " time" : " times");
+}
+
+std::string DeadLetterLines(const v1::Message& message, const absl::TimeZone& zone) {
+  if (!message.has_dead_letter()) return "";
+  return LinesText(
+      {
+          Row("", {As(ReasonText), Line("dead letter")}),
+          Row("message_id", {Line("it was")}),
+          Row("topic", {Line("of topic")}),
+          Row("key", {Line("with key")}),
+          Row("subscription", {Line("for")}),
+          Row("", {As(AttemptsText), Line("delivered")}),
+          Row("first_dispatch_time", {Line("first")}),
+          Row("last_dispatch_time", {Line("last")}),
+          Row("deliver_time", {Line("was for")}),
+          Row("accept_time", {Line("was accepted")}),
+      },
+      message.dead_letter(), zone);
+}
+
+// ---- Subscriptions of a message
+
+std::string StatusStateText(const v1::SubscriptionStatus& status, const absl::TimeZone&) {
+  return status.state() == v1::Message::ACKED ? "done" : WordOf(status.state());
+}
+
+std::string StatusTimeText(const v1::SubscriptionStatus& status, const absl::TimeZone& zone) {
+  if (status.has_lease_end_time()) {
+    return "leased until " + TimeText(status.lease_end_time(), zone);
+  }
+  return status.has_retry_time() ? "again at " + TimeText(status.retry_time(), zone) : "";
+}
+
+using Statuses = google::protobuf::RepeatedPtrField<v1::SubscriptionStatus>;
+
+std::string StatusTable(const Statuses& statuses, const absl::TimeZone& zone) {
+  if (statuses.empty()) return "";
+  const Rows rows = {Row("subscription", {Column("SUBSCRIPTION", "(no name yet)")}),
+                     Row("", {As(StatusStateText), Column("STATE")}),
+                     Row("attempts", {Column("ATTEMPTS")}),
+                     Row("", {As(StatusTimeText), Column(" ")})};
+  return "\n" + TableText(rows, statuses, zone);
+}
+
+// ---- Explain
+
+struct Event {
+  absl::Time time;
+  std::string text;
+};
+
+// In the order of time.
+std::vector<Event> EventsOf(const v1::ExplainResponse& story) {
+  const v1::Timeline& line = story.timeline();
+  std::vector<Event> events;
+  const auto add = [&](bool known, const Timestamp& time, const std::string& text) {
+    if (known) events.push_back({FromProto(time), text});
+  };
+  add(line.has_accept_time(), line.accept_time(), "accepted");
+  add(line.has_update_time(), line.update_time(), "replaced or rescheduled");
+  add(line.has_due_time(), line.due_time(), "due");
+  add(line.has_fire_time(), line.fire_time(), "fired: ready to be handed out");
+  add(line.has_first_dispatch_time(), line.first_dispatch_time(),
+      "handed to a subscriber for the first time");
+  add(line.has_lease_end_time(), line.lease_end_time(), "end of the lease");
+  add(line.has_end_time(), line.end_time(), WordOf(story.message().state()));
+  std::stable_sort(events.begin(), events.end(),
+                   [](const Event& a, const Event& b) { return a.time < b.time; });
+  return events;
+}
+
+std::string EventLines(const std::vector<Event>& events, absl::Time now,
+                       const absl::TimeZone& zone) {
+  std::string text;
+  for (size_t i = 0; i < events.size(); ++i) {
+    const std::string time = FormatTimeText(events[i].time, zone);
+    if (i > 0) {
+      absl::StrAppend(&text, "  ", std::string(time.size(), ' '), "  |  ",
+                      FormatDurationText(events[i].time - events[i - 1].time), "\n");
+    }
+    const bool to_come = events[i].time > now;
+    absl::StrAppend(&text, "  ", time, to_come ? "  .  " : "  o  ", events[i].text,
+                    to_come ? " (to come)\n" : "\n");
+  }
+  return text;
+}
+
+std::string PlaceText(const v1::ExplainResponse& story, const absl::TimeZone&) {
+  if (story.message().has_end_time()) return "";
+  if (story.timeline().in_backlog()) {
+    return "in the backlog on disk: more is due than memory may hold";
+  }
+  return story.timeline().loaded() ? "in memory" : "on disk, not loaded yet";
+}
+
+std::string LatenessText(const v1::ExplainResponse& story, const absl::TimeZone&) {
+  const v1::Lateness& lateness = story.lateness();
+  if (FromProto(lateness.total()) == absl::ZeroDuration()) return "";
+  const auto text = [](const google::protobuf::Duration& duration) {
+    return FormatDurationText(FromProto(duration));
+  };
+  return absl::StrCat(text(lateness.total()), " = ", text(lateness.server()), " by the server + ",
+                      text(lateness.waiting()), " waiting for a subscriber with credit");
+}
+
+}  // namespace
+
+Rows MessageRows() {
+  return {
+      Row("deliver_time", {Column("DELIVER TIME")}),
+      Row("id", {Line("id"), Column("ID")}),
+      Row("topic", {Line("topic")}),
+      Row("key", {Line("key")}),
+      Row("state", {Line("state"), Column("STATE")}),
+      Row("deliver_time", {Line("deliver time")}),
+      Row("", {As(CivilTimeText), Line("local time")}),
+      Row("spread", {Line("spread")}),
+      Row("accept_time", {Line("accepted")}),
+      Row("update_time", {Line("updated")}),
+      Row("end_time", {Line("ended")}),
+      Row("", {As(ExpiryText), Line("expires")}),
+      Row("attempts", {Line("attempts"), Column("ATTEMPTS")}),
+      Row("payload_bytes", {Bytes(), Column("PAYLOAD")}),
+      Row("etag", {Line("etag")}),
+      Row("ordering_key", {Line("ordering key")}),
+      Row("", {As(RecurrenceText), Line("recurrence")}),
+      Row("key", {Column("KEY")}),
+      Row("labels", {Line("labels"), Column("LABELS")}),
+      Row("", {As(PayloadSizeText), Line("payload size")}),
+  };
+}
+
+std::string GetText(const v1::GetResponse& response, const absl::TimeZone& zone) {
+  const v1::Message& message = response.message();
+  std::vector<std::pair<std::string, std::string>> content;
+  for (const auto& [key, value] : std::map<std::string, std::string>(message.attributes().begin(),
+                                                                     message.attributes().end())) {
+    content.emplace_back("attribute", absl::StrCat(Printable(key), "=", Printable(value)));
+  }
+  content.emplace_back("payload", Printable(message.payload()));
+  return absl::StrCat(LinesText(MessageRows(), message, zone), FieldsText(content),
+                      DeadLetterLines(message, zone), StatusTable(response.subscriptions(), zone));
+}
+
+std::string ScheduledText(const v1::ScheduleRequest& request, const v1::ScheduleResponse& response,
+                          const absl::TimeZone& zone) {
+  const std::string dry_run = request.validate_only() ? "dry run, nothing is changed: " : "";
+  const v1::Message& message = response.message();
+  const std::string time = TimeText(message.deliver_time(), zone);
+  const std::string over = response.minute_limit_exceeded()
+                               ? "its minute has more messages than the topic should have there\n"
+                               : "";
+  if (response.outcome() == v1::UNCHANGED) {
+    return absl::StrCat(dry_run, "unchanged: ", message.id(), " for ", time, " is there already (",
+                        WordOf(message.state()), ")\n");
+  }
+  if (response.outcome() == v1::REPLACED) {
+    return absl::StrCat(dry_run, "replaced ", message.id(), ": now for ", time, " (",
+                        AheadText(message), "), it was for ",
+                        TimeText(response.old_deliver_time(), zone), "\n", over);
+  }
+  std::string text =
+      absl::StrCat(dry_run, "scheduled ", message.id().empty() ? "a message" : message.id(),
+                   " for ", time, " (", AheadText(message), ")\n", over);
+  if (!response.previous_message_id().empty()) {
+    absl::StrAppend(&text, "the key was that of ", response.previous_message_id(),
+                    ", which goes its way\n");
+  }
+  return text;
+}
+
+std::string RescheduledText(const v1::RescheduleRequest& request,
+                            const v1::RescheduleResponse& response, const absl::TimeZone& zone) {
+  const std::string& name = request.has_key() ? request.key().key() : request.message_id();
+  const std::string refused = absl::StrCat(name, " is not moved: ");
+  switch (response.outcome()) {
+    case v1::RescheduleResponse::RESCHEDULED:
+      return absl::StrCat(name, " is moved to ", TimeText(response.message().deliver_time(), zone),
+                          " (", AheadText(response.message()), "), it was for ",
+                          TimeText(response.old_deliver_time(), zone), "\n");
+    case v1::RescheduleResponse::IN_FLIGHT:
+      return absl::StrCat(refused, InFlightText(response.delivery_uncertain()), "\n");
+    case v1::RescheduleResponse::SETTLED:
+    case v1::RescheduleResponse::ALREADY_CANCELLED:
+      return absl::StrCat(refused, EndText(response.state(), response.end_time(), zone), "\n");
+    case v1::RescheduleResponse::NOT_FOUND:
+      return absl::StrCat(name, " is not there: ", kNotFound, "\n");
+    default:
+      return UnknownOutcomeText(name, response.outcome());
+  }
+}
+
+std::string CancelText(absl::string_view name, const client::CancelResult& result,
+                       const absl::TimeZone& zone) {
+  const v1::CancelResponse& answer = result.answer;
+  const auto if_tried = [&](const char* text) { return result.tried_before ? text : ""; };
+  switch (answer.outcome()) {
+    case v1::CancelResponse::CANCELLED:
+      return absl::StrCat(name, " is cancelled: it was never delivered and never will be\n");
+    case v1::CancelResponse::IN_FLIGHT:
+      return absl::StrCat(name, " is not cancelled: ", InFlightText(answer.delivery_uncertain()),
+                          answer.redelivery_stopped()
+                              ? "; it is ended and will not be delivered again\n"
+                              : "; --stop-redelivery would end it\n");
+    case v1::CancelResponse::SETTLED:
+      return absl::StrCat(
+          name, " is not cancelled: ", EndText(answer.state(), answer.end_time(), zone), "\n");
+    case v1::CancelResponse::ALREADY_CANCELLED:
+      return absl::StrCat(name, " had been cancelled at ", TimeText(answer.end_time(), zone),
+                          if_tried(" (perhaps by this call: its first try went unanswered)"), "\n");
+    case v1::CancelResponse::NOT_FOUND:
+      return absl::StrCat(name, " is not there: ", kNotFound,
+                          if_tried(" (or cancelled just now: the first try went unanswered)"),
+                          "\n");
+    default:
+      return UnknownOutcomeText(name, answer.outcome());
+  }
+}
+
+std::string ExplainText(const v1::ExplainResponse& story, absl::Time now,
+                        const absl::TimeZone& zone) {
+  const Rows rows = {
+      Row("message.id", {Line("id")}),
+      Row("message.topic", {Line("topic")}),
+      Row("message.key", {Line("key")}),
+      Row("message.state", {Line("state")}),
+      Row("", {As(PlaceText), Line("where")}),
+      Row("message.attempts", {Line("attempts")}),
+      Row("timeline.subscribers", {Line("subscribers")}),
+      Row("", {As(LatenessText), Line("lateness")}),
+  };
+  return absl::StrCat(story.summary().empty() ? "" : Printable(story.summary()) + "\n\n",
+                      EventLines(EventsOf(story), now, zone), "\n", LinesText(rows, story, zone),
+                      DeadLetterLines(story.message(), zone),
+                      StatusTable(story.subscriptions(), zone));
+}
+
+}  // namespace duetime::cli

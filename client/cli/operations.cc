@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operations on many messages, and the dead letters of a topic, which are read and sent back by
+// such operations.
+#include <signal.h>
+#include <string>
+#include <time.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "client/admin_client.h"
+#include "client/cli/commands.h"
+#include "client/cli/show.h"
+#include "client/cli/text.h"
+#include "client/cli/time_text.h"
+#include "client/convert.h"
+#include "client/delay_client.h"
+
+namespace duetime::cli {
+namespace {
+
+using client::AdminClient;
+using client::Client;
+using client::FromProto;
+
+// The pause between two questions whether an operation has ended.
+constexpr timespec kPollInterval = {.tv_sec = 0, .tv_nsec = 200'000'000};
+// The longest text of an error or reason that is shown.
+constexpr size_t kErrorBytes = 500;
+constexpr size_t kReasonBytes = 60;
+
+// ---- Operations
+
+std::string NameText(const v1::Operation& operation, const absl::TimeZone&) {
+  return operation.dry_run() ? "a dry run: nothing is changed" : operation.name();
+}
+
+std::string ActionText(const v1::Operation& operation, const absl::TimeZone&) {
+  std::string text = WordOf(operation.action());
+  if (operation.has_shift_by()) {
+    const absl::Duration by = FromProto(operation.shift_by());
+    absl::StrAppend(&text, " by ", by > absl::ZeroDuration() ? "+" : "", FormatDurationText(by));
+  }
+  return text;
+}
+
+std::string FilterText(const v1::Operation& operation, const absl::TimeZone& zone) {
+  Names parts;
+  for (const auto& [field, word] : {std::pair{"key_prefix", "key prefix "},
+                                    {"labels", "labels "},
+                                    {"start_time", "from "},
+                                    {"end_time", "to "}}) {
+    const std::string value = ValueText(Row(field, {}), operation.filter(), "", zone);
+    if (!value.empty()) parts.push_back(word + value);
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+std::string ProgressText(const v1::Operation& operation, const absl::TimeZone& zone) {
+  const bool shown = operation.state() == v1::Operation::RUNNING && operation.has_progress_time();
+  return shown ? FormatTimeText(FromProto(operation.progress_time()), zone) : "";
+}
+
+std::string ChangedText(const v1::Operation& operation, const absl::TimeZone&) {
+  return operation.dry_run() ? "" : absl::StrCat(operation.changed());
+}
+
+std::string UnchangedText(const v1::Operation& operation, const absl::TimeZone&) {
+  return operation.dry_run() ? "" : absl::StrCat(operation.unchanged());
+}
+
+std::string OperationErrorText(const v1::Operation& operation, const absl::TimeZone&) {
+  return Printable(operation.error().message(), kErrorBytes);
+}
+
+Rows OperationRows() {
+  return {Row("name", {As(NameText), Line("operation")}),
+          Row("name", {Column("NAME")}),
+          Row("topic", {Line("topic"), Column("TOPIC")}),
+          Row("filter", {As(FilterText), Line("messages", "all messages")}),
+          Row("action", {As(ActionText), Line("action"), Column("ACTION")}),
+          Row("state", {Line("state"), Column("STATE")}),
+          Row("create_time", {Line("started")}),
+          Row("end_time", {Line("ended")}),
+          Row("progress_time", {As(ProgressText), Line("decided up to")}),
+          Row("matched", {Line("matched"), Column("MATCHED")}),
+          Row("changed", {As(ChangedText), Line("changed")}),
+          Row("changed", {Column("CHANGED")}),
+          Row("unchanged", {As(UnchangedText), Line("left alone")}),
+          Row("error", {As(OperationErrorText), Line("error")}),
+          Row("create_time", {Column("STARTED")})};
+}
+
+std::string OperationText(const v1::Operation& operation, const absl::TimeZone& zone) {
+  std::string text = LinesText(OperationRows(), operation, zone);
+  if (!operation.sample().empty()) {
+    absl::StrAppend(&text, "\nsome of them\n", TableText(MessageRows(), operation.sample(), zone));
+  }
+  return text;
+}
+
+// Asks until the operation has ended. An interrupt ends the program, not the operation.
+absl::StatusOr<v1::Operation> WaitForEnd(AdminClient* client, v1::Operation operation) {
+  v1::GetOperationRequest request;
+  request.set_name(operation.name());
+  sigset_t none;
+  sigemptyset(&none);
+  while (operation.state() == v1::Operation::RUNNING) {
+    sigtimedwait(&none, nullptr, &kPollInterval);
+    absl::StatusOr<v1::Operation> now = client->GetOperation(request);
+    if (!now.ok()) return now.status();
+    operation = *std::move(now);
+  }
+  return operation;
+}
+
+ExitCode RunBulk(const Settings& settings, const Input& input, const v1::StartBulkRequest& request,
+                 AdminClient* client) {
+  absl::StatusOr<v1::Operation> operation = client->StartBulk(request);
+  if (operation.ok() && input.Has("--wait")) operation = WaitForEnd(client, *std::move(operation));
+  const ExitCode shown = Show(settings, operation, [&](const v1::Operation& answer) {
+    return OperationText(answer, settings.zone);
+  });
+  if (shown != kDone) return shown;
+  if (operation->state() == v1::Operation::RUNNING && !settings.json) {
+    Print(
+        absl::StrCat("\nthe server goes on in the background; to see the progress: duetime bulk "
+                     "get ",
+                     operation->name(), "\n"));
+  }
+  const bool failed =
+      operation->state() == v1::Operation::FAILED || operation->state() == v1::Operation::STOPPED;
+  return failed ? kNotAsWished : kDone;
+}
+
+// The options of commands that work on many messages. `all_help` is about --all.
+Rows BulkRows(const std::string& all_help) {
+  return Join({OptionsBelow("filter", FilterRows()),
+               {Row("", "--all", all_help, {Type(Row::Type::kFlag)}), DryRunRow(), WaitRow(),
+                Row("name", "--name",
+                    "A name for the operation, so that repeating the command is safe (default: a "
+                    "random one)")}});
+}
+
+// Refuses a command without a filter: a forgotten option must not end all messages of a topic.
+absl::Status CheckFilter(Input* input) {
+  const auto& request = input->As<v1::StartBulkRequest>();
+  const bool has_filter = request.filter().ByteSizeLong() > 0;
+  const bool all = input->Has("--all");
+  if (has_filter && all) {
+    return absl::InvalidArgumentError("--all and a filter contradict each other");
+  }
+  if (has_filter || all || request.dry_run()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "say which messages (--key-prefix, --label, --from, --to), or --all for the whole topic");
+}
+
+Command BulkCommand(const std::string& verb, v1::BulkAction action, const std::string& help,
+                    const Names& examples, const Rows& more = {}) {
+  return {"bulk " + verb,
+          help,
+          "",
+          examples,
+          Join({{Row("topic", "TOPIC", "The topic", {Required()})},
+                BulkRows("All messages of the topic, instead of a filter"),
+                more}),
+          StartBulk(action).After(CheckFilter)};
+}
+
+// ---- Dead letters
+
+struct DeadLetterTopic {
+  std::string name;
+  // The topic of the messages exists. If the dead-letter topic then does not, it has no dead
+  // letters.
+  bool origin_exists = false;
+};
+
+absl::StatusOr<DeadLetterTopic> FindDeadLetters(AdminClient* client, const Input& input) {
+  const std::string name = input.Text("TOPIC");
+  if (const std::string own = input.Text("--dead-letter-topic"); !own.empty()) {
+    return DeadLetterTopic{.name = own};
+  }
+  if (const std::string reader = input.Text("-s,--subscription"); !reader.empty()) {
+    v1::GetSubscriptionRequest request;
+    request.set_topic(name);
+    request.set_name(reader);
+    const absl::StatusOr<v1::Subscription> subscription = client->GetSubscription(request);
+    if (!subscription.ok()) return subscription.status();
+    const std::string& own = subscription->settings().dead_letter_topic();
+    if (!own.empty()) return DeadLetterTopic{.name = own, .origin_exists = true};
+  }
+  v1::GetTopicRequest request;
+  request.set_name(name);
+  const absl::StatusOr<v1::Topic> topic = client->GetTopic(request);
+  // Dead letters outlive their topic.
+  if (!topic.ok() && !absl::IsNotFound(topic.status())) return topic.status();
+  const std::string named = topic.ok() ? topic->settings().dead_letter_topic() : "";
+  return DeadLetterTopic{.name = named.empty() ? name + ".dlq" : named,
+                         .origin_exists = topic.ok()};
+}
+
+std::string ReasonText(const v1::Message& message, const absl::TimeZone&) {
+  // A dead-letter topic may hold other messages.
+  if (!message.has_dead_letter()) return "(no dead letter)";
+  const v1::DeadLetter& letter = message.dead_letter();
+  const std::string reason = WordOf(letter.reason());
+  if (letter.reason_text().empty()) return reason;
+  return absl::StrCat(reason, ": ", Printable(letter.reason_text(), kReasonBytes));
+}
+
+Rows DeadLetterRows() {
+  return {Row("accept_time", {Column("SINCE")}),
+          Row("id", {Column("ID")}),
+          Row("dead_letter.subscription", {Column("SUBSCRIPTION")}),
+          Row("dead_letter.attempts", {Column("ATTEMPTS", "0")}),
+          Row("dead_letter.message_id", {Column("WAS")}),
+          Row("dead_letter.key", {Column("KEY")}),
+          Row("dead_letter.reason", {As(ReasonText), Column("REASON")})};
+}
+
+ExitCode ListDeadLetters(const Settings& settings, const Input& input, v1::ListRequest request,
+                         AdminClient* admin) {
+  const absl::StatusOr<DeadLetterTopic> topic = FindDeadLetters(admin, input);
+  if (!topic.ok()) return Fail(settings, topic.status());
+  request.set_topic(topic->name);
+  return With<Client>(settings, [&](Client* client) {
+    return ShowPages(settings, request, input.Has("--all"), DeadLetterRows(),
+                     [&](const v1::ListRequest& page) -> absl::StatusOr<v1::ListResponse> {
+                       absl::StatusOr<v1::ListResponse> answer = client->List(page);
+                       const bool none = absl::IsNotFound(answer.status()) && topic->origin_exists;
+                       return none ? v1::ListResponse() : answer;
+                     });
+  });
+}
+
+ExitCode ChangeDeadLetters(const Settings& settings, const Input& input,
+                           v1::StartBulkRequest request, AdminClient* admin) {
+  const absl::StatusOr<DeadLetterTopic> topic = FindDeadLetters(admin, input);
+  if (!topic.ok()) return Fail(settings, topic.status());
+  request.set_topic(topic->name);
+  return RunBulk(settings, input, request, admin);
+}
+
+Rows DeadLetterTopicRows() {
+  return {Row("", "TOPIC", "The topic of the messages", {Required()}),
+          Row("", "-s,--subscription",
+              "Look in the dead-letter topic of this subscription, if it has its own"),
+          Row("", "--dead-letter-topic",
+              "Look in this topic (default: the one in the settings of TOPIC, else TOPIC.dlq)",
+              {Excludes({"-s,--subscription"})})};
+}
+
+Command DeadLetterCommand(const std::string& verb, v1::BulkAction action, const std::string& help) {
+  return {"dlq " + verb,
+          help,
+          "",
+          {"orders --label customer=42 --dry-run", "orders --all --wait"},
+          Join({DeadLetterTopicRows(), BulkRows("All dead letters, instead of a filter")}),
+          Do<AdminClient, v1::StartBulkRequest>(ChangeDeadLetters)
+              .After([action](Input* input) {
+                input->Mutable<v1::StartBulkRequest>()->set_action(action);
+              })
+              .After(CheckFilter)};
+}
+
+}  // namespace
+
+Rows FilterRows() {
+  return {Row("key_prefix", "--key-prefix", "Only messages whose key begins with this"),
+          Row("labels", "--label", "Only messages with this label; may be repeated"),
+          Row("start_time", "--from",
+              "Only messages due at or after this: \"2026-12-24 18:00\", now, +2h or -1h"),
+          Row("end_time", "--to", "Only messages due before this")};
+}
+
+Row DryRunRow() {
+  return Row("dry_run", "--dry-run", "Count the messages and show some of them; change nothing");
+}
+
+Row WaitRow() {
+  return Row("", "--wait", "Wait until the operation has ended", {Type(Row::Type::kFlag)});
+}
+
+Action StartBulk(v1::BulkAction action) {
+  return Do<AdminClient, v1::StartBulkRequest>(RunBulk).After(
+      [action](Input* input) { input->Mutable<v1::StartBulkRequest>()->set_action(action); });
+}
+
+Commands OperationCommands() {
+  const Rows name = {
+      Row("name", "NAME", "The name that the start of the operation printed", {Required()})};
+  return {
+      {"bulk",
+       "Change all messages of a topic that match a filter",
+       "The server works in the background and continues after a restart. First look what would "
+       "change.\nEach command has its own help: duetime bulk cancel --help",
+       {"cancel orders --label customer=42 --dry-run", "cancel orders --label customer=42 --wait"}},
+      BulkCommand("cancel", v1::BULK_CANCEL, "Cancel them, except those in flight",
+                  {"orders --label customer=42 --dry-run", "orders --key-prefix order-17/ --wait"}),
+      BulkCommand("shift", v1::BULK_SHIFT, "Move them all by the same length of time",
+                  {"orders --by 1h --from now --to +1d", "orders --by -15m --all"},
+                  {Row("shift_by", "--by", "How much later: 1h30m; or earlier: -15m",
+                       {Signed(), NotEmpty(), Required()})}),
+      BulkCommand("release", v1::BULK_RELEASE, "Make them due now",
+                  {"orders --label campaign=spring"}),
+      BulkCommand("purge", v1::BULK_PURGE, "End them all, also those in flight",
+                  {"orders --all --dry-run", "orders --all --wait"}),
+      BulkCommand("redrive", v1::BULK_REDRIVE,
+                  "Send dead letters back to the topics they came from (see duetime dlq)",
+                  {"orders.dlq --all --wait"}),
+      {"bulk list",
+       "List operations: those that run, and those that ended within a day",
+       "",
+       {"orders"},
+       Join({{Row("topic", "TOPIC", "Only operations on this topic")}, PageRows()}),
+       Pages(&AdminClient::ListOperations, OperationRows())},
+      {"bulk get",
+       "Show the progress of an operation",
+       "",
+       {"cleanup-7"},
+       name,
+       Call(&AdminClient::GetOperation, OperationText)},
+      {"bulk stop",
+       "Stop an operation; its changes so far stay",
+       "",
+       {"cleanup-7"},
+       name,
+       Call(&AdminClient::CancelOperation, OperationText)},
+      {"dlq",
+       "Manage dead letters: messages that failed too often or were given up",
+       "Dead letters are messages of a topic of their own, so every command for messages works on "
+       "them. Look at\nthem, repair the cause, and send them back.\nEach command has its own "
+       "help: duetime dlq redrive --help",
+       {"list orders", "redrive orders --all --wait"}},
+      {"dlq list",
+       "List dead letters, with their origin and reason",
+       "To see all of one dead letter: duetime get ID --full",
+       {"orders", "orders --label customer=42 --from -1h --all --json"},
+       Join({DeadLetterTopicRows(), FilterRows(), PageRows()}),
+       Do<AdminClient, v1::ListRequest>(ListDeadLetters)},
+      DeadLetterCommand("redrive", v1::BULK_REDRIVE,
+                        "Send them back: each becomes a new message of its topic, due now"),
+      DeadLetterCommand("purge", v1::BULK_PURGE, "End them all, also those in flight"),
+  };
+}
+
+}  // namespace duetime::cli

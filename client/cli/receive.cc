@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The commands that receive and settle: subscribe, pull, settle.
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/cli/commands.h"
+#include "client/cli/show.h"
+#include "client/cli/text.h"
+#include "client/cli/time_text.h"
+#include "client/convert.h"
+
+namespace duetime::cli {
+namespace {
+
+using client::Client;
+using client::Settlement;
+
+// The longest payload that a line of a delivery shows.
+constexpr size_t kPayloadBytes = 500;
+
+constexpr char kSubscriptionHelp[] =
+    "The subscription to read (default: \"default\"); it is created if it does not exist";
+constexpr char kLeaseHelp[] =
+    "How long the server keeps an unsettled message from others (default: the setting of the "
+    "subscription, 30s)";
+constexpr char kNackHelp[] =
+    "Give them back, to come again after this long: 10s; or policy, by the retry policy of the "
+    "subscription";
+
+// The option --reason, and the options that a Settlement is read from.
+Rows SettlementRows(const Trait& group, const std::string& which) {
+  return {
+      Row("", "--ack", absl::StrCat("Acknowledge ", which, " (subscribe: the default)"),
+          {Type(Row::Type::kFlag), group}),
+      Row("", "--nack", kNackHelp, {NotEmpty(), group}),
+      Row("", "--dead-letter",
+          absl::StrCat("Give up ", which, ": move it to the dead-letter topic"),
+          {Type(Row::Type::kFlag), group}),
+      Row("", "--reason", "Why, with --nack or --dead-letter; kept with the dead letter"),
+  };
+}
+
+Rows SubscribeRows() {
+  const Trait group = Group("What to answer (at most one)");
+  return Join(
+      {{Row("", "TOPIC", "The topic to receive from", {Required()}),
+        Row("", "-s,--subscription", kSubscriptionHelp)},
+       SettlementRows(group, "each message once it is printed"),
+       {
+           Row("", "--no-ack", "Answer nothing: each message comes again when its lease ends",
+               {Type(Row::Type::kFlag), group}),
+           Row("", "--max", "Stop after this many messages", {Type(Row::Type::kNumber), Range(1)}),
+           Row("", "--for", "Stop after this long: 90s, 1h", {Type(Row::Type::kDuration)}),
+           Row("", "--workers", "Print and answer this many at once",
+               {Type(Row::Type::kNumber), Range(1, 1'000), Default("1")}),
+           Row("", "--credit",
+               "Hold at most this many unsettled messages (default: the server's, 1000)",
+               {Type(Row::Type::kNumber), Range(1, INT32_MAX)}),
+           Row("", "--lease", kLeaseHelp, {Type(Row::Type::kDuration)}),
+           Row("", "--extend-max",
+               "Extend the leases of messages that wait to be printed for this long (default: 1h); "
+               "0s: never",
+               {Type(Row::Type::kDuration)}),
+           Row("", "--quiet", "Print only the totals at the end", {Type(Row::Type::kFlag)}),
+       }});
+}
+
+// ---- settle
+
+bool Holds(const google::protobuf::RepeatedField<uint64_t>& tokens, uint64_t lease_token) {
+  return std::find(tokens.begin(), tokens.end(), lease_token) != tokens.end();
+}
+
+std::string RefusalText(v1::SettleRefusal::Reason reason, bool tried_before) {
+  switch (reason) {
+    case v1::SettleRefusal::LEASE_LOST:
+      return tried_before ? "refused: its lease is over (perhaps by this call: its first try went "
+                            "unanswered)"
+                          : "refused: its lease is over, and the message may come again";
+    case v1::SettleRefusal::OUT_OF_RANGE:
+      return "refused: no lease or delay may be that long or that short; the lease goes on";
+    case v1::SettleRefusal::NO_DEAD_LETTER_TOPIC:
+      return "refused: there is no dead-letter topic and none can be made; the lease goes on";
+    default:
+      return absl::StrCat("refused for reason ", reason, ", which this version does not know");
+  }
+}
+
+// Sends the settlements and prints the answer: for --json as a whole, else a line for each token.
+// `refused_only` leaves out the tokens that were settled, and prints to stderr.
+ExitCode Settle(const Settings& settings, const v1::SettleRequest& request,
+                const std::vector<uint64_t>& tokens, bool refused_only, Client* client) {
+  const absl::StatusOr<client::SettleResult> result = client->Settle(request);
+  if (!result.ok()) return Fail(settings, result.status());
+  std::string text;
+  bool refused = false;
+  for (const uint64_t token : tokens) {
+    refused |= WasRefused(token, *result);
+    if (!refused_only || WasRefused(token, *result)) text += SettledText(token, *result);
+  }
+  if (settings.json) text = refused_only && !refused ? "" : JsonLine(result->answer);
+  refused_only ? PrintError(text) : Print(text);
+  return refused ? kNotAsWished : kDone;
+}
+
+// Tokens are hexadecimal in text and decimal in JSON, as Protobuf prints them.
+absl::StatusOr<uint64_t> ReadToken(const std::string& text, bool json) {
+  uint64_t token = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, token, json ? 10 : 16);
+  if (error == std::errc() && rest == end) return token;
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", text, "\" is not a token that pull ", json ? "--json " : "", "printed"));
+}
+
+void AddSettlement(uint64_t token, const Settlement& settlement, v1::SettleRequest* request) {
+  if (settlement.kind == Settlement::Kind::kAck) {
+    request->add_ack(token);
+  } else if (settlement.kind == Settlement::Kind::kDeadLetter) {
+    v1::DeadLetterLease* item = request->add_dead_letter();
+    item->set_lease_token(token);
+    item->set_reason(settlement.reason);
+  } else {
+    v1::Nack* item = request->add_nack();
+    item->set_lease_token(token);
+    item->set_reason(settlement.reason);
+    if (settlement.delay.has_value()) *item->mutable_delay() = client::ToProto(*settlement.delay);
+  }
+}
+
+absl::Status CompleteSettle(const Settings& settings, Input* input) {
+  auto* request = input->Mutable<v1::SettleRequest>();
+  const absl::StatusOr<Settlement> settlement = ReadSettlement(*input);
+  if (!settlement.ok()) return settlement.status();
+  const std::optional<absl::Duration> extend = input->Duration("--extend");
+  for (const std::string& text : input->List("TOKEN")) {
+    const absl::StatusOr<uint64_t> token = ReadToken(text, settings.json);
+    if (!token.ok()) return token.status();
+    if (extend.has_value()) {
+      v1::ExtendLease* item = request->add_extend();
+      item->set_lease_token(*token);
+      *item->mutable_duration() = client::ToProto(*extend);
+    } else {
+      AddSettlement(*token, *settlement, request);
+    }
+  }
+  return absl::OkStatus();
+}
+
+ExitCode RunSettle(const Settings& settings, const Input& input, const v1::SettleRequest& request,
+                   Client* client) {
+  std::vector<uint64_t> tokens;
+  for (const std::string& text : input.List("TOKEN")) {
+    tokens.push_back(ReadToken(text, settings.json).value());
+  }
+  return Settle(settings, request, tokens, /*refused_only=*/false, client);
+}
+
+Rows SettleRows() {
+  const Trait group = Group("What to answer (one of the four)");
+  Rows settlement = SettlementRows(group, "the messages");
+  for (Row& row : settlement) {
+    if (row.option == "--dead-letter") row.needs = {"--topic"};
+  }
+  return Join(
+      {{Row("", "TOKEN", "The tokens that pull printed", {Required(), Type(Row::Type::kList)})},
+       settlement,
+       {Row("", "--extend", "Keep the messages for this long from now",
+            {Type(Row::Type::kDuration), NotEmpty(), group}),
+        Row("topic", "--topic", "With --dead-letter: the topic they came from",
+            {Needs({"--dead-letter"})})}});
+}
+
+// ---- pull
+
+ExitCode RunPull(const Settings& settings, const Input& input, const v1::PullRequest& request,
+                 Client* client) {
+  const absl::StatusOr<v1::PullResponse> answer = client->Pull(request);
+  if (!answer.ok()) return Fail(settings, answer.status());
+  if (answer->deliveries().empty()) {
+    if (!settings.json) PrintError("nothing\n");
+    return kNotAsWished;
+  }
+  const absl::Time received = absl::Now();
+  v1::SettleRequest settle;
+  for (const v1::Delivery& delivery : answer->deliveries()) {
+    const std::string text = DeliveryText(client::Delivery(delivery), received, settings.zone);
+    Print(settings.json ? JsonLine(delivery)
+                        : absl::StrCat(TokenText(delivery.lease_token()), "  ", text));
+    settle.add_ack(delivery.lease_token());
+  }
+  std::fflush(stdout);
+  if (!input.Has("--ack")) return kDone;
+  return Settle(settings, settle, {settle.ack().begin(), settle.ack().end()},
+                /*refused_only=*/true, client);
+}
+
+}  // namespace
+
+std::string DeliveryText(const client::Delivery& delivery, absl::Time received,
+                         const absl::TimeZone& zone) {
+  std::string was;
+  if (const v1::DeadLetter* letter = delivery.dead_letter()) {
+    was = absl::StrCat("dead letter, was ", letter->message_id(), " of ", letter->topic(), "  ");
+  }
+  return absl::StrCat(FormatTimeText(received, zone), "  ", delivery.message_id(), "  attempt ",
+                      delivery.attempt(), delivery.maybe_redelivered() ? " (repeat?)" : "",
+                      "  late ", FormatDurationText(delivery.lateness()), "  ", was,
+                      Printable(delivery.payload(), kPayloadBytes), "\n");
+}
+
+std::string CountsText(const client::SubscriberCounts& counts) {
+  std::string text = absl::StrCat("received ", counts.delivered, ", acked ", counts.acked);
+  for (const auto& [count, word] :
+       {std::pair{counts.nacked, "nacked"}, std::pair{counts.dead_lettered, "made dead letters"},
+        std::pair{counts.left, "left"}, std::pair{counts.refused, "refused (lease lost)"},
+        std::pair{counts.lost, "unconfirmed"}}) {
+    if (count > 0) absl::StrAppend(&text, ", ", word, " ", count);
+  }
+  return text + "\n";
+}
+
+std::string TokenText(uint64_t lease_token) {
+  return absl::StrCat(absl::Hex(lease_token, absl::kZeroPad16));
+}
+
+bool WasRefused(uint64_t lease_token, const client::SettleResult& result) {
+  return !Holds(result.answer.settled(), lease_token) &&
+         !Holds(result.answer.extended(), lease_token);
+}
+
+std::string SettledText(uint64_t lease_token, const client::SettleResult& result) {
+  std::string text = "the server did not answer for it";
+  if (Holds(result.answer.settled(), lease_token)) text = "settled";
+  if (Holds(result.answer.extended(), lease_token)) text = "extended";
+  for (const v1::SettleRefusal& refusal : result.answer.refused()) {
+    if (refusal.lease_token() != lease_token) continue;
+    text = RefusalText(refusal.reason(), result.tried_before);
+  }
+  return absl::StrCat(TokenText(lease_token), "  ", text, "\n");
+}
+
+absl::StatusOr<Settlement> ReadSettlement(const Input& input) {
+  const std::string nack = input.Text("--nack");
+  const std::string reason = input.Text("--reason");
+  if (!reason.empty() && nack.empty() && !input.Has("--dead-letter")) {
+    return absl::InvalidArgumentError("--reason goes with --nack or --dead-letter");
+  }
+  if (input.Has("--no-ack")) return Settlement::Leave();
+  if (input.Has("--dead-letter")) return Settlement::DeadLetter(reason);
+  if (nack.empty()) return Settlement::Ack();
+  if (nack == "policy") return Settlement::Nack(reason);
+  const absl::StatusOr<absl::Duration> delay = ParseDurationText(nack);
+  if (!delay.ok()) return delay.status();
+  return Settlement::NackAfter(*delay, reason);
+}
+
+Commands ReceiveCommands() {
+  Action settle = Do<Client, v1::SettleRequest>(RunSettle);
+  settle.complete = CompleteSettle;
+  return {
+      {"subscribe",
+       "Receive messages as they become due, and print them",
+       "Each line shows when the message came, its id, the attempt, how late the server delivered "
+       "it, and the\npayload. Ends with Ctrl-C; reconnects by itself. Totals are on "
+       "stderr.\n\nEach "
+       "subscription of a topic gets every message; subscribers of the same subscription share "
+       "them.",
+       {"orders", "orders --subscription billing --workers 8", "orders --max 10 --for 1m --json",
+        "orders --no-ack --lease 5s", "orders --nack policy --reason \"trying out retries\""},
+       SubscribeRows(),
+       Action{.run = RunSubscribe}.After(
+           [](Input* input) { return ReadSettlement(*input).status(); })},
+      {"pull",
+       "Receive the messages that are due now with one call, and print them",
+       "Each line begins with the token of the message's lease. Settle the message with duetime "
+       "settle TOKEN\nbefore the lease ends; else it comes again. Exit code 3: no message came.",
+       {"orders --wait 30s", "orders --subscription billing --max 100 --ack --json"},
+       {Row("topic", "TOPIC", "The topic to receive from", {Required()}),
+        Row("subscription", "-s,--subscription", kSubscriptionHelp),
+        Row("max_messages", "--max", "At most this many messages", {Range(1, 1'000), Default("1")}),
+        Row("wait", "--wait", "If no message is due, wait this long for one: up to 60s"),
+        Row("lease_duration", "--lease", kLeaseHelp),
+        Row("", "--ack", "Acknowledge the printed messages", {Type(Row::Type::kFlag)})},
+       Do<Client, v1::PullRequest>(RunPull).After(
+           [](Input* input) { input->Mutable<v1::PullRequest>()->set_client_id("duetime pull"); })},
+      {"settle",
+       "Settle messages that pull printed",
+       "Prints the result for each message. Exit code 3: the server refused some, as a rule "
+       "because "
+       "the lease had ended.\nWith --json tokens are decimal, as pull --json prints them.",
+       {"00a1000000000007 --ack", "00a1000000000007 00a1000000000008 --nack 10s --reason busy",
+        "00a1000000000007 --extend 5m",
+        "00a1000000000007 --dead-letter --topic orders --reason \"no such customer\""},
+       SettleRows(),
+       settle},
+  };
+}
+
+}  // namespace duetime::cli

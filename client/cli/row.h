@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Row: a row of the tables that the tool is made of. It names a field of a proto, the option that
+// sets the field, and the line and the column that show it.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "google/protobuf/message.h"
+
+namespace duetime::cli {
+
+using google::protobuf::Message;
+using Names = std::vector<std::string>;
+// The words of an enum on the command line, with its numbers.
+using Words = std::vector<std::pair<std::string, int>>;
+
+struct Row;
+// Sets one property of a row.
+using Trait = std::function<void(Row*)>;
+using Traits = std::initializer_list<Trait>;
+
+// The type of the field decides how its option is read and how its value is shown: as a duration,
+// a time, a word of an enum, KEY=VALUE pairs, a number or text.
+struct Row {
+  // `path` leads to a field of the request or of the resource: "settings.retry.jitter". A row with
+  // a format needs no path. An option without a path is read by the action of its command.
+  Row(std::string field_path, Traits traits);
+  // `option` is "--max-pending", "-s,--subscription", or "NAME" for an argument.
+  Row(std::string field_path, std::string option_name, std::string help_text, Traits traits = {});
+
+  std::string path;
+
+  // ---- The option.
+  std::string option{};
+  std::string help{};
+  std::string default_text{};
+  // The word that sets the field back to its default.
+  std::string reset_word{};
+  // The path that an update names in its mask, if it is not that of the field.
+  std::string mask{};
+  Words words{};
+  double min = std::numeric_limits<double>::lowest();
+  double max = std::numeric_limits<double>::max();
+  Names needs{};
+  Names excludes{};
+  std::string group{};
+  // The type of an option without a path.
+  enum class Type { kText, kFlag, kList, kNumber, kDuration } type = Type::kText;
+  bool required = false;
+  bool key = false;
+  bool not_empty = false;
+  bool from_file = false;
+  bool is_signed = false;
+
+  // ---- The output. `..._otherwise` stands for a field that is not set. A line without text is
+  // left out.
+  std::string line{};
+  std::string line_otherwise{};
+  std::string column{};
+  std::string column_otherwise{};
+  std::string word_for_true = "yes";
+  bool bytes = false;
+  bool hides_zero = false;
+  std::function<std::string(const Message&, const absl::TimeZone&)> format{};
+};
+using Rows = std::vector<Row>;
+
+// ---- Traits of options.
+
+Trait Required();
+// The option says which resource the command is for, so it is no change of an update.
+Trait Key();
+Trait Default(std::string text);
+Trait Reset(std::string word);
+Trait Mask(std::string path);
+Trait OneOf(Words words);
+Trait Range(double min, double max = std::numeric_limits<double>::max());
+Trait Needs(Names options);
+Trait Excludes(Names options);
+// The command line must give one option of this group, or at most one if `group` ends with
+// "(at most one)".
+Trait Group(std::string group);
+Trait Type(Row::Type type);
+Trait NotEmpty();
+// The text is the name of a file that holds the value.
+Trait FromFile();
+// A duration may be negative.
+Trait Signed();
+
+// ---- Traits of the output.
+
+Trait Line(std::string label, std::string otherwise = "");
+Trait Column(std::string header, std::string otherwise = "");
+Trait WordForTrue(std::string word);
+// The number counts bytes.
+Trait Bytes();
+Trait HidesZero();
+// `Proto` is the type of the messages that the table shows.
+template <typename Proto>
+Trait As(std::string (*text)(const Proto&, const absl::TimeZone&)) {
+  return [text](Row* row) {
+    row->format = [text](const Message& message, const absl::TimeZone& zone) {
+      return text(static_cast<const Proto&>(message), zone);
+    };
+  };
+}
+
+// ---- Tables.
+
+// The rows of several tables, as one.
+Rows Join(std::initializer_list<Rows> tables);
+// The rows that have options, for a request that holds the resource in `field`.
+Rows OptionsBelow(const std::string& field, const Rows& rows);
+
+// ---- Fields by path. A path that names no field ends the program.
+
+const google::protobuf::FieldDescriptor* FieldOf(const google::protobuf::Descriptor* type,
+                                                 const std::string& path);
+// The message that holds the field. The first function returns null if a message on the way is
+// absent; the second one creates the messages on the way.
+const Message* ParentOf(const Message& message, const std::string& path);
+Message* MutableParentOf(Message* message, const std::string& path);
+
+// The name of an enum value as words, without a prefix that all values share: "in flight" of
+// IN_FLIGHT, "drop" of RETENTION_DROP.
+std::string WordOf(const google::protobuf::EnumValueDescriptor& value, char separator = ' ');
+template <typename Enum>
+std::string WordOf(Enum value) {
+  const auto* name = google::protobuf::GetEnumDescriptor<Enum>()->FindValueByNumber(value);
+  return name == nullptr ? std::to_string(static_cast<int>(value)) : WordOf(*name);
+}
+
+}  // namespace duetime::cli

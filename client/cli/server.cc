@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The commands for the server as a whole: forecast, info.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "google/protobuf/descriptor.h"
+
+#include "client/admin_client.h"
+#include "client/cli/commands.h"
+#include "client/cli/show.h"
+#include "client/cli/text.h"
+#include "client/cli/time_text.h"
+#include "client/convert.h"
+#include "client/delay_client.h"
+
+namespace duetime::cli {
+namespace {
+
+using client::AdminClient;
+using client::Client;
+using client::FromProto;
+using Bucket = v1::ForecastRequest::Bucket;
+
+// A longer run of empty bars becomes one line.
+constexpr int64_t kEmptyBarsMax = 3;
+
+absl::Duration LengthOf(Bucket bucket) {
+  switch (bucket) {
+    case v1::ForecastRequest::SECOND:
+      return absl::Seconds(1);
+    case v1::ForecastRequest::MINUTE:
+      return absl::Minutes(1);
+    case v1::ForecastRequest::DAY:
+      return absl::Hours(24);
+    default:
+      return absl::Hours(1);
+  }
+}
+
+std::string BucketLabel(Bucket bucket, absl::Time time, const absl::TimeZone& zone) {
+  return absl::FormatTime(
+      bucket == v1::ForecastRequest::SECOND ? "%Y-%m-%d %H:%M:%S" : "%Y-%m-%d %H:%M", time, zone);
+}
+
+void AddEmpty(Bucket bucket, absl::Time from, absl::Time to, const absl::TimeZone& zone,
+              std::vector<ChartRow>* rows) {
+  const absl::Duration length = LengthOf(bucket);
+  const int64_t count = (to - from) / length;
+  if (count > kEmptyBarsMax) {
+    rows->push_back({.label = "", .value = count});
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    rows->push_back({.label = BucketLabel(bucket, from + i * length, zone), .value = 0});
+  }
+}
+
+std::string CountText(const v1::ForecastCount& count) {
+  return absl::StrCat(count.messages(), " (", BytesText(count.bytes()), ")");
+}
+
+// A line for each field that has a value, by its name in the proto.
+std::string AllFields(const Message& message, const absl::TimeZone& zone) {
+  std::string text;
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* field = message.GetDescriptor()->field(i);
+    const bool is_bool = field->type() == google::protobuf::FieldDescriptor::TYPE_BOOL;
+    const std::string value = ValueText(Row(field->name(), {}), message, is_bool ? "no" : "", zone);
+    if (!value.empty()) absl::StrAppendFormat(&text, "  %-26s %s\n", field->name(), value);
+  }
+  return text;
+}
+
+std::string StartText(const v1::ServerInfoResponse& info, const absl::TimeZone& zone) {
+  const absl::Duration uptime = absl::Trunc(FromProto(info.uptime()), absl::Seconds(1));
+  return absl::StrCat(FormatTimeText(FromProto(info.start_time()), zone), " (start ", info.epoch(),
+                      " of this data directory, up ", FormatDurationText(uptime), ")");
+}
+
+std::string TimeText(const v1::ServerInfoResponse& info, const absl::TimeZone& zone) {
+  return absl::StrCat(FormatTimeText(FromProto(info.server_time()), zone), " (",
+                      absl::AsciiStrToLower(v1::ClockState_Name(info.clock_state())), ")");
+}
+
+}  // namespace
+
+std::string ForecastText(const v1::ForecastRequest& request, const v1::ForecastResponse& response,
+                         const absl::TimeZone& zone) {
+  std::vector<ChartRow> rows;
+  absl::Time next = FromProto(response.start_time());
+  int64_t in_range = 0;
+  for (const v1::ForecastBucket& bucket : response.buckets()) {
+    const absl::Time start = FromProto(bucket.start_time());
+    AddEmpty(request.bucket(), next, start, zone, &rows);
+    rows.push_back(
+        {.label = BucketLabel(request.bucket(), start, zone), .value = bucket.count().messages()});
+    in_range += bucket.count().messages();
+    next = start + LengthOf(request.bucket());
+  }
+  AddEmpty(request.bucket(), next, FromProto(response.end_time()), zone, &rows);
+  return absl::StrCat(ChartText(rows), "\n",
+                      FieldsText({{"before", CountText(response.overdue())},
+                                  {"in the chart", absl::StrCat(in_range)},
+                                  {"later", CountText(response.later())},
+                                  {"in all", CountText(response.total())}}));
+}
+
+std::string ServerInfoText(const v1::ServerInfoResponse& info, const absl::TimeZone& zone) {
+  const Rows rows = {
+      Row("version", {Line("version")}),
+      Row("state", {Line("state")}),
+      Row("start_time", {As(StartText), Line("started")}),
+      Row("server_time", {As(TimeText), Line("server time")}),
+      Row("shards", {Line("shards")}),
+      Row("disk_low", {WordForTrue("LOW: new messages are refused"), Line("disk")}),
+  };
+  return absl::StrCat(LinesText(rows, info, zone), "\nsince the start\n",
+                      AllFields(info.counts(), zone), "\nlimits\n", AllFields(info.limits(), zone));
+}
+
+Commands ServerCommands() {
+  return {
+      {"forecast",
+       "Show how many messages become due when, as a chart",
+       "Bars are minutes, hours and days of UTC; their times are shown in this machine's zone.",
+       {"", "orders --bucket minute --buckets 90",
+        "orders --bucket day --from \"2026-12-01 00:00\" --json"},
+       {Row("topic", "TOPIC", "The topic; default: all topics together"),
+        Row("bucket", "--bucket", "How much time one bar stands for", {Default("hour")}),
+        Row("buckets", "--buckets",
+            "How many bars (default: 60 seconds, 60 minutes, 24 hours or 30 days)",
+            {Range(1, 10'000)}),
+        Row("start_time", "--from",
+            "The moment in the first bar (default: now): \"2026-12-24 18:00\" or +2d")},
+       Call(&AdminClient::Forecast, ForecastText)},
+      {"info",
+       "Show the server's version, state, counts and limits",
+       "",
+       {"--server 10.0.0.7:7788 --tls-ca ca.pem"},
+       {},
+       Call<Client, v1::ServerInfoRequest>(
+           [](Client* client, const auto&) { return client->ServerInfo(); }, ServerInfoText)},
+  };
+}
+
+}  // namespace duetime::cli

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ApiWorker: the API on one thread of the gRPC shell.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+
+#include "server/api/messages/schedule_job.h"
+#include "server/api/messages/stream_directory.h"
+#include "server/api/reply_table.h"
+#include "server/api/serving_context.h"
+#include "server/api/subscriptions/subscription_changes.h"
+#include "server/rpc/cq_worker.h"
+#include "server/rpc/message_io.h"
+
+namespace duetime::api {
+
+// A handler that has to know of changes of the server while it waits.
+class StateListener {
+ public:
+  virtual void OnServingState() = 0;
+  // Called about once a second.
+  virtual void OnSweep() = 0;
+
+ protected:
+  ~StateListener() = default;
+};
+
+// Finds the calls and streams that replies and deliveries are for, and holds the objects that the
+// handlers of one thread share. Thread safety: Push and RunHere from any thread; the rest is
+// confined to the worker's thread.
+class ApiWorker final : public rpc::WorkerApp {
+ public:
+  ApiWorker(ServingContext* context, rpc::CqWorker* shell);
+  ApiWorker(const ApiWorker&) = delete;
+  ApiWorker& operator=(const ApiWorker&) = delete;
+
+  // Hands over the part of a shard's effects that is for this thread.
+  void Push(uint16_t shard, protocol::Effects effects);
+  void RunHere(rpc::CqWorker::Task task) { shell_->RunHere(std::move(task)); }
+
+  ServingContext& context() { return *context_; }
+  // REQUIRES: the server serves.
+  runtime::Node& node() { return *context_->node.load(std::memory_order_acquire); }
+  ReplyTable& replies() { return replies_; }
+  StreamDirectory& streams() { return streams_; }
+  Intake& intake() { return intake_; }
+  SubscriptionChanges& subscription_changes() { return changes_; }
+
+  void AddListener(StateListener* listener) { listeners_.insert(listener); }
+  void RemoveListener(StateListener* listener) { listeners_.erase(listener); }
+
+  // Job objects, used again.
+  std::unique_ptr<ScheduleJob> TakeJob();
+  void ReturnJob(std::unique_ptr<ScheduleJob> job);
+
+  void OnTasksDone() override { streams_.PumpTouched(); }
+  void OnServingState() override;
+  void OnSweep() override;
+
+  // A message object of this thread that is used again and again. Valid until the next call for the
+  // same type, so not across a co_await.
+  template <typename T>
+  static T* Reused(size_t bytes) {
+    thread_local rpc::ReusedMessage<T> message;
+    return message.Take(bytes);
+  }
+
+ private:
+  void Distribute(uint16_t shard, protocol::Effects effects);
+
+  ServingContext* const context_;
+  rpc::CqWorker* const shell_;
+  ReplyTable replies_;
+  StreamDirectory streams_;
+  Intake intake_;
+  SubscriptionChanges changes_;
+  absl::flat_hash_set<StateListener*> listeners_;
+  std::vector<std::unique_ptr<ScheduleJob>> jobs_;
+};
+
+}  // namespace duetime::api

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a handler can wait for: the reply of a shard, the replies of several, a read of the store
+// beside the engines, and a callback.
+//
+// Each is an object in the frame of the coroutine that awaits it. A frame is destroyed early only
+// when its worker takes no more tasks (UnaryCall::Abandon); so nothing comes back to a frame that
+// is gone.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "server/api/api_worker.h"
+#include "server/api/reply_table.h"
+#include "server/api/validation_error.h"
+
+namespace duetime::api {
+
+// Posts commands to shards under one tag, and waits for one reply of type T to each.
+template <typename T>
+class Replies final : public ReplySink {
+ public:
+  struct FromShard {
+    uint16_t shard = 0;
+    T reply;
+  };
+
+  explicit Replies(ApiWorker* worker) : worker_(worker), tag_(worker->replies().Add(this)) {}
+  ~Replies() { worker_->replies().Remove(tag_); }
+  Replies(const Replies&) = delete;
+  Replies& operator=(const Replies&) = delete;
+
+  // The tag for commands that carry one per item.
+  protocol::CallTag tag() const { return tag_; }
+
+  // Sends a command, which will have `count` replies. An error means that it will have none.
+  template <typename Command>
+  absl::Status Post(uint16_t shard, Command command, size_t count = 1) {
+    if constexpr (requires { command.tag; }) command.tag = tag_;
+    if constexpr (requires { command.position; }) command.position = shard;
+    absl::Status status = worker_->node().Post(shard, std::move(command));
+    if (status.ok()) {
+      open_ += count;
+    } else {
+      status_ = status;
+    }
+    return status;
+  }
+  template <typename Command>
+  void PostToAll(const Command& command) {
+    for (uint16_t shard = 0; shard < worker_->node().shard_count(); ++shard) {
+      static_cast<void>(Post(shard, command));
+    }
+  }
+
+  // `count` commands were posted under tag() by another.
+  void Expect(size_t count) { open_ += count; }
+
+  // The last error, of posting or in a reply.
+  const absl::Status& status() const { return status_; }
+  // Replies that have not come.
+  size_t open() const { return open_; }
+  std::vector<FromShard>& all() { return replies_; }
+
+  // Called for each reply, before the coroutine is resumed.
+  std::function<void(FromShard&)> on_reply;
+
+  void OnReply(uint16_t shard, protocol::Reply reply) override {
+    FromShard& added = replies_.emplace_back(FromShard{shard, std::get<T>(std::move(reply))});
+    if constexpr (requires { added.reply.status; }) {
+      if (!added.reply.status.ok()) status_ = added.reply.status;
+    }
+    --open_;
+    if (on_reply) on_reply(added);
+    if (open_ == 0 && waiting_) std::exchange(waiting_, {}).resume();
+  }
+
+  bool await_ready() const { return open_ == 0; }
+  void await_suspend(std::coroutine_handle<> waiting) { waiting_ = waiting; }
+  void await_resume() {}
+
+ private:
+  ApiWorker* const worker_;
+  const protocol::CallTag tag_;
+  size_t open_ = 0;
+  absl::Status status_;
+  std::vector<FromShard> replies_;
+  std::coroutine_handle<> waiting_;
+};
+
+// Posts one command and waits for its reply: co_await gives the reply, or its error.
+template <typename T, typename Command>
+class Ask final : public ReplySink {
+ public:
+  Ask(ApiWorker* worker, uint16_t shard, Command command)
+      : worker_(worker), tag_(worker->replies().Add(this)) {
+    command.tag = tag_;
+    status_ = worker->node().Post(shard, std::move(command));
+  }
+  ~Ask() { worker_->replies().Remove(tag_); }
+  Ask(const Ask&) = delete;
+  Ask& operator=(const Ask&) = delete;
+
+  void OnReply(uint16_t shard, protocol::Reply reply) override {
+    static_cast<void>(shard);
+    reply_ = std::get<T>(std::move(reply));
+    waiting_.resume();
+  }
+
+  bool await_ready() const { return !status_.ok(); }
+  void await_suspend(std::coroutine_handle<> waiting) { waiting_ = waiting; }
+  absl::StatusOr<T> await_resume() {
+    if (!status_.ok()) return status_;
+    if (!reply_.status.ok()) return reply_.status;
+    return std::move(reply_);
+  }
+
+ private:
+  ApiWorker* const worker_;
+  const protocol::CallTag tag_;
+  absl::Status status_;
+  T reply_;
+  std::coroutine_handle<> waiting_;
+};
+
+template <typename T, typename Command>
+Ask<T, Command> AskShard(ApiWorker& worker, uint16_t shard, Command command) {
+  return Ask<T, Command>(&worker, shard, std::move(command));
+}
+
+// Runs `read(store)` on the reader's thread: co_await gives its result, an absl::StatusOr. An error
+// of the store becomes one for clients (ReadError). REQUIRES: `read` owns what it uses.
+template <typename Read>
+class ReadStore {
+ public:
+  using Result = std::invoke_result_t<Read&, storage::MessageStore*>;
+
+  ReadStore(ApiWorker& worker, Read read)
+      : worker_(&worker), read_(std::make_shared<Read>(std::move(read))) {}
+  ReadStore(const ReadStore&) = delete;
+  ReadStore& operator=(const ReadStore&) = delete;
+
+  bool await_ready() {
+    // The coroutine cannot be resumed before it is suspended: both happen on the worker's thread.
+    const absl::Status posted = worker_->context().reader->Post(
+        [this, worker = worker_, read = read_, store = worker_->context().store] {
+          auto result = std::make_shared<Result>((*read)(store));
+          worker->RunHere([this, result] {
+            result_.emplace(std::move(*result));
+            waiting_.resume();
+          });
+        });
+    if (!posted.ok()) result_.emplace(posted);
+    return !posted.ok();
+  }
+  void await_suspend(std::coroutine_handle<> waiting) { waiting_ = waiting; }
+  Result await_resume() {
+    if (!result_->ok()) return ReadError(result_->status());
+    return *std::move(result_);
+  }
+
+ private:
+  ApiWorker* const worker_;
+  const std::shared_ptr<Read> read_;
+  std::optional<Result> result_;
+  std::coroutine_handle<> waiting_;
+};
+
+// Calls `start(done)` and waits for `done(result)`, on the worker's thread. `done` may be called
+// before `start` returns.
+template <typename Result, typename Start>
+class Callback {
+ public:
+  explicit Callback(Start start) : start_(std::move(start)) {}
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
+
+  bool await_ready() {
+    start_([this](Result result) {
+      result_.emplace(std::move(result));
+      if (waiting_) waiting_.resume();
+    });
+    return result_.has_value();
+  }
+  void await_suspend(std::coroutine_handle<> waiting) { waiting_ = waiting; }
+  Result await_resume() { return *std::move(result_); }
+
+ private:
+  Start start_;
+  std::optional<Result> result_;
+  std::coroutine_handle<> waiting_;
+};
+
+template <typename Result, typename Start>
+Callback<Result, Start> WaitFor(Start start) {
+  return Callback<Result, Start>(std::move(start));
+}
+
+}  // namespace duetime::api

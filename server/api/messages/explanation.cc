@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/messages/explanation.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "server/api/proto_time.h"
+
+namespace duetime::api {
+namespace {
+
+std::string Span(uint64_t ms) {
+  return absl::FormatDuration(absl::Milliseconds(static_cast<int64_t>(ms)));
+}
+
+uint64_t Since(uint64_t from_ms, uint64_t until_ms) {
+  return until_ms > from_ms ? until_ms - from_ms : 0;
+}
+
+void FillTimeline(const protocol::Timeline& timeline, uint64_t due_ms,
+                  v1::ExplainResponse* response) {
+  v1::Timeline* proto = response->mutable_timeline();
+  const v1::Message& message = response->message();
+  *proto->mutable_accept_time() = message.accept_time();
+  if (message.has_update_time()) *proto->mutable_update_time() = message.update_time();
+  SetTimestamp(due_ms, proto->mutable_due_time());
+  if (timeline.fire_ms > 0) SetTimestamp(timeline.fire_ms, proto->mutable_fire_time());
+  if (timeline.dispatch_ms > 0) {
+    SetTimestamp(timeline.dispatch_ms, proto->mutable_first_dispatch_time());
+  }
+  if (timeline.lease_end_ms > 0) {
+    SetTimestamp(timeline.lease_end_ms, proto->mutable_lease_end_time());
+  }
+  if (timeline.end_ms > 0) SetTimestamp(timeline.end_ms, proto->mutable_end_time());
+  proto->set_attempts(message.attempts());
+  proto->set_loaded(timeline.loaded);
+  proto->set_released(timeline.claimed);
+  proto->set_in_backlog(timeline.in_backlog);
+  proto->set_subscribers(static_cast<int32_t>(timeline.subscribers));
+}
+
+// Why a due message is still there.
+std::string Waiting(const protocol::Timeline& timeline, const v1::Message& message) {
+  if (timeline.subscribers == 0) return "nobody subscribes to its topic";
+  if (timeline.in_backlog) return "it waits on disk behind what was due before";
+  if (message.attempts() > 0) return "it waits to be delivered again";
+  return "the subscribers have no credit left";
+}
+
+std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_t now_ms,
+                    const v1::ExplainResponse& response) {
+  const v1::Message& message = response.message();
+  const uint64_t late_ms = DurationToMs(response.lateness().total()).value_or(0);
+  const std::string attempts =
+      message.attempts() == 1 ? "1 delivery" : absl::StrCat(message.attempts(), " deliveries");
+  switch (message.state()) {
+    case v1::Message::SCHEDULED:
+      return absl::StrCat("It is due in ", Span(Since(now_ms, due_ms)), ".");
+    case v1::Message::DUE:
+      return absl::StrCat("It has been due for ", Span(late_ms),
+                          " and waits: ", Waiting(timeline, message), ".");
+    case v1::Message::IN_FLIGHT:
+      return absl::StrCat("It is with a subscriber (", attempts, " so far); it was handed out ",
+                          Span(late_ms), " after it was due.");
+    case v1::Message::ACKED:
+      return absl::StrCat("It was acked ", Span(Since(timeline.end_ms, now_ms)), " ago, after ",
+                          attempts, ".");
+    case v1::Message::CANCELLED:
+      return absl::StrCat("It was cancelled ", Span(Since(timeline.end_ms, now_ms)), " ago, after ",
+                          attempts, ".");
+    case v1::Message::EXPIRED:
+      return absl::StrCat("It expired ", Span(Since(timeline.end_ms, now_ms)),
+                          " ago: its time to live had run out, after ", attempts, ".");
+    case v1::Message::SKIPPED:
+      return "It was passed over: the occurrence before it had not ended.";
+    default:
+      return absl::StrCat("It ended ", Span(Since(timeline.end_ms, now_ms)), " ago, after ",
+                          attempts, ".");
+  }
+}
+
+}  // namespace
+
+void FillExplanation(const protocol::Timeline& timeline, uint64_t now_ms,
+                     v1::ExplainResponse* response) {
+  // What has ended has no place any more; it was due when it was to be delivered, or accepted.
+  uint64_t due_ms = timeline.due_ms;
+  if (due_ms == 0) {
+    due_ms = std::max(TimestampToMs(response->message().deliver_time()).value_or(0),
+                      TimestampToMs(response->message().accept_time()).value_or(0));
+  }
+  FillTimeline(timeline, due_ms, response);
+  // Up to when the message waited: until now, unless something happened before.
+  const uint64_t until_ms = timeline.end_ms > 0 ? timeline.end_ms : now_ms;
+  const uint64_t dispatch_ms = timeline.dispatch_ms > 0 ? timeline.dispatch_ms : until_ms;
+  uint64_t fire_ms = timeline.fire_ms;
+  // What waits on disk is behind other messages, whenever it was fired.
+  if (fire_ms == 0) fire_ms = timeline.in_backlog ? due_ms : dispatch_ms;
+  v1::Lateness* lateness = response->mutable_lateness();
+  const uint64_t server_ms = Since(due_ms, fire_ms);
+  const uint64_t waiting_ms = Since(std::max(due_ms, fire_ms), dispatch_ms);
+  SetDuration(server_ms, lateness->mutable_server());
+  SetDuration(waiting_ms, lateness->mutable_waiting());
+  SetDuration(server_ms + waiting_ms, lateness->mutable_total());
+  response->set_summary(Summary(timeline, due_ms, now_ms, *response));
+}
+
+}  // namespace duetime::api

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handlers of the calls about accepted messages. Each names messages, by id or by key, and asks the
+// shards that hold them.
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "duetime/v1/messages.pb.h"
+#include "server/api/api_worker.h"
+#include "server/api/coroutine.h"
+
+namespace duetime::api {
+
+CallTask Cancel(ApiWorker& worker, rpc::UnaryCall& call);
+CallTask CancelBatch(ApiWorker& worker, rpc::UnaryCall& call);
+CallTask Reschedule(ApiWorker& worker, rpc::UnaryCall& call);
+Co<absl::Status> Get(ApiWorker& worker, rpc::UnaryCall& call, const v1::GetRequest& request,
+                     v1::GetResponse* response);
+Co<absl::Status> Explain(ApiWorker& worker, rpc::UnaryCall& call, const v1::ExplainRequest& request,
+                         v1::ExplainResponse* response);
+
+}  // namespace duetime::api

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/messages/pull_handlers.h"
+
+#include <algorithm>
+#include <coroutine>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/api/await.h"
+#include "server/api/messages/frame_queue.h"
+#include "server/api/request_validation.h"
+#include "server/api/subscriptions/subscription_settings.h"
+#include "server/api/unary.h"
+#include "server/api/validation_error.h"
+#include "server/base/check.h"
+#include "server/base/error.h"
+#include "server/protocol/commands.h"
+#include "server/protocol/stream_credit.h"
+
+namespace duetime::api {
+namespace {
+
+using Subscription = SubscriptionRegistry::Subscription;
+
+bool IsEnding(ServingState state) {
+  return state == ServingState::kDraining || state == ServingState::kStorageFailed;
+}
+
+// Counts a Pull among the streams while it lasts.
+class StreamCount {
+ public:
+  explicit StreamCount(ServingContext* context)
+      : context_(context), before_(context->streams.fetch_add(1)) {}
+  ~StreamCount() { context_->streams.fetch_sub(1); }
+  StreamCount(const StreamCount&) = delete;
+  StreamCount& operator=(const StreamCount&) = delete;
+
+  bool over() const { return before_ >= context_->options.streams_max; }
+
+ private:
+  ServingContext* const context_;
+  const uint64_t before_;
+};
+
+// One Pull in all shards. The first shard that has messages ends the wait of the others, and so do
+// the end of the client, of the server, and of the subscription.
+class PulledShards final : public StateListener {
+ public:
+  PulledShards(ApiWorker* worker, rpc::UnaryCall* call, const TopicRegistry::Topic& topic,
+               std::string name)
+      : worker_(worker),
+        call_(call),
+        topic_(topic),
+        name_(std::move(name)),
+        seen_version_(worker->context().subscriptions.version()),
+        replies_(worker) {
+    worker_->AddListener(this);
+    call_->on_gone = [this] { End(/*keep_leases=*/false); };
+  }
+  ~PulledShards() {
+    worker_->RemoveListener(this);
+    call_->on_gone = nullptr;
+  }
+  PulledShards(const PulledShards&) = delete;
+  PulledShards& operator=(const PulledShards&) = delete;
+
+  // Sends the Pull to every shard.
+  void Start(const Subscription& subscription, const ValidStart& start, uint64_t wait_ms) {
+    made_ = subscription.made;
+    id_ = worker_->streams().NewId();
+    protocol::PullCommand command;
+    command.stream = id_;
+    command.topic = topic_.id;
+    command.subscription = subscription.id;
+    command.lease_ms = LeaseMs(start, subscription.settings);
+    command.credit = std::make_shared<protocol::StreamCredit>(start.max_outstanding_messages,
+                                                              start.max_outstanding_bytes);
+    const bool ending = IsEnding(worker_->context().state.load()) || call_->gone();
+    command.wait_ms = ending ? 0 : wait_ms;
+    replies_.on_reply = [this](auto& from) {
+      if (!from.reply.deliveries.empty()) End(/*keep_leases=*/true);
+    };
+    replies_.PostToAll(command);
+  }
+  Replies<protocol::PullReply>& replies() { return replies_; }
+  protocol::StreamId id() const { return id_; }
+
+  // True if the deliveries are for another subscription or for a client that has gone. Their leases
+  // then end.
+  bool Void() {
+    if (!call_->gone() && !SubscriptionGone()) return false;
+    End(/*keep_leases=*/false);
+    return true;
+  }
+  bool SubscriptionGone() {
+    return worker_->context().subscriptions.Gone(topic_.id, name_, made_, &seen_version_);
+  }
+
+  void OnServingState() override {
+    if (IsEnding(worker_->context().state.load())) End(/*keep_leases=*/true);
+  }
+  void OnSweep() override {
+    if (id_ != protocol::StreamId{} && SubscriptionGone()) End(/*keep_leases=*/false);
+  }
+
+ private:
+  void End(bool keep_leases) {
+    if (id_ == protocol::StreamId{}) return;  // Start looks at the states
+    if (keep_leases ? std::exchange(ended_, true) : std::exchange(released_, true)) return;
+    for (uint16_t shard = 0; shard < worker_->node().shard_count(); ++shard) {
+      static_cast<void>(worker_->node().Post(
+          shard, protocol::EndPullCommand{.stream = id_, .keep_leases = keep_leases}));
+    }
+  }
+
+  ApiWorker* const worker_;
+  rpc::UnaryCall* const call_;
+  const TopicRegistry::Topic topic_;
+  const std::string name_;
+  uint64_t seen_version_;
+  uint64_t made_ = 0;
+  protocol::StreamId id_{};
+  bool ended_ = false;
+  bool released_ = false;
+  Replies<protocol::PullReply> replies_;
+};
+
+// One Settle: co_await returns when the shards have answered every token, or the storage failed.
+class SettledTokens final : public StreamSink, public StateListener {
+ public:
+  explicit SettledTokens(ApiWorker* worker) : worker_(worker), id_(worker->streams().Add(this)) {
+    worker_->AddListener(this);
+  }
+  ~SettledTokens() override {
+    worker_->RemoveListener(this);
+    worker_->streams().Remove(id_);
+  }
+  SettledTokens(const SettledTokens&) = delete;
+  SettledTokens& operator=(const SettledTokens&) = delete;
+
+  protocol::StreamId id() const { return id_; }
+  v1::SettleResponse& response() { return response_; }
+
+  // Sends the settlements to their shards.
+  absl::Status Post(RoutedSettles routed) {
+    for (const auto& [token, reason] : routed.refused) AddRefused(token, reason);
+    open_ = routed.posted;
+    for (uint16_t shard = 0; shard < routed.by_shard.size(); ++shard) {
+      if (IsEmpty(routed.by_shard[shard])) continue;
+      absl::Status status = worker_->node().Post(shard, std::move(routed.by_shard[shard]));
+      // Refused only when the server ends: then it is not known what became of the others.
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  void AddDeliveries(base::Now, std::vector<protocol::Delivery> deliveries) override {
+    DT_CHECK(deliveries.empty());  // it has no credit
+  }
+  void AddSettles(const protocol::SettleReply& reply) override {
+    for (const auto token : reply.settled) response_.add_settled(static_cast<uint64_t>(token));
+    for (const auto token : reply.extended) response_.add_extended(static_cast<uint64_t>(token));
+    for (const auto& [token, refusal] : reply.refused) AddRefused(token, api::ToProto(refusal));
+    const size_t answered = reply.settled.size() + reply.extended.size() + reply.refused.size();
+    open_ -= std::min(open_, answered);
+  }
+  void Pump() override {
+    if (open_ == 0 && waiting_) std::exchange(waiting_, {}).resume();
+  }
+  void OnServingState() override {
+    if (worker_->context().state.load() != ServingState::kStorageFailed || !waiting_) return;
+    status_ = base::StorageFailedError();
+    std::exchange(waiting_, {}).resume();
+  }
+  void OnSweep() override {}
+
+  bool await_ready() const { return open_ == 0; }
+  void await_suspend(std::coroutine_handle<> waiting) { waiting_ = waiting; }
+  absl::Status await_resume() { return status_; }
+
+ private:
+  void AddRefused(protocol::LeaseToken token, v1::SettleRefusal::Reason reason) {
+    v1::SettleRefusal* refused = response_.add_refused();
+    refused->set_lease_token(static_cast<uint64_t>(token));
+    refused->set_reason(reason);
+  }
+
+  ApiWorker* const worker_;
+  const protocol::StreamId id_;
+  // Tokens that a shard has yet to answer.
+  size_t open_ = 0;
+  absl::Status status_;
+  v1::SettleResponse response_;
+  std::coroutine_handle<> waiting_;
+};
+
+// Sees to it that the shards know the dead-letter topic of a topic. INVALID_TOPIC, TOPIC_NOT_FOUND.
+absl::Status PrepareDeadLetters(ApiWorker& worker, const std::string& name) {
+  if (absl::Status status = ValidateTopic(name, "topic"); !status.ok()) return status;
+  const auto topic = worker.context().topics.Find(name);
+  if (!topic.has_value()) return TopicNotFoundError(name);
+  // If there is none and none can be made, the shards refuse the dead letters of subscriptions that
+  // name no topic of their own.
+  TopicRegistry::Topic dead_letters;
+  static_cast<void>(worker.context().DeadLettersOf(*topic, &dead_letters));
+  return absl::OkStatus();
+}
+
+// Parses a Settle, whose size is bounded before memory is spent on it.
+absl::Status ParseSettle(ApiWorker& worker, rpc::UnaryCall& call, v1::SettleRequest* request) {
+  const auto settles_max =
+      static_cast<size_t>(worker.context().options.limits.outstanding_messages_max);
+  rpc::WireSummary summary;
+  absl::Status status =
+      rpc::CheckRequest(call.request(), v1::SettleRequest::GetDescriptor(), &summary);
+  size_t count = summary.elements;
+  if (status.ok() && count <= settles_max) {
+    status = rpc::ParseChecked(call.request(), request);
+    count += static_cast<size_t>(request->ack_size());
+  }
+  if (status.ok() && count > settles_max) {
+    status = OverLimit("INVALID_SETTLE", "ack", count, settles_max, "settlements");
+  }
+  return status;
+}
+
+}  // namespace
+
+Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullRequest& request,
+                      v1::PullResponse* response) {
+  ServingContext& context = worker.context();
+  ValidStart start;
+  uint64_t wait_ms = 0;
+  absl::Status status = ValidatePull(request, context.options.limits, &start, &wait_ms);
+  if (!status.ok()) co_return status;
+  const StreamCount counted(&context);
+  if (counted.over()) co_return StreamLimitError(context.options.streams_max);
+  TopicRegistry::Topic topic;
+  status = context.Resolve(start.topic, TopicRegistry::Use::kSubscribe, &topic);
+  if (!status.ok()) co_return status;
+
+  const std::string name(start.subscription);
+  PulledShards shards(&worker, &call, topic, name);
+  using Found = absl::StatusOr<Subscription>;
+  auto finding = WaitFor<Found>([&](std::function<void(Found)> done) {
+    worker.subscription_changes().Find(topic, name, std::move(done));
+  });
+  const Found subscription = co_await finding;
+  if (!subscription.ok()) co_return subscription.status();
+  shards.Start(*subscription, start, wait_ms);
+  auto& replies = shards.replies();
+  co_await replies;
+
+  if (shards.Void()) {
+    if (call.gone()) co_return absl::CancelledError("the client has gone");
+    co_return SubscriptionNotFoundError(topic.name, name);
+  }
+  storage::MessageRecord record;
+  std::vector<protocol::LeaseToken> damaged;
+  for (const auto& [shard, reply] : replies.all()) {
+    for (const protocol::Delivery& delivery : reply.deliveries) {
+      if (storage::DecodeMessageRecord(delivery.record, &record).ok()) {
+        FillDelivery(delivery, record, response->add_deliveries());
+      } else {
+        damaged.push_back(delivery.token);
+      }
+    }
+  }
+  if (!damaged.empty()) context.GiveBackDamaged(shards.id(), damaged);
+  if (response->deliveries().empty()) co_return context.Admit(CallKind::kSubscribe);
+  co_return absl::OkStatus();
+}
+
+CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call) {
+  v1::SettleRequest request;
+  absl::Status status = ParseSettle(worker, call, &request);
+  if (status.ok() && request.dead_letter_size() > 0) {
+    status = PrepareDeadLetters(worker, request.topic());
+  }
+  if (!status.ok()) co_return call.FinishWithError(status);
+  SettledTokens settled(&worker);
+  RoutedSettles routed;
+  RouteSettles(request, settled.id(), worker.node().shard_count(), &routed);
+  status = settled.Post(std::move(routed));
+  if (status.ok()) status = co_await settled;
+  Finish(call, status, settled.response());
+}
+
+}  // namespace duetime::api

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handlers of Pull and Settle: delivery without a stream. Each sends one command to each shard that
+// has a part in it.
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "duetime/v1/messages.pb.h"
+#include "server/api/api_worker.h"
+#include "server/api/coroutine.h"
+
+namespace duetime::api {
+
+Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullRequest& request,
+                      v1::PullResponse* response);
+CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call);
+
+}  // namespace duetime::api

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/messages/query_handlers.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/api/await.h"
+#include "server/api/messages/message_view.h"
+#include "server/api/page_token.h"
+#include "server/api/proto_time.h"
+#include "server/api/query_validation.h"
+#include "server/api/validation_error.h"
+#include "server/base/check.h"
+#include "server/protocol/commands.h"
+#include "storage/message_record.h"
+
+namespace duetime::api {
+namespace {
+
+using protocol::InspectedMessage;
+using protocol::MessageState;
+
+void ToProto(const query::PendingCount& count, v1::ForecastCount* proto) {
+  proto->set_messages(static_cast<int64_t>(count.messages));
+  proto->set_bytes(static_cast<int64_t>(count.bytes));
+}
+
+void FillForecast(const query::ForecastRange& range, const query::ForecastCounts& counts,
+                  v1::ForecastResponse* response) {
+  for (size_t i = 0; i < counts.buckets.size(); ++i) {
+    if (counts.buckets[i] == query::PendingCount{}) continue;
+    v1::ForecastBucket* bucket = response->add_buckets();
+    SetTimestamp(range.start_ms + i * range.bucket_ms, bucket->mutable_start_time());
+    ToProto(counts.buckets[i], bucket->mutable_count());
+  }
+  ToProto(counts.overdue, response->mutable_overdue());
+  ToProto(counts.later, response->mutable_later());
+  ToProto(counts.total, response->mutable_total());
+  SetTimestamp(range.start_ms, response->mutable_start_time());
+  SetTimestamp(range.end_ms(), response->mutable_end_time());
+}
+
+// The states of the rows of a page. A message that is not due yet is scheduled; the shards say how
+// the others stand.
+Co<absl::StatusOr<std::vector<InspectedMessage>>> Inspect(ApiWorker& worker,
+                                                          const std::vector<query::ListRow>& rows) {
+  const uint64_t now_ms = worker.context().clock->Read().wall_ms;
+  std::vector<InspectedMessage> states(rows.size(),
+                                       {.state = MessageState::kScheduled, .attempts = 0});
+  std::vector<protocol::InspectCommand> commands(worker.node().shard_count());
+  // The rows that each shard is asked for, in order.
+  std::vector<std::vector<size_t>> asked(commands.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].key.due_ms > now_ms) continue;
+    commands[rows[i].shard].keys.push_back(rows[i].key);
+    asked[rows[i].shard].push_back(i);
+  }
+  Replies<protocol::InspectReply> replies(&worker);
+  for (uint16_t shard = 0; shard < commands.size(); ++shard) {
+    if (commands[shard].keys.empty()) continue;
+    static_cast<void>(replies.Post(shard, std::move(commands[shard])));
+  }
+  co_await replies;
+  if (!replies.status().ok()) co_return replies.status();
+  for (const auto& [shard, reply] : replies.all()) {
+    DT_CHECK_EQ(asked[shard].size(), reply.messages.size());
+    for (size_t i = 0; i < asked[shard].size(); ++i) {
+      states[asked[shard][i]] = reply.messages[i];
+    }
+  }
+  co_return states;
+}
+
+bool IsWanted(const ValidList& valid, MessageState state) {
+  return (state == MessageState::kScheduled && valid.scheduled) ||
+         (state == MessageState::kDue && valid.due) ||
+         (state == MessageState::kInFlight && valid.in_flight);
+}
+
+}  // namespace
+
+Co<absl::Status> List(ApiWorker& worker, rpc::UnaryCall&, const v1::ListRequest& request,
+                      v1::ListResponse* response) {
+  ServingContext& context = worker.context();
+  ValidList valid;
+  absl::Status status = ValidateList(request, context.options.limits, &valid);
+  if (!status.ok()) co_return status;
+  const auto topic = context.topics.Find(valid.topic);
+  if (!topic.has_value()) co_return TopicNotFoundError(valid.topic);
+  query::MessageFilter& filter = valid.filter;
+  filter.topic = topic->id;
+  // A message that is due is not SCHEDULED, so the later half of the range may be left out.
+  const uint64_t now_ms = context.clock->Read().wall_ms;
+  if (!valid.scheduled) filter.until_ms = std::min(filter.until_ms, now_ms + 1);
+  ReadStore reading(worker,
+                    [filter, from = valid.from, rows = valid.page_size](
+                        storage::MessageStore* store) -> absl::StatusOr<query::ListPage> {
+                      query::ListBudget budget;
+                      budget.rows = rows;
+                      query::ListPage page;
+                      absl::Status read = query::ReadListPage(store, filter, from, budget, &page);
+                      if (!read.ok()) return read;
+                      return page;
+                    });
+  const auto page = co_await reading;
+  if (!page.ok()) co_return page.status();
+  const auto states = co_await Inspect(worker, page->rows);
+  if (!states.ok()) co_return states.status();
+  storage::MessageRecord record;
+  for (size_t i = 0; i < page->rows.size(); ++i) {
+    const query::ListRow& row = page->rows[i];
+    const InspectedMessage& inspected = (*states)[i];
+    if (!IsWanted(valid, inspected.state)) continue;
+    if (!storage::DecodeMessageHead(row.head, &record).ok()) continue;
+    v1::Message* message = response->add_messages();
+    FillRecord(record, valid.topic, row.bytes - row.head.size(), /*full=*/false, message);
+    message->set_id(row.key.id.ToString());
+    message->set_state(ToProto(inspected.state));
+    message->set_attempts(static_cast<int32_t>(inspected.attempts));
+  }
+  if (page->next.has_value()) {
+    response->set_next_page_token(MakePageToken(valid.token_filter, *page->next));
+  }
+  co_return absl::OkStatus();
+}
+
+Co<absl::Status> Forecast(ApiWorker& worker, rpc::UnaryCall&, const v1::ForecastRequest& request,
+                          v1::ForecastResponse* response) {
+  ServingContext& context = worker.context();
+  ValidForecast valid;
+  absl::Status status = ValidateForecast(request, context.clock->Read().wall_ms, &valid);
+  if (!status.ok()) co_return status;
+  std::vector<storage::TopicId> topics;
+  if (valid.topic.empty()) {
+    topics = context.topics.Ids();
+  } else {
+    const auto topic = context.topics.Find(valid.topic);
+    if (!topic.has_value()) co_return TopicNotFoundError(valid.topic);
+    topics.push_back(topic->id);
+  }
+  ReadStore reading(worker,
+                    [topics, range = valid.range](
+                        storage::MessageStore* store) -> absl::StatusOr<query::ForecastCounts> {
+                      query::ForecastCounts counts;
+                      absl::Status read = query::ReadForecast(store, topics, range,
+                                                              query::ForecastBudget{}, &counts);
+                      if (!read.ok()) return read;
+                      return counts;
+                    });
+  const auto counts = co_await reading;
+  if (!counts.ok()) co_return counts.status();
+  FillForecast(valid.range, *counts, response);
+  co_return absl::OkStatus();
+}
+
+}  // namespace duetime::api

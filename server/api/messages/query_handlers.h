@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handlers of the calls that read much of the store. The reader's thread reads, beside the engines;
+// List then asks the shards for the states of the messages that are due.
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "duetime/v1/admin.pb.h"
+#include "duetime/v1/messages.pb.h"
+#include "server/api/api_worker.h"
+#include "server/api/coroutine.h"
+
+namespace duetime::api {
+
+Co<absl::Status> List(ApiWorker& worker, rpc::UnaryCall& call, const v1::ListRequest& request,
+                      v1::ListResponse* response);
+Co<absl::Status> Forecast(ApiWorker& worker, rpc::UnaryCall& call,
+                          const v1::ForecastRequest& request, v1::ForecastResponse* response);
+
+}  // namespace duetime::api

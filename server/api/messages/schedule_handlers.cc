@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/messages/schedule_handlers.h"
+
+#include <coroutine>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "duetime/v1/messages.pb.h"
+#include "server/api/unary.h"
+#include "server/api/validation_error.h"
+
+namespace duetime::api {
+namespace {
+
+// The job of one call: co_await posts it, and returns when all its shards have answered.
+class PostedJob final : public ReplySink {
+ public:
+  explicit PostedJob(ApiWorker* worker)
+      : worker_(worker), tag_(worker->replies().Add(this)), job_(worker->TakeJob()) {}
+  ~PostedJob() {
+    worker_->replies().Remove(tag_);
+    worker_->ReturnJob(std::move(job_));
+  }
+  PostedJob(const PostedJob&) = delete;
+  PostedJob& operator=(const PostedJob&) = delete;
+
+  ScheduleJob* get() { return job_.get(); }
+
+  void OnReply(uint16_t shard, protocol::Reply reply) override {
+    auto& scheduled = std::get<protocol::ScheduleReply>(reply);
+    if (worker_->intake().Take(shard, std::move(scheduled), job_.get())) waiting_.resume();
+  }
+
+  bool await_ready() { return !worker_->intake().Post(tag_, job_.get()); }
+  void await_suspend(std::coroutine_handle<> waiting) { waiting_ = waiting; }
+  // The status of the job as a whole.
+  absl::Status await_resume() { return job_->status; }
+
+ private:
+  ApiWorker* const worker_;
+  const protocol::CallTag tag_;
+  std::unique_ptr<ScheduleJob> job_;
+  std::coroutine_handle<> waiting_;
+};
+
+}  // namespace
+
+CallTask Schedule(ApiWorker& worker, rpc::UnaryCall& call) {
+  const auto* request = ParseOrFinish<v1::ScheduleRequest>(call);
+  if (request == nullptr) co_return;
+  PostedJob job(&worker);
+  worker.intake().Begin(1, job.get());
+  worker.intake().Add(*request, kSingle, job.get());
+  absl::Status status = co_await job;
+  auto* response = ApiWorker::Reused<v1::ScheduleResponse>(0);
+  if (status.ok()) status = worker.intake().FillResponse(*job.get(), response);
+  Finish(call, status, *response);
+}
+
+CallTask ScheduleBatch(ApiWorker& worker, rpc::UnaryCall& call) {
+  const auto* request = ParseBatchOrFinish<v1::ScheduleBatchRequest>(worker, call);
+  if (request == nullptr) co_return;
+  PostedJob job(&worker);
+  worker.intake().Begin(static_cast<size_t>(request->messages_size()), job.get());
+  for (int i = 0; i < request->messages_size(); ++i) {
+    worker.intake().Add(request->messages(i), i, job.get());
+  }
+  const absl::Status status = co_await job;
+  const size_t items = job.get()->items.size();
+  auto* response = ApiWorker::Reused<v1::ScheduleBatchResponse>(items * sizeof(v1::Message));
+  if (status.ok()) worker.intake().FillResults(*job.get(), response->mutable_results());
+  Finish(call, status, *response);
+}
+
+}  // namespace duetime::api

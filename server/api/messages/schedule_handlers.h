@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handlers of Schedule and ScheduleBatch.
+#pragma once
+
+#include "server/api/api_worker.h"
+#include "server/api/coroutine.h"
+
+namespace duetime::api {
+
+CallTask Schedule(ApiWorker& worker, rpc::UnaryCall& call);
+CallTask ScheduleBatch(ApiWorker& worker, rpc::UnaryCall& call);
+
+}  // namespace duetime::api

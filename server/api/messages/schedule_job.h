@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ScheduleJob: messages of one call (or of one frame of a stream) on their way through the shards.
+// Intake: what takes them there and back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+#include "duetime/v1/messages.pb.h"
+#include "server/api/messages/schedule_validation.h"
+#include "server/api/serving_context.h"
+#include "server/api/topics/topic_registry.h"
+#include "server/protocol/commands.h"
+#include "server/protocol/replies.h"
+
+namespace duetime::api {
+
+// What the answer to one ScheduleRequest needs once its shard has replied.
+struct ScheduledItem {
+  // Points into the registry; into `echo` if only a check names the topic.
+  absl::string_view topic;
+  size_t payload_bytes = 0;
+  // Not OK: refused, the rest means nothing.
+  absl::Status error;
+  uint16_t shard = 0;
+  // What the answer says beyond that; null for a plain message.
+  std::unique_ptr<v1::Message> echo;
+  // KEEP_TIME: if there was something to replace, the time of the request does not count.
+  bool keeps_time = false;
+};
+
+// Plain data, used again and again.
+struct ScheduleJob {
+  uint64_t accept_ms = 0;
+  std::vector<ScheduledItem> items;
+  std::vector<storage::TopicId> new_topics;
+  // Commands that no shard has answered yet.
+  size_t open = 0;
+  // Not OK: the job as a whole has failed.
+  absl::Status status;
+  // The answers, by shard; empty for a job of one message.
+  std::vector<std::vector<protocol::AcceptedMessage>> answers;
+
+  // Forgets everything; a large job does not leave its size behind.
+  void Clear();
+};
+
+// Validates messages, decides their shards, posts one command to each of those, and puts the
+// answers together in the order of the request.
+//
+// Messages without a name go to one slot per job, so that a plain batch is one command and one
+// write; slots are dealt out in turn. Those with a name go where the name says. REQUIRES: the
+// server serves. Thread safety: confined to the worker's thread; one job at a time between Begin
+// and Post.
+class Intake {
+ public:
+  // `first_slot`: where this worker begins to deal out slots.
+  Intake(ServingContext* context, uint32_t first_slot)
+      : context_(context), next_slot_(first_slot) {}
+
+  // Begins a job with the time of now.
+  void Begin(size_t messages, ScheduleJob* job);
+  // Adds a message, or why it is refused. `index` as in ValidateSchedule.
+  void Add(const v1::ScheduleRequest& request, int index, ScheduleJob* job);
+  // Posts what was added, under `tag`. True if shards will answer. False: the job is done already,
+  // because every message was refused, or job->status says that no shard took anything.
+  bool Post(protocol::CallTag tag, ScheduleJob* job);
+  // Takes a shard's answer. True when it was the last one.
+  bool Take(uint16_t shard, protocol::ScheduleReply reply, ScheduleJob* job);
+
+  // The answer to the only message of a job. An error if it was refused.
+  absl::Status FillResponse(const ScheduleJob& job, v1::ScheduleResponse* response) const;
+  // The answers to all messages of a job, in order. REQUIRES: job.status is OK.
+  void FillResults(const ScheduleJob& job,
+                   google::protobuf::RepeatedPtrField<v1::ScheduleResult>* results) const;
+
+ private:
+  absl::Status Accept(const v1::ScheduleRequest& request, int index, ScheduleJob* job);
+  absl::Status FindTopic();
+  // Applies what the topic's settings say.
+  std::unique_ptr<protocol::ScheduleOptions> MakeOptions(const v1::ScheduleRequest& request) const;
+  std::unique_ptr<v1::Message> MakeEcho() const;
+  protocol::ScheduleCommand* CommandFor(uint16_t shard, ScheduleJob* job);
+  uint32_t NextSlot();
+  template <typename Answer>
+  void Fill(const ScheduledItem& item, const protocol::AcceptedMessage& accepted,
+            Answer* answer) const;
+
+  ServingContext* const context_;
+  uint32_t next_slot_;
+
+  // Of the job at hand.
+  uint32_t plain_slot_ = 0;
+  size_t expected_ = 0;
+  ValidSchedule valid_;
+  storage::MessageRecord record_;
+  // By shard; those without messages are not posted.
+  std::vector<protocol::ScheduleCommand> commands_;
+  // Shard and topic whose name is already in a command.
+  absl::flat_hash_set<uint64_t> named_;
+  // The last topic, because the messages of a batch tend to have the same.
+  TopicRegistry::Topic last_topic_;
+  // Where the message at hand goes if it is late and says so.
+  TopicRegistry::Topic dead_letters_;
+  uint64_t last_version_ = 0;
+};
+
+}  // namespace duetime::api

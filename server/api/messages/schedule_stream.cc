@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/messages/schedule_stream.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "server/base/check.h"
+#include "server/base/error.h"
+#include "server/rpc/grpc_status.h"
+#include "server/rpc/message_io.h"
+
+namespace duetime::api {
+
+ScheduleStream::~ScheduleStream() {
+  if (counted_) api_->context().schedule_streams.fetch_sub(1);
+}
+
+void ScheduleStream::OnOpened() {
+  ServingContext& context = api_->context();
+  // Not for the disk: what is low may pass while the stream lasts, and is told frame by frame.
+  if (absl::Status status = context.Admit(CallKind::kSubscribe); !status.ok()) {
+    return End(rpc::ToGrpcStatus(status));
+  }
+  const uint64_t before = context.schedule_streams.fetch_add(1);
+  counted_ = true;
+  if (before >= context.options.streams_max) {
+    return End(rpc::ToGrpcStatus(StreamLimitError(context.options.streams_max)));
+  }
+  StartRead();
+}
+
+void ScheduleStream::OnMessage(grpc::ByteBuffer* buffer) {
+  if (closing_.has_value()) return;
+  if (absl::Status status = HandleFrame(buffer); !status.ok()) Close(rpc::ToGrpcStatus(status));
+  Pump();
+}
+
+absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
+  ServingContext& context = api_->context();
+  const size_t bytes = buffer->Length();
+  rpc::WireSummary summary;
+  absl::Status status =
+      rpc::CheckRequest(buffer, v1::ScheduleStreamRequest::GetDescriptor(), &summary);
+  if (status.ok()) status = ValidateBatchSize(summary.elements, bytes, context.options.limits);
+  if (!status.ok()) return status;
+  v1::ScheduleStreamRequest* request = ApiWorker::Reused<v1::ScheduleStreamRequest>(bytes);
+  if (status = rpc::ParseChecked(buffer, request); !status.ok()) return status;
+
+  Frame& frame = frames_.emplace_back();
+  frame.bytes = bytes;
+  frame.first = messages_;
+  messages_ += request->messages_size();
+  bytes_ += bytes;
+  frame.job.status = context.Admit(CallKind::kSchedule);
+  if (!frame.job.status.ok()) {
+    frame.job.items.resize(static_cast<size_t>(request->messages_size()));
+    Settle(&frame);
+    return absl::OkStatus();
+  }
+  Intake& intake = api_->intake();
+  intake.Begin(static_cast<size_t>(request->messages_size()), &frame.job);
+  for (int i = 0; i < request->messages_size(); ++i) {
+    intake.Add(request->messages(i), i, &frame.job);
+  }
+  frame.tag = api_->replies().Add(this);
+  if (intake.Post(frame.tag, &frame.job)) return absl::OkStatus();
+  api_->replies().Remove(frame.tag);
+  Settle(&frame);
+  return absl::OkStatus();
+}
+
+void ScheduleStream::OnReply(uint16_t shard, protocol::Reply reply) {
+  auto& scheduled = std::get<protocol::ScheduleReply>(reply);
+  const auto found = std::find_if(frames_.begin(), frames_.end(), [&](const Frame& frame) {
+    return frame.tag == scheduled.tag && !frame.done;
+  });
+  DT_CHECK(found != frames_.end());
+  if (!api_->intake().Take(shard, std::move(scheduled), &found->job)) return;
+  api_->replies().Remove(found->tag);
+  Settle(&*found);
+  Pump();
+}
+
+void ScheduleStream::Settle(Frame* frame) {
+  frame->done = true;
+  const absl::Status& status = frame->job.status;
+  if (status.ok()) return;
+  if (absl::IsUnavailable(status)) return Close(rpc::ToGrpcStatus(status));
+  for (ScheduledItem& item : frame->job.items) {
+    if (item.error.ok()) item.error = status;
+  }
+}
+
+void ScheduleStream::Pump() {
+  if (ended() || writing()) return;
+  if (!frames_.empty() && frames_.front().done) {
+    Frame& frame = frames_.front();
+    // What the outcome of is not known has no answer, nor has what came after it.
+    if (absl::IsUnavailable(frame.job.status)) return End(rpc::ToGrpcStatus(frame.job.status));
+    v1::ScheduleStreamResponse* response =
+        ApiWorker::Reused<v1::ScheduleStreamResponse>(frame.job.items.size() * sizeof(v1::Message));
+    response->set_first(frame.first);
+    api_->intake().FillResults(frame.job, response->mutable_results());
+    bytes_ -= frame.bytes;
+    frames_.pop_front();
+    StartWrite(*response);
+    return ReadOn();
+  }
+  if (frames_.empty() && closing_.has_value()) return End(*closing_);
+  ReadOn();
+}
+
+void ScheduleStream::ReadOn() {
+  if (ended() || reading() || closing_.has_value()) return;
+  if (frames_.size() < kFramesMax && bytes_ < api_->context().options.limits.batch_bytes_max) {
+    StartRead();
+  }
+}
+
+void ScheduleStream::Close(const grpc::Status& status) {
+  // The first reason counts.
+  if (!closing_.has_value()) closing_ = status;
+}
+
+void ScheduleStream::OnReadsDone() {
+  Close(grpc::Status::OK);
+  Pump();
+}
+
+void ScheduleStream::OnWritten() { Pump(); }
+
+void ScheduleStream::OnServingState() {
+  if (ended()) return;
+  const ServingContext& context = api_->context();
+  switch (context.state.load()) {
+    case ServingState::kStarting:
+    case ServingState::kServing:
+      return;
+    case ServingState::kStorageFailed:
+      return End(rpc::ToGrpcStatus(base::StorageFailedError()));
+    case ServingState::kDraining:
+      break;
+  }
+  Close(rpc::ToGrpcStatus(base::DrainingError()));
+  if (context.ending.load()) {
+    close_by_mono_ms_ =
+        std::min(close_by_mono_ms_, context.clock->Read().mono_ms + kEndingTimeoutMs);
+  }
+  Pump();
+}
+
+void ScheduleStream::OnSweep(base::Now now) {
+  if (now.mono_ms >= close_by_mono_ms_) End(*closing_);
+}
+
+void ScheduleStream::OnEnded() {
+  for (const Frame& frame : frames_) {
+    if (!frame.done) api_->replies().Remove(frame.tag);
+  }
+  frames_.clear();
+}
+
+}  // namespace duetime::api

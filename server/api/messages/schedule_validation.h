@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a request to schedule must be, and what makes two of them the same.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+#include "duetime/v1/messages.pb.h"
+#include "server/api/request_validation.h"
+#include "server/api/topics/topic_settings.h"
+#include "server/api/when.h"
+#include "server/protocol/new_message.h"
+#include "storage/message_record.h"
+
+namespace duetime::api {
+
+inline constexpr size_t kRequestIdBytesMax = 128;
+inline constexpr size_t kOrderingKeyBytesMax = 255;
+inline constexpr size_t kLabelKeyBytesMax = 63;
+inline constexpr size_t kLabelValueBytesMax = 255;
+
+// A request to schedule that is in order. The views point into the request.
+struct ValidSchedule {
+  using Pairs = storage::MessageRecord::Pairs;
+
+  absl::string_view topic;
+  absl::string_view payload;
+  Pairs attributes;
+  When when;
+  // True if none of what follows was asked for, which is then not to be looked at.
+  bool plain = true;
+  Pairs labels;
+  absl::string_view key;
+  absl::string_view ordering_key;
+  absl::string_view request_id;
+  protocol::OnConflict on_conflict = protocol::OnConflict::kFail;
+  bool only_if_exists = false;
+  bool validate_only = false;
+  uint64_t max_wait_ms = 0;
+  uint64_t spread_ms = 0;
+  uint64_t ttl_ms = 0;
+  storage::LatePolicy late_policy = storage::LatePolicy::kDeliver;
+
+  // What decides the shard: the key, else the ordering key, else the request id; empty: anything.
+  absl::string_view routing_name() const {
+    if (plain) return {};
+    return !key.empty() ? key : !ordering_key.empty() ? ordering_key : request_id;
+  }
+  // True if the shard has to look at the message by itself.
+  bool needs_terms() const {
+    return !plain && (!key.empty() || !request_id.empty() || validate_only || spread_ms > 0);
+  }
+};
+
+// The errors that messages.proto names at Schedule, except those that need the topic. `valid` is
+// overwritten (its vectors are reused); it means nothing after an error.
+absl::Status ValidateSchedule(const v1::ScheduleRequest& request, const RequestLimits& limits,
+                              uint64_t now_ms, int index, ValidSchedule* valid);
+
+// What the topic says of a request that is in order: PAYLOAD_TOO_LARGE, INVALID_LATE_POLICY. Sets
+// ttl_ms and late_policy, also of what is plain.
+absl::Status ApplyTopicSettings(const TopicSettings& settings, int index, ValidSchedule* valid);
+
+// INVALID_LABELS; what is in order is appended to `labels`.
+absl::Status ValidateLabels(const google::protobuf::Map<std::string, std::string>& labels,
+                            size_t labels_max, const std::string& field,
+                            ValidSchedule::Pairs* valid);
+
+// INVALID_LATE_POLICY. Any known one is in order by itself: whether there is a time to live is
+// known only when the topic is.
+absl::Status ValidateLatePolicy(v1::Message::LatePolicy policy, const std::string& field,
+                                storage::LatePolicy* valid);
+
+// XXH3-128 over the request's content as it was given (ScheduleRequest.OnConflict in the proto says
+// what belongs to it), in an encoding that depends neither on the order of maps nor on protobuf.
+// Kept on disk: it must never change for a request that can be made today.
+storage::Fingerprint FingerprintOf(const v1::ScheduleRequest& request);
+
+}  // namespace duetime::api

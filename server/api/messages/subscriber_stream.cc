@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/messages/subscriber_stream.h"
+
+#include <algorithm>
+#include <spdlog/spdlog.h>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/api/proto_time.h"
+#include "server/api/subscriptions/subscription_settings.h"
+#include "server/base/error.h"
+#include "server/protocol/commands.h"
+#include "server/rpc/grpc_status.h"
+#include "server/rpc/message_io.h"
+
+namespace duetime::api {
+SubscriberStream::~SubscriberStream() {
+  if (counted_) api_->context().streams.fetch_sub(1);
+}
+
+void SubscriberStream::OnOpened() {
+  ServingContext& context = api_->context();
+  opened_mono_ms_ = context.clock->Read().mono_ms;
+  if (absl::Status status = context.Admit(CallKind::kSubscribe); !status.ok()) {
+    return Fail(status);
+  }
+  const uint64_t before = context.streams.fetch_add(1);
+  counted_ = true;
+  if (before >= context.options.streams_max) {
+    return Fail(StreamLimitError(context.options.streams_max));
+  }
+  StartRead();
+}
+
+void SubscriberStream::OnMessage(grpc::ByteBuffer* buffer) {
+  if (absl::Status status = HandleRequest(buffer); !status.ok()) return Fail(status);
+  if (ended()) return;
+  ReadOn();
+  Pump();
+}
+
+absl::Status SubscriberStream::HandleRequest(grpc::ByteBuffer* buffer) {
+  const RequestLimits& limits = api_->context().options.limits;
+  const auto settles_max = static_cast<size_t>(limits.outstanding_messages_max);
+  rpc::WireSummary summary;
+  absl::Status status = rpc::CheckRequest(buffer, v1::SubscribeRequest::GetDescriptor(), &summary);
+  if (!status.ok()) return status;
+  if (summary.elements > settles_max) {
+    return InvalidSubscribeError(
+        "nack", absl::StrCat(summary.elements, " settlements, limit ", settles_max));
+  }
+  v1::SubscribeRequest* request = ApiWorker::Reused<v1::SubscribeRequest>(buffer->Length());
+  if (status = rpc::ParseChecked(buffer, request); !status.ok()) return status;
+  const auto acks = static_cast<size_t>(request->ack_size());
+  if (acks > settles_max) {
+    return InvalidSubscribeError("ack", absl::StrCat(acks, " settlements, limit ", settles_max));
+  }
+  if (phase_ == Phase::kAwaitStart) {
+    if (!request->has_start()) {
+      return InvalidSubscribeError("start", "required in the first request");
+    }
+    if (status = Start(request->start()); !status.ok()) return status;
+  } else if (request->has_start()) {
+    return InvalidSubscribeError("start", "allowed in the first request only");
+  }
+  if (!ended()) Settle(*request);
+  return absl::OkStatus();
+}
+
+absl::Status SubscriberStream::Start(const v1::SubscribeStart& start) {
+  ServingContext& context = api_->context();
+  // The state may have changed since the call came.
+  if (absl::Status status = context.Admit(CallKind::kSubscribe); !status.ok()) return status;
+  if (absl::Status status = ValidateStart(start, context.options.limits, &start_); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = context.Resolve(start_.topic, TopicRegistry::Use::kSubscribe, &topic_);
+      !status.ok()) {
+    return status;
+  }
+  subscription_ = std::string(start_.subscription);
+  spdlog::debug("subscriber: topic={} subscription={} client={} peer={}", std::string(topic_.name),
+                subscription_, absl::CHexEscape(start_.client_id), server_context()->peer());
+  // The views point into the request, which is gone when this call is over.
+  start_.topic = start_.subscription = start_.client_id = {};
+  phase_ = Phase::kMaking;
+  id_ = api_->streams().Add(this);
+  seen_version_ = context.subscriptions.version();
+  ApiWorker* const on = api_;
+  on->subscription_changes().Find(
+      topic_, subscription_,
+      [on, id = id_](const absl::StatusOr<SubscriptionRegistry::Subscription>& found) {
+        auto* stream = static_cast<SubscriberStream*>(on->streams().Find(id));
+        if (stream != nullptr) stream->OnSubscription(found);
+      });
+  return absl::OkStatus();
+}
+
+void SubscriberStream::OnSubscription(
+    const absl::StatusOr<SubscriptionRegistry::Subscription>& found) {
+  if (ended()) return;
+  if (!found.ok()) return Fail(found.status());
+  Attach(*found);
+  phase_ = Phase::kOpen;
+  queue_.set_lease_ms(start_.lease_ms);
+  send_started_ = true;
+  ReadOn();
+  Pump();
+}
+
+void SubscriberStream::Attach(const SubscriptionRegistry::Subscription& subscription) {
+  attached_ = true;
+  made_ = subscription.made;
+  start_.lease_ms = LeaseMs(start_, subscription.settings);
+  const auto credit = std::make_shared<protocol::StreamCredit>(start_.max_outstanding_messages,
+                                                               start_.max_outstanding_bytes);
+  runtime::Node* node = api_->context().node.load();
+  for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
+    // Never refused: what is bounded by the number of streams does not count against the mailbox.
+    static_cast<void>(node->Post(shard, protocol::AttachCommand{.stream = id_,
+                                                                .topic = topic_.id,
+                                                                .subscription = subscription.id,
+                                                                .lease_ms = start_.lease_ms,
+                                                                .credit = credit}));
+  }
+}
+
+void SubscriberStream::PrepareDeadLetters() {
+  ServingContext& context = api_->context();
+  const auto subscription = context.subscriptions.Find(topic_.id, subscription_);
+  if (subscription.has_value() && !subscription->settings.dead_letter_name.empty()) return;
+  // If there is none and none can be made, the shards say so.
+  TopicRegistry::Topic dead_letters;
+  static_cast<void>(context.DeadLettersOf(topic_, &dead_letters));
+}
+
+bool SubscriberStream::SubscriptionGone() {
+  return api_->context().subscriptions.Gone(topic_.id, subscription_, made_, &seen_version_);
+}
+
+void SubscriberStream::Detach() {
+  if (!attached_) return;
+  attached_ = false;
+  runtime::Node* node = api_->context().node.load();
+  for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
+    static_cast<void>(node->Post(shard, protocol::DetachCommand{.stream = id_}));
+  }
+}
+
+void SubscriberStream::Settle(const v1::SubscribeRequest& request) {
+  runtime::Node* node = api_->context().node.load();
+  RoutedSettles routed;
+  if (request.dead_letter_size() > 0) PrepareDeadLetters();
+  RouteSettles(request, id_, node->shard_count(), &routed);
+  for (const auto& [token, reason] : routed.refused) queue_.AddRefused(token, reason);
+  settles_open_ += routed.posted;
+  for (uint16_t shard = 0; shard < routed.by_shard.size(); ++shard) {
+    protocol::SettleCommand& command = routed.by_shard[shard];
+    if (IsEmpty(command)) continue;
+    static_cast<void>(node->Post(shard, std::move(command)));
+  }
+}
+
+void SubscriberStream::ReadOn() {
+  if (reading() || phase_ == Phase::kClosing || phase_ == Phase::kMaking) return;
+  if (settles_open_ + queue_.confirmations() > kSettlesOpenMax) return;  // Pump looks again
+  StartRead();
+}
+
+void SubscriberStream::AddDeliveries(base::Now now, std::vector<protocol::Delivery> deliveries) {
+  if (phase_ != Phase::kOpen || deliveries.empty()) return;
+  // These may be of another one that has its name by now.
+  if (SubscriptionGone()) return Fail(SubscriptionNotFoundError(topic_.name, subscription_));
+  queue_.AddDeliveries(now, std::move(deliveries));
+}
+
+void SubscriberStream::AddSettles(const protocol::SettleReply& reply) {
+  size_t answered = reply.settled.size() + reply.extended.size() + reply.refused.size();
+  for (const protocol::LeaseToken token : reply.extended) queue_.AddExtended(token);
+  for (const protocol::LeaseToken token : reply.settled) {
+    if (!given_back_.empty() && given_back_.erase(static_cast<uint64_t>(token)) > 0) {
+      --answered;
+      continue;
+    }
+    queue_.AddSettled(token);
+  }
+  for (const auto& [token, refusal] : reply.refused) {
+    if (!given_back_.empty() && given_back_.erase(static_cast<uint64_t>(token)) > 0) {
+      --answered;
+      continue;
+    }
+    queue_.AddRefused(token, ToProto(refusal));
+  }
+  settles_open_ -= std::min(settles_open_, answered);
+}
+
+void SubscriberStream::Pump() {
+  if (ended() || writing()) return;
+  if (phase_ == Phase::kAwaitStart || phase_ == Phase::kMaking) return;
+  const bool notices = send_started_ || send_heartbeat_ || send_drain_;
+  if (notices || !queue_.empty()) {
+    const base::Now now = api_->context().clock->Read();
+    v1::SubscribeResponse* response = ApiWorker::Reused<v1::SubscribeResponse>(
+        std::min(queue_.bytes(), FrameQueue::kFrameBytesMax));
+    if (std::exchange(send_started_, false)) {
+      v1::SubscribeStarted* started = response->mutable_started();
+      started->set_max_outstanding_messages(start_.max_outstanding_messages);
+      started->set_max_outstanding_bytes(start_.max_outstanding_bytes);
+      SetDuration(start_.lease_ms, started->mutable_lease_duration());
+    }
+    if (std::exchange(send_heartbeat_, false)) {
+      SetTimestamp(now.wall_ms, response->mutable_heartbeat()->mutable_server_time());
+    }
+    if (std::exchange(send_drain_, false)) {
+      SetDuration(api_->context().options.drain_grace_ms,
+                  response->mutable_drain()->mutable_grace());
+    }
+    std::vector<protocol::LeaseToken> damaged;
+    const size_t bytes = queue_.Fill(now, response, &damaged);
+    for (const protocol::LeaseToken token : damaged) {
+      given_back_.insert(static_cast<uint64_t>(token));
+    }
+    if (!damaged.empty()) api_->context().GiveBackDamaged(id_, damaged);
+    if (bytes > 0 || notices) {
+      last_write_mono_ms_ = now.mono_ms;
+      StartWrite(*response);
+    }
+    ReadOn();
+    return;
+  }
+  if (phase_ == Phase::kClosing && settles_open_ == 0) End(closing_status_);
+}
+
+void SubscriberStream::OnWritten() { Pump(); }
+
+void SubscriberStream::OnReadsDone() {
+  if (phase_ == Phase::kAwaitStart) {
+    return Fail(InvalidSubscribeError("start", "required in the first request"));
+  }
+  // No more settlements will come, so nothing more is to be delivered. The confirmations of the
+  // last ones still are: the client may have half-closed to wait for them.
+  Close(grpc::Status::OK, kClosingTimeoutMs);
+}
+
+void SubscriberStream::Close(const grpc::Status& status, uint64_t timeout_ms) {
+  phase_ = Phase::kClosing;
+  closing_status_ = status;
+  close_by_mono_ms_ = api_->context().clock->Read().mono_ms + timeout_ms;
+  // What was not sent yet goes to somebody else.
+  queue_.DropDeliveries();
+  Detach();
+  Pump();
+}
+
+void SubscriberStream::OnEnded() {
+  Detach();
+  api_->streams().Remove(id_);
+  queue_.Clear();
+}
+
+void SubscriberStream::OnServingState() {
+  if (ended()) return;
+  const ServingContext& context = api_->context();
+  switch (context.state.load()) {
+    case ServingState::kStarting:
+    case ServingState::kServing:
+      return;
+    case ServingState::kStorageFailed:
+      return Fail(base::StorageFailedError());
+    case ServingState::kDraining:
+      break;
+  }
+  if (phase_ == Phase::kAwaitStart || phase_ == Phase::kMaking) {
+    return Fail(base::DrainingError());
+  }
+  if (context.ending.load()) {
+    // The confirmations that are due are still sent; the shutdown's deadline bounds the wait.
+    if (phase_ == Phase::kOpen) Close(rpc::ToGrpcStatus(base::DrainingError()), kEndingTimeoutMs);
+    return;
+  }
+  if (!std::exchange(drain_sent_, true)) send_drain_ = true;
+  Pump();
+}
+
+void SubscriberStream::OnSweep(base::Now now) {
+  if (phase_ == Phase::kAwaitStart && now.mono_ms >= opened_mono_ms_ + kStartTimeoutMs) {
+    return Fail(InvalidSubscribeError("start", "no request within 10 s"));
+  }
+  if (phase_ == Phase::kClosing && now.mono_ms >= close_by_mono_ms_) {
+    return End(closing_status_);
+  }
+  if (phase_ == Phase::kOpen && SubscriptionGone()) {
+    return Fail(SubscriptionNotFoundError(topic_.name, subscription_));
+  }
+  if (phase_ == Phase::kOpen && !writing() &&
+      now.mono_ms >= last_write_mono_ms_ + api_->context().options.heartbeat_ms) {
+    send_heartbeat_ = true;
+    Pump();
+  }
+}
+
+void SubscriberStream::Fail(const absl::Status& status) { End(rpc::ToGrpcStatus(status)); }
+
+}  // namespace duetime::api

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/operations/operation_handlers.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/api/await.h"
+#include "server/api/messages/content_hash.h"
+#include "server/api/messages/message_view.h"
+#include "server/api/operations/operation_view.h"
+#include "server/api/page_token.h"
+#include "server/api/query_validation.h"
+#include "server/api/validation_error.h"
+#include "server/base/error.h"
+#include "server/protocol/commands.h"
+#include "server/query/list_query.h"
+#include "server/query/operation_query.h"
+
+namespace duetime::api {
+namespace {
+
+using protocol::Operation;
+
+constexpr size_t kSampleMax = 20;
+
+absl::Status OperationNotFoundError(const std::string& name) {
+  return base::MakeError(
+      absl::StatusCode::kNotFound,
+      absl::StrCat("there is no operation ", name, ", or it ended longer than a day ago"),
+      {.reason = "OPERATION_NOT_FOUND",
+       .field = "name",
+       .metadata = {{"name", name}},
+       .retry_after_ms = 0});
+}
+
+std::string RandomName() {
+  absl::BitGen random;
+  return absl::StrCat("bulk-", absl::Hex(absl::Uniform<uint64_t>(random), absl::kZeroPad16),
+                      absl::Hex(absl::Uniform<uint64_t>(random), absl::kZeroPad16));
+}
+
+void Fill(ApiWorker& worker, const Operation& operation, v1::Operation* proto) {
+  const auto topic = worker.context().topics.Name(operation.spec.topic);
+  FillOperation(operation, topic.value_or(""), proto);
+}
+
+// Sends a command to every shard, and merges the parts of their answers.
+Co<absl::StatusOr<Operation>> AskAllShards(ApiWorker& worker, protocol::OperationCommand command) {
+  Replies<protocol::OperationReply> replies(&worker);
+  replies.PostToAll(command);
+  co_await replies;
+  std::vector<Operation> parts;
+  for (auto& [shard, reply] : replies.all()) {
+    if (reply.status.ok()) parts.push_back(std::move(reply.operation));
+  }
+  // A shard may have dropped its part of an old operation a moment before another does.
+  const bool found = absl::IsNotFound(replies.status()) && !parts.empty();
+  if (!replies.status().ok() && !found) co_return replies.status();
+  co_return Merge(parts);
+}
+
+Co<absl::StatusOr<Operation>> StartOperation(ApiWorker& worker, std::string name,
+                                             protocol::OperationSpec spec) {
+  Operation content;
+  content.spec = spec;
+  protocol::OperationCommand command;
+  command.content = ContentHash(protocol::EncodeOperation(content));
+  command.name = name.empty() ? RandomName() : std::move(name);
+  command.spec = std::move(spec);
+  co_return co_await AskAllShards(worker, std::move(command));
+}
+
+// One page of a dry run.
+struct DryRunPage {
+  uint64_t matched = 0;
+  std::vector<query::ListRow> sample;
+  std::optional<query::ListPosition> next;
+};
+
+absl::StatusOr<DryRunPage> ReadDryRun(storage::MessageStore* store,
+                                      const query::MessageFilter& range,
+                                      const query::ListPosition& from,
+                                      const protocol::OperationSpec& spec) {
+  query::ListBudget budget;
+  budget.rows = kPageSizeMax;
+  query::ListPage page;
+  if (absl::Status status = query::ReadListPage(store, range, from, budget, &page); !status.ok()) {
+    return status;
+  }
+  DryRunPage result;
+  storage::MessageRecord record;
+  for (query::ListRow& row : page.rows) {
+    if (!storage::DecodeMessageHead(row.head, &record).ok()) continue;
+    if (!spec.filter.Matches(record)) continue;
+    ++result.matched;
+    if (result.sample.size() < kSampleMax) result.sample.push_back(std::move(row));
+  }
+  result.next = page.next;
+  return result;
+}
+
+void FillSample(const query::ListRow& row, const std::string& topic, uint64_t now_ms,
+                v1::Operation* response) {
+  storage::MessageRecord record;
+  if (!storage::DecodeMessageHead(row.head, &record).ok()) return;
+  v1::Message* message = response->add_sample();
+  FillRecord(record, topic, row.bytes - row.head.size(), /*full=*/false, message);
+  message->set_id(row.key.id.ToString());
+  message->set_state(row.key.due_ms <= now_ms ? v1::Message::DUE : v1::Message::SCHEDULED);
+}
+
+Co<absl::Status> DryRun(ApiWorker& worker, rpc::UnaryCall& call, std::string topic,
+                        protocol::OperationSpec spec, v1::Operation* response) {
+  Operation operation;
+  operation.spec = spec;
+  operation.create_ms = worker.context().clock->Read().wall_ms;
+  query::MessageFilter range;
+  range.topic = spec.topic;
+  range.key_prefix = spec.filter.key_prefix;
+  range.labels = spec.filter.labels;
+  range.from_ms = spec.filter.from_ms;
+  // A message that was late when it was accepted lies behind its deliver time.
+  range.until_ms = std::max(spec.filter.until_ms, operation.create_ms + 1);
+  std::vector<query::ListRow> sample;
+  std::optional<query::ListPosition> from = query::ListPosition{};
+  while (from.has_value()) {
+    ReadStore reading(worker, [range, from = *from, spec](storage::MessageStore* store) {
+      return ReadDryRun(store, range, from, spec);
+    });
+    absl::StatusOr<DryRunPage> page = co_await reading;
+    if (!page.ok()) co_return page.status();
+    if (call.gone()) co_return absl::CancelledError("the client is gone");
+    operation.matched += page->matched;
+    for (query::ListRow& row : page->sample) {
+      if (sample.size() < kSampleMax) sample.push_back(std::move(row));
+    }
+    from = page->next;
+  }
+  operation.state = protocol::OperationState::kDone;
+  operation.end_ms = worker.context().clock->Read().wall_ms;
+  FillOperation(operation, topic, response);
+  response->set_dry_run(true);
+  for (const query::ListRow& row : sample) FillSample(row, topic, operation.end_ms, response);
+  co_return absl::OkStatus();
+}
+
+}  // namespace
+
+Co<absl::Status> StartBulk(ApiWorker& worker, rpc::UnaryCall& call,
+                           const v1::StartBulkRequest& request, v1::Operation* response) {
+  ServingContext& context = worker.context();
+  protocol::OperationSpec spec;
+  absl::Status status = ValidateBulk(request, context.options.limits, &spec);
+  if (!status.ok()) co_return status;
+  const auto topic = context.topics.Find(request.topic());
+  if (!topic.has_value()) co_return TopicNotFoundError(request.topic());
+  spec.topic = topic->id;
+  if (request.dry_run()) {
+    co_return co_await DryRun(worker, call, request.topic(), std::move(spec), response);
+  }
+  auto operation = co_await StartOperation(worker, request.name(), std::move(spec));
+  if (operation.ok()) Fill(worker, *operation, response);
+  co_return operation.status();
+}
+
+Co<absl::StatusOr<Operation>> StartPurge(ApiWorker& worker, storage::TopicId topic) {
+  protocol::OperationSpec spec;
+  spec.topic = topic;
+  spec.action = protocol::BulkAction::kPurge;
+  co_return co_await StartOperation(worker, "", std::move(spec));
+}
+
+Co<absl::Status> GetOperation(ApiWorker& worker, rpc::UnaryCall&,
+                              const v1::GetOperationRequest& request, v1::Operation* response) {
+  absl::Status status = ValidateOperationName(request.name(), "name");
+  if (!status.ok()) co_return status;
+  ReadStore reading(worker, [name = request.name()](storage::MessageStore* store) {
+    return query::ReadOperation(store, name);
+  });
+  const auto parts = co_await reading;
+  if (!parts.ok()) co_return parts.status();
+  if (parts->empty()) co_return OperationNotFoundError(request.name());
+  Fill(worker, Merge(*parts), response);
+  co_return absl::OkStatus();
+}
+
+Co<absl::Status> ListOperations(ApiWorker& worker, rpc::UnaryCall&,
+                                const v1::ListOperationsRequest& request,
+                                v1::ListOperationsResponse* response) {
+  const std::string filter = absl::StrCat("operations;", request.topic());
+  size_t page_size = 0;
+  std::string after;
+  absl::Status status =
+      ValidatePage(request.page_size(), request.page_token(), filter, &page_size, &after);
+  if (status.ok() && !request.topic().empty()) status = ValidateTopic(request.topic(), "topic");
+  if (!status.ok()) co_return status;
+  std::optional<storage::TopicId> topic;
+  if (!request.topic().empty()) {
+    const auto found = worker.context().topics.FindEvenIfDeleted(request.topic());
+    if (!found.has_value()) co_return absl::OkStatus();
+    topic = found->id;
+  }
+  ReadStore reading(worker, [topic, after, page_size](storage::MessageStore* store) {
+    return query::ReadOperations(store, topic, after, page_size);
+  });
+  const auto page = co_await reading;
+  if (!page.ok()) co_return page.status();
+  for (const auto& parts : page->operations) Fill(worker, Merge(parts), response->add_operations());
+  if (page->next.has_value()) {
+    response->set_next_page_token(MakePageToken(filter, {.place = {}, .key = *page->next}));
+  }
+  co_return absl::OkStatus();
+}
+
+Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::UnaryCall&,
+                                 const v1::CancelOperationRequest& request,
+                                 v1::Operation* response) {
+  absl::Status status = ValidateOperationName(request.name(), "name");
+  if (!status.ok()) co_return status;
+  protocol::OperationCommand command;
+  command.name = request.name();
+  auto operation = co_await AskAllShards(worker, std::move(command));
+  if (operation.ok()) Fill(worker, *operation, response);
+  co_return operation.status();
+}
+
+}  // namespace duetime::api

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handlers of bulk operations. Every shard has its part of an operation; the handlers put the parts
+// together.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "duetime/v1/admin.pb.h"
+#include "server/api/api_worker.h"
+#include "server/api/coroutine.h"
+#include "server/protocol/operation.h"
+
+namespace duetime::api {
+
+// A dry run reads a page at a time on the reader's thread, so that other reads come in between. It
+// ends when the client has gone.
+Co<absl::Status> StartBulk(ApiWorker& worker, rpc::UnaryCall& call,
+                           const v1::StartBulkRequest& request, v1::Operation* response);
+Co<absl::Status> GetOperation(ApiWorker& worker, rpc::UnaryCall& call,
+                              const v1::GetOperationRequest& request, v1::Operation* response);
+Co<absl::Status> ListOperations(ApiWorker& worker, rpc::UnaryCall& call,
+                                const v1::ListOperationsRequest& request,
+                                v1::ListOperationsResponse* response);
+Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::UnaryCall& call,
+                                 const v1::CancelOperationRequest& request,
+                                 v1::Operation* response);
+
+// Starts an operation that ends every message of a topic, those in flight included.
+Co<absl::StatusOr<protocol::Operation>> StartPurge(ApiWorker& worker, storage::TopicId topic);
+
+}  // namespace duetime::api

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/recurrences/recurrence_handlers.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/api/await.h"
+#include "server/api/messages/content_hash.h"
+#include "server/api/messages/target_validation.h"
+#include "server/api/page_token.h"
+#include "server/api/proto_time.h"
+#include "server/api/query_validation.h"
+#include "server/api/recurrences/recurrence_view.h"
+#include "server/api/validation_error.h"
+#include "server/base/error.h"
+#include "server/calendar/civil_time.h"
+#include "server/calendar/zone.h"
+#include "server/protocol/commands.h"
+#include "server/query/recurrence_query.h"
+#include "storage/slot.h"
+
+namespace duetime::api {
+namespace {
+
+using protocol::RecurrenceCommand;
+using protocol::RecurrenceReply;
+using protocol::RecurrenceState;
+
+constexpr int kPreviewDefault = 10;
+constexpr int kPreviewMax = 1'000;
+
+absl::Status EtagMismatchError(const std::string& name) {
+  return base::MakeError(absl::StatusCode::kAborted, "not an etag of this recurrence",
+                         {.reason = "ETAG_MISMATCH",
+                          .field = "etag",
+                          .metadata = {{"name", name}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status ReadMask(const google::protobuf::FieldMask& mask, RecurrenceCommand* command) {
+  for (const std::string& path : mask.paths()) {
+    if (path == "template") {
+      command->update_message = true;
+    } else if (path == "schedule") {
+      command->update_rule = true;
+    } else if (path == "overlap") {
+      command->update_overlap = true;
+    } else if (path == "misfire") {
+      command->update_misfire = true;
+    } else {
+      return Invalid("INVALID_UPDATE_MASK", "update_mask", "a field that cannot be changed");
+    }
+  }
+  if (mask.paths().empty()) {
+    return Invalid("INVALID_UPDATE_MASK", "update_mask", "required: say what to change");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FillPreview(const calendar::RecurrenceRule& rule, int64_t after_ms, size_t count,
+                         v1::PreviewRecurrenceResponse* response) {
+  const auto compiled = calendar::Recurrence::Compile(rule, "schedule");
+  if (!compiled.ok()) return compiled.status();
+  const std::string zone_name = rule.time_zone.empty() ? "UTC" : rule.time_zone;
+  const auto zone = calendar::FindZone(zone_name, "schedule.time_zone");
+  if (!zone.ok()) return zone.status();
+  // Numbers count from the start, so what lies before is passed over; not without end.
+  constexpr uint64_t kNumberedMax = 10'000;
+  uint64_t number = 0;
+  bool numbered = true;
+  int64_t at_ms = rule.start_ms - 1;
+  for (;;) {
+    const auto next = compiled->NextAfter(at_ms);
+    if (!next.has_value() || *next > after_ms) break;
+    numbered = number < kNumberedMax;
+    if (!numbered) break;
+    ++number;
+    at_ms = *next;
+  }
+  at_ms = std::max(at_ms, after_ms);
+  for (size_t i = 0; i < count && !compiled->IsComplete(number); ++i) {
+    const auto next = compiled->NextAfter(at_ms);
+    if (!next.has_value()) break;
+    at_ms = *next;
+    auto* occurrence = response->add_occurrences();
+    ++number;
+    if (numbered) occurrence->set_number(static_cast<int64_t>(number));
+    SetTimestamp(static_cast<uint64_t>(at_ms), occurrence->mutable_time());
+    occurrence->mutable_civil_time()->set_local(calendar::FormatCivilTime(at_ms, *zone));
+    occurrence->mutable_civil_time()->set_time_zone(zone_name);
+  }
+  return absl::OkStatus();
+}
+
+absl::string_view TopicName(ApiWorker& worker, const RecurrenceState& state) {
+  return worker.context().topics.Name(state.spec.topic).value_or("");
+}
+
+uint16_t ShardOf(ApiWorker& worker, const std::string& name) {
+  return storage::ShardOfSlot(storage::SlotOfName("", name), worker.node().shard_count());
+}
+
+Co<absl::StatusOr<RecurrenceState>> Read(ApiWorker& worker, std::string name) {
+  ReadStore reading(worker, [shard = ShardOf(worker, name), name](storage::MessageStore* store) {
+    return query::ReadRecurrence(store, shard, name);
+  });
+  co_return co_await reading;
+}
+
+// Sends a command to the shard of its recurrence. The topics that it names are on disk when the
+// shard has answered.
+Co<absl::StatusOr<RecurrenceReply>> Change(ApiWorker& worker, RecurrenceCommand command) {
+  std::vector<storage::TopicId> named;
+  for (const auto& [topic, name] : command.new_topics) named.push_back(topic);
+  const uint16_t shard = ShardOf(worker, command.name);
+  Ask<RecurrenceReply, RecurrenceCommand> ask(&worker, shard, std::move(command));
+  absl::StatusOr<RecurrenceReply> reply = co_await ask;
+  if (!reply.ok()) co_return reply.status();
+  for (const storage::TopicId topic : named) worker.context().topics.MarkDurable(topic);
+  co_return reply;
+}
+
+// Pause, resume, delete.
+Co<absl::StatusOr<RecurrenceReply>> ChangeByName(ApiWorker& worker, std::string name,
+                                                 RecurrenceCommand::Kind kind) {
+  absl::Status status = ValidateRecurrenceName(name, "name");
+  if (!status.ok()) co_return status;
+  RecurrenceCommand command;
+  command.kind = kind;
+  command.name = std::move(name);
+  co_return co_await Change(worker, std::move(command));
+}
+
+template <typename Response>
+Co<absl::Status> ChangeState(ApiWorker& worker, std::string name, RecurrenceCommand::Kind kind,
+                             Response* response) {
+  const auto reply = co_await ChangeByName(worker, std::move(name), kind);
+  if (!reply.ok()) co_return reply.status();
+  FillRecurrence(reply->state, TopicName(worker, reply->state), /*full=*/true,
+                 response->mutable_recurrence());
+  co_return absl::OkStatus();
+}
+
+// A template whose messages become dead letters when they are late needs a topic for them, known to
+// the shard and named on disk.
+absl::Status PrepareDeadLetters(ApiWorker& worker, const v1::MessageTemplate& from,
+                                const TopicRegistry::Topic& topic, RecurrenceCommand* command) {
+  if (from.late_policy() != v1::Message::DEAD_LETTER) return absl::OkStatus();
+  TopicRegistry::Topic dead_letters;
+  absl::Status status = worker.context().DeadLettersOf(topic, &dead_letters);
+  if (status.ok() && !dead_letters.durable) {
+    command->new_topics.emplace_back(dead_letters.id, std::string(dead_letters.name));
+  }
+  return status;
+}
+
+// Everything of a new recurrence but its topic.
+absl::Status ReadNew(ApiWorker& worker, const v1::Recurrence& asked, RecurrenceCommand* command) {
+  absl::Status status = ValidateRecurrenceName(asked.name(), "recurrence.name");
+  if (status.ok()) status = ValidateTopic(asked.topic(), "recurrence.topic");
+  if (status.ok()) {
+    status = ReadTemplate(asked.template_(), {}, worker.context().options.limits,
+                          &command->spec.message);
+  }
+  if (status.ok()) status = ReadPolicies(asked, &command->spec.overlap, &command->spec.misfire);
+  // A start that was left out is the moment of the call, and a ttl that of the topic at that
+  // moment. Neither is a part of the content: a repeat asks for the same.
+  if (status.ok()) {
+    status = ReadRule(asked.schedule(), 0, "recurrence.schedule", &command->spec.rule);
+  }
+  return status;
+}
+
+// Everything of an update but the template.
+absl::Status ReadUpdate(ApiWorker& worker, const v1::UpdateRecurrenceRequest& request,
+                        RecurrenceCommand* command) {
+  const v1::Recurrence& asked = request.recurrence();
+  absl::Status status = ValidateRecurrenceName(asked.name(), "recurrence.name");
+  if (status.ok()) status = ReadMask(request.update_mask(), command);
+  if (status.ok() && !request.etag().empty()) {
+    command->revision = ParseEtag(request.etag());
+    if (!command->revision.has_value()) status = EtagMismatchError(asked.name());
+  }
+  if (status.ok()) status = ReadPolicies(asked, &command->spec.overlap, &command->spec.misfire);
+  if (status.ok() && command->update_rule) {
+    status = ReadRule(asked.schedule(), worker.context().clock->Read().wall_ms,
+                      "recurrence.schedule", &command->spec.rule);
+  }
+  return status;
+}
+
+}  // namespace
+
+Co<absl::Status> CreateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+                                  const v1::CreateRecurrenceRequest& request,
+                                  v1::CreateRecurrenceResponse* response) {
+  ServingContext& context = worker.context();
+  const v1::Recurrence& asked = request.recurrence();
+  RecurrenceCommand command;
+  command.kind = RecurrenceCommand::Kind::kCreate;
+  command.name = asked.name();
+  command.validate_only = request.validate_only();
+  const uint64_t now_ms = context.clock->Read().wall_ms;
+  absl::Status status = ReadNew(worker, asked, &command);
+  if (!status.ok()) co_return status;
+  TopicRegistry::Topic topic;
+  // A check leaves no topic behind.
+  const bool look = command.validate_only;
+  status = context.Resolve(
+      asked.topic(), look ? TopicRegistry::Use::kLook : TopicRegistry::Use::kSchedule, &topic);
+  if (!status.ok()) co_return status;
+  command.spec.topic = topic.id;
+  RecurrenceState content;
+  content.spec = command.spec;
+  command.spec.content = ContentHash(protocol::EncodeRecurrence(content));
+  status = ReadTemplate(asked.template_(), topic.settings, context.options.limits,
+                        &command.spec.message);
+  if (!status.ok()) co_return status;
+  if (!asked.schedule().has_start_time()) {
+    command.spec.rule.start_ms = static_cast<int64_t>(now_ms);
+  }
+  if (!look) {
+    if (!topic.durable) command.new_topics.emplace_back(topic.id, std::string(topic.name));
+    status = PrepareDeadLetters(worker, asked.template_(), topic, &command);
+    if (!status.ok()) co_return status;
+  }
+  const auto reply = co_await Change(worker, std::move(command));
+  if (!reply.ok()) co_return reply.status();
+  FillRecurrence(reply->state, asked.topic(), /*full=*/true, response->mutable_recurrence());
+  co_return absl::OkStatus();
+}
+
+Co<absl::Status> UpdateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+                                  const v1::UpdateRecurrenceRequest& request,
+                                  v1::UpdateRecurrenceResponse* response) {
+  ServingContext& context = worker.context();
+  const v1::Recurrence& asked = request.recurrence();
+  RecurrenceCommand command;
+  command.kind = RecurrenceCommand::Kind::kUpdate;
+  command.name = asked.name();
+  absl::Status status = ReadUpdate(worker, request, &command);
+  if (!status.ok()) co_return status;
+  if (command.update_message) {
+    // The topic's settings bound the template. The request need not name the topic, which cannot be
+    // changed.
+    const auto now = co_await Read(worker, asked.name());
+    if (!now.ok()) co_return now.status();
+    const auto topic = context.topics.Find(TopicName(worker, *now));
+    const TopicSettings settings = topic.has_value() ? topic->settings : TopicSettings{};
+    status =
+        ReadTemplate(asked.template_(), settings, context.options.limits, &command.spec.message);
+    if (status.ok() && topic.has_value()) {
+      status = PrepareDeadLetters(worker, asked.template_(), *topic, &command);
+    }
+    if (!status.ok()) co_return status;
+  }
+  const auto reply = co_await Change(worker, std::move(command));
+  if (!reply.ok()) co_return reply.status();
+  FillRecurrence(reply->state, TopicName(worker, reply->state), /*full=*/true,
+                 response->mutable_recurrence());
+  co_return absl::OkStatus();
+}
+
+Co<absl::Status> PauseRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+                                 const v1::PauseRecurrenceRequest& request,
+                                 v1::PauseRecurrenceResponse* response) {
+  return ChangeState(worker, request.name(), RecurrenceCommand::Kind::kPause, response);
+}
+
+Co<absl::Status> ResumeRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+                                  const v1::ResumeRecurrenceRequest& request,
+                                  v1::ResumeRecurrenceResponse* response) {
+  return ChangeState(worker, request.name(), RecurrenceCommand::Kind::kResume, response);
+}
+
+Co<absl::Status> DeleteRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+                                  const v1::DeleteRecurrenceRequest& request,
+                                  v1::DeleteRecurrenceResponse* response) {
+  const auto reply =
+      co_await ChangeByName(worker, request.name(), RecurrenceCommand::Kind::kDelete);
+  if (!reply.ok()) co_return reply.status();
+  response->set_occurrence_cancelled(reply->occurrence_cancelled);
+  co_return absl::OkStatus();
+}
+
+Co<absl::Status> GetRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+                               const v1::GetRecurrenceRequest& request,
+                               v1::GetRecurrenceResponse* response) {
+  absl::Status status = ValidateRecurrenceName(request.name(), "name");
+  if (!status.ok()) co_return status;
+  const auto recurrence = co_await Read(worker, request.name());
+  if (!recurrence.ok()) co_return recurrence.status();
+  FillRecurrence(*recurrence, TopicName(worker, *recurrence), /*full=*/true,
+                 response->mutable_recurrence());
+  co_return absl::OkStatus();
+}
+
+Co<absl::Status> ListRecurrences(ApiWorker& worker, rpc::UnaryCall&,
+                                 const v1::ListRecurrencesRequest& request,
+                                 v1::ListRecurrencesResponse* response) {
+  const std::string filter = absl::StrCat("recurrences;", request.topic());
+  size_t page_size = 0;
+  std::string after;
+  absl::Status status =
+      ValidatePage(request.page_size(), request.page_token(), filter, &page_size, &after);
+  if (status.ok() && !request.topic().empty()) status = ValidateTopic(request.topic(), "topic");
+  if (!status.ok()) co_return status;
+  std::optional<storage::TopicId> topic;
+  if (!request.topic().empty()) {
+    const auto found = worker.context().topics.FindEvenIfDeleted(request.topic());
+    if (!found.has_value()) co_return absl::OkStatus();
+    topic = found->id;
+  }
+  ReadStore reading(worker, [topic, after, page_size](storage::MessageStore* store) {
+    return query::ReadRecurrences(store, topic, after, page_size);
+  });
+  const auto page = co_await reading;
+  if (!page.ok()) co_return page.status();
+  for (const RecurrenceState& recurrence : page->recurrences) {
+    FillRecurrence(recurrence, TopicName(worker, recurrence), /*full=*/false,
+                   response->add_recurrences());
+  }
+  if (page->next.has_value()) {
+    response->set_next_page_token(MakePageToken(filter, {.place = {}, .key = *page->next}));
+  }
+  co_return absl::OkStatus();
+}
+
+Co<absl::Status> PreviewRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+                                   const v1::PreviewRecurrenceRequest& request,
+                                   v1::PreviewRecurrenceResponse* response) {
+  if (request.count() < 0 || request.count() > kPreviewMax) {
+    co_return Invalid("INVALID_PAGE_SIZE", "count", absl::StrCat("0 to ", kPreviewMax));
+  }
+  const auto count = static_cast<size_t>(request.count() == 0 ? kPreviewDefault : request.count());
+  const uint64_t now_ms = worker.context().clock->Read().wall_ms;
+  auto after_ms = static_cast<int64_t>(now_ms);
+  if (request.has_after_time()) {
+    const auto ms = TimestampToMs(request.after_time());
+    if (!ms.has_value()) {
+      co_return Invalid("INVALID_RECURRENCE", "after_time", "not a valid timestamp");
+    }
+    after_ms = static_cast<int64_t>(*ms);
+  }
+  calendar::RecurrenceRule rule;
+  if (request.source_case() == v1::PreviewRecurrenceRequest::kName) {
+    absl::Status status = ValidateRecurrenceName(request.name(), "name");
+    if (!status.ok()) co_return status;
+    auto recurrence = co_await Read(worker, request.name());
+    if (!recurrence.ok()) co_return recurrence.status();
+    rule = std::move(recurrence->spec.rule);
+  } else {
+    absl::Status status = ReadRule(request.schedule(), now_ms, "schedule", &rule);
+    if (!status.ok()) co_return status;
+  }
+  co_return FillPreview(rule, after_ms, count, response);
+}
+
+}  // namespace duetime::api

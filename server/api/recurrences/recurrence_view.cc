@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/recurrences/recurrence_view.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/api/messages/message_view.h"
+#include "server/api/messages/schedule_validation.h"
+#include "server/api/messages/target_validation.h"
+#include "server/api/proto_time.h"
+#include "server/api/validation_error.h"
+#include "storage/message_record.h"
+
+namespace duetime::api {
+namespace {
+
+using protocol::Misfire;
+using protocol::Overlap;
+using protocol::RecurrenceStatus;
+
+constexpr absl::string_view kReason = "INVALID_RECURRENCE";
+constexpr size_t kNameBytesMax = 255;
+
+v1::Recurrence::State ToProto(RecurrenceStatus status) {
+  switch (status) {
+    case RecurrenceStatus::kActive:
+      return v1::Recurrence::ACTIVE;
+    case RecurrenceStatus::kPaused:
+      return v1::Recurrence::PAUSED;
+    case RecurrenceStatus::kCompleted:
+      return v1::Recurrence::COMPLETED;
+  }
+  return v1::Recurrence::STATE_UNSPECIFIED;
+}
+
+absl::Status ReadTime(const google::protobuf::Timestamp& time, const std::string& field,
+                      int64_t* ms) {
+  const auto read = TimestampToMs(time);
+  if (!read.has_value()) {
+    return Invalid(kReason, field, "not a valid timestamp: years 0001-9999, nanos 0 to 999999999");
+  }
+  *ms = static_cast<int64_t>(*read);
+  return absl::OkStatus();
+}
+
+absl::Status ReadDuration(const google::protobuf::Duration& duration, const std::string& field,
+                          int64_t* ms) {
+  const auto read = DurationToMs(duration);
+  if (!read.has_value()) return Invalid(kReason, field, "negative, or not a valid duration");
+  *ms = static_cast<int64_t>(*read);
+  return absl::OkStatus();
+}
+
+void FillSchedule(const calendar::RecurrenceRule& rule, v1::RecurrenceSchedule* schedule) {
+  if (rule.cron.empty()) {
+    SetDuration(static_cast<uint64_t>(rule.interval_ms), schedule->mutable_interval());
+  } else {
+    schedule->set_cron(rule.cron);
+  }
+  schedule->set_time_zone(rule.time_zone);
+  SetTimestamp(static_cast<uint64_t>(rule.start_ms), schedule->mutable_start_time());
+  if (rule.end_ms.has_value()) {
+    SetTimestamp(static_cast<uint64_t>(*rule.end_ms), schedule->mutable_end_time());
+  }
+  schedule->set_max_count(static_cast<int64_t>(rule.max_count));
+  if (rule.jitter_ms > 0) {
+    SetDuration(static_cast<uint64_t>(rule.jitter_ms), schedule->mutable_jitter());
+  }
+}
+
+void FillTemplate(const std::string& message, bool full, v1::MessageTemplate* proto) {
+  storage::MessageRecord record;
+  if (!storage::DecodeMessageRecord(message, &record).ok()) return;
+  if (full) proto->set_payload(record.payload.data(), record.payload.size());
+  for (const auto& [key, value] : record.attributes) {
+    (*proto->mutable_attributes())[std::string(key)] = std::string(value);
+  }
+  for (const auto& [key, value] : record.labels) {
+    (*proto->mutable_labels())[std::string(key)] = std::string(value);
+  }
+  proto->set_ordering_key(std::string(record.ordering_key));
+  if (record.ttl_ms == 0) return;
+  SetDuration(record.ttl_ms, proto->mutable_ttl());
+  proto->set_late_policy(api::ToProto(record.late_policy));
+}
+
+}  // namespace
+
+absl::Status ValidateRecurrenceName(const std::string& name, const std::string& field) {
+  return ValidateName("INVALID_RECURRENCE_NAME", field, name, kNameBytesMax);
+}
+
+absl::Status ReadRule(const v1::RecurrenceSchedule& schedule, uint64_t now_ms,
+                      const std::string& field, calendar::RecurrenceRule* rule) {
+  *rule = {};
+  rule->cron = schedule.cron();
+  rule->time_zone = schedule.time_zone();
+  rule->start_ms = static_cast<int64_t>(now_ms);
+  absl::Status status;
+  if (schedule.has_interval()) {
+    status = ReadDuration(schedule.interval(), field + ".interval", &rule->interval_ms);
+  }
+  if (status.ok() && schedule.has_start_time()) {
+    status = ReadTime(schedule.start_time(), field + ".start_time", &rule->start_ms);
+  }
+  if (status.ok() && schedule.has_end_time()) {
+    int64_t end_ms = 0;
+    status = ReadTime(schedule.end_time(), field + ".end_time", &end_ms);
+    rule->end_ms = end_ms;
+  }
+  if (status.ok() && schedule.has_jitter()) {
+    status = ReadDuration(schedule.jitter(), field + ".jitter", &rule->jitter_ms);
+  }
+  if (status.ok() && schedule.max_count() < 0) {
+    status = Invalid(kReason, field + ".max_count", "negative");
+  }
+  rule->max_count = static_cast<uint64_t>(schedule.max_count());
+  return status;
+}
+
+absl::Status ReadTemplate(const v1::MessageTemplate& from, const TopicSettings& settings,
+                          const RequestLimits& limits, std::string* message) {
+  // What a template may hold is what a message may hold, so the same code says so.
+  v1::ScheduleRequest request;
+  request.set_topic("t");  // any: it is checked where it is named
+  request.set_payload(from.payload());
+  *request.mutable_attributes() = from.attributes();
+  *request.mutable_labels() = from.labels();
+  request.set_ordering_key(from.ordering_key());
+  if (from.has_ttl()) *request.mutable_ttl() = from.ttl();
+  request.set_late_policy(from.late_policy());
+  request.mutable_delay();
+  ValidSchedule valid;
+  absl::Status status = ValidateSchedule(request, limits, 0, kSingle, &valid);
+  if (status.ok()) status = ApplyTopicSettings(settings, kSingle, &valid);
+  if (!status.ok()) return status;
+  storage::MessageRecord record;
+  record.attributes = valid.attributes;
+  record.payload = valid.payload;
+  record.ttl_ms = valid.ttl_ms;
+  record.late_policy = valid.late_policy;
+  if (!valid.plain) {
+    record.labels = valid.labels;
+    record.ordering_key = valid.ordering_key;
+  }
+  *message = storage::EncodeMessageRecord(record);
+  return absl::OkStatus();
+}
+
+absl::Status ReadPolicies(const v1::Recurrence& from, Overlap* overlap, Misfire* misfire) {
+  switch (from.overlap()) {
+    case v1::Recurrence::OVERLAP_UNSPECIFIED:
+    case v1::Recurrence::ALLOW:
+      *overlap = Overlap::kAllow;
+      break;
+    case v1::Recurrence::SKIP:
+      *overlap = Overlap::kSkip;
+      break;
+    default:
+      return Invalid(kReason, "recurrence.overlap", absl::StrCat("unknown value ", from.overlap()));
+  }
+  switch (from.misfire()) {
+    case v1::Recurrence::MISFIRE_UNSPECIFIED:
+    case v1::Recurrence::FIRE_ONCE:
+      *misfire = Misfire::kFireOnce;
+      break;
+    case v1::Recurrence::FIRE_ALL:
+      *misfire = Misfire::kFireAll;
+      break;
+    case v1::Recurrence::SKIP_MISSED:
+      *misfire = Misfire::kSkip;
+      break;
+    default:
+      return Invalid(kReason, "recurrence.misfire", absl::StrCat("unknown value ", from.misfire()));
+  }
+  return absl::OkStatus();
+}
+
+void FillRecurrence(const protocol::RecurrenceState& state, absl::string_view topic, bool full,
+                    v1::Recurrence* proto) {
+  const protocol::RecurrenceSpec& spec = state.spec;
+  proto->set_name(state.name);
+  proto->set_topic(std::string(topic));
+  FillTemplate(spec.message, full, proto->mutable_template_());
+  FillSchedule(spec.rule, proto->mutable_schedule());
+  proto->set_overlap(spec.overlap == Overlap::kSkip ? v1::Recurrence::SKIP : v1::Recurrence::ALLOW);
+  proto->set_misfire(spec.misfire == Misfire::kFireAll ? v1::Recurrence::FIRE_ALL
+                     : spec.misfire == Misfire::kSkip  ? v1::Recurrence::SKIP_MISSED
+                                                       : v1::Recurrence::FIRE_ONCE);
+  proto->set_state(ToProto(state.status));
+  proto->set_etag(EtagOf(state.revision));
+  SetTimestamp(state.create_ms, proto->mutable_create_time());
+  if (state.update_ms != 0) SetTimestamp(state.update_ms, proto->mutable_update_time());
+  if (state.current.id != storage::MessageId{}) {
+    proto->set_next_message_id(state.current.id.ToString());
+    SetTimestamp(state.current_deliver_ms, proto->mutable_next_deliver_time());
+  }
+  proto->set_occurrences(static_cast<int64_t>(state.made));
+  proto->set_skipped(static_cast<int64_t>(state.skipped));
+}
+
+}  // namespace duetime::api

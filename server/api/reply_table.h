@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReplyTable: gives out the tags of commands, and finds the receiver of a reply by its tag.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "server/base/check.h"
+#include "server/protocol/replies.h"
+
+namespace duetime::api {
+
+// A tag whose replies are dropped.
+inline constexpr protocol::CallTag kNoReply{uint64_t{1} << 55};
+
+// Tags and stream ids carry the index of their worker, so that an answer finds its thread.
+constexpr int kWorkerShift = 56;
+constexpr size_t WorkerOf(protocol::CallTag tag) {
+  return static_cast<size_t>(static_cast<uint64_t>(tag) >> kWorkerShift);
+}
+constexpr size_t WorkerOf(protocol::StreamId stream) {
+  return static_cast<size_t>(static_cast<uint64_t>(stream) >> kWorkerShift);
+}
+
+// Waits for the replies of shards to the commands under one tag.
+class ReplySink {
+ public:
+  virtual void OnReply(uint16_t shard, protocol::Reply reply) = 0;
+
+ protected:
+  ~ReplySink() = default;
+};
+
+// A tag is a slot of the table and the slot's generation, so that a late reply to a removed tag is
+// never given to another receiver. Cost: O(1), no allocation in the steady state. Thread safety:
+// confined to the worker's thread.
+class ReplyTable {
+ public:
+  explicit ReplyTable(size_t worker) : worker_bits_(uint64_t{worker} << kWorkerShift) {}
+  ReplyTable(const ReplyTable&) = delete;
+  ReplyTable& operator=(const ReplyTable&) = delete;
+
+  // A new tag. REQUIRES: `sink` outlives Remove.
+  protocol::CallTag Add(ReplySink* sink) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<uint32_t>(slots_.size()));
+      slots_.emplace_back();
+    }
+    const uint32_t index = free_.back();
+    free_.pop_back();
+    slots_[index].sink = sink;
+    return protocol::CallTag{worker_bits_ | uint64_t{slots_[index].generation} << 32 | index};
+  }
+
+  void Remove(protocol::CallTag tag) {
+    Slot* const slot = Find(tag);
+    DT_CHECK(slot != nullptr);
+    slot->sink = nullptr;
+    slot->generation = (slot->generation + 1) & kGenerationMask;
+    free_.push_back(static_cast<uint32_t>(static_cast<uint64_t>(tag)));
+  }
+
+  // Passes a reply to its receiver. A reply whose tag was removed is dropped.
+  void Dispatch(uint16_t shard, protocol::Reply reply) {
+    if (Slot* const slot = Find(protocol::TagOf(reply)); slot != nullptr) {
+      slot->sink->OnReply(shard, std::move(reply));
+    }
+  }
+
+ private:
+  // 23 bits: bit 55 of a tag is that of kNoReply.
+  static constexpr uint32_t kGenerationMask = (1 << 23) - 1;
+
+  struct Slot {
+    ReplySink* sink = nullptr;
+    uint32_t generation = 0;
+  };
+
+  // Null if the tag was removed.
+  Slot* Find(protocol::CallTag tag) {
+    const auto bits = static_cast<uint64_t>(tag);
+    const auto index = static_cast<uint32_t>(bits);
+    DT_CHECK_LT(index, slots_.size());
+    Slot* const slot = &slots_[index];
+    const bool current = slot->generation == (bits >> 32 & kGenerationMask);
+    return current && slot->sink != nullptr ? slot : nullptr;
+  }
+
+  const uint64_t worker_bits_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_;
+};
+
+}  // namespace duetime::api

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Admin.ServerInfo.
+#include "server/api/server_info.h"
+
+#include "server/api/proto_time.h"
+#include "server/api/query_validation.h"
+#include "server/api/validation_error.h"
+
+namespace duetime::api {
+namespace {
+
+v1::ServingState ToProto(ServingState state) {
+  switch (state) {
+    case ServingState::kStarting:
+      return v1::STARTING;
+    case ServingState::kServing:
+      return v1::SERVING;
+    case ServingState::kDraining:
+      return v1::DRAINING;
+    case ServingState::kStorageFailed:
+      return v1::STORAGE_FAILED;
+  }
+  return v1::SERVING_STATE_UNSPECIFIED;
+}
+
+v1::ClockState ToProto(base::ClockState state) {
+  switch (state) {
+    case base::ClockState::kNormal:
+      return v1::CLOCK_NORMAL;
+    case base::ClockState::kWaiting:
+      return v1::CLOCK_WAITING;
+    case base::ClockState::kHeld:
+      return v1::CLOCK_HELD;
+  }
+  return v1::CLOCK_STATE_UNSPECIFIED;
+}
+
+void FillLimits(const ServerOptions& options, v1::Limits* limits) {
+  SetDuration(options.limits.horizon_ms, limits->mutable_horizon());
+  limits->set_payload_bytes_max(static_cast<int64_t>(options.limits.payload_bytes_max));
+  limits->set_attributes_max(static_cast<int32_t>(options.limits.attributes_max));
+  limits->set_attributes_bytes_max(static_cast<int64_t>(options.limits.attributes_bytes_max));
+  limits->set_topic_bytes_max(static_cast<int32_t>(kTopicBytesMax));
+  limits->set_batch_messages_max(static_cast<int32_t>(options.limits.batch_messages_max));
+  limits->set_batch_bytes_max(static_cast<int64_t>(options.limits.batch_bytes_max));
+  limits->set_topics_max(static_cast<int32_t>(options.topics_max));
+  limits->set_outstanding_messages_max(options.limits.outstanding_messages_max);
+  limits->set_streams_max(static_cast<int32_t>(options.streams_max));
+  limits->set_labels_max(static_cast<int32_t>(options.limits.labels_max));
+  limits->set_key_bytes_max(static_cast<int32_t>(kKeyBytesMax));
+  limits->set_list_page_max(static_cast<int32_t>(kPageSizeMax));
+  limits->set_forecast_buckets_max(static_cast<int32_t>(kForecastBucketsMax));
+  SetDuration(options.tombstone_retention_ms, limits->mutable_tombstone_retention());
+  SetDuration(options.request_retention_ms, limits->mutable_request_retention());
+  limits->set_topics_auto_create(options.topics_auto_create);
+  limits->set_subscriptions_max(static_cast<int32_t>(options.subscriptions_max));
+}
+
+void FillCounts(ServingContext& context, const runtime::Node& node, v1::Counts* counts) {
+  protocol::ShardStats sum;
+  for (const protocol::ShardStats& shard : node.shard_stats()) {
+    sum.accepted += shard.accepted;
+    sum.cancelled += shard.cancelled;
+    sum.delivered += shard.delivered;
+    sum.acked += shard.acked;
+    sum.nacked += shard.nacked;
+    sum.leases_lost += shard.leases_lost;
+    sum.wheel_timers += shard.wheel_timers;
+    sum.due_ready += shard.due_ready;
+    sum.in_flight += shard.in_flight;
+    sum.delayed += shard.delayed;
+    sum.blocked += shard.blocked;
+    sum.dead_lettered += shard.dead_lettered;
+    sum.dropped += shard.dropped;
+  }
+  counts->set_accepted(static_cast<int64_t>(sum.accepted));
+  counts->set_cancelled(static_cast<int64_t>(sum.cancelled));
+  counts->set_delivered(static_cast<int64_t>(sum.delivered));
+  counts->set_acked(static_cast<int64_t>(sum.acked));
+  counts->set_nacked(static_cast<int64_t>(sum.nacked));
+  counts->set_leases_lost(static_cast<int64_t>(sum.leases_lost));
+  counts->set_pending_loaded(static_cast<int64_t>(sum.wheel_timers));
+  counts->set_due_ready(static_cast<int64_t>(sum.due_ready));
+  counts->set_in_flight(static_cast<int64_t>(sum.in_flight));
+  counts->set_streams(static_cast<int64_t>(context.streams.load()));
+  counts->set_topics(static_cast<int64_t>(context.topics.size()));
+  counts->set_subscriptions(static_cast<int64_t>(context.subscriptions.size()));
+  counts->set_delayed(static_cast<int64_t>(sum.delayed));
+  counts->set_blocked(static_cast<int64_t>(sum.blocked));
+  counts->set_dead_lettered(static_cast<int64_t>(sum.dead_lettered));
+  counts->set_dropped(static_cast<int64_t>(sum.dropped));
+}
+
+}  // namespace
+
+absl::Status ServerInfo(ApiWorker& worker, const v1::ServerInfoRequest&,
+                        v1::ServerInfoResponse* response) {
+  ServingContext& context = worker.context();
+  const base::Now now = context.clock->Read();
+  response->set_version(context.options.version);
+  response->set_state(ToProto(context.state.load()));
+  SetTimestamp(context.started.wall_ms, response->mutable_start_time());
+  SetDuration(now.mono_ms - context.started.mono_ms, response->mutable_uptime());
+  SetTimestamp(now.wall_ms, response->mutable_server_time());
+  response->set_clock_state(ToProto(context.clock->state()));
+  FillLimits(context.options, response->mutable_limits());
+  if (const runtime::Node* node = context.node.load(); node != nullptr) {
+    response->set_epoch(static_cast<int64_t>(context.epoch));
+    response->set_shards(node->shard_count());
+    response->set_disk_low(context.DiskLow());
+    FillCounts(context, *node, response->mutable_counts());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace duetime::api

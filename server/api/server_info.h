@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handler of Admin.ServerInfo.
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "duetime/v1/admin.pb.h"
+#include "server/api/api_worker.h"
+
+namespace duetime::api {
+
+absl::Status ServerInfo(ApiWorker& worker, const v1::ServerInfoRequest& request,
+                        v1::ServerInfoResponse* response);
+
+}  // namespace duetime::api

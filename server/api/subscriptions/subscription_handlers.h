@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handlers of subscriptions as resources. The shards keep them; the registry knows them, too, from
+// the moment when every shard has one on disk. A change is answered when it holds in every shard.
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "duetime/v1/admin.pb.h"
+#include "server/api/api_worker.h"
+#include "server/api/coroutine.h"
+
+namespace duetime::api {
+
+Co<absl::Status> CreateSubscription(ApiWorker& worker, rpc::UnaryCall& call,
+                                    const v1::CreateSubscriptionRequest& request,
+                                    v1::CreateSubscriptionResponse* response);
+Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::UnaryCall& call,
+                                 const v1::GetSubscriptionRequest& request,
+                                 v1::GetSubscriptionResponse* response);
+absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsRequest& request,
+                               v1::ListSubscriptionsResponse* response);
+Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::UnaryCall& call,
+                                    const v1::UpdateSubscriptionRequest& request,
+                                    v1::UpdateSubscriptionResponse* response);
+Co<absl::Status> DeleteSubscription(ApiWorker& worker, rpc::UnaryCall& call,
+                                    const v1::DeleteSubscriptionRequest& request,
+                                    v1::DeleteSubscriptionResponse* response);
+
+}  // namespace duetime::api

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/topics/topic_settings.h"
+
+#include <array>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/api/proto_time.h"
+#include "server/api/validation_error.h"
+#include "server/protocol/commands.h"
+#include "storage/byte_order.h"
+#include "storage/time_units.h"
+
+namespace duetime::api {
+namespace {
+
+// Version 1, which is still read, is what version 2 begins with: version, flags, four numbers. Then
+// come three more, the last of them the length of the name behind it.
+constexpr uint8_t kVersion = 2;
+constexpr uint8_t kDeleted = 1;
+constexpr uint8_t kHasTombstoneRetention = 2;
+constexpr uint8_t kPaused = 4;
+constexpr size_t kNumbersOfVersion1 = 4;
+constexpr size_t kNumbers = 10;
+constexpr size_t BytesOf(size_t numbers) { return 2 + numbers * sizeof(uint64_t); }
+
+constexpr uint64_t kRateMax = 1'000'000;
+using storage::kMinuteMs;
+constexpr uint64_t kSpreadMsMax = 24 * 60 * kMinuteMs;
+
+constexpr absl::string_view kReason = "INVALID_TOPIC_SETTINGS";
+
+uint64_t NumberAt(absl::string_view bytes, size_t index) {
+  return storage::LoadLittleEndian<uint64_t>(bytes.data() + BytesOf(index));
+}
+
+absl::Status ReadDuration(const google::protobuf::Duration& duration, const std::string& field,
+                          uint64_t limit_ms, uint64_t* ms) {
+  const std::optional<uint64_t> read = DurationToMs(duration);
+  if (!read.has_value()) return Invalid(kReason, field, "negative or not a valid duration");
+  if (*read > limit_ms) return OverLimit(kReason, field, *read, limit_ms, "ms");
+  *ms = *read;
+  return absl::OkStatus();
+}
+
+// 0 stands for none.
+absl::Status ReadAmount(int64_t value, uint64_t limit, absl::string_view unit,
+                        const std::string& field, uint64_t* amount) {
+  if (value < 0) return Invalid(kReason, field, "negative");
+  *amount = static_cast<uint64_t>(value);
+  return *amount <= limit ? absl::OkStatus() : OverLimit(kReason, field, *amount, limit, unit);
+}
+
+absl::Status ReadRate(const v1::DeliveryRate& rate, absl::string_view path,
+                      TopicSettings* settings) {
+  const std::string field = absl::StrCat(path, ".rate.messages_per_second");
+  absl::Status status =
+      ReadAmount(rate.messages_per_second(), kRateMax, "messages", field, &settings->rate_per_s);
+  if (status.ok() && settings->rate_per_s == 0) status = Invalid(kReason, field, "less than 1");
+  if (status.ok()) {
+    status = ReadAmount(rate.burst(), kRateMax, "messages", absl::StrCat(path, ".rate.burst"),
+                        &settings->burst);
+  }
+  if (settings->burst == 0) settings->burst = settings->rate_per_s;
+  return status;
+}
+
+absl::Status ReadMinuteLimit(const v1::MinuteLimit& limit, absl::string_view path,
+                             TopicSettings* settings) {
+  using protocol::BucketPolicy;
+  const std::string field = absl::StrCat(path, ".minute_limit");
+  if (limit.messages() < 1) {
+    return Invalid(kReason, absl::StrCat(field, ".messages"), "less than 1");
+  }
+  settings->minute_max = static_cast<uint64_t>(limit.messages());
+  switch (limit.policy()) {
+    case v1::MinuteLimit::POLICY_UNSPECIFIED:
+    case v1::MinuteLimit::WARN:
+      settings->minute_policy = BucketPolicy::kWarn;
+      break;
+    case v1::MinuteLimit::REFUSE:
+      settings->minute_policy = BucketPolicy::kRefuse;
+      break;
+    case v1::MinuteLimit::SPREAD:
+      settings->minute_policy = BucketPolicy::kSpread;
+      break;
+    default:
+      return Invalid(kReason, absl::StrCat(field, ".policy"), "unknown");
+  }
+  const std::string spread = absl::StrCat(field, ".spread_max");
+  if (settings->minute_policy != BucketPolicy::kSpread) {
+    return limit.has_spread_max() ? Invalid(kReason, spread, "only with SPREAD") : absl::OkStatus();
+  }
+  absl::Status status =
+      ReadDuration(limit.spread_max(), spread, kSpreadMsMax, &settings->minute_spread_ms);
+  if (status.ok() && settings->minute_spread_ms < kMinuteMs) {
+    status = Invalid(kReason, spread, "less than a minute");
+  }
+  return status;
+}
+
+v1::MinuteLimit::Policy ToProto(protocol::BucketPolicy policy) {
+  switch (policy) {
+    case protocol::BucketPolicy::kWarn:
+      return v1::MinuteLimit::WARN;
+    case protocol::BucketPolicy::kRefuse:
+      return v1::MinuteLimit::REFUSE;
+    case protocol::BucketPolicy::kSpread:
+      return v1::MinuteLimit::SPREAD;
+  }
+  return v1::MinuteLimit::POLICY_UNSPECIFIED;
+}
+
+// Takes over one field. False if there is none of that name.
+bool ApplyPath(absl::string_view path, const TopicSettings& from, TopicSettings* settings) {
+  if (path == "settings") {
+    *settings = from;
+  } else if (path == "settings.max_pending") {
+    settings->max_pending = from.max_pending;
+  } else if (path == "settings.max_payload_bytes") {
+    settings->max_payload_bytes = from.max_payload_bytes;
+  } else if (path == "settings.default_ttl") {
+    settings->default_ttl_ms = from.default_ttl_ms;
+  } else if (path == "settings.tombstone_retention") {
+    settings->tombstone_retention_ms = from.tombstone_retention_ms;
+  } else if (path == "settings.rate") {
+    settings->rate_per_s = from.rate_per_s;
+    settings->burst = from.burst;
+  } else if (path == "settings.paused") {
+    settings->paused = from.paused;
+  } else if (path == "settings.minute_limit") {
+    settings->minute_max = from.minute_max;
+    settings->minute_policy = from.minute_policy;
+    settings->minute_spread_ms = from.minute_spread_ms;
+  } else if (path == "settings.dead_letter_topic") {
+    settings->dead_letter_topic = from.dead_letter_topic;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string EncodeTopicObject(const TopicObject& object) {
+  const TopicSettings& settings = object.settings;
+  const int flags = (object.deleted ? kDeleted : 0) | (settings.paused ? kPaused : 0) |
+                    (settings.tombstone_retention_ms.has_value() ? kHasTombstoneRetention : 0);
+  const std::array<uint64_t, kNumbers> numbers = {
+      settings.max_pending,      settings.max_payload_bytes,
+      settings.default_ttl_ms,   settings.tombstone_retention_ms.value_or(0),
+      settings.rate_per_s,       settings.burst,
+      settings.minute_max,       static_cast<uint64_t>(settings.minute_policy),
+      settings.minute_spread_ms, settings.dead_letter_topic.size(),
+  };
+  std::string bytes(BytesOf(kNumbers), '\0');
+  bytes[0] = static_cast<char>(kVersion);
+  bytes[1] = static_cast<char>(flags);
+  for (size_t i = 0; i < kNumbers; ++i) {
+    storage::StoreLittleEndian(numbers[i], bytes.data() + BytesOf(i));
+  }
+  bytes += settings.dead_letter_topic;
+  return bytes;
+}
+
+absl::StatusOr<TopicObject> DecodeTopicObject(absl::string_view bytes) {
+  const absl::Status damaged = absl::DataLossError("the settings of a topic on disk are damaged");
+  if (bytes.size() < BytesOf(kNumbersOfVersion1)) return damaged;
+  const auto version = static_cast<uint8_t>(bytes[0]);
+  const auto flags = static_cast<uint8_t>(bytes[1]);
+  TopicObject object;
+  object.deleted = (flags & kDeleted) != 0;
+  object.settings.max_pending = NumberAt(bytes, 0);
+  object.settings.max_payload_bytes = NumberAt(bytes, 1);
+  object.settings.default_ttl_ms = NumberAt(bytes, 2);
+  if ((flags & kHasTombstoneRetention) != 0)
+    object.settings.tombstone_retention_ms = NumberAt(bytes, 3);
+  if (version == 1) {
+    const bool whole = bytes.size() == BytesOf(kNumbersOfVersion1);
+    if (!whole || flags > (kDeleted | kHasTombstoneRetention)) return damaged;
+    return object;
+  }
+  if (version != kVersion || bytes.size() < BytesOf(kNumbers) ||
+      bytes.size() - BytesOf(kNumbers) != NumberAt(bytes, kNumbers - 1) ||
+      flags > (kDeleted | kHasTombstoneRetention | kPaused) ||
+      NumberAt(bytes, 7) > static_cast<uint64_t>(protocol::BucketPolicy::kSpread)) {
+    return damaged;
+  }
+  object.settings.paused = (flags & kPaused) != 0;
+  object.settings.rate_per_s = NumberAt(bytes, 4);
+  object.settings.burst = NumberAt(bytes, 5);
+  object.settings.minute_max = NumberAt(bytes, 6);
+  object.settings.minute_policy = static_cast<protocol::BucketPolicy>(NumberAt(bytes, 7));
+  object.settings.minute_spread_ms = NumberAt(bytes, 8);
+  object.settings.dead_letter_topic = std::string(bytes.substr(BytesOf(kNumbers)));
+  return object;
+}
+
+absl::Status ValidateTopicSettings(const v1::TopicSettings& proto, absl::string_view topic,
+                                   const RequestLimits& limits, absl::string_view path,
+                                   TopicSettings* settings) {
+  *settings = {};
+  absl::Status status =
+      ReadAmount(proto.max_pending(), std::numeric_limits<int64_t>::max(), "messages",
+                 absl::StrCat(path, ".max_pending"), &settings->max_pending);
+  if (status.ok()) {
+    status = ReadAmount(proto.max_payload_bytes(), limits.payload_bytes_max, "bytes",
+                        absl::StrCat(path, ".max_payload_bytes"), &settings->max_payload_bytes);
+  }
+  if (status.ok()) {
+    status = ReadDuration(proto.default_ttl(), absl::StrCat(path, ".default_ttl"),
+                          limits.horizon_ms, &settings->default_ttl_ms);
+  }
+  if (status.ok() && proto.has_tombstone_retention()) {
+    settings->tombstone_retention_ms = 0;
+    status = ReadDuration(proto.tombstone_retention(), absl::StrCat(path, ".tombstone_retention"),
+                          kTombstoneRetentionMsMax, &*settings->tombstone_retention_ms);
+  }
+  if (status.ok() && proto.has_rate()) status = ReadRate(proto.rate(), path, settings);
+  if (status.ok() && proto.has_minute_limit()) {
+    status = ReadMinuteLimit(proto.minute_limit(), path, settings);
+  }
+  settings->paused = proto.paused();
+  settings->dead_letter_topic = proto.dead_letter_topic();
+  if (!status.ok() || settings->dead_letter_topic.empty()) return status;
+  const std::string field = absl::StrCat(path, ".dead_letter_topic");
+  if (settings->dead_letter_topic == topic) {
+    return Invalid(kReason, field, "the topic itself: its dead letters would come back to it");
+  }
+  return ValidateName(kReason, field, settings->dead_letter_topic, kTopicBytesMax);
+}
+
+absl::Status ApplyTopicMask(const google::protobuf::FieldMask& mask, const TopicSettings& from,
+                            TopicSettings* settings) {
+  constexpr absl::string_view kMaskReason = "INVALID_UPDATE_MASK";
+  if (mask.paths().empty()) return Invalid(kMaskReason, "update_mask", "required");
+  for (const std::string& path : mask.paths()) {
+    if (!ApplyPath(path, from, settings)) {
+      return Invalid(kMaskReason, "update_mask", "a path is not one of a topic's settings");
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ToProto(const TopicSettings& settings, v1::TopicSettings* proto) {
+  proto->set_max_pending(static_cast<int64_t>(settings.max_pending));
+  proto->set_max_payload_bytes(static_cast<int64_t>(settings.max_payload_bytes));
+  if (settings.default_ttl_ms > 0) {
+    SetDuration(settings.default_ttl_ms, proto->mutable_default_ttl());
+  }
+  if (settings.tombstone_retention_ms.has_value()) {
+    SetDuration(*settings.tombstone_retention_ms, proto->mutable_tombstone_retention());
+  }
+  if (settings.rate_per_s > 0) {
+    proto->mutable_rate()->set_messages_per_second(static_cast<int64_t>(settings.rate_per_s));
+    proto->mutable_rate()->set_burst(static_cast<int64_t>(settings.burst));
+  }
+  if (settings.minute_max > 0) {
+    v1::MinuteLimit* const limit = proto->mutable_minute_limit();
+    limit->set_messages(static_cast<int64_t>(settings.minute_max));
+    limit->set_policy(ToProto(settings.minute_policy));
+    if (settings.minute_spread_ms > 0) {
+      SetDuration(settings.minute_spread_ms, limit->mutable_spread_max());
+    }
+  }
+  proto->set_paused(settings.paused);
+  proto->set_dead_letter_topic(settings.dead_letter_topic);
+}
+
+}  // namespace duetime::api

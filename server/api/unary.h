@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of unary methods, and what all of them have in common: who may call, parsing, the
+// answer.
+#pragma once
+
+#include <span>
+
+#include "absl/status/status.h"
+
+#include "server/api/api_worker.h"
+#include "server/api/coroutine.h"
+#include "server/api/request_validation.h"
+#include "server/rpc/methods.h"
+
+namespace duetime::api {
+
+// All unary methods.
+std::span<const rpc::UnaryMethod> UnaryMethods();
+
+// Parses the request of a call into a reused message. Null: the call was answered with the error.
+template <typename Request>
+const Request* ParseOrFinish(rpc::UnaryCall& call) {
+  auto* request = ApiWorker::Reused<Request>(call.request()->Length());
+  if (absl::Status status = rpc::ParseRequest(call.request(), request); !status.ok()) {
+    call.FinishWithError(status);
+    return nullptr;
+  }
+  return request;
+}
+
+// The same for a batch: looks at the number of elements before it spends memory on them.
+template <typename Request>
+const Request* ParseBatchOrFinish(ApiWorker& worker, rpc::UnaryCall& call) {
+  const size_t bytes = call.request()->Length();
+  rpc::WireSummary summary;
+  absl::Status status = rpc::CheckRequest(call.request(), Request::GetDescriptor(), &summary);
+  if (status.ok()) {
+    status = ValidateBatchSize(summary.elements, bytes, worker.context().options.limits);
+  }
+  auto* request = ApiWorker::Reused<Request>(bytes);
+  if (status.ok()) status = rpc::ParseChecked(call.request(), request);
+  if (status.ok()) return request;
+  call.FinishWithError(status);
+  return nullptr;
+}
+
+// Ends a call with its response, or with an error.
+inline void Finish(rpc::UnaryCall& call, const absl::Status& status,
+                   const google::protobuf::Message& response) {
+  if (status.ok()) {
+    call.Finish(response);
+  } else {
+    call.FinishWithError(status);
+  }
+}
+
+// Makes a function of the shell's table of a handler. A handler validates the request, does the
+// work, and fills in the response; it has one of three forms:
+//
+//   absl::Status F(ApiWorker&, const Request&, Response*)        answers at once
+//   Co<absl::Status> F(ApiWorker&, rpc::UnaryCall&, const Request&, Response*)   waits; the request
+//                                                                lives as long as the call
+//   CallTask F(ApiWorker&, rpc::UnaryCall&)                      parses and answers by itself, for
+//                                                                calls that come by the thousands
+template <auto kHandler>
+struct Unary;
+
+template <typename Request, typename Response,
+          absl::Status (*kHandler)(ApiWorker&, const Request&, Response*)>
+struct Unary<kHandler> {
+  static void Run(ApiWorker& worker, rpc::UnaryCall& call) {
+    const Request* request = ParseOrFinish<Request>(call);
+    if (request == nullptr) return;
+    Response response;
+    const absl::Status status = kHandler(worker, *request, &response);
+    Finish(call, status, response);
+  }
+};
+
+template <typename Request, typename Response,
+          Co<absl::Status> (*kHandler)(ApiWorker&, rpc::UnaryCall&, const Request&, Response*)>
+struct Unary<kHandler> {
+  static CallTask Run(ApiWorker& worker, rpc::UnaryCall& call) {
+    Request request;
+    Response response;
+    absl::Status status = rpc::ParseRequest(call.request(), &request);
+    if (status.ok()) status = co_await kHandler(worker, call, request, &response);
+    Finish(call, status, response);
+  }
+};
+
+template <CallTask (*kHandler)(ApiWorker&, rpc::UnaryCall&)>
+struct Unary<kHandler> {
+  static void Run(ApiWorker& worker, rpc::UnaryCall& call) { kHandler(worker, call); }
+};
+
+// The entry point of a method: refuses the call if its kind is not admitted now.
+template <CallKind kKind, auto kHandler>
+void Serve(rpc::WorkerApp& app, rpc::UnaryCall& call) {
+  auto& worker = static_cast<ApiWorker&>(app);
+  if (absl::Status status = worker.context().Admit(kKind); !status.ok()) {
+    return call.FinishWithError(status);
+  }
+  Unary<kHandler>::Run(worker, call);
+}
+
+}  // namespace duetime::api

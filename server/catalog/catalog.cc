@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/catalog/catalog.h"
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "server/base/check.h"
+#include "server/base/error.h"
+#include "server/catalog/catalog_errors.h"
+#include "server/catalog/catalog_load.h"
+
+namespace duetime::catalog {
+
+using protocol::CallTag;
+using storage::TopicId;
+
+namespace {
+
+// A change's commands to shards carry the number of its topic as their tag. Two more tags:
+constexpr CallTag kNoChange{};
+constexpr CallTag kRecovery{uint64_t{1} << 32};
+
+CallTag TagOf(TopicId topic) { return CallTag{static_cast<uint32_t>(topic)}; }
+
+bool IsDefault(const Topic& topic) {
+  return topic.settings == TopicSettings{} && topic.dead_letters == TopicId{} && !topic.deleted;
+}
+
+}  // namespace
+
+Catalog::Catalog(const CatalogOptions& options, storage::MessageStore* store)
+    : options_(options), store_(store), state_(options, &writes_) {
+  DT_CHECK_GT(options.shards, 0u);
+  DT_CHECK(store != nullptr);
+}
+
+Catalog::~Catalog() = default;
+
+absl::Status Catalog::Recover(base::Now now) {
+  DT_CHECK_EQ(state_.topics(), 0u);
+  absl::Status status = LoadCatalog(store_, options_.shards, &writes_, &state_);
+  if (!status.ok()) return status;
+  for (TopicEntry* const entry : state_.All()) {
+    // Without room for one more topic, the link is made when the first dead letter needs it.
+    if (NeedsDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
+  }
+  const std::vector<TopicEntry*> all = state_.All();
+  if (all.empty()) return absl::OkStatus();
+  Then([this, all](base::Now) {
+    for (const TopicEntry* const entry : all) {
+      state_.Publish(entry->topic);
+      for (const auto& [name, subscription] : entry->subscriptions) {
+        const SubscriptionPhase phase = subscription.stored.phase;
+        const bool there =
+            phase == SubscriptionPhase::kSettled || phase == SubscriptionPhase::kUpdating;
+        if (there) state_.Publish(Published(subscription));
+      }
+      if (IsDefault(*entry->topic)) continue;
+      recovering_ += options_.shards;
+      Tell(entry->topic, entry->topic->deleted, kRecovery);
+    }
+    OnRecoveryReply();
+  });
+  // Held until the continuation above has run.
+  ++recovering_;
+  ResumeChanges(now);
+  return absl::OkStatus();
+}
+
+void Catalog::ResumeChanges(base::Now now) {
+  std::vector<Resume> open;
+  for (const TopicEntry* const entry : state_.All()) {
+    for (const auto& [name, subscription] : entry->subscriptions) {
+      if (subscription.stored.phase == SubscriptionPhase::kSettled) continue;
+      open.push_back({.topic = entry->topic->id, .subscription = name});
+    }
+    if (entry->phase == TopicPhase::kDeleting) {
+      open.push_back({.topic = entry->topic->id, .subscription = ""});
+    }
+  }
+  recovering_ += open.size();
+  for (Resume& resume : open) Handle(now, std::move(resume));
+}
+
+void Catalog::OnRecoveryReply() {
+  DT_CHECK_GT(recovering_, 0u);
+  if (--recovering_ > 0) return;
+  for (const RequestTag tag : std::exchange(await_recovery_, {})) Answer({.tag = tag});
+}
+
+void Catalog::Handle(base::Now now, Command command) {
+  std::visit([&](auto& alternative) { Do(now, alternative); }, command);
+}
+
+void Catalog::OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome) {
+  const bool accepted = outcome == storage::AppendOutcome::kAccepted;
+  writes_.Complete(now, sequence, accepted && !failed_);
+  if (!accepted) Fail(now);
+}
+
+std::optional<scheduler::PendingWrites::Batch> Catalog::TakeBatch() {
+  if (failed_) return std::nullopt;
+  return writes_.Take();
+}
+
+Effects Catalog::TakeEffects() {
+  effects_.snapshot = state_.TakeSnapshot();
+  return std::exchange(effects_, Effects{});
+}
+
+void Catalog::Fail(base::Now now) {
+  if (std::exchange(failed_, true)) return;
+  effects_.failed = true;
+  writes_.Abandon(now);
+  CloseRequests(base::StorageFailedError());
+}
+
+void Catalog::Stop() { CloseRequests(base::DrainingError()); }
+
+void Catalog::CloseRequests(const absl::Status& status) {
+  DT_CHECK(!status.ok());
+  for (const RequestTag tag : std::set<RequestTag>(requests_)) {
+    Answer({.tag = tag, .status = status});
+  }
+  DT_CHECK(requests_.empty());
+}
+
+void Catalog::CheckInvariants() const {
+  state_.CheckInvariants();
+  size_t waiting = 0;
+  for (const auto& [topic, queue] : waiting_) {
+    DT_CHECK(queue.empty() || changes_.contains(topic));
+    waiting += queue.size();
+  }
+  DT_CHECK_EQ(waiting, waiting_count_);
+}
+
+// ---- Changes -----------------------------------------------------------------------------------
+
+void Catalog::Then(std::function<void(base::Now)> next) {
+  writes_.Then([this, next = std::move(next)](base::Now now, bool ok) {
+    if (ok && !failed_) next(now);
+  });
+}
+
+void Catalog::PublishLater(TopicPtr topic) {
+  Then([this, topic = std::move(topic)](base::Now) { state_.Publish(topic); });
+}
+
+void Catalog::Answer(Reply reply) {
+  if (requests_.erase(reply.tag) == 0) return;  // not a client's, or answered by Stop or Fail
+  effects_.replies.push_back(std::move(reply));
+}
+
+void Catalog::AnswerLater(Reply reply) {
+  Then([this, reply = std::move(reply)](base::Now) { Answer(reply); });
+}
+
+void Catalog::Wait(TopicId topic, RequestTag tag, Command command) {
+  // A resumed change has no request, and is never refused.
+  if (tag != RequestTag{} && waiting_count_ >= kWaitingMax) {
+    return Answer(
+        {.tag = tag, .status = base::OverloadedError("queue of changes of topics", kWaitingMax)});
+  }
+  waiting_[static_cast<uint32_t>(topic)].push_back(std::move(command));
+  ++waiting_count_;
+}
+
+Catalog::Change* Catalog::Begin(const TopicEntry& entry, RequestTag tag) {
+  auto owned = std::make_unique<Change>();
+  owned->tag = tag;
+  Change* const change = owned.get();
+  DT_CHECK(changes_.emplace(static_cast<uint32_t>(entry.topic->id), std::move(owned)).second);
+  return change;
+}
+
+Catalog::Change* Catalog::Find(TopicId topic) {
+  const auto found = changes_.find(static_cast<uint32_t>(topic));
+  return found == changes_.end() ? nullptr : found->second.get();
+}
+
+void Catalog::Finish(TopicEntry* entry, const absl::Status& status) {
+  const auto id = static_cast<uint32_t>(entry->topic->id);
+  const auto found = changes_.find(id);
+  DT_CHECK(found != changes_.end());
+  const Change change = std::move(*found->second);
+  changes_.erase(found);
+  Reply reply{.tag = change.tag, .status = status};
+  if (status.ok() && !change.deletes_topic) {
+    reply.topic = entry->topic;
+    reply.subscription = state_.FindPublished(entry->topic->id, change.subscription);
+  } else if (!status.ok()) {
+    reply.messages = change.messages;
+  }
+  Answer(std::move(reply));
+  if (change.resumed) OnRecoveryReply();
+  // The next ones, until one of them begins a change. A command of the queue may begin none.
+  while (!changes_.contains(id)) {
+    const auto queue = waiting_.find(id);
+    if (queue == waiting_.end()) return;
+    Command next = std::move(queue->second.front());
+    queue->second.pop_front();
+    --waiting_count_;
+    if (queue->second.empty()) waiting_.erase(queue);
+    std::visit([&](auto& alternative) { Do(last_, alternative); }, next);
+  }
+}
+
+void Catalog::Tell(const TopicPtr& topic, bool watch, CallTag tag) {
+  protocol::TopicCommand command;
+  command.tag = tag;
+  command.topic = topic->id;
+  const TopicSettings& settings = topic->settings;
+  command.tombstone_retention_ms =
+      settings.tombstone_retention_ms.value_or(options_.tombstone_retention_ms);
+  command.quota = topic->quota;
+  command.watch = watch;
+  command.paused = settings.paused;
+  command.pace = topic->pace;
+  command.minute_max = settings.minute_max;
+  command.bucket_policy = settings.minute_policy;
+  // A minute is the step.
+  command.spread_minutes_max = static_cast<uint32_t>(settings.minute_spread_ms / 60'000);
+  command.dead_letter = topic->dead_letters;
+  if (topic->dead_letters != TopicId{}) {
+    command.dead_letter_name = std::string(state_.Of(topic->dead_letters)->topic->name());
+  }
+  for (uint16_t shard = 0; shard < options_.shards; ++shard) {
+    effects_.commands.push_back({.shard = shard, .command = command});
+  }
+}
+
+// ---- Topics ------------------------------------------------------------------------------------
+
+absl::Status Catalog::Use(absl::string_view name, bool used, bool create, TopicEntry** entry) {
+  *entry = state_.Find(name);
+  if (*entry == nullptr) {
+    if (!create) return TopicNotFoundError(name);
+    if (absl::Status status = state_.CheckRoom(/*listened=*/!used); !status.ok()) return status;
+    *entry = state_.Add(name, used);
+    PublishLater((*entry)->topic);
+    return absl::OkStatus();
+  }
+  if ((*entry)->topic->deleted && !create) return TopicNotFoundError(name);
+  Revive(*entry);
+  if (used && !(*entry)->topic->used) {
+    Topic topic = *(*entry)->topic;
+    topic.used = true;
+    state_.Set(*entry, std::move(topic));
+    PublishLater((*entry)->topic);
+  }
+  DT_CHECK(!(*entry)->topic->deleted);
+  return absl::OkStatus();
+}
+
+void Catalog::Revive(TopicEntry* entry) {
+  Change* const change = Find(entry->topic->id);
+  const bool deleting = change != nullptr && change->deletes_topic;
+  if (deleting) change->used = true;
+  if (!entry->topic->deleted) return;
+  Topic topic = *entry->topic;
+  topic.deleted = false;
+  state_.Set(entry, std::move(topic));
+  // The end of a deletion that is under way writes what holds then.
+  if (!deleting) {
+    DT_CHECK(entry->phase == TopicPhase::kDeleted);
+    entry->phase = TopicPhase::kLive;
+    state_.WriteDefaults(*entry);
+  }
+  PublishLater(entry->topic);
+}
+
+bool Catalog::NeedsDeadLetters(const TopicEntry& entry) {
+  const Topic& topic = *entry.topic;
+  if (topic.deleted) return false;
+  if (topic.dead_letters != TopicId{} || !topic.settings.dead_letter_topic.empty()) return true;
+  for (const auto& [name, subscription] : entry.subscriptions) {
+    const protocol::SubscriptionSettings& settings = subscription.stored.settings;
+    if (settings.dead_letter_name.empty() && MakesDeadLetters(settings)) return true;
+  }
+  return false;
+}
+
+absl::Status Catalog::LinkDeadLetters(TopicEntry* entry) {
+  const std::string name = DeadLettersName(*entry->topic);
+  if (name.empty()) return NoDeadLetterTopicError(entry->topic->name());
+  TopicEntry* target = nullptr;
+  absl::Status status = Use(name, /*used=*/true, /*create=*/true, &target);
+  if (!status.ok() || entry->topic->dead_letters == target->topic->id) return status;
+  Topic topic = *entry->topic;
+  topic.dead_letters = target->topic->id;
+  state_.Set(entry, std::move(topic));
+  const Change* const change = Find(entry->topic->id);
+  const bool watch = change != nullptr && change->deletes_topic;
+  Then([this, linked = entry->topic, watch](base::Now) {
+    state_.Publish(linked);
+    Tell(linked, watch, kNoChange);
+  });
+  return absl::OkStatus();
+}
+
+void Catalog::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSettings& settings) {
+  DT_CHECK(!entry->topic->deleted && entry->phase == TopicPhase::kLive);
+  Change* const change = Begin(*entry, tag);
+  const bool linked = entry->topic->dead_letters != TopicId{};
+  Topic topic = *entry->topic;
+  CatalogState::ApplySettings(settings, &topic);
+  topic.used = true;
+  state_.Set(entry, std::move(topic));
+  state_.Write(*entry, TopicPhase::kLive, settings);
+  // Without room for one more topic, the link is made when the first dead letter needs it.
+  if (linked || NeedsDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
+  Then([this, change, changed = entry->topic](base::Now) {
+    state_.Publish(changed);
+    change->step = Step::kTelling;
+    change->open = options_.shards;
+    Tell(changed, /*watch=*/false, TagOf(changed->id));
+  });
+}
+
+void Catalog::Do(base::Now now, EnsureTopic& command) {
+  last_ = now;
+  requests_.insert(command.tag);
+  if (failed_) return CloseRequests(base::StorageFailedError());
+  TopicEntry* entry = nullptr;
+  absl::Status status = Use(command.name, /*used=*/true, options_.auto_create, &entry);
+  if (status.ok() && command.dead_letters) status = LinkDeadLetters(entry);
+  AnswerLater(
+      {.tag = command.tag, .status = status, .topic = status.ok() ? entry->topic : nullptr});
+}
+
+void Catalog::Do(base::Now now, CreateTopic& command) {
+  last_ = now;
+  requests_.insert(command.tag);
+  if (failed_) return CloseRequests(base::StorageFailedError());
+  TopicEntry* entry = state_.Find(command.name);
+  if (entry != nullptr && Queue(*entry, command)) return;
+  const bool exists = entry != nullptr && !entry->topic->deleted;
+  absl::Status status;
+  if (exists && entry->topic->settings != command.settings) {
+    status = TopicExistsError(command.name);
+  } else {
+    status = Use(command.name, /*used=*/true, /*create=*/true, &entry);
+  }
+  if (status.ok() && !exists) return ChangeSettings(entry, command.tag, command.settings);
+  AnswerLater(
+      {.tag = command.tag, .status = status, .topic = status.ok() ? entry->topic : nullptr});
+}
+
+void Catalog::Do(base::Now now, UpdateTopic& command) {
+  last_ = now;
+  requests_.insert(command.tag);
+  if (failed_) return CloseRequests(base::StorageFailedError());
+  TopicEntry* const entry = state_.Find(command.name);
+  if (entry != nullptr && Queue(*entry, command)) return;
+  absl::Status status;
+  TopicSettings settings;
+  if (entry == nullptr || entry->topic->deleted) {
+    status = TopicNotFoundError(command.name);
+  } else {
+    settings = entry->topic->settings;
+    status = command.edit(&settings);
+  }
+  if (status.ok()) return ChangeSettings(entry, command.tag, settings);
+  AnswerLater({.tag = command.tag, .status = status});
+}
+
+void Catalog::Do(base::Now now, AwaitRecovery& command) {
+  last_ = now;
+  requests_.insert(command.tag);
+  if (failed_) return CloseRequests(base::StorageFailedError());
+  if (recovering_ == 0) return Answer({.tag = command.tag});
+  await_recovery_.push_back(command.tag);
+}
+
+void Catalog::Do(base::Now now, TopicUsed& command) {
+  last_ = now;
+  if (!failed_) Revive(state_.Of(command.topic));
+}
+
+void Catalog::Do(base::Now now, protocol::TopicReply& reply) {
+  last_ = now;
+  if (failed_ || reply.tag == kNoChange) return;
+  if (reply.tag == kRecovery) return OnRecoveryReply();
+  TopicEntry* const entry = state_.Of(TopicId{static_cast<uint32_t>(reply.tag)});
+  Change* const change = Find(entry->topic->id);
+  DT_CHECK(change != nullptr);
+  change->messages += reply.messages;
+  change->recurrences += reply.recurrences;
+  change->status.Update(reply.status);
+  DT_CHECK_GT(change->open, 0u);
+  if (--change->open > 0) return;
+  if (!change->status.ok()) return Finish(entry, change->status);
+  switch (change->step) {
+    case Step::kTelling:
+      return Finish(entry, absl::OkStatus());
+    case Step::kCounting:
+      return OnCounted(entry, change);
+    case Step::kReverting:
+      return Finish(entry, TopicNotEmptyError(entry->topic->name(), change->messages));
+    case Step::kHiding:
+      return ForgetNextSubscription(entry, change);
+    case Step::kWriting:
+    case Step::kForgetting:
+    case Step::kSubscribing:
+      break;
+  }
+  DT_CHECK(false);
+}
+
+// ---- Deletion of a topic -----------------------------------------------------------------------
+
+void Catalog::Do(base::Now now, DeleteTopic& command) {
+  last_ = now;
+  requests_.insert(command.tag);
+  if (failed_) return CloseRequests(base::StorageFailedError());
+  TopicEntry* const entry = state_.Find(command.name);
+  if (entry != nullptr && Queue(*entry, command)) return;
+  if (entry == nullptr || entry->topic->deleted) {
+    return AnswerLater({.tag = command.tag, .status = TopicNotFoundError(command.name)});
+  }
+  Change* const change = Begin(*entry, command.tag);
+  change->deletes_topic = true;
+  Topic topic = *entry->topic;
+  topic.touched = std::make_shared<std::atomic<bool>>(false);
+  state_.Set(entry, std::move(topic));
+  Then([this, change, watched = entry->topic](base::Now) {
+    state_.Publish(watched);
+    change->step = Step::kCounting;
+    change->open = options_.shards;
+    Tell(watched, /*watch=*/true, TagOf(watched->id));
+  });
+}
+
+void Catalog::OnCounted(TopicEntry* entry, Change* change) {
+  const absl::string_view name = entry->topic->name();
+  if (change->recurrences > 0) {
+    change->messages = 0;
+    return Finish(entry, TopicRecursError(name, change->recurrences));
+  }
+  if (change->messages > 0) return Finish(entry, TopicNotEmptyError(name, change->messages));
+  change->step = Step::kWriting;
+  entry->phase = TopicPhase::kDeleting;
+  state_.Write(*entry, TopicPhase::kDeleting, entry->topic->settings);
+  Then([this, entry, change](base::Now) { OnMarked(entry, change); });
+}
+
+void Catalog::OnMarked(TopicEntry* entry, Change* change) {
+  DT_CHECK(entry->phase == TopicPhase::kDeleting);
+  if (!change->used) return Hide(entry, change);
+  entry->phase = TopicPhase::kLive;
+  state_.Write(*entry, TopicPhase::kLive, entry->topic->settings);
+  Then([this, entry, change](base::Now) {
+    change->step = Step::kReverting;
+    change->open = options_.shards;
+    Tell(entry->topic, /*watch=*/false, TagOf(entry->topic->id));
+  });
+}
+
+void Catalog::Hide(TopicEntry* entry, Change* change) {
+  Topic topic = *entry->topic;
+  topic.deleted = true;
+  CatalogState::ApplySettings({}, &topic);
+  state_.Set(entry, std::move(topic));
+  Then([this, change, hidden = entry->topic](base::Now) {
+    state_.Publish(hidden);
+    change->step = Step::kHiding;
+    change->open = options_.shards;
+    Tell(hidden, /*watch=*/true, TagOf(hidden->id));
+  });
+}
+
+void Catalog::ForgetNextSubscription(TopicEntry* entry, Change* change) {
+  if (entry->subscriptions.empty()) return EndDeletion(entry, change);
+  change->subscription = entry->subscriptions.begin()->first;
+  SendToShards(entry, change, SubscriptionPhase::kDeleting);
+}
+
+void Catalog::EndDeletion(TopicEntry* entry, Change* change) {
+  DT_CHECK(entry->subscriptions.empty() && entry->phase == TopicPhase::kDeleting);
+  if (change->used) {
+    entry->phase = TopicPhase::kLive;
+    state_.WriteDefaults(*entry);
+  } else {
+    entry->phase = TopicPhase::kDeleted;
+    state_.Write(*entry, TopicPhase::kDeleted, {});
+  }
+  change->step = Step::kWriting;
+  Then([this, entry](base::Now) { Finish(entry, absl::OkStatus()); });
+}
+
+void Catalog::Do(base::Now now, Resume& command) {
+  last_ = now;
+  if (failed_) return;
+  TopicEntry* const entry = state_.Of(command.topic);
+  if (Queue(*entry, command)) return;
+  Change* const change = Begin(*entry, RequestTag{});
+  change->resumed = true;
+  change->subscription = command.subscription;
+  if (command.subscription.empty()) {
+    DT_CHECK(entry->phase == TopicPhase::kDeleting);
+    change->deletes_topic = true;
+    return Hide(entry, change);
+  }
+  const auto found = entry->subscriptions.find(command.subscription);
+  DT_CHECK(found != entry->subscriptions.end());
+  SendToShards(entry, change, found->second.stored.phase);
+}
+
+}  // namespace duetime::catalog

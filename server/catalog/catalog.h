@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Catalog: the topics and subscriptions of a server, as a state machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+
+#include "server/base/clock.h"
+#include "server/catalog/catalog_state.h"
+#include "server/catalog/commands.h"
+#include "server/scheduler/pending_writes.h"
+#include "storage/message_store.h"
+
+namespace duetime::catalog {
+
+// Creates, changes and deletes topics and subscriptions; README.md draws the transitions.
+//
+// Model: that of shard::Shard. The runtime calls Handle() for each command, takes the records to
+// append with TakeBatch(), reports each batch with OnCommitted(), and carries out the Effects. The
+// shards are peers: their commands are effects, and their replies are commands.
+//
+// One change of a topic or of its subscriptions is under way at a time; others wait in order. A
+// change writes its phase before it asks the shards, so a crash at any point leaves a record from
+// which the next start continues. A change is answered when every shard has it.
+//
+// Not in it: clock, thread, lock, network. It reads the store only in Recover(). The same inputs
+// give the same effects. Thread safety: confined to one thread.
+class Catalog {
+ public:
+  // Changes that may wait for others of their topics; more are refused with OVERLOADED.
+  static constexpr size_t kWaitingMax = 10'000;
+
+  // REQUIRES: `store` outlives the catalog; options.shards > 0.
+  Catalog(const CatalogOptions& options, storage::MessageStore* store);
+  ~Catalog();
+  Catalog(const Catalog&) = delete;
+  Catalog& operator=(const Catalog&) = delete;
+
+  // Reads the catalog's records, and takes over those of a data directory of an older format. The
+  // effects tell the shards what they do not keep. Call once, first. An error means that the store
+  // cannot be read.
+  absl::Status Recover(base::Now now);
+
+  void Handle(base::Now now, Command command);
+
+  // REQUIRES: sequences come in order.
+  void OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome);
+
+  std::optional<scheduler::PendingWrites::Batch> TakeBatch();
+  Effects TakeEffects();
+
+  // True once the journal failed: every command is answered with STORAGE_FAILED.
+  bool failed() const { return failed_; }
+
+  // Answers every open request with DRAINING. The next start continues open changes.
+  void Stop();
+
+  // For tests; O(entries).
+  void CheckInvariants() const;
+
+ private:
+  // How far a change has come.
+  enum class Step : uint8_t {
+    // A record is on its way to the journal.
+    kWriting,
+    // The shards are told the settings; then the change is over.
+    kTelling,
+    // Deletion: the shards watch the topic and count its messages.
+    kCounting,
+    // Deletion: a message came before the record was written; the shards are told to forget it.
+    kReverting,
+    // Deletion: the topic is hidden; the shards are told.
+    kHiding,
+    // Deletion: the shards delete one of the topic's subscriptions.
+    kForgetting,
+    // The shards create, update or delete one subscription.
+    kSubscribing,
+  };
+
+  // The change that is under way in a topic.
+  struct Change {
+    RequestTag tag{};
+    Step step = Step::kWriting;
+    bool deletes_topic = false;
+    // A shard or a client used the topic since its deletion began.
+    bool used = false;
+    // Continues a change of the run before.
+    bool resumed = false;
+    // Of which subscription.
+    std::string subscription;
+    // Shards that have not replied, and the sum of the other replies.
+    size_t open = 0;
+    absl::Status status;
+    uint64_t messages = 0;
+    uint64_t recurrences = 0;
+  };
+
+  // ---- Commands
+  void Do(base::Now now, EnsureTopic& command);
+  void Do(base::Now now, CreateTopic& command);
+  void Do(base::Now now, UpdateTopic& command);
+  void Do(base::Now now, DeleteTopic& command);
+  void Do(base::Now now, CreateSubscription& command);
+  void Do(base::Now now, UpdateSubscription& command);
+  void Do(base::Now now, DeleteSubscription& command);
+  void Do(base::Now now, AwaitRecovery& command);
+  void Do(base::Now now, TopicUsed& command);
+  void Do(base::Now now, Resume& command);
+  void Do(base::Now now, protocol::TopicReply& reply);
+  void Do(base::Now now, protocol::SubscriptionReply& reply);
+
+  // ---- Topics (catalog.cc)
+  // The live topic of this name: created, or revived, if `create`. `used`: not only a subscriber
+  // names it.
+  absl::Status Use(absl::string_view name, bool used, bool create, TopicEntry** entry);
+  // A topic that was deleted, or is being deleted, is in use again.
+  void Revive(TopicEntry* entry);
+  // Sees to it that the dead-letter topic of `entry` is there and that the shards know it. The only
+  // place that does.
+  absl::Status LinkDeadLetters(TopicEntry* entry);
+  static bool NeedsDeadLetters(const TopicEntry& entry);
+  // Gives the topic these settings and tells the shards, under `tag`.
+  void ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSettings& settings);
+
+  // ---- Deletion of a topic (catalog.cc)
+  void OnCounted(TopicEntry* entry, Change* change);
+  void OnMarked(TopicEntry* entry, Change* change);
+  void Hide(TopicEntry* entry, Change* change);
+  void ForgetNextSubscription(TopicEntry* entry, Change* change);
+  void EndDeletion(TopicEntry* entry, Change* change);
+
+  // ---- Subscriptions (catalog_subscriptions.cc)
+  // The names of the topics that dead letters go to become numbers.
+  absl::Status CompleteSettings(TopicEntry* entry, protocol::SubscriptionSettings* settings);
+  // Writes the record in this phase and sends the change to the shards once it is committed.
+  void SendToShards(TopicEntry* entry, Change* change, SubscriptionPhase phase);
+  void PostSubscription(const TopicEntry& entry, const SubscriptionEntry& subscription,
+                        Change* change);
+  // Every shard has the change.
+  void Settle(TopicEntry* entry, Change* change);
+
+  // ---- Changes (catalog.cc)
+  // True if the command has to wait for a change of the topic; then it was queued, or refused.
+  template <typename C>
+  bool Queue(const TopicEntry& entry, C& command) {
+    if (Find(entry.topic->id) == nullptr) return false;
+    RequestTag tag{};
+    if constexpr (requires { command.tag; }) tag = command.tag;
+    Wait(entry.topic->id, tag, std::move(command));
+    return true;
+  }
+  void Wait(storage::TopicId topic, RequestTag tag, Command command);
+  Change* Begin(const TopicEntry& entry, RequestTag tag);
+  Change* Find(storage::TopicId topic);
+  void Finish(TopicEntry* entry, const absl::Status& status);
+  void Tell(const TopicPtr& topic, bool watch, protocol::CallTag tag);
+  // Runs when all that was decided so far is committed; not if the journal fails.
+  void Then(std::function<void(base::Now)> next);
+  void PublishLater(TopicPtr topic);
+  void Answer(Reply reply);
+  void AnswerLater(Reply reply);
+  void Fail(base::Now now);
+  void CloseRequests(const absl::Status& status);
+  void ResumeChanges(base::Now now);
+  void OnRecoveryReply();
+
+  const CatalogOptions options_;
+  storage::MessageStore* const store_;
+  scheduler::PendingWrites writes_;
+  CatalogState state_;
+  Effects effects_;
+  // By the number of the topic.
+  absl::flat_hash_map<uint32_t, std::unique_ptr<Change>> changes_;
+  absl::flat_hash_map<uint32_t, std::deque<Command>> waiting_;
+  size_t waiting_count_ = 0;
+  // Without an answer.
+  std::set<RequestTag> requests_;
+  // Replies of shards and resumed changes that the start waits for.
+  size_t recovering_ = 0;
+  std::vector<RequestTag> await_recovery_;
+  bool failed_ = false;
+  // The time of the last command, for commands that waited.
+  base::Now last_;
+};
+
+}  // namespace duetime::catalog

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/catalog/catalog_errors.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/base/error.h"
+
+namespace duetime::catalog {
+namespace {
+
+using base::MakeError;
+
+absl::Status LimitError(absl::string_view what, absl::string_view reason, size_t limit) {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("too many ", what, ", limit ", limit),
+                   {.reason = std::string(reason),
+                    .field = "",
+                    .metadata = {{"limit", absl::StrCat(limit)}},
+                    .retry_after_ms = 0});
+}
+
+}  // namespace
+
+absl::Status TopicNotFoundError(absl::string_view topic) {
+  return MakeError(absl::StatusCode::kNotFound, absl::StrCat("there is no topic ", topic),
+                   {.reason = "TOPIC_NOT_FOUND",
+                    .field = "",
+                    .metadata = {{"topic", std::string(topic)}},
+                    .retry_after_ms = 0});
+}
+
+absl::Status TopicExistsError(absl::string_view topic) {
+  return MakeError(absl::StatusCode::kAlreadyExists,
+                   absl::StrCat("topic ", topic, " exists with other settings"),
+                   {.reason = "TOPIC_EXISTS",
+                    .field = "topic.name",
+                    .metadata = {{"topic", std::string(topic)}},
+                    .retry_after_ms = 0});
+}
+
+absl::Status TopicLimitError(size_t limit) { return LimitError("topics", "TOPIC_LIMIT", limit); }
+
+absl::Status TopicNotEmptyError(absl::string_view topic, uint64_t messages) {
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("topic ", topic, " is not empty, pending messages: ", messages),
+      {.reason = "TOPIC_NOT_EMPTY",
+       .field = "",
+       .metadata = {{"topic", std::string(topic)}, {"messages", absl::StrCat(messages)}},
+       .retry_after_ms = 0});
+}
+
+absl::Status TopicRecursError(absl::string_view topic, uint64_t recurrences) {
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("topic ", topic, " has recurrences that make messages: ", recurrences,
+                   "; delete them first"),
+      {.reason = "TOPIC_NOT_EMPTY",
+       .field = "",
+       .metadata = {{"topic", std::string(topic)}, {"recurrences", absl::StrCat(recurrences)}},
+       .retry_after_ms = 0});
+}
+
+absl::Status NoDeadLetterTopicError(absl::string_view topic) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("the name of topic ", topic,
+                                " is too long for a dead-letter topic to be named after it: "
+                                "set one"),
+                   {.reason = "NO_DEAD_LETTER_TOPIC",
+                    .field = "",
+                    .metadata = {{"topic", std::string(topic)}},
+                    .retry_after_ms = 0});
+}
+
+absl::Status SubscriptionNotFoundError(absl::string_view topic, absl::string_view name) {
+  return MakeError(
+      absl::StatusCode::kNotFound, absl::StrCat("topic ", topic, " has no subscription ", name),
+      {.reason = "SUBSCRIPTION_NOT_FOUND",
+       .field = "",
+       .metadata = {{"topic", std::string(topic)}, {"subscription", std::string(name)}},
+       .retry_after_ms = 0});
+}
+
+absl::Status SubscriptionExistsError(absl::string_view topic, absl::string_view name) {
+  return MakeError(
+      absl::StatusCode::kAlreadyExists,
+      absl::StrCat("topic ", topic, " has a subscription ", name, " with other settings"),
+      {.reason = "SUBSCRIPTION_EXISTS",
+       .field = "subscription.name",
+       .metadata = {{"topic", std::string(topic)}, {"subscription", std::string(name)}},
+       .retry_after_ms = 0});
+}
+
+absl::Status SubscriptionLimitError(size_t limit) {
+  return LimitError("subscriptions of a topic", "SUBSCRIPTION_LIMIT", limit);
+}
+
+}  // namespace duetime::catalog

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why a command on a topic or a subscription is refused.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace duetime::catalog {
+
+// NOT_FOUND TOPIC_NOT_FOUND.
+absl::Status TopicNotFoundError(absl::string_view topic);
+// ALREADY_EXISTS TOPIC_EXISTS.
+absl::Status TopicExistsError(absl::string_view topic);
+// RESOURCE_EXHAUSTED TOPIC_LIMIT.
+absl::Status TopicLimitError(size_t limit);
+// FAILED_PRECONDITION TOPIC_NOT_EMPTY.
+absl::Status TopicNotEmptyError(absl::string_view topic, uint64_t messages);
+absl::Status TopicRecursError(absl::string_view topic, uint64_t recurrences);
+// FAILED_PRECONDITION NO_DEAD_LETTER_TOPIC.
+absl::Status NoDeadLetterTopicError(absl::string_view topic);
+// NOT_FOUND SUBSCRIPTION_NOT_FOUND.
+absl::Status SubscriptionNotFoundError(absl::string_view topic, absl::string_view name);
+// ALREADY_EXISTS SUBSCRIPTION_EXISTS.
+absl::Status SubscriptionExistsError(absl::string_view topic, absl::string_view name);
+// RESOURCE_EXHAUSTED SUBSCRIPTION_LIMIT.
+absl::Status SubscriptionLimitError(size_t limit);
+
+}  // namespace duetime::catalog

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/catalog/catalog_load.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+
+#include "server/base/check.h"
+#include "server/catalog/catalog_records.h"
+#include "server/catalog/old_records.h"
+#include "server/protocol/subscription_state.h"
+
+namespace duetime::catalog {
+namespace {
+
+using protocol::SubscriptionState;
+using storage::MessageStore;
+using storage::ObjectKind;
+using storage::ObjectRef;
+using storage::SubscriptionId;
+using storage::TopicId;
+
+constexpr size_t kObjectsPerRead = 1'000;
+
+// One subscription as the shards of an old directory have it; null where it is unknown.
+using Parts = std::vector<const SubscriptionState*>;
+
+class Loader {
+ public:
+  Loader(MessageStore* store, uint16_t shards, scheduler::PendingWrites* writes,
+         CatalogState* state)
+      : store_(store), shards_(shards), writes_(writes), state_(state) {}
+
+  absl::Status Load() {
+    auto names = store_->Topics();
+    if (!names.ok()) return names.status();
+    for (const auto& [id, name] : *names) state_->Load(id, name);
+    auto own = store_->GetObject(ObjectKind::kCatalog, kPartition, kStateName);
+    if (!own.ok()) return own.status();
+    absl::Status status = LoadTopics();
+    if (status.ok()) status = LoadOldTopics();
+    if (!status.ok()) return status;
+    if (own->has_value()) {
+      const auto next = DecodeState(**own);
+      if (!next.ok()) return next.status();
+      state_->SetNextSubscription(*next);
+      status = LoadSubscriptions();
+    } else {
+      status = LoadOldSubscriptions();
+    }
+    if (!status.ok()) return status;
+    LinkKnownDeadLetters();
+    return EndDeletions();
+  }
+
+ private:
+  template <typename Visit>
+  absl::Status Scan(ObjectKind kind, uint16_t partition, Visit visit) {
+    std::vector<ObjectRef> read;
+    do {
+      const std::string after = read.empty() ? "" : read.back().name;
+      read.clear();
+      absl::Status status = store_->ScanObjects(kind, partition, after, kObjectsPerRead, &read);
+      if (!status.ok()) return status;
+      for (const ObjectRef& object : read) {
+        if (status = visit(object); !status.ok()) return status;
+      }
+    } while (read.size() == kObjectsPerRead);
+    return absl::OkStatus();
+  }
+
+  TopicEntry* Put(const std::string& name, const StoredTopic& stored) {
+    TopicEntry* entry = state_->Find(name);
+    // Up to format 3 a topic that an operator created had no number until it was used.
+    if (entry == nullptr) entry = state_->Add(name, /*used=*/true);
+    Topic topic = *entry->topic;
+    CatalogState::ApplySettings(stored.settings, &topic);
+    topic.deleted = stored.phase == TopicPhase::kDeleted;
+    state_->Set(entry, std::move(topic));
+    entry->phase = stored.phase;
+    return entry;
+  }
+
+  absl::Status LoadTopics() {
+    return Scan(ObjectKind::kTopicSettings, kPartition, [this](const ObjectRef& object) {
+      const auto stored = DecodeTopic(object.value);
+      if (stored.ok()) Put(object.name, *stored);
+      return stored.status();
+    });
+  }
+
+  // Shard 0 kept them. Each becomes a record of the catalog.
+  absl::Status LoadOldTopics() {
+    return Scan(ObjectKind::kTopicSettings, 0, [this](const ObjectRef& object) {
+      const auto stored = DecodeOldTopic(object.value);
+      if (!stored.ok()) return stored.status();
+      state_->Write(*Put(object.name, *stored), stored->phase, stored->settings);
+      storage::Record erase;
+      erase.type = storage::RecordType::kUnobject;
+      erase.kind = static_cast<uint8_t>(ObjectKind::kTopicSettings);
+      erase.name = object.name;
+      writes_->Add(std::move(erase), storage::Durability::kSynced);
+      return absl::OkStatus();
+    });
+  }
+
+  absl::Status Known(TopicId topic) const {
+    if (state_->Contains(topic)) return absl::OkStatus();
+    return absl::DataLossError("the store holds a subscription of a topic without a name");
+  }
+
+  void Put(SubscriptionId id, StoredSubscription stored) {
+    TopicEntry* const entry = state_->Of(stored.topic);
+    if (stored.name.empty()) {
+      entry->nameless = id;
+      return;
+    }
+    const std::string name = stored.name;
+    if (entry->subscriptions.empty()) entry->nameless.reset();
+    entry->subscriptions[name] = {
+        .id = id, .stored = std::move(stored), .incarnation = state_->NextIncarnation()};
+  }
+
+  absl::Status LoadSubscriptions() {
+    return Scan(ObjectKind::kSubscription, kPartition, [this](const ObjectRef& object) {
+      auto stored = DecodeSubscription(object.value);
+      if (!stored.ok()) return stored.status();
+      uint32_t id = 0;
+      if (object.name.size() != 8 || !absl::SimpleHexAtoi(object.name, &id)) {
+        return absl::DataLossError("a record of the catalog has a damaged name");
+      }
+      if (absl::Status status = Known(stored->topic); !status.ok()) return status;
+      Put(SubscriptionId{id}, *std::move(stored));
+      return absl::OkStatus();
+    });
+  }
+
+  // Every shard kept the name and the settings of each of its subscriptions.
+  absl::Status LoadOldSubscriptions() {
+    std::vector<std::vector<SubscriptionState>> states(shards_);
+    for (uint16_t shard = 0; shard < shards_; ++shard) {
+      absl::Status status = Scan(ObjectKind::kSubscription, shard, [&](const ObjectRef& object) {
+        auto state = protocol::DecodeSubscription(object.name, object.value);
+        if (!state.ok()) return state.status();
+        if (absl::Status known = Known(state->topic); !known.ok()) return known;
+        states[shard].push_back(*std::move(state));
+        return absl::OkStatus();
+      });
+      if (!status.ok()) return status;
+    }
+    std::map<uint32_t, Parts> by_id;
+    for (uint16_t shard = 0; shard < shards_; ++shard) {
+      for (const SubscriptionState& state : states[shard]) {
+        Parts& parts = by_id[static_cast<uint32_t>(state.id)];
+        parts.resize(shards_);
+        parts[shard] = &state;
+        // A topic that has, or had, one is not as a topic that no client has subscribed to.
+        state_->Of(state.topic)->nameless.reset();
+      }
+    }
+    for (const auto& [id, parts] : by_id) {
+      if (id >= state_->next_subscription()) state_->SetNextSubscription(id + 1);
+      TakeOver(SubscriptionId{id}, parts);
+    }
+    for (TopicEntry* const entry : state_->All()) {
+      // Its only subscription was being deleted in every shard.
+      if (entry->nameless.has_value() || !entry->subscriptions.empty()) continue;
+      entry->nameless = storage::FirstSubscription(entry->topic->id);
+    }
+    if (!by_id.empty()) state_->WriteNextSubscription();
+    return absl::OkStatus();
+  }
+
+  // A change that reached only some shards was never answered: deletions and creations are
+  // completed, and of different settings those of the first shard win.
+  void TakeOver(SubscriptionId id, const Parts& parts) {
+    const SubscriptionState* any = nullptr;
+    const SubscriptionState* named = nullptr;
+    bool deleting = false;
+    bool everywhere = true;
+    bool deleting_everywhere = true;
+    bool from_now = true;
+    for (const SubscriptionState* const part : parts) {
+      everywhere = everywhere && part != nullptr && !part->name.empty();
+      if (part == nullptr) continue;
+      any = part;
+      if (named == nullptr && !part->name.empty()) named = part;
+      const bool gone = part->deleting || part->deleted;
+      deleting |= gone;
+      deleting_everywhere &= gone;
+      from_now &= part->start != storage::MessageId{};
+    }
+    DT_CHECK(any != nullptr);
+    if (deleting && (deleting_everywhere || named == nullptr)) return;
+    StoredSubscription stored;
+    stored.topic = any->topic;
+    if (named != nullptr) {
+      stored.name = named->name;
+      stored.settings = named->settings;
+      stored.create_ms = named->create_ms;
+      bool same = everywhere;
+      for (const SubscriptionState* const part : parts) {
+        same = same && part->settings == named->settings;
+      }
+      if (!same) stored.phase = SubscriptionPhase::kCreating;
+      if (deleting) stored.phase = SubscriptionPhase::kDeleting;
+      stored.from_now = from_now;
+    }
+    const SubscriptionEntry entry{.id = id, .stored = stored, .incarnation = 0};
+    state_->Write(entry);
+    Put(id, std::move(stored));
+  }
+
+  // A dead-letter topic that is there was created because a message needed it.
+  void LinkKnownDeadLetters() {
+    for (TopicEntry* const entry : state_->All()) {
+      if (entry->topic->deleted) continue;
+      const TopicEntry* const target = state_->Find(DeadLettersName(*entry->topic));
+      if (target == nullptr) continue;
+      Topic topic = *entry->topic;
+      topic.dead_letters = target->topic->id;
+      state_->Set(entry, std::move(topic));
+    }
+  }
+
+  absl::StatusOr<bool> HasMessages(TopicId topic) {
+    for (uint16_t shard = 0; shard < shards_; ++shard) {
+      std::vector<storage::BucketCount> counts;
+      absl::Status status =
+          store_->ScanCounts(shard, topic, storage::CountLevel::kTopic, 0, 1, 1, &counts);
+      if (!status.ok()) return status;
+      if (!counts.empty() && counts[0].messages > 0) return true;
+    }
+    return false;
+  }
+
+  // A shard accepted a message while the topic was deleted, and the catalog ended before it heard.
+  absl::Status EndDeletions() {
+    for (TopicEntry* const entry : state_->All()) {
+      if (entry->phase == TopicPhase::kLive) continue;
+      const auto messages = HasMessages(entry->topic->id);
+      if (!messages.ok()) return messages.status();
+      const bool deleted = entry->phase == TopicPhase::kDeleted;
+      // Up to format 3, "deleted" was written before the subscriptions were deleted.
+      if (!*messages && (!deleted || entry->subscriptions.empty())) continue;
+      Topic topic = *entry->topic;
+      topic.deleted = false;
+      state_->Set(entry, std::move(topic));
+      entry->phase = TopicPhase::kLive;
+      if (deleted) {
+        state_->WriteDefaults(*entry);
+      } else {
+        state_->Write(*entry, TopicPhase::kLive, entry->topic->settings);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  MessageStore* const store_;
+  const uint16_t shards_;
+  scheduler::PendingWrites* const writes_;
+  CatalogState* const state_;
+};
+
+}  // namespace
+
+absl::Status LoadCatalog(MessageStore* store, uint16_t shards, scheduler::PendingWrites* writes,
+                         CatalogState* state) {
+  DT_CHECK(store != nullptr && writes != nullptr && state != nullptr);
+  DT_CHECK_EQ(state->topics(), 0u);
+  return Loader(store, shards, writes, state).Load();
+}
+
+}  // namespace duetime::catalog

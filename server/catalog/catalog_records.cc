@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/catalog/catalog_records.h"
+
+#include "server/base/check.h"
+#include "server/catalog/catalog.pb.h"
+
+namespace duetime::catalog {
+namespace {
+
+absl::Status DamagedError() {
+  return absl::DataLossError("a record of the catalog on disk is damaged");
+}
+
+template <typename Record>
+bool Parse(absl::string_view bytes, Record* record) {
+  return record->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+template <typename Record>
+std::string Serialize(const Record& record) {
+  std::string bytes;
+  // Only a record without a required field, or of more than 2 GiB, cannot be written.
+  DT_CHECK(record.SerializeToString(&bytes));
+  return bytes;
+}
+
+}  // namespace
+
+std::string EncodeTopic(const StoredTopic& topic) {
+  internal::TopicRecord record;
+  record.set_state(static_cast<internal::TopicRecord::State>(topic.phase));
+  internal::TopicSettingsRecord* const to = record.mutable_settings();
+  const TopicSettings& from = topic.settings;
+  to->set_max_pending(from.max_pending);
+  to->set_max_payload_bytes(from.max_payload_bytes);
+  to->set_default_ttl_ms(from.default_ttl_ms);
+  if (from.tombstone_retention_ms.has_value())
+    to->set_tombstone_retention_ms(*from.tombstone_retention_ms);
+  to->set_rate_per_s(from.rate_per_s);
+  to->set_burst(from.burst);
+  to->set_paused(from.paused);
+  to->set_minute_max(from.minute_max);
+  to->set_minute_policy(static_cast<uint32_t>(from.minute_policy));
+  to->set_minute_spread_ms(from.minute_spread_ms);
+  to->set_dead_letter_topic(from.dead_letter_topic);
+  return Serialize(record);
+}
+
+absl::StatusOr<StoredTopic> DecodeTopic(absl::string_view bytes) {
+  internal::TopicRecord record;
+  if (!Parse(bytes, &record)) return DamagedError();
+  const internal::TopicSettingsRecord& from = record.settings();
+  if (!internal::TopicRecord::State_IsValid(record.state()) ||
+      from.minute_policy() > static_cast<uint32_t>(protocol::BucketPolicy::kSpread)) {
+    return DamagedError();
+  }
+  StoredTopic topic;
+  topic.phase = static_cast<TopicPhase>(record.state());
+  TopicSettings& to = topic.settings;
+  to.max_pending = from.max_pending();
+  to.max_payload_bytes = from.max_payload_bytes();
+  to.default_ttl_ms = from.default_ttl_ms();
+  if (from.has_tombstone_retention_ms()) to.tombstone_retention_ms = from.tombstone_retention_ms();
+  to.rate_per_s = from.rate_per_s();
+  to.burst = from.burst();
+  to.paused = from.paused();
+  to.minute_max = from.minute_max();
+  to.minute_policy = static_cast<protocol::BucketPolicy>(from.minute_policy());
+  to.minute_spread_ms = from.minute_spread_ms();
+  to.dead_letter_topic = from.dead_letter_topic();
+  return topic;
+}
+
+std::string EncodeSubscription(const StoredSubscription& subscription) {
+  internal::SubscriptionRecord record;
+  record.set_state(static_cast<internal::SubscriptionRecord::State>(subscription.phase));
+  record.set_topic(static_cast<uint32_t>(subscription.topic));
+  record.set_name(subscription.name);
+  record.set_create_ms(subscription.create_ms);
+  record.set_from_now(subscription.from_now);
+  record.set_keep_messages(subscription.keep_messages);
+  const protocol::SubscriptionSettings& from = subscription.settings;
+  internal::SubscriptionSettingsRecord* const to = record.mutable_settings();
+  to->set_lease_ms(from.lease_ms);
+  to->mutable_retry()->set_min_backoff_ms(from.retry.min_backoff_ms);
+  to->mutable_retry()->set_max_backoff_ms(from.retry.max_backoff_ms);
+  to->mutable_retry()->set_multiplier_percent(from.retry.multiplier_percent);
+  to->mutable_retry()->set_jitter_percent(from.retry.jitter_percent);
+  to->mutable_retry()->set_max_attempts(from.retry.max_attempts);
+  to->set_dead_letter_name(from.dead_letter_name);
+  to->set_dead_letter(static_cast<uint32_t>(from.dead_letter));
+  to->set_paused(from.paused);
+  to->set_retention_ms(from.retention_ms);
+  to->set_retention_max_messages(from.retention_max_messages);
+  to->set_retention_policy(static_cast<uint32_t>(from.retention_policy));
+  return Serialize(record);
+}
+
+absl::StatusOr<StoredSubscription> DecodeSubscription(absl::string_view bytes) {
+  internal::SubscriptionRecord record;
+  if (!Parse(bytes, &record)) return DamagedError();
+  const internal::SubscriptionSettingsRecord& from = record.settings();
+  if (!internal::SubscriptionRecord::State_IsValid(record.state()) || record.topic() == 0 ||
+      from.retention_policy() < static_cast<uint32_t>(protocol::RetentionPolicy::kDrop) ||
+      from.retention_policy() > static_cast<uint32_t>(protocol::RetentionPolicy::kDeadLetter)) {
+    return DamagedError();
+  }
+  StoredSubscription subscription;
+  subscription.phase = static_cast<SubscriptionPhase>(record.state());
+  subscription.topic = storage::TopicId{record.topic()};
+  subscription.name = record.name();
+  subscription.create_ms = record.create_ms();
+  subscription.from_now = record.from_now();
+  subscription.keep_messages = record.keep_messages();
+  protocol::SubscriptionSettings& to = subscription.settings;
+  to.lease_ms = from.lease_ms();
+  to.retry.min_backoff_ms = from.retry().min_backoff_ms();
+  to.retry.max_backoff_ms = from.retry().max_backoff_ms();
+  to.retry.multiplier_percent = from.retry().multiplier_percent();
+  to.retry.jitter_percent = from.retry().jitter_percent();
+  to.retry.max_attempts = from.retry().max_attempts();
+  to.dead_letter_name = from.dead_letter_name();
+  to.dead_letter = storage::TopicId{from.dead_letter()};
+  to.paused = from.paused();
+  to.retention_ms = from.retention_ms();
+  to.retention_max_messages = from.retention_max_messages();
+  to.retention_policy = static_cast<protocol::RetentionPolicy>(from.retention_policy());
+  return subscription;
+}
+
+std::string EncodeState(uint32_t next_subscription) {
+  internal::CatalogRecord record;
+  record.set_next_subscription(next_subscription);
+  return Serialize(record);
+}
+
+absl::StatusOr<uint32_t> DecodeState(absl::string_view bytes) {
+  internal::CatalogRecord record;
+  if (!Parse(bytes, &record)) return DamagedError();
+  return record.next_subscription();
+}
+
+}  // namespace duetime::catalog

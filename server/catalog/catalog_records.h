@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the catalog keeps on disk of one topic, one subscription and itself (catalog.proto).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "server/catalog/topic.h"
+#include "server/protocol/subscription_state.h"
+
+namespace duetime::catalog {
+
+// The partition of the catalog's records, beside the shards' numbers.
+inline constexpr uint16_t kPartition = 0xFFFF;
+inline constexpr absl::string_view kStateName = "state";
+
+// Their meaning stands in catalog.proto. The numbers are those on disk.
+enum class TopicPhase : uint8_t { kLive = 0, kDeleting = 1, kDeleted = 2 };
+enum class SubscriptionPhase : uint8_t {
+  kSettled = 0,
+  kCreating = 1,
+  kUpdating = 2,
+  kDeleting = 3
+};
+
+struct StoredTopic {
+  TopicPhase phase = TopicPhase::kLive;
+  TopicSettings settings;
+
+  friend bool operator==(const StoredTopic&, const StoredTopic&) = default;
+};
+
+struct StoredSubscription {
+  SubscriptionPhase phase = SubscriptionPhase::kSettled;
+  storage::TopicId topic{};
+  std::string name;
+  protocol::SubscriptionSettings settings;
+  uint64_t create_ms = 0;
+  bool from_now = false;
+  bool keep_messages = false;
+
+  friend bool operator==(const StoredSubscription&, const StoredSubscription&) = default;
+};
+
+std::string EncodeTopic(const StoredTopic& topic);
+std::string EncodeSubscription(const StoredSubscription& subscription);
+std::string EncodeState(uint32_t next_subscription);
+// DATA_LOSS for bytes that no encoder wrote.
+absl::StatusOr<StoredTopic> DecodeTopic(absl::string_view bytes);
+absl::StatusOr<StoredSubscription> DecodeSubscription(absl::string_view bytes);
+absl::StatusOr<uint32_t> DecodeState(absl::string_view bytes);
+
+}  // namespace duetime::catalog

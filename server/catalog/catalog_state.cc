@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/catalog/catalog_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/catalog/catalog_errors.h"
+#include "server/protocol/subscription_state.h"
+
+namespace duetime::catalog {
+
+using storage::Durability;
+using storage::ObjectKind;
+using storage::Record;
+using storage::RecordType;
+using storage::SubscriptionId;
+using storage::TopicId;
+
+SubscriptionPtr Published(const SubscriptionEntry& entry) {
+  DT_CHECK(!entry.stored.name.empty());
+  DT_CHECK_GT(entry.incarnation, 0u);
+  return std::make_shared<const Subscription>(Subscription{.id = entry.id,
+                                                           .topic = entry.stored.topic,
+                                                           .name = entry.stored.name,
+                                                           .settings = entry.stored.settings,
+                                                           .create_ms = entry.stored.create_ms,
+                                                           .incarnation = entry.incarnation});
+}
+
+CatalogState::CatalogState(const CatalogOptions& options, scheduler::PendingWrites* writes)
+    : options_(options), writes_(writes) {
+  DT_CHECK(writes != nullptr);
+}
+
+// ---- Topics ------------------------------------------------------------------------------------
+
+TopicEntry* CatalogState::Find(absl::string_view name) {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+TopicEntry* CatalogState::Of(TopicId id) {
+  const auto found = by_id_.find(static_cast<uint32_t>(id));
+  DT_CHECK(found != by_id_.end());
+  return found->second.get();
+}
+
+std::vector<TopicEntry*> CatalogState::All() {
+  std::vector<TopicEntry*> all;
+  all.reserve(by_id_.size());
+  for (const auto& [id, entry] : by_id_) all.push_back(entry.get());
+  std::sort(all.begin(), all.end(), [](const TopicEntry* a, const TopicEntry* b) {
+    return a->topic->name() < b->topic->name();
+  });
+  return all;
+}
+
+absl::Status CatalogState::CheckRoom(bool listened) const {
+  const bool full = by_id_.size() >= options_.topics_max;
+  if (full || (listened && listened_ >= options_.topics_max / 10 + 1)) {
+    return TopicLimitError(options_.topics_max);
+  }
+  return absl::OkStatus();
+}
+
+TopicEntry* CatalogState::Load(TopicId id, absl::string_view name) {
+  DT_CHECK(id != TopicId{} && !name.empty());
+  auto owned = std::make_unique<TopicEntry>();
+  TopicEntry* const entry = owned.get();
+  Topic topic;
+  topic.id = id;
+  topic.name_text = std::make_shared<const std::string>(name);
+  topic.used = true;
+  entry->topic = std::make_shared<const Topic>(std::move(topic));
+  entry->nameless = storage::FirstSubscription(id);
+  DT_CHECK(by_id_.emplace(static_cast<uint32_t>(id), std::move(owned)).second);
+  DT_CHECK(by_name_.emplace(entry->topic->name(), entry).second);
+  next_topic_ = std::max(next_topic_, static_cast<uint32_t>(id) + 1);
+  return entry;
+}
+
+TopicEntry* CatalogState::Add(absl::string_view name, bool used) {
+  DT_CHECK(Find(name) == nullptr);
+  TopicEntry* const entry = Load(TopicId{next_topic_}, name);
+  Topic topic = *entry->topic;
+  topic.used = used;
+  Set(entry, std::move(topic));
+  Record record;
+  record.type = RecordType::kTopic;
+  record.topic = entry->topic->id;
+  record.value = std::string(name);
+  writes_->Add(std::move(record), Durability::kSynced);
+  return entry;
+}
+
+void CatalogState::Set(TopicEntry* entry, Topic topic) {
+  DT_CHECK(topic.id == entry->topic->id && topic.name_text == entry->topic->name_text);
+  if (Counts(*entry->topic)) --listened_;
+  if (Counts(topic)) ++listened_;
+  entry->topic = std::make_shared<const Topic>(std::move(topic));
+}
+
+void CatalogState::ApplySettings(const TopicSettings& settings, Topic* topic) {
+  if (settings.dead_letter_topic != topic->settings.dead_letter_topic) topic->dead_letters = {};
+  topic->settings = settings;
+  if (topic->quota == nullptr && settings.max_pending > 0) {
+    topic->quota = std::make_shared<protocol::TopicQuota>();
+  }
+  if (topic->pace == nullptr && settings.rate_per_s > 0) {
+    topic->pace = std::make_shared<protocol::TopicPace>();
+  }
+}
+
+void CatalogState::Write(const TopicEntry& entry, TopicPhase phase, const TopicSettings& settings) {
+  WriteObject(ObjectKind::kTopicSettings, std::string(entry.topic->name()),
+              EncodeTopic({.phase = phase, .settings = settings}), Durability::kSynced);
+}
+
+void CatalogState::WriteDefaults(const TopicEntry& entry) {
+  EraseObject(ObjectKind::kTopicSettings, std::string(entry.topic->name()), Durability::kSynced);
+}
+
+void CatalogState::WriteObject(ObjectKind kind, std::string name, std::string value,
+                               Durability durability) {
+  Record record;
+  record.type = RecordType::kObject;
+  record.shard = kPartition;
+  record.kind = static_cast<uint8_t>(kind);
+  record.name = std::move(name);
+  record.value = std::move(value);
+  writes_->Add(std::move(record), durability);
+}
+
+void CatalogState::EraseObject(ObjectKind kind, std::string name, Durability durability) {
+  Record record;
+  record.type = RecordType::kUnobject;
+  record.shard = kPartition;
+  record.kind = static_cast<uint8_t>(kind);
+  record.name = std::move(name);
+  writes_->Add(std::move(record), durability);
+}
+
+// ---- Subscriptions -----------------------------------------------------------------------------
+
+absl::Status CatalogState::NextSubscription(TopicEntry* entry, SubscriptionId* id) {
+  DT_CHECK(entry->nameless.has_value() || !entry->subscriptions.empty());
+  // After two thousand million subscriptions there are no more numbers.
+  if (entry->subscriptions.size() >= options_.subscriptions_max || next_subscription_ == 0) {
+    return SubscriptionLimitError(options_.subscriptions_max);
+  }
+  if (entry->nameless.has_value()) {
+    *id = *entry->nameless;
+    entry->nameless.reset();
+  } else {
+    *id = SubscriptionId{next_subscription_++};
+  }
+  WriteNextSubscription();
+  return absl::OkStatus();
+}
+
+void CatalogState::WriteNextSubscription() {
+  WriteObject(ObjectKind::kCatalog, std::string(kStateName), EncodeState(next_subscription_),
+              Durability::kSynced);
+}
+
+void CatalogState::Write(const SubscriptionEntry& entry) {
+  DT_CHECK(entry.stored.topic != TopicId{});
+  const bool settled = entry.stored.phase == SubscriptionPhase::kSettled;
+  WriteObject(ObjectKind::kSubscription, protocol::SubscriptionObjectName(entry.id),
+              EncodeSubscription(entry.stored),
+              settled ? Durability::kBuffered : Durability::kSynced);
+}
+
+void CatalogState::Remove(const SubscriptionEntry& entry) {
+  EraseObject(ObjectKind::kSubscription, protocol::SubscriptionObjectName(entry.id),
+              Durability::kBuffered);
+}
+
+// ---- The snapshot ------------------------------------------------------------------------------
+
+void CatalogState::Publish(const TopicPtr& topic) {
+  const TopicPtr before = snapshot_.TopicOf(topic->id);
+  if (before != nullptr && before->deleted) --snapshot_.deleted_topics_;
+  if (topic->deleted) ++snapshot_.deleted_topics_;
+  const TopicSettings& settings = topic->settings;
+  if (topic->quota != nullptr) topic->quota->max.store(settings.max_pending);
+  const bool same_pace = before != nullptr && before->settings.rate_per_s == settings.rate_per_s &&
+                         before->settings.burst == settings.burst;
+  // Setting a pace allows one burst anew.
+  if (topic->pace != nullptr && !same_pace) topic->pace->Set(settings.rate_per_s, settings.burst);
+  snapshot_.topics_by_name_.Set(topic);
+  snapshot_.topics_by_id_.Set(topic);
+  snapshot_changed_ = true;
+}
+
+void CatalogState::Publish(const SubscriptionPtr& subscription) {
+  snapshot_.subscriptions_by_name_.Set(subscription);
+  snapshot_.subscriptions_by_id_.Set(subscription);
+  snapshot_changed_ = true;
+}
+
+void CatalogState::Unpublish(const SubscriptionPtr& subscription) {
+  snapshot_.subscriptions_by_name_.Erase(
+      std::pair(subscription->topic, absl::string_view(subscription->name)));
+  snapshot_.subscriptions_by_id_.Erase(subscription->id);
+  snapshot_changed_ = true;
+}
+
+std::shared_ptr<const Snapshot> CatalogState::TakeSnapshot() {
+  if (!std::exchange(snapshot_changed_, false)) return nullptr;
+  ++snapshot_.version_;
+  auto shared = std::make_shared<Snapshot>();
+  shared->version_ = snapshot_.version_;
+  shared->deleted_topics_ = snapshot_.deleted_topics_;
+  shared->topics_by_name_ = snapshot_.topics_by_name_.Share();
+  shared->topics_by_id_ = snapshot_.topics_by_id_.Share();
+  shared->subscriptions_by_name_ = snapshot_.subscriptions_by_name_.Share();
+  shared->subscriptions_by_id_ = snapshot_.subscriptions_by_id_.Share();
+  return shared;
+}
+
+void CatalogState::CheckInvariants() const {
+  DT_CHECK_EQ(by_id_.size(), by_name_.size());
+  DT_CHECK_EQ(snapshot_.topics_by_name_.size(), snapshot_.topics_by_id_.size());
+  DT_CHECK_EQ(snapshot_.subscriptions_by_name_.size(), snapshot_.subscriptions_by_id_.size());
+  size_t listened = 0;
+  for (const auto& [id, entry] : by_id_) {
+    DT_CHECK_EQ(static_cast<uint32_t>(entry->topic->id), id);
+    DT_CHECK(by_name_.contains(entry->topic->name()));
+    DT_CHECK(entry->nameless.has_value() || !entry->subscriptions.empty());
+    if (Counts(*entry->topic)) ++listened;
+    for (const auto& [name, subscription] : entry->subscriptions) {
+      DT_CHECK(name == subscription.stored.name && subscription.id != SubscriptionId{});
+      DT_CHECK(subscription.stored.topic == entry->topic->id);
+    }
+  }
+  DT_CHECK_EQ(listened, listened_);
+}
+
+}  // namespace duetime::catalog

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The words between the catalog and the world: commands go in, effects come out. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "server/catalog/snapshot.h"
+#include "server/catalog/topic.h"
+#include "server/protocol/commands.h"
+#include "server/protocol/replies.h"
+#include "storage/types.h"
+
+namespace duetime::catalog {
+
+// Names the client's request that a reply answers. 0: no request waits.
+enum class RequestTag : uint64_t {};
+
+// ---- Commands of clients
+
+// Returns the topic of this name, and creates or revives it if there is none. NOT_FOUND
+// TOPIC_NOT_FOUND if the server does not create topics by use; RESOURCE_EXHAUSTED TOPIC_LIMIT.
+struct EnsureTopic {
+  RequestTag tag{};
+  std::string name;
+  // Also makes its dead-letter topic known to the shards: FAILED_PRECONDITION NO_DEAD_LETTER_TOPIC.
+  bool dead_letters = false;
+};
+
+// ALREADY_EXISTS TOPIC_EXISTS if the topic has other settings.
+struct CreateTopic {
+  RequestTag tag{};
+  std::string name;
+  TopicSettings settings = {};
+};
+
+// NOT_FOUND TOPIC_NOT_FOUND, and any error of `edit`, which gets the settings of that moment.
+struct UpdateTopic {
+  RequestTag tag{};
+  std::string name;
+  std::function<absl::Status(TopicSettings*)> edit;
+};
+
+// FAILED_PRECONDITION TOPIC_NOT_EMPTY if the topic has messages (Reply::messages) or recurrences.
+struct DeleteTopic {
+  RequestTag tag{};
+  std::string name;
+};
+
+// ALREADY_EXISTS SUBSCRIPTION_EXISTS, RESOURCE_EXHAUSTED SUBSCRIPTION_LIMIT, and the errors of
+// EnsureTopic.
+struct CreateSubscription {
+  RequestTag tag{};
+  std::string topic;
+  std::string name;
+  protocol::SubscriptionSettings settings = {};
+  // Only messages that are accepted from now on, unless it is the first one of its topic.
+  bool from_now = true;
+  // A subscriber names it: an existing one serves, whatever its settings. NOT_FOUND
+  // SUBSCRIPTION_NOT_FOUND if there is none and the server creates nothing by use.
+  bool by_use = false;
+};
+
+// NOT_FOUND SUBSCRIPTION_NOT_FOUND, and any error of `edit`.
+struct UpdateSubscription {
+  RequestTag tag{};
+  std::string topic;
+  std::string name;
+  std::function<absl::Status(protocol::SubscriptionSettings*)> edit;
+};
+
+// NOT_FOUND SUBSCRIPTION_NOT_FOUND.
+struct DeleteSubscription {
+  RequestTag tag{};
+  std::string topic;
+  std::string name;
+};
+
+// Answered when the shards know all that the catalog read at the start.
+struct AwaitRecovery {
+  RequestTag tag{};
+};
+
+// ---- From the shards
+
+// A shard accepted a message of a topic that is being deleted, or was.
+struct TopicUsed {
+  storage::TopicId topic{};
+};
+
+// ---- From the catalog itself
+
+// Continues a change that the run before left open: of this subscription, or, without a name, the
+// deletion of the topic.
+struct Resume {
+  storage::TopicId topic{};
+  std::string subscription;
+};
+
+using Command = std::variant<EnsureTopic, CreateTopic, UpdateTopic, DeleteTopic, CreateSubscription,
+                             UpdateSubscription, DeleteSubscription, AwaitRecovery, TopicUsed,
+                             protocol::TopicReply, protocol::SubscriptionReply, Resume>;
+
+// ---- Effects
+
+struct Reply {
+  RequestTag tag{};
+  absl::Status status = {};
+  // After the command; null with an error, and after a deletion.
+  TopicPtr topic = nullptr;
+  SubscriptionPtr subscription = nullptr;
+  // With TOPIC_NOT_EMPTY: the number of messages; 0 if recurrences are the reason.
+  uint64_t messages = 0;
+};
+
+// A command for one shard. Commands for a shard take effect in this order.
+struct ShardCommand {
+  uint16_t shard = 0;
+  std::variant<protocol::TopicCommand, protocol::SubscriptionCommand> command;
+};
+
+struct Effects {
+  // Publish first: a shard or a client that hears of a change finds it in the snapshot.
+  std::shared_ptr<const Snapshot> snapshot;
+  std::vector<ShardCommand> commands;
+  std::vector<Reply> replies;
+  // The journal failed: every open request was answered with STORAGE_FAILED.
+  bool failed = false;
+
+  bool empty() const {
+    return snapshot == nullptr && commands.empty() && replies.empty() && !failed;
+  }
+};
+
+}  // namespace duetime::catalog

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Snapshot: one version of all topics and subscriptions. SnapshotCell: where readers find it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
+
+#include "server/base/mutex.h"
+#include "server/catalog/sorted_blocks.h"
+#include "server/catalog/topic.h"
+
+namespace duetime::catalog {
+
+// Immutable; any thread may read it. Look-ups take no lock.
+class Snapshot {
+ public:
+  // ---- Topics
+
+  // Null if there is no topic of this name, or it was deleted.
+  TopicPtr FindTopic(absl::string_view name) const;
+  // Null if there never was one. Messages and tombstones of a deleted topic may still be there.
+  TopicPtr FindTopicEvenIfDeleted(absl::string_view name) const;
+  TopicPtr TopicOf(storage::TopicId id) const;
+  // Empty if the topic is unknown. The view stays valid as long as the catalog.
+  absl::string_view TopicName(storage::TopicId id) const;
+  // Topics with names greater than `after` that begin with `prefix`, in byte order, without
+  // deleted ones, at most `limit`.
+  std::vector<TopicPtr> ListTopics(absl::string_view prefix, absl::string_view after,
+                                   size_t limit) const;
+  // The numbers of all topics, deleted ones included.
+  std::vector<storage::TopicId> TopicIds() const;
+  size_t topics() const { return topics_by_name_.size() - deleted_topics_; }
+
+  // ---- Subscriptions
+
+  // Null if there is none of this name.
+  SubscriptionPtr FindSubscription(storage::TopicId topic, absl::string_view name) const;
+  // Names greater than `after` in byte order, at most `limit`.
+  std::vector<SubscriptionPtr> ListSubscriptions(storage::TopicId topic, absl::string_view after,
+                                                 size_t limit) const;
+  // Empty if the subscription is unknown, or no client has named it.
+  std::string SubscriptionName(storage::SubscriptionId id) const;
+  size_t subscriptions() const { return subscriptions_by_id_.size(); }
+
+  // The number of changes that this version contains.
+  uint64_t version() const { return version_; }
+
+ private:
+  // Builds it.
+  friend class CatalogState;
+
+  struct NameOfTopic {
+    absl::string_view operator()(const TopicPtr& topic) const { return topic->name(); }
+  };
+  struct IdOfTopic {
+    storage::TopicId operator()(const TopicPtr& topic) const { return topic->id; }
+  };
+  struct NameOfSubscription {
+    std::pair<storage::TopicId, absl::string_view> operator()(const SubscriptionPtr& of) const {
+      return {of->topic, of->name};
+    }
+  };
+  struct IdOfSubscription {
+    storage::SubscriptionId operator()(const SubscriptionPtr& of) const { return of->id; }
+  };
+
+  uint64_t version_ = 0;
+  SortedBlocks<TopicPtr, NameOfTopic> topics_by_name_;
+  SortedBlocks<TopicPtr, IdOfTopic> topics_by_id_;
+  SortedBlocks<SubscriptionPtr, NameOfSubscription> subscriptions_by_name_;
+  SortedBlocks<SubscriptionPtr, IdOfSubscription> subscriptions_by_id_;
+  size_t deleted_topics_ = 0;
+};
+
+// Holds the newest snapshot. The catalog's thread publishes; any thread reads.
+class SnapshotCell {
+ public:
+  SnapshotCell();
+  SnapshotCell(const SnapshotCell&) = delete;
+  SnapshotCell& operator=(const SnapshotCell&) = delete;
+
+  // REQUIRES: `snapshot` is newer than the one before.
+  void Publish(std::shared_ptr<const Snapshot> snapshot);
+
+  // The newest snapshot. Each thread keeps the last one that it read, and takes the lock only if
+  // the version has moved. The reference holds until the thread calls Read again.
+  const Snapshot& Read() const;
+
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+
+ private:
+  // Tells the cells of one process apart, so that a thread does not mistake one for another.
+  const uint64_t cell_;
+  std::atomic<uint64_t> version_{0};
+  mutable base::Mutex mutex_;
+  std::shared_ptr<const Snapshot> newest_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace duetime::catalog

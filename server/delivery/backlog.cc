@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/backlog.h"
+
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/delivery/delivery_records.h"
+#include "server/delivery/delivery_states.h"
+#include "server/delivery/delivery_timers.h"
+#include "server/delivery/store_reader.h"
+#include "server/delivery/subscriptions.h"
+#include "server/delivery/turns.h"
+#include "server/scheduler/scheduler.h"
+
+namespace duetime::delivery {
+
+using storage::BacklogEntry;
+using storage::MessageKey;
+using storage::Progress;
+
+namespace {
+
+// Entries that one ListOld looks at.
+constexpr size_t kListedPerStep = 2000;
+
+}  // namespace
+
+Backlog::Backlog(const DeliveryParts& parts)
+    : shard_(parts.shard.shard),
+      spill_age_ms_(parts.shard.limits->spill_age_ms),
+      store_(parts.shard.store),
+      writes_(parts.shard.writes),
+      stats_(parts.shard.stats),
+      scheduler_(parts.scheduler),
+      reader_(parts.reader),
+      records_(parts.records),
+      table_(parts.table),
+      subscriptions_(parts.subscriptions),
+      timers_(parts.timers),
+      turns_(parts.turns),
+      states_(parts.states) {}
+
+absl::Status Backlog::Recover() {
+  const auto listed = store_->BacklogSubscriptions(shard_);
+  if (!listed.ok()) return listed.status();
+  for (const storage::SubscriptionId id : *listed) {
+    Subscription* subscription = subscriptions_->Find(id);
+    if (subscription == nullptr) {
+      // A subscription without an object is the first one of its topic.
+      const auto topic = storage::TopicId{static_cast<uint32_t>(id)};
+      subscription = subscriptions_->TopicOf(topic)->subscriptions.front();
+    }
+    if (subscription->state.id != id) continue;
+    FallBehind(subscription, MessageKey{});
+    subscription->listed.Forget();
+    // The backlog may hold messages that wait for their next attempt.
+    subscription->forgot_delivered = true;
+  }
+  return absl::OkStatus();
+}
+
+// ---- Positions
+// ------------------------------------------------------------------------------------------------------
+
+void Backlog::FallBehind(Subscription* subscription, const MessageKey& place) {
+  if (subscription->backlog.FallBehind(place)) ++behind_;
+}
+
+void Backlog::Park(base::Now now, Subscription* subscription, const MessageKey& first) {
+  DT_CHECK_GT(first.due_ms, now.wall_ms);
+  DT_CHECK_GT(behind_, 0u);
+  subscription->backlog.Park(first);
+  --behind_;
+  Unpark(now, subscription);
+}
+
+void Backlog::Unpark(base::Now now, Subscription* subscription) {
+  if (!subscription->backlog.parked().has_value()) return;
+  const MessageKey first = *subscription->backlog.parked();
+  if (first.due_ms <= now.wall_ms) {
+    FallBehind(subscription, first);
+  } else {
+    timers_->WakeAt(now.mono_ms + first.due_ms - now.wall_ms, subscription);
+  }
+}
+
+void Backlog::Clear(Subscription* subscription) {
+  if (subscription->backlog.Clear()) --behind_;
+  subscription->listed.Clear();
+}
+
+// ---- Listing
+// --------------------------------------------------------------------------------------------------------
+
+void Backlog::ListNew(const storage::MessageRef& message, Subscription* subscription,
+                      const Progress* row) {
+  const bool later = row != nullptr && row->retry_ms > message.key.due_ms;
+  const MessageKey place = {.due_ms = later ? row->retry_ms : message.key.due_ms,
+                            .id = message.key.id};
+  FallBehind(subscription, place);
+  if (row != nullptr) subscription->forgot_delivered = true;
+  if (later) {
+    Progress listed = *row;
+    listed.listed = true;
+    records_->PutProgress(message.key, subscription->state.id, listed);
+  }
+  scheduler_->safe_mark()->Hold(message.key.due_ms);
+  Add({.place = place, .due_ms = message.key.due_ms, .subscription = subscription},
+      {.attempts = row != nullptr ? row->attempts : 0,
+       .bytes = message.bytes,
+       .maybe_delivered = scheduler_->MaybeDelivered(message.key),
+       .due_ms = later ? message.key.due_ms : 0});
+}
+
+void Backlog::List(EntryIndex index) { ListAt(index, (*table_)[index].place().due_ms); }
+
+void Backlog::MoveToDisk(EntryIndex index) { MoveToDiskAt(index, (*table_)[index].place().due_ms); }
+
+void Backlog::ListAt(EntryIndex index, uint64_t place_ms) {
+  BacklogEntry record = MovePlace(index, place_ms);
+  // The message may be delivered from memory after this, which no record would tell.
+  record.maybe_delivered = true;
+  const PendingDelivery& entry = (*table_)[index];
+  Add({.place = entry.place(),
+       .due_ms = entry.due_ms,
+       .subscription = entry.subscription,
+       .index = index},
+      record);
+}
+
+void Backlog::MoveToDiskAt(EntryIndex index, uint64_t place_ms) {
+  const BacklogEntry record = MovePlace(index, place_ms);
+  states_->MakeForgetting(index);
+  const PendingDelivery& entry = (*table_)[index];
+  ++entry.subscription->forgets_in_flight;
+  if (entry.attempts > 0) entry.subscription->forgot_delivered = true;
+  FallBehind(entry.subscription, entry.place());
+  Add({.place = entry.place(),
+       .due_ms = entry.due_ms,
+       .subscription = entry.subscription,
+       .index = index,
+       .forget = true},
+      record);
+}
+
+BacklogEntry Backlog::MovePlace(EntryIndex index, uint64_t place_ms) {
+  PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state != EntryState::kEnding);
+  if (entry.listed_ms != place_ms) Unlist(index);
+  entry.listed_ms = place_ms;
+  entry.spilled = true;
+  return {.attempts = entry.attempts,
+          .bytes = entry.bytes,
+          .maybe_delivered = entry.maybe_delivered,
+          .due_ms = place_ms != entry.due_ms ? entry.due_ms : 0};
+}
+
+void Backlog::Unlist(EntryIndex index) {
+  const PendingDelivery& entry = (*table_)[index];
+  if (entry.spilled) Unlist(entry.place(), *entry.subscription);
+}
+
+void Backlog::Unlist(const MessageKey& place, const Subscription& subscription) {
+  records_->Unlist(place, subscription.state.id);
+}
+
+void Backlog::Add(const Listing& listing, const BacklogEntry& entry) {
+  Subscription* const subscription = listing.subscription;
+  records_->List(listing.place, subscription->state.id, entry);
+  ++subscription->spills_in_flight;
+  if (subscription->bounded()) subscription->listed.Arriving(listing.place.id);
+  ++stats_->spilled;
+  if (listings_ == nullptr || batch_ != writes_->open_sequence()) {
+    listings_ = std::make_shared<std::vector<Listing>>();
+    batch_ = writes_->open_sequence();
+    writes_->Then([this, listings = listings_](base::Now, bool accepted) {
+      if (!accepted) return;
+      for (const Listing& done : *listings) OnListed(done);
+    });
+  }
+  listings_->push_back(listing);
+}
+
+void Backlog::OnListed(const Listing& listing) {
+  Subscription* const subscription = listing.subscription;
+  DT_CHECK_GT(subscription->spills_in_flight, 0u);
+  --subscription->spills_in_flight;
+  if (listing.forget) {
+    DT_CHECK_GT(subscription->forgets_in_flight, 0u);
+    --subscription->forgets_in_flight;
+  }
+  scheduler_->NoteProgress();
+  if (listing.index != kNoEntry) return OnEntryListed(listing);
+  subscription->listed.Arrived(listing.place, /*only_there=*/true);
+  scheduler_->safe_mark()->Release(listing.due_ms);
+  FallBehind(subscription, listing.place);
+  turns_->ReadBack(subscription);
+}
+
+void Backlog::OnEntryListed(const Listing& listing) {
+  Subscription* const subscription = listing.subscription;
+  turns_->ReadBack(subscription);
+  // The entry may have ended since, and another one may have its index.
+  const PendingDelivery& entry = (*table_)[listing.index];
+  const bool same = entry.state != EntryState::kFree && entry.place() == listing.place &&
+                    entry.subscription == subscription;
+  const bool forgetting = same && entry.state == EntryState::kForgetting;
+  subscription->listed.Arrived(listing.place, forgetting);
+  if (!same) return;
+  states_->Unhold(listing.index);
+  // An earlier listing does not let the entry go: the progress noted since is not committed yet,
+  // and whoever ends the message would not know of it.
+  if (!listing.forget || !forgetting) return;
+  FallBehind(subscription, listing.place);
+  states_->Remove(listing.index);
+}
+
+// ---- What holds W_safe back for too long
+// ----------------------------------------------------------------------------
+
+void Backlog::CollectOld(base::Now now) {
+  if (now.wall_ms <= spill_age_ms_) return;
+  const std::vector<uint32_t> cookies =
+      scheduler_->safe_mark()->TakeCookies(now.wall_ms - spill_age_ms_);
+  old_.insert(old_.end(), cookies.begin(), cookies.end());
+}
+
+bool Backlog::ListOld() {
+  for (size_t i = 0; i < kListedPerStep && !old_.empty(); ++i) {
+    const EntryIndex index = old_.front();
+    old_.pop_front();
+    const PendingDelivery& entry = (*table_)[index];
+    // A cookie may be stale: the place is free, or another entry has it, which is then listed early
+    // and no harm is done.
+    if (entry.state == EntryState::kFree || entry.state == EntryState::kEnding ||
+        entry.state == EntryState::kForgetting || entry.spilled || !entry.held) {
+      continue;
+    }
+    if (entry.state == EntryState::kReady && !entry.subscription->served()) {
+      MoveReadyToDisk(entry.subscription);
+    } else {
+      List(index);
+    }
+  }
+  return !old_.empty();
+}
+
+void Backlog::MoveReadyToDisk(Subscription* subscription) {
+  // No stream takes them from memory. All of them go, because an entry that stayed would overtake
+  // older ones.
+  while (subscription->ready.head != kNoEntry) {
+    const EntryIndex index = subscription->ready.head;
+    states_->TakeOut(index);
+    MoveToDisk(index);
+  }
+}
+
+// ---- What the disk says
+// ---------------------------------------------------------------------------------------------
+
+bool Backlog::Contains(const MessageKey& place, const Subscription& subscription) {
+  const auto entry = reader_->Backlog(subscription.state.id, place);
+  return !entry.ok() || entry->has_value();
+}
+
+absl::Status Backlog::ReadClaim(Subscription* subscription) {
+  if (subscription->claim_read) return absl::OkStatus();
+  const auto claim = store_->BacklogClaim(shard_, subscription->state.id);
+  if (!claim.ok()) {
+    reader_->Fail(claim.status());
+    return claim.status();
+  }
+  subscription->claim_read = true;
+  subscription->recovered_claim = subscription->claim = *claim;
+  return absl::OkStatus();
+}
+
+bool Backlog::ClaimedBefore(const Subscription& subscription, const MessageKey& place) const {
+  DT_CHECK(subscription.claim_read);
+  return place.id.epoch() < scheduler_->epoch() && subscription.recovered_claim.has_value() &&
+         place <= *subscription.recovered_claim;
+}
+
+}  // namespace duetime::delivery

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Backlog: the due messages of subscriptions that are on disk only.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/delivery_parts.h"
+#include "server/delivery/subscription.h"
+#include "storage/message_store.h"
+
+namespace duetime::delivery {
+
+// Lists messages on disk, in the order in which each subscription is to receive them, and keeps
+// each subscription's position there (BacklogPosition). BacklogReader brings them back.
+//
+// A message is listed at a place: its due time, or the time of its next attempt. A message that
+// stays in memory may be listed, too, so that W_safe can pass it.
+//
+// Guarantees: (1) an entry leaves memory only when its listing is committed; (2) a message holds
+// W_safe back until its listing is committed. Cost: O(1) for each message; one continuation for all
+// listings of a batch. Thread safety: confined to the engine thread.
+class Backlog {
+ public:
+  explicit Backlog(const DeliveryParts& parts);
+
+  // Finds the subscriptions that have a backlog. An error means that the store cannot be read.
+  absl::Status Recover();
+
+  // ---- Positions
+  //
+  // A message of the subscription is on disk only, at `place`.
+  void FallBehind(Subscription* subscription, const storage::MessageKey& place);
+  // All messages on disk are for later, beginning with `first`. REQUIRES: behind.
+  void Park(base::Now now, Subscription* subscription, const storage::MessageKey& first);
+  // Falls behind if the time of the first place has come, else sets the wake-up.
+  void Unpark(base::Now now, Subscription* subscription);
+  // No message is on disk only.
+  void Clear(Subscription* subscription);
+
+  // ---- Listing
+  //
+  // A message that is not in memory. `row`: its progress record, or nullptr.
+  void ListNew(const storage::MessageRef& message, Subscription* subscription,
+               const storage::Progress* row);
+  // An entry that stays in memory, at its place.
+  void List(EntryIndex index);
+  // An entry that leaves memory, at its place. REQUIRES: it is taken.
+  void MoveToDisk(EntryIndex index);
+  // The same two at the place of another time.
+  void ListAt(EntryIndex index, uint64_t place_ms);
+  void MoveToDiskAt(EntryIndex index, uint64_t place_ms);
+  // Removes the entry's listing, if there is one.
+  void Unlist(EntryIndex index);
+  void Unlist(const storage::MessageKey& place, const Subscription& subscription);
+
+  // ---- What holds W_safe back for too long
+  //
+  // Finds the entries that have been unsettled for the spill age.
+  void CollectOld(base::Now now);
+  // Lists a slice of them. True if there are more.
+  bool ListOld();
+
+  // ---- What the disk says
+  //
+  // True if the message is listed at `place`, or if that cannot be read.
+  bool Contains(const storage::MessageKey& place, const Subscription& subscription);
+  // Reads how far earlier runs claimed the backlog, once.
+  absl::Status ReadClaim(Subscription* subscription);
+  // An earlier run may have handed out the message at this place. REQUIRES: ReadClaim.
+  bool ClaimedBefore(const Subscription& subscription, const storage::MessageKey& place) const;
+
+  // Subscriptions that are behind.
+  size_t behind() const { return behind_; }
+
+ private:
+  // A listing in a batch that is not committed yet; index is kNoEntry if the message is not in
+  // memory.
+  struct Listing {
+    storage::MessageKey place;
+    uint64_t due_ms = 0;
+    Subscription* subscription = nullptr;
+    EntryIndex index = kNoEntry;
+    // The entry leaves memory then.
+    bool forget = false;
+  };
+
+  // Sets the entry's place, and returns its backlog record.
+  storage::BacklogEntry MovePlace(EntryIndex index, uint64_t place_ms);
+  void Add(const Listing& listing, const storage::BacklogEntry& entry);
+  void OnListed(const Listing& listing);
+  void OnEntryListed(const Listing& listing);
+  void MoveReadyToDisk(Subscription* subscription);
+
+  const uint16_t shard_;
+  const uint64_t spill_age_ms_;
+  storage::MessageStore* const store_;
+  scheduler::PendingWrites* const writes_;
+  protocol::ShardStats* const stats_;
+  scheduler::Scheduler* const scheduler_;
+  StoreReader* const reader_;
+  DeliveryRecords* const records_;
+  PendingDeliveries* const table_;
+  Subscriptions* const subscriptions_;
+  DeliveryTimers* const timers_;
+  Turns* const turns_;
+  DeliveryStates* const states_;
+  size_t behind_ = 0;
+  // The listings of the open batch, if it has that sequence.
+  uint64_t batch_ = 0;
+  std::shared_ptr<std::vector<Listing>> listings_;
+  // Entries that ListOld looks at.
+  std::deque<EntryIndex> old_;
+};
+
+}  // namespace duetime::delivery

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/backlog_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/delivery/backlog.h"
+#include "server/delivery/backlog_place.h"
+#include "server/delivery/delivery_records.h"
+#include "server/delivery/delivery_states.h"
+#include "server/delivery/memory_share.h"
+#include "server/delivery/retries.h"
+#include "server/delivery/store_reader.h"
+#include "server/delivery/turns.h"
+
+namespace duetime::delivery {
+
+using storage::BacklogRef;
+using storage::MessageKey;
+using storage::Progress;
+
+namespace {
+
+// Entries in one page: few compared with memory, many compared with the cost of a claim.
+constexpr size_t kReadBackPageEntries = 1000;
+
+}  // namespace
+
+BacklogReader::BacklogReader(const DeliveryParts& parts)
+    : writes_(parts.shard.writes),
+      key_locks_(parts.shard.key_locks),
+      stats_(parts.shard.stats),
+      reader_(parts.reader),
+      records_(parts.records),
+      table_(parts.table),
+      memory_(parts.memory),
+      turns_(parts.turns),
+      states_(parts.states),
+      backlog_(parts.backlog),
+      retries_(parts.retries) {}
+
+absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) {
+  if (!Turns::CanReadBack(*subscription)) return absl::OkStatus();
+  if (absl::Status status = backlog_->ReadClaim(subscription); !status.ok()) return status;
+  const storage::ScanLimit limit{.entries =
+                                     std::min(kReadBackPageEntries, memory_->RoomToReadBack())};
+  auto page = reader_->BacklogPage(subscription->state.id, subscription->backlog.cursor(), limit);
+  if (!page.ok()) return page.status();
+  // Places ahead of the clock wait for their next attempt; or the clock was ahead in an earlier
+  // run.
+  const auto later =
+      std::find_if(page->items.begin(), page->items.end(),
+                   [&now](const BacklogRef& item) { return item.key.due_ms > now.wall_ms; });
+  if (later == page->items.begin()) {
+    OnNothingDue(now, subscription, page->items);
+    return absl::OkStatus();
+  }
+  page->items.erase(later, page->items.end());
+  subscription->backlog.Advance(After(page->items.back().key));
+  std::erase_if(page->items, [this, subscription](const BacklogRef& item) {
+    const bool locked = key_locks_->Held(item.key.id);
+    if (locked) UnlistIfStale(item, subscription);
+    return locked || table_->FindAt(KeyOf(item), subscription) != kNoEntry;
+  });
+  if (page->items.empty()) {
+    turns_->ReadBack(subscription);
+  } else {
+    ClaimPage(subscription, std::move(page->items));
+  }
+  return absl::OkStatus();
+}
+
+void BacklogReader::OnNothingDue(base::Now now, Subscription* subscription,
+                                 const std::vector<BacklogRef>& later) {
+  // A listing that is not committed yet, or the fill, brings the reader back.
+  if (subscription->spills_in_flight > 0 || subscription->state.fill_until_ms > 0) return;
+  if (!later.empty()) return backlog_->Park(now, subscription, later.front().key);
+  backlog_->Clear(subscription);
+  subscription->forgot_delivered = false;
+}
+
+void BacklogReader::ClaimPage(Subscription* subscription, std::vector<BacklogRef> page) {
+  DT_CHECK(!page.empty());
+  DT_CHECK(!subscription->reading);
+  subscription->reading = true;
+  memory_->Reserve(page.size());
+  // A message at the time of its next attempt was delivered, and its record says so: a claim up to
+  // there would cover messages that are not due.
+  for (const BacklogRef& item : page) {
+    if (item.entry.due_ms != 0) continue;
+    subscription->claim = std::max(subscription->claim.value_or(item.key), item.key);
+  }
+  records_->ClaimBacklog(subscription->claim.value_or(MessageKey{}), subscription->state.id);
+  writes_->Then([this, subscription, page = std::move(page)](base::Now then, bool accepted) {
+    if (accepted) OnClaimed(then, subscription, page);
+  });
+}
+
+void BacklogReader::OnClaimed(base::Now now, Subscription* subscription,
+                              const std::vector<BacklogRef>& page) {
+  DT_CHECK(subscription->reading);
+  subscription->reading = false;
+  memory_->Unreserve(page.size());
+  // SubscriptionRelease gives the backlog up.
+  if (subscription->state.deleting) return;
+  if (subscription->backlog.cursor() <= page.back().key) {
+    // An older message went to disk meanwhile (the last stream left, and the ready entries moved to
+    // disk). It comes first, so this page is read again after it.
+    backlog_->FallBehind(subscription, page.front().key);
+    return turns_->ReadBack(subscription);
+  }
+  for (const BacklogRef& item : page) {
+    const EntryIndex found = table_->Find(item.key.id, subscription);
+    if (key_locks_->Held(item.key.id)) {
+      UnlistIfStale(item, subscription);
+    } else if (found == kNoEntry) {
+      TakeUp(now, subscription, item);
+    } else if ((*table_)[found].key() != KeyOf(item)) {
+      ReadAgain(found, item);
+    }
+  }
+  turns_->ReadBack(subscription);
+}
+
+void BacklogReader::TakeUp(base::Now now, Subscription* subscription, const BacklogRef& item) {
+  const bool uncertain =
+      item.entry.maybe_delivered || backlog_->ClaimedBefore(*subscription, item.key);
+  ProgressRows rows;
+  if (uncertain || subscription->topic->several) {
+    auto read = reader_->Progress(KeyOf(item));
+    if (!read.ok()) return;
+    rows = *std::move(read);
+  }
+  subscription->listed.Taken(item.key);
+  if (rows.Settled(subscription->state.id)) {
+    return backlog_->Unlist(item.key, *subscription);
+  }
+  ++stats_->read_back;
+  const Progress* const row = rows.Find(subscription->state.id);
+  const EntryIndex index = AddEntry(item, subscription, row, uncertain);
+  if (row != nullptr && row->retry_ms > now.wall_ms) return retries_->ResumeDelay(now, index, *row);
+  states_->MakeReady(index);
+}
+
+EntryIndex BacklogReader::AddEntry(const BacklogRef& item, Subscription* subscription,
+                                   const Progress* row, bool uncertain) {
+  const EntryIndex index = table_->Insert(KeyOf(item), subscription);
+  PendingDelivery& entry = (*table_)[index];
+  entry.bytes = item.entry.bytes;
+  entry.attempts = std::max(item.entry.attempts, row != nullptr ? row->attempts : 0);
+  entry.maybe_delivered = uncertain;
+  entry.spilled = true;
+  entry.listed_ms = item.key.due_ms;
+  entry.progress = row != nullptr || item.entry.attempts > 0;
+  return index;
+}
+
+EntryIndex BacklogReader::TakeListed(const BacklogRef& item, Subscription* subscription) {
+  const auto record = reader_->Record(KeyOf(item));
+  const auto rows = reader_->Progress(KeyOf(item));
+  if (!record.ok() || !rows.ok()) return kNoEntry;
+  if (!record->has_value() || rows->Settled(subscription->state.id)) {
+    backlog_->Unlist(item.key, *subscription);
+    return kNoEntry;
+  }
+  if (!backlog_->ReadClaim(subscription).ok()) return kNoEntry;
+  const bool uncertain =
+      item.entry.maybe_delivered || backlog_->ClaimedBefore(*subscription, item.key);
+  const EntryIndex index =
+      AddEntry(item, subscription, rows->Find(subscription->state.id), uncertain);
+  table_->Learn(index, **record);
+  return index;
+}
+
+void BacklogReader::UnlistIfStale(const BacklogRef& item, Subscription* subscription) {
+  const auto record = reader_->Record(KeyOf(item));
+  if (!record.ok() || record->has_value()) return;
+  backlog_->Unlist(item.key, *subscription);
+  subscription->listed.Taken(item.key);
+}
+
+void BacklogReader::ReadAgain(EntryIndex index, const BacklogRef& item) {
+  const PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.key() != KeyOf(item));
+  if (entry.state == EntryState::kForgetting) {
+    // The listing is read again when that entry is gone.
+    return backlog_->FallBehind(entry.subscription, item.key);
+  }
+  entry.subscription->listed.Taken(item.key);
+  // One of the two places is stale: the message was moved away from it. The store knows which.
+  if (!entry.seen && entry.state == EntryState::kReady) {
+    const auto record = reader_->Record(KeyOf(item));
+    if (!record.ok()) return;
+    if (record->has_value()) return MoveEntry(index, item);
+  }
+  backlog_->Unlist(item.key, *entry.subscription);
+}
+
+void BacklogReader::MoveEntry(EntryIndex index, const BacklogRef& item) {
+  PendingDelivery& entry = (*table_)[index];
+  states_->Unhold(index);
+  backlog_->Unlist(index);
+  entry.due_ms = KeyOf(item).due_ms;
+  entry.listed_ms = item.key.due_ms;
+  entry.bytes = item.entry.bytes;
+  entry.attempts = item.entry.attempts;
+  entry.maybe_delivered =
+      item.entry.maybe_delivered || backlog_->ClaimedBefore(*entry.subscription, item.key);
+  entry.spilled = true;
+}
+
+}  // namespace duetime::delivery

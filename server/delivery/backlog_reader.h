@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BacklogReader: brings messages of the backlog back to memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/delivery_parts.h"
+#include "server/delivery/subscription.h"
+#include "storage/message_store.h"
+
+namespace duetime::delivery {
+
+// Reads a subscription's backlog page by page, from its position on. Each page is claimed durably
+// before its messages are ready, so that a cancel after a crash knows which of them may have been
+// delivered.
+//
+// A listing may be stale: the message was moved or ended since. The store decides, and the reader
+// removes the listing.
+//
+// Guarantees: (1) messages become ready in the order of their places; (2) at most one page of a
+// subscription waits for its claim. Cost: one scan and one claim for each page. Thread safety:
+// confined to the engine thread.
+class BacklogReader {
+ public:
+  explicit BacklogReader(const DeliveryParts& parts);
+
+  // Reads the next page. REQUIRES: there is room (MemoryShare::RoomToReadBack).
+  absl::Status ReadPage(base::Now now, Subscription* subscription);
+
+  // Adds an entry in state kTaken for a listed message that is to end, without a claim. kNoEntry if
+  // the listing is stale, and is removed then; or if the store cannot be read.
+  EntryIndex TakeListed(const storage::BacklogRef& item, Subscription* subscription);
+
+ private:
+  // The page has no message whose time has come.
+  void OnNothingDue(base::Now now, Subscription* subscription,
+                    const std::vector<storage::BacklogRef>& later);
+  void ClaimPage(Subscription* subscription, std::vector<storage::BacklogRef> page);
+  void OnClaimed(base::Now now, Subscription* subscription,
+                 const std::vector<storage::BacklogRef>& page);
+  void TakeUp(base::Now now, Subscription* subscription, const storage::BacklogRef& item);
+  EntryIndex AddEntry(const storage::BacklogRef& item, Subscription* subscription,
+                      const storage::Progress* row, bool uncertain);
+  // The message is being changed, and the change takes care of its present place: removes the
+  // listing of an earlier place.
+  void UnlistIfStale(const storage::BacklogRef& item, Subscription* subscription);
+  // The message is in memory already, at another due time.
+  void ReadAgain(EntryIndex index, const storage::BacklogRef& item);
+  void MoveEntry(EntryIndex index, const storage::BacklogRef& item);
+
+  scheduler::PendingWrites* const writes_;
+  scheduler::KeyLocks* const key_locks_;
+  protocol::ShardStats* const stats_;
+  StoreReader* const reader_;
+  DeliveryRecords* const records_;
+  PendingDeliveries* const table_;
+  MemoryShare* const memory_;
+  Turns* const turns_;
+  DeliveryStates* const states_;
+  Backlog* const backlog_;
+  Retries* const retries_;
+};
+
+}  // namespace duetime::delivery

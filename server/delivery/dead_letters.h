@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DeadLetters: makes dead letters of messages that a subscription gives up.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/delivery_parts.h"
+#include "server/delivery/subscription.h"
+#include "storage/message_record.h"
+
+namespace duetime::delivery {
+
+// A dead letter is a message of its own, put in the batch that settles the message it stands for.
+//
+// Each dead letter reads and writes a whole record, so a step has a budget of bytes for them. The
+// budget does not stop Make: callers ask has_budget before they begin work that may need dead
+// letters. Thread safety: confined to the engine thread.
+class DeadLetters {
+ public:
+  static constexpr size_t kBytesPerStep = 8 << 20;
+
+  explicit DeadLetters(const DeliveryParts& parts);
+
+  // Settles the entry as a dead letter. `text` is the reason in the client's words. False if the
+  // topic for dead letters is not known, or the record is gone or damaged; then nothing has
+  // changed. REQUIRES: the entry is not ending.
+  bool Make(base::Now now, EntryIndex index, storage::DeadLetterReason why, absl::string_view text);
+
+  bool has_budget() const { return bytes_left_ > 0; }
+  void BeginStep() { bytes_left_ = kBytesPerStep; }
+  // Leaves at least `bytes` for what follows in this step.
+  void KeepBudget(size_t bytes) { bytes_left_ = std::max(bytes_left_, bytes); }
+
+ private:
+  // Where the subscription's dead letters go; number 0 if that is not known.
+  struct Target {
+    storage::TopicId topic{};
+    std::string name;
+  };
+  static Target TargetOf(const Subscription& subscription);
+  // Accepts the letter as a message that is due now, in the open batch.
+  storage::MessageRef Put(base::Now now, const PendingDelivery& entry, storage::TopicId topic,
+                          std::string letter);
+
+  scheduler::PendingWrites* const writes_;
+  scheduler::MessageWriter* const writer_;
+  protocol::ShardStats* const stats_;
+  scheduler::Scheduler* const scheduler_;
+  StoreReader* const reader_;
+  PendingDeliveries* const table_;
+  MessageEnds* const ends_;
+  size_t bytes_left_ = kBytesPerStep;
+};
+
+}  // namespace duetime::delivery

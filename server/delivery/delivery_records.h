@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DeliveryRecords: the records that delivery writes beside messages.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/scheduler/pending_writes.h"
+#include "storage/message_store.h"
+
+namespace duetime::delivery {
+
+// Adds progress, backlog and claim records to the open batch.
+//
+// All but the claim are buffered. A lost spill is harmless: the journal keeps the order, so every
+// W_safe that counts on the spill is lost with it. Thread safety: confined to the engine thread.
+class DeliveryRecords {
+ public:
+  // REQUIRES: `writes` outlives it.
+  DeliveryRecords(uint16_t shard, scheduler::PendingWrites* writes)
+      : shard_(shard), writes_(writes) {}
+
+  void PutProgress(const storage::MessageKey& key, storage::SubscriptionId subscription,
+                   const storage::Progress& progress) {
+    storage::Record record = RecordOf(storage::RecordType::kProgress, subscription, key);
+    record.progress = progress;
+    writes_->Add(std::move(record), storage::Durability::kBuffered);
+  }
+  void RemoveProgress(const storage::MessageKey& key, storage::SubscriptionId subscription) {
+    writes_->Add(RecordOf(storage::RecordType::kUnprogress, subscription, key),
+                 storage::Durability::kBuffered);
+  }
+
+  // Lists a message in the subscription's backlog, at `place`.
+  void List(const storage::MessageKey& place, storage::SubscriptionId subscription,
+            const storage::BacklogEntry& entry) {
+    storage::Record record = RecordOf(storage::RecordType::kSpill, subscription, place);
+    record.backlog = entry;
+    writes_->Add(std::move(record), storage::Durability::kBuffered);
+  }
+  void Unlist(const storage::MessageKey& place, storage::SubscriptionId subscription) {
+    writes_->Add(RecordOf(storage::RecordType::kUnspill, subscription, place),
+                 storage::Durability::kBuffered);
+  }
+
+  // Everything in the backlog up to `place` may be handed out from now on.
+  void ClaimBacklog(const storage::MessageKey& place, storage::SubscriptionId subscription) {
+    writes_->Add(RecordOf(storage::RecordType::kBacklogClaim, subscription, place),
+                 storage::Durability::kSynced);
+  }
+
+ private:
+  storage::Record RecordOf(storage::RecordType type, storage::SubscriptionId subscription,
+                           const storage::MessageKey& key) const {
+    DT_CHECK(subscription != storage::SubscriptionId{});
+    storage::Record record;
+    record.type = type;
+    record.shard = shard_;
+    record.subscription = subscription;
+    record.key = key;
+    return record;
+  }
+
+  const uint16_t shard_;
+  scheduler::PendingWrites* const writes_;
+};
+
+}  // namespace duetime::delivery

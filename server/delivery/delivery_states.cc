@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/delivery_states.h"
+
+#include <utility>
+
+#include "absl/hash/hash.h"
+
+#include "server/base/check.h"
+#include "server/scheduler/scheduler.h"
+
+namespace duetime::delivery {
+
+DeliveryStates::DeliveryStates(const DeliveryParts& parts)
+    : scheduler_(parts.scheduler),
+      table_(parts.table),
+      timers_(parts.timers),
+      leases_(parts.leases),
+      turns_(parts.turns) {}
+
+void DeliveryStates::Hold(EntryIndex index) {
+  PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(!entry.held);
+  entry.held = true;
+  scheduler_->safe_mark()->Hold(entry.due_ms, index);
+}
+
+void DeliveryStates::Unhold(EntryIndex index) {
+  PendingDelivery& entry = (*table_)[index];
+  if (std::exchange(entry.held, false)) scheduler_->safe_mark()->Release(entry.due_ms);
+}
+
+void DeliveryStates::MakeReady(EntryIndex index) {
+  PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state == EntryState::kTaken);
+  table_->SetState(index, EntryState::kReady);
+  entry.stream = protocol::StreamId{};
+  table_->PushBack(&entry.subscription->ready, index);
+  turns_->Serve(entry.subscription);
+}
+
+void DeliveryStates::MakeDelayed(base::Now now, EntryIndex index, uint64_t delay_ms) {
+  DT_CHECK_GT(delay_ms, 0u);
+  table_->SetState(index, EntryState::kDelayed);
+  (*table_)[index].stream = protocol::StreamId{};
+  timers_->Start(index, now.mono_ms + delay_ms);
+}
+
+bool DeliveryStates::LockOrder(EntryIndex index, absl::string_view ordering_key) {
+  PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state == EntryState::kTaken);
+  // Zero means that there is none.
+  entry.order = absl::HashOf(ordering_key) | 1;
+  if (entry.subscription->order.Acquire(entry.order, index)) return true;
+  table_->SetState(index, EntryState::kBlocked);
+  return false;
+}
+
+void DeliveryStates::MakeEnding(EntryIndex index, bool ends_message) {
+  PendingDelivery& entry = (*table_)[index];
+  DT_CHECK_EQ(entry.order, 0u);
+  table_->SetState(index, EntryState::kEnding);
+  entry.ends_message = ends_message;
+}
+
+void DeliveryStates::MakeForgetting(EntryIndex index) {
+  PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.spilled);
+  UnlockOrder(index);
+  table_->SetState(index, EntryState::kForgetting);
+  entry.stream = protocol::StreamId{};
+}
+
+EntryIndex DeliveryStates::TakeReady(Subscription* subscription) {
+  const EntryIndex index = subscription->ready.head;
+  DT_CHECK(index != kNoEntry);
+  DT_CHECK((*table_)[index].state == EntryState::kReady);
+  table_->Unlink(&subscription->ready, index);
+  table_->SetState(index, EntryState::kTaken);
+  return index;
+}
+
+void DeliveryStates::TakeDelayed(EntryIndex index) {
+  DT_CHECK((*table_)[index].state == EntryState::kDelayed);
+  DT_CHECK((*table_)[index].timer.none());
+  table_->SetState(index, EntryState::kTaken);
+}
+
+void DeliveryStates::TakeOut(EntryIndex index) {
+  PendingDelivery& entry = (*table_)[index];
+  switch (entry.state) {
+    case EntryState::kReady:
+      table_->Unlink(&entry.subscription->ready, index);
+      table_->SetState(index, EntryState::kTaken);
+      break;
+    case EntryState::kInFlight:
+      leases_->End(index);
+      break;
+    case EntryState::kDelayed:
+      timers_->Cancel(index);
+      table_->SetState(index, EntryState::kTaken);
+      break;
+    case EntryState::kBlocked:
+      entry.subscription->order.RemoveWaiting(std::exchange(entry.order, 0), index);
+      table_->SetState(index, EntryState::kTaken);
+      break;
+    case EntryState::kForgetting:
+      table_->SetState(index, EntryState::kTaken);
+      break;
+    case EntryState::kTaken:
+      break;
+    case EntryState::kFree:
+    case EntryState::kEnding:
+      DT_CHECK(false);
+  }
+  UnlockOrder(index);
+}
+
+void DeliveryStates::UnlockOrder(EntryIndex index) {
+  PendingDelivery& entry = (*table_)[index];
+  if (entry.order == 0) return;
+  Subscription* const subscription = entry.subscription;
+  const EntryIndex next = subscription->order.Release(std::exchange(entry.order, 0), index);
+  if (next == kNoEntry) return;
+  DT_CHECK((*table_)[next].state == EntryState::kBlocked);
+  // It is older than the ready entries.
+  table_->SetState(next, EntryState::kReady);
+  table_->PushFront(&subscription->ready, next);
+  turns_->Serve(subscription);
+}
+
+void DeliveryStates::Remove(EntryIndex index) {
+  Subscription* const subscription = (*table_)[index].subscription;
+  UnlockOrder(index);
+  Unhold(index);
+  table_->Remove(index);
+  scheduler_->NoteProgress();
+  turns_->ReadBack(subscription);
+}
+
+void DeliveryStates::CheckInvariants() const {
+  size_t timers = 0;
+  table_->ForEach([&](EntryIndex index, const PendingDelivery& entry) {
+    const OrderingKeyLocks& order = entry.subscription->order;
+    const bool timed = entry.state == EntryState::kInFlight || entry.state == EntryState::kDelayed;
+    DT_CHECK_EQ(!entry.timer.none(), timed);
+    timers += timed ? 1u : 0u;
+    switch (entry.state) {
+      case EntryState::kReady:
+      case EntryState::kInFlight:
+      case EntryState::kDelayed:
+        DT_CHECK(entry.order == 0 || order.Holds(entry.order, index));
+        break;
+      case EntryState::kBlocked:
+        DT_CHECK(entry.order != 0);
+        DT_CHECK(!order.Holds(entry.order, index));
+        break;
+      case EntryState::kEnding:
+      case EntryState::kForgetting:
+        DT_CHECK_EQ(entry.order, 0u);
+        break;
+      case EntryState::kFree:
+      case EntryState::kTaken:
+        DT_CHECK(false);
+    }
+    DT_CHECK(entry.held || entry.spilled || entry.state == EntryState::kEnding);
+  });
+  DT_CHECK_LE(timers, timers_->size());
+}
+
+}  // namespace duetime::delivery

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DeliveryStates: the moves of an entry from state to state.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/delivery_parts.h"
+#include "server/delivery/delivery_timers.h"
+#include "server/delivery/leases.h"
+#include "server/delivery/pending_deliveries.h"
+#include "server/delivery/turns.h"
+
+namespace duetime::delivery {
+
+// Moves entries between their states, together with everything that belongs to a state: the ready
+// list, the timer, the lease, the ordering key and the hold on W_safe.
+//
+// A move takes two calls: TakeOut leaves the old state, and one of the Make calls enters the new
+// one. Decides nothing: its callers do. Cost: O(1). Thread safety: confined to the engine thread.
+class DeliveryStates {
+ public:
+  explicit DeliveryStates(const DeliveryParts& parts);
+
+  // Holds W_safe back until the entry is listed in the backlog or removed. REQUIRES: it does not.
+  void Hold(EntryIndex index);
+  // Nothing happens if it does not hold.
+  void Unhold(EntryIndex index);
+
+  // ---- From kTaken
+  //
+  // Waits for credit, behind the others.
+  void MakeReady(EntryIndex index);
+  void MakeDelayed(base::Now now, EntryIndex index, uint64_t delay_ms);
+  // Locks the ordering key for the entry. If another entry holds the key, the entry is blocked
+  // behind it and the result is false.
+  bool LockOrder(EntryIndex index, absl::string_view ordering_key);
+  // The end is in the open batch; Remove follows when it is committed.
+  void MakeEnding(EntryIndex index, bool ends_message);
+  // The backlog record is in the open batch; Remove follows when it is committed.
+  void MakeForgetting(EntryIndex index);
+
+  // ---- To kTaken
+  //
+  // The first ready entry, which keeps its ordering key. REQUIRES: there is one.
+  EntryIndex TakeReady(Subscription* subscription);
+  // From any state but kFree and kEnding. Passes the ordering key on.
+  void TakeOut(EntryIndex index);
+  // The delay's timer has fired.
+  void TakeDelayed(EntryIndex index);
+
+  // Frees the entry. REQUIRES: it is taken, ending or forgetting.
+  void Remove(EntryIndex index);
+
+  // Checks the entries against what belongs to their states. O(entries).
+  void CheckInvariants() const;
+
+ private:
+  // Passes the ordering key to the next entry, which becomes the first ready one.
+  void UnlockOrder(EntryIndex index);
+
+  scheduler::Scheduler* const scheduler_;
+  PendingDeliveries* const table_;
+  DeliveryTimers* const timers_;
+  Leases* const leases_;
+  Turns* const turns_;
+};
+
+}  // namespace duetime::delivery

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FailureThrottle: how fast a subscription is served while its attempts fail.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "server/base/check.h"
+#include "server/base/token_bucket.h"
+
+namespace duetime::delivery {
+
+// What the throttles of one shard share: a rate, in equal parts for the slowed subscriptions.
+//
+// Integer arithmetic, in billionths of a message. Thread safety: confined to the engine thread.
+class FailureRate {
+ public:
+  static constexpr uint64_t kMessage = 1'000'000'000;
+  // More time than this fills every bucket and pays every debt.
+  static constexpr uint64_t kPassedMaxMs = 10'000;
+
+  // In messages; 0: no subscription is ever slowed.
+  explicit FailureRate(uint32_t per_s) : per_ms_(per_s * (kMessage / 1000)) {}
+
+  bool on() const { return per_ms_ > 0; }
+  uint64_t per_ms() const { return per_ms_; }
+  // Subscriptions that are slowed at the moment.
+  size_t slowed() const { return slowed_; }
+
+  // The meter of the slowed subscriptions: what a subscription that was slowed all the time has
+  // been given since the start. REQUIRES: time does not go back.
+  uint64_t GivenToEach(uint64_t now_mono_ms) {
+    const uint64_t passed_ms = std::min(now_mono_ms - last_ms_, kPassedMaxMs);
+    last_ms_ = now_mono_ms;
+    given_ += passed_ms * share();
+    return given_;
+  }
+  uint64_t share() const { return per_ms_ / std::max<size_t>(slowed_, 1); }
+
+  void Join(uint64_t now_mono_ms) {
+    GivenToEach(now_mono_ms);
+    ++slowed_;
+  }
+  // As of the last call.
+  void Leave() {
+    DT_CHECK_GT(slowed_, 0u);
+    --slowed_;
+  }
+
+ private:
+  const uint64_t per_ms_;
+  size_t slowed_ = 0;
+  uint64_t last_ms_ = 0;
+  uint64_t given_ = 0;
+};
+
+// A subscriber that fails each message at once would take all CPU and disk of the daemon and of the
+// systems behind it. Therefore each failure adds to a debt, and successes and time pay for it. A
+// subscription that owes more than one second's worth is slowed: all slowed subscriptions of the
+// shard together receive the rate and no more. A subscription is slowed until its debt is paid: by
+// successes, or by time in which it does not take its share.
+//
+// The idea is that of gRPC's retry throttling (gRFC A6) and of Cloud Tasks' system throttling.
+// Guarantees: (1) a subscription that fails less often than the rate, or in the long run less often
+// than it succeeds, is not slowed; (2) while it is slowed, over any time it is granted at most its
+// share in it and what the rate gives in 100 ms, at least two messages. Cost: O(1). Thread safety:
+// confined to the engine thread.
+class FailureThrottle {
+ public:
+  // The owner must call Slowed so often while it is slowed: time pays only then, and shares change.
+  static constexpr uint64_t kLookMs = 1000;
+
+  // Before this nothing is slowed. REQUIRES: `rate` outlives the throttle's use.
+  void Start(FailureRate* rate) {
+    Reset();
+    rate_ = rate;
+  }
+  // Forgets all failures.
+  void Reset() {
+    debt_ = 0;
+    Lift();
+  }
+
+  // An attempt failed. True if the subscription is slowed from now on. REQUIRES, here and below:
+  // time does not go back.
+  bool OnFailure(uint64_t now_mono_ms) {
+    if (rate_ == nullptr || !rate_->on()) return false;
+    Advance(now_mono_ms);
+    debt_ = std::min(debt_ + kMessage, DebtMax());
+    if (slowed_ || debt_ < DebtMax()) return false;
+    rate_->Join(now_mono_ms);
+    slowed_ = true;
+    given_ = rate_->GivenToEach(now_mono_ms);
+    bucket_.Empty(given_, size());
+    return true;
+  }
+
+  // True if the subscription is slowed no longer from now on.
+  bool OnSuccess() {
+    const bool before = slowed_;
+    Pay(kMessage);
+    return before && !slowed_;
+  }
+
+  // Grants one message, or not.
+  bool Take(uint64_t now_mono_ms) {
+    return !Slowed(now_mono_ms) || bucket_.Take(given_, size(), 1) == 1;
+  }
+  // Takes back what was granted and not handed out.
+  void GiveBack(size_t messages) {
+    if (slowed_) bucket_.GiveBack(given_, size(), messages);
+  }
+
+  // When Take will grant enough to be worth a wake-up: what comes in 10 ms, at least one message;
+  // but at the latest when Slowed must be called. Not before now.
+  uint64_t NextMs(uint64_t now_mono_ms) {
+    if (!Slowed(now_mono_ms)) return now_mono_ms;
+    const uint64_t share = std::max<uint64_t>(rate_->share(), 1);
+    const uint64_t goal = std::max(kMessage, share * kWorthMs);
+    const uint64_t missing = bucket_.Missing(given_, size(), goal);
+    return now_mono_ms + std::min((missing + share - 1) / share, kLookMs);
+  }
+
+  // Lets time pay, then says if the subscription is slowed.
+  bool Slowed(uint64_t now_mono_ms) {
+    if (slowed_) Advance(now_mono_ms);
+    return slowed_;
+  }
+  // As of the last call.
+  bool slowed() const { return slowed_; }
+
+ private:
+  static constexpr uint64_t kMessage = FailureRate::kMessage;
+  static constexpr uint64_t kDebtMs = 1000;
+  static constexpr uint64_t kBucketMs = 100;
+  static constexpr uint64_t kWorthMs = 10;
+
+  uint64_t DebtMax() const { return std::max(kMessage, rate_->per_ms() * kDebtMs); }
+  base::TokenBucket::Size size() const {
+    return {.token = kMessage, .capacity = std::max(2 * kMessage, rate_->per_ms() * kBucketMs)};
+  }
+
+  void Lift() {
+    if (!slowed_) return;
+    slowed_ = false;
+    rate_->Leave();
+  }
+  void Pay(uint64_t amount) {
+    debt_ -= std::min(debt_, amount);
+    if (debt_ == 0) Lift();
+  }
+
+  // Lets the time since the last call fill the bucket, or pay for failures.
+  void Advance(uint64_t now_mono_ms) {
+    const uint64_t passed_ms = std::min(now_mono_ms - last_ms_, FailureRate::kPassedMaxMs);
+    last_ms_ = now_mono_ms;
+    if (!slowed_) return Pay(passed_ms * rate_->per_ms());
+    given_ = rate_->GivenToEach(now_mono_ms);
+    const uint64_t unused = bucket_.TakeOverflow(given_);
+    if (unused == 0) return;
+    // While the subscription takes nothing, its debt shrinks at the full rate, not at its share.
+    const uint64_t sharers = rate_->slowed();
+    Pay(std::min(unused, debt_ / sharers + 1) * sharers);
+  }
+
+  FailureRate* rate_ = nullptr;
+  bool slowed_ = false;
+  uint64_t last_ms_ = 0;
+  // Failures that are not paid for.
+  uint64_t debt_ = 0;
+  // While slowed: the shared meter at the last call.
+  uint64_t given_ = 0;
+  base::TokenBucket bucket_;
+};
+
+}  // namespace duetime::delivery

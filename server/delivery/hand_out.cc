@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/hand_out.h"
+
+#include <algorithm>
+
+#include "server/base/check.h"
+#include "server/delivery/backlog.h"
+#include "server/delivery/dead_letters.h"
+#include "server/delivery/delivery_states.h"
+#include "server/delivery/leases.h"
+#include "server/delivery/message_ends.h"
+#include "server/delivery/pacing.h"
+#include "server/delivery/retention.h"
+#include "server/delivery/retries.h"
+#include "server/delivery/streams.h"
+
+namespace duetime::delivery {
+
+using storage::MessageFlags;
+using storage::MessageRecord;
+
+namespace {
+
+// Bytes that are as much work as a message: a step is bounded by both.
+constexpr size_t kBytesPerMessage = 4 << 10;
+
+// The smallest turn of a subscription while others wait.
+constexpr size_t kTurnMin = 64;
+
+}  // namespace
+
+HandOut::HandOut(const DeliveryParts& parts)
+    : shard_(parts.shard.shard),
+      frame_messages_max_(parts.shard.limits->frame_messages_max),
+      frame_bytes_max_(parts.shard.limits->frame_bytes_max),
+      store_(parts.shard.store),
+      writes_(parts.shard.writes),
+      effects_(parts.shard.effects),
+      stats_(parts.shard.stats),
+      table_(parts.table),
+      turns_(parts.turns),
+      streams_(parts.streams),
+      leases_(parts.leases),
+      states_(parts.states),
+      backlog_(parts.backlog),
+      pacing_(parts.pacing),
+      ends_(parts.ends),
+      dead_letters_(parts.dead_letters),
+      retention_(parts.retention) {
+  DT_CHECK_GT(frame_messages_max_, 0u);
+}
+
+absl::Status HandOut::Step(base::Now now, size_t budget, bool* more) {
+  // However many dead letters others make, some are left for messages that are over here.
+  dead_letters_->KeepBudget(DeadLetters::kBytesPerStep / 4);
+  // The more subscriptions wait, the smaller the turns: none waits for large frames of all others.
+  const size_t turn = std::max(budget / std::max<size_t>(turns_->to_serve(), 1), kTurnMin);
+  for (size_t done = 0; done < budget && dead_letters_->has_budget() && turns_->to_serve() > 0;) {
+    const size_t left = std::max(budget - done, kTurnMin);
+    absl::Status status = Serve(now, turns_->NextToServe(), std::min(turn, left), &done);
+    if (!status.ok()) return status;
+  }
+  if (turns_->to_serve() > 0) *more = true;
+  return absl::OkStatus();
+}
+
+absl::Status HandOut::Serve(base::Now now, Subscription* subscription, size_t turn, size_t* done) {
+  // A turn costs something also if it hands out nothing.
+  ++*done;
+  std::deque<Stream*>& available = subscription->available;
+  if (available.empty() || subscription->paused()) return absl::OkStatus();
+  Stream* const stream = available.front();
+  TakeReady(now, stream, turn, &taken_);
+  if (stream->available) {
+    DT_CHECK(available.front() == stream);
+    available.pop_front();
+    available.push_back(stream);
+  }
+  *done += taken_.entries.size() + taken_.bytes / kBytesPerMessage;
+  if (!taken_.entries.empty()) {
+    if (absl::Status status = SendFrame(now, stream, taken_.entries); !status.ok()) return status;
+  }
+  turns_->Serve(subscription);
+  turns_->ReadBack(subscription);
+  return absl::OkStatus();
+}
+
+void HandOut::TakeReady(base::Now now, Stream* stream, size_t turn, Taken* taken) {
+  taken->entries.clear();
+  taken->bytes = 0;
+  Subscription* const subscription = stream->subscription;
+  // An equal share for each available stream, so that the first does not get all of a burst.
+  const size_t sharers = subscription->available.size();
+  const size_t share = (subscription->ready.count + sharers - 1) / sharers;
+  const size_t limit = std::min({frame_messages_max_, share, turn});
+  while (taken->entries.size() < limit && taken->bytes < frame_bytes_max_) {
+    const PendingDelivery& entry = (*table_)[subscription->ready.head];
+    if (!streams_->TakeCredit(stream, entry.bytes)) return;
+    if (!Pacing::Take(now, entry.due_ms, subscription)) {
+      pacing_->Wait(now, entry.due_ms, subscription);
+      streams_->ReturnCredit(stream->id, 1, entry.bytes);
+      return;
+    }
+    taken->bytes += entry.bytes;
+    taken->entries.push_back(states_->TakeReady(subscription));
+  }
+}
+
+absl::Status HandOut::ReadRecords(const std::vector<EntryIndex>& entries,
+                                  std::vector<std::optional<std::string>>* records) {
+  order_.clear();
+  keys_.clear();
+  for (size_t i = 0; i < entries.size(); ++i) order_.emplace_back((*table_)[entries[i]].key(), i);
+  std::sort(order_.begin(), order_.end());  // nearly sorted already: only repeats are not
+  for (const auto& [key, position] : order_) keys_.push_back(key);
+  if (absl::Status status = store_->MultiGet(shard_, keys_, &values_); !status.ok()) return status;
+  DT_CHECK_EQ(values_.size(), keys_.size());
+  records->clear();
+  records->resize(values_.size());
+  for (size_t i = 0; i < order_.size(); ++i) (*records)[order_[i].second] = std::move(values_[i]);
+  return absl::OkStatus();
+}
+
+absl::Status HandOut::SendFrame(base::Now now, Stream* stream,
+                                const std::vector<EntryIndex>& entries) {
+  if (absl::Status status = ReadRecords(entries, &records_); !status.ok()) return status;
+  protocol::DeliveryFrame frame{.stream = stream->id, .deliveries = {}};
+  frame.deliveries.reserve(entries.size());
+  int64_t held_back = 0;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const EntryIndex index = entries[i];
+    const uint32_t size = (*table_)[index].bytes;
+    if (!records_[i].has_value()) {
+      // A stale offer: the message was cancelled, settled or moved before.
+      backlog_->Unlist(index);
+      states_->Remove(index);
+    } else {
+      table_->Learn(index, *records_[i]);
+      if (!HoldBack(now, index, *records_[i])) {
+        Lease(now, stream, index, *std::move(records_[i]), &frame);
+        continue;
+      }
+    }
+    ++held_back;
+    bytes += size;
+  }
+  if (!frame.deliveries.empty()) effects_->frames.push_back(std::move(frame));
+  if (held_back == 0) return absl::OkStatus();
+  Pacing::GiveBack(static_cast<size_t>(held_back), stream->subscription);
+  streams_->ReturnCredit(stream->id, held_back, bytes);
+  return absl::OkStatus();
+}
+
+// ---- Messages that are not for delivery
+// -----------------------------------------------------------------------------
+
+bool HandOut::HoldBack(base::Now now, EntryIndex index, absl::string_view record) {
+  DT_CHECK((*table_)[index].state == EntryState::kTaken);
+  if (EndIfOver(now, index)) return true;
+  const std::optional<MessageRecord> head = HeadOf(record);
+  if (!head.has_value()) return false;
+  if (Expired(now, *head) && EndExpired(now, index, head->late_policy)) return true;
+  const bool ordered = (head->header.flags & MessageFlags::kOrdered) != 0;
+  return ordered && !states_->LockOrder(index, head->ordering_key);
+}
+
+bool HandOut::EndIfOver(base::Now now, EntryIndex index) {
+  const PendingDelivery& entry = (*table_)[index];
+  if (Retention::TooOld(now, entry) && retention_->GiveUp(now, index)) return true;
+  // The last attempt was under way when the process ended, or the policy has changed.
+  return Retries::OutOfAttempts(entry) &&
+         dead_letters_->Make(now, index, storage::DeadLetterReason::kMaxAttempts, "");
+}
+
+bool HandOut::EndExpired(base::Now now, EntryIndex index, storage::LatePolicy policy) {
+  if (policy == storage::LatePolicy::kDeadLetter) {
+    return dead_letters_->Make(now, index, storage::DeadLetterReason::kExpired, "");
+  }
+  if (policy != storage::LatePolicy::kDrop) return false;
+  ends_->BeginSettle(now, index, storage::EndState::kExpired, storage::Durability::kBuffered);
+  writes_->Then([this, index](base::Now, bool accepted) {
+    if (!accepted) return;
+    ++stats_->expired;
+    states_->Remove(index);
+  });
+  return true;
+}
+
+std::optional<MessageRecord> HandOut::HeadOf(absl::string_view record) {
+  constexpr uint8_t kEither = MessageFlags::kExpires | MessageFlags::kOrdered;
+  storage::MessageHeader header;
+  absl::string_view head;
+  if (!storage::DecodeMessageHeader(record, &header).ok() || (header.flags & kEither) == 0 ||
+      !storage::MessageHead(record, &head).ok()) {
+    return std::nullopt;
+  }
+  std::optional<MessageRecord> decoded(std::in_place);
+  if (!storage::DecodeMessageHead(head, &*decoded).ok()) return std::nullopt;
+  return decoded;
+}
+
+bool HandOut::Expired(base::Now now, const MessageRecord& head) {
+  return head.ttl_ms > 0 && now.wall_ms > head.header.deliver_ms + head.ttl_ms;
+}
+
+// ---- Leases
+// ---------------------------------------------------------------------------------------------------------
+
+void HandOut::Lease(base::Now now, Stream* stream, EntryIndex index, std::string record,
+                    protocol::DeliveryFrame* frame) {
+  const protocol::LeaseToken token = leases_->Begin(now, stream, index);
+  const PendingDelivery& entry = (*table_)[index];
+  DT_CHECK_GT(entry.attempts, 0u);
+  CountDelivery(now, entry);
+  frame->deliveries.push_back({.id = entry.id,
+                               .token = token,
+                               .attempt = entry.attempts,
+                               .maybe_redelivered = entry.attempts > 1 || entry.maybe_delivered,
+                               .dispatch_ms = now.wall_ms,
+                               .record = std::move(record)});
+}
+
+void HandOut::CountDelivery(base::Now now, const PendingDelivery& entry) {
+  ++entry.subscription->delivered;
+  ++stats_->delivered;
+  if (entry.attempts > 1) {
+    ++stats_->redelivered;
+  } else if (entry.deliver_ms != 0 && entry.deliver_ms <= now.wall_ms) {
+    const uint64_t late_ms = now.wall_ms - entry.deliver_ms;
+    const auto bound = std::lower_bound(protocol::kLatenessBoundsMs.begin(),
+                                        protocol::kLatenessBoundsMs.end(), late_ms);
+    ++stats_->lateness[static_cast<size_t>(bound - protocol::kLatenessBoundsMs.begin())];
+    stats_->lateness_sum_ms += late_ms;
+  }
+}
+
+}  // namespace duetime::delivery

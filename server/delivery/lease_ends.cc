@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/lease_ends.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/delivery/dead_letters.h"
+#include "server/delivery/delivery_states.h"
+#include "server/delivery/message_ends.h"
+#include "server/delivery/pacing.h"
+#include "server/delivery/retries.h"
+#include "server/delivery/streams.h"
+#include "server/delivery/subscriptions.h"
+
+namespace duetime::delivery {
+
+using protocol::LeaseToken;
+using protocol::SettleCommand;
+using protocol::StreamId;
+
+namespace {
+
+// Leases that one step settles: a call with a hundred thousand must not stop the shard.
+constexpr size_t kSettlesPerStep = 2000;
+// Leases of ended streams that one step gives back.
+constexpr size_t kGivenBackPerStep = 1000;
+// Leases and delays that one step ends.
+constexpr size_t kTimersPerStep = 4000;
+constexpr size_t kTimersPerSlice = 200;
+// How much longer a lease lasts while settlements wait, at most and at a time.
+constexpr uint64_t kGraceMaxMs = 1000;
+constexpr uint64_t kGraceMs = 100;
+
+// Passes the first items to `settle`, as long as `go_on` says so, and removes them.
+template <typename Item, typename GoOn, typename Settle>
+void TakeFirst(std::vector<Item>* items, const GoOn& go_on, const Settle& settle) {
+  size_t taken = 0;
+  while (taken < items->size() && go_on()) settle((*items)[taken++]);
+  items->erase(items->begin(), items->begin() + static_cast<ptrdiff_t>(taken));
+}
+
+}  // namespace
+
+struct LeaseEnds::Batch {
+  // Answered at once, and answered when the ends are committed.
+  protocol::SettleReply now;
+  protocol::SettleReply later;
+  std::vector<EntryIndex> acked;
+};
+
+LeaseEnds::LeaseEnds(const DeliveryParts& parts)
+    : writes_(parts.shard.writes),
+      effects_(parts.shard.effects),
+      stats_(parts.shard.stats),
+      table_(parts.table),
+      subscriptions_(parts.subscriptions),
+      timers_(parts.timers),
+      streams_(parts.streams),
+      leases_(parts.leases),
+      states_(parts.states),
+      pacing_(parts.pacing),
+      ends_(parts.ends),
+      dead_letters_(parts.dead_letters),
+      retries_(parts.retries),
+      left_(kSettlesPerStep) {}
+
+// ---- Settlements
+// ----------------------------------------------------------------------------------------------------
+
+void LeaseEnds::Settle(base::Now now, SettleCommand command) {
+  if (const auto it = waiting_.find(command.stream); it != waiting_.end()) {
+    // Behind the stream's earlier settlements.
+    it->second.push_back(std::move(command));
+  } else if (!SettleSome(now, &command)) {
+    turns_.push_back(command.stream);
+    waiting_[command.stream].push_back(std::move(command));
+  }
+}
+
+void LeaseEnds::SettleWaiting(base::Now now) {
+  while (!turns_.empty() && left_ > 0 && dead_letters_->has_budget()) {
+    const StreamId stream = turns_.front();
+    turns_.pop_front();
+    std::deque<SettleCommand>& commands = waiting_[stream];
+    DT_CHECK(!commands.empty());
+    while (!commands.empty() && SettleSome(now, &commands.front())) commands.pop_front();
+    if (!commands.empty()) {
+      // The next step begins with another stream.
+      turns_.push_back(stream);
+      return;
+    }
+    waiting_.erase(stream);
+  }
+}
+
+bool LeaseEnds::SettleSome(base::Now now, SettleCommand* command) {
+  Batch batch;
+  batch.now.stream = batch.later.stream = command->stream;
+  const auto room = [this] { return left_ > 0; };
+  // A failed attempt may be the last one.
+  const auto room_for_letters = [this] { return left_ > 0 && dead_letters_->has_budget(); };
+  TakeFirst(&command->acks, room, [&](LeaseToken token) { Ack(now, token, &batch); });
+  TakeFirst(&command->extends, room,
+            [&](const protocol::ExtendItem& item) { Extend(now, item, &batch); });
+  TakeFirst(&command->nacks, room_for_letters,
+            [&](const protocol::NackItem& item) { Nack(now, item, &batch); });
+  TakeFirst(&command->dead_letters, room_for_letters,
+            [&](const protocol::DeadLetterItem& item) { Reject(now, item, &batch); });
+  Answer(std::move(batch));
+  return command->acks.empty() && command->extends.empty() && command->nacks.empty() &&
+         command->dead_letters.empty();
+}
+
+EntryIndex LeaseEnds::FindLease(LeaseToken token, Batch* batch) {
+  DT_CHECK_GT(left_, 0u);
+  --left_;
+  const EntryIndex index = leases_->Find(token);
+  if (index == kNoEntry) {
+    batch->now.refused.emplace_back(token, protocol::SettleRefusal::kLeaseLost);
+  }
+  return index;
+}
+
+void LeaseEnds::Ack(base::Now now, LeaseToken token, Batch* batch) {
+  const EntryIndex index = FindLease(token, batch);
+  if (index == kNoEntry) return;
+  batch->later.settled.push_back(token);
+  batch->acked.push_back(index);
+  ends_->BeginSettle(now, index, storage::EndState::kAcked, storage::Durability::kBuffered);
+}
+
+void LeaseEnds::Extend(base::Now now, const protocol::ExtendItem& item, Batch* batch) {
+  const EntryIndex index = FindLease(item.token, batch);
+  if (index == kNoEntry) return;
+  batch->now.extended.push_back(item.token);
+  leases_->Extend(now, index, item.duration_ms);
+  ++stats_->extended;
+}
+
+void LeaseEnds::Nack(base::Now now, const protocol::NackItem& item, Batch* batch) {
+  const EntryIndex index = FindLease(item.token, batch);
+  if (index == kNoEntry) return;
+  batch->now.settled.push_back(item.token);
+  ++stats_->nacked;
+  retries_->Fail(now, index, Failure::kNacked, item.delay_ms, item.reason);
+}
+
+void LeaseEnds::Reject(base::Now now, const protocol::DeadLetterItem& item, Batch* batch) {
+  const EntryIndex index = FindLease(item.token, batch);
+  if (index == kNoEntry) return;
+  if (dead_letters_->Make(now, index, storage::DeadLetterReason::kRejected, item.reason)) {
+    batch->later.settled.push_back(item.token);
+  } else {
+    batch->now.refused.emplace_back(item.token, protocol::SettleRefusal::kNoDeadLetterTopic);
+  }
+}
+
+void LeaseEnds::Answer(Batch batch) {
+  DT_CHECK_LE(batch.acked.size(), batch.later.settled.size());
+  protocol::SettleReply& at_once = batch.now;
+  stats_->settle_refused += at_once.refused.size();
+  if (!at_once.settled.empty() || !at_once.extended.empty() || !at_once.refused.empty()) {
+    effects_->settles.push_back(std::move(at_once));
+  }
+  if (batch.later.settled.empty()) return;
+  writes_->Then([this, reply = std::move(batch.later), acked = std::move(batch.acked)](
+                    base::Now, bool accepted) mutable {
+    if (!accepted) return;
+    FinishAcks(acked);
+    effects_->settles.push_back(std::move(reply));
+  });
+}
+
+void LeaseEnds::FinishAcks(const std::vector<EntryIndex>& acked) {
+  stats_->acked += acked.size();
+  // Nearly always all of one stream: its credit returns at once.
+  StreamId stream{};
+  int64_t messages = 0;
+  int64_t bytes = 0;
+  for (const EntryIndex index : acked) {
+    const PendingDelivery& entry = (*table_)[index];
+    DT_CHECK(entry.state == EntryState::kEnding);
+    ++entry.subscription->acked;
+    pacing_->OnSuccess(entry.subscription);
+    if (entry.stream != stream) {
+      if (messages > 0) streams_->ReturnCredit(stream, messages, bytes);
+      stream = entry.stream;
+      messages = bytes = 0;
+    }
+    ++messages;
+    bytes += entry.bytes;
+    states_->Remove(index);
+  }
+  if (messages > 0) streams_->ReturnCredit(stream, messages, bytes);
+}
+
+// ---- Streams and time
+// -----------------------------------------------------------------------------------------------
+
+bool LeaseEnds::Step(base::Now now) {
+  left_ = kSettlesPerStep;
+  dead_letters_->BeginStep();
+  SettleWaiting(now);
+  bool more = !waiting_.empty();
+  any_lease_ = std::any_of(waiting_.begin(), waiting_.end(), [this](const auto& item) {
+    return streams_->Find(item.first) == nullptr;
+  });
+  // Clients that settle without end do not stop time.
+  dead_letters_->KeepBudget(DeadLetters::kBytesPerStep / 2);
+  if (GiveBackClosing(now)) more = true;
+  for (size_t ended = 0; ended < kTimersPerStep && dead_letters_->has_budget();
+       ended += kTimersPerSlice) {
+    const bool all =
+        timers_->Advance(now.mono_ms, kTimersPerSlice,
+                         [&](const DeliveryTimers::Timer& timer) { ExpireTimer(now, timer); });
+    if (all) return more;
+  }
+  return true;
+}
+
+bool LeaseEnds::GiveBackClosing(base::Now now) {
+  std::deque<StreamId>& closing = streams_->closing();
+  for (size_t i = 0; i < kGivenBackPerStep && !closing.empty() && dead_letters_->has_budget();
+       ++i) {
+    const StreamId id = closing.front();
+    if (waiting_.contains(id)) {
+      // Its settlements come first.
+      closing.pop_front();
+      closing.push_back(id);
+      continue;
+    }
+    Stream* const stream = streams_->Find(id);
+    if (stream == nullptr || stream->in_flight.count == 0) {
+      closing.pop_front();
+      continue;
+    }
+    const EntryIndex index = stream->in_flight.head;
+    // The first attempt of a message does not count as failed, because its handler may never have
+    // started. A message that failed before may have ended the stream.
+    if (!stream->dismissed && (*table_)[index].attempts > 1) {
+      pacing_->OnFailure(now, stream->subscription);
+    }
+    retries_->Fail(now, index, Failure::kStreamEnded, std::nullopt, "");
+  }
+  return !closing.empty();
+}
+
+void LeaseEnds::ExpireTimer(base::Now now, const DeliveryTimers::Timer& timer) {
+  if (timer.index == kNoEntry) {
+    Subscription* const subscription = subscriptions_->Find(timer.subscription);
+    if (subscription != nullptr) pacing_->Look(now, subscription);
+    return;
+  }
+  if ((*table_)[timer.index].state == EntryState::kInFlight) return ExpireLease(now, timer.index);
+  states_->TakeDelayed(timer.index);
+  states_->MakeReady(timer.index);
+}
+
+void LeaseEnds::ExpireLease(base::Now now, EntryIndex index) {
+  const PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.timer.none());
+  if (MaySettle(entry) && now.mono_ms < entry.wait_end_mono_ms + kGraceMaxMs) {
+    return timers_->Postpone(index, now.mono_ms + kGraceMs);
+  }
+  ++stats_->leases_lost;
+  retries_->Fail(now, index, Failure::kLeaseLost, std::nullopt, "");
+}
+
+bool LeaseEnds::MaySettle(const PendingDelivery& entry) const {
+  return any_lease_ || waiting_.contains(entry.stream);
+}
+
+}  // namespace duetime::delivery

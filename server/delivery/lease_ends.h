@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LeaseEnds: ends leases by settlements, by time, and with their streams.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/delivery_parts.h"
+#include "server/delivery/delivery_timers.h"
+#include "server/delivery/subscription.h"
+#include "server/protocol/commands.h"
+
+namespace duetime::delivery {
+
+// Carries out what clients settle, in the order of each stream, and bounds it: a call beyond the
+// step's share waits for the next steps, and streams take turns. Then gives back the leases of
+// ended streams, and ends leases and delays whose time has come.
+//
+// While settlements wait, a lease that one of them may name lasts as much longer, up to a second:
+// otherwise an ack that came in time would be refused. Cost: O(leases settled). Thread safety:
+// confined to the engine thread.
+class LeaseEnds {
+ public:
+  explicit LeaseEnds(const DeliveryParts& parts);
+
+  // Settles as much as the step's share allows, the rest in the next steps.
+  void Settle(base::Now now, protocol::SettleCommand command);
+
+  // Renews the step's share, and lets settlements and time act. True if there is more to do now.
+  // Call once in each step, first.
+  bool Step(base::Now now);
+
+  // Streams with settlements that wait.
+  size_t waiting() const { return waiting_.size(); }
+
+ private:
+  // What a settle command has come to so far.
+  struct Batch;
+
+  // ---- Settlements
+  void SettleWaiting(base::Now now);
+  // True if nothing is left of the command.
+  bool SettleSome(base::Now now, protocol::SettleCommand* command);
+  // The lease, which counts for the step's share; kNoEntry, and refused, if there is none.
+  EntryIndex FindLease(protocol::LeaseToken token, Batch* batch);
+  void Ack(base::Now now, protocol::LeaseToken token, Batch* batch);
+  void Extend(base::Now now, const protocol::ExtendItem& item, Batch* batch);
+  void Nack(base::Now now, const protocol::NackItem& item, Batch* batch);
+  void Reject(base::Now now, const protocol::DeadLetterItem& item, Batch* batch);
+  void Answer(Batch batch);
+  void FinishAcks(const std::vector<EntryIndex>& acked);
+
+  // ---- Streams and time
+  bool GiveBackClosing(base::Now now);
+  void ExpireTimer(base::Now now, const DeliveryTimers::Timer& timer);
+  void ExpireLease(base::Now now, EntryIndex index);
+  bool MaySettle(const PendingDelivery& entry) const;
+
+  scheduler::PendingWrites* const writes_;
+  protocol::Effects* const effects_;
+  protocol::ShardStats* const stats_;
+  PendingDeliveries* const table_;
+  Subscriptions* const subscriptions_;
+  DeliveryTimers* const timers_;
+  Streams* const streams_;
+  Leases* const leases_;
+  DeliveryStates* const states_;
+  Pacing* const pacing_;
+  MessageEnds* const ends_;
+  DeadLetters* const dead_letters_;
+  Retries* const retries_;
+  // Leases that this step may still settle.
+  size_t left_ = 0;
+  // Settlements beyond that, by stream and in order, and the streams in turn.
+  absl::flat_hash_map<protocol::StreamId, std::deque<protocol::SettleCommand>> waiting_;
+  std::deque<protocol::StreamId> turns_;
+  // A waiting settlement is of a stream that this shard does not know: it may name any lease.
+  bool any_lease_ = false;
+};
+
+}  // namespace duetime::delivery

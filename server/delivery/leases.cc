@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/leases.h"
+
+#include "server/base/check.h"
+#include "server/protocol/lease_token.h"
+#include "server/scheduler/scheduler.h"
+
+namespace duetime::delivery {
+
+using protocol::kLeaseCounterMask;
+
+Leases::Leases(const DeliveryParts& parts)
+    : shard_(parts.shard.shard),
+      scheduler_(parts.scheduler),
+      table_(parts.table),
+      timers_(parts.timers),
+      streams_(parts.streams) {
+  DT_CHECK_LT(shard_, protocol::kShardCountMax);
+}
+
+protocol::LeaseToken Leases::Begin(base::Now now, Stream* stream, EntryIndex index) {
+  PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state == EntryState::kTaken);
+  DT_CHECK_LE(entry.due_ms, now.wall_ms);  // P2: never early
+  table_->SetState(index, EntryState::kInFlight);
+  if (entry.dispatch_ms == 0) entry.dispatch_ms = now.wall_ms;
+  entry.last_dispatch_ms = now.wall_ms;
+  ++entry.attempts;
+  entry.lease = next_lease_++;
+  entry.stream = stream->id;
+  timers_->Start(index, now.mono_ms + stream->lease_ms);
+  table_->PushBack(&stream->in_flight, index);
+  DT_CHECK(leases_.emplace(entry.lease & kLeaseCounterMask, index).second);
+  return protocol::MakeToken(shard_, scheduler_->epoch(), entry.lease);
+}
+
+void Leases::End(EntryIndex index) {
+  PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state == EntryState::kInFlight);
+  timers_->Cancel(index);
+  DT_CHECK_EQ(leases_.erase(entry.lease & kLeaseCounterMask), 1u);
+  entry.lease = 0;
+  Stream* const stream = streams_->Get(entry.stream);
+  table_->Unlink(&stream->in_flight, index);
+  table_->SetState(index, EntryState::kTaken);
+  streams_->DropIfOver(stream);
+}
+
+void Leases::Extend(base::Now now, EntryIndex index, uint64_t duration_ms) {
+  DT_CHECK((*table_)[index].state == EntryState::kInFlight);
+  timers_->Cancel(index);
+  timers_->Start(index, now.mono_ms + duration_ms);
+}
+
+EntryIndex Leases::Find(protocol::LeaseToken token) const {
+  const auto bits = static_cast<uint64_t>(token);
+  if (token != protocol::MakeToken(shard_, scheduler_->epoch(), bits)) return kNoEntry;
+  const auto it = leases_.find(bits & kLeaseCounterMask);
+  if (it == leases_.end()) return kNoEntry;
+  const PendingDelivery& entry = (*table_)[it->second];
+  DT_CHECK(entry.state == EntryState::kInFlight);
+  return entry.subscription->state.deleting ? kNoEntry : it->second;
+}
+
+void Leases::CheckInvariants() const {
+  DT_CHECK_EQ(leases_.size(), table_->count(EntryState::kInFlight));
+  for (const auto& [lease, index] : leases_) {
+    const PendingDelivery& entry = (*table_)[index];
+    DT_CHECK(entry.state == EntryState::kInFlight);
+    DT_CHECK_EQ(entry.lease & kLeaseCounterMask, lease);
+    DT_CHECK_GT(entry.attempts, 0u);
+    DT_CHECK(streams_->Find(entry.stream) != nullptr);
+    DT_CHECK(!entry.timer.none());
+  }
+}
+
+}  // namespace duetime::delivery

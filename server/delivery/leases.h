@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Leases: which entry is leased to which stream, under which token.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/delivery_parts.h"
+#include "server/delivery/delivery_timers.h"
+#include "server/delivery/streams.h"
+
+namespace duetime::delivery {
+
+// Begins, finds, extends and ends leases. A lease is what an entry in state kInFlight has: a token,
+// a timer and a place in its stream's list.
+//
+// Guarantees: (1) an entry has one lease at a time; (2) a token is never given twice (LeaseToken);
+// (3) no lease begins before the message is due (P2). Does not decide what follows a lease. Cost:
+// O(1). Thread safety: confined to the engine thread.
+class Leases {
+ public:
+  explicit Leases(const DeliveryParts& parts);
+
+  // Leases the entry to the stream, and returns the token. REQUIRES: the entry is taken.
+  protocol::LeaseToken Begin(base::Now now, Stream* stream, EntryIndex index);
+  // The entry is taken afterwards. Its `stream` stays: the credit is returned later. The stream may
+  // be gone. REQUIRES: the entry is in flight.
+  void End(EntryIndex index);
+  // The lease ends `duration_ms` from now. REQUIRES: the entry is in flight.
+  void Extend(base::Now now, EntryIndex index, uint64_t duration_ms);
+
+  // The entry that is leased under this token, or kNoEntry. Leases of deleted subscriptions are not
+  // found: they are over for their clients.
+  EntryIndex Find(protocol::LeaseToken token) const;
+
+  size_t size() const { return leases_.size(); }
+  void CheckInvariants() const;
+
+ private:
+  const uint16_t shard_;
+  const scheduler::Scheduler* const scheduler_;
+  PendingDeliveries* const table_;
+  DeliveryTimers* const timers_;
+  Streams* const streams_;
+  // Lease counter to entry.
+  absl::flat_hash_map<uint64_t, EntryIndex> leases_;
+  uint64_t next_lease_ = 1;
+};
+
+}  // namespace duetime::delivery

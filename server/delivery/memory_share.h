@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MemoryShare: which due messages may be kept in memory.
+#pragma once
+
+#include <cstddef>
+
+#include "server/base/check.h"
+#include "server/delivery/pending_deliveries.h"
+#include "server/delivery/shard_limits.h"
+#include "server/delivery/subscription.h"
+
+namespace duetime::delivery {
+
+// Divides the shard's memory for due messages (P6). Up to due_max entries every subscription takes
+// what it needs, but a subscription without streams at most due_idle_max. Beyond due_max a
+// subscription with streams keeps due_idle_max entries, up to 2 * due_max in all.
+//
+// Counts the entries of the table and those of backlog pages that wait for their claim. Thread
+// safety: confined to the engine thread.
+class MemoryShare {
+ public:
+  // REQUIRES: `table` outlives it.
+  MemoryShare(const ShardLimits& limits, const PendingDeliveries* table)
+      : due_max_(limits.due_max), due_idle_max_(limits.due_idle_max), table_(table) {}
+
+  // True if a message that waits long must wait on disk.
+  bool full() const { return table_->size() >= due_max_; }
+
+  // Entries that may be added for messages of the backlog.
+  size_t RoomToReadBack() const {
+    const size_t used = table_->size() + reserved_;
+    return used >= 2 * due_max_ ? 0 : 2 * due_max_ - used;
+  }
+
+  // True if one more new message of the subscription may be kept in memory.
+  bool FitsNew(const Subscription& subscription) const {
+    if (subscription.backlog.behind()) return false;  // it comes after the messages on disk
+    const bool small = subscription.counts.total < due_idle_max_;
+    if (!subscription.served() && !small) return false;
+    if (table_->size() + reserved_ < due_max_) return true;
+    return subscription.served() && small && RoomToReadBack() > 0;
+  }
+
+  // True if a page of the subscription's backlog may be read back, once there is room.
+  bool FitsReadBack(const Subscription& subscription) const {
+    if (full() && subscription.counts.total >= due_idle_max_) return false;
+    // Messages that wait for their ordering key take their share, too.
+    return subscription.order.waiting() < due_max_;
+  }
+
+  // Keeps room for a page that waits for its claim.
+  void Reserve(size_t entries) {
+    DT_CHECK_LE(entries, RoomToReadBack());
+    reserved_ += entries;
+  }
+  void Unreserve(size_t entries) {
+    DT_CHECK_GE(reserved_, entries);
+    reserved_ -= entries;
+  }
+
+  void CheckInvariants() const { DT_CHECK_LE(table_->size(), 2 * due_max_); }
+
+ private:
+  const size_t due_max_;
+  const size_t due_idle_max_;
+  const PendingDeliveries* const table_;
+  size_t reserved_ = 0;
+};
+
+}  // namespace duetime::delivery

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/message_status.h"
+
+#include <algorithm>
+
+#include "server/base/check.h"
+#include "server/delivery/backlog.h"
+#include "server/scheduler/scheduler.h"
+
+namespace duetime::delivery {
+
+using protocol::MessageState;
+using storage::MessageKey;
+using storage::Progress;
+
+MessageStatus::MessageStatus(const DeliveryParts& parts)
+    : scheduler_(parts.scheduler),
+      reader_(parts.reader),
+      table_(parts.table),
+      backlog_(parts.backlog) {}
+
+absl::StatusOr<MessageStatus::Past> MessageStatus::PastOf(const MessageKey& key,
+                                                          Subscription* subscription,
+                                                          const Progress* row) {
+  Past past{.attempts = row != nullptr ? row->attempts : 0,
+            .uncertain = scheduler_->MaybeDelivered(key)};
+  if (!subscription->backlog.any()) return past;
+  const MessageKey place = {.due_ms = row != nullptr && row->listed ? row->retry_ms : key.due_ms,
+                            .id = key.id};
+  const auto listed = reader_->Backlog(subscription->state.id, place);
+  if (!listed.ok()) return listed.status();
+  if (!listed->has_value()) return past;
+  if (absl::Status status = backlog_->ReadClaim(subscription); !status.ok()) return status;
+  // Since it was listed, only an earlier run that read it back can have handed it out.
+  past.attempts = std::max(past.attempts, (*listed)->attempts);
+  past.uncertain = (*listed)->maybe_delivered || backlog_->ClaimedBefore(*subscription, place);
+  return past;
+}
+
+absl::StatusOr<ProgressRows> MessageStatus::RowsOf(const MessageKey& key, const Topic& topic) {
+  DT_CHECK(!topic.subscriptions.empty());
+  if (!scheduler_->MayRepeat(key)) {
+    // No message beyond the claim has been handed out.
+    if (key.due_ms > scheduler_->claim_ms()) return ProgressRows();
+    const auto& all = topic.subscriptions;
+    if (!topic.several && std::none_of(all.begin(), all.end(), [](const Subscription* one) {
+          return one->forgot_delivered;
+        })) {
+      return ProgressRows();
+    }
+  }
+  return reader_->Progress(key);
+}
+
+absl::StatusOr<DeliveryStatus> MessageStatus::StatusOf(
+    base::Now now, const MessageKey& key, const Topic& topic,
+    std::vector<protocol::SubscriptionStatus>* list) {
+  const auto rows = RowsOf(key, topic);
+  if (!rows.ok()) return rows.status();
+  DeliveryStatus all;
+  for (Subscription* const subscription : topic.subscriptions) {
+    if (!subscription->Covers(key.id)) continue;
+    const auto one = StatusFor(now, key, subscription, rows->Find(subscription->state.id));
+    if (!one.ok()) return one.status();
+    all.attempts = std::max(all.attempts, one->status.attempts);
+    all.uncertain = all.uncertain || one->uncertain;
+    all.in_flight = all.in_flight || one->status.state == MessageState::kInFlight;
+    if (list != nullptr) list->push_back(one->status);
+  }
+  // Deleted subscriptions may have received it, too.
+  if (topic.some_deleted && scheduler_->MaybeDelivered(key)) all.uncertain = true;
+  for (const auto& [id, progress] : *rows) all.attempts = std::max(all.attempts, progress.attempts);
+  for (EntryIndex i = table_->Find(key.id); i != kNoEntry; i = (*table_)[i].sibling) {
+    const PendingDelivery& entry = (*table_)[i];
+    if (entry.due_ms != key.due_ms) continue;
+    all.attempts = std::max(all.attempts, entry.attempts);
+    all.uncertain = all.uncertain || entry.maybe_delivered;
+  }
+  if (all.attempts > 0) all.uncertain = false;
+  return all;
+}
+
+absl::StatusOr<MessageStatus::One> MessageStatus::StatusFor(base::Now now, const MessageKey& key,
+                                                            Subscription* subscription,
+                                                            const Progress* row) {
+  DT_CHECK(subscription->Covers(key.id));
+  if (const EntryIndex index = table_->FindAt(key, subscription); index != kNoEntry) {
+    return StatusInMemory(now, (*table_)[index]);
+  }
+  const auto past = PastOf(key, subscription, row);
+  if (!past.ok()) return past.status();
+  One one{.status = {.subscription = subscription->state.id,
+                     .state = MessageState::kDue,
+                     .attempts = past->attempts},
+          .uncertain = past->uncertain};
+  if (row == nullptr) return one;
+  if (row->state == Progress::State::kSettled) {
+    one.status.state = MessageState::kAcked;
+  } else if (row->retry_ms > now.wall_ms) {
+    one.status.retry_ms = row->retry_ms;
+  }
+  return one;
+}
+
+MessageStatus::One MessageStatus::StatusInMemory(base::Now now,
+                                                 const PendingDelivery& entry) const {
+  DT_CHECK(entry.state != EntryState::kFree);
+  One one{.status = {.subscription = entry.subscription->state.id,
+                     .state = MessageState::kDue,
+                     .attempts = entry.attempts},
+          .uncertain = entry.maybe_delivered};
+  const uint64_t left_ms =
+      entry.wait_end_mono_ms > now.mono_ms ? entry.wait_end_mono_ms - now.mono_ms : 0;
+  if (entry.state == EntryState::kInFlight) {
+    one.status.state = MessageState::kInFlight;
+    one.status.lease_end_ms = now.wall_ms + left_ms;
+  } else if (entry.state == EntryState::kDelayed) {
+    one.status.retry_ms = now.wall_ms + left_ms;
+  }
+  return one;
+}
+
+}  // namespace duetime::delivery

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/offers.h"
+
+#include <algorithm>
+
+#include "server/base/check.h"
+#include "server/delivery/backlog.h"
+#include "server/delivery/delivery_states.h"
+#include "server/delivery/memory_share.h"
+#include "server/delivery/message_ends.h"
+#include "server/delivery/message_status.h"
+#include "server/delivery/occurrence_sink.h"
+#include "server/delivery/retries.h"
+#include "server/delivery/subscriptions.h"
+#include "server/scheduler/scheduler.h"
+
+namespace duetime::delivery {
+
+using storage::MessageKey;
+using storage::MessageRef;
+using storage::Progress;
+
+Offers::Offers(const DeliveryParts& parts)
+    : writes_(parts.shard.writes),
+      key_locks_(parts.shard.key_locks),
+      occurrences_(parts.shard.occurrences),
+      stats_(parts.shard.stats),
+      scheduler_(parts.scheduler),
+      reader_(parts.reader),
+      table_(parts.table),
+      memory_(parts.memory),
+      subscriptions_(parts.subscriptions),
+      states_(parts.states),
+      backlog_(parts.backlog),
+      status_(parts.status),
+      ends_(parts.ends),
+      retries_(parts.retries) {}
+
+void Offers::OnDue(base::Now now, const MessageRef& message) {
+  DT_CHECK_LE(message.key.due_ms, now.wall_ms);
+  // A command is ending or moving the message. If it lives on, it is offered again.
+  if (key_locks_->Held(message.key.id)) return;
+  const Topic& topic = *subscriptions_->TopicOf(message.topic);
+  const bool repeats = scheduler_->MayRepeat(message.key);
+  ProgressRows rows;
+  if (MayHaveRows(topic, repeats)) {
+    auto read = reader_->Progress(message.key);
+    if (!read.ok()) return;
+    rows = *std::move(read);
+  }
+  takers_.clear();
+  const Known known = FindTakers(message, topic, rows, repeats, &takers_);
+  if ((known.wanted && takers_.empty()) || !reader_->ok()) return;
+  // The next occurrence of a recurrence is made when this one is due, also if no subscription is
+  // left for this one.
+  if ((message.flags & storage::MessageFlags::kRecurs) != 0 && !known.known &&
+      !occurrences_->OnOccurrenceDue(now, message)) {
+    return;
+  }
+  if (!known.wanted) {
+    const bool settled = std::any_of(
+        topic.subscriptions.begin(), topic.subscriptions.end(), [&](const Subscription* one) {
+          return one->Covers(message.key.id) && rows.Settled(one->state.id);
+        });
+    return EndUnwanted(now, message.key, settled);
+  }
+  if (std::any_of(takers_.begin(), takers_.end(),
+                  [this](const Subscription* taker) { return MustExist(*taker); })) {
+    const auto record = reader_->Record(message.key);
+    if (!record.ok() || !record->has_value()) return;
+  }
+  ++stats_->fired;
+  for (Subscription* const taker : takers_) {
+    Offer(now, message, taker, rows.Find(taker->state.id));
+  }
+}
+
+bool Offers::MayHaveRows(const Topic& topic, bool repeats) const {
+  const auto& all = topic.subscriptions;
+  return topic.several || repeats || std::any_of(all.begin(), all.end(), [](const Subscription* s) {
+           return s->forgot_delivered;
+         });
+}
+
+Offers::Known Offers::FindTakers(const MessageRef& message, const Topic& topic,
+                                 const ProgressRows& rows, bool repeats,
+                                 std::vector<Subscription*>* takers) {
+  DT_CHECK(takers->empty());
+  Known known{.known = !rows.empty(), .wanted = false};
+  for (Subscription* const subscription : topic.subscriptions) {
+    if (!subscription->Covers(message.key.id)) continue;
+    const Progress* const row = rows.Find(subscription->state.id);
+    if (row != nullptr && row->state == Progress::State::kSettled) continue;
+    known.wanted = true;
+    const EntryIndex index = table_->Find(message.key.id, subscription);
+    if (index == kNoEntry && IsNew(message, *subscription, row, repeats)) {
+      takers->push_back(subscription);
+      continue;
+    }
+    known.known = true;
+    if (index != kNoEntry) OfferAgain(index, message, row);
+  }
+  return known;
+}
+
+bool Offers::IsNew(const MessageRef& message, const Subscription& subscription, const Progress* row,
+                   bool repeats) {
+  if (!subscription.backlog.any()) return true;
+  // A listed message is read back from there, with its attempts.
+  if (row != nullptr && row->listed) return false;
+  // The fill lists messages that are due and not fired yet; a bounded subscription must not count
+  // them twice.
+  const bool filled = subscription.bounded() && message.key.due_ms <= subscription.filled_until_ms;
+  const bool ask_disk = filled || subscription.forgot_delivered || repeats ||
+                        subscription.backlog.parked().has_value();
+  return !ask_disk || !backlog_->Contains(message.key, subscription);
+}
+
+bool Offers::MustExist(const Subscription& subscription) const {
+  return subscription.bounded() &&
+         (subscription.available.empty() || !memory_->FitsNew(subscription));
+}
+
+void Offers::Offer(base::Now now, const MessageRef& message, Subscription* subscription,
+                   const Progress* row) {
+  if (!memory_->FitsNew(*subscription)) return backlog_->ListNew(message, subscription, row);
+  const EntryIndex index = table_->Insert(message.key, subscription);
+  PendingDelivery& entry = (*table_)[index];
+  entry.bytes = message.bytes;
+  entry.maybe_delivered = scheduler_->MaybeDelivered(message.key);
+  entry.fire_ms = now.wall_ms;
+  states_->Hold(index);
+  if (row != nullptr) {
+    entry.attempts = row->attempts;
+    entry.progress = true;
+    if (row->retry_ms > now.wall_ms) return retries_->ResumeDelay(now, index, *row);
+  }
+  states_->MakeReady(index);
+}
+
+void Offers::OfferAgain(EntryIndex index, const MessageRef& message, const Progress* row) {
+  const PendingDelivery& entry = (*table_)[index];
+  if (entry.due_ms == message.key.due_ms || entry.seen || entry.state == EntryState::kEnding) {
+    return;
+  }
+  // One of the two places is stale: the message was moved away from it. The store knows which.
+  const auto record = reader_->Record(message.key);
+  if (!record.ok() || !record->has_value()) return;
+  if (entry.state == EntryState::kForgetting) {
+    return backlog_->ListNew(message, entry.subscription, nullptr);
+  }
+  MoveEntry(index, message, row);
+}
+
+void Offers::MoveEntry(EntryIndex index, const MessageRef& message, const Progress* row) {
+  PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state == EntryState::kReady || entry.state == EntryState::kDelayed);
+  states_->Unhold(index);
+  backlog_->Unlist(index);
+  entry.due_ms = entry.listed_ms = message.key.due_ms;
+  entry.bytes = message.bytes;
+  if (const auto past = status_->PastOf(message.key, entry.subscription, row); past.ok()) {
+    entry.attempts = past->attempts;
+    entry.maybe_delivered = past->uncertain;
+  }
+  entry.progress = entry.progress || row != nullptr;
+  entry.spilled = entry.subscription->backlog.behind();  // the fill may have listed it
+  states_->Hold(index);
+}
+
+void Offers::EndUnwanted(base::Now now, const MessageKey& key, bool settled) {
+  if (ends_->AnyEnding(key.id)) return;
+  const auto record = reader_->Record(key);
+  if (!record.ok()) return;
+  storage::MessageRecord decoded;
+  // A stale offer, or a damaged record, which is left alone.
+  if (!record->has_value() || !storage::DecodeMessageRecord(**record, &decoded).ok()) return;
+  const Topic& topic = *subscriptions_->TopicOf(decoded.header.topic);
+  const auto status = status_->StatusOf(now, key, topic, nullptr);
+  if (!status.ok()) return;
+  const auto how = settled ? storage::EndState::kAcked : storage::EndState::kDropped;
+  if (absl::Status end = ends_->BeginEnd(now, {.key = key,
+                                               .record = &decoded,
+                                               .bytes = static_cast<uint32_t>((*record)->size()),
+                                               .attempts = status->attempts,
+                                               .how = how,
+                                               .durability = storage::Durability::kBuffered});
+      !end.ok()) {
+    return reader_->Fail(end);
+  }
+  if (!settled) ++stats_->dropped;
+  const scheduler::KeyLocks::Name name(key.id);
+  key_locks_->Acquire(name);
+  writes_->Then([this, key, name](base::Now then, bool ok) {
+    if (ok) ends_->FinishAll(key);
+    key_locks_->Release(then, name, ok);
+  });
+}
+
+}  // namespace duetime::delivery

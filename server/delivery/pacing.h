@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pacing: makes subscriptions wait for their pace, and wakes them up.
+#pragma once
+
+#include <cstdint>
+
+#include "server/base/clock.h"
+#include "server/delivery/backlog.h"
+#include "server/delivery/delivery_parts.h"
+#include "server/delivery/delivery_timers.h"
+#include "server/delivery/turns.h"
+
+namespace duetime::delivery {
+
+// Joins a subscription's SubscriptionPacing with its wake-up timer and its turn.
+//
+// Invariant: a subscription that waits for its pace, or is slowed, has a wake-up timer. Cost: O(1).
+// Thread safety: confined to the engine thread.
+class Pacing {
+ public:
+  explicit Pacing(const DeliveryParts& parts)
+      : timers_(parts.timers), turns_(parts.turns), backlog_(parts.backlog) {}
+
+  // One message that was due at `due_ms` may be handed out now.
+  static bool Take(base::Now now, uint64_t due_ms, Subscription* subscription) {
+    return subscription->pacing.Take(now, due_ms);
+  }
+  // Take refused: the subscription waits until Take will grant.
+  void Wait(base::Now now, uint64_t due_ms, Subscription* subscription) {
+    subscription->pacing.waiting = true;
+    timers_->WakeAt(subscription->pacing.NextMs(now, due_ms), subscription);
+  }
+  // Messages that Take granted were not handed out.
+  static void GiveBack(size_t messages, Subscription* subscription) {
+    subscription->pacing.throttle.GiveBack(messages);
+    subscription->pacing.waiting = false;  // the next turn asks again
+  }
+
+  void OnFailure(base::Now now, Subscription* subscription) {
+    if (!subscription->pacing.throttle.OnFailure(now.mono_ms)) return;
+    timers_->WakeAt(now.mono_ms + FailureThrottle::kLookMs, subscription);
+  }
+  void OnSuccess(Subscription* subscription) {
+    if (!subscription->pacing.throttle.OnSuccess()) return;
+    subscription->pacing.waiting = false;
+    turns_->Serve(subscription);
+  }
+
+  // Time has passed, or settings have changed: whatever made the subscription wait is asked anew.
+  void Look(base::Now now, Subscription* subscription) {
+    subscription->pacing.waiting = false;
+    backlog_->Unpark(now, subscription);
+    if (subscription->pacing.throttle.Slowed(now.mono_ms)) {
+      timers_->WakeAt(now.mono_ms + FailureThrottle::kLookMs, subscription);
+    }
+    turns_->Serve(subscription);
+    turns_->ReadBack(subscription);
+  }
+
+ private:
+  DeliveryTimers* const timers_;
+  Turns* const turns_;
+  Backlog* const backlog_;
+};
+
+}  // namespace duetime::delivery

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/pending_deliveries.h"
+
+#include "server/delivery/subscription.h"
+#include "storage/message_record.h"
+
+namespace duetime::delivery {
+
+EntryIndex PendingDeliveries::Insert(const storage::MessageKey& key, Subscription* subscription) {
+  DT_CHECK(subscription != nullptr);
+  if (free_ == kNoEntry) Grow();
+  const EntryIndex index = free_;
+  PendingDelivery& entry = (*this)[index];
+  free_ = entry.next;
+  entry = PendingDelivery{};
+  entry.id = key.id;
+  entry.due_ms = entry.listed_ms = key.due_ms;
+  entry.subscription = subscription;
+  entry.state = EntryState::kTaken;
+  const auto [head, first] = PartOf(key.id).try_emplace(key.id, index);
+  if (!first) {
+    for (EntryIndex i = head->second; i != kNoEntry; i = (*this)[i].sibling) {
+      DT_CHECK((*this)[i].subscription != subscription);
+    }
+    entry.sibling = std::exchange(head->second, index);
+  }
+  for (EntryCounts* const counts : {&counts_, &subscription->counts}) {
+    ++counts->total;
+    ++counts->by_state[static_cast<size_t>(EntryState::kTaken)];
+  }
+  return index;
+}
+
+void PendingDeliveries::SetState(EntryIndex index, EntryState state) {
+  PendingDelivery& entry = (*this)[index];
+  DT_CHECK(state != EntryState::kFree);
+  DT_CHECK(MayFollow(entry.state, state));
+  for (EntryCounts* const counts : {&counts_, &entry.subscription->counts}) {
+    --counts->by_state[static_cast<size_t>(entry.state)];
+    ++counts->by_state[static_cast<size_t>(state)];
+  }
+  entry.state = state;
+}
+
+void PendingDeliveries::Remove(EntryIndex index) {
+  PendingDelivery& entry = (*this)[index];
+  DT_CHECK(MayFollow(entry.state, EntryState::kFree));
+  DT_CHECK(entry.timer.none());
+  DT_CHECK_EQ(entry.order, 0u);
+  Part& part = PartOf(entry.id);
+  const auto head = part.find(entry.id);
+  DT_CHECK(head != part.end());
+  if (head->second != index) {
+    EntryIndex before = head->second;
+    while ((*this)[before].sibling != index) before = (*this)[before].sibling;
+    (*this)[before].sibling = entry.sibling;
+  } else if (entry.sibling != kNoEntry) {
+    head->second = entry.sibling;
+  } else {
+    part.erase(head);
+  }
+  for (EntryCounts* const counts : {&counts_, &entry.subscription->counts}) {
+    --counts->total;
+    --counts->by_state[static_cast<size_t>(entry.state)];
+  }
+  if (!details_.empty()) details_.erase(index);
+  entry = PendingDelivery{};
+  entry.next = free_;
+  free_ = index;
+}
+
+void PendingDeliveries::Learn(EntryIndex index, absl::string_view record) {
+  PendingDelivery& entry = (*this)[index];
+  DT_CHECK(entry.state != EntryState::kFree);
+  entry.seen = true;
+  entry.record_bytes = static_cast<uint32_t>(record.size());
+  storage::MessageHeader header;
+  absl::string_view head;
+  // A damaged record is still handed out; its reader refuses it.
+  if (!storage::DecodeMessageHeader(record, &header).ok() ||
+      !storage::MessageHead(record, &head).ok()) {
+    return;
+  }
+  entry.deliver_ms = header.deliver_ms;
+  entry.accept_ms = header.accept_ms;
+  entry.payload_bytes = static_cast<uint32_t>(record.size() - head.size());
+  const bool keyed = (header.flags & storage::MessageFlags::kKeyed) != 0;
+  if (!keyed && !storage::MayBeRevised(head)) return;
+  storage::MessageRecord decoded;
+  if (!storage::DecodeMessageHead(head, &decoded).ok()) return;
+  details_[index] = {.key = std::string(decoded.key), .revision = decoded.revision};
+}
+
+void PendingDeliveries::Grow() {
+  const auto base = static_cast<EntryIndex>(chunks_.size() * kChunk);
+  chunks_.push_back(std::make_unique<PendingDelivery[]>(kChunk));
+  for (size_t i = kChunk; i-- > 0;) {
+    chunks_.back()[i].next = free_;
+    free_ = base + static_cast<EntryIndex>(i);
+  }
+}
+
+void PendingDeliveries::CheckInvariants() const {
+  EntryCounts counts;
+  ForEach([&](EntryIndex index, const PendingDelivery& entry) {
+    DT_CHECK(entry.subscription != nullptr);
+    DT_CHECK(entry.state != EntryState::kFree);
+    DT_CHECK_EQ(Find(entry.id, entry.subscription), index);
+    ++counts.total;
+    ++counts.by_state[static_cast<size_t>(entry.state)];
+  });
+  DT_CHECK_EQ(counts.total, counts_.total);
+  DT_CHECK(counts.by_state == counts_.by_state);
+  for (const auto& [index, details] : details_) {
+    DT_CHECK((*this)[index].state != EntryState::kFree);
+  }
+}
+
+}  // namespace duetime::delivery

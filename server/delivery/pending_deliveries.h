@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PendingDeliveries: the due messages that a shard holds in memory.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
+#include "server/base/check.h"
+#include "server/base/mix.h"
+#include "server/delivery/entry_index.h"
+#include "server/protocol/tags.h"
+#include "server/wheel/cancellable_wheel.h"
+#include "storage/message_id.h"
+
+namespace duetime::delivery {
+
+struct Subscription;
+
+// The states of an entry. A move goes through kTaken: it leaves the list, timer or lease of the old
+// state first (MayFollow).
+enum class EntryState : uint8_t {
+  // A free place of the table.
+  kFree,
+  // On the move between two states: in no list, without timer and lease.
+  kTaken,
+  // Waits in its subscription's ready list for credit.
+  kReady,
+  // Leased to a stream, in that stream's list.
+  kInFlight,
+  // An attempt failed; a timer makes it ready for the next one.
+  kDelayed,
+  // Waits behind another message of its ordering key.
+  kBlocked,
+  // Its end (settled for its subscription, or cancelled) is in a batch that is not committed yet.
+  kEnding,
+  // Its backlog record is in a batch that is not committed yet; then it leaves the table.
+  kForgetting,
+};
+inline constexpr size_t kEntryStates = 8;
+
+constexpr bool MayFollow(EntryState from, EntryState to) {
+  switch (from) {
+    case EntryState::kFree:
+    case EntryState::kReady:
+    case EntryState::kInFlight:
+    case EntryState::kDelayed:
+      return to == EntryState::kTaken;
+    case EntryState::kBlocked:
+      // The holder of its ordering key is done.
+      return to == EntryState::kTaken || to == EntryState::kReady;
+    case EntryState::kTaken:
+      return to != EntryState::kTaken;
+    case EntryState::kEnding:
+      return to == EntryState::kFree;
+    case EntryState::kForgetting:
+      // The message ends before its backlog record is committed.
+      return to == EntryState::kFree || to == EntryState::kTaken;
+  }
+  return false;
+}
+
+// Entries by state, and in all.
+struct EntryCounts {
+  std::array<size_t, kEntryStates> by_state{};
+  size_t total = 0;
+
+  size_t of(EntryState state) const { return by_state[static_cast<size_t>(state)]; }
+};
+
+// A due message for one of its subscriptions.
+struct PendingDelivery {
+  storage::MessageId id;
+  Subscription* subscription = nullptr;
+  // Counter part of the lease token; 0 while not in flight.
+  uint64_t lease = 0;
+  protocol::StreamId stream{};
+  // The due time of its key, which is not its id's if it was moved.
+  uint64_t due_ms = 0;
+  // When it became due here, was handed out first and last. 0: not in this run.
+  uint64_t fire_ms = 0;
+  uint64_t dispatch_ms = 0;
+  uint64_t last_dispatch_ms = 0;
+  // When its lease or its delay ends (steady clock).
+  uint64_t wait_end_mono_ms = 0;
+  // The due time of its place in the backlog, if it is listed.
+  uint64_t listed_ms = 0;
+  // Hash of its ordering key while it holds the key or waits for it; 0: neither.
+  uint64_t order = 0;
+  // From its record, once delivery has read it.
+  uint64_t deliver_ms = 0;
+  uint64_t accept_ms = 0;
+  uint32_t record_bytes = 0;
+  uint32_t payload_bytes = 0;
+  // Lease end or delay.
+  wheel::TimerStamp timer;
+  // Size of the record when it was offered; what it costs in credit.
+  uint32_t bytes = 0;
+  // Deliveries begun.
+  uint32_t attempts = 0;
+  EntryIndex next = kNoEntry;
+  EntryIndex previous = kNoEntry;
+  // The next one of the same message.
+  EntryIndex sibling = kNoEntry;
+  EntryState state = EntryState::kFree;
+  // A backlog record exists, or is in a batch that is not committed yet.
+  bool spilled = false;
+  // An earlier run of the server may have delivered it.
+  bool maybe_delivered = false;
+  // Holds W_safe back.
+  bool held = false;
+  // Its record has been read, so the message existed after it became due. Until then the entry may
+  // be a stale offer of a message that has ended: it was offered twice, or read back while its end
+  // was not committed.
+  bool seen = false;
+  // The store may have a progress record of it.
+  bool progress = false;
+  // With its end the message ends for all subscriptions.
+  bool ends_message = false;
+
+  storage::MessageKey key() const { return {.due_ms = due_ms, .id = id}; }
+  // Where it is listed in the backlog, if it is.
+  storage::MessageKey place() const { return {.due_ms = listed_ms, .id = id}; }
+};
+
+// A doubly linked list of entries, linked through the entries: an entry is in one list at most.
+struct EntryList {
+  EntryIndex head = kNoEntry;
+  EntryIndex tail = kNoEntry;
+  size_t count = 0;
+};
+
+// Parts of a record that few messages have, kept for the tombstone.
+struct EntryDetails {
+  std::string key;
+  uint64_t revision = 0;
+};
+
+// Slab of entries with an index by message id. A message has one entry for each subscription that
+// has it in memory; they are chained.
+//
+// The table changes a state only by SetState, which CHECKs MayFollow and counts. It does not know
+// timers, leases and streams: DeliveryStates does. Cost: O(1) each, and O(subscriptions of the
+// topic) where it says so; about 240 bytes per entry with its index. Entries never move. Thread
+// safety: confined to the engine thread.
+class PendingDeliveries {
+ public:
+  // Adds an entry in state kTaken. REQUIRES: the message has none for this subscription.
+  EntryIndex Insert(const storage::MessageKey& key, Subscription* subscription);
+
+  // REQUIRES: MayFollow; the entry is in no list of its old state any more.
+  void SetState(EntryIndex index, EntryState state);
+
+  // The first entry of a message, or kNoEntry; the others follow by `sibling`.
+  EntryIndex Find(const storage::MessageId& id) const {
+    const Part& part = index_[PlaceOf(id)];
+    const auto it = part.find(id);
+    return it == part.end() ? kNoEntry : it->second;
+  }
+
+  // The entry of a message for a subscription, or kNoEntry. Cost: O(subscriptions).
+  EntryIndex Find(const storage::MessageId& id, const Subscription* subscription) const {
+    EntryIndex index = Find(id);
+    while (index != kNoEntry && (*this)[index].subscription != subscription) {
+      index = (*this)[index].sibling;
+    }
+    return index;
+  }
+
+  // The entry of the message at this key, or kNoEntry. Cost: O(subscriptions).
+  EntryIndex FindAt(const storage::MessageKey& key) const {
+    EntryIndex index = Find(key.id);
+    while (index != kNoEntry && (*this)[index].due_ms != key.due_ms) index = (*this)[index].sibling;
+    return index;
+  }
+  EntryIndex FindAt(const storage::MessageKey& key, const Subscription* subscription) const {
+    const EntryIndex index = Find(key.id, subscription);
+    return index != kNoEntry && (*this)[index].due_ms == key.due_ms ? index : kNoEntry;
+  }
+
+  // Frees the place. REQUIRES: the entry is in no list. Cost: O(subscriptions).
+  void Remove(EntryIndex index);
+
+  // Takes the fields for a tombstone from the entry's record, and marks the entry seen.
+  void Learn(EntryIndex index, absl::string_view record);
+  // What Learn found, or nullptr: most messages have neither key nor revision.
+  const EntryDetails* DetailsOf(EntryIndex index) const {
+    const auto it = details_.find(index);
+    return it == details_.end() ? nullptr : &it->second;
+  }
+
+  PendingDelivery& operator[](EntryIndex index) { return chunks_[index / kChunk][index % kChunk]; }
+  const PendingDelivery& operator[](EntryIndex index) const {
+    return chunks_[index / kChunk][index % kChunk];
+  }
+
+  // ---- Lists
+  void PushBack(EntryList* list, EntryIndex index) {
+    PendingDelivery& entry = (*this)[index];
+    entry.next = kNoEntry;
+    entry.previous = list->tail;
+    (list->tail == kNoEntry ? list->head : (*this)[list->tail].next) = index;
+    list->tail = index;
+    ++list->count;
+  }
+
+  void PushFront(EntryList* list, EntryIndex index) {
+    PendingDelivery& entry = (*this)[index];
+    entry.next = list->head;
+    entry.previous = kNoEntry;
+    (list->head == kNoEntry ? list->tail : (*this)[list->head].previous) = index;
+    list->head = index;
+    ++list->count;
+  }
+
+  void Unlink(EntryList* list, EntryIndex index) {
+    PendingDelivery& entry = (*this)[index];
+    DT_CHECK_GT(list->count, 0u);
+    (entry.previous == kNoEntry ? list->head : (*this)[entry.previous].next) = entry.next;
+    (entry.next == kNoEntry ? list->tail : (*this)[entry.next].previous) = entry.previous;
+    entry.next = entry.previous = kNoEntry;
+    --list->count;
+  }
+
+  size_t size() const { return counts_.total; }
+  size_t count(EntryState state) const { return counts_.of(state); }
+  // Indices are below this; those of free places are too.
+  EntryIndex capacity() const { return static_cast<EntryIndex>(chunks_.size() * kChunk); }
+
+  // Calls visit(index, entry) for every entry. For tests.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const Part& part : index_) {
+      for (const auto& [id, head] : part) {
+        for (EntryIndex i = head; i != kNoEntry; i = (*this)[i].sibling) visit(i, (*this)[i]);
+      }
+    }
+  }
+
+  // Walks everything: O(entries).
+  void CheckInvariants() const;
+
+ private:
+  using Part = absl::flat_hash_map<storage::MessageId, EntryIndex>;
+  // What growth may cost at once: a chunk's pages, and a part that doubles. One map of a million
+  // would stop the shard for tens of milliseconds.
+  static constexpr size_t kChunk = 256;
+  static constexpr int kPartBits = 6;
+
+  static size_t PlaceOf(const storage::MessageId& id) {
+    return base::Mix(id.high ^ id.low) >> (64 - kPartBits);
+  }
+  Part& PartOf(const storage::MessageId& id) { return index_[PlaceOf(id)]; }
+
+  void Grow();
+
+  std::vector<std::unique_ptr<PendingDelivery[]>> chunks_;
+  EntryIndex free_ = kNoEntry;
+  EntryCounts counts_;
+  std::array<Part, size_t{1} << kPartBits> index_;
+  absl::flat_hash_map<EntryIndex, EntryDetails> details_;
+};
+
+}  // namespace duetime::delivery

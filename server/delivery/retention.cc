@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/retention.h"
+
+#include <algorithm>
+
+#include "server/base/check.h"
+#include "server/delivery/backlog_place.h"
+#include "server/delivery/backlog_reader.h"
+#include "server/delivery/dead_letters.h"
+#include "server/delivery/delivery_states.h"
+#include "server/delivery/memory_share.h"
+#include "server/delivery/message_ends.h"
+#include "server/delivery/store_reader.h"
+#include "server/delivery/subscriptions.h"
+
+namespace duetime::delivery {
+
+using storage::BacklogRef;
+using storage::MessageKey;
+
+namespace {
+
+// What one subscription gives up in one step: about a millisecond.
+constexpr storage::ScanLimit kRetainedPage{.entries = 200, .bytes = 1 << 20};
+constexpr storage::ScanLimit kCountedPage{.entries = 2000, .bytes = 1 << 20};
+// Subscriptions that one step looks at, each with a page at most; the others have their turn a
+// period later.
+constexpr size_t kLookedAtPerStep = 100;
+// Subscriptions that give up a full page each.
+constexpr size_t kFullPagesPerStep = 4;
+// A backlog is counted again after so many were given up, and at least as many as there are: about
+// one read for each message that goes.
+constexpr size_t kRecountAfter = 1000;
+
+}  // namespace
+
+Retention::Retention(const DeliveryParts& parts)
+    : shards_(parts.shard.store->shard_count()),
+      key_locks_(parts.shard.key_locks),
+      reader_(parts.reader),
+      table_(parts.table),
+      memory_(parts.memory),
+      subscriptions_(parts.subscriptions),
+      states_(parts.states),
+      ends_(parts.ends),
+      dead_letters_(parts.dead_letters),
+      backlog_reader_(parts.backlog_reader) {
+  DT_CHECK_GT(shards_, 0u);
+}
+
+bool Retention::TooOld(base::Now now, const PendingDelivery& entry) {
+  const uint64_t retention_ms = entry.subscription->state.settings.retention_ms;
+  return retention_ms > 0 && now.wall_ms > entry.due_ms + retention_ms;
+}
+
+bool Retention::TooMany(const Subscription& subscription) const {
+  const uint64_t max = subscription.state.settings.retention_max_messages;
+  return max > 0 &&
+         subscription.ready.count + subscription.listed.count() > (max + shards_ - 1) / shards_;
+}
+
+bool Retention::GiveUp(base::Now now, EntryIndex index) {
+  DT_CHECK((*table_)[index].seen);
+  Subscription* const subscription = (*table_)[index].subscription;
+  if (subscription->state.settings.retention_policy == protocol::RetentionPolicy::kDeadLetter) {
+    return dead_letters_->Make(now, index, storage::DeadLetterReason::kRetention, "");
+  }
+  ++subscription->dropped;
+  ends_->Drop(now, index);
+  return true;
+}
+
+bool Retention::Step(base::Now now) {
+  std::deque<Subscription*>& retaining = subscriptions_->retaining();
+  bool counted = false;
+  size_t full = 0;
+  for (size_t i = std::min(retaining.size(), kLookedAtPerStep); i > 0 && full < kFullPagesPerStep;
+       --i) {
+    Subscription* const subscription = retaining.front();
+    retaining.pop_front();
+    retaining.push_back(subscription);
+    if (!counted && subscription->bounded() && !subscription->listed.known()) {
+      counted = CountListed(subscription);
+    }
+    if (GiveUpReady(now, subscription) || GiveUpListed(now, subscription)) ++full;
+  }
+  return counted || full > 0;
+}
+
+bool Retention::CountListed(Subscription* subscription) {
+  BacklogCount& listed = subscription->listed;
+  DT_CHECK(!listed.known());
+  // A message between memory and disk would be counted twice, or not at all.
+  if (subscription->state.fill_until_ms > 0) return false;
+  if (listed.cursor() == MessageKey{} &&
+      (subscription->reading || subscription->spills_in_flight > listed.arriving())) {
+    return false;
+  }
+  subscription->given_up = 0;
+  if (!subscription->backlog.any()) {
+    listed.Clear();
+    return false;
+  }
+  const MessageKey from = std::max(listed.cursor(), subscription->backlog.first());
+  const auto page = reader_->BacklogPage(subscription->state.id, from, kCountedPage);
+  if (!page.ok()) return false;
+  if (page->items.empty()) {
+    listed.Finish();
+    return false;
+  }
+  // A listing that is not committed yet is counted then; one that is being removed is not counted.
+  const auto only_there = [this, subscription](const BacklogRef& item) {
+    const EntryIndex index = table_->Find(item.key.id, subscription);
+    return (index == kNoEntry || (*table_)[index].place() != item.key) &&
+           !subscription->listed.IsArriving(item.key.id) && !key_locks_->Held(item.key.id);
+  };
+  const auto found = std::count_if(page->items.begin(), page->items.end(), only_there);
+  listed.Walked(static_cast<size_t>(found), After(page->items.back().key));
+  return true;
+}
+
+bool Retention::GiveUpReady(base::Now now, Subscription* subscription) {
+  for (size_t i = 0; i < kRetainedPage.entries && dead_letters_->has_budget(); ++i) {
+    const EntryIndex index = subscription->ready.head;
+    if (index == kNoEntry) return false;
+    const PendingDelivery& entry = (*table_)[index];
+    DT_CHECK(entry.state == EntryState::kReady);
+    if (!TooOld(now, entry) && !TooMany(*subscription)) return false;
+    if (key_locks_->Held(entry.id) || ends_->MessageEnding(entry.key())) return false;
+    const auto record = reader_->Record(entry.key());
+    if (!record.ok()) return false;
+    if (!record->has_value()) {
+      ends_->DropStale(index);
+      continue;
+    }
+    table_->Learn(index, **record);
+    if (!GiveUp(now, index)) return false;
+  }
+  return true;
+}
+
+bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
+  const storage::ScanLimit limit{
+      .entries = std::min(kRetainedPage.entries, memory_->RoomToReadBack()),
+      .bytes = kRetainedPage.bytes};
+  if (!subscription->backlog.any() || subscription->reading || limit.entries == 0) return false;
+  const uint64_t retention_ms = subscription->state.settings.retention_ms;
+  // Saves the page if only the number is bounded.
+  if (retention_ms == 0 && !TooMany(*subscription)) return false;
+  const auto page =
+      reader_->BacklogPage(subscription->state.id, subscription->backlog.first(), limit);
+  if (!page.ok()) return false;
+  for (const BacklogRef& item : page->items) {
+    const bool too_old = retention_ms > 0 && now.wall_ms > item.key.due_ms + retention_ms;
+    // Ready messages are older: they go first.
+    const bool too_many = TooMany(*subscription) && subscription->ready.head == kNoEntry;
+    if (!too_old && !too_many) return false;
+    if (!dead_letters_->has_budget()) return true;
+    if (key_locks_->Held(item.key.id) || ends_->AnyEnding(item.key.id)) return false;
+    if (table_->Find(item.key.id, subscription) == kNoEntry) {
+      if (!GiveUpOneListed(now, item, subscription)) return false;
+      if (too_many) ++subscription->given_up;
+    }
+    if (subscription->backlog.behind()) subscription->backlog.Advance(After(item.key));
+  }
+  RecountIfMany(subscription);
+  return page->items.size() == limit.entries;
+}
+
+bool Retention::GiveUpOneListed(base::Now now, const BacklogRef& item, Subscription* subscription) {
+  const EntryIndex index = backlog_reader_->TakeListed(item, subscription);
+  if (!reader_->ok()) return false;
+  if (index != kNoEntry && !GiveUp(now, index)) {
+    states_->Remove(index);
+    return false;
+  }
+  subscription->listed.Taken(item.key);
+  return true;
+}
+
+void Retention::RecountIfMany(Subscription* subscription) {
+  if (subscription->given_up < kRecountAfter) return;
+  if (subscription->given_up >= subscription->listed.count()) subscription->listed.Forget();
+}
+
+}  // namespace duetime::delivery

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Retention: gives up what subscriptions have kept for too long, or too much of.
+#pragma once
+
+#include <cstdint>
+
+#include "server/base/clock.h"
+#include "server/delivery/delivery_parts.h"
+#include "server/delivery/subscription.h"
+#include "storage/message_store.h"
+
+namespace duetime::delivery {
+
+// A subscription may bound its messages by age and by number. What is beyond the bound goes oldest
+// first, in slices, whether the subscription has streams or not: it is dropped, or becomes a dead
+// letter.
+//
+// The number is that of ready and listed messages (BacklogCount). A walk over the backlog counts
+// the listed ones after a start, after a change of settings, and after as many were given up as
+// there are, so that errors do not add up.
+//
+// Cost: one read for each message that goes, and one page for each subscription that is looked at.
+// Thread safety: confined to the engine thread.
+class Retention {
+ public:
+  explicit Retention(const DeliveryParts& parts);
+
+  // The subscription has kept the message for too long.
+  static bool TooOld(base::Now now, const PendingDelivery& entry);
+  // The subscription has more messages than it keeps.
+  bool TooMany(const Subscription& subscription) const;
+
+  // Gives the message up for the entry's subscription. False if the topic for dead letters is not
+  // known; then nothing has changed. REQUIRES: learned.
+  bool GiveUp(base::Now now, EntryIndex index);
+
+  // A slice for some of the subscriptions, in turn. True if there is more to do now.
+  bool Step(base::Now now);
+
+ private:
+  // These return true if there is more to do now.
+  //
+  // Counts a page of what is listed. REQUIRES: the count is not known.
+  bool CountListed(Subscription* subscription);
+  bool GiveUpReady(base::Now now, Subscription* subscription);
+  bool GiveUpListed(base::Now now, Subscription* subscription);
+
+  // False if the listed message is to be tried again later.
+  bool GiveUpOneListed(base::Now now, const storage::BacklogRef& item, Subscription* subscription);
+  void RecountIfMany(Subscription* subscription);
+
+  const uint64_t shards_;
+  scheduler::KeyLocks* const key_locks_;
+  StoreReader* const reader_;
+  PendingDeliveries* const table_;
+  MemoryShare* const memory_;
+  Subscriptions* const subscriptions_;
+  DeliveryStates* const states_;
+  MessageEnds* const ends_;
+  DeadLetters* const dead_letters_;
+  BacklogReader* const backlog_reader_;
+};
+
+}  // namespace duetime::delivery

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/retries.h"
+
+#include "server/base/check.h"
+#include "server/delivery/backlog.h"
+#include "server/delivery/dead_letters.h"
+#include "server/delivery/delivery_records.h"
+#include "server/delivery/delivery_states.h"
+#include "server/delivery/leases.h"
+#include "server/delivery/memory_share.h"
+#include "server/delivery/pacing.h"
+#include "server/delivery/retry_backoff.h"
+#include "server/delivery/streams.h"
+
+namespace duetime::delivery {
+
+using storage::Progress;
+
+Retries::Retries(const DeliveryParts& parts)
+    : stats_(parts.shard.stats),
+      records_(parts.records),
+      table_(parts.table),
+      memory_(parts.memory),
+      streams_(parts.streams),
+      leases_(parts.leases),
+      states_(parts.states),
+      backlog_(parts.backlog),
+      pacing_(parts.pacing),
+      dead_letters_(parts.dead_letters) {}
+
+void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<uint64_t> delay_ms,
+                   absl::string_view text) {
+  const PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state == EntryState::kInFlight);
+  if (entry.subscription->state.deleting) {
+    leases_->End(index);
+    return states_->MakeReady(index);  // SubscriptionRelease takes it from there
+  }
+  // A stream that closes cleanly does not count as a failure here (see LeaseEnds). Nor does a
+  // dismissed one: its failures are those of the former subscriber.
+  if (why != Failure::kStreamEnded && !streams_->Get(entry.stream)->dismissed) {
+    pacing_->OnFailure(now, entry.subscription);
+  }
+  // Without a topic for dead letters one more attempt is better than a lost message.
+  if (OutOfAttempts(entry) &&
+      dead_letters_->Make(now, index, storage::DeadLetterReason::kMaxAttempts, text)) {
+    return;
+  }
+  const protocol::RetryPolicy& policy = entry.subscription->state.settings.retry;
+  Retry(now, index, why, delay_ms.value_or(BackoffMs(policy, entry.attempts, entry.id.low)));
+}
+
+void Retries::Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay_ms) {
+  PendingDelivery& entry = (*table_)[index];
+  DT_CHECK_GT(entry.attempts, 0u);
+  leases_->End(index);
+  const protocol::StreamId stream = entry.stream;
+  ++stats_->retried;
+  const bool to_disk = delay_ms > 0 && memory_->full();
+  // A listing that is not at the due time must move to the next attempt's time, where the reader
+  // will look for it.
+  const bool moves = to_disk || (entry.spilled && entry.listed_ms != entry.due_ms);
+  const uint64_t retry_ms = delay_ms > 0 || moves ? now.wall_ms + delay_ms : 0;
+  entry.progress = true;
+  records_->PutProgress(entry.key(), entry.subscription->state.id,
+                        {.state = Progress::State::kFailed,
+                         .listed = moves,
+                         .attempts = entry.attempts,
+                         .retry_ms = retry_ms,
+                         .reason = static_cast<uint8_t>(why)});
+  if (to_disk) {
+    backlog_->MoveToDiskAt(index, retry_ms);
+  } else {
+    if (moves) backlog_->ListAt(index, retry_ms);
+    if (delay_ms > 0) {
+      states_->MakeDelayed(now, index, delay_ms);
+    } else {
+      states_->MakeReady(index);
+    }
+  }
+  streams_->ReturnCredit(stream, 1, entry.bytes);
+}
+
+void Retries::ResumeDelay(base::Now now, EntryIndex index, const Progress& row) {
+  DT_CHECK_GT(row.retry_ms, now.wall_ms);
+  if (!memory_->full()) return states_->MakeDelayed(now, index, row.retry_ms - now.wall_ms);
+  const PendingDelivery& entry = (*table_)[index];
+  Progress listed = row;
+  listed.listed = true;
+  records_->PutProgress(entry.key(), entry.subscription->state.id, listed);
+  backlog_->MoveToDiskAt(index, row.retry_ms);
+}
+
+}  // namespace duetime::delivery

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Retries: what follows a failed attempt.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/string_view.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/delivery_parts.h"
+#include "server/delivery/subscription.h"
+#include "storage/message_store.h"
+
+namespace duetime::delivery {
+
+// Why an attempt failed, as kept in Progress::reason. The numbers are on disk.
+enum class Failure : uint8_t { kNacked = 1, kLeaseLost = 2, kStreamEnded = 3 };
+
+// After a failed attempt the message is tried again when the retry policy or the client says, and
+// becomes a dead letter after the last attempt.
+//
+// A progress record keeps the attempts and the time of the next one across a crash. The message
+// waits in memory with a timer; if memory is full, it waits on disk, at the place of the next
+// attempt. Thread safety: confined to the engine thread.
+class Retries {
+ public:
+  explicit Retries(const DeliveryParts& parts);
+
+  // The entry's attempt failed. `delay_ms`: as the client says; nothing: by the retry policy.
+  // `text`: the reason in the client's words. REQUIRES: the entry is in flight.
+  void Fail(base::Now now, EntryIndex index, Failure why, std::optional<uint64_t> delay_ms,
+            absl::string_view text);
+
+  // The delay of a message goes on that a restart has interrupted. REQUIRES: the entry is taken,
+  // row.retry_ms > now.
+  void ResumeDelay(base::Now now, EntryIndex index, const storage::Progress& row);
+
+  // The retry policy allows no further attempt.
+  static bool OutOfAttempts(const PendingDelivery& entry) {
+    const uint32_t max = entry.subscription->state.settings.retry.max_attempts;
+    return max > 0 && entry.attempts >= max;
+  }
+
+ private:
+  void Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay_ms);
+
+  protocol::ShardStats* const stats_;
+  DeliveryRecords* const records_;
+  PendingDeliveries* const table_;
+  MemoryShare* const memory_;
+  Streams* const streams_;
+  Leases* const leases_;
+  DeliveryStates* const states_;
+  Backlog* const backlog_;
+  Pacing* const pacing_;
+  DeadLetters* const dead_letters_;
+};
+
+}  // namespace duetime::delivery

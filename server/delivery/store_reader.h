@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StoreReader: what delivery reads of messages while it decides, and the first read that failed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "server/base/check.h"
+#include "storage/message_store.h"
+
+namespace duetime::delivery {
+
+// The progress records of one message: how far each of its subscriptions has come.
+class ProgressRows {
+ public:
+  ProgressRows() = default;
+  explicit ProgressRows(std::vector<storage::ProgressRef> rows) : rows_(std::move(rows)) {}
+
+  // The record of one subscription, or nullptr. Valid as long as the rows live.
+  const storage::Progress* Find(storage::SubscriptionId subscription) const {
+    for (const auto& [id, progress] : rows_) {
+      if (id == subscription) return &progress;
+    }
+    return nullptr;
+  }
+  bool Settled(storage::SubscriptionId subscription) const {
+    const storage::Progress* const row = Find(subscription);
+    return row != nullptr && row->state == storage::Progress::State::kSettled;
+  }
+
+  bool empty() const { return rows_.empty(); }
+  auto begin() const { return rows_.begin(); }
+  auto end() const { return rows_.end(); }
+
+ private:
+  std::vector<storage::ProgressRef> rows_;
+};
+
+// Reads the store for the parts of delivery. The first error sticks: the shard stops at its next
+// step (P7), and no batch is taken until then. So a caller that gets an error may leave its
+// decision half done and return.
+//
+// Thread safety: confined to the engine thread.
+class StoreReader {
+ public:
+  // REQUIRES: `store` outlives the reader.
+  StoreReader(uint16_t shard, storage::MessageStore* store) : shard_(shard), store_(store) {}
+
+  // OK as long as every read succeeded.
+  const absl::Status& status() const { return status_; }
+  bool ok() const { return status_.ok(); }
+
+  // Notes the error of a read that was made elsewhere. REQUIRES: it is one.
+  void Fail(const absl::Status& error) {
+    DT_CHECK(!error.ok());
+    if (status_.ok()) status_ = error;
+  }
+
+  // The record of the message, or nothing if no message lies at `key`.
+  absl::StatusOr<std::optional<std::string>> Record(const storage::MessageKey& key) {
+    return Noted(store_->Get(shard_, key));
+  }
+
+  absl::StatusOr<ProgressRows> Progress(const storage::MessageKey& key) {
+    auto rows = Noted(store_->GetProgress(shard_, key));
+    if (!rows.ok()) return rows.status();
+    return ProgressRows(*std::move(rows));
+  }
+
+  absl::StatusOr<std::optional<storage::BacklogEntry>> Backlog(storage::SubscriptionId subscription,
+                                                               const storage::MessageKey& place) {
+    return Noted(store_->GetBacklog(shard_, subscription, place));
+  }
+
+  // A page of a subscription's backlog from `place` on.
+  absl::StatusOr<storage::Page<storage::BacklogRef>> BacklogPage(
+      storage::SubscriptionId subscription, const storage::MessageKey& place,
+      const storage::ScanLimit& limit) {
+    DT_CHECK_GT(limit.entries, 0u);
+    storage::Page<storage::BacklogRef> page;
+    absl::Status status = store_->ScanBacklog(shard_, subscription, place, limit, &page);
+    if (!status.ok()) {
+      Fail(status);
+      return status;
+    }
+    return page;
+  }
+
+ private:
+  template <typename Value>
+  absl::StatusOr<Value> Noted(absl::StatusOr<Value> read) {
+    if (!read.ok()) Fail(read.status());
+    return read;
+  }
+
+  const uint16_t shard_;
+  storage::MessageStore* const store_;
+  absl::Status status_;
+};
+
+}  // namespace duetime::delivery

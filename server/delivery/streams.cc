@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/streams.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "server/base/check.h"
+
+namespace duetime::delivery {
+
+using protocol::StreamId;
+
+Streams::Streams(const DeliveryParts& parts)
+    : shard_(parts.shard.shard), effects_(parts.shard.effects), turns_(parts.turns) {}
+
+void Streams::Attach(const protocol::AttachCommand& command, Subscription* subscription) {
+  DT_CHECK(command.stream != StreamId{});
+  DT_CHECK(command.credit != nullptr);
+  std::unique_ptr<Stream>& stream = streams_[command.stream];
+  DT_CHECK(stream == nullptr);
+  stream = std::make_unique<Stream>();
+  stream->id = command.stream;
+  stream->subscription = subscription;
+  stream->lease_ms = command.lease_ms;
+  stream->credit = command.credit;
+  ++subscription->streams;
+}
+
+void Streams::Detach(StreamId id, bool keep_leases) {
+  Stream* const stream = Find(id);
+  if (stream == nullptr) return;
+  if (!stream->attached) {
+    // An answered Pull whose client has gone.
+    if (!keep_leases) closing_.push_back(id);
+    return;
+  }
+  stream->attached = false;
+  MakeUnavailable(stream);
+  DT_CHECK_GT(stream->subscription->streams, 0u);
+  --stream->subscription->streams;
+  if (stream->in_flight.count == 0) {
+    streams_.erase(id);
+  } else if (!keep_leases) {
+    closing_.push_back(id);
+  }
+}
+
+void Streams::DismissAll(Subscription* subscription, bool give_back) {
+  std::vector<StreamId> over;
+  for (const auto& [id, stream] : streams_) {
+    if (stream->subscription != subscription) continue;
+    stream->available = stream->attached = false;
+    stream->dismissed = true;
+    if (stream->in_flight.count == 0) {
+      over.push_back(id);
+    } else if (give_back) {
+      closing_.push_back(id);
+    }
+  }
+  subscription->available.clear();
+  subscription->streams = 0;
+  for (const StreamId id : over) streams_.erase(id);
+}
+
+Stream* Streams::Find(StreamId id) const {
+  const auto it = streams_.find(id);
+  return it == streams_.end() ? nullptr : it->second.get();
+}
+
+Stream* Streams::Get(StreamId id) const {
+  Stream* const stream = Find(id);
+  DT_CHECK(stream != nullptr);
+  return stream;
+}
+
+void Streams::MakeAvailable(Stream* stream) {
+  if (!stream->attached) return;
+  if (!stream->available) {
+    stream->available = true;
+    stream->subscription->available.push_back(stream);
+  }
+  turns_->Serve(stream->subscription);
+  turns_->ReadBack(stream->subscription);
+}
+
+void Streams::MakeUnavailable(Stream* stream) {
+  if (!stream->available) return;
+  stream->available = false;
+  std::deque<Stream*>& available = stream->subscription->available;
+  const auto it = std::find(available.begin(), available.end(), stream);
+  DT_CHECK(it != available.end());
+  available.erase(it);
+}
+
+bool Streams::TakeCredit(Stream* stream, uint32_t bytes) {
+  DT_CHECK(stream->attached);
+  if (stream->credit->Take(shard_, bytes)) return true;
+  MakeUnavailable(stream);
+  return false;
+}
+
+void Streams::ReturnCredit(StreamId id, int64_t messages, int64_t bytes) {
+  DT_CHECK_GT(messages, 0);
+  Stream* const stream = Find(id);
+  if (stream == nullptr) return;
+  const uint64_t mask = stream->credit->Return(messages, bytes);
+  const uint64_t self = uint64_t{1} << shard_;
+  if ((mask & ~self) != 0) effects_->wakes.push_back({id, mask & ~self});
+  if ((mask & self) != 0) MakeAvailable(stream);
+}
+
+void Streams::DropIfOver(Stream* stream) {
+  if (!stream->attached && stream->in_flight.count == 0) streams_.erase(stream->id);
+}
+
+void Streams::CheckInvariants() const {
+  for (const auto& [id, stream] : streams_) {
+    DT_CHECK(stream->id == id);
+    DT_CHECK(stream->attached || stream->in_flight.count > 0);
+    DT_CHECK(stream->attached || !stream->available);
+    DT_CHECK(!stream->dismissed || !stream->attached);
+    const std::deque<Stream*>& available = stream->subscription->available;
+    DT_CHECK_EQ(std::count(available.begin(), available.end(), stream.get()),
+                stream->available ? 1 : 0);
+  }
+}
+
+}  // namespace duetime::delivery

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SubscriptionChanges: creates, changes and deletes subscriptions in one shard.
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/delivery_parts.h"
+#include "server/delivery/subscription.h"
+#include "server/protocol/commands.h"
+
+namespace duetime::delivery {
+
+// Carries out the commands about topics and subscriptions. A change holds at once and is answered
+// when it is committed. Thread safety: confined to the engine thread.
+class SubscriptionChanges {
+ public:
+  explicit SubscriptionChanges(const DeliveryParts& parts);
+
+  // Reads the subscriptions, and goes on with releases and fills that a crash interrupted.
+  absl::Status Recover(base::Now now);
+
+  void SetTopic(base::Now now, const protocol::TopicCommand& command);
+  void Change(base::Now now, protocol::SubscriptionCommand command);
+  void Inspect(const protocol::InspectSubscriptionCommand& command);
+
+ private:
+  void Create(base::Now now, protocol::SubscriptionCommand command);
+  void Update(base::Now now, Subscription* subscription,
+              const protocol::SubscriptionSettings& settings);
+  void Delete(base::Now now, Subscription* subscription, bool keep_messages);
+  // The topic's last subscription keeps its messages, for the next subscription that is named.
+  void Unname(base::Now now, Subscription* subscription);
+  protocol::SubscriptionGauges GaugesOf(const Subscription& subscription) const;
+
+  scheduler::PendingWrites* const writes_;
+  scheduler::MessageWriter* const writer_;
+  protocol::Effects* const effects_;
+  scheduler::Scheduler* const scheduler_;
+  const PendingDeliveries* const table_;
+  Subscriptions* const subscriptions_;
+  Streams* const streams_;
+  Pacing* const pacing_;
+  SubscriptionFill* const fill_;
+  SubscriptionRelease* const release_;
+};
+
+}  // namespace duetime::delivery

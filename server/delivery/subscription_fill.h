@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SubscriptionFill: gives new subscriptions the messages that were there before them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "absl/status/statusor.h"
+
+#include "server/delivery/delivery_parts.h"
+#include "server/delivery/subscription.h"
+#include "storage/message_store.h"
+
+namespace duetime::delivery {
+
+// A new subscription may be for all messages that are still there. Those that are due already were
+// offered to the other subscriptions, so they are listed in its backlog, in slices. New messages
+// come behind them. A crash makes the fill begin again.
+//
+// Cost: one walk over the topic's due messages. Thread safety: confined to the engine thread.
+class SubscriptionFill {
+ public:
+  explicit SubscriptionFill(const DeliveryParts& parts);
+
+  // REQUIRES: state.fill_until_ms is set.
+  void Start(Subscription* subscription);
+  // Lists a slice. True if there is more to do now.
+  bool Step();
+
+ private:
+  // The next messages of the topic that are due until then; `next` is empty at the end.
+  absl::StatusOr<storage::Page<storage::MessageHeadRef>> ReadPage(const Subscription& subscription);
+  // False if the message is to be looked at again later.
+  bool List(const storage::MessageHeadRef& item, Subscription* subscription);
+  void Finish(Subscription* subscription);
+
+  const uint16_t shard_;
+  storage::MessageStore* const store_;
+  scheduler::KeyLocks* const key_locks_;
+  StoreReader* const reader_;
+  const PendingDeliveries* const table_;
+  Subscriptions* const subscriptions_;
+  Turns* const turns_;
+  Backlog* const backlog_;
+  const MessageEnds* const ends_;
+  std::deque<Subscription*> filling_;
+};
+
+}  // namespace duetime::delivery

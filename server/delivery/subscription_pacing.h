@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SubscriptionPacing: how fast one subscription may be served.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "server/base/clock.h"
+#include "server/delivery/failure_throttle.h"
+#include "server/delivery/startup_ramp.h"
+#include "server/protocol/topic_pace.h"
+
+namespace duetime::delivery {
+
+// Three limits, each a token bucket: the topic's rate, which all shards share; the ramp after a
+// start, for messages that piled up before it; and the throttle for failing attempts.
+//
+// Guarantee: Take grants a message only if all three do. Cost: O(1). Thread safety: confined to the
+// engine thread.
+class SubscriptionPacing {
+ public:
+  // REQUIRES: `rate` outlives it.
+  void Start(base::Now start, uint32_t ramp_rate, FailureRate* rate) {
+    start_ms_ = start.wall_ms;
+    ramp_.Start(start.mono_ms, ramp_rate);
+    throttle.Start(rate);
+  }
+  // The topic's rate; nullptr: no limit. REQUIRES: `clock` lives until the next call.
+  void SetClock(protocol::PaceClock* clock) { clock_ = clock; }
+
+  // Grants one message that is due at `due_ms`, or not.
+  bool Take(base::Now now, uint64_t due_ms) {
+    if (!throttle.Take(now.mono_ms)) return false;
+    if ((!Ramped(due_ms) || ramp_.Take(now.mono_ms, 1) > 0) &&
+        (clock_ == nullptr || clock_->Take(now.mono_ms * kMicros, 1) > 0)) {
+      return true;
+    }
+    throttle.GiveBack(1);
+    return false;
+  }
+
+  // When Take will grant a message that is due at `due_ms`, on the steady clock. Later than now.
+  uint64_t NextMs(base::Now now, uint64_t due_ms) {
+    uint64_t at_ms = std::max(throttle.NextMs(now.mono_ms), now.mono_ms + 1);
+    if (Ramped(due_ms)) at_ms = std::max(at_ms, ramp_.NextMs(now.mono_ms));
+    if (clock_ == nullptr) return at_ms;
+    return std::max(at_ms, (clock_->NextUs(now.mono_ms * kMicros) + kMicros - 1) / kMicros);
+  }
+
+  FailureThrottle throttle;
+  // Take refused: the subscription waits for its wake-up.
+  bool waiting = false;
+
+ private:
+  static constexpr uint64_t kMicros = 1000;
+
+  bool Ramped(uint64_t due_ms) const { return ramp_.active() && due_ms <= start_ms_; }
+
+  uint64_t start_ms_ = 0;
+  StartupRamp ramp_;
+  protocol::PaceClock* clock_ = nullptr;
+};
+
+}  // namespace duetime::delivery

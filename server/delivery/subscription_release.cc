@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/subscription_release.h"
+
+#include <algorithm>
+
+#include "server/base/check.h"
+#include "server/delivery/backlog.h"
+#include "server/delivery/backlog_place.h"
+#include "server/delivery/backlog_reader.h"
+#include "server/delivery/memory_share.h"
+#include "server/delivery/message_ends.h"
+#include "server/delivery/store_reader.h"
+#include "server/delivery/subscriptions.h"
+
+namespace duetime::delivery {
+
+using storage::BacklogRef;
+using storage::MessageKey;
+
+namespace {
+
+// What one step looks at, and what it drops: about a millisecond.
+constexpr EntryIndex kReleaseLooksPerStep = 5000;
+constexpr storage::ScanLimit kReleasedPage{.entries = 200, .bytes = 1 << 20};
+
+}  // namespace
+
+SubscriptionRelease::SubscriptionRelease(const DeliveryParts& parts)
+    : key_locks_(parts.shard.key_locks),
+      reader_(parts.reader),
+      table_(parts.table),
+      memory_(parts.memory),
+      subscriptions_(parts.subscriptions),
+      backlog_(parts.backlog),
+      ends_(parts.ends),
+      backlog_reader_(parts.backlog_reader) {}
+
+void SubscriptionRelease::Start(Subscription* subscription) {
+  DT_CHECK(subscription->state.deleting);
+  releasing_.push_back(subscription);
+}
+
+bool SubscriptionRelease::Step(base::Now now) {
+  if (releasing_.empty()) return false;
+  Subscription* const subscription = releasing_.front();
+  releasing_.pop_front();
+  // The fill still adds messages, which must be dropped as well.
+  if (subscription->state.fill_until_ms > 0) {
+    releasing_.push_back(subscription);
+    return false;
+  }
+  Progress progress = ReleaseEntries(now, subscription);
+  if (progress == Progress::kDone) progress = ReleaseBacklog(now, subscription);
+  if (progress != Progress::kDone) {
+    releasing_.push_back(subscription);
+    return progress == Progress::kMore;
+  }
+  subscriptions_->Remove(subscription);
+  backlog_->Clear(subscription);
+  return false;
+}
+
+SubscriptionRelease::Progress SubscriptionRelease::ReleaseEntries(base::Now now,
+                                                                  Subscription* subscription) {
+  EntryIndex& index = subscription->release_index;
+  const EntryIndex until = std::min(table_->capacity(), index + kReleaseLooksPerStep);
+  for (size_t released = 0; index < until && released < kReleasedPage.entries; ++index) {
+    const PendingDelivery& entry = (*table_)[index];
+    if (entry.state == EntryState::kFree || entry.subscription != subscription) continue;
+    if (!ReleaseEntry(now, index)) return Progress::kBlocked;
+    ++released;
+  }
+  if (index < table_->capacity()) return Progress::kMore;
+  return subscription->counts.total == 0 ? Progress::kDone : Progress::kBlocked;
+}
+
+bool SubscriptionRelease::ReleaseEntry(base::Now now, EntryIndex index) {
+  const PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.subscription->state.deleting);
+  if (key_locks_->Held(entry.id) || ends_->AnyEnding(entry.id)) return false;
+  if (entry.state == EntryState::kForgetting) return false;
+  const auto record = reader_->Record(entry.key());
+  if (!record.ok()) return false;
+  if (record->has_value()) {
+    table_->Learn(index, **record);
+    ends_->Drop(now, index);
+  } else {
+    ends_->DropStale(index);
+  }
+  return true;
+}
+
+SubscriptionRelease::Progress SubscriptionRelease::ReleaseBacklog(base::Now now,
+                                                                  Subscription* subscription) {
+  if (subscription->reading || subscription->spills_in_flight > 0 ||
+      memory_->RoomToReadBack() == 0) {
+    return Progress::kBlocked;
+  }
+  const storage::ScanLimit limit{
+      .entries = std::min(kReleasedPage.entries, memory_->RoomToReadBack()),
+      .bytes = kReleasedPage.bytes};
+  const auto page =
+      reader_->BacklogPage(subscription->state.id, subscription->release_cursor, limit);
+  if (!page.ok()) return Progress::kBlocked;
+  if (page->items.empty()) return Progress::kDone;
+  for (const BacklogRef& item : page->items) {
+    subscription->release_cursor = item.key;
+    if (key_locks_->Held(item.key.id) || ends_->AnyEnding(item.key.id)) return Progress::kBlocked;
+    const EntryIndex index = backlog_reader_->TakeListed(item, subscription);
+    if (!reader_->ok()) return Progress::kBlocked;
+    if (index != kNoEntry) ends_->Drop(now, index);
+  }
+  subscription->release_cursor =
+      page->next.value_or(MessageKey::FirstAt(storage::MessageId::kDueMax));
+  return Progress::kMore;
+}
+
+}  // namespace duetime::delivery

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Turns: the subscriptions that have something to do, in turn.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+
+#include "server/base/check.h"
+#include "server/delivery/memory_share.h"
+#include "server/delivery/shard_limits.h"
+#include "server/delivery/subscription.h"
+
+namespace duetime::delivery {
+
+// Two queues of subscriptions: those to serve (they have ready messages, and a stream with credit)
+// and those to read back from disk. A subscription is in each queue at most once.
+//
+// Whoever changes a subscription calls Serve and ReadBack; both do nothing unless the subscription
+// has work and may do it. Invariant: a subscription that could be served is in the queue. Thread
+// safety: confined to the engine thread.
+class Turns {
+ public:
+  // REQUIRES: `memory` outlives it.
+  Turns(const ShardLimits& limits, const MemoryShare* memory)
+      : frame_messages_max_(limits.frame_messages_max), memory_(memory) {}
+
+  static bool CanServe(const Subscription& subscription) {
+    return subscription.ready.count > 0 && !subscription.available.empty() &&
+           !subscription.pacing.waiting && !subscription.paused();
+  }
+  static bool CanReadBack(const Subscription& subscription) {
+    return subscription.backlog.behind() && !subscription.reading &&
+           !subscription.available.empty() && subscription.forgets_in_flight == 0 &&
+           !subscription.paused() && !subscription.state.deleting;
+  }
+
+  void Serve(Subscription* subscription) {
+    if (subscription->serve_queued || !CanServe(*subscription)) return;
+    subscription->serve_queued = true;
+    serve_.push_back(subscription);
+  }
+  void ReadBack(Subscription* subscription) {
+    if (subscription->read_queued || !CanReadBack(*subscription)) return;
+    if (subscription->ready.count >= frame_messages_max_) return;
+    if (!memory_->FitsReadBack(*subscription)) return;
+    subscription->read_queued = true;
+    read_back_.push_back(subscription);
+  }
+
+  // The next subscription, which leaves the queue. REQUIRES: there is one.
+  Subscription* NextToServe() {
+    DT_CHECK(!serve_.empty());
+    Subscription* const subscription = serve_.front();
+    serve_.pop_front();
+    subscription->serve_queued = false;
+    return subscription;
+  }
+  Subscription* NextToReadBack() {
+    DT_CHECK(!read_back_.empty());
+    Subscription* const subscription = read_back_.front();
+    read_back_.pop_front();
+    subscription->read_queued = false;
+    return subscription;
+  }
+
+  size_t to_serve() const { return serve_.size(); }
+  // Without room they wait: room comes with the end of a message, which is an event.
+  bool any_to_read_back() const { return !read_back_.empty() && memory_->RoomToReadBack() > 0; }
+
+  static void CheckInvariants(const Subscription& subscription) {
+    DT_CHECK(subscription.serve_queued || !CanServe(subscription));
+  }
+
+ private:
+  const size_t frame_messages_max_;
+  const MemoryShare* const memory_;
+  std::deque<Subscription*> serve_;
+  std::deque<Subscription*> read_back_;
+};
+
+}  // namespace duetime::delivery

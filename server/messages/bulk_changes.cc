@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/messages/bulk_changes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/delivery/dead_letter.h"
+
+namespace duetime::messages {
+
+using storage::EndState;
+using storage::MessageId;
+using storage::MessageRef;
+
+BulkChanges::BulkChanges(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
+                         MessageFinder* finder, MessageChanges* changes)
+    : writes_(parts.writes),
+      writer_(parts.writer),
+      scheduler_(scheduler),
+      finder_(finder),
+      changes_(changes) {}
+
+absl::StatusOr<bool> BulkChanges::FindPending(base::Now now, const MessageId& id,
+                                              FoundMessage* found) {
+  absl::Status status = finder_->Find(now, id, found);
+  if (!status.ok()) return status;
+  if (found->kind != FoundMessage::Kind::kPending) return false;
+  status = finder_->Examine(now, found);
+  if (absl::IsDataLoss(status)) return false;
+  if (!status.ok()) return status;
+  return true;
+}
+
+absl::StatusOr<bool> BulkChanges::Cancel(base::Now now, const MessageId& id, bool stop_redelivery) {
+  FoundMessage found;
+  absl::StatusOr<bool> pending = FindPending(now, id, &found);
+  if (!pending.ok() || !*pending) return pending;
+  const bool untouched = found.delivery.untouched();
+  if (!untouched && !stop_redelivery) return false;
+  absl::Status status = changes_->Cancel(now, found, /*redelivery_stopped=*/!untouched);
+  if (!status.ok()) return status;
+  return true;
+}
+
+absl::StatusOr<bool> BulkChanges::Move(base::Now now, const MessageId& id, uint64_t deliver_ms,
+                                       uint64_t since_ms) {
+  FoundMessage found;
+  absl::StatusOr<bool> pending = FindPending(now, id, &found);
+  if (!pending.ok() || !*pending) return pending;
+  if (!found.delivery.untouched()) return false;
+  storage::MessageRecord record = found.record;
+  record.header.deliver_ms = deliver_ms;
+  // The new time was not resolved from a local time.
+  record.civil_time = record.time_zone = {};
+  MessageRevision revision(std::move(record), std::max(now.wall_ms, since_ms));
+  absl::Status status = changes_->Move(now, found, std::move(revision));
+  if (!status.ok()) return status;
+  return true;
+}
+
+absl::StatusOr<bool> BulkChanges::Redrive(base::Now now, const MessageId& id) {
+  FoundMessage found;
+  absl::StatusOr<bool> pending = FindPending(now, id, &found);
+  if (!pending.ok() || !*pending) return pending;
+  if (found.delivery.in_flight || !found.record.dead_letter.has_value()) return false;
+  auto again = delivery::MakeRedriven(found.bytes, now.wall_ms);
+  DT_CHECK(again.ok());  // its record was decoded, and it is a dead letter
+  const protocol::TopicQuota* const quota = writer_->QuotaOf(again->topic);
+  if (quota != nullptr && !quota->HasRoom()) return false;
+  storage::MessageHeader header;
+  DT_CHECK(storage::DecodeMessageHeader(again->record, &header).ok());
+  DT_CHECK(header.topic == again->topic);
+  const MessageRef to = {.key = scheduler_->NewKey(now, id.slot(), now.wall_ms, /*spread_ms=*/0),
+                         .topic = again->topic,
+                         .bytes = static_cast<uint32_t>(again->record.size()),
+                         .flags = header.flags};
+  absl::Status status = changes_->End(now, found, EndState::kAcked, /*redelivery_stopped=*/false);
+  if (!status.ok()) return status;
+  scheduler_->Put(now, to, std::move(again->record));
+  writes_->Then([this, to](base::Now, bool ok) {
+    if (ok) scheduler_->OnPut(to);
+  });
+  return true;
+}
+
+}  // namespace duetime::messages

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BulkChanges: changes of single messages that the server makes by itself.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/shard_parts.h"
+#include "server/messages/message_changes.h"
+#include "server/messages/message_finder.h"
+#include "server/scheduler/scheduler.h"
+
+namespace duetime::messages {
+
+// Changes one message without an answer: for bulk operations and for recurrences.
+//
+// Each call returns whether the open batch changes the message. It does not change a message that
+// has ended, that is damaged, or that may not be changed any more. An error means that the store
+// cannot be read. REQUIRES for each call: no change of the message is in flight. Thread safety:
+// confined to the shard's engine thread.
+class BulkChanges {
+ public:
+  // REQUIRES: all pointers outlive it.
+  BulkChanges(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
+              MessageFinder* finder, MessageChanges* changes);
+
+  // Cancels a message. With `stop_redelivery`, also one that a subscriber has or may have.
+  absl::StatusOr<bool> Cancel(base::Now now, const storage::MessageId& id, bool stop_redelivery);
+
+  // Moves an untouched message. The change counts as made at `since_ms` or later, whatever the
+  // clock says.
+  absl::StatusOr<bool> Move(base::Now now, const storage::MessageId& id, uint64_t deliver_ms,
+                            uint64_t since_ms);
+
+  // Ends a dead letter, and makes a message of the topic that it comes from, due now. Leaves it if
+  // it is in flight or if that topic is full.
+  absl::StatusOr<bool> Redrive(base::Now now, const storage::MessageId& id);
+
+ private:
+  // Finds and examines the message. False if it is not pending or is damaged.
+  absl::StatusOr<bool> FindPending(base::Now now, const storage::MessageId& id,
+                                   FoundMessage* found);
+
+  scheduler::PendingWrites* const writes_;
+  scheduler::MessageWriter* const writer_;
+  scheduler::Scheduler* const scheduler_;
+  MessageFinder* const finder_;
+  MessageChanges* const changes_;
+};
+
+}  // namespace duetime::messages

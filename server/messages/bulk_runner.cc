@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/messages/bulk_runner.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/base/error.h"
+#include "server/delivery/minute_range.h"
+#include "server/protocol/commands.h"
+#include "storage/time_units.h"
+
+namespace duetime::messages {
+
+using storage::Durability;
+using storage::MessageHeadRef;
+using storage::MessageId;
+using storage::MessageKey;
+using storage::ObjectKind;
+
+namespace {
+
+constexpr size_t kRecoverPage = 100;
+// Messages decided in one page, and messages of other topics passed by: a millisecond or so.
+constexpr storage::ScanLimit kPage{.entries = 200, .bytes = 1 << 20};
+constexpr size_t kScanMax = 2'000;
+// How long an operation is kept after its end.
+constexpr uint64_t kKeepMs = storage::kDayMs;
+
+absl::Status OperationNotFoundError(const std::string& name) {
+  return base::MakeError(absl::StatusCode::kNotFound, "there is no operation of this name",
+                         {.reason = "OPERATION_NOT_FOUND",
+                          .field = "name",
+                          .metadata = {{"name", name}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status OperationExistsError(const std::string& name) {
+  return base::MakeError(absl::StatusCode::kAlreadyExists,
+                         "there is an operation of this name that does something else",
+                         {.reason = "OPERATION_EXISTS",
+                          .field = "name",
+                          .metadata = {{"name", name}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status OperationLimitError(size_t limit) {
+  return base::MakeError(absl::StatusCode::kResourceExhausted,
+                         absl::StrCat("the limit of operations is reached: ", limit),
+                         {.reason = "OPERATION_LIMIT",
+                          .field = "",
+                          .metadata = {{"limit", absl::StrCat(limit)}},
+                          .retry_after_ms = 60'000});
+}
+
+}  // namespace
+
+BulkRunner::BulkRunner(const delivery::ShardParts& parts, BulkChanges* changes,
+                       const MessageLocks* locks)
+    : shard_(parts.shard),
+      operations_max_(parts.limits->operations_max),
+      store_(parts.store),
+      writes_(parts.writes),
+      writer_(parts.writer),
+      effects_(parts.effects),
+      changes_(changes),
+      locks_(locks) {}
+
+absl::Status BulkRunner::Recover(base::Now now) {
+  std::string after;
+  for (;;) {
+    std::vector<storage::ObjectRef> objects;
+    if (absl::Status status =
+            store_->ScanObjects(ObjectKind::kOperation, shard_, after, kRecoverPage, &objects);
+        !status.ok()) {
+      return status;
+    }
+    for (const storage::ObjectRef& object : objects) {
+      auto operation = protocol::DecodeOperation(object.name, object.value);
+      if (!operation.ok()) return operation.status();
+      if (operation->state == protocol::OperationState::kRunning) ++running_;
+      last_create_ms_ = std::max(last_create_ms_, operation->create_ms);
+      operations_[object.name] = *std::move(operation);
+    }
+    if (objects.size() < kRecoverPage) break;
+    after = objects.back().name;
+  }
+  Forget(now);
+  return absl::OkStatus();
+}
+
+void BulkRunner::Forget(base::Now now) {
+  std::erase_if(operations_, [&](const auto& item) {
+    const protocol::Operation& operation = item.second;
+    if (operation.state == protocol::OperationState::kRunning ||
+        operation.end_ms + kKeepMs > now.wall_ms) {
+      return false;
+    }
+    writer_->RemoveObject(ObjectKind::kOperation, item.first, Durability::kBuffered);
+    return true;
+  });
+}
+
+void BulkRunner::Save(const protocol::Operation& operation) {
+  writer_->PutObject(ObjectKind::kOperation, operation.name, protocol::EncodeOperation(operation),
+                     Durability::kSynced);
+}
+
+void BulkRunner::End(base::Now now, protocol::OperationState state,
+                     protocol::Operation* operation) {
+  operation->state = state;
+  operation->end_ms = now.wall_ms;
+  --running_;
+  Save(*operation);
+}
+
+void BulkRunner::Refuse(const protocol::OperationCommand& command) {
+  protocol::OperationReply reply;
+  reply.tag = command.tag;
+  reply.position = command.position;
+  reply.status = base::StorageFailedError();
+  effects_->replies.push_back(std::move(reply));
+}
+
+void BulkRunner::Handle(base::Now now, protocol::OperationCommand command) {
+  protocol::OperationReply reply;
+  reply.tag = command.tag;
+  reply.position = command.position;
+  if (command.spec.has_value()) {
+    reply.status = Start(now, command, &reply.operation);
+  } else if (const auto it = operations_.find(command.name); it == operations_.end()) {
+    reply.status = OperationNotFoundError(command.name);
+  } else {
+    if (it->second.state == protocol::OperationState::kRunning) {
+      End(now, protocol::OperationState::kStopped, &it->second);
+    }
+    reply.operation = it->second;
+  }
+  writes_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
+    if (!ok) reply.status = base::StorageFailedError();
+    effects_->replies.push_back(std::move(reply));
+  });
+}
+
+absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& command,
+                               protocol::Operation* result) {
+  if (const auto it = operations_.find(command.name); it != operations_.end()) {
+    *result = it->second;
+    return it->second.content == command.content ? absl::OkStatus()
+                                                 : OperationExistsError(command.name);
+  }
+  Forget(now);
+  if (operations_.size() >= operations_max_) return OperationLimitError(operations_max_);
+  protocol::Operation operation;
+  operation.name = command.name;
+  operation.spec = *command.spec;
+  operation.content = command.content;
+  // What an operation changes counts as changed after its start, and before that of the next one,
+  // however little time lies between them.
+  operation.create_ms = std::max(now.wall_ms, last_create_ms_ + 2);
+  last_create_ms_ = operation.create_ms;
+  operation.cursor = MessageKey::FirstAt(operation.spec.filter.from_ms);
+  ++running_;
+  Save(operation);
+  *result = operation;
+  operations_[command.name] = std::move(operation);
+  return absl::OkStatus();
+}
+
+absl::Status BulkRunner::Step(base::Now now) {
+  if (running_ == 0 || page_under_way_) return absl::OkStatus();
+  // The next one that runs, in turn.
+  auto it = operations_.upper_bound(last_);
+  for (size_t i = 0; i <= operations_.size(); ++i) {
+    if (it == operations_.end()) it = operations_.begin();
+    if (it->second.state == protocol::OperationState::kRunning) break;
+    ++it;
+  }
+  last_ = it->first;
+  if (absl::Status status = RunPage(now, &it->second); !status.ok()) return status;
+  // Its commit brings the next page.
+  page_under_way_ = true;
+  writes_->Then([this](base::Now, bool) { page_under_way_ = false; });
+  return absl::OkStatus();
+}
+
+absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) {
+  // A message that was late when it was accepted lies at the time of that, behind its own.
+  const uint64_t last_ms =
+      std::max(operation->spec.filter.until_ms, std::max(now.wall_ms, operation->create_ms) + 1);
+  std::optional<delivery::KeyRange> range;
+  if (absl::Status status =
+          delivery::NextMinute(store_, shard_, operation->spec.topic, operation->cursor,
+                               std::min(last_ms, MessageId::kDueMax), &range);
+      !status.ok()) {
+    return status;
+  }
+  if (!range.has_value()) {
+    End(now, protocol::OperationState::kDone, operation);
+    return absl::OkStatus();
+  }
+  storage::Page<MessageHeadRef> page;
+  if (absl::Status status = store_->ScanHeads(shard_, operation->spec.topic, range->from,
+                                              range->until, kPage, kScanMax, &page);
+      !status.ok()) {
+    return status;
+  }
+  operation->cursor = page.next.value_or(range->until);
+  for (const MessageHeadRef& item : page.items) {
+    // One that is damaged is left alone, as a list leaves it out: it must not stop the shard.
+    if (!storage::DecodeMessageHead(item.head, &decoded_).ok()) continue;
+    const bool later = decoded_.header.accept_ms > operation->create_ms ||
+                       decoded_.update_ms > operation->create_ms;
+    if (later || !operation->spec.filter.Matches(decoded_)) continue;
+    if (locks_->ChangeInFlight(item.key.id)) {
+      // A change of the message is in flight: the next page begins with this message.
+      operation->cursor = item.key;
+      break;
+    }
+    if (absl::Status status = Apply(now, decoded_, item.key.id, operation); !status.ok()) {
+      return status;
+    }
+  }
+  Save(*operation);
+  return absl::OkStatus();
+}
+
+absl::Status BulkRunner::Apply(base::Now now, const storage::MessageRecord& head,
+                               const MessageId& id, protocol::Operation* operation) {
+  const protocol::OperationSpec& spec = operation->spec;
+  ++operation->matched;
+  absl::StatusOr<bool> changed = false;
+  switch (spec.action) {
+    case protocol::BulkAction::kCancel:
+      changed = changes_->Cancel(now, id, /*stop_redelivery=*/false);
+      break;
+    case protocol::BulkAction::kPurge:
+      changed = changes_->Cancel(now, id, /*stop_redelivery=*/true);
+      break;
+    case protocol::BulkAction::kRelease:
+      changed = changes_->Move(now, id, now.wall_ms, operation->create_ms + 1);
+      break;
+    case protocol::BulkAction::kRedrive:
+      changed = changes_->Redrive(now, id);
+      break;
+    case protocol::BulkAction::kShift: {
+      const int64_t shifted = static_cast<int64_t>(head.header.deliver_ms) + spec.shift_ms;
+      const auto deliver_ms = static_cast<uint64_t>(std::max<int64_t>(shifted, 0));
+      if (deliver_ms > now.wall_ms + spec.horizon_ms) break;
+      changed = changes_->Move(now, id, deliver_ms, operation->create_ms + 1);
+      break;
+    }
+  }
+  if (!changed.ok()) return changed.status();
+  ++(*changed ? operation->changed : operation->unchanged);
+  return absl::OkStatus();
+}
+
+}  // namespace duetime::messages

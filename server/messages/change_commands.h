@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ChangeCommands: a client cancels or reschedules a message.
+#pragma once
+
+#include "server/base/clock.h"
+#include "server/delivery/shard_parts.h"
+#include "server/messages/message_changes.h"
+#include "server/messages/message_finder.h"
+#include "server/messages/message_locks.h"
+#include "server/protocol/commands.h"
+
+namespace duetime::messages {
+
+// Answers Cancel and Reschedule.
+//
+// Each decision is made from the store, with no change of the message or of its key in flight: a
+// command that meets one waits for it. So each call is one atomic step, and its answer is true when
+// it is given. CANCELLED (Outcome::kDone) is answered only after the commit, and only for a message
+// that no subscriber has or may have (P3).
+//
+// Thread safety: confined to the shard's engine thread.
+class ChangeCommands {
+ public:
+  // REQUIRES: all pointers outlive it.
+  ChangeCommands(const delivery::ShardParts& parts, MessageFinder* finder, MessageLocks* locks,
+                 MessageChanges* changes);
+
+  void Cancel(base::Now now, protocol::CancelCommand command);
+  void Reschedule(base::Now now, protocol::RescheduleCommand command);
+
+  // The answers of a shard that has failed.
+  void Refuse(const protocol::CancelCommand& command);
+  void Refuse(const protocol::RescheduleCommand& command);
+
+ private:
+  // Decides about a message that is known. Sets the answer; true if a change was made, so that the
+  // answer has to wait for the commit.
+  bool DecideCancel(base::Now now, const protocol::CancelCommand& command,
+                    protocol::CancelReply* reply);
+  bool DecideReschedule(base::Now now, const protocol::RescheduleCommand& command,
+                        protocol::RescheduleReply* reply);
+  // The message is untouched and has the revision that the command names.
+  absl::Status ApplyReschedule(base::Now now, const protocol::RescheduleCommand& command,
+                               const FoundMessage& found, protocol::RescheduleReply* reply);
+
+  scheduler::PendingWrites* const writes_;
+  protocol::Effects* const effects_;
+  MessageFinder* const finder_;
+  MessageLocks* const locks_;
+  MessageChanges* const changes_;
+};
+
+}  // namespace duetime::messages

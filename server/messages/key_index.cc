@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/messages/key_index.h"
+
+#include <string>
+
+#include "server/base/check.h"
+#include "server/messages/message_locks.h"
+
+namespace duetime::messages {
+
+using storage::Durability;
+using storage::IndexEntry;
+using storage::IndexKind;
+using storage::MessageId;
+using storage::TopicId;
+
+KeyIndex::KeyIndex(const delivery::ShardParts& parts)
+    : shard_(parts.shard),
+      request_retention_ms_(parts.limits->request_retention_ms),
+      store_(parts.store),
+      writer_(parts.writer),
+      key_locks_(parts.key_locks) {}
+
+absl::StatusOr<IndexEntry> KeyIndex::Find(base::Now now, TopicId topic, IndexKind kind,
+                                          absl::string_view name) const {
+  DT_CHECK(!name.empty());
+  // An entry in flight is not in the store yet.
+  DT_CHECK(!key_locks_->Held(MessageLocks::Name(static_cast<uint8_t>(kind), topic, name)));
+  auto entry = store_->GetIndex(shard_, topic, kind, name);
+  if (!entry.ok()) return entry.status();
+  if (!entry->has_value()) return IndexEntry{};
+  const uint64_t expire_ms = (*entry)->expire_ms;
+  if (expire_ms != 0 && expire_ms <= now.wall_ms) return IndexEntry{};
+  return **entry;
+}
+
+void KeyIndex::PutKey(TopicId topic, absl::string_view key, const IndexEntry& entry) {
+  DT_CHECK(!key.empty());
+  DT_CHECK(entry.id != MessageId{});
+  writer_->PutIndex(topic, IndexKind::kUserKey, std::string(key), entry, Durability::kSynced);
+}
+
+void KeyIndex::PutRequest(base::Now now, TopicId topic, const protocol::ScheduleOptions& options,
+                          const protocol::AcceptedMessage& answer) {
+  DT_CHECK(!options.request_id.empty());
+  DT_CHECK(answer.status.ok());
+  DT_CHECK(answer.id != MessageId{});
+  IndexEntry entry;
+  entry.id = answer.id;
+  entry.content = options.content;
+  entry.expire_ms = now.wall_ms + request_retention_ms_;
+  entry.outcome = static_cast<uint8_t>(answer.outcome);
+  entry.deliver_ms = answer.deliver_ms;
+  entry.accept_ms = answer.accept_ms;
+  entry.old_deliver_ms = answer.old_deliver_ms;
+  writer_->PutIndex(topic, IndexKind::kRequest, options.request_id, entry, Durability::kSynced);
+}
+
+}  // namespace duetime::messages

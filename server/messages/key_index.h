@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// KeyIndex: the keys and request ids that lead to messages.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/shard_parts.h"
+#include "server/protocol/commands.h"
+#include "storage/locator.h"
+
+namespace duetime::messages {
+
+// Reads and writes the index entries of a shard's messages.
+//
+// A key leads to the message that has it, or that had it last. A request id leads to the message
+// that its first request made, together with the answer that this request was given.
+//
+// It does not lock: MessageLocks holds a name while an entry of it is in flight. Thread safety:
+// confined to the shard's engine thread.
+class KeyIndex {
+ public:
+  // REQUIRES: all pointers outlive it.
+  explicit KeyIndex(const delivery::ShardParts& parts);
+
+  // The entry of a name; one without an id if there is none, or if it has expired. An error means
+  // that the store cannot be read. REQUIRES: the name is not locked and not empty.
+  absl::StatusOr<storage::IndexEntry> Find(base::Now now, storage::TopicId topic,
+                                           storage::IndexKind kind, absl::string_view name) const;
+
+  // The key leads to `entry.id` from now on.
+  void PutKey(storage::TopicId topic, absl::string_view key, const storage::IndexEntry& entry);
+
+  // Remembers the answer to the request for request_retention_ms. REQUIRES: the options have a
+  // request id, and the request was accepted.
+  void PutRequest(base::Now now, storage::TopicId topic, const protocol::ScheduleOptions& options,
+                  const protocol::AcceptedMessage& answer);
+
+ private:
+  const uint16_t shard_;
+  const uint64_t request_retention_ms_;
+  storage::MessageStore* const store_;
+  scheduler::MessageWriter* const writer_;
+  scheduler::KeyLocks* const key_locks_;
+};
+
+}  // namespace duetime::messages

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MessageChanges: the records that end or move a pending message.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/dispatcher.h"
+#include "server/delivery/occurrence_sink.h"
+#include "server/delivery/shard_parts.h"
+#include "server/messages/message_finder.h"
+#include "server/messages/message_locks.h"
+#include "server/scheduler/scheduler.h"
+#include "storage/message_record.h"
+
+namespace duetime::messages {
+
+// A new revision of a pending message.
+struct MessageRevision {
+  // Encodes the record as the revision after its own. `update_ms`: the time of the change.
+  MessageRevision(storage::MessageRecord record, uint64_t update_ms);
+
+  uint64_t deliver_ms = 0;
+  uint8_t flags = 0;
+  std::string bytes;
+};
+
+// Ends and moves messages that MessageFinder has found and examined.
+//
+// Each change takes the message out of the dispatcher, adds its records to the open batch and locks
+// the message. Until the commit the message may become due or may be read back from the backlog;
+// the lock keeps the dispatcher from handing it out.
+//
+// Errors: a store that cannot be read. The shard then fails and the open batch is never written.
+// Thread safety: confined to the shard's engine thread.
+class MessageChanges {
+ public:
+  // REQUIRES: all pointers outlive it.
+  MessageChanges(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
+                 delivery::Dispatcher* dispatcher, MessageFinder* finder, MessageLocks* locks);
+
+  // Cancels the message; the recurrence of an occurrence makes the next one in the same batch.
+  // REQUIRES: `found` is examined; nothing locks the message.
+  absl::Status Cancel(base::Now now, const FoundMessage& found, bool redelivery_stopped);
+
+  // Ends the message in any way. REQUIRES: as above.
+  absl::Status End(base::Now now, const FoundMessage& found, storage::EndState how,
+                   bool redelivery_stopped);
+
+  // Puts the revision in the place of the message. REQUIRES: as above, and the message is
+  // untouched.
+  absl::Status Move(base::Now now, const FoundMessage& found, MessageRevision revision);
+
+ private:
+  scheduler::PendingWrites* const writes_;
+  scheduler::MessageWriter* const writer_;
+  protocol::ShardStats* const stats_;
+  delivery::OccurrenceSink* const occurrences_;
+  scheduler::Scheduler* const scheduler_;
+  delivery::Dispatcher* const dispatcher_;
+  MessageFinder* const finder_;
+  MessageLocks* const locks_;
+};
+
+}  // namespace duetime::messages

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MessageCreator: accepts a new message.
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/shard_parts.h"
+#include "server/messages/minute_limits.h"
+#include "server/protocol/commands.h"
+#include "server/scheduler/scheduler.h"
+
+namespace duetime::messages {
+
+// Gives a message its id and its place, within the limits of its topic, and adds its record to the
+// open batch. It does not look at keys.
+//
+// Cost: a message without options, in a topic without limits, is not decoded and not copied. Thread
+// safety: confined to the shard's engine thread.
+class MessageCreator {
+ public:
+  // REQUIRES: all pointers outlive it.
+  MessageCreator(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
+                 const MinuteLimits* minute_limits);
+
+  // Creates the message and sets `answer`. With validate_only it sets the answer alone, without an
+  // id; then `created` stays as it is, else it gets the message, for Scheduler::OnPut after the
+  // commit. RESOURCE_EXHAUSTED TOPIC_FULL or MINUTE_FULL; DATA_LOSS if the record is damaged; as
+  // MinuteLimits::Place.
+  absl::Status Create(base::Now now, protocol::NewMessage* message,
+                      protocol::AcceptedMessage* answer, std::vector<storage::MessageRef>* created);
+
+  // Sets deliver_ms and minute_limit_exceeded of the answer: the time that the request asks for, or
+  // one in a minute that has room. Errors as MinuteLimits::Place.
+  absl::Status PlaceInMinute(base::Now now, storage::TopicId topic,
+                             const MinuteLimits::Request& request,
+                             protocol::AcceptedMessage* answer) const;
+
+ private:
+  const scheduler::MessageWriter* const writer_;
+  scheduler::Scheduler* const scheduler_;
+  const MinuteLimits* const minute_limits_;
+};
+
+}  // namespace duetime::messages

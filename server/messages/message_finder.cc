@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/messages/message_finder.h"
+
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/base/error.h"
+#include "server/messages/message_states.h"
+
+namespace duetime::messages {
+
+using delivery::DeliveryStatus;
+using storage::IndexEntry;
+using storage::IndexKind;
+using storage::MessageId;
+using storage::MessageKey;
+
+MessageFinder::MessageFinder(const delivery::ShardParts& parts,
+                             const scheduler::Scheduler* scheduler,
+                             delivery::Dispatcher* dispatcher, const MessageLocks* locks,
+                             const KeyIndex* index)
+    : shard_(parts.shard),
+      store_(parts.store),
+      scheduler_(scheduler),
+      dispatcher_(dispatcher),
+      locks_(locks),
+      index_(index) {}
+
+absl::Status MessageFinder::ReadFailed(const absl::Status& status) {
+  DT_CHECK(!status.ok());
+  dispatcher_->NoteReadError(status);
+  return base::StorageFailedError();
+}
+
+absl::StatusOr<IndexEntry> MessageFinder::FindName(base::Now now, storage::TopicId topic,
+                                                   IndexKind kind, absl::string_view name) {
+  absl::StatusOr<IndexEntry> entry = index_->Find(now, topic, kind, name);
+  if (!entry.ok()) return ReadFailed(entry.status());
+  return entry;
+}
+
+absl::StatusOr<ResolvedTarget> MessageFinder::Resolve(base::Now now,
+                                                      const protocol::Target& target) {
+  ResolvedTarget resolved{.id = target.id, .wait_for = std::nullopt};
+  if (!target.key.empty()) {
+    const MessageLocks::Name name = MessageLocks::KeyName(target.topic, target.key);
+    if (locks_->Locked(name)) {
+      resolved.wait_for = name;
+    } else {
+      auto entry = FindName(now, target.topic, IndexKind::kUserKey, target.key);
+      if (!entry.ok()) return entry.status();
+      resolved.id = entry->id;
+    }
+  }
+  if (!resolved.wait_for.has_value() && locks_->ChangeInFlight(resolved.id)) {
+    resolved.wait_for = MessageLocks::Name(resolved.id);
+  }
+  if (!resolved.wait_for.has_value()) return resolved;
+  if (absl::Status status = locks_->CheckRoom(); !status.ok()) return status;
+  return resolved;
+}
+
+absl::Status MessageFinder::ReadAt(const MessageKey& key, FoundMessage* found) {
+  DT_CHECK(found->kind == FoundMessage::Kind::kUnknown);
+  auto record = store_->Get(shard_, key);
+  if (!record.ok()) return ReadFailed(record.status());
+  if (!record->has_value()) return absl::OkStatus();
+  found->kind = FoundMessage::Kind::kPending;
+  found->key = key;
+  found->bytes = *std::move(*record);
+  return absl::OkStatus();
+}
+
+absl::Status MessageFinder::Find(base::Now now, const MessageId& id, FoundMessage* found) {
+  DT_CHECK(found->kind == FoundMessage::Kind::kUnknown);
+  DT_CHECK(!locks_->ChangeInFlight(id));
+  // Not an id, or one that no shard has given yet.
+  if (id == MessageId{} || id.epoch() > scheduler_->epoch()) return absl::OkStatus();
+  if (const delivery::EntryIndex index = dispatcher_->Find(id); index != delivery::kNoEntry) {
+    // The entry may be stale: its place is one from which the message was moved, or where it ended.
+    absl::Status status = ReadAt(dispatcher_->entry(index).key(), found);
+    if (!status.ok() || found->kind == FoundMessage::Kind::kPending) return status;
+  }
+  if (absl::Status status = ReadAt({.due_ms = id.due_ms(), .id = id}, found); !status.ok()) {
+    return status;
+  }
+  if (found->kind == FoundMessage::Kind::kPending) return absl::OkStatus();
+  auto locator = store_->GetLocator(shard_, id);
+  if (!locator.ok()) return ReadFailed(locator.status());
+  if (!locator->has_value()) return absl::OkStatus();
+  std::optional<storage::Tombstone>& tombstone = (*locator)->tombstone;
+  if (!tombstone.has_value()) return ReadAt({.due_ms = (*locator)->due_ms, .id = id}, found);
+  if (tombstone->expire_ms <= now.wall_ms) return absl::OkStatus();
+  found->kind = FoundMessage::Kind::kEnded;
+  found->tombstone = *std::move(tombstone);
+  return absl::OkStatus();
+}
+
+absl::Status MessageFinder::DeliveryStatusOf(base::Now now, const FoundMessage& found,
+                                             DeliveryStatus* delivery,
+                                             std::vector<protocol::SubscriptionStatus>* list) {
+  DT_CHECK(found.kind == FoundMessage::Kind::kPending);
+  storage::MessageHeader header;
+  if (absl::Status status = storage::DecodeMessageHeader(found.bytes, &header); !status.ok()) {
+    return status;
+  }
+  const bool due = header.deliver_ms <= now.wall_ms;
+  if (absl::Status status = dispatcher_->DeliveryStatusOf(now, found.key, header.topic, delivery,
+                                                          due ? list : nullptr);
+      !status.ok()) {
+    return ReadFailed(status);
+  }
+  delivery->state =
+      delivery->in_flight ? protocol::MessageState::kInFlight : StateAt(header.deliver_ms, now);
+  return absl::OkStatus();
+}
+
+absl::Status MessageFinder::Examine(base::Now now, FoundMessage* found) {
+  DT_CHECK(found->kind == FoundMessage::Kind::kPending);
+  absl::Status status = DeliveryStatusOf(now, *found, &found->delivery, nullptr);
+  if (!status.ok()) return status;
+  return storage::DecodeMessageRecord(found->bytes, &found->record);
+}
+
+}  // namespace duetime::messages

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MessageFinder: where a message is, and its delivery status.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/dispatcher.h"
+#include "server/delivery/shard_parts.h"
+#include "server/messages/key_index.h"
+#include "server/messages/message_locks.h"
+#include "server/protocol/commands.h"
+#include "server/scheduler/scheduler.h"
+#include "storage/message_record.h"
+
+namespace duetime::messages {
+
+// The message that an id stands for, as the store has it.
+struct FoundMessage {
+  // kUnknown: the id was never given, or the message ended and its tombstone has expired.
+  enum class Kind : uint8_t { kUnknown, kPending, kEnded };
+
+  FoundMessage() = default;
+  FoundMessage(const FoundMessage&) = delete;
+  FoundMessage& operator=(const FoundMessage&) = delete;
+
+  Kind kind = Kind::kUnknown;
+  // With kEnded.
+  storage::Tombstone tombstone;
+  // With kPending: its place, and the bytes of its record.
+  storage::MessageKey key;
+  std::string bytes;
+  // With kPending, after Examine: the decoded record, whose views point into `bytes`, and what the
+  // dispatcher knows of its deliveries.
+  storage::MessageRecord record;
+  delivery::DeliveryStatus delivery;
+};
+
+// A target resolved to an id.
+struct ResolvedTarget {
+  // Empty if the key leads to no message.
+  storage::MessageId id;
+  // Set if a change of the key or of the message is in flight: the command has to wait for it, and
+  // `id` means nothing.
+  std::optional<MessageLocks::Name> wait_for;
+};
+
+// Finds messages by id or by key, and says how far their deliveries are.
+//
+// A message lies at the place that its id names, or where its locator in the store says, or it has
+// a tombstone there. While the process lives its memory is exact: a message without a pending
+// delivery, or with one that has no attempt, was not handed out by this run (P3). The claims tell
+// what an earlier run may have handed out.
+//
+// Errors: if the store cannot be read, each call returns STORAGE_FAILED and the shard fails at its
+// next step. Thread safety: confined to the shard's engine thread.
+class MessageFinder {
+ public:
+  // REQUIRES: all pointers outlive it.
+  MessageFinder(const delivery::ShardParts& parts, const scheduler::Scheduler* scheduler,
+                delivery::Dispatcher* dispatcher, const MessageLocks* locks, const KeyIndex* index);
+
+  // Resolves a target to an id, or to the name that its command has to wait for. OVERLOADED if as
+  // many commands wait as may.
+  absl::StatusOr<ResolvedTarget> Resolve(base::Now now, const protocol::Target& target);
+
+  // The index entry of a key or a request id, as KeyIndex::Find.
+  absl::StatusOr<storage::IndexEntry> FindName(base::Now now, storage::TopicId topic,
+                                               storage::IndexKind kind, absl::string_view name);
+
+  // Sets kind, and with it tombstone, or key and bytes. REQUIRES: `found` is new; no change of the
+  // message is in flight.
+  absl::Status Find(base::Now now, const storage::MessageId& id, FoundMessage* found);
+
+  // Sets record and delivery. DATA_LOSS if the record is damaged. REQUIRES: the message is pending.
+  absl::Status Examine(base::Now now, FoundMessage* found);
+
+  // The delivery status alone, without decoding the record. `list`, if not null, gets one entry for
+  // each subscription of a message that is due. DATA_LOSS as above. REQUIRES: as above.
+  absl::Status DeliveryStatusOf(base::Now now, const FoundMessage& found,
+                                delivery::DeliveryStatus* delivery,
+                                std::vector<protocol::SubscriptionStatus>* list);
+
+  // Makes the shard fail at its next step, because no decision can be made without the store.
+  // Returns STORAGE_FAILED. REQUIRES: `status` is an error.
+  absl::Status ReadFailed(const absl::Status& status);
+
+ private:
+  // Reads the message at `key`. Leaves `found` as it is if there is none.
+  absl::Status ReadAt(const storage::MessageKey& key, FoundMessage* found);
+
+  const uint16_t shard_;
+  storage::MessageStore* const store_;
+  const scheduler::Scheduler* const scheduler_;
+  delivery::Dispatcher* const dispatcher_;
+  const MessageLocks* const locks_;
+  const KeyIndex* const index_;
+};
+
+}  // namespace duetime::messages

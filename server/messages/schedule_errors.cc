@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/messages/schedule_errors.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+#include "server/base/error.h"
+
+namespace duetime::messages {
+
+using protocol::ScheduleOptions;
+using storage::MessageId;
+
+namespace {
+
+absl::string_view NameOf(protocol::MessageState state) {
+  switch (state) {
+    case protocol::MessageState::kUnspecified:
+      return "STATE_UNSPECIFIED";
+    case protocol::MessageState::kScheduled:
+      return "SCHEDULED";
+    case protocol::MessageState::kDue:
+      return "DUE";
+    case protocol::MessageState::kInFlight:
+      return "IN_FLIGHT";
+    case protocol::MessageState::kAcked:
+      return "ACKED";
+    case protocol::MessageState::kCancelled:
+      return "CANCELLED";
+    case protocol::MessageState::kExpired:
+      return "EXPIRED";
+    case protocol::MessageState::kDeadLettered:
+      return "DEAD_LETTERED";
+    case protocol::MessageState::kSkipped:
+      return "SKIPPED";
+    case protocol::MessageState::kDropped:
+      return "DROPPED";
+  }
+  return "STATE_UNSPECIFIED";
+}
+
+}  // namespace
+
+absl::Status ContentMismatchError(const ScheduleOptions& terms, const MessageId& id,
+                                  protocol::MessageState state) {
+  return base::MakeError(
+      absl::StatusCode::kAlreadyExists,
+      absl::StrCat("the key is that of message ", id.ToString(),
+                   ", which has other content; on_conflict says what else to do than refuse"),
+      {.reason = "CONTENT_MISMATCH",
+       .field = "key",
+       .metadata = {{"key", terms.key},
+                    {"message_id", id.ToString()},
+                    {"state", std::string(NameOf(state))}},
+       .retry_after_ms = 0});
+}
+
+absl::Status RequestReusedError(const ScheduleOptions& terms, const MessageId& id) {
+  return base::MakeError(
+      absl::StatusCode::kAlreadyExists,
+      "the request_id was used before, by a request with other content",
+      {.reason = "REQUEST_ID_REUSED",
+       .field = "request_id",
+       .metadata = {{"request_id", terms.request_id}, {"message_id", id.ToString()}},
+       .retry_after_ms = 0});
+}
+
+absl::Status TopicFullError(uint64_t limit) {
+  return base::MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("the topic has as many pending messages as it may have: ", limit),
+      {.reason = "TOPIC_FULL",
+       .field = "topic",
+       .metadata = {{"limit", absl::StrCat(limit)}},
+       .retry_after_ms = 1'000});
+}
+
+absl::Status NothingToChangeError(const ScheduleOptions& terms) {
+  return base::MakeError(absl::StatusCode::kNotFound,
+                         "only_if_exists: there is no message with this key that can be changed",
+                         {.reason = "MESSAGE_NOT_FOUND",
+                          .field = "key",
+                          .metadata = {{"key", terms.key}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status BucketFullError(uint64_t minute_ms, uint64_t limit) {
+  const std::string minute =
+      absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixMillis(static_cast<int64_t>(minute_ms)),
+                       absl::UTCTimeZone());
+  return base::MakeError(absl::StatusCode::kResourceExhausted,
+                         absl::StrCat("the minute of ", minute,
+                                      " has as many messages of the topic as it may have: ", limit),
+                         {.reason = "MINUTE_FULL",
+                          .field = "deliver_time",
+                          .metadata = {{"minute", minute}, {"limit", absl::StrCat(limit)}},
+                          .retry_after_ms = 0});
+}
+
+}  // namespace duetime::messages

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why a shard refuses a message that is to be scheduled, beyond what more than one room says.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+#include "server/protocol/new_message.h"
+#include "server/protocol/replies.h"
+
+namespace duetime::messages {
+
+absl::Status ContentMismatchError(const protocol::ScheduleOptions& terms,
+                                  const storage::MessageId& id, protocol::MessageState state);
+absl::Status RequestReusedError(const protocol::ScheduleOptions& terms,
+                                const storage::MessageId& id);
+absl::Status TopicFullError(uint64_t limit);
+absl::Status NothingToChangeError(const protocol::ScheduleOptions& terms);
+// `minute_ms`: when the minute begins.
+absl::Status BucketFullError(uint64_t minute_ms, uint64_t limit);
+
+}  // namespace duetime::messages

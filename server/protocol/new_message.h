@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "storage/locator.h"
+#include "storage/message_record.h"
+#include "storage/types.h"
+
+namespace duetime::protocol {
+
+// What to do if a pending message already has the key.
+enum class OnConflict : uint8_t { kFail, kReplace, kKeepTime, kPushBack };
+
+// What a request says about a message beyond its record. Most messages have no options.
+struct ScheduleOptions {
+  // Empty: none.
+  std::string key;
+  std::string request_id;
+  storage::Fingerprint content;
+  OnConflict on_conflict = OnConflict::kFail;
+  bool only_if_exists = false;
+  // Answer, and change nothing.
+  bool validate_only = false;
+  // For kPushBack: no later than this after the first acceptance. 0: no bound.
+  uint64_t max_wait_ms = 0;
+  // The message is delivered at deliver_ms plus a part of this that follows from its id.
+  uint64_t spread_ms = 0;
+};
+
+// A validated message for a shard. The caller's thread has encoded its record, so that the engine's
+// need not; the other fields repeat what the engine needs of it.
+struct NewMessage {
+  storage::TopicId topic{};
+  // REQUIRES: the slot belongs to the shard.
+  uint32_t slot = 0;
+  uint64_t deliver_ms = 0;
+  uint64_t accept_ms = 0;
+  // EncodeMessageRecord's bytes.
+  std::string record;
+  // storage::MessageFlags of the record.
+  uint8_t flags = 0;
+  // Null: none.
+  std::unique_ptr<ScheduleOptions> options = nullptr;
+};
+
+// Encodes a record for the shard of `slot`; topic and times are those of its header.
+NewMessage MakeNewMessage(const storage::MessageRecord& record, uint32_t slot);
+
+}  // namespace duetime::protocol

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StreamCredit: how much a subscriber is willing to hold, shared by all shards.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "server/base/check.h"
+
+namespace duetime::protocol {
+
+// Counts what is delivered to one stream and not yet settled, in messages and in bytes, against two
+// limits.
+//
+// A shard takes credit for a message before it hands it over and returns it when the lease ends. A
+// shard that finds none leaves its mark; whoever returns credit gets the marks and must see to it
+// that those shards look again.
+//
+// Both counts live in one word that changes only when a message fits: a taker that fails leaves no
+// trace that another could take for credit in use. (Adding first and taking back what was too much
+// let two takers each fail on the other's, with nothing outstanding and so nobody to wake them.)
+//
+// Guarantees: (1) outstanding messages never exceed messages_max; (2) outstanding bytes exceed
+// bytes_max only by a message that is outstanding alone; (3) no lost wake-up: a Take that fails
+// found credit that somebody has yet to return, and that Return reports the shard.
+// Cost: one compare-and-swap, mostly. Thread-safe.
+class StreamCredit {
+ public:
+  // REQUIRES: 0 < messages_max <= kMessagesMax, 0 < bytes_max <= kBytesMax.
+  StreamCredit(int64_t messages_max, int64_t bytes_max)
+      : messages_max_(static_cast<uint64_t>(messages_max)),
+        bytes_max_(static_cast<uint64_t>(bytes_max)) {
+    DT_CHECK(messages_max > 0 && messages_max <= kMessagesMax);
+    DT_CHECK(bytes_max > 0 && bytes_max <= kBytesMax);
+  }
+
+  // Far beyond what the limits of a stream allow, with room for one message more in the word.
+  static constexpr int64_t kMessagesMax = 10'000'000;
+  static constexpr int64_t kBytesMax = int64_t{1} << 38;
+
+  // Takes credit for one message of `bytes`. On failure leaves the mark of `shard`, having looked
+  // again after it was visible. REQUIRES: shard < 64.
+  bool Take(uint16_t shard, uint32_t bytes) {
+    if (TryTake(bytes)) return true;
+    starved_.fetch_or(uint64_t{1} << shard);
+    return TryTake(bytes);
+  }
+
+  // Returns credit for `messages` messages of `bytes` in all. Returns the shards to wake, as a
+  // mask.
+  uint64_t Return(int64_t messages, int64_t bytes) {
+    outstanding_.fetch_sub(Pack(static_cast<uint64_t>(messages), static_cast<uint64_t>(bytes)));
+    return starved_.load() == 0 ? 0 : starved_.exchange(0);
+  }
+
+  int64_t messages() const { return static_cast<int64_t>(outstanding_.load() >> kByteBits); }
+  int64_t bytes() const { return static_cast<int64_t>(outstanding_.load() & kByteMask); }
+
+ private:
+  // Messages in the upper 24 bits, bytes in the lower 40.
+  static constexpr int kByteBits = 40;
+  static constexpr uint64_t kByteMask = (uint64_t{1} << kByteBits) - 1;
+
+  static constexpr uint64_t Pack(uint64_t messages, uint64_t bytes) {
+    return (messages << kByteBits) + bytes;
+  }
+
+  bool TryTake(uint32_t bytes) {
+    uint64_t before = outstanding_.load();
+    for (;;) {
+      const uint64_t messages = before >> kByteBits;
+      if (messages >= messages_max_) return false;
+      if (messages > 0 && (before & kByteMask) + bytes > bytes_max_) return false;
+      if (outstanding_.compare_exchange_weak(before, before + Pack(1, bytes))) return true;
+    }
+  }
+
+  const uint64_t messages_max_;
+  const uint64_t bytes_max_;
+  std::atomic<uint64_t> outstanding_{0};
+  std::atomic<uint64_t> starved_{0};
+};
+
+}  // namespace duetime::protocol

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The names under which answers come back. They mean nothing to a shard.
+#pragma once
+
+#include <cstdint>
+
+namespace duetime::protocol {
+
+// A call that waits for replies.
+enum class CallTag : uint64_t {};
+// A subscriber's stream, unique within the process.
+enum class StreamId : uint64_t {};
+// One lease. Unique across shards and restarts: shard 6 bits, epoch 16 (low ones), counter 42.
+enum class LeaseToken : uint64_t {};
+
+constexpr uint16_t kShardCountMax = 64;
+constexpr uint16_t ShardOfLease(LeaseToken token) {
+  return static_cast<uint16_t>(static_cast<uint64_t>(token) >> 58);
+}
+
+}  // namespace duetime::protocol

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TopicPace: how fast a topic's messages are handed out, across all shards.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+
+#include "server/base/check.h"
+#include "server/base/mutex.h"
+#include "server/base/token_bucket.h"
+#include "storage/types.h"
+
+namespace duetime::protocol {
+
+// The settings, as one word that changes at once: version 6 bits, rate 32, burst 26. The version
+// counts the changes, and wraps.
+class PaceSettings {
+ public:
+  static constexpr int kVersionBits = 6;
+
+  constexpr explicit PaceSettings(uint64_t word = 0) : word_(word) {}
+  constexpr PaceSettings(uint64_t version, uint32_t rate_per_s, uint32_t burst)
+      : word_(version << 58 | uint64_t{rate_per_s} << 26 | burst) {}
+
+  uint64_t word() const { return word_; }
+  uint64_t version() const { return word_ >> 58; }
+  // 0: no limit.
+  uint32_t rate_per_s() const { return static_cast<uint32_t>(word_ >> 26); }
+  uint32_t burst() const { return static_cast<uint32_t>(word_ & ((1u << 26) - 1)); }
+
+ private:
+  uint64_t word_;
+};
+
+// When the next message of one subscription may be handed out: a token bucket in one atomic word,
+// which all shards share.
+//
+// Guarantees: (1) while the settings stay, over any time t at most burst + rate * t messages are
+// granted, by any number of threads, whatever the order of their clock readings; (2) a change of
+// the settings holds for the next Take: what was granted under the old settings delays a message by
+// at most one burst of the new ones; a change may allow one more burst. Cost: mostly one
+// compare-and-swap; none without a limit. Thread-safe.
+class PaceClock {
+ public:
+  // Far beyond the time since a machine's start, and small enough for the word.
+  static constexpr uint64_t kNowMaxMicros = uint64_t{1} << 48;
+
+  // Grants up to `wanted` messages, at a reading of the steady clock.
+  // REQUIRES: now_us <= kNowMaxMicros.
+  uint64_t Take(uint64_t now_us, uint64_t wanted) {
+    DT_CHECK_LE(now_us, kNowMaxMicros);
+    uint64_t before = word_.load();
+    for (;;) {
+      const PaceSettings settings(settings_->load());
+      if (settings.rate_per_s() == 0) return wanted;
+      const uint64_t now = now_us * kTicksPerMicro;
+      base::TokenBucket bucket = BucketOf(before, now, settings);
+      const uint64_t granted = bucket.Take(now, SizeOf(settings), wanted);
+      // Without a grant the word stays, unless it is of other settings.
+      if (granted == 0 && VersionOf(before) == settings.version()) return 0;
+      const uint64_t after = settings.version() << kTimeBits | bucket.full_at();
+      if (word_.compare_exchange_weak(before, after)) return granted;
+    }
+  }
+
+  // When Take will grant enough to be worth a wake-up, if no other thread takes before: what comes
+  // in 10 ms, at least one message and at most a burst. Not before now.
+  uint64_t NextUs(uint64_t now_us) const {
+    DT_CHECK_LE(now_us, kNowMaxMicros);
+    const PaceSettings settings(settings_->load());
+    if (settings.rate_per_s() == 0) return now_us;
+    const uint64_t now = now_us * kTicksPerMicro;
+    const base::TokenBucket::Size size = SizeOf(settings);
+    const uint64_t messages = std::max<uint64_t>(kWorthTicks / size.token, 1);
+    const uint64_t goal = std::min(messages * size.token, size.capacity);
+    const uint64_t wait = BucketOf(word_.load(), now, settings).Missing(now, size, goal);
+    return (now + wait + kTicksPerMicro - 1) / kTicksPerMicro;
+  }
+
+ private:
+  friend class TopicPace;
+
+  // Times are in ticks of 1/128 us: fine enough for a million messages a second, and coarse enough
+  // for years, and for the largest burst at the slowest rate, to fit beside the version.
+  static constexpr uint64_t kTicksPerMicro = 128;
+  static constexpr uint64_t kTicksPerSecond = kTicksPerMicro * 1'000'000;
+  static constexpr uint64_t kWorthTicks = kTicksPerSecond / 100;
+  static constexpr int kTimeBits = 64 - PaceSettings::kVersionBits;
+  static constexpr uint64_t kTimeMask = (uint64_t{1} << kTimeBits) - 1;
+
+  explicit PaceClock(const std::atomic<uint64_t>* settings) : settings_(settings) {}
+
+  static uint64_t VersionOf(uint64_t word) { return word >> kTimeBits; }
+
+  // A message costs its interval, rounded up: a little slower is better than faster.
+  static base::TokenBucket::Size SizeOf(const PaceSettings& settings) {
+    const uint64_t interval = (kTicksPerSecond + settings.rate_per_s() - 1) / settings.rate_per_s();
+    return {.token = interval, .capacity = interval * settings.burst()};
+  }
+
+  // What was granted under other settings counts as one burst of these, at most.
+  static base::TokenBucket BucketOf(uint64_t word, uint64_t now, const PaceSettings& settings) {
+    base::TokenBucket bucket(word & kTimeMask);
+    if (VersionOf(word) != settings.version()) bucket.Fit(now, SizeOf(settings));
+    return bucket;
+  }
+
+  const std::atomic<uint64_t>* const settings_;
+  // The version of the settings, and the bucket as of those settings.
+  std::atomic<uint64_t> word_{0};
+};
+
+// A topic's dispatch rate: one setting, and a clock for each of its subscriptions, which all shards
+// share. So the rate is that of a subscription, however its messages are spread over shards.
+//
+// Keeps no list of waiters: a caller that was granted too little comes back at NextUs. A change of
+// the rate wakes no caller. Thread-safe; only ClockOf takes a lock.
+class TopicPace {
+ public:
+  // Set cuts off larger values.
+  static constexpr uint64_t kRateMax = 1'000'000;
+  static constexpr uint64_t kBurstMax = 1'000'000;
+
+  // rate_per_s: messages; 0: no limit. burst: messages that may come at once after a pause, at
+  // least 1. Holds from the next Take on. Equal settings change nothing.
+  void Set(uint64_t rate_per_s, uint64_t burst) {
+    const auto rate = static_cast<uint32_t>(std::min(rate_per_s, kRateMax));
+    const auto size = static_cast<uint32_t>(std::clamp<uint64_t>(burst, 1, kBurstMax));
+    uint64_t before = settings_.load();
+    for (;;) {
+      const PaceSettings old(before);
+      if (old.rate_per_s() == rate && old.burst() == size) return;
+      const PaceSettings next((old.version() + 1) % (1u << PaceSettings::kVersionBits), rate, size);
+      if (settings_.compare_exchange_weak(before, next.word())) return;
+    }
+  }
+
+  // The clock of a subscription; valid as long as the TopicPace lives. Takes a lock: ask once.
+  PaceClock* ClockOf(storage::SubscriptionId subscription) {
+    base::MutexLock lock(&mutex_);
+    std::unique_ptr<PaceClock>& clock = clocks_[subscription];
+    if (clock == nullptr) clock.reset(new PaceClock(&settings_));
+    return clock.get();
+  }
+
+  uint64_t rate_per_s() const { return PaceSettings(settings_.load()).rate_per_s(); }
+  uint64_t burst() const { return PaceSettings(settings_.load()).burst(); }
+
+ private:
+  std::atomic<uint64_t> settings_{PaceSettings(0, 0, 1).word()};
+  base::Mutex mutex_;
+  absl::flat_hash_map<storage::SubscriptionId, std::unique_ptr<PaceClock>> clocks_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace duetime::protocol

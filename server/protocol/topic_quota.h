@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace duetime::protocol {
+
+// How many messages of a topic may be pending, and how many are, over all shards. Thread-safe.
+//
+// A shard looks before it accepts and counts when it has: shards that accept at the same moment may
+// exceed the limit by one message each.
+struct TopicQuota {
+  // 0: no limit.
+  std::atomic<uint64_t> max{0};
+  // Decided, not necessarily on disk.
+  std::atomic<int64_t> pending{0};
+
+  bool HasRoom() const {
+    const uint64_t limit = max.load(std::memory_order_relaxed);
+    const int64_t now = pending.load(std::memory_order_relaxed);
+    return limit == 0 || now < 0 || static_cast<uint64_t>(now) < limit;
+  }
+};
+
+}  // namespace duetime::protocol

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ForecastQuery: what is pending, by buckets of time, read from the store's counters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "storage/message_store.h"
+#include "storage/time_units.h"
+
+namespace duetime::query {
+
+// What is asked for.
+struct ForecastRange {
+  // A multiple of bucket_ms.
+  uint64_t start_ms = 0;
+  // One of the four above.
+  uint64_t bucket_ms = storage::kHourMs;
+  size_t buckets = 0;
+
+  uint64_t end_ms() const { return start_ms + buckets * bucket_ms; }
+};
+
+// How much one forecast may read; more is FORECAST_TOO_LARGE.
+struct ForecastBudget {
+  size_t counters = 1'000'000;
+  // With buckets of a second: messages looked at.
+  size_t messages = 500'000;
+};
+
+struct PendingCount {
+  uint64_t messages = 0;
+  uint64_t bytes = 0;
+
+  friend bool operator==(const PendingCount&, const PendingCount&) = default;
+};
+
+struct ForecastCounts {
+  // One for each bucket asked for, over all topics and shards.
+  std::vector<PendingCount> buckets;
+  PendingCount overdue;
+  PendingCount later;
+  PendingCount total;
+};
+
+// Sums over all shards and `topics`. Days and hours are read from the counters of hours, minutes
+// from those of minutes; seconds are counted message by message within the minutes that hold any.
+// RESOURCE_EXHAUSTED FORECAST_TOO_LARGE; else an error of the store.
+absl::Status ReadForecast(storage::MessageStore* store, const std::vector<storage::TopicId>& topics,
+                          const ForecastRange& range, const ForecastBudget& budget,
+                          ForecastCounts* counts);
+
+// What a topic holds, over all shards: all of it, and of it what is due by the end of the second of
+// `now_ms` (of its minute, if that holds too many to look at).
+absl::Status ReadTopicCounts(storage::MessageStore* store, storage::TopicId topic, uint64_t now_ms,
+                             PendingCount* pending, PendingCount* due);
+
+}  // namespace duetime::query

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/query/list_query.h"
+
+#include <algorithm>
+#include <span>
+
+#include "server/base/check.h"
+#include "storage/message_record.h"
+#include "storage/time_units.h"
+
+namespace duetime::query {
+namespace {
+
+using storage::kMinuteMs;
+using storage::MessageKey;
+using storage::MessageStore;
+
+// Minutes looked at in one read of the counters.
+constexpr size_t kMinutesMax = 256;
+// Messages looked at in one read.
+constexpr size_t kLooksPerRead = 5'000;
+constexpr size_t kNamesPerRead = 256;
+
+bool HasLabels(const MessageFilter& filter, const storage::MessageRecord& record) {
+  return std::all_of(filter.labels.begin(), filter.labels.end(), [&record](const auto& wanted) {
+    return std::any_of(record.labels.begin(), record.labels.end(), [&wanted](const auto& label) {
+      return label.first == wanted.first && label.second == wanted.second;
+    });
+  });
+}
+
+// The messages of one shard from a place on, read ahead in pieces.
+class ShardCursor {
+ public:
+  // `looks`: the shard's share of the budget. Each shard has its own, so that every page gets on in
+  // every shard.
+  ShardCursor(MessageStore* store, uint16_t shard, const MessageFilter* filter,
+              const MessageKey& from, size_t looks)
+      : store_(store), shard_(shard), filter_(filter), next_(from), looks_(looks) {}
+
+  // Reads until there is a message at hand, the shard has no more, or its share is spent.
+  absl::Status Fill(size_t rows) {
+    while (rows_.empty() && !done_ && looks_ > 0) {
+      if (next_.due_ms >= filter_->until_ms) {
+        done_ = true;
+        break;
+      }
+      if (absl::Status status = SkipEmptyMinutes(); !status.ok()) return status;
+      if (done_) break;
+      if (absl::Status status = ReadOn(rows); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  // Nothing is known of what lies at or behind this place; everything before it was handed out.
+  MessageKey frontier() const { return rows_.empty() ? next_ : rows_.back().key; }
+  bool done() const { return rows_.empty() && done_; }
+  bool ready() const { return !rows_.empty(); }
+  ListRow Take() {
+    ListRow row = std::move(rows_.back());
+    rows_.pop_back();
+    return row;
+  }
+
+ private:
+  // Moves to the first minute that has something, and notes how far it goes without a gap.
+  absl::Status SkipEmptyMinutes() {
+    if (next_.due_ms < full_until_ms_) return absl::OkStatus();
+    const uint64_t minute_ms = next_.due_ms - next_.due_ms % kMinuteMs;
+    std::vector<storage::BucketCount> counts;
+    absl::Status status = store_->ScanCounts(shard_, filter_->topic, storage::CountLevel::kMinute,
+                                             minute_ms, filter_->until_ms, kMinutesMax, &counts);
+    Look(counts.size());
+    if (!status.ok()) return status;
+    if (counts.empty()) {
+      done_ = true;
+      return absl::OkStatus();
+    }
+    next_ = std::max(next_, MessageKey::FirstAt(counts[0].start_ms));
+    full_until_ms_ = counts[0].start_ms + kMinuteMs;
+    for (size_t i = 1; i < counts.size() && counts[i].start_ms == full_until_ms_; ++i) {
+      full_until_ms_ += kMinuteMs;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadOn(size_t rows) {
+    const MessageKey until = MessageKey::FirstAt(std::min(full_until_ms_, filter_->until_ms));
+    const size_t scan_max = std::clamp<size_t>(looks_, 1, kLooksPerRead);
+    storage::ScanLimit limit;
+    limit.entries = rows;
+    storage::Page<storage::MessageHeadRef> page;
+    absl::Status status =
+        store_->ScanHeads(shard_, filter_->topic, next_, until, limit, scan_max, &page);
+    if (!status.ok()) return status;
+    // A read that stopped short of what was asked for has looked at all it may.
+    const bool stopped = page.next.has_value() && page.items.size() < rows;
+    Look(stopped ? scan_max : page.items.size());
+    next_ = page.next.value_or(until);
+    if (!page.next.has_value() && next_.due_ms >= filter_->until_ms) done_ = true;
+    storage::MessageRecord record;
+    for (auto& item : page.items) {
+      status = storage::DecodeMessageHead(item.head, &record);
+      // One message whose bytes are damaged does not hide the others; Get says what it is.
+      if (!status.ok() || !HasLabels(*filter_, record)) continue;
+      rows_.push_back(
+          {.shard = shard_, .key = item.key, .bytes = item.bytes, .head = std::move(item.head)});
+    }
+    std::reverse(rows_.begin(), rows_.end());
+    return absl::OkStatus();
+  }
+
+  // Every read costs something, so that no page reads for ever.
+  void Look(size_t count) { looks_ -= std::min(looks_, count + 1); }
+
+  MessageStore* store_;
+  uint16_t shard_;
+  const MessageFilter* filter_;
+  // Where to read on.
+  MessageKey next_;
+  size_t looks_;
+  // Up to here no minute is empty.
+  uint64_t full_until_ms_ = 0;
+  // The last one is next.
+  std::vector<ListRow> rows_;
+  bool done_ = false;
+};
+
+absl::Status ReadByPlace(MessageStore* store, const MessageFilter& filter, const ListPosition& from,
+                         const ListBudget& budget, ListPage* page) {
+  const MessageKey begin = std::max(from.place, MessageKey::FirstAt(filter.from_ms));
+  std::vector<ShardCursor> cursors;
+  for (uint16_t shard = 0; shard < store->shard_count(); ++shard) {
+    cursors.emplace_back(store, shard, &filter, begin, budget.looks / store->shard_count() + 1);
+  }
+  const size_t piece = std::clamp<size_t>(2 * budget.rows / cursors.size(), 16, 1'000);
+  for (;;) {
+    ShardCursor* first = nullptr;
+    for (ShardCursor& cursor : cursors) {
+      if (absl::Status status = cursor.Fill(piece); !status.ok()) return status;
+      if (cursor.done()) continue;
+      if (first == nullptr || cursor.frontier() < first->frontier()) first = &cursor;
+    }
+    if (first == nullptr) return absl::OkStatus();
+    // What is at hand elsewhere may lie behind what has not been read here.
+    if (!first->ready() || page->rows.size() >= budget.rows) {
+      page->next = ListPosition{.place = first->frontier(), .key = ""};
+      return absl::OkStatus();
+    }
+    page->rows.push_back(first->Take());
+  }
+}
+
+// The names of one shard that begin with the prefix, read ahead in pieces.
+class NameCursor {
+ public:
+  NameCursor(MessageStore* store, uint16_t shard, const MessageFilter* filter, std::string after)
+      : store_(store), shard_(shard), filter_(filter), after_(std::move(after)) {}
+
+  absl::Status Fill() {
+    if (position_ < names_.size() || done_) return absl::OkStatus();
+    names_.clear();
+    position_ = 0;
+    absl::Status status = store_->ScanIndex(shard_, filter_->topic, storage::IndexKind::kUserKey,
+                                            filter_->key_prefix, after_, kNamesPerRead, &names_);
+    if (!status.ok()) return status;
+    if (names_.size() < kNamesPerRead) done_ = true;
+    if (!names_.empty()) after_ = names_.back().name;
+    return absl::OkStatus();
+  }
+  bool ready() const { return position_ < names_.size(); }
+  const storage::IndexRef& front() const { return names_[position_]; }
+  void Pop() { ++position_; }
+  uint16_t shard() const { return shard_; }
+
+ private:
+  MessageStore* store_;
+  uint16_t shard_;
+  const MessageFilter* filter_;
+  std::string after_;
+  std::vector<storage::IndexRef> names_;
+  size_t position_ = 0;
+  bool done_ = false;
+};
+
+// The record that a name stands for, wherever it is now; nothing if it is not pending.
+absl::Status FindRecord(MessageStore* store, uint16_t shard, const storage::MessageId& id,
+                        MessageKey* key, std::optional<std::string>* record) {
+  *key = {.due_ms = id.due_ms(), .id = id};
+  auto found = store->Get(shard, *key);
+  if (!found.ok()) return found.status();
+  if (!found->has_value()) {
+    const auto locator = store->GetLocator(shard, id);
+    if (!locator.ok()) return locator.status();
+    if (!locator->has_value() || (*locator)->tombstone.has_value()) return absl::OkStatus();
+    key->due_ms = (*locator)->due_ms;
+    found = store->Get(shard, *key);
+    if (!found.ok()) return found.status();
+  }
+  *record = *std::move(found);
+  return absl::OkStatus();
+}
+
+// Adds the message that a name stands for, if it matches. Adds what it read to `bytes_read`.
+absl::Status AddNamed(MessageStore* store, const MessageFilter& filter, uint16_t shard,
+                      const storage::IndexRef& name, size_t* bytes_read, ListPage* page) {
+  // Its message has ended; the name is only remembered.
+  if (name.entry.expire_ms != 0) return absl::OkStatus();
+  MessageKey key;
+  std::optional<std::string> bytes;
+  absl::Status status = FindRecord(store, shard, name.entry.id, &key, &bytes);
+  if (!status.ok() || !bytes.has_value()) return status;
+  *bytes_read += bytes->size();
+  if (key.due_ms < filter.from_ms || key.due_ms >= filter.until_ms) return absl::OkStatus();
+  absl::string_view head;
+  storage::MessageRecord record;
+  if (!storage::MessageHead(*bytes, &head).ok() ||
+      !storage::DecodeMessageHead(head, &record).ok() || !HasLabels(filter, record)) {
+    return absl::OkStatus();
+  }
+  page->rows.push_back({.shard = shard,
+                        .key = key,
+                        .bytes = static_cast<uint32_t>(bytes->size()),
+                        .head = std::string(head)});
+  return absl::OkStatus();
+}
+
+absl::Status ReadByKey(MessageStore* store, const MessageFilter& filter, const ListPosition& from,
+                       const ListBudget& budget, ListPage* page) {
+  std::vector<NameCursor> cursors;
+  for (uint16_t shard = 0; shard < store->shard_count(); ++shard) {
+    cursors.emplace_back(store, shard, &filter, from.key);
+  }
+  size_t looks = 0;
+  size_t bytes_read = 0;
+  std::string last = from.key;
+  for (;;) {
+    NameCursor* first = nullptr;
+    for (NameCursor& cursor : cursors) {
+      if (absl::Status status = cursor.Fill(); !status.ok()) return status;
+      if (!cursor.ready()) continue;
+      if (first == nullptr || cursor.front().name < first->front().name) first = &cursor;
+    }
+    if (first == nullptr) return absl::OkStatus();
+    if (page->rows.size() >= budget.rows || looks >= std::max<size_t>(budget.looks, 1) ||
+        bytes_read >= budget.record_bytes) {
+      page->next = ListPosition{.place = {}, .key = last};
+      return absl::OkStatus();
+    }
+    ++looks;
+    absl::Status status =
+        AddNamed(store, filter, first->shard(), first->front(), &bytes_read, page);
+    if (!status.ok()) return status;
+    last = first->front().name;
+    first->Pop();
+  }
+}
+
+}  // namespace
+
+absl::Status ReadListPage(storage::MessageStore* store, const MessageFilter& filter,
+                          const ListPosition& from, const ListBudget& budget, ListPage* page) {
+  DT_CHECK_GT(budget.rows, 0u);
+  page->rows.clear();
+  page->next.reset();
+  if (!filter.key_prefix.empty()) return ReadByKey(store, filter, from, budget, page);
+  return ReadByPlace(store, filter, from, budget, page);
+}
+
+}  // namespace duetime::query

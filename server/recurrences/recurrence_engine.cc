@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/recurrences/recurrence_engine.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/base/check.h"
+#include "server/base/error.h"
+#include "server/protocol/commands.h"
+#include "storage/slot.h"
+
+namespace duetime::recurrences {
+
+using calendar::Recurrence;
+using scheduler::KeyLocks;
+using storage::Durability;
+using storage::MessageId;
+using storage::MessageKey;
+using storage::MessageRef;
+using storage::ObjectKind;
+
+namespace {
+
+constexpr size_t kRecoverPage = 100;
+// How many occurrences that are passed over are counted one by one: a rule of every second that was
+// not looked at for a year has thirty million.
+constexpr uint64_t kSkippedMax = 1'000;
+
+int64_t Signed(uint64_t ms) { return static_cast<int64_t>(ms); }
+
+// Jitter needs a seed that stays: a hash that is the same in every process.
+uint64_t SeedOf(absl::string_view name) { return storage::SlotOfName("jitter", name); }
+
+absl::Status NotFoundError(const std::string& name) {
+  return base::MakeError(absl::StatusCode::kNotFound, "there is no recurrence of this name",
+                         {.reason = "RECURRENCE_NOT_FOUND",
+                          .field = "name",
+                          .metadata = {{"name", name}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status MismatchError(const std::string& name) {
+  return base::MakeError(absl::StatusCode::kAlreadyExists,
+                         "there is a recurrence of this name with other content",
+                         {.reason = "CONTENT_MISMATCH",
+                          .field = "recurrence.name",
+                          .metadata = {{"name", name}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status EtagError(const std::string& name, uint64_t revision) {
+  return base::MakeError(absl::StatusCode::kAborted,
+                         "the recurrence was changed since this etag was given",
+                         {.reason = "ETAG_MISMATCH",
+                          .field = "etag",
+                          .metadata = {{"name", name}, {"etag", absl::StrCat(revision)}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status LimitError(absl::string_view what, size_t limit) {
+  return base::MakeError(absl::StatusCode::kResourceExhausted,
+                         absl::StrCat("the limit of ", what, " is reached: ", limit),
+                         {.reason = "RECURRENCE_LIMIT",
+                          .field = "",
+                          .metadata = {{"what", std::string(what)}, {"limit", absl::StrCat(limit)}},
+                          .retry_after_ms = 0});
+}
+
+absl::Status NeverError() {
+  return base::MakeError(absl::StatusCode::kInvalidArgument, "the schedule has no occurrence ahead",
+                         {.reason = "INVALID_RECURRENCE",
+                          .field = "recurrence.schedule",
+                          .metadata = {},
+                          .retry_after_ms = 0});
+}
+
+}  // namespace
+
+RecurrenceEngine::RecurrenceEngine(const delivery::ShardParts& parts,
+                                   scheduler::Scheduler* scheduler,
+                                   delivery::Dispatcher* dispatcher, messages::BulkChanges* changes,
+                                   messages::MessageLocks* locks)
+    : shard_(parts.shard),
+      recurrences_max_(parts.limits->recurrences_max),
+      bytes_max_(parts.limits->recurrence_bytes_max),
+      store_(parts.store),
+      writes_(parts.writes),
+      writer_(parts.writer),
+      key_locks_(parts.key_locks),
+      effects_(parts.effects),
+      scheduler_(scheduler),
+      dispatcher_(dispatcher),
+      changes_(changes),
+      locks_(locks),
+      endings_(parts.shard, parts.store, parts.writer, parts.key_locks) {}
+
+absl::Status RecurrenceEngine::Recover() {
+  std::string after;
+  for (;;) {
+    std::vector<storage::ObjectRef> objects;
+    if (absl::Status status =
+            store_->ScanObjects(ObjectKind::kRecurrence, shard_, after, kRecoverPage, &objects);
+        !status.ok()) {
+      return status;
+    }
+    for (const storage::ObjectRef& object : objects) {
+      auto state = protocol::DecodeRecurrence(object.name, object.value);
+      if (!state.ok()) return state.status();
+      // It was checked when it was made, but the machine may have lost the zone since.
+      auto rule = Recurrence::Compile(state->spec.rule, "recurrence.schedule");
+      if (!rule.ok()) {
+        state->status = protocol::RecurrenceStatus::kPaused;
+        Insert(*std::move(state), std::nullopt);
+        continue;
+      }
+      Insert(*std::move(state), *std::move(rule));
+    }
+    if (objects.size() < kRecoverPage) return absl::OkStatus();
+    after = objects.back().name;
+  }
+}
+
+void RecurrenceEngine::Insert(protocol::RecurrenceState state, std::optional<Recurrence> rule) {
+  const std::string name = state.name;
+  bytes_ += state.spec.message.size();
+  auto entry = std::make_unique<Entry>(Entry{.state = std::move(state), .rule = std::move(rule)});
+  if (entry->state.current.id != MessageId{}) current_[entry->state.current.id] = entry.get();
+  DT_CHECK(entries_.emplace(name, std::move(entry)).second);
+}
+
+void RecurrenceEngine::Erase(const std::string& name) {
+  const auto it = entries_.find(name);
+  DT_CHECK(it != entries_.end());
+  bytes_ -= it->second->state.spec.message.size();
+  current_.erase(it->second->state.current.id);
+  entries_.erase(it);
+}
+
+size_t RecurrenceEngine::CountOf(storage::TopicId topic) const {
+  return static_cast<size_t>(std::count_if(
+      entries_.begin(), entries_.end(),
+      [topic](const auto& entry) { return entry.second->state.spec.topic == topic; }));
+}
+
+absl::Status RecurrenceEngine::Limit(size_t bytes) const {
+  if (entries_.size() >= recurrences_max_) return LimitError("recurrences", recurrences_max_);
+  if (bytes_ + bytes > bytes_max_) return LimitError("bytes of templates", bytes_max_);
+  return absl::OkStatus();
+}
+
+// ---- When an occurrence is due
+// ------------------------------------------------------------------------------------------
+
+bool RecurrenceEngine::OnOccurrenceDue(base::Now now, const MessageRef& message) {
+  const auto it = current_.find(message.key.id);
+  if (it == current_.end()) return true;  // the next one was made already
+  Entry* const entry = it->second;
+  const auto record = store_->Get(shard_, message.key);
+  if (!record.ok()) {
+    dispatcher_->NoteReadError(record.status());
+    return true;
+  }
+  if (!record->has_value()) return true;  // an echo of a time from which it was moved
+  entry->state.current = message.key;     // it may have been moved since it was made
+  const bool delivered = !PassOver(now, entry, message, **record);
+  Advance(now, entry);
+  return delivered;
+}
+
+void RecurrenceEngine::OnOccurrenceCancelled(base::Now now, const MessageId& id) {
+  if (const auto it = current_.find(id); it != current_.end()) Advance(now, it->second);
+}
+
+bool RecurrenceEngine::PreviousPending(const Entry& entry) {
+  const MessageKey& previous = entry.state.previous;
+  if (previous.id == MessageId{}) return false;
+  if (dispatcher_->Find(previous.id) != delivery::kNoEntry) return true;
+  const auto record = store_->Get(shard_, previous);
+  if (!record.ok()) dispatcher_->NoteReadError(record.status());
+  return record.ok() && record->has_value();
+}
+
+bool RecurrenceEngine::PassOver(base::Now now, Entry* entry, const MessageRef& message,
+                                const std::string& record) {
+  // An earlier run may have delivered it, and its subscriber may have failed with it.
+  if (scheduler_->MaybeDelivered(message.key)) return false;
+  protocol::RecurrenceState& state = entry->state;
+  bool skip = false;
+  if (state.spec.misfire == protocol::Misfire::kSkip && entry->rule.has_value()) {
+    // It was missed if the time of the next one has come, too.
+    const auto next = Next(*entry->rule, Signed(state.nominal_ms));
+    skip = next.has_value() && *next <= Signed(now.wall_ms);
+  }
+  if (!skip && state.spec.overlap == protocol::Overlap::kSkip) skip = PreviousPending(*entry);
+  if (!skip || !storage::DecodeMessageRecord(record, &decoded_).ok()) return false;
+  storage::Tombstone tombstone;
+  tombstone.state = storage::EndState::kSkipped;
+  tombstone.topic = message.topic;
+  tombstone.payload_bytes = static_cast<uint32_t>(decoded_.payload.size());
+  tombstone.deliver_ms = decoded_.header.deliver_ms;
+  tombstone.accept_ms = decoded_.header.accept_ms;
+  tombstone.revision = decoded_.revision;
+  tombstone.fire_ms = tombstone.end_ms = now.wall_ms;
+  if (absl::Status status = endings_.Write(message.key, static_cast<uint32_t>(record.size()),
+                                           dispatcher_->topic(message.topic).tombstone_retention_ms,
+                                           std::move(tombstone), Durability::kSynced);
+      !status.ok()) {
+    dispatcher_->NoteReadError(status);
+  }
+  // It may be offered again until its end is in the store.
+  const KeyLocks::Name name(message.key.id);
+  key_locks_->Acquire(name);
+  writes_->Then([this, name](base::Now then, bool ok) { key_locks_->Release(then, name, ok); });
+  ++state.skipped;
+  // What is passed over leaves the one before it where it is.
+  current_.erase(state.current.id);
+  state.current = state.previous;
+  return true;
+}
+
+void RecurrenceEngine::Advance(base::Now now, Entry* entry) {
+  protocol::RecurrenceState& state = entry->state;
+  current_.erase(state.current.id);
+  state.previous = state.current;
+  state.current = {};
+  if (entry->rule.has_value()) {
+    MakeNext(now, entry, state.nominal_ms);
+  } else {
+    state.status = protocol::RecurrenceStatus::kPaused;
+  }
+  Save(*entry);
+}
+
+std::optional<int64_t> RecurrenceEngine::Next(const Recurrence& rule, int64_t after_ms) {
+  // A rule may reach further than the due times of messages do; jitter comes on top.
+  constexpr int64_t kLastMs = static_cast<int64_t>(MessageId::kDueMax) / 2;
+  const std::optional<int64_t> next = rule.NextAfter(after_ms);
+  return next.has_value() && *next <= kLastMs ? next : std::nullopt;
+}
+
+void RecurrenceEngine::MakeNext(base::Now now, Entry* entry, uint64_t after_ms) {
+  protocol::RecurrenceState& state = entry->state;
+  const int64_t now_ms = Signed(now.wall_ms);
+  const Recurrence& rule = *entry->rule;
+  std::optional<int64_t> next = Next(rule, Signed(after_ms));
+  if (state.spec.misfire != protocol::Misfire::kFireAll) {
+    for (uint64_t i = 0; next.has_value() && *next <= now_ms; ++i) {
+      ++state.skipped;
+      next = Next(rule, i < kSkippedMax ? *next : now_ms);
+    }
+  }
+  if (!next.has_value() || rule.IsComplete(state.made)) {
+    state.status = protocol::RecurrenceStatus::kCompleted;
+    return;
+  }
+  Make(now, entry, static_cast<uint64_t>(*next));
+}
+
+void RecurrenceEngine::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
+  protocol::RecurrenceState& state = entry->state;
+  const auto jitter_ms = entry->rule->JitterOf(SeedOf(state.name), Signed(nominal_ms));
+  // Jitter of a rule with a very long interval reaches further than due times do.
+  const uint64_t deliver_ms =
+      std::min(nominal_ms + static_cast<uint64_t>(jitter_ms), MessageId::kDueMax - 1);
+  state.status = protocol::RecurrenceStatus::kActive;
+  state.nominal_ms = nominal_ms;
+  state.current_deliver_ms = deliver_ms;
+  ++state.made;
+  // What was checked when it was taken can be decoded.
+  DT_CHECK(storage::DecodeMessageRecord(state.spec.message, &decoded_).ok());
+  decoded_.header = {.topic = state.spec.topic,
+                     .deliver_ms = deliver_ms,
+                     .accept_ms = now.wall_ms,
+                     .flags = decoded_.header.flags};
+  decoded_.recurrence = state.name;
+  decoded_.occurrence = state.made;
+  std::string record = storage::EncodeMessageRecord(decoded_);
+  const uint32_t slot = storage::SlotOfName("", state.name);
+  const MessageRef ref = {
+      .key = scheduler_->NewKey(now, slot, deliver_ms, 0),
+      .topic = state.spec.topic,
+      .bytes = static_cast<uint32_t>(record.size()),
+      .flags = static_cast<uint8_t>(decoded_.header.flags | storage::MessageFlags::kRecurs)};
+  state.current = ref.key;
+  current_[ref.key.id] = entry;
+  scheduler_->Put(now, ref, std::move(record));
+  // Until it is in the store nobody can take it back, so who wants to waits.
+  key_locks_->Acquire(KeyLocks::Name(ref.key.id));
+  writes_->Then([this, ref](base::Now then, bool ok) {
+    if (ok) {
+      scheduler_->CountAccepted(1);
+      scheduler_->OnPut(ref);
+    }
+    key_locks_->Release(then, KeyLocks::Name(ref.key.id), ok);
+  });
+}
+
+void RecurrenceEngine::Save(const Entry& entry) {
+  writer_->PutObject(ObjectKind::kRecurrence, entry.state.name,
+                     protocol::EncodeRecurrence(entry.state), Durability::kSynced);
+}
+
+// ---- What clients ask
+// ---------------------------------------------------------------------------------------------------
+
+void RecurrenceEngine::Refuse(const protocol::RecurrenceCommand& command) {
+  protocol::RecurrenceReply reply;
+  reply.tag = command.tag;
+  reply.status = base::StorageFailedError();
+  effects_->replies.push_back(std::move(reply));
+}
+
+bool RecurrenceEngine::Withdraw(base::Now now, Entry* entry) {
+  protocol::RecurrenceState& state = entry->state;
+  if (state.current.id == MessageId{}) return false;
+  const MessageId id = state.current.id;
+  current_.erase(id);
+  state.current = {};
+  const absl::StatusOr<bool> cancelled = changes_->Cancel(now, id, /*stop_redelivery=*/false);
+  if (!cancelled.ok() || !*cancelled) return false;
+  // As if it had not been made: the next one is looked for from just before it.
+  --state.made;
+  --state.nominal_ms;
+  return true;
+}
+
+void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command) {
+  const auto it = entries_.find(command.name);
+  Entry* const entry = it == entries_.end() ? nullptr : it->second.get();
+  const bool create = command.kind == protocol::RecurrenceCommand::Kind::kCreate;
+  if (entry != nullptr && !create && entry->state.current.id != MessageId{} &&
+      locks_->ChangeInFlight(entry->state.current.id)) {
+    // Somebody is cancelling or moving the occurrence ahead.
+    const KeyLocks::Name name(entry->state.current.id);
+    locks_->Wait(name, [this, command = std::move(command)](base::Now then, bool ok) mutable {
+      if (ok) {
+        Handle(then, std::move(command));
+      } else {
+        Refuse(command);
+      }
+    });
+    return;
+  }
+  protocol::RecurrenceReply reply;
+  reply.tag = command.tag;
+  if (create) {
+    reply.status = Create(now, command, &reply);
+  } else if (entry == nullptr) {
+    reply.status = NotFoundError(command.name);
+  } else {
+    switch (command.kind) {
+      case protocol::RecurrenceCommand::Kind::kUpdate:
+        reply.status = Update(now, command, entry);
+        break;
+      case protocol::RecurrenceCommand::Kind::kPause:
+        Pause(now, entry);
+        break;
+      case protocol::RecurrenceCommand::Kind::kResume:
+        reply.status = Resume(now, entry);
+        break;
+      case protocol::RecurrenceCommand::Kind::kDelete:
+        reply.occurrence_cancelled = Withdraw(now, entry);
+        writer_->RemoveObject(ObjectKind::kRecurrence, command.name, Durability::kSynced);
+        break;
+      case protocol::RecurrenceCommand::Kind::kCreate:
+        break;
+    }
+    reply.state = entry->state;
+    if (command.kind == protocol::RecurrenceCommand::Kind::kDelete) Erase(command.name);
+  }
+  writes_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
+    if (!ok) reply.status = base::StorageFailedError();
+    effects_->replies.push_back(std::move(reply));
+  });
+}
+
+absl::Status RecurrenceEngine::Create(base::Now now, const protocol::RecurrenceCommand& command,
+                                      protocol::RecurrenceReply* reply) {
+  WriteNames(command);
+  if (const auto it = entries_.find(command.name); it != entries_.end()) {
+    reply->state = it->second->state;
+    if (reply->state.spec.content == command.spec.content) return absl::OkStatus();
+    return MismatchError(command.name);
+  }
+  if (absl::Status status = Limit(command.spec.message.size()); !status.ok()) return status;
+  auto rule = Recurrence::Compile(command.spec.rule, "recurrence.schedule");
+  if (!rule.ok()) return rule.status();
+  const int64_t after_ms = std::max(Signed(now.wall_ms), command.spec.rule.start_ms - 1);
+  const auto first = Next(*rule, after_ms);
+  if (!first.has_value()) return NeverError();
+  protocol::RecurrenceState state;
+  state.name = command.name;
+  state.spec = command.spec;
+  state.create_ms = now.wall_ms;
+  if (command.validate_only) {
+    state.nominal_ms = state.current_deliver_ms = static_cast<uint64_t>(*first);
+    reply->state = std::move(state);
+    return absl::OkStatus();
+  }
+  Insert(std::move(state), *std::move(rule));
+  Entry* const entry = entries_.at(command.name).get();
+  Make(now, entry, static_cast<uint64_t>(*first));
+  Save(*entry);
+  reply->state = entry->state;
+  return absl::OkStatus();
+}
+
+// Whoever sent them takes them for written when there is an answer, whatever it says.
+void RecurrenceEngine::WriteNames(const protocol::RecurrenceCommand& command) {
+  for (const auto& [topic, name] : command.new_topics) writer_->PutTopicName(topic, name);
+}
+
+absl::Status RecurrenceEngine::Update(base::Now now, const protocol::RecurrenceCommand& command,
+                                      Entry* entry) {
+  WriteNames(command);
+  protocol::RecurrenceState& state = entry->state;
+  if (command.revision.has_value() && *command.revision != state.revision) {
+    return EtagError(state.name, state.revision);
+  }
+  protocol::RecurrenceSpec spec = state.spec;
+  if (command.update_message) spec.message = command.spec.message;
+  if (command.update_rule) spec.rule = command.spec.rule;
+  if (command.update_overlap) spec.overlap = command.spec.overlap;
+  if (command.update_misfire) spec.misfire = command.spec.misfire;
+  if (bytes_ - state.spec.message.size() + spec.message.size() > bytes_max_) {
+    return LimitError("bytes of templates", bytes_max_);
+  }
+  auto rule = Recurrence::Compile(spec.rule, "recurrence.schedule");
+  if (!rule.ok()) return rule.status();
+  const int64_t now_ms = Signed(now.wall_ms);
+  if (command.update_rule && !Next(*rule, std::max(now_ms, spec.rule.start_ms - 1)).has_value()) {
+    return NeverError();
+  }
+  Withdraw(now, entry);
+  bytes_ = bytes_ - state.spec.message.size() + spec.message.size();
+  state.spec = std::move(spec);
+  entry->rule = *std::move(rule);
+  ++state.revision;
+  state.update_ms = now.wall_ms;
+  if (state.status != protocol::RecurrenceStatus::kPaused) {
+    if (command.update_rule) {
+      MakeNext(now, entry, static_cast<uint64_t>(std::max(now_ms, state.spec.rule.start_ms - 1)));
+    } else if (state.status == protocol::RecurrenceStatus::kActive) {
+      // Also if the one before could not be taken back: it is delivered, and brings no other.
+      MakeNext(now, entry, state.nominal_ms);
+    }
+  }
+  Save(*entry);
+  return absl::OkStatus();
+}
+
+void RecurrenceEngine::Pause(base::Now now, Entry* entry) {
+  protocol::RecurrenceState& state = entry->state;
+  if (state.status != protocol::RecurrenceStatus::kActive) return;
+  Withdraw(now, entry);
+  state.status = protocol::RecurrenceStatus::kPaused;
+  ++state.revision;
+  state.update_ms = now.wall_ms;
+  Save(*entry);
+}
+
+absl::Status RecurrenceEngine::Resume(base::Now now, Entry* entry) {
+  protocol::RecurrenceState& state = entry->state;
+  if (state.status != protocol::RecurrenceStatus::kPaused) return absl::OkStatus();
+  if (!entry->rule.has_value()) {
+    auto compiled = Recurrence::Compile(state.spec.rule, "recurrence.schedule");
+    if (!compiled.ok()) return compiled.status();
+    entry->rule = *std::move(compiled);
+  }
+  const Recurrence& rule = *entry->rule;
+  ++state.revision;
+  state.update_ms = now.wall_ms;
+  state.status = protocol::RecurrenceStatus::kActive;
+  const int64_t now_ms = Signed(now.wall_ms);
+  const std::optional<int64_t> missed = Next(rule, Signed(state.nominal_ms));
+  if (state.current.id != MessageId{}) {
+    // It is pending still: there was only no telling what comes after it.
+  } else if (state.spec.misfire == protocol::Misfire::kFireOnce && missed.has_value() &&
+             *missed <= now_ms && !rule.IsComplete(state.made)) {
+    // One for all that were missed: the latest, as far as they are counted.
+    int64_t latest = *missed;
+    for (uint64_t i = 0; i < kSkippedMax; ++i) {
+      const auto next = Next(rule, latest);
+      if (!next.has_value() || *next > now_ms) break;
+      latest = *next;
+      ++state.skipped;
+    }
+    Make(now, entry, static_cast<uint64_t>(latest));
+  } else {
+    MakeNext(now, entry, state.nominal_ms);
+  }
+  Save(*entry);
+  return absl::OkStatus();
+}
+
+}  // namespace duetime::recurrences

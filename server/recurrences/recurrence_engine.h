@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RecurrenceEngine: recurrences, and the messages that they make.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+
+#include "server/base/clock.h"
+#include "server/calendar/recurrence_rule.h"
+#include "server/delivery/occurrence_sink.h"
+#include "server/messages/bulk_changes.h"
+#include "server/messages/message_locks.h"
+#include "server/protocol/commands.h"
+
+namespace duetime::recurrences {
+
+// Keeps a shard's recurrences. Each has at most one occurrence ahead, which is an ordinary message;
+// when that is due, or is cancelled, the next one is made.
+//
+// The next occurrence and the recurrence's new state are in one batch, and that is decided when the
+// one before becomes due, so before it can be settled: however the process ends, an occurrence is
+// neither left out nor made twice. Memory has the decided state and is what the next decision is
+// made from: if a batch fails, so does the shard.
+//
+// Memory: all recurrences with their templates, within ShardLimits. Thread safety: confined to the
+// shard's engine thread.
+class RecurrenceEngine : public delivery::OccurrenceSink {
+ public:
+  // REQUIRES: all pointers outlive it.
+  RecurrenceEngine(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
+                   delivery::Dispatcher* dispatcher, messages::BulkChanges* changes,
+                   messages::MessageLocks* locks);
+
+  // Reads them. Cost: O(recurrences).
+  absl::Status Recover();
+
+  void Handle(base::Now now, protocol::RecurrenceCommand command);
+  void Refuse(const protocol::RecurrenceCommand& command);
+
+  bool OnOccurrenceDue(base::Now now, const storage::MessageRef& message) override;
+  void OnOccurrenceCancelled(base::Now now, const storage::MessageId& id) override;
+
+  size_t size() const { return entries_.size(); }
+  // Those of a topic. Cost: O(recurrences).
+  size_t CountOf(storage::TopicId topic) const;
+
+ private:
+  struct Entry {
+    protocol::RecurrenceState state;
+    // Nothing if the machine no longer knows its time zone: then it is paused, and what is pending
+    // is delivered.
+    std::optional<calendar::Recurrence> rule;
+  };
+
+  absl::Status Create(base::Now now, const protocol::RecurrenceCommand& command,
+                      protocol::RecurrenceReply* reply);
+  void WriteNames(const protocol::RecurrenceCommand& command);
+  absl::Status Update(base::Now now, const protocol::RecurrenceCommand& command, Entry* entry);
+  void Pause(base::Now now, Entry* entry);
+  absl::Status Resume(base::Now now, Entry* entry);
+  absl::Status Limit(size_t bytes) const;
+  // Takes back the pending occurrence if it can be. True if it was.
+  bool Withdraw(base::Now now, Entry* entry);
+  // The occurrence ahead is no longer ahead: makes the one after it.
+  void Advance(base::Now now, Entry* entry);
+  // Makes the first occurrence after `after_ms`, passing over what the misfire policy says.
+  void MakeNext(base::Now now, Entry* entry, uint64_t after_ms);
+  void Make(base::Now now, Entry* entry, uint64_t nominal_ms);
+  bool PassOver(base::Now now, Entry* entry, const storage::MessageRef& message,
+                const std::string& record);
+  bool PreviousPending(const Entry& entry);
+  void Save(const Entry& entry);
+  // The first nominal time after `after_ms` that a message can have.
+  static std::optional<int64_t> Next(const calendar::Recurrence& rule, int64_t after_ms);
+  void Insert(protocol::RecurrenceState state, std::optional<calendar::Recurrence> rule);
+  void Erase(const std::string& name);
+
+  const uint16_t shard_;
+  const size_t recurrences_max_;
+  const size_t bytes_max_;
+  storage::MessageStore* const store_;
+  scheduler::PendingWrites* const writes_;
+  scheduler::MessageWriter* const writer_;
+  scheduler::KeyLocks* const key_locks_;
+  protocol::Effects* const effects_;
+  scheduler::Scheduler* const scheduler_;
+  delivery::Dispatcher* const dispatcher_;
+  messages::BulkChanges* const changes_;
+  messages::MessageLocks* const locks_;
+  delivery::Endings endings_;
+
+  absl::flat_hash_map<std::string, std::unique_ptr<Entry>> entries_;
+  // By the id of the occurrence ahead.
+  absl::flat_hash_map<storage::MessageId, Entry*> current_;
+  // Bytes of all templates.
+  size_t bytes_ = 0;
+  storage::MessageRecord decoded_;
+};
+
+}  // namespace duetime::recurrences

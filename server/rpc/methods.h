@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The interface between the gRPC shell and the API that it serves: tables of methods, and one
+// object of the API for each thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "server/metrics/rpc_stats.h"
+
+namespace duetime::rpc {
+
+class BidiStream;
+class CqWorker;
+class UnaryCall;
+
+// The API on one thread of the shell. Thread safety: confined to the worker's thread.
+class WorkerApp {
+ public:
+  virtual ~WorkerApp() = default;
+  // The tasks of one wake-up have run.
+  virtual void OnTasksDone() = 0;
+  // The serving state has changed, or the server has begun to end.
+  virtual void OnServingState() = 0;
+  // Called about once a second.
+  virtual void OnSweep() = 0;
+};
+
+// A method with one request and one response. Its name in the proto is metrics::NameOf(id).
+struct UnaryMethod {
+  metrics::RpcMethod id;
+  // The service's full name.
+  const char* service;
+  // Answers the call, now or later.
+  void (*run)(WorkerApp& app, UnaryCall& call);
+  // A call for which no request is posted waits inside gRPC, unbounded. Each worker posts enough of
+  // them for the calls that can arrive between two turns of its thread.
+  int requests_posted = 10;
+  // The call hears that its client has gone (UnaryCall::gone). The notice costs each call a turn of
+  // the queue.
+  bool watch_client = false;
+};
+
+// A method with a stream of requests and a stream of responses.
+struct StreamMethod {
+  metrics::RpcMethod id;
+  const char* service;
+  std::unique_ptr<BidiStream> (*make)(WorkerApp& app, CqWorker& worker);
+};
+
+// The API. The tables outlive the server; methods of a service that have no row are answered with
+// UNIMPLEMENTED.
+struct ServedMethods {
+  std::vector<std::string> services;
+  std::span<const UnaryMethod> unary;
+  std::span<const StreamMethod> streams;
+  std::function<std::unique_ptr<WorkerApp>(CqWorker&)> make_app;
+};
+
+}  // namespace duetime::rpc

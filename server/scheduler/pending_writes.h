@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PendingWrites: what a shard has decided and not yet seen in the journal.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+
+#include "server/base/check.h"
+#include "server/base/clock.h"
+#include "storage/journal.h"
+
+namespace duetime::scheduler {
+
+// Gathers the records of a shard's decisions into batches, and keeps for each batch what is to
+// happen once its outcome is known: decide -> append -> apply, never apply before append.
+//
+// Guarantees: (1) records and continuations keep the order in which they were added, within and
+// across batches; (2) every continuation runs exactly once, with `accepted` false if its batch was
+// not appended. Thread safety: confined to the shard's engine thread.
+class PendingWrites {
+ public:
+  // Runs when the outcome of the batch is known. Memory is changed only if `accepted`.
+  using Continuation = absl::AnyInvocable<void(base::Now now, bool accepted)>;
+
+  struct Batch {
+    uint64_t sequence = 0;
+    storage::RecordBatch records;
+    storage::Durability durability = storage::Durability::kBuffered;
+  };
+
+  // Adds a record to the open batch. One synced record makes the whole batch synced.
+  void Add(storage::Record record, storage::Durability durability) {
+    if (durability == storage::Durability::kSynced) open_.durability = durability;
+    open_.records.push_back(std::move(record));
+  }
+
+  // Adds a continuation to the open batch: it runs after everything decided so far is in the
+  // journal.
+  void Then(Continuation continuation) { continuations_.push_back(std::move(continuation)); }
+
+  // Closes the open batch and hands it out; nothing if there is neither record nor continuation.
+  std::optional<Batch> Take() {
+    if (open_.records.empty() && continuations_.empty()) return std::nullopt;
+    taken_.push_back(std::move(continuations_));
+    continuations_.clear();
+    open_.sequence = ++last_taken_;
+    Batch batch = std::move(open_);
+    open_ = Batch{};
+    return batch;
+  }
+
+  // The batch `sequence` has been appended, or not. REQUIRES: sequences come in the order of Take.
+  void Complete(base::Now now, uint64_t sequence, bool accepted) {
+    DT_CHECK(!taken_.empty());
+    DT_CHECK_EQ(sequence, last_taken_ - taken_.size() + 1);
+    std::vector<Continuation> continuations = std::move(taken_.front());
+    taken_.pop_front();
+    for (Continuation& continuation : continuations) continuation(now, accepted);
+  }
+
+  // Nothing more will be appended: runs the continuations of the open batch as not accepted and
+  // drops its records.
+  void Abandon(base::Now now) {
+    std::vector<Continuation> continuations = std::move(continuations_);
+    continuations_.clear();
+    open_ = Batch{};
+    for (Continuation& continuation : continuations) continuation(now, false);
+  }
+
+  // The sequence that the next Take will give: what was added under the same number goes into the
+  // same batch.
+  uint64_t open_sequence() const { return last_taken_ + 1; }
+
+  size_t batches_in_flight() const { return taken_.size(); }
+  bool idle() const { return taken_.empty() && open_.records.empty() && continuations_.empty(); }
+
+ private:
+  Batch open_;
+  std::vector<Continuation> continuations_;
+  std::deque<std::vector<Continuation>> taken_;
+  uint64_t last_taken_ = 0;
+};
+
+}  // namespace duetime::scheduler

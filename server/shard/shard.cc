@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/shard/shard.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "server/base/check.h"
+#include "server/base/error.h"
+#include "server/delivery/dispatcher.h"
+#include "server/messages/bulk_runner.h"
+#include "server/messages/message_commands.h"
+#include "server/protocol/commands.h"
+#include "server/recurrences/recurrence_engine.h"
+#include "server/scheduler/pending_writes.h"
+#include "server/scheduler/scheduler.h"
+#include "server/shard/open_pulls.h"
+
+namespace duetime::shard {
+namespace {
+
+// Messages handed out in one step.
+constexpr size_t kDeliverPerStep = 1000;
+
+scheduler::SchedulerOptions SchedulerOptionsOf(uint16_t shard, const delivery::ShardLimits& limits,
+                                               wheel::SlabMemory* slabs) {
+  return {.shard = shard,
+          .load_window_ms = limits.load_window_ms,
+          .loaded_max = limits.loaded_max,
+          .claim_ahead_ms = limits.claim_ahead_ms,
+          .claim_renew_ms = limits.claim_renew_ms,
+          .low_watermark_period_ms = limits.low_watermark_period_ms,
+          .slabs = slabs};
+}
+
+}  // namespace
+
+// Joins the scheduler and the dispatcher through one outbox, and stops both when the journal or a
+// read fails.
+class Shard::Impl {
+ public:
+  Impl(uint16_t shard, const delivery::ShardLimits& limits, storage::MessageStore* store,
+       wheel::SlabMemory* slabs)
+      : shard_(shard),
+        fire_per_step_(limits.fire_per_step),
+        slabs_(slabs),
+        writer_(shard, store, &writes_),
+        scheduler_(SchedulerOptionsOf(shard, limits, slabs), store, &writes_, &writer_,
+                   &dispatcher_),
+        dispatcher_(PartsOf(limits, store), &scheduler_),
+        message_commands_(PartsOf(limits, store), &scheduler_, &dispatcher_),
+        occurrences_(PartsOf(limits, store), &scheduler_, &dispatcher_,
+                     message_commands_.bulk_changes(), message_commands_.locks()),
+        bulk_(PartsOf(limits, store), message_commands_.bulk_changes(), message_commands_.locks()) {
+    DT_CHECK_LT(shard, store->shard_count());
+  }
+
+  absl::Status Recover(base::Now now) {
+    absl::Status status = scheduler_.Recover(now);
+    if (!status.ok()) return status;
+    status = dispatcher_.Recover(now);
+    if (status.ok()) status = occurrences_.Recover();
+    if (status.ok()) status = bulk_.Recover(now);
+    return status;
+  }
+
+  void Handle(base::Now now, protocol::Command command) {
+    std::visit([&](auto& alternative) { Do(now, alternative); }, command);
+  }
+
+  void OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome) {
+    const bool accepted = outcome == storage::AppendOutcome::kAccepted;
+    writes_.Complete(now, sequence, accepted && !failed_);
+    if (!accepted) Fail(now);
+  }
+
+  StepResult Step(base::Now now) {
+    StepResult result;
+    if (failed_) return result;
+    dispatcher_.ExpireTimers(now, &result.more);
+    absl::Status status = dispatcher_.read_status();
+    if (status.ok() && !stopped_) {
+      status = scheduler_.Step(now, fire_per_step_, &result.more);
+      if (status.ok()) status = dispatcher_.Pump(now, kDeliverPerStep, &result.more);
+      if (status.ok()) status = bulk_.Step(now);
+    }
+    if (!status.ok()) {
+      // What cannot be read cannot be decided on. Nothing more is handed out or accepted.
+      Fail(now);
+      return StepResult{};
+    }
+    AnswerPulls(now);
+    dispatcher_.SpillOld(now, &result.more);
+    scheduler_.WriteSafe(now);
+    if (!stopped_) result.wake_wall_ms = scheduler_.NextWakeWall(now);
+    result.wake_mono_ms =
+        std::min({scheduler_.NextWakeMono(), dispatcher_.NextWakeMono(), pulls_.NextDeadline()});
+    return result;
+  }
+
+  std::optional<PendingBatch> TakeBatch() {
+    // What was decided while a read failed is not whole: the end of a message without that of its
+    // key, for one. The next step fails the shard. And while it has to be found out what a topic's
+    // minutes hold, nothing is to be on its way.
+    if (failed_ || !dispatcher_.read_status().ok() || writer_.settling()) return std::nullopt;
+    if (absl::Status status = writer_.FlushCounts(); !status.ok()) {
+      dispatcher_.NoteReadError(status);
+      return std::nullopt;
+    }
+    auto batch = writes_.Take();
+    if (!batch.has_value()) return std::nullopt;
+    return PendingBatch{.sequence = batch->sequence,
+                        .records = std::move(batch->records),
+                        .durability = batch->durability};
+  }
+
+  protocol::Effects TakeEffects() {
+    effects_.used_topics = writer_.TakeUsed();
+    return std::exchange(effects_, protocol::Effects{});
+  }
+
+  bool failed() const { return failed_; }
+
+  void StopDispatch() {
+    stopped_ = true;
+    dispatcher_.Stop();
+  }
+
+  bool settles_waiting() const { return !failed_ && dispatcher_.settles_waiting(); }
+
+  protocol::ShardStats stats() const {
+    protocol::ShardStats stats = stats_;
+    dispatcher_.FillStats(&stats);
+    const scheduler::SchedulerCounters& counters = scheduler_.counters();
+    stats.accepted = counters.accepted;
+    stats.loaded = counters.loaded;
+    stats.claims = counters.claims;
+    stats.wheel_timers = scheduler_.timers();
+    stats.wheel_bytes = scheduler_.wheel_bytes();
+    stats.waiting = key_locks_.waiting();
+    stats.recurrences = occurrences_.size();
+    stats.operations_running = bulk_.running();
+    stats.uncommitted_batches = writes_.batches_in_flight();
+    stats.fired_ms = scheduler_.fired_ms();
+    stats.low_watermark_ms = scheduler_.low_watermark_ms();
+    stats.claim_ms = scheduler_.claim_ms();
+    stats.load_ms = scheduler_.load_ms();
+    stats.failed = failed_;
+    return stats;
+  }
+
+  void CheckInvariants() const {
+    if (failed_) return;
+    scheduler_.CheckInvariants();
+    dispatcher_.CheckInvariants();
+  }
+
+ private:
+  void Do(base::Now now, protocol::ScheduleCommand& command) {
+    Ask(now, command, &messages::MessageCommands::Schedule);
+  }
+  void Do(base::Now now, protocol::CancelCommand& command) {
+    Ask(now, command, &messages::MessageCommands::Cancel);
+  }
+  void Do(base::Now now, protocol::CancelBatchCommand& command) {
+    for (protocol::CancelCommand& item : command.items) Do(now, item);
+  }
+  void Do(base::Now now, protocol::RescheduleCommand& command) {
+    Ask(now, command, &messages::MessageCommands::Reschedule);
+  }
+  void Do(base::Now now, protocol::GetCommand& command) {
+    Ask(now, command, &messages::MessageCommands::Get);
+  }
+  void Do(base::Now now, protocol::InspectCommand& command) {
+    if (failed_) {
+      message_commands_.Refuse(command);
+    } else {
+      message_commands_.Inspect(now, command);
+    }
+  }
+  template <typename C>
+  void Ask(base::Now now, C& command, void (messages::MessageCommands::*handler)(base::Now, C)) {
+    if (failed_) {
+      message_commands_.Refuse(command);
+    } else {
+      (message_commands_.*handler)(now, std::move(command));
+    }
+  }
+
+  void Do(base::Now now, protocol::OperationCommand& command) {
+    if (failed_) {
+      bulk_.Refuse(command);
+    } else {
+      bulk_.Handle(now, std::move(command));
+    }
+  }
+  void Do(base::Now now, protocol::RecurrenceCommand& command) {
+    if (failed_) {
+      occurrences_.Refuse(command);
+    } else {
+      occurrences_.Handle(now, std::move(command));
+    }
+  }
+  void Do(base::Now, protocol::ObjectCommand& command) {
+    protocol::ObjectReply reply{.tag = command.tag, .status = absl::OkStatus()};
+    if (failed_) {
+      reply.status = base::StorageFailedError();
+      effects_.replies.push_back(std::move(reply));
+      return;
+    }
+    const auto synced = storage::Durability::kSynced;
+    if (command.value.has_value()) {
+      writer_.PutObject(command.kind, std::move(command.name), *std::move(command.value), synced);
+    } else {
+      writer_.RemoveObject(command.kind, std::move(command.name), synced);
+    }
+    writes_.Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
+      if (!ok) reply.status = base::StorageFailedError();
+      effects_.replies.push_back(std::move(reply));
+    });
+  }
+  void Do(base::Now now, protocol::TopicCommand& command) {
+    protocol::TopicReply reply{.tag = command.tag, .status = base::StorageFailedError()};
+    if (!failed_) reply.status = SetTopic(now, command, &reply);
+    if (!reply.status.ok() || !writer_.settling()) {
+      effects_.replies.push_back(std::move(reply));
+      return;
+    }
+    writes_.Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
+      if (!ok) reply.status = base::StorageFailedError();
+      effects_.replies.push_back(std::move(reply));
+    });
+  }
+  absl::Status SetTopic(base::Now now, protocol::TopicCommand& command,
+                        protocol::TopicReply* reply) {
+    dispatcher_.SetTopic(now, command);
+    message_commands_.SetTopic(command);
+    writer_.Watch(command.topic, command.watch);
+    const absl::StatusOr<int64_t> pending = writer_.Pending(command.topic);
+    absl::Status status = pending.status();
+    if (status.ok() && command.quota != nullptr) {
+      status = writer_.SetQuota(command.topic, std::move(command.quota));
+    }
+    if (!status.ok()) {
+      dispatcher_.NoteReadError(status);
+      return base::StorageFailedError();
+    }
+    reply->messages = static_cast<uint64_t>(std::max<int64_t>(*pending, 0));
+    reply->recurrences = occurrences_.CountOf(command.topic);
+    return absl::OkStatus();
+  }
+
+  void Do(base::Now now, protocol::SubscriptionCommand& command) {
+    if (failed_) {
+      dispatcher_.Refuse(command);
+    } else {
+      dispatcher_.Change(now, std::move(command));
+    }
+  }
+  void Do(base::Now, protocol::InspectSubscriptionCommand& command) {
+    dispatcher_.Inspect(command);
+  }
+  void Do(base::Now now, protocol::PullCommand& command) {
+    if (failed_) {
+      effects_.replies.push_back(protocol::PullReply{.tag = command.tag, .deliveries = {}});
+      return;
+    }
+    dispatcher_.Attach(now, {.stream = command.stream,
+                             .topic = command.topic,
+                             .subscription = command.subscription,
+                             .lease_ms = command.lease_ms,
+                             .credit = command.credit});
+    pulls_.Add(now, command);
+  }
+  void Do(base::Now, protocol::EndPullCommand& command) {
+    if (failed_) return;
+    const bool open = pulls_.End(command.stream);
+    if (!open || !command.keep_leases) {
+      dispatcher_.Detach({.stream = command.stream, .keep_leases = command.keep_leases});
+    }
+  }
+
+  // Streams of a failed shard are ended by the runtime: nothing to answer.
+  void Do(base::Now now, protocol::AttachCommand& command) {
+    if (!failed_) dispatcher_.Attach(now, command);
+  }
+  void Do(base::Now, protocol::DetachCommand& command) {
+    if (!failed_) dispatcher_.Detach(command);
+  }
+  void Do(base::Now now, protocol::SettleCommand& command) {
+    if (!failed_) dispatcher_.Settle(now, std::move(command));
+  }
+  void Do(base::Now, protocol::CreditCommand& command) {
+    if (!failed_) dispatcher_.Credit(command);
+  }
+
+  void Fail(base::Now now) {
+    if (failed_) return;
+    failed_ = true;
+    effects_.failed = true;
+    writes_.Abandon(now);
+    pulls_.Answer({.wall_ms = now.wall_ms, .mono_ms = OpenPulls::kNever}, &effects_);
+  }
+
+  // A Pull that was answered takes nothing more; its leases go on.
+  void AnswerPulls(base::Now now) {
+    for (const protocol::StreamId stream : pulls_.Answer(now, &effects_)) {
+      dispatcher_.Detach({.stream = stream, .keep_leases = true});
+    }
+  }
+
+  delivery::ShardParts PartsOf(const delivery::ShardLimits& limits, storage::MessageStore* store) {
+    return {.shard = shard_,
+            .limits = &limits,
+            .store = store,
+            .writes = &writes_,
+            .writer = &writer_,
+            .key_locks = &key_locks_,
+            .occurrences = &occurrences_,
+            .effects = &effects_,
+            .stats = &stats_,
+            .slabs = slabs_};
+  }
+
+  const uint16_t shard_;
+  const size_t fire_per_step_;
+  wheel::SlabMemory* const slabs_;
+  protocol::Effects effects_;
+  protocol::ShardStats stats_;
+  scheduler::PendingWrites writes_;
+  scheduler::MessageWriter writer_;
+  scheduler::KeyLocks key_locks_;
+  scheduler::Scheduler scheduler_;
+  delivery::Dispatcher dispatcher_;
+  messages::MessageCommands message_commands_;
+  recurrences::RecurrenceEngine occurrences_;
+  messages::BulkRunner bulk_;
+  OpenPulls pulls_;
+  bool failed_ = false;
+  bool stopped_ = false;
+};
+
+Shard::Shard(uint16_t shard, const delivery::ShardLimits& limits, storage::MessageStore* store,
+             wheel::SlabMemory* slabs)
+    : impl_(std::make_unique<Impl>(shard, limits, store, slabs)) {}
+Shard::~Shard() = default;
+
+absl::Status Shard::Recover(base::Now now) { return impl_->Recover(now); }
+void Shard::Handle(base::Now now, protocol::Command command) {
+  impl_->Handle(now, std::move(command));
+}
+void Shard::OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome) {
+  impl_->OnCommitted(now, sequence, outcome);
+}
+StepResult Shard::Step(base::Now now) { return impl_->Step(now); }
+std::optional<PendingBatch> Shard::TakeBatch() { return impl_->TakeBatch(); }
+protocol::Effects Shard::TakeEffects() { return impl_->TakeEffects(); }
+bool Shard::failed() const { return impl_->failed(); }
+void Shard::StopDispatch() { impl_->StopDispatch(); }
+bool Shard::settles_waiting() const { return impl_->settles_waiting(); }
+protocol::ShardStats Shard::stats() const { return impl_->stats(); }
+void Shard::CheckInvariants() const { impl_->CheckInvariants(); }
+
+}  // namespace duetime::shard

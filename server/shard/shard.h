@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shard: the whole life of one shard's messages, as a state machine.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+
+#include "server/base/clock.h"
+#include "server/delivery/shard_limits.h"
+#include "server/protocol/commands.h"
+#include "server/protocol/replies.h"
+#include "server/protocol/shard_stats.h"
+#include "server/wheel/slab_memory.h"
+#include "storage/message_store.h"
+
+namespace duetime::shard {
+
+// What the runtime is to do when a step is over.
+struct StepResult {
+  static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+  // There is more to do right now: step again soon.
+  bool more = false;
+  // Otherwise: step again when the wall clock or the steady clock reaches these, or when something
+  // arrives.
+  uint64_t wake_wall_ms = kNever;
+  uint64_t wake_mono_ms = kNever;
+};
+
+// Records to append. Batches complete in the order they were taken.
+struct PendingBatch {
+  uint64_t sequence = 0;
+  storage::RecordBatch records;
+  storage::Durability durability = storage::Durability::kBuffered;
+};
+
+// One shard's state machine: accepts, keeps, fires, delivers and settles messages.
+//
+// Model: the runtime calls Handle() for each command, Step() to let time act, takes the records to
+// append with TakeBatch() and reports each batch's outcome with OnCommitted(), and carries out
+// the Effects. Nothing is applied before it is appended: answers appear in the effects only after
+// OnCommitted(kAccepted).
+//
+// What it does not do: no clock, no thread, no lock, no network. Reads the store directly (bounded
+// pages). The same inputs give the same effects: the simulation runs this very class. Guarantees:
+// P1-P5, P7-P9 of ARCHITECTURE.md, each named at the code that keeps it. Thread safety: confined to
+// the shard's engine thread.
+class Shard {
+ public:
+  // REQUIRES: shard < store->shard_count(); `store` and `slabs`, where the memory of the wheels
+  // comes from, outlive the shard.
+  Shard(uint16_t shard, const delivery::ShardLimits& limits, storage::MessageStore* store,
+        wheel::SlabMemory* slabs = wheel::HeapSlabs::Shared());
+  ~Shard();
+  Shard(const Shard&) = delete;
+  Shard& operator=(const Shard&) = delete;
+
+  // Reads the marks; nothing else is rebuilt. Call once, first. An error means that the store
+  // cannot be read.
+  absl::Status Recover(base::Now now);
+
+  // Decides one command. Answers come as effects, at once or after a commit.
+  void Handle(base::Now now, protocol::Command command);
+
+  // The batch with this sequence is appended, or not. REQUIRES: sequences come in order.
+  void OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome);
+
+  // Lets time act: loads, claims, fires, ends leases, hands out. Bounded work.
+  StepResult Step(base::Now now);
+
+  // The records decided since the last call, or nothing.
+  std::optional<PendingBatch> TakeBatch();
+
+  // The effects since the last call.
+  protocol::Effects TakeEffects();
+
+  // True once the journal or a read failed: every command is answered with STORAGE_FAILED.
+  bool failed() const;
+
+  // Stops handing out: no new deliveries, claims or loads; settlements and answers go on. For
+  // draining.
+  void StopDispatch();
+
+  // True while settlements wait for the next step: they were more than one step may make.
+  bool settles_waiting() const;
+
+  // Counters and gauges as of now. Cost: O(1).
+  protocol::ShardStats stats() const;
+
+  // Walks everything and checks the invariants. For tests; O(entries).
+  void CheckInvariants() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace duetime::shard

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Data about a message outside its record: index entries (its names), and locators (its new place,
+// or its tombstone). FORMAT.md documents the encoding.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "storage/types.h"
+
+namespace duetime::storage {
+
+// A 128-bit hash of a request's content. Equal fingerprints mean equal requests.
+struct Fingerprint {
+  uint64_t high = 0;
+  uint64_t low = 0;
+
+  friend constexpr bool operator==(const Fingerprint&, const Fingerprint&) = default;
+};
+
+// The index entry of a key or a request id.
+struct IndexEntry {
+  MessageId id;
+  Fingerprint content;
+  // When the entry expires, UTC milliseconds; from then on it may be dropped. 0: while its message
+  // is pending.
+  uint64_t expire_ms = 0;
+  // The answer to the request: outcome and times. Only for request ids.
+  uint8_t outcome = 0;
+  uint64_t deliver_ms = 0;
+  uint64_t accept_ms = 0;
+  uint64_t old_deliver_ms = 0;
+
+  friend constexpr bool operator==(const IndexEntry&, const IndexEntry&) = default;
+};
+
+// How a message ended.
+enum class EndState : uint8_t {
+  kAcked = 1,
+  kCancelled = 2,
+  kExpired = 3,
+  kDeadLettered = 4,
+  // An occurrence was skipped because the previous one had not ended.
+  kSkipped = 5,
+  // Dropped by the retention of its last subscription, or because that subscription was deleted.
+  kDropped = 6,
+};
+
+// The record of an ended message. Times in UTC milliseconds.
+struct Tombstone {
+  EndState state{};
+  TopicId topic{};
+  uint32_t attempts = 0;
+  uint32_t payload_bytes = 0;
+  uint64_t deliver_ms = 0;
+  uint64_t accept_ms = 0;
+  // When the run in which the message ended fired it and first delivered it; 0: never.
+  uint64_t fire_ms = 0;
+  uint64_t dispatch_ms = 0;
+  uint64_t end_ms = 0;
+  // When the tombstone expires; from then on it may be dropped.
+  uint64_t expire_ms = 0;
+  uint64_t revision = 0;
+  // True if a cancel ended the message after it was, or may have been, delivered.
+  bool redelivery_stopped = false;
+  std::string key;
+
+  friend bool operator==(const Tombstone&, const Tombstone&) = default;
+};
+
+// Where an id leads if no message lies at the id's own due time.
+struct Locator {
+  // The due time of the message's current key. Meaningless with a tombstone.
+  uint64_t due_ms = 0;
+  std::optional<Tombstone> tombstone;
+
+  friend bool operator==(const Locator&, const Locator&) = default;
+};
+
+std::string EncodeIndexEntry(const IndexEntry& entry);
+// DATA_LOSS for bytes that no encoder writes.
+absl::StatusOr<IndexEntry> DecodeIndexEntry(absl::string_view bytes);
+
+std::string EncodeLocator(const Locator& locator);
+absl::StatusOr<Locator> DecodeLocator(absl::string_view bytes);
+
+// Reads expire_ms, which both encodings begin with, so that a compaction need not decode the rest.
+// 0: does not expire. nullopt if `bytes` is too short.
+std::optional<uint64_t> ExpireTimeOf(absl::string_view bytes);
+
+}  // namespace duetime::storage

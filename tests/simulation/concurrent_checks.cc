@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of ConcurrentCalls that drains the shards and checks bounds and leftovers.
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/delivery/backlog_place.h"
+#include "storage/message_record.h"
+#include "tests/simulation/concurrent_calls.h"
+
+namespace duetime::simulation {
+
+using storage::MessageId;
+using storage::MessageKey;
+using storage::SubscriptionId;
+using storage::TopicId;
+
+// ---- Bounds: how many messages a subscription keeps
+// ------------------------------------------------------------------------------------------------
+
+std::set<MessageKey> ConcurrentCalls::Unsettled(SubscriptionId id,
+                                                const Contract::Subscription& subscription) {
+  storage::Page<storage::MessageRef> page;
+  if (!store_->Scan(0, {}, MessageKey::FirstAt(now_.wall_ms + 1), {}, &page).ok()) return {};
+  std::set<MessageKey> unsettled;
+  for (const storage::MessageRef& item : page.items) {
+    if (item.topic != subscription.topic) continue;
+    const auto bytes = store_->Get(0, item.key);
+    storage::MessageRecord record;
+    uint64_t number = 0;
+    if (!storage::DecodeMessageRecord(**bytes, &record).ok() ||
+        !absl::SimpleAtoi(record.payload.substr(1), &number) ||
+        number < subscription.allowed_from) {
+      continue;
+    }
+    const auto rows = store_->GetProgress(0, item.key);
+    const bool settled = std::any_of(rows->begin(), rows->end(), [id](const auto& row) {
+      return row.first == id && row.second.state == storage::Progress::State::kSettled;
+    });
+    if (!settled) unsettled.insert(item.key);
+  }
+  return unsettled;
+}
+
+uint64_t ConcurrentCalls::StaleEntries(SubscriptionId id, const std::set<MessageKey>& unsettled) {
+  storage::Page<storage::BacklogRef> page;
+  if (!store_->ScanBacklog(0, id, {}, {}, &page).ok()) return 0;
+  return static_cast<uint64_t>(std::count_if(
+      page.items.begin(), page.items.end(),
+      [&unsettled](const auto& item) { return !unsettled.contains(delivery::KeyOf(item)); }));
+}
+
+std::map<SubscriptionId, uint64_t> ConcurrentCalls::CountKept() {
+  std::map<SubscriptionId, uint64_t> kept;
+  // With a batch in flight the store does not tell. Several shards keep a share each.
+  if (shard_count_ > 1 || !journal_.empty() || fault_expected_ || !Chance(40)) return kept;
+  for (const auto& [id, subscription] : contract_.subscriptions()) {
+    if (!subscription.live || subscription.bound == 0) continue;
+    const std::set<MessageKey> unsettled = Unsettled(id, subscription);
+    kept[id] = unsettled.size() + StaleEntries(id, unsettled);
+  }
+  return kept;
+}
+
+const protocol::SubscriptionGauges& ConcurrentCalls::Inspect(uint16_t shard, SubscriptionId id) {
+  Send(shard, protocol::InspectSubscriptionCommand{.tag = NewTag(), .subscription = id});
+  return inspected_;
+}
+
+void ConcurrentCalls::CheckDropped(uint16_t shard, const std::map<SubscriptionId, uint64_t>& kept) {
+  for (auto& [id, subscription] : contract_.subscriptions()) {
+    if (!subscription.live || subscription.bound == 0 || failed_) continue;
+    uint64_t& before = subscription.dropped[shard];
+    const uint64_t dropped = Inspect(shard, id).dropped - before;
+    before += dropped;
+    subscription.dropped_in_all += dropped;
+    Count("given up", dropped);
+    const auto waited = kept.find(id);
+    if (dropped > 0 && waited != kept.end() && waited->second < subscription.bound + dropped) {
+      Violate(absl::StrCat("subscription ", static_cast<uint32_t>(id), " gave up ", dropped,
+                           " messages of ", waited->second, ", and may keep ", subscription.bound));
+    }
+  }
+}
+
+std::string ConcurrentCalls::BeyondBounds() {
+  // A change may miss a message while it is counted or read back.
+  constexpr uint64_t kMissedMax = 25;
+  for (const auto& [id, subscription] : contract_.subscriptions()) {
+    if (!subscription.live || subscription.bound == 0) continue;
+    const protocol::SubscriptionGauges& gauges = Inspect(0, id);
+    // Some entries of the backlog may be in memory, too.
+    storage::Page<storage::BacklogRef> page;
+    if (!store_->ScanBacklog(0, id, {}, {}, &page).ok()) return "the backlog cannot be read";
+    const uint64_t others = gauges.in_flight + gauges.delayed + gauges.blocked;
+    const uint64_t waiting = std::max<uint64_t>(gauges.ready, page.items.size());
+    if (waiting > subscription.bound + others + kMissedMax) {
+      return absl::StrCat("subscription ", static_cast<uint32_t>(id), " keeps ", waiting,
+                          " messages instead of ", subscription.bound, ", ", others,
+                          " of which do not count");
+    }
+  }
+  return "";
+}
+
+// Without subscribers no more messages may wait than each subscription keeps.
+void ConcurrentCalls::CheckBounds() {
+  while (!streams_.empty()) DoDetach();
+  constexpr int kSteps = 1000;
+  for (int i = 1; i <= kSteps && ok(); ++i) {
+    now_.mono_ms += 50;
+    now_.wall_ms += 50;
+    StepShard(0);
+    while (!journal_.empty()) Commit();
+    if (i % 50 != 0) continue;
+    const std::string beyond = BeyondBounds();
+    if (beyond.empty()) return;
+    // A message has to pass through memory before it is given up, and memory may be full of the
+    // messages of others.
+    const protocol::ShardStats stats = shards_[0]->stats();
+    const uint64_t in_memory = stats.due_ready + stats.in_flight + stats.delayed + stats.blocked;
+    if (i == kSteps && in_memory < 2 * limits_.due_max) Violate(beyond);
+  }
+}
+
+// ---- The drain
+// ------------------------------------------------------------------------------------------------
+
+void ConcurrentCalls::Drain() {
+  // At times without a crash, to see that every call is answered.
+  if (failed_ || fault_expected_ || Chance(50)) Crash();
+  healing_ = true;
+  StopRecurrences();
+  while (!journal_.empty()) Commit();
+  if (shard_count_ == 1) CheckBounds();
+  auto& subscriptions = contract_.subscriptions();
+  for (uint32_t i = 1; i <= kTopics; ++i) {
+    const SubscriptionId first = storage::FirstSubscription(TopicId{i});
+    if (subscriptions.contains(first)) continue;
+    DoAttach(first, TopicId{i}, 1000, 30'000);
+    if (i <= kByUse) continue;
+    // Until now the topic had no subscription; this one takes everything.
+    subscriptions[first].topic = TopicId{i};
+    subscriptions[first].live = true;
+  }
+  for (const auto& [id, subscription] : subscriptions) {
+    if (subscription.live) DoAttach(id, subscription.topic, 1000, 30'000);
+  }
+  DoAttach(storage::FirstSubscription(kDeadLetters), kDeadLetters, 1000, 30'000);
+  constexpr int kRoundsMax = 2000;
+  for (int round = 0; round < kRoundsMax && ok(); ++round) {
+    now_.mono_ms += 100;
+    now_.wall_ms += 100;
+    for (uint16_t i = 0; i < shard_count_; ++i) StepShard(i);
+    for (const auto& [id, stream] : streams_) DoSettle(id, /*ack_all=*/true);
+    for (uint16_t i = 0; i < shard_count_; ++i) Collect(i);
+    while (!journal_.empty()) Commit();
+    if (round % 20 == 0) CheckInvariants();
+    if (!contract_.violation().empty()) Violate(contract_.violation());
+    if (round % 50 == 49 && NothingInMemory() && NothingStored()) break;
+  }
+  for (const auto& [what, times] : contract_.counts()) Count(what, times);
+  if (!ok()) return;
+  contract_.CheckDrained();
+  if (!contract_.violation().empty()) Violate(contract_.violation());
+  if (!NothingInMemory()) Violate("something is left in memory after the drain");
+  if (!NothingStored()) Violate("something is left on disk after the drain");
+  if (!calls_.empty()) Violate("a call was never answered");
+  CheckForgotten();
+}
+
+void ConcurrentCalls::CheckForgotten() {
+  for (const MessageId& id : contract_.ids()) {
+    const MessageKey key{.due_ms = id.due_ms(), .id = id};
+    // Past the fault.
+    const auto rows = store_->MemoryStore::GetProgress(ShardOfId(id), key);
+    if (!rows.ok() || !rows->empty()) {
+      Violate(id.ToString() + ": the progress beside it is kept for ever");
+    }
+  }
+  // Beyond every retention.
+  now_.wall_ms += 200'000'000;
+  store_->DropExpired(now_.wall_ms);
+  CheckNoNames(kTopics);
+  for (uint16_t shard = 0; shard < shard_count_; ++shard) {
+    for (uint32_t i = 1; i <= static_cast<uint32_t>(kDeadLetters); ++i) {
+      for (const storage::CountLevel level : storage::kCountLevels) {
+        std::vector<storage::BucketCount> counts;
+        if (!store_->ScanCounts(shard, TopicId{i}, level, 0, MessageId::kDueMax, 1, &counts).ok() ||
+            !counts.empty()) {
+          Violate("a counter counts messages, and there is none");
+        }
+      }
+    }
+  }
+  for (const MessageId& id : contract_.ids()) {
+    const auto locator = store_->GetLocator(ShardOfId(id), id);
+    if (!locator.ok() || locator->has_value()) {
+      Violate(id.ToString() + ": its locator is kept for ever");
+    }
+  }
+}
+
+}  // namespace duetime::simulation

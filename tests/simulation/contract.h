@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Contract: what clients and subscribers may see while their calls overlap.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+#include "server/base/clock.h"
+#include "server/protocol/commands.h"
+#include "server/protocol/replies.h"
+#include "storage/message_record.h"
+#include "tests/simulation/world.h"
+
+namespace duetime::simulation {
+
+// The name of the recurrence that never skips an occurrence.
+inline constexpr absl::string_view kWholeRecurrence = "whole";
+
+// Follows every message through a history and checks each observation against the promises. Knows
+// only what a client can know: answers, deliveries, crashes.
+//
+// Calls overlap, so most answers are not determined. One thing is: each change of a message has its
+// own revision, so content and time of (id, revision) are the same in every answer and delivery,
+// and no revision below the highest confirmed one appears again. The contract states anything else
+// only if no open call and no call that a crash lost can have made it otherwise.
+//
+// Records the first violation: violation() is empty while there is none.
+class Contract {
+ public:
+  using Place = std::pair<storage::TopicId, std::string>;
+
+  // A call about one place, as of its sending.
+  struct Question {
+    Place place;
+    // The message that certainly had the key; no id if none.
+    storage::MessageId owner;
+    bool by_key = false;
+    bool schedules = false;
+    bool cancels = false;
+    bool changes = false;
+  };
+
+  // A subscription that was created by a command. The first subscription of other topics exists by
+  // use and never fails for good.
+  struct Subscription {
+    storage::TopicId topic{};
+    protocol::RetryPolicy retry;
+    // Its retention in messages, and whether the others become dead letters. 0: all.
+    uint64_t bound = 0;
+    bool dead_letters = false;
+    // Messages that it reports as dropped: in this run by shard, and in all.
+    std::map<uint16_t, uint64_t> dropped;
+    uint64_t dropped_in_all = 0;
+    // It certainly gets asks from this number on, and none before the other number.
+    uint64_t first_number = 0;
+    uint64_t allowed_from = 0;
+    bool live = false;
+    // A crash lost the answer to its last command.
+    bool unknown = false;
+  };
+
+  // `by_use`: topics above this number have created subscriptions.
+  explicit Contract(uint32_t by_use) : by_use_(by_use) {}
+
+  static Place PlaceOf(const Ask& ask);
+  // A place that answers to a key.
+  static bool HasKey(const Place& place) { return place.second[0] != '#'; }
+
+  // The known ids, in the order of their appearance.
+  const std::vector<storage::MessageId>& ids() const { return order_; }
+  Place PlaceOf(const storage::MessageId& id) const { return messages_.at(id).place; }
+  std::map<storage::SubscriptionId, Subscription>& subscriptions() { return subscriptions_; }
+
+  // ---- Runs of the server
+  void OnStart(uint64_t epoch) { epoch_ = epoch; }
+  // The process ended, with every open call. With `power` unsynced settlements may be lost. With
+  // `rest` everything had come to rest before.
+  void OnCrash(bool power, bool rest, const std::vector<Question>& open);
+
+  // ---- Calls
+  Question AskSchedule(Ask* ask);
+  Question AskCancel(const Place& place, bool by_key);
+  Question AskReschedule(const Place& place, bool by_key, uint64_t deliver_ms);
+  Question AskGet(const Place& place, bool by_key) { return Open(place, by_key); }
+  // A bulk operation begins on keys that begin with `prefix`.
+  void OnBulk(storage::TopicId topic, const std::string& prefix, bool ends);
+
+  // ---- Answers
+  void OnSchedule(base::Now now, const Question& question, const Ask& ask,
+                  const protocol::AcceptedMessage& answer, const absl::Status& status);
+  void OnCancel(const Question& question, const storage::MessageId& id,
+                const protocol::CancelReply& reply);
+  void OnReschedule(const Question& question, const storage::MessageId& id, uint64_t deliver_ms,
+                    const protocol::RescheduleReply& reply);
+  void OnGet(const Question& question, const storage::MessageId& id,
+             const protocol::GetReply& reply);
+
+  // ---- Subscribers (contract_deliveries.cc)
+  void OnDelivery(base::Now now, uint16_t shard, storage::TopicId topic,
+                  storage::SubscriptionId subscription, uint64_t lease_ms,
+                  const protocol::Delivery& delivery);
+  // Whether the delivery is for a created subscription, and not of a dead letter.
+  bool MayReject(protocol::LeaseToken token) const;
+  void OnSettleSent(base::Now now, const protocol::SettleCommand& command);
+  // The attempt has failed: by a nack, or because its stream is gone.
+  void OnFailed(base::Now now, protocol::LeaseToken token, std::optional<uint64_t> delay_ms);
+  void OnSettled(const protocol::SettleReply& reply, base::Now now);
+
+  // After the final drain.
+  void CheckDrained();
+
+  void Violate(const std::string& what) {
+    if (violation_.empty()) violation_ = what;
+  }
+  const std::string& violation() const { return violation_; }
+  const std::map<std::string, uint64_t>& counts() const { return counts_; }
+
+ private:
+  struct Version {
+    // Of the ask. 0: not known.
+    uint64_t number = 0;
+    uint64_t deliver_ms = 0;
+  };
+  // The state of a message for one subscription.
+  struct Pair {
+    bool acked = false;
+    bool ack_sent = false;
+    // An ack or a rejection was not confirmed, or a power cut may have taken it back.
+    bool maybe_settled = false;
+    // Its rejection was confirmed; its dead letter was delivered.
+    bool dead = false;
+    bool dead_delivered = false;
+    int deliveries = 0;
+    // As of the last delivery, in the run of this epoch.
+    uint32_t attempts = 0;
+    uint64_t epoch = 0;
+    // Attempts that certainly failed before the last crash.
+    uint32_t failed = 0;
+    std::optional<protocol::LeaseToken> lease;
+    uint64_t lease_end_mono_ms = 0;
+    uint64_t retry_mono_ms = 0;
+    uint64_t retry_wall_ms = 0;
+  };
+  struct Message {
+    storage::MessageId id;
+    Place place;
+    std::string ordering_key;
+    bool confirmed = false;
+    uint64_t confirmed_wall_ms = 0;
+    bool occurrence = false;
+    bool cancelled = false;
+    bool stopped = false;
+    bool maybe_ended = false;
+    // It may have changes that no answer told.
+    bool unsure = false;
+    std::map<uint64_t, Version> versions;
+    uint64_t highest = 0;
+    int deliveries = 0;
+    uint64_t delivered_revision = 0;
+    std::map<storage::SubscriptionId, Pair> pairs;
+  };
+  struct Key {
+    std::set<storage::MessageId> ids;
+    int changes_open = 0;
+    int cancels_open = 0;
+    // A change was lost, or a bulk operation may have made some.
+    bool unsure = false;
+    // A schedule was lost, so there may be a message that no answer told.
+    bool maybe_created = false;
+    bool bulk_ends = false;
+    // Deliver times may be the bound of a PUSH_BACK, or of a bulk operation.
+    bool any_time = false;
+    std::set<uint64_t> times;
+    std::set<uint64_t> numbers;
+  };
+  using PairKey = std::pair<storage::MessageId, storage::SubscriptionId>;
+
+  bool ByUse(const Message& message) const {
+    return static_cast<uint32_t>(message.place.first) <= by_use_;
+  }
+  Key& KeyOf(const Place& place);
+  Message& MessageOf(const storage::MessageId& id, const Place& place);
+  Question Open(const Place& place, bool by_key);
+  void Close(const Question& question);
+  void Lose(const Question& question);
+  void Confirm(Message* message, uint64_t revision, Version version);
+  void CheckVersion(const Message& message, uint64_t revision, const Version& seen);
+  // A subscription's ack was confirmed; no ack, confirmed or not, may have ended it.
+  static bool Acked(const Message& message);
+  static bool Unacked(const Message& message);
+  bool MayBeCancelled(const Message& message);
+  bool MustExist(const Message& message);
+  bool StillOwns(const Question& question);
+  void OnCreated(const Question& question, const Ask& ask, const protocol::AcceptedMessage& answer);
+  void OnReplaced(const Ask& ask, const protocol::AcceptedMessage& answer);
+
+  // Whether the delivery is of a message that a client scheduled, and not of a dead letter.
+  bool Follows(protocol::LeaseToken token) const;
+  Pair* FindPair(protocol::LeaseToken token);
+  void OnDeadLetter(uint64_t number, const storage::DeadLetterOrigin& origin);
+  void CheckContent(const std::string& name, uint64_t number, const storage::MessageRecord& record,
+                    Message* message);
+  void CheckPair(const std::string& name, base::Now now, uint64_t number,
+                 storage::SubscriptionId subscription, const protocol::Delivery& delivery,
+                 const Message& message, const Pair& pair);
+  void CheckDueOrder(uint16_t shard, const storage::MessageRecord& record, const Message& message);
+  void CheckOrderingKey(const std::string& name, base::Now now, const PairKey& key,
+                        const Message& message);
+  void OnOccurrence(const storage::MessageId& id, const storage::MessageRecord& record);
+
+  const uint32_t by_use_;
+  std::map<storage::MessageId, Message> messages_;
+  std::vector<storage::MessageId> order_;
+  std::map<Place, Key> keys_;
+  std::map<storage::TopicId, std::set<std::string>> bulk_prefixes_;
+  std::map<storage::TopicId, std::set<std::string>> bulk_end_prefixes_;
+  // How often a content was sent and not refused.
+  std::map<uint64_t, int> possible_;
+  std::map<std::pair<Place, std::string>, std::pair<uint64_t, storage::MessageId>> requests_;
+  std::set<std::pair<Place, std::string>> requests_sent_;
+  // By name and payload, which differs for each creation: the ids by number.
+  std::map<std::string, std::map<uint64_t, storage::MessageId>> recurrences_;
+  std::map<storage::SubscriptionId, Subscription> subscriptions_;
+  // Every lease that was granted; of a dead letter with no message.
+  std::map<protocol::LeaseToken, PairKey> leases_;
+  // Acks and rejections without an answer; true: a rejection.
+  std::map<protocol::LeaseToken, bool> settling_;
+  // The last lease of each ordering key.
+  std::map<std::pair<storage::SubscriptionId, std::string>, protocol::LeaseToken> in_order_;
+  // The last first delivery that counts for the order, by shard and topic.
+  std::map<std::pair<uint16_t, storage::TopicId>, storage::MessageKey> last_first_;
+  uint64_t epoch_ = 0;
+  // How often each thing happened, by name.
+  std::map<std::string, uint64_t> counts_;
+  std::string violation_;
+};
+
+}  // namespace duetime::simulation

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of Contract about deliveries, settlements and the drain.
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/delivery/retry_backoff.h"
+#include "tests/simulation/contract.h"
+
+namespace duetime::simulation {
+
+using protocol::LeaseToken;
+using storage::MessageId;
+using storage::MessageKey;
+using storage::SubscriptionId;
+using storage::TopicId;
+
+// ---- Deliveries
+// ------------------------------------------------------------------------------------------------
+
+void Contract::OnDelivery(base::Now now, uint16_t shard, TopicId topic, SubscriptionId subscription,
+                          uint64_t lease_ms, const protocol::Delivery& delivery) {
+  storage::MessageRecord record;
+  uint64_t number = 0;
+  if (!storage::DecodeMessageRecord(delivery.record, &record).ok() || record.payload.empty() ||
+      !absl::SimpleAtoi(record.payload.substr(1), &number)) {
+    return Violate("a delivery that cannot be read");
+  }
+  if (record.dead_letter.has_value()) {
+    leases_[delivery.token] = {MessageId{}, subscription};
+    return OnDeadLetter(number, *record.dead_letter);
+  }
+  const bool occurrence = !record.recurrence.empty();
+  Place place(topic, std::string(record.key));
+  if (record.key.empty()) place.second = absl::StrCat(occurrence ? "#o" : "#", number);
+  Message& message = MessageOf(delivery.id, place);
+  message.occurrence = occurrence;
+  message.ordering_key = std::string(record.ordering_key);
+  const std::string name = absl::StrCat(delivery.id.ToString(), " (", record.payload, ") for ",
+                                        static_cast<uint32_t>(subscription), ": ");
+  if (record.header.topic != topic) Violate(name + "delivered to another topic");
+  if (now.wall_ms < record.header.deliver_ms) Violate(name + "delivered early (P2)");
+  if (message.cancelled) Violate(name + "delivered after CANCELLED (P3)");
+  if (message.stopped) Violate(name + "delivered after redelivery_stopped");
+  if (message.deliveries > 0 && message.delivered_revision != record.revision) {
+    Violate(name + "changed after it was delivered");
+  }
+  CheckContent(name, number, record, &message);
+  Pair& pair = message.pairs[subscription];
+  CheckPair(name, now, number, subscription, delivery, message, pair);
+  const PairKey key{delivery.id, subscription};
+  CheckOrderingKey(name, now, key, message);
+  if (pair.deliveries == 0 && !delivery.maybe_redelivered) CheckDueOrder(shard, record, message);
+  if (!leases_.emplace(delivery.token, key).second) Violate(name + "a token was used twice");
+  if (!message.ordering_key.empty()) {
+    in_order_[{subscription, message.ordering_key}] = delivery.token;
+  }
+  ++message.deliveries;
+  message.delivered_revision = record.revision;
+  ++pair.deliveries;
+  pair.attempts = delivery.attempt;
+  pair.epoch = epoch_;
+  pair.lease = delivery.token;
+  pair.lease_end_mono_ms = now.mono_ms + lease_ms;
+  pair.retry_mono_ms = pair.retry_wall_ms = 0;
+  pair.ack_sent = false;
+}
+
+void Contract::CheckContent(const std::string& name, uint64_t number,
+                            const storage::MessageRecord& record, Message* message) {
+  const Version version{.number = number, .deliver_ms = record.header.deliver_ms};
+  if (record.revision < message->highest) Violate(name + "delivered what was replaced");
+  if (message->occurrence) {
+    OnOccurrence(message->id, record);
+  } else {
+    const Key& key = KeyOf(message->place);
+    CheckVersion(*message, record.revision, version);
+    if (!key.numbers.contains(number) || possible_[number] <= 0) {
+      Violate(name + "a content that was refused, or of another key");
+    }
+    if (!key.any_time && !key.times.contains(record.header.deliver_ms)) {
+      Violate(name + "a time that no call asked for");
+    }
+    if (!message->versions.contains(record.revision) && !message->unsure && !key.unsure &&
+        key.changes_open == 0) {
+      Violate(name + "a change that no call asked for");
+    }
+  }
+  message->versions[record.revision] = version;
+}
+
+void Contract::CheckPair(const std::string& name, base::Now now, uint64_t number, SubscriptionId id,
+                         const protocol::Delivery& delivery, const Message& message,
+                         const Pair& pair) {
+  if (pair.acked) Violate(name + "delivered after a confirmed ack");
+  if (pair.dead) Violate(name + "delivered after it became a dead letter");
+  if (pair.dead_delivered) Violate(name + "delivered beside its dead letter");
+  if (delivery.attempt == 0) Violate(name + "attempt 0");
+  if (pair.deliveries > 0 && !delivery.maybe_redelivered) {
+    Violate(name + "a repeat that does not say so (P9)");
+  }
+  if (pair.lease.has_value() && now.mono_ms < pair.lease_end_mono_ms) {
+    Violate(name + "two leases at once");
+  }
+  if (now.mono_ms < pair.retry_mono_ms && now.wall_ms < pair.retry_wall_ms) {
+    Violate(name + "before the time of its next attempt");
+  }
+  if (pair.deliveries > 0 && pair.epoch == epoch_ && delivery.attempt != pair.attempts + 1) {
+    Violate(absl::StrCat(name, "attempt ", delivery.attempt, " after ", pair.attempts));
+  }
+  if (pair.epoch != epoch_ && delivery.attempt <= pair.failed) {
+    Violate(absl::StrCat(name, "attempt ", delivery.attempt, ", after ", pair.failed,
+                         " that failed before the crash"));
+  }
+  const auto subscription = subscriptions_.find(id);
+  if (subscription == subscriptions_.end()) {
+    if (id != storage::FirstSubscription(message.place.first)) Violate(name + "no subscription");
+    return;
+  }
+  if (message.place.first != subscription->second.topic) Violate(name + "another topic");
+  if (number < subscription->second.allowed_from) Violate(name + "older than the subscription");
+  const uint32_t most = subscription->second.retry.max_attempts;
+  if (most > 0 && delivery.attempt > most) Violate(name + "more attempts than are allowed");
+}
+
+void Contract::CheckDueOrder(uint16_t shard, const storage::MessageRecord& record,
+                             const Message& message) {
+  // P8 holds for messages that were accepted, in this run, before they were due, and that no call
+  // moved. The topic's only subscription has no ordering keys.
+  if (!ByUse(message) || !message.confirmed || message.id.epoch() != epoch_ ||
+      message.confirmed_wall_ms >= record.header.deliver_ms || record.revision != 0) {
+    return;
+  }
+  const MessageKey key{.due_ms = message.id.due_ms(), .id = message.id};
+  MessageKey& last = last_first_[{shard, message.place.first}];
+  if (key < last) {
+    Violate(absl::StrCat(message.id.ToString(), ": first deliveries out of order (P8): due ",
+                         key.due_ms, " after ", last.due_ms));
+  }
+  last = std::max(last, key);
+}
+
+void Contract::CheckOrderingKey(const std::string& name, base::Now now, const PairKey& key,
+                                const Message& message) {
+  if (message.ordering_key.empty()) return;
+  const auto lease = in_order_.find({key.second, message.ordering_key});
+  if (lease == in_order_.end() || leases_.at(lease->second) == key) return;
+  const Message& before = messages_.at(leases_.at(lease->second).first);
+  const Pair& pair = before.pairs.at(key.second);
+  if (pair.lease == lease->second && !pair.ack_sent && now.mono_ms < pair.lease_end_mono_ms &&
+      !MayBeCancelled(before)) {
+    Violate(name + "another message of its ordering key is in flight (P8)");
+  }
+}
+
+void Contract::OnDeadLetter(uint64_t number, const storage::DeadLetterOrigin& origin) {
+  ++counts_["dead letters"];
+  uint32_t id = 0;
+  if (!absl::SimpleAtoi(origin.subscription_name, &id) ||
+      !subscriptions_.contains(SubscriptionId{id})) {
+    return Violate("a dead letter of no subscription");
+  }
+  Message& message = MessageOf(origin.id, {origin.origin_topic, absl::StrCat("#", number)});
+  message.pairs[SubscriptionId{id}].dead_delivered = true;
+  if (origin.reason == storage::DeadLetterReason::kMaxAttempts &&
+      origin.attempts != subscriptions_.at(SubscriptionId{id}).retry.max_attempts) {
+    Violate("a dead letter after another number of attempts than its subscription allows");
+  }
+}
+
+void Contract::OnOccurrence(const MessageId& id, const storage::MessageRecord& record) {
+  ++counts_["occurrences"];
+  auto& ids = recurrences_[absl::StrCat(record.recurrence, " ", record.payload)];
+  if (ids.emplace(record.occurrence, id).first->second != id) {
+    Violate(
+        absl::StrCat("occurrence ", record.occurrence, " of ", record.payload, " was made twice"));
+  }
+}
+
+// ---- Settlements
+// ------------------------------------------------------------------------------------------------
+
+bool Contract::Follows(LeaseToken token) const {
+  const auto it = leases_.find(token);
+  return it != leases_.end() && it->second.first != MessageId{};
+}
+
+bool Contract::MayReject(LeaseToken token) const {
+  return Follows(token) && subscriptions_.contains(leases_.at(token).second);
+}
+
+// The pair whose current lease this is. Null: it is none of a message that is followed.
+Contract::Pair* Contract::FindPair(LeaseToken token) {
+  if (!Follows(token)) return nullptr;
+  const PairKey& key = leases_.at(token);
+  Pair& pair = messages_.at(key.first).pairs.at(key.second);
+  return pair.lease == token ? &pair : nullptr;
+}
+
+void Contract::OnSettleSent(base::Now now, const protocol::SettleCommand& command) {
+  const auto note = [this](LeaseToken token, bool rejects) {
+    settling_[token] = rejects;
+    if (Pair* const pair = FindPair(token)) pair->ack_sent = true;
+  };
+  for (const LeaseToken token : command.acks) note(token, false);
+  for (const protocol::DeadLetterItem& item : command.dead_letters) note(item.token, true);
+  for (const protocol::NackItem& nack : command.nacks) OnFailed(now, nack.token, nack.delay_ms);
+  // An extended lease certainly lasts until now, and no longer: the extension may be refused.
+  for (const protocol::ExtendItem& extend : command.extends) {
+    if (Pair* const pair = FindPair(extend.token)) pair->lease_end_mono_ms = now.mono_ms;
+  }
+}
+
+void Contract::OnFailed(base::Now now, LeaseToken token, std::optional<uint64_t> delay_ms) {
+  Pair* const pair = FindPair(token);
+  // An expired lease may have ended before.
+  if (pair == nullptr || pair->ack_sent || now.mono_ms >= pair->lease_end_mono_ms) return;
+  ++counts_["failures"];
+  pair->lease.reset();
+  const auto subscription = subscriptions_.find(leases_.at(token).second);
+  const protocol::RetryPolicy retry =
+      subscription == subscriptions_.end() ? protocol::RetryPolicy() : subscription->second.retry;
+  const uint64_t wait_ms = delay_ms.value_or(delivery::BackoffMs(retry, pair->attempts, 0));
+  // No wait is not kept for a restart, which may find the clock set back.
+  pair->retry_mono_ms = now.mono_ms + wait_ms;
+  pair->retry_wall_ms = wait_ms == 0 ? 0 : now.wall_ms + wait_ms;
+}
+
+void Contract::OnSettled(const protocol::SettleReply& reply, base::Now now) {
+  for (const LeaseToken token : reply.settled) {
+    if (!leases_.contains(token)) Violate("settled a token that was never given");
+    const auto sent = settling_.find(token);
+    if (sent == settling_.end()) continue;  // a nack
+    const bool rejected = sent->second;
+    settling_.erase(sent);
+    if (!Follows(token)) continue;
+    const MessageId& id = leases_.at(token).first;
+    Pair* const pair = FindPair(token);
+    if (pair == nullptr) return Violate(id.ToString() + ": a stale lease was settled");
+    if (messages_.at(id).cancelled) Violate(id.ToString() + ": acked after CANCELLED");
+    (rejected ? pair->dead : pair->acked) = true;
+    pair->ack_sent = false;
+    pair->lease.reset();
+  }
+  for (const auto& [token, reason] : reply.refused) {
+    Pair* const pair = FindPair(token);
+    if (settling_.erase(token) == 0 || pair == nullptr) continue;
+    pair->ack_sent = false;
+    const auto& [id, subscription] = leases_.at(token);
+    const auto known = subscriptions_.find(subscription);
+    const bool live = known == subscriptions_.end() || known->second.live;
+    if (live && now.mono_ms < pair->lease_end_mono_ms && !MayBeCancelled(messages_.at(id))) {
+      Violate(id.ToString() + ": a live lease was refused");
+    }
+  }
+}
+
+// ---- The drain
+// ------------------------------------------------------------------------------------------------
+
+void Contract::CheckDrained() {
+  std::map<SubscriptionId, uint64_t> missing;
+  for (const auto& [id, message] : messages_) {
+    const std::string name =
+        absl::StrCat(id.ToString(), " of ", message.place.second, ", ", message.deliveries,
+                     " deliveries, was accepted and never ended: lost (P1)");
+    if (MustExist(message)) Violate(name);
+    if (ByUse(message) || !message.confirmed || MayBeCancelled(message)) continue;
+    for (const auto& [subscription_id, subscription] : subscriptions_) {
+      const uint64_t number = message.versions.rbegin()->second.number;
+      if (!subscription.live || subscription.topic != message.place.first ||
+          number < subscription.first_number) {
+        continue;
+      }
+      const auto found = message.pairs.find(subscription_id);
+      const Pair pair = found == message.pairs.end() ? Pair() : found->second;
+      if (pair.dead && !pair.dead_delivered) Violate(id.ToString() + ": its dead letter is lost");
+      if (pair.acked || pair.maybe_settled || pair.dead_delivered) continue;
+      // The subscription reports how many messages it dropped.
+      if (++missing[subscription_id] > subscription.dropped_in_all) {
+        Violate(absl::StrCat("for ", static_cast<uint32_t>(subscription_id), ": ", name));
+      }
+    }
+  }
+  for (const auto& [payload, ids] : recurrences_) {
+    // Other recurrences skip some.
+    if (absl::StartsWith(payload, kWholeRecurrence) && ids.rbegin()->first != ids.size()) {
+      Violate(absl::StrCat("occurrences of ", payload, " are missing"));
+    }
+  }
+}
+
+}  // namespace duetime::simulation

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FaultyStore: a store in memory with one fault planted in it.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "storage/memory_store.h"
+
+namespace duetime::simulation {
+
+// The topic that dead letters go to.
+inline constexpr storage::TopicId kDeadLetters{9};
+
+// A fault that is planted on purpose, to show that the simulation finds it.
+enum class PlantedFault : uint8_t {
+  kNone,
+  // ---- The runtime
+  // A batch is reported as appended one event before it is.
+  kAnswerBeforeAppend,
+  // Steps see a clock that is 5 ms ahead.
+  kEarlyClock,
+  // ---- The journal
+  // A power cut takes synced appends, too.
+  kUnsyncedAppends,
+  // The batches of a group are applied in reverse.
+  kReverseGroups,
+  // ---- Reads
+  // A restart finds no W_claim.
+  kForgetClaim,
+  // A restart finds the low watermark two seconds too far ahead.
+  kLowWatermarkTooFar,
+  // A restart finds no claim of a backlog.
+  kForgetBacklogClaim,
+  // The progress beside a message is not read, so its last settlement does not end it.
+  kForgetProgress,
+  // ---- Records that the store drops
+  // Locators and tombstones; only locators; only tombstones.
+  kLoseLocators,
+  kLoseMoves,
+  kLoseTombstones,
+  // All entries of a key after the first.
+  kLoseKeyChanges,
+  // The end of a key's message.
+  kLoseKeyEnds,
+  kLoseRequestIds,
+  // All states of a recurrence after the first.
+  kLoseOccurrences,
+  // The erase of the place that a message was moved from.
+  kKeepOldPlace,
+  // Counts of the messages that leave.
+  kMiscount,
+  kLoseProgress,
+  kLoseDeadLetters,
+  kLoseSubscriptions,
+  // ---- Records that the store changes
+  // The time of the next attempt is 0.
+  kLoseRetryTimes,
+  // The number of attempts is 0.
+  kLoseAttempts,
+  // ---- Commands
+  // A reschedule ignores the etag.
+  kIgnoreEtags,
+  // PUSH_BACK replaces the time.
+  kPullForward,
+};
+
+// Also notes which messages leave the store, and which of these ends a power cut takes back.
+class FaultyStore final : public storage::MemoryStore {
+ public:
+  FaultyStore(storage::MemoryDisk* disk, PlantedFault fault)
+      : MemoryStore(disk), disk_(disk), fault_(fault) {}
+
+  storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
+                                storage::Durability durability) override;
+  absl::StatusOr<storage::ShardMarks> Marks(uint16_t shard) override;
+  absl::StatusOr<std::optional<storage::MessageKey>> BacklogClaim(
+      uint16_t shard, storage::SubscriptionId subscription) override;
+  absl::StatusOr<std::vector<storage::ProgressRef>> GetProgress(
+      uint16_t shard, const storage::MessageKey& key) override;
+
+  // The messages that left the store since the last call.
+  std::vector<storage::MessageId> TakeErased() { return std::exchange(erased_, {}); }
+
+  // The messages whose ends are lost if a power cut keeps only `kept` unsynced appends.
+  std::vector<storage::MessageId> EndsBeyond(size_t kept) const;
+
+ private:
+  // `moves`: the batch puts this message at another place.
+  bool Loses(const storage::Record& record, bool moves);
+
+  storage::MemoryDisk* const disk_;
+  const PlantedFault fault_;
+  // Names of index entries and objects that were written.
+  std::set<std::string> names_;
+  std::vector<storage::MessageId> erased_;
+  // By unsynced append.
+  std::vector<std::vector<storage::MessageId>> unsynced_ends_;
+};
+
+}  // namespace duetime::simulation

@@ -1,0 +1,595 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/simulation/sequential_contract.h"
+
+#include <algorithm>
+
+#include "server/base/error.h"
+#include "server/protocol/commands.h"
+
+namespace duetime::simulation {
+
+using protocol::AcceptedMessage;
+using protocol::LeaseToken;
+using protocol::MessageState;
+using protocol::OnConflict;
+using protocol::Outcome;
+using protocol::ScheduleOutcome;
+using storage::EndState;
+using storage::MessageId;
+
+namespace {
+
+MessageState StateOfEnd(EndState end) {
+  switch (end) {
+    case EndState::kAcked:
+      return MessageState::kAcked;
+    case EndState::kCancelled:
+      return MessageState::kCancelled;
+    case EndState::kExpired:
+      return MessageState::kExpired;
+    case EndState::kDeadLettered:
+      return MessageState::kDeadLettered;
+    case EndState::kSkipped:
+      return MessageState::kSkipped;
+    case EndState::kDropped:
+      break;
+  }
+  return MessageState::kUnspecified;
+}
+
+MessageState StateByTime(base::Now now, uint64_t deliver_ms) {
+  return deliver_ms <= now.wall_ms ? MessageState::kDue : MessageState::kScheduled;
+}
+
+Outcome OutcomeOfEnd(EndState end) {
+  return end == EndState::kCancelled ? Outcome::kAlreadyCancelled : Outcome::kSettled;
+}
+
+std::vector<uint64_t> Sorted(const std::vector<LeaseToken>& tokens) {
+  std::vector<uint64_t> numbers;
+  for (const LeaseToken token : tokens) numbers.push_back(static_cast<uint64_t>(token));
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+}  // namespace
+
+void SequentialContract::Violate(const std::string& what) {
+  if (violation_.empty()) violation_ = what;
+}
+
+// ---- Finding
+// ------------------------------------------------------------------------------------------------
+
+SequentialContract::Key* SequentialContract::FindKey(base::Now now, const Name& name) {
+  const auto it = keys_.find(name);
+  return it != keys_.end() && Counts(now, it->second.expire_ms) ? &it->second : nullptr;
+}
+
+SequentialContract::Message* SequentialContract::Find(base::Now now, const MessageId& id) {
+  const auto it = messages_.find(id);
+  if (it == messages_.end()) return nullptr;
+  Message& message = it->second;
+  return message.pending() || Counts(now, message.expire_ms) ? &message : nullptr;
+}
+
+SequentialContract::Message* SequentialContract::Find(base::Now now,
+                                                      const protocol::Target& target) {
+  if (target.key.empty()) return Find(now, target.id);
+  const Key* const key = FindKey(now, {target.topic, target.key});
+  return key == nullptr ? nullptr : Find(now, key->id);
+}
+
+bool SequentialContract::Uncertain(const Message& message) const {
+  if (message.attempts > 0) return false;
+  if (message.listed_uncertain.has_value()) return *message.listed_uncertain;
+  const uint64_t place_ms = message.place_ms != 0
+                                ? message.place_ms
+                                : std::max(message.deliver_ms, message.placed_wall_ms);
+  return message.id.epoch() < recovered_.epoch && place_ms <= recovered_.claim_ms;
+}
+
+MessageState SequentialContract::StateOf(base::Now now, const Message& message) const {
+  if (message.end.has_value()) return StateOfEnd(*message.end);
+  return Leased(message, now) ? MessageState::kInFlight : StateByTime(now, message.deliver_ms);
+}
+
+const SequentialContract::Message* SequentialContract::FindLease(LeaseToken token) const {
+  const auto it = leases_.find(token);
+  if (it == leases_.end()) return nullptr;
+  const Message& message = messages_.at(it->second);
+  return message.pending() && message.lease == token ? &message : nullptr;
+}
+
+void SequentialContract::End(Message& message, EndState how, uint64_t end_ms) {
+  message.end = how;
+  message.end_ms = end_ms;
+  message.expire_ms = end_ms + tombstone_retention_ms_.at(message.ask.topic);
+  message.lease.reset();
+  const auto key = keys_.find({message.ask.topic, message.ask.key});
+  if (key != keys_.end() && key->second.id == message.id) {
+    key->second.expire_ms = message.expire_ms;
+  }
+}
+
+// ---- Schedule
+// ------------------------------------------------------------------------------------------------
+
+void SequentialContract::OnSchedule(base::Now now, const Ask& ask, const AcceptedMessage& actual) {
+  const auto request = requests_.find({ask.topic, ask.request_id});
+  if (request != requests_.end() && Counts(now, request->second.expire_ms)) {
+    if (request->second.fingerprint != ask.fingerprint) {
+      return Refused("schedule", actual.status, absl::StatusCode::kAlreadyExists,
+                     "REQUEST_ID_REUSED");
+    }
+    AcceptedMessage expected = request->second.answer;
+    const Message* const message = Find(now, expected.id);
+    expected.state = message == nullptr ? MessageState::kUnspecified : StateOf(now, *message);
+    expected.revision = message == nullptr ? 0 : message->revision;
+    expected.previous_id.reset();
+    return CompareAccepted(expected, actual);
+  }
+  if (ask.key.empty()) return Create(now, ask, std::nullopt, actual);
+  Key* const key = FindKey(now, {ask.topic, ask.key});
+  Message* const message = key == nullptr ? nullptr : Find(now, key->id);
+  if (message != nullptr && ask.on_conflict == OnConflict::kFail) {
+    return Existing(now, ask, *key, *message, actual);
+  }
+  if (message != nullptr && message->pending() && Untouched(*message)) {
+    return Replace(now, ask, *key, *message, actual);
+  }
+  if (ask.only_if_exists) {
+    return Refused("schedule", actual.status, absl::StatusCode::kNotFound, "MESSAGE_NOT_FOUND");
+  }
+  Create(now, ask, message == nullptr ? std::nullopt : std::optional(message->id), actual);
+}
+
+void SequentialContract::Refused(absl::string_view what, const absl::Status& actual,
+                                 absl::StatusCode code, absl::string_view reason) {
+  const auto detail = base::GetErrorDetail(actual);
+  if (actual.code() == code && detail.has_value() && detail->reason == reason) return;
+  Violate(absl::StrCat(what, ": ", reason, " expected, got ", actual.ToString()));
+}
+
+void SequentialContract::Existing(base::Now now, const Ask& ask, const Key& key,
+                                  const Message& message, const AcceptedMessage& actual) {
+  if (key.fingerprint != ask.fingerprint) {
+    return Refused("schedule", actual.status, absl::StatusCode::kAlreadyExists, "CONTENT_MISMATCH");
+  }
+  AcceptedMessage expected;
+  expected.id = message.id;
+  expected.state = StateOf(now, message);
+  expected.outcome = ScheduleOutcome::kUnchanged;
+  expected.deliver_ms = expected.old_deliver_ms = message.deliver_ms;
+  expected.accept_ms = message.accept_ms;
+  expected.revision = message.revision;
+  CompareAccepted(expected, actual);
+  Remember(now, ask, expected);
+}
+
+void SequentialContract::Replace(base::Now now, const Ask& ask, Key& key, Message& message,
+                                 const AcceptedMessage& actual) {
+  // Where the message goes, if its point in the spread is this.
+  const auto resolve = [&](uint64_t point_ms) {
+    uint64_t deliver_ms = ask.deliver_ms + point_ms;
+    if (ask.on_conflict == OnConflict::kKeepTime) return message.deliver_ms;
+    if (ask.on_conflict == OnConflict::kPushBack) {
+      if (ask.max_wait_ms > 0) {
+        deliver_ms = std::min(deliver_ms, message.accept_ms + ask.max_wait_ms);
+      }
+      deliver_ms = std::max(deliver_ms, message.deliver_ms);
+    }
+    return deliver_ms;
+  };
+  const auto point = points_.find({message.id, ask.spread_ms});
+  AcceptedMessage expected;
+  if (ask.spread_ms == 0 || point != points_.end()) {
+    expected.deliver_ms = resolve(ask.spread_ms == 0 ? 0 : point->second);
+  } else {
+    // Not known yet; the bounds hide it or show it.
+    const uint64_t low_ms = resolve(0);
+    const uint64_t high_ms = resolve(ask.spread_ms);
+    expected.deliver_ms = std::clamp(actual.deliver_ms, low_ms, high_ms);
+    const bool shown = ask.on_conflict == OnConflict::kReplace;
+    if (shown) CheckPoint(message.id, ask.spread_ms, expected.deliver_ms - ask.deliver_ms);
+  }
+  const bool changes =
+      expected.deliver_ms != message.deliver_ms || key.fingerprint != ask.fingerprint;
+  expected.id = message.id;
+  expected.state = StateByTime(now, expected.deliver_ms);
+  expected.outcome = changes ? ScheduleOutcome::kReplaced : ScheduleOutcome::kUnchanged;
+  expected.accept_ms = message.accept_ms;
+  expected.revision = message.revision + (changes ? 1 : 0);
+  expected.old_deliver_ms = message.deliver_ms;
+  CompareAccepted(expected, actual);
+  if (ask.validate_only) return;
+  Remember(now, ask, expected);
+  if (!changes) return;
+  key.fingerprint = ask.fingerprint;
+  message.ask = ask;
+  message.deliver_ms = expected.deliver_ms;
+  message.revision = expected.revision;
+  message.update_ms = now.wall_ms;
+  message.place_ms = 0;
+  message.placed_wall_ms = now.wall_ms;
+  message.listed_uncertain.reset();
+}
+
+void SequentialContract::Create(base::Now now, const Ask& ask, std::optional<MessageId> previous,
+                                const AcceptedMessage& actual) {
+  AcceptedMessage expected;
+  expected.id = ask.validate_only ? MessageId{} : actual.id;
+  expected.deliver_ms = ask.deliver_ms;
+  if (ask.spread_ms > 0 && !ask.validate_only) {
+    expected.deliver_ms =
+        std::clamp(actual.deliver_ms, ask.deliver_ms, ask.deliver_ms + ask.spread_ms);
+  }
+  expected.state = StateByTime(now, expected.deliver_ms);
+  expected.accept_ms = now.wall_ms;
+  expected.previous_id = previous;
+  CompareAccepted(expected, actual);
+  if (ask.validate_only || !violation_.empty()) return;
+  if (actual.id.epoch() != recovered_.epoch) Violate("an id of another epoch");
+  CheckPoint(actual.id, ask.spread_ms, expected.deliver_ms - ask.deliver_ms);
+  Message message;
+  message.id = actual.id;
+  message.ask = ask;
+  message.deliver_ms = expected.deliver_ms;
+  message.accept_ms = now.wall_ms;
+  message.placed_wall_ms = now.wall_ms;
+  if (!messages_.emplace(actual.id, std::move(message)).second) Violate("an id was given twice");
+  if (!ask.key.empty()) keys_[{ask.topic, ask.key}] = {actual.id, ask.fingerprint, 0};
+  Remember(now, ask, expected);
+}
+
+void SequentialContract::Remember(base::Now now, const Ask& ask, const AcceptedMessage& answer) {
+  if (ask.request_id.empty() || ask.validate_only) return;
+  requests_[{ask.topic, ask.request_id}] = {.fingerprint = ask.fingerprint,
+                                            .expire_ms = now.wall_ms + request_retention_ms_,
+                                            .answer = answer};
+}
+
+void SequentialContract::CheckPoint(const MessageId& id, uint64_t spread_ms, uint64_t point_ms) {
+  if (spread_ms == 0) return Same("point without a spread", uint64_t{0}, point_ms);
+  if (point_ms > spread_ms) Violate("a point outside the spread");
+  Same("point of the spread", points_.emplace(std::pair(id, spread_ms), point_ms).first->second,
+       point_ms);
+}
+
+void SequentialContract::CompareAccepted(const AcceptedMessage& expected,
+                                         const AcceptedMessage& actual) {
+  if (!actual.status.ok()) return Violate("schedule refused: " + actual.status.ToString());
+  Same("schedule: outcome", expected.outcome, actual.outcome);
+  Same("schedule: id", expected.id, actual.id);
+  Same("schedule: state", expected.state, actual.state);
+  Same("schedule: deliver_ms", expected.deliver_ms, actual.deliver_ms);
+  Same("schedule: accept_ms", expected.accept_ms, actual.accept_ms);
+  Same("schedule: revision", expected.revision, actual.revision);
+  if (expected.outcome != ScheduleOutcome::kCreated) {
+    Same("schedule: old_deliver_ms", expected.old_deliver_ms, actual.old_deliver_ms);
+  }
+  Same("schedule: previous_id", expected.previous_id, actual.previous_id);
+}
+
+// ---- Cancel, reschedule, get
+// ----------------------------------------------------------------------------------------
+
+void SequentialContract::OnCancel(base::Now now, const protocol::CancelCommand& command,
+                                  const protocol::CancelReply& actual) {
+  if (!actual.status.ok()) return Violate("cancel: " + actual.status.ToString());
+  Message* const message = Find(now, command.target);
+  if (message == nullptr) {
+    Same("cancel: outcome", Outcome::kNotFound, actual.outcome);
+    return Same("cancel: state", MessageState::kUnspecified, actual.state);
+  }
+  Same("cancel: id", message->id, actual.id);
+  Same("cancel: state", StateOf(now, *message), actual.state);
+  if (!message->pending()) {
+    Same("cancel: outcome", OutcomeOfEnd(*message->end), actual.outcome);
+    Same("cancel: end_ms", message->end_ms, actual.end_ms);
+    return Same("cancel: redelivery_stopped", message->stopped, actual.redelivery_stopped);
+  }
+  const bool untouched = Untouched(*message);
+  const bool stops = !untouched && command.stop_redelivery;
+  Same("cancel: outcome", untouched ? Outcome::kDone : Outcome::kInFlight, actual.outcome);
+  Same("cancel: delivery_uncertain", Uncertain(*message), actual.delivery_uncertain);
+  Same("cancel: redelivery_stopped", stops, actual.redelivery_stopped);
+  if (actual.outcome == Outcome::kDone && message->delivered) {
+    Violate("CANCELLED although it has been delivered (P3)");
+  }
+  if (!untouched && !stops) return;
+  message->stopped = stops;
+  End(*message, EndState::kCancelled, now.wall_ms);
+}
+
+void SequentialContract::OnReschedule(base::Now now, const protocol::RescheduleCommand& command,
+                                      const protocol::RescheduleReply& actual) {
+  Message* const message = Find(now, command.target);
+  if (message != nullptr && message->pending() && Untouched(*message) &&
+      command.revision.has_value() && *command.revision != message->revision) {
+    return Refused("reschedule", actual.status, absl::StatusCode::kAborted, "ETAG_MISMATCH");
+  }
+  if (!actual.status.ok()) return Violate("reschedule: " + actual.status.ToString());
+  if (message == nullptr) {
+    return Same("reschedule: outcome", Outcome::kNotFound, actual.outcome);
+  }
+  Same("reschedule: id", message->id, actual.id);
+  if (!message->pending()) {
+    Same("reschedule: state", StateOf(now, *message), actual.state);
+    Same("reschedule: end_ms", message->end_ms, actual.end_ms);
+    return Same("reschedule: outcome", OutcomeOfEnd(*message->end), actual.outcome);
+  }
+  Same("reschedule: delivery_uncertain", Uncertain(*message), actual.delivery_uncertain);
+  if (!Untouched(*message)) {
+    Same("reschedule: state", StateOf(now, *message), actual.state);
+    return Same("reschedule: outcome", Outcome::kInFlight, actual.outcome);
+  }
+  Same("reschedule: outcome", Outcome::kDone, actual.outcome);
+  Same("reschedule: old_deliver_ms", message->deliver_ms, actual.old_deliver_ms);
+  storage::MessageRecord head;
+  if (!storage::DecodeMessageHead(actual.head, &head).ok()) {
+    return Violate("reschedule: a head that cannot be read");
+  }
+  const uint64_t deliver_ms = std::clamp(head.header.deliver_ms, command.deliver_ms,
+                                         command.deliver_ms + message->ask.spread_ms);
+  CheckPoint(message->id, message->ask.spread_ms, deliver_ms - command.deliver_ms);
+  Same("reschedule: state", StateByTime(now, deliver_ms), actual.state);
+  if (deliver_ms != message->deliver_ms) {
+    message->deliver_ms = deliver_ms;
+    ++message->revision;
+    message->update_ms = now.wall_ms;
+    message->place_ms = 0;
+    message->placed_wall_ms = now.wall_ms;
+    message->listed_uncertain.reset();
+  }
+  CompareRecord(*message, head, /*with_payload=*/false);
+}
+
+void SequentialContract::OnGet(base::Now now, const protocol::Target& target,
+                               const protocol::GetReply& actual) {
+  const Message* const message = Find(now, target);
+  if (message == nullptr) {
+    return Refused("get", actual.status, absl::StatusCode::kNotFound, "MESSAGE_NOT_FOUND");
+  }
+  const std::string name = absl::StrCat("get ", message->id.ToString());
+  if (!actual.status.ok()) return Violate(absl::StrCat(name, ": ", actual.status.ToString()));
+  Same(name + ": id", message->id, actual.id);
+  Same(name + ": state", StateOf(now, *message), actual.state);
+  Same(name + ": attempts", message->attempts, actual.attempts);
+  Same(name + ": has a tombstone", !message->pending(), actual.tombstone.has_value());
+  if (!actual.tombstone.has_value()) {
+    storage::MessageRecord record;
+    if (!storage::DecodeMessageRecord(actual.record, &record).ok()) {
+      return Violate(name + ": a record that cannot be read");
+    }
+    CompareRecord(*message, record, /*with_payload=*/true);
+    const uint64_t lease_end_ms =
+        Leased(*message, now) ? now.wall_ms + (message->lease_end_mono_ms - now.mono_ms) : 0;
+    return Same(name + ": lease_end_ms", lease_end_ms, actual.timeline.lease_end_ms);
+  }
+  const storage::Tombstone& tombstone = *actual.tombstone;
+  Same(name + ": topic", message->ask.topic, tombstone.topic);
+  Same(name + ": key", message->ask.key, tombstone.key);
+  Same(name + ": payload_bytes", message->ask.payload.size(), size_t{tombstone.payload_bytes});
+  Same(name + ": deliver_ms", message->deliver_ms, tombstone.deliver_ms);
+  Same(name + ": accept_ms", message->accept_ms, tombstone.accept_ms);
+  Same(name + ": revision", message->revision, tombstone.revision);
+  Same(name + ": end_ms", message->end_ms, tombstone.end_ms);
+  Same(name + ": expire_ms", message->expire_ms, tombstone.expire_ms);
+  Same(name + ": redelivery_stopped", message->stopped, tombstone.redelivery_stopped);
+}
+
+void SequentialContract::OnInspect(base::Now now, const protocol::InspectCommand& command,
+                                   const protocol::InspectReply& actual) {
+  if (!actual.status.ok()) return Violate("inspect: " + actual.status.ToString());
+  Same("inspect: size", command.keys.size(), actual.messages.size());
+  for (size_t i = 0; i < actual.messages.size() && violation_.empty(); ++i) {
+    const Message& message = messages_.at(command.keys[i].id);
+    const protocol::InspectedMessage& inspected = actual.messages[i];
+    Same("inspect: state",
+         Leased(message, now) ? MessageState::kInFlight : StateByTime(now, message.place_ms),
+         inspected.state);
+    // What waits on disk is listed without its attempts.
+    if (inspected.attempts != 0 || Leased(message, now)) {
+      Same("inspect: attempts", message.attempts, inspected.attempts);
+    }
+  }
+}
+
+void SequentialContract::CompareRecord(const Message& message, const storage::MessageRecord& actual,
+                                       bool with_payload) {
+  const std::string name = absl::StrCat("record of ", message.id.ToString(), ": ");
+  const Ask& ask = message.ask;
+  Same(name + "topic", ask.topic, actual.header.topic);
+  Same(name + "deliver_ms", message.deliver_ms, actual.header.deliver_ms);
+  Same(name + "accept_ms", message.accept_ms, actual.header.accept_ms);
+  Same(name + "key", absl::string_view(ask.key), actual.key);
+  Same(name + "ttl_ms", ask.ttl_ms, actual.ttl_ms);
+  if (ask.ttl_ms > 0) Same(name + "late_policy", ask.late_policy, actual.late_policy);
+  Same(name + "spread_ms", ask.spread_ms, actual.spread_ms);
+  Same(name + "revision", message.revision, actual.revision);
+  if (message.revision > 0) Same(name + "update_ms", message.update_ms, actual.update_ms);
+  if (with_payload) Same(name + "payload", absl::string_view(ask.payload), actual.payload);
+}
+
+// ---- Subscribers
+// ------------------------------------------------------------------------------------------------
+
+void SequentialContract::OnDelivery(base::Now now, const protocol::Delivery& actual,
+                                    storage::TopicId topic, protocol::StreamId stream,
+                                    uint64_t lease_ms) {
+  const std::string name = absl::StrCat("delivery of ", actual.id.ToString(), ": ");
+  const auto it = messages_.find(actual.id);
+  if (it == messages_.end()) return Violate(name + "nobody scheduled it");
+  Message& message = it->second;
+  if (!message.pending()) return Violate(name + "it has ended");
+  if (Leased(message, now)) Violate(name + "it is leased already");
+  if (now.wall_ms < message.deliver_ms) Violate(name + "early (P2)");
+  if (now.mono_ms < message.delay_end_mono_ms && now.wall_ms < message.delay_end_wall_ms) {
+    Violate(name + "before the time of its next attempt");
+  }
+  if (message.ask.ttl_ms > 0 && message.ask.late_policy == storage::LatePolicy::kDrop &&
+      now.wall_ms > message.deliver_ms + message.ask.ttl_ms) {
+    Violate(name + "later than its time to live");
+  }
+  Same(name + "topic", message.ask.topic, topic);
+  Same(name + "attempt", message.attempts + 1, actual.attempt);
+  Same(name + "maybe_redelivered", !Untouched(message), actual.maybe_redelivered);
+  Same(name + "dispatch_ms", now.wall_ms, actual.dispatch_ms);
+  storage::MessageRecord record;
+  if (!storage::DecodeMessageRecord(actual.record, &record).ok()) {
+    return Violate(name + "it cannot be read");
+  }
+  CompareRecord(message, record, /*with_payload=*/true);
+  if (!leases_.emplace(actual.token, actual.id).second) Violate(name + "a token was used twice");
+  ++message.attempts;
+  message.delivered = true;
+  message.delay_end_mono_ms = message.delay_end_wall_ms = 0;
+  message.lease = actual.token;
+  message.stream = stream;
+  message.lease_end_mono_ms = now.mono_ms + lease_ms;
+}
+
+void SequentialContract::OnSettled(base::Now now, const protocol::SettleCommand& command,
+                                   const protocol::SettleReply& actual) {
+  std::vector<LeaseToken> settled;
+  std::vector<LeaseToken> extended;
+  std::vector<LeaseToken> refused;
+  const auto take = [&](LeaseToken token, std::vector<LeaseToken>* list) -> Message* {
+    const Message* const message = FindLease(token);
+    const bool live = message != nullptr && Leased(*message, now);
+    (live ? list : &refused)->push_back(token);
+    return live ? &messages_.at(message->id) : nullptr;
+  };
+  for (const LeaseToken token : command.acks) {
+    if (Message* const message = take(token, &settled)) {
+      End(*message, EndState::kAcked, now.wall_ms);
+    }
+  }
+  for (const protocol::NackItem& nack : command.nacks) {
+    if (Message* const message = take(nack.token, &settled)) {
+      message->lease.reset();
+      message->delay_end_mono_ms = now.mono_ms + nack.delay_ms.value_or(0);
+      message->delay_end_wall_ms = now.wall_ms + nack.delay_ms.value_or(0);
+    }
+  }
+  for (const protocol::ExtendItem& extend : command.extends) {
+    if (Message* const message = take(extend.token, &extended)) {
+      message->lease_end_mono_ms = now.mono_ms + extend.duration_ms;
+    }
+  }
+  std::vector<LeaseToken> actual_refused;
+  for (const auto& [token, reason] : actual.refused) actual_refused.push_back(token);
+  if (Sorted(settled) != Sorted(actual.settled)) Violate("settle: other leases were settled");
+  if (Sorted(extended) != Sorted(actual.extended)) Violate("settle: other leases were extended");
+  if (Sorted(refused) != Sorted(actual_refused)) Violate("settle: other leases were refused");
+}
+
+void SequentialContract::OnDetach(protocol::StreamId stream) {
+  for (auto& [id, message] : messages_) {
+    if (message.lease.has_value() && message.stream == stream) message.lease.reset();
+  }
+}
+
+// ---- The store
+// ------------------------------------------------------------------------------------------------
+
+void SequentialContract::OnStored(const Stored& stored) {
+  for (const auto& [id, place_and_record] : stored) {
+    const auto& [key, bytes] = place_and_record;
+    const auto it = messages_.find(id);
+    if (it == messages_.end() || !it->second.pending()) {
+      return Violate(absl::StrCat("the store holds ", id.ToString(), ", which is not pending"));
+    }
+    Message& message = it->second;
+    storage::MessageRecord record;
+    if (!storage::DecodeMessageRecord(bytes, &record).ok()) {
+      return Violate("a record in the store that cannot be read");
+    }
+    CompareRecord(message, record, /*with_payload=*/true);
+    if (message.place_ms == 0) {
+      // Never before its time nor in the past. the low watermark may be one millisecond ahead of
+      // the clock.
+      const uint64_t least_ms = std::max(message.deliver_ms, message.placed_wall_ms);
+      if (key.due_ms < least_ms || key.due_ms > std::max(least_ms, message.placed_wall_ms + 1)) {
+        Violate(absl::StrCat(id.ToString(), " stands at ", key.due_ms, ", is for ", least_ms));
+      }
+      message.place_ms = key.due_ms;
+    }
+    Same("place in the store", message.place_ms, key.due_ms);
+  }
+  for (const auto& [id, message] : messages_) {
+    if (message.pending() && !stored.contains(id)) {
+      return Violate(absl::StrCat(id.ToString(), " is pending and not in the store: lost (P1)"));
+    }
+  }
+}
+
+void SequentialContract::OnErased(base::Now now, const std::vector<MessageId>& ids) {
+  for (const MessageId& id : ids) {
+    const auto it = messages_.find(id);
+    if (it == messages_.end()) return Violate("erased what nobody scheduled");
+    Message& message = it->second;
+    if (!message.pending()) continue;
+    if (message.ask.ttl_ms == 0 || message.ask.late_policy != storage::LatePolicy::kDrop ||
+        now.wall_ms <= message.deliver_ms + message.ask.ttl_ms || Leased(message, now)) {
+      return Violate(absl::StrCat(id.ToString(), " was erased without a reason: lost (P1)"));
+    }
+    End(message, EndState::kExpired, now.wall_ms);
+  }
+}
+
+// ---- Crashes
+// ------------------------------------------------------------------------------------------------
+
+void SequentialContract::OnLost(const std::vector<MessageId>& ids) {
+  for (const MessageId& id : ids) {
+    Message& message = messages_.at(id);
+    if (message.end != EndState::kAcked && message.end != EndState::kExpired) {
+      return Violate("the power took an end that was on stable storage");
+    }
+    message.end.reset();
+    message.expire_ms = message.end_ms = 0;
+    const auto key = keys_.find({message.ask.topic, message.ask.key});
+    if (key != keys_.end() && key->second.id == id) key->second.expire_ms = 0;
+  }
+}
+
+void SequentialContract::OnRestart(const Recovered& recovered) {
+  recovered_ = recovered;
+  for (auto& [id, message] : messages_) {
+    message.lease.reset();
+    message.delay_end_mono_ms = message.delay_end_wall_ms = 0;
+    if (!message.pending()) continue;
+    message.attempts = 0;
+    message.listed_uncertain.reset();
+    const storage::MessageKey key{.due_ms = message.place_ms, .id = id};
+    // Failed attempts are remembered, and when the next one is to be; it waits by the wall clock of
+    // the time when it is met again, which the model does not follow.
+    const auto noted = recovered.progress.find(key);
+    if (noted != recovered.progress.end()) {
+      message.attempts = noted->second.attempts;
+      if (noted->second.retry_ms > 0) message.delay_end_mono_ms = UINT64_MAX;
+    }
+    const auto listed = recovered.backlog.find(key);
+    if (listed != recovered.backlog.end()) {
+      const auto claim = recovered.backlog_claims.find(message.ask.topic);
+      const auto& [place, entry] = listed->second;
+      message.attempts = std::max(message.attempts, entry.attempts);
+      message.listed_uncertain =
+          entry.maybe_delivered ||
+          (claim != recovered.backlog_claims.end() && place <= claim->second);
+    }
+    if (message.delivered && Untouched(message)) {
+      Violate(absl::StrCat(id.ToString(), " was delivered, and nothing claims it (P3)"));
+    }
+  }
+}
+
+void SequentialContract::CheckDrained() {
+  for (const auto& [id, message] : messages_) {
+    if (message.pending()) Violate(absl::StrCat(id.ToString(), " never ended: lost (P1)"));
+  }
+}
+
+}  // namespace duetime::simulation

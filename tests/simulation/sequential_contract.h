@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SequentialContract: the one right answer of each call, if calls come one at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+#include "server/base/clock.h"
+#include "server/protocol/commands.h"
+#include "server/protocol/replies.h"
+#include "storage/locator.h"
+#include "storage/message_record.h"
+#include "storage/message_store.h"
+#include "tests/simulation/world.h"
+
+namespace duetime::simulation {
+
+// What a restart finds in the store about what earlier runs may have handed out.
+struct Recovered {
+  uint64_t epoch = 0;
+  uint64_t claim_ms = 0;
+  std::map<storage::TopicId, storage::MessageKey> backlog_claims;
+  // By the place of the message, with that in the backlog. A message that was moved may be listed
+  // for several places, of which one counts.
+  std::map<storage::MessageKey, std::pair<storage::MessageKey, storage::BacklogEntry>> backlog;
+  // What is noted beside messages.
+  std::map<storage::MessageKey, storage::Progress> progress;
+};
+
+// Holds maps of messages, keys and request ids, and the rules of their life. Compares every answer
+// and every delivery with them, field by field. Some things the contract does not decide: ids,
+// points of a spread, the subscriber of a message, and what a crash left of the claims. It takes
+// these from the answer, checks them, and holds the server to them.
+//
+// Records the first difference: violation() is empty while there is none.
+class SequentialContract {
+ public:
+  struct Message {
+    storage::MessageId id;
+    Ask ask;
+    uint64_t deliver_ms = 0;
+    uint64_t accept_ms = 0;
+    uint64_t revision = 0;
+    uint64_t update_ms = 0;
+    // Due time of its key; 0: to be learned from the store. It was decided at this time.
+    uint64_t place_ms = 0;
+    uint64_t placed_wall_ms = 0;
+    // Deliveries that the server knows of, and whether there ever was one.
+    uint32_t attempts = 0;
+    bool delivered = false;
+    // Listed in the backlog when this run began, which then says whether a delivery is possible.
+    std::optional<bool> listed_uncertain;
+    // The lease, or the delay after a nack.
+    std::optional<protocol::LeaseToken> lease;
+    protocol::StreamId stream{};
+    uint64_t lease_end_mono_ms = 0;
+    uint64_t delay_end_mono_ms = 0;
+    uint64_t delay_end_wall_ms = 0;
+    // With an end.
+    std::optional<storage::EndState> end;
+    uint64_t end_ms = 0;
+    uint64_t expire_ms = 0;
+    bool stopped = false;
+
+    bool pending() const { return !end.has_value(); }
+  };
+
+  // `retention` by topic; how long tombstones and keys are kept.
+  SequentialContract(std::map<storage::TopicId, uint64_t> tombstone_retention_ms,
+                     uint64_t request_retention_ms)
+      : tombstone_retention_ms_(std::move(tombstone_retention_ms)),
+        request_retention_ms_(request_retention_ms) {}
+
+  // ---- Answers
+  void OnSchedule(base::Now now, const Ask& ask, const protocol::AcceptedMessage& actual);
+  void OnCancel(base::Now now, const protocol::CancelCommand& command,
+                const protocol::CancelReply& actual);
+  void OnReschedule(base::Now now, const protocol::RescheduleCommand& command,
+                    const protocol::RescheduleReply& actual);
+  void OnGet(base::Now now, const protocol::Target& target, const protocol::GetReply& actual);
+  void OnInspect(base::Now now, const protocol::InspectCommand& command,
+                 const protocol::InspectReply& actual);
+
+  // ---- Subscribers
+  void OnDelivery(base::Now now, const protocol::Delivery& actual, storage::TopicId topic,
+                  protocol::StreamId stream, uint64_t lease_ms);
+  // The answers to one command, put together. A lease may be settled once in a command.
+  void OnSettled(base::Now now, const protocol::SettleCommand& command,
+                 const protocol::SettleReply& actual);
+  void OnDetach(protocol::StreamId stream);
+
+  // ---- The store, when the shard is idle
+  //
+  // Exactly these records are there. Places that were not known are learned.
+  using Stored = std::map<storage::MessageId, std::pair<storage::MessageKey, std::string>>;
+  void OnStored(const Stored& stored);
+  // Messages left the store: each has been answered for, or was late and is EXPIRED now.
+  void OnErased(base::Now now, const std::vector<storage::MessageId>& ids);
+
+  // ---- Crashes
+  //
+  // The ends of these messages were not on stable storage and are lost.
+  void OnLost(const std::vector<storage::MessageId>& ids);
+  void OnRestart(const Recovered& recovered);
+
+  // Nothing is pending any more.
+  void CheckDrained();
+
+  void Violate(const std::string& what);
+  const std::string& violation() const { return violation_; }
+  const std::map<storage::MessageId, Message>& messages() const { return messages_; }
+  bool Leased(const Message& message, base::Now now) const {
+    return message.lease.has_value() && message.lease_end_mono_ms > now.mono_ms;
+  }
+  const Message* FindLease(protocol::LeaseToken token) const;
+
+ private:
+  struct Key {
+    storage::MessageId id;
+    uint64_t fingerprint = 0;
+    // 0: its message is pending.
+    uint64_t expire_ms = 0;
+  };
+  struct Request {
+    uint64_t fingerprint = 0;
+    uint64_t expire_ms = 0;
+    protocol::AcceptedMessage answer;
+  };
+  using Name = std::pair<storage::TopicId, std::string>;
+
+  static bool Counts(base::Now now, uint64_t expire_ms) {
+    return expire_ms == 0 || expire_ms > now.wall_ms;
+  }
+  Key* FindKey(base::Now now, const Name& name);
+  // Pending, or ended and not forgotten.
+  Message* Find(base::Now now, const storage::MessageId& id);
+  Message* Find(base::Now now, const protocol::Target& target);
+  bool Uncertain(const Message& message) const;
+  bool Untouched(const Message& message) const {
+    return message.attempts == 0 && !Uncertain(message);
+  }
+  protocol::MessageState StateOf(base::Now now, const Message& message) const;
+  void End(Message& message, storage::EndState how, uint64_t end_ms);
+
+  void Refused(absl::string_view what, const absl::Status& actual, absl::StatusCode code,
+               absl::string_view reason);
+  protocol::AcceptedMessage AsItIs(base::Now now, const Message& message) const;
+  void Existing(base::Now now, const Ask& ask, const Key& key, const Message& message,
+                const protocol::AcceptedMessage& actual);
+  void Replace(base::Now now, const Ask& ask, Key& key, Message& message,
+               const protocol::AcceptedMessage& actual);
+  void Create(base::Now now, const Ask& ask, std::optional<storage::MessageId> previous,
+              const protocol::AcceptedMessage& actual);
+  void Remember(base::Now now, const Ask& ask, const protocol::AcceptedMessage& answer);
+  // The point of the spread that the answer shows: the same for the same id and spread for ever.
+  void CheckPoint(const storage::MessageId& id, uint64_t spread_ms, uint64_t point_ms);
+  void CompareAccepted(const protocol::AcceptedMessage& expected,
+                       const protocol::AcceptedMessage& actual);
+  void CompareRecord(const Message& message, const storage::MessageRecord& actual,
+                     bool with_payload);
+
+  template <typename T>
+  void Same(absl::string_view what, const T& expected, const T& actual) {
+    if (expected == actual) return;
+    Violate(absl::StrCat(what, ": ", Text(expected), " expected, got ", Text(actual)));
+  }
+  template <typename T>
+  static std::string Text(const T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      return absl::StrCat(static_cast<uint64_t>(value));
+    } else if constexpr (std::is_same_v<T, storage::MessageId>) {
+      return value.ToString();
+    } else if constexpr (std::is_same_v<T, std::optional<storage::MessageId>>) {
+      return value.has_value() ? value->ToString() : "none";
+    } else {
+      return absl::StrCat(value);
+    }
+  }
+
+  const std::map<storage::TopicId, uint64_t> tombstone_retention_ms_;
+  const uint64_t request_retention_ms_;
+  std::map<storage::MessageId, Message> messages_;
+  std::map<Name, Key> keys_;
+  std::map<Name, Request> requests_;
+  std::map<std::pair<storage::MessageId, uint64_t>, uint64_t> points_;
+  std::map<protocol::LeaseToken, storage::MessageId> leases_;
+  Recovered recovered_;
+  std::string violation_;
+};
+
+}  // namespace duetime::simulation

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The catalog takes over data directories up to format 3, in which shard 0 kept the settings of
+// topics and every shard the names of its subscriptions.
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+#include "server/catalog/old_records.h"
+#include "storage/byte_order.h"
+#include "tests/unit/catalog/catalog_world.h"
+
+namespace duetime::catalog {
+namespace {
+
+using protocol::SubscriptionState;
+using storage::FirstSubscription;
+using storage::ObjectKind;
+using storage::Record;
+using storage::RecordType;
+using storage::SubscriptionId;
+using storage::TopicId;
+
+// Settings as formats up to 3 write them. Version 1 ends after four numbers.
+std::string OldTopic(uint8_t version, uint8_t flags, std::vector<uint64_t> numbers,
+                     const std::string& dead_letters = "") {
+  numbers.resize(version == 1 ? 4 : 10);
+  if (version != 1) numbers[9] = dead_letters.size();
+  std::string bytes = {static_cast<char>(version), static_cast<char>(flags)};
+  for (const uint64_t number : numbers) {
+    char buffer[sizeof(number)];
+    storage::StoreLittleEndian(number, buffer);
+    bytes.append(buffer, sizeof(buffer));
+  }
+  return bytes + dead_letters;
+}
+
+TEST(OldTopicTest, ReadsBothVersions) {
+  const auto first = DecodeOldTopic(OldTopic(1, 2, {5, 6, 7, 8}));
+  ASSERT_TRUE(first.ok());
+  TopicSettings settings;
+  settings.max_pending = 5;
+  settings.max_payload_bytes = 6;
+  settings.default_ttl_ms = 7;
+  settings.tombstone_retention_ms = 8;
+  EXPECT_TRUE(first->settings == settings);
+  const auto second = DecodeOldTopic(OldTopic(2, 4, {5, 6, 7, 0, 9, 10, 11, 3, 12}, "graves"));
+  ASSERT_TRUE(second.ok());
+  settings.tombstone_retention_ms.reset();
+  settings.rate_per_s = 9;
+  settings.burst = 10;
+  settings.paused = true;
+  settings.minute_max = 11;
+  settings.minute_policy = protocol::BucketPolicy::kSpread;
+  settings.minute_spread_ms = 12;
+  settings.dead_letter_topic = "graves";
+  EXPECT_TRUE(second->settings == settings);
+  EXPECT_EQ(DecodeOldTopic(OldTopic(1, 1, {}))->phase, TopicPhase::kDeleted);
+}
+
+TEST(OldTopicTest, RefusesBytesThatNoEncoderWrote) {
+  const std::string good = OldTopic(2, 0, {1});
+  for (const std::string& bytes : {std::string(), good.substr(1), good.substr(0, good.size() - 1),
+                                   good + "x", OldTopic(3, 0, {}), OldTopic(1, 4, {}),
+                                   OldTopic(2, 8, {}), OldTopic(2, 0, {0, 0, 0, 0, 0, 0, 0, 4})}) {
+    EXPECT_TRUE(absl::IsDataLoss(DecodeOldTopic(bytes).status()));
+  }
+}
+
+Record Name(uint32_t topic, const std::string& name) {
+  Record record;
+  record.type = RecordType::kTopic;
+  record.topic = TopicId{topic};
+  record.value = name;
+  return record;
+}
+
+Record Object(ObjectKind kind, uint16_t shard, const std::string& name, const std::string& value) {
+  Record record;
+  record.type = RecordType::kObject;
+  record.shard = shard;
+  record.kind = static_cast<uint8_t>(kind);
+  record.name = name;
+  record.value = value;
+  return record;
+}
+
+SubscriptionState State(SubscriptionId id, const std::string& name) {
+  SubscriptionState state;
+  state.id = id;
+  state.topic = TopicId{1};
+  state.topic_name = "a";
+  state.name = name;
+  state.create_ms = 7;
+  return state;
+}
+
+constexpr SubscriptionId kFirst = FirstSubscription(TopicId{1});
+constexpr SubscriptionId kSecond{(uint32_t{1} << 31) + 3};
+
+// A world with topic 1, "a", and these records, as an old program left them.
+void Restore(CatalogWorld* world, std::vector<Record> records,
+             const std::vector<std::vector<SubscriptionState>>& shards) {
+  records.push_back(Name(1, "a"));
+  std::vector<std::map<uint32_t, SubscriptionState>> views(CatalogWorld::kShards);
+  for (uint16_t shard = 0; shard < shards.size(); ++shard) {
+    for (const SubscriptionState& state : shards[shard]) {
+      records.push_back(Object(ObjectKind::kSubscription, shard,
+                               protocol::SubscriptionObjectName(state.id),
+                               protocol::EncodeSubscription(state)));
+      if (!state.deleting) views[shard][static_cast<uint32_t>(state.id)] = state;
+    }
+  }
+  const std::vector<storage::RecordBatch> group = {records};
+  ASSERT_EQ(world->store().Append(group, storage::Durability::kSynced),
+            storage::AppendOutcome::kAccepted);
+  world->SetSubscriptions(views);
+  world->Restart();
+}
+
+TEST(CatalogLoadTest, TakesOverTopicsAndSubscriptions) {
+  CatalogWorld world;
+  const SubscriptionState s = State(kFirst, "s");
+  SubscriptionState t = State(kSecond, "t");
+  t.settings.paused = true;
+  t.start = {.high = 1, .low = 1};
+  Restore(&world,
+          {Object(ObjectKind::kTopicSettings, 0, "a", OldTopic(2, 0, {5})),
+           Object(ObjectKind::kTopicSettings, 0, "never used", OldTopic(1, 0, {6})),
+           Object(ObjectKind::kTopicSettings, 0, "gone", OldTopic(1, 1, {})), Name(2, "gone")},
+          {{s, t}, {s, t}});
+  for (int start = 0; start < 2; ++start) {
+    const Snapshot& now = world.snapshot();
+    EXPECT_EQ(now.FindTopic("a")->settings.max_pending, 5u);
+    EXPECT_EQ(now.FindTopic("never used")->settings.max_pending, 6u);
+    EXPECT_EQ(now.FindTopic("gone"), nullptr);
+    EXPECT_EQ(now.FindSubscription(TopicId{1}, "s")->id, kFirst);
+    EXPECT_EQ(now.FindSubscription(TopicId{1}, "t")->id, kSecond);
+    EXPECT_TRUE(now.FindSubscription(TopicId{1}, "t")->settings.paused);
+    EXPECT_EQ(now.FindSubscription(TopicId{1}, "t")->create_ms, 7u);
+    // The old records are gone.
+    EXPECT_FALSE(world.store().GetObject(ObjectKind::kTopicSettings, 0, "a")->has_value());
+    world.ExpectShardsFollow();
+    world.Restart();
+  }
+  CreateSubscription more{.topic = "a", .name = "u"};
+  EXPECT_GT(static_cast<uint32_t>(world.Ask(more)->subscription->id),
+            static_cast<uint32_t>(kSecond));
+}
+
+struct LoadCase {
+  std::string name;
+  std::vector<std::vector<SubscriptionState>> shards;
+  // Subscriptions that are there afterwards.
+  std::vector<std::string> names;
+};
+
+TEST(CatalogLoadTest, CompletesChangesThatReachedSomeShards) {
+  const SubscriptionState s = State(kFirst, "s");
+  const SubscriptionState t = State(kSecond, "t");
+  SubscriptionState paused = t;
+  paused.settings.paused = true;
+  SubscriptionState deleting = t;
+  deleting.deleting = true;
+  SubscriptionState deleted = t;
+  deleted.deleted = deleted.deleting = true;
+  const SubscriptionState nameless = State(kFirst, "");
+  const std::vector<LoadCase> cases = {
+      {"CreatedInOne", {{s, t}, {s}}, {"s", "t"}},
+      {"TakenOverInOne", {{nameless}, {s}}, {"s"}},
+      {"UpdatedInOne", {{s, paused}, {s, t}}, {"s", "t"}},
+      {"DeletedInOne", {{s, deleting}, {s, t}}, {"s"}},
+      {"DeletedInAll", {{s, deleted}, {s, deleting}}, {"s"}},
+      {"Nameless", {{nameless}, {}}, {}},
+  };
+  for (const LoadCase& test : cases) {
+    SCOPED_TRACE(test.name);
+    CatalogWorld world;
+    Restore(&world, {}, test.shards);
+    for (int start = 0; start < 2; ++start) {
+      std::vector<std::string> names;
+      for (const auto& found : world.snapshot().ListSubscriptions(TopicId{1}, "", 9)) {
+        names.push_back(found->name);
+      }
+      EXPECT_EQ(names, test.names);
+      world.ExpectShardsFollow();
+      world.catalog().CheckInvariants();
+      world.Restart();
+    }
+    if (test.name == "UpdatedInOne") {
+      EXPECT_TRUE(world.snapshot().FindSubscription(TopicId{1}, "t")->settings.paused);
+    }
+    if (test.name == "Nameless") {
+      CreateSubscription first{.topic = "a", .name = "x"};
+      EXPECT_EQ(world.Ask(first)->subscription->id, kFirst);
+    }
+  }
+}
+
+TEST(CatalogLoadTest, ADeletedTopicWithAMessageOrASubscriptionIsThereAgain) {
+  const Record gone = Object(ObjectKind::kTopicSettings, 0, "a", OldTopic(1, 1, {5}));
+  Record message;
+  message.type = RecordType::kCount;
+  message.topic = TopicId{1};
+  message.delta = {.messages = 1, .bytes = 10};
+  CatalogWorld with_message;
+  Restore(&with_message, {gone, message}, {});
+  EXPECT_NE(with_message.snapshot().FindTopic("a"), nullptr);
+  CatalogWorld with_subscription;
+  const SubscriptionState s = State(kFirst, "s");
+  Restore(&with_subscription, {gone}, {{s}, {s}});
+  EXPECT_NE(with_subscription.snapshot().FindTopic("a"), nullptr);
+  with_subscription.Restart();
+  EXPECT_NE(with_subscription.snapshot().FindTopic("a"), nullptr);
+  EXPECT_EQ(with_subscription.snapshot().subscriptions(), 1u);
+}
+
+TEST(CatalogLoadTest, RefusesDamage) {
+  storage::MemoryDisk disk(1);
+  storage::MemoryStore store(&disk);
+  const std::vector<storage::RecordBatch> group = {
+      {Object(ObjectKind::kTopicSettings, kPartition, "a", "\xff")}};
+  ASSERT_EQ(store.Append(group, storage::Durability::kSynced), storage::AppendOutcome::kAccepted);
+  Catalog catalog({.shards = 1}, &store);
+  EXPECT_TRUE(absl::IsDataLoss(catalog.Recover({})));
+}
+
+}  // namespace
+}  // namespace duetime::catalog

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/catalog/catalog.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "tests/unit/catalog/catalog_world.h"
+
+namespace duetime::catalog {
+namespace {
+
+using storage::FirstSubscription;
+using storage::SubscriptionId;
+using storage::TopicId;
+
+TopicSettings Limited(uint64_t max_pending) {
+  TopicSettings settings;
+  settings.max_pending = max_pending;
+  return settings;
+}
+
+protocol::SubscriptionSettings Attempts(uint32_t max_attempts) {
+  protocol::SubscriptionSettings settings;
+  settings.retry.max_attempts = max_attempts;
+  return settings;
+}
+
+CreateSubscription ByUse(const std::string& topic, const std::string& name) {
+  return {.topic = topic, .name = name, .settings = {}, .from_now = true, .by_use = true};
+}
+
+TEST(CatalogTest, UseCreatesATopicOnceAndKeepsItsNumberAcrossStarts) {
+  CatalogWorld world;
+  const auto first = world.Ask(EnsureTopic{.name = "a"});
+  ASSERT_EQ(world.ReasonOf(first), "OK");
+  const TopicId id = first->topic->id;
+  EXPECT_EQ(world.snapshot().FindTopic("a")->id, id);
+  EXPECT_EQ(world.Ask(EnsureTopic{.name = "a"})->topic->id, id);
+  world.Restart();
+  EXPECT_EQ(world.snapshot().TopicName(id), "a");
+  EXPECT_NE(world.Ask(EnsureTopic{.name = "b"})->topic->id, id);
+}
+
+TEST(CatalogTest, AnswersNothingAndPublishesNothingBeforeTheCommit) {
+  CatalogWorld world;
+  world.steps_left = 0;
+  EXPECT_FALSE(world.Ask(EnsureTopic{.name = "a"}).has_value());
+  EXPECT_EQ(world.snapshot().FindTopic("a"), nullptr);
+}
+
+TEST(CatalogTest, AFailedJournalAnswersEveryOpenRequestWithStorageFailed) {
+  CatalogWorld world;
+  world.journal_fails = true;
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "a"}), "STORAGE_FAILED");
+  EXPECT_EQ(world.Reason(DeleteTopic{.name = "a"}), "STORAGE_FAILED");
+  EXPECT_TRUE(world.catalog().failed());
+  EXPECT_EQ(world.snapshot().topics(), 0u);
+}
+
+TEST(CatalogTest, StopAnswersEveryOpenRequestWithDraining) {
+  CatalogWorld world;
+  world.steps_left = 0;
+  const uint64_t tag = world.Post(EnsureTopic{.name = "a"});
+  world.catalog().Stop();
+  world.Run();
+  EXPECT_EQ(world.ReasonOf(world.ReplyTo(tag)), "DRAINING");
+}
+
+TEST(CatalogTest, ANewLimitHoldsInEveryShardWhenTheCallReturns) {
+  CatalogWorld world;
+  ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");
+  const auto id = static_cast<uint32_t>(world.snapshot().FindTopic("a")->id);
+  for (const ShardView& shard : world.shards()) {
+    EXPECT_EQ(shard.topics.at(id).quota->max.load(), 5u);
+  }
+  const auto edit = [](TopicSettings* settings) {
+    settings->max_pending = 7;
+    settings->paused = true;
+    return absl::OkStatus();
+  };
+  ASSERT_EQ(world.Reason(UpdateTopic{.name = "a", .edit = edit}), "OK");
+  for (const ShardView& shard : world.shards()) {
+    EXPECT_EQ(shard.topics.at(id).quota->max.load(), 7u);
+    EXPECT_TRUE(shard.topics.at(id).paused);
+  }
+  world.Restart();
+  EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending, 7u);
+  EXPECT_TRUE(world.shards()[1].topics.at(id).paused);
+}
+
+TEST(CatalogTest, RefusesWhatDoesNotFit) {
+  CatalogWorld world({.topics_max = 3, .subscriptions_max = 2});
+  const auto refuse = [](TopicSettings*) { return absl::InvalidArgumentError("no"); };
+  ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");
+  EXPECT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");
+  EXPECT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(6)}), "TOPIC_EXISTS");
+  EXPECT_EQ(world.Reason(UpdateTopic{.name = "b", .edit = refuse}), "TOPIC_NOT_FOUND");
+  EXPECT_TRUE(absl::IsInvalidArgument(world.Ask(UpdateTopic{.name = "a", .edit = refuse})->status));
+  EXPECT_EQ(world.Reason(DeleteTopic{.name = "b"}), "TOPIC_NOT_FOUND");
+  EXPECT_EQ(world.Reason(DeleteSubscription{.topic = "b", .name = "s"}), "TOPIC_NOT_FOUND");
+  EXPECT_EQ(world.Reason(DeleteSubscription{.topic = "a", .name = "s"}), "SUBSCRIPTION_NOT_FOUND");
+  EXPECT_EQ(world.Reason(ByUse("a", "s")), "OK");
+  EXPECT_EQ(world.Reason(CreateSubscription{.topic = "a", .name = "s", .settings = Attempts(3)}),
+            "SUBSCRIPTION_EXISTS");
+  EXPECT_EQ(world.Reason(ByUse("a", "t")), "OK");
+  EXPECT_EQ(world.Reason(ByUse("a", "u")), "SUBSCRIPTION_LIMIT");
+  // A tenth of three, rounded up, for names that only subscribers use.
+  EXPECT_EQ(world.Reason(ByUse("b", "s")), "OK");
+  EXPECT_EQ(world.Reason(ByUse("c", "s")), "TOPIC_LIMIT");
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "b"}), "OK");
+  EXPECT_EQ(world.Reason(ByUse("c", "s")), "OK");
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "d"}), "TOPIC_LIMIT");
+}
+
+TEST(CatalogTest, WithoutAutoCreateUseCreatesNothing) {
+  CatalogWorld world({.auto_create = false});
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "a"}), "TOPIC_NOT_FOUND");
+  EXPECT_EQ(world.Reason(ByUse("a", "s")), "TOPIC_NOT_FOUND");
+  ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = {}}), "OK");
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "a"}), "OK");
+  EXPECT_EQ(world.Reason(ByUse("a", "s")), "SUBSCRIPTION_NOT_FOUND");
+  ASSERT_EQ(world.Reason(CreateSubscription{.topic = "a", .name = "s"}), "OK");
+  EXPECT_EQ(world.Reason(ByUse("a", "s")), "OK");
+  // Settings that name a dead-letter topic create it on purpose.
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "a", .dead_letters = true}), "OK");
+  EXPECT_NE(world.snapshot().FindTopic("a.dlq"), nullptr);
+}
+
+TEST(CatalogTest, DeadLetterTopicsAreKnownToEveryShardAndFollowTheSettings) {
+  CatalogWorld world;
+  ASSERT_EQ(world.Reason(CreateSubscription{.topic = "a", .name = "s", .settings = Attempts(3)}),
+            "OK");
+  const TopicId own = world.snapshot().FindTopic("a.dlq")->id;
+  const auto a = static_cast<uint32_t>(world.snapshot().FindTopic("a")->id);
+  for (const ShardView& shard : world.shards()) EXPECT_EQ(shard.topics.at(a).dead_letter, own);
+  const auto edit = [](TopicSettings* settings) {
+    settings->dead_letter_topic = "graves";
+    return absl::OkStatus();
+  };
+  ASSERT_EQ(world.Reason(UpdateTopic{.name = "a", .edit = edit}), "OK");
+  const TopicId graves = world.snapshot().FindTopic("graves")->id;
+  for (const ShardView& shard : world.shards()) EXPECT_EQ(shard.topics.at(a).dead_letter, graves);
+  world.Restart();
+  for (const ShardView& shard : world.shards()) EXPECT_EQ(shard.topics.at(a).dead_letter, graves);
+  const std::string longest(kTopicBytesMax, 'x');
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = longest, .dead_letters = true}),
+            "NO_DEAD_LETTER_TOPIC");
+}
+
+TEST(CatalogTest, TheFirstSubscriptionTakesOverTheNamelessOneAndTheLastOneLeavesIt) {
+  CatalogWorld world;
+  const TopicId topic = world.Ask(EnsureTopic{.name = "a"})->topic->id;
+  EXPECT_EQ(world.Ask(ByUse("a", "s"))->subscription->id, FirstSubscription(topic));
+  const SubscriptionId second = world.Ask(ByUse("a", "t"))->subscription->id;
+  EXPECT_NE(second, FirstSubscription(topic));
+  ASSERT_EQ(world.Reason(DeleteSubscription{.topic = "a", .name = "s"}), "OK");
+  ASSERT_EQ(world.Reason(DeleteSubscription{.topic = "a", .name = "t"}), "OK");
+  EXPECT_EQ(world.snapshot().subscriptions(), 0u);
+  world.Restart();
+  EXPECT_EQ(world.Ask(ByUse("a", "u"))->subscription->id, second);
+  const SubscriptionId third = world.Ask(ByUse("a", "v"))->subscription->id;
+  EXPECT_NE(third, second);
+  EXPECT_NE(third, FirstSubscription(topic));
+  world.ExpectShardsFollow();
+}
+
+TEST(CatalogTest, ASubscriptionOfAnOldNameIsAnother) {
+  CatalogWorld world;
+  const uint64_t first = world.Ask(ByUse("a", "s"))->subscription->incarnation;
+  const auto edit = [](protocol::SubscriptionSettings* settings) {
+    settings->paused = true;
+    return absl::OkStatus();
+  };
+  const auto changed = world.Ask(UpdateSubscription{.topic = "a", .name = "s", .edit = edit});
+  EXPECT_EQ(changed->subscription->incarnation, first);
+  EXPECT_TRUE(changed->subscription->settings.paused);
+  ASSERT_EQ(world.Reason(DeleteSubscription{.topic = "a", .name = "s"}), "OK");
+  EXPECT_NE(world.Ask(ByUse("a", "s"))->subscription->incarnation, first);
+}
+
+TEST(CatalogTest, ChangesOfOneTopicWaitForEachOther) {
+  CatalogWorld world;
+  ASSERT_EQ(world.Reason(EnsureTopic{.name = "a"}), "OK");
+  const uint64_t s = world.Post(ByUse("a", "s"));
+  const uint64_t again = world.Post(ByUse("a", "s"));
+  const uint64_t gone = world.Post(DeleteTopic{.name = "a"});
+  const uint64_t back = world.Post(CreateTopic{.name = "a", .settings = Limited(9)});
+  const uint64_t t = world.Post(ByUse("a", "t"));
+  world.Run();
+  for (const uint64_t tag : {s, again, gone, back, t}) {
+    EXPECT_EQ(world.ReasonOf(world.ReplyTo(tag)), "OK") << tag;
+  }
+  EXPECT_EQ(world.ReplyTo(s)->subscription->id, world.ReplyTo(again)->subscription->id);
+  EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending, 9u);
+  EXPECT_EQ(world.snapshot().subscriptions(), 1u);
+  world.ExpectShardsFollow();
+}
+
+TEST(CatalogTest, DeletesATopicWithItsSubscriptions) {
+  CatalogWorld world;
+  ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");
+  const TopicId id = world.snapshot().FindTopic("a")->id;
+  for (const char* const name : {"s", "t", "u"}) ASSERT_EQ(world.Reason(ByUse("a", name)), "OK");
+  ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
+  for (int start = 0; start < 2; ++start) {
+    EXPECT_EQ(world.snapshot().FindTopic("a"), nullptr);
+    EXPECT_EQ(world.snapshot().FindTopicEvenIfDeleted("a")->id, id);
+    EXPECT_EQ(world.snapshot().topics(), 0u);
+    EXPECT_TRUE(world.Watched(1, id));
+    world.ExpectShardsFollow();
+    world.Restart();
+  }
+  // It keeps its number, and forgets its settings.
+  EXPECT_EQ(world.Ask(EnsureTopic{.name = "a"})->topic->id, id);
+  EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending, 0u);
+  world.Restart();
+  EXPECT_NE(world.snapshot().FindTopic("a"), nullptr);
+}
+
+TEST(CatalogTest, ATopicThatIsNotEmptyStays) {
+  CatalogWorld world;
+  const TopicId id = world.Ask(EnsureTopic{.name = "a"})->topic->id;
+  world.PutMessage(id);
+  const auto refused = world.Ask(DeleteTopic{.name = "a"});
+  EXPECT_EQ(world.ReasonOf(refused), "TOPIC_NOT_EMPTY");
+  EXPECT_EQ(refused->messages, 1u);
+  world.recurrences[static_cast<uint32_t>(id)] = 2;
+  EXPECT_EQ(world.Ask(DeleteTopic{.name = "a"})->messages, 0u);
+  EXPECT_NE(world.snapshot().FindTopic("a"), nullptr);
+}
+
+// A message that a shard accepts at any moment of a deletion leaves the topic there: either the
+// deletion is refused, or the topic is revived.
+TEST(CatalogTest, AMessageAtAnyMomentOfADeletionKeepsTheTopicVisible) {
+  for (size_t moment = 0; moment < 40; ++moment) {
+    CatalogWorld world;
+    ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");
+    ASSERT_EQ(world.Reason(ByUse("a", "s")), "OK");
+    const TopicPtr topic = world.snapshot().FindTopic("a");
+    const uint64_t tag = world.Post(DeleteTopic{.name = "a"});
+    for (size_t step = 0; step < moment && world.Step(); ++step) {
+    }
+    const bool watched = world.Watched(0, topic->id);
+    world.PutMessage(topic->id);
+    if (watched) {
+      world.snapshot().TopicOf(topic->id)->touched->store(true);
+      EXPECT_NE(world.snapshot().FindTopic("a"), nullptr) << moment;
+      world.catalog().Handle(world.now(), TopicUsed{topic->id});
+    }
+    world.Run();
+    const std::string reason = world.ReasonOf(world.ReplyTo(tag));
+    EXPECT_TRUE(reason == "OK" || reason == "TOPIC_NOT_EMPTY") << moment << reason;
+    for (int start = 0; start < 2; ++start) {
+      const TopicPtr after = world.snapshot().FindTopic("a");
+      ASSERT_NE(after, nullptr) << moment;
+      EXPECT_EQ(after->settings.max_pending, reason == "OK" ? 0u : 5u) << moment;
+      world.ExpectShardsFollow();
+      world.Restart();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace duetime::catalog

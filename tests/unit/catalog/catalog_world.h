@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A catalog over a store in memory, with shards that keep what a shard keeps of topics and
+// subscriptions. Every step can be the last one before a crash.
+#pragma once
+
+#include <deque>
+#include <gtest/gtest.h>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "server/base/error.h"
+#include "server/catalog/catalog.h"
+#include "storage/memory_store.h"
+
+namespace duetime::catalog {
+
+// What one shard knows.
+struct ShardView {
+  std::map<uint32_t, protocol::TopicCommand> topics;
+  std::map<uint32_t, protocol::SubscriptionState> subscriptions;
+};
+
+class CatalogWorld {
+ public:
+  static constexpr uint16_t kShards = 2;
+
+  explicit CatalogWorld(CatalogOptions options = {}) : options_(std::move(options)) {
+    options_.shards = kShards;
+    shards_.resize(kShards);
+    Open();
+  }
+
+  // Ends the catalog where it is and starts another one on what is on disk. Shards forget what they
+  // are told of topics and keep their subscriptions.
+  void Restart() {
+    steps_left = std::numeric_limits<size_t>::max();
+    for (ShardView& shard : shards_) shard.topics.clear();
+    Open();
+  }
+
+  // Hands in a client's command and runs until nothing is left to do, or the crash. The reply, if
+  // there is one.
+  template <typename C>
+  std::optional<Reply> Ask(C command) {
+    command.tag = RequestTag{++last_tag_};
+    catalog_->Handle(now_, std::move(command));
+    Run();
+    return ReplyTo(last_tag_);
+  }
+  // The same without running.
+  template <typename C>
+  uint64_t Post(C command) {
+    command.tag = RequestTag{++last_tag_};
+    catalog_->Handle(now_, std::move(command));
+    return last_tag_;
+  }
+
+  std::optional<Reply> ReplyTo(uint64_t tag) {
+    const auto found = replies_.find(tag);
+    return found == replies_.end() ? std::nullopt : std::optional(found->second);
+  }
+  std::string ReasonOf(const std::optional<Reply>& reply) {
+    if (!reply.has_value()) return "NO_REPLY";
+    if (reply->status.ok()) return "OK";
+    const auto detail = base::GetErrorDetail(reply->status);
+    return detail.has_value() ? detail->reason : reply->status.ToString();
+  }
+  template <typename C>
+  std::string Reason(C command) {
+    return ReasonOf(Ask(std::move(command)));
+  }
+
+  // One step: a batch to the journal, or a command to a shard. False if nothing is left.
+  bool Step() {
+    if (steps_left == 0) return false;
+    if (auto batch = catalog_->TakeBatch()) {
+      --steps_left;
+      const std::vector<storage::RecordBatch> group = {batch->records};
+      const storage::AppendOutcome outcome = journal_fails
+                                                 ? storage::AppendOutcome::kFenced
+                                                 : store_->Append(group, batch->durability);
+      catalog_->OnCommitted(now_, batch->sequence, outcome);
+      Collect();
+      return true;
+    }
+    if (!to_shards_.empty()) {
+      --steps_left;
+      const ShardCommand command = std::move(to_shards_.front());
+      to_shards_.pop_front();
+      std::visit([&](const auto& of) { Carry(&shards_[command.shard], of); }, command.command);
+      Collect();
+      return true;
+    }
+    return false;
+  }
+  void Run() {
+    Collect();
+    while (Step()) catalog_->CheckInvariants();
+  }
+
+  // A message that the shards have of the topic, on disk.
+  void PutMessage(storage::TopicId topic) {
+    storage::Record record;
+    record.type = storage::RecordType::kCount;
+    record.topic = topic;
+    record.delta = {.messages = 1, .bytes = 10};
+    const std::vector<storage::RecordBatch> group = {{record}};
+    ASSERT_EQ(store_->Append(group, storage::Durability::kSynced),
+              storage::AppendOutcome::kAccepted);
+    ++messages[static_cast<uint32_t>(topic)];
+  }
+
+  void SetSubscriptions(const std::vector<std::map<uint32_t, protocol::SubscriptionState>>& views) {
+    for (size_t shard = 0; shard < shards_.size(); ++shard) {
+      shards_[shard].subscriptions = views[shard];
+    }
+  }
+
+  Catalog& catalog() { return *catalog_; }
+  const Snapshot& snapshot() const { return cell_->Read(); }
+  storage::MemoryStore& store() { return *store_; }
+  const std::vector<ShardView>& shards() const { return shards_; }
+  bool Watched(size_t shard, storage::TopicId topic) {
+    return shards_[shard].topics[static_cast<uint32_t>(topic)].watch;
+  }
+  base::Now& now() { return now_; }
+
+  // Every shard has exactly the published subscriptions, with their settings.
+  void ExpectShardsFollow() const {
+    for (const ShardView& shard : shards_) {
+      size_t named = 0;
+      for (const auto& [id, state] : shard.subscriptions) {
+        if (state.name.empty()) continue;
+        ++named;
+        const SubscriptionPtr known = snapshot().FindSubscription(state.topic, state.name);
+        ASSERT_NE(known, nullptr) << state.name;
+        EXPECT_EQ(static_cast<uint32_t>(known->id), id);
+        EXPECT_TRUE(known->settings == state.settings);
+      }
+      EXPECT_EQ(named, snapshot().subscriptions());
+    }
+  }
+
+  // Steps until the crash.
+  size_t steps_left = std::numeric_limits<size_t>::max();
+  bool journal_fails = false;
+  // Messages and recurrences that the shards count, by topic.
+  std::map<uint32_t, uint64_t> messages;
+  std::map<uint32_t, uint64_t> recurrences;
+
+ private:
+  void Open() {
+    to_shards_.clear();
+    replies_.clear();
+    catalog_.reset();
+    store_ = std::make_unique<storage::MemoryStore>(&disk_);
+    cell_ = std::make_unique<SnapshotCell>();
+    catalog_ = std::make_unique<Catalog>(options_, store_.get());
+    ASSERT_TRUE(catalog_->Recover(now_).ok());
+    Run();
+  }
+
+  void Collect() {
+    Effects effects = catalog_->TakeEffects();
+    if (effects.snapshot != nullptr) cell_->Publish(effects.snapshot);
+    for (ShardCommand& command : effects.commands) to_shards_.push_back(std::move(command));
+    for (Reply& reply : effects.replies) {
+      const auto tag = static_cast<uint64_t>(reply.tag);
+      EXPECT_TRUE(replies_.emplace(tag, std::move(reply)).second) << "two replies";
+    }
+  }
+
+  void Carry(ShardView* shard, const protocol::TopicCommand& command) {
+    const auto topic = static_cast<uint32_t>(command.topic);
+    shard->topics[topic] = command;
+    const bool first = shard == &shards_[0];
+    catalog_->Handle(now_, protocol::TopicReply{.tag = command.tag,
+                                                .status = {},
+                                                .messages = first ? messages[topic] : 0,
+                                                .recurrences = first ? recurrences[topic] : 0});
+  }
+
+  void Carry(ShardView* shard, const protocol::SubscriptionCommand& command) {
+    const auto id = static_cast<uint32_t>(command.state.id);
+    switch (command.kind) {
+      case protocol::SubscriptionCommand::Kind::kCreate:
+        shard->subscriptions[id] = command.state;
+        break;
+      case protocol::SubscriptionCommand::Kind::kUpdate:
+        if (shard->subscriptions.contains(id)) {
+          shard->subscriptions[id].settings = command.state.settings;
+        }
+        break;
+      case protocol::SubscriptionCommand::Kind::kDelete:
+        if (!command.keep_messages) {
+          shard->subscriptions.erase(id);
+        } else if (shard->subscriptions.contains(id)) {
+          shard->subscriptions[id].name.clear();
+        }
+        break;
+    }
+    catalog_->Handle(now_, protocol::SubscriptionReply{
+                               .tag = command.tag, .position = command.position, .status = {}});
+  }
+
+  CatalogOptions options_;
+  base::Now now_{.wall_ms = 1'700'000'000'000, .mono_ms = 1};
+  storage::MemoryDisk disk_{kShards};
+  std::unique_ptr<storage::MemoryStore> store_;
+  std::unique_ptr<SnapshotCell> cell_;
+  std::unique_ptr<Catalog> catalog_;
+  std::vector<ShardView> shards_;
+  std::deque<ShardCommand> to_shards_;
+  std::map<uint64_t, Reply> replies_;
+  uint64_t last_tag_ = 0;
+};
+
+}  // namespace duetime::catalog

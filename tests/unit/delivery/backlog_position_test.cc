@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/backlog_position.h"
+
+#include "gtest/gtest.h"
+
+namespace duetime::delivery {
+namespace {
+
+storage::MessageKey At(uint64_t due_ms) { return storage::MessageKey::FirstAt(due_ms); }
+
+TEST(BacklogPositionTest, BeginsCaughtUp) {
+  const BacklogPosition position;
+  EXPECT_FALSE(position.any());
+  EXPECT_FALSE(position.behind());
+}
+
+TEST(BacklogPositionTest, FallsBehindToTheOldestPlace) {
+  BacklogPosition position;
+  EXPECT_TRUE(position.FallBehind(At(50)));
+  EXPECT_FALSE(position.FallBehind(At(70))) << "it is behind already";
+  EXPECT_EQ(position.cursor(), At(50));
+  position.FallBehind(At(30));
+  EXPECT_EQ(position.first(), At(30));
+}
+
+TEST(BacklogPositionTest, AdvancesAndCatchesUp) {
+  BacklogPosition position;
+  position.FallBehind(At(10));
+  position.Advance(At(40));
+  EXPECT_EQ(position.cursor(), At(40));
+  EXPECT_TRUE(position.Clear());
+  EXPECT_FALSE(position.any());
+  EXPECT_FALSE(position.Clear()) << "it was not behind";
+}
+
+TEST(BacklogPositionTest, ParksUntilTheFirstPlace) {
+  BacklogPosition position;
+  position.FallBehind(At(10));
+  position.Park(At(100));
+  position.CheckInvariants();
+  EXPECT_FALSE(position.behind());
+  EXPECT_TRUE(position.any());
+  EXPECT_EQ(position.first(), At(100));
+  EXPECT_TRUE(position.FallBehind(At(120))) << "a later message does not hide the parked one";
+  EXPECT_EQ(position.cursor(), At(100));
+  EXPECT_FALSE(position.parked().has_value());
+}
+
+using BacklogPositionDeathTest = ::testing::Test;
+
+TEST(BacklogPositionDeathTest, MovesOnlyForwardAndOnlyBehind) {
+  BacklogPosition position;
+  EXPECT_DEATH(position.Park(At(1)), "check failed");
+  EXPECT_DEATH(position.Advance(At(1)), "check failed");
+  position.FallBehind(At(10));
+  EXPECT_DEATH(position.Advance(At(9)), "check failed");
+}
+
+}  // namespace
+}  // namespace duetime::delivery

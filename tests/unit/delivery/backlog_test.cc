@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Backlog and BacklogReader: to disk and back.
+#include "server/delivery/backlog.h"
+
+#include <memory>
+
+#include "gtest/gtest.h"
+
+#include "server/delivery/backlog_reader.h"
+#include "server/delivery/memory_share.h"
+#include "server/delivery/message_ends.h"
+#include "server/delivery/streams.h"
+#include "server/delivery/turns.h"
+#include "tests/unit/delivery/delivery_world.h"
+
+namespace duetime::delivery {
+namespace {
+
+class BacklogTest : public DeliveryWorld {
+ protected:
+  // A stream, without which nothing is read back.
+  void Attach() {
+    p_.streams->Attach({.stream = kStream,
+                        .topic = kTopic,
+                        .subscription = one_->state.id,
+                        .lease_ms = 1'000,
+                        .credit = std::make_shared<protocol::StreamCredit>(100, 1'000'000)},
+                       one_);
+    p_.streams->MakeAvailable(p_.streams->Get(kStream));
+  }
+  // A message that is on disk only.
+  storage::MessageRef List() {
+    const storage::MessageRef message = Put();
+    p_.backlog->ListNew(message, one_, nullptr);
+    Commit();
+    return message;
+  }
+  void ReadPage() { EXPECT_TRUE(p_.backlog_reader->ReadPage(now_, one_).ok()); }
+};
+
+using BacklogReaderTest = BacklogTest;
+
+TEST_F(BacklogTest, ANewMessageHoldsTheLowWatermarkUntilItIsListed) {
+  const storage::MessageRef message = Put();
+  p_.backlog->ListNew(message, one_, nullptr);
+  EXPECT_TRUE(one_->backlog.behind());
+  EXPECT_EQ(p_.backlog->behind(), 1u);
+  EXPECT_EQ(scheduler_.safe_mark()->held(), 1u);
+  Commit();
+  EXPECT_EQ(scheduler_.safe_mark()->held(), 0u);
+  EXPECT_TRUE(Listed(message.key, *one_));
+  EXPECT_EQ(one_->spills_in_flight, 0u);
+}
+
+TEST_F(BacklogTest, AnEntryLeavesMemoryWhenItsListingIsCommitted) {
+  const storage::MessageRef message = Put();
+  const EntryIndex index = Take(one_, message);
+  p_.backlog->MoveToDisk(index);
+  EXPECT_EQ(At(index).state, EntryState::kForgetting);
+  EXPECT_EQ(one_->forgets_in_flight, 1u);
+  Commit();
+  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_TRUE(Listed(message.key, *one_));
+}
+
+TEST_F(BacklogTest, AnEntryThatEndsMeanwhileIsNotTouched) {
+  const EntryIndex index = Take();
+  p_.backlog->MoveToDisk(index);
+  p_.ends->Drop(now_, index);
+  EXPECT_EQ(At(index).state, EntryState::kEnding);
+  Commit();
+  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(one_->forgets_in_flight, 0u);
+}
+
+TEST_F(BacklogTest, AListedEntryStaysInMemoryAndHoldsNothing) {
+  const storage::MessageRef message = Put();
+  const EntryIndex index = Take(one_, message);
+  p_.states->MakeReady(index);
+  p_.backlog->List(index);
+  Commit();
+  EXPECT_EQ(At(index).state, EntryState::kReady);
+  EXPECT_FALSE(At(index).held);
+  EXPECT_FALSE(one_->backlog.any());
+  p_.backlog->Unlist(index);
+  Commit();
+  EXPECT_FALSE(Listed(message.key, *one_));
+}
+
+TEST_F(BacklogTest, AnotherPlaceReplacesTheListing) {
+  const storage::MessageRef message = Put();
+  const EntryIndex index = Take(one_, message);
+  p_.backlog->List(index);
+  const uint64_t later_ms = now_.wall_ms + 5'000;
+  p_.backlog->MoveToDiskAt(index, later_ms);
+  Commit();
+  EXPECT_FALSE(Listed(message.key, *one_));
+  EXPECT_TRUE(Listed({.due_ms = later_ms, .id = message.key.id}, *one_));
+}
+
+TEST_F(BacklogTest, OldEntriesAreListed) {
+  Attach();
+  const storage::MessageRef message = Put();
+  Ready(one_, message);
+  p_.backlog->CollectOld(now_);
+  EXPECT_FALSE(p_.backlog->ListOld());
+  EXPECT_EQ(stats_.spilled, 0u);
+  Pass(2 * limits_.spill_age_ms);
+  p_.backlog->CollectOld(now_);
+  EXPECT_FALSE(p_.backlog->ListOld());
+  Commit();
+  EXPECT_TRUE(Listed(message.key, *one_));
+  EXPECT_EQ(p_.table->count(EntryState::kReady), 1u) << "a stream may take it from memory";
+}
+
+TEST_F(BacklogTest, OldReadyEntriesOfNoStreamLeaveMemory) {
+  Ready(one_, Put());
+  Ready(one_, Put());
+  Pass(2 * limits_.spill_age_ms);
+  p_.backlog->CollectOld(now_);
+  EXPECT_FALSE(p_.backlog->ListOld());
+  Commit();
+  EXPECT_EQ(p_.table->size(), 0u);
+}
+
+TEST_F(BacklogReaderTest, APageIsClaimedBeforeItIsReady) {
+  const storage::MessageRef first = List();
+  const storage::MessageRef second = List();
+  Attach();
+  ReadPage();
+  EXPECT_TRUE(one_->reading);
+  EXPECT_EQ(p_.table->size(), 0u);
+  Commit();
+  EXPECT_FALSE(one_->reading);
+  EXPECT_EQ(store_.BacklogClaim(0, one_->state.id)->value(), second.key);
+  EXPECT_EQ(At(one_->ready.head).key(), first.key);
+  EXPECT_EQ(At(one_->ready.tail).key(), second.key);
+  ReadPage();
+  EXPECT_FALSE(one_->backlog.any()) << "nothing is left";
+}
+
+TEST_F(BacklogReaderTest, AnOlderListingMakesThePageWait) {
+  const storage::MessageRef older = Put();
+  List();
+  Attach();
+  ReadPage();
+  p_.backlog->ListNew(older, one_, nullptr);
+  Commit();
+  EXPECT_EQ(p_.table->size(), 0u);
+  ReadPage();
+  Commit();
+  EXPECT_EQ(At(one_->ready.head).key(), older.key);
+}
+
+TEST_F(BacklogReaderTest, TheNextAttemptsTimeParksTheBacklog) {
+  const EntryIndex index = Take();
+  At(index).attempts = 1;
+  p_.backlog->MoveToDiskAt(index, now_.wall_ms + 500);
+  Commit();
+  Attach();
+  ReadPage();
+  EXPECT_FALSE(one_->backlog.behind());
+  EXPECT_TRUE(one_->backlog.parked().has_value());
+  EXPECT_FALSE(one_->wake.none());
+  Pass(500);
+  p_.backlog->Unpark(now_, one_);
+  EXPECT_TRUE(one_->backlog.behind());
+  ReadPage();
+  Commit();
+  EXPECT_EQ(At(one_->ready.head).attempts, 1u);
+}
+
+TEST_F(BacklogReaderTest, AStaleListingIsRemoved) {
+  const storage::MessageRef message = List();
+  writer_.Erase(message.key, kTopic, message.bytes, storage::Durability::kBuffered);
+  Commit();
+  const storage::BacklogRef item{.key = message.key, .entry = {.bytes = message.bytes}};
+  EXPECT_EQ(p_.backlog_reader->TakeListed(item, one_), kNoEntry);
+  Commit();
+  EXPECT_FALSE(Listed(message.key, *one_));
+}
+
+}  // namespace
+}  // namespace duetime::delivery

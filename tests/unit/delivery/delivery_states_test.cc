@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DeliveryStates, Leases, Streams and DeliveryTimers: an entry's states and what belongs to them.
+#include "server/delivery/delivery_states.h"
+
+#include <memory>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "server/delivery/leases.h"
+#include "server/delivery/streams.h"
+#include "tests/unit/delivery/delivery_world.h"
+
+namespace duetime::delivery {
+namespace {
+
+class DeliveryStatesTest : public DeliveryWorld {
+ protected:
+  Stream* Attach(protocol::StreamId id, int64_t messages) {
+    p_.streams->Attach({.stream = id,
+                        .topic = kTopic,
+                        .subscription = one_->state.id,
+                        .lease_ms = 1'000,
+                        .credit = std::make_shared<protocol::StreamCredit>(messages, 1'000'000)},
+                       one_);
+    Stream* const stream = p_.streams->Get(id);
+    p_.streams->MakeAvailable(stream);
+    return stream;
+  }
+  // The entries whose timers fire until now.
+  std::vector<EntryIndex> Fired() {
+    std::vector<EntryIndex> fired;
+    p_.timers->Advance(now_.mono_ms, 100,
+                       [&](const DeliveryTimers::Timer& timer) { fired.push_back(timer.index); });
+    return fired;
+  }
+};
+
+using StreamsTest = DeliveryStatesTest;
+using LeasesTest = DeliveryStatesTest;
+
+TEST_F(DeliveryStatesTest, ReadyEntriesLeaveInTheirOrder) {
+  const EntryIndex first = Ready(one_, Put());
+  const EntryIndex second = Ready(one_, Put());
+  EXPECT_EQ(p_.states->TakeReady(one_), first);
+  p_.states->MakeReady(first);
+  EXPECT_EQ(p_.states->TakeReady(one_), second);
+  p_.states->MakeReady(second);
+}
+
+TEST_F(DeliveryStatesTest, ADelayEndsOnTime) {
+  const EntryIndex index = Take();
+  p_.states->MakeDelayed(now_, index, 50);
+  Pass(49);
+  EXPECT_TRUE(Fired().empty());
+  Pass(1);
+  EXPECT_EQ(Fired(), std::vector<EntryIndex>{index});
+  p_.states->TakeDelayed(index);
+  p_.states->MakeReady(index);
+}
+
+TEST_F(DeliveryStatesTest, TakeOutLeavesEveryState) {
+  Stream* const stream = Attach(kStream, 10);
+  const EntryIndex ready = Ready(one_, Put());
+  const EntryIndex delayed = Take();
+  p_.states->MakeDelayed(now_, delayed, 50);
+  const EntryIndex leased = Take();
+  p_.leases->Begin(now_, stream, leased);
+  const EntryIndex holder = Take();
+  ASSERT_TRUE(p_.states->LockOrder(holder, "k"));
+  const EntryIndex blocked = Take();
+  ASSERT_FALSE(p_.states->LockOrder(blocked, "k"));
+  for (const EntryIndex index : {ready, delayed, leased, blocked, holder}) {
+    p_.states->TakeOut(index);
+    EXPECT_EQ(At(index).state, EntryState::kTaken);
+    p_.states->Remove(index);
+  }
+  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(p_.timers->size(), 0u);
+  EXPECT_EQ(scheduler_.safe_mark()->held(), 0u);
+}
+
+TEST_F(DeliveryStatesTest, TheOrderingKeyPassesOnInOrder) {
+  const EntryIndex holder = Take();
+  EXPECT_TRUE(p_.states->LockOrder(holder, "k"));
+  const EntryIndex first = Take();
+  EXPECT_FALSE(p_.states->LockOrder(first, "k"));
+  const EntryIndex second = Take();
+  EXPECT_FALSE(p_.states->LockOrder(second, "k"));
+  const EntryIndex later = Ready(one_, Put());
+  p_.states->Remove(holder);
+  EXPECT_EQ(At(first).state, EntryState::kReady);
+  EXPECT_EQ(one_->ready.head, first) << "it is older than the ready ones";
+  EXPECT_EQ(one_->ready.tail, later);
+  EXPECT_EQ(p_.states->TakeReady(one_), first);
+  EXPECT_TRUE(p_.states->LockOrder(first, "k")) << "it holds the key already";
+  p_.states->Remove(first);
+  EXPECT_EQ(At(second).state, EntryState::kReady);
+}
+
+TEST_F(DeliveryStatesTest, AnEntryHoldsTheLowWatermarkUntilItIsRemoved) {
+  const EntryIndex index = Take();
+  EXPECT_EQ(scheduler_.safe_mark()->held(), 1u);
+  EXPECT_DEATH(p_.states->Hold(index), "check failed");
+  p_.states->Remove(index);
+  EXPECT_EQ(scheduler_.safe_mark()->held(), 0u);
+}
+
+TEST_F(LeasesTest, ATokenFindsItsEntryUntilTheLeaseEnds) {
+  Stream* const stream = Attach(kStream, 10);
+  const EntryIndex index = Take();
+  const protocol::LeaseToken token = p_.leases->Begin(now_, stream, index);
+  EXPECT_EQ(p_.leases->Find(token), index);
+  EXPECT_EQ(At(index).attempts, 1u);
+  EXPECT_EQ(p_.leases->Find(protocol::LeaseToken{static_cast<uint64_t>(token) + 1}), kNoEntry);
+  one_->state.deleting = true;
+  EXPECT_EQ(p_.leases->Find(token), kNoEntry) << "leases of a deleted subscription are over";
+  one_->state.deleting = false;
+  p_.leases->End(index);
+  EXPECT_EQ(p_.leases->Find(token), kNoEntry);
+  EXPECT_NE(p_.leases->Begin(now_, stream, index), token);
+}
+
+TEST_F(LeasesTest, ALeaseEndsOnTimeAndCanBeExtended) {
+  Stream* const stream = Attach(kStream, 10);
+  const EntryIndex index = Take();
+  p_.leases->Begin(now_, stream, index);
+  Pass(900);
+  p_.leases->Extend(now_, index, 500);
+  Pass(499);
+  EXPECT_TRUE(Fired().empty());
+  Pass(1);
+  EXPECT_EQ(Fired(), std::vector<EntryIndex>{index});
+  p_.states->TakeOut(index);
+  p_.states->MakeReady(index);
+}
+
+// P2.
+TEST_F(LeasesTest, NoLeaseBeginsEarly) {
+  Stream* const stream = Attach(kStream, 10);
+  const EntryIndex index = Take(one_, Put({}, now_.wall_ms + 1));
+  EXPECT_DEATH(p_.leases->Begin(now_, stream, index), "check failed");
+  p_.states->Remove(index);
+}
+
+TEST_F(StreamsTest, AStreamWithoutCreditWaitsForItsReturn) {
+  Stream* const stream = Attach(kStream, 1);
+  EXPECT_TRUE(p_.streams->TakeCredit(stream, 10));
+  EXPECT_FALSE(p_.streams->TakeCredit(stream, 10));
+  EXPECT_TRUE(one_->available.empty());
+  p_.streams->ReturnCredit(kStream, 1, 10);
+  EXPECT_EQ(one_->available.size(), 1u);
+  EXPECT_TRUE(effects_.wakes.empty()) << "no other shard found it exhausted";
+}
+
+TEST_F(StreamsTest, ReturnedCreditWakesOtherShards) {
+  Stream* const stream = Attach(kStream, 1);
+  EXPECT_TRUE(p_.streams->TakeCredit(stream, 10));
+  EXPECT_FALSE(stream->credit->Take(/*shard=*/5, 10));
+  p_.streams->ReturnCredit(kStream, 1, 10);
+  ASSERT_EQ(effects_.wakes.size(), 1u);
+  effects_.wakes.clear();
+}
+
+TEST_F(StreamsTest, AnEndedStreamStaysUntilItsLastLeaseEnds) {
+  Stream* const stream = Attach(kStream, 10);
+  const EntryIndex index = Take();
+  p_.leases->Begin(now_, stream, index);
+  p_.streams->Detach(kStream, /*keep_leases=*/false);
+  EXPECT_EQ(one_->streams, 0u);
+  EXPECT_EQ(p_.streams->closing().size(), 1u);
+  EXPECT_NE(p_.streams->Find(kStream), nullptr);
+  p_.states->TakeOut(index);
+  EXPECT_EQ(p_.streams->Find(kStream), nullptr);
+  p_.states->MakeReady(index);
+}
+
+TEST_F(StreamsTest, ADetachMayKeepTheLeases) {
+  Stream* const stream = Attach(kStream, 10);
+  p_.leases->Begin(now_, stream, Take());
+  p_.streams->Detach(kStream, /*keep_leases=*/true);
+  EXPECT_TRUE(p_.streams->closing().empty());
+}
+
+TEST_F(StreamsTest, DismissedStreamsAreGoneOrGiveBack) {
+  constexpr protocol::StreamId kIdle{2};
+  Stream* const stream = Attach(kStream, 10);
+  Attach(kIdle, 10);
+  p_.leases->Begin(now_, stream, Take());
+  p_.streams->DismissAll(one_, /*give_back=*/true);
+  EXPECT_EQ(p_.streams->size(), 1u);
+  EXPECT_TRUE(stream->dismissed);
+  EXPECT_EQ(p_.streams->closing().size(), 1u);
+  EXPECT_TRUE(one_->available.empty());
+}
+
+}  // namespace
+}  // namespace duetime::delivery

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DeliveryWorld: the parts of delivery over a store in memory, for tests of single parts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "gtest/gtest.h"
+
+#include "server/delivery/assembly.h"
+#include "server/delivery/delivery_states.h"
+#include "server/delivery/occurrence_sink.h"
+#include "server/delivery/store_reader.h"
+#include "server/delivery/subscriptions.h"
+#include "server/scheduler/scheduler.h"
+#include "storage/memory_store.h"
+#include "storage/message_record.h"
+
+namespace duetime::delivery {
+
+// One shard without commands: a test calls the parts itself and says when a batch is committed.
+class DeliveryWorld : public ::testing::Test, private scheduler::DueSink, private OccurrenceSink {
+ protected:
+  static constexpr storage::TopicId kTopic{1};
+  static constexpr storage::TopicId kDeadLetters{2};
+  static constexpr protocol::StreamId kStream{1};
+
+  explicit DeliveryWorld(const ShardLimits& limits = {}) : limits_(limits) {
+    EXPECT_TRUE(scheduler_.Recover(now_).ok());
+    EXPECT_TRUE(p_.subscriptions->Recover(now_).ok());
+    one_ = p_.subscriptions->TopicOf(kTopic)->subscriptions.front();
+  }
+  ~DeliveryWorld() override { assembly_.CheckInvariants(); }
+
+  // A second subscription of the topic.
+  Subscription* AddSubscription() {
+    protocol::SubscriptionState state;
+    state.id = storage::SubscriptionId{(uint32_t{1} << 31) + 1};
+    state.topic = kTopic;
+    return p_.subscriptions->Add(std::move(state), one_->topic);
+  }
+
+  // Puts a message into the store that is due now, or at `due_ms`.
+  storage::MessageRef Put(storage::MessageRecord record = {}, uint64_t due_ms = 0) {
+    if (due_ms == 0) due_ms = now_.wall_ms;
+    record.header = {.topic = kTopic, .deliver_ms = due_ms, .accept_ms = now_.wall_ms};
+    std::string bytes = storage::EncodeMessageRecord(record);
+    storage::MessageHeader header;
+    EXPECT_TRUE(storage::DecodeMessageHeader(bytes, &header).ok());
+    const storage::MessageRef ref = {.key = scheduler_.NewKey(now_, 0, due_ms, 0),
+                                     .topic = kTopic,
+                                     .bytes = static_cast<uint32_t>(bytes.size()),
+                                     .flags = header.flags};
+    writer_.Put(ref.key, kTopic, std::move(bytes));
+    Commit();
+    return ref;
+  }
+  // The same, and an entry for it, taken and learned.
+  EntryIndex Take(Subscription* subscription, const storage::MessageRef& message) {
+    const EntryIndex index = p_.table->Insert(message.key, subscription);
+    p_.table->operator[](index).bytes = message.bytes;
+    p_.states->Hold(index);
+    const auto record = p_.reader->Record(message.key);
+    if (record.ok() && record->has_value()) p_.table->Learn(index, **record);
+    return index;
+  }
+  EntryIndex Take() { return Take(one_, Put()); }
+  EntryIndex Ready(Subscription* subscription, const storage::MessageRef& message) {
+    const EntryIndex index = Take(subscription, message);
+    p_.states->MakeReady(index);
+    return index;
+  }
+  PendingDelivery& At(EntryIndex index) { return (*p_.table)[index]; }
+
+  // Commits all that was decided.
+  void Commit() {
+    EXPECT_TRUE(writer_.FlushCounts().ok());
+    while (auto batch = writes_.Take()) {
+      EXPECT_EQ(store_.Append({&batch->records, 1}, batch->durability),
+                storage::AppendOutcome::kAccepted);
+      writes_.Complete(now_, batch->sequence, true);
+    }
+  }
+  void Pass(uint64_t ms) {
+    now_.wall_ms += ms;
+    now_.mono_ms += ms;
+  }
+
+  bool Stored(const storage::MessageKey& key) {
+    const auto record = store_.Get(0, key);
+    return record.ok() && record->has_value();
+  }
+  bool Listed(const storage::MessageKey& place, const Subscription& subscription) {
+    const auto entry = store_.GetBacklog(0, subscription.state.id, place);
+    return entry.ok() && entry->has_value();
+  }
+  // The subscription's progress record of the message, or nothing.
+  std::optional<storage::Progress> Row(const storage::MessageKey& key,
+                                       const Subscription& subscription) {
+    const auto rows = p_.reader->Progress(key);
+    const storage::Progress* const row = rows.ok() ? rows->Find(subscription.state.id) : nullptr;
+    return row == nullptr ? std::nullopt : std::optional(*row);
+  }
+  std::optional<storage::Tombstone> TombstoneOf(const storage::MessageId& id) {
+    const auto locator = store_.GetLocator(0, id);
+    return locator.ok() && locator->has_value() ? (*locator)->tombstone : std::nullopt;
+  }
+
+  const ShardLimits limits_;
+  base::Now now_{.wall_ms = 1'700'000'000'000, .mono_ms = 1'000'000};
+  storage::MemoryDisk disk_{1};
+  storage::MemoryStore store_{&disk_};
+  protocol::Effects effects_;
+  protocol::ShardStats stats_;
+  scheduler::PendingWrites writes_;
+  scheduler::MessageWriter writer_{0, &store_, &writes_};
+  scheduler::KeyLocks key_locks_;
+  scheduler::Scheduler scheduler_{{.shard = 0,
+                                   .load_window_ms = 1'000,
+                                   .loaded_max = 1'000,
+                                   .claim_ahead_ms = 1'000,
+                                   .claim_renew_ms = 500,
+                                   .low_watermark_period_ms = 1'000},
+                                  &store_,
+                                  &writes_,
+                                  &writer_,
+                                  this};
+  DeliveryAssembly assembly_{{.shard = 0,
+                              .limits = &limits_,
+                              .store = &store_,
+                              .writes = &writes_,
+                              .writer = &writer_,
+                              .key_locks = &key_locks_,
+                              .occurrences = this,
+                              .effects = &effects_,
+                              .stats = &stats_,
+                              .slabs = wheel::HeapSlabs::Shared()},
+                             &scheduler_};
+  const DeliveryParts& p_ = assembly_.parts();
+  // The topic's first subscription.
+  Subscription* one_ = nullptr;
+
+ private:
+  void OnDue(base::Now, const storage::MessageRef&) override {}
+  bool OnOccurrenceDue(base::Now, const storage::MessageRef&) override { return true; }
+  void OnOccurrenceCancelled(base::Now, const storage::MessageId&) override {}
+};
+
+}  // namespace duetime::delivery

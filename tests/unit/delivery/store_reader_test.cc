@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/store_reader.h"
+
+#include "gtest/gtest.h"
+
+#include "storage/memory_store.h"
+
+namespace duetime::delivery {
+namespace {
+
+constexpr storage::SubscriptionId kSubscription{7};
+constexpr storage::MessageKey kKey{.due_ms = 5, .id = {.high = 1, .low = 1}};
+
+class StoreReaderTest : public ::testing::Test {
+ protected:
+  storage::MemoryDisk disk_{1};
+  storage::MemoryStore store_{&disk_};
+  StoreReader reader_{0, &store_};
+};
+
+TEST_F(StoreReaderTest, ReadsWhatIsNotThere) {
+  EXPECT_FALSE(reader_.Record(kKey)->has_value());
+  EXPECT_TRUE(reader_.Progress(kKey)->empty());
+  EXPECT_FALSE(reader_.Backlog(kSubscription, kKey)->has_value());
+  EXPECT_TRUE(reader_.BacklogPage(kSubscription, {}, {.entries = 10})->items.empty());
+  EXPECT_TRUE(reader_.ok());
+}
+
+TEST_F(StoreReaderTest, TheFirstErrorSticks) {
+  store_.FailReads(absl::DataLossError("first"));
+  EXPECT_FALSE(reader_.Record(kKey).ok());
+  store_.FailReads(absl::DataLossError("second"));
+  EXPECT_FALSE(reader_.Progress(kKey).ok());
+  EXPECT_FALSE(reader_.Backlog(kSubscription, kKey).ok());
+  EXPECT_FALSE(reader_.BacklogPage(kSubscription, {}, {.entries = 10}).ok());
+  store_.FailReads(absl::OkStatus());
+  EXPECT_TRUE(reader_.Record(kKey).ok());
+  EXPECT_EQ(reader_.status().message(), "first");
+}
+
+TEST(ProgressRowsTest, FindsARowAndSaysIfItIsSettled) {
+  using State = storage::Progress::State;
+  const ProgressRows rows({{kSubscription, {.state = State::kSettled, .attempts = 2}},
+                           {storage::SubscriptionId{8}, {.state = State::kFailed}}});
+  ASSERT_NE(rows.Find(kSubscription), nullptr);
+  EXPECT_EQ(rows.Find(kSubscription)->attempts, 2u);
+  EXPECT_TRUE(rows.Settled(kSubscription));
+  EXPECT_FALSE(rows.Settled(storage::SubscriptionId{8}));
+  EXPECT_FALSE(rows.Settled(storage::SubscriptionId{9}));
+  EXPECT_EQ(rows.Find(storage::SubscriptionId{9}), nullptr);
+}
+
+}  // namespace
+}  // namespace duetime::delivery

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/messages/bulk_runner.h"
+
+#include "server/base/error.h"
+#include "storage/time_units.h"
+#include "tests/unit/messages/messages_fixture.h"
+
+namespace duetime::messages {
+namespace {
+
+using protocol::BulkAction;
+using protocol::Operation;
+using protocol::OperationState;
+using storage::MessageId;
+
+class BulkRunnerTest : public MessagesFixture {
+ protected:
+  static protocol::OperationCommand Start(BulkAction action, const std::string& name = "op") {
+    protocol::OperationCommand command;
+    command.name = name;
+    command.spec = protocol::OperationSpec{.topic = kTopic, .filter = {}, .action = action};
+    command.content.low = static_cast<uint64_t>(action);
+    return command;
+  }
+  static protocol::OperationCommand Stop(const std::string& name) {
+    protocol::OperationCommand command;
+    command.name = name;
+    return command;
+  }
+  protocol::OperationReply Handle(protocol::OperationCommand command) {
+    runner_.Handle(now_, std::move(command));
+    Commit();
+    return Last(&answers().operations);
+  }
+  Operation Read(const std::string& name = "op") {
+    auto object = store_.GetObject(storage::ObjectKind::kOperation, 0, name);
+    EXPECT_TRUE(object.ok() && object->has_value());
+    auto operation = protocol::DecodeOperation(name, **object);
+    EXPECT_TRUE(operation.ok());
+    return *operation;
+  }
+  Operation RunToEnd(BulkRunner* runner) {
+    for (int i = 0; i < 100 && runner->running() > 0; ++i) {
+      EXPECT_TRUE(runner->Step(now_).ok());
+      Commit();
+    }
+    EXPECT_EQ(runner->running(), 0u);
+    return Read();
+  }
+
+  BulkRunner runner_{Parts(), &bulk_, &locks_};
+};
+
+struct ActionCase {
+  BulkAction action;
+  protocol::MessageState state;
+  // The due time of a message afterwards, if it is pending.
+  uint64_t delay_ms;
+};
+class BulkActionTest : public BulkRunnerTest, public testing::WithParamInterface<ActionCase> {};
+
+TEST_P(BulkActionTest, ChangesAllThatMatchPageByPage) {
+  std::vector<MessageId> ids;
+  for (int i = 0; i < 300; ++i) ids.push_back(Scheduled(60'000));
+  const MessageId other = Scheduled(120'000);
+  now_.wall_ms += 1;
+  protocol::OperationCommand command = Start(GetParam().action);
+  command.spec->filter.until_ms = kStart + 60'001;
+  command.spec->shift_ms = 30'000;
+  command.spec->horizon_ms = storage::kDayMs;
+  EXPECT_EQ(Handle(std::move(command)).operation.state, OperationState::kRunning);
+  const Operation done = RunToEnd(&runner_);
+  EXPECT_EQ(done.state, OperationState::kDone);
+  EXPECT_EQ(done.end_ms, now_.wall_ms);
+  EXPECT_EQ(done.matched, 300u);
+  EXPECT_EQ(done.changed, 300u);
+  EXPECT_EQ(done.unchanged, 0u);
+  for (const MessageId& id : ids) {
+    const protocol::GetReply reply = Get(id);
+    ASSERT_EQ(reply.state, GetParam().state);
+    if (GetParam().delay_ms == 0) continue;
+    ASSERT_EQ(reply.timeline.due_ms, kStart + GetParam().delay_ms);
+  }
+  EXPECT_EQ(Get(other).state, protocol::MessageState::kScheduled);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BulkActionTest,
+    testing::Values(ActionCase{BulkAction::kCancel, protocol::MessageState::kCancelled, 0},
+                    ActionCase{BulkAction::kPurge, protocol::MessageState::kCancelled, 0},
+                    ActionCase{BulkAction::kShift, protocol::MessageState::kScheduled, 90'000},
+                    ActionCase{BulkAction::kRelease, protocol::MessageState::kDue, 1}));
+
+TEST_F(BulkRunnerTest, LeavesMessagesThatCameLater) {
+  Scheduled(60'000);
+  EXPECT_TRUE(Handle(Start(BulkAction::kCancel)).status.ok());
+  now_.wall_ms += 10;
+  const MessageId later = Scheduled(70'000);
+  EXPECT_EQ(RunToEnd(&runner_).changed, 1u);
+  EXPECT_EQ(Get(later).state, protocol::MessageState::kScheduled);
+}
+
+TEST_F(BulkRunnerTest, GoesOnAfterARestart) {
+  for (int i = 0; i < 300; ++i) Scheduled(60'000);
+  now_.wall_ms += 1;
+  EXPECT_TRUE(Handle(Start(BulkAction::kCancel)).status.ok());
+  EXPECT_TRUE(runner_.Step(now_).ok());
+  Commit();
+  EXPECT_EQ(Read().changed, 200u);
+  BulkRunner again(Parts(), &bulk_, &locks_);
+  ASSERT_TRUE(again.Recover(now_).ok());
+  EXPECT_EQ(again.running(), 1u);
+  EXPECT_EQ(RunToEnd(&again).changed, 300u);
+}
+
+TEST_F(BulkRunnerTest, WaitsForAMessageWithAChangeInFlight) {
+  const MessageId id = Scheduled(60'000);
+  now_.wall_ms += 1;
+  EXPECT_TRUE(Handle(Start(BulkAction::kCancel)).status.ok());
+  ASSERT_TRUE(*bulk_.Move(now_, id, kStart + 50'000, 0));
+  EXPECT_TRUE(runner_.Step(now_).ok());
+  Commit();
+  // The move came after the operation began, so the message is left.
+  EXPECT_EQ(RunToEnd(&runner_).matched, 0u);
+  EXPECT_EQ(Get(id).state, protocol::MessageState::kScheduled);
+}
+
+TEST_F(BulkRunnerTest, AnswersRepeatsStopsAndLimits) {
+  const auto reason = [](const protocol::OperationReply& reply) {
+    const auto detail = base::GetErrorDetail(reply.status);
+    return detail.has_value() ? detail->reason : "";
+  };
+  limits_.operations_max = 1;
+  BulkRunner runner(Parts(), &bulk_, &locks_);
+  const auto handle = [&](protocol::OperationCommand command) {
+    runner.Handle(now_, std::move(command));
+    Commit();
+    return Last(&answers().operations);
+  };
+  EXPECT_EQ(reason(handle(Stop("op"))), "OPERATION_NOT_FOUND");
+  EXPECT_EQ(reason(handle(Start(BulkAction::kCancel))), "");
+  EXPECT_EQ(reason(handle(Start(BulkAction::kCancel))), "");
+  EXPECT_EQ(reason(handle(Start(BulkAction::kPurge))), "OPERATION_EXISTS");
+  EXPECT_EQ(reason(handle(Start(BulkAction::kCancel, "other"))), "OPERATION_LIMIT");
+  EXPECT_EQ(handle(Stop("op")).operation.state, OperationState::kStopped);
+  EXPECT_EQ(runner.running(), 0u);
+  EXPECT_EQ(Read().state, OperationState::kStopped);
+  // An operation that ended a day ago makes room.
+  now_.wall_ms += storage::kDayMs;
+  EXPECT_EQ(reason(handle(Start(BulkAction::kCancel, "other"))), "");
+  runner.Refuse(Start(BulkAction::kCancel));
+  EXPECT_EQ(reason(Last(&answers().operations)), "STORAGE_FAILED");
+}
+
+}  // namespace
+}  // namespace duetime::messages

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/messages/change_commands.h"
+
+#include "server/base/error.h"
+#include "tests/unit/messages/messages_fixture.h"
+
+namespace duetime::messages {
+namespace {
+
+using protocol::MessageState;
+using protocol::Outcome;
+using storage::MessageId;
+
+class ChangeCommandsTest : public MessagesFixture {
+ protected:
+  protocol::RescheduleReply Reschedule(const protocol::Target& target, uint64_t deliver_ms,
+                                       std::optional<uint64_t> revision = std::nullopt) {
+    protocol::RescheduleCommand command;
+    command.target = target;
+    command.deliver_ms = deliver_ms;
+    command.revision = revision;
+    commands_.Reschedule(now_, std::move(command));
+    Commit();
+    return Last(&answers().reschedules);
+  }
+};
+
+TEST_F(ChangeCommandsTest, CancelsAndSaysSoOnlyAfterTheCommit) {
+  const MessageId id = Scheduled();
+  commands_.Cancel(now_, {.target = ById(id)});
+  EXPECT_TRUE(answers().cancels.empty());
+  Commit();
+  const protocol::CancelReply reply = Last(&answers().cancels);
+  EXPECT_EQ(reply.outcome, Outcome::kDone);
+  EXPECT_EQ(reply.id, id);
+  EXPECT_FALSE(reply.redelivery_stopped);
+  const protocol::CancelReply again = Cancel(ById(id));
+  EXPECT_EQ(again.outcome, Outcome::kAlreadyCancelled);
+  EXPECT_EQ(again.end_ms, kStart);
+  EXPECT_EQ(Cancel(ById({})).outcome, Outcome::kNotFound);
+}
+
+TEST_F(ChangeCommandsTest, ASecondCancelWaitsForTheFirst) {
+  const MessageId id = Scheduled();
+  commands_.Cancel(now_, {.position = 0, .target = ById(id)});
+  commands_.Cancel(now_, {.position = 1, .target = ById(id)});
+  EXPECT_EQ(key_locks_.waiting(), 1u);
+  Commit();
+  ASSERT_EQ(answers().cancels.size(), 2u);
+  for (const protocol::CancelReply& reply : answers().cancels) {
+    EXPECT_EQ(reply.outcome, reply.position == 0 ? Outcome::kDone : Outcome::kAlreadyCancelled);
+  }
+}
+
+TEST_F(ChangeCommandsTest, AMessageInFlightIsLeftUnlessItsRedeliveryStops) {
+  const MessageId id = Scheduled(100);
+  ASSERT_EQ(Deliver(200).size(), 1u);
+  protocol::CancelReply reply = Cancel(ById(id));
+  EXPECT_EQ(reply.outcome, Outcome::kInFlight);
+  EXPECT_EQ(reply.state, MessageState::kInFlight);
+  EXPECT_FALSE(reply.redelivery_stopped);
+  EXPECT_EQ(Reschedule(ById(id), kStart + 90'000).outcome, Outcome::kInFlight);
+  reply = Cancel(ById(id), /*stop_redelivery=*/true);
+  EXPECT_EQ(reply.outcome, Outcome::kInFlight);
+  EXPECT_TRUE(reply.redelivery_stopped);
+  EXPECT_EQ(Cancel(ById(id)).outcome, Outcome::kAlreadyCancelled);
+}
+
+TEST_F(ChangeCommandsTest, AnAckedMessageIsSettled) {
+  const MessageId id = Scheduled(100);
+  Ack(Deliver(200).at(0));
+  // Both wait for the settlement.
+  commands_.Cancel(now_, {.target = ById(id)});
+  EXPECT_TRUE(answers().cancels.empty());
+  Commit();
+  const protocol::CancelReply reply = Last(&answers().cancels);
+  EXPECT_EQ(reply.outcome, Outcome::kSettled);
+  EXPECT_EQ(reply.state, MessageState::kAcked);
+  EXPECT_EQ(Reschedule(ById(id), kStart + 90'000).outcome, Outcome::kSettled);
+}
+
+TEST_F(ChangeCommandsTest, ReschedulesTheRevisionThatTheCallerKnows) {
+  const MessageId id = Scheduled(60'000);
+  protocol::RescheduleReply reply = Reschedule(ById(id), kStart + 90'000, 0);
+  EXPECT_EQ(reply.outcome, Outcome::kDone);
+  EXPECT_EQ(reply.old_deliver_ms, kStart + 60'000);
+  EXPECT_GT(reply.bytes, reply.head.size());
+  reply = Reschedule(ById(id), kStart + 95'000, 0);
+  EXPECT_EQ(base::GetErrorDetail(reply.status)->reason, "ETAG_MISMATCH");
+  // The same time again is no change.
+  reply = Reschedule(ById(id), kStart + 90'000, 1);
+  EXPECT_EQ(reply.outcome, Outcome::kDone);
+  EXPECT_EQ(stats_.rescheduled, 1u);
+  EXPECT_EQ(Reschedule(ById(id), 5, 1).state, MessageState::kDue);
+  EXPECT_EQ(Reschedule(ById({}), 5).outcome, Outcome::kNotFound);
+}
+
+TEST_F(ChangeCommandsTest, AFailedCommitFailsTheCallAndThoseThatWait) {
+  const MessageId id = Scheduled();
+  commands_.Cancel(now_, {.target = ById(id)});
+  commands_.Cancel(now_, {.target = ById(id)});
+  protocol::RescheduleCommand reschedule;
+  reschedule.target = ById(id);
+  commands_.Reschedule(now_, std::move(reschedule));
+  Commit(/*accepted=*/false);
+  ASSERT_EQ(answers().cancels.size(), 2u);
+  for (const protocol::CancelReply& reply : answers().cancels) {
+    EXPECT_EQ(base::GetErrorDetail(reply.status)->reason, "STORAGE_FAILED");
+  }
+  EXPECT_FALSE(Last(&answers().reschedules).status.ok());
+}
+
+TEST_F(ChangeCommandsTest, AReadErrorFailsTheCall) {
+  const MessageId id = Scheduled();
+  store_.FailReads(absl::DataLossError("disk"));
+  EXPECT_EQ(base::GetErrorDetail(Cancel(ById(id)).status)->reason, "STORAGE_FAILED");
+  EXPECT_FALSE(dispatcher_.read_status().ok());
+}
+
+}  // namespace
+}  // namespace duetime::messages

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/messages/key_index.h"
+
+#include "tests/unit/messages/messages_fixture.h"
+
+namespace duetime::messages {
+namespace {
+
+using storage::IndexKind;
+using storage::MessageId;
+
+using KeyIndexTest = MessagesFixture;
+
+TEST_F(KeyIndexTest, FindsAKeyOnceItIsCommitted) {
+  storage::IndexEntry entry;
+  entry.id = MessageId::Make(1, 1, 0, kStart);
+  index_.PutKey(kTopic, "a", entry);
+  EXPECT_EQ(index_.Find(now_, kTopic, IndexKind::kUserKey, "a")->id, MessageId{});
+  Commit();
+  EXPECT_EQ(index_.Find(now_, kTopic, IndexKind::kUserKey, "a")->id, entry.id);
+  EXPECT_EQ(index_.Find(now_, kTopic, IndexKind::kRequest, "a")->id, MessageId{});
+  EXPECT_EQ(index_.Find(now_, storage::TopicId{2}, IndexKind::kUserKey, "a")->id, MessageId{});
+}
+
+TEST_F(KeyIndexTest, AnEntryExpires) {
+  storage::IndexEntry entry;
+  entry.id = MessageId::Make(1, 1, 0, kStart);
+  entry.expire_ms = kStart + 10;
+  index_.PutKey(kTopic, "a", entry);
+  Commit();
+  now_.wall_ms = kStart + 9;
+  EXPECT_EQ(index_.Find(now_, kTopic, IndexKind::kUserKey, "a")->id, entry.id);
+  now_.wall_ms = kStart + 10;
+  EXPECT_EQ(index_.Find(now_, kTopic, IndexKind::kUserKey, "a")->id, MessageId{});
+}
+
+TEST_F(KeyIndexTest, ARequestKeepsItsAnswerForItsRetention) {
+  protocol::ScheduleOptions options;
+  options.request_id = "r";
+  options.content = {.high = 7, .low = 8};
+  protocol::AcceptedMessage answer;
+  answer.id = MessageId::Make(1, 1, 0, kStart);
+  answer.outcome = protocol::ScheduleOutcome::kReplaced;
+  answer.deliver_ms = 30;
+  answer.accept_ms = 20;
+  answer.old_deliver_ms = 10;
+  index_.PutRequest(now_, kTopic, options, answer);
+  Commit();
+  now_.wall_ms = kStart + limits_.request_retention_ms - 1;
+  const auto entry = index_.Find(now_, kTopic, IndexKind::kRequest, "r");
+  ASSERT_TRUE(entry.ok());
+  EXPECT_EQ(entry->id, answer.id);
+  EXPECT_TRUE(entry->content == options.content);
+  EXPECT_EQ(entry->outcome, static_cast<uint8_t>(answer.outcome));
+  EXPECT_EQ(entry->deliver_ms, 30u);
+  EXPECT_EQ(entry->accept_ms, 20u);
+  EXPECT_EQ(entry->old_deliver_ms, 10u);
+  ++now_.wall_ms;
+  EXPECT_EQ(index_.Find(now_, kTopic, IndexKind::kRequest, "r")->id, MessageId{});
+}
+
+TEST_F(KeyIndexTest, ANameInFlightIsNotRead) {
+  const auto name = MessageLocks::KeyName(kTopic, "a");
+  locks_.Lock(name);
+  EXPECT_DEATH((void)index_.Find(now_, kTopic, IndexKind::kUserKey, "a"), "Held");
+  locks_.Unlock(now_, name, true);
+}
+
+}  // namespace
+}  // namespace duetime::messages

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/messages/message_finder.h"
+
+#include "server/base/error.h"
+#include "tests/unit/messages/messages_fixture.h"
+
+namespace duetime::messages {
+namespace {
+
+using storage::MessageId;
+using Kind = FoundMessage::Kind;
+
+class MessageFinderTest : public MessagesFixture {
+ protected:
+  void Find(const MessageId& id, Kind kind) {
+    found_ = std::make_unique<FoundMessage>();
+    ASSERT_TRUE(finder_.Find(now_, id, found_.get()).ok());
+    EXPECT_EQ(found_->kind, kind);
+  }
+  std::unique_ptr<FoundMessage> found_;
+};
+
+TEST_F(MessageFinderTest, AnIdThatWasNeverGivenIsUnknown) {
+  Find(MessageId{}, Kind::kUnknown);
+  Find(MessageId::Make(scheduler_.epoch(), 77, 0, kStart), Kind::kUnknown);
+  Find(MessageId::Make(scheduler_.epoch() + 1, 1, 0, kStart), Kind::kUnknown);
+}
+
+TEST_F(MessageFinderTest, FindsAPendingMessageAtItsPlace) {
+  const MessageId id = Scheduled();
+  Find(id, Kind::kPending);
+  ASSERT_TRUE(finder_.Examine(now_, found_.get()).ok());
+  EXPECT_EQ(found_->record.payload, "p");
+  EXPECT_TRUE(found_->delivery.untouched());
+  EXPECT_EQ(found_->delivery.state, protocol::MessageState::kScheduled);
+}
+
+TEST_F(MessageFinderTest, FollowsTheLocatorOfAMovedMessage) {
+  const MessageId id = Scheduled();
+  ASSERT_TRUE(*bulk_.Move(now_, id, kStart + 90'000, 0));
+  Commit();
+  Find(id, Kind::kPending);
+  EXPECT_EQ(found_->key.due_ms, kStart + 90'000);
+}
+
+TEST_F(MessageFinderTest, FindsATombstoneUntilItExpires) {
+  const MessageId id = Scheduled();
+  ASSERT_TRUE(*bulk_.Cancel(now_, id, false));
+  Commit();
+  Find(id, Kind::kEnded);
+  EXPECT_EQ(found_->tombstone.state, storage::EndState::kCancelled);
+  now_.wall_ms = found_->tombstone.expire_ms;
+  Find(id, Kind::kUnknown);
+}
+
+TEST_F(MessageFinderTest, ADeliveredMessageIsInFlight) {
+  const MessageId id = Scheduled(100);
+  ASSERT_EQ(Deliver(200).size(), 1u);
+  Find(id, Kind::kPending);
+  ASSERT_TRUE(finder_.Examine(now_, found_.get()).ok());
+  EXPECT_EQ(found_->delivery.state, protocol::MessageState::kInFlight);
+  EXPECT_EQ(found_->delivery.attempts, 1u);
+  EXPECT_FALSE(found_->delivery.untouched());
+}
+
+TEST_F(MessageFinderTest, ResolvesATarget) {
+  protocol::ScheduleOptions options;
+  options.key = "a";
+  Send(Message("p", 60'000, &options));
+  // The key is in flight.
+  auto target = finder_.Resolve(now_, ByKey("a"));
+  ASSERT_TRUE(target.ok());
+  EXPECT_TRUE(target->wait_for == MessageLocks::KeyName(kTopic, "a"));
+  Commit();
+  const MessageId id = LastAccepted().id;
+  EXPECT_EQ(finder_.Resolve(now_, ByKey("a"))->id, id);
+  EXPECT_EQ(finder_.Resolve(now_, ById(id))->id, id);
+  EXPECT_EQ(finder_.Resolve(now_, ByKey("b"))->id, MessageId{});
+  // A change of the message itself.
+  ASSERT_TRUE(*bulk_.Cancel(now_, id, false));
+  EXPECT_TRUE(finder_.Resolve(now_, ByKey("a"))->wait_for == MessageLocks::Name(id));
+  // As many wait as may.
+  for (size_t i = 0; i < limits_.waiting_max; ++i) {
+    locks_.Wait(MessageLocks::Name(id), [](base::Now, bool) {});
+  }
+  MessageLocks locks(Parts(), &dispatcher_);
+  MessageFinder finder(Parts(), &scheduler_, &dispatcher_, &locks, &index_);
+  target = finder.Resolve(now_, ById(id));
+  ASSERT_FALSE(target.ok());
+  EXPECT_EQ(base::GetErrorDetail(target.status())->reason, "OVERLOADED");
+  Commit();
+}
+
+TEST_F(MessageFinderTest, AReadErrorFailsTheShard) {
+  const absl::Status status = finder_.ReadFailed(absl::DataLossError("disk"));
+  EXPECT_EQ(base::GetErrorDetail(status)->reason, "STORAGE_FAILED");
+  EXPECT_FALSE(dispatcher_.read_status().ok());
+}
+
+}  // namespace
+}  // namespace duetime::messages

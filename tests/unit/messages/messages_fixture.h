@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of a shard below its commands, for tests of single parts of server/messages.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "server/delivery/dispatcher.h"
+#include "server/delivery/occurrence_sink.h"
+#include "server/messages/message_commands.h"
+#include "server/protocol/commands.h"
+#include "server/protocol/replies.h"
+#include "server/scheduler/scheduler.h"
+#include "storage/memory_store.h"
+#include "storage/message_record.h"
+
+namespace duetime::messages {
+
+inline constexpr storage::TopicId kTopic{1};
+inline constexpr uint64_t kStart = 1'800'000'000'000;
+
+// One shard over a store in memory. Nothing is committed before the test calls Commit.
+class MessagesFixture : public testing::Test, public delivery::OccurrenceSink {
+ protected:
+  MessagesFixture() {
+    limits_.waiting_max = 2;
+    EXPECT_TRUE(scheduler_.Recover(now_).ok());
+    EXPECT_TRUE(dispatcher_.Recover(now_).ok());
+  }
+
+  bool OnOccurrenceDue(base::Now, const storage::MessageRef&) override { return true; }
+  void OnOccurrenceCancelled(base::Now, const storage::MessageId& id) override {
+    cancelled_occurrences_.push_back(id);
+  }
+
+  delivery::ShardParts Parts() {
+    return {.shard = 0,
+            .limits = &limits_,
+            .store = &store_,
+            .writes = &writes_,
+            .writer = &writer_,
+            .key_locks = &key_locks_,
+            .occurrences = this,
+            .effects = &effects_,
+            .stats = &stats_,
+            .slabs = wheel::HeapSlabs::Shared()};
+  }
+
+  // Writes the open batch, or loses it. False if there is none.
+  bool Commit(bool accepted = true) {
+    EXPECT_TRUE(writer_.FlushCounts().ok());
+    auto batch = writes_.Take();
+    if (!batch.has_value()) return false;
+    if (accepted) {
+      EXPECT_EQ(store_.Append(std::span(&batch->records, 1), batch->durability),
+                storage::AppendOutcome::kAccepted);
+    }
+    writes_.Complete(now_, batch->sequence, accepted);
+    return true;
+  }
+
+  // A message with its payload, a key if there is one, and the content hash of its payload.
+  protocol::NewMessage Message(const std::string& payload, uint64_t delay_ms,
+                               const protocol::ScheduleOptions* options = nullptr) {
+    storage::MessageRecord record;
+    record.header = {
+        .topic = kTopic, .deliver_ms = now_.wall_ms + delay_ms, .accept_ms = now_.wall_ms};
+    record.payload = payload;
+    if (options != nullptr) {
+      record.key = options->key;
+      record.spread_ms = options->spread_ms;
+    }
+    protocol::NewMessage message = protocol::MakeNewMessage(record, /*slot=*/0);
+    if (options != nullptr) {
+      message.options = std::make_unique<protocol::ScheduleOptions>(*options);
+      message.options->content.low = std::hash<std::string>{}(payload);
+    }
+    return message;
+  }
+
+  void Send(protocol::NewMessage message) {
+    protocol::ScheduleCommand command;
+    command.messages.push_back(std::move(message));
+    commands_.Schedule(now_, std::move(command));
+  }
+  // The answer to the only message of the last call, which has been committed.
+  protocol::AcceptedMessage Schedule(protocol::NewMessage message) {
+    Send(std::move(message));
+    Commit();
+    return LastAccepted();
+  }
+  protocol::AcceptedMessage LastAccepted() {
+    EXPECT_FALSE(answers().schedules.empty());
+    protocol::ScheduleReply reply = std::move(answers().schedules.back());
+    answers().schedules.clear();
+    EXPECT_EQ(reply.accepted.size(), reply.status.ok() ? 1u : 0u);
+    if (reply.accepted.empty()) reply.accepted.emplace_back().status = reply.status;
+    return std::move(reply.accepted[0]);
+  }
+  storage::MessageId Scheduled(uint64_t delay_ms = 60'000) {
+    return Schedule(Message("p", delay_ms)).id;
+  }
+
+  protocol::CancelReply Cancel(const protocol::Target& target, bool stop_redelivery = false) {
+    commands_.Cancel(
+        now_, {.tag = {}, .position = 0, .target = target, .stop_redelivery = stop_redelivery});
+    Commit();
+    return Last(&answers().cancels);
+  }
+  protocol::GetReply Get(const storage::MessageId& id) {
+    commands_.Get(now_, {.tag = {}, .target = ById(id)});
+    return Last(&answers().gets);
+  }
+  void LimitMinutes(uint64_t max, protocol::BucketPolicy policy, uint32_t spread_minutes = 0,
+                    MinuteLimits* limits = nullptr) {
+    protocol::TopicCommand command;
+    command.topic = kTopic;
+    command.minute_max = max;
+    command.bucket_policy = policy;
+    command.spread_minutes_max = spread_minutes;
+    (limits != nullptr ? limits : &minute_limits_)->Set(command);
+  }
+  static protocol::Target ById(const storage::MessageId& id) {
+    return {.id = id, .topic = kTopic, .key = ""};
+  }
+  static protocol::Target ByKey(const std::string& key) {
+    return {.id = {}, .topic = kTopic, .key = key};
+  }
+  // The replies since the last look, by kind.
+  struct Answers {
+    std::vector<protocol::ScheduleReply> schedules;
+    std::vector<protocol::CancelReply> cancels;
+    std::vector<protocol::RescheduleReply> reschedules;
+    std::vector<protocol::GetReply> gets;
+    std::vector<protocol::InspectReply> inspects;
+    std::vector<protocol::OperationReply> operations;
+  };
+  Answers& answers() {
+    for (protocol::Reply& reply : effects_.replies) {
+      const auto take = [&reply]<typename T>(std::vector<T>* list) {
+        if (T* const one = std::get_if<T>(&reply)) list->push_back(std::move(*one));
+      };
+      take(&answers_.schedules);
+      take(&answers_.cancels);
+      take(&answers_.reschedules);
+      take(&answers_.gets);
+      take(&answers_.inspects);
+      take(&answers_.operations);
+    }
+    effects_.replies.clear();
+    return answers_;
+  }
+  template <typename Reply>
+  static Reply Last(std::vector<Reply>* replies) {
+    EXPECT_EQ(replies->size(), 1u);
+    if (replies->empty()) return {};
+    Reply reply = std::move(replies->back());
+    replies->clear();
+    return reply;
+  }
+
+  // Lets time pass and hands what is due to a stream. Returns the tokens of its leases.
+  std::vector<protocol::LeaseToken> Deliver(uint64_t after_ms) {
+    now_.wall_ms += after_ms;
+    now_.mono_ms += after_ms;
+    if (!attached_) {
+      dispatcher_.Attach(now_, {.stream = protocol::StreamId{1},
+                                .topic = kTopic,
+                                .subscription = storage::FirstSubscription(kTopic),
+                                .lease_ms = 30'000,
+                                .credit = std::make_shared<protocol::StreamCredit>(10, 10'000)});
+      attached_ = true;
+    }
+    std::vector<protocol::LeaseToken> tokens;
+    for (int i = 0; i < 10 && tokens.empty(); ++i) {
+      bool more = false;
+      EXPECT_TRUE(scheduler_.Step(now_, 100, &more).ok());
+      EXPECT_TRUE(dispatcher_.Pump(now_, 100, &more).ok());
+      Commit();
+      for (const protocol::DeliveryFrame& frame : effects_.frames) {
+        for (const protocol::Delivery& delivery : frame.deliveries)
+          tokens.push_back(delivery.token);
+      }
+      effects_.frames.clear();
+    }
+    return tokens;
+  }
+  void Ack(protocol::LeaseToken token) {
+    dispatcher_.Settle(
+        now_, {.stream = protocol::StreamId{1}, .acks = {token}, .nacks = {}, .extends = {}});
+  }
+
+  base::Now now_{.wall_ms = kStart, .mono_ms = 1'000};
+  storage::MemoryDisk disk_{1};
+  storage::MemoryStore store_{&disk_};
+  delivery::ShardLimits limits_;
+  protocol::Effects effects_;
+  Answers answers_;
+  protocol::ShardStats stats_;
+  scheduler::PendingWrites writes_;
+  scheduler::MessageWriter writer_{0, &store_, &writes_};
+  scheduler::KeyLocks key_locks_;
+  scheduler::Scheduler scheduler_{{.shard = 0,
+                                   .load_window_ms = 10'000,
+                                   .loaded_max = 1'000,
+                                   .claim_ahead_ms = 1'000,
+                                   .claim_renew_ms = 500,
+                                   .low_watermark_period_ms = 1'000},
+                                  &store_,
+                                  &writes_,
+                                  &writer_,
+                                  &dispatcher_};
+  delivery::Dispatcher dispatcher_{Parts(), &scheduler_};
+  std::vector<storage::MessageId> cancelled_occurrences_;
+  bool attached_ = false;
+  // The parts, as MessageCommands joins them.
+  MinuteLimits minute_limits_{1, &writer_};
+  MessageLocks locks_{Parts(), &dispatcher_};
+  KeyIndex index_{Parts()};
+  MessageFinder finder_{Parts(), &scheduler_, &dispatcher_, &locks_, &index_};
+  MessageChanges changes_{Parts(), &scheduler_, &dispatcher_, &finder_, &locks_};
+  BulkChanges bulk_{Parts(), &scheduler_, &finder_, &changes_};
+  MessageCommands commands_{Parts(), &scheduler_, &dispatcher_};
+};
+
+}  // namespace duetime::messages

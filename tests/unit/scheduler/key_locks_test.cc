@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/scheduler/key_locks.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace duetime::scheduler {
+namespace {
+
+class KeyLocksTest : public testing::Test {
+ protected:
+  // Notes its number, and locks the name again if `lock`.
+  void Wait(int number, bool lock = false) {
+    locks_.Wait(name_, [this, number, lock](base::Now, bool ok) {
+      ran_.push_back(ok ? number : -number);
+      if (lock) locks_.Acquire(name_);
+    });
+  }
+
+  KeyLocks locks_;
+  const KeyLocks::Name name_{1, storage::TopicId{1}, "a"};
+  std::vector<int> ran_;
+};
+
+TEST_F(KeyLocksTest, NamesDifferInEachOfTheirParts) {
+  const storage::TopicId one{1};
+  const storage::TopicId two{2};
+  EXPECT_TRUE(name_ == KeyLocks::Name(1, one, "a"));
+  EXPECT_FALSE(name_ == KeyLocks::Name(2, one, "a"));
+  EXPECT_FALSE(name_ == KeyLocks::Name(1, two, "a"));
+  EXPECT_FALSE(name_ == KeyLocks::Name(1, one, "b"));
+  const auto id = storage::MessageId::Make(1, 2, 3, 4);
+  locks_.Acquire(KeyLocks::Name(id));
+  EXPECT_TRUE(locks_.Held(id));
+  EXPECT_FALSE(locks_.Held(name_));
+}
+
+TEST_F(KeyLocksTest, G1_WaitersRunInOrder) {
+  locks_.Acquire(name_);
+  for (int i = 1; i <= 3; ++i) Wait(i);
+  EXPECT_EQ(locks_.waiting(), 3u);
+  locks_.Release({}, name_, true);
+  EXPECT_EQ(ran_, (std::vector<int>{1, 2, 3}));
+  EXPECT_EQ(locks_.waiting(), 0u);
+  EXPECT_EQ(locks_.held(), 0u);
+}
+
+TEST_F(KeyLocksTest, G1_AWaiterThatLocksAgainComesBeforeTheRest) {
+  locks_.Acquire(name_);
+  Wait(1);
+  Wait(2, /*lock=*/true);
+  Wait(3);
+  locks_.Release({}, name_, true);
+  EXPECT_EQ(ran_, (std::vector<int>{1, 2}));
+  EXPECT_EQ(locks_.waiting(), 1u);
+  Wait(4);
+  locks_.Release({}, name_, true);
+  EXPECT_EQ(ran_, (std::vector<int>{1, 2, 3, 4}));
+}
+
+TEST_F(KeyLocksTest, G1_WaitersPrecedeThoseThatComeWhileAWaiterRuns) {
+  locks_.Acquire(name_);
+  locks_.Wait(name_, [this](base::Now, bool) {
+    locks_.Acquire(name_);
+    Wait(3);
+  });
+  Wait(2);
+  locks_.Release({}, name_, true);
+  EXPECT_TRUE(ran_.empty());
+  locks_.Release({}, name_, true);
+  EXPECT_EQ(ran_, (std::vector<int>{2, 3}));
+}
+
+TEST_F(KeyLocksTest, G2_AFailureRunsEachWaiterOnce) {
+  locks_.Acquire(name_);
+  for (int i = 1; i <= 3; ++i) Wait(i);
+  locks_.Release({}, name_, false);
+  EXPECT_EQ(ran_, (std::vector<int>{-1, -2, -3}));
+}
+
+TEST_F(KeyLocksTest, ChecksItsCallers) {
+  EXPECT_DEATH(locks_.Release({}, name_, true), "end");
+  EXPECT_DEATH(locks_.Wait(name_, [](base::Now, bool) {}), "end");
+  locks_.Acquire(name_);
+  EXPECT_DEATH(locks_.Acquire(name_), "second");
+}
+
+}  // namespace
+}  // namespace duetime::scheduler

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/scheduler/message_writer.h"
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "storage/memory_store.h"
+#include "storage/time_units.h"
+
+namespace duetime::scheduler {
+namespace {
+
+using storage::CountLevel;
+using storage::Durability;
+using storage::kMinuteMs;
+using storage::MessageId;
+using storage::MessageKey;
+using storage::RecordType;
+using storage::TopicId;
+
+constexpr TopicId kTopic{1};
+constexpr TopicId kOther{2};
+
+class MessageWriterTest : public testing::Test {
+ protected:
+  MessageKey Put(TopicId topic, uint64_t due_ms, const std::string& record = "12345") {
+    const MessageKey key = {.due_ms = due_ms, .id = MessageId::Make(1, ++sequence_, 0, due_ms)};
+    writer_.Put(key, topic, record);
+    return key;
+  }
+  PendingWrites::Batch Commit() {
+    EXPECT_TRUE(writer_.FlushCounts().ok());
+    auto batch = writes_.Take();
+    if (!batch.has_value()) return {};
+    EXPECT_EQ(store_.Append(std::span(&batch->records, 1), batch->durability),
+              storage::AppendOutcome::kAccepted);
+    writes_.Complete({}, batch->sequence, true);
+    return *std::move(batch);
+  }
+  static size_t Count(const PendingWrites::Batch& batch, RecordType type) {
+    return static_cast<size_t>(
+        std::count_if(batch.records.begin(), batch.records.end(),
+                      [type](const storage::Record& record) { return record.type == type; }));
+  }
+  // Messages and bytes of the topic, as the store counts them.
+  std::pair<uint64_t, uint64_t> Stored(TopicId topic) {
+    std::vector<storage::BucketCount> counts;
+    EXPECT_TRUE(store_.ScanCounts(0, topic, CountLevel::kTopic, 0, 1, 1, &counts).ok());
+    if (counts.empty()) return {0, 0};
+    return {counts[0].messages, counts[0].bytes};
+  }
+
+  storage::MemoryDisk disk_{1};
+  storage::MemoryStore store_{&disk_};
+  PendingWrites writes_;
+  MessageWriter writer_{0, &store_, &writes_};
+  uint64_t sequence_ = 0;
+};
+
+TEST_F(MessageWriterTest, AMessageAndItsCountAreOneBatch) {
+  const MessageKey key = Put(kTopic, 5);
+  EXPECT_EQ(*writer_.Pending(kTopic), 1);
+  const auto batch = Commit();
+  EXPECT_EQ(batch.durability, Durability::kSynced);
+  EXPECT_EQ(Count(batch, RecordType::kAccept), 1u);
+  EXPECT_EQ(Count(batch, RecordType::kCount), 1u);
+  EXPECT_EQ(Stored(kTopic), (std::pair<uint64_t, uint64_t>{1, 5}));
+  writer_.Erase(key, kTopic, 5, Durability::kBuffered);
+  EXPECT_EQ(*writer_.Pending(kTopic), 0);
+  EXPECT_EQ(Commit().durability, Durability::kBuffered);
+  EXPECT_EQ(Stored(kTopic), (std::pair<uint64_t, uint64_t>{0, 0}));
+}
+
+TEST_F(MessageWriterTest, CountsAreSummedByTopicAndMinute) {
+  for (uint64_t i = 0; i < 100; ++i) {
+    Put(kTopic, i);
+    Put(kOther, i);
+    Put(kTopic, kMinuteMs + i);
+  }
+  // Three buckets. The last one may have a second record, because its sum is kept apart.
+  EXPECT_LE(Count(Commit(), RecordType::kCount), 4u);
+  EXPECT_EQ(Stored(kTopic).first, 200u);
+  EXPECT_EQ(Stored(kOther).first, 100u);
+}
+
+TEST_F(MessageWriterTest, APutAndAnEraseInOneBatchCountNothing) {
+  const MessageKey key = Put(kTopic, 5);
+  writer_.Erase(key, kTopic, 5, Durability::kBuffered);
+  EXPECT_EQ(Count(Commit(), RecordType::kCount), 0u);
+  EXPECT_EQ(*writer_.Pending(kTopic), 0);
+}
+
+TEST_F(MessageWriterTest, AQuotaCountsWhatWasThereAndWhatComes) {
+  Put(kTopic, 1);
+  Commit();
+  Put(kTopic, 2);
+  auto quota = std::make_shared<protocol::TopicQuota>();
+  quota->max = 3;
+  ASSERT_TRUE(writer_.SetQuota(kTopic, quota).ok());
+  EXPECT_EQ(quota->pending.load(), 2);
+  // A second command does not count the messages again.
+  ASSERT_TRUE(writer_.SetQuota(kTopic, quota).ok());
+  EXPECT_TRUE(writer_.QuotaOf(kTopic)->HasRoom());
+  const MessageKey key = Put(kTopic, 3);
+  EXPECT_FALSE(writer_.QuotaOf(kTopic)->HasRoom());
+  writer_.Erase(key, kTopic, 5, Durability::kBuffered);
+  EXPECT_TRUE(writer_.QuotaOf(kTopic)->HasRoom());
+  EXPECT_EQ(writer_.QuotaOf(kOther), nullptr);
+}
+
+TEST_F(MessageWriterTest, AWatchedTopicIsReportedOnce) {
+  writer_.Watch(kTopic, true);
+  writer_.Watch(kOther, true);
+  writer_.Watch(kOther, false);
+  Put(kOther, 1);
+  EXPECT_TRUE(writer_.TakeUsed().empty());
+  Put(kTopic, 1);
+  Put(kTopic, 2);
+  EXPECT_EQ(writer_.TakeUsed(), std::vector<TopicId>{kTopic});
+  EXPECT_TRUE(writer_.TakeUsed().empty());
+}
+
+TEST_F(MessageWriterTest, ExactMinutesBeginWhenNothingIsInFlight) {
+  Put(kTopic, 1);
+  ASSERT_TRUE(writer_.FlushCounts().ok());
+  auto batch = writes_.Take();
+  writer_.CountMinutes(kTopic, true);
+  EXPECT_TRUE(writer_.settling());
+  EXPECT_EQ(store_.Append(std::span(&batch->records, 1), batch->durability),
+            storage::AppendOutcome::kAccepted);
+  writes_.Complete({}, batch->sequence, true);
+  EXPECT_FALSE(writer_.settling());
+  Put(kTopic, 2);
+  Commit();
+  EXPECT_EQ(*writer_.minutes().At(kTopic, 0), 2);
+  writer_.CountMinutes(kTopic, false);
+  EXPECT_FALSE(writer_.minutes().Has(kTopic));
+}
+
+TEST_F(MessageWriterTest, ObjectsNamesAndLocatorsReachTheStore) {
+  writer_.PutObject(storage::ObjectKind::kOperation, "op", "bytes", Durability::kSynced);
+  writer_.PutTopicName(kTopic, "orders");
+  const MessageId id = MessageId::Make(1, 1, 0, 5);
+  writer_.PutLocator(id, {.due_ms = 9, .tombstone = std::nullopt}, Durability::kSynced);
+  Commit();
+  EXPECT_EQ(**store_.GetObject(storage::ObjectKind::kOperation, 0, "op"), "bytes");
+  EXPECT_EQ((*store_.GetLocator(0, id))->due_ms, 9u);
+  writer_.RemoveObject(storage::ObjectKind::kOperation, "op", Durability::kSynced);
+  writer_.RemoveObject(storage::ObjectKind::kOperation, "absent", Durability::kSynced);
+  Commit();
+  EXPECT_FALSE(store_.GetObject(storage::ObjectKind::kOperation, 0, "op")->has_value());
+}
+
+TEST_F(MessageWriterTest, AStoreThatCannotBeReadIsAnError) {
+  Put(kTopic, 1);
+  store_.FailReads(absl::DataLossError("disk"));
+  EXPECT_FALSE(writer_.FlushCounts().ok());
+  EXPECT_FALSE(writer_.Pending(kTopic).ok());
+  EXPECT_FALSE(writer_.SetQuota(kTopic, std::make_shared<protocol::TopicQuota>()).ok());
+}
+
+}  // namespace
+}  // namespace duetime::scheduler
