@@ -53,6 +53,7 @@ LeaseEnds::LeaseEnds(const DeliveryParts& parts)
     : writes_(parts.shard.writes),
       effects_(parts.shard.effects),
       stats_(parts.shard.stats),
+      reader_(parts.reader),
       table_(parts.table),
       subscriptions_(parts.subscriptions),
       timers_(parts.timers),
@@ -151,7 +152,7 @@ void LeaseEnds::Reject(base::Now now, const protocol::DeadLetterItem& item, Batc
   if (index == kNoEntry) return;
   if (dead_letters_->Make(now, index, storage::DeadLetterReason::kRejected, item.reason)) {
     batch->later.settled.push_back(item.token);
-  } else {
+  } else if (reader_->ok()) {  // else the shard stops, and the lease has not ended
     batch->now.refused.emplace_back(item.token, protocol::SettleRefusal::kNoDeadLetterTopic);
   }
 }

@@ -65,6 +65,7 @@ class LeaseEnds {
   scheduler::PendingWrites* const writes_;
   protocol::Effects* const effects_;
   protocol::ShardStats* const stats_;
+  const StoreReader* const reader_;
   PendingDeliveries* const table_;
   Subscriptions* const subscriptions_;
   DeliveryTimers* const timers_;

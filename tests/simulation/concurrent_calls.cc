@@ -49,7 +49,7 @@ ConcurrentCalls::ConcurrentCalls(uint64_t seed, PlantedFault fault)
 void ConcurrentCalls::Start() {
   Open();
   failed_ = fault_expected_ = false;
-  contract_.OnStart(store_->epoch());
+  contract_.OnStart(now_, store_->epoch());
   for (uint32_t i = kByUse + 1; i <= kTopics; ++i) {
     protocol::TopicCommand command;
     command.topic = TopicId{i};

@@ -151,6 +151,18 @@ void Contract::OnBulk(TopicId topic, const std::string& prefix, bool ends) {
   }
 }
 
+void Contract::OnStart(base::Now now, uint64_t epoch) {
+  epoch_ = epoch;
+  // The store keeps the wall-clock time of the next attempt. The rest of the wait follows the
+  // monotonic clock, and a wall clock that stands still does not prolong it.
+  for (auto& [id, message] : messages_) {
+    for (auto& [subscription, pair] : message.pairs) {
+      const uint64_t wait_ms = pair.retry_wall_ms - std::min(pair.retry_wall_ms, now.wall_ms);
+      pair.retry_mono_ms = now.mono_ms + wait_ms;
+    }
+  }
+}
+
 void Contract::OnCrash(bool power, bool rest, const std::vector<Question>& open) {
   for (const Question& question : open) {
     Lose(question);
@@ -165,7 +177,6 @@ void Contract::OnCrash(bool power, bool rest, const std::vector<Question>& open)
       const bool in_flight = pair.lease.has_value();
       if (rest && pair.epoch == epoch_) pair.failed = pair.attempts - (in_flight ? 1 : 0);
       if (in_flight || !rest) pair.retry_wall_ms = 0;
-      pair.retry_mono_ms = UINT64_MAX;
       pair.lease.reset();
     }
   }

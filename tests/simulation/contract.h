@@ -80,7 +80,7 @@ class Contract {
   std::map<storage::SubscriptionId, Subscription>& subscriptions() { return subscriptions_; }
 
   // ---- Runs of the server
-  void OnStart(uint64_t epoch) { epoch_ = epoch; }
+  void OnStart(base::Now now, uint64_t epoch);
   // The process ended, with every open call. With `power` unsynced settlements may be lost. With
   // `rest` everything had come to rest before.
   void OnCrash(bool power, bool rest, const std::vector<Question>& open);
