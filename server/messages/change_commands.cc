@@ -32,6 +32,19 @@ absl::Status EtagError(const FoundMessage& found) {
                           .retry_after_ms = 0});
 }
 
+CancelReply ReplyTo(const CancelCommand& command) {
+  CancelReply reply;
+  reply.tag = command.tag;
+  reply.position = command.position;
+  return reply;
+}
+
+RescheduleReply ReplyTo(const RescheduleCommand& command) {
+  RescheduleReply reply;
+  reply.tag = command.tag;
+  return reply;
+}
+
 // The part of an answer that both calls give from the state of the message.
 template <typename Reply>
 void FillOutcome(const FoundMessage& found, Reply* reply) {
@@ -63,22 +76,30 @@ ChangeCommands::ChangeCommands(const delivery::ShardParts& parts, MessageFinder*
       changes_(changes) {}
 
 void ChangeCommands::Cancel(base::Now now, CancelCommand command) {
+  Run(now, std::move(command), &ChangeCommands::DecideCancel);
+}
+
+void ChangeCommands::Reschedule(base::Now now, RescheduleCommand command) {
+  Run(now, std::move(command), &ChangeCommands::DecideReschedule);
+}
+
+template <typename Command, typename Reply>
+void ChangeCommands::Run(base::Now now, Command command,
+                         bool (ChangeCommands::*decide)(base::Now, const Command&, Reply*)) {
   auto target = finder_->Resolve(now, command.target);
   if (target.ok() && target->wait_for.has_value()) {
     locks_->Wait(*target->wait_for,
-                 [this, command = std::move(command)](base::Now later, bool ok) mutable {
+                 [this, command = std::move(command), decide](base::Now later, bool ok) mutable {
                    if (!ok) return Refuse(command);
-                   Cancel(later, std::move(command));
+                   Run(later, std::move(command), decide);
                  });
     return;
   }
-  CancelReply reply;
-  reply.tag = command.tag;
-  reply.position = command.position;
+  Reply reply = ReplyTo(command);
   reply.outcome = Outcome::kNotFound;
   reply.status = target.status();
   if (target.ok()) reply.id = target->id;
-  if (!target.ok() || !DecideCancel(now, command, &reply)) {
+  if (!target.ok() || !(this->*decide)(now, command, &reply)) {
     effects_->replies.push_back(std::move(reply));
     return;
   }
@@ -105,31 +126,6 @@ bool ChangeCommands::DecideCancel(base::Now now, const CancelCommand& command, C
   reply->status = changes_->Cancel(now, found, reply->redelivery_stopped);
   DT_CHECK(!reply->status.ok() || locks_->ChangeInFlight(reply->id));
   return true;
-}
-
-void ChangeCommands::Reschedule(base::Now now, RescheduleCommand command) {
-  auto target = finder_->Resolve(now, command.target);
-  if (target.ok() && target->wait_for.has_value()) {
-    locks_->Wait(*target->wait_for,
-                 [this, command = std::move(command)](base::Now later, bool ok) mutable {
-                   if (!ok) return Refuse(command);
-                   Reschedule(later, std::move(command));
-                 });
-    return;
-  }
-  RescheduleReply reply;
-  reply.tag = command.tag;
-  reply.outcome = Outcome::kNotFound;
-  reply.status = target.status();
-  if (target.ok()) reply.id = target->id;
-  if (!target.ok() || !DecideReschedule(now, command, &reply)) {
-    effects_->replies.push_back(std::move(reply));
-    return;
-  }
-  writes_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
-    if (!ok) reply.status = base::StorageFailedError();
-    effects_->replies.push_back(std::move(reply));
-  });
 }
 
 bool ChangeCommands::DecideReschedule(base::Now now, const RescheduleCommand& command,
@@ -177,19 +173,14 @@ absl::Status ChangeCommands::ApplyReschedule(base::Now now, const RescheduleComm
   return changes_->Move(now, found, std::move(revision));
 }
 
-void ChangeCommands::Refuse(const CancelCommand& command) {
-  CancelReply reply;
-  reply.tag = command.tag;
-  reply.position = command.position;
+template <typename Command>
+void ChangeCommands::Refuse(const Command& command) {
+  auto reply = ReplyTo(command);
   reply.status = base::StorageFailedError();
   effects_->replies.push_back(std::move(reply));
 }
 
-void ChangeCommands::Refuse(const RescheduleCommand& command) {
-  RescheduleReply reply;
-  reply.tag = command.tag;
-  reply.status = base::StorageFailedError();
-  effects_->replies.push_back(std::move(reply));
-}
+template void ChangeCommands::Refuse(const CancelCommand& command);
+template void ChangeCommands::Refuse(const RescheduleCommand& command);
 
 }  // namespace duetime::messages

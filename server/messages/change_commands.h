@@ -29,13 +29,16 @@ class ChangeCommands {
   void Cancel(base::Now now, protocol::CancelCommand command);
   void Reschedule(base::Now now, protocol::RescheduleCommand command);
 
-  // The answers of a shard that has failed.
-  void Refuse(const protocol::CancelCommand& command);
-  void Refuse(const protocol::RescheduleCommand& command);
+  // Answers a CancelCommand or a RescheduleCommand for a shard that has failed.
+  template <typename Command>
+  void Refuse(const Command& command);
 
  private:
-  // Decides about a message that is known. Sets the answer; true if a change was made, so that the
-  // answer has to wait for the commit.
+  // Calls `decide` when no change of the message is in flight. It decides about a message that is
+  // known, and sets the answer; true if it made a change, so that the answer waits for the commit.
+  template <typename Command, typename Reply>
+  void Run(base::Now now, Command command,
+           bool (ChangeCommands::*decide)(base::Now, const Command&, Reply*));
   bool DecideCancel(base::Now now, const protocol::CancelCommand& command,
                     protocol::CancelReply* reply);
   bool DecideReschedule(base::Now now, const protocol::RescheduleCommand& command,
