@@ -28,20 +28,13 @@
 #include "tests/crash/kill9_clients.h"
 #include "tests/crash/kill9_history.h"
 #include "tests/crash/kill9_recorder.h"
+#include "tests/crash/kill_cycles.h"
 #include "tests/support/server_process.h"
-#include "tests/support/test_scale.h"
 
 namespace duetime::crash {
 namespace {
 
 using std::chrono::milliseconds;
-
-struct Arguments {
-  std::string daemon = DUETIME_DAEMON;
-  int cycles = static_cast<int>(test::Scaled(60));
-  uint64_t seed = std::random_device{}();
-  int shards = 2;
-};
 
 constexpr int kSubscriptions = 3;
 constexpr const char* kTopic = "fan";
@@ -184,15 +177,11 @@ std::unique_ptr<SubscriberClient> Subscribe(const test::ServerProcess& server, i
 bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Recorders* recorders,
              Met* met) {
   if (run > 1 && (*random)() % 15 == 0) {
-    server->Launch();
-    std::this_thread::sleep_for(milliseconds((*random)() % 100));
-    server->Kill();
+    KillDuringStart(server, random);
     return true;
   }
-  if (!server->Start() || (run == 1 && !CreateSubscriptions(server->Connect()))) {
-    std::printf("run %d: %s\n", run, server->error().c_str());
-    return false;
-  }
+  if (!StartRun(server, run)) return false;
+  if (run == 1 && !CreateSubscriptions(server->Connect())) return false;
   Producer producer(*server, (*random)(), recorders);
   const int diligent = run % kSubscriptions;
   const int slow = (run + 1) % kSubscriptions;
@@ -216,25 +205,18 @@ bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Reco
   const auto admin = v1::Admin::NewStub(server->Connect());
   const bool absent_behind = IsBehind(admin.get(), absent);
   const bool slow_behind = IsBehind(admin.get(), slow);
-  const bool alive = server->running();
-  server->Kill();
+  const bool alive = KillRun(server, run);
   producer.Stop();
   subscribers.clear();
   if (absent_behind && !comes) ++met->spilling;
   if ((absent_behind && comes) || slow_behind) ++met->reading_back;
-  if (!alive) {
-    std::printf("run %d: the daemon had ended by itself\n%s\n", run, server->log().c_str());
-  }
   return alive;
 }
 
 // A last run in which everything is delivered to each of them and acked: what is pending then.
 // Nothing if it could not be found out.
 std::optional<int64_t> Drain(test::ServerProcess* server, int run, Recorders* recorders) {
-  if (!server->Start()) {
-    std::printf("drain: %s\n", server->error().c_str());
-    return std::nullopt;
-  }
+  if (!StartRun(server, run)) return std::nullopt;
   std::vector<std::unique_ptr<SubscriberClient>> subscribers;
   for (int i = 0; i < kSubscriptions; ++i) {
     subscribers.push_back(Subscribe(
@@ -315,27 +297,20 @@ bool EnoughHappened(int cycles, const Met& met, int64_t between, const Tally& ta
          tally.scheduled >= 20 * cycles && tally.redelivered_by_later_run >= cycles / 4;
 }
 
-int Main(const Arguments& arguments) {
-  std::printf("seed %llu, %d cycles, %d shards\n", static_cast<unsigned long long>(arguments.seed),
-              arguments.cycles, arguments.shards);
+int Main(const KillOptions& options) {
+  std::printf("seed %llu, %d cycles, %d shards\n", static_cast<unsigned long long>(options.seed),
+              options.cycles, options.shards);
   std::fflush(stdout);
-  std::mt19937_64 random(arguments.seed);
+  std::mt19937_64 random(options.seed);
   test::ServerProcess server(
-      {.daemon = arguments.daemon,
-       .flags = {"--shards=" + std::to_string(arguments.shards), "--drain-grace-ms=300",
-                 "--low-watermark-period-ms=10", "--due-idle-max=10", "--due-max=1000",
-                 "--spill-age-ms=1000", "--log-level=warn"},
-       .tcp = false,
-       .metrics = false,
-       .where = test::TempDirectory::Where::kDisk,
-       .unix_socket = true,
-       .tls = {}});
+      DaemonOptions(options, {"--drain-grace-ms=300", "--low-watermark-period-ms=10",
+                              "--due-idle-max=10", "--due-max=1000", "--spill-age-ms=1000"}));
   Recorders recorders;
   Met met;
-  for (int run = 1; run <= arguments.cycles; ++run) {
+  for (int run = 1; run <= options.cycles; ++run) {
     if (!RunOnce(&server, run, &random, &recorders, &met)) return 2;
   }
-  const std::optional<int64_t> pending = Drain(&server, arguments.cycles + 1, &recorders);
+  const std::optional<int64_t> pending = Drain(&server, options.cycles + 1, &recorders);
   if (!pending.has_value()) return 2;
   Histories histories;
   size_t broken = *pending == 0 ? 0 : 1;
@@ -350,9 +325,9 @@ int Main(const Arguments& arguments) {
   }
   broken += CountLeftOut(histories);
   const bool enough =
-      EnoughHappened(arguments.cycles, met, CountBetweenSettles(histories), Count(histories[0]));
+      EnoughHappened(options.cycles, met, CountBetweenSettles(histories), Count(histories[0]));
   std::printf("%zu broken promises, seed %llu\n", broken,
-              static_cast<unsigned long long>(arguments.seed));
+              static_cast<unsigned long long>(options.seed));
   if (broken > 0) return 1;
   return enough ? 0 : 2;
 }
@@ -361,12 +336,9 @@ int Main(const Arguments& arguments) {
 }  // namespace duetime::crash
 
 int main(int argc, char** argv) {
-  duetime::crash::Arguments arguments;
+  auto options = duetime::crash::DefaultKillOptions(60);
   CLI::App app("Kills the daemon while its subscriptions are behind, and judges what they saw.");
-  app.add_option("--cycles", arguments.cycles, "How often")->check(CLI::Range(1, 1'000'000'000));
-  app.add_option("--seed", arguments.seed, "Of everything random here")->envname("DUETIME_SEED");
-  app.add_option("--shards", arguments.shards, "Of the daemon")->check(CLI::Range(1, 64));
-  app.add_option("--daemon", arguments.daemon, "The program to kill");
+  duetime::crash::AddKillOptions(&app, &options);
   CLI11_PARSE(app, argc, argv);
-  return duetime::crash::Main(arguments);
+  return duetime::crash::Main(options);
 }

@@ -20,8 +20,8 @@
 #include "tests/crash/kill9_clients.h"
 #include "tests/crash/kill9_history.h"
 #include "tests/crash/kill9_recorder.h"
+#include "tests/crash/kill_cycles.h"
 #include "tests/support/server_process.h"
-#include "tests/support/test_scale.h"
 
 namespace duetime::crash {
 namespace {
@@ -29,10 +29,7 @@ namespace {
 using std::chrono::milliseconds;
 
 struct Arguments {
-  std::string daemon = DUETIME_DAEMON;
-  int cycles = static_cast<int>(test::Scaled(200));
-  uint64_t seed = std::random_device{}();
-  int shards = 2;
+  KillOptions kill = DefaultKillOptions(200);
   bool memory = false;
 };
 
@@ -44,39 +41,25 @@ constexpr int64_t kDrainTimeoutMs = 120'000;
 bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Recorder* recorder) {
   const uint64_t kind = (*random)() % 20;
   if (kind == 0) {
-    // Killed somewhere in its start: nobody could talk to it, or hardly.
-    server->Launch();
-    std::this_thread::sleep_for(milliseconds((*random)() % 100));
-    server->Kill();
+    KillDuringStart(server, random);
     return true;
   }
-  if (!server->Start()) {
-    std::printf("run %d: %s\n", run, server->error().c_str());
-    return false;
-  }
+  if (!StartRun(server, run)) return false;
   Clients clients(server->target(), run, (*random)(), recorder);
   std::this_thread::sleep_for(milliseconds(50 + (*random)() % 350));
   if (kind == 1) {
     server->Terminate();
     std::this_thread::sleep_for(milliseconds((*random)() % 200));
   }
-  const bool alive = server->running();
+  if (kind != 1) return KillRun(server, run);
   server->Kill();
-  clients.Stop();
-  if (!alive && kind != 1) {
-    std::printf("run %d: the daemon had ended by itself\n%s\n", run, server->log().c_str());
-    return false;
-  }
   return true;
 }
 
 // A last run in which everything that is there is delivered and acked, and every message asked
 // after.
 bool Drain(test::ServerProcess* server, int run, Recorder* recorder) {
-  if (!server->Start()) {
-    std::printf("drain: %s\n", server->error().c_str());
-    return false;
-  }
+  if (!StartRun(server, run)) return false;
   std::vector<std::unique_ptr<SubscriberClient>> subscribers;
   for (int topic = 0; topic < kTopics; ++topic) {
     subscribers.push_back(std::make_unique<SubscriberClient>(
@@ -109,8 +92,7 @@ bool Drain(test::ServerProcess* server, int run, Recorder* recorder) {
 }
 
 // Fewer would mean that the test did not test.
-bool EnoughHappened(const Arguments& arguments, const Tally& tally) {
-  const int64_t cycles = arguments.cycles;
+bool EnoughHappened(int64_t cycles, const Tally& tally) {
   struct Minimum {
     const char* name;
     int64_t value;
@@ -154,24 +136,17 @@ void Print(const Tally& tally) {
 }
 
 int Main(const Arguments& arguments) {
-  std::printf("seed %llu, %d cycles, %d shards, %s\n",
-              static_cast<unsigned long long>(arguments.seed), arguments.cycles, arguments.shards,
-              arguments.memory ? "in memory" : "on disk");
+  const KillOptions& kill = arguments.kill;
+  std::printf("seed %llu, %d cycles, %d shards, %s\n", static_cast<unsigned long long>(kill.seed),
+              kill.cycles, kill.shards, arguments.memory ? "in memory" : "on disk");
   std::fflush(stdout);
-  std::mt19937_64 random(arguments.seed);
-  test::ServerProcess server(
-      {.daemon = arguments.daemon,
-       .flags = {"--shards=" + std::to_string(arguments.shards), "--drain-grace-ms=300",
-                 "--low-watermark-period-ms=10", "--log-level=warn"},
-       .tcp = false,
-       .metrics = false,
-       .where = arguments.memory ? test::TempDirectory::Where::kMemory
-                                 : test::TempDirectory::Where::kDisk,
-       .unix_socket = true,
-       .tls = {}});
+  std::mt19937_64 random(kill.seed);
+  test::ServerProcess server(DaemonOptions(
+      kill, {"--drain-grace-ms=300", "--low-watermark-period-ms=10"},
+      arguments.memory ? test::TempDirectory::Where::kMemory : test::TempDirectory::Where::kDisk));
   Recorder recorder;
   const int64_t begun = SteadyMillis();
-  for (int run = 1; run <= arguments.cycles; ++run) {
+  for (int run = 1; run <= kill.cycles; ++run) {
     if (!RunOnce(&server, run, &random, &recorder)) return 2;
     if (run % 50 == 0) {
       std::printf("%d cycles, %zu messages, %.1f s\n", run, recorder.size(),
@@ -179,7 +154,7 @@ int Main(const Arguments& arguments) {
       std::fflush(stdout);
     }
   }
-  if (!Drain(&server, arguments.cycles + 1, &recorder)) return 2;
+  if (!Drain(&server, kill.cycles + 1, &recorder)) return 2;
   const std::vector<MessageHistory> history = recorder.TakeHistory();
   const Tally tally = Count(history);
   Print(tally);
@@ -189,9 +164,9 @@ int Main(const Arguments& arguments) {
                 violations[i].text.c_str());
   }
   std::printf("%zu broken promises, seed %llu\n", violations.size(),
-              static_cast<unsigned long long>(arguments.seed));
+              static_cast<unsigned long long>(kill.seed));
   if (!violations.empty()) return 1;
-  return EnoughHappened(arguments, tally) ? 0 : 2;
+  return EnoughHappened(kill.cycles, tally) ? 0 : 2;
 }
 
 }  // namespace
@@ -200,12 +175,9 @@ int Main(const Arguments& arguments) {
 int main(int argc, char** argv) {
   duetime::crash::Arguments arguments;
   CLI::App app("Kills the daemon again and again, and judges what its clients saw.");
-  app.add_option("--cycles", arguments.cycles, "How often")->check(CLI::Range(1, 1'000'000'000));
-  app.add_option("--seed", arguments.seed, "Of everything random here")->envname("DUETIME_SEED");
-  app.add_option("--shards", arguments.shards, "Of the daemon")->check(CLI::Range(1, 64));
+  duetime::crash::AddKillOptions(&app, &arguments.kill);
   app.add_flag("--memory", arguments.memory,
                "Keep the data in memory: faster, but commits are hardly ever on their way");
-  app.add_option("--daemon", arguments.daemon, "The program to kill");
   CLI11_PARSE(app, argc, argv);
   return duetime::crash::Main(arguments);
 }

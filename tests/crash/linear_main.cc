@@ -15,10 +15,10 @@
 #include <string>
 #include <thread>
 
+#include "tests/crash/kill_cycles.h"
 #include "tests/crash/linear_check.h"
 #include "tests/crash/linear_clients.h"
 #include "tests/support/server_process.h"
-#include "tests/support/test_scale.h"
 
 namespace duetime::linear {
 namespace {
@@ -26,10 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 
 struct Arguments {
-  std::string daemon = DUETIME_DAEMON;
-  int cycles = static_cast<int>(test::Scaled(60));
-  uint64_t seed = std::random_device{}();
-  int shards = 2;
+  crash::KillOptions kill = crash::DefaultKillOptions(60);
   int keys = 6;
   int threads = 5;
 };
@@ -41,41 +38,28 @@ constexpr int64_t kDrainTimeoutUs = 60'000'000;
 bool RunOnce(const Arguments& arguments, int number, std::mt19937_64* random,
              test::ServerProcess* server, Recorder* recorder) {
   if ((*random)() % 12 == 0) {
-    // Killed somewhere in its start.
-    server->Launch();
-    std::this_thread::sleep_for(milliseconds((*random)() % 100));
-    server->Kill();
+    crash::KillDuringStart(server, random);
     recorder->EndRun();
     return true;
   }
-  if (!server->Start()) {
-    std::printf("run %d: %s\n", number, server->error().c_str());
-    return false;
-  }
+  if (!crash::StartRun(server, number)) return false;
   Callers callers(server->target(), arguments.threads, (*random)(), recorder);
   // Half the time, calls meet what earlier runs left before any subscriber can take it.
   if ((*random)() % 2 == 0) std::this_thread::sleep_for(milliseconds((*random)() % 200));
   Receiver first(server->target(), {}, (*random)(), recorder);
   Receiver second(server->target(), {}, (*random)(), recorder);
   std::this_thread::sleep_for(milliseconds(300 + (*random)() % 1'200));
-  const bool alive = server->running();
-  server->Kill();
+  const bool alive = crash::KillRun(server, number);
   callers.Stop();
   first.Stop();
   second.Stop();
   recorder->EndRun();
-  if (!alive) {
-    std::printf("run %d: the daemon had ended by itself\n%s\n", number, server->log().c_str());
-  }
   return alive;
 }
 
 // A last run, in which everything is ended.
-bool Drain(test::ServerProcess* server, Recorder* recorder) {
-  if (!server->Start()) {
-    std::printf("drain: %s\n", server->error().c_str());
-    return false;
-  }
+bool Drain(test::ServerProcess* server, int number, Recorder* recorder) {
+  if (!crash::StartRun(server, number)) return false;
   Receiver receiver(server->target(), {.acks = 100, .nacks = 0}, 1, recorder);
   const auto stub = v1::Messages::NewStub(server->Connect());
   for (int key = 0; key < recorder->keys(); ++key) {
@@ -157,32 +141,26 @@ int Judge(const std::vector<std::vector<Run>>& histories) {
 }
 
 int Main(const Arguments& arguments) {
+  const crash::KillOptions& kill = arguments.kill;
   std::printf("DUETIME_SEED=%llu, %d cycles, %d shards, %d keys, %d threads\n",
-              static_cast<unsigned long long>(arguments.seed), arguments.cycles, arguments.shards,
-              arguments.keys, arguments.threads);
+              static_cast<unsigned long long>(kill.seed), kill.cycles, kill.shards, arguments.keys,
+              arguments.threads);
   std::fflush(stdout);
-  std::mt19937_64 random(arguments.seed);
-  test::ServerProcess server(
-      {.daemon = arguments.daemon,
-       .flags = {"--shards=" + std::to_string(arguments.shards), "--low-watermark-period-ms=10",
-                 "--claim-ahead-ms=200", "--claim-renew-ms=100", "--log-level=warn"},
-       .tcp = false,
-       .metrics = false,
-       .where = test::TempDirectory::Where::kDisk,
-       .unix_socket = true,
-       .tls = {}});
+  std::mt19937_64 random(kill.seed);
+  test::ServerProcess server(DaemonOptions(
+      kill, {"--low-watermark-period-ms=10", "--claim-ahead-ms=200", "--claim-renew-ms=100"}));
   Recorder recorder(arguments.keys);
   const int64_t begun_us = NowMicros();
-  for (int number = 1; number <= arguments.cycles; ++number) {
+  for (int number = 1; number <= kill.cycles; ++number) {
     if (!RunOnce(arguments, number, &random, &server, &recorder)) return 2;
   }
-  if (!Drain(&server, &recorder)) return 2;
+  if (!Drain(&server, kill.cycles + 1, &recorder)) return 2;
   std::printf("%.1f s\n", static_cast<double>(NowMicros() - begun_us) / 1e6);
   const int code = Judge(recorder.TakeHistories());
   std::printf("%.1f s with the check; DUETIME_SEED=%llu\n",
               static_cast<double>(NowMicros() - begun_us) / 1e6,
-              static_cast<unsigned long long>(arguments.seed));
-  const bool enough = EnoughHappened(arguments.cycles, recorder);
+              static_cast<unsigned long long>(kill.seed));
+  const bool enough = EnoughHappened(kill.cycles, recorder);
   return code != 0 || enough ? code : 2;
 }
 
@@ -192,13 +170,9 @@ int Main(const Arguments& arguments) {
 int main(int argc, char** argv) {
   duetime::linear::Arguments arguments;
   CLI::App app("Looks for an order that explains what clients were told while the daemon died.");
-  app.add_option("--cycles", arguments.cycles, "How often the daemon is killed")
-      ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--seed", arguments.seed, "Of everything random here")->envname("DUETIME_SEED");
-  app.add_option("--shards", arguments.shards, "Of the daemon")->check(CLI::Range(1, 64));
+  duetime::crash::AddKillOptions(&app, &arguments.kill);
   app.add_option("--keys", arguments.keys, "That the clients share")->check(CLI::Range(1, 1'000));
   app.add_option("--threads", arguments.threads, "Clients that call")->check(CLI::Range(1, 100));
-  app.add_option("--daemon", arguments.daemon, "The program to kill");
   CLI11_PARSE(app, argc, argv);
   return duetime::linear::Main(arguments);
 }
