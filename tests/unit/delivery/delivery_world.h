@@ -9,27 +9,24 @@
 #include <string>
 #include <utility>
 
-#include "gtest/gtest.h"
-
 #include "server/delivery/assembly.h"
 #include "server/delivery/delivery_states.h"
-#include "server/delivery/occurrence_sink.h"
 #include "server/delivery/store_reader.h"
 #include "server/delivery/subscriptions.h"
 #include "server/scheduler/scheduler.h"
-#include "storage/memory_store.h"
 #include "storage/message_record.h"
+#include "tests/support/shard_parts.h"
 
 namespace duetime::delivery {
 
 // One shard without commands: a test calls the parts itself and says when a batch is committed.
-class DeliveryWorld : public ::testing::Test, private scheduler::DueSink, private OccurrenceSink {
+class DeliveryWorld : public test::ShardPartsTest, private scheduler::DueSink {
  protected:
   static constexpr storage::TopicId kTopic{1};
   static constexpr storage::TopicId kDeadLetters{2};
   static constexpr protocol::StreamId kStream{1};
 
-  explicit DeliveryWorld(const ShardLimits& limits = {}) : limits_(limits) {
+  explicit DeliveryWorld(const ShardLimits& limits = {}) : ShardPartsTest(limits) {
     EXPECT_TRUE(scheduler_.Recover(now_).ok());
     EXPECT_TRUE(p_.subscriptions->Recover(now_).ok());
     one_ = p_.subscriptions->TopicOf(kTopic)->subscriptions.front();
@@ -76,20 +73,6 @@ class DeliveryWorld : public ::testing::Test, private scheduler::DueSink, privat
   }
   PendingDelivery& At(EntryIndex index) { return (*p_.table)[index]; }
 
-  // Commits all that was decided.
-  void Commit() {
-    EXPECT_TRUE(writer_.FlushCounts().ok());
-    while (auto batch = writes_.Take()) {
-      EXPECT_EQ(store_.Append({&batch->records, 1}, batch->durability),
-                storage::AppendOutcome::kAccepted);
-      writes_.Complete(now_, batch->sequence, true);
-    }
-  }
-  void Pass(uint64_t ms) {
-    now_.wall_ms += ms;
-    now_.mono_ms += ms;
-  }
-
   bool Stored(const storage::MessageKey& key) {
     const auto record = store_.Get(0, key);
     return record.ok() && record->has_value();
@@ -110,44 +93,14 @@ class DeliveryWorld : public ::testing::Test, private scheduler::DueSink, privat
     return locator.ok() && locator->has_value() ? (*locator)->tombstone : std::nullopt;
   }
 
-  const ShardLimits limits_;
-  base::Now now_{.wall_ms = 1'700'000'000'000, .mono_ms = 1'000'000};
-  storage::MemoryDisk disk_{1};
-  storage::MemoryStore store_{&disk_};
-  protocol::Effects effects_;
-  protocol::ShardStats stats_;
-  scheduler::PendingWrites writes_;
-  scheduler::MessageWriter writer_{0, &store_, &writes_};
-  scheduler::KeyLocks key_locks_;
-  scheduler::Scheduler scheduler_{{.shard = 0,
-                                   .load_window_ms = 1'000,
-                                   .loaded_max = 1'000,
-                                   .claim_ahead_ms = 1'000,
-                                   .claim_renew_ms = 500,
-                                   .low_watermark_period_ms = 1'000},
-                                  &store_,
-                                  &writes_,
-                                  &writer_,
-                                  this};
-  DeliveryAssembly assembly_{{.shard = 0,
-                              .limits = &limits_,
-                              .store = &store_,
-                              .writes = &writes_,
-                              .writer = &writer_,
-                              .key_locks = &key_locks_,
-                              .occurrences = this,
-                              .effects = &effects_,
-                              .stats = &stats_,
-                              .slabs = wheel::HeapSlabs::Shared()},
-                             &scheduler_};
+  scheduler::Scheduler scheduler_{SmallScheduler(), &store_, &writes_, &writer_, this};
+  DeliveryAssembly assembly_{Parts(), &scheduler_};
   const DeliveryParts& p_ = assembly_.parts();
   // The topic's first subscription.
   Subscription* one_ = nullptr;
 
  private:
   void OnDue(base::Now, const storage::MessageRef&) override {}
-  bool OnOccurrenceDue(base::Now, const storage::MessageRef&) override { return true; }
-  void OnOccurrenceCancelled(base::Now, const storage::MessageId&) override {}
 };
 
 }  // namespace duetime::delivery

@@ -5,66 +5,31 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "gtest/gtest.h"
-
 #include "server/delivery/dispatcher.h"
-#include "server/delivery/occurrence_sink.h"
 #include "server/messages/message_commands.h"
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
 #include "server/scheduler/scheduler.h"
-#include "storage/memory_store.h"
 #include "storage/message_record.h"
+#include "tests/support/shard_parts.h"
 
 namespace duetime::messages {
 
 inline constexpr storage::TopicId kTopic{1};
 inline constexpr uint64_t kStart = 1'800'000'000'000;
 
-// One shard over a store in memory. Nothing is committed before the test calls Commit.
-class MessagesFixture : public testing::Test, public delivery::OccurrenceSink {
+// One shard's commands, and each of their parts.
+class MessagesFixture : public test::ShardPartsTest {
  protected:
   MessagesFixture() {
     limits_.waiting_max = 2;
     EXPECT_TRUE(scheduler_.Recover(now_).ok());
     EXPECT_TRUE(dispatcher_.Recover(now_).ok());
-  }
-
-  bool OnOccurrenceDue(base::Now, const storage::MessageRef&) override { return true; }
-  void OnOccurrenceCancelled(base::Now, const storage::MessageId& id) override {
-    cancelled_occurrences_.push_back(id);
-  }
-
-  delivery::ShardParts Parts() {
-    return {.shard = 0,
-            .limits = &limits_,
-            .store = &store_,
-            .writes = &writes_,
-            .writer = &writer_,
-            .key_locks = &key_locks_,
-            .occurrences = this,
-            .effects = &effects_,
-            .stats = &stats_,
-            .slabs = wheel::HeapSlabs::Shared()};
-  }
-
-  // Writes the open batch, or loses it. False if there is none.
-  bool Commit(bool accepted = true) {
-    EXPECT_TRUE(writer_.FlushCounts().ok());
-    auto batch = writes_.Take();
-    if (!batch.has_value()) return false;
-    if (accepted) {
-      EXPECT_EQ(store_.Append(std::span(&batch->records, 1), batch->durability),
-                storage::AppendOutcome::kAccepted);
-    }
-    writes_.Complete(now_, batch->sequence, accepted);
-    return true;
   }
 
   // A message with its payload, a key if there is one, and the content hash of its payload.
@@ -169,8 +134,7 @@ class MessagesFixture : public testing::Test, public delivery::OccurrenceSink {
 
   // Lets time pass and hands what is due to a stream. Returns the tokens of its leases.
   std::vector<protocol::LeaseToken> Deliver(uint64_t after_ms) {
-    now_.wall_ms += after_ms;
-    now_.mono_ms += after_ms;
+    Pass(after_ms);
     if (!attached_) {
       dispatcher_.Attach(now_, {.stream = protocol::StreamId{1},
                                 .topic = kTopic,
@@ -198,28 +162,9 @@ class MessagesFixture : public testing::Test, public delivery::OccurrenceSink {
         now_, {.stream = protocol::StreamId{1}, .acks = {token}, .nacks = {}, .extends = {}});
   }
 
-  base::Now now_{.wall_ms = kStart, .mono_ms = 1'000};
-  storage::MemoryDisk disk_{1};
-  storage::MemoryStore store_{&disk_};
-  delivery::ShardLimits limits_;
-  protocol::Effects effects_;
   Answers answers_;
-  protocol::ShardStats stats_;
-  scheduler::PendingWrites writes_;
-  scheduler::MessageWriter writer_{0, &store_, &writes_};
-  scheduler::KeyLocks key_locks_;
-  scheduler::Scheduler scheduler_{{.shard = 0,
-                                   .load_window_ms = 10'000,
-                                   .loaded_max = 1'000,
-                                   .claim_ahead_ms = 1'000,
-                                   .claim_renew_ms = 500,
-                                   .low_watermark_period_ms = 1'000},
-                                  &store_,
-                                  &writes_,
-                                  &writer_,
-                                  &dispatcher_};
+  scheduler::Scheduler scheduler_{SmallScheduler(), &store_, &writes_, &writer_, &dispatcher_};
   delivery::Dispatcher dispatcher_{Parts(), &scheduler_};
-  std::vector<storage::MessageId> cancelled_occurrences_;
   bool attached_ = false;
   // The parts, as MessageCommands joins them.
   MinuteLimits minute_limits_{1, &writer_};
