@@ -11,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 
 #include "server/api/server.h"
+#include "server/config/knobs.h"
 #include "server/config/load.h"
 #include "server/config/version.h"
 #include "server/main_options.h"
@@ -34,29 +35,29 @@ int CannotStart(const absl::Status& status, int exit_code) {
 }
 
 int Serve(const config::Config& config) {
-  runtime::SystemClock clock(config.clock_forward_step_max_ms);
+  runtime::SystemClock clock(config.clock);
   metrics::RpcStats rpc_stats;
   // The addresses come first, so that clients hear that the server is starting.
-  const auto server = api::Server::Create(api::OptionsFromConfig(config), &clock, &rpc_stats);
+  const auto server = api::Server::Create(config.server, config.node.limits, &clock, &rpc_stats);
   if (!server.ok()) return CannotStart(server.status(), 1);
   api::Server* const grpc = server->get();
   if (absl::Status status = grpc->Listen(); !status.ok()) return CannotStart(status, 1);
 
-  const auto opened = storage::RocksDbStore::Open(StoreOptionsOf(config));
+  const auto opened = storage::RocksDbStore::Open(StoreOptionsOf(config.store));
   if (!opened.ok()) return CannotStart(opened.status(), StoreExitCode(opened.status()));
   storage::RocksDbStore* const store = opened->get();
   const auto topics = store->Topics();
   if (!topics.ok()) return CannotStart(topics.status(), StoreExitCode(topics.status()));
-  runtime::Node node(NodeOptionsOf(config, store->shard_count()), store, &clock, grpc);
+  runtime::Node node(config.node, store, &clock, grpc);
   if (absl::Status status = node.Start(); !status.ok()) {
     return CannotStart(status, StoreExitCode(status));
   }
-  runtime::Housekeeping housekeeping(HousekeepingOptionsOf(config, store), &clock);
+  runtime::Housekeeping housekeeping(config.housekeeping, TasksOf(store), &clock);
   housekeeping.Start();
   const auto read = [&] { return ReadAll({&node, &clock, store, grpc, &housekeeping}); };
   auto exporter = metrics::Exporter::StartIfWanted(
-      config.metrics_listen,
-      std::make_shared<metrics::Collector>(config, &rpc_stats, config::Version(), read));
+      config.metrics, std::make_shared<metrics::Collector>(config::Numbers(config), &rpc_stats,
+                                                           config::Version(), read));
   if (!exporter.ok()) return CannotStart(exporter.status(), 1);
   const auto disk_low = [&housekeeping] { return housekeeping.disk_low(); };
   const auto serving = grpc->Serve({&node, store, *topics, store->epoch(), disk_low});
@@ -66,9 +67,9 @@ int Serve(const config::Config& config) {
                *exporter == nullptr ? "off" : (*exporter)->address());
 
   const int signal = runtime::WaitForStopSignal();
-  spdlog::info("signal {}: draining for at most {} ms", signal, config.drain_grace_ms);
+  spdlog::info("signal {}: draining for at most {} ms", signal, config.server.drain_grace_ms);
   grpc->Drain();
-  const uint64_t left = runtime::StopDispatchAndWait(&node, &clock, config.drain_grace_ms);
+  const uint64_t left = runtime::StopDispatchAndWait(&node, &clock, config.server.drain_grace_ms);
   grpc->Shutdown(kShutdownTimeout);
   node.Stop();
   exporter->reset();
@@ -92,7 +93,7 @@ int main(int argc, char** argv) {
   }
   umask(0077);
   duetime::runtime::BlockStopSignals();
-  duetime::runtime::SetUpLogging(loaded.config.log_level, loaded.config.log_format);
+  duetime::runtime::SetUpLogging(loaded.config.log);
   duetime::rpc::ForwardGrpcLogs();
   return duetime::Serve(loaded.config);
 }

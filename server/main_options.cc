@@ -17,55 +17,17 @@ void LogStore(storage::RocksDbStoreOptions::LogLevel level, absl::string_view te
 
 }  // namespace
 
-storage::RocksDbStoreOptions StoreOptionsOf(const config::Config& config) {
+storage::RocksDbStoreOptions StoreOptionsOf(const storage::StoreOptions& knobs) {
   const unsigned half_the_cores = std::thread::hardware_concurrency() / 2;
-  storage::RocksDbStoreOptions options;
-  options.data_dir = config.data_dir;
-  options.shards = static_cast<uint16_t>(config.shards);
+  storage::RocksDbStoreOptions options{knobs};
   options.shards_if_new =
       static_cast<uint16_t>(std::clamp<unsigned>(half_the_cores, 1, protocol::kShardCountMax));
-  options.block_cache_bytes = config.block_cache_bytes;
-  options.write_buffer_bytes = config.write_buffer_bytes;
-  options.wal_bytes_max = config.wal_bytes_max;
   options.log = LogStore;
   return options;
 }
 
-runtime::NodeOptions NodeOptionsOf(const config::Config& config, uint16_t shards) {
-  runtime::NodeOptions options;
-  options.limits.load_window_ms = config.load_window_ms;
-  options.limits.loaded_max = config.loaded_max;
-  options.limits.due_max = config.due_max;
-  options.limits.due_idle_max = config.due_idle_max;
-  options.limits.frame_messages_max = config.frame_messages_max;
-  options.limits.frame_bytes_max = config.frame_bytes_max;
-  options.limits.claim_ahead_ms = config.claim_ahead_ms;
-  options.limits.claim_renew_ms = config.claim_renew_ms;
-  options.limits.spill_age_ms = config.spill_age_ms;
-  options.limits.low_watermark_period_ms = config.low_watermark_period_ms;
-  options.limits.tombstone_retention_ms = config.tombstone_retention_ms;
-  options.limits.request_retention_ms = config.request_retention_ms;
-  options.limits.waiting_max = config.waiting_max;
-  options.limits.recurrences_max = config.recurrences_max;
-  options.limits.recurrence_bytes_max = config.recurrence_bytes_max;
-  options.limits.operations_max = config.operations_max;
-  // Each shard hands out its share.
-  const auto share = [shards](uint64_t rate) {
-    return static_cast<uint32_t>((rate + shards - 1) / shards);
-  };
-  options.limits.startup_rate = share(config.startup_rate);
-  options.limits.failure_rate = share(config.failure_rate);
-  options.mailbox_commands_max = config.mailbox_commands_max;
-  options.mailbox_bytes_max = config.mailbox_bytes_max;
-  options.group_records_max = config.group_records_max;
-  options.group_bytes_max = config.group_bytes_max;
-  return options;
-}
-
-runtime::HousekeepingOptions HousekeepingOptionsOf(const config::Config& config,
-                                                   storage::RocksDbStore* store) {
-  return {.disk_free_min_bytes = config.disk_free_min_bytes,
-          .disk_free = [store] { return store->DiskFreeBytes(); },
+runtime::StoreTasks TasksOf(storage::RocksDbStore* store) {
+  return {.disk_free = [store] { return store->DiskFreeBytes(); },
           .write_witness = [store] { return store->WriteWitness(); },
           .drop_expired = [store](uint64_t until_ms) { store->DropExpired(until_ms); }};
 }

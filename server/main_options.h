@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the configuration to the options of the parts that main puts together, and from their errors
-// to exit codes.
+// What main passes to its parts beside their knobs, and the exit codes of their errors.
 #pragma once
 
 #include "absl/status/status.h"
 
 #include "server/api/server.h"
-#include "server/config/config.h"
 #include "server/metrics/collector.h"
 #include "server/runtime/housekeeping.h"
 #include "server/runtime/node.h"
@@ -15,14 +13,12 @@
 
 namespace duetime {
 
-// The store's warnings and errors go to the daemon's log.
-storage::RocksDbStoreOptions StoreOptionsOf(const config::Config& config);
-
-runtime::NodeOptions NodeOptionsOf(const config::Config& config, uint16_t shards);
+// The shards of a new store are half the cores. The store's warnings and errors go to the daemon's
+// log.
+storage::RocksDbStoreOptions StoreOptionsOf(const storage::StoreOptions& knobs);
 
 // `store` outlives the housekeeping.
-runtime::HousekeepingOptions HousekeepingOptionsOf(const config::Config& config,
-                                                   storage::RocksDbStore* store);
+runtime::StoreTasks TasksOf(storage::RocksDbStore* store);
 
 // Everything that knows something worth measuring.
 struct Measured {

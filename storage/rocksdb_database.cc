@@ -229,12 +229,12 @@ absl::Status RocksDbDatabase::CheckContents() {
   absl::StatusOr<std::string> store_id = ReadMeta(StoreIdKey());
   if (!store_id.ok()) return store_id.status();
   if (creating() && store_id->empty()) {
-    const uint16_t shards = options_.shards != 0 ? options_.shards : options_.shards_if_new;
+    const uint64_t shards = options_.shards != 0 ? options_.shards : options_.shards_if_new;
     if (shards == 0 || shards > MessageId::kSlotCount) {
       return absl::InvalidArgumentError(
           absl::StrCat(shards, " shards; there must be 1 to ", MessageId::kSlotCount));
     }
-    shard_count_ = shards;
+    shard_count_ = static_cast<uint16_t>(shards);
     return absl::OkStatus();
   }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 
 #include "storage/message_store.h"
+#include "storage/store_options.h"
 
 namespace rocksdb {
 class FileSystem;
@@ -23,34 +24,21 @@ class FileSystem;
 namespace duetime::storage {
 
 // How to open a store.
-struct RocksDbStoreOptions {
+struct RocksDbStoreOptions : StoreOptions {
   enum class LogLevel : uint8_t { kWarning, kError };
 
-  // The directory is created if it does not exist; its parent must exist. It holds db/ and witness
-  // only.
-  std::string data_dir;
-  // The expected number of shards. 0: any.
-  uint16_t shards = 0;
   // The number of shards of a new store if `shards` is 0. At most MessageId::kSlotCount.
   uint16_t shards_if_new = 1;
-
-  // The cache of uncompressed blocks, indexes and filters.
-  size_t block_cache_bytes = size_t{64} << 20;
-  // The size of one memtable. RocksDB holds up to three. A smaller size means less log to replay at
-  // a start, a larger size fewer tables to merge.
-  size_t write_buffer_bytes = size_t{32} << 20;
-  // The limit for the log files of these memtables. One log is about half of it.
-  size_t wal_bytes_max = size_t{96} << 20;
   // How long expired entries stay on disk, about, in seconds. RocksDB rewrites every table of index
   // entries, locators and counters once in this time. A counter of zero stays twice as long.
   uint64_t garbage_age_s = 3600;
 
   // Receives RocksDB's warnings and errors, on any thread. Must be thread-safe and must not call
   // the store.
-  std::function<void(LogLevel, absl::string_view)> log;
+  std::function<void(LogLevel, absl::string_view)> log = nullptr;
 
   // For tests: replaces the machine's file system under RocksDB.
-  std::shared_ptr<rocksdb::FileSystem> file_system;
+  std::shared_ptr<rocksdb::FileSystem> file_system = nullptr;
   // For tests: makes kSynced appends buffered, to prove that the crash tests detect it.
   bool unsafe_no_sync = false;
 };

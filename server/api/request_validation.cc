@@ -138,19 +138,18 @@ absl::Status ValidateStart(const v1::SubscribeStart& start, const RequestLimits&
                            ValidStart* valid) {
   constexpr absl::string_view kReason = "INVALID_SUBSCRIBE";
   *valid = {};
+  const auto messages_max = static_cast<int32_t>(limits.outstanding_messages_max);
   const int32_t messages = start.max_outstanding_messages();
   const int64_t bytes = start.max_outstanding_bytes();
   absl::Status status = ReadWho(start, kReason, valid);
   if (status.ok()) {
-    status = CheckAmount(messages, limits.outstanding_messages_max, kReason,
-                         "max_outstanding_messages", "messages");
+    status = CheckAmount(messages, messages_max, kReason, "max_outstanding_messages", "messages");
   }
   if (status.ok()) {
     status = CheckAmount(bytes, kOutstandingBytesMax, kReason, "max_outstanding_bytes", "bytes");
   }
   valid->max_outstanding_messages =
-      messages != 0 ? messages
-                    : std::min(kOutstandingMessagesDefault, limits.outstanding_messages_max);
+      messages != 0 ? messages : std::min(kOutstandingMessagesDefault, messages_max);
   valid->max_outstanding_bytes = bytes != 0 ? bytes : kOutstandingBytesDefault;
   return status;
 }
@@ -159,7 +158,8 @@ absl::Status ValidatePull(const v1::PullRequest& request, const RequestLimits& l
                           ValidStart* valid, uint64_t* wait_ms) {
   constexpr absl::string_view kReason = "INVALID_PULL";
   *valid = {};
-  const int32_t messages_max = std::min(kPullMessagesMax, limits.outstanding_messages_max);
+  const int32_t messages_max =
+      std::min(kPullMessagesMax, static_cast<int32_t>(limits.outstanding_messages_max));
   const int32_t messages = request.max_messages();
   const int64_t bytes = request.max_bytes();
   absl::Status status = ReadWho(request, kReason, valid);

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 
 #include "duetime/v1/messages.pb.h"
+#include "server/api/request_limits.h"
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
 
@@ -36,18 +37,6 @@ inline constexpr int32_t kPullMessagesDefault = 100;
 inline constexpr int64_t kPullBytesMax = int64_t{16} << 20;
 inline constexpr int64_t kPullBytesDefault = int64_t{2} << 20;
 inline constexpr uint64_t kPullWaitMsMax = 60'000;
-
-// The limits that are knobs of the configuration.
-struct RequestLimits {
-  uint64_t horizon_ms = uint64_t{3650} * 24 * 3'600'000;
-  size_t payload_bytes_max = 1 << 20;
-  size_t attributes_max = 64;
-  size_t attributes_bytes_max = 16 << 10;
-  size_t labels_max = 16;
-  size_t batch_messages_max = 10'000;
-  size_t batch_bytes_max = 16 << 20;
-  int32_t outstanding_messages_max = 100'000;
-};
 
 // BATCH_TOO_LARGE by count or by size; the items are validated one by one.
 absl::Status ValidateBatchSize(size_t items, size_t bytes, const RequestLimits& limits);

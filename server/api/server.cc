@@ -47,14 +47,17 @@ size_t MessageBytesMax(const RequestLimits& limits) {
 
 }  // namespace
 
-Server::Server(ServerOptions options, base::Clock* clock, metrics::RpcStats* stats)
-    : context_(std::move(options), clock, stats) {
+Server::Server(ServerOptions options, const delivery::ShardLimits& shard_limits, base::Clock* clock,
+               metrics::RpcStats* stats)
+    : context_(std::move(options), shard_limits, clock, stats) {
   context_.started = clock->Read();
 }
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options, base::Clock* clock,
+absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options,
+                                                       const delivery::ShardLimits& shard_limits,
+                                                       base::Clock* clock,
                                                        metrics::RpcStats* stats) {
-  std::unique_ptr<Server> server(new Server(std::move(options), clock, stats));
+  std::unique_ptr<Server> server(new Server(std::move(options), shard_limits, clock, stats));
   ServingContext* const context = &server->context_;
   auto shell = rpc::GrpcServer::Create(
       context->options, MessageBytesMax(context->options.limits),

@@ -49,9 +49,11 @@ struct ServeFacts {
 // Shutdown (then it does nothing), and so may the readers. The life functions are for one thread.
 class Server final : public runtime::EffectSink {
  public:
-  // Checks the options and reads the TLS files; opens nothing yet. `clock` and `stats` outlive the
-  // server.
-  static absl::StatusOr<std::unique_ptr<Server>> Create(ServerOptions options, base::Clock* clock,
+  // Checks the options and reads the TLS files; opens nothing yet. `shard_limits` are those of the
+  // node. `clock` and `stats` outlive the server.
+  static absl::StatusOr<std::unique_ptr<Server>> Create(ServerOptions options,
+                                                        const delivery::ShardLimits& shard_limits,
+                                                        base::Clock* clock,
                                                         metrics::RpcStats* stats);
   ~Server() override { Shutdown(std::chrono::milliseconds(0)); }
   Server(const Server&) = delete;
@@ -89,7 +91,8 @@ class Server final : public runtime::EffectSink {
   bool storage_failed() const { return context_.state.load() == ServingState::kStorageFailed; }
 
  private:
-  Server(ServerOptions options, base::Clock* clock, metrics::RpcStats* stats);
+  Server(ServerOptions options, const delivery::ShardLimits& shard_limits, base::Clock* clock,
+         metrics::RpcStats* stats);
 
   void PostWakes(const std::vector<protocol::WakeShards>& wakes);
   // Gives each thread of the shell the effects that are for its calls and streams.

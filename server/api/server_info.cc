@@ -36,7 +36,8 @@ v1::ClockState ToProto(base::ClockState state) {
   return v1::CLOCK_STATE_UNSPECIFIED;
 }
 
-void FillLimits(const ServerOptions& options, v1::Limits* limits) {
+void FillLimits(const ServingContext& context, v1::Limits* limits) {
+  const ServerOptions& options = context.options;
   SetDuration(options.limits.horizon_ms, limits->mutable_horizon());
   limits->set_payload_bytes_max(static_cast<int64_t>(options.limits.payload_bytes_max));
   limits->set_attributes_max(static_cast<int32_t>(options.limits.attributes_max));
@@ -45,14 +46,15 @@ void FillLimits(const ServerOptions& options, v1::Limits* limits) {
   limits->set_batch_messages_max(static_cast<int32_t>(options.limits.batch_messages_max));
   limits->set_batch_bytes_max(static_cast<int64_t>(options.limits.batch_bytes_max));
   limits->set_topics_max(static_cast<int32_t>(options.topics_max));
-  limits->set_outstanding_messages_max(options.limits.outstanding_messages_max);
+  limits->set_outstanding_messages_max(
+      static_cast<int32_t>(options.limits.outstanding_messages_max));
   limits->set_streams_max(static_cast<int32_t>(options.streams_max));
   limits->set_labels_max(static_cast<int32_t>(options.limits.labels_max));
   limits->set_key_bytes_max(static_cast<int32_t>(kKeyBytesMax));
   limits->set_list_page_max(static_cast<int32_t>(kPageSizeMax));
   limits->set_forecast_buckets_max(static_cast<int32_t>(kForecastBucketsMax));
-  SetDuration(options.tombstone_retention_ms, limits->mutable_tombstone_retention());
-  SetDuration(options.request_retention_ms, limits->mutable_request_retention());
+  SetDuration(context.shard_limits.tombstone_retention_ms, limits->mutable_tombstone_retention());
+  SetDuration(context.shard_limits.request_retention_ms, limits->mutable_request_retention());
   limits->set_topics_auto_create(options.topics_auto_create);
   limits->set_subscriptions_max(static_cast<int32_t>(options.subscriptions_max));
 }
@@ -104,7 +106,7 @@ absl::Status ServerInfo(ApiWorker& worker, const v1::ServerInfoRequest&,
   SetDuration(now.mono_ms - context.started.mono_ms, response->mutable_uptime());
   SetTimestamp(now.wall_ms, response->mutable_server_time());
   response->set_clock_state(ToProto(context.clock->state()));
-  FillLimits(context.options, response->mutable_limits());
+  FillLimits(context, response->mutable_limits());
   if (const runtime::Node* node = context.node.load(); node != nullptr) {
     response->set_epoch(static_cast<int64_t>(context.epoch));
     response->set_shards(node->shard_count());

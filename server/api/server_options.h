@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ServerOptions: the settings of the API and of the gRPC shell below it.
+// ServerOptions: the knobs of the API and of the gRPC shell below it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "server/api/request_validation.h"
-#include "server/config/config.h"
+#include "server/api/request_limits.h"
 #include "server/rpc/grpc_server_options.h"
 
 namespace duetime::api {
 
-// Plain data; the defaults are those of the configuration.
 struct ServerOptions : rpc::GrpcServerOptions {
   RequestLimits limits;
   size_t topics_max = 100'000;
@@ -23,18 +21,12 @@ struct ServerOptions : rpc::GrpcServerOptions {
   bool topics_auto_create = true;
   // Lists and forecasts that may wait for the reader.
   size_t reads_max = 1'000;
-  // Defaults of topics; reported to clients.
-  uint64_t tombstone_retention_ms = 86'400'000;
-  uint64_t request_retention_ms = 3'600'000;
   size_t streams_max = 10'000;
   uint64_t heartbeat_ms = 15'000;
   // How long a drain waits for settlements; reported to subscribers.
   uint64_t drain_grace_ms = 5'000;
-  // Reported by ServerInfo.
+  // Reported by ServerInfo; not a knob.
   std::string version;
 };
-
-// The options that `config` asks for.
-ServerOptions OptionsFromConfig(const config::Config& config);
 
 }  // namespace duetime::api

@@ -87,7 +87,7 @@ size_t ServingContext::Tell(const TopicRegistry::Topic& topic, protocol::CallTag
   command.tag = tag;
   command.topic = topic.id;
   command.tombstone_retention_ms =
-      topic.settings.tombstone_retention_ms.value_or(options.tombstone_retention_ms);
+      topic.settings.tombstone_retention_ms.value_or(shard_limits.tombstone_retention_ms);
   command.quota = topic.quota;
   command.watch = watched_.contains(topic.id);
   command.paused = topic.settings.paused;

@@ -40,10 +40,11 @@ enum class CallKind : uint8_t {
 
 // Thread-safe. The plain fields are constant once the first call is served.
 struct ServingContext : rpc::ServerState {
-  ServingContext(ServerOptions server_options, base::Clock* server_clock,
-                 metrics::RpcStats* rpc_stats)
+  ServingContext(ServerOptions server_options, const delivery::ShardLimits& node_limits,
+                 base::Clock* server_clock, metrics::RpcStats* rpc_stats)
       : rpc::ServerState(server_clock, rpc_stats),
         options(std::move(server_options)),
+        shard_limits(node_limits),
         topics(options.topics_max, options.topics_auto_create),
         subscriptions(options.subscriptions_max) {}
 
@@ -79,6 +80,7 @@ struct ServingContext : rpc::ServerState {
   void GiveBackDamaged(protocol::StreamId stream, const std::vector<protocol::LeaseToken>& tokens);
 
   const ServerOptions options;
+  const delivery::ShardLimits shard_limits;
   TopicRegistry topics;
   SubscriptionRegistry subscriptions;
   // Null until Serve; those after it are set before it.

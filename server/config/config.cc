@@ -8,24 +8,24 @@
 #include "absl/strings/str_split.h"
 
 #include "server/config/knobs.h"
-#include "server/config/listen_address.h"
 #include "server/config/quantity.h"
+#include "server/rpc/listen_address.h"
 
 namespace duetime::config {
 namespace {
 
 void CheckBounds(const Config& config, std::vector<std::string>* faults) {
   for (const Knob& knob : Knobs()) {
-    if (const auto* number = std::get_if<uint64_t Config::*>(&knob.member)) {
-      const uint64_t value = config.*(*number);
+    if (const auto* number = knob.number()) {
+      const uint64_t value = (*number)(config);
       if (value >= knob.min && value <= knob.max) continue;
       const absl::string_view unit = UnitName(knob.unit);
       faults->push_back(absl::StrCat(knob.name, " = ", value, " is out of bounds: ", knob.min,
                                      " to ", knob.max, unit.empty() ? "" : " ", unit));
-    } else if (const auto* text = std::get_if<std::string Config::*>(&knob.member);
+    } else if (const auto* text = std::get_if<Field<std::string>>(&knob.field);
                text != nullptr && knob.choices != nullptr) {
       const std::vector<std::string> choices = absl::StrSplit(knob.choices, '|');
-      const std::string& value = config.*(*text);
+      const std::string& value = (*text)(config);
       if (std::find(choices.begin(), choices.end(), value) != choices.end()) continue;
       faults->push_back(absl::StrCat(knob.name, " = \"", value, "\" is not one of ",
                                      absl::StrJoin(choices, ", ")));
@@ -34,10 +34,10 @@ void CheckBounds(const Config& config, std::vector<std::string>* faults) {
 }
 
 void CheckTls(const Config& config, std::vector<std::string>* faults) {
-  if (config.tls_cert.empty() != config.tls_key.empty()) {
+  if (config.server.tls_cert.empty() != config.server.tls_key.empty()) {
     faults->push_back("tls_cert and tls_key must be given together");
   }
-  if (!config.tls_client_ca.empty() && config.tls_cert.empty()) {
+  if (!config.server.tls_client_ca.empty() && config.server.tls_cert.empty()) {
     faults->push_back("tls_client_ca needs tls_cert and tls_key");
   }
 }
@@ -45,12 +45,12 @@ void CheckTls(const Config& config, std::vector<std::string>* faults) {
 // `secure` means that what is served there is encrypted.
 void CheckAddress(const Config& config, absl::string_view knob, const std::string& address,
                   bool secure, std::vector<std::string>* faults) {
-  const absl::StatusOr<ListenAddress> parsed = ParseListenAddress(address);
+  const absl::StatusOr<rpc::ListenAddress> parsed = rpc::ParseListenAddress(address);
   if (!parsed.ok()) {
     faults->push_back(absl::StrCat(knob, ": ", parsed.status().message()));
     return;
   }
-  if (parsed->IsLocal() || secure || config.insecure_nonloopback) return;
+  if (parsed->IsLocal() || secure || config.server.insecure_nonloopback) return;
   faults->push_back(absl::StrCat(
       knob, " = \"", address,
       "\" can be reached by other machines and would be neither encrypted nor authenticated. Use "
@@ -59,17 +59,17 @@ void CheckAddress(const Config& config, absl::string_view knob, const std::strin
 }
 
 void CheckAddresses(const Config& config, std::vector<std::string>* faults) {
-  if (config.listen.empty()) faults->push_back("listen must name at least one address");
-  for (const std::string& address : config.listen) {
-    CheckAddress(config, "listen", address, !config.tls_cert.empty(), faults);
+  if (config.server.listen.empty()) faults->push_back("listen must name at least one address");
+  for (const std::string& address : config.server.listen) {
+    CheckAddress(config, "listen", address, !config.server.tls_cert.empty(), faults);
   }
-  if (config.metrics_listen.empty()) return;
-  const absl::StatusOr<ListenAddress> metrics = ParseListenAddress(config.metrics_listen);
-  if (metrics.ok() && !metrics->unix_path.empty()) {
+  if (config.metrics.listen.empty()) return;
+  const absl::StatusOr<rpc::ListenAddress> parsed = rpc::ParseListenAddress(config.metrics.listen);
+  if (parsed.ok() && !parsed->unix_path.empty()) {
     faults->push_back("metrics_listen must be host:port, not a Unix socket");
     return;
   }
-  CheckAddress(config, "metrics_listen", config.metrics_listen, /*secure=*/false, faults);
+  CheckAddress(config, "metrics_listen", config.metrics.listen, /*secure=*/false, faults);
 }
 
 struct Order {
@@ -81,17 +81,19 @@ struct Order {
 };
 
 void CheckOrders(const Config& config, std::vector<std::string>* faults) {
-  if (config.claim_renew_ms >= config.claim_ahead_ms) {
-    faults->push_back(absl::StrCat("claim_renew_ms = ", config.claim_renew_ms,
-                                   " must be below claim_ahead_ms = ", config.claim_ahead_ms));
+  const scheduler::SchedulerLimits& claims = config.node.limits.scheduler;
+  if (claims.claim_renew_ms >= claims.claim_ahead_ms) {
+    faults->push_back(absl::StrCat("claim_renew_ms = ", claims.claim_renew_ms,
+                                   " must be below claim_ahead_ms = ", claims.claim_ahead_ms));
   }
+  const api::RequestLimits& request = config.server.limits;
   const Order orders[] = {
-      {"payload_bytes_max", config.payload_bytes_max, "batch_bytes_max", config.batch_bytes_max,
+      {"payload_bytes_max", request.payload_bytes_max, "batch_bytes_max", request.batch_bytes_max,
        "a request must be able to hold one message"},
-      {"batch_bytes_max", config.batch_bytes_max, "mailbox_bytes_max", config.mailbox_bytes_max,
-       "a mailbox must be able to hold one request"},
-      {"write_buffer_bytes", config.write_buffer_bytes, "wal_bytes_max", config.wal_bytes_max,
-       "else each table is written out before it is full"},
+      {"batch_bytes_max", request.batch_bytes_max, "mailbox_bytes_max",
+       config.node.mailbox.bytes_max, "a mailbox must be able to hold one request"},
+      {"write_buffer_bytes", config.store.write_buffer_bytes, "wal_bytes_max",
+       config.store.wal_bytes_max, "else each table is written out before it is full"},
   };
   for (const Order& order : orders) {
     if (order.smaller_value <= order.larger_value) continue;
@@ -104,7 +106,7 @@ void CheckOrders(const Config& config, std::vector<std::string>* faults) {
 
 absl::Status Validate(const Config& config) {
   std::vector<std::string> faults;
-  if (config.data_dir.empty()) faults.push_back("data_dir is required");
+  if (config.store.data_dir.empty()) faults.push_back("data_dir is required");
   CheckBounds(config, &faults);
   CheckTls(config, &faults);
   CheckAddresses(config, &faults);

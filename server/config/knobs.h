@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -17,14 +18,30 @@ namespace duetime::config {
 
 enum class Unit : uint8_t { kNone, kCount, kMillis, kBytes };
 
+// Where a knob's value is in a Config.
+template <typename T>
+class Field {
+ public:
+  // `accessor` is a lambda without captures: [](auto& config) { return &config.room.value; }
+  template <typename Accessor>
+  Field(Accessor accessor)  // NOLINT(google-explicit-constructor): a lambda names a field.
+      : get_(accessor), mutable_(accessor) {}
+
+  const T& operator()(const Config& config) const { return *get_(config); }
+  T& operator()(Config& config) const { return *mutable_(config); }
+
+ private:
+  const T* (*get_)(const Config&);
+  T* (*mutable_)(Config&);
+};
+
 // One thing an operator may set. As a flag it is called --like-this, in the file like_this.
 struct Knob {
-  using Member = std::variant<std::string Config::*, std::vector<std::string> Config::*,
-                              bool Config::*, uint64_t Config::*>;
   const char* name;
   // Heading in --help.
   const char* group;
-  Member member;
+  std::variant<Field<std::string>, Field<std::vector<std::string>>, Field<bool>, Field<uint64_t>>
+      field;
   Unit unit = Unit::kNone;
   // Bounds of a number, both allowed.
   uint64_t min = 0;
@@ -32,6 +49,9 @@ struct Knob {
   // For text: the allowed values, separated by '|', or null for any.
   const char* choices = nullptr;
   const char* description;
+
+  // Null if the value is no number.
+  const Field<uint64_t>* number() const { return std::get_if<Field<uint64_t>>(&field); }
 };
 
 // Every knob, in the order in which people should read them.
@@ -45,6 +65,9 @@ absl::string_view UnitName(Unit unit);
 
 // The value as TOML writes it: 30000, true, "text", ["a", "b"].
 std::string ValueText(const Knob& knob, const Config& config);
+
+// The values of all numbers, by name.
+std::vector<std::pair<std::string, uint64_t>> Numbers(const Config& config);
 
 // Unit, default and bounds for people: "ms, default 30000 (30s), 1000 to 600000".
 std::string BoundsText(const Knob& knob);

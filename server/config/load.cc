@@ -22,7 +22,7 @@ constexpr size_t kConfigFileBytesMax = 1 << 20;
 // ---- TOML
 // -----------------------------------------------------------------------------------------------------------
 
-// Puts one TOML value into a member of the config, by the member's type.
+// Puts one TOML value into a field of the config, by the field's type.
 struct TomlSetter {
   Config* config;
   const Knob& knob;
@@ -35,27 +35,27 @@ struct TomlSetter {
         absl::StrCat(knob.name, " must be ", expected, ", not ", type.str()));
   }
 
-  absl::Status operator()(std::string Config::*member) const {
+  absl::Status operator()(const Field<std::string>& field) const {
     const toml::value<std::string>* text = node.as_string();
     if (text == nullptr) return WrongType("a string");
-    config->*member = text->get();
+    field(*config) = text->get();
     return absl::OkStatus();
   }
 
-  absl::Status operator()(bool Config::*member) const {
+  absl::Status operator()(const Field<bool>& field) const {
     const toml::value<bool>* flag = node.as_boolean();
     if (flag == nullptr) return WrongType("true or false");
-    config->*member = flag->get();
+    field(*config) = flag->get();
     return absl::OkStatus();
   }
 
-  absl::Status operator()(uint64_t Config::*member) const {
+  absl::Status operator()(const Field<uint64_t>& field) const {
     if (const toml::value<int64_t>* number = node.as_integer()) {
       if (number->get() < 0) {
         return absl::InvalidArgumentError(absl::StrCat(
             knob.name, " = ", number->get(), " is out of bounds: ", knob.min, " to ", knob.max));
       }
-      config->*member = static_cast<uint64_t>(number->get());
+      field(*config) = static_cast<uint64_t>(number->get());
       return absl::OkStatus();
     }
     const toml::value<std::string>* text = node.as_string();
@@ -64,11 +64,11 @@ struct TomlSetter {
     if (!value.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(knob.name, ": ", value.status().message()));
     }
-    config->*member = *value;
+    field(*config) = *value;
     return absl::OkStatus();
   }
 
-  absl::Status operator()(std::vector<std::string> Config::*member) const {
+  absl::Status operator()(const Field<std::vector<std::string>>& field) const {
     const toml::array* array = node.as_array();
     if (array == nullptr) return WrongType("an array of strings");
     std::vector<std::string> items;
@@ -77,7 +77,7 @@ struct TomlSetter {
       if (text == nullptr) return WrongType("an array of strings only");
       items.push_back(text->get());
     }
-    config->*member = std::move(items);
+    field(*config) = std::move(items);
     return absl::OkStatus();
   }
 };
@@ -111,7 +111,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 // ---- Flags
 // ----------------------------------------------------------------------------------------------------------
 
-// Puts the texts given for one flag into a member of the config, by the member's type.
+// Puts the texts given for one flag into a field of the config, by the field's type.
 struct FlagSetter {
   Config* config;
   const Knob& knob;
@@ -121,28 +121,28 @@ struct FlagSetter {
     return absl::InvalidArgumentError(absl::StrCat("--", FlagName(knob.name), ": ", why));
   }
 
-  absl::Status operator()(std::string Config::*member) const {
-    config->*member = values.back();
+  absl::Status operator()(const Field<std::string>& field) const {
+    field(*config) = values.back();
     return absl::OkStatus();
   }
 
-  absl::Status operator()(bool Config::*member) const {
+  absl::Status operator()(const Field<bool>& field) const {
     if (values.back() != "true" && values.back() != "false") {
       return Wrong(absl::StrCat("\"", values.back(), "\" is neither true nor false"));
     }
-    config->*member = values.back() == "true";
+    field(*config) = values.back() == "true";
     return absl::OkStatus();
   }
 
-  absl::Status operator()(uint64_t Config::*member) const {
+  absl::Status operator()(const Field<uint64_t>& field) const {
     const absl::StatusOr<uint64_t> value = ParseQuantity(values.back(), knob.unit);
     if (!value.ok()) return Wrong(value.status().message());
-    config->*member = *value;
+    field(*config) = *value;
     return absl::OkStatus();
   }
 
-  absl::Status operator()(std::vector<std::string> Config::*member) const {
-    config->*member = values;
+  absl::Status operator()(const Field<std::vector<std::string>>& field) const {
+    field(*config) = values;
     return absl::OkStatus();
   }
 };
@@ -199,7 +199,7 @@ class CommandLine {
     for (size_t i = 0; i < values_.size(); ++i) {
       if (values_[i].empty()) continue;
       const Knob& knob = Knobs()[i];
-      const absl::Status status = std::visit(FlagSetter{config, knob, values_[i]}, knob.member);
+      const absl::Status status = std::visit(FlagSetter{config, knob, values_[i]}, knob.field);
       if (!status.ok()) faults.emplace_back(status.message());
     }
     if (faults.empty()) return absl::OkStatus();
@@ -213,7 +213,7 @@ class CommandLine {
   void AddKnob(const Knob& knob, std::vector<std::string>* values) {
     const std::string flag = absl::StrCat("--", FlagName(knob.name));
     const std::string help = absl::StrCat(Wrap(knob.description), "\n[", BoundsText(knob), "]");
-    if (std::holds_alternative<bool Config::*>(knob.member)) {
+    if (std::holds_alternative<Field<bool>>(knob.field)) {
       app_.add_flag(flag, *values, help)->group(knob.group);
       return;
     }
@@ -248,7 +248,7 @@ absl::Status ApplyToml(absl::string_view text, absl::string_view file, Config* c
       faults.push_back(absl::StrCat(Place(file, key.source()), "unknown key ", name));
       continue;
     }
-    const absl::Status status = std::visit(TomlSetter{config, *knob, node}, knob->member);
+    const absl::Status status = std::visit(TomlSetter{config, *knob, node}, knob->field);
     if (!status.ok()) faults.push_back(absl::StrCat(Place(file, node.source()), status.message()));
   }
   if (faults.empty()) return absl::OkStatus();
@@ -267,6 +267,7 @@ Loaded Load(int argc, const char* const* argv) {
   CommandLine line;
   if (std::optional<Loaded> done = line.Parse(argc, argv)) return *done;
   Loaded loaded;
+  loaded.config.server.version = Version();
   std::vector<std::string> faults;
   const auto note = [&faults](const absl::Status& status) {
     if (!status.ok()) faults.emplace_back(status.message());

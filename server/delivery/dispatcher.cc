@@ -34,7 +34,7 @@ constexpr size_t kPagesPerStep = 4;
 }  // namespace
 
 Dispatcher::Dispatcher(const ShardParts& shard, scheduler::Scheduler* scheduler)
-    : look_period_ms_(shard.limits->low_watermark_period_ms),
+    : look_period_ms_(shard.limits->scheduler.low_watermark_period_ms),
       scheduler_(scheduler),
       effects_(shard.effects),
       assembly_(shard, scheduler),

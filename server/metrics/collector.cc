@@ -8,7 +8,6 @@
 #include <utility>
 #include <variant>
 
-#include "server/config/knobs.h"
 #include "server/metrics/family.h"
 #include "server/metrics/process_memory.h"
 
@@ -293,14 +292,12 @@ void AddServer(Families* out, const Readings& readings) {
            static_cast<double>(ResidentMemoryBytes()));
 }
 
-void AddKnobs(Families* out, const config::Config& config) {
+void AddKnobs(Families* out, const KnobNumbers& knobs) {
   MetricFamily& family = out->emplace_back(
       MakeFamily(kGauge, "duetime_config",
                  "The numbers of the configuration in force, each in its own unit."));
-  for (const config::Knob& knob : config::Knobs()) {
-    const auto* member = std::get_if<uint64_t config::Config::*>(&knob.member);
-    if (member == nullptr) continue;
-    AddSample(&family, static_cast<double>(config.*(*member)), {{"knob", knob.name}});
+  for (const auto& [name, value] : knobs) {
+    AddSample(&family, static_cast<double>(value), {{"knob", name}});
   }
 }
 
@@ -317,9 +314,9 @@ Readings ReadNode(const runtime::Node& node, base::Clock* clock) {
   return readings;
 }
 
-Collector::Collector(const config::Config& config, const RpcStats* rpc, std::string version,
+Collector::Collector(KnobNumbers knobs, const RpcStats* rpc, std::string version,
                      std::function<Readings()> read)
-    : config_(config), rpc_(rpc), version_(std::move(version)), read_(std::move(read)) {}
+    : knobs_(std::move(knobs)), rpc_(rpc), version_(std::move(version)), read_(std::move(read)) {}
 
 std::vector<MetricFamily> Collector::Collect() const {
   const Readings readings = read_();
@@ -332,7 +329,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   AddRpc(&families, *rpc_);
   AddStore(&families, readings, rpc_->damaged_records.load(std::memory_order_relaxed));
   AddServer(&families, readings);
-  AddKnobs(&families, config_);
+  AddKnobs(&families, knobs_);
   return families;
 }
 

@@ -8,10 +8,10 @@
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/base/clock.h"
-#include "server/config/config.h"
 #include "server/metrics/rpc_stats.h"
 #include "server/protocol/shard_stats.h"
 #include "server/runtime/commit_stats.h"
@@ -48,6 +48,9 @@ struct Readings {
   base::ClockState clock_state = base::ClockState::kNormal;
 };
 
+// The numbers of the configuration in force by the name of their knob, each in its own unit.
+using KnobNumbers = std::vector<std::pair<std::string, uint64_t>>;
+
 // Takes the part of the readings that the node and the clock know.
 Readings ReadNode(const runtime::Node& node, base::Clock* clock);
 
@@ -57,13 +60,13 @@ Readings ReadNode(const runtime::Node& node, base::Clock* clock);
 class Collector final : public prometheus::Collectable {
  public:
   // REQUIRES: `rpc` outlives the collector.
-  Collector(const config::Config& config, const RpcStats* rpc, std::string version,
+  Collector(KnobNumbers knobs, const RpcStats* rpc, std::string version,
             std::function<Readings()> read);
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
-  const config::Config config_;
+  const KnobNumbers knobs_;
   const RpcStats* const rpc_;
   const std::string version_;
   const std::function<Readings()> read_;

@@ -62,9 +62,9 @@ absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const std::string& lis
 }
 
 absl::StatusOr<std::unique_ptr<Exporter>> Exporter::StartIfWanted(
-    const std::string& listen, std::shared_ptr<Collector> collector) {
-  if (listen.empty()) return nullptr;
-  return Start(listen, std::move(collector));
+    const ExporterOptions& options, std::shared_ptr<Collector> collector) {
+  if (options.listen.empty()) return nullptr;
+  return Start(options.listen, std::move(collector));
 }
 
 Exporter::Exporter(std::string host, std::unique_ptr<prometheus::Exposer> exposer,

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 
 #include "server/metrics/collector.h"
+#include "server/metrics/exporter_options.h"
 
 namespace prometheus {
 class Exposer;
@@ -21,13 +22,12 @@ namespace duetime::metrics {
 // authentication: by default it listens on this machine only.
 class Exporter {
  public:
-  // `listen` is host:port with a numeric host or localhost; port 0 lets the system choose.
-  // UNAVAILABLE if the address can't be had.
+  // `listen` is as in ExporterOptions, and not empty. UNAVAILABLE if the address can't be had.
   static absl::StatusOr<std::unique_ptr<Exporter>> Start(const std::string& listen,
                                                          std::shared_ptr<Collector> collector);
-  // The same, or null if `listen` is empty.
+  // The same, or null if there are to be no metrics.
   static absl::StatusOr<std::unique_ptr<Exporter>> StartIfWanted(
-      const std::string& listen, std::shared_ptr<Collector> collector);
+      const ExporterOptions& options, std::shared_ptr<Collector> collector);
   // Ends the threads: afterwards the collector is not asked any more.
   ~Exporter();
   Exporter(const Exporter&) = delete;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GrpcServerOptions: what the gRPC shell has to know of the configuration.
+// GrpcServerOptions: the knobs of the gRPC shell.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,9 @@
 
 namespace duetime::rpc {
 
-// Plain data; the defaults are those of the configuration.
 struct GrpcServerOptions {
   // "host:port" or "unix:/path".
-  std::vector<std::string> listen;
+  std::vector<std::string> listen = {"127.0.0.1:7788"};
   // PEM files for TCP; empty means plaintext. With a client CA, clients must present a certificate
   // that it signed.
   std::string tls_cert;

@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::vector<std::
   std::unique_ptr<Listener> listener(new Listener());
   if (addresses.empty()) return absl::InvalidArgumentError("no address to listen on");
   for (const std::string& text : addresses) {
-    const absl::StatusOr<config::ListenAddress> address = config::ParseListenAddress(text);
+    const absl::StatusOr<ListenAddress> address = ParseListenAddress(text);
     if (!address.ok()) return address.status();
     if (!address->IsLocal() && !allow_nonlocal) {
       return absl::InvalidArgumentError(
@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::vector<std::
 
 Listener::~Listener() { Stop(); }
 
-absl::Status Listener::Add(const config::ListenAddress& address) {
+absl::Status Listener::Add(const ListenAddress& address) {
   return address.unix_path.empty() ? AddTcp(address.host, address.port)
                                    : AddUnix(address.unix_path);
 }

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "server/config/listen_address.h"
+#include "server/rpc/listen_address.h"
 
 namespace duetime::rpc {
 
@@ -52,7 +52,7 @@ class Listener {
   };
 
   Listener() = default;
-  absl::Status Add(const config::ListenAddress& address);
+  absl::Status Add(const ListenAddress& address);
   absl::Status AddUnix(const std::string& path);
   absl::Status AddTcp(const std::string& host, uint16_t port);
   void Run();

@@ -14,6 +14,7 @@
 #include "server/protocol/tags.h"
 #include "server/runtime/commit_stats.h"
 #include "server/runtime/mailbox.h"
+#include "server/runtime/runtime_options.h"
 #include "storage/journal.h"
 
 namespace duetime::runtime {
@@ -28,12 +29,6 @@ struct Submission {
   // The approximate size of the records.
   size_t bytes = 0;
   storage::Durability durability = storage::Durability::kBuffered;
-};
-
-// The maximum size of one append. A single larger batch goes alone.
-struct GroupLimits {
-  size_t records_max = 0;
-  size_t bytes_max = 0;
 };
 
 // Group commit: while one group is in fsync the next one gathers, so the size of a group follows

@@ -15,8 +15,11 @@ constexpr std::chrono::seconds kPeriod{1};
 
 }  // namespace
 
-Housekeeping::Housekeeping(HousekeepingOptions options, base::Clock* clock)
-    : options_(std::move(options)), clock_(clock), disk_guard_(options_.disk_free_min_bytes) {}
+Housekeeping::Housekeeping(const HousekeepingOptions& options, StoreTasks tasks, base::Clock* clock)
+    : options_(options),
+      tasks_(std::move(tasks)),
+      clock_(clock),
+      disk_guard_(options.disk_free_min_bytes) {}
 
 Housekeeping::~Housekeeping() { Stop(); }
 
@@ -49,13 +52,13 @@ void Housekeeping::Run() {
 
 void Housekeeping::Look() {
   WriteWitness();
-  if (options_.drop_expired) options_.drop_expired(clock_->Read().wall_ms);
+  if (tasks_.drop_expired) tasks_.drop_expired(clock_->Read().wall_ms);
   LookAtDisk();
   LookAtClock();
 }
 
 void Housekeeping::LookAtDisk() {
-  const absl::StatusOr<uint64_t> measured = options_.disk_free();
+  const absl::StatusOr<uint64_t> measured = tasks_.disk_free();
   const bool was_ok = std::exchange(measure_ok_, measured.ok());
   if (!measured.ok()) {
     // Keep the last measurement, which is the best guess.
@@ -95,8 +98,8 @@ void Housekeeping::LookAtClock() {
 }
 
 void Housekeeping::WriteWitness() {
-  if (!options_.write_witness) return;
-  const absl::Status status = options_.write_witness();
+  if (!tasks_.write_witness) return;
+  const absl::Status status = tasks_.write_witness();
   const bool was_ok = std::exchange(witness_ok_, status.ok());
   if (!status.ok() && was_ok) {
     spdlog::error("cannot write the witness file: {}", status.ToString());

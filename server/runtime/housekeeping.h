@@ -14,12 +14,12 @@
 #include "server/base/clock.h"
 #include "server/base/mutex.h"
 #include "server/runtime/disk_guard.h"
+#include "server/runtime/runtime_options.h"
 
 namespace duetime::runtime {
 
-struct HousekeepingOptions {
-  // The server refuses new messages below this free space. 0: never.
-  uint64_t disk_free_min_bytes = 0;
+// What the housekeeping does to the store.
+struct StoreTasks {
   // Measures the free space.
   std::function<absl::StatusOr<uint64_t>()> disk_free;
   // Writes the store's witness. May be empty.
@@ -34,8 +34,8 @@ struct HousekeepingOptions {
 // Thread safety: the owner calls Start and Stop. All else may be called from any thread.
 class Housekeeping {
  public:
-  // REQUIRES: `clock` and what the callbacks use outlive it.
-  Housekeeping(HousekeepingOptions options, base::Clock* clock);
+  // REQUIRES: `clock` and what the tasks use outlive it.
+  Housekeeping(const HousekeepingOptions& options, StoreTasks tasks, base::Clock* clock);
   ~Housekeeping();
   Housekeeping(const Housekeeping&) = delete;
   Housekeeping& operator=(const Housekeeping&) = delete;
@@ -58,6 +58,7 @@ class Housekeeping {
   void WriteWitness();
 
   const HousekeepingOptions options_;
+  const StoreTasks tasks_;
   base::Clock* const clock_;
   std::thread thread_;
   std::atomic<bool> disk_low_{false};

@@ -38,16 +38,16 @@ class JsonFormatter final : public spdlog::formatter {
 
 }  // namespace
 
-void SetUpLogging(const std::string& level, const std::string& format) {
+void SetUpLogging(const LogOptions& options) {
   auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   auto logger = std::make_shared<spdlog::logger>("duetimed", std::move(sink));
-  if (format == "json") {
+  if (options.format == "json") {
     logger->set_formatter(std::make_unique<JsonFormatter>());
   } else {
     logger->set_formatter(std::make_unique<spdlog::pattern_formatter>(
         "%Y-%m-%dT%H:%M:%S.%eZ %l [%t] %v", spdlog::pattern_time_type::utc));
   }
-  logger->set_level(spdlog::level::from_str(level));
+  logger->set_level(spdlog::level::from_str(options.level));
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
 }

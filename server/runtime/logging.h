@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <string>
 
+#include "server/runtime/runtime_options.h"
+
 namespace duetime::runtime {
 
-// Sets up the default logger: lines on stderr, in UTC, from `level` (debug, info, warn, error) on,
-// as text or as one JSON object per line. Call once, before threads.
-void SetUpLogging(const std::string& level, const std::string& format);
+// Sets up the default logger: lines on stderr, in UTC. Call once, before threads.
+void SetUpLogging(const LogOptions& options);
 
 // One log line as JSON, without a newline: {"time","level","thread","message"}. Bytes that are not
 // UTF-8 are replaced.

@@ -14,6 +14,7 @@
 
 #include "server/base/mutex.h"
 #include "server/protocol/commands.h"
+#include "server/runtime/runtime_options.h"
 #include "storage/journal.h"
 
 namespace duetime::runtime {
@@ -22,11 +23,6 @@ namespace duetime::runtime {
 struct Completion {
   uint64_t sequence = 0;
   storage::AppendOutcome outcome{};
-};
-
-struct MailboxLimits {
-  size_t commands_max = 0;
-  size_t bytes_max = 0;
 };
 
 // A snapshot of one mailbox.

@@ -15,14 +15,19 @@ namespace {
 // The groups of records that one engine may have uncommitted: one in fsync, one gathering.
 constexpr size_t kGroupsUnderWay = 2;
 
-EngineOptions ToEngineOptions(const NodeOptions& options) {
-  return EngineOptions{
-      .shard_limits = options.limits,
-      .mailbox_limits = {.commands_max = options.mailbox_commands_max,
-                         .bytes_max = options.mailbox_bytes_max},
-      .uncommitted_records_max = kGroupsUnderWay * options.group_records_max,
-      .uncommitted_bytes_max = kGroupsUnderWay * options.group_bytes_max,
+EngineOptions ToEngineOptions(const NodeOptions& options, uint64_t shards) {
+  const auto share = [shards](uint64_t rate) {
+    return static_cast<uint32_t>((rate + shards - 1) / shards);
   };
+  EngineOptions engine{
+      .shard_limits = options.limits,
+      .mailbox_limits = options.mailbox,
+      .uncommitted_records_max = kGroupsUnderWay * options.group.records_max,
+      .uncommitted_bytes_max = kGroupsUnderWay * options.group.bytes_max,
+  };
+  engine.shard_limits.startup_rate = share(options.startup_rate);
+  engine.shard_limits.failure_rate = share(options.failure_rate);
+  return engine;
 }
 
 }  // namespace
@@ -32,12 +37,12 @@ class Node::Impl {
  public:
   Impl(const NodeOptions& options, storage::MessageStore* store, base::Clock* clock,
        EffectSink* sink)
-      : committer_({.records_max = options.group_records_max, .bytes_max = options.group_bytes_max},
-                   store) {
+      : committer_(options.group, store) {
     const EngineContext context{
         .store = store, .clock = clock, .committer = &committer_, .sink = sink, .slabs = &slabs_};
+    const EngineOptions engine = ToEngineOptions(options, store->shard_count());
     for (uint16_t shard = 0; shard < store->shard_count(); ++shard) {
-      engines_.push_back(std::make_unique<Engine>(shard, ToEngineOptions(options), context));
+      engines_.push_back(std::make_unique<Engine>(shard, engine, context));
     }
     DT_CHECK(!engines_.empty());
   }

@@ -15,21 +15,11 @@
 #include "server/runtime/commit_stats.h"
 #include "server/runtime/effect_sink.h"
 #include "server/runtime/mailbox.h"
+#include "server/runtime/runtime_options.h"
 #include "server/shard/shard.h"
 #include "storage/message_store.h"
 
 namespace duetime::runtime {
-
-struct NodeOptions {
-  delivery::ShardLimits limits;
-  // The commands that may wait for one shard; more are refused with OVERLOADED.
-  size_t mailbox_commands_max = 10'000;
-  // The bytes of these commands.
-  size_t mailbox_bytes_max = 64 << 20;
-  // The records and bytes in one synced write.
-  size_t group_records_max = 20'000;
-  size_t group_bytes_max = 8 << 20;
-};
 
 // Runs each shard on its own engine thread, and one committer thread for all shards (group commit).
 //

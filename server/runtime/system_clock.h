@@ -3,10 +3,9 @@
 // SystemClock: the server's time from the machine's clocks.
 #pragma once
 
-#include <cstdint>
-
 #include "server/base/clock.h"
 #include "server/base/mutex.h"
+#include "server/runtime/runtime_options.h"
 
 namespace duetime::runtime {
 
@@ -14,7 +13,7 @@ namespace duetime::runtime {
 // an uncontended lock. Thread-safe.
 class SystemClock final : public base::Clock {
  public:
-  explicit SystemClock(uint64_t forward_step_max_ms) : time_(forward_step_max_ms) {}
+  explicit SystemClock(const ClockOptions& options = {}) : time_(options.forward_step_max_ms) {}
 
   base::Now Read() override;
   base::ClockState state() override;

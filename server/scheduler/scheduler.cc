@@ -47,8 +47,8 @@ Scheduler::Scheduler(const SchedulerOptions& options, storage::MessageStore* sto
       sink_(sink),
       wheel_(0, options.slabs),
       turns_(options.slabs) {
-  DT_CHECK_LT(options.claim_renew_ms, options.claim_ahead_ms);
-  DT_CHECK_GT(options.loaded_max, 0u);
+  DT_CHECK_LT(options.limits.claim_renew_ms, options.limits.claim_ahead_ms);
+  DT_CHECK_GT(options.limits.loaded_max, 0u);
 }
 
 absl::Status Scheduler::Recover(base::Now now) {
@@ -65,7 +65,7 @@ absl::Status Scheduler::Recover(base::Now now) {
     low_watermark_ms_ = now.wall_ms;
     AddSafeRecord();
   }
-  next_safe_mono_ms_ = now.mono_ms + options_.low_watermark_period_ms;
+  next_safe_mono_ms_ = now.mono_ms + options_.limits.low_watermark_period_ms;
   horizon_.Publish(MessageKey::FirstAt(low_watermark_ms_));
   load_from_ms_ = low_watermark_ms_;
   load_partial_ = true;
@@ -101,7 +101,7 @@ void Scheduler::Put(base::Now now, const MessageRef& message, std::string record
   writer_->Put(message.key, message.topic, std::move(record));
   // What is due very soon takes its claim along in the same write, so that it need not wait for a
   // second one.
-  if (message.key.due_ms <= now.wall_ms + options_.claim_renew_ms) Claim(now);
+  if (message.key.due_ms <= now.wall_ms + options_.limits.claim_renew_ms) Claim(now);
 }
 
 bool Scheduler::OnPut(const MessageRef& message) {
@@ -164,7 +164,7 @@ bool Scheduler::OfferAccepted(const MessageRef& message) {
   // order). What lies at or above it stays on disk, where the loader will meet it.
   if (!horizon_.Covers(message.key)) return false;
   const bool late = message.key.due_ms <= wheel_.position();
-  if (!late && timers() >= options_.loaded_max) {
+  if (!late && timers() >= options_.limits.loaded_max) {
     // No room: the horizon retreats to this message. What is in the wheel above it will be offered
     // again, and kept once.
     repeat_until_ms_ = std::max(repeat_until_ms_, horizon_.until().due_ms);
@@ -193,19 +193,19 @@ void Scheduler::AddTimer(const MessageRef& message) {
 bool Scheduler::HasRoom() const {
   // The other half is for what is accepted below the horizon: that the horizon has to retreat, and
   // much be offered again, is to be rare.
-  return timers() <= options_.loaded_max / 2;
+  return timers() <= options_.limits.loaded_max / 2;
 }
 
-bool Scheduler::Overfull() const { return timers() >= 2 * options_.loaded_max; }
+bool Scheduler::Overfull() const { return timers() >= 2 * options_.limits.loaded_max; }
 
 absl::Status Scheduler::Load(base::Now now, bool* more) {
   const MessageKey from = horizon_.until();
   if (!HasRoom() && from.due_ms > now.wall_ms + kUrgentMs) return absl::OkStatus();
-  MessageKey until = MessageKey::FirstAt(now.wall_ms + options_.load_window_ms);
+  MessageKey until = MessageKey::FirstAt(now.wall_ms + options_.limits.load_window_ms);
   if (Overfull()) {
     // What is in the wheel waits for the horizon, so the horizon has to move; but only over what
     // leaves the wheel again at once.
-    if (from.due_ms <= now.wall_ms + options_.claim_renew_ms) Claim(now);
+    if (from.due_ms <= now.wall_ms + options_.limits.claim_renew_ms) Claim(now);
     until = MessageKey::FirstAt(std::min(now.wall_ms, claim_ms_) + 1);
     if (until <= from) return absl::OkStatus();
   }
@@ -214,7 +214,7 @@ absl::Status Scheduler::Load(base::Now now, bool* more) {
     return absl::OkStatus();
   }
   // The window is refilled when half of it is used up, not at every millisecond.
-  if (!load_partial_ && from.due_ms > now.wall_ms + options_.load_window_ms / 2) {
+  if (!load_partial_ && from.due_ms > now.wall_ms + options_.limits.load_window_ms / 2) {
     return absl::OkStatus();
   }
   horizon_.Publish(until);  // before the store is read: see Horizon
@@ -238,8 +238,8 @@ absl::Status Scheduler::Load(base::Now now, bool* more) {
 }
 
 void Scheduler::Claim(base::Now now) {
-  if (claim_decided_ms_ >= now.wall_ms + options_.claim_renew_ms) return;
-  const uint64_t mark_ms = now.wall_ms + options_.claim_ahead_ms;
+  if (claim_decided_ms_ >= now.wall_ms + options_.limits.claim_renew_ms) return;
+  const uint64_t mark_ms = now.wall_ms + options_.limits.claim_ahead_ms;
   Record record;
   record.type = RecordType::kClaim;
   record.shard = options_.shard;
@@ -263,7 +263,7 @@ absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
 
 size_t Scheduler::Expire(base::Now now, size_t budget, bool* more) {
   const uint64_t next_ms = wheel_.NextDue();
-  if (next_ms <= now.wall_ms + options_.claim_renew_ms) Claim(now);
+  if (next_ms <= now.wall_ms + options_.limits.claim_renew_ms) Claim(now);
   // Not past the clock (never early), not past what is claimed (true cancel), not past what is
   // loaded (order). The tick in which loading stopped is included, or a tick with more messages
   // than the wheel has room for would never end.
@@ -309,7 +309,7 @@ void Scheduler::Fire(base::Now now, size_t budget) {
 
 void Scheduler::WriteSafe(base::Now now) {
   if (!progress_ || now.mono_ms < next_safe_mono_ms_) return;
-  next_safe_mono_ms_ = now.mono_ms + options_.low_watermark_period_ms;
+  next_safe_mono_ms_ = now.mono_ms + options_.limits.low_watermark_period_ms;
   progress_ = false;
   const uint64_t mark_ms =
       safe_.LowestHeld(turns_.LowestDue(std::min(wheel_.now() + 1, horizon_.until().due_ms)));
@@ -334,19 +334,20 @@ uint64_t Scheduler::NextWakeWall(base::Now now) const {
   const uint64_t loaded_ms = horizon_.until().due_ms;
   uint64_t wake_ms = wheel::kNever;
   if (!Overfull()) {
-    const uint64_t lead_ms = HasRoom() ? options_.load_window_ms / 2 : kUrgentMs;
+    const uint64_t lead_ms = HasRoom() ? options_.limits.load_window_ms / 2 : kUrgentMs;
     wake_ms = loaded_ms > lead_ms ? loaded_ms - lead_ms : 0;
   } else if (claim_ms_ >= loaded_ms) {
     wake_ms = loaded_ms;
   } else if (claim_decided_ms_ < loaded_ms) {
-    wake_ms = loaded_ms > options_.claim_renew_ms ? loaded_ms - options_.claim_renew_ms : 0;
+    wake_ms =
+        loaded_ms > options_.limits.claim_renew_ms ? loaded_ms - options_.limits.claim_renew_ms : 0;
   }  // else: the claim's commit will wake us
   const uint64_t next_ms = wheel_.NextDue();
   if (next_ms == wheel::kNever) return wake_ms;
   if (claim_decided_ms_ < next_ms) {
     // In time to claim it first.
     const uint64_t claim_at_ms =
-        next_ms > options_.claim_renew_ms ? next_ms - options_.claim_renew_ms : 0;
+        next_ms > options_.limits.claim_renew_ms ? next_ms - options_.limits.claim_renew_ms : 0;
     wake_ms = std::min(wake_ms, claim_at_ms);
   } else if (claim_ms_ >= next_ms || next_ms > now.wall_ms) {
     wake_ms = std::min(wake_ms, next_ms);

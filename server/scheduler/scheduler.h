@@ -17,25 +17,16 @@
 #include "server/scheduler/horizon.h"
 #include "server/scheduler/low_watermark.h"
 #include "server/scheduler/pending_writes.h"
+#include "server/scheduler/scheduler_limits.h"
 #include "storage/message_store.h"
 
 namespace duetime::scheduler {
 
 class MessageWriter;
 
-// The numbers are those of delivery's ShardLimits.
 struct SchedulerOptions {
   uint16_t shard = 0;
-  // The wheel is filled this far ahead of the clock ...
-  uint64_t load_window_ms = 0;
-  // ... with at most about this many messages.
-  size_t loaded_max = 0;
-  // A claim runs this far ahead of the clock, and is renewed when less than claim_renew_ms of it is
-  // left and something is due.
-  uint64_t claim_ahead_ms = 0;
-  uint64_t claim_renew_ms = 0;
-  // How often W_safe is written while things change.
-  uint64_t low_watermark_period_ms = 0;
+  SchedulerLimits limits;
   // Where the wheel's memory comes from. REQUIRES: outlives the scheduler.
   wheel::SlabMemory* slabs = wheel::HeapSlabs::Shared();
 };

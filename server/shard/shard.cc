@@ -23,17 +23,6 @@ namespace {
 // Messages handed out in one step.
 constexpr size_t kDeliverPerStep = 1000;
 
-scheduler::SchedulerOptions SchedulerOptionsOf(uint16_t shard, const delivery::ShardLimits& limits,
-                                               wheel::SlabMemory* slabs) {
-  return {.shard = shard,
-          .load_window_ms = limits.load_window_ms,
-          .loaded_max = limits.loaded_max,
-          .claim_ahead_ms = limits.claim_ahead_ms,
-          .claim_renew_ms = limits.claim_renew_ms,
-          .low_watermark_period_ms = limits.low_watermark_period_ms,
-          .slabs = slabs};
-}
-
 }  // namespace
 
 // Joins the scheduler and the dispatcher through one outbox, and stops both when the journal or a
@@ -46,8 +35,8 @@ class Shard::Impl {
         fire_per_step_(limits.fire_per_step),
         slabs_(slabs),
         writer_(shard, store, &writes_),
-        scheduler_(SchedulerOptionsOf(shard, limits, slabs), store, &writes_, &writer_,
-                   &dispatcher_),
+        scheduler_({.shard = shard, .limits = limits.scheduler, .slabs = slabs}, store, &writes_,
+                   &writer_, &dispatcher_),
         dispatcher_(PartsOf(limits, store), &scheduler_),
         message_commands_(PartsOf(limits, store), &scheduler_, &dispatcher_),
         occurrences_(PartsOf(limits, store), &scheduler_, &dispatcher_,

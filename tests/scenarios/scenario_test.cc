@@ -99,12 +99,12 @@ class Scenario {
     limits_ = ShardLimits{};
     limits_.due_idle_max = static_cast<size_t>(command.Number("idle-max", 1000));
     limits_.due_max = static_cast<size_t>(command.Number("due-max", 100'000));
-    limits_.claim_ahead_ms = 200;
-    limits_.claim_renew_ms = 100;
-    limits_.loaded_max = static_cast<size_t>(command.Number("loaded-max", 100'000));
+    limits_.scheduler.claim_ahead_ms = 200;
+    limits_.scheduler.claim_renew_ms = 100;
+    limits_.scheduler.loaded_max = static_cast<size_t>(command.Number("loaded-max", 100'000));
     limits_.startup_rate = static_cast<uint32_t>(command.Number("catch-up", 0));
     limits_.failure_rate = static_cast<uint32_t>(command.Number("failure-rate", 0));
-    limits_.low_watermark_period_ms = command.Count("safe-period", 1000);
+    limits_.scheduler.low_watermark_period_ms = command.Count("safe-period", 1000);
     limits_.spill_age_ms = command.Count("spill-age", 60'000);
     Open();
   }

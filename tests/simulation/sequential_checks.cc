@@ -76,7 +76,7 @@ void SequentialCalls::Start() {
     if (!rows->empty() && !message.pending()) Violate("something is noted of what ended");
     if (!rows->empty()) recovered.progress[key] = rows->front().second;
   }
-  if (recovered.claim_ms > latest_wall_ms_ + limits_.claim_ahead_ms) {
+  if (recovered.claim_ms > latest_wall_ms_ + limits_.scheduler.claim_ahead_ms) {
     Violate("W_claim is further ahead than it may be");
   }
   contract_.OnRestart(recovered);

@@ -19,16 +19,16 @@ World::World(uint64_t seed, PlantedFault fault, uint16_t shards_max)
       fault_(fault),
       shard_count_(static_cast<uint16_t>(1 + random_() % shards_max)),
       disk_(shard_count_) {
-  limits_.load_window_ms = 20 + Random(4000);
-  limits_.loaded_max = 1 + Random(60);
+  limits_.scheduler.load_window_ms = 20 + Random(4000);
+  limits_.scheduler.loaded_max = 1 + Random(60);
   if (Chance(50)) limits_.fire_per_step = 1 + Random(5);
   limits_.due_max = 2 + Random(40);
   limits_.due_idle_max = 1 + Random(10);
   limits_.frame_messages_max = 1 + Random(8);
-  limits_.claim_renew_ms = 1 + Random(100);
-  limits_.claim_ahead_ms = limits_.claim_renew_ms + 1 + Random(200);
+  limits_.scheduler.claim_renew_ms = 1 + Random(100);
+  limits_.scheduler.claim_ahead_ms = limits_.scheduler.claim_renew_ms + 1 + Random(200);
   limits_.spill_age_ms = 1100 + Random(5000);
-  limits_.low_watermark_period_ms = 10 + Random(500);
+  limits_.scheduler.low_watermark_period_ms = 10 + Random(500);
 }
 
 Report World::Run(int events) {

@@ -43,11 +43,11 @@ class ShardPartsTest : public testing::Test, protected delivery::OccurrenceSink 
   }
   static scheduler::SchedulerOptions SmallScheduler() {
     return {.shard = 0,
-            .load_window_ms = 10'000,
-            .loaded_max = 1'000,
-            .claim_ahead_ms = 1'000,
-            .claim_renew_ms = 500,
-            .low_watermark_period_ms = 1'000};
+            .limits = {.load_window_ms = 10'000,
+                       .loaded_max = 1'000,
+                       .claim_ahead_ms = 1'000,
+                       .claim_renew_ms = 500,
+                       .low_watermark_period_ms = 1'000}};
   }
 
   // Writes the open batches, or loses them. False if there is none.

@@ -211,8 +211,7 @@ absl::Status PrepareDeadLetters(ApiWorker& worker, const std::string& name) {
 
 // Parses a Settle, whose size is bounded before memory is spent on it.
 absl::Status ParseSettle(ApiWorker& worker, rpc::UnaryCall& call, v1::SettleRequest* request) {
-  const auto settles_max =
-      static_cast<size_t>(worker.context().options.limits.outstanding_messages_max);
+  const size_t settles_max = worker.context().options.limits.outstanding_messages_max;
   rpc::WireSummary summary;
   absl::Status status =
       rpc::CheckRequest(call.request(), v1::SettleRequest::GetDescriptor(), &summary);

@@ -43,7 +43,7 @@ void SubscriberStream::OnMessage(grpc::ByteBuffer* buffer) {
 
 absl::Status SubscriberStream::HandleRequest(grpc::ByteBuffer* buffer) {
   const RequestLimits& limits = api_->context().options.limits;
-  const auto settles_max = static_cast<size_t>(limits.outstanding_messages_max);
+  const size_t settles_max = limits.outstanding_messages_max;
   rpc::WireSummary summary;
   absl::Status status = rpc::CheckRequest(buffer, v1::SubscribeRequest::GetDescriptor(), &summary);
   if (!status.ok()) return status;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/config/config.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -8,6 +9,7 @@
 #include <set>
 #include <string>
 #include <unistd.h>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -15,16 +17,17 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/config/knobs.h"
-#include "server/config/listen_address.h"
 #include "server/config/load.h"
 #include "server/config/quantity.h"
 
 namespace duetime::config {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Pair;
 
 Loaded LoadWith(std::vector<const char*> flags) {
   flags.insert(flags.begin(), "duetimed");
@@ -49,7 +52,7 @@ class TempFile {
 
 Config ValidConfig() {
   Config config;
-  config.data_dir = "/var/lib/duetime";
+  config.store.data_dir = "/var/lib/duetime";
   return config;
 }
 
@@ -84,27 +87,6 @@ TEST(QuantityTest, FormatsWithTheLargestSuffixThatFits) {
   EXPECT_EQ(FormatQuantity(10'000, Unit::kCount), "10000");
 }
 
-TEST(ListenAddressTest, TellsLocalFromReachable) {
-  for (const char* text : {"127.0.0.1:1", "127.8.9.10:7788", "[::1]:7788", "localhost:0",
-                           "unix:/run/duetime/duetime.sock"}) {
-    EXPECT_TRUE(ParseListenAddress(text).value().IsLocal()) << text;
-  }
-  for (const char* text : {"0.0.0.0:1", "[::]:7788", "10.0.0.1:7788", "example.org:7788",
-                           "localhost.example.org:1", "128.0.0.1:1", "[::ffff:10.0.0.1]:1"}) {
-    EXPECT_FALSE(ParseListenAddress(text).value().IsLocal()) << text;
-  }
-}
-
-TEST(ListenAddressTest, RefusesMalformedAddresses) {
-  for (const std::string& text :
-       {std::string(""), std::string("7788"), std::string(":7788"), std::string("host"),
-        std::string("host:"), std::string("host:65536"), std::string("host:-1"),
-        std::string("::1:7788"), std::string("[::1:7788"), std::string("unix:relative"),
-        std::string("unix:"), "unix:/" + std::string(200, 'x')}) {
-    EXPECT_FALSE(ParseListenAddress(text).ok()) << text;
-  }
-}
-
 TEST(KnobsTest, TheTableCoversTheStructAndItsDefaultsAreWithinBounds) {
   std::set<std::string> names;
   for (const Knob& knob : Knobs()) {
@@ -114,42 +96,64 @@ TEST(KnobsTest, TheTableCoversTheStructAndItsDefaultsAreWithinBounds) {
     // A unit that the name promises is the unit that the table has.
     EXPECT_EQ(knob.unit == Unit::kMillis, absl::EndsWith(name, "_ms")) << name;
     EXPECT_EQ(knob.unit == Unit::kBytes, absl::StrContains(name, "bytes")) << name;
-    if (std::holds_alternative<uint64_t Config::*>(knob.member)) {
+    if (knob.number() != nullptr) {
       EXPECT_LT(knob.min, knob.max);
     }
   }
   EXPECT_TRUE(Validate(ValidConfig()).ok()) << Validate(ValidConfig());
-  // Every member is in the table once: setting each to another value changes every part of the TOML
-  // text, and nothing else of the struct is left over (its size is that of its members).
+  // Each knob has a field of its own.
+  Config config;
+  std::set<const void*> fields;
   size_t bytes = 0;
   for (const Knob& knob : Knobs()) {
-    if (std::holds_alternative<uint64_t Config::*>(knob.member)) bytes += sizeof(uint64_t);
-    if (std::holds_alternative<bool Config::*>(knob.member)) bytes += alignof(uint64_t);
-    if (std::holds_alternative<std::string Config::*>(knob.member)) bytes += sizeof(std::string);
-    if (std::holds_alternative<std::vector<std::string> Config::*>(knob.member)) {
-      bytes += sizeof(std::vector<std::string>);
-    }
+    std::visit(
+        [&](const auto& field) {
+          EXPECT_TRUE(fields.insert(&field(config)).second) << knob.name;
+          bytes += std::max(sizeof(field(config)), alignof(Config));
+        },
+        knob.field);
   }
+  // Each field but these has a knob, because the size of the struct is that of its fields.
+  const delivery::ShardLimits& limits = config.node.limits;
+  bytes += sizeof(limits.fire_per_step) + sizeof(limits.startup_rate) +
+           sizeof(limits.failure_rate) + sizeof(config.server.version);
   EXPECT_EQ(bytes, sizeof(Config));
 }
+
+// Gives a field another value than its default.
+struct Changer {
+  const Knob& knob;
+  void operator()(uint64_t* number) const { *number = knob.min + 1; }
+  void operator()(std::string* text) const {
+    *text = absl::StrCat("a \"quoted\" \\ value of ", knob.name);
+  }
+  void operator()(std::vector<std::string>* list) const { *list = {"one", "two"}; }
+  void operator()(bool* flag) const { *flag = !*flag; }
+};
 
 TEST(TomlTest, RoundTripsEveryKnob) {
   Config config;
   for (const Knob& knob : Knobs()) {
-    if (const auto* number = std::get_if<uint64_t Config::*>(&knob.member)) {
-      config.*(*number) = knob.min + 1;
-    } else if (const auto* text = std::get_if<std::string Config::*>(&knob.member)) {
-      config.*(*text) = absl::StrCat("a \"quoted\" \\ value of ", knob.name);
-    } else if (const auto* list = std::get_if<std::vector<std::string> Config::*>(&knob.member)) {
-      config.*(*list) = {"one", "two"};
-    } else {
-      config.*std::get<bool Config::*>(knob.member) = true;
-    }
+    std::visit([&](const auto& field) { Changer{knob}(&field(config)); }, knob.field);
   }
   Config read;
   ASSERT_TRUE(ApplyToml(ToToml(config), "f.toml", &read).ok());
-  EXPECT_EQ(read, config);
-  EXPECT_FALSE(read == Config());
+  for (const Knob& knob : Knobs()) {
+    EXPECT_EQ(ValueText(knob, read), ValueText(knob, config)) << knob.name;
+    EXPECT_NE(ValueText(knob, read), ValueText(knob, Config())) << knob.name;
+  }
+}
+
+TEST(KnobsTest, NumbersAreThoseOfTheConfig) {
+  Config config;
+  config.node.mailbox.bytes_max = 77;
+  const auto numbers = Numbers(config);
+  EXPECT_EQ(numbers.size(),
+            static_cast<size_t>(std::count_if(Knobs().begin(), Knobs().end(), [](const Knob& knob) {
+              return knob.number() != nullptr;
+            })));
+  EXPECT_THAT(numbers, Contains(Pair("mailbox_bytes_max", 77u)));
+  EXPECT_THAT(numbers, Contains(Pair("shards", 0u)));
 }
 
 TEST(TomlTest, TakesSuffixesAndKeepsDefaultsOfTheRest) {
@@ -158,12 +162,12 @@ TEST(TomlTest, TakesSuffixesAndKeepsDefaultsOfTheRest) {
                         "listen = [\"unix:/a\", \"127.0.0.1:1\"]\ninsecure_nonloopback = true\n",
                         "f.toml", &config)
                   .ok());
-  EXPECT_EQ(config.load_window_ms, 60'000u);
-  EXPECT_EQ(config.wal_bytes_max, uint64_t{1} << 30);
-  EXPECT_EQ(config.loaded_max, 5'000u);
-  EXPECT_THAT(config.listen, ElementsAre("unix:/a", "127.0.0.1:1"));
-  EXPECT_TRUE(config.insecure_nonloopback);
-  EXPECT_EQ(config.due_max, Config().due_max);
+  EXPECT_EQ(config.node.limits.scheduler.load_window_ms, 60'000u);
+  EXPECT_EQ(config.store.wal_bytes_max, uint64_t{1} << 30);
+  EXPECT_EQ(config.node.limits.scheduler.loaded_max, 5'000u);
+  EXPECT_THAT(config.server.listen, ElementsAre("unix:/a", "127.0.0.1:1"));
+  EXPECT_TRUE(config.server.insecure_nonloopback);
+  EXPECT_EQ(config.node.limits.due_max, Config().node.limits.due_max);
 }
 
 TEST(TomlTest, NamesThePlaceOfEachFault) {
@@ -194,25 +198,25 @@ TEST(LoadTest, AFlagGoesBeforeTheFileAndTheFileBeforeTheDefault) {
   const Loaded loaded = LoadWith({"--config", file.path(), "--load-window-ms=7s", "--listen",
                                   "127.0.0.1:1", "--listen", "unix:/s", "--insecure-nonloopback"});
   ASSERT_TRUE(loaded.run) << loaded.output;
-  EXPECT_EQ(loaded.config.data_dir, "/from/file");
-  EXPECT_EQ(loaded.config.load_window_ms, 7'000u);
-  EXPECT_EQ(loaded.config.heartbeat_ms, 2'000u);
-  EXPECT_EQ(loaded.config.spill_age_ms, Config().spill_age_ms);
-  EXPECT_THAT(loaded.config.listen, ElementsAre("127.0.0.1:1", "unix:/s"));
-  EXPECT_TRUE(loaded.config.insecure_nonloopback);
+  EXPECT_EQ(loaded.config.store.data_dir, "/from/file");
+  EXPECT_EQ(loaded.config.node.limits.scheduler.load_window_ms, 7'000u);
+  EXPECT_EQ(loaded.config.server.heartbeat_ms, 2'000u);
+  EXPECT_EQ(loaded.config.node.limits.spill_age_ms, Config().node.limits.spill_age_ms);
+  EXPECT_THAT(loaded.config.server.listen, ElementsAre("127.0.0.1:1", "unix:/s"));
+  EXPECT_TRUE(loaded.config.server.insecure_nonloopback);
 }
 
 TEST(LoadTest, AnEmptyTextIsAValue) {
   const Loaded loaded = LoadWith({"--data-dir=/d", "--metrics-listen", ""});
   ASSERT_TRUE(loaded.run) << loaded.output;
-  EXPECT_EQ(loaded.config.metrics_listen, "");
+  EXPECT_EQ(loaded.config.metrics.listen, "");
 }
 
 TEST(LoadTest, AFlagCanTurnOffWhatTheFileTurnedOn) {
   const TempFile file("data_dir = \"/d\"\ninsecure_nonloopback = true\n");
   const Loaded loaded = LoadWith({"--config", file.path(), "--insecure-nonloopback=false"});
   ASSERT_TRUE(loaded.run) << loaded.output;
-  EXPECT_FALSE(loaded.config.insecure_nonloopback);
+  EXPECT_FALSE(loaded.config.server.insecure_nonloopback);
 }
 
 TEST(LoadTest, HelpListsEveryKnobWithUnitDefaultAndBounds) {
@@ -282,14 +286,14 @@ void ExpectFault(const Config& config, const std::string& what) {
 TEST(ValidateTest, EveryNumberIsRefusedBeyondEachOfItsBounds) {
   size_t checked = 0;
   for (const Knob& knob : Knobs()) {
-    const auto* member = std::get_if<uint64_t Config::*>(&knob.member);
-    if (member == nullptr) continue;
+    const auto* number = knob.number();
+    if (number == nullptr) continue;
     Config config = ValidConfig();
-    config.*(*member) = knob.max + 1;
+    (*number)(config) = knob.max + 1;
     ExpectFault(config, absl::StrCat(knob.name, " = ", knob.max + 1,
                                      " is out of bounds: ", knob.min, " to ", knob.max));
     if (knob.min > 0) {
-      config.*(*member) = knob.min - 1;
+      (*number)(config) = knob.min - 1;
       ExpectFault(config, absl::StrCat(knob.name, " = ", knob.min - 1, " is out of bounds"));
     }
     ++checked;
@@ -299,65 +303,65 @@ TEST(ValidateTest, EveryNumberIsRefusedBeyondEachOfItsBounds) {
 
 TEST(ValidateTest, ClaimsAreRenewedBeforeTheyRunOut) {
   Config config = ValidConfig();
-  config.claim_renew_ms = config.claim_ahead_ms;
+  config.node.limits.scheduler.claim_renew_ms = config.node.limits.scheduler.claim_ahead_ms;
   ExpectFault(config, "claim_renew_ms = 1000 must be below claim_ahead_ms = 1000");
 }
 
 TEST(ValidateTest, TlsFilesComeTogether) {
   Config config = ValidConfig();
-  config.tls_cert = "cert.pem";
+  config.server.tls_cert = "cert.pem";
   ExpectFault(config, "tls_cert and tls_key must be given together");
-  config.tls_key = "key.pem";
+  config.server.tls_key = "key.pem";
   EXPECT_TRUE(Validate(config).ok());
-  config.tls_cert = config.tls_key = "";
-  config.tls_client_ca = "ca.pem";
+  config.server.tls_cert = config.server.tls_key = "";
+  config.server.tls_client_ca = "ca.pem";
   ExpectFault(config, "tls_client_ca needs tls_cert");
 }
 
 TEST(ValidateTest, PlaintextBeyondThisMachineNeedsToBeSaid) {
   Config config = ValidConfig();
-  config.listen = {"127.0.0.1:7788", "0.0.0.0:7788"};
+  config.server.listen = {"127.0.0.1:7788", "0.0.0.0:7788"};
   ExpectFault(config, "listen = \"0.0.0.0:7788\" can be reached by other machines");
-  config.insecure_nonloopback = true;
+  config.server.insecure_nonloopback = true;
   EXPECT_TRUE(Validate(config).ok());
-  config.insecure_nonloopback = false;
-  config.tls_cert = "cert.pem";
-  config.tls_key = "key.pem";
+  config.server.insecure_nonloopback = false;
+  config.server.tls_cert = "cert.pem";
+  config.server.tls_key = "key.pem";
   EXPECT_TRUE(Validate(config).ok());
   // TLS covers gRPC only.
-  config.metrics_listen = "0.0.0.0:7789";
+  config.metrics.listen = "0.0.0.0:7789";
   ExpectFault(config, "metrics_listen = \"0.0.0.0:7789\" can be reached");
 }
 
 TEST(ValidateTest, AddressesAreWellFormed) {
   Config config = ValidConfig();
-  config.listen = {};
+  config.server.listen = {};
   ExpectFault(config, "listen must name at least one address");
-  config.listen = {"nonsense"};
+  config.server.listen = {"nonsense"};
   ExpectFault(config, "listen: \"nonsense\" is neither host:port nor unix:/path");
   config = ValidConfig();
-  config.metrics_listen = "unix:/m";
+  config.metrics.listen = "unix:/m";
   ExpectFault(config, "metrics_listen must be host:port");
-  config.metrics_listen = "";
+  config.metrics.listen = "";
   EXPECT_TRUE(Validate(config).ok());
 }
 
 TEST(ValidateTest, SizesFitIntoEachOther) {
   Config config = ValidConfig();
-  config.payload_bytes_max = 2 << 20;
-  config.batch_bytes_max = 1 << 20;
+  config.server.limits.payload_bytes_max = 2 << 20;
+  config.server.limits.batch_bytes_max = 1 << 20;
   ExpectFault(config, "payload_bytes_max = 2097152 is above batch_bytes_max = 1048576");
   config = ValidConfig();
-  config.mailbox_bytes_max = 1 << 20;
+  config.node.mailbox.bytes_max = 1 << 20;
   ExpectFault(config, "batch_bytes_max");
   config = ValidConfig();
-  config.write_buffer_bytes = uint64_t{1} << 30;
+  config.store.write_buffer_bytes = uint64_t{1} << 30;
   ExpectFault(config, "wal_bytes_max");
 }
 
 TEST(ValidateTest, ChoicesAreNamed) {
   Config config = ValidConfig();
-  config.log_format = "xml";
+  config.log.format = "xml";
   ExpectFault(config, "log_format = \"xml\" is not one of text, json");
 }
 

@@ -215,7 +215,7 @@ TEST_F(RetriesTest, WithoutATopicForDeadLettersItIsTriedAgain) {
 
 class FullMemoryTest : public RetriesTest {
  protected:
-  FullMemoryTest() : RetriesTest({.due_max = 1}) {}
+  FullMemoryTest() : RetriesTest({.scheduler = {}, .due_max = 1}) {}
 };
 
 TEST_F(FullMemoryTest, ADelayWaitsOnDisk) {

@@ -171,12 +171,13 @@ class JumpingClock final : public base::Clock {
   void Jump(uint64_t ms) { jumped_ms_ += ms; }
 
  private:
-  runtime::SystemClock clock_{60'000};
+  runtime::SystemClock clock_;
   std::atomic<uint64_t> jumped_ms_{0};
 };
 
 class ServerTest : public ::testing::Test {
  protected:
+  ServerTest() { node_options_.startup_rate = node_options_.failure_rate = 0; }
   void TearDown() override { StopAll(); }
 
   api::ServerOptions DefaultOptions() {
@@ -189,7 +190,7 @@ class ServerTest : public ::testing::Test {
 
   // Listens, but does not serve.
   void Listen(const api::ServerOptions& options) {
-    auto server = api::Server::Create(options, &clock_, &stats_);
+    auto server = api::Server::Create(options, node_options_.limits, &clock_, &stats_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     const absl::Status listening = server_->Listen();

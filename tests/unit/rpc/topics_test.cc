@@ -216,7 +216,7 @@ TEST_F(TopicsTest, ATopicWithAMessageOnItsWayIsNotEmpty) {
 // A message that comes while its topic, which was empty, is being written as deleted.
 TEST_F(TopicsTest, AMessageMakesTheDeletionOfItsTopicVoid) {
   // The shard writes nothing of its own.
-  node_options_.limits.low_watermark_period_ms = 3'600'000;
+  node_options_.limits.scheduler.low_watermark_period_ms = 3'600'000;
   GatedStore* const gate = UseGatedStore();
   Start();
   ASSERT_TRUE(Create("a", 3).ok());

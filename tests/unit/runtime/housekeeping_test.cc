@@ -29,13 +29,13 @@ TEST(DiskGuardTest, ZeroIsOff) {
 }
 
 TEST(HousekeepingTest, IsCorrectFromTheStart) {
-  SystemClock clock(60'000);
+  SystemClock clock;
   int witnesses = 0;
   uint64_t dropped_until_ms = 0;
   const uint64_t before_ms = clock.Read().wall_ms;
   Housekeeping housekeeping(
-      {.disk_free_min_bytes = 1'000,
-       .disk_free = [] { return uint64_t{999}; },
+      {.disk_free_min_bytes = 1'000},
+      {.disk_free = [] { return uint64_t{999}; },
        .write_witness =
            [&witnesses] {
              ++witnesses;
@@ -54,10 +54,10 @@ TEST(HousekeepingTest, IsCorrectFromTheStart) {
 }
 
 TEST(HousekeepingTest, AFailedMeasurementChangesNothing) {
-  SystemClock clock(60'000);
+  SystemClock clock;
   Housekeeping housekeeping(
-      {.disk_free_min_bytes = 1'000,
-       .disk_free = []() -> absl::StatusOr<uint64_t> { return absl::InternalError("gone"); },
+      {.disk_free_min_bytes = 1'000},
+      {.disk_free = []() -> absl::StatusOr<uint64_t> { return absl::InternalError("gone"); },
        .write_witness = [] { return absl::InternalError("read-only"); }},
       &clock);
   housekeeping.Start();
@@ -66,7 +66,7 @@ TEST(HousekeepingTest, AFailedMeasurementChangesNothing) {
 }
 
 TEST(SystemClockTest, NeverGoesBack) {
-  SystemClock clock(60'000);
+  SystemClock clock;
   base::Now last = clock.Read();
   EXPECT_GT(last.wall_ms, 0u);
   for (int i = 0; i < 10'000; ++i) {

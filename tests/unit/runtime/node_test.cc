@@ -49,12 +49,13 @@ class CountingClock final : public base::Clock {
   int reads() const { return reads_; }
 
  private:
-  SystemClock clock_{60'000};
+  SystemClock clock_;
   std::atomic<int> reads_{0};
 };
 
 class NodeTest : public ::testing::Test {
  protected:
+  NodeTest() { options_.startup_rate = options_.failure_rate = 0; }
   void TearDown() override { sink_.SetClosed(false); }
 
   void StartNode() {
@@ -194,7 +195,7 @@ TEST_F(NodeTest, StopAnswersEverythingThatWasPosted) {
 }
 
 TEST_F(NodeTest, AFullMailboxRefusesAndRecovers) {
-  options_.mailbox_commands_max = 10;
+  options_.mailbox.commands_max = 10;
   StartNode();
   sink_.SetClosed(true);
   ASSERT_TRUE(node_->Post(0, protocol::GetCommand{.tag = CallTag{1}, .target = {}}).ok());

@@ -34,7 +34,7 @@ bool IsMapped(void* slab) {
 // Waits for it; false after ten seconds.
 template <typename Condition>
 bool Becomes(const SlabStock& stock, Condition condition) {
-  SystemClock clock(60'000);
+  SystemClock clock;
   const uint64_t end_mono_ms = clock.Read().mono_ms + 10'000;
   while (!condition(stock)) {
     if (clock.Read().mono_ms > end_mono_ms) return false;

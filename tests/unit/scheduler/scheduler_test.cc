@@ -25,11 +25,11 @@ using storage::TopicId;
 constexpr TopicId kTopic{1};
 constexpr uint64_t kStart = 1'800'000'000'000;
 const SchedulerOptions kOptions = {.shard = 0,
-                                   .load_window_ms = 10'000,
-                                   .loaded_max = 8,
-                                   .claim_ahead_ms = 1'000,
-                                   .claim_renew_ms = 500,
-                                   .low_watermark_period_ms = 1'000};
+                                   .limits = {.load_window_ms = 10'000,
+                                              .loaded_max = 8,
+                                              .claim_ahead_ms = 1'000,
+                                              .claim_renew_ms = 500,
+                                              .low_watermark_period_ms = 1'000}};
 
 // A scheduler over a disk that survives it.
 class SchedulerTest : public testing::Test, public DueSink {
@@ -174,7 +174,7 @@ TEST_F(SchedulerTest, G5_TheWheelHoldsNoMoreThanItsLimit) {
     keys.push_back(Accept(5'000 + i));
     Commit();
     Step();
-    EXPECT_LE(scheduler_->timers(), 2 * kOptions.loaded_max);
+    EXPECT_LE(scheduler_->timers(), 2 * kOptions.limits.loaded_max);
   }
   for (int i = 0; i < 12; ++i) Pass(500);
   std::vector<MessageKey> fired = TakeFired();
@@ -307,7 +307,7 @@ TEST_F(SchedulerTest, WakesInTimeForItsClaim) {
   const MessageKey key = Accept(3'000);
   Commit();
   Step();
-  EXPECT_LE(scheduler_->NextWakeWall(now_), key.due_ms - kOptions.claim_renew_ms);
+  EXPECT_LE(scheduler_->NextWakeWall(now_), key.due_ms - kOptions.limits.claim_renew_ms);
   EXPECT_GT(scheduler_->NextWakeWall(now_), now_.wall_ms);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/config/listen_address.h"
+#include "server/rpc/listen_address.h"
 
 #include <arpa/inet.h>
 #include <sys/un.h>
@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-namespace duetime::config {
+namespace duetime::rpc {
 namespace {
 
 constexpr size_t kUnixPathMax = sizeof(sockaddr_un{}.sun_path) - 1;
@@ -63,4 +63,4 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text) {
   return address;
 }
 
-}  // namespace duetime::config
+}  // namespace duetime::rpc

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace duetime::config {
+namespace duetime::rpc {
 
 // A parsed address.
 struct ListenAddress {
@@ -29,4 +29,4 @@ struct ListenAddress {
 // resolved.
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text);
 
-}  // namespace duetime::config
+}  // namespace duetime::rpc

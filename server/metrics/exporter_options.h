@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ExporterOptions: the knobs of the metrics.
+#pragma once
+
+#include <string>
+
+namespace duetime::metrics {
+
+struct ExporterOptions {
+  // host:port with a numeric host or localhost; port 0 lets the system choose. Empty: no metrics.
+  std::string listen = "127.0.0.1:7789";
+};
+
+}  // namespace duetime::metrics

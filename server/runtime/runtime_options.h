@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The knobs of the threads, of the clock and of the log.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "server/delivery/shard_limits.h"
+
+namespace duetime::runtime {
+
+// The commands that may wait for one shard; more are refused with OVERLOADED.
+struct MailboxLimits {
+  size_t commands_max = 10'000;
+  size_t bytes_max = 64 << 20;
+};
+
+// The maximum size of one append. A single larger batch goes alone.
+struct GroupLimits {
+  size_t records_max = 20'000;
+  size_t bytes_max = 8 << 20;
+};
+
+struct NodeOptions {
+  // The node sets the two rates of each shard.
+  delivery::ShardLimits limits;
+  MailboxLimits mailbox;
+  GroupLimits group;
+  // Messages per second over all shards; each shard gets its share. See ShardLimits. 0: no limit.
+  uint64_t startup_rate = 20'000;
+  uint64_t failure_rate = 5'000;
+};
+
+struct HousekeepingOptions {
+  // The server refuses new messages below this free space. 0: never.
+  uint64_t disk_free_min_bytes = uint64_t{1} << 30;
+};
+
+struct ClockOptions {
+  // Server time does not follow a wall clock that jumps ahead by more than this.
+  uint64_t forward_step_max_ms = 60'000;
+};
+
+struct LogOptions {
+  // The least severe level that is written: debug, info, warn or error.
+  std::string level = "info";
+  // "text", or "json" for one JSON object per line.
+  std::string format = "text";
+};
+
+}  // namespace duetime::runtime
