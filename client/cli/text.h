@@ -24,7 +24,8 @@ std::string Printable(absl::string_view bytes, size_t bytes_max = std::string::n
 std::string TableText(const std::vector<std::string>& header,
                       const std::vector<std::vector<std::string>>& rows);
 
-// A line each, "name" in a column of its own; what has an empty value is left out.
+// One line for each field, with the names in a column of their own. Fields with an empty value are
+// left out.
 std::string FieldsText(const std::vector<std::pair<std::string, std::string>>& fields);
 
 // `value` as a row of `#`, `width` of them for `max`. What is more than zero has at least one.

@@ -141,7 +141,7 @@ Ask<T, Command> AskShard(ApiWorker& worker, uint16_t shard, Command command) {
 }
 
 // Runs `read(store)` on the reader's thread: co_await gives its result, an absl::StatusOr. An error
-// of the store becomes one for clients (ReadError). REQUIRES: `read` owns what it uses.
+// of the store becomes one for clients (ReadError). REQUIRES: `read` owns its arguments.
 template <typename Read>
 class ReadStore {
  public:

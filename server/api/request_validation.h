@@ -88,7 +88,7 @@ void RouteSettles(const v1::SettleRequest& request, protocol::StreamId stream, u
 // True if it settles nothing.
 bool IsEmpty(const protocol::SettleCommand& command);
 
-// How a refusal of a shard is told.
+// The reason that clients see for a shard's refusal.
 v1::SettleRefusal::Reason ToProto(protocol::SettleRefusal refusal);
 
 }  // namespace duetime::api

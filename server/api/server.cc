@@ -34,7 +34,7 @@ constexpr std::array kStreams = {
                       .make = &MakeStream<ScheduleStream>},
 };
 
-// How often sessions are looked at: often enough for the heartbeat that is configured.
+// The period in which sessions are checked. It is short enough for the configured heartbeat.
 uint64_t SweepMs(uint64_t heartbeat_ms) {
   constexpr uint64_t kSweepMsMin = 10;
   constexpr uint64_t kSweepMsMax = 1'000;

@@ -74,8 +74,8 @@ class Server final : public runtime::EffectSink {
   // open streams get a DrainNotice. Returns at once; settlements, Cancel and Get go on.
   void Drain();
 
-  // Ends all streams with DRAINING, cuts off after `timeout` what has not ended, answers calls that
-  // no shard has answered after as long again with DRAINING, and stops the threads. The node must
+  // Ends all streams with DRAINING, closes after `timeout` those that remain, answers calls that no
+  // shard has answered after as long again with DRAINING, and stops the threads. The node must
   // still run, to answer. Idempotent.
   void Shutdown(std::chrono::milliseconds timeout);
 

@@ -28,7 +28,7 @@ using rpc::ServingState;
 
 inline constexpr uint64_t kDamagedRetryMs = 3'600'000;
 
-// The kinds of calls that the serving state tells apart.
+// The kinds of calls that the serving state admits or refuses.
 enum class CallKind : uint8_t {
   kSchedule,
   kSubscribe,

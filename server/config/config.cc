@@ -42,7 +42,7 @@ void CheckTls(const Config& config, std::vector<std::string>* faults) {
   }
 }
 
-// `secure` means that what is served there is encrypted.
+// `secure` means that connections to the address are encrypted.
 void CheckAddress(const Config& config, absl::string_view knob, const std::string& address,
                   bool secure, std::vector<std::string>* faults) {
   const absl::StatusOr<rpc::ListenAddress> parsed = rpc::ParseListenAddress(address);

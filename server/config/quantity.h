@@ -15,7 +15,7 @@ namespace duetime::config {
 
 // Reads a whole number in `unit`, optionally with a suffix: ms, s, m, h, d for times; B, KiB, MiB,
 // GiB, TiB for sizes; none for counts. INVALID_ARGUMENT for anything else, for negative numbers,
-// fractions and what does not fit 64 bits.
+// fractions and numbers that do not fit 64 bits.
 absl::StatusOr<uint64_t> ParseQuantity(absl::string_view text, Unit unit);
 
 // The value with the largest suffix that divides it: 30000 ms -> "30s". Plain digits if none does

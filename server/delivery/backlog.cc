@@ -20,7 +20,7 @@ using storage::Progress;
 
 namespace {
 
-// Entries that one ListOld looks at.
+// The entries that one call of ListOld examines.
 constexpr size_t kListedPerStep = 2000;
 
 }  // namespace
@@ -215,7 +215,7 @@ void Backlog::OnEntryListed(const Listing& listing) {
   states_->Remove(listing.index);
 }
 
-// ---- What holds W_safe back for too long
+// ---- Entries that hold the low watermark back for too long
 // ----------------------------------------------------------------------------
 
 void Backlog::CollectOld(base::Now now) {

@@ -21,11 +21,11 @@ namespace duetime::delivery {
 // each subscription's position there (BacklogPosition). BacklogReader brings them back.
 //
 // A message is listed at a place: its due time, or the time of its next attempt. A message that
-// stays in memory may be listed, too, so that W_safe can pass it.
+// stays in memory may be listed, too, so that the low watermark can pass it.
 //
 // Guarantees: (1) an entry leaves memory only when its listing is committed; (2) a message holds
-// W_safe back until its listing is committed. Cost: O(1) for each message; one continuation for all
-// listings of a batch. Thread safety: confined to the engine thread.
+// the low watermark back until its listing is committed. Cost: O(1) for each message; one
+// continuation for all listings of a batch. Thread safety: confined to the engine thread.
 class Backlog {
  public:
   explicit Backlog(const DeliveryParts& parts);
@@ -39,7 +39,7 @@ class Backlog {
   void FallBehind(Subscription* subscription, const storage::MessageKey& place);
   // All messages on disk are for later, beginning with `first`. REQUIRES: behind.
   void Park(base::Now now, Subscription* subscription, const storage::MessageKey& first);
-  // Falls behind if the time of the first place has come, else sets the wake-up.
+  // Makes the subscription behind if the time of the first place has come, else sets the wake-up.
   void Unpark(base::Now now, Subscription* subscription);
   // No message is on disk only.
   void Clear(Subscription* subscription);
@@ -60,7 +60,7 @@ class Backlog {
   void Unlist(EntryIndex index);
   void Unlist(const storage::MessageKey& place, const Subscription& subscription);
 
-  // ---- What holds W_safe back for too long
+  // ---- Entries that hold the low watermark back for too long
   //
   // Finds the entries that have been unsettled for the spill age.
   void CollectOld(base::Now now);
@@ -115,7 +115,7 @@ class Backlog {
   // The listings of the open batch, if it has that sequence.
   uint64_t batch_ = 0;
   std::shared_ptr<std::vector<Listing>> listings_;
-  // Entries that ListOld looks at.
+  // The entries that ListOld still has to examine.
   std::deque<EntryIndex> old_;
 };
 

@@ -14,16 +14,16 @@
 
 namespace duetime::delivery {
 
-// Kept from what the dispatcher lists, reads back and gives up. What was listed by an earlier run
-// is not known at first: then the dispatcher walks over the backlog once, page by page, while
-// things go on. The disk keeps no such number: the records of a backlog are written without
-// reading, so nobody knows at the time which of them are new.
+// The dispatcher reports each message that it lists, reads back or drops. After a start the count
+// of the messages that an earlier run listed is unknown: the dispatcher walks over the backlog
+// once, page by page, beside its other work. The disk keeps no count, because backlog records are
+// written without a read, so a write cannot know whether its record is new.
 //
-// Guarantees: in doubt the count is less than the truth: while a walk goes on, and by what was
-// changed just when it was counted or read back. But the echo of a message, listed a moment after
-// that ended, counts until it is met (the dispatcher asks the store before it lists one). A walk
-// puts both right. Cost: O(1) each, and 20 bytes for each record on its way; a walk reads each
-// record once. Thread safety: confined to the engine thread.
+// Guarantee: the count may be too low during a walk, and by messages that changed while they were
+// counted or read back. It is too high only by stale listings: a message listed just after it ended
+// counts until it is read back (the dispatcher asks the store before it lists a stale offer). A
+// walk corrects both. Cost: O(1) for each call, and 20 bytes for each record in flight; a walk
+// reads each record once. Thread safety: confined to the engine thread.
 class BacklogCount {
  public:
   // Nothing is listed. This is how a subscription begins.
@@ -33,7 +33,7 @@ class BacklogCount {
     cursor_ = {};
   }
 
-  // Nobody knows what is listed: a walk is needed.
+  // The count is unknown: a walk is needed.
   void Forget() {
     Clear();
     known_ = false;
@@ -42,32 +42,34 @@ class BacklogCount {
 
   // ---- The walk
   //
-  // Where it goes on.
+  // The place where the walk continues.
   const storage::MessageKey& cursor() const { return cursor_; }
-  // It found so many, and is before `cursor` now.
+  // The walk found `found` more messages and continues at `cursor`.
   void Walked(size_t found, const storage::MessageKey& cursor) {
     DT_CHECK(!known_);
     count_ += static_cast<int64_t>(found);
     cursor_ = cursor;
   }
-  // It is at the end.
+  // The walk has reached the end.
   void Finish() { known_ = true; }
-  // Will be told to have arrived, and is counted then: the walk may see it before.
+  // True if a record of the message is in flight. The walk must skip this message, because Arrived
+  // counts it.
   bool IsArriving(const storage::MessageId& id) const { return arriving_.contains(id); }
   size_t arriving() const { return arriving_.size(); }
 
   // ---- What happens meanwhile, and afterwards
   //
-  // A record of the message is on its way to the disk.
+  // A record of the message is in flight.
   void Arriving(const storage::MessageId& id) { arriving_.insert(id); }
-  // It is there. `only_there`: what it lists is not in memory.
+  // The record is committed. `only_there`: the message that it lists is not in memory.
   void Arrived(const storage::MessageKey& place, bool only_there) {
     const bool once = arriving_.erase(place.id) > 0;
     if (once && only_there && (known_ || place < cursor_)) ++count_;
   }
-  // A record that is on its way will be removed as soon as it is there. False if none is.
+  // The record in flight will be removed as soon as it is committed. False if no record is in
+  // flight.
   bool Recall(const storage::MessageId& id) { return arriving_.erase(id) > 0; }
-  // What was listed at `place` is in memory now, or gone.
+  // The message that was listed at `place` is in memory now, or has ended.
   void Taken(const storage::MessageKey& place) {
     if (known_ || place < cursor_) --count_;
   }
@@ -75,7 +77,7 @@ class BacklogCount {
   size_t count() const { return static_cast<size_t>(std::max<int64_t>(count_, 0)); }
 
  private:
-  // Below zero when something is taken whose arrival is about to be told.
+  // Below zero while a message is read back before the arrival of its record is reported.
   int64_t count_ = 0;
   bool known_ = true;
   absl::flat_hash_set<storage::MessageId> arriving_;

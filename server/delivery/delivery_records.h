@@ -15,7 +15,8 @@ namespace duetime::delivery {
 // Adds progress, backlog and claim records to the open batch.
 //
 // All but the claim are buffered. A lost spill is harmless: the journal keeps the order, so every
-// W_safe that counts on the spill is lost with it. Thread safety: confined to the engine thread.
+// low watermark that counts on the spill is lost with it. Thread safety: confined to the engine
+// thread.
 class DeliveryRecords {
  public:
   // REQUIRES: `writes` outlives it.

@@ -17,7 +17,7 @@
 namespace duetime::delivery {
 
 // Moves entries between their states, together with everything that belongs to a state: the ready
-// list, the timer, the lease, the ordering key and the hold on W_safe.
+// list, the timer, the lease, the ordering key and the hold on the low watermark.
 //
 // A move takes two calls: TakeOut leaves the old state, and one of the Make calls enters the new
 // one. Decides nothing: its callers do. Cost: O(1). Thread safety: confined to the engine thread.
@@ -25,7 +25,8 @@ class DeliveryStates {
  public:
   explicit DeliveryStates(const DeliveryParts& parts);
 
-  // Holds W_safe back until the entry is listed in the backlog or removed. REQUIRES: it does not.
+  // Holds the low watermark back until the entry is listed in the backlog or removed. REQUIRES: it
+  // does not.
   void Hold(EntryIndex index);
   // Nothing happens if it does not hold.
   void Unhold(EntryIndex index);

@@ -63,8 +63,8 @@ class Dispatcher : public scheduler::DueSink {
   // Reads back from disk and hands out about `budget` messages. Sets `more` if there is more to do
   // now. An error means that the store cannot be read.
   absl::Status Pump(base::Now now, size_t budget, bool* more);
-  // Releases and fills subscriptions, gives up what they have kept for too long, and lists what has
-  // been unsettled for too long. Sets `more` if there is more to do now.
+  // Releases and fills subscriptions, drops messages beyond their retention, and lists messages
+  // that have been unsettled for too long. Sets `more` if there is more to do now.
   void SpillOld(base::Now now, bool* more);
 
   // ---- For MessageCommands, which changes messages at the clients' word
@@ -111,7 +111,7 @@ class Dispatcher : public scheduler::DueSink {
   protocol::Effects* const effects_;
   DeliveryAssembly assembly_;
   const DeliveryParts& parts_;
-  // When SpillOld looks for what is too old.
+  // When SpillOld searches for old entries.
   uint64_t next_look_mono_ms_ = 0;
   bool stopped_ = false;
 };

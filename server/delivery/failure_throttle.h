@@ -12,7 +12,7 @@
 
 namespace duetime::delivery {
 
-// What the throttles of one shard share: a rate, in equal parts for the slowed subscriptions.
+// The rate that the throttles of one shard share, in equal parts for the slowed subscriptions.
 //
 // Integer arithmetic, in billionths of a message. Thread safety: confined to the engine thread.
 class FailureRate {
@@ -108,13 +108,13 @@ class FailureThrottle {
   bool Take(uint64_t now_mono_ms) {
     return !Slowed(now_mono_ms) || bucket_.Take(given_, size(), 1) == 1;
   }
-  // Takes back what was granted and not handed out.
+  // Returns grants that were not used.
   void GiveBack(size_t messages) {
     if (slowed_) bucket_.GiveBack(given_, size(), messages);
   }
 
-  // When Take will grant enough to be worth a wake-up: what comes in 10 ms, at least one message;
-  // but at the latest when Slowed must be called. Not before now.
+  // The time at which Take can grant the messages of 10 ms, at least one; at the latest the time at
+  // which Slowed must be called. Never before now.
   uint64_t NextMs(uint64_t now_mono_ms) {
     if (!Slowed(now_mono_ms)) return now_mono_ms;
     const uint64_t share = std::max<uint64_t>(rate_->share(), 1);

@@ -12,9 +12,10 @@
 
 namespace duetime::delivery {
 
-// Divides the shard's memory for due messages (P6). Up to due_max entries every subscription takes
-// what it needs, but a subscription without streams at most due_idle_max. Beyond due_max a
-// subscription with streams keeps due_idle_max entries, up to 2 * due_max in all.
+// Divides the shard's memory for due messages (P6). While there are fewer than due_max entries, a
+// subscription with streams takes as many as it needs, and a subscription without streams takes at
+// most due_idle_max. Beyond due_max a subscription with streams keeps due_idle_max entries, up to 2
+// * due_max in all.
 //
 // Counts the entries of the table and those of backlog pages that wait for their claim. Thread
 // safety: confined to the engine thread.

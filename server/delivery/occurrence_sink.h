@@ -6,16 +6,16 @@
 
 namespace duetime::delivery {
 
-// What is told of the occurrences of recurrences.
+// Receives the events of the messages that are occurrences of recurrences.
 class OccurrenceSink {
  public:
   virtual ~OccurrenceSink() = default;
 
-  // It is due, and not in memory yet. False if it is passed over: it has ended and is not to be
-  // delivered.
+  // The message is due and not in memory yet. Returns false if the occurrence is skipped: it has
+  // ended and must not be delivered.
   virtual bool OnOccurrenceDue(base::Now now, const storage::MessageRef& message) = 0;
 
-  // The records of its cancel have just been added to the outbox.
+  // The records that cancel the message have just been added to the open batch.
   virtual void OnOccurrenceCancelled(base::Now now, const storage::MessageId& id) = 0;
 };
 

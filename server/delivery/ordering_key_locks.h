@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OrderingKeyLocks: of each ordering key, who goes first and who waits behind it.
+// OrderingKeyLocks: for each ordering key, the entry that holds it and the entries that wait behind
+// it.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +18,12 @@ namespace duetime::delivery {
 // out: the first of a key holds it, later ones wait in the order in which they came. Keys are
 // hashes; two keys with the same hash wait for each other, which is allowed and rare.
 //
-// Does not know what an entry is doing: the holder may be in flight or wait for its retry, it holds
-// the key until it is released. Entries without an ordering key do not come here.
+// Does not know the states of entries: the holder may be in flight or wait for its retry. It holds
+// the key until Release. Entries without an ordering key do not come here.
 //
-// Guarantees: (1) a key that somebody holds has one holder; (2) a key is passed on in order of
-// arrival. Cost: O(1) each; about 50 bytes for each key that is held and 60 for each entry that
-// waits. Thread safety: confined to the engine thread.
+// Guarantees: (1) a key has at most one holder; (2) a key is passed on in order of arrival. Cost:
+// O(1) each; about 50 bytes for each key that is held and 60 for each entry that waits. Thread
+// safety: confined to the engine thread.
 class OrderingKeyLocks {
  public:
   // True if the entry holds the key now. False if another does: the entry waits behind it, at the
@@ -39,8 +40,8 @@ class OrderingKeyLocks {
     return false;
   }
 
-  // The holder is done with, one way or another. Returns the entry that holds the key from now on,
-  // or kNoEntry if none waited. REQUIRES: the entry holds the key.
+  // The holder has ended or moved to disk. Returns the entry that holds the key from now on, or
+  // kNoEntry if none waited. REQUIRES: the entry holds the key.
   EntryIndex Release(uint64_t key, EntryIndex entry) {
     const auto it = keys_.find(key);
     DT_CHECK(it != keys_.end());
@@ -55,7 +56,7 @@ class OrderingKeyLocks {
     return next;
   }
 
-  // A waiting entry is done with before it was its turn. REQUIRES: it waits for this key.
+  // A waiting entry ends before its turn. REQUIRES: it waits for this key.
   void RemoveWaiting(uint64_t key, EntryIndex entry) {
     const auto link = waiting_.find(entry);
     DT_CHECK(link != waiting_.end());
@@ -89,7 +90,7 @@ class OrderingKeyLocks {
     EntryIndex next = kNoEntry;
   };
 
-  // Where it is written who waits after `entry`; kNoEntry: who waits first.
+  // The link to the entry that waits behind `entry`; kNoEntry: the link to the first waiting entry.
   EntryIndex& NextOf(Key* held, EntryIndex entry) {
     return entry == kNoEntry ? held->head : waiting_.find(entry)->second.next;
   }

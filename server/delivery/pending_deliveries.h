@@ -102,7 +102,7 @@ struct PendingDelivery {
   uint32_t payload_bytes = 0;
   // Lease end or delay.
   wheel::TimerStamp timer;
-  // Size of the record when it was offered; what it costs in credit.
+  // The size of the record when it was offered. Deliveries use this much credit.
   uint32_t bytes = 0;
   // Deliveries begun.
   uint32_t attempts = 0;
@@ -115,7 +115,7 @@ struct PendingDelivery {
   bool spilled = false;
   // An earlier run of the server may have delivered it.
   bool maybe_delivered = false;
-  // Holds W_safe back.
+  // Holds the low watermark back.
   bool held = false;
   // Its record has been read, so the message existed after it became due. Until then the entry may
   // be a stale offer of a message that has ended: it was offered twice, or read back while its end

@@ -20,16 +20,16 @@ using storage::MessageKey;
 
 namespace {
 
-// What one subscription gives up in one step: about a millisecond.
+// The messages that one subscription drops in one step: about a millisecond.
 constexpr storage::ScanLimit kRetainedPage{.entries = 200, .bytes = 1 << 20};
 constexpr storage::ScanLimit kCountedPage{.entries = 2000, .bytes = 1 << 20};
-// Subscriptions that one step looks at, each with a page at most; the others have their turn a
+// The subscriptions that one step visits, with at most one page each. The others are visited a
 // period later.
 constexpr size_t kLookedAtPerStep = 100;
-// Subscriptions that give up a full page each.
+// The subscriptions that may drop a full page in one step.
 constexpr size_t kFullPagesPerStep = 4;
-// A backlog is counted again after so many were given up, and at least as many as there are: about
-// one read for each message that goes.
+// A backlog is counted again after this many drops, and after at least as many as it has messages:
+// about one read for each dropped message.
 constexpr size_t kRecountAfter = 1000;
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Retention: gives up what subscriptions have kept for too long, or too much of.
+// Retention: drops messages that are beyond a subscription's bounds of age and number.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace duetime::delivery {
 
-// A subscription may bound its messages by age and by number. What is beyond the bound goes oldest
-// first, in slices, whether the subscription has streams or not: it is dropped, or becomes a dead
-// letter.
+// A subscription may bound its messages by age and by number. Messages beyond a bound go oldest
+// first, in slices, whether or not the subscription has streams: they are dropped or become dead
+// letters.
 //
 // The number is that of ready and listed messages (BacklogCount). A walk over the backlog counts
-// the listed ones after a start, after a change of settings, and after as many were given up as
-// there are, so that errors do not add up.
+// the listed messages after a start, after a change of settings, and after as many drops as there
+// are messages, so that errors do not add up.
 //
-// Cost: one read for each message that goes, and one page for each subscription that is looked at.
-// Thread safety: confined to the engine thread.
+// Cost: one read for each message that goes, and one page for each visited subscription. Thread
+// safety: confined to the engine thread.
 class Retention {
  public:
   explicit Retention(const DeliveryParts& parts);
@@ -31,7 +31,7 @@ class Retention {
   // The subscription has more messages than it keeps.
   bool TooMany(const Subscription& subscription) const;
 
-  // Gives the message up for the entry's subscription. False if the topic for dead letters is not
+  // Drops the message for the entry's subscription. False if the topic for dead letters is not
   // known; then nothing has changed. REQUIRES: learned.
   bool GiveUp(base::Now now, EntryIndex index);
 
@@ -41,7 +41,7 @@ class Retention {
  private:
   // These return true if there is more to do now.
   //
-  // Counts a page of what is listed. REQUIRES: the count is not known.
+  // Counts a page of listed messages. REQUIRES: the count is not known.
   bool CountListed(Subscription* subscription);
   bool GiveUpReady(base::Now now, Subscription* subscription);
   bool GiveUpListed(base::Now now, Subscription* subscription);

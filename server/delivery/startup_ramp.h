@@ -11,15 +11,15 @@
 
 namespace duetime::delivery {
 
-// A ramp: after Start a subscription receives its pile at a given rate, which doubles each second.
-// After ten seconds there is no limit. So the work of a downtime does not fall on the subscribers
-// in the moment in which everything starts again.
+// A ramp: after Start a subscription receives its waiting messages at a given rate, which doubles
+// each second. After ten seconds there is no limit. Therefore the messages of a downtime do not
+// reach the subscribers all at once after the start.
 //
 // The bucket fills at the rate of the moment and holds what the ramp gives in 100 ms (at least one
-// message); it is full at the start. Guarantee: while the ramp lasts, over any time it grants at
-// most what it gives in that time and one bucket, as large as at its end. Integer arithmetic in
-// thousandths of a message: a rate per second gives that many per millisecond. Cost: O(1). Thread
-// safety: confined to the engine thread.
+// message); it is full at the start. Guarantee: while the ramp lasts, the grants within any span of
+// time are at most the sum of the rate over the span and one bucket at the span's end. Integer
+// arithmetic in thousandths of a message: a rate per second gives that many per millisecond. Cost:
+// O(1). Thread safety: confined to the engine thread.
 class StartupRamp {
  public:
   static constexpr uint64_t kSeconds = 10;
@@ -37,8 +37,7 @@ class StartupRamp {
     return active() ? bucket_.Take(given_, SizeAt(last_ms_), wanted) : wanted;
   }
 
-  // When Take will grant enough to be worth a wake-up: what comes in 10 ms, at least one message.
-  // Not before now.
+  // The time at which Take can grant the messages of 10 ms, at least one. Never before now.
   uint64_t NextMs(uint64_t now_mono_ms) {
     Advance(now_mono_ms);
     if (!active()) return now_mono_ms;

@@ -44,7 +44,7 @@ struct Topic {
   std::vector<Subscription*> subscriptions;
   // It has, or had, more than one: the store may have progress records of its messages.
   bool several = false;
-  // A subscription was deleted: no record tells any more what an earlier run delivered to it.
+  // A subscription was deleted, and with it the records of what an earlier run delivered to it.
   bool some_deleted = false;
   // How long tombstones are kept.
   uint64_t tombstone_retention_ms = 0;
@@ -103,12 +103,12 @@ struct Subscription {
 
   // ---- Retention
   //
-  // Listed messages given up since the last count.
+  // Listed messages that were dropped since the last count.
   size_t given_up = 0;
 
   // ---- SubscriptionFill
   //
-  // It was filled with what was due until then; 0: it was not.
+  // The backlog was filled with the messages due until then; 0: it was not filled.
   uint64_t filled_until_ms = 0;
   storage::MessageKey fill_cursor;
 

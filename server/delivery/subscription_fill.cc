@@ -18,7 +18,7 @@ using storage::MessageKey;
 
 namespace {
 
-// What one step lists, and looks at: about a millisecond.
+// The messages that one step lists and the ones that it reads: about a millisecond.
 constexpr storage::ScanLimit kFilledPage{.entries = 200, .bytes = 1 << 20};
 constexpr size_t kFillScanMax = 2000;
 

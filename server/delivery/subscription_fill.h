@@ -14,9 +14,9 @@
 
 namespace duetime::delivery {
 
-// A new subscription may be for all messages that are still there. Those that are due already were
-// offered to the other subscriptions, so they are listed in its backlog, in slices. New messages
-// come behind them. A crash makes the fill begin again.
+// A new subscription may ask for all messages that still exist. Messages that are already due were
+// offered to the other subscriptions before, so the fill lists them in the new backlog, in slices.
+// New messages come behind them. After a crash the fill begins again.
 //
 // Cost: one walk over the topic's due messages. Thread safety: confined to the engine thread.
 class SubscriptionFill {
@@ -31,7 +31,7 @@ class SubscriptionFill {
  private:
   // The next messages of the topic that are due until then; `next` is empty at the end.
   absl::StatusOr<storage::Page<storage::MessageHeadRef>> ReadPage(const Subscription& subscription);
-  // False if the message is to be looked at again later.
+  // False if the message must be listed later, in another step.
   bool List(const storage::MessageHeadRef& item, Subscription* subscription);
   void Finish(Subscription* subscription);
 

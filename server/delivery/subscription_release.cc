@@ -19,7 +19,7 @@ using storage::MessageKey;
 
 namespace {
 
-// What one step looks at, and what it drops: about a millisecond.
+// The entries that one step examines and the messages that it drops: about a millisecond.
 constexpr EntryIndex kReleaseLooksPerStep = 5000;
 constexpr storage::ScanLimit kReleasedPage{.entries = 200, .bytes = 1 << 20};
 

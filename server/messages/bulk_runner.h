@@ -21,7 +21,7 @@ namespace duetime::messages {
 // client would be, and how far the operation is goes into the same batch: after a crash it goes on
 // where it was, and nothing is done twice or left out.
 //
-// What an operation is about is what was pending when it began: messages that were accepted or
+// An operation covers the messages that were pending when it began: messages that were accepted or
 // changed later are left alone, or a shift would meet its own messages again further on.
 //
 // Cost: one page is under way at a time, whatever the number of operations; commands and due

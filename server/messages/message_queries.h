@@ -14,7 +14,7 @@ namespace duetime::messages {
 // Answers Get and Inspect. Changes nothing.
 //
 // Get waits for a change of the message that is in flight, so that its answer is what the store
-// says. Inspect does not wait: it tells the states of messages that a list has just read. Thread
+// says. Inspect does not wait: it returns the states of messages that a list has just read. Thread
 // safety: confined to the shard's engine thread.
 class MessageQueries {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How lease tokens are made (LeaseToken says what is in them).
+// Makes lease tokens. LeaseToken describes their parts.
 #pragma once
 
 #include <cstdint>

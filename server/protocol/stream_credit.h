@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StreamCredit: how much a subscriber is willing to hold, shared by all shards.
+// StreamCredit: the messages and bytes that a stream may hold, shared by all shards.
 #pragma once
 
 #include <atomic>
@@ -14,17 +14,18 @@ namespace duetime::protocol {
 // limits.
 //
 // A shard takes credit for a message before it hands it over and returns it when the lease ends. A
-// shard that finds none leaves its mark; whoever returns credit gets the marks and must see to it
-// that those shards look again.
+// shard that finds no credit leaves its mark. Return gives the marks to its caller, which must make
+// those shards try again.
 //
 // Both counts live in one word that changes only when a message fits: a taker that fails leaves no
-// trace that another could take for credit in use. (Adding first and taking back what was too much
-// let two takers each fail on the other's, with nothing outstanding and so nobody to wake them.)
+// trace that another could take for credit in use. (If a taker added first and subtracted the
+// excess, two takers could fail on each other's sum while nothing is outstanding, and no Return
+// would wake them.)
 //
 // Guarantees: (1) outstanding messages never exceed messages_max; (2) outstanding bytes exceed
-// bytes_max only by a message that is outstanding alone; (3) no lost wake-up: a Take that fails
-// found credit that somebody has yet to return, and that Return reports the shard.
-// Cost: one compare-and-swap, mostly. Thread-safe.
+// bytes_max only by a message that is outstanding alone; (3) no lost wake-up: a Take fails only
+// while credit is outstanding, and the Return of that credit reports the shard. Cost: one
+// compare-and-swap, mostly. Thread-safe.
 class StreamCredit {
  public:
   // REQUIRES: 0 < messages_max <= kMessagesMax, 0 < bytes_max <= kBytesMax.

@@ -43,9 +43,9 @@ class PaceSettings {
 //
 // Guarantees: (1) while the settings stay, over any time t at most burst + rate * t messages are
 // granted, by any number of threads, whatever the order of their clock readings; (2) a change of
-// the settings holds for the next Take: what was granted under the old settings delays a message by
-// at most one burst of the new ones; a change may allow one more burst. Cost: mostly one
-// compare-and-swap; none without a limit. Thread-safe.
+// the settings holds for the next Take. Grants under the old settings delay a message by at most
+// one burst of the new ones; a change may allow one more burst. Cost: mostly one compare-and-swap;
+// none without a limit. Thread-safe.
 class PaceClock {
  public:
   // Far beyond the time since a machine's start, and small enough for the word.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ForecastQuery: what is pending, by buckets of time, read from the store's counters.
+// ForecastQuery: counts pending messages by buckets of time, from the store's counters.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace duetime::query {
 
-// What is asked for.
+// The range of a forecast.
 struct ForecastRange {
   // A multiple of bucket_ms.
   uint64_t start_ms = 0;
@@ -28,7 +28,7 @@ struct ForecastRange {
 // How much one forecast may read; more is FORECAST_TOO_LARGE.
 struct ForecastBudget {
   size_t counters = 1'000'000;
-  // With buckets of a second: messages looked at.
+  // The messages that a forecast with buckets of a second may read.
   size_t messages = 500'000;
 };
 
@@ -54,8 +54,8 @@ absl::Status ReadForecast(storage::MessageStore* store, const std::vector<storag
                           const ForecastRange& range, const ForecastBudget& budget,
                           ForecastCounts* counts);
 
-// What a topic holds, over all shards: all of it, and of it what is due by the end of the second of
-// `now_ms` (of its minute, if that holds too many to look at).
+// Counts a topic's pending messages over all shards: all of them, and those due by the end of the
+// second of `now_ms` (by the end of its minute, if the minute has too many messages to read).
 absl::Status ReadTopicCounts(storage::MessageStore* store, storage::TopicId topic, uint64_t now_ms,
                              PendingCount* pending, PendingCount* due);
 

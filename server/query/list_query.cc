@@ -15,9 +15,9 @@ using storage::kMinuteMs;
 using storage::MessageKey;
 using storage::MessageStore;
 
-// Minutes looked at in one read of the counters.
+// The minutes that one read of the counters covers.
 constexpr size_t kMinutesMax = 256;
-// Messages looked at in one read.
+// The messages that one read examines.
 constexpr size_t kLooksPerRead = 5'000;
 constexpr size_t kNamesPerRead = 256;
 
@@ -93,7 +93,7 @@ class ShardCursor {
     absl::Status status =
         store_->ScanHeads(shard_, filter_->topic, next_, until, limit, scan_max, &page);
     if (!status.ok()) return status;
-    // A read that stopped short of what was asked for has looked at all it may.
+    // A read that stopped early has examined as many messages as it may.
     const bool stopped = page.next.has_value() && page.items.size() < rows;
     Look(stopped ? scan_max : page.items.size());
     next_ = page.next.value_or(until);
@@ -101,7 +101,7 @@ class ShardCursor {
     storage::MessageRecord record;
     for (auto& item : page.items) {
       status = storage::DecodeMessageHead(item.head, &record);
-      // One message whose bytes are damaged does not hide the others; Get says what it is.
+      // A message whose bytes are damaged does not hide the others. Get reports the damage.
       if (!status.ok() || !HasLabels(*filter_, record)) continue;
       rows_.push_back(
           {.shard = shard_, .key = item.key, .bytes = item.bytes, .head = std::move(item.head)});
@@ -142,7 +142,7 @@ absl::Status ReadByPlace(MessageStore* store, const MessageFilter& filter, const
       if (first == nullptr || cursor.frontier() < first->frontier()) first = &cursor;
     }
     if (first == nullptr) return absl::OkStatus();
-    // What is at hand elsewhere may lie behind what has not been read here.
+    // Names of other shards may come after names that this shard has not read yet.
     if (!first->ready() || page->rows.size() >= budget.rows) {
       page->next = ListPosition{.place = first->frontier(), .key = ""};
       return absl::OkStatus();

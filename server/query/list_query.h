@@ -27,8 +27,7 @@ struct MessageFilter {
   uint64_t until_ms = storage::MessageId::kDueMax + 1;
 };
 
-// Where a page begins. Of the two kinds of list only one is used: with a key_prefix, after this
-// key; else from this place on.
+// The start of a page: with a key_prefix, after this key; otherwise, from this place on.
 struct ListPosition {
   storage::MessageKey place;
   std::string key;
@@ -39,7 +38,7 @@ struct ListPosition {
 // How much one page may cost. A page ends when one of them is used up.
 struct ListBudget {
   size_t rows = 100;
-  // Messages and names that are looked at, of any topic.
+  // The messages and names that a page may examine, of any topic.
   size_t looks = 100'000;
   // Bytes of records that are read whole, which a list by key has to do.
   size_t record_bytes = 16 << 20;
@@ -57,7 +56,7 @@ struct ListRow {
 
 struct ListPage {
   std::vector<ListRow> rows;
-  // Where to go on, or nothing if there is no more.
+  // The start of the next page; nullopt after the last page.
   std::optional<ListPosition> next;
 };
 
@@ -65,8 +64,8 @@ struct ListPage {
 //
 // Every message that is in the store from the first page to the last, at one place, is in exactly
 // one page: pages are cut at places (or keys) and not at counts, and each page reads everything
-// between two cuts. By place it skips stretches of time in which the topic has nothing, told by the
-// counters, which are written with the messages. An error is one of the store.
+// between two cuts. A list by place reads the counters to skip stretches of time in which the topic
+// has no messages; the counters are written with the messages. An error is one of the store.
 absl::Status ReadListPage(storage::MessageStore* store, const MessageFilter& filter,
                           const ListPosition& from, const ListBudget& budget, ListPage* page);
 

@@ -288,7 +288,7 @@ void RecurrenceEngine::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
   state.current = ref.key;
   current_[ref.key.id] = entry;
   scheduler_->Put(now, ref, std::move(record));
-  // Until it is in the store nobody can take it back, so who wants to waits.
+  // Until the occurrence is in the store it cannot be cancelled, so a cancel waits.
   key_locks_->Acquire(KeyLocks::Name(ref.key.id));
   writes_->Then([this, ref](base::Now then, bool ok) {
     if (ok) {
@@ -478,7 +478,7 @@ absl::Status RecurrenceEngine::Resume(base::Now now, Entry* entry) {
   const int64_t now_ms = Signed(now.wall_ms);
   const std::optional<int64_t> missed = Next(rule, Signed(state.nominal_ms));
   if (state.current.id != MessageId{}) {
-    // It is pending still: there was only no telling what comes after it.
+    // The occurrence is still pending. Only the time of the next one was unknown.
   } else if (state.spec.misfire == protocol::Misfire::kFireOnce && missed.has_value() &&
              *missed <= now_ms && !rule.IsComplete(state.made)) {
     // One for all that were missed: the latest, as far as they are counted.

@@ -37,7 +37,7 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
                    delivery::Dispatcher* dispatcher, messages::BulkChanges* changes,
                    messages::MessageLocks* locks);
 
-  // Reads them. Cost: O(recurrences).
+  // Reads the recurrences from the store. Cost: O(recurrences).
   absl::Status Recover();
 
   void Handle(base::Now now, protocol::RecurrenceCommand command);
@@ -53,8 +53,8 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
  private:
   struct Entry {
     protocol::RecurrenceState state;
-    // Nothing if the machine no longer knows its time zone: then it is paused, and what is pending
-    // is delivered.
+    // Absent if the machine no longer knows the time zone. The recurrence is then paused, and its
+    // pending occurrence is delivered.
     std::optional<calendar::Recurrence> rule;
   };
 
@@ -65,7 +65,7 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   void Pause(base::Now now, Entry* entry);
   absl::Status Resume(base::Now now, Entry* entry);
   absl::Status Limit(size_t bytes) const;
-  // Takes back the pending occurrence if it can be. True if it was.
+  // Cancels the pending occurrence if that is possible. Returns whether it did.
   bool Withdraw(base::Now now, Entry* entry);
   // The occurrence ahead is no longer ahead: makes the one after it.
   void Advance(base::Now now, Entry* entry);

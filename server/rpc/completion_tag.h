@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What travels through a completion queue as a tag.
+// The tags of completion queues.
 #pragma once
 
 namespace duetime::rpc {
 
-// An operation that has been started; told once how it ended, on its queue's thread.
+// An operation that has been started. Its result arrives once, on its queue's thread.
 class CompletionTag {
  public:
   virtual void Complete(bool ok) = 0;

@@ -70,8 +70,8 @@ class CqWorker {
 
   // Asks gRPC for the next call of a streaming method.
   void RequestStream(const StreamMethod* method);
-  // A session has opened: from here on the worker owns it, tells it of changes, and keeps running
-  // for it.
+  // A session has opened. From now on the worker owns it, notifies it of changes, and runs until it
+  // has ended.
   void OnSessionOpened(std::unique_ptr<Session> session);
   // Deletes it. REQUIRES: none of its operations is outstanding.
   void OnSessionEnded(Session* session);

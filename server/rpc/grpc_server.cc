@@ -37,7 +37,7 @@ size_t WorkerCount(size_t configured) {
 
 void SetChannelOptions(size_t message_bytes_max, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(static_cast<int>(message_bytes_max + kReceiveSlackBytes));
-  // 300 kB of gzip can become 300 MB in memory before any limit is looked at.
+  // 300 kB of gzip can become 300 MB in memory before any limit is checked.
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder->SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
@@ -123,7 +123,8 @@ void GrpcServer::Shutdown(std::chrono::milliseconds timeout) {
   state_->Advance(ServingState::kDraining);
   state_->ending.store(true);
   WakeAll();
-  // Returns once every connection is closed; cuts off at the deadline what is still open then.
+  // Returns once every connection is closed. At the deadline it closes the connections that are
+  // still open.
   server_->Shutdown(std::chrono::system_clock::now() + timeout);
   // A call that is never answered, because the disk does not, must not keep the process alive.
   const auto grace_ms = static_cast<uint64_t>(std::max<int64_t>(timeout.count(), 0));

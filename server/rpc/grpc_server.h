@@ -45,9 +45,9 @@ class GrpcServer {
   // Binds every address and starts the threads. An error names the address that cannot be had.
   absl::Status Listen();
 
-  // Ends all streams, cuts off after `timeout` what has not ended, answers calls that wait as long
-  // again with DRAINING, and stops the threads. REQUIRES: whatever calls wait for still runs.
-  // Idempotent.
+  // Ends all streams and, after `timeout`, closes those that remain. Calls that wait for another
+  // `timeout` are answered with DRAINING. Then stops the threads. REQUIRES: the shards that calls
+  // wait for still run. Idempotent.
   void Shutdown(std::chrono::milliseconds timeout);
 
   // Makes every worker look at the serving state.

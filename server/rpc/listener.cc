@@ -25,7 +25,7 @@ namespace duetime::rpc {
 namespace {
 
 constexpr int kBacklog = 1'024;
-// How long to wait for somebody else to close a file when there is none left.
+// The wait for other code to close a file when the process has no file descriptor left.
 constexpr int kOutOfFilesWaitMs = 100;
 
 absl::Status SocketError(const std::string& address, const char* what, int error) {

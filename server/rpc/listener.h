@@ -27,8 +27,8 @@ class Listener {
  public:
   using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
-  // Binds and listens. An error names the address and the reason. What is not on this machine's
-  // loopback needs `allow_nonlocal`.
+  // Binds and listens. An error names the address and the reason. An address that is not on this
+  // machine's loopback needs `allow_nonlocal`.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(const std::vector<std::string>& addresses,
                                                         bool allow_nonlocal);
   ~Listener();
@@ -56,14 +56,15 @@ class Listener {
   absl::Status AddUnix(const std::string& path);
   absl::Status AddTcp(const std::string& host, uint16_t port);
   void Run();
-  // Accepts what is waiting on `socket`. False if the process is out of file descriptors or memory.
+  // Accepts the connections that wait on `socket`. False if the process is out of file descriptors
+  // or memory.
   bool AcceptAll(const Socket& socket);
 
   std::vector<Socket> sockets_;
   std::vector<std::string> bound_;
   std::unique_ptr<Acceptor> tcp_;
   std::unique_ptr<Acceptor> local_;
-  // A pipe whose end of file tells the thread to stop.
+  // A pipe. Its end of file makes the thread stop.
   int stop_read_fd_ = -1;
   int stop_write_fd_ = -1;
   std::thread thread_;

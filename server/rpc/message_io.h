@@ -17,8 +17,8 @@ namespace duetime::rpc {
 inline constexpr size_t kUnknownFieldBytesMax = 1024;
 
 // Parses a request. MALFORMED_REQUEST if the bytes are not such a message, if a string in it is not
-// UTF-8, or if it holds too many bytes of unknown fields. The check comes first, so that what is
-// refused costs no memory. Does not consume `buffer`.
+// UTF-8, or if it holds too many bytes of unknown fields. The check comes first, so that a refused
+// request costs no memory. Does not consume `buffer`.
 absl::Status ParseRequest(grpc::ByteBuffer* buffer, google::protobuf::Message* message);
 
 // The part of ParseRequest that comes first; for callers that look at the number of elements before

@@ -45,7 +45,7 @@ void DueTurns::Take(size_t count, std::vector<Wheel::Expired>* out) {
 size_t DueTurns::bytes() const { return pool_.bytes() + turns_.size() * sizeof(List); }
 
 uint64_t DueTurns::LowestDue(uint64_t limit_ms) const {
-  // Those of a topic that do not hold W_safe come in order of their due times.
+  // The messages of a topic that do not hold the low watermark are in order of their due times.
   for (const List& list : turns_) {
     pool_.Visit(list, 1, [&limit_ms](const Wheel::Expired& first) {
       limit_ms = std::min(limit_ms, first.due);

@@ -16,11 +16,10 @@
 
 namespace duetime::scheduler {
 
-// Stands between the wheel, which knows one order for all, and delivery, which takes some hundred
-// nanoseconds for each message: due messages queue up here by topic, and topics take turns. So a
-// topic with a million messages in one millisecond delays the others by a turn, and not until its
-// last message has been looked at. Moving a message from the wheel to here takes about a tenth of
-// what delivery takes.
+// A queue between the wheel, which has one order for all topics, and delivery, which takes some
+// hundred nanoseconds for each message. Due messages queue up by topic, and topics take turns, so
+// that a topic with a million messages in one millisecond delays the other topics by one turn only.
+// Moving a message from the wheel to the queue takes about a tenth of the time of its delivery.
 //
 // Guarantees: the messages of one topic come in the order in which they were added; every topic
 // that has some gets up to kTurn of them before any other gets a second turn. Cost: O(1) per
@@ -36,14 +35,14 @@ class DueTurns {
 
   void Add(const Wheel::Expired& due);
 
-  // Takes the next `count` messages, or all that there are.
+  // Takes the next `count` messages, or all if there are fewer.
   void Take(size_t count, std::vector<Wheel::Expired>* out);
 
   size_t size() const { return size_; }
   size_t bytes() const;
 
-  // At or before the due time of every message that did not hold W_safe when it was added;
-  // `limit_ms` if that is earlier. O(topics that have some).
+  // At or before the due time of every message that did not hold the low watermark when it was
+  // added; `limit_ms` if that is earlier. O(topics that have some).
   uint64_t LowestDue(uint64_t limit_ms) const;
 
   void CheckInvariants() const;

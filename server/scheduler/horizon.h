@@ -13,29 +13,27 @@ namespace duetime::scheduler {
 
 // W_load: every message of the shard below this key is in the wheel, or is being offered to it.
 //
-// A message is offered by whoever accepted it or by the loader that reads the store, and by one of
-// them for certain if both keep their order of steps:
+// A message is offered to the wheel by the writer that accepted it or by the loader that reads the
+// store. At least one of them offers it if both keep their order of steps:
 //
 //   the writer   1. commits the message    2. asks Covers(key)     3. if covered, offers it
 //   the loader   1. calls Publish(until)   2. opens its iterator   3. offers what it reads
 //
 // Either the writer sees the new horizon, or the loader's iterator sees the committed message; both
-// may happen, so what takes the offers inserts if absent. With the steps of either side swapped a
-// message can fall between the two and is lost until a restart;
+// may happen, so an offer inserts the message only if it is absent. With the steps of either side
+// swapped a message can fall between the two and is lost until a restart;
 // tests/unit/scheduler/horizon_stress_test.cc shows both.
 //
-// It is a whole key and not a time, so that it can stand inside a millisecond that holds more than
-// fits. It may retreat: publish the smaller key, then drop what the wheel holds at or above it.
-// What a writer still offers above it does no harm, since it is offered again when the horizon
-// comes back.
+// The horizon is a whole key and not a time, so that it can lie inside a millisecond that has more
+// messages than the wheel has room for. It may retreat: publish the smaller key, then drop the
+// wheel's messages at or above it. A writer may still offer a message above it. This does no harm,
+// because the loader offers the message again when the horizon advances.
 //
 // Guarantees: if Covers(key) returns false, then a Publish(until) with key < until that is still to
-// take effect takes effect after it, and whoever called that Publish sees in its later reads what
-// the caller of Covers had committed before.
-// Cost: one uncontended lock, about 20 ns. The mutex is what orders both sides; a lock-free form
-// would need sequentially consistent fences around a 24-byte value, for a call that follows a
-// synced write.
-// Thread safety: thread-safe.
+// take effect takes effect after it, and later reads by the caller of that Publish see everything
+// that the caller of Covers had committed before. Cost: one uncontended lock, about 20 ns. The
+// mutex is what orders both sides; a lock-free form would need sequentially consistent fences
+// around a 24-byte value, for a call that follows a synced write. Thread safety: thread-safe.
 class Horizon {
  public:
   // A new horizon covers nothing.
@@ -50,8 +48,8 @@ class Horizon {
     until_ = until;
   }
 
-  // True if `key` lies below the horizon, so that whoever committed it must offer it. Call this
-  // AFTER the commit.
+  // True if `key` lies below the horizon, so that the writer that committed it must offer it. Call
+  // this AFTER the commit.
   bool Covers(const storage::MessageKey& key) const {
     base::MutexLock lock(&mutex_);
     return key < until_;

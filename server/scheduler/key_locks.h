@@ -19,18 +19,18 @@
 
 namespace duetime::scheduler {
 
-// Holds a message, or a name under which messages are found, from the decision to change it until
-// the change is in the store. What arrives in between waits for its turn and is then decided from
-// what the store says, so no decision is ever made on what is not there yet.
+// Locks a message, or a name under which messages are found, from the decision to change it until
+// the change is in the store. A command for a locked message waits, and is then decided from the
+// store, so that no decision depends on an uncommitted change.
 //
-// A name is latched by its hash: two names with the same one wait for each other, which harms
-// nobody.
+// A name is locked by its hash. Two names with the same hash wait for each other, which is rare and
+// harmless.
 //
-// Guarantees: (1) waiters run in the order in which they came; (2) each runs exactly once. Cost:
-// O(1). Thread safety: confined to the shard's engine thread.
+// Guarantees: (1) waiters run in order of arrival; (2) each runs exactly once. Cost: O(1). Thread
+// safety: confined to the shard's engine thread.
 class KeyLocks {
  public:
-  // Runs when the latch is free, or with `ok` false when the shard has failed.
+  // Runs when the lock is free, or with `ok` false when the shard has failed.
   using Waiter = absl::AnyInvocable<void(base::Now now, bool ok)>;
 
   // 128 bits that stand for a message or a name.
@@ -39,7 +39,7 @@ class KeyLocks {
     uint64_t low = 0;
 
     explicit Name(const storage::MessageId& id) : high(id.high), low(id.low) {}
-    // What `text` names in a topic. `kind` tells names of different uses apart.
+    // The name `text` in a topic. `kind` separates names of different uses.
     Name(uint8_t kind, storage::TopicId topic, absl::string_view text)
         : high(absl::HashOf(kind, topic, text)), low(absl::HashOf(text, topic, kind, kSecond)) {}
 
@@ -58,7 +58,7 @@ class KeyLocks {
   // REQUIRES: not held.
   void Acquire(const Name& name) { DT_CHECK(held_.try_emplace(name).second); }
 
-  // Runs `waiter` when the latch is free. REQUIRES: held.
+  // Runs `waiter` when the lock is free. REQUIRES: held.
   void Wait(const Name& name, Waiter waiter) {
     const auto it = held_.find(name);
     DT_CHECK(it != held_.end());
@@ -66,8 +66,8 @@ class KeyLocks {
     ++waiting_;
   }
 
-  // Frees the latch and runs the waiters until one of them takes it again. With `ok` false the
-  // shard has failed: all of them run. REQUIRES: held.
+  // Frees the lock and runs the waiters until one of them acquires it again. With `ok` false the
+  // shard has failed, and all of them run. REQUIRES: held.
   void Release(base::Now now, const Name& name, bool ok) {
     const auto it = held_.find(name);
     DT_CHECK(it != held_.end());

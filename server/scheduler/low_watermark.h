@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LowWatermark: how far back recovery would have to look.
+// LowWatermark: the time at which recovery has to start.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace duetime::scheduler {
 
-// Counts, per second of due time, what is not yet safe to forget: messages being accepted, and due
-// messages that are neither settled nor listed in the backlog. The start of the oldest second that
-// holds any is as far as W_safe may go.
+// Counts, per second of due time, the messages that recovery needs: messages whose acceptance is
+// not committed, and due messages that are neither settled nor listed in the backlog. The low
+// watermark must not pass the start of the oldest second with such a message.
 //
 // Model: seconds are buckets of 1,024 ms; a Hold adds one to its bucket, a Release takes it away.
-// Holds may come in any order. A bucket remembers the cookies of its holders so that the stragglers
-// of an old one can be found without a scan of everything; a cookie may be stale, the owner checks
-// it. Cost: O(log buckets) per call; buckets are as many as the seconds between the oldest holder
-// and now. Thread safety: confined to the shard's engine thread.
+// Holds may come in any order. A bucket keeps the cookies of its holders, so that the remaining
+// holders of an old bucket are found without a scan. A cookie may be stale; its owner checks it.
+// Cost: O(log buckets) per call; buckets are as many as the seconds between the oldest holder and
+// now. Thread safety: confined to the shard's engine thread.
 class LowWatermark {
  public:
   static constexpr uint32_t kNoCookie = UINT32_MAX;
@@ -28,7 +28,7 @@ class LowWatermark {
   // REQUIRES: a matching Hold.
   void Release(uint64_t due_ms);
 
-  // Nothing due before this is held; `limit_ms` if nothing before that is.
+  // No message due before this time is held; at most `limit_ms`.
   uint64_t LowestHeld(uint64_t limit_ms) const;
 
   // Takes the cookies of all buckets that end at or before `before_ms` out of their buckets and

@@ -190,7 +190,8 @@ absl::Status MessageWriter::FlushCounts() {
     record.topic = bucket.first;
     record.mark_ms = bucket.second;
     record.delta = delta;
-    // Buffered: as durable as what it counts, which is in the same batch.
+    // Buffered: the record is as durable as the messages that it counts, which are in the same
+    // batch.
     writes_->Add(std::move(record), Durability::kBuffered);
   };
   add(last_, last_delta_);

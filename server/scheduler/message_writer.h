@@ -24,9 +24,8 @@
 
 namespace duetime::scheduler {
 
-// Adds records to the outbox such that a message and what is counted of it change together: every
-// Put and Erase is counted, and the counts are closed into the batch of the records that they
-// count.
+// Adds records to the open batch such that a message and its counters change together: every Put
+// and Erase is counted, and the counts go into the batch of the records that they count.
 //
 // The counts of a batch are summed per topic and minute before they become records: a batch of ten
 // thousand messages of one topic and hour costs sixty.
@@ -34,7 +33,7 @@ namespace duetime::scheduler {
 // Thread safety: confined to the shard's engine thread.
 class MessageWriter {
  public:
-  // REQUIRES: `store` and `outbox` outlive the writer.
+  // REQUIRES: `store` and `writes` outlive the writer.
   MessageWriter(uint16_t shard, storage::MessageStore* store, PendingWrites* writes)
       : shard_(shard), store_(store), writes_(writes), minutes_(shard, store, writes) {}
 
@@ -52,7 +51,7 @@ class MessageWriter {
   void PutIndex(storage::TopicId topic, storage::IndexKind kind, std::string name,
                 const storage::IndexEntry& entry, storage::Durability durability);
 
-  // Writes down what a topic is called. Again and again is no error.
+  // Writes the name of a topic. Repeating it is no error.
   void PutTopicName(storage::TopicId topic, std::string name);
 
   // Writes an object of this shard, or removes it (absent is no error).
@@ -73,16 +72,16 @@ class MessageWriter {
   // Whether the topic's messages are counted by minute, exactly. This begins at once, or, if
   // batches are in flight, when they are complete.
   void CountMinutes(storage::TopicId topic, bool on);
-  // True: that has to begin for some topic, and the next batch is not to be taken before.
+  // True if counting by minute must begin for some topic before the next batch is taken.
   bool settling() const { return !beginning_.empty() && writes_->batches_in_flight() > 0; }
   MinuteCounts& minutes() { return minutes_; }
 
-  // Whether TakeUsed is to tell when the topic gets a message. It tells once.
+  // Sets whether TakeUsed reports the next message of the topic. It reports it once.
   void Watch(storage::TopicId topic, bool watch);
   std::vector<storage::TopicId> TakeUsed() { return std::exchange(used_, {}); }
 
-  // Turns what was counted into records. Call before the batch is taken. An error means that the
-  // store cannot be read. REQUIRES: not settling().
+  // Turns the counts into records. Call before the batch is taken. An error means that the store
+  // cannot be read. REQUIRES: not settling().
   absl::Status FlushCounts();
 
  private:
@@ -99,8 +98,8 @@ class MessageWriter {
   absl::flat_hash_map<storage::TopicId, std::shared_ptr<protocol::TopicQuota>> quotas_;
   absl::flat_hash_set<storage::TopicId> watched_;
   std::vector<storage::TopicId> used_;
-  // Pending messages by topic, without those that counts_ has. What the store says may or may not
-  // include a batch on its way, so it is asked before the first batch that counts the topic.
+  // Pending messages by topic, without those that counts_ has. The store's counter may or may not
+  // include a batch in flight, so it is read before the first batch that counts the topic.
   absl::flat_hash_map<storage::TopicId, int64_t> flushed_;
   // By topic and minute.
   absl::btree_map<std::pair<storage::TopicId, uint64_t>, storage::CountDelta> counts_;
@@ -108,8 +107,8 @@ class MessageWriter {
   std::pair<storage::TopicId, uint64_t> last_{};
   storage::CountDelta last_delta_;
   MinuteCounts minutes_;
-  // Topics whose minutes are to be counted when nothing is in flight: until then it is not known
-  // what of it the store has.
+  // Topics whose minutes will be counted once no batch is in flight: until then the store may or
+  // may not have their latest counts.
   absl::flat_hash_set<storage::TopicId> beginning_;
 };
 

@@ -103,7 +103,7 @@ void MinuteCounts::Forget() {
   for (auto it = minutes_.begin(); it != minutes_.end();) {
     it = it->second.batch < first_in_flight ? minutes_.erase(it) : std::next(it);
   }
-  // What cannot be forgotten yet is not looked at again and again.
+  // Minutes in flight cannot be forgotten yet. Doubling the bound avoids a walk for each call.
   forget_at_ = 2 * minutes_.size();
 }
 

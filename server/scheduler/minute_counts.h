@@ -22,31 +22,31 @@ namespace duetime::scheduler {
 
 constexpr uint64_t MinuteOf(uint64_t time_ms) { return time_ms - time_ms % storage::kMinuteMs; }
 
-// Knows for the topics it was told of how many messages are pending in a minute of this shard:
-// decided, not necessarily on disk.
+// Counts the pending messages of selected topics by minute, in this shard: decided, not necessarily
+// on disk.
 //
-// The store's counters may or may not include a batch on its way. So a minute is read from the
-// store at a moment when none that changes it is, and is counted here for at least as long as one
-// is. What rests is forgotten when there is much of it, and read again.
+// The store's counters may or may not include a batch in flight. A minute is therefore read from
+// the store while no batch in flight changes it, and is kept at least as long as one does. When
+// there are many minutes, idle ones are forgotten; they are read again when needed.
 //
 // Guarantee: every count is exact. Cost: a look-up in a tree for each message of these topics; a
-// read for each minute now and then; about 16,000 minutes and those on their way to the journal.
-// Thread safety: confined to the shard's engine thread.
+// read for each minute now and then; about 16,000 minutes and those of batches in flight. Thread
+// safety: confined to the shard's engine thread.
 class MinuteCounts {
  public:
-  // REQUIRES: `store` and `outbox` outlive it.
+  // REQUIRES: `store` and `writes` outlive it.
   MinuteCounts(uint16_t shard, storage::MessageStore* store, const PendingWrites* writes)
       : shard_(shard), store_(store), writes_(writes) {}
 
   bool empty() const { return topics_.empty(); }
   bool Has(storage::TopicId topic) const { return topics_.contains(topic); }
 
-  // Counts the topic from now on. REQUIRES: no batch is in flight; what the open batch has of the
-  // topic is added next.
+  // Counts the topic from now on. REQUIRES: no batch is in flight; the caller adds the topic's
+  // messages of the open batch next.
   void Begin(storage::TopicId topic) { topics_.insert(topic); }
   void End(storage::TopicId topic);
 
-  // The open batch has so many messages more (or less) in this minute. Nothing if the topic is not
+  // The open batch adds (or removes) this many messages in this minute. Nothing if the topic is not
   // counted.
   void Add(storage::TopicId topic, uint64_t minute_ms, int64_t messages);
 
@@ -59,7 +59,7 @@ class MinuteCounts {
   absl::StatusOr<std::optional<uint64_t>> FirstBelow(storage::TopicId topic, int64_t max,
                                                      uint64_t from_ms, uint64_t until_ms);
 
-  // Not OK once a minute could not be read: the counts are not to be relied on.
+  // Not OK once a minute could not be read: the counts are unreliable.
   const absl::Status& read_status() const { return read_status_; }
 
   // For tests.

@@ -17,8 +17,8 @@
 
 namespace duetime::scheduler {
 
-// Gathers the records of a shard's decisions into batches, and keeps for each batch what is to
-// happen once its outcome is known: decide -> append -> apply, never apply before append.
+// Gathers the records of a shard's decisions into batches, and keeps the continuations of each
+// batch until its outcome is known: decide -> append -> apply, never apply before append.
 //
 // Guarantees: (1) records and continuations keep the order in which they were added, within and
 // across batches; (2) every continuation runs exactly once, with `accepted` false if its batch was
@@ -40,8 +40,7 @@ class PendingWrites {
     open_.records.push_back(std::move(record));
   }
 
-  // Adds a continuation to the open batch: it runs after everything decided so far is in the
-  // journal.
+  // Adds a continuation to the open batch. It runs when every decision so far is in the journal.
   void Then(Continuation continuation) { continuations_.push_back(std::move(continuation)); }
 
   // Closes the open batch and hands it out; nothing if there is neither record nor continuation.
@@ -73,8 +72,7 @@ class PendingWrites {
     for (Continuation& continuation : continuations) continuation(now, false);
   }
 
-  // The sequence that the next Take will give: what was added under the same number goes into the
-  // same batch.
+  // The sequence of the open batch, which the next Take returns.
   uint64_t open_sequence() const { return last_taken_ + 1; }
 
   size_t batches_in_flight() const { return taken_.size(); }

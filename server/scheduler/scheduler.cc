@@ -25,13 +25,13 @@ constexpr storage::ScanLimit kLoadPage{.entries = 1000, .bytes = 4 << 20};
 
 constexpr uint32_t kTimerBytesMask = (uint32_t{1} << 30) - 1;
 
-// The wheel being full does not stop what is due this soon from being loaded: it leaves again at
-// once.
+// A full wheel still loads messages that are due this soon, because they leave it again at once.
 constexpr uint64_t kUrgentMs = 20;
 
-// Leaving the wheel costs about this part of what being fired does (tests/bench/RESULTS.md).
+// Firing a message takes about this many times as long as its leaving the wheel
+// (tests/bench/RESULTS.md).
 constexpr size_t kExpiriesPerFire = 16;
-// What fits into the first cache on its way.
+// As many as fit into the first-level cache.
 constexpr size_t kExpireChunk = 512;
 // Fired in a step however many left the wheel: four topics' turns.
 constexpr size_t kFireMin = 4 * DueTurns::kTurn;
@@ -59,9 +59,9 @@ absl::Status Scheduler::Recover(base::Now now) {
   claim_ms_ = claim_decided_ms_ = marks->claim_ms;
   low_watermark_ms_ = marks->low_watermark_ms;
   if (low_watermark_ms_ > now.wall_ms) {
-    // The clock was ahead in an earlier run and has been set right. New messages are never keyed
-    // below W_safe, so it comes back too, or they would all wait until the wrong time. What is then
-    // scanned again is found settled or listed.
+    // The clock was ahead in an earlier run and has been set right. The low watermark must go back
+    // too: new messages are never keyed below it, so they would all wait until the wrong time. The
+    // messages that recovery then scans again are settled or listed.
     low_watermark_ms_ = now.wall_ms;
     AddSafeRecord();
   }
@@ -96,7 +96,7 @@ uint64_t Scheduler::SpreadPoint(uint64_t epoch, uint64_t sequence, uint64_t spre
 }
 
 void Scheduler::Put(base::Now now, const MessageRef& message, std::string record) {
-  // W_safe must not pass a commit in flight: recovery would not find the message.
+  // The low watermark must not pass a commit in flight: recovery would not find the message.
   safe_.Hold(message.key.due_ms);
   writer_->Put(message.key, message.topic, std::move(record));
   // What is due very soon takes its claim along in the same write, so that it need not wait for a
@@ -114,8 +114,8 @@ bool Scheduler::OnPut(const MessageRef& message) {
 void Scheduler::OnMoved(uint64_t from_ms, bool was_loaded, const MessageRef& to) {
   const MessageId& id = to.key.id;
   const auto it = moved_.find(id);
-  // The timer that is certainly still in the wheel. If there is one that is not known of, it comes
-  // to nothing: what it offers is not there any more.
+  // The timer that is certainly still in the wheel. An unknown timer is harmless: the message that
+  // it offers is no longer at that place.
   uint64_t timer_ms = wheel::kNever;
   if (it != moved_.end()) {
     timer_ms = it->second.timer_ms;
@@ -147,7 +147,7 @@ bool Scheduler::IsStale(const MessageKey& key) {
   Moved& moved = it->second;
   const bool stale = moved.to.key.due_ms != key.due_ms;
   if (!stale) {
-    // Fired: what is left of it in the wheel is stale from now on.
+    // The message is fired, so its other timers are stale from now on.
     moved.to.key.due_ms = moved.timer_ms = wheel::kNever;
   } else if (key.due_ms == moved.timer_ms) {
     // If its new time is not loaded yet, the loader will meet it.
@@ -176,9 +176,9 @@ bool Scheduler::OfferAccepted(const MessageRef& message) {
 }
 
 void Scheduler::AddTimer(const MessageRef& message) {
-  // W_safe stays at or below the wheel's time, which protects what is ahead of it. What is not
-  // ahead of its position protects itself: it comes out of the wheel behind what is due later, and
-  // so must not be looked for at the front of DueTurns.
+  // The low watermark stays at or below the wheel's time, which protects the messages ahead of it.
+  // A late message holds the watermark itself: it leaves the wheel behind messages that are due
+  // later, so LowestDue does not find it at the front of DueTurns.
   const bool late = message.key.due_ms <= wheel_.position();
   if (late) safe_.Hold(message.key.due_ms);
   Timer timer;
@@ -191,8 +191,8 @@ void Scheduler::AddTimer(const MessageRef& message) {
 }
 
 bool Scheduler::HasRoom() const {
-  // The other half is for what is accepted below the horizon: that the horizon has to retreat, and
-  // much be offered again, is to be rare.
+  // The other half is for messages that are accepted below the horizon, so that the horizon rarely
+  // has to retreat and messages rarely have to be offered again.
   return timers() <= options_.limits.loaded_max / 2;
 }
 
@@ -254,7 +254,8 @@ void Scheduler::Claim(base::Now now) {
 
 absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
   if (absl::Status status = Load(now, more); !status.ok()) return status;
-  // Until a crowd has left the wheel, what is due after it can't be seen: that comes first.
+  // Emptying the wheel comes first: messages that are due after a crowd are not visible until the
+  // crowd has left the wheel.
   const size_t left = Expire(now, budget * kExpiriesPerFire, more);
   Fire(now, std::max(left / kExpiriesPerFire, std::min(budget, kFireMin)));
   if (turns_.size() > 0) *more = true;
@@ -264,9 +265,9 @@ absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
 size_t Scheduler::Expire(base::Now now, size_t budget, bool* more) {
   const uint64_t next_ms = wheel_.NextDue();
   if (next_ms <= now.wall_ms + options_.limits.claim_renew_ms) Claim(now);
-  // Not past the clock (never early), not past what is claimed (true cancel), not past what is
-  // loaded (order). The tick in which loading stopped is included, or a tick with more messages
-  // than the wheel has room for would never end.
+  // Not past the clock (never early), the claim (true cancel) or the horizon (order). The tick in
+  // which loading stopped is included, or a tick with more messages than the wheel has room for
+  // would never end.
   const uint64_t target_ms = std::min({now.wall_ms, claim_ms_, horizon_.until().due_ms});
   if (target_ms < wheel_.now() || (target_ms == wheel_.now() && next_ms > target_ms)) {
     return budget;
@@ -323,8 +324,8 @@ void Scheduler::AddSafeRecord() {
   record.type = RecordType::kLowWatermark;
   record.shard = options_.shard;
   record.mark_ms = low_watermark_ms_;
-  // Buffered is enough: the journal keeps the order, so W_safe never survives without what it
-  // covers.
+  // Buffered is enough: the journal keeps the order, so the low watermark never survives without
+  // the records that it covers.
   writes_->Add(std::move(record), Durability::kBuffered);
 }
 

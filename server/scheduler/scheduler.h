@@ -41,59 +41,60 @@ struct SchedulerCounters {
 // Gives messages their ids and keys, keeps those that are due soon in the timing wheel, claims and
 // fires them.
 //
-// The wheel is a cache of what is on disk. Three positions, of which W_claim and W_safe survive
-// restarts:
-//   W_safe   everything due before it is settled or listed in the backlog: recovery starts here
-//   W_claim  everything due at or before it may have been handed out
-//   W_load   (a full key, in Horizon) every stored message below it has been offered to the wheel
+// The wheel is a cache of the messages on disk. Of the three positions, the low watermark and the
+// claim survive restarts:
+//   low watermark  every message due before it is settled or listed: recovery starts here
+//   W_claim        a message due at or before it may have been handed out
+//   W_load         (a full key, in Horizon) every stored message below it was offered to the wheel
 //
 // Guarantees: (1) never early: OnDue is called with due_ms <= now.wall_ms only; (2) nothing is lost
-// between wheel and disk: the order of publishing W_load and reading the store (see Horizon), and
-// of committing and asking it; (3) claimed first: OnDue is called only for what a durable W_claim
-// covers; (4) within a topic, OnDue order is (due, acceptance) for messages accepted, and moved,
-// before they are due; (5) memory: about loaded_max timers, however many are pending. It does not:
-// read a clock, wait, or know more of topics than that they take turns, or of subscribers. Thread
-// safety: confined to the shard's engine thread.
+// between wheel and disk: see Horizon for the order of steps; (3) claimed first: OnDue is called
+// only for what a durable W_claim covers; (4) within a topic, OnDue order is (due, acceptance) for
+// messages accepted, and moved, before they are due; (5) memory: about loaded_max timers, however
+// many are pending. It does not read a clock, wait, or know subscribers. Of topics it knows only
+// that they take turns. Thread safety: confined to the shard's engine thread.
 class Scheduler {
  public:
   // REQUIRES: all pointers outlive the scheduler.
   Scheduler(const SchedulerOptions& options, storage::MessageStore* store, PendingWrites* writes,
             MessageWriter* writer, DueSink* sink);
 
-  // Reads the marks. Nothing else is rebuilt: the loader starts at W_safe. Call once, first.
+  // Reads the watermarks. Nothing else is rebuilt: the loader starts at the low watermark. Call
+  // once, first.
   absl::Status Recover(base::Now now);
 
   // To accept a message: NewKey gives it an id and a place, Put adds its record, and OnPut offers
   // it to the wheel after the commit. The record keeps the deliver time of the request.
   //
-  // The due time of a message that is to be delivered at deliver_ms. It is never below now or
-  // W_safe, because recovery does not look below W_safe.
+  // The due time of a message that is to be delivered at deliver_ms. It is never below now or the
+  // low watermark, because recovery starts at the low watermark.
   uint64_t PlaceOf(base::Now now, uint64_t deliver_ms) const;
-  // A new id, and its place; with a spread, at SpreadPoint after deliver_ms.
+  // Returns a new id with its place. With a spread, the place is SpreadPoint after deliver_ms.
   storage::MessageKey NewKey(base::Now now, uint32_t slot, uint64_t deliver_ms, uint64_t spread_ms);
-  // Every id that is given from now on is this or greater, every one before is less.
+  // Every future id is at least this; every earlier id is less.
   storage::MessageId NextId() const;
   // Adds the record of a message at its key. REQUIRES: the key's due time is PlaceOf's; OnPut or
   // OnMoved follows when the batch is accepted.
   void Put(base::Now now, const storage::MessageRef& message, std::string record);
-  // It is in the store. Returns whether it has a timer now.
+  // The message is in the store. Returns whether it has a timer now.
   bool OnPut(const storage::MessageRef& message);
-  // It is in the store, and no longer at `from_ms`. `was_loaded`: Loaded() there, when the move was
-  // decided on. By now the loader may have passed over both places without meeting it.
+  // The message is in the store, and no longer at `from_ms`. `was_loaded` is the result of Loaded()
+  // for the old place when the move was decided. By now the loader may have passed both places
+  // without reading the message.
   void OnMoved(uint64_t from_ms, bool was_loaded, const storage::MessageRef& to);
   void CountAccepted(uint64_t messages) { counters_.accepted += messages; }
 
   // A stable point in [0, spread_ms] for the message with this epoch and sequence.
   static uint64_t SpreadPoint(uint64_t epoch, uint64_t sequence, uint64_t spread_ms);
 
-  // Lets time act: loads, claims and fires about `budget` messages, topics taking turns. `more`
-  // is set if there is more to do now. An error means that the store cannot be read.
+  // Advances to `now`: loads, claims and fires about `budget` messages. Topics take turns. Sets
+  // `more` if there is more to do now. An error means that the store cannot be read.
   absl::Status Step(base::Now now, size_t budget, bool* more);
 
-  // Writes W_safe if it is time and it has moved.
+  // Writes the low watermark if its period has passed and it has moved.
   void WriteSafe(base::Now now);
 
-  // When to Step again, if nothing else happens.
+  // The time of the next Step, if nothing else happens before.
   uint64_t NextWakeWall(base::Now now) const;
   uint64_t NextWakeMono() const;
 
@@ -107,14 +108,14 @@ class Scheduler {
     return MaybeDelivered(key) || key.due_ms <= repeat_until_ms_;
   }
 
-  // True if the wheel has been offered what is due at this key.
+  // True if the message at this key has been offered to the wheel.
   bool Loaded(const storage::MessageKey& key) const {
     return key.due_ms >= load_from_ms_ && horizon_.Covers(key);
   }
 
-  // What the due messages hold; shared with delivery, which holds and releases for them.
+  // Delivery holds and releases it for due messages.
   LowWatermark* safe_mark() { return &safe_; }
-  // Tells that something was settled or spilled, so that W_safe may have moved.
+  // A message was settled or spilled, so the low watermark may have moved.
   void NoteProgress() { progress_ = true; }
 
   const SchedulerCounters& counters() const { return counters_; }
@@ -122,11 +123,11 @@ class Scheduler {
   size_t timers() const { return wheel_.size() + turns_.size(); }
   size_t moved() const { return moved_.size(); }
   size_t wheel_bytes() const { return wheel_.bytes() + turns_.bytes(); }
-  // What is due at or before this has been fired. O(topics of which some is due and not fired).
+  // Every message due at or before this has been fired. Cost: O(topics with due messages).
   uint64_t fired_ms() const {
     return std::max<uint64_t>(turns_.LowestDue(wheel_.now() + 1), 1) - 1;
   }
-  // Nothing due after this has been fired.
+  // No message due after this has been fired.
   uint64_t reached_ms() const { return wheel_.position(); }
   uint64_t claim_ms() const { return claim_ms_; }
   uint64_t low_watermark_ms() const { return low_watermark_ms_; }
@@ -137,7 +138,7 @@ class Scheduler {
  private:
   // A message that was moved while a timer of it was in the wheel.
   struct Moved {
-    // Where it is now; due at kNever once it has been fired.
+    // The message's place now; due at kNever once it has been fired.
     storage::MessageRef to;
     // The timer that fires it, or brings it to its time; kNever if there is none.
     uint64_t timer_ms = wheel::kNever;
@@ -157,7 +158,7 @@ class Scheduler {
   bool OfferAccepted(const storage::MessageRef& message);
   void AddTimer(const storage::MessageRef& message);
   bool HasRoom() const;
-  // So many timers that nothing may be added but what is due.
+  // There are so many timers that only due messages may be added.
   bool Overfull() const;
 
   const SchedulerOptions options_;
@@ -166,7 +167,8 @@ class Scheduler {
   MessageWriter* const writer_;
   DueSink* const sink_;
   uint64_t epoch_ = 0;
-  // Where the loader began: what lies before it is in the backlog, and was not offered by this run.
+  // The start of the loader. Messages before it are in the backlog, and this run did not offer
+  // them.
   uint64_t load_from_ms_ = 0;
   uint64_t recovered_claim_ms_ = 0;
 
@@ -182,13 +184,14 @@ class Scheduler {
   // W_claim: durable, and as last decided.
   uint64_t claim_ms_ = 0;
   uint64_t claim_decided_ms_ = 0;
-  // W_safe as last decided.
+  // The low watermark, as last decided.
   uint64_t low_watermark_ms_ = 0;
   uint64_t next_safe_mono_ms_ = 0;
   bool progress_ = false;
-  // The last scan stopped before its upper bound: go on without waiting for the window to move.
+  // The last scan stopped before its upper bound: the loader continues without waiting for the
+  // window to move.
   bool load_partial_ = true;
-  // After W_load retreated, what is due up to here may be offered twice.
+  // After the horizon retreated, messages due up to here may be offered twice.
   uint64_t repeat_until_ms_ = 0;
   std::vector<Wheel::Expired> expired_;
 };

@@ -15,7 +15,7 @@ struct Timer {
   uint32_t bytes : 30 = 0;
   // MessageFlags::kRecurs.
   uint32_t recurs : 1 = 0;
-  // Was late when it was added, so it holds W_safe itself.
+  // Was late when it was added, so it holds the low watermark itself.
   uint32_t held : 1 = 0;
 };
 static_assert(sizeof(Timer) == 24);

@@ -91,7 +91,7 @@ class Shard::Impl {
   std::optional<PendingBatch> TakeBatch() {
     // What was decided while a read failed is not whole: the end of a message without that of its
     // key, for one. The next step fails the shard. And while it has to be found out what a topic's
-    // minutes hold, nothing is to be on its way.
+    // minutes hold, no batch may be in flight.
     if (failed_ || !dispatcher_.read_status().ok() || writer_.settling()) return std::nullopt;
     if (absl::Status status = writer_.FlushCounts(); !status.ok()) {
       dispatcher_.NoteReadError(status);

@@ -7,10 +7,10 @@
 //
 //   fanout_crash_test [--cycles=N] [--seed=N] [--shards=N] [--daemon=PATH]
 //
-// DUETIME_TEST_SCALE is a factor for the number of cycles that nobody names. Each subscription's
-// history is judged for itself, as in kill9_test; what one of them has seen the others must have
-// seen, too, and at the end the topic must be empty. Exit code 0: no promise was broken and enough
-// happened; 1: a promise was broken; 2: the test could not do its work.
+// DUETIME_TEST_SCALE multiplies the default number of cycles. Each subscription's history is judged
+// by itself, as in kill9_test; a message that one of them has seen the others must have seen, too,
+// and at the end the topic must be empty. Exit code 0: no promise was broken and enough happened;
+// 1: a promise was broken; 2: the test could not do its work.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -51,8 +51,8 @@ using Recorders = std::array<Recorder, kSubscriptions>;
 
 // What the runs have met.
 struct Met {
-  // Kills while a subscription had messages on disk: with nobody there to take them, and with
-  // somebody.
+  // Kills while a subscription had messages on disk: without a stream that could take them, and
+  // with one.
   int spilling = 0;
   int reading_back = 0;
 };
@@ -78,7 +78,7 @@ bool CreateSubscriptions(const std::shared_ptr<grpc::Channel>& channel) {
   return true;
 }
 
-// Whether the subscription has messages on disk that it has not been given; false if nobody knows.
+// Whether the subscription has undelivered messages on disk; false if that is unknown.
 bool IsBehind(v1::Admin::Stub* admin, int subscription) {
   grpc::ClientContext context;
   SetDeadline(&context);
@@ -90,7 +90,7 @@ bool IsBehind(v1::Admin::Stub* admin, int subscription) {
          response.subscription().counts().behind();
 }
 
-// Messages pending in the topic; -1 if nobody knows.
+// Messages pending in the topic; -1 if unknown.
 int64_t Pending(v1::Admin::Stub* admin) {
   grpc::ClientContext context;
   SetDeadline(&context);
@@ -194,7 +194,7 @@ bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Reco
                                   {.credit = 10, .acks = 60, .nacks = 10, .breaks = 2}, (*random)(),
                                   recorders));
   std::this_thread::sleep_for(milliseconds(50 + (*random)() % 150));
-  // Half the time it comes, and has to catch up.
+  // In half of the runs the late subscriber connects and has to catch up.
   const bool comes = (*random)() % 2 == 0;
   if (comes) {
     subscribers.push_back(Subscribe(*server, run, absent,
@@ -213,8 +213,8 @@ bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Reco
   return alive;
 }
 
-// A last run in which everything is delivered to each of them and acked: what is pending then.
-// Nothing if it could not be found out.
+// A last run, in which every message is delivered to each subscription and acked. Returns the
+// number that is still pending. Nothing if it could not be found out.
 std::optional<int64_t> Drain(test::ServerProcess* server, int run, Recorders* recorders) {
   if (!StartRun(server, run)) return std::nullopt;
   std::vector<std::unique_ptr<SubscriberClient>> subscribers;

@@ -94,7 +94,8 @@ int64_t SteadyMillis() {
 Clients::Clients(const std::string& target, int run, uint64_t seed, Recorder* recorder)
     : target_(target), run_(run), recorder_(recorder) {
   std::mt19937_64 random(seed);
-  // Half the time, cancels meet what earlier runs left before any subscriber can take it.
+  // In half of the runs, cancels reach the messages of earlier runs before any subscriber can take
+  // them.
   if (random() % 2 == 0) {
     const auto stub = v1::Messages::NewStub(Connect(target));
     for (int i = 0; i < kCancelsBeforeOthers; ++i) CancelOne(stub.get(), &random);
@@ -135,7 +136,7 @@ void Clients::Schedule(uint64_t seed) {
     std::vector<size_t> numbers;
     v1::ScheduleBatchRequest batch;
     for (int i = 0; i < count; ++i) {
-      // Often so short that it is due while its commit is on its way.
+      // Often so short that the message is due while its commit is in flight.
       const auto delay_ms =
           static_cast<int64_t>(random() % (quiet_ || random() % 3 == 0 ? 6 : 300));
       numbers.push_back(recorder_->Wanted(delay_ms));

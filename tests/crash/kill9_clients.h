@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The clients of the crash test: they schedule, cancel, receive and ack, and write down what they
-// see.
+// The clients of the crash test: they schedule, cancel, receive and ack, and record what they see.
 #pragma once
 
 #include <atomic>
@@ -41,7 +40,7 @@ class Clients {
   Clients(const Clients&) = delete;
   Clients& operator=(const Clients&) = delete;
 
-  // Ends them; what is not answered is unknown.
+  // Ends the clients. The outcome of an unanswered call is unknown.
   void Stop();
 
  private:
@@ -104,7 +103,7 @@ class SubscriberClient {
 // which has delivered all that was left. False if a call failed.
 bool AskAfterAll(const std::shared_ptr<grpc::Channel>& channel, int run, Recorder* recorder);
 
-// Whether a call that ended so may have done what it was to do.
+// Whether a call with this status may have taken effect.
 Ended EndedBy(const grpc::Status& status);
 
 // A moment of the steady clock, in milliseconds.

@@ -198,7 +198,7 @@ class Judge {
     const bool stopped = std::any_of(
         message_.cancels.begin(), message_.cancels.end(), [&](const CancelEvent& cancel) {
           if (cancel.ended == Ended::kOk) return cancel.redelivery_stopped;
-          // A plain cancel ends only what was never delivered.
+          // A plain cancel ends only messages that were never delivered.
           return IsOpen(cancel.ended) && (cancel.stop_redelivery || message_.deliveries.empty());
         });
     if (!acked && !stopped) {

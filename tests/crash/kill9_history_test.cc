@@ -162,7 +162,7 @@ TEST(CheckTest, Early) {
   message.deliver_ms = 1'049;
   Cancel(message, Ended::kOk, Found::kCancelled);
   EXPECT_THAT(Rules({message}), ElementsAre("EARLY"));
-  // Of an unknown schedule the client knows only what it asked for.
+  // For a schedule of unknown outcome the client knows only its request.
   message = MessageHistory();
   message.scheduled = Ended::kUnknown;
   message.wanted_us = 1'000'000;
@@ -249,7 +249,7 @@ TEST(CheckTest, ForgottenEnds) {
   message = acked;
   Cancel(message, Ended::kOk, Found::kInFlight);
   EXPECT_THAT(Rules({message}), ElementsAre("FORGOTTEN_END"));
-  // While the ack was on its way either is true.
+  // While the ack was in flight, both answers are correct.
   message.acks[0].over = 103;
   EXPECT_THAT(Rules({message}), IsEmpty());
   message = Accepted();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The crash test: the real daemon is killed at random moments, again and again, under concurrent
-// clients; at the end everything is drained, and the history of what the clients saw is judged.
+// clients; at the end the daemon is drained, and the history that the clients recorded is judged.
 //
 //   kill9_test [--cycles=N] [--seed=N] [--shards=N] [--memory] [--daemon=PATH]
 //
-// DUETIME_TEST_SCALE is a factor for the number of cycles that nobody names.
+// DUETIME_TEST_SCALE multiplies the default number of cycles.
 //
 // Exit code 0: no promise was broken and enough happened; 1: a promise was broken; 2: the test
 // could not do its work.
@@ -56,7 +56,7 @@ bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Reco
   return true;
 }
 
-// A last run in which everything that is there is delivered and acked, and every message asked
+// A last run, in which every remaining message is delivered and acked, and every message asked
 // after.
 bool Drain(test::ServerProcess* server, int run, Recorder* recorder) {
   if (!StartRun(server, run)) return false;

@@ -36,8 +36,8 @@ struct Tally {
   int64_t acks_unknown = 0;
 };
 
-// Collects what the clients of all threads do and see. Thread-safe; one lock, since the network is
-// slower.
+// Collects the calls and deliveries of the clients of all threads. Thread-safe; one lock, since the
+// network is slower.
 class Recorder {
  public:
   // A client is about to schedule a message with this delay: its number, which travels in the

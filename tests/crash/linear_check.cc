@@ -63,7 +63,7 @@ class Stretch {
   }
 
   void Expand(const Node& node) {
-    // What begins after an answer comes after what was answered.
+    // An operation that begins after an answer comes after the answered operation.
     int64_t first_over_us = kNever;
     for (size_t i = 0; i < operations_.size(); ++i) {
       if (node.done[i] || !Answered(operations_[i])) continue;
@@ -94,7 +94,8 @@ class Stretch {
   size_t steps_ = 0;
 };
 
-// In the order of their beginnings; what was not answered was over when the daemon was dead.
+// In the order of their beginnings. An unanswered operation ended at the latest when the daemon was
+// dead.
 std::vector<Operation> Sorted(const Run& run) {
   std::vector<Operation> operations = run.operations;
   for (Operation& operation : operations) {

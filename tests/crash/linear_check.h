@@ -21,18 +21,18 @@ struct Verdict {
     kNotLinearizable,
     // There is one, but each leaves a message pending: it was lost.
     kLost,
-    // The search was given up.
+    // The search ended without a result.
     kTooLarge,
   };
   Result result = Result::kLinearizable;
   // What was tried, for people; empty if all is well.
   std::string text;
-  // States looked at, and the longest stretch without a quiet moment.
+  // The states visited, and the longest stretch without a quiet moment.
   size_t steps = 0;
   size_t longest = 0;
 };
 
-// Judges what one key answered over all runs. The last one must have ended with a drain, after
+// Judges the answers about one key over all runs. The last one must have ended with a drain, after
 // which nothing is left.
 //
 // The search is that of Wing and Gong with Lowe's memory: depth first over the pairs of (operations

@@ -200,7 +200,7 @@ TEST(LinearTest, CancelledAndDelivered) {
   late.Kill();
   late.Deliver("a", 1, kPastMs, 7, 1, true);
   EXPECT_BAD(late);
-  // Also when nobody can tell which was first.
+  // Also when the order is unknown.
   late = history;
   late.Deliver("a", 1, kPastMs, 7);
   late.Overlap();
@@ -428,7 +428,7 @@ TEST(LinearTest, InFlightNeedsADelivery) {
   early.Cancel(Answer::kInFlight, "a", Seen::kInFlight);
   EXPECT_BAD(early);
 
-  // Perhaps delivered: only what an earlier run released.
+  // Perhaps delivered: only messages that an earlier run released.
   History uncertain;
   uncertain.Create("a", 1, kPastMs);
   History same_run = uncertain;

@@ -153,7 +153,7 @@ class Caller {
     return true;
   }
 
-  // Only these leave open what happened; what was refused has changed nothing.
+  // Only these leave the outcome open. A refused call has changed nothing.
   bool Failed(const grpc::Status& status) {
     switch (status.error_code()) {
       case grpc::StatusCode::RESOURCE_EXHAUSTED:
@@ -167,7 +167,7 @@ class Caller {
     }
   }
 
-  // Often due while its commit is on its way; some never by themselves.
+  // Often due while its commit is in flight; some are never due by themselves.
   int64_t RandomTime() {
     const int64_t now_ms = NowMicros() / 1'000;
     const uint64_t choice = random_() % 10;
@@ -387,7 +387,7 @@ void Receiver::Run(const std::string& target, uint64_t seed) {
   const auto stream = stub->Subscribe(&context_);
   v1::SubscribeRequest request;
   request.mutable_start()->set_topic(kTopic);
-  // Longer than any run: leases end by what clients do, and by kill -9.
+  // Longer than any run, so that only clients and kill -9 end leases.
   request.mutable_start()->mutable_lease_duration()->set_seconds(3'600);
   stream->Write(request);
   v1::SubscribeResponse response;

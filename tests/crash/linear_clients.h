@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The clients of the linearizability check: a few of them work on a few keys of one topic, and
-// write down what they ask and are told.
+// record their requests and the answers.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ inline constexpr char kTopic[] = "linear";
 // Microseconds of a clock that never goes back and began as the wall clock.
 int64_t NowMicros();
 
-// Writes histories down, and remembers what clients may ask about. Thread-safe.
+// Records histories, and remembers the names that clients may ask about. Thread-safe.
 class Recorder {
  public:
   explicit Recorder(int keys) : keys_(static_cast<size_t>(keys)) {}
@@ -45,11 +45,11 @@ class Recorder {
   Content NewContent(int key, int64_t deliver_ms);
   // One that was used lately, or a new one.
   Content UsedContent(int key, int64_t deliver_ms, std::mt19937_64* random);
-  // An id, or an etag, that was told lately; empty if none was.
+  // An id or an etag of a recent answer; empty if there is none.
   std::string UsedId(int key, std::mt19937_64* random) const;
   std::string UsedEtag(int key, std::mt19937_64* random) const;
 
-  // Writes down an operation that is over or never will be.
+  // Records an operation that is over or never will be.
   void Add(int key, const Operation& operation);
 
   // The daemon is dead, and all clients have ended.
@@ -90,7 +90,8 @@ class Callers {
   std::vector<std::thread> threads_;
 };
 
-// Ends whatever a key's message is, and asks once more what became of it. False without an answer.
+// Ends a key's message, whatever its state, and asks for its state once more. False without an
+// answer.
 bool EndKey(v1::Messages::Stub* stub, int key, Recorder* recorder);
 
 // A subscriber. Acks, nacks, and leaves alone as `acks` and `nacks` out of 100 say.

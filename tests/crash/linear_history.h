@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What concurrent clients asked about one key and were told, while the daemon was killed again and
-// again. Plain data.
+// The requests of concurrent clients about one key, and their answers, while the daemon was killed
+// again and again. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ enum class Answer : uint8_t {
   kLeaseLost,
 };
 
-// The state of a message as it was told. kWaiting: pending, and no subscriber has it.
+// The state of a message according to an answer. kWaiting: pending, and no subscriber has it.
 enum class Seen : uint8_t { kNothing, kWaiting, kInFlight, kAcked, kCancelled };
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
@@ -61,8 +61,8 @@ struct Operation {
   bool stop_redelivery = false;
   // Of a reschedule: only if this is the etag. Empty: in any case.
   std::string if_etag;
-  // Of a schedule: a number for payload and time as given together; for a get and a delivery: what
-  // was found, -1 if that was not told.
+  // Of a schedule: a number for payload and time as given together; for a get and a delivery: the
+  // number that was found, -1 if the answer did not say.
   int64_t content = -1;
   int64_t deliver_ms = 0;
   // Of a delivery, an ack or a nack.

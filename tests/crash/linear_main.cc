@@ -44,7 +44,8 @@ bool RunOnce(const Arguments& arguments, int number, std::mt19937_64* random,
   }
   if (!crash::StartRun(server, number)) return false;
   Callers callers(server->target(), arguments.threads, (*random)(), recorder);
-  // Half the time, calls meet what earlier runs left before any subscriber can take it.
+  // In half of the runs, calls reach the messages of earlier runs before any subscriber can take
+  // them.
   if ((*random)() % 2 == 0) std::this_thread::sleep_for(milliseconds((*random)() % 200));
   Receiver first(server->target(), {}, (*random)(), recorder);
   Receiver second(server->target(), {}, (*random)(), recorder);

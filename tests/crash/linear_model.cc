@@ -26,7 +26,7 @@ int Find(const State& state, const std::string& id) {
 
 bool Pending(const Message& message) { return message.end == Message::End::kPending; }
 
-// One operation on one state, with everything that is left open decided.
+// One operation on one state, with one choice for each open question.
 class Decided {
  public:
   Decided(State state, int target, const Operation& operation, std::vector<State>* out)
@@ -63,13 +63,13 @@ class Decided {
     return unknown() || operation_.seen == Seen::kNothing || operation_.seen == seen;
   }
 
-  // The etag that was told is that of the message, which may get to be known by it.
+  // The etag in the answer is that of the message. The model may learn it here.
   bool ToldEtag(Message* message) const {
     if (unknown() || operation_.etag.empty()) return true;
     if (message->etag.empty()) message->etag = operation_.etag;
     return message->etag == operation_.etag;
   }
-  // The message was changed: what was told is another etag than before.
+  // The message was changed, so the etag in the answer differs from the one before.
   bool NewEtag(Message* message) const {
     const std::string before = std::exchange(message->etag, unknown() ? "" : operation_.etag);
     return unknown() || (!operation_.etag.empty() && operation_.etag != before);
@@ -146,7 +146,7 @@ class Decided {
     return false;
   }
 
-  // Only what no run that is known to the client has delivered is uncertain.
+  // Uncertain only if no run that the client knows of has delivered the message.
   bool ToldUncertain(const Message& message) const {
     return unknown() || !operation_.uncertain || (message.old && message.attempts == 0);
   }
@@ -252,7 +252,7 @@ int TargetOf(const State& state, const Operation& operation) {
   return Find(state, operation.target_id);
 }
 
-// Ids that the operation names may be those of messages that nobody had seen.
+// The operation may name ids of messages that no client had seen.
 void Bind(const State& state, const Operation& operation, std::vector<State>* out) {
   std::vector<State> states = {state};
   for (const std::string& id : {operation.target_id, operation.id, operation.previous_id}) {
@@ -278,7 +278,7 @@ void Step(const State& state, const Operation& operation, std::vector<State>* ou
   Bind(state, operation, &starts);
   for (State& start : starts) {
     const int target = TargetOf(start, operation);
-    // An id comes from an answer, and what was answered exists.
+    // An id comes from an answer, so its message exists.
     if (target < 0 && (operation.kind == Kind::kDeliver || !operation.target_id.empty())) continue;
     const bool looks = operation.kind != Kind::kAck && operation.kind != Kind::kNack &&
                        operation.kind != Kind::kDeliver;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sequential model of what one key may answer: what each operation does when operations come
+// The sequential model of one key: the effect and the answer of each operation when operations come
 // one at a time.
 #pragma once
 
@@ -54,7 +54,7 @@ struct State {
 // an answer, so they are taken to have happened when one tells.
 void Step(const State& state, const Operation& operation, std::vector<State>* out);
 
-// The daemon was killed and starts again: nobody holds a message any more.
+// The daemon was killed and starts again: no subscriber holds a message.
 void Restart(State* state);
 
 // How far ahead of its clock the daemon may release messages (claim_ahead_ms), with some room. A

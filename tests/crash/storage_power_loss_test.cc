@@ -166,7 +166,7 @@ class PowerLossRun {
     return true;
   }
 
-  // Compares the store with what was appended, and takes what it holds as the new beginning.
+  // Compares the store with the appended records, and takes its content as the new start.
   bool Check() {
     ++checks_;
     const uint64_t reached = store_->Marks(0)->claim_ms;
@@ -358,7 +358,7 @@ class PowerLossRun {
   const bool no_sync_;
   const TempDirectory directory_;
   const std::string witness_path_ = directory_.Join("witness");
-  // The witness does not go through our file system; what it says after the cut was never written.
+  // The witness bypasses the test's file system, so the test restores its content of the cut.
   std::string witness_at_cut_;
   const std::shared_ptr<UnsyncedFileSystem> file_system_ =
       std::make_shared<UnsyncedFileSystem>([this] { witness_at_cut_ = ReadFile(witness_path_); });

@@ -211,7 +211,7 @@ struct Copy {
 
   const TempDirectory directory;
   const std::string witness_path = directory.Join("witness");
-  // The witness does not go through our file system; what it says after the cut was never written.
+  // The witness bypasses the test's file system, so the test restores its content of the cut.
   std::string witness_at_cut;
   const std::shared_ptr<UnsyncedFileSystem> file_system =
       std::make_shared<UnsyncedFileSystem>([this] { witness_at_cut = ReadFile(witness_path); });
@@ -300,7 +300,7 @@ TEST_F(StorageUpgradeTest, APowerCutCountsNothingTwiceAndLeavesNothingOut) {
       std::ofstream(copy.witness_path, std::ios::binary | std::ios::trunc) << copy.witness_at_cut;
       if (cut && UpgradeIsBegun(copy.directory.Join("db"))) ++cuts_on_the_way;
     }
-    // ... and what came up stays.
+    // ... and the recovered content stays.
     auto store = copy.Open();
     ASSERT_TRUE(store.ok()) << store.status();
     ASSERT_EQ(Stored(store->get()), expected);
@@ -308,7 +308,8 @@ TEST_F(StorageUpgradeTest, APowerCutCountsNothingTwiceAndLeavesNothingOut) {
   EXPECT_GT(cuts_on_the_way, 2u) << "starts must find upgrades that were begun";
 }
 
-// What stood in a directory of version 2 is there, and what version 3 brought can be written.
+// The content of a directory of version 2 is there, and the records new in version 3 can be
+// written.
 void CheckVersion2(RocksDbStore* store) {
   EXPECT_EQ(*store->Get(2, kListed), ValueOf(8));
   EXPECT_EQ(*store->BacklogSubscriptions(2), std::vector{kSubscription});

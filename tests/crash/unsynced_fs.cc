@@ -52,8 +52,8 @@ class UnsyncedFileSystem::File final : public rocksdb::FSWritableFileOwnerWrappe
     return status;
   }
 
-  // The machine is not asked to sync: what survives is decided here, and the tests are the faster
-  // for it.
+  // The machine is not asked to sync: this class decides what survives, and the tests are the
+  // faster for it.
   rocksdb::IOStatus Sync(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
     rocksdb::IOStatus failure = system_->BeforeSync(path_);
     if (failure.ok()) system_->Synced(path_);

@@ -19,10 +19,10 @@ namespace duetime::test {
 // everything still succeeds, so that it can be taken down in the ordinary way, but LoseUnsynced()
 // then brings the files to a state that a disk may have been left in by the cut.
 //
-// What a cut leaves of a file: what was synced, and of the rest a prefix of any length (a torn
-// write). Of a log's rest it may also leave some pages and not others, which read as zeros: a disk
-// stores the pages of a large write in any order. A file whose directory was not synced since it
-// was created may be missing. Deletions and renames are durable at once.
+// A cut leaves the synced part of a file, and of the rest a prefix of any length (a torn write). Of
+// a log's rest it may also leave some pages and not others, which read as zeros: a disk stores the
+// pages of a large write in any order. A file whose directory was not synced since it was created
+// may be missing. Deletions and renames are durable at once.
 //
 // Thread-safe.
 class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
@@ -30,7 +30,8 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   // Where a scripted failure strikes.
   enum class Operation : uint8_t { kAppend, kSync };
 
-  // `on_cut` is called at the moment of each cut: to note what else was on disk then.
+  // `on_cut` is called at the moment of each cut, so that the caller can note what else was on
+  // disk.
   explicit UnsyncedFileSystem(std::function<void()> on_cut = [] {});
 
   static const char* kClassName() { return "UnsyncedFileSystem"; }
@@ -50,10 +51,10 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   // them.
   void FailLog(Operation operation, uint64_t n, bool for_good);
 
-  // Pages that were left out in the middle of what was kept.
+  // Pages that were left out in the middle of the kept part.
   uint64_t holes() const;
 
-  // Writes and syncs so far: what to choose n from.
+  // The writes and syncs so far. A test chooses n below this number.
   uint64_t operations() const;
 
   rocksdb::IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,

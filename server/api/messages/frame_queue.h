@@ -23,11 +23,10 @@ void FillDelivery(const protocol::Delivery& from, const storage::MessageRecord& 
 // Gathers deliveries and confirmations while a write is in flight and makes one response of as much
 // of them as fits. Knows nothing of gRPC.
 //
-// Guarantees: (1) deliveries leave in the order they came; (2) what is held is bounded by the
-// stream's credit: a delivery whose lease has run out while it waited for a slow reader is dropped,
-// because its credit has been given out again; (3) a response holds at most kFrameMessagesMax
-// deliveries and about kFrameBytesMax, but always at least one thing.
-// Thread safety: confined.
+// Guarantees: (1) deliveries leave in order of arrival; (2) memory is bounded by the stream's
+// credit: a delivery whose lease has run out while it waited for a slow reader is dropped, because
+// its credit has been given out again; (3) a response holds at most kFrameMessagesMax deliveries
+// and about kFrameBytesMax, but always at least one thing. Thread safety: confined.
 class FrameQueue {
  public:
   static constexpr size_t kFrameMessagesMax = 1'000;

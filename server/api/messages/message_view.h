@@ -25,7 +25,7 @@ void FillRecord(const storage::MessageRecord& record, absl::string_view topic,
 // What a dead letter was.
 void FillDeadLetter(const storage::DeadLetterOrigin& origin, v1::DeadLetter* proto);
 
-// An ended message from what is remembered of it. Sets neither the id nor the state.
+// An ended message, from its tombstone. Sets neither the id nor the state.
 void FillTombstone(const storage::Tombstone& tombstone, absl::string_view topic,
                    v1::Message* message);
 

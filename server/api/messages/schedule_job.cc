@@ -169,7 +169,7 @@ bool Intake::Post(protocol::CallTag tag, ScheduleJob* job) {
     for (const auto& [topic, name] : command.new_topics) named.push_back(topic);
     if (absl::Status status = node->Post(shard, std::move(command)); status.ok()) {
       ++job->open;
-      // Only what was posted can have put the name on disk.
+      // Only a posted message can have put the name on disk.
       job->new_topics.insert(job->new_topics.end(), named.begin(), named.end());
     } else {
       refused = std::move(status);

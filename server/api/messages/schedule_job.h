@@ -69,8 +69,8 @@ class Intake {
   void Begin(size_t messages, ScheduleJob* job);
   // Adds a message, or why it is refused. `index` as in ValidateSchedule.
   void Add(const v1::ScheduleRequest& request, int index, ScheduleJob* job);
-  // Posts what was added, under `tag`. True if shards will answer. False: the job is done already,
-  // because every message was refused, or job->status says that no shard took anything.
+  // Posts the added messages, under `tag`. True if shards will answer. False: the job is done
+  // already, because every message was refused, or job->status says that no shard took anything.
   bool Post(protocol::CallTag tag, ScheduleJob* job);
   // Takes a shard's answer. True when it was the last one.
   bool Take(uint16_t shard, protocol::ScheduleReply reply, ScheduleJob* job);

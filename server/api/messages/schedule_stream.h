@@ -58,7 +58,7 @@ class ScheduleStream final : public rpc::BidiStream, public ReplySink {
   absl::Status HandleFrame(grpc::ByteBuffer* buffer);
   // What the frame as a whole was refused with: an error of each message, or the end of the stream.
   void Settle(Frame* frame);
-  // Reads no more; ends with `status` when what is open is answered.
+  // Reads no more, and ends with `status` when every open message is answered.
   void Close(const grpc::Status& status);
   void Pump();
   void ReadOn();

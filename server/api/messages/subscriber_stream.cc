@@ -118,7 +118,8 @@ void SubscriberStream::Attach(const SubscriptionRegistry::Subscription& subscrip
                                                                start_.max_outstanding_bytes);
   runtime::Node* node = api_->context().node.load();
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
-    // Never refused: what is bounded by the number of streams does not count against the mailbox.
+    // Never refused: commands whose number is bounded by that of streams do not count against the
+    // mailbox.
     static_cast<void>(node->Post(shard, protocol::AttachCommand{.stream = id_,
                                                                 .topic = topic_.id,
                                                                 .subscription = subscription.id,
@@ -248,7 +249,7 @@ void SubscriberStream::Close(const grpc::Status& status, uint64_t timeout_ms) {
   phase_ = Phase::kClosing;
   closing_status_ = status;
   close_by_mono_ms_ = api_->context().clock->Read().mono_ms + timeout_ms;
-  // What was not sent yet goes to somebody else.
+  // Deliveries that were not sent yet go to other streams.
   queue_.DropDeliveries();
   Detach();
   Pump();

@@ -31,8 +31,8 @@ namespace duetime::api {
 // answer or for the write. A stored record that turns out damaged is not delivered but given back
 // (ServingContext::GiveBackDamaged). A stream whose subscription is deleted ends within a second.
 //
-// However the stream ends, every shard is told to end its leases. Thread safety: confined to the
-// worker's thread.
+// However the stream ends, every shard receives a command to end its leases. Thread safety:
+// confined to the worker's thread.
 class SubscriberStream final : public rpc::BidiStream, public StreamSink {
  public:
   SubscriberStream(ApiWorker* api, rpc::CqWorker* worker) : rpc::BidiStream(worker), api_(api) {}
