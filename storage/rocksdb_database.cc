@@ -284,7 +284,7 @@ absl::Status RocksDbDatabase::Upgrade() {
   if (found_version_ < 2) {
     if (absl::Status status = UpgradeToVersion2(this); !status.ok()) return status;
   }
-  return UpgradeToVersion3(this);
+  return UpgradeToVersion4(this);
 }
 
 absl::Status RocksDbDatabase::BeginEpoch() {

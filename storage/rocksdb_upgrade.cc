@@ -87,13 +87,13 @@ absl::Status UpgradeToVersion2(RocksDbDatabase* database) {
   return absl::OkStatus();
 }
 
-absl::Status UpgradeToVersion3(RocksDbDatabase* database) {
+absl::Status UpgradeToVersion4(RocksDbDatabase* database) {
   rocksdb::WriteBatch batch;
   rocksdb::Status status = database->BeginBatch(&batch);
   if (!status.ok()) return FromRocksDb(status, "begin a write");
   batch
       .Put(database->handle(ColumnFamily::kMeta), ToSlice(FormatVersionKey().bytes()),
-           EncodeNumber(3))
+           EncodeNumber(4))
       .PermitUncheckedError();
   return FromRocksDb(database->Write(&batch, /*sync=*/true), "write the upgrade");
 }

@@ -17,8 +17,9 @@ class RocksDbDatabase;
 // memory of one batch. REQUIRES: there is no other writer.
 absl::Status UpgradeToVersion2(RocksDbDatabase* database);
 
-// From version 2 to 3: writes the new version, synced. Open() has already created the new column
-// family, which starts empty. All older data is valid as it is. REQUIRES: there is no other writer.
-absl::Status UpgradeToVersion3(RocksDbDatabase* database);
+// From version 2 or 3 to 4: writes the new version, synced. Open() has already created the column
+// family of version 3, which starts empty. All older data is valid as it is. REQUIRES: there is no
+// other writer.
+absl::Status UpgradeToVersion4(RocksDbDatabase* database);
 
 }  // namespace duetime::storage

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of the objects that delivery keeps in the store: numbers and texts, one after the
-// other, behind a version. Little-endian. FORMAT.md lists the fields of each object.
+// Objects whose bytes are numbers and texts, one after the other, behind a version. Little-endian.
+// FORMAT.md lists the fields of each object.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -23,6 +24,10 @@ class FieldWriter {
     char bytes[sizeof(value)];
     storage::StoreLittleEndian(value, bytes);
     bytes_.append(bytes, sizeof(bytes));
+    return *this;
+  }
+  FieldWriter& Zeros(size_t count) {
+    for (size_t i = 0; i < count; ++i) Number(0);
     return *this;
   }
   FieldWriter& Text(absl::string_view text) {

@@ -5,12 +5,24 @@
 
 #include "absl/strings/match.h"
 
-#include "server/protocol/field_codec.h"
+#include "server/protocol/object_codec.h"
+#include "server/protocol/objects.pb.h"
+#include "server/protocol/old_objects.h"
 
 namespace duetime::protocol {
 namespace {
 
-constexpr uint8_t kOperationVersion = 1;
+// DATA_LOSS unless the numbers are those of enumerators.
+absl::Status Check(const Operation& operation) {
+  const BulkAction action = operation.spec.action;
+  const OperationState state = operation.state;
+  if (operation.spec.topic == storage::TopicId{} || action < BulkAction::kCancel ||
+      action > BulkAction::kRedrive || state < OperationState::kRunning ||
+      state > OperationState::kStopped) {
+    return DamagedObjectError();
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -25,52 +37,57 @@ bool MessageFilter::Matches(const storage::MessageRecord& record) const {
 }
 
 std::string EncodeOperation(const Operation& operation) {
-  FieldWriter writer(kOperationVersion);
+  internal::OperationRecord record;
   const OperationSpec& spec = operation.spec;
-  writer.Number(static_cast<uint64_t>(spec.topic));
-  writer.Text(spec.filter.key_prefix).Number(spec.filter.labels.size());
-  for (const auto& [key, value] : spec.filter.labels) writer.Text(key).Text(value);
-  writer.Number(spec.filter.from_ms).Number(spec.filter.until_ms);
-  writer.Number(static_cast<uint64_t>(spec.action));
-  writer.Number(static_cast<uint64_t>(spec.shift_ms)).Number(spec.horizon_ms);
-  writer.Number(operation.content.high).Number(operation.content.low);
-  writer.Number(static_cast<uint64_t>(operation.state));
-  writer.Number(operation.create_ms).Number(operation.end_ms);
-  writer.Number(operation.cursor.due_ms);
-  writer.Number(operation.cursor.id.high).Number(operation.cursor.id.low);
-  writer.Number(operation.matched).Number(operation.changed).Number(operation.unchanged);
-  return writer.Take();
+  record.set_topic(static_cast<uint32_t>(spec.topic));
+  record.set_key_prefix(spec.filter.key_prefix);
+  for (const auto& [key, value] : spec.filter.labels) {
+    internal::OperationRecord::Label* const label = record.add_labels();
+    label->set_key(key);
+    label->set_value(value);
+  }
+  record.set_from_ms(spec.filter.from_ms);
+  record.set_until_ms(spec.filter.until_ms);
+  record.set_action(static_cast<uint32_t>(spec.action));
+  record.set_shift_ms(spec.shift_ms);
+  record.set_horizon_ms(spec.horizon_ms);
+  Write(operation.content, record.mutable_content());
+  record.set_state(static_cast<uint32_t>(operation.state));
+  record.set_create_ms(operation.create_ms);
+  record.set_end_ms(operation.end_ms);
+  Write(operation.cursor, record.mutable_cursor());
+  record.set_matched(operation.matched);
+  record.set_changed(operation.changed);
+  record.set_unchanged(operation.unchanged);
+  return EncodeObject(record);
 }
 
 absl::StatusOr<Operation> DecodeOperation(absl::string_view name, absl::string_view bytes) {
-  FieldReader reader(bytes, kOperationVersion);
+  if (IsOldObject(bytes)) return DecodeOldOperation(name, bytes);
+  internal::OperationRecord record;
+  if (absl::Status status = DecodeObject(bytes, &record); !status.ok()) return status;
   Operation operation;
   operation.name = std::string(name);
   OperationSpec& spec = operation.spec;
-  spec.topic = static_cast<storage::TopicId>(reader.Number());
-  spec.filter.key_prefix = reader.Text();
-  const uint64_t labels = reader.Number();
-  for (uint64_t i = 0; i < labels && reader.ok(); ++i) {
-    std::string key = reader.Text();
-    spec.filter.labels.emplace_back(std::move(key), reader.Text());
+  spec.topic = storage::TopicId{record.topic()};
+  spec.filter.key_prefix = record.key_prefix();
+  for (const internal::OperationRecord::Label& label : record.labels()) {
+    spec.filter.labels.emplace_back(label.key(), label.value());
   }
-  spec.filter.from_ms = reader.Number();
-  spec.filter.until_ms = reader.Number();
-  spec.action = static_cast<BulkAction>(reader.Number());
-  spec.shift_ms = static_cast<int64_t>(reader.Number());
-  spec.horizon_ms = reader.Number();
-  operation.content.high = reader.Number();
-  operation.content.low = reader.Number();
-  operation.state = static_cast<OperationState>(reader.Number());
-  operation.create_ms = reader.Number();
-  operation.end_ms = reader.Number();
-  operation.cursor.due_ms = reader.Number();
-  operation.cursor.id.high = reader.Number();
-  operation.cursor.id.low = reader.Number();
-  operation.matched = reader.Number();
-  operation.changed = reader.Number();
-  operation.unchanged = reader.Number();
-  if (absl::Status status = reader.Done(); !status.ok()) return status;
+  spec.filter.from_ms = record.from_ms();
+  spec.filter.until_ms = record.until_ms();
+  spec.action = EnumOf<BulkAction>(record.action());
+  spec.shift_ms = record.shift_ms();
+  spec.horizon_ms = record.horizon_ms();
+  operation.content = ReadFingerprint(record.content());
+  operation.state = EnumOf<OperationState>(record.state());
+  operation.create_ms = record.create_ms();
+  operation.end_ms = record.end_ms();
+  operation.cursor = ReadKey(record.cursor());
+  operation.matched = record.matched();
+  operation.changed = record.changed();
+  operation.unchanged = record.unchanged();
+  if (absl::Status status = Check(operation); !status.ok()) return status;
   return operation;
 }
 

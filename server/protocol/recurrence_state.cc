@@ -1,79 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/protocol/recurrence_state.h"
 
-#include "server/protocol/field_codec.h"
+#include "server/protocol/object_codec.h"
+#include "server/protocol/objects.pb.h"
+#include "server/protocol/old_objects.h"
 
 namespace duetime::protocol {
 namespace {
 
-constexpr uint8_t kRecurrenceVersion = 1;
-
-void WriteKey(const storage::MessageKey& key, FieldWriter* writer) {
-  writer->Number(key.due_ms).Number(key.id.high).Number(key.id.low);
-}
-
-storage::MessageKey ReadKey(FieldReader* reader) {
-  storage::MessageKey key;
-  key.due_ms = reader->Number();
-  key.id.high = reader->Number();
-  key.id.low = reader->Number();
-  return key;
+// DATA_LOSS unless the numbers are those of enumerators.
+absl::Status Check(const RecurrenceState& state) {
+  const RecurrenceSpec& spec = state.spec;
+  if (spec.topic == storage::TopicId{} || spec.overlap < Overlap::kAllow ||
+      spec.overlap > Overlap::kSkip || spec.misfire < Misfire::kFireOnce ||
+      spec.misfire > Misfire::kSkip || state.status < RecurrenceStatus::kActive ||
+      state.status > RecurrenceStatus::kCompleted) {
+    return DamagedObjectError();
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 std::string EncodeRecurrence(const RecurrenceState& state) {
-  FieldWriter writer(kRecurrenceVersion);
+  internal::RecurrenceRecord record;
   const RecurrenceSpec& spec = state.spec;
-  const calendar::RecurrenceRule& rule = spec.rule;
-  writer.Number(static_cast<uint64_t>(spec.topic));
-  writer.Text(rule.cron).Number(static_cast<uint64_t>(rule.interval_ms)).Text(rule.time_zone);
-  writer.Number(static_cast<uint64_t>(rule.start_ms)).Number(rule.end_ms.has_value() ? 1 : 0);
-  writer.Number(static_cast<uint64_t>(rule.end_ms.value_or(0))).Number(rule.max_count);
-  writer.Number(static_cast<uint64_t>(rule.jitter_ms));
-  writer.Number(static_cast<uint64_t>(spec.overlap)).Number(static_cast<uint64_t>(spec.misfire));
-  writer.Text(spec.message).Number(spec.content.high).Number(spec.content.low);
-  writer.Number(static_cast<uint64_t>(state.status)).Number(state.revision);
-  writer.Number(state.create_ms).Number(state.update_ms).Number(state.made).Number(state.skipped);
-  writer.Number(state.nominal_ms);
-  WriteKey(state.current, &writer);
-  writer.Number(state.current_deliver_ms);
-  WriteKey(state.previous, &writer);
-  return writer.Take();
+  record.set_topic(static_cast<uint32_t>(spec.topic));
+  internal::RuleRecord* const rule = record.mutable_rule();
+  rule->set_cron(spec.rule.cron);
+  rule->set_interval_ms(spec.rule.interval_ms);
+  rule->set_time_zone(spec.rule.time_zone);
+  rule->set_start_ms(spec.rule.start_ms);
+  if (spec.rule.end_ms.has_value()) rule->set_end_ms(*spec.rule.end_ms);
+  rule->set_max_count(spec.rule.max_count);
+  rule->set_jitter_ms(spec.rule.jitter_ms);
+  record.set_overlap(static_cast<uint32_t>(spec.overlap));
+  record.set_misfire(static_cast<uint32_t>(spec.misfire));
+  record.set_status(static_cast<uint32_t>(state.status));
+  record.set_message(spec.message);
+  Write(spec.content, record.mutable_content());
+  record.set_revision(state.revision);
+  record.set_create_ms(state.create_ms);
+  record.set_update_ms(state.update_ms);
+  record.set_made(state.made);
+  record.set_skipped(state.skipped);
+  record.set_nominal_ms(state.nominal_ms);
+  Write(state.current, record.mutable_current());
+  record.set_current_deliver_ms(state.current_deliver_ms);
+  Write(state.previous, record.mutable_previous());
+  return EncodeObject(record);
 }
 
 absl::StatusOr<RecurrenceState> DecodeRecurrence(absl::string_view name, absl::string_view bytes) {
-  FieldReader reader(bytes, kRecurrenceVersion);
+  if (IsOldObject(bytes)) return DecodeOldRecurrence(name, bytes);
+  internal::RecurrenceRecord record;
+  if (absl::Status status = DecodeObject(bytes, &record); !status.ok()) return status;
   RecurrenceState state;
   state.name = std::string(name);
   RecurrenceSpec& spec = state.spec;
-  calendar::RecurrenceRule& rule = spec.rule;
-  spec.topic = static_cast<storage::TopicId>(reader.Number());
-  rule.cron = reader.Text();
-  rule.interval_ms = static_cast<int64_t>(reader.Number());
-  rule.time_zone = reader.Text();
-  rule.start_ms = static_cast<int64_t>(reader.Number());
-  const bool ends = reader.Number() != 0;
-  const auto end_ms = static_cast<int64_t>(reader.Number());
-  if (ends) rule.end_ms = end_ms;
-  rule.max_count = reader.Number();
-  rule.jitter_ms = static_cast<int64_t>(reader.Number());
-  spec.overlap = static_cast<Overlap>(reader.Number());
-  spec.misfire = static_cast<Misfire>(reader.Number());
-  spec.message = reader.Text();
-  spec.content.high = reader.Number();
-  spec.content.low = reader.Number();
-  state.status = static_cast<RecurrenceStatus>(reader.Number());
-  state.revision = reader.Number();
-  state.create_ms = reader.Number();
-  state.update_ms = reader.Number();
-  state.made = reader.Number();
-  state.skipped = reader.Number();
-  state.nominal_ms = reader.Number();
-  state.current = ReadKey(&reader);
-  state.current_deliver_ms = reader.Number();
-  state.previous = ReadKey(&reader);
-  if (absl::Status status = reader.Done(); !status.ok()) return status;
+  spec.topic = storage::TopicId{record.topic()};
+  const internal::RuleRecord& rule = record.rule();
+  spec.rule.cron = rule.cron();
+  spec.rule.interval_ms = rule.interval_ms();
+  spec.rule.time_zone = rule.time_zone();
+  spec.rule.start_ms = rule.start_ms();
+  if (rule.has_end_ms()) spec.rule.end_ms = rule.end_ms();
+  spec.rule.max_count = rule.max_count();
+  spec.rule.jitter_ms = rule.jitter_ms();
+  spec.overlap = EnumOf<Overlap>(record.overlap());
+  spec.misfire = EnumOf<Misfire>(record.misfire());
+  state.status = EnumOf<RecurrenceStatus>(record.status());
+  spec.message = record.message();
+  spec.content = ReadFingerprint(record.content());
+  state.revision = record.revision();
+  state.create_ms = record.create_ms();
+  state.update_ms = record.update_ms();
+  state.made = record.made();
+  state.skipped = record.skipped();
+  state.nominal_ms = record.nominal_ms();
+  state.current = ReadKey(record.current());
+  state.current_deliver_ms = record.current_deliver_ms();
+  state.previous = ReadKey(record.previous());
+  if (absl::Status status = Check(state); !status.ok()) return status;
   return state;
 }
 

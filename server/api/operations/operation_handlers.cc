@@ -19,6 +19,7 @@
 #include "server/api/validation_error.h"
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
+#include "server/protocol/old_objects.h"
 #include "server/query/list_query.h"
 #include "server/query/operation_query.h"
 
@@ -67,10 +68,8 @@ Co<absl::StatusOr<Operation>> AskAllShards(ApiWorker& worker, protocol::Operatio
 
 Co<absl::StatusOr<Operation>> StartOperation(ApiWorker& worker, std::string name,
                                              protocol::OperationSpec spec) {
-  Operation content;
-  content.spec = spec;
   protocol::OperationCommand command;
-  command.content = ContentHash(protocol::EncodeOperation(content));
+  command.content = ContentHash(protocol::ContentOf(spec));
   command.name = name.empty() ? RandomName() : std::move(name);
   command.spec = std::move(spec);
   co_return co_await AskAllShards(worker, std::move(command));

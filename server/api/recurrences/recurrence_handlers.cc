@@ -21,6 +21,7 @@
 #include "server/calendar/civil_time.h"
 #include "server/calendar/zone.h"
 #include "server/protocol/commands.h"
+#include "server/protocol/old_objects.h"
 #include "server/query/recurrence_query.h"
 #include "storage/slot.h"
 
@@ -215,9 +216,7 @@ Co<absl::Status> CreateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
       asked.topic(), look ? TopicRegistry::Use::kLook : TopicRegistry::Use::kSchedule, &topic);
   if (!status.ok()) co_return status;
   command.spec.topic = topic.id;
-  RecurrenceState content;
-  content.spec = command.spec;
-  command.spec.content = ContentHash(protocol::EncodeRecurrence(content));
+  command.spec.content = ContentHash(protocol::ContentOf(command.spec));
   status = ReadTemplate(asked.template_(), topic.settings, context.options.limits,
                         &command.spec.message);
   if (!status.ok()) co_return status;

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/protocol/old_objects.h"
+
+#include <utility>
+
+#include "server/protocol/field_codec.h"
+
+namespace duetime::protocol {
+namespace {
+
+storage::MessageKey ReadKey(FieldReader* reader) {
+  storage::MessageKey key;
+  key.due_ms = reader->Number();
+  key.id.high = reader->Number();
+  key.id.low = reader->Number();
+  return key;
+}
+
+}  // namespace
+
+absl::StatusOr<Operation> DecodeOldOperation(absl::string_view name, absl::string_view bytes) {
+  FieldReader reader(bytes, kOldObjectVersion);
+  Operation operation;
+  operation.name = std::string(name);
+  OperationSpec& spec = operation.spec;
+  spec.topic = static_cast<storage::TopicId>(reader.Number());
+  spec.filter.key_prefix = reader.Text();
+  const uint64_t labels = reader.Number();
+  for (uint64_t i = 0; i < labels && reader.ok(); ++i) {
+    std::string key = reader.Text();
+    spec.filter.labels.emplace_back(std::move(key), reader.Text());
+  }
+  spec.filter.from_ms = reader.Number();
+  spec.filter.until_ms = reader.Number();
+  spec.action = static_cast<BulkAction>(reader.Number());
+  spec.shift_ms = static_cast<int64_t>(reader.Number());
+  spec.horizon_ms = reader.Number();
+  operation.content.high = reader.Number();
+  operation.content.low = reader.Number();
+  operation.state = static_cast<OperationState>(reader.Number());
+  operation.create_ms = reader.Number();
+  operation.end_ms = reader.Number();
+  operation.cursor = ReadKey(&reader);
+  operation.matched = reader.Number();
+  operation.changed = reader.Number();
+  operation.unchanged = reader.Number();
+  if (absl::Status status = reader.Done(); !status.ok()) return status;
+  return operation;
+}
+
+absl::StatusOr<RecurrenceState> DecodeOldRecurrence(absl::string_view name,
+                                                    absl::string_view bytes) {
+  FieldReader reader(bytes, kOldObjectVersion);
+  RecurrenceState state;
+  state.name = std::string(name);
+  RecurrenceSpec& spec = state.spec;
+  calendar::RecurrenceRule& rule = spec.rule;
+  spec.topic = static_cast<storage::TopicId>(reader.Number());
+  rule.cron = reader.Text();
+  rule.interval_ms = static_cast<int64_t>(reader.Number());
+  rule.time_zone = reader.Text();
+  rule.start_ms = static_cast<int64_t>(reader.Number());
+  const bool ends = reader.Number() != 0;
+  const auto end_ms = static_cast<int64_t>(reader.Number());
+  if (ends) rule.end_ms = end_ms;
+  rule.max_count = reader.Number();
+  rule.jitter_ms = static_cast<int64_t>(reader.Number());
+  spec.overlap = static_cast<Overlap>(reader.Number());
+  spec.misfire = static_cast<Misfire>(reader.Number());
+  spec.message = reader.Text();
+  spec.content.high = reader.Number();
+  spec.content.low = reader.Number();
+  state.status = static_cast<RecurrenceStatus>(reader.Number());
+  state.revision = reader.Number();
+  state.create_ms = reader.Number();
+  state.update_ms = reader.Number();
+  state.made = reader.Number();
+  state.skipped = reader.Number();
+  state.nominal_ms = reader.Number();
+  state.current = ReadKey(&reader);
+  state.current_deliver_ms = reader.Number();
+  state.previous = ReadKey(&reader);
+  if (absl::Status status = reader.Done(); !status.ok()) return status;
+  return state;
+}
+
+std::string ContentOf(const OperationSpec& spec) {
+  FieldWriter writer(kOldObjectVersion);
+  writer.Number(static_cast<uint64_t>(spec.topic));
+  writer.Text(spec.filter.key_prefix).Number(spec.filter.labels.size());
+  for (const auto& [key, value] : spec.filter.labels) writer.Text(key).Text(value);
+  writer.Number(spec.filter.from_ms).Number(spec.filter.until_ms);
+  writer.Number(static_cast<uint64_t>(spec.action));
+  writer.Number(static_cast<uint64_t>(spec.shift_ms)).Number(spec.horizon_ms);
+  // What the rest of a new object begins with.
+  writer.Number(0).Number(0).Number(static_cast<uint64_t>(OperationState::kRunning)).Zeros(8);
+  return writer.Take();
+}
+
+std::string ContentOf(const RecurrenceSpec& spec) {
+  FieldWriter writer(kOldObjectVersion);
+  const calendar::RecurrenceRule& rule = spec.rule;
+  writer.Number(static_cast<uint64_t>(spec.topic));
+  writer.Text(rule.cron).Number(static_cast<uint64_t>(rule.interval_ms)).Text(rule.time_zone);
+  writer.Number(static_cast<uint64_t>(rule.start_ms)).Number(rule.end_ms.has_value() ? 1 : 0);
+  writer.Number(static_cast<uint64_t>(rule.end_ms.value_or(0))).Number(rule.max_count);
+  writer.Number(static_cast<uint64_t>(rule.jitter_ms));
+  writer.Number(static_cast<uint64_t>(spec.overlap)).Number(static_cast<uint64_t>(spec.misfire));
+  // What the rest of a new object begins with.
+  writer.Text(spec.message).Number(0).Number(0);
+  writer.Number(static_cast<uint64_t>(RecurrenceStatus::kActive)).Zeros(13);
+  return writer.Take();
+}
+
+}  // namespace duetime::protocol

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operations and recurrences of version 1 (storage/FORMAT.md), as data directories up to format 3
+// keep them. The next change of an object writes version 2.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "server/protocol/operation.h"
+#include "server/protocol/recurrence_state.h"
+
+namespace duetime::protocol {
+
+// The first byte of these objects.
+inline constexpr char kOldObjectVersion = 1;
+
+inline bool IsOldObject(absl::string_view bytes) {
+  return !bytes.empty() && bytes[0] == kOldObjectVersion;
+}
+
+// DATA_LOSS for bytes that no encoder wrote.
+absl::StatusOr<Operation> DecodeOldOperation(absl::string_view name, absl::string_view bytes);
+absl::StatusOr<RecurrenceState> DecodeOldRecurrence(absl::string_view name,
+                                                    absl::string_view bytes);
+
+// The bytes that version 1 has for a new object of this spec. The hash of these bytes tells whether
+// a request repeats another one. Hashes are on disk, so the bytes stay the same.
+std::string ContentOf(const OperationSpec& spec);
+std::string ContentOf(const RecurrenceSpec& spec);
+
+}  // namespace duetime::protocol
