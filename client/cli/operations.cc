@@ -25,9 +25,7 @@ using client::Client;
 using client::FromProto;
 
 // The pause between two questions whether an operation has ended.
-constexpr timespec kPollInterval = {.tv_sec = 0, .tv_nsec = 200'000'000};
-// The longest text of an error or reason that is shown.
-constexpr size_t kErrorBytes = 500;
+constexpr timespec kProgressInterval = {.tv_sec = 0, .tv_nsec = 200'000'000};
 constexpr size_t kReasonBytes = 60;
 
 // ---- Operations
@@ -71,7 +69,7 @@ std::string UnchangedText(const v1::Operation& operation, const absl::TimeZone&)
 }
 
 std::string OperationErrorText(const v1::Operation& operation, const absl::TimeZone&) {
-  return Printable(operation.error().message(), kErrorBytes);
+  return Printable(operation.error().message(), kShownBytesMax);
 }
 
 Rows OperationRows() {
@@ -107,7 +105,7 @@ absl::StatusOr<v1::Operation> WaitForEnd(AdminClient* client, v1::Operation oper
   sigset_t none;
   sigemptyset(&none);
   while (operation.state() == v1::Operation::RUNNING) {
-    sigtimedwait(&none, nullptr, &kPollInterval);
+    sigtimedwait(&none, nullptr, &kProgressInterval);
     absl::StatusOr<v1::Operation> now = client->GetOperation(request);
     if (!now.ok()) return now.status();
     operation = *std::move(now);
@@ -201,7 +199,7 @@ absl::StatusOr<DeadLetterTopic> FindDeadLetters(AdminClient* client, const Input
                          .origin_exists = topic.ok()};
 }
 
-std::string ReasonText(const v1::Message& message, const absl::TimeZone&) {
+std::string DeadLetterReasonText(const v1::Message& message, const absl::TimeZone&) {
   // A dead-letter topic may hold other messages.
   if (!message.has_dead_letter()) return "(no dead letter)";
   const v1::DeadLetter& letter = message.dead_letter();
@@ -217,7 +215,7 @@ Rows DeadLetterRows() {
           Row("dead_letter.attempts", {Column("ATTEMPTS", "0")}),
           Row("dead_letter.message_id", {Column("WAS")}),
           Row("dead_letter.key", {Column("KEY")}),
-          Row("dead_letter.reason", {As(ReasonText), Column("REASON")})};
+          Row("dead_letter.reason", {As(DeadLetterReasonText), Column("REASON")})};
 }
 
 ExitCode ListDeadLetters(const Settings& settings, const Input& input, v1::ListRequest request,

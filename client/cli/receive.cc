@@ -22,9 +22,6 @@ namespace {
 using client::Client;
 using client::Settlement;
 
-// The longest payload that a line of a delivery shows.
-constexpr size_t kPayloadBytes = 500;
-
 constexpr char kSubscriptionHelp[] =
     "The subscription to read (default: \"default\"); it is created if it does not exist";
 constexpr char kLeaseHelp[] =
@@ -213,7 +210,7 @@ std::string DeliveryText(const client::Delivery& delivery, absl::Time received,
   return absl::StrCat(FormatTimeText(received, zone), "  ", delivery.message_id(), "  attempt ",
                       delivery.attempt(), delivery.maybe_redelivered() ? " (repeat?)" : "",
                       "  late ", FormatDurationText(delivery.lateness()), "  ", was,
-                      Printable(delivery.payload(), kPayloadBytes), "\n");
+                      Printable(delivery.payload(), kShownBytesMax), "\n");
 }
 
 std::string CountsText(const client::SubscriberCounts& counts) {

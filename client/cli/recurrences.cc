@@ -20,9 +20,6 @@ namespace {
 using client::AdminClient;
 using google::protobuf::util::FieldMaskUtil;
 
-// The longest payload of a template that is shown.
-constexpr size_t kPayloadBytes = 500;
-
 std::string RuleText(const v1::Recurrence& recurrence, const absl::TimeZone&) {
   const v1::RecurrenceSchedule& schedule = recurrence.schedule();
   if (schedule.has_interval()) {
@@ -33,11 +30,11 @@ std::string RuleText(const v1::Recurrence& recurrence, const absl::TimeZone&) {
 }
 
 std::string PayloadText(const v1::Recurrence& recurrence, const absl::TimeZone&) {
-  return Printable(recurrence.template_().payload(), kPayloadBytes);
+  return Printable(recurrence.template_().payload(), kShownBytesMax);
 }
 
-std::string CivilTimeText(const v1::PreviewRecurrenceResponse::Occurrence& occurrence,
-                          const absl::TimeZone&) {
+std::string OccurrenceTimeText(const v1::PreviewRecurrenceResponse::Occurrence& occurrence,
+                               const absl::TimeZone&) {
   if (!occurrence.has_civil_time()) return "";
   return absl::StrCat(occurrence.civil_time().local(), " ", occurrence.civil_time().time_zone());
 }
@@ -98,7 +95,7 @@ Rows PolicyRows() {
   };
 }
 
-Row NameRow() {
+Row RecurrenceNameRow() {
   return Row("name", "NAME", "The name of the recurrence, unique on the server",
              {Required(), Key(), Line("name"), Column("NAME")});
 }
@@ -110,7 +107,7 @@ Row TopicRow() {
 
 Rows RecurrenceRows() {
   return Join(
-      {{NameRow(), TopicRow(), Row("state", {Line("state"), Column("STATE")}),
+      {{RecurrenceNameRow(), TopicRow(), Row("state", {Line("state"), Column("STATE")}),
         Row("schedule", {As(RuleText), Line("rule")})},
        ScheduleRows(),
        PolicyRows(),
@@ -167,8 +164,9 @@ absl::StatusOr<v1::Recurrence> UpdateRecurrence(AdminClient* client,
   return client->UpdateRecurrence(request);
 }
 
-std::string DeletedText(const v1::DeleteRecurrenceRequest& request,
-                        const v1::DeleteRecurrenceResponse& answer, const absl::TimeZone&) {
+std::string DeletedRecurrenceText(const v1::DeleteRecurrenceRequest& request,
+                                  const v1::DeleteRecurrenceResponse& answer,
+                                  const absl::TimeZone&) {
   return absl::StrCat("recurrence ", request.name(), " is deleted",
                       answer.occurrence_cancelled()
                           ? ", and the message that was pending is cancelled\n"
@@ -178,7 +176,7 @@ std::string DeletedText(const v1::DeleteRecurrenceRequest& request,
 std::string PreviewText(const v1::PreviewRecurrenceResponse& answer, const absl::TimeZone& zone) {
   if (answer.occurrences().empty()) return "no more messages come\n";
   const Rows rows = {Row("number", {Column("NUMBER")}), Row("time", {Column("TIME")}),
-                     Row("civil_time", {As(CivilTimeText), Column("LOCAL TIME")})};
+                     Row("civil_time", {As(OccurrenceTimeText), Column("LOCAL TIME")})};
   return TableText(rows, answer.occurrences(), zone);
 }
 
@@ -207,7 +205,7 @@ Command PreviewCommand() {
 }  // namespace
 
 Commands RecurrenceCommands() {
-  const Rows name = {NameRow()};
+  const Rows name = {RecurrenceNameRow()};
   const std::string cron = "--cron \"30 9 * * MON-FRI\" --tz Europe/Berlin";
   return {
       {"recur",
@@ -222,7 +220,7 @@ Commands RecurrenceCommands() {
        {"standup chat 'time to talk' " + cron,
         "month-end reports run --cron \"0 18 LW * *\" --tz America/New_York",
         "heartbeat probes ping --every 30s --overlap skip --misfire skip"},
-       Join({OptionRows({NameRow(), TopicRow()}),
+       Join({OptionRows({RecurrenceNameRow(), TopicRow()}),
              {Row("validate_only", "--dry-run", "Check everything; create nothing")}}),
        Call(&AdminClient::CreateRecurrence, CreatedText).After([](Input* input) {
          return CheckRule(input->As<v1::CreateRecurrenceRequest>().recurrence().schedule());
@@ -268,7 +266,7 @@ Commands RecurrenceCommands() {
        "",
        {"standup"},
        name,
-       Call(&AdminClient::DeleteRecurrence, DeletedText)},
+       Call(&AdminClient::DeleteRecurrence, DeletedRecurrenceText)},
   };
 }
 

@@ -82,7 +82,7 @@ std::string StartText(const v1::ServerInfoResponse& info, const absl::TimeZone& 
                       " of this data directory, up ", FormatDurationText(uptime), ")");
 }
 
-std::string TimeText(const v1::ServerInfoResponse& info, const absl::TimeZone& zone) {
+std::string ServerTimeText(const v1::ServerInfoResponse& info, const absl::TimeZone& zone) {
   return absl::StrCat(FormatTimeText(FromProto(info.server_time()), zone), " (",
                       absl::AsciiStrToLower(v1::ClockState_Name(info.clock_state())), ")");
 }
@@ -115,7 +115,7 @@ std::string ServerInfoText(const v1::ServerInfoResponse& info, const absl::TimeZ
       Row("version", {Line("version")}),
       Row("state", {Line("state")}),
       Row("start_time", {As(StartText), Line("started")}),
-      Row("server_time", {As(TimeText), Line("server time")}),
+      Row("server_time", {As(ServerTimeText), Line("server time")}),
       Row("shards", {Line("shards")}),
       Row("disk_low", {WordForTrue("LOW: new messages are refused"), Line("disk")}),
   };

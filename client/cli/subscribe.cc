@@ -21,7 +21,7 @@ namespace duetime::cli {
 namespace {
 
 // The pause between two looks whether the work has ended. A signal ends the pause.
-constexpr timespec kPollInterval = {.tv_sec = 0, .tv_nsec = 50'000'000};
+constexpr timespec kSignalInterval = {.tv_sec = 0, .tv_nsec = 50'000'000};
 
 // Prints deliveries, up to a number of messages.
 class Printer {
@@ -121,7 +121,7 @@ ExitCode RunSubscribe(const Settings& settings, const Input& input) {
   while (!interrupted && !printer.HasEnough() &&
          !(*subscriber)->WaitUntilEnded(absl::ZeroDuration()) &&
          absl::FromChrono(std::chrono::steady_clock::now() - start) < time_max) {
-    interrupted = sigtimedwait(&signals, nullptr, &kPollInterval) > 0;
+    interrupted = sigtimedwait(&signals, nullptr, &kSignalInterval) > 0;
   }
   (*subscriber)->Stop().IgnoreError();  // The counts show the unconfirmed settlements.
 

@@ -121,8 +121,8 @@ Rows SubscriptionRows() {
                 Row("counts.dropped", {Line("dropped")})}});
 }
 
-std::string DeletedText(const v1::DeleteSubscriptionRequest& request,
-                        const v1::DeleteSubscriptionResponse&, const absl::TimeZone&) {
+std::string DeletedSubscriptionText(const v1::DeleteSubscriptionRequest& request,
+                                    const v1::DeleteSubscriptionResponse&, const absl::TimeZone&) {
   return absl::StrCat("subscription ", request.name().empty() ? "default" : request.name(),
                       " of topic ", request.topic(), " is deleted\n");
 }
@@ -176,7 +176,7 @@ Commands SubscriptionCommands() {
        "",
        {"orders billing"},
        KeyRows(),
-       Call(&AdminClient::DeleteSubscription, DeletedText)},
+       Call(&AdminClient::DeleteSubscription, DeletedSubscriptionText)},
       {"subscription pause",
        "Deliver nothing to a subscription for now; its messages wait",
        "",

@@ -14,6 +14,9 @@ namespace duetime::cli {
 
 bool IsUtf8(absl::string_view text);
 
+// The part of a payload, error or reason that one line shows.
+inline constexpr size_t kShownBytesMax = 500;
+
 // `bytes` on one line: UTF-8 text stays text, with line breaks and tabs as \n, \r and \t. Bytes
 // that are not UTF-8, or that hold other control characters (which could take over the terminal),
 // become "base64:...". Cuts text that is longer than `bytes_max` and says so.

@@ -64,7 +64,7 @@ struct Moment {
   std::optional<absl::Duration> offset;
 };
 
-absl::StatusOr<Moment> ReadMoment(const std::string& text) {
+absl::StatusOr<Moment> ReadCivilMoment(const std::string& text) {
   static const auto& pattern = *new std::regex(
       "(\\d{4})-(\\d\\d)-(\\d\\d)[ Tt](\\d\\d):(\\d\\d)(?::(\\d\\d)(?:\\.(\\d{1,9}))?)?"
       "([Zz]|([+-])(\\d\\d):(\\d\\d))?");
@@ -116,7 +116,7 @@ absl::StatusOr<absl::Duration> ParseDurationText(absl::string_view text) {
 absl::StatusOr<absl::Time> ParseTimeText(absl::string_view text,
                                          const std::optional<absl::TimeZone>& zone,
                                          const absl::TimeZone& local) {
-  const absl::StatusOr<Moment> moment = ReadMoment(std::string(text));
+  const absl::StatusOr<Moment> moment = ReadCivilMoment(std::string(text));
   if (!moment.ok()) return moment.status();
   if (moment->offset.has_value()) {
     if (zone.has_value()) {

@@ -59,14 +59,14 @@ Row BurstRow(const std::string& rate_option) {
              {Range(1, 1'000'000), Mask("settings.rate"), Needs({rate_option})});
 }
 
-Row NameRow() {
+Row TopicNameRow() {
   return Row("name", "NAME", "The topic", {Required(), Key(), Line("topic"), Column("NAME")});
 }
 
 // A new setting of a topic is a new row here.
 Rows TopicRows() {
   return {
-      NameRow(),
+      TopicNameRow(),
       Row("settings.paused", {WordForTrue("yes: messages are accepted and wait"), Line("paused")}),
       Row("settings.paused", {WordForTrue("paused"), Column("STATE", "active")}),
       Row("settings.rate", {As(ShortRateText), Column("RATE", "-")}),
@@ -116,8 +116,8 @@ absl::Status CheckMinuteLimit(Input* input) {
   return absl::InvalidArgumentError("--minute-policy spread and --spread-max go together");
 }
 
-std::string DeletedText(const v1::DeleteTopicRequest& request,
-                        const v1::DeleteTopicResponse& answer, const absl::TimeZone&) {
+std::string DeletedTopicText(const v1::DeleteTopicRequest& request,
+                             const v1::DeleteTopicResponse& answer, const absl::TimeZone&) {
   if (answer.operation().empty()) return absl::StrCat("topic ", request.name(), " is deleted\n");
   return absl::StrCat("topic ", request.name(),
                       " is being purged and then deleted; to see the progress: duetime bulk get ",
@@ -131,7 +131,7 @@ Command RateCommand() {
           "Limit how fast a topic delivers to each subscription",
           "",
           {"orders 500 --burst 50", "orders none"},
-          OptionsBelow("topic", {NameRow(),
+          OptionsBelow("topic", {TopicNameRow(),
                                  Row("settings.rate.messages_per_second", "RATE",
                                      "Messages per second; or none",
                                      {Required(), Range(1), Reset("none"), Mask("settings.rate")}),
@@ -142,7 +142,7 @@ Command RateCommand() {
 }  // namespace
 
 Commands TopicCommands() {
-  const Rows name = {NameRow()};
+  const Rows name = {TopicNameRow()};
   const Rows settings = OptionsBelow("topic", TopicRows());
   const Action create = Call<AdminClient, v1::CreateTopicRequest>(
       [](AdminClient* client, const auto& request) { return client->CreateTopic(request.topic()); },
@@ -183,9 +183,9 @@ Commands TopicCommands() {
        "Delete a topic and its settings",
        "",
        {"drafts"},
-       {NameRow(), Row("force", "--force",
-                       "Also if it holds messages: end them all first, also those in flight")},
-       Call(&AdminClient::DeleteTopic, DeletedText)},
+       {TopicNameRow(), Row("force", "--force",
+                            "Also if it holds messages: end them all first, also those in flight")},
+       Call(&AdminClient::DeleteTopic, DeletedTopicText)},
       {"topic pause",
        "Deliver nothing for now; the topic accepts messages, and they wait",
        "",

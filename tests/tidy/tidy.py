@@ -161,8 +161,6 @@ OWN_INCLUDES_MAX = 8
 # Where all calls of a completion queue meet.
 OWN_INCLUDES_ALLOWED = {"server/rpc/cq_worker.h": 9}
 NOLINT_MAX = 10
-# Their targets say NO_UNITY.
-NO_UNITY = {"client/cli"}
 
 SKIPPED_FOLDERS = {".git", "build", ".cache", "__pycache__"}
 SOURCES = (".cc", ".h")
@@ -403,7 +401,7 @@ def units(tree: Tree) -> Iterator[list[str]]:
     folders: dict[str, list[str]] = {}
     for path, text in sorted(tree.files.items()):
         folder = os.path.dirname(path)
-        if path.endswith(".cc") and not path.startswith("tests/") and folder not in NO_UNITY:
+        if path.endswith(".cc") and not path.startswith("tests/"):
             folders.setdefault(folder, []).append(path)
         if path.endswith("CMakeLists.txt"):
             for sources in re.findall(r"\bduetime_test\s*\(\s*\w+ ONE_UNIT\b([^)]*)\)", text):
