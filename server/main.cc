@@ -38,7 +38,7 @@ int Serve(const config::Config& config) {
   runtime::SystemClock clock(config.clock);
   metrics::RpcStats rpc_stats;
   // The addresses come first, so that clients hear that the server is starting.
-  const auto server = api::Server::Create(config.server, config.node.limits, &clock, &rpc_stats);
+  const auto server = api::Server::Create(config.server, config.node, &clock, &rpc_stats);
   if (!server.ok()) return CannotStart(server.status(), 1);
   api::Server* const grpc = server->get();
   if (absl::Status status = grpc->Listen(); !status.ok()) return CannotStart(status, 1);
@@ -46,8 +46,6 @@ int Serve(const config::Config& config) {
   const auto opened = storage::RocksDbStore::Open(StoreOptionsOf(config.store));
   if (!opened.ok()) return CannotStart(opened.status(), StoreExitCode(opened.status()));
   storage::RocksDbStore* const store = opened->get();
-  const auto topics = store->Topics();
-  if (!topics.ok()) return CannotStart(topics.status(), StoreExitCode(topics.status()));
   runtime::Node node(config.node, store, &clock, grpc);
   if (absl::Status status = node.Start(); !status.ok()) {
     return CannotStart(status, StoreExitCode(status));
@@ -60,8 +58,7 @@ int Serve(const config::Config& config) {
                                                            config::Version(), read));
   if (!exporter.ok()) return CannotStart(exporter.status(), 1);
   const auto disk_low = [&housekeeping] { return housekeeping.disk_low(); };
-  const auto serving = grpc->Serve({&node, store, *topics, store->epoch(), disk_low});
-  if (!serving.ok()) return CannotStart(serving, StoreExitCode(serving));
+  grpc->Serve({&node, store, store->epoch(), disk_low});
   spdlog::info("ready: duetimed {} epoch={} shards={} grpc={} metrics={}", config::Version(),
                store->epoch(), node.shard_count(), absl::StrJoin(grpc->addresses(), ","),
                *exporter == nullptr ? "off" : (*exporter)->address());

@@ -19,15 +19,22 @@ ApiWorker::ApiWorker(ServingContext* context, rpc::CqWorker* shell)
     : context_(context),
       shell_(shell),
       replies_(shell->index()),
+      catalog_replies_(shell->index()),
       streams_(uint64_t{shell->index()} << kWorkerShift),
-      intake_(context, FirstSlot(shell->index())),
-      changes_({.context = context,
-                .replies = &replies_,
-                .run_here = [this](std::function<void()> task) { RunHere(std::move(task)); }}) {}
+      intake_(context, FirstSlot(shell->index())) {}
 
 void ApiWorker::Push(uint16_t shard, protocol::Effects effects) {
   RunHere([this, shard, effects = std::move(effects)]() mutable {
     Distribute(shard, std::move(effects));
+  });
+}
+
+void ApiWorker::Push(std::vector<catalog::Reply> replies) {
+  RunHere([this, replies = std::move(replies)]() mutable {
+    for (catalog::Reply& reply : replies) {
+      CatalogReplySink* const sink = catalog_replies_.Find(reply.tag);
+      if (sink != nullptr) sink->OnReply(std::move(reply));
+    }
   });
 }
 
@@ -43,7 +50,10 @@ void ApiWorker::Distribute(uint16_t shard, protocol::Effects effects) {
       }
     }
   }
-  for (auto& reply : effects.replies) replies_.Dispatch(shard, std::move(reply));
+  for (auto& reply : effects.replies) {
+    ReplySink* const sink = replies_.Find(protocol::TagOf(reply));
+    if (sink != nullptr) sink->OnReply(shard, std::move(reply));
+  }
 }
 
 void ApiWorker::OnServingState() {

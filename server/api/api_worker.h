@@ -14,7 +14,6 @@
 #include "server/api/messages/stream_directory.h"
 #include "server/api/reply_table.h"
 #include "server/api/serving_context.h"
-#include "server/api/subscriptions/subscription_changes.h"
 #include "server/rpc/cq_worker.h"
 #include "server/rpc/message_io.h"
 
@@ -42,15 +41,17 @@ class ApiWorker final : public rpc::WorkerApp {
 
   // Hands over the part of a shard's effects that is for this thread.
   void Push(uint16_t shard, protocol::Effects effects);
+  // Hands over the catalog's replies to calls of this thread.
+  void Push(std::vector<catalog::Reply> replies);
   void RunHere(rpc::CqWorker::Task task) { shell_->RunHere(std::move(task)); }
 
   ServingContext& context() { return *context_; }
   // REQUIRES: the server serves.
   runtime::Node& node() { return *context_->node.load(std::memory_order_acquire); }
   ReplyTable& replies() { return replies_; }
+  CatalogReplyTable& catalog_replies() { return catalog_replies_; }
   StreamDirectory& streams() { return streams_; }
   Intake& intake() { return intake_; }
-  SubscriptionChanges& subscription_changes() { return changes_; }
 
   void AddListener(StateListener* listener) { listeners_.insert(listener); }
   void RemoveListener(StateListener* listener) { listeners_.erase(listener); }
@@ -77,9 +78,9 @@ class ApiWorker final : public rpc::WorkerApp {
   ServingContext* const context_;
   rpc::CqWorker* const shell_;
   ReplyTable replies_;
+  CatalogReplyTable catalog_replies_;
   StreamDirectory streams_;
   Intake intake_;
-  SubscriptionChanges changes_;
   absl::flat_hash_set<StateListener*> listeners_;
   std::vector<std::unique_ptr<ScheduleJob>> jobs_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a handler can wait for: the reply of a shard, the replies of several, a read of the store
-// beside the engines, and a callback.
+// What a handler can wait for: the reply of a shard or of the catalog, the replies of several
+// shards, a read of the store beside the engines, and a callback.
 //
 // Each is an object in the frame of the coroutine that awaits it. A frame is destroyed early only
 // when its worker takes no more tasks (UnaryCall::Abandon); so nothing comes back to a frame that
@@ -64,9 +64,6 @@ class Replies final : public ReplySink {
       static_cast<void>(Post(shard, command));
     }
   }
-
-  // `count` commands were posted under tag() by another.
-  void Expect(size_t count) { open_ += count; }
 
   // The last error, of posting or in a reply.
   const absl::Status& status() const { return status_; }
@@ -139,6 +136,35 @@ template <typename T, typename Command>
 Ask<T, Command> AskShard(ApiWorker& worker, uint16_t shard, Command command) {
   return Ask<T, Command>(&worker, shard, std::move(command));
 }
+
+// Sends a command to the catalog: co_await gives its reply, with the error if there is one.
+class AskCatalog final : public CatalogReplySink {
+ public:
+  template <typename Command>
+  AskCatalog(ApiWorker* worker, Command command)
+      : worker_(worker), tag_(worker->catalog_replies().Add(this)) {
+    command.tag = tag_;
+    reply_.status = worker->node().PostToCatalog(std::move(command));
+  }
+  ~AskCatalog() { worker_->catalog_replies().Remove(tag_); }
+  AskCatalog(const AskCatalog&) = delete;
+  AskCatalog& operator=(const AskCatalog&) = delete;
+
+  void OnReply(catalog::Reply reply) override {
+    reply_ = std::move(reply);
+    waiting_.resume();
+  }
+
+  bool await_ready() const { return !reply_.status.ok(); }
+  void await_suspend(std::coroutine_handle<> waiting) { waiting_ = waiting; }
+  catalog::Reply await_resume() { return std::move(reply_); }
+
+ private:
+  ApiWorker* const worker_;
+  const catalog::RequestTag tag_;
+  catalog::Reply reply_;
+  std::coroutine_handle<> waiting_;
+};
 
 // Runs `read(store)` on the reader's thread: co_await gives its result, an absl::StatusOr. An error
 // of the store becomes one for clients (ReadError). REQUIRES: `read` owns its arguments.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplyTable: gives out the tags of commands, and finds the receiver of a reply by its tag.
+// ReplyTable and CatalogReplyTable: give out the tags of commands, and find the receiver of a reply
+// by its tag.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "server/base/check.h"
+#include "server/catalog/commands.h"
 #include "server/protocol/replies.h"
 
 namespace duetime::api {
@@ -23,6 +25,9 @@ constexpr size_t WorkerOf(protocol::CallTag tag) {
 constexpr size_t WorkerOf(protocol::StreamId stream) {
   return static_cast<size_t>(static_cast<uint64_t>(stream) >> kWorkerShift);
 }
+constexpr size_t WorkerOf(catalog::RequestTag tag) {
+  return static_cast<size_t>(static_cast<uint64_t>(tag) >> kWorkerShift);
+}
 
 // Waits for the replies of shards to the commands under one tag.
 class ReplySink {
@@ -33,17 +38,27 @@ class ReplySink {
   ~ReplySink() = default;
 };
 
-// A tag is a slot of the table and the slot's generation, so that a late reply to a removed tag is
-// never given to another receiver. Cost: O(1), no allocation in the steady state. Thread safety:
-// confined to the worker's thread.
-class ReplyTable {
+// Waits for the catalog's replies to requests.
+class CatalogReplySink {
  public:
-  explicit ReplyTable(size_t worker) : worker_bits_(uint64_t{worker} << kWorkerShift) {}
-  ReplyTable(const ReplyTable&) = delete;
-  ReplyTable& operator=(const ReplyTable&) = delete;
+  virtual void OnReply(catalog::Reply reply) = 0;
+
+ protected:
+  ~CatalogReplySink() = default;
+};
+
+// A tag is a slot of the table and the slot's generation, so that a late reply to a removed tag is
+// never given to another receiver. No tag is 0. Cost: O(1), no allocation in the steady state.
+// Thread safety: confined to the worker's thread.
+template <typename Sink, typename Tag>
+class TagTable {
+ public:
+  explicit TagTable(size_t worker) : worker_bits_(uint64_t{worker} << kWorkerShift) {}
+  TagTable(const TagTable&) = delete;
+  TagTable& operator=(const TagTable&) = delete;
 
   // A new tag. REQUIRES: `sink` outlives Remove.
-  protocol::CallTag Add(ReplySink* sink) {
+  Tag Add(Sink* sink) {
     if (free_.empty()) {
       free_.push_back(static_cast<uint32_t>(slots_.size()));
       slots_.emplace_back();
@@ -51,22 +66,21 @@ class ReplyTable {
     const uint32_t index = free_.back();
     free_.pop_back();
     slots_[index].sink = sink;
-    return protocol::CallTag{worker_bits_ | uint64_t{slots_[index].generation} << 32 | index};
+    return Tag{worker_bits_ | uint64_t{slots_[index].generation} << 32 | index};
   }
 
-  void Remove(protocol::CallTag tag) {
-    Slot* const slot = Find(tag);
+  void Remove(Tag tag) {
+    Slot* const slot = FindSlot(tag);
     DT_CHECK(slot != nullptr);
     slot->sink = nullptr;
     slot->generation = (slot->generation + 1) & kGenerationMask;
     free_.push_back(static_cast<uint32_t>(static_cast<uint64_t>(tag)));
   }
 
-  // Passes a reply to its receiver. A reply whose tag was removed is dropped.
-  void Dispatch(uint16_t shard, protocol::Reply reply) {
-    if (Slot* const slot = Find(protocol::TagOf(reply)); slot != nullptr) {
-      slot->sink->OnReply(shard, std::move(reply));
-    }
+  // The receiver of replies under this tag. Null if the tag was removed.
+  Sink* Find(Tag tag) {
+    Slot* const slot = FindSlot(tag);
+    return slot == nullptr ? nullptr : slot->sink;
   }
 
  private:
@@ -74,12 +88,12 @@ class ReplyTable {
   static constexpr uint32_t kGenerationMask = (1 << 23) - 1;
 
   struct Slot {
-    ReplySink* sink = nullptr;
+    Sink* sink = nullptr;
     uint32_t generation = 0;
   };
 
   // Null if the tag was removed.
-  Slot* Find(protocol::CallTag tag) {
+  Slot* FindSlot(Tag tag) {
     const auto bits = static_cast<uint64_t>(tag);
     const auto index = static_cast<uint32_t>(bits);
     DT_CHECK_LT(index, slots_.size());
@@ -89,8 +103,12 @@ class ReplyTable {
   }
 
   const uint64_t worker_bits_;
-  std::vector<Slot> slots_;
+  // The first one is never given out, so that no tag is 0.
+  std::vector<Slot> slots_ = std::vector<Slot>(1);
   std::vector<uint32_t> free_;
 };
+
+using ReplyTable = TagTable<ReplySink, protocol::CallTag>;
+using CatalogReplyTable = TagTable<CatalogReplySink, catalog::RequestTag>;
 
 }  // namespace duetime::api

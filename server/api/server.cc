@@ -5,17 +5,12 @@
 #include <array>
 #include <spdlog/spdlog.h>
 #include <utility>
-#include <variant>
-
-#include "absl/container/flat_hash_map.h"
 
 #include "server/api/messages/schedule_stream.h"
 #include "server/api/messages/subscriber_stream.h"
-#include "server/api/subscriptions/subscription_settings.h"
 #include "server/api/unary.h"
 #include "server/base/check.h"
 #include "server/protocol/commands.h"
-#include "server/query/forecast_query.h"
 
 namespace duetime::api {
 namespace {
@@ -47,17 +42,17 @@ size_t MessageBytesMax(const RequestLimits& limits) {
 
 }  // namespace
 
-Server::Server(ServerOptions options, const delivery::ShardLimits& shard_limits, base::Clock* clock,
+Server::Server(ServerOptions options, const runtime::NodeOptions& node_options, base::Clock* clock,
                metrics::RpcStats* stats)
-    : context_(std::move(options), shard_limits, clock, stats) {
+    : context_(std::move(options), node_options, clock, stats) {
   context_.started = clock->Read();
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options,
-                                                       const delivery::ShardLimits& shard_limits,
+                                                       const runtime::NodeOptions& node_options,
                                                        base::Clock* clock,
                                                        metrics::RpcStats* stats) {
-  std::unique_ptr<Server> server(new Server(std::move(options), shard_limits, clock, stats));
+  std::unique_ptr<Server> server(new Server(std::move(options), node_options, clock, stats));
   ServingContext* const context = &server->context_;
   auto shell = rpc::GrpcServer::Create(
       context->options, MessageBytesMax(context->options.limits),
@@ -75,115 +70,16 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options,
 
 absl::Status Server::Listen() { return shell_->Listen(); }
 
-absl::Status Server::LoadTopics(const ServeFacts& facts) {
-  constexpr size_t kObjectsPerRead = 1'000;
-  std::vector<std::pair<std::string, TopicObject>> objects;
-  std::vector<storage::ObjectRef> read;
-  do {
-    const std::string after = read.empty() ? "" : read.back().name;
-    read.clear();
-    absl::Status status = facts.store->ScanObjects(storage::ObjectKind::kTopicSettings, 0, after,
-                                                   kObjectsPerRead, &read);
-    if (!status.ok()) return status;
-    for (const storage::ObjectRef& ref : read) {
-      const absl::StatusOr<TopicObject> object = DecodeTopicObject(ref.value);
-      if (!object.ok()) return object.status();
-      objects.emplace_back(ref.name, *object);
-    }
-  } while (read.size() == kObjectsPerRead);
-  // A message was accepted while the topic was being deleted: it is there again.
-  absl::flat_hash_map<std::string, storage::TopicId> ids;
-  for (const auto& [id, name] : facts.topics) ids.emplace(name, id);
-  for (auto& [name, object] : objects) {
-    const auto id = ids.find(name);
-    if (!object.deleted || id == ids.end()) continue;
-    query::PendingCount pending;
-    query::PendingCount due;
-    absl::Status status = query::ReadTopicCounts(facts.store, id->second, 0, &pending, &due);
-    if (!status.ok()) return status;
-    // Or its deletion was cut short, and subscriptions of it are left: it was not answered.
-    if (pending.messages > 0 || subscribed_.contains(id->second)) object = {};
-  }
-  context_.topics.Load(facts.topics, objects);
-  return absl::OkStatus();
+size_t Server::topics() const {
+  return context_.node.load() == nullptr ? 0 : context_.catalog().topics();
 }
 
-absl::Status Server::LoadSubscriptions(storage::MessageStore* store) {
-  constexpr size_t kObjectsPerRead = 1'000;
-  std::vector<std::vector<protocol::SubscriptionState>> shards(store->shard_count());
-  for (uint16_t shard = 0; shard < shards.size(); ++shard) {
-    std::vector<storage::ObjectRef> read;
-    do {
-      const std::string after = read.empty() ? "" : read.back().name;
-      read.clear();
-      absl::Status status = store->ScanObjects(storage::ObjectKind::kSubscription, shard, after,
-                                               kObjectsPerRead, &read);
-      if (!status.ok()) return status;
-      for (const storage::ObjectRef& ref : read) {
-        auto state = protocol::DecodeSubscription(ref.name, ref.value);
-        if (!state.ok()) return state.status();
-        if (!state->name.empty() && !state->deleting && !state->deleted) {
-          subscribed_.insert(state->topic);
-        }
-        shards[shard].push_back(*std::move(state));
-      }
-    } while (read.size() == kObjectsPerRead);
-  }
-  repairs_ = context_.subscriptions.Load(shards);
-  return absl::OkStatus();
+size_t Server::subscriptions() const {
+  return context_.node.load() == nullptr ? 0 : context_.catalog().subscriptions();
 }
 
-void Server::FindDeadLetters() {
-  for (const TopicRegistry::Topic& topic : context_.topics.List("", "", context_.topics.size())) {
-    bool needed = !topic.settings.dead_letter_topic.empty();
-    for (const auto& subscription :
-         context_.subscriptions.List(topic.id, "", context_.options.subscriptions_max)) {
-      needed |=
-          subscription.settings.dead_letter_name.empty() && MakesDeadLetters(subscription.settings);
-    }
-    const std::string name = TopicRegistry::DeadLettersName(topic);
-    if (!needed || name.empty()) continue;
-    TopicRegistry::Topic dead_letters;
-    // Too many topics: then it is made when it is needed and there is room.
-    if (!context_.Resolve(name, TopicRegistry::Use::kCreate, &dead_letters).ok()) continue;
-    context_.topics.SetDeadLetters(topic.id, dead_letters);
-  }
-}
-
-void Server::TellSettings() {
-  // The answers may come before all is told; they wait for the lock.
-  base::MutexLock lock(&starting_mutex_);
-  for (SubscriptionRegistry::Repair& repair : std::exchange(repairs_, {})) {
-    repair.command.tag = kNoReply;
-    const auto shard = repair.shard;
-    if (context_.node.load()->Post(shard, std::move(repair.command)).ok()) ++untold_;
-  }
-  for (const TopicRegistry::Topic& topic : context_.topics.Special()) {
-    untold_ += context_.TellShards(topic, kNoReply);
-  }
-  while (untold_ > 0) told_.Wait(&starting_mutex_);
-}
-
-// Takes out the answers that no call waits for. Serve counts those about settings.
-void Server::DropUnaddressed(std::vector<protocol::Reply>* replies) {
-  size_t told = 0;
-  std::erase_if(*replies, [&](const protocol::Reply& reply) {
-    if (protocol::TagOf(reply) != kNoReply) return false;
-    if (!std::holds_alternative<protocol::ObjectReply>(reply)) ++told;
-    return true;
-  });
-  if (told == 0) return;
-  base::MutexLock lock(&starting_mutex_);
-  // After the start more come, which Serve does not count.
-  untold_ -= std::min(untold_, told);
-  told_.NotifyAll();
-}
-
-absl::Status Server::Serve(ServeFacts facts) {
+void Server::Serve(ServeFacts facts) {
   DT_CHECK(shell_->listening() && facts.node != nullptr && facts.store != nullptr);
-  absl::Status status = LoadSubscriptions(facts.store);
-  if (status.ok()) status = LoadTopics(facts);
-  if (!status.ok()) return status;
   reader_ = std::make_unique<runtime::Reader>(context_.options.reads_max);
   reader_->Start();
   context_.reader = reader_.get();
@@ -191,28 +87,36 @@ absl::Status Server::Serve(ServeFacts facts) {
   context_.epoch = facts.epoch;
   context_.disk_low = std::move(facts.disk_low);
   context_.node.store(facts.node);
-  FindDeadLetters();
-  TellSettings();
   context_.Advance(ServingState::kServing);
   shell_->WakeAll();
-  return absl::OkStatus();
+}
+
+void Server::OnStorageFailed() {
+  if (!context_.Advance(ServingState::kStorageFailed)) return;
+  spdlog::critical("storage failed: nothing is accepted until a restart");
+  shell_->WakeAll();
 }
 
 void Server::Deliver(uint16_t shard, protocol::Effects effects) {
   PostWakes(effects.wakes);
-  DropUnaddressed(&effects.replies);
-  // Before the replies: a topic is there for every client that knows it to have a message.
-  for (const storage::TopicId topic : effects.used_topics) {
-    if (context_.topics.NoteUsed(topic)) context_.ForgetTopicObject(*context_.topics.Name(topic));
-  }
-  if (effects.failed && context_.Advance(ServingState::kStorageFailed)) {
-    spdlog::critical("storage failed: nothing is accepted until a restart");
-    shell_->WakeAll();
-  }
+  if (effects.failed) OnStorageFailed();
   if (shell_->workers() == 1) {
     worker(0).Push(shard, std::move(effects));
   } else {
     Partition(shard, std::move(effects));
+  }
+}
+
+void Server::Answer(std::vector<catalog::Reply> replies, bool failed) {
+  if (failed) OnStorageFailed();
+  std::vector<std::vector<catalog::Reply>> parts(shell_->workers());
+  for (catalog::Reply& reply : replies) {
+    // A tag that no worker gave cannot come back.
+    DT_CHECK_LT(WorkerOf(reply.tag), parts.size());
+    parts[WorkerOf(reply.tag)].push_back(std::move(reply));
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].empty()) worker(i).Push(std::move(parts[i]));
   }
 }
 

@@ -11,13 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 #include "server/api/api_worker.h"
 #include "server/api/serving_context.h"
-#include "server/base/mutex.h"
 #include "server/rpc/grpc_server.h"
 #include "server/runtime/effect_sink.h"
 #include "storage/message_store.h"
@@ -30,8 +28,6 @@ struct ServeFacts {
   runtime::Node* node = nullptr;
   // Outlives Shutdown(), too. Lists and forecasts read it.
   storage::MessageStore* store = nullptr;
-  // MessageStore::Topics().
-  std::vector<std::pair<storage::TopicId, std::string>> topics;
   // MessageStore::epoch().
   uint64_t epoch = 0;
   // Asked for each new message: true if it must be refused with DISK_LOW. Thread-safe, does not
@@ -49,10 +45,10 @@ struct ServeFacts {
 // Shutdown (then it does nothing), and so may the readers. The life functions are for one thread.
 class Server final : public runtime::EffectSink {
  public:
-  // Checks the options and reads the TLS files; opens nothing yet. `shard_limits` are those of the
+  // Checks the options and reads the TLS files; opens nothing yet. `node_options` are those of the
   // node. `clock` and `stats` outlive the server.
   static absl::StatusOr<std::unique_ptr<Server>> Create(ServerOptions options,
-                                                        const delivery::ShardLimits& shard_limits,
+                                                        const runtime::NodeOptions& node_options,
                                                         base::Clock* clock,
                                                         metrics::RpcStats* stats);
   ~Server() override { Shutdown(std::chrono::milliseconds(0)); }
@@ -63,12 +59,13 @@ class Server final : public runtime::EffectSink {
   // health is NOT_SERVING. An error names the address that cannot be had.
   absl::Status Listen();
 
-  // Starts to serve: returns when every shard knows the settings of the topics, and calls are
-  // taken. REQUIRES: Listen returned OK. An error means that the store cannot be read.
-  absl::Status Serve(ServeFacts facts);
+  // Starts to serve: calls are taken. REQUIRES: Listen returned OK.
+  void Serve(ServeFacts facts);
 
   // From the engine threads.
   void Deliver(uint16_t shard, protocol::Effects effects) override;
+  // From the catalog's thread.
+  void Answer(std::vector<catalog::Reply> replies, bool failed) override;
 
   // Health becomes NOT_SERVING, Schedule, ScheduleBatch and Subscribe are refused with DRAINING and
   // open streams get a DrainNotice. Returns at once; settlements, Cancel and Get go on.
@@ -83,43 +80,28 @@ class Server final : public runtime::EffectSink {
   std::vector<std::string> addresses() const { return shell_->addresses(); }
   // Open Subscribe streams.
   uint64_t streams() const { return context_.streams.load(); }
-  // Topics with a name, known to be on disk or not.
-  size_t topics() const { return context_.topics.size(); }
-  // Subscriptions with a name, of all topics.
-  size_t subscriptions() const { return context_.subscriptions.size(); }
+  // Topics, without deleted ones. 0 until the server serves.
+  size_t topics() const;
+  // Subscriptions with a name, of all topics. 0 until the server serves.
+  size_t subscriptions() const;
   // True once a shard reported that the journal or a read failed.
   bool storage_failed() const { return context_.state.load() == ServingState::kStorageFailed; }
 
  private:
-  Server(ServerOptions options, const delivery::ShardLimits& shard_limits, base::Clock* clock,
+  Server(ServerOptions options, const runtime::NodeOptions& node_options, base::Clock* clock,
          metrics::RpcStats* stats);
 
   void PostWakes(const std::vector<protocol::WakeShards>& wakes);
   // Gives each thread of the shell the effects that are for its calls and streams.
   void Partition(uint16_t shard, protocol::Effects effects);
   ApiWorker& worker(size_t index) { return static_cast<ApiWorker&>(shell_->worker(index).app()); }
-  absl::Status LoadTopics(const ServeFacts& facts);
-  absl::Status LoadSubscriptions(storage::MessageStore* store);
-  // Finds the dead-letter topics that no record names yet.
-  void FindDeadLetters();
-  // Returns when every shard has all subscriptions, and knows the settings of every topic: until
-  // then one would take messages that another has no room for.
-  void TellSettings();
-  void DropUnaddressed(std::vector<protocol::Reply>* replies);
+  // The journal or a read has failed.
+  void OnStorageFailed();
 
   ServingContext context_;
   // Before the shell: its jobs may still run when the workers are gone, and find them closed.
   std::unique_ptr<runtime::Reader> reader_;
   std::unique_ptr<rpc::GrpcServer> shell_;
-
-  base::Mutex starting_mutex_;
-  base::CondVar told_;
-  // Commands for the shards when the server starts to serve.
-  std::vector<SubscriptionRegistry::Repair> repairs_;
-  // Topics with a named subscription.
-  absl::flat_hash_set<storage::TopicId> subscribed_;
-  // Answers of shards that Serve waits for.
-  size_t untold_ ABSL_GUARDED_BY(starting_mutex_) = 0;
 };
 
 }  // namespace duetime::api

@@ -45,7 +45,7 @@ void FillLimits(const ServingContext& context, v1::Limits* limits) {
   limits->set_topic_bytes_max(static_cast<int32_t>(kTopicBytesMax));
   limits->set_batch_messages_max(static_cast<int32_t>(options.limits.batch_messages_max));
   limits->set_batch_bytes_max(static_cast<int64_t>(options.limits.batch_bytes_max));
-  limits->set_topics_max(static_cast<int32_t>(options.topics_max));
+  limits->set_topics_max(static_cast<int32_t>(context.node_options.catalog.topics_max));
   limits->set_outstanding_messages_max(
       static_cast<int32_t>(options.limits.outstanding_messages_max));
   limits->set_streams_max(static_cast<int32_t>(options.streams_max));
@@ -53,10 +53,13 @@ void FillLimits(const ServingContext& context, v1::Limits* limits) {
   limits->set_key_bytes_max(static_cast<int32_t>(kKeyBytesMax));
   limits->set_list_page_max(static_cast<int32_t>(kPageSizeMax));
   limits->set_forecast_buckets_max(static_cast<int32_t>(kForecastBucketsMax));
-  SetDuration(context.shard_limits.tombstone_retention_ms, limits->mutable_tombstone_retention());
-  SetDuration(context.shard_limits.request_retention_ms, limits->mutable_request_retention());
-  limits->set_topics_auto_create(options.topics_auto_create);
-  limits->set_subscriptions_max(static_cast<int32_t>(options.subscriptions_max));
+  SetDuration(context.node_options.limits.tombstone_retention_ms,
+              limits->mutable_tombstone_retention());
+  SetDuration(context.node_options.limits.request_retention_ms,
+              limits->mutable_request_retention());
+  limits->set_topics_auto_create(context.node_options.catalog.auto_create);
+  limits->set_subscriptions_max(
+      static_cast<int32_t>(context.node_options.catalog.subscriptions_max));
 }
 
 void FillCounts(ServingContext& context, const runtime::Node& node, v1::Counts* counts) {
@@ -86,8 +89,8 @@ void FillCounts(ServingContext& context, const runtime::Node& node, v1::Counts* 
   counts->set_due_ready(static_cast<int64_t>(sum.due_ready));
   counts->set_in_flight(static_cast<int64_t>(sum.in_flight));
   counts->set_streams(static_cast<int64_t>(context.streams.load()));
-  counts->set_topics(static_cast<int64_t>(context.topics.size()));
-  counts->set_subscriptions(static_cast<int64_t>(context.subscriptions.size()));
+  counts->set_topics(static_cast<int64_t>(context.catalog().topics()));
+  counts->set_subscriptions(static_cast<int64_t>(context.catalog().subscriptions()));
   counts->set_delayed(static_cast<int64_t>(sum.delayed));
   counts->set_blocked(static_cast<int64_t>(sum.blocked));
   counts->set_dead_lettered(static_cast<int64_t>(sum.dead_lettered));

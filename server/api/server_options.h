@@ -14,11 +14,6 @@ namespace duetime::api {
 
 struct ServerOptions : rpc::GrpcServerOptions {
   RequestLimits limits;
-  size_t topics_max = 100'000;
-  // Of each topic.
-  size_t subscriptions_max = 1'000;
-  // Whether topics and subscriptions are made when they are used for the first time.
-  bool topics_auto_create = true;
   // Lists and forecasts that may wait for the reader.
   size_t reads_max = 1'000;
   size_t streams_max = 10'000;

@@ -59,14 +59,6 @@ absl::Status ValidateKey(absl::string_view key, const std::string& field) {
   return absl::OkStatus();
 }
 
-absl::Status TopicNotFoundError(absl::string_view topic) {
-  return base::MakeError(absl::StatusCode::kNotFound, absl::StrCat("there is no topic ", topic),
-                         {.reason = "TOPIC_NOT_FOUND",
-                          .field = "",
-                          .metadata = {{"topic", std::string(topic)}},
-                          .retry_after_ms = 0});
-}
-
 absl::Status KeyNotFoundError(absl::string_view topic, absl::string_view key) {
   return base::MakeError(absl::StatusCode::kNotFound,
                          absl::StrCat("there is no topic ", topic, ", so no such key"),

@@ -12,9 +12,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
+#include "server/catalog/catalog_errors.h"
+#include "server/catalog/topic.h"
+
 namespace duetime::api {
 
-inline constexpr size_t kTopicBytesMax = 255;
+using catalog::kTopicBytesMax;
+using catalog::SubscriptionNotFoundError;
+using catalog::TopicNotFoundError;
 inline constexpr size_t kKeyBytesMax = 255;
 
 // Where a message stands in its request: kSingle, or its index in a batch, for the path of a bad
@@ -47,8 +52,6 @@ absl::Status ValidateKey(absl::string_view key, const std::string& field);
 
 // ---- Errors that more than one call makes
 
-// NOT_FOUND TOPIC_NOT_FOUND.
-absl::Status TopicNotFoundError(absl::string_view topic);
 // NOT_FOUND MESSAGE_NOT_FOUND, for a key in a topic that does not exist.
 absl::Status KeyNotFoundError(absl::string_view topic, absl::string_view key);
 // DATA_LOSS CHECKSUM_MISMATCH.

@@ -39,6 +39,7 @@ Catalog::~Catalog() = default;
 
 absl::Status Catalog::Recover(base::Now now) {
   DT_CHECK_EQ(state_.topics(), 0u);
+  last_ = now;
   absl::Status status = LoadCatalog(store_, options_.shards, &writes_, &state_);
   if (!status.ok()) return status;
   for (TopicEntry* const entry : state_.All()) {
@@ -94,6 +95,7 @@ void Catalog::Handle(base::Now now, Command command) {
 }
 
 void Catalog::OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome) {
+  last_ = now;
   const bool accepted = outcome == storage::AppendOutcome::kAccepted;
   writes_.Complete(now, sequence, accepted && !failed_);
   if (!accepted) Fail(now);
@@ -101,6 +103,8 @@ void Catalog::OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutco
 
 std::optional<scheduler::PendingWrites::Batch> Catalog::TakeBatch() {
   if (failed_) return std::nullopt;
+  // A decision without a record holds at once, unless earlier records are in flight.
+  while (writes_.holds_already()) writes_.Complete(last_, writes_.Take()->sequence, true);
   return writes_.Take();
 }
 
@@ -116,7 +120,11 @@ void Catalog::Fail(base::Now now) {
   CloseRequests(base::StorageFailedError());
 }
 
-void Catalog::Stop() { CloseRequests(base::DrainingError()); }
+void Catalog::Stop() {
+  waiting_.clear();
+  waiting_count_ = 0;
+  CloseRequests(base::DrainingError());
+}
 
 void Catalog::CloseRequests(const absl::Status& status) {
   DT_CHECK(!status.ok());
@@ -223,9 +231,6 @@ void Catalog::Tell(const TopicPtr& topic, bool watch, CallTag tag) {
   // A minute is the step.
   command.spread_minutes_max = static_cast<uint32_t>(settings.minute_spread_ms / 60'000);
   command.dead_letter = topic->dead_letters;
-  if (topic->dead_letters != TopicId{}) {
-    command.dead_letter_name = std::string(state_.Of(topic->dead_letters)->topic->name());
-  }
   for (uint16_t shard = 0; shard < options_.shards; ++shard) {
     effects_.commands.push_back({.shard = shard, .command = command});
   }
@@ -259,12 +264,12 @@ void Catalog::Revive(TopicEntry* entry) {
   const bool deleting = change != nullptr && change->deletes_topic;
   if (deleting) change->used = true;
   if (!entry->topic->deleted) return;
+  DT_CHECK(deleting || entry->phase == TopicPhase::kDeleted);
   Topic topic = *entry->topic;
   topic.deleted = false;
   state_.Set(entry, std::move(topic));
-  // The end of a deletion that is under way writes what holds then.
-  if (!deleting) {
-    DT_CHECK(entry->phase == TopicPhase::kDeleted);
+  // A deletion that has not written its end yet will write what holds then.
+  if (entry->phase == TopicPhase::kDeleted) {
     entry->phase = TopicPhase::kLive;
     state_.WriteDefaults(*entry);
   }
@@ -382,23 +387,27 @@ void Catalog::Do(base::Now now, TopicUsed& command) {
 void Catalog::Do(base::Now now, protocol::TopicReply& reply) {
   last_ = now;
   if (failed_ || reply.tag == kNoChange) return;
+  // A shard that has failed stops the server (P7). The next start continues the change.
+  if (!reply.status.ok()) return Fail(now);
+  // The shard may have made a message before it watched the topic.
+  if (reply.messages > 0) Revive(state_.Of(reply.topic));
   if (reply.tag == kRecovery) return OnRecoveryReply();
   TopicEntry* const entry = state_.Of(TopicId{static_cast<uint32_t>(reply.tag)});
   Change* const change = Find(entry->topic->id);
   DT_CHECK(change != nullptr);
   change->messages += reply.messages;
   change->recurrences += reply.recurrences;
-  change->status.Update(reply.status);
   DT_CHECK_GT(change->open, 0u);
   if (--change->open > 0) return;
-  if (!change->status.ok()) return Finish(entry, change->status);
   switch (change->step) {
     case Step::kTelling:
       return Finish(entry, absl::OkStatus());
     case Step::kCounting:
       return OnCounted(entry, change);
     case Step::kReverting:
-      return Finish(entry, TopicNotEmptyError(entry->topic->name(), change->messages));
+      return Finish(entry, change->messages > 0
+                               ? TopicNotEmptyError(entry->topic->name(), change->messages)
+                               : TopicUsedError(entry->topic->name()));
     case Step::kHiding:
       return ForgetNextSubscription(entry, change);
     case Step::kWriting:
@@ -448,7 +457,8 @@ void Catalog::OnCounted(TopicEntry* entry, Change* change) {
 
 void Catalog::OnMarked(TopicEntry* entry, Change* change) {
   DT_CHECK(entry->phase == TopicPhase::kDeleting);
-  if (!change->used) return Hide(entry, change);
+  // A shard sets the flag before the catalog hears of the message.
+  if (!change->used && !entry->topic->touched->load()) return Hide(entry, change);
   entry->phase = TopicPhase::kLive;
   state_.Write(*entry, TopicPhase::kLive, entry->topic->settings);
   Then([this, entry, change](base::Now) {

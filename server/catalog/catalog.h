@@ -57,6 +57,8 @@ class Catalog {
   // REQUIRES: sequences come in order.
   void OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome);
 
+  // The records decided since the last call, or nothing. Call before TakeEffects: decisions that
+  // need no record take effect here.
   std::optional<scheduler::PendingWrites::Batch> TakeBatch();
   Effects TakeEffects();
 
@@ -101,7 +103,6 @@ class Catalog {
     std::string subscription;
     // Shards that have not replied, and the sum of the other replies.
     size_t open = 0;
-    absl::Status status;
     uint64_t messages = 0;
     uint64_t recurrences = 0;
   };

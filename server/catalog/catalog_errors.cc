@@ -52,6 +52,15 @@ absl::Status TopicNotEmptyError(absl::string_view topic, uint64_t messages) {
        .retry_after_ms = 0});
 }
 
+absl::Status TopicUsedError(absl::string_view topic) {
+  return MakeError(absl::StatusCode::kAborted,
+                   absl::StrCat("topic ", topic, " came into use during its deletion"),
+                   {.reason = "TOPIC_USED",
+                    .field = "",
+                    .metadata = {{"topic", std::string(topic)}},
+                    .retry_after_ms = 0});
+}
+
 absl::Status TopicRecursError(absl::string_view topic, uint64_t recurrences) {
   return MakeError(
       absl::StatusCode::kFailedPrecondition,

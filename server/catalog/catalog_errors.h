@@ -17,6 +17,9 @@ absl::Status TopicNotFoundError(absl::string_view topic);
 absl::Status TopicExistsError(absl::string_view topic);
 // RESOURCE_EXHAUSTED TOPIC_LIMIT.
 absl::Status TopicLimitError(size_t limit);
+// ABORTED TOPIC_USED: the topic came into use during its deletion.
+absl::Status TopicUsedError(absl::string_view topic);
+
 // FAILED_PRECONDITION TOPIC_NOT_EMPTY.
 absl::Status TopicNotEmptyError(absl::string_view topic, uint64_t messages);
 absl::Status TopicRecursError(absl::string_view topic, uint64_t recurrences);

@@ -81,6 +81,10 @@ class Loader {
     Topic topic = *entry->topic;
     CatalogState::ApplySettings(stored.settings, &topic);
     topic.deleted = stored.phase == TopicPhase::kDeleted;
+    // The shards will watch it.
+    if (stored.phase != TopicPhase::kLive) {
+      topic.touched = std::make_shared<std::atomic<bool>>(false);
+    }
     state_->Set(entry, std::move(topic));
     entry->phase = stored.phase;
     return entry;

@@ -143,20 +143,25 @@ void CatalogState::EraseObject(ObjectKind kind, std::string name, Durability dur
 
 // ---- Subscriptions -----------------------------------------------------------------------------
 
-absl::Status CatalogState::NextSubscription(TopicEntry* entry, SubscriptionId* id) {
-  DT_CHECK(entry->nameless.has_value() || !entry->subscriptions.empty());
+absl::Status CatalogState::CheckRoomForSubscription(const TopicEntry& entry) const {
   // After two thousand million subscriptions there are no more numbers.
-  if (entry->subscriptions.size() >= options_.subscriptions_max || next_subscription_ == 0) {
-    return SubscriptionLimitError(options_.subscriptions_max);
-  }
+  const bool room =
+      entry.subscriptions.size() < options_.subscriptions_max && next_subscription_ != 0;
+  return room ? absl::OkStatus() : SubscriptionLimitError(options_.subscriptions_max);
+}
+
+SubscriptionId CatalogState::NextSubscription(TopicEntry* entry) {
+  DT_CHECK(entry->nameless.has_value() || !entry->subscriptions.empty());
+  DT_CHECK(CheckRoomForSubscription(*entry).ok());
+  SubscriptionId id{};
   if (entry->nameless.has_value()) {
-    *id = *entry->nameless;
+    id = *entry->nameless;
     entry->nameless.reset();
   } else {
-    *id = SubscriptionId{next_subscription_++};
+    id = SubscriptionId{next_subscription_++};
   }
   WriteNextSubscription();
-  return absl::OkStatus();
+  return id;
 }
 
 void CatalogState::WriteNextSubscription() {

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
+#include "server/catalog/catalog_options.h"
 #include "server/catalog/catalog_records.h"
 #include "server/catalog/snapshot.h"
 #include "server/catalog/topic.h"
@@ -22,19 +23,6 @@
 #include "storage/types.h"
 
 namespace duetime::catalog {
-
-struct CatalogOptions {
-  uint16_t shards = 0;
-  // Names of topics, deleted ones included. Topics that only subscribers name may take a tenth, so
-  // that they leave room for topics with messages.
-  size_t topics_max = 100'000;
-  // Of each topic.
-  size_t subscriptions_max = 1'000;
-  // Creates topics and subscriptions when a client uses them for the first time.
-  bool auto_create = true;
-  // For topics whose settings do not say it.
-  uint64_t tombstone_retention_ms = 86'400'000;
-};
 
 // A subscription as it is decided. Without a name it is the one that every topic has until a client
 // names one, and that the last deleted one leaves behind.
@@ -97,9 +85,10 @@ class CatalogState {
 
   // ---- Subscriptions
 
-  // A number for one more subscription: the nameless one's, or a new one. RESOURCE_EXHAUSTED
-  // SUBSCRIPTION_LIMIT.
-  absl::Status NextSubscription(TopicEntry* entry, storage::SubscriptionId* id);
+  // RESOURCE_EXHAUSTED SUBSCRIPTION_LIMIT if the topic may not have one more subscription.
+  absl::Status CheckRoomForSubscription(const TopicEntry& entry) const;
+  // A number for one more subscription: the nameless one's, or a new one. REQUIRES: there is room.
+  storage::SubscriptionId NextSubscription(TopicEntry* entry);
   uint32_t next_subscription() const { return next_subscription_; }
   void SetNextSubscription(uint32_t next) { next_subscription_ = next; }
   void WriteNextSubscription();

@@ -52,10 +52,11 @@ void Catalog::Do(base::Now now, CreateSubscription& command) {
     status = SubscriptionNotFoundError(command.topic, command.name);
   }
   fresh.stored.settings = command.settings;
+  if (status.ok()) status = state_.CheckRoomForSubscription(*entry);
   if (status.ok()) status = CompleteSettings(entry, &fresh.stored.settings);
   const bool first = entry->subscriptions.empty();
-  if (status.ok()) status = state_.NextSubscription(entry, &fresh.id);
   if (!status.ok()) return refuse();
+  fresh.id = state_.NextSubscription(entry);
   fresh.stored.topic = entry->topic->id;
   fresh.stored.name = command.name;
   fresh.stored.create_ms = now.wall_ms;
@@ -175,10 +176,9 @@ void Catalog::Do(base::Now now, protocol::SubscriptionReply& reply) {
   Change* const change = Find(entry->topic->id);
   DT_CHECK(change != nullptr);
   DT_CHECK(change->step == Step::kSubscribing || change->step == Step::kForgetting);
-  change->status.Update(reply.status);
+  if (!reply.status.ok()) return Fail(now);
   DT_CHECK_GT(change->open, 0u);
   if (--change->open > 0) return;
-  if (!change->status.ok()) return Finish(entry, change->status);
   Settle(entry, change);
 }
 

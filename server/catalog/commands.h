@@ -48,7 +48,8 @@ struct UpdateTopic {
   std::function<absl::Status(TopicSettings*)> edit;
 };
 
-// FAILED_PRECONDITION TOPIC_NOT_EMPTY if the topic has messages (Reply::messages) or recurrences.
+// FAILED_PRECONDITION TOPIC_NOT_EMPTY if the topic has messages (Reply::messages) or recurrences,
+// ABORTED TOPIC_USED if a client used it meanwhile.
 struct DeleteTopic {
   RequestTag tag{};
   std::string name;
@@ -127,7 +128,8 @@ struct ShardCommand {
 };
 
 struct Effects {
-  // Publish first: a shard or a client that hears of a change finds it in the snapshot.
+  // Before a reply leaves, and before a shard watches a topic; after all other commands. So a
+  // reader that sees a version posts its messages behind the commands of that version.
   std::shared_ptr<const Snapshot> snapshot;
   std::vector<ShardCommand> commands;
   std::vector<Reply> replies;

@@ -38,6 +38,12 @@ TopicPtr Snapshot::TopicOf(storage::TopicId id) const {
   return found == nullptr ? nullptr : *found;
 }
 
+bool Snapshot::LinksDeadLetters(const Topic& topic) const {
+  if (topic.dead_letters == storage::TopicId{}) return false;
+  const TopicPtr* const target = topics_by_id_.Find(topic.dead_letters);
+  return target != nullptr && (*target)->exists();
+}
+
 absl::string_view Snapshot::TopicName(storage::TopicId id) const {
   const TopicPtr* const found = topics_by_id_.Find(id);
   return found == nullptr ? absl::string_view() : (*found)->name();

@@ -30,6 +30,8 @@ class Snapshot {
   // Null if there never was one. Messages and tombstones of a deleted topic may still be there.
   TopicPtr FindTopicEvenIfDeleted(absl::string_view name) const;
   TopicPtr TopicOf(storage::TopicId id) const;
+  // True if the topic's dead-letter topic is there, and the shards know it.
+  bool LinksDeadLetters(const Topic& topic) const;
   // Empty if the topic is unknown. The view stays valid as long as the catalog.
   absl::string_view TopicName(storage::TopicId id) const;
   // Topics with names greater than `after` that begin with `prefix`, in byte order, without
@@ -39,6 +41,8 @@ class Snapshot {
   // The numbers of all topics, deleted ones included.
   std::vector<storage::TopicId> TopicIds() const;
   size_t topics() const { return topics_by_name_.size() - deleted_topics_; }
+  // The names of all topics, deleted ones included.
+  size_t names() const { return topics_by_name_.size(); }
 
   // ---- Subscriptions
 

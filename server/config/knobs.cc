@@ -145,16 +145,16 @@ std::vector<Knob> RequestKnobs() {
              [](auto& c) { return &c.server.limits.batch_bytes_max; }),
       Number("topics_max", kRequests, Unit::kCount, {1, 10'000'000},
              "Maximum number of topics. Each topic costs memory for its name and its queue.",
-             [](auto& c) { return &c.server.topics_max; }),
+             [](auto& c) { return &c.node.catalog.topics_max; }),
       Number("subscriptions_max", kRequests, Unit::kCount, {1, 100'000},
              "Maximum number of subscriptions of a topic. Each subscription costs memory, and one "
              "record for each message that other subscriptions have settled and it has not.",
-             [](auto& c) { return &c.server.subscriptions_max; }),
+             [](auto& c) { return &c.node.catalog.subscriptions_max; }),
       Text("topics_auto_create", kRequests,
            "Create a topic when a message or a subscriber first names it, and a subscription when "
            "a subscriber first names it. If false, the server refuses such requests "
            "(TOPIC_NOT_FOUND, SUBSCRIPTION_NOT_FOUND).",
-           [](auto& c) { return &c.server.topics_auto_create; }),
+           [](auto& c) { return &c.node.catalog.auto_create; }),
       Number("outstanding_messages_max", kRequests, Unit::kCount, {1, 10'000'000},
              "Maximum number of unsettled messages of one subscriber.",
              [](auto& c) { return &c.server.limits.outstanding_messages_max; }),

@@ -23,17 +23,15 @@ constexpr size_t kLetterBytesMin = 4 << 10;
 
 DeadLetters::DeadLetters(const DeliveryParts& parts)
     : writes_(parts.shard.writes),
-      writer_(parts.shard.writer),
       stats_(parts.shard.stats),
       scheduler_(parts.scheduler),
       reader_(parts.reader),
       table_(parts.table),
       ends_(parts.ends) {}
 
-DeadLetters::Target DeadLetters::TargetOf(const Subscription& subscription) {
-  const protocol::SubscriptionSettings& settings = subscription.state.settings;
-  if (settings.dead_letter != TopicId{}) return {settings.dead_letter, settings.dead_letter_name};
-  return {subscription.topic->dead_letter, subscription.topic->dead_letter_name};
+TopicId DeadLetters::TargetOf(const Subscription& subscription) {
+  const TopicId own = subscription.state.settings.dead_letter;
+  return own != TopicId{} ? own : subscription.topic->dead_letter;
 }
 
 bool DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReason why,
@@ -41,8 +39,8 @@ bool DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReaso
   const PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.state != EntryState::kEnding);
   Subscription* const subscription = entry.subscription;
-  Target target = TargetOf(*subscription);
-  if (target.topic == TopicId{}) {
+  const TopicId target = TargetOf(*subscription);
+  if (target == TopicId{}) {
     ++stats_->dead_letters_refused;
     return false;
   }
@@ -58,10 +56,9 @@ bool DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReaso
   origin.first_dispatch_ms = entry.dispatch_ms;
   origin.last_dispatch_ms = entry.last_dispatch_ms;
   absl::StatusOr<std::string> letter =
-      MakeDeadLetter(**record, target.topic, now.wall_ms, std::move(origin));
+      MakeDeadLetter(**record, target, now.wall_ms, std::move(origin));
   if (!letter.ok()) return false;  // damaged: the message stays where it is
-  if (!target.name.empty()) writer_->PutTopicName(target.topic, std::move(target.name));
-  const MessageRef ref = Put(now, entry, target.topic, *std::move(letter));
+  const MessageRef ref = Put(now, entry, target, *std::move(letter));
   table_->Learn(index, **record);
   ends_->BeginSettle(now, index, storage::EndState::kDeadLettered, storage::Durability::kSynced);
   writes_->Then([this, index, ref, subscription](base::Now, bool accepted) {

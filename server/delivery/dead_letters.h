@@ -38,18 +38,13 @@ class DeadLetters {
   void KeepBudget(size_t bytes) { bytes_left_ = std::max(bytes_left_, bytes); }
 
  private:
-  // Where the subscription's dead letters go; number 0 if that is not known.
-  struct Target {
-    storage::TopicId topic{};
-    std::string name;
-  };
-  static Target TargetOf(const Subscription& subscription);
+  // The topic of the subscription's dead letters; 0 if it is not known.
+  static storage::TopicId TargetOf(const Subscription& subscription);
   // Accepts the letter as a message that is due now, in the open batch.
   storage::MessageRef Put(base::Now now, const PendingDelivery& entry, storage::TopicId topic,
                           std::string letter);
 
   scheduler::PendingWrites* const writes_;
-  scheduler::MessageWriter* const writer_;
   protocol::ShardStats* const stats_;
   scheduler::Scheduler* const scheduler_;
   StoreReader* const reader_;

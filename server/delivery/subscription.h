@@ -51,7 +51,6 @@ struct Topic {
   bool paused = false;
   std::shared_ptr<protocol::TopicPace> pace;
   storage::TopicId dead_letter{};
-  std::string dead_letter_name;
 };
 
 struct Subscription {

@@ -17,7 +17,6 @@ namespace duetime::delivery {
 
 SubscriptionChanges::SubscriptionChanges(const DeliveryParts& parts)
     : writes_(parts.shard.writes),
-      writer_(parts.shard.writer),
       effects_(parts.shard.effects),
       scheduler_(parts.scheduler),
       table_(parts.table),
@@ -43,7 +42,6 @@ void SubscriptionChanges::SetTopic(base::Now now, const protocol::TopicCommand& 
   topic->paused = command.paused;
   topic->pace = command.pace;
   topic->dead_letter = command.dead_letter;
-  topic->dead_letter_name = command.dead_letter_name;
   DT_CHECK(!topic->subscriptions.empty());
   for (Subscription* const subscription : topic->subscriptions) {
     subscription->pacing.SetClock(
@@ -56,7 +54,6 @@ void SubscriptionChanges::Change(base::Now now, protocol::SubscriptionCommand co
   protocol::SubscriptionReply reply{.tag = command.tag, .position = command.position, .status = {}};
   Subscription* const subscription = subscriptions_->Find(command.state.id);
   const bool known = subscription != nullptr && !subscription->state.deleting;
-  for (auto& [topic, name] : command.new_topics) writer_->PutTopicName(topic, std::move(name));
   switch (command.kind) {
     case protocol::SubscriptionCommand::Kind::kCreate:
       Create(now, std::move(command));

@@ -35,7 +35,6 @@ class SubscriptionChanges {
   protocol::SubscriptionGauges GaugesOf(const Subscription& subscription) const;
 
   scheduler::PendingWrites* const writes_;
-  scheduler::MessageWriter* const writer_;
   protocol::Effects* const effects_;
   scheduler::Scheduler* const scheduler_;
   const PendingDeliveries* const table_;

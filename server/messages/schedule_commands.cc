@@ -27,7 +27,6 @@ ScheduleCommands::ScheduleCommands(const delivery::ShardParts& parts, Scheduler*
                                    MessageFinder* finder, MessageLocks* locks, KeyIndex* index,
                                    MessageChanges* changes, const MinuteLimits* minute_limits)
     : writes_(parts.writes),
-      writer_(parts.writer),
       effects_(parts.effects),
       scheduler_(scheduler),
       finder_(finder),
@@ -38,7 +37,6 @@ ScheduleCommands::ScheduleCommands(const delivery::ShardParts& parts, Scheduler*
       creator_(parts, scheduler, minute_limits) {}
 
 void ScheduleCommands::Schedule(base::Now now, protocol::ScheduleCommand command) {
-  for (auto& [topic, name] : command.new_topics) writer_->PutTopicName(topic, std::move(name));
   Round round{.call = std::make_shared<Call>(), .created = {}, .locked = {}};
   round.call->reply.tag = command.tag;
   round.call->reply.accepted.resize(command.messages.size());

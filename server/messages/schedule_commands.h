@@ -97,7 +97,6 @@ class ScheduleCommands {
                   const protocol::AcceptedMessage& answer, Round* round);
 
   scheduler::PendingWrites* const writes_;
-  scheduler::MessageWriter* const writer_;
   protocol::Effects* const effects_;
   scheduler::Scheduler* const scheduler_;
   MessageFinder* const finder_;

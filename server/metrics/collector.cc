@@ -185,20 +185,23 @@ void AddShards(Families* out, const std::vector<ShardStats>& shards) {
   out->push_back(std::move(failed));
 }
 
+// One mailbox per shard; the last one is the catalog's.
 void AddMailboxes(Families* out, const std::vector<runtime::MailboxStats>& mailboxes) {
-  MetricFamily commands =
-      MakeFamily(kGauge, "duetime_mailbox_commands",
-                 "Requests that wait for the shard; the limit is mailbox_commands_max.");
-  MetricFamily bytes =
-      MakeFamily(kGauge, "duetime_mailbox_bytes",
-                 "Bytes of the requests that wait for the shard; the limit is mailbox_bytes_max.");
+  MetricFamily commands = MakeFamily(
+      kGauge, "duetime_mailbox_commands",
+      "Requests that wait for the shard or the catalog; the limit is mailbox_commands_max.");
+  MetricFamily bytes = MakeFamily(kGauge, "duetime_mailbox_bytes",
+                                  "Bytes of the requests that wait for the shard or the catalog; "
+                                  "the limit is mailbox_bytes_max.");
   MetricFamily refused = MakeFamily(kCounter, "duetime_mailbox_refused_total",
                                     "Requests refused because the mailbox was full (OVERLOADED).");
   for (size_t shard = 0; shard < mailboxes.size(); ++shard) {
     const runtime::MailboxStats& stats = mailboxes[shard];
-    AddSample(&commands, static_cast<double>(stats.commands), ShardLabel(shard));
-    AddSample(&bytes, static_cast<double>(stats.bytes), ShardLabel(shard));
-    AddSample(&refused, static_cast<double>(stats.refused), ShardLabel(shard));
+    const bool is_catalog = shard + 1 == mailboxes.size();
+    const auto label = is_catalog ? Labels{{"shard", "catalog"}} : ShardLabel(shard);
+    AddSample(&commands, static_cast<double>(stats.commands), label);
+    AddSample(&bytes, static_cast<double>(stats.bytes), label);
+    AddSample(&refused, static_cast<double>(stats.refused), label);
   }
   out->push_back(std::move(commands));
   out->push_back(std::move(bytes));

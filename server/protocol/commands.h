@@ -28,8 +28,6 @@ struct TopicQuota;
 struct ScheduleCommand {
   CallTag tag{};
   std::vector<NewMessage> messages;
-  // Topics of these messages whose names are not known to be on disk yet; named in the same batch.
-  std::vector<std::pair<storage::TopicId, std::string>> new_topics;
 };
 
 // Names a message: by its id, or by its topic and key.
@@ -97,10 +95,8 @@ struct TopicCommand {
   bool paused = false;
   // Shared by all shards; null: as fast as subscribers take it.
   std::shared_ptr<TopicPace> pace = nullptr;
-  // Where dead letters go whose subscription says nothing else. 0: not known. The name is written
-  // with the first one.
+  // The target of dead letters whose subscription names none. 0: not known.
   storage::TopicId dead_letter{};
-  std::string dead_letter_name = {};
   // How many messages may become due in one minute, in all shards together. 0: no limit.
   uint64_t minute_max = 0;
   BucketPolicy bucket_policy = BucketPolicy::kWarn;
@@ -122,8 +118,6 @@ struct SubscriptionCommand {
   bool from_now = false;
   // For kDelete: it is the last one of its topic, and only loses its name and its settings.
   bool keep_messages = false;
-  // As in ScheduleCommand.
-  std::vector<std::pair<storage::TopicId, std::string>> new_topics;
 };
 
 // Asks how a subscription stands in this shard.
@@ -131,14 +125,6 @@ struct InspectSubscriptionCommand {
   CallTag tag{};
   uint32_t position = 0;
   storage::SubscriptionId subscription{};
-};
-
-// Writes or removes (no value) an object.
-struct ObjectCommand {
-  CallTag tag{};
-  storage::ObjectKind kind{};
-  std::string name;
-  std::optional<std::string> value;
 };
 
 // Starts a bulk operation in this shard; or stops the one of this name, if there is no spec. Kept
@@ -168,8 +154,6 @@ struct RecurrenceCommand {
   std::optional<uint64_t> revision;
   // For kCreate: check, and change nothing.
   bool validate_only = false;
-  // For kCreate and kUpdate: as in ScheduleCommand.
-  std::vector<std::pair<storage::TopicId, std::string>> new_topics;
 };
 
 // A subscriber appears. Its credit is shared by all shards.
@@ -246,8 +230,8 @@ struct CreditCommand {
 
 using Command =
     std::variant<ScheduleCommand, CancelCommand, CancelBatchCommand, RescheduleCommand, GetCommand,
-                 InspectCommand, ObjectCommand, TopicCommand, SubscriptionCommand,
-                 InspectSubscriptionCommand, OperationCommand, RecurrenceCommand, AttachCommand,
-                 DetachCommand, SettleCommand, CreditCommand, PullCommand, EndPullCommand>;
+                 InspectCommand, TopicCommand, SubscriptionCommand, InspectSubscriptionCommand,
+                 OperationCommand, RecurrenceCommand, AttachCommand, DetachCommand, SettleCommand,
+                 CreditCommand, PullCommand, EndPullCommand>;
 
 }  // namespace duetime::protocol

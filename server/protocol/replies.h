@@ -156,11 +156,6 @@ struct InspectReply {
   std::vector<InspectedMessage> messages;
 };
 
-struct ObjectReply {
-  CallTag tag{};
-  absl::Status status;
-};
-
 // Answered when the change is on disk; with kDelete what it leaves behind goes later.
 struct SubscriptionReply {
   CallTag tag{};
@@ -203,6 +198,7 @@ struct InspectSubscriptionReply {
 // What the shard has of the topic, decided but not necessarily on disk.
 struct TopicReply {
   CallTag tag{};
+  storage::TopicId topic{};
   absl::Status status;
   uint64_t messages = 0;
   uint64_t recurrences = 0;
@@ -271,8 +267,8 @@ struct WakeShards {
 
 // One answer to a command, under the command's tag.
 using Reply = std::variant<ScheduleReply, CancelReply, RescheduleReply, GetReply, InspectReply,
-                           ObjectReply, TopicReply, SubscriptionReply, InspectSubscriptionReply,
-                           OperationReply, RecurrenceReply, PullReply>;
+                           TopicReply, SubscriptionReply, InspectSubscriptionReply, OperationReply,
+                           RecurrenceReply, PullReply>;
 
 inline CallTag TagOf(const Reply& reply) {
   return std::visit([](const auto& answer) { return answer.tag; }, reply);

@@ -380,7 +380,6 @@ void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command
 
 absl::Status RecurrenceEngine::Create(base::Now now, const protocol::RecurrenceCommand& command,
                                       protocol::RecurrenceReply* reply) {
-  WriteNames(command);
   if (const auto it = entries_.find(command.name); it != entries_.end()) {
     reply->state = it->second->state;
     if (reply->state.spec.content == command.spec.content) return absl::OkStatus();
@@ -409,14 +408,8 @@ absl::Status RecurrenceEngine::Create(base::Now now, const protocol::RecurrenceC
   return absl::OkStatus();
 }
 
-// Whoever sent them takes them for written when there is an answer, whatever it says.
-void RecurrenceEngine::WriteNames(const protocol::RecurrenceCommand& command) {
-  for (const auto& [topic, name] : command.new_topics) writer_->PutTopicName(topic, name);
-}
-
 absl::Status RecurrenceEngine::Update(base::Now now, const protocol::RecurrenceCommand& command,
                                       Entry* entry) {
-  WriteNames(command);
   protocol::RecurrenceState& state = entry->state;
   if (command.revision.has_value() && *command.revision != state.revision) {
     return EtagError(state.name, state.revision);

@@ -60,7 +60,6 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
 
   absl::Status Create(base::Now now, const protocol::RecurrenceCommand& command,
                       protocol::RecurrenceReply* reply);
-  void WriteNames(const protocol::RecurrenceCommand& command);
   absl::Status Update(base::Now now, const protocol::RecurrenceCommand& command, Entry* entry);
   void Pause(base::Now now, Entry* entry);
   absl::Status Resume(base::Now now, Entry* entry);

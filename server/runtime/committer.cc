@@ -19,7 +19,18 @@ size_t BucketOf(uint64_t micros) {
   return bucket;
 }
 
+// The approximate size of a record beside its name and value.
+constexpr size_t kRecordOverheadBytes = 48;
+
 }  // namespace
+
+size_t BytesOf(const storage::RecordBatch& records) {
+  size_t bytes = 0;
+  for (const storage::Record& record : records) {
+    bytes += record.name.size() + record.value.size() + kRecordOverheadBytes;
+  }
+  return bytes;
+}
 
 Committer::Committer(const GroupLimits& limits, storage::Journal* journal)
     : limits_(limits), journal_(journal) {
@@ -44,7 +55,7 @@ void Committer::Stop() {
 }
 
 void Committer::Submit(Submission submission) {
-  DT_CHECK_LT(submission.shard, protocol::kShardCountMax);
+  DT_CHECK_LT(submission.participant, kParticipantsMax);
   bool wake = false;
   {
     base::MutexLock lock(&mutex_);
@@ -145,16 +156,17 @@ void Committer::Append() {
 }
 
 void Committer::Report(storage::AppendOutcome outcome) {
-  std::array<Mailbox*, protocol::kShardCountMax> mailboxes{};
+  std::array<CompletionSink*, kParticipantsMax> mailboxes{};
   for (size_t i = group_begin_; i < next_; ++i) {
     const Submission& item = pending_[i];
-    completions_[item.shard].push_back(Completion{.sequence = item.sequence, .outcome = outcome});
-    mailboxes[item.shard] = item.reply_to;
+    completions_[item.participant].push_back(
+        Completion{.sequence = item.sequence, .outcome = outcome});
+    mailboxes[item.participant] = item.reply_to;
   }
-  for (size_t shard = 0; shard < mailboxes.size(); ++shard) {
-    if (mailboxes[shard] == nullptr) continue;
-    mailboxes[shard]->Complete(completions_[shard]);
-    completions_[shard].clear();
+  for (size_t i = 0; i < mailboxes.size(); ++i) {
+    if (mailboxes[i] == nullptr) continue;
+    mailboxes[i]->Complete(completions_[i]);
+    completions_[i].clear();
   }
 }
 

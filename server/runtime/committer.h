@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Committer: one thread that appends for all shards.
+// Committer: one thread that appends for all shards and the catalog.
 #pragma once
 
 #include <array>
@@ -19,11 +19,15 @@
 
 namespace duetime::runtime {
 
+// Whose records a batch holds: a shard by its number, or the catalog.
+inline constexpr uint16_t kCatalogParticipant = protocol::kShardCountMax;
+inline constexpr size_t kParticipantsMax = protocol::kShardCountMax + 1;
+
 // A batch that waits for the journal.
 struct Submission {
-  uint16_t shard = 0;
+  uint16_t participant = 0;
   // The mailbox that gets the completion. REQUIRES: outlives the committer's thread.
-  Mailbox* reply_to = nullptr;
+  CompletionSink* reply_to = nullptr;
   uint64_t sequence = 0;
   storage::RecordBatch records;
   // The approximate size of the records.
@@ -31,12 +35,15 @@ struct Submission {
   storage::Durability durability = storage::Durability::kBuffered;
 };
 
+// The approximate size of records in bytes.
+size_t BytesOf(const storage::RecordBatch& records);
+
 // Group commit: while one group is in fsync the next one gathers, so the size of a group follows
 // the load and no timer is involved. The engines bound the waiting batches: an engine with too many
 // uncommitted records takes no commands.
 //
-// Guarantees: (1) per shard, the committer appends and completes batches in the order of Submit;
-// (2) a group is synced if any of its batches requires it; (3) after the first outcome but
+// Guarantees: (1) per participant, the committer appends and completes batches in the order of
+// Submit; (2) a group is synced if any of its batches requires it; (3) after the first outcome but
 // kAccepted the committer appends nothing, and every later batch completes as kFenced (P7); (4)
 // every submitted batch completes, also after Stop.
 //
@@ -93,7 +100,7 @@ class Committer {
   size_t group_records_ = 0;
   size_t group_bytes_ = 0;
   storage::Durability group_durability_{};
-  std::array<std::vector<Completion>, protocol::kShardCountMax> completions_;
+  std::array<std::vector<Completion>, kParticipantsMax> completions_;
 };
 
 }  // namespace duetime::runtime

@@ -35,8 +35,6 @@ constexpr milliseconds kBusySleepMax{1};
 constexpr milliseconds kWaitingSleepMin{20};
 // How often a busy engine copies its stats, at most.
 constexpr uint64_t kPublishPeriodMs = 100;
-// The approximate size of a record beside its value.
-constexpr size_t kRecordOverheadBytes = 48;
 
 milliseconds Until(uint64_t deadline_ms, uint64_t now_ms) {
   const uint64_t left = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
@@ -122,14 +120,11 @@ void Engine::HandleCommands() {
 bool Engine::SubmitBatch() {
   std::optional<shard::PendingBatch> batch = shard_.TakeBatch();
   if (!batch.has_value()) return false;
-  Uncommitted size{.records = batch->records.size(), .bytes = 0};
-  for (const storage::Record& record : batch->records) {
-    size.bytes += record.value.size() + kRecordOverheadBytes;
-  }
+  const Uncommitted size{.records = batch->records.size(), .bytes = BytesOf(batch->records)};
   uncommitted_.push_back(size);
   uncommitted_sum_.records += size.records;
   uncommitted_sum_.bytes += size.bytes;
-  context_.committer->Submit(Submission{.shard = shard_index_,
+  context_.committer->Submit(Submission{.participant = shard_index_,
                                         .reply_to = &mailbox_,
                                         .sequence = batch->sequence,
                                         .records = std::move(batch->records),
@@ -158,7 +153,7 @@ void Engine::Sleep(const shard::StepResult& result) {
   microseconds timeout = std::min(wall, Until(result.wake_mono_ms, now_.mono_ms));
   size_t wake_commands = 1;
   if (Held()) {
-    wake_commands = Mailbox::kNoCommands;
+    wake_commands = ShardMailbox::kNoCommands;
   } else if (!uncommitted_.empty()) {
     wake_commands = kBusyWakeCommands;
     timeout = std::min<microseconds>(timeout, kBusySleepMax);

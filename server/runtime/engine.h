@@ -62,8 +62,8 @@ class Engine {
   // Waits for the thread to end. REQUIRES: mailbox().Stop() was called.
   void Join();
 
-  Mailbox& mailbox() { return mailbox_; }
-  const Mailbox& mailbox() const { return mailbox_; }
+  ShardMailbox& mailbox() { return mailbox_; }
+  const ShardMailbox& mailbox() const { return mailbox_; }
   // A copy from the last time the engine went to sleep, at most a tenth of a second old while it is
   // busy.
   protocol::ShardStats stats() const;
@@ -94,18 +94,18 @@ class Engine {
   const uint16_t shard_index_;
   const EngineOptions options_;
   const EngineContext context_;
-  Mailbox mailbox_;
+  ShardMailbox mailbox_;
   std::thread thread_;
 
   // Confined to the engine's thread after Start.
   shard::Shard shard_;
   base::Now now_;
-  Mailbox::Intake intake_;
+  ShardMailbox::Intake intake_;
   // Commands from the mailbox. Those from next_command_ on are not decided yet.
   std::vector<protocol::Command> intake_commands_;
   size_t next_command_ = 0;
   // Decided commands that are not yet reported to the mailbox.
-  Mailbox::Handled handled_;
+  ShardMailbox::Handled handled_;
   std::deque<Uncommitted> uncommitted_;
   Uncommitted uncommitted_sum_;
   bool dispatch_stopped_ = false;

@@ -17,24 +17,10 @@ using protocol::GetCommand;
 using protocol::ScheduleCommand;
 using protocol::SettleCommand;
 
-// Only commands that a client can send without another bound count against the limits.
-bool MayBeRefused(const Command& command) {
-  return std::holds_alternative<ScheduleCommand>(command) ||
-         std::holds_alternative<CancelCommand>(command) ||
-         std::holds_alternative<protocol::CancelBatchCommand>(command) ||
-         std::holds_alternative<protocol::RescheduleCommand>(command) ||
-         std::holds_alternative<GetCommand>(command) ||
-         std::holds_alternative<protocol::InspectCommand>(command) ||
-         std::holds_alternative<protocol::RecurrenceCommand>(command) ||
-         (std::holds_alternative<protocol::ObjectCommand>(command) &&
-          std::get<protocol::ObjectCommand>(command).value.has_value());
-}
-
 struct ByteCounter {
   size_t operator()(const ScheduleCommand& command) const {
     size_t bytes = command.messages.size() * sizeof(protocol::NewMessage);
     for (const protocol::NewMessage& message : command.messages) bytes += message.record.size();
-    for (const auto& [topic, name] : command.new_topics) bytes += name.size();
     return bytes;
   }
   size_t operator()(const SettleCommand& command) const {
@@ -56,9 +42,6 @@ struct ByteCounter {
   }
   size_t operator()(const protocol::RecurrenceCommand& command) const {
     return command.name.size() + command.spec.message.size();
-  }
-  size_t operator()(const protocol::ObjectCommand& command) const {
-    return command.name.size() + (command.value.has_value() ? command.value->size() : 0);
   }
   template <typename Other>
   size_t operator()(const Other&) const {
@@ -88,9 +71,34 @@ size_t CommandBytes(const Command& command) {
   return sizeof(Command) + std::visit(ByteCounter{}, command);
 }
 
+size_t CommandBytes(const catalog::Command& command) {
+  // Names and settings are short.
+  constexpr size_t kNamesBytes = 512;
+  static_cast<void>(command);
+  return sizeof(command) + kNamesBytes;
+}
+
 size_t CommandWeight(const Command& command) { return 1 + std::visit(WeightCounter{}, command); }
 
-absl::Status Mailbox::Post(Command command) {
+bool MayBeRefused(const Command& command) {
+  return std::holds_alternative<ScheduleCommand>(command) ||
+         std::holds_alternative<CancelCommand>(command) ||
+         std::holds_alternative<protocol::CancelBatchCommand>(command) ||
+         std::holds_alternative<protocol::RescheduleCommand>(command) ||
+         std::holds_alternative<GetCommand>(command) ||
+         std::holds_alternative<protocol::InspectCommand>(command) ||
+         std::holds_alternative<protocol::RecurrenceCommand>(command);
+}
+
+bool MayBeRefused(const catalog::Command& command) {
+  return !std::holds_alternative<catalog::TopicUsed>(command) &&
+         !std::holds_alternative<catalog::AwaitRecovery>(command) &&
+         !std::holds_alternative<protocol::TopicReply>(command) &&
+         !std::holds_alternative<protocol::SubscriptionReply>(command);
+}
+
+template <typename Command>
+absl::Status Mailbox<Command>::Post(Command command) {
   const size_t bytes = CommandBytes(command);
   bool wake = false;
   {
@@ -113,7 +121,8 @@ absl::Status Mailbox::Post(Command command) {
   return absl::OkStatus();
 }
 
-void Mailbox::Complete(std::span<const Completion> completions) {
+template <typename Command>
+void Mailbox<Command>::Complete(std::span<const Completion> completions) {
   bool wake = false;
   {
     base::MutexLock lock(&mutex_);
@@ -123,7 +132,8 @@ void Mailbox::Complete(std::span<const Completion> completions) {
   if (wake) wake_.NotifyOne();
 }
 
-void Mailbox::StopDispatch() {
+template <typename Command>
+void Mailbox<Command>::StopDispatch() {
   bool wake = false;
   {
     base::MutexLock lock(&mutex_);
@@ -134,7 +144,8 @@ void Mailbox::StopDispatch() {
   if (wake) wake_.NotifyOne();
 }
 
-void Mailbox::Stop() {
+template <typename Command>
+void Mailbox<Command>::Stop() {
   bool wake = false;
   {
     base::MutexLock lock(&mutex_);
@@ -145,7 +156,8 @@ void Mailbox::Stop() {
   if (wake) wake_.NotifyOne();
 }
 
-void Mailbox::Take(bool take_commands, const Handled& handled, Intake* intake) {
+template <typename Command>
+void Mailbox<Command>::Take(bool take_commands, const Handled& handled, Intake* intake) {
   intake->commands.clear();
   intake->completions.clear();
   base::MutexLock lock(&mutex_);
@@ -157,8 +169,9 @@ void Mailbox::Take(bool take_commands, const Handled& handled, Intake* intake) {
   news_ = false;
 }
 
-void Mailbox::Wait(std::chrono::microseconds timeout, size_t wake_commands,
-                   const Handled& handled) {
+template <typename Command>
+void Mailbox<Command>::Wait(std::chrono::microseconds timeout, size_t wake_commands,
+                            const Handled& handled) {
   DT_CHECK_GT(wake_commands, 0u);
   base::MutexLock lock(&mutex_);
   ReleaseLocked(handled);
@@ -168,27 +181,34 @@ void Mailbox::Wait(std::chrono::microseconds timeout, size_t wake_commands,
   wake_commands_ = 0;
 }
 
-MailboxStats Mailbox::stats() const {
+template <typename Command>
+MailboxStats Mailbox<Command>::stats() const {
   base::MutexLock lock(&mutex_);
   return MailboxStats{.commands = counted_commands_, .bytes = counted_bytes_, .refused = refused_};
 }
 
-void Mailbox::ReleaseLocked(const Handled& handled) {
+template <typename Command>
+void Mailbox<Command>::ReleaseLocked(const Handled& handled) {
   DT_CHECK_GE(counted_commands_, handled.commands);
   DT_CHECK_GE(counted_bytes_, handled.bytes);
   counted_commands_ -= handled.commands;
   counted_bytes_ -= handled.bytes;
 }
 
-bool Mailbox::ReadyLocked(size_t wake_commands) const {
+template <typename Command>
+bool Mailbox<Command>::ReadyLocked(size_t wake_commands) const {
   return commands_.size() >= wake_commands || !completions_.empty() || news_;
 }
 
-bool Mailbox::TakeWakeLocked() {
+template <typename Command>
+bool Mailbox<Command>::TakeWakeLocked() {
   if (wake_commands_ == 0 || !ReadyLocked(wake_commands_)) return false;
   // Wakes the engine only once.
   wake_commands_ = 0;
   return true;
 }
+
+template class Mailbox<protocol::Command>;
+template class Mailbox<catalog::Command>;
 
 }  // namespace duetime::runtime

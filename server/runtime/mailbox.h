@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mailbox: the queue of one shard's engine.
+// Mailbox: the queue of one engine, that of a shard or of the catalog.
 #pragma once
 
 #include <chrono>
@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 
 #include "server/base/mutex.h"
+#include "server/catalog/commands.h"
 #include "server/protocol/commands.h"
 #include "server/runtime/runtime_options.h"
 #include "storage/journal.h"
@@ -25,6 +26,16 @@ struct Completion {
   storage::AppendOutcome outcome{};
 };
 
+// Gets the outcomes of the batches that a participant submitted.
+class CompletionSink {
+ public:
+  // REQUIRES: in the order of their sequences.
+  virtual void Complete(std::span<const Completion> completions) = 0;
+
+ protected:
+  ~CompletionSink() = default;
+};
+
 // A snapshot of one mailbox.
 struct MailboxStats {
   size_t commands = 0;
@@ -35,8 +46,12 @@ struct MailboxStats {
 
 // The size of a command's records and lists in bytes, which counts against bytes_max.
 size_t CommandBytes(const protocol::Command& command);
+size_t CommandBytes(const catalog::Command& command);
 // The number of messages or leases in a command, which measures its work.
 size_t CommandWeight(const protocol::Command& command);
+// True for commands that a client can send without another bound.
+bool MayBeRefused(const protocol::Command& command);
+bool MayBeRefused(const catalog::Command& command);
 
 // A queue of commands and completions for one engine. Many threads post. The engine takes
 // everything at once by swapping vectors: one lock per batch, and no allocation once the vectors
@@ -44,19 +59,20 @@ size_t CommandWeight(const protocol::Command& command);
 //
 // Guarantees: (1) commands come out in the order of Post; (2) a command counts against the limits
 // until the engine reports it as handled; (3) the mailbox never refuses completions, nor commands
-// that credit or the number of streams already bounds (attach, detach, settle, credit); (4) only a
-// waiting engine is woken.
+// for which MayBeRefused is false: credit, the number of streams, or the number of changes under
+// way already bounds these; (4) only a waiting engine is woken.
 //
 // Thread safety: Post, Complete, StopDispatch, Stop and stats from any thread; Take and Wait from
 // the engine's thread only.
-class Mailbox {
+template <typename Command>
+class Mailbox final : public CompletionSink {
  public:
   // For Wait: commands do not end the wait.
   static constexpr size_t kNoCommands = std::numeric_limits<size_t>::max();
 
   // The result of Take.
   struct Intake {
-    std::vector<protocol::Command> commands;
+    std::vector<Command> commands;
     std::vector<Completion> completions;
     bool stop_dispatch = false;
     // True if only completions can follow this intake.
@@ -73,10 +89,9 @@ class Mailbox {
 
   // RESOURCE_EXHAUSTED OVERLOADED if the mailbox is full. A single command larger than the limit
   // enters an empty mailbox. UNAVAILABLE DRAINING after Stop.
-  absl::Status Post(protocol::Command command);
+  absl::Status Post(Command command);
 
-  // Adds completions of batches. REQUIRES: in the order of their sequences.
-  void Complete(std::span<const Completion> completions);
+  void Complete(std::span<const Completion> completions) override;
 
   // Asks the engine to stop deliveries.
   void StopDispatch();
@@ -105,7 +120,7 @@ class Mailbox {
   base::CondVar wake_;
 
   mutable base::Mutex mutex_;
-  std::vector<protocol::Command> commands_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Command> commands_ ABSL_GUARDED_BY(mutex_);
   std::vector<Completion> completions_ ABSL_GUARDED_BY(mutex_);
   // Commands that are not handled, including those that the engine has taken.
   size_t counted_commands_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -118,5 +133,8 @@ class Mailbox {
   // The number of commands that the engine waits for; 0 while it does not wait.
   size_t wake_commands_ ABSL_GUARDED_BY(mutex_) = 0;
 };
+
+using ShardMailbox = Mailbox<protocol::Command>;
+using CatalogMailbox = Mailbox<catalog::Command>;
 
 }  // namespace duetime::runtime

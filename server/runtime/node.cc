@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/runtime/node.h"
 
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "server/base/check.h"
+#include "server/base/mutex.h"
 #include "server/protocol/commands.h"
+#include "server/runtime/catalog_engine.h"
 #include "server/runtime/committer.h"
+#include "server/runtime/effect_sink.h"
 #include "server/runtime/engine.h"
 #include "server/runtime/slab_stock.h"
 
@@ -30,16 +35,35 @@ EngineOptions ToEngineOptions(const NodeOptions& options, uint64_t shards) {
   return engine;
 }
 
+// The request by which Start waits for the catalog. Tags of clients' requests have other bits.
+constexpr catalog::RequestTag kRecovered{~uint64_t{0}};
+
+catalog::CatalogOptions CatalogOptionsOf(const NodeOptions& options, uint16_t shards) {
+  catalog::CatalogOptions catalog = options.catalog;
+  catalog.shards = shards;
+  catalog.tombstone_retention_ms = options.limits.tombstone_retention_ms;
+  return catalog;
+}
+
+bool Watches(const catalog::ShardCommand& command) {
+  const auto* const topic = std::get_if<protocol::TopicCommand>(&command.command);
+  return topic != nullptr && topic->watch;
+}
+
 }  // namespace
 
-// The committer and the engines, which live as long as the node.
-class Node::Impl {
+// The committer and the engines, which live as long as the node. Carries commands and replies
+// between the catalog and the shards.
+class Node::Impl final : private EffectSink {
  public:
   Impl(const NodeOptions& options, storage::MessageStore* store, base::Clock* clock,
        EffectSink* sink)
-      : committer_(options.group, store) {
+      : sink_(sink),
+        committer_(options.group, store),
+        catalog_(CatalogOptionsOf(options, store->shard_count()), options.mailbox, store, clock,
+                 &committer_, [this](catalog::Effects effects) { CarryOut(std::move(effects)); }) {
     const EngineContext context{
-        .store = store, .clock = clock, .committer = &committer_, .sink = sink, .slabs = &slabs_};
+        .store = store, .clock = clock, .committer = &committer_, .sink = this, .slabs = &slabs_};
     const EngineOptions engine = ToEngineOptions(options, store->shard_count());
     for (uint16_t shard = 0; shard < store->shard_count(); ++shard) {
       engines_.push_back(std::make_unique<Engine>(shard, engine, context));
@@ -47,15 +71,103 @@ class Node::Impl {
     DT_CHECK(!engines_.empty());
   }
 
-  SlabStock& slabs() { return slabs_; }
-  Committer& committer() { return committer_; }
+  absl::Status Start() {
+    slabs_.Start();
+    for (const auto& engine : engines_) {
+      if (absl::Status status = engine->Recover(); !status.ok()) return status;
+    }
+    if (absl::Status status = catalog_.Recover(); !status.ok()) return status;
+    committer_.Start();
+    for (const auto& engine : engines_) engine->Start();
+    catalog_.Start();
+    static_cast<void>(catalog_.mailbox().Post(catalog::AwaitRecovery{.tag = kRecovered}));
+    base::MutexLock lock(&mutex_);
+    while (!recovered_.has_value()) told_.Wait(&mutex_);
+    return *recovered_;
+  }
+
+  void Stop() {
+    // The shards answer the catalog until its thread has ended.
+    catalog_.mailbox().Stop();
+    catalog_.Join();
+    for (const auto& engine : engines_) engine->mailbox().Stop();
+    for (const auto& engine : engines_) engine->Join();
+    committer_.Stop();
+    slabs_.Stop();
+  }
+
+  const Committer& committer() const { return committer_; }
   const std::vector<std::unique_ptr<Engine>>& engines() const { return engines_; }
+  CatalogEngine& catalog() { return catalog_; }
+  const catalog::SnapshotCell& snapshots() const { return snapshots_; }
 
  private:
+  // On a shard's thread. A topic that gets a message is visible before a client hears of the
+  // message.
+  void Deliver(uint16_t shard, protocol::Effects effects) override {
+    for (const storage::TopicId topic : effects.used_topics) {
+      const catalog::TopicPtr watched = snapshots_.Read().TopicOf(topic);
+      DT_CHECK(watched != nullptr && watched->touched != nullptr);
+      watched->touched->store(true);
+      static_cast<void>(catalog_.mailbox().Post(catalog::TopicUsed{.topic = topic}));
+    }
+    std::erase_if(effects.replies, [this](const protocol::Reply& reply) {
+      if (const auto* topic = std::get_if<protocol::TopicReply>(&reply)) {
+        static_cast<void>(catalog_.mailbox().Post(*topic));
+        return true;
+      }
+      if (const auto* subscription = std::get_if<protocol::SubscriptionReply>(&reply)) {
+        static_cast<void>(catalog_.mailbox().Post(*subscription));
+        return true;
+      }
+      return false;
+    });
+    effects.used_topics.clear();
+    if (!effects.empty()) sink_->Deliver(shard, std::move(effects));
+  }
+  // The node has one sink: the catalog's answers go to it directly.
+  void Answer(std::vector<catalog::Reply> replies, bool failed) override {
+    if (!replies.empty() || failed) sink_->Answer(std::move(replies), failed);
+  }
+
+  // On the catalog's thread. Readers see a version when the shards have the commands that belong to
+  // it in their mailboxes, so a message that a reader posts comes after them. A shard that watches
+  // a topic uses its flag, so readers and shards must see the flag first.
+  void CarryOut(catalog::Effects effects) {
+    for (catalog::ShardCommand& command : effects.commands) {
+      if (Watches(command)) Publish(&effects);
+      std::visit(
+          [&](auto& of) {
+            static_cast<void>(engines_[command.shard]->mailbox().Post(std::move(of)));
+          },
+          command.command);
+    }
+    Publish(&effects);
+    std::erase_if(effects.replies, [this](const catalog::Reply& reply) {
+      if (reply.tag != kRecovered) return false;
+      base::MutexLock lock(&mutex_);
+      recovered_ = reply.status;
+      told_.NotifyAll();
+      return true;
+    });
+    Answer(std::move(effects.replies), effects.failed);
+  }
+  void Publish(catalog::Effects* effects) {
+    if (effects->snapshot != nullptr) snapshots_.Publish(std::move(effects->snapshot));
+    effects->snapshot = nullptr;
+  }
+
+  EffectSink* const sink_;
+  catalog::SnapshotCell snapshots_;
   // Declared first: the engines submit to the committer until they end, and give slabs back after.
   SlabStock slabs_;
   Committer committer_;
   std::vector<std::unique_ptr<Engine>> engines_;
+  CatalogEngine catalog_;
+
+  base::Mutex mutex_;
+  base::CondVar told_;
+  std::optional<absl::Status> recovered_ ABSL_GUARDED_BY(mutex_);
 };
 
 Node::Node(const NodeOptions& options, storage::MessageStore* store, base::Clock* clock,
@@ -64,15 +176,7 @@ Node::Node(const NodeOptions& options, storage::MessageStore* store, base::Clock
 
 Node::~Node() { Stop(); }
 
-absl::Status Node::Start() {
-  impl_->slabs().Start();
-  for (const auto& engine : impl_->engines()) {
-    if (absl::Status status = engine->Recover(); !status.ok()) return status;
-  }
-  impl_->committer().Start();
-  for (const auto& engine : impl_->engines()) engine->Start();
-  return absl::OkStatus();
-}
+absl::Status Node::Start() { return impl_->Start(); }
 
 absl::Status Node::Post(uint16_t shard, protocol::Command command) {
   DT_CHECK_LT(shard, impl_->engines().size());
@@ -86,11 +190,14 @@ void Node::StopDispatch() {
 void Node::Stop() {
   // Otherwise a shard with many due messages would go on delivering them.
   StopDispatch();
-  for (const auto& engine : impl_->engines()) engine->mailbox().Stop();
-  for (const auto& engine : impl_->engines()) engine->Join();
-  impl_->committer().Stop();
-  impl_->slabs().Stop();
+  impl_->Stop();
 }
+
+absl::Status Node::PostToCatalog(catalog::Command command) {
+  return impl_->catalog().mailbox().Post(std::move(command));
+}
+
+const catalog::SnapshotCell& Node::snapshots() const { return impl_->snapshots(); }
 
 uint16_t Node::shard_count() const { return static_cast<uint16_t>(impl_->engines().size()); }
 
@@ -107,6 +214,7 @@ CommitStats Node::commit_stats() const { return impl_->committer().stats(); }
 std::vector<MailboxStats> Node::mailbox_stats() const {
   std::vector<MailboxStats> stats;
   for (const auto& engine : impl_->engines()) stats.push_back(engine->mailbox().stats());
+  stats.push_back(impl_->catalog().mailbox().stats());
   return stats;
 }
 

@@ -7,11 +7,12 @@
 #include <cstdint>
 #include <string>
 
+#include "server/catalog/catalog_options.h"
 #include "server/delivery/shard_limits.h"
 
 namespace duetime::runtime {
 
-// The commands that may wait for one shard; more are refused with OVERLOADED.
+// The commands that may wait for one shard, or for the catalog; more are refused with OVERLOADED.
 struct MailboxLimits {
   size_t commands_max = 10'000;
   size_t bytes_max = 64 << 20;
@@ -26,6 +27,7 @@ struct GroupLimits {
 struct NodeOptions {
   // The node sets the two rates of each shard.
   delivery::ShardLimits limits;
+  catalog::CatalogOptions catalog;
   MailboxLimits mailbox;
   GroupLimits group;
   // Messages per second over all shards; each shard gets its share. See ShardLimits. 0: no limit.

@@ -60,14 +60,6 @@ void MessageWriter::PutIndex(TopicId topic, storage::IndexKind kind, std::string
   writes_->Add(std::move(record), durability);
 }
 
-void MessageWriter::PutTopicName(TopicId topic, std::string name) {
-  Record record;
-  record.type = RecordType::kTopic;
-  record.topic = topic;
-  record.value = std::move(name);
-  writes_->Add(std::move(record), Durability::kSynced);
-}
-
 void MessageWriter::PutObject(storage::ObjectKind kind, std::string name, std::string value,
                               Durability durability) {
   AddObject(RecordType::kObject, kind, std::move(name), std::move(value), durability);

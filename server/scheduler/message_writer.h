@@ -51,9 +51,6 @@ class MessageWriter {
   void PutIndex(storage::TopicId topic, storage::IndexKind kind, std::string name,
                 const storage::IndexEntry& entry, storage::Durability durability);
 
-  // Writes the name of a topic. Repeating it is no error.
-  void PutTopicName(storage::TopicId topic, std::string name);
-
   // Writes an object of this shard, or removes it (absent is no error).
   void PutObject(storage::ObjectKind kind, std::string name, std::string value,
                  storage::Durability durability);

@@ -75,6 +75,12 @@ class PendingWrites {
   // The sequence of the open batch, which the next Take returns.
   uint64_t open_sequence() const { return last_taken_ + 1; }
 
+  // True if nothing is to be appended, and nothing is in flight: the next batch is continuations
+  // that may run at once.
+  bool holds_already() const {
+    return taken_.empty() && open_.records.empty() && !continuations_.empty();
+  }
+
   size_t batches_in_flight() const { return taken_.size(); }
   bool idle() const { return taken_.empty() && open_.records.empty() && continuations_.empty(); }
 

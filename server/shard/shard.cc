@@ -191,26 +191,9 @@ class Shard::Impl {
       occurrences_.Handle(now, std::move(command));
     }
   }
-  void Do(base::Now, protocol::ObjectCommand& command) {
-    protocol::ObjectReply reply{.tag = command.tag, .status = absl::OkStatus()};
-    if (failed_) {
-      reply.status = base::StorageFailedError();
-      effects_.replies.push_back(std::move(reply));
-      return;
-    }
-    const auto synced = storage::Durability::kSynced;
-    if (command.value.has_value()) {
-      writer_.PutObject(command.kind, std::move(command.name), *std::move(command.value), synced);
-    } else {
-      writer_.RemoveObject(command.kind, std::move(command.name), synced);
-    }
-    writes_.Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
-      if (!ok) reply.status = base::StorageFailedError();
-      effects_.replies.push_back(std::move(reply));
-    });
-  }
   void Do(base::Now now, protocol::TopicCommand& command) {
-    protocol::TopicReply reply{.tag = command.tag, .status = base::StorageFailedError()};
+    protocol::TopicReply reply{
+        .tag = command.tag, .topic = command.topic, .status = base::StorageFailedError()};
     if (!failed_) reply.status = SetTopic(now, command, &reply);
     if (!reply.status.ok() || !writer_.settling()) {
       effects_.replies.push_back(std::move(reply));

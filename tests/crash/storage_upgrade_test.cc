@@ -16,6 +16,8 @@
 
 #include "gtest/gtest.h"
 
+#include "server/catalog/catalog.h"
+#include "server/protocol/subscription_state.h"
 #include "storage/key_codec.h"
 #include "storage/message_record.h"
 #include "storage/rocksdb_database.h"
@@ -101,6 +103,34 @@ OldDatabase Version2() {
        std::string(sum.data(), sum.size())},
       {6, object, "settings"},
   };
+  return old;
+}
+
+// Version 3 had eight. Shard 0 kept the settings of topics, every shard its subscriptions.
+OldDatabase Version3() {
+  OldDatabase old = Version2();
+  old.version = 3;
+  old.families.emplace_back("progress");
+  const auto object = [&](char kind, uint16_t shard, const std::string& name,
+                          const std::string& value) {
+    old.entries.emplace_back(
+        6, storage::NameKey::OfObject(static_cast<uint8_t>(kind), shard, name).ToStoreKey(), value);
+  };
+  old.entries.pop_back();  // the settings of the topic, which are none
+  old.entries.emplace_back(0, storage::TopicKey(TopicOf(8)), "orders");
+  std::string settings("\1\0", 2);
+  for (const uint64_t number : {5u, 0u, 0u, 0u}) settings += storage::EncodeNumber(number);
+  object('t', 0, "orders", settings);
+  protocol::SubscriptionState state;
+  state.id = kSubscription;
+  state.topic = TopicOf(8);
+  state.topic_name = "orders";
+  state.name = "billing";
+  state.settings.retry.max_attempts = 3;
+  for (uint16_t shard = 0; shard < kShards; ++shard) {
+    object('s', shard, protocol::SubscriptionObjectName(state.id),
+           protocol::EncodeSubscription(state));
+  }
   return old;
 }
 
@@ -375,6 +405,68 @@ TEST_F(StorageUpgradeTest, APowerCutAnywhereLeavesWhatVersion2Wrote) {
     EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
   }
   EXPECT_GT(cuts, 10u);
+}
+
+// Starts the catalog on a store, and appends what it decides. False if an append fails.
+bool StartCatalog(RocksDbStore* store, catalog::SnapshotCell* cell) {
+  catalog::Catalog catalog({.shards = kShards}, store);
+  if (!catalog.Recover({}).ok()) return false;
+  while (auto batch = catalog.TakeBatch()) {
+    const std::vector<storage::RecordBatch> group = {batch->records};
+    catalog.OnCommitted({}, batch->sequence, store->Append(group, batch->durability));
+  }
+  if (catalog.failed()) return false;
+  cell->Publish(catalog.TakeEffects().snapshot);
+  return true;
+}
+
+void CheckCatalog(const catalog::Snapshot& snapshot) {
+  const catalog::TopicPtr topic = snapshot.FindTopic("orders");
+  ASSERT_NE(topic, nullptr);
+  EXPECT_EQ(topic->id, TopicOf(8));
+  EXPECT_EQ(topic->settings.max_pending, 5u);
+  const catalog::SubscriptionPtr subscription = snapshot.FindSubscription(topic->id, "billing");
+  ASSERT_NE(subscription, nullptr);
+  EXPECT_EQ(subscription->id, kSubscription);
+  EXPECT_EQ(subscription->settings.retry.max_attempts, 3u);
+}
+
+// The upgrade writes the version; the catalog takes over topics and subscriptions after it.
+TEST_F(StorageUpgradeTest, APowerCutAnywhereLeavesTheTopicsOfVersion3) {
+  const TempDirectory original;
+  MakeDirectory(original, Version3());
+  std::mt19937_64 random(1);
+  uint64_t cuts_in_catalog = 0;
+  for (uint64_t operation = 1;; ++operation) {
+    Copy copy(original.path());
+    copy.file_system->CutPowerAt(operation);
+    auto store = copy.Open();
+    const bool opened = store.ok() && !copy.file_system->power_is_cut();
+    catalog::SnapshotCell before;
+    const bool started = opened && StartCatalog(store->get(), &before);
+    if (!copy.file_system->power_is_cut()) {
+      ASSERT_TRUE(started);
+      CheckCatalog(before.Read());
+      break;
+    }
+    if (opened) ++cuts_in_catalog;
+    if (store.ok()) store->reset();
+    copy.file_system->LoseUnsynced(&random);
+    std::ofstream(copy.witness_path, std::ios::binary | std::ios::trunc) << copy.witness_at_cut;
+    for (int start = 0; start < 2; ++start) {
+      store = copy.Open();
+      ASSERT_TRUE(store.ok()) << store.status() << " after a cut at operation " << operation;
+      catalog::SnapshotCell after;
+      ASSERT_TRUE(StartCatalog(store->get(), &after));
+      CheckCatalog(after.Read());
+      EXPECT_EQ(*(*store)->GetObject(storage::ObjectKind::kTopicSettings, 0, "orders"),
+                std::nullopt);
+      ASSERT_TRUE((*store)->Close().ok());
+      store->reset();
+    }
+    EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
+  }
+  EXPECT_GT(cuts_in_catalog, 0u);
 }
 
 }  // namespace

@@ -275,7 +275,6 @@ class Scenario {
     }
     if (const auto to = command.values.find("dead-letter"); to != command.values.end()) {
       change.dead_letter = TopicNamed(to->second);
-      change.dead_letter_name = to->second;
     }
     Handle(std::move(change));
   }

@@ -75,6 +75,8 @@ bool FaultyStore::Loses(const Record& record, bool moves) {
       return record.type == RecordType::kProgress;
     case PlantedFault::kLoseDeadLetters:
       return record.type == RecordType::kAccept && record.topic == kDeadLetters;
+    case PlantedFault::kLoseTopics:
+      return is_object(ObjectKind::kTopicSettings);
     case PlantedFault::kLoseSubscriptions:
       return is_object(ObjectKind::kSubscription);
     default:

@@ -23,6 +23,8 @@ enum class PlantedFault : uint8_t {
   // ---- The runtime
   // A batch is reported as appended one event before it is.
   kAnswerBeforeAppend,
+  // The catalog does not hear that a shard accepted a message of a deleted topic.
+  kForgetUse,
   // Steps see a clock that is 5 ms ahead.
   kEarlyClock,
   // ---- The journal
@@ -58,6 +60,8 @@ enum class PlantedFault : uint8_t {
   kLoseProgress,
   kLoseDeadLetters,
   kLoseSubscriptions,
+  // The catalog's records of topics.
+  kLoseTopics,
   // ---- Records that the store changes
   // The time of the next attempt is 0.
   kLoseRetryTimes,

@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 
+#include "tests/simulation/catalog_calls.h"
 #include "tests/simulation/concurrent_calls.h"
 #include "tests/simulation/sequential_calls.h"
 #include "tests/support/from_environment.h"
@@ -77,6 +78,17 @@ TEST(SequentialCallsTest, EachCallHasItsOneAnswer) {
                              {"spilled", 1}});
 }
 
+TEST(CatalogCallsTest, TopicsAndSubscriptionsKeepTheirPromises) {
+  RunSeeds<CatalogCalls>({{"accepted", 20},
+                          {"created by use", 1},
+                          {"topics changed", 2},
+                          {"topics deleted", 1},
+                          {"subscribed", 2},
+                          {"unsubscribed", 0.5},
+                          {"crashes", 3},
+                          {"rests", 3}});
+}
+
 // The simulation has teeth: each planted fault is found.
 template <typename Calls>
 void ExpectFound(PlantedFault fault) {
@@ -102,6 +114,14 @@ INSTANTIATE_TEST_SUITE_P(
                     PlantedFault::kForgetProgress, PlantedFault::kLoseProgress,
                     PlantedFault::kLoseRetryTimes, PlantedFault::kLoseAttempts,
                     PlantedFault::kLoseDeadLetters, PlantedFault::kLoseSubscriptions));
+
+class CatalogFaultTest : public testing::TestWithParam<PlantedFault> {};
+TEST_P(CatalogFaultTest, IsFound) { ExpectFound<CatalogCalls>(GetParam()); }
+INSTANTIATE_TEST_SUITE_P(All, CatalogFaultTest,
+                         testing::Values(PlantedFault::kAnswerBeforeAppend,
+                                         PlantedFault::kUnsyncedAppends, PlantedFault::kForgetUse,
+                                         PlantedFault::kLoseTopics,
+                                         PlantedFault::kLoseSubscriptions));
 
 class SequentialFaultTest : public testing::TestWithParam<PlantedFault> {};
 TEST_P(SequentialFaultTest, IsFound) { ExpectFound<SequentialCalls>(GetParam()); }

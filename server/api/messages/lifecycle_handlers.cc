@@ -74,8 +74,8 @@ bool Route(ApiWorker& worker, const ValidTarget& valid, protocol::Target* target
   uint32_t slot = valid.id.slot();
   target->id = valid.id;
   if (!valid.key.empty()) {
-    const auto topic = worker.context().topics.FindEvenIfDeleted(valid.topic);
-    if (!topic.has_value()) return false;
+    const auto topic = worker.context().catalog().FindTopicEvenIfDeleted(valid.topic);
+    if (topic == nullptr) return false;
     target->topic = topic->id;
     target->key = std::string(valid.key);
     slot = storage::SlotOfName(valid.topic, valid.key);
@@ -85,14 +85,14 @@ bool Route(ApiWorker& worker, const ValidTarget& valid, protocol::Target* target
 }
 
 absl::string_view TopicName(ApiWorker& worker, storage::TopicId topic) {
-  return worker.context().topics.Name(topic).value_or("");
+  return worker.context().catalog().TopicName(topic);
 }
 
 void FillStandings(ApiWorker& worker, const protocol::GetReply& reply,
                    google::protobuf::RepeatedPtrField<v1::SubscriptionStatus>* standings) {
   for (const protocol::SubscriptionStatus& from : reply.subscriptions) {
     v1::SubscriptionStatus* to = standings->Add();
-    to->set_subscription(worker.context().subscriptions.Name(from.subscription));
+    to->set_subscription(worker.context().catalog().SubscriptionName(from.subscription));
     to->set_state(ToProto(from.state));
     to->set_attempts(static_cast<int32_t>(from.attempts));
     if (from.lease_end_ms > 0) SetTimestamp(from.lease_end_ms, to->mutable_lease_end_time());

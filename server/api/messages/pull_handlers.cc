@@ -12,7 +12,7 @@
 #include "server/api/await.h"
 #include "server/api/messages/frame_queue.h"
 #include "server/api/request_validation.h"
-#include "server/api/subscriptions/subscription_settings.h"
+#include "server/api/subscriptions/subscription_watch.h"
 #include "server/api/unary.h"
 #include "server/api/validation_error.h"
 #include "server/base/check.h"
@@ -22,8 +22,6 @@
 
 namespace duetime::api {
 namespace {
-
-using Subscription = SubscriptionRegistry::Subscription;
 
 bool IsEnding(ServingState state) {
   return state == ServingState::kDraining || state == ServingState::kStorageFailed;
@@ -49,14 +47,8 @@ class StreamCount {
 // the end of the client, of the server, and of the subscription.
 class PulledShards final : public StateListener {
  public:
-  PulledShards(ApiWorker* worker, rpc::UnaryCall* call, const TopicRegistry::Topic& topic,
-               std::string name)
-      : worker_(worker),
-        call_(call),
-        topic_(topic),
-        name_(std::move(name)),
-        seen_version_(worker->context().subscriptions.version()),
-        replies_(worker) {
+  PulledShards(ApiWorker* worker, rpc::UnaryCall* call)
+      : worker_(worker), call_(call), replies_(worker) {
     worker_->AddListener(this);
     call_->on_gone = [this] { End(/*keep_leases=*/false); };
   }
@@ -68,14 +60,15 @@ class PulledShards final : public StateListener {
   PulledShards& operator=(const PulledShards&) = delete;
 
   // Sends the Pull to every shard.
-  void Start(const Subscription& subscription, const ValidStart& start, uint64_t wait_ms) {
-    made_ = subscription.made;
+  void Start(const catalog::SubscriptionPtr& subscription, const ValidStart& start,
+             uint64_t wait_ms) {
+    watch_ = SubscriptionWatch(subscription);
     id_ = worker_->streams().NewId();
     protocol::PullCommand command;
     command.stream = id_;
-    command.topic = topic_.id;
-    command.subscription = subscription.id;
-    command.lease_ms = LeaseMs(start, subscription.settings);
+    command.topic = subscription->topic;
+    command.subscription = subscription->id;
+    command.lease_ms = LeaseMs(start, subscription->settings);
     command.credit = std::make_shared<protocol::StreamCredit>(start.max_outstanding_messages,
                                                               start.max_outstanding_bytes);
     const bool ending = IsEnding(worker_->context().state.load()) || call_->gone();
@@ -91,19 +84,16 @@ class PulledShards final : public StateListener {
   // True if the deliveries are for another subscription or for a client that has gone. Their leases
   // then end.
   bool Void() {
-    if (!call_->gone() && !SubscriptionGone()) return false;
+    if (!call_->gone() && !watch_.Gone(worker_->context())) return false;
     End(/*keep_leases=*/false);
     return true;
-  }
-  bool SubscriptionGone() {
-    return worker_->context().subscriptions.Gone(topic_.id, name_, made_, &seen_version_);
   }
 
   void OnServingState() override {
     if (IsEnding(worker_->context().state.load())) End(/*keep_leases=*/true);
   }
   void OnSweep() override {
-    if (id_ != protocol::StreamId{} && SubscriptionGone()) End(/*keep_leases=*/false);
+    if (id_ != protocol::StreamId{} && watch_.Gone(worker_->context())) End(/*keep_leases=*/false);
   }
 
  private:
@@ -118,10 +108,7 @@ class PulledShards final : public StateListener {
 
   ApiWorker* const worker_;
   rpc::UnaryCall* const call_;
-  const TopicRegistry::Topic topic_;
-  const std::string name_;
-  uint64_t seen_version_;
-  uint64_t made_ = 0;
+  SubscriptionWatch watch_;
   protocol::StreamId id_{};
   bool ended_ = false;
   bool released_ = false;
@@ -198,15 +185,31 @@ class SettledTokens final : public StreamSink, public StateListener {
 };
 
 // Sees to it that the shards know the dead-letter topic of a topic. INVALID_TOPIC, TOPIC_NOT_FOUND.
-absl::Status PrepareDeadLetters(ApiWorker& worker, const std::string& name) {
-  if (absl::Status status = ValidateTopic(name, "topic"); !status.ok()) return status;
-  const auto topic = worker.context().topics.Find(name);
-  if (!topic.has_value()) return TopicNotFoundError(name);
-  // If there is none and none can be made, the shards refuse the dead letters of subscriptions that
-  // name no topic of their own.
-  TopicRegistry::Topic dead_letters;
-  static_cast<void>(worker.context().DeadLettersOf(*topic, &dead_letters));
-  return absl::OkStatus();
+Co<absl::Status> PrepareDeadLetters(ApiWorker& worker, std::string name) {
+  absl::Status status = ValidateTopic(name, "topic");
+  if (!status.ok()) co_return status;
+  const catalog::TopicPtr topic = worker.context().catalog().FindTopic(name);
+  if (topic == nullptr) co_return TopicNotFoundError(name);
+  if (worker.context().catalog().LinksDeadLetters(*topic)) co_return absl::OkStatus();
+  // If there is no such topic and none can be created, the shards refuse the dead letters of
+  // subscriptions that name no topic of their own.
+  AskCatalog ask(&worker, catalog::EnsureTopic{.name = name, .dead_letters = true});
+  static_cast<void>(co_await ask);
+  co_return absl::OkStatus();
+}
+
+// The subscription that a Pull names; created, with its topic, if the server creates things by use.
+Co<absl::StatusOr<catalog::SubscriptionPtr>> EnsureSubscription(ApiWorker& worker,
+                                                                std::string topic,
+                                                                std::string name) {
+  if (auto found = FindSubscription(worker.context(), topic, name); found != nullptr) {
+    co_return found;
+  }
+  AskCatalog ask(&worker, catalog::CreateSubscription{
+                              .topic = std::move(topic), .name = std::move(name), .by_use = true});
+  catalog::Reply reply = co_await ask;
+  if (!reply.status.ok()) co_return reply.status;
+  co_return std::move(reply.subscription);
 }
 
 // Parses a Settle, whose size is bounded before memory is spent on it.
@@ -237,17 +240,10 @@ Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullReq
   if (!status.ok()) co_return status;
   const StreamCount counted(&context);
   if (counted.over()) co_return StreamLimitError(context.options.streams_max);
-  TopicRegistry::Topic topic;
-  status = context.Resolve(start.topic, TopicRegistry::Use::kSubscribe, &topic);
-  if (!status.ok()) co_return status;
-
+  const std::string topic(start.topic);
   const std::string name(start.subscription);
-  PulledShards shards(&worker, &call, topic, name);
-  using Found = absl::StatusOr<Subscription>;
-  auto finding = WaitFor<Found>([&](std::function<void(Found)> done) {
-    worker.subscription_changes().Find(topic, name, std::move(done));
-  });
-  const Found subscription = co_await finding;
+  PulledShards shards(&worker, &call);
+  const auto subscription = co_await EnsureSubscription(worker, topic, name);
   if (!subscription.ok()) co_return subscription.status();
   shards.Start(*subscription, start, wait_ms);
   auto& replies = shards.replies();
@@ -255,7 +251,7 @@ Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullReq
 
   if (shards.Void()) {
     if (call.gone()) co_return absl::CancelledError("the client has gone");
-    co_return SubscriptionNotFoundError(topic.name, name);
+    co_return SubscriptionNotFoundError(topic, name);
   }
   storage::MessageRecord record;
   std::vector<protocol::LeaseToken> damaged;
@@ -277,7 +273,7 @@ CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call) {
   v1::SettleRequest request;
   absl::Status status = ParseSettle(worker, call, &request);
   if (status.ok() && request.dead_letter_size() > 0) {
-    status = PrepareDeadLetters(worker, request.topic());
+    status = co_await PrepareDeadLetters(worker, request.topic());
   }
   if (!status.ok()) co_return call.FinishWithError(status);
   SettledTokens settled(&worker);

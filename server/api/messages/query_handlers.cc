@@ -87,8 +87,8 @@ Co<absl::Status> List(ApiWorker& worker, rpc::UnaryCall&, const v1::ListRequest&
   ValidList valid;
   absl::Status status = ValidateList(request, context.options.limits, &valid);
   if (!status.ok()) co_return status;
-  const auto topic = context.topics.Find(valid.topic);
-  if (!topic.has_value()) co_return TopicNotFoundError(valid.topic);
+  const catalog::TopicPtr topic = context.catalog().FindTopic(valid.topic);
+  if (topic == nullptr) co_return TopicNotFoundError(valid.topic);
   query::MessageFilter& filter = valid.filter;
   filter.topic = topic->id;
   // A message that is due is not SCHEDULED, so the later half of the range may be left out.
@@ -134,10 +134,10 @@ Co<absl::Status> Forecast(ApiWorker& worker, rpc::UnaryCall&, const v1::Forecast
   if (!status.ok()) co_return status;
   std::vector<storage::TopicId> topics;
   if (valid.topic.empty()) {
-    topics = context.topics.Ids();
+    topics = context.catalog().TopicIds();
   } else {
-    const auto topic = context.topics.Find(valid.topic);
-    if (!topic.has_value()) co_return TopicNotFoundError(valid.topic);
+    const catalog::TopicPtr topic = context.catalog().FindTopic(valid.topic);
+    if (topic == nullptr) co_return TopicNotFoundError(valid.topic);
     topics.push_back(topic->id);
   }
   ReadStore reading(worker,

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "duetime/v1/messages.pb.h"
+#include "server/api/messages/asked_topics.h"
 #include "server/api/unary.h"
 #include "server/api/validation_error.h"
 
@@ -44,6 +45,10 @@ class PostedJob final : public ReplySink {
   std::coroutine_handle<> waiting_;
 };
 
+void AddAll(Intake& intake, const v1::ScheduleBatchRequest& request, ScheduleJob* job) {
+  for (int i = 0; i < request.messages_size(); ++i) intake.Add(request.messages(i), i, job);
+}
+
 }  // namespace
 
 CallTask Schedule(ApiWorker& worker, rpc::UnaryCall& call) {
@@ -52,6 +57,13 @@ CallTask Schedule(ApiWorker& worker, rpc::UnaryCall& call) {
   PostedJob job(&worker);
   worker.intake().Begin(1, job.get());
   worker.intake().Add(*request, kSingle, job.get());
+  if (worker.intake().DropIfMissing(*job.get())) {
+    // Other calls use the parsed message while this one waits.
+    const auto kept = std::make_unique<v1::ScheduleRequest>(*request);
+    co_await AskForTopics(worker, job.get());
+    worker.intake().BeginAgain(1, job.get());
+    worker.intake().Add(*kept, kSingle, job.get());
+  }
   absl::Status status = co_await job;
   auto* response = ApiWorker::Reused<v1::ScheduleResponse>(0);
   if (status.ok()) status = worker.intake().FillResponse(*job.get(), response);
@@ -62,9 +74,17 @@ CallTask ScheduleBatch(ApiWorker& worker, rpc::UnaryCall& call) {
   const auto* request = ParseBatchOrFinish<v1::ScheduleBatchRequest>(worker, call);
   if (request == nullptr) co_return;
   PostedJob job(&worker);
-  worker.intake().Begin(static_cast<size_t>(request->messages_size()), job.get());
-  for (int i = 0; i < request->messages_size(); ++i) {
-    worker.intake().Add(request->messages(i), i, job.get());
+  const auto count = static_cast<size_t>(request->messages_size());
+  worker.intake().Begin(count, job.get());
+  AddAll(worker.intake(), *request, job.get());
+  std::unique_ptr<const v1::ScheduleBatchRequest> kept;
+  // A topic that was there may be deleted while the catalog creates another. Each round creates one
+  // more of the batch's topics, and the job keeps them.
+  while (worker.intake().DropIfMissing(*job.get())) {
+    if (kept == nullptr) kept = std::make_unique<v1::ScheduleBatchRequest>(*request);
+    co_await AskForTopics(worker, job.get());
+    worker.intake().BeginAgain(count, job.get());
+    AddAll(worker.intake(), *kept, job.get());
   }
   const absl::Status status = co_await job;
   const size_t items = job.get()->items.size();

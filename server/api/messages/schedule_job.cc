@@ -16,6 +16,8 @@
 
 namespace duetime::api {
 
+using storage::TopicId;
+
 void ScheduleJob::Clear() {
   constexpr size_t kItemsKept = 64;
   if (items.capacity() > kItemsKept) {
@@ -23,7 +25,8 @@ void ScheduleJob::Clear() {
   } else {
     items.clear();
   }
-  new_topics.clear();
+  missing.clear();
+  ensured.clear();
   answers.clear();
   open = 0;
   status = absl::OkStatus();
@@ -39,11 +42,15 @@ uint32_t Intake::NextSlot() {
 
 void Intake::Begin(size_t messages, ScheduleJob* job) {
   job->Clear();
+  job->plain_slot = NextSlot();
+  BeginAgain(messages, job);
+}
+
+void Intake::BeginAgain(size_t messages, ScheduleJob* job) {
+  job->items.clear();
   job->accept_ms = context_->clock->Read().wall_ms;
   job->items.reserve(messages);
   commands_.resize(context_->node.load(std::memory_order_acquire)->shard_count());
-  named_.clear();
-  plain_slot_ = NextSlot();
   expected_ = messages;
 }
 
@@ -55,42 +62,68 @@ void Intake::Add(const v1::ScheduleRequest& request, int index, ScheduleJob* job
   job->items.emplace_back().error = std::move(status);
 }
 
-absl::Status Intake::FindTopic() {
-  const uint64_t version = context_->topics.version();
-  if (last_topic_.durable && !last_topic_.deleted && last_version_ == version &&
-      last_topic_.name == valid_.topic) {
-    return absl::OkStatus();
+bool Intake::DropIfMissing(const ScheduleJob& job) {
+  if (job.missing.empty()) return false;
+  for (protocol::ScheduleCommand& command : commands_) command = {};
+  return true;
+}
+
+absl::StatusOr<bool> Intake::FindTopic(const ScheduleJob& job) {
+  const catalog::Snapshot& catalog = context_->catalog();
+  const bool known = topic_ != nullptr && topic_->used && topic_version_ == catalog.version();
+  if (known && topic_->name() == valid_.topic) return true;
+  topic_ = catalog.FindTopic(valid_.topic);
+  topic_version_ = catalog.version();
+  if (!valid_.plain && valid_.validate_only) {
+    // A check leaves no topic behind.
+    absl::Status status =
+        topic_ == nullptr ? context_->MayCreateTopic(valid_.topic) : absl::OkStatus();
+    if (!status.ok()) return status;
+    return true;
   }
-  const bool look = !valid_.plain && valid_.validate_only;
-  absl::Status status = context_->Resolve(
-      valid_.topic, look ? TopicRegistry::Use::kLook : TopicRegistry::Use::kSchedule, &last_topic_);
-  if (!status.ok()) {
-    last_topic_ = {};
-    return status;
-  }
-  last_version_ = version;
-  return absl::OkStatus();
+  if (topic_ != nullptr && topic_->used) return true;
+  topic_ = nullptr;
+  const auto ensured = job.ensured.find(valid_.topic);
+  if (ensured == job.ensured.end()) return false;
+  if (!ensured->second.ok()) return ensured->second.status();
+  topic_ = *ensured->second;
+  return true;
+}
+
+absl::StatusOr<bool> Intake::FindDeadLetters(const ScheduleJob& job) {
+  if (context_->catalog().LinksDeadLetters(*topic_)) return true;
+  const auto ensured = job.ensured.find(valid_.topic);
+  if (ensured == job.ensured.end()) return false;
+  if (!ensured->second.ok()) return ensured->second.status();
+  return true;
 }
 
 absl::Status Intake::Accept(const v1::ScheduleRequest& request, int index, ScheduleJob* job) {
-  absl::Status status = FindTopic();
-  if (status.ok()) status = ApplyTopicSettings(last_topic_.settings, index, &valid_);
-  dead_letters_.durable = true;
-  // A check leaves no topic behind.
-  if (status.ok() && valid_.late_policy == storage::LatePolicy::kDeadLetter &&
-      !valid_.validate_only) {
-    status = context_->DeadLettersOf(last_topic_, &dead_letters_);
-    if (status.ok()) last_topic_.dead_letters = dead_letters_.id;
-  }
+  absl::StatusOr<bool> found = FindTopic(*job);
+  if (!found.ok()) return found.status();
+  const TopicSettings defaults;
+  const TopicSettings& settings = topic_ == nullptr ? defaults : topic_->settings;
+  absl::Status status = ApplyTopicSettings(settings, index, &valid_);
   if (!status.ok()) return status;
+  const bool dead_letters =
+      valid_.late_policy == storage::LatePolicy::kDeadLetter && !valid_.validate_only;
+  if (*found && dead_letters) found = FindDeadLetters(*job);
+  if (!found.ok()) return found.status();
+  if (!*found) {
+    job->missing[std::string(valid_.topic)] |= dead_letters;
+    job->items.emplace_back();
+    return absl::OkStatus();
+  }
+  const TopicId topic = topic_ == nullptr ? TopicId{} : topic_->id;
+  const absl::string_view topic_name = topic_ == nullptr ? valid_.topic : topic_->name();
   const bool plain = valid_.plain;
   const absl::string_view name = valid_.routing_name();
-  const uint32_t slot = name.empty() ? plain_slot_ : storage::SlotOfName(last_topic_.name, name);
+  const uint32_t slot = name.empty() ? job->plain_slot : storage::SlotOfName(topic_name, name);
   const uint16_t shard = storage::ShardOfSlot(slot, static_cast<uint16_t>(commands_.size()));
   protocol::ScheduleCommand* command = CommandFor(shard, job);
 
   record_.header = {
-      .topic = last_topic_.id, .deliver_ms = valid_.when.deliver_ms, .accept_ms = job->accept_ms};
+      .topic = topic, .deliver_ms = valid_.when.deliver_ms, .accept_ms = job->accept_ms};
   record_.attributes.swap(valid_.attributes);
   record_.payload = valid_.payload;
   record_.ttl_ms = valid_.ttl_ms;
@@ -107,20 +140,17 @@ absl::Status Intake::Accept(const v1::ScheduleRequest& request, int index, Sched
     record_.civil_time = valid_.when.civil_time;
     record_.time_zone = valid_.when.time_zone;
   }
-  if (!dead_letters_.durable) {
-    command->new_topics.emplace_back(dead_letters_.id, std::string(dead_letters_.name));
-  }
   command->messages.push_back(protocol::MakeNewMessage(record_, slot));
   if (valid_.needs_terms()) command->messages.back().options = MakeOptions(request);
 
   ScheduledItem& item = job->items.emplace_back();
-  item.topic = last_topic_.name;
+  item.topic = topic_name;
   item.payload_bytes = valid_.payload.size();
   item.shard = shard;
   item.keeps_time = !plain && valid_.on_conflict == protocol::OnConflict::kKeepTime;
-  if (!plain || valid_.ttl_ms > 0) item.echo = MakeEcho();
-  // Not in the registry, then.
-  if (last_topic_.id == storage::TopicId{}) item.topic = item.echo->topic();
+  if (!plain || valid_.ttl_ms > 0) item.echo = MakeEcho(topic_name);
+  // Only the request has the name, then.
+  if (topic_ == nullptr) item.topic = item.echo->topic();
   return absl::OkStatus();
 }
 
@@ -139,9 +169,9 @@ std::unique_ptr<protocol::ScheduleOptions> Intake::MakeOptions(
 }
 
 // Of the record, which is what will be stored; what the shard decides is filled in when it has.
-std::unique_ptr<v1::Message> Intake::MakeEcho() const {
+std::unique_ptr<v1::Message> Intake::MakeEcho(absl::string_view topic) const {
   auto echo = std::make_unique<v1::Message>();
-  FillRecord(record_, last_topic_.name, record_.payload.size(), /*full=*/false, echo.get());
+  FillRecord(record_, topic, record_.payload.size(), /*full=*/false, echo.get());
   return echo;
 }
 
@@ -149,11 +179,6 @@ protocol::ScheduleCommand* Intake::CommandFor(uint16_t shard, ScheduleJob* job) 
   protocol::ScheduleCommand* command = &commands_[shard];
   // A plain batch is one command: room for all of it at once.
   if (command->messages.empty() && job->items.empty()) command->messages.reserve(expected_);
-  const uint64_t pair = uint64_t{shard} << 32 | static_cast<uint32_t>(last_topic_.id);
-  const bool names = !last_topic_.durable && (valid_.plain || !valid_.validate_only);
-  if (names && named_.insert(pair).second) {
-    command->new_topics.emplace_back(last_topic_.id, std::string(last_topic_.name));
-  }
   return command;
 }
 
@@ -165,12 +190,8 @@ bool Intake::Post(protocol::CallTag tag, ScheduleJob* job) {
     protocol::ScheduleCommand command = std::exchange(commands_[shard], {});
     if (command.messages.empty()) continue;
     command.tag = tag;
-    std::vector<storage::TopicId> named;
-    for (const auto& [topic, name] : command.new_topics) named.push_back(topic);
     if (absl::Status status = node->Post(shard, std::move(command)); status.ok()) {
       ++job->open;
-      // Only a posted message can have put the name on disk.
-      job->new_topics.insert(job->new_topics.end(), named.begin(), named.end());
     } else {
       refused = std::move(status);
       refused_shards |= uint64_t{1} << shard;
@@ -198,11 +219,7 @@ bool Intake::Take(uint16_t shard, protocol::ScheduleReply reply, ScheduleJob* jo
   } else {
     job->answers[shard] = std::move(reply.accepted);
   }
-  if (job->open > 0) return false;
-  if (job->status.ok()) {
-    for (const storage::TopicId topic : job->new_topics) context_->topics.MarkDurable(topic);
-  }
-  return true;
+  return job->open == 0;
 }
 
 template <typename Answer>

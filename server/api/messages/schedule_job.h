@@ -7,16 +7,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 #include "duetime/v1/messages.pb.h"
 #include "server/api/messages/schedule_validation.h"
 #include "server/api/serving_context.h"
-#include "server/api/topics/topic_registry.h"
+#include "server/catalog/topic.h"
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
 
@@ -24,7 +26,7 @@ namespace duetime::api {
 
 // What the answer to one ScheduleRequest needs once its shard has replied.
 struct ScheduledItem {
-  // Points into the registry; into `echo` if only a check names the topic.
+  // Points into the catalog; into `echo` if only a check names the topic.
   absl::string_view topic;
   size_t payload_bytes = 0;
   // Not OK: refused, the rest means nothing.
@@ -39,8 +41,13 @@ struct ScheduledItem {
 // Plain data, used again and again.
 struct ScheduleJob {
   uint64_t accept_ms = 0;
+  // For its messages without a name.
+  uint32_t plain_slot = 0;
   std::vector<ScheduledItem> items;
-  std::vector<storage::TopicId> new_topics;
+  // Topics that the catalog has to create, and whether their dead-letter topics are needed as well.
+  absl::flat_hash_map<std::string, bool> missing;
+  // The catalog's answers for these.
+  absl::flat_hash_map<std::string, absl::StatusOr<catalog::TopicPtr>> ensured;
   // Commands that no shard has answered yet.
   size_t open = 0;
   // Not OK: the job as a whole has failed.
@@ -67,8 +74,13 @@ class Intake {
 
   // Begins a job with the time of now.
   void Begin(size_t messages, ScheduleJob* job);
+  // Begins the job again, once the catalog has its topics (AskForTopics).
+  void BeginAgain(size_t messages, ScheduleJob* job);
   // Adds a message, or why it is refused. `index` as in ValidateSchedule.
   void Add(const v1::ScheduleRequest& request, int index, ScheduleJob* job);
+  // True if topics of the job are missing: then it forgets the messages, to be added again when the
+  // catalog has these topics.
+  bool DropIfMissing(const ScheduleJob& job);
   // Posts the added messages, under `tag`. True if shards will answer. False: the job is done
   // already, because every message was refused, or job->status says that no shard took anything.
   bool Post(protocol::CallTag tag, ScheduleJob* job);
@@ -83,10 +95,13 @@ class Intake {
 
  private:
   absl::Status Accept(const v1::ScheduleRequest& request, int index, ScheduleJob* job);
-  absl::Status FindTopic();
+  // Finds the topic of the message at hand. False: the catalog has to create it.
+  absl::StatusOr<bool> FindTopic(const ScheduleJob& job);
+  // The same for the topic of its dead letters.
+  absl::StatusOr<bool> FindDeadLetters(const ScheduleJob& job);
   // Applies what the topic's settings say.
   std::unique_ptr<protocol::ScheduleOptions> MakeOptions(const v1::ScheduleRequest& request) const;
-  std::unique_ptr<v1::Message> MakeEcho() const;
+  std::unique_ptr<v1::Message> MakeEcho(absl::string_view topic) const;
   protocol::ScheduleCommand* CommandFor(uint16_t shard, ScheduleJob* job);
   uint32_t NextSlot();
   template <typename Answer>
@@ -97,19 +112,16 @@ class Intake {
   uint32_t next_slot_;
 
   // Of the job at hand.
-  uint32_t plain_slot_ = 0;
   size_t expected_ = 0;
   ValidSchedule valid_;
   storage::MessageRecord record_;
   // By shard; those without messages are not posted.
   std::vector<protocol::ScheduleCommand> commands_;
-  // Shard and topic whose name is already in a command.
-  absl::flat_hash_set<uint64_t> named_;
-  // The last topic, because the messages of a batch tend to have the same.
-  TopicRegistry::Topic last_topic_;
-  // Where the message at hand goes if it is late and says so.
-  TopicRegistry::Topic dead_letters_;
-  uint64_t last_version_ = 0;
+  // The last topic, because the messages of a batch tend to have the same. Null: a check names a
+  // topic that does not exist.
+  catalog::TopicPtr topic_;
+  // The version of the catalog that had it.
+  uint64_t topic_version_ = 0;
 };
 
 }  // namespace duetime::api

@@ -60,14 +60,45 @@ absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
   }
   Intake& intake = api_->intake();
   intake.Begin(static_cast<size_t>(request->messages_size()), &frame.job);
-  for (int i = 0; i < request->messages_size(); ++i) {
-    intake.Add(request->messages(i), i, &frame.job);
+  AddMessages(*request);
+  if (!intake.DropIfMissing(frame.job)) {
+    PostFrame(&frame);
+    return absl::OkStatus();
   }
-  frame.tag = api_->replies().Add(this);
-  if (intake.Post(frame.tag, &frame.job)) return absl::OkStatus();
-  api_->replies().Remove(frame.tag);
-  Settle(&frame);
+  // Other streams use the parsed message while this one waits.
+  kept_ = std::make_unique<v1::ScheduleStreamRequest>(*request);
+  AskForTopics();
   return absl::OkStatus();
+}
+
+void ScheduleStream::AddMessages(const v1::ScheduleStreamRequest& request) {
+  for (int i = 0; i < request.messages_size(); ++i) {
+    api_->intake().Add(request.messages(i), i, &frames_.back().job);
+  }
+}
+
+void ScheduleStream::AskForTopics() {
+  asking_.emplace(api_, &frames_.back().job);
+  asking_->Start([this] { OnTopics(); });
+}
+
+void ScheduleStream::OnTopics() {
+  Frame* const frame = &frames_.back();
+  api_->intake().BeginAgain(static_cast<size_t>(kept_->messages_size()), &frame->job);
+  AddMessages(*kept_);
+  // As in ScheduleBatch, one of the other topics may be gone.
+  if (api_->intake().DropIfMissing(frame->job)) return AskForTopics();
+  kept_ = nullptr;
+  PostFrame(frame);
+  asking_.reset();
+  Pump();
+}
+
+void ScheduleStream::PostFrame(Frame* frame) {
+  frame->tag = api_->replies().Add(this);
+  if (api_->intake().Post(frame->tag, &frame->job)) return;
+  api_->replies().Remove(frame->tag);
+  Settle(frame);
 }
 
 void ScheduleStream::OnReply(uint16_t shard, protocol::Reply reply) {
@@ -112,7 +143,7 @@ void ScheduleStream::Pump() {
 }
 
 void ScheduleStream::ReadOn() {
-  if (ended() || reading() || closing_.has_value()) return;
+  if (ended() || reading() || closing_.has_value() || asking_.has_value()) return;
   if (frames_.size() < kFramesMax && bytes_ < api_->context().options.limits.batch_bytes_max) {
     StartRead();
   }
@@ -156,8 +187,9 @@ void ScheduleStream::OnSweep(base::Now now) {
 
 void ScheduleStream::OnEnded() {
   for (const Frame& frame : frames_) {
-    if (!frame.done) api_->replies().Remove(frame.tag);
+    if (!frame.done && frame.tag != protocol::CallTag{}) api_->replies().Remove(frame.tag);
   }
+  asking_.reset();
   frames_.clear();
 }
 

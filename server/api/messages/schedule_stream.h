@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 
 #include "absl/status/status.h"
 
 #include "server/api/api_worker.h"
+#include "server/api/messages/asked_topics.h"
 #include "server/api/messages/schedule_job.h"
 #include "server/protocol/replies.h"
 #include "server/rpc/bidi_stream.h"
@@ -56,6 +58,13 @@ class ScheduleStream final : public rpc::BidiStream, public ReplySink {
 
   // An error ends the stream.
   absl::Status HandleFrame(grpc::ByteBuffer* buffer);
+  // Asks the catalog for the missing topics of the last frame.
+  void AskForTopics();
+  // The catalog has answered.
+  void OnTopics();
+  // Adds the messages of the last frame to its job.
+  void AddMessages(const v1::ScheduleStreamRequest& request);
+  void PostFrame(Frame* frame);
   // What the frame as a whole was refused with: an error of each message, or the end of the stream.
   void Settle(Frame* frame);
   // Reads no more, and ends with `status` when every open message is answered.
@@ -69,6 +78,9 @@ class ScheduleStream final : public rpc::BidiStream, public ReplySink {
   size_t bytes_ = 0;
   // Messages of all frames so far.
   int64_t messages_ = 0;
+  // The last frame waits for its topics, and nothing more is read: frames take effect in order.
+  std::optional<AskedTopics> asking_;
+  std::unique_ptr<v1::ScheduleStreamRequest> kept_;
   bool counted_ = false;
   std::optional<grpc::Status> closing_;
   uint64_t close_by_mono_ms_ = UINT64_MAX;

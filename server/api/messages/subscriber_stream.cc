@@ -9,7 +9,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/api/proto_time.h"
-#include "server/api/subscriptions/subscription_settings.h"
+#include "server/api/validation_error.h"
+#include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
 #include "server/rpc/grpc_status.h"
@@ -76,33 +77,48 @@ absl::Status SubscriberStream::Start(const v1::SubscribeStart& start) {
   if (absl::Status status = ValidateStart(start, context.options.limits, &start_); !status.ok()) {
     return status;
   }
-  if (absl::Status status = context.Resolve(start_.topic, TopicRegistry::Use::kSubscribe, &topic_);
-      !status.ok()) {
-    return status;
-  }
+  topic_ = std::string(start_.topic);
   subscription_ = std::string(start_.subscription);
-  spdlog::debug("subscriber: topic={} subscription={} client={} peer={}", std::string(topic_.name),
-                subscription_, absl::CHexEscape(start_.client_id), server_context()->peer());
+  spdlog::debug("subscriber: topic={} subscription={} client={} peer={}", topic_, subscription_,
+                absl::CHexEscape(start_.client_id), server_context()->peer());
   // The views point into the request, which is gone when this call is over.
   start_.topic = start_.subscription = start_.client_id = {};
-  phase_ = Phase::kMaking;
+  phase_ = Phase::kCreating;
   id_ = api_->streams().Add(this);
-  seen_version_ = context.subscriptions.version();
-  ApiWorker* const on = api_;
-  on->subscription_changes().Find(
-      topic_, subscription_,
-      [on, id = id_](const absl::StatusOr<SubscriptionRegistry::Subscription>& found) {
-        auto* stream = static_cast<SubscriberStream*>(on->streams().Find(id));
-        if (stream != nullptr) stream->OnSubscription(found);
-      });
-  return absl::OkStatus();
+  if (auto found = FindSubscription(context, topic_, subscription_); found != nullptr) {
+    Open(std::move(found));
+    return absl::OkStatus();
+  }
+  return PostToCatalog(
+      catalog::CreateSubscription{.topic = topic_, .name = subscription_, .by_use = true});
 }
 
-void SubscriberStream::OnSubscription(
-    const absl::StatusOr<SubscriptionRegistry::Subscription>& found) {
-  if (ended()) return;
-  if (!found.ok()) return Fail(found.status());
-  Attach(*found);
+template <typename Command>
+absl::Status SubscriberStream::PostToCatalog(Command command) {
+  DT_CHECK(!asked_.has_value());
+  asked_ = api_->catalog_replies().Add(this);
+  command.tag = *asked_;
+  absl::Status status = api_->node().PostToCatalog(std::move(command));
+  if (!status.ok()) api_->catalog_replies().Remove(*std::exchange(asked_, std::nullopt));
+  return status;
+}
+
+void SubscriberStream::OnReply(catalog::Reply reply) {
+  api_->catalog_replies().Remove(*std::exchange(asked_, std::nullopt));
+  DT_CHECK(!ended());
+  if (phase_ == Phase::kCreating) {
+    if (!reply.status.ok()) return Fail(reply.status);
+    return Open(std::move(reply.subscription));
+  }
+  // If there is no topic for dead letters and none can be created, the shards say so.
+  if (held_.has_value()) PostSettles(*std::exchange(held_, std::nullopt));
+  ReadOn();
+  Pump();
+}
+
+void SubscriberStream::Open(catalog::SubscriptionPtr subscription) {
+  Attach(*subscription);
+  watch_ = SubscriptionWatch(std::move(subscription));
   phase_ = Phase::kOpen;
   queue_.set_lease_ms(start_.lease_ms);
   send_started_ = true;
@@ -110,9 +126,8 @@ void SubscriberStream::OnSubscription(
   Pump();
 }
 
-void SubscriberStream::Attach(const SubscriptionRegistry::Subscription& subscription) {
+void SubscriberStream::Attach(const catalog::Subscription& subscription) {
   attached_ = true;
-  made_ = subscription.made;
   start_.lease_ms = LeaseMs(start_, subscription.settings);
   const auto credit = std::make_shared<protocol::StreamCredit>(start_.max_outstanding_messages,
                                                                start_.max_outstanding_bytes);
@@ -121,24 +136,19 @@ void SubscriberStream::Attach(const SubscriptionRegistry::Subscription& subscrip
     // Never refused: commands whose number is bounded by that of streams do not count against the
     // mailbox.
     static_cast<void>(node->Post(shard, protocol::AttachCommand{.stream = id_,
-                                                                .topic = topic_.id,
+                                                                .topic = subscription.topic,
                                                                 .subscription = subscription.id,
                                                                 .lease_ms = start_.lease_ms,
                                                                 .credit = credit}));
   }
 }
 
-void SubscriberStream::PrepareDeadLetters() {
-  ServingContext& context = api_->context();
-  const auto subscription = context.subscriptions.Find(topic_.id, subscription_);
-  if (subscription.has_value() && !subscription->settings.dead_letter_name.empty()) return;
-  // If there is none and none can be made, the shards say so.
-  TopicRegistry::Topic dead_letters;
-  static_cast<void>(context.DeadLettersOf(topic_, &dead_letters));
-}
-
-bool SubscriberStream::SubscriptionGone() {
-  return api_->context().subscriptions.Gone(topic_.id, subscription_, made_, &seen_version_);
+bool SubscriberStream::KnowsDeadLetters() const {
+  const catalog::Snapshot& catalog = api_->context().catalog();
+  const catalog::TopicPtr topic = catalog.FindTopic(topic_);
+  if (topic == nullptr || catalog.LinksDeadLetters(*topic)) return true;
+  const catalog::SubscriptionPtr now = catalog.FindSubscription(topic->id, subscription_);
+  return now != nullptr && !now->settings.dead_letter_name.empty();
 }
 
 void SubscriberStream::Detach() {
@@ -151,12 +161,20 @@ void SubscriberStream::Detach() {
 }
 
 void SubscriberStream::Settle(const v1::SubscribeRequest& request) {
-  runtime::Node* node = api_->context().node.load();
   RoutedSettles routed;
-  if (request.dead_letter_size() > 0) PrepareDeadLetters();
-  RouteSettles(request, id_, node->shard_count(), &routed);
+  RouteSettles(request, id_, api_->node().shard_count(), &routed);
   for (const auto& [token, reason] : routed.refused) queue_.AddRefused(token, reason);
   settles_open_ += routed.posted;
+  const bool ask = request.dead_letter_size() > 0 && !asked_.has_value() && !KnowsDeadLetters();
+  if (ask && PostToCatalog(catalog::EnsureTopic{.name = topic_, .dead_letters = true}).ok()) {
+    held_ = std::move(routed);
+  } else {
+    PostSettles(std::move(routed));
+  }
+}
+
+void SubscriberStream::PostSettles(RoutedSettles routed) {
+  runtime::Node* node = api_->context().node.load();
   for (uint16_t shard = 0; shard < routed.by_shard.size(); ++shard) {
     protocol::SettleCommand& command = routed.by_shard[shard];
     if (IsEmpty(command)) continue;
@@ -165,15 +183,15 @@ void SubscriberStream::Settle(const v1::SubscribeRequest& request) {
 }
 
 void SubscriberStream::ReadOn() {
-  if (reading() || phase_ == Phase::kClosing || phase_ == Phase::kMaking) return;
+  if (reading() || phase_ == Phase::kClosing || asked_.has_value()) return;
   if (settles_open_ + queue_.confirmations() > kSettlesOpenMax) return;  // Pump looks again
   StartRead();
 }
 
 void SubscriberStream::AddDeliveries(base::Now now, std::vector<protocol::Delivery> deliveries) {
   if (phase_ != Phase::kOpen || deliveries.empty()) return;
-  // These may be of another one that has its name by now.
-  if (SubscriptionGone()) return Fail(SubscriptionNotFoundError(topic_.name, subscription_));
+  // These may be of another subscription that has its name by now.
+  if (watch_.Gone(api_->context())) return Fail(SubscriptionNotFoundError(topic_, subscription_));
   queue_.AddDeliveries(now, std::move(deliveries));
 }
 
@@ -199,7 +217,7 @@ void SubscriberStream::AddSettles(const protocol::SettleReply& reply) {
 
 void SubscriberStream::Pump() {
   if (ended() || writing()) return;
-  if (phase_ == Phase::kAwaitStart || phase_ == Phase::kMaking) return;
+  if (phase_ == Phase::kAwaitStart || phase_ == Phase::kCreating) return;
   const bool notices = send_started_ || send_heartbeat_ || send_drain_;
   if (notices || !queue_.empty()) {
     const base::Now now = api_->context().clock->Read();
@@ -258,6 +276,7 @@ void SubscriberStream::Close(const grpc::Status& status, uint64_t timeout_ms) {
 void SubscriberStream::OnEnded() {
   Detach();
   api_->streams().Remove(id_);
+  if (asked_.has_value()) api_->catalog_replies().Remove(*std::exchange(asked_, std::nullopt));
   queue_.Clear();
 }
 
@@ -273,7 +292,7 @@ void SubscriberStream::OnServingState() {
     case ServingState::kDraining:
       break;
   }
-  if (phase_ == Phase::kAwaitStart || phase_ == Phase::kMaking) {
+  if (phase_ == Phase::kAwaitStart || phase_ == Phase::kCreating) {
     return Fail(base::DrainingError());
   }
   if (context.ending.load()) {
@@ -292,8 +311,8 @@ void SubscriberStream::OnSweep(base::Now now) {
   if (phase_ == Phase::kClosing && now.mono_ms >= close_by_mono_ms_) {
     return End(closing_status_);
   }
-  if (phase_ == Phase::kOpen && SubscriptionGone()) {
-    return Fail(SubscriptionNotFoundError(topic_.name, subscription_));
+  if (phase_ == Phase::kOpen && watch_.Gone(api_->context())) {
+    return Fail(SubscriptionNotFoundError(topic_, subscription_));
   }
   if (phase_ == Phase::kOpen && !writing() &&
       now.mono_ms >= last_write_mono_ms_ + api_->context().options.heartbeat_ms) {

@@ -6,17 +6,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 
 #include "server/api/api_worker.h"
 #include "server/api/messages/frame_queue.h"
 #include "server/api/request_validation.h"
-#include "server/api/topics/topic_registry.h"
+#include "server/api/subscriptions/subscription_watch.h"
 #include "server/protocol/replies.h"
 #include "server/protocol/stream_credit.h"
 #include "server/rpc/bidi_stream.h"
@@ -33,7 +33,7 @@ namespace duetime::api {
 //
 // However the stream ends, every shard receives a command to end its leases. Thread safety:
 // confined to the worker's thread.
-class SubscriberStream final : public rpc::BidiStream, public StreamSink {
+class SubscriberStream final : public rpc::BidiStream, public StreamSink, public CatalogReplySink {
  public:
   SubscriberStream(ApiWorker* api, rpc::CqWorker* worker) : rpc::BidiStream(worker), api_(api) {}
   ~SubscriberStream() override;
@@ -45,11 +45,14 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink {
 
   void OnServingState() override;
 
+  // The catalog has created the subscription, or has linked the dead-letter topic.
+  void OnReply(catalog::Reply reply) override;
+
  private:
   enum class Phase : uint8_t {
     kAwaitStart,
-    // The subscription is being made; nothing is read meanwhile.
-    kMaking,
+    // The catalog creates the subscription. The stream reads nothing meanwhile.
+    kCreating,
     kOpen,
     // The client has half-closed: its last settlements are confirmed, then the call ends.
     kClosing,
@@ -71,11 +74,13 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink {
   absl::Status HandleRequest(grpc::ByteBuffer* buffer);
   absl::Status Start(const v1::SubscribeStart& start);
   void Settle(const v1::SubscribeRequest& request);
-  void OnSubscription(const absl::StatusOr<SubscriptionRegistry::Subscription>& found);
-  void Attach(const SubscriptionRegistry::Subscription& subscription);
-  // Sees to it that the shards know where dead letters of this subscription go.
-  void PrepareDeadLetters();
-  bool SubscriptionGone();
+  void Open(catalog::SubscriptionPtr subscription);
+  void Attach(const catalog::Subscription& subscription);
+  void PostSettles(RoutedSettles routed);
+  // True if the shards know the topic of this subscription's dead letters, as far as is known here.
+  bool KnowsDeadLetters() const;
+  template <typename Command>
+  absl::Status PostToCatalog(Command command);
   void Detach();
   // Takes and delivers nothing more; ends with `status` when the last confirmations are sent, or
   // after `timeout_ms`.
@@ -95,11 +100,13 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink {
   bool send_drain_ = false;
   bool drain_sent_ = false;
   ValidStart start_;
-  TopicRegistry::Topic topic_;
+  std::string topic_;
   std::string subscription_;
-  uint64_t made_ = 0;
-  // Of the registry when the subscription was last known to be there.
-  uint64_t seen_version_ = 0;
+  SubscriptionWatch watch_;
+  // A request to the catalog without an answer. The stream reads nothing meanwhile.
+  std::optional<catalog::RequestTag> asked_;
+  // Settlements that wait for that answer.
+  std::optional<RoutedSettles> held_;
   // Settlements at the shards.
   size_t settles_open_ = 0;
   // Tokens that were given back here and not by the client: their confirmations are not for it.

@@ -47,8 +47,7 @@ std::string RandomName() {
 }
 
 void Fill(ApiWorker& worker, const Operation& operation, v1::Operation* proto) {
-  const auto topic = worker.context().topics.Name(operation.spec.topic);
-  FillOperation(operation, topic.value_or(""), proto);
+  FillOperation(operation, worker.context().catalog().TopicName(operation.spec.topic), proto);
 }
 
 // Sends a command to every shard, and merges the parts of their answers.
@@ -157,8 +156,8 @@ Co<absl::Status> StartBulk(ApiWorker& worker, rpc::UnaryCall& call,
   protocol::OperationSpec spec;
   absl::Status status = ValidateBulk(request, context.options.limits, &spec);
   if (!status.ok()) co_return status;
-  const auto topic = context.topics.Find(request.topic());
-  if (!topic.has_value()) co_return TopicNotFoundError(request.topic());
+  const catalog::TopicPtr topic = context.catalog().FindTopic(request.topic());
+  if (topic == nullptr) co_return TopicNotFoundError(request.topic());
   spec.topic = topic->id;
   if (request.dry_run()) {
     co_return co_await DryRun(worker, call, request.topic(), std::move(spec), response);
@@ -201,8 +200,8 @@ Co<absl::Status> ListOperations(ApiWorker& worker, rpc::UnaryCall&,
   if (!status.ok()) co_return status;
   std::optional<storage::TopicId> topic;
   if (!request.topic().empty()) {
-    const auto found = worker.context().topics.FindEvenIfDeleted(request.topic());
-    if (!found.has_value()) co_return absl::OkStatus();
+    const auto found = worker.context().catalog().FindTopicEvenIfDeleted(request.topic());
+    if (found == nullptr) co_return absl::OkStatus();
     topic = found->id;
   }
   ReadStore reading(worker, [topic, after, page_size](storage::MessageStore* store) {

@@ -99,7 +99,7 @@ absl::Status FillPreview(const calendar::RecurrenceRule& rule, int64_t after_ms,
 }
 
 absl::string_view TopicName(ApiWorker& worker, const RecurrenceState& state) {
-  return worker.context().topics.Name(state.spec.topic).value_or("");
+  return worker.context().catalog().TopicName(state.spec.topic);
 }
 
 uint16_t ShardOf(ApiWorker& worker, const std::string& name) {
@@ -113,17 +113,11 @@ Co<absl::StatusOr<RecurrenceState>> Read(ApiWorker& worker, std::string name) {
   co_return co_await reading;
 }
 
-// Sends a command to the shard of its recurrence. The topics that it names are on disk when the
-// shard has answered.
+// Sends a command to the shard of its recurrence.
 Co<absl::StatusOr<RecurrenceReply>> Change(ApiWorker& worker, RecurrenceCommand command) {
-  std::vector<storage::TopicId> named;
-  for (const auto& [topic, name] : command.new_topics) named.push_back(topic);
   const uint16_t shard = ShardOf(worker, command.name);
   Ask<RecurrenceReply, RecurrenceCommand> ask(&worker, shard, std::move(command));
-  absl::StatusOr<RecurrenceReply> reply = co_await ask;
-  if (!reply.ok()) co_return reply.status();
-  for (const storage::TopicId topic : named) worker.context().topics.MarkDurable(topic);
-  co_return reply;
+  co_return co_await ask;
 }
 
 // Pause, resume, delete.
@@ -147,17 +141,14 @@ Co<absl::Status> ChangeState(ApiWorker& worker, std::string name, RecurrenceComm
   co_return absl::OkStatus();
 }
 
-// A template whose messages become dead letters when they are late needs a topic for them, known to
-// the shard and named on disk.
-absl::Status PrepareDeadLetters(ApiWorker& worker, const v1::MessageTemplate& from,
-                                const TopicRegistry::Topic& topic, RecurrenceCommand* command) {
-  if (from.late_policy() != v1::Message::DEAD_LETTER) return absl::OkStatus();
-  TopicRegistry::Topic dead_letters;
-  absl::Status status = worker.context().DeadLettersOf(topic, &dead_letters);
-  if (status.ok() && !dead_letters.durable) {
-    command->new_topics.emplace_back(dead_letters.id, std::string(dead_letters.name));
-  }
-  return status;
+// A template whose messages become dead letters when they are late needs a topic for these, known
+// to the shards.
+Co<absl::Status> PrepareDeadLetters(ApiWorker& worker, std::string topic,
+                                    v1::Message::LatePolicy policy) {
+  if (policy != v1::Message::DEAD_LETTER) co_return absl::OkStatus();
+  AskCatalog ask(&worker, catalog::EnsureTopic{.name = std::move(topic), .dead_letters = true});
+  const catalog::Reply reply = co_await ask;
+  co_return reply.status;
 }
 
 // Everything of a new recurrence but its topic.
@@ -209,24 +200,28 @@ Co<absl::Status> CreateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
   const uint64_t now_ms = context.clock->Read().wall_ms;
   absl::Status status = ReadNew(worker, asked, &command);
   if (!status.ok()) co_return status;
-  TopicRegistry::Topic topic;
+  catalog::TopicPtr topic = context.catalog().FindTopic(asked.topic());
   // A check leaves no topic behind.
   const bool look = command.validate_only;
-  status = context.Resolve(
-      asked.topic(), look ? TopicRegistry::Use::kLook : TopicRegistry::Use::kSchedule, &topic);
+  if (look && topic == nullptr) {
+    status = context.MayCreateTopic(asked.topic());
+  } else if (!look) {
+    AskCatalog ask(&worker, catalog::EnsureTopic{.name = asked.topic()});
+    const catalog::Reply ensured = co_await ask;
+    status = ensured.status;
+    topic = ensured.topic;
+  }
   if (!status.ok()) co_return status;
-  command.spec.topic = topic.id;
+  if (topic != nullptr) command.spec.topic = topic->id;
   command.spec.content = ContentHash(protocol::ContentOf(command.spec));
-  status = ReadTemplate(asked.template_(), topic.settings, context.options.limits,
-                        &command.spec.message);
+  const TopicSettings settings = topic == nullptr ? TopicSettings{} : topic->settings;
+  status = ReadTemplate(asked.template_(), settings, context.options.limits, &command.spec.message);
+  if (status.ok() && !look) {
+    status = co_await PrepareDeadLetters(worker, asked.topic(), asked.template_().late_policy());
+  }
   if (!status.ok()) co_return status;
   if (!asked.schedule().has_start_time()) {
     command.spec.rule.start_ms = static_cast<int64_t>(now_ms);
-  }
-  if (!look) {
-    if (!topic.durable) command.new_topics.emplace_back(topic.id, std::string(topic.name));
-    status = PrepareDeadLetters(worker, asked.template_(), topic, &command);
-    if (!status.ok()) co_return status;
   }
   const auto reply = co_await Change(worker, std::move(command));
   if (!reply.ok()) co_return reply.status();
@@ -249,12 +244,13 @@ Co<absl::Status> UpdateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
     // changed.
     const auto now = co_await Read(worker, asked.name());
     if (!now.ok()) co_return now.status();
-    const auto topic = context.topics.Find(TopicName(worker, *now));
-    const TopicSettings settings = topic.has_value() ? topic->settings : TopicSettings{};
+    const std::string name(TopicName(worker, *now));
+    const catalog::TopicPtr topic = context.catalog().FindTopic(name);
+    const TopicSettings settings = topic == nullptr ? TopicSettings{} : topic->settings;
     status =
         ReadTemplate(asked.template_(), settings, context.options.limits, &command.spec.message);
-    if (status.ok() && topic.has_value()) {
-      status = PrepareDeadLetters(worker, asked.template_(), *topic, &command);
+    if (status.ok() && topic != nullptr) {
+      status = co_await PrepareDeadLetters(worker, name, asked.template_().late_policy());
     }
     if (!status.ok()) co_return status;
   }
@@ -311,8 +307,8 @@ Co<absl::Status> ListRecurrences(ApiWorker& worker, rpc::UnaryCall&,
   if (!status.ok()) co_return status;
   std::optional<storage::TopicId> topic;
   if (!request.topic().empty()) {
-    const auto found = worker.context().topics.FindEvenIfDeleted(request.topic());
-    if (!found.has_value()) co_return absl::OkStatus();
+    const auto found = worker.context().catalog().FindTopicEvenIfDeleted(request.topic());
+    if (found == nullptr) co_return absl::OkStatus();
     topic = found->id;
   }
   ReadStore reading(worker, [topic, after, page_size](storage::MessageStore* store) {

@@ -2,8 +2,6 @@
 #include "server/api/subscriptions/subscription_handlers.h"
 
 #include <algorithm>
-#include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,9 +20,8 @@
 namespace duetime::api {
 namespace {
 
-using Subscription = SubscriptionRegistry::Subscription;
-
-void FillSubscription(const Subscription& from, absl::string_view topic, v1::Subscription* to) {
+void FillSubscription(const catalog::Subscription& from, absl::string_view topic,
+                      v1::Subscription* to) {
   to->set_topic(std::string(topic));
   to->set_name(from.name);
   ToProto(from.settings, to->mutable_settings());
@@ -86,19 +83,18 @@ absl::StatusOr<std::vector<uint64_t>> ReadOldest(storage::MessageStore* store,
 
 // The topic and the name that a request names.
 struct Named {
-  TopicRegistry::Topic topic;
+  catalog::TopicPtr topic;
   std::string name;
 };
 
-absl::Status FindNamed(TopicRegistry* topics, absl::string_view topic, absl::string_view name,
-                       const std::string& prefix, Named* named) {
+absl::Status FindNamed(const catalog::Snapshot& catalog, absl::string_view topic,
+                       absl::string_view name, const std::string& prefix, Named* named) {
   absl::string_view valid;
   absl::Status status = ValidateTopic(topic, absl::StrCat(prefix, "topic"));
   if (status.ok()) status = ValidateSubscription(name, absl::StrCat(prefix, "name"), &valid);
   if (!status.ok()) return status;
-  const auto found = topics->Find(topic);
-  if (!found.has_value()) return TopicNotFoundError(topic);
-  named->topic = *found;
+  named->topic = catalog.FindTopic(topic);
+  if (named->topic == nullptr) return TopicNotFoundError(topic);
   named->name = std::string(valid);
   return absl::OkStatus();
 }
@@ -113,13 +109,14 @@ absl::Status ReadStart(v1::CreateSubscriptionRequest::Start start, bool* from_no
                  {{"value", absl::StrCat(start)}});
 }
 
-// Fills in the subscription as it is now. NOT_FOUND if it was deleted again.
-absl::Status FillNow(ApiWorker& worker, const TopicRegistry::Topic& topic, const std::string& name,
-                     v1::Subscription* response) {
-  const auto found = worker.context().subscriptions.Find(topic.id, name);
-  if (!found.has_value()) return SubscriptionNotFoundError(topic.name, name);
-  FillSubscription(*found, topic.name, response);
-  return absl::OkStatus();
+// Sends a command to the catalog, and fills in the subscription as it is then.
+template <typename Command>
+Co<absl::Status> Change(ApiWorker& worker, Command command, v1::Subscription* response) {
+  const std::string topic = command.topic;
+  AskCatalog ask(&worker, std::move(command));
+  const catalog::Reply reply = co_await ask;
+  if (reply.status.ok()) FillSubscription(*reply.subscription, topic, response);
+  co_return reply.status;
 }
 
 }  // namespace
@@ -127,44 +124,32 @@ absl::Status FillNow(ApiWorker& worker, const TopicRegistry::Topic& topic, const
 Co<absl::Status> CreateSubscription(ApiWorker& worker, rpc::UnaryCall&,
                                     const v1::CreateSubscriptionRequest& request,
                                     v1::CreateSubscriptionResponse* response) {
-  ServingContext& context = worker.context();
-  SubscriptionChanges::Wish wish;
-  absl::string_view name;
   const v1::Subscription& asked = request.subscription();
+  catalog::CreateSubscription command;
+  command.topic = asked.topic();
+  absl::string_view name;
   absl::Status status = ValidateTopic(asked.topic(), "subscription.topic");
   if (status.ok()) status = ValidateSubscription(asked.name(), "subscription.name", &name);
-  if (status.ok()) status = ReadStart(request.start(), &wish.from_now);
+  if (status.ok()) status = ReadStart(request.start(), &command.from_now);
   if (status.ok()) {
-    status = ValidateSubscriptionSettings(asked.settings(), asked.topic(), context.options.limits,
-                                          "subscription.settings", &wish.settings);
+    status = ValidateSubscriptionSettings(asked.settings(), asked.topic(),
+                                          worker.context().options.limits, "subscription.settings",
+                                          &command.settings);
   }
   if (!status.ok()) co_return status;
-  // A deleted topic is brought back in the turn of this change: its deletion may be under way.
-  if (const auto known = context.topics.FindEvenIfDeleted(asked.topic()); known.has_value()) {
-    wish.topic = *known;
-  } else {
-    status = context.topics.Resolve(asked.topic(), TopicRegistry::Use::kSubscribe, &wish.topic);
-    if (!status.ok()) co_return status;
-  }
-  wish.name = std::string(name);
-  const TopicRegistry::Topic topic = wish.topic;
-  auto creating = WaitFor<absl::Status>([&](std::function<void(absl::Status)> done) {
-    worker.subscription_changes().Create(wish, std::move(done));
-  });
-  status = co_await creating;
-  if (status.ok()) status = FillNow(worker, topic, wish.name, response->mutable_subscription());
-  co_return status;
+  command.name = std::string(name);
+  co_return co_await Change(worker, std::move(command), response->mutable_subscription());
 }
 
 Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::UnaryCall&,
                                  const v1::GetSubscriptionRequest& request,
                                  v1::GetSubscriptionResponse* response) {
-  ServingContext& context = worker.context();
   Named named;
-  absl::Status status = FindNamed(&context.topics, request.topic(), request.name(), "", &named);
+  const catalog::Snapshot& catalog = worker.context().catalog();
+  absl::Status status = FindNamed(catalog, request.topic(), request.name(), "", &named);
   if (!status.ok()) co_return status;
-  const auto found = context.subscriptions.Find(named.topic.id, named.name);
-  if (!found.has_value()) co_return SubscriptionNotFoundError(named.topic.name, named.name);
+  const auto found = catalog.FindSubscription(named.topic->id, named.name);
+  if (found == nullptr) co_return SubscriptionNotFoundError(named.topic->name(), named.name);
   Replies<protocol::InspectSubscriptionReply> replies(&worker);
   replies.PostToAll(protocol::InspectSubscriptionCommand{.subscription = found->id});
   if (replies.open() == 0) co_return replies.status();
@@ -173,7 +158,9 @@ Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::UnaryCall&,
   Backlogs backlogs;
   for (const auto& [shard, reply] : replies.all()) {
     // It is being deleted.
-    if (!reply.status.ok()) co_return SubscriptionNotFoundError(named.topic.name, named.name);
+    if (!reply.status.ok()) {
+      co_return SubscriptionNotFoundError(named.topic->name(), named.name);
+    }
     Add(reply.gauges, &sum);
     TakeOldest(reply.gauges.oldest_due_ms, &sum);
     if (reply.backlog_from.has_value()) backlogs.emplace_back(shard, *reply.backlog_from);
@@ -187,14 +174,13 @@ Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::UnaryCall&,
     if (!oldest.ok()) co_return oldest.status();
     for (const uint64_t due_ms : *oldest) TakeOldest(due_ms, &sum);
   }
-  FillSubscription(*found, named.topic.name, response->mutable_subscription());
+  FillSubscription(*found, named.topic->name(), response->mutable_subscription());
   FillCounts(sum, response->mutable_subscription()->mutable_counts());
   co_return absl::OkStatus();
 }
 
 absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsRequest& request,
                                v1::ListSubscriptionsResponse* response) {
-  ServingContext& context = worker.context();
   absl::Status status = ValidateTopic(request.topic(), "topic");
   const std::string filter = absl::StrCat("subscriptions;", request.topic());
   size_t page_size = 0;
@@ -203,16 +189,17 @@ absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsReq
     status = ValidatePage(request.page_size(), request.page_token(), filter, &page_size, &after);
   }
   if (!status.ok()) return status;
-  const auto topic = context.topics.Find(request.topic());
-  if (!topic.has_value()) return TopicNotFoundError(request.topic());
+  const catalog::Snapshot& catalog = worker.context().catalog();
+  const catalog::TopicPtr topic = catalog.FindTopic(request.topic());
+  if (topic == nullptr) return TopicNotFoundError(request.topic());
   // One more than asked for tells whether there are more.
-  auto list = context.subscriptions.List(topic->id, after, page_size + 1);
+  auto list = catalog.ListSubscriptions(topic->id, after, page_size + 1);
   if (list.size() > page_size) {
     list.resize(page_size);
-    response->set_next_page_token(MakePageToken(filter, {.place = {}, .key = list.back().name}));
+    response->set_next_page_token(MakePageToken(filter, {.place = {}, .key = list.back()->name}));
   }
-  for (const Subscription& subscription : list) {
-    FillSubscription(subscription, topic->name, response->add_subscriptions());
+  for (const catalog::SubscriptionPtr& subscription : list) {
+    FillSubscription(*subscription, topic->name(), response->add_subscriptions());
   }
   return absl::OkStatus();
 }
@@ -220,26 +207,25 @@ absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsReq
 Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::UnaryCall&,
                                     const v1::UpdateSubscriptionRequest& request,
                                     v1::UpdateSubscriptionResponse* response) {
-  ServingContext& context = worker.context();
   Named named;
   protocol::SubscriptionSettings given;
   const v1::Subscription& asked = request.subscription();
   absl::Status status =
-      FindNamed(&context.topics, asked.topic(), asked.name(), "subscription.", &named);
+      FindNamed(worker.context().catalog(), asked.topic(), asked.name(), "subscription.", &named);
   if (status.ok()) {
-    status = ValidateSubscriptionSettings(asked.settings(), asked.topic(), context.options.limits,
-                                          "subscription.settings", &given);
+    status = ValidateSubscriptionSettings(asked.settings(), asked.topic(),
+                                          worker.context().options.limits, "subscription.settings",
+                                          &given);
   }
   if (!status.ok()) co_return status;
-  auto updating = WaitFor<absl::Status>([&](std::function<void(absl::Status)> done) {
-    const auto edit = [mask = request.update_mask(), given](protocol::SubscriptionSettings* now) {
-      return ApplySubscriptionMask(mask, given, now);
-    };
-    worker.subscription_changes().Update(named.topic, named.name, edit, std::move(done));
-  });
-  status = co_await updating;
-  if (!status.ok()) co_return status;
-  co_return FillNow(worker, named.topic, named.name, response->mutable_subscription());
+  catalog::UpdateSubscription command;
+  command.topic = asked.topic();
+  command.name = named.name;
+  // Runs on the catalog's thread, with the settings of that moment.
+  command.edit = [mask = request.update_mask(), given](protocol::SubscriptionSettings* now) {
+    return ApplySubscriptionMask(mask, given, now);
+  };
+  co_return co_await Change(worker, std::move(command), response->mutable_subscription());
 }
 
 Co<absl::Status> DeleteSubscription(ApiWorker& worker, rpc::UnaryCall&,
@@ -247,12 +233,12 @@ Co<absl::Status> DeleteSubscription(ApiWorker& worker, rpc::UnaryCall&,
                                     v1::DeleteSubscriptionResponse*) {
   Named named;
   absl::Status status =
-      FindNamed(&worker.context().topics, request.topic(), request.name(), "", &named);
+      FindNamed(worker.context().catalog(), request.topic(), request.name(), "", &named);
   if (!status.ok()) co_return status;
-  auto deleting = WaitFor<absl::Status>([&](std::function<void(absl::Status)> done) {
-    worker.subscription_changes().Delete(named.topic, named.name, std::move(done));
-  });
-  co_return co_await deleting;
+  AskCatalog ask(&worker,
+                 catalog::DeleteSubscription{.topic = request.topic(), .name = named.name});
+  const catalog::Reply reply = co_await ask;
+  co_return reply.status;
 }
 
 }  // namespace duetime::api

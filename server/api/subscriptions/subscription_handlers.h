@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers of subscriptions as resources. The shards keep them; the registry knows them, too, from
-// the moment when every shard has one on disk. A change is answered when it holds in every shard.
+// Handlers of subscriptions as resources. The catalog decides; these translate.
 #pragma once
 
 #include "absl/status/status.h"

@@ -225,19 +225,4 @@ void ToProto(const SubscriptionSettings& settings, v1::SubscriptionSettings* pro
                                   : v1::RETENTION_DROP);
 }
 
-bool MakesDeadLetters(const SubscriptionSettings& settings) {
-  return settings.retry.max_attempts > 0 ||
-         ((settings.retention_ms > 0 || settings.retention_max_messages > 0) &&
-          settings.retention_policy == RetentionPolicy::kDeadLetter);
-}
-
-absl::Status SubscriptionNotFoundError(absl::string_view topic, absl::string_view name) {
-  return base::MakeError(
-      absl::StatusCode::kNotFound, absl::StrCat("topic ", topic, " has no subscription ", name),
-      {.reason = "SUBSCRIPTION_NOT_FOUND",
-       .field = "",
-       .metadata = {{"topic", std::string(topic)}, {"subscription", std::string(name)}},
-       .retry_after_ms = 0});
-}
-
 }  // namespace duetime::api

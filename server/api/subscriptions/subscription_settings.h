@@ -44,10 +44,4 @@ absl::Status CheckBackoff(const protocol::RetryPolicy& retry, absl::string_view 
 
 void ToProto(const protocol::SubscriptionSettings& settings, v1::SubscriptionSettings* proto);
 
-// True if messages may become dead letters by what the settings say.
-bool MakesDeadLetters(const protocol::SubscriptionSettings& settings);
-
-// NOT_FOUND SUBSCRIPTION_NOT_FOUND.
-absl::Status SubscriptionNotFoundError(absl::string_view topic, absl::string_view name);
-
 }  // namespace duetime::api

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers of topics as resources.
-//
-// A topic is stored as an object of shard 0; the registry knows it from the moment when it is on
-// disk. A change is answered when every shard knows it, so that it holds for every call after the
-// answer. One change of a topic is made at a time.
-//
-// A topic that has a message is never hidden. Every shard watches a topic that is to be deleted
-// from the moment when it reports that it has nothing of it. A message that comes until the
-// deletion is on disk makes the deletion void; one that comes later brings the topic back.
+// Handlers of topics as resources. The catalog decides; these translate.
 #pragma once
 
 #include "absl/status/status.h"

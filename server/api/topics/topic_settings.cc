@@ -1,39 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/api/topics/topic_settings.h"
 
-#include <array>
 #include <limits>
+#include <optional>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
 #include "server/api/proto_time.h"
 #include "server/api/validation_error.h"
 #include "server/protocol/commands.h"
-#include "storage/byte_order.h"
 #include "storage/time_units.h"
 
 namespace duetime::api {
 namespace {
-
-// Version 1, which is still read, is what version 2 begins with: version, flags, four numbers. Then
-// come three more, the last of them the length of the name behind it.
-constexpr uint8_t kVersion = 2;
-constexpr uint8_t kDeleted = 1;
-constexpr uint8_t kHasTombstoneRetention = 2;
-constexpr uint8_t kPaused = 4;
-constexpr size_t kNumbersOfVersion1 = 4;
-constexpr size_t kNumbers = 10;
-constexpr size_t BytesOf(size_t numbers) { return 2 + numbers * sizeof(uint64_t); }
 
 constexpr uint64_t kRateMax = 1'000'000;
 using storage::kMinuteMs;
 constexpr uint64_t kSpreadMsMax = 24 * 60 * kMinuteMs;
 
 constexpr absl::string_view kReason = "INVALID_TOPIC_SETTINGS";
-
-uint64_t NumberAt(absl::string_view bytes, size_t index) {
-  return storage::LoadLittleEndian<uint64_t>(bytes.data() + BytesOf(index));
-}
 
 absl::Status ReadDuration(const google::protobuf::Duration& duration, const std::string& field,
                           uint64_t limit_ms, uint64_t* ms) {
@@ -142,60 +128,6 @@ bool ApplyPath(absl::string_view path, const TopicSettings& from, TopicSettings*
 }
 
 }  // namespace
-
-std::string EncodeTopicObject(const TopicObject& object) {
-  const TopicSettings& settings = object.settings;
-  const int flags = (object.deleted ? kDeleted : 0) | (settings.paused ? kPaused : 0) |
-                    (settings.tombstone_retention_ms.has_value() ? kHasTombstoneRetention : 0);
-  const std::array<uint64_t, kNumbers> numbers = {
-      settings.max_pending,      settings.max_payload_bytes,
-      settings.default_ttl_ms,   settings.tombstone_retention_ms.value_or(0),
-      settings.rate_per_s,       settings.burst,
-      settings.minute_max,       static_cast<uint64_t>(settings.minute_policy),
-      settings.minute_spread_ms, settings.dead_letter_topic.size(),
-  };
-  std::string bytes(BytesOf(kNumbers), '\0');
-  bytes[0] = static_cast<char>(kVersion);
-  bytes[1] = static_cast<char>(flags);
-  for (size_t i = 0; i < kNumbers; ++i) {
-    storage::StoreLittleEndian(numbers[i], bytes.data() + BytesOf(i));
-  }
-  bytes += settings.dead_letter_topic;
-  return bytes;
-}
-
-absl::StatusOr<TopicObject> DecodeTopicObject(absl::string_view bytes) {
-  const absl::Status damaged = absl::DataLossError("the settings of a topic on disk are damaged");
-  if (bytes.size() < BytesOf(kNumbersOfVersion1)) return damaged;
-  const auto version = static_cast<uint8_t>(bytes[0]);
-  const auto flags = static_cast<uint8_t>(bytes[1]);
-  TopicObject object;
-  object.deleted = (flags & kDeleted) != 0;
-  object.settings.max_pending = NumberAt(bytes, 0);
-  object.settings.max_payload_bytes = NumberAt(bytes, 1);
-  object.settings.default_ttl_ms = NumberAt(bytes, 2);
-  if ((flags & kHasTombstoneRetention) != 0)
-    object.settings.tombstone_retention_ms = NumberAt(bytes, 3);
-  if (version == 1) {
-    const bool whole = bytes.size() == BytesOf(kNumbersOfVersion1);
-    if (!whole || flags > (kDeleted | kHasTombstoneRetention)) return damaged;
-    return object;
-  }
-  if (version != kVersion || bytes.size() < BytesOf(kNumbers) ||
-      bytes.size() - BytesOf(kNumbers) != NumberAt(bytes, kNumbers - 1) ||
-      flags > (kDeleted | kHasTombstoneRetention | kPaused) ||
-      NumberAt(bytes, 7) > static_cast<uint64_t>(protocol::BucketPolicy::kSpread)) {
-    return damaged;
-  }
-  object.settings.paused = (flags & kPaused) != 0;
-  object.settings.rate_per_s = NumberAt(bytes, 4);
-  object.settings.burst = NumberAt(bytes, 5);
-  object.settings.minute_max = NumberAt(bytes, 6);
-  object.settings.minute_policy = static_cast<protocol::BucketPolicy>(NumberAt(bytes, 7));
-  object.settings.minute_spread_ms = NumberAt(bytes, 8);
-  object.settings.dead_letter_topic = std::string(bytes.substr(BytesOf(kNumbers)));
-  return object;
-}
 
 absl::Status ValidateTopicSettings(const v1::TopicSettings& proto, absl::string_view topic,
                                    const RequestLimits& limits, absl::string_view path,

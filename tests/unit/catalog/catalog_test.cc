@@ -230,6 +230,39 @@ TEST(CatalogTest, ATopicThatIsNotEmptyStays) {
   EXPECT_NE(world.snapshot().FindTopic("a"), nullptr);
 }
 
+// The catalog may hear of the commit before it hears of the message; the flag tells it.
+TEST(CatalogTest, AMessageBeforeTheRecordIsCommittedVoidsTheDeletion) {
+  CatalogWorld world;
+  ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");
+  const TopicPtr topic = world.snapshot().FindTopic("a");
+  const uint64_t tag = world.Post(DeleteTopic{.name = "a"});
+  while (!world.Watched(CatalogWorld::kShards - 1, topic->id)) ASSERT_TRUE(world.Step());
+  world.PutMessage(topic->id);
+  world.snapshot().TopicOf(topic->id)->touched->store(true);
+  world.Run();
+  EXPECT_EQ(world.ReasonOf(world.ReplyTo(tag)), "TOPIC_NOT_EMPTY");
+  world.catalog().Handle(world.now(), TopicUsed{topic->id});
+  world.Run();
+  EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending, 5u);
+}
+
+// The record of the deletion's end is in flight when the topic is used again.
+TEST(CatalogTest, ATopicThatIsUsedAtTheEndOfItsDeletionStays) {
+  CatalogWorld world;
+  ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");
+  const uint64_t tag = world.Post(DeleteTopic{.name = "a"});
+  while (world.snapshot().FindTopic("a") != nullptr) ASSERT_TRUE(world.Step());
+  for (size_t shard = 0; shard < CatalogWorld::kShards; ++shard) ASSERT_TRUE(world.Step());
+  const uint64_t use = world.Post(EnsureTopic{.name = "a"});
+  world.Run();
+  EXPECT_EQ(world.ReasonOf(world.ReplyTo(tag)), "OK");
+  EXPECT_EQ(world.ReasonOf(world.ReplyTo(use)), "OK");
+  EXPECT_EQ(world.Reason(CreateTopic{.name = "a"}), "OK");
+  EXPECT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(1)}), "TOPIC_EXISTS");
+  world.Restart();
+  EXPECT_NE(world.snapshot().FindTopic("a"), nullptr);
+}
+
 // A message that a shard accepts at any moment of a deletion leaves the topic there: either the
 // deletion is refused, or the topic is revived.
 TEST(CatalogTest, AMessageAtAnyMomentOfADeletionKeepsTheTopicVisible) {
@@ -259,6 +292,65 @@ TEST(CatalogTest, AMessageAtAnyMomentOfADeletionKeepsTheTopicVisible) {
       world.Restart();
     }
   }
+}
+
+// A producer names the topic at any moment of a deletion. The topic then exists, with a record that
+// outlives a restart, and can be changed.
+TEST(CatalogTest, AUseAtAnyMomentOfADeletionKeepsTheTopic) {
+  for (size_t moment = 0; moment < 40; ++moment) {
+    CatalogWorld world;
+    ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");
+    ASSERT_EQ(world.Reason(ByUse("a", "s")), "OK");
+    const uint64_t tag = world.Post(DeleteTopic{.name = "a"});
+    for (size_t step = 0; step < moment && world.Step(); ++step) {
+    }
+    EXPECT_EQ(world.Reason(EnsureTopic{.name = "a"}), "OK") << moment;
+    const std::string reason = world.ReasonOf(world.ReplyTo(tag));
+    EXPECT_TRUE(reason == "OK" || reason == "TOPIC_USED") << moment << reason;
+    EXPECT_EQ(world.Reason(UpdateTopic{.name = "a",
+                                       .edit =
+                                           [](TopicSettings* settings) {
+                                             settings->max_pending = 7;
+                                             return absl::OkStatus();
+                                           }}),
+              "OK")
+        << moment;
+    world.Restart();
+    const TopicPtr after = world.snapshot().FindTopic("a");
+    ASSERT_NE(after, nullptr) << moment;
+    EXPECT_EQ(after->settings.max_pending, 7u);
+    world.ExpectShardsFollow();
+  }
+}
+
+TEST(CatalogTest, AMessageThatAShardMadeBeforeItWatchedRevivesTheTopic) {
+  CatalogWorld world;
+  const TopicId id = world.Ask(EnsureTopic{.name = "a"})->topic->id;
+  ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
+  world.messages[static_cast<uint32_t>(id)] = 1;  // not on disk when the catalog counts
+  world.Restart();
+  EXPECT_NE(world.snapshot().FindTopic("a"), nullptr);
+}
+
+TEST(CatalogTest, ARefusedSubscriptionMakesNoDeadLetterTopic) {
+  CatalogWorld world({.subscriptions_max = 1});
+  ASSERT_EQ(world.Reason(CreateSubscription{.topic = "a", .name = "s"}), "OK");
+  const size_t before = world.snapshot().topics();
+  CreateSubscription another{.topic = "a", .name = "t"};
+  another.settings.dead_letter_name = "dead";
+  EXPECT_EQ(world.Reason(another), "SUBSCRIPTION_LIMIT");
+  EXPECT_EQ(world.snapshot().topics(), before);
+}
+
+TEST(CatalogTest, StopEndsWaitingChangesToo) {
+  CatalogWorld world;
+  ASSERT_EQ(world.Reason(CreateTopic{.name = "a"}), "OK");
+  const uint64_t first = world.Post(DeleteTopic{.name = "a"});
+  const uint64_t waits = world.Post(CreateTopic{.name = "a", .settings = Limited(5)});
+  world.catalog().Stop();
+  world.Run();  // a second reply would fail
+  EXPECT_EQ(world.ReasonOf(world.ReplyTo(first)), "DRAINING");
+  EXPECT_EQ(world.ReasonOf(world.ReplyTo(waits)), "DRAINING");
 }
 
 }  // namespace

@@ -80,7 +80,9 @@ class CatalogWorld {
   // One step: a batch to the journal, or a command to a shard. False if nothing is left.
   bool Step() {
     if (steps_left == 0) return false;
-    if (auto batch = catalog_->TakeBatch()) {
+    auto batch = catalog_->TakeBatch();
+    Collect();
+    if (batch.has_value()) {
       --steps_left;
       const std::vector<storage::RecordBatch> group = {batch->records};
       const storage::AppendOutcome outcome = journal_fails
@@ -182,6 +184,7 @@ class CatalogWorld {
     shard->topics[topic] = command;
     const bool first = shard == &shards_[0];
     catalog_->Handle(now_, protocol::TopicReply{.tag = command.tag,
+                                                .topic = command.topic,
                                                 .status = {},
                                                 .messages = first ? messages[topic] : 0,
                                                 .recurrences = first ? recurrences[topic] : 0});

@@ -37,7 +37,6 @@ class SettleTest : public ::testing::Test {
     protocol::TopicCommand topic;
     topic.topic = kTopic;
     topic.dead_letter = kDeadLetters;
-    topic.dead_letter_name = "dead";
     shard_.Handle(now_, std::move(topic));
   }
 

@@ -70,6 +70,8 @@ Readings DistinctReadings() {
     readings.shards.push_back(stats);
     readings.mailboxes.push_back({.commands = next++, .bytes = next++, .refused = next++});
   }
+  // The catalog's.
+  readings.mailboxes.push_back({.commands = next++, .bytes = next++, .refused = next++});
   for (uint64_t* field :
        {&readings.commit.groups, &readings.commit.syncs, &readings.commit.batches,
         &readings.commit.records, &readings.commit.bytes, &readings.commit.queue_batches,

@@ -201,31 +201,5 @@ TEST(TopicSettingsTest, TheMaskNamesWhatChanges) {
             "INVALID_UPDATE_MASK update_mask");
 }
 
-TEST(TopicSettingsTest, ObjectsRoundTrip) {
-  const std::vector<api::TopicObject> objects = {
-      {},
-      {.settings = {}, .deleted = true},
-      {.settings = {.max_pending = UINT64_MAX,
-                    .max_payload_bytes = 2,
-                    .default_ttl_ms = 3,
-                    .tombstone_retention_ms = 0},
-       .deleted = false},
-  };
-  for (const api::TopicObject& object : objects) {
-    const std::string bytes = api::EncodeTopicObject(object);
-    const auto decoded = api::DecodeTopicObject(bytes);
-    ASSERT_TRUE(decoded.ok());
-    EXPECT_EQ(*decoded, object);
-    EXPECT_TRUE(absl::IsDataLoss(api::DecodeTopicObject(bytes + "x").status()));
-    EXPECT_TRUE(absl::IsDataLoss(api::DecodeTopicObject(bytes.substr(1)).status()));
-    std::string version = bytes;
-    version[0] = 3;
-    EXPECT_TRUE(absl::IsDataLoss(api::DecodeTopicObject(version).status()));
-    std::string flags = bytes;
-    flags[1] = 8;
-    EXPECT_TRUE(absl::IsDataLoss(api::DecodeTopicObject(flags).status()));
-  }
-}
-
 }  // namespace
 }  // namespace duetime::rpc

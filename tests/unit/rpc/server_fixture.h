@@ -190,7 +190,7 @@ class ServerTest : public ::testing::Test {
 
   // Listens, but does not serve.
   void Listen(const api::ServerOptions& options) {
-    auto server = api::Server::Create(options, node_options_.limits, &clock_, &stats_);
+    auto server = api::Server::Create(options, node_options_, &clock_, &stats_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     const absl::Status listening = server_->Listen();
@@ -204,9 +204,7 @@ class ServerTest : public ::testing::Test {
   void Serve() {
     node_ = std::make_unique<runtime::Node>(node_options_, &store(), &clock_, server_.get());
     ASSERT_TRUE(node_->Start().ok());
-    const absl::Status serving =
-        server_->Serve({node_.get(), &store(), *store().Topics(), store().epoch(), disk_low_});
-    ASSERT_TRUE(serving.ok()) << serving;
+    server_->Serve({node_.get(), &store(), store().epoch(), disk_low_});
   }
 
   void Start(const api::ServerOptions& options) {

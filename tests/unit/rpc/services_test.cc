@@ -119,7 +119,7 @@ TEST_F(ServicesTest, TwoServersCannotHaveOneAddress) {
   for (const std::string& address : server_->addresses()) {
     api::ServerOptions same = DefaultOptions();
     same.listen = {address};
-    auto other = api::Server::Create(same, node_options_.limits, &clock_, &stats_);
+    auto other = api::Server::Create(same, node_options_, &clock_, &stats_);
     ASSERT_TRUE(other.ok());
     const absl::Status status = (*other)->Listen();
     EXPECT_FALSE(status.ok());
@@ -143,7 +143,7 @@ TEST_F(ServicesTest, ReplacesASocketThatNobodyListensOn) {
 
 TEST_F(ServicesTest, TakesNoFileAwayThatIsNoSocket) {
   std::ofstream(directory_.Join("socket")) << "precious";
-  auto server = api::Server::Create(DefaultOptions(), node_options_.limits, &clock_, &stats_);
+  auto server = api::Server::Create(DefaultOptions(), node_options_, &clock_, &stats_);
   ASSERT_TRUE(server.ok());
   EXPECT_FALSE((*server)->Listen().ok());
   EXPECT_TRUE(std::filesystem::is_regular_file(directory_.Join("socket")));
@@ -152,13 +152,13 @@ TEST_F(ServicesTest, TakesNoFileAwayThatIsNoSocket) {
 TEST_F(ServicesTest, PlaintextStaysOnThisMachine) {
   api::ServerOptions options = DefaultOptions();
   options.listen = {"0.0.0.0:0"};
-  auto server = api::Server::Create(options, node_options_.limits, &clock_, &stats_);
+  auto server = api::Server::Create(options, node_options_, &clock_, &stats_);
   ASSERT_TRUE(server.ok());
   const absl::Status status = (*server)->Listen();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("insecure_nonloopback"), absl::string_view::npos);
   options.insecure_nonloopback = true;
-  server = api::Server::Create(options, node_options_.limits, &clock_, &stats_);
+  server = api::Server::Create(options, node_options_, &clock_, &stats_);
   ASSERT_TRUE(server.ok());
   EXPECT_TRUE((*server)->Listen().ok());
 }
@@ -166,13 +166,13 @@ TEST_F(ServicesTest, PlaintextStaysOnThisMachine) {
 TEST_F(ServicesTest, TlsFilesAreCheckedAtOnce) {
   api::ServerOptions options = DefaultOptions();
   options.tls_cert = directory_.Join("absent.pem");
-  EXPECT_FALSE(api::Server::Create(options, node_options_.limits, &clock_, &stats_).ok());
+  EXPECT_FALSE(api::Server::Create(options, node_options_, &clock_, &stats_).ok());
   options.tls_key = directory_.Join("absent.pem");
-  const auto server = api::Server::Create(options, node_options_.limits, &clock_, &stats_);
+  const auto server = api::Server::Create(options, node_options_, &clock_, &stats_);
   EXPECT_NE(server.status().message().find("tls_cert: cannot read"), absl::string_view::npos);
   api::ServerOptions only_ca = DefaultOptions();
   only_ca.tls_client_ca = directory_.Join("ca.pem");
-  EXPECT_FALSE(api::Server::Create(only_ca, node_options_.limits, &clock_, &stats_).ok());
+  EXPECT_FALSE(api::Server::Create(only_ca, node_options_, &clock_, &stats_).ok());
 }
 
 TEST_F(ServicesTest, ShutdownWithoutAnyCallIsQuick) {

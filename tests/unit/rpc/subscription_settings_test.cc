@@ -48,7 +48,7 @@ TEST(SubscriptionSettingsTest, GoThereAndBack) {
   v1::SubscriptionSettings back;
   api::ToProto(settings, &back);
   EXPECT_EQ(back.SerializeAsString(), proto.SerializeAsString());
-  EXPECT_TRUE(api::MakesDeadLetters(settings));
+  EXPECT_TRUE(catalog::MakesDeadLetters(settings));
 }
 
 TEST(SubscriptionSettingsTest, ABoundIsEnoughToMakeDeadLetters) {
@@ -56,17 +56,17 @@ TEST(SubscriptionSettingsTest, ABoundIsEnoughToMakeDeadLetters) {
   proto.set_retention_policy(v1::RETENTION_DEAD_LETTER);
   protocol::SubscriptionSettings settings;
   ASSERT_TRUE(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
-  EXPECT_FALSE(api::MakesDeadLetters(settings));
+  EXPECT_FALSE(catalog::MakesDeadLetters(settings));
   proto.set_retention_max_messages(1);
   ASSERT_TRUE(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
-  EXPECT_TRUE(api::MakesDeadLetters(settings));
+  EXPECT_TRUE(catalog::MakesDeadLetters(settings));
 }
 
 TEST(SubscriptionSettingsTest, DefaultsAreThoseOfTheProto) {
   protocol::SubscriptionSettings settings;
   ASSERT_TRUE(api::ValidateSubscriptionSettings({}, "t", {}, "s", &settings).ok());
   EXPECT_EQ(settings, protocol::SubscriptionSettings{});
-  EXPECT_FALSE(api::MakesDeadLetters(settings));
+  EXPECT_FALSE(catalog::MakesDeadLetters(settings));
   v1::SubscriptionSettings proto;
   proto.mutable_retry()->mutable_min_backoff()->set_seconds(3600);
   ASSERT_TRUE(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
@@ -166,44 +166,6 @@ TEST(SubscriptionSettingsTest, AnEmptyNameIsTheDefaultOne) {
 }
 
 // ---- Topics
-
-TEST(TopicObjectTest, GoesThereAndBack) {
-  api::TopicObject object;
-  object.settings = {.max_pending = 1,
-                     .max_payload_bytes = 2,
-                     .default_ttl_ms = 3,
-                     .tombstone_retention_ms = 4,
-                     .rate_per_s = 5,
-                     .burst = 6,
-                     .paused = true,
-                     .minute_max = 7,
-                     .minute_policy = protocol::BucketPolicy::kSpread,
-                     .minute_spread_ms = 8,
-                     .dead_letter_topic = "lost"};
-  const auto decoded = api::DecodeTopicObject(api::EncodeTopicObject(object));
-  ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(*decoded, object);
-}
-
-TEST(TopicObjectTest, ReadsWhatTheVersionBeforeWrote) {
-  std::string bytes("\x01\x03", 2);
-  for (char number = 1; number <= 4; ++number) bytes += number + std::string(7, '\0');
-  const auto decoded = api::DecodeTopicObject(bytes);
-  ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_TRUE(decoded->deleted);
-  EXPECT_EQ(decoded->settings.max_pending, 1u);
-  EXPECT_EQ(decoded->settings.tombstone_retention_ms, 4u);
-  EXPECT_EQ(decoded->settings.rate_per_s, 0u);
-  EXPECT_FALSE(api::DecodeTopicObject(bytes + "x").ok());
-  EXPECT_FALSE(api::DecodeTopicObject(bytes.substr(0, 33)).ok());
-}
-
-TEST(TopicObjectTest, RefusesALimitOfAKindThatIsUnknown) {
-  api::TopicObject object;
-  object.settings.minute_max = 1;
-  object.settings.minute_policy = static_cast<protocol::BucketPolicy>(4);
-  EXPECT_FALSE(api::DecodeTopicObject(api::EncodeTopicObject(object)).ok());
-}
 
 std::string TopicRefusal(const std::function<void(v1::TopicSettings*)>& change) {
   v1::TopicSettings proto;

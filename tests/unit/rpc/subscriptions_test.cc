@@ -83,9 +83,8 @@ TEST_F(SubscriptionsTest, RefusesWhatIsNotInOrder) {
 }
 
 TEST_F(SubscriptionsTest, HaveALimitPerTopic) {
-  api::ServerOptions options = DefaultOptions();
-  options.subscriptions_max = 2;
-  Start(options);
+  node_options_.catalog.subscriptions_max = 2;
+  Start();
   ASSERT_TRUE(Create("t", "a").ok());
   ASSERT_TRUE(Create("t", "b").ok());
   const grpc::Status third = Create("t", "c");
@@ -101,9 +100,8 @@ TEST_F(SubscriptionsTest, HaveALimitPerTopic) {
 }
 
 TEST_F(SubscriptionsTest, AreNotMadeByUseWhereNothingIs) {
-  api::ServerOptions options = DefaultOptions();
-  options.topics_auto_create = false;
-  Start(options);
+  node_options_.catalog.auto_create = false;
+  Start();
   ASSERT_TRUE(CreateTopic("t").ok());
   v1::SubscribeRequest request;
   request.mutable_start()->set_topic("t");
@@ -366,6 +364,8 @@ TEST_F(SubscriptionsTest, OneIsMadeBeforeOrAfterTheDeletionOfItsTopic) {
   const auto& calls = stats_.of(metrics::RpcMethod::kCreateSubscription);
   while (calls.started.load() == 0) std::this_thread::yield();
   Health();
+  // A deletion writes twice: that it is under way, and that it is done.
+  gate->LetOneThrough();
   gate->LetOneThrough();
   deleter.join();
   EXPECT_TRUE(deleted.ok()) << deleted.error_message();

@@ -67,7 +67,7 @@ TEST_F(TlsTest, AClientCaAsksForItsCertificates) {
 TEST_F(TlsTest, TlsMayBeReachedFromElsewhere) {
   api::ServerOptions options = TlsOptions(true);
   options.listen = {"0.0.0.0:0"};
-  auto server = api::Server::Create(options, node_options_.limits, &clock_, &stats_);
+  auto server = api::Server::Create(options, node_options_, &clock_, &stats_);
   ASSERT_TRUE(server.ok());
   EXPECT_TRUE((*server)->Listen().ok());
 }
@@ -76,12 +76,12 @@ TEST_F(TlsTest, ACertificateWithAnotherKeyIsAnError) {
   api::ServerOptions options = TlsOptions(false);
   options.tls_key = Write("other.pem", authority_.Issue().key);
   const absl::Status status =
-      api::Server::Create(options, node_options_.limits, &clock_, &stats_).status();
+      api::Server::Create(options, node_options_, &clock_, &stats_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("tls_key"), absl::string_view::npos) << status;
   // The two files in each other's place.
   std::swap(options.tls_cert, options.tls_key);
-  EXPECT_FALSE(api::Server::Create(options, node_options_.limits, &clock_, &stats_).ok());
+  EXPECT_FALSE(api::Server::Create(options, node_options_, &clock_, &stats_).ok());
 }
 
 }  // namespace

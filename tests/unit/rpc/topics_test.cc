@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 #include "server/api/serving_context.h"
@@ -62,7 +63,7 @@ class TopicsTest : public ServerTest {
     v1::UpdateTopicResponse response;
     return admin_->UpdateTopic(NewContext().get(), request, &response);
   }
-  // Posts a message past the registry. REQUIRES: the topic is deleted, and the only one.
+  // Posts a message past the API. REQUIRES: the topic is deleted, and the only one.
   void ExpectLateMessageBringsBack(const std::string& name) {
     EXPECT_TRUE(ListAll("", 10).empty());
     storage::MessageRecord record;
@@ -70,7 +71,6 @@ class TopicsTest : public ServerTest {
     record.header.deliver_ms = clock_.Read().wall_ms + 100'000;
     protocol::ScheduleCommand command;
     command.tag = api::kNoReply;
-    command.new_topics.emplace_back(record.header.topic, name);
     command.messages.push_back(protocol::MakeNewMessage(record, /*slot=*/0));
     ASSERT_TRUE(node_->Post(0, std::move(command)).ok());
     // It is answered after that one.
@@ -229,7 +229,7 @@ TEST_F(TopicsTest, AMessageMakesTheDeletionOfItsTopicVoid) {
   gate->AwaitAppend();
   std::thread client([this] { MustSchedule(NewMessage("a", "p", 100)); });
   // Until the message is decided: its batch waits behind that of the deletion.
-  while (node_->shard_stats()[0].uncommitted_batches < 2) std::this_thread::yield();
+  while (node_->shard_stats()[0].uncommitted_batches < 1) std::this_thread::yield();
   gate->HoldAppends(std::nullopt);
   deleter.join();
   client.join();
@@ -240,6 +240,34 @@ TEST_F(TopicsTest, AMessageMakesTheDeletionOfItsTopicVoid) {
   Restart(DefaultOptions());
   ASSERT_TRUE(Get("a", &topic).ok());
   EXPECT_EQ(topic.settings().max_payload_bytes(), 3);
+}
+
+// The catalog creates one topic of a batch while another one, which was there, is deleted.
+TEST_F(TopicsTest, ABatchIsAcceptedWhileOneOfItsTopicsIsDeleted) {
+  Start();
+  for (int round = 0; round < 100; ++round) {
+    const std::string there = absl::StrCat("there-", round);
+    ASSERT_TRUE(Create(there, 3).ok());
+    std::thread deleter([this, &there] {
+      const grpc::Status status = Delete(there);
+      EXPECT_TRUE(status.ok() || ReasonOf(status) == "TOPIC_NOT_EMPTY" ||
+                  ReasonOf(status) == "TOPIC_USED")
+          << status.error_message();
+    });
+    v1::ScheduleBatchRequest batch;
+    *batch.add_messages() = NewMessage(there, "p", 100);
+    *batch.add_messages() = NewMessage(absl::StrCat("new-", round), "p", 100);
+    v1::ScheduleBatchResponse response;
+    EXPECT_TRUE(messages_->ScheduleBatch(NewContext().get(), batch, &response).ok());
+    deleter.join();
+    ASSERT_EQ(response.results_size(), 2);
+    for (const v1::ScheduleResult& result : response.results()) {
+      EXPECT_TRUE(result.has_message()) << result.error().message();
+    }
+    v1::Topic topic;
+    ASSERT_TRUE(Get(there, &topic).ok());
+    EXPECT_EQ(topic.counts().pending(), 1);
+  }
 }
 
 // A message whose call knew the topic before the deletion, and which reaches its shard after it.
@@ -273,9 +301,8 @@ TEST_F(TopicsTest, SettingsSurviveARestart) {
 }
 
 TEST_F(TopicsTest, MayHaveToBeMadeOnPurpose) {
-  api::ServerOptions options = DefaultOptions();
-  options.topics_auto_create = false;
-  Start(options);
+  node_options_.catalog.auto_create = false;
+  Start();
   v1::ScheduleResponse response;
   const grpc::Status status = Schedule(NewMessage("a", "p", 10), &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);

@@ -236,9 +236,8 @@ TEST_F(UnaryTest, RefusesNewMessagesWhenTheDiskIsLow) {
 }
 
 TEST_F(UnaryTest, HasALimitOfTopics) {
-  api::ServerOptions options = DefaultOptions();
-  options.topics_max = 1;
-  Start(options);
+  node_options_.catalog.topics_max = 1;
+  Start();
   v1::ScheduleResponse response;
   EXPECT_TRUE(Schedule(NewMessage("a", "p", 10), &response).ok());
   EXPECT_EQ(ReasonOf(Schedule(NewMessage("b", "p", 10), &response)), "TOPIC_LIMIT");

@@ -28,7 +28,7 @@ class CommitterTest : public ::testing::Test {
 
   void Submit(uint16_t shard, uint64_t sequence, const std::string& name, size_t records = 1,
               Durability durability = Durability::kBuffered) {
-    Submission submission{.shard = shard,
+    Submission submission{.participant = shard,
                           .reply_to = &mailboxes_[shard],
                           .sequence = sequence,
                           .records = {},
@@ -42,9 +42,9 @@ class CommitterTest : public ::testing::Test {
   // Waits for `count` completions of a shard.
   std::vector<Completion> Completions(uint16_t shard, size_t count) {
     std::vector<Completion> all;
-    Mailbox::Intake intake;
+    ShardMailbox::Intake intake;
     while (all.size() < count) {
-      mailboxes_[shard].Wait(std::chrono::seconds(10), Mailbox::kNoCommands, {});
+      mailboxes_[shard].Wait(std::chrono::seconds(10), ShardMailbox::kNoCommands, {});
       mailboxes_[shard].Take(true, {}, &intake);
       all.insert(all.end(), intake.completions.begin(), intake.completions.end());
     }
@@ -64,8 +64,8 @@ class CommitterTest : public ::testing::Test {
   }
 
   ScriptedJournal journal_;
-  Mailbox mailboxes_[2] = {Mailbox({.commands_max = 1, .bytes_max = 1}),
-                           Mailbox({.commands_max = 1, .bytes_max = 1})};
+  ShardMailbox mailboxes_[2] = {ShardMailbox({.commands_max = 1, .bytes_max = 1}),
+                                ShardMailbox({.commands_max = 1, .bytes_max = 1})};
   std::unique_ptr<Committer> committer_;
 };
 
@@ -182,7 +182,7 @@ TEST_F(CommitterTest, G4_StopCompletesSubmittedBatches) {
     journal_.Let(AppendOutcome::kAccepted);
   }
   committer_->Stop();
-  Mailbox::Intake intake;
+  ShardMailbox::Intake intake;
   mailboxes_[0].Take(true, {}, &intake);
   EXPECT_THAT(Sequences(intake.completions), ElementsAre(1, 2, 3, 4, 5));
   committer_->Stop();

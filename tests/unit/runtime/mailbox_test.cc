@@ -31,12 +31,12 @@ constexpr MailboxLimits kRoomy{.commands_max = 1'000, .bytes_max = 1 << 20};
 constexpr microseconds kLong = std::chrono::seconds(30);
 
 Command Schedule(uint64_t tag, size_t record_bytes = 10) {
-  ScheduleCommand command{.tag = CallTag{tag}, .messages = {}, .new_topics = {}};
+  ScheduleCommand command{.tag = CallTag{tag}, .messages = {}};
   command.messages.emplace_back().record = std::string(record_bytes, 'x');
   return command;
 }
 
-std::vector<uint64_t> Tags(const Mailbox::Intake& intake) {
+std::vector<uint64_t> Tags(const ShardMailbox::Intake& intake) {
   std::vector<uint64_t> tags;
   for (const Command& command : intake.commands) {
     tags.push_back(static_cast<uint64_t>(std::get<ScheduleCommand>(command).tag));
@@ -50,9 +50,9 @@ std::string ReasonOf(const absl::Status& status) {
 }
 
 TEST(MailboxTest, G1_CommandsComeOutInOrder) {
-  Mailbox mailbox(kRoomy);
+  ShardMailbox mailbox(kRoomy);
   for (const uint64_t tag : {1u, 2u, 3u}) ASSERT_TRUE(mailbox.Post(Schedule(tag)).ok());
-  Mailbox::Intake intake;
+  ShardMailbox::Intake intake;
   mailbox.Take(true, {}, &intake);
   EXPECT_THAT(Tags(intake), ::testing::ElementsAre(1, 2, 3));
   mailbox.Take(true, {}, &intake);
@@ -60,10 +60,10 @@ TEST(MailboxTest, G1_CommandsComeOutInOrder) {
 }
 
 TEST(MailboxTest, CommandsStayWhenTheEngineTakesCompletionsOnly) {
-  Mailbox mailbox(kRoomy);
+  ShardMailbox mailbox(kRoomy);
   ASSERT_TRUE(mailbox.Post(Schedule(7)).ok());
   mailbox.Complete(std::vector<Completion>{{.sequence = 5, .outcome = {}}});
-  Mailbox::Intake intake;
+  ShardMailbox::Intake intake;
   mailbox.Take(false, {}, &intake);
   EXPECT_TRUE(intake.commands.empty());
   ASSERT_EQ(intake.completions.size(), 1u);
@@ -74,12 +74,12 @@ TEST(MailboxTest, CommandsStayWhenTheEngineTakesCompletionsOnly) {
 }
 
 TEST(MailboxTest, G2_ACommandCountsUntilItIsHandled) {
-  Mailbox mailbox({.commands_max = 2, .bytes_max = 1 << 20});
+  ShardMailbox mailbox({.commands_max = 2, .bytes_max = 1 << 20});
   const size_t bytes = CommandBytes(Schedule(1));
   ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
   ASSERT_TRUE(mailbox.Post(Schedule(2)).ok());
   EXPECT_EQ(ReasonOf(mailbox.Post(Schedule(3))), "OVERLOADED");
-  Mailbox::Intake intake;
+  ShardMailbox::Intake intake;
   mailbox.Take(true, {}, &intake);
   EXPECT_EQ(mailbox.stats().commands, 2u);
   EXPECT_EQ(mailbox.stats().bytes, 2 * bytes);
@@ -88,13 +88,13 @@ TEST(MailboxTest, G2_ACommandCountsUntilItIsHandled) {
   ASSERT_TRUE(mailbox.Post(Schedule(3)).ok());
   EXPECT_EQ(ReasonOf(mailbox.Post(Schedule(4))), "OVERLOADED");
   // A wait releases as well, at once.
-  mailbox.Wait(microseconds{1}, Mailbox::kNoCommands, {.commands = 1, .bytes = bytes});
+  mailbox.Wait(microseconds{1}, ShardMailbox::kNoCommands, {.commands = 1, .bytes = bytes});
   EXPECT_TRUE(mailbox.Post(Schedule(4)).ok());
   EXPECT_EQ(mailbox.stats().refused, 3u);
 }
 
 TEST(MailboxTest, BytesAreBoundedAndNamedInTheError) {
-  Mailbox mailbox({.commands_max = 100, .bytes_max = 10'000});
+  ShardMailbox mailbox({.commands_max = 100, .bytes_max = 10'000});
   ASSERT_TRUE(mailbox.Post(Schedule(1, 6'000)).ok());
   const absl::Status status = mailbox.Post(Schedule(2, 6'000));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
@@ -104,13 +104,13 @@ TEST(MailboxTest, BytesAreBoundedAndNamedInTheError) {
 }
 
 TEST(MailboxTest, ACommandLargerThanTheBoundGetsInAlone) {
-  Mailbox mailbox({.commands_max = 100, .bytes_max = 1'000});
+  ShardMailbox mailbox({.commands_max = 100, .bytes_max = 1'000});
   EXPECT_TRUE(mailbox.Post(Schedule(1, 5'000)).ok());
   EXPECT_FALSE(mailbox.Post(Schedule(2, 1)).ok());
 }
 
 TEST(MailboxTest, G3_CommandsBoundedByCreditAreNeverRefused) {
-  Mailbox mailbox({.commands_max = 1, .bytes_max = 1});
+  ShardMailbox mailbox({.commands_max = 1, .bytes_max = 1});
   ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
   EXPECT_EQ(ReasonOf(mailbox.Post(CancelCommand{})), "OVERLOADED");
   EXPECT_EQ(ReasonOf(mailbox.Post(GetCommand{})), "OVERLOADED");
@@ -122,12 +122,12 @@ TEST(MailboxTest, G3_CommandsBoundedByCreditAreNeverRefused) {
 }
 
 TEST(MailboxTest, AfterStopPostRefusesAndTakeReturnsWaitingCommands) {
-  Mailbox mailbox(kRoomy);
+  ShardMailbox mailbox(kRoomy);
   ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
   mailbox.Stop();
   EXPECT_EQ(ReasonOf(mailbox.Post(Schedule(2))), "DRAINING");
   EXPECT_EQ(ReasonOf(mailbox.Post(SettleCommand{})), "DRAINING");
-  Mailbox::Intake intake;
+  ShardMailbox::Intake intake;
   mailbox.Take(false, {}, &intake);
   EXPECT_FALSE(intake.stopping) << "commands still wait";
   mailbox.Take(true, {}, &intake);
@@ -136,24 +136,24 @@ TEST(MailboxTest, AfterStopPostRefusesAndTakeReturnsWaitingCommands) {
 }
 
 TEST(MailboxTest, WaitReturnsAtOnceIfCommandsWait) {
-  Mailbox mailbox(kRoomy);
-  Mailbox::Intake intake;
+  ShardMailbox mailbox(kRoomy);
+  ShardMailbox::Intake intake;
   ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
   mailbox.Wait(kLong, 1, {});
   mailbox.Take(true, {}, &intake);
   mailbox.Complete(std::vector<Completion>{{.sequence = 1, .outcome = {}}});
-  mailbox.Wait(kLong, Mailbox::kNoCommands, {});
+  mailbox.Wait(kLong, ShardMailbox::kNoCommands, {});
   mailbox.Take(true, {}, &intake);
   mailbox.StopDispatch();
-  mailbox.Wait(kLong, Mailbox::kNoCommands, {});
+  mailbox.Wait(kLong, ShardMailbox::kNoCommands, {});
   mailbox.Take(true, {}, &intake);
   EXPECT_TRUE(intake.stop_dispatch);
   mailbox.Stop();
-  mailbox.Wait(kLong, Mailbox::kNoCommands, {});
+  mailbox.Wait(kLong, ShardMailbox::kNoCommands, {});
 }
 
 TEST(MailboxTest, WaitForManyIsNotEndedByFewer) {
-  Mailbox mailbox(kRoomy);
+  ShardMailbox mailbox(kRoomy);
   ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
   ASSERT_TRUE(mailbox.Post(Schedule(2)).ok());
   const uint64_t start = base::ReadMicros();
@@ -167,7 +167,7 @@ TEST(MailboxTest, WaitForManyIsNotEndedByFewer) {
 TEST(MailboxTest, ManySendersLoseNothing) {
   constexpr uint64_t kSenders = 4;
   constexpr uint64_t kPerSender = 5'000;
-  Mailbox mailbox({.commands_max = 100'000, .bytes_max = size_t{1} << 30});
+  ShardMailbox mailbox({.commands_max = 100'000, .bytes_max = size_t{1} << 30});
   std::vector<std::thread> senders;
   for (uint64_t sender = 0; sender < kSenders; ++sender) {
     senders.emplace_back([&mailbox, sender] {
@@ -178,8 +178,8 @@ TEST(MailboxTest, ManySendersLoseNothing) {
   }
   std::vector<uint64_t> next(kSenders, 0);
   size_t received = 0;
-  Mailbox::Intake intake;
-  Mailbox::Handled handled;
+  ShardMailbox::Intake intake;
+  ShardMailbox::Handled handled;
   while (received < kSenders * kPerSender) {
     mailbox.Wait(kLong, 1, std::exchange(handled, {}));
     mailbox.Take(true, {}, &intake);

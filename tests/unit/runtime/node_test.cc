@@ -35,7 +35,7 @@ using protocol::LeaseToken;
 using protocol::StreamId;
 
 constexpr uint16_t kShards = 2;
-constexpr storage::TopicId kTopic{7};
+constexpr storage::TopicId kTopic{1};
 constexpr StreamId kStream{1};
 
 // Counts how often the engines look at the time: once per turn, and once more before some sleeps.
@@ -72,8 +72,7 @@ class NodeTest : public ::testing::Test {
 
   protocol::ScheduleCommand Schedule(uint64_t tag, uint16_t shard, uint64_t deliver_ms,
                                      size_t messages = 1) {
-    protocol::ScheduleCommand command{
-        .tag = CallTag{tag}, .messages = {}, .new_topics = {{kTopic, "orders"}}};
+    protocol::ScheduleCommand command{.tag = CallTag{tag}, .messages = {}};
     uint32_t slot = 0;
     while (storage::ShardOfSlot(slot, kShards) != shard) ++slot;
     for (size_t i = 0; i < messages; ++i) {
@@ -239,6 +238,61 @@ TEST_F(NodeTest, P7_AFailedAppendStopsEveryShardForGood) {
   node_->Stop();
   EXPECT_EQ(sink_.failed_mask(), 3u);
   EXPECT_TRUE(node_->commit_stats().failed);
+}
+
+TEST_F(NodeTest, TheCatalogAnswersWhenEveryShardHasTheChange) {
+  StartNode();
+  ASSERT_TRUE(node_
+                  ->PostToCatalog(catalog::CreateSubscription{
+                      .tag = catalog::RequestTag{7}, .topic = "a", .name = "s"})
+                  .ok());
+  const catalog::Reply reply = sink_.WaitForCatalog();
+  EXPECT_EQ(reply.tag, catalog::RequestTag{7});
+  ASSERT_TRUE(reply.status.ok()) << reply.status;
+  const catalog::TopicPtr topic = node_->snapshots().Read().FindTopic("a");
+  ASSERT_NE(topic, nullptr);
+  EXPECT_NE(node_->snapshots().Read().FindSubscription(topic->id, "s"), nullptr);
+  for (uint16_t shard = 0; shard < kShards; ++shard) {
+    std::vector<storage::ObjectRef> objects;
+    ASSERT_TRUE(
+        store_->ScanObjects(storage::ObjectKind::kSubscription, shard, "", 10, &objects).ok());
+    EXPECT_EQ(objects.size(), 1u);
+  }
+  StopNode();
+  StartNode();
+  EXPECT_EQ(node_->snapshots().Read().subscriptions(), 1u) << "published when Start returns";
+}
+
+TEST_F(NodeTest, P7_AFailedAppendOfTheCatalogStopsTheServer) {
+  StartNode();
+  store_->FailNextAppend(storage::MemoryStore::Fault::kUnknownApplied);
+  ASSERT_TRUE(
+      node_->PostToCatalog(catalog::EnsureTopic{.tag = catalog::RequestTag{1}, .name = "a"}).ok());
+  EXPECT_EQ(base::GetErrorDetail(sink_.WaitForCatalog().status)->reason, "STORAGE_FAILED");
+  EXPECT_TRUE(sink_.catalog_failed());
+  EXPECT_TRUE(node_->failed());
+  ASSERT_TRUE(node_->Post(0, Schedule(1, 0, Now() + 60'000)).ok());
+  EXPECT_EQ(base::GetErrorDetail(sink_.WaitForSchedule(CallTag{1}).status)->reason,
+            "STORAGE_FAILED");
+}
+
+// A message for a deleted topic reaches its shard: the topic is there when the client hears of it.
+TEST_F(NodeTest, AWatchedTopicThatGetsAMessageIsVisible) {
+  StartNode();
+  const auto ask = [this](auto command) {
+    command.tag = catalog::RequestTag{1};
+    ASSERT_TRUE(node_->PostToCatalog(std::move(command)).ok());
+    ASSERT_TRUE(sink_.WaitForCatalog().status.ok());
+  };
+  // The first topic has the number of the messages that Schedule makes.
+  ask(catalog::EnsureTopic{.name = "a"});
+  ask(catalog::DeleteTopic{.name = "a"});
+  ASSERT_EQ(node_->snapshots().Read().FindTopic("a"), nullptr);
+  ASSERT_TRUE(node_->Post(1, Schedule(1, 1, Now() + 60'000)).ok());
+  ASSERT_TRUE(sink_.WaitForSchedule(CallTag{1}).status.ok());
+  EXPECT_NE(node_->snapshots().Read().FindTopic("a"), nullptr);
+  ask(catalog::EnsureTopic{.name = "a"});
+  EXPECT_FALSE(node_->snapshots().Read().FindTopic("a")->deleted);
 }
 
 TEST_F(NodeTest, AfterStopDispatchNothingIsHandedOutButAcksCount) {

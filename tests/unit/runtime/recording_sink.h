@@ -37,6 +37,13 @@ class RecordingSink final : public EffectSink {
     changed_.NotifyAll();
   }
 
+  void Answer(std::vector<catalog::Reply> replies, bool failed) override {
+    base::MutexLock lock(&mutex_);
+    for (catalog::Reply& reply : replies) catalog_replies_.push_back(std::move(reply));
+    catalog_failed_ |= failed;
+    changed_.NotifyAll();
+  }
+
   void SetClosed(bool closed) {
     base::MutexLock lock(&mutex_);
     closed_ = closed;
@@ -94,6 +101,19 @@ class RecordingSink final : public EffectSink {
     return failed_mask_;
   }
 
+  // The catalog's next reply.
+  catalog::Reply WaitForCatalog() {
+    base::MutexLock lock(&mutex_);
+    while (catalog_replies_.empty()) changed_.Wait(&mutex_);
+    catalog::Reply reply = std::move(catalog_replies_.front());
+    catalog_replies_.erase(catalog_replies_.begin());
+    return reply;
+  }
+  bool catalog_failed() {
+    base::MutexLock lock(&mutex_);
+    return catalog_failed_;
+  }
+
  private:
   base::Mutex mutex_;
   base::CondVar changed_;
@@ -105,6 +125,8 @@ class RecordingSink final : public EffectSink {
   std::vector<protocol::Delivery> deliveries_ ABSL_GUARDED_BY(mutex_);
   size_t settled_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t failed_mask_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<catalog::Reply> catalog_replies_ ABSL_GUARDED_BY(mutex_);
+  bool catalog_failed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace duetime::runtime

@@ -141,9 +141,8 @@ TEST_F(MessageWriterTest, ExactMinutesBeginWhenNothingIsInFlight) {
   EXPECT_FALSE(writer_.minutes().Has(kTopic));
 }
 
-TEST_F(MessageWriterTest, ObjectsNamesAndLocatorsReachTheStore) {
+TEST_F(MessageWriterTest, ObjectsAndLocatorsReachTheStore) {
   writer_.PutObject(storage::ObjectKind::kOperation, "op", "bytes", Durability::kSynced);
-  writer_.PutTopicName(kTopic, "orders");
   const MessageId id = MessageId::Make(1, 1, 0, 5);
   writer_.PutLocator(id, {.due_ms = 9, .tombstone = std::nullopt}, Durability::kSynced);
   Commit();

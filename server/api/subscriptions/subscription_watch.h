@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The subscription that a stream or a Pull takes messages from.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+
+#include "server/api/serving_context.h"
+
+namespace duetime::api {
+
+// Null if there is no such topic, or it has no such subscription.
+inline catalog::SubscriptionPtr FindSubscription(const ServingContext& context,
+                                                 absl::string_view topic, absl::string_view name) {
+  const catalog::Snapshot& catalog = context.catalog();
+  const catalog::TopicPtr found = catalog.FindTopic(topic);
+  return found == nullptr ? nullptr : catalog.FindSubscription(found->id, name);
+}
+
+// Tells when a subscription was deleted; another one may have its name and number by then. Plain
+// data.
+class SubscriptionWatch {
+ public:
+  SubscriptionWatch() = default;
+  explicit SubscriptionWatch(catalog::SubscriptionPtr subscription)
+      : subscription_(std::move(subscription)) {}
+
+  // Costs nothing while the catalog does not change. REQUIRES: there is a subscription.
+  bool Gone(const ServingContext& context) {
+    const catalog::Snapshot& catalog = context.catalog();
+    if (catalog.version() == seen_version_) return false;
+    const catalog::SubscriptionPtr now =
+        catalog.FindSubscription(subscription_->topic, subscription_->name);
+    if (now == nullptr || now->incarnation != subscription_->incarnation) return true;
+    seen_version_ = catalog.version();
+    return false;
+  }
+
+  const catalog::SubscriptionPtr& subscription() const { return subscription_; }
+
+ private:
+  catalog::SubscriptionPtr subscription_;
+  // The version of the catalog that last had the subscription.
+  uint64_t seen_version_ = 0;
+};
+
+}  // namespace duetime::api

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/runtime/catalog_engine.h"
+
+#include <chrono>
+#include <optional>
+#include <pthread.h>
+#include <utility>
+
+#include "server/base/check.h"
+
+namespace duetime::runtime {
+namespace {
+
+// Nothing happens at a time of its own: the longest sleep is arbitrary.
+constexpr std::chrono::seconds kSleepMax{10};
+
+}  // namespace
+
+CatalogEngine::CatalogEngine(const catalog::CatalogOptions& options, const MailboxLimits& limits,
+                             storage::MessageStore* store, base::Clock* clock, Committer* committer,
+                             Deliver deliver)
+    : clock_(clock),
+      committer_(committer),
+      deliver_(std::move(deliver)),
+      mailbox_(limits),
+      catalog_(options, store) {}
+
+void CatalogEngine::Start() {
+  DT_CHECK(!thread_.joinable());
+  thread_ = std::thread([this] { Run(); });
+}
+
+void CatalogEngine::Join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void CatalogEngine::Run() {
+  pthread_setname_np(pthread_self(), "dt-catalog");
+  for (;;) {
+    mailbox_.Take(!Held(), std::exchange(handled_, {}), &intake_);
+    Turn();
+    if (intake_.stopping && uncommitted_ == 0) return;
+    const size_t wake_commands = Held() ? CatalogMailbox::kNoCommands : 1;
+    mailbox_.Wait(kSleepMax, wake_commands, std::exchange(handled_, {}));
+  }
+}
+
+void CatalogEngine::Turn() {
+  const base::Now now = clock_->Read();
+  for (const Completion& completion : intake_.completions) {
+    DT_CHECK_GT(uncommitted_, 0u);
+    --uncommitted_;
+    catalog_.OnCommitted(now, completion.sequence, completion.outcome);
+  }
+  for (catalog::Command& command : intake_.commands) {
+    ++handled_.commands;
+    handled_.bytes += CommandBytes(command);
+    catalog_.Handle(now, std::move(command));
+  }
+  // The next start continues what is open.
+  if (intake_.stopping) catalog_.Stop();
+  SubmitBatch();
+  catalog::Effects effects = catalog_.TakeEffects();
+  if (effects.failed) committer_->Fence();
+  if (!effects.empty()) deliver_(std::move(effects));
+}
+
+void CatalogEngine::SubmitBatch() {
+  auto batch = catalog_.TakeBatch();
+  if (!batch.has_value()) return;
+  const size_t bytes = BytesOf(batch->records);
+  ++uncommitted_;
+  committer_->Submit(Submission{.participant = kCatalogParticipant,
+                                .reply_to = &mailbox_,
+                                .sequence = batch->sequence,
+                                .records = std::move(batch->records),
+                                .bytes = bytes,
+                                .durability = batch->durability});
+}
+
+}  // namespace duetime::runtime

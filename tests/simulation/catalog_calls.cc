@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/simulation/catalog_calls.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/protocol/subscription_state.h"
+#include "storage/message_record.h"
+
+namespace duetime::simulation {
+
+using catalog::RequestTag;
+using protocol::CallTag;
+using storage::AppendOutcome;
+using storage::Durability;
+
+namespace {
+
+constexpr RequestTag kServe{~uint64_t{0}};
+
+}  // namespace
+
+CatalogCalls::CatalogCalls(uint64_t seed, PlantedFault fault) : World(seed, fault, 3) {
+  options_.shards = shard_count_;
+  options_.subscriptions_max = 2;
+  Start();
+}
+
+void CatalogCalls::Start() {
+  Open();
+  failed_ = fault_expected_ = serving_ = false;
+  to_shards_ = std::vector<std::deque<protocol::Command>>(shard_count_);
+  cell_ = std::make_unique<catalog::SnapshotCell>();
+  catalog_ = std::make_unique<catalog::Catalog>(options_, store_.get());
+  if (!catalog_->Recover(now_).ok()) Violate("the catalog cannot be recovered");
+  to_catalog_.emplace_back(catalog::AwaitRecovery{.tag = kServe});
+}
+
+void CatalogCalls::Crash() {
+  const bool power = Chance(50);
+  const size_t unsynced = disk_.unsynced_appends();
+  for (auto& [name, of] : registers_) {
+    for (const auto& [tag, value] : of.open) of.possible.insert(value);
+    of.open.clear();
+  }
+  for (const auto& [tag, request] : requests_) topics_[request.topic].used = true;
+  for (const auto& [tag, topic] : schedules_) topics_[topic].used = true;
+  requests_.clear();
+  schedules_.clear();
+  posts_.clear();
+  to_catalog_.clear();
+  journal_.clear();
+  catalog_.reset();
+  Note("crash of the ", power ? "power" : "process");
+  Close(power ? Random(unsynced + 1) : unsynced, /*clock_goes_back=*/false);
+  Start();
+}
+
+void CatalogCalls::Event() {
+  now_.mono_ms += Random(8);
+  now_.wall_ms += Random(8);
+  const uint64_t what = Random(1000);
+  if (failed_ || what < 5) {
+    Crash();
+  } else if (serving_ && what < 110) {
+    DoSchedule();
+  } else if (serving_ && what < 190) {
+    DoPost();
+  } else if (serving_ && what < 270) {
+    DoCancel();
+  } else if (serving_ && what < 340) {
+    DoTopic();
+  } else if (serving_ && what < 410) {
+    DoSubscription();
+  } else if (what < 600) {
+    StepShard(static_cast<uint16_t>(Random(shard_count_)));
+  } else if (what < 790) {
+    StepCatalog();
+  } else if (what < 990) {
+    Commit();
+  } else if (what < 995) {
+    Rest();
+  }
+  if (!ok() || failed_) return;
+  CheckVisible();
+  if (Chance(5)) catalog_->CheckInvariants();
+}
+
+void CatalogCalls::Drain() {
+  if (failed_) Crash();
+  while (!posts_.empty()) DoPost();
+  Rest();
+  // What is answered is on disk.
+  Crash();
+  Rest();
+}
+
+void CatalogCalls::Send(uint16_t shard, protocol::Command command) {
+  to_shards_[shard].push_back(std::move(command));
+}
+
+// Lets everything happen that can happen now, without faults.
+void CatalogCalls::Rest() {
+  const bool was_healing = std::exchange(healing_, true);
+  bool busy = true;
+  while (busy && ok() && !failed_) {
+    StepCatalog();
+    for (uint16_t i = 0; i < shard_count_; ++i) StepShard(i);
+    Commit();
+    busy = !journal_.empty() || !to_catalog_.empty();
+    for (const auto& commands : to_shards_) busy |= !commands.empty();
+  }
+  healing_ = was_healing;
+  if (!ok() || failed_) return;
+  if (!serving_) Violate("the server does not begin to serve");
+  if (!requests_.empty()) Violate("a request has no answer");
+  catalog_->CheckInvariants();
+  CheckVisible();
+  CheckRegisters();
+  CheckShards();
+  Count("rests");
+}
+
+// ---- Clients -----------------------------------------------------------------------------------
+
+template <typename C>
+void CatalogCalls::Ask(C command, Request request) {
+  const uint64_t tag = next_call_++;
+  command.tag = RequestTag{tag};
+  for (const auto& [name, value] : request.gives) {
+    registers_[{request.topic, name}].open[tag] = value;
+  }
+  if (!request.deletes_topic) topics_[request.topic].used = true;
+  Note("request ", tag, ": topic ", request.topic, request.deletes_topic ? ", deletion" : "",
+       request.schedules ? ", by use" : "");
+  for (const auto& [name, value] : request.gives) Note("  '", name, "' becomes ", value);
+  requests_.emplace(tag, std::move(request));
+  to_catalog_.emplace_back(std::move(command));
+}
+
+// As the API does it: the snapshot, or else one question to the catalog.
+void CatalogCalls::DoSchedule() {
+  const std::string name = AnyTopic();
+  const catalog::TopicPtr topic = cell_->Read().FindTopic(name);
+  if (topic == nullptr || !topic->used) {
+    Ask(catalog::EnsureTopic{.name = name}, {.topic = name, .gives = {}, .schedules = true});
+    return;
+  }
+  topics_[name].used = true;
+  posts_.push_back({.topic = name, .id = topic->id});
+}
+
+// The message leaves for its shard, perhaps long after the client found the topic.
+void CatalogCalls::DoPost() {
+  if (posts_.empty()) return;
+  const Post post = std::move(posts_.front());
+  posts_.pop_front();
+  simulation::Ask ask;
+  ask.topic = post.id;
+  ask.payload = "p";
+  ask.deliver_ms = now_.wall_ms + 3'600'000;
+  const auto shard = static_cast<uint16_t>(Random(shard_count_));
+  protocol::ScheduleCommand command;
+  command.tag = NewTag();
+  command.messages.push_back(MakeMessage(ask, AnySlotOf(shard)));
+  topics_[post.topic].used = true;
+  schedules_.emplace(command.tag, post.topic);
+  Send(shard, std::move(command));
+}
+
+void CatalogCalls::DoCancel() {
+  Topic& topic = topics_[AnyTopic()];
+  // Half of them empty the topic, so that it can be deleted.
+  size_t left = Chance(50) ? topic.messages.size() : 1;
+  for (; left > 0 && !topic.messages.empty(); --left) {
+    protocol::CancelCommand command;
+    command.tag = NewTag();
+    command.target.id = *topic.messages.begin();
+    topic.messages.erase(topic.messages.begin());
+    Send(ShardOfId(command.target.id), std::move(command));
+  }
+}
+
+void CatalogCalls::DoTopic() {
+  const std::string name = AnyTopic();
+  const uint64_t value = next_value_++;
+  switch (Random(4)) {
+    case 0: {
+      catalog::CreateTopic command{.name = name};
+      command.settings.max_payload_bytes = value;
+      return Ask(std::move(command), {.topic = name, .gives = {{"", value}}});
+    }
+    case 1: {
+      catalog::UpdateTopic command;
+      command.name = name;
+      command.edit = [value](catalog::TopicSettings* settings) {
+        settings->max_payload_bytes = value;
+        return absl::OkStatus();
+      };
+      return Ask(std::move(command), {.topic = name, .gives = {{"", value}}});
+    }
+    default:
+      return Ask(
+          catalog::DeleteTopic{.name = name},
+          {.topic = name, .gives = {{"", 0}, {"s", 0}, {"t", 0}, {"u", 0}}, .deletes_topic = true});
+  }
+}
+
+void CatalogCalls::DoSubscription() {
+  const std::string topic = AnyTopic();
+  const std::string name = AnySubscription();
+  const uint64_t value = next_value_++;
+  switch (Random(4)) {
+    case 0: {
+      catalog::UpdateSubscription command;
+      command.topic = topic;
+      command.name = name;
+      command.edit = [value](protocol::SubscriptionSettings* settings) {
+        settings->retention_max_messages = value;
+        return absl::OkStatus();
+      };
+      return Ask(std::move(command), {.topic = topic, .gives = {{name, value}}});
+    }
+    case 1: {
+      catalog::DeleteSubscription command;
+      command.topic = topic;
+      command.name = name;
+      return Ask(std::move(command), {.topic = topic, .gives = {{name, 0}}});
+    }
+    default: {
+      catalog::CreateSubscription command;
+      command.topic = topic;
+      command.name = name;
+      command.settings.retention_max_messages = value;
+      command.from_now = Chance(50);
+      return Ask(std::move(command), {.topic = topic, .gives = {{name, value}}});
+    }
+  }
+}
+
+void CatalogCalls::OnReply(const catalog::Reply& reply) {
+  if (reply.tag == kServe) {
+    serving_ = reply.status.ok();
+    if (serving_) CheckRegisters();
+    return;
+  }
+  const auto node = requests_.extract(static_cast<uint64_t>(reply.tag));
+  if (node.empty()) return Violate("a reply to no request, or a second one");
+  Note("reply ", node.key(), ": ", reply.status.ToString());
+  const Request& request = node.mapped();
+  const bool unknown = absl::IsUnavailable(reply.status);
+  for (const auto& [name, value] : request.gives) {
+    Register& of = registers_[{request.topic, name}];
+    of.open.erase(node.key());
+    if (reply.status.ok()) of.possible = {value};
+    if (unknown) of.possible.insert(value);
+  }
+  if (unknown && !fault_expected_) Violate("an error of the storage, while nothing was wrong");
+  if (reply.status.ok()) CheckReply(reply, request);
+}
+
+void CatalogCalls::CheckReply(const catalog::Reply& reply, const Request& request) {
+  if (request.schedules) {
+    Count("created by use");
+    posts_.push_back({.topic = request.topic, .id = reply.topic->id});
+    return;
+  }
+  if (request.deletes_topic) {
+    Count("topics deleted");
+    // Other calls may use the topic again before their answers, or a message has already.
+    Topic& topic = topics_[request.topic];
+    const auto about = [&request](const auto& item) { return item.second.topic == request.topic; };
+    topic.used = !topic.messages.empty() ||
+                 std::any_of(requests_.begin(), requests_.end(), about) ||
+                 std::any_of(posts_.begin(), posts_.end(),
+                             [&](const Post& post) { return post.topic == request.topic; }) ||
+                 std::any_of(schedules_.begin(), schedules_.end(),
+                             [&](const auto& item) { return item.second == request.topic; });
+    return;
+  }
+  const auto& [name, value] = *request.gives.begin();
+  Count(name.empty() ? "topics changed" : value == 0 ? "unsubscribed" : "subscribed");
+  if (name.empty() && reply.topic->settings.max_payload_bytes != value) {
+    Violate("the answer has other settings of the topic");
+  }
+  if (!name.empty() && value != 0 && reply.subscription->settings.retention_max_messages != value) {
+    Violate("the answer has other settings of the subscription");
+  }
+}
+
+// ---- The runtime -------------------------------------------------------------------------------
+
+void CatalogCalls::StepShard(uint16_t shard) {
+  auto& commands = to_shards_[shard];
+  for (size_t left = healing_ ? commands.size() : Random(4); left > 0 && !commands.empty();
+       --left) {
+    shards_[shard]->Handle(now_, std::move(commands.front()));
+    commands.pop_front();
+  }
+  shards_[shard]->Step(now_);
+  Collect(shard);
+}
+
+void CatalogCalls::StepCatalog() {
+  for (size_t left = healing_ ? to_catalog_.size() : Random(4); left > 0 && !to_catalog_.empty();
+       --left) {
+    catalog::Command command = std::move(to_catalog_.front());
+    to_catalog_.pop_front();
+    catalog_->Handle(now_, std::move(command));
+  }
+  CollectCatalog();
+}
+
+void CatalogCalls::Submit(size_t participant, uint64_t sequence, storage::RecordBatch records,
+                          Durability durability) {
+  const bool answered = fault_ == PlantedFault::kAnswerBeforeAppend && !healing_ &&
+                        participant == catalog_participant();
+  if (answered) catalog_->OnCommitted(now_, sequence, AppendOutcome::kAccepted);
+  journal_.push_back({.participant = participant,
+                      .sequence = sequence,
+                      .records = std::move(records),
+                      .durability = durability,
+                      .answered = answered});
+}
+
+void CatalogCalls::Collect(uint16_t shard) {
+  if (auto batch = shards_[shard]->TakeBatch()) {
+    Submit(shard, batch->sequence, std::move(batch->records), batch->durability);
+  }
+  const protocol::Effects effects = shards_[shard]->TakeEffects();
+  for (const storage::TopicId topic : effects.used_topics) {
+    if (fault_ == PlantedFault::kForgetUse) continue;
+    cell_->Read().TopicOf(topic)->touched->store(true);
+    to_catalog_.emplace_back(catalog::TopicUsed{.topic = topic});
+  }
+  for (const protocol::Reply& reply : effects.replies) {
+    if (const auto* topic = std::get_if<protocol::TopicReply>(&reply)) {
+      to_catalog_.emplace_back(*topic);
+    } else if (const auto* changed = std::get_if<protocol::SubscriptionReply>(&reply)) {
+      to_catalog_.emplace_back(*changed);
+    } else if (const auto* scheduled = std::get_if<protocol::ScheduleReply>(&reply)) {
+      const auto node = schedules_.extract(scheduled->tag);
+      if (!scheduled->status.ok() || !scheduled->accepted[0].status.ok()) continue;
+      Note("topic ", node.mapped(), " has ", scheduled->accepted[0].id.ToString());
+      topics_[node.mapped()].messages.insert(scheduled->accepted[0].id);
+      Count("accepted");
+    }
+  }
+  if (!effects.failed) return;
+  if (!fault_expected_) Violate("a shard failed while nothing was wrong");
+  failed_ = true;
+}
+
+// As runtime::Node carries out the catalog's effects.
+void CatalogCalls::CollectCatalog() {
+  if (auto batch = catalog_->TakeBatch()) {
+    Submit(catalog_participant(), batch->sequence, std::move(batch->records), batch->durability);
+  }
+  catalog::Effects effects = catalog_->TakeEffects();
+  const auto publish = [&] {
+    if (effects.snapshot != nullptr) cell_->Publish(std::exchange(effects.snapshot, nullptr));
+  };
+  for (catalog::ShardCommand& command : effects.commands) {
+    const auto* const topic = std::get_if<protocol::TopicCommand>(&command.command);
+    if (topic != nullptr && topic->watch) publish();
+    std::visit([&](auto& of) { Send(command.shard, std::move(of)); }, command.command);
+  }
+  publish();
+  for (const catalog::Reply& reply : effects.replies) OnReply(reply);
+  if (!effects.failed) return;
+  if (!fault_expected_) Violate("the catalog failed while nothing was wrong");
+  failed_ = true;
+}
+
+void CatalogCalls::Commit() {
+  if (journal_.empty()) return;
+  const size_t count = 1 + Random(std::min<size_t>(journal_.size(), 5));
+  std::vector<storage::RecordBatch> group;
+  Durability durability = Durability::kBuffered;
+  for (size_t i = 0; i < count; ++i) {
+    group.push_back(journal_[i].records);
+    if (journal_[i].durability == Durability::kSynced) durability = Durability::kSynced;
+  }
+  if (!healing_ && Random(1000) < 10) {
+    store_->FailNextAppend(static_cast<storage::MemoryStore::Fault>(Random(3)));
+    fault_expected_ = true;
+  }
+  const AppendOutcome outcome = store_->Append(group, durability);
+  for (size_t i = 0; i < count; ++i) {
+    const InFlight item = std::move(journal_.front());
+    journal_.pop_front();
+    if (item.participant != catalog_participant()) {
+      const auto shard = static_cast<uint16_t>(item.participant);
+      shards_[shard]->OnCommitted(now_, item.sequence, outcome);
+      Collect(shard);
+    } else if (!item.answered) {
+      catalog_->OnCommitted(now_, item.sequence, outcome);
+      CollectCatalog();
+    }
+  }
+  if (outcome != AppendOutcome::kAccepted) failed_ = true;
+}
+
+// ---- Checks ------------------------------------------------------------------------------------
+
+void CatalogCalls::CheckVisible() {
+  if (!serving_) return;
+  for (const auto& [name, topic] : topics_) {
+    const catalog::TopicPtr found = cell_->Read().FindTopic(name);
+    if (found == nullptr && !topic.messages.empty()) {
+      Violate(absl::StrCat("topic ", name, " has a message and is not visible"));
+    }
+    if (found != nullptr && !topic.used) {
+      Violate(absl::StrCat("topic ", name, " is visible, and no call has used it"));
+    }
+  }
+}
+
+void CatalogCalls::CheckRegisters() {
+  const catalog::Snapshot& catalog = cell_->Read();
+  for (const auto& [name, of] : registers_) {
+    uint64_t value = 0;
+    const catalog::TopicPtr topic = catalog.FindTopic(name.first);
+    if (topic != nullptr && name.second.empty()) value = topic->settings.max_payload_bytes;
+    if (topic != nullptr && !name.second.empty()) {
+      const auto found = catalog.FindSubscription(topic->id, name.second);
+      if (found != nullptr) value = found->settings.retention_max_messages;
+    }
+    if (!of.Allows(value)) {
+      Violate(absl::StrCat("topic ", name.first, ", subscription '", name.second,
+                           "': no call gave it the value ", value,
+                           topic == nullptr ? ", and it is not visible" : ""));
+    }
+  }
+}
+
+// Every shard has the named subscriptions of the catalog, and no others.
+void CatalogCalls::CheckShards() {
+  const catalog::Snapshot& catalog = cell_->Read();
+  for (uint16_t shard = 0; shard < shard_count_; ++shard) {
+    std::vector<storage::ObjectRef> objects;
+    if (!store_->ScanObjects(storage::ObjectKind::kSubscription, shard, "", 100'000, &objects)
+             .ok()) {
+      return Violate("the subscriptions of a shard cannot be read");
+    }
+    size_t named = 0;
+    for (const storage::ObjectRef& object : objects) {
+      const auto state = protocol::DecodeSubscription(object.name, object.value);
+      if (!state.ok()) return Violate("a subscription of a shard is damaged");
+      if (state->name.empty() || state->deleting || state->deleted) continue;
+      ++named;
+      const auto known = catalog.FindSubscription(state->topic, state->name);
+      if (known == nullptr || known->id != state->id || known->settings != state->settings) {
+        Violate(absl::StrCat("shard ", shard, " has another subscription ", state->name));
+      }
+    }
+    if (named != catalog.subscriptions()) Violate("a shard lacks a subscription");
+  }
+}
+
+}  // namespace duetime::simulation

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CatalogCalls: topics and subscriptions come and go, beside messages.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/catalog/catalog.h"
+#include "server/catalog/snapshot.h"
+#include "tests/simulation/world.h"
+
+namespace duetime::simulation {
+
+// Runs the catalog beside the shards, over one journal: every participant has a mailbox, and its
+// batches wait for the journal in the order in which it hands them out. Clients schedule to topics
+// that may not exist, create, change and delete topics and subscriptions, and cancel messages. The
+// journal is late, fails, and leaves outcomes unknown; the process and the power fail.
+//
+// Checks: (1) a topic with an acknowledged message is visible, at every event; (2) after a change
+// was answered, and after each restart, settings and subscriptions have a value that an answered
+// or a lost call gave them; (3) a deleted topic that no call has used since is not visible; (4) at
+// rest every shard has exactly the subscriptions of the catalog, and every call has its answer.
+class CatalogCalls final : public World {
+ public:
+  CatalogCalls(uint64_t seed, PlantedFault fault);
+
+ private:
+  struct InFlight {
+    // A shard, or catalog_participant().
+    size_t participant = 0;
+    uint64_t sequence = 0;
+    storage::RecordBatch records;
+    storage::Durability durability{};
+    // A fault: the participant takes it for appended already.
+    bool answered = false;
+  };
+  // The values that a setting may have. 0: the default, or no subscription.
+  struct Register {
+    std::set<uint64_t> possible = {0};
+    // Of calls without an answer.
+    std::map<uint64_t, uint64_t> open;
+
+    bool Allows(uint64_t value) const {
+      if (possible.contains(value)) return true;
+      for (const auto& [tag, given] : open) {
+        if (given == value) return true;
+      }
+      return false;
+    }
+  };
+  using Name = std::pair<std::string, std::string>;
+  // A request to the catalog without an answer.
+  struct Request {
+    std::string topic;
+    // The values that it gives, by subscription; "" is the topic's own.
+    std::map<std::string, uint64_t> gives;
+    bool deletes_topic = false;
+    bool schedules = false;
+  };
+  struct Topic {
+    // A call has used it since it was deleted, or may have.
+    bool used = false;
+    std::set<storage::MessageId> messages;
+  };
+  // A message between a client and its shard.
+  struct Post {
+    std::string topic;
+    storage::TopicId id{};
+  };
+
+  size_t catalog_participant() const { return shard_count_; }
+  void Start();
+  void Crash();
+  void Event() override;
+  void Drain() override;
+  void Send(uint16_t shard, protocol::Command command) override;
+  void Rest();
+
+  // ---- Clients
+  std::string AnyTopic() { return OneOf<std::string>({"a", "b", "c"}); }
+  std::string AnySubscription() { return OneOf<std::string>({"s", "t", "u"}); }
+  void DoSchedule();
+  void DoPost();
+  void DoCancel();
+  void DoTopic();
+  void DoSubscription();
+  template <typename C>
+  void Ask(C command, Request request);
+  void OnReply(const catalog::Reply& reply);
+  void CheckReply(const catalog::Reply& reply, const Request& request);
+
+  // ---- The runtime
+  void StepShard(uint16_t shard);
+  void StepCatalog();
+  void Submit(size_t participant, uint64_t sequence, storage::RecordBatch records,
+              storage::Durability durability);
+  void Commit();
+  void Collect(uint16_t shard);
+  void CollectCatalog();
+
+  // ---- Checks
+  void CheckVisible();
+  void CheckRegisters();
+  void CheckShards();
+
+  catalog::CatalogOptions options_;
+  std::unique_ptr<catalog::Catalog> catalog_;
+  std::unique_ptr<catalog::SnapshotCell> cell_;
+  std::vector<std::deque<protocol::Command>> to_shards_;
+  std::deque<catalog::Command> to_catalog_;
+  std::deque<InFlight> journal_;
+  std::map<uint64_t, Request> requests_;
+  std::map<protocol::CallTag, std::string> schedules_;
+  std::deque<Post> posts_;
+  std::map<std::string, Topic> topics_;
+  std::map<Name, Register> registers_;
+  uint64_t next_value_ = 1;
+  // The shards know what the catalog read; until then there are no calls.
+  bool serving_ = false;
+  bool healing_ = false;
+  bool failed_ = false;
+  bool fault_expected_ = false;
+};
+
+}  // namespace duetime::simulation
