@@ -36,13 +36,14 @@ struct ServeFacts {
 };
 
 // Serves duetime.v1.Messages and duetime.v1.Admin through the gRPC shell, and takes the effects of
-// the shards to the threads of the shell.
+// the shards and the answers of the catalog to the threads of the shell.
 //
 // Life, in this order: Create, Listen (answers STARTING), Serve, Drain, Shutdown.
 // Guarantees: every call that was accepted is answered; what a peer can make the server hold is
 // bounded by the options.
-// Thread safety: Deliver may be called by several threads at once, also before Serve and after
-// Shutdown (then it does nothing), and so may the readers. The life functions are for one thread.
+// Thread safety: Deliver and Answer may be called by several threads at once, also before Serve and
+// after Shutdown (then they do nothing), and so may the readers. The life functions are for one
+// thread.
 class Server final : public runtime::EffectSink {
  public:
   // Checks the options and reads the TLS files; opens nothing yet. `node_options` are those of the
@@ -84,7 +85,7 @@ class Server final : public runtime::EffectSink {
   size_t topics() const;
   // Subscriptions with a name, of all topics. 0 until the server serves.
   size_t subscriptions() const;
-  // True once a shard reported that the journal or a read failed.
+  // True once a shard or the catalog reported that the journal or a read failed.
   bool storage_failed() const { return context_.state.load() == ServingState::kStorageFailed; }
 
  private:

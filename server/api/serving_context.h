@@ -56,10 +56,6 @@ struct ServingContext : rpc::ServerState {
   const catalog::Snapshot& catalog() const {
     return node.load(std::memory_order_acquire)->snapshots().Read();
   }
-  // The number of that version, at less cost.
-  uint64_t catalog_version() const {
-    return node.load(std::memory_order_acquire)->snapshots().version();
-  }
   // For a check that names a topic which does not exist: the error that its creation by use would
   // have now. TOPIC_NOT_FOUND, TOPIC_LIMIT.
   absl::Status MayCreateTopic(absl::string_view name) const;

@@ -53,7 +53,8 @@ struct Topic {
   // All versions of a topic share the name, so views of it stay valid as long as the catalog.
   std::shared_ptr<const std::string> name_text;
   TopicSettings settings;
-  // The topic was deleted. Its number stays, and its messages' tombstones refer to it.
+  // The topic was deleted. Its number stays, and its messages' tombstones refer to it. A message
+  // that came since makes it visible again before this flag changes: readers ask exists().
   bool deleted = false;
   // A message, a recurrence or an operator named the topic, not only a subscriber.
   bool used = false;

@@ -63,8 +63,8 @@ class Committer {
 
   void Submit(Submission submission);
 
-  // Stops appending after the current group, because a shard found that its store cannot be
-  // trusted.
+  // Stops appending after the current group, because a shard or the catalog found that its
+  // store cannot be trusted.
   void Fence() { failed_.store(true); }
   bool failed() const { return failed_.load(); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PendingWrites: what a shard has decided and not yet seen in the journal.
+// PendingWrites: the decisions of a shard, or of the catalog, that are not in the journal yet.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@
 
 namespace duetime::scheduler {
 
-// Gathers the records of a shard's decisions into batches, and keeps the continuations of each
+// Gathers the records of its owner's decisions into batches, and keeps the continuations of each
 // batch until its outcome is known: decide -> append -> apply, never apply before append.
 //
 // Guarantees: (1) records and continuations keep the order in which they were added, within and
 // across batches; (2) every continuation runs exactly once, with `accepted` false if its batch was
-// not appended. Thread safety: confined to the shard's engine thread.
+// not appended. Thread safety: confined to the owner's engine thread.
 class PendingWrites {
  public:
   // Runs when the outcome of the batch is known. Memory is changed only if `accepted`.
