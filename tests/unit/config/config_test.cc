@@ -115,8 +115,11 @@ TEST(KnobsTest, TheTableCoversTheStructAndItsDefaultsAreWithinBounds) {
   }
   // Each field but these has a knob, because the size of the struct is that of its fields.
   const delivery::ShardLimits& limits = config.node.limits;
+  const catalog::CatalogOptions& catalog = config.node.catalog;
   bytes += sizeof(limits.fire_per_step) + sizeof(limits.startup_rate) +
-           sizeof(limits.failure_rate) + sizeof(config.server.version);
+           sizeof(limits.failure_rate) + sizeof(config.server.version) +
+           sizeof(catalog.tombstone_retention_ms) +
+           std::max(sizeof(catalog.shards), alignof(Config));
   EXPECT_EQ(bytes, sizeof(Config));
 }
 
