@@ -132,7 +132,8 @@ void CatalogCalls::Ask(C command, Request request) {
   for (const auto& [name, value] : request.gives) {
     registers_[{request.topic, name}].open[tag] = value;
   }
-  if (!request.deletes_topic) topics_[request.topic].used = true;
+  if (!request.deletes_topic) topics_[request.topic].Use();
+  request.uses_before = topics_[request.topic].uses;
   Note("request ", tag, ": topic ", request.topic, request.deletes_topic ? ", deletion" : "",
        request.schedules ? ", by use" : "");
   for (const auto& [name, value] : request.gives) Note("  '", name, "' becomes ", value);
@@ -148,7 +149,7 @@ void CatalogCalls::DoSchedule() {
     Ask(catalog::EnsureTopic{.name = name}, {.topic = name, .gives = {}, .schedules = true});
     return;
   }
-  topics_[name].used = true;
+  topics_[name].Use();
   posts_.push_back({.topic = name, .id = topic->id});
 }
 
@@ -165,7 +166,7 @@ void CatalogCalls::DoPost() {
   protocol::ScheduleCommand command;
   command.tag = NewTag();
   command.messages.push_back(MakeMessage(ask, AnySlotOf(shard)));
-  topics_[post.topic].used = true;
+  topics_[post.topic].Use();
   schedules_.emplace(command.tag, post.topic);
   Send(shard, std::move(command));
 }
@@ -269,10 +270,10 @@ void CatalogCalls::CheckReply(const catalog::Reply& reply, const Request& reques
   }
   if (request.deletes_topic) {
     Count("topics deleted");
-    // Other calls may use the topic again before their answers, or a message has already.
+    // A call may have used the topic during the deletion, or may use it before its own answer.
     Topic& topic = topics_[request.topic];
     const auto about = [&request](const auto& item) { return item.second.topic == request.topic; };
-    topic.used = !topic.messages.empty() ||
+    topic.used = topic.uses != request.uses_before || !topic.messages.empty() ||
                  std::any_of(requests_.begin(), requests_.end(), about) ||
                  std::any_of(posts_.begin(), posts_.end(),
                              [&](const Post& post) { return post.topic == request.topic; }) ||
@@ -344,6 +345,7 @@ void CatalogCalls::Collect(uint16_t shard) {
       const auto node = schedules_.extract(scheduled->tag);
       if (!scheduled->status.ok() || !scheduled->accepted[0].status.ok()) continue;
       Note("topic ", node.mapped(), " has ", scheduled->accepted[0].id.ToString());
+      topics_[node.mapped()].Use();
       topics_[node.mapped()].messages.insert(scheduled->accepted[0].id);
       Count("accepted");
     }

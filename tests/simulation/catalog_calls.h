@@ -64,11 +64,20 @@ class CatalogCalls final : public World {
     std::map<std::string, uint64_t> gives;
     bool deletes_topic = false;
     bool schedules = false;
+    // Topic::uses when the request was made.
+    uint64_t uses_before = 0;
   };
   struct Topic {
     // A call has used it since it was deleted, or may have.
     bool used = false;
+    // Calls that used it, and messages that shards accepted, so far.
+    uint64_t uses = 0;
     std::set<storage::MessageId> messages;
+
+    void Use() {
+      used = true;
+      ++uses;
+    }
   };
   // A message between a client and its shard.
   struct Post {
