@@ -12,7 +12,7 @@ Each table (a Python file beside this one) lists faults as tuples:
 The text must occur exactly once in the file, or in the sources of the folder. White space does not count, so a fault
 survives a reformat, and with a folder it survives a move within the room.
 
-Each job has a scratch copy of the tree with its own debug build of the rooms below gRPC. A fault is planted there, its
+Each job has a scratch copy of the tree with its own debug build. A fault is planted there, its
 tests are built and run one after the other until one fails, and the file is restored. The random tests run with a fixed
 seed. Exits with 1 if a test catches nothing, a fault does not compile, or its text is missing.
 """
@@ -36,7 +36,7 @@ ENVIRONMENT = {"DUETIME_SEED": "7", "DUETIME_TEST_SCALE": "0.5", "DUETIME_SIM_SE
 FILTERS = {"simulation_test": "*CallsTest*"}
 # A test that takes longer hangs, which counts as a failure.
 TEST_SECONDS = 900
-CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0", "-DDUETIME_CORE_ONLY=ON",
+CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0", "-DDUETIME_CLIENT=OFF",
              "-DDUETIME_BENCH=OFF"]
 
 
