@@ -29,7 +29,7 @@ const Request* ParseOrFinish(rpc::UnaryCall& call) {
   return request;
 }
 
-// The same for a batch: looks at the number of elements before it spends memory on them.
+// The same for a batch: checks the number of elements before it spends memory on them.
 template <typename Request>
 const Request* ParseBatchOrFinish(ApiWorker& worker, rpc::UnaryCall& call) {
   const size_t bytes = call.request()->Length();

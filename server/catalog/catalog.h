@@ -48,8 +48,8 @@ class Catalog {
   Catalog& operator=(const Catalog&) = delete;
 
   // Reads the catalog's records, and takes over those of a data directory of an older format. The
-  // effects tell the shards what they do not keep. Call once, first. An error means that the store
-  // cannot be read.
+  // effects carry to the shards what they do not keep. Call once, first. An error means that the
+  // store cannot be read.
   absl::Status Recover(base::Now now);
 
   void Handle(base::Now now, Command command);
@@ -74,15 +74,15 @@ class Catalog {
  private:
   // How far a change has come.
   enum class Step : uint8_t {
-    // A record is on its way to the journal.
+    // A record waits for its commit.
     kWriting,
-    // The shards are told the settings; then the change is over.
+    // The shards get the settings. Their replies end the change.
     kTelling,
     // Deletion: the shards watch the topic and count its messages.
     kCounting,
-    // Deletion: a message came before the record was written; the shards are told to forget it.
+    // Deletion: a message came before the record was written. The shards forget the deletion.
     kReverting,
-    // Deletion: the topic is hidden; the shards are told.
+    // Deletion: the topic is hidden. The shards forget its settings.
     kHiding,
     // Deletion: the shards delete one of the topic's subscriptions.
     kForgetting,
@@ -131,7 +131,7 @@ class Catalog {
   // place that does.
   absl::Status LinkDeadLetters(TopicEntry* entry);
   static bool NeedsDeadLetters(const TopicEntry& entry);
-  // Gives the topic these settings and tells the shards, under `tag`.
+  // Gives the topic these settings, and sends them to the shards, under `tag`.
   void ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSettings& settings);
 
   // ---- Deletion of a topic (catalog.cc)

@@ -98,7 +98,7 @@ class PulledShards final : public StateListener {
 
  private:
   void End(bool keep_leases) {
-    if (id_ == protocol::StreamId{}) return;  // Start looks at the states
+    if (id_ == protocol::StreamId{}) return;  // Start checks the states
     if (keep_leases ? std::exchange(ended_, true) : std::exchange(released_, true)) return;
     for (uint16_t shard = 0; shard < worker_->node().shard_count(); ++shard) {
       static_cast<void>(worker_->node().Post(

@@ -192,7 +192,7 @@ absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsReq
   const catalog::Snapshot& catalog = worker.context().catalog();
   const catalog::TopicPtr topic = catalog.FindTopic(request.topic());
   if (topic == nullptr) return TopicNotFoundError(request.topic());
-  // One more than asked for tells whether there are more.
+  // One row beyond the page shows if a next page exists.
   auto list = catalog.ListSubscriptions(topic->id, after, page_size + 1);
   if (list.size() > page_size) {
     list.resize(page_size);

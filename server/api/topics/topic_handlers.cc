@@ -94,7 +94,7 @@ absl::Status ListTopics(ApiWorker& worker, const v1::ListTopicsRequest& request,
                         v1::ListTopicsResponse* response) {
   ValidTopicList valid;
   if (absl::Status status = ValidateTopicList(request, &valid); !status.ok()) return status;
-  // One more than asked for tells whether there are more.
+  // One row beyond the page shows if a next page exists.
   auto topics = worker.context().catalog().ListTopics(request.name_prefix(), valid.after,
                                                       valid.page_size + 1);
   if (topics.size() > valid.page_size) {
