@@ -122,7 +122,6 @@ void Catalog::Fail(base::Now now) {
 
 void Catalog::Stop() {
   waiting_.clear();
-  waiting_count_ = 0;
   CloseRequests(base::DrainingError());
 }
 
@@ -136,12 +135,10 @@ void Catalog::CloseRequests(const absl::Status& status) {
 
 void Catalog::CheckInvariants() const {
   state_.CheckInvariants();
-  size_t waiting = 0;
   for (const auto& [topic, queue] : waiting_) {
-    DT_CHECK(queue.empty() || changes_.contains(topic));
-    waiting += queue.size();
+    DT_CHECK(!queue.empty());
+    DT_CHECK(changes_.contains(topic));
   }
-  DT_CHECK_EQ(waiting, waiting_count_);
 }
 
 // ---- Changes -----------------------------------------------------------------------------------
@@ -163,16 +160,6 @@ void Catalog::Answer(Reply reply) {
 
 void Catalog::AnswerLater(Reply reply) {
   Then([this, reply = std::move(reply)](base::Now) { Answer(reply); });
-}
-
-void Catalog::Wait(TopicId topic, RequestTag tag, Command command) {
-  // A resumed change has no request, and is never refused.
-  if (tag != RequestTag{} && waiting_count_ >= kWaitingMax) {
-    return Answer(
-        {.tag = tag, .status = base::OverloadedError("queue of changes of topics", kWaitingMax)});
-  }
-  waiting_[static_cast<uint32_t>(topic)].push_back(std::move(command));
-  ++waiting_count_;
 }
 
 Catalog::Change* Catalog::Begin(const TopicEntry& entry, RequestTag tag) {
@@ -209,7 +196,6 @@ void Catalog::Finish(TopicEntry* entry, const absl::Status& status) {
     if (queue == waiting_.end()) return;
     Command next = std::move(queue->second.front());
     queue->second.pop_front();
-    --waiting_count_;
     if (queue->second.empty()) waiting_.erase(queue);
     std::visit([&](auto& alternative) { Do(last_, alternative); }, next);
   }

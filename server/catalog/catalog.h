@@ -38,9 +38,6 @@ namespace duetime::catalog {
 // give the same effects. Thread safety: confined to one thread.
 class Catalog {
  public:
-  // Changes that may wait for others of their topics; more are refused with OVERLOADED.
-  static constexpr size_t kWaitingMax = 10'000;
-
   // REQUIRES: `store` outlives the catalog; options.shards > 0.
   Catalog(const CatalogOptions& options, storage::MessageStore* store);
   ~Catalog();
@@ -64,6 +61,9 @@ class Catalog {
 
   // True once the journal failed: every command is answered with STORAGE_FAILED.
   bool failed() const { return failed_; }
+
+  // Requests without an answer. The runtime limits them.
+  size_t open_requests() const { return requests_.size(); }
 
   // Answers every open request with DRAINING. The next start continues open changes.
   void Stop();
@@ -152,16 +152,13 @@ class Catalog {
   void Settle(TopicEntry* entry, Change* change);
 
   // ---- Changes (catalog.cc)
-  // True if the command has to wait for a change of the topic; then it was queued, or refused.
+  // True if the command has to wait for a change of the topic; then it was queued.
   template <typename C>
   bool Queue(const TopicEntry& entry, C& command) {
     if (Find(entry.topic->id) == nullptr) return false;
-    RequestTag tag{};
-    if constexpr (requires { command.tag; }) tag = command.tag;
-    Wait(entry.topic->id, tag, std::move(command));
+    waiting_[static_cast<uint32_t>(entry.topic->id)].push_back(std::move(command));
     return true;
   }
-  void Wait(storage::TopicId topic, RequestTag tag, Command command);
   Change* Begin(const TopicEntry& entry, RequestTag tag);
   Change* Find(storage::TopicId topic);
   void Finish(TopicEntry* entry, const absl::Status& status);
@@ -184,7 +181,6 @@ class Catalog {
   // By the number of the topic.
   absl::flat_hash_map<uint32_t, std::unique_ptr<Change>> changes_;
   absl::flat_hash_map<uint32_t, std::deque<Command>> waiting_;
-  size_t waiting_count_ = 0;
   // Without an answer.
   std::set<RequestTag> requests_;
   // Replies of shards and resumed changes that the start waits for.

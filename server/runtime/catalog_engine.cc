@@ -61,6 +61,10 @@ void CatalogEngine::Turn() {
   if (intake_.stopping) catalog_.Stop();
   SubmitBatch();
   catalog::Effects effects = catalog_.TakeEffects();
+  const size_t open = catalog_.open_requests();
+  handled_.commands += std::exchange(open_requests_, open);
+  DT_CHECK_GE(handled_.commands, open);
+  handled_.commands -= open;
   if (effects.failed) committer_->Fence();
   if (!effects.empty()) deliver_(std::move(effects));
 }

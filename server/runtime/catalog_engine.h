@@ -64,8 +64,10 @@ class CatalogEngine {
   // Confined to the engine's thread after Start.
   catalog::Catalog catalog_;
   CatalogMailbox::Intake intake_;
-  // Decided commands that are not yet reported to the mailbox.
+  // Not yet reported to the mailbox. A request counts against the mailbox's limit until its answer,
+  // because a change may wait for others of its topic.
   CatalogMailbox::Handled handled_;
+  size_t open_requests_ = 0;
   size_t uncommitted_ = 0;
 };
 

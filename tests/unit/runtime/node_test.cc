@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
 #include "server/protocol/stream_credit.h"
@@ -261,6 +263,28 @@ TEST_F(NodeTest, TheCatalogAnswersWhenEveryShardHasTheChange) {
   StopNode();
   StartNode();
   EXPECT_EQ(node_->snapshots().Read().subscriptions(), 1u) << "published when Start returns";
+}
+
+// Requests for one topic follow each other, and each waits for all shards.
+TEST_F(NodeTest, RequestsThatWaitInTheCatalogCountAgainstItsMailbox) {
+  options_.mailbox.commands_max = 10;
+  StartNode();
+  sink_.SetClosed(true);
+  ASSERT_TRUE(node_->Post(0, protocol::GetCommand{.tag = CallTag{1}, .target = {}}).ok());
+  sink_.WaitForBlockedEngine();
+  const auto post = [this](uint64_t number) {
+    return node_->PostToCatalog(catalog::CreateSubscription{
+        .tag = catalog::RequestTag{number}, .topic = "a", .name = absl::StrCat("s", number)});
+  };
+  uint64_t accepted = 0;
+  while (accepted < 100 && post(accepted + 1).ok()) ++accepted;
+  EXPECT_EQ(accepted, 10u);
+  EXPECT_EQ(node_->mailbox_stats().back().commands, 10u);
+  sink_.SetClosed(false);
+  for (uint64_t i = 0; i < accepted; ++i) EXPECT_TRUE(sink_.WaitForCatalog().status.ok());
+  // The last answer leaves before the engine reports that it is handled.
+  while (node_->mailbox_stats().back().commands > 0) std::this_thread::yield();
+  EXPECT_TRUE(post(100).ok());
 }
 
 TEST_F(NodeTest, P7_AFailedAppendOfTheCatalogStopsTheServer) {
