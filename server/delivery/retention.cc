@@ -2,6 +2,7 @@
 #include "server/delivery/retention.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "server/base/check.h"
 #include "server/delivery/backlog_place.h"
@@ -140,6 +141,8 @@ bool Retention::GiveUpReady(base::Now now, Subscription* subscription) {
 }
 
 bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
+  // A walk that stops begins again at the front, at the next visit.
+  const MessageKey cursor = std::exchange(subscription->retention_cursor, MessageKey{});
   const storage::ScanLimit limit{
       .entries = std::min(kRetainedPage.entries, memory_->RoomToReadBack()),
       .bytes = kRetainedPage.bytes};
@@ -147,16 +150,20 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
   const uint64_t retention_ms = subscription->state.settings.retention_ms;
   // Saves the page if only the number is bounded.
   if (retention_ms == 0 && !TooMany(*subscription)) return false;
-  const auto page =
-      reader_->BacklogPage(subscription->state.id, subscription->backlog.first(), limit);
+  const auto page = reader_->BacklogPage(subscription->state.id,
+                                         std::max(cursor, subscription->backlog.first()), limit);
   if (!page.ok()) return false;
   for (const BacklogRef& item : page->items) {
     const bool too_old = retention_ms > 0 && now.wall_ms > item.key.due_ms + retention_ms;
     // Ready messages are older: they go first.
     const bool too_many = TooMany(*subscription) && subscription->ready.head == kNoEntry;
     if (!too_old && !too_many) return false;
-    if (!dead_letters_->has_budget()) return true;
+    if (!dead_letters_->has_budget()) {
+      subscription->retention_cursor = item.key;
+      return true;
+    }
     if (key_locks_->Held(item.key.id) || ends_->AnyEnding(item.key.id)) return false;
+    // An entry in memory may be listed as well. It stays.
     if (table_->Find(item.key.id, subscription) == kNoEntry) {
       if (!GiveUpOneListed(now, item, subscription)) return false;
       if (too_many) ++subscription->given_up;
@@ -164,7 +171,10 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
     if (subscription->backlog.behind()) subscription->backlog.Advance(After(item.key));
   }
   RecountIfMany(subscription);
-  return page->items.size() == limit.entries;
+  if (page->items.size() < limit.entries) return false;
+  // Without the cursor, a subscription that is parked would get the same page again.
+  subscription->retention_cursor = After(page->items.back().key);
+  return true;
 }
 
 bool Retention::GiveUpOneListed(base::Now now, const BacklogRef& item, Subscription* subscription) {

@@ -104,6 +104,8 @@ struct Subscription {
   //
   // Listed messages that were dropped since the last count.
   size_t given_up = 0;
+  // Where the walk over the listed messages goes on, if it has not ended.
+  storage::MessageKey retention_cursor;
 
   // ---- SubscriptionFill
   //
