@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/catalog/catalog.h"
 
+#include <concepts>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -23,6 +24,12 @@ constexpr CallTag kRecovery{uint64_t{1} << 32};
 
 CallTag TagOf(TopicId topic) { return CallTag{static_cast<uint32_t>(topic)}; }
 
+// Has a reply: a command of a client, or of the server's start.
+template <typename C>
+constexpr bool kIsRequest = requires(C command) {
+  { command.tag } -> std::same_as<RequestTag&>;
+};
+
 bool IsDefault(const Topic& topic) {
   return topic.settings == TopicSettings{} && topic.dead_letters == TopicId{} && !topic.deleted;
 }
@@ -39,7 +46,7 @@ Catalog::~Catalog() = default;
 
 absl::Status Catalog::Recover(base::Now now) {
   DT_CHECK_EQ(state_.topics(), 0u);
-  last_ = now;
+  now_ = now;
   absl::Status status = LoadCatalog(store_, options_.shards, &writes_, &state_);
   if (!status.ok()) return status;
   for (TopicEntry* const entry : state_.All()) {
@@ -65,11 +72,11 @@ absl::Status Catalog::Recover(base::Now now) {
   });
   // Held until the continuation above has run.
   ++recovering_;
-  ResumeChanges(now);
+  ResumeChanges();
   return absl::OkStatus();
 }
 
-void Catalog::ResumeChanges(base::Now now) {
+void Catalog::ResumeChanges() {
   std::vector<Resume> open;
   for (const TopicEntry* const entry : state_.All()) {
     for (const auto& [name, subscription] : entry->subscriptions) {
@@ -81,7 +88,7 @@ void Catalog::ResumeChanges(base::Now now) {
     }
   }
   recovering_ += open.size();
-  for (Resume& resume : open) Handle(now, std::move(resume));
+  for (Resume& resume : open) Do(resume);
 }
 
 void Catalog::OnRecoveryReply() {
@@ -91,20 +98,27 @@ void Catalog::OnRecoveryReply() {
 }
 
 void Catalog::Handle(base::Now now, Command command) {
-  std::visit([&](auto& alternative) { Do(now, alternative); }, command);
+  now_ = now;
+  std::visit(
+      [&]<typename C>(C& alternative) {
+        if constexpr (kIsRequest<C>) requests_.insert(alternative.tag);
+        if (failed_) return CloseRequests(base::StorageFailedError());
+        Do(alternative);
+      },
+      command);
 }
 
 void Catalog::OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome) {
-  last_ = now;
+  now_ = now;
   const bool accepted = outcome == storage::AppendOutcome::kAccepted;
   writes_.Complete(now, sequence, accepted && !failed_);
-  if (!accepted) Fail(now);
+  if (!accepted) Fail();
 }
 
 std::optional<scheduler::PendingWrites::Batch> Catalog::TakeBatch() {
   if (failed_) return std::nullopt;
   // A decision without a record holds at once, unless earlier records are in flight.
-  while (writes_.holds_already()) writes_.Complete(last_, writes_.Take()->sequence, true);
+  while (writes_.holds_already()) writes_.Complete(now_, writes_.Take()->sequence, true);
   return writes_.Take();
 }
 
@@ -113,15 +127,15 @@ Effects Catalog::TakeEffects() {
   return std::exchange(effects_, Effects{});
 }
 
-void Catalog::Fail(base::Now now) {
+void Catalog::Fail() {
   if (std::exchange(failed_, true)) return;
   effects_.failed = true;
-  writes_.Abandon(now);
+  writes_.Abandon(now_);
   CloseRequests(base::StorageFailedError());
 }
 
 void Catalog::Stop() {
-  waiting_.clear();
+  changes_.DropWaiting();
   CloseRequests(base::DrainingError());
 }
 
@@ -135,10 +149,7 @@ void Catalog::CloseRequests(const absl::Status& status) {
 
 void Catalog::CheckInvariants() const {
   state_.CheckInvariants();
-  for (const auto& [topic, queue] : waiting_) {
-    DT_CHECK(!queue.empty());
-    DT_CHECK(changes_.contains(topic));
-  }
+  changes_.CheckInvariants();
 }
 
 // ---- Changes -----------------------------------------------------------------------------------
@@ -162,42 +173,21 @@ void Catalog::AnswerLater(Reply reply) {
   Then([this, reply = std::move(reply)](base::Now) { Answer(reply); });
 }
 
-Catalog::Change* Catalog::Begin(const TopicEntry& entry, RequestTag tag) {
-  auto owned = std::make_unique<Change>();
-  owned->tag = tag;
-  Change* const change = owned.get();
-  DT_CHECK(changes_.emplace(static_cast<uint32_t>(entry.topic->id), std::move(owned)).second);
-  return change;
-}
-
-Catalog::Change* Catalog::Find(TopicId topic) {
-  const auto found = changes_.find(static_cast<uint32_t>(topic));
-  return found == changes_.end() ? nullptr : found->second.get();
-}
-
 void Catalog::Finish(TopicEntry* entry, const absl::Status& status) {
-  const auto id = static_cast<uint32_t>(entry->topic->id);
-  const auto found = changes_.find(id);
-  DT_CHECK(found != changes_.end());
-  const Change change = std::move(*found->second);
-  changes_.erase(found);
+  const TopicId topic = entry->topic->id;
+  const Change change = changes_.End(topic);
   Reply reply{.tag = change.tag, .status = status};
   if (status.ok() && !change.deletes_topic) {
     reply.topic = entry->topic;
-    reply.subscription = state_.FindPublished(entry->topic->id, change.subscription);
+    reply.subscription = state_.FindPublished(topic, change.subscription);
   } else if (!status.ok()) {
     reply.messages = change.messages;
   }
   Answer(std::move(reply));
   if (change.resumed) OnRecoveryReply();
-  // The next ones, until one of them begins a change. A command of the queue may begin none.
-  while (!changes_.contains(id)) {
-    const auto queue = waiting_.find(id);
-    if (queue == waiting_.end()) return;
-    Command next = std::move(queue->second.front());
-    queue->second.pop_front();
-    if (queue->second.empty()) waiting_.erase(queue);
-    std::visit([&](auto& alternative) { Do(last_, alternative); }, next);
+  // A command that waited may begin no change.
+  while (std::optional<Command> next = changes_.Next(topic)) {
+    std::visit([&](auto& alternative) { Do(alternative); }, *next);
   }
 }
 
@@ -210,6 +200,8 @@ void Catalog::Tell(const TopicPtr& topic, bool watch, CallTag tag) {
       settings.tombstone_retention_ms.value_or(options_.tombstone_retention_ms);
   command.quota = topic->quota;
   command.watch = watch;
+  const Change* const change = changes_.Find(topic->id);
+  command.count = watch || (change != nullptr && change->deletes_topic);
   command.paused = settings.paused;
   command.pace = topic->pace;
   command.minute_max = settings.minute_max;
@@ -217,8 +209,9 @@ void Catalog::Tell(const TopicPtr& topic, bool watch, CallTag tag) {
   // A minute is the step.
   command.spread_minutes_max = static_cast<uint32_t>(settings.minute_spread_ms / 60'000);
   command.dead_letter = topic->dead_letters;
+  std::vector<ShardCommand>& commands = watch ? effects_.watches : effects_.commands;
   for (uint16_t shard = 0; shard < options_.shards; ++shard) {
-    effects_.commands.push_back({.shard = shard, .command = command});
+    commands.push_back({.shard = shard, .command = command});
   }
 }
 
@@ -246,7 +239,7 @@ absl::Status Catalog::Use(absl::string_view name, bool used, bool create, TopicE
 }
 
 void Catalog::Revive(TopicEntry* entry) {
-  Change* const change = Find(entry->topic->id);
+  Change* const change = changes_.Find(entry->topic->id);
   const bool deleting = change != nullptr && change->deletes_topic;
   if (deleting) change->used = true;
   if (!entry->topic->deleted) return;
@@ -282,7 +275,7 @@ absl::Status Catalog::LinkDeadLetters(TopicEntry* entry) {
   Topic topic = *entry->topic;
   topic.dead_letters = target->topic->id;
   state_.Set(entry, std::move(topic));
-  const Change* const change = Find(entry->topic->id);
+  const Change* const change = changes_.Find(entry->topic->id);
   const bool watch = change != nullptr && change->deletes_topic;
   Then([this, linked = entry->topic, watch](base::Now) {
     state_.Publish(linked);
@@ -293,7 +286,7 @@ absl::Status Catalog::LinkDeadLetters(TopicEntry* entry) {
 
 void Catalog::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSettings& settings) {
   DT_CHECK(!entry->topic->deleted && entry->phase == TopicPhase::kLive);
-  Change* const change = Begin(*entry, tag);
+  Change* const change = changes_.Begin(entry->topic->id, tag);
   const bool linked = entry->topic->dead_letters != TopicId{};
   Topic topic = *entry->topic;
   CatalogState::ApplySettings(settings, &topic);
@@ -310,10 +303,7 @@ void Catalog::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSetti
   });
 }
 
-void Catalog::Do(base::Now now, EnsureTopic& command) {
-  last_ = now;
-  requests_.insert(command.tag);
-  if (failed_) return CloseRequests(base::StorageFailedError());
+void Catalog::Do(EnsureTopic& command) {
   TopicEntry* entry = nullptr;
   absl::Status status = Use(command.name, /*used=*/true, options_.auto_create, &entry);
   if (status.ok() && command.dead_letters) status = LinkDeadLetters(entry);
@@ -321,10 +311,7 @@ void Catalog::Do(base::Now now, EnsureTopic& command) {
       {.tag = command.tag, .status = status, .topic = status.ok() ? entry->topic : nullptr});
 }
 
-void Catalog::Do(base::Now now, CreateTopic& command) {
-  last_ = now;
-  requests_.insert(command.tag);
-  if (failed_) return CloseRequests(base::StorageFailedError());
+void Catalog::Do(CreateTopic& command) {
   TopicEntry* entry = state_.Find(command.name);
   if (entry != nullptr && Queue(*entry, command)) return;
   const bool exists = entry != nullptr && !entry->topic->deleted;
@@ -339,10 +326,7 @@ void Catalog::Do(base::Now now, CreateTopic& command) {
       {.tag = command.tag, .status = status, .topic = status.ok() ? entry->topic : nullptr});
 }
 
-void Catalog::Do(base::Now now, UpdateTopic& command) {
-  last_ = now;
-  requests_.insert(command.tag);
-  if (failed_) return CloseRequests(base::StorageFailedError());
+void Catalog::Do(UpdateTopic& command) {
   TopicEntry* const entry = state_.Find(command.name);
   if (entry != nullptr && Queue(*entry, command)) return;
   absl::Status status;
@@ -357,29 +341,22 @@ void Catalog::Do(base::Now now, UpdateTopic& command) {
   AnswerLater({.tag = command.tag, .status = status});
 }
 
-void Catalog::Do(base::Now now, AwaitRecovery& command) {
-  last_ = now;
-  requests_.insert(command.tag);
-  if (failed_) return CloseRequests(base::StorageFailedError());
+void Catalog::Do(AwaitRecovery& command) {
   if (recovering_ == 0) return Answer({.tag = command.tag});
   await_recovery_.push_back(command.tag);
 }
 
-void Catalog::Do(base::Now now, TopicUsed& command) {
-  last_ = now;
-  if (!failed_) Revive(state_.Of(command.topic));
-}
+void Catalog::Do(TopicUsed& command) { Revive(state_.Of(command.topic)); }
 
-void Catalog::Do(base::Now now, protocol::TopicReply& reply) {
-  last_ = now;
-  if (failed_ || reply.tag == kNoChange) return;
+void Catalog::Do(protocol::TopicReply& reply) {
+  if (reply.tag == kNoChange) return;
   // A shard that has failed stops the server (P7). The next start continues the change.
-  if (!reply.status.ok()) return Fail(now);
+  if (!reply.status.ok()) return Fail();
   // The shard may have made a message before it watched the topic.
   if (reply.messages > 0) Revive(state_.Of(reply.topic));
   if (reply.tag == kRecovery) return OnRecoveryReply();
   TopicEntry* const entry = state_.Of(TopicId{static_cast<uint32_t>(reply.tag)});
-  Change* const change = Find(entry->topic->id);
+  Change* const change = changes_.Find(entry->topic->id);
   DT_CHECK(change != nullptr);
   change->messages += reply.messages;
   change->recurrences += reply.recurrences;
@@ -406,16 +383,13 @@ void Catalog::Do(base::Now now, protocol::TopicReply& reply) {
 
 // ---- Deletion of a topic -----------------------------------------------------------------------
 
-void Catalog::Do(base::Now now, DeleteTopic& command) {
-  last_ = now;
-  requests_.insert(command.tag);
-  if (failed_) return CloseRequests(base::StorageFailedError());
+void Catalog::Do(DeleteTopic& command) {
   TopicEntry* const entry = state_.Find(command.name);
   if (entry != nullptr && Queue(*entry, command)) return;
   if (entry == nullptr || entry->topic->deleted) {
     return AnswerLater({.tag = command.tag, .status = TopicNotFoundError(command.name)});
   }
-  Change* const change = Begin(*entry, command.tag);
+  Change* const change = changes_.Begin(entry->topic->id, command.tag);
   change->deletes_topic = true;
   Topic topic = *entry->topic;
   topic.touched = std::make_shared<std::atomic<bool>>(false);
@@ -486,12 +460,10 @@ void Catalog::EndDeletion(TopicEntry* entry, Change* change) {
   Then([this, entry](base::Now) { Finish(entry, absl::OkStatus()); });
 }
 
-void Catalog::Do(base::Now now, Resume& command) {
-  last_ = now;
-  if (failed_) return;
+void Catalog::Do(Resume& command) {
   TopicEntry* const entry = state_.Of(command.topic);
   if (Queue(*entry, command)) return;
-  Change* const change = Begin(*entry, RequestTag{});
+  Change* const change = changes_.Begin(entry->topic->id, RequestTag{});
   change->resumed = true;
   change->subscription = command.subscription;
   if (command.subscription.empty()) {

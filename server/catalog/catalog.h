@@ -5,19 +5,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 
 #include "server/base/clock.h"
 #include "server/catalog/catalog_state.h"
+#include "server/catalog/changes.h"
 #include "server/catalog/commands.h"
 #include "server/scheduler/pending_writes.h"
 #include "storage/message_store.h"
@@ -72,54 +69,19 @@ class Catalog {
   void CheckInvariants() const;
 
  private:
-  // How far a change has come.
-  enum class Step : uint8_t {
-    // A record waits for its commit.
-    kWriting,
-    // The shards get the settings. Their replies end the change.
-    kTelling,
-    // Deletion: the shards watch the topic and count its messages.
-    kCounting,
-    // Deletion: a message came before the record was written. The shards forget the deletion.
-    kReverting,
-    // Deletion: the topic is hidden. The shards forget its settings.
-    kHiding,
-    // Deletion: the shards delete one of the topic's subscriptions.
-    kForgetting,
-    // The shards create, update or delete one subscription.
-    kSubscribing,
-  };
-
-  // The change that is under way in a topic.
-  struct Change {
-    RequestTag tag{};
-    Step step = Step::kWriting;
-    bool deletes_topic = false;
-    // A shard or a client used the topic since its deletion began.
-    bool used = false;
-    // Continues a change of the run before.
-    bool resumed = false;
-    // Of which subscription.
-    std::string subscription;
-    // Shards that have not replied, and the sum of the other replies.
-    size_t open = 0;
-    uint64_t messages = 0;
-    uint64_t recurrences = 0;
-  };
-
   // ---- Commands
-  void Do(base::Now now, EnsureTopic& command);
-  void Do(base::Now now, CreateTopic& command);
-  void Do(base::Now now, UpdateTopic& command);
-  void Do(base::Now now, DeleteTopic& command);
-  void Do(base::Now now, CreateSubscription& command);
-  void Do(base::Now now, UpdateSubscription& command);
-  void Do(base::Now now, DeleteSubscription& command);
-  void Do(base::Now now, AwaitRecovery& command);
-  void Do(base::Now now, TopicUsed& command);
-  void Do(base::Now now, Resume& command);
-  void Do(base::Now now, protocol::TopicReply& reply);
-  void Do(base::Now now, protocol::SubscriptionReply& reply);
+  void Do(EnsureTopic& command);
+  void Do(CreateTopic& command);
+  void Do(UpdateTopic& command);
+  void Do(DeleteTopic& command);
+  void Do(CreateSubscription& command);
+  void Do(UpdateSubscription& command);
+  void Do(DeleteSubscription& command);
+  void Do(AwaitRecovery& command);
+  void Do(TopicUsed& command);
+  void Do(Resume& command);
+  void Do(protocol::TopicReply& reply);
+  void Do(protocol::SubscriptionReply& reply);
 
   // ---- Topics (catalog.cc)
   // The live topic of this name: created, or revived, if `create`. `used`: not only a subscriber
@@ -155,12 +117,10 @@ class Catalog {
   // True if the command has to wait for a change of the topic; then it was queued.
   template <typename C>
   bool Queue(const TopicEntry& entry, C& command) {
-    if (Find(entry.topic->id) == nullptr) return false;
-    waiting_[static_cast<uint32_t>(entry.topic->id)].push_back(std::move(command));
+    if (changes_.Find(entry.topic->id) == nullptr) return false;
+    changes_.Wait(entry.topic->id, std::move(command));
     return true;
   }
-  Change* Begin(const TopicEntry& entry, RequestTag tag);
-  Change* Find(storage::TopicId topic);
   void Finish(TopicEntry* entry, const absl::Status& status);
   void Tell(const TopicPtr& topic, bool watch, protocol::CallTag tag);
   // Runs when all that was decided so far is committed; not if the journal fails.
@@ -168,9 +128,9 @@ class Catalog {
   void PublishLater(TopicPtr topic);
   void Answer(Reply reply);
   void AnswerLater(Reply reply);
-  void Fail(base::Now now);
+  void Fail();
   void CloseRequests(const absl::Status& status);
-  void ResumeChanges(base::Now now);
+  void ResumeChanges();
   void OnRecoveryReply();
 
   const CatalogOptions options_;
@@ -178,17 +138,15 @@ class Catalog {
   scheduler::PendingWrites writes_;
   CatalogState state_;
   Effects effects_;
-  // By the number of the topic.
-  absl::flat_hash_map<uint32_t, std::unique_ptr<Change>> changes_;
-  absl::flat_hash_map<uint32_t, std::deque<Command>> waiting_;
+  Changes changes_;
   // Without an answer.
   std::set<RequestTag> requests_;
   // Replies of shards and resumed changes that the start waits for.
   size_t recovering_ = 0;
   std::vector<RequestTag> await_recovery_;
   bool failed_ = false;
-  // The time of the last command, for commands that waited.
-  base::Now last_;
+  // The time of the last command or completion.
+  base::Now now_;
 };
 
 }  // namespace duetime::catalog

@@ -25,10 +25,7 @@ absl::Status Catalog::CompleteSettings(TopicEntry* entry,
   return status;
 }
 
-void Catalog::Do(base::Now now, CreateSubscription& command) {
-  last_ = now;
-  requests_.insert(command.tag);
-  if (failed_) return CloseRequests(base::StorageFailedError());
+void Catalog::Do(CreateSubscription& command) {
   TopicEntry* entry = state_.Find(command.topic);
   if (entry != nullptr && Queue(*entry, command)) return;
   absl::Status status = Use(command.topic, /*used=*/!command.by_use, options_.auto_create, &entry);
@@ -59,19 +56,16 @@ void Catalog::Do(base::Now now, CreateSubscription& command) {
   fresh.id = state_.NextSubscription(entry);
   fresh.stored.topic = entry->topic->id;
   fresh.stored.name = command.name;
-  fresh.stored.create_ms = now.wall_ms;
+  fresh.stored.create_ms = now_.wall_ms;
   fresh.stored.from_now = command.from_now && !first;
   fresh.incarnation = state_.NextIncarnation();
   entry->subscriptions.emplace(command.name, std::move(fresh));
-  Change* const change = Begin(*entry, command.tag);
+  Change* const change = changes_.Begin(entry->topic->id, command.tag);
   change->subscription = command.name;
   SendToShards(entry, change, SubscriptionPhase::kCreating);
 }
 
-void Catalog::Do(base::Now now, UpdateSubscription& command) {
-  last_ = now;
-  requests_.insert(command.tag);
-  if (failed_) return CloseRequests(base::StorageFailedError());
+void Catalog::Do(UpdateSubscription& command) {
   TopicEntry* const entry = state_.Find(command.topic);
   if (entry != nullptr && Queue(*entry, command)) return;
   absl::Status status;
@@ -92,15 +86,12 @@ void Catalog::Do(base::Now now, UpdateSubscription& command) {
     return AnswerLater({.tag = command.tag, .status = status});
   }
   subscription->stored.settings = settings;
-  Change* const change = Begin(*entry, command.tag);
+  Change* const change = changes_.Begin(entry->topic->id, command.tag);
   change->subscription = command.name;
   SendToShards(entry, change, SubscriptionPhase::kUpdating);
 }
 
-void Catalog::Do(base::Now now, DeleteSubscription& command) {
-  last_ = now;
-  requests_.insert(command.tag);
-  if (failed_) return CloseRequests(base::StorageFailedError());
+void Catalog::Do(DeleteSubscription& command) {
   TopicEntry* const entry = state_.Find(command.topic);
   if (entry != nullptr && Queue(*entry, command)) return;
   absl::Status status;
@@ -112,7 +103,7 @@ void Catalog::Do(base::Now now, DeleteSubscription& command) {
   if (!status.ok()) {
     return AnswerLater({.tag = command.tag, .status = status});
   }
-  Change* const change = Begin(*entry, command.tag);
+  Change* const change = changes_.Begin(entry->topic->id, command.tag);
   change->subscription = command.name;
   SendToShards(entry, change, SubscriptionPhase::kDeleting);
 }
@@ -169,14 +160,12 @@ void Catalog::PostSubscription(const TopicEntry& entry, const SubscriptionEntry&
   }
 }
 
-void Catalog::Do(base::Now now, protocol::SubscriptionReply& reply) {
-  last_ = now;
-  if (failed_) return;
+void Catalog::Do(protocol::SubscriptionReply& reply) {
   TopicEntry* const entry = state_.Of(TopicId{static_cast<uint32_t>(reply.tag)});
-  Change* const change = Find(entry->topic->id);
+  Change* const change = changes_.Find(entry->topic->id);
   DT_CHECK(change != nullptr);
   DT_CHECK(change->step == Step::kSubscribing || change->step == Step::kForgetting);
-  if (!reply.status.ok()) return Fail(now);
+  if (!reply.status.ok()) return Fail();
   DT_CHECK_GT(change->open, 0u);
   if (--change->open > 0) return;
   Settle(entry, change);

@@ -127,17 +127,20 @@ struct ShardCommand {
   std::variant<protocol::TopicCommand, protocol::SubscriptionCommand> command;
 };
 
+// The runtime carries them out in the order of the fields. A reader that sees a version posts its
+// messages behind the commands of that version. A shard that watches a topic uses its flag, so
+// readers and shards see the flag before they see the command.
 struct Effects {
-  // Before a reply leaves, and before a shard watches a topic; after all other commands. So a
-  // reader that sees a version posts its messages behind the commands of that version.
-  std::shared_ptr<const Snapshot> snapshot;
   std::vector<ShardCommand> commands;
+  std::shared_ptr<const Snapshot> snapshot;
+  // Commands that make shards watch a topic.
+  std::vector<ShardCommand> watches;
   std::vector<Reply> replies;
   // The journal failed: every open request was answered with STORAGE_FAILED.
   bool failed = false;
 
   bool empty() const {
-    return snapshot == nullptr && commands.empty() && replies.empty() && !failed;
+    return commands.empty() && snapshot == nullptr && watches.empty() && replies.empty() && !failed;
   }
 };
 

@@ -20,7 +20,6 @@ namespace {
 constexpr size_t kConfigFileBytesMax = 1 << 20;
 
 // ---- TOML
-// -----------------------------------------------------------------------------------------------------------
 
 // Puts one TOML value into a field of the config, by the field's type.
 struct TomlSetter {
@@ -109,7 +108,6 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 }
 
 // ---- Flags
-// ----------------------------------------------------------------------------------------------------------
 
 // Puts the texts given for one flag into a field of the config, by the field's type.
 struct FlagSetter {

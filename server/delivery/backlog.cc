@@ -60,7 +60,6 @@ absl::Status Backlog::Recover() {
 }
 
 // ---- Positions
-// ------------------------------------------------------------------------------------------------------
 
 void Backlog::FallBehind(Subscription* subscription, const MessageKey& place) {
   if (subscription->backlog.FallBehind(place)) ++behind_;
@@ -90,7 +89,6 @@ void Backlog::Clear(Subscription* subscription) {
 }
 
 // ---- Listing
-// --------------------------------------------------------------------------------------------------------
 
 void Backlog::ListNew(const storage::MessageRef& message, Subscription* subscription,
                       const Progress* row) {
@@ -216,7 +214,6 @@ void Backlog::OnEntryListed(const Listing& listing) {
 }
 
 // ---- Entries that hold the low watermark back for too long
-// ----------------------------------------------------------------------------
 
 void Backlog::CollectOld(base::Now now) {
   if (now.wall_ms <= spill_age_ms_) return;
@@ -256,7 +253,6 @@ void Backlog::MoveReadyToDisk(Subscription* subscription) {
 }
 
 // ---- What the disk says
-// ---------------------------------------------------------------------------------------------
 
 bool Backlog::Contains(const MessageKey& place, const Subscription& subscription) {
   const auto entry = reader_->Backlog(subscription.state.id, place);

@@ -50,7 +50,6 @@ void Dispatcher::OnDue(base::Now now, const storage::MessageRef& message) {
 }
 
 // ---- Commands
-// -------------------------------------------------------------------------------------------------------
 
 void Dispatcher::Attach(base::Now now, const protocol::AttachCommand& command) {
   Subscriptions& subscriptions = *parts_.subscriptions;
@@ -96,7 +95,6 @@ void Dispatcher::Refuse(const protocol::SubscriptionCommand& command) {
 }
 
 // ---- A step
-// ---------------------------------------------------------------------------------------------------------
 
 void Dispatcher::ExpireTimers(base::Now now, bool* more) {
   if (parts_.lease_ends->Step(now)) *more = true;
@@ -127,7 +125,6 @@ void Dispatcher::SpillOld(base::Now now, bool* more) {
 }
 
 // ---- For MessageCommands
-// --------------------------------------------------------------------------------------------
 
 EntryIndex Dispatcher::Find(const storage::MessageId& id) const { return parts_.table->Find(id); }
 
@@ -163,7 +160,6 @@ absl::Status Dispatcher::BeginMove(const MessageKey& key, storage::TopicId topic
 void Dispatcher::FinishWhole(const MessageKey& key) { parts_.ends->FinishAll(key); }
 
 // ---- For the shard
-// --------------------------------------------------------------------------------------------------
 
 void Dispatcher::NoteReadError(const absl::Status& status) { parts_.reader->Fail(status); }
 

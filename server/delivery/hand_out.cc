@@ -153,7 +153,6 @@ absl::Status HandOut::SendFrame(base::Now now, Stream* stream,
 }
 
 // ---- Messages that are not for delivery
-// -----------------------------------------------------------------------------
 
 bool HandOut::HoldBack(base::Now now, EntryIndex index, absl::string_view record) {
   DT_CHECK((*table_)[index].state == EntryState::kTaken);
@@ -205,7 +204,6 @@ bool HandOut::Expired(base::Now now, const MessageRecord& head) {
 }
 
 // ---- Leases
-// ---------------------------------------------------------------------------------------------------------
 
 void HandOut::Lease(base::Now now, Stream* stream, EntryIndex index, std::string record,
                     protocol::DeliveryFrame* frame) {

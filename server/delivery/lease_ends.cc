@@ -67,7 +67,6 @@ LeaseEnds::LeaseEnds(const DeliveryParts& parts)
       left_(kSettlesPerStep) {}
 
 // ---- Settlements
-// ----------------------------------------------------------------------------------------------------
 
 void LeaseEnds::Settle(base::Now now, SettleCommand command) {
   if (const auto it = waiting_.find(command.stream); it != waiting_.end()) {
@@ -197,7 +196,6 @@ void LeaseEnds::FinishAcks(const std::vector<EntryIndex>& acked) {
 }
 
 // ---- Streams and time
-// -----------------------------------------------------------------------------------------------
 
 bool LeaseEnds::Step(base::Now now) {
   left_ = kSettlesPerStep;

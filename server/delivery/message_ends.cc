@@ -33,7 +33,6 @@ MessageEnds::MessageEnds(const DeliveryParts& parts)
       endings_(parts.shard.shard, parts.shard.store, parts.shard.writer, parts.shard.key_locks) {}
 
 // ---- For one subscription
-// -------------------------------------------------------------------------------------------
 
 void MessageEnds::BeginSettle(base::Now now, EntryIndex index, EndState how,
                               Durability durability) {
@@ -156,7 +155,6 @@ void MessageEnds::DropStale(EntryIndex index) {
 }
 
 // ---- For all subscriptions
-// ------------------------------------------------------------------------------------------
 
 bool MessageEnds::AnyEnding(const storage::MessageId& id) const {
   for (EntryIndex i = table_->Find(id); i != kNoEntry; i = (*table_)[i].sibling) {

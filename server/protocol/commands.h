@@ -24,7 +24,7 @@ namespace duetime::protocol {
 
 struct TopicQuota;
 
-// Accepts messages, all of them in one batch; those with terms may be refused one by one.
+// Accepts messages, all of them in one batch; those with options may be refused one by one.
 struct ScheduleCommand {
   CallTag tag{};
   std::vector<NewMessage> messages;
@@ -91,6 +91,8 @@ struct TopicCommand {
   // The topic is being deleted, or was: Effects::used_topics (replies.h) tells when it gets a
   // message.
   bool watch = false;
+  // The reply counts what the shard has of the topic. Walks all recurrences of the shard.
+  bool count = false;
   // Accepts, does not deliver.
   bool paused = false;
   // Shared by all shards; null: as fast as subscribers take it.

@@ -195,11 +195,12 @@ struct InspectSubscriptionReply {
   std::optional<storage::MessageKey> backlog_from;
 };
 
-// What the shard has of the topic, decided but not necessarily on disk.
 struct TopicReply {
   CallTag tag{};
   storage::TopicId topic{};
   absl::Status status;
+  // If the command asks for a count: what the shard has of the topic, decided but not necessarily
+  // on disk.
   uint64_t messages = 0;
   uint64_t recurrences = 0;
 };

@@ -153,7 +153,6 @@ absl::Status RecurrenceEngine::Limit(size_t bytes) const {
 }
 
 // ---- When an occurrence is due
-// ------------------------------------------------------------------------------------------
 
 bool RecurrenceEngine::OnOccurrenceDue(base::Now now, const MessageRef& message) {
   const auto it = current_.find(message.key.id);
@@ -305,7 +304,6 @@ void RecurrenceEngine::Save(const Entry& entry) {
 }
 
 // ---- What clients ask
-// ---------------------------------------------------------------------------------------------------
 
 void RecurrenceEngine::Refuse(const protocol::RecurrenceCommand& command) {
   protocol::RecurrenceReply reply;

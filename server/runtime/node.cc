@@ -45,11 +45,6 @@ catalog::CatalogOptions CatalogOptionsOf(const NodeOptions& options, uint16_t sh
   return catalog;
 }
 
-bool Watches(const catalog::ShardCommand& command) {
-  const auto* const topic = std::get_if<protocol::TopicCommand>(&command.command);
-  return topic != nullptr && topic->watch;
-}
-
 }  // namespace
 
 // The committer and the engines, which live as long as the node. Carries commands and replies
@@ -130,19 +125,11 @@ class Node::Impl final : private EffectSink {
     if (!replies.empty() || failed) sink_->Answer(std::move(replies), failed);
   }
 
-  // On the catalog's thread. Readers see a version when the shards have the commands that belong to
-  // it in their mailboxes, so a message that a reader posts comes after them. A shard that watches
-  // a topic uses its flag, so readers and shards must see the flag first.
+  // On the catalog's thread.
   void CarryOut(catalog::Effects effects) {
-    for (catalog::ShardCommand& command : effects.commands) {
-      if (Watches(command)) Publish(&effects);
-      std::visit(
-          [&](auto& of) {
-            static_cast<void>(engines_[command.shard]->mailbox().Post(std::move(of)));
-          },
-          command.command);
-    }
-    Publish(&effects);
+    PostToShards(std::move(effects.commands));
+    if (effects.snapshot != nullptr) snapshots_.Publish(std::move(effects.snapshot));
+    PostToShards(std::move(effects.watches));
     std::erase_if(effects.replies, [this](const catalog::Reply& reply) {
       if (reply.tag != kRecovered) return false;
       base::MutexLock lock(&mutex_);
@@ -152,9 +139,14 @@ class Node::Impl final : private EffectSink {
     });
     Answer(std::move(effects.replies), effects.failed);
   }
-  void Publish(catalog::Effects* effects) {
-    if (effects->snapshot != nullptr) snapshots_.Publish(std::move(effects->snapshot));
-    effects->snapshot = nullptr;
+  void PostToShards(std::vector<catalog::ShardCommand> commands) {
+    for (catalog::ShardCommand& command : commands) {
+      std::visit(
+          [&](auto& of) {
+            static_cast<void>(engines_[command.shard]->mailbox().Post(std::move(of)));
+          },
+          command.command);
+    }
   }
 
   EffectSink* const sink_;

@@ -209,17 +209,22 @@ class Shard::Impl {
     dispatcher_.SetTopic(now, command);
     message_commands_.SetTopic(command);
     writer_.Watch(command.topic, command.watch);
-    const absl::StatusOr<int64_t> pending = writer_.Pending(command.topic);
-    absl::Status status = pending.status();
-    if (status.ok() && command.quota != nullptr) {
+    absl::Status status;
+    if (command.quota != nullptr) {
       status = writer_.SetQuota(command.topic, std::move(command.quota));
     }
+    if (status.ok() && command.count) status = Count(command.topic, reply);
     if (!status.ok()) {
       dispatcher_.NoteReadError(status);
       return base::StorageFailedError();
     }
+    return absl::OkStatus();
+  }
+  absl::Status Count(storage::TopicId topic, protocol::TopicReply* reply) {
+    const absl::StatusOr<int64_t> pending = writer_.Pending(topic);
+    if (!pending.ok()) return pending.status();
     reply->messages = static_cast<uint64_t>(std::max<int64_t>(*pending, 0));
-    reply->recurrences = occurrences_.CountOf(command.topic);
+    reply->recurrences = occurrences_.CountOf(topic);
     return absl::OkStatus();
   }
 

@@ -361,15 +361,14 @@ void CatalogCalls::CollectCatalog() {
     Submit(catalog_participant(), batch->sequence, std::move(batch->records), batch->durability);
   }
   catalog::Effects effects = catalog_->TakeEffects();
-  const auto publish = [&] {
-    if (effects.snapshot != nullptr) cell_->Publish(std::exchange(effects.snapshot, nullptr));
+  const auto send = [&](std::vector<catalog::ShardCommand>& commands) {
+    for (catalog::ShardCommand& command : commands) {
+      std::visit([&](auto& of) { Send(command.shard, std::move(of)); }, command.command);
+    }
   };
-  for (catalog::ShardCommand& command : effects.commands) {
-    const auto* const topic = std::get_if<protocol::TopicCommand>(&command.command);
-    if (topic != nullptr && topic->watch) publish();
-    std::visit([&](auto& of) { Send(command.shard, std::move(of)); }, command.command);
-  }
-  publish();
+  send(effects.commands);
+  if (effects.snapshot != nullptr) cell_->Publish(std::move(effects.snapshot));
+  send(effects.watches);
   for (const catalog::Reply& reply : effects.replies) OnReply(reply);
   if (!effects.failed) return;
   if (!fault_expected_) Violate("the catalog failed while nothing was wrong");

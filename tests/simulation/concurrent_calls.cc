@@ -141,7 +141,6 @@ void ConcurrentCalls::Send(uint16_t shard, protocol::Command command) {
 }
 
 // ---- Clients
-// ------------------------------------------------------------------------------------------------
 
 uint16_t ConcurrentCalls::ShardOf(const Place& place) const {
   const std::string topic = absl::StrCat("topic-", static_cast<uint32_t>(place.first));
@@ -335,7 +334,6 @@ void ConcurrentCalls::StopRecurrences() {
 }
 
 // ---- Subscriptions
-// ------------------------------------------------------------------------------------------------
 
 void ConcurrentCalls::DoSubscribe() {
   auto& subscriptions = contract_.subscriptions();
@@ -409,7 +407,6 @@ void ConcurrentCalls::ChangeSubscription(SubscriptionId id, bool from_now) {
 }
 
 // ---- Streams
-// ------------------------------------------------------------------------------------------------
 
 void ConcurrentCalls::DoAttachAny() {
   if (streams_.size() >= kStreamsMax) return;
@@ -460,7 +457,6 @@ void ConcurrentCalls::DoSettle(StreamId id, bool ack_all) {
 }
 
 // ---- The runtime
-// ------------------------------------------------------------------------------------------------
 
 void ConcurrentCalls::StepShard(uint16_t shard) {
   base::Now now = now_;

@@ -18,7 +18,6 @@ using storage::SubscriptionId;
 using storage::TopicId;
 
 // ---- Bounds: how many messages a subscription keeps
-// ------------------------------------------------------------------------------------------------
 
 std::set<MessageKey> ConcurrentCalls::Unsettled(SubscriptionId id,
                                                 const Contract::Subscription& subscription) {
@@ -126,7 +125,6 @@ void ConcurrentCalls::CheckBounds() {
 }
 
 // ---- The drain
-// ------------------------------------------------------------------------------------------------
 
 void ConcurrentCalls::Drain() {
   // At times without a crash, to see that every call is answered.

@@ -72,7 +72,6 @@ bool Contract::MustExist(const Message& message) {
 }
 
 // ---- Calls
-// ------------------------------------------------------------------------------------------------------
 
 Contract::Question Contract::Open(const Place& place, bool by_key) {
   const Key& key = KeyOf(place);
@@ -186,7 +185,6 @@ void Contract::OnCrash(bool power, bool rest, const std::vector<Question>& open)
 }
 
 // ---- Answers
-// ----------------------------------------------------------------------------------------------------
 
 void Contract::Confirm(Message* message, uint64_t revision, Version version) {
   message->confirmed = true;

@@ -19,7 +19,6 @@ using storage::SubscriptionId;
 using storage::TopicId;
 
 // ---- Deliveries
-// ------------------------------------------------------------------------------------------------
 
 void Contract::OnDelivery(base::Now now, uint16_t shard, TopicId topic, SubscriptionId subscription,
                           uint64_t lease_ms, const protocol::Delivery& delivery) {
@@ -181,7 +180,6 @@ void Contract::OnOccurrence(const MessageId& id, const storage::MessageRecord& r
 }
 
 // ---- Settlements
-// ------------------------------------------------------------------------------------------------
 
 bool Contract::Follows(LeaseToken token) const {
   const auto it = leases_.find(token);
@@ -259,7 +257,6 @@ void Contract::OnSettled(const protocol::SettleReply& reply, base::Now now) {
 }
 
 // ---- The drain
-// ------------------------------------------------------------------------------------------------
 
 void Contract::CheckDrained() {
   std::map<SubscriptionId, uint64_t> missing;

@@ -222,7 +222,6 @@ void SequentialCalls::Sample() {
 }
 
 // ---- Subscribers
-// ------------------------------------------------------------------------------------------------
 
 void SequentialCalls::DoAttach(TopicId topic, int64_t messages_max, uint64_t lease_ms) {
   if (streams_.size() >= 4) return;

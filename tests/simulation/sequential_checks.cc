@@ -153,7 +153,6 @@ void SequentialCalls::PassTime() {
 }
 
 // ---- Steps
-// ------------------------------------------------------------------------------------------------
 
 protocol::Effects SequentialCalls::Begin(std::optional<protocol::Command> command) {
   protocol::Effects all;
@@ -202,7 +201,6 @@ void SequentialCalls::Finish(const protocol::Effects& effects) {
 }
 
 // ---- Checks
-// ------------------------------------------------------------------------------------------------
 
 void SequentialCalls::CheckStored() {
   if (checked_appends_ == store_->accepted_appends()) return;

@@ -59,7 +59,6 @@ void SequentialContract::Violate(const std::string& what) {
 }
 
 // ---- Finding
-// ------------------------------------------------------------------------------------------------
 
 SequentialContract::Key* SequentialContract::FindKey(base::Now now, const Name& name) {
   const auto it = keys_.find(name);
@@ -113,7 +112,6 @@ void SequentialContract::End(Message& message, EndState how, uint64_t end_ms) {
 }
 
 // ---- Schedule
-// ------------------------------------------------------------------------------------------------
 
 void SequentialContract::OnSchedule(base::Now now, const Ask& ask, const AcceptedMessage& actual) {
   const auto request = requests_.find({ask.topic, ask.request_id});
@@ -272,7 +270,6 @@ void SequentialContract::CompareAccepted(const AcceptedMessage& expected,
 }
 
 // ---- Cancel, reschedule, get
-// ----------------------------------------------------------------------------------------
 
 void SequentialContract::OnCancel(base::Now now, const protocol::CancelCommand& command,
                                   const protocol::CancelReply& actual) {
@@ -413,7 +410,6 @@ void SequentialContract::CompareRecord(const Message& message, const storage::Me
 }
 
 // ---- Subscribers
-// ------------------------------------------------------------------------------------------------
 
 void SequentialContract::OnDelivery(base::Now now, const protocol::Delivery& actual,
                                     storage::TopicId topic, protocol::StreamId stream,
@@ -492,7 +488,6 @@ void SequentialContract::OnDetach(protocol::StreamId stream) {
 }
 
 // ---- The store
-// ------------------------------------------------------------------------------------------------
 
 void SequentialContract::OnStored(const Stored& stored) {
   for (const auto& [id, place_and_record] : stored) {
@@ -540,7 +535,6 @@ void SequentialContract::OnErased(base::Now now, const std::vector<MessageId>& i
 }
 
 // ---- Crashes
-// ------------------------------------------------------------------------------------------------
 
 void SequentialContract::OnLost(const std::vector<MessageId>& ids) {
   for (const MessageId& id : ids) {

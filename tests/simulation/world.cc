@@ -74,7 +74,6 @@ void World::CheckInvariants() const {
 }
 
 // ---- Requests
-// ------------------------------------------------------------------------------------------------
 
 protocol::NewMessage World::MakeMessage(const Ask& ask, uint32_t slot) const {
   storage::MessageRecord record;
@@ -112,7 +111,6 @@ uint32_t World::AnySlotOf(uint16_t shard) {
 }
 
 // ---- Subscribers
-// ------------------------------------------------------------------------------------------------
 
 protocol::AttachCommand World::NewStream(storage::SubscriptionId subscription, TopicId topic,
                                          int64_t messages_max, uint64_t lease_ms) {
@@ -183,7 +181,6 @@ std::vector<protocol::SettleCommand> World::MakeSettles(protocol::StreamId id, b
 }
 
 // ---- What is left
-// ------------------------------------------------------------------------------------------------
 
 bool World::NothingInMemory() const {
   return std::all_of(shards_.begin(), shards_.end(), [](const auto& shard) {

@@ -275,6 +275,8 @@ CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call) {
   if (status.ok() && request.dead_letter_size() > 0) {
     status = co_await PrepareDeadLetters(worker, request.topic());
   }
+  // The journal may have failed in the meantime; then no shard answers.
+  if (status.ok()) status = worker.context().Admit(CallKind::kOther);
   if (!status.ok()) co_return call.FinishWithError(status);
   SettledTokens settled(&worker);
   RoutedSettles routed;

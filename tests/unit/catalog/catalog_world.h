@@ -172,7 +172,9 @@ class CatalogWorld {
   void Collect() {
     Effects effects = catalog_->TakeEffects();
     if (effects.snapshot != nullptr) cell_->Publish(effects.snapshot);
-    for (ShardCommand& command : effects.commands) to_shards_.push_back(std::move(command));
+    for (auto* commands : {&effects.commands, &effects.watches}) {
+      for (ShardCommand& command : *commands) to_shards_.push_back(std::move(command));
+    }
     for (Reply& reply : effects.replies) {
       const auto tag = static_cast<uint64_t>(reply.tag);
       EXPECT_TRUE(replies_.emplace(tag, std::move(reply)).second) << "two replies";
@@ -182,12 +184,12 @@ class CatalogWorld {
   void Carry(ShardView* shard, const protocol::TopicCommand& command) {
     const auto topic = static_cast<uint32_t>(command.topic);
     shard->topics[topic] = command;
-    const bool first = shard == &shards_[0];
+    const bool counts = command.count && shard == &shards_[0];
     catalog_->Handle(now_, protocol::TopicReply{.tag = command.tag,
                                                 .topic = command.topic,
                                                 .status = {},
-                                                .messages = first ? messages[topic] : 0,
-                                                .recurrences = first ? recurrences[topic] : 0});
+                                                .messages = counts ? messages[topic] : 0,
+                                                .recurrences = counts ? recurrences[topic] : 0});
   }
 
   void Carry(ShardView* shard, const protocol::SubscriptionCommand& command) {

@@ -265,6 +265,20 @@ TEST_F(PullTest, DeadLettersGoWhereTheSubscriptionSays) {
   EXPECT_EQ(MustPull(Request("lost", 1, 10)).size(), 1u);
 }
 
+// The catalog's change for the dead letter fails; no shard answers the settlement after it.
+TEST_F(PullTest, P7_ASettlementWhoseDeadLetterTopicCannotBeWrittenIsAnswered) {
+  Start();
+  MustSchedule(NewMessage("t", "x"));
+  const std::vector<v1::Delivery> taken = MustPull(Request("t", 1, 10));
+  ASSERT_EQ(taken.size(), 1u);
+  v1::SettleRequest settle;
+  settle.set_topic("t");
+  settle.add_dead_letter()->set_lease_token(taken[0].lease_token());
+  store().FailNextAppend(storage::MemoryStore::Fault::kUnknownLost);
+  v1::SettleResponse response;
+  EXPECT_EQ(ReasonOf(messages_->Settle(NewContext().get(), settle, &response)), "STORAGE_FAILED");
+}
+
 TEST_F(PullTest, SharesItsSubscriptionWithStreams) {
   Start();
   TestSubscriber stream(messages_.get());
