@@ -21,7 +21,7 @@ ApiWorker::ApiWorker(ServingContext* context, rpc::CqWorker* shell)
       replies_(shell->index()),
       catalog_replies_(shell->index()),
       streams_(uint64_t{shell->index()} << kWorkerShift),
-      intake_(context, FirstSlot(shell->index())) {}
+      router_(context, FirstSlot(shell->index())) {}
 
 void ApiWorker::Push(uint16_t shard, protocol::Effects effects) {
   RunHere([this, shard, effects = std::move(effects)]() mutable {

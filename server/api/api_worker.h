@@ -51,7 +51,7 @@ class ApiWorker final : public rpc::WorkerApp {
   ReplyTable& replies() { return replies_; }
   CatalogReplyTable& catalog_replies() { return catalog_replies_; }
   StreamDirectory& streams() { return streams_; }
-  Intake& intake() { return intake_; }
+  ScheduleRouter& router() { return router_; }
 
   void AddListener(StateListener* listener) { listeners_.insert(listener); }
   void RemoveListener(StateListener* listener) { listeners_.erase(listener); }
@@ -80,7 +80,7 @@ class ApiWorker final : public rpc::WorkerApp {
   ReplyTable replies_;
   CatalogReplyTable catalog_replies_;
   StreamDirectory streams_;
-  Intake intake_;
+  ScheduleRouter router_;
   absl::flat_hash_set<StateListener*> listeners_;
   std::vector<std::unique_ptr<ScheduleJob>> jobs_;
 };

@@ -44,7 +44,7 @@ absl::string_view NameOf(protocol::MessageState state) {
 
 }  // namespace
 
-absl::Status ContentMismatchError(const ScheduleOptions& terms, const MessageId& id,
+absl::Status ContentMismatchError(const ScheduleOptions& options, const MessageId& id,
                                   protocol::MessageState state) {
   return base::MakeError(
       absl::StatusCode::kAlreadyExists,
@@ -52,19 +52,19 @@ absl::Status ContentMismatchError(const ScheduleOptions& terms, const MessageId&
                    ", which has other content; on_conflict says what else to do than refuse"),
       {.reason = "CONTENT_MISMATCH",
        .field = "key",
-       .metadata = {{"key", terms.key},
+       .metadata = {{"key", options.key},
                     {"message_id", id.ToString()},
                     {"state", std::string(NameOf(state))}},
        .retry_after_ms = 0});
 }
 
-absl::Status RequestReusedError(const ScheduleOptions& terms, const MessageId& id) {
+absl::Status RequestReusedError(const ScheduleOptions& options, const MessageId& id) {
   return base::MakeError(
       absl::StatusCode::kAlreadyExists,
       "the request_id was used before, by a request with other content",
       {.reason = "REQUEST_ID_REUSED",
        .field = "request_id",
-       .metadata = {{"request_id", terms.request_id}, {"message_id", id.ToString()}},
+       .metadata = {{"request_id", options.request_id}, {"message_id", id.ToString()}},
        .retry_after_ms = 0});
 }
 
@@ -78,12 +78,12 @@ absl::Status TopicFullError(uint64_t limit) {
        .retry_after_ms = 1'000});
 }
 
-absl::Status NothingToChangeError(const ScheduleOptions& terms) {
+absl::Status NothingToChangeError(const ScheduleOptions& options) {
   return base::MakeError(absl::StatusCode::kNotFound,
                          "only_if_exists: there is no message with this key that can be changed",
                          {.reason = "MESSAGE_NOT_FOUND",
                           .field = "key",
-                          .metadata = {{"key", terms.key}},
+                          .metadata = {{"key", options.key}},
                           .retry_after_ms = 0});
 }
 

@@ -12,12 +12,12 @@
 
 namespace duetime::messages {
 
-absl::Status ContentMismatchError(const protocol::ScheduleOptions& terms,
+absl::Status ContentMismatchError(const protocol::ScheduleOptions& options,
                                   const storage::MessageId& id, protocol::MessageState state);
-absl::Status RequestReusedError(const protocol::ScheduleOptions& terms,
+absl::Status RequestReusedError(const protocol::ScheduleOptions& options,
                                 const storage::MessageId& id);
 absl::Status TopicFullError(uint64_t limit);
-absl::Status NothingToChangeError(const protocol::ScheduleOptions& terms);
+absl::Status NothingToChangeError(const protocol::ScheduleOptions& options);
 // `minute_ms`: when the minute begins.
 absl::Status BucketFullError(uint64_t minute_ms, uint64_t limit);
 

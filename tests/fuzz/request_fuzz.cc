@@ -60,7 +60,7 @@ void CheckSchedule(const v1::ScheduleRequest& request, int index) {
   DT_CHECK_LE(valid.when.deliver_ms, kNowMs + limits.horizon_ms);
   static_cast<void>(api::FingerprintOf(request));
   if (valid.plain) {
-    DT_CHECK(valid.routing_name().empty() && !valid.needs_terms());
+    DT_CHECK(valid.routing_name().empty() && !valid.needs_options());
     return;
   }
   DT_CHECK_LE(valid.labels.size(), limits.labels_max);

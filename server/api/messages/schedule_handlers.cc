@@ -30,10 +30,10 @@ class PostedJob final : public ReplySink {
 
   void OnReply(uint16_t shard, protocol::Reply reply) override {
     auto& scheduled = std::get<protocol::ScheduleReply>(reply);
-    if (worker_->intake().Take(shard, std::move(scheduled), job_.get())) waiting_.resume();
+    if (worker_->router().Take(shard, std::move(scheduled), job_.get())) waiting_.resume();
   }
 
-  bool await_ready() { return !worker_->intake().Post(tag_, job_.get()); }
+  bool await_ready() { return !worker_->router().Post(tag_, job_.get()); }
   void await_suspend(std::coroutine_handle<> waiting) { waiting_ = waiting; }
   // The status of the job as a whole.
   absl::Status await_resume() { return job_->status; }
@@ -45,8 +45,8 @@ class PostedJob final : public ReplySink {
   std::coroutine_handle<> waiting_;
 };
 
-void AddAll(Intake& intake, const v1::ScheduleBatchRequest& request, ScheduleJob* job) {
-  for (int i = 0; i < request.messages_size(); ++i) intake.Add(request.messages(i), i, job);
+void AddAll(ScheduleRouter& router, const v1::ScheduleBatchRequest& request, ScheduleJob* job) {
+  for (int i = 0; i < request.messages_size(); ++i) router.Add(request.messages(i), i, job);
 }
 
 }  // namespace
@@ -55,18 +55,18 @@ CallTask Schedule(ApiWorker& worker, rpc::UnaryCall& call) {
   const auto* request = ParseOrFinish<v1::ScheduleRequest>(call);
   if (request == nullptr) co_return;
   PostedJob job(&worker);
-  worker.intake().Begin(1, job.get());
-  worker.intake().Add(*request, kSingle, job.get());
-  if (worker.intake().DropIfMissing(*job.get())) {
+  worker.router().Begin(1, job.get());
+  worker.router().Add(*request, kSingle, job.get());
+  if (worker.router().DropIfMissing(*job.get())) {
     // Other calls use the parsed message while this one waits.
     const auto kept = std::make_unique<v1::ScheduleRequest>(*request);
     co_await AskForTopics(worker, job.get());
-    worker.intake().BeginAgain(1, job.get());
-    worker.intake().Add(*kept, kSingle, job.get());
+    worker.router().BeginAgain(1, job.get());
+    worker.router().Add(*kept, kSingle, job.get());
   }
   absl::Status status = co_await job;
   auto* response = ApiWorker::Reused<v1::ScheduleResponse>(0);
-  if (status.ok()) status = worker.intake().FillResponse(*job.get(), response);
+  if (status.ok()) status = worker.router().FillResponse(*job.get(), response);
   Finish(call, status, *response);
 }
 
@@ -75,21 +75,21 @@ CallTask ScheduleBatch(ApiWorker& worker, rpc::UnaryCall& call) {
   if (request == nullptr) co_return;
   PostedJob job(&worker);
   const auto count = static_cast<size_t>(request->messages_size());
-  worker.intake().Begin(count, job.get());
-  AddAll(worker.intake(), *request, job.get());
+  worker.router().Begin(count, job.get());
+  AddAll(worker.router(), *request, job.get());
   std::unique_ptr<const v1::ScheduleBatchRequest> kept;
   // A topic that was there may be deleted while the catalog creates another. Each round creates one
   // more of the batch's topics, and the job keeps them.
-  while (worker.intake().DropIfMissing(*job.get())) {
+  while (worker.router().DropIfMissing(*job.get())) {
     if (kept == nullptr) kept = std::make_unique<v1::ScheduleBatchRequest>(*request);
     co_await AskForTopics(worker, job.get());
-    worker.intake().BeginAgain(count, job.get());
-    AddAll(worker.intake(), *kept, job.get());
+    worker.router().BeginAgain(count, job.get());
+    AddAll(worker.router(), *kept, job.get());
   }
   const absl::Status status = co_await job;
   const size_t items = job.get()->items.size();
   auto* response = ApiWorker::Reused<v1::ScheduleBatchResponse>(items * sizeof(v1::Message));
-  if (status.ok()) worker.intake().FillResults(*job.get(), response->mutable_results());
+  if (status.ok()) worker.router().FillResults(*job.get(), response->mutable_results());
   Finish(call, status, *response);
 }
 

@@ -18,6 +18,47 @@ namespace duetime::api {
 
 using storage::TopicId;
 
+namespace {
+
+bool IsCheck(const ValidSchedule& valid) { return !valid.plain && valid.validate_only; }
+
+// Fills the record but for its topic and accept time. Takes the message's attributes and labels.
+void MoveToRecord(ValidSchedule* valid, storage::MessageRecord* record) {
+  record->header = {.topic = {}, .deliver_ms = valid->when.deliver_ms, .accept_ms = 0};
+  record->attributes.swap(valid->attributes);
+  record->payload = valid->payload;
+  record->ttl_ms = valid->ttl_ms;
+  record->late_policy = valid->late_policy;
+  if (valid->plain) {
+    record->labels.clear();
+    record->key = record->ordering_key = record->civil_time = record->time_zone = {};
+    record->spread_ms = 0;
+    return;
+  }
+  record->labels.swap(valid->labels);
+  record->key = valid->key;
+  record->ordering_key = valid->ordering_key;
+  record->spread_ms = valid->spread_ms;
+  record->civil_time = valid->when.civil_time;
+  record->time_zone = valid->when.time_zone;
+}
+
+std::unique_ptr<protocol::ScheduleOptions> MakeOptions(const ValidSchedule& valid,
+                                                       const v1::ScheduleRequest& request) {
+  auto options = std::make_unique<protocol::ScheduleOptions>();
+  options->key = std::string(valid.key);
+  options->request_id = std::string(valid.request_id);
+  options->content = FingerprintOf(request);
+  options->on_conflict = valid.on_conflict;
+  options->only_if_exists = valid.only_if_exists;
+  options->validate_only = valid.validate_only;
+  options->max_wait_ms = valid.max_wait_ms;
+  options->spread_ms = valid.spread_ms;
+  return options;
+}
+
+}  // namespace
+
 void ScheduleJob::Clear() {
   constexpr size_t kItemsKept = 64;
   if (items.capacity() > kItemsKept) {
@@ -34,19 +75,19 @@ void ScheduleJob::Clear() {
 
 // Slots are dealt out by a stride that is odd, hence meets every slot before it repeats one, and
 // large, so that consecutive calls go to different shards.
-uint32_t Intake::NextSlot() {
+uint32_t ScheduleRouter::NextSlot() {
   constexpr uint32_t kStride = 6'367;
   next_slot_ = (next_slot_ + kStride) % storage::MessageId::kSlotCount;
   return next_slot_;
 }
 
-void Intake::Begin(size_t messages, ScheduleJob* job) {
+void ScheduleRouter::Begin(size_t messages, ScheduleJob* job) {
   job->Clear();
   job->plain_slot = NextSlot();
   BeginAgain(messages, job);
 }
 
-void Intake::BeginAgain(size_t messages, ScheduleJob* job) {
+void ScheduleRouter::BeginAgain(size_t messages, ScheduleJob* job) {
   job->items.clear();
   job->accept_ms = context_->clock->Read().wall_ms;
   job->items.reserve(messages);
@@ -54,135 +95,103 @@ void Intake::BeginAgain(size_t messages, ScheduleJob* job) {
   expected_ = messages;
 }
 
-void Intake::Add(const v1::ScheduleRequest& request, int index, ScheduleJob* job) {
+void ScheduleRouter::Add(const v1::ScheduleRequest& request, int index, ScheduleJob* job) {
   absl::Status status =
       ValidateSchedule(request, context_->options.limits, job->accept_ms, index, &valid_);
-  if (status.ok()) status = Accept(request, index, job);
+  if (status.ok()) status = Accept(request, index, &valid_, &record_, job);
   if (status.ok()) return;
   job->items.emplace_back().error = std::move(status);
 }
 
-bool Intake::DropIfMissing(const ScheduleJob& job) {
+bool ScheduleRouter::DropIfMissing(const ScheduleJob& job) {
   if (job.missing.empty()) return false;
   for (protocol::ScheduleCommand& command : commands_) command = {};
   return true;
 }
 
-absl::StatusOr<bool> Intake::FindTopic(const ScheduleJob& job) {
+absl::StatusOr<const catalog::Topic*> ScheduleRouter::FindTopic(const ValidSchedule& valid,
+                                                                const ScheduleJob& job) {
   const catalog::Snapshot& catalog = context_->catalog();
-  const bool known = topic_ != nullptr && topic_->used && topic_version_ == catalog.version();
-  if (known && topic_->name() == valid_.topic) return true;
-  topic_ = catalog.FindTopic(valid_.topic);
-  topic_version_ = catalog.version();
-  if (!valid_.plain && valid_.validate_only) {
+  const bool same = last_topic_ != nullptr && last_version_ == catalog.version() &&
+                    last_topic_->name() == valid.topic;
+  if (!same) {
+    last_topic_ = catalog.FindTopic(valid.topic);
+    last_version_ = catalog.version();
+  }
+  if (IsCheck(valid)) {
     // A check leaves no topic behind.
     absl::Status status =
-        topic_ == nullptr ? context_->MayCreateTopic(valid_.topic) : absl::OkStatus();
+        last_topic_ == nullptr ? context_->MayCreateTopic(valid.topic) : absl::OkStatus();
     if (!status.ok()) return status;
-    return true;
+    return last_topic_.get();
   }
-  if (topic_ != nullptr && topic_->used) return true;
-  topic_ = nullptr;
-  const auto ensured = job.ensured.find(valid_.topic);
+  if (last_topic_ != nullptr && last_topic_->used) return last_topic_.get();
+  const auto ensured = job.ensured.find(valid.topic);
+  if (ensured == job.ensured.end()) return nullptr;
+  if (!ensured->second.ok()) return ensured->second.status();
+  return ensured->second->get();
+}
+
+absl::StatusOr<bool> ScheduleRouter::HasDeadLetters(const catalog::Topic& topic,
+                                                    const ScheduleJob& job) const {
+  if (context_->catalog().LinksDeadLetters(topic)) return true;
+  const auto ensured = job.ensured.find(topic.name());
   if (ensured == job.ensured.end()) return false;
   if (!ensured->second.ok()) return ensured->second.status();
-  topic_ = *ensured->second;
   return true;
 }
 
-absl::StatusOr<bool> Intake::FindDeadLetters(const ScheduleJob& job) {
-  if (context_->catalog().LinksDeadLetters(*topic_)) return true;
-  const auto ensured = job.ensured.find(valid_.topic);
-  if (ensured == job.ensured.end()) return false;
-  if (!ensured->second.ok()) return ensured->second.status();
-  return true;
-}
-
-absl::Status Intake::Accept(const v1::ScheduleRequest& request, int index, ScheduleJob* job) {
-  absl::StatusOr<bool> found = FindTopic(*job);
+absl::Status ScheduleRouter::Accept(const v1::ScheduleRequest& request, int index,
+                                    ValidSchedule* valid, storage::MessageRecord* record,
+                                    ScheduleJob* job) {
+  const absl::StatusOr<const catalog::Topic*> found = FindTopic(*valid, *job);
   if (!found.ok()) return found.status();
+  const catalog::Topic* const topic = *found;
   const TopicSettings defaults;
-  const TopicSettings& settings = topic_ == nullptr ? defaults : topic_->settings;
-  absl::Status status = ApplyTopicSettings(settings, index, &valid_);
+  absl::Status status =
+      ApplyTopicSettings(topic == nullptr ? defaults : topic->settings, index, valid);
   if (!status.ok()) return status;
-  const bool dead_letters =
-      valid_.late_policy == storage::LatePolicy::kDeadLetter && !valid_.validate_only;
-  if (*found && dead_letters) found = FindDeadLetters(*job);
-  if (!found.ok()) return found.status();
-  if (!*found) {
-    job->missing[std::string(valid_.topic)] |= dead_letters;
-    job->items.emplace_back();
+  const bool check = IsCheck(*valid);
+  const bool dead_letters = valid->late_policy == storage::LatePolicy::kDeadLetter && !check;
+  absl::StatusOr<bool> complete = topic != nullptr || check;
+  if (*complete && dead_letters) complete = HasDeadLetters(*topic, *job);
+  if (!complete.ok()) return complete.status();
+  ScheduledItem& item = job->items.emplace_back();
+  if (!*complete) {
+    job->missing[std::string(valid->topic)] |= dead_letters;
     return absl::OkStatus();
   }
-  const TopicId topic = topic_ == nullptr ? TopicId{} : topic_->id;
-  const absl::string_view topic_name = topic_ == nullptr ? valid_.topic : topic_->name();
-  const bool plain = valid_.plain;
-  const absl::string_view name = valid_.routing_name();
+  const absl::string_view topic_name = topic == nullptr ? valid->topic : topic->name();
+  const absl::string_view name = valid->routing_name();
   const uint32_t slot = name.empty() ? job->plain_slot : storage::SlotOfName(topic_name, name);
-  const uint16_t shard = storage::ShardOfSlot(slot, static_cast<uint16_t>(commands_.size()));
-  protocol::ScheduleCommand* command = CommandFor(shard, job);
-
-  record_.header = {
-      .topic = topic, .deliver_ms = valid_.when.deliver_ms, .accept_ms = job->accept_ms};
-  record_.attributes.swap(valid_.attributes);
-  record_.payload = valid_.payload;
-  record_.ttl_ms = valid_.ttl_ms;
-  record_.late_policy = valid_.late_policy;
-  if (plain) {
-    record_.labels.clear();
-    record_.key = record_.ordering_key = record_.civil_time = record_.time_zone = {};
-    record_.spread_ms = 0;
-  } else {
-    record_.labels.swap(valid_.labels);
-    record_.key = valid_.key;
-    record_.ordering_key = valid_.ordering_key;
-    record_.spread_ms = valid_.spread_ms;
-    record_.civil_time = valid_.when.civil_time;
-    record_.time_zone = valid_.when.time_zone;
-  }
-  command->messages.push_back(protocol::MakeNewMessage(record_, slot));
-  if (valid_.needs_terms()) command->messages.back().options = MakeOptions(request);
-
-  ScheduledItem& item = job->items.emplace_back();
+  item.shard = storage::ShardOfSlot(slot, static_cast<uint16_t>(commands_.size()));
   item.topic = topic_name;
-  item.payload_bytes = valid_.payload.size();
-  item.shard = shard;
-  item.keeps_time = !plain && valid_.on_conflict == protocol::OnConflict::kKeepTime;
-  if (!plain || valid_.ttl_ms > 0) item.echo = MakeEcho(topic_name);
+  item.payload_bytes = valid->payload.size();
+  item.keeps_time = !valid->plain && valid->on_conflict == protocol::OnConflict::kKeepTime;
+
+  MoveToRecord(valid, record);
+  record->header.topic = topic == nullptr ? TopicId{} : topic->id;
+  record->header.accept_ms = job->accept_ms;
+  protocol::ScheduleCommand* const command = CommandFor(item.shard, job);
+  command->messages.push_back(protocol::MakeNewMessage(*record, slot));
+  if (valid->needs_options()) command->messages.back().options = MakeOptions(*valid, request);
+  if (valid->plain && valid->ttl_ms == 0) return absl::OkStatus();
+  // What will be stored; Fill adds what the shard decides.
+  item.echo = std::make_unique<v1::Message>();
+  FillRecord(*record, topic_name, record->payload.size(), /*full=*/false, item.echo.get());
   // Only the request has the name, then.
-  if (topic_ == nullptr) item.topic = item.echo->topic();
+  if (topic == nullptr) item.topic = item.echo->topic();
   return absl::OkStatus();
 }
 
-std::unique_ptr<protocol::ScheduleOptions> Intake::MakeOptions(
-    const v1::ScheduleRequest& request) const {
-  auto terms = std::make_unique<protocol::ScheduleOptions>();
-  terms->key = std::string(valid_.key);
-  terms->request_id = std::string(valid_.request_id);
-  terms->content = FingerprintOf(request);
-  terms->on_conflict = valid_.on_conflict;
-  terms->only_if_exists = valid_.only_if_exists;
-  terms->validate_only = valid_.validate_only;
-  terms->max_wait_ms = valid_.max_wait_ms;
-  terms->spread_ms = valid_.spread_ms;
-  return terms;
-}
-
-// Of the record, which is what will be stored; what the shard decides is filled in when it has.
-std::unique_ptr<v1::Message> Intake::MakeEcho(absl::string_view topic) const {
-  auto echo = std::make_unique<v1::Message>();
-  FillRecord(record_, topic, record_.payload.size(), /*full=*/false, echo.get());
-  return echo;
-}
-
-protocol::ScheduleCommand* Intake::CommandFor(uint16_t shard, ScheduleJob* job) {
+protocol::ScheduleCommand* ScheduleRouter::CommandFor(uint16_t shard, ScheduleJob* job) {
   protocol::ScheduleCommand* command = &commands_[shard];
   // A plain batch is one command: room for all of it at once.
-  if (command->messages.empty() && job->items.empty()) command->messages.reserve(expected_);
+  if (command->messages.empty() && job->items.size() == 1) command->messages.reserve(expected_);
   return command;
 }
 
-bool Intake::Post(protocol::CallTag tag, ScheduleJob* job) {
+bool ScheduleRouter::Post(protocol::CallTag tag, ScheduleJob* job) {
   runtime::Node* node = context_->node.load(std::memory_order_acquire);
   absl::Status refused;
   uint64_t refused_shards = 0;
@@ -209,7 +218,7 @@ bool Intake::Post(protocol::CallTag tag, ScheduleJob* job) {
   return true;
 }
 
-bool Intake::Take(uint16_t shard, protocol::ScheduleReply reply, ScheduleJob* job) {
+bool ScheduleRouter::Take(uint16_t shard, protocol::ScheduleReply reply, ScheduleJob* job) {
   DT_CHECK_GT(job->open, 0u);
   --job->open;
   if (!reply.status.ok()) {
@@ -223,8 +232,8 @@ bool Intake::Take(uint16_t shard, protocol::ScheduleReply reply, ScheduleJob* jo
 }
 
 template <typename Answer>
-void Intake::Fill(const ScheduledItem& item, const protocol::AcceptedMessage& accepted,
-                  Answer* answer) const {
+void ScheduleRouter::Fill(const ScheduledItem& item, const protocol::AcceptedMessage& accepted,
+                          Answer* answer) const {
   v1::Message* message = answer->mutable_message();
   if (item.echo != nullptr) {
     *message = *item.echo;
@@ -254,7 +263,8 @@ void Intake::Fill(const ScheduledItem& item, const protocol::AcceptedMessage& ac
   answer->set_minute_limit_exceeded(accepted.minute_limit_exceeded);
 }
 
-absl::Status Intake::FillResponse(const ScheduleJob& job, v1::ScheduleResponse* response) const {
+absl::Status ScheduleRouter::FillResponse(const ScheduleJob& job,
+                                          v1::ScheduleResponse* response) const {
   DT_CHECK_EQ(job.items.size(), 1u);
   const ScheduledItem& item = job.items[0];
   if (!item.error.ok()) return item.error;
@@ -265,8 +275,8 @@ absl::Status Intake::FillResponse(const ScheduleJob& job, v1::ScheduleResponse* 
   return absl::OkStatus();
 }
 
-void Intake::FillResults(const ScheduleJob& job,
-                         google::protobuf::RepeatedPtrField<v1::ScheduleResult>* results) const {
+void ScheduleRouter::FillResults(
+    const ScheduleJob& job, google::protobuf::RepeatedPtrField<v1::ScheduleResult>* results) const {
   std::vector<size_t> next(std::max<size_t>(job.answers.size(), 1));
   for (const ScheduledItem& item : job.items) {
     v1::ScheduleResult* result = results->Add();

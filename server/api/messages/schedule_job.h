@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ScheduleJob: messages of one call (or of one frame of a stream) on their way through the shards.
-// Intake: what takes them there and back.
+// ScheduleRouter: takes them there and back.
 #pragma once
 
 #include <cstddef>
@@ -66,10 +66,10 @@ struct ScheduleJob {
 // write; slots are dealt out in turn. Those with a name go where the name says. REQUIRES: the
 // server serves. Thread safety: confined to the worker's thread; one job at a time between Begin
 // and Post.
-class Intake {
+class ScheduleRouter {
  public:
   // `first_slot`: where this worker begins to deal out slots.
-  Intake(ServingContext* context, uint32_t first_slot)
+  ScheduleRouter(ServingContext* context, uint32_t first_slot)
       : context_(context), next_slot_(first_slot) {}
 
   // Begins a job with the time of now.
@@ -94,14 +94,15 @@ class Intake {
                    google::protobuf::RepeatedPtrField<v1::ScheduleResult>* results) const;
 
  private:
-  absl::Status Accept(const v1::ScheduleRequest& request, int index, ScheduleJob* job);
-  // Finds the topic of the message at hand. False: the catalog has to create it.
-  absl::StatusOr<bool> FindTopic(const ScheduleJob& job);
-  // The same for the topic of its dead letters.
-  absl::StatusOr<bool> FindDeadLetters(const ScheduleJob& job);
-  // Applies what the topic's settings say.
-  std::unique_ptr<protocol::ScheduleOptions> MakeOptions(const v1::ScheduleRequest& request) const;
-  std::unique_ptr<v1::Message> MakeEcho(absl::string_view topic) const;
+  // Adds a valid message. `valid` and `record` hold the message; their memory is used again.
+  absl::Status Accept(const v1::ScheduleRequest& request, int index, ValidSchedule* valid,
+                      storage::MessageRecord* record, ScheduleJob* job);
+  // The topic of a message, valid until the next call. Null: the catalog has to create it; for a
+  // check, that it may create it.
+  absl::StatusOr<const catalog::Topic*> FindTopic(const ValidSchedule& valid,
+                                                  const ScheduleJob& job);
+  // True if the topic's dead letters have a topic. False: the catalog has to create it.
+  absl::StatusOr<bool> HasDeadLetters(const catalog::Topic& topic, const ScheduleJob& job) const;
   protocol::ScheduleCommand* CommandFor(uint16_t shard, ScheduleJob* job);
   uint32_t NextSlot();
   template <typename Answer>
@@ -111,17 +112,16 @@ class Intake {
   ServingContext* const context_;
   uint32_t next_slot_;
 
-  // Of the job at hand.
+  // Of the job between Begin and Post: how many messages it has, and its commands by shard.
   size_t expected_ = 0;
+  std::vector<protocol::ScheduleCommand> commands_;
+  // Memory that Add uses again.
   ValidSchedule valid_;
   storage::MessageRecord record_;
-  // By shard; those without messages are not posted.
-  std::vector<protocol::ScheduleCommand> commands_;
-  // The last topic, because the messages of a batch tend to have the same. Null: a check names a
-  // topic that does not exist.
-  catalog::TopicPtr topic_;
-  // The version of the catalog that had it.
-  uint64_t topic_version_ = 0;
+  // The last topic and the version of the catalog that had it: the messages of a batch tend to have
+  // the same topic.
+  catalog::TopicPtr last_topic_;
+  uint64_t last_version_ = 0;
 };
 
 }  // namespace duetime::api

@@ -58,10 +58,10 @@ absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
     Settle(&frame);
     return absl::OkStatus();
   }
-  Intake& intake = api_->intake();
-  intake.Begin(static_cast<size_t>(request->messages_size()), &frame.job);
+  ScheduleRouter& router = api_->router();
+  router.Begin(static_cast<size_t>(request->messages_size()), &frame.job);
   AddMessages(*request);
-  if (!intake.DropIfMissing(frame.job)) {
+  if (!router.DropIfMissing(frame.job)) {
     PostFrame(&frame);
     return absl::OkStatus();
   }
@@ -73,7 +73,7 @@ absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
 
 void ScheduleStream::AddMessages(const v1::ScheduleStreamRequest& request) {
   for (int i = 0; i < request.messages_size(); ++i) {
-    api_->intake().Add(request.messages(i), i, &frames_.back().job);
+    api_->router().Add(request.messages(i), i, &frames_.back().job);
   }
 }
 
@@ -84,10 +84,10 @@ void ScheduleStream::AskForTopics() {
 
 void ScheduleStream::OnTopics() {
   Frame* const frame = &frames_.back();
-  api_->intake().BeginAgain(static_cast<size_t>(kept_->messages_size()), &frame->job);
+  api_->router().BeginAgain(static_cast<size_t>(kept_->messages_size()), &frame->job);
   AddMessages(*kept_);
   // As in ScheduleBatch, one of the other topics may be gone.
-  if (api_->intake().DropIfMissing(frame->job)) return AskForTopics();
+  if (api_->router().DropIfMissing(frame->job)) return AskForTopics();
   kept_ = nullptr;
   PostFrame(frame);
   asking_.reset();
@@ -96,7 +96,7 @@ void ScheduleStream::OnTopics() {
 
 void ScheduleStream::PostFrame(Frame* frame) {
   frame->tag = api_->replies().Add(this);
-  if (api_->intake().Post(frame->tag, &frame->job)) return;
+  if (api_->router().Post(frame->tag, &frame->job)) return;
   api_->replies().Remove(frame->tag);
   Settle(frame);
 }
@@ -107,7 +107,7 @@ void ScheduleStream::OnReply(uint16_t shard, protocol::Reply reply) {
     return frame.tag == scheduled.tag && !frame.done;
   });
   DT_CHECK(found != frames_.end());
-  if (!api_->intake().Take(shard, std::move(scheduled), &found->job)) return;
+  if (!api_->router().Take(shard, std::move(scheduled), &found->job)) return;
   api_->replies().Remove(found->tag);
   Settle(&*found);
   Pump();
@@ -132,7 +132,7 @@ void ScheduleStream::Pump() {
     v1::ScheduleStreamResponse* response =
         ApiWorker::Reused<v1::ScheduleStreamResponse>(frame.job.items.size() * sizeof(v1::Message));
     response->set_first(frame.first);
-    api_->intake().FillResults(frame.job, response->mutable_results());
+    api_->router().FillResults(frame.job, response->mutable_results());
     bytes_ -= frame.bytes;
     frames_.pop_front();
     StartWrite(*response);

@@ -53,7 +53,7 @@ struct ValidSchedule {
     return !key.empty() ? key : !ordering_key.empty() ? ordering_key : request_id;
   }
   // True if the shard has to look at the message by itself.
-  bool needs_terms() const {
+  bool needs_options() const {
     return !plain && (!key.empty() || !request_id.empty() || validate_only || spread_ms > 0);
   }
 };

@@ -366,7 +366,7 @@ TEST(ValidateScheduleTest, FindsTheMoment) {
   EXPECT_EQ(valid.when.civil_time, "2023-11-14T23:13:21");
   EXPECT_EQ(valid.when.time_zone, "Europe/Berlin");
   EXPECT_FALSE(valid.plain);
-  EXPECT_FALSE(valid.needs_terms());
+  EXPECT_FALSE(valid.needs_options());
 }
 
 TEST(ValidateScheduleTest, PlainMeansNothingOfTheRest) {
@@ -381,7 +381,7 @@ TEST(ValidateScheduleTest, PlainMeansNothingOfTheRest) {
       // What an earlier request asked for does not stick to the next.
       ASSERT_TRUE(api::ValidateSchedule(plain, SmallLimits(), kNow, api::kSingle, &valid).ok());
       EXPECT_TRUE(valid.plain) << test.name;
-      EXPECT_FALSE(valid.needs_terms()) << test.name;
+      EXPECT_FALSE(valid.needs_options()) << test.name;
       EXPECT_EQ(valid.routing_name(), "") << test.name;
     }
   }
@@ -400,7 +400,7 @@ TEST(ValidateScheduleTest, TheKeyDecidesTheShardFirst) {
   request.set_key("k");
   ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.routing_name(), "k");
-  EXPECT_TRUE(valid.needs_terms());
+  EXPECT_TRUE(valid.needs_options());
 }
 
 TEST(FingerprintTest, EachPartOfTheContentCounts) {
