@@ -67,7 +67,7 @@ class Replies final : public ReplySink {
 
   // The last error, of posting or in a reply.
   const absl::Status& status() const { return status_; }
-  // Replies that have not come.
+  // Replies that are still expected.
   size_t open() const { return open_; }
   std::vector<FromShard>& all() { return replies_; }
 
@@ -131,11 +131,6 @@ class Ask final : public ReplySink {
   T reply_;
   std::coroutine_handle<> waiting_;
 };
-
-template <typename T, typename Command>
-Ask<T, Command> AskShard(ApiWorker& worker, uint16_t shard, Command command) {
-  return Ask<T, Command>(&worker, shard, std::move(command));
-}
 
 // Sends a command to the catalog: co_await gives its reply, with the error if there is one.
 class AskCatalog final : public CatalogReplySink {

@@ -85,8 +85,6 @@ class Server final : public runtime::EffectSink {
   size_t topics() const;
   // Subscriptions with a name, of all topics. 0 until the server serves.
   size_t subscriptions() const;
-  // True once a shard or the catalog reported that the journal or a read failed.
-  bool storage_failed() const { return context_.state.load() == ServingState::kStorageFailed; }
 
  private:
   Server(ServerOptions options, const runtime::NodeOptions& node_options, base::Clock* clock,

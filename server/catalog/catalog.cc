@@ -261,7 +261,7 @@ bool Catalog::NeedsDeadLetters(const TopicEntry& entry) {
   if (topic.dead_letters != TopicId{} || !topic.settings.dead_letter_topic.empty()) return true;
   for (const auto& [name, subscription] : entry.subscriptions) {
     const protocol::SubscriptionSettings& settings = subscription.stored.settings;
-    if (settings.dead_letter_name.empty() && MakesDeadLetters(settings)) return true;
+    if (settings.dead_letter_name.empty() && settings.MakesDeadLetters()) return true;
   }
   return false;
 }

@@ -3,6 +3,7 @@
 
 #include "server/base/check.h"
 #include "server/catalog/catalog.pb.h"
+#include "server/protocol/settings_codec.h"
 
 namespace duetime::catalog {
 namespace {
@@ -79,30 +80,14 @@ std::string EncodeSubscription(const StoredSubscription& subscription) {
   record.set_create_ms(subscription.create_ms);
   record.set_from_now(subscription.from_now);
   record.set_keep_messages(subscription.keep_messages);
-  const protocol::SubscriptionSettings& from = subscription.settings;
-  internal::SubscriptionSettingsRecord* const to = record.mutable_settings();
-  to->set_lease_ms(from.lease_ms);
-  to->mutable_retry()->set_min_backoff_ms(from.retry.min_backoff_ms);
-  to->mutable_retry()->set_max_backoff_ms(from.retry.max_backoff_ms);
-  to->mutable_retry()->set_multiplier_percent(from.retry.multiplier_percent);
-  to->mutable_retry()->set_jitter_percent(from.retry.jitter_percent);
-  to->mutable_retry()->set_max_attempts(from.retry.max_attempts);
-  to->set_dead_letter_name(from.dead_letter_name);
-  to->set_dead_letter(static_cast<uint32_t>(from.dead_letter));
-  to->set_paused(from.paused);
-  to->set_retention_ms(from.retention_ms);
-  to->set_retention_max_messages(from.retention_max_messages);
-  to->set_retention_policy(static_cast<uint32_t>(from.retention_policy));
+  protocol::Write(subscription.settings, record.mutable_settings());
   return Serialize(record);
 }
 
 absl::StatusOr<StoredSubscription> DecodeSubscription(absl::string_view bytes) {
   internal::SubscriptionRecord record;
   if (!Parse(bytes, &record)) return DamagedError();
-  const internal::SubscriptionSettingsRecord& from = record.settings();
-  if (!internal::SubscriptionRecord::State_IsValid(record.state()) || record.topic() == 0 ||
-      from.retention_policy() < static_cast<uint32_t>(protocol::RetentionPolicy::kDrop) ||
-      from.retention_policy() > static_cast<uint32_t>(protocol::RetentionPolicy::kDeadLetter)) {
+  if (!internal::SubscriptionRecord::State_IsValid(record.state()) || record.topic() == 0) {
     return DamagedError();
   }
   StoredSubscription subscription;
@@ -112,19 +97,8 @@ absl::StatusOr<StoredSubscription> DecodeSubscription(absl::string_view bytes) {
   subscription.create_ms = record.create_ms();
   subscription.from_now = record.from_now();
   subscription.keep_messages = record.keep_messages();
-  protocol::SubscriptionSettings& to = subscription.settings;
-  to.lease_ms = from.lease_ms();
-  to.retry.min_backoff_ms = from.retry().min_backoff_ms();
-  to.retry.max_backoff_ms = from.retry().max_backoff_ms();
-  to.retry.multiplier_percent = from.retry().multiplier_percent();
-  to.retry.jitter_percent = from.retry().jitter_percent();
-  to.retry.max_attempts = from.retry().max_attempts();
-  to.dead_letter_name = from.dead_letter_name();
-  to.dead_letter = storage::TopicId{from.dead_letter()};
-  to.paused = from.paused();
-  to.retention_ms = from.retention_ms();
-  to.retention_max_messages = from.retention_max_messages();
-  to.retention_policy = static_cast<protocol::RetentionPolicy>(from.retention_policy());
+  absl::Status status = protocol::ReadSettings(record.settings(), &subscription.settings);
+  if (!status.ok()) return status;
   return subscription;
 }
 

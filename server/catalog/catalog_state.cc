@@ -192,7 +192,7 @@ void CatalogState::Publish(const TopicPtr& topic) {
   if (topic->quota != nullptr) topic->quota->max.store(settings.max_pending);
   const bool same_pace = before != nullptr && before->settings.rate_per_s == settings.rate_per_s &&
                          before->settings.burst == settings.burst;
-  // Setting a pace allows one burst anew.
+  // Set() grants a new burst.
   if (topic->pace != nullptr && !same_pace) topic->pace->Set(settings.rate_per_s, settings.burst);
   snapshot_.topics_by_name_.Set(topic);
   snapshot_.topics_by_id_.Set(topic);

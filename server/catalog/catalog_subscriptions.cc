@@ -17,7 +17,7 @@ absl::Status Catalog::CompleteSettings(TopicEntry* entry,
                                        protocol::SubscriptionSettings* settings) {
   settings->dead_letter = {};
   if (settings->dead_letter_name.empty()) {
-    return MakesDeadLetters(*settings) ? LinkDeadLetters(entry) : absl::OkStatus();
+    return settings->MakesDeadLetters() ? LinkDeadLetters(entry) : absl::OkStatus();
   }
   TopicEntry* target = nullptr;
   absl::Status status = Use(settings->dead_letter_name, /*used=*/true, /*create=*/true, &target);

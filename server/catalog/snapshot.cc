@@ -17,12 +17,6 @@ std::string DeadLettersName(const Topic& topic) {
   return absl::StrCat(topic.name(), kDeadLetterSuffix);
 }
 
-bool MakesDeadLetters(const protocol::SubscriptionSettings& settings) {
-  return settings.retry.max_attempts > 0 ||
-         ((settings.retention_ms > 0 || settings.retention_max_messages > 0) &&
-          settings.retention_policy == protocol::RetentionPolicy::kDeadLetter);
-}
-
 TopicPtr Snapshot::FindTopic(absl::string_view name) const {
   const TopicPtr* const found = topics_by_name_.Find(name);
   return found != nullptr && (*found)->exists() ? *found : nullptr;

@@ -89,7 +89,4 @@ struct Subscription {
 };
 using SubscriptionPtr = std::shared_ptr<const Subscription>;
 
-// True if messages of a subscription with these settings may become dead letters.
-bool MakesDeadLetters(const protocol::SubscriptionSettings& settings);
-
 }  // namespace duetime::catalog

@@ -54,7 +54,8 @@ void CheckAddress(const Config& config, absl::string_view knob, const std::strin
   faults->push_back(absl::StrCat(
       knob, " = \"", address,
       "\" can be reached by other machines and would be neither encrypted nor authenticated. Use "
-      "a loopback or Unix address, give tls_cert and tls_key (gRPC only), or, if whoever can reach "
+      "a loopback or Unix address, give tls_cert and tls_key (gRPC only), or, if everyone who can "
+      "reach "
       "it may read, cancel and settle every message, set insecure_nonloopback = true"));
 }
 

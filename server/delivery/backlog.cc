@@ -207,7 +207,7 @@ void Backlog::OnEntryListed(const Listing& listing) {
   if (!same) return;
   states_->Unhold(listing.index);
   // An earlier listing does not let the entry go: the progress noted since is not committed yet,
-  // and whoever ends the message would not know of it.
+  // and the end of the message would not know of it.
   if (!listing.forget || !forgetting) return;
   FallBehind(subscription, listing.place);
   states_->Remove(listing.index);

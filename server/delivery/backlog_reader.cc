@@ -102,7 +102,7 @@ void BacklogReader::OnClaimed(base::Now now, Subscription* subscription,
   DT_CHECK(subscription->reading);
   subscription->reading = false;
   memory_->Unreserve(page.size());
-  // SubscriptionRelease gives the backlog up.
+  // SubscriptionRelease drops the backlog.
   if (subscription->state.deleting) return;
   if (subscription->backlog.cursor() <= page.back().key) {
     // An older message went to disk meanwhile (the last stream left, and the ready entries moved to

@@ -22,8 +22,8 @@ struct KeyRange {
 };
 
 // What to read next of a topic's messages with from <= key and a due time below `until_ms`: the
-// rest of the first minute in which there is something; nothing if there is no more. So nobody
-// walks over what has ended. Cost: one read of a counter.
+// rest of the first minute in which there is something; nothing if there is no more. A scan so
+// skips the minutes whose messages have ended. Cost: one read of a counter.
 inline absl::Status NextMinute(storage::MessageStore* store, uint16_t shard, storage::TopicId topic,
                                const storage::MessageKey& from, uint64_t until_ms,
                                std::optional<KeyRange>* range) {

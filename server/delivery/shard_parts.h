@@ -16,7 +16,8 @@ namespace duetime::delivery {
 
 class OccurrenceSink;
 
-// What the parts of a shard share. All of it outlives them.
+// What the parts of a shard share. All of it outlives them but `limits`, which their constructors
+// read.
 struct ShardParts {
   uint16_t shard = 0;
   const delivery::ShardLimits* limits = nullptr;

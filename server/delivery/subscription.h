@@ -128,7 +128,7 @@ struct Subscription {
   bool served() const { return streams > 0 && !paused(); }
   bool bounded() const { return state.settings.retention_max_messages > 0; }
   // It does not keep every message for ever.
-  bool retains() const { return state.settings.retention_ms > 0 || bounded(); }
+  bool retains() const { return state.settings.retains(); }
   // The message is for it.
   bool Covers(const storage::MessageId& id) const { return !state.deleting && state.start <= id; }
 };

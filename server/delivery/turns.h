@@ -16,9 +16,9 @@ namespace duetime::delivery {
 // Two queues of subscriptions: those to serve (they have ready messages, and a stream with credit)
 // and those to read back from disk. A subscription is in each queue at most once.
 //
-// Whoever changes a subscription calls Serve and ReadBack; both do nothing unless the subscription
-// has work and may do it. Invariant: a subscription that could be served is in the queue. Thread
-// safety: confined to the engine thread.
+// Code that changes a subscription calls Serve and ReadBack; both do nothing unless the
+// subscription has work and may do it. Invariant: a subscription that could be served is in the
+// queue. Thread safety: confined to the engine thread.
 class Turns {
  public:
   // REQUIRES: `memory` outlives it.

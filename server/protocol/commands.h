@@ -112,9 +112,9 @@ struct SubscriptionCommand {
   CallTag tag{};
   uint32_t position = 0;
   Kind kind{};
-  // kCreate: all but the start, which the shard sets. If there is one of this id (which nobody has
-  // named, or by a command that was not answered), it takes over the name and the settings and
-  // keeps its start. kUpdate: id and settings count. kDelete: id counts.
+  // kCreate: all but the start, which the shard sets. A subscription of this id that is there
+  // already (nameless, or made by an earlier try of this command) takes over the name and the
+  // settings and keeps its start. kUpdate: id and settings count. kDelete: id counts.
   SubscriptionState state;
   // For kCreate: only what is accepted from now on; otherwise everything that is still there.
   bool from_now = false;

@@ -77,7 +77,7 @@ class FieldReader {
   // DATA_LOSS unless everything was there and nothing else.
   absl::Status Done() const {
     if (ok_ && rest_.empty()) return absl::OkStatus();
-    return absl::DataLossError("the store holds an object that nobody wrote");
+    return absl::DataLossError("an object on disk has an invalid encoding");
   }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the encoders of objects.proto share. For this room only: the records are template arguments,
-// so that no header names generated code.
+// What the encoders of objects.proto share. The records are template arguments, so that no header
+// names generated code.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,24 @@
 
 namespace duetime::protocol {
 
-// The first byte of an object whose rest is a record of objects.proto.
+// The first byte of an operation or a recurrence whose rest is a record of objects.proto.
 inline constexpr char kRecordVersion = 2;
 
 inline absl::Status DamagedObjectError() {
-  return absl::DataLossError("the store holds an object that nobody wrote");
+  return absl::DataLossError("an object on disk has an invalid encoding");
 }
 
 template <typename Record>
-std::string EncodeObject(const Record& record) {
-  std::string bytes(1, kRecordVersion);
+std::string EncodeObject(const Record& record, char version = kRecordVersion) {
+  std::string bytes(1, version);
   // Only a record without a required field, or of more than 2 GiB, cannot be written.
   DT_CHECK(record.AppendToString(&bytes));
   return bytes;
 }
 
 template <typename Record>
-absl::Status DecodeObject(absl::string_view bytes, Record* record) {
-  if (bytes.empty() || bytes[0] != kRecordVersion ||
+absl::Status DecodeObject(absl::string_view bytes, Record* record, char version = kRecordVersion) {
+  if (bytes.empty() || bytes[0] != version ||
       !record->ParseFromArray(bytes.data() + 1, static_cast<int>(bytes.size() - 1))) {
     return DamagedObjectError();
   }

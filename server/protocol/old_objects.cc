@@ -3,7 +3,9 @@
 
 #include <utility>
 
+#include "server/base/check.h"
 #include "server/protocol/field_codec.h"
+#include "server/protocol/object_codec.h"
 
 namespace duetime::protocol {
 namespace {
@@ -81,6 +83,47 @@ absl::StatusOr<RecurrenceState> DecodeOldRecurrence(absl::string_view name,
   state.current_deliver_ms = reader.Number();
   state.previous = ReadKey(&reader);
   if (absl::Status status = reader.Done(); !status.ok()) return status;
+  return state;
+}
+
+absl::StatusOr<SubscriptionState> DecodeOldSubscription(storage::SubscriptionId id,
+                                                        absl::string_view bytes) {
+  DT_CHECK(IsOldSubscription(bytes));
+  constexpr uint64_t kDeleting = 1;
+  constexpr uint64_t kDeleted = 2;
+  constexpr uint64_t kPaused = 4;
+  FieldReader reader(bytes, static_cast<uint8_t>(bytes[0]));
+  SubscriptionState state;
+  SubscriptionSettings& settings = state.settings;
+  RetryPolicy& retry = settings.retry;
+  state.id = id;
+  state.topic = static_cast<storage::TopicId>(reader.Number());
+  state.topic_name = reader.Text();
+  state.name = reader.Text();
+  const uint64_t flags = reader.Number();
+  state.deleting = (flags & kDeleting) != 0;
+  state.deleted = (flags & kDeleted) != 0;
+  settings.paused = (flags & kPaused) != 0;
+  state.start.high = reader.Number();
+  state.start.low = reader.Number();
+  state.create_ms = reader.Number();
+  state.fill_until_ms = reader.Number();
+  settings.lease_ms = reader.Number();
+  retry.min_backoff_ms = reader.Number();
+  retry.max_backoff_ms = reader.Number();
+  retry.multiplier_percent = static_cast<uint32_t>(reader.Number());
+  retry.jitter_percent = static_cast<uint32_t>(reader.Number());
+  retry.max_attempts = static_cast<uint32_t>(reader.Number());
+  settings.dead_letter_name = reader.Text();
+  settings.dead_letter = static_cast<storage::TopicId>(reader.Number());
+  settings.retention_ms = reader.Number();
+  const uint64_t policy = reader.Number();
+  if (bytes[0] != kOldObjectVersion) settings.retention_max_messages = reader.Number();
+  if (absl::Status status = reader.Done(); !status.ok()) return status;
+  if (flags > (kDeleting | kDeleted | kPaused) || policy < 1 || policy > 2) {
+    return DamagedObjectError();
+  }
+  settings.retention_policy = static_cast<RetentionPolicy>(policy);
   return state;
 }
 

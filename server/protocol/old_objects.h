@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations and recurrences of version 1 (storage/FORMAT.md), as data directories up to format 3
-// keep them. The next change of an object writes version 2.
+// Operations and recurrences of version 1 and subscriptions of versions 1 and 2
+// (storage/FORMAT.md), as data directories up to format 3 keep them. The next change of an object
+// writes the newest version.
 #pragma once
 
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "server/protocol/operation.h"
 #include "server/protocol/recurrence_state.h"
+#include "server/protocol/subscription_state.h"
 
 namespace duetime::protocol {
 
@@ -20,11 +22,17 @@ inline constexpr char kOldObjectVersion = 1;
 inline bool IsOldObject(absl::string_view bytes) {
   return !bytes.empty() && bytes[0] == kOldObjectVersion;
 }
+inline bool IsOldSubscription(absl::string_view bytes) {
+  return !bytes.empty() && (bytes[0] == 1 || bytes[0] == 2);
+}
 
 // DATA_LOSS for bytes that no encoder wrote.
 absl::StatusOr<Operation> DecodeOldOperation(absl::string_view name, absl::string_view bytes);
 absl::StatusOr<RecurrenceState> DecodeOldRecurrence(absl::string_view name,
                                                     absl::string_view bytes);
+// REQUIRES: IsOldSubscription(bytes).
+absl::StatusOr<SubscriptionState> DecodeOldSubscription(storage::SubscriptionId id,
+                                                        absl::string_view bytes);
 
 // The bytes that version 1 has for a new object of this spec. The hash of these bytes tells whether
 // a request repeats another one. Hashes are on disk, so the bytes stay the same.

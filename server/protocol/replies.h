@@ -96,7 +96,7 @@ struct RescheduleReply {
   uint32_t bytes = 0;
 };
 
-// What is known of the way of a message. Server time, UTC milliseconds; 0: has not happened, or was
+// The times of a message's history. Server time, UTC milliseconds; 0: has not happened, or was
 // not in this run.
 struct Timeline {
   // The due time of its key: when it was to be fired.
@@ -116,7 +116,7 @@ struct Timeline {
   uint32_t subscribers = 0;
 };
 
-// How a message stands with one of the subscriptions that it is for.
+// The status of a message in one of its subscriptions.
 struct SubscriptionStatus {
   storage::SubscriptionId subscription{};
   // kDue, kInFlight or kAcked (done with it).

@@ -49,6 +49,14 @@ struct SubscriptionSettings {
   uint64_t retention_max_messages = 0;
   RetentionPolicy retention_policy = RetentionPolicy::kDrop;
 
+  // Messages do not wait for ever.
+  bool retains() const { return retention_ms > 0 || retention_max_messages > 0; }
+  // Messages may become dead letters.
+  bool MakesDeadLetters() const {
+    return retry.max_attempts > 0 ||
+           (retains() && retention_policy == RetentionPolicy::kDeadLetter);
+  }
+
   friend bool operator==(const SubscriptionSettings&, const SubscriptionSettings&) = default;
 };
 
@@ -56,8 +64,8 @@ struct SubscriptionSettings {
 struct SubscriptionState {
   storage::SubscriptionId id{};
   storage::TopicId topic{};
-  // Names as in requests. `name` is empty if nobody has named it (again): then it waits for the
-  // next subscription that is created in its topic, which takes it over.
+  // Names as in requests. `name` is empty until a client names the topic's first subscription, and
+  // after the last one is deleted. The next one takes over this number.
   std::string topic_name;
   std::string name;
   SubscriptionSettings settings;

@@ -13,7 +13,7 @@ namespace duetime::protocol {
 struct TopicQuota {
   // 0: no limit.
   std::atomic<uint64_t> max{0};
-  // Decided, not necessarily on disk.
+  // Accepted messages, including those whose batch is not committed.
   std::atomic<int64_t> pending{0};
 
   bool HasRoom() const {

@@ -163,7 +163,7 @@ bool RecurrenceEngine::OnOccurrenceDue(base::Now now, const MessageRef& message)
     dispatcher_->NoteReadError(record.status());
     return true;
   }
-  if (!record->has_value()) return true;  // an echo of a time from which it was moved
+  if (!record->has_value()) return true;  // it was moved away from that time
   entry->state.current = message.key;     // it may have been moved since it was made
   const bool delivered = !PassOver(now, entry, message, **record);
   Advance(now, entry);
@@ -332,7 +332,7 @@ void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command
   const bool create = command.kind == protocol::RecurrenceCommand::Kind::kCreate;
   if (entry != nullptr && !create && entry->state.current.id != MessageId{} &&
       locks_->ChangeInFlight(entry->state.current.id)) {
-    // Somebody is cancelling or moving the occurrence ahead.
+    // A client is cancelling or moving the occurrence ahead.
     const KeyLocks::Name name(entry->state.current.id);
     locks_->Wait(name, [this, command = std::move(command)](base::Now then, bool ok) mutable {
       if (ok) {

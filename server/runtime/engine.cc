@@ -31,7 +31,7 @@ constexpr microseconds kSleepMin{100};
 // commands under load.
 constexpr size_t kBusyWakeCommands = 64;
 constexpr milliseconds kBusySleepMax{1};
-// How often to check while server time stands still, because its deadlines come no closer.
+// The shortest sleep while server time stands still: its deadlines come no closer.
 constexpr milliseconds kWaitingSleepMin{20};
 // How often a busy engine copies its stats, at most.
 constexpr uint64_t kPublishPeriodMs = 100;

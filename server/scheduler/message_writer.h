@@ -64,7 +64,6 @@ class MessageWriter {
   absl::Status SetQuota(storage::TopicId topic, std::shared_ptr<protocol::TopicQuota> quota);
   // The topic's quota, or nullptr.
   protocol::TopicQuota* QuotaOf(storage::TopicId topic) const;
-  bool has_quotas() const { return !quotas_.empty(); }
 
   // Whether the topic's messages are counted by minute, exactly. This begins at once, or, if
   // batches are in flight, when they are complete.

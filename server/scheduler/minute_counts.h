@@ -50,12 +50,12 @@ class MinuteCounts {
   // counted.
   void Add(storage::TopicId topic, uint64_t minute_ms, int64_t messages);
 
-  // How many there are in the minute. Of a topic that is not counted: what the store says. An error
+  // The number of messages in the minute; read from the store if the topic is not counted. An error
   // means that the store cannot be read.
   absl::StatusOr<int64_t> At(storage::TopicId topic, uint64_t minute_ms);
 
   // The first minute with from_ms <= minute < until_ms that has fewer than `max`, or nothing.
-  // Cost: some nanoseconds for each full one of a topic that is counted.
+  // Cost: a few nanoseconds for each full minute if the topic is counted.
   absl::StatusOr<std::optional<uint64_t>> FirstBelow(storage::TopicId topic, int64_t max,
                                                      uint64_t from_ms, uint64_t until_ms);
 

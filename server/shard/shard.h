@@ -59,8 +59,8 @@ class Shard {
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
 
-  // Reads the marks; nothing else is rebuilt. Call once, first. An error means that the store
-  // cannot be read.
+  // Reads the marks, the subscriptions, the recurrences and the operations; no messages. Call once,
+  // first. An error means that the store cannot be read.
   absl::Status Recover(base::Now now);
 
   // Decides one command. Answers come as effects, at once or after a commit.

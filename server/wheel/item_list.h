@@ -41,8 +41,8 @@ class ItemPool {
   struct alignas(kChunkBytes) Chunk {
     // The next chunk of the list, kNone in the last one. The slab's while the chunk is free.
     uint32_t next;
-    // Items [begin, end) are there. In the last chunk of a list the write position is the end, and
-    // `end` is kItems, so that nothing has to be done when the next one is added.
+    // The chunk holds items [begin, end). In a list's last chunk the write position is the end, and
+    // `end` stays kItems so that adding a chunk changes nothing here.
     uint16_t begin;
     uint16_t end;
     Item items[kItems];

@@ -504,7 +504,7 @@ class TimingWheel {
   Tick position_ = 0;
   // Before this tick Advance has nothing to do but to move the position.
   Tick quiet_until_ = 0;
-  // FirstTick(), kept up to date.
+  // What FirstTick() returns.
   Tick first_tick_ = kNever;
   size_t size_ = 0;
   // The last window of each level that is filed.

@@ -44,7 +44,7 @@ void FillTimeline(const protocol::Timeline& timeline, uint64_t due_ms,
 
 // Why a due message is still there.
 std::string Waiting(const protocol::Timeline& timeline, const v1::Message& message) {
-  if (timeline.subscribers == 0) return "nobody subscribes to its topic";
+  if (timeline.subscribers == 0) return "its topic has no subscriber";
   if (timeline.in_backlog) return "it waits on disk behind what was due before";
   if (message.attempts() > 0) return "it waits to be delivered again";
   return "the subscribers have no credit left";

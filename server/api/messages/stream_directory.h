@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StreamDirectory: who on a worker is behind a StreamId.
+// StreamDirectory: finds the receiver of a StreamId on a worker.
 #pragma once
 
 #include <cstdint>

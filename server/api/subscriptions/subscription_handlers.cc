@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<uint64_t>> ReadOldest(storage::MessageStore* store,
   return oldest;
 }
 
-// The topic and the name that a request names.
+// The subscription that a request names.
 struct Named {
   catalog::TopicPtr topic;
   std::string name;

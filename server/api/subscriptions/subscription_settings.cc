@@ -195,7 +195,7 @@ absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
   if (names_max || retry->max_backoff_ms >= retry->min_backoff_ms) {
     return CheckBackoff(*retry, retry_path);
   }
-  // One that nobody has chosen makes way, as it does where all settings are given.
+  // The default makes way, as it does where all settings are given.
   if (retry->max_backoff_ms == RetryPolicy{}.max_backoff_ms) {
     retry->max_backoff_ms = retry->min_backoff_ms;
     return absl::OkStatus();

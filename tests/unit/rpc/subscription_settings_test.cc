@@ -48,7 +48,7 @@ TEST(SubscriptionSettingsTest, GoThereAndBack) {
   v1::SubscriptionSettings back;
   api::ToProto(settings, &back);
   EXPECT_EQ(back.SerializeAsString(), proto.SerializeAsString());
-  EXPECT_TRUE(catalog::MakesDeadLetters(settings));
+  EXPECT_TRUE(settings.MakesDeadLetters());
 }
 
 TEST(SubscriptionSettingsTest, ABoundIsEnoughToMakeDeadLetters) {
@@ -56,17 +56,17 @@ TEST(SubscriptionSettingsTest, ABoundIsEnoughToMakeDeadLetters) {
   proto.set_retention_policy(v1::RETENTION_DEAD_LETTER);
   protocol::SubscriptionSettings settings;
   ASSERT_TRUE(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
-  EXPECT_FALSE(catalog::MakesDeadLetters(settings));
+  EXPECT_FALSE(settings.MakesDeadLetters());
   proto.set_retention_max_messages(1);
   ASSERT_TRUE(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
-  EXPECT_TRUE(catalog::MakesDeadLetters(settings));
+  EXPECT_TRUE(settings.MakesDeadLetters());
 }
 
 TEST(SubscriptionSettingsTest, DefaultsAreThoseOfTheProto) {
   protocol::SubscriptionSettings settings;
   ASSERT_TRUE(api::ValidateSubscriptionSettings({}, "t", {}, "s", &settings).ok());
   EXPECT_EQ(settings, protocol::SubscriptionSettings{});
-  EXPECT_FALSE(catalog::MakesDeadLetters(settings));
+  EXPECT_FALSE(settings.MakesDeadLetters());
   v1::SubscriptionSettings proto;
   proto.mutable_retry()->mutable_min_backoff()->set_seconds(3600);
   ASSERT_TRUE(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());

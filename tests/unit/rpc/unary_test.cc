@@ -286,7 +286,6 @@ TEST_F(UnaryTest, StopsForGoodWhenStorageFails) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
     EXPECT_EQ(ReasonOf(status), "STORAGE_FAILED");
   }
-  EXPECT_TRUE(server_->storage_failed());
   EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(Info().state(), v1::STORAGE_FAILED);
 }
