@@ -163,6 +163,17 @@ bool MessageEnds::AnyEnding(const storage::MessageId& id) const {
   return false;
 }
 
+bool MessageEnds::OnlySettling(const MessageKey& key) const {
+  bool settling = false;
+  for (EntryIndex i = table_->Find(key.id); i != kNoEntry; i = (*table_)[i].sibling) {
+    const PendingDelivery& entry = (*table_)[i];
+    if (entry.due_ms != key.due_ms || entry.state != EntryState::kEnding) continue;
+    if (entry.ends_message) return false;
+    settling = true;
+  }
+  return settling;
+}
+
 bool MessageEnds::MessageEnding(const MessageKey& key) const {
   for (EntryIndex i = table_->Find(key.id); i != kNoEntry; i = (*table_)[i].sibling) {
     if ((*table_)[i].state == EntryState::kEnding && (*table_)[i].ends_message) return true;

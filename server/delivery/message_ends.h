@@ -67,6 +67,8 @@ class MessageEnds {
 
   // An end of the message, for one subscription or for all, is not committed yet.
   bool AnyEnding(const storage::MessageId& id) const;
+  // A settlement of the message at `key` that does not end it is not committed yet.
+  bool OnlySettling(const storage::MessageKey& key) const;
   // The end of the message at `key` is not committed yet.
   bool MessageEnding(const storage::MessageKey& key) const;
 

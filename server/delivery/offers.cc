@@ -38,6 +38,7 @@ Offers::Offers(const DeliveryParts& parts)
 
 void Offers::OnDue(base::Now now, const MessageRef& message) {
   DT_CHECK_LE(message.key.due_ms, now.wall_ms);
+  DT_CHECK_LE(message.key.due_ms, scheduler_->claim_ms());
   // A command is ending or moving the message. If it lives on, it is offered again.
   if (key_locks_->Held(message.key.id)) return;
   const Topic& topic = *subscriptions_->TopicOf(message.topic);
@@ -50,7 +51,11 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
   }
   takers_.clear();
   const Known known = FindTakers(message, topic, rows, repeats, &takers_);
-  if ((known.wanted && takers_.empty()) || !reader_->ok()) return;
+  if (!reader_->ok()) return;
+  // The settlement was not to end the message, because another subscription was to receive it. If
+  // that subscription is gone now, the message must end, and no settlement will follow.
+  if (takers_.empty() && ends_->OnlySettling(message.key)) return OfferAfterCommit(message);
+  if (known.wanted && takers_.empty()) return;
   // The next occurrence of a recurrence is made when this one is due, also if no subscription is
   // left for this one.
   if ((message.flags & storage::MessageFlags::kRecurs) != 0 && !known.known &&
@@ -73,6 +78,18 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
   for (Subscription* const taker : takers_) {
     Offer(now, message, taker, rows.Find(taker->state.id));
   }
+}
+
+void Offers::OfferAfterCommit(const MessageRef& message) {
+  DT_CHECK(ends_->OnlySettling(message.key));
+  // Recovery must offer the message again, too.
+  scheduler_->safe_mark()->Hold(message.key.due_ms);
+  writes_->Then([this, message](base::Now then, bool accepted) {
+    if (!accepted) return;
+    OnDue(then, message);
+    scheduler_->safe_mark()->Release(message.key.due_ms);
+    scheduler_->NoteProgress();
+  });
 }
 
 bool Offers::MayHaveRows(const Topic& topic, bool repeats) const {

@@ -20,7 +20,8 @@ namespace duetime::delivery {
 //
 // The scheduler may offer a message twice, and may offer it at a place from which it was moved: a
 // stale offer. An offer of a known message changes nothing, except where the store says that the
-// known place is the stale one. Thread safety: confined to the engine thread.
+// known place is the stale one; or where subscriptions are settling the message: the offer is
+// repeated after the commit. Thread safety: confined to the engine thread.
 class Offers {
  public:
   explicit Offers(const DeliveryParts& parts);
@@ -39,6 +40,9 @@ class Offers {
   // Adds the subscriptions that are to be offered the message now to `takers`.
   Known FindTakers(const storage::MessageRef& message, const Topic& topic, const ProgressRows& rows,
                    bool repeats, std::vector<Subscription*>* takers);
+  // Offers the message again when the settlement in flight is committed. The low watermark waits
+  // for that. REQUIRES: a settlement is in flight.
+  void OfferAfterCommit(const storage::MessageRef& message);
   bool MayHaveRows(const Topic& topic, bool repeats) const;
   // True if the message is neither in memory nor listed, and is to be offered now. REQUIRES: it is
   // not in memory.

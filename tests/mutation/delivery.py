@@ -80,6 +80,8 @@ FAULTS = [
     # ---- Offers
     ("a message in change is offered", f"{ROOM}/offers.cc",
      "if (key_locks_->Held(message.key.id)) return;", "", ALL),
+    ("an offer of a message that is being settled is not repeated", f"{ROOM}/offers.cc",
+     "ends_->OnlySettling(message.key)", "false", ALL),
     ("a settled subscription is offered the message again", f"{ROOM}/offers.cc",
      "if (row != nullptr && row->state == Progress::State::kSettled) continue;", "", ALL),
     ("a message on disk is offered from memory, too", f"{ROOM}/offers.cc",

@@ -33,15 +33,15 @@ class DeliveryWorld : public test::ShardPartsTest, private scheduler::DueSink {
   }
   ~DeliveryWorld() override { assembly_.CheckInvariants(); }
 
-  // A second subscription of the topic.
-  Subscription* AddSubscription() {
+  // Another subscription of the topic, with a number of its own.
+  Subscription* AddSubscription(uint32_t number = 1) {
     protocol::SubscriptionState state;
-    state.id = storage::SubscriptionId{(uint32_t{1} << 31) + 1};
+    state.id = storage::SubscriptionId{(uint32_t{1} << 31) + number};
     state.topic = kTopic;
     return p_.subscriptions->Add(std::move(state), one_->topic);
   }
 
-  // Puts a message into the store that is due now, or at `due_ms`.
+  // Puts a message into the store that is due now, or at `due_ms`. What is due soon is claimed.
   storage::MessageRef Put(storage::MessageRecord record = {}, uint64_t due_ms = 0) {
     if (due_ms == 0) due_ms = now_.wall_ms;
     record.header = {.topic = kTopic, .deliver_ms = due_ms, .accept_ms = now_.wall_ms};
@@ -52,8 +52,9 @@ class DeliveryWorld : public test::ShardPartsTest, private scheduler::DueSink {
                                      .topic = kTopic,
                                      .bytes = static_cast<uint32_t>(bytes.size()),
                                      .flags = header.flags};
-    writer_.Put(ref.key, kTopic, std::move(bytes));
+    scheduler_.Put(now_, ref, std::move(bytes));
     Commit();
+    EXPECT_FALSE(scheduler_.OnPut(ref)) << "nothing is in the wheel: tests offer it themselves";
     return ref;
   }
   // The same, and an entry for it, taken and learned.
