@@ -79,6 +79,27 @@ TEST_F(ChangeCommandsTest, AnAckedMessageIsSettled) {
   EXPECT_EQ(Reschedule(ById(id), kStart + 90'000).outcome, Outcome::kSettled);
 }
 
+// The cancel is tried again while the other settlement, of the same batch, is not finished.
+TEST_F(ChangeCommandsTest, ACancelWaitsForAllSettlementsOfABatch) {
+  constexpr storage::SubscriptionId kOther{(uint32_t{1} << 31) + 1};
+  protocol::SubscriptionCommand create;
+  create.kind = protocol::SubscriptionCommand::Kind::kCreate;
+  create.state.id = kOther;
+  create.state.topic = kTopic;
+  create.state.name = "other";
+  create.from_now = true;
+  dispatcher_.Change(now_, std::move(create));
+  Attach(protocol::StreamId{2}, kOther);
+  const MessageId id = Scheduled(100);
+  const auto tokens = Deliver(200);
+  ASSERT_EQ(tokens.size(), 2u);
+  Ack(tokens[0]);
+  commands_.Cancel(now_, {.target = ById(id)});
+  Ack(tokens[1]);
+  Commit();
+  EXPECT_EQ(Last(&answers().cancels).outcome, Outcome::kSettled);
+}
+
 TEST_F(ChangeCommandsTest, ReschedulesTheRevisionThatTheCallerKnows) {
   const MessageId id = Scheduled(60'000);
   protocol::RescheduleReply reply = Reschedule(ById(id), kStart + 90'000, 0);

@@ -132,16 +132,18 @@ class MessagesFixture : public test::ShardPartsTest {
     return reply;
   }
 
+  void Attach(protocol::StreamId stream, storage::SubscriptionId subscription) {
+    dispatcher_.Attach(now_, {.stream = stream,
+                              .topic = kTopic,
+                              .subscription = subscription,
+                              .lease_ms = 30'000,
+                              .credit = std::make_shared<protocol::StreamCredit>(10, 10'000)});
+  }
   // Lets time pass and hands what is due to a stream. Returns the tokens of its leases.
   std::vector<protocol::LeaseToken> Deliver(uint64_t after_ms) {
     Pass(after_ms);
-    if (!attached_) {
-      dispatcher_.Attach(now_, {.stream = protocol::StreamId{1},
-                                .topic = kTopic,
-                                .subscription = storage::FirstSubscription(kTopic),
-                                .lease_ms = 30'000,
-                                .credit = std::make_shared<protocol::StreamCredit>(10, 10'000)});
-      attached_ = true;
+    if (!std::exchange(attached_, true)) {
+      Attach(protocol::StreamId{1}, storage::FirstSubscription(kTopic));
     }
     std::vector<protocol::LeaseToken> tokens;
     for (int i = 0; i < 10 && tokens.empty(); ++i) {
