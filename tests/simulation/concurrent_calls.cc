@@ -200,8 +200,6 @@ void ConcurrentCalls::DoSchedule() {
     const uint32_t slot = anywhere ? AnySlotOf(shard) : storage::SlotOfName(topic, name);
     call.questions.push_back(contract_.AskSchedule(&ask));
     command.messages.push_back(MakeMessage(ask, slot));
-    // Not used: the draw keeps the history of each seed.
-    static_cast<void>(Chance(5));
     call.asks.push_back(std::move(ask));
   }
   Send(shard, std::move(command));
