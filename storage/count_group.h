@@ -38,9 +38,9 @@ class CountGroup {
 
  private:
   struct Minute {
-    uint16_t shard;
-    TopicId topic;
-    uint64_t start_ms;
+    uint16_t shard = 0;
+    TopicId topic{};
+    uint64_t start_ms = 0;
     CountDelta sum;
   };
 

@@ -42,7 +42,7 @@ class KeyWriter {
   }
 
  private:
-  std::array<char, 64> bytes_;
+  std::array<char, 64> bytes_{};
   size_t size_ = 0;
 };
 

@@ -20,7 +20,8 @@ constexpr uint8_t kMoved = 0;
 constexpr size_t kLocatorHeadBytes = 8 + 1 + 1;
 constexpr size_t kMovedBytes = kLocatorHeadBytes + 8;
 // or for an ended one: flags u8, topic u32, attempts u32, payload_bytes u32, six u64, the key.
-constexpr size_t kTombstoneBytes = kLocatorHeadBytes + 1 + 3 * 4 + 6 * 8;
+constexpr size_t kTombstoneBytes =
+    kLocatorHeadBytes + 1 + 3 * sizeof(uint32_t) + 6 * sizeof(uint64_t);
 constexpr uint8_t kRedeliveryStopped = 1;
 
 // Writes numbers in sequence.

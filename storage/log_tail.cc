@@ -71,7 +71,7 @@ struct LogTail::Fragment {
 };
 
 std::array<char, 16> EncodeLogMark(const LogMark& mark) {
-  std::array<char, kMarkBytes> bytes;
+  std::array<char, kMarkBytes> bytes{};
   StoreLittleEndian(mark.log_begin, &bytes[0]);
   StoreLittleEndian(mark.synced, &bytes[8]);
   return bytes;

@@ -265,17 +265,17 @@ absl::StatusOr<std::vector<ProgressRef>> MemoryStore::GetProgress(uint16_t shard
   return found;
 }
 
-absl::Status MemoryStore::ScanHeads(uint16_t shard, TopicId topic, const MessageKey& from,
-                                    const MessageKey& until, const ScanLimit& limit,
-                                    size_t scan_max, Page<MessageHeadRef>* page) {
+absl::Status MemoryStore::ScanHeads(uint16_t shard, TopicId topic, const KeyRange& keys,
+                                    const ScanLimit& limit, size_t scan_max,
+                                    Page<MessageHeadRef>* page) {
   const base::MutexLock lock(&disk_->mutex_);
   page->items.clear();
   page->next.reset();
   if (!read_status_.ok()) return read_status_;
   size_t bytes = 0;
   size_t examined = 0;
-  for (auto it = disk_->visible_.messages.lower_bound({shard, from});
-       it != disk_->visible_.messages.end() && it->first < std::pair(shard, until); ++it) {
+  for (auto it = disk_->visible_.messages.lower_bound({shard, keys.from});
+       it != disk_->visible_.messages.end() && it->first < std::pair(shard, keys.until); ++it) {
     const MessageKey& key = it->first.second;
     const bool full =
         !page->items.empty() && (page->items.size() >= limit.entries || bytes >= limit.bytes);
@@ -308,19 +308,20 @@ absl::StatusOr<std::optional<IndexEntry>> MemoryStore::GetIndex(uint16_t shard, 
 }
 
 absl::Status MemoryStore::ScanIndex(uint16_t shard, TopicId topic, IndexKind kind,
-                                    absl::string_view prefix, absl::string_view after, size_t limit,
+                                    const NameRange& names, size_t limit,
                                     std::vector<IndexRef>* entries) {
   const base::MutexLock lock(&disk_->mutex_);
   entries->clear();
   if (!read_status_.ok()) return read_status_;
   const auto& index = disk_->visible_.index;
   const auto kind_number = static_cast<uint8_t>(kind);
-  auto it = after < prefix ? index.lower_bound({shard, topic, kind_number, std::string(prefix)})
-                           : index.upper_bound({shard, topic, kind_number, std::string(after)});
+  auto it = names.after < names.prefix
+                ? index.lower_bound({shard, topic, kind_number, std::string(names.prefix)})
+                : index.upper_bound({shard, topic, kind_number, std::string(names.after)});
   for (; it != index.end() && entries->size() < limit; ++it) {
     const auto& [at_shard, at_topic, at_kind, name] = it->first;
     if (std::tie(at_shard, at_topic, at_kind) != std::tie(shard, topic, kind_number)) break;
-    if (!absl::StartsWith(name, prefix)) break;
+    if (!absl::StartsWith(name, names.prefix)) break;
     const absl::StatusOr<IndexEntry> entry = DecodeIndexEntry(it->second);
     if (!entry.ok()) return entry.status();
     entries->push_back({name, *entry});
@@ -338,13 +339,13 @@ absl::StatusOr<std::optional<Locator>> MemoryStore::GetLocator(uint16_t shard,
 }
 
 absl::Status MemoryStore::ScanCounts(uint16_t shard, TopicId topic, CountLevel level,
-                                     uint64_t from_ms, uint64_t until_ms, size_t limit,
+                                     const MsRange& times, size_t limit,
                                      std::vector<BucketCount>* counts) {
   const base::MutexLock lock(&disk_->mutex_);
   counts->clear();
   if (!read_status_.ok()) return read_status_;
-  const MemoryDisk::CountPlace until{shard, topic, level, until_ms};
-  for (auto it = disk_->visible_.counts.lower_bound({shard, topic, level, from_ms});
+  const MemoryDisk::CountPlace until{shard, topic, level, times.until_ms};
+  for (auto it = disk_->visible_.counts.lower_bound({shard, topic, level, times.from_ms});
        it != disk_->visible_.counts.end() && it->first < until && counts->size() < limit; ++it) {
     if (it->second.messages < 0 || it->second.bytes < 0) return CountBelowZero();
     counts->push_back({std::get<uint64_t>(it->first), static_cast<uint64_t>(it->second.messages),

@@ -133,18 +133,16 @@ class MemoryStore : public MessageStore {
                                                          SubscriptionId subscription) override;
   absl::StatusOr<std::vector<ProgressRef>> GetProgress(uint16_t shard,
                                                        const MessageKey& key) override;
-  absl::Status ScanHeads(uint16_t shard, TopicId topic, const MessageKey& from,
-                         const MessageKey& until, const ScanLimit& limit, size_t scan_max,
+  absl::Status ScanHeads(uint16_t shard, TopicId topic, const KeyRange& keys,
+                         const ScanLimit& limit, size_t scan_max,
                          Page<MessageHeadRef>* page) override;
   absl::StatusOr<std::optional<IndexEntry>> GetIndex(uint16_t shard, TopicId topic, IndexKind kind,
                                                      absl::string_view name) override;
-  absl::Status ScanIndex(uint16_t shard, TopicId topic, IndexKind kind, absl::string_view prefix,
-                         absl::string_view after, size_t limit,
-                         std::vector<IndexRef>* entries) override;
+  absl::Status ScanIndex(uint16_t shard, TopicId topic, IndexKind kind, const NameRange& names,
+                         size_t limit, std::vector<IndexRef>* entries) override;
   absl::StatusOr<std::optional<Locator>> GetLocator(uint16_t shard, const MessageId& id) override;
-  absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level, uint64_t from_ms,
-                          uint64_t until_ms, size_t limit,
-                          std::vector<BucketCount>* counts) override;
+  absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level, const MsRange& times,
+                          size_t limit, std::vector<BucketCount>* counts) override;
   absl::StatusOr<std::optional<std::string>> GetObject(ObjectKind kind, uint16_t shard,
                                                        absl::string_view name) override;
   absl::Status ScanObjects(ObjectKind kind, uint16_t shard, absl::string_view after, size_t limit,

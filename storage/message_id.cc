@@ -12,8 +12,8 @@ constexpr char kAlphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
 constexpr std::array<int8_t, 256> MakeDigits() {
   std::array<int8_t, 256> digits{};
   for (int8_t& digit : digits) digit = -1;
-  for (int8_t i = 0; i < 32; ++i) {
-    digits[static_cast<unsigned char>(kAlphabet[static_cast<size_t>(i)])] = i;
+  for (size_t i = 0; i < 32; ++i) {
+    digits[static_cast<unsigned char>(kAlphabet[i])] = static_cast<int8_t>(i);
   }
   return digits;
 }

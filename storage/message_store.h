@@ -91,6 +91,24 @@ struct ScanLimit {
   size_t bytes = 4 << 20;
 };
 
+// The keys with from <= key < until.
+struct KeyRange {
+  MessageKey from;
+  MessageKey until;
+};
+
+// The times with from_ms <= time < until_ms.
+struct MsRange {
+  uint64_t from_ms = 0;
+  uint64_t until_ms = 0;
+};
+
+// The names that begin with `prefix` and are greater than `after`.
+struct NameRange {
+  absl::string_view prefix;
+  absl::string_view after;
+};
+
 // One page of a scan. `next` is where the next page begins; absent after the last page.
 template <typename T>
 struct Page {
@@ -154,11 +172,11 @@ class MessageStore : public Journal {
   virtual absl::StatusOr<std::vector<ProgressRef>> GetProgress(uint16_t shard,
                                                                const MessageKey& key) = 0;
 
-  // Reads the heads of messages of `topic` with from <= key < until, in key order. The scan also
+  // Reads the heads of messages of `topic` within `keys`, in key order. The scan also
   // passes the messages of other topics. After `scan_max` messages it stops and sets `next`; the
   // page may then be empty.
-  virtual absl::Status ScanHeads(uint16_t shard, TopicId topic, const MessageKey& from,
-                                 const MessageKey& until, const ScanLimit& limit, size_t scan_max,
+  virtual absl::Status ScanHeads(uint16_t shard, TopicId topic, const KeyRange& keys,
+                                 const ScanLimit& limit, size_t scan_max,
                                  Page<MessageHeadRef>* page) = 0;
 
   // Reads the index entry of a name, whether or not it has expired: the caller compares expire_ms.
@@ -166,20 +184,19 @@ class MessageStore : public Journal {
                                                              IndexKind kind,
                                                              absl::string_view name) = 0;
 
-  // Reads the first `limit` entries whose names begin with `prefix` and are greater than `after`,
-  // in byte order.
+  // Reads the first `limit` entries within `names`, in byte order.
   virtual absl::Status ScanIndex(uint16_t shard, TopicId topic, IndexKind kind,
-                                 absl::string_view prefix, absl::string_view after, size_t limit,
+                                 const NameRange& names, size_t limit,
                                  std::vector<IndexRef>* entries) = 0;
 
   // Reads the locator of a message that was moved or has ended.
   virtual absl::StatusOr<std::optional<Locator>> GetLocator(uint16_t shard,
                                                             const MessageId& id) = 0;
 
-  // Reads at most `limit` of the topic's counters with from_ms <= start_ms < until_ms, in order.
+  // Reads at most `limit` of the topic's counters that start within `times`, in order.
   // Counters of zero are left out.
-  virtual absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level, uint64_t from_ms,
-                                  uint64_t until_ms, size_t limit,
+  virtual absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level,
+                                  const MsRange& times, size_t limit,
                                   std::vector<BucketCount>* counts) = 0;
 
   virtual absl::StatusOr<std::optional<std::string>> GetObject(ObjectKind kind, uint16_t shard,

@@ -31,7 +31,7 @@ void RocksDbLogger::Logv(rocksdb::InfoLogLevel level, const char* format, va_lis
   if (level < rocksdb::InfoLogLevel::WARN_LEVEL || level == rocksdb::InfoLogLevel::HEADER_LEVEL) {
     return;
   }
-  std::array<char, 2048> line;
+  std::array<char, 2048> line{};
   const int size = std::vsnprintf(line.data(), line.size(), format, arguments);
   if (size < 0) return;
   const absl::string_view text(line.data(), std::min(static_cast<size_t>(size), line.size() - 1));

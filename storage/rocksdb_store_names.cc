@@ -10,14 +10,14 @@
 
 namespace duetime::storage {
 
-absl::Status RocksDbStore::ScanHeads(uint16_t shard, TopicId topic, const MessageKey& from,
-                                     const MessageKey& until, const ScanLimit& limit,
-                                     size_t scan_max, Page<MessageHeadRef>* page) {
+absl::Status RocksDbStore::ScanHeads(uint16_t shard, TopicId topic, const KeyRange& keys,
+                                     const ScanLimit& limit, size_t scan_max,
+                                     Page<MessageHeadRef>* page) {
   page->items.clear();
   page->next.reset();
-  if (from >= until) return absl::OkStatus();
-  const StoreKey lower = EncodeMessageKey(shard, from);
-  const StoreKey upper = EncodeMessageKey(shard, until);
+  if (keys.from >= keys.until) return absl::OkStatus();
+  const StoreKey lower = EncodeMessageKey(shard, keys.from);
+  const StoreKey upper = EncodeMessageKey(shard, keys.until);
   size_t bytes = 0;
   size_t examined = 0;
   Impl::Range range(*impl_->database(), lower, upper);
@@ -54,14 +54,14 @@ absl::StatusOr<std::optional<IndexEntry>> RocksDbStore::GetIndex(uint16_t shard,
 }
 
 absl::Status RocksDbStore::ScanIndex(uint16_t shard, TopicId topic, IndexKind kind,
-                                     absl::string_view prefix, absl::string_view after,
-                                     size_t limit, std::vector<IndexRef>* entries) {
+                                     const NameRange& names, size_t limit,
+                                     std::vector<IndexRef>* entries) {
   entries->clear();
   const auto kind_number = static_cast<uint8_t>(kind);
-  const NameKey begin = NameKey::OfIndex(shard, topic, kind_number, prefix);
-  const NameKey begin_after = NameKey::OfIndex(shard, topic, kind_number, after).After();
+  const NameKey begin = NameKey::OfIndex(shard, topic, kind_number, names.prefix);
+  const NameKey begin_after = NameKey::OfIndex(shard, topic, kind_number, names.after).After();
   const NameKey end = begin.EndOfPrefix();
-  const absl::string_view lower = after < prefix ? begin.bytes() : begin_after.bytes();
+  const absl::string_view lower = names.after < names.prefix ? begin.bytes() : begin_after.bytes();
   if (lower >= end.bytes()) return absl::OkStatus();
   Impl::Range range(*impl_->database(), ColumnFamily::kIndex, lower, end.bytes());
   for (; entries->size() < limit && range.Valid(); range.Next()) {
@@ -83,12 +83,12 @@ absl::StatusOr<std::optional<Locator>> RocksDbStore::GetLocator(uint16_t shard,
 }
 
 absl::Status RocksDbStore::ScanCounts(uint16_t shard, TopicId topic, CountLevel level,
-                                      uint64_t from_ms, uint64_t until_ms, size_t limit,
+                                      const MsRange& times, size_t limit,
                                       std::vector<BucketCount>* counts) {
   counts->clear();
-  if (from_ms >= until_ms) return absl::OkStatus();
-  const StoreKey lower = EncodeCountKey(shard, topic, level, from_ms);
-  const StoreKey upper = EncodeCountKey(shard, topic, level, until_ms);
+  if (times.from_ms >= times.until_ms) return absl::OkStatus();
+  const StoreKey lower = EncodeCountKey(shard, topic, level, times.from_ms);
+  const StoreKey upper = EncodeCountKey(shard, topic, level, times.until_ms);
   Impl::Range range(*impl_->database(), lower, upper);
   for (; counts->size() < limit && range.Valid(); range.Next()) {
     const std::optional<uint64_t> start_ms = DecodeCountKey(range.key());

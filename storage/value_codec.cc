@@ -48,7 +48,7 @@ std::optional<MessageKey> DecodePlace(absl::string_view bytes) {
 }
 
 std::array<char, 16> EncodeCountDelta(const CountDelta& delta) {
-  std::array<char, 16> bytes;
+  std::array<char, 16> bytes{};
   StoreLittleEndian(static_cast<uint64_t>(delta.messages), &bytes[0]);
   StoreLittleEndian(static_cast<uint64_t>(delta.bytes), &bytes[8]);
   return bytes;

@@ -8,10 +8,10 @@
 #             UndefinedBehaviorSanitizer; the tests without tests/integration and the command line tool's, with fewer rounds of
 #             the long ones. It compiles the product file by file, so that a missing include fails here
 #   tsan      ThreadSanitizer over the server's threads: the core, the API and gRPC's queues
-#   lint      clang-tidy over the daemon, the client and the storage; only when named, because it is not clean yet
+#   lint      clang-tidy over the daemon, the client and the storage
 #   fuzz      libFuzzer targets, over their kept inputs and a short run of new ones; only when named
 #
-#   tests/run.sh                      release, asan and tsan
+#   tests/run.sh                      release, asan, tsan and lint
 #   tests/run.sh --lane NAME ...      this lane; may be repeated
 #   tests/run.sh --quick              one debug build; unit, contract, scenario tests and the house rules
 #
@@ -22,8 +22,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 
-readonly default_lanes=(release asan tsan)
-readonly all_lanes=("${default_lanes[@]}" fuzz lint)
+readonly default_lanes=(release asan tsan lint)
+readonly all_lanes=("${default_lanes[@]}" fuzz)
 readonly logs=build/logs
 # These drive processes, count time or keep the disk busy: they run one at a time, so that they do not disturb each other.
 readonly alone='crash|integration|bench'
@@ -122,13 +122,12 @@ lane_fuzz() {
   done
 }
 
-# Parses what the release lane compiles, unit by unit, and shows every finding. A unit includes its sources on purpose.
+# Needs the generated protos, but no build.
 lane_lint() {
   local log=$logs/lint.log
   step "$logs/lint-configure.log" "lint: configure" cmake --preset tidy &&
     step "$logs/lint-generate.log" "lint: generate the protos" cmake --build --preset tidy --target duetime_generated &&
-    step "$log" "lint: clang-tidy" run-clang-tidy -quiet -p build/tidy -j "$jobs" \
-      -checks=-bugprone-suspicious-include '^(?!.*(/duetime_proto[.]dir/|[.]pb[.]cc))' &&
+    step "$log" "lint: clang-tidy" tests/tidy/lint.py build/tidy clang-tidy "$jobs" &&
     passed=$((passed + 1)) && return
   grep -E '(error|warning):' "$log" | sort -u
   failed=$((failed + 1))

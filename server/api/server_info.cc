@@ -10,7 +10,7 @@
 namespace duetime::api {
 namespace {
 
-v1::ServingState ToProto(ServingState state) {
+v1::ServingState ServingStateToProto(ServingState state) {
   switch (state) {
     case ServingState::kStarting:
       return v1::STARTING;
@@ -24,7 +24,7 @@ v1::ServingState ToProto(ServingState state) {
   return v1::SERVING_STATE_UNSPECIFIED;
 }
 
-v1::ClockState ToProto(base::ClockState state) {
+v1::ClockState ClockStateToProto(base::ClockState state) {
   switch (state) {
     case base::ClockState::kNormal:
       return v1::CLOCK_NORMAL;
@@ -104,11 +104,11 @@ absl::Status ServerInfo(ApiWorker& worker, const v1::ServerInfoRequest&,
   ServingContext& context = worker.context();
   const base::Now now = context.clock->Read();
   response->set_version(context.options.version);
-  response->set_state(ToProto(context.state.load()));
+  response->set_state(ServingStateToProto(context.state.load()));
   SetTimestamp(context.started.wall_ms, response->mutable_start_time());
   SetDuration(now.mono_ms - context.started.mono_ms, response->mutable_uptime());
   SetTimestamp(now.wall_ms, response->mutable_server_time());
-  response->set_clock_state(ToProto(context.clock->state()));
+  response->set_clock_state(ClockStateToProto(context.clock->state()));
   FillLimits(context, response->mutable_limits());
   if (const runtime::Node* node = context.node.load(); node != nullptr) {
     response->set_epoch(static_cast<int64_t>(context.epoch));

@@ -15,7 +15,7 @@
 namespace duetime::api {
 namespace {
 
-constexpr absl::string_view kReason = "DELIVER_TIME_OUT_OF_RANGE";
+constexpr absl::string_view kTimeReason = "DELIVER_TIME_OUT_OF_RANGE";
 
 // Where a field stands; its path is made only when it is to blame.
 struct Place {
@@ -28,7 +28,7 @@ absl::Status ResolveTimestamp(const google::protobuf::Timestamp& time, const Pla
                               When* when) {
   const std::optional<uint64_t> ms = TimestampToMs(time);
   if (!ms.has_value()) {
-    return Invalid(kReason, field.path(),
+    return Invalid(kTimeReason, field.path(),
                    "not a valid timestamp: years 0001-9999, nanos 0 to 999999999");
   }
   when->deliver_ms = *ms;
@@ -38,7 +38,8 @@ absl::Status ResolveTimestamp(const google::protobuf::Timestamp& time, const Pla
 absl::Status ResolveDelay(const google::protobuf::Duration& delay, const Place& field,
                           uint64_t now_ms, When* when) {
   const std::optional<uint64_t> ms = DurationToMs(delay);
-  if (!ms.has_value()) return Invalid(kReason, field.path(), "negative or not a valid duration");
+  if (!ms.has_value())
+    return Invalid(kTimeReason, field.path(), "negative or not a valid duration");
   // Both are below 2^49.
   when->deliver_ms = now_ms + *ms;
   return absl::OkStatus();
@@ -60,7 +61,7 @@ absl::Status ResolveCivil(const v1::CivilTime& civil, const Place& place, When* 
 absl::Status CheckLatest(const When& when, const Place& field, uint64_t horizon_ms,
                          uint64_t now_ms) {
   if (when.deliver_ms <= LatestMs(horizon_ms, now_ms)) return absl::OkStatus();
-  return OverLimit(kReason, field.path(), when.deliver_ms - now_ms, horizon_ms, "ms ahead");
+  return OverLimit(kTimeReason, field.path(), when.deliver_ms - now_ms, horizon_ms, "ms ahead");
 }
 
 // The two requests have the same fields.

@@ -236,7 +236,7 @@ class Loader {
     for (uint16_t shard = 0; shard < shards_; ++shard) {
       std::vector<storage::BucketCount> counts;
       absl::Status status =
-          store_->ScanCounts(shard, topic, storage::CountLevel::kTopic, 0, 1, 1, &counts);
+          store_->ScanCounts(shard, topic, storage::CountLevel::kTopic, {0, 1}, 1, &counts);
       if (!status.ok()) return status;
       if (!counts.empty() && counts[0].messages > 0) return true;
     }

@@ -41,7 +41,7 @@ struct TopicSettings {
   protocol::BucketPolicy minute_policy{};
   uint64_t minute_spread_ms = 0;
   // Empty: the topic's name with kDeadLetterSuffix.
-  std::string dead_letter_topic = "";
+  std::string dead_letter_topic{};
 
   friend bool operator==(const TopicSettings&, const TopicSettings&) = default;
 };

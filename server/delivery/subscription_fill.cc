@@ -65,13 +65,12 @@ absl::StatusOr<storage::Page<MessageHeadRef>> SubscriptionFill::ReadPage(
     const Subscription& subscription) {
   const uint64_t until_ms = subscription.state.fill_until_ms + 1;
   const storage::TopicId topic = subscription.topic->id;
-  std::optional<KeyRange> range;
+  std::optional<storage::KeyRange> range;
   storage::Page<MessageHeadRef> page;
   absl::Status status =
       NextMinute(store_, shard_, topic, subscription.fill_cursor, until_ms, &range);
   if (status.ok() && range.has_value()) {
-    status = store_->ScanHeads(shard_, topic, range->from, range->until, kFilledPage, kFillScanMax,
-                               &page);
+    status = store_->ScanHeads(shard_, topic, *range, kFilledPage, kFillScanMax, &page);
     if (!page.next.has_value() && range->until.due_ms < until_ms) page.next = range->until;
   }
   if (status.ok()) return page;

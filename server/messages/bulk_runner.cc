@@ -124,7 +124,7 @@ void BulkRunner::Refuse(const protocol::OperationCommand& command) {
   effects_->replies.push_back(std::move(reply));
 }
 
-void BulkRunner::Handle(base::Now now, protocol::OperationCommand command) {
+void BulkRunner::Handle(base::Now now, const protocol::OperationCommand& command) {
   protocol::OperationReply reply;
   reply.tag = command.tag;
   reply.position = command.position;
@@ -190,7 +190,7 @@ absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) 
   // A message that was late when it was accepted lies at the time of that, behind its own.
   const uint64_t last_ms =
       std::max(operation->spec.filter.until_ms, std::max(now.wall_ms, operation->create_ms) + 1);
-  std::optional<delivery::KeyRange> range;
+  std::optional<storage::KeyRange> range;
   if (absl::Status status =
           delivery::NextMinute(store_, shard_, operation->spec.topic, operation->cursor,
                                std::min(last_ms, MessageId::kDueMax), &range);
@@ -202,8 +202,8 @@ absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) 
     return absl::OkStatus();
   }
   storage::Page<MessageHeadRef> page;
-  if (absl::Status status = store_->ScanHeads(shard_, operation->spec.topic, range->from,
-                                              range->until, kPage, kScanMax, &page);
+  if (absl::Status status =
+          store_->ScanHeads(shard_, operation->spec.topic, *range, kPage, kScanMax, &page);
       !status.ok()) {
     return status;
   }

@@ -34,7 +34,7 @@ class BulkRunner {
   // Reads the operations. Cost: O(operations), at most operations_max.
   absl::Status Recover(base::Now now);
 
-  void Handle(base::Now now, protocol::OperationCommand command);
+  void Handle(base::Now now, const protocol::OperationCommand& command);
   void Refuse(const protocol::OperationCommand& command);
 
   // Decides a page, if there is something to do and none is under way.

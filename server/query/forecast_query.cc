@@ -61,7 +61,7 @@ class CounterReader {
     while (from_ms < until_ms) {
       counts.clear();
       absl::Status status =
-          store_->ScanCounts(shard, topic, level, from_ms, until_ms, kCountersPerRead, &counts);
+          store_->ScanCounts(shard, topic, level, {from_ms, until_ms}, kCountersPerRead, &counts);
       if (!status.ok()) return status;
       // A look that finds nothing costs about as much as a counter.
       read_ += counts.size() + 1;

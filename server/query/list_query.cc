@@ -69,7 +69,7 @@ class ShardCursor {
     const uint64_t minute_ms = next_.due_ms - next_.due_ms % kMinuteMs;
     std::vector<storage::BucketCount> counts;
     absl::Status status = store_->ScanCounts(shard_, filter_->topic, storage::CountLevel::kMinute,
-                                             minute_ms, filter_->until_ms, kMinutesMax, &counts);
+                                             {minute_ms, filter_->until_ms}, kMinutesMax, &counts);
     Look(counts.size());
     if (!status.ok()) return status;
     if (counts.empty()) {
@@ -91,7 +91,7 @@ class ShardCursor {
     limit.entries = rows;
     storage::Page<storage::MessageHeadRef> page;
     absl::Status status =
-        store_->ScanHeads(shard_, filter_->topic, next_, until, limit, scan_max, &page);
+        store_->ScanHeads(shard_, filter_->topic, {next_, until}, limit, scan_max, &page);
     if (!status.ok()) return status;
     // A read that stopped early has examined as many messages as it may.
     const bool stopped = page.next.has_value() && page.items.size() < rows;
@@ -162,7 +162,7 @@ class NameCursor {
     names_.clear();
     position_ = 0;
     absl::Status status = store_->ScanIndex(shard_, filter_->topic, storage::IndexKind::kUserKey,
-                                            filter_->key_prefix, after_, kNamesPerRead, &names_);
+                                            {filter_->key_prefix, after_}, kNamesPerRead, &names_);
     if (!status.ok()) return status;
     if (names_.size() < kNamesPerRead) done_ = true;
     if (!names_.empty()) after_ = names_.back().name;

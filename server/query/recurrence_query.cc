@@ -28,7 +28,7 @@ class MergedScan {
   // Takes out the next one, or nothing after the last.
   absl::StatusOr<std::optional<storage::ObjectRef>> Next() {
     Part* first = nullptr;
-    for (uint16_t shard = 0; shard < parts_.size(); ++shard) {
+    for (uint16_t shard = 0; shard < store_->shard_count(); ++shard) {
       Part& part = parts_[shard];
       if (part.objects.empty() && !part.ended) {
         if (absl::Status status = Read(shard, &part); !status.ok()) return status;

@@ -137,7 +137,7 @@ absl::StatusOr<int64_t*> MessageWriter::Flushed(TopicId topic) {
   if (const auto it = flushed_.find(topic); it != flushed_.end()) return &it->second;
   std::vector<storage::BucketCount> counts;
   absl::Status status =
-      store_->ScanCounts(shard_, topic, storage::CountLevel::kTopic, 0, 1, 1, &counts);
+      store_->ScanCounts(shard_, topic, storage::CountLevel::kTopic, {0, 1}, 1, &counts);
   if (!status.ok()) return status;
   const uint64_t stored = counts.empty() ? 0 : counts[0].messages;
   return &flushed_.emplace(topic, static_cast<int64_t>(stored)).first->second;
@@ -159,7 +159,7 @@ absl::Status MessageWriter::SetQuota(TopicId topic, std::shared_ptr<protocol::To
   const absl::StatusOr<int64_t> pending = Pending(topic);
   if (!pending.ok()) return pending.status();
   quota->pending.fetch_add(*pending, std::memory_order_relaxed);
-  quotas_.emplace(topic, std::move(quota));
+  quotas_[topic] = std::move(quota);
   return absl::OkStatus();
 }
 

@@ -40,8 +40,8 @@ void MinuteCounts::Add(TopicId topic, uint64_t minute_ms, int64_t messages) {
 absl::StatusOr<int64_t> MinuteCounts::At(TopicId topic, uint64_t minute_ms) {
   if (!Has(topic)) {
     std::vector<BucketCount> counts;
-    absl::Status status = store_->ScanCounts(shard_, topic, storage::CountLevel::kMinute, minute_ms,
-                                             minute_ms + kMinuteMs, 1, &counts);
+    absl::Status status = store_->ScanCounts(shard_, topic, storage::CountLevel::kMinute,
+                                             {minute_ms, minute_ms + kMinuteMs}, 1, &counts);
     if (!status.ok()) return read_status_ = status;
     return counts.empty() ? 0 : static_cast<int64_t>(counts[0].messages);
   }
@@ -82,8 +82,8 @@ absl::StatusOr<std::optional<uint64_t>> MinuteCounts::FirstBelow(TopicId topic, 
 absl::Status MinuteCounts::Load(TopicId topic, uint64_t minute_ms, size_t count) {
   const uint64_t until_ms = minute_ms + count * kMinuteMs;
   std::vector<BucketCount> counts;
-  absl::Status status = store_->ScanCounts(shard_, topic, storage::CountLevel::kMinute, minute_ms,
-                                           until_ms, count, &counts);
+  absl::Status status = store_->ScanCounts(shard_, topic, storage::CountLevel::kMinute,
+                                           {minute_ms, until_ms}, count, &counts);
   if (!status.ok()) return read_status_ = status;
   auto stored = counts.begin();
   for (uint64_t at_ms = minute_ms; at_ms < until_ms; at_ms += kMinuteMs) {

@@ -181,7 +181,7 @@ class Shard::Impl {
     if (failed_) {
       bulk_.Refuse(command);
     } else {
-      bulk_.Handle(now, std::move(command));
+      bulk_.Handle(now, command);
     }
   }
   void Do(base::Now now, protocol::RecurrenceCommand& command) {

@@ -123,8 +123,8 @@ class CancellableWheel {
 
   struct Held {
     Entry entry;
-    // That of its stamp.
-    uint32_t number;
+    // The number of its stamp.
+    uint32_t number = 0;
   };
 
   static bool IsAlive(const TimerStamp* stamp, const Held& held) {

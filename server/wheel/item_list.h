@@ -194,7 +194,7 @@ class ItemPool {
     return reinterpret_cast<uintptr_t>(item) & (kChunkBytes - 1);
   }
   static Chunk* ChunkOf(Item* item) {
-    return reinterpret_cast<Chunk*>(reinterpret_cast<uintptr_t>(item) & ~(kChunkBytes - 1));
+    return reinterpret_cast<Chunk*>(reinterpret_cast<char*>(item) - PlaceOf(item));
   }
   // How far the last chunk of a list is written. REQUIRES: the list is not empty.
   template <typename List>

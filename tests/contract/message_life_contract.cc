@@ -148,7 +148,7 @@ Record Unobject(ObjectKind kind, std::string name, uint16_t shard = 0) {
 std::vector<BucketCount> Counts(MessageStore* store, CountLevel level, TopicId topic = kTopic,
                                 uint16_t shard = 0) {
   std::vector<BucketCount> counts = {{1, 2, 3}};
-  const absl::Status status = store->ScanCounts(shard, topic, level, 0, kMaxMs, 100'000, &counts);
+  const absl::Status status = store->ScanCounts(shard, topic, level, {0, kMaxMs}, 100'000, &counts);
   EXPECT_TRUE(status.ok()) << status;
   return counts;
 }
@@ -157,7 +157,7 @@ std::vector<std::string> Names(MessageStore* store, absl::string_view prefix,
                                absl::string_view after, size_t limit = 1000) {
   std::vector<IndexRef> entries = {{"left over", {}}};
   const absl::Status status =
-      store->ScanIndex(0, kTopic, IndexKind::kUserKey, prefix, after, limit, &entries);
+      store->ScanIndex(0, kTopic, IndexKind::kUserKey, {prefix, after}, limit, &entries);
   EXPECT_TRUE(status.ok()) << status;
   std::vector<std::string> names;
   for (const IndexRef& entry : entries) names.push_back(entry.name);
@@ -186,7 +186,7 @@ TEST_P(MessageStoreContract, HeadsAreTheMessagesOfATopicWithoutTheirPayloads) {
   Append({Accept(Key(1, 1), kTopic, payload), Accept(Key(2, 2), kOtherTopic),
           Accept(Key(3, 3), kTopic, "")});
   Page<MessageHeadRef> page;
-  ASSERT_TRUE(store_->ScanHeads(0, kTopic, {}, kEnd, {}, 1000, &page).ok());
+  ASSERT_TRUE(store_->ScanHeads(0, kTopic, {{}, kEnd}, {}, 1000, &page).ok());
   EXPECT_FALSE(page.next.has_value());
   ASSERT_EQ(page.items.size(), 2u);
   EXPECT_EQ(page.items[0].key, Key(1, 1));
@@ -204,7 +204,7 @@ TEST_P(MessageStoreContract, HeadsKeepTheirBounds) {
   for (uint64_t i = 1; i <= 5; ++i) Append({Accept(Key(i, i), kTopic)});
   const auto keys = [this](const MessageKey& from, const MessageKey& until) {
     Page<MessageHeadRef> page;
-    EXPECT_TRUE(store_->ScanHeads(0, kTopic, from, until, {}, 1000, &page).ok());
+    EXPECT_TRUE(store_->ScanHeads(0, kTopic, {from, until}, {}, 1000, &page).ok());
     EXPECT_FALSE(page.next.has_value());
     std::vector<uint64_t> due_times;
     for (const MessageHeadRef& ref : page.items) due_times.push_back(ref.key.due_ms);
@@ -215,7 +215,7 @@ TEST_P(MessageStoreContract, HeadsKeepTheirBounds) {
   EXPECT_THAT(keys(Key(2, 2), Key(2, 2)), IsEmpty());
   EXPECT_THAT(keys(Key(4, 4), Key(2, 2)), IsEmpty());
   Page<MessageHeadRef> page;
-  ASSERT_TRUE(store_->ScanHeads(1, kTopic, {}, kEnd, {}, 1000, &page).ok());
+  ASSERT_TRUE(store_->ScanHeads(1, kTopic, {{}, kEnd}, {}, 1000, &page).ok());
   EXPECT_THAT(page.items, IsEmpty()) << "of another shard";
 }
 
@@ -235,7 +235,7 @@ TEST_P(MessageStoreContract, HeadsComeInPagesThatMayBeEmpty) {
       for (;;) {
         Page<MessageHeadRef> page;
         ASSERT_TRUE(
-            store_->ScanHeads(0, kTopic, from, kEnd, {.entries = entries}, scan_max, &page).ok());
+            store_->ScanHeads(0, kTopic, {from, kEnd}, {.entries = entries}, scan_max, &page).ok());
         EXPECT_LE(page.items.size(), std::min(entries, std::max<size_t>(scan_max, 1)));
         for (const MessageHeadRef& ref : page.items) found.push_back(ref.key);
         if (!page.next.has_value()) break;
@@ -250,10 +250,10 @@ TEST_P(MessageStoreContract, HeadsComeInPagesThatMayBeEmpty) {
 TEST_P(MessageStoreContract, APageOfHeadsEndsAtItsBytes) {
   for (uint64_t i = 1; i <= 3; ++i) Append({Accept(Key(i, i), kTopic, std::string(9000, 'x'))});
   Page<MessageHeadRef> page;
-  ASSERT_TRUE(store_->ScanHeads(0, kTopic, {}, kEnd, {.bytes = 1}, 1000, &page).ok());
+  ASSERT_TRUE(store_->ScanHeads(0, kTopic, {{}, kEnd}, {.bytes = 1}, 1000, &page).ok());
   EXPECT_EQ(page.items.size(), 1u);
   EXPECT_EQ(page.next, Key(2, 2));
-  ASSERT_TRUE(store_->ScanHeads(0, kTopic, {}, kEnd, {.bytes = 9000}, 1000, &page).ok());
+  ASSERT_TRUE(store_->ScanHeads(0, kTopic, {{}, kEnd}, {.bytes = 9000}, 1000, &page).ok());
   EXPECT_EQ(page.items.size(), 3u) << "payloads do not count";
 }
 
@@ -425,7 +425,8 @@ TEST_P(MessageStoreContract, CountersKeepTheirBounds) {
   const auto starts = [this](uint64_t from_ms, uint64_t until_ms, size_t limit) {
     std::vector<BucketCount> counts;
     EXPECT_TRUE(
-        store_->ScanCounts(0, kTopic, CountLevel::kMinute, from_ms, until_ms, limit, &counts).ok());
+        store_->ScanCounts(0, kTopic, CountLevel::kMinute, {from_ms, until_ms}, limit, &counts)
+            .ok());
     std::vector<uint64_t> minutes;
     for (const BucketCount& count : counts) minutes.push_back(count.start_ms / kMinuteMs);
     return minutes;
@@ -512,7 +513,7 @@ TEST_P(MessageStoreContract, CountersAndMessagesAreAtomic) {
     while (!done.load() || reads.load() == 0) {
       std::vector<BucketCount> counts;
       EXPECT_TRUE(
-          store_->ScanCounts(0, kTopic, CountLevel::kMinute, 0, kMaxMs, 1000, &counts).ok());
+          store_->ScanCounts(0, kTopic, CountLevel::kMinute, {0, kMaxMs}, 1000, &counts).ok());
       ++reads;
       if (counts.empty()) continue;
       // Each append moves ten messages to the next minute.

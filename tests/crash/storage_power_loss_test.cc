@@ -208,7 +208,8 @@ class PowerLossRun {
       for (size_t i = 0; i < keys.size(); ++i) stored.messages.emplace(keys[i], values[i].value());
     }
     std::vector<storage::IndexRef> entries;
-    EXPECT_TRUE(store_->ScanIndex(0, TopicId{1}, IndexKind::kUserKey, "", "", 1000, &entries).ok());
+    EXPECT_TRUE(
+        store_->ScanIndex(0, TopicId{1}, IndexKind::kUserKey, {"", ""}, 1000, &entries).ok());
     for (const storage::IndexRef& ref : entries) {
       if (ref.entry.expire_ms == 0) stored.index.emplace(ref.name, EncodeIndexEntry(ref.entry));
     }
@@ -233,7 +234,7 @@ class PowerLossRun {
       for (const CountLevel level : storage::kCountLevels) {
         std::vector<BucketCount> counts;
         EXPECT_TRUE(
-            store_->ScanCounts(0, TopicId{topic}, level, 0, 2 * kDueMax, 10'000, &counts).ok());
+            store_->ScanCounts(0, TopicId{topic}, level, {0, 2 * kDueMax}, 10'000, &counts).ok());
         for (const BucketCount& count : counts) {
           counters[{TopicId{topic}, level, count.start_ms}] = count;
         }

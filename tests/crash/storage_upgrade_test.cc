@@ -200,8 +200,8 @@ Counters Stored(RocksDbStore* store) {
     for (uint32_t topic = 0; topic < 8; ++topic) {
       for (const CountLevel level : storage::kCountLevels) {
         std::vector<BucketCount> counts;
-        const absl::Status status = store->ScanCounts(shard, TopicId{topic}, level, 0,
-                                                      uint64_t{1} << 60, kMessages, &counts);
+        const absl::Status status = store->ScanCounts(shard, TopicId{topic}, level,
+                                                      {0, uint64_t{1} << 60}, kMessages, &counts);
         EXPECT_TRUE(status.ok()) << status;
         for (const BucketCount& count : counts) {
           counters[{shard, TopicId{topic}, level, count.start_ms}] = count;
@@ -348,7 +348,7 @@ void CheckVersion2(RocksDbStore* store) {
   EXPECT_EQ(*store->BacklogClaim(2, kSubscription), kListed);
   EXPECT_EQ(*store->GetObject(storage::ObjectKind::kTopicSettings, 0, "orders"), "settings");
   std::vector<BucketCount> counts;
-  EXPECT_TRUE(store->ScanCounts(2, TopicOf(8), CountLevel::kTopic, 0, 1, 9, &counts).ok());
+  EXPECT_TRUE(store->ScanCounts(2, TopicOf(8), CountLevel::kTopic, {0, 1}, 9, &counts).ok());
   EXPECT_EQ(counts, std::vector{(BucketCount{.start_ms = 0, .messages = 1, .bytes = 40})});
 }
 

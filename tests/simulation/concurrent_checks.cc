@@ -186,7 +186,8 @@ void ConcurrentCalls::CheckForgotten() {
     for (uint32_t i = 1; i <= static_cast<uint32_t>(kDeadLetters); ++i) {
       for (const storage::CountLevel level : storage::kCountLevels) {
         std::vector<storage::BucketCount> counts;
-        if (!store_->ScanCounts(shard, TopicId{i}, level, 0, MessageId::kDueMax, 1, &counts).ok() ||
+        if (!store_->ScanCounts(shard, TopicId{i}, level, {0, MessageId::kDueMax}, 1, &counts)
+                 .ok() ||
             !counts.empty()) {
           Violate("a counter counts messages, and there is none");
         }

@@ -240,7 +240,7 @@ void SequentialCalls::CheckCounts(
     }
     for (uint32_t topic = 1; topic <= kTopics; ++topic) {
       std::vector<storage::BucketCount> counts;
-      if (!store_->ScanCounts(0, TopicId{topic}, level, 0, kEver, 100'000, &counts).ok()) {
+      if (!store_->ScanCounts(0, TopicId{topic}, level, {0, kEver}, 100'000, &counts).ok()) {
         return Violate("the counters cannot be read");
       }
       for (const storage::BucketCount& count : counts) {
@@ -259,7 +259,7 @@ void SequentialCalls::CheckCounts(
 void SequentialCalls::CheckIndex() {
   for (uint32_t topic = 1; topic <= kTopics && ok(); ++topic) {
     std::vector<storage::IndexRef> entries;
-    if (!store_->ScanIndex(0, TopicId{topic}, IndexKind::kUserKey, "", "", 1000, &entries).ok()) {
+    if (!store_->ScanIndex(0, TopicId{topic}, IndexKind::kUserKey, {"", ""}, 1000, &entries).ok()) {
       return Violate("the index cannot be read");
     }
     for (const storage::IndexRef& ref : entries) {

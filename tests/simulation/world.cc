@@ -207,7 +207,7 @@ void World::CheckNoNames(uint32_t topics) {
     for (uint32_t i = 1; i <= topics; ++i) {
       for (const auto kind : {storage::IndexKind::kUserKey, storage::IndexKind::kRequest}) {
         std::vector<storage::IndexRef> entries;
-        if (!store_->ScanIndex(shard, TopicId{i}, kind, "", "", 1, &entries).ok()) {
+        if (!store_->ScanIndex(shard, TopicId{i}, kind, {"", ""}, 1, &entries).ok()) {
           Violate("the index cannot be read");
         } else if (!entries.empty()) {
           Violate(absl::StrCat("the name ", entries[0].name, " of ", entries[0].entry.id.ToString(),

@@ -10,7 +10,7 @@ namespace duetime::api {
 
 namespace {
 
-v1::DeadLetter::Reason ToProto(storage::DeadLetterReason reason) {
+v1::DeadLetter::Reason ReasonToProto(storage::DeadLetterReason reason) {
   switch (reason) {
     case storage::DeadLetterReason::kMaxAttempts:
       return v1::DeadLetter::MAX_ATTEMPTS;
@@ -122,7 +122,7 @@ void FillDeadLetter(const storage::DeadLetterOrigin& origin, v1::DeadLetter* pro
   proto->set_message_id(origin.id.ToString());
   proto->set_key(std::string(origin.key));
   proto->set_attempts(static_cast<int32_t>(origin.attempts));
-  proto->set_reason(ToProto(origin.reason));
+  proto->set_reason(ReasonToProto(origin.reason));
   proto->set_reason_text(std::string(origin.reason_text));
   if (origin.first_dispatch_ms > 0) {
     SetTimestamp(origin.first_dispatch_ms, proto->mutable_first_dispatch_time());

@@ -22,7 +22,7 @@ namespace {
 using protocol::InspectedMessage;
 using protocol::MessageState;
 
-void ToProto(const query::PendingCount& count, v1::ForecastCount* proto) {
+void CountToProto(const query::PendingCount& count, v1::ForecastCount* proto) {
   proto->set_messages(static_cast<int64_t>(count.messages));
   proto->set_bytes(static_cast<int64_t>(count.bytes));
 }
@@ -33,11 +33,11 @@ void FillForecast(const query::ForecastRange& range, const query::ForecastCounts
     if (counts.buckets[i] == query::PendingCount{}) continue;
     v1::ForecastBucket* bucket = response->add_buckets();
     SetTimestamp(range.start_ms + i * range.bucket_ms, bucket->mutable_start_time());
-    ToProto(counts.buckets[i], bucket->mutable_count());
+    CountToProto(counts.buckets[i], bucket->mutable_count());
   }
-  ToProto(counts.overdue, response->mutable_overdue());
-  ToProto(counts.later, response->mutable_later());
-  ToProto(counts.total, response->mutable_total());
+  CountToProto(counts.overdue, response->mutable_overdue());
+  CountToProto(counts.later, response->mutable_later());
+  CountToProto(counts.total, response->mutable_total());
   SetTimestamp(range.start_ms, response->mutable_start_time());
   SetTimestamp(range.end_ms(), response->mutable_end_time());
 }

@@ -16,7 +16,7 @@ namespace {
 using protocol::BulkAction;
 using protocol::OperationState;
 
-v1::Operation::State ToProto(OperationState state) {
+v1::Operation::State OperationStateToProto(OperationState state) {
   switch (state) {
     case OperationState::kRunning:
       return v1::Operation::RUNNING;
@@ -28,7 +28,7 @@ v1::Operation::State ToProto(OperationState state) {
   return v1::Operation::STATE_UNSPECIFIED;
 }
 
-v1::BulkAction ToProto(BulkAction action) {
+v1::BulkAction ActionToProto(BulkAction action) {
   switch (action) {
     case BulkAction::kCancel:
       return v1::BULK_CANCEL;
@@ -133,13 +133,13 @@ void FillOperation(const protocol::Operation& operation, absl::string_view topic
   if (spec.filter.until_ms < storage::MessageId::kDueMax) {
     SetTimestamp(spec.filter.until_ms, filter->mutable_end_time());
   }
-  proto->set_action(ToProto(spec.action));
+  proto->set_action(ActionToProto(spec.action));
   if (spec.action == BulkAction::kShift) {
     google::protobuf::Duration* by = proto->mutable_shift_by();
     by->set_seconds(spec.shift_ms / 1'000);
     by->set_nanos(static_cast<int32_t>(spec.shift_ms % 1'000) * 1'000'000);
   }
-  proto->set_state(ToProto(operation.state));
+  proto->set_state(OperationStateToProto(operation.state));
   SetTimestamp(operation.create_ms, proto->mutable_create_time());
   if (operation.state == OperationState::kRunning) {
     SetTimestamp(operation.cursor.due_ms, proto->mutable_progress_time());

@@ -19,10 +19,10 @@ using protocol::Misfire;
 using protocol::Overlap;
 using protocol::RecurrenceStatus;
 
-constexpr absl::string_view kReason = "INVALID_RECURRENCE";
+constexpr absl::string_view kRecurrenceReason = "INVALID_RECURRENCE";
 constexpr size_t kNameBytesMax = 255;
 
-v1::Recurrence::State ToProto(RecurrenceStatus status) {
+v1::Recurrence::State StateToProto(RecurrenceStatus status) {
   switch (status) {
     case RecurrenceStatus::kActive:
       return v1::Recurrence::ACTIVE;
@@ -38,7 +38,8 @@ absl::Status ReadTime(const google::protobuf::Timestamp& time, const std::string
                       int64_t* ms) {
   const auto read = TimestampToMs(time);
   if (!read.has_value()) {
-    return Invalid(kReason, field, "not a valid timestamp: years 0001-9999, nanos 0 to 999999999");
+    return Invalid(kRecurrenceReason, field,
+                   "not a valid timestamp: years 0001-9999, nanos 0 to 999999999");
   }
   *ms = static_cast<int64_t>(*read);
   return absl::OkStatus();
@@ -47,7 +48,8 @@ absl::Status ReadTime(const google::protobuf::Timestamp& time, const std::string
 absl::Status ReadDuration(const google::protobuf::Duration& duration, const std::string& field,
                           int64_t* ms) {
   const auto read = DurationToMs(duration);
-  if (!read.has_value()) return Invalid(kReason, field, "negative, or not a valid duration");
+  if (!read.has_value())
+    return Invalid(kRecurrenceReason, field, "negative, or not a valid duration");
   *ms = static_cast<int64_t>(*read);
   return absl::OkStatus();
 }
@@ -113,7 +115,7 @@ absl::Status ReadRule(const v1::RecurrenceSchedule& schedule, uint64_t now_ms,
     status = ReadDuration(schedule.jitter(), field + ".jitter", &rule->jitter_ms);
   }
   if (status.ok() && schedule.max_count() < 0) {
-    status = Invalid(kReason, field + ".max_count", "negative");
+    status = Invalid(kRecurrenceReason, field + ".max_count", "negative");
   }
   rule->max_count = static_cast<uint64_t>(schedule.max_count());
   return status;
@@ -158,7 +160,8 @@ absl::Status ReadPolicies(const v1::Recurrence& from, Overlap* overlap, Misfire*
       *overlap = Overlap::kSkip;
       break;
     default:
-      return Invalid(kReason, "recurrence.overlap", absl::StrCat("unknown value ", from.overlap()));
+      return Invalid(kRecurrenceReason, "recurrence.overlap",
+                     absl::StrCat("unknown value ", from.overlap()));
   }
   switch (from.misfire()) {
     case v1::Recurrence::MISFIRE_UNSPECIFIED:
@@ -172,7 +175,8 @@ absl::Status ReadPolicies(const v1::Recurrence& from, Overlap* overlap, Misfire*
       *misfire = Misfire::kSkip;
       break;
     default:
-      return Invalid(kReason, "recurrence.misfire", absl::StrCat("unknown value ", from.misfire()));
+      return Invalid(kRecurrenceReason, "recurrence.misfire",
+                     absl::StrCat("unknown value ", from.misfire()));
   }
   return absl::OkStatus();
 }
@@ -188,7 +192,7 @@ void FillRecurrence(const protocol::RecurrenceState& state, absl::string_view to
   proto->set_misfire(spec.misfire == Misfire::kFireAll ? v1::Recurrence::FIRE_ALL
                      : spec.misfire == Misfire::kSkip  ? v1::Recurrence::SKIP_MISSED
                                                        : v1::Recurrence::FIRE_ONCE);
-  proto->set_state(ToProto(state.status));
+  proto->set_state(StateToProto(state.status));
   proto->set_etag(EtagOf(state.revision));
   SetTimestamp(state.create_ms, proto->mutable_create_time());
   if (state.update_ms != 0) SetTimestamp(state.update_ms, proto->mutable_update_time());

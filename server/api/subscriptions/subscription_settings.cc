@@ -19,7 +19,7 @@ using protocol::RetentionPolicy;
 using protocol::RetryPolicy;
 using protocol::SubscriptionSettings;
 
-constexpr absl::string_view kReason = "INVALID_SUBSCRIPTION_SETTINGS";
+constexpr absl::string_view kSubscriptionReason = "INVALID_SUBSCRIPTION_SETTINGS";
 constexpr int32_t kAttemptsMax = 1'000'000;
 constexpr double kMultiplierMax = 100;
 
@@ -27,13 +27,14 @@ constexpr double kMultiplierMax = 100;
 absl::Status ReadDuration(const google::protobuf::Duration& duration, const std::string& field,
                           uint64_t min_ms, uint64_t max_ms, uint64_t* ms) {
   const std::optional<uint64_t> read = DurationToMs(duration);
-  if (!read.has_value()) return Invalid(kReason, field, "negative or not a valid duration");
+  if (!read.has_value())
+    return Invalid(kSubscriptionReason, field, "negative or not a valid duration");
   // What is less must not pass by being rounded up.
   if (*read < min_ms || duration.seconds() < static_cast<int64_t>(min_ms / 1'000)) {
-    return Invalid(kReason, field, absl::StrCat("less than ", min_ms, " ms"),
+    return Invalid(kSubscriptionReason, field, absl::StrCat("less than ", min_ms, " ms"),
                    {{"limit_min_ms", absl::StrCat(min_ms)}});
   }
-  if (*read > max_ms) return OverLimit(kReason, field, *read, max_ms, "ms");
+  if (*read > max_ms) return OverLimit(kSubscriptionReason, field, *read, max_ms, "ms");
   *ms = *read;
   return absl::OkStatus();
 }
@@ -42,7 +43,7 @@ absl::Status ReadDuration(const google::protobuf::Duration& duration, const std:
 absl::Status ReadHundredths(double value, double min, double max, const std::string& field,
                             uint32_t* hundredths) {
   if (!(value >= min && value <= max)) {
-    return Invalid(kReason, field, absl::StrCat("not within ", min, " to ", max),
+    return Invalid(kSubscriptionReason, field, absl::StrCat("not within ", min, " to ", max),
                    {{"limit_min", absl::StrCat(min)}, {"limit_max", absl::StrCat(max)}});
   }
   *hundredths = static_cast<uint32_t>(std::lround(value * 100));
@@ -69,10 +70,10 @@ absl::Status ReadRetry(const v1::RetryPolicy& proto, absl::string_view path, Ret
   }
   if (!status.ok()) return status;
   const std::string attempts = absl::StrCat(path, ".max_attempts");
-  if (proto.max_attempts() < 0) return Invalid(kReason, attempts, "negative");
+  if (proto.max_attempts() < 0) return Invalid(kSubscriptionReason, attempts, "negative");
   if (proto.max_attempts() > kAttemptsMax) {
-    return OverLimit(kReason, attempts, static_cast<uint64_t>(proto.max_attempts()), kAttemptsMax,
-                     "attempts");
+    return OverLimit(kSubscriptionReason, attempts, static_cast<uint64_t>(proto.max_attempts()),
+                     kAttemptsMax, "attempts");
   }
   retry->max_attempts = static_cast<uint32_t>(proto.max_attempts());
   return CheckBackoff(*retry, path);
@@ -88,7 +89,7 @@ absl::Status ReadRetention(const v1::SubscriptionSettings& proto, const RequestL
     if (!status.ok()) return status;
   }
   if (proto.retention_max_messages() < 0) {
-    return Invalid(kReason, absl::StrCat(path, ".retention_max_messages"), "negative");
+    return Invalid(kSubscriptionReason, absl::StrCat(path, ".retention_max_messages"), "negative");
   }
   settings->retention_max_messages = static_cast<uint64_t>(proto.retention_max_messages());
   switch (proto.retention_policy()) {
@@ -100,7 +101,7 @@ absl::Status ReadRetention(const v1::SubscriptionSettings& proto, const RequestL
       settings->retention_policy = RetentionPolicy::kDeadLetter;
       return absl::OkStatus();
     default:
-      return Invalid(kReason, absl::StrCat(path, ".retention_policy"),
+      return Invalid(kSubscriptionReason, absl::StrCat(path, ".retention_policy"),
                      absl::StrCat("unknown value ", proto.retention_policy()),
                      {{"value", absl::StrCat(proto.retention_policy())}});
   }
@@ -151,7 +152,7 @@ absl::Status ValidateSubscription(absl::string_view name, const std::string& fie
 
 absl::Status CheckBackoff(const RetryPolicy& retry, absl::string_view path) {
   if (retry.max_backoff_ms >= retry.min_backoff_ms) return absl::OkStatus();
-  return Invalid(kReason, absl::StrCat(path, ".max_backoff"), "less than min_backoff");
+  return Invalid(kSubscriptionReason, absl::StrCat(path, ".max_backoff"), "less than min_backoff");
 }
 
 absl::Status ValidateSubscriptionSettings(const v1::SubscriptionSettings& proto,
@@ -172,9 +173,10 @@ absl::Status ValidateSubscriptionSettings(const v1::SubscriptionSettings& proto,
   if (settings->dead_letter_name.empty()) return absl::OkStatus();
   const std::string field = absl::StrCat(path, ".dead_letter_topic");
   if (settings->dead_letter_name == topic) {
-    return Invalid(kReason, field, "the topic itself: its dead letters would come back to it");
+    return Invalid(kSubscriptionReason, field,
+                   "the topic itself: its dead letters would come back to it");
   }
-  return ValidateName(kReason, field, settings->dead_letter_name, kTopicBytesMax);
+  return ValidateName(kSubscriptionReason, field, settings->dead_letter_name, kTopicBytesMax);
 }
 
 absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
@@ -200,7 +202,7 @@ absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
     retry->max_backoff_ms = retry->min_backoff_ms;
     return absl::OkStatus();
   }
-  return Invalid(kReason, retry_path + ".min_backoff",
+  return Invalid(kSubscriptionReason, retry_path + ".min_backoff",
                  absl::StrCat(retry->min_backoff_ms, " ms, more than max_backoff, ",
                               retry->max_backoff_ms, " ms, which update_mask does not name"),
                  {{"value", absl::StrCat(retry->min_backoff_ms)},

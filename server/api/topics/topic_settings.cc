@@ -19,13 +19,13 @@ constexpr uint64_t kRateMax = 1'000'000;
 using storage::kMinuteMs;
 constexpr uint64_t kSpreadMsMax = 24 * 60 * kMinuteMs;
 
-constexpr absl::string_view kReason = "INVALID_TOPIC_SETTINGS";
+constexpr absl::string_view kTopicReason = "INVALID_TOPIC_SETTINGS";
 
 absl::Status ReadDuration(const google::protobuf::Duration& duration, const std::string& field,
                           uint64_t limit_ms, uint64_t* ms) {
   const std::optional<uint64_t> read = DurationToMs(duration);
-  if (!read.has_value()) return Invalid(kReason, field, "negative or not a valid duration");
-  if (*read > limit_ms) return OverLimit(kReason, field, *read, limit_ms, "ms");
+  if (!read.has_value()) return Invalid(kTopicReason, field, "negative or not a valid duration");
+  if (*read > limit_ms) return OverLimit(kTopicReason, field, *read, limit_ms, "ms");
   *ms = *read;
   return absl::OkStatus();
 }
@@ -33,9 +33,9 @@ absl::Status ReadDuration(const google::protobuf::Duration& duration, const std:
 // 0 stands for none.
 absl::Status ReadAmount(int64_t value, uint64_t limit, absl::string_view unit,
                         const std::string& field, uint64_t* amount) {
-  if (value < 0) return Invalid(kReason, field, "negative");
+  if (value < 0) return Invalid(kTopicReason, field, "negative");
   *amount = static_cast<uint64_t>(value);
-  return *amount <= limit ? absl::OkStatus() : OverLimit(kReason, field, *amount, limit, unit);
+  return *amount <= limit ? absl::OkStatus() : OverLimit(kTopicReason, field, *amount, limit, unit);
 }
 
 absl::Status ReadRate(const v1::DeliveryRate& rate, absl::string_view path,
@@ -43,7 +43,8 @@ absl::Status ReadRate(const v1::DeliveryRate& rate, absl::string_view path,
   const std::string field = absl::StrCat(path, ".rate.messages_per_second");
   absl::Status status =
       ReadAmount(rate.messages_per_second(), kRateMax, "messages", field, &settings->rate_per_s);
-  if (status.ok() && settings->rate_per_s == 0) status = Invalid(kReason, field, "less than 1");
+  if (status.ok() && settings->rate_per_s == 0)
+    status = Invalid(kTopicReason, field, "less than 1");
   if (status.ok()) {
     status = ReadAmount(rate.burst(), kRateMax, "messages", absl::StrCat(path, ".rate.burst"),
                         &settings->burst);
@@ -57,7 +58,7 @@ absl::Status ReadMinuteLimit(const v1::MinuteLimit& limit, absl::string_view pat
   using protocol::BucketPolicy;
   const std::string field = absl::StrCat(path, ".minute_limit");
   if (limit.messages() < 1) {
-    return Invalid(kReason, absl::StrCat(field, ".messages"), "less than 1");
+    return Invalid(kTopicReason, absl::StrCat(field, ".messages"), "less than 1");
   }
   settings->minute_max = static_cast<uint64_t>(limit.messages());
   switch (limit.policy()) {
@@ -72,21 +73,22 @@ absl::Status ReadMinuteLimit(const v1::MinuteLimit& limit, absl::string_view pat
       settings->minute_policy = BucketPolicy::kSpread;
       break;
     default:
-      return Invalid(kReason, absl::StrCat(field, ".policy"), "unknown");
+      return Invalid(kTopicReason, absl::StrCat(field, ".policy"), "unknown");
   }
   const std::string spread = absl::StrCat(field, ".spread_max");
   if (settings->minute_policy != BucketPolicy::kSpread) {
-    return limit.has_spread_max() ? Invalid(kReason, spread, "only with SPREAD") : absl::OkStatus();
+    return limit.has_spread_max() ? Invalid(kTopicReason, spread, "only with SPREAD")
+                                  : absl::OkStatus();
   }
   absl::Status status =
       ReadDuration(limit.spread_max(), spread, kSpreadMsMax, &settings->minute_spread_ms);
   if (status.ok() && settings->minute_spread_ms < kMinuteMs) {
-    status = Invalid(kReason, spread, "less than a minute");
+    status = Invalid(kTopicReason, spread, "less than a minute");
   }
   return status;
 }
 
-v1::MinuteLimit::Policy ToProto(protocol::BucketPolicy policy) {
+v1::MinuteLimit::Policy PolicyToProto(protocol::BucketPolicy policy) {
   switch (policy) {
     case protocol::BucketPolicy::kWarn:
       return v1::MinuteLimit::WARN;
@@ -158,9 +160,9 @@ absl::Status ValidateTopicSettings(const v1::TopicSettings& proto, absl::string_
   if (!status.ok() || settings->dead_letter_topic.empty()) return status;
   const std::string field = absl::StrCat(path, ".dead_letter_topic");
   if (settings->dead_letter_topic == topic) {
-    return Invalid(kReason, field, "the topic itself: its dead letters would come back to it");
+    return Invalid(kTopicReason, field, "the topic itself: its dead letters would come back to it");
   }
-  return ValidateName(kReason, field, settings->dead_letter_topic, kTopicBytesMax);
+  return ValidateName(kTopicReason, field, settings->dead_letter_topic, kTopicBytesMax);
 }
 
 absl::Status ApplyTopicMask(const google::protobuf::FieldMask& mask, const TopicSettings& from,
@@ -191,7 +193,7 @@ void ToProto(const TopicSettings& settings, v1::TopicSettings* proto) {
   if (settings.minute_max > 0) {
     v1::MinuteLimit* const limit = proto->mutable_minute_limit();
     limit->set_messages(static_cast<int64_t>(settings.minute_max));
-    limit->set_policy(ToProto(settings.minute_policy));
+    limit->set_policy(PolicyToProto(settings.minute_policy));
     if (settings.minute_spread_ms > 0) {
       SetDuration(settings.minute_spread_ms, limit->mutable_spread_max());
     }

@@ -27,8 +27,8 @@ class BulkRunnerTest : public MessagesFixture {
     command.name = name;
     return command;
   }
-  protocol::OperationReply Handle(protocol::OperationCommand command) {
-    runner_.Handle(now_, std::move(command));
+  protocol::OperationReply Handle(const protocol::OperationCommand& command) {
+    runner_.Handle(now_, command);
     Commit();
     return Last(&answers().operations);
   }
@@ -132,8 +132,8 @@ TEST_F(BulkRunnerTest, AnswersRepeatsStopsAndLimits) {
   };
   limits_.operations_max = 1;
   BulkRunner runner(Parts(), &bulk_, &locks_);
-  const auto handle = [&](protocol::OperationCommand command) {
-    runner.Handle(now_, std::move(command));
+  const auto handle = [&](const protocol::OperationCommand& command) {
+    runner.Handle(now_, command);
     Commit();
     return Last(&answers().operations);
   };

@@ -110,7 +110,7 @@ class GatedStore final : public storage::MemoryStore {
   }
 
   absl::Status ScanCounts(uint16_t shard, storage::TopicId topic, storage::CountLevel level,
-                          uint64_t from_ms, uint64_t until_ms, size_t limit,
+                          const storage::MsRange& times, size_t limit,
                           std::vector<storage::BucketCount>* counts) override {
     base::MutexLock lock(&mutex_);
     while (held_ == shard) {
@@ -118,7 +118,7 @@ class GatedStore final : public storage::MemoryStore {
       changed_.NotifyAll();
       changed_.Wait(&mutex_);
     }
-    return MemoryStore::ScanCounts(shard, topic, level, from_ms, until_ms, limit, counts);
+    return MemoryStore::ScanCounts(shard, topic, level, times, limit, counts);
   }
   void HoldCounts(uint16_t shard) {
     base::MutexLock lock(&mutex_);

@@ -49,7 +49,7 @@ class MessageWriterTest : public testing::Test {
   // Messages and bytes of the topic, as the store counts them.
   std::pair<uint64_t, uint64_t> Stored(TopicId topic) {
     std::vector<storage::BucketCount> counts;
-    EXPECT_TRUE(store_.ScanCounts(0, topic, CountLevel::kTopic, 0, 1, 1, &counts).ok());
+    EXPECT_TRUE(store_.ScanCounts(0, topic, CountLevel::kTopic, {0, 1}, 1, &counts).ok());
     if (counts.empty()) return {0, 0};
     return {counts[0].messages, counts[0].bytes};
   }
