@@ -102,7 +102,7 @@ void Backlog::ListNew(const storage::MessageRef& message, Subscription* subscrip
     listed.listed = true;
     records_->PutProgress(message.key, subscription->state.id, listed);
   }
-  scheduler_->safe_mark()->Hold(message.key.due_ms);
+  scheduler_->low_watermark()->Hold(message.key.due_ms);
   Add({.place = place, .due_ms = message.key.due_ms, .subscription = subscription},
       {.attempts = row != nullptr ? row->attempts : 0,
        .bytes = message.bytes,
@@ -190,7 +190,7 @@ void Backlog::OnListed(const Listing& listing) {
   scheduler_->NoteProgress();
   if (listing.index != kNoEntry) return OnEntryListed(listing);
   subscription->listed.Arrived(listing.place, /*only_there=*/true);
-  scheduler_->safe_mark()->Release(listing.due_ms);
+  scheduler_->low_watermark()->Release(listing.due_ms);
   FallBehind(subscription, listing.place);
   turns_->ReadBack(subscription);
 }
@@ -218,7 +218,7 @@ void Backlog::OnEntryListed(const Listing& listing) {
 void Backlog::CollectOld(base::Now now) {
   if (now.wall_ms <= spill_age_ms_) return;
   const std::vector<uint32_t> cookies =
-      scheduler_->safe_mark()->TakeCookies(now.wall_ms - spill_age_ms_);
+      scheduler_->low_watermark()->TakeCookies(now.wall_ms - spill_age_ms_);
   old_.insert(old_.end(), cookies.begin(), cookies.end());
 }
 

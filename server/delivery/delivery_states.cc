@@ -21,12 +21,12 @@ void DeliveryStates::Hold(EntryIndex index) {
   PendingDelivery& entry = (*table_)[index];
   DT_CHECK(!entry.held);
   entry.held = true;
-  scheduler_->safe_mark()->Hold(entry.due_ms, index);
+  scheduler_->low_watermark()->Hold(entry.due_ms, index);
 }
 
 void DeliveryStates::Unhold(EntryIndex index) {
   PendingDelivery& entry = (*table_)[index];
-  if (std::exchange(entry.held, false)) scheduler_->safe_mark()->Release(entry.due_ms);
+  if (std::exchange(entry.held, false)) scheduler_->low_watermark()->Release(entry.due_ms);
 }
 
 void DeliveryStates::MakeReady(EntryIndex index) {

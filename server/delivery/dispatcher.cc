@@ -170,7 +170,7 @@ bool Dispatcher::settles_waiting() const { return parts_.lease_ends->waiting() >
 uint64_t Dispatcher::NextWakeMono() const {
   const uint64_t timer_ms = parts_.timers->NextDue();
   const bool looks =
-      scheduler_->safe_mark()->held() > 0 || !parts_.subscriptions->retaining().empty();
+      scheduler_->low_watermark()->held() > 0 || !parts_.subscriptions->retaining().empty();
   return looks ? std::min(timer_ms, next_look_mono_ms_) : timer_ms;
 }
 

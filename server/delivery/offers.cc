@@ -83,11 +83,11 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
 void Offers::OfferAfterCommit(const MessageRef& message) {
   DT_CHECK(ends_->OnlySettling(message.key));
   // Recovery must offer the message again, too.
-  scheduler_->safe_mark()->Hold(message.key.due_ms);
+  scheduler_->low_watermark()->Hold(message.key.due_ms);
   writes_->Then([this, message](base::Now then, bool accepted) {
     if (!accepted) return;
     OnDue(then, message);
-    scheduler_->safe_mark()->Release(message.key.due_ms);
+    scheduler_->low_watermark()->Release(message.key.due_ms);
     scheduler_->NoteProgress();
   });
 }

@@ -11,7 +11,8 @@
 
 namespace duetime::scheduler {
 
-// W_load: every message of the shard below this key is in the wheel, or is being offered to it.
+// The load horizon: every message of the shard below this key is in the wheel, or is being offered
+// to it.
 //
 // A message is offered to the wheel by the writer that accepted it or by the loader that reads the
 // store. At least one of them offers it if both keep their order of steps:

@@ -63,9 +63,9 @@ absl::Status Scheduler::Recover(base::Now now) {
     // too: new messages are never keyed below it, so they would all wait until the wrong time. The
     // messages that recovery then scans again are settled or listed.
     low_watermark_ms_ = now.wall_ms;
-    AddSafeRecord();
+    AddLowWatermarkRecord();
   }
-  next_safe_mono_ms_ = now.mono_ms + options_.limits.low_watermark_period_ms;
+  next_watermark_mono_ms_ = now.mono_ms + options_.limits.low_watermark_period_ms;
   horizon_.Publish(MessageKey::FirstAt(low_watermark_ms_));
   load_from_ms_ = low_watermark_ms_;
   load_partial_ = true;
@@ -97,7 +97,7 @@ uint64_t Scheduler::SpreadPoint(uint64_t epoch, uint64_t sequence, uint64_t spre
 
 void Scheduler::Put(base::Now now, const MessageRef& message, std::string record) {
   // The low watermark must not pass a commit in flight: recovery would not find the message.
-  safe_.Hold(message.key.due_ms);
+  low_watermark_.Hold(message.key.due_ms);
   writer_->Put(message.key, message.topic, std::move(record));
   // What is due very soon takes its claim along in the same write, so that it need not wait for a
   // second one.
@@ -106,7 +106,7 @@ void Scheduler::Put(base::Now now, const MessageRef& message, std::string record
 
 bool Scheduler::OnPut(const MessageRef& message) {
   const bool added = OfferAccepted(message);
-  safe_.Release(message.key.due_ms);
+  low_watermark_.Release(message.key.due_ms);
   NoteProgress();
   return added;
 }
@@ -129,7 +129,7 @@ void Scheduler::OnMoved(uint64_t from_ms, bool was_loaded, const MessageRef& to)
     moved.to = to;
     moved.timer_ms = timer_ms;
     moved.stale_until_ms = std::max(moved.stale_until_ms, timer_ms);
-    safe_.Release(to.key.due_ms);
+    low_watermark_.Release(to.key.due_ms);
     NoteProgress();
     return;
   }
@@ -180,7 +180,7 @@ void Scheduler::AddTimer(const MessageRef& message) {
   // A late message holds the watermark itself: it leaves the wheel behind messages that are due
   // later, so LowestDue does not find it at the front of DueTurns.
   const bool late = message.key.due_ms <= wheel_.position();
-  if (late) safe_.Hold(message.key.due_ms);
+  if (late) low_watermark_.Hold(message.key.due_ms);
   Timer timer;
   timer.id = message.key.id;
   timer.topic = message.topic;
@@ -280,7 +280,7 @@ size_t Scheduler::Expire(base::Now now, size_t budget, bool* more) {
       if (moved_.empty() || !IsStale({.due_ms = due.due, .id = due.entry.id})) {
         turns_.Add(due);
       } else if (due.entry.held != 0) {
-        safe_.Release(due.due);
+        low_watermark_.Release(due.due);
       }
     }
     budget -= all ? std::min(chunk, expired_.size()) : chunk;
@@ -303,23 +303,23 @@ void Scheduler::Fire(base::Now now, size_t budget) {
                                  .topic = timer.topic,
                                  .bytes = timer.bytes,
                                  .flags = flags});
-    if (timer.held != 0) safe_.Release(due_ms);
+    if (timer.held != 0) low_watermark_.Release(due_ms);
   }
   if (!expired_.empty()) progress_ = true;
 }
 
-void Scheduler::WriteSafe(base::Now now) {
-  if (!progress_ || now.mono_ms < next_safe_mono_ms_) return;
-  next_safe_mono_ms_ = now.mono_ms + options_.limits.low_watermark_period_ms;
+void Scheduler::WriteLowWatermark(base::Now now) {
+  if (!progress_ || now.mono_ms < next_watermark_mono_ms_) return;
+  next_watermark_mono_ms_ = now.mono_ms + options_.limits.low_watermark_period_ms;
   progress_ = false;
-  const uint64_t mark_ms =
-      safe_.LowestHeld(turns_.LowestDue(std::min(wheel_.now() + 1, horizon_.until().due_ms)));
+  const uint64_t mark_ms = low_watermark_.LowestHeld(
+      turns_.LowestDue(std::min(wheel_.now() + 1, horizon_.until().due_ms)));
   if (mark_ms <= low_watermark_ms_) return;
   low_watermark_ms_ = mark_ms;
-  AddSafeRecord();
+  AddLowWatermarkRecord();
 }
 
-void Scheduler::AddSafeRecord() {
+void Scheduler::AddLowWatermarkRecord() {
   Record record;
   record.type = RecordType::kLowWatermark;
   record.shard = options_.shard;
@@ -356,7 +356,9 @@ uint64_t Scheduler::NextWakeWall(base::Now now) const {
   return wake_ms;
 }
 
-uint64_t Scheduler::NextWakeMono() const { return progress_ ? next_safe_mono_ms_ : wheel::kNever; }
+uint64_t Scheduler::NextWakeMono() const {
+  return progress_ ? next_watermark_mono_ms_ : wheel::kNever;
+}
 
 void Scheduler::CheckInvariants() const {
   wheel_.CheckInvariants();

@@ -44,12 +44,12 @@ struct SchedulerCounters {
 // The wheel is a cache of the messages on disk. Of the three positions, the low watermark and the
 // claim survive restarts:
 //   low watermark  every message due before it is settled or listed: recovery starts here
-//   W_claim        a message due at or before it may have been handed out
-//   W_load         (a full key, in Horizon) every stored message below it was offered to the wheel
+//   claim          a message due at or before it may have been handed out
+//   load horizon   (a full key, in Horizon) every stored message below it was offered to the wheel
 //
 // Guarantees: (1) never early: OnDue is called with due_ms <= now.wall_ms only; (2) nothing is lost
 // between wheel and disk: see Horizon for the order of steps; (3) claimed first: OnDue is called
-// only for what a durable W_claim covers; (4) within a topic, OnDue order is (due, acceptance) for
+// only for what a durable claim covers; (4) within a topic, OnDue order is (due, acceptance) for
 // messages accepted, and moved, before they are due; (5) memory: about loaded_max timers, however
 // many are pending. It does not read a clock, wait, or know subscribers. Of topics it knows only
 // that they take turns. Thread safety: confined to the shard's engine thread.
@@ -92,7 +92,7 @@ class Scheduler {
   absl::Status Step(base::Now now, size_t budget, bool* more);
 
   // Writes the low watermark if its period has passed and it has moved.
-  void WriteSafe(base::Now now);
+  void WriteLowWatermark(base::Now now);
 
   // The time of the next Step, if nothing else happens before.
   uint64_t NextWakeWall(base::Now now) const;
@@ -114,7 +114,7 @@ class Scheduler {
   }
 
   // Delivery holds and releases it for due messages.
-  LowWatermark* safe_mark() { return &safe_; }
+  LowWatermark* low_watermark() { return &low_watermark_; }
   // A message was settled or spilled, so the low watermark may have moved.
   void NoteProgress() { progress_ = true; }
 
@@ -149,7 +149,7 @@ class Scheduler {
   // True if the timer that has expired is of a time from which the message was moved away.
   bool IsStale(const storage::MessageKey& key);
   void Claim(base::Now now);
-  void AddSafeRecord();
+  void AddLowWatermarkRecord();
   // Lets due messages leave the wheel, as many as `budget`, and returns how many more could have.
   size_t Expire(base::Now now, size_t budget, bool* more);
   void Fire(base::Now now, size_t budget);
@@ -178,15 +178,15 @@ class Scheduler {
   // Bounded: every entry has a timer in the wheel.
   absl::flat_hash_map<storage::MessageId, Moved> moved_;
   Horizon horizon_;
-  LowWatermark safe_;
+  LowWatermark low_watermark_;
   SchedulerCounters counters_;
   uint64_t next_sequence_ = 1;
-  // W_claim: durable, and as last decided.
+  // The claim: durable, and as last decided.
   uint64_t claim_ms_ = 0;
   uint64_t claim_decided_ms_ = 0;
   // The low watermark, as last decided.
   uint64_t low_watermark_ms_ = 0;
-  uint64_t next_safe_mono_ms_ = 0;
+  uint64_t next_watermark_mono_ms_ = 0;
   bool progress_ = false;
   // The last scan stopped before its upper bound: the loader continues without waiting for the
   // window to move.

@@ -81,7 +81,7 @@ class Shard::Impl {
     }
     AnswerPulls(now);
     dispatcher_.SpillOld(now, &result.more);
-    scheduler_.WriteSafe(now);
+    scheduler_.WriteLowWatermark(now);
     if (!stopped_) result.wake_wall_ms = scheduler_.NextWakeWall(now);
     result.wake_mono_ms =
         std::min({scheduler_.NextWakeMono(), dispatcher_.NextWakeMono(), pulls_.NextDeadline()});

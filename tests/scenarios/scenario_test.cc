@@ -104,7 +104,7 @@ class Scenario {
     limits_.scheduler.loaded_max = static_cast<size_t>(command.Number("loaded-max", 100'000));
     limits_.startup_rate = static_cast<uint32_t>(command.Number("catch-up", 0));
     limits_.failure_rate = static_cast<uint32_t>(command.Number("failure-rate", 0));
-    limits_.scheduler.low_watermark_period_ms = command.Count("safe-period", 1000);
+    limits_.scheduler.low_watermark_period_ms = command.Count("low-watermark-period", 1000);
     limits_.spill_age_ms = command.Count("spill-age", 60'000);
     Open();
   }

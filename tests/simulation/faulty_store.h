@@ -33,7 +33,7 @@ enum class PlantedFault : uint8_t {
   // The batches of a group are applied in reverse.
   kReverseGroups,
   // ---- Reads
-  // A restart finds no W_claim.
+  // A restart finds no claim.
   kForgetClaim,
   // A restart finds the low watermark two seconds too far ahead.
   kLowWatermarkTooFar,

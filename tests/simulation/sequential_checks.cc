@@ -66,7 +66,7 @@ void SequentialCalls::Start() {
       recovered.backlog_claims[TopicId{static_cast<uint32_t>(subscription)}] = **claim;
     }
     if (claim->has_value() && (*claim)->due_ms > recovered.claim_ms) {
-      Violate("a backlog was claimed beyond W_claim");
+      Violate("a backlog was claimed beyond the claim");
     }
   }
   for (const auto& [id, message] : contract_.messages()) {
@@ -77,7 +77,7 @@ void SequentialCalls::Start() {
     if (!rows->empty()) recovered.progress[key] = rows->front().second;
   }
   if (recovered.claim_ms > latest_wall_ms_ + limits_.scheduler.claim_ahead_ms) {
-    Violate("W_claim is further ahead than it may be");
+    Violate("the claim is further ahead than it may be");
   }
   contract_.OnRestart(recovered);
   latest_wall_ms_ = std::max(latest_wall_ms_, now_.wall_ms);

@@ -122,7 +122,7 @@ BANNED_IN_COMMENTS = {"todo"}
 GLOSSARY = [
     (r"Desk(?![a-z])|\bdesk_", "MessageCommands", []),
     (r"Latch(es)?(?![a-z])|\blatch(es)?_", "MessageLocks", ["server/messages/"]),
-    (r"SafeMark|\bsafe_mark|\bw_safe", "LowWatermark, low_watermark", ["server/delivery/", "server/scheduler/", "tests/"]),
+    (r"SafeMark|\bsafe_mark|\bWriteSafe|\b[wW]_safe", "LowWatermark, low_watermark", []),
     (r"Outbox|\boutbox", "PendingBatch", []),
     (r"Fate(?![a-z])|(?<![a-zA-Z])fate(?![a-z])", "Tombstone", []),
     (r"\b(class|struct|using) Trace\b|\bstorage::Trace\b", "Locator", []),

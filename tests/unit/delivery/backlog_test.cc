@@ -46,9 +46,9 @@ TEST_F(BacklogTest, ANewMessageHoldsTheLowWatermarkUntilItIsListed) {
   p_.backlog->ListNew(message, one_, nullptr);
   EXPECT_TRUE(one_->backlog.behind());
   EXPECT_EQ(p_.backlog->behind(), 1u);
-  EXPECT_EQ(scheduler_.safe_mark()->held(), 1u);
+  EXPECT_EQ(scheduler_.low_watermark()->held(), 1u);
   Commit();
-  EXPECT_EQ(scheduler_.safe_mark()->held(), 0u);
+  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
   EXPECT_TRUE(Listed(message.key, *one_));
   EXPECT_EQ(one_->spills_in_flight, 0u);
 }

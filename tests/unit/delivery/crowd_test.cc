@@ -128,7 +128,7 @@ TEST_F(CrowdTest, NorForACrowdThatNobodyReads) {
 
 // Found in review: what was late when it was accepted, and behind a crowd of its topic, did not
 // hold the low watermark.
-TEST_F(CrowdTest, WhatIsLateBehindACrowdHoldsTheSafeMark) {
+TEST_F(CrowdTest, WhatIsLateBehindACrowdHoldsTheLowWatermark) {
   const uint64_t due_ms = now_.wall_ms + 5'000;
   Schedule(kCrowd, kCrowdSize, due_ms);
   now_.wall_ms = due_ms - 400;

@@ -78,7 +78,7 @@ TEST_F(DeliveryStatesTest, TakeOutLeavesEveryState) {
   }
   EXPECT_EQ(p_.table->size(), 0u);
   EXPECT_EQ(p_.timers->size(), 0u);
-  EXPECT_EQ(scheduler_.safe_mark()->held(), 0u);
+  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
 }
 
 TEST_F(DeliveryStatesTest, TheOrderingKeyPassesOnInOrder) {
@@ -101,10 +101,10 @@ TEST_F(DeliveryStatesTest, TheOrderingKeyPassesOnInOrder) {
 
 TEST_F(DeliveryStatesTest, AnEntryHoldsTheLowWatermarkUntilItIsRemoved) {
   const EntryIndex index = Take();
-  EXPECT_EQ(scheduler_.safe_mark()->held(), 1u);
+  EXPECT_EQ(scheduler_.low_watermark()->held(), 1u);
   EXPECT_DEATH(p_.states->Hold(index), "check failed");
   p_.states->Remove(index);
-  EXPECT_EQ(scheduler_.safe_mark()->held(), 0u);
+  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
 }
 
 TEST_F(LeasesTest, ATokenFindsItsEntryUntilTheLeaseEnds) {

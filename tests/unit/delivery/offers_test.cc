@@ -52,7 +52,7 @@ TEST_P(OfferWhileSettlingTest, TheMessageEndsAfterTheCommit) {
   EXPECT_FALSE(Stored(message.key));
   EXPECT_FALSE(Row(message.key, *one_).has_value());
   EXPECT_EQ(p_.table->size(), 0u);
-  EXPECT_EQ(scheduler_.safe_mark()->held(), 0u);
+  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
   EXPECT_EQ(key_locks_.held(), 0u);
 }
 
@@ -89,13 +89,13 @@ TEST_F(OffersTest, TheLowWatermarkWaitsForAMessageThatIsBeingSettled) {
   const storage::MessageRef message = Put();
   Settle(one_, message, EndState::kAcked);
   Delete(other);
-  const size_t held = scheduler_.safe_mark()->held();
+  const size_t held = scheduler_.low_watermark()->held();
   Offer(message);
-  EXPECT_EQ(scheduler_.safe_mark()->held(), held + 1);
+  EXPECT_EQ(scheduler_.low_watermark()->held(), held + 1);
   const auto batch = writes_.Take();
   ASSERT_TRUE(batch.has_value());
   writes_.Complete(now_, batch->sequence, /*accepted=*/false);
-  EXPECT_EQ(scheduler_.safe_mark()->held(), held + 1) << "nothing changes in a failed shard";
+  EXPECT_EQ(scheduler_.low_watermark()->held(), held + 1) << "nothing changes in a failed shard";
 }
 
 // What another subscription still wants stays.
@@ -111,7 +111,7 @@ TEST_F(OffersTest, AMessageThatIsBeingSettledIsStillOfferedToTheOthers) {
   ASSERT_TRUE(Row(message.key, *one_).has_value());
   EXPECT_EQ(Row(message.key, *one_)->state, State::kSettled);
   EXPECT_EQ(p_.table->size(), 1u);
-  EXPECT_EQ(scheduler_.safe_mark()->held(), 1u) << "only by the entry";
+  EXPECT_EQ(scheduler_.low_watermark()->held(), 1u) << "only by the entry";
 }
 
 }  // namespace

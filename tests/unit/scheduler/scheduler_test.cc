@@ -250,22 +250,22 @@ TEST_F(SchedulerTest, AMessageThatIsPushedBackAgainAndAgainHasOneTimer) {
   EXPECT_EQ(TakeFired(), std::vector<MessageKey>{key});
 }
 
-TEST_F(SchedulerTest, TheSafeMarkStaysBelowWhatIsHeld) {
+TEST_F(SchedulerTest, TheLowWatermarkStaysBelowWhatIsHeld) {
   const MessageKey key = Accept(5'000);
   Commit();
   Step();
   const uint64_t held_ms = key.due_ms - 2'000;
-  scheduler_->safe_mark()->Hold(held_ms);
+  scheduler_->low_watermark()->Hold(held_ms);
   Pass(10'000);
   scheduler_->NoteProgress();
   Pass(2'000);
-  scheduler_->WriteSafe(now_);
+  scheduler_->WriteLowWatermark(now_);
   Commit();
   EXPECT_LE(store_->Marks(0)->low_watermark_ms, held_ms);
-  scheduler_->safe_mark()->Release(held_ms);
+  scheduler_->low_watermark()->Release(held_ms);
   scheduler_->NoteProgress();
   Pass(2'000);
-  scheduler_->WriteSafe(now_);
+  scheduler_->WriteLowWatermark(now_);
   Commit();
   EXPECT_GT(store_->Marks(0)->low_watermark_ms, held_ms);
 }
@@ -292,7 +292,7 @@ TEST_F(SchedulerTest, AClockThatWasAheadDoesNotHoldNewMessagesBack) {
   Step();
   scheduler_->NoteProgress();
   Pass(2'000);
-  scheduler_->WriteSafe(now_);
+  scheduler_->WriteLowWatermark(now_);
   Commit();
   TakeFired();
   now_.wall_ms = kStart;
