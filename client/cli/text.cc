@@ -2,6 +2,7 @@
 #include "client/cli/text.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -100,6 +101,7 @@ std::string Printable(absl::string_view bytes, size_t bytes_max) {
 std::string TableText(const std::vector<std::string>& header,
                       const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
+  widths.reserve(header.size());
   for (const std::string& cell : header) widths.push_back(WidthOf(cell));
   for (const std::vector<std::string>& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], WidthOf(row[i]));
@@ -121,7 +123,7 @@ std::string BarText(int64_t value, int64_t max, size_t width) {
   if (value <= 0) return "";
   // In floating point: counts times widths may not fit into 64 bits.
   const double share = static_cast<double>(value) / static_cast<double>(max);
-  const auto length = static_cast<size_t>(share * static_cast<double>(width) + 0.5);
+  const auto length = static_cast<size_t>(std::lround(share * static_cast<double>(width)));
   return std::string(std::max(length, size_t{1}), '#');
 }
 

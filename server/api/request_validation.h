@@ -19,6 +19,7 @@
 #include "server/api/request_limits.h"
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
+#include "storage/time_units.h"
 
 namespace duetime::api {
 
@@ -26,7 +27,7 @@ inline constexpr size_t kAttributeKeyBytesMax = 255;
 inline constexpr size_t kClientIdBytesMax = 255;
 inline constexpr size_t kNackReasonBytesMax = 255;
 inline constexpr uint64_t kLeaseMsMin = 1'000;
-inline constexpr uint64_t kLeaseMsMax = 12 * 3'600'000;
+inline constexpr uint64_t kLeaseMsMax = 12 * storage::kHourMs;
 inline constexpr uint64_t kLeaseMsDefault = 30'000;
 inline constexpr int32_t kOutstandingMessagesDefault = 1'000;
 inline constexpr int64_t kOutstandingBytesDefault = int64_t{64} << 20;

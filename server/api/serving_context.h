@@ -39,11 +39,11 @@ enum class CallKind : uint8_t {
 
 // Thread-safe. The plain fields are constant once the first call is served.
 struct ServingContext : rpc::ServerState {
-  ServingContext(ServerOptions server_options, runtime::NodeOptions node_settings,
+  ServingContext(ServerOptions server_options, const runtime::NodeOptions& node_settings,
                  base::Clock* server_clock, metrics::RpcStats* rpc_stats)
       : rpc::ServerState(server_clock, rpc_stats),
         options(std::move(server_options)),
-        node_options(std::move(node_settings)) {}
+        node_options(node_settings) {}
 
   // OK, or why a call of this kind is refused now: STARTING, DRAINING, STORAGE_FAILED, DISK_LOW.
   absl::Status Admit(CallKind kind) const;

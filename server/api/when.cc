@@ -19,7 +19,7 @@ constexpr absl::string_view kTimeReason = "DELIVER_TIME_OUT_OF_RANGE";
 
 // Where a field stands; its path is made only when it is to blame.
 struct Place {
-  int index;
+  int index = 0;
   absl::string_view name;
   std::string path() const { return FieldPath(index, name); }
 };

@@ -224,6 +224,11 @@ std::vector<Knob> DeliveryKnobs() {
       Number("heartbeat_ms", kDelivery, Unit::kMillis, {100, kHour},
              "A stream that has sent nothing for this long sends a heartbeat.",
              [](auto& c) { return &c.server.heartbeat_ms; }),
+  };
+}
+
+std::vector<Knob> MessageKnobs() {
+  return {
       Number("tombstone_retention_ms", kDelivery, Unit::kMillis, {0, 400 * kDay},
              "How long the server keeps the tombstone and the key of an ended message, unless its "
              "topic says otherwise. 0: not at all.",
@@ -245,6 +250,11 @@ std::vector<Knob> DeliveryKnobs() {
              "Maximum number of bulk operations that run or ended within a day. More are refused "
              "(OPERATION_LIMIT).",
              [](auto& c) { return &c.node.limits.operations_max; }),
+  };
+}
+
+std::vector<Knob> PacingKnobs() {
+  return {
       Number("startup_rate", kDelivery, Unit::kCount, {0, 100'000'000},
              "Initial rate of each subscription after a start, in messages per second, so that "
              "waiting messages do not all arrive at once. The rate doubles each second, and the "
@@ -279,8 +289,9 @@ std::vector<Knob> OtherKnobs() {
 std::span<const Knob> Knobs() {
   static const std::vector<Knob> knobs = [] {
     std::vector<Knob> all;
-    for (const std::vector<Knob>& part : {StorageKnobs(), NetworkKnobs(), RequestKnobs(),
-                                          PipelineKnobs(), DeliveryKnobs(), OtherKnobs()}) {
+    for (const std::vector<Knob>& part :
+         {StorageKnobs(), NetworkKnobs(), RequestKnobs(), PipelineKnobs(), DeliveryKnobs(),
+          MessageKnobs(), PacingKnobs(), OtherKnobs()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

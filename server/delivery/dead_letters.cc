@@ -55,8 +55,7 @@ bool DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReaso
   origin.reason_text = text;
   origin.first_dispatch_ms = entry.dispatch_ms;
   origin.last_dispatch_ms = entry.last_dispatch_ms;
-  absl::StatusOr<std::string> letter =
-      MakeDeadLetter(**record, target, now.wall_ms, std::move(origin));
+  absl::StatusOr<std::string> letter = MakeDeadLetter(**record, target, now.wall_ms, origin);
   if (!letter.ok()) return false;  // damaged: the message stays where it is
   const MessageRef ref = Put(now, entry, target, *std::move(letter));
   table_->Learn(index, **record);

@@ -183,7 +183,8 @@ void Listener::Run() {
     if (polled.back().revents != 0) return;
     for (size_t i = 0; i < sockets_.size(); ++i) {
       if (polled[i].revents == 0 || AcceptAll(sockets_[i])) continue;
-      spdlog::warn("cannot accept a connection: {}; trying again", std::strerror(errno));
+      spdlog::warn("cannot accept a connection: {}; trying again",
+                   std::system_category().message(errno));
       pollfd stop = {.fd = stop_read_fd_, .events = POLLIN, .revents = 0};
       if (poll(&stop, 1, kOutOfFilesWaitMs) > 0) return;
     }

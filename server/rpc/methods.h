@@ -32,11 +32,11 @@ class WorkerApp {
 
 // A method with one request and one response. Its name in the proto is metrics::NameOf(id).
 struct UnaryMethod {
-  metrics::RpcMethod id;
+  metrics::RpcMethod id = {};
   // The service's full name.
-  const char* service;
+  const char* service = nullptr;
   // Answers the call, now or later.
-  void (*run)(WorkerApp& app, UnaryCall& call);
+  void (*run)(WorkerApp& app, UnaryCall& call) = nullptr;
   // A call for which no request is posted waits inside gRPC, unbounded. Each worker posts enough of
   // them for the calls that can arrive between two turns of its thread.
   int requests_posted = 10;

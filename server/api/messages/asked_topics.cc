@@ -48,7 +48,7 @@ void AskedTopics::OnReply(catalog::Reply reply) {
 Co<bool> AskForTopics(ApiWorker& worker, ScheduleJob* job) {
   AskedTopics asked(&worker, job);
   auto asking = WaitFor<bool>(
-      [&asked](std::function<void(bool)> done) { asked.Start([done] { done(true); }); });
+      [&asked](const std::function<void(bool)>& done) { asked.Start([done] { done(true); }); });
   co_return co_await asking;
 }
 

@@ -12,12 +12,13 @@
 #include "duetime/v1/subscription.pb.h"
 #include "server/api/request_validation.h"
 #include "server/protocol/subscription_state.h"
+#include "storage/time_units.h"
 
 namespace duetime::api {
 
 inline constexpr absl::string_view kDefaultSubscription = "default";
 inline constexpr size_t kSubscriptionBytesMax = 255;
-inline constexpr uint64_t kBackoffMsMax = 12 * 3'600'000;
+inline constexpr uint64_t kBackoffMsMax = 12 * storage::kHourMs;
 
 // INVALID_SUBSCRIPTION. An empty name stands for kDefaultSubscription; `valid` points into `name`
 // or to that.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kRateMax = 1'000'000;
 using storage::kMinuteMs;
-constexpr uint64_t kSpreadMsMax = 24 * 60 * kMinuteMs;
+constexpr uint64_t kSpreadMsMax = storage::kDayMs;
 
 constexpr absl::string_view kTopicReason = "INVALID_TOPIC_SETTINGS";
 
