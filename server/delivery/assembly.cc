@@ -132,6 +132,8 @@ void DeliveryAssembly::CheckInvariants() const {
   size_t timers = table.count(EntryState::kInFlight) + table.count(EntryState::kDelayed);
   size_t behind = 0;
   size_t entries = 0;
+  size_t to_serve = 0;
+  size_t to_read_back = 0;
   owned_->subscriptions.ForEach([&](const Subscription& subscription) {
     Turns::CheckInvariants(subscription);
     const EntryCounts& counts = subscription.counts;
@@ -140,10 +142,14 @@ void DeliveryAssembly::CheckInvariants() const {
     timers += subscription.wake.none() ? 0u : 1u;
     behind += subscription.backlog.behind() ? 1u : 0u;
     entries += counts.total;
+    to_serve += subscription.serve_queued ? 1u : 0u;
+    to_read_back += subscription.read_queued ? 1u : 0u;
   });
   DT_CHECK_EQ(timers, owned_->timers.size());
   DT_CHECK_EQ(behind, owned_->backlog.behind());
   DT_CHECK_EQ(entries, table.size());
+  DT_CHECK_EQ(to_serve, owned_->turns.to_serve());
+  DT_CHECK_EQ(to_read_back, owned_->turns.to_read_back());
 }
 
 }  // namespace duetime::delivery

@@ -54,6 +54,9 @@ class DeliveryTimers {
                &subscription->wake);
   }
 
+  // The subscription is about to be destroyed.
+  void CancelWake(Subscription* subscription) { wheel_.Cancel(&subscription->wake); }
+
   // Calls fire(timer) for at most `budget` timers whose time has come. False if there are more.
   template <typename Fire>
   bool Advance(uint64_t now_mono_ms, size_t budget, const Fire& fire) {

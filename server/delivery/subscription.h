@@ -46,6 +46,8 @@ struct Topic {
   bool several = false;
   // A subscription was deleted, and with it the records of what an earlier run delivered to it.
   bool some_deleted = false;
+  // The object of a deleted subscription is kept on disk: it tells the next run both.
+  bool deletion_kept = false;
   // How long tombstones are kept.
   uint64_t tombstone_retention_ms = 0;
   bool paused = false;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "server/base/clock.h"
 #include "server/delivery/failure_throttle.h"
@@ -27,8 +29,8 @@ class SubscriptionPacing {
     ramp_.Start(start.mono_ms, ramp_rate);
     throttle.Start(rate);
   }
-  // The topic's rate; nullptr: no limit. REQUIRES: `clock` lives until the next call.
-  void SetClock(protocol::PaceClock* clock) { clock_ = clock; }
+  // The topic's rate; nullptr: no limit. REQUIRES: its TopicPace lives until the next call.
+  void SetClock(std::shared_ptr<protocol::PaceClock> clock) { clock_ = std::move(clock); }
 
   // Grants one message that is due at `due_ms`, or not.
   bool Take(base::Now now, uint64_t due_ms) {
@@ -60,7 +62,7 @@ class SubscriptionPacing {
 
   uint64_t start_ms_ = 0;
   StartupRamp ramp_;
-  protocol::PaceClock* clock_ = nullptr;
+  std::shared_ptr<protocol::PaceClock> clock_;
 };
 
 }  // namespace duetime::delivery

@@ -7,10 +7,12 @@
 #include "server/delivery/backlog.h"
 #include "server/delivery/backlog_place.h"
 #include "server/delivery/backlog_reader.h"
+#include "server/delivery/delivery_timers.h"
 #include "server/delivery/memory_share.h"
 #include "server/delivery/message_ends.h"
 #include "server/delivery/store_reader.h"
 #include "server/delivery/subscriptions.h"
+#include "server/delivery/turns.h"
 
 namespace duetime::delivery {
 
@@ -31,6 +33,8 @@ SubscriptionRelease::SubscriptionRelease(const DeliveryParts& parts)
       table_(parts.table),
       memory_(parts.memory),
       subscriptions_(parts.subscriptions),
+      timers_(parts.timers),
+      turns_(parts.turns),
       backlog_(parts.backlog),
       ends_(parts.ends),
       backlog_reader_(parts.backlog_reader) {}
@@ -55,8 +59,10 @@ bool SubscriptionRelease::Step(base::Now now) {
     releasing_.push_back(subscription);
     return progress == Progress::kMore;
   }
-  subscriptions_->Remove(subscription);
   backlog_->Clear(subscription);
+  turns_->Forget(subscription);
+  timers_->CancelWake(subscription);
+  subscriptions_->Remove(subscription);
   return false;
 }
 

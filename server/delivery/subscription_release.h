@@ -13,7 +13,7 @@ namespace duetime::delivery {
 
 // Works through the entries of a deleted subscription and then through its backlog, in slices, and
 // drops each message for that subscription. Subscriptions take turns. When nothing is left the
-// subscription is removed for good.
+// subscription is destroyed.
 //
 // Cost: one read for each message, one walk over the table for each subscription. Thread safety:
 // confined to the engine thread.
@@ -46,6 +46,8 @@ class SubscriptionRelease {
   PendingDeliveries* const table_;
   MemoryShare* const memory_;
   Subscriptions* const subscriptions_;
+  DeliveryTimers* const timers_;
+  Turns* const turns_;
   Backlog* const backlog_;
   MessageEnds* const ends_;
   BacklogReader* const backlog_reader_;

@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
-
 #include "server/base/check.h"
 
 namespace duetime::delivery {
@@ -63,16 +61,10 @@ absl::StatusOr<std::vector<Subscription*>> Subscriptions::Recover(base::Now now)
     if (more) after = objects.back().name;
   }
   CollectRetaining();
-  absl::flat_hash_set<TopicId> remembered;
   for (const auto& [id, topic] : deleted) {
-    // The object with the greatest number reserves that number; the object of a first subscription
-    // reserves its topic's. One object of each topic says that progress of deleted ones may exist.
-    if (remembered.insert(topic).second || id == greatest ||
-        static_cast<uint32_t>(id) < kSecondSubscription) {
-      continue;
-    }
-    writer_->RemoveObject(ObjectKind::kSubscription, protocol::SubscriptionObjectName(id),
-                          Durability::kBuffered);
+    // The object with the greatest number reserves that number, for a data directory from before
+    // the catalog.
+    if (!NoteDeletion(id, topics_[topic].get()) && id != greatest) RemoveObject(id);
   }
   return found;
 }
@@ -106,9 +98,8 @@ Subscription* Subscriptions::Find(SubscriptionId id) const {
 Subscription* Subscriptions::Add(protocol::SubscriptionState state, Topic* topic) {
   DT_CHECK(state.topic == topic->id);
   std::unique_ptr<Subscription>& subscription = subscriptions_[state.id];
-  // A topic's first subscription may come back after its deletion, under its number.
-  DT_CHECK(subscription == nullptr || subscription->state.deleted);
-  if (subscription == nullptr) subscription = std::make_unique<Subscription>();
+  DT_CHECK(subscription == nullptr);
+  subscription = std::make_unique<Subscription>();
   subscription->state = std::move(state);
   subscription->topic = topic;
   subscription->pacing.Start(start_, limits_.startup_rate, &failure_rate_);
@@ -128,9 +119,33 @@ void Subscriptions::Save(const Subscription& subscription) {
 void Subscriptions::Remove(Subscription* subscription) {
   DT_CHECK(subscription->state.deleting);
   DT_CHECK_EQ(subscription->counts.total, 0u);
+  DT_CHECK_EQ(subscription->streams, 0u);
+  DT_CHECK_EQ(subscription->spills_in_flight, 0u);
+  DT_CHECK(subscription->available.empty());
+  DT_CHECK(subscription->wake.none());
+  DT_CHECK(!subscription->reading && !subscription->backlog.any());
+  DT_CHECK(!subscription->serve_queued && !subscription->read_queued);
+  DT_CHECK(!subscription->pacing.throttle.slowed());
+  const SubscriptionId id = subscription->state.id;
   subscription->state.deleted = true;
-  Save(*subscription);
+  if (NoteDeletion(id, subscription->topic)) {
+    Save(*subscription);
+  } else {
+    RemoveObject(id);
+  }
   std::erase(subscription->topic->subscriptions, subscription);
+  DT_CHECK_EQ(subscriptions_.erase(id), 1u);
+}
+
+bool Subscriptions::NoteDeletion(SubscriptionId id, Topic* topic) {
+  // The object of a first subscription reserves its topic's number.
+  return !std::exchange(topic->deletion_kept, true) ||
+         static_cast<uint32_t>(id) < kSecondSubscription;
+}
+
+void Subscriptions::RemoveObject(SubscriptionId id) {
+  writer_->RemoveObject(ObjectKind::kSubscription, protocol::SubscriptionObjectName(id),
+                        Durability::kBuffered);
 }
 
 void Subscriptions::CollectRetaining() {
@@ -149,7 +164,7 @@ void Subscriptions::CheckInvariants() const {
   size_t slowed = 0;
   for (const auto& [id, subscription] : subscriptions_) {
     DT_CHECK(subscription->state.id == id);
-    DT_CHECK(!subscription->state.deleted || subscription->state.deleting);
+    DT_CHECK(!subscription->state.deleted);
     subscription->backlog.CheckInvariants();
     if (subscription->pacing.throttle.slowed()) {
       ++slowed;
@@ -159,6 +174,13 @@ void Subscriptions::CheckInvariants() const {
     DT_CHECK(!subscription->pacing.waiting || !subscription->wake.none());
   }
   DT_CHECK_EQ(slowed, failure_rate_.slowed());
+  size_t listed = 0;
+  for (const auto& [id, topic] : topics_) {
+    DT_CHECK(topic->id == id);
+    listed += topic->subscriptions.size();
+  }
+  DT_CHECK_EQ(listed, subscriptions_.size());
+  DT_CHECK_LE(retaining_.size(), subscriptions_.size());
 }
 
 }  // namespace duetime::delivery

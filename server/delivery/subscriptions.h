@@ -20,8 +20,11 @@ namespace duetime::delivery {
 // Finds topics and subscriptions by number, and keeps the state of each subscription on disk.
 //
 // A topic has at least one subscription: the first one has the topic's number and exists from the
-// first look at the topic. A subscription stays in memory after its deletion, until the restart,
-// because queues may still name it.
+// first look at the topic. A deleted subscription is destroyed when nothing is left of it; commands
+// may still name its number, which is not given again.
+//
+// On disk each subscription has an object. Of the deleted ones at most two of a topic keep theirs:
+// that of the first subscription, and one that says that progress of deleted ones may exist.
 //
 // Cost: O(1) for a look-up. Thread safety: confined to the engine thread.
 class Subscriptions {
@@ -35,13 +38,14 @@ class Subscriptions {
 
   // The topic, which begins with its first subscription.
   Topic* TopicOf(storage::TopicId id);
-  // nullptr if there is none. Deleted ones are found, too.
+  // nullptr if there is none. One that is being deleted is found.
   Subscription* Find(storage::SubscriptionId id) const;
 
-  // REQUIRES: no subscription has this number, or a deleted one.
+  // REQUIRES: no subscription has this number.
   Subscription* Add(protocol::SubscriptionState state, Topic* topic);
   void Save(const Subscription& subscription);
-  // It is gone for good, in the state that its object has.
+  // Destroys the subscription. REQUIRES: it is being deleted, and no entry, listing in flight,
+  // stream, turn or timer names it.
   void Remove(Subscription* subscription);
 
   // The subscriptions that do not keep every message, in turn. Collect them anew when settings have
@@ -63,6 +67,9 @@ class Subscriptions {
 
  private:
   Topic* AddTopic(storage::TopicId id);
+  // Notes a deletion in the topic. True if the subscription's object must stay on disk.
+  static bool NoteDeletion(storage::SubscriptionId id, Topic* topic);
+  void RemoveObject(storage::SubscriptionId id);
 
   const uint16_t shard_;
   const ShardLimits limits_;

@@ -64,7 +64,16 @@ class Turns {
     return subscription;
   }
 
+  // The subscription is about to be destroyed.
+  void Forget(Subscription* subscription) {
+    DT_CHECK(!CanServe(*subscription));
+    if (subscription->serve_queued) std::erase(serve_, subscription);
+    if (subscription->read_queued) std::erase(read_back_, subscription);
+    subscription->serve_queued = subscription->read_queued = false;
+  }
+
   size_t to_serve() const { return serve_.size(); }
+  size_t to_read_back() const { return read_back_.size(); }
   // Without room they wait: room comes with the end of a message, which is an event.
   bool any_to_read_back() const { return !read_back_.empty() && memory_->RoomToReadBack() > 0; }
 

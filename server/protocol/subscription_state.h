@@ -76,8 +76,7 @@ struct SubscriptionState {
   uint64_t fill_until_ms = 0;
   // Takes no more messages; what waits only for it is being released.
   bool deleting = false;
-  // All of that is done. Kept, so that its number is not given again, as long as it is the
-  // greatest.
+  // All of that is done. Few such objects are kept (delivery::Subscriptions).
   bool deleted = false;
 };
 

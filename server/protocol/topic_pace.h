@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -117,7 +118,8 @@ class PaceClock {
 };
 
 // A topic's dispatch rate: one setting, and a clock for each of its subscriptions, which all shards
-// share. So the rate is that of a subscription, however its messages are spread over shards.
+// share. So the rate is that of a subscription, however its messages are spread over shards. A
+// clock that no shard uses any more is forgotten.
 //
 // Keeps no list of waiters: a caller that was granted too little comes back at NextUs. A change of
 // the rate wakes no caller. Thread-safe; only ClockOf takes a lock.
@@ -126,6 +128,8 @@ class TopicPace {
   // Set cuts off larger values.
   static constexpr uint64_t kRateMax = 1'000'000;
   static constexpr uint64_t kBurstMax = 1'000'000;
+  // Fewer clocks than this are kept, used or not.
+  static constexpr size_t kForgetMin = 16;
 
   // rate_per_s: messages; 0: no limit. burst: messages that may come at once after a pause, at
   // least 1. Holds from the next Take on. Equal settings change nothing.
@@ -141,12 +145,26 @@ class TopicPace {
     }
   }
 
-  // The clock of a subscription; valid as long as the TopicPace lives. Takes a lock: ask once.
-  PaceClock* ClockOf(storage::SubscriptionId subscription) {
+  // The clock of a subscription: the same one for all callers, as long as one of them keeps it.
+  // Takes a lock: ask once. REQUIRES: the clock is not used after the TopicPace.
+  std::shared_ptr<PaceClock> ClockOf(storage::SubscriptionId subscription) {
     base::MutexLock lock(&mutex_);
-    std::unique_ptr<PaceClock>& clock = clocks_[subscription];
-    if (clock == nullptr) clock.reset(new PaceClock(&settings_));
-    return clock.get();
+    if (const auto it = clocks_.find(subscription); it != clocks_.end()) {
+      if (std::shared_ptr<PaceClock> clock = it->second.lock(); clock != nullptr) return clock;
+    }
+    if (clocks_.size() >= forget_at_) {
+      absl::erase_if(clocks_, [](const auto& item) { return item.second.expired(); });
+      forget_at_ = 2 * clocks_.size() + kForgetMin;
+    }
+    std::shared_ptr<PaceClock> clock(new PaceClock(&settings_));
+    clocks_.insert_or_assign(subscription, clock);
+    return clock;
+  }
+
+  // Clocks in use, and at most about as many that are to be forgotten. For tests.
+  size_t clocks() const {
+    base::MutexLock lock(&mutex_);
+    return clocks_.size();
   }
 
   uint64_t rate_per_s() const { return PaceSettings(settings_.load()).rate_per_s(); }
@@ -154,9 +172,11 @@ class TopicPace {
 
  private:
   std::atomic<uint64_t> settings_{PaceSettings(0, 0, 1).word()};
-  base::Mutex mutex_;
-  absl::flat_hash_map<storage::SubscriptionId, std::unique_ptr<PaceClock>> clocks_
+  mutable base::Mutex mutex_;
+  absl::flat_hash_map<storage::SubscriptionId, std::weak_ptr<PaceClock>> clocks_
       ABSL_GUARDED_BY(mutex_);
+  // Clocks that no shard uses are searched when there are so many: O(1) for each call on average.
+  size_t forget_at_ ABSL_GUARDED_BY(mutex_) = kForgetMin;
 };
 
 }  // namespace duetime::protocol

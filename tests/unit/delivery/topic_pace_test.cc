@@ -24,7 +24,7 @@ constexpr uint64_t kSecond = 1'000'000;
 
 TEST(TopicPaceTest, GrantsAllWithoutARate) {
   protocol::TopicPace pace;
-  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
+  const auto clock = pace.ClockOf(kSubscription);
   EXPECT_EQ(clock->Take(0, kAll), kAll);
   EXPECT_EQ(clock->Take(0, 1), 1u);
   EXPECT_EQ(clock->NextUs(5), 5u);
@@ -37,7 +37,7 @@ TEST(TopicPaceTest, GrantsAllWithoutARate) {
 TEST(TopicPaceTest, ABurstAndThenTheRate) {
   protocol::TopicPace pace;
   pace.Set(1'000, 5);
-  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
+  const auto clock = pace.ClockOf(kSubscription);
   EXPECT_EQ(clock->Take(kSecond, 3), 3u);
   EXPECT_EQ(clock->Take(kSecond, kAll), 2u);
   EXPECT_EQ(clock->Take(kSecond, 1), 0u);
@@ -50,7 +50,7 @@ TEST(TopicPaceTest, ABurstAndThenTheRate) {
 
 TEST(TopicPaceTest, SaysWhenItIsWorthComing) {
   protocol::TopicPace pace;
-  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
+  const auto clock = pace.ClockOf(kSubscription);
   pace.Set(10, 5);
   EXPECT_EQ(clock->NextUs(kSecond), kSecond) << "nothing taken yet";
   EXPECT_EQ(clock->Take(kSecond, kAll), 5u);
@@ -66,8 +66,8 @@ TEST(TopicPaceTest, SaysWhenItIsWorthComing) {
 TEST(TopicPaceTest, EachSubscriptionHasItsClock) {
   protocol::TopicPace pace;
   pace.Set(10, 2);
-  protocol::PaceClock* const one = pace.ClockOf(storage::SubscriptionId{1});
-  protocol::PaceClock* const other = pace.ClockOf(storage::SubscriptionId{0x80000000});
+  const auto one = pace.ClockOf(storage::SubscriptionId{1});
+  const auto other = pace.ClockOf(storage::SubscriptionId{0x80000000});
   EXPECT_NE(one, other);
   EXPECT_EQ(one->Take(kSecond, kAll), 2u);
   EXPECT_EQ(other->Take(kSecond, kAll), 2u);
@@ -77,7 +77,7 @@ TEST(TopicPaceTest, EachSubscriptionHasItsClock) {
 
 TEST(TopicPaceTest, NobodyWaitsForWhatWasGrantedUnderOldSettings) {
   protocol::TopicPace pace;
-  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
+  const auto clock = pace.ClockOf(kSubscription);
   pace.Set(1, 1'000);
   EXPECT_EQ(clock->Take(kSecond, kAll), 1'000u);  // a thousand seconds ahead
   pace.Set(1'000, 10);
@@ -93,7 +93,7 @@ TEST(TopicPaceTest, NobodyWaitsForWhatWasGrantedUnderOldSettings) {
 
 TEST(TopicPaceTest, ManyChangesLeaveItInOrder) {
   protocol::TopicPace pace;
-  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
+  const auto clock = pace.ClockOf(kSubscription);
   for (uint64_t i = 1; i <= 200; ++i) {
     pace.Set(1 + i % 2, 1'000 + i);
     EXPECT_EQ(pace.rate_per_s(), 1 + i % 2);
@@ -112,7 +112,7 @@ TEST(TopicPaceTest, LimitsAreCutOff) {
   EXPECT_EQ(pace.burst(), 1u);
   pace.Set(1, kAll);
   EXPECT_EQ(pace.burst(), protocol::TopicPace::kBurstMax);
-  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
+  const auto clock = pace.ClockOf(kSubscription);
   const uint64_t late = protocol::PaceClock::kNowMaxMicros;
   EXPECT_EQ(clock->Take(late, kAll), protocol::TopicPace::kBurstMax) << "the largest numbers fit";
   EXPECT_EQ(clock->Take(late, kAll), 0u);
@@ -155,7 +155,7 @@ TEST(TopicPaceTest, NeverMoreThanTheBurstAndTheRate) {
     const uint64_t burst = 1 + (random() >> (50 + random() % 14));
     protocol::TopicPace pace;
     pace.Set(rate, burst);
-    protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
+    const auto clock = pace.ClockOf(kSubscription);
     uint64_t now_us = 1 + random() % kSecond;
     std::vector<Grant> grants;
     uint64_t taken = 0;
@@ -205,7 +205,7 @@ TEST(TopicPaceTest, HoldsAmongThreads) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < grants.size(); ++i) {
     threads.emplace_back([&pace, &time_us, mine = &grants[i], i] {
-      protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
+      const auto clock = pace.ClockOf(kSubscription);
       for (uint64_t turn = i;; ++turn) {
         const uint64_t now_us = time_us.fetch_add(1 + turn % 3);
         if (now_us > kLengthMicros) return;
@@ -234,7 +234,7 @@ TEST(TopicPaceTest, NothingIsGrantedTwice) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&pace, &taken] {
-      protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
+      const auto clock = pace.ClockOf(kSubscription);
       uint64_t mine = 0;
       while (clock->Take(kSecond, 1) == 1) ++mine;
       taken.fetch_add(mine);
@@ -253,7 +253,7 @@ TEST(TopicPaceTest, ChangesAmongThreads) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&pace, &stop] {
-      protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
+      const auto clock = pace.ClockOf(kSubscription);
       while (!stop.load()) clock->Take(kSecond, 3);
     });
   }
@@ -261,7 +261,7 @@ TEST(TopicPaceTest, ChangesAmongThreads) {
   pace.Set(1'000, 1);
   stop = true;
   for (std::thread& thread : threads) thread.join();
-  protocol::PaceClock* const clock = pace.ClockOf(kSubscription);
+  const auto clock = pace.ClockOf(kSubscription);
   EXPECT_LE(clock->NextUs(kSecond), kSecond + 1'000);
   clock->Take(kSecond, kAll);
   EXPECT_EQ(clock->Take(kSecond, kAll), 0u);
