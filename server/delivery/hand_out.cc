@@ -137,7 +137,7 @@ absl::Status HandOut::SendFrame(base::Now now, Stream* stream,
       states_->Remove(index);
     } else {
       table_->Learn(index, *records_[i]);
-      if (!HoldBack(now, index, *records_[i])) {
+      if (Decide(now, index, *records_[i]) == Verdict::kLease) {
         Lease(now, stream, index, *std::move(records_[i]), &frame);
         continue;
       }
@@ -154,22 +154,57 @@ absl::Status HandOut::SendFrame(base::Now now, Stream* stream,
 
 // ---- Messages that are not for delivery
 
-bool HandOut::HoldBack(base::Now now, EntryIndex index, absl::string_view record) {
-  DT_CHECK((*table_)[index].state == EntryState::kTaken);
-  if (EndIfOver(now, index)) return true;
-  const std::optional<MessageRecord> head = HeadOf(record);
-  if (!head.has_value()) return false;
-  if (Expired(now, *head) && EndExpired(now, index, head->late_policy)) return true;
-  const bool ordered = (head->header.flags & MessageFlags::kOrdered) != 0;
-  return ordered && !states_->LockOrder(index, head->ordering_key);
+HandOut::Verdict HandOut::Judge(base::Now now, const PendingDelivery& entry,
+                                const std::optional<MessageRecord>& head, Verdict first) {
+  switch (first) {
+    case Verdict::kTooOld:
+      if (Retention::TooOld(now, entry)) return Verdict::kTooOld;
+      [[fallthrough]];
+    case Verdict::kOutOfAttempts:
+      // The last attempt was under way when the process ended, or the policy has changed.
+      if (Retries::OutOfAttempts(entry)) return Verdict::kOutOfAttempts;
+      [[fallthrough]];
+    case Verdict::kExpired:
+      if (head.has_value() && Expired(now, *head)) return Verdict::kExpired;
+      [[fallthrough]];
+    case Verdict::kOrdered:
+      if (head.has_value() && (head->header.flags & MessageFlags::kOrdered) != 0) {
+        return Verdict::kOrdered;
+      }
+      [[fallthrough]];
+    case Verdict::kLease:
+      break;
+  }
+  return Verdict::kLease;
 }
 
-bool HandOut::EndIfOver(base::Now now, EntryIndex index) {
-  const PendingDelivery& entry = (*table_)[index];
-  if (Retention::TooOld(now, entry) && retention_->GiveUp(now, index)) return true;
-  // The last attempt was under way when the process ended, or the policy has changed.
-  return Retries::OutOfAttempts(entry) &&
-         dead_letters_->Make(now, index, storage::DeadLetterReason::kMaxAttempts, "");
+bool HandOut::CarryOut(base::Now now, EntryIndex index, Verdict verdict,
+                       const std::optional<MessageRecord>& head) {
+  DT_CHECK((*table_)[index].state == EntryState::kTaken);
+  switch (verdict) {
+    case Verdict::kTooOld:
+      return retention_->GiveUp(now, index);
+    case Verdict::kOutOfAttempts:
+      return dead_letters_->Make(now, index, storage::DeadLetterReason::kMaxAttempts, "");
+    case Verdict::kExpired:
+      return EndExpired(now, index, head->late_policy);
+    case Verdict::kOrdered:
+      return !states_->LockOrder(index, head->ordering_key);
+    case Verdict::kLease:
+      break;
+  }
+  DT_CHECK(verdict != Verdict::kLease);
+  return false;
+}
+
+HandOut::Verdict HandOut::Decide(base::Now now, EntryIndex index, absl::string_view record) {
+  const std::optional<MessageRecord> head = HeadOf(record);
+  Verdict verdict = Judge(now, (*table_)[index], head, Verdict::kTooOld);
+  while (verdict != Verdict::kLease && !CarryOut(now, index, verdict, head)) {
+    const auto next = static_cast<Verdict>(static_cast<uint8_t>(verdict) + 1);
+    verdict = Judge(now, (*table_)[index], head, next);
+  }
+  return verdict;
 }
 
 bool HandOut::EndExpired(base::Now now, EntryIndex index, storage::LatePolicy policy) {

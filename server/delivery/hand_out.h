@@ -50,10 +50,29 @@ class HandOut {
   absl::Status ReadRecords(const std::vector<EntryIndex>& entries,
                            std::vector<std::optional<std::string>>* records);
   absl::Status SendFrame(base::Now now, Stream* stream, const std::vector<EntryIndex>& entries);
-  // Ends or blocks the message if it is not for delivery now. False if it is to be leased.
-  bool HoldBack(base::Now now, EntryIndex index, absl::string_view record);
-  // Ends the message if its retention or its attempts are over.
-  bool EndIfOver(base::Now now, EntryIndex index);
+
+  // What becomes of a message that was taken, in the order of the questions.
+  enum class Verdict : uint8_t {
+    // It has waited for longer than its subscription's retention.
+    kTooOld,
+    // It has had all its attempts.
+    kOutOfAttempts,
+    // Its lifetime is over.
+    kExpired,
+    // It takes its ordering key, or waits for it.
+    kOrdered,
+    kLease,
+  };
+  // The first verdict that applies, from `first` on. Changes nothing. `head`: as HeadOf.
+  static Verdict Judge(base::Now now, const PendingDelivery& entry,
+                       const std::optional<storage::MessageRecord>& head, Verdict first);
+  // Ends or blocks the message as the verdict says. False if the message stays as it is, and the
+  // next question decides: it got its ordering key, or its end is refused because no topic for dead
+  // letters is known. REQUIRES: not kLease.
+  bool CarryOut(base::Now now, EntryIndex index, Verdict verdict,
+                const std::optional<storage::MessageRecord>& head);
+  // Both, until the message is ended, blocked or to be leased. Returns the last verdict.
+  Verdict Decide(base::Now now, EntryIndex index, absl::string_view record);
   bool EndExpired(base::Now now, EntryIndex index, storage::LatePolicy policy);
   // The record without its payload, if it has a lifetime or an ordering key and is not damaged.
   static std::optional<storage::MessageRecord> HeadOf(absl::string_view record);

@@ -114,7 +114,7 @@ FAULTS = [
     ("an expired message is delivered", f"{ROOM}/hand_out.cc",
      "return head.ttl_ms > 0 && now.wall_ms > head.header.deliver_ms + head.ttl_ms;", "return false;", ALL),
     ("messages of an ordering key are delivered side by side", f"{ROOM}/hand_out.cc",
-     "return ordered && !states_->LockOrder(index, head->ordering_key);", "return false;", ALL),
+     "return !states_->LockOrder(index, head->ordering_key);", "return false;", ALL),
     ("a repeat does not say so", f"{ROOM}/hand_out.cc",
      "entry.attempts > 1 || entry.maybe_delivered", "entry.attempts > 1", ALL),
     ("the first stream gets all of a burst", f"{ROOM}/hand_out.cc",

@@ -137,7 +137,7 @@ GLOSSARY = [
     (r"FailureBrake", "FailureThrottle", ["tests/"]),
     (r"CatchUp(?![a-z])", "StartupRamp", ["tests/"]),
     (r"KeyHolds", "OrderingKeyLocks", ["tests/"]),
-    (r"HoldBack", "the class that decides", ["server/delivery/"]),
+    (r"HoldBack", "the class that decides", []),
 ]
 
 CMAKE_BANNED = [
