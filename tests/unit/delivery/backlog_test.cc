@@ -3,14 +3,11 @@
 // Backlog and BacklogReader: to disk and back.
 #include "server/delivery/backlog.h"
 
-#include <memory>
-
 #include "gtest/gtest.h"
 
 #include "server/delivery/backlog_reader.h"
 #include "server/delivery/memory_share.h"
 #include "server/delivery/message_ends.h"
-#include "server/delivery/streams.h"
 #include "server/delivery/turns.h"
 #include "tests/unit/delivery/delivery_world.h"
 
@@ -19,23 +16,9 @@ namespace {
 
 class BacklogTest : public DeliveryWorld {
  protected:
-  // A stream, without which nothing is read back.
-  void Attach() {
-    p_.streams->Attach({.stream = kStream,
-                        .topic = kTopic,
-                        .subscription = one_->state.id,
-                        .lease_ms = 1'000,
-                        .credit = std::make_shared<protocol::StreamCredit>(100, 1'000'000)},
-                       one_);
-    p_.streams->MakeAvailable(p_.streams->Get(kStream));
-  }
-  // A message that is on disk only.
-  storage::MessageRef List() {
-    const storage::MessageRef message = Put();
-    p_.backlog->ListNew(message, one_, nullptr);
-    Commit();
-    return message;
-  }
+  // Without a stream nothing is read back.
+  void Attach() { DeliveryWorld::Attach(one_); }
+  storage::MessageRef List() { return PutListed(one_); }
   void ReadPage() { EXPECT_TRUE(p_.backlog_reader->ReadPage(now_, one_).ok()); }
 };
 

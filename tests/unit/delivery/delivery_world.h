@@ -10,11 +10,12 @@
 #include <utility>
 
 #include "server/delivery/assembly.h"
+#include "server/delivery/backlog.h"
 #include "server/delivery/delivery_states.h"
 #include "server/delivery/store_reader.h"
+#include "server/delivery/streams.h"
 #include "server/delivery/subscriptions.h"
 #include "server/scheduler/scheduler.h"
-#include "storage/message_record.h"
 #include "tests/support/shard_parts.h"
 
 namespace duetime::delivery {
@@ -25,6 +26,7 @@ class DeliveryWorld : public test::ShardPartsTest, private scheduler::DueSink {
   static constexpr storage::TopicId kTopic{1};
   static constexpr storage::TopicId kDeadLetters{2};
   static constexpr protocol::StreamId kStream{1};
+  static constexpr protocol::StreamId kOtherStream{2};
 
   explicit DeliveryWorld(const ShardLimits& limits = {}) : ShardPartsTest(limits) {
     EXPECT_TRUE(scheduler_.Recover(now_).ok());
@@ -72,15 +74,38 @@ class DeliveryWorld : public test::ShardPartsTest, private scheduler::DueSink {
     p_.states->MakeReady(index);
     return index;
   }
+  // A stream that waits for messages of the subscription.
+  Stream* Attach(Subscription* subscription, protocol::StreamId id = kStream,
+                 int64_t messages = 100) {
+    p_.streams->Attach({.stream = id,
+                        .topic = kTopic,
+                        .subscription = subscription->state.id,
+                        .lease_ms = 1'000,
+                        .credit = std::make_shared<protocol::StreamCredit>(messages, 1'000'000)},
+                       subscription);
+    Stream* const stream = p_.streams->Get(id);
+    p_.streams->MakeAvailable(stream);
+    return stream;
+  }
+  // A message of the subscription that is on disk only.
+  storage::MessageRef PutListed(Subscription* subscription) {
+    const storage::MessageRef message = Put();
+    p_.backlog->ListNew(message, subscription, nullptr);
+    Commit();
+    return message;
+  }
   PendingDelivery& At(EntryIndex index) { return (*p_.table)[index]; }
 
   bool Stored(const storage::MessageKey& key) {
     const auto record = store_.Get(0, key);
     return record.ok() && record->has_value();
   }
-  bool Listed(const storage::MessageKey& place, const Subscription& subscription) {
-    const auto entry = store_.GetBacklog(0, subscription.state.id, place);
+  bool Listed(const storage::MessageKey& place, storage::SubscriptionId subscription) {
+    const auto entry = store_.GetBacklog(0, subscription, place);
     return entry.ok() && entry->has_value();
+  }
+  bool Listed(const storage::MessageKey& place, const Subscription& subscription) {
+    return Listed(place, subscription.state.id);
   }
   // The subscription's progress record of the message, or nothing.
   std::optional<storage::Progress> Row(const storage::MessageKey& key,

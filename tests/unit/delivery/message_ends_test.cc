@@ -3,7 +3,6 @@
 // MessageEnds, MessageStatus, DeadLetters and Retries: how a message ends, or is tried again.
 #include "server/delivery/message_ends.h"
 
-#include <memory>
 #include <optional>
 
 #include "gtest/gtest.h"
@@ -27,15 +26,8 @@ class MessageEndsTest : public DeliveryWorld {
   explicit MessageEndsTest(const ShardLimits& limits = {}) : DeliveryWorld(limits) {}
 
   EntryIndex Lease(Subscription* subscription, const storage::MessageRef& message) {
-    if (p_.streams->Find(kStream) == nullptr) {
-      p_.streams->Attach({.stream = kStream,
-                          .topic = kTopic,
-                          .subscription = subscription->state.id,
-                          .lease_ms = 1'000,
-                          .credit = std::make_shared<protocol::StreamCredit>(100, 1'000'000)},
-                         subscription);
-    }
-    Stream* const stream = p_.streams->Get(kStream);
+    Stream* stream = p_.streams->Find(kStream);
+    if (stream == nullptr) stream = Attach(subscription);
     EXPECT_TRUE(stream->credit->Take(0, message.bytes));
     const EntryIndex index = Take(subscription, message);
     p_.leases->Begin(now_, stream, index);

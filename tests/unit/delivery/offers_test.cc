@@ -3,10 +3,11 @@
 // Offers: a due message on its way to its subscriptions.
 #include "server/delivery/offers.h"
 
-#include <string>
+#include <cstdint>
 
 #include "gtest/gtest.h"
 
+#include "server/delivery/delivery_records.h"
 #include "server/delivery/message_ends.h"
 #include "tests/unit/delivery/delivery_world.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 using storage::Durability;
 using storage::EndState;
-using State = storage::Progress::State;
+using RowState = storage::Progress::State;
 
 class OffersTest : public DeliveryWorld {
  protected:
@@ -34,6 +35,113 @@ class OffersTest : public DeliveryWorld {
     p_.subscriptions->Remove(subscription);
   }
 };
+
+TEST_F(OffersTest, EachSubscriptionThatItIsForGetsAnEntry) {
+  Subscription* const older = AddSubscription();
+  const storage::MessageRef message = Put();
+  Subscription* const younger = AddSubscription(2);
+  younger->state.start = scheduler_.NextId();
+  Offer(message);
+  for (const Subscription* const one : {one_, older}) {
+    const EntryIndex index = p_.table->Find(message.key.id, one);
+    ASSERT_NE(index, kNoEntry);
+    EXPECT_EQ(At(index).state, EntryState::kReady);
+    EXPECT_TRUE(At(index).held);
+  }
+  EXPECT_EQ(p_.table->Find(message.key.id, younger), kNoEntry);
+  EXPECT_EQ(stats_.fired, 1u);
+}
+
+TEST_F(OffersTest, ASecondOfferChangesNothing) {
+  const storage::MessageRef in_memory = Put();
+  Offer(in_memory);
+  Offer(in_memory);
+  EXPECT_EQ(p_.table->size(), 1u);
+  EXPECT_EQ(one_->ready.count, 1u);
+  EXPECT_EQ(scheduler_.low_watermark()->held(), 1u);
+}
+
+TEST_F(OffersTest, BehindABacklogTheMessageIsListed) {
+  PutListed(one_);
+  const storage::MessageRef message = Put();
+  Offer(message);
+  EXPECT_EQ(p_.table->size(), 0u);
+  Commit();
+  EXPECT_TRUE(Listed(message.key, *one_));
+}
+
+TEST_F(OffersTest, ALockedMessageIsNotOffered) {
+  const storage::MessageRef message = Put();
+  const scheduler::KeyLocks::Name name(message.key.id);
+  key_locks_.Acquire(name);
+  Offer(message);
+  EXPECT_EQ(p_.table->size(), 0u);
+  key_locks_.Release(now_, name, /*ok=*/true);
+}
+
+TEST_F(OffersTest, TheAttemptsAndTheWaitOfAnEarlierRunGoOn) {
+  AddSubscription();
+  const storage::MessageRef message = Put();
+  p_.records->PutProgress(
+      message.key, one_->state.id,
+      {.state = RowState::kFailed, .attempts = 3, .retry_ms = now_.wall_ms + 500});
+  Commit();
+  Offer(message);
+  const EntryIndex index = p_.table->Find(message.key.id, one_);
+  ASSERT_NE(index, kNoEntry);
+  EXPECT_EQ(At(index).attempts, 3u);
+  EXPECT_EQ(At(index).state, EntryState::kDelayed);
+  EXPECT_EQ(At(index).wait_end_mono_ms, now_.mono_ms + 500);
+}
+
+// Of two places the store has one.
+TEST_F(OffersTest, AnEntryMovesToThePlaceOfItsRecord) {
+  const storage::MessageRef stale = Put();
+  Offer(stale);
+  storage::MessageRef moved = stale;
+  moved.key.due_ms += 5;
+  const auto record = store_.Get(0, stale.key);
+  ASSERT_TRUE(record.ok() && record->has_value());
+  writer_.Erase(stale.key, kTopic, stale.bytes, Durability::kBuffered);
+  writer_.Put(moved.key, kTopic, **record);
+  Commit();
+  Pass(5);
+  Offer(moved);
+  const EntryIndex index = p_.table->Find(moved.key.id, one_);
+  EXPECT_EQ(At(index).due_ms, moved.key.due_ms);
+  Offer(stale);
+  EXPECT_EQ(At(index).due_ms, moved.key.due_ms);
+  EXPECT_EQ(p_.table->size(), 1u);
+}
+
+TEST_F(OffersTest, AMessageThatNoSubscriptionWantsEnds) {
+  struct Case {
+    bool settled;
+    EndState how;
+    uint64_t dropped;
+  };
+  Subscription* const other = AddSubscription();
+  for (const Case& c : {Case{true, EndState::kAcked, 0}, Case{false, EndState::kDropped, 1}}) {
+    const storage::MessageRef message = Put();
+    if (c.settled) {
+      p_.records->PutProgress(message.key, one_->state.id, {.state = RowState::kSettled});
+      Commit();
+    } else {
+      one_->state.start = scheduler_.NextId();
+    }
+    other->state.start = scheduler_.NextId();
+    stats_.dropped = 0;
+    Offer(message);
+    EXPECT_TRUE(key_locks_.Held(message.key.id));
+    Commit();
+    EXPECT_FALSE(Stored(message.key));
+    EXPECT_FALSE(key_locks_.Held(message.key.id));
+    EXPECT_EQ(TombstoneOf(message.key.id)->state, c.how);
+    EXPECT_EQ(stats_.dropped, c.dropped);
+  }
+}
+
+// ---- Offers while the message is being settled
 
 // The message was offered to one subscription and not yet to the other: an earlier run listed it
 // for the first, and its timer is still in the wheel. The other subscription, which was to end the
@@ -109,7 +217,7 @@ TEST_F(OffersTest, AMessageThatIsBeingSettledIsStillOfferedToTheOthers) {
   Commit();
   EXPECT_TRUE(Stored(message.key));
   ASSERT_TRUE(Row(message.key, *one_).has_value());
-  EXPECT_EQ(Row(message.key, *one_)->state, State::kSettled);
+  EXPECT_EQ(Row(message.key, *one_)->state, RowState::kSettled);
   EXPECT_EQ(p_.table->size(), 1u);
   EXPECT_EQ(scheduler_.low_watermark()->held(), 1u) << "only by the entry";
 }

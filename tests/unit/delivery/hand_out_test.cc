@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HandOut: ready messages on their way to streams.
+#include "server/delivery/hand_out.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "server/delivery/turns.h"
+#include "tests/unit/delivery/delivery_world.h"
+
+namespace duetime::delivery {
+namespace {
+
+constexpr size_t kFrameMax = 3;
+constexpr size_t kBudget = 1'000;
+
+class HandOutTest : public DeliveryWorld {
+ protected:
+  HandOutTest() : DeliveryWorld(SmallFrames()) {}
+
+  static ShardLimits SmallFrames() {
+    ShardLimits limits;
+    limits.frame_messages_max = kFrameMax;
+    limits.frame_bytes_max = 1'000;
+    return limits;
+  }
+  // True if there is more to do.
+  bool Step(size_t budget = kBudget) {
+    bool more = false;
+    EXPECT_TRUE(p_.hand_out->Step(now_, budget, &more).ok());
+    return more;
+  }
+  std::vector<storage::MessageRef> Ready(size_t count, Subscription* subscription) {
+    std::vector<storage::MessageRef> messages;
+    for (size_t i = 0; i < count; ++i) {
+      messages.push_back(Put());
+      DeliveryWorld::Ready(subscription, messages.back());
+    }
+    return messages;
+  }
+  size_t DeliveredTo(protocol::StreamId stream) const {
+    size_t count = 0;
+    for (const protocol::DeliveryFrame& frame : effects_.frames) {
+      if (frame.stream == stream) count += frame.deliveries.size();
+    }
+    return count;
+  }
+};
+
+TEST_F(HandOutTest, DeliveriesKeepTheOrderAndFillFrames) {
+  Attach(one_);
+  const auto messages = Ready(2 * kFrameMax + 1, one_);
+  EXPECT_FALSE(Step());
+  ASSERT_EQ(effects_.frames.size(), 3u);
+  std::vector<storage::MessageId> ids;
+  for (const protocol::DeliveryFrame& frame : effects_.frames) {
+    EXPECT_LE(frame.deliveries.size(), kFrameMax);
+    for (const protocol::Delivery& delivery : frame.deliveries) {
+      EXPECT_EQ(delivery.attempt, 1u);
+      EXPECT_FALSE(delivery.maybe_redelivered);
+      ids.push_back(delivery.id);
+    }
+  }
+  ASSERT_EQ(ids.size(), messages.size());
+  for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(ids[i], messages[i].key.id);
+  EXPECT_EQ(p_.table->count(EntryState::kInFlight), messages.size());
+}
+
+TEST_F(HandOutTest, AFrameIsBoundedInBytesToo) {
+  Attach(one_);
+  const std::string payload(900, 'p');
+  for (int i = 0; i < 3; ++i) {
+    storage::MessageRecord record;
+    record.payload = payload;
+    DeliveryWorld::Ready(one_, Put(record));
+  }
+  Step();
+  ASSERT_EQ(effects_.frames.size(), 2u);
+  EXPECT_EQ(effects_.frames.front().deliveries.size(), 2u);
+}
+
+TEST_F(HandOutTest, AStreamWithoutCreditIsNotAvailable) {
+  Stream* const stream = Attach(one_, kStream, /*messages=*/2);
+  Ready(3, one_);
+  EXPECT_FALSE(Step()) << "without credit there is nothing to do";
+  EXPECT_EQ(DeliveredTo(kStream), 2u);
+  EXPECT_FALSE(stream->available);
+  EXPECT_EQ(one_->ready.count, 1u);
+  p_.streams->ReturnCredit(kStream, 1, 0);
+  p_.streams->MakeAvailable(stream);
+  Step();
+  EXPECT_EQ(DeliveredTo(kStream), 3u);
+}
+
+TEST_F(HandOutTest, StreamsShareABurst) {
+  Attach(one_);
+  Attach(one_, kOtherStream);
+  Ready(4, one_);
+  Step();
+  ASSERT_GE(effects_.frames.size(), 2u);
+  EXPECT_EQ(effects_.frames[0].deliveries.size(), 2u) << "half of what is ready";
+  EXPECT_EQ(effects_.frames[1].stream, kOtherStream);
+}
+
+TEST_F(HandOutTest, ASmallBudgetIsSharedBySubscriptionsInTurn) {
+  Subscription* const other = AddSubscription();
+  Attach(one_);
+  Attach(other, kOtherStream);
+  Ready(kFrameMax + 1, one_);
+  Ready(1, other);
+  EXPECT_TRUE(Step(/*budget=*/1));
+  EXPECT_EQ(DeliveredTo(kStream), kFrameMax);
+  EXPECT_EQ(DeliveredTo(kOtherStream), 0u);
+  EXPECT_TRUE(Step(/*budget=*/1));
+  EXPECT_EQ(DeliveredTo(kOtherStream), 1u) << "before the rest of the first subscription";
+}
+
+// ---- Messages that are not for delivery
+
+// Each keeps its message from the stream, and costs no credit.
+class NotForDeliveryTest : public HandOutTest {
+ protected:
+  // Steps, and checks that the stream got nothing and has all of its credit.
+  void ExpectNothing() {
+    Step();
+    EXPECT_TRUE(effects_.frames.empty());
+    EXPECT_EQ(stream_->credit->messages(), 0);
+    EXPECT_EQ(stream_->credit->bytes(), 0);
+    EXPECT_EQ(one_->delivered, 0u);
+  }
+
+  Stream* const stream_ = Attach(one_);
+};
+
+TEST_F(NotForDeliveryTest, AStaleOffer) {
+  const storage::MessageRef message = Put();
+  const EntryIndex index = p_.table->Insert(message.key, one_);
+  p_.states->MakeReady(index);
+  writer_.Erase(message.key, kTopic, message.bytes, storage::Durability::kBuffered);
+  Commit();
+  ExpectNothing();
+  EXPECT_EQ(p_.table->size(), 0u);
+}
+
+TEST_F(NotForDeliveryTest, AnExpiredMessage) {
+  storage::MessageRecord record;
+  record.ttl_ms = 10;
+  record.late_policy = storage::LatePolicy::kDrop;
+  const storage::MessageRef message = Put(record);
+  DeliveryWorld::Ready(one_, message);
+  Pass(11);
+  ExpectNothing();
+  EXPECT_EQ(stats_.expired, 0u) << "not before the commit";
+  Commit();
+  EXPECT_EQ(stats_.expired, 1u);
+  EXPECT_FALSE(Stored(message.key));
+}
+
+TEST_F(NotForDeliveryTest, AMessageBeyondItsRetention) {
+  one_->state.settings.retention_ms = 10;
+  const storage::MessageRef message = Put();
+  DeliveryWorld::Ready(one_, message);
+  Pass(11);
+  ExpectNothing();
+  Commit();
+  EXPECT_FALSE(Stored(message.key));
+}
+
+TEST_F(NotForDeliveryTest, AMessageWithoutAttemptsLeft) {
+  one_->state.settings.retry.max_attempts = 2;
+  one_->topic->dead_letter = kDeadLetters;
+  const storage::MessageRef message = Put();
+  At(DeliveryWorld::Ready(one_, message)).attempts = 2;
+  ExpectNothing();
+  Commit();
+  EXPECT_FALSE(Stored(message.key));
+  EXPECT_EQ(stats_.dead_lettered, 1u);
+}
+
+TEST_F(HandOutTest, TheNextMessageOfAnOrderingKeyWaits) {
+  Stream* const stream = Attach(one_);
+  storage::MessageRecord record;
+  record.ordering_key = "k";
+  const EntryIndex first = DeliveryWorld::Ready(one_, Put(record));
+  const EntryIndex second = DeliveryWorld::Ready(one_, Put(record));
+  Step();
+  EXPECT_EQ(At(first).state, EntryState::kInFlight);
+  EXPECT_EQ(At(second).state, EntryState::kBlocked);
+  EXPECT_EQ(DeliveredTo(kStream), 1u);
+  EXPECT_EQ(stream->credit->messages(), 1) << "only the first takes credit";
+}
+
+}  // namespace
+}  // namespace duetime::delivery

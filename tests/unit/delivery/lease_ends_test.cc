@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LeaseEnds: settlements, lease ends and ended streams.
+#include "server/delivery/lease_ends.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "server/delivery/leases.h"
+#include "tests/unit/delivery/delivery_world.h"
+
+namespace duetime::delivery {
+namespace {
+
+using protocol::LeaseToken;
+using protocol::SettleCommand;
+using protocol::SettleReply;
+
+// What one step settles.
+constexpr size_t kSettlesPerStep = 2000;
+// How much longer a lease lasts while settlements wait.
+constexpr uint64_t kGraceMaxMs = 1000;
+
+class LeaseEndsTest : public DeliveryWorld {
+ protected:
+  LeaseEndsTest() { p_.lease_ends->Step(now_); }
+
+  LeaseToken Lease(Stream* stream, const storage::MessageRef& message) {
+    EXPECT_TRUE(stream->credit->Take(0, message.bytes));
+    return p_.leases->Begin(now_, stream, Take(stream->subscription, message));
+  }
+  LeaseToken Lease(Stream* stream) { return Lease(stream, Put()); }
+  // As many tokens, none of which is of a lease.
+  static std::vector<LeaseToken> Unknown(size_t count) {
+    return std::vector<LeaseToken>(count, LeaseToken{1});
+  }
+  void Ack(std::vector<LeaseToken> tokens, protocol::StreamId stream = kStream) {
+    SettleCommand command;
+    command.stream = stream;
+    command.acks = std::move(tokens);
+    p_.lease_ends->Settle(now_, std::move(command));
+  }
+  // Answers since the last call, as one.
+  SettleReply Answers() {
+    SettleReply all;
+    for (SettleReply& reply : std::exchange(effects_.settles, {})) {
+      all.settled.insert(all.settled.end(), reply.settled.begin(), reply.settled.end());
+      all.extended.insert(all.extended.end(), reply.extended.begin(), reply.extended.end());
+      all.refused.insert(all.refused.end(), reply.refused.begin(), reply.refused.end());
+    }
+    return all;
+  }
+};
+
+TEST_F(LeaseEndsTest, AnAckIsAnsweredAfterItsCommit) {
+  Stream* const stream = Attach(one_);
+  const storage::MessageRef message = Put();
+  const LeaseToken token = Lease(stream, message);
+  Ack({token});
+  EXPECT_TRUE(Answers().settled.empty());
+  EXPECT_EQ(stream->credit->messages(), 1);
+  Commit();
+  EXPECT_EQ(Answers().settled, std::vector<LeaseToken>{token});
+  EXPECT_EQ(stream->credit->messages(), 0);
+  EXPECT_FALSE(Stored(message.key));
+  EXPECT_EQ(stats_.acked, 1u);
+}
+
+TEST_F(LeaseEndsTest, AnAckThatIsNotCommittedIsNotAnswered) {
+  Ack({Lease(Attach(one_))});
+  Commit(/*accepted=*/false);
+  EXPECT_TRUE(Answers().settled.empty());
+  EXPECT_EQ(stats_.acked, 0u);
+}
+
+TEST_F(LeaseEndsTest, ATokenWithoutALeaseIsRefused) {
+  Stream* const stream = Attach(one_);
+  const LeaseToken token = Lease(stream);
+  Ack({token, token, LeaseToken{1}});
+  EXPECT_EQ(Answers().refused.size(), 2u) << "the second ack, and the unknown token";
+  Commit();
+  EXPECT_EQ(Answers().settled.size(), 1u);
+  EXPECT_EQ(stats_.settle_refused, 2u);
+}
+
+TEST_F(LeaseEndsTest, ANackAndAnExtensionAreAnsweredAtOnce) {
+  Stream* const stream = Attach(one_);
+  const LeaseToken nacked = Lease(stream);
+  const LeaseToken extended = Lease(stream);
+  SettleCommand command;
+  command.stream = kStream;
+  command.nacks = {{.token = nacked, .delay_ms = 0}};
+  command.extends = {{.token = extended, .duration_ms = 5'000}};
+  p_.lease_ends->Settle(now_, std::move(command));
+  const SettleReply reply = Answers();
+  EXPECT_EQ(reply.settled, std::vector<LeaseToken>{nacked});
+  EXPECT_EQ(reply.extended, std::vector<LeaseToken>{extended});
+  EXPECT_EQ(p_.table->count(EntryState::kReady), 1u);
+  Pass(1'001);
+  p_.lease_ends->Step(now_);
+  EXPECT_NE(p_.leases->Find(extended), kNoEntry);
+  EXPECT_EQ(stats_.leases_lost, 0u);
+}
+
+TEST_F(LeaseEndsTest, ALeaseEndsByTime) {
+  Stream* const stream = Attach(one_);
+  const LeaseToken token = Lease(stream);
+  Pass(999);
+  p_.lease_ends->Step(now_);
+  EXPECT_NE(p_.leases->Find(token), kNoEntry);
+  Pass(1);
+  p_.lease_ends->Step(now_);
+  EXPECT_EQ(p_.leases->Find(token), kNoEntry);
+  EXPECT_EQ(stats_.leases_lost, 1u);
+  EXPECT_EQ(p_.table->count(EntryState::kReady), 1u);
+  EXPECT_EQ(stream->credit->messages(), 0);
+}
+
+TEST_F(LeaseEndsTest, AStepSettlesItsShareAndKeepsTheOrderOfAStream) {
+  const LeaseToken token = Lease(Attach(one_));
+  Ack(Unknown(kSettlesPerStep + 1));
+  EXPECT_EQ(Answers().refused.size(), kSettlesPerStep);
+  Ack({token});
+  EXPECT_EQ(p_.lease_ends->waiting(), 1u) << "one stream";
+  EXPECT_NE(p_.leases->Find(token), kNoEntry);
+  EXPECT_FALSE(p_.lease_ends->Step(now_));
+  EXPECT_EQ(p_.lease_ends->waiting(), 0u);
+  EXPECT_EQ(Answers().refused.size(), 1u);
+  EXPECT_EQ(p_.leases->Find(token), kNoEntry);
+}
+
+TEST_F(LeaseEndsTest, StreamsThatWaitTakeTurns) {
+  Attach(one_);
+  const LeaseToken token = Lease(Attach(one_, kOtherStream));
+  Ack(Unknown(4 * kSettlesPerStep));
+  Ack({token}, kOtherStream);
+  EXPECT_TRUE(p_.lease_ends->Step(now_));
+  EXPECT_NE(p_.leases->Find(token), kNoEntry) << "the first stream came first";
+  EXPECT_TRUE(p_.lease_ends->Step(now_));
+  EXPECT_EQ(p_.leases->Find(token), kNoEntry);
+  EXPECT_EQ(p_.lease_ends->waiting(), 1u);
+}
+
+// Otherwise an ack that came in time would be refused.
+TEST_F(LeaseEndsTest, ALeaseLastsLongerWhileItsSettlementMayWait) {
+  const LeaseToken token = Lease(Attach(one_));
+  const LeaseToken of_other = Lease(Attach(one_, kOtherStream));
+  Ack(Unknown(100 * kSettlesPerStep));
+  Pass(1'000);
+  p_.lease_ends->Step(now_);
+  EXPECT_NE(p_.leases->Find(token), kNoEntry);
+  EXPECT_EQ(p_.leases->Find(of_other), kNoEntry) << "its stream has nothing that waits";
+  for (uint64_t ms = 0; ms < kGraceMaxMs; ms += 100) {
+    EXPECT_NE(p_.leases->Find(token), kNoEntry) << ms;
+    Pass(100);
+    p_.lease_ends->Step(now_);
+  }
+  EXPECT_EQ(p_.leases->Find(token), kNoEntry) << "but not for ever";
+}
+
+TEST_F(LeaseEndsTest, AnEndedStreamGivesItsLeasesBackAfterItsSettlements) {
+  Stream* const stream = Attach(one_);
+  const LeaseToken acked = Lease(stream);
+  Lease(stream);
+  SettleCommand command;
+  command.stream = kStream;
+  command.acks = Unknown(2 * kSettlesPerStep);
+  command.acks.push_back(acked);
+  p_.lease_ends->Settle(now_, std::move(command));
+  p_.streams->Detach(kStream, /*keep_leases=*/false);
+  EXPECT_TRUE(p_.lease_ends->Step(now_));
+  EXPECT_NE(p_.leases->Find(acked), kNoEntry);
+  EXPECT_EQ(p_.table->count(EntryState::kInFlight), 2u);
+  EXPECT_FALSE(p_.lease_ends->Step(now_));
+  Commit();
+  EXPECT_EQ(Answers().settled, std::vector<LeaseToken>{acked});
+  EXPECT_EQ(p_.table->count(EntryState::kReady), 1u) << "the other lease";
+  EXPECT_EQ(p_.streams->Find(kStream), nullptr);
+}
+
+}  // namespace
+}  // namespace duetime::delivery
