@@ -45,14 +45,8 @@ using storage::TopicId;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr TopicId kTopic{7};
 constexpr TopicId kOtherTopic{8};
 constexpr uint64_t kMaxMs = std::numeric_limits<uint64_t>::max();
-constexpr MessageKey kEnd = MessageKey::FirstAt(kMaxMs);
-
-MessageKey Key(uint64_t due_ms, uint64_t sequence) {
-  return MessageKey{due_ms, MessageId::Make(/*epoch=*/1, sequence, /*slot=*/0, due_ms)};
-}
 
 Record Accept(const MessageKey& key, TopicId topic, absl::string_view payload = "payload") {
   Record record;

@@ -28,13 +28,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
 
-constexpr TopicId kTopic{7};
 constexpr SubscriptionId kSubscription{7};
-constexpr MessageKey kEnd = MessageKey::FirstAt(std::numeric_limits<uint64_t>::max());
-
-MessageKey Key(uint64_t due_ms, uint64_t sequence) {
-  return MessageKey{due_ms, MessageId::Make(/*epoch=*/1, sequence, /*slot=*/0, due_ms)};
-}
 
 std::string Value(absl::string_view payload, TopicId topic = kTopic) {
   return EncodeMessageRecord({.header = {topic, 5, 6}, .payload = payload});

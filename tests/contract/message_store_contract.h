@@ -4,7 +4,9 @@
 // INSTANTIATE_TEST_SUITE_P and gets all of it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +19,14 @@
 #include "storage/message_store.h"
 
 namespace duetime::test {
+
+inline constexpr storage::TopicId kTopic{7};
+inline constexpr storage::MessageKey kEnd =
+    storage::MessageKey::FirstAt(std::numeric_limits<uint64_t>::max());
+
+inline storage::MessageKey Key(uint64_t due_ms, uint64_t sequence) {
+  return {due_ms, storage::MessageId::Make(/*epoch=*/1, sequence, /*slot=*/0, due_ms)};
+}
 
 // How the suite gets hold of an implementation.
 class StoreHarness {

@@ -39,10 +39,6 @@ const Progress kFailed{.state = Progress::State::kFailed,
                        .retry_ms = 0x0102030405060708,
                        .reason = 255};
 
-MessageKey Key(uint64_t due_ms, uint64_t sequence) {
-  return MessageKey{due_ms, MessageId::Make(/*epoch=*/1, sequence, /*slot=*/0, due_ms)};
-}
-
 Record Put(uint16_t shard, const MessageKey& key, SubscriptionId subscription,
            const Progress& progress) {
   Record record;

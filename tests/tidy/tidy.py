@@ -397,14 +397,14 @@ def unnamed_definitions(text: str) -> Iterator[tuple[int, str]]:
 
 
 def units(tree: Tree) -> Iterator[list[str]]:
-    """The sources of each unit: those of a folder of the product, and those of a test that is marked as one unit."""
+    """The sources of each unit: those of a folder of the product, and those of a test program."""
     folders: dict[str, list[str]] = {}
     for path, text in sorted(tree.files.items()):
         folder = os.path.dirname(path)
         if path.endswith(".cc") and not path.startswith("tests/"):
             folders.setdefault(folder, []).append(path)
         if path.endswith("CMakeLists.txt"):
-            for sources in re.findall(r"\bduetime_test\s*\(\s*\w+ ONE_UNIT\b([^)]*)\)", text):
+            for sources in re.findall(r"\bduetime_test\s*\(\s*\w+\b([^)]*)\)", text):
                 yield [os.path.normpath(os.path.join(folder, name)) for name in re.findall(r"[\w/.]+\.cc", sources)]
     yield from folders.values()
 

@@ -39,9 +39,9 @@ TEST_F(StoreReaderTest, TheFirstErrorSticks) {
 }
 
 TEST(ProgressRowsTest, FindsARowAndSaysIfItIsSettled) {
-  using State = storage::Progress::State;
-  const ProgressRows rows({{kSubscription, {.state = State::kSettled, .attempts = 2}},
-                           {storage::SubscriptionId{8}, {.state = State::kFailed}}});
+  const ProgressRows rows(
+      {{kSubscription, {.state = storage::Progress::State::kSettled, .attempts = 2}},
+       {storage::SubscriptionId{8}, {.state = storage::Progress::State::kFailed}}});
   ASSERT_NE(rows.Find(kSubscription), nullptr);
   EXPECT_EQ(rows.Find(kSubscription)->attempts, 2u);
   EXPECT_TRUE(rows.Settled(kSubscription));

@@ -9,29 +9,29 @@ namespace {
 constexpr storage::SubscriptionId kSubscription{1};
 constexpr uint64_t kStart = 100'000;
 
-base::Now At(uint64_t ms) { return {.wall_ms = ms, .mono_ms = ms}; }
+base::Now TimeAt(uint64_t ms) { return {.wall_ms = ms, .mono_ms = ms}; }
 
 // How many of `wanted` messages that were due at `due_ms` are granted.
 int Granted(SubscriptionPacing* pacing, uint64_t now_ms, uint64_t due_ms, int wanted) {
   int granted = 0;
-  while (granted < wanted && pacing->Take(At(now_ms), due_ms)) ++granted;
+  while (granted < wanted && pacing->Take(TimeAt(now_ms), due_ms)) ++granted;
   return granted;
 }
 
 TEST(SubscriptionPacingTest, GrantsEverythingWithoutLimits) {
   FailureRate rate(0);
   SubscriptionPacing pacing;
-  pacing.Start(At(kStart), 0, &rate);
+  pacing.Start(TimeAt(kStart), 0, &rate);
   EXPECT_EQ(Granted(&pacing, kStart, kStart, 100'000), 100'000);
 }
 
 TEST(SubscriptionPacingTest, OnlyMessagesOfTheDowntimeRamp) {
   FailureRate rate(0);
   SubscriptionPacing pacing;
-  pacing.Start(At(kStart), 100, &rate);
+  pacing.Start(TimeAt(kStart), 100, &rate);
   EXPECT_EQ(Granted(&pacing, kStart, kStart, 1'000), 10) << "what the ramp gives in 100 ms";
   EXPECT_EQ(Granted(&pacing, kStart, kStart + 1, 1'000), 1'000) << "due after the start";
-  EXPECT_EQ(pacing.NextMs(At(kStart), kStart), kStart + 10);
+  EXPECT_EQ(pacing.NextMs(TimeAt(kStart), kStart), kStart + 10);
   EXPECT_EQ(Granted(&pacing, kStart + 10, kStart, 1'000), 1);
 }
 
@@ -40,10 +40,10 @@ TEST(SubscriptionPacingTest, TheTopicsRateHolds) {
   protocol::TopicPace pace;
   pace.Set(1'000, 5);
   SubscriptionPacing pacing;
-  pacing.Start(At(kStart), 0, &rate);
+  pacing.Start(TimeAt(kStart), 0, &rate);
   pacing.SetClock(pace.ClockOf(kSubscription));
   EXPECT_EQ(Granted(&pacing, kStart, kStart, 100), 5);
-  EXPECT_GT(pacing.NextMs(At(kStart), kStart), kStart);
+  EXPECT_GT(pacing.NextMs(TimeAt(kStart), kStart), kStart);
   EXPECT_EQ(Granted(&pacing, kStart + 3, kStart, 100), 3);
   pacing.SetClock(nullptr);
   EXPECT_EQ(Granted(&pacing, kStart + 3, kStart, 100), 100);
@@ -55,7 +55,7 @@ TEST(SubscriptionPacingTest, ARefusalCostsNoOtherLimit) {
   protocol::TopicPace pace;
   pace.Set(1, 1);
   SubscriptionPacing pacing;
-  pacing.Start(At(kStart), 0, &rate);
+  pacing.Start(TimeAt(kStart), 0, &rate);
   pacing.SetClock(pace.ClockOf(kSubscription));
   for (int i = 0; i < 1'000; ++i) pacing.throttle.OnFailure(kStart);
   ASSERT_TRUE(pacing.throttle.slowed());

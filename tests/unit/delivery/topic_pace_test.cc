@@ -18,48 +18,48 @@
 namespace duetime::delivery {
 namespace {
 
-constexpr storage::SubscriptionId kSubscription{7};
-constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
+constexpr storage::SubscriptionId kReader{7};
+constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kSecond = 1'000'000;
 
 TEST(TopicPaceTest, GrantsAllWithoutARate) {
   protocol::TopicPace pace;
-  const auto clock = pace.ClockOf(kSubscription);
-  EXPECT_EQ(clock->Take(0, kAll), kAll);
+  const auto clock = pace.ClockOf(kReader);
+  EXPECT_EQ(clock->Take(0, kNoLimit), kNoLimit);
   EXPECT_EQ(clock->Take(0, 1), 1u);
   EXPECT_EQ(clock->NextUs(5), 5u);
   pace.Set(10, 1);
-  EXPECT_EQ(clock->Take(0, kAll), 1u);
+  EXPECT_EQ(clock->Take(0, kNoLimit), 1u);
   pace.Set(0, 1);
-  EXPECT_EQ(clock->Take(0, kAll), kAll);
+  EXPECT_EQ(clock->Take(0, kNoLimit), kNoLimit);
 }
 
 TEST(TopicPaceTest, ABurstAndThenTheRate) {
   protocol::TopicPace pace;
   pace.Set(1'000, 5);
-  const auto clock = pace.ClockOf(kSubscription);
+  const auto clock = pace.ClockOf(kReader);
   EXPECT_EQ(clock->Take(kSecond, 3), 3u);
-  EXPECT_EQ(clock->Take(kSecond, kAll), 2u);
+  EXPECT_EQ(clock->Take(kSecond, kNoLimit), 2u);
   EXPECT_EQ(clock->Take(kSecond, 1), 0u);
   EXPECT_EQ(clock->Take(kSecond + 999, 1), 0u);
   EXPECT_EQ(clock->Take(kSecond + 1'000, 5), 1u);
   EXPECT_EQ(clock->Take(kSecond + 3'500, 5), 2u);
   EXPECT_EQ(clock->Take(kSecond + 4'000, 5), 1u) << "halves are not lost";
-  EXPECT_EQ(clock->Take(100 * kSecond, kAll), 5u) << "a long pause saves up one burst";
+  EXPECT_EQ(clock->Take(100 * kSecond, kNoLimit), 5u) << "a long pause saves up one burst";
 }
 
 TEST(TopicPaceTest, SaysWhenItIsWorthComing) {
   protocol::TopicPace pace;
-  const auto clock = pace.ClockOf(kSubscription);
+  const auto clock = pace.ClockOf(kReader);
   pace.Set(10, 5);
   EXPECT_EQ(clock->NextUs(kSecond), kSecond) << "nothing taken yet";
-  EXPECT_EQ(clock->Take(kSecond, kAll), 5u);
+  EXPECT_EQ(clock->Take(kSecond, kNoLimit), 5u);
   EXPECT_EQ(clock->NextUs(kSecond), kSecond + 100'000) << "one message";
   pace.Set(100'000, 2'000);
-  EXPECT_EQ(clock->Take(2 * kSecond, kAll), 2'000u);
+  EXPECT_EQ(clock->Take(2 * kSecond, kNoLimit), 2'000u);
   EXPECT_EQ(clock->NextUs(2 * kSecond), 2 * kSecond + 10'000) << "10 ms worth";
   pace.Set(100'000, 20);
-  EXPECT_EQ(clock->Take(3 * kSecond, kAll), 20u);
+  EXPECT_EQ(clock->Take(3 * kSecond, kNoLimit), 20u);
   EXPECT_EQ(clock->NextUs(3 * kSecond), 3 * kSecond + 200) << "a burst is less";
 }
 
@@ -69,37 +69,37 @@ TEST(TopicPaceTest, EachSubscriptionHasItsClock) {
   const auto one = pace.ClockOf(storage::SubscriptionId{1});
   const auto other = pace.ClockOf(storage::SubscriptionId{0x80000000});
   EXPECT_NE(one, other);
-  EXPECT_EQ(one->Take(kSecond, kAll), 2u);
-  EXPECT_EQ(other->Take(kSecond, kAll), 2u);
+  EXPECT_EQ(one->Take(kSecond, kNoLimit), 2u);
+  EXPECT_EQ(other->Take(kSecond, kNoLimit), 2u);
   for (uint32_t id = 0; id < 1000; ++id) pace.ClockOf(storage::SubscriptionId{id});
   EXPECT_EQ(pace.ClockOf(storage::SubscriptionId{1}), one) << "it stays where it is";
 }
 
 TEST(TopicPaceTest, NobodyWaitsForWhatWasGrantedUnderOldSettings) {
   protocol::TopicPace pace;
-  const auto clock = pace.ClockOf(kSubscription);
+  const auto clock = pace.ClockOf(kReader);
   pace.Set(1, 1'000);
-  EXPECT_EQ(clock->Take(kSecond, kAll), 1'000u);  // a thousand seconds ahead
+  EXPECT_EQ(clock->Take(kSecond, kNoLimit), 1'000u);  // a thousand seconds ahead
   pace.Set(1'000, 10);
   EXPECT_EQ(clock->NextUs(kSecond), kSecond + 10'000);
-  EXPECT_EQ(clock->Take(kSecond, kAll), 0u) << "as after a burst";
-  EXPECT_EQ(clock->Take(kSecond + 1'000, kAll), 1u) << "and that first look counted";
+  EXPECT_EQ(clock->Take(kSecond, kNoLimit), 0u) << "as after a burst";
+  EXPECT_EQ(clock->Take(kSecond + 1'000, kNoLimit), 1u) << "and that first look counted";
   pace.Set(1'000, 10);
-  EXPECT_EQ(clock->Take(kSecond + 1'000, kAll), 0u) << "no change";
+  EXPECT_EQ(clock->Take(kSecond + 1'000, kNoLimit), 0u) << "no change";
   pace.Set(100, 10);
-  EXPECT_LE(clock->Take(kSecond + 1'000, kAll), 10u) << "at most a burst anew";
-  EXPECT_EQ(clock->Take(kSecond + 2'000, kAll), 0u);
+  EXPECT_LE(clock->Take(kSecond + 1'000, kNoLimit), 10u) << "at most a burst anew";
+  EXPECT_EQ(clock->Take(kSecond + 2'000, kNoLimit), 0u);
 }
 
 TEST(TopicPaceTest, ManyChangesLeaveItInOrder) {
   protocol::TopicPace pace;
-  const auto clock = pace.ClockOf(kSubscription);
+  const auto clock = pace.ClockOf(kReader);
   for (uint64_t i = 1; i <= 200; ++i) {
     pace.Set(1 + i % 2, 1'000 + i);
     EXPECT_EQ(pace.rate_per_s(), 1 + i % 2);
     EXPECT_EQ(pace.burst(), 1'000 + i);
-    clock->Take(kSecond, kAll);
-    EXPECT_EQ(clock->Take(kSecond, kAll), 0u);
+    clock->Take(kSecond, kNoLimit);
+    EXPECT_EQ(clock->Take(kSecond, kNoLimit), 0u);
   }
   pace.Set(1'000, 1);
   EXPECT_EQ(clock->NextUs(kSecond), kSecond + 1'000);
@@ -107,21 +107,22 @@ TEST(TopicPaceTest, ManyChangesLeaveItInOrder) {
 
 TEST(TopicPaceTest, LimitsAreCutOff) {
   protocol::TopicPace pace;
-  pace.Set(kAll, 0);
+  pace.Set(kNoLimit, 0);
   EXPECT_EQ(pace.rate_per_s(), protocol::TopicPace::kRateMax);
   EXPECT_EQ(pace.burst(), 1u);
-  pace.Set(1, kAll);
+  pace.Set(1, kNoLimit);
   EXPECT_EQ(pace.burst(), protocol::TopicPace::kBurstMax);
-  const auto clock = pace.ClockOf(kSubscription);
+  const auto clock = pace.ClockOf(kReader);
   const uint64_t late = protocol::PaceClock::kNowMaxMicros;
-  EXPECT_EQ(clock->Take(late, kAll), protocol::TopicPace::kBurstMax) << "the largest numbers fit";
-  EXPECT_EQ(clock->Take(late, kAll), 0u);
+  EXPECT_EQ(clock->Take(late, kNoLimit), protocol::TopicPace::kBurstMax)
+      << "the largest numbers fit";
+  EXPECT_EQ(clock->Take(late, kNoLimit), 0u);
   EXPECT_EQ(clock->NextUs(late), late + kSecond);
 }
 
 TEST(TopicPaceDeathTest, TimeHasAnEnd) {
   protocol::TopicPace pace;
-  EXPECT_DEATH(pace.ClockOf(kSubscription)->Take(protocol::PaceClock::kNowMaxMicros + 1, 1),
+  EXPECT_DEATH(pace.ClockOf(kReader)->Take(protocol::PaceClock::kNowMaxMicros + 1, 1),
                "check failed");
 }
 
@@ -155,13 +156,13 @@ TEST(TopicPaceTest, NeverMoreThanTheBurstAndTheRate) {
     const uint64_t burst = 1 + (random() >> (50 + random() % 14));
     protocol::TopicPace pace;
     pace.Set(rate, burst);
-    const auto clock = pace.ClockOf(kSubscription);
+    const auto clock = pace.ClockOf(kReader);
     uint64_t now_us = 1 + random() % kSecond;
     std::vector<Grant> grants;
     uint64_t taken = 0;
     for (int i = 0; i < 300; ++i) {
       const uint64_t back_us = random() % 4 == 0 ? random() % std::min<uint64_t>(now_us, 500) : 0;
-      const uint64_t wanted = random() % 2 == 0 ? kAll : random() % (2 * burst);
+      const uint64_t wanted = random() % 2 == 0 ? kNoLimit : random() % (2 * burst);
       const Grant grant{now_us - back_us, clock->Take(now_us - back_us, wanted)};
       ASSERT_LE(grant.count, wanted);
       taken += grant.count;
@@ -175,14 +176,14 @@ TEST(TopicPaceTest, NeverMoreThanTheBurstAndTheRate) {
       // As it said, and not a microsecond before.
       const uint64_t worth = std::clamp<uint64_t>(rate / 101, 1, burst);
       if (next_us > now_us) {
-        const uint64_t early = clock->Take(next_us - 1, kAll);
+        const uint64_t early = clock->Take(next_us - 1, kNoLimit);
         ASSERT_LE(early, std::clamp<uint64_t>(rate / 99, 1, burst));
         grants.push_back({next_us - 1, early});
         taken += early;
         now_us = next_us;
         continue;
       }
-      const uint64_t granted = clock->Take(next_us, kAll);
+      const uint64_t granted = clock->Take(next_us, kNoLimit);
       ASSERT_GE(granted, worth);
       grants.push_back({next_us, granted});
       taken += granted;
@@ -205,7 +206,7 @@ TEST(TopicPaceTest, HoldsAmongThreads) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < grants.size(); ++i) {
     threads.emplace_back([&pace, &time_us, mine = &grants[i], i] {
-      const auto clock = pace.ClockOf(kSubscription);
+      const auto clock = pace.ClockOf(kReader);
       for (uint64_t turn = i;; ++turn) {
         const uint64_t now_us = time_us.fetch_add(1 + turn % 3);
         if (now_us > kLengthMicros) return;
@@ -234,7 +235,7 @@ TEST(TopicPaceTest, NothingIsGrantedTwice) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&pace, &taken] {
-      const auto clock = pace.ClockOf(kSubscription);
+      const auto clock = pace.ClockOf(kReader);
       uint64_t mine = 0;
       while (clock->Take(kSecond, 1) == 1) ++mine;
       taken.fetch_add(mine);
@@ -253,7 +254,7 @@ TEST(TopicPaceTest, ChangesAmongThreads) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&pace, &stop] {
-      const auto clock = pace.ClockOf(kSubscription);
+      const auto clock = pace.ClockOf(kReader);
       while (!stop.load()) clock->Take(kSecond, 3);
     });
   }
@@ -261,11 +262,11 @@ TEST(TopicPaceTest, ChangesAmongThreads) {
   pace.Set(1'000, 1);
   stop = true;
   for (std::thread& thread : threads) thread.join();
-  const auto clock = pace.ClockOf(kSubscription);
+  const auto clock = pace.ClockOf(kReader);
   EXPECT_LE(clock->NextUs(kSecond), kSecond + 1'000);
-  clock->Take(kSecond, kAll);
-  EXPECT_EQ(clock->Take(kSecond, kAll), 0u);
-  EXPECT_EQ(clock->Take(kSecond + 1'000, kAll), 1u);
+  clock->Take(kSecond, kNoLimit);
+  EXPECT_EQ(clock->Take(kSecond, kNoLimit), 0u);
+  EXPECT_EQ(clock->Take(kSecond + 1'000, kNoLimit), 1u);
 }
 
 }  // namespace

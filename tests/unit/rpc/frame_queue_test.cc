@@ -9,7 +9,7 @@
 namespace duetime::rpc {
 namespace {
 
-constexpr base::Now kNow = {.wall_ms = 5'000, .mono_ms = 1'000};
+constexpr base::Now kAtStart = {.wall_ms = 5'000, .mono_ms = 1'000};
 
 protocol::Delivery MakeDelivery(uint64_t token, size_t payload) {
   protocol::Delivery delivery;
@@ -35,7 +35,7 @@ class FrameQueueTest : public ::testing::Test {
  protected:
   FrameQueueTest() { queue_.set_lease_ms(30'000); }
 
-  size_t Fill(base::Now now = kNow) {
+  size_t Fill(base::Now now = kAtStart) {
     response_.Clear();
     return queue_.Fill(now, &response_, &damaged_);
   }
@@ -46,8 +46,8 @@ class FrameQueueTest : public ::testing::Test {
 };
 
 TEST_F(FrameQueueTest, MergesEverythingIntoOneResponse) {
-  queue_.AddDeliveries(kNow, Deliveries(1, 2, 10));
-  queue_.AddDeliveries(kNow, Deliveries(3, 1, 10));
+  queue_.AddDeliveries(kAtStart, Deliveries(1, 2, 10));
+  queue_.AddDeliveries(kAtStart, Deliveries(3, 1, 10));
   queue_.AddSettled(protocol::LeaseToken{77});
   queue_.AddRefused(protocol::LeaseToken{88}, v1::SettleRefusal::OUT_OF_RANGE);
   EXPECT_EQ(queue_.confirmations(), 2u);
@@ -72,13 +72,13 @@ TEST_F(FrameQueueTest, MergesEverythingIntoOneResponse) {
 TEST_F(FrameQueueTest, LatenessIsNeverNegative) {
   std::vector<protocol::Delivery> deliveries = Deliveries(1, 1, 10);
   deliveries[0].dispatch_ms = 3'999;
-  queue_.AddDeliveries(kNow, std::move(deliveries));
+  queue_.AddDeliveries(kAtStart, std::move(deliveries));
   Fill();
   EXPECT_EQ(response_.deliveries(0).lateness().nanos(), 0);
 }
 
 TEST_F(FrameQueueTest, HasALimitOfMessages) {
-  queue_.AddDeliveries(kNow, Deliveries(1, api::FrameQueue::kFrameMessagesMax + 1, 1));
+  queue_.AddDeliveries(kAtStart, Deliveries(1, api::FrameQueue::kFrameMessagesMax + 1, 1));
   Fill();
   EXPECT_EQ(response_.deliveries_size(), static_cast<int>(api::FrameQueue::kFrameMessagesMax));
   EXPECT_FALSE(queue_.empty());
@@ -88,14 +88,14 @@ TEST_F(FrameQueueTest, HasALimitOfMessages) {
 }
 
 TEST_F(FrameQueueTest, HasALimitOfBytesButAlwaysSendsOne) {
-  queue_.AddDeliveries(kNow, Deliveries(1, 5, 100'000));
+  queue_.AddDeliveries(kAtStart, Deliveries(1, 5, 100'000));
   Fill();
   EXPECT_EQ(response_.deliveries_size(), 2);
   EXPECT_LE(response_.ByteSizeLong(), api::FrameQueue::kFrameBytesMax);
   Fill();
   Fill();
   EXPECT_TRUE(queue_.empty());
-  queue_.AddDeliveries(kNow, Deliveries(9, 2, 1'000'000));
+  queue_.AddDeliveries(kAtStart, Deliveries(9, 2, 1'000'000));
   Fill();
   EXPECT_EQ(response_.deliveries_size(), 1);
 }
@@ -118,8 +118,8 @@ TEST_F(FrameQueueTest, ConfirmationsHaveTheLimitToo) {
 }
 
 TEST_F(FrameQueueTest, DropsWhatHasExpiredWhileItWaited) {
-  queue_.AddDeliveries(kNow, Deliveries(1, 3, 1'000));
-  base::Now later = kNow;
+  queue_.AddDeliveries(kAtStart, Deliveries(1, 3, 1'000));
+  base::Now later = kAtStart;
   later.mono_ms += 29'999;
   queue_.AddDeliveries(later, Deliveries(4, 3, 1'000));
   EXPECT_GT(queue_.bytes(), 6'000u);
@@ -134,7 +134,7 @@ TEST_F(FrameQueueTest, DropsWhatHasExpiredWhileItWaited) {
 TEST_F(FrameQueueTest, NamesDamagedRecordsAndGoesOn) {
   std::vector<protocol::Delivery> deliveries = Deliveries(1, 3, 10);
   deliveries[1].record.back() = 'q';
-  queue_.AddDeliveries(kNow, std::move(deliveries));
+  queue_.AddDeliveries(kAtStart, std::move(deliveries));
   Fill();
   EXPECT_EQ(response_.deliveries_size(), 2);
   ASSERT_EQ(damaged_.size(), 1u);
@@ -143,7 +143,7 @@ TEST_F(FrameQueueTest, NamesDamagedRecordsAndGoesOn) {
 }
 
 TEST_F(FrameQueueTest, ClearForgetsEverything) {
-  queue_.AddDeliveries(kNow, Deliveries(1, 3, 10));
+  queue_.AddDeliveries(kAtStart, Deliveries(1, 3, 10));
   queue_.AddSettled(protocol::LeaseToken{1});
   queue_.Clear();
   EXPECT_TRUE(queue_.empty());

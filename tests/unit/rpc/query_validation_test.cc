@@ -11,17 +11,10 @@
 #include "server/api/topics/topic_settings.h"
 #include "server/base/error.h"
 #include "storage/time_units.h"
+#include "tests/unit/rpc/validation.h"
 
 namespace duetime::rpc {
 namespace {
-
-constexpr uint64_t kNow = 1'700'000'000'000;
-
-std::string ReasonOf(const absl::Status& status) {
-  if (status.ok()) return "OK";
-  const auto detail = base::GetErrorDetail(status);
-  return detail.has_value() ? detail->reason + " " + detail->field : "NO DETAIL";
-}
 
 struct ListCase {
   std::string name;
@@ -66,7 +59,7 @@ TEST(ValidateListTest, EachRule) {
     request.set_topic("orders");
     test.change(&request);
     api::ValidList valid;
-    EXPECT_EQ(ReasonOf(api::ValidateList(request, api::RequestLimits{}, &valid)), test.reason);
+    EXPECT_EQ(RefusalOf(api::ValidateList(request, api::RequestLimits{}, &valid)), test.reason);
     EXPECT_LE(valid.page_size, api::kPageSizeMax);
   }
 }
@@ -96,7 +89,7 @@ TEST(ValidateListTest, ATokenBelongsToItsFilter) {
     v1::ListRequest other = request;
     change(&other);
     api::ValidList unused;
-    EXPECT_EQ(ReasonOf(api::ValidateList(other, api::RequestLimits{}, &unused)),
+    EXPECT_EQ(RefusalOf(api::ValidateList(other, api::RequestLimits{}, &unused)),
               "INVALID_PAGE_TOKEN page_token");
   }
 }
@@ -130,21 +123,21 @@ TEST(ValidateForecastTest, RangeAndBuckets) {
   EXPECT_EQ(valid.range.start_ms % storage::kDayMs, 0u);
   EXPECT_EQ(valid.range.buckets, 10'000u);
   request.set_buckets(10'001);
-  EXPECT_EQ(ReasonOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST buckets");
+  EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST buckets");
   request.set_buckets(-1);
-  EXPECT_EQ(ReasonOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST buckets");
+  EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST buckets");
   request.set_buckets(1);
   request.set_bucket(static_cast<v1::ForecastRequest::Bucket>(17));
-  EXPECT_EQ(ReasonOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST bucket");
+  EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST bucket");
   request.set_bucket(v1::ForecastRequest::SECOND);
   request.mutable_start_time()->set_nanos(-1);
-  EXPECT_EQ(ReasonOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST start_time");
+  EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST start_time");
   request.mutable_start_time()->set_seconds(253'402'300'799);
   request.mutable_start_time()->set_nanos(0);
-  EXPECT_EQ(ReasonOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST start_time");
+  EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST start_time");
   request.clear_start_time();
   request.set_topic("a b");
-  EXPECT_EQ(ReasonOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_TOPIC topic");
+  EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_TOPIC topic");
 }
 
 TEST(TopicSettingsTest, Validates) {
@@ -157,7 +150,7 @@ TEST(TopicSettingsTest, Validates) {
   const auto reason = [&](const std::function<void(v1::TopicSettings*)>& change) {
     v1::TopicSettings changed;
     change(&changed);
-    return ReasonOf(api::ValidateTopicSettings(changed, "t", limits, "s", &settings));
+    return RefusalOf(api::ValidateTopicSettings(changed, "t", limits, "s", &settings));
   };
   EXPECT_EQ(reason([](auto* s) { s->set_max_pending(-1); }), kBad + "s.max_pending");
   EXPECT_EQ(reason([](auto* s) { s->set_max_payload_bytes(-1); }), kBad + "s.max_payload_bytes");
@@ -179,7 +172,7 @@ TEST(TopicSettingsTest, TheMaskNamesWhatChanges) {
                               .default_ttl_ms = 30,
                               .tombstone_retention_ms = {}};
   google::protobuf::FieldMask mask;
-  EXPECT_EQ(ReasonOf(api::ApplyTopicMask(mask, from, &settings)),
+  EXPECT_EQ(RefusalOf(api::ApplyTopicMask(mask, from, &settings)),
             "INVALID_UPDATE_MASK update_mask");
   mask.add_paths("settings.max_pending");
   mask.add_paths("settings.tombstone_retention");
@@ -197,7 +190,7 @@ TEST(TopicSettingsTest, TheMaskNamesWhatChanges) {
   ASSERT_TRUE(api::ApplyTopicMask(mask, {}, &settings).ok());
   EXPECT_EQ(settings, api::TopicSettings{});
   mask.add_paths("name");
-  EXPECT_EQ(ReasonOf(api::ApplyTopicMask(mask, from, &settings)),
+  EXPECT_EQ(RefusalOf(api::ApplyTopicMask(mask, from, &settings)),
             "INVALID_UPDATE_MASK update_mask");
 }
 

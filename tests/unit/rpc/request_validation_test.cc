@@ -10,11 +10,10 @@
 
 #include "server/api/proto_time.h"
 #include "server/base/error.h"
+#include "tests/unit/rpc/validation.h"
 
 namespace duetime::rpc {
 namespace {
-
-constexpr uint64_t kNow = 1'700'000'000'000;
 
 api::RequestLimits SmallLimits() {
   api::RequestLimits limits;
@@ -26,12 +25,6 @@ api::RequestLimits SmallLimits() {
   limits.batch_bytes_max = 1000;
   limits.outstanding_messages_max = 5000;
   return limits;
-}
-
-std::string ReasonOf(const absl::Status& status) {
-  if (status.ok()) return "OK";
-  const auto detail = base::GetErrorDetail(status);
-  return detail.has_value() ? detail->reason : "NO DETAIL";
 }
 
 TEST(ValidateBatchSizeTest, CountAndBytes) {

@@ -13,13 +13,12 @@
 
 #include "server/api/validation_error.h"
 #include "server/base/error.h"
+#include "tests/unit/rpc/validation.h"
 
 namespace duetime::rpc {
 namespace {
 
-constexpr uint64_t kNow = 1'700'000'000'000;
-
-api::RequestLimits SmallLimits() {
+api::RequestLimits MessageLimits() {
   api::RequestLimits limits;
   limits.horizon_ms = 1'000'000;
   limits.payload_bytes_max = 100;
@@ -34,12 +33,6 @@ v1::ScheduleRequest GoodSchedule() {
   request.set_topic("orders");
   request.mutable_delay();
   return request;
-}
-
-std::string ReasonOf(const absl::Status& status) {
-  if (status.ok()) return "OK";
-  const auto detail = base::GetErrorDetail(status);
-  return detail.has_value() ? detail->reason : "NO DETAIL";
 }
 
 std::string Hex(const storage::Fingerprint& print) {
@@ -303,13 +296,13 @@ TEST(ValidateScheduleTest, EachRuleAtItsLimit) {
     v1::ScheduleRequest request = GoodSchedule();
     test.change(&request);
     const absl::Status status =
-        api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid);
+        api::ValidateSchedule(request, MessageLimits(), kNow, api::kSingle, &valid);
     EXPECT_EQ(ReasonOf(status), test.reason) << status;
     if (status.ok()) continue;
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(base::GetErrorDetail(status)->field, test.field);
     // The same in a batch names the item.
-    const absl::Status item = api::ValidateSchedule(request, SmallLimits(), kNow, 7, &valid);
+    const absl::Status item = api::ValidateSchedule(request, MessageLimits(), kNow, 7, &valid);
     EXPECT_EQ(base::GetErrorDetail(item)->field, "messages[7]." + test.field);
   }
 }
@@ -319,7 +312,7 @@ TEST(ValidateScheduleTest, SaysTheValueAndTheLimit) {
   request.set_topic(std::string(300, 'a'));
   api::ValidSchedule valid;
   const absl::Status status =
-      api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid);
+      api::ValidateSchedule(request, MessageLimits(), kNow, api::kSingle, &valid);
   EXPECT_EQ(status.message(), "topic: 300 bytes, limit 255");
   const auto detail = base::GetErrorDetail(status);
   const std::vector<std::pair<std::string, std::string>> expected = {
@@ -331,21 +324,21 @@ TEST(ValidateScheduleTest, RoundsUpToMilliseconds) {
   api::ValidSchedule valid;
   v1::ScheduleRequest request = GoodSchedule();
   SetDelay(&request, 1, 1);
-  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, MessageLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.when.deliver_ms, kNow + 1001);
   SetTime(&request, 1'700'000'000, 999'000'001);
-  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, MessageLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.when.deliver_ms, kNow + 1000);
   SetTime(&request, 1'700'000'000, 5'000'000);
-  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, MessageLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.when.deliver_ms, kNow + 5);
   SetTime(&request, -5, 0);
-  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, MessageLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.when.deliver_ms, 0u);
 }
 
 TEST(ValidateScheduleTest, AnEndlessHorizonDoesNotWrap) {
-  api::RequestLimits limits = SmallLimits();
+  api::RequestLimits limits = MessageLimits();
   limits.horizon_ms = std::numeric_limits<uint64_t>::max();
   api::ValidSchedule valid;
   v1::ScheduleRequest request = GoodSchedule();
@@ -361,7 +354,7 @@ TEST(ValidateScheduleTest, FindsTheMoment) {
   api::ValidSchedule valid;
   v1::ScheduleRequest request = GoodSchedule();
   SetCivil(&request, "2023-11-14T23:13:21", "Europe/Berlin");
-  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, MessageLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.when.deliver_ms, kNow + 1'000);
   EXPECT_EQ(valid.when.civil_time, "2023-11-14T23:13:21");
   EXPECT_EQ(valid.when.time_zone, "Europe/Berlin");
@@ -376,10 +369,11 @@ TEST(ValidateScheduleTest, PlainMeansNothingOfTheRest) {
     for (const ScheduleCase& test : more) {
       v1::ScheduleRequest request = GoodSchedule();
       test.change(&request);
-      if (!api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok()) continue;
+      if (!api::ValidateSchedule(request, MessageLimits(), kNow, api::kSingle, &valid).ok())
+        continue;
       EXPECT_FALSE(valid.plain) << test.name;
       // What an earlier request asked for does not stick to the next.
-      ASSERT_TRUE(api::ValidateSchedule(plain, SmallLimits(), kNow, api::kSingle, &valid).ok());
+      ASSERT_TRUE(api::ValidateSchedule(plain, MessageLimits(), kNow, api::kSingle, &valid).ok());
       EXPECT_TRUE(valid.plain) << test.name;
       EXPECT_FALSE(valid.needs_options()) << test.name;
       EXPECT_EQ(valid.routing_name(), "") << test.name;
@@ -391,14 +385,14 @@ TEST(ValidateScheduleTest, TheKeyDecidesTheShardFirst) {
   api::ValidSchedule valid;
   v1::ScheduleRequest request = GoodSchedule();
   request.set_request_id("r");
-  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, MessageLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.routing_name(), "r");
   request.set_ordering_key("o");
-  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, MessageLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.routing_name(), "o");
   request.clear_ordering_key();
   request.set_key("k");
-  ASSERT_TRUE(api::ValidateSchedule(request, SmallLimits(), kNow, api::kSingle, &valid).ok());
+  ASSERT_TRUE(api::ValidateSchedule(request, MessageLimits(), kNow, api::kSingle, &valid).ok());
   EXPECT_EQ(valid.routing_name(), "k");
   EXPECT_TRUE(valid.needs_options());
 }

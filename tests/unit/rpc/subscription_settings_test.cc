@@ -12,13 +12,10 @@
 #include "server/api/topics/topic_settings.h"
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
+#include "tests/unit/rpc/validation.h"
 
 namespace duetime::rpc {
 namespace {
-
-std::string ReasonOf(const absl::Status& status) {
-  return status.ok() ? "OK" : base::GetErrorDetail(status)->reason;
-}
 
 std::string Refusal(const std::function<void(v1::SubscriptionSettings*)>& change) {
   v1::SubscriptionSettings proto;

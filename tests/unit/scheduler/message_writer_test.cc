@@ -22,7 +22,7 @@ using storage::MessageKey;
 using storage::RecordType;
 using storage::TopicId;
 
-constexpr TopicId kTopic{1};
+constexpr TopicId kCountedTopic{1};
 constexpr TopicId kOther{2};
 
 class MessageWriterTest : public testing::Test {
@@ -62,83 +62,83 @@ class MessageWriterTest : public testing::Test {
 };
 
 TEST_F(MessageWriterTest, AMessageAndItsCountAreOneBatch) {
-  const MessageKey key = Put(kTopic, 5);
-  EXPECT_EQ(*writer_.Pending(kTopic), 1);
+  const MessageKey key = Put(kCountedTopic, 5);
+  EXPECT_EQ(*writer_.Pending(kCountedTopic), 1);
   const auto batch = Commit();
   EXPECT_EQ(batch.durability, Durability::kSynced);
   EXPECT_EQ(Count(batch, RecordType::kAccept), 1u);
   EXPECT_EQ(Count(batch, RecordType::kCount), 1u);
-  EXPECT_EQ(Stored(kTopic), (std::pair<uint64_t, uint64_t>{1, 5}));
-  writer_.Erase(key, kTopic, 5, Durability::kBuffered);
-  EXPECT_EQ(*writer_.Pending(kTopic), 0);
+  EXPECT_EQ(Stored(kCountedTopic), (std::pair<uint64_t, uint64_t>{1, 5}));
+  writer_.Erase(key, kCountedTopic, 5, Durability::kBuffered);
+  EXPECT_EQ(*writer_.Pending(kCountedTopic), 0);
   EXPECT_EQ(Commit().durability, Durability::kBuffered);
-  EXPECT_EQ(Stored(kTopic), (std::pair<uint64_t, uint64_t>{0, 0}));
+  EXPECT_EQ(Stored(kCountedTopic), (std::pair<uint64_t, uint64_t>{0, 0}));
 }
 
 TEST_F(MessageWriterTest, CountsAreSummedByTopicAndMinute) {
   for (uint64_t i = 0; i < 100; ++i) {
-    Put(kTopic, i);
+    Put(kCountedTopic, i);
     Put(kOther, i);
-    Put(kTopic, kMinuteMs + i);
+    Put(kCountedTopic, kMinuteMs + i);
   }
   // Three buckets. The last one may have a second record, because its sum is kept apart.
   EXPECT_LE(Count(Commit(), RecordType::kCount), 4u);
-  EXPECT_EQ(Stored(kTopic).first, 200u);
+  EXPECT_EQ(Stored(kCountedTopic).first, 200u);
   EXPECT_EQ(Stored(kOther).first, 100u);
 }
 
 TEST_F(MessageWriterTest, APutAndAnEraseInOneBatchCountNothing) {
-  const MessageKey key = Put(kTopic, 5);
-  writer_.Erase(key, kTopic, 5, Durability::kBuffered);
+  const MessageKey key = Put(kCountedTopic, 5);
+  writer_.Erase(key, kCountedTopic, 5, Durability::kBuffered);
   EXPECT_EQ(Count(Commit(), RecordType::kCount), 0u);
-  EXPECT_EQ(*writer_.Pending(kTopic), 0);
+  EXPECT_EQ(*writer_.Pending(kCountedTopic), 0);
 }
 
 TEST_F(MessageWriterTest, AQuotaCountsWhatWasThereAndWhatComes) {
-  Put(kTopic, 1);
+  Put(kCountedTopic, 1);
   Commit();
-  Put(kTopic, 2);
+  Put(kCountedTopic, 2);
   auto quota = std::make_shared<protocol::TopicQuota>();
   quota->max = 3;
-  ASSERT_TRUE(writer_.SetQuota(kTopic, quota).ok());
+  ASSERT_TRUE(writer_.SetQuota(kCountedTopic, quota).ok());
   EXPECT_EQ(quota->pending.load(), 2);
   // A second command does not count the messages again.
-  ASSERT_TRUE(writer_.SetQuota(kTopic, quota).ok());
-  EXPECT_TRUE(writer_.QuotaOf(kTopic)->HasRoom());
-  const MessageKey key = Put(kTopic, 3);
-  EXPECT_FALSE(writer_.QuotaOf(kTopic)->HasRoom());
-  writer_.Erase(key, kTopic, 5, Durability::kBuffered);
-  EXPECT_TRUE(writer_.QuotaOf(kTopic)->HasRoom());
+  ASSERT_TRUE(writer_.SetQuota(kCountedTopic, quota).ok());
+  EXPECT_TRUE(writer_.QuotaOf(kCountedTopic)->HasRoom());
+  const MessageKey key = Put(kCountedTopic, 3);
+  EXPECT_FALSE(writer_.QuotaOf(kCountedTopic)->HasRoom());
+  writer_.Erase(key, kCountedTopic, 5, Durability::kBuffered);
+  EXPECT_TRUE(writer_.QuotaOf(kCountedTopic)->HasRoom());
   EXPECT_EQ(writer_.QuotaOf(kOther), nullptr);
 }
 
 TEST_F(MessageWriterTest, AWatchedTopicIsReportedOnce) {
-  writer_.Watch(kTopic, true);
+  writer_.Watch(kCountedTopic, true);
   writer_.Watch(kOther, true);
   writer_.Watch(kOther, false);
   Put(kOther, 1);
   EXPECT_TRUE(writer_.TakeUsed().empty());
-  Put(kTopic, 1);
-  Put(kTopic, 2);
-  EXPECT_EQ(writer_.TakeUsed(), std::vector<TopicId>{kTopic});
+  Put(kCountedTopic, 1);
+  Put(kCountedTopic, 2);
+  EXPECT_EQ(writer_.TakeUsed(), std::vector<TopicId>{kCountedTopic});
   EXPECT_TRUE(writer_.TakeUsed().empty());
 }
 
 TEST_F(MessageWriterTest, ExactMinutesBeginWhenNothingIsInFlight) {
-  Put(kTopic, 1);
+  Put(kCountedTopic, 1);
   ASSERT_TRUE(writer_.FlushCounts().ok());
   auto batch = writes_.Take();
-  writer_.CountMinutes(kTopic, true);
+  writer_.CountMinutes(kCountedTopic, true);
   EXPECT_TRUE(writer_.settling());
   EXPECT_EQ(store_.Append(std::span(&batch->records, 1), batch->durability),
             storage::AppendOutcome::kAccepted);
   writes_.Complete({}, batch->sequence, true);
   EXPECT_FALSE(writer_.settling());
-  Put(kTopic, 2);
+  Put(kCountedTopic, 2);
   Commit();
-  EXPECT_EQ(*writer_.minutes().At(kTopic, 0), 2);
-  writer_.CountMinutes(kTopic, false);
-  EXPECT_FALSE(writer_.minutes().Has(kTopic));
+  EXPECT_EQ(*writer_.minutes().At(kCountedTopic, 0), 2);
+  writer_.CountMinutes(kCountedTopic, false);
+  EXPECT_FALSE(writer_.minutes().Has(kCountedTopic));
 }
 
 TEST_F(MessageWriterTest, ObjectsAndLocatorsReachTheStore) {
@@ -155,11 +155,11 @@ TEST_F(MessageWriterTest, ObjectsAndLocatorsReachTheStore) {
 }
 
 TEST_F(MessageWriterTest, AStoreThatCannotBeReadIsAnError) {
-  Put(kTopic, 1);
+  Put(kCountedTopic, 1);
   store_.FailReads(absl::DataLossError("disk"));
   EXPECT_FALSE(writer_.FlushCounts().ok());
-  EXPECT_FALSE(writer_.Pending(kTopic).ok());
-  EXPECT_FALSE(writer_.SetQuota(kTopic, std::make_shared<protocol::TopicQuota>()).ok());
+  EXPECT_FALSE(writer_.Pending(kCountedTopic).ok());
+  EXPECT_FALSE(writer_.SetQuota(kCountedTopic, std::make_shared<protocol::TopicQuota>()).ok());
 }
 
 }  // namespace

@@ -50,14 +50,14 @@ std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes);
 
 TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
   constexpr uint16_t kShard = 1;
-  constexpr TopicId kTopic{7};
+  constexpr TopicId kExampleTopic{7};
   constexpr SubscriptionId kSubscription{0x80000000};
   constexpr uint64_t kDueMs = 1'700'000'000'000;
   constexpr uint64_t kAcceptMs = 1'699'999'990'000;
   const MessageKey key{kDueMs, MessageId::Make(/*epoch=*/3, /*sequence=*/5, /*slot=*/8192, kDueMs)};
 
   const auto count_key = [](CountLevel level) {
-    return Hex(EncodeCountKey(kShard, kTopic, level, BucketStart(level, kDueMs)).bytes());
+    return Hex(EncodeCountKey(kShard, kExampleTopic, level, BucketStart(level, kDueMs)).bytes());
   };
   const auto change = [](const CountDelta& delta) {
     const auto bytes = EncodeCountDelta(delta);
@@ -67,21 +67,22 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
   const std::map<std::string, std::string> written = {
       {"meta key format_version", Hex(FormatVersionKey().bytes())},
       {"meta value format_version", Hex(EncodeNumber(kFormatVersion))},
-      {"meta key topic", Hex(TopicKey(kTopic).bytes())},
+      {"meta key topic", Hex(TopicKey(kExampleTopic).bytes())},
       {"meta value topic", Hex("orders")},
       {"meta key claim", Hex(ClaimKey(kShard).bytes())},
       {"meta value claim", Hex(EncodeNumber(kDueMs))},
       {"meta key safe", Hex(LowWatermarkKey(kShard).bytes())},
       {"meta value safe", Hex(EncodeNumber(kAcceptMs))},
-      {"meta key backlog_claim", Hex(BacklogClaimKey(kShard, FirstSubscription(kTopic)).bytes())},
+      {"meta key backlog_claim",
+       Hex(BacklogClaimKey(kShard, FirstSubscription(kExampleTopic)).bytes())},
       {"meta value backlog_claim", Hex(EncodePlace(key))},
       {"messages key", Hex(EncodeMessageKey(kShard, key).bytes())},
-      {"messages value", Hex(EncodeMessageRecord({.header = {kTopic, kDueMs, kAcceptMs},
+      {"messages value", Hex(EncodeMessageRecord({.header = {kExampleTopic, kDueMs, kAcceptMs},
                                                   .attributes = {{"color", "red"}},
                                                   .payload = "hello"}))},
       {"messages value, all sections",
        Hex(EncodeMessageRecord(
-           {.header = {kTopic, kDueMs, kAcceptMs},
+           {.header = {kExampleTopic, kDueMs, kAcceptMs},
             .attributes = {{"color", "red"}},
             .labels = {{"region", "eu"}},
             .key = "order-17",
@@ -109,7 +110,7 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
                                             .accept_ms = kAcceptMs},
             .payload = "hello"}))},
       {"meta key upgrade", Hex(UpgradeKey().bytes())},
-      {"index key", Hex(NameKey::OfIndex(kShard, kTopic, 'k', "order-17").bytes())},
+      {"index key", Hex(NameKey::OfIndex(kShard, kExampleTopic, 'k', "order-17").bytes())},
       {"index value", Hex(EncodeIndexEntry({.id = key.id,
                                             .content = {0x0102030405060708, 0x090a0b0c0d0e0f10},
                                             .expire_ms = kDueMs,
@@ -123,7 +124,7 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
       {"traces value, ended",
        Hex(EncodeLocator({.due_ms = 0,
                           .tombstone = Tombstone{.state = EndState::kCancelled,
-                                                 .topic = kTopic,
+                                                 .topic = kExampleTopic,
                                                  .attempts = 2,
                                                  .payload_bytes = 5,
                                                  .deliver_ms = kDueMs,
@@ -141,7 +142,7 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
       {"counts value", change({.messages = 1, .bytes = 52})},
       {"counts value, one less", change({.messages = -1, .bytes = -52})},
       {"objects key", Hex(NameKey::OfObject('o', kShard, "op-1").bytes())},
-      {"backlog key", Hex(EncodeBacklogKey(kShard, FirstSubscription(kTopic), key).bytes())},
+      {"backlog key", Hex(EncodeBacklogKey(kShard, FirstSubscription(kExampleTopic), key).bytes())},
       {"backlog value",
        Hex(EncodeBacklogEntry({.attempts = 2, .bytes = 52, .maybe_delivered = true}))},
       {"backlog key, retry",

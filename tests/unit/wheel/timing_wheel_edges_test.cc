@@ -23,9 +23,9 @@ using ::testing::IsEmpty;
 
 using Wheel = TimingWheel<int>;
 constexpr Tick kMax = kNever - 1;
-constexpr Tick kHour = 3'600'000;
+constexpr Tick kHourTicks = 3'600'000;
 
-std::vector<int> Take(Wheel* wheel, Tick now, size_t budget = 1'000'000) {
+std::vector<int> Expire(Wheel* wheel, Tick now, size_t budget = 1'000'000) {
   std::vector<Wheel::Expired> out;
   wheel->Advance(now, budget, &out);
   wheel->CheckInvariants();
@@ -58,9 +58,9 @@ TEST(TimingWheelEdgesTest, EveryPairOfEdges) {
       wheel.Add(due, 1);
       ASSERT_LE(wheel.NextDue(), due);
       if (due > start) {
-        ASSERT_THAT(Take(&wheel, due - 1), IsEmpty()) << start << " to " << due;
+        ASSERT_THAT(Expire(&wheel, due - 1), IsEmpty()) << start << " to " << due;
       }
-      ASSERT_THAT(Take(&wheel, std::max(start, due)), ElementsAre(1)) << start << " to " << due;
+      ASSERT_THAT(Expire(&wheel, std::max(start, due)), ElementsAre(1)) << start << " to " << due;
       ASSERT_EQ(wheel.now(), std::max(start, due));
     }
   }
@@ -90,31 +90,31 @@ TEST(TimingWheelEdgesTest, TimeZero) {
   wheel.Add(0, 1);
   EXPECT_EQ(wheel.now(), 0u);
   EXPECT_EQ(wheel.NextDue(), 0u);
-  EXPECT_THAT(Take(&wheel, 0), ElementsAre(1));
-  EXPECT_THAT(Take(&wheel, 0), IsEmpty());
+  EXPECT_THAT(Expire(&wheel, 0), ElementsAre(1));
+  EXPECT_THAT(Expire(&wheel, 0), IsEmpty());
 }
 
 TEST(TimingWheelEdgesTest, TheEndOfTime) {
   Wheel wheel(kMax - 1'000);
   wheel.Add(kMax, 1);
   wheel.Add(kMax - 1, 2);
-  EXPECT_THAT(Take(&wheel, kMax - 1), ElementsAre(2));
+  EXPECT_THAT(Expire(&wheel, kMax - 1), ElementsAre(2));
   wheel.Add(kMax, 3);
   EXPECT_EQ(wheel.NextDue(), kMax);
-  EXPECT_THAT(Take(&wheel, kMax), ElementsAre(1, 3));
+  EXPECT_THAT(Expire(&wheel, kMax), ElementsAre(1, 3));
   wheel.Add(kMax, 4);
   wheel.Add(0, 5);
-  EXPECT_THAT(Take(&wheel, kMax), ElementsAre(4, 5));
+  EXPECT_THAT(Expire(&wheel, kMax), ElementsAre(4, 5));
 }
 
 TEST(TimingWheelEdgesTest, AnEarlierNowHandsOutOnlyWhatTheWheelStandsAt) {
   Wheel wheel(1'990);
   for (int i = 0; i < 2; ++i) wheel.Add(2'000, i);
   wheel.Add(2'001, 2);
-  EXPECT_THAT(Take(&wheel, 3'000, 1), ElementsAre(0));
-  EXPECT_THAT(Take(&wheel, 500), ElementsAre(1));
+  EXPECT_THAT(Expire(&wheel, 3'000, 1), ElementsAre(0));
+  EXPECT_THAT(Expire(&wheel, 500), ElementsAre(1));
   EXPECT_EQ(wheel.now(), 2'000u);
-  EXPECT_THAT(Take(&wheel, 2'001), ElementsAre(2));
+  EXPECT_THAT(Expire(&wheel, 2'001), ElementsAre(2));
 }
 
 TEST(TimingWheelEdgesTest, ASlotCanBeUsedAgainOnItsNextTurn) {
@@ -125,7 +125,7 @@ TEST(TimingWheelEdgesTest, ASlotCanBeUsedAgainOnItsNextTurn) {
       const Tick due = 10 + step * static_cast<Tick>(turn);
       wheel.Add(due, turn);
       wheel.Add(due + step, -turn);
-      EXPECT_EQ(Take(&wheel, due).size(), turn == 0 ? 1u : 2u);
+      EXPECT_EQ(Expire(&wheel, due).size(), turn == 0 ? 1u : 2u);
     }
   }
 }
@@ -182,8 +182,8 @@ TEST(TimingWheelPeersTest, GoZero_NotOneTurnLateFromAnyOffset) {
          {Tick{2'047}, Tick{2'048}, Tick{2'049}, Tick{4'096}, Tick{1} << 22, Tick{1} << 29}) {
       Wheel wheel(start);
       wheel.Add(start + delay, 1);
-      ASSERT_THAT(Take(&wheel, start + delay - 1), IsEmpty());
-      ASSERT_THAT(Take(&wheel, start + delay), ElementsAre(1));
+      ASSERT_THAT(Expire(&wheel, start + delay - 1), IsEmpty());
+      ASSERT_THAT(Expire(&wheel, start + delay), ElementsAre(1));
     }
   }
 }
@@ -193,10 +193,10 @@ TEST(TimingWheelPeersTest, GoZero_NotOneTurnLateFromAnyOffset) {
 TEST(TimingWheelPeersTest, GoZeroAndNetty_AMissedTickDelaysNothing) {
   Wheel wheel(0);
   for (int i = 0; i < 100; ++i) wheel.Add(10 * static_cast<Tick>(i), i);
-  EXPECT_EQ(Take(&wheel, 5 * kHour).size(), 100u);
-  wheel.Add(5 * kHour + 1, 100);
-  EXPECT_THAT(Take(&wheel, 5 * kHour), IsEmpty());
-  EXPECT_THAT(Take(&wheel, 5 * kHour + 1), ElementsAre(100));
+  EXPECT_EQ(Expire(&wheel, 5 * kHourTicks).size(), 100u);
+  wheel.Add(5 * kHourTicks + 1, 100);
+  EXPECT_THAT(Expire(&wheel, 5 * kHourTicks), IsEmpty());
+  EXPECT_THAT(Expire(&wheel, 5 * kHourTicks + 1), ElementsAre(100));
 }
 
 // Wheels with a range clamp what lies beyond it (Linux, for one), or refuse it.
@@ -207,8 +207,8 @@ TEST(TimingWheelPeersTest, FarTimersAreNotClamped) {
                                  Tick{1} << 62};
   for (size_t i = 0; i < delays.size(); ++i) wheel.Add(start + delays[i], static_cast<int>(i));
   for (size_t i = 0; i < delays.size(); ++i) {
-    EXPECT_THAT(Take(&wheel, start + delays[i] - 1), IsEmpty());
-    EXPECT_THAT(Take(&wheel, start + delays[i]), ElementsAre(static_cast<int>(i)));
+    EXPECT_THAT(Expire(&wheel, start + delays[i] - 1), IsEmpty());
+    EXPECT_THAT(Expire(&wheel, start + delays[i]), ElementsAre(static_cast<int>(i)));
   }
 }
 
