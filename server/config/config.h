@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Config: what an operator may set. Each room declares its options with their defaults. The table
-// in knobs.cc gives each knob its name, unit, bounds and text; the flags, the keys of the TOML
-// file, `duetimed --help` and the checks follow from the table.
+// Config: all knobs of the daemon. Each room declares its options with their defaults. The table in
+// knobs.cc gives each knob its name, unit, bounds and text. The flags, the keys of the TOML file,
+// `duetimed --help` and the checks follow from the table.
 #pragma once
 
 #include "absl/status/status.h"
@@ -14,8 +14,9 @@
 
 namespace duetime::config {
 
-// The configuration in force. Plain data: made by Load() (load.h) or by hand in tests. Every number
-// is in the unit that ends its name; 0 means "automatic" or "off" only where the table says so.
+// The configuration in force. Plain data, filled by Load() (load.h), or by hand in tests. Every
+// number is in the unit that ends its name. 0 means "automatic" or "off" only where the table says
+// so.
 struct Config {
   storage::StoreOptions store;
   api::ServerOptions server;
@@ -26,8 +27,8 @@ struct Config {
   metrics::ExporterOptions metrics;
 };
 
-// Checks every bound of the table and what the knobs must be together. INVALID_ARGUMENT with one
-// line per fault, each naming the knob, its value and what is allowed.
+// Checks every bound of the table and the rules between knobs. INVALID_ARGUMENT with one line per
+// fault. Each line names the knob and the allowed values.
 absl::Status Validate(const Config& config);
 
 }  // namespace duetime::config

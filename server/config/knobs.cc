@@ -28,7 +28,7 @@ constexpr char kDelivery[] = "Delivery";
 constexpr char kTime[] = "Time";
 constexpr char kOperation[] = "Operation";
 
-// A knob that is a text, a list of texts, or true or false: what `accessor` points to.
+// A knob whose value is a text, a list of texts, or a bool; `accessor` decides which.
 template <typename Accessor>
 Knob Text(const char* name, const char* group, const char* description, Accessor accessor) {
   using Value = std::remove_pointer_t<std::invoke_result_t<Accessor, Config&>>;

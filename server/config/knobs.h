@@ -18,7 +18,7 @@ namespace duetime::config {
 
 enum class Unit : uint8_t { kNone, kCount, kMillis, kBytes };
 
-// Where a knob's value is in a Config.
+// Finds a knob's value in a Config.
 template <typename T>
 class Field {
  public:
@@ -35,26 +35,26 @@ class Field {
   T* (*mutable_)(Config&);
 };
 
-// One thing an operator may set. As a flag it is called --like-this, in the file like_this.
+// One knob. The knob like_this is the flag --like-this, and the key like_this in the file.
 struct Knob {
   const char* name;
-  // Heading in --help.
+  // The heading above the knob in --help.
   const char* group;
   std::variant<Field<std::string>, Field<std::vector<std::string>>, Field<bool>, Field<uint64_t>>
       field;
   Unit unit = Unit::kNone;
-  // Bounds of a number, both allowed.
+  // Bounds of a number, inclusive.
   uint64_t min = 0;
   uint64_t max = 0;
   // For text: the allowed values, separated by '|', or null for any.
   const char* choices = nullptr;
   const char* description;
 
-  // Null if the value is no number.
+  // Null if the value is not a number.
   const Field<uint64_t>* number() const { return std::get_if<Field<uint64_t>>(&field); }
 };
 
-// Every knob, in the order in which people should read them.
+// All knobs, in the order of --help.
 std::span<const Knob> Knobs();
 
 // "mailbox_bytes_max" -> "mailbox-bytes-max".
@@ -69,7 +69,7 @@ std::string ValueText(const Knob& knob, const Config& config);
 // The values of all numbers, by name.
 std::vector<std::pair<std::string, uint64_t>> Numbers(const Config& config);
 
-// Unit, default and bounds for people: "ms, default 30000 (30s), 1000 to 600000".
+// Unit, default and bounds as readable text: "ms, default 30000 (30s), 1000 to 600000".
 std::string BoundsText(const Knob& knob);
 
 }  // namespace duetime::config

@@ -162,7 +162,7 @@ std::string Wrap(absl::string_view text) {
   return wrapped;
 }
 
-// The command line as CLI11 reads it: every flag as text, with the types left to the table.
+// CLI11's view of the command line. CLI11 reads every flag as text; the table knows the types.
 class CommandLine {
  public:
   CommandLine() : app_("duetimed: a durable delayed-message daemon.", "duetimed") {
@@ -179,7 +179,7 @@ class CommandLine {
     for (size_t i = 0; i < Knobs().size(); ++i) AddKnob(Knobs()[i], &values_[i]);
   }
 
-  // Returns a finished answer (help, version, a fault of syntax), or nothing to go on.
+  // Returns the answer to --help, --version or a fault of syntax. nullopt: Load continues.
   std::optional<Loaded> Parse(int argc, const char* const* argv) {
     try {
       app_.parse(argc, argv);

@@ -12,25 +12,26 @@
 
 namespace duetime::config {
 
-// What the command line asks for.
+// The result of Load.
 struct Loaded {
-  // True: start with `config`. False: print `output` (or, if exit_code is not 0, to stderr) and
-  // exit.
+  // True: the daemon starts with `config`. False: it prints `output` and exits with `exit_code`. It
+  // prints to stderr if `exit_code` is not 0.
   bool run = false;
   int exit_code = 0;
   std::string output;
   Config config;
 };
 
-// Reads the command line. A flag goes before the file (--config), the file before the default.
-// --help, --version and
-// --check-config end with text to print: the last one prints the configuration in force as TOML,
-// exit code 0, or what is wrong with it, 1. Every fault is named, not just the first.
+// Reads the command line. A flag overrides the file (--config), and the file overrides the default.
+//
+// With --help, --version or --check-config, the result has text to print. --check-config prints the
+// configuration in force as TOML, with exit code 0. Faults give exit code 1, and `output` names all
+// of them, not just the first.
 Loaded Load(int argc, const char* const* argv);
 
-// Takes the keys of a TOML text into `config`. INVALID_ARGUMENT with one line per fault,
-// "file:line:column: what", for bad syntax, unknown keys and values of the wrong type; `file` is
-// only for those texts. Bounds are checked by Validate.
+// Sets the fields of `config` that the TOML text names. INVALID_ARGUMENT with one line per fault,
+// "file:line:column: what", for bad syntax, unknown keys and values of the wrong type. `file`
+// appears only in these lines. Validate checks the bounds.
 absl::Status ApplyToml(absl::string_view text, absl::string_view file, Config* config);
 
 // The configuration as TOML, in the order of the table; ApplyToml reads it back.

@@ -18,7 +18,7 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using protocol::ShardStats;
 
-// Per second.
+// Units per second.
 constexpr double kMillis = 1e3;
 constexpr double kMicros = 1e6;
 
@@ -233,13 +233,14 @@ void AddRpc(Families* out, const RpcStats& rpc) {
   for (size_t i = 0; i < kRpcMethodCount; ++i) {
     const RpcMethodStats& method = rpc.methods[i];
     const Labels label = {{"method", kRpcMethodNames[i]}};
-    // Ends first: a call that ends meanwhile must not make the difference negative.
+    // Read `ended` before `started`, so that a call that ends meanwhile cannot make the difference
+    // negative.
     const auto codes = Load(method.ended);
     const uint64_t begun = method.started.load(std::memory_order_relaxed);
     uint64_t over = 0;
     for (size_t code = 0; code < codes.size(); ++code) {
       over += codes[code];
-      // Most never happen: a series appears with its first call.
+      // Most codes never occur, so a series other than OK appears with its first call.
       if (codes[code] == 0 && code != 0) continue;
       AddSample(&ended, static_cast<double>(codes[code]),
                 {{"method", kRpcMethodNames[i]}, {"code", std::to_string(code)}});

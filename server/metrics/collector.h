@@ -33,7 +33,7 @@ struct StoreReadings {
 
 // A snapshot of the daemon. Plain data, so that the collector depends on no other room's classes.
 struct Readings {
-  // By shard.
+  // One element per shard. `mailboxes` has one more, for the catalog.
   std::vector<protocol::ShardStats> shards;
   std::vector<runtime::MailboxStats> mailboxes;
   runtime::CommitStats commit;
@@ -48,15 +48,15 @@ struct Readings {
   base::ClockState clock_state = base::ClockState::kNormal;
 };
 
-// The numbers of the configuration in force by the name of their knob, each in its own unit.
+// The numeric knobs of the configuration in force, by name, each in the knob's unit.
 using KnobNumbers = std::vector<std::pair<std::string, uint64_t>>;
 
-// Takes the part of the readings that the node and the clock know.
+// Fills in the readings of the node and of the clock.
 Readings ReadNode(const runtime::Node& node, base::Clock* clock);
 
-// Builds Prometheus' families from readings. Between two looks it costs nothing. Labels are
-// bounded: shard, method, code, knob. Thread safety: Collect may be called by any thread at any
-// time between the construction and the end of what `read` uses.
+// Builds Prometheus' metric families from readings. Costs nothing between two scrapes. Labels are
+// bounded: shard, method, code, knob. Thread safety: any thread may call Collect as long as the
+// objects that `read` uses exist.
 class Collector final : public prometheus::Collectable {
  public:
   // REQUIRES: `rpc` outlives the collector.

@@ -72,8 +72,9 @@ Exporter::Exporter(std::string host, std::unique_ptr<prometheus::Exposer> expose
     : host_(std::move(host)), collector_(std::move(collector)), exposer_(std::move(exposer)) {}
 
 Exporter::~Exporter() {
-  // The HTTP library looks whether it is to stop only every 2 seconds, or when a connection comes.
-  // A restart should not take that long, so connections come until it has stopped.
+  // The HTTP library checks for its stop only every 2 seconds, or when a connection comes. A
+  // restart should not take that long, so this thread opens connections until the library has
+  // stopped.
   const std::string own_address = address();
   base::Mutex mutex;
   base::CondVar changed;

@@ -22,18 +22,19 @@ namespace duetime::metrics {
 // authentication: by default it listens on this machine only.
 class Exporter {
  public:
-  // `listen` is as in ExporterOptions, and not empty. UNAVAILABLE if the address can't be had.
+  // `listen` is as in ExporterOptions, and not empty. UNAVAILABLE if the exporter cannot listen on
+  // it.
   static absl::StatusOr<std::unique_ptr<Exporter>> Start(const std::string& listen,
                                                          std::shared_ptr<Collector> collector);
-  // The same, or null if there are to be no metrics.
+  // Like Start. Returns null if `options.listen` is empty.
   static absl::StatusOr<std::unique_ptr<Exporter>> StartIfWanted(
       const ExporterOptions& options, std::shared_ptr<Collector> collector);
-  // Ends the threads: afterwards the collector is not asked any more.
+  // Ends the threads. No thread calls the collector afterwards.
   ~Exporter();
   Exporter(const Exporter&) = delete;
   Exporter& operator=(const Exporter&) = delete;
 
-  // The port in force, which the system chose for port 0.
+  // The port in use. The system chose it if `listen` has port 0.
   uint16_t port() const;
   // `listen` with that port.
   std::string address() const;
@@ -44,7 +45,7 @@ class Exporter {
 
   const std::string host_;
 
-  // Kept alive here: the exposer only has a weak pointer.
+  // Kept alive here, because the exposer has only a weak pointer.
   std::shared_ptr<Collector> collector_;
   std::unique_ptr<prometheus::Exposer> exposer_;
 };

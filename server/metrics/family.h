@@ -22,8 +22,8 @@ void AddSample(prometheus::MetricFamily* family, double value, Labels labels = {
 
 // Adds a sample to a histogram's family. `counts` are per bucket, not cumulative, and have one more
 // element than `bounds`, for values beyond the last bound. `bounds` and `sum` are divided by
-// `per_unit`: 1000 if they are milliseconds and the family is in seconds. (Multiplying by 0.001,
-// which is inexact, would show in the bounds.)
+// `per_unit`, for example 1000 to convert milliseconds to seconds. (A factor of 0.001 is inexact,
+// and the error would show in the bounds.)
 void AddHistogram(prometheus::MetricFamily* family, std::span<const uint64_t> bounds,
                   std::span<const uint64_t> counts, double per_unit, double sum,
                   Labels labels = {});

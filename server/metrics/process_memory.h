@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much memory this process holds.
+// The memory that this process holds.
 #pragma once
 
 #include <cstdint>
 
 namespace duetime::metrics {
 
-// Resident bytes, as the kernel counts them; 0 if it does not say.
+// Resident bytes, as the kernel counts them. 0 if the kernel does not report them.
 uint64_t ResidentMemoryBytes();
 
 }  // namespace duetime::metrics

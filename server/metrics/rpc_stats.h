@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RpcStats: what the gRPC threads count. Plain atomics, so that counting needs neither lock nor
-// library; the collector reads them when it is scraped.
+// RpcStats: the counters of the gRPC threads. They are plain atomics, so that counting needs
+// neither lock nor library. The collector reads them at each scrape.
 #pragma once
 
 #include <array>
@@ -54,7 +54,7 @@ enum class RpcMethod : uint8_t {
   kHealthWatch,
 };
 inline constexpr size_t kRpcMethodCount = 40;
-// As in the protos, but for those of the health service.
+// The names of the protos; the methods of the health service have the prefix "Health".
 inline constexpr std::array<const char*, kRpcMethodCount> kRpcMethodNames = {"Schedule",
                                                                              "ScheduleBatch",
                                                                              "ScheduleStream",
@@ -105,13 +105,14 @@ inline constexpr std::array<uint64_t, 15> kRpcLatencyBoundsMicros = {
     50,     100,    200,     500,     1'000,   2'000,     5'000,    10'000,
     20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000, 5'000'000};
 
-// Counters of one method. Relaxed: each number is right by itself, two of them may be a moment
-// apart.
+// Counters of one method, in relaxed order. Each number is exact, but two numbers may be from
+// different moments.
 struct alignas(64) RpcMethodStats {
   std::atomic<uint64_t> started{0};
   // Ended calls by status code; started minus their sum is in flight.
   std::array<std::atomic<uint64_t>, kRpcCodeCount> ended{};
-  // From the arrival of the request to the handing over of the answer. Streams are not timed.
+  // The time from the arrival of the request until its answer is passed to gRPC. Streams are not
+  // timed.
   std::array<std::atomic<uint64_t>, kRpcLatencyBoundsMicros.size() + 1> latency{};
   std::atomic<uint64_t> latency_sum_micros{0};
 
@@ -135,10 +136,10 @@ struct alignas(64) RpcMethodStats {
   }
 };
 
-// All methods. Thread-safe.
+// The counters of all methods. Thread-safe.
 struct RpcStats {
   std::array<RpcMethodStats, kRpcMethodCount> methods;
-  // Stored messages found damaged when they were to be delivered.
+  // Stored messages that were found damaged at their delivery.
   std::atomic<uint64_t> damaged_records{0};
 
   RpcMethodStats& of(RpcMethod method) { return methods[static_cast<size_t>(method)]; }

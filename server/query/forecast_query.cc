@@ -41,13 +41,14 @@ void Add(const BucketCount& count, PendingCount* sum) {
   sum->bytes += count.bytes;
 }
 
-// What a sum has left, or nothing where two readings a moment apart contradict each other.
+// Subtracts `count` from `sum`. Stops at 0, because two readings a moment apart may contradict each
+// other.
 void Subtract(const PendingCount& count, PendingCount* sum) {
   sum->messages -= std::min(sum->messages, count.messages);
   sum->bytes -= std::min(sum->bytes, count.bytes);
 }
 
-// Reads counters of any number in pieces.
+// Reads any number of counters in pieces, up to `counters_max`.
 class CounterReader {
  public:
   CounterReader(MessageStore* store, size_t counters_max)
@@ -63,7 +64,7 @@ class CounterReader {
       absl::Status status =
           store_->ScanCounts(shard, topic, level, {from_ms, until_ms}, kCountersPerRead, &counts);
       if (!status.ok()) return status;
-      // A look that finds nothing costs about as much as a counter.
+      // An empty read costs about as much as a counter.
       read_ += counts.size() + 1;
       if (read_ > counters_max_) return TooLargeError("counters", counters_max_);
       for (const BucketCount& count : counts) visit(count);
@@ -78,7 +79,8 @@ class CounterReader {
                 [&](const BucketCount& count) { Add(count, total); });
   }
 
-  // What is due before `end_ms`, a full minute: hours, and the minutes of the last one.
+  // Adds the messages that are due before `end_ms`, a full minute. Reads the counters of hours, and
+  // for the last hour the counters of minutes.
   absl::Status Before(uint16_t shard, TopicId topic, uint64_t end_ms, PendingCount* sum) {
     const auto add = [&](const BucketCount& count) { Add(count, sum); };
     const uint64_t hour_ms = end_ms - end_ms % kHourMs;
@@ -93,7 +95,7 @@ class CounterReader {
   size_t read_ = 0;
 };
 
-// One forecast.
+// Computes one forecast.
 class Forecaster {
  public:
   Forecaster(MessageStore* store, const std::vector<TopicId>& topics, const ForecastRange& range,
@@ -114,7 +116,7 @@ class Forecaster {
       if (!BySecond()) continue;
       if (absl::Status status = CountSeconds(shard); !status.ok()) return status;
     }
-    // Everything that is neither before nor in the buckets.
+    // A later message is neither overdue nor in a bucket.
     counts_->later = counts_->total;
     Subtract(counts_->overdue, &counts_->later);
     for (const PendingCount& bucket : counts_->buckets) Subtract(bucket, &counts_->later);
@@ -146,7 +148,7 @@ class Forecaster {
     return static_cast<size_t>((due_ms - range_.start_ms) / range_.bucket_ms);
   }
 
-  // Looks at the messages of the minutes that hold any of the topics asked for.
+  // Reads the messages of the minutes that hold messages of the topics.
   absl::Status CountSeconds(uint16_t shard) {
     const absl::flat_hash_set<uint32_t> wanted = WantedTopics();
     std::vector<uint64_t> minutes(minutes_.begin(), minutes_.end());
@@ -195,7 +197,7 @@ class Forecaster {
   const size_t messages_max_;
   CounterReader counters_;
   ForecastCounts* const counts_;
-  // Of the shard at hand, with buckets of a second: minutes that hold something.
+  // With buckets of a second: the minutes of the current shard that hold messages.
   absl::flat_hash_set<uint64_t> minutes_;
   size_t looked_ = 0;
 };
@@ -214,12 +216,12 @@ absl::Status ReadForecast(MessageStore* store, const std::vector<TopicId>& topic
 absl::Status ReadTopicCounts(MessageStore* store, TopicId topic, uint64_t now_ms,
                              PendingCount* pending, PendingCount* due) {
   ForecastCounts counts;
-  // What is due before the next second.
+  // With this range, `overdue` counts the messages due before the next second.
   ForecastRange range = {
       .start_ms = now_ms - now_ms % kSecondMs + kSecondMs, .bucket_ms = kSecondMs, .buckets = 1};
   absl::Status status = ReadForecast(store, {topic}, range, {}, &counts);
   if (status.code() == absl::StatusCode::kResourceExhausted) {
-    // Too many in this minute to look at each: to the minute, then.
+    // This minute has too many messages to read, so count to its end.
     range.bucket_ms = kMinuteMs;
     range.start_ms = now_ms - now_ms % kMinuteMs + kMinuteMs;
     status = ReadForecast(store, {topic}, range, {}, &counts);

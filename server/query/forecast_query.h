@@ -18,14 +18,14 @@ namespace duetime::query {
 struct ForecastRange {
   // A multiple of bucket_ms.
   uint64_t start_ms = 0;
-  // One of the four above.
+  // kSecondMs, kMinuteMs, kHourMs or kDayMs.
   uint64_t bucket_ms = storage::kHourMs;
   size_t buckets = 0;
 
   uint64_t end_ms() const { return start_ms + buckets * bucket_ms; }
 };
 
-// How much one forecast may read; more is FORECAST_TOO_LARGE.
+// Limits for the reads of one forecast. Beyond a limit the forecast fails with FORECAST_TOO_LARGE.
 struct ForecastBudget {
   size_t counters = 1'000'000;
   // The messages that a forecast with buckets of a second may read.
@@ -40,22 +40,24 @@ struct PendingCount {
 };
 
 struct ForecastCounts {
-  // One for each bucket asked for, over all topics and shards.
+  // One element per bucket of the range, summed over all topics and shards.
   std::vector<PendingCount> buckets;
   PendingCount overdue;
   PendingCount later;
   PendingCount total;
 };
 
-// Sums over all shards and `topics`. Days and hours are read from the counters of hours, minutes
-// from those of minutes; seconds are counted message by message within the minutes that hold any.
-// RESOURCE_EXHAUSTED FORECAST_TOO_LARGE; else an error of the store.
+// Sums over all shards and `topics`. Buckets of days and hours come from the counters of hours,
+// buckets of minutes from the counters of minutes. For buckets of seconds, the forecast counts
+// message by message in the minutes that hold messages. RESOURCE_EXHAUSTED FORECAST_TOO_LARGE, or
+// an error of the store.
 absl::Status ReadForecast(storage::MessageStore* store, const std::vector<storage::TopicId>& topics,
                           const ForecastRange& range, const ForecastBudget& budget,
                           ForecastCounts* counts);
 
-// Counts a topic's pending messages over all shards: all of them, and those due by the end of the
-// second of `now_ms` (by the end of its minute, if the minute has too many messages to read).
+// Counts a topic's pending messages over all shards. `pending` counts all of them, `due` those that
+// are due by the end of the second of `now_ms`. If that minute has too many messages to read, `due`
+// counts up to the end of the minute.
 absl::Status ReadTopicCounts(storage::MessageStore* store, storage::TopicId topic, uint64_t now_ms,
                              PendingCount* pending, PendingCount* due);
 

@@ -15,9 +15,9 @@ using storage::kMinuteMs;
 using storage::MessageKey;
 using storage::MessageStore;
 
-// The minutes that one read of the counters covers.
+// The maximum number of minutes whose counters one read returns.
 constexpr size_t kMinutesMax = 256;
-// The messages that one read examines.
+// The maximum number of messages that one read examines.
 constexpr size_t kLooksPerRead = 5'000;
 constexpr size_t kNamesPerRead = 256;
 
@@ -29,16 +29,16 @@ bool HasLabels(const MessageFilter& filter, const storage::MessageRecord& record
   });
 }
 
-// The messages of one shard from a place on, read ahead in pieces.
+// Iterates over the messages of one shard from a place on. Reads ahead in pieces.
 class ShardCursor {
  public:
-  // `looks`: the shard's share of the budget. Each shard has its own, so that every page gets on in
-  // every shard.
+  // `looks`: the shard's share of the budget. Each shard has its own share, so that every page
+  // makes progress in every shard.
   ShardCursor(MessageStore* store, uint16_t shard, const MessageFilter* filter,
               const MessageKey& from, size_t looks)
       : store_(store), shard_(shard), filter_(filter), next_(from), looks_(looks) {}
 
-  // Reads until there is a message at hand, the shard has no more, or its share is spent.
+  // Reads until a message is ready, the shard has no more messages, or the share is spent.
   absl::Status Fill(size_t rows) {
     while (rows_.empty() && !done_ && looks_ > 0) {
       if (next_.due_ms >= filter_->until_ms) {
@@ -52,7 +52,7 @@ class ShardCursor {
     return absl::OkStatus();
   }
 
-  // Nothing is known of what lies at or behind this place; everything before it was handed out.
+  // The cursor has returned all messages before this place, and none at or after it.
   MessageKey frontier() const { return rows_.empty() ? next_ : rows_.back().key; }
   bool done() const { return rows_.empty() && done_; }
   bool ready() const { return !rows_.empty(); }
@@ -63,7 +63,7 @@ class ShardCursor {
   }
 
  private:
-  // Moves to the first minute that has something, and notes how far it goes without a gap.
+  // Moves to the first minute that has messages, and sets full_until_ms_ to the next empty minute.
   absl::Status SkipEmptyMinutes() {
     if (next_.due_ms < full_until_ms_) return absl::OkStatus();
     const uint64_t minute_ms = next_.due_ms - next_.due_ms % kMinuteMs;
@@ -93,7 +93,7 @@ class ShardCursor {
     absl::Status status =
         store_->ScanHeads(shard_, filter_->topic, {next_, until}, limit, scan_max, &page);
     if (!status.ok()) return status;
-    // A read that stopped early has examined as many messages as it may.
+    // A read that stopped early has examined `scan_max` messages.
     const bool stopped = page.next.has_value() && page.items.size() < rows;
     Look(stopped ? scan_max : page.items.size());
     next_ = page.next.value_or(until);
@@ -101,7 +101,7 @@ class ShardCursor {
     storage::MessageRecord record;
     for (auto& item : page.items) {
       status = storage::DecodeMessageHead(item.head, &record);
-      // A message whose bytes are damaged does not hide the others. Get reports the damage.
+      // Skip a damaged message, so that the list still shows the others. Get reports the damage.
       if (!status.ok() || !HasLabels(*filter_, record)) continue;
       rows_.push_back(
           {.shard = shard_, .key = item.key, .bytes = item.bytes, .head = std::move(item.head)});
@@ -110,18 +110,18 @@ class ShardCursor {
     return absl::OkStatus();
   }
 
-  // Every read costs something, so that no page reads for ever.
+  // Counts at least one look per read, so that every page ends.
   void Look(size_t count) { looks_ -= std::min(looks_, count + 1); }
 
   MessageStore* store_;
   uint16_t shard_;
   const MessageFilter* filter_;
-  // Where to read on.
+  // The next read starts here.
   MessageKey next_;
   size_t looks_;
-  // Up to here no minute is empty.
+  // No minute from next_ up to here is empty.
   uint64_t full_until_ms_ = 0;
-  // The last one is next.
+  // In reverse order: Take returns the last row.
   std::vector<ListRow> rows_;
   bool done_ = false;
 };
@@ -142,7 +142,7 @@ absl::Status ReadByPlace(MessageStore* store, const MessageFilter& filter, const
       if (first == nullptr || cursor.frontier() < first->frontier()) first = &cursor;
     }
     if (first == nullptr) return absl::OkStatus();
-    // Names of other shards may come after names that this shard has not read yet.
+    // A shard without a ready message may still have messages before those of other shards.
     if (!first->ready() || page->rows.size() >= budget.rows) {
       page->next = ListPosition{.place = first->frontier(), .key = ""};
       return absl::OkStatus();
@@ -151,7 +151,7 @@ absl::Status ReadByPlace(MessageStore* store, const MessageFilter& filter, const
   }
 }
 
-// The names of one shard that begin with the prefix, read ahead in pieces.
+// Iterates over the names of one shard that begin with the prefix. Reads ahead in pieces.
 class NameCursor {
  public:
   NameCursor(MessageStore* store, uint16_t shard, const MessageFilter* filter, std::string after)
@@ -183,7 +183,7 @@ class NameCursor {
   bool done_ = false;
 };
 
-// The record that a name stands for, wherever it is now; nothing if it is not pending.
+// Finds the message of an id at its current place. Returns no record if the message is not pending.
 absl::Status FindRecord(MessageStore* store, uint16_t shard, const storage::MessageId& id,
                         MessageKey* key, std::optional<std::string>* record) {
   *key = {.due_ms = id.due_ms(), .id = id};
@@ -201,10 +201,11 @@ absl::Status FindRecord(MessageStore* store, uint16_t shard, const storage::Mess
   return absl::OkStatus();
 }
 
-// Adds the message that a name stands for, if it matches. Adds what it read to `bytes_read`.
+// Adds the message of a name to the page if it matches the filter. Adds the size of its record to
+// `bytes_read`.
 absl::Status AddNamed(MessageStore* store, const MessageFilter& filter, uint16_t shard,
                       const storage::IndexRef& name, size_t* bytes_read, ListPage* page) {
-  // Its message has ended; the name is only remembered.
+  // The message has ended; the store keeps its name for a while.
   if (name.entry.expire_ms != 0) return absl::OkStatus();
   MessageKey key;
   std::optional<std::string> bytes;

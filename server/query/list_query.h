@@ -17,7 +17,7 @@
 
 namespace duetime::query {
 
-// Which messages. All conditions must hold.
+// Selects messages. All conditions must hold.
 struct MessageFilter {
   storage::TopicId topic{};
   std::string key_prefix;
@@ -27,7 +27,7 @@ struct MessageFilter {
   uint64_t until_ms = storage::MessageId::kDueMax + 1;
 };
 
-// The start of a page: with a key_prefix, after this key; otherwise, from this place on.
+// The start of a page. With a key_prefix the page starts after `key`, otherwise at `place`.
 struct ListPosition {
   storage::MessageKey place;
   std::string key;
@@ -35,12 +35,12 @@ struct ListPosition {
   friend bool operator==(const ListPosition&, const ListPosition&) = default;
 };
 
-// How much one page may cost. A page ends when one of them is used up.
+// Limits for the cost of one page. A page ends at the first limit that it reaches.
 struct ListBudget {
   size_t rows = 100;
-  // The messages and names that a page may examine, of any topic.
+  // The messages (of any topic) or names that a page may examine.
   size_t looks = 100'000;
-  // Bytes of records that are read whole, which a list by key has to do.
+  // The bytes of whole records that a page may read. Only a list by key reads whole records.
   size_t record_bytes = 16 << 20;
 };
 
@@ -60,12 +60,13 @@ struct ListPage {
   std::optional<ListPosition> next;
 };
 
-// Reads one page, over all shards: in the order of place, or, with a key_prefix, of keys.
+// Reads one page over all shards, in the order of places. With a key_prefix it reads in the order
+// of keys.
 //
-// Every message that is in the store from the first page to the last, at one place, is in exactly
-// one page: pages are cut at places (or keys) and not at counts, and each page reads everything
-// between two cuts. A list by place reads the counters to skip stretches of time in which the topic
-// has no messages; the counters are written with the messages. An error is one of the store.
+// A message that stays in the store at one place from the first page to the last is in exactly one
+// page. Pages are cut at places (or keys), not at counts, and each page reads everything between
+// two cuts. A list by place uses the counters to skip minutes in which the topic has no messages.
+// The store writes the counters together with the messages. Errors come from the store.
 absl::Status ReadListPage(storage::MessageStore* store, const MessageFilter& filter,
                           const ListPosition& from, const ListBudget& budget, ListPage* page);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads bulk operations from the store. Each shard has its part of every operation.
+// Reads bulk operations from the store. Each shard has a part of every operation.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,12 @@ absl::StatusOr<OperationParts> ReadOperation(storage::MessageStore* store, const
 
 struct OperationPage {
   std::vector<OperationParts> operations;
-  // Set if there may be more: the name to go on behind.
+  // Set if there may be more operations: the `after` of the next page.
   std::optional<std::string> next;
 };
 
-// Operations with names greater than `after`, in order, at most `rows`. A page also ends early
-// after 10,000 looks.
+// Reads at most `rows` operations with names greater than `after`, in the order of names. A page
+// also ends after it has examined 10,000 operations.
 absl::StatusOr<OperationPage> ReadOperations(storage::MessageStore* store,
                                              std::optional<storage::TopicId> topic,
                                              std::string after, size_t rows);

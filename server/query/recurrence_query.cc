@@ -16,8 +16,8 @@ using storage::ObjectKind;
 constexpr size_t kObjectLooksMax = 10'000;
 constexpr size_t kPageBytesMax = 16 << 20;
 
-// The recurrences of all shards in the order of their names. It reads a few of each shard at a
-// time, because their templates may be large.
+// Iterates over the recurrences of all shards in the order of their names. Reads only a few of each
+// shard at a time, because their templates may be large.
 class MergedScan {
  public:
   MergedScan(storage::MessageStore* store, std::string after)
@@ -25,7 +25,7 @@ class MergedScan {
         per_read_(std::max<size_t>(1, kReadAhead / store->shard_count())),
         parts_(store->shard_count(), Part{.after = std::move(after), .objects = {}}) {}
 
-  // Takes out the next one, or nothing after the last.
+  // Removes and returns the next recurrence. nullopt after the last one.
   absl::StatusOr<std::optional<storage::ObjectRef>> Next() {
     Part* first = nullptr;
     for (uint16_t shard = 0; shard < store_->shard_count(); ++shard) {
@@ -45,7 +45,7 @@ class MergedScan {
   }
 
  private:
-  // Objects in memory, over all shards.
+  // The number of objects read ahead, over all shards.
   static constexpr size_t kReadAhead = 64;
 
   struct Part {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads recurrences from the store. Each lies in the shard of its name.
+// Reads recurrences from the store. A recurrence lies in the shard of its name.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@ absl::StatusOr<protocol::RecurrenceState> ReadRecurrence(storage::MessageStore* 
 
 struct RecurrencePage {
   std::vector<protocol::RecurrenceState> recurrences;
-  // Set if there may be more: the name to go on behind.
+  // Set if there may be more recurrences: the `after` of the next page.
   std::optional<std::string> next;
 };
 
-// Recurrences with names greater than `after`, in order, at most `rows`. A page also ends early
-// after 10,000 looks or 16 MiB.
+// Reads at most `rows` recurrences with names greater than `after`, in the order of names. A page
+// also ends after it has examined 10,000 recurrences or read 16 MiB.
 absl::StatusOr<RecurrencePage> ReadRecurrences(storage::MessageStore* store,
                                                std::optional<storage::TopicId> topic,
                                                std::string after, size_t rows);

@@ -11,7 +11,7 @@
 namespace duetime::runtime {
 namespace {
 
-// Nothing happens at a time of its own: the longest sleep is arbitrary.
+// Arbitrary, because the catalog has no timers.
 constexpr std::chrono::seconds kSleepMax{10};
 
 }  // namespace
@@ -57,7 +57,7 @@ void CatalogEngine::Turn() {
     handled_.bytes += CommandBytes(command);
     catalog_.Handle(now, std::move(command));
   }
-  // The next start continues what is open.
+  // The next start continues the open changes.
   if (intake_.stopping) catalog_.Stop();
   SubmitBatch();
   catalog::Effects effects = catalog_.TakeEffects();

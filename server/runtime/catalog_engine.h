@@ -46,8 +46,8 @@ class CatalogEngine {
   CatalogMailbox& mailbox() { return mailbox_; }
 
  private:
-  // One batch in fsync, one that gathers. Beyond that the engine takes no commands, so its mailbox
-  // fills up and refuses (P6).
+  // One batch may be in fsync while another one gathers. At this limit the engine takes no
+  // commands, so its mailbox fills up and refuses (P6).
   static constexpr size_t kUncommittedMax = 2;
 
   void Run();
@@ -64,8 +64,8 @@ class CatalogEngine {
   // Confined to the engine's thread after Start.
   catalog::Catalog catalog_;
   CatalogMailbox::Intake intake_;
-  // Not yet reported to the mailbox. A request counts against the mailbox's limit until its answer,
-  // because a change may wait for others of its topic.
+  // Handled commands that are not yet reported to the mailbox. A request counts against the
+  // mailbox's limit until its answer, because a change may wait for other changes of its topic.
   CatalogMailbox::Handled handled_;
   size_t open_requests_ = 0;
   size_t uncommitted_ = 0;

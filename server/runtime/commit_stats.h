@@ -16,7 +16,7 @@ inline constexpr std::array<uint64_t, 15> kAppendBoundsMicros = {
 
 // Counters since the start, and two gauges at the end.
 struct CommitStats {
-  // Appends, and the number of synced ones.
+  // Appends; `syncs` of them were synced.
   uint64_t groups = 0;
   uint64_t syncs = 0;
   uint64_t batches = 0;

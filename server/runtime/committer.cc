@@ -19,7 +19,7 @@ size_t BucketOf(uint64_t micros) {
   return bucket;
 }
 
-// The approximate size of a record beside its name and value.
+// The approximate size of a record without its name and value.
 constexpr size_t kRecordOverheadBytes = 48;
 
 }  // namespace

@@ -19,7 +19,7 @@
 
 namespace duetime::runtime {
 
-// Whose records a batch holds: a shard by its number, or the catalog.
+// The participant that submitted a batch: a shard by its number, or the catalog.
 inline constexpr uint16_t kCatalogParticipant = protocol::kShardCountMax;
 inline constexpr size_t kParticipantsMax = protocol::kShardCountMax + 1;
 
@@ -42,10 +42,10 @@ size_t BytesOf(const storage::RecordBatch& records);
 // the load and no timer is involved. The engines bound the waiting batches: an engine with too many
 // uncommitted records takes no commands.
 //
-// Guarantees: (1) per participant, the committer appends and completes batches in the order of
-// Submit; (2) a group is synced if any of its batches requires it; (3) after the first outcome but
-// kAccepted the committer appends nothing, and every later batch completes as kFenced (P7); (4)
-// every submitted batch completes, also after Stop.
+// Guarantees: (1) the committer appends and completes the batches of a participant in the order of
+// Submit; (2) a group is synced if any of its batches requires it; (3) after the first outcome
+// other than kAccepted the committer appends nothing, and every later batch completes as kFenced
+// (P7); (4) every submitted batch completes, also after Stop.
 //
 // Thread safety: Submit, Fence, failed and stats may be called from any thread.
 class Committer {

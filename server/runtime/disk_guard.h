@@ -7,9 +7,9 @@
 
 namespace duetime::runtime {
 
-// Decides from measurements of the free space whether the server refuses new messages. The disk is
-// low below the limit, and until the free space is an eighth above the limit, so that the state
-// does not flap.
+// Decides from measurements of the free space whether the server refuses new messages. The disk
+// becomes low below the limit. It stays low until the free space is an eighth above the limit, so
+// that the state does not flap.
 class DiskGuard {
  public:
   // With 0 the disk is never low.

@@ -17,8 +17,8 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// The messages and leases decided in one turn. As many as a step may fire, so that settlements do
-// not queue behind a burst.
+// The maximum number of messages and leases that one turn decides. A step may fire as many
+// messages, so settlements do not queue behind a burst.
 constexpr size_t kTurnWeightMax = 2'000;
 // The longest sleep, which bounds the time to detect a step of the wall clock.
 constexpr uint64_t kSleepMaxMs = 1'000;
@@ -31,9 +31,9 @@ constexpr microseconds kSleepMin{100};
 // commands under load.
 constexpr size_t kBusyWakeCommands = 64;
 constexpr milliseconds kBusySleepMax{1};
-// The shortest sleep while server time stands still: its deadlines come no closer.
+// The shortest sleep while server time stands still, because no deadline comes closer then.
 constexpr milliseconds kWaitingSleepMin{20};
-// How often a busy engine copies its stats, at most.
+// The shortest time between two copies of a busy engine's stats.
 constexpr uint64_t kPublishPeriodMs = 100;
 
 milliseconds Until(uint64_t deadline_ms, uint64_t now_ms) {
@@ -136,8 +136,8 @@ bool Engine::SubmitBatch() {
 void Engine::DeliverEffects() {
   protocol::Effects effects = shard_.TakeEffects();
   if (effects.empty()) return;
-  // A shard that cannot read has failed like one that cannot write. The promise is the daemon's, so
-  // all shards stop (P7).
+  // A failed read is as serious as a failed write. The promise holds for the whole daemon, so all
+  // shards stop (P7).
   if (effects.failed) context_.committer->Fence();
   context_.sink->Deliver(shard_index_, std::move(effects));
 }

@@ -64,12 +64,12 @@ class Engine {
 
   ShardMailbox& mailbox() { return mailbox_; }
   const ShardMailbox& mailbox() const { return mailbox_; }
-  // A copy from the last time the engine went to sleep, at most a tenth of a second old while it is
-  // busy.
+  // Returns a copy of the counters. An idle engine makes the copy before it sleeps, a busy engine
+  // about every 100 ms.
   protocol::ShardStats stats() const;
 
  private:
-  // One submitted batch's part of the sums below.
+  // The share of one submitted batch in uncommitted_sum_.
   struct Uncommitted {
     size_t records = 0;
     size_t bytes = 0;

@@ -18,23 +18,23 @@
 
 namespace duetime::runtime {
 
-// What the housekeeping does to the store.
+// The store's part of the housekeeping.
 struct StoreTasks {
   // Measures the free space.
   std::function<absl::StatusOr<uint64_t>()> disk_free;
   // Writes the store's witness. May be empty.
   std::function<absl::Status()> write_witness;
-  // Lets the store drop entries that expired by then. May be empty.
+  // Lets the store drop the entries that have expired by `until_ms`. May be empty.
   std::function<void(uint64_t until_ms)> drop_expired = {};
 };
 
 // One thread that once a second writes the store's witness, advances the store's expiry mark,
 // measures the free disk space, and checks the clock. It logs changes of state, not every check.
 //
-// Thread safety: the owner calls Start and Stop. All else may be called from any thread.
+// Thread safety: the owner calls Start and Stop. Any thread may call the accessors.
 class Housekeeping {
  public:
-  // REQUIRES: `clock` and what the tasks use outlive it.
+  // REQUIRES: `clock` and the objects that `tasks` use outlive the housekeeping.
   Housekeeping(const HousekeepingOptions& options, StoreTasks tasks, base::Clock* clock);
   ~Housekeeping();
   Housekeeping(const Housekeeping&) = delete;
@@ -47,7 +47,7 @@ class Housekeeping {
 
   // True while the server must refuse new messages because the disk is low.
   bool disk_low() const { return disk_low_.load(std::memory_order_relaxed); }
-  // The last measurement.
+  // The free space at the last measurement.
   uint64_t disk_free_bytes() const { return disk_free_bytes_.load(std::memory_order_relaxed); }
 
  private:

@@ -72,7 +72,7 @@ size_t CommandBytes(const Command& command) {
 }
 
 size_t CommandBytes(const catalog::Command& command) {
-  // Names and settings are short.
+  // One estimate serves all commands, because names and settings are short.
   constexpr size_t kNamesBytes = 512;
   static_cast<void>(command);
   return sizeof(command) + kNamesBytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mailbox: the queue of one engine, that of a shard or of the catalog.
+// Mailbox: the queue of one engine, for a shard or for the catalog.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ struct Completion {
 // Gets the outcomes of the batches that a participant submitted.
 class CompletionSink {
  public:
-  // REQUIRES: in the order of their sequences.
+  // REQUIRES: `completions` are in the order of their sequences.
   virtual void Complete(std::span<const Completion> completions) = 0;
 
  protected:
@@ -49,7 +49,8 @@ size_t CommandBytes(const protocol::Command& command);
 size_t CommandBytes(const catalog::Command& command);
 // The number of messages or leases in a command, which measures its work.
 size_t CommandWeight(const protocol::Command& command);
-// True for commands that a client can send without another bound.
+// True if no other limit bounds the number of these commands, so that a full mailbox must refuse
+// them.
 bool MayBeRefused(const protocol::Command& command);
 bool MayBeRefused(const catalog::Command& command);
 
@@ -58,16 +59,16 @@ bool MayBeRefused(const catalog::Command& command);
 // have grown.
 //
 // Guarantees: (1) commands come out in the order of Post; (2) a command counts against the limits
-// until the engine reports it as handled; (3) the mailbox never refuses completions, nor commands
-// for which MayBeRefused is false: credit, the number of streams, or the number of changes under
-// way already bounds these; (4) only a waiting engine is woken.
+// until the engine reports it as handled; (3) the mailbox never refuses completions, and never
+// refuses a command for which MayBeRefused is false, because credit, the number of streams or the
+// number of open changes already bounds such commands; (4) only a waiting engine is woken.
 //
 // Thread safety: Post, Complete, StopDispatch, Stop and stats from any thread; Take and Wait from
 // the engine's thread only.
 template <typename Command>
 class Mailbox final : public CompletionSink {
  public:
-  // For Wait: commands do not end the wait.
+  // As `wake_commands` of Wait: commands do not end the wait.
   static constexpr size_t kNoCommands = std::numeric_limits<size_t>::max();
 
   // The result of Take.
@@ -103,8 +104,8 @@ class Mailbox final : public CompletionSink {
   void Take(bool take_commands, const Handled& handled, Intake* intake);
 
   // Waits until there are `wake_commands` new commands, a new completion, or a new request to stop,
-  // or until `timeout`. May return early without a reason. Commands of `handled` no longer count
-  // from the beginning of the call.
+  // or until `timeout`. May return early without a reason. Commands of `handled` stop counting
+  // against the limits at the beginning of the call.
   void Wait(std::chrono::microseconds timeout, size_t wake_commands, const Handled& handled);
 
   MailboxStats stats() const;

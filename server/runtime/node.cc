@@ -35,7 +35,7 @@ EngineOptions ToEngineOptions(const NodeOptions& options, uint64_t shards) {
   return engine;
 }
 
-// The request by which Start waits for the catalog. Tags of clients' requests have other bits.
+// The tag of the request with which Start waits for the catalog. No client's request has this tag.
 constexpr catalog::RequestTag kRecovered{~uint64_t{0}};
 
 catalog::CatalogOptions CatalogOptionsOf(const NodeOptions& options, uint16_t shards) {
@@ -97,8 +97,8 @@ class Node::Impl final : private EffectSink {
   const catalog::SnapshotCell& snapshots() const { return snapshots_; }
 
  private:
-  // On a shard's thread. A topic that gets a message is visible before a client hears of the
-  // message.
+  // Runs on a shard's thread. Marks a topic as used before a client gets the answer for its
+  // message, so that the topic is visible by then.
   void Deliver(uint16_t shard, protocol::Effects effects) override {
     for (const storage::TopicId topic : effects.used_topics) {
       const catalog::TopicPtr watched = snapshots_.Read().TopicOf(topic);
@@ -125,7 +125,7 @@ class Node::Impl final : private EffectSink {
     if (!replies.empty() || failed) sink_->Answer(std::move(replies), failed);
   }
 
-  // On the catalog's thread.
+  // Runs on the catalog's thread.
   void CarryOut(catalog::Effects effects) {
     PostToShards(std::move(effects.commands));
     if (effects.snapshot != nullptr) snapshots_.Publish(std::move(effects.snapshot));
@@ -151,7 +151,8 @@ class Node::Impl final : private EffectSink {
 
   EffectSink* const sink_;
   catalog::SnapshotCell snapshots_;
-  // Declared first: the engines submit to the committer until they end, and give slabs back after.
+  // Declared before the engines, because the engines submit to the committer until they end, and
+  // then give their slabs back.
   SlabStock slabs_;
   Committer committer_;
   std::vector<std::unique_ptr<Engine>> engines_;

@@ -23,9 +23,9 @@ namespace duetime::runtime {
 
 class EffectSink;
 
-// Runs each shard and the catalog on engine threads of their own, and one committer thread for all
-// of them (group commit). The catalog's commands go to the shards, and the shards' replies to these
-// go back to the catalog; the sink gets everything else.
+// Runs one engine thread per shard, one for the catalog, and one committer thread for all of them
+// (group commit). The catalog's commands go to the shards, and the shards' replies to these
+// commands go back to the catalog. The sink gets all other effects.
 //
 // Thread safety: Post, stats and failed may be called from any thread between Start and Stop.
 class Node {
@@ -35,17 +35,18 @@ class Node {
        EffectSink* sink);
   ~Node();
 
-  // Recovers every shard and the catalog, starts the threads, and returns when the shards know all
-  // that the catalog has read. An error means that the store cannot be read.
+  // Recovers every shard and the catalog, and starts the threads. Returns when every shard has the
+  // topics and subscriptions that the catalog has read. An error means that the store cannot be
+  // read.
   absl::Status Start();
 
-  // Posts a command to a shard. RESOURCE_EXHAUSTED OVERLOADED if the mailbox is full; commands that
-  // credit or the number of streams bounds are never refused. UNAVAILABLE DRAINING after Stop.
-  // REQUIRES: Start succeeded; shard < shard_count().
+  // Posts a command to a shard. RESOURCE_EXHAUSTED OVERLOADED if the mailbox is full and
+  // MayBeRefused(command) (mailbox.h). UNAVAILABLE DRAINING after Stop. REQUIRES: Start succeeded;
+  // shard < shard_count().
   absl::Status Post(uint16_t shard, protocol::Command command);
 
-  // Posts a command to the catalog. Its reply goes to EffectSink::Answer. RESOURCE_EXHAUSTED
-  // OVERLOADED, UNAVAILABLE DRAINING as above.
+  // Posts a command to the catalog, with the same errors as Post. The reply goes to
+  // EffectSink::Answer.
   absl::Status PostToCatalog(catalog::Command command);
 
   // The newest snapshot of the catalog.
@@ -60,12 +61,12 @@ class Node {
   uint16_t shard_count() const;
   // True once the journal or a read has failed: the server accepts nothing until a restart (P7).
   bool failed() const;
-  // Snapshots, at most a tenth of a second old.
+  // Copies of the counters, at most about 100 ms old.
   std::vector<protocol::ShardStats> shard_stats() const;
   CommitStats commit_stats() const;
-  // One per shard, and the catalog's last.
+  // One element per shard; the last element is the catalog's.
   std::vector<MailboxStats> mailbox_stats() const;
-  // Commands waiting, over all shards and the catalog.
+  // The number of waiting commands of all shards and the catalog.
   size_t mailbox_commands() const;
 
  private:

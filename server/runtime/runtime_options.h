@@ -12,7 +12,8 @@
 
 namespace duetime::runtime {
 
-// The commands that may wait for one shard, or for the catalog; more are refused with OVERLOADED.
+// Limits for the waiting commands of one shard or of the catalog. Beyond a limit, a command is
+// refused with OVERLOADED.
 struct MailboxLimits {
   size_t commands_max = 10'000;
   size_t bytes_max = 64 << 20;
@@ -25,7 +26,7 @@ struct GroupLimits {
 };
 
 struct NodeOptions {
-  // The node sets the two rates of each shard.
+  // The limits of each shard. The node sets their two rates from the rates below.
   delivery::ShardLimits limits;
   catalog::CatalogOptions catalog;
   MailboxLimits mailbox;

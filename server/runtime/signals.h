@@ -7,8 +7,8 @@
 
 namespace duetime::runtime {
 
-// Blocks SIGTERM and SIGINT in this thread and all it starts, and ignores SIGPIPE. Call before the
-// first thread.
+// Blocks SIGTERM and SIGINT in this thread and in all threads that it starts, and ignores SIGPIPE.
+// Call before the first thread.
 void BlockStopSignals();
 
 // Waits for SIGTERM or SIGINT and returns its number. REQUIRES: BlockStopSignals was called.

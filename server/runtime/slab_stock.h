@@ -14,8 +14,8 @@
 namespace duetime::runtime {
 
 // Keeps a few slabs whose pages the system has already mapped, so that an engine does not wait for
-// page faults, and takes back slabs from engines. A separate thread allocates and frees, because
-// either takes as long as handling many messages.
+// page faults. Takes back slabs from engines. A separate thread allocates and frees slabs, because
+// each of these takes as long as handling many messages.
 //
 // Guarantees: (1) Take never waits for the thread: without a ready slab it returns a fresh one,
 // which costs the caller a page fault per 4 KiB; (2) the stock keeps at most kReadyMax slabs and
