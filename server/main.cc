@@ -26,7 +26,7 @@
 namespace duetime {
 namespace {
 
-// Calls that are open at the end have this long to be answered.
+// The time that open calls have for their answers at the end.
 constexpr std::chrono::seconds kShutdownTimeout{1};
 
 int CannotStart(const absl::Status& status, int exit_code) {
@@ -37,7 +37,7 @@ int CannotStart(const absl::Status& status, int exit_code) {
 int Serve(const config::Config& config) {
   runtime::SystemClock clock(config.clock);
   metrics::RpcStats rpc_stats;
-  // The addresses come first, so that clients hear that the server is starting.
+  // Listen before the storage opens, so that clients get STARTING meanwhile.
   const auto server = api::Server::Create(config.server, config.node, &clock, &rpc_stats);
   if (!server.ok()) return CannotStart(server.status(), 1);
   api::Server* const grpc = server->get();
@@ -81,7 +81,7 @@ int Serve(const config::Config& config) {
 }  // namespace duetime
 
 int main(int argc, char** argv) {
-  // Debian's abseil is built for debugging: it would look for deadlocks under a process-wide lock.
+  // In Debian's debug build of abseil, a mutex would look for deadlocks under a process-wide lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const duetime::config::Loaded loaded = duetime::config::Load(argc, argv);
   if (!loaded.run) {

@@ -10,7 +10,7 @@
 namespace duetime::rpc {
 
 void BidiStream::OnRequestDone(bool ok) {
-  // Until here the object was held by its outstanding request alone.
+  // Until here the outstanding request owned the object.
   std::unique_ptr<BidiStream> self(this);
   if (!ok) return;  // the server shuts down
   worker_->OnSessionOpened(std::move(self));

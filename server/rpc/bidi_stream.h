@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BidiStream: the operations of a bidirectional stream, and when its object may go.
+// BidiStream: the operations of a bidirectional stream, and the life of its object.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,14 @@
 
 namespace duetime::rpc {
 
-// What gRPC demands of a stream: at most one read and one write at a time, a finish only when no
-// write is outstanding, and no deletion before every operation has come back. The protocol on top
-// is the subclass's.
+// Keeps gRPC's rules for a stream: at most one read and one write at a time, Finish only when no
+// write is outstanding, and no deletion before every operation has ended. The subclass implements
+// the protocol.
 //
-// Life: made and posted by CqWorker::RequestStream; OnOpened when a call has come; then OnMessage,
-// OnReadsDone, OnWritten as operations end; End() from any of them; deleted by the worker when the
-// last operation is back. Thread safety: confined to the worker's thread.
+// Life: CqWorker::RequestStream makes and posts the object. OnOpened runs when a call arrives.
+// OnMessage, OnReadsDone and OnWritten run as operations end. Each of them may call End(). The
+// worker deletes the object after the last operation. Thread safety: confined to the worker's
+// thread.
 class BidiStream : public Session {
  public:
   BidiStream(const BidiStream&) = delete;
@@ -30,8 +31,8 @@ class BidiStream : public Session {
 
   void Sweep(base::Now now) override;
 
-  // For the request to gRPC, whose tag is this object. With a method (not of reflection) the stream
-  // is counted, and when it opens the next one is asked for.
+  // The tag of the request to gRPC. If `method` is not null, the stream counts its calls, and
+  // requests the next call when it opens. Reflection passes null.
   CompletionTag* RequestTag(const StreamMethod* method) {
     method_ = method;
     return &request_tag_;
@@ -42,23 +43,23 @@ class BidiStream : public Session {
  protected:
   explicit BidiStream(CqWorker* worker) : worker_(worker), stream_(&context_) {}
 
-  // The call has come.
+  // A call has arrived.
   virtual void OnOpened() = 0;
-  // A read that was asked for has ended with a message in `buffer`.
+  // A read has ended with a message in `buffer`.
   virtual void OnMessage(grpc::ByteBuffer* buffer) = 0;
-  // A read has ended without one: the client has half-closed, cancelled, or is gone.
+  // A read has ended without a message: the client has half-closed, cancelled, or is gone.
   virtual void OnReadsDone() = 0;
-  // The write has been taken by the transport; the next may begin.
+  // The transport has taken the write; the next write may begin.
   virtual void OnWritten() = 0;
-  // End() was called, or the connection broke: nothing but the destructor follows.
+  // The stream has ended, by End() or a failed write. No other function but the destructor follows.
   virtual void OnEnded() = 0;
   virtual void OnSweep(base::Now now) = 0;
 
-  // REQUIRES for both: not ended, and none of the kind outstanding.
+  // REQUIRES for both: not ended, and no operation of the same kind is outstanding.
   void StartRead();
   void StartWrite(const google::protobuf::Message& message);
-  // Ends the call with `status` as soon as no write is outstanding; a write that is stuck for
-  // kStuckMs is cut off. Idempotent: the first status counts.
+  // Ends the call with `status` as soon as no write is outstanding. Cancels the call if a write
+  // takes longer than kStuckMs. Idempotent: the first status counts.
   void End(const grpc::Status& status);
 
   bool reading() const { return reading_; }

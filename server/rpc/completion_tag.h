@@ -14,7 +14,7 @@ class CompletionTag {
   ~CompletionTag() = default;
 };
 
-// A tag that calls a member function: one object per kind of operation, made with its owner, so
+// A tag that calls a member function. The owner has one such object for each kind of operation, so
 // that starting an operation allocates nothing.
 template <typename Owner, void (Owner::*kMethod)(bool)>
 class MemberTag final : public CompletionTag {

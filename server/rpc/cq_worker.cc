@@ -33,7 +33,7 @@ CqWorker::CqWorker(ServerState* state, Services* services, const ServedMethods* 
 
 CqWorker::~CqWorker() {
   if (queue_shut_) return;
-  // Never started: nothing was posted, but a queue must be shut down and drained all the same.
+  // A worker that never started has posted nothing. Its queue must still be shut down and drained.
   cq_->Shutdown();
   void* tag = nullptr;
   bool ok = false;
@@ -81,7 +81,8 @@ void CqWorker::Wake() {
 }
 
 void CqWorker::WakeLocked() {
-  // Set under the lock: the queue must not be shut down in between, nor the alarm set twice.
+  // Set the alarm under the lock, so that no thread shuts the queue down or sets the alarm twice in
+  // between.
   if (closed_ || waking_) return;
   waking_ = true;
   wake_alarm_.Set(cq_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), &wake_tag_);
@@ -129,7 +130,7 @@ void CqWorker::OnWake(bool ok) {
 }
 
 void CqWorker::ArmSweep() {
-  // Not the realtime clock: a step of it would stretch or shorten the time.
+  // Not the realtime clock, because a step of that clock would change the length of the wait.
   const gpr_timespec deadline =
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                    gpr_time_from_millis(static_cast<int64_t>(sweep_ms_), GPR_TIMESPAN));
@@ -152,7 +153,7 @@ void CqWorker::Close() {
 }
 
 void CqWorker::AbandonWaitingCalls() {
-  // From here on answers are dropped, so that none can meet a call object that is used again.
+  // Drop all later answers, so that no answer reaches a reused call object.
   Close();
   for (UnaryCall& call : calls_) {
     if (!call.waiting()) continue;
@@ -186,7 +187,7 @@ void CqWorker::OnCallArrived(UnaryCall* call) {
 
 void CqWorker::RequestStream(const StreamMethod* method) {
   if (ending()) return;
-  // The object owns itself until the call comes.
+  // The object owns itself until a call arrives.
   BidiStream* fresh = method->make(*app_, *this).release();
   services_->RequestStream(method->id, fresh->server_context(), fresh->stream(), cq_.get(),
                            fresh->RequestTag(method));

@@ -25,11 +25,12 @@
 
 namespace duetime::rpc {
 
-// Runs a completion queue on a thread of its own. Other threads hand over tasks on a list under a
-// short lock; one alarm per list, not per task, wakes the thread.
+// Runs a completion queue on a thread of its own. Other threads add tasks to a list under a short
+// lock. One alarm per list, not per task, wakes the thread.
 //
-// Guarantees: everything but RunHere, Wake and the life functions happens on the worker's thread,
-// which never blocks. Call objects are used again; their number is that of the calls open at once.
+// Guarantees: every function except RunHere, Wake and the life functions runs on the worker's
+// thread, which never blocks. Call objects are reused, so their number grows only with the number
+// of calls that are open at once.
 class CqWorker {
  public:
   using Task = absl::AnyInvocable<void()>;
@@ -44,16 +45,16 @@ class CqWorker {
 
   // Posts the first requests and starts the thread. REQUIRES: the gRPC server has been started.
   void Start();
-  // Lets the thread end once no call is open; calls that are still not answered after `grace_ms`
-  // are answered with DRAINING. REQUIRES: the gRPC server has been shut down.
+  // Makes the thread end when no call is open. Calls that have no answer after `grace_ms` are
+  // answered with DRAINING. REQUIRES: the gRPC server has been shut down.
   void Stop(uint64_t grace_ms);
   void Join();
 
   // ---- Any thread.
 
-  // Runs `task` on the worker's thread. Drops it once the worker has ended.
+  // Runs `task` on the worker's thread. Drops `task` if the worker takes no more tasks.
   void RunHere(Task task);
-  // Makes the worker look at the serving state.
+  // Makes the worker check the serving state.
   void Wake();
 
   // ---- The worker's thread only.
@@ -70,15 +71,15 @@ class CqWorker {
 
   // Asks gRPC for the next call of a streaming method.
   void RequestStream(const StreamMethod* method);
-  // A session has opened. From now on the worker owns it, notifies it of changes, and runs until it
-  // has ended.
+  // Registers a session that has opened. The worker then owns the session, notifies it of changes,
+  // and runs until it has ended.
   void OnSessionOpened(std::unique_ptr<Session> session);
-  // Deletes it. REQUIRES: none of its operations is outstanding.
+  // Deletes the session. REQUIRES: none of its operations is outstanding.
   void OnSessionEnded(Session* session);
-  // Sessions open now.
+  // The number of open sessions.
   size_t sessions() const { return sessions_.size(); }
 
-  // Shutdown has begun: no request is posted any more.
+  // True once shutdown has begun: the worker posts no more requests.
   bool ending() const { return state_->ending.load(std::memory_order_relaxed); }
 
  private:
@@ -101,18 +102,18 @@ class CqWorker {
   std::unique_ptr<grpc::ServerCompletionQueue> cq_;
   std::thread thread_;
 
-  // The lists from the other threads.
+  // Filled by other threads.
   base::Mutex mutex_;
   std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);
-  // The alarm is set: it must not be set again before it has been delivered.
+  // True if the alarm is set. It must not be set again before its tag arrives.
   bool waking_ ABSL_GUARDED_BY(mutex_) = false;
-  // The queue takes no more alarms.
+  // True if the queue takes no more alarms.
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t stop_grace_ms_ ABSL_GUARDED_BY(mutex_) = 0;
   grpc::Alarm wake_alarm_ ABSL_GUARDED_BY(mutex_);
 
-  // The thread's own. The app outlives the calls, whose coroutines use it.
+  // Confined to the worker's thread. The app outlives the calls, because their coroutines use it.
   std::unique_ptr<WorkerApp> app_;
   std::vector<Task> task_batch_;
   grpc::Alarm sweep_alarm_;
@@ -121,7 +122,7 @@ class CqWorker {
   std::deque<UnaryCall> calls_;
   std::vector<UnaryCall*> free_;
   absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;
-  // Calls and sessions that have arrived and not ended.
+  // The number of calls and sessions that have arrived and not ended.
   size_t open_ = 0;
   ServingState seen_state_ = ServingState::kStarting;
   bool seen_ending_ = false;

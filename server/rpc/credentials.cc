@@ -28,7 +28,8 @@ absl::StatusOr<std::string> ReadPem(absl::string_view knob, const std::string& p
   return content.str();
 }
 
-// gRPC would find out only when the first connection comes, and then refuse them all.
+// Finds a wrong key at the start. gRPC would find it at the first connection, and then refuse all
+// connections.
 absl::Status CheckKeyFits(const GrpcServerOptions& options, const std::string& cert,
                           const std::string& key) {
   using BioPtr = std::unique_ptr<BIO, decltype(&BIO_free)>;

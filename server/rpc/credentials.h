@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How TCP connections are secured.
+// The credentials of TCP connections.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
@@ -12,9 +12,10 @@
 
 namespace duetime::rpc {
 
-// TLS if a certificate is configured, with client certificates required and verified if a client CA
-// is; else plaintext. INVALID_ARGUMENT if a file cannot be read or the options do not fit together.
-// The files are read here, once: a new certificate takes a restart.
+// Returns TLS credentials if a certificate is configured, else plaintext. If a client CA is
+// configured, TLS requires and verifies client certificates. INVALID_ARGUMENT if a file cannot be
+// read or the options do not fit together. Reads the files once, so a new certificate needs a
+// restart.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeTcpCredentials(
     const GrpcServerOptions& options);
 

@@ -5,9 +5,9 @@
 
 namespace duetime::rpc {
 
-// From here on what gRPC has to say is logged like everything else, instead of to stderr in its own
-// form. Its errors become warnings: they tell of connections that went wrong, mostly at the other
-// end. Call once, before gRPC is used.
+// Sends gRPC's log lines to the daemon's log instead of stderr. gRPC's errors become warnings,
+// because most of them report connections that failed at the other end. Call once, before gRPC is
+// used.
 void ForwardGrpcLogs();
 
 }  // namespace duetime::rpc

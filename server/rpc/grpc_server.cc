@@ -24,9 +24,9 @@ constexpr int kHandshakeTimeoutMs = 5'000;
 constexpr int kKeepaliveTimeMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kClientPingMinMs = 10'000;
-// What gRPC may hold in buffers before it makes connections wait.
+// The bytes that gRPC may hold in buffers before it delays connections.
 constexpr size_t kQuotaBytes = 512 << 20;
-// Framing and small fields around the largest payload or batch.
+// Room for the framing and the small fields around the largest payload or batch.
 constexpr size_t kReceiveSlackBytes = 64 << 10;
 
 size_t WorkerCount(size_t configured) {
@@ -45,7 +45,7 @@ void SetChannelOptions(size_t message_bytes_max, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnectionMax);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
-  // Finds subscribers that vanished without a word, and lets clients look for a vanished server.
+  // Finds subscribers that vanished without closing, and lets clients probe for a vanished server.
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -88,7 +88,8 @@ absl::Status GrpcServer::Listen() {
   if (!opened.ok()) return opened.status();
   listener_ = *std::move(opened);
 
-  // Bytes that are not UTF-8 are refused to the client; libprotobuf need not tell stderr of each.
+  // The client gets an error for bytes that are not UTF-8, so libprotobuf need not write each one
+  // to stderr.
   google::protobuf::SetLogHandler(nullptr);
   // gRPC's health service would bring polling threads of its own.
   grpc::EnableDefaultHealthCheckService(false);
@@ -126,7 +127,7 @@ void GrpcServer::Shutdown(std::chrono::milliseconds timeout) {
   // Returns once every connection is closed. At the deadline it closes the connections that are
   // still open.
   server_->Shutdown(std::chrono::system_clock::now() + timeout);
-  // A call that is never answered, because the disk does not, must not keep the process alive.
+  // If the disk hangs, some calls get no answer. Such calls must not keep the process alive.
   const auto grace_ms = static_cast<uint64_t>(std::max<int64_t>(timeout.count(), 0));
   for (const auto& worker : workers_) worker->Stop(grace_ms);
   for (const auto& worker : workers_) worker->Join();

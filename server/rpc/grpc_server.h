@@ -27,9 +27,9 @@ namespace duetime::rpc {
 // completion queues of one thread each. A connection and all its calls live on one queue, so a call
 // is confined to one thread from its arrival to its end.
 //
-// Life, in this order: Create, Listen, Shutdown. Guarantees: every call that was accepted is
-// answered; a completion queue's thread never blocks. Thread safety: the life functions are for one
-// thread; the workers take tasks from any.
+// Life, in this order: Create, Listen, Shutdown. Guarantees: every accepted call is answered; a
+// completion queue's thread never blocks. Thread safety: one thread calls the life functions; any
+// thread may give tasks to the workers.
 class GrpcServer {
  public:
   // Checks the options and reads the TLS files; opens nothing yet. `state` outlives the server.
@@ -42,15 +42,15 @@ class GrpcServer {
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  // Binds every address and starts the threads. An error names the address that cannot be had.
+  // Binds every address and starts the threads. An error names the address that cannot be bound.
   absl::Status Listen();
 
-  // Ends all streams and, after `timeout`, closes those that remain. Calls that wait for another
-  // `timeout` are answered with DRAINING. Then stops the threads. REQUIRES: the shards that calls
-  // wait for still run. Idempotent.
+  // Ends all streams and, after `timeout`, closes the streams that remain. After another `timeout`,
+  // answers the calls that still wait with DRAINING. Then stops the threads. REQUIRES: the shards
+  // that calls wait for still run. Idempotent.
   void Shutdown(std::chrono::milliseconds timeout);
 
-  // Makes every worker look at the serving state.
+  // Makes every worker check the serving state.
   void WakeAll() {
     for (const auto& worker : workers_) worker->Wake();
   }
@@ -58,7 +58,7 @@ class GrpcServer {
   size_t workers() const { return workers_.size(); }
   CqWorker& worker(size_t index) { return *workers_[index]; }
   bool listening() const { return server_ != nullptr; }
-  // The addresses in force, with the port that the system chose for ":0".
+  // The bound addresses, with the port that the system chose for ":0".
   std::vector<std::string> addresses() const {
     return listener_ == nullptr ? std::vector<std::string>{} : listener_->addresses();
   }
@@ -77,7 +77,7 @@ class GrpcServer {
   Services services_;
   std::unique_ptr<Listener> listener_;
   std::vector<std::unique_ptr<CqWorker>> workers_;
-  // After the workers: their queues must outlive the server's use of them.
+  // Declared after the workers, because their queues must outlive the gRPC server.
   std::unique_ptr<grpc::Server> server_;
   bool shut_down_ = false;
 };

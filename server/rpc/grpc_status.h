@@ -11,12 +11,12 @@
 
 namespace duetime::rpc {
 
-// The error as a google.rpc.Status: one ErrorInfo {reason, domain "duetime", metadata} always, a
-// BadRequest if a field is to blame, a RetryInfo if trying again helps. An error that
-// base::MakeError did not make has its code's name as reason.
+// The error as a google.rpc.Status. It always has one ErrorInfo {reason, domain "duetime",
+// metadata}. It has a BadRequest if a field caused the error, and a RetryInfo if a retry can help.
+// If base::MakeError did not make the error, the reason is the name of the code.
 void ToRpcStatus(const absl::Status& status, google::rpc::Status* rpc_status);
 
-// The same for the trailers of a call: the details travel as grpc-status-details-bin. OK gives OK.
+// The same for the trailers of a call: grpc-status-details-bin carries the details. OK gives OK.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace duetime::rpc

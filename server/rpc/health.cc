@@ -20,7 +20,7 @@ bool IsHealthService(const Services& services, const std::string& name) {
   return name.empty() || std::count(services.names().begin(), services.names().end(), name) > 0;
 }
 
-// SERVING while new messages are taken, else NOT_SERVING.
+// NOT_SERVING while the server starts or drains, and after the storage has failed.
 HealthCheckResponse::ServingStatus CurrentHealth(const ServerState& state) {
   return state.state.load() == ServingState::kServing ? HealthCheckResponse::SERVING
                                                       : HealthCheckResponse::NOT_SERVING;
@@ -76,7 +76,7 @@ void HealthWatch::OnRequestDone(bool ok) {
 void HealthWatch::OnServingState() {
   if (ended_) return;
   if (worker_->ending()) {
-    // The last word goes out with the end of the call.
+    // The client gets DRAINING as the status of the call, not as a last health.
     return End(ToGrpcStatus(base::DrainingError()));
   }
   SendIfChanged();

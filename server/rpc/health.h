@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// grpc.health.v1 on our own queues. gRPC's default health service is not used: it starts threads of
-// its own whose polling makes every unary call half as dear again.
+// grpc.health.v1 on our own queues. gRPC's default health service is not used, because its polling
+// threads make every unary call about 50% more expensive.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -22,8 +22,8 @@ namespace duetime::rpc {
 // Health.Check.
 const UnaryMethod& HealthCheckMethod();
 
-// One Health.Watch call: sends the health now and whenever it changes. Ends with the server or with
-// the client, which it learns of through gRPC's done notice, as nothing is ever read.
+// One Health.Watch call: sends the health now and after every change. The call ends with the server
+// or the client. gRPC's done notice reports the end of the client, because the call reads nothing.
 // Thread safety: confined to the worker's thread.
 class HealthWatch final : public Session {
  public:
@@ -31,14 +31,14 @@ class HealthWatch final : public Session {
   HealthWatch(const HealthWatch&) = delete;
   HealthWatch& operator=(const HealthWatch&) = delete;
 
-  // Asks gRPC for the next Watch call. The object then owns itself until the call comes.
+  // Asks gRPC for the next Watch call. The object then owns itself until a call arrives.
   static void Request(CqWorker* worker);
 
   void OnServingState() override;
   void Sweep(base::Now now) override;
 
  private:
-  // Watches of one worker; more are refused.
+  // The maximum number of sessions on one worker. Beyond it, Watch calls are refused.
   static constexpr size_t kSessionsMax = 10'000;
 
   void OnRequestDone(bool ok);

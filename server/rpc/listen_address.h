@@ -16,12 +16,13 @@ namespace duetime::rpc {
 struct ListenAddress {
   // Path of a Unix socket; empty for TCP.
   std::string unix_path;
-  // As written, without the brackets of IPv6.
+  // The host as written, without the brackets of IPv6.
   std::string host;
   // 0 lets the system choose.
   uint16_t port = 0;
 
-  // True if only this machine can reach it: a Unix socket, 127.0.0.0/8, ::1 or "localhost".
+  // True if only this machine can reach the address: a Unix socket, 127.0.0.0/8, ::1 or
+  // "localhost".
   bool IsLocal() const;
 };
 

@@ -25,7 +25,7 @@ namespace duetime::rpc {
 namespace {
 
 constexpr int kBacklog = 1'024;
-// The wait for other code to close a file when the process has no file descriptor left.
+// The pause when no file descriptor is left, so that other code can close some.
 constexpr int kOutOfFilesWaitMs = 100;
 
 absl::Status SocketError(const std::string& address, const char* what, int error) {
@@ -54,7 +54,7 @@ uint16_t PortOf(int fd) {
 // True if a server answers on the socket at `address`.
 bool IsAlive(const sockaddr_un& address) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return true;  // unknown: do not take it away from anybody
+  if (fd < 0) return true;  // unknown, so leave the socket alone
   const bool alive = connect(fd, Generic(&address), sizeof(address)) == 0 || errno == EAGAIN;
   close(fd);
   return alive;
@@ -113,7 +113,7 @@ absl::Status Listener::AddUnix(const std::string& path) {
     return SocketError(name, "bind", error);
   }
   sockets_.push_back({.fd = fd, .unix_path = path});
-  // The directory's permissions and the process's umask say who may connect.
+  // The directory's permissions and the process's umask decide which users may connect.
   if (listen(fd, kBacklog) != 0) return SocketError(name, "listen", errno);
   bound_.push_back(name);
   return absl::OkStatus();
@@ -133,7 +133,7 @@ absl::Status Listener::AddTcp(const std::string& host, uint16_t port) {
     return absl::UnavailableError(
         absl::StrCat("cannot listen on ", name, ": ", gai_strerror(error)));
   }
-  // The first address that the name has: "localhost" is one socket, not two.
+  // Use only the first address of a name, so that "localhost" is one socket, not two.
   const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int on = 1;
   int error = 0;

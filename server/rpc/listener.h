@@ -20,9 +20,9 @@ namespace duetime::rpc {
 // Accepts connections itself and hands them to gRPC.
 //
 // gRPC 1.51's own listener never accepts again once the process has run out of file descriptors
-// (CVE-2023-4785); this one waits a moment and goes on. It also makes two daemons on one port an
-// error (gRPC shares ports by default), and replaces a Unix socket that a killed daemon left
-// behind. Thread safety: the life functions are for one thread.
+// (CVE-2023-4785). This listener waits a moment and goes on. It also refuses a port that another
+// daemon uses, which gRPC would share, and replaces a Unix socket that a killed daemon left behind.
+// Thread safety: one thread calls all functions.
 class Listener {
  public:
   using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
@@ -35,19 +35,19 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // Begins to accept: TCP connections go to `tcp`, those of Unix sockets to `local`. REQUIRES: the
-  // gRPC server has been started.
+  // Begins to accept. TCP connections go to `tcp`, connections of Unix sockets to `local`.
+  // REQUIRES: the gRPC server has been started.
   void Start(std::unique_ptr<Acceptor> tcp, std::unique_ptr<Acceptor> local);
   // Closes the sockets; connections live on. Idempotent.
   void Stop();
 
-  // In the order given, with the port that the system chose for port 0.
+  // The bound addresses in the order of Open, with the port that the system chose for port 0.
   const std::vector<std::string>& addresses() const { return bound_; }
 
  private:
   struct Socket {
     int fd = -1;
-    // To be removed at the end; empty for TCP.
+    // The file that is removed at the end; empty for TCP.
     std::string unix_path;
   };
 
@@ -56,15 +56,15 @@ class Listener {
   absl::Status AddUnix(const std::string& path);
   absl::Status AddTcp(const std::string& host, uint16_t port);
   void Run();
-  // Accepts the connections that wait on `socket`. False if the process is out of file descriptors
-  // or memory.
+  // Accepts the connections that wait on `socket`. Returns false if the process is out of file
+  // descriptors or memory.
   bool AcceptAll(const Socket& socket);
 
   std::vector<Socket> sockets_;
   std::vector<std::string> bound_;
   std::unique_ptr<Acceptor> tcp_;
   std::unique_ptr<Acceptor> local_;
-  // A pipe. Its end of file makes the thread stop.
+  // A pipe. The thread stops at its end of file.
   int stop_read_fd_ = -1;
   int stop_write_fd_ = -1;
   std::thread thread_;

@@ -67,7 +67,7 @@ void SerializeResponse(const google::protobuf::Message& message, grpc::ByteBuffe
   const grpc::Status status =
       grpc::GenericSerialize<grpc::ProtoBufferWriter, google::protobuf::Message>(message, buffer,
                                                                                  &own);
-  // Fails only for what cannot be: more than 2 GiB, or a string of ours that is not UTF-8.
+  // Serializing fails only above 2 GiB or if a string is not UTF-8. Neither occurs in a response.
   DT_CHECK(status.ok());
 }
 

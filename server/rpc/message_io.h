@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between gRPC's byte buffers and protobuf messages that are used again and again.
+// Conversion between gRPC's byte buffers and protobuf messages that are reused.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ namespace duetime::rpc {
 
 inline constexpr size_t kUnknownFieldBytesMax = 1024;
 
-// Parses a request. MALFORMED_REQUEST if the bytes are not such a message, if a string in it is not
-// UTF-8, or if it holds too many bytes of unknown fields. The check comes first, so that a refused
-// request costs no memory. Does not consume `buffer`.
+// Parses a request. MALFORMED_REQUEST if the bytes are not a message of this type, if a string is
+// not UTF-8, or if unknown fields have more than kUnknownFieldBytesMax bytes. Checks the bytes
+// before it parses them, so that a refused request costs no memory. Does not consume `buffer`.
 absl::Status ParseRequest(grpc::ByteBuffer* buffer, google::protobuf::Message* message);
 
-// The part of ParseRequest that comes first; for callers that look at the number of elements before
-// they spend memory on them.
+// The first part of ParseRequest, for callers that check the number of elements before they spend
+// memory on them.
 absl::Status CheckRequest(grpc::ByteBuffer* buffer, const google::protobuf::Descriptor* type,
                           WireSummary* summary);
 
@@ -32,15 +32,15 @@ absl::Status ParseChecked(grpc::ByteBuffer* buffer, google::protobuf::Message* m
 // Serializes `message` into `buffer`, which is overwritten.
 void SerializeResponse(const google::protobuf::Message& message, grpc::ByteBuffer* buffer);
 
-// A message that is parsed into or filled over and over. Its strings keep their memory, which makes
-// parsing two to three times as fast; to keep one run of large messages from pinning memory for
-// ever, it starts afresh after every kBytesMax bytes. Thread safety: confined.
+// A reused message. Its strings keep their memory, which makes parsing two to three times as fast.
+// After every kBytesMax bytes it starts with fresh memory, so that a few large messages do not pin
+// memory for ever. Thread safety: confined.
 template <typename T>
 class ReusedMessage {
  public:
   ReusedMessage() : message_(std::make_unique<T>()) {}
 
-  // The message, empty, to carry about `bytes`. Valid until the next Take.
+  // Returns the message, empty, for a content of about `bytes`. Valid until the next Take.
   T* Take(size_t bytes) {
     carried_ += bytes;
     if (carried_ > kBytesMax) {
@@ -53,7 +53,7 @@ class ReusedMessage {
   }
 
  private:
-  // With a frame of 64 KiB this is a fresh message every few hundred frames: it costs nothing.
+  // With frames of 64 KiB, one message in 512 gets fresh memory, which costs nothing.
   static constexpr size_t kBytesMax = 32 << 20;
 
   std::unique_ptr<T> message_;

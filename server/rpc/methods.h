@@ -22,9 +22,9 @@ class UnaryCall;
 class WorkerApp {
  public:
   virtual ~WorkerApp() = default;
-  // The tasks of one wake-up have run.
+  // Called after the tasks of one wake-up.
   virtual void OnTasksDone() = 0;
-  // The serving state has changed, or the server has begun to end.
+  // Called when the serving state has changed, or when shutdown has begun.
   virtual void OnServingState() = 0;
   // Called about once a second.
   virtual void OnSweep() = 0;
@@ -37,11 +37,11 @@ struct UnaryMethod {
   const char* service = nullptr;
   // Answers the call, now or later.
   void (*run)(WorkerApp& app, UnaryCall& call) = nullptr;
-  // A call for which no request is posted waits inside gRPC, unbounded. Each worker posts enough of
-  // them for the calls that can arrive between two turns of its thread.
+  // The number of requests that each worker posts. It covers the calls that can arrive between two
+  // turns of the worker's thread. Further calls wait inside gRPC, without a bound.
   int requests_posted = 10;
-  // The call hears that its client has gone (UnaryCall::gone). The notice costs each call a turn of
-  // the queue.
+  // True if the call must learn that its client has gone (UnaryCall::gone). The notice costs each
+  // call one more event of the queue.
   bool watch_client = false;
 };
 
@@ -52,7 +52,7 @@ struct StreamMethod {
   std::unique_ptr<BidiStream> (*make)(WorkerApp& app, CqWorker& worker);
 };
 
-// The API. The tables outlive the server; methods of a service that have no row are answered with
+// The API. The tables outlive the server. A method of `services` without a row is answered with
 // UNIMPLEMENTED.
 struct ServedMethods {
   std::vector<std::string> services;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gRPC's server reflection on our own queues. Debian's libgrpc++_reflection is not used: it is a
-// synchronous service, so linking it gives the server polling threads that also get connections of
-// ours assigned.
+// gRPC's server reflection on our own queues. Debian's libgrpc++_reflection is not used, because it
+// is a synchronous service. It would add polling threads to the server, and gRPC would assign some
+// of our connections to these threads.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 namespace duetime::rpc {
 
 // Answers one request of the reflection protocol from the descriptors linked into this program.
-// `services`: the names of those of the API. Pure; no gRPC.
+// `services`: the names of the API's services. A pure function without gRPC.
 void AnswerReflection(const std::vector<std::string>& services,
                       const grpc::reflection::v1alpha::ServerReflectionRequest& request,
                       grpc::reflection::v1alpha::ServerReflectionResponse* response);
@@ -25,13 +25,13 @@ class ReflectionStream final : public BidiStream {
  public:
   explicit ReflectionStream(CqWorker* worker) : BidiStream(worker) {}
 
-  // Asks gRPC for the next call. The object then owns itself until the call comes.
+  // Asks gRPC for the next call. The object then owns itself until a call arrives.
   static void Request(CqWorker* worker);
 
   void OnServingState() override;
 
  private:
-  // Sessions of one worker; more are refused.
+  // The maximum number of sessions on one worker. Beyond it, calls are refused.
   static constexpr size_t kSessionsMax = 10'000;
 
   void OnOpened() override;

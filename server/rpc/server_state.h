@@ -11,7 +11,7 @@
 
 namespace duetime::rpc {
 
-// The phase of the server's life. It only ever moves to a higher value.
+// The phase of the server's life. It only moves to a higher value.
 enum class ServingState : uint8_t { kStarting, kServing, kDraining, kStorageFailed };
 
 // Thread-safe.
@@ -33,7 +33,7 @@ struct ServerState {
   base::Clock* const clock;
   metrics::RpcStats* const stats;
   std::atomic<ServingState> state{ServingState::kStarting};
-  // Shutdown has begun: streams end, and new calls are not taken.
+  // True once shutdown has begun: streams end, and the workers take no new calls.
   std::atomic<bool> ending{false};
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gRPC services in the form that the server uses: asynchronous, with raw bytes in and out. Raw,
-// because generated code answers bytes that it cannot parse with UNIMPLEMENTED, and because then
-// one parsed message per thread can be used again and again.
+// gRPC services in the form that the server uses: asynchronous, with raw bytes in and out.
+// Generated code would answer bytes that it cannot parse with UNIMPLEMENTED. Raw bytes also let
+// each thread reuse one parsed message.
 #pragma once
 
 #include <array>
@@ -27,8 +27,8 @@ namespace duetime::rpc {
 using Writer = grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>;
 using Stream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-// One service, made from its descriptor at run time: the generated class would be needed at compile
-// time, one template around another for each method.
+// One service, made from its descriptor at run time. The generated class would nest one template
+// per method at compile time.
 class RawService final : public grpc::Service {
  public:
   // REQUIRES: the proto of this service is linked into the program.
@@ -40,7 +40,7 @@ class RawService final : public grpc::Service {
   // the gRPC server has not been started.
   int Serve(const std::string& name, bool streams);
 
-  // Ask for the next call of a method. REQUIRES: it is served, and of this kind.
+  // Request the next call of a method. REQUIRES: Serve has served the method with the same kind.
   void RequestUnary(int index, grpc::ServerContext* context, grpc::ByteBuffer* request,
                     Writer* writer, grpc::ServerCompletionQueue* cq, void* tag) {
     RequestAsyncUnary(index, context, request, writer, cq, cq, tag);
@@ -73,7 +73,7 @@ class Services {
   void RequestStream(metrics::RpcMethod method, grpc::ServerContext* context, Stream* stream,
                      grpc::ServerCompletionQueue* cq, void* tag);
 
-  // Of the API.
+  // The names of the API's services.
   const std::vector<std::string>& names() const { return names_; }
   std::vector<std::unique_ptr<RawService>>& raw() { return raw_; }
 

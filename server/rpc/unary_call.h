@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UnaryCall: one call with one response. The object is used again for later calls.
+// UnaryCall: one call with one response. The object is reused for later calls.
 #pragma once
 
 #include <coroutine>
@@ -22,10 +22,10 @@ namespace duetime::rpc {
 
 class CqWorker;
 
-// Model: Request() posts the object to gRPC; gRPC completes the tag when a call has come; the
-// method's `run` reads request() and, now or later, finishes the call; gRPC completes the tag again
-// and the object goes back to the worker's free list. Each call is finished exactly once.
-// Thread safety: confined to its worker's thread.
+// Life: Request() posts the object to gRPC. gRPC completes the tag when a call arrives. The
+// method's `run` reads request() and finishes the call, now or later. gRPC completes the tag again,
+// and the object goes back to the worker's free list. Each call is finished exactly once. Thread
+// safety: confined to its worker's thread.
 class UnaryCall final : public CompletionTag {
  public:
   explicit UnaryCall(CqWorker* worker) : worker_(worker) {}
@@ -47,15 +47,14 @@ class UnaryCall final : public CompletionTag {
   grpc::ByteBuffer* request() { return &buffer_; }
   // True between arrival and Finish.
   bool waiting() const { return phase_ == Phase::kWaiting; }
-  // True once the client has gone. Known only of methods with watch_client.
+  // True once the client has gone. Always false without watch_client.
   bool gone() const { return gone_; }
   // Destroys the coroutine that works on the call, wherever it waits.
   void Abandon() {
     if (task) std::exchange(task, {}).destroy();
   }
 
-  // The coroutine that works on the call, while it waits for something. It resets this when it
-  // ends.
+  // The coroutine of the call, while it waits. The coroutine resets the handle when it ends.
   std::coroutine_handle<> task;
   // Called when the client has gone. The coroutine sets and resets it.
   absl::AnyInvocable<void()> on_gone;
@@ -72,12 +71,12 @@ class UnaryCall final : public CompletionTag {
   CqWorker* const worker_;
   MemberTag<UnaryCall, &UnaryCall::OnDone> done_tag_{this};
   Phase phase_ = Phase::kIdle;
-  // gRPC has yet to give the notice.
+  // True until gRPC gives that notice.
   bool notice_ = false;
   bool gone_ = false;
   const UnaryMethod* method_ = nullptr;
   uint64_t arrived_micros_ = 0;
-  // gRPC wants a fresh context and writer for each call; the memory is this object's.
+  // gRPC needs a fresh context and writer for each call. They use this object's memory.
   std::optional<grpc::ServerContext> context_;
   std::optional<Writer> writer_;
   // First the request, then the response.

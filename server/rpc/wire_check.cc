@@ -18,7 +18,7 @@ using google::protobuf::io::CodedInputStream;
 // Messages of this API nest three deep (batch, schedule, map entry or time).
 constexpr int kDepthMax = 8;
 
-// Whether the parser parses this field. Otherwise it keeps the field as an unknown one.
+// True if the parser parses this field. Otherwise the parser keeps the field as an unknown one.
 bool IsKnown(const FieldDescriptor* field, uint32_t tag) {
   if (field == nullptr) return false;
   const auto wire_type = WireFormatLite::GetTagWireType(tag);
