@@ -8,7 +8,7 @@
 namespace duetime::api {
 namespace {
 
-// Workers begin at different slots, so that they do not load the shards in step.
+// Workers begin at different slots, so that they do not all load the same shard at once.
 uint32_t FirstSlot(size_t worker) {
   return static_cast<uint32_t>(worker * 1'597) % storage::MessageId::kSlotCount;
 }

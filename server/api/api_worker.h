@@ -19,7 +19,7 @@
 
 namespace duetime::api {
 
-// A handler that has to know of changes of the server while it waits.
+// A handler that must react to a change of the serving state while it waits.
 class StateListener {
  public:
   virtual void OnServingState() = 0;
@@ -30,8 +30,8 @@ class StateListener {
   ~StateListener() = default;
 };
 
-// Finds the calls and streams that replies and deliveries are for, and holds the objects that the
-// handlers of one thread share. Thread safety: Push and RunHere from any thread; the rest is
+// Passes replies and deliveries to the calls and streams of one thread, and holds the objects that
+// the thread's handlers share. Thread safety: any thread may call Push and RunHere; the rest is
 // confined to the worker's thread.
 class ApiWorker final : public rpc::WorkerApp {
  public:
@@ -39,9 +39,9 @@ class ApiWorker final : public rpc::WorkerApp {
   ApiWorker(const ApiWorker&) = delete;
   ApiWorker& operator=(const ApiWorker&) = delete;
 
-  // Hands over the part of a shard's effects that is for this thread.
+  // Passes on the part of a shard's effects that is for this thread.
   void Push(uint16_t shard, protocol::Effects effects);
-  // Hands over the catalog's replies to calls of this thread.
+  // Passes on the catalog's replies to calls of this thread.
   void Push(std::vector<catalog::Reply> replies);
   void RunHere(rpc::CqWorker::Task task) { shell_->RunHere(std::move(task)); }
 
@@ -56,7 +56,7 @@ class ApiWorker final : public rpc::WorkerApp {
   void AddListener(StateListener* listener) { listeners_.insert(listener); }
   void RemoveListener(StateListener* listener) { listeners_.erase(listener); }
 
-  // Job objects, used again.
+  // Reused job objects.
   std::unique_ptr<ScheduleJob> TakeJob();
   void ReturnJob(std::unique_ptr<ScheduleJob> job);
 
@@ -64,8 +64,8 @@ class ApiWorker final : public rpc::WorkerApp {
   void OnServingState() override;
   void OnSweep() override;
 
-  // A message object of this thread that is used again and again. Valid until the next call for the
-  // same type, so not across a co_await.
+  // A reused message object of this thread. Valid until the next call for the same type, so not
+  // across a co_await.
   template <typename T>
   static T* Reused(size_t bytes) {
     thread_local rpc::ReusedMessage<T> message;

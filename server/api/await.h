@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a handler can wait for: the reply of a shard or of the catalog, the replies of several
-// shards, a read of the store beside the engines, and a callback.
+// The objects that a handler can await: the reply of a shard or of the catalog, the replies of
+// several shards, a read of the store on the reader's thread, and a callback.
 //
-// Each is an object in the frame of the coroutine that awaits it. A frame is destroyed early only
-// when its worker takes no more tasks (UnaryCall::Abandon); so nothing comes back to a frame that
-// is gone.
+// Each object lives in the frame of the coroutine that awaits it. A frame is destroyed early only
+// when its worker takes no more tasks (UnaryCall::Abandon), so no reply reaches a destroyed frame.
 #pragma once
 
 #include <coroutine>
@@ -45,7 +44,7 @@ class Replies final : public ReplySink {
   // The tag for commands that carry one per item.
   protocol::CallTag tag() const { return tag_; }
 
-  // Sends a command, which will have `count` replies. An error means that it will have none.
+  // Sends a command that gets `count` replies. After an error, the command gets no reply.
   template <typename Command>
   absl::Status Post(uint16_t shard, Command command, size_t count = 1) {
     if constexpr (requires { command.tag; }) command.tag = tag_;
@@ -65,9 +64,9 @@ class Replies final : public ReplySink {
     }
   }
 
-  // The last error, of posting or in a reply.
+  // The last error of a Post or in a reply.
   const absl::Status& status() const { return status_; }
-  // Replies that are still expected.
+  // The number of replies that are still expected.
   size_t open() const { return open_; }
   std::vector<FromShard>& all() { return replies_; }
 
@@ -161,8 +160,9 @@ class AskCatalog final : public CatalogReplySink {
   std::coroutine_handle<> waiting_;
 };
 
-// Runs `read(store)` on the reader's thread: co_await gives its result, an absl::StatusOr. An error
-// of the store becomes one for clients (ReadError). REQUIRES: `read` owns its arguments.
+// Runs `read(store)` on the reader's thread: co_await gives its result, an absl::StatusOr.
+// ReadError turns an error of the store into an error for clients. REQUIRES: `read` owns its
+// arguments.
 template <typename Read>
 class ReadStore {
  public:

@@ -41,8 +41,8 @@ struct CallTask {
   };
 };
 
-// A coroutine that another one awaits. It starts when it is awaited. Its object owns it, so that
-// destroying the one that waits destroys both.
+// A coroutine that another coroutine awaits. It starts when it is awaited. The Co object owns the
+// coroutine, so destroying the awaiting coroutine destroys both.
 template <typename T>
 class [[nodiscard]] Co {
  public:

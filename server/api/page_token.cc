@@ -26,7 +26,7 @@ uint64_t NumberAt(absl::string_view bytes, size_t offset) {
   return value;
 }
 
-// Not HashOf: for some types of arguments that would be absl's, where its header is included.
+// The name HashOf would clash with absl::HashOf for some types of arguments.
 uint64_t HashOfToken(absl::string_view body, absl::string_view filter) {
   const std::string text = absl::StrCat(body, filter, body.size());
   return ContentHash(text).low;

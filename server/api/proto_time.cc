@@ -10,7 +10,7 @@ constexpr int64_t kDurationSecondsMax = 315'576'000'000;
 constexpr int32_t kNanosMax = 999'999'999;
 constexpr int32_t kNanosPerMs = 1'000'000;
 
-// Both fit: seconds were checked to be in [0, 4e11].
+// Cannot overflow, because the seconds were checked to be in [0, 4e11].
 uint64_t ToMs(int64_t seconds, int32_t nanos) {
   return static_cast<uint64_t>(seconds) * 1000 +
          static_cast<uint64_t>((nanos + kNanosPerMs - 1) / kNanosPerMs);

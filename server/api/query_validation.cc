@@ -68,7 +68,7 @@ absl::Status ValidateStates(const v1::ListRequest& request, ValidList* valid) {
   return absl::OkStatus();
 }
 
-// Each part with its length, so that no two requests have the same text.
+// Adds a part with its length, so that no two requests have the same text.
 void AppendPart(absl::string_view part, std::string* text) {
   absl::StrAppend(text, part.size(), ":", part, ";");
 }

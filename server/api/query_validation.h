@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the requests that read much must be: List, Forecast, lists of topics.
+// Validation of the requests that read much: List, Forecast, lists of topics.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ inline constexpr size_t kPageSizeMax = 1'000;
 inline constexpr size_t kPageSizeDefault = 100;
 inline constexpr size_t kForecastBucketsMax = 10'000;
 
-// A List that is in order; everything but the topic's id is in the filter.
+// A valid List. The filter has everything but the topic's id.
 struct ValidList {
   std::string topic;
   query::MessageFilter filter;
@@ -31,7 +31,7 @@ struct ValidList {
   bool due = true;
   bool in_flight = true;
   size_t page_size = 0;
-  // What the token has to belong to.
+  // The `filter` of the page token.
   std::string token_filter;
   query::ListPosition from;
 };
@@ -42,7 +42,7 @@ absl::Status ValidateList(const v1::ListRequest& request, const RequestLimits& l
                           ValidList* valid);
 
 // The conditions that lists and bulk operations share: INVALID_KEY, INVALID_LABELS, INVALID_FILTER.
-// `path` stands before each field's name. Leaves the topic as it is.
+// In an error, `path` precedes the field's name. Does not set the topic.
 struct FilterFields {
   const std::string& key_prefix;
   const google::protobuf::Map<std::string, std::string>& labels;
@@ -53,7 +53,7 @@ absl::Status ValidateFilter(const FilterFields& fields, const RequestLimits& lim
                             absl::string_view path, query::MessageFilter* filter);
 
 struct ValidForecast {
-  // Empty: all.
+  // Empty: all topics.
   std::string topic;
   query::ForecastRange range;
 };
@@ -63,7 +63,7 @@ absl::Status ValidateForecast(const v1::ForecastRequest& request, uint64_t now_m
                               ValidForecast* valid);
 
 // The page of a list in the order of names: INVALID_PAGE_SIZE, INVALID_PAGE_TOKEN. `token_filter`
-// says what the token has to belong to; `after` is the last name of the page before.
+// is the `filter` of the page token; `after` becomes the last name of the page before.
 absl::Status ValidatePage(int32_t asked, absl::string_view token, absl::string_view token_filter,
                           size_t* page_size, std::string* after);
 

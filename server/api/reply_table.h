@@ -84,7 +84,7 @@ class TagTable {
   }
 
  private:
-  // 23 bits: bit 55 of a tag is that of kNoReply.
+  // 23 bits, because bit 55 marks kNoReply.
   static constexpr uint32_t kGenerationMask = (1 << 23) - 1;
 
   struct Slot {
@@ -103,7 +103,7 @@ class TagTable {
   }
 
   const uint64_t worker_bits_;
-  // The first one is never given out, so that no tag is 0.
+  // The first slot is never given out, so that no tag is 0.
   std::vector<Slot> slots_ = std::vector<Slot>(1);
   std::vector<uint32_t> free_;
 };

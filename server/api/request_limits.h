@@ -9,11 +9,11 @@
 namespace duetime::api {
 
 struct RequestLimits {
-  // From now to a deliver_time.
+  // The longest time from now to a deliver_time.
   uint64_t horizon_ms = uint64_t{3650} * 24 * 3'600'000;
   size_t payload_bytes_max = 1 << 20;
   size_t attributes_max = 64;
-  // The keys and values of all attributes of a message.
+  // Bytes of the keys and values of all attributes of a message.
   size_t attributes_bytes_max = 16 << 10;
   size_t labels_max = 16;
   size_t batch_messages_max = 10'000;

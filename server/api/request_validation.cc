@@ -60,7 +60,7 @@ void RouteExtend(const v1::ExtendLease& extend, uint16_t shard_count, RoutedSett
   }
 }
 
-// The settlements of a request; those that can hold them name them alike.
+// Routes the settlements of a request. Both types of requests name the fields alike.
 template <typename Request>
 void Route(const Request& request, protocol::StreamId stream, uint16_t shard_count,
            RoutedSettles* routed) {
@@ -70,7 +70,7 @@ void Route(const Request& request, protocol::StreamId stream, uint16_t shard_cou
   none.stream = stream;
   routed->by_shard.assign(shard_count, none);
   const auto acks = static_cast<size_t>(request.ack_size());
-  // Nearly always exact: a client settles what it was given, and one shard is the common case.
+  // With one shard, the common case, this is enough for all acks.
   for (auto& command : routed->by_shard) command.acks.reserve(acks / shard_count + 1);
   for (const uint64_t ack : request.ack()) {
     const protocol::LeaseToken token{ack};
@@ -83,7 +83,7 @@ void Route(const Request& request, protocol::StreamId stream, uint16_t shard_cou
   }
 }
 
-// Less than a second must not pass by being rounded up to one.
+// Checks the seconds as well, because DurationToMs rounds 999.5 ms up to 1 s.
 absl::Status ReadLease(const google::protobuf::Duration& lease, absl::string_view reason,
                        uint64_t* lease_ms) {
   const std::optional<uint64_t> read = DurationToMs(lease);
@@ -96,7 +96,7 @@ absl::Status ReadLease(const google::protobuf::Duration& lease, absl::string_vie
   return absl::OkStatus();
 }
 
-// Who reads what, in words that both kinds of requests have.
+// Reads the fields that both types of requests share: topic, subscription, client and lease.
 template <typename Request>
 absl::Status ReadWho(const Request& request, absl::string_view reason, ValidStart* valid) {
   absl::Status status = ValidateTopic(request.topic(), "topic");
@@ -114,7 +114,7 @@ absl::Status ReadWho(const Request& request, absl::string_view reason, ValidStar
   return status;
 }
 
-// A number of messages or bytes that is neither negative nor over its limit.
+// OK if a number of messages or bytes is neither negative nor over its limit.
 absl::Status CheckAmount(int64_t value, int64_t limit, absl::string_view reason,
                          const std::string& field, absl::string_view unit) {
   if (value < 0) return Invalid(reason, field, "negative");

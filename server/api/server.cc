@@ -111,7 +111,7 @@ void Server::Answer(std::vector<catalog::Reply> replies, bool failed) {
   if (failed) OnStorageFailed();
   std::vector<std::vector<catalog::Reply>> parts(shell_->workers());
   for (catalog::Reply& reply : replies) {
-    // A tag that no worker gave cannot come back.
+    // Every tag comes from a worker.
     DT_CHECK_LT(WorkerOf(reply.tag), parts.size());
     parts[WorkerOf(reply.tag)].push_back(std::move(reply));
   }
@@ -135,7 +135,7 @@ void Server::Partition(uint16_t shard, protocol::Effects effects) {
   std::vector<protocol::Effects> parts(shell_->workers());
   const auto part = [&](auto name) -> protocol::Effects& {
     const size_t worker = WorkerOf(name);
-    // A name that no worker gave cannot come back.
+    // Every tag and stream id comes from a worker.
     DT_CHECK_LT(worker, parts.size());
     return parts[worker];
   };
@@ -154,10 +154,10 @@ void Server::Drain() {
 }
 
 void Server::Shutdown(std::chrono::milliseconds timeout) {
-  // Not created.
+  // Create failed before it made the shell.
   if (shell_ == nullptr) return;
   shell_->Shutdown(timeout);
-  // No call posts any more; the jobs that still run answer none.
+  // No call posts jobs any more. The workers drop the results of the jobs that still run.
   if (reader_ != nullptr) reader_->Stop();
 }
 

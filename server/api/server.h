@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Server: the daemon's face to its clients, from the start to the end.
+// Server: the gRPC server of the daemon, from start to end.
 #pragma once
 
 #include <chrono>
@@ -22,28 +22,27 @@
 
 namespace duetime::api {
 
-// What the server needs to know once the storage is open.
+// The parts of the daemon that exist once the storage is open.
 struct ServeFacts {
   // Started; must outlive Shutdown().
   runtime::Node* node = nullptr;
-  // Outlives Shutdown(), too. Lists and forecasts read it.
+  // Outlives Shutdown(), too. The server reads lists and forecasts from it.
   storage::MessageStore* store = nullptr;
   // MessageStore::epoch().
   uint64_t epoch = 0;
-  // Asked for each new message: true if it must be refused with DISK_LOW. Thread-safe, does not
-  // block; may be empty.
+  // Called for each call or frame that schedules or creates (CallKind::kSchedule). True: the server
+  // refuses it with DISK_LOW. Thread-safe, does not block; may be empty.
   std::function<bool()> disk_low;
 };
 
-// Serves duetime.v1.Messages and duetime.v1.Admin through the gRPC shell, and takes the effects of
+// Serves duetime.v1.Messages and duetime.v1.Admin through the gRPC shell, and passes the effects of
 // the shards and the answers of the catalog to the threads of the shell.
 //
-// Life, in this order: Create, Listen (answers STARTING), Serve, Drain, Shutdown.
-// Guarantees: every call that was accepted is answered; what a peer can make the server hold is
-// bounded by the options.
-// Thread safety: Deliver and Answer may be called by several threads at once, also before Serve and
-// after Shutdown (then they do nothing), and so may the readers. The life functions are for one
-// thread.
+// Life, in this order: Create, Listen (answers STARTING), Serve, Drain, Shutdown. Guarantees: every
+// accepted call is answered; the options bound the memory that a client can make the server use.
+// Thread safety: several threads may call Deliver and Answer at once, also before Serve and after
+// Shutdown, when no call is left to get them. Any thread may call the accessors. One thread calls
+// the life functions.
 class Server final : public runtime::EffectSink {
  public:
   // Checks the options and reads the TLS files; opens nothing yet. `node_options` are those of the
@@ -57,33 +56,34 @@ class Server final : public runtime::EffectSink {
   Server& operator=(const Server&) = delete;
 
   // Binds every address and starts the threads. Until Serve, calls are refused with STARTING and
-  // health is NOT_SERVING. An error names the address that cannot be had.
+  // health is NOT_SERVING. An error names the address that cannot be bound.
   absl::Status Listen();
 
-  // Starts to serve: calls are taken. REQUIRES: Listen returned OK.
+  // Starts to accept calls. REQUIRES: Listen returned OK.
   void Serve(ServeFacts facts);
 
-  // From the engine threads.
+  // Called by the engine threads.
   void Deliver(uint16_t shard, protocol::Effects effects) override;
-  // From the catalog's thread.
+  // Called by the catalog's thread.
   void Answer(std::vector<catalog::Reply> replies, bool failed) override;
 
-  // Health becomes NOT_SERVING, Schedule, ScheduleBatch and Subscribe are refused with DRAINING and
-  // open streams get a DrainNotice. Returns at once; settlements, Cancel and Get go on.
+  // Health becomes NOT_SERVING, and open Subscribe streams get a DrainNotice. Open ScheduleStreams
+  // end, and the server refuses calls of the kinds kSchedule and kSubscribe, with DRAINING. Returns
+  // at once. Settlements, Cancel, Get and all other calls continue.
   void Drain();
 
-  // Ends all streams with DRAINING, closes after `timeout` those that remain, answers calls that no
-  // shard has answered after as long again with DRAINING, and stops the threads. The node must
-  // still run, to answer. Idempotent.
+  // Ends all streams with DRAINING and, after `timeout`, closes the streams that remain. After
+  // another `timeout`, answers the calls that still wait for a shard with DRAINING. Then stops the
+  // threads. REQUIRES: the node still runs. Idempotent.
   void Shutdown(std::chrono::milliseconds timeout);
 
-  // The addresses in force, with the port that the system chose for ":0".
+  // The bound addresses, with the port that the system chose for ":0".
   std::vector<std::string> addresses() const { return shell_->addresses(); }
-  // Open Subscribe streams.
+  // The number of open Subscribe streams.
   uint64_t streams() const { return context_.streams.load(); }
-  // Topics, without deleted ones. 0 until the server serves.
+  // The number of topics without deleted ones. 0 until the server serves.
   size_t topics() const;
-  // Subscriptions with a name, of all topics. 0 until the server serves.
+  // The number of named subscriptions of all topics. 0 until the server serves.
   size_t subscriptions() const;
 
  private:
@@ -91,14 +91,15 @@ class Server final : public runtime::EffectSink {
          metrics::RpcStats* stats);
 
   void PostWakes(const std::vector<protocol::WakeShards>& wakes);
-  // Gives each thread of the shell the effects that are for its calls and streams.
+  // Gives each thread of the shell the effects for its calls and streams.
   void Partition(uint16_t shard, protocol::Effects effects);
   ApiWorker& worker(size_t index) { return static_cast<ApiWorker&>(shell_->worker(index).app()); }
-  // The journal or a read has failed.
+  // Called when the journal or a read has failed.
   void OnStorageFailed();
 
   ServingContext context_;
-  // Before the shell: its jobs may still run when the workers are gone, and find them closed.
+  // Declared before the shell. Its last jobs may end after the workers, which then drop the
+  // results.
   std::unique_ptr<runtime::Reader> reader_;
   std::unique_ptr<rpc::GrpcServer> shell_;
 };

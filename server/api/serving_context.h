@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ServingContext: what all calls of a server share.
+// ServingContext: the state that all calls of a server share.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ inline constexpr uint64_t kDamagedRetryMs = 3'600'000;
 enum class CallKind : uint8_t {
   kSchedule,
   kSubscribe,
-  // Cancel, Get: allowed while draining.
+  // All other calls, such as Cancel and Get: allowed while draining.
   kOther,
   // Allowed at any time.
   kAlways,
@@ -51,23 +51,23 @@ struct ServingContext : rpc::ServerState {
   // REQUIRES: node is not null.
   bool DiskLow() const { return disk_low != nullptr && disk_low(); }
 
-  // The newest version of the topics and subscriptions. The reference holds until this thread calls
-  // the function again, so not across a co_await. REQUIRES: the server serves.
+  // The newest version of the topics and subscriptions. The reference is valid until this thread
+  // calls the function again, so not across a co_await. REQUIRES: the server serves.
   const catalog::Snapshot& catalog() const {
     return node.load(std::memory_order_acquire)->snapshots().Read();
   }
-  // For a check that names a topic which does not exist: the error that its creation by use would
-  // have now. TOPIC_NOT_FOUND, TOPIC_LIMIT.
+  // For a check of a topic that does not exist: the error that creation by use would return now.
+  // TOPIC_NOT_FOUND, TOPIC_LIMIT.
   absl::Status MayCreateTopic(absl::string_view name) const;
 
-  // Leases of stored records that turned out damaged: logs and counts them, and gives them back
-  // with a delay, so that they stay visible as pending and can be cancelled, without being read
-  // over and over. The confirmations are for `stream`.
+  // Logs and counts the leases of damaged records, and gives the messages back with the delay
+  // kDamagedRetryMs. Such messages stay pending, so that clients can see and cancel them, and the
+  // server does not read them over and over. The confirmations go to `stream`.
   void GiveBackDamaged(protocol::StreamId stream, const std::vector<protocol::LeaseToken>& tokens);
 
   const ServerOptions options;
   const runtime::NodeOptions node_options;
-  // Null until Serve; those after it are set before it.
+  // Null until Serve, which sets the fields below first.
   std::atomic<runtime::Node*> node{nullptr};
   storage::MessageStore* store = nullptr;
   runtime::Reader* reader = nullptr;
@@ -75,7 +75,7 @@ struct ServingContext : rpc::ServerState {
   std::function<bool()> disk_low;
   base::Now started;
 
-  // Open Subscribe streams, and open ScheduleStreams.
+  // The number of open Subscribe streams, and of open ScheduleStreams.
   std::atomic<uint64_t> streams{0};
   std::atomic<uint64_t> schedule_streams{0};
 };

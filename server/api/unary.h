@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of unary methods, and what all of them have in common: who may call, parsing, the
-// answer.
+// The table of unary methods, and the steps that all of them share: admission, parsing, answer.
 #pragma once
 
 #include <span>
@@ -55,8 +54,8 @@ inline void Finish(rpc::UnaryCall& call, const absl::Status& status,
   }
 }
 
-// Makes a function of the shell's table of a handler. A handler validates the request, does the
-// work, and fills in the response; it has one of three forms:
+// Turns a handler into a function of the shell's table. A handler validates the request, does the
+// work, and fills in the response. It has one of three forms:
 //
 //   absl::Status F(ApiWorker&, const Request&, Response*)        answers at once
 //   Co<absl::Status> F(ApiWorker&, rpc::UnaryCall&, const Request&, Response*)   waits; the request

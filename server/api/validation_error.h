@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How requests are refused: what all validation shares. Nothing that the client sent is echoed.
+// Errors and checks that all validation shares. A validation error echoes no text of the request.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ using catalog::SubscriptionNotFoundError;
 using catalog::TopicNotFoundError;
 inline constexpr size_t kKeyBytesMax = 255;
 
-// Where a message stands in its request: kSingle, or its index in a batch, for the path of a bad
-// field.
+// The position of a message in its request, for the path of a bad field: kSingle, or the index in a
+// batch.
 inline constexpr int kSingle = -1;
 
 // "messages[3].topic", or "topic" for kSingle.
@@ -40,14 +40,14 @@ absl::Status OverLimit(absl::string_view reason, const std::string& field, uint6
 // True for letters, digits and . _ - : /
 bool IsNameChar(char c);
 
-// OK for 1 to `bytes_max` such characters.
+// OK for 1 to `bytes_max` bytes that IsNameChar accepts.
 absl::Status ValidateName(absl::string_view reason, const std::string& field,
                           absl::string_view name, size_t bytes_max);
 
 // INVALID_TOPIC.
 absl::Status ValidateTopic(absl::string_view topic, const std::string& field);
 
-// INVALID_KEY: not 1-255 bytes. (That it is UTF-8 was checked when the request was parsed.)
+// INVALID_KEY: not 1-255 bytes. (The parser has checked that it is UTF-8.)
 absl::Status ValidateKey(absl::string_view key, const std::string& field);
 
 // ---- Errors that more than one call makes
@@ -57,9 +57,9 @@ absl::Status KeyNotFoundError(absl::string_view topic, absl::string_view key);
 // DATA_LOSS CHECKSUM_MISMATCH.
 absl::Status DamagedError();
 
-// What a read beside the engines tells the client: damaged bytes are DATA_LOSS CHECKSUM_MISMATCH,
-// any other failure of the store is UNAVAILABLE STORAGE_FAILED; an error that was made for clients
-// stays as it is.
+// Turns an error of a read of the store into an error for clients. Damaged bytes become DATA_LOSS
+// CHECKSUM_MISMATCH, any other failure of the store becomes UNAVAILABLE STORAGE_FAILED. An error
+// that MakeError made stays as it is.
 absl::Status ReadError(const absl::Status& status);
 
 // `status` with one more pair in its metadata, if it is an error made by MakeError.

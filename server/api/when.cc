@@ -17,7 +17,7 @@ namespace {
 
 constexpr absl::string_view kTimeReason = "DELIVER_TIME_OUT_OF_RANGE";
 
-// Where a field stands; its path is made only when it is to blame.
+// The position of a field. Its path is made only for an error.
 struct Place {
   int index = 0;
   absl::string_view name;
@@ -40,7 +40,7 @@ absl::Status ResolveDelay(const google::protobuf::Duration& delay, const Place& 
   const std::optional<uint64_t> ms = DurationToMs(delay);
   if (!ms.has_value())
     return Invalid(kTimeReason, field.path(), "negative or not a valid duration");
-  // Both are below 2^49.
+  // Cannot overflow: both are below 2^49.
   when->deliver_ms = now_ms + *ms;
   return absl::OkStatus();
 }

@@ -7,7 +7,7 @@
 
 namespace duetime::api {
 
-// XXH3-128. Kept on disk: never another hash.
+// XXH3-128. The hash is on disk, so the algorithm must never change.
 storage::Fingerprint ContentHash(absl::string_view bytes);
 
 }  // namespace duetime::api

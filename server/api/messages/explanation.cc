@@ -42,7 +42,7 @@ void FillTimeline(const protocol::Timeline& timeline, uint64_t due_ms,
   proto->set_subscribers(static_cast<int32_t>(timeline.subscribers));
 }
 
-// Why a due message is still there.
+// The reason why a due message is still pending.
 std::string Waiting(const protocol::Timeline& timeline, const v1::Message& message) {
   if (timeline.subscribers == 0) return "its topic has no subscriber";
   if (timeline.in_backlog) return "it waits on disk behind what was due before";
@@ -86,18 +86,18 @@ std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_
 
 void FillExplanation(const protocol::Timeline& timeline, uint64_t now_ms,
                      v1::ExplainResponse* response) {
-  // What has ended has no place any more; it was due when it was to be delivered, or accepted.
+  // An ended message has no place. It was due at its deliver_time, or at its later acceptance.
   uint64_t due_ms = timeline.due_ms;
   if (due_ms == 0) {
     due_ms = std::max(TimestampToMs(response->message().deliver_time()).value_or(0),
                       TimestampToMs(response->message().accept_time()).value_or(0));
   }
   FillTimeline(timeline, due_ms, response);
-  // Up to when the message waited: until now, unless something happened before.
+  // The message waited until its first dispatch. Without one, it waited until its end or until now.
   const uint64_t until_ms = timeline.end_ms > 0 ? timeline.end_ms : now_ms;
   const uint64_t dispatch_ms = timeline.dispatch_ms > 0 ? timeline.dispatch_ms : until_ms;
   uint64_t fire_ms = timeline.fire_ms;
-  // What waits on disk is behind other messages, whenever it was fired.
+  // Without a fire time, a message in the backlog waits behind others from its due time on.
   if (fire_ms == 0) fire_ms = timeline.in_backlog ? due_ms : dispatch_ms;
   v1::Lateness* lateness = response->mutable_lateness();
   const uint64_t server_ms = Since(due_ms, fire_ms);

@@ -8,8 +8,8 @@
 
 namespace duetime::api {
 
-// Fills in what Explain says beside the message, which is in `response` already: the timeline,
-// where the lateness came from, and both in one sentence. Pure.
+// Fills in the timeline, the causes of the lateness, and a summary of both in one sentence.
+// REQUIRES: `response` already has the message. Pure.
 void FillExplanation(const protocol::Timeline& timeline, uint64_t now_ms,
                      v1::ExplainResponse* response);
 

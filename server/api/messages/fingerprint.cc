@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What makes two requests to schedule the same.
+// The fingerprint of a request to schedule: equal content has an equal fingerprint.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -13,7 +13,7 @@ namespace duetime::api {
 namespace {
 
 // Writes parts as tag, length and bytes, so that no two different contents give the same text. The
-// tags are on disk: never give one another meaning.
+// tags are on disk: never give a tag another meaning.
 class Canonical {
  public:
   void Add(char tag, absl::string_view bytes) {
@@ -56,7 +56,7 @@ storage::Fingerprint FingerprintOf(const v1::ScheduleRequest& request) {
   if (request.has_expire_time()) {
     content.Add('e', request.expire_time().seconds(), request.expire_time().nanos());
   }
-  // What means the same must be the same.
+  // DELIVER is the default, so both must give the same fingerprint.
   if (request.late_policy() != v1::Message::LATE_POLICY_UNSPECIFIED &&
       request.late_policy() != v1::Message::DELIVER) {
     content.Add('L', request.late_policy(), 0);

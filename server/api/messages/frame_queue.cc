@@ -86,7 +86,7 @@ void FrameQueue::DropFront() {
 }
 
 void FrameQueue::DropExpired(base::Now now) {
-  // The shard leased them a little earlier than they arrived here, so by now the leases are over.
+  // The leases began before the deliveries arrived here, so these leases have ended by now.
   while (!chunks_.empty() && chunks_.front().arrived_mono_ms + lease_ms_ <= now.mono_ms) {
     DropFront();
   }
@@ -100,7 +100,7 @@ size_t FrameQueue::Fill(base::Now now, v1::SubscribeResponse* response,
 }
 
 size_t FrameQueue::FillConfirmations(v1::SubscribeResponse* response) {
-  // Confirmations leave room for nothing else only when there are 32,768 of them.
+  // Only 32,768 confirmations would leave no room for deliveries.
   size_t bytes = MoveTokens(kFrameBytesMax, &settled_, response->mutable_settled());
   bytes += MoveTokens(kFrameBytesMax - bytes, &extended_, response->mutable_extended());
   constexpr size_t kRefusedBytes = 14;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FrameQueue: what a subscriber's stream has yet to be sent, and how it becomes responses.
+// FrameQueue: deliveries and confirmations that wait for a subscriber's stream.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +16,23 @@
 
 namespace duetime::api {
 
-// Makes of a delivery what a subscriber gets; `record` is its own, decoded.
+// Fills in `to` from a delivery and from its decoded record.
 void FillDelivery(const protocol::Delivery& from, const storage::MessageRecord& record,
                   v1::Delivery* to);
 
-// Gathers deliveries and confirmations while a write is in flight and makes one response of as much
-// of them as fits. Knows nothing of gRPC.
+// Gathers deliveries and confirmations while a write is in flight, and puts as many of them into
+// one response as fit. Knows nothing of gRPC.
 //
-// Guarantees: (1) deliveries leave in order of arrival; (2) memory is bounded by the stream's
-// credit: a delivery whose lease has run out while it waited for a slow reader is dropped, because
-// its credit has been given out again; (3) a response holds at most kFrameMessagesMax deliveries
-// and about kFrameBytesMax, but always at least one thing. Thread safety: confined.
+// Guarantees: (1) deliveries leave in order of arrival; (2) the stream's credit bounds the memory:
+// a delivery whose lease ends while it waits for a slow reader is dropped, because the shard then
+// gives its credit to other deliveries; (3) a response has at most kFrameMessagesMax deliveries and
+// about kFrameBytesMax bytes, but at least one item. Thread safety: confined.
 class FrameQueue {
  public:
   static constexpr size_t kFrameMessagesMax = 1'000;
   static constexpr size_t kFrameBytesMax = 256 << 10;
 
-  // `lease_ms`: how long a delivery of this stream is leased.
+  // `lease_ms`: the length of the stream's leases.
   void set_lease_ms(uint64_t lease_ms) { lease_ms_ = lease_ms; }
 
   // REQUIRES: `deliveries` is not empty.
@@ -44,16 +44,16 @@ class FrameQueue {
   }
 
   bool empty() const { return chunks_.empty() && confirmations() == 0; }
-  // Confirmations and refusals that wait.
+  // The number of confirmations and refusals that wait.
   size_t confirmations() const { return settled_.size() + extended_.size() + refused_.size(); }
   // Bytes of the records that wait.
   size_t bytes() const { return bytes_; }
-  // Forgets everything, or the deliveries only.
+  // Drops everything, or only the deliveries.
   void Clear();
   void DropDeliveries();
 
-  // Moves what fits into `response`. A delivery whose record is damaged is left out and its token
-  // put into `damaged`. Returns the number of bytes added, about; 0 means that nothing was left to
+  // Moves as much into `response` as fits. Leaves out a delivery with a damaged record, and adds
+  // its token to `damaged`. Returns the approximate number of bytes added; 0 if nothing was left to
   // send.
   size_t Fill(base::Now now, v1::SubscribeResponse* response,
               std::vector<protocol::LeaseToken>* damaged);

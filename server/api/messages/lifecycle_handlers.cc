@@ -69,7 +69,7 @@ void FillCancel(const protocol::CancelReply& reply, v1::CancelResponse* response
   if (HasEnded(reply.outcome)) SetTimestamp(reply.end_ms, response->mutable_end_time());
 }
 
-// The place of a target. False: its topic does not exist.
+// Finds the shard of a target, and fills in the target for it. False: its topic does not exist.
 bool Route(ApiWorker& worker, const ValidTarget& valid, protocol::Target* target, uint16_t* shard) {
   uint32_t slot = valid.id.slot();
   target->id = valid.id;
@@ -102,7 +102,7 @@ void FillStandings(ApiWorker& worker, const protocol::GetReply& reply,
             [](const auto& a, const auto& b) { return a.subscription() < b.subscription(); });
 }
 
-// Damaged bytes are an error.
+// Fills in a message. An error if the stored bytes are damaged.
 absl::Status FillMessage(ApiWorker& worker, const protocol::GetReply& reply, bool full,
                          v1::Message* message) {
   if (reply.tombstone.has_value()) {
@@ -139,7 +139,7 @@ absl::Status FillReschedule(ApiWorker& worker, const protocol::RescheduleReply& 
   return absl::OkStatus();
 }
 
-// Asks the shard of a message for it.
+// Asks the shard of a message for the message.
 Co<absl::StatusOr<protocol::GetReply>> FindMessage(ApiWorker& worker, ValidTarget valid) {
   protocol::GetCommand command;
   uint16_t shard = 0;
@@ -150,7 +150,7 @@ Co<absl::StatusOr<protocol::GetReply>> FindMessage(ApiWorker& worker, ValidTarge
   co_return co_await ask;
 }
 
-// Sorts the items of a batch by shard; answers those that no shard has to be asked for.
+// Sorts the items of a batch by shard. Answers the items that need no shard.
 std::vector<protocol::CancelBatchCommand> RouteCancels(ApiWorker& worker, protocol::CallTag tag,
                                                        const v1::CancelBatchRequest& request,
                                                        v1::CancelBatchResponse* response) {
@@ -220,7 +220,7 @@ CallTask CancelBatch(ApiWorker& worker, rpc::UnaryCall& call) {
   }
   co_await replies;
   for (const auto& [shard, reply] : replies.all()) {
-    // The outcome of an item is not known, so the call as a whole fails.
+    // The outcome of an item is unknown, so the whole call fails.
     if (absl::IsUnavailable(reply.status)) co_return call.FinishWithError(reply.status);
     if (reply.status.ok()) {
       FillCancel(reply, result_of(reply.position)->mutable_cancel());

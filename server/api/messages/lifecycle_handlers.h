@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers of the calls about accepted messages. Each names messages, by id or by key, and asks the
-// shards that hold them.
+// Handlers of the calls about accepted messages. A request names messages by id or by key, and the
+// handler asks the shards that hold them.
 #pragma once
 
 #include "absl/status/status.h"

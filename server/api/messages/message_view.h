@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is stored or known of a message, in the API's form.
+// Conversion of stored messages and their states to the API's form.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,20 @@ v1::Message::State ToProto(protocol::MessageState state);
 v1::ScheduleOutcome ToProto(protocol::ScheduleOutcome outcome);
 v1::Message::LatePolicy ToProto(storage::LatePolicy policy);
 
-// A pending message from its record. `full`: with payload and attributes. Sets neither the id nor
-// the state. payload_bytes is told apart, because a list reads records without their payloads.
+// Fills in a pending message from its record; with `full`, also the payload and the attributes.
+// Sets neither the id nor the state. `payload_bytes` is an argument of its own, because a list
+// reads records without their payloads.
 void FillRecord(const storage::MessageRecord& record, absl::string_view topic,
                 uint64_t payload_bytes, bool full, v1::Message* message);
 
-// What a dead letter was.
+// Fills in the origin of a dead letter.
 void FillDeadLetter(const storage::DeadLetterOrigin& origin, v1::DeadLetter* proto);
 
-// An ended message, from its tombstone. Sets neither the id nor the state.
+// Fills in an ended message from its tombstone. Sets neither the id nor the state.
 void FillTombstone(const storage::Tombstone& tombstone, absl::string_view topic,
                    v1::Message* message);
 
-// The time to live in its two forms, if there is one.
+// Fills in the time to live in its two forms, if the message has one.
 void FillLifetime(uint64_t deliver_ms, uint64_t ttl_ms, storage::LatePolicy policy,
                   v1::Message* message);
 

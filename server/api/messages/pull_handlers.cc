@@ -43,8 +43,8 @@ class StreamCount {
   const uint64_t before_;
 };
 
-// One Pull in all shards. The first shard that has messages ends the wait of the others, and so do
-// the end of the client, of the server, and of the subscription.
+// One Pull in all shards. The first shard that has messages ends the wait of the others. The wait
+// also ends when the client or the subscription goes, or the server ends.
 class PulledShards final : public StateListener {
  public:
   PulledShards(ApiWorker* worker, rpc::UnaryCall* call)
@@ -115,7 +115,8 @@ class PulledShards final : public StateListener {
   Replies<protocol::PullReply> replies_;
 };
 
-// One Settle: co_await returns when the shards have answered every token, or the storage failed.
+// One Settle: co_await returns when the shards have answered every token, or the storage has
+// failed.
 class SettledTokens final : public StreamSink, public StateListener {
  public:
   explicit SettledTokens(ApiWorker* worker) : worker_(worker), id_(worker->streams().Add(this)) {
@@ -138,14 +139,15 @@ class SettledTokens final : public StreamSink, public StateListener {
     for (uint16_t shard = 0; shard < routed.by_shard.size(); ++shard) {
       if (IsEmpty(routed.by_shard[shard])) continue;
       absl::Status status = worker_->node().Post(shard, std::move(routed.by_shard[shard]));
-      // Refused only when the server ends: then it is not known what became of the others.
+      // A shard refuses only when the server ends. The outcome of the other settlements is then
+      // unknown.
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
   }
 
   void AddDeliveries(base::Now, std::vector<protocol::Delivery> deliveries) override {
-    DT_CHECK(deliveries.empty());  // it has no credit
+    DT_CHECK(deliveries.empty());  // a Settle has no credit
   }
   void AddSettles(const protocol::SettleReply& reply) override {
     for (const auto token : reply.settled) response_.add_settled(static_cast<uint64_t>(token));
@@ -177,14 +179,14 @@ class SettledTokens final : public StreamSink, public StateListener {
 
   ApiWorker* const worker_;
   const protocol::StreamId id_;
-  // Tokens that a shard has yet to answer.
+  // Tokens that no shard has answered yet.
   size_t open_ = 0;
   absl::Status status_;
   v1::SettleResponse response_;
   std::coroutine_handle<> waiting_;
 };
 
-// Sees to it that the shards know the dead-letter topic of a topic. INVALID_TOPIC, TOPIC_NOT_FOUND.
+// Makes the dead-letter topic of a topic known to the shards. INVALID_TOPIC, TOPIC_NOT_FOUND.
 Co<absl::Status> PrepareDeadLetters(ApiWorker& worker, std::string name) {
   absl::Status status = ValidateTopic(name, "topic");
   if (!status.ok()) co_return status;
@@ -198,7 +200,8 @@ Co<absl::Status> PrepareDeadLetters(ApiWorker& worker, std::string name) {
   co_return absl::OkStatus();
 }
 
-// The subscription that a Pull names; created, with its topic, if the server creates things by use.
+// Finds the subscription of a Pull. If the server creates subscriptions by use, creates a missing
+// one with its topic.
 Co<absl::StatusOr<catalog::SubscriptionPtr>> EnsureSubscription(ApiWorker& worker,
                                                                 std::string topic,
                                                                 std::string name) {
@@ -212,7 +215,7 @@ Co<absl::StatusOr<catalog::SubscriptionPtr>> EnsureSubscription(ApiWorker& worke
   co_return std::move(reply.subscription);
 }
 
-// Parses a Settle, whose size is bounded before memory is spent on it.
+// Parses a Settle. Checks its size before it spends memory on it.
 absl::Status ParseSettle(ApiWorker& worker, rpc::UnaryCall& call, v1::SettleRequest* request) {
   const size_t settles_max = worker.context().options.limits.outstanding_messages_max;
   rpc::WireSummary summary;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers of Pull and Settle: delivery without a stream. Each sends one command to each shard that
-// has a part in it.
+// Handlers of Pull and Settle: delivery without a stream. Pull sends one command to every shard,
+// Settle one to each shard that holds a lease of the request.
 #pragma once
 
 #include "absl/status/status.h"

@@ -42,15 +42,15 @@ void FillForecast(const query::ForecastRange& range, const query::ForecastCounts
   SetTimestamp(range.end_ms(), response->mutable_end_time());
 }
 
-// The states of the rows of a page. A message that is not due yet is scheduled; the shards say how
-// the others stand.
+// Finds the states of the rows of a page. A message that is not due yet is scheduled; the shards
+// tell the states of the others.
 Co<absl::StatusOr<std::vector<InspectedMessage>>> Inspect(ApiWorker& worker,
                                                           const std::vector<query::ListRow>& rows) {
   const uint64_t now_ms = worker.context().clock->Read().wall_ms;
   std::vector<InspectedMessage> states(rows.size(),
                                        {.state = MessageState::kScheduled, .attempts = 0});
   std::vector<protocol::InspectCommand> commands(worker.node().shard_count());
-  // The rows that each shard is asked for, in order.
+  // The index of each row in the shard's command, in order.
   std::vector<std::vector<size_t>> asked(commands.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].key.due_ms > now_ms) continue;
@@ -91,7 +91,7 @@ Co<absl::Status> List(ApiWorker& worker, rpc::UnaryCall&, const v1::ListRequest&
   if (topic == nullptr) co_return TopicNotFoundError(valid.topic);
   query::MessageFilter& filter = valid.filter;
   filter.topic = topic->id;
-  // A message that is due is not SCHEDULED, so the later half of the range may be left out.
+  // A due message is not SCHEDULED, so the part of the range after now can be left out.
   const uint64_t now_ms = context.clock->Read().wall_ms;
   if (!valid.scheduled) filter.until_ms = std::min(filter.until_ms, now_ms + 1);
   ReadStore reading(worker,

@@ -78,8 +78,8 @@ CallTask ScheduleBatch(ApiWorker& worker, rpc::UnaryCall& call) {
   worker.router().Begin(count, job.get());
   AddAll(worker.router(), *request, job.get());
   std::unique_ptr<const v1::ScheduleBatchRequest> kept;
-  // A topic that was there may be deleted while the catalog creates another. Each round creates one
-  // more of the batch's topics, and the job keeps them.
+  // An existing topic may be deleted while the catalog creates another. Each round adds a topic of
+  // the batch to the job, which keeps it, so the loop ends.
   while (worker.router().DropIfMissing(*job.get())) {
     if (kept == nullptr) kept = std::make_unique<v1::ScheduleBatchRequest>(*request);
     co_await AskForTopics(worker, job.get());

@@ -22,7 +22,7 @@ namespace {
 
 bool IsCheck(const ValidSchedule& valid) { return !valid.plain && valid.validate_only; }
 
-// Fills the record but for its topic and accept time. Takes the message's attributes and labels.
+// Fills in the record except its topic and accept time. Takes the message's attributes and labels.
 void MoveToRecord(ValidSchedule* valid, storage::MessageRecord* record) {
   record->header = {.topic = {}, .deliver_ms = valid->when.deliver_ms, .accept_ms = 0};
   record->attributes.swap(valid->attributes);
@@ -73,8 +73,8 @@ void ScheduleJob::Clear() {
   status = absl::OkStatus();
 }
 
-// Slots are dealt out by a stride that is odd, hence meets every slot before it repeats one, and
-// large, so that consecutive calls go to different shards.
+// The stride is odd, so it meets every slot before it repeats one. It is large, so consecutive
+// calls go to different shards.
 uint32_t ScheduleRouter::NextSlot() {
   constexpr uint32_t kStride = 6'367;
   next_slot_ = (next_slot_ + kStride) % storage::MessageId::kSlotCount;
@@ -119,7 +119,7 @@ absl::StatusOr<const catalog::Topic*> ScheduleRouter::FindTopic(const ValidSched
     last_version_ = catalog.version();
   }
   if (IsCheck(valid)) {
-    // A check leaves no topic behind.
+    // A check creates no topic.
     absl::Status status =
         last_topic_ == nullptr ? context_->MayCreateTopic(valid.topic) : absl::OkStatus();
     if (!status.ok()) return status;
@@ -176,17 +176,17 @@ absl::Status ScheduleRouter::Accept(const v1::ScheduleRequest& request, int inde
   command->messages.push_back(protocol::MakeNewMessage(*record, slot));
   if (valid->needs_options()) command->messages.back().options = MakeOptions(*valid, request);
   if (valid->plain && valid->ttl_ms == 0) return absl::OkStatus();
-  // What will be stored; Fill adds what the shard decides.
+  // Holds the stored fields; Fill adds the fields that the shard decides.
   item.echo = std::make_unique<v1::Message>();
   FillRecord(*record, topic_name, record->payload.size(), /*full=*/false, item.echo.get());
-  // Only the request has the name, then.
+  // The topic does not exist, so only `echo` keeps its name.
   if (topic == nullptr) item.topic = item.echo->topic();
   return absl::OkStatus();
 }
 
 protocol::ScheduleCommand* ScheduleRouter::CommandFor(uint16_t shard, ScheduleJob* job) {
   protocol::ScheduleCommand* command = &commands_[shard];
-  // A plain batch is one command: room for all of it at once.
+  // A plain batch is one command, so reserve room for the whole batch.
   if (command->messages.empty() && job->items.size() == 1) command->messages.reserve(expected_);
   return command;
 }
@@ -247,7 +247,7 @@ void ScheduleRouter::Fill(const ScheduledItem& item, const protocol::AcceptedMes
     message->set_topic(item.topic.data(), item.topic.size());
     message->set_payload_bytes(static_cast<int64_t>(item.payload_bytes));
   }
-  // A decision without a change has made no message.
+  // A decision without a change may have no message, and then no id.
   if (accepted.id != storage::MessageId{}) message->set_id(accepted.id.ToString());
   message->set_etag(EtagOf(accepted.revision));
   SetTimestamp(accepted.deliver_ms, message->mutable_deliver_time());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ScheduleJob: messages of one call (or of one frame of a stream) on their way through the shards.
-// ScheduleRouter: takes them there and back.
+// ScheduleJob: the messages of one call, or of one frame of a stream, until the shards have
+// answered. ScheduleRouter: sends the messages to their shards and collects the answers.
 #pragma once
 
 #include <cstddef>
@@ -24,67 +24,68 @@
 
 namespace duetime::api {
 
-// What the answer to one ScheduleRequest needs once its shard has replied.
+// The state of one ScheduleRequest until its answer.
 struct ScheduledItem {
-  // Points into the catalog; into `echo` if only a check names the topic.
+  // Points into the catalog. For a check of a topic that does not exist, points into `echo`.
   absl::string_view topic;
   size_t payload_bytes = 0;
-  // Not OK: refused, the rest means nothing.
+  // Not OK if the message is refused; the other fields are then void.
   absl::Status error;
   uint16_t shard = 0;
-  // What the answer says beyond that; null for a plain message.
+  // The further fields of the answer's message; null for a plain message.
   std::unique_ptr<v1::Message> echo;
-  // KEEP_TIME: if there was something to replace, the time of the request does not count.
+  // With KEEP_TIME: if the message replaces another one, the request's time does not count.
   bool keeps_time = false;
 };
 
-// Plain data, used again and again.
+// Plain data. The objects are reused.
 struct ScheduleJob {
   uint64_t accept_ms = 0;
-  // For its messages without a name.
+  // The slot of the messages without a name.
   uint32_t plain_slot = 0;
   std::vector<ScheduledItem> items;
-  // Topics that the catalog has to create, and whether their dead-letter topics are needed as well.
+  // Topics that the catalog must create. True: the topic also needs its dead-letter topic.
   absl::flat_hash_map<std::string, bool> missing;
-  // The catalog's answers for these.
+  // The catalog's answers for `missing`.
   absl::flat_hash_map<std::string, absl::StatusOr<catalog::TopicPtr>> ensured;
   // Commands that no shard has answered yet.
   size_t open = 0;
-  // Not OK: the job as a whole has failed.
+  // Not OK if the job as a whole has failed.
   absl::Status status;
   // The answers, by shard; empty for a job of one message.
   std::vector<std::vector<protocol::AcceptedMessage>> answers;
 
-  // Forgets everything; a large job does not leave its size behind.
+  // Clears the job, and frees the memory of a large one.
   void Clear();
 };
 
-// Validates messages, decides their shards, posts one command to each of those, and puts the
+// Validates messages, decides their shards, posts one command to each of these shards, and puts the
 // answers together in the order of the request.
 //
-// Messages without a name go to one slot per job, so that a plain batch is one command and one
-// write; slots are dealt out in turn. Those with a name go where the name says. REQUIRES: the
-// server serves. Thread safety: confined to the worker's thread; one job at a time between Begin
-// and Post.
+// A message has a name if it has a key, an ordering key or a request id. The name decides the slot.
+// All messages of a job without a name share one slot, so that a plain batch is one command and one
+// write; jobs take these slots in turn. REQUIRES: the server serves. Thread safety: confined to the
+// worker's thread; at most one job is between Begin and Post.
 class ScheduleRouter {
  public:
-  // `first_slot`: where this worker begins to deal out slots.
+  // `first_slot`: the slot at which this worker begins.
   ScheduleRouter(ServingContext* context, uint32_t first_slot)
       : context_(context), next_slot_(first_slot) {}
 
-  // Begins a job with the time of now.
+  // Begins a job. The current time becomes its accept time.
   void Begin(size_t messages, ScheduleJob* job);
-  // Begins the job again, once the catalog has its topics (AskForTopics).
+  // Begins the job again, after the catalog has answered for its topics (AskForTopics).
   void BeginAgain(size_t messages, ScheduleJob* job);
-  // Adds a message, or why it is refused. `index` as in ValidateSchedule.
+  // Adds a message, or the error that refuses it. `index` as in ValidateSchedule.
   void Add(const v1::ScheduleRequest& request, int index, ScheduleJob* job);
-  // True if topics of the job are missing: then it forgets the messages, to be added again when the
-  // catalog has these topics.
+  // If topics of the job are missing, drops the added messages and returns true. The caller adds
+  // them again after the catalog has answered for these topics.
   bool DropIfMissing(const ScheduleJob& job);
-  // Posts the added messages, under `tag`. True if shards will answer. False: the job is done
-  // already, because every message was refused, or job->status says that no shard took anything.
+  // Posts the added messages under `tag`. Returns true if shards will answer. Returns false if the
+  // job is done: every message was refused, or no shard took a command and job->status has the
+  // error.
   bool Post(protocol::CallTag tag, ScheduleJob* job);
-  // Takes a shard's answer. True when it was the last one.
+  // Takes a shard's answer. Returns true if it was the last answer.
   bool Take(uint16_t shard, protocol::ScheduleReply reply, ScheduleJob* job);
 
   // The answer to the only message of a job. An error if it was refused.
@@ -94,11 +95,11 @@ class ScheduleRouter {
                    google::protobuf::RepeatedPtrField<v1::ScheduleResult>* results) const;
 
  private:
-  // Adds a valid message. `valid` and `record` hold the message; their memory is used again.
+  // Adds a valid message. `valid` holds the message; `record` is memory that is reused.
   absl::Status Accept(const v1::ScheduleRequest& request, int index, ValidSchedule* valid,
                       storage::MessageRecord* record, ScheduleJob* job);
-  // The topic of a message, valid until the next call. Null: the catalog has to create it; for a
-  // check, that it may create it.
+  // The topic of a message, valid until the next call. Null if the catalog must first create the
+  // topic or mark it as used. For a check, null if the catalog may create the topic.
   absl::StatusOr<const catalog::Topic*> FindTopic(const ValidSchedule& valid,
                                                   const ScheduleJob& job);
   // True if the topic's dead letters have a topic. False: the catalog has to create it.
@@ -112,10 +113,10 @@ class ScheduleRouter {
   ServingContext* const context_;
   uint32_t next_slot_;
 
-  // Of the job between Begin and Post: how many messages it has, and its commands by shard.
+  // The number of messages and the commands, by shard, of the job between Begin and Post.
   size_t expected_ = 0;
   std::vector<protocol::ScheduleCommand> commands_;
-  // Memory that Add uses again.
+  // Memory that Add reuses.
   ValidSchedule valid_;
   storage::MessageRecord record_;
   // The last topic and the version of the catalog that had it: the messages of a batch tend to have

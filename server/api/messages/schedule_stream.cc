@@ -18,7 +18,7 @@ ScheduleStream::~ScheduleStream() {
 
 void ScheduleStream::OnOpened() {
   ServingContext& context = api_->context();
-  // Not for the disk: what is low may pass while the stream lasts, and is told frame by frame.
+  // Does not check the disk, which may recover while the stream lasts. Each frame checks it.
   if (absl::Status status = context.Admit(CallKind::kSubscribe); !status.ok()) {
     return End(rpc::ToGrpcStatus(status));
   }
@@ -65,7 +65,7 @@ absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
     PostFrame(&frame);
     return absl::OkStatus();
   }
-  // Other streams use the parsed message while this one waits.
+  // Other streams reuse the parsed message while this stream waits.
   kept_ = std::make_unique<v1::ScheduleStreamRequest>(*request);
   AskForTopics();
   return absl::OkStatus();
@@ -86,7 +86,7 @@ void ScheduleStream::OnTopics() {
   Frame* const frame = &frames_.back();
   api_->router().BeginAgain(static_cast<size_t>(kept_->messages_size()), &frame->job);
   AddMessages(*kept_);
-  // As in ScheduleBatch, one of the other topics may be gone.
+  // As in ScheduleBatch, another topic of the frame may have been deleted meanwhile.
   if (api_->router().DropIfMissing(frame->job)) return AskForTopics();
   kept_ = nullptr;
   PostFrame(frame);
@@ -127,7 +127,7 @@ void ScheduleStream::Pump() {
   if (ended() || writing()) return;
   if (!frames_.empty() && frames_.front().done) {
     Frame& frame = frames_.front();
-    // What the outcome of is not known has no answer, nor has what came after it.
+    // The outcome of this frame is unknown, so this frame and the later frames get no answer.
     if (absl::IsUnavailable(frame.job.status)) return End(rpc::ToGrpcStatus(frame.job.status));
     v1::ScheduleStreamResponse* response =
         ApiWorker::Reused<v1::ScheduleStreamResponse>(frame.job.items.size() * sizeof(v1::Message));

@@ -19,26 +19,26 @@
 
 namespace duetime::api {
 
-// Takes frames of messages, works on several at a time, and answers them in order.
+// Takes frames of messages, works on several frames at a time, and answers them in order.
 //
-// Each frame is a job of its own, as a batch is. While kFramesMax of them, or the bytes of one
-// batch, are not answered and written, nothing more is read; gRPC's flow control then holds the
-// client back, and what a slow reader of answers can hold here is bounded. What ends the stream (a
-// frame that is not in order, a drain, a failure of the storage) waits until the frames before it
-// are answered. Thread safety: confined to the worker's thread.
+// Each frame is a job, as a batch is. The stream reads nothing while kFramesMax frames, or frames
+// with the bytes of one batch, wait for their answers to be written. gRPC's flow control then slows
+// the client, so a client that reads answers slowly occupies bounded memory. If a frame is invalid
+// or the server drains, the stream first answers the frames before. If the storage fails, the
+// stream ends at once. Thread safety: confined to the worker's thread.
 class ScheduleStream final : public rpc::BidiStream, public ReplySink {
  public:
   ScheduleStream(ApiWorker* api, rpc::CqWorker* worker) : rpc::BidiStream(worker), api_(api) {}
   ~ScheduleStream() override;
 
-  // From a shard, for one of the frames.
+  // Takes a shard's reply to one of the frames.
   void OnReply(uint16_t shard, protocol::Reply reply) override;
 
   void OnServingState() override;
 
  private:
   static constexpr size_t kFramesMax = 16;
-  // When the server ends: shards have answered by then, only the way out is left.
+  // The time for the last answers when the server ends. The shards have answered by then.
   static constexpr uint64_t kEndingTimeoutMs = 500;
 
   struct Frame {
@@ -56,16 +56,17 @@ class ScheduleStream final : public rpc::BidiStream, public ReplySink {
   void OnEnded() override;
   void OnSweep(base::Now now) override;
 
-  // An error ends the stream.
+  // Starts the job of one frame. An error ends the stream.
   absl::Status HandleFrame(grpc::ByteBuffer* buffer);
   // Asks the catalog for the missing topics of the last frame.
   void AskForTopics();
-  // The catalog has answered.
+  // Continues the last frame after the catalog's answers.
   void OnTopics();
   // Adds the messages of the last frame to its job.
   void AddMessages(const v1::ScheduleStreamRequest& request);
   void PostFrame(Frame* frame);
-  // What the frame as a whole was refused with: an error of each message, or the end of the stream.
+  // Marks the frame as done. An error of the whole frame becomes the error of each message, or ends
+  // the stream.
   void Settle(Frame* frame);
   // Reads no more, and ends with `status` when every open message is answered.
   void Close(const grpc::Status& status);
@@ -74,11 +75,12 @@ class ScheduleStream final : public rpc::BidiStream, public ReplySink {
 
   ApiWorker* const api_;
   std::deque<Frame> frames_;
-  // Of the frames that are not answered.
+  // The bytes of the frames that are not answered.
   size_t bytes_ = 0;
-  // Messages of all frames so far.
+  // The number of messages in all frames so far.
   int64_t messages_ = 0;
-  // The last frame waits for its topics, and nothing more is read: frames take effect in order.
+  // Set while the last frame waits for its topics. The stream then reads nothing, because frames
+  // take effect in order.
   std::optional<AskedTopics> asking_;
   std::unique_ptr<v1::ScheduleStreamRequest> kept_;
   bool counted_ = false;

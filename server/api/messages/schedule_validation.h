@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a request to schedule must be, and what makes two of them the same.
+// Validation of requests to schedule, and their fingerprints.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ inline constexpr size_t kOrderingKeyBytesMax = 255;
 inline constexpr size_t kLabelKeyBytesMax = 63;
 inline constexpr size_t kLabelValueBytesMax = 255;
 
-// A request to schedule that is in order. The views point into the request.
+// A valid request to schedule. The views point into the request.
 struct ValidSchedule {
   using Pairs = storage::MessageRecord::Pairs;
 
@@ -33,7 +33,8 @@ struct ValidSchedule {
   absl::string_view payload;
   Pairs attributes;
   When when;
-  // True if none of what follows was asked for, which is then not to be looked at.
+  // True if the request uses none of the fields below. They are then not set, except ttl_ms and
+  // late_policy, which ApplyTopicSettings sets.
   bool plain = true;
   Pairs labels;
   absl::string_view key;
@@ -47,39 +48,40 @@ struct ValidSchedule {
   uint64_t ttl_ms = 0;
   storage::LatePolicy late_policy = storage::LatePolicy::kDeliver;
 
-  // What decides the shard: the key, else the ordering key, else the request id; empty: anything.
+  // The name that decides the shard: the key, else the ordering key, else the request id. Empty:
+  // any shard.
   absl::string_view routing_name() const {
     if (plain) return {};
     return !key.empty() ? key : !ordering_key.empty() ? ordering_key : request_id;
   }
-  // True if the shard has to look at the message by itself.
+  // True if the shard must decide the message by itself, with ScheduleOptions.
   bool needs_options() const {
     return !plain && (!key.empty() || !request_id.empty() || validate_only || spread_ms > 0);
   }
 };
 
-// The errors that messages.proto names at Schedule, except those that need the topic. `valid` is
-// overwritten (its vectors are reused); it means nothing after an error.
+// Checks all errors that messages.proto names at Schedule, except those that need the topic.
+// Overwrites `valid` and reuses its vectors. After an error `valid` is void.
 absl::Status ValidateSchedule(const v1::ScheduleRequest& request, const RequestLimits& limits,
                               uint64_t now_ms, int index, ValidSchedule* valid);
 
-// What the topic says of a request that is in order: PAYLOAD_TOO_LARGE, INVALID_LATE_POLICY. Sets
-// ttl_ms and late_policy, also of what is plain.
+// Applies the topic's settings to a valid request: PAYLOAD_TOO_LARGE, INVALID_LATE_POLICY. Sets
+// ttl_ms and late_policy, also of a plain request.
 absl::Status ApplyTopicSettings(const TopicSettings& settings, int index, ValidSchedule* valid);
 
-// INVALID_LABELS; what is in order is appended to `labels`.
+// INVALID_LABELS. Appends the labels to `valid`.
 absl::Status ValidateLabels(const google::protobuf::Map<std::string, std::string>& labels,
                             size_t labels_max, const std::string& field,
                             ValidSchedule::Pairs* valid);
 
-// INVALID_LATE_POLICY. Any known one is in order by itself: whether there is a time to live is
-// known only when the topic is.
+// INVALID_LATE_POLICY for an unknown policy. ApplyTopicSettings checks that there is a time to
+// live, because the topic may give it.
 absl::Status ValidateLatePolicy(v1::Message::LatePolicy policy, const std::string& field,
                                 storage::LatePolicy* valid);
 
-// XXH3-128 over the request's content as it was given (ScheduleRequest.OnConflict in the proto says
-// what belongs to it), in an encoding that depends neither on the order of maps nor on protobuf.
-// Kept on disk: it must never change for a request that can be made today.
+// XXH3-128 over the content of the request as the client gave it. ScheduleRequest.OnConflict in the
+// proto lists the fields. The encoding depends neither on the order of maps nor on protobuf. The
+// fingerprint is on disk: it must never change for a request that can be made today.
 storage::Fingerprint FingerprintOf(const v1::ScheduleRequest& request);
 
 }  // namespace duetime::api

@@ -15,25 +15,25 @@
 
 namespace duetime::api {
 
-// What deliveries and confirmations of settlements are for: a stream, or a call.
+// The receiver of deliveries and of confirmations of settlements: a stream, or a call.
 class StreamSink {
  public:
   virtual ~StreamSink() = default;
 
-  // From the shards. Pump follows, once for all that came in a round.
+  // Take effects of the shards. Pump follows once for all effects of one wake-up.
   virtual void AddDeliveries(base::Now now, std::vector<protocol::Delivery> deliveries) = 0;
   virtual void AddSettles(const protocol::SettleReply& reply) = 0;
-  // Does what follows from what came.
+  // Acts on the added deliveries and confirmations.
   virtual void Pump() = 0;
 
  private:
   friend class StreamDirectory;
-  // Waits for its Pump.
+  // True if Pump is still to be called.
   bool touched_ = false;
 };
 
-// Gives out ids, finds the sinks again, and pumps those that got something. Thread safety: confined
-// to the worker's thread.
+// Gives out ids, finds their sinks, and pumps the sinks that received something. Thread safety:
+// confined to the worker's thread.
 class StreamDirectory {
  public:
   // `base`: the bits that all ids of this worker have.
@@ -43,7 +43,7 @@ class StreamDirectory {
 
   // A new id without a sink.
   protocol::StreamId NewId() { return protocol::StreamId{base_ | next_++}; }
-  // A new id, under which `sink` is found until Remove. REQUIRES: it outlives that.
+  // Returns a new id, under which `sink` is found until Remove. REQUIRES: `sink` outlives Remove.
   protocol::StreamId Add(StreamSink* sink) {
     const protocol::StreamId id = NewId();
     DT_CHECK(sinks_.emplace(static_cast<uint64_t>(id), sink).second);
@@ -56,7 +56,7 @@ class StreamDirectory {
     sinks_.erase(found);
   }
 
-  // The sink of an id, which will be pumped; null if it has ended: then what is for it is void.
+  // The sink of an id, which will be pumped. Null if the sink was removed; effects for it are void.
   StreamSink* Touch(protocol::StreamId id) {
     StreamSink* const sink = Find(id);
     if (sink != nullptr && !std::exchange(sink->touched_, true)) touched_.push_back(sink);

@@ -72,7 +72,7 @@ absl::Status SubscriberStream::HandleRequest(grpc::ByteBuffer* buffer) {
 
 absl::Status SubscriberStream::Start(const v1::SubscribeStart& start) {
   ServingContext& context = api_->context();
-  // The state may have changed since the call came.
+  // The state may have changed since the call arrived.
   if (absl::Status status = context.Admit(CallKind::kSubscribe); !status.ok()) return status;
   if (absl::Status status = ValidateStart(start, context.options.limits, &start_); !status.ok()) {
     return status;
@@ -81,7 +81,7 @@ absl::Status SubscriberStream::Start(const v1::SubscribeStart& start) {
   subscription_ = std::string(start_.subscription);
   spdlog::debug("subscriber: topic={} subscription={} client={} peer={}", topic_, subscription_,
                 absl::CHexEscape(start_.client_id), server_context()->peer());
-  // The views point into the request, which is gone when this call is over.
+  // Clear the views: the request is reused after this function.
   start_.topic = start_.subscription = start_.client_id = {};
   phase_ = Phase::kCreating;
   id_ = api_->streams().Add(this);
@@ -110,7 +110,7 @@ void SubscriberStream::OnReply(catalog::Reply reply) {
     if (!reply.status.ok()) return Fail(reply.status);
     return Open(std::move(reply.subscription));
   }
-  // If there is no topic for dead letters and none can be created, the shards say so.
+  // If the dead-letter topic cannot be created, the shards refuse the dead letters.
   if (held_.has_value()) PostSettles(*std::exchange(held_, std::nullopt));
   ReadOn();
   Pump();
@@ -190,7 +190,7 @@ void SubscriberStream::ReadOn() {
 
 void SubscriberStream::AddDeliveries(base::Now now, std::vector<protocol::Delivery> deliveries) {
   if (phase_ != Phase::kOpen || deliveries.empty()) return;
-  // These may be of another subscription that has its name by now.
+  // A new subscription may have the same name, and these deliveries may be for it.
   if (watch_.Gone(api_->context())) return Fail(SubscriptionNotFoundError(topic_, subscription_));
   queue_.AddDeliveries(now, std::move(deliveries));
 }
@@ -258,8 +258,8 @@ void SubscriberStream::OnReadsDone() {
   if (phase_ == Phase::kAwaitStart) {
     return Fail(InvalidSubscribeError("start", "required in the first request"));
   }
-  // No more settlements will come, so nothing more is to be delivered. The confirmations of the
-  // last ones still are: the client may have half-closed to wait for them.
+  // No more settlements will come, so the stream delivers no more messages. It still confirms the
+  // last settlements, because the client may have half-closed to wait for them.
   Close(grpc::Status::OK, kClosingTimeoutMs);
 }
 
@@ -267,7 +267,7 @@ void SubscriberStream::Close(const grpc::Status& status, uint64_t timeout_ms) {
   phase_ = Phase::kClosing;
   closing_status_ = status;
   close_by_mono_ms_ = api_->context().clock->Read().mono_ms + timeout_ms;
-  // Deliveries that were not sent yet go to other streams.
+  // Other streams get the deliveries that were not sent.
   queue_.DropDeliveries();
   Detach();
   Pump();
@@ -296,7 +296,7 @@ void SubscriberStream::OnServingState() {
     return Fail(base::DrainingError());
   }
   if (context.ending.load()) {
-    // The confirmations that are due are still sent; the shutdown's deadline bounds the wait.
+    // Still send the confirmations. kEndingTimeoutMs and the shutdown's deadline bound the wait.
     if (phase_ == Phase::kOpen) Close(rpc::ToGrpcStatus(base::DrainingError()), kEndingTimeoutMs);
     return;
   }

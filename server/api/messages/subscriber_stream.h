@@ -23,13 +23,14 @@
 
 namespace duetime::api {
 
-// Attaches to every shard once `start` has come, passes settlements to their shards, and sends what
-// the shards hand over in frames, one write at a time: while one is in flight the next gathers.
+// Attaches to every shard once `start` has come, passes settlements to their shards, and sends the
+// shards' deliveries in frames. One write is in flight at a time; meanwhile the next frame gathers.
 //
-// A slow reader's write does not end; then its credit runs out and the shards stop handing over.
-// Settlements are bounded too: nothing more is read while kSettlesOpenMax of them wait for an
-// answer or for the write. A stored record that turns out damaged is not delivered but given back
-// (ServingContext::GiveBackDamaged). A stream whose subscription is deleted ends within a second.
+// If the client reads slowly, a write does not end. Then the credit runs out and the shards deliver
+// no more. Settlements are bounded too: the stream reads nothing while more than kSettlesOpenMax of
+// them wait for an answer or for the write. A delivery with a damaged record is not sent but given
+// back (ServingContext::GiveBackDamaged). A stream whose subscription is deleted ends within a
+// second.
 //
 // However the stream ends, every shard receives a command to end its leases. Thread safety:
 // confined to the worker's thread.
@@ -45,7 +46,7 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
 
   void OnServingState() override;
 
-  // The catalog has created the subscription, or has linked the dead-letter topic.
+  // Takes the catalog's answer to CreateSubscription or EnsureTopic.
   void OnReply(catalog::Reply reply) override;
 
  private:
@@ -54,13 +55,14 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
     // The catalog creates the subscription. The stream reads nothing meanwhile.
     kCreating,
     kOpen,
-    // The client has half-closed: its last settlements are confirmed, then the call ends.
+    // The client has half-closed, or the server ends. The stream confirms the last settlements,
+    // then ends.
     kClosing,
   };
 
   static constexpr uint64_t kStartTimeoutMs = 10'000;
   static constexpr uint64_t kClosingTimeoutMs = 5'000;
-  // When the server ends: the confirmations are in the journal by then, only their way out is left.
+  // The time for the last confirmations when the server ends. They are in the journal by then.
   static constexpr uint64_t kEndingTimeoutMs = 500;
   static constexpr size_t kSettlesOpenMax = 200'000;
 
@@ -77,13 +79,13 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   void Open(catalog::SubscriptionPtr subscription);
   void Attach(const catalog::Subscription& subscription);
   void PostSettles(RoutedSettles routed);
-  // True if the shards know the topic of this subscription's dead letters, as far as is known here.
+  // True if the shards know the topic of this subscription's dead letters, by the newest snapshot.
   bool KnowsDeadLetters() const;
   template <typename Command>
   absl::Status PostToCatalog(Command command);
   void Detach();
-  // Takes and delivers nothing more; ends with `status` when the last confirmations are sent, or
-  // after `timeout_ms`.
+  // Stops reading and delivering. Ends with `status` when the last confirmations are sent, or after
+  // `timeout_ms`.
   void Close(const grpc::Status& status, uint64_t timeout_ms);
   void ReadOn();
   void Fail(const absl::Status& status);
@@ -94,7 +96,7 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   bool attached_ = false;
   bool counted_ = false;
   FrameQueue queue_;
-  // To go into the next frame.
+  // The notices for the next frame.
   bool send_started_ = false;
   bool send_heartbeat_ = false;
   bool send_drain_ = false;
@@ -103,13 +105,13 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   std::string topic_;
   std::string subscription_;
   SubscriptionWatch watch_;
-  // A request to the catalog without an answer. The stream reads nothing meanwhile.
+  // The open request to the catalog. The stream reads nothing meanwhile.
   std::optional<catalog::RequestTag> asked_;
-  // Settlements that wait for that answer.
+  // Settlements that wait for the catalog's answer.
   std::optional<RoutedSettles> held_;
-  // Settlements at the shards.
+  // The number of settlements that the shards have not answered.
   size_t settles_open_ = 0;
-  // Tokens that were given back here and not by the client: their confirmations are not for it.
+  // Tokens that the stream gave back for damaged records. The client gets no confirmation for them.
   absl::flat_hash_set<uint64_t> given_back_;
   uint64_t opened_mono_ms_ = 0;
   grpc::Status closing_status_;

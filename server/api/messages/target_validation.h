@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the requests about accepted messages must be: Cancel, Reschedule, Get, Explain.
+// Validation of the requests about accepted messages: Cancel, Reschedule, Get, Explain.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ namespace duetime::api {
 // Names a message. The views point into the request.
 struct ValidTarget {
   storage::MessageId id;
-  // Not empty: by key, and id means nothing.
+  // If not empty, the target is named by its key, and `id` is void.
   absl::string_view key;
   absl::string_view topic;
 };
 
-// TARGET_MISSING, INVALID_MESSAGE_ID, INVALID_TOPIC, INVALID_KEY. `index` is that of the request in
-// its batch, for the path of a bad field.
+// TARGET_MISSING, INVALID_MESSAGE_ID, INVALID_TOPIC, INVALID_KEY. `index`: the index of the request
+// in its batch, for the path of a bad field.
 absl::Status ValidateTarget(const v1::CancelRequest& request, int index, ValidTarget* target);
 absl::Status ValidateTarget(const v1::RescheduleRequest& request, ValidTarget* target);
 absl::Status ValidateTarget(const v1::GetRequest& request, ValidTarget* target);
@@ -38,7 +38,7 @@ struct ValidReschedule {
   std::optional<uint64_t> revision;
 };
 
-// What ResolveWhen says, and INVALID_ETAG.
+// The errors of ValidateTarget and ResolveWhen, and INVALID_ETAG.
 absl::Status ValidateReschedule(const v1::RescheduleRequest& request, const RequestLimits& limits,
                                 uint64_t now_ms, ValidReschedule* valid);
 
@@ -47,7 +47,7 @@ absl::Status ValidateView(v1::MessageView view, bool* full);
 
 // The text of an etag: the revision.
 std::string EtagOf(uint64_t revision);
-// Nothing if it is not what EtagOf gives.
+// nullopt if EtagOf does not make such a text.
 std::optional<uint64_t> ParseEtag(absl::string_view etag);
 
 }  // namespace duetime::api

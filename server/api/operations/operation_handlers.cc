@@ -59,7 +59,7 @@ Co<absl::StatusOr<Operation>> AskAllShards(ApiWorker& worker, protocol::Operatio
   for (auto& [shard, reply] : replies.all()) {
     if (reply.status.ok()) parts.push_back(std::move(reply.operation));
   }
-  // A shard may have dropped its part of an old operation a moment before another does.
+  // Shards may drop their parts of an old operation at slightly different times.
   const bool found = absl::IsNotFound(replies.status()) && !parts.empty();
   if (!replies.status().ok() && !found) co_return replies.status();
   co_return Merge(parts);
@@ -123,7 +123,7 @@ Co<absl::Status> DryRun(ApiWorker& worker, rpc::UnaryCall& call, std::string top
   range.key_prefix = spec.filter.key_prefix;
   range.labels = spec.filter.labels;
   range.from_ms = spec.filter.from_ms;
-  // A message that was late when it was accepted lies behind its deliver time.
+  // A message that was late at its acceptance lies after its deliver_time.
   range.until_ms = std::max(spec.filter.until_ms, operation.create_ms + 1);
   std::vector<query::ListRow> sample;
   std::optional<query::ListPosition> from = query::ListPosition{};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers of bulk operations. Every shard has its part of an operation; the handlers put the parts
-// together.
+// Handlers of bulk operations. Every shard has a part of an operation. The handlers merge the
+// parts.
 #pragma once
 
 #include "absl/status/status.h"

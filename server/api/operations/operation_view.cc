@@ -74,7 +74,7 @@ absl::Status ValidateAction(const v1::StartBulkRequest& request, uint64_t horizo
   if (!shifts) return absl::OkStatus();
   spec->horizon_ms = horizon_ms;
   google::protobuf::Duration by = request.shift_by();
-  // The range of a Duration; beyond it there would be no negating.
+  // The range of a Duration. Negating a value beyond the range might overflow.
   constexpr int64_t kSecondsMax = 315'576'000'000;
   constexpr int32_t kNanosMax = 999'999'999;
   const bool valid = by.seconds() >= -kSecondsMax && by.seconds() <= kSecondsMax &&
@@ -169,7 +169,7 @@ absl::Status ValidateBulk(const v1::StartBulkRequest& request, const RequestLimi
   if (!status.ok()) return status;
   spec->filter.key_prefix = std::move(filter.key_prefix);
   spec->filter.labels = std::move(filter.labels);
-  // A map has no order, and a repeat of the request must be found to be one.
+  // A map has no order. Sort the labels, so that a repeat of the request has the same content.
   std::sort(spec->filter.labels.begin(), spec->filter.labels.end());
   spec->filter.from_ms = filter.from_ms;
   spec->filter.until_ms = std::min(filter.until_ms, storage::MessageId::kDueMax);

@@ -16,7 +16,7 @@ namespace duetime::api {
 
 inline constexpr size_t kOperationNameBytesMax = 63;
 
-// The parts of all shards as one.
+// Merges the parts of all shards into one operation.
 protocol::Operation Merge(const std::vector<protocol::Operation>& parts);
 
 void FillOperation(const protocol::Operation& operation, absl::string_view topic,
@@ -26,7 +26,7 @@ void FillOperation(const protocol::Operation& operation, absl::string_view topic
 absl::Status ValidateOperationName(const std::string& name, const std::string& field);
 
 // INVALID_TOPIC, INVALID_FILTER, INVALID_LABELS, INVALID_KEY, INVALID_ACTION,
-// INVALID_OPERATION_NAME. Leaves the topic's id as it is.
+// INVALID_OPERATION_NAME. Does not set the topic's id.
 absl::Status ValidateBulk(const v1::StartBulkRequest& request, const RequestLimits& limits,
                           protocol::OperationSpec* spec);
 

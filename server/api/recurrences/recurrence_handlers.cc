@@ -70,7 +70,8 @@ absl::Status FillPreview(const calendar::RecurrenceRule& rule, int64_t after_ms,
   const std::string zone_name = rule.time_zone.empty() ? "UTC" : rule.time_zone;
   const auto zone = calendar::FindZone(zone_name, "schedule.time_zone");
   if (!zone.ok()) return zone.status();
-  // Numbers count from the start, so what lies before is passed over; not without end.
+  // Occurrence numbers count from the start, so skip the occurrences up to `after_ms`. Beyond
+  // kNumberedMax occurrences, the preview has no numbers.
   constexpr uint64_t kNumberedMax = 10'000;
   uint64_t number = 0;
   bool numbered = true;
@@ -120,7 +121,7 @@ Co<absl::StatusOr<RecurrenceReply>> Change(ApiWorker& worker, RecurrenceCommand 
   co_return co_await ask;
 }
 
-// Pause, resume, delete.
+// Sends a command that needs only the name: pause, resume, delete.
 Co<absl::StatusOr<RecurrenceReply>> ChangeByName(ApiWorker& worker, std::string name,
                                                  RecurrenceCommand::Kind kind) {
   absl::Status status = ValidateRecurrenceName(name, "name");
@@ -141,8 +142,8 @@ Co<absl::Status> ChangeState(ApiWorker& worker, std::string name, RecurrenceComm
   co_return absl::OkStatus();
 }
 
-// A template whose messages become dead letters when they are late needs a topic for these, known
-// to the shards.
+// If late messages of a template become dead letters, creates the topic for these dead letters and
+// makes it known to the shards.
 Co<absl::Status> PrepareDeadLetters(ApiWorker& worker, std::string topic,
                                     v1::Message::LatePolicy policy) {
   if (policy != v1::Message::DEAD_LETTER) co_return absl::OkStatus();
@@ -151,7 +152,7 @@ Co<absl::Status> PrepareDeadLetters(ApiWorker& worker, std::string topic,
   co_return reply.status;
 }
 
-// Everything of a new recurrence but its topic.
+// Reads a new recurrence, without the settings of its topic.
 absl::Status ReadNew(ApiWorker& worker, const v1::Recurrence& asked, RecurrenceCommand* command) {
   absl::Status status = ValidateRecurrenceName(asked.name(), "recurrence.name");
   if (status.ok()) status = ValidateTopic(asked.topic(), "recurrence.topic");
@@ -160,15 +161,16 @@ absl::Status ReadNew(ApiWorker& worker, const v1::Recurrence& asked, RecurrenceC
                           &command->spec.message);
   }
   if (status.ok()) status = ReadPolicies(asked, &command->spec.overlap, &command->spec.misfire);
-  // A start that was left out is the moment of the call, and a ttl that of the topic at that
-  // moment. Neither is a part of the content: a repeat asks for the same.
+  // A missing start becomes the moment of the call, and a missing ttl becomes the topic's ttl at
+  // that moment. Both are set later and are not part of the content, so that a repeat of the
+  // request has the same content.
   if (status.ok()) {
     status = ReadRule(asked.schedule(), 0, "recurrence.schedule", &command->spec.rule);
   }
   return status;
 }
 
-// Everything of an update but the template.
+// Reads all of an update except the template.
 absl::Status ReadUpdate(ApiWorker& worker, const v1::UpdateRecurrenceRequest& request,
                         RecurrenceCommand* command) {
   const v1::Recurrence& asked = request.recurrence();
@@ -201,7 +203,7 @@ Co<absl::Status> CreateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
   absl::Status status = ReadNew(worker, asked, &command);
   if (!status.ok()) co_return status;
   catalog::TopicPtr topic = context.catalog().FindTopic(asked.topic());
-  // A check leaves no topic behind.
+  // A check creates no topic.
   const bool look = command.validate_only;
   if (look && topic == nullptr) {
     status = context.MayCreateTopic(asked.topic());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers of recurrences. The shard of a recurrence makes changes; reads go to the store, through
-// the reader.
+// Handlers of recurrences. The shard of a recurrence makes the changes. Reads go to the store, on
+// the reader's thread.
 #pragma once
 
 #include "absl/status/status.h"

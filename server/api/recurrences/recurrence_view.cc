@@ -123,9 +123,9 @@ absl::Status ReadRule(const v1::RecurrenceSchedule& schedule, uint64_t now_ms,
 
 absl::Status ReadTemplate(const v1::MessageTemplate& from, const TopicSettings& settings,
                           const RequestLimits& limits, std::string* message) {
-  // What a template may hold is what a message may hold, so the same code says so.
+  // A template may hold what a message may hold, so ValidateSchedule checks it.
   v1::ScheduleRequest request;
-  request.set_topic("t");  // any: it is checked where it is named
+  request.set_topic("t");  // a placeholder: the caller checks the topic
   request.set_payload(from.payload());
   *request.mutable_attributes() = from.attributes();
   *request.mutable_labels() = from.labels();

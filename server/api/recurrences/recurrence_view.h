@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recurrences between the API's form and the shards'.
+// Conversion of recurrences between the API's form and the shards' form.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ namespace duetime::api {
 // INVALID_RECURRENCE_NAME.
 absl::Status ValidateRecurrenceName(const std::string& name, const std::string& field);
 
-// INVALID_RECURRENCE, for what cannot be told by calendar::Recurrence::Compile. A rule without a
+// INVALID_RECURRENCE for the faults that calendar::Recurrence::Compile cannot see. A rule without a
 // start begins at `now_ms`.
 absl::Status ReadRule(const v1::RecurrenceSchedule& schedule, uint64_t now_ms,
                       const std::string& field, calendar::RecurrenceRule* rule);
 
-// What Schedule says of the template, in a topic with these settings. `message` is the record that
-// occurrences are made from.
+// Validates a template as Schedule validates a message of a topic with these settings. `message`
+// becomes the record from which occurrences are made.
 absl::Status ReadTemplate(const v1::MessageTemplate& from, const TopicSettings& settings,
                           const RequestLimits& limits, std::string* message);
 
-// INVALID_RECURRENCE for values that are not known.
+// INVALID_RECURRENCE for unknown values.
 absl::Status ReadPolicies(const v1::Recurrence& from, protocol::Overlap* overlap,
                           protocol::Misfire* misfire);
 

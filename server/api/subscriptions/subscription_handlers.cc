@@ -33,7 +33,7 @@ void Add(const protocol::SubscriptionGauges& part, protocol::SubscriptionGauges*
   sum->in_flight += part.in_flight;
   sum->delayed += part.delayed;
   sum->blocked += part.blocked;
-  // Each shard knows every stream.
+  // Every shard counts every stream, so take the maximum, not the sum.
   sum->streams = std::max(sum->streams, part.streams);
   sum->behind |= part.behind;
   sum->slowed |= part.slowed;
@@ -63,10 +63,10 @@ void TakeOldest(uint64_t due_ms, protocol::SubscriptionGauges* sum) {
   sum->oldest_due_ms = sum->oldest_due_ms == 0 ? due_ms : std::min(sum->oldest_due_ms, due_ms);
 }
 
-// The place of a subscription's backlog in one shard.
+// The start of a subscription's backlog in each shard that has one.
 using Backlogs = std::vector<std::pair<uint16_t, storage::MessageKey>>;
 
-// The due times of the first messages of backlogs, 0 where there is none.
+// The due times of the first messages of the backlogs; 0 for an empty backlog.
 absl::StatusOr<std::vector<uint64_t>> ReadOldest(storage::MessageStore* store,
                                                  storage::SubscriptionId subscription,
                                                  const Backlogs& backlogs) {
@@ -109,7 +109,7 @@ absl::Status ReadStart(v1::CreateSubscriptionRequest::Start start, bool* from_no
                  {{"value", absl::StrCat(start)}});
 }
 
-// Sends a command to the catalog, and fills in the subscription as it is then.
+// Sends a command to the catalog, and fills in the subscription after the change.
 template <typename Command>
 Co<absl::Status> Change(ApiWorker& worker, Command command, v1::Subscription* response) {
   const std::string topic = command.topic;
@@ -157,7 +157,7 @@ Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::UnaryCall&,
   protocol::SubscriptionGauges sum;
   Backlogs backlogs;
   for (const auto& [shard, reply] : replies.all()) {
-    // It is being deleted.
+    // The subscription is being deleted.
     if (!reply.status.ok()) {
       co_return SubscriptionNotFoundError(named.topic->name(), named.name);
     }

@@ -23,13 +23,13 @@ constexpr absl::string_view kSubscriptionReason = "INVALID_SUBSCRIPTION_SETTINGS
 constexpr int32_t kAttemptsMax = 1'000'000;
 constexpr double kMultiplierMax = 100;
 
-// Within 0, or a second if `min_ms` says so, to `max_ms`.
+// Reads a duration from `min_ms` to `max_ms`. `min_ms` is 0 or 1000.
 absl::Status ReadDuration(const google::protobuf::Duration& duration, const std::string& field,
                           uint64_t min_ms, uint64_t max_ms, uint64_t* ms) {
   const std::optional<uint64_t> read = DurationToMs(duration);
   if (!read.has_value())
     return Invalid(kSubscriptionReason, field, "negative or not a valid duration");
-  // What is less must not pass by being rounded up.
+  // Check the seconds as well, because DurationToMs rounds 999.5 ms up to 1 s.
   if (*read < min_ms || duration.seconds() < static_cast<int64_t>(min_ms / 1'000)) {
     return Invalid(kSubscriptionReason, field, absl::StrCat("less than ", min_ms, " ms"),
                    {{"limit_min_ms", absl::StrCat(min_ms)}});
@@ -39,7 +39,7 @@ absl::Status ReadDuration(const google::protobuf::Duration& duration, const std:
   return absl::OkStatus();
 }
 
-// A number with two decimals, in hundredths. The negation refuses what is not a number, too.
+// Reads a number with two decimals, in hundredths. The negated condition also refuses NaN.
 absl::Status ReadHundredths(double value, double min, double max, const std::string& field,
                             uint32_t* hundredths) {
   if (!(value >= min && value <= max)) {
@@ -107,7 +107,7 @@ absl::Status ReadRetention(const v1::SubscriptionSettings& proto, const RequestL
   }
 }
 
-// Takes over one field. False if there is none of that name.
+// Copies one field. False if no field has that name.
 bool ApplyPath(absl::string_view path, const SubscriptionSettings& from,
                SubscriptionSettings* settings) {
   if (path == "settings") {
@@ -197,7 +197,7 @@ absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
   if (names_max || retry->max_backoff_ms >= retry->min_backoff_ms) {
     return CheckBackoff(*retry, retry_path);
   }
-  // The default makes way, as it does where all settings are given.
+  // A default rises to min_backoff, as it does where all settings are given.
   if (retry->max_backoff_ms == RetryPolicy{}.max_backoff_ms) {
     retry->max_backoff_ms = retry->min_backoff_ms;
     return absl::OkStatus();

@@ -20,27 +20,27 @@ inline constexpr absl::string_view kDefaultSubscription = "default";
 inline constexpr size_t kSubscriptionBytesMax = 255;
 inline constexpr uint64_t kBackoffMsMax = 12 * storage::kHourMs;
 
-// INVALID_SUBSCRIPTION. An empty name stands for kDefaultSubscription; `valid` points into `name`
-// or to that.
+// INVALID_SUBSCRIPTION. An empty name stands for kDefaultSubscription. `valid` points into `name`
+// or to that constant.
 absl::Status ValidateSubscription(absl::string_view name, const std::string& field,
                                   absl::string_view* valid);
 
-// INVALID_SUBSCRIPTION_SETTINGS; `path` is that of `proto` in the request, `topic` the topic's
-// name. What settings->dead_letter is to be is not decided here.
+// INVALID_SUBSCRIPTION_SETTINGS. `path` is the path of `proto` in the request, `topic` the topic's
+// name. Does not set settings->dead_letter.
 absl::Status ValidateSubscriptionSettings(const v1::SubscriptionSettings& proto,
                                           absl::string_view topic, const RequestLimits& limits,
                                           absl::string_view path,
                                           protocol::SubscriptionSettings* settings);
 
-// Takes over from `from` what the mask names. INVALID_UPDATE_MASK if it is empty or names something
-// else, INVALID_SUBSCRIPTION_SETTINGS if they do not go together then. A shortest backoff takes
-// along a longest one that has its default and is not named.
+// Copies the fields that the mask names from `from`. INVALID_UPDATE_MASK if the mask is empty or
+// names another field; INVALID_SUBSCRIPTION_SETTINGS if the result is inconsistent. If the longest
+// backoff has its default and the mask does not name it, it rises to the shortest one.
 absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
                                    const protocol::SubscriptionSettings& from,
                                    protocol::SubscriptionSettings* settings);
 
-// What the settings must be together: INVALID_SUBSCRIPTION_SETTINGS if the longest backoff is below
-// the shortest, which a mask can bring about.
+// INVALID_SUBSCRIPTION_SETTINGS if the longest backoff is below the shortest, as after an update
+// mask.
 absl::Status CheckBackoff(const protocol::RetryPolicy& retry, absl::string_view path);
 
 void ToProto(const protocol::SubscriptionSettings& settings, v1::SubscriptionSettings* proto);

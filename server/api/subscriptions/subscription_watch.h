@@ -12,7 +12,7 @@
 
 namespace duetime::api {
 
-// Null if there is no such topic, or it has no such subscription.
+// Null if the topic does not exist, or has no such subscription.
 inline catalog::SubscriptionPtr FindSubscription(const ServingContext& context,
                                                  absl::string_view topic, absl::string_view name) {
   const catalog::Snapshot& catalog = context.catalog();
@@ -20,15 +20,15 @@ inline catalog::SubscriptionPtr FindSubscription(const ServingContext& context,
   return found == nullptr ? nullptr : catalog.FindSubscription(found->id, name);
 }
 
-// Tells when a subscription was deleted; another one may have its name and number by then. Plain
-// data.
+// Detects that a subscription was deleted, even if another one has its name and number by then.
+// Plain data.
 class SubscriptionWatch {
  public:
   SubscriptionWatch() = default;
   explicit SubscriptionWatch(catalog::SubscriptionPtr subscription)
       : subscription_(std::move(subscription)) {}
 
-  // Costs nothing while the catalog does not change. REQUIRES: there is a subscription.
+  // Costs nothing while the catalog does not change. REQUIRES: subscription() is not null.
   bool Gone(const ServingContext& context) {
     const catalog::Snapshot& catalog = context.catalog();
     if (catalog.version() == seen_version_) return false;

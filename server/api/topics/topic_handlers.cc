@@ -22,8 +22,8 @@ void FillTopic(absl::string_view name, const TopicSettings& settings, v1::Topic*
   ToProto(settings, topic->mutable_settings());
 }
 
-// Changes the settings of a topic with `edit`, and fills in the topic as it is then. `edit` runs on
-// the catalog's thread.
+// Changes the settings of a topic with `edit`, and fills in the topic after the change. `edit` runs
+// on the catalog's thread.
 Co<absl::Status> EditTopic(ApiWorker& worker, std::string name,
                            std::function<absl::Status(TopicSettings*)> edit, v1::Topic* response) {
   AskCatalog ask(&worker, catalog::UpdateTopic{.name = name, .edit = std::move(edit)});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers of topics as resources. The catalog decides; these translate.
+// Handlers of topics as resources. The catalog decides; the handlers translate.
 #pragma once
 
 #include "absl/status/status.h"

@@ -30,7 +30,7 @@ absl::Status ReadDuration(const google::protobuf::Duration& duration, const std:
   return absl::OkStatus();
 }
 
-// 0 stands for none.
+// Reads a number from 0 to `limit`.
 absl::Status ReadAmount(int64_t value, uint64_t limit, absl::string_view unit,
                         const std::string& field, uint64_t* amount) {
   if (value < 0) return Invalid(kTopicReason, field, "negative");
@@ -100,7 +100,7 @@ v1::MinuteLimit::Policy PolicyToProto(protocol::BucketPolicy policy) {
   return v1::MinuteLimit::POLICY_UNSPECIFIED;
 }
 
-// Takes over one field. False if there is none of that name.
+// Copies one field. False if no field has that name.
 bool ApplyPath(absl::string_view path, const TopicSettings& from, TopicSettings* settings) {
   if (path == "settings") {
     *settings = from;

@@ -18,13 +18,13 @@ using catalog::TopicSettings;
 
 inline constexpr uint64_t kTombstoneRetentionMsMax = uint64_t{400} * 24 * 3'600'000;
 
-// INVALID_TOPIC_SETTINGS; `path` is that of `proto` in the request, `topic` the topic's name.
+// INVALID_TOPIC_SETTINGS. `path` is the path of `proto` in the request, `topic` the topic's name.
 absl::Status ValidateTopicSettings(const v1::TopicSettings& proto, absl::string_view topic,
                                    const RequestLimits& limits, absl::string_view path,
                                    TopicSettings* settings);
 
-// Takes over from `from` what the mask names. INVALID_UPDATE_MASK if it is empty or names something
-// else.
+// Copies the fields that the mask names from `from`. INVALID_UPDATE_MASK if the mask is empty or
+// names another field.
 absl::Status ApplyTopicMask(const google::protobuf::FieldMask& mask, const TopicSettings& from,
                             TopicSettings* settings);
 
