@@ -67,9 +67,9 @@ class Server final : public runtime::EffectSink {
   // Called by the catalog's thread.
   void Answer(std::vector<catalog::Reply> replies, bool failed) override;
 
-  // Health becomes NOT_SERVING, and open Subscribe streams get a DrainNotice. Open ScheduleStreams
-  // end, and the server refuses calls of the kinds kSchedule and kSubscribe, with DRAINING. Returns
-  // at once. Settlements, Cancel, Get and all other calls continue.
+  // Health becomes NOT_SERVING. Open Subscribe streams get a DrainNotice, and open ScheduleStreams
+  // end with DRAINING. New calls of the kinds kSchedule and kSubscribe are refused with DRAINING.
+  // Settlements, Cancel, Get and all other calls continue. Returns at once.
   void Drain();
 
   // Ends all streams with DRAINING and, after `timeout`, closes the streams that remain. After

@@ -17,7 +17,7 @@ struct Suffix {
   uint64_t factor = 1;
 };
 
-// Ascending, so that the last one that divides a value is the largest.
+// Ascending, so that the last suffix that divides a value is the largest one.
 constexpr Suffix kTimes[] = {
     {"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}};
 constexpr Suffix kSizes[] = {{"B", 1},

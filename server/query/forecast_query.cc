@@ -48,7 +48,7 @@ void Subtract(const PendingCount& count, PendingCount* sum) {
   sum->bytes -= std::min(sum->bytes, count.bytes);
 }
 
-// Reads any number of counters in pieces, up to `counters_max`.
+// Reads counters in pieces, at most `counters_max` in all.
 class CounterReader {
  public:
   CounterReader(MessageStore* store, size_t counters_max)

@@ -55,9 +55,9 @@ absl::Status ReadForecast(storage::MessageStore* store, const std::vector<storag
                           const ForecastRange& range, const ForecastBudget& budget,
                           ForecastCounts* counts);
 
-// Counts a topic's pending messages over all shards. `pending` counts all of them, `due` those that
-// are due by the end of the second of `now_ms`. If that minute has too many messages to read, `due`
-// counts up to the end of the minute.
+// Counts a topic's pending messages over all shards. `pending` counts all messages, `due` the
+// messages that are due by the end of the second of `now_ms`. If that minute has too many messages
+// to read, `due` counts up to the end of the minute.
 absl::Status ReadTopicCounts(storage::MessageStore* store, storage::TopicId topic, uint64_t now_ms,
                              PendingCount* pending, PendingCount* due);
 

@@ -151,7 +151,7 @@ absl::Status ReadByPlace(MessageStore* store, const MessageFilter& filter, const
   }
 }
 
-// Iterates over the names of one shard that begin with the prefix. Reads ahead in pieces.
+// Iterates over the message keys of one shard that begin with the prefix. Reads ahead in pieces.
 class NameCursor {
  public:
   NameCursor(MessageStore* store, uint16_t shard, const MessageFilter* filter, std::string after)
@@ -201,11 +201,11 @@ absl::Status FindRecord(MessageStore* store, uint16_t shard, const storage::Mess
   return absl::OkStatus();
 }
 
-// Adds the message of a name to the page if it matches the filter. Adds the size of its record to
-// `bytes_read`.
+// Adds the message of a message key to the page if it matches the filter. Adds the size of its
+// record to `bytes_read`.
 absl::Status AddNamed(MessageStore* store, const MessageFilter& filter, uint16_t shard,
                       const storage::IndexRef& name, size_t* bytes_read, ListPage* page) {
-  // The message has ended; the store keeps its name for a while.
+  // The message has ended; the store keeps its key for a while.
   if (name.entry.expire_ms != 0) return absl::OkStatus();
   MessageKey key;
   std::optional<std::string> bytes;

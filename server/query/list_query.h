@@ -38,7 +38,7 @@ struct ListPosition {
 // Limits for the cost of one page. A page ends at the first limit that it reaches.
 struct ListBudget {
   size_t rows = 100;
-  // The messages (of any topic) or names that a page may examine.
+  // The messages (of any topic) or message keys that a page may examine.
   size_t looks = 100'000;
   // The bytes of whole records that a page may read. Only a list by key reads whole records.
   size_t record_bytes = 16 << 20;

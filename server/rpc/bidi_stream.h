@@ -31,8 +31,8 @@ class BidiStream : public Session {
 
   void Sweep(base::Now now) override;
 
-  // The tag of the request to gRPC. If `method` is not null, the stream counts its calls, and
-  // requests the next call when it opens. Reflection passes null.
+  // The tag of the request to gRPC. If `method` is not null, the metrics count the call, and its
+  // opening requests the next call. Reflection passes null.
   CompletionTag* RequestTag(const StreamMethod* method) {
     method_ = method;
     return &request_tag_;

@@ -28,8 +28,8 @@ absl::StatusOr<std::string> ReadPem(absl::string_view knob, const std::string& p
   return content.str();
 }
 
-// Finds a wrong key at the start. gRPC would find it at the first connection, and then refuse all
-// connections.
+// Checks at the start that the key fits the certificate. gRPC would check at the first connection,
+// and then refuse all connections.
 absl::Status CheckKeyFits(const GrpcServerOptions& options, const std::string& cert,
                           const std::string& key) {
   using BioPtr = std::unique_ptr<BIO, decltype(&BIO_free)>;

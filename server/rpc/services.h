@@ -40,7 +40,7 @@ class RawService final : public grpc::Service {
   // the gRPC server has not been started.
   int Serve(const std::string& name, bool streams);
 
-  // Request the next call of a method. REQUIRES: Serve has served the method with the same kind.
+  // Request the next call of a method. REQUIRES: Serve was called for the method, with this kind.
   void RequestUnary(int index, grpc::ServerContext* context, grpc::ByteBuffer* request,
                     Writer* writer, grpc::ServerCompletionQueue* cq, void* tag) {
     RequestAsyncUnary(index, context, request, writer, cq, cq, tag);

@@ -71,7 +71,7 @@ class UnaryCall final : public CompletionTag {
   CqWorker* const worker_;
   MemberTag<UnaryCall, &UnaryCall::OnDone> done_tag_{this};
   Phase phase_ = Phase::kIdle;
-  // True until gRPC gives that notice.
+  // True until gRPC completes done_tag_, if the method has watch_client.
   bool notice_ = false;
   bool gone_ = false;
   const UnaryMethod* method_ = nullptr;

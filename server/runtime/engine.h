@@ -101,7 +101,7 @@ class Engine {
   shard::Shard shard_;
   base::Now now_;
   ShardMailbox::Intake intake_;
-  // Commands from the mailbox. Those from next_command_ on are not decided yet.
+  // Commands from the mailbox. Commands from next_command_ on are not decided yet.
   std::vector<protocol::Command> intake_commands_;
   size_t next_command_ = 0;
   // Decided commands that are not yet reported to the mailbox.

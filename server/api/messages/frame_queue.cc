@@ -100,7 +100,7 @@ size_t FrameQueue::Fill(base::Now now, v1::SubscribeResponse* response,
 }
 
 size_t FrameQueue::FillConfirmations(v1::SubscribeResponse* response) {
-  // Only 32,768 confirmations would leave no room for deliveries.
+  // Confirmations leave no room for deliveries only if there are tens of thousands of them.
   size_t bytes = MoveTokens(kFrameBytesMax, &settled_, response->mutable_settled());
   bytes += MoveTokens(kFrameBytesMax - bytes, &extended_, response->mutable_extended());
   constexpr size_t kRefusedBytes = 14;

@@ -44,7 +44,7 @@ class StreamCount {
 };
 
 // One Pull in all shards. The first shard that has messages ends the wait of the others. The wait
-// also ends when the client or the subscription goes, or the server ends.
+// also ends with the client, the subscription or the server.
 class PulledShards final : public StateListener {
  public:
   PulledShards(ApiWorker* worker, rpc::UnaryCall* call)
@@ -139,8 +139,7 @@ class SettledTokens final : public StreamSink, public StateListener {
     for (uint16_t shard = 0; shard < routed.by_shard.size(); ++shard) {
       if (IsEmpty(routed.by_shard[shard])) continue;
       absl::Status status = worker_->node().Post(shard, std::move(routed.by_shard[shard]));
-      // A shard refuses only when the server ends. The outcome of the other settlements is then
-      // unknown.
+      // Post fails only when the server ends. The outcome of the other settlements is then unknown.
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
@@ -193,8 +192,8 @@ Co<absl::Status> PrepareDeadLetters(ApiWorker& worker, std::string name) {
   const catalog::TopicPtr topic = worker.context().catalog().FindTopic(name);
   if (topic == nullptr) co_return TopicNotFoundError(name);
   if (worker.context().catalog().LinksDeadLetters(*topic)) co_return absl::OkStatus();
-  // If there is no such topic and none can be created, the shards refuse the dead letters of
-  // subscriptions that name no topic of their own.
+  // If the dead-letter topic cannot be created, the shards refuse the dead letters of subscriptions
+  // that name no topic of their own.
   AskCatalog ask(&worker, catalog::EnsureTopic{.name = name, .dead_letters = true});
   static_cast<void>(co_await ask);
   co_return absl::OkStatus();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers of the calls that read much of the store. They read on the reader's thread, beside the
-// engines. List then asks the shards for the states of the due messages.
+// Handlers of the calls that read much of the store. The reader's thread reads, so the engines do
+// not wait. List then asks the shards for the states of the due messages.
 #pragma once
 
 #include "absl/status/status.h"

@@ -23,8 +23,9 @@
 
 namespace duetime::api {
 
-// Attaches to every shard once `start` has come, passes settlements to their shards, and sends the
-// shards' deliveries in frames. One write is in flight at a time; meanwhile the next frame gathers.
+// Attaches to every shard after the `start` request, passes settlements to their shards, and sends
+// the shards' deliveries in frames. One write is in flight at a time; meanwhile the next frame
+// gathers.
 //
 // If the client reads slowly, a write does not end. Then the credit runs out and the shards deliver
 // no more. Settlements are bounded too: the stream reads nothing while more than kSettlesOpenMax of
@@ -41,7 +42,7 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
 
   void AddDeliveries(base::Now now, std::vector<protocol::Delivery> deliveries) override;
   void AddSettles(const protocol::SettleReply& reply) override;
-  // Begins a write if there is something to write and none is in flight.
+  // Begins a write if the stream has something to send and no write is in flight.
   void Pump() override;
 
   void OnServingState() override;

@@ -27,7 +27,7 @@ Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::UnaryCall& call,
                                  const v1::CancelOperationRequest& request,
                                  v1::Operation* response);
 
-// Starts an operation that ends every message of a topic, those in flight included.
+// Starts an operation that ends every message of a topic, including the messages in flight.
 Co<absl::StatusOr<protocol::Operation>> StartPurge(ApiWorker& worker, storage::TopicId topic);
 
 }  // namespace duetime::api

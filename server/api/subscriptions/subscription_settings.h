@@ -39,8 +39,8 @@ absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
                                    const protocol::SubscriptionSettings& from,
                                    protocol::SubscriptionSettings* settings);
 
-// INVALID_SUBSCRIPTION_SETTINGS if the longest backoff is below the shortest, as after an update
-// mask.
+// INVALID_SUBSCRIPTION_SETTINGS if the longest backoff is below the shortest. An update mask can
+// cause this.
 absl::Status CheckBackoff(const protocol::RetryPolicy& retry, absl::string_view path);
 
 void ToProto(const protocol::SubscriptionSettings& settings, v1::SubscriptionSettings* proto);
