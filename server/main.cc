@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// duetimed: its parts, in the order in which they start and stop.
+// duetimed: starts and stops the parts of the daemon in order.
 #include <chrono>
 #include <cstdio>
 #include <memory>

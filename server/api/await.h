@@ -131,7 +131,7 @@ class Ask final : public ReplySink {
   std::coroutine_handle<> waiting_;
 };
 
-// Sends a command to the catalog: co_await gives its reply, with the error if there is one.
+// Sends a command to the catalog: co_await gives its reply, whose status may be an error.
 class AskCatalog final : public CatalogReplySink {
  public:
   template <typename Command>

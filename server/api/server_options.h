@@ -14,7 +14,7 @@ namespace duetime::api {
 
 struct ServerOptions : rpc::GrpcServerOptions {
   RequestLimits limits;
-  // Lists and forecasts that may wait for the reader.
+  // The number of lists and forecasts that may wait for the reader.
   size_t reads_max = 1'000;
   size_t streams_max = 10'000;
   uint64_t heartbeat_ms = 15'000;

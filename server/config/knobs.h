@@ -66,7 +66,7 @@ absl::string_view UnitName(Unit unit);
 // The value as TOML writes it: 30000, true, "text", ["a", "b"].
 std::string ValueText(const Knob& knob, const Config& config);
 
-// The values of all numbers, by name.
+// The values of all numeric knobs, by name.
 std::vector<std::pair<std::string, uint64_t>> Numbers(const Config& config);
 
 // Unit, default and bounds as readable text: "ms, default 30000 (30s), 1000 to 600000".

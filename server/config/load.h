@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Load: from the command line and a TOML file to a checked Config.
+// Load: makes a checked Config from the command line and a TOML file.
 #pragma once
 
 #include <string>

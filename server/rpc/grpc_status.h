@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the daemon's errors to gRPC's: the canonical code, and the machine-readable details of
+// Turns the daemon's errors into gRPC's: the canonical code, and the machine-readable details of
 // AIP-193.
 #pragma once
 

@@ -17,12 +17,12 @@
 
 namespace duetime::runtime {
 
-// Runs the catalog's state machine in turns, as Engine runs a shard's: takes the waiting commands,
-// decides them, submits the records, and hands out the effects. The catalog has no timers, so the
-// thread sleeps until a command or a completion comes.
+// Runs the catalog's state machine in turns, as Engine runs a shard's. A turn takes the waiting
+// commands, decides them, submits the records, and hands out the effects. The catalog has no
+// timers, so the thread sleeps until a command or a completion arrives.
 //
-// Guarantee: after Stop, the catalog answers every accepted command before the thread ends; it
-// answers open changes with DRAINING.
+// Guarantee: after Stop, the catalog answers every accepted command before the thread ends.
+// Commands whose changes are still open get DRAINING.
 //
 // Thread safety: the owner calls Recover and Start, once, in this order. The mailbox may be used
 // from any thread.

@@ -94,7 +94,7 @@ bool Committer::Gather() {
     next_ = 0;
     pending_.swap(queue_);
   } else if (!queue_.empty()) {
-    // The last group was full: its remaining batches share the next group with new ones.
+    // The last group was full, so the remaining batches share the next group with new ones.
     pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(next_));
     next_ = 0;
     pending_.insert(pending_.end(), std::make_move_iterator(queue_.begin()),

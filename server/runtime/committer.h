@@ -75,7 +75,7 @@ class Committer {
   // Moves submitted batches into pending_; waits for the first one. Returns false when the thread
   // must end.
   bool Gather();
-  // Moves the next group from pending_ into group_ and group_items_.
+  // Moves the next group from pending_ into group_, and adds up its records, bytes and durability.
   void FormGroup();
   void Append();
   void Report(storage::AppendOutcome outcome);

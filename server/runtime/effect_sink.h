@@ -11,9 +11,9 @@
 
 namespace duetime::runtime {
 
-// Carries out the effects of shards, and takes the catalog's answers to their requests. Engine
-// threads call Deliver, several at a time for different shards; the catalog's thread calls Answer.
-// Neither may block, because the shard's timer waits for it.
+// Carries out the effects of shards, and takes the catalog's answers to clients' requests. Engine
+// threads call Deliver, several at a time for different shards. The catalog's thread calls Answer.
+// Neither may block, because a blocked engine thread delays due messages.
 class EffectSink {
  public:
   virtual ~EffectSink() = default;

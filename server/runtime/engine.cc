@@ -72,7 +72,7 @@ protocol::ShardStats Engine::stats() const {
 
 void Engine::Run() {
   pthread_setname_np(pthread_self(), ("dt-engine-" + std::to_string(shard_index_)).c_str());
-  // The default lets the kernel add 50 microseconds to each sleep.
+  // The default timer slack lets the kernel add 50 microseconds to each sleep.
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   for (;;) {
     const bool take = !CommandsLeft() && !Held();

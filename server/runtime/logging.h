@@ -13,8 +13,8 @@ namespace duetime::runtime {
 // Sets up the default logger: lines on stderr, in UTC. Call once, before threads.
 void SetUpLogging(const LogOptions& options);
 
-// One log line as JSON, without a newline: {"time","level","thread","message"}. Bytes that are not
-// UTF-8 are replaced.
+// One log line as JSON, without a newline: {"time","level","thread","message"}. Replaces bytes that
+// are not UTF-8.
 std::string JsonLogLine(const std::string& time, const std::string& level, uint64_t thread,
                         const std::string& message);
 

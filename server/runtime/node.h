@@ -27,7 +27,8 @@ class EffectSink;
 // (group commit). The catalog's commands go to the shards, and the shards' replies to these
 // commands go back to the catalog. The sink gets all other effects.
 //
-// Thread safety: Post, stats and failed may be called from any thread between Start and Stop.
+// Thread safety: the owner calls Start and Stop. Between them any thread may call the other
+// functions.
 class Node {
  public:
   // REQUIRES: store, clock and sink outlive the node.

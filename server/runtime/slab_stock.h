@@ -66,7 +66,7 @@ class SlabStock final : public wheel::SlabMemory {
   std::deque<void*> ready_ ABSL_GUARDED_BY(mutex_);
   // Counts Take and Give.
   uint64_t moves_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The thread sleeps, and no caller has woken it yet.
+  // True if the thread sleeps, and no caller has woken it yet.
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };

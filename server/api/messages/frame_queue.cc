@@ -11,7 +11,7 @@
 namespace duetime::api {
 namespace {
 
-// Per delivery: ids, times and tags on the wire.
+// The size of a delivery's ids, times and tags on the wire.
 constexpr size_t kDeliveryOverheadBytes = 80;
 
 // Moves as many tokens as fit into `bytes_max`, and returns their size.

@@ -102,7 +102,7 @@ class ScheduleRouter {
   // topic or mark it as used. For a check, null if the catalog may create the topic.
   absl::StatusOr<const catalog::Topic*> FindTopic(const ValidSchedule& valid,
                                                   const ScheduleJob& job);
-  // True if the topic's dead letters have a topic. False: the catalog has to create it.
+  // True if the topic's dead letters have a topic. False: the catalog must create it.
   absl::StatusOr<bool> HasDeadLetters(const catalog::Topic& topic, const ScheduleJob& job) const;
   protocol::ScheduleCommand* CommandFor(uint16_t shard, ScheduleJob* job);
   uint32_t NextSlot();

@@ -133,8 +133,7 @@ void SubscriberStream::Attach(const catalog::Subscription& subscription) {
                                                                start_.max_outstanding_bytes);
   runtime::Node* node = api_->context().node.load();
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
-    // Never refused: commands whose number is bounded by that of streams do not count against the
-    // mailbox.
+    // Never refused, because the number of streams bounds these commands.
     static_cast<void>(node->Post(shard, protocol::AttachCommand{.stream = id_,
                                                                 .topic = subscription.topic,
                                                                 .subscription = subscription.id,
