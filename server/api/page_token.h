@@ -15,7 +15,7 @@ namespace duetime::api {
 
 // Makes a token for the start of a page. A token belongs to one request: `filter` is a text of all
 // its fields except the page's size and token. The token has a version byte, a hash over `filter`
-// and the rest of the token, the place (due time and id), and the key or name, in web-safe base64.
+// and the following fields, the place (due time and id), and the key or name, in web-safe base64.
 // The hash detects accidental changes. A client that forges a token only lists from another place.
 std::string MakePageToken(absl::string_view filter, const query::ListPosition& position);
 

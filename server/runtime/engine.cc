@@ -17,8 +17,8 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// The maximum number of messages and leases that one turn decides. Equal to fire_per_step, so that
-// settlements do not queue behind a burst.
+// The maximum number of messages and leases that one turn decides. Equal to the default of
+// fire_per_step, so that settlements do not queue behind a burst.
 constexpr size_t kTurnWeightMax = 2'000;
 // The longest sleep, which bounds the time to detect a step of the wall clock.
 constexpr uint64_t kSleepMaxMs = 1'000;

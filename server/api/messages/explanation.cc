@@ -86,7 +86,8 @@ std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_
 
 void FillExplanation(const protocol::Timeline& timeline, uint64_t now_ms,
                      v1::ExplainResponse* response) {
-  // An ended message has no place. It was due at its deliver_time, or at its later acceptance.
+  // An ended message has no place. It was due at its deliver_time or at its acceptance, whichever
+  // is later.
   uint64_t due_ms = timeline.due_ms;
   if (due_ms == 0) {
     due_ms = std::max(TimestampToMs(response->message().deliver_time()).value_or(0),

@@ -33,8 +33,8 @@ absl::Status ValidateSubscriptionSettings(const v1::SubscriptionSettings& proto,
                                           protocol::SubscriptionSettings* settings);
 
 // Copies the fields that the mask names from `from`. INVALID_UPDATE_MASK if the mask is empty or
-// names another field; INVALID_SUBSCRIPTION_SETTINGS if the result is inconsistent. If the longest
-// backoff has its default and the mask does not name it, it rises to the shortest one.
+// names another field; INVALID_SUBSCRIPTION_SETTINGS if the result is inconsistent. A longest
+// backoff below the shortest rises to it, if it has its default and the mask does not name it.
 absl::Status ApplySubscriptionMask(const google::protobuf::FieldMask& mask,
                                    const protocol::SubscriptionSettings& from,
                                    protocol::SubscriptionSettings* settings);
