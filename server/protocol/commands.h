@@ -24,7 +24,7 @@ namespace duetime::protocol {
 
 struct TopicQuota;
 
-// Accepts messages, all of them in one batch; those with options may be refused one by one.
+// Accepts messages in one batch. The shard may refuse single messages that have options.
 struct ScheduleCommand {
   CallTag tag{};
   std::vector<NewMessage> messages;
@@ -34,12 +34,12 @@ struct ScheduleCommand {
 struct Target {
   storage::MessageId id;
   storage::TopicId topic{};
-  // Not empty: by key, and id means nothing.
+  // If not empty, the key names the message, and `id` is ignored.
   std::string key;
 };
 
-// A call may send several commands under its tag, to several shards: `position` tells its answers
-// apart.
+// Cancels a message. A call may send several commands with its tag to several shards; `position`
+// distinguishes the replies.
 struct CancelCommand {
   CallTag tag{};
   uint32_t position = 0;
@@ -47,7 +47,7 @@ struct CancelCommand {
   bool stop_redelivery = false;
 };
 
-// Answered one by one, as each is decided.
+// Cancels several messages. Each item gets a reply of its own, as soon as the shard has decided it.
 struct CancelBatchCommand {
   std::vector<CancelCommand> items;
 };
@@ -56,10 +56,10 @@ struct RescheduleCommand {
   CallTag tag{};
   Target target;
   uint64_t deliver_ms = 0;
-  // The local time that deliver_ms was resolved from, and its zone; empty if it was not.
+  // The local time from which deliver_ms was resolved, and its zone. Both empty: none was given.
   std::string civil_time;
   std::string time_zone;
-  // Only if the message is at this revision.
+  // If set, the message moves only if it has this revision.
   std::optional<uint64_t> revision;
 };
 
@@ -68,69 +68,72 @@ struct GetCommand {
   Target target;
 };
 
-// Asks for the states of messages of this shard (a page of a list): answered in the same order.
+// Reads the states of messages of this shard, for a page of a list. The reply has the same order.
 struct InspectCommand {
   CallTag tag{};
   uint32_t position = 0;
   std::vector<storage::MessageKey> keys;
 };
 
-// What is done with a message whose minute is full: it is accepted and the answer says so; it is
-// refused; it is moved to a later minute.
+// The policy for a message whose minute is full. kWarn accepts the message, and the reply says so.
+// kRefuse refuses the message. kSpread moves the message to a later minute.
 enum class BucketPolicy : uint8_t { kWarn = 1, kRefuse = 2, kSpread = 3 };
 
-// What the shards need to know of a topic's settings. Always answered, with a TopicReply, once it
-// holds.
+// Gives a shard the settings of a topic that it needs. The shard sends a TopicReply when the
+// settings apply.
 struct TopicCommand {
   CallTag tag{};
   storage::TopicId topic{};
-  // How long its tombstones and keys are kept after the end; 0: not at all.
+  // How long the shard keeps the tombstone and key of an ended message. 0: it keeps neither.
   uint64_t tombstone_retention_ms = 0;
-  // Shared by all shards; null: the topic has no limit, and never had one.
+  // Shared by all shards. Null: the topic never had a limit.
   std::shared_ptr<TopicQuota> quota;
-  // The topic is being deleted, or was: Effects::used_topics (replies.h) tells when it gets a
-  // message.
+  // Set for a topic that is deleted or being deleted. Effects::used_topics (replies.h) reports the
+  // first message that the topic gets.
   bool watch = false;
-  // The reply counts what the shard has of the topic. Walks all recurrences of the shard.
+  // The reply counts the topic's messages and recurrences. Cost: O(recurrences of the shard).
   bool count = false;
-  // Accepts, does not deliver.
+  // The shard accepts the topic's messages but does not deliver them.
   bool paused = false;
-  // Shared by all shards; null: as fast as subscribers take it.
+  // Shared by all shards. Null: the topic never had a rate.
   std::shared_ptr<TopicPace> pace = nullptr;
-  // The target of dead letters whose subscription names none. 0: not known.
+  // The dead-letter topic for subscriptions that name none. 0: unknown.
   storage::TopicId dead_letter{};
-  // How many messages may become due in one minute, in all shards together. 0: no limit.
+  // The most messages that may become due in one minute, in all shards together. 0: no limit.
   uint64_t minute_max = 0;
   BucketPolicy bucket_policy = BucketPolicy::kWarn;
-  // For kSpread: how much later a message may be.
+  // For kSpread: the longest delay, in minutes.
   uint32_t spread_minutes_max = 0;
 };
 
-// A change of a subscription, sent to every shard. Those of one topic come one after the other.
+// Creates, updates or deletes a subscription. Every shard gets the command. The catalog makes one
+// change of a topic at a time.
 struct SubscriptionCommand {
   enum class Kind : uint8_t { kCreate, kUpdate, kDelete };
   CallTag tag{};
   uint32_t position = 0;
   Kind kind{};
-  // kCreate: all but the start, which the shard sets. A subscription of this id that is there
-  // already (nameless, or made by an earlier try of this command) takes over the name and the
-  // settings and keeps its start. kUpdate: id and settings count. kDelete: id counts.
+  // kCreate uses all fields but `start`, which the shard sets. If the id exists (nameless, or from
+  // an earlier try of this command), the subscription gets the name and the settings, and keeps its
+  // start. kUpdate uses id and settings. kDelete uses the id.
   SubscriptionState state;
-  // For kCreate: only what is accepted from now on; otherwise everything that is still there.
+  // For kCreate. True: the subscription gets messages that are accepted from now on. False: it also
+  // gets all messages that the shard still has.
   bool from_now = false;
-  // For kDelete: it is the last one of its topic, and only loses its name and its settings.
+  // For kDelete: this is the topic's last subscription. It keeps its messages, and loses only its
+  // name and settings.
   bool keep_messages = false;
 };
 
-// Asks how a subscription stands in this shard.
+// Reads the gauges of a subscription in this shard.
 struct InspectSubscriptionCommand {
   CallTag tag{};
   uint32_t position = 0;
   storage::SubscriptionId subscription{};
 };
 
-// Starts a bulk operation in this shard; or stops the one of this name, if there is no spec. Kept
-// as an object.
+// Starts a bulk operation in this shard. Without a spec, stops the operation of this name. The
+// shard keeps an operation as an object.
 struct OperationCommand {
   CallTag tag{};
   uint32_t position = 0;
@@ -139,26 +142,26 @@ struct OperationCommand {
   storage::Fingerprint content;
 };
 
-// A change of a recurrence. The shard is that of SlotOfName("", name).
+// Changes a recurrence. The slot SlotOfName("", name) decides the shard.
 struct RecurrenceCommand {
   enum class Kind : uint8_t { kCreate, kUpdate, kPause, kResume, kDelete };
   CallTag tag{};
   Kind kind{};
   std::string name;
-  // For kCreate; for kUpdate: with the fields that change.
+  // For kCreate, and for kUpdate: the new values.
   RecurrenceSpec spec;
-  // For kUpdate: which of them.
+  // For kUpdate: which fields of `spec` apply.
   bool update_message = false;
   bool update_rule = false;
   bool update_overlap = false;
   bool update_misfire = false;
-  // For kUpdate: only if it is at this revision.
+  // For kUpdate: if set, the update applies only to this revision.
   std::optional<uint64_t> revision;
-  // For kCreate: check, and change nothing.
+  // For kCreate: checks the spec and changes nothing.
   bool validate_only = false;
 };
 
-// A subscriber appears. Its credit is shared by all shards.
+// Opens a subscriber's stream. All shards share its credit.
 struct AttachCommand {
   StreamId stream{};
   storage::TopicId topic{};
@@ -167,19 +170,19 @@ struct AttachCommand {
   std::shared_ptr<StreamCredit> credit;
 };
 
-// A subscriber is gone.
+// Closes a subscriber's stream.
 struct DetachCommand {
   StreamId stream{};
-  // Its leases go on without it; otherwise they end now.
+  // True: the stream's leases stay. False: they end now.
   bool keep_leases = false;
 };
 
-// Takes what is ready for a subscription, once. Answered by one PullReply: at the end of the step
-// if there are messages or wait_ms is 0, else when there are messages, when the wait ends, or on an
-// EndPullCommand.
+// Takes a subscription's ready messages once. The shard sends one PullReply. If messages are ready
+// or wait_ms is 0, the reply comes at the end of the step. Otherwise it comes with the first
+// messages, at the end of the wait, or on an EndPullCommand.
 struct PullCommand {
   CallTag tag{};
-  // A name that no other Pull or stream has.
+  // Unique among Pulls and streams.
   StreamId stream{};
   storage::TopicId topic{};
   storage::SubscriptionId subscription{};
@@ -192,15 +195,15 @@ struct PullCommand {
 // Ends the wait of a Pull.
 struct EndPullCommand {
   StreamId stream{};
-  // False: the leases that it was given, also in an answer, end now.
+  // True: the leases of the Pull stay. False: they end now, even if a PullReply carried them.
   bool keep_leases = true;
 };
 
 struct NackItem {
   LeaseToken token{};
-  // Nothing: by the subscription's retry policy.
+  // Absent: the subscription's retry policy decides.
   std::optional<uint64_t> delay_ms;
-  // What the subscriber said.
+  // The subscriber's text.
   std::string reason = {};
 };
 
@@ -214,18 +217,18 @@ struct ExtendItem {
   uint64_t duration_ms = 0;
 };
 
-// Settlements for this shard's leases. A stream may settle any lease whose token it knows; it need
-// not be attached.
+// Settles leases of this shard. A stream may settle any lease whose token it knows, even if the
+// stream is not attached.
 struct SettleCommand {
   StreamId stream{};
   std::vector<LeaseToken> acks;
   std::vector<NackItem> nacks;
   std::vector<ExtendItem> extends;
-  // Not to be tried again.
+  // Messages that must not be delivered again.
   std::vector<DeadLetterItem> dead_letters = {};
 };
 
-// Credit of a stream that this shard found exhausted has come back through another shard.
+// Tells a shard that found a stream's credit exhausted that another shard has returned credit.
 struct CreditCommand {
   StreamId stream{};
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Objects whose bytes are numbers and texts, one after the other, behind a version. Little-endian.
-// FORMAT.md lists the fields of each object.
+// Writes and reads objects that consist of a version byte and a sequence of numbers and texts.
+// Little-endian. FORMAT.md lists the fields of each object.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +42,8 @@ class FieldWriter {
   std::string bytes_;
 };
 
-// Reads what FieldWriter wrote. After the first thing that is not there every read gives zero or
-// nothing, and Done() says so.
+// Reads the bytes of a FieldWriter. After the first missing field every read returns zero or "",
+// and Done() returns an error.
 class FieldReader {
  public:
   FieldReader(absl::string_view bytes, uint8_t version) : rest_(bytes) {
@@ -71,10 +71,10 @@ class FieldReader {
     return text;
   }
 
-  // False once something was not there.
+  // False after a missing field.
   bool ok() const { return ok_; }
 
-  // DATA_LOSS unless everything was there and nothing else.
+  // DATA_LOSS if a field was missing or bytes are left over.
   absl::Status Done() const {
     if (ok_ && rest_.empty()) return absl::OkStatus();
     return absl::DataLossError("an object on disk has an invalid encoding");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes lease tokens. LeaseToken describes their parts.
+// Makes lease tokens. tags.h documents the parts of a token.
 #pragma once
 
 #include <cstdint>

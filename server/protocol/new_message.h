@@ -14,7 +14,7 @@ namespace duetime::protocol {
 // What to do if a pending message already has the key.
 enum class OnConflict : uint8_t { kFail, kReplace, kKeepTime, kPushBack };
 
-// What a request says about a message beyond its record. Most messages have no options.
+// The fields of a schedule request that the record does not hold. Most messages have no options.
 struct ScheduleOptions {
   // Empty: none.
   std::string key;
@@ -22,16 +22,16 @@ struct ScheduleOptions {
   storage::Fingerprint content;
   OnConflict on_conflict = OnConflict::kFail;
   bool only_if_exists = false;
-  // Answer, and change nothing.
+  // The shard answers and changes nothing.
   bool validate_only = false;
-  // For kPushBack: no later than this after the first acceptance. 0: no bound.
+  // For kPushBack: the longest delay, counted from the first acceptance. 0: no bound.
   uint64_t max_wait_ms = 0;
-  // The message is delivered at deliver_ms plus a part of this that follows from its id.
+  // The message is due at deliver_ms plus a part of the spread that follows from its id.
   uint64_t spread_ms = 0;
 };
 
-// A validated message for a shard. The caller's thread has encoded its record, so that the engine's
-// need not; the other fields repeat what the engine needs of it.
+// A validated message for a shard. The caller's thread encodes the record, so that the engine's
+// thread need not. The other fields repeat the parts of the record that the engine needs.
 struct NewMessage {
   storage::TopicId topic{};
   // REQUIRES: the slot belongs to the shard.
@@ -46,7 +46,7 @@ struct NewMessage {
   std::unique_ptr<ScheduleOptions> options = nullptr;
 };
 
-// Encodes a record for the shard of `slot`; topic and times are those of its header.
+// Encodes a record for the shard of `slot`. Topic and times come from the record's header.
 NewMessage MakeNewMessage(const storage::MessageRecord& record, uint32_t slot);
 
 }  // namespace duetime::protocol

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the encoders of objects.proto share. The records are template arguments, so that no header
-// names generated code.
+// Code that the encoders of objects.proto share. The records are template arguments, so that no
+// header names generated code.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline absl::Status DamagedObjectError() {
 template <typename Record>
 std::string EncodeObject(const Record& record, char version = kRecordVersion) {
   std::string bytes(1, version);
-  // Only a record without a required field, or of more than 2 GiB, cannot be written.
+  // Writing fails only for a record without a required field or of more than 2 GiB.
   DT_CHECK(record.AppendToString(&bytes));
   return bytes;
 }
@@ -41,7 +41,7 @@ absl::Status DecodeObject(absl::string_view bytes, Record* record, char version 
   return absl::OkStatus();
 }
 
-// 0, which no enumerator has, if the number does not fit.
+// Returns 0, which no enumerator has, if the number does not fit.
 template <typename Enum>
 Enum EnumOf(uint32_t number) {
   return number > std::numeric_limits<uint8_t>::max() ? Enum{} : static_cast<Enum>(number);

@@ -135,7 +135,7 @@ std::string ContentOf(const OperationSpec& spec) {
   writer.Number(spec.filter.from_ms).Number(spec.filter.until_ms);
   writer.Number(static_cast<uint64_t>(spec.action));
   writer.Number(static_cast<uint64_t>(spec.shift_ms)).Number(spec.horizon_ms);
-  // What the rest of a new object begins with.
+  // The remaining fields of a new object, with their first values.
   writer.Number(0).Number(0).Number(static_cast<uint64_t>(OperationState::kRunning)).Zeros(8);
   return writer.Take();
 }
@@ -149,7 +149,7 @@ std::string ContentOf(const RecurrenceSpec& spec) {
   writer.Number(static_cast<uint64_t>(rule.end_ms.value_or(0))).Number(rule.max_count);
   writer.Number(static_cast<uint64_t>(rule.jitter_ms));
   writer.Number(static_cast<uint64_t>(spec.overlap)).Number(static_cast<uint64_t>(spec.misfire));
-  // What the rest of a new object begins with.
+  // The remaining fields of a new object, with their first values.
   writer.Text(spec.message).Number(0).Number(0);
   writer.Number(static_cast<uint64_t>(RecurrenceStatus::kActive)).Zeros(13);
   return writer.Take();

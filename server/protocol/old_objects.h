@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations and recurrences of version 1 and subscriptions of versions 1 and 2
-// (storage/FORMAT.md), as data directories up to format 3 keep them. The next change of an object
+// Decodes the objects of data directories up to format 3 (storage/FORMAT.md): operations and
+// recurrences of version 1, and subscriptions of versions 1 and 2. The next change of an object
 // writes the newest version.
 #pragma once
 
@@ -34,8 +34,8 @@ absl::StatusOr<RecurrenceState> DecodeOldRecurrence(absl::string_view name,
 absl::StatusOr<SubscriptionState> DecodeOldSubscription(storage::SubscriptionId id,
                                                         absl::string_view bytes);
 
-// The bytes that version 1 has for a new object of this spec. The hash of these bytes tells whether
-// a request repeats another one. Hashes are on disk, so the bytes stay the same.
+// Returns the bytes that version 1 would write for a new object of this spec. Their hash shows
+// whether a request repeats an earlier one. The hashes are on disk, so the bytes never change.
 std::string ContentOf(const OperationSpec& spec);
 std::string ContentOf(const RecurrenceSpec& spec);
 

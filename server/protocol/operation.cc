@@ -12,7 +12,7 @@
 namespace duetime::protocol {
 namespace {
 
-// DATA_LOSS unless the numbers are those of enumerators.
+// DATA_LOSS if a number is no enumerator.
 absl::Status Check(const Operation& operation) {
   const BulkAction action = operation.spec.action;
   const OperationState state = operation.state;

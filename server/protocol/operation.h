@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A bulk operation as it is asked for, and how far a shard is with it.
+// A bulk operation: its request, and its progress in a shard.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@
 
 namespace duetime::protocol {
 
-// kRedrive: each dead letter goes back to the topic it comes from.
+// kRedrive sends each dead letter back to its original topic.
 enum class BulkAction : uint8_t { kCancel = 1, kShift = 2, kRelease = 3, kPurge = 4, kRedrive = 5 };
 enum class OperationState : uint8_t { kRunning = 1, kDone = 2, kStopped = 3 };
 
-// Which messages of a topic. All conditions hold; an empty one holds for all.
+// Selects messages of a topic. A message must meet all conditions. An empty condition matches every
+// message.
 struct MessageFilter {
   std::string key_prefix;
-  // All of these, with these values.
+  // The message has all these labels with these values.
   std::vector<std::pair<std::string, std::string>> labels;
   // from <= deliver time < until.
   uint64_t from_ms = 0;
@@ -38,24 +39,24 @@ struct OperationSpec {
   storage::TopicId topic{};
   MessageFilter filter;
   BulkAction action{};
-  // For kShift. Earlier if negative.
+  // For kShift. Negative: earlier.
   int64_t shift_ms = 0;
-  // For kShift: what would be delivered after now + this is left alone.
+  // For kShift: a message that would move beyond now + horizon_ms stays unchanged.
   uint64_t horizon_ms = 0;
 };
 
-// Kept as an object of each shard (ObjectKind::kOperation, its name): what the operation is, and
-// what the shard has done of it.
+// The request and the progress of an operation in a shard. Each shard keeps one as an object
+// (ObjectKind::kOperation, under its name).
 struct Operation {
   std::string name;
   OperationSpec spec;
-  // Tells a repeat of the request from another of the same name.
+  // Distinguishes a repeat of the request from another request with the same name.
   storage::Fingerprint content;
   OperationState state = OperationState::kRunning;
-  // Messages that were accepted or changed after this are not its business.
+  // The operation skips messages that were accepted or changed after this time.
   uint64_t create_ms = 0;
   uint64_t end_ms = 0;
-  // Everything below is decided.
+  // The operation has decided every message before this place.
   storage::MessageKey cursor;
   uint64_t matched = 0;
   uint64_t changed = 0;

@@ -8,7 +8,7 @@
 namespace duetime::protocol {
 namespace {
 
-// DATA_LOSS unless the numbers are those of enumerators.
+// DATA_LOSS if a number is no enumerator.
 absl::Status Check(const RecurrenceState& state) {
   const RecurrenceSpec& spec = state.spec;
   if (spec.topic == storage::TopicId{} || spec.overlap < Overlap::kAllow ||

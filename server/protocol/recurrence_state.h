@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recurrence as it is asked for, and where it is.
+// A recurrence: its request, and its progress.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 
 namespace duetime::protocol {
 
-// What to do when an occurrence is due while the one before it has not ended.
+// What to do when an occurrence is due and the previous occurrence has not ended.
 enum class Overlap : uint8_t { kAllow = 1, kSkip = 2 };
-// What to do with occurrences whose time passed unnoticed.
+// What to do with occurrences whose time passed while no server ran or the recurrence was paused.
 enum class Misfire : uint8_t { kFireOnce = 1, kFireAll = 2, kSkip = 3 };
 enum class RecurrenceStatus : uint8_t { kActive = 1, kPaused = 2, kCompleted = 3 };
 
@@ -26,31 +26,33 @@ struct RecurrenceSpec {
   calendar::RecurrenceRule rule;
   Overlap overlap = Overlap::kAllow;
   Misfire misfire = Misfire::kFireOnce;
-  // EncodeMessageRecord's bytes of a message like those to be made; its times mean nothing.
+  // The template of the occurrences, encoded by EncodeMessageRecord. Its times are meaningless.
   std::string message;
-  // Tells a repeat of the request that made it from another of the same name.
+  // Distinguishes a repeat of the create request from another request with the same name.
   storage::Fingerprint content;
 };
 
-// Kept as an object (ObjectKind::kRecurrence, its name) of the shard of SlotOfName("", name), where
-// its occurrences are, too.
+// The state of a recurrence. The slot SlotOfName("", name) decides the shard of the recurrence and
+// of its occurrences. That shard keeps the state as an object (ObjectKind::kRecurrence, under its
+// name).
 struct RecurrenceState {
   std::string name;
   RecurrenceSpec spec;
   RecurrenceStatus status = RecurrenceStatus::kActive;
   uint64_t revision = 0;
   uint64_t create_ms = 0;
-  // 0: it was never changed.
+  // When a call last changed the recurrence. 0: never.
   uint64_t update_ms = 0;
-  // RecurrenceEngine made, the pending one included, and passed over.
+  // Occurrences made, including the pending one, and occurrences skipped.
   uint64_t made = 0;
   uint64_t skipped = 0;
-  // The nominal time of the last one made; 0: none was.
+  // The nominal time of the last occurrence made. 0: none yet.
   uint64_t nominal_ms = 0;
-  // The one that is pending, not due yet or not yet noticed to be; no id if there is none.
+  // The pending occurrence: it is not due, or the engine has not consumed it yet. No id: there is
+  // none.
   storage::MessageKey current;
   uint64_t current_deliver_ms = 0;
-  // The one before it, for Overlap::kSkip.
+  // The occurrence before `current`, for Overlap::kSkip.
   storage::MessageKey previous;
 };
 

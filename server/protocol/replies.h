@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The results of a shard: one list of replies to calls, and what goes to subscribers' streams.
-// Plain data, no behaviour.
+// The results of a shard: replies to calls, and deliveries and confirmations for streams. Plain
+// data, no behaviour.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace duetime::protocol {
 
-// The last six are ends (storage::EndState).
+// The last six states are final (storage::EndState).
 enum class MessageState : uint8_t {
   kUnspecified,
   kScheduled,
@@ -33,34 +33,34 @@ enum class MessageState : uint8_t {
   kSkipped,
   kDropped,
 };
-// What a cancel or a reschedule found. kDone: it was cancelled, or rescheduled. kSettled: it had
-// ended, other than by a cancel.
+// The outcome of a cancel or a reschedule. kDone: the message was cancelled or rescheduled.
+// kSettled: the message had already ended, other than by a cancel.
 enum class Outcome : uint8_t { kDone, kInFlight, kSettled, kAlreadyCancelled, kNotFound };
 enum class ScheduleOutcome : uint8_t { kCreated, kReplaced, kUnchanged };
 
 struct AcceptedMessage {
-  // Not OK: this message was refused, and the rest means nothing.
+  // An error means that the shard refused the message. The other fields are then meaningless.
   absl::Status status;
   storage::MessageId id;
   MessageState state{};
   ScheduleOutcome outcome = ScheduleOutcome::kCreated;
-  // As resolved by the shard: with the spread, or the time that was kept.
+  // The time that the shard chose: with the spread, or the kept time.
   uint64_t deliver_ms = 0;
   uint64_t accept_ms = 0;
   uint64_t revision = 0;
-  // With kReplaced, or kUnchanged by a key: the time before.
+  // With kReplaced, and with kUnchanged by a key: the deliver time before the call.
   uint64_t old_deliver_ms = 0;
-  // With kCreated under a key that another message had that could not be replaced any more.
+  // With kCreated, if another message had the key and could not be replaced: that message.
   std::optional<storage::MessageId> previous_id;
-  // The minute in which it is due holds more messages than it should (BucketPolicy::kWarn).
+  // The message's minute holds more messages than its limit (BucketPolicy::kWarn).
   bool minute_limit_exceeded = false;
-  // It is to be delivered at another time than the request asks for (its minute is full, or it
-  // keeps its time), so a local time in the request is not its own.
+  // The message is due at another time than the requested one, because its minute is full or it
+  // keeps its time. A local time in the request then does not apply to it.
   bool moved = false;
 };
 
-// Answers a ScheduleCommand. With an error `accepted` is empty; otherwise one per message, in
-// order.
+// Answers a ScheduleCommand. `accepted` has one item per message, in order; with an error it is
+// empty.
 struct ScheduleReply {
   CallTag tag{};
   absl::Status status;
@@ -74,13 +74,13 @@ struct CancelReply {
   Outcome outcome{};
   MessageState state{};
   storage::MessageId id;
-  // When it ended, with kSettled and kAlreadyCancelled.
+  // With kSettled and kAlreadyCancelled: when the message ended.
   uint64_t end_ms = 0;
   bool redelivery_stopped = false;
   bool delivery_uncertain = false;
 };
 
-// ABORTED ETAG_MISMATCH if the revision is another.
+// ABORTED ETAG_MISMATCH if the message has another revision.
 struct RescheduleReply {
   CallTag tag{};
   absl::Status status;
@@ -90,45 +90,46 @@ struct RescheduleReply {
   uint64_t end_ms = 0;
   bool delivery_uncertain = false;
   uint64_t old_deliver_ms = 0;
-  // The record as it is now, without its payload (storage::MessageHead), and its size; empty if
-  // nothing is pending.
+  // The record after the call, without its payload (storage::MessageHead), and the size of the
+  // whole record. Empty if no message is pending.
   std::string head;
   uint32_t bytes = 0;
 };
 
-// The times of a message's history. Server time, UTC milliseconds; 0: has not happened, or was
-// not in this run.
+// The history of a message. Server time, UTC milliseconds. 0: the event has not happened, or it
+// happened in an earlier run.
 struct Timeline {
-  // The due time of its key: when it was to be fired.
+  // The due time of the message's key: the time at which the wheel should fire it.
   uint64_t due_ms = 0;
   uint64_t fire_ms = 0;
   uint64_t dispatch_ms = 0;
   uint64_t end_ms = 0;
-  // Of the lease, while in flight.
+  // While in flight: when the last lease ends.
   uint64_t lease_end_ms = 0;
-  // In the timing wheel's window.
+  // The due time lies in the timing wheel's window.
   bool loaded = false;
-  // Released for delivery (claimed).
+  // A claim covers the message.
   bool claimed = false;
-  // Waits in the backlog on disk.
+  // The message waits in the backlog on disk.
   bool in_backlog = false;
-  // Subscribers of its topic that this shard knows.
+  // Streams of the topic that this shard knows.
   uint32_t subscribers = 0;
 };
 
 // The status of a message in one of its subscriptions.
 struct SubscriptionStatus {
   storage::SubscriptionId subscription{};
-  // kDue, kInFlight or kAcked (done with it).
+  // kDue, kInFlight or kAcked. kAcked: the subscription has settled the message.
   MessageState state{};
   // Deliveries begun.
   uint32_t attempts = 0;
-  // While in flight; while it waits for its next attempt. Server time, UTC milliseconds; 0: not so.
+  // The end of the lease while in flight, and the time of the next attempt while the message waits
+  // for it. Server time, UTC milliseconds; otherwise 0.
   uint64_t lease_end_ms = 0;
   uint64_t retry_ms = 0;
 };
 
-// NOT_FOUND with reason MESSAGE_NOT_FOUND when there is none. Either `record`, as stored, or
+// NOT_FOUND MESSAGE_NOT_FOUND if there is no such message. Holds either `record`, as stored, or
 // `tombstone`.
 struct GetReply {
   CallTag tag{};
@@ -139,12 +140,12 @@ struct GetReply {
   std::string record;
   std::optional<storage::Tombstone> tombstone;
   Timeline timeline;
-  // Of a message that is due.
+  // Only for a due message.
   std::vector<SubscriptionStatus> subscriptions;
 };
 
 struct InspectedMessage {
-  // kUnspecified: it is not there any more.
+  // kUnspecified: the message no longer exists.
   MessageState state{};
   uint32_t attempts = 0;
 };
@@ -156,7 +157,8 @@ struct InspectReply {
   std::vector<InspectedMessage> messages;
 };
 
-// Answered when the change is on disk; with kDelete what it leaves behind goes later.
+// The shard sends the reply when the change is on disk. After a kDelete it releases the
+// subscription's messages in the background.
 struct SubscriptionReply {
   CallTag tag{};
   uint32_t position = 0;
@@ -164,19 +166,19 @@ struct SubscriptionReply {
 };
 
 struct SubscriptionGauges {
-  // Waiting for credit, in memory.
+  // Messages in memory that wait for credit.
   uint64_t ready = 0;
   uint64_t in_flight = 0;
-  // Waiting for their next attempt, in memory.
+  // Messages in memory that wait for their next attempt.
   uint64_t delayed = 0;
-  // Behind another message of their ordering key.
+  // Messages that wait for another message of their ordering key.
   uint64_t blocked = 0;
   uint64_t streams = 0;
-  // More of it waits on disk.
+  // The subscription has a backlog on disk.
   bool behind = false;
-  // Of what is ready in memory; 0: none is.
+  // The due time of the first ready message; 0 if none is ready.
   uint64_t oldest_due_ms = 0;
-  // Its attempts fail too fast; see FailureThrottle.
+  // The subscription is slowed; see FailureThrottle.
   bool slowed = false;
   // Since start.
   uint64_t delivered = 0;
@@ -191,7 +193,8 @@ struct InspectSubscriptionReply {
   uint32_t position = 0;
   absl::Status status;
   SubscriptionGauges gauges;
-  // Where its backlog goes on, if it has one: to be looked at there, beside the engine.
+  // The first place of the backlog, if there is one. The caller reads the backlog from there, on
+  // another thread than the engine's.
   std::optional<storage::MessageKey> backlog_from;
 };
 
@@ -199,13 +202,13 @@ struct TopicReply {
   CallTag tag{};
   storage::TopicId topic{};
   absl::Status status;
-  // If the command asks for a count: what the shard has of the topic, decided but not necessarily
-  // on disk.
+  // If the command asks for a count: the topic's messages and recurrences in the shard, including
+  // changes that are not on disk yet.
   uint64_t messages = 0;
   uint64_t recurrences = 0;
 };
 
-// The operation as it is in this shard now. ALREADY_EXISTS OPERATION_EXISTS, NOT_FOUND
+// The operation's state in this shard. ALREADY_EXISTS OPERATION_EXISTS, NOT_FOUND
 // OPERATION_NOT_FOUND, RESOURCE_EXHAUSTED OPERATION_LIMIT.
 struct OperationReply {
   CallTag tag{};
@@ -214,29 +217,29 @@ struct OperationReply {
   Operation operation;
 };
 
-// The recurrence as it is now (kDelete: as it was). ALREADY_EXISTS CONTENT_MISMATCH, NOT_FOUND
-// RECURRENCE_NOT_FOUND, ABORTED ETAG_MISMATCH, RESOURCE_EXHAUSTED RECURRENCE_LIMIT, and what
-// calendar::Recurrence::Compile says.
+// The recurrence after the command (kDelete: before it). ALREADY_EXISTS CONTENT_MISMATCH, NOT_FOUND
+// RECURRENCE_NOT_FOUND, ABORTED ETAG_MISMATCH, RESOURCE_EXHAUSTED RECURRENCE_LIMIT, and the errors
+// of calendar::Recurrence::Compile.
 struct RecurrenceReply {
   CallTag tag{};
   absl::Status status;
   RecurrenceState state;
-  // With kDelete.
+  // With kDelete: the command cancelled the pending occurrence.
   bool occurrence_cancelled = false;
 };
 
-// One message handed to a stream.
+// One delivery of a message to a stream.
 struct Delivery {
   storage::MessageId id;
   LeaseToken token{};
   uint32_t attempt = 0;
   bool maybe_redelivered = false;
-  // The server's time when it was handed over.
+  // The server's time of the delivery.
   uint64_t dispatch_ms = 0;
   std::string record;
 };
 
-// Empty if the wait ended without a message.
+// Answers a PullCommand. Empty if the wait ended without a message.
 struct PullReply {
   CallTag tag{};
   std::vector<Delivery> deliveries;
@@ -247,11 +250,11 @@ struct DeliveryFrame {
   std::vector<Delivery> deliveries;
 };
 
-// kNoDeadLetterTopic: the shard has not been told where dead letters go (TopicCommand).
+// kNoDeadLetterTopic: the shard knows no dead-letter topic (TopicCommand::dead_letter).
 enum class SettleRefusal : uint8_t { kLeaseLost, kNoDeadLetterTopic };
 
-// Acks and dead letters are confirmed once they are in the journal; nacks, extends and refusals at
-// once. One command may so have two replies.
+// Confirms settlements. The shard confirms acks and dead letters after the journal has accepted
+// them, and nacks, extends and refusals at once. So one command may have two replies.
 struct SettleReply {
   StreamId stream{};
   // Acks, nacks and dead letters that took effect.
@@ -260,13 +263,14 @@ struct SettleReply {
   std::vector<std::pair<LeaseToken, SettleRefusal>> refused;
 };
 
-// Other shards that found this stream's credit exhausted: send each a CreditCommand.
+// The other shards that found this stream's credit exhausted. The runtime sends each of them a
+// CreditCommand.
 struct WakeShards {
   StreamId stream{};
   uint64_t shard_mask = 0;
 };
 
-// One answer to a command, under the command's tag.
+// A reply to a command, with the command's tag.
 using Reply = std::variant<ScheduleReply, CancelReply, RescheduleReply, GetReply, InspectReply,
                            TopicReply, SubscriptionReply, InspectSubscriptionReply, OperationReply,
                            RecurrenceReply, PullReply>;
@@ -275,17 +279,18 @@ inline CallTag TagOf(const Reply& reply) {
   return std::visit([](const auto& answer) { return answer.tag; }, reply);
 }
 
-// The results of a shard's step. Each list is in order; deliveries and settlements come before the
+// The results of a shard's step. Each list is in order. Deliveries and settlements precede the
 // replies of the same step.
 struct Effects {
   std::vector<DeliveryFrame> frames;
   std::vector<SettleReply> settles;
   std::vector<Reply> replies;
   std::vector<WakeShards> wakes;
-  // Watched topics that have got a message. Each is reported once, before the message is.
+  // Watched topics that got a message. The shard reports each topic once, before it answers the
+  // message.
   std::vector<storage::TopicId> used_topics;
-  // The journal failed or a read did: the shard has stopped for good. Every open call was answered
-  // with STORAGE_FAILED.
+  // A write or a read of the store failed, and the shard has stopped for good. It answered every
+  // open call with STORAGE_FAILED.
   bool failed = false;
 
   bool empty() const {

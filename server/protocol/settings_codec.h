@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The settings of a subscription as a SubscriptionSettingsRecord (objects.proto). The catalog keeps
-// them, and so does each shard. The record is a template argument, so that no header names
-// generated code.
+// Converts the settings of a subscription to a SubscriptionSettingsRecord (objects.proto) and back.
+// The catalog and every shard keep such a record. The record is a template argument, so that no
+// header names generated code.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ void Write(const SubscriptionSettings& settings, Record* record) {
   record->set_retention_policy(static_cast<uint32_t>(settings.retention_policy));
 }
 
-// DATA_LOSS for a number that is no enumerator.
+// DATA_LOSS if a number is no enumerator.
 template <typename Record>
 absl::Status ReadSettings(const Record& record, SubscriptionSettings* settings) {
   settings->lease_ms = record.lease_ms();

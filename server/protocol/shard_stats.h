@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a shard counts. Plain numbers written by the engine thread; the runtime publishes copies,
-// metrics turn them into series.
+// The counters and gauges of a shard, as plain numbers. The engine thread writes them, the runtime
+// publishes copies, and server/metrics turns the copies into series.
 #pragma once
 
 #include <array>
@@ -18,22 +18,22 @@ struct ShardStats {
   // Counters since start.
   uint64_t accepted = 0;
   uint64_t cancelled = 0;
-  // Replaced or moved to another time.
+  // Messages that were replaced or moved to another time.
   uint64_t rescheduled = 0;
-  // Ended unsent, because they were later than their time to live.
+  // Messages that ended undelivered, because their time to live had passed.
   uint64_t expired = 0;
-  // Given up by a subscription: made a dead letter; or ended because it was deleted or had kept it
-  // for long enough.
+  // Messages that a subscription turned into dead letters.
   uint64_t dead_lettered = 0;
-  // How often one was to become a dead letter, and there was no topic for it: it stays.
+  // Failed tries to make a dead letter, because there is no dead-letter topic. The message stays.
   uint64_t dead_letters_refused = 0;
+  // Messages that a subscription dropped, by its retention or because it was deleted.
   uint64_t dropped = 0;
   uint64_t fired = 0;
   uint64_t delivered = 0;
   uint64_t redelivered = 0;
   uint64_t acked = 0;
   uint64_t nacked = 0;
-  // Attempts that failed and are to be followed by another.
+  // Failed attempts that another attempt follows.
   uint64_t retried = 0;
   uint64_t extended = 0;
   uint64_t leases_lost = 0;
@@ -51,11 +51,11 @@ struct ShardStats {
   uint64_t due_ready = 0;
   uint64_t in_flight = 0;
   uint64_t delayed = 0;
-  // Subscriptions whose attempts fail too fast.
+  // Slowed subscriptions.
   uint64_t slowed = 0;
-  // Streams, and calls, with settlements that wait for their turn.
+  // Streams and Settle calls with settlements that wait for a later step.
   uint64_t settling = 0;
-  // Behind another message of their ordering key.
+  // Messages that wait for another message of their ordering key.
   uint64_t blocked = 0;
   uint64_t subscriptions = 0;
   uint64_t streams = 0;
@@ -65,7 +65,7 @@ struct ShardStats {
   uint64_t waiting = 0;
   uint64_t recurrences = 0;
   uint64_t operations_running = 0;
-  // W_fire: everything due at or before it has been fired. Its distance to now is the lag.
+  // Every message due at or before this time has fired. The distance to now is the lag.
   uint64_t fired_ms = 0;
   uint64_t low_watermark_ms = 0;
   uint64_t claim_ms = 0;

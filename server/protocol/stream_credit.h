@@ -10,17 +10,15 @@
 
 namespace duetime::protocol {
 
-// Counts what is delivered to one stream and not yet settled, in messages and in bytes, against two
-// limits.
+// Counts the unsettled deliveries of one stream against two limits, in messages and in bytes.
 //
-// A shard takes credit for a message before it hands it over and returns it when the lease ends. A
-// shard that finds no credit leaves its mark. Return gives the marks to its caller, which must make
+// A shard takes credit before it delivers a message and returns the credit when the lease ends. A
+// shard that finds no credit leaves a mark. Return gives the marks to its caller, which must make
 // those shards try again.
 //
-// Both counts live in one word that changes only when a message fits: a taker that fails leaves no
-// trace that another could take for credit in use. (If a taker added first and subtracted the
-// excess, two takers could fail on each other's sum while nothing is outstanding, and no Return
-// would wake them.)
+// One word holds both counts and changes only when a message fits. So a failed Take never looks to
+// another shard like credit in use. (If Take added first and subtracted the excess, two shards
+// could fail because of each other's sum while nothing is outstanding. No Return would wake them.)
 //
 // Guarantees: (1) outstanding messages never exceed messages_max; (2) outstanding bytes exceed
 // bytes_max only by a message that is outstanding alone; (3) no lost wake-up: a Take fails only
@@ -36,12 +34,12 @@ class StreamCredit {
     DT_CHECK(bytes_max > 0 && bytes_max <= kBytesMax);
   }
 
-  // Far beyond what the limits of a stream allow, with room for one message more in the word.
+  // Far beyond the limits of a stream. The word has room for one more message.
   static constexpr int64_t kMessagesMax = 10'000'000;
   static constexpr int64_t kBytesMax = int64_t{1} << 38;
 
-  // Takes credit for one message of `bytes`. On failure leaves the mark of `shard`, having looked
-  // again after it was visible. REQUIRES: shard < 64.
+  // Takes credit for one message of `bytes`. If there is none, sets the mark of `shard` and tries
+  // again, because credit may have come back before the mark was visible. REQUIRES: shard < 64.
   bool Take(uint16_t shard, uint32_t bytes) {
     if (TryTake(bytes)) return true;
     starved_.fetch_or(uint64_t{1} << shard);

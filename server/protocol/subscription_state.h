@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A subscription as it is asked for, and as it is kept.
+// A subscription: its settings, and its state in a shard.
 #pragma once
 
 #include <cstdint>
@@ -14,44 +14,44 @@
 
 namespace duetime::protocol {
 
-// When a message is tried again that a subscriber did not settle, and how often.
+// When, and how often, a subscription delivers an unsettled message again.
 struct RetryPolicy {
-  // The delay after the first failed attempt; each further one is `multiplier_percent` of the one
-  // before, up to max_backoff_ms. 0: at once, every time.
+  // The delay after the first failed attempt. Each further delay is `multiplier_percent` of the
+  // previous one, up to max_backoff_ms. 0: every retry is immediate.
   uint64_t min_backoff_ms = 0;
   uint64_t max_backoff_ms = 600'000;
   // At least 100.
   uint32_t multiplier_percent = 200;
-  // Each delay is made longer by up to this much of itself, at random. At most 100.
+  // The maximum random lengthening of a delay, in percent of it. At most 100.
   uint32_t jitter_percent = 0;
-  // After so many deliveries without an ack it becomes a dead letter. 0: never.
+  // The number of failed deliveries after which a message becomes a dead letter. 0: never.
   uint32_t max_attempts = 0;
 
   friend bool operator==(const RetryPolicy&, const RetryPolicy&) = default;
 };
 
-// What becomes of messages that have waited for longer than the retention, or are too many.
+// What to do with messages that exceed the retention.
 enum class RetentionPolicy : uint8_t { kDrop = 1, kDeadLetter = 2 };
 
 struct SubscriptionSettings {
-  // The lease of streams that ask for none. 0: the server's.
+  // The lease of streams that request none. 0: the server's default.
   uint64_t lease_ms = 0;
   RetryPolicy retry;
-  // Where its dead letters go. Empty: to the dead-letter topic of its topic (TopicCommand).
+  // The dead-letter topic. Empty: that of the topic (TopicCommand::dead_letter).
   std::string dead_letter_name;
   storage::TopicId dead_letter{};
-  // Messages wait.
+  // The subscription delivers no messages.
   bool paused = false;
-  // How long after its due time a message waits here. 0: for ever.
+  // How long after its due time a message may wait. 0: no limit.
   uint64_t retention_ms = 0;
-  // How many messages may wait here, in memory or in the backlog: beyond that the oldest are given
-  // up. Each shard keeps its share. 0: any number.
+  // The most messages that may wait, in memory or in the backlog. retention_policy applies to the
+  // oldest ones beyond that. Each shard has an equal share of the limit. 0: no limit.
   uint64_t retention_max_messages = 0;
   RetentionPolicy retention_policy = RetentionPolicy::kDrop;
 
-  // Messages do not wait for ever.
+  // True if the subscription has a retention.
   bool retains() const { return retention_ms > 0 || retention_max_messages > 0; }
-  // Messages may become dead letters.
+  // True if messages may become dead letters.
   bool MakesDeadLetters() const {
     return retry.max_attempts > 0 ||
            (retains() && retention_policy == RetentionPolicy::kDeadLetter);
@@ -60,23 +60,25 @@ struct SubscriptionSettings {
   friend bool operator==(const SubscriptionSettings&, const SubscriptionSettings&) = default;
 };
 
-// Kept as an object (ObjectKind::kSubscription) of every shard, under SubscriptionObjectName(id).
+// The state of a subscription in a shard. Every shard keeps one as an object
+// (ObjectKind::kSubscription), under SubscriptionObjectName(id).
 struct SubscriptionState {
   storage::SubscriptionId id{};
   storage::TopicId topic{};
   // Names as in requests. `name` is empty until a client names the topic's first subscription, and
-  // after the last one is deleted. The next one takes over this number.
+  // again after the last one is deleted. The next subscription then takes over this number.
   std::string topic_name;
   std::string name;
   SubscriptionSettings settings;
-  // Messages with this id or a greater one are for it. Differs from shard to shard.
+  // The subscription gets messages with this id or a greater one. Each shard has its own start.
   storage::MessageId start;
   uint64_t create_ms = 0;
-  // Not 0: what was due until then, before it was created, is still being listed for it.
+  // If not 0, the shard still adds messages that were due until then, before the subscription's
+  // creation, to its backlog.
   uint64_t fill_until_ms = 0;
-  // Takes no more messages; what waits only for it is being released.
+  // The subscription takes no more messages. The shard releases the messages that wait for it.
   bool deleting = false;
-  // All of that is done. Few such objects are kept (delivery::Subscriptions).
+  // The release is done. The shard keeps few such objects (delivery::Subscriptions).
   bool deleted = false;
 };
 

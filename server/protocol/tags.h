@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names under which answers come back. They mean nothing to a shard.
+// Tags that a shard copies from a command to its replies, without interpreting them.
 #pragma once
 
 #include <cstdint>
 
 namespace duetime::protocol {
 
-// A call that waits for replies.
+// A call that waits for replies of shards.
 enum class CallTag : uint64_t {};
 // A subscriber's stream, unique within the process.
 enum class StreamId : uint64_t {};

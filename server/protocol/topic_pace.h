@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TopicPace: how fast a topic's messages are handed out, across all shards.
+// TopicPace: the delivery rate of a topic, across all shards.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@
 
 namespace duetime::protocol {
 
-// The settings, as one word that changes at once: version 6 bits, rate 32, burst 26. The version
-// counts the changes, and wraps.
+// The settings in one word, so that they change atomically: version 6 bits, rate 32, burst 26. The
+// version counts the changes and wraps.
 class PaceSettings {
  public:
   static constexpr int kVersionBits = 6;
@@ -39,17 +39,17 @@ class PaceSettings {
   uint64_t word_;
 };
 
-// When the next message of one subscription may be handed out: a token bucket in one atomic word,
-// which all shards share.
+// Limits the deliveries of one subscription: a token bucket in one atomic word, which all shards
+// share.
 //
-// Guarantees: (1) while the settings stay, over any time t at most burst + rate * t messages are
-// granted, by any number of threads, whatever the order of their clock readings; (2) a change of
-// the settings holds for the next Take. Grants under the old settings delay a message by at most
-// one burst of the new ones; a change may allow one more burst. Cost: mostly one compare-and-swap;
-// none without a limit. Thread-safe.
+// Guarantees: (1) while the settings stay, Take grants at most burst + rate * t messages in any
+// time t, to any number of threads and for any order of their clock readings; (2) a change of the
+// settings applies to the next Take. Grants under the old settings delay a message by at most one
+// burst of the new ones. A change may allow one more burst. Cost: mostly one compare-and-swap; none
+// without a limit. Thread-safe.
 class PaceClock {
  public:
-  // Far beyond the time since a machine's start, and small enough for the word.
+  // Far beyond the uptime of a machine (9 years), and small enough for the word.
   static constexpr uint64_t kNowMaxMicros = uint64_t{1} << 48;
 
   // Grants up to `wanted` messages, at a reading of the steady clock.
@@ -63,15 +63,16 @@ class PaceClock {
       const uint64_t now = now_us * kTicksPerMicro;
       base::TokenBucket bucket = BucketOf(before, now, settings);
       const uint64_t granted = bucket.Take(now, SizeOf(settings), wanted);
-      // Without a grant the word stays, unless it is of other settings.
+      // Without a grant the word stays, unless it belongs to other settings.
       if (granted == 0 && VersionOf(before) == settings.version()) return 0;
       const uint64_t after = settings.version() << kTimeBits | bucket.full_at();
       if (word_.compare_exchange_weak(before, after)) return granted;
     }
   }
 
-  // When Take will grant enough to be worth a wake-up, if no other thread takes before: what comes
-  // in 10 ms, at least one message and at most a burst. Not before now.
+  // Returns when Take will grant enough messages to be worth a wake-up, unless another thread takes
+  // them first. Enough are the messages of 10 ms, at least one and at most a burst. Never before
+  // now_us.
   uint64_t NextUs(uint64_t now_us) const {
     DT_CHECK_LE(now_us, kNowMaxMicros);
     const PaceSettings settings(settings_->load());
@@ -87,8 +88,8 @@ class PaceClock {
  private:
   friend class TopicPace;
 
-  // Times are in ticks of 1/128 us: fine enough for a million messages a second, and coarse enough
-  // for years, and for the largest burst at the slowest rate, to fit beside the version.
+  // A tick is 1/128 us. It is fine enough for a million messages a second. It is also coarse enough
+  // that years of uptime, and the largest burst at the slowest rate, fit beside the version.
   static constexpr uint64_t kTicksPerMicro = 128;
   static constexpr uint64_t kTicksPerSecond = kTicksPerMicro * 1'000'000;
   static constexpr uint64_t kWorthTicks = kTicksPerSecond / 100;
@@ -99,13 +100,13 @@ class PaceClock {
 
   static uint64_t VersionOf(uint64_t word) { return word >> kTimeBits; }
 
-  // A message costs its interval, rounded up: a little slower is better than faster.
+  // A message costs its interval, rounded up, so that the rate is never exceeded.
   static base::TokenBucket::Size SizeOf(const PaceSettings& settings) {
     const uint64_t interval = (kTicksPerSecond + settings.rate_per_s() - 1) / settings.rate_per_s();
     return {.token = interval, .capacity = interval * settings.burst()};
   }
 
-  // What was granted under other settings counts as one burst of these, at most.
+  // Grants under other settings count as at most one burst of these.
   static base::TokenBucket BucketOf(uint64_t word, uint64_t now, const PaceSettings& settings) {
     base::TokenBucket bucket(word & kTimeMask);
     if (VersionOf(word) != settings.version()) bucket.Fit(now, SizeOf(settings));
@@ -113,26 +114,26 @@ class PaceClock {
   }
 
   const std::atomic<uint64_t>* const settings_;
-  // The version of the settings, and the bucket as of those settings.
+  // The version of the settings, and the bucket under these settings.
   std::atomic<uint64_t> word_{0};
 };
 
-// A topic's dispatch rate: one setting, and a clock for each of its subscriptions, which all shards
-// share. So the rate is that of a subscription, however its messages are spread over shards. A
-// clock that no shard uses any more is forgotten.
+// A topic's delivery rate: one setting, and a clock for each of its subscriptions. All shards share
+// a clock, so the rate of a subscription does not depend on the shards of its messages. TopicPace
+// drops a clock that no shard uses.
 //
-// Keeps no list of waiters: a caller that was granted too little comes back at NextUs. A change of
-// the rate wakes no caller. Thread-safe; only ClockOf takes a lock.
+// It keeps no list of waiters. A caller that needs more than Take granted calls again at NextUs. A
+// change of the rate wakes no caller. Thread-safe; only ClockOf takes a lock.
 class TopicPace {
  public:
-  // Set cuts off larger values.
+  // Set replaces larger values by these.
   static constexpr uint64_t kRateMax = 1'000'000;
   static constexpr uint64_t kBurstMax = 1'000'000;
-  // Fewer clocks than this are kept, used or not.
+  // TopicPace keeps up to this many clocks, used or not.
   static constexpr size_t kForgetMin = 16;
 
-  // rate_per_s: messages; 0: no limit. burst: messages that may come at once after a pause, at
-  // least 1. Holds from the next Take on. Equal settings change nothing.
+  // rate_per_s: messages per second; 0: no limit. burst: messages that may come at once after a
+  // pause, at least 1. Applies to the next Take. Equal settings change nothing.
   void Set(uint64_t rate_per_s, uint64_t burst) {
     const auto rate = static_cast<uint32_t>(std::min(rate_per_s, kRateMax));
     const auto size = static_cast<uint32_t>(std::clamp<uint64_t>(burst, 1, kBurstMax));
@@ -145,8 +146,8 @@ class TopicPace {
     }
   }
 
-  // The clock of a subscription: the same one for all callers, as long as one of them keeps it.
-  // Takes a lock: ask once. REQUIRES: the clock is not used after the TopicPace.
+  // Returns the clock of a subscription. All callers get the same clock while one of them keeps it.
+  // Takes a lock, so call it once. REQUIRES: the TopicPace outlives the use of the clock.
   std::shared_ptr<PaceClock> ClockOf(storage::SubscriptionId subscription) {
     base::MutexLock lock(&mutex_);
     if (const auto it = clocks_.find(subscription); it != clocks_.end()) {
@@ -161,7 +162,7 @@ class TopicPace {
     return clock;
   }
 
-  // Clocks in use, and at most about as many that are to be forgotten. For tests.
+  // The number of clocks in use, and at most about as many unused ones. For tests.
   size_t clocks() const {
     base::MutexLock lock(&mutex_);
     return clocks_.size();
@@ -175,7 +176,7 @@ class TopicPace {
   mutable base::Mutex mutex_;
   absl::flat_hash_map<storage::SubscriptionId, std::weak_ptr<PaceClock>> clocks_
       ABSL_GUARDED_BY(mutex_);
-  // Clocks that no shard uses are searched when there are so many: O(1) for each call on average.
+  // At this number of clocks, ClockOf erases the unused ones. O(1) per call on average.
   size_t forget_at_ ABSL_GUARDED_BY(mutex_) = kForgetMin;
 };
 

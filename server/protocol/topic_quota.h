@@ -6,10 +6,10 @@
 
 namespace duetime::protocol {
 
-// How many messages of a topic may be pending, and how many are, over all shards. Thread-safe.
+// The limit and the number of a topic's pending messages, over all shards. Thread-safe.
 //
-// A shard looks before it accepts and counts when it has: shards that accept at the same moment may
-// exceed the limit by one message each.
+// A shard compares before it accepts a message and counts afterwards. Shards that accept at the
+// same moment may therefore exceed the limit by one message each.
 struct TopicQuota {
   // 0: no limit.
   std::atomic<uint64_t> max{0};
