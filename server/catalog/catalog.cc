@@ -18,13 +18,13 @@ using storage::TopicId;
 
 namespace {
 
-// A change's commands to shards carry the number of its topic as their tag. Two more tags:
+// The tag of a command to a shard is the number of the topic whose change sends it. Two more tags:
 constexpr CallTag kNoChange{};
 constexpr CallTag kRecovery{uint64_t{1} << 32};
 
 CallTag TagOf(TopicId topic) { return CallTag{static_cast<uint32_t>(topic)}; }
 
-// Has a reply: a command of a client, or of the server's start.
+// True for commands that get a reply: those of clients and of the server's start.
 template <typename C>
 constexpr bool kIsRequest = requires(C command) {
   { command.tag } -> std::same_as<RequestTag&>;
@@ -50,7 +50,7 @@ absl::Status Catalog::Recover(base::Now now) {
   absl::Status status = LoadCatalog(store_, options_.shards, &writes_, &state_);
   if (!status.ok()) return status;
   for (TopicEntry* const entry : state_.All()) {
-    // Without room for one more topic, the link is made when the first dead letter needs it.
+    // If there is no room for one more topic, the first dead letter makes the link.
     if (NeedsDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
   }
   const std::vector<TopicEntry*> all = state_.All();
@@ -70,7 +70,7 @@ absl::Status Catalog::Recover(base::Now now) {
     }
     OnRecoveryReply();
   });
-  // Held until the continuation above has run.
+  // This count holds until the continuation above has run.
   ++recovering_;
   ResumeChanges();
   return absl::OkStatus();
@@ -117,7 +117,7 @@ void Catalog::OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutco
 
 std::optional<scheduler::PendingWrites::Batch> Catalog::TakeBatch() {
   if (failed_) return std::nullopt;
-  // A decision without a record holds at once, unless earlier records are in flight.
+  // A decision without a record applies at once, unless earlier records are in flight.
   while (writes_.holds_already()) writes_.Complete(now_, writes_.Take()->sequence, true);
   return writes_.Take();
 }
@@ -165,7 +165,7 @@ void Catalog::PublishLater(TopicPtr topic) {
 }
 
 void Catalog::Answer(Reply reply) {
-  if (requests_.erase(reply.tag) == 0) return;  // not a client's, or answered by Stop or Fail
+  if (requests_.erase(reply.tag) == 0) return;  // no client waits, or Stop or Fail has answered
   effects_.replies.push_back(std::move(reply));
 }
 
@@ -185,7 +185,7 @@ void Catalog::Finish(TopicEntry* entry, const absl::Status& status) {
   }
   Answer(std::move(reply));
   if (change.resumed) OnRecoveryReply();
-  // A command that waited may begin no change.
+  // Continue until a command begins a change; some commands begin none.
   while (std::optional<Command> next = changes_.Next(topic)) {
     std::visit([&](auto& alternative) { Do(alternative); }, *next);
   }
@@ -206,7 +206,7 @@ void Catalog::Tell(const TopicPtr& topic, bool watch, CallTag tag) {
   command.pace = topic->pace;
   command.minute_max = settings.minute_max;
   command.bucket_policy = settings.minute_policy;
-  // A minute is the step.
+  // The unit of the spread is a minute.
   command.spread_minutes_max = static_cast<uint32_t>(settings.minute_spread_ms / 60'000);
   command.dead_letter = topic->dead_letters;
   std::vector<ShardCommand>& commands = watch ? effects_.watches : effects_.commands;
@@ -247,7 +247,7 @@ void Catalog::Revive(TopicEntry* entry) {
   Topic topic = *entry->topic;
   topic.deleted = false;
   state_.Set(entry, std::move(topic));
-  // A deletion that has not written its end yet will write what holds then.
+  // A running deletion writes the topic's new record itself, in EndDeletion.
   if (entry->phase == TopicPhase::kDeleted) {
     entry->phase = TopicPhase::kLive;
     state_.WriteDefaults(*entry);
@@ -293,7 +293,7 @@ void Catalog::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSetti
   topic.used = true;
   state_.Set(entry, std::move(topic));
   state_.Write(*entry, TopicPhase::kLive, settings);
-  // Without room for one more topic, the link is made when the first dead letter needs it.
+  // If there is no room for one more topic, the first dead letter makes the link.
   if (linked || NeedsDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
   Then([this, change, changed = entry->topic](base::Now) {
     state_.Publish(changed);
@@ -352,7 +352,7 @@ void Catalog::Do(protocol::TopicReply& reply) {
   if (reply.tag == kNoChange) return;
   // A shard that has failed stops the server (P7). The next start continues the change.
   if (!reply.status.ok()) return Fail();
-  // The shard may have made a message before it watched the topic.
+  // The shard may have accepted a message before it watched the topic.
   if (reply.messages > 0) Revive(state_.Of(reply.topic));
   if (reply.tag == kRecovery) return OnRecoveryReply();
   TopicEntry* const entry = state_.Of(TopicId{static_cast<uint32_t>(reply.tag)});
@@ -417,7 +417,7 @@ void Catalog::OnCounted(TopicEntry* entry, Change* change) {
 
 void Catalog::OnMarked(TopicEntry* entry, Change* change) {
   DT_CHECK(entry->phase == TopicPhase::kDeleting);
-  // A shard sets the flag before the catalog hears of the message.
+  // A shard's thread sets the flag before it posts TopicUsed, so the flag may be ahead of `used`.
   if (!change->used && !entry->topic->touched->load()) return Hide(entry, change);
   entry->phase = TopicPhase::kLive;
   state_.Write(*entry, TopicPhase::kLive, entry->topic->settings);

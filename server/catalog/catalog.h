@@ -23,16 +23,17 @@ namespace duetime::catalog {
 
 // Creates, changes and deletes topics and subscriptions; README.md draws the transitions.
 //
-// Model: that of shard::Shard. The runtime calls Handle() for each command, takes the records to
-// append with TakeBatch(), reports each batch with OnCommitted(), and carries out the Effects. The
-// shards are peers: their commands are effects, and their replies are commands.
+// Model: as shard::Shard. The runtime calls Handle() for each command, takes the records to append
+// with TakeBatch(), reports each batch with OnCommitted(), and carries out the Effects. Commands to
+// the shards are effects of the catalog; replies of the shards are commands to it.
 //
-// One change of a topic or of its subscriptions is under way at a time; others wait in order. A
-// change writes its phase before it asks the shards, so a crash at any point leaves a record from
-// which the next start continues. A change is answered when every shard has it.
+// A topic has at most one change in progress; further changes of the topic or of its subscriptions
+// wait in order. A change writes its phase before it sends commands to the shards, so that the next
+// start can continue it after a crash. The catalog answers a change when every shard has applied
+// it.
 //
-// Not in it: clock, thread, lock, network. It reads the store only in Recover(). The same inputs
-// give the same effects. Thread safety: confined to one thread.
+// The catalog has no clock, thread, lock or network. It reads the store only in Recover(). The same
+// inputs give the same effects. Thread safety: confined to one thread.
 class Catalog {
  public:
   // REQUIRES: `store` outlives the catalog; options.shards > 0.
@@ -41,9 +42,9 @@ class Catalog {
   Catalog(const Catalog&) = delete;
   Catalog& operator=(const Catalog&) = delete;
 
-  // Reads the catalog's records, and takes over those of a data directory of an older format. The
-  // effects carry to the shards what they do not keep. Call once, first. An error means that the
-  // store cannot be read.
+  // Reads the catalog's records, and converts those of a data directory of an older format. The
+  // effects send the shards the settings that they do not keep. Call once, first. An error means
+  // that the store cannot be read.
   absl::Status Recover(base::Now now);
 
   void Handle(base::Now now, Command command);
@@ -51,12 +52,13 @@ class Catalog {
   // REQUIRES: sequences come in order.
   void OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome);
 
-  // The records decided since the last call, or nothing. Call before TakeEffects: decisions that
-  // need no record take effect here.
+  // Returns the records decided since the last call; nullopt if there are none. Call it before
+  // TakeEffects, because decisions without a record take effect here.
   std::optional<scheduler::PendingWrites::Batch> TakeBatch();
   Effects TakeEffects();
 
-  // True once the journal failed: every command is answered with STORAGE_FAILED.
+  // True after a failure of the journal. The catalog then answers every request with
+  // STORAGE_FAILED.
   bool failed() const { return failed_; }
 
   // Requests without an answer. The runtime limits them.
@@ -84,16 +86,16 @@ class Catalog {
   void Do(protocol::SubscriptionReply& reply);
 
   // ---- Topics (catalog.cc)
-  // The live topic of this name: created, or revived, if `create`. `used`: not only a subscriber
-  // names it.
+  // Finds the live topic of this name. With `create`, creates or revives the topic if necessary.
+  // `used`: a message, a recurrence or an operator names the topic, not only a subscriber.
   absl::Status Use(absl::string_view name, bool used, bool create, TopicEntry** entry);
-  // A topic that was deleted, or is being deleted, is in use again.
+  // Makes a deleted topic live again, or notes in its running deletion that the topic is in use.
   void Revive(TopicEntry* entry);
-  // Sees to it that the dead-letter topic of `entry` is there and that the shards know it. The only
-  // place that does.
+  // Creates the dead-letter topic of `entry` if necessary, and sends its number to the shards. No
+  // other function does.
   absl::Status LinkDeadLetters(TopicEntry* entry);
   static bool NeedsDeadLetters(const TopicEntry& entry);
-  // Gives the topic these settings, and sends them to the shards, under `tag`.
+  // Writes the settings and sends them to the shards. `tag` is the request to answer.
   void ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSettings& settings);
 
   // ---- Deletion of a topic (catalog.cc)
@@ -104,17 +106,17 @@ class Catalog {
   void EndDeletion(TopicEntry* entry, Change* change);
 
   // ---- Subscriptions (catalog_subscriptions.cc)
-  // The names of the topics that dead letters go to become numbers.
+  // Resolves the name of the dead-letter topic to its number.
   absl::Status CompleteSettings(TopicEntry* entry, protocol::SubscriptionSettings* settings);
-  // Writes the record in this phase and sends the change to the shards once it is committed.
+  // Writes the record with this phase. After its commit, sends the change to the shards.
   void SendToShards(TopicEntry* entry, Change* change, SubscriptionPhase phase);
   void PostSubscription(const TopicEntry& entry, const SubscriptionEntry& subscription,
                         Change* change);
-  // Every shard has the change.
+  // Ends the change after every shard has applied it.
   void Settle(TopicEntry* entry, Change* change);
 
   // ---- Changes (catalog.cc)
-  // True if the command has to wait for a change of the topic; then it was queued.
+  // If a change of the topic is in progress, queues the command and returns true.
   template <typename C>
   bool Queue(const TopicEntry& entry, C& command) {
     if (changes_.Find(entry.topic->id) == nullptr) return false;
@@ -123,7 +125,7 @@ class Catalog {
   }
   void Finish(TopicEntry* entry, const absl::Status& status);
   void Tell(const TopicPtr& topic, bool watch, protocol::CallTag tag);
-  // Runs when all that was decided so far is committed; not if the journal fails.
+  // Runs `next` after the commit of all decisions so far. Drops it if the journal fails.
   void Then(std::function<void(base::Now)> next);
   void PublishLater(TopicPtr topic);
   void Answer(Reply reply);
@@ -139,9 +141,9 @@ class Catalog {
   CatalogState state_;
   Effects effects_;
   Changes changes_;
-  // Without an answer.
+  // Requests without an answer.
   std::set<RequestTag> requests_;
-  // Replies of shards and resumed changes that the start waits for.
+  // The number of shard replies and resumed changes for which the start waits.
   size_t recovering_ = 0;
   std::vector<RequestTag> await_recovery_;
   bool failed_ = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a command on a topic or a subscription is refused.
+// The errors of refused commands on topics and subscriptions.
 #pragma once
 
 #include <cstddef>

@@ -27,7 +27,7 @@ using storage::TopicId;
 
 constexpr size_t kObjectsPerRead = 1'000;
 
-// One subscription as the shards of an old directory have it; null where it is unknown.
+// One subscription in an old directory: its state in each shard, or null if the shard has none.
 using Parts = std::vector<const SubscriptionState*>;
 
 class Loader {
@@ -76,12 +76,12 @@ class Loader {
 
   TopicEntry* Put(const std::string& name, const StoredTopic& stored) {
     TopicEntry* entry = state_->Find(name);
-    // Up to format 3 a topic that an operator created had no number until it was used.
+    // Up to format 3, a topic that an operator created got its number with its first use.
     if (entry == nullptr) entry = state_->Add(name, /*used=*/true);
     Topic topic = *entry->topic;
     CatalogState::ApplySettings(stored.settings, &topic);
     topic.deleted = stored.phase == TopicPhase::kDeleted;
-    // The shards will watch it.
+    // The shards will watch the topic, so it needs the flag.
     if (stored.phase != TopicPhase::kLive) {
       topic.touched = std::make_shared<std::atomic<bool>>(false);
     }
@@ -98,7 +98,7 @@ class Loader {
     });
   }
 
-  // Shard 0 kept them. Each becomes a record of the catalog.
+  // Turns the settings of topics that shard 0 kept into records of the catalog.
   absl::Status LoadOldTopics() {
     return Scan(ObjectKind::kTopicSettings, 0, [this](const ObjectRef& object) {
       const auto stored = DecodeOldTopic(object.value);
@@ -144,7 +144,8 @@ class Loader {
     });
   }
 
-  // Every shard kept the name and the settings of each of its subscriptions.
+  // Turns the subscriptions that every shard kept, with names and settings, into records of the
+  // catalog.
   absl::Status LoadOldSubscriptions() {
     std::vector<std::vector<SubscriptionState>> states(shards_);
     for (uint16_t shard = 0; shard < shards_; ++shard) {
@@ -163,7 +164,7 @@ class Loader {
         Parts& parts = by_id[static_cast<uint32_t>(state.id)];
         parts.resize(shards_);
         parts[shard] = &state;
-        // A topic that has, or had, one is not as a topic that no client has subscribed to.
+        // The topic has, or had, a subscription with a state, so it has no implicit nameless one.
         state_->Of(state.topic)->nameless.reset();
       }
     }
@@ -172,7 +173,7 @@ class Loader {
       TakeOver(SubscriptionId{id}, parts);
     }
     for (TopicEntry* const entry : state_->All()) {
-      // Its only subscription was being deleted in every shard.
+      // Every shard was deleting the topic's only subscription.
       if (entry->nameless.has_value() || !entry->subscriptions.empty()) continue;
       entry->nameless = storage::FirstSubscription(entry->topic->id);
     }
@@ -180,8 +181,8 @@ class Loader {
     return absl::OkStatus();
   }
 
-  // A change that reached only some shards was never answered: deletions and creations are
-  // completed, and of different settings those of the first shard win.
+  // No client got an answer to a change that reached only some shards. So this function completes
+  // deletions and creations. If settings differ, those of the first shard win.
   void TakeOver(SubscriptionId id, const Parts& parts) {
     const SubscriptionState* any = nullptr;
     const SubscriptionState* named = nullptr;
@@ -220,7 +221,7 @@ class Loader {
     Put(id, std::move(stored));
   }
 
-  // A dead-letter topic that is there was created because a message needed it.
+  // Links each topic to its dead-letter topic if that exists.
   void LinkKnownDeadLetters() {
     for (TopicEntry* const entry : state_->All()) {
       if (entry->topic->deleted) continue;
@@ -243,14 +244,15 @@ class Loader {
     return false;
   }
 
-  // A shard accepted a message while the topic was deleted, and the catalog ended before it heard.
+  // Revives topics that got a message during or after their deletion. A shard accepted the message,
+  // and the server ended before the catalog got the report.
   absl::Status EndDeletions() {
     for (TopicEntry* const entry : state_->All()) {
       if (entry->phase == TopicPhase::kLive) continue;
       const auto messages = HasMessages(entry->topic->id);
       if (!messages.ok()) return messages.status();
       const bool deleted = entry->phase == TopicPhase::kDeleted;
-      // Up to format 3, "deleted" was written before the subscriptions were deleted.
+      // Up to format 3, the server wrote "deleted" before it deleted the subscriptions.
       if (!*messages && (!deleted || entry->subscriptions.empty())) continue;
       Topic topic = *entry->topic;
       topic.deleted = false;

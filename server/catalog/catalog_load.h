@@ -11,10 +11,10 @@
 
 namespace duetime::catalog {
 
-// Fills an empty `state`. Takes over a data directory up to format 3, in which shard 0 kept the
-// settings of topics and every shard the names of its subscriptions. A topic whose deletion was
-// decided, and that has a message, is live again; a deletion that was under way stays in
-// TopicPhase::kDeleting, for the catalog to continue. Adds a record for each change.
+// Fills an empty `state`. Converts a data directory up to format 3, in which shard 0 kept the
+// settings of topics, and every shard kept the names of its subscriptions. A deleted topic, or one
+// in deletion, that has messages becomes live again. A topic in deletion without messages stays in
+// TopicPhase::kDeleting, and the catalog continues its deletion. Adds a record for each change.
 absl::Status LoadCatalog(storage::MessageStore* store, uint16_t shards,
                          scheduler::PendingWrites* writes, CatalogState* state);
 

@@ -9,14 +9,14 @@
 namespace duetime::catalog {
 
 struct CatalogOptions {
-  // Names of topics, deleted ones included. Topics that only subscribers name may take a tenth, so
-  // that they leave room for topics with messages.
+  // The most topic names, including deleted topics. Topics that only subscribers name may use a
+  // tenth of the limit, so that they leave room for topics with messages.
   size_t topics_max = 100'000;
-  // Of each topic.
+  // The most subscriptions of a topic.
   size_t subscriptions_max = 1'000;
-  // Creates topics and subscriptions when a client uses them for the first time.
+  // True: the first use of a topic or subscription creates it.
   bool auto_create = true;
-  // The node sets these: the tombstone retention of topics whose settings do not say it, and the
+  // The node sets these two: the tombstone retention of topics whose settings have none, and the
   // number of shards.
   uint64_t tombstone_retention_ms = 0;
   uint16_t shards = 0;

@@ -20,7 +20,7 @@ bool Parse(absl::string_view bytes, Record* record) {
 template <typename Record>
 std::string Serialize(const Record& record) {
   std::string bytes;
-  // Only a record without a required field, or of more than 2 GiB, cannot be written.
+  // Writing fails only for a record without a required field or of more than 2 GiB.
   DT_CHECK(record.SerializeToString(&bytes));
   return bytes;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the catalog keeps on disk of one topic, one subscription and itself (catalog.proto).
+// The catalog's records on disk: of a topic, of a subscription, and of the catalog itself.
+// catalog.proto documents them.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@
 
 namespace duetime::catalog {
 
-// The partition of the catalog's records, beside the shards' numbers.
+// The partition of the catalog's records. No shard has this number.
 inline constexpr uint16_t kPartition = 0xFFFF;
 inline constexpr absl::string_view kStateName = "state";
 
-// Their meaning stands in catalog.proto. The numbers are those on disk.
+// catalog.proto explains the phases. The numbers are those on disk.
 enum class TopicPhase : uint8_t { kLive = 0, kDeleting = 1, kDeleted = 2 };
 enum class SubscriptionPhase : uint8_t {
   kSettled = 0,

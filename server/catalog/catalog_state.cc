@@ -144,7 +144,7 @@ void CatalogState::EraseObject(ObjectKind kind, std::string name, Durability dur
 // ---- Subscriptions -----------------------------------------------------------------------------
 
 absl::Status CatalogState::CheckRoomForSubscription(const TopicEntry& entry) const {
-  // After two thousand million subscriptions there are no more numbers.
+  // The numbers end after 2^31 subscriptions.
   const bool room =
       entry.subscriptions.size() < options_.subscriptions_max && next_subscription_ != 0;
   return room ? absl::OkStatus() : SubscriptionLimitError(options_.subscriptions_max);
@@ -192,7 +192,7 @@ void CatalogState::Publish(const TopicPtr& topic) {
   if (topic->quota != nullptr) topic->quota->max.store(settings.max_pending);
   const bool same_pace = before != nullptr && before->settings.rate_per_s == settings.rate_per_s &&
                          before->settings.burst == settings.burst;
-  // Set() grants a new burst.
+  // Call Set() only for a change, because it grants a new burst.
   if (topic->pace != nullptr && !same_pace) topic->pace->Set(settings.rate_per_s, settings.burst);
   snapshot_.topics_by_name_.Set(topic);
   snapshot_.topics_by_id_.Set(topic);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CatalogState: what the catalog has decided, and the snapshot of what is committed.
+// CatalogState: the decided topics and subscriptions, and the snapshot of the committed ones.
 #pragma once
 
 #include <cstddef>
@@ -24,32 +24,32 @@
 
 namespace duetime::catalog {
 
-// A subscription as it is decided. Without a name it is the one that every topic has until a client
-// names one, and that the last deleted one leaves behind.
+// A subscription in its decided state. A topic has a nameless subscription until a client names
+// one, and again after its last subscription is deleted.
 struct SubscriptionEntry {
   storage::SubscriptionId id{};
   StoredSubscription stored;
   uint64_t incarnation = 0;
 };
 
-// One topic as it is decided.
+// A topic in its decided state.
 struct TopicEntry {
   // The newest decided version. Readers may not see it yet.
   TopicPtr topic;
   TopicPhase phase = TopicPhase::kLive;
-  // By name. The nameless one is not in it.
+  // By name, without the nameless subscription.
   std::map<std::string, SubscriptionEntry, std::less<>> subscriptions;
   // The number for the next subscription, if the topic has a nameless one.
   std::optional<storage::SubscriptionId> nameless;
 };
 
-// Two views of the same tables. The entries hold what is decided: a command decides from them, and
-// adds a record for each change. The snapshot holds what is committed: a continuation of the same
-// batch publishes each version. The caller changes entries and writes records in one step, so that
-// the records of a run add up to its entries.
+// Two views of the same tables. The entries hold the decided state: a command decides from them,
+// changes them, and adds a record for each change. The snapshot holds the committed state: after
+// the commit of a batch, its continuations publish the new versions. The caller changes an entry
+// and writes its record in one step, so that the records always give the same state as the entries.
 //
-// Guarantees: one name has one number and one number one name, for ever; numbers of subscriptions
-// are given once. Thread safety: confined to the catalog's thread.
+// Guarantees: a topic's name and its number belong to each other for ever; no two subscriptions get
+// the same new number. Thread safety: confined to the catalog's thread.
 class CatalogState {
  public:
   // REQUIRES: `writes` outlives it.
@@ -57,44 +57,45 @@ class CatalogState {
 
   // ---- Topics
 
-  // Null if there never was one of this name.
+  // Null if there never was a topic of this name.
   TopicEntry* Find(absl::string_view name);
   bool Contains(storage::TopicId id) const { return by_id_.contains(static_cast<uint32_t>(id)); }
   // REQUIRES: the number is known.
   TopicEntry* Of(storage::TopicId id);
   size_t topics() const { return by_id_.size(); }
-  // Entries in the order of their names. For the start.
+  // Returns all entries in the order of their names. For the start.
   std::vector<TopicEntry*> All();
 
-  // RESOURCE_EXHAUSTED TOPIC_LIMIT if one more topic has no room. `listened`: only a subscriber
-  // names it.
+  // RESOURCE_EXHAUSTED TOPIC_LIMIT if there is no room for one more topic. `listened`: only a
+  // subscriber names the topic.
   absl::Status CheckRoom(bool listened) const;
   // Adds a topic with the next number and writes its name. REQUIRES: the name is new.
   TopicEntry* Add(absl::string_view name, bool used);
-  // Takes over a topic from the store; see Add.
+  // Adds a topic that the store holds.
   TopicEntry* Load(storage::TopicId id, absl::string_view name);
   // Replaces the decided version.
   void Set(TopicEntry* entry, Topic topic);
-  // Gives the version these settings. The shards share its quota and its pace, so they stay when
-  // the limit changes; Publish sets them.
+  // Writes the settings to `topic`. The quota and the pace stay the same objects, because the
+  // shards share them. Publish sets their limits.
   static void ApplySettings(const TopicSettings& settings, Topic* topic);
-  // Writes the record of the phase and the settings.
+  // Writes the topic's record with this phase and these settings.
   void Write(const TopicEntry& entry, TopicPhase phase, const TopicSettings& settings);
-  // Removes the record: the topic is live with default settings.
+  // Removes the topic's record, because a live topic with default settings needs none.
   void WriteDefaults(const TopicEntry& entry);
 
   // ---- Subscriptions
 
   // RESOURCE_EXHAUSTED SUBSCRIPTION_LIMIT if the topic may not have one more subscription.
   absl::Status CheckRoomForSubscription(const TopicEntry& entry) const;
-  // A number for one more subscription: the nameless one's, or a new one. REQUIRES: there is room.
+  // Returns a number for one more subscription: that of the nameless subscription, or a new one.
+  // REQUIRES: there is room.
   storage::SubscriptionId NextSubscription(TopicEntry* entry);
   uint32_t next_subscription() const { return next_subscription_; }
   void SetNextSubscription(uint32_t next) { next_subscription_ = next; }
   void WriteNextSubscription();
   uint64_t NextIncarnation() { return ++last_incarnation_; }
-  // A settled subscription is not synced: a start that finds the phase before repeats its commands,
-  // which do no harm twice.
+  // Writes the subscription's record. The write is not synced if the subscription is settled: a
+  // start that finds the previous phase repeats the commands to the shards, which does no harm.
   void Write(const SubscriptionEntry& entry);
   void Remove(const SubscriptionEntry& entry);
 
@@ -106,7 +107,7 @@ class CatalogState {
   SubscriptionPtr FindPublished(storage::TopicId topic, absl::string_view name) const {
     return snapshot_.FindSubscription(topic, name);
   }
-  // The snapshot if it has changed since the last call.
+  // Returns the snapshot if it has changed since the last call, else null.
   std::shared_ptr<const Snapshot> TakeSnapshot();
 
   // For tests; O(entries).
@@ -123,16 +124,16 @@ class CatalogState {
   absl::flat_hash_map<uint32_t, std::unique_ptr<TopicEntry>> by_id_;
   absl::flat_hash_map<absl::string_view, TopicEntry*> by_name_;
   uint32_t next_topic_ = 1;
-  // Topics that only subscribers have named.
+  // The number of topics that only subscribers have named.
   size_t listened_ = 0;
-  // Numbers below are those of topics. 0: used up.
+  // From 2^31, because lower numbers belong to the first subscriptions of topics. 0: all are used.
   uint32_t next_subscription_ = uint32_t{1} << 31;
   uint64_t last_incarnation_ = 0;
   Snapshot snapshot_;
   bool snapshot_changed_ = false;
 };
 
-// The published form of a decided subscription.
+// Returns the published form of a decided subscription.
 SubscriptionPtr Published(const SubscriptionEntry& entry);
 
 }  // namespace duetime::catalog

@@ -34,7 +34,7 @@ void Catalog::Do(CreateSubscription& command) {
   const auto found = entry->subscriptions.find(command.name);
   if (found != entry->subscriptions.end()) {
     protocol::SubscriptionSettings asked = command.settings;
-    asked.dead_letter = found->second.stored.settings.dead_letter;  // follows from the name
+    asked.dead_letter = found->second.stored.settings.dead_letter;  // the name decides it
     if (!command.by_use && asked != found->second.stored.settings) {
       status = SubscriptionExistsError(command.topic, command.name);
       return refuse();
@@ -113,7 +113,7 @@ void Catalog::SendToShards(TopicEntry* entry, Change* change, SubscriptionPhase 
   const auto found = entry->subscriptions.find(change->subscription);
   DT_CHECK(found != entry->subscriptions.end());
   StoredSubscription& stored = found->second.stored;
-  // A resumed change keeps its record.
+  // A resumed creation or update keeps its record.
   if (!change->resumed || phase == SubscriptionPhase::kDeleting) {
     stored.phase = phase;
     stored.keep_messages =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Changes: what is under way in each topic, and the commands that wait for it.
+// Changes: the change in progress of each topic, and the commands that wait for its end.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@
 
 namespace duetime::catalog {
 
-// How far a change has come.
+// The steps of a change.
 enum class Step : uint8_t {
-  // A record waits for its commit.
+  // The change waits for the commit of its record.
   kWriting,
-  // The shards get the settings. Their replies end the change.
+  // The shards apply the settings. Their replies end the change.
   kTelling,
   // Deletion: the shards watch the topic and count its messages.
   kCounting,
-  // Deletion: a message came before the record was written. The shards forget the deletion.
+  // Deletion: the topic was used before the record was committed. The shards stop watching it.
   kReverting,
   // Deletion: the topic is hidden. The shards forget its settings.
   kHiding,
@@ -34,39 +34,40 @@ enum class Step : uint8_t {
   kSubscribing,
 };
 
-// The change that is under way in a topic.
+// The change in progress of a topic.
 struct Change {
   RequestTag tag{};
   Step step = Step::kWriting;
   bool deletes_topic = false;
   // A shard or a client used the topic since its deletion began.
   bool used = false;
-  // Continues a change of the run before.
+  // True if the change continues one of the previous run.
   bool resumed = false;
-  // Of which subscription.
+  // The name of the changed subscription; empty for a change of the topic.
   std::string subscription;
-  // Shards that have not replied, and the sum of the other replies.
+  // The number of shards that have not replied, and the sums of the replies.
   size_t open = 0;
   uint64_t messages = 0;
   uint64_t recurrences = 0;
 };
 
-// One change of a topic or of its subscriptions is under way at a time; commands for the topic wait
-// in order. O(1) each. Thread safety: confined to one thread.
+// Holds at most one change per topic, and the commands that wait for its end, in order. Cost: O(1)
+// per call. Thread safety: confined to one thread.
 class Changes {
  public:
-  // The pointer is valid until End. REQUIRES: no change is under way in the topic.
+  // Begins a change. The pointer is valid until End. REQUIRES: the topic has no change in progress.
   Change* Begin(storage::TopicId topic, RequestTag tag);
-  // Null: none is under way.
+  // Null if the topic has no change in progress.
   Change* Find(storage::TopicId topic);
-  // Ends the topic's change. REQUIRES: there is one.
+  // Ends the topic's change and returns it. REQUIRES: there is one.
   Change End(storage::TopicId topic);
 
-  // REQUIRES: a change is under way in the topic.
+  // Queues a command. REQUIRES: the topic has a change in progress.
   void Wait(storage::TopicId topic, Command command);
-  // The next command that waits, if no change is under way in the topic.
+  // Removes and returns the next waiting command; nullopt if there is none, or if the topic has a
+  // change in progress.
   std::optional<Command> Next(storage::TopicId topic);
-  // Forgets all commands that wait.
+  // Drops all waiting commands.
   void DropWaiting() { waiting_.clear(); }
 
   // For tests; O(topics with changes).

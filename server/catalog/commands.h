@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words between the catalog and the world: commands go in, effects come out. Plain data.
+// The inputs and outputs of the catalog: commands and effects. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,18 @@
 
 namespace duetime::catalog {
 
-// Names the client's request that a reply answers. 0: no request waits.
+// Identifies the request that a reply answers. 0: no request waits.
 enum class RequestTag : uint64_t {};
 
 // ---- Commands of clients
 
-// Returns the topic of this name, and creates or revives it if there is none. NOT_FOUND
+// Returns the topic of this name. Creates a missing topic and revives a deleted one. NOT_FOUND
 // TOPIC_NOT_FOUND if the server does not create topics by use; RESOURCE_EXHAUSTED TOPIC_LIMIT.
 struct EnsureTopic {
   RequestTag tag{};
   std::string name;
-  // Also makes its dead-letter topic known to the shards: FAILED_PRECONDITION NO_DEAD_LETTER_TOPIC.
+  // Also sends the topic's dead-letter topic to the shards. FAILED_PRECONDITION
+  // NO_DEAD_LETTER_TOPIC.
   bool dead_letters = false;
 };
 
@@ -41,7 +42,7 @@ struct CreateTopic {
   TopicSettings settings = {};
 };
 
-// NOT_FOUND TOPIC_NOT_FOUND, and any error of `edit`, which gets the settings of that moment.
+// NOT_FOUND TOPIC_NOT_FOUND, and any error of `edit`, which changes the current settings.
 struct UpdateTopic {
   RequestTag tag{};
   std::string name;
@@ -49,7 +50,7 @@ struct UpdateTopic {
 };
 
 // FAILED_PRECONDITION TOPIC_NOT_EMPTY if the topic has messages (Reply::messages) or recurrences,
-// ABORTED TOPIC_USED if a client used it meanwhile.
+// ABORTED TOPIC_USED if a client used the topic during the deletion.
 struct DeleteTopic {
   RequestTag tag{};
   std::string name;
@@ -62,10 +63,11 @@ struct CreateSubscription {
   std::string topic;
   std::string name;
   protocol::SubscriptionSettings settings = {};
-  // Only messages that are accepted from now on, unless it is the first one of its topic.
+  // The subscription gets only messages that are accepted from now on. No effect on the first
+  // subscription of a topic.
   bool from_now = true;
-  // A subscriber names it: an existing one serves, whatever its settings. NOT_FOUND
-  // SUBSCRIPTION_NOT_FOUND if there is none and the server creates nothing by use.
+  // A subscriber uses the name: an existing subscription with any settings is the answer. NOT_FOUND
+  // SUBSCRIPTION_NOT_FOUND if there is none and the server does not create subscriptions by use.
   bool by_use = false;
 };
 
@@ -84,22 +86,23 @@ struct DeleteSubscription {
   std::string name;
 };
 
-// Answered when the shards know all that the catalog read at the start.
+// Waits for the end of recovery: the shards have applied the catalog's records, and resumed changes
+// have ended.
 struct AwaitRecovery {
   RequestTag tag{};
 };
 
 // ---- From the shards
 
-// A shard accepted a message of a topic that is being deleted, or was.
+// A shard accepted a message of a topic that is deleted or being deleted.
 struct TopicUsed {
   storage::TopicId topic{};
 };
 
 // ---- From the catalog itself
 
-// Continues a change that the run before left open: of this subscription, or, without a name, the
-// deletion of the topic.
+// Continues a change of the previous run: of this subscription, or, without a name, the deletion of
+// the topic.
 struct Resume {
   storage::TopicId topic{};
   std::string subscription;
@@ -114,7 +117,7 @@ using Command = std::variant<EnsureTopic, CreateTopic, UpdateTopic, DeleteTopic,
 struct Reply {
   RequestTag tag{};
   absl::Status status = {};
-  // After the command; null with an error, and after a deletion.
+  // The topic after the command. Null with an error and after a deletion of the topic.
   TopicPtr topic = nullptr;
   SubscriptionPtr subscription = nullptr;
   // With TOPIC_NOT_EMPTY: the number of messages; 0 if recurrences are the reason.
@@ -127,16 +130,16 @@ struct ShardCommand {
   std::variant<protocol::TopicCommand, protocol::SubscriptionCommand> command;
 };
 
-// The runtime carries them out in the order of the fields. A reader that sees a version posts its
-// messages behind the commands of that version. A shard that watches a topic uses its flag, so
-// readers and shards see the flag before they see the command.
+// The runtime carries out the effects in the order of the fields. Commands precede the snapshot, so
+// that a message from a reader of the new version follows its commands. Watches follow the
+// snapshot, because a shard that watches a topic needs Topic::touched of the snapshot.
 struct Effects {
   std::vector<ShardCommand> commands;
   std::shared_ptr<const Snapshot> snapshot;
   // Commands that make shards watch a topic.
   std::vector<ShardCommand> watches;
   std::vector<Reply> replies;
-  // The journal failed: every open request was answered with STORAGE_FAILED.
+  // The journal failed. The replies answer every open request with STORAGE_FAILED.
   bool failed = false;
 
   bool empty() const {

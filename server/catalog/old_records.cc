@@ -8,8 +8,8 @@
 namespace duetime::catalog {
 namespace {
 
-// Version 2 begins with what version 1 is: version, flags, four numbers. Six more numbers follow;
-// the last of them is the length of the name behind it.
+// Version 1 consists of version, flags and four numbers. Version 2 adds six numbers and a name. Its
+// last number is the length of the name.
 constexpr uint8_t kVersion = 2;
 constexpr uint8_t kDeleted = 1;
 constexpr uint8_t kHasTombstoneRetention = 2;

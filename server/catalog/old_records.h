@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settings of topics as data directories up to format 3 keep them. Read once, when the catalog
-// takes such a directory over (storage/FORMAT.md).
+// Decodes the settings of topics of data directories up to format 3 (storage/FORMAT.md). The
+// catalog reads them once, when it converts such a directory.
 #pragma once
 
 #include "absl/status/statusor.h"

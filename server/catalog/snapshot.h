@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshot: one version of all topics and subscriptions. SnapshotCell: where readers find it.
+// Snapshot: one version of all topics and subscriptions. SnapshotCell: holds the newest one.
 #pragma once
 
 #include <atomic>
@@ -20,46 +20,48 @@
 
 namespace duetime::catalog {
 
-// Immutable; any thread may read it. Look-ups take no lock.
+// One version of all topics and subscriptions. Immutable; any thread may read it. Look-ups take no
+// lock.
 class Snapshot {
  public:
   // ---- Topics
 
-  // Null if there is no topic of this name, or it was deleted.
+  // Null if there is no topic of this name, or if it is deleted.
   TopicPtr FindTopic(absl::string_view name) const;
-  // Null if there never was one. Messages and tombstones of a deleted topic may still be there.
+  // Null if there never was a topic of this name. A deleted topic may still have messages and
+  // tombstones.
   TopicPtr FindTopicEvenIfDeleted(absl::string_view name) const;
   TopicPtr TopicOf(storage::TopicId id) const;
-  // True if the topic's dead-letter topic is there, and the shards know it.
+  // True if the topic's dead-letter topic exists and the shards know it.
   bool LinksDeadLetters(const Topic& topic) const;
   // Empty if the topic is unknown. The view stays valid as long as the catalog.
   absl::string_view TopicName(storage::TopicId id) const;
-  // Topics with names greater than `after` that begin with `prefix`, in byte order, without
-  // deleted ones, at most `limit`.
+  // Returns the first `limit` topics whose names begin with `prefix` and are greater than `after`,
+  // in byte order, without deleted topics.
   std::vector<TopicPtr> ListTopics(absl::string_view prefix, absl::string_view after,
                                    size_t limit) const;
   // The numbers of all topics, deleted ones included.
   std::vector<storage::TopicId> TopicIds() const;
   size_t topics() const { return topics_by_name_.size() - deleted_topics_; }
-  // The names of all topics, deleted ones included.
+  // The number of topic names, including deleted topics.
   size_t names() const { return topics_by_name_.size(); }
 
   // ---- Subscriptions
 
-  // Null if there is none of this name.
+  // Null if the topic has no subscription of this name.
   SubscriptionPtr FindSubscription(storage::TopicId topic, absl::string_view name) const;
-  // Names greater than `after` in byte order, at most `limit`.
+  // Returns the first `limit` subscriptions whose names are greater than `after`, in byte order.
   std::vector<SubscriptionPtr> ListSubscriptions(storage::TopicId topic, absl::string_view after,
                                                  size_t limit) const;
   // Empty if the subscription is unknown, or no client has named it.
   std::string SubscriptionName(storage::SubscriptionId id) const;
   size_t subscriptions() const { return subscriptions_by_id_.size(); }
 
-  // The number of changes that this version contains.
+  // Counts the versions, from 1.
   uint64_t version() const { return version_; }
 
  private:
-  // Builds it.
+  // Builds the versions.
   friend class CatalogState;
 
   struct NameOfTopic {
@@ -92,17 +94,18 @@ class SnapshotCell {
   SnapshotCell(const SnapshotCell&) = delete;
   SnapshotCell& operator=(const SnapshotCell&) = delete;
 
-  // REQUIRES: `snapshot` is newer than the one before.
+  // REQUIRES: `snapshot` is newer than the previous one.
   void Publish(std::shared_ptr<const Snapshot> snapshot);
 
-  // The newest snapshot. Each thread keeps the last one that it read, and takes the lock only if
-  // the version has moved. The reference holds until the thread calls Read again.
+  // Returns the newest snapshot. Each thread keeps the last snapshot that it read, and takes the
+  // lock only if there is a newer one. The reference is valid until the thread calls Read again.
   const Snapshot& Read() const;
 
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:
-  // Tells the cells of one process apart, so that a thread does not mistake one for another.
+  // Distinguishes the cells of a process, because the snapshot that a thread keeps may be of
+  // another cell.
   const uint64_t cell_;
   std::atomic<uint64_t> version_{0};
   mutable base::Mutex mutex_;

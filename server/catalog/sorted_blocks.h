@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SortedBlocks: a sorted set of pointers whose versions share what did not change.
+// SortedBlocks: a sorted set of pointers whose versions share their unchanged blocks.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace duetime::catalog {
 
 // Keeps values in the order of KeyOf(value), in blocks of at most kBlockMax. Share() returns a
-// version that later changes leave alone; a change copies the one block that it touches, if a
-// shared version has it, and the list of blocks.
+// version that never changes. It copies the list of blocks. A later change copies its block if a
+// shared version has that block.
 //
 // Cost with n values: look-up O(log n); change O(kBlockMax + n / kBlockMax); Share O(n /
 // kBlockMax). Thread safety: a shared version is immutable, so any thread may read it.
@@ -26,7 +26,7 @@ class SortedBlocks {
 
   size_t size() const { return size_; }
 
-  // Null if there is none.
+  // Null if there is no value with this key.
   template <typename Key>
   const Value* Find(const Key& key) const {
     if (blocks_.empty()) return nullptr;
@@ -54,7 +54,7 @@ class SortedBlocks {
     if (block->size() > kBlockMax) Split(index);
   }
 
-  // REQUIRES: a value with this key is there.
+  // REQUIRES: there is a value with this key.
   template <typename Key>
   void Erase(const Key& key) {
     DT_CHECK(!blocks_.empty());
@@ -86,7 +86,7 @@ class SortedBlocks {
     }
   }
 
-  // This version. Later changes of this object copy what they touch.
+  // Returns a copy that shares all blocks. A later change of this object copies its block first.
   SortedBlocks Share() {
     own_.assign(blocks_.size(), false);
     return *this;
@@ -95,7 +95,7 @@ class SortedBlocks {
  private:
   using Block = std::vector<Value>;
 
-  // The block where a value with this key is, or would be. REQUIRES: there is a block.
+  // Returns the block that holds, or would hold, a value with this key. REQUIRES: there is a block.
   template <typename Key>
   size_t BlockOf(const Key& key) const {
     DT_CHECK(!blocks_.empty());
@@ -130,7 +130,7 @@ class SortedBlocks {
   }
 
   std::vector<std::shared_ptr<Block>> blocks_;
-  // Blocks that no shared version has.
+  // For each block: true if no shared version has it.
   std::vector<bool> own_;
   size_t size_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Topics and subscriptions as the catalog publishes them.
+// Topics and subscriptions in a snapshot of the catalog.
 #pragma once
 
 #include <atomic>
@@ -17,11 +17,11 @@
 
 namespace duetime::catalog {
 
-// A topic without a dead-letter topic of its own sends dead letters to its name with this suffix.
+// The default name of a dead-letter topic is the topic's name with this suffix.
 inline constexpr absl::string_view kDeadLetterSuffix = ".dlq";
 inline constexpr size_t kTopicBytesMax = 255;
 
-// The settings of a topic. The defaults are those of a topic that was created by use.
+// The settings of a topic. A topic that was created by use has the defaults.
 struct TopicSettings {
   // 0: no limit.
   uint64_t max_pending = 0;
@@ -29,14 +29,14 @@ struct TopicSettings {
   uint64_t max_payload_bytes = 0;
   // 0: none.
   uint64_t default_ttl_ms = 0;
-  // Nothing: the server's.
+  // Absent: the server's.
   std::optional<uint64_t> tombstone_retention_ms;
-  // Deliveries per second of each subscription, and how many at once. 0: no limit, and no burst.
+  // Deliveries per second of each subscription, and deliveries at once. 0: no limit, and no burst.
   uint64_t rate_per_s = 0;
   uint64_t burst = 0;
   bool paused = false;
-  // How many messages may become due in one minute, the policy for more, and the longest delay
-  // that kSpread may add. 0: no limit, and the rest is 0.
+  // The most messages that may become due in one minute, the policy for more, and the longest delay
+  // that kSpread may add. If minute_max is 0, there is no limit, and the other two are 0.
   uint64_t minute_max = 0;
   protocol::BucketPolicy minute_policy{};
   uint64_t minute_spread_ms = 0;
@@ -46,26 +46,27 @@ struct TopicSettings {
   friend bool operator==(const TopicSettings&, const TopicSettings&) = default;
 };
 
-// One version of a topic. Immutable; a change publishes a new version. The members that are shared
-// with the shards are live.
+// One version of a topic. Immutable; a change publishes a new version. The shards share the objects
+// behind `quota`, `pace` and `touched`, which do change.
 struct Topic {
   storage::TopicId id{};
   // All versions of a topic share the name, so views of it stay valid as long as the catalog.
   std::shared_ptr<const std::string> name_text;
   TopicSettings settings;
-  // The topic was deleted. Its number stays, and its messages' tombstones refer to it. A message
-  // that came since makes it visible again before this flag changes: readers ask exists().
+  // The topic was deleted. Its number stays, because tombstones refer to it. A new message makes
+  // the topic visible again before this flag changes, so readers must call exists().
   bool deleted = false;
   // A message, a recurrence or an operator named the topic, not only a subscriber.
   bool used = false;
-  // The topic of its dead letters. 0: no message of this topic has needed one yet.
+  // The number of the dead-letter topic. 0: Catalog::LinkDeadLetters has not linked one yet.
   storage::TopicId dead_letters{};
-  // Null as long as the topic never had a limit of pending messages.
+  // Null if the topic never had a limit of pending messages.
   std::shared_ptr<protocol::TopicQuota> quota;
-  // Null as long as the topic never had a rate.
+  // Null if the topic never had a rate.
   std::shared_ptr<protocol::TopicPace> pace;
-  // Not null since its last deletion began. A shard that accepts a message of the topic sets it
-  // before the client gets its answer, so that a topic with a message is never hidden.
+  // Set when a deletion begins, else null. When a shard accepts a message of the topic, the shard's
+  // thread sets the flag before the client gets its answer, so that a topic with a message is never
+  // hidden.
   std::shared_ptr<std::atomic<bool>> touched;
 
   absl::string_view name() const { return *name_text; }
@@ -73,7 +74,7 @@ struct Topic {
 };
 using TopicPtr = std::shared_ptr<const Topic>;
 
-// The dead-letter topic of `topic`; empty if the name would be too long.
+// Returns the name of the dead-letter topic of `topic`; empty if it would be too long.
 std::string DeadLettersName(const Topic& topic);
 
 // One version of a subscription. Immutable.
@@ -83,8 +84,8 @@ struct Subscription {
   std::string name;
   protocol::SubscriptionSettings settings;
   uint64_t create_ms = 0;
-  // Distinguishes, within one run, this subscription from others that had its name and number
-  // before or get them later.
+  // Distinguishes, within one run, this subscription from earlier and later subscriptions with the
+  // same name and number.
   uint64_t incarnation = 0;
 };
 using SubscriptionPtr = std::shared_ptr<const Subscription>;
