@@ -44,7 +44,7 @@ class AdminClient {
   absl::StatusOr<v1::Subscription> GetSubscription(const v1::GetSubscriptionRequest& request);
   absl::StatusOr<v1::ListSubscriptionsResponse> ListSubscriptions(
       const v1::ListSubscriptionsRequest& request);
-  // Pausing one is an update of settings.paused.
+  // To pause a subscription, update settings.paused.
   absl::StatusOr<v1::Subscription> UpdateSubscription(const v1::UpdateSubscriptionRequest& request);
   // Not tried again, as DeleteTopic.
   absl::StatusOr<v1::DeleteSubscriptionResponse> DeleteSubscription(

@@ -10,13 +10,13 @@
 
 namespace duetime::client {
 
-// The shape of the waits.
+// The lengths of the waits.
 struct BackoffOptions {
   // The bound of the first wait.
   absl::Duration initial = absl::Milliseconds(100);
-  // The longest wait, unless the server asks for a longer one.
+  // The longest wait, unless the server requests a longer one.
   absl::Duration max = absl::Seconds(5);
-  // Each bound is this many times the one before.
+  // The factor between successive bounds.
   double multiplier = 2.0;
 };
 
@@ -26,14 +26,14 @@ struct BackoffOptions {
 //
 // It neither waits nor reads a clock. The same seed gives the same waits.
 // Guarantees: (1) every wait is within [bound / 2, bound], where the bound grows from `initial` to
-// `max`; (2) a wait is never shorter than the server asked for. Thread safety: the caller locks.
+// `max`; (2) a wait is never shorter than the server requests. Thread safety: the caller locks.
 class Backoff {
  public:
   // REQUIRES: 0 < initial <= max and multiplier >= 1. Other values are replaced by the nearest
   // valid ones.
   Backoff(const BackoffOptions& options, uint64_t seed);
 
-  // The next wait; at least `server_delay`, the one the server asked for (zero if it did not).
+  // Returns the next wait. It is at least `server_delay`, the delay that the server requested.
   absl::Duration Next(absl::Duration server_delay = absl::ZeroDuration());
 
   // Starts again with the first wait. Call after a success.

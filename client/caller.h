@@ -18,18 +18,20 @@ namespace duetime::client {
 // misleading answer.
 enum class OnUnavailable { kRepeat, kReturn };
 
-// Applies the rules. Holds no connection and no state of a call. Thread-safe.
+// Makes calls and repeats them by the rules of ClientOptions. Holds no connection and no state of a
+// call. Thread-safe.
 class Caller {
  public:
   explicit Caller(const ClientOptions& options) : options_(options) {}
 
-  // Runs `call` until it has an answer, may not be tried again, or the deadline passes. The
-  // deadline is that of the options plus `extra`. Sets `tries` to the number of tries.
+  // Runs `call`, and repeats it until it succeeds, fails with an error that forbids a repeat, or
+  // the deadline passes. The deadline is that of the options plus `extra`. Sets `tries` to the
+  // number of tries.
   absl::Status Run(OnUnavailable on_unavailable,
                    const std::function<grpc::Status(grpc::ClientContext*)>& call, int* tries,
                    absl::Duration extra) const;
 
-  // The same for one method of a stub.
+  // As Run, for one method of a stub.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(
       Stub* stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),

@@ -62,7 +62,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& 
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectFirstMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMaxMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
-  // The proxy of the environment is for the web, not for a duetime server.
+  // Ignores the proxy settings of the environment, because they are meant for the web.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kReceiveBytesMax);
   arguments.SetMaxSendMessageSize(-1);

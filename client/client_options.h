@@ -12,11 +12,12 @@ namespace duetime::client {
 
 struct ClientOptions {
   ServerAddress server;
-  // For each call, its retries included. Zero or less fails every call with DEADLINE_EXCEEDED.
+  // The deadline of a call, including its retries. With zero or less every call fails with
+  // DEADLINE_EXCEEDED.
   absl::Duration deadline = absl::Seconds(10);
-  // Tries of a call that may be repeated. 1: no repeat.
+  // The most tries of a call that may be repeated. 1: no repeat.
   int attempts_max = 4;
-  // The waits between tries. A wait is never shorter than the server asks for.
+  // The waits between tries. A wait is never shorter than the server requests.
   BackoffOptions backoff;
 };
 

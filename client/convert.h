@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times between absl and Protobuf. Used inside the client library and by its tools.
+// Converts times between absl and Protobuf. The client library and its tools use it.
 #pragma once
 
 #include "absl/time/time.h"

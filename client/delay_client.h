@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Client: schedules, finds, moves and cancels messages, and receives them call by call.
-// admin_client.h has the calls for operators, schedule_stream.h streams of messages to schedule,
-// and subscriber.h streams of deliveries.
+// admin_client.h has the calls for operators. schedule_stream.h schedules messages on a stream, and
+// subscriber.h receives deliveries on a stream.
 #pragma once
 
 #include <memory>
@@ -41,8 +41,7 @@ enum class View { kBasic, kFull };
 enum class Repeat {
   // Gives each message without a request_id a random one and tries again on UNAVAILABLE. The server
   // recognises the repeat, so there is one message. This costs the server a small record per
-  // message
-  // for an hour.
+  // message for an hour.
   kSafely,
   // Sends the request as it is, once.
   kNever,

@@ -57,7 +57,7 @@ void LeaseKeeper::Release(Frame* frame, int index) {
 }
 
 void LeaseKeeper::Collect(SteadyTime now, v1::SubscribeRequest* request) {
-  // A little ahead, so that frames that arrived close together share a request.
+  // Collects a little ahead, so that frames that arrived close together share a request.
   const SteadyTime until = now + interval_ / 4;
   // The loop ends because each frame moves to the end with a later time.
   while (!frames_.empty() && frames_.front()->extend_at <= until) {

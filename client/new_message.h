@@ -14,18 +14,19 @@
 
 namespace duetime::client {
 
-// A time as a wall clock in a time zone shows it. The server resolves it by the rules of CivilTime
-// in message.proto, and keeps the local time as well.
+// The local time of a time zone. The server resolves it by the rules of CivilTime in message.proto,
+// and keeps the local time as well.
 struct CivilTime {
-  // "2026-11-21T09:00", with ":30" or ":30.250" behind it if wanted.
+  // "2026-11-21T09:00", optionally followed by ":30" or ":30.250".
   std::string local;
   // An IANA name like "Europe/Berlin".
   std::string time_zone;
 };
 
-// When to deliver. A duration counts from the arrival at the server. Zero and the past mean at
-// once. This library rounds up to nanoseconds and the server to milliseconds, so that no message is
-// early. The server refuses negative and infinite durations, and times out of its range.
+// When to deliver. A duration counts from the arrival of the request at the server. With zero or a
+// time in the past the message is due at once. This library rounds up to nanoseconds and the server
+// to milliseconds, so that no message is early. The server refuses negative and infinite durations,
+// and times out of its range.
 using When = std::variant<absl::Duration, absl::Time, CivilTime>;
 
 // What to deliver, and when. Only the topic is required. ScheduleRequest in messages.proto has the
@@ -36,30 +37,31 @@ struct NewMessage {
   std::map<std::string, std::string> attributes{};
   When when = absl::ZeroDuration();
 
-  // The producer's name for the message, to find, move, replace and cancel it by.
+  // The producer's name for the message. Calls can find, move, replace and cancel it by this key.
   std::string key{};
   // What to do if the topic has a message under this key already. Default: FAIL.
   v1::ScheduleRequest::OnConflict on_conflict = v1::ScheduleRequest::ON_CONFLICT_UNSPECIFIED;
-  // With PUSH_BACK: how long it may be pushed back in total. Zero: no bound.
+  // With PUSH_BACK: the longest total delay, counted from acceptance. Zero: no bound.
   absl::Duration max_wait{};
-  // Replace, but never create.
+  // True: the call replaces a message but never creates one.
   bool only_if_exists = false;
   // Makes a repeat of this request safe for an hour. Empty: Schedule chooses a random one; see
   // Repeat.
   std::string request_id{};
-  // Check and decide, change nothing.
+  // True: the server checks and decides as usual, but changes nothing.
   bool validate_only = false;
 
-  // To list and select messages by.
+  // Labels for lists and filters.
   std::map<std::string, std::string> labels{};
-  // First deliveries of messages with the same one come in order.
+  // First deliveries of messages with the same ordering_key start in order.
   std::string ordering_key{};
   // How long the message is worth delivering: a ttl, or the moment of its end. Default: the ttl of
   // the topic, if it has one.
   std::variant<std::monostate, absl::Duration, absl::Time> lifetime{};
   // What happens to the message after its lifetime. Default: DELIVER.
   v1::Message::LatePolicy late_policy = v1::Message::LATE_POLICY_UNSPECIFIED;
-  // Deliver at a point within this after its time, which follows from its id.
+  // Delivers the message at a point within this span after its time. The message's id decides the
+  // point.
   absl::Duration spread{};
 };
 

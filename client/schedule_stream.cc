@@ -42,8 +42,8 @@ class ScheduleStream::Impl {
       *request.add_messages() = ToProto(message);
     }
     {
-      // First, so that no error loses the messages; and before the write, because the answer may
-      // come before the write returns.
+      // Store the messages first, so that no error loses them. The answer may also come before the
+      // write returns.
       const base::MutexLock lock(&mutex_);
       sent_ += static_cast<int64_t>(messages.size());
       frames_.push_back(std::move(messages));
@@ -172,7 +172,7 @@ class ScheduleStream::Impl {
       grpc::ClientReaderWriter<v1::ScheduleStreamRequest, v1::ScheduleStreamResponse>>
       stream_;
 
-  // The caller's thread only.
+  // Only the caller's thread uses it.
   RandomId ids_;
   // How the stream ended. Absent until then.
   std::optional<absl::Status> status_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ScheduleStream: schedules many messages on one stream, and knows after a break which of them have
-// an answer.
+// ScheduleStream: schedules many messages on one stream. After a break it knows which of the
+// messages have an answer.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace duetime::client {
 
 struct ScheduleStreamOptions {
   ServerAddress server;
-  // The most frames without an answer; Send waits for room. The server works on up to 16 at once.
-  // At least 1.
+  // The most frames without an answer; at least 1. With that many, Send waits. The server handles
+  // up to 16 frames at once.
   int frames_max = 8;
   // The stream ends if frames wait and the server answers none of them for this long.
   absl::Duration answer_timeout = absl::Seconds(30);
@@ -73,7 +73,7 @@ class ScheduleStream {
   // Breaks the stream, so that Send and Finish return soon.
   void Cancel();
 
-  // How many messages Send got, and how many of these have a result.
+  // The number of messages that Send got, and the number of these that have a result.
   int64_t sent() const;
   int64_t answered() const;
 

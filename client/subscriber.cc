@@ -18,8 +18,8 @@
 namespace duetime::client {
 namespace {
 
-// Whether a new stream can help. An error about the request itself is permanent. Other errors may
-// pass: a restart, a full table, a broken connection (which gRPC reports in several codes).
+// Returns true if a new stream may succeed. An error about the request itself is permanent. Other
+// errors may pass: a restart, a full table, a broken connection (for which gRPC has several codes).
 bool MayPass(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:

@@ -101,9 +101,9 @@ struct SubscriberOptions {
   // dies, other subscribers get its messages after this time. Handlers may take longer, see
   // extend_max.
   absl::Duration lease;
-  // How long after its arrival the lease of an unsettled delivery is extended, whenever a third of
-  // it has passed. After that the lease ends by itself and the message goes to another subscriber.
-  // Zero: leases are never extended.
+  // For how long after its arrival the subscriber extends the lease of an unsettled delivery, each
+  // time that a third of the lease has passed. Afterwards the lease ends, and the message goes to
+  // another subscriber. Zero: the subscriber extends no lease.
   absl::Duration extend_max = absl::Hours(1);
   // How many handlers may run at once.
   int handler_threads = 1;
@@ -131,8 +131,8 @@ struct SubscriberCounts {
   int64_t refused = 0;
   // Settlements without confirmation when the stream ended. The message may come again.
   int64_t lost = 0;
-  // Deliveries that the handler did not get, because the stream ended or Stop was called. They come
-  // again.
+  // Deliveries that the handler did not get, because the stream ended or Stop was called. The
+  // messages come again.
   int64_t skipped = 0;
   // Streams that the server opened.
   int64_t streams = 0;
@@ -160,8 +160,8 @@ struct SubscriberCounts {
 // than once. Thread-safe, but the handler and on_disconnect must not call Stop or the destructor.
 class Subscriber {
  public:
-  // Starts to connect. Errors as OpenChannel. An unreachable server is no error: the subscriber
-  // tries until it connects.
+  // Starts to connect. Errors as OpenChannel. An unreachable server is no error, because the
+  // subscriber tries until it connects.
   static absl::StatusOr<std::unique_ptr<Subscriber>> Start(const SubscriberOptions& options,
                                                            Handler handler);
   // As Stop().
@@ -173,8 +173,8 @@ class Subscriber {
   // status().
   bool WaitUntilEnded(absl::Duration timeout);
 
-  // OK while it runs and after Stop; otherwise why it ended by itself, for example
-  // INVALID_ARGUMENT.
+  // OK while the subscriber runs and after Stop. Otherwise the error that ended the subscriber, for
+  // example INVALID_ARGUMENT.
   absl::Status status() const;
 
   // Ends the subscriber. Starts no further handler; waits for running handlers, for at most

@@ -55,7 +55,7 @@ class SubscriberState {
   bool Running() const;
   // Waits before the next stream. Returns false as soon as a stop is requested.
   bool Pause(absl::Duration wait);
-  // The subscriber ends by itself, because of `status`.
+  // Ends the subscriber with the error `status`.
   void Fail(const absl::Status& status);
 
   // ---- Reader thread ----
@@ -77,8 +77,8 @@ class SubscriberState {
   // ---- Writer thread ----
 
   enum class WriteTask { kWrite, kHalfClose, kEnd };
-  // Blocks until there are settlements to send or leases to extend, and moves them into `request`;
-  // or until the stream has nothing more to send.
+  // Blocks until there are settlements to send or leases to extend, and moves them into `request`.
+  // Also returns when the stream has nothing more to send.
   WriteTask NextWrite(v1::SubscribeRequest* request);
 
   // ---- Callers ----

@@ -14,8 +14,8 @@ namespace duetime::storage {
 
 // Sums deltas, so that a group writes each counter once and not once per record.
 //
-// Reused by each group, so it soon stops allocating. Cost: one comparison for a delta in the same
-// bucket as the previous one, else an entry in a sort. Thread safety: confined.
+// The store reuses one object for all groups, so it soon stops allocating. Cost: one comparison for
+// a delta in the bucket of the previous delta, else an entry in a sort. Thread safety: confined.
 class CountGroup {
  public:
   void Clear() { minutes_.clear(); }
@@ -51,7 +51,7 @@ class CountGroup {
   // Sorts the entries and leaves one per minute.
   void SortAndMerge();
 
-  // Calls `add` for the sums of one level over [begin, end). REQUIRES: all of one topic.
+  // Calls `add` for the sums of one level over [begin, end). REQUIRES: the entries have one topic.
   template <typename F>
   void AddLevel(CountLevel level, size_t begin, size_t end, F& add) {
     for (size_t i = begin; i < end;) {

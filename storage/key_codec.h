@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keys of the RocksDB store, big-endian, so that keys sort like their numbers. Documented in
-// FORMAT.md.
+// The keys of the RocksDB store. Numbers are big-endian, so that keys sort like their numbers.
+// FORMAT.md documents the keys.
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@
 
 namespace duetime::storage {
 
-// In the order of the store's handles. The values are not on disk, where families have names.
+// The values follow the order of the store's handles. They are not on disk: families have names
+// there.
 enum class ColumnFamily : uint8_t {
   kMeta = 0,
   kMessages = 1,
@@ -78,10 +79,10 @@ StoreKey BacklogEnd(uint16_t shard, SubscriptionId subscription);
 // progress: shard u16, due_ms u64, id 16 bytes, subscription u32.
 StoreKey EncodeProgressKey(uint16_t shard, const MessageKey& key, SubscriptionId subscription);
 
-// The common prefix of a message's progress keys,
+// The size of the common prefix of a message's progress keys.
 inline constexpr size_t kProgressPrefixBytes = 2 + 8 + 16;
 StoreKey ProgressBegin(uint16_t shard, const MessageKey& key);
-// and the least key after all of them.
+// The least key after all progress keys of a message.
 StoreKey ProgressEnd(uint16_t shard, const MessageKey& key);
 
 // traces (locators): shard u16, id 16 bytes.
@@ -120,14 +121,14 @@ class NameKey {
 // The least greater key of the same family. REQUIRES: `key` is shorter than StoreKey::kBytesMax.
 StoreKey KeyAfter(const StoreKey& key);
 
-// meta: keys of the store,
+// Keys of the family meta that exist once per store.
 StoreKey FormatVersionKey();
 StoreKey StoreIdKey();
 StoreKey EpochKey();
 StoreKey ShardCountKey();
-// Where an upgrade continues; absent if none is running.
+// The place where an upgrade continues. Absent if no upgrade is in progress.
 StoreKey UpgradeKey();
-// and keys of each shard, of each subscription of a shard, and of each topic.
+// Keys of the family meta for each shard, for each subscription of a shard, and for each topic.
 StoreKey ClaimKey(uint16_t shard);
 StoreKey LowWatermarkKey(uint16_t shard);
 StoreKey BacklogClaimKey(uint16_t shard, SubscriptionId subscription);
@@ -135,8 +136,8 @@ StoreKey TopicKey(TopicId topic);
 // The upper bound of the topic keys.
 StoreKey TopicKeysEnd();
 
-// Decode parts of a key; nullopt if its length is wrong. The caller usually knows the shard,
-// because it bounded the read by it.
+// Each function decodes a part of a key; nullopt if the key has the wrong length. The caller
+// usually knows the shard, because the bounds of its read contain it.
 std::optional<uint16_t> DecodeShard(absl::string_view bytes);
 std::optional<MessageKey> DecodeMessageKey(absl::string_view bytes);
 struct BacklogPlace {

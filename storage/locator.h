@@ -28,8 +28,8 @@ struct Fingerprint {
 struct IndexEntry {
   MessageId id;
   Fingerprint content;
-  // When the entry expires, UTC milliseconds; from then on it may be dropped. 0: while its message
-  // is pending.
+  // When the entry expires, UTC milliseconds. The store may drop it from then on. 0: never, because
+  // the message is pending.
   uint64_t expire_ms = 0;
   // The answer to the request: outcome and times. Only for request ids.
   uint8_t outcome = 0;
@@ -60,11 +60,12 @@ struct Tombstone {
   uint32_t payload_bytes = 0;
   uint64_t deliver_ms = 0;
   uint64_t accept_ms = 0;
-  // When the run in which the message ended fired it and first delivered it; 0: never.
+  // When the message fired and when it was first delivered, in the run that ended it. 0: not in
+  // that run.
   uint64_t fire_ms = 0;
   uint64_t dispatch_ms = 0;
   uint64_t end_ms = 0;
-  // When the tombstone expires; from then on it may be dropped.
+  // When the tombstone expires. The store may drop it from then on.
   uint64_t expire_ms = 0;
   uint64_t revision = 0;
   // True if a cancel ended the message after it was, or may have been, delivered.

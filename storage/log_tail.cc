@@ -136,7 +136,7 @@ void LogTail::AddFragment(const Fragment& fragment, uint64_t end) {
 }
 
 void LogTail::NoteWriteBehindGap() {
-  LogMark mark{0, ~uint64_t{0}};  // A write without our mark may be anything.
+  LogMark mark{0, ~uint64_t{0}};  // A write without a mark counts as synced up to any number.
   if (head_.size() == kWriteHeadBytes && head_[kEntriesAt] == kLogDataTag &&
       head_[kEntriesAt + 1] == static_cast<char>(kMarkBytes)) {
     const char* bytes = &head_[kEntriesAt + 2];

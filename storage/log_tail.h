@@ -23,13 +23,13 @@ struct LogMark {
 
 std::array<char, 16> EncodeLogMark(const LogMark& mark);
 
-// Reads a log file block by block, finds where its whole part ends, and examines the writes after
-// the gap.
+// Reads a log file block by block, finds the end of its last whole write, and examines the writes
+// after the gap.
 //
 // A disk that loses power during a large write may have stored later pages and not earlier ones.
-// RocksDB takes that for damage and refuses to open. The gap is harmless if no later write was made
-// after the missing part had been synced: then the server acknowledged none of the missing
-// records, and the log may end at the gap. The mark in each write decides that. Format: RocksDB's
+// RocksDB treats that as damage and refuses to open. The gap is harmless if no later write began
+// after the sync of the missing part: then the server acknowledged none of the missing records, and
+// the log may end at the gap. The mark in each write shows whether that is so. Format: RocksDB's
 // "Write Ahead Log File Format", without recycling and compression.
 //
 // Thread safety: confined.

@@ -147,7 +147,8 @@ class MemoryStore : public MessageStore {
                                                        absl::string_view name) override;
   absl::Status ScanObjects(ObjectKind kind, uint16_t shard, absl::string_view after, size_t limit,
                            std::vector<ObjectRef>* objects) override;
-  // Drops expired entries at once, so that tests find code that relies on one. Cost: O(entries).
+  // Drops expired entries at once, so that tests detect code that relies on an expired entry. Cost:
+  // O(entries).
   void DropExpired(uint64_t until_ms) override;
   absl::StatusOr<ShardMarks> Marks(uint16_t shard) override;
   absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> Topics() override;

@@ -186,7 +186,7 @@ void VisitSections(const MessageRecord& record, Visitor* visitor) {
   if (record.dead_letter.has_value()) visitor->Origin(Tag::kDeadLetter, *record.dead_letter);
 }
 
-// Checks all that needs no decoding of sections. `bytes` may be a head.
+// Checks the header, which needs no decoding of sections. `bytes` may be a head.
 absl::Status CheckHead(absl::string_view bytes) {
   if (bytes.size() < kHeaderBytes) {
     return Damaged(absl::StrCat(bytes.size(), " bytes; the header alone has ", kHeaderBytes));
@@ -413,7 +413,7 @@ absl::Status MessageHead(absl::string_view bytes, absl::string_view* head) {
 
 bool MayBeRevised(absl::string_view head) {
   // The revision is the last section, except in a dead letter. The end of another section may look
-  // like one.
+  // like a revision.
   constexpr size_t kBytes = kSectionHeadBytes + kRevisionBytes;
   if (head.size() < kHeaderBytes + kBytes) return false;
   if ((static_cast<uint8_t>(head[kFlagsAt]) & MessageFlags::kDeadLetter) != 0) return true;

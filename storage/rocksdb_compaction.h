@@ -21,10 +21,10 @@ std::shared_ptr<rocksdb::MergeOperator> NewCountMergeOperator();
 
 // For family counts: drops counters of zero, which mean the same as absent ones.
 //
-// RocksDB calls the filter for values. It keeps operands, because dropping one part of a sum would
-// be wrong; an operand of zero is rare. The filter sees the result of a merge at the next
-// compaction. If older values may exist below, RocksDB replaces a dropped value by a tombstone, so
-// older values stay hidden and later changes start from zero.
+// RocksDB calls the filter for values. The filter keeps operands, because dropping one part of a
+// sum would be wrong; an operand of zero is rare. The filter sees the result of a merge at the next
+// compaction. If older values may exist in deeper levels, RocksDB replaces a dropped value by a
+// tombstone, so that older values stay hidden and later changes start from zero.
 std::shared_ptr<rocksdb::CompactionFilterFactory> NewZeroCountFilterFactory();
 
 // For families index and traces: drops entries whose ExpireTimeOf() is at or below the mark.

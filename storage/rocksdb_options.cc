@@ -20,32 +20,32 @@ namespace {
 rocksdb::ColumnFamilyOptions FamilyOptions(const RocksDbStoreOptions& store_options,
                                            const std::shared_ptr<rocksdb::Cache>& cache) {
   rocksdb::ColumnFamilyOptions options;
-  // A backstop. RocksDbDatabase::SwitchLogIfFull() flushes all memtables when together they reach
-  // write_buffer_bytes. RocksDB, which rounds up to arena blocks and would switch unsynced, must
-  // not do it first.
+  // RocksDbDatabase::SwitchLogIfFull() flushes all memtables when together they reach
+  // write_buffer_bytes. This limit is higher, because RocksDB must not flush first: it rounds up to
+  // arena blocks and switches the log without a sync.
   options.write_buffer_size =
       store_options.write_buffer_bytes + store_options.write_buffer_bytes / 2;
   // Small, because each family's last block counts as full against the shared limit.
   options.arena_block_size =
       std::clamp<size_t>(store_options.write_buffer_bytes / 256, 4 << 10, 128 << 10);
-  // One filling, one flushing, one in reserve. A fourth would only use more memory before writes
-  // stall.
+  // One memtable fills, one is flushed, and one is in reserve. A fourth would only use more memory
+  // before writes stall.
   options.max_write_buffer_number = 3;
-  // Halves plain text for 1-2 % of a core. zstd saves a further quarter and costs 40 % more per
-  // scan.
+  // LZ4 halves plain text for 1-2 % of a core. zstd saves a further quarter, but scans cost 40 %
+  // more.
   options.compression = rocksdb::kLZ4Compression;
-  // Sizes the levels from the last one up, which keeps space within about 1.1 of the live data. Not
-  // the default in this version.
+  // RocksDB then sizes the levels from the last one up, which keeps space within about 1.1 times
+  // the live data. It is not the default in this version.
   options.level_compaction_dynamic_level_bytes = true;
-  // RocksDB's defaults, stated because the stall metrics are read against them.
+  // These are RocksDB's defaults. They are explicit because the stall metrics refer to them.
   options.level0_file_num_compaction_trigger = 4;
   options.level0_slowdown_writes_trigger = 20;
   options.level0_stop_writes_trigger = 36;
 
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
-  // Indexes and filters count against the cache. Otherwise memory would grow with the number of
-  // pending messages (about 2 bytes each).
+  // The cache then bounds indexes and filters. Otherwise memory would grow with the number of
+  // pending messages, by about 2 bytes each.
   table.cache_index_and_filter_blocks = true;
   // A scan must not evict the indexes of the youngest files, which every read uses.
   table.pin_l0_filter_and_index_blocks_in_cache = true;
@@ -59,10 +59,11 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const RocksDbStoreOptions& store_opti
 
 // Adds bloom filters, so that a Get or Cancel of an absent message does not read every level.
 //
-// Filters and indexes are partitioned into pieces of a few KB. A table of small entries has a
-// million of them and a filter of 1.3 MB, more than one shard of the cache holds, so every read
-// would read the whole filter again. Measured: 150 us against 5 for an index entry, 140 against 17
-// for a message of 200 bytes, 10 against 14 for one of 1 KB, whose filter does fit.
+// Filters and indexes are partitioned into pieces of a few KB. A table of a million small entries
+// has a filter of 1.3 MB, which is more than one shard of the cache holds. Without partitions every
+// read would load the whole filter again. Measured without and with partitions: 150 and 5 us for an
+// index entry, 140 and 17 us for a message of 200 bytes, 10 and 14 us for a message of 1 KB, whose
+// filter does fit.
 void FilterAbsentKeys(rocksdb::ColumnFamilyOptions* options) {
   auto* table = options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
   table->filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
@@ -77,15 +78,15 @@ void FilterAbsentKeys(rocksdb::ColumnFamilyOptions* options) {
 void FilterAbsentPrefixes(size_t prefix_bytes, rocksdb::ColumnFamilyOptions* options) {
   FilterAbsentKeys(options);
   options->prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(prefix_bytes));
-  // Filters memtables too: 1 us instead of 3.5 for a message without entries.
+  // Memtables get filters too: a message without entries then costs 1 us instead of 3.5 us.
   options->memtable_prefix_bloom_size_ratio = 0.02;
   // No read asks for a single key.
   options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>()->whole_key_filtering =
       false;
 }
 
-// Compacts files of mostly tombstones early. BacklogSubscriptions() walks over tombstones, and they
-// hold disk space.
+// Compacts files of mostly tombstones early, because tombstones use disk space and
+// BacklogSubscriptions() walks over them.
 void CompactOnDeletions(rocksdb::ColumnFamilyOptions* options) {
   constexpr size_t kWindowEntries = 8192;
   constexpr size_t kTriggerDeletions = 4096;
@@ -102,8 +103,8 @@ void FilterGarbage(const RocksDbStoreOptions& store_options,
   options->periodic_compaction_seconds = store_options.garbage_age_s;
 }
 
-// Bounds the operands of a counter: RocksDB merges them as it writes. At the 17th operand it reads
-// the sum, which reaches a table only once after a flush.
+// Bounds the operands of a counter in a memtable. The write of the 17th operand reads the operands
+// and writes their sum instead. A flush writes one value per counter to a table.
 void BoundChanges(rocksdb::ColumnFamilyOptions* options) { options->max_successive_merges = 16; }
 
 }  // namespace
@@ -118,11 +119,11 @@ rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Log
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   options.listeners.push_back(std::move(listener));
 
-  // Drops a record that is cut off at the end of the log, because it was never acknowledged.
-  // Refuses to open with damage anywhere else. The default (point in time) silently drops
-  // everything after the damage.
+  // RocksDB then drops a record that is cut off at the end of the log, because the server never
+  // acknowledged it. With damage anywhere else it refuses to open. The default (point in time)
+  // silently drops everything after the damage.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-  // Recycled log files keep old records after the new ones, which is known to lose data.
+  // Recycled log files keep old records after the new ones, which is known to cause data loss.
   options.recycle_log_file_num = 0;
   // Each append reaches the kernel before it returns, so that it survives the process. With manual
   // flush it would wait in a buffer; the combination with sync=true is documented as unclear.
@@ -160,12 +161,12 @@ rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Log
   options.max_file_opening_threads = std::max(1, cores);
   // A flush must not wait behind a long compaction.
   options.max_background_jobs = std::max(2, cores / 4);
-  // Spinning disks and network volumes need it; the default of this version is none.
+  // Spinning disks and network volumes need readahead. This version's default is none.
   options.compaction_readahead_size = size_t{2} << 20;
   // Table files reach the disk while they are written, so that the sync of a log does not queue
   // behind 64 MB of them.
   options.bytes_per_sync = size_t{1} << 20;
-  // Our metrics read properties instead.
+  // The metrics read properties instead.
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   return options;
@@ -173,7 +174,7 @@ rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Log
 
 std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
     const RocksDbStoreOptions& store_options, std::shared_ptr<const DropMark> drop_mark) {
-  // One cache for all: the bound is the daemon's, not a family's.
+  // All families share one cache, because block_cache_bytes bounds the whole daemon.
   const std::shared_ptr<rocksdb::Cache> cache =
       rocksdb::NewLRUCache(store_options.block_cache_bytes);
   const rocksdb::ColumnFamilyOptions meta = FamilyOptions(store_options, cache);

@@ -21,15 +21,15 @@ rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Log
 std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
     const RocksDbStoreOptions& store_options, std::shared_ptr<const DropMark> drop_mark);
 
-// For Append. `sync` is always explicit.
+// Options for Append. `sync` is always explicit.
 rocksdb::WriteOptions MakeWriteOptions(bool sync);
 
-// For iterators between two bounds. The iterator gives up after `tombstones_max` tombstones in a
-// row; 0: never. REQUIRES: the slices outlive the iterator.
+// Options for an iterator between two bounds. The iterator gives up after `tombstones_max`
+// tombstones in a row; 0: never. REQUIRES: the slices outlive the iterator.
 rocksdb::ReadOptions MakeScanOptions(const rocksdb::Slice* lower, const rocksdb::Slice* upper,
                                      uint64_t tombstones_max);
 
-// For point reads.
+// Options for point reads.
 rocksdb::ReadOptions MakeGetOptions();
 
 }  // namespace duetime::storage

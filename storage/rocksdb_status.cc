@@ -8,8 +8,8 @@ namespace duetime::storage {
 absl::Status FromRocksDb(const rocksdb::Status& status, absl::string_view action) {
   if (status.ok()) return absl::OkStatus();
   const std::string text = absl::StrCat("cannot ", action, ": ", status.ToString());
-  // A file that the manifest names and that is not there is a path error to RocksDB, and lost data
-  // to us.
+  // RocksDB reports a path error if a file that the manifest names is missing. For the store, that
+  // is lost data.
   if (status.IsCorruption() || status.IsPathNotFound()) return absl::DataLossError(text);
   return absl::InternalError(text);
 }

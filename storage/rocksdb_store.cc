@@ -14,8 +14,8 @@
 namespace duetime::storage {
 namespace {
 
-// As many tombstones as an iterator skips in the time of one seek. Millions of tombstones can lie
-// between an old message that is retried and the young ones.
+// An iterator skips about this many tombstones in the time of one seek. Millions of tombstones can
+// lie between an old message that is retried and the young messages.
 constexpr uint64_t kTombstonesMax = 64;
 
 }  // namespace
@@ -117,7 +117,7 @@ void RocksDbStore::Impl::Add(const Entry& entry) {
     case RecordType::kBacklogClaim:
       put(EncodePlace(record.key));
       break;
-    case RecordType::kCount:  // CountGroup holds these
+    case RecordType::kCount:  // CountGroup writes the counters
       break;
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RocksDbStore: reads of heads, the index, locators, counters and objects.
+// The part of RocksDbStore that reads heads, the index, locators, counters and objects.
 #include <algorithm>
 
 #include "storage/message_record.h"

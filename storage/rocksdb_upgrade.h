@@ -18,8 +18,8 @@ class RocksDbDatabase;
 absl::Status UpgradeToVersion2(RocksDbDatabase* database);
 
 // From version 2 or 3 to 4: writes the new version, synced. Open() has already created the column
-// family of version 3, which starts empty. All older data is valid as it is: the catalog takes over
-// its topics and subscriptions when it starts. REQUIRES: there is no other writer.
+// family of version 3, which starts empty. Older data stays valid: the catalog converts the topics
+// and subscriptions when it starts. REQUIRES: there is no other writer.
 absl::Status UpgradeToVersion4(RocksDbDatabase* database);
 
 }  // namespace duetime::storage

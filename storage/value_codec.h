@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The small values of the RocksDB store: numbers, places, counters, backlog entries, progress.
-// Little-endian, except a place, which is written as in a key. Documented in FORMAT.md. Decoders
-// return nullopt for bytes that no encoder writes.
+// Numbers are little-endian, but a place has the bytes of a key. FORMAT.md documents the values.
+// Decoders return nullopt for bytes that no encoder writes.
 #pragma once
 
 #include <array>

@@ -70,7 +70,7 @@ const Commands& AllCommands() {
   return commands;
 }
 
-// A command that can be run, as the parser knows it.
+// A command that can be run, with its declaration in the parser.
 struct Leaf {
   Leaf(const Command& row, CLI::App* declared)
       : command(row), app(declared), options(row, declared) {}
@@ -141,7 +141,7 @@ std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* a
   app.footer(kFooter);
   AddGlobal(&app, &settings, &deadline);
   AddCommands(&app, &leaves);
-  // The library reports by exception; it ends here.
+  // CLI11 reports help and errors by an exception, which is caught here.
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

@@ -24,15 +24,15 @@
 
 namespace duetime::cli {
 
-// How the program ends. Listed in --help.
+// The exit codes of the program. --help lists them.
 enum ExitCode : int {
   kDone = 0,
   // The server refused the request, or failed.
   kRefused = 1,
   kBadUsage = 2,
-  // The resource does not exist, or was in another state than the command needs: see --help.
+  // The resource does not exist, or its state does not allow the command: see --help.
   kNotAsWished = 3,
-  // No server, or no answer in time: the server may have done what the request asks for.
+  // There was no server, or no answer in time. The server may have executed the request.
   kNoAnswer = 4,
 };
 
@@ -45,7 +45,7 @@ struct Settings {
   absl::TimeZone zone;
 };
 
-// The command line of one command, understood.
+// The parsed command line of a command.
 struct Input {
   // Null if the command has no request.
   std::unique_ptr<Message> request;
@@ -101,7 +101,7 @@ struct Action {
 };
 
 struct Command {
-  // As on the command line: "topic create".
+  // The words of the command: "topic create".
   std::string words;
   std::string help;
   // Printed below the options: a note, and examples without "duetime" and the words.
@@ -121,8 +121,8 @@ struct Invocation {
   ExitCode Run() const { return command->action.run(settings, input); }
 };
 
-// Reads the command line and DUETIME_SERVER; for a payload, its file or standard input too. If
-// there is nothing to run, prints help or one line of complaint and returns the exit code instead.
+// Reads the command line and DUETIME_SERVER, and the file or standard input of a payload. If there
+// is nothing to run, prints help or a one-line error and returns the exit code instead.
 std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* argv);
 
 }  // namespace duetime::cli

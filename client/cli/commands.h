@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands of each subject, and the rows and texts that they share. The texts are pure. Their
-// lines end with a line break.
+// The commands of each subject, and the rows and texts that they share. The functions that return
+// texts are pure. Lines of text end with a line break.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +29,10 @@ Commands ServerCommands();
 
 // ---- Messages
 
-// The columns of a v1::Message, and its lines but for the payload and attributes.
+// The rows that show a v1::Message: all columns, and all lines except payload and attributes.
 Rows MessageRows();
 
-// --late and --file, for the field `path`.
+// The rows of the options --late and --file, for the field `path`.
 Row LatePolicyRow(const std::string& path);
 Row PayloadFileRow(const std::string& path);
 
@@ -44,14 +44,14 @@ std::string RescheduledText(const v1::RescheduleRequest& request,
 // `name` is the id or key that the command line gave.
 std::string CancelText(absl::string_view name, const client::CancelResult& result,
                        const absl::TimeZone& zone);
-// A timeline. Marks events after `now` as events to come.
+// The timeline of a message. Marks the events after `now` as future events.
 std::string ExplainText(const v1::ExplainResponse& story, absl::Time now,
                         const absl::TimeZone& zone);
 
 // ---- Bulk operations
 
-// Which messages of a topic: --key-prefix, --label, --from, --to. The paths are those of both
-// BulkFilter and ListRequest.
+// The options that select messages of a topic: --key-prefix, --label, --from, --to. BulkFilter and
+// ListRequest have the same paths.
 Rows FilterRows();
 
 Row DryRunRow();
@@ -66,14 +66,14 @@ std::string DeliveryText(const client::Delivery& delivery, absl::Time received,
                          const absl::TimeZone& zone);
 std::string CountsText(const client::SubscriberCounts& counts);
 
-// The token that `settle` takes.
+// A lease token in the form that the command `settle` reads.
 std::string TokenText(uint64_t lease_token);
 // The result for one lease of a Settle: "settled", "extended", or why the server refused it.
 std::string SettledText(uint64_t lease_token, const client::SettleResult& result);
-// Whether the server refused the lease, or did not answer for it.
+// Returns true if the server refused the lease, or did not answer for it.
 bool WasRefused(uint64_t lease_token, const client::SettleResult& result);
 
-// The answer that the options --ack, --no-ack, --nack, --dead-letter and --reason mean.
+// The settlement that the options --ack, --no-ack, --nack, --dead-letter and --reason choose.
 absl::StatusOr<client::Settlement> ReadSettlement(const Input& input);
 
 // Receives until it has enough messages, is interrupted (SIGINT, SIGTERM), or cannot continue.

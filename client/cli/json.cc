@@ -14,7 +14,7 @@ namespace {
 
 using google::protobuf::Struct;
 
-// A status may hold any bytes, JSON only UTF-8.
+// A status may hold any bytes, but JSON holds only UTF-8.
 std::string SafeText(absl::string_view text) {
   return IsUtf8(text) ? std::string(text) : Printable(text);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The output for programs: proto3 JSON, one object on one line. Pure.
+// The output for programs: proto3 JSON, one object per line. Pure functions.
 #pragma once
 
 #include <map>

@@ -24,20 +24,20 @@ std::string TimeText(const Timestamp& time, const absl::TimeZone& zone) {
   return FormatTimeText(FromProto(time), zone);
 }
 
-// How far ahead the message was when it got its time.
+// The time from the last decision about the deliver_time (acceptance or update) to deliver_time.
 std::string AheadText(const v1::Message& message) {
   if (message.state() != v1::Message::SCHEDULED) return "due now";
   const Timestamp& decided =
       message.has_update_time() ? message.update_time() : message.accept_time();
   absl::Duration ahead = FromProto(message.deliver_time()) - FromProto(decided);
-  // The milliseconds of the call itself do not matter beside a long time.
+  // Beside a long time, the milliseconds of the call do not matter.
   if (ahead > absl::Minutes(1)) {
     ahead = absl::Floor(ahead + absl::Milliseconds(500), absl::Seconds(1));
   }
   return absl::StrCat("in ", FormatDurationText(ahead));
 }
 
-// "it was acked at ...".
+// How and when the message ended: "it was acked at ...".
 std::string EndText(v1::Message::State state, const Timestamp& end_time,
                     const absl::TimeZone& zone) {
   const std::string what =
@@ -149,7 +149,7 @@ struct Event {
   std::string text;
 };
 
-// In the order of time.
+// The events of a message, in the order of time.
 std::vector<Event> EventsOf(const v1::ExplainResponse& story) {
   const v1::Timeline& line = story.timeline();
   std::vector<Event> events;

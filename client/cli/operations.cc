@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations on many messages, and the dead letters of a topic, which are read and sent back by
-// such operations.
+// Operations on many messages, and the commands for dead letters, which use such operations.
 #include <signal.h>
 #include <string>
 #include <time.h>
@@ -24,7 +23,7 @@ using client::AdminClient;
 using client::Client;
 using client::FromProto;
 
-// The pause between two questions whether an operation has ended.
+// The pause between two polls of an operation.
 constexpr timespec kProgressInterval = {.tv_sec = 0, .tv_nsec = 200'000'000};
 constexpr size_t kReasonBytes = 60;
 
@@ -98,7 +97,7 @@ std::string OperationText(const v1::Operation& operation, const absl::TimeZone& 
   return text;
 }
 
-// Asks until the operation has ended. An interrupt ends the program, not the operation.
+// Polls the operation until it has ended. An interrupt ends the program, not the operation.
 absl::StatusOr<v1::Operation> WaitForEnd(AdminClient* client, v1::Operation operation) {
   v1::GetOperationRequest request;
   request.set_name(operation.name());
@@ -132,7 +131,7 @@ ExitCode RunBulk(const Settings& settings, const Input& input, const v1::StartBu
   return failed ? kNotAsWished : kDone;
 }
 
-// The options of commands that work on many messages. `all_help` is about --all.
+// The options of commands that work on many messages. `all_help` is the help text of --all.
 Rows BulkRows(const std::string& all_help) {
   return Join({OptionsBelow("filter", FilterRows()),
                {Row("", "--all", all_help, {Type(Row::Type::kFlag)}), DryRunRow(), WaitRow(),
@@ -170,8 +169,8 @@ Command BulkCommand(const std::string& verb, v1::BulkAction action, const std::s
 
 struct DeadLetterTopic {
   std::string name;
-  // The topic of the messages exists. If the dead-letter topic then does not, it has no dead
-  // letters.
+  // True if the original topic exists. If the dead-letter topic then does not exist, the original
+  // topic has no dead letters.
   bool origin_exists = false;
 };
 

@@ -26,7 +26,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Reflection;
 
-// "--late", "NAME".
+// The error of a bad value: the option, the text, and the reason.
 absl::Status Bad(const Row& row, absl::string_view text, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(row.option, " \"", text, "\" ", why));
 }
@@ -41,7 +41,7 @@ bool IsTimestamp(const FieldDescriptor* field) {
   return IsWellKnown(field, google::protobuf::Timestamp::descriptor());
 }
 
-// The words that an option of an enum takes.
+// The words that an option for an enum accepts.
 std::vector<std::pair<std::string, int>> WordsOf(const Row& row, const FieldDescriptor* field) {
   if (!row.words.empty()) return row.words;
   std::vector<std::pair<std::string, int>> words;

@@ -31,7 +31,7 @@ class Options {
   struct Value {
     explicit Value(const Row& table_row) : row(table_row) {}
 
-    // What the command line gave, or else the default. Empty if there is neither.
+    // The texts from the command line, or else the default. Empty if there is neither.
     Names Texts() const;
     bool IsReset(const Names& given) const;
 

@@ -31,7 +31,7 @@ constexpr char kNackHelp[] =
     "Give them back, to come again after this long: 10s; or policy, by the retry policy of the "
     "subscription";
 
-// The option --reason, and the options that a Settlement is read from.
+// The options that describe a Settlement.
 Rows SettlementRows(const Trait& group, const std::string& which) {
   return {
       Row("", "--ack", absl::StrCat("Acknowledge ", which, " (subscribe: the default)"),

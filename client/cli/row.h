@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Row: a row of the tables that the tool is made of. It names a field of a proto, the option that
-// sets the field, and the line and the column that show it.
+// Row: a row of the tool's tables. It names a field of a proto, the option that sets the field, and
+// the line and the column that show it.
 #pragma once
 
 #include <functional>
@@ -26,13 +26,13 @@ struct Row;
 using Trait = std::function<void(Row*)>;
 using Traits = std::initializer_list<Trait>;
 
-// The type of the field decides how its option is read and how its value is shown: as a duration,
-// a time, a word of an enum, KEY=VALUE pairs, a number or text.
+// A row of a table. The type of its field decides how the tool reads the option and shows the
+// value: as a duration, a time, a word of an enum, KEY=VALUE pairs, a number or text.
 struct Row {
-  // `path` leads to a field of the request or of the resource: "settings.retry.jitter". A row with
-  // a format needs no path. An option without a path is read by the action of its command.
+  // `field_path` leads to a field of the request or of the resource: "settings.retry.jitter". A row
+  // with a format needs no path. The action of the command reads an option without a path.
   Row(std::string field_path, Traits traits);
-  // `option` is "--max-pending", "-s,--subscription", or "NAME" for an argument.
+  // `option_name` is "--max-pending", "-s,--subscription", or "NAME" for an argument.
   Row(std::string field_path, std::string option_name, std::string help_text, Traits traits = {});
 
   std::string path;
@@ -43,7 +43,7 @@ struct Row {
   std::string default_text{};
   // The word that sets the field back to its default.
   std::string reset_word{};
-  // The path that an update names in its mask, if it is not that of the field.
+  // The path in the mask of an update, if it differs from the path of the field.
   std::string mask{};
   Words words{};
   double min = std::numeric_limits<double>::lowest();
@@ -59,8 +59,8 @@ struct Row {
   bool from_file = false;
   bool is_signed = false;
 
-  // ---- The output. `..._otherwise` stands for a field that is not set. A line without text is
-  // left out.
+  // ---- The output. `..._otherwise` is the text for an unset field. The tool omits a line without
+  // text.
   std::string line{};
   std::string line_otherwise{};
   std::string column{};
@@ -75,7 +75,7 @@ using Rows = std::vector<Row>;
 // ---- Traits of options.
 
 Trait Required();
-// The option says which resource the command is for, so it is no change of an update.
+// The option identifies the resource of the command, so an update does not count it as a change.
 Trait Key();
 Trait Default(std::string text);
 Trait Reset(std::string word);

@@ -61,8 +61,8 @@ bool ShowPage(const Settings& settings, const Message& page, const Rows& rows, b
 void ShowEndOfPages(const Settings& settings, const Message& rest, const std::string& token,
                     bool empty);
 
-// Prints one page of a list, or all of them, as they come: a table for people; a line of JSON for
-// each item, and a page with only its next_page_token if there are more.
+// Prints one page of a list, or all pages, each as it arrives. People get a table. Programs get a
+// line of JSON for each item, and a page with only its next_page_token if there are more.
 template <typename Request, typename Fetch>
 ExitCode ShowPages(const Settings& settings, const Request& request, bool all, const Rows& rows,
                    const Fetch& fetch) {
@@ -137,7 +137,7 @@ Action Pages(absl::StatusOr<Page> (AnyClient::*call)(const Request&), const Rows
                      [&](const Request& page) { return (client->*call)(page); });
   });
 }
-// The options of such a call.
+// The options of a call that answers with pages.
 Rows PageRows();
 
 // Puts the paths of `given`, as seen from the resource, into `mask`. INVALID_ARGUMENT if there are
@@ -154,7 +154,7 @@ Action Update(absl::StatusOr<Answer> (AnyClient::*call)(const Request&),
   });
 }
 
-// Makes such a call to pause or resume the resource.
+// Makes a call that updates the resource to pause or resume it.
 template <typename AnyClient, typename Request, typename Answer>
 Action SetPaused(absl::StatusOr<Answer> (AnyClient::*call)(const Request&),
                  const std::string& resource, const Rows& rows, bool paused) {

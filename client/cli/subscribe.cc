@@ -20,7 +20,7 @@
 namespace duetime::cli {
 namespace {
 
-// The pause between two looks whether the work has ended. A signal ends the pause.
+// The pause between two checks for the end of the work. A signal ends the pause.
 constexpr timespec kSignalInterval = {.tv_sec = 0, .tv_nsec = 50'000'000};
 
 // Prints deliveries, up to a number of messages.
@@ -34,7 +34,7 @@ class Printer {
 
   // Called by several threads at once.
   client::Settlement Handle(const client::Delivery& delivery) {
-    // Further messages go back when the stream is closed.
+    // Messages beyond the number return to the server when the stream closes.
     if (!TakeOne()) return client::Settlement::Leave();
     if (!quiet_) {
       // One call writes a line as a whole, also if several threads print.
@@ -48,7 +48,7 @@ class Printer {
 
   bool HasEnough() const { return handled_.load() == messages_max_; }
 
-  // The subscriber's counts without the messages beyond the number.
+  // Returns the subscriber's counts without the messages beyond the number.
   client::SubscriberCounts Counts(client::SubscriberCounts counts) const {
     counts.left -= counts.delivered - handled_.load();
     counts.delivered = handled_.load();
@@ -83,8 +83,8 @@ client::SubscriberOptions MakeOptions(const Settings& settings, const Input& inp
   options.lease = input.Duration("--lease").value_or(absl::ZeroDuration());
   options.extend_max = input.Duration("--extend-max").value_or(options.extend_max);
   options.handler_threads = static_cast<int>(input.Number("--workers"));
-  // Without --credit, fetch no more than --max messages, because a message that goes back has used
-  // an attempt.
+  // Without --credit, fetch no more than --max messages, because a returned message has used an
+  // attempt.
   options.max_outstanding_messages =
       static_cast<int>(input.Has("--credit") ? input.Number("--credit")
                                              : std::min(input.Number("--max"), int64_t{1'000}));

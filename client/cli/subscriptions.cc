@@ -62,7 +62,7 @@ std::string ReadyText(const v1::Subscription& subscription, const absl::TimeZone
                       subscription.counts().behind() ? ", and more on disk" : "");
 }
 
-// The first rows name the subscription, the others are its settings. A new setting is a new row
+// The first rows name the subscription; the others are its settings. To add a setting, add a row
 // here.
 Rows OptionRows() {
   return {

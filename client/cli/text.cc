@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kBarWidth = 50;
 
-// Characters, not bytes: those that only continue a character do not count.
+// Counts characters, not bytes: a byte that continues a character does not count.
 size_t WidthOf(absl::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
@@ -73,7 +73,7 @@ bool CheckText(absl::string_view text, bool* has_control) {
   return true;
 }
 
-// Cuts `text`, which is UTF-8, to at most `bytes_max` bytes at a character.
+// Cuts `text`, which is UTF-8, to at most `bytes_max` bytes at a character boundary.
 absl::string_view CutAtCharacter(absl::string_view text, size_t bytes_max) {
   if (text.size() <= bytes_max) return text;
   while (bytes_max > 0 && (static_cast<unsigned char>(text[bytes_max]) & 0xC0) == 0x80) --bytes_max;
@@ -121,7 +121,7 @@ std::string FieldsText(const std::vector<std::pair<std::string, std::string>>& f
 
 std::string BarText(int64_t value, int64_t max, size_t width) {
   if (value <= 0) return "";
-  // In floating point: counts times widths may not fit into 64 bits.
+  // Floating point, because a count times a width may not fit into 64 bits.
   const double share = static_cast<double>(value) / static_cast<double>(max);
   const auto length = static_cast<size_t>(std::lround(share * static_cast<double>(width)));
   return std::string(std::max(length, size_t{1}), '#');
@@ -155,7 +155,7 @@ std::string BytesText(int64_t bytes) {
   double value = static_cast<double>(bytes);
   const char* unit = "";
   for (const char* next : {"KiB", "MiB", "GiB", "TiB"}) {
-    // What would be shown as 1024.0 is one of the next.
+    // A value that would be shown as 1024.0 gets the next unit.
     if (value < 1023.95 && unit[0] != '\0') break;
     value /= 1024;
     unit = next;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text for a terminal: bytes made printable; tables, lines and charts of fixed width. Pure.
+// Text for a terminal: printable bytes, tables, lines, and charts of fixed width. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace duetime::cli {
 
 bool IsUtf8(absl::string_view text);
 
-// The part of a payload, error or reason that one line shows.
+// The most bytes of a payload, error or reason that one line shows.
 inline constexpr size_t kShownBytesMax = 500;
 
 // `bytes` on one line: UTF-8 text stays text, with line breaks and tabs as \n, \r and \t. Bytes
@@ -27,21 +27,21 @@ std::string Printable(absl::string_view bytes, size_t bytes_max = std::string::n
 std::string TableText(const std::vector<std::string>& header,
                       const std::vector<std::vector<std::string>>& rows);
 
-// One line for each field, with the names in a column of their own. Fields with an empty value are
-// left out.
+// One line for each field, with the names in a column of their own. Omits fields with an empty
+// value.
 std::string FieldsText(const std::vector<std::pair<std::string, std::string>>& fields);
 
-// `value` as a row of `#`, `width` of them for `max`. What is more than zero has at least one.
-// REQUIRES: 0 <= value <= max.
+// Returns a bar of `#` for `value`: `width` characters for `max`, and at least one for a value
+// above 0. REQUIRES: 0 <= value <= max.
 std::string BarText(int64_t value, int64_t max, size_t width);
 
-// One bar of a chart, or, without a label, `value` empty ones that are shown as one line.
+// One bar of a chart. A row without a label stands for `value` empty bars and is shown as one line.
 struct ChartRow {
   std::string label;
   int64_t value = 0;
 };
 
-// A line each: label, value, and a bar that is in proportion to the largest value of a labelled
+// One line for each row: label, value, and a bar in proportion to the largest value of a labelled
 // row.
 std::string ChartText(const std::vector<ChartRow>& rows);
 

@@ -18,7 +18,7 @@ struct Unit {
   absl::Duration length;
 };
 
-// Longest first: the order in which they may stand in a text.
+// Longest first, which is their order in a text.
 const std::array<Unit, 6>& Units() {
   static const std::array<Unit, 6> units = {{{"w", absl::Hours(24 * 7)},
                                              {"d", absl::Hours(24)},
@@ -47,7 +47,8 @@ absl::Status BadTime(absl::string_view text, absl::string_view why) {
                    "; write it like \"2026-12-24 18:00\" or 2026-12-24T18:00:00+08:00"));
 }
 
-// `decimals` behind a point, as a part of `unit`. Cuts at absl's quarter of a nanosecond.
+// The part of `unit` that the `decimals` after a point mean. Cuts at absl's quarter of a
+// nanosecond.
 absl::Duration Fraction(const std::string& decimals, absl::Duration unit) {
   absl::Duration sum;
   for (const char digit : decimals) {
@@ -132,7 +133,7 @@ absl::StatusOr<absl::Time> ParseTimeText(absl::string_view text,
   auto first = info.pre + moment->subsecond;
   auto second = info.post + moment->subsecond;
   if (second < first) std::swap(first, second);
-  // absl's name for whatever the machine is set to.
+  // absl gives the machine's own zone this name.
   const std::string name = place.name() == "localtime" ? "this machine's time zone" : place.name();
   return absl::InvalidArgumentError(absl::StrCat(
       "\"", text, "\" ", skipped ? "does not exist" : "happens twice", " in ", name,
@@ -158,7 +159,7 @@ std::string FormatDurationText(absl::Duration duration) {
   if (rest == absl::ZeroDuration()) return "0s";
   std::string text = duration < absl::ZeroDuration() ? "-" : "";
   for (const Unit& unit : Units()) {
-    // Weeks are for writing; days are easier to read.
+    // The output has days instead of weeks, because days are easier to read.
     if (unit.name == "w") continue;
     const int64_t count = absl::IDivDuration(rest, unit.length, &rest);
     if (count > 0) absl::StrAppend(&text, count, unit.name);

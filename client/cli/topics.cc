@@ -63,7 +63,7 @@ Row TopicNameRow() {
   return Row("name", "NAME", "The topic", {Required(), Key(), Line("topic"), Column("NAME")});
 }
 
-// A new setting of a topic is a new row here.
+// To add a setting of a topic, add a row here.
 Rows TopicRows() {
   return {
       TopicNameRow(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Errors of the API: a canonical code, a stable reason for programs, and the variable parts as
-// metadata. They travel in the payload of an absl::Status. Every room can make one; only server/api
-// turns it into gRPC's form.
+// metadata. The payload of an absl::Status carries reason and metadata. Every room can make such an
+// error; only server/api converts it to gRPC's form.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct ErrorDetail {
   std::string field;
   // Every variable part of the message, by name.
   std::vector<std::pair<std::string, std::string>> metadata;
-  // When to retry; 0 if a retry does not help.
+  // The delay before a retry. 0: a retry does not help.
   uint64_t retry_after_ms = 0;
 };
 

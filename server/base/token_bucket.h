@@ -10,11 +10,11 @@
 
 namespace duetime::base {
 
-// A token bucket that keeps one number and neither a clock nor a rate.
+// A token bucket that keeps one number, without a clock and without a rate.
 //
 // A meter fills the bucket. The caller passes the reading of the meter: a clock for a constant
-// rate, or a running sum for a rate that changes. The size says how much of the meter one token
-// costs and how much the bucket holds. This is the generic cell rate algorithm (GCRA; ATM Forum,
+// rate, or a running sum for a rate that changes. The size gives the cost of a token and the
+// capacity, both in units of the meter. This is the generic cell rate algorithm (GCRA; ATM Forum,
 // Traffic Management Specification 4.0): the number is the reading at which the bucket is full.
 //
 // Guarantee: while the size stays, the tokens granted between two readings cost at most the
@@ -47,13 +47,14 @@ class TokenBucket {
     full_at_ = std::max(full_at_, reading);
   }
 
-  // How much further the meter must run until the bucket holds `goal`. REQUIRES: goal <= capacity.
+  // Returns how far the meter must advance until the bucket holds `goal`. REQUIRES: goal <=
+  // capacity.
   uint64_t Missing(uint64_t reading, const Size& size, uint64_t goal) const {
     DT_CHECK_LE(goal, size.capacity);
     return goal - std::min(goal, Level(reading, size));
   }
 
-  // Returns what ran over since the bucket was full, and forgets it.
+  // Returns the overflow since the bucket was full, and resets it to zero.
   uint64_t TakeOverflow(uint64_t reading) {
     const uint64_t overflow = reading - std::min(full_at_, reading);
     full_at_ += overflow;
@@ -65,7 +66,7 @@ class TokenBucket {
   // Keeps the level when the capacity grows by `amount`.
   void Grow(uint64_t amount) { full_at_ += amount; }
 
-  // The bucket owes no more than `size` can: call this when the size has changed.
+  // Limits the debt to one capacity. Call it after a change of the size.
   void Fit(uint64_t reading, const Size& size) {
     full_at_ = std::min(full_at_, reading + size.capacity);
   }

@@ -164,7 +164,7 @@ std::optional<int64_t> CronExpression::Next(int64_t after_ms, const absl::TimeZo
   if (second > kLastSecond) return std::nullopt;
   absl::CivilSecond from = CivilAt(second, zone);
 
-  // An occurrence in a gap that ends here.
+  // If a gap ends here, an occurrence within the gap happens now.
   const absl::CivilSecond skipped = CivilAt(second - 1, zone) + 1;
   if (skipped < from) {
     const auto match = NextCivil(skipped, kLastCivilYear);

@@ -24,8 +24,8 @@ namespace duetime::calendar {
 // either case.
 //   *         every value                    a,b      a list of any of these
 //   a-b       a range, not backwards; Sunday may end one (FRI-SUN)
-//   */n a-b/n a/n   every n-th value from the beginning, of a range, from a to the end; n is at
-//             most the field's largest value, since a larger n would never step
+//   */n a-b/n a/n   every n-th value of the field, of a range, or from a to the end; n is at most
+//             the field's largest value, because a larger n would never step
 //   ?         in the day fields, alone: the same as *
 //   L L-3 LW  as days of the month: the last one, the third before it, the last from MON to FRI
 //   5L 5#3    as days of the week: the last Friday of the month, the third one
@@ -64,14 +64,14 @@ class CronExpression {
 
   // The first civil time at or after `from` that matches, in no year after `last_year`.
   std::optional<absl::CivilSecond> NextCivil(absl::CivilSecond from, int64_t last_year) const;
-  // The same for the day alone.
+  // As NextCivil, for the day alone.
   std::optional<absl::CivilDay> NextDay(absl::CivilDay from, int64_t last_year) const;
   // The first matching time at or after `from` on the same day.
   std::optional<absl::CivilSecond> NextOnDay(absl::CivilSecond from) const;
   // The matching days of a month; bit n is day n.
   uint64_t DaysOf(absl::CivilMonth month) const;
-  // The first occurrence at or after `second`, while the zone has the civil time of `second` twice.
-  // Without one, sets `resume` to the civil time at which the search continues.
+  // Returns the first occurrence at or after `second` within an overlap of the zone. If there is
+  // none, sets `resume` to the civil time at which the search continues.
   std::optional<int64_t> NextInOverlap(int64_t second, absl::CivilSecond now,
                                        const absl::TimeZone::TimeInfo& info,
                                        absl::CivilSecond* resume) const;

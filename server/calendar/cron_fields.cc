@@ -66,7 +66,7 @@ bool AreDigits(absl::string_view text) {
   });
 }
 
-// The value of a three-letter name, or nothing.
+// The value of a three-letter name; nullopt if the field has no such name.
 std::optional<int> NamedValue(const FieldSpec& spec, absl::string_view name) {
   if (name.size() != kNameSize) return std::nullopt;
   for (size_t at = 0; at < spec.names.size(); at += kNameSize) {
@@ -175,7 +175,7 @@ absl::Status Parser::ParseRange(FieldIndex index, absl::string_view item) {
   const size_t slash = item.find('/');
   const absl::string_view range = item.substr(0, slash);
   int first = spec.min;
-  // A `*` is no second Sunday.
+  // A `*` stands for the weekdays 0-6, so that Sunday counts once.
   int last = index == kDayOfWeek ? spec.max - 1 : spec.max;
   if (range != "*") {
     const size_t dash = range.find('-');
@@ -244,7 +244,7 @@ absl::Status Parser::ParseLastWeekday(absl::string_view item) {
   return absl::OkStatus();
 }
 
-// One item of a list, in whichever form it is written.
+// Parses one item of a list, in any of its forms.
 absl::Status Parser::ParseItem(FieldIndex index, absl::string_view item) {
   const FieldSpec& spec = kSpecs[index];
   if (item.empty()) return ErrorAt(spec, item, "is an empty item of a list", "");
@@ -292,7 +292,7 @@ absl::StatusOr<CronFields> Parser::Parse() {
     const absl::Status status = ParseField(static_cast<FieldIndex>(i), fields[i - skipped]);
     if (!status.ok()) return status;
   }
-  // 7 is Sunday, too.
+  // 7 also means Sunday.
   if ((fields_.weekdays & Bit(kSundayAgain)) != 0) fields_.weekdays |= Bit(0);
   fields_.weekdays &= Bit(kSundayAgain) - 1;
   return fields_;

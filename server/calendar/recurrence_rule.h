@@ -18,10 +18,10 @@ namespace duetime::calendar {
 
 // A rule as requested and stored. All times are milliseconds since the epoch, UTC.
 struct RecurrenceRule {
-  // Either a cron expression (see cron.h), or empty,
+  // A cron expression (see cron.h). Empty: the rule has an interval.
   std::string cron;
-  // or the milliseconds between times, at least 1,000, or 0. An interval is elapsed time, whatever
-  // local clocks do.
+  // The milliseconds between times, at least 1,000. 0: the rule has a cron expression. An interval
+  // is elapsed time: changes of local clocks have no effect.
   int64_t interval_ms = 0;
   // The IANA name of the zone of `cron`; empty means UTC. With an interval it has no effect.
   std::string time_zone;
@@ -37,7 +37,7 @@ struct RecurrenceRule {
 
 // A checked rule.
 //
-// It gives nominal times, that is, times before jitter. It has no clock and no state: the caller
+// It computes nominal times, that is, times before jitter. It has no clock and no state: the caller
 // stores the number of times made and calls IsComplete.
 //
 // Guarantees: (1) the same rule gives the same times while the zone keeps its rules (an update of
@@ -58,7 +58,7 @@ class Recurrence {
   // The first nominal time after `after_ms`; nullopt if the rule has ended. Ignores max_count.
   std::optional<int64_t> NextAfter(int64_t after_ms) const;
 
-  // True if the rule has no more than `made` times.
+  // True if `made` times complete the rule.
   bool IsComplete(uint64_t made) const { return rule_.max_count > 0 && made >= rule_.max_count; }
 
   // The delay of the nominal time `nominal_ms`: spread evenly over 0 to jitter_ms, and always the
@@ -75,7 +75,7 @@ class Recurrence {
  private:
   Recurrence(RecurrenceRule rule, std::optional<CronExpression> cron, absl::TimeZone zone);
 
-  // NextAfter, as if there were no end.
+  // As NextAfter, but ignores the end.
   std::optional<int64_t> NextWithoutEnd(int64_t after_ms) const;
 
   RecurrenceRule rule_;
