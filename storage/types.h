@@ -104,15 +104,15 @@ struct BacklogEntry {
   uint32_t bytes = 0;
   // True if a run that crashed may have delivered the message although attempts is 0.
   bool maybe_delivered = false;
-  // The due time of the message, if its key in the backlog has another time (that of a retry). 0:
-  // the same time.
+  // The due time of the message, if its backlog key has another time, that of a retry. 0: the key
+  // has the due time.
   uint64_t due_ms = 0;
 
   friend constexpr bool operator==(const BacklogEntry&, const BacklogEntry&) = default;
 };
 
-// A subscription's progress with a message. Without a record, the subscription has not delivered
-// the message.
+// A subscription's progress with a message. Without a record, the subscription has never delivered
+// the message, or only in the current run.
 struct Progress {
   enum class State : uint8_t {
     // The subscription settled the message, which stays for other subscriptions.
