@@ -38,7 +38,7 @@ struct ErrorInfo {
   // Every variable part of the text, by name.
   std::map<std::string, std::string> metadata;
   std::vector<FieldViolation> field_violations;
-  // How long the server asks to wait before the next try. Absent if the server does not ask.
+  // The delay that the server requests before the next try. Absent if it requests none.
   std::optional<absl::Duration> retry_delay;
 };
 

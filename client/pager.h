@@ -15,7 +15,7 @@
 namespace duetime::client {
 
 // Reads a list page by page. `Request` has a page_token and `Response` a next_page_token, as in all
-// List calls. The protos say what a list shows of changes between two pages.
+// List calls. The protos document the effect of changes between two pages.
 //
 //   PageReader<v1::ListTopicsRequest, v1::ListTopicsResponse> pages(
 //       {}, [&](const auto& request) { return admin->ListTopics(request); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// File system calls of the store, beside RocksDB's own.
+// File system calls of the store, in addition to those of RocksDB.
 #pragma once
 
 #include <cstdint>

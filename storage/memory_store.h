@@ -107,7 +107,7 @@ class MemoryStore : public MessageStore {
   // Opens the disk, which increments and syncs its epoch. REQUIRES: `disk` outlives the store.
   explicit MemoryStore(MemoryDisk* disk) : disk_(disk), epoch_(disk->Open()) {}
 
-  // Makes the next Append end this way. The store is fenced from then on.
+  // Makes the next Append end with `fault`. The store is fenced from then on.
   void FailNextAppend(Fault fault);
 
   // Makes every read return `status`, until FailReads(OkStatus()).

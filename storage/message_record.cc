@@ -309,7 +309,8 @@ bool DecodeSection(uint8_t tag, absl::string_view body, MessageRecord* record) {
 }
 
 // Decodes all sections. An error here, after the checksum matched, means that an unknown program or
-// a bug wrote the record. In both cases the message cannot be delivered as it was given.
+// a bug wrote the record. In both cases the server cannot deliver the message as the producer sent
+// it.
 absl::Status DecodeSections(absl::string_view sections, uint8_t last_tag, MessageRecord* record) {
   uint8_t tag_before = 0;
   while (!sections.empty()) {

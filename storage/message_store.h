@@ -194,7 +194,7 @@ class MessageStore : public Journal {
                                                             const MessageId& id) = 0;
 
   // Reads at most `limit` of the topic's counters that start within `times`, in order.
-  // Counters of zero are left out.
+  // Omits counters of zero.
   virtual absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level,
                                   const MsRange& times, size_t limit,
                                   std::vector<BucketCount>* counts) = 0;

@@ -25,7 +25,7 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const RocksDbStoreOptions& store_opti
   // arena blocks and switches the log without a sync.
   options.write_buffer_size =
       store_options.write_buffer_bytes + store_options.write_buffer_bytes / 2;
-  // Small, because each family's last block counts as full against the shared limit.
+  // Blocks are small, because each family's last block counts as full against the shared limit.
   options.arena_block_size =
       std::clamp<size_t>(store_options.write_buffer_bytes / 256, 4 << 10, 128 << 10);
   // One memtable fills, one is flushed, and one is in reserve. A fourth would only use more memory
@@ -80,7 +80,7 @@ void FilterAbsentPrefixes(size_t prefix_bytes, rocksdb::ColumnFamilyOptions* opt
   options->prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(prefix_bytes));
   // Memtables get filters too: a message without entries then costs 1 us instead of 3.5 us.
   options->memtable_prefix_bloom_size_ratio = 0.02;
-  // No read asks for a single key.
+  // No read looks up a single key.
   options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>()->whole_key_filtering =
       false;
 }

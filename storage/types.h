@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records: what the journal appends and the store applies.
+// Records: the changes that the journal appends and the store applies.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +56,8 @@ enum class RecordType : uint8_t {
   // Stores the locator of a message that was moved or has ended. Uses shard, key.id, value
   // (EncodeLocator's bytes).
   kLocator = 10,
-  // Adds `delta` to the counters of pending messages: those of the minute and hour of mark_ms (a
-  // due time) and that of the whole topic. Uses shard, topic, mark_ms, delta.
+  // Adds `delta` to three counters of pending messages: of the minute and of the hour of mark_ms (a
+  // due time), and of the whole topic. Uses shard, topic, mark_ms, delta.
   kCount = 11,
   // Stores an object. Uses shard, kind (ObjectKind), name, value.
   kObject = 12,

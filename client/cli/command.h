@@ -49,7 +49,7 @@ struct Settings {
 struct Input {
   // Null if the command has no request.
   std::unique_ptr<Message> request;
-  // The fields of the request that the command line gave, without those of key rows.
+  // The request fields that the command line sets, except the fields of key rows.
   google::protobuf::FieldMask given;
   // The values of options without a field, by the name of the option.
   std::map<std::string, Names> values;

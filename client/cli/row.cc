@@ -16,7 +16,7 @@ using google::protobuf::EnumDescriptor;
 using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 
-// The fields on the way to the last field of a path, and that field.
+// Returns the fields along a path, including the last one.
 std::vector<const FieldDescriptor*> Resolve(const Descriptor* type, const std::string& path) {
   std::vector<const FieldDescriptor*> fields;
   for (const std::string& name : std::vector<std::string>(absl::StrSplit(path, '.'))) {

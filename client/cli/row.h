@@ -123,8 +123,8 @@ Rows OptionsBelow(const std::string& field, const Rows& rows);
 
 const google::protobuf::FieldDescriptor* FieldOf(const google::protobuf::Descriptor* type,
                                                  const std::string& path);
-// The message that holds the field. The first function returns null if a message on the way is
-// absent; the second one creates the messages on the way.
+// Return the message that holds the field. If a message along the path is absent, the first
+// function returns null, and the second one creates it.
 const Message* ParentOf(const Message& message, const std::string& path);
 Message* MutableParentOf(Message* message, const std::string& path);
 

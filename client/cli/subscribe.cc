@@ -32,7 +32,7 @@ class Printer {
         settlement_(ReadSettlement(input).value()),
         messages_max_(input.Has("--max") ? input.Number("--max") : INT64_MAX) {}
 
-  // Called by several threads at once.
+  // Several threads call Handle at once.
   client::Settlement Handle(const client::Delivery& delivery) {
     // Messages beyond the number return to the server when the stream closes.
     if (!TakeOne()) return client::Settlement::Leave();

@@ -51,7 +51,7 @@ size_t NextCharacter(absl::string_view text, uint32_t* code_point) {
     if ((byte & 0xC0) != 0x80) return 0;
     *code_point = (*code_point << 6) | (byte & 0x3F);
   }
-  // The smallest code point that needs so many bytes.
+  // The smallest code point that needs `size` bytes.
   const uint32_t least = size == 2 ? 0x80 : size == 3 ? 0x800 : 0x10000;
   const bool surrogate = *code_point >= 0xD800 && *code_point <= 0xDFFF;
   return *code_point < least || surrogate || *code_point > 0x10FFFF ? 0 : size;

@@ -27,7 +27,7 @@ struct FieldSpec {
   absl::string_view name;
   int min = 0;
   int max = 0;
-  // Three letters for each value from `min` on, or nothing.
+  // Three letters for each value from `min` on. Empty: the field has no names.
   absl::string_view names;
 };
 

@@ -107,7 +107,7 @@ absl::StatusOr<Recurrence> Recurrence::Compile(const RecurrenceRule& rule,
 }
 
 std::optional<int64_t> Recurrence::NextWithoutEnd(int64_t after_ms) const {
-  // This also keeps the arithmetic below within 64 bits.
+  // The bound also keeps the arithmetic below within 64 bits.
   if (after_ms >= kTimeMaxMs) return std::nullopt;
   if (cron_.has_value()) return cron_->Next(std::max(after_ms, rule_.start_ms - 1), zone_);
   if (after_ms < rule_.start_ms) return rule_.start_ms;

@@ -43,7 +43,7 @@ struct Change {
   bool used = false;
   // True if the change continues one of the previous run.
   bool resumed = false;
-  // The name of the changed subscription; empty for a change of the topic.
+  // The subscription that the change creates, updates or deletes now. Empty: none.
   std::string subscription;
   // The number of shards that have not replied, and the sums of the replies.
   size_t open = 0;
