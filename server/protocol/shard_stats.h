@@ -20,13 +20,13 @@ struct ShardStats {
   uint64_t cancelled = 0;
   // Messages that were replaced or moved to another time.
   uint64_t rescheduled = 0;
-  // Messages that ended undelivered, because their time to live had passed.
+  // Messages that a subscription dropped, because their time to live had passed.
   uint64_t expired = 0;
   // Messages that a subscription turned into dead letters.
   uint64_t dead_lettered = 0;
   // Failed tries to make a dead letter, because there is no dead-letter topic. The message stays.
   uint64_t dead_letters_refused = 0;
-  // Messages that a subscription dropped, by its retention or because it was deleted.
+  // Messages that a subscription dropped, by its retention or by its deletion.
   uint64_t dropped = 0;
   uint64_t fired = 0;
   uint64_t delivered = 0;
