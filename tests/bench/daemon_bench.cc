@@ -74,7 +74,7 @@ int Unary(const Options& options) {
   return 0;
 }
 
-// A loop of synced WriteBatches of the same records, and nothing else.
+// A loop of synced WriteBatches with the same records, without a server.
 double BareRocksDb(const std::string& directory, int batches, int batch_size) {
   rocksdb::Options options;
   options.create_if_missing = true;
@@ -126,8 +126,8 @@ int Batch(const Options& options) {
   return 0;
 }
 
-// 3: a million messages due in one second (or --spread-ms) to as many subscribers as topics, and
-// one more topic beside them.
+// 3: a million messages come due in one second (or --spread-ms). Each topic has one subscriber. A
+// steady second topic measures the lateness beside the burst.
 int Burst(const Options& options) {
   constexpr int64_t kSideAheadMs = 3'000;
   const int64_t messages = options.messages > 0 ? options.messages : 1'000'000;
@@ -140,7 +140,7 @@ int Burst(const Options& options) {
                            const std::function<void()>& meanwhile) {
     stop = false;
     const auto listener = Listen(*server, topic, 10'000, received);
-    // Far enough ahead that all are accepted in time, however long that takes during the burst.
+    // Due so far ahead that the daemon accepts all messages in time, even during the burst.
     std::thread sender(Trickle, server->Connect(), topic, 1000, &stop, kSideAheadMs);
     meanwhile();
     stop = true;
@@ -150,7 +150,7 @@ int Burst(const Options& options) {
   trickle(&side_before, "side-a", [] { std::this_thread::sleep_for(std::chrono::seconds(5)); });
   PrintLateness("second topic, alone", &side_before);
 
-  // All due within the same second, far enough ahead that all are accepted before.
+  // All are due within the same second, far enough ahead that the daemon accepts them before.
   const int64_t due_ms = WallMillis() + 4000 + messages / 100;
   std::vector<std::string> topics;
   for (int64_t i = 0; i < options.topics; ++i) topics.push_back("burst-" + std::to_string(i));
@@ -159,7 +159,7 @@ int Burst(const Options& options) {
   std::printf("accepted at %.0f/s, %lld ms before the first is due\n", accepted.per_second,
               static_cast<long long>(due_ms - WallMillis()));
   trickle(&side_during, "side-b", [&] {
-    // All streams together have the same credit, however many they are.
+    // The total credit of all streams is the same for any number of topics.
     const auto credit = static_cast<int>(std::max<int64_t>(50'000 / options.topics, 100));
     std::vector<std::unique_ptr<client::Subscriber>> listeners;
     for (const std::string& topic : topics) {
@@ -202,7 +202,8 @@ int Steady(const Options& options) {
   return 0;
 }
 
-// 5: many far-future messages: memory, and how soon the first is delivered after a kill.
+// 5: many far-future messages: the memory they take, and the time to the first delivery after a
+// kill.
 int Pending(const Options& options) {
   constexpr int kBatch = 10'000;
   const int64_t messages = options.messages > 0 ? options.messages : 10'000'000;

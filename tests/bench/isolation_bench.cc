@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What bad neighbours cost a healthy topic: the same load on the healthy one, alone on a daemon
-// and, by turns, on another one beside three that each hold many due messages: one that nobody
-// reads, one whose subscriber acks nothing, one whose subscriber nacks all.
+// Measures how much bad neighbours slow a healthy topic. The same load runs by turns on two
+// daemons. On one the healthy topic is alone. On the other it has three neighbours with many due
+// messages each: one without a subscriber, one whose subscriber never acks, and one whose
+// subscriber nacks everything.
 //
 //   isolation_bench [--messages N] [--rate R] [--seconds S] [--rounds N]
 //
-// Prints the healthy topic's lateness under a steady rate, how fast it delivers a burst, both
-// ratios, and the resident memory of the second daemon. See RESULTS.md.
+// Prints the healthy topic's lateness under a steady rate, its rate during a burst, the two ratios,
+// and the resident memory of the second daemon. See RESULTS.md.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -27,7 +28,7 @@ namespace {
 struct Options {
   std::string daemon = DUETIME_DAEMON;
   std::vector<std::string> flags;
-  // Due messages of each neighbour.
+  // Number of due messages of each neighbour.
   int64_t messages = 1'000'000;
   int64_t rate = 5'000;
   int64_t burst = 300'000;
@@ -41,7 +42,7 @@ struct Health {
   double burst_per_second = 0;
 };
 
-// Of one round.
+// Measures one round.
 Health Measure(const Options& options, const test::ServerProcess& server,
                const std::string& topic) {
   Health health;
@@ -94,7 +95,7 @@ int Run(const Options& options) {
   const auto crowded = StartDaemon(options.daemon, options.flags);
   const double empty = static_cast<double>(ProcessResidentBytes(crowded->pid())) / 1e6;
 
-  // Highest resident memory from here on.
+  // Highest resident memory of the crowded daemon from here on, in bytes.
   std::atomic<uint64_t> resident{0};
   std::atomic<bool> stop{false};
   std::thread sampler([&] {

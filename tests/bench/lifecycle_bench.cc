@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Benchmarks of what is done to messages before they are due. See RESULTS.md.
+// Benchmarks of operations on pending messages. See RESULTS.md.
 //
 //   lifecycle_bench mixed     order time-outs: scheduled under a key, four in five cancelled by it
 //   lifecycle_bench queries   lists and forecasts over many pending messages
@@ -54,8 +54,8 @@ uint64_t DirectoryBytes(const std::string& directory) {
   return bytes;
 }
 
-// Waits until the directory has had the same size for some seconds, at most a minute, and returns
-// it.
+// Waits until the directory's size has not changed for some seconds, at most a minute, and returns
+// the size in bytes.
 uint64_t SettledBytes(const std::string& directory) {
   constexpr int kSame = 5;
   uint64_t last = 0;
@@ -68,8 +68,8 @@ uint64_t SettledBytes(const std::string& directory) {
   return last;
 }
 
-// One client of the mixed profile: batches of orders under keys of its own, and of cancels of four
-// in five of them. Returns the operations that succeeded.
+// One client of the mixed profile. Sends batches of orders under keys of its own, and cancels four
+// in five of them. Returns the number of operations that succeeded.
 uint64_t RunOrders(const std::shared_ptr<grpc::Channel>& channel, int client, double seconds) {
   constexpr int kBatch = 1000;
   const auto stub = v1::Messages::NewStub(channel);
@@ -121,7 +121,7 @@ int Mixed(const Options& options) {
   const double seconds = SecondsSince(start);
   uint64_t sum = 0;
   for (const uint64_t operations : done) sum += operations;
-  const double live = static_cast<double>(sum) / 9;  // of nine operations one message stays
+  const double live = static_cast<double>(sum) / 9;  // one of nine operations leaves a message
   std::printf(
       "mixed: %.0f operations/s (4 of 5 orders cancelled by key), server %.2f us CPU each\n",
       static_cast<double>(sum) / seconds,
@@ -152,9 +152,10 @@ int Queries(const Options& options) {
   const int64_t messages = options.messages > 0 ? options.messages : 10'000'000;
   const auto server = StartDaemon(options);
   const auto channel = server->Connect();
-  // Evenly over a year, nine of ten in one topic, the rest in a hundred others. In order of time,
-  // because a batch all over the year writes more counters than messages. The messages are the same
-  // in any order, but not the files that they lie in: these overlap less.
+  // Due times spread evenly over a year. Nine of ten messages go to one topic, the others to a
+  // hundred topics. Batches follow the order of time: a batch spread over the whole year would
+  // write more counters than messages. With this order, the database files overlap less than with a
+  // random one.
   const LoadResult accepted = RunBatches(
       channel, static_cast<int>(messages / kBatch), 4,
       [&](int batch, v1::ScheduleBatchRequest* request) {

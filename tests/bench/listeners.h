@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the benchmarks of delivery share: a daemon, subscribers that note how late each message
-// came, and senders.
+// Shared by the delivery benchmarks: a daemon, subscribers that record the lateness of each
+// message, and senders.
 #pragma once
 
 #include <atomic>
@@ -22,31 +22,33 @@ namespace duetime::bench {
 std::unique_ptr<test::ServerProcess> StartDaemon(const std::string& daemon,
                                                  const std::vector<std::string>& flags);
 
-// Collects what a subscriber is given. Thread-safe.
+// Collects the deliveries of a subscriber. Thread-safe.
 struct Received {
   std::mutex mutex;
   std::vector<double> lateness_ms;
-  // The daemon's own: when it handed the message to the stream, in whole milliseconds.
+  // Lateness by the daemon's own clock when it handed the message to the stream, in whole
+  // milliseconds.
   std::vector<double> hand_out_ms;
   std::atomic<int64_t> count{0};
   std::atomic<int64_t> early{0};
 };
 
-// A subscriber of the topic's default subscription with this much credit. `answer` says what
-// becomes of each message; nothing: it is acked. Ends the program if it cannot be opened.
+// Opens a subscriber with this credit on the topic's default subscription. `answer` chooses the
+// settlement of each message; without it every message is acked. Ends the program if the subscriber
+// cannot be opened.
 std::unique_ptr<client::Subscriber> Listen(
     const test::ServerProcess& server, const std::string& topic, int credit, Received* received,
     std::function<client::Settlement(const client::Delivery&)> answer = {});
 
 void WaitFor(const std::function<bool()>& done, double seconds_max);
 
-// Schedules `rate` messages a second on `topic`, each due `ahead_ms` to half a second more after it
-// is sent, until `stop`.
+// Schedules `rate` messages a second on `topic` until `stop`. Each is due between `ahead_ms` and
+// `ahead_ms` + 500 ms after it is sent.
 void Trickle(const std::shared_ptr<grpc::Channel>& channel, const std::string& topic, int64_t rate,
              const std::atomic<bool>* stop, int64_t ahead_ms);
 
-// Schedules `messages` of 128 bytes, the i-th due at due_ms + i modulo `spread_ms`, by turns on as
-// many topics as there are names.
+// Schedules `messages` of 128 bytes, round robin over `topics`. The i-th is due at due_ms + i
+// modulo `spread_ms`.
 LoadResult ScheduleMany(const std::shared_ptr<grpc::Channel>& channel,
                         const std::vector<std::string>& topics, int64_t messages, int64_t due_ms,
                         int64_t spread_ms);

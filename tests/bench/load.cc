@@ -25,8 +25,8 @@ double ProcessCpuSeconds(int pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
   std::getline(file, text);
-  // The fields after the program's name, which may hold spaces: utime and stime are the 12th and
-  // 13th of them.
+  // The fields after the program's name, which may contain spaces. utime and stime are the 12th and
+  // 13th of these fields.
   std::istringstream fields(text.substr(text.rfind(')') + 2));
   std::string field;
   double ticks = 0;
@@ -55,7 +55,7 @@ v1::ScheduleRequest MakeMessage(const std::string& topic, size_t payload_bytes, 
 
 namespace {
 
-// One place for a call that is made again and again.
+// The state of one call in flight, reused for the next call.
 template <typename Stub, typename Request, typename Response>
 struct Slot {
   std::unique_ptr<grpc::ClientContext> context;
@@ -74,8 +74,7 @@ LoadResult Summarize(uint64_t count, double seconds, uint64_t errors,
           .errors = errors};
 }
 
-// Runs calls until `next` says that there are no more. `next` prepares a slot's request and starts
-// it.
+// Runs calls until `next` returns false. `next` prepares a slot's request and starts the call.
 template <typename Slot, typename Next>
 LoadResult Run(grpc::CompletionQueue* queue, int in_flight, Next next) {
   std::vector<Slot> slots(static_cast<size_t>(in_flight));

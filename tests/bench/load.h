@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the benchmarks of the daemon share: a load generator that is cheap beside the server, and
-// numbers.
+// Shared by the daemon benchmarks: a load generator that is cheap beside the server, and
+// measurements.
 #pragma once
 
 #include <chrono>
@@ -23,13 +23,13 @@ inline double SecondsSince(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
 }
 
-// Milliseconds of wall time, as the server counts them.
+// Milliseconds of wall time since the epoch, like the server's times.
 int64_t WallMillis();
 
-// The value at `quantile` of `values`, which is sorted by the call. 0 if empty.
+// Sorts `values` and returns the value at `quantile`. Returns 0 if empty.
 double Quantile(std::vector<double>* values, double quantile);
 
-// CPU seconds that a process has used, and its resident memory in bytes.
+// CPU seconds and resident bytes of a process.
 double ProcessCpuSeconds(int pid);
 uint64_t ProcessResidentBytes(int pid);
 
@@ -44,13 +44,14 @@ struct LoadResult {
 // A message of `payload_bytes` that is due `delay_ms` after it arrives.
 v1::ScheduleRequest MakeMessage(const std::string& topic, size_t payload_bytes, int64_t delay_ms);
 
-// Keeps `in_flight` unary calls going for `seconds` from one thread with one completion queue and
-// one connection: Schedule of far-future messages, or an empty health check, which is this server's
-// empty echo.
+// Keeps `in_flight` unary calls running for `seconds`, from one thread with one completion queue
+// and one connection. The call is Schedule of a far-future message, or an empty health check as the
+// server's empty echo.
 LoadResult RunUnary(const std::shared_ptr<grpc::Channel>& channel, bool schedule, int in_flight,
                     double seconds);
 
-// Sends `batches` batches with at most `in_flight` at once; `fill` makes the i-th. Counts messages.
+// Sends `batches` batches with at most `in_flight` at once; `fill` makes the i-th. The result
+// counts messages.
 LoadResult RunBatches(const std::shared_ptr<grpc::Channel>& channel, int batches, int in_flight,
                       const std::function<void(int, v1::ScheduleBatchRequest*)>& fill);
 

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The timing wheel against what Debian packages, in one run. Run it on a quiet machine:
+// Compares the timing wheel with Debian's packaged libraries in one run. Run it on a quiet machine:
 //
 //   wheel_bench --benchmark_min_time=0 --benchmark_repetitions=3
 //   --benchmark_report_aggregates_only=true
 //
-// Every benchmark is one run of a whole workload, which reports its own figures:
-//   add_ns, expire_ns, cancel_ns, event_ns   thread CPU time per timer; expire_ns has everything in
-//                                            it that passing the hour costs: moving down, empty
-//                                            ticks
-//   bytes      what the allocator has given out, per timer, when all are added
-//   worst_us   the longest single call of Advance with a budget of 1024: the least of some rounds
-//              that do the same for each call, which leaves out what the machine did meanwhile
-// A round whose memory is fresh goes before the one that is measured.
+// Each benchmark runs one whole workload and reports its own figures:
+//   add_ns, expire_ns, cancel_ns, event_ns   thread CPU time per timer; expire_ns includes the
+//                                            cascades and the empty ticks of the hour
+//   bytes      allocated bytes per timer after all timers are added
+//   worst_us   the longest single call of Advance with a budget of 1024. Several rounds make the
+//              same calls; each call counts with its shortest time, which leaves noise out
+// A warm-up round with fresh memory runs before the measured round.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -37,7 +36,7 @@ double CpuNanos() {
   return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
-// Past this program's own clock_gettime, which makes a system call.
+// Wall time in nanoseconds. Avoids this program's own clock_gettime, which makes a system call.
 double WallNanos() {
 #ifdef __x86_64__
   static const double ns_per_count = [] {
@@ -57,9 +56,9 @@ double AllocatedBytes() {
   return static_cast<double>(info.uordblks + info.hblkhd);
 }
 
-// The allocator keeps what it once got, so that the second round finds warm memory whoever asks.
+// Makes the allocator keep freed memory, so that the second round finds warm memory.
 void KeepMemory() {
-  // The most that it takes; more is refused and leaves it as it was.
+  // The highest value that mallopt accepts; it ignores a higher one.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
 }
@@ -72,7 +71,7 @@ std::vector<uint32_t> Delays(size_t count, uint64_t from, uint64_t span) {
   return delays;
 }
 
-// Adds all timers, then lets time run until the last one has fired.
+// Adds all timers, then advances time until the last one has fired.
 template <typename Peer>
 void AddAndExpire(benchmark::State& state, uint64_t from, uint64_t span) {
   KeepMemory();
@@ -111,7 +110,7 @@ void Hour(benchmark::State& state) {
   AddAndExpire<Peer>(state, 1, kHour);
 }
 
-// A second that lies ahead, so that there are slots to move down from.
+// The second lies ten seconds ahead, so that the timers cascade through slots.
 template <typename Peer>
 void BurstSecond(benchmark::State& state) {
   AddAndExpire<Peer>(state, 10'000, 1'000);
@@ -170,7 +169,7 @@ void Cancel(benchmark::State& state) {
   }
 }
 
-// The longest call of Advance.
+// Measures the longest call of Advance.
 template <typename Peer>
 void Worst(benchmark::State& state, uint64_t from, uint64_t span) {
   KeepMemory();
@@ -179,7 +178,7 @@ void Worst(benchmark::State& state, uint64_t from, uint64_t span) {
   constexpr int kRounds = 6;
   for (auto _ : state) {
     std::vector<float> least;
-    // A multiple of what a slot spans, up to 99 days, so that the rounds do the same.
+    // A multiple of the span of every slot up to 99 days, so that all rounds make the same moves.
     constexpr uint64_t kLength = uint64_t{1} << 29;
     Peer peer(count);
     for (int round = 0; round < kRounds; ++round) {
@@ -193,7 +192,7 @@ void Worst(benchmark::State& state, uint64_t from, uint64_t span) {
           done = peer.AdvanceOnce(start + t, [](uint64_t) {});
           const auto took = static_cast<float>(WallNanos() - begin);
           if (call == least.size()) least.push_back(took);
-          // The first round's memory is fresh.
+          // The first round warms the memory, so the second round overwrites its times.
           least[call] = round <= 1 ? took : std::min(least[call], took);
         }
       }
@@ -218,7 +217,7 @@ void WorstMillisecond(benchmark::State& state) {
   Worst<Peer>(state, 10'000, 1);
 }
 
-// A tick of an empty structure, and what one timer an hour away costs.
+// Measures a tick of an empty structure, and the cost of one timer that is an hour away.
 template <typename Peer>
 void Idle(benchmark::State& state) {
   constexpr uint64_t kTicks = 100'000'000;
@@ -227,7 +226,7 @@ void Idle(benchmark::State& state) {
     const double begin = CpuNanos();
     for (uint64_t t = 1; t <= kTicks; ++t) {
       peer.Advance(kStart + t, [](uint64_t) {});
-      // Or the compiler sees that nothing is in it.
+      // Without this the compiler sees that the structure is empty and drops the loop.
       benchmark::DoNotOptimize(&peer);
       benchmark::ClobberMemory();
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The clock of the event loops: a function of this program's takes the place of the C library's, so
-// that an hour of theirs passes in seconds.
+// Replaces the C library's clock_gettime with a virtual clock, so that an hour of an event loop's
+// time passes in seconds.
 #include "tests/bench/wheel_peers.h"
 
 #include <sys/syscall.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The wheel and what it is measured against, each behind the same few calls.
+// The timing wheel and its competitors, each behind the same few calls.
 #pragma once
 
 #include <algorithm>
@@ -29,17 +29,17 @@
 
 namespace duetime::bench {
 
-// What a peer has:
-//   kStep    how many ms the clock moves between two calls of Advance. The event loops make a
-//            system call each time they look at their timers, so they look each 100 ms.
-//   Add(due, number)   number < capacity, and not waiting
-//   Advance(now)       hands out all that is due, calls fired(number) for each
-//   Cancel(number)     of one that waits
-//   NextDue()          the time of the next one, where that can be asked
+// The interface of a peer:
+//   kStep    how many ms the clock moves between two calls of Advance. An event loop makes a system
+//            call each time it reads its timers, so its step is 100 ms.
+//   Add(due, number)   number < capacity, and it is not pending
+//   Advance(now)       calls fired(number) for each due timer
+//   Cancel(number)     of a pending timer
+//   NextDue()          the due time of the next timer, if the library can tell
 // Time starts at kStart.
 inline constexpr uint64_t kStart = 1'700'000'000'000;
 
-// An entry of the size that the scheduler's have at least: a message id.
+// The smallest entry of the scheduler: a message id.
 struct Entry16 {
   uint64_t number;
   uint64_t more;
@@ -49,7 +49,7 @@ struct Entry24 {
   uint64_t more[2];
 };
 
-// Keeps every slab that was ever taken, as a wheel's owner has them made ready.
+// Keeps every slab that was ever taken, because a wheel's owner keeps slabs ready, too.
 class WarmSlabs final : public wheel::SlabMemory {
  public:
   WarmSlabs() = default;
@@ -197,7 +197,8 @@ class BtreePeer {
   }
   template <typename Fired>
   void Advance(uint64_t now, Fired fired) {
-    // From the front in one go, as erasing one by one would look for the front each time.
+    // Erases from the front in one call, because single erases would search for the front each
+    // time.
     auto end = set_.begin();
     for (; end != set_.end() && end->first <= now; ++end) fired_.push_back(end->second);
     set_.erase(set_.begin(), end);
@@ -215,10 +216,11 @@ class BtreePeer {
 
 #ifdef DUETIME_BENCH_LOOPS
 
-// What every clock says while it is not 0, in ms since kStart, plus one hour (see wheel_peers.cc).
+// The time that every clock shows, in ms since kStart, plus one hour. 0: the real clocks run. See
+// wheel_peers.cc.
 extern uint64_t virtual_ms;
 
-// The libraries call back through C; `current` is the peer that is in Advance.
+// The libraries call back through C functions; `current` is the peer whose Advance is running.
 template <typename Peer>
 class LoopPeer {
  public:

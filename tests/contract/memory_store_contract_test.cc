@@ -5,7 +5,7 @@
 namespace duetime::test {
 namespace {
 
-// Fails with the records lost, or applied: both are answers a disk may give.
+// A failed append loses the records or applies them, because a disk may do either.
 class MemoryHarness final : public StoreHarness {
  public:
   explicit MemoryHarness(storage::MemoryStore::Fault fault) : fault_(fault) {}

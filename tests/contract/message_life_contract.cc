@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the suite about heads, the index of names, locators, counters and objects.
+// The part of the suite about message heads, the index of names, locators, counters and objects.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -213,7 +213,7 @@ TEST_P(MessageStoreContract, HeadsKeepTheirBounds) {
   EXPECT_THAT(page.items, IsEmpty()) << "of another shard";
 }
 
-// Every third message is of the topic; in pages of every size the same ones come, each once.
+// Every third message belongs to the topic. Pages of every size return each of these once.
 TEST_P(MessageStoreContract, HeadsComeInPagesThatMayBeEmpty) {
   RecordBatch batch;
   std::vector<MessageKey> wanted;
@@ -274,7 +274,8 @@ TEST_P(MessageStoreContract, ANameReturnsItsLastEntry) {
   EXPECT_EQ(get(kTopic, IndexKind::kUserKey, "a", 0), Entry(6, 9)) << "in the order given";
 }
 
-// Names longer than what a sorted group keeps of them, which begin alike and lie side by side.
+// These names are longer than the prefix that a sorted group keeps, begin alike, and are
+// neighbours.
 TEST_P(MessageStoreContract, LongNamesAreNotMixedUp) {
   const std::string stem(250, 'n');
   std::vector<std::string> names = {
@@ -433,8 +434,8 @@ TEST_P(MessageStoreContract, CountersKeepTheirBounds) {
   EXPECT_THAT(starts(5 * kMinuteMs, 2 * kMinuteMs, 100), IsEmpty());
 }
 
-// A hot counter among others, at random: the sums are always those of a simple model. Sees the
-// 17th change of a counter in a row, and new tables, many times.
+// Random changes to one hot counter and many others. The sums always equal those of a simple model.
+// The test often changes a counter for the 17th time in a row, and often creates new tables.
 TEST_P(MessageStoreContract, CountersAreNeverWrong) {
   std::mt19937_64 random(test::TestSeed(1));
   std::map<uint64_t, CountDelta> model;
@@ -450,7 +451,7 @@ TEST_P(MessageStoreContract, CountersAreNeverWrong) {
       sum.bytes += count.delta.bytes;
       batch.push_back(std::move(count));
     }
-    // Something that fills the memtables.
+    // A large record that fills the memtables.
     batch.push_back(Accept(Key(random() % 100, random() % 100), kTopic, std::string(3000, 'x')));
     const std::vector<RecordBatch> group = {std::move(batch)};
     ASSERT_EQ(store_->Append(group, Durability::kBuffered), AppendOutcome::kAccepted);
@@ -497,8 +498,8 @@ TEST_P(MessageStoreContract, ObjectsAreKeptByKindShardAndName) {
   EXPECT_THAT(ObjectNames(store_, ObjectKind::kRecurrence, 0, ""), ElementsAre("x"));
 }
 
-// Messages come and go together with their counters; a reader on another thread finds the counters
-// of one append, never of half of one.
+// Each append writes messages and counters together. A reader on another thread sees the counters
+// of whole appends only.
 TEST_P(MessageStoreContract, CountersAndMessagesAreAtomic) {
   constexpr uint64_t kBatches = 200;
   std::atomic<bool> done = false;

@@ -263,7 +263,8 @@ TEST_P(MessageStoreContract, MultiGetReadsAcrossTombstones) {
   std::vector<MessageKey> keys;
   for (uint64_t i = 0; i < 3000; ++i) {
     accepts.push_back(Accept(1, Key(i, i), Value(std::to_string(i))));
-    // Long runs of erased messages, also at both ends; within them an absent one is asked for.
+    // Leaves long runs of erased messages, also at both ends. The read asks for some erased keys,
+    // too.
     const bool kept = i == 700 || i == 701 || i == 1900;
     if (!kept) erases.push_back(Erase(1, Key(i, i)));
     if (kept || i % 500 == 0 || i > 2990) keys.push_back(Key(i, i));
@@ -449,7 +450,7 @@ TEST_P(MessageStoreContract, AReopenFindsEverything) {
   }
 }
 
-// Each batch replaces ten messages by ten others; a reader on another thread never sees a mixture.
+// Each batch replaces ten messages by ten others. A reader on another thread never sees a mixture.
 TEST_P(MessageStoreContract, AReadBesideAnAppendSeesWholeBatches) {
   constexpr uint64_t kBatches = 300;
   constexpr uint64_t kTogether = 10;
@@ -466,7 +467,7 @@ TEST_P(MessageStoreContract, AReadBesideAnAppendSeesWholeBatches) {
       EXPECT_EQ(page.items.front().key.due_ms, page.items.back().key.due_ms);
       EXPECT_GE(page.items.front().key.due_ms, last_due_ms);
       last_due_ms = page.items.front().key.due_ms;
-      // The mark was in the same batch or in a later one.
+      // The batch with the mark is the same one or a later one.
       EXPECT_GE(store_->Marks(0)->claim_ms, last_due_ms);
       ++reads;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every MessageStore must do, as one suite. An implementation's test names its harness with
-// INSTANTIATE_TEST_SUITE_P and gets all of it.
+// The contract of MessageStore as one suite. An implementation's test passes its harness to
+// INSTANTIATE_TEST_SUITE_P and runs the whole suite.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +28,14 @@ inline storage::MessageKey Key(uint64_t due_ms, uint64_t sequence) {
   return {due_ms, storage::MessageId::Make(/*epoch=*/1, sequence, /*slot=*/0, due_ms)};
 }
 
-// How the suite gets hold of an implementation.
+// Opens an implementation for the suite.
 class StoreHarness {
  public:
   static constexpr uint16_t kShards = 4;
 
   virtual ~StoreHarness() = default;
 
-  // Opens the store; closes the open one first. The bytes stay from one call to the next.
+  // Opens the store, after closing an open one. The stored bytes survive.
   virtual storage::MessageStore* Reopen() = 0;
   // Makes the next append of the open store fail with kUnknown.
   virtual void FailNextAppend() = 0;

@@ -80,7 +80,7 @@ TEST_P(MessageStoreContract, ProgressIsKeptByMessageAndSubscription) {
               ElementsAre(Pair(SubscriptionId{0}, kSettled), Pair(kSecond, kFailed),
                           Pair(kLast, kSettled)));
   EXPECT_THAT(*store_->GetProgress(0, Key(5, 6)), ElementsAre(Pair(kFirst, kFailed)));
-  // Neighbours in time, in their ids, and in another shard.
+  // Keys with a neighbouring time or id, and the same key in another shard.
   for (const MessageKey& key : {Key(4, 5), Key(5, 4), Key(5, 7), Key(6, 5)}) {
     EXPECT_THAT(*store_->GetProgress(0, key), IsEmpty());
   }
@@ -95,7 +95,7 @@ TEST_P(MessageStoreContract, ProgressIsRemovedOneByOneAndTheRemovalMayBeRepeated
   Append({Remove(2, Key(1, 1), kFirst), Remove(2, Key(9, 9), kFirst)});
   Append({Remove(2, Key(1, 1), kFirst)});
   EXPECT_THAT(*store_->GetProgress(2, Key(1, 1)), ElementsAre(Pair(kSecond, kSettled)));
-  // In the order given, also within a batch.
+  // Records of one batch apply in the order given.
   Append({Remove(2, Key(1, 1), kSecond), Put(2, Key(1, 1), kFirst, kSettled),
           Put(2, Key(1, 1), kFirst, kFailed)});
   EXPECT_THAT(*store_->GetProgress(2, Key(1, 1)), ElementsAre(Pair(kFirst, kFailed)));
@@ -116,8 +116,8 @@ TEST_P(MessageStoreContract, ProgressAndMessageAreAtomic) {
             store_->Get(0, Key(1, 1))->has_value() ? 1u : 0u);
 }
 
-// At random, against a simple model, for messages with and without progress, in memory and in
-// tables.
+// Random changes compared with a simple model, for messages with and without progress, in memtables
+// and in tables.
 TEST_P(MessageStoreContract, ProgressIsNeverWrong) {
   std::mt19937_64 random(test::TestSeed(1));
   constexpr uint64_t kMessages = 500;
@@ -142,7 +142,7 @@ TEST_P(MessageStoreContract, ProgressIsNeverWrong) {
         batch.push_back(Put(1, key, subscription, progress));
       }
     }
-    // Something that fills the memtables.
+    // A large record that fills the memtables.
     batch.push_back(Message(0, Key(1, random() % 100), 3000));
     const std::vector<RecordBatch> group = {std::move(batch)};
     ASSERT_EQ(store_->Append(group, Durability::kBuffered), AppendOutcome::kAccepted);

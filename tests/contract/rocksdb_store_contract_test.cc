@@ -9,7 +9,7 @@ namespace {
 
 using Operation = UnsyncedFileSystem::Operation;
 
-// Fails in the write or in the sync of the log.
+// Makes either the write or the sync of the log fail.
 class RocksDbHarness final : public StoreHarness {
  public:
   explicit RocksDbHarness(Operation failing) : failing_(failing) {}

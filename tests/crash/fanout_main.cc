@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The crash test of the backlog and of fan-out: three subscriptions of one topic, of which in turn
-// one is diligent, one slow and one absent for a time, and so little memory for due messages that
-// they go to disk and come back all the time. The real daemon is killed again and again: while it
+// The crash test of the backlog and of fan-out. One topic has three subscriptions: by turns one is
+// diligent, one is slow, and one is absent for a time. Memory for due messages is so small that
+// messages keep moving to disk and back. The test kills the real daemon again and again: while it
 // spills, while it reads back, and between the settlements of one message.
 //
 //   fanout_crash_test [--cycles=N] [--seed=N] [--shards=N] [--daemon=PATH]
 //
-// DUETIME_TEST_SCALE multiplies the default number of cycles. Each subscription's history is judged
-// by itself, as in kill9_test; a message that one of them has seen the others must have seen, too,
-// and at the end the topic must be empty. Exit code 0: no promise was broken and enough happened;
-// 1: a promise was broken; 2: the test could not do its work.
+// DUETIME_TEST_SCALE multiplies the default number of cycles. The test judges each subscription's
+// history by itself, as kill9_test does. In addition, a message that one subscription received must
+// reach the others, and the topic must be empty at the end. Exit code 0: no promise was broken and
+// enough happened; 1: a promise was broken; 2: the test could not run.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -46,13 +46,12 @@ std::string NameOf(int subscription) {
   return std::string(1, static_cast<char>('a' + subscription));
 }
 
-// One history for each subscription; a message has the same number in all of them.
+// One history for each subscription. A message has the same number in all of them.
 using Recorders = std::array<Recorder, kSubscriptions>;
 
-// What the runs have met.
+// Counts of the events that the runs must meet.
 struct Met {
-  // Kills while a subscription had messages on disk: without a stream that could take them, and
-  // with one.
+  // Kills while a subscription had messages on disk, without a stream for it and with one.
   int spilling = 0;
   int reading_back = 0;
 };
@@ -173,7 +172,7 @@ std::unique_ptr<SubscriberClient> Subscribe(const test::ServerProcess& server, i
       habits, seed, &(*recorders)[static_cast<size_t>(subscription)]);
 }
 
-// One life of the daemon, of which some end while it starts.
+// One run of the daemon. Some runs are killed during the start.
 bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Recorders* recorders,
              Met* met) {
   if (run > 1 && (*random)() % 15 == 0) {
@@ -194,7 +193,7 @@ bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Reco
                                   {.credit = 10, .acks = 60, .nacks = 10, .breaks = 2}, (*random)(),
                                   recorders));
   std::this_thread::sleep_for(milliseconds(50 + (*random)() % 150));
-  // In half of the runs the late subscriber connects and has to catch up.
+  // In half of the runs the absent subscriber connects late and has to catch up.
   const bool comes = (*random)() % 2 == 0;
   if (comes) {
     subscribers.push_back(Subscribe(*server, run, absent,
@@ -213,8 +212,8 @@ bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Reco
   return alive;
 }
 
-// A last run, in which every message is delivered to each subscription and acked. Returns the
-// number that is still pending. Nothing if it could not be found out.
+// The last run: delivers every message to each subscription and acks it. Returns the number of
+// pending messages, or nullopt if the run failed.
 std::optional<int64_t> Drain(test::ServerProcess* server, int run, Recorders* recorders) {
   if (!StartRun(server, run)) return std::nullopt;
   std::vector<std::unique_ptr<SubscriberClient>> subscribers;
@@ -243,7 +242,8 @@ std::optional<int64_t> Drain(test::ServerProcess* server, int run, Recorders* re
 
 using Histories = std::array<std::vector<MessageHistory>, kSubscriptions>;
 
-// What one subscription was given is for the others, too, whether its sender had an answer or not.
+// Counts messages that some subscriptions received and others did not. A message without an answer
+// to its sender counts, too.
 size_t CountLeftOut(const Histories& histories) {
   size_t left_out = 0;
   for (size_t number = 0; number < histories[0].size(); ++number) {
@@ -256,7 +256,7 @@ size_t CountLeftOut(const Histories& histories) {
   return left_out;
 }
 
-// The run in which the subscription's ack of it was confirmed; 0: none was.
+// The run in which the subscription's ack was confirmed, or 0.
 int AckedIn(const MessageHistory& message) {
   for (const AckEvent& ack : message.acks) {
     if (ack.ended != Ended::kOk) continue;
@@ -267,7 +267,7 @@ int AckedIn(const MessageHistory& message) {
   return 0;
 }
 
-// Messages that one subscription had settled, and another had not, when the daemon was killed.
+// Counts messages that one subscription settled before a kill and another one after it.
 int64_t CountBetweenSettles(const Histories& histories) {
   int64_t between = 0;
   for (size_t number = 0; number < histories[0].size(); ++number) {
@@ -284,7 +284,7 @@ int64_t CountBetweenSettles(const Histories& histories) {
   return between;
 }
 
-// Fewer would mean that the test did not test.
+// Fewer events would mean that the run proves nothing.
 bool EnoughHappened(int cycles, const Met& met, int64_t between, const Tally& tally) {
   std::printf(
       "killed with messages on disk: nobody there %d times, somebody %d times; between the "

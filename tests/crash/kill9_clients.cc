@@ -14,11 +14,10 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kCallTimeout(10'000);
-// Between calls of one client: enough to keep the daemon busy, not so much that the history grows
-// without bounds.
+// Pause between the calls of one client. It keeps the daemon busy and the history small.
 constexpr milliseconds kPause(2);
 constexpr int kCancelsBeforeOthers = 40;
-// After an error: the daemon is gone, or going.
+// Pause after an error, because the daemon is dead or ending.
 constexpr milliseconds kPauseAfterError(10);
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
@@ -31,7 +30,7 @@ int64_t Millis(const google::protobuf::Timestamp& time) {
   return time.seconds() * 1'000 + time.nanos() / 1'000'000;
 }
 
-// What the answer to a cancel says.
+// The result of a cancel as its answer tells it.
 CancelEvent ResultOf(const grpc::Status& status, const v1::CancelResponse& response) {
   CancelEvent result;
   result.ended = EndedBy(status);
@@ -69,7 +68,8 @@ v1::ScheduleRequest MakeMessage(size_t number, int64_t delay_ms, std::mt19937_64
 }  // namespace
 
 Ended EndedBy(const grpc::Status& status) {
-  // Only the others leave open what happened; see messages.proto.
+  // These codes mean that nothing changed. All other errors leave the outcome open; see
+  // messages.proto.
   switch (status.error_code()) {
     case grpc::StatusCode::OK:
       return Ended::kOk;
@@ -94,15 +94,14 @@ int64_t SteadyMillis() {
 Clients::Clients(const std::string& target, int run, uint64_t seed, Recorder* recorder)
     : target_(target), run_(run), recorder_(recorder) {
   std::mt19937_64 random(seed);
-  // In half of the runs, cancels reach the messages of earlier runs before any subscriber can take
+  // In half of the runs, cancels reach the messages of earlier runs before any subscriber takes
   // them.
   if (random() % 2 == 0) {
     const auto stub = v1::Messages::NewStub(Connect(target));
     for (int i = 0; i < kCancelsBeforeOthers; ++i) CancelOne(stub.get(), &random);
   }
-  // Half the time, everybody is diligent, and half of that the daemon has little to do: then
-  // nothing old is left, and the mark from which a restart begins to look follows the clock as
-  // closely as it may.
+  // In half of the runs every subscriber acks everything. In half of those the daemon has little to
+  // do, so no old message is left and the low watermark follows the clock closely.
   const bool diligent = random() % 2 == 0;
   quiet_ = diligent && random() % 2 == 0;
   const SubscriberHabits habits =
@@ -136,7 +135,7 @@ void Clients::Schedule(uint64_t seed) {
     std::vector<size_t> numbers;
     v1::ScheduleBatchRequest batch;
     for (int i = 0; i < count; ++i) {
-      // Often so short that the message is due while its commit is in flight.
+      // Often so short that the message comes due while its commit is in flight.
       const auto delay_ms =
           static_cast<int64_t>(random() % (quiet_ || random() % 3 == 0 ? 6 : 300));
       numbers.push_back(recorder_->Wanted(delay_ms));
@@ -305,7 +304,7 @@ void SubscriberClient::OnDelivery(const v1::Delivery& delivery, std::mt19937_64*
 
 void SubscriberClient::OnSettled(uint64_t token, Ended ended) {
   const auto ack = open_acks_.find(token);
-  // Of a nack, otherwise.
+  // The settlement was a nack.
   if (ack == open_acks_.end()) return;
   recorder_->AckOver(ack->second, token, ended);
   open_acks_.erase(ack);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The clients of the crash test: they schedule, cancel, receive and ack, and record what they see.
+// The clients of the crash test. They schedule, cancel, receive and ack, and record the answers.
 #pragma once
 
 #include <atomic>
@@ -21,18 +21,18 @@ namespace duetime::crash {
 // How a subscriber behaves.
 struct SubscriberHabits {
   int credit = 100;
-  // Out of 100 deliveries; the rest is left alone.
+  // Percent of deliveries. The subscriber leaves the rest unsettled.
   int acks = 80;
   int nacks = 8;
-  // Out of 100 frames: breaks the stream off and opens another.
+  // Percent of frames after which the subscriber cancels its stream and opens another.
   int breaks = 2;
 };
 
 inline constexpr int kTopics = 3;
 std::string TopicName(int topic);
 
-// All clients of one run of the daemon. They start with the constructor and go on until Stop, or
-// until the daemon is gone.
+// All clients of one run of the daemon. They start in the constructor and run until Stop or until
+// the daemon is gone.
 class Clients {
  public:
   Clients(const std::string& target, int run, uint64_t seed, Recorder* recorder);
@@ -46,7 +46,7 @@ class Clients {
  private:
   void Schedule(uint64_t seed);
   void Cancel(uint64_t seed);
-  // Cancels one of the messages accepted last.
+  // Cancels one of the messages that were accepted last.
   void CancelOne(v1::Messages::Stub* stub, std::mt19937_64* random);
 
   const std::string target_;
@@ -66,7 +66,7 @@ class SubscriberClient {
     std::string target;
     std::string topic;
     int run = 0;
-    // Empty: the default one.
+    // Empty: the default subscription.
     std::string subscription{};
   };
   SubscriberClient(Where where, const SubscriberHabits& habits, uint64_t seed, Recorder* recorder);
@@ -75,12 +75,12 @@ class SubscriberClient {
   SubscriberClient& operator=(const SubscriberClient&) = delete;
 
   void Stop();
-  // When it last received anything, by the steady clock, in milliseconds.
+  // When the subscriber last received a response, by the steady clock, in milliseconds.
   int64_t last_received_ms() const { return last_received_ms_.load(); }
 
  private:
   void Run(uint64_t seed);
-  // Lives through one stream.
+  // Runs one stream from its start to its end.
   void RunStream(v1::Messages::Stub* stub, std::mt19937_64* random);
   void OnDelivery(const v1::Delivery& delivery, std::mt19937_64* random,
                   v1::SubscribeRequest* answer);
@@ -91,19 +91,20 @@ class SubscriberClient {
   Recorder* const recorder_;
   std::atomic<bool> stopping_{false};
   std::atomic<int64_t> last_received_ms_{0};
-  // Acks without an answer, of the open stream: which message. Confined to the thread.
+  // Acks of the open stream without an answer: lease token to message number. Confined to the
+  // thread.
   std::unordered_map<uint64_t, size_t> open_acks_;
   std::mutex mutex_;
-  // The open stream's, or null. Guarded by mutex_.
+  // The context of the open stream, or null. Guarded by mutex_.
   grpc::ClientContext* context_ = nullptr;
   std::thread thread_;
 };
 
-// Asks by a cancel what became of each message that was ever accepted; `run` is that of the daemon,
-// which has delivered all that was left. False if a call failed.
+// Cancels every accepted message and records the answers. REQUIRES: the daemon of `run` has
+// delivered all remaining messages. Returns false if a call failed.
 bool AskAfterAll(const std::shared_ptr<grpc::Channel>& channel, int run, Recorder* recorder);
 
-// Whether a call with this status may have taken effect.
+// Classifies a call: a refused call changed nothing, and an unknown one may have taken effect.
 Ended EndedBy(const grpc::Status& status);
 
 // A moment of the steady clock, in milliseconds.

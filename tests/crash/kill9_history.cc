@@ -46,7 +46,8 @@ class Judge {
       cancelled += cancel.found == Found::kCancelled ? 1 : 0;
       if (!cancel.redelivery_stopped) continue;
       for (const DeliveryEvent& delivery : message_.deliveries) {
-        // Within the run, the client may read the two answers in either order.
+        // Within one run, the client may receive the delivery and the answer to the cancel in
+        // either order.
         if (delivery.run > cancel.run) Report("STOPPED_DELIVERED", "in a later run");
       }
     }
@@ -90,7 +91,7 @@ class Judge {
     }
   }
 
-  // What two deliveries of one message say of each other; called for each order of the two.
+  // Checks one delivery against another of the same message. Called for each order of the two.
   void CheckPair(const DeliveryEvent& one, const DeliveryEvent& other) const {
     if (&one == &other) return;
     if (one.run == other.run && one.attempt == other.attempt && &one < &other) {
@@ -111,7 +112,7 @@ class Judge {
                        [&](const auto& delivery) { return delivery.token == ack.token; });
       if (acked == message_.deliveries.end()) continue;
       for (const DeliveryEvent& delivery : message_.deliveries) {
-        // Not by the moments: a frame of an earlier lease may be read late.
+        // Compares runs and attempts, because a client may read a frame of an earlier lease late.
         if (delivery.run > acked->run ||
             (delivery.run == acked->run && delivery.attempt > acked->attempt)) {
           Report("ACKED_DELIVERED", "run " + std::to_string(delivery.run) +
@@ -122,7 +123,7 @@ class Judge {
     if (confirmed > 1) Report("ACKED_TWICE", "");
   }
 
-  // Whether an ack that may have taken effect had begun before this moment.
+  // Whether an ack that may have taken effect began before this moment.
   bool AckBegan(uint64_t before) const {
     return std::any_of(message_.acks.begin(), message_.acks.end(), [&](const AckEvent& ack) {
       return ack.begun < before && MayHaveHappened(ack.ended);
@@ -133,7 +134,7 @@ class Judge {
       return ack.over < before && ack.ended == Ended::kOk;
     });
   }
-  // Whether another cancel that ended it, or may have, had begun before this moment.
+  // Whether another cancel that ended the message, or may have, began before this moment.
   bool CancelBegan(const CancelEvent& but, uint64_t before) const {
     return std::any_of(message_.cancels.begin(), message_.cancels.end(),
                        [&](const CancelEvent& other) {

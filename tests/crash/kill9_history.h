@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What clients saw while a daemon was killed again and again, and the rules that it must obey.
-// Pure: no clock, no network.
+// The observations of clients while a daemon was killed again and again, and the rules that these
+// must obey. Pure: no clock, no network.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,32 @@
 
 namespace duetime::crash {
 
-// How an operation ended, as its client knows.
+// The end of an operation as its client knows it.
 enum class Ended : uint8_t {
-  // It has not, and never will: the history ended first. Judged as kUnknown.
+  // The history ended before the operation. Judged as kUnknown.
   kNot,
   kOk,
-  // Refused in a way that means that nothing was changed.
+  // The server refused, so nothing changed.
   kRefused,
-  // No answer, or one that says nothing: it may have happened or not.
+  // No answer, or one that does not tell: the operation may have taken effect or not.
   kUnknown,
 };
 
-// What a cancel found. kSettled: it had ended, and not by a cancel.
+// The result of a cancel. kSettled: the message had ended, but not by a cancel.
 enum class Found : uint8_t { kCancelled, kInFlight, kSettled, kAlreadyCancelled, kNotFound };
 
-// Moments are numbers that grow with each event of the whole history; runs of the daemon count
-// from 1.
+// Moments are numbers that grow with each event of the whole history. Runs of the daemon count from
+// 1.
 struct CancelEvent {
   uint64_t begun = 0;
   uint64_t over = 0;
   int run = 0;
   bool stop_redelivery = false;
   Ended ended = Ended::kNot;
-  // With kOk.
+  // Set if `ended` is kOk.
   Found found = Found::kNotFound;
   bool redelivery_stopped = false;
-  // With kSettled and kAlreadyCancelled: when it had ended.
+  // Set with kSettled and kAlreadyCancelled: when the message ended.
   int64_t end_ms = 0;
 };
 
@@ -57,14 +57,14 @@ struct AckEvent {
   Ended ended = Ended::kNot;
 };
 
-// One message, from the client's wish to its end.
+// One message, from the client's call to the message's end.
 struct MessageHistory {
   int64_t wanted_us = 0;
   int64_t delay_ms = 0;
   Ended scheduled = Ended::kNot;
-  // When the answer came.
+  // The moment of the answer.
   uint64_t scheduled_at = 0;
-  // With kOk.
+  // Set if `scheduled` is kOk.
   std::string id;
   int64_t deliver_ms = 0;
 
@@ -75,36 +75,36 @@ struct MessageHistory {
 
 // One broken promise.
 struct Violation {
-  // Which message, by its place in the history.
+  // The message's index in the history.
   size_t message = 0;
   // LOST, CANCELLED_DELIVERED, EARLY ...; see Check.
   std::string rule;
   std::string text;
 };
 
-// Judges a history that ended with a drain: everything that was still there was delivered and
-// acked. Tombstones are kept for longer than the history, and no message has a time to live.
+// Judges a history that ended with a drain, in which every remaining message was delivered and
+// acked. Tombstones outlive the history, and no message has a time to live.
 //
-//   LOST                 accepted, and it ended without a reason: no ack (confirmed or unanswered),
-//                        no cancel that explains it
-//   CANCELLED_DELIVERED  a cancel said CANCELLED, and it was delivered, before or after
-//   CANCELLED_TWICE      two cancels said CANCELLED
-//   STOPPED_DELIVERED    a cancel ended its redelivery, and a later run delivered it
-//   EARLY                received before its deliver_time, or the deliver_time is before what was
-//                        asked for
-//   ACKED_DELIVERED      a confirmed ack, and a later delivery
+//  LOST                 an accepted message ended without a confirmed or unanswered ack and
+//                        without a cancel that explains the end
+//   CANCELLED_DELIVERED  a cancel answered CANCELLED, and the message was delivered before or after
+//   CANCELLED_TWICE      two cancels answered CANCELLED
+//   STOPPED_DELIVERED    a cancel stopped redelivery, and a later run delivered the message
+//   EARLY                received before its deliver_time, or the deliver_time is before the
+//                        requested time
+//   ACKED_DELIVERED      delivered after a confirmed ack
 //   ACKED_TWICE          two confirmed acks
-//   REFUSED_DELIVERED    refused when it was scheduled, and delivered
-//   NOT_FOUND            a cancel said NOT_FOUND of a message that had been accepted
-//   UNTRUE_END           a cancel said SETTLED or ALREADY_CANCELLED though nothing had begun to end
-//                        it so
-//   FORGOTTEN_END        it had ended, as its client was told, and a cancel found it otherwise
-//   ENDED_DELIVERED      a cancel said that it had ended, and a later run delivered it
-//   END_TIME             two times of one end
-//   ATTEMPT              attempts below 1, repeated within a run, or a repeat that claims to be the
-//                        first delivery
+//   REFUSED_DELIVERED    delivered although its schedule was refused
+//   NOT_FOUND            a cancel answered NOT_FOUND for an accepted message
+//   UNTRUE_END           a cancel answered SETTLED or ALREADY_CANCELLED, but no ack or cancel that
+//                        could end the message had begun
+//   FORGOTTEN_END        a client knew that the message had ended, and a later cancel denied it
+//   ENDED_DELIVERED      a cancel answered that the message had ended, and a later run delivered it
+//   END_TIME             two end times for one message
+//   ATTEMPT              an attempt below 1, one repeated within a run, or a repeat that claims to
+//                        be the first delivery
 //   TOKEN                one lease token given twice
-//   ID                   an id of two messages, or two ids or deliver_times of one
+//   ID                   two messages with one id, or one message with two ids or deliver_times
 std::vector<Violation> Check(const std::vector<MessageHistory>& history);
 
 }  // namespace duetime::crash

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checker of the crash test can fail: for each rule a history that breaks it, and its
-// neighbours that do not.
+// The crash test's checker can fail. Each rule has a history that breaks it, and similar histories
+// that do not.
 #include "tests/crash/kill9_history.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Accepted as `id` at moment 1, wanted at 1,000 ms with a delay of 50 ms.
+// A message that was accepted as `id` at moment 1: requested at 1,000 ms with a delay of 50 ms.
 MessageHistory Accepted(const std::string& id = "a") {
   MessageHistory message;
   message.wanted_us = 1'000'000;
@@ -85,7 +85,7 @@ TEST(CheckTest, AGoodHistory) {
 
 TEST(CheckTest, Lost) {
   EXPECT_THAT(Rules({Accepted()}), ElementsAre("LOST"));
-  // Delivered is not enough: it must come until it is acked.
+  // A delivery is not enough: the message must be delivered until it is acked.
   MessageHistory message = Accepted();
   Deliver(message, 1, 1, 1, false);
   EXPECT_THAT(Rules({message}), ElementsAre("LOST"));
@@ -180,7 +180,7 @@ TEST(CheckTest, AckedAndDelivered) {
   MessageHistory same_run = message;
   Deliver(same_run, 1, 2, 2, true);
   EXPECT_THAT(Rules({same_run}), ElementsAre("ACKED_DELIVERED"));
-  // The frame of an earlier lease, read late.
+  // The client read the frame of an earlier lease late.
   message = Accepted();
   Ack(Deliver(message, 1, 2, 1, true), 1, Ended::kOk);
   Deliver(message, 1, 1, 2, false);
@@ -210,14 +210,14 @@ TEST(CheckTest, NotFound) {
   EXPECT_THAT(Rules({message}), ElementsAre("NOT_FOUND"));
   message.cancels[0].ended = Ended::kRefused;
   EXPECT_THAT(Rules({message}), IsEmpty());
-  // Asked before its id was known to be one.
+  // The cancel began before the client knew that the id exists.
   message.cancels[0].ended = Ended::kOk;
   message.scheduled_at = 4;
   EXPECT_THAT(Rules({message}), IsEmpty());
 }
 
 TEST(CheckTest, UntrueEnds) {
-  // Settled, though the ack came only after the answer.
+  // The message was settled, although the ack came only after the answer.
   MessageHistory message = Accepted();
   Deliver(message, 1, 1, 1, false);
   Cancel(message, Ended::kOk, Found::kSettled);
@@ -229,7 +229,8 @@ TEST(CheckTest, UntrueEnds) {
   EXPECT_THAT(Rules({message}), IsEmpty());
   message.acks[0].ended = Ended::kRefused;
   EXPECT_THAT(Rules({message}), ElementsAre("UNTRUE_END", "LOST"));
-  // A cancel that said "in flight, left alone" explains nothing; one without an answer may.
+  // A cancel that answered "in flight, left alone" does not explain the end. An unanswered cancel
+  // may.
   message = Accepted();
   Cancel(message, Ended::kOk, Found::kInFlight);
   Cancel(message, Ended::kOk, Found::kAlreadyCancelled);

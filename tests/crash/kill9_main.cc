@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The crash test: the real daemon is killed at random moments, again and again, under concurrent
-// clients; at the end the daemon is drained, and the history that the clients recorded is judged.
+// The crash test. Kills the real daemon at random moments, again and again, under concurrent
+// clients. At the end it drains the daemon and judges the history that the clients recorded.
 //
 //   kill9_test [--cycles=N] [--seed=N] [--shards=N] [--memory] [--daemon=PATH]
 //
 // DUETIME_TEST_SCALE multiplies the default number of cycles.
 //
 // Exit code 0: no promise was broken and enough happened; 1: a promise was broken; 2: the test
-// could not do its work.
+// could not run.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -33,11 +33,12 @@ struct Arguments {
   bool memory = false;
 };
 
-// The longest nack (50 ms) and delay (300 ms) of the clients, and more than enough on top.
+// Well above the longest nack (50 ms) and delay (300 ms) of the clients.
 constexpr int64_t kQuietMs = 1'500;
 constexpr int64_t kDrainTimeoutMs = 120'000;
 
-// One life of the daemon. Most are killed under load; some while they start, some while they drain.
+// One run of the daemon. Most runs are killed under load, some during the start, some during the
+// drain.
 bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Recorder* recorder) {
   const uint64_t kind = (*random)() % 20;
   if (kind == 0) {
@@ -56,8 +57,8 @@ bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Reco
   return true;
 }
 
-// A last run, in which every remaining message is delivered and acked, and every message asked
-// after.
+// The last run: delivers and acks every remaining message, then cancels every accepted message to
+// learn its end.
 bool Drain(test::ServerProcess* server, int run, Recorder* recorder) {
   if (!StartRun(server, run)) return false;
   std::vector<std::unique_ptr<SubscriberClient>> subscribers;
@@ -91,7 +92,7 @@ bool Drain(test::ServerProcess* server, int run, Recorder* recorder) {
   return status.ok() && asked && exit.has_value() && exit->code == 0;
 }
 
-// Fewer would mean that the test did not test.
+// Fewer events would mean that the run proves nothing.
 bool EnoughHappened(int64_t cycles, const Tally& tally) {
   struct Minimum {
     const char* name;

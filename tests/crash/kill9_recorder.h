@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorder: writes the history of a crash test down as it happens.
+// Recorder: records the history of a crash test as it happens.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace duetime::crash {
 
-// What happened, in numbers: a run in which too little did proves nothing.
+// Event counts. A run with too few events proves nothing.
 struct Tally {
   int64_t scheduled = 0;
   int64_t schedule_unknown = 0;
@@ -27,42 +27,42 @@ struct Tally {
   int64_t cancel_not_found = 0;
   int64_t cancel_unknown = 0;
   int64_t deliveries = 0;
-  // Of messages that an earlier run had delivered.
+  // Deliveries of messages that an earlier run had delivered.
   int64_t redelivered_by_later_run = 0;
-  // Of messages whose schedule had gone unanswered.
+  // Deliveries of messages whose schedule had no answer.
   int64_t unknown_delivered = 0;
   int64_t acks_confirmed = 0;
   int64_t acks_refused = 0;
   int64_t acks_unknown = 0;
 };
 
-// Collects the calls and deliveries of the clients of all threads. Thread-safe; one lock, since the
-// network is slower.
+// Collects the calls and deliveries of all client threads. Thread-safe; one lock suffices, because
+// the network is slower.
 class Recorder {
  public:
-  // A client is about to schedule a message with this delay: its number, which travels in the
-  // payload.
+  // Records that a client is about to schedule a message with this delay. Returns the message's
+  // number, which travels in the payload.
   size_t Wanted(int64_t delay_ms);
   void Scheduled(size_t number, Ended ended, const std::string& id, int64_t deliver_ms);
 
-  // Returns the cancel's place in the message's history, for CancelOver.
+  // Returns the cancel's index in the message's history, for CancelOver.
   size_t CancelBegun(size_t number, int run, bool stop_redelivery);
   void CancelOver(size_t number, size_t cancel, const CancelEvent& result);
 
-  // `event.at` is filled in here.
+  // Sets `event.at`.
   void Delivered(size_t number, DeliveryEvent event);
 
   void AckBegun(size_t number, uint64_t token);
   void AckOver(size_t number, uint64_t token, Ended ended);
 
-  // One of the messages accepted last: number and id.
+  // Number and id of one of the messages that were accepted last.
   std::optional<std::pair<size_t, std::string>> PickRecent(std::mt19937_64* random) const;
 
-  // Number and id of every message that was accepted, as its client knows.
+  // Number and id of every message whose client knows that it was accepted.
   std::vector<std::pair<size_t, std::string>> Accepted() const;
 
   size_t size() const;
-  // For when every client has ended.
+  // REQUIRES: every client has ended.
   std::vector<MessageHistory> TakeHistory();
 
  private:
@@ -72,7 +72,7 @@ class Recorder {
   // All below is guarded by mutex_.
   uint64_t moment_ = 0;
   std::vector<MessageHistory> history_;
-  // A ring of the numbers accepted last.
+  // A ring of the numbers of the messages that were accepted last.
   std::vector<size_t> recent_;
   size_t recent_next_ = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The frame of the programs that kill the daemon again and again: their options, and the life of
-// the daemon from start to kill.
+// Shared by the programs that kill the daemon again and again: their options, and one run of the
+// daemon from start to kill.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,19 +18,19 @@ namespace duetime::crash {
 
 struct KillOptions {
   std::string daemon = DUETIME_DAEMON;
-  // How often the daemon is killed.
+  // The number of kills.
   int cycles = 0;
   uint64_t seed = std::random_device{}();
   int shards = 2;
 };
 
-// `cycles` is the default, which DUETIME_TEST_SCALE multiplies.
+// `cycles` is the default number of kills, multiplied by DUETIME_TEST_SCALE.
 KillOptions DefaultKillOptions(int cycles);
 
-// --cycles, --seed, --shards and --daemon.
+// Adds --cycles, --seed, --shards and --daemon.
 void AddKillOptions(CLI::App* app, KillOptions* options);
 
-// A daemon on a Unix socket that logs warnings, with `flags` beside the number of shards.
+// A daemon on a Unix socket that logs warnings, with `flags` after the number of shards.
 test::ServerProcess::Options DaemonOptions(
     const KillOptions& options, std::vector<std::string> flags,
     test::TempDirectory::Where where = test::TempDirectory::Where::kDisk);
@@ -38,10 +38,10 @@ test::ServerProcess::Options DaemonOptions(
 // Kills the daemon during its start. No client talks to it.
 void KillDuringStart(test::ServerProcess* server, std::mt19937_64* random);
 
-// False, with a line of output, if the daemon does not start.
+// Returns false and prints a line if the daemon does not start.
 bool StartRun(test::ServerProcess* server, int run);
 
-// Kills the daemon. False, with its log, if it had ended before.
+// Kills the daemon. Returns false and prints its log if it had already ended.
 bool KillRun(test::ServerProcess* server, int run);
 
 }  // namespace duetime::crash

@@ -12,13 +12,13 @@ namespace {
 
 bool Answered(const Operation& operation) { return operation.answer != Answer::kUnknown; }
 
-// The states in which one stretch can end.
+// Finds the states in which one stretch can end.
 class Stretch {
  public:
   Stretch(std::span<const Operation> operations, size_t steps_max)
       : operations_(operations), steps_max_(steps_max) {}
 
-  // False if it takes too many steps.
+  // Returns false if the search takes too many steps.
   bool Search(const std::vector<State>& starts) {
     for (const State& start : starts) Visit({std::vector<bool>(operations_.size()), 0, start});
     while (!stack_.empty()) {
@@ -32,7 +32,7 @@ class Stretch {
 
   std::vector<State> TakeEnds() { return std::move(ends_); }
   size_t steps() const { return steps_; }
-  // Where the search came furthest.
+  // The order in which the search came furthest, as text.
   std::string Furthest() const {
     std::string text = "explained at most " + std::to_string(furthest_.count) +
                        ", then: " + furthest_.state.Text() + "\n";
@@ -94,8 +94,7 @@ class Stretch {
   size_t steps_ = 0;
 };
 
-// In the order of their beginnings. An unanswered operation ended at the latest when the daemon was
-// dead.
+// Sorts the operations by their begin. An unanswered operation ends when the daemon is dead.
 std::vector<Operation> Sorted(const Run& run) {
   std::vector<Operation> operations = run.operations;
   for (Operation& operation : operations) {
@@ -106,7 +105,7 @@ std::vector<Operation> Sorted(const Run& run) {
   return operations;
 }
 
-// The length of the first stretch: up to a moment at which nothing is open.
+// The length of the first stretch, which ends at the first moment without an open operation.
 size_t CutLength(std::span<const Operation> operations) {
   int64_t over_us = 0;
   for (size_t i = 0; i < operations.size(); ++i) {
@@ -116,8 +115,7 @@ size_t CutLength(std::span<const Operation> operations) {
   return operations.size();
 }
 
-// Forgets messages that have ended and that no operation names any more, and states that are then
-// the same.
+// Removes ended messages that no later operation names, and then removes duplicate states.
 class Pruner {
  public:
   explicit Pruner(const std::vector<Run>& runs) {
@@ -150,7 +148,7 @@ class Pruner {
   }
 
  private:
-  // When an operation that names the id begins last.
+  // The begin of the last operation that names the id, in microseconds.
   std::map<std::string, int64_t> last_us_;
 };
 

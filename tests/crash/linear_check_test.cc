@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The linearizability check can fail: for each kind of violation a history that shows it, and its
-// neighbours that are in order.
+// The linearizability check can fail. Each kind of violation has a history that shows it, and
+// similar histories without it.
 #include "tests/crash/linear_check.h"
 
 #include <gmock/gmock.h>
@@ -14,11 +14,11 @@ namespace {
 
 using Result = Verdict::Result;
 
-// Far beyond every moment below, and long past.
+// One time far after every moment below, and one long past.
 constexpr int64_t kLaterMs = 1'000'000;
 constexpr int64_t kPastMs = 0;
 
-// Operations one after the other, from call to answer, unless a test moves them.
+// Operations that follow each other, unless a test moves them.
 class History {
  public:
   History() : runs_(1) {}
@@ -96,12 +96,12 @@ class History {
     operation.token = token;
     return operation;
   }
-  // What the two had open overlaps from here on.
+  // Makes the last two operations overlap: both begin at the same moment.
   void Overlap() {
     std::vector<Operation>& operations = runs_.back().operations;
     operations.back().begun_us = operations[operations.size() - 2].begun_us;
   }
-  // The operation of this number was open until now.
+  // The operation of this number stays open until now.
   void Extend(size_t number) { runs_.back().operations[number].over_us = now_us_ += 10; }
   void Kill() {
     runs_.back().dead_us = now_us_ += 10;
@@ -180,7 +180,7 @@ TEST(LinearTest, ALifeWithDeliveries) {
 TEST(LinearTest, WhatOverlapsMayTakeEffectInEitherOrder) {
   History history;
   history.Create("a", 1, kLaterMs);
-  // The later one took effect first.
+  // The later operation took effect first.
   history.Replace("a", 3, kLaterMs + 3, kLaterMs + 2, "2");
   history.Replace("a", 2, kLaterMs + 2, kLaterMs, "1");
   History overlapping = history;
@@ -200,7 +200,7 @@ TEST(LinearTest, CancelledAndDelivered) {
   late.Kill();
   late.Deliver("a", 1, kPastMs, 7, 1, true);
   EXPECT_BAD(late);
-  // Also when the order is unknown.
+  // The same if the order is unknown.
   late = history;
   late.Deliver("a", 1, kPastMs, 7);
   late.Overlap();
@@ -278,7 +278,7 @@ TEST(LinearTest, ACallWithoutAnAnswerMayHaveHappenedOrNot) {
   found = old;
   found.Get("a", 1, kLaterMs);
   EXPECT_GOOD(End(found, "a"));
-  // Once the daemon is dead it is too late.
+  // The kill ended the operation, so it cannot take effect later.
   found.Get("a", 2, kLaterMs + 1);
   EXPECT_BAD(found);
 }
@@ -296,7 +296,7 @@ TEST(LinearTest, AMessageOfAnUnansweredCallGetsItsIdWhenItIsSeen) {
   EXPECT_EQ(seen.Outcome(), Result::kLost);
   seen.Settle(Kind::kAck, 7);
   EXPECT_GOOD(seen);
-  // It never happened.
+  // The operation never took effect.
   EXPECT_GOOD(history);
 }
 
@@ -304,7 +304,7 @@ TEST(LinearTest, Lost) {
   History history;
   history.Create("a", 1, kPastMs);
   EXPECT_EQ(history.Outcome(), Result::kLost);
-  // In flight when the daemon was killed, and then gone.
+  // The message was in flight when the daemon was killed, and is gone afterwards.
   history.Deliver("a", 1, kPastMs, 7);
   history.Kill();
   EXPECT_EQ(history.Outcome(), Result::kLost);
@@ -379,7 +379,7 @@ TEST(LinearTest, WrongDeliveries) {
   early.Settle(Kind::kAck, 7);
   EXPECT_BAD(early);
 
-  // With a subscriber already; and a repeat that says it is none.
+  // A subscriber already has the message; and a repeat that claims to be the first delivery.
   history.Deliver("a", 1, kPastMs, 7);
   History twice = history;
   twice.Deliver("a", 1, kPastMs, 8, 2, true);
@@ -411,7 +411,7 @@ TEST(LinearTest, WhatWasDeliveredIsNotReplacedOrMoved) {
 }
 
 TEST(LinearTest, InFlightNeedsADelivery) {
-  // Handed out, and killed before anybody read it.
+  // The daemon handed the message out and was killed before a client read it.
   History history;
   history.Create("a", 1, kPastMs);
   history.Cancel(Answer::kInFlight, "a", Seen::kInFlight);
@@ -428,7 +428,7 @@ TEST(LinearTest, InFlightNeedsADelivery) {
   early.Cancel(Answer::kInFlight, "a", Seen::kInFlight);
   EXPECT_BAD(early);
 
-  // Perhaps delivered: only messages that an earlier run released.
+  // Only messages that an earlier run released can be "perhaps delivered".
   History uncertain;
   uncertain.Create("a", 1, kPastMs);
   History same_run = uncertain;

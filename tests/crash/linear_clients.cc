@@ -17,10 +17,10 @@ using v1::CancelResponse;
 using v1::RescheduleResponse;
 
 constexpr milliseconds kCallTimeout(20'000);
-// What is remembered of a key, for clients to choose from.
+// How many ids and contents of a key the clients can reuse.
 constexpr size_t kRecentMax = 4;
-// The daemon read its clock for a delivery at most so long before the time that it tells: it counts
-// whole milliseconds, and two clocks are compared.
+// A delivery takes effect at most this long before its dispatch time: the daemon's clock counts
+// whole milliseconds, and the comparison uses two clocks.
 constexpr int64_t kDispatchSlackUs = 3'000;
 
 int64_t Millis(const google::protobuf::Timestamp& time) {
@@ -54,7 +54,7 @@ Seen SeenOf(v1::Message::State state) {
   }
 }
 
-// An outcome of Cancel or Reschedule, which have the same names.
+// Reads the outcome of Cancel or Reschedule, which have the same names.
 template <typename Response>
 Answer AnswerOf(typename Response::Outcome outcome, typename Response::Outcome done) {
   if (outcome == done) return Answer::kDone;
@@ -64,13 +64,13 @@ Answer AnswerOf(typename Response::Outcome outcome, typename Response::Outcome d
   return outcome == Response::NOT_FOUND ? Answer::kNotFound : Answer::kUnknown;
 }
 
-// A client with a random mind.
+// A client that makes random calls.
 class Caller {
  public:
   Caller(v1::Messages::Stub* stub, int key, std::mt19937_64* random, Recorder* recorder)
       : stub_(stub), key_(key), random_(*random), recorder_(recorder) {}
 
-  // Makes one call. False if the daemon did not answer.
+  // Makes one call. Returns false if the daemon did not answer.
   bool CallOnce() {
     const uint64_t choice = random_() % 100;
     operation_.target_id =
@@ -153,7 +153,7 @@ class Caller {
     return true;
   }
 
-  // Only these leave the outcome open. A refused call has changed nothing.
+  // These codes leave the outcome open. Any other error means that the call changed nothing.
   bool Failed(const grpc::Status& status) {
     switch (status.error_code()) {
       case grpc::StatusCode::RESOURCE_EXHAUSTED:
@@ -167,7 +167,8 @@ class Caller {
     }
   }
 
-  // Often due while its commit is in flight; some are never due by themselves.
+  // Often the message comes due while its commit is in flight. Some messages are never due in the
+  // run.
   int64_t RandomTime() {
     const int64_t now_ms = NowMicros() / 1'000;
     const uint64_t choice = random_() % 10;
@@ -387,7 +388,7 @@ void Receiver::Run(const std::string& target, uint64_t seed) {
   const auto stream = stub->Subscribe(&context_);
   v1::SubscribeRequest request;
   request.mutable_start()->set_topic(kTopic);
-  // Longer than any run, so that only clients and kill -9 end leases.
+  // Longer than any run, so that leases end only by clients and kill -9.
   request.mutable_start()->mutable_lease_duration()->set_seconds(3'600);
   stream->Write(request);
   v1::SubscribeResponse response;
@@ -401,7 +402,7 @@ void Receiver::Run(const std::string& target, uint64_t seed) {
       OnDelivery(delivery, &random, &request);
     }
     if (request.ack_size() + request.nack_size() == 0) continue;
-    // From here on they may take effect.
+    // From here on, the settlements may take effect.
     const int64_t now_us = NowMicros();
     for (const uint64_t token : request.ack()) open_.at(token).operation.begun_us = now_us;
     for (const v1::Nack& nack : request.nack()) {

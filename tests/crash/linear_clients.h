@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The clients of the linearizability check: a few of them work on a few keys of one topic, and
+// The clients of the linearizability check. A few clients work on a few keys of one topic, and
 // record their requests and the answers.
 #pragma once
 
@@ -24,15 +24,15 @@ namespace duetime::linear {
 
 inline constexpr char kTopic[] = "linear";
 
-// Microseconds of a clock that never goes back and began as the wall clock.
+// Microseconds of a clock that starts at wall time and never goes back.
 int64_t NowMicros();
 
-// Records histories, and remembers the names that clients may ask about. Thread-safe.
+// Records histories, and remembers ids and contents that clients can reuse. Thread-safe.
 class Recorder {
  public:
   explicit Recorder(int keys) : keys_(static_cast<size_t>(keys)) {}
 
-  // A payload and the time that goes with it, under a number that nothing else has.
+  // A payload and its time, under a unique number.
   struct Content {
     int64_t number = 0;
     int64_t deliver_ms = 0;
@@ -43,16 +43,16 @@ class Recorder {
   int keys() const { return static_cast<int>(keys_.size()); }
 
   Content NewContent(int key, int64_t deliver_ms);
-  // One that was used lately, or a new one.
+  // A recently used content, or a new one.
   Content UsedContent(int key, int64_t deliver_ms, std::mt19937_64* random);
-  // An id or an etag of a recent answer; empty if there is none.
+  // An id or an etag of a recent answer; empty if none exists.
   std::string UsedId(int key, std::mt19937_64* random) const;
   std::string UsedEtag(int key, std::mt19937_64* random) const;
 
   // Records an operation that is over or never will be.
   void Add(int key, const Operation& operation);
 
-  // The daemon is dead, and all clients have ended.
+  // REQUIRES: the daemon is dead, and all clients have ended.
   void EndRun();
 
   std::vector<std::vector<Run>> TakeHistories();
@@ -73,7 +73,7 @@ class Recorder {
   std::map<std::pair<Kind, Answer>, int64_t> counts_;
 };
 
-// Clients that call, on threads of their own, until they are stopped or the daemon is gone.
+// Clients on threads of their own, which make calls until they are stopped or the daemon is gone.
 class Callers {
  public:
   Callers(const std::string& target, int threads, uint64_t seed, Recorder* recorder);
@@ -90,11 +90,11 @@ class Callers {
   std::vector<std::thread> threads_;
 };
 
-// Ends a key's message, whatever its state, and asks for its state once more. False without an
+// Ends a key's message in any state, and reads its state once more. Returns false if a call has no
 // answer.
 bool EndKey(v1::Messages::Stub* stub, int key, Recorder* recorder);
 
-// A subscriber. Acks, nacks, and leaves alone as `acks` and `nacks` out of 100 say.
+// A subscriber. Of 100 deliveries it acks `acks`, nacks `nacks`, and leaves the others unsettled.
 class Receiver {
  public:
   struct Habits {
@@ -106,7 +106,7 @@ class Receiver {
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
   void Stop();
-  // When it last received anything; by NowMicros.
+  // When the subscriber last received a response, by NowMicros.
   int64_t last_us() const { return last_us_.load(); }
 
  private:
@@ -124,7 +124,7 @@ class Receiver {
   Recorder* const recorder_;
   grpc::ClientContext context_;
   std::atomic<int64_t> last_us_;
-  // Without an answer, by token. Confined to the thread.
+  // Settlements without an answer, by token. Confined to the thread.
   std::unordered_map<uint64_t, Settlement> open_;
   std::thread thread_;
 };

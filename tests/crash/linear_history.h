@@ -16,59 +16,60 @@ enum class Kind : uint8_t { kSchedule, kReschedule, kCancel, kGet, kDeliver, kAc
 enum class OnConflict : uint8_t { kFail, kReplace, kKeepTime, kPushBack };
 
 enum class Answer : uint8_t {
-  // None: it may have taken effect at any time until the daemon was dead, or never.
+  // No answer: the operation took effect at any time until the daemon was dead, or never.
   kUnknown,
-  // To a schedule.
+  // Answers to a schedule.
   kCreated,
   kReplaced,
   kUnchanged,
   kMismatch,
   kNothingToReplace,
-  // To a cancel or a reschedule; kNotFound also to a get.
+  // Answers to a cancel or a reschedule; kNotFound also to a get.
   kDone,
   kInFlight,
   kSettled,
   kAlreadyCancelled,
   kEtagMismatch,
   kNotFound,
-  // To a get, and for a delivery.
+  // Answer to a get, and the mark of a delivery.
   kFound,
-  // To an ack or a nack.
+  // Answers to an ack or a nack.
   kConfirmed,
   kLeaseLost,
 };
 
-// The state of a message according to an answer. kWaiting: pending, and no subscriber has it.
+// The state of a message according to an answer. kWaiting: pending, and no subscriber has the
+// message.
 enum class Seen : uint8_t { kNothing, kWaiting, kInFlight, kAcked, kCancelled };
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-// One call, or one message that was received (which is the daemon's operation: it may have taken
-// effect since it read its clock for it). Moments are microseconds of one clock that agrees with
-// the wall clock.
+// One call, or one delivery. A delivery is an operation of the daemon, and may take effect from the
+// time at which the daemon read its clock for it. Moments are microseconds of one clock that agrees
+// with the wall clock.
 struct Operation {
   Kind kind{};
   int64_t begun_us = 0;
-  // kNever without an answer, which means: when the daemon was dead.
+  // kNever without an answer; then the operation ended when the daemon was dead.
   int64_t over_us = kNever;
 
-  // ---- What was asked.
+  // ---- The request
 
-  // Empty: by key.
+  // Empty: the target is the key.
   std::string target_id;
   OnConflict on_conflict{};
   bool only_if_exists = false;
   bool stop_redelivery = false;
-  // Of a reschedule: only if this is the etag. Empty: in any case.
+  // Of a reschedule: the required etag. Empty: none is required.
   std::string if_etag;
-  // Of a schedule: a number for payload and time as given together; for a get and a delivery: the
-  // number that was found, -1 if the answer did not say.
+  // Of a schedule: the number of its payload and time. Of a get and a delivery: the number that was
+  // found, or -1 if the answer did not tell.
   int64_t content = -1;
   int64_t deliver_ms = 0;
   // Of a delivery, an ack or a nack.
   uint64_t token = 0;
 
-  // ---- What was told.
+  // ---- The answer
 
   Answer answer = Answer::kUnknown;
   std::string id;
@@ -83,10 +84,11 @@ struct Operation {
   bool maybe_redelivered = false;
 };
 
-// For people, on one line.
+// One line of text, for people.
 std::string ToText(const Operation& operation);
 
-// The operations of one life of the daemon, in any order. When it was dead, all of them were over.
+// The operations of one run of the daemon, in any order. All operations ended when the daemon was
+// dead.
 struct Run {
   std::vector<Operation> operations;
   int64_t dead_us = 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The linearizability check: concurrent clients schedule, replace, move, cancel, read, receive and
-// settle under a few keys, the real daemon is killed again and again, and for each key an order is
-// looked for in which every answer is right.
+// The linearizability check. Concurrent clients schedule, replace, move, cancel, read, receive and
+// settle under a few keys, while the test kills the real daemon again and again. For each key the
+// check searches for an order in which every answer is right.
 //
 //   linear_test [--cycles=N] [--seed=N] [--shards=N] [--keys=N] [--threads=N] [--daemon=PATH]
 //
-// Exit code 0: there is such an order, and enough happened; 1: there is none; 2: the test could not
-// do its work.
+// Exit code 0: every key has such an order, and enough happened; 1: a key has none; 2: the test
+// could not run.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -31,7 +31,7 @@ struct Arguments {
   int threads = 5;
 };
 
-// Longer than the longest delay of the clients that is not an hour.
+// Longer than the longest delay of the clients, apart from delays of an hour.
 constexpr int64_t kQuietUs = 1'000'000;
 constexpr int64_t kDrainTimeoutUs = 60'000'000;
 
@@ -44,8 +44,7 @@ bool RunOnce(const Arguments& arguments, int number, std::mt19937_64* random,
   }
   if (!crash::StartRun(server, number)) return false;
   Callers callers(server->target(), arguments.threads, (*random)(), recorder);
-  // In half of the runs, calls reach the messages of earlier runs before any subscriber can take
-  // them.
+  // In half of the runs, calls reach the messages of earlier runs before any subscriber takes them.
   if ((*random)() % 2 == 0) std::this_thread::sleep_for(milliseconds((*random)() % 200));
   Receiver first(server->target(), {}, (*random)(), recorder);
   Receiver second(server->target(), {}, (*random)(), recorder);
@@ -58,7 +57,7 @@ bool RunOnce(const Arguments& arguments, int number, std::mt19937_64* random,
   return alive;
 }
 
-// A last run, in which everything is ended.
+// The last run, which ends every message.
 bool Drain(test::ServerProcess* server, int number, Recorder* recorder) {
   if (!crash::StartRun(server, number)) return false;
   Receiver receiver(server->target(), {.acks = 100, .nacks = 0}, 1, recorder);
@@ -76,7 +75,7 @@ bool Drain(test::ServerProcess* server, int number, Recorder* recorder) {
   return true;
 }
 
-// Prints what happened. False if it was too little to prove anything.
+// Prints the event counts. Returns false if too little happened to prove anything.
 bool EnoughHappened(int cycles, const Recorder& recorder) {
   struct Minimum {
     const char* name;
@@ -115,7 +114,7 @@ bool EnoughHappened(int cycles, const Recorder& recorder) {
   return enough;
 }
 
-// The exit code.
+// Returns the exit code.
 int Judge(const std::vector<std::vector<Run>>& histories) {
   int code = 0;
   for (size_t key = 0; key < histories.size(); ++key) {

@@ -7,8 +7,7 @@
 namespace duetime::linear {
 namespace {
 
-// The moments of clients and the daemon's clock, which counts whole milliseconds, may differ so
-// much.
+// How far the clients' moments and the daemon's clock, which counts whole milliseconds, may differ.
 constexpr int64_t kClockSlackUs = 2'000;
 
 Seen SeenOf(const Message& message) {
@@ -26,7 +25,7 @@ int Find(const State& state, const std::string& id) {
 
 bool Pending(const Message& message) { return message.end == Message::End::kPending; }
 
-// One operation on one state, with one choice for each open question.
+// One operation on one state, after each open question is decided.
 class Decided {
  public:
   Decided(State state, int target, const Operation& operation, std::vector<State>* out)
@@ -56,20 +55,20 @@ class Decided {
     return target_ < 0 ? nullptr : &state_.messages[static_cast<size_t>(target_)];
   }
   void Emit() { out_->push_back(std::move(state_)); }
-  // It was answered so, or not at all.
+  // The operation has this answer or none.
   bool Told(Answer answer) const { return unknown() || operation_.answer == answer; }
   bool ToldId(const Message& message) const { return unknown() || operation_.id == message.id; }
   bool ToldSeen(Seen seen) const {
     return unknown() || operation_.seen == Seen::kNothing || operation_.seen == seen;
   }
 
-  // The etag in the answer is that of the message. The model may learn it here.
+  // The answer's etag is that of the message. The model may learn the etag here.
   bool ToldEtag(Message* message) const {
     if (unknown() || operation_.etag.empty()) return true;
     if (message->etag.empty()) message->etag = operation_.etag;
     return message->etag == operation_.etag;
   }
-  // The message was changed, so the etag in the answer differs from the one before.
+  // The message changed, so the answer's etag differs from the previous one.
   bool NewEtag(Message* message) const {
     const std::string before = std::exchange(message->etag, unknown() ? "" : operation_.etag);
     return unknown() || (!operation_.etag.empty() && operation_.etag != before);
@@ -132,7 +131,8 @@ class Decided {
     if (changes ? NewEtag(message) : ToldEtag(message)) Emit();
   }
 
-  // Of a cancel or a reschedule: true if the message is pending; otherwise all is said.
+  // For a cancel or a reschedule: returns true if the message is pending. Otherwise decides the
+  // whole answer.
   bool FoundPending(const Message* message) {
     if (message == nullptr) {
       if (Told(Answer::kNotFound)) Emit();
@@ -146,7 +146,7 @@ class Decided {
     return false;
   }
 
-  // Uncertain only if no run that the client knows of has delivered the message.
+  // An answer may be uncertain only if no run known to the client delivered the message.
   bool ToldUncertain(const Message& message) const {
     return unknown() || !operation_.uncertain || (message.old && message.attempts == 0);
   }
@@ -168,15 +168,15 @@ class Decided {
   void Reschedule() {
     Message* const message = target();
     if (!unknown() && operation_.answer == Answer::kEtagMismatch) {
-      // An etag that is not known may be another one.
+      // If the etag is unknown, the message's may be another one.
       if (message != nullptr && Pending(*message) && !message->touched &&
           message->etag != operation_.if_etag) {
         Emit();
       }
       return;
     }
-    // `state` tells what it is after a move; in all other cases what it was, which is the same
-    // here.
+    // The answer's state is the new one after a move, and otherwise the old one. Here both are the
+    // same.
     if (!FoundPending(message)) return;
     if (message->touched) {
       if (Told(Answer::kInFlight) && ToldUncertain(*message)) Emit();
@@ -245,14 +245,14 @@ class Decided {
   std::vector<State>* const out_;
 };
 
-// What the operation is about: by id, or by key.
+// The target of the operation, by id or by key.
 int TargetOf(const State& state, const Operation& operation) {
   if (operation.kind == Kind::kDeliver) return Find(state, operation.id);
   if (operation.kind == Kind::kSchedule || operation.target_id.empty()) return state.holder;
   return Find(state, operation.target_id);
 }
 
-// The operation may name ids of messages that no client had seen.
+// Binds ids that the operation names to messages that no client had seen.
 void Bind(const State& state, const Operation& operation, std::vector<State>* out) {
   std::vector<State> states = {state};
   for (const std::string& id : {operation.target_id, operation.id, operation.previous_id}) {
@@ -278,7 +278,7 @@ void Step(const State& state, const Operation& operation, std::vector<State>* ou
   Bind(state, operation, &starts);
   for (State& start : starts) {
     const int target = TargetOf(start, operation);
-    // An id comes from an answer, so its message exists.
+    // The id comes from an answer, so its message exists.
     if (target < 0 && (operation.kind == Kind::kDeliver || !operation.target_id.empty())) continue;
     const bool looks = operation.kind != Kind::kAck && operation.kind != Kind::kNack &&
                        operation.kind != Kind::kDeliver;

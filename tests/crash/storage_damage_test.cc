@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Damages the files of a store and opens it. There are two right answers: everything that was
-// acknowledged is there, or the store refuses and says why. A third one, silence, is what this test
-// looks for.
+// Damages the files of a store and opens it. Two results are right: every acknowledged record is
+// there, or the store refuses and says why. The test looks for the third one: a silent loss.
 #include <algorithm>
 #include <chrono>
 #include <fcntl.h>
@@ -45,7 +44,7 @@ void FlipBit(const fs::path& path, size_t at) {
   WriteFile(path, bytes);
 }
 
-// The files of the database with this ending, in order of their numbers.
+// The database files with this ending, in the order of their numbers.
 std::vector<fs::path> DbFiles(const std::string& data_dir, const std::string& ending) {
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(data_dir + "/db")) {
@@ -55,8 +54,8 @@ std::vector<fs::path> DbFiles(const std::string& data_dir, const std::string& en
   return files;
 }
 
-// A store is made once, with messages in tables and in the log, and left as a kill would leave it.
-// Each test works on a copy.
+// Makes one store, with messages in tables and in the log, and leaves it as a kill would. Each test
+// works on a copy.
 class StorageDamageTest : public testing::Test {
  protected:
   static constexpr uint64_t kMessages = 600;
@@ -70,7 +69,7 @@ class StorageDamageTest : public testing::Test {
       ASSERT_EQ(AppendNumbered(store->get(), number), AppendOutcome::kAccepted);
     }
     ASSERT_TRUE((*store)->WriteWitness().ok());
-    // Tables are written in the background; closing the store would call it off.
+    // RocksDB writes tables in the background, and closing the store would stop that.
     for (int i = 0; i < 1000 && DbFiles(original_->path(), ".sst").empty(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -85,7 +84,7 @@ class StorageDamageTest : public testing::Test {
     original_ = nullptr;
   }
 
-  // A fresh copy.
+  // Makes a fresh copy.
   void Restore() {
     fs::remove_all(copy_.path());
     fs::copy(original_->path(), copy_.path(), fs::copy_options::recursive);
@@ -261,7 +260,7 @@ TEST_F(StorageDamageTest, AnOldCopyOfTheDatabaseRefuses) {
   ExpectRefused("was durable");
 }
 
-// What was never acknowledged may go, at any length, and nothing else may.
+// Unacknowledged records may be lost, at any length. No other record may be.
 TEST_F(StorageDamageTest, ATornEndOfUnsyncedRecordsIsDropped) {
   ASSERT_TRUE(Open().ok());
   const fs::path log = Log();

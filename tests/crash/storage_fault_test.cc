@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lets the n-th write, or sync, of the log fail, for every n that a run reaches, once or for good:
-// the append that met it is of unknown outcome, every later one is refused, and what comes up
-// afterwards is consistent.
+// Makes the n-th write or sync of the log fail, once or from then on, for every n that a run
+// reaches. The failed append has an unknown outcome, every later append is refused, and a reopened
+// store is consistent.
 #include <atomic>
 #include <string>
 #include <vector>
@@ -47,12 +47,12 @@ class StorageFaultTest : public testing::TestWithParam<Fault> {
   std::atomic<bool> fenced_is_logged_{false};
 };
 
-// Appends until one is not accepted, then checks that the journal stays shut. Returns how many were
-// accepted; kAppends if the fault never came.
+// Appends until the store refuses one, then checks that the journal stays fenced. Returns the
+// number of accepted appends, which is kAppends if the fault never came.
 uint64_t AppendUntilTheFault(RocksDbStore* store, Operation operation) {
   for (uint64_t number = 0; number < kAppends; ++number) {
     const bool sync = operation == Operation::kSync || number % 3 == 0;
-    // Some are large, so that the log is switched on the way.
+    // Some payloads are large, so that RocksDB switches to a new log.
     const size_t bytes = number % 7 == 6 ? 20'000 : 100;
     const AppendOutcome outcome =
         AppendNumbered(store, number, sync ? Durability::kSynced : Durability::kBuffered, bytes);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cuts the power under the store again and again, at any write or sync, also while it starts, and
-// compares what comes up with a model: everything that was appended up to some point, which is not
-// before the last synced append; the counters must be what the messages add up to. The same test
-// with syncing switched off must find losses; otherwise it would prove nothing.
+// Cuts the power under the store again and again, at any write or sync, also during the start.
+// Compares the reopened store with a model: it must hold all appends up to some point, which is not
+// before the last synced append, and its counters must match its messages. With syncing switched
+// off the same test must find losses; otherwise it would prove nothing.
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -66,7 +66,7 @@ TopicId TopicOf(const MessageKey& key) {
   return TopicId{static_cast<uint32_t>(1 + key.id.sequence() % kTopics)};
 }
 
-// What the counters of these messages are.
+// Computes the counters of these messages.
 Counters CountersOf(const Messages& messages) {
   Counters counters;
   for (const auto& [key, value] : messages) {
@@ -81,10 +81,10 @@ Counters CountersOf(const Messages& messages) {
   return counters;
 }
 
-// What a store with one shard holds.
+// The contents of a store with one shard.
 struct Contents {
   Messages messages;
-  // Names of the index (but those that may be dropped), ids, names of objects, in text.
+  // Index names (without those that may be dropped), ids and object names, as text.
   Values index;
   Values locators;
   Values objects;
@@ -109,16 +109,15 @@ struct Contents {
 
 // One data directory through many cuts.
 //
-// Each append carries its ordinal as the claim mark, so that the store itself says how many appends
-// it has come up with.
+// Each append carries its ordinal as the claim mark, so that the reopened store tells how many
+// appends it holds.
 class PowerLossRun {
  public:
   PowerLossRun(uint64_t seed, bool no_sync) : no_sync_(no_sync), random_(seed) {}
 
-  // One life: start, check, append until the power fails. Returns false if something was lost.
+  // One run: starts, checks, and appends until the power fails. Returns false if records were lost.
   bool Cycle() {
-    // Sometimes the power fails during the start or soon after it, sometimes late, sometimes
-    // between two calls.
+    // The power fails during the start or soon after it, or late, or between two calls.
     if (Chance(4, 5)) file_system_->CutPowerAt(1 + random_() % 120);
     if (!Start()) return false;
     if (store_ != nullptr && !file_system_->power_is_cut()) {
@@ -144,7 +143,7 @@ class PowerLossRun {
   bool Start() {
     storage::RocksDbStoreOptions options;
     options.data_dir = directory_.path();
-    // Small, so that logs are switched and tables written and merged within a life.
+    // Small, so that each run switches logs and writes and merges tables.
     options.write_buffer_bytes = 64 << 10;
     options.wal_bytes_max = 256 << 10;
     options.block_cache_bytes = 1 << 20;
@@ -166,7 +165,7 @@ class PowerLossRun {
     return true;
   }
 
-  // Compares the store with the appended records, and takes its content as the new start.
+  // Compares the store with the appended records, and makes its contents the new start.
   bool Check() {
     ++checks_;
     const uint64_t reached = store_->Marks(0)->claim_ms;
@@ -267,7 +266,7 @@ class PowerLossRun {
     RecordBatch batch;
     const uint64_t records = 1 + random_() % 12;
     for (uint64_t i = 0; i < records; ++i) {
-      // A few places, so that they are written and erased again and again.
+      // Few places, so that the test writes and erases the same ones again and again.
       const uint64_t due_ms = random_() % 1000 * (kDueMax / 1000);
       const MessageKey key = {due_ms, MessageId::Make(1, random_() % 8, 0, due_ms)};
       if (Chance(2, 3)) {
@@ -285,7 +284,7 @@ class PowerLossRun {
   }
 
   void AddAccept(const MessageKey& key, RecordBatch* batch) {
-    // Mostly small; some larger than the log's blocks of 32 KiB.
+    // Mostly small; some are larger than the log's blocks of 32 KiB.
     const uint64_t bytes = Chance(1, 60) ? 70'000 : random_() % 1500;
     const std::string payload(bytes, static_cast<char>('a' + random_() % 26));
     Record record;
@@ -322,13 +321,13 @@ class PowerLossRun {
     batch->push_back(std::move(record));
   }
 
-  // One record of each of the other kinds.
+  // Adds one record of each other kind.
   void AddRest(RecordBatch* batch) {
     Record index;
     index.type = RecordType::kIndex;
     index.topic = TopicId{1};
     index.kind = static_cast<uint8_t>(IndexKind::kUserKey);
-    // Some may be dropped, and are not looked for.
+    // RocksDB may drop some index entries, and the test does not look for these.
     const bool drops = Chance(1, 2);
     index.name = std::string(drops ? "drops" : "stays") + std::string(random_() % 60, 'n');
     index.value = EncodeIndexEntry({.id = LocatorId(random_() % kLocators),
@@ -371,9 +370,9 @@ class PowerLossRun {
   Contents contents_;
   uint64_t first_ = 0;
   std::vector<RecordBatch> appends_;
-  // The messages after the last of these.
+  // The latest state of each message after these appends.
   Messages latest_;
-  // What must come up at least.
+  // The number of appends that must survive.
   uint64_t synced_ = 0;
 
   uint64_t checks_ = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens data directories of older format versions, made of the bytes that those wrote, and cuts the
-// power at every stage of their upgrades.
+// Opens data directories of older format versions, made from the bytes that those versions wrote,
+// and cuts the power at every stage of their upgrades.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -43,7 +43,7 @@ using storage::TopicId;
 using storage::WitnessRecord;
 
 constexpr uint16_t kShards = 3;
-// The upgrade counts 10,000 in one write.
+// More than two writes of the upgrade, each of which counts 10,000 messages.
 constexpr uint64_t kMessages = 21'000;
 constexpr storage::StoreId kStoreId{17, 18};
 
@@ -57,7 +57,7 @@ MessageKey KeyOf(uint64_t number) {
   return {due_ms, MessageId::Make(1, number, 0, due_ms)};
 }
 
-// As version 1 encoded it: there were attributes, and the version was 1.
+// A value as version 1 encoded it: with attributes, and with version number 1.
 std::string ValueOf(uint64_t number) {
   const std::string payload(number % 50, 'p');
   std::string value = storage::EncodeMessageRecord(
@@ -66,14 +66,14 @@ std::string ValueOf(uint64_t number) {
   return value;
 }
 
-// What is in the database of an older version, by family.
+// The contents of an older version's database, by column family.
 struct OldDatabase {
   uint32_t version = 1;
   std::vector<std::string> families;
   std::vector<std::tuple<size_t, StoreKey, std::string>> entries;
 };
 
-// Version 1 had three families.
+// Version 1 had three column families.
 OldDatabase Version1() {
   OldDatabase old = {.version = 1, .families = {"default", "messages", "backlog"}, .entries = {}};
   for (uint64_t number = 0; number < kMessages; ++number) {
@@ -83,10 +83,10 @@ OldDatabase Version1() {
   return old;
 }
 
-constexpr SubscriptionId kSubscription{4};  // the first one of topic 4, as it is called now
+constexpr SubscriptionId kSubscription{4};  // the first subscription of topic 4
 const MessageKey kListed = KeyOf(8);
 
-// Version 2 had seven; a topic stood where a subscription stands now.
+// Version 2 had seven column families, and a topic number where a subscription number is now.
 OldDatabase Version2() {
   OldDatabase old = {
       .version = 2,
@@ -106,7 +106,8 @@ OldDatabase Version2() {
   return old;
 }
 
-// Version 3 had eight. Shard 0 kept the settings of topics, every shard its subscriptions.
+// Version 3 had eight column families. Shard 0 kept the settings of topics, and every shard its
+// subscriptions.
 OldDatabase Version3() {
   OldDatabase old = Version2();
   old.version = 3;
@@ -116,7 +117,7 @@ OldDatabase Version3() {
     old.entries.emplace_back(
         6, storage::NameKey::OfObject(static_cast<uint8_t>(kind), shard, name).ToStoreKey(), value);
   };
-  old.entries.pop_back();  // the settings of the topic, which are none
+  old.entries.pop_back();  // the topic settings of version 2, replaced below
   old.entries.emplace_back(0, storage::TopicKey(TopicOf(8)), "orders");
   std::string settings("\1\0", 2);
   for (const uint64_t number : {5u, 0u, 0u, 0u}) settings += storage::EncodeNumber(number);
@@ -163,7 +164,7 @@ void MakeDatabase(const std::string& path, const OldDatabase& old) {
   }
 }
 
-// A data directory with that database.
+// Makes a data directory with that database.
 void MakeDirectory(const TempDirectory& directory, const OldDatabase& old) {
   MakeDatabase(directory.Join("db"), old);
   auto witness = storage::Witness::Open(directory.Join("witness"));
@@ -179,7 +180,7 @@ std::string ReadFile(const std::string& path) {
 
 using Counters = std::map<std::tuple<uint16_t, TopicId, CountLevel, uint64_t>, BucketCount>;
 
-// What the counters must be.
+// The expected counters.
 Counters Expected() {
   Counters counters;
   for (uint64_t number = 0; number < kMessages; ++number) {
@@ -212,7 +213,7 @@ Counters Stored(RocksDbStore* store) {
   return counters;
 }
 
-// A directory of an older version, and the file system it is opened through.
+// A directory of an older version, and the file system through which the store opens it.
 struct Copy {
   explicit Copy(const std::string& original) {
     fs::copy(original, directory.path(), fs::copy_options::recursive);
@@ -221,7 +222,7 @@ struct Copy {
   absl::StatusOr<std::unique_ptr<RocksDbStore>> Open() {
     storage::RocksDbStoreOptions options;
     options.data_dir = directory.path();
-    // Small, so that the log is switched on the way.
+    // Small, so that RocksDB switches logs during the upgrade.
     options.write_buffer_bytes = 256 << 10;
     options.block_cache_bytes = 1 << 20;
     options.file_system = file_system;
@@ -247,7 +248,7 @@ struct Copy {
       std::make_shared<UnsyncedFileSystem>([this] { witness_at_cut = ReadFile(witness_path); });
 };
 
-// Looks without changing anything.
+// Whether the database records a begun upgrade. Opens it read-only.
 bool UpgradeIsBegun(const std::string& path) {
   rocksdb::DB* opened = nullptr;
   if (!rocksdb::DB::OpenForReadOnly(rocksdb::Options(), path, &opened).ok()) return false;
@@ -297,7 +298,7 @@ TEST_F(StorageUpgradeTest, AWitnessAheadOfItsDatabaseIsRefused) {
       << "the families of version 2 are missing";
 }
 
-// The last step of an upgrade was lost: the witness's new version.
+// The power cut lost the last step of an upgrade: the witness's new version.
 TEST_F(StorageUpgradeTest, AWitnessBehindItsDatabaseIsBroughtUp) {
   Copy copy(original_->path());
   ASSERT_TRUE((*copy.Open())->Close().ok());
@@ -308,7 +309,7 @@ TEST_F(StorageUpgradeTest, AWitnessBehindItsDatabaseIsBroughtUp) {
   EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
 }
 
-// The power fails again and again until an upgrade gets through.
+// The power fails again and again until one upgrade completes.
 TEST_F(StorageUpgradeTest, APowerCutCountsNothingTwiceAndLeavesNothingOut) {
   std::mt19937_64 random(test::TestSeed(1));
   const Counters expected = Expected();
@@ -338,8 +339,8 @@ TEST_F(StorageUpgradeTest, APowerCutCountsNothingTwiceAndLeavesNothingOut) {
   EXPECT_GT(cuts_on_the_way, 2u) << "starts must find upgrades that were begun";
 }
 
-// The content of a directory of version 2 is there, and the records new in version 3 can be
-// written.
+// Checks that the contents of a version 2 directory are there, and that records new in version 3
+// can be written.
 void CheckVersion2(RocksDbStore* store) {
   EXPECT_EQ(*store->Get(2, kListed), ValueOf(8));
   EXPECT_EQ(*store->BacklogSubscriptions(2), std::vector{kSubscription});
@@ -407,7 +408,7 @@ TEST_F(StorageUpgradeTest, APowerCutAnywhereLeavesWhatVersion2Wrote) {
   EXPECT_GT(cuts, 10u);
 }
 
-// Starts the catalog on a store, and appends what it decides. False if an append fails.
+// Starts the catalog on a store and appends its batches. Returns false if an append fails.
 bool StartCatalog(RocksDbStore* store, catalog::SnapshotCell* cell) {
   catalog::Catalog catalog({.shards = kShards}, store);
   if (!catalog.Recover({}).ok()) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens a RocksDbStore and fills it with numbered messages: what the storage tests in this folder
-// share.
+// Shared by the storage tests in this folder: opens a RocksDbStore and fills it with numbered
+// messages.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace duetime::test {
 
-// Small sizes, so that a test sees several logs and tables.
+// Small sizes, so that a test produces several logs and tables.
 inline storage::RocksDbStoreOptions SmallStoreOptions(const std::string& data_dir) {
   storage::RocksDbStoreOptions options;
   options.data_dir = data_dir;
@@ -27,7 +27,7 @@ inline storage::RocksDbStoreOptions SmallStoreOptions(const std::string& data_di
   return options;
 }
 
-// The message with a number: one batch with one record, due at that number.
+// One batch with one message, which is due at its number.
 inline storage::RecordBatch NumberedMessage(uint64_t number, size_t payload_bytes = 100) {
   storage::Record record;
   record.type = storage::RecordType::kAccept;
@@ -45,7 +45,7 @@ inline storage::AppendOutcome AppendNumbered(
   return store->Append(group, durability);
 }
 
-// The numbers of all messages, after reading each with its checksum.
+// Reads every message with its checksum and returns the numbers.
 inline std::vector<uint64_t> StoredNumbers(storage::RocksDbStore* store) {
   std::vector<uint64_t> numbers;
   storage::Page<storage::MessageRef> page;

@@ -52,8 +52,7 @@ class UnsyncedFileSystem::File final : public rocksdb::FSWritableFileOwnerWrappe
     return status;
   }
 
-  // The machine is not asked to sync: this class decides what survives, and the tests are the
-  // faster for it.
+  // Does not sync the real file: this class decides which bytes survive, and the tests run faster.
   rocksdb::IOStatus Sync(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
     rocksdb::IOStatus failure = system_->BeforeSync(path_);
     if (failure.ok()) system_->Synced(path_);
@@ -65,7 +64,7 @@ class UnsyncedFileSystem::File final : public rocksdb::FSWritableFileOwnerWrappe
     return Sync(options, debug);
   }
 
-  // Reserving space costs real memory in a file system that is in memory.
+  // Reserving space takes real memory in a file system in memory.
   rocksdb::IOStatus Allocate(uint64_t, uint64_t, const rocksdb::IOOptions&,
                              rocksdb::IODebugContext*) override {
     return rocksdb::IOStatus::OK();
@@ -141,11 +140,11 @@ void UnsyncedFileSystem::LoseUnsynced(std::mt19937_64* random) {
       it = files_at_cut_.erase(it);
       continue;
     }
-    // Nothing of it, all of it, or a torn write.
+    // Keeps nothing of the unsynced part, all of it, or a torn write.
     const uint64_t choice = (*random)() % 4;
     const uint64_t torn = unsynced == 0 ? 0 : (*random)() % (unsynced + 1);
     const uint64_t kept = choice == 0 ? 0 : choice == 1 ? unsynced : torn;
-    // The store may have cut the file itself, before it gave it to RocksDB.
+    // The store may have truncated the file itself before it gave the file to RocksDB.
     const uint64_t end = std::min(state.synced + kept, std::filesystem::file_size(path));
     std::filesystem::resize_file(path, end);
     if (IsLog(path) && (*random)() % 2 == 0)
@@ -164,7 +163,7 @@ void UnsyncedFileSystem::MakeHolesLocked(const std::string& path, uint64_t begin
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   for (uint64_t page = begin / kPageBytes; page * kPageBytes < end; ++page) {
     if ((*random)() % 3 != 0) continue;
-    // A page that was partly synced keeps that part.
+    // A partly synced page keeps its synced part.
     const uint64_t from = std::max(begin, page * kPageBytes);
     const uint64_t until = std::min(end, (page + 1) * kPageBytes);
     file.seekp(static_cast<std::streamoff>(from));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file system that forgets: the machine's own, with a power switch and with failures on demand.
+// A file system with a power switch, and with failures on demand, over the machine's own.
 #pragma once
 
 #include <cstdint>
@@ -14,47 +14,47 @@
 
 namespace duetime::test {
 
-// Knows of each file how much was written and how much of that was synced, and of each new file
-// whether its directory was. After CutPower() the caller's program goes on as in a dream:
-// everything still succeeds, so that it can be taken down in the ordinary way, but LoseUnsynced()
-// then brings the files to a state that a disk may have been left in by the cut.
+// Tracks the written and the synced bytes of each file, and whether a new file's directory was
+// synced. After CutPower() every call still succeeds without an effect, so that the program can
+// shut down in the ordinary way. LoseUnsynced() then puts the files into a state that a disk may
+// have after the cut.
 //
-// A cut leaves the synced part of a file, and of the rest a prefix of any length (a torn write). Of
-// a log's rest it may also leave some pages and not others, which read as zeros: a disk stores the
-// pages of a large write in any order. A file whose directory was not synced since it was created
-// may be missing. Deletions and renames are durable at once.
+// A cut keeps the synced part of a file and a prefix of any length of the rest (a torn write). Of
+// the rest of a log it may keep some pages and turn others into zeros, because a disk stores the
+// pages of a large write in any order. A new file may be missing if its directory was not synced
+// since. Deletions and renames are durable at once.
 //
 // Thread-safe.
 class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
  public:
-  // Where a scripted failure strikes.
+  // The operation that fails.
   enum class Operation : uint8_t { kAppend, kSync };
 
-  // `on_cut` is called at the moment of each cut, so that the caller can note what else was on
-  // disk.
+  // Calls `on_cut` at the moment of each cut, so that the caller can save other files.
   explicit UnsyncedFileSystem(std::function<void()> on_cut = [] {});
 
   static const char* kClassName() { return "UnsyncedFileSystem"; }
   const char* Name() const override { return kClassName(); }
 
-  // The power fails now ...
+  // Cuts the power now.
   void CutPower();
-  // ... or just before the n-th write or sync from now, n >= 1.
+  // Cuts the power just before the n-th write or sync from now, n >= 1.
   void CutPowerAt(uint64_t n);
   bool power_is_cut() const;
 
-  // Applies the cut to the files. Nothing may be open. Writes and syncs count again afterwards.
+  // Applies the cut to the files, and counts writes and syncs again afterwards. REQUIRES: no file
+  // is open.
   void LoseUnsynced(std::mt19937_64* random);
 
-  // The n-th write, or sync, of a write-ahead log from now fails, n >= 1, and so do all that follow
-  // it if `for_good`. A failing write may leave part of its bytes, a failing sync may leave all of
+  // Makes the n-th write, or sync, of a write-ahead log from now fail, n >= 1; with `for_good` also
+  // all later ones. A failed write may leave part of its bytes. A failed sync may leave all of
   // them.
   void FailLog(Operation operation, uint64_t n, bool for_good);
 
-  // Pages that were left out in the middle of the kept part.
+  // The number of pages that a cut turned into zeros in the middle of the kept part.
   uint64_t holes() const;
 
-  // The writes and syncs so far. A test chooses n below this number.
+  // The number of writes and syncs so far. A test chooses n below it.
   uint64_t operations() const;
 
   rocksdb::IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
@@ -82,7 +82,7 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
     bool entry_synced = false;
   };
 
-  // What the files report. BeforeAppend and BeforeSync give the error to return instead, if any.
+  // The files call these. BeforeAppend and BeforeSync return the error to report, or OK.
   rocksdb::IOStatus BeforeAppend(const std::string& path);
   rocksdb::IOStatus BeforeSync(const std::string& path);
   void Appended(const std::string& path, uint64_t bytes);
@@ -90,7 +90,7 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   void Synced(const std::string& path);
   void DirectorySynced(const std::string& path);
   void Created(const std::string& path);
-  // A file that is opened again may be older than this object: then it is whole and synced.
+  // Starts to track an opened file. A file that is older than this object is whole and synced.
   void Known(const std::string& path);
 
   void MakeHolesLocked(const std::string& path, uint64_t begin, uint64_t end,

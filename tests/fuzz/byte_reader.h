@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ByteReader: makes values out of a fuzzer's bytes.
+// ByteReader: turns a fuzzer's bytes into values.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace duetime::test {
 
-// Reads an input from its front. Past the end everything is zero, so that every input means
-// something. Thread safety: confined.
+// Reads an input from its front. Past the end every byte is zero, so that every input is valid.
+// Thread safety: confined.
 class ByteReader {
  public:
   ByteReader(const uint8_t* data, size_t size) : data_(data), left_(size) {}
@@ -23,20 +23,20 @@ class ByteReader {
     return *data_++;
   }
 
-  // Eight bytes, the first one lowest.
+  // Eight bytes, little-endian.
   uint64_t Word() {
     uint64_t word = 0;
     for (int shift = 0; shift < 64; shift += 8) word |= uint64_t{Byte()} << shift;
     return word;
   }
 
-  // Small or large with few bytes: two bytes of value, shifted by a third.
+  // A small or a large number from few bytes: two bytes of value, shifted left by a third byte.
   uint64_t Magnitude() {
     const uint64_t value = Byte() | (uint64_t{Byte()} << 8);
     return value << (Byte() % 49);
   }
 
-  // Up to `size` bytes, fewer at the end.
+  // The next `size` bytes, or fewer at the end of the input.
   std::string Bytes(size_t size) {
     std::string bytes;
     while (bytes.size() < size && left_ > 0) bytes.push_back(static_cast<char>(Byte()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cron expressions: any text, and texts made of what they are made of.
+// Fuzzes cron expressions with any text, and with texts made of their tokens.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -20,7 +20,8 @@ namespace {
 using duetime::calendar::CronExpression;
 using duetime::test::ByteReader;
 
-// Any text is an expression or an error that says why; an expression goes on and on in order.
+// Checks that a text is an expression or gives an INVALID_CRON error, and that an expression's
+// occurrences follow each other in order.
 void CheckText(const std::string& text, int64_t after_ms, const absl::TimeZone& zone) {
   const auto expression = CronExpression::Parse(text, "cron");
   if (!expression.ok()) {
@@ -35,7 +36,7 @@ void CheckText(const std::string& text, int64_t after_ms, const absl::TimeZone& 
   if (!first.has_value()) return;
   DT_CHECK_GT(*first, after_ms);
   DT_CHECK_EQ(*first % 1'000, 0);
-  // Nothing lies between: it is the next one for all that comes before it.
+  // No occurrence lies between: `first` is also the next one for every time before it.
   DT_CHECK(expression->Next(*first - 1, zone) == first);
   const int64_t before_ms = after_ms < 0 ? -1 : after_ms;
   DT_CHECK(expression->Next(before_ms + (*first - before_ms) / 2, zone) >= first);

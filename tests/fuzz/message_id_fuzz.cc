@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Message ids: any text, and any parts.
+// Fuzzes message ids: any text, and any parts.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,7 +17,7 @@ namespace {
 using duetime::storage::MessageId;
 using duetime::test::ByteReader;
 
-// A text that is taken is the very text that its id prints.
+// Checks that an id prints the same text from which it was parsed.
 void CheckText(absl::string_view text) {
   const std::optional<MessageId> id = MessageId::Parse(text);
   if (!id.has_value()) return;
@@ -49,7 +49,7 @@ MessageId CheckParts(ByteReader* reader) {
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string input(data, data + size);
   CheckText(input);
-  // The same bytes as digits: most of these are of the right length and alphabet.
+  // The same bytes as digits. Most of these texts have the right length and alphabet.
   std::string digits;
   for (const char c : input.substr(0, MessageId::kTextSize)) {
     digits.push_back("0123456789abcdefghjkmnpqrstvwxyz"[static_cast<unsigned char>(c) % 32]);
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ByteReader reader(data, size);
   const MessageId one = CheckParts(&reader);
   const MessageId other = CheckParts(&reader);
-  // Text orders as ids do, and ids of a slot order by epoch and sequence.
+  // Texts have the order of their ids, and the ids of a slot are ordered by epoch and sequence.
   DT_CHECK_EQ(one < other, one.ToString() < other.ToString());
   if (one.epoch() != other.epoch()) {
     DT_CHECK_EQ(one < other, one.epoch() < other.epoch());

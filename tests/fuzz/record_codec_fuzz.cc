@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Message records, index entries, locators, backlog entries and progress: any bytes to decode, any
-// message to encode, any damage of a message to notice.
+// Fuzzes the codecs of message records, index entries, locators, backlog entries and progress.
+// Decodes any bytes, encodes any message, and checks that the codec notices damage.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -42,8 +42,8 @@ void CheckSameHeader(const MessageHeader& a, const MessageHeader& b) {
   DT_CHECK_EQ(a.flags, b.flags);
 }
 
-// Whatever is taken is what an encoder gives for it (version 1: but for the number of the version),
-// and every refusal is DATA_LOSS.
+// Checks that decoded bytes encode to the same bytes (version 1: except the version byte), and that
+// every refusal is DATA_LOSS.
 void CheckDecode(absl::string_view bytes) {
   MessageHeader header;
   const absl::Status header_status = DecodeMessageHeader(bytes, &header);
@@ -73,7 +73,7 @@ void CheckDecode(absl::string_view bytes) {
   DT_CHECK(EncodeMessageRecord(of_head) == EncodeMessageRecord(record));
 }
 
-// What a record's views point to.
+// Owns the texts to which a record's views point.
 struct Texts {
   std::vector<std::pair<std::string, std::string>> attributes;
   std::vector<std::pair<std::string, std::string>> labels;
@@ -178,7 +178,7 @@ void CheckSame(const MessageRecord& a, const MessageRecord& b) {
   DT_CHECK(a.payload == b.payload);
 }
 
-// Makes a message of the input and takes it through the codec, whole and damaged.
+// Makes a message from the input, and checks that the codec keeps it and notices damage.
 void CheckRoundTrip(ByteReader* reader) {
   const uint8_t flip_at = reader->Byte();
   const uint8_t flip_bit = reader->Byte() % 8;
@@ -193,7 +193,7 @@ void CheckRoundTrip(ByteReader* reader) {
   CheckSameHeader(record.header, header);
   CheckSame(given, record);
   CheckDecode(bytes);
-  // Nothing but attributes: also what version 1 wrote.
+  // A record with attributes only has the same bytes in version 1, except the version byte.
   if (bytes ==
       EncodeMessageRecord(
           {.header = given.header, .attributes = given.attributes, .payload = given.payload})) {
@@ -203,7 +203,7 @@ void CheckRoundTrip(ByteReader* reader) {
     bytes[0] = kVersion2;
   }
 
-  // Any one bit that flips is noticed, and so is a byte that is missing at the end.
+  // The codec notices any flipped bit, and a missing last byte.
   const size_t at = flip_at * bytes.size() / 256;
   bytes[at] = static_cast<char>(bytes[at] ^ (1 << flip_bit));
   DT_CHECK(absl::IsDataLoss(DecodeMessageRecord(bytes, &record)));
@@ -212,7 +212,7 @@ void CheckRoundTrip(ByteReader* reader) {
   DT_CHECK(absl::IsDataLoss(DecodeMessageRecord(bytes, &record)));
 }
 
-// Index entries and locators: whatever is taken is what an encoder gives for it.
+// Checks that decoded index entries and locators encode to the same bytes.
 void CheckLocatorDecode(const std::string& bytes) {
   const auto entry = duetime::storage::DecodeIndexEntry(bytes);
   DT_CHECK(entry.ok() || absl::IsDataLoss(entry.status()));
@@ -229,7 +229,7 @@ void CheckLocatorDecode(const std::string& bytes) {
   }
 }
 
-// The small values, likewise; of a backlog entry there is a first version.
+// Checks the same for the small values. A backlog entry may have version 1, which has fewer bytes.
 void CheckValueDecode(const std::string& bytes) {
   if (const auto entry = duetime::storage::DecodeBacklogEntry(bytes); entry.has_value()) {
     const std::string encoded = EncodeBacklogEntry(*entry);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs a fuzz target without libFuzzer: on every file of --corpus=DIR, then on pseudo-random inputs
-// and on damaged copies of the corpus. --seed=N repeats a run, --inputs=N sets how many inputs.
+// and on damaged copies of the corpus. --seed=N repeats a run. --inputs=N sets the number of
+// inputs.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -22,7 +23,7 @@ constexpr size_t kInputBytesMax = 2'048;
 
 void RunOne(const std::string& input) {
   std::vector<uint8_t> bytes(input.begin(), input.end());
-  // Exactly as large as the input, so that a sanitizer sees a read beyond it.
+  // Shrinks the buffer to the input, so that a sanitizer sees a read beyond the end.
   bytes.shrink_to_fit();
   LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests: any bytes to look at, to parse and to validate.
+// Fuzzes requests: walks, parses and validates any bytes.
 #include <cstdint>
 #include <string>
 
@@ -32,7 +32,8 @@ rpc::WireSummary Walk(const std::string& bytes, const google::protobuf::Descript
   return rpc::CheckWire(&input, type);
 }
 
-// Looks at the bytes and parses them. What the walk finds must be what the parser found.
+// Walks the bytes and parses them. A message that parses must be well-formed after it is
+// serialized.
 template <typename T>
 bool Parse(const std::string& bytes, T* message, rpc::WireSummary* summary) {
   *summary = Walk(bytes, T::GetDescriptor());
@@ -42,7 +43,7 @@ bool Parse(const std::string& bytes, T* message, rpc::WireSummary* summary) {
   return summary->well_formed;
 }
 
-// A refusal is an INVALID_ARGUMENT with a reason.
+// Checks that a refusal is an INVALID_ARGUMENT with a reason.
 bool Accepted(const absl::Status& status) {
   if (status.ok()) return true;
   DT_CHECK(absl::IsInvalidArgument(status));
@@ -86,7 +87,7 @@ void CheckSubscribe(const std::string& bytes) {
   DT_CHECK_EQ(summary.elements, items);
   api::ValidStart start;
   if (Accepted(api::ValidateStart(request.start(), {}, &start))) {
-    // 0: what the subscription says.
+    // 0: the subscription's lease duration.
     DT_CHECK(start.lease_ms == 0 || start.lease_ms >= api::kLeaseMsMin);
     DT_CHECK_LE(start.lease_ms, api::kLeaseMsMax);
     DT_CHECK_GT(start.max_outstanding_messages, 0);
@@ -155,7 +156,7 @@ void CheckList(const std::string& bytes) {
   api::ValidList valid;
   if (!Accepted(api::ValidateList(request, {}, &valid))) return;
   DT_CHECK(valid.page_size >= 1 && valid.page_size <= api::kPageSizeMax);
-  // The token of the next page is taken with the same filter.
+  // The token of the next page must be accepted with the same filter.
   request.set_page_token(api::MakePageToken(valid.token_filter, {.place = {}, .key = "k"}));
   api::ValidList next;
   DT_CHECK(api::ValidateList(request, {}, &next).ok());

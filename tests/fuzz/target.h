@@ -4,6 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-// What libFuzzer and the replay program call with each input. A fault shows as a crash: a failed
-// check, or a sanitizer's report. Returns 0.
+// libFuzzer and the replay program call this with each input. A fault crashes the program, by a
+// failed check or by a sanitizer. Returns 0.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);

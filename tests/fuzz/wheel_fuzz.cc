@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any sequence of wheel operations, against a sorted map.
+// Fuzzes the wheel: compares any sequence of operations with a sorted map.
 #include <algorithm>
 #include <cstdint>
 
@@ -20,7 +20,7 @@ using duetime::wheel::kNever;
 using duetime::wheel::Tick;
 using duetime::wheel::TimingWheel;
 
-// Keeps a run short enough for many of them per second.
+// Short runs, so that a fuzzer makes many per second.
 constexpr int kOperationsMax = 400;
 constexpr size_t kNumberWindow = 256;
 
@@ -35,7 +35,7 @@ void RunOperation(ByteReader* reader, CheckedWheel<Wheel>* wheel) {
     case 1:
       wheel->Add(After(position, reader->Magnitude()));
       break;
-    case 2: {  // about the next edge of a level
+    case 2: {  // around the next edge of a level
       constexpr uint32_t kShifts[] = {11, 22, 29, 36, 43, 50, 57};
       const uint32_t shift = kShifts[operation / 8 % 7];
       const Tick edge = ((position >> shift) + 1) << shift;
@@ -52,7 +52,7 @@ void RunOperation(ByteReader* reader, CheckedWheel<Wheel>* wheel) {
         for (int steps = operation / 8; steps > 0; --steps) wheel->SweepStep();
       }
       break;
-    case 5:  // to the next one, as a sleeper would
+    case 5:  // to the next due time, like a caller that sleeps
       if (wheel->waiting() > 0) wheel->Advance(wheel->wheel().NextDue(), 1u + reader->Byte());
       break;
     case 6:
@@ -74,7 +74,7 @@ void Run(const uint8_t* data, size_t size) {
   CheckedWheel<Wheel> wheel(reader.Magnitude());
   for (int i = 0; i < kOperationsMax && !reader.empty(); ++i) {
     RunOperation(&reader, &wheel);
-    // Seldom, as it walks every slot there is.
+    // Seldom, because the check walks every slot.
     if (i % 64 == 63) wheel.wheel().CheckInvariants();
   }
   wheel.Drain(kNever - 1, 1u + reader.Byte());

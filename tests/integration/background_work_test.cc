@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the daemon does by itself, and what bounds it, against the built daemon: bulk operations,
-// recurrences, topics.
+// Background work of the built daemon and its bounds: bulk operations, recurrences, topics.
 #include <gmock/gmock.h>
 
 #include "tests/integration/lifecycle_calls.h"
@@ -33,7 +32,7 @@ TEST_F(BackgroundWorkTest, ABulkOperationDoesWhatItsDryRunSaid) {
   EXPECT_TRUE(done.has_end_time());
   EXPECT_EQ(GetKey("key/0").state(), v1::Message::CANCELLED);
   EXPECT_EQ(GetKey("key/1").state(), v1::Message::SCHEDULED);
-  // A repeat changes nothing; the name is taken.
+  // A repeat of the request changes nothing, and the name stays taken.
   EXPECT_EQ(MustStart(request).changed(), 5);
   request.set_action(v1::BULK_PURGE);
   v1::Operation operation;
@@ -122,7 +121,7 @@ TEST_F(BackgroundWorkTest, ARecurrenceFiresPausesAndSurvivesACrash) {
   v1::PauseRecurrenceResponse paused;
   MustCall(messages_, &v1::Messages::Stub::PauseRecurrence, pause, &paused);
   EXPECT_EQ(paused.recurrence().state(), v1::Recurrence::PAUSED);
-  // One may have been on its way.
+  // An occurrence may have been in flight.
   while (const auto late = subscription.Next(Millis(300))) subscription.AckAndWait(late->delivery);
   EXPECT_TRUE(subscription.StaysQuiet(Millis(1'500)));
   v1::ResumeRecurrenceRequest resume;

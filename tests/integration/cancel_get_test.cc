@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cancel tells the truth, and Get shows a message, in each state of its life.
+// Cancel and Get tell the truth about a message in each state of its life.
 #include "tests/integration/daemon_fixture.h"
 
 namespace duetime::test {
@@ -17,7 +17,7 @@ class CancelGetTest : public DaemonTest {
     return subscription;
   }
 
-  // The message has ended, and both Get and a repeated Cancel say how and when.
+  // Checks that the message has ended, and that Get and a repeated Cancel report its end.
   void ExpectEnded(const v1::Message& accepted, v1::Message::State state) {
     v1::Message message;
     const grpc::Status status = Get(accepted.id(), &message, v1::FULL);
@@ -58,7 +58,7 @@ class CancelGetTest : public DaemonTest {
     EXPECT_FALSE(again.delivery_uncertain());
   }
 
-  // Ended, restarts and all.
+  // Checks the same after a kill and a restart.
   void ExpectEndedAfterKill(const v1::Message& accepted, v1::Message::State state) {
     server_->Kill();
     ASSERT_TRUE(server_->Start()) << server_->error();
@@ -117,8 +117,7 @@ TEST_F(CancelGetTest, StopRedeliveryEndsAMessageInFlight) {
   EXPECT_EQ(stopped.state(), v1::Message::IN_FLIGHT);
   EXPECT_TRUE(stopped.redelivery_stopped());
   EXPECT_FALSE(stopped.delivery_uncertain());
-  // Who holds it can no longer settle it, and it does not come again when the lease would have
-  // ended.
+  // The lease is lost, and the message is not delivered again after the lease would have ended.
   EXPECT_EQ(subscription->AckAndWait(received->delivery), SettleAnswer::kLeaseLost);
   EXPECT_TRUE(subscription->StaysQuiet(Millis(1'500)));
   ExpectEnded(message, v1::Message::CANCELLED);
@@ -163,7 +162,7 @@ TEST_F(CancelGetTest, ACancelledMessageStaysSoAfterACrash) {
 }
 
 TEST_F(CancelGetTest, AMessageThatNeverWasIsNotFound) {
-  // An id with the form of one, from another server.
+  // A valid id from another server.
   std::string id = MustSchedule("t", Millis(3'600'000)).id();
   id[10] = id[10] == '0' ? '1' : '0';
   ExpectUnknown(id);
@@ -208,7 +207,7 @@ TEST_F(CancelGetTest, GetFollowsAMessageThroughItsLife) {
 }
 
 TEST_F(CancelGetTest, ACancelAfterACrashSaysThatADeliveryIsUncertain) {
-  // Taken by a subscriber of a run that crashed: the next run cannot know.
+  // A subscriber of a crashed run took this message. The next run cannot know that.
   const v1::Message taken = MustSchedule("t", Millis(0));
   {
     const auto subscription = Subscribe("t");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line tool against the built daemon, as a person and as a script use it.
+// Runs the command line tool against the built daemon, as a person and as a script would.
 #include <algorithm>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ class CliTest : public DaemonTest {
                       {{"DUETIME_SERVER", server_->target()}, {"TZ", "Asia/Shanghai"}});
   }
 
-  // A run that prints JSON, a line each.
+  // Runs the tool with JSON output and parses each line.
   std::vector<Json> CliJson(std::vector<std::string> words) {
     words.push_back("--json");
     const RunResult result = Cli(words);
@@ -78,7 +78,7 @@ TEST_F(CliTest, TimesAsPeopleWriteThem) {
   EXPECT_EQ(deliver_time({"--at", "2030-12-24 18:00", "--tz", "Europe/Berlin"}),
             "2030-12-24T17:00:00Z");
   EXPECT_EQ(deliver_time({"--at", "2030-12-24T18:00:00.5-05:00"}), "2030-12-24T23:00:00.500Z");
-  // The machine's zone, which is set for this run.
+  // In the machine's time zone, which the test sets.
   EXPECT_EQ(deliver_time({"--at", "2030-12-24 18:00"}), "2030-12-24T10:00:00Z");
   const RunResult gap = Cli({"schedule", "t", "--at", "2030-03-31 02:30", "--tz", "Europe/Berlin"});
   EXPECT_EQ(gap.exit.code, 2);
@@ -195,7 +195,7 @@ TEST_F(CliTest, ARequestIdMakesARepeatSafeAndALocalTimeIsKept) {
   EXPECT_EQ(ScheduleId(words), id);
   const std::vector<Json> got = CliJson({"get", id});
   ASSERT_EQ(got.size(), 1u);
-  // The clocks skip it: as long after midnight as it would have been.
+  // The clocks skip this local time. The message keeps its distance from midnight.
   EXPECT_EQ(got[0]["message"]["deliver_time"], "2030-03-31T01:30:00Z");
   EXPECT_EQ(got[0]["message"]["civil_time"]["local"], "2030-03-31T02:30");
 }
@@ -377,7 +377,7 @@ TEST_F(CliTest, SubscribeCanGiveBackOrSayNothing) {
 TEST_F(CliTest, SubscribeEndsWellOnASignal) {
   const std::string log = server_->directory().Join("cli-log");
   Subprocess process({DUETIME_CLI, "subscribe", "t", "--server", server_->target()}, log);
-  // It is connected once the server counts its stream.
+  // The subscriber is connected once the server counts its stream.
   const auto deadline = Clock::now() + Millis(20'000);
   while (Info().counts().streams() < 1 && Clock::now() < deadline) process.Wait(Millis(5));
   process.Signal(SIGINT);

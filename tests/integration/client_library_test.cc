@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C++ client library against the built daemon: what only both together can show.
+// The C++ client library against the built daemon: behaviour that only both together can show.
 #include <map>
 #include <string>
 #include <vector>
@@ -33,7 +33,7 @@ class ClientLibraryTest : public DaemonTest {
         });
   }
 
-  // How often each payload size is there: every message of these tests has a size of its own.
+  // Counts the pending messages by payload size. Each message of these tests has its own size.
   std::map<int64_t, int> SizesOf(const std::string& topic) {
     const auto client = *client::Client::Create(Options());
     v1::ListRequest request;
@@ -73,13 +73,13 @@ TEST_F(ClientLibraryTest, AStreamSchedulesAndAListReadsItBack) {
   for (const auto& [size, count] : sizes) EXPECT_EQ(count, 1) << size;
 }
 
-// Whatever of the frames in doubt the server had accepted before it was killed: sent again with
-// their request ids, each message is there once.
+// The server may have accepted some of the unanswered frames before the kill. The client sends them
+// again with their request ids, and each message exists once.
 TEST_F(ClientLibraryTest, WhatAKillLeavesInDoubtIsSentAgainWithoutDoubles) {
   auto stream = OpenStream();
   absl::Status status;
   size_t sent = 0;
-  // Some of these may be on disk without an answer.
+  // The server may have written some of these without an answer.
   for (; sent < 500 && status.ok(); sent += 100) status = stream->Send(Frame(sent, 100));
   server_->Kill();
   if (status.ok()) status = stream->Finish();
@@ -88,7 +88,7 @@ TEST_F(ClientLibraryTest, WhatAKillLeavesInDoubtIsSentAgainWithoutDoubles) {
   ASSERT_TRUE(server_->Start()) << server_->error();
   Connect();
   stream = OpenStream();
-  // Twice: a repeat is a repeat, whoever makes it.
+  // Sends the messages twice, because a repeat must have no effect on any stream.
   ASSERT_TRUE(stream->Send(unanswered).ok());
   ASSERT_TRUE(stream->Send(unanswered).ok());
   status = stream->Finish();

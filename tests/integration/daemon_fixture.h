@@ -24,12 +24,12 @@ inline Clock::time_point ToTime(const google::protobuf::Timestamp& time) {
   return absl::ToChronoTime(client::FromProto(time));
 }
 
-// What the server says of an error, for programs.
+// The machine-readable error details of a status.
 inline client::ErrorInfo InfoOf(const grpc::Status& status) {
   return client::GetErrorInfo(client::ToAbslStatus(status));
 }
 
-// A daemon for each test, and one connection to it.
+// Starts a daemon for each test, with one connection to it.
 class DaemonTest : public testing::Test {
  protected:
   void StartDaemon(const std::vector<std::string>& flags = {}, bool tcp = false,
@@ -52,7 +52,7 @@ class DaemonTest : public testing::Test {
     admin_ = v1::Admin::NewStub(channel_);
   }
 
-  // The daemon's log explains a failure better than the test can.
+  // A failed test prints the daemon's log, which explains the failure best.
   void TearDown() override {
     if (HasFailure() && server_ != nullptr) std::fputs(server_->log().c_str(), stderr);
   }
@@ -129,8 +129,8 @@ class DaemonTest : public testing::Test {
     return message.state();
   }
 
-  // The server's counts are copies that may be a moment old: asks until `done` holds for them, or
-  // for a while.
+  // Polls the server's counts, which are copies and may be a moment old, until `done` holds or a
+  // deadline passes.
   template <typename Done>
   v1::Counts CountsWhen(Done done) {
     const auto deadline = Clock::now() + Millis(5000);

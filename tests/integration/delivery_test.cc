@@ -173,10 +173,10 @@ TEST_P(DeliveryTest, ALeaseThatEndsGivesTheMessageOutAgain) {
   EXPECT_EQ(second->delivery.attempt(), 2);
   EXPECT_TRUE(second->delivery.maybe_redelivered());
   EXPECT_NE(second->delivery.lease_token(), first->delivery.lease_token());
-  // Clocks are read in whole milliseconds, the arrival of the first a moment after it was sent.
+  // Clocks count whole milliseconds, and the first delivery arrives a moment after it was sent.
   EXPECT_GE(second->time - first->time, Millis(900));
   EXPECT_LE(second->time - first->time, Millis(5'000));
-  // The first lease is over: it settles nothing, and the message stays with the second.
+  // The first lease is over, so its ack is refused and the second lease goes on.
   EXPECT_EQ(subscription->AckAndWait(first->delivery), SettleAnswer::kLeaseLost);
   EXPECT_EQ(StateOf(accepted.id()), v1::Message::IN_FLIGHT);
   EXPECT_EQ(subscription->AckAndWait(second->delivery), SettleAnswer::kSettled);
@@ -192,7 +192,7 @@ TEST_P(DeliveryTest, AnExtendedLeaseHolds) {
   EXPECT_TRUE(subscription->Extend(received->delivery, Millis(60'000)));
   EXPECT_EQ(subscription->Answer(token), SettleAnswer::kExtended);
   EXPECT_TRUE(subscription->StaysQuiet(Millis(1'600)));
-  // Out of range: refused, and the lease goes on.
+  // A value out of range is refused, and the lease goes on.
   EXPECT_TRUE(subscription->Extend(received->delivery, Millis(999)));
   EXPECT_EQ(subscription->Answer(token), SettleAnswer::kOutOfRange);
   EXPECT_TRUE(subscription->Extend(received->delivery, Millis(12 * 3'600'000 + 1)));
@@ -209,13 +209,13 @@ TEST_P(DeliveryTest, ANackGivesItOutAgainAfterItsDelay) {
   const auto subscription = Subscribe({.topic = "t"});
   auto received = subscription->Next();
   ASSERT_TRUE(received.has_value());
-  // At once.
+  // A retry without a delay.
   EXPECT_TRUE(subscription->Nack(received->delivery, Millis(0)));
   EXPECT_EQ(subscription->Answer(received->delivery.lease_token()), SettleAnswer::kSettled);
   received = subscription->Next();
   ASSERT_TRUE(received.has_value());
   EXPECT_EQ(received->delivery.attempt(), 2);
-  // Later, and not sooner.
+  // A retry after the delay, not sooner.
   const auto nacked = Clock::now();
   EXPECT_TRUE(subscription->Nack(received->delivery, Millis(400)));
   EXPECT_EQ(subscription->Answer(received->delivery.lease_token()), SettleAnswer::kSettled);
@@ -234,14 +234,14 @@ TEST_P(DeliveryTest, AStreamThatEndsGivesItsLeasesBackAtOnce) {
   const auto second = Subscribe({.topic = "t"});
   EXPECT_TRUE(second->StaysQuiet(Millis(50)));
   const auto broken = Clock::now();
-  // Broken off, as by a client that died.
+  // Cancels the stream, like a client that crashed.
   first->Cancel();
   auto received = second->Next();
   ASSERT_TRUE(received.has_value());
   EXPECT_EQ(received->delivery.message_id(), accepted.id());
   EXPECT_EQ(received->delivery.attempt(), 2);
   EXPECT_LE(received->time - broken, Millis(5'000));
-  // Closed in good order.
+  // Closes the stream cleanly.
   const auto third = Subscribe({.topic = "t"});
   second->HalfClose();
   const auto end = second->WaitEnd(Millis(10'000));
@@ -266,7 +266,7 @@ TEST_P(DeliveryTest, CreditInMessagesIsNeverExceeded) {
     held.push_back(received->delivery);
     ASSERT_LE(held.size() + subscription->waiting(), 7u);
     if (held.size() < 7 && ids.size() < kMessages) continue;
-    // Full: nothing more comes until something is settled, and then only as much.
+    // The credit is used up, so no delivery comes until one is settled.
     if (ids.size() <= 14) {
       EXPECT_TRUE(subscription->StaysQuiet(Millis(60)));
     }
@@ -389,7 +389,7 @@ TEST_P(DeliveryTest, ALargeBurstToOneSubscriber) {
     }
   }
   EXPECT_TRUE(subscription->StaysQuiet(Millis(50)));
-  // Many to a frame, or a burst would cost a write each.
+  // A frame holds many deliveries, because a write for each would be slow in a burst.
   EXPECT_LT(subscription->frames(), static_cast<size_t>(kMessages) / 4);
 }
 

@@ -21,7 +21,7 @@ class LifecycleCallsTest : public DaemonTest {
  protected:
   void SetUp() override { StartDaemon({"--shards=2"}); }
 
-  // One call on either service, with a deadline.
+  // Makes one call on either service, with a deadline.
   template <typename Stub, typename Request, typename Response>
   grpc::Status Call(const std::unique_ptr<Stub>& stub,
                     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -79,7 +79,7 @@ class LifecycleCallsTest : public DaemonTest {
     Connect();
   }
 
-  // The payloads that come until nothing has come for `quiet`, each acked.
+  // Receives and acks deliveries until none has come for `quiet`. Returns their payloads.
   std::multiset<std::string> ReceiveAll(const std::string& topic, Millis quiet = Millis(500)) {
     Subscription subscription(channel_, Subscription::Start{.topic = topic});
     EXPECT_TRUE(subscription.WaitStarted());
@@ -108,7 +108,7 @@ class LifecycleCallsTest : public DaemonTest {
     return operation;
   }
 
-  // A list of the topic's keys, page by page.
+  // Lists the topic's keys page by page.
   std::vector<std::string> ListKeys(v1::ListRequest request, int* pages) {
     std::vector<std::string> keys;
     v1::ListResponse response;
@@ -123,7 +123,8 @@ class LifecycleCallsTest : public DaemonTest {
     return keys;
   }
 
-  // Ten messages key/0 ... key/9, an hour and some minutes from now, with a label each second one.
+  // Schedules ten messages key/0 ... key/9, due in an hour and some minutes. Each second one has a
+  // label.
   void PutTen() {
     for (int i = 0; i < 10; ++i) {
       ScheduleRequest request =

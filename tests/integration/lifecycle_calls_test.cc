@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls about single messages and lists of them, against the built daemon: keys, request ids,
-// moves, batches of cancels, lists, forecasts, streams of messages, local times.
+// The calls about single messages and lists, against the built daemon: keys, request ids,
+// reschedules, batches of cancels, lists, forecasts, schedule streams, civil times.
 #include "tests/integration/lifecycle_calls.h"
 
 #include <gmock/gmock.h>
@@ -138,7 +138,7 @@ TEST_F(LifecycleCallsTest, AListComesPageByPageInDueOrder) {
   request.set_key_prefix("key/3");
   EXPECT_THAT(ListKeys(request, &pages), testing::ElementsAre("key/3"));
 
-  // A token belongs to its filter, and the topic must exist.
+  // A page token is valid only with its filter, and the topic must exist.
   request.Clear();
   request.set_topic("t");
   request.set_page_size(3);
@@ -222,7 +222,7 @@ TEST_F(LifecycleCallsTest, AStreamThatBreaksIsRepeatedSafelyByKeys) {
       EXPECT_EQ(response.first(), answered * 10);
       EXPECT_EQ(response.results_size(), 10);
       ++answered;
-      // In the middle of them.
+      // Kills the daemon while calls are open.
       if (answered == 4) server_->Kill();
     }
     context.TryCancel();
@@ -258,7 +258,7 @@ TEST_F(LifecycleCallsTest, AStreamThatBreaksIsRepeatedSafelyByKeys) {
 
 TEST_F(LifecycleCallsTest, CivilTimeIsResolvedInItsZone) {
   ScheduleRequest request = Request("t", Millis(0));
-  // The clocks go forward in Berlin that night: half past two does not exist.
+  // The clocks in Berlin go forward that night, so the local time 02:30 does not exist.
   request.mutable_civil_time()->set_local("2027-03-28T02:30");
   request.mutable_civil_time()->set_time_zone("Europe/Berlin");
   const v1::Message message = MustSchedule(request);

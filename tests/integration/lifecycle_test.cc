@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starting, crashing, and starting where it must not: what survives, and what is refused.
+// Starts and crashes: the data that survives, and the starts that the daemon refuses.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 
 class LifecycleTest : public DaemonTest {
  protected:
-  // A run that is not expected to serve.
+  // Runs a daemon that is expected to exit instead of serving.
   static RunResult RunDaemon(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), DUETIME_DAEMON);
     return RunProgram(arguments);
@@ -140,7 +140,7 @@ TEST_F(LifecycleTest, ASecondDaemonOnTheSamePortOrSocketRefuses) {
     EXPECT_NE(second.err.find(address.substr(address.find('/') + 1)), std::string::npos)
         << second.err;
   }
-  // The first is still there, on both.
+  // The first daemon still serves, on both addresses.
   MustSchedule("t", Millis(3'600'000));
   client::ServerAddress address;
   address.target = server_->tcp_target();
@@ -202,7 +202,7 @@ TEST_F(LifecycleTest, AFileConfiguresAndAFlagOverrides) {
   EXPECT_EQ(info.shards(), 2);
 }
 
-// Certificates of an authority of our own, made by the openssl program.
+// Certificates of the test's own authority, made by the openssl program.
 class TlsTest : public LifecycleTest {
  protected:
   void SetUp() override {
@@ -252,7 +252,7 @@ class TlsTest : public LifecycleTest {
     ASSERT_TRUE(server_->Start()) << server_->error();
   }
 
-  // What a call with these files ends with.
+  // Makes a call with these files and returns its status.
   grpc::Status Call(client::ServerAddress address) {
     address.target = server_->tcp_target();
     const auto channel = *client::OpenChannel(address);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The daemon's memory stays under the bound that deploy/RUNBOOK.md gives, whatever is pending or
-// due: its resident memory is sampled while messages come due that nobody fetches, that a
-// subscriber holds on to, and that wait for their time.
+// The daemon's memory stays under the bound of deploy/RUNBOOK.md for any number of pending or due
+// messages. The test samples the resident memory in three cases: a topic without a subscriber, a
+// subscriber that settles nothing, and messages that are not due yet.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
@@ -20,7 +20,8 @@ namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
 
-// What the bound is made of. Small, so that what would grow with the messages stands out.
+// The limits that make up the bound. They are small, so that memory that grows with the messages
+// stands out.
 struct Limits {
   uint64_t shards = 2;
   uint64_t block_cache_bytes = 16 * kMiB;
@@ -49,7 +50,7 @@ struct Limits {
             "--log-level=warn"};
   }
 
-  // The terms of "Memory" in deploy/RUNBOOK.md, in its order.
+  // The terms of "Memory" in deploy/RUNBOOK.md, in the same order.
   uint64_t Bytes() const {
     return block_cache_bytes + 4 * write_buffer_bytes + shards * loaded_max * 48 +
            shards * 2 * due_max * 300 + streams * (20 * 1024 + 2 * 256 * 1024) +
@@ -65,12 +66,12 @@ uint64_t ResidentBytes(pid_t pid) {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Keeps the most that a process ever had, from now on.
+// Samples a process's resident memory every 20 ms and keeps the highest value, in bytes.
 class Sampler {
  public:
   explicit Sampler(pid_t pid) : thread_([this, pid] { Run(pid); }) {}
   ~Sampler() { Stop(); }
-  // Goes on until it has looked so many times more, every 20 ms.
+  // Waits for this many more samples.
   void Wait(int samples) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this, last = samples_ + samples] { return samples_ >= last; });
@@ -143,8 +144,8 @@ TEST_F(MemoryTest, StaysUnderItsBoundWhateverIsDue) {
   const uint64_t empty = ResidentBytes(server_->pid());
   Sampler sampler(server_->pid());
 
-  // One topic that nobody reads, one whose subscriber takes all it may and settles nothing, and
-  // one whose messages are about to be due: more than the wheel may hold.
+  // Topic "unread" has no subscriber. The subscriber of "held" takes all its credit allows and
+  // settles nothing. The messages of "soon" are due soon, and are more than the wheel may hold.
   Subscription hoarder(channel_, {.topic = "held", .messages = 100'000, .lease = Millis(600'000)});
   ASSERT_TRUE(hoarder.WaitStarted());
   ScheduleMany("unread", messages, Millis(0));
@@ -152,7 +153,7 @@ TEST_F(MemoryTest, StaysUnderItsBoundWhateverIsDue) {
   ScheduleMany("soon", messages / 4, Millis(45'000));
   EXPECT_EQ(Due("unread"), messages);
   EXPECT_EQ(Due("held"), messages);
-  // What is due for long goes to disk, too.
+  // Meanwhile old due messages go to the backlog on disk, too.
   sampler.Wait(200);
   const v1::Counts counts = Info().counts();
   const uint64_t most = sampler.Stop();
@@ -163,7 +164,7 @@ TEST_F(MemoryTest, StaysUnderItsBoundWhateverIsDue) {
       static_cast<double>(most) / kMiB, static_cast<double>(empty) / kMiB,
       static_cast<double>(limits.Bytes()) / kMiB);
   EXPECT_LE(most, empty + limits.Bytes());
-  // All of memory was made use of, or this says nothing.
+  // The test must have filled the memory, because otherwise it proves nothing.
   if (messages > 200'000) {
     EXPECT_GT(counts.in_flight(), static_cast<int64_t>(limits.due_max));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an operator meets: health, reflection, metrics, ServerInfo, the drain on SIGTERM.
+// Operator interfaces: health, reflection, metrics, ServerInfo, the drain on SIGTERM.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <map>
@@ -28,7 +28,7 @@ class OperationTest : public DaemonTest {
   }
 };
 
-// Fetches `path` from a loopback port, headers included; "" if nobody answers.
+// Fetches `path` from a loopback port, with headers. Returns "" if no server answers.
 std::string HttpGet(int port, const std::string& path) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
@@ -64,7 +64,7 @@ TEST_F(OperationTest, HealthOfTheServerAndOfEachService) {
 
 TEST_F(OperationTest, HealthWatchTellsOfTheDrain) {
   StartDaemon({"--drain-grace-ms=3000"});
-  // Something in flight keeps the drain going for a moment.
+  // A message in flight keeps the drain waiting.
   MustSchedule("t", Millis(0));
   Subscription subscription(channel_, Subscription::Start{.topic = "t"});
   const auto held = subscription.Next();
@@ -131,7 +131,7 @@ TEST_F(OperationTest, MetricsCountWhatHappens) {
                                           "duetime_messages_cancelled_total{shard=\"0\"} 1",
                                           "duetime_deliveries_total{shard=\"0\"} 1",
                                           "duetime_acks_total{shard=\"0\"} 1"};
-  // The numbers are published by the engines a moment later.
+  // The engines publish their counters a moment later.
   std::string text;
   const auto deadline = Clock::now() + Millis(10'000);
   const auto all_there = [&] {
@@ -183,7 +183,7 @@ TEST_F(OperationTest, ServerInfoTellsStateLimitsAndCounts) {
   MustSchedule("b", Millis(0));
   Subscription subscription(channel_, Subscription::Start{.topic = "b"});
   ASSERT_TRUE(subscription.Next().has_value());
-  // Counts are copies, at most a moment old.
+  // The counts are copies, at most a moment old.
   const auto deadline = Clock::now() + Millis(10'000);
   do {
     info = Info();
@@ -207,7 +207,7 @@ TEST_F(OperationTest, SigtermDrainsAndEndsInTime) {
   const auto held = subscription.Next();
   ASSERT_TRUE(held.has_value());
   const v1::Message later = MustSchedule("t", Millis(300));
-  // Due during the drain: stays, and comes after the restart.
+  // A message that comes due during the drain stays, and is delivered after the restart.
   const auto begin = Clock::now();
   server_->Terminate();
   const auto notice = subscription.WaitDrain(Millis(10'000));
@@ -223,7 +223,8 @@ TEST_F(OperationTest, SigtermDrainsAndEndsInTime) {
   const auto end = another.WaitEnd(Millis(10'000));
   ASSERT_TRUE(end.has_value());
   EXPECT_EQ(InfoOf(*end).reason, "DRAINING") << end->error_message();
-  // What is held can be settled, and what is there can be looked at and cancelled.
+  // During the drain, in-flight messages can be settled, and pending messages can be read and
+  // cancelled.
   EXPECT_TRUE(Get(held->delivery.message_id(), &message).ok());
   EXPECT_EQ(Info().state(), v1::DRAINING);
   EXPECT_TRUE(subscription.StaysQuiet(Millis(500))) << "given out during the drain";
@@ -236,7 +237,7 @@ TEST_F(OperationTest, SigtermDrainsAndEndsInTime) {
   const auto exit = server_->Wait(Millis(20'000));
   ASSERT_TRUE(exit.has_value());
   EXPECT_EQ(exit->code, 0);
-  // Everything was settled: it does not wait for the grace to run out.
+  // All leases are settled, so the drain ends before its grace period.
   EXPECT_LT(Clock::now() - begin, Millis(5'000));
 
   ASSERT_TRUE(server_->Start()) << server_->error();
@@ -291,7 +292,7 @@ TEST_F(OperationTest, CallsThatAreOpenAtSigtermAreAnswered) {
   std::set<std::string> accepted;
   std::map<grpc::StatusCode, int> refused;
   for (int i = 0; i < kCalls; ++i) {
-    // Now the server is in the middle of them.
+    // Now the server is handling some of the calls.
     if (i == 20) server_->Terminate();
     void* tag = nullptr;
     bool ok = false;
@@ -303,7 +304,7 @@ TEST_F(OperationTest, CallsThatAreOpenAtSigtermAreAnswered) {
       ++refused[call->status.error_code()];
     }
   }
-  // Those that gRPC had not handed over yet when the server ended are cancelled by gRPC.
+  // If gRPC had not handed a call to the server before its end, gRPC cancels it.
   for (const auto& [code, count] : refused) {
     EXPECT_TRUE(code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::CANCELLED)
         << count << " with code " << code;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the server refuses, and how it says so: every INVALID_ARGUMENT of the protos, with its
-// reason, field and limit; and that a refused request changed nothing.
+// Refusals: every INVALID_ARGUMENT of the protos with its reason, field and limit. A refused
+// request changes nothing.
 #include <functional>
 #include <future>
 #include <grpcpp/generic/generic_stub.h>
@@ -15,7 +15,7 @@ class RefusalTest : public DaemonTest {
  protected:
   void SetUp() override { StartDaemon(); }
 
-  // Whatever was refused, nothing was accepted, and the server goes on.
+  // Checks after every test that no message was accepted and that the server still serves.
   void TearDown() override {
     if (server_ != nullptr && server_->running()) {
       const auto known = [&](const v1::Counts& c) { return c.accepted() >= accepted_; };
@@ -178,7 +178,7 @@ TEST_F(RefusalTest, BatchesThatAreTooLarge) {
     ExpectInvalid(messages_->ScheduleBatch(&context, batch, &response), "BATCH_TOO_LARGE",
                   "messages", "10000");
   }
-  // Sixteen payloads of 1 MiB, and a little more for all that is around them.
+  // Sixteen payloads of 1 MiB with their overhead exceed the limit.
   batch.Clear();
   for (int i = 0; i < 16; ++i) {
     *batch.add_messages() = Request("t", Millis(3'600'000), std::string(1 << 20, 'x'));
@@ -189,7 +189,7 @@ TEST_F(RefusalTest, BatchesThatAreTooLarge) {
     ExpectInvalid(messages_->ScheduleBatch(&context, batch, &response), "BATCH_TOO_LARGE",
                   "messages", "16777216");
   }
-  // Far more is not even read.
+  // gRPC refuses a much larger request before it reads it.
   *batch.add_messages() = batch.messages(0);
   {
     grpc::ClientContext context;
@@ -375,7 +375,8 @@ TEST(OverloadTest, AFullMailboxSaysWhenToComeAgain) {
   request.mutable_delay()->set_seconds(3'600);
   int accepted = 0;
   int refused = 0;
-  // Bursts, until one meets a full mailbox: how fast it empties is the server's business.
+  // Sends bursts until a call meets a full mailbox, because the test cannot know how fast the shard
+  // empties it.
   for (int burst = 0; burst < 200 && refused == 0; ++burst) {
     std::vector<std::unique_ptr<Call>> calls;
     for (int i = 0; i < 200; ++i) {
@@ -405,9 +406,9 @@ TEST(OverloadTest, AFullMailboxSaysWhenToComeAgain) {
   }
   EXPECT_GT(refused, 0);
   EXPECT_GT(accepted, 0);
-  // Refused means that nothing changed.
+  // A refused call changed nothing.
   const auto admin = v1::Admin::NewStub(server.Connect());
-  // The count is a copy that may be a moment old.
+  // The count is a copy and may be a moment old.
   v1::ServerInfoResponse info;
   const auto deadline = Clock::now() + Millis(5000);
   do {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What subscriptions promise over the wire, against the built daemon: the order of an ordering key,
-// how many messages are kept, the ramp after a restart, who is slowed, dead letters whose topic was
-// deleted.
+// The promises of subscriptions over the wire, against the built daemon: the order of an ordering
+// key, the retention by number, the ramp after a restart, slowed subscriptions, dead letters whose
+// topic was deleted.
 #include <gmock/gmock.h>
 
 #include "tests/integration/lifecycle_calls.h"
@@ -21,7 +21,7 @@ class SubscriptionsTest : public LifecycleCallsTest {
     return MustSchedule(request);
   }
 
-  // All due at once.
+  // Schedules messages that are all due at once.
   void ScheduleMany(const std::string& topic, int count) {
     v1::ScheduleBatchRequest batch;
     for (int i = 0; i < count; ++i) *batch.add_messages() = Request(topic, Millis(0));
@@ -29,7 +29,8 @@ class SubscriptionsTest : public LifecycleCallsTest {
     MustCall(messages_, &v1::Messages::Stub::ScheduleBatch, batch, &accepted);
   }
 
-  // Asks until so many are pending in the topic, or for a while.
+  // Polls the number of the topic's pending messages until it is `wanted` or `patience` is over.
+  // Returns the last number.
   int64_t PendingWhen(const std::string& topic, int64_t wanted, Millis patience = Millis(10'000)) {
     v1::GetTopicRequest request;
     request.set_name(topic);
@@ -64,7 +65,7 @@ TEST_F(SubscriptionsTest, OfAnOrderingKeyOneIsInFlightAndOneThatFailedHoldsTheOt
   ASSERT_TRUE(subscription.WaitStarted());
   Received received;
   ASSERT_EQ(Next(&subscription, &received), "1");
-  // There is credit for all of them, and others go ahead.
+  // There is credit for all three, but the later ones of the key must wait. Other messages pass.
   EXPECT_TRUE(subscription.StaysQuiet(Millis(200)));
   Received other;
   PutOrdered("another", "other");
@@ -83,7 +84,7 @@ TEST_F(SubscriptionsTest, OfAnOrderingKeyOneIsInFlightAndOneThatFailedHoldsTheOt
   }
 }
 
-// Also a subscriber that comes and goes does not change the order.
+// A subscriber that disconnects and reconnects does not change the order.
 TEST_F(SubscriptionsTest, AnOrderingKeyKeepsItsOrderWhenTheStreamBreaks) {
   StartDaemon({"--shards=2"});
   for (const char* payload : {"1", "2"}) PutOrdered("k", payload);
@@ -100,7 +101,8 @@ TEST_F(SubscriptionsTest, AnOrderingKeyKeepsItsOrderWhenTheStreamBreaks) {
   EXPECT_EQ(Next(&subscription, &received), "2");
 }
 
-// The oldest are given up, on disk as in memory, and how many there are is known after a crash.
+// The subscription drops its oldest messages, on disk and in memory, and knows their number after a
+// crash.
 TEST_F(SubscriptionsTest, ABoundedOneKeepsTheNewest) {
   constexpr int kBound = 100;
   constexpr int kRound = 1'000;
@@ -111,7 +113,7 @@ TEST_F(SubscriptionsTest, ABoundedOneKeepsTheNewest) {
   v1::CreateSubscriptionResponse created;
   MustCall(admin_, &v1::Admin::Stub::CreateSubscription, create, &created);
   for (int round = 0; round < 2; ++round) {
-    // The messages of one batch may all lie in one shard.
+    // Small batches, because all messages of one batch may go to one shard.
     for (int i = 0; i < kRound; i += 20) {
       v1::ScheduleBatchRequest batch;
       for (int j = i; j < i + 20; ++j) {
@@ -124,7 +126,7 @@ TEST_F(SubscriptionsTest, ABoundedOneKeepsTheNewest) {
     Restart();
     EXPECT_EQ(PendingWhen("t", 0, Millis(300)), kBound);
   }
-  // Each shard keeps its half of them.
+  // Each shard keeps half of the bound.
   const std::multiset<std::string> left = ReceiveAll("t");
   EXPECT_EQ(left.size(), static_cast<size_t>(kBound));
   for (const std::string& payload : left) {
@@ -138,7 +140,7 @@ TEST_F(SubscriptionsTest, AfterARestartDeliveriesRampUp) {
   StartDaemon({"--shards=1", "--startup-rate=" + std::to_string(kRate)});
   ScheduleMany("t", kMessages);
   server_->Kill();
-  // The ramp begins later than this.
+  // The ramp begins after this moment.
   const Clock::time_point begun = Clock::now();
   ASSERT_TRUE(server_->Start()) << server_->error();
   Connect();
@@ -147,8 +149,8 @@ TEST_F(SubscriptionsTest, AfterARestartDeliveriesRampUp) {
   for (int i = 1; i <= kMessages; ++i) {
     const auto received = subscription.Next();
     ASSERT_TRUE(received.has_value()) << i;
-    // What the ramp gives until then: so much in the first second, twice that in the second ...
-    // And a bucket of 100 ms, as large as it is at the end.
+    // The ramp grants kRate messages in the first second, twice as many in the second, and so on,
+    // plus a bucket of 100 ms at the last rate.
     const double seconds = std::chrono::duration<double>(received->time - begun).count();
     double allowed = 0;
     double rate = kRate;
@@ -160,7 +162,7 @@ TEST_F(SubscriptionsTest, AfterARestartDeliveriesRampUp) {
   }
 }
 
-// However fast it fails. (P5)
+// P5: a failing subscription is slowed, however fast it fails.
 TEST_F(SubscriptionsTest, ASubscriptionThatFailsIsSlowedAndItsNeighbourIsNot) {
   constexpr int kRate = 100;
   constexpr int kMessages = 1'000;
@@ -180,7 +182,7 @@ TEST_F(SubscriptionsTest, ASubscriptionThatFailsIsSlowedAndItsNeighbourIsNot) {
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
   EXPECT_GE(failed, kRate);
-  // One second's worth, what was out by then, and the rate.
+  // One second's worth of failures, the credit that was in flight by then, and the rate.
   EXPECT_LE(failed, kRate + kCredit + kRate * seconds + 2);
   EXPECT_TRUE(GetSubscription("t").counts().slowed());
   EXPECT_EQ(ReceiveAll("neighbour").size(), static_cast<size_t>(kMessages));
@@ -229,7 +231,7 @@ TEST_F(SubscriptionsTest, ADeadLetterGoesBackToATopicThatWasDeleted) {
   EXPECT_EQ(done.state(), v1::Operation::DONE);
   EXPECT_EQ(done.matched(), 1);
   EXPECT_EQ(done.changed(), 1);
-  // The topic is there again, without what was set before: it fails and comes again.
+  // The redrive creates the topic again with default settings, so a nack leads to a retry.
   MustCall(admin_, &v1::Admin::Stub::GetTopic, topic, &found);
   EXPECT_EQ(found.topic().counts().pending(), 1);
   Restart();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How scenario files call what a shard says.
+// Names in scenario files for the states and outcomes that a shard reports.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,7 @@ inline std::string TextOf(const protocol::SubscriptionGauges& gauges) {
                       gauges.dead_lettered, " dead letters, ", gauges.dropped, " dropped");
 }
 
-// The names of all scenario files in `folder`, sorted.
+// Returns the names of all scenario files in `folder`, sorted.
 inline std::vector<std::string> ScenarioFiles(const std::string& folder) {
   std::vector<std::string> names;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {

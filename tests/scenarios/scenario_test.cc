@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the scenario files: one shard, line by line. A file is a list of
+// Runs the scenario files, each on one shard. A file is a list of
 //
 //   command key=value ...
 //   ----
 //   what happens
 //
-// separated by blank lines; # starts a comment. DUETIME_REWRITE=1 writes what did happen back into
-// the file: read the diff.
+// separated by blank lines; # starts a comment. DUETIME_REWRITE=1 writes the actual results back
+// into the file: read the diff.
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -35,7 +35,7 @@ namespace {
 using protocol::CallTag;
 using protocol::SubscriptionCommand;
 
-// One shard with a clock that starts at 1,000,000 ms and names instead of ids and tokens.
+// One shard with a clock that starts at 1,000,000 ms. Names stand for ids and tokens.
 class Scenario {
  public:
   std::string Run(const CommandLine& command) {
@@ -75,7 +75,7 @@ class Scenario {
     } else if (verb == "advance") {
       Advance(command.Count("ms", 0));
     } else if (verb == "clock-back") {
-      now_.mono_ms += command.Count("ms", 0);  // server time waits
+      now_.mono_ms += command.Count("ms", 0);  // server time stands still
       Settle();
     } else if (verb == "hold-journal") {
       holding_ = true;
@@ -120,7 +120,7 @@ class Scenario {
   }
 
   void Crash(const CommandLine& command) {
-    // A process crash keeps every append, a power cut only `keep` of the unsynced ones.
+    // A process crash keeps every append. A power cut keeps only `keep` of the unsynced appends.
     disk_.PowerCut(command.Name(0) == "power" ? static_cast<size_t>(command.Number("keep", 0))
                                               : SIZE_MAX);
     shard_.reset();
@@ -184,7 +184,7 @@ class Scenario {
     return plain ? std::nullopt : std::optional(terms);
   }
 
-  // `key=k` names a message by its key, anything else is a name.
+  // `key=k` names a message by its key. Any other text is the message's name.
   protocol::Target TargetOf(const CommandLine& command) {
     const auto key = command.values.find("key");
     if (key == command.values.end()) {
@@ -378,7 +378,7 @@ class Scenario {
     }
   }
 
-  // Lets everything happen that can happen now.
+  // Runs the shard until nothing more happens at this time.
   void Settle() {
     for (bool more = true; more;) {
       more = shard_->Step(now_).more;
@@ -467,7 +467,7 @@ class Scenario {
                ? std::string()
                : absl::StrCat(", next at ", state.current_deliver_ms - 1'000'000),
            reply.occurrence_cancelled ? ", occurrence cancelled" : "");
-      // The occurrence ahead goes by the name of the recurrence.
+      // The name of the recurrence stands for its next occurrence.
       if (state.current.id != storage::MessageId{}) ids_[state.name] = state.current.id;
     }
     for (const auto& reply : test::RepliesOf<protocol::OperationReply>(effects)) {
@@ -544,7 +544,7 @@ class Scenario {
   bool holding_ = false;
   base::Now now_{.wall_ms = 1'000'000, .mono_ms = 0};
   uint64_t calls_ = 0;
-  // What was asked for; asked_ms is 0 if a spread comes on top.
+  // The request behind a call. asked_ms is 0 if the message has a spread.
   struct Asked {
     std::string name;
     uint64_t asked_ms = 0;

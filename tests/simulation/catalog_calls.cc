@@ -92,7 +92,7 @@ void CatalogCalls::Drain() {
   if (failed_) Crash();
   while (!posts_.empty()) DoPost();
   Rest();
-  // What is answered is on disk.
+  // Restarts, because every answered change must be on disk.
   Crash();
   Rest();
 }
@@ -101,7 +101,7 @@ void CatalogCalls::Send(uint16_t shard, protocol::Command command) {
   to_shards_[shard].push_back(std::move(command));
 }
 
-// Lets everything happen that can happen now, without faults.
+// Runs everything that can happen now, without faults.
 void CatalogCalls::Rest() {
   const bool was_healing = std::exchange(healing_, true);
   bool busy = true;
@@ -141,7 +141,7 @@ void CatalogCalls::Ask(C command, Request request) {
   to_catalog_.emplace_back(std::move(command));
 }
 
-// As the API does it: the snapshot, or else one question to the catalog.
+// Finds the topic as the API does: in the snapshot, or else by one question to the catalog.
 void CatalogCalls::DoSchedule() {
   const std::string name = AnyTopic();
   const catalog::TopicPtr topic = cell_->Read().FindTopic(name);
@@ -153,7 +153,7 @@ void CatalogCalls::DoSchedule() {
   posts_.push_back({.topic = name, .id = topic->id});
 }
 
-// The message leaves for its shard, perhaps long after the client found the topic.
+// Sends a message to its shard, perhaps long after the client found the topic.
 void CatalogCalls::DoPost() {
   if (posts_.empty()) return;
   const Post post = std::move(posts_.front());
@@ -173,7 +173,7 @@ void CatalogCalls::DoPost() {
 
 void CatalogCalls::DoCancel() {
   Topic& topic = topics_[AnyTopic()];
-  // Half of them empty the topic, so that it can be deleted.
+  // Half of the calls cancel all the topic's messages, so that it can be deleted.
   size_t left = Chance(50) ? topic.messages.size() : 1;
   for (; left > 0 && !topic.messages.empty(); --left) {
     protocol::CancelCommand command;
@@ -270,7 +270,8 @@ void CatalogCalls::CheckReply(const catalog::Reply& reply, const Request& reques
   }
   if (request.deletes_topic) {
     Count("topics deleted");
-    // A call may have used the topic during the deletion, or may use it before its own answer.
+    // Another call may have used the topic during the deletion, or may use it before it gets an
+    // answer.
     Topic& topic = topics_[request.topic];
     const auto about = [&request](const auto& item) { return item.second.topic == request.topic; };
     topic.used = topic.uses != request.uses_before || !topic.messages.empty() ||
@@ -355,7 +356,7 @@ void CatalogCalls::Collect(uint16_t shard) {
   failed_ = true;
 }
 
-// As runtime::Node carries out the catalog's effects.
+// Carries out the catalog's effects as runtime::Node does.
 void CatalogCalls::CollectCatalog() {
   if (auto batch = catalog_->TakeBatch()) {
     Submit(catalog_participant(), batch->sequence, std::move(batch->records), batch->durability);
@@ -437,7 +438,7 @@ void CatalogCalls::CheckRegisters() {
   }
 }
 
-// Every shard has the named subscriptions of the catalog, and no others.
+// Checks that every shard has exactly the named subscriptions of the catalog.
 void CatalogCalls::CheckShards() {
   const catalog::Snapshot& catalog = cell_->Read();
   for (uint16_t shard = 0; shard < shard_count_; ++shard) {

@@ -19,33 +19,33 @@
 
 namespace duetime::simulation {
 
-// Runs the catalog beside the shards, over one journal: every participant has a mailbox, and its
-// batches wait for the journal in the order in which it hands them out. Clients schedule to topics
-// that may not exist, create, change and delete topics and subscriptions, and cancel messages. The
-// journal is late, fails, and leaves outcomes unknown; the process and the power fail.
+// Runs the catalog beside the shards, over one journal. Every participant has a mailbox, and its
+// batches enter the journal in their order. Clients schedule to topics that may not exist, create,
+// change and delete topics and subscriptions, and cancel messages. The journal is late, fails, and
+// leaves outcomes unknown; the process and the power fail.
 //
-// Checks: (1) a topic with an acknowledged message is visible, at every event; (2) after a change
-// was answered, and after each restart, settings and subscriptions have a value that an answered
+// Checks: (1) at every event, a topic with an acknowledged message is visible; (2) after an
+// answered change, and after each restart, settings and subscriptions have a value that an answered
 // or a lost call gave them; (3) a deleted topic that no call has used since is not visible; (4) at
-// rest every shard has exactly the subscriptions of the catalog, and every call has its answer.
+// rest, every shard has exactly the catalog's subscriptions, and every call has its answer.
 class CatalogCalls final : public World {
  public:
   CatalogCalls(uint64_t seed, PlantedFault fault);
 
  private:
   struct InFlight {
-    // A shard, or catalog_participant().
+    // The number of a shard, or catalog_participant().
     size_t participant = 0;
     uint64_t sequence = 0;
     storage::RecordBatch records;
     storage::Durability durability{};
-    // A fault: the participant takes it for appended already.
+    // The planted fault told the participant that this batch is appended.
     bool answered = false;
   };
   // The values that a setting may have. 0: the default, or no subscription.
   struct Register {
     std::set<uint64_t> possible = {0};
-    // Of calls without an answer.
+    // Values of calls without an answer, by call.
     std::map<uint64_t, uint64_t> open;
 
     bool Allows(uint64_t value) const {
@@ -57,20 +57,20 @@ class CatalogCalls final : public World {
     }
   };
   using Name = std::pair<std::string, std::string>;
-  // A request to the catalog without an answer.
+  // A request without an answer to the catalog.
   struct Request {
     std::string topic;
-    // The values that it gives, by subscription; "" is the topic's own.
+    // The values that the request sets, by subscription. "" is the topic.
     std::map<std::string, uint64_t> gives;
     bool deletes_topic = false;
     bool schedules = false;
-    // Topic::uses when the request was made.
+    // Topic::uses when the request was sent.
     uint64_t uses_before = 0;
   };
   struct Topic {
-    // A call has used it since it was deleted, or may have.
+    // A call has used the topic since its deletion, or may have.
     bool used = false;
-    // Calls that used it, and messages that shards accepted, so far.
+    // The number of calls that used the topic and of messages that shards accepted.
     uint64_t uses = 0;
     std::set<storage::MessageId> messages;
 
@@ -79,7 +79,7 @@ class CatalogCalls final : public World {
       ++uses;
     }
   };
-  // A message between a client and its shard.
+  // A message on its way from a client to its shard.
   struct Post {
     std::string topic;
     storage::TopicId id{};
@@ -132,7 +132,7 @@ class CatalogCalls final : public World {
   std::map<std::string, Topic> topics_;
   std::map<Name, Register> registers_;
   uint64_t next_value_ = 1;
-  // The shards know what the catalog read; until then there are no calls.
+  // False until the shards know what the catalog read. No client calls before.
   bool serving_ = false;
   bool healing_ = false;
   bool failed_ = false;

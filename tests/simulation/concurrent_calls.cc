@@ -28,7 +28,8 @@ namespace {
 constexpr size_t kSubscriptionsMax = 3;
 constexpr size_t kStreamsMax = 10;
 
-// Few, so that calls about the same key overlap. Bulk operations meet those with a "b".
+// Few keys, so that calls about the same key overlap. Bulk operations cover the keys that begin
+// with "b".
 const std::vector<std::string> kUserKeys = {"k-0", "k-1", "k-2", "b-0", "b-1"};
 constexpr const char* kBulkPrefix = "b";
 const std::string kRecurrences[] = {std::string(kWholeRecurrence), "with gaps"};
@@ -56,7 +57,7 @@ void ConcurrentCalls::Start() {
     command.dead_letter = kDeadLetters;
     SendToAll(command);
   }
-  // A client repeats a command that was not answered.
+  // A client repeats a change of a subscription whose answer a crash lost.
   for (auto& [id, subscription] : contract_.subscriptions()) {
     if (!std::exchange(subscription.unknown, false)) continue;
     if (subscription.live) subscription.first_number = next_ask_;
@@ -65,7 +66,8 @@ void ConcurrentCalls::Start() {
 }
 
 void ConcurrentCalls::Crash() {
-  // At times everything has come to rest before. Then only what is in flight may be forgotten.
+  // At times everything is at rest before the crash. Then the crash may forget only what is in
+  // flight.
   const bool rest = !failed_ && !fault_expected_ && Chance(40);
   if (rest) {
     const bool was_healing = std::exchange(healing_, true);
@@ -155,7 +157,7 @@ uint64_t ConcurrentCalls::AnyTime() {
 }
 
 Ask ConcurrentCalls::NewAsk() {
-  // At times once more what was asked for a while ago.
+  // At times repeats an earlier ask.
   if (!asks_.empty() && Chance(7)) return OneOf(asks_);
   Ask ask;
   ask.number = ask.fingerprint = next_ask_++;
@@ -190,7 +192,8 @@ void ConcurrentCalls::DoSchedule() {
   for (size_t i = 0; i < count; ++i) {
     Ask ask = NewAsk();
     const std::string topic = absl::StrCat("topic-", static_cast<uint32_t>(ask.topic));
-    // The slot is that of the key, or else of the ordering key; all shards take the others.
+    // The slot follows from the key, or else from the ordering key. A message without either goes
+    // to any shard.
     const std::string name =
         ask.ordering_key.empty() ? Contract::PlaceOf(ask).second : ask.ordering_key;
     const bool anywhere = ask.key.empty() && ask.request_id.empty() && ask.ordering_key.empty();
@@ -215,7 +218,7 @@ bool ConcurrentCalls::AnyTarget(protocol::Target* target, Place* place, uint16_t
   }
   const std::vector<MessageId>& ids = contract_.ids();
   if (ids.empty()) return false;
-  // Mostly one of the last.
+  // Mostly one of the last ids.
   const size_t span = Chance(80) ? std::min<size_t>(ids.size(), 20) : ids.size();
   target->id = ids[ids.size() - 1 - Random(span)];
   *place = contract_.PlaceOf(target->id);
@@ -370,7 +373,7 @@ void ConcurrentCalls::DoUnsubscribe() {
   for (const auto& [tag, call] : calls_) {
     if (call.subscription != SubscriptionId{}) return;
   }
-  // Not the last one of a topic, which keeps its messages.
+  // A topic's last subscription is not deleted, because it would leave its messages.
   std::vector<SubscriptionId> choices;
   for (const auto& [id, subscription] : subscriptions) {
     if (subscription.live && live[subscription.topic] > 1) choices.push_back(id);
@@ -383,7 +386,7 @@ void ConcurrentCalls::DoUnsubscribe() {
   ChangeSubscription(id, /*from_now=*/false);
 }
 
-// Creates the subscription if it is live, deletes it otherwise.
+// Creates the subscription if it is live; otherwise deletes it.
 void ConcurrentCalls::ChangeSubscription(SubscriptionId id, bool from_now) {
   const Contract::Subscription& subscription = contract_.subscriptions().at(id);
   SubscriptionCommand command;
@@ -466,10 +469,10 @@ void ConcurrentCalls::StepShard(uint16_t shard) {
   CountMost("blocked at a time", shards_[shard]->stats().blocked);
 }
 
-// Takes what the shard decided into the journal's queue, and its effects.
+// Applies the shard's effects, and puts its batch into the journal's queue.
 void ConcurrentCalls::Collect(uint16_t shard) {
   Apply(shard, shards_[shard]->TakeEffects());
-  // The runtime of several shards may be late.
+  // With several shards, the runtime may collect the batch later.
   if (shard_count_ > 1 && !healing_ && Chance(40)) return;
   auto batch = shards_[shard]->TakeBatch();
   if (!batch.has_value()) return;
@@ -480,7 +483,7 @@ void ConcurrentCalls::Collect(uint16_t shard) {
   journal_.push_back({.shard = shard, .batch = std::move(*batch)});
 }
 
-// Appends a group: the first batches that wait.
+// Appends one group: the first batches in the queue.
 void ConcurrentCalls::Commit() {
   if (journal_.empty()) return;
   const size_t count = 1 + Random(std::min<size_t>(journal_.size(), 5));
@@ -555,7 +558,7 @@ void ConcurrentCalls::On(const protocol::CancelReply& reply) {
   if (call == nullptr) return;
   Contract::Question& question = call->questions[reply.position];
   contract_.OnCancel(question, call->ids[reply.position], reply);
-  // It is not open any more, should the process end before the others are answered.
+  // This cancel is answered, also if a crash loses the other answers.
   question.cancels = false;
   if (--call->open == 0) calls_.erase(reply.tag);
 }

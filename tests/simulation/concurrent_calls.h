@@ -18,10 +18,10 @@
 
 namespace duetime::simulation {
 
-// Runs the shards against the Contract. Clients schedule with keys and without, replace, move,
-// cancel one by one and in bulk, and keep recurrences. Subscriptions come and go, retry by their
-// policies and give up. The journal delays its answers, fails, and leaves outcomes unknown. Then
-// everything heals, and every accepted message has to end.
+// Runs the shards against the Contract. Clients schedule with and without keys, replace, move,
+// cancel singly and in bulk, and keep recurrences. Subscriptions are created and deleted, retry by
+// their policies, and give messages up. The journal delays its answers, fails, and leaves outcomes
+// unknown. At the end no more faults occur, and every accepted message must end.
 class ConcurrentCalls final : public World {
  public:
   ConcurrentCalls(uint64_t seed, PlantedFault fault);
@@ -38,14 +38,14 @@ class ConcurrentCalls final : public World {
     std::vector<Ask> asks;
     std::vector<storage::MessageId> ids;
     uint64_t deliver_ms = 0;
-    // Answers that are missing, of calls to several shards.
+    // For a call to several shards: the number of missing answers.
     size_t open = 0;
-    // Of a change of a subscription.
+    // For a change of a subscription: its id.
     storage::SubscriptionId subscription{};
   };
 
-  // Topics 1 and 2 have keys, topic 3 has the recurrences. Each has one subscription, by use.
-  // Topics 4 and 5 have subscriptions that come and go.
+  // Topics 1 and 2 have keys, and topic 3 has the recurrences. Each of them has one subscription by
+  // use. Topics 4 and 5 have subscriptions that are created and deleted.
   static constexpr uint32_t kKeyedTopics = 2;
   static constexpr storage::TopicId kRecurring{3};
   static constexpr uint32_t kByUse = 3;
@@ -72,7 +72,7 @@ class ConcurrentCalls final : public World {
   uint64_t AnyTime();
   Ask NewAsk();
   void DoSchedule();
-  // A message that has a key, or is known by its id. False if there is none yet.
+  // Chooses a message by key or by id. Returns false if there is none yet.
   bool AnyTarget(protocol::Target* target, Place* place, uint16_t* shard);
   void DoGetOrMove();
   void DoCancel();
@@ -95,7 +95,7 @@ class ConcurrentCalls final : public World {
   void Commit();
   void Collect(uint16_t shard);
   void Apply(uint16_t shard, const protocol::Effects& effects);
-  // The call that is answered; null if it is none of ours, or of an earlier run.
+  // The call with this tag. Null for a call of an earlier run, or of none of the clients.
   Call* FindCall(protocol::CallTag tag);
   void On(const protocol::ScheduleReply& reply);
   void On(const protocol::CancelReply& reply);
@@ -103,7 +103,7 @@ class ConcurrentCalls final : public World {
   void On(const protocol::GetReply& reply);
   void On(const protocol::SubscriptionReply& reply);
   void On(const protocol::InspectSubscriptionReply& reply) { inspected_ = reply.gauges; }
-  // No check needs the other replies.
+  // Ignores the other replies, because no check needs them.
   template <typename T>
   void On(const T&) {}
 
@@ -111,13 +111,13 @@ class ConcurrentCalls final : public World {
   // The due messages in the store that the subscription has not settled.
   std::set<storage::MessageKey> Unsettled(storage::SubscriptionId id,
                                           const Contract::Subscription& subscription);
-  // Backlog entries of messages that have ended, or moved.
+  // Backlog entries of messages that have ended or moved.
   uint64_t StaleEntries(storage::SubscriptionId id, const std::set<storage::MessageKey>& unsettled);
-  // How many messages each bounded subscription keeps, if the store can tell.
+  // How many messages each bounded subscription keeps. Empty if the store cannot tell.
   std::map<storage::SubscriptionId, uint64_t> CountKept();
   void CheckDropped(uint16_t shard, const std::map<storage::SubscriptionId, uint64_t>& kept);
   const protocol::SubscriptionGauges& Inspect(uint16_t shard, storage::SubscriptionId id);
-  // A subscription that keeps more than it may; empty if none does.
+  // Describes a subscription that keeps more than its bound; empty if there is none.
   std::string BeyondBounds();
   void CheckBounds();
   void CheckForgotten();
@@ -125,7 +125,7 @@ class ConcurrentCalls final : public World {
   Contract contract_;
   std::deque<InFlight> journal_;
   std::map<protocol::CallTag, Call> calls_;
-  // The last asks, which may come again.
+  // The last asks, for repeats.
   std::vector<Ask> asks_;
   uint64_t next_ask_ = 1;
   uint32_t next_subscription_ = uint32_t{1} << 31;

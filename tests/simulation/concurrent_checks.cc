@@ -53,7 +53,8 @@ uint64_t ConcurrentCalls::StaleEntries(SubscriptionId id, const std::set<Message
 
 std::map<SubscriptionId, uint64_t> ConcurrentCalls::CountKept() {
   std::map<SubscriptionId, uint64_t> kept;
-  // With a batch in flight the store does not tell. Several shards keep a share each.
+  // While a batch is in flight the store cannot tell. With several shards each has a share of the
+  // bound.
   if (shard_count_ > 1 || !journal_.empty() || fault_expected_ || !Chance(40)) return kept;
   for (const auto& [id, subscription] : contract_.subscriptions()) {
     if (!subscription.live || subscription.bound == 0) continue;
@@ -85,12 +86,12 @@ void ConcurrentCalls::CheckDropped(uint16_t shard, const std::map<SubscriptionId
 }
 
 std::string ConcurrentCalls::BeyondBounds() {
-  // A change may miss a message while it is counted or read back.
+  // A change of the bound may miss messages that the shard is counting or reading back.
   constexpr uint64_t kMissedMax = 25;
   for (const auto& [id, subscription] : contract_.subscriptions()) {
     if (!subscription.live || subscription.bound == 0) continue;
     const protocol::SubscriptionGauges& gauges = Inspect(0, id);
-    // Some entries of the backlog may be in memory, too.
+    // Some entries of the backlog may also be in memory, so the larger number counts.
     storage::Page<storage::BacklogRef> page;
     if (!store_->ScanBacklog(0, id, {}, {}, &page).ok()) return "the backlog cannot be read";
     const uint64_t others = gauges.in_flight + gauges.delayed + gauges.blocked;
@@ -104,7 +105,7 @@ std::string ConcurrentCalls::BeyondBounds() {
   return "";
 }
 
-// Without subscribers no more messages may wait than each subscription keeps.
+// Checks that without streams no subscription keeps more than its bound.
 void ConcurrentCalls::CheckBounds() {
   while (!streams_.empty()) DoDetach();
   constexpr int kSteps = 1000;
@@ -116,8 +117,8 @@ void ConcurrentCalls::CheckBounds() {
     if (i % 50 != 0) continue;
     const std::string beyond = BeyondBounds();
     if (beyond.empty()) return;
-    // A message has to pass through memory before it is given up, and memory may be full of the
-    // messages of others.
+    // A message must enter memory before the shard gives it up, and other subscriptions may fill
+    // the memory.
     const protocol::ShardStats stats = shards_[0]->stats();
     const uint64_t in_memory = stats.due_ready + stats.in_flight + stats.delayed + stats.blocked;
     if (i == kSteps && in_memory < 2 * limits_.due_max) Violate(beyond);
@@ -127,7 +128,7 @@ void ConcurrentCalls::CheckBounds() {
 // ---- The drain
 
 void ConcurrentCalls::Drain() {
-  // At times without a crash, to see that every call is answered.
+  // At times no crash comes first, so that every call must be answered.
   if (failed_ || fault_expected_ || Chance(50)) Crash();
   healing_ = true;
   StopRecurrences();
@@ -139,7 +140,7 @@ void ConcurrentCalls::Drain() {
     if (subscriptions.contains(first)) continue;
     DoAttach(first, TopicId{i}, 1000, 30'000);
     if (i <= kByUse) continue;
-    // Until now the topic had no subscription; this one takes everything.
+    // The topic had no subscription until now. This one takes all its messages.
     subscriptions[first].topic = TopicId{i};
     subscriptions[first].live = true;
   }
@@ -172,13 +173,13 @@ void ConcurrentCalls::Drain() {
 void ConcurrentCalls::CheckForgotten() {
   for (const MessageId& id : contract_.ids()) {
     const MessageKey key{.due_ms = id.due_ms(), .id = id};
-    // Past the fault.
+    // Reads without the planted fault.
     const auto rows = store_->MemoryStore::GetProgress(ShardOfId(id), key);
     if (!rows.ok() || !rows->empty()) {
       Violate(id.ToString() + ": the progress beside it is kept for ever");
     }
   }
-  // Beyond every retention.
+  // Longer than every retention.
   now_.wall_ms += 200'000'000;
   store_->DropExpired(now_.wall_ms);
   CheckNoNames(kTopics);

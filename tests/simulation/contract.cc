@@ -66,7 +66,7 @@ bool Contract::MayBeCancelled(const Message& message) {
          key.cancels_open > 0;
 }
 
-// A created subscription may give a message up without telling a client.
+// A created subscription may give a message up without an answer to a client.
 bool Contract::MustExist(const Message& message) {
   return message.confirmed && !MayBeCancelled(message) && Unacked(message) && ByUse(message);
 }
@@ -79,7 +79,7 @@ Contract::Question Contract::Open(const Place& place, bool by_key) {
   question.place = place;
   question.by_key = by_key;
   if (!key.ids.empty()) {
-    // The latest has the key; ids of one shard grow.
+    // The latest message has the key. Ids of one shard grow.
     const Message& latest = messages_.at(*key.ids.rbegin());
     const bool known = latest.id.epoch() == epoch_ || !key.maybe_created;
     if (known && latest.deliveries == 0 && MustExist(latest)) question.owner = latest.id;
@@ -152,8 +152,8 @@ void Contract::OnBulk(TopicId topic, const std::string& prefix, bool ends) {
 
 void Contract::OnStart(base::Now now, uint64_t epoch) {
   epoch_ = epoch;
-  // The store keeps the wall-clock time of the next attempt. The rest of the wait follows the
-  // monotonic clock, and a wall clock that stands still does not prolong it.
+  // The store keeps the wall-clock time of the retry. From here the wait follows the monotonic
+  // clock, and a wall clock that stands still does not prolong it.
   for (auto& [id, message] : messages_) {
     for (auto& [subscription, pair] : message.pairs) {
       const uint64_t wait_ms = pair.retry_wall_ms - std::min(pair.retry_wall_ms, now.wall_ms);
@@ -172,7 +172,7 @@ void Contract::OnCrash(bool power, bool rest, const std::vector<Question>& open)
       if (pair.ack_sent || (pair.acked && power)) pair.maybe_settled = true;
       if (power) pair.acked = false;
       pair.ack_sent = false;
-      // A failed attempt counts. One that was in flight may have failed.
+      // Attempts that failed before a crash count. The last one may still be in flight.
       const bool in_flight = pair.lease.has_value();
       if (rest && pair.epoch == epoch_) pair.failed = pair.attempts - (in_flight ? 1 : 0);
       if (in_flight || !rest) pair.retry_wall_ms = 0;
@@ -242,8 +242,8 @@ void Contract::OnSchedule(base::Now now, const Question& question, const Ask& as
   if (!message.confirmed) message.confirmed_wall_ms = now.wall_ms;
   ++counts_["accepted"];
   if (ask.repeats) {
-    // Since the first time the message may have ended by calls that are forgotten, and the answer
-    // does not tell which change was made, and when.
+    // Since the first answer, forgotten calls may have ended the message, and this answer does not
+    // tell which change was made, or when.
     message.unsure = true;
     if (fresh) message.maybe_ended = true;
   } else if (answer.outcome == ScheduleOutcome::kCreated) {
@@ -314,7 +314,7 @@ void Contract::OnCancel(const Question& question, const MessageId& id,
     case Outcome::kInFlight:
       if (message.cancelled) Violate(name + ": IN_FLIGHT after CANCELLED");
       if (Acked(message) && ByUse(message)) Violate(name + ": IN_FLIGHT after its ack");
-      // A created subscription may have given it up.
+      // A created subscription may have given the message up.
       if (message.deliveries == 0 && !reply.delivery_uncertain && ByUse(message)) {
         Violate(name + ": IN_FLIGHT, certainly, although it was not delivered");
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Contract: what clients and subscribers may see while their calls overlap.
+// Contract: the observations that clients and subscribers may make while their calls overlap.
 #pragma once
 
 #include <cstdint>
@@ -24,23 +24,23 @@ namespace duetime::simulation {
 // The name of the recurrence that never skips an occurrence.
 inline constexpr absl::string_view kWholeRecurrence = "whole";
 
-// Follows every message through a history and checks each observation against the promises. Knows
-// only what a client can know: answers, deliveries, crashes.
+// Follows every message through a history and checks each observation against the promises. Uses
+// only the facts that a client knows: answers, deliveries, crashes.
 //
-// Calls overlap, so most answers are not determined. One thing is: each change of a message has its
-// own revision, so content and time of (id, revision) are the same in every answer and delivery,
-// and no revision below the highest confirmed one appears again. The contract states anything else
-// only if no open call and no call that a crash lost can have made it otherwise.
+// Calls overlap, so most answers are not determined. The revisions are: each change of a message
+// has its own, so content and time of (id, revision) are the same in every answer and delivery, and
+// no revision below the highest confirmed one appears again. The contract asserts any other fact
+// only if no open or lost call can have changed it.
 //
-// Records the first violation: violation() is empty while there is none.
+// Records the first violation. violation() is empty while there is none.
 class Contract {
  public:
   using Place = std::pair<storage::TopicId, std::string>;
 
-  // A call about one place, as of its sending.
+  // An open call about one place, with the facts of the moment it was sent.
   struct Question {
     Place place;
-    // The message that certainly had the key; no id if none.
+    // The message that certainly had the key; no id if there is none.
     storage::MessageId owner;
     bool by_key = false;
     bool schedules = false;
@@ -48,22 +48,24 @@ class Contract {
     bool changes = false;
   };
 
-  // A subscription that was created by a command. The first subscription of other topics exists by
-  // use and never fails for good.
+  // A subscription that a command created. In the other topics the first subscription exists by
+  // use, and never gives a message up.
   struct Subscription {
     storage::TopicId topic{};
     protocol::RetryPolicy retry;
-    // Its retention in messages, and whether the others become dead letters. 0: all.
+    // Its retention in messages, 0 if it keeps all; and whether the older ones become dead letters.
     uint64_t bound = 0;
     bool dead_letters = false;
-    // Messages that it reports as dropped: in this run by shard, and in all.
+    // The numbers of dropped messages that the subscription reports: in this run by shard, and in
+    // all runs.
     std::map<uint16_t, uint64_t> dropped;
     uint64_t dropped_in_all = 0;
-    // It certainly gets asks from this number on, and none before the other number.
+    // The subscription certainly gets asks with this number or a higher one, and none below
+    // allowed_from.
     uint64_t first_number = 0;
     uint64_t allowed_from = 0;
     bool live = false;
-    // A crash lost the answer to its last command.
+    // A crash lost the answer to the last command about the subscription.
     bool unknown = false;
   };
 
@@ -71,7 +73,7 @@ class Contract {
   explicit Contract(uint32_t by_use) : by_use_(by_use) {}
 
   static Place PlaceOf(const Ask& ask);
-  // A place that answers to a key.
+  // True if the place stands for a key.
   static bool HasKey(const Place& place) { return place.second[0] != '#'; }
 
   // The known ids, in the order of their appearance.
@@ -81,8 +83,8 @@ class Contract {
 
   // ---- Runs of the server
   void OnStart(base::Now now, uint64_t epoch);
-  // The process ended, with every open call. With `power` unsynced settlements may be lost. With
-  // `rest` everything had come to rest before.
+  // The process ended, with all open calls. `power`: unsynced settlements may be lost. `rest`:
+  // everything was at rest before.
   void OnCrash(bool power, bool rest, const std::vector<Question>& open);
 
   // ---- Calls
@@ -90,7 +92,7 @@ class Contract {
   Question AskCancel(const Place& place, bool by_key);
   Question AskReschedule(const Place& place, bool by_key, uint64_t deliver_ms);
   Question AskGet(const Place& place, bool by_key) { return Open(place, by_key); }
-  // A bulk operation begins on keys that begin with `prefix`.
+  // A bulk operation begins on the keys with this prefix.
   void OnBulk(storage::TopicId topic, const std::string& prefix, bool ends);
 
   // ---- Answers
@@ -107,14 +109,14 @@ class Contract {
   void OnDelivery(base::Now now, uint16_t shard, storage::TopicId topic,
                   storage::SubscriptionId subscription, uint64_t lease_ms,
                   const protocol::Delivery& delivery);
-  // Whether the delivery is for a created subscription, and not of a dead letter.
+  // Whether the delivery goes to a created subscription and is no dead letter.
   bool MayReject(protocol::LeaseToken token) const;
   void OnSettleSent(base::Now now, const protocol::SettleCommand& command);
-  // The attempt has failed: by a nack, or because its stream is gone.
+  // The attempt failed, by a nack or because its stream is gone.
   void OnFailed(base::Now now, protocol::LeaseToken token, std::optional<uint64_t> delay_ms);
   void OnSettled(const protocol::SettleReply& reply, base::Now now);
 
-  // After the final drain.
+  // To be called after the final drain.
   void CheckDrained();
 
   void Violate(const std::string& what) {
@@ -125,7 +127,7 @@ class Contract {
 
  private:
   struct Version {
-    // Of the ask. 0: not known.
+    // The number of the ask. 0: unknown.
     uint64_t number = 0;
     uint64_t deliver_ms = 0;
   };
@@ -133,13 +135,13 @@ class Contract {
   struct Pair {
     bool acked = false;
     bool ack_sent = false;
-    // An ack or a rejection was not confirmed, or a power cut may have taken it back.
+    // An ack or a rejection was not confirmed, or a power cut may have undone it.
     bool maybe_settled = false;
-    // Its rejection was confirmed; its dead letter was delivered.
+    // The rejection was confirmed; the dead letter was delivered.
     bool dead = false;
     bool dead_delivered = false;
     int deliveries = 0;
-    // As of the last delivery, in the run of this epoch.
+    // The attempt of the last delivery, and the epoch of its run.
     uint32_t attempts = 0;
     uint64_t epoch = 0;
     // Attempts that certainly failed before the last crash.
@@ -159,7 +161,7 @@ class Contract {
     bool cancelled = false;
     bool stopped = false;
     bool maybe_ended = false;
-    // It may have changes that no answer told.
+    // The message may have changes that no answer told.
     bool unsure = false;
     std::map<uint64_t, Version> versions;
     uint64_t highest = 0;
@@ -171,12 +173,12 @@ class Contract {
     std::set<storage::MessageId> ids;
     int changes_open = 0;
     int cancels_open = 0;
-    // A change was lost, or a bulk operation may have made some.
+    // A change was lost, or a bulk operation may have changed messages.
     bool unsure = false;
-    // A schedule was lost, so there may be a message that no answer told.
+    // A schedule was lost, so a message may exist that no answer told.
     bool maybe_created = false;
     bool bulk_ends = false;
-    // Deliver times may be the bound of a PUSH_BACK, or of a bulk operation.
+    // The deliver time may come from the limit of a PUSH_BACK, or from a bulk operation.
     bool any_time = false;
     std::set<uint64_t> times;
     std::set<uint64_t> numbers;
@@ -193,7 +195,8 @@ class Contract {
   void Lose(const Question& question);
   void Confirm(Message* message, uint64_t revision, Version version);
   void CheckVersion(const Message& message, uint64_t revision, const Version& seen);
-  // A subscription's ack was confirmed; no ack, confirmed or not, may have ended it.
+  // Acked: one subscription's ack was confirmed. Unacked: no ack may have ended the message, not
+  // even an unconfirmed one.
   static bool Acked(const Message& message);
   static bool Unacked(const Message& message);
   bool MayBeCancelled(const Message& message);
@@ -202,7 +205,7 @@ class Contract {
   void OnCreated(const Question& question, const Ask& ask, const protocol::AcceptedMessage& answer);
   void OnReplaced(const Ask& ask, const protocol::AcceptedMessage& answer);
 
-  // Whether the delivery is of a message that a client scheduled, and not of a dead letter.
+  // Whether the delivery is of a scheduled message, and not of a dead letter.
   bool Follows(protocol::LeaseToken token) const;
   Pair* FindPair(protocol::LeaseToken token);
   void OnDeadLetter(uint64_t number, const storage::DeadLetterOrigin& origin);
@@ -222,20 +225,21 @@ class Contract {
   std::map<Place, Key> keys_;
   std::map<storage::TopicId, std::set<std::string>> bulk_prefixes_;
   std::map<storage::TopicId, std::set<std::string>> bulk_end_prefixes_;
-  // How often a content was sent and not refused.
+  // How often a content was sent and not refused, by number.
   std::map<uint64_t, int> possible_;
   std::map<std::pair<Place, std::string>, std::pair<uint64_t, storage::MessageId>> requests_;
   std::set<std::pair<Place, std::string>> requests_sent_;
-  // By name and payload, which differs for each creation: the ids by number.
+  // The occurrences by number, for each payload. The payload has the name and differs for each
+  // creation.
   std::map<std::string, std::map<uint64_t, storage::MessageId>> recurrences_;
   std::map<storage::SubscriptionId, Subscription> subscriptions_;
-  // Every lease that was granted; of a dead letter with no message.
+  // Every granted lease. A lease of a dead letter has no message.
   std::map<protocol::LeaseToken, PairKey> leases_;
-  // Acks and rejections without an answer; true: a rejection.
+  // Acks and rejections without an answer. True: a rejection.
   std::map<protocol::LeaseToken, bool> settling_;
   // The last lease of each ordering key.
   std::map<std::pair<storage::SubscriptionId, std::string>, protocol::LeaseToken> in_order_;
-  // The last first delivery that counts for the order, by shard and topic.
+  // The last first delivery to which the order applies, by shard and topic.
   std::map<std::pair<uint16_t, storage::TopicId>, storage::MessageKey> last_first_;
   uint64_t epoch_ = 0;
   // How often each thing happened, by name.

@@ -127,8 +127,8 @@ void Contract::CheckPair(const std::string& name, base::Now now, uint64_t number
 
 void Contract::CheckDueOrder(uint16_t shard, const storage::MessageRecord& record,
                              const Message& message) {
-  // P8 holds for messages that were accepted, in this run, before they were due, and that no call
-  // moved. The topic's only subscription has no ordering keys.
+  // P8 holds for messages that this run accepted before they were due and that no call moved. The
+  // topic's only subscription has no ordering keys.
   if (!ByUse(message) || !message.confirmed || message.id.epoch() != epoch_ ||
       message.confirmed_wall_ms >= record.header.deliver_ms || record.revision != 0) {
     return;
@@ -190,7 +190,8 @@ bool Contract::MayReject(LeaseToken token) const {
   return Follows(token) && subscriptions_.contains(leases_.at(token).second);
 }
 
-// The pair whose current lease this is. Null: it is none of a message that is followed.
+// The pair with this current lease. Null if the lease is not current or its message is not
+// followed.
 Contract::Pair* Contract::FindPair(LeaseToken token) {
   if (!Follows(token)) return nullptr;
   const PairKey& key = leases_.at(token);
@@ -206,7 +207,7 @@ void Contract::OnSettleSent(base::Now now, const protocol::SettleCommand& comman
   for (const LeaseToken token : command.acks) note(token, false);
   for (const protocol::DeadLetterItem& item : command.dead_letters) note(item.token, true);
   for (const protocol::NackItem& nack : command.nacks) OnFailed(now, nack.token, nack.delay_ms);
-  // An extended lease certainly lasts until now, and no longer: the extension may be refused.
+  // An extension may be refused, so the lease certainly lasts only until now.
   for (const protocol::ExtendItem& extend : command.extends) {
     if (Pair* const pair = FindPair(extend.token)) pair->lease_end_mono_ms = now.mono_ms;
   }
@@ -214,7 +215,7 @@ void Contract::OnSettleSent(base::Now now, const protocol::SettleCommand& comman
 
 void Contract::OnFailed(base::Now now, LeaseToken token, std::optional<uint64_t> delay_ms) {
   Pair* const pair = FindPair(token);
-  // An expired lease may have ended before.
+  // An expired lease may have ended before the nack.
   if (pair == nullptr || pair->ack_sent || now.mono_ms >= pair->lease_end_mono_ms) return;
   ++counts_["failures"];
   pair->lease.reset();
@@ -222,7 +223,8 @@ void Contract::OnFailed(base::Now now, LeaseToken token, std::optional<uint64_t>
   const protocol::RetryPolicy retry =
       subscription == subscriptions_.end() ? protocol::RetryPolicy() : subscription->second.retry;
   const uint64_t wait_ms = delay_ms.value_or(delivery::BackoffMs(retry, pair->attempts, 0));
-  // No wait is not kept for a restart, which may find the clock set back.
+  // A retry without a wait stores no time, so a restart with a clock that was set back does not
+  // delay it.
   pair->retry_mono_ms = now.mono_ms + wait_ms;
   pair->retry_wall_ms = wait_ms == 0 ? 0 : now.wall_ms + wait_ms;
 }
@@ -276,14 +278,14 @@ void Contract::CheckDrained() {
       const Pair pair = found == message.pairs.end() ? Pair() : found->second;
       if (pair.dead && !pair.dead_delivered) Violate(id.ToString() + ": its dead letter is lost");
       if (pair.acked || pair.maybe_settled || pair.dead_delivered) continue;
-      // The subscription reports how many messages it dropped.
+      // The subscription reports the number of messages that it dropped.
       if (++missing[subscription_id] > subscription.dropped_in_all) {
         Violate(absl::StrCat("for ", static_cast<uint32_t>(subscription_id), ": ", name));
       }
     }
   }
   for (const auto& [payload, ids] : recurrences_) {
-    // Other recurrences skip some.
+    // Other recurrences skip some occurrences.
     if (absl::StartsWith(payload, kWholeRecurrence) && ids.rbegin()->first != ids.size()) {
       Violate(absl::StrCat("occurrences of ", payload, " are missing"));
     }

@@ -14,23 +14,23 @@
 
 namespace duetime::simulation {
 
-// The topic that dead letters go to.
+// The topic of all dead letters.
 inline constexpr storage::TopicId kDeadLetters{9};
 
-// A fault that is planted on purpose, to show that the simulation finds it.
+// A deliberate fault. The simulation must find it.
 enum class PlantedFault : uint8_t {
   kNone,
   // ---- The runtime
-  // A batch is reported as appended one event before it is.
+  // The runtime reports a batch as appended one event too early.
   kAnswerBeforeAppend,
-  // The catalog does not hear that a shard accepted a message of a deleted topic.
+  // The catalog is not told that a shard accepted a message of a deleted topic.
   kForgetUse,
-  // Steps see a clock that is 5 ms ahead.
+  // The shards read a clock that is 5 ms ahead.
   kEarlyClock,
   // ---- The journal
-  // A power cut takes synced appends, too.
+  // A power cut also loses synced appends.
   kUnsyncedAppends,
-  // The batches of a group are applied in reverse.
+  // The batches of a group apply in reverse order.
   kReverseGroups,
   // ---- Reads
   // A restart finds no claim.
@@ -39,7 +39,7 @@ enum class PlantedFault : uint8_t {
   kLowWatermarkTooFar,
   // A restart finds no claim of a backlog.
   kForgetBacklogClaim,
-  // The progress beside a message is not read, so its last settlement does not end it.
+  // Reads find no progress, so the last settlement does not end a message.
   kForgetProgress,
   // ---- Records that the store drops
   // Locators and tombstones; only locators; only tombstones.
@@ -48,14 +48,14 @@ enum class PlantedFault : uint8_t {
   kLoseTombstones,
   // All entries of a key after the first.
   kLoseKeyChanges,
-  // The end of a key's message.
+  // The end of a message that has a key.
   kLoseKeyEnds,
   kLoseRequestIds,
   // All states of a recurrence after the first.
   kLoseOccurrences,
-  // The erase of the place that a message was moved from.
+  // The erase of a moved message's old place.
   kKeepOldPlace,
-  // Counts of the messages that leave.
+  // The counts of messages that leave a bucket.
   kMiscount,
   kLoseProgress,
   kLoseDeadLetters,
@@ -74,7 +74,7 @@ enum class PlantedFault : uint8_t {
   kPullForward,
 };
 
-// Also notes which messages leave the store, and which of these ends a power cut takes back.
+// Also records the messages that leave the store, and which of these ends a power cut undoes.
 class FaultyStore final : public storage::MemoryStore {
  public:
   FaultyStore(storage::MemoryDisk* disk, PlantedFault fault)
@@ -88,22 +88,22 @@ class FaultyStore final : public storage::MemoryStore {
   absl::StatusOr<std::vector<storage::ProgressRef>> GetProgress(
       uint16_t shard, const storage::MessageKey& key) override;
 
-  // The messages that left the store since the last call.
+  // The messages that left the store since the previous call.
   std::vector<storage::MessageId> TakeErased() { return std::exchange(erased_, {}); }
 
-  // The messages whose ends are lost if a power cut keeps only `kept` unsynced appends.
+  // The messages whose ends a power cut undoes if it keeps only `kept` unsynced appends.
   std::vector<storage::MessageId> EndsBeyond(size_t kept) const;
 
  private:
-  // `moves`: the batch puts this message at another place.
+  // `moves`: the batch also puts this message at another place.
   bool Loses(const storage::Record& record, bool moves);
 
   storage::MemoryDisk* const disk_;
   const PlantedFault fault_;
-  // Names of index entries and objects that were written.
+  // Names of the index entries and objects that were written.
   std::set<std::string> names_;
   std::vector<storage::MessageId> erased_;
-  // By unsynced append.
+  // Ended messages by unsynced append.
   std::vector<std::vector<storage::MessageId>> unsynced_ends_;
 };
 

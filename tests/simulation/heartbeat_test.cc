@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A key that is pushed back over and over.
+// A key whose message is pushed back over and over.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -21,7 +21,7 @@ namespace {
 
 using storage::TopicId;
 
-// A heartbeat costs one pending message and a timer or two, and is delivered once, at its last
+// A heartbeat costs one pending message and one or two timers, and is delivered once, at its last
 // time.
 class HeartbeatTest : public testing::TestWithParam<uint64_t> {
  protected:
@@ -119,7 +119,7 @@ TEST_P(HeartbeatTest, AMillionPushesLeaveOneMessage) {
   EXPECT_EQ(deliveries_, std::vector<uint64_t>{last_ms_});
 }
 
-// Within the window that is loaded, and beyond it.
+// Delays within the loaded window and beyond it.
 INSTANTIATE_TEST_SUITE_P(Delays, HeartbeatTest, testing::Values(5'000, 100'000));
 
 }  // namespace

@@ -29,7 +29,7 @@ TopicId SequentialCalls::AnyTopic() { return TopicId{static_cast<uint32_t>(1 + R
 
 Ask SequentialCalls::MakeAsk(bool in_batch) {
   if (!in_batch && !asks_.empty() && Chance(15)) {
-    // Once more what was asked for a while ago; with another way out of a conflict, perhaps.
+    // Repeats an earlier ask, perhaps with another conflict rule.
     Ask ask = OneOf(asks_);
     if (!ask.key.empty() && Chance(50)) {
       ask.on_conflict = OneOf<OnConflict>({OnConflict::kFail, OnConflict::kReplace});
@@ -39,7 +39,7 @@ Ask SequentialCalls::MakeAsk(bool in_batch) {
     return ask;
   }
   Ask ask = NewAsk(in_batch);
-  // Those with a fixed time are the same when they come again.
+  // Only an ask with a fixed time asks for the same when it is repeated.
   if (ask.fixed_time) asks_.push_back(ask);
   if (asks_.size() > 4) asks_.erase(asks_.begin());
   return ask;
@@ -48,7 +48,7 @@ Ask SequentialCalls::MakeAsk(bool in_batch) {
 Ask SequentialCalls::NewAsk(bool in_batch) {
   Ask ask;
   ask.topic = AnyTopic();
-  // Few of everything, so that repeats and conflicts are common.
+  // Few topics, keys and request ids, so that repeats and conflicts are common.
   if (Chance(75)) ask.key = absl::StrCat("key-", Random(kKeys));
   if (!in_batch && Chance(25)) ask.request_id = absl::StrCat("request-", Random(4));
   ask.payload = OneOf<std::string>({"a", "b", "", std::string(300, 'c')});
@@ -131,11 +131,11 @@ protocol::Target SequentialCalls::AnyTarget() {
     target.topic = AnyTopic();
     target.key = absl::StrCat("key-", Random(kKeys));
   } else if (what < 53 || contract_.messages().empty()) {
-    // One that was never given.
+    // An id that no message has.
     target.id = MessageId::Make(1 + Random(1000), MessageId::kSequenceMax - Random(10), 0,
                                 now_.wall_ms + Random(1000));
   } else {
-    // Mostly one of the last, which are the highest.
+    // Mostly one of the last ids, which are the highest.
     const size_t count = contract_.messages().size();
     const size_t back = 1 + Random(Chance(80) ? std::min<size_t>(count, 15) : count);
     target.id = std::prev(contract_.messages().end(), static_cast<int64_t>(back))->first;

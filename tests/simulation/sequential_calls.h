@@ -15,10 +15,10 @@
 
 namespace duetime::simulation {
 
-// Issues random calls, each when everything before it has come to rest, and compares the whole
-// answer with the contract's. Between calls: time in small steps and large, subscribers that take,
-// ack, nack and let leases expire, and crashes of the process and of the power. After each call the
-// store holds exactly what the contract says, and its counters and index agree with it.
+// Issues random calls, each when everything is at rest, and compares the whole answer with the
+// contract's. Between the calls time passes in small and large steps; subscribers take, ack, nack
+// and let leases expire; the process crashes and the power fails. After each call the store must
+// hold exactly the contract's messages, and its counters and index must match.
 class SequentialCalls final : public World {
  public:
   SequentialCalls(uint64_t seed, PlantedFault fault);
@@ -49,10 +49,10 @@ class SequentialCalls final : public World {
   protocol::Target AnyTarget();
   storage::TopicId AnyTopic();
 
-  // Sends the command, if there is one, lets everything happen that can happen now, and returns
-  // all effects. The answers are compared between Begin and Finish.
+  // Handles the command if there is one, runs the shard until it is at rest, and returns all
+  // effects. The caller compares the answers between Begin and Finish.
   protocol::Effects Begin(std::optional<protocol::Command> command);
-  // Deliveries, ends without a call, and what the store holds now.
+  // Checks the deliveries, the ends without a call, and the contents of the store.
   void Finish(const protocol::Effects& effects);
   void CheckContract();
   void CheckStored();
@@ -63,14 +63,14 @@ class SequentialCalls final : public World {
   std::string Positions() const;
   void Drain() override;
 
-  // Whether restarts find the clock set back.
+  // Restarts may find the wall clock set back.
   const bool clock_goes_back_;
   std::map<storage::TopicId, uint64_t> retention_ms_;
   SequentialContract contract_;
   SequentialContract::Stored stored_;
-  // stored_ is as of this many appends of the store.
+  // The number of the store's appends when stored_ was read.
   uint64_t checked_appends_ = UINT64_MAX;
-  // The last asks, which may come again.
+  // The last asks, for repeats.
   std::vector<Ask> asks_;
   std::map<std::string, uint64_t> fingerprints_;
   uint64_t latest_wall_ms_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of SequentialCalls that restarts, lets time act and compares.
+// The part of SequentialCalls that restarts, lets time pass and compares.
 #include <algorithm>
 #include <utility>
 
@@ -35,8 +35,8 @@ SequentialCalls::SequentialCalls(uint64_t seed, PlantedFault fault)
       retention_ms_([this] {
         limits_.tombstone_retention_ms = 500 + Random(8000);
         limits_.request_retention_ms = 500 + Random(8000);
-        // The last topic keeps no tombstones. With a clock that goes back it keeps them for a
-        // while, because an expired one would count again.
+        // The last topic keeps no tombstones. If the clock may go back, the topic keeps them for a
+        // while, because an expired tombstone would become valid again.
         return std::map<TopicId, uint64_t>{{TopicId{1}, limits_.tombstone_retention_ms},
                                            {TopicId{2}, limits_.tombstone_retention_ms},
                                            {TopicId{3}, clock_goes_back_ ? 1000 : 0}};
@@ -49,7 +49,7 @@ void SequentialCalls::Start() {
   Open();
   Recovered recovered;
   recovered.epoch = store_->epoch();
-  // Past the fault: this is the truth.
+  // Reads the true claim, without the planted fault.
   recovered.claim_ms = store_->MemoryStore::Marks(0)->claim_ms;
   const auto behind = store_->BacklogSubscriptions(0);
   for (const storage::SubscriptionId subscription : *behind) {
@@ -81,7 +81,7 @@ void SequentialCalls::Start() {
   }
   contract_.OnRestart(recovered);
   latest_wall_ms_ = std::max(latest_wall_ms_, now_.wall_ms);
-  checked_appends_ = UINT64_MAX;  // the store has to be looked at again
+  checked_appends_ = UINT64_MAX;  // forces a new reading of the store
   const TopicId last{kTopics};
   protocol::TopicCommand command;
   command.topic = last;
@@ -90,7 +90,7 @@ void SequentialCalls::Start() {
 }
 
 void SequentialCalls::Crash() {
-  // A crash of the process keeps every append, one of the power only some of the unsynced ones.
+  // A process crash keeps every append. A power cut keeps only some of the unsynced ones.
   const size_t unsynced = disk_.unsynced_appends();
   const size_t kept = Chance(50) ? Random(unsynced + 1) : unsynced;
   const std::vector<MessageId> lost = store_->EndsBeyond(kept);
@@ -143,7 +143,7 @@ void SequentialCalls::PassTime() {
   const uint64_t what = Random(100);
   const uint64_t step = what < 70 ? Random(20) : (what < 95 ? Random(500) : Random(12'000));
   now_.mono_ms += step;
-  // Now and then the wall clock was set back, and server time waits; or it was set forward.
+  // Now and then the wall clock stands still, as if it had been set back, or jumps ahead.
   if (!Chance(5)) now_.wall_ms += step;
   if (Chance(1)) now_.wall_ms += Random(60'000);
   latest_wall_ms_ = std::max(latest_wall_ms_, now_.wall_ms);
@@ -170,7 +170,7 @@ protocol::Effects SequentialCalls::Begin(std::optional<protocol::Command> comman
   int wakes = 0;
   for (int steps = 0; more && steps < kStepsMax; ++steps) {
     const shard::StepResult result = shard.Step(now_);
-    // A timer that brings a moved message to its time may do so when that has passed already.
+    // A moved message's timer may be late, so the shard gets a few more steps.
     more = result.more || (result.wake_wall_ms <= now_.wall_ms && wakes++ < 3);
     collect();
     if (auto batch = shard.TakeBatch(); batch.has_value()) {
@@ -182,12 +182,12 @@ protocol::Effects SequentialCalls::Begin(std::optional<protocol::Command> comman
     }
   }
   if (more) Violate("the shard does not come to rest");
-  if (next_call_ % 16 == 0) CheckInvariants();  // walks through everything
+  if (next_call_ % 16 == 0) CheckInvariants();  // walks all structures
   return all;
 }
 
 void SequentialCalls::Finish(const protocol::Effects& effects) {
-  // A delivery follows from the answers before it.
+  // Checks deliveries after the answers, because they follow from them.
   for (const protocol::DeliveryFrame& frame : effects.frames) {
     const Stream* const stream = Receive(frame);
     if (stream == nullptr) return;
@@ -272,8 +272,8 @@ void SequentialCalls::CheckIndex() {
   }
 }
 
-// Whoever has credit has been given everything that is due, unless memory is short or the backlog
-// has to wait for a clock that was set back.
+// Checks that streams with credit have all due messages, unless memory is short. Does nothing if
+// the clock may go back, because the backlog then waits.
 void SequentialCalls::CheckNothingWaits() {
   if (!ok() || clock_goes_back_) return;
   size_t due = 0;
@@ -323,7 +323,7 @@ void SequentialCalls::Drain() {
                                 " never ended: lost (P1); ", Positions()));
   }
   contract_.CheckDrained();
-  // Beyond every time that an ask named, and every retention.
+  // Longer than every delay of an ask and every retention.
   constexpr uint64_t kLongMs = 1'000'000;
   now_.wall_ms = std::max(now_.wall_ms, latest_wall_ms_) + kLongMs;
   now_.mono_ms += kLongMs;

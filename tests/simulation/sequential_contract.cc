@@ -167,7 +167,7 @@ void SequentialContract::Existing(base::Now now, const Ask& ask, const Key& key,
 
 void SequentialContract::Replace(base::Now now, const Ask& ask, Key& key, Message& message,
                                  const AcceptedMessage& actual) {
-  // Where the message goes, if its point in the spread is this.
+  // Where the message goes for this point in the spread.
   const auto resolve = [&](uint64_t point_ms) {
     uint64_t deliver_ms = ask.deliver_ms + point_ms;
     if (ask.on_conflict == OnConflict::kKeepTime) return message.deliver_ms;
@@ -184,7 +184,7 @@ void SequentialContract::Replace(base::Now now, const Ask& ask, Key& key, Messag
   if (ask.spread_ms == 0 || point != points_.end()) {
     expected.deliver_ms = resolve(ask.spread_ms == 0 ? 0 : point->second);
   } else {
-    // Not known yet; the bounds hide it or show it.
+    // The point is unknown, so any time between the bounds is right. Only REPLACE shows the point.
     const uint64_t low_ms = resolve(0);
     const uint64_t high_ms = resolve(ask.spread_ms);
     expected.deliver_ms = std::clamp(actual.deliver_ms, low_ms, high_ms);
@@ -386,7 +386,7 @@ void SequentialContract::OnInspect(base::Now now, const protocol::InspectCommand
     Same("inspect: state",
          Leased(message, now) ? MessageState::kInFlight : StateByTime(now, message.place_ms),
          inspected.state);
-    // What waits on disk is listed without its attempts.
+    // The backlog lists messages without their attempts.
     if (inspected.attempts != 0 || Leased(message, now)) {
       Same("inspect: attempts", message.attempts, inspected.attempts);
     }
@@ -503,8 +503,8 @@ void SequentialContract::OnStored(const Stored& stored) {
     }
     CompareRecord(message, record, /*with_payload=*/true);
     if (message.place_ms == 0) {
-      // Never before its time nor in the past. the low watermark may be one millisecond ahead of
-      // the clock.
+      // Neither before the deliver_time nor before the decision. The low watermark, which may be
+      // one millisecond ahead of the clock, can move the place.
       const uint64_t least_ms = std::max(message.deliver_ms, message.placed_wall_ms);
       if (key.due_ms < least_ms || key.due_ms > std::max(least_ms, message.placed_wall_ms + 1)) {
         Violate(absl::StrCat(id.ToString(), " stands at ", key.due_ms, ", is for ", least_ms));
@@ -558,8 +558,8 @@ void SequentialContract::OnRestart(const Recovered& recovered) {
     message.attempts = 0;
     message.listed_uncertain.reset();
     const storage::MessageKey key{.due_ms = message.place_ms, .id = id};
-    // Failed attempts are remembered, and when the next one is to be; it waits by the wall clock of
-    // the time when it is met again, which the model does not follow.
+    // The store keeps the failed attempts and the retry time. The model does not follow this wait,
+    // which begins when the shard reads the message again.
     const auto noted = recovered.progress.find(key);
     if (noted != recovered.progress.end()) {
       message.attempts = noted->second.attempts;

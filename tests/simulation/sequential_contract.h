@@ -24,24 +24,24 @@
 
 namespace duetime::simulation {
 
-// What a restart finds in the store about what earlier runs may have handed out.
+// The store's records, at a restart, of possible deliveries by earlier runs.
 struct Recovered {
   uint64_t epoch = 0;
   uint64_t claim_ms = 0;
   std::map<storage::TopicId, storage::MessageKey> backlog_claims;
-  // By the place of the message, with that in the backlog. A message that was moved may be listed
-  // for several places, of which one counts.
+  // The listings by the message's place, with the listing's own place. A moved message may have
+  // several listings, of which one counts.
   std::map<storage::MessageKey, std::pair<storage::MessageKey, storage::BacklogEntry>> backlog;
-  // What is noted beside messages.
+  // Progress records by place.
   std::map<storage::MessageKey, storage::Progress> progress;
 };
 
 // Holds maps of messages, keys and request ids, and the rules of their life. Compares every answer
-// and every delivery with them, field by field. Some things the contract does not decide: ids,
-// points of a spread, the subscriber of a message, and what a crash left of the claims. It takes
-// these from the answer, checks them, and holds the server to them.
+// and every delivery with them, field by field. The contract does not decide ids, points of a
+// spread, the subscriber of a message, and the claims after a crash. It learns these from an
+// answer, checks them, and expects the same later.
 //
-// Records the first difference: violation() is empty while there is none.
+// Records the first difference. violation() is empty while there is none.
 class SequentialContract {
  public:
   struct Message {
@@ -51,13 +51,15 @@ class SequentialContract {
     uint64_t accept_ms = 0;
     uint64_t revision = 0;
     uint64_t update_ms = 0;
-    // Due time of its key; 0: to be learned from the store. It was decided at this time.
+    // Due time of its place. 0: the contract learns it from the store. placed_wall_ms: when it was
+    // decided.
     uint64_t place_ms = 0;
     uint64_t placed_wall_ms = 0;
-    // Deliveries that the server knows of, and whether there ever was one.
+    // The number of deliveries that the server knows, and whether there ever was one.
     uint32_t attempts = 0;
     bool delivered = false;
-    // Listed in the backlog when this run began, which then says whether a delivery is possible.
+    // The backlog listed the message when this run began. The value says whether a delivery is
+    // possible.
     std::optional<bool> listed_uncertain;
     // The lease, or the delay after a nack.
     std::optional<protocol::LeaseToken> lease;
@@ -65,7 +67,7 @@ class SequentialContract {
     uint64_t lease_end_mono_ms = 0;
     uint64_t delay_end_mono_ms = 0;
     uint64_t delay_end_wall_ms = 0;
-    // With an end.
+    // Set after the end.
     std::optional<storage::EndState> end;
     uint64_t end_ms = 0;
     uint64_t expire_ms = 0;
@@ -74,7 +76,7 @@ class SequentialContract {
     bool pending() const { return !end.has_value(); }
   };
 
-  // `retention` by topic; how long tombstones and keys are kept.
+  // `retention` of tombstones by topic, and of keys.
   SequentialContract(std::map<storage::TopicId, uint64_t> tombstone_retention_ms,
                      uint64_t request_retention_ms)
       : tombstone_retention_ms_(std::move(tombstone_retention_ms)),
@@ -93,26 +95,26 @@ class SequentialContract {
   // ---- Subscribers
   void OnDelivery(base::Now now, const protocol::Delivery& actual, storage::TopicId topic,
                   protocol::StreamId stream, uint64_t lease_ms);
-  // The answers to one command, put together. A lease may be settled once in a command.
+  // Combines the answers to one command. A command may settle a lease only once.
   void OnSettled(base::Now now, const protocol::SettleCommand& command,
                  const protocol::SettleReply& actual);
   void OnDetach(protocol::StreamId stream);
 
   // ---- The store, when the shard is idle
   //
-  // Exactly these records are there. Places that were not known are learned.
+  // The store has exactly these records. Learns places that were unknown.
   using Stored = std::map<storage::MessageId, std::pair<storage::MessageKey, std::string>>;
   void OnStored(const Stored& stored);
-  // Messages left the store: each has been answered for, or was late and is EXPIRED now.
+  // Messages left the store: each was answered as ended, or was late and is now EXPIRED.
   void OnErased(base::Now now, const std::vector<storage::MessageId>& ids);
 
   // ---- Crashes
   //
-  // The ends of these messages were not on stable storage and are lost.
+  // A power cut undid the ends of these messages, which were not on stable storage.
   void OnLost(const std::vector<storage::MessageId>& ids);
   void OnRestart(const Recovered& recovered);
 
-  // Nothing is pending any more.
+  // Checks that nothing is pending.
   void CheckDrained();
 
   void Violate(const std::string& what);
@@ -127,7 +129,7 @@ class SequentialContract {
   struct Key {
     storage::MessageId id;
     uint64_t fingerprint = 0;
-    // 0: its message is pending.
+    // 0: the key's message is pending.
     uint64_t expire_ms = 0;
   };
   struct Request {
@@ -141,7 +143,7 @@ class SequentialContract {
     return expire_ms == 0 || expire_ms > now.wall_ms;
   }
   Key* FindKey(base::Now now, const Name& name);
-  // Pending, or ended and not forgotten.
+  // A message that is pending, or ended and not forgotten.
   Message* Find(base::Now now, const storage::MessageId& id);
   Message* Find(base::Now now, const protocol::Target& target);
   bool Uncertain(const Message& message) const;
@@ -161,7 +163,7 @@ class SequentialContract {
   void Create(base::Now now, const Ask& ask, std::optional<storage::MessageId> previous,
               const protocol::AcceptedMessage& actual);
   void Remember(base::Now now, const Ask& ask, const protocol::AcceptedMessage& answer);
-  // The point of the spread that the answer shows: the same for the same id and spread for ever.
+  // Checks the answer's point in the spread: it is always the same for the same id and spread.
   void CheckPoint(const storage::MessageId& id, uint64_t spread_ms, uint64_t point_ms);
   void CompareAccepted(const protocol::AcceptedMessage& expected,
                        const protocol::AcceptedMessage& actual);

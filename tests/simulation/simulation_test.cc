@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Seeded simulation. To replay a seed: DUETIME_SEED=<seed> DUETIME_SIM_SEEDS=1, with a filter for
-// one list of calls. More seeds: DUETIME_SIM_SEEDS=<n>, or DUETIME_TEST_SCALE.
+// one list of calls. For more seeds: DUETIME_SIM_SEEDS=<n> or DUETIME_TEST_SCALE.
 #include <cstdint>
 #include <iostream>
 #include <map>
@@ -24,8 +24,8 @@ Report RunSeed(uint64_t seed, PlantedFault fault) {
   return Calls(seed, fault).Run(kEvents);
 }
 
-// Runs the seeds; in all of them each thing has to happen more often than `least` times a seed,
-// because a run in which nothing happened is not a pass.
+// Runs the seeds. Each counted event must happen more often than `least` times per seed, because a
+// run without events is not a pass.
 template <typename Calls>
 void RunSeeds(const std::map<std::string, double>& least) {
   const uint64_t first = test::FromEnvironment("DUETIME_SEED", 1);
@@ -89,7 +89,7 @@ TEST(CatalogCallsTest, TopicsAndSubscriptionsKeepTheirPromises) {
                           {"rests", 3}});
 }
 
-// The simulation has teeth: each planted fault is found.
+// The simulation finds each planted fault.
 template <typename Calls>
 void ExpectFound(PlantedFault fault) {
   constexpr uint64_t kSeeds = 500;

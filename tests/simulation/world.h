@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// World: all shards of a server in one thread, with a clock, a disk and faults made of a seed.
+// World: all shards of a server in one thread, with a clock, a disk and faults drawn from a seed.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ namespace duetime::simulation {
 
 inline constexpr uint64_t kStartMs = 1'800'000'000'000;
 
-// What a run did. `violation` is empty if every promise held.
+// The result of a run. `violation` is empty if every promise held.
 struct Report {
   std::string violation;
-  // The last events before the violation, a line each.
+  // The last events before the violation, one per line.
   std::string history;
   uint64_t events = 0;
   // How often each thing happened, by name.
@@ -42,9 +42,9 @@ struct Ask {
   std::string request_id;
   std::string ordering_key;
   std::string payload;
-  // Two asks with the same fingerprint ask for the same.
+  // Two asks with the same fingerprint are equal requests.
   uint64_t fingerprint = 0;
-  // The time as resolved, and as the client gave it.
+  // The resolved time, and the time as the client gave it.
   uint64_t deliver_ms = 0;
   std::string time_as_given;
   bool fixed_time = false;
@@ -55,21 +55,20 @@ struct Ask {
   bool only_if_exists = false;
   bool validate_only = false;
   uint64_t max_wait_ms = 0;
-  // The request id was sent before, so the answer may be the first one.
+  // The request id was sent before, so the server may repeat its first answer.
   bool repeats = false;
 };
 
-// Drives the real shards over a FaultyStore. Every choice comes from the seed: limits, commands,
-// delays and failures of the journal, crashes of the process and of the power, the pace of the
-// clock.
+// Drives the real shards over a FaultyStore. The seed decides everything: limits, commands, delays
+// and failures of the journal, process crashes, power cuts, the pace of the clock.
 //
-// Two lists of operations derive from it: ConcurrentCalls, whose calls overlap, and
-// SequentialCalls, each of whose calls comes to rest before the next and has one right answer.
+// Two lists of calls derive from World. The calls of ConcurrentCalls overlap. Each call of
+// SequentialCalls comes to rest before the next, and has one right answer.
 class World {
  public:
   virtual ~World() = default;
 
-  // Runs `events` random events, and then until nothing is left. Stops at the first violation.
+  // Runs `events` random events, then drains. Stops at the first violation.
   Report Run(int events);
 
  protected:
@@ -79,15 +78,16 @@ class World {
     uint64_t lease_ms = 0;
     int64_t messages_max = 0;
     std::shared_ptr<protocol::StreamCredit> credit;
-    // Deliveries that are not settled.
+    // Unsettled deliveries.
     std::vector<protocol::LeaseToken> held;
   };
 
-  // Draws the number of shards, up to `shards_max`, and small limits, so that each is met.
+  // Draws the number of shards, at most `shards_max`, and small limits, so that runs reach each
+  // limit.
   World(uint64_t seed, PlantedFault fault, uint16_t shards_max);
 
   virtual void Event() = 0;
-  // Lets everything end, with eager subscribers and without faults, and checks what is left.
+  // Lets every message end, with eager subscribers and without faults, and checks for leftovers.
   virtual void Drain() = 0;
   virtual void Send(uint16_t shard, protocol::Command command) = 0;
   // Whether a subscriber may reject this delivery for good.
@@ -124,7 +124,7 @@ class World {
 
   // Opens the store and recovers the shards.
   void Open();
-  // The process ends; of the unsynced appends `kept` survive. Some time passes, and the steady
+  // Ends the process and keeps `kept` of the unsynced appends. Some time passes, and the monotonic
   // clock starts anew. With `clock_goes_back` the wall clock may be set back.
   void Close(size_t kept, bool clock_goes_back);
   void CheckInvariants() const;
@@ -134,19 +134,19 @@ class World {
   uint32_t AnySlotOf(uint16_t shard);
 
   // ---- Subscribers
-  // Makes a stream; returns the command that attaches it.
+  // Makes a stream and returns the command that attaches it.
   protocol::AttachCommand NewStream(storage::SubscriptionId subscription, storage::TopicId topic,
                                     int64_t messages_max, uint64_t lease_ms);
-  // Takes a frame to its stream, and checks the stream. Null: the stream is gone.
+  // Gives a frame to its stream and checks the stream. Null: the stream is gone.
   Stream* Receive(const protocol::DeliveryFrame& frame);
-  // What a subscriber says of the deliveries that it holds, by shard: everything, or with `ack_all`
-  // only acks.
+  // The commands, at most one per shard, with which a subscriber settles its deliveries. With
+  // `ack_all` it acks all of them.
   std::vector<protocol::SettleCommand> MakeSettles(protocol::StreamId id, bool ack_all);
 
   // ---- What is left after everything has ended
   bool NothingInMemory() const;
   bool NothingStored();
-  // Beyond every retention no name is left in the index.
+  // After every retention the index must hold no name.
   void CheckNoNames(uint32_t topics);
 
   std::mt19937_64 random_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers that whoever runs a test may set.
+// Numbers from environment variables.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace duetime::test {
 
-// The environment variable `name`; `otherwise` if it is not set, or not to a number.
+// The number in the environment variable `name`, or `otherwise` if it is unset or no number.
 inline uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* const text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const char* const text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): tests never set it
   uint64_t value = 0;
   return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The replies of one kind among the results of a shard.
+// Selects the replies of one kind from a shard's effects.
 #pragma once
 
 #include <variant>

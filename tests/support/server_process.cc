@@ -9,12 +9,12 @@
 namespace duetime::test {
 namespace {
 
-// Between questions to a server that answers "not yet". A server that is not there yet is waited
-// for by gRPC itself.
+// The pause between health checks while the server answers "not serving". gRPC itself waits for a
+// server that does not listen yet.
 constexpr Millis kAskAgain(5);
 constexpr Millis kAnswerTimeout(1'000);
 
-// The text between `before` and the next blank or comma.
+// The word between `before` and the next blank or comma.
 std::string WordAfter(const std::string& text, const std::string& before) {
   const size_t start = text.find(before);
   if (start == std::string::npos) return "";
@@ -29,7 +29,7 @@ ServerProcess::ServerProcess(Options options)
 
 std::vector<std::string> ServerProcess::CommandLine() const {
   std::vector<std::string> argv = {options_.daemon, "--data-dir=" + data_dir(),
-                                   // A test directory may be small, and is gone soon.
+                                   // The file system of a test directory may be small.
                                    "--disk-free-min-bytes=0"};
   if (options_.unix_socket) argv.push_back("--listen=" + target());
   if (options_.tcp) argv.push_back("--listen=127.0.0.1:0");
@@ -56,14 +56,14 @@ bool ServerProcess::Start(Millis timeout) {
       return false;
     }
     if (channel == nullptr) {
-      // Only TCP: the port is known when it is ready.
+      // Without a Unix socket the port is needed first. The log shows it when the server is ready.
       ReadPorts();
       client::ServerAddress address = options_.tls;
       address.target = tcp_target_;
       if (!tcp_target_.empty()) channel = *client::OpenChannel(address);
     }
     if (channel != nullptr && IsServing(channel.get())) {
-      // It logs its ports a moment after it begins to serve.
+      // The server logs its ports a moment after it begins to serve.
       ReadPorts();
       if ((!options_.tcp || !tcp_target_.empty()) && (!options_.metrics || metrics_port_ != 0)) {
         return true;

@@ -15,24 +15,24 @@
 
 namespace duetime::test {
 
-// Starts, stops, kills and restarts the daemon. It listens on a Unix socket, and, if asked, on
-// loopback ports that the system chooses. What it logs is kept over all its runs.
+// Starts, stops, kills and restarts the daemon. It listens on a Unix socket and, if asked, on
+// loopback ports chosen by the system. The log of all runs is kept.
 //
 // Each wait is for an event, with a deadline. Thread safety: one thread at a time.
 class ServerProcess {
  public:
   struct Options {
-    // The program; the tests' build knows it.
+    // Path of the program. The build of the tests sets it.
     std::string daemon;
     // More flags, for example "--shards=3".
     std::vector<std::string> flags;
-    // Listen on a loopback port too; its number is in tcp_target().
+    // Also listen on a loopback port; see tcp_target().
     bool tcp = false;
     // Serve metrics on a loopback port; see metrics_port().
     bool metrics = false;
-    // Where its data is; on a disk a sync takes its time.
+    // Where the data directory is. On a disk a sync takes real time.
     TempDirectory::Where where = TempDirectory::Where::kMemory;
-    // For health checks, if the loopback port speaks TLS and there is no Unix socket.
+    // Listen on a Unix socket. Without it, health checks use the loopback port, with `tls`.
     bool unix_socket = true;
     client::ServerAddress tls;
   };
@@ -41,29 +41,29 @@ class ServerProcess {
   // Kills it.
   ~ServerProcess() = default;
 
-  // Starts it and does not wait.
+  // Starts the daemon and does not wait.
   void Launch();
-  // Starts it and waits until it says SERVING. False with a message in error() if it does not, or
-  // ended instead.
+  // Starts the daemon and waits until it is SERVING. Returns false, with a message in error(), on a
+  // timeout or if it exits.
   bool Start(Millis timeout = Millis(30'000));
-  // SIGTERM, then waits for the end; nothing if it did not end in time.
+  // Sends SIGTERM and waits for the end. Returns nullopt on a timeout.
   std::optional<ExitStatus> Stop(Millis timeout = Millis(30'000));
   void Terminate() { process_->Signal(15); }
   std::optional<ExitStatus> Wait(Millis timeout) { return process_->Wait(timeout); }
-  // SIGKILL; returns when it is gone.
+  // Sends SIGKILL and waits for the end.
   void Kill();
   bool running() { return process_ != nullptr && process_->running(); }
   pid_t pid() const { return process_->pid(); }
 
   const std::string& error() const { return error_; }
   std::vector<std::string>& flags() { return options_.flags; }
-  // The command line for a run on this data directory; for runs that are not expected to serve.
+  // The command line for a run on this data directory, for runs that are expected not to serve.
   std::vector<std::string> CommandLine() const;
   std::string data_dir() const { return directory_.Join("data"); }
   const TempDirectory& directory() const { return directory_; }
   // "unix:..."
   std::string target() const { return "unix:" + directory_.Join("s"); }
-  // "127.0.0.1:port", known once it serves.
+  // "127.0.0.1:port". Known once the daemon serves.
   std::string tcp_target() const { return tcp_target_; }
   int metrics_port() const { return metrics_port_; }
   std::string log() const { return ReadWholeFile(directory_.Join("log")); }
@@ -81,7 +81,7 @@ class ServerProcess {
   std::string error_;
   std::string tcp_target_;
   int metrics_port_ = 0;
-  // Where the log of this run begins.
+  // Offset in the log at which this run begins.
   size_t log_start_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ShardPartsTest: the ground that the parts of a shard stand on, for tests of single parts.
+// ShardPartsTest: the common fixture for tests of single parts of a shard.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@
 
 namespace duetime::test {
 
-// One shard over a store in memory, without its parts. Nothing is committed before Commit.
+// The base of one shard over a store in memory, without its parts. Commit() commits the open
+// batches.
 class ShardPartsTest : public testing::Test, protected delivery::OccurrenceSink {
  protected:
   explicit ShardPartsTest(const delivery::ShardLimits& limits = {}) : limits_(limits) {}
@@ -50,7 +51,7 @@ class ShardPartsTest : public testing::Test, protected delivery::OccurrenceSink 
                        .low_watermark_period_ms = 1'000}};
   }
 
-  // Writes the open batches, or loses them. False if there is none.
+  // Writes the open batches, or loses them if not `accepted`. Returns false if there are none.
   bool Commit(bool accepted = true) {
     bool any = false;
     EXPECT_TRUE(writer_.FlushCounts().ok());

@@ -24,11 +24,11 @@ struct Redirects {
   std::string err;
 };
 
-// By its number: this glibc's header does not declare it for C++.
+// By its system call number, because this glibc's header does not declare it for C++.
 int OpenPidfd(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
-// Never returns in the child. Only async-signal-safe calls may stand between fork and exec, since
-// the test has threads; so everything is made ready before.
+// Never returns in the child. The test has threads, so only async-signal-safe calls may stand
+// between fork and exec. Everything else is prepared before.
 pid_t Spawn(const std::vector<std::string>& argv, const Redirects& redirects,
             const std::vector<std::pair<std::string, std::string>>& environment) {
   std::vector<std::string> variables;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that a test runs: started by path, watched by pid, never left behind.
+// Runs a test's programs: starts them by path, waits by pid, and never leaves one behind.
 #pragma once
 
 #include <chrono>
@@ -22,8 +22,8 @@ struct ExitStatus {
   int signal = 0;
 };
 
-// One run of a program, whose output goes to a file. The kernel kills it when the thread that
-// started it dies; the destructor kills it too.
+// One run of a program, with its output in a file. The destructor kills the program. The kernel
+// kills it if the thread that started it dies.
 class Subprocess {
  public:
   // Runs `argv[0]` with these arguments and the environment of the test plus `environment`; stdout
@@ -37,10 +37,10 @@ class Subprocess {
   pid_t pid() const { return pid_; }
   bool running() { return !Wait(Millis(0)).has_value(); }
 
-  // To this process only; nothing if it has ended.
+  // Sends the signal to this process only. Does nothing if the process has ended.
   void Signal(int signal);
 
-  // Waits for the end, for at most `timeout`.
+  // Waits at most `timeout` for the end. Returns nullopt on a timeout.
   std::optional<ExitStatus> Wait(Millis timeout);
 
  private:
@@ -49,7 +49,7 @@ class Subprocess {
   std::optional<ExitStatus> ended_;
 };
 
-// What a program that runs to its end gave.
+// The result of a program that ran to its end.
 struct RunResult {
   ExitStatus exit;
   std::string out;

@@ -19,18 +19,17 @@
 
 namespace duetime::test {
 
-// What the server said of a settlement.
+// The server's answer to a settlement.
 enum class SettleAnswer { kNone, kSettled, kExtended, kLeaseLost, kOutOfRange };
 
-// A delivery and when it arrived, by this machine's clock.
+// A delivery and the time of its arrival by this machine's clock.
 struct Received {
   v1::Delivery delivery;
   std::chrono::system_clock::time_point time;
 };
 
-// Reads everything the server sends, on a thread of its own, and lets a test wait for what it
-// expects. Nothing is settled unless the test says so. Thread-safe but for sends, which come from
-// one thread.
+// Reads every response on a thread of its own, and lets a test wait for deliveries and answers.
+// Settles nothing by itself. Thread-safe, except that all sends come from one thread.
 class Subscription {
  public:
   struct Start {
@@ -40,24 +39,24 @@ class Subscription {
     Millis lease{0};
   };
 
-  // Opens the stream; `start.lease` of zero leaves it to the server.
+  // Opens the stream. With a `start.lease` of zero the server chooses the lease.
   Subscription(const std::shared_ptr<grpc::Channel>& channel, const Start& start);
-  // Opens the stream and sends `first` as it is.
+  // Opens the stream and sends `first` unchanged.
   Subscription(const std::shared_ptr<grpc::Channel>& channel, const v1::SubscribeRequest& first);
-  // Cancels it if it still runs.
+  // Cancels the stream if it still runs.
   ~Subscription();
   Subscription(const Subscription&) = delete;
   Subscription& operator=(const Subscription&) = delete;
 
-  // False if the stream ended first.
+  // Waits for the start response. Returns false if the stream ended first.
   bool WaitStarted(Millis timeout = Millis(10'000));
   v1::SubscribeStarted started() const;
 
-  // The next delivery; nothing if none came in time.
+  // Waits for the next delivery. Returns nullopt on a timeout.
   std::optional<Received> Next(Millis timeout = Millis(10'000));
   // True if nothing arrives for `time`.
   bool StaysQuiet(Millis time) { return !Next(time).has_value(); }
-  // Deliveries that arrived and were not taken with Next.
+  // The number of deliveries that arrived and that no Next has returned.
   size_t waiting() const;
   size_t frames() const;
 
@@ -65,18 +64,18 @@ class Subscription {
   bool Ack(const v1::Delivery& delivery);
   bool Nack(const v1::Delivery& delivery, Millis delay);
   bool Extend(const v1::Delivery& delivery, Millis duration);
-  // Waits for the server's word on the last settlement of this token, and forgets it.
+  // Waits for the server's answer to the last settlement of this token, and forgets the answer.
   SettleAnswer Answer(uint64_t lease_token, Millis timeout = Millis(10'000));
-  // Ack and its answer.
+  // Acks the delivery and returns the answer.
   SettleAnswer AckAndWait(const v1::Delivery& delivery);
 
   std::optional<v1::DrainNotice> WaitDrain(Millis timeout);
   bool WaitHeartbeat(Millis timeout);
-  // Waits for the server to end the stream; nothing if it does not in time.
+  // Waits for the server to end the stream. Returns nullopt on a timeout.
   std::optional<grpc::Status> WaitEnd(Millis timeout);
 
   void HalfClose() { stream_->WritesDone(); }
-  // Breaks it off.
+  // Cancels the stream.
   void Cancel() { context_.TryCancel(); }
 
  private:

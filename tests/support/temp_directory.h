@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A directory of a test's own, gone when the test is over.
+// A temporary directory that is removed when the test ends.
 #pragma once
 
 #include <cstdlib>
@@ -10,13 +10,12 @@
 
 namespace duetime::test {
 
-// Makes an empty directory (mode 0700) in memory if the machine has /dev/shm, else where TMPDIR
-// says, and removes it with everything in it. In memory because a test that syncs thousands of
-// times should not wait for a disk; what a disk does with unsynced bytes is the business of
-// tests/crash.
+// Makes an empty directory (mode 0700), and removes it with its contents. The directory is in
+// /dev/shm if the machine has it, else in TMPDIR, because a test that syncs thousands of times
+// should not wait for a disk. The tests in tests/crash cover a disk's unsynced bytes.
 class TempDirectory {
  public:
-  // kDisk: where TMPDIR says, for a test that wants syncs to take their time.
+  // kDisk: in TMPDIR, for a test in which syncs must take real time.
   enum class Where { kMemory, kDisk };
 
   explicit TempDirectory(Where where = Where::kMemory) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One knob for how long the long tests take. A test that repeats something (crash cycles,
-// simulation seeds, random operations) passes its full count through Scaled(); the environment
-// variable DUETIME_TEST_SCALE, a factor, then makes it shorter under a sanitizer or longer over
-// night.
+// Scales the length of the long tests. A test with many repetitions (crash cycles, simulation
+// seeds, random operations) passes their number through Scaled(). The environment variable
+// DUETIME_TEST_SCALE, a factor, then shortens the test under a sanitizer or prolongs it overnight.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +11,11 @@
 
 namespace duetime::test {
 
-// `count` times DUETIME_TEST_SCALE, at least 1. Without the variable, or with one that is not a
-// positive number: `count`.
+// `count` times DUETIME_TEST_SCALE, at least 1. Returns `count` if the variable is unset or no
+// positive number.
 inline int64_t Scaled(int64_t count) {
   const char* text =
-      std::getenv("DUETIME_TEST_SCALE");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+      std::getenv("DUETIME_TEST_SCALE");  // NOLINT(concurrency-mt-unsafe): tests never set it
   const double factor = text == nullptr ? 1.0 : std::strtod(text, nullptr);
   if (!(factor > 0)) return count;
   return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(count) * factor));

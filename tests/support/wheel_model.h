@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CheckedWheel: a wheel with a sorted map beside it that says what each call must do.
+// CheckedWheel: compares a wheel with a sorted map.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,11 @@
 
 namespace duetime::test {
 
-// Who has the stamps of a CancellableWheel's entries: each entry is about a thing, and a thing that
-// has no timer any more is soon given to another entry.
+// Owns the stamps of a CancellableWheel's entries. Each entry belongs to a thing. A thing whose
+// timer is gone is soon reused for another entry.
 class Things {
  public:
-  // Gives a thing to an entry. Entries come in the order of their numbers.
+  // Gives a thing to the next entry. Entries come in the order of their numbers.
   wheel::TimerStamp* Next() {
     if (free_.empty()) {
       free_.push_back(stamps_.size());
@@ -47,11 +47,11 @@ struct FindStamp {
 };
 using CancellableWheel = wheel::CancellableWheel<uint64_t, FindStamp>;
 
-// Runs every operation on a wheel and on the simplest thing that can't be wrong: a map ordered by
-// (due, insertion). Dies at the first difference. Entries are numbered in the order of insertion.
+// Runs every operation on a wheel and on a map ordered by (due, insertion). Dies at the first
+// difference. Entries are numbered in the order of insertion.
 //
-// Wheel is a TimingWheel or a CancellableWheel; sweeping is tried on the former, with every entry
-// that Cancel was asked to forget taken for dead.
+// WheelType is a TimingWheel or a CancellableWheel. A TimingWheel cannot cancel; its sweeps drop
+// the entries that Cancel was called for.
 //
 // Thread safety: confined.
 template <typename WheelType>
@@ -80,7 +80,7 @@ class CheckedWheel {
     return number;
   }
 
-  // Cancels any entry that was ever added: at once if the wheel can, else when it is swept.
+  // Cancels any entry that was ever added: at once if the wheel can cancel, else at the next sweep.
   // REQUIRES: number < added().
   void Cancel(uint64_t number) {
     const bool waits = keys_.contains(number);
@@ -96,7 +96,7 @@ class CheckedWheel {
     CheckViews();
   }
 
-  // A step of a sweep. Returns true if that ended a round.
+  // Makes one step of a sweep. Returns true if that step ended a round.
   bool SweepStep() {
     bool round = false;
     if constexpr (!kCancels) {
@@ -128,7 +128,8 @@ class CheckedWheel {
       Forget(key.second);
     }
     const bool due_left = !waiting_.empty() && waiting_.begin()->first.first <= target;
-    // False is allowed without anything due: a cascade may still be under way. Drain bounds that.
+    // False is allowed without a due entry, because a cascade may be under way. Drain bounds the
+    // cascade.
     DT_CHECK(!(done && due_left));
     DT_CHECK_GE(wheel_.position(), position);
     DT_CHECK_LE(wheel_.position(), target_);
@@ -137,7 +138,7 @@ class CheckedWheel {
     return done;
   }
 
-  // Advances until all is handed out, and checks that the calls are as few as G4 says.
+  // Advances until all due entries are handed out, and checks G4: the calls are few enough.
   void Drain(wheel::Tick now, size_t budget) {
     size_t touches_max = wheel_.size() * 8;
     if constexpr (kCancels) touches_max += wheel_.dead() * 8;
@@ -164,11 +165,11 @@ class CheckedWheel {
   const Wheel& wheel() const { return wheel_; }
   uint64_t added() const { return added_; }
   size_t waiting() const { return waiting_.size(); }
-  // The latest `now` of any Advance.
+  // The latest `now` of all Advance calls.
   wheel::Tick target() const { return target_; }
 
  private:
-  // When it counts as due, and its number.
+  // The time at which the entry counts as due, and its number.
   using Key = std::pair<wheel::Tick, uint64_t>;
 
   static Wheel Make(wheel::Tick now, Things* things) {
@@ -192,7 +193,7 @@ class CheckedWheel {
     unwanted_.erase(number);
   }
 
-  // What the wheel says of itself agrees with the map.
+  // Checks that the wheel's own figures agree with the map.
   void CheckViews() const {
     DT_CHECK_EQ(wheel_.size(), waiting_.size());
     DT_CHECK_LE(wheel_.now(), wheel_.position());
@@ -206,14 +207,14 @@ class CheckedWheel {
     DT_CHECK(wheel_.now() == 0 || wheel_.now() < wheel_.NextDue());
   }
 
-  // Of a wheel that cancels.
+  // Used with a wheel that can cancel.
   Things things_;
   Wheel wheel_;
   wheel::Tick target_;
   uint64_t added_ = 0;
-  // To be swept; of one that does not.
+  // Entries to be swept, with a wheel that cannot cancel.
   std::set<uint64_t> unwanted_;
-  // What waits, in the order in which it must come, with the due time as given.
+  // The waiting entries in the order in which they must come, with the due times as given.
   std::map<Key, wheel::Tick> waiting_;
   std::map<uint64_t, Key> keys_;
   std::multiset<wheel::Tick> dues_;
