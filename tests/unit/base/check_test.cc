@@ -45,7 +45,7 @@ TEST(CheckTest, ACheckThatHoldsDoesNothingAndEvaluatesOnce) {
 }
 
 TEST(CheckTest, IsOneStatement) {
-  // A dangling else would belong to the macro's own `if`.
+  // An open `if` in the macro would take the else.
   bool reached = false;
   if (reached)
     DT_CHECK_EQ(1, 2);

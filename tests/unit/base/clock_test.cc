@@ -21,7 +21,7 @@ class Machine {
     raw_.wall_ms += static_cast<int64_t>(ms);
     raw_.boot_ms += ms;
   }
-  // Somebody sets the wall clock.
+  // Changes the wall clock, like an administrator or NTP.
   void StepWall(int64_t ms) { raw_.wall_ms += ms; }
 
   uint64_t wall() const { return static_cast<uint64_t>(raw_.wall_ms); }
@@ -35,7 +35,7 @@ class ServerTimeTest : public ::testing::Test {
  protected:
   ServerTimeTest() { Read(); }
 
-  // Reads the machine's clocks into server time and checks what always holds.
+  // Reads server time from the machine's clocks and checks the invariants.
   Now Read() {
     const Now now = time_.Update(machine_.raw());
     EXPECT_GE(now.wall_ms, last_.wall_ms);
@@ -75,7 +75,7 @@ TEST_F(ServerTimeTest, AStepBackMakesTimeWaitUntilItIsCaughtUp) {
   machine_.Pass(1'800'000);
   EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart));
   EXPECT_EQ(time_.state(), ClockState::kWaiting);
-  // The steady clock goes on meanwhile: leases end.
+  // The monotonic clock goes on meanwhile, so that leases end.
   EXPECT_EQ(last_.mono_ms, 1'805'000u);
   machine_.Pass(1'800'001);
   EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart) + 1);
@@ -100,7 +100,7 @@ TEST_F(ServerTimeTest, AStepForwardBeyondTheThresholdIsHeld) {
   machine_.StepWall(kStepMax + 1);
   EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart));
   EXPECT_EQ(time_.state(), ClockState::kHeld);
-  // Time goes on at the steady clock's pace.
+  // Server time passes at the pace of the monotonic clock.
   machine_.Pass(5'000);
   EXPECT_EQ(Read().wall_ms, static_cast<uint64_t>(kStart) + 5'000);
   EXPECT_EQ(time_.state(), ClockState::kHeld);
@@ -151,8 +151,8 @@ TEST(ServerTimeEdgesTest, AWallClockBeforeTheEpochCountsAsTheEpoch) {
 }
 
 TEST(ServerTimeEdgesTest, NeverAheadOfTheWallClockAndTheSteadyTimeSinceItsReadings) {
-  // Whatever the clocks do, server time lies at or below the latest wall reading so far plus the
-  // steady time that passed since it.
+  // For any clock readings, server time is at most the latest wall reading so far plus the
+  // monotonic time since then.
   for (uint64_t seed = 0; seed < 50; ++seed) {
     std::mt19937_64 random(seed);
     ServerTime time(kStepMax);

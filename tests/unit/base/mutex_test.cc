@@ -101,7 +101,7 @@ TEST(CondVarTest, WaitForEndsWithANotification) {
   {
     MutexLock lock(&counter.mutex);
     while (counter.value == 0) {
-      // A whole hour would end the test by its timeout.
+      // A notification must end the wait. After a whole hour the test would have hit its timeout.
       counter.changed.WaitFor(&counter.mutex, std::chrono::hours(1));
     }
   }

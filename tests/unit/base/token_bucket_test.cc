@@ -66,7 +66,7 @@ TEST(TokenBucketTest, ASmallerSizeOwesAtMostItself) {
   EXPECT_EQ(bucket.Missing(100, kSmall, 10), 10u);
 }
 
-// Over every interval: the distance of the readings and one capacity.
+// In every interval the bucket grants at most the meter's advance plus one capacity.
 TEST(TokenBucketTest, NeverGrantsMoreThanTheMeterGives) {
   std::mt19937_64 random(test::TestSeed());
   for (int round = 0; round < test::Scaled(200); ++round) {

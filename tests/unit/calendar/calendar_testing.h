@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of this room share: zones and moments by their text.
+// Shared by the tests of this room: zones and moments from text.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline absl::TimeZone Zone(const std::string& name) {
   return zone;
 }
 
-// Milliseconds of an RFC 3339 text, which names its offset.
+// Milliseconds since the epoch of an RFC 3339 text, which includes its offset.
 inline int64_t Ms(const std::string& text) {
   absl::Time time;
   std::string error;
@@ -26,7 +26,7 @@ inline int64_t Ms(const std::string& text) {
   return absl::ToUnixMillis(time);
 }
 
-// The other way, with the offset that `zone` has then.
+// The RFC 3339 text of a moment, with the zone's offset at that moment.
 inline std::string Text(int64_t ms, const absl::TimeZone& zone) {
   return absl::FormatTime("%E4Y-%m-%dT%H:%M:%E*S%Ez", absl::FromUnixMillis(ms), zone);
 }

@@ -23,7 +23,7 @@ CivilTime Civil(const std::string& text) {
   return civil.value_or(CivilTime{});
 }
 
-// The civil time of `text` in the zone, resolved and shown with its offset.
+// Resolves the civil time of `text` in the zone and returns it with its offset.
 std::string ResolvedText(const std::string& text, const std::string& zone) {
   return Text(Resolve(Civil(text), Zone(zone)).utc_ms, Zone(zone));
 }
@@ -97,7 +97,7 @@ TEST(ResolveTest, OnceIsTheOneMoment) {
             Ms("2026-07-01T10:00:00.250Z"));
   EXPECT_EQ(ResolvedText("2026-01-01T12:00", "Asia/Kolkata"), "2026-01-01T12:00:00+05:30");
   EXPECT_EQ(HowOften("2026-07-01T12:00", "Europe/Berlin"), Occurs::kOnce);
-  // Before the epoch, too.
+  // Times before the epoch work, too.
   EXPECT_EQ(Resolve(Civil("1969-12-31T23:59:59.900"), absl::UTCTimeZone()).utc_ms, -100);
 }
 
@@ -110,7 +110,7 @@ TEST(ResolveTest, InAGapTheOffsetBeforeItHolds) {
   EXPECT_EQ(ResolvedText("2011-12-30T12:00", "Pacific/Apia"), "2011-12-31T12:00:00+14:00");
   EXPECT_EQ(HowOften("2026-03-29T02:30", "Europe/Berlin"), Occurs::kNever);
   EXPECT_EQ(HowOften("2011-12-30T12:00", "Pacific/Apia"), Occurs::kNever);
-  // The edges are no part of it.
+  // The edges of a gap are outside it.
   EXPECT_EQ(HowOften("2026-03-29T01:59:59.999", "Europe/Berlin"), Occurs::kOnce);
   EXPECT_EQ(HowOften("2026-03-29T03:00", "Europe/Berlin"), Occurs::kOnce);
 }

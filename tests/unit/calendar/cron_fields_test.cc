@@ -177,7 +177,7 @@ Blame BlameOf(const std::string& text) {
   EXPECT_EQ(detail->reason, "INVALID_CRON");
   EXPECT_EQ(detail->field, "cron");
   std::map<std::string, std::string> parts(detail->metadata.begin(), detail->metadata.end());
-  // The text for people also contains the metadata.
+  // The error text for people also contains the metadata.
   for (const auto& [name, part] : parts) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(part)) << text;
   }

@@ -32,7 +32,7 @@ int Roll(Random* random, int low, int high) {
   return std::uniform_int_distribution<int>(low, high)(*random);
 }
 
-// A field of numbers: its text, and its values in the plainest form.
+// A numeric field: its text, and one flag per value.
 struct NumberField {
   std::string text;
   std::array<bool, 64> allows{};
@@ -70,7 +70,7 @@ NumberField MakeField(Random* random, int min, int max) {
   return field;
 }
 
-// Says whether a date fits, in the words of the language's description.
+// Says whether a date fits, as the documentation of the cron language defines it.
 using DayRule = std::function<bool(absl::CivilDay)>;
 
 struct DayField {
@@ -159,7 +159,7 @@ DayField MakeDayOfWeek(Random* random) {
   }
 }
 
-// A random expression, and its meaning, computed without the code under test.
+// A random expression and its meaning, which is computed without the code under test.
 struct Sample {
   NumberField second;
   NumberField minute;
@@ -184,7 +184,7 @@ struct Sample {
   bool hours_by_pattern() const { return hour.has_star || hour.has_step; }
 };
 
-// With `often`, an expression that fits most days and hours.
+// With `often`, makes an expression that fits most days and hours.
 Sample MakeSample(Random* random, bool often) {
   const auto any = [] {
     NumberField field;
@@ -204,8 +204,8 @@ Sample MakeSample(Random* random, bool often) {
   }
   sample.minute = MakeField(random, 0, 59);
   sample.hour = MakeField(random, 0, often && Roll(random, 0, 1) == 0 ? 3 : 23);
-  // Clocks change in the early hours. Lists and ranges may stay in them; a star or a step that is
-  // open reaches further, so such a field is made anew.
+  // Clocks change in the early hours. Lists and ranges may stay within hours 0 to 3. A star or a
+  // step without an end would reach further, so the field is drawn again.
   if (sample.hour.has_star || sample.hour.has_step) sample.hour = MakeField(random, 0, 23);
   sample.month = usually() ? any() : MakeField(random, 1, 12);
   sample.day_of_month = usually() ? any_day : MakeDayOfMonth(random);
@@ -216,8 +216,8 @@ Sample MakeSample(Random* random, bool often) {
   return sample;
 }
 
-// A stretch of seconds in a zone, with the civil time of each. `second_pass` is set where clocks
-// repeat a local time.
+// Consecutive seconds in a zone, each with its civil time. `second_pass_` marks the seconds at
+// which the clocks repeat a local time.
 class Stretch {
  public:
   Stretch(const std::string& zone, const std::string& begin, int64_t seconds)
@@ -232,7 +232,7 @@ class Stretch {
     }
   }
 
-  // All occurrences of `sample`, in seconds: walked, second by second.
+  // All occurrences of `sample`, in seconds since the epoch, found by a walk over every second.
   std::vector<int64_t> Walk(const Sample& sample) const {
     std::vector<int64_t> found;
     absl::CivilDay day = absl::CivilDay::min();
@@ -255,7 +255,7 @@ class Stretch {
   const std::string& name() const { return name_; }
   const absl::TimeZone& zone() const { return zone_; }
   int64_t begin() const { return begin_; }
-  // The seconds with which the clocks show something else than one second more.
+  // The seconds at which the clocks jump.
   const std::vector<int64_t>& changes() const { return changes_; }
   int64_t size() const { return static_cast<int64_t>(civils_.size()) - 1; }
 
@@ -263,13 +263,13 @@ class Stretch {
   std::string name_;
   absl::TimeZone zone_;
   int64_t begin_;
-  // From the second before `begin_` on.
+  // Civil times from the second before `begin_` on.
   std::vector<absl::CivilSecond> civils_;
   std::vector<bool> second_pass_;
   std::vector<int64_t> changes_;
 };
 
-// True if Next agrees with the walker from everywhere that is tried.
+// True if Next agrees with the walker from every start that the test tries.
 bool Agrees(const Sample& sample, const CronExpression& cron, const Stretch& stretch,
             Random* random) {
   const std::vector<int64_t> walked = stretch.Walk(sample);
@@ -290,7 +290,8 @@ bool Agrees(const Sample& sample, const CronExpression& cron, const Stretch& str
                   << (want == walked.end() ? "nothing" : Text(*want * 1'000, stretch.zone()));
     return false;
   };
-  // The whole chain, in samples if it is long; then from anywhere.
+  // Starts at every occurrence, or at samples of a long chain. Then starts at the clock changes and
+  // at random times.
   const size_t stride = walked.size() / 2'000 + 1;
   for (size_t i = 0; i < walked.size(); i += stride) {
     if (!check(walked[i] * 1'000) || !check(walked[i] * 1'000 - 1)) return false;
@@ -334,7 +335,7 @@ TEST(CronPropertyTest, EverySecondAroundChangesOfTheClocks) {
     for (int i = 0; i < samples; ++i) {
       const Sample sample = MakeSample(&random, /*often=*/true);
       const auto cron = CronExpression::Parse(sample.text);
-      // What never comes is refused.
+      // An expression without any occurrence is refused.
       if (!cron.ok()) continue;
       ASSERT_TRUE(Agrees(sample, *cron, stretch, &random));
       ++agreed;
@@ -343,7 +344,7 @@ TEST(CronPropertyTest, EverySecondAroundChangesOfTheClocks) {
   EXPECT_GT(agreed, 4 * samples);
 }
 
-// The fields of days over twelve years.
+// Compares the day fields over twelve years.
 TEST(CronPropertyTest, EveryDayOfTwelveYears) {
   Random random(test::TestSeed());
   const absl::CivilDay begin(2092, 1, 1);

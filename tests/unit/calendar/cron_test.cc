@@ -28,7 +28,7 @@ CronExpression Cron(const std::string& text) {
   return *std::move(expression);
 }
 
-// The first `count` occurrences after `after`, shown with the offset that holds then.
+// The first `count` occurrences after `after`, each with the zone's offset at that moment.
 std::vector<std::string> After(const std::string& cron, const std::string& zone,
                                const std::string& after, size_t count) {
   const CronExpression expression = Cron(cron);
@@ -71,7 +71,7 @@ TEST(CronNextTest, YearsEnd) {
 TEST(CronNextTest, LeapDays) {
   EXPECT_THAT(After("0 0 29 2 *", "UTC", "2026-01-01T00:00:00Z", 2),
               ElementsAre("2028-02-29T00:00:00+00:00", "2032-02-29T00:00:00+00:00"));
-  // 2100 has none.
+  // February 2100 has no 29th.
   EXPECT_THAT(After("0 0 29 2 *", "UTC", "2096-03-01T00:00:00Z", 1),
               ElementsAre("2104-02-29T00:00:00+00:00"));
   // Only a leap year's February has a fifth Monday.
@@ -102,7 +102,7 @@ TEST(CronNextTest, LastAndNthWeekdays) {
               ElementsAre("2026-02-22T00:00:00+00:00", "2026-03-29T00:00:00+00:00"));
   EXPECT_THAT(After("0 0 * * 5#3", "UTC", "2026-01-01T00:00:00Z", 2),
               ElementsAre("2026-01-16T00:00:00+00:00", "2026-02-20T00:00:00+00:00"));
-  // Months without a fifth Friday are passed over.
+  // Skips the months without a fifth Friday.
   EXPECT_THAT(After("0 0 * * FRI#5", "UTC", "2026-02-01T00:00:00Z", 1),
               ElementsAre("2026-05-29T00:00:00+00:00"));
 }
@@ -111,7 +111,7 @@ TEST(CronNextTest, TwoRestrictedDayFieldsAreEither) {
   EXPECT_THAT(After("0 0 13 * FRI", "UTC", "2026-05-02T00:00:00Z", 4),
               ElementsAre("2026-05-08T00:00:00+00:00", "2026-05-13T00:00:00+00:00",
                           "2026-05-15T00:00:00+00:00", "2026-05-22T00:00:00+00:00"));
-  // With a star they are both.
+  // If one of the day fields has a star, a date must fit both fields.
   EXPECT_THAT(After("0 0 */2 * FRI", "UTC", "2026-05-02T00:00:00Z", 3),
               ElementsAre("2026-05-15T00:00:00+00:00", "2026-05-29T00:00:00+00:00",
                           "2026-06-05T00:00:00+00:00"));
@@ -119,7 +119,7 @@ TEST(CronNextTest, TwoRestrictedDayFieldsAreEither) {
               ElementsAre("2026-05-13T00:00:00+00:00"));
 }
 
-// In a gap: once, at the first moment after it.
+// An occurrence in a gap comes once, at the first moment after the gap.
 TEST(CronClockChangeTest, OccurrencesInAGapComeOnceAfterIt) {
   EXPECT_THAT(After("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00:00Z", 3),
               ElementsAre("2026-03-28T02:30:00+01:00", "2026-03-29T03:00:00+02:00",
@@ -134,16 +134,16 @@ TEST(CronClockChangeTest, OccurrencesInAGapComeOnceAfterIt) {
   EXPECT_THAT(After("30 * * * *", "Europe/Berlin", "2026-03-29T01:00:00+01:00", 3),
               ElementsAre("2026-03-29T01:30:00+01:00", "2026-03-29T03:00:00+02:00",
                           "2026-03-29T03:30:00+02:00"));
-  // Right behind it stands one that is there anyway.
+  // The next occurrence, which is outside the gap, follows.
   EXPECT_THAT(After("0,30 * * * *", "Europe/Berlin", "2026-03-29T01:00:00+01:00", 3),
               ElementsAre("2026-03-29T01:30:00+01:00", "2026-03-29T03:00:00+02:00",
                           "2026-03-29T03:30:00+02:00"));
-  // Asked in the very second before it.
+  // Next also works from the last second before the gap.
   EXPECT_THAT(After("30 2 * * *", "Europe/Berlin", "2026-03-29T01:59:59.900+01:00", 1),
               ElementsAre("2026-03-29T03:00:00+02:00"));
   EXPECT_THAT(After("30 3 * * *", "Europe/Berlin", "2026-03-29T01:59:59.900+01:00", 1),
               ElementsAre("2026-03-29T03:30:00+02:00"));
-  // Nothing is in the gap.
+  // No occurrence falls into the gap.
   EXPECT_THAT(After("59 1 * * *", "Europe/Berlin", "2026-03-29T01:59:00+01:00", 1),
               ElementsAre("2026-03-30T01:59:00+02:00"));
   EXPECT_THAT(After("1 3 * * *", "Europe/Berlin", "2026-03-29T01:59:00+01:00", 1),
@@ -183,7 +183,7 @@ TEST(CronClockChangeTest, HoursByPatternComeInBothPasses) {
                           "2026-04-05T01:45:00+10:30", "2026-04-05T02:00:00+10:30"));
 }
 
-// Somebody may ask in the middle of an overlap, in either pass.
+// Next knows in which pass of an overlap it starts.
 TEST(CronClockChangeTest, InsideOfAnOverlapThePassIsKnown) {
   EXPECT_THAT(After("30 2 * * *", "Europe/Berlin", "2026-10-25T02:10:00+02:00", 1),
               ElementsAre("2026-10-25T02:30:00+02:00"));
@@ -200,7 +200,7 @@ TEST(CronNextTest, TimeEndsWithTheYear9999) {
   EXPECT_EQ(cron.Next(Ms("9999-11-30T00:00:00Z"), absl::UTCTimeZone()), Ms("9999-12-01T00:00:00Z"));
   EXPECT_EQ(cron.Next(Ms("9999-12-01T00:00:00Z"), absl::UTCTimeZone()), std::nullopt);
   EXPECT_EQ(cron.Next(std::numeric_limits<int64_t>::max(), absl::UTCTimeZone()), std::nullopt);
-  // In the east the new year begins earlier.
+  // In zones east of UTC the year 10000 begins earlier.
   EXPECT_EQ(cron.Next(Ms("9999-12-01T00:00:00Z"), Zone("Asia/Tokyo")), Ms("9999-12-31T15:00:00Z"));
   EXPECT_EQ(cron.Next(Ms("9999-12-01T12:00:00Z"), Zone("America/New_York")), std::nullopt);
   const CronExpression every_second = Cron("* * * * * *");
@@ -231,7 +231,7 @@ TEST(CronParseTest, AnExpressionThatNeverMatchesIsRefused) {
 
 TEST(CronParseTest, KeepsItsText) { EXPECT_EQ(Cron(" @Daily ").text(), " @Daily "); }
 
-// The header's guarantee (3), with the rarest day there is, over a whole cycle of the calendar.
+// Guarantee (3) of the header, checked with the rarest day over a whole cycle of the calendar.
 TEST(CronNextTest, OccurrencesAreAtMostFortyYearsApart) {
   constexpr int64_t kYearMs = int64_t{366} * 86'400'000;
   int64_t longest = 0;

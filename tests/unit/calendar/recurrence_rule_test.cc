@@ -132,7 +132,7 @@ TEST(JitterTest, IsStableAndWithinItsBounds) {
     EXPECT_EQ(jitter, recurrence.JitterOf(seed, kStartMs));
     ++counts[jitter];
   }
-  // 0 to 9, each about 1,000 times: 200 is more than six standard deviations.
+  // Values 0 to 9, each about 1,000 times. A deviation of 200 is more than six standard deviations.
   ASSERT_EQ(counts.size(), 10u);
   EXPECT_EQ(counts.begin()->first, 0);
   EXPECT_EQ(counts.rbegin()->first, 9);
@@ -148,7 +148,7 @@ TEST(JitterTest, DiffersFromTimeToTime) {
   EXPECT_GT(seen.size(), 95u);
 }
 
-// Stored rules keep their jitter when the program is replaced.
+// Stored rules must keep their jitter after an upgrade of the program.
 TEST(JitterTest, IsTheSameForever) {
   RecurrenceRule rule = Hourly();
   rule.jitter_ms = 1'000'000;
@@ -186,7 +186,7 @@ TEST(JitterTest, StopsBeforeTheEnd) {
   EXPECT_THAT(seen, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
 }
 
-// The error of a rule: its reason and the field below "recurrence".
+// The reason of the error, and the field below "recurrence".
 std::pair<std::string, std::string> Refused(const RecurrenceRule& rule) {
   const absl::Status status = Recurrence::Compile(rule, "recurrence").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -45,7 +45,7 @@ TEST(FindZoneTest, RefusesOtherText) {
   }
 }
 
-// The library below accepts these as zones, but their meaning depends on the machine.
+// The zone library accepts these names, but their meaning depends on the machine.
 TEST(FindZoneTest, ReadsNoOtherFile) {
   for (const char* name : {"localtime", "posixrules", "right/UTC", "posix/Europe/Berlin",
                            "/usr/share/zoneinfo/Europe/Berlin", "/etc/localtime", "file:UTC",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The catalog ends at every step of every change and starts again.
+// The catalog crashes at every step of every change and starts again.
 #include <functional>
 #include <gtest/gtest.h>
 #include <string>
@@ -13,9 +13,9 @@ namespace {
 struct CrashCase {
   std::string name;
   std::function<void(CatalogWorld*)> prepare;
-  // Hands in the change; true if it was answered.
+  // Makes the change. Returns true if it was answered.
   std::function<bool(CatalogWorld*)> change;
-  // Whether its effect is there.
+  // Whether the snapshot shows the change.
   std::function<bool(const Snapshot&)> done;
 };
 
@@ -126,7 +126,7 @@ TEST(CatalogCrashTest, EveryStepOfEveryChange) {
       world.Restart();
       world.catalog().CheckInvariants();
       world.ExpectShardsFollow();
-      // What was answered stays; what was not may be either, and can be done again.
+      // An answered change stays. An unanswered one may be there or not, and can be repeated.
       if (answered) {
         EXPECT_TRUE(test.done(world.snapshot()));
         break;

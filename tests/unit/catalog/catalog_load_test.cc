@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The catalog takes over data directories up to format 3, in which shard 0 kept the settings of
-// topics and every shard the names of its subscriptions.
+// The catalog imports data directories up to format 3, in which shard 0 kept the settings of
+// topics, and every shard the names of its subscriptions.
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@ using storage::RecordType;
 using storage::SubscriptionId;
 using storage::TopicId;
 
-// Settings as formats up to 3 write them. Version 1 ends after four numbers.
+// Encodes settings as formats up to 3 did. Version 1 ends after four numbers.
 std::string OldTopic(uint8_t version, uint8_t flags, std::vector<uint64_t> numbers,
                      const std::string& dead_letters = "") {
   numbers.resize(version == 1 ? 4 : 10);
@@ -98,7 +98,7 @@ SubscriptionState State(SubscriptionId id, const std::string& name) {
 constexpr SubscriptionId kFirst = FirstSubscription(TopicId{1});
 constexpr SubscriptionId kSecond{(uint32_t{1} << 31) + 3};
 
-// A world with topic 1, "a", and these records, as an old program left them.
+// A world with topic 1, "a", and these records, as an old program wrote them.
 void Restore(CatalogWorld* world, std::vector<Record> records,
              const std::vector<std::vector<SubscriptionState>>& shards) {
   records.push_back(Name(1, "a"));
@@ -138,7 +138,7 @@ TEST(CatalogLoadTest, TakesOverTopicsAndSubscriptions) {
     EXPECT_EQ(now.FindSubscription(TopicId{1}, "t")->id, kSecond);
     EXPECT_TRUE(now.FindSubscription(TopicId{1}, "t")->settings.paused);
     EXPECT_EQ(now.FindSubscription(TopicId{1}, "t")->create_ms, 7u);
-    // The old records are gone.
+    // The import erased the old records.
     EXPECT_FALSE(world.store().GetObject(ObjectKind::kTopicSettings, 0, "a")->has_value());
     world.ExpectShardsFollow();
     world.Restart();
@@ -151,7 +151,7 @@ TEST(CatalogLoadTest, TakesOverTopicsAndSubscriptions) {
 struct LoadCase {
   std::string name;
   std::vector<std::vector<SubscriptionState>> shards;
-  // Subscriptions that are there afterwards.
+  // The names of the subscriptions after the load.
   std::vector<std::string> names;
 };
 

@@ -70,7 +70,7 @@ TEST(CatalogRecordsTest, RefusesBytesThatNoEncoderWrote) {
   const std::string subscription = EncodeSubscription(FullSubscription());
   EXPECT_TRUE(absl::IsDataLoss(
       DecodeSubscription(subscription.substr(0, subscription.size() - 1)).status()));
-  // Without a topic, and with a policy that there is not.
+  // A record without a topic, and one with an unknown policy.
   EXPECT_TRUE(absl::IsDataLoss(DecodeSubscription("").status()));
   EXPECT_TRUE(absl::IsDataLoss(DecodeState("\x08").status()));
 }

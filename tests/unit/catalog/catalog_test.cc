@@ -105,7 +105,7 @@ TEST(CatalogTest, RefusesWhatDoesNotFit) {
             "SUBSCRIPTION_EXISTS");
   EXPECT_EQ(world.Reason(ByUse("a", "t")), "OK");
   EXPECT_EQ(world.Reason(ByUse("a", "u")), "SUBSCRIPTION_LIMIT");
-  // A tenth of three, rounded up, for names that only subscribers use.
+  // Only a tenth of the three topics, rounded up, may be topics that only subscribers name.
   EXPECT_EQ(world.Reason(ByUse("b", "s")), "OK");
   EXPECT_EQ(world.Reason(ByUse("c", "s")), "TOPIC_LIMIT");
   EXPECT_EQ(world.Reason(EnsureTopic{.name = "b"}), "OK");
@@ -211,7 +211,7 @@ TEST(CatalogTest, DeletesATopicWithItsSubscriptions) {
     world.ExpectShardsFollow();
     world.Restart();
   }
-  // It keeps its number, and forgets its settings.
+  // The topic keeps its number and loses its settings.
   EXPECT_EQ(world.Ask(EnsureTopic{.name = "a"})->topic->id, id);
   EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending, 0u);
   world.Restart();
@@ -230,7 +230,8 @@ TEST(CatalogTest, ATopicThatIsNotEmptyStays) {
   EXPECT_NE(world.snapshot().FindTopic("a"), nullptr);
 }
 
-// The catalog may hear of the commit before it hears of the message; the flag tells it.
+// The catalog may learn of the commit before it learns of the message. The flag tells it of the
+// message.
 TEST(CatalogTest, AMessageBeforeTheRecordIsCommittedVoidsTheDeletion) {
   CatalogWorld world;
   ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");
@@ -246,7 +247,7 @@ TEST(CatalogTest, AMessageBeforeTheRecordIsCommittedVoidsTheDeletion) {
   EXPECT_EQ(world.snapshot().FindTopic("a")->settings.max_pending, 5u);
 }
 
-// The record of the deletion's end is in flight when the topic is used again.
+// A client uses the topic while the last record of its deletion is in flight.
 TEST(CatalogTest, ATopicThatIsUsedAtTheEndOfItsDeletionStays) {
   CatalogWorld world;
   ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");
@@ -263,8 +264,8 @@ TEST(CatalogTest, ATopicThatIsUsedAtTheEndOfItsDeletionStays) {
   EXPECT_NE(world.snapshot().FindTopic("a"), nullptr);
 }
 
-// A message that a shard accepts at any moment of a deletion leaves the topic there: either the
-// deletion is refused, or the topic is revived.
+// If a shard accepts a message at any moment of a deletion, the topic stays: either the deletion is
+// refused, or the topic is revived.
 TEST(CatalogTest, AMessageAtAnyMomentOfADeletionKeepsTheTopicVisible) {
   for (size_t moment = 0; moment < 40; ++moment) {
     CatalogWorld world;
@@ -294,8 +295,8 @@ TEST(CatalogTest, AMessageAtAnyMomentOfADeletionKeepsTheTopicVisible) {
   }
 }
 
-// A producer names the topic at any moment of a deletion. The topic then exists, with a record that
-// outlives a restart, and can be changed.
+// If a producer names the topic at any moment of a deletion, the topic exists afterwards. Its
+// record survives a restart, and it can be changed.
 TEST(CatalogTest, AUseAtAnyMomentOfADeletionKeepsTheTopic) {
   for (size_t moment = 0; moment < 40; ++moment) {
     CatalogWorld world;
@@ -348,7 +349,7 @@ TEST(CatalogTest, StopEndsWaitingChangesToo) {
   const uint64_t first = world.Post(DeleteTopic{.name = "a"});
   const uint64_t waits = world.Post(CreateTopic{.name = "a", .settings = Limited(5)});
   world.catalog().Stop();
-  world.Run();  // a second reply would fail
+  world.Run();  // fails if a second reply comes
   EXPECT_EQ(world.ReasonOf(world.ReplyTo(first)), "DRAINING");
   EXPECT_EQ(world.ReasonOf(world.ReplyTo(waits)), "DRAINING");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A catalog over a store in memory, with shards that keep what a shard keeps of topics and
-// subscriptions. Every step can be the last one before a crash.
+// A catalog over a store in memory. Simulated shards keep the catalog's topics and subscriptions. A
+// crash may follow any step.
 #pragma once
 
 #include <deque>
@@ -21,7 +21,7 @@
 
 namespace duetime::catalog {
 
-// What one shard knows.
+// The topics and subscriptions of one shard.
 struct ShardView {
   std::map<uint32_t, protocol::TopicCommand> topics;
   std::map<uint32_t, protocol::SubscriptionState> subscriptions;
@@ -37,16 +37,16 @@ class CatalogWorld {
     Open();
   }
 
-  // Ends the catalog where it is and starts another one on what is on disk. Shards forget what they
-  // are told of topics and keep their subscriptions.
+  // Ends the catalog in its present state and starts another one from the disk. Shards forget their
+  // topics and keep their subscriptions.
   void Restart() {
     steps_left = std::numeric_limits<size_t>::max();
     for (ShardView& shard : shards_) shard.topics.clear();
     Open();
   }
 
-  // Hands in a client's command and runs until nothing is left to do, or the crash. The reply, if
-  // there is one.
+  // Handles a client's command and runs until nothing is left to do, or until the crash. Returns
+  // the reply if there is one.
   template <typename C>
   std::optional<Reply> Ask(C command) {
     command.tag = RequestTag{++last_tag_};
@@ -54,7 +54,7 @@ class CatalogWorld {
     Run();
     return ReplyTo(last_tag_);
   }
-  // The same without running.
+  // Handles a client's command without running. Returns its tag.
   template <typename C>
   uint64_t Post(C command) {
     command.tag = RequestTag{++last_tag_};
@@ -77,7 +77,8 @@ class CatalogWorld {
     return ReasonOf(Ask(std::move(command)));
   }
 
-  // One step: a batch to the journal, or a command to a shard. False if nothing is left.
+  // Makes one step: appends a batch, or gives a command to a shard. Returns false if nothing is
+  // left, or at the crash.
   bool Step() {
     if (steps_left == 0) return false;
     auto batch = catalog_->TakeBatch();
@@ -107,7 +108,7 @@ class CatalogWorld {
     while (Step()) catalog_->CheckInvariants();
   }
 
-  // A message that the shards have of the topic, on disk.
+  // Adds a message of the topic to the shards' counts and to the disk.
   void PutMessage(storage::TopicId topic) {
     storage::Record record;
     record.type = storage::RecordType::kCount;
@@ -134,7 +135,7 @@ class CatalogWorld {
   }
   base::Now& now() { return now_; }
 
-  // Every shard has exactly the published subscriptions, with their settings.
+  // Checks that every shard has exactly the published subscriptions, with their settings.
   void ExpectShardsFollow() const {
     for (const ShardView& shard : shards_) {
       size_t named = 0;
@@ -150,10 +151,10 @@ class CatalogWorld {
     }
   }
 
-  // Steps until the crash.
+  // The number of steps until the crash.
   size_t steps_left = std::numeric_limits<size_t>::max();
   bool journal_fails = false;
-  // Messages and recurrences that the shards count, by topic.
+  // Pending messages and recurrences in the shards, by topic.
   std::map<uint32_t, uint64_t> messages;
   std::map<uint32_t, uint64_t> recurrences;
 

@@ -13,7 +13,7 @@ namespace {
 
 class AdminClientTest : public ClientTest<AdminClient> {
  protected:
-  // `call` returns the resource in the answer of the server, or the answer itself.
+  // `call` returns the resource in the server's answer, or the answer itself.
   template <typename Response, typename Request, typename Answer>
   void ExpectAnswer(absl::StatusOr<Answer> (AdminClient::*call)(const Request&),
                     const std::string& response, const std::string& answer) {
@@ -23,7 +23,7 @@ class AdminClientTest : public ClientTest<AdminClient> {
     EXPECT_TRUE(IsProto(*answered, answer));
   }
 
-  // Makes the call while the server is UNAVAILABLE, and expects this number of tries.
+  // Makes the call while the server is UNAVAILABLE, and checks the number of tries.
   template <typename Request, typename Answer>
   void ExpectTries(absl::StatusOr<Answer> (AdminClient::*call)(const Request&), size_t tries,
                    const Request& request = {}) {

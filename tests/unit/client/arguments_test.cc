@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which request a command line means, and which command lines are refused.
+// The request for each command line, and the command lines that are refused.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -24,9 +24,9 @@ using Values = std::map<std::string, Names>;
 
 struct RequestCase {
   const char* line;
-  // In text format.
+  // The expected request, in text format.
   const char* request;
-  // Options without a field.
+  // The expected options that have no field in the request.
   Values values{};
 };
 
@@ -331,7 +331,7 @@ TEST(ArgumentsTest, TheServerMayComeFromTheEnvironment) {
 }
 
 TEST(ArgumentsTest, RefusesBadLines) {
-  // The words of a command, and the rest of the lines.
+  // The first words of a line, and its possible endings.
   const std::vector<std::pair<std::string, std::vector<const char*>>> cases = {
       {"", {""}},
       {"frobnicate", {""}},
@@ -361,7 +361,7 @@ TEST(ArgumentsTest, RefusesBadLines) {
       {"bulk cancel", {"", "t --all --key-prefix k", "t"}},
       {"bulk shift", {"t --all", "t --all --by ''", "t --all --by -", "t --all --by much"}},
       {"bulk get", {""}},
-      // Without a filter these would change all messages.
+      // Without a filter these lines would change all messages.
       {"bulk purge", {"t --wait", "t --key-prefix ''"}},
       {"dlq redrive", {"t"}},
       {"dlq purge", {"t --wait", "t --all --key-prefix k"}},

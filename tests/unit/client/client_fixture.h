@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ClientTest: a Client or an AdminClient against a server that answers as the test says.
+// ClientTest: a Client or an AdminClient against a server whose answers the test scripts.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,7 @@ class ClientTest : public testing::Test {
     return MakeServerError(grpc::StatusCode::UNAVAILABLE, "STARTING");
   }
 
-  // Answers such requests with `response`, in text format, after `failures` failed calls.
+  // Answers requests of this type with `response`, in text format, after `failures` failed calls.
   template <typename Request, typename Response>
   void Answer(const std::string& response, int failures = 0) {
     calls_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Command lines as a shell splits them, and as the tool reads them.
+// Splits command lines like a shell and parses them like the tool.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ inline std::vector<std::string> SplitWords(const std::string& line) {
   return words;
 }
 
-// `line` is without the name of the program.
+// Parses a line, which does not have the name of the program.
 inline std::variant<Invocation, ExitCode> Parse(const std::string& line) {
   const std::vector<std::string> words = SplitWords("duetime " + line);
   std::vector<const char*> pointers;
@@ -39,7 +39,7 @@ inline std::variant<Invocation, ExitCode> Parse(const std::string& line) {
   return ParseArguments(static_cast<int>(pointers.size()), pointers.data());
 }
 
-// The input of a line that must be right.
+// The input of a line that must parse.
 inline Input Read(const std::string& line) {
   auto parsed = Parse(line);
   if (auto* invocation = std::get_if<Invocation>(&parsed)) return std::move(invocation->input);

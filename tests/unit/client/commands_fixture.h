@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CommandsTest: the tool against a server that answers as the test says.
+// CommandsTest: the tool against a server whose answers the test scripts.
 #pragma once
 
 #include <cstdio>
@@ -25,7 +25,7 @@ class CommandsTest : public testing::Test {
 
   void SetUp() override { server_.Start(); }
 
-  // Runs a command line, as the program does, with times in UTC.
+  // Runs a command line as the program does, with times in UTC.
   Result Cli(const std::string& line) {
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
@@ -50,7 +50,7 @@ class CommandsTest : public testing::Test {
     return result.out;
   }
 
-  // Answers each such request with `response`, in text format.
+  // Answers each request of this type with `response`, in text format.
   template <typename Request, typename Response>
   void Answer(const std::string& response) {
     server_.Answer<Request>(ParseProto<Response>(response));

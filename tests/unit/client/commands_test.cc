@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands for messages, receiving and the server: what they send, print and return.
+// The commands for messages, for receiving and for the server: their requests, output and exit
+// codes.
 #include <algorithm>
 #include <atomic>
 #include <gmock/gmock.h>
@@ -168,7 +169,7 @@ TEST_F(CommandsTest, SubscribePrintsAndSettles) {
     }
     return grpc::Status::OK;
   };
-  // The server sends more than --max. The tool leaves the others alone.
+  // The server sends more messages than --max. The tool does not settle the others.
   const Result result =
       Cli("subscribe t -s billing --dead-letter --reason r --max 30 --workers 4 --lease 5s --json");
   EXPECT_EQ(result.code, kDone) << result.err;

@@ -43,7 +43,7 @@ TEST_F(DelayClientTest, ARepeatedScheduleIsTheSameRequest) {
   ASSERT_EQ(seen.size(), 3u);
   EXPECT_EQ(seen[1].request_id(), seen[0].request_id());
   EXPECT_EQ(seen[2].request_id(), seen[0].request_id());
-  // The next message is another request. An id of the caller is kept.
+  // The next message gets a new request id. An id from the caller is kept.
   ASSERT_TRUE(client_->Schedule({.topic = "t"}).ok());
   ASSERT_TRUE(client_->Schedule({.topic = "t", .request_id = "mine"}).ok());
   seen = server_.Seen<v1::ScheduleRequest>();

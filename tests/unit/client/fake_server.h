@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FakeServer: the public contract on a socket, answered by the test.
+// FakeServer: the public API on a socket, with scripted answers.
 #pragma once
 
 #include <functional>
@@ -24,17 +24,16 @@ using ServerStream = grpc::ServerReaderWriter<v1::SubscribeResponse, v1::Subscri
 using ScheduleServerStream =
     grpc::ServerReaderWriter<v1::ScheduleStreamResponse, v1::ScheduleStreamRequest>;
 
-// A server in this process, on a Unix socket in a directory of its own, that answers as the test
-// says. A call without an answer is UNIMPLEMENTED. gRPC's threads call the functions. Set those of
-// streams before Start.
+// A server in this process, on a Unix socket in its own directory, whose answers the test scripts.
+// A call without a scripted answer is UNIMPLEMENTED. gRPC's threads call the functions. REQUIRES:
+// the functions for streams are set before Start.
 class FakeServer final : private v1::Messages::Service, private v1::Admin::Service {
  public:
   FakeServer();
-  // Stops it.
+  // Stops the server.
   ~FakeServer() override;
 
-  // Answers the unary call that has this request by `answer(request, response)`. The type of the
-  // request identifies the call.
+  // Answers the unary call with this request type by `answer(request, response)`.
   template <typename Request, typename Response>
   void On(std::function<grpc::Status(const Request&, Response*)> answer) {
     const base::MutexLock lock(&mutex_);
@@ -44,7 +43,7 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
       return answer(static_cast<const Request&>(request), static_cast<Response*>(response));
     };
   }
-  // Answers the call with this response.
+  // Answers the call with this response each time.
   template <typename Request, typename Response>
   void Answer(Response fixed) {
     On<Request, Response>([fixed = std::move(fixed)](const Request&, Response* response) {
@@ -66,13 +65,13 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
     return seen;
   }
 
-  // The time until the deadline of the last unary call, when the server got it.
+  // The remaining time until the last unary call's deadline, when the server received the call.
   absl::Duration last_patience() const {
     const base::MutexLock lock(&mutex_);
     return last_patience_;
   }
 
-  // Run for the length of a stream.
+  // Functions that run for the length of a stream and return its status.
   std::function<grpc::Status(ServerStream*, grpc::ServerContext*)> on_subscribe;
   std::function<grpc::Status(ScheduleServerStream*)> on_schedule_stream;
 
@@ -137,14 +136,14 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
 
   std::string directory_;
   mutable base::Mutex mutex_;
-  // By the full name of the request.
+  // Scripted answers by the full name of the request type.
   std::map<std::string, AnyAnswer> answers_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<google::protobuf::Message>> seen_ ABSL_GUARDED_BY(mutex_);
   absl::Duration last_patience_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
 };
 
-// An error as a duetime server sends it.
+// An error in the form of a duetime server's errors.
 grpc::Status MakeServerError(grpc::StatusCode code, const std::string& reason, int retry_ms = 0);
 
 }  // namespace duetime::client

@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr absl::Duration kLease = absl::Milliseconds(300);
-// A third of it.
+// A third of the lease.
 constexpr milliseconds kInterval(100);
 
 class LeaseKeeperTest : public testing::Test {
@@ -27,7 +27,7 @@ class LeaseKeeperTest : public testing::Test {
     return frame;
   }
 
-  // The tokens that are prolonged at `time` after the start.
+  // Returns the tokens that the keeper prolongs at `time` after the start.
   std::vector<uint64_t> Collect(milliseconds time) {
     v1::SubscribeRequest request;
     keeper_.Collect(zero_ + time, &request);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text of answers about messages, deliveries and forecasts.
+// Text output for messages, deliveries and forecasts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>
@@ -19,7 +19,7 @@ using testing::Not;
 
 const absl::TimeZone kUtc = absl::UTCTimeZone();
 
-// A scheduled message. `more` follows in text format, and may replace fields.
+// A scheduled message. `more` is in text format, and may add or replace fields.
 std::string MessageProto(const std::string& more = "") {
   return "message { id: 'id1' topic: 't' deliver_time { seconds: 90 } accept_time { } "
          "state: SCHEDULED payload_bytes: 3 } message { " +

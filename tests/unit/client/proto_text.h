@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Protos from their text format, so that a table of cases can hold them. A field that stands twice
-// is merged or replaced.
+// Parses protos from their text format, so that a table of cases can hold them. If a field stands
+// twice, the second one is merged into the first or replaces it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands for topics, subscriptions, recurrences and operations: their answers as text.
+// The commands for topics, subscriptions, recurrences and operations: their text output.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>

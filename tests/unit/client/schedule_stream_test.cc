@@ -13,7 +13,7 @@
 namespace duetime::client {
 namespace {
 
-// Answers one frame: an id for each message but those without topic, which are refused.
+// Answers one frame: an id for each message, and a refusal for each one without a topic.
 v1::ScheduleStreamResponse AnswerTo(const v1::ScheduleStreamRequest& frame, int64_t first) {
   v1::ScheduleStreamResponse response;
   response.set_first(first);
@@ -29,7 +29,7 @@ v1::ScheduleStreamResponse AnswerTo(const v1::ScheduleStreamRequest& frame, int6
   return response;
 }
 
-// Answers `frames` frames, and returns when the client has closed its side or that many came.
+// Answers `frames` frames. Returns after that many, or when the client has closed its side.
 void AnswerFrames(ScheduleServerStream* stream, int frames) {
   v1::ScheduleStreamRequest frame;
   for (int64_t first = 0; frames > 0 && stream->Read(&frame); --frames) {
@@ -92,7 +92,7 @@ TEST_F(ScheduleStreamTest, EveryMessageGetsItsResultInOrder) {
     }
     return grpc::Status::OK;
   });
-  // Fewer places than frames: Send has to wait.
+  // Fewer places than frames, so that Send has to wait.
   const auto stream = Open({.server = {}, .frames_max = 2});
   std::vector<std::string> expected;
   for (int i = 0; i < 20; ++i) {
@@ -122,14 +122,14 @@ TEST_F(ScheduleStreamTest, AfterABreakItKnowsWhatIsInDoubt) {
   });
   const auto stream = Open();
   ASSERT_TRUE(stream->Send(Frame({"a", "b"})).ok());
-  // Either the write or the end of the stream tells.
+  // Either Send or Finish reports the end of the stream.
   absl::Status status = stream->Send({{.topic = "c", .request_id = "mine"}, {.topic = "d"}});
   if (status.ok()) status = stream->Finish();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_EQ(Results(), (std::vector<std::string>{"id-a", "id-b"}));
   EXPECT_EQ(stream->answered(), 2);
   EXPECT_EQ(stream->sent(), 4);
-  // A frame that comes too late is in doubt like the others.
+  // A frame sent after the end is in doubt like the others.
   EXPECT_TRUE(absl::IsUnavailable(stream->Send(Frame({"e"}))));
   const std::vector<NewMessage> unanswered = stream->TakeUnanswered();
   ASSERT_EQ(unanswered.size(), 3u);

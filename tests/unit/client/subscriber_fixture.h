@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SubscriberTest: a subscriber against a server that plays its part of the stream.
+// SubscriberTest: a subscriber against a server whose side of the stream the test scripts.
 #pragma once
 
 #include <chrono>
@@ -46,7 +46,8 @@ class Gate {
   bool open_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Zero: the server says nothing of leases, so none is prolonged.
+// The first response of a stream. With a lease of zero it has none, so the subscriber prolongs no
+// lease.
 inline v1::SubscribeResponse Started(absl::Duration lease) {
   v1::SubscribeResponse response;
   response.mutable_started()->set_max_outstanding_messages(1'000);
@@ -69,7 +70,7 @@ inline v1::SubscribeResponse Deliveries(uint64_t first_token, int count) {
   return response;
 }
 
-// Confirms everything in `request`.
+// Confirms every settlement in `request`.
 inline v1::SubscribeResponse Confirmation(const v1::SubscribeRequest& request) {
   v1::SubscribeResponse response;
   response.mutable_settled()->CopyFrom(request.ack());
@@ -83,8 +84,8 @@ inline v1::SubscribeResponse Confirmation(const v1::SubscribeRequest& request) {
   return response;
 }
 
-// Reads and confirms until `count` settlements came or the stream ended; returns how many requests
-// that took.
+// Reads and confirms until `count` settlements came or the stream ended. Returns the number of
+// requests.
 inline int ConfirmMany(ServerStream* stream, int count) {
   int requests = 0;
   v1::SubscribeRequest request;
@@ -96,7 +97,7 @@ inline int ConfirmMany(ServerStream* stream, int count) {
   return requests;
 }
 
-// Takes the subscriber's first request and answers it as a server does that opens the stream.
+// Reads the subscriber's first request and answers it as a server that opens the stream.
 inline v1::SubscribeRequest AcceptStream(ServerStream* stream,
                                          absl::Duration lease = absl::ZeroDuration()) {
   v1::SubscribeRequest request;
@@ -105,7 +106,7 @@ inline v1::SubscribeRequest AcceptStream(ServerStream* stream,
   return request;
 }
 
-// Keeps the stream until the subscriber closes it; then its end is a good one.
+// Reads until the subscriber closes the stream, then ends it with OK.
 inline grpc::Status ReadUntilClosed(ServerStream* stream) {
   v1::SubscribeRequest request;
   while (stream->Read(&request)) {
@@ -134,8 +135,8 @@ class SubscriberTest : public testing::Test {
     server_.Start();
   }
 
-  // Starts a server that sends these, confirms as many settlements as there are deliveries, opens
-  // `confirmed`, and keeps the stream until it is closed.
+  // Starts a server that sends these frames, confirms as many settlements as there are deliveries,
+  // opens `confirmed`, and keeps the stream until the subscriber closes it.
   void Serve(std::vector<v1::SubscribeResponse> frames, Gate* confirmed,
              v1::SubscribeRequest* start = nullptr) {
     Play([frames = std::move(frames), confirmed, start](ServerStream* stream) {
@@ -152,7 +153,7 @@ class SubscriberTest : public testing::Test {
     });
   }
 
-  // Returns when a stop is under way: once it has dropped what was not begun.
+  // Waits until a stop is under way: the subscriber has skipped deliveries that no handler began.
   static void AwaitSkip(const Subscriber& subscriber) {
     const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoSeconds(kPatience);
     while (subscriber.counts().skipped == 0 && std::chrono::steady_clock::now() < deadline) {

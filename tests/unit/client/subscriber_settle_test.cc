@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a subscriber says about its deliveries: settlements of each kind, and leases that go on
-// while a handler works.
+// A subscriber's requests about its deliveries: settlements of each kind, and extensions of the
+// lease while a handler works.
 #include <atomic>
 #include <gtest/gtest.h>
 #include <map>
@@ -15,7 +15,7 @@
 namespace duetime::client {
 namespace {
 
-// A third of it is how soon a lease is prolonged.
+// The subscriber prolongs a lease after a third of it.
 constexpr absl::Duration kLease = absl::Milliseconds(60);
 
 TEST_F(SubscriberTest, SettlesInEveryWay) {
@@ -23,7 +23,7 @@ TEST_F(SubscriberTest, SettlesInEveryWay) {
   Gate confirmed;
   Play([&](ServerStream* stream) {
     v1::SubscribeRequest request = AcceptStream(stream);
-    // One after the other, so that each settlement has a request of its own.
+    // Waits for each delivery in turn, so that each settlement has a request of its own.
     for (uint64_t token = 1; token <= 6; ++token) {
       stream->Write(Deliveries(token, 1));
       stream->Read(&request);
@@ -89,7 +89,8 @@ TEST_F(SubscriberTest, HandlersSeeWhatADeadLetterWas) {
   EXPECT_EQ(seen, (std::vector<std::string>{"none", "before"}));
 }
 
-// Reads until each of `tokens` was prolonged twice, or settled; says how often each was.
+// Reads until each of `tokens` was prolonged twice or settled. Returns the number of extensions by
+// token.
 std::map<uint64_t, int> ReadExtensions(ServerStream* stream, const std::set<uint64_t>& tokens) {
   std::map<uint64_t, int> times;
   v1::SubscribeRequest request;
@@ -146,7 +147,7 @@ TEST_F(SubscriberTest, WhileItStopsLeasesGoOnOfWhatRunsOnly) {
     stream->Write(Deliveries(1, 1));
     stream->Write(Deliveries(2, 1));
     EXPECT_TRUE(stopping.Wait());
-    // Requests from before the stop are about both.
+    // Requests from before the stop extend both leases.
     for (int alone = 0; alone < 3 && stream->Read(&request);) {
       for (const v1::ExtendLease& extend : request.extend()) {
         alone = extend.lease_token() == 1 ? alone + 1 : 0;
@@ -188,7 +189,7 @@ TEST_F(SubscriberTest, ARefusedExtensionIsNoRefusedSettlement) {
     response.add_extended(1);
     response.add_refused()->set_lease_token(2);
     stream->Write(response);
-    // The next one is about the first message only.
+    // The next request extends the first lease only.
     stream->Read(&request);
     EXPECT_EQ(request.extend_size(), 1);
     stream->Write(Confirmation(request));
@@ -242,7 +243,7 @@ TEST_F(SubscriberTest, StopDoesNotWaitLongerForHandlersThanItIsTold) {
             absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(subscriber->counts().delivered, 0) << "the handler still runs";
   stopped.Open();
-  // Waits for the handler, whose ack has nowhere to go.
+  // The destructor waits for the handler, whose ack cannot be sent any more.
   subscriber.reset();
 }
 

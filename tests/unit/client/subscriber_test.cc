@@ -49,8 +49,8 @@ TEST_F(SubscriberTest, SaysWhatItWantsAndHandsOverInOrder) {
 }
 
 TEST_F(SubscriberTest, AcksThatAreReadyGoOutTogether) {
-  // The first ack is read only when 2,000 more are ready, so the writer has at most a few requests
-  // on their way.
+  // The server reads the first ack only when 2,000 more are ready. The writer then has at most a
+  // few requests in flight.
   constexpr int kMessages = 20'000;
   Gate handled;
   std::atomic<int> requests{0};
@@ -135,8 +135,9 @@ TEST_F(SubscriberTest, ReconnectsAfterUnavailableAndDropsWhatWasNotBegun) {
   const auto subscriber = Start(options, [&](const Delivery& delivery) {
     seen.emplace_back(delivery.message_id());
     if (delivery.message_id() == "m1") {
-      // Its stream ends while this handler runs, and it returns when another is open: its ack comes
-      // too late and is of no use there. m2, of the same frame, and the next frame are not begun.
+      // The stream of m1 ends while this handler runs, and another stream is open when the handler
+      // returns, so its ack is lost. No handler starts for m2, which is in the same frame, or for
+      // the next frame.
       handling.Open();
       EXPECT_TRUE(reconnected.Wait());
     }
@@ -226,7 +227,8 @@ TEST_F(SubscriberTest, ADrainNoticeLetsItSettleThenReconnect) {
       settled_after_notice += request.ack_size();
       stream->Write(Confirmation(request));
     }
-    // The client said that it has nothing left, long before the grace was over.
+    // The client closed its side as soon as it had nothing left, long before the end of the grace
+    // period.
     half_closed = true;
     return MakeServerError(grpc::StatusCode::UNAVAILABLE, "DRAINING");
   });
@@ -271,7 +273,7 @@ TEST_F(SubscriberTest, StopWaitsForTheHandlerAndItsConfirmationAndBeginsNothingE
   EXPECT_EQ(counts.acked, 1);
   EXPECT_EQ(counts.lost, 0);
   EXPECT_EQ(counts.skipped, 2);
-  // Again, and the destructor after it, change nothing.
+  // A second Stop changes nothing, nor does the destructor after it.
   EXPECT_TRUE(subscriber->Stop().ok());
 }
 
@@ -331,8 +333,8 @@ TEST_F(SubscriberTest, SeveralThreadsHandleAtOnce) {
   std::atomic<int> inside{0};
   Gate all_inside;
   const auto subscriber = Start(options, [&](const Delivery& delivery) {
-    // The first handlers wait for each other: they can only go on if they run at once, from one
-    // frame.
+    // The first handlers wait for each other. They can only go on if the deliveries of one frame
+    // run concurrently.
     if (++inside == kThreads) all_inside.Open();
     EXPECT_TRUE(all_inside.Wait());
     const std::lock_guard lock(mutex);

@@ -30,14 +30,14 @@ TEST(PrintableTest, TextStaysTextAndOtherBytesAreBase64) {
                                          {"grüße 你好 🙂", "grüße 你好 🙂"},
                                          {"a\nb\tc\r", "a\\nb\\tc\\r"},
                                          {"{\"a\": \"\\n\"}", "{\"a\": \"\\n\"}"},
-                                         // These bytes could take over a terminal.
+                                         // These bytes could take control of a terminal.
                                          {"\x1b[2J", "base64:G1sySg=="},
                                          {std::string("a\0", 2), "base64:YQA="},
                                          {"\x7f", "base64:fw=="},
                                          {"\xc2\x9b", "base64:wps="}}) {
     EXPECT_EQ(Printable(c.bytes), c.text);
   }
-  // Not UTF-8: stray, cut short, overlong, surrogate, beyond the last.
+  // Invalid UTF-8: stray, cut short, overlong, surrogate, beyond the last code point.
   for (const char* bytes : {"\xff", "\x80", "\xc3", "\xe4\xbd", "\xc0\xaf", "\xe0\x80\xaf",
                             "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf0\x80\x80\x80"}) {
     EXPECT_EQ(Printable(bytes).substr(0, 7), "base64:") << bytes;
@@ -58,7 +58,7 @@ TEST(TableTest, ColumnsAreAsWideAsTheirWidestCell) {
             "wide cell  b\n"
             "                        c\n");
   EXPECT_EQ(TableText({"A"}, std::vector<std::vector<std::string>>()), "A\n");
-  // A character counts once, however many bytes it has.
+  // A character counts once, for any number of bytes.
   EXPECT_EQ(TableText({"A", "B"}, {{"grüße", "1"}, {"12345", "2"}}),
             "A      B\n"
             "grüße  1\n"
@@ -160,7 +160,7 @@ TEST(JsonTest, Errors) {
   EXPECT_EQ(fields.at("reason").string_value(), "OVERLOADED");
   EXPECT_EQ(fields.at("retry_delay").string_value(), "0.100s");
   EXPECT_EQ(fields.at("metadata").struct_value().fields().at("limit").string_value(), "10");
-  // A text that is not UTF-8 still gives a line of JSON.
+  // Text that is not UTF-8 still gives a line of JSON.
   EXPECT_TRUE(
       google::protobuf::util::JsonStringToMessage(ErrorJson(absl::InternalError("\xff")), &read)
           .ok());

@@ -63,7 +63,7 @@ TEST(ParseDurationTextTest, RefusesNonsense) {
   for (const std::string& text : cases) {
     const auto read = ParseDurationText(text);
     EXPECT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument) << text;
-    // The complaint shows the text and how to write it.
+    // The error shows the text and an example of the right form.
     EXPECT_TRUE(absl::StrContains(read.status().message(), text)) << read.status();
     EXPECT_TRUE(absl::StrContains(read.status().message(), "1h30m")) << read.status();
   }
@@ -71,7 +71,7 @@ TEST(ParseDurationTextTest, RefusesNonsense) {
 
 struct TimeCase {
   const char* text;
-  // Empty: none given.
+  // Empty: no zone is given.
   const char* zone;
   const char* expected_utc;
 };
@@ -98,12 +98,12 @@ TEST(ParseTimeTextTest, ReadsWhatPeopleWrite) {
       {"2026-12-24 18:00", "UTC", "2026-12-24T18:00:00Z"},
       {"2026-12-24 18:00", "", "2026-12-24T23:00:00Z"},
       {"2026-07-24 18:00", "", "2026-07-24T22:00:00Z"},
-      // The edges of a change of the clocks are no question.
+      // The edges of a clock change are not ambiguous.
       {"2026-03-29 01:59:59.999", "Europe/Berlin", "2026-03-29T00:59:59.999Z"},
       {"2026-03-29 03:00", "Europe/Berlin", "2026-03-29T01:00:00Z"},
       {"2026-10-25 01:59:59", "Europe/Berlin", "2026-10-24T23:59:59Z"},
       {"2026-10-25 03:00", "Europe/Berlin", "2026-10-25T02:00:00Z"},
-      // An offset says which of the two is meant.
+      // An offset resolves the ambiguity.
       {"2026-10-25T02:30:00+01:00", "", "2026-10-25T01:30:00Z"},
   };
   ASSERT_EQ(cases.size(), 23u);
@@ -160,7 +160,7 @@ TEST(ParseTimeTextTest, NamesBothPossibilitiesWhenTheClocksGoForward) {
 }
 
 TEST(ParseTimeTextTest, NamesBothPossibilitiesWhenTheClocksGoBack) {
-  // The zone is the machine's here: it is named all the same.
+  // The zone is the machine's zone here, and the error names it, too.
   const auto read = ParseTimeText("2026-11-01 01:30:15", std::nullopt, Zone("America/New_York"));
   ASSERT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument);
   const std::string message(read.status().message());
@@ -170,7 +170,7 @@ TEST(ParseTimeTextTest, NamesBothPossibilitiesWhenTheClocksGoBack) {
   ASSERT_NE(first, std::string::npos) << message;
   ASSERT_NE(second, std::string::npos) << message;
   EXPECT_LT(first, second);
-  // And each, written as told, is understood.
+  // Each text that the error suggests can be parsed.
   for (const char* text : {"2026-11-01T01:30:15.000-04:00", "2026-11-01T01:30:15.000-05:00"}) {
     EXPECT_TRUE(ParseTimeText(text, std::nullopt, absl::UTCTimeZone()).ok()) << text;
   }

@@ -34,7 +34,7 @@ Loaded LoadWith(std::vector<const char*> flags) {
   return Load(static_cast<int>(flags.size()), flags.data());
 }
 
-// A file that is gone when the test ends.
+// A file that is removed when the test ends.
 class TempFile {
  public:
   explicit TempFile(const std::string& text) {
@@ -93,7 +93,7 @@ TEST(KnobsTest, TheTableCoversTheStructAndItsDefaultsAreWithinBounds) {
     EXPECT_TRUE(names.insert(knob.name).second) << knob.name << " twice";
     EXPECT_THAT(knob.description, Not(HasSubstr("  "))) << knob.name;
     const std::string name = knob.name;
-    // A unit that the name promises is the unit that the table has.
+    // The unit in the knob's name is the unit in the table.
     EXPECT_EQ(knob.unit == Unit::kMillis, absl::EndsWith(name, "_ms")) << name;
     EXPECT_EQ(knob.unit == Unit::kBytes, absl::StrContains(name, "bytes")) << name;
     if (knob.number() != nullptr) {
@@ -113,7 +113,7 @@ TEST(KnobsTest, TheTableCoversTheStructAndItsDefaultsAreWithinBounds) {
         },
         knob.field);
   }
-  // Each field but these has a knob, because the size of the struct is that of its fields.
+  // Every field has a knob or is named here: together their sizes make up the size of the struct.
   const delivery::ShardLimits& limits = config.node.limits;
   const catalog::CatalogOptions& catalog = config.node.catalog;
   bytes += sizeof(limits.fire_per_step) + sizeof(limits.startup_rate) +
@@ -123,7 +123,7 @@ TEST(KnobsTest, TheTableCoversTheStructAndItsDefaultsAreWithinBounds) {
   EXPECT_EQ(bytes, sizeof(Config));
 }
 
-// Gives a field another value than its default.
+// Gives a knob's field another value than its default.
 struct Changer {
   const Knob& knob;
   void operator()(uint64_t* number) const { *number = knob.min + 1; }
@@ -279,7 +279,7 @@ TEST(LoadTest, VersionIsPrinted) {
   EXPECT_THAT(loaded.output, ::testing::StartsWith("duetimed "));
 }
 
-// Expects that `config` has one fault whose text holds `what`.
+// Expects that `config` has exactly one fault, whose text contains `what`.
 void ExpectFault(const Config& config, const std::string& what) {
   const absl::Status status = Validate(config);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << what;

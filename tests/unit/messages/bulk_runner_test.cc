@@ -54,7 +54,7 @@ class BulkRunnerTest : public MessagesFixture {
 struct ActionCase {
   BulkAction action;
   protocol::MessageState state;
-  // The due time of a message afterwards, if it is pending.
+  // The delay of a pending message after the action.
   uint64_t delay_ms;
 };
 class BulkActionTest : public BulkRunnerTest, public testing::WithParamInterface<ActionCase> {};
@@ -120,7 +120,7 @@ TEST_F(BulkRunnerTest, WaitsForAMessageWithAChangeInFlight) {
   ASSERT_TRUE(*bulk_.Move(now_, id, kStart + 50'000, 0));
   EXPECT_TRUE(runner_.Step(now_).ok());
   Commit();
-  // The move came after the operation began, so the message is left.
+  // The move came after the operation began, so the operation leaves the message alone.
   EXPECT_EQ(RunToEnd(&runner_).matched, 0u);
   EXPECT_EQ(Get(id).state, protocol::MessageState::kScheduled);
 }

@@ -69,7 +69,7 @@ TEST_F(ChangeCommandsTest, AMessageInFlightIsLeftUnlessItsRedeliveryStops) {
 TEST_F(ChangeCommandsTest, AnAckedMessageIsSettled) {
   const MessageId id = Scheduled(100);
   Ack(Deliver(200).at(0));
-  // Both wait for the settlement.
+  // The cancel waits until the settlement is committed.
   commands_.Cancel(now_, {.target = ById(id)});
   EXPECT_TRUE(answers().cancels.empty());
   Commit();
@@ -79,7 +79,7 @@ TEST_F(ChangeCommandsTest, AnAckedMessageIsSettled) {
   EXPECT_EQ(Reschedule(ById(id), kStart + 90'000).outcome, Outcome::kSettled);
 }
 
-// The cancel is tried again while the other settlement, of the same batch, is not finished.
+// The cancel is tried again while another settlement of the same batch is not complete.
 TEST_F(ChangeCommandsTest, ACancelWaitsForAllSettlementsOfABatch) {
   constexpr storage::SubscriptionId kOther{(uint32_t{1} << 31) + 1};
   protocol::SubscriptionCommand create;
@@ -108,7 +108,7 @@ TEST_F(ChangeCommandsTest, ReschedulesTheRevisionThatTheCallerKnows) {
   EXPECT_GT(reply.bytes, reply.head.size());
   reply = Reschedule(ById(id), kStart + 95'000, 0);
   EXPECT_EQ(base::GetErrorDetail(reply.status)->reason, "ETAG_MISMATCH");
-  // The same time again is no change.
+  // A reschedule to the same time changes nothing.
   reply = Reschedule(ById(id), kStart + 90'000, 1);
   EXPECT_EQ(reply.outcome, Outcome::kDone);
   EXPECT_EQ(stats_.rescheduled, 1u);

@@ -67,7 +67,7 @@ TEST_F(MessageFinderTest, ResolvesATarget) {
   protocol::ScheduleOptions options;
   options.key = "a";
   Send(Message("p", 60'000, &options));
-  // The key is in flight.
+  // The schedule with this key is not committed yet.
   auto target = finder_.Resolve(now_, ByKey("a"));
   ASSERT_TRUE(target.ok());
   EXPECT_TRUE(target->wait_for == MessageLocks::KeyName(kTopic, "a"));
@@ -76,10 +76,10 @@ TEST_F(MessageFinderTest, ResolvesATarget) {
   EXPECT_EQ(finder_.Resolve(now_, ByKey("a"))->id, id);
   EXPECT_EQ(finder_.Resolve(now_, ById(id))->id, id);
   EXPECT_EQ(finder_.Resolve(now_, ByKey("b"))->id, MessageId{});
-  // A change of the message itself.
+  // The message itself is changing.
   ASSERT_TRUE(*bulk_.Cancel(now_, id, false));
   EXPECT_TRUE(finder_.Resolve(now_, ByKey("a"))->wait_for == MessageLocks::Name(id));
-  // As many wait as may.
+  // The number of waiting commands is at its limit.
   for (size_t i = 0; i < limits_.waiting_max; ++i) {
     locks_.Wait(MessageLocks::Name(id), [](base::Now, bool) {});
   }

@@ -23,7 +23,7 @@ namespace duetime::messages {
 inline constexpr storage::TopicId kTopic{1};
 inline constexpr uint64_t kStart = 1'800'000'000'000;
 
-// One shard's commands, and each of their parts.
+// The commands of one shard, and each of their parts.
 class MessagesFixture : public test::ShardPartsTest {
  protected:
   MessagesFixture() {
@@ -32,7 +32,8 @@ class MessagesFixture : public test::ShardPartsTest {
     EXPECT_TRUE(dispatcher_.Recover(now_).ok());
   }
 
-  // A message with its payload, a key if there is one, and the content hash of its payload.
+  // A message with this payload. With `options` it also has their key and spread, and a hash of the
+  // payload as its content.
   protocol::NewMessage Message(const std::string& payload, uint64_t delay_ms,
                                const protocol::ScheduleOptions* options = nullptr) {
     storage::MessageRecord record;
@@ -56,7 +57,7 @@ class MessagesFixture : public test::ShardPartsTest {
     command.messages.push_back(std::move(message));
     commands_.Schedule(now_, std::move(command));
   }
-  // The answer to the only message of the last call, which has been committed.
+  // Schedules one message, commits, and returns the answer.
   protocol::AcceptedMessage Schedule(protocol::NewMessage message) {
     Send(std::move(message));
     Commit();
@@ -99,7 +100,7 @@ class MessagesFixture : public test::ShardPartsTest {
   static protocol::Target ByKey(const std::string& key) {
     return {.id = {}, .topic = kTopic, .key = key};
   }
-  // The replies since the last look, by kind.
+  // The replies since the previous call, by kind.
   struct Answers {
     std::vector<protocol::ScheduleReply> schedules;
     std::vector<protocol::CancelReply> cancels;
@@ -139,7 +140,7 @@ class MessagesFixture : public test::ShardPartsTest {
                               .lease_ms = 30'000,
                               .credit = std::make_shared<protocol::StreamCredit>(10, 10'000)});
   }
-  // Lets time pass and hands what is due to a stream. Returns the tokens of its leases.
+  // Lets time pass and delivers due messages to a stream. Returns the tokens of their leases.
   std::vector<protocol::LeaseToken> Deliver(uint64_t after_ms) {
     Pass(after_ms);
     if (!std::exchange(attached_, true)) {
@@ -168,7 +169,7 @@ class MessagesFixture : public test::ShardPartsTest {
   scheduler::Scheduler scheduler_{SmallScheduler(), &store_, &writes_, &writer_, &dispatcher_};
   delivery::Dispatcher dispatcher_{Parts(), &scheduler_};
   bool attached_ = false;
-  // The parts, as MessageCommands joins them.
+  // The parts, connected as in MessageCommands.
   MinuteLimits minute_limits_{1, &writer_};
   MessageLocks locks_{Parts(), &dispatcher_};
   KeyIndex index_{Parts()};

@@ -18,7 +18,7 @@ class MinuteLimitsTest : public MessagesFixture {
     // Minutes 0 and 1 hold two messages each, minute 2 holds one.
     for (const uint64_t minute : {0u, 0u, 1u, 1u, 2u}) Scheduled(minute * kMinuteMs + 1'000);
   }
-  // The delay that the message gets, or the reason of the refusal.
+  // Returns the message's delay, or the reason of the refusal.
   std::string Place(MinuteLimits::Request request) {
     MinuteLimits::Placement placement;
     const absl::Status status = minute_limits_.Place(now_, kTopic, request, &placement);

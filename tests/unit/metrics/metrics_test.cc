@@ -70,7 +70,7 @@ Readings DistinctReadings() {
     readings.shards.push_back(stats);
     readings.mailboxes.push_back({.commands = next++, .bytes = next++, .refused = next++});
   }
-  // The catalog's.
+  // The catalog's mailbox.
   readings.mailboxes.push_back({.commands = next++, .bytes = next++, .refused = next++});
   for (uint64_t* field :
        {&readings.commit.groups, &readings.commit.syncs, &readings.commit.batches,
@@ -98,7 +98,7 @@ std::string TypeName(MetricType type) {
   return "?";
 }
 
-// By the conventions for names.
+// The unit in the metric's name, by the conventions for names.
 std::string UnitOf(const std::string& name) {
   if (absl::StrContains(name, "timestamp_seconds")) return "seconds since 1970";
   if (absl::StrContains(name, "seconds")) return "seconds";
@@ -144,7 +144,7 @@ TEST_F(MetricsTest, NamesTypesAndTextsFollowTheConventions) {
   EXPECT_GE(names.size(), 50u);
 }
 
-// Each number that goes in comes out, once: nothing is forgotten and nothing is mixed up.
+// Each reading is exported exactly once, under its own name.
 TEST_F(MetricsTest, EveryReadingIsExported) {
   std::multiset<double> values;
   for (const MetricFamily& family : Collect()) {
@@ -216,7 +216,7 @@ TEST_F(MetricsTest, EveryLimitIsExported) {
   EXPECT_THAT(text, HasSubstr("duetime_build_info{version=\"1.2.3\"} 1"));
 }
 
-// deploy/METRICS.md has one row per metric, and it says what the code says.
+// deploy/METRICS.md has one row per metric, and agrees with the code.
 TEST_F(MetricsTest, TheDocumentListsExactlyWhatIsExported) {
   std::ifstream in(DUETIME_METRICS_MD);
   ASSERT_TRUE(in) << DUETIME_METRICS_MD;
@@ -238,7 +238,7 @@ TEST(ProcessMemoryTest, IsPlausible) {
   EXPECT_LT(ResidentMemoryBytes(), uint64_t{1} << 40);
 }
 
-// One HTTP request to this machine.
+// Makes one HTTP request to this machine.
 std::string HttpGet(uint16_t port, const std::string& path) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   EXPECT_GE(fd, 0);
@@ -267,7 +267,7 @@ TEST_F(MetricsTest, TheExporterAnswersOverHttp) {
   EXPECT_THAT(response, ::testing::StartsWith("HTTP/1.1 200 OK"));
   EXPECT_THAT(response, HasSubstr("# TYPE duetime_due_backlog gauge"));
   EXPECT_THAT(HttpGet((*exporter)->port(), "/other"), Not(HasSubstr("duetime_due_backlog")));
-  // The port is taken now.
+  // The port is already in use.
   const auto second = Exporter::Start(absl::StrCat("127.0.0.1:", (*exporter)->port()), collector_);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
 }

@@ -13,7 +13,7 @@
 namespace duetime::protocol {
 namespace {
 
-// The bytes that the last program of format 3 wrote for SomeOperation and SomeRecurrence.
+// The bytes that the last program with format 3 wrote for SomeOperation and SomeRecurrence.
 constexpr char kOldOperation[] =
     "010700000000000000020000000000000061ff01000000000000000600000000000000726567696f6e020000"
     "000000000065750b000000000000000c000000000000000200000000000000fbffffffffffffff0d00000000"
@@ -27,7 +27,7 @@ constexpr char kOldRecurrence[] =
     "0007000000000000000200000000000000080000000000000009000000000000000a000000000000000b0000"
     "00000000000c000000000000000d000000000000000e000000000000000f0000000000000010000000000000"
     "001100000000000000120000000000000013000000000000001400000000000000";
-// And for new objects of the same specs, whose hash is in their place for the content.
+// The bytes of new objects with the same specs. They have a hash in place of the content.
 constexpr char kOperationContent[] =
     "010700000000000000020000000000000061ff01000000000000000600000000000000726567696f6e020000"
     "000000000065750b000000000000000c000000000000000200000000000000fbffffffffffffff0d00000000"
@@ -42,7 +42,7 @@ constexpr char kRecurrenceContent[] =
     "0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
     "000000000000000000000000000000000000000000000000000000000000000000";
 
-// Every field has a value of its own. Some texts are not UTF-8.
+// Every field has a different value. Some texts are not UTF-8.
 Operation SomeOperation() {
   return {.name = "op",
           .spec = {.topic = storage::TopicId{7},
@@ -150,7 +150,7 @@ TEST(ObjectsTest, ReadTheFirstVersion) {
   ExpectSame(DecodeRecurrence("daily", absl::HexStringToBytes(kOldRecurrence)), SomeRecurrence());
 }
 
-// Otherwise a repeat of a request from before an upgrade would count as another request.
+// Otherwise a request that is repeated after an upgrade would count as a different one.
 TEST(ObjectsTest, TheContentStaysThatOfTheFirstVersion) {
   EXPECT_EQ(absl::BytesToHexString(ContentOf(SomeOperation().spec)), kOperationContent);
   EXPECT_EQ(absl::BytesToHexString(ContentOf(SomeRecurrence().spec)), kRecurrenceContent);

@@ -16,7 +16,7 @@ constexpr char kVersion2[] =
     "0000000000000003000000000000006800000000000000050000000000000006000000000000000500000000"
     "0000006c6f7374ff070000000000000008000000000000000200000000000000141a99be1c000000";
 
-// Every field has a value of its own. Some texts are not UTF-8.
+// Every field has a different value. Some texts are not UTF-8.
 SubscriptionState SomeState() {
   return {.id = storage::SubscriptionId{(uint32_t{1} << 31) + 7},
           .topic = storage::TopicId{3},
@@ -67,7 +67,7 @@ TEST(SubscriptionStateTest, ReadsOldVersions) {
   SubscriptionState state = SomeState();
   std::string bytes = absl::HexStringToBytes(kVersion2);
   ExpectSame(DecodeSubscription(SubscriptionObjectName(state.id), bytes), state);
-  // Version 1 has no last field.
+  // Version 1 does not have the last field.
   bytes[0] = 1;
   bytes.resize(bytes.size() - sizeof(uint64_t));
   state.settings.retention_max_messages = 0;

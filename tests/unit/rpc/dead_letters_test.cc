@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dead letters and their way back, through a socket.
+// Dead letters and their redrive, through a socket.
 #include <string>
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace {
 
 class DeadLettersTest : public SubscriptionFixture {
  protected:
-  // Makes a subscription that gives a message up after so many attempts.
+  // Creates a subscription with this limit on attempts.
   void CreateWithAttempts(const std::string& topic, const std::string& name, int attempts,
                           const std::string& dead_letter_topic = "") {
     v1::CreateSubscriptionRequest request = Wish(topic, name);
@@ -30,7 +30,7 @@ class DeadLettersTest : public SubscriptionFixture {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return {response.messages().begin(), response.messages().end()};
   }
-  // Returns when the message has ended.
+  // Waits until the message has ended, and returns it.
   v1::Message AwaitEnd(const std::string& id) {
     v1::Message message;
     do {
@@ -115,7 +115,7 @@ TEST_F(DeadLettersTest, WhenASubscriberSaysSo) {
   subscriber.DeadLetter(token, "cannot be read");
   subscriber.ReadSettled(1);
   EXPECT_EQ(AwaitEnd(id).state(), v1::Message::DEAD_LETTERED);
-  // It is a message like any other.
+  // A dead letter is delivered like any other message.
   TestSubscriber letters(messages_.get());
   letters.Start("t.dlq");
   letters.ReadDeliveries(1);
@@ -198,7 +198,7 @@ TEST_F(DeadLettersTest, HaveNoTopicWhereItsNameWouldBeTooLong) {
   const grpc::Status late = Schedule(request, &response);
   EXPECT_EQ(late.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(ReasonOf(late), "NO_DEAD_LETTER_TOPIC");
-  // The lease goes on.
+  // The rejection is refused, and the lease goes on.
   subscriber.Ack(token);
   subscriber.ReadSettled(1);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keys, request ids, reschedule, cancel and explain, through a socket: what the calls answer and
-// with which errors they refuse.
+// Keys, request ids, reschedule, cancel and explain, through a socket: the answers and the errors.
 #include <map>
 #include <string>
 #include <vector>
@@ -69,7 +68,7 @@ TEST_F(KeysTest, AMessageIsFoundByItsKey) {
 
 TEST_F(KeysTest, WhatIsNotThereIsNotFound) {
   Start();
-  EXPECT_EQ(Cancel("k").outcome(), v1::CancelResponse::NOT_FOUND);  // nor is its topic
+  EXPECT_EQ(Cancel("k").outcome(), v1::CancelResponse::NOT_FOUND);  // nor does its topic exist
   v1::GetResponse got;
   grpc::Status status = Get("k", &got);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);

@@ -74,7 +74,7 @@ TEST_F(PullTest, TakesWhatThereIsAndSettlesIt) {
   EXPECT_EQ(StateOf(taken[3].message_id()), v1::Message::DEAD_LETTERED);
   EXPECT_EQ(MustPull(Request("t.dlq", 1, 10)).size(), 1u);
 
-  // A repeat is refused, and a nack brings it back.
+  // A repeated ack is refused. The nack makes the message due again.
   v1::SettleRequest again;
   again.add_ack(taken[0].lease_token());
   again.add_nack()->set_lease_token(taken[2].lease_token());
@@ -123,7 +123,7 @@ TEST_F(PullTest, LeasesEndByThemselves) {
   EXPECT_EQ(MustSettle(settle).refused_size(), 1);
 }
 
-// Whoever waits and goes leaves nothing behind: the message that comes then is another's.
+// A client that waits and leaves takes no message: the next client gets it.
 TEST_F(PullTest, EndsWhenItsClientGoes) {
   Start();
   grpc::ClientContext context;
@@ -153,7 +153,7 @@ TEST_F(PullTest, EndsWhenTheServerDoes) {
   waiting.join();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(ReasonOf(status), "DRAINING");
-  // What others hold can still be settled.
+  // During the drain, other leases can still be settled.
   v1::SettleRequest settle;
   settle.add_ack(1);
   EXPECT_EQ(MustSettle(settle).refused_size(), 1);
@@ -198,11 +198,11 @@ TEST_F(PullTest, GetsNothingOfAnotherThatHasItsSubscriptionsName) {
   EXPECT_EQ(old.deliveries_size(), 0);
 }
 
-// A disk that does not answer holds up what waits for it, and not the end of the server.
+// A disk that does not answer delays the waiting calls, but not the end of the server.
 TEST_F(PullTest, WhatWaitsIsAnsweredWhenTheServerEnds) {
   GatedStore* const gate = UseGatedStore();
   api::ServerOptions options = DefaultOptions();
-  options.heartbeat_ms = 20;  // which is also how often the server looks at its calls
+  options.heartbeat_ms = 20;  // the server also checks its calls this often
   Start(options);
   MustSchedule(NewMessage("t", "x"));
   const std::vector<v1::Delivery> taken = MustPull(Request("t", 1, 10));
@@ -223,7 +223,7 @@ TEST_F(PullTest, WhatWaitsIsAnsweredWhenTheServerEnds) {
     v1::PullResponse response;
     pulled = Pull(Request("t", 1, 30), &response);
   });
-  // Its subscription is being made.
+  // This call waits for the creation of its subscription.
   waiting.emplace_back([&] {
     v1::PullResponse response;
     made = Pull(Request("u", 1, 30), &response);
@@ -234,12 +234,12 @@ TEST_F(PullTest, WhatWaitsIsAnsweredWhenTheServerEnds) {
   for (const grpc::Status& status : {settled, pulled, made}) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
   }
-  // The answers come after all, and find nobody.
+  // The late answers find no call.
   gate->SetOpen(true);
   node_->Stop();
 }
 
-// The name of the topic is too long for one to be named after it, but the subscription says where.
+// The topic's name is too long for a default dead-letter topic, so the subscription names one.
 TEST_F(PullTest, DeadLettersGoWhereTheSubscriptionSays) {
   Start();
   const std::string topic(255, 't');
@@ -265,7 +265,7 @@ TEST_F(PullTest, DeadLettersGoWhereTheSubscriptionSays) {
   EXPECT_EQ(MustPull(Request("lost", 1, 10)).size(), 1u);
 }
 
-// The catalog's change for the dead letter fails; no shard answers the settlement after it.
+// The catalog cannot write the dead-letter topic, and after that no shard answers the settlement.
 TEST_F(PullTest, P7_ASettlementWhoseDeadLetterTopicCannotBeWrittenIsAnswered) {
   Start();
   MustSchedule(NewMessage("t", "x"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recurrences and what their topics say of them, through a socket.
+// Recurrences, and their counts in topics, through a socket.
 #include <string>
 #include <vector>
 
@@ -121,7 +121,7 @@ TEST_F(RecurrencesTest, ACheckLeavesNoTopicBehind) {
   EXPECT_EQ(ReasonOf(missing), "MESSAGE_NOT_FOUND");
   EXPECT_EQ(MetadataOf(missing).at("topic"), "b");
   EXPECT_TRUE(Topics().empty());
-  // Nor does it bring back one that was deleted.
+  // Nor does validate_only revive a deleted topic.
   SetTopic("b", 3, 0);
   v1::DeleteTopicRequest remove;
   remove.set_name("b");
@@ -135,7 +135,8 @@ TEST_F(RecurrencesTest, ACheckLeavesNoTopicBehind) {
   EXPECT_EQ(Topics(), (std::vector<std::string>{"b"}));
 }
 
-// Large templates make short pages; together the pages are whole, in the order of names.
+// Large templates make short pages. Together the pages list every recurrence, in the order of
+// names.
 TEST_F(RecurrencesTest, ListsAPageOfBoundedBytes) {
   shards_ = 2;
   Start();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Refusals that no other test asks for through a socket: reason, code and metadata.
+// Refusals through a socket that no other test covers: reason, code and metadata.
 #include <atomic>
 #include <map>
 #include <string>
@@ -27,7 +27,7 @@ class RefusalsTest : public ServerTest {
       EXPECT_TRUE(actual.contains(key) && actual.at(key) == value) << key;
     }
   }
-  // A bad field of a Schedule.
+  // Sends a Schedule with a bad field and checks the refusal.
   template <typename Change>
   void ExpectInvalid(const std::string& reason, const std::string& field, Change change) {
     v1::ScheduleRequest request = NewMessage("t", "p", 10);
@@ -88,7 +88,7 @@ TEST_F(RefusalsTest, Operations) {
   bulk.mutable_filter()->mutable_start_time()->set_nanos(-1);
   Expect(StartBulk(bulk), StatusCode::INVALID_ARGUMENT, "INVALID_FILTER", {});
   ASSERT_TRUE(StartBulk(NewBulk("n")).ok());
-  ASSERT_TRUE(StartBulk(NewBulk("n")).ok());  // the same again
+  ASSERT_TRUE(StartBulk(NewBulk("n")).ok());  // an equal request
   bulk = NewBulk("n");
   bulk.set_action(v1::BULK_RELEASE);
   Expect(StartBulk(bulk), StatusCode::ALREADY_EXISTS, "OPERATION_EXISTS", {{"name", "n"}});
@@ -165,7 +165,7 @@ TEST_F(RefusalsTest, ReadsBeyondTheQueueOfTheReader) {
   };
   std::thread running([&] { EXPECT_TRUE(get().ok()); });
   gate->AwaitCounts();
-  // One more waits; of two that come now, one is refused.
+  // One more call may wait, so one of the next two is refused.
   std::vector<std::thread> clients;
   std::atomic<int> refused{0};
   for (int i = 0; i < 2; ++i) {
@@ -191,7 +191,7 @@ TEST_F(RefusalsTest, HealthOfAnUnknownService) {
          "UNKNOWN_SERVICE", {});
 }
 
-// A dry run of many pages ends with its client: it is answered as cancelled, not when it is done.
+// A dry run of many pages ends as CANCELLED when its client leaves, before it is complete.
 TEST_F(RefusalsTest, ADryRunEndsWithItsClient) {
   GatedStore* const gate = UseGatedStore();
   Start();
@@ -219,7 +219,7 @@ TEST_F(RefusalsTest, ADryRunEndsWithItsClient) {
   while (counted.started.load() == 0) std::this_thread::yield();
   context->TryCancel();
   client.join();
-  // The server has heard of it when it answers what was asked later.
+  // The server has seen the cancellation once it answers later calls.
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
   }
@@ -229,7 +229,7 @@ TEST_F(RefusalsTest, ADryRunEndsWithItsClient) {
   const auto& done = counted.ended[static_cast<size_t>(StatusCode::OK)];
   while (cancelled.load() + done.load() == 0) std::this_thread::yield();
   EXPECT_EQ(cancelled.load(), 1u);
-  // The object of the call is used again.
+  // The server reuses the object of the cancelled call.
   for (int i = 0; i < 20; ++i) {
     v1::StartBulkRequest request = NewBulk("");
     request.set_dry_run(true);

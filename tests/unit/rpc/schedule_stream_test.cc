@@ -30,8 +30,8 @@ TEST_F(ScheduleStreamTest, AnswersFrameByFrameInOrder) {
   const auto context = NewContext();
   const auto stream = messages_->ScheduleStream(context.get());
   constexpr int kFrames = 100;
-  // More frames than are worked on at once, and no answer is read before the last is written: the
-  // server must hold back, and nothing is lost.
+  // The client writes more frames than the server handles at once, and reads no answer until the
+  // last is written. The server must hold back, and no frame may be lost.
   for (int i = 0; i < kFrames; ++i) {
     ASSERT_TRUE(stream->Write(Frame(i % 7, "f" + std::to_string(i) + "-")));
   }

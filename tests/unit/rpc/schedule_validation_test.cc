@@ -41,7 +41,7 @@ std::string Hex(const storage::Fingerprint& print) {
 
 struct ScheduleCase {
   std::string name;
-  std::string reason;  // "OK" if it is to pass
+  std::string reason;  // "OK" if the request is valid
   std::string field;
   std::function<void(v1::ScheduleRequest*)> change;
 };
@@ -301,7 +301,7 @@ TEST(ValidateScheduleTest, EachRuleAtItsLimit) {
     if (status.ok()) continue;
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(base::GetErrorDetail(status)->field, test.field);
-    // The same in a batch names the item.
+    // The same fault in a batch also names the item.
     const absl::Status item = api::ValidateSchedule(request, MessageLimits(), kNow, 7, &valid);
     EXPECT_EQ(base::GetErrorDetail(item)->field, "messages[7]." + test.field);
   }
@@ -344,7 +344,7 @@ TEST(ValidateScheduleTest, AnEndlessHorizonDoesNotWrap) {
   v1::ScheduleRequest request = GoodSchedule();
   SetDelay(&request, 1, 0);
   EXPECT_TRUE(api::ValidateSchedule(request, limits, kNow, api::kSingle, &valid).ok());
-  // An id has room for times until 2527.
+  // A message id can hold times until the year 2527.
   SetTime(&request, 253'402'300'799, 0);
   EXPECT_EQ(ReasonOf(api::ValidateSchedule(request, limits, kNow, api::kSingle, &valid)),
             "DELIVER_TIME_OUT_OF_RANGE");
@@ -372,7 +372,7 @@ TEST(ValidateScheduleTest, PlainMeansNothingOfTheRest) {
       if (!api::ValidateSchedule(request, MessageLimits(), kNow, api::kSingle, &valid).ok())
         continue;
       EXPECT_FALSE(valid.plain) << test.name;
-      // What an earlier request asked for does not stick to the next.
+      // The options of an earlier request do not stay in the reused result.
       ASSERT_TRUE(api::ValidateSchedule(plain, MessageLimits(), kNow, api::kSingle, &valid).ok());
       EXPECT_TRUE(valid.plain) << test.name;
       EXPECT_FALSE(valid.needs_options()) << test.name;
@@ -437,13 +437,13 @@ TEST(FingerprintTest, WhatSaysHowToDecideDoesNotCount) {
   request.set_only_if_exists(true);
   request.set_request_id("r");
   request.set_validate_only(true);
-  // What means the same as nothing.
+  // Explicit values that equal the defaults.
   request.set_late_policy(v1::Message::DELIVER);
   request.mutable_spread();
   EXPECT_EQ(api::FingerprintOf(request), api::FingerprintOf(plain));
 }
 
-// It is on disk: these two must stay what they are.
+// Fingerprints are on disk, so these two must never change.
 TEST(FingerprintTest, IsTheSameForEver) {
   v1::ScheduleRequest request;
   request.mutable_delay()->set_seconds(5);

@@ -60,14 +60,14 @@ inline std::string ReasonOf(const grpc::Status& status) {
 }
 inline std::string ReasonOf(const google::rpc::Status& status) { return InfoOf(status).reason(); }
 
-// The metadata of a status' ErrorInfo, in order.
+// The metadata of a status' ErrorInfo, sorted by key.
 inline std::map<std::string, std::string> MetadataOf(const grpc::Status& status) {
   const google::rpc::ErrorInfo info = InfoOf(status);
   return {info.metadata().begin(), info.metadata().end()};
 }
 
-// A store whose appends can be made to wait, as for a disk that does not answer, and so can the
-// reading of one shard's counts.
+// A store that can hold up its appends, like a disk that does not answer, and the reading of one
+// shard's counts.
 class GatedStore final : public storage::MemoryStore {
  public:
   using storage::MemoryStore::MemoryStore;
@@ -91,19 +91,19 @@ class GatedStore final : public storage::MemoryStore {
     open_ = open;
     changed_.NotifyAll();
   }
-  // Of those that wait, or will, the first one does not.
+  // Lets one append pass: the first one that waits now or later.
   void LetOneThrough() {
     base::MutexLock lock(&mutex_);
     ++let_through_;
     changed_.NotifyAll();
   }
-  // Only appends that have a record of this type wait; nothing: none does.
+  // Holds up only the appends with a record of this type. nullopt: holds up none.
   void HoldAppends(std::optional<storage::RecordType> type) {
     base::MutexLock lock(&mutex_);
     held_type_ = type;
     changed_.NotifyAll();
   }
-  // Returns when an append waits.
+  // Waits until an append is held up.
   void AwaitAppend() {
     base::MutexLock lock(&mutex_);
     while (!append_waits_) changed_.Wait(&mutex_);
@@ -124,7 +124,7 @@ class GatedStore final : public storage::MemoryStore {
     base::MutexLock lock(&mutex_);
     held_ = shard;
   }
-  // Returns when somebody waits for the counts that are held.
+  // Waits until a reader is held up at the counts.
   void AwaitCounts() {
     base::MutexLock lock(&mutex_);
     while (!counts_wait_) changed_.Wait(&mutex_);
@@ -159,7 +159,7 @@ class GatedStore final : public storage::MemoryStore {
   bool counts_wait_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// The system's clock, and a test can let steady time jump ahead.
+// The system's clock, whose monotonic time a test can advance.
 class JumpingClock final : public base::Clock {
  public:
   base::Now Read() override {
@@ -188,7 +188,7 @@ class ServerTest : public ::testing::Test {
     return options;
   }
 
-  // Listens, but does not serve.
+  // Listens without serving.
   void Listen(const api::ServerOptions& options) {
     auto server = api::Server::Create(options, node_options_, &clock_, &stats_);
     ASSERT_TRUE(server.ok()) << server.status();
@@ -218,7 +218,7 @@ class ServerTest : public ::testing::Test {
     if (node_ != nullptr) node_->Stop();
   }
 
-  // The store is opened when it is first asked for, so that a test can choose the shards before.
+  // Opens the store at its first use, so that a test can choose the number of shards before.
   storage::MemoryStore& store() {
     if (store_ == nullptr) {
       disk_ = std::make_unique<storage::MemoryDisk>(shards_);
@@ -227,7 +227,7 @@ class ServerTest : public ::testing::Test {
     return *store_;
   }
 
-  // To be called before the store is used.
+  // REQUIRES: the store is not used yet.
   GatedStore* UseGatedStore() {
     disk_ = std::make_unique<storage::MemoryDisk>(shards_);
     auto gated = std::make_unique<GatedStore>(disk_.get());
@@ -249,7 +249,7 @@ class ServerTest : public ::testing::Test {
     return messages_->Schedule(NewContext().get(), request, response);
   }
 
-  // Schedules and returns the id.
+  // Schedules the message and returns its id.
   std::string MustSchedule(const v1::ScheduleRequest& request) {
     v1::ScheduleResponse response;
     const grpc::Status status = Schedule(request, &response);

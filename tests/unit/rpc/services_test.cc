@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Health, reflection, and the addresses the server listens on.
+// Health, reflection, and the listen addresses of the server.
 #include <fstream>
 #include <set>
 #include <string>
@@ -134,7 +134,7 @@ TEST_F(ServicesTest, ReplacesASocketThatNobodyListensOn) {
   std::filesystem::rename(path, path + ".kept");
   server_->Shutdown(std::chrono::seconds(1));
   node_->Stop();
-  // As a killed daemon leaves it: the file is there, nobody answers.
+  // A killed daemon leaves the socket file behind, and no process listens on it.
   std::filesystem::rename(path + ".kept", path);
   node_.reset();
   Start();

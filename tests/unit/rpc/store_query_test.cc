@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists and forecasts against a store, compared with what was put into it.
+// Lists and forecasts over a store, compared with the messages that the test put into it.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -30,7 +30,7 @@ using storage::TopicId;
 
 constexpr uint64_t kStart = 1'700'000'000'000 - 1'700'000'000'000 % storage::kDayMs;
 
-// What was put: enough to say what a list must return.
+// A message that was put, with the fields that decide whether a list returns it.
 struct Put {
   uint16_t shard = 0;
   MessageKey key;
@@ -88,7 +88,7 @@ class StoreQueryTest : public ::testing::Test {
     puts_.push_back(put);
   }
 
-  // Three topics with stretches of nothing, many at one moment, and a few far away.
+  // Three topics with empty stretches of time, many messages at one moment, and a few far away.
   void Fill(uint64_t seed) {
     std::mt19937_64 random(seed);
     for (int i = 0; i < 600; ++i) {
@@ -131,7 +131,7 @@ class StoreQueryTest : public ::testing::Test {
     return keys;
   }
 
-  // All pages together. Checks that each one gets on.
+  // Returns the items of all pages, and checks that each page makes progress.
   std::vector<MessageKey> ListAll(const query::MessageFilter& filter,
                                   const query::ListBudget& budget) {
     std::vector<MessageKey> keys;

@@ -16,7 +16,7 @@ namespace {
 
 class SubscribeTest : public ServerTest {
  protected:
-  // Sends one request first thing and returns how the stream ends.
+  // Sends one request on a new stream and returns the status at the stream's end.
   grpc::Status FirstRequest(const v1::SubscribeRequest& request) {
     TestSubscriber subscriber(messages_.get());
     subscriber.Send(request);
@@ -79,7 +79,7 @@ TEST_F(SubscribeTest, RefusesSettlementsInBand) {
   const uint64_t other_shard = uint64_t{40} << 58;
   v1::SubscribeRequest request;
   request.add_ack(other_shard);
-  request.add_ack(12345);  // never given
+  request.add_ack(12345);  // no such lease
   auto* extend = request.add_extend();
   extend->set_lease_token(token);
   extend->mutable_duration()->set_seconds(100'000);
@@ -150,7 +150,7 @@ TEST_F(SubscribeTest, InsistsOnStartFirstAndOnce) {
 
 TEST_F(SubscribeTest, WaitsForAStartAndNotForEver) {
   api::ServerOptions options = DefaultOptions();
-  options.heartbeat_ms = 20;  // which is also how often the server looks at its streams
+  options.heartbeat_ms = 20;  // the server also checks its streams this often
   Start(options);
   TestSubscriber silent(messages_.get());
   const metrics::RpcMethodStats& streams = stats_.of(metrics::RpcMethod::kSubscribe);
@@ -188,7 +188,7 @@ TEST_F(SubscribeTest, ConfirmsTheLastAcksAfterAHalfClose) {
   }
   ASSERT_TRUE(subscriber.Send(request));
   subscriber.HalfClose();
-  // The shard has been told that the subscriber is gone; only then do the acks reach the disk.
+  // The acks reach the disk only after the shard has detached the subscriber.
   while (node_->shard_stats()[0].streams != 0) std::this_thread::yield();
   gate->SetOpen(true);
   EXPECT_TRUE(subscriber.Finish().ok());
@@ -224,7 +224,7 @@ TEST_F(SubscribeTest, WhatAVanishedSubscriberHeldGoesToTheNext) {
   second.ReadDeliveries(1);
   EXPECT_EQ(second.deliveries[0].message_id(), id);
   EXPECT_EQ(second.deliveries[0].attempt(), 2);
-  // The lease of the first ended with its stream.
+  // The lease of the first stream ended with it.
   second.Ack(first.deliveries[0].lease_token());
   second.ReadRefused(1);
 }
@@ -240,7 +240,7 @@ TEST_F(SubscribeTest, DrainsWithANoticeThenEnds) {
   server_->Drain();
   while (!subscriber.last().has_drain()) ASSERT_TRUE(subscriber.ReadOne());
   EXPECT_EQ(subscriber.last().drain().grace().seconds(), 1);
-  // What is in flight can still be settled.
+  // In-flight deliveries can still be settled.
   subscriber.Ack(subscriber.deliveries[0].lease_token());
   subscriber.ReadSettled(1);
   v1::SubscribeRequest late;
@@ -279,7 +279,7 @@ TEST_F(SubscribeTest, HasALimitOfStreams) {
     first.HalfClose();
     EXPECT_TRUE(first.Finish().ok());
   }
-  // The end reaches the client a moment before the server has let go of the stream.
+  // The client sees the end of a stream a moment before the server frees its place.
   for (;;) {
     TestSubscriber next(messages_.get());
     v1::SubscribeRequest request;
@@ -324,7 +324,7 @@ TEST_F(SubscribeTest, ManyMessagesArriveOnceAndInOrder) {
 }
 
 TEST_F(SubscribeTest, ADamagedRecordIsCountedAndNotDelivered) {
-  // Written behind the server's back: one message whose payload was changed after it was encoded.
+  // Written past the server: a message whose payload was changed after it was encoded.
   const uint64_t due_ms = clock_.Read().wall_ms + 50;
   const storage::MessageId id = storage::MessageId::Make(1, 1, 0, due_ms);
   const storage::TopicId topic{1};
@@ -349,8 +349,8 @@ TEST_F(SubscribeTest, ADamagedRecordIsCountedAndNotDelivered) {
   subscriber.Start("t", 1);
   while (stats_.damaged_records.load() == 0) ASSERT_TRUE(subscriber.ReadOne());
   EXPECT_TRUE(subscriber.deliveries.empty());
-  // Its credit has come back: a sound message is delivered, and nothing was confirmed to the
-  // client.
+  // The damaged message gave its credit back: a sound message is delivered, and the server
+  // confirmed nothing.
   MustSchedule(NewMessage("t", "sound"));
   subscriber.ReadDeliveries(1);
   EXPECT_EQ(subscriber.deliveries[0].payload(), "sound");
@@ -372,7 +372,8 @@ TEST_F(SubscribeTest, ASlowReaderHoldsNothingUp) {
   slow.Start("slow", 1'000);
   const std::string payload(100'000, 'x');
   for (int i = 0; i < 200; ++i) MustSchedule(NewMessage("slow", payload));
-  // 20 MB are on their way to somebody who does not read; others are served, and the end is clean.
+  // 20 MB wait for a client that does not read. Other clients are served, and the server ends
+  // cleanly.
   TestSubscriber quick(messages_.get());
   quick.Start("quick");
   MustSchedule(NewMessage("quick", "p"));
@@ -382,7 +383,7 @@ TEST_F(SubscribeTest, ASlowReaderHoldsNothingUp) {
 
 TEST_F(SubscribeTest, AStuckWriteDoesNotHoldUpTheShutdown) {
   api::ServerOptions options = DefaultOptions();
-  options.heartbeat_ms = 20;  // which is also how often the server looks at its streams
+  options.heartbeat_ms = 20;  // the server also checks its streams this often
   Start(options);
   TestSubscriber slow(messages_.get());
   slow.Start("slow", 1'000);

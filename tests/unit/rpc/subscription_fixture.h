@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server whose subscriptions a test makes, reads, changes and deletes.
+// A server for tests that create, read, change and delete subscriptions.
 #pragma once
 
 #include <initializer_list>
@@ -39,7 +39,7 @@ class SubscriptionFixture : public ServerTest {
     *found = response.subscription();
     return status;
   }
-  // Takes over the paths that are named, below `settings`.
+  // Updates the named paths, which are relative to `settings`.
   grpc::Status Update(const std::string& topic, const std::string& name,
                       const v1::SubscriptionSettings& settings,
                       std::initializer_list<const char*> paths, v1::Subscription* after = nullptr) {
@@ -91,7 +91,7 @@ class SubscriptionFixture : public ServerTest {
     } while (!response.next_page_token().empty() && !HasFailure());
     return names;
   }
-  // A message with its states, as Get tells it.
+  // Gets a message with its state in each subscription.
   v1::GetResponse MustGetMessage(const std::string& id) {
     v1::GetRequest request;
     request.set_message_id(id);
@@ -100,7 +100,7 @@ class SubscriptionFixture : public ServerTest {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response;
   }
-  // Ends the server and starts another over what is on disk.
+  // Stops the server and starts another one from the same disk.
   void Restart() {
     StopAll();
     node_.reset();

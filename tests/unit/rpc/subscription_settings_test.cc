@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settings of subscriptions and topics: what is in order, and what is refused by which reason.
+// Settings of subscriptions and topics: the valid ones, and the reasons of refusals.
 #include "server/api/subscriptions/subscription_settings.h"
 
 #include <functional>
@@ -124,7 +124,7 @@ TEST(SubscriptionSettingsTest, AMaskTakesOverWhatItNames) {
   EXPECT_EQ(ReasonOf(api::ApplySubscriptionMask(mask, from, &settings)), "INVALID_UPDATE_MASK");
 }
 
-// The longest backoff goes along as long as nobody has chosen it.
+// While max_backoff has its default, a larger min_backoff raises it.
 TEST(SubscriptionSettingsTest, AMaskMayNameTheShortestBackoffOnly) {
   constexpr uint64_t kTenMinutes = 600'000;
   protocol::SubscriptionSettings from;
@@ -146,7 +146,7 @@ TEST(SubscriptionSettingsTest, AMaskMayNameTheShortestBackoffOnly) {
       << refused;
   mask.add_paths("settings.retry.max_backoff");
   EXPECT_TRUE(api::ApplySubscriptionMask(mask, from, &settings).ok());
-  // Ten minutes that were asked for in the same breath are no default.
+  // A max_backoff of ten minutes in the same request is not a default.
   from.retry.max_backoff_ms = kTenMinutes;
   settings = {};
   EXPECT_EQ(ReasonOf(api::ApplySubscriptionMask(mask, from, &settings)),

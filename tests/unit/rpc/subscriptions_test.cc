@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Subscriptions as resources and by use, through a socket.
+// Subscriptions that are created by a call or by use, through a socket.
 #include <memory>
 #include <optional>
 #include <set>
@@ -30,7 +30,7 @@ TEST_F(SubscriptionsTest, AreMadeReadChangedListedAndDeleted) {
   EXPECT_EQ(made.topic(), "t");
   EXPECT_EQ(made.settings().lease_duration().seconds(), 7);
   EXPECT_GT(made.create_time().seconds(), 0);
-  ASSERT_TRUE(Create(wish).ok());  // the same again
+  ASSERT_TRUE(Create(wish).ok());  // an equal request
   const grpc::Status other = Create("t", "b");
   EXPECT_EQ(other.error_code(), grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_EQ(ReasonOf(other), "SUBSCRIPTION_EXISTS");
@@ -124,7 +124,7 @@ TEST_F(SubscriptionsTest, EachGetsEveryMessageAndItsSubscribersShareThem) {
   TestSubscriber a1(messages_.get());
   TestSubscriber a2(messages_.get());
   TestSubscriber b(messages_.get());
-  // Credit for one each: the two messages go to two of them.
+  // Each subscriber of "a" has credit for one message, so each gets one of the two.
   a1.Start("t", 1, "a");
   a2.Start("t", 1, "a");
   b.Start("t", 0, "b");
@@ -138,7 +138,7 @@ TEST_F(SubscriptionsTest, EachGetsEveryMessageAndItsSubscribersShareThem) {
   both.merge(a2.payloads());
   EXPECT_EQ(both, (Payloads{"1", "2"}));
 
-  // Settled by one of them, it is there for the other.
+  // One subscription has settled the messages. They are still pending for the other.
   b.Ack(b.deliveries[0].lease_token());
   b.Ack(b.deliveries[1].lease_token());
   b.ReadSettled(2);
@@ -193,7 +193,7 @@ TEST_F(SubscriptionsTest, ALaterOneStartsWithWhatIsNewUnlessItAsksForAll) {
   fresh.Start("t", 0, "new");
   fresh.ReadDeliveries(1);
   EXPECT_EQ(fresh.payloads(), (Payloads{"after"}));
-  // By use.
+  // This subscription exists by use.
   TestSubscriber used(messages_.get());
   used.Start("t", 0, "used");
   MustSchedule(NewMessage("t", "last"));
@@ -349,7 +349,8 @@ TEST_F(SubscriptionsTest, GoWithTheirTopic) {
   b.ReadDeliveries(1);
 }
 
-// Made while its topic is being deleted: it is made after that, in a topic that is there again.
+// A subscription is created during the deletion of its topic. The creation takes effect afterwards
+// and creates the topic again.
 TEST_F(SubscriptionsTest, OneIsMadeBeforeOrAfterTheDeletionOfItsTopic) {
   GatedStore* const gate = UseGatedStore();
   Start();
@@ -360,11 +361,11 @@ TEST_F(SubscriptionsTest, OneIsMadeBeforeOrAfterTheDeletionOfItsTopic) {
   gate->AwaitAppend();
   grpc::Status made;
   std::thread maker([&] { made = Create("t", "s"); });
-  // What is asked of the one thread next is answered when it has been looked at.
+  // There is one worker thread. Once it answers a later call, it has handled this one.
   const auto& calls = stats_.of(metrics::RpcMethod::kCreateSubscription);
   while (calls.started.load() == 0) std::this_thread::yield();
   Health();
-  // A deletion writes twice: that it is under way, and that it is done.
+  // A deletion writes twice: at its begin and at its end.
   gate->LetOneThrough();
   gate->LetOneThrough();
   deleter.join();
@@ -379,7 +380,7 @@ TEST_F(SubscriptionsTest, OneIsMadeBeforeOrAfterTheDeletionOfItsTopic) {
   EXPECT_EQ(List("t"), (Names{"s"}));
 }
 
-// Somebody uses a topic again before its deletion is over: it is there, after a restart, too.
+// A client uses a topic again during its deletion. The topic then exists, also after a restart.
 TEST_F(SubscriptionsTest, ATopicThatIsUsedWhileItIsDeletedIsThereAgain) {
   GatedStore* const gate = UseGatedStore();
   Start();
@@ -395,7 +396,7 @@ TEST_F(SubscriptionsTest, ATopicThatIsUsedWhileItIsDeletedIsThereAgain) {
   gate->HoldAppends(storage::RecordType::kObject);
   std::thread deleter([&] { EXPECT_TRUE(DeleteTopic("t").ok()); });
   gate->AwaitAppend();
-  // The topic is deleted, and its subscription is going.
+  // The topic is marked as deleted, and the deletion of its subscription is under way.
   gate->LetOneThrough();
   v1::Subscription found;
   while (ReasonOf(Get("t", "s", &found)) != "TOPIC_NOT_FOUND") std::this_thread::yield();
@@ -418,7 +419,8 @@ TEST_F(SubscriptionsTest, ATopicThatIsUsedWhileItIsDeletedIsThereAgain) {
   EXPECT_TRUE(List("t").empty());
 }
 
-// A subscription of a name that was deleted is another one, also where it takes over its number.
+// A subscription with the name of a deleted one is a new subscription, even if it gets the same
+// number.
 TEST_F(SubscriptionsTest, AStreamIsNotTakenOver) {
   Start();
   ASSERT_TRUE(Create("t", "s").ok());
@@ -477,7 +479,7 @@ TEST_F(SubscriptionsTest, TheOldestMayWaitOnDisk) {
   EXPECT_TRUE(found.counts().has_oldest_due_time());
 }
 
-// All of them ask for the same subscription at once: it is made once, and all get it.
+// All streams name the same new subscription at once. It is created once, and every stream opens.
 TEST_F(SubscriptionsTest, ManyStreamsAtOnce) {
   shards_ = 2;
   api::ServerOptions options = DefaultOptions();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Certificates made for one test run, so that none with a private key is ever committed.
+// Makes certificates for one test run, so that no private key is ever committed.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ struct CertificatePem {
   std::string key;
 };
 
-// A certificate authority that signs what it is asked to. Thread-compatible.
+// A certificate authority that signs any request. Thread-compatible.
 class TestAuthority {
  public:
   explicit TestAuthority(const std::string& name)
@@ -32,7 +32,7 @@ class TestAuthority {
   // The authority's own certificate.
   std::string pem() const { return ToPem(certificate_.get()); }
 
-  // A certificate for "localhost", good for servers and for clients.
+  // A certificate for "localhost", valid for servers and clients.
   CertificatePem Issue() const {
     const KeyPtr key = NewKey();
     const X509Ptr certificate(X509_new(), X509_free);
@@ -55,7 +55,7 @@ class TestAuthority {
     return KeyPtr(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"), EVP_PKEY_free);
   }
 
-  // Self-issued, valid from an hour ago for a day.
+  // Self-issued. Valid from an hour ago, for a day.
   static void Fill(X509* certificate, const std::string& name, EVP_PKEY* key) {
     DT_CHECK(certificate != nullptr && key != nullptr);
     X509_set_version(certificate, X509_VERSION_3);

@@ -35,7 +35,7 @@ class TestSubscriber {
 
   bool Send(const v1::SubscribeRequest& request) { return stream_->Write(request); }
 
-  // Opens the subscription and waits until it is open.
+  // Opens the stream and waits for the start response.
   void Start(const std::string& topic, int max_messages = 0, const std::string& name = "") {
     v1::SubscribeRequest request;
     request.mutable_start()->set_topic(topic);
@@ -46,7 +46,7 @@ class TestSubscriber {
     ASSERT_TRUE(last_.has_started());
   }
 
-  // One response, sorted into the lists below. False at the end of the stream.
+  // Reads one response and sorts it into the lists below. Returns false at the end of the stream.
   bool ReadOne() {
     if (!stream_->Read(&last_)) return false;
     for (const v1::Delivery& delivery : last_.deliveries()) deliveries.push_back(delivery);
@@ -102,7 +102,7 @@ class TestSubscriber {
   void HalfClose() { stream_->WritesDone(); }
   void Cancel() { context_->TryCancel(); }
 
-  // Reads to the end and returns how it ended.
+  // Reads to the end and returns the stream's status.
   grpc::Status Finish() {
     while (ReadOne()) {
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who gets in when TLS is on.
+// The clients that the server accepts and refuses when TLS is on.
 #include <fstream>
 #include <string>
 #include <utility>
@@ -28,11 +28,12 @@ class TlsTest : public ServerTest {
     return options;
   }
 
-  // Calls once with these credentials on a connection of its own.
+  // Makes one call with these credentials on a new connection.
   grpc::Status CallWith(const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    // Rather than dial "localhost": c-ares leaks a copy of that name, and LeakSanitizer sees it.
+    // Does not dial "localhost", because c-ares leaks a copy of that name and LeakSanitizer reports
+    // it.
     arguments.SetSslTargetNameOverride("localhost");
     const auto stub = v1::Messages::NewStub(
         grpc::CreateCustomChannel(server_->addresses()[0], credentials, arguments));
@@ -79,7 +80,7 @@ TEST_F(TlsTest, ACertificateWithAnotherKeyIsAnError) {
       api::Server::Create(options, node_options_, &clock_, &stats_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("tls_key"), absl::string_view::npos) << status;
-  // The two files in each other's place.
+  // Swaps the certificate and the key.
   std::swap(options.tls_cert, options.tls_key);
   EXPECT_FALSE(api::Server::Create(options, node_options_, &clock_, &stats_).ok());
 }

@@ -63,7 +63,8 @@ class TopicsTest : public ServerTest {
     v1::UpdateTopicResponse response;
     return admin_->UpdateTopic(NewContext().get(), request, &response);
   }
-  // Posts a message past the API. REQUIRES: the topic is deleted, and the only one.
+  // Posts a message past the API and checks that it revives the topic. REQUIRES: the topic is
+  // deleted, and there is no other.
   void ExpectLateMessageBringsBack(const std::string& name) {
     EXPECT_TRUE(ListAll("", 10).empty());
     storage::MessageRecord record;
@@ -73,7 +74,7 @@ class TopicsTest : public ServerTest {
     command.tag = api::kNoReply;
     command.messages.push_back(protocol::MakeNewMessage(record, /*slot=*/0));
     ASSERT_TRUE(node_->Post(0, std::move(command)).ok());
-    // It is answered after that one.
+    // The shard answers this call after the posted message.
     MustSchedule(NewMessage("z", "p", 100));
     EXPECT_EQ(ListAll("", 10), (std::vector<std::string>{name, "z"}));
     v1::Topic topic;
@@ -81,7 +82,7 @@ class TopicsTest : public ServerTest {
     EXPECT_EQ(topic.counts().pending(), 1);
     EXPECT_EQ(topic.settings().max_payload_bytes(), 0);
   }
-  // Ends the server and listens again, over what is on disk.
+  // Stops the server and listens again with a new store over the same disk.
   template <typename Store>
   Store* ListenAgain(const api::ServerOptions& options) {
     StopAll();
@@ -105,7 +106,7 @@ TEST_F(TopicsTest, AreMadeReadChangedAndListed) {
   shards_ = 2;
   Start();
   ASSERT_TRUE(Create("b", 3).ok());
-  ASSERT_TRUE(Create("b", 3).ok());  // the same again
+  ASSERT_TRUE(Create("b", 3).ok());  // an equal request
   const grpc::Status other = Create("b", 4);
   EXPECT_EQ(other.error_code(), grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_EQ(ReasonOf(other), "TOPIC_EXISTS");
@@ -195,7 +196,7 @@ TEST_F(TopicsTest, ADeletedTopicIsGoneUntilItIsUsed) {
   EXPECT_EQ(topic.counts().pending(), 1);
 }
 
-// A message that is decided but not on disk when its topic is to be deleted.
+// The shard has decided a message, which is not on disk yet, when the deletion of its topic begins.
 TEST_F(TopicsTest, ATopicWithAMessageOnItsWayIsNotEmpty) {
   GatedStore* const gate = UseGatedStore();
   Start();
@@ -213,9 +214,9 @@ TEST_F(TopicsTest, ATopicWithAMessageOnItsWayIsNotEmpty) {
   EXPECT_EQ(topic.settings().max_payload_bytes(), 3);
 }
 
-// A message that comes while its topic, which was empty, is being written as deleted.
+// A message arrives while the deletion of its empty topic is being written.
 TEST_F(TopicsTest, AMessageMakesTheDeletionOfItsTopicVoid) {
-  // The shard writes nothing of its own.
+  // Keeps the shard from writing low watermarks of its own.
   node_options_.limits.scheduler.low_watermark_period_ms = 3'600'000;
   GatedStore* const gate = UseGatedStore();
   Start();
@@ -228,7 +229,7 @@ TEST_F(TopicsTest, AMessageMakesTheDeletionOfItsTopicVoid) {
   });
   gate->AwaitAppend();
   std::thread client([this] { MustSchedule(NewMessage("a", "p", 100)); });
-  // Until the message is decided: its batch waits behind that of the deletion.
+  // Waits until the shard has decided the message. Its batch waits behind that of the deletion.
   while (node_->shard_stats()[0].uncommitted_batches < 1) std::this_thread::yield();
   gate->HoldAppends(std::nullopt);
   deleter.join();
@@ -242,7 +243,7 @@ TEST_F(TopicsTest, AMessageMakesTheDeletionOfItsTopicVoid) {
   EXPECT_EQ(topic.settings().max_payload_bytes(), 3);
 }
 
-// The catalog creates one topic of a batch while another one, which was there, is deleted.
+// The catalog creates one topic of the batch while a client deletes another one, which exists.
 TEST_F(TopicsTest, ABatchIsAcceptedWhileOneOfItsTopicsIsDeleted) {
   Start();
   for (int round = 0; round < 100; ++round) {
@@ -270,7 +271,8 @@ TEST_F(TopicsTest, ABatchIsAcceptedWhileOneOfItsTopicsIsDeleted) {
   }
 }
 
-// A message whose call knew the topic before the deletion, and which reaches its shard after it.
+// The message's call found the topic before the deletion, and the message reaches its shard after
+// it.
 TEST_F(TopicsTest, ALateMessageBringsItsTopicBack) {
   Start();
   ASSERT_TRUE(Create("a", 3).ok());
@@ -333,7 +335,7 @@ TEST_F(TopicsTest, ATopicMayBeFull) {
   MustSchedule(NewMessage("a", "p", 100));
 }
 
-// Otherwise a message could still be taken for which the answered change leaves no room.
+// Otherwise a shard could accept a message for which the new limit has no room.
 TEST_F(TopicsTest, AChangeIsAnsweredWhenEveryShardKnowsIt) {
   shards_ = 2;
   GatedStore* const gate = UseGatedStore();
@@ -346,7 +348,7 @@ TEST_F(TopicsTest, AChangeIsAnsweredWhenEveryShardKnowsIt) {
     held_at_answer = gate->counts_held();
   });
   gate->AwaitCounts();
-  // The worker has done what it does about the change, and goes on with other calls.
+  // Answering other calls shows that the worker does not block on the change.
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
   }
@@ -385,7 +387,7 @@ TEST_F(TopicsTest, AMinuteMayBeFull) {
     EXPECT_EQ(updated.topic().settings().minute_limit().messages(), messages);
     EXPECT_EQ(updated.topic().settings().minute_limit().policy(), policy);
   };
-  // A minute that is ahead, whatever time it is.
+  // A minute in the future.
   const int64_t minute_s = static_cast<int64_t>(clock_.Read().wall_ms / 60'000 + 10) * 60;
   v1::ScheduleResponse response;
   const auto schedule = [&](int64_t second) {
@@ -419,14 +421,14 @@ TEST_F(TopicsTest, AMinuteMayBeFull) {
   Restart(DefaultOptions());
   refused();
 
-  // Elsewhere than it was asked for: the local time is not its own any more.
+  // The topic's spread moves the message, so it loses its civil time.
   limit->mutable_spread_max()->set_seconds(119);
   set(1, v1::MinuteLimit::SPREAD);
   EXPECT_EQ(updated.topic().settings().minute_limit().spread_max().seconds(), 119);
   ASSERT_TRUE(schedule(61).ok());
   EXPECT_EQ(response.message().deliver_time().seconds(), minute_s + 121);
   EXPECT_FALSE(response.message().has_civil_time());
-  EXPECT_EQ(ReasonOf(schedule(61)), "MINUTE_FULL");  // one minute is as far as it may be moved
+  EXPECT_EQ(ReasonOf(schedule(61)), "MINUTE_FULL");  // spread_max allows a move by one minute
   update.mutable_topic()->mutable_settings()->clear_minute_limit();
   ASSERT_TRUE(admin_->UpdateTopic(NewContext().get(), update, &updated).ok());
   EXPECT_FALSE(updated.topic().settings().has_minute_limit());

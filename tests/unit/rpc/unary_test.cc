@@ -17,7 +17,7 @@ namespace {
 
 class UnaryTest : public ServerTest {
  protected:
-  // Sends bytes that no stub would send.
+  // Sends bytes as a request that no stub would send.
   grpc::Status CallRaw(const std::string& method, const std::string& bytes) {
     grpc::GenericStub stub(channel_);
     grpc::CompletionQueue cq;
@@ -293,7 +293,7 @@ TEST_F(UnaryTest, StopsForGoodWhenStorageFails) {
 TEST_F(UnaryTest, ShutdownDoesNotWaitForADiskThatDoesNotAnswer) {
   GatedStore* const gate = UseGatedStore();
   api::ServerOptions options = DefaultOptions();
-  options.heartbeat_ms = 20;  // which is also how often the server looks at its calls
+  options.heartbeat_ms = 20;  // the server also checks its calls this often
   Start(options);
   gate->SetOpen(false);
   grpc::Status status;
@@ -306,7 +306,7 @@ TEST_F(UnaryTest, ShutdownDoesNotWaitForADiskThatDoesNotAnswer) {
   server_->Shutdown(std::chrono::milliseconds(20));
   caller.join();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
-  // The answer comes after all, and finds nobody.
+  // The late answer finds no call.
   gate->SetOpen(true);
   node_->Stop();
 }
@@ -322,7 +322,7 @@ TEST_F(UnaryTest, ManyCallersOnManyQueuesAndShards) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
-      // A connection of its own, so that every queue gets some.
+      // A connection per thread, so that every completion queue gets calls.
       grpc::ChannelArguments arguments;
       arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
       const auto stub = v1::Messages::NewStub(grpc::CreateCustomChannel(

@@ -47,7 +47,7 @@ TEST(WireCheckTest, PackedAcksAreNotElements) {
 
 TEST(WireCheckTest, CountsUnknownBytesAtEveryDepth) {
   v1::ScheduleRequest item = Request();
-  // Field 100, length-delimited, 50 bytes: 2 bytes of tag, 1 of length.
+  // Field 100, length-delimited, 50 bytes. Two bytes of tag and one of length precede it.
   v1::ScheduleRequest::GetReflection()->MutableUnknownFields(&item)->AddLengthDelimited(
       100, std::string(50, 'x'));
   google::protobuf::Timestamp* time = item.mutable_deliver_time();

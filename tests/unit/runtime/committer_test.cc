@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 
 class CommitterTest : public ::testing::Test {
  protected:
-  // The committer must end before the mailboxes and the journal that it uses.
+  // Makes a committer, which must end before the mailboxes and the journal that it uses.
   void Make(const GroupLimits& limits) {
     committer_ = std::make_unique<Committer>(limits, &journal_);
     committer_->Start();
@@ -100,8 +100,8 @@ TEST_F(CommitterTest, G1_OrderHoldsAcrossGroupsThatAreFull) {
   Submit(0, 4, "d", 9);
   Submit(0, 5, "e", 1);
   for (int i = 0; i < 2; ++i) journal_.Let(AppendOutcome::kAccepted);
-  // While the second group is under way one more batch comes: it is not overtaken, and shares a
-  // group.
+  // "f" arrives while the second group is being appended. It keeps its place in the order and
+  // shares a group with "e".
   journal_.WaitForAppends(3);
   Submit(0, 6, "f", 1);
   for (int i = 0; i < 3; ++i) journal_.Let(AppendOutcome::kAccepted);
@@ -110,7 +110,7 @@ TEST_F(CommitterTest, G1_OrderHoldsAcrossGroupsThatAreFull) {
   ASSERT_EQ(appends.size(), 5u);
   EXPECT_THAT(appends[1].batches, ElementsAre("b"));
   EXPECT_THAT(appends[2].batches, ElementsAre("c"));
-  // Larger than the limit: alone.
+  // "d" is larger than the limit, so it has a group of its own.
   EXPECT_THAT(appends[3].batches, ElementsAre("d"));
   EXPECT_THAT(appends[4].batches, ElementsAre("e", "f"));
 }

@@ -87,7 +87,7 @@ TEST(MailboxTest, G2_ACommandCountsUntilItIsHandled) {
   mailbox.Take(true, {.commands = 1, .bytes = bytes}, &intake);
   ASSERT_TRUE(mailbox.Post(Schedule(3)).ok());
   EXPECT_EQ(ReasonOf(mailbox.Post(Schedule(4))), "OVERLOADED");
-  // A wait releases as well, at once.
+  // A wait also releases, at once.
   mailbox.Wait(microseconds{1}, ShardMailbox::kNoCommands, {.commands = 1, .bytes = bytes});
   EXPECT_TRUE(mailbox.Post(Schedule(4)).ok());
   EXPECT_EQ(mailbox.stats().refused, 3u);

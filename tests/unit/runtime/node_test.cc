@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The threads around real shards, over the store in memory. Time is real: each test waits for
+// The threads around real shards, over a store in memory. Time is real, and each test waits for
 // events, never for time alone.
 #include "server/runtime/node.h"
 
@@ -40,7 +40,7 @@ constexpr uint16_t kShards = 2;
 constexpr storage::TopicId kTopic{1};
 constexpr StreamId kStream{1};
 
-// Counts how often the engines look at the time: once per turn, and once more before some sleeps.
+// Counts the engines' clock reads: one per turn, and one more before some sleeps.
 class CountingClock final : public base::Clock {
  public:
   base::Now Read() override {
@@ -66,7 +66,7 @@ class NodeTest : public ::testing::Test {
     ASSERT_TRUE(node_->Start().ok());
   }
 
-  // Destroys the node and its store, in order; the disk stays.
+  // Destroys the node, then its store. The disk stays.
   void StopNode() {
     node_.reset();
     store_.reset();
@@ -201,7 +201,7 @@ TEST_F(NodeTest, AFullMailboxRefusesAndRecovers) {
   sink_.SetClosed(true);
   ASSERT_TRUE(node_->Post(0, protocol::GetCommand{.tag = CallTag{1}, .target = {}}).ok());
   sink_.WaitForBlockedEngine();
-  // The engine stands still; commands that it has handled may or may not count.
+  // The engine is blocked. Commands that it has handled may or may not count.
   uint64_t accepted = 0;
   absl::Status status;
   while (status.ok() && accepted < 100) {
@@ -212,7 +212,7 @@ TEST_F(NodeTest, AFullMailboxRefusesAndRecovers) {
   EXPECT_GE(accepted, 9u);
   EXPECT_LE(accepted, 10u);
   EXPECT_GE(node_->mailbox_commands(), 10u);
-  // The other shard does not care.
+  // The other shard is not affected.
   EXPECT_TRUE(node_->Post(1, protocol::GetCommand{.tag = CallTag{2}, .target = {}}).ok());
   sink_.SetClosed(false);
   for (uint64_t i = 0; i < accepted; ++i) {
@@ -265,7 +265,7 @@ TEST_F(NodeTest, TheCatalogAnswersWhenEveryShardHasTheChange) {
   EXPECT_EQ(node_->snapshots().Read().subscriptions(), 1u) << "published when Start returns";
 }
 
-// Requests for one topic follow each other, and each waits for all shards.
+// Requests for one topic run one after the other, and each waits for all shards.
 TEST_F(NodeTest, RequestsThatWaitInTheCatalogCountAgainstItsMailbox) {
   options_.mailbox.commands_max = 10;
   StartNode();
@@ -276,7 +276,8 @@ TEST_F(NodeTest, RequestsThatWaitInTheCatalogCountAgainstItsMailbox) {
     return node_->PostToCatalog(catalog::CreateSubscription{
         .tag = catalog::RequestTag{number}, .topic = "a", .name = absl::StrCat("s", number)});
   };
-  // An answer leaves before the engine reports its request as handled; that of the start did.
+  // The catalog answers before it reports a request as handled. The requests of the start may still
+  // count.
   const auto wait_until_none = [this] {
     while (node_->mailbox_stats().back().commands > 0) std::this_thread::yield();
   };
@@ -304,7 +305,7 @@ TEST_F(NodeTest, P7_AFailedAppendOfTheCatalogStopsTheServer) {
             "STORAGE_FAILED");
 }
 
-// A message for a deleted topic reaches its shard: the topic is there when the client hears of it.
+// When the client gets the answer to a message for a deleted topic, the topic is visible again.
 TEST_F(NodeTest, AWatchedTopicThatGetsAMessageIsVisible) {
   StartNode();
   const auto ask = [this](auto command) {
@@ -312,7 +313,7 @@ TEST_F(NodeTest, AWatchedTopicThatGetsAMessageIsVisible) {
     ASSERT_TRUE(node_->PostToCatalog(std::move(command)).ok());
     ASSERT_TRUE(sink_.WaitForCatalog().status.ok());
   };
-  // The first topic has the number of the messages that Schedule makes.
+  // The first topic has the topic number that Schedule uses.
   ask(catalog::EnsureTopic{.name = "a"});
   ask(catalog::DeleteTopic{.name = "a"});
   ASSERT_EQ(node_->snapshots().Read().FindTopic("a"), nullptr);
@@ -329,7 +330,8 @@ TEST_F(NodeTest, AfterStopDispatchNothingIsHandedOutButAcksCount) {
   ASSERT_TRUE(node_->Post(0, Schedule(1, 0, Now(), 10)).ok());
   const auto first = sink_.WaitForDeliveries(1);
   node_->StopDispatch();
-  // Answered after the request to stop was seen: the mailbox is in order, and so are the turns.
+  // The answer shows that the engine has seen StopDispatch, because it handles its mailbox in
+  // order.
   ASSERT_TRUE(node_->Post(0, Schedule(2, 0, Now() + 60'000)).ok());
   sink_.WaitForSchedule(CallTag{2});
   Ack({first[0]});
@@ -359,7 +361,7 @@ TEST_F(NodeTest, ADrainWaitsForLeasesButNotForever) {
 TEST_F(NodeTest, ItSleepsBetweenEventsAndIsOnTime) {
   StartNode();
   Subscribe(1'000);
-  // Ten moments, 40 ms apart.
+  // Ten due times, 40 ms apart.
   const uint64_t begin_ms = Now() + 100;
   std::map<uint64_t, uint64_t> due;
   for (uint64_t i = 0; i < 10; ++i) {
@@ -377,10 +379,10 @@ TEST_F(NodeTest, ItSleepsBetweenEventsAndIsOnTime) {
   std::sort(late.begin(), late.end());
   RecordProperty("lateness_median_ms", static_cast<int>(late[5]));
   RecordProperty("clock_reads", reads);
-  // Half of them on time, even on a machine that is busy with something else.
+  // Half of the messages are on time, even on a busy machine.
   EXPECT_LE(late[5], 20u);
-  // 460 ms: a thread that polled each millisecond would look 460 times, one that spins far more
-  // often.
+  // The run takes 460 ms. A thread that polled every millisecond would read the clock 460 times,
+  // and a spinning one far more often.
   EXPECT_LE(reads, 200) << "between due times an engine should sleep";
 }
 

@@ -10,7 +10,7 @@
 namespace duetime::runtime {
 namespace {
 
-// Holds the reader until it is opened.
+// Blocks the reader thread until the test opens the gate.
 class Gate {
  public:
   void Wait() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An EffectSink that a test can wait at.
+// An EffectSink that lets a test wait for effects.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace duetime::runtime {
 
-// Collects every effect. While it is closed, Deliver blocks: the engine that called it stands
-// still. Thread-safe.
+// Collects every effect. While the sink is closed, Deliver blocks the engine that calls it.
+// Thread-safe.
 class RecordingSink final : public EffectSink {
  public:
   void Deliver(uint16_t shard, protocol::Effects effects) override {
@@ -50,7 +50,7 @@ class RecordingSink final : public EffectSink {
     changed_.NotifyAll();
   }
 
-  // Waits until an engine stands still in Deliver.
+  // Waits until an engine is blocked in Deliver.
   void WaitForBlockedEngine() {
     base::MutexLock lock(&mutex_);
     while (waiting_ == 0) changed_.Wait(&mutex_);
@@ -95,7 +95,7 @@ class RecordingSink final : public EffectSink {
     return deliveries_.size();
   }
 
-  // The shards that said that they failed.
+  // The shards that reported a failure, one bit each.
   uint64_t failed_mask() {
     base::MutexLock lock(&mutex_);
     return failed_mask_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A journal that a test holds in its hand.
+// A journal that a test controls.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,7 @@
 
 namespace duetime::runtime {
 
-// Records all appends. Each append waits until the test lets it through, and ends as the test
-// says. Thread-safe.
+// Records all appends. Each append waits until the test gives it an outcome. Thread-safe.
 class ScriptedJournal final : public storage::Journal {
  public:
   // One append. The value of its first record identifies a batch.
@@ -42,7 +41,7 @@ class ScriptedJournal final : public storage::Journal {
     return outcome;
   }
 
-  // Lets one append, now or later, end like this.
+  // Gives one append, waiting now or later, this outcome.
   void Let(storage::AppendOutcome outcome) {
     base::MutexLock lock(&mutex_);
     outcomes_.push_back(outcome);

@@ -16,7 +16,7 @@ class SignalsTest : public ::testing::Test {
  protected:
   void SetUp() override { BlockStopSignals(); }
 
-  // To this thread, so that no other thread of the test program can take it.
+  // Sends the signal to this thread, so that no other thread of the test program receives it.
   static void Send(int number) { ASSERT_EQ(pthread_kill(pthread_self(), number), 0); }
 };
 

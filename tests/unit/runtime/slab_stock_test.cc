@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kPageBytes = 4096;
 
-// Pages of a slab that are in memory.
+// The number of the slab's pages that are in memory.
 size_t ResidentPages(void* slab) {
   std::vector<unsigned char> pages(SlabStock::kSlabBytes / kPageBytes);
   EXPECT_EQ(mincore(slab, SlabStock::kSlabBytes, pages.data()), 0);
@@ -31,7 +31,7 @@ bool IsMapped(void* slab) {
   return mincore(slab, SlabStock::kSlabBytes, pages.data()) == 0;
 }
 
-// Waits for it; false after ten seconds.
+// Waits for the condition. Returns false after ten seconds.
 template <typename Condition>
 bool Becomes(const SlabStock& stock, Condition condition) {
   SystemClock clock;
@@ -67,7 +67,7 @@ TEST(SlabStockTest, TheThreadMakesMoreWhenFewAreLeft) {
   stock.Start();
   std::set<void*> taken;
   for (int round = 0; round < 20; ++round) {
-    // At times more than there are.
+    // At times takes more slabs than are ready.
     for (size_t i = 0; i < 1 + static_cast<size_t>(round) % 6; ++i) {
       void* const slab = stock.Take();
       EXPECT_TRUE(taken.insert(slab).second);
@@ -98,7 +98,7 @@ TEST(SlabStockTest, ReturnedSlabsGoToTheSystemExceptAFew) {
     ASSERT_TRUE(Becomes(stock, [](const SlabStock& s) { return s.ready() <= s.kReadyMax; }));
     size_t mapped = 0;
     for (void* slab : taken) mapped += IsMapped(slab) ? 1u : 0u;
-    // The thread may be allocating one.
+    // The stock's thread may be allocating one more slab.
     EXPECT_LE(mapped, SlabStock::kReadyMax + 1);
   }
 }

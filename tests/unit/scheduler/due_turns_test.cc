@@ -64,7 +64,7 @@ TEST(DueTurnsTest, TheLowestDueTimeIsThatOfTheFirstOfSomeTopic) {
   EXPECT_EQ(turns.LowestDue(50), 50u);
 }
 
-// Against one deque per topic.
+// Compares the order with one deque per topic.
 TEST(DueTurnsTest, KeepsTheOrderOfEachTopic) {
   std::mt19937_64 random(test::TestSeed());
   DueTurns turns;
@@ -76,7 +76,7 @@ TEST(DueTurnsTest, KeepsTheOrderOfEachTopic) {
       const auto count = random() % 300;
       const auto topic = static_cast<uint32_t>(1 + random() % (random() % 2 == 0 ? 3 : 200));
       for (uint64_t i = 0; i < count; ++i) {
-        // One that was late comes with any due time.
+        // A late message may have any due time.
         const bool late = random() % 50 == 0;
         ++number;
         turns.Add(Due(topic, late ? random() % (number + 1) : number, number, late));

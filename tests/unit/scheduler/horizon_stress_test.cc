@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loading protocol of horizon.h: that its order of steps loses no message, and that each wrong
-// order does. Once with every interleaving of a few steps, once with real threads.
+// The loading protocol of horizon.h: its order of steps loses no message, and each wrong order
+// does. The first part runs every interleaving of a few steps, the second part real threads.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -32,8 +32,8 @@ MessageKey KeyOf(uint64_t due_ms, uint64_t sequence) {
   return MessageKey{due_ms, MessageId::Make(/*epoch=*/1, sequence, /*slot=*/0, due_ms)};
 }
 
-// Keys that may be added to and copied by range from any thread: the store in small, with a
-// consistent snapshot, and the wheel, which inserts if absent.
+// A thread-safe set of keys with a consistent copy of a range. It stands for the store, and for the
+// wheel, which inserts if absent.
 class KeySet {
  public:
   // Returns false if the key was there.
@@ -42,7 +42,7 @@ class KeySet {
     return keys_.insert(key).second;
   }
 
-  // Those with from <= key < until.
+  // The keys with from <= key < until.
   std::vector<MessageKey> Snapshot(const MessageKey& from, const MessageKey& until) const {
     base::MutexLock lock(&mutex_);
     std::vector<MessageKey> keys;
@@ -67,7 +67,7 @@ class KeySet {
   std::set<MessageKey> keys_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Which order of steps the two sides take.
+// The order of steps of the loader and the writer.
 enum class Order {
   kRight,
   // The loader opens its iterator and then publishes.
@@ -92,7 +92,7 @@ struct Rig {
   }
 };
 
-// Every interleaving, in one thread.
+// ---- Every interleaving, in one thread
 
 using Steps = std::vector<std::function<void(Rig*)>>;
 
@@ -155,8 +155,8 @@ Tally RunAllInterleavings(const std::function<std::vector<Steps>()>& make) {
   return tally;
 }
 
-// Two writers and a loader that goes forward in two windows; then one writer and a loader that goes
-// forward, back over the second window, and forward again.
+// First, two writers and a loader that moves forward over two windows. Then one writer and a loader
+// that moves forward, back over the second window, and forward again.
 Tally RunScenarios(Order order) {
   const MessageKey start{};
   const MessageKey middle = MessageKey::FirstAt(100);
@@ -170,7 +170,7 @@ Tally RunScenarios(Order order) {
             Concat({LoaderSteps(order, start, middle), LoaderSteps(order, middle, end),
                     RetreatSteps(middle), LoaderSteps(order, middle, end)})};
   });
-  // 12! / (6! 3! 3!) and 14! / (11! 3!): all of them were run.
+  // 12! / (6! 3! 3!) and 14! / (11! 3!): the test ran all of them.
   EXPECT_EQ(forward.interleavings, 18'480);
   EXPECT_EQ(back.interleavings, 364);
   return Tally{.interleavings = forward.interleavings + back.interleavings,
@@ -202,15 +202,15 @@ TEST(HorizonTest, CoversIsExactAtTheKey) {
   EXPECT_FALSE(horizon.Covers(KeyOf(500, 9)));
 }
 
-// Real threads.
+// ---- Real threads
 
-// Where a thread stands between two steps.
+// The point between two steps at which a thread is.
 enum class Point { kWriterInTheMiddle, kWriterBeforeOffer, kLoaderInTheMiddle, kLoaderBeforeOffer };
 
-// The pause points. In the middle of its two steps a thread now and then waits until the other side
-// has gone through both of its own, or for a bounded number of yields: the gap that a wrong order
-// leaves open is then hit in nearly every round, on a busy machine as on an idle one. Yields are
-// rare, since on a busy machine each may cost milliseconds.
+// The pause points. Between its two steps a thread now and then waits until the other side has made
+// both of its own, or for a bounded number of yields. So nearly every round hits the gap of a wrong
+// order, on a busy and on an idle machine. Yields are rare, because each may cost milliseconds on a
+// busy machine.
 class Pauses {
  public:
   void operator()(Point point, std::mt19937_64* random) {
@@ -232,7 +232,7 @@ class Pauses {
   void LoaderRoundIsOver() { loader_rounds_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  // Two rounds of the other side: the first that ends may have begun before.
+  // Waits for two rounds of the other side, because the first one may have begun before.
   static void WaitForTwo(const std::atomic<uint64_t>& rounds) {
     const uint64_t before = rounds.load(std::memory_order_relaxed);
     for (int spins = 0; spins < 200 && rounds.load(std::memory_order_relaxed) < before + 2;
@@ -241,19 +241,19 @@ class Pauses {
     }
   }
 
-  // Relaxed: the pauses must not order what the protocol is to order.
+  // Relaxed, because the pauses must not add an order that the protocol does not give.
   std::atomic<uint64_t> writer_rounds_{0};
   std::atomic<uint64_t> loader_rounds_{0};
 };
 
-// What one round of threads did.
+// Counts of one round.
 struct Outcome {
   int64_t written = 0;
   int64_t offered_twice = 0;
   int64_t lost = 0;
 };
 
-// One round: writers and a loader on a fresh rig. `Pause` is called between every two steps.
+// One round: writers and a loader on a fresh rig. Calls `Pause` between every two steps.
 template <typename Pause>
 class Round {
  public:
@@ -281,7 +281,7 @@ class Round {
     if (!rig_.wheel.Insert(key)) offered_twice_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // Commits messages that are due within three windows of the horizon, where the race is.
+  // Commits messages that are due within three windows of the horizon, where the race is possible.
   void Write(uint64_t writer) {
     std::mt19937_64 random(seed_ * 16 + writer);
     for (uint64_t i = 0; i < kKeysPerWriter; ++i) {
@@ -315,7 +315,7 @@ class Round {
         rig_.wheel.EraseFrom(back);
         continue;
       }
-      // Half of the horizons stand inside a millisecond.
+      // Half of the horizons are inside a millisecond.
       const MessageKey until = KeyOf(from.due_ms + kWindowMs, random() % 2 * kKeysPerWriter);
       LoadWindow(from, until, &random);
       pause_.LoaderRoundIsOver();
@@ -350,7 +350,7 @@ void Print(const Outcome& total, int64_t rounds) {
               static_cast<long long>(total.lost), static_cast<long long>(total.offered_twice));
 }
 
-// Rounds until one loses a message, at most `rounds_max`.
+// Runs rounds until one loses a message, at most `rounds_max`.
 Outcome RunUntilLost(Order order, int64_t rounds_max) {
   const uint64_t seed = test::TestSeed();
   Outcome total;
@@ -370,7 +370,7 @@ TEST(HorizonStressTest, TheRightOrderLosesNothing) {
   const Outcome total = RunUntilLost(Order::kRight, rounds);
   EXPECT_EQ(total.lost, 0);
   EXPECT_EQ(total.written, rounds * 3 * 400);
-  // Both sides met: without that the test would show nothing.
+  // The two sides met. Otherwise the test would prove nothing.
   EXPECT_GT(total.offered_twice, 0);
 }
 

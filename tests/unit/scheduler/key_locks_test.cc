@@ -10,7 +10,7 @@ namespace {
 
 class KeyLocksTest : public testing::Test {
  protected:
-  // Notes its number, and locks the name again if `lock`.
+  // Records its number when it is woken, and locks the name again if `lock`.
   void Wait(int number, bool lock = false) {
     locks_.Wait(name_, [this, number, lock](base::Now, bool ok) {
       ran_.push_back(ok ? number : -number);

@@ -46,7 +46,7 @@ class MessageWriterTest : public testing::Test {
         std::count_if(batch.records.begin(), batch.records.end(),
                       [type](const storage::Record& record) { return record.type == type; }));
   }
-  // Messages and bytes of the topic, as the store counts them.
+  // Messages and bytes of the topic by the store's counters.
   std::pair<uint64_t, uint64_t> Stored(TopicId topic) {
     std::vector<storage::BucketCount> counts;
     EXPECT_TRUE(store_.ScanCounts(0, topic, CountLevel::kTopic, {0, 1}, 1, &counts).ok());
@@ -81,7 +81,7 @@ TEST_F(MessageWriterTest, CountsAreSummedByTopicAndMinute) {
     Put(kOther, i);
     Put(kCountedTopic, kMinuteMs + i);
   }
-  // Three buckets. The last one may have a second record, because its sum is kept apart.
+  // There are three buckets. The last one may have a second record, because its sum is kept apart.
   EXPECT_LE(Count(Commit(), RecordType::kCount), 4u);
   EXPECT_EQ(Stored(kCountedTopic).first, 200u);
   EXPECT_EQ(Stored(kOther).first, 100u);

@@ -32,7 +32,7 @@ using storage::TopicId;
 
 constexpr TopicId kTopic{1};
 
-// A writer whose batches reach the store, and are known to have, when the test says so.
+// A writer whose batches are appended and completed when the test says so.
 class MinuteCountsTest : public testing::Test {
  protected:
   void Put(TopicId topic, uint64_t due_ms) {
@@ -50,7 +50,7 @@ class MinuteCountsTest : public testing::Test {
     --model_[{topic, MinuteOf(key.due_ms)}];
   }
 
-  // False if the writer does not want it.
+  // Takes a batch. Returns false while the writer is settling.
   bool Take() {
     if (writer_.settling()) return false;
     EXPECT_TRUE(writer_.FlushCounts().ok());
@@ -94,7 +94,7 @@ class MinuteCountsTest : public testing::Test {
   PendingWrites writes_;
   MessageWriter writer_{0, &store_, &writes_};
   std::deque<PendingWrites::Batch> taken_;
-  // Of those, how many the store has.
+  // The number of taken batches that the store has.
   size_t appended_ = 0;
   uint64_t sequence_ = 0;
   std::vector<std::pair<TopicId, MessageKey>> pending_;
@@ -162,7 +162,7 @@ TEST_F(MinuteCountsTest, FindsTheFirstMinuteWithRoom) {
     EXPECT_EQ(find(1, 7, 2), 1u);
     EXPECT_EQ(find(2, 9, 1), 6u);
     EXPECT_EQ(find(3, 3, 9), 0u);
-    // Over many that are full.
+    // The search skips many full minutes.
     EXPECT_EQ(find(100, 300, 1), 0u);
     EXPECT_EQ(find(100, 301, 1), 300u);
   }
@@ -187,8 +187,8 @@ TEST_F(MinuteCountsTest, WhatCannotBeReadIsNotGuessed) {
   EXPECT_FALSE(writer_.FlushCounts().ok());
 }
 
-// Whatever the order in which batches are taken, stored and known to be: the counts are those of
-// what has been decided.
+// Batches may be taken, appended and completed in any order. The counts always include every
+// decided message.
 TEST_F(MinuteCountsTest, IsExactInAnyOrder) {
   std::mt19937_64 random(test::TestSeed());
   size_t compared = 0;
@@ -219,7 +219,7 @@ TEST_F(MinuteCountsTest, IsExactInAnyOrder) {
         if (random() % 20 == 0) writer_.CountMinutes(topic, random() % 4 > 0);
         break;
       default:
-        // Many look-ups elsewhere push out what rests.
+        // Many look-ups of other minutes evict the cached ones.
         if (random() % 1000 == 0) {
           for (uint64_t i = 0; i < 17'000; ++i) At(topic, (100 + i) * kMinuteMs);
         }

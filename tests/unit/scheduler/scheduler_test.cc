@@ -31,7 +31,7 @@ const SchedulerOptions kOptions = {.shard = 0,
                                               .claim_renew_ms = 500,
                                               .low_watermark_period_ms = 1'000}};
 
-// A scheduler over a disk that survives it.
+// A scheduler over a disk that survives restarts.
 class SchedulerTest : public testing::Test, public DueSink {
  protected:
   SchedulerTest() { Start(); }
@@ -42,7 +42,7 @@ class SchedulerTest : public testing::Test, public DueSink {
     fired_.push_back(message.key);
   }
 
-  // The process starts, again.
+  // Starts the scheduler, again after the first time.
   void Start() {
     scheduler_.reset();
     writer_.reset();
@@ -64,7 +64,7 @@ class SchedulerTest : public testing::Test, public DueSink {
     }
   }
 
-  // Accepts a message; it is in the store after the next commit.
+  // Accepts a message. The next commit writes it to the store.
   MessageKey Accept(uint64_t delay_ms) {
     const uint64_t deliver_ms = now_.wall_ms + delay_ms;
     std::string record = storage::EncodeMessageRecord(
@@ -80,7 +80,7 @@ class SchedulerTest : public testing::Test, public DueSink {
     return message.key;
   }
 
-  // Moves a message that lies at `from`.
+  // Moves a message from its place `from`.
   MessageKey Move(const MessageKey& from, uint64_t due_ms) {
     std::string record = storage::EncodeMessageRecord(
         {.header = {.topic = kTopic, .deliver_ms = due_ms, .accept_ms = kStart}});
@@ -151,7 +151,7 @@ TEST_F(SchedulerTest, G3_NothingFiresBeforeItsClaimIsDurable) {
   Commit();
   now_.wall_ms += 200;
   bool more = false;
-  // A crash leaves this claim undecided: the message has not been handed out.
+  // The step may begin a new claim, but fires only messages within the durable one.
   scheduler_->CheckInvariants();
   ASSERT_TRUE(scheduler_->Step(now_, 100, &more).ok());
   for (const MessageKey& key : TakeFired()) EXPECT_LE(key.due_ms, store_->Marks(0)->claim_ms);

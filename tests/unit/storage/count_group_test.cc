@@ -64,7 +64,7 @@ TEST(CountGroupTest, SumsOfZeroAreLeftOut) {
   group.Add(0, kTopic, 5, {1, 10});
   group.Add(0, kTopic, 5, {-1, -10});
   EXPECT_THAT(SumsOf(&group), IsEmpty());
-  // Moved from one minute to another: the hour and the topic stay.
+  // A move to another minute of the same hour changes neither the hour's sum nor the topic's.
   group.Clear();
   group.Add(0, kTopic, 5, {-1, -10});
   group.Add(0, kTopic, 60'000, {1, 10});

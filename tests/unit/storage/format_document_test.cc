@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FORMAT.md is the specification of the bytes on disk; this test reads its worked example and
-// compares it with the codecs.
+// FORMAT.md specifies the bytes on disk. This test compares its worked example with the codecs.
 #include <cctype>
 #include <fstream>
 #include <map>
@@ -22,8 +21,8 @@
 namespace duetime::storage {
 namespace {
 
-// The lines "name: hex hex ..." between "```example" and "```", without the blanks between the
-// bytes.
+// Reads the lines "name: hex hex ..." between "```example" and "```", and drops the blanks between
+// the bytes.
 std::map<std::string, std::string> ReadExample() {
   std::map<std::string, std::string> example;
   std::ifstream document(DUETIME_FORMAT_DOCUMENT);

@@ -14,7 +14,8 @@ namespace {
 
 constexpr uint64_t kMax64 = std::numeric_limits<uint64_t>::max();
 
-// Draws numbers that are often equal, small, or at a byte's edge: where an order breaks if it does.
+// Draws numbers that are often equal, small, or at the edge of a byte, where a wrong order is
+// likely.
 class EdgeNumbers {
  public:
   uint64_t Draw() {
@@ -154,7 +155,8 @@ TEST(KeyCodecTest, AKeyThatDoesNotFitIsOnlyItsBeginning) {
   EXPECT_FALSE(key(1000) < key(24));
 }
 
-// For every name: it is before the next one, within its own prefixes, and outside of others.
+// A name lies within the bounds of its own prefixes and outside all others, and before the next
+// name.
 TEST(KeyCodecTest, BoundsOfAPrefixContainItsNames) {
   const std::vector<std::string> names = {
       "",     "a",        "a\xff",        "a\xff\xff", "b",

@@ -18,14 +18,14 @@
 namespace duetime::storage {
 namespace {
 
-// A log as RocksDB writes it: what LogTail has to understand.
+// A log as RocksDB writes it, which LogTail must understand.
 struct Log {
   std::string bytes;
-  // Where each write ends. The first write is the start's.
+  // The end of each write. The first write belongs to the start.
   std::vector<size_t> ends;
 };
 
-// Writes `count` messages, of any size up to more than two blocks of the log.
+// Writes `count` messages of various sizes, up to more than two blocks of the log.
 Log WriteLog(size_t count, Durability durability) {
   const test::TempDirectory directory;
   RocksDbStoreOptions options;
@@ -67,7 +67,7 @@ LogTail Follow(absl::string_view bytes) {
   return tail;
 }
 
-// The number of whole writes in the first `bytes`.
+// The number of complete writes in the first `bytes`.
 size_t WholeWrites(const Log& log, size_t bytes) {
   return static_cast<size_t>(std::upper_bound(log.ends.begin(), log.ends.end(), bytes) -
                              log.ends.begin());
@@ -126,7 +126,7 @@ TEST(LogTailTest, AGapAmongUnsyncedWritesIsNone) {
 TEST(LogTailTest, AGapAtTheVeryBeginningIsJudgedByTheLogsFirstRecord) {
   for (const Durability durability : {Durability::kBuffered, Durability::kSynced}) {
     Log log = WriteLog(40, durability);
-    // The start's write was synced in either case.
+    // The first write, that of the start, was synced in either case.
     log.bytes[3] = static_cast<char>(log.bytes[3] ^ 1);
     const LogTail tail = Follow(log.bytes);
     EXPECT_TRUE(tail.broken());

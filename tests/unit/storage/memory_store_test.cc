@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What MemoryStore adds to the contract: power cuts and scripted outcomes.
+// Features of MemoryStore beyond the contract: power cuts and scripted outcomes.
 #include "storage/memory_store.h"
 
 #include <string>

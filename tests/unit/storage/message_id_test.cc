@@ -84,7 +84,7 @@ TEST(MessageIdTest, AnythingButTheTextOfAnIdIsRejected) {
       EXPECT_FALSE(MessageId::Parse(text).has_value()) << static_cast<int>(bad) << " at " << at;
     }
   }
-  // Versions 0 and 2, and a 27th... 130th bit.
+  // Versions 0 and 2, and a text with a bit beyond the 128th.
   EXPECT_FALSE(MessageId::Parse(std::string(26, '0')).has_value());
   MessageId next;
   next.high = uint64_t{2} << 60;

@@ -41,7 +41,7 @@ DeadLetterOrigin FullOrigin() {
           .accept_ms = 1'700'000'000'004};
 }
 
-// With every field set.
+// A record with every field set.
 MessageRecord FullRecord() {
   return {.header = kHeader,
           .attributes = {{"key", "value"}, {"k", ""}},
@@ -82,7 +82,7 @@ void ExpectSame(const MessageRecord& a, const MessageRecord& b) {
   EXPECT_EQ(a.payload, b.payload);
 }
 
-// The same bytes as an older program wrote them.
+// The bytes of the same record as a version 1 program wrote them.
 std::string AsVersion1(std::string bytes) {
   bytes[0] = '\1';
   return bytes;
@@ -192,7 +192,7 @@ TEST(MessageRecordTest, Version1HadNoFlagsAndOnlyAttributes) {
     std::string bytes = AsVersion1(EncodeMessageRecord(given));
     MessageRecord record;
     ExpectDataLoss(DecodeMessageRecord(bytes, &record));
-    // ... also without the flag.
+    // The record is also refused without the flag.
     bytes[1] = '\0';
     ExpectDataLoss(DecodeMessageRecord(bytes, &record));
   };
@@ -212,13 +212,13 @@ TEST(MessageRecordTest, AnOriginWithNothingInItComesBack) {
     const std::string bytes = EncodeMessageRecord(given);
     ASSERT_TRUE(DecodeMessageRecord(bytes, &record).ok());
     ExpectSame(record, given);
-    // ... and goes when the next record is decoded into the same place.
+    // Decoding another record into the same object removes the origin.
     ASSERT_TRUE(DecodeMessageRecord(Encode({}, ""), &record).ok());
     EXPECT_EQ(record.dead_letter, std::nullopt);
   }
 }
 
-// What a writer with another idea of an origin would have written, with a checksum that matches.
+// Origins that no writer produces are refused, also with a matching checksum.
 TEST(MessageRecordTest, AnOriginThatNobodyWroteIsRefused) {
   const auto decode = [](const DeadLetterOrigin& origin) {
     MessageRecord record;
@@ -268,7 +268,7 @@ TEST(MessageRecordTest, EverySingleBitFlipIsRefused) {
   }
 }
 
-// A record of these sections, with a checksum that matches.
+// Composes a record of these sections, with a matching checksum.
 std::string Compose(uint8_t version, uint8_t flags,
                     const std::vector<std::pair<uint8_t, std::string>>& sections) {
   std::string bytes = EncodeMessageRecord({});

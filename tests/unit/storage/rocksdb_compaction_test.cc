@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What compactions leave out, and that they leave out nothing else. Opens the families as the store
-// does, without the store, to flush and compact when the test says so and to set RocksDB's clock.
+// Compactions drop garbage and nothing else. The test opens the families as the store does, but
+// without the store, so that it can flush, compact and set RocksDB's clock.
 #include "storage/rocksdb_compaction.h"
 
 #include <atomic>
@@ -33,7 +33,7 @@ namespace {
 
 rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
-// The machine's, with a clock that can be set forward.
+// The machine's environment with a clock that the test can advance.
 class LaterEnv final : public rocksdb::EnvWrapper {
  public:
   LaterEnv() : rocksdb::EnvWrapper(rocksdb::Env::Default()) {}
@@ -49,7 +49,7 @@ class LaterEnv final : public rocksdb::EnvWrapper {
   std::atomic<int64_t> later_ = 0;
 };
 
-// Wakes whoever waits for a compaction.
+// Wakes the test after each compaction.
 class CompactionListener final : public rocksdb::EventListener {
  public:
   void OnCompactionCompleted(rocksdb::DB* /*db*/,
@@ -57,10 +57,11 @@ class CompactionListener final : public rocksdb::EventListener {
     const std::lock_guard<std::mutex> lock(mutex_);
     changed_.notify_all();
   }
-  // Waits until `what` is true, which only a compaction can make it. False after half a minute.
+  // Waits until `what` is true, which only a compaction can cause. Returns false after half a
+  // minute.
   bool Await(const std::function<bool()>& what) {
     std::unique_lock<std::mutex> lock(mutex_);
-    // The listener is called a moment before others see the result, hence the short waits.
+    // RocksDB calls the listener a moment before the result is visible, so the waits are short.
     for (int i = 0; i < 3000; ++i) {
       lock.unlock();
       if (what()) return true;
@@ -103,14 +104,14 @@ class RocksDbCompactionTest : public testing::Test {
   void Flush(ColumnFamily family) {
     ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions(), handle(family)).ok());
   }
-  // Merges everything into the last level, which is read and written also if it is the only one.
+  // Merges everything into the last level. Also rewrites the last level if there is no other.
   void Compact(ColumnFamily family) {
     rocksdb::CompactRangeOptions options;
     options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
     ASSERT_TRUE(db_->CompactRange(options, handle(family), nullptr, nullptr).ok());
   }
 
-  // How many entries the tables have, tombstones and operands included.
+  // The number of entries in the tables, with tombstones and operands.
   uint64_t TableEntries(ColumnFamily family) {
     rocksdb::TablePropertiesCollection tables;
     EXPECT_TRUE(db_->GetPropertiesOfAllTables(handle(family), &tables).ok());
@@ -141,7 +142,7 @@ class RocksDbCompactionTest : public testing::Test {
     return EncodeLocatorKey(0, MessageId::Make(1, sequence, 0, 0));
   }
 
-  // Compaction never drops these entries.
+  // Write options without a sync, because this test cuts no power.
   static rocksdb::WriteOptions Unsynced() {
     rocksdb::WriteOptions write;
     write.sync = false;
@@ -154,7 +155,7 @@ class RocksDbCompactionTest : public testing::Test {
                            ToSlice(CountKey(minute).bytes()), {value.data(), value.size()})
                     .ok());
   }
-  // Nothing if the counter is absent.
+  // Returns nullopt if the counter is absent.
   std::optional<CountDelta> ReadCount(uint64_t minute) {
     std::string value;
     const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), handle(ColumnFamily::kCounts),
@@ -192,7 +193,7 @@ TEST_F(RocksDbCompactionTest, OnlyEntriesExpiredAtTheMarkAreDropped) {
 }
 
 TEST_F(RocksDbCompactionTest, ADroppedEntryShowsNothingOlder) {
-  // The older one is at the last level, the newer one, which expires, above it.
+  // The older entry is in the last level. The newer one, which expires, is above it.
   PutLocator(1, 0);
   Flush(ColumnFamily::kLocators);
   Compact(ColumnFamily::kLocators);
@@ -201,7 +202,7 @@ TEST_F(RocksDbCompactionTest, ADroppedEntryShowsNothingOlder) {
   PutLocator(2, 0);
   Flush(ColumnFamily::kLocators);
   drop_mark_->store(50);
-  // Merges the young tables only, within their level.
+  // Merges only the young tables, without the last level.
   rocksdb::ColumnFamilyMetaData meta;
   db_->GetColumnFamilyMetaData(handle(ColumnFamily::kLocators), &meta);
   std::vector<std::string> young;
@@ -218,14 +219,14 @@ TEST_F(RocksDbCompactionTest, ADroppedEntryShowsNothingOlder) {
   EXPECT_EQ(TableEntries(ColumnFamily::kLocators), 1u);
 }
 
-// Old ids lie in tables that no new id overlaps; they are visited by their age.
+// Old ids lie in tables that no new id overlaps, so only their age makes RocksDB compact them.
 TEST_F(RocksDbCompactionTest, OldTablesAreVisitedWithinTheGarbageAge) {
   for (uint64_t sequence = 0; sequence < 100; ++sequence) PutLocator(sequence, 50);
   Flush(ColumnFamily::kLocators);
   Compact(ColumnFamily::kLocators);
   ASSERT_EQ(TableEntries(ColumnFamily::kLocators), 100u);
   drop_mark_->store(50);
-  // Less than the age: another table makes RocksDB look, and it finds nothing to do.
+  // Before the garbage age, a new table makes RocksDB look for work, and it finds none.
   env_.Forward(1800);
   PutLocator(1000, 0);
   Flush(ColumnFamily::kLocators);
@@ -243,7 +244,7 @@ TEST_F(RocksDbCompactionTest, CountersOfZeroGoInTheEnd) {
   Count(2, {5, 50});
   Flush(ColumnFamily::kCounts);
   EXPECT_EQ(ReadCount(1), CountDelta{});
-  // The first visit makes a value of the operands, the second leaves it out.
+  // The first compaction merges the operands into a value. The second one drops it.
   Compact(ColumnFamily::kCounts);
   EXPECT_EQ(ReadCount(2), (CountDelta{5, 50}));
   Compact(ColumnFamily::kCounts);
@@ -254,12 +255,12 @@ TEST_F(RocksDbCompactionTest, CountersOfZeroGoInTheEnd) {
   EXPECT_EQ(ReadCount(1), (CountDelta{3, 30}));
 }
 
-// A zero above an older sum, and changes above a zero, in every place where a filter may meet them.
+// A zero over an older sum, and changes over a zero, at every place where a filter may meet them.
 TEST_F(RocksDbCompactionTest, DroppingAZeroNeverUncoversAnOlderSum) {
   Count(1, {5, 50});
   Flush(ColumnFamily::kCounts);
   Compact(ColumnFamily::kCounts);
-  // 17 changes in a row make RocksDB write the sum, a value, over the older one.
+  // After 17 changes in a row, RocksDB writes their sum, a value, over the older one.
   for (int i = 0; i < 5; ++i) Count(1, {-1, -10});
   for (int i = 0; i < 10; ++i) {
     Count(1, {1, 10});
@@ -284,7 +285,7 @@ TEST_F(RocksDbCompactionTest, DroppingAZeroNeverUncoversAnOlderSum) {
   EXPECT_EQ(ReadCount(1), (CountDelta{2, 20}));
 }
 
-// Random changes, flushes and compactions of some or all tables: every sum is always right.
+// Random changes, flushes and compactions of some or all tables. Every sum is always right.
 TEST_F(RocksDbCompactionTest, NoSumIsEverWrong) {
   std::mt19937_64 random(test::TestSeed(1));
   constexpr uint64_t kMinutes = 40;
@@ -293,7 +294,7 @@ TEST_F(RocksDbCompactionTest, NoSumIsEverWrong) {
     const uint64_t minute = random() % 3 == 0 ? 0 : random() % kMinutes;
     CountDelta& sum = model[minute];
     CountDelta delta = {static_cast<int64_t>(random() % 3), static_cast<int64_t>(random() % 300)};
-    // Back to zero, often.
+    // Often returns a sum to zero.
     if (random() % 3 == 0) delta = {-sum.messages, -sum.bytes};
     Count(minute, delta);
     sum = Sum(sum, delta);

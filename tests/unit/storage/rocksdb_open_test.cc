@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a data directory is created, opened and closed. What a damaged one gets is in tests/crash.
+// Creates, opens and closes data directories. The tests in tests/crash cover damaged ones.
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -39,7 +39,7 @@ class RocksDbOpenTest : public testing::Test {
     return RocksDbStore::Open(options);
   }
 
-  // Opens and closes.
+  // Opens and closes the store once.
   absl::Status OpenOnce(uint16_t shards = 0) {
     auto store = Open(shards);
     return store.ok() ? (*store)->Close() : store.status();
@@ -161,7 +161,7 @@ TEST_F(RocksDbOpenTest, ANewerFormatIsRefused) {
               HasSubstr(absl::StrCat("format version ", kFormatVersion + 1)));
 }
 
-// An interrupted creation, in each of its stages.
+// The creation was interrupted at each of its stages.
 TEST_F(RocksDbOpenTest, AnInterruptedCreationIsBegunAgain) {
   const WitnessRecord creating{WitnessRecord::State::kCreating, 1, StoreId{1, 2}, 0, 0};
   fs::create_directory(data_dir_);
@@ -181,7 +181,7 @@ TEST_F(RocksDbOpenTest, AnInterruptedCreationIsBegunAgain) {
     EXPECT_TRUE(status.ok()) << status;
   }
 
-  // Everything was written but the witness's last word.
+  // Everything is complete except the last write of the witness.
   auto witness = Witness::Open(data_dir_ + "/witness");
   WitnessRecord record = (*witness)->Read()->value();
   EXPECT_EQ(record.state, WitnessRecord::State::kCreated);

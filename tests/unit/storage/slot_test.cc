@@ -6,7 +6,7 @@
 namespace duetime::storage {
 namespace {
 
-// Messages are found again by it, so these must never change.
+// Lookups of stored messages use the slot, so these values must never change.
 TEST(SlotTest, IsTheSameForEver) {
   EXPECT_EQ(SlotOfName("orders", "42"), 8114u);
   EXPECT_EQ(SlotOfName("order", "s42"), 14049u);

@@ -48,8 +48,8 @@ TEST(ValueCodecTest, ProgressThatNobodyWroteIsRefused) {
     EXPECT_FALSE(DecodeProgress(bytes.substr(0, size)).has_value());
   }
   EXPECT_FALSE(DecodeProgress(bytes + "x").has_value());
-  // Of the version, the state and the flags all other values are refused; the numbers may be any,
-  // and their damage is found by the checksums of the database.
+  // The decoder refuses all other values of the version, the state and the flags. The numbers may
+  // have any value, and the database's checksums find their damage.
   for (size_t at = 0; at < bytes.size(); ++at) {
     for (int value = 0; value < 256; ++value) {
       std::string changed = bytes;

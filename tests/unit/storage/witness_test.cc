@@ -26,10 +26,10 @@ class WitnessTest : public testing::Test {
     return *std::move(witness);
   }
 
-  // Opens and reads.
+  // Opens the witness and reads it.
   absl::StatusOr<std::optional<WitnessRecord>> Read() { return Open()->Read(); }
 
-  // Opens, reads as one must, and writes.
+  // Opens the witness, reads it as is required, and writes the record.
   void Write(const WitnessRecord& record) {
     const std::unique_ptr<Witness> witness = Open();
     ASSERT_TRUE(witness->Read().ok());
@@ -79,7 +79,7 @@ TEST_F(WitnessTest, ATornWriteLeavesTheOneBefore) {
   Write(Saying(3));
   const std::string after = Bytes();
   ASSERT_EQ(before.size(), after.size());
-  // Any mixture in which the slot that was being written has some new bytes and some old ones.
+  // Any torn write, which leaves some new and some old bytes in the slot.
   for (size_t torn = 0; torn <= after.size(); ++torn) {
     SetBytes(after.substr(0, torn) + before.substr(torn));
     const auto read = Read();
@@ -110,7 +110,7 @@ TEST_F(WitnessTest, EveryFlippedBitIsNoticed) {
       SetBytes(flipped);
       const auto read = Read();
       ASSERT_TRUE(read.ok());
-      // The even writes go to the front. The other slot stands in for a damaged one.
+      // Even writes go to the front slot. If one slot is damaged, the other one is read.
       EXPECT_EQ(*read, slot == 0 ? Saying(1) : Saying(2));
     }
   }

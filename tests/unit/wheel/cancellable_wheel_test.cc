@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cancelling: the guarantees of cancellable_wheel.h, each under its name, and the bugs that other
-// wheels had with it.
+// Cancelling: one test for each guarantee of cancellable_wheel.h, and for bugs of other wheels.
 #include "server/wheel/cancellable_wheel.h"
 
 #include <algorithm>
@@ -21,7 +20,7 @@ using ::testing::IsEmpty;
 constexpr Tick kHour = 3'600'000;
 constexpr Tick kYear = 365 * 24 * kHour;
 
-// A wheel and the owner of its stamps: things that have a value each.
+// A wheel and the owner of its stamps: things with a value each.
 class Wheel {
   struct FindStamp {
     Wheel* wheel;
@@ -35,7 +34,7 @@ class Wheel {
 
   explicit Wheel(Tick now) : wheel_(now, FindStamp{this}) {}
 
-  // Adds an entry about a new thing, and returns which.
+  // Adds an entry for a new thing and returns the thing's number.
   size_t Add(Tick due, int value) {
     things_.push_back({.value = value, .stamp = {}});
     AddAgain(due, things_.size() - 1);
@@ -44,7 +43,7 @@ class Wheel {
   void AddAgain(Tick due, size_t thing) { wheel_.Add(due, thing, &things_[thing].stamp); }
   bool Cancel(size_t thing) { return wheel_.Cancel(&things_[thing].stamp); }
   bool HasTimer(size_t thing) const { return !things_[thing].stamp.none(); }
-  // REQUIRES: no timer.
+  // REQUIRES: the thing has no timer.
   void Destroy(size_t thing) { things_[thing].gone = true; }
 
   // One call; returns the entries that it handed out.
@@ -55,7 +54,7 @@ class Wheel {
     return values;
   }
 
-  // Calls until everything due is handed out.
+  // Advances until everything due is handed out.
   std::vector<int> Drain(Tick now, size_t budget) {
     std::vector<int> values;
     while (!TakeSome(now, budget, &values)) continue;
@@ -105,7 +104,7 @@ TEST(CancellableWheelTest, G5_CancelInEveryLevelAndPlaceOfTheList) {
 
 TEST(CancellableWheelTest, G5_CancelWhileTheSlotIsBeingCascaded) {
   constexpr Tick kDue = 70'000;
-  // The entry at 0 is moved by then, the one at 4 is not.
+  // By then the cascade has moved the entry at 0, but not the one at 4.
   for (const size_t victim : {size_t{0}, size_t{1}, size_t{4}}) {
     Wheel wheel(0);
     std::vector<size_t> things;
@@ -208,7 +207,7 @@ TEST(CancellableWheelTest, G9_OneTimerMovedAMillionTimesTakesNoMemory) {
   for (const Tick delay : {Tick{3}, Tick{1'000}, Tick{30'000}, kHour, kYear}) {
     Wheel wheel(1'700'000'000'000);
     const size_t empty = wheel->bytes();
-    // A crowd that stays, so that the sweeps have something to keep.
+    // Entries that stay, so that the sweeps have something to keep.
     constexpr int kCrowd = 500;
     for (int i = 0; i < kCrowd; ++i) wheel.Add(wheel->position() + kHour + static_cast<Tick>(i), i);
     size_t thing = wheel.Add(wheel->position() + delay, -1);
@@ -244,7 +243,7 @@ TEST(CancellableWheelTest, NextDueMayBeThatOfACancelledOneButNeverLater) {
   EXPECT_EQ(wheel->NextDue(), kNever);
 }
 
-// go-zero loses a task that is moved and then removed, and runs one twice that is moved to now
+// go-zero loses a task that is moved and then removed, and runs a task twice that is moved to now
 // (issues 205 and 5316). Here a move is a cancel and an add.
 TEST(CancellableWheelPeersTest, GoZero_MoveThenRemove) {
   Wheel wheel(0);
@@ -262,7 +261,7 @@ TEST(CancellableWheelPeersTest, GoZero_MoveThenRemove) {
   EXPECT_THAT(wheel.Take(100'000), ElementsAre(2));
 }
 
-// Netty counts a task twice that is cancelled in the tick that expires it (issue 14959).
+// Netty counts a task twice if it is cancelled in the tick that expires it (issue 14959).
 TEST(CancellableWheelPeersTest, Netty_CancelInTheTickThatExpiresCountsOnce) {
   Wheel wheel(0);
   const size_t first = wheel.Add(10, 1);
@@ -275,7 +274,7 @@ TEST(CancellableWheelPeersTest, Netty_CancelInTheTickThatExpiresCountsOnce) {
   EXPECT_EQ(wheel->size(), 0u);
 }
 
-// Kafka may put a cancelled task back while it moves between its levels.
+// Kafka may put a cancelled task back during a move between levels.
 TEST(CancellableWheelPeersTest, Kafka_ACancelledEntryDoesNotComeBackFromACascade) {
   Wheel wheel(0);
   std::vector<size_t> things;

@@ -21,7 +21,7 @@ struct alignas(64) Node {
 };
 using Slab = NodeSlab<Node>;
 
-// Counts slabs in use, and gives no slab out twice.
+// Counts the slabs in use, and checks that no slab is given out twice.
 class CountingMemory final : public SlabMemory {
  public:
   ~CountingMemory() override { EXPECT_THAT(out_, IsEmpty()); }

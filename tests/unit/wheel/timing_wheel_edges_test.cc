@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where wheels go wrong: the edges of slots, levels and time itself, and the bugs that other timing
-// wheels had.
+// Tests the edges of slots, levels and time itself, and bugs of other timing wheels.
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -34,7 +33,7 @@ std::vector<int> Expire(Wheel* wheel, Tick now, size_t budget = 1'000'000) {
   return entries;
 }
 
-// Times about each edge of a slot, a window and a ring.
+// Times around each edge of a slot, a window and a ring.
 std::vector<Tick> EdgeTicks() {
   std::vector<Tick> ticks{0, 1, 2, kMax - 2'048, kMax - 2'047, kMax - 1, kMax};
   for (const uint32_t bits : {11u, 12u, 22u, 23u, 29u, 36u, 43u, 50u, 57u}) {
@@ -118,7 +117,7 @@ TEST(TimingWheelEdgesTest, AnEarlierNowHandsOutOnlyWhatTheWheelStandsAt) {
 }
 
 TEST(TimingWheelEdgesTest, ASlotCanBeUsedAgainOnItsNextTurn) {
-  // Times that are this far apart share their slot, or its neighbour, in some level.
+  // Times with this distance share a slot, or lie in neighbouring slots, on some level.
   for (const Tick step : {Tick{2'047}, Tick{2'048}, Tick{4'096}, Tick{1} << 22, Tick{1} << 23}) {
     Wheel wheel(0);
     for (int turn = 0; turn < 200; ++turn) {
@@ -174,8 +173,8 @@ TEST(TimingWheelEdgesDeathTest, TheCallersDutiesAreChecked) {
   EXPECT_DEATH(wheel.Advance(1, 0, &out), "budget");
 }
 
-// go-zero's wheel fires a task one full turn late when its delay is a whole number of turns, since
-// it counts slots from where it stands and compares no absolute time (go-zero issue 5510).
+// go-zero's wheel fires a task one full turn late if its delay is a whole number of turns, because
+// it counts slots from its position and compares no absolute time (issue 5510).
 TEST(TimingWheelPeersTest, GoZero_NotOneTurnLateFromAnyOffset) {
   for (Tick start = 0; start < 4'200; start += 7) {
     for (const Tick delay :
@@ -188,8 +187,8 @@ TEST(TimingWheelPeersTest, GoZero_NotOneTurnLateFromAnyOffset) {
   }
 }
 
-// A tick that go-zero misses delays everything after it for good (issue 3619); an old Netty
-// computed wrong delays after a stall (issue 1959).
+// If go-zero misses a tick, everything after it stays late (issue 3619). An old Netty computed
+// wrong delays after a stall (issue 1959).
 TEST(TimingWheelPeersTest, GoZeroAndNetty_AMissedTickDelaysNothing) {
   Wheel wheel(0);
   for (int i = 0; i < 100; ++i) wheel.Add(10 * static_cast<Tick>(i), i);
@@ -199,7 +198,7 @@ TEST(TimingWheelPeersTest, GoZeroAndNetty_AMissedTickDelaysNothing) {
   EXPECT_THAT(Expire(&wheel, 5 * kHourTicks + 1), ElementsAre(100));
 }
 
-// Wheels with a range clamp what lies beyond it (Linux, for one), or refuse it.
+// Wheels with a limited range clamp a time beyond it, as Linux does, or refuse it.
 TEST(TimingWheelPeersTest, FarTimersAreNotClamped) {
   Wheel wheel(1'700'000'000'000);
   const Tick start = wheel.now();

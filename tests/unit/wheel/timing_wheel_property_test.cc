@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random operations on a wheel against a sorted map. A failure prints the seed; run it again with
-// DUETIME_SEED=<seed>.
+// Compares random operations on a wheel with a sorted map. A failure prints the seed.
+// DUETIME_SEED=<seed> repeats the run.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -22,13 +22,13 @@ namespace {
 
 using test::CheckedWheel;
 
-// What the slots of the levels are wide, in bits.
+// Width of a slot on each level, in bits.
 constexpr std::array<uint32_t, 6> kLevelShifts{11, 22, 29, 36, 43, 50};
 
-// What a run looks like; drawn at random, so that runs differ in character and not only in detail.
+// The character of a run, drawn at random so that runs differ in kind.
 struct Character {
   Tick start = 0;
-  // How far ahead most entries are due, and how far time mostly jumps, in bits.
+  // Most due times are at most 2^due_bits ahead, and most jumps of time at most 2^jump_bits.
   uint32_t due_bits = 0;
   uint32_t jump_bits = 0;
   uint32_t add_percent = 0;
@@ -41,7 +41,7 @@ class RandomRun {
  public:
   explicit RandomRun(uint64_t seed) : random_(seed), character_(Draw()), wheel_(character_.start) {}
 
-  // One random operation. Returns false when time has come to its end.
+  // Makes one random operation. Returns false at the end of time.
   bool Step() {
     const uint64_t dice = Below(100);
     if (dice < character_.add_percent) {
@@ -66,7 +66,7 @@ class RandomRun {
 
  private:
   uint64_t Below(uint64_t limit) { return random_() % limit; }
-  // Up to 2^bits, each magnitude as likely as the other.
+  // A number up to 2^bits. Each order of magnitude is equally likely.
   uint64_t Magnitude(uint32_t bits) {
     const uint64_t width = Below(bits + 1);
     return width == 0 ? 0 : random_() >> (64 - width);
@@ -87,7 +87,7 @@ class RandomRun {
     const Tick position = wheel_.wheel().position();
     Tick due = position + Magnitude(character_.due_bits);
     switch (Below(8)) {
-      case 0: {  // about the edge of a level
+      case 0: {  // around the edge of a level
         const uint32_t shift = kLevelShifts[Below(kLevelShifts.size())];
         due = (((position >> shift) + 1 + Below(2)) << shift) + Below(3) - 1;
         break;
@@ -113,9 +113,9 @@ class RandomRun {
     switch (Below(6)) {
       case 0:  // go on with the same
         return target;
-      case 1: {  // as a sleeper would
+      case 1: {  // like a caller that sleeps
         const Tick next = wheel_.wheel().NextDue();
-        // Not to the end of time, where the run would be over.
+        // Not to the end of time, because that would end the run.
         return next - target < (Tick{1} << 45) ? next : target;
       }
       case 2:  // backwards
@@ -170,7 +170,7 @@ TYPED_TEST(WheelPropertyTest, LongRunsAgreeWithASortedMap) {
     for (int step = 0; step < kSteps && run.Step(); ++step) ++steps;
     run.Finish();
   }
-  // Most runs go their whole length: a run ends early only when its time does.
+  // Most runs reach their full length. A run ends early only at the end of time.
   EXPECT_GT(steps, runs * kSteps / 2);
 }
 

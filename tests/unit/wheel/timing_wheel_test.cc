@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The guarantees of timing_wheel.h, each under its name.
+// One test for each guarantee of timing_wheel.h, with its number.
 #include "server/wheel/timing_wheel.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ std::vector<int> Take(Wheel* wheel, Tick now, size_t budget = kAll) {
   return entries;
 }
 
-// Calls until everything due is handed out.
+// Advances until everything due is handed out.
 std::vector<int> Drain(Wheel* wheel, Tick now, size_t budget) {
   std::vector<int> entries;
   for (;;) {
@@ -120,7 +120,7 @@ TEST(TimingWheelTest, G3_SameTickKeepsInsertionOrder) {
 }
 
 TEST(TimingWheelTest, G3_SameTickKeepsInsertionOrderAcrossLevels) {
-  // The same due time, added from further and further near, so that each lies in another level.
+  // Entries with one due time, added from nearer and nearer, so that each is on another level.
   constexpr Tick kDue = (Tick{3} << 32) + (Tick{5} << 24) + 123'456;
   Wheel wheel(0);
   int next = 0;
@@ -219,8 +219,8 @@ TEST(TimingWheelTest, G4_AStoppedAdvanceGoesOnWithALaterNow) {
   EXPECT_THAT(Take(&wheel, 100), ElementsAre(2, 3));
 }
 
-// A crowd in one tick, with nothing before it: by the time it is due it has moved down, a little
-// at each tick, and no single call had more to do than the one that hands out.
+// A crowd in one tick, with nothing before it. The wheel moves the crowd down a little at each
+// tick, and no call does more work than the one that hands it out.
 TEST(TimingWheelTest, G4_ACrowdIsMovedDownBeforeItIsDue) {
   constexpr Tick kDue = 1'000'000;
   constexpr size_t kBudget = 128;
@@ -238,13 +238,13 @@ TEST(TimingWheelTest, G4_ACrowdIsMovedDownBeforeItIsDue) {
   }
 }
 
-// The same for one that comes when its window is already the next.
+// The same for a crowd that is added when its window is already the next.
 TEST(TimingWheelTest, G4_ACrowdForTheNextWindowIsNoticed) {
   constexpr Tick kWindow = 2'048;
   constexpr size_t kBudget = 256;
   Wheel wheel(10 * kWindow);
   std::vector<Wheel::Expired> out;
-  // Something that keeps the next window from being filed before the crowd comes.
+  // This entry keeps the wheel from filing the next window before the crowd comes.
   wheel.Add(11 * kWindow + 100, -1);
   for (int i = 0; i < 65; ++i) wheel.Add(11 * kWindow + 2'000, -2);
   ASSERT_TRUE(wheel.Advance(10 * kWindow + 1, 1, &out));
@@ -256,7 +256,7 @@ TEST(TimingWheelTest, G4_ACrowdForTheNextWindowIsNoticed) {
   EXPECT_EQ(out.size(), kBudget);
 }
 
-// The same for a caller that sleeps, as long as the budget is what kAheadPerTick counts on.
+// The same for a caller that sleeps, if the budget is the one that kAheadPerTick assumes.
 TEST(TimingWheelTest, G4_ASleeperIsWokenToMoveACrowdDown) {
   constexpr Tick kDue = 10 * kHour;
   for (const int crowd : {10, 1'000, 5'000, 200'000}) {
@@ -266,7 +266,8 @@ TEST(TimingWheelTest, G4_ASleeperIsWokenToMoveACrowdDown) {
     int wake_ups = 0;
     for (Tick now = wheel.NextDue(); now < kDue - 1; now = wheel.NextDue(), ++wake_ups) {
       ASSERT_GT(now, wheel.position());
-      // Only a slot of a small crowd may be moved down in one go when time comes to it.
+      // When time reaches a slot, the wheel may move it down in one call only if its crowd is
+      // small.
       ASSERT_TRUE(wheel.Advance(now, 2'048, &out)) << crowd;
     }
     ASSERT_THAT(out, IsEmpty());
@@ -299,7 +300,7 @@ TEST(TimingWheelTest, G6_NowDoesNotCoverALateEntryThatStillWaits) {
   EXPECT_EQ(wheel.position(), 1'000u);
   Take(&wheel, 1'000);
   EXPECT_EQ(wheel.now(), 1'000u);
-  // The late ones that have gone weigh no more on the next one.
+  // Late entries that were handed out do not delay the next one.
   wheel.Add(1'000, 3);
   EXPECT_EQ(wheel.now(), 999u);
 }
@@ -316,7 +317,7 @@ TEST(TimingWheelTest, G6_NowWaitsForACascade) {
   EXPECT_EQ(wheel.now(), 65'600u);
 }
 
-// How often a caller wakes up that sleeps until NextDue until `count` entries are handed out.
+// Counts the wake-ups of a caller that sleeps until NextDue, until `count` entries are handed out.
 int CountWakeUps(Wheel* wheel, size_t count) {
   int wake_ups = 0;
   while (count > 0) {
@@ -365,7 +366,7 @@ TEST(TimingWheelTest, G7_NextDueIsNeverLaterThanTheEarliest) {
 }
 
 TEST(TimingWheelTest, G8_EmptyTimeIsFree) {
-  // Tick by tick this would take longer than the universe is old.
+  // A walk over every tick would take longer than the age of the universe.
   Wheel wheel(0);
   wheel.Add(kNever - 1, 1);
   for (Tick now = 0; now < 1'000'000 * kYear; now += kYear) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the wheel is made of: ticks, the bitmap of a level, the chunked lists.
+// The parts of the wheel: ticks, the bitmap of a level, the chunked lists.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace duetime::wheel {
 namespace {
 
-// The two rules of tick.h, for every due time and clock about a few ticks.
+// Checks the two rules of tick.h for every due time and clock within a few ticks.
 TEST(TickTest, NeverEarlyAndLateByLessThanATick) {
   for (const uint64_t units : {1u, 2u, 7u, 1'000u}) {
     for (uint64_t due = 0; due < 5 * units; ++due) {
@@ -67,7 +67,7 @@ struct List {
   uint32_t head = Pool::kNone;
 };
 
-// A few lists with a deque beside each.
+// A few lists, each compared with a deque.
 class Lists {
  public:
   explicit Lists(size_t count) : lists_(count), models_(count) {}
@@ -95,7 +95,7 @@ class Lists {
     ASSERT_EQ(taken, expected);
   }
 
-  // Takes out what divides by `divisor`, from the front to the end of the list.
+  // Removes the multiples of `divisor`, from the front to the end of the list.
   void Sweep(size_t number, uint64_t divisor) {
     size_t removed = 0;
     const size_t before = models_[number].size();
@@ -108,7 +108,7 @@ class Lists {
     ASSERT_EQ(removed, before - models_[number].size());
   }
 
-  // One step of a sweep that finds everything alive.
+  // Makes one step of a sweep that removes nothing.
   void SweepAChunk(size_t number) {
     size_t removed = 0;
     pool_.SweepChunk(
@@ -174,7 +174,7 @@ TEST(ItemListTest, ASweepGoesOnWhenItsChunkHasGoneToAnotherList) {
   for (uint32_t i = 0; i < 5 * Pool::kItems; ++i) lists.Append(0);
   lists.SweepAChunk(0);
   lists.SweepAChunk(0);
-  // The two chunks that were swept are read, and the next list takes them.
+  // The swept chunks are consumed, and the next list reuses them.
   lists.Consume(0, 2 * Pool::kItems);
   for (uint32_t i = 0; i < 2 * Pool::kItems; ++i) lists.Append(1);
   lists.Sweep(0, 2);
@@ -188,7 +188,7 @@ TEST(ItemListTest, ASweptListTakesNoMoreChunksThanItNeeds) {
   lists.Sweep(0, 2);
   lists.Sweep(0, 3);
   lists.CheckContents();
-  // A third is left.
+  // A third of the items is left.
   EXPECT_LE(lists.pool().chunks(), 10'000 / 3 / Pool::kItems + 2);
   lists.Sweep(0, 1);
   EXPECT_EQ(lists.pool().chunks(), 0u);
