@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the delivery benchmarks: a daemon, subscribers that record the lateness of each
+// Helpers for the delivery benchmarks: a daemon, subscribers that record the lateness of each
 // message, and senders.
 #pragma once
 

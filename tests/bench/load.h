@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the daemon benchmarks: a load generator that is cheap beside the server, and
+// Helpers for the daemon benchmarks: a load generator that is cheap beside the server, and
 // measurements.
 #pragma once
 

@@ -149,7 +149,7 @@ class PriorityQueuePeer {
  private:
   struct Timer {
     uint64_t due;
-    // Keeps the order of insertion within a tick.
+    // Orders the timers within a tick by insertion.
     uint64_t sequence;
     Entry16 entry;
 

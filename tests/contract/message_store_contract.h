@@ -57,7 +57,7 @@ class MessageStoreContract : public testing::TestWithParam<HarnessFactory> {
   // Appends one batch, synced, and expects it to be accepted.
   void Append(storage::RecordBatch batch);
 
-  // All messages of a shard, in pages of `page_entries`.
+  // Reads all messages of a shard in pages of `page_entries`.
   std::vector<storage::MessageRef> ScanAll(uint16_t shard, size_t page_entries);
   std::vector<storage::BacklogRef> ScanBacklogAll(uint16_t shard,
                                                   storage::SubscriptionId subscription,

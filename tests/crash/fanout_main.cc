@@ -51,7 +51,8 @@ using Recorders = std::array<Recorder, kSubscriptions>;
 
 // Counts of the events that the runs must meet.
 struct Met {
-  // Kills while a subscription had messages on disk, without a stream for it and with one.
+  // Kills while a subscription had messages on disk: without a stream that could take them, and
+  // with one.
   int spilling = 0;
   int reading_back = 0;
 };

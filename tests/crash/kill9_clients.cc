@@ -68,7 +68,7 @@ v1::ScheduleRequest MakeMessage(size_t number, int64_t delay_ms, std::mt19937_64
 }  // namespace
 
 Ended EndedBy(const grpc::Status& status) {
-  // These codes mean that nothing changed. All other errors leave the outcome open; see
+  // An answer with one of these codes tells the outcome. Any other error leaves it open; see
   // messages.proto.
   switch (status.error_code()) {
     case grpc::StatusCode::OK:

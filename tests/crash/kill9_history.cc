@@ -14,7 +14,7 @@ bool MayHaveHappened(Ended ended) {
 }
 bool IsOpen(Ended ended) { return ended == Ended::kUnknown || ended == Ended::kNot; }
 
-// The rules that look at one message.
+// Checks the rules for one message.
 class Judge {
  public:
   Judge(size_t number, const MessageHistory& message, std::vector<Violation>* violations)

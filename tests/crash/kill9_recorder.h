@@ -58,7 +58,7 @@ class Recorder {
   // Number and id of one of the messages that were accepted last.
   std::optional<std::pair<size_t, std::string>> PickRecent(std::mt19937_64* random) const;
 
-  // Number and id of every message whose client knows that it was accepted.
+  // Number and id of every message with an OK answer.
   std::vector<std::pair<size_t, std::string>> Accepted() const;
 
   size_t size() const;
@@ -69,7 +69,7 @@ class Recorder {
   uint64_t NextMoment() { return ++moment_; }
 
   mutable std::mutex mutex_;
-  // All below is guarded by mutex_.
+  // mutex_ guards all members below.
   uint64_t moment_ = 0;
   std::vector<MessageHistory> history_;
   // A ring of the numbers of the messages that were accepted last.

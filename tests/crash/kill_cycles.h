@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the programs that kill the daemon again and again: their options, and one run of the
+// Helpers for the programs that kill the daemon again and again: their options, and one run of the
 // daemon from start to kill.
 #pragma once
 

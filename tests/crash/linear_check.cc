@@ -94,7 +94,7 @@ class Stretch {
   size_t steps_ = 0;
 };
 
-// Sorts the operations by their begin. An unanswered operation ends when the daemon is dead.
+// Sorts the operations by their start. An unanswered operation ends when the daemon is dead.
 std::vector<Operation> Sorted(const Run& run) {
   std::vector<Operation> operations = run.operations;
   for (Operation& operation : operations) {
@@ -148,7 +148,7 @@ class Pruner {
   }
 
  private:
-  // The begin of the last operation that names the id, in microseconds.
+  // The start of the last operation that names the id, in microseconds.
   std::map<std::string, int64_t> last_us_;
 };
 

@@ -67,7 +67,7 @@ class Recorder {
   };
 
   mutable std::mutex mutex_;
-  // All below is guarded by mutex_.
+  // mutex_ guards all members below.
   std::vector<Key> keys_;
   int64_t contents_ = 0;
   std::map<std::pair<Kind, Answer>, int64_t> counts_;

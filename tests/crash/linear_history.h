@@ -66,7 +66,7 @@ struct Operation {
   // found, or -1 if the answer did not tell.
   int64_t content = -1;
   int64_t deliver_ms = 0;
-  // Of a delivery, an ack or a nack.
+  // The lease of a delivery, an ack or a nack.
   uint64_t token = 0;
 
   // ---- The answer

@@ -146,7 +146,8 @@ class Decided {
     return false;
   }
 
-  // An answer may be uncertain only if no run known to the client delivered the message.
+  // An answer may be uncertain only for a message of an earlier run that this run has not
+  // delivered.
   bool ToldUncertain(const Message& message) const {
     return unknown() || !operation_.uncertain || (message.old && message.attempts == 0);
   }
@@ -168,7 +169,7 @@ class Decided {
   void Reschedule() {
     Message* const message = target();
     if (!unknown() && operation_.answer == Answer::kEtagMismatch) {
-      // If the etag is unknown, the message's may be another one.
+      // A message whose etag is unknown may have another etag than the required one.
       if (message != nullptr && Pending(*message) && !message->touched &&
           message->etag != operation_.if_etag) {
         Emit();

@@ -149,8 +149,6 @@ class PowerLossRun {
     options.block_cache_bytes = 1 << 20;
     options.file_system = file_system_;
     options.unsafe_no_sync = no_sync_;
-    // The witness does not go through our file system. What is written after the cut was never
-    // written.
     const std::string witness = ReadFile(witness_path_);
     absl::StatusOr<std::unique_ptr<RocksDbStore>> store = RocksDbStore::Open(options);
     if (file_system_->power_is_cut()) {
@@ -358,7 +356,7 @@ class PowerLossRun {
   const bool no_sync_;
   const TempDirectory directory_;
   const std::string witness_path_ = directory_.Join("witness");
-  // The witness bypasses the test's file system, so the test restores its content of the cut.
+  // The witness bypasses the test's file system, so the test restores its bytes as of the cut.
   std::string witness_at_cut_;
   const std::shared_ptr<UnsyncedFileSystem> file_system_ =
       std::make_shared<UnsyncedFileSystem>([this] { witness_at_cut_ = ReadFile(witness_path_); });

@@ -242,7 +242,7 @@ struct Copy {
 
   const TempDirectory directory;
   const std::string witness_path = directory.Join("witness");
-  // The witness bypasses the test's file system, so the test restores its content of the cut.
+  // The witness bypasses the test's file system, so the test restores its bytes as of the cut.
   std::string witness_at_cut;
   const std::shared_ptr<UnsyncedFileSystem> file_system =
       std::make_shared<UnsyncedFileSystem>([this] { witness_at_cut = ReadFile(witness_path); });
@@ -331,7 +331,7 @@ TEST_F(StorageUpgradeTest, APowerCutCountsNothingTwiceAndLeavesNothingOut) {
       std::ofstream(copy.witness_path, std::ios::binary | std::ios::trunc) << copy.witness_at_cut;
       if (cut && UpgradeIsBegun(copy.directory.Join("db"))) ++cuts_on_the_way;
     }
-    // ... and the recovered content stays.
+    // The recovered contents survive another open.
     auto store = copy.Open();
     ASSERT_TRUE(store.ok()) << store.status();
     ASSERT_EQ(Stored(store->get()), expected);

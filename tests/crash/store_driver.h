@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the storage tests in this folder: opens a RocksDbStore and fills it with numbered
+// Helpers for the storage tests in this folder, which open a RocksDbStore and fill it with numbered
 // messages.
 #pragma once
 

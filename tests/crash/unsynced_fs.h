@@ -102,7 +102,7 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   const std::function<void()> on_cut_;
 
   mutable std::mutex mutex_;
-  // All below is guarded by mutex_.
+  // mutex_ guards all members below.
   std::map<std::string, FileState> files_;
   // The files as they were at the cut.
   std::map<std::string, FileState> files_at_cut_;

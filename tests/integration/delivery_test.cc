@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From Schedule to ack, against the built daemon with one shard and with three.
+// The life of a message from Schedule to ack, against the built daemon with one and three shards.
 #include <gmock/gmock.h>
 #include <map>
 #include <random>

@@ -304,7 +304,7 @@ TEST_F(OperationTest, CallsThatAreOpenAtSigtermAreAnswered) {
       ++refused[call->status.error_code()];
     }
   }
-  // If gRPC had not handed a call to the server before its end, gRPC cancels it.
+  // gRPC cancels the calls that it has not handed to the server when the server ends.
   for (const auto& [code, count] : refused) {
     EXPECT_TRUE(code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::CANCELLED)
         << count << " with code " << code;

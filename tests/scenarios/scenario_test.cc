@@ -4,7 +4,7 @@
 //
 //   command key=value ...
 //   ----
-//   what happens
+//   expected results
 //
 // separated by blank lines; # starts a comment. DUETIME_REWRITE=1 writes the actual results back
 // into the file: read the diff.

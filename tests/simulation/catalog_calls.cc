@@ -270,7 +270,7 @@ void CatalogCalls::CheckReply(const catalog::Reply& reply, const Request& reques
   }
   if (request.deletes_topic) {
     Count("topics deleted");
-    // Another call may have used the topic during the deletion, or may use it before it gets an
+    // Another call may have used the topic during the deletion, or may use the topic before its own
     // answer.
     Topic& topic = topics_[request.topic];
     const auto about = [&request](const auto& item) { return item.second.topic == request.topic; };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CatalogCalls: topics and subscriptions come and go, beside messages.
+// CatalogCalls: clients create, use and delete topics and subscriptions while they schedule
+// messages.
 #pragma once
 
 #include <cstdint>

@@ -86,7 +86,7 @@ void ConcurrentCalls::CheckDropped(uint16_t shard, const std::map<SubscriptionId
 }
 
 std::string ConcurrentCalls::BeyondBounds() {
-  // A change of the bound may miss messages that the shard is counting or reading back.
+  // A shard's count may miss messages that change while they are counted or read back.
   constexpr uint64_t kMissedMax = 25;
   for (const auto& [id, subscription] : contract_.subscriptions()) {
     if (!subscription.live || subscription.bound == 0) continue;

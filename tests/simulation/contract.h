@@ -242,7 +242,7 @@ class Contract {
   // The last first delivery to which the order applies, by shard and topic.
   std::map<std::pair<uint16_t, storage::TopicId>, storage::MessageKey> last_first_;
   uint64_t epoch_ = 0;
-  // How often each thing happened, by name.
+  // Counts of events, by name.
   std::map<std::string, uint64_t> counts_;
   std::string violation_;
 };

@@ -74,7 +74,8 @@ enum class PlantedFault : uint8_t {
   kPullForward,
 };
 
-// Also records the messages that leave the store, and which of these ends a power cut undoes.
+// A store in memory with one fault. Also records the messages that leave the store, and which of
+// these ends a power cut undoes.
 class FaultyStore final : public storage::MemoryStore {
  public:
   FaultyStore(storage::MemoryDisk* disk, PlantedFault fault)

@@ -61,7 +61,7 @@ class SequentialContract {
     // The backlog listed the message when this run began. The value says whether a delivery is
     // possible.
     std::optional<bool> listed_uncertain;
-    // The lease, or the delay after a nack.
+    // The current lease, or the end of the delay after a nack.
     std::optional<protocol::LeaseToken> lease;
     protocol::StreamId stream{};
     uint64_t lease_end_mono_ms = 0;

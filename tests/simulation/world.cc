@@ -180,7 +180,7 @@ std::vector<protocol::SettleCommand> World::MakeSettles(protocol::StreamId id, b
   return commands;
 }
 
-// ---- What is left
+// ---- Leftovers
 
 bool World::NothingInMemory() const {
   return std::all_of(shards_.begin(), shards_.end(), [](const auto& shard) {

@@ -29,7 +29,7 @@ struct Report {
   // The last events before the violation, one per line.
   std::string history;
   uint64_t events = 0;
-  // How often each thing happened, by name.
+  // Counts of events, by name.
   std::map<std::string, uint64_t> counts;
 };
 
@@ -143,7 +143,7 @@ class World {
   // `ack_all` it acks all of them.
   std::vector<protocol::SettleCommand> MakeSettles(protocol::StreamId id, bool ack_all);
 
-  // ---- What is left after everything has ended
+  // ---- Leftovers after everything has ended
   bool NothingInMemory() const;
   bool NothingStored();
   // After every retention the index must hold no name.

@@ -38,7 +38,7 @@ class ServerProcess {
   };
 
   explicit ServerProcess(Options options);
-  // Kills it.
+  // Kills the daemon.
   ~ServerProcess() = default;
 
   // Starts the daemon and does not wait.

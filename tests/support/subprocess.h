@@ -62,7 +62,7 @@ RunResult RunProgram(const std::vector<std::string>& argv, const std::string& in
                      Millis timeout = Millis(30'000),
                      const std::vector<std::pair<std::string, std::string>>& environment = {});
 
-// The whole file, or "" if it cannot be read.
+// Reads a whole file. Returns "" if it cannot be read.
 std::string ReadWholeFile(const std::string& path);
 
 }  // namespace duetime::test

@@ -111,7 +111,7 @@ class CheckedWheel {
     return round;
   }
 
-  // Advances once and returns what the wheel returned.
+  // Calls Advance once and returns its result.
   bool Advance(wheel::Tick now, size_t budget) {
     std::vector<typename Wheel::Expired> out;
     const wheel::Tick position = wheel_.position();

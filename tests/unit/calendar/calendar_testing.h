@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the tests of this room: zones and moments from text.
+// Helpers for the tests of this room: zones and moments from text.
 #pragma once
 
 #include <cstdint>

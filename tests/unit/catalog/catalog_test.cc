@@ -122,7 +122,7 @@ TEST(CatalogTest, WithoutAutoCreateUseCreatesNothing) {
   EXPECT_EQ(world.Reason(ByUse("a", "s")), "SUBSCRIPTION_NOT_FOUND");
   ASSERT_EQ(world.Reason(CreateSubscription{.topic = "a", .name = "s"}), "OK");
   EXPECT_EQ(world.Reason(ByUse("a", "s")), "OK");
-  // Settings that name a dead-letter topic create it on purpose.
+  // The dead-letter topic of a topic is created even without auto_create.
   EXPECT_EQ(world.Reason(EnsureTopic{.name = "a", .dead_letters = true}), "OK");
   EXPECT_NE(world.snapshot().FindTopic("a.dlq"), nullptr);
 }

@@ -46,8 +46,7 @@ class Gate {
   bool open_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// The first response of a stream. With a lease of zero it has none, so the subscriber prolongs no
-// lease.
+// The first response of a stream. It leaves out a zero `lease`, so the subscriber prolongs none.
 inline v1::SubscribeResponse Started(absl::Duration lease) {
   v1::SubscribeResponse response;
   response.mutable_started()->set_max_outstanding_messages(1'000);

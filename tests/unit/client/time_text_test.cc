@@ -78,7 +78,7 @@ struct TimeCase {
 
 TEST(ParseTimeTextTest, ReadsWhatPeopleWrite) {
   const std::vector<TimeCase> cases = {
-      // RFC 3339, and its parts.
+      // RFC 3339, and shorter forms of it.
       {"2026-12-24T18:00:00Z", "", "2026-12-24T18:00:00Z"},
       {"2026-12-24t18:00:00z", "", "2026-12-24T18:00:00Z"},
       {"2026-12-24 18:00:00Z", "", "2026-12-24T18:00:00Z"},

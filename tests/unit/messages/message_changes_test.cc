@@ -49,7 +49,7 @@ TEST_F(MessageChangesTest, AMessageInFlightIsNotCancelled) {
   EXPECT_DEATH((void)changes_.Cancel(now_, *found_, false), "untouched");
   EXPECT_DEATH((void)changes_.Move(now_, *found_, MessageRevision(found_->record, kStart)),
                "untouched");
-  // Its redelivery stops, and the tombstone says how often it was delivered.
+  // The cancel stops redelivery, and the tombstone has the number of deliveries.
   ASSERT_TRUE(changes_.Cancel(now_, *found_, true).ok());
   Commit();
   const protocol::GetReply reply = Get(id);

@@ -365,7 +365,7 @@ TEST_F(SubscriptionsTest, OneIsMadeBeforeOrAfterTheDeletionOfItsTopic) {
   const auto& calls = stats_.of(metrics::RpcMethod::kCreateSubscription);
   while (calls.started.load() == 0) std::this_thread::yield();
   Health();
-  // A deletion writes twice: at its begin and at its end.
+  // A deletion writes twice: at its start and at its end.
   gate->LetOneThrough();
   gate->LetOneThrough();
   deleter.join();

@@ -82,7 +82,7 @@ struct Rig {
   Horizon horizon;
   KeySet wheel;
 
-  // Messages below the horizon that are not in the wheel. Meaningful when nothing runs.
+  // Messages below the horizon that are not in the wheel. Exact only while no thread runs.
   int64_t CountLost() const {
     int64_t lost = 0;
     for (const MessageKey& key : store.Snapshot(MessageKey{}, horizon.until())) {

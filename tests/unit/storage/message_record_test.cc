@@ -82,7 +82,7 @@ void ExpectSame(const MessageRecord& a, const MessageRecord& b) {
   EXPECT_EQ(a.payload, b.payload);
 }
 
-// The bytes of the same record as a version 1 program wrote them.
+// Changes a record's bytes to version 1.
 std::string AsVersion1(std::string bytes) {
   bytes[0] = '\1';
   return bytes;

@@ -255,7 +255,7 @@ TEST_F(RocksDbCompactionTest, CountersOfZeroGoInTheEnd) {
   EXPECT_EQ(ReadCount(1), (CountDelta{3, 30}));
 }
 
-// A zero over an older sum, and changes over a zero, at every place where a filter may meet them.
+// Puts a zero over an older sum, and changes over a zero, wherever a filter may meet them.
 TEST_F(RocksDbCompactionTest, DroppingAZeroNeverUncoversAnOlderSum) {
   Count(1, {5, 50});
   Flush(ColumnFamily::kCounts);

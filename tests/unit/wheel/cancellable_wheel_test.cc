@@ -46,7 +46,7 @@ class Wheel {
   // REQUIRES: the thing has no timer.
   void Destroy(size_t thing) { things_[thing].gone = true; }
 
-  // One call; returns the entries that it handed out.
+  // Advances once and returns the entries that were handed out.
   std::vector<int> Take(Tick now, size_t budget = 1'000'000) {
     std::vector<int> values;
     TakeSome(now, budget, &values);
@@ -193,12 +193,12 @@ TEST(CancellableWheelTest, G9_CancelledAndHandedOutEntriesGiveTheirMemoryBack) {
     std::shuffle(things.begin(), things.end(), std::mt19937(5));
     for (const size_t thing : things) ASSERT_TRUE(wheel.Cancel(thing));
     EXPECT_EQ(wheel->size(), 0u);
-    // A chunk of each slab stays.
+    // One chunk of each slab stays allocated.
     EXPECT_LT(wheel->bytes() - empty, 600'000u);
     for (int i = 0; i < kCount; ++i) wheel.Add(wheel->now() + static_cast<Tick>(i), i);
     EXPECT_LE(wheel->bytes(), peak + peak / 10);
     EXPECT_EQ(wheel.Drain(wheel->now() + kCount, 1'000).size(), size_t{kCount});
-    // A chunk of each slab stays.
+    // One chunk of each slab stays allocated.
     EXPECT_LT(wheel->bytes() - empty, 600'000u);
   }
 }

@@ -127,7 +127,7 @@ class RandomRun {
     }
   }
 
-  // Mostly a recent one, so that cancels often find something.
+  // Mostly the number of a recent entry, so that cancels often find one.
   uint64_t DrawNumber() {
     const uint64_t added = wheel_.added();
     return Below(4) == 0 ? Below(added) : added - 1 - std::min(added - 1, Magnitude(10));

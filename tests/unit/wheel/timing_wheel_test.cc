@@ -24,7 +24,7 @@ constexpr Tick kHour = 3'600'000;
 constexpr Tick kYear = 365 * 24 * kHour;
 constexpr size_t kAll = 1'000'000;
 
-// One call; returns the entries that it handed out.
+// Advances once and returns the entries that were handed out.
 std::vector<int> Take(Wheel* wheel, Tick now, size_t budget = kAll) {
   std::vector<Wheel::Expired> out;
   wheel->Advance(now, budget, &out);
