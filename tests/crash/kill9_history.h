@@ -85,7 +85,7 @@ struct Violation {
 // Judges a history that ended with a drain, in which every remaining message was delivered and
 // acked. Tombstones outlive the history, and no message has a time to live.
 //
-//  LOST                 an accepted message ended without a confirmed or unanswered ack and
+//   LOST                 an accepted message ended without a confirmed or unanswered ack and
 //                        without a cancel that explains the end
 //   CANCELLED_DELIVERED  a cancel answered CANCELLED, and the message was delivered before or after
 //   CANCELLED_TWICE      two cancels answered CANCELLED
