@@ -149,7 +149,6 @@ class PowerLossRun {
     options.block_cache_bytes = 1 << 20;
     options.file_system = file_system_;
     options.unsafe_no_sync = no_sync_;
-    const std::string witness = ReadFile(witness_path_);
     absl::StatusOr<std::unique_ptr<RocksDbStore>> store = RocksDbStore::Open(options);
     if (file_system_->power_is_cut()) {
       if (store.ok()) store_ = *std::move(store);
