@@ -29,7 +29,7 @@
 
 namespace duetime::delivery {
 
-// The parts, bottom up.
+// The parts, in the order of DeliveryParts: a part calls only the parts before it.
 struct DeliveryAssembly::Owned {
   Owned(const ShardParts& shard, scheduler::Scheduler* scheduler)
       : pointers(PointersOf(shard, scheduler)),

@@ -9,8 +9,8 @@
 
 namespace duetime::delivery {
 
-// Owns the parts of one shard, and gives each its pointers to those above it. Thread safety:
-// confined to the engine thread.
+// Owns the parts of one shard, and gives each part pointers to the parts that it calls. Thread
+// safety: confined to the engine thread.
 class DeliveryAssembly {
  public:
   // REQUIRES: all pointers outlive it.
@@ -21,7 +21,7 @@ class DeliveryAssembly {
 
   const DeliveryParts& parts() const;
 
-  // Walks everything: the invariants of each part, and those between parts. For tests; O(entries).
+  // Checks the invariants of each part and those between parts. For tests. Cost: O(entries).
   void CheckInvariants() const;
 
  private:

@@ -116,7 +116,7 @@ void Backlog::MoveToDisk(EntryIndex index) { MoveToDiskAt(index, (*table_)[index
 
 void Backlog::ListAt(EntryIndex index, uint64_t place_ms) {
   BacklogEntry record = MovePlace(index, place_ms);
-  // The message may be delivered from memory after this, which no record would tell.
+  // The entry stays in memory and may be delivered from there. No record would say so.
   record.maybe_delivered = true;
   const PendingDelivery& entry = (*table_)[index];
   Add({.place = entry.place(),
@@ -198,7 +198,7 @@ void Backlog::OnListed(const Listing& listing) {
 void Backlog::OnEntryListed(const Listing& listing) {
   Subscription* const subscription = listing.subscription;
   turns_->ReadBack(subscription);
-  // The entry may have ended since, and another one may have its index.
+  // The entry may have ended meanwhile, and another entry may have its index.
   const PendingDelivery& entry = (*table_)[listing.index];
   const bool same = entry.state != EntryState::kFree && entry.place() == listing.place &&
                     entry.subscription == subscription;
@@ -206,8 +206,8 @@ void Backlog::OnEntryListed(const Listing& listing) {
   subscription->listed.Arrived(listing.place, forgetting);
   if (!same) return;
   states_->Unhold(listing.index);
-  // An earlier listing does not let the entry go: the progress noted since is not committed yet,
-  // and the end of the message would not know of it.
+  // Only a listing with `forget` removes the entry. After an earlier listing the entry's progress
+  // record may not be committed yet, and the end of the message would miss that record.
   if (!listing.forget || !forgetting) return;
   FallBehind(subscription, listing.place);
   states_->Remove(listing.index);
@@ -227,8 +227,8 @@ bool Backlog::ListOld() {
     const EntryIndex index = old_.front();
     old_.pop_front();
     const PendingDelivery& entry = (*table_)[index];
-    // A cookie may be stale: the place is free, or another entry has it, which is then listed early
-    // and no harm is done.
+    // A cookie may be stale: its index is free, or belongs to another entry. Listing that entry
+    // early does no harm.
     if (entry.state == EntryState::kFree || entry.state == EntryState::kEnding ||
         entry.state == EntryState::kForgetting || entry.spilled || !entry.held) {
       continue;
@@ -243,8 +243,8 @@ bool Backlog::ListOld() {
 }
 
 void Backlog::MoveReadyToDisk(Subscription* subscription) {
-  // No stream takes them from memory. All of them go, because an entry that stayed would overtake
-  // older ones.
+  // No stream takes the ready entries. All of them move, because an entry that stayed would
+  // overtake older ones.
   while (subscription->ready.head != kNoEntry) {
     const EntryIndex index = subscription->ready.head;
     states_->TakeOut(index);
@@ -252,7 +252,7 @@ void Backlog::MoveReadyToDisk(Subscription* subscription) {
   }
 }
 
-// ---- What the disk says
+// ---- Reads from disk
 
 bool Backlog::Contains(const MessageKey& place, const Subscription& subscription) {
   const auto entry = reader_->Backlog(subscription.state.id, place);

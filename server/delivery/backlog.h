@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backlog: the due messages of subscriptions that are on disk only.
+// Backlog: each subscription's due messages that are on disk only.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace duetime::delivery {
 
-// Lists messages on disk, in the order in which each subscription is to receive them, and keeps
-// each subscription's position there (BacklogPosition). BacklogReader brings them back.
+// Lists messages on disk, in the order in which a subscription must receive them, and keeps the
+// subscription's position in its backlog (BacklogPosition). BacklogReader brings the messages back.
 //
 // A message is listed at a place: its due time, or the time of its next attempt. A message that
 // stays in memory may be listed, too, so that the low watermark can pass it.
@@ -35,25 +35,26 @@ class Backlog {
 
   // ---- Positions
   //
-  // A message of the subscription is on disk only, at `place`.
+  // Notes that a message of the subscription is on disk only, at `place`.
   void FallBehind(Subscription* subscription, const storage::MessageKey& place);
-  // All messages on disk are for later, beginning with `first`. REQUIRES: behind.
+  // Parks the backlog: its first message waits until the time of `first`. REQUIRES: behind.
   void Park(base::Now now, Subscription* subscription, const storage::MessageKey& first);
-  // Makes the subscription behind if the time of the first place has come, else sets the wake-up.
+  // If the backlog is parked: makes the subscription behind when the time of the first place has
+  // come, otherwise sets the wake-up timer.
   void Unpark(base::Now now, Subscription* subscription);
-  // No message is on disk only.
+  // Notes that no message is on disk only.
   void Clear(Subscription* subscription);
 
   // ---- Listing
   //
-  // A message that is not in memory. `row`: its progress record, or nullptr.
+  // Lists a message that is not in memory. `row`: its progress record, or nullptr.
   void ListNew(const storage::MessageRef& message, Subscription* subscription,
                const storage::Progress* row);
-  // An entry that stays in memory, at its place.
+  // Lists an entry at its place. The entry stays in memory.
   void List(EntryIndex index);
-  // An entry that leaves memory, at its place. REQUIRES: it is taken.
+  // Lists an entry at its place. The entry leaves memory at the commit. REQUIRES: it is taken.
   void MoveToDisk(EntryIndex index);
-  // The same two at the place of another time.
+  // As List and MoveToDisk, at the place with the time `place_ms`.
   void ListAt(EntryIndex index, uint64_t place_ms);
   void MoveToDiskAt(EntryIndex index, uint64_t place_ms);
   // Removes the entry's listing, if there is one.
@@ -62,32 +63,32 @@ class Backlog {
 
   // ---- Entries that hold the low watermark back for too long
   //
-  // Finds the entries that have been unsettled for the spill age.
+  // Collects the entries that have been unsettled for the spill age.
   void CollectOld(base::Now now);
-  // Lists a slice of them. True if there are more.
+  // Lists a slice of the collected entries. True if more remain.
   bool ListOld();
 
-  // ---- What the disk says
+  // ---- Reads from disk
   //
-  // True if the message is listed at `place`, or if that cannot be read.
+  // True if the message is listed at `place`, or if the store cannot be read.
   bool Contains(const storage::MessageKey& place, const Subscription& subscription);
-  // Reads how far earlier runs claimed the backlog, once.
+  // Reads, once, the place up to which earlier runs claimed the backlog.
   absl::Status ReadClaim(Subscription* subscription);
-  // An earlier run may have handed out the message at this place. REQUIRES: ReadClaim.
+  // True if an earlier run may have handed out the message at `place`. REQUIRES: ReadClaim.
   bool ClaimedBefore(const Subscription& subscription, const storage::MessageKey& place) const;
 
-  // Subscriptions that are behind.
+  // The number of subscriptions that are behind.
   size_t behind() const { return behind_; }
 
  private:
-  // A listing in a batch that is not committed yet; index is kNoEntry if the message is not in
+  // A listing in a batch that is not committed yet. `index` is kNoEntry if the message is not in
   // memory.
   struct Listing {
     storage::MessageKey place;
     uint64_t due_ms = 0;
     Subscription* subscription = nullptr;
     EntryIndex index = kNoEntry;
-    // The entry leaves memory then.
+    // The entry leaves memory at the commit.
     bool forget = false;
   };
 
@@ -112,7 +113,7 @@ class Backlog {
   Turns* const turns_;
   DeliveryStates* const states_;
   size_t behind_ = 0;
-  // The listings of the open batch, if it has that sequence.
+  // The listings of the batch with the sequence `batch_`.
   uint64_t batch_ = 0;
   std::shared_ptr<std::vector<Listing>> listings_;
   // The entries that ListOld still has to examine.

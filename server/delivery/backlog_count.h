@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BacklogCount: how many messages of a subscription are in its backlog and not in memory.
+// BacklogCount: the number of a subscription's messages that are in its backlog and not in memory.
 #pragma once
 
 #include <algorithm>
@@ -19,21 +19,21 @@ namespace duetime::delivery {
 // once, page by page, beside its other work. The disk keeps no count, because backlog records are
 // written without a read, so a write cannot know whether its record is new.
 //
-// Guarantee: the count may be too low during a walk, and by messages that changed while they were
-// counted or read back. It is too high only by stale listings: a message listed just after it ended
-// counts until it is read back (the dispatcher asks the store before it lists a stale offer). A
-// walk corrects both. Cost: O(1) for each call, and 20 bytes for each record in flight; a walk
-// reads each record once. Thread safety: confined to the engine thread.
+// Guarantee: the count is too low only during a walk, or by messages that changed while they were
+// counted or read back. It is too high only by stale listings: a message that was listed just after
+// its end counts until it is read back (the dispatcher asks the store before it lists a stale
+// offer). A walk corrects both errors. Cost: O(1) for each call, and 20 bytes for each uncommitted
+// record; a walk reads each record once. Thread safety: confined to the engine thread.
 class BacklogCount {
  public:
-  // Nothing is listed. This is how a subscription begins.
+  // Nothing is listed, as in a new subscription.
   void Clear() {
     count_ = 0;
     known_ = true;
     cursor_ = {};
   }
 
-  // The count is unknown: a walk is needed.
+  // The count becomes unknown, and a walk is needed.
   void Forget() {
     Clear();
     known_ = false;
@@ -52,24 +52,24 @@ class BacklogCount {
   }
   // The walk has reached the end.
   void Finish() { known_ = true; }
-  // True if a record of the message is in flight. The walk must skip this message, because Arrived
-  // counts it.
+  // True if a record of the message is not committed yet. The walk must skip this message, because
+  // Arrived counts it.
   bool IsArriving(const storage::MessageId& id) const { return arriving_.contains(id); }
   size_t arriving() const { return arriving_.size(); }
 
-  // ---- What happens meanwhile, and afterwards
+  // ---- Changes, during a walk or later
   //
-  // A record of the message is in flight.
+  // A record of the message was added to the open batch.
   void Arriving(const storage::MessageId& id) { arriving_.insert(id); }
-  // The record is committed. `only_there`: the message that it lists is not in memory.
+  // The record is committed. `only_there`: the listed message is not in memory.
   void Arrived(const storage::MessageKey& place, bool only_there) {
     const bool once = arriving_.erase(place.id) > 0;
     if (once && only_there && (known_ || place < cursor_)) ++count_;
   }
-  // The record in flight will be removed as soon as it is committed. False if no record is in
-  // flight.
+  // The uncommitted record will be removed, so Arrived must not count it. False if the message has
+  // no uncommitted record.
   bool Recall(const storage::MessageId& id) { return arriving_.erase(id) > 0; }
-  // The message that was listed at `place` is in memory now, or has ended.
+  // The message listed at `place` is in memory now, or has ended.
   void Taken(const storage::MessageKey& place) {
     if (known_ || place < cursor_) --count_;
   }
@@ -77,7 +77,7 @@ class BacklogCount {
   size_t count() const { return static_cast<size_t>(std::max<int64_t>(count_, 0)); }
 
  private:
-  // Below zero while a message is read back before the arrival of its record is reported.
+  // Negative while a message has been read back before Arrived reported its record.
   int64_t count_ = 0;
   bool known_ = true;
   absl::flat_hash_set<storage::MessageId> arriving_;

@@ -12,7 +12,7 @@
 
 namespace duetime::delivery {
 
-// Where the subscription stands in its backlog. There are three states:
+// A subscription's position in its backlog. There are three states:
 //
 //   caught up   nothing is on disk only; new messages go to memory
 //   behind      everything below `cursor` has been read back, the rest is on disk only; new
@@ -22,7 +22,7 @@ namespace duetime::delivery {
 // Thread safety: confined to the engine thread.
 class BacklogPosition {
  public:
-  // A message is on disk at `place`. True if the subscription was not behind before.
+  // Notes a message on disk at `place`. True if the subscription was not behind before.
   bool FallBehind(const storage::MessageKey& place) {
     const bool before = behind_;
     const storage::MessageKey first = behind_ ? cursor_ : parked_.value_or(place);
@@ -32,20 +32,20 @@ class BacklogPosition {
     return !before;
   }
 
-  // Everything on disk lies at `first` or later. REQUIRES: behind.
+  // Notes that everything on disk lies at `first` or later. REQUIRES: behind.
   void Park(const storage::MessageKey& first) {
     DT_CHECK(behind_);
     behind_ = false;
     parked_ = first;
   }
 
-  // Nothing is on disk only. True if the subscription was behind before.
+  // Notes that nothing is on disk only. True if the subscription was behind before.
   bool Clear() {
     parked_.reset();
     return std::exchange(behind_, false);
   }
 
-  // Everything below `place` has been read back. REQUIRES: behind.
+  // Notes that everything below `place` has been read back. REQUIRES: behind.
   void Advance(const storage::MessageKey& place) {
     DT_CHECK(behind_);
     DT_CHECK(place >= cursor_);
@@ -54,10 +54,10 @@ class BacklogPosition {
 
   bool behind() const { return behind_; }
   const std::optional<storage::MessageKey>& parked() const { return parked_; }
-  // Some messages are on disk only.
+  // True if some messages are on disk only.
   bool any() const { return behind_ || parked_.has_value(); }
   const storage::MessageKey& cursor() const { return cursor_; }
-  // Nothing is on disk only below this. REQUIRES: any().
+  // No message below this place is on disk only. REQUIRES: any().
   const storage::MessageKey& first() const { return parked_.has_value() ? *parked_ : cursor_; }
 
   void CheckInvariants() const { DT_CHECK(!behind_ || !parked_.has_value()); }

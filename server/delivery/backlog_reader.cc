@@ -22,7 +22,7 @@ using storage::Progress;
 
 namespace {
 
-// Entries in one page: few compared with memory, many compared with the cost of a claim.
+// Entries in one page: a small part of the memory, and enough to spread the cost of a claim.
 constexpr size_t kReadBackPageEntries = 1000;
 
 }  // namespace
@@ -47,8 +47,8 @@ absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) 
                                      std::min(kReadBackPageEntries, memory_->RoomToReadBack())};
   auto page = reader_->BacklogPage(subscription->state.id, subscription->backlog.cursor(), limit);
   if (!page.ok()) return page.status();
-  // Places ahead of the clock wait for their next attempt; or the clock was ahead in an earlier
-  // run.
+  // A message at a place later than now waits for its next attempt, or was listed by an earlier run
+  // whose clock was ahead.
   const auto later =
       std::find_if(page->items.begin(), page->items.end(),
                    [&now](const BacklogRef& item) { return item.key.due_ms > now.wall_ms; });
@@ -73,7 +73,7 @@ absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) 
 
 void BacklogReader::OnNothingDue(base::Now now, Subscription* subscription,
                                  const std::vector<BacklogRef>& later) {
-  // A listing that is not committed yet, or the fill, brings the reader back.
+  // The commit of a listing, or the end of the fill, queues the subscription again.
   if (subscription->spills_in_flight > 0 || subscription->state.fill_until_ms > 0) return;
   if (!later.empty()) return backlog_->Park(now, subscription, later.front().key);
   backlog_->Clear(subscription);
@@ -85,8 +85,8 @@ void BacklogReader::ClaimPage(Subscription* subscription, std::vector<BacklogRef
   DT_CHECK(!subscription->reading);
   subscription->reading = true;
   memory_->Reserve(page.size());
-  // A message at the time of its next attempt was delivered, and its record says so: a claim up to
-  // there would cover messages that are not due.
+  // The claim leaves out a message at the time of its next attempt. Its record shows the delivery,
+  // and a claim up to that time would cover messages that are not due.
   for (const BacklogRef& item : page) {
     if (item.entry.due_ms != 0) continue;
     subscription->claim = std::max(subscription->claim.value_or(item.key), item.key);
@@ -184,11 +184,11 @@ void BacklogReader::ReadAgain(EntryIndex index, const BacklogRef& item) {
   const PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.key() != KeyOf(item));
   if (entry.state == EntryState::kForgetting) {
-    // The listing is read again when that entry is gone.
+    // The listing is read again when the forgetting entry is gone.
     return backlog_->FallBehind(entry.subscription, item.key);
   }
   entry.subscription->listed.Taken(item.key);
-  // One of the two places is stale: the message was moved away from it. The store knows which.
+  // The message was moved, so one of its two places is stale. The store shows which one.
   if (!entry.seen && entry.state == EntryState::kReady) {
     const auto record = reader_->Record(KeyOf(item));
     if (!record.ok()) return;

@@ -19,8 +19,8 @@ namespace duetime::delivery {
 // before its messages are ready, so that a cancel after a crash knows which of them may have been
 // delivered.
 //
-// A listing may be stale: the message was moved or ended since. The store decides, and the reader
-// removes the listing.
+// A listing is stale if its message was moved or ended since. The reader asks the store and removes
+// a stale listing.
 //
 // Guarantees: (1) messages become ready in the order of their places; (2) at most one page of a
 // subscription waits for its claim. Cost: one scan and one claim for each page. Thread safety:
@@ -32,12 +32,12 @@ class BacklogReader {
   // Reads the next page. REQUIRES: there is room (MemoryShare::RoomToReadBack).
   absl::Status ReadPage(base::Now now, Subscription* subscription);
 
-  // Adds an entry in state kTaken for a listed message that is to end, without a claim. kNoEntry if
-  // the listing is stale, and is removed then; or if the store cannot be read.
+  // Adds an entry in state kTaken, without a claim, for a listed message that is about to end.
+  // Removes a stale listing. Returns kNoEntry if the listing is stale or the store cannot be read.
   EntryIndex TakeListed(const storage::BacklogRef& item, Subscription* subscription);
 
  private:
-  // The page has no message whose time has come.
+  // Handles a page in which every message waits for a later time.
   void OnNothingDue(base::Now now, Subscription* subscription,
                     const std::vector<storage::BacklogRef>& later);
   void ClaimPage(Subscription* subscription, std::vector<storage::BacklogRef> page);
@@ -46,10 +46,10 @@ class BacklogReader {
   void TakeUp(base::Now now, Subscription* subscription, const storage::BacklogRef& item);
   EntryIndex AddEntry(const storage::BacklogRef& item, Subscription* subscription,
                       const storage::Progress* row, bool uncertain);
-  // The message is being changed, and the change takes care of its present place: removes the
-  // listing of an earlier place.
+  // Removes the listing of a locked message if the message does not lie there any more. The command
+  // that holds the lock handles the message's present place.
   void UnlistIfStale(const storage::BacklogRef& item, Subscription* subscription);
-  // The message is in memory already, at another due time.
+  // Handles a listing whose message is in memory at another due time.
   void ReadAgain(EntryIndex index, const storage::BacklogRef& item);
   void MoveEntry(EntryIndex index, const storage::BacklogRef& item);
 

@@ -8,8 +8,8 @@
 namespace duetime::delivery {
 namespace {
 
-// What goes along of a message wherever it goes: what its producer said of its content and order,
-// and nothing of its time.
+// Encodes a new message with the attributes, labels, ordering key and payload of `from`. The key
+// and the times of `from` are left out.
 std::string EncodeContent(storage::MessageRecord from, storage::TopicId topic, uint64_t now_ms,
                           const storage::DeadLetterOrigin* origin) {
   storage::MessageRecord record;

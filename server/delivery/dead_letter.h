@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes the record of a dead letter from that of a message, and the record of a message from that
-// of a dead letter. Pure functions. The caller writes the new record in the batch that ends the old
+// Makes a dead letter's record from a message's record, and a message's record from a dead
+// letter's. Pure functions. The caller writes the new record in the batch that ends the old
 // message.
 #pragma once
 
@@ -16,11 +16,11 @@
 
 namespace duetime::delivery {
 
-// The record of the dead letter that stands for the message of `record`: a message of
-// `dead_letter_topic`, accepted and due at `now_ms`, with the same payload, attributes, labels and
-// ordering key (so that it can be given back), and with `origin`, of which origin_topic, key,
-// deliver_ms and accept_ms are set from the record. The dead letter has no user key, does not
-// expire, and is no occurrence.
+// Makes a dead letter's record from the message's `record`. The dead letter belongs to
+// `dead_letter_topic` and is accepted and due at `now_ms`. It keeps payload, attributes, labels and
+// ordering key, so that it can be redriven. It has no user key, does not expire, and is no
+// occurrence. It carries `origin`, in which origin_topic, key, deliver_ms and accept_ms are set
+// from the record.
 //
 // If the message is a dead letter itself, its own origin is replaced: a dead letter records its
 // last origin only. DATA_LOSS if the record is damaged. REQUIRES: the texts of `origin` are shorter
@@ -38,10 +38,10 @@ struct Redriven {
   std::string record;
 };
 
-// Makes a plain message of the origin's topic again, accepted and due at `now_ms`: with payload,
-// attributes, labels and ordering key, and without its former key, because another message may have
-// that key by now. FAILED_PRECONDITION if the record is not a dead letter's, DATA_LOSS if it is
-// damaged.
+// Makes a plain message of the origin's topic from a dead letter's record, accepted and due at
+// `now_ms`. The message keeps payload, attributes, labels and ordering key. It does not keep the
+// former key, because another message may have that key by now. FAILED_PRECONDITION if the record
+// is not a dead letter's, DATA_LOSS if it is damaged.
 absl::StatusOr<Redriven> MakeRedriven(absl::string_view record, uint64_t now_ms);
 
 }  // namespace duetime::delivery

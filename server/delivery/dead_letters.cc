@@ -16,7 +16,7 @@ using storage::TopicId;
 
 namespace {
 
-// What a dead letter costs at least: a small one is work, too.
+// A dead letter takes at least this much of the budget, because a small one is work, too.
 constexpr size_t kLetterBytesMin = 4 << 10;
 
 }  // namespace

@@ -16,10 +16,10 @@
 
 namespace duetime::delivery {
 
-// A dead letter is a message of its own, put in the batch that settles the message it stands for.
+// A dead letter is a message of its own, put in the batch that settles the original message.
 //
-// Each dead letter reads and writes a whole record, so a step has a budget of bytes for them. The
-// budget does not stop Make: callers ask has_budget before they begin work that may need dead
+// Each dead letter costs the read and the write of a whole record, so a step has a budget of bytes.
+// The budget does not stop Make: callers ask has_budget before they begin work that may need dead
 // letters. Thread safety: confined to the engine thread.
 class DeadLetters {
  public:
@@ -28,19 +28,19 @@ class DeadLetters {
   explicit DeadLetters(const DeliveryParts& parts);
 
   // Settles the entry as a dead letter. `text` is the reason in the client's words. False if the
-  // topic for dead letters is not known, or the record is gone or damaged; then nothing has
-  // changed. REQUIRES: the entry is not ending.
+  // topic for dead letters is not known, or the record is gone, damaged or unreadable; then the
+  // message has not changed. REQUIRES: the entry is not ending.
   bool Make(base::Now now, EntryIndex index, storage::DeadLetterReason why, absl::string_view text);
 
   bool has_budget() const { return bytes_left_ > 0; }
   void BeginStep() { bytes_left_ = kBytesPerStep; }
-  // Leaves at least `bytes` for what follows in this step.
+  // Raises the budget to at least `bytes` for the rest of this step.
   void KeepBudget(size_t bytes) { bytes_left_ = std::max(bytes_left_, bytes); }
 
  private:
   // The topic of the subscription's dead letters; 0 if it is not known.
   static storage::TopicId TargetOf(const Subscription& subscription);
-  // Accepts the letter as a message that is due now, in the open batch.
+  // Adds the letter to the open batch, as a message that is due now.
   storage::MessageRef Put(base::Now now, const PendingDelivery& entry, storage::TopicId topic,
                           std::string letter);
 

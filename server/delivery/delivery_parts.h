@@ -36,9 +36,8 @@ class SubscriptionRelease;
 class Subscriptions;
 class Turns;
 
-// The parts of delivery in one shard, for the constructors of the parts: each keeps the pointers
-// that it uses. All parts live as long as the Dispatcher. The order is bottom up: a part calls only
-// parts above it in this list.
+// The parts of delivery in one shard. The constructor of each part keeps the pointers that the part
+// uses. All parts live as long as the Dispatcher. A part calls only parts before it in this list.
 struct DeliveryParts {
   ShardParts shard;
   scheduler::Scheduler* scheduler = nullptr;

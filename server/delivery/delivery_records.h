@@ -14,9 +14,9 @@ namespace duetime::delivery {
 
 // Adds progress, backlog and claim records to the open batch.
 //
-// All but the claim are buffered. A lost spill is harmless: the journal keeps the order, so every
-// low watermark that counts on the spill is lost with it. Thread safety: confined to the engine
-// thread.
+// All records but the claim are buffered. The loss of a backlog record is harmless: the journal
+// keeps the order, so every low watermark that relies on the record is lost with it. Thread safety:
+// confined to the engine thread.
 class DeliveryRecords {
  public:
   // REQUIRES: `writes` outlives it.
@@ -46,7 +46,7 @@ class DeliveryRecords {
                  storage::Durability::kBuffered);
   }
 
-  // Everything in the backlog up to `place` may be handed out from now on.
+  // Claims the backlog up to `place`. Its messages may be handed out after the commit.
   void ClaimBacklog(const storage::MessageKey& place, storage::SubscriptionId subscription) {
     writes_->Add(RecordOf(storage::RecordType::kBacklogClaim, subscription, place),
                  storage::Durability::kSynced);

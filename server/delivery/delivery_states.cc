@@ -48,7 +48,7 @@ void DeliveryStates::MakeDelayed(base::Now now, EntryIndex index, uint64_t delay
 bool DeliveryStates::LockOrder(EntryIndex index, absl::string_view ordering_key) {
   PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.state == EntryState::kTaken);
-  // Zero means that there is none.
+  // Zero means no ordering key.
   entry.order = absl::HashOf(ordering_key) | 1;
   if (entry.subscription->order.Acquire(entry.order, index)) return true;
   table_->SetState(index, EntryState::kBlocked);
@@ -122,7 +122,7 @@ void DeliveryStates::UnlockOrder(EntryIndex index) {
   const EntryIndex next = subscription->order.Release(std::exchange(entry.order, 0), index);
   if (next == kNoEntry) return;
   DT_CHECK((*table_)[next].state == EntryState::kBlocked);
-  // It is older than the ready entries.
+  // The blocked entry is older than the ready ones.
   table_->SetState(next, EntryState::kReady);
   table_->PushFront(&subscription->ready, next);
   turns_->Serve(subscription);

@@ -20,43 +20,44 @@ namespace duetime::delivery {
 // list, the timer, the lease, the ordering key and the hold on the low watermark.
 //
 // A move takes two calls: TakeOut leaves the old state, and one of the Make calls enters the new
-// one. Decides nothing: its callers do. Cost: O(1). Thread safety: confined to the engine thread.
+// one. The callers decide which move to make. Cost: O(1). Thread safety: confined to the engine
+// thread.
 class DeliveryStates {
  public:
   explicit DeliveryStates(const DeliveryParts& parts);
 
-  // Holds the low watermark back until the entry is listed in the backlog or removed. REQUIRES: it
-  // does not.
+  // Holds the low watermark back until the entry is listed in the backlog or removed. REQUIRES: the
+  // entry does not hold it yet.
   void Hold(EntryIndex index);
-  // Nothing happens if it does not hold.
+  // Ends the entry's hold on the low watermark, if there is one.
   void Unhold(EntryIndex index);
 
   // ---- From kTaken
   //
-  // Waits for credit, behind the others.
+  // The entry waits for credit, behind the other ready entries.
   void MakeReady(EntryIndex index);
   void MakeDelayed(base::Now now, EntryIndex index, uint64_t delay_ms);
   // Locks the ordering key for the entry. If another entry holds the key, the entry is blocked
   // behind it and the result is false.
   bool LockOrder(EntryIndex index, absl::string_view ordering_key);
-  // The end is in the open batch; Remove follows when it is committed.
+  // The entry's end is in the open batch. The caller calls Remove when the batch is committed.
   void MakeEnding(EntryIndex index, bool ends_message);
-  // The backlog record is in the open batch; Remove follows when it is committed.
+  // The backlog record is in the open batch. The caller calls Remove when the batch is committed.
   void MakeForgetting(EntryIndex index);
 
   // ---- To kTaken
   //
-  // The first ready entry, which keeps its ordering key. REQUIRES: there is one.
+  // Takes the first ready entry, which keeps its ordering key. REQUIRES: an entry is ready.
   EntryIndex TakeReady(Subscription* subscription);
-  // From any state but kFree and kEnding. Passes the ordering key on.
+  // Takes the entry from any state but kFree and kEnding. Passes its ordering key on.
   void TakeOut(EntryIndex index);
-  // The delay's timer has fired.
+  // Takes a delayed entry whose timer has fired.
   void TakeDelayed(EntryIndex index);
 
   // Frees the entry. REQUIRES: it is taken, ending or forgetting.
   void Remove(EntryIndex index);
 
-  // Checks the entries against what belongs to their states. O(entries).
+  // Checks that each entry has the timer, key and hold that its state requires. O(entries).
   void CheckInvariants() const;
 
  private:

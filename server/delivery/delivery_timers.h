@@ -13,15 +13,15 @@
 
 namespace duetime::delivery {
 
-// One timer for each entry that is in flight or delayed, and one for each subscription that waits
-// for its pace or for the first place of its backlog. Times are of the steady clock.
+// Holds one timer for each entry that is in flight or delayed, and one for each subscription that
+// waits for its pace or for the first place of its backlog. Times are on the steady clock.
 //
 // Invariant: a stamp is set exactly while its timer waits here. Cost: that of the wheel. Thread
 // safety: confined to the engine thread.
 class DeliveryTimers {
  public:
-  // Names an entry; or, with kNoEntry, a subscription. By number, because a pointer would double
-  // the timer's size.
+  // Names an entry or, if `index` is kNoEntry, a subscription. It holds numbers, because a pointer
+  // would double its size.
   struct Timer {
     EntryIndex index = kNoEntry;
     storage::SubscriptionId subscription{};
@@ -32,18 +32,19 @@ class DeliveryTimers {
                  wheel::SlabMemory* slabs)
       : table_(table), wheel_(0, FindStamp{table, subscriptions}, slabs) {}
 
-  // The entry's lease or delay ends at `mono_ms`. REQUIRES: it has no timer.
+  // Starts the timer of a lease or delay that ends at `mono_ms`. REQUIRES: the entry has no timer.
   void Start(EntryIndex index, uint64_t mono_ms) {
     (*table_)[index].wait_end_mono_ms = mono_ms;
     Postpone(index, mono_ms);
   }
-  // The timer fires again at `mono_ms`; the lease's promised end stays. REQUIRES: it has no timer.
+  // Lets the timer fire at `mono_ms`, without a change to the promised end. REQUIRES: the entry has
+  // no timer.
   void Postpone(EntryIndex index, uint64_t mono_ms) {
     wheel_.Add(mono_ms, Timer{.index = index, .subscription = {}}, &(*table_)[index].timer);
   }
   void Cancel(EntryIndex index) { wheel_.Cancel(&(*table_)[index].timer); }
 
-  // The subscription's timer fires at `mono_ms`, or before.
+  // Sets the subscription's timer to `mono_ms`, unless it fires earlier.
   void WakeAt(uint64_t mono_ms, Subscription* subscription) {
     if (!subscription->wake.none()) {
       if (subscription->wake_mono_ms <= mono_ms) return;
@@ -54,10 +55,10 @@ class DeliveryTimers {
                &subscription->wake);
   }
 
-  // The subscription is about to be destroyed.
+  // Cancels the timer of a subscription that is about to be destroyed.
   void CancelWake(Subscription* subscription) { wheel_.Cancel(&subscription->wake); }
 
-  // Calls fire(timer) for at most `budget` timers whose time has come. False if there are more.
+  // Calls fire(timer) for at most `budget` timers whose time has come. False if more remain.
   template <typename Fire>
   bool Advance(uint64_t now_mono_ms, size_t budget, const Fire& fire) {
     expired_.clear();

@@ -57,7 +57,7 @@ void Dispatcher::Attach(base::Now now, const protocol::AttachCommand& command) {
     subscriptions.TopicOf(command.topic);
   }
   Subscription* const subscription = subscriptions.Find(command.subscription);
-  // Deleted meanwhile: there is nothing to hand out.
+  // A subscription that was deleted meanwhile has nothing to hand out.
   if (subscription == nullptr || subscription->state.deleting) return;
   parts_.streams->Attach(command, subscription);
   parts_.pacing->Look(now, subscription);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dispatcher: from due to settled.
+// Dispatcher: delivers due messages until they are settled.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@
 
 namespace duetime::delivery {
 
-// Keeps each due message until each of its subscriptions has settled it: hands it to streams that
-// have credit, ends leases, tries again, and moves messages that do not fit in memory to the
-// backlog on disk and back.
+// Keeps each due message until all its subscriptions have settled it. Hands messages to streams
+// that have credit, ends leases, retries failed attempts, and moves messages that do not fit in
+// memory to the backlog on disk and back.
 //
-// The dispatcher conducts and decides nothing: each part below it owns its state (README.md). A
-// message is for the subscriptions that its topic has and that cover it; the last one that settles
-// it ends it.
+// The dispatcher calls its parts and decides nothing itself: each part owns its state (README.md).
+// A message is for all subscriptions of its topic that cover it. The last subscription that settles
+// a message ends it.
 //
 // Guarantees, for each subscription: (1) a message is leased to one stream at a time; (2) nothing
 // is handed out before it is due and claimed; (3) first deliveries start in the order in which
@@ -52,13 +52,13 @@ class Dispatcher : public scheduler::DueSink {
   void SetTopic(base::Now now, const protocol::TopicCommand& command);
   void Change(base::Now now, protocol::SubscriptionCommand command);
   void Inspect(const protocol::InspectSubscriptionCommand& command);
-  // The answer of a shard that has failed.
+  // Answers the command after the shard has failed.
   void Refuse(const protocol::SubscriptionCommand& command);
 
   // ---- A step, in this order
   //
-  // Settles what waits for its turn, gives back the leases of ended streams, and ends the leases
-  // and delays whose time has come. Sets `more` if there are more of them.
+  // Carries out waiting settlements, gives back the leases of ended streams, and ends the leases
+  // and delays whose time has come. Sets `more` if there is more to do now.
   void ExpireTimers(base::Now now, bool* more);
   // Reads back from disk and hands out about `budget` messages. Sets `more` if there is more to do
   // now. An error means that the store cannot be read.
@@ -67,40 +67,41 @@ class Dispatcher : public scheduler::DueSink {
   // that have been unsettled for too long. Sets `more` if there is more to do now.
   void SpillOld(base::Now now, bool* more);
 
-  // ---- For MessageCommands, which changes messages at the clients' word
+  // ---- For MessageCommands, which changes messages on behalf of clients
   //
   // The first entry of a message, or kNoEntry.
   EntryIndex Find(const storage::MessageId& id) const;
-  // The first one at this place, or kNoEntry.
+  // The first entry of the message at this key, or kNoEntry.
   EntryIndex FindAt(const storage::MessageKey& key) const;
   const PendingDelivery& entry(EntryIndex index) const;
   const Topic& topic(storage::TopicId id);
-  // An end of the message, for one of its subscriptions or for all, is not committed yet.
+  // True if an end of the message, for one subscription or for all, is not committed yet.
   bool Ending(const storage::MessageId& id) const;
-  // The end of the message for all of them is not committed yet.
+  // True if the end of the message for all subscriptions is not committed yet.
   bool EndingWhole(const storage::MessageKey& key) const;
-  // Sets all but `state`. `list`, if not null, gets one entry for each subscription that the
-  // message is for. An error means that the store cannot be read.
+  // Sets all fields of `status` but `state`. `list`, if not null, gets one entry for each
+  // subscription that the message is for. An error means that the store cannot be read.
   absl::Status DeliveryStatusOf(base::Now now, const storage::MessageKey& key,
                                 storage::TopicId topic, DeliveryStatus* status,
                                 std::vector<protocol::SubscriptionStatus>* list);
-  // Takes the message from all subscriptions and adds the records of its end. FinishWhole follows
-  // when the batch is committed.
+  // Takes the message from all subscriptions and adds the records of its end. The caller calls
+  // FinishWhole when the batch is committed.
   absl::Status BeginEnd(base::Now now, const MessageEnd& end);
-  // Takes the message from all subscriptions, because it moves to another key. FinishWhole follows.
+  // Takes the message from all subscriptions, because it moves to another key. The caller calls
+  // FinishWhole when the batch is committed.
   absl::Status BeginMove(const storage::MessageKey& key, storage::TopicId topic);
   void FinishWhole(const storage::MessageKey& key);
 
   // ---- For the shard
   //
-  // A read that a decision needed has failed: the next step fails the shard.
+  // Notes a failed read on which a decision depended. The next step fails the shard.
   void NoteReadError(const absl::Status& status);
   const absl::Status& read_status() const;
   // Hands out nothing from now on.
   void Stop() { stopped_ = true; }
-  // Settlements wait for the next step.
+  // True if settlements wait for the next step.
   bool settles_waiting() const;
-  // When ExpireTimers or SpillOld has something to do.
+  // The steady-clock time at which ExpireTimers or SpillOld has work to do.
   uint64_t NextWakeMono() const;
   void FillStats(protocol::ShardStats* stats) const;
   void CheckInvariants() const;
@@ -111,7 +112,7 @@ class Dispatcher : public scheduler::DueSink {
   protocol::Effects* const effects_;
   DeliveryAssembly assembly_;
   const DeliveryParts& parts_;
-  // When SpillOld searches for old entries.
+  // The time of SpillOld's next search for old entries.
   uint64_t next_look_mono_ms_ = 0;
   bool stopped_ = false;
 };

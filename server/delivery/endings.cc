@@ -15,7 +15,7 @@ absl::Status Endings::Write(const storage::MessageKey& key, uint32_t bytes, uint
   if (!tombstone.key.empty()) {
     if (absl::Status status = EndKey(key.id, tombstone, durability); !status.ok()) return status;
   }
-  // A message that was moved may have a locator, which must not go on to say where it is.
+  // A moved message may have a locator, which must not point to the erased record.
   if (retention_ms > 0 || tombstone.revision > 0) {
     writer_->PutLocator(key.id, {.due_ms = 0, .tombstone = std::move(tombstone)}, durability);
   }
@@ -24,7 +24,7 @@ absl::Status Endings::Write(const storage::MessageKey& key, uint32_t bytes, uint
 
 absl::Status Endings::EndKey(const storage::MessageId& id, const storage::Tombstone& tombstone,
                              storage::Durability durability) {
-  // The key may be another message's by now, or is just being given to one.
+  // The key may belong to another message by now, or a command is giving it to one.
   const auto kind = IndexKind::kUserKey;
   if (key_locks_->Held(
           KeyLocks::Name(static_cast<uint8_t>(kind), tombstone.topic, tombstone.key))) {

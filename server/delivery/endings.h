@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Endings: how messages end, as records.
+// Endings: writes the records with which messages end.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace duetime::delivery {
 
-// Writes the end of a message: the message goes, its tombstone stays for a while, and so does the
-// entry of its key, which then ends with the tombstone.
+// Writes the end of a message: erases the message and writes its tombstone. The index entry of its
+// key expires with the tombstone.
 //
 // Thread safety: confined to the shard's engine thread.
 class Endings {
@@ -24,13 +24,13 @@ class Endings {
           scheduler::KeyLocks* key_locks)
       : shard_(shard), store_(store), writer_(writer), key_locks_(key_locks) {}
 
-  // `bytes`: the size of the message's record. The tombstone's expire_ms is set here. An error
-  // means that the store cannot be read. Cost: one read for a message with a key, none without.
+  // `bytes`: the size of the message's record. Sets the tombstone's expire_ms. An error means that
+  // the store cannot be read. Cost: one read for a message with a key, none without.
   absl::Status Write(const storage::MessageKey& key, uint32_t bytes, uint64_t retention_ms,
                      storage::Tombstone tombstone, storage::Durability durability);
 
  private:
-  // The message's key ends with it.
+  // Lets the index entry of the message's key expire with the tombstone.
   absl::Status EndKey(const storage::MessageId& id, const storage::Tombstone& tombstone,
                       storage::Durability durability);
 

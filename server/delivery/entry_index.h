@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What entries of the table of due messages are called.
+// EntryIndex: the name of an entry in PendingDeliveries.
 #pragma once
 
 #include <cstdint>

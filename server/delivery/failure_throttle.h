@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FailureThrottle: how fast a subscription is served while its attempts fail.
+// FailureThrottle: limits the rate of a subscription whose attempts fail.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class FailureRate {
   // More time than this fills every bucket and pays every debt.
   static constexpr uint64_t kPassedMaxMs = 10'000;
 
-  // In messages; 0: no subscription is ever slowed.
+  // `per_s`: in messages; 0: no subscription is ever slowed.
   explicit FailureRate(uint32_t per_s) : per_ms_(per_s * (kMessage / 1000)) {}
 
   bool on() const { return per_ms_ > 0; }
@@ -29,8 +29,8 @@ class FailureRate {
   // Subscriptions that are slowed at the moment.
   size_t slowed() const { return slowed_; }
 
-  // The meter of the slowed subscriptions: what a subscription that was slowed all the time has
-  // been given since the start. REQUIRES: time does not go back.
+  // The shared meter: the amount that a subscription would have been given if it had been slowed
+  // since the start. REQUIRES: time does not go back.
   uint64_t GivenToEach(uint64_t now_mono_ms) {
     const uint64_t passed_ms = std::min(now_mono_ms - last_ms_, kPassedMaxMs);
     last_ms_ = now_mono_ms;
@@ -43,7 +43,7 @@ class FailureRate {
     GivenToEach(now_mono_ms);
     ++slowed_;
   }
-  // As of the last call.
+  // Does not advance the meter.
   void Leave() {
     DT_CHECK_GT(slowed_, 0u);
     --slowed_;
@@ -57,22 +57,23 @@ class FailureRate {
 };
 
 // A subscriber that fails each message at once would take all CPU and disk of the daemon and of the
-// systems behind it. Therefore each failure adds to a debt, and successes and time pay for it. A
-// subscription that owes more than one second's worth is slowed: all slowed subscriptions of the
-// shard together receive the rate and no more. A subscription is slowed until its debt is paid: by
-// successes, or by time in which it does not take its share.
+// systems behind it. Therefore each failure adds one message to a debt, and successes and time pay
+// it off. A subscription whose debt reaches one second of the rate is slowed: all slowed
+// subscriptions of the shard together receive no more than the rate. A subscription stays slowed
+// until successes, or time in which it does not take its share, have paid the debt.
 //
 // The idea is that of gRPC's retry throttling (gRFC A6) and of Cloud Tasks' system throttling.
 // Guarantees: (1) a subscription that fails less often than the rate, or in the long run less often
-// than it succeeds, is not slowed; (2) while it is slowed, over any time it is granted at most its
-// share in it and what the rate gives in 100 ms, at least two messages. Cost: O(1). Thread safety:
-// confined to the engine thread.
+// than it succeeds, is not slowed; (2) over any span of time a slowed subscription is granted at
+// most its share of the rate and one bucket: 100 ms of the rate, at least two messages. Cost: O(1).
+// Thread safety: confined to the engine thread.
 class FailureThrottle {
  public:
-  // The owner must call Slowed so often while it is slowed: time pays only then, and shares change.
+  // While the subscription is slowed, the owner must call Slowed at least this often, because time
+  // pays only at a call.
   static constexpr uint64_t kLookMs = 1000;
 
-  // Before this nothing is slowed. REQUIRES: `rate` outlives the throttle's use.
+  // Before Start the subscription is not slowed. REQUIRES: `rate` outlives the throttle's use.
   void Start(FailureRate* rate) {
     Reset();
     rate_ = rate;
@@ -83,7 +84,7 @@ class FailureThrottle {
     Lift();
   }
 
-  // An attempt failed. True if the subscription is slowed from now on. REQUIRES, here and below:
+  // Counts a failed attempt. True if this failure slows the subscription. REQUIRES, here and below:
   // time does not go back.
   bool OnFailure(uint64_t now_mono_ms) {
     if (rate_ == nullptr || !rate_->on()) return false;
@@ -97,14 +98,14 @@ class FailureThrottle {
     return true;
   }
 
-  // True if the subscription is slowed no longer from now on.
+  // Counts a success. True if this success ends the slowing.
   bool OnSuccess() {
     const bool before = slowed_;
     Pay(kMessage);
     return before && !slowed_;
   }
 
-  // Grants one message, or not.
+  // True if one message is granted.
   bool Take(uint64_t now_mono_ms) {
     return !Slowed(now_mono_ms) || bucket_.Take(given_, size(), 1) == 1;
   }
@@ -113,8 +114,8 @@ class FailureThrottle {
     if (slowed_) bucket_.GiveBack(given_, size(), messages);
   }
 
-  // The time at which Take can grant the messages of 10 ms, at least one; at the latest the time at
-  // which Slowed must be called. Never before now.
+  // The time at which Take can grant the messages of 10 ms, at least one. Never before now, and at
+  // most kLookMs later.
   uint64_t NextMs(uint64_t now_mono_ms) {
     if (!Slowed(now_mono_ms)) return now_mono_ms;
     const uint64_t share = std::max<uint64_t>(rate_->share(), 1);
@@ -123,7 +124,7 @@ class FailureThrottle {
     return now_mono_ms + std::min((missing + share - 1) / share, kLookMs);
   }
 
-  // Lets time pay, then says if the subscription is slowed.
+  // Lets time pay, then returns whether the subscription is slowed.
   bool Slowed(uint64_t now_mono_ms) {
     if (slowed_) Advance(now_mono_ms);
     return slowed_;
@@ -168,7 +169,7 @@ class FailureThrottle {
   FailureRate* rate_ = nullptr;
   bool slowed_ = false;
   uint64_t last_ms_ = 0;
-  // Failures that are not paid for.
+  // The debt: failures that are not paid yet.
   uint64_t debt_ = 0;
   // While slowed: the shared meter at the last call.
   uint64_t given_ = 0;

@@ -21,7 +21,7 @@ using storage::MessageRecord;
 
 namespace {
 
-// Bytes that are as much work as a message: a step is bounded by both.
+// This many bytes count as one more message in the budget of a step.
 constexpr size_t kBytesPerMessage = 4 << 10;
 
 // The smallest turn of a subscription while others wait.
@@ -51,9 +51,10 @@ HandOut::HandOut(const DeliveryParts& parts)
 }
 
 absl::Status HandOut::Step(base::Now now, size_t budget, bool* more) {
-  // However many dead letters others make, some are left for messages that are over here.
+  // Keeps some budget for dead letters that are made here, however many other parts have made.
   dead_letters_->KeepBudget(DeadLetters::kBytesPerStep / 4);
-  // The more subscriptions wait, the smaller the turns: none waits for large frames of all others.
+  // Turns are smaller when more subscriptions wait, so that none waits for large frames of all
+  // others.
   const size_t turn = std::max(budget / std::max<size_t>(turns_->to_serve(), 1), kTurnMin);
   for (size_t done = 0; done < budget && dead_letters_->has_budget() && turns_->to_serve() > 0;) {
     const size_t left = std::max(budget - done, kTurnMin);
@@ -111,7 +112,7 @@ absl::Status HandOut::ReadRecords(const std::vector<EntryIndex>& entries,
   order_.clear();
   keys_.clear();
   for (size_t i = 0; i < entries.size(); ++i) order_.emplace_back((*table_)[entries[i]].key(), i);
-  std::sort(order_.begin(), order_.end());  // nearly sorted already: only repeats are not
+  std::sort(order_.begin(), order_.end());  // nearly sorted: only retries are out of order
   for (const auto& [key, position] : order_) keys_.push_back(key);
   if (absl::Status status = store_->MultiGet(shard_, keys_, &values_); !status.ok()) return status;
   DT_CHECK_EQ(values_.size(), keys_.size());

@@ -23,16 +23,16 @@ namespace duetime::delivery {
 // Serves subscriptions in turn. A turn takes ready messages for one stream, as far as its credit
 // and the subscription's pace allow, reads their records, and leases them in one frame.
 //
-// A message may turn out not to be for delivery: it is gone, its retention, attempts or lifetime
-// are over, or another message of its ordering key is in flight. Then it is ended or blocked
-// instead, and its credit returns.
+// Some messages must not be delivered: the message is gone, its retention, attempts or lifetime are
+// over, or another message of its ordering key is in flight. HandOut ends or blocks such a message
+// and returns its credit.
 //
 // Cost: one MultiGet for each frame. Thread safety: confined to the engine thread.
 class HandOut {
  public:
   explicit HandOut(const DeliveryParts& parts);
 
-  // Hands out about `budget` messages, counting bytes as well. True in `more` if there are more
+  // Hands out about `budget` messages, counting bytes as well. Sets `more` if there is more to do
   // now. An error means that the store cannot be read.
   absl::Status Step(base::Now now, size_t budget, bool* more);
 
@@ -46,12 +46,12 @@ class HandOut {
   // Hands out at most `turn` messages of the subscription, and adds the work to `done`.
   absl::Status Serve(base::Now now, Subscription* subscription, size_t turn, size_t* done);
   void TakeReady(base::Now now, Stream* stream, size_t turn, Taken* taken);
-  // The records of the entries, in the same order.
+  // Reads the records of the entries, in the same order.
   absl::Status ReadRecords(const std::vector<EntryIndex>& entries,
                            std::vector<std::optional<std::string>>* records);
   absl::Status SendFrame(base::Now now, Stream* stream, const std::vector<EntryIndex>& entries);
 
-  // What becomes of a message that was taken, in the order of the questions.
+  // The verdicts on a taken message, in the order in which they are tested.
   enum class Verdict : uint8_t {
     // It has waited for longer than its subscription's retention.
     kTooOld,
@@ -59,22 +59,24 @@ class HandOut {
     kOutOfAttempts,
     // Its lifetime is over.
     kExpired,
-    // It takes its ordering key, or waits for it.
+    // It must lock its ordering key first.
     kOrdered,
     kLease,
   };
-  // The first verdict that applies, from `first` on. Changes nothing. `head`: as HeadOf.
+  // The first verdict that applies, from `first` on. Changes nothing. `head`: the result of HeadOf.
   static Verdict Judge(base::Now now, const PendingDelivery& entry,
                        const std::optional<storage::MessageRecord>& head, Verdict first);
-  // Ends or blocks the message as the verdict says. False if the message stays as it is, and the
-  // next question decides: it got its ordering key, or its end is refused because no topic for dead
-  // letters is known. REQUIRES: not kLease.
+  // Ends or blocks the message as the verdict says. False if the message stays as it is and the
+  // next verdict must be tested: the message got its ordering key, it is to be delivered late, or
+  // no topic for dead letters is known. REQUIRES: not kLease.
   bool CarryOut(base::Now now, EntryIndex index, Verdict verdict,
                 const std::optional<storage::MessageRecord>& head);
-  // Both, until the message is ended, blocked or to be leased. Returns the last verdict.
+  // Calls Judge and CarryOut until the message is ended, blocked or ready to lease. Returns the
+  // last verdict.
   Verdict Decide(base::Now now, EntryIndex index, absl::string_view record);
   bool EndExpired(base::Now now, EntryIndex index, storage::LatePolicy policy);
-  // The record without its payload, if it has a lifetime or an ordering key and is not damaged.
+  // Decodes the record without its payload. Nothing if the record is damaged, or has neither a
+  // lifetime nor an ordering key.
   static std::optional<storage::MessageRecord> HeadOf(absl::string_view record);
   static bool Expired(base::Now now, const storage::MessageRecord& head);
   void Lease(base::Now now, Stream* stream, EntryIndex index, std::string record,
@@ -99,7 +101,7 @@ class HandOut {
   DeadLetters* const dead_letters_;
   Retention* const retention_;
 
-  // Scratch, reused within one call.
+  // Scratch of one call, kept to reuse its memory.
   Taken taken_;
   std::vector<std::pair<storage::MessageKey, size_t>> order_;
   std::vector<storage::MessageKey> keys_;

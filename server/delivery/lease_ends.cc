@@ -21,18 +21,18 @@ using protocol::StreamId;
 
 namespace {
 
-// Leases that one step settles: a call with a hundred thousand must not stop the shard.
+// Leases that one step settles. A call that settles a hundred thousand must not stop the shard.
 constexpr size_t kSettlesPerStep = 2000;
 // Leases of ended streams that one step gives back.
 constexpr size_t kGivenBackPerStep = 1000;
 // Leases and delays that one step ends.
 constexpr size_t kTimersPerStep = 4000;
 constexpr size_t kTimersPerSlice = 200;
-// How much longer a lease lasts while settlements wait, at most and at a time.
+// The most that a lease is prolonged while settlements wait, and the step of each prolongation.
 constexpr uint64_t kGraceMaxMs = 1000;
 constexpr uint64_t kGraceMs = 100;
 
-// Passes the first items to `settle`, as long as `go_on` says so, and removes them.
+// Passes the first items to `settle` while `go_on` returns true, and removes them.
 template <typename Item, typename GoOn, typename Settle>
 void TakeFirst(std::vector<Item>* items, const GoOn& go_on, const Settle& settle) {
   size_t taken = 0;
@@ -43,7 +43,7 @@ void TakeFirst(std::vector<Item>* items, const GoOn& go_on, const Settle& settle
 }  // namespace
 
 struct LeaseEnds::Batch {
-  // Answered at once, and answered when the ends are committed.
+  // `now` is sent at once, `later` when the ends are committed.
   protocol::SettleReply now;
   protocol::SettleReply later;
   std::vector<EntryIndex> acked;
@@ -70,7 +70,7 @@ LeaseEnds::LeaseEnds(const DeliveryParts& parts)
 
 void LeaseEnds::Settle(base::Now now, SettleCommand command) {
   if (const auto it = waiting_.find(command.stream); it != waiting_.end()) {
-    // Behind the stream's earlier settlements.
+    // The command waits behind the stream's earlier settlements.
     it->second.push_back(std::move(command));
   } else if (!SettleSome(now, &command)) {
     turns_.push_back(command.stream);
@@ -98,7 +98,7 @@ bool LeaseEnds::SettleSome(base::Now now, SettleCommand* command) {
   Batch batch;
   batch.now.stream = batch.later.stream = command->stream;
   const auto room = [this] { return left_ > 0; };
-  // A failed attempt may be the last one.
+  // A failed attempt may be the last one, and then needs a dead letter.
   const auto room_for_letters = [this] { return left_ > 0 && dead_letters_->has_budget(); };
   TakeFirst(&command->acks, room, [&](LeaseToken token) { Ack(now, token, &batch); });
   TakeFirst(&command->extends, room,
@@ -174,7 +174,7 @@ void LeaseEnds::Answer(Batch batch) {
 
 void LeaseEnds::FinishAcks(const std::vector<EntryIndex>& acked) {
   stats_->acked += acked.size();
-  // Nearly always all of one stream: its credit returns at once.
+  // Nearly always all leases are of one stream, and its credit returns in one call.
   StreamId stream{};
   int64_t messages = 0;
   int64_t bytes = 0;
@@ -205,7 +205,7 @@ bool LeaseEnds::Step(base::Now now) {
   any_lease_ = std::any_of(waiting_.begin(), waiting_.end(), [this](const auto& item) {
     return streams_->Find(item.first) == nullptr;
   });
-  // Clients that settle without end do not stop time.
+  // Leases and delays keep half of the budget, however much clients settle.
   dead_letters_->KeepBudget(DeadLetters::kBytesPerStep / 2);
   if (GiveBackClosing(now)) more = true;
   for (size_t ended = 0; ended < kTimersPerStep && dead_letters_->has_budget();
@@ -224,7 +224,7 @@ bool LeaseEnds::GiveBackClosing(base::Now now) {
        ++i) {
     const StreamId id = closing.front();
     if (waiting_.contains(id)) {
-      // Its settlements come first.
+      // The stream's settlements come first.
       closing.pop_front();
       closing.push_back(id);
       continue;
@@ -236,7 +236,7 @@ bool LeaseEnds::GiveBackClosing(base::Now now) {
     }
     const EntryIndex index = stream->in_flight.head;
     // The first attempt of a message does not count as failed, because its handler may never have
-    // started. A message that failed before may have ended the stream.
+    // started. A later attempt counts, because the message may have ended the stream.
     if (!stream->dismissed && (*table_)[index].attempts > 1) {
       pacing_->OnFailure(now, stream->subscription);
     }

@@ -18,36 +18,37 @@
 
 namespace duetime::delivery {
 
-// Carries out what clients settle, in the order of each stream, and bounds it: a call beyond the
-// step's share waits for the next steps, and streams take turns. Then gives back the leases of
-// ended streams, and ends leases and delays whose time has come.
+// Carries out clients' settlements, in order for each stream. A call beyond the step's share waits
+// for the next steps, and streams take turns. Then gives back the leases of ended streams, and ends
+// leases and delays whose time has come.
 //
-// While settlements wait, a lease that one of them may name lasts as much longer, up to a second:
-// otherwise an ack that came in time would be refused. Cost: O(leases settled). Thread safety:
+// While settlements wait, a lease that one of them may name is prolonged by up to a second.
+// Otherwise an ack that came in time would be refused. Cost: O(leases settled). Thread safety:
 // confined to the engine thread.
 class LeaseEnds {
  public:
   explicit LeaseEnds(const DeliveryParts& parts);
 
-  // Settles as much as the step's share allows, the rest in the next steps.
+  // Settles as much as the step's share allows. The rest waits for the next steps.
   void Settle(base::Now now, protocol::SettleCommand command);
 
-  // Renews the step's share, and lets settlements and time act. True if there is more to do now.
-  // Call once in each step, first.
+  // Renews the step's share, carries out waiting settlements, and ends leases and delays. True if
+  // there is more to do now. Call once in each step, first.
   bool Step(base::Now now);
 
-  // Streams with settlements that wait.
+  // The number of streams that have waiting settlements.
   size_t waiting() const { return waiting_.size(); }
 
  private:
-  // What a settle command has come to so far.
+  // The results of a settle command so far.
   struct Batch;
 
   // ---- Settlements
   void SettleWaiting(base::Now now);
-  // True if nothing is left of the command.
+  // Carries out what the step's share allows. True if nothing is left of the command.
   bool SettleSome(base::Now now, protocol::SettleCommand* command);
-  // The lease, which counts for the step's share; kNoEntry, and refused, if there is none.
+  // Finds the leased entry and counts it in the step's share. If there is no such lease, adds a
+  // refusal to `batch` and returns kNoEntry.
   EntryIndex FindLease(protocol::LeaseToken token, Batch* batch);
   void Ack(base::Now now, protocol::LeaseToken token, Batch* batch);
   void Extend(base::Now now, const protocol::ExtendItem& item, Batch* batch);
@@ -78,7 +79,7 @@ class LeaseEnds {
   Retries* const retries_;
   // Leases that this step may still settle.
   size_t left_ = 0;
-  // Settlements beyond that, by stream and in order, and the streams in turn.
+  // Settlements that wait for the next steps, by stream and in order; and their streams, in turn.
   absl::flat_hash_map<protocol::StreamId, std::deque<protocol::SettleCommand>> waiting_;
   std::deque<protocol::StreamId> turns_;
   // A waiting settlement is of a stream that this shard does not know: it may name any lease.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Leases: which entry is leased to which stream, under which token.
+// Leases: leases entries to streams, each under a token.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +15,26 @@
 
 namespace duetime::delivery {
 
-// Begins, finds, extends and ends leases. A lease is what an entry in state kInFlight has: a token,
-// a timer and a place in its stream's list.
+// Begins, finds, extends and ends leases. A lease consists of a token, a timer and a place in its
+// stream's list. An entry has one exactly while it is in state kInFlight.
 //
 // Guarantees: (1) an entry has one lease at a time; (2) a token is never given twice (LeaseToken);
-// (3) no lease begins before the message is due (P2). Does not decide what follows a lease. Cost:
-// O(1). Thread safety: confined to the engine thread.
+// (3) no lease begins before the message is due (P2). Other parts decide what follows a lease.
+// Cost: O(1). Thread safety: confined to the engine thread.
 class Leases {
  public:
   explicit Leases(const DeliveryParts& parts);
 
   // Leases the entry to the stream, and returns the token. REQUIRES: the entry is taken.
   protocol::LeaseToken Begin(base::Now now, Stream* stream, EntryIndex index);
-  // The entry is taken afterwards. Its `stream` stays: the credit is returned later. The stream may
-  // be gone. REQUIRES: the entry is in flight.
+  // The entry is taken afterwards. It keeps its `stream`, because the credit is returned later. The
+  // stream itself may be destroyed. REQUIRES: the entry is in flight.
   void End(EntryIndex index);
   // The lease ends `duration_ms` from now. REQUIRES: the entry is in flight.
   void Extend(base::Now now, EntryIndex index, uint64_t duration_ms);
 
-  // The entry that is leased under this token, or kNoEntry. Leases of deleted subscriptions are not
-  // found: they are over for their clients.
+  // The entry that is leased under this token, or kNoEntry. Does not find leases of deleted
+  // subscriptions, which are over for their clients.
   EntryIndex Find(protocol::LeaseToken token) const;
 
   size_t size() const { return leases_.size(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryShare: which due messages may be kept in memory.
+// MemoryShare: decides which due messages may be kept in memory.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class MemoryShare {
   MemoryShare(const ShardLimits& limits, const PendingDeliveries* table)
       : due_max_(limits.due_max), due_idle_max_(limits.due_idle_max), table_(table) {}
 
-  // True if a message that waits long must wait on disk.
+  // True if memory is full, so that a delayed message must wait on disk.
   bool full() const { return table_->size() >= due_max_; }
 
   // Entries that may be added for messages of the backlog.

@@ -56,7 +56,7 @@ std::optional<ProgressRows> MessageEnds::RowsIfLast(const MessageKey& key,
   bool ask_store = false;
   for (const Subscription* const other : topic.subscriptions) {
     if (other == &subscription || !other->Covers(key.id)) continue;
-    // An entry at another place is a stale offer and says nothing.
+    // An entry at another place is a stale offer and does not count.
     const EntryIndex index = table_->FindAt(key, other);
     if (index == kNoEntry) {
       ask_store = true;
@@ -80,8 +80,8 @@ void MessageEnds::SettleForOne(EntryIndex index, EndState how) {
   PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.state == EntryState::kEnding);
   const Subscription& subscription = *entry.subscription;
-  // A cancel must know that a subscriber received the message, or may have. A dead letter will be
-  // received.
+  // The record must tell a later cancel that a subscriber received the message, or may have. A dead
+  // letter counts, because a subscriber will receive it.
   const bool touched = entry.maybe_delivered || how == EndState::kDeadLettered;
   const uint32_t attempts = std::max(entry.attempts, touched ? 1u : 0u);
   if (subscription.state.deleting && attempts == 0) {
@@ -208,7 +208,7 @@ absl::Status MessageEnds::BeginEnd(base::Now now, const MessageEnd& end) {
 
 absl::Status MessageEnds::BeginMove(const MessageKey& key, const Topic& topic) {
   ProgressRows rows;
-  // The only subscription's entry says if there is a progress record.
+  // With one subscription, its entry tells whether there is a progress record.
   if (topic.several || table_->FindAt(key) == kNoEntry) {
     auto read = status_->RowsOf(key, topic);
     if (!read.ok()) return read.status();
@@ -233,7 +233,7 @@ void MessageEnds::UnlistUnseen(const MessageKey& key, Subscription* subscription
   const MessageKey place = {.due_ms = row != nullptr && row->listed ? row->retry_ms : key.due_ms,
                             .id = key.id};
   backlog_->Unlist(place, *subscription);
-  // The count needs a read, and only bounded subscriptions need the count.
+  // The count needs a read, and only bounded subscriptions keep one.
   if (subscription->bounded() && !subscription->listed.Recall(key.id) &&
       backlog_->Contains(place, *subscription)) {
     subscription->listed.Taken(place);

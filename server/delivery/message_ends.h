@@ -20,7 +20,7 @@ namespace duetime::delivery {
 // The end of a message for all its subscriptions.
 struct MessageEnd {
   storage::MessageKey key;
-  // Its decoded record, and the size of that.
+  // Its decoded record, and the size of the encoded one.
   const storage::MessageRecord* record = nullptr;
   uint32_t bytes = 0;
   // Deliveries begun, for the tombstone.
@@ -30,12 +30,12 @@ struct MessageEnd {
   storage::Durability durability = storage::Durability::kSynced;
 };
 
-// A subscription that settles a message writes a progress record; the last one, and only it, ends
-// the message: one batch erases the message and its progress records and writes the tombstone. With
-// one subscription there are no progress records.
+// A subscription that settles a message writes a progress record. Only the last one ends the
+// message: one batch erases the message and its progress records and writes the tombstone. With one
+// subscription a settlement writes no progress record.
 //
 // An end has two phases. A Begin call adds the records to the open batch and makes the entries
-// ending. A Finish call removes the entries, once the batch is committed; the caller sees to that.
+// ending. The caller calls Finish when the batch is committed, and Finish removes the entries.
 //
 // Guarantees: (1) a message ends once; (2) a message is not erased while a subscription that it is
 // for has not settled it, unless a client cancels or moves it. Cost: O(subscriptions of the topic),
@@ -46,30 +46,33 @@ class MessageEnds {
 
   // ---- For one subscription
   //
-  // Settles the entry, which ends the message if its subscription is the last one. Finish or Remove
-  // follows. REQUIRES: the entry's record was learned.
+  // Settles the entry, which ends the message if its subscription is the last one. After the commit
+  // the caller calls Finish, or DeliveryStates::Remove. REQUIRES: the entry's record was learned.
   void BeginSettle(base::Now now, EntryIndex index, storage::EndState how,
                    storage::Durability durability);
-  // Removes the entry and returns its credit. The entry must not be in a list.
+  // Removes the entry and returns its credit. REQUIRES: the entry is in no list.
   void Finish(EntryIndex index);
-  // Both: gives the message up for the entry's subscription. REQUIRES: learned.
+  // Drops the message for the entry's subscription: BeginSettle, and Finish after the commit.
+  // REQUIRES: the entry's record was learned.
   void Drop(base::Now now, EntryIndex index);
   // Removes an entry whose message is gone.
   void DropStale(EntryIndex index);
 
   // ---- For all subscriptions
   //
-  // Takes the message from all subscriptions and ends it. FinishAll follows.
+  // Takes the message from all subscriptions and ends it. The caller calls FinishAll after the
+  // commit.
   absl::Status BeginEnd(base::Now now, const MessageEnd& end);
-  // Takes the message from all subscriptions, because it moves to another key.
+  // Takes the message from all subscriptions, because it moves to another key. The caller calls
+  // FinishAll after the commit.
   absl::Status BeginMove(const storage::MessageKey& key, const Topic& topic);
   void FinishAll(const storage::MessageKey& key);
 
-  // An end of the message, for one subscription or for all, is not committed yet.
+  // True if an end of the message, for one subscription or for all, is not committed yet.
   bool AnyEnding(const storage::MessageId& id) const;
-  // A settlement of the message at `key` that does not end it is not committed yet.
+  // True if settlements of the message at `key` are not committed yet, and none of them ends it.
   bool OnlySettling(const storage::MessageKey& key) const;
-  // The end of the message at `key` is not committed yet.
+  // True if the end of the message at `key` is not committed yet.
   bool MessageEnding(const storage::MessageKey& key) const;
 
  private:
@@ -80,7 +83,7 @@ class MessageEnds {
   void SettleForOne(EntryIndex index, storage::EndState how);
   void EndByLast(base::Now now, EntryIndex index, const ProgressRows& rows, storage::EndState how,
                  storage::Durability durability);
-  // Of the store, and those that are not committed yet.
+  // Removes the progress records in the store, and those that are not committed yet.
   void RemoveProgress(const storage::MessageKey& key, const ProgressRows& rows);
   // Removes the listing of a message that the subscription does not have in memory.
   void UnlistUnseen(const storage::MessageKey& key, Subscription* subscription,

@@ -31,7 +31,7 @@ absl::StatusOr<MessageStatus::Past> MessageStatus::PastOf(const MessageKey& key,
   if (!listed.ok()) return listed.status();
   if (!listed->has_value()) return past;
   if (absl::Status status = backlog_->ReadClaim(subscription); !status.ok()) return status;
-  // Since it was listed, only an earlier run that read it back can have handed it out.
+  // Since the listing, only an earlier run that read the message back can have handed it out.
   past.attempts = std::max(past.attempts, (*listed)->attempts);
   past.uncertain = (*listed)->maybe_delivered || backlog_->ClaimedBefore(*subscription, place);
   return past;
@@ -67,7 +67,7 @@ absl::StatusOr<DeliveryStatus> MessageStatus::StatusOf(
     all.in_flight = all.in_flight || one->status.state == MessageState::kInFlight;
     if (list != nullptr) list->push_back(one->status);
   }
-  // Deleted subscriptions may have received it, too.
+  // Deleted subscriptions may have received the message, too.
   if (topic.some_deleted && scheduler_->MaybeDelivered(key)) all.uncertain = true;
   for (const auto& [id, progress] : *rows) all.attempts = std::max(all.attempts, progress.attempts);
   for (EntryIndex i = table_->Find(key.id); i != kNoEntry; i = (*table_)[i].sibling) {

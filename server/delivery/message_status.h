@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MessageStatus: how far the subscriptions of a pending message have come with it.
+// MessageStatus: the delivery status of a pending message, for each subscription and in all.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@
 
 namespace duetime::delivery {
 
-// Over all subscriptions that a pending message is for.
+// The status over all subscriptions that a pending message is for.
 struct DeliveryStatus {
-  // Deliveries begun, of the subscription that has had the most.
+  // Deliveries begun, for the subscription that has had the most.
   uint32_t attempts = 0;
   // No delivery is known, but a run that crashed may have made one.
   bool uncertain = false;
   bool in_flight = false;
   protocol::MessageState state{};
 
-  // No subscriber has received it: it can be changed and cancelled without a trace.
+  // True if no subscriber has received the message, so it can be changed or cancelled.
   bool untouched() const { return attempts == 0 && !uncertain; }
 };
 
@@ -37,7 +37,7 @@ class MessageStatus {
  public:
   explicit MessageStatus(const DeliveryParts& parts);
 
-  // What an earlier run did with a message that the subscription does not have in memory.
+  // The earlier deliveries of a message that the subscription does not have in memory.
   struct Past {
     uint32_t attempts = 0;
     bool uncertain = false;
@@ -45,11 +45,11 @@ class MessageStatus {
   absl::StatusOr<Past> PastOf(const storage::MessageKey& key, Subscription* subscription,
                               const storage::Progress* row);
 
-  // The message's progress records. Reads the store only if there may be some.
+  // Returns the message's progress records. Reads the store only if there may be some.
   absl::StatusOr<ProgressRows> RowsOf(const storage::MessageKey& key, const Topic& topic);
 
-  // All but `state`. `list`, if not null, gets one entry for each subscription that the message is
-  // for. An error means that the store cannot be read.
+  // Sets all fields but `state`. `list`, if not null, gets one entry for each subscription that the
+  // message is for. An error means that the store cannot be read.
   absl::StatusOr<DeliveryStatus> StatusOf(base::Now now, const storage::MessageKey& key,
                                           const Topic& topic,
                                           std::vector<protocol::SubscriptionStatus>* list);

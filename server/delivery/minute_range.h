@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walking over a topic's messages by its counters, minute by minute.
+// NextMinute: walks over a topic's messages minute by minute, with the help of its counters.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace duetime::delivery {
 
 // Sets `range` to the first minute that holds a message of `topic`, from `from` on; nullopt if
-// there is none with a due time below `until_ms`. A scan of the range does not pass the tombstones
-// of other minutes. Cost: one read of a counter.
+// there is none with a due time below `until_ms`. A scan of the range does not pass the deleted
+// records of other minutes. Cost: one read of a counter.
 inline absl::Status NextMinute(storage::MessageStore* store, uint16_t shard, storage::TopicId topic,
                                const storage::MessageKey& from, uint64_t until_ms,
                                std::optional<storage::KeyRange>* range) {

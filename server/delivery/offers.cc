@@ -39,7 +39,7 @@ Offers::Offers(const DeliveryParts& parts)
 void Offers::OnDue(base::Now now, const MessageRef& message) {
   DT_CHECK_LE(message.key.due_ms, now.wall_ms);
   DT_CHECK_LE(message.key.due_ms, scheduler_->claim_ms());
-  // A command is ending or moving the message. If it lives on, it is offered again.
+  // A command is ending or moving the message. If the message lives on, it is offered again.
   if (key_locks_->Held(message.key.id)) return;
   const Topic& topic = *subscriptions_->TopicOf(message.topic);
   const bool repeats = scheduler_->MayRepeat(message.key);
@@ -52,12 +52,12 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
   takers_.clear();
   const Known known = FindTakers(message, topic, rows, repeats, &takers_);
   if (!reader_->ok()) return;
-  // The settlement was not to end the message, because another subscription was to receive it. If
-  // that subscription is gone now, the message must end, and no settlement will follow.
+  // The uncommitted settlement does not end the message, because another subscription was to
+  // receive it. If that subscription is gone now, no settlement will end the message.
   if (takers_.empty() && ends_->OnlySettling(message.key)) return OfferAfterCommit(message);
   if (known.wanted && takers_.empty()) return;
-  // The next occurrence of a recurrence is made when this one is due, also if no subscription is
-  // left for this one.
+  // The next occurrence of a recurrence is made when this one is due, even if no subscription wants
+  // this one.
   if ((message.flags & storage::MessageFlags::kRecurs) != 0 && !known.known &&
       !occurrences_->OnOccurrenceDue(now, message)) {
     return;
@@ -82,7 +82,7 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
 
 void Offers::OfferAfterCommit(const MessageRef& message) {
   DT_CHECK(ends_->OnlySettling(message.key));
-  // Recovery must offer the message again, too.
+  // The hold makes recovery offer the message again, too.
   scheduler_->low_watermark()->Hold(message.key.due_ms);
   writes_->Then([this, message](base::Now then, bool accepted) {
     if (!accepted) return;
@@ -123,10 +123,10 @@ Offers::Known Offers::FindTakers(const MessageRef& message, const Topic& topic,
 bool Offers::IsNew(const MessageRef& message, const Subscription& subscription, const Progress* row,
                    bool repeats) {
   if (!subscription.backlog.any()) return true;
-  // A listed message is read back from there, with its attempts.
+  // BacklogReader brings a listed message back, with its attempts.
   if (row != nullptr && row->listed) return false;
-  // The fill lists messages that are due and not fired yet; a bounded subscription must not count
-  // them twice.
+  // The fill may list a due message before the scheduler offers it. A bounded subscription must not
+  // count that message twice.
   const bool filled = subscription.bounded() && message.key.due_ms <= subscription.filled_until_ms;
   const bool ask_disk = filled || subscription.forgot_delivered || repeats ||
                         subscription.backlog.parked().has_value();
@@ -160,7 +160,7 @@ void Offers::OfferAgain(EntryIndex index, const MessageRef& message, const Progr
   if (entry.due_ms == message.key.due_ms || entry.seen || entry.state == EntryState::kEnding) {
     return;
   }
-  // One of the two places is stale: the message was moved away from it. The store knows which.
+  // The message was moved, so one of its two places is stale. The store shows which one.
   const auto record = reader_->Record(message.key);
   if (!record.ok() || !record->has_value()) return;
   if (entry.state == EntryState::kForgetting) {
@@ -190,7 +190,7 @@ void Offers::EndUnwanted(base::Now now, const MessageKey& key, bool settled) {
   const auto record = reader_->Record(key);
   if (!record.ok()) return;
   storage::MessageRecord decoded;
-  // A stale offer, or a damaged record, which is left alone.
+  // The offer is stale, or the record is damaged. A damaged message is left alone.
   if (!record->has_value() || !storage::DecodeMessageRecord(**record, &decoded).ok()) return;
   const Topic& topic = *subscriptions_->TopicOf(decoded.header.topic);
   const auto status = status_->StatusOf(now, key, topic, nullptr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Offers: passes messages that have become due to their subscriptions.
+// Offers: passes newly due messages to their subscriptions.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace duetime::delivery {
 
-// For each subscription that a due message is for, makes an entry in memory, or a listing in the
-// backlog if memory is full or older messages are on disk. A message that no subscription wants any
-// more ends.
+// Makes an entry in memory for each subscription that a due message is for. If memory is full or
+// older messages are on disk, makes a listing in the backlog instead. Ends a message that no
+// subscription wants any more.
 //
-// The scheduler may offer a message twice, and may offer it at a place from which it was moved: a
-// stale offer. An offer of a known message changes nothing, except where the store says that the
-// known place is the stale one; or where subscriptions are settling the message: the offer is
-// repeated after the commit. Thread safety: confined to the engine thread.
+// The scheduler may offer a message twice, or at a place from which it was moved (a stale offer).
+// An offer of a known message changes nothing, with two exceptions. If the store shows that the
+// known place is the stale one, the entry moves. If an uncommitted settlement leaves the message
+// pending, the offer is repeated after the commit. Thread safety: confined to the engine thread.
 class Offers {
  public:
   explicit Offers(const DeliveryParts& parts);
@@ -30,31 +30,31 @@ class Offers {
   void OnDue(base::Now now, const storage::MessageRef& message);
 
  private:
-  // What a message's subscriptions know of it.
+  // The state of a message among its subscriptions.
   struct Known {
     // A subscription has the message, or an earlier run has delivered it.
     bool known = false;
     // A subscription has not settled it.
     bool wanted = false;
   };
-  // Adds the subscriptions that are to be offered the message now to `takers`.
+  // Adds to `takers` the subscriptions that must be offered the message now.
   Known FindTakers(const storage::MessageRef& message, const Topic& topic, const ProgressRows& rows,
                    bool repeats, std::vector<Subscription*>* takers);
-  // Offers the message again when the settlement in flight is committed. The low watermark waits
-  // for that. REQUIRES: a settlement is in flight.
+  // Offers the message again when its settlement is committed, and holds the low watermark back
+  // until then. REQUIRES: a settlement is not committed yet.
   void OfferAfterCommit(const storage::MessageRef& message);
   bool MayHaveRows(const Topic& topic, bool repeats) const;
-  // True if the message is neither in memory nor listed, and is to be offered now. REQUIRES: it is
-  // not in memory.
+  // True if the message is not listed and must be offered now. REQUIRES: the subscription does not
+  // have it in memory.
   bool IsNew(const storage::MessageRef& message, const Subscription& subscription,
              const storage::Progress* row, bool repeats);
-  // True if an ended message must not be offered to the subscription: it would not be found out
-  // soon, and would count among the messages that the subscription keeps. The timer of a cancelled
-  // message stays in the wheel.
+  // True if the store must confirm that the message exists before it is offered, because the timer
+  // of a cancelled message stays in the wheel. A bounded subscription without credit or room would
+  // notice the end late, and would count the message among those that it keeps.
   bool MustExist(const Subscription& subscription) const;
   void Offer(base::Now now, const storage::MessageRef& message, Subscription* subscription,
              const storage::Progress* row);
-  // The message is in memory.
+  // Handles an offer of a message that the subscription has in memory.
   void OfferAgain(EntryIndex index, const storage::MessageRef& message,
                   const storage::Progress* row);
   void MoveEntry(EntryIndex index, const storage::MessageRef& message,
@@ -75,7 +75,7 @@ class Offers {
   MessageStatus* const status_;
   MessageEnds* const ends_;
   Retries* const retries_;
-  // Scratch, reused within one call.
+  // Scratch of one call, kept to reuse its memory.
   std::vector<Subscription*> takers_;
 };
 

@@ -14,20 +14,21 @@
 
 namespace duetime::delivery {
 
-// The entries of one subscription that have an ordering key, from when they are about to be handed
-// out: the first of a key holds it, later ones wait in the order in which they came. Keys are
-// hashes; two keys with the same hash wait for each other, which is allowed and rare.
+// Locks the ordering keys of one subscription. An entry asks for its key when it is about to be
+// handed out. The first entry of a key holds the key; later ones wait in order of arrival. Keys are
+// hashes: the entries of two keys with the same hash wait for each other, which is rare and
+// harmless.
 //
-// Does not know the states of entries: the holder may be in flight or wait for its retry. It holds
-// the key until Release. Entries without an ordering key do not come here.
+// Does not know the states of entries. The holder may be in flight or wait for its retry, and holds
+// the key until Release. Entries without an ordering key need no lock.
 //
 // Guarantees: (1) a key has at most one holder; (2) a key is passed on in order of arrival. Cost:
 // O(1) each; about 50 bytes for each key that is held and 60 for each entry that waits. Thread
 // safety: confined to the engine thread.
 class OrderingKeyLocks {
  public:
-  // True if the entry holds the key now. False if another does: the entry waits behind it, at the
-  // place of its first call.
+  // True if the entry holds the key now. False if another entry holds it; then `entry` waits, at
+  // the place of its first call.
   bool Acquire(uint64_t key, EntryIndex entry) {
     const auto [it, first] = keys_.try_emplace(key, Key{.holder = entry});
     Key& held = it->second;
@@ -56,7 +57,7 @@ class OrderingKeyLocks {
     return next;
   }
 
-  // A waiting entry ends before its turn. REQUIRES: it waits for this key.
+  // Removes a waiting entry that ends before its turn. REQUIRES: it waits for this key.
   void RemoveWaiting(uint64_t key, EntryIndex entry) {
     const auto link = waiting_.find(entry);
     DT_CHECK(link != waiting_.end());
@@ -80,7 +81,7 @@ class OrderingKeyLocks {
  private:
   struct Key {
     EntryIndex holder = kNoEntry;
-    // Of those that wait.
+    // The first and the last waiting entry.
     EntryIndex head = kNoEntry;
     EntryIndex tail = kNoEntry;
   };

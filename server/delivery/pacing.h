@@ -13,7 +13,7 @@
 
 namespace duetime::delivery {
 
-// Joins a subscription's SubscriptionPacing with its wake-up timer and its turn.
+// Connects a subscription's SubscriptionPacing with its wake-up timer and its turns.
 //
 // Invariant: a subscription that waits for its pace, or is slowed, has a wake-up timer. Cost: O(1).
 // Thread safety: confined to the engine thread.
@@ -22,16 +22,16 @@ class Pacing {
   explicit Pacing(const DeliveryParts& parts)
       : timers_(parts.timers), turns_(parts.turns), backlog_(parts.backlog) {}
 
-  // One message that was due at `due_ms` may be handed out now.
+  // True if one message that was due at `due_ms` may be handed out now.
   static bool Take(base::Now now, uint64_t due_ms, Subscription* subscription) {
     return subscription->pacing.Take(now, due_ms);
   }
-  // Take refused: the subscription waits until Take will grant.
+  // Call this if Take refused. The subscription waits until Take can grant a message.
   void Wait(base::Now now, uint64_t due_ms, Subscription* subscription) {
     subscription->pacing.waiting = true;
     timers_->WakeAt(subscription->pacing.NextMs(now, due_ms), subscription);
   }
-  // Messages that Take granted were not handed out.
+  // Returns the grants of messages that were not handed out.
   static void GiveBack(size_t messages, Subscription* subscription) {
     subscription->pacing.throttle.GiveBack(messages);
     subscription->pacing.waiting = false;  // the next turn asks again
@@ -47,7 +47,8 @@ class Pacing {
     turns_->Serve(subscription);
   }
 
-  // Time has passed, or settings have changed: whatever made the subscription wait is asked anew.
+  // Call this if time has passed or settings have changed. Checks again whether the subscription
+  // must wait.
   void Look(base::Now now, Subscription* subscription) {
     subscription->pacing.waiting = false;
     backlog_->Unpark(now, subscription);

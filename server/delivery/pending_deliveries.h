@@ -42,7 +42,7 @@ enum class EntryState : uint8_t {
   kBlocked,
   // Its end (settled for its subscription, or cancelled) is in a batch that is not committed yet.
   kEnding,
-  // Its backlog record is in a batch that is not committed yet; then it leaves the table.
+  // Its backlog record is in a batch that is not committed yet. At the commit it leaves the table.
   kForgetting,
 };
 inline constexpr size_t kEntryStates = 8;
@@ -55,14 +55,14 @@ constexpr bool MayFollow(EntryState from, EntryState to) {
     case EntryState::kDelayed:
       return to == EntryState::kTaken;
     case EntryState::kBlocked:
-      // The holder of its ordering key is done.
+      // The holder of its ordering key has released the key.
       return to == EntryState::kTaken || to == EntryState::kReady;
     case EntryState::kTaken:
       return to != EntryState::kTaken;
     case EntryState::kEnding:
       return to == EntryState::kFree;
     case EntryState::kForgetting:
-      // The message ends before its backlog record is committed.
+      // The message may end before its backlog record is committed.
       return to == EntryState::kFree || to == EntryState::kTaken;
   }
   return false;
@@ -83,9 +83,10 @@ struct PendingDelivery {
   // Counter part of the lease token; 0 while not in flight.
   uint64_t lease = 0;
   protocol::StreamId stream{};
-  // The due time of its key, which is not its id's if it was moved.
+  // The due time of its key, which differs from the id's if the message was moved.
   uint64_t due_ms = 0;
-  // When it became due here, was handed out first and last. 0: not in this run.
+  // The times at which it became due here, was first handed out and last handed out. 0: not in this
+  // run.
   uint64_t fire_ms = 0;
   uint64_t dispatch_ms = 0;
   uint64_t last_dispatch_ms = 0;
@@ -95,12 +96,12 @@ struct PendingDelivery {
   uint64_t listed_ms = 0;
   // Hash of its ordering key while it holds the key or waits for it; 0: neither.
   uint64_t order = 0;
-  // From its record, once delivery has read it.
+  // Set from its record by Learn.
   uint64_t deliver_ms = 0;
   uint64_t accept_ms = 0;
   uint32_t record_bytes = 0;
   uint32_t payload_bytes = 0;
-  // Lease end or delay.
+  // The timer of its lease or its delay.
   wheel::TimerStamp timer;
   // The size of the record when it was offered. Deliveries use this much credit.
   uint32_t bytes = 0;
@@ -108,7 +109,7 @@ struct PendingDelivery {
   uint32_t attempts = 0;
   EntryIndex next = kNoEntry;
   EntryIndex previous = kNoEntry;
-  // The next one of the same message.
+  // The next entry of the same message.
   EntryIndex sibling = kNoEntry;
   EntryState state = EntryState::kFree;
   // A backlog record exists, or is in a batch that is not committed yet.
@@ -123,15 +124,15 @@ struct PendingDelivery {
   bool seen = false;
   // The store may have a progress record of it.
   bool progress = false;
-  // With its end the message ends for all subscriptions.
+  // Its end is the end of the message for all subscriptions.
   bool ends_message = false;
 
   storage::MessageKey key() const { return {.due_ms = due_ms, .id = id}; }
-  // Where it is listed in the backlog, if it is.
+  // Its place in the backlog, if it is listed.
   storage::MessageKey place() const { return {.due_ms = listed_ms, .id = id}; }
 };
 
-// A doubly linked list of entries, linked through the entries: an entry is in one list at most.
+// A doubly linked list through the entries. An entry is in at most one list.
 struct EntryList {
   EntryIndex head = kNoEntry;
   EntryIndex tail = kNoEntry;
@@ -145,15 +146,15 @@ struct EntryDetails {
 };
 
 // Slab of entries with an index by message id. A message has one entry for each subscription that
-// has it in memory; they are chained.
+// has it in memory, chained by `sibling`.
 //
-// The table changes a state only by SetState, which CHECKs MayFollow and counts. It does not know
-// timers, leases and streams: DeliveryStates does. Cost: O(1) each, and O(subscriptions of the
-// topic) where it says so; about 240 bytes per entry with its index. Entries never move. Thread
-// safety: confined to the engine thread.
+// The table changes a state only by SetState, which CHECKs MayFollow and counts. Timers, leases and
+// streams are the work of DeliveryStates. Cost: O(1) for each call without a cost of its own; about
+// 240 bytes per entry with its index. Entries never move. Thread safety: confined to the engine
+// thread.
 class PendingDeliveries {
  public:
-  // Adds an entry in state kTaken. REQUIRES: the message has none for this subscription.
+  // Adds an entry in state kTaken. REQUIRES: the message has no entry for this subscription.
   EntryIndex Insert(const storage::MessageKey& key, Subscription* subscription);
 
   // REQUIRES: MayFollow; the entry is in no list of its old state any more.
@@ -191,7 +192,7 @@ class PendingDeliveries {
 
   // Takes the fields for a tombstone from the entry's record, and marks the entry seen.
   void Learn(EntryIndex index, absl::string_view record);
-  // What Learn found, or nullptr: most messages have neither key nor revision.
+  // The key and revision from Learn; nullptr for most messages, which have neither.
   const EntryDetails* DetailsOf(EntryIndex index) const {
     const auto it = details_.find(index);
     return it == details_.end() ? nullptr : &it->second;
@@ -232,7 +233,7 @@ class PendingDeliveries {
 
   size_t size() const { return counts_.total; }
   size_t count(EntryState state) const { return counts_.of(state); }
-  // Indices are below this; those of free places are too.
+  // All indices are below this, those of free places too.
   EntryIndex capacity() const { return static_cast<EntryIndex>(chunks_.size() * kChunk); }
 
   // Calls visit(index, entry) for every entry. For tests.
@@ -250,8 +251,8 @@ class PendingDeliveries {
 
  private:
   using Part = absl::flat_hash_map<storage::MessageId, EntryIndex>;
-  // What growth may cost at once: a chunk's pages, and a part that doubles. One map of a million
-  // would stop the shard for tens of milliseconds.
+  // These bound the cost of one growth to one chunk, or to one part of the index that doubles. A
+  // single map of a million entries would stop the shard for tens of milliseconds.
   static constexpr size_t kChunk = 256;
   static constexpr int kPartBits = 6;
 

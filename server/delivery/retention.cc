@@ -21,7 +21,7 @@ using storage::MessageKey;
 
 namespace {
 
-// The messages that one subscription drops in one step: about a millisecond.
+// The messages that one step drops, and counts, for one subscription: about a millisecond.
 constexpr storage::ScanLimit kRetainedPage{.entries = 200, .bytes = 1 << 20};
 constexpr storage::ScanLimit kCountedPage{.entries = 2000, .bytes = 1 << 20};
 // The subscriptions that one step visits, with at most one page each. The others are visited a
@@ -29,8 +29,8 @@ constexpr storage::ScanLimit kCountedPage{.entries = 2000, .bytes = 1 << 20};
 constexpr size_t kLookedAtPerStep = 100;
 // The subscriptions that may drop a full page in one step.
 constexpr size_t kFullPagesPerStep = 4;
-// A backlog is counted again after this many drops, and after at least as many as it has messages:
-// about one read for each dropped message.
+// A backlog is counted again after this many drops, but not before there are as many drops as
+// listed messages. So the count costs about one read for each dropped message.
 constexpr size_t kRecountAfter = 1000;
 
 }  // namespace
@@ -91,7 +91,7 @@ bool Retention::Step(base::Now now) {
 bool Retention::CountListed(Subscription* subscription) {
   BacklogCount& listed = subscription->listed;
   DT_CHECK(!listed.known());
-  // A message between memory and disk would be counted twice, or not at all.
+  // While messages move between memory and disk, a count could take one twice, or miss one.
   if (subscription->state.fill_until_ms > 0) return false;
   if (listed.cursor() == MessageKey{} &&
       (subscription->reading || subscription->spills_in_flight > listed.arriving())) {
@@ -109,7 +109,8 @@ bool Retention::CountListed(Subscription* subscription) {
     listed.Finish();
     return false;
   }
-  // A listing that is not committed yet is counted then; one that is being removed is not counted.
+  // A listing that is not committed yet is counted at its commit. A listing that a command is
+  // removing is not counted.
   const auto only_there = [this, subscription](const BacklogRef& item) {
     const EntryIndex index = table_->Find(item.key.id, subscription);
     return (index == kNoEntry || (*table_)[index].place() != item.key) &&
@@ -141,21 +142,21 @@ bool Retention::GiveUpReady(base::Now now, Subscription* subscription) {
 }
 
 bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
-  // A walk that stops begins again at the front, at the next visit.
+  // A walk that stops early begins again at the front, at the next visit.
   const MessageKey cursor = std::exchange(subscription->retention_cursor, MessageKey{});
   const storage::ScanLimit limit{
       .entries = std::min(kRetainedPage.entries, memory_->RoomToReadBack()),
       .bytes = kRetainedPage.bytes};
   if (!subscription->backlog.any() || subscription->reading || limit.entries == 0) return false;
   const uint64_t retention_ms = subscription->state.settings.retention_ms;
-  // Saves the page if only the number is bounded.
+  // If only the number is bounded and it is not exceeded, no page has to be read.
   if (retention_ms == 0 && !TooMany(*subscription)) return false;
   const auto page = reader_->BacklogPage(subscription->state.id,
                                          std::max(cursor, subscription->backlog.first()), limit);
   if (!page.ok()) return false;
   for (const BacklogRef& item : page->items) {
     const bool too_old = retention_ms > 0 && now.wall_ms > item.key.due_ms + retention_ms;
-    // Ready messages are older: they go first.
+    // Ready messages are older, so they are dropped first.
     const bool too_many = TooMany(*subscription) && subscription->ready.head == kNoEntry;
     if (!too_old && !too_many) return false;
     if (!dead_letters_->has_budget()) {
@@ -163,7 +164,7 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
       return true;
     }
     if (key_locks_->Held(item.key.id) || ends_->AnyEnding(item.key.id)) return false;
-    // An entry in memory may be listed as well. It stays.
+    // A listed message that is also in memory stays.
     if (table_->Find(item.key.id, subscription) == kNoEntry) {
       if (!GiveUpOneListed(now, item, subscription)) return false;
       if (too_many) ++subscription->given_up;

@@ -12,30 +12,29 @@
 
 namespace duetime::delivery {
 
-// A subscription may bound its messages by age and by number. Messages beyond a bound go oldest
-// first, in slices, whether or not the subscription has streams: they are dropped or become dead
-// letters.
+// A subscription may bound its messages by age and by number. Messages beyond a bound are dropped
+// or become dead letters, oldest first and in slices, whether or not the subscription has streams.
 //
-// The number is that of ready and listed messages (BacklogCount). A walk over the backlog counts
-// the listed messages after a start, after a change of settings, and after as many drops as there
-// are messages, so that errors do not add up.
+// The number counts ready and listed messages (BacklogCount). A walk over the backlog counts the
+// listed messages after a start, after a change of settings, and after as many drops as there are
+// messages, so that errors do not add up.
 //
-// Cost: one read for each message that goes, and one page for each visited subscription. Thread
+// Cost: one read for each dropped message, and one page for each visited subscription. Thread
 // safety: confined to the engine thread.
 class Retention {
  public:
   explicit Retention(const DeliveryParts& parts);
 
-  // The subscription has kept the message for too long.
+  // True if the subscription has kept the message for too long.
   static bool TooOld(base::Now now, const PendingDelivery& entry);
-  // The subscription has more messages than it keeps.
+  // True if the subscription has more messages than it may keep.
   bool TooMany(const Subscription& subscription) const;
 
   // Drops the message for the entry's subscription. False if the topic for dead letters is not
-  // known; then nothing has changed. REQUIRES: learned.
+  // known; then nothing has changed. REQUIRES: the entry's record was learned.
   bool GiveUp(base::Now now, EntryIndex index);
 
-  // A slice for some of the subscriptions, in turn. True if there is more to do now.
+  // Drops a slice for some of the subscriptions, in turn. True if there is more to do now.
   bool Step(base::Now now);
 
  private:
@@ -46,7 +45,7 @@ class Retention {
   bool GiveUpReady(base::Now now, Subscription* subscription);
   bool GiveUpListed(base::Now now, Subscription* subscription);
 
-  // False if the listed message is to be tried again later.
+  // False if the listed message must be tried again later.
   bool GiveUpOneListed(base::Now now, const storage::BacklogRef& item, Subscription* subscription);
   void RecountIfMany(Subscription* subscription);
 

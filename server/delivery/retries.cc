@@ -36,8 +36,8 @@ void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<u
     leases_->End(index);
     return states_->MakeReady(index);  // SubscriptionRelease takes it from there
   }
-  // A stream that closes cleanly does not count as a failure here (see LeaseEnds). Nor does a
-  // dismissed one: its failures are those of the former subscriber.
+  // The end of a stream does not count as a failure here, because LeaseEnds counts it. A dismissed
+  // stream does not count either, because its failures are those of the former subscriber.
   if (why != Failure::kStreamEnded && !streams_->Get(entry.stream)->dismissed) {
     pacing_->OnFailure(now, entry.subscription);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Retries: what follows a failed attempt.
+// Retries: retries a message after a failed attempt, or makes a dead letter.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace duetime::delivery {
 // Why an attempt failed, as kept in Progress::reason. The numbers are on disk.
 enum class Failure : uint8_t { kNacked = 1, kLeaseLost = 2, kStreamEnded = 3 };
 
-// After a failed attempt the message is tried again when the retry policy or the client says, and
-// becomes a dead letter after the last attempt.
+// A failed message is tried again after the delay of the retry policy or of the client. After the
+// last attempt it becomes a dead letter.
 //
 // A progress record keeps the attempts and the time of the next one across a crash. The message
 // waits in memory with a timer; if memory is full, it waits on disk, at the place of the next
@@ -28,16 +28,17 @@ class Retries {
  public:
   explicit Retries(const DeliveryParts& parts);
 
-  // The entry's attempt failed. `delay_ms`: as the client says; nothing: by the retry policy.
-  // `text`: the reason in the client's words. REQUIRES: the entry is in flight.
+  // Handles the entry's failed attempt. `delay_ms`: the delay that the client asks for; if empty,
+  // the retry policy decides. `text`: the reason in the client's words. REQUIRES: the entry is in
+  // flight.
   void Fail(base::Now now, EntryIndex index, Failure why, std::optional<uint64_t> delay_ms,
             absl::string_view text);
 
-  // The delay of a message goes on that a restart has interrupted. REQUIRES: the entry is taken,
-  // row.retry_ms > now.
+  // Continues a delay that began earlier, with its progress record `row`. REQUIRES: the entry is
+  // taken, row.retry_ms > now.
   void ResumeDelay(base::Now now, EntryIndex index, const storage::Progress& row);
 
-  // The retry policy allows no further attempt.
+  // True if the retry policy allows no further attempt.
   static bool OutOfAttempts(const PendingDelivery& entry) {
     const uint32_t max = entry.subscription->state.settings.retry.max_attempts;
     return max > 0 && entry.attempts >= max;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long a message waits after a failed attempt.
+// BackoffMs: the delay of a message after a failed attempt.
 #pragma once
 
 #include <algorithm>
@@ -16,16 +16,16 @@ namespace duetime::delivery {
 //
 //   min * multiplier^(attempts - 1), at most max, and up to jitter_percent of that on top
 //
-// Where in that last part it lies is decided by `seed` (of the message) and `attempts` alone: the
-// same at every call, and different from message to message, so that messages that failed together
-// do not all come back together. Never shortens: a policy's delays are promises to the subscriber.
-// Cost: O(1), without overflow for any policy within its limits.
+// `seed` (of the message) and `attempts` alone decide the jitter. It differs from message to
+// message, so that messages that failed together do not all come back together. The jitter never
+// shortens a delay, because a policy's delays are promises to the subscriber. Cost: O(1), without
+// overflow for any policy within its limits.
 inline uint64_t BackoffMs(const protocol::RetryPolicy& policy, uint32_t attempts, uint64_t seed) {
   if (policy.min_backoff_ms == 0) return 0;
   const uint32_t steps = std::max<uint32_t>(attempts, 1) - 1;
   const double grown = static_cast<double>(policy.min_backoff_ms) *
                        std::pow(static_cast<double>(policy.multiplier_percent) / 100.0, steps);
-  // Beyond every number once it has grown for long, and then the cap holds as well.
+  // After many attempts `grown` is infinite, and the maximum holds as well.
   const uint64_t delay_ms = grown < static_cast<double>(policy.max_backoff_ms)
                                 ? static_cast<uint64_t>(std::round(grown))
                                 : policy.max_backoff_ms;

@@ -12,11 +12,11 @@ namespace duetime::delivery {
 struct ShardLimits {
   scheduler::SchedulerLimits scheduler;
   // Not a knob. Messages fired in one step: a few milliseconds of work, so that commands are
-  // answered in between, and a topic with little to do does not wait long for one with much.
+  // answered between steps, and a quiet topic does not wait long for a busy one.
   size_t fire_per_step = 2'000;
   // Due messages kept in memory, in all; beyond it they wait in the backlog on disk.
   size_t due_max = 1'000'000;
-  // Due messages kept in memory for a topic without a subscriber.
+  // Due messages kept in memory for a subscription without streams.
   size_t due_idle_max = 1'000;
   // Deliveries in one frame.
   size_t frame_messages_max = 500;
@@ -24,7 +24,7 @@ struct ShardLimits {
   // A due message that is unsettled for this long is listed in the backlog, so that recovery need
   // not look so far back.
   uint64_t spill_age_ms = 60'000;
-  // How long it is remembered how a message ended, unless its topic says otherwise.
+  // How long tombstones are kept, unless the topic sets another time.
   uint64_t tombstone_retention_ms = 86'400'000;
   // How long a repeat of a request_id is recognised.
   uint64_t request_retention_ms = 3'600'000;
@@ -35,11 +35,11 @@ struct ShardLimits {
   size_t recurrence_bytes_max = 64 << 20;
   // Bulk operations that run, or ended within a day.
   size_t operations_max = 1'000;
-  // Messages per second that a subscription is handed at first after the start, by this shard: its
-  // share of NodeOptions::startup_rate. See StartupRamp. 0: no limit.
+  // The rate at which each subscription is first served after the start, in messages per second:
+  // this shard's share of NodeOptions::startup_rate. See StartupRamp. 0: no limit.
   uint32_t startup_rate = 0;
-  // Messages per second that subscriptions are handed by this shard, together, whose attempts fail
-  // faster than that: its share of NodeOptions::failure_rate. See FailureThrottle. 0: no limit.
+  // The rate of all slowed subscriptions together, in messages per second: this shard's share of
+  // NodeOptions::failure_rate. See FailureThrottle. 0: no limit.
   uint32_t failure_rate = 0;
 };
 

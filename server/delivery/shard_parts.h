@@ -16,8 +16,8 @@ namespace duetime::delivery {
 
 class OccurrenceSink;
 
-// What the parts of a shard share. All of it outlives them but `limits`, which their constructors
-// read.
+// The objects that the parts of a shard share. All objects outlive the parts, except `limits`,
+// which only the constructors read.
 struct ShardParts {
   uint16_t shard = 0;
   const delivery::ShardLimits* limits = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StartupRamp: how fast the messages of a downtime are handed out after the start.
+// StartupRamp: limits the rate at which the messages of a downtime are handed out.
 #pragma once
 
 #include <algorithm>
@@ -15,16 +15,16 @@ namespace duetime::delivery {
 // each second. After ten seconds there is no limit. Therefore the messages of a downtime do not
 // reach the subscribers all at once after the start.
 //
-// The bucket fills at the rate of the moment and holds what the ramp gives in 100 ms (at least one
-// message); it is full at the start. Guarantee: while the ramp lasts, the grants within any span of
-// time are at most the sum of the rate over the span and one bucket at the span's end. Integer
-// arithmetic in thousandths of a message: a rate per second gives that many per millisecond. Cost:
-// O(1). Thread safety: confined to the engine thread.
+// The bucket fills at the present rate, and holds 100 ms of that rate (at least one message). It is
+// full at the start. Guarantee: while the ramp lasts, the grants within any span of time are at
+// most the sum of the rate over the span and one bucket at the span's end. Integer arithmetic in
+// thousandths of a message: a rate of N messages per second gives N thousandths per millisecond.
+// Cost: O(1). Thread safety: confined to the engine thread.
 class StartupRamp {
  public:
   static constexpr uint64_t kSeconds = 10;
 
-  // Begins the ramp. Rate 0: no ramp, everything is granted; as before Start.
+  // Begins the ramp. With rate 0, as before Start, everything is granted.
   void Start(uint64_t now_mono_ms, uint32_t rate_per_s) {
     *this = StartupRamp();
     rate_per_s_ = rate_per_s;
@@ -54,7 +54,7 @@ class StartupRamp {
     return start_ms_ + kEndMs;
   }
 
-  // The ramp goes on, as of the last call.
+  // True while the ramp lasts, as of the last call.
   bool active() const { return rate_per_s_ != 0; }
 
  private:
@@ -90,10 +90,11 @@ class StartupRamp {
     }
   }
 
-  // 0: off, or over.
+  // 0: no ramp, or the ramp is over.
   uint32_t rate_per_s_ = 0;
   uint64_t start_ms_ = 0;
-  // The meter: what the ramp has given until last_ms_ after the start, in thousandths of messages.
+  // The meter: the ramp has given given_ thousandths of messages in the first last_ms_ since the
+  // start.
   uint64_t last_ms_ = 0;
   uint64_t given_ = 0;
   base::TokenBucket bucket_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StoreReader: what delivery reads of messages while it decides, and the first read that failed.
+// StoreReader: reads the store for delivery, and keeps the first error.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ class StoreReader {
   const absl::Status& status() const { return status_; }
   bool ok() const { return status_.ok(); }
 
-  // Notes the error of a read that was made elsewhere. REQUIRES: it is one.
+  // Notes the error of a read that was made elsewhere. REQUIRES: `error` is not OK.
   void Fail(const absl::Status& error) {
     DT_CHECK(!error.ok());
     if (status_.ok()) status_ = error;

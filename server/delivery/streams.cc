@@ -30,7 +30,7 @@ void Streams::Detach(StreamId id, bool keep_leases) {
   Stream* const stream = Find(id);
   if (stream == nullptr) return;
   if (!stream->attached) {
-    // An answered Pull whose client has gone.
+    // The stream is an answered Pull whose client has gone.
     if (!keep_leases) closing_.push_back(id);
     return;
   }

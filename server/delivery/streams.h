@@ -17,8 +17,8 @@
 
 namespace duetime::delivery {
 
-// A stream lives from Attach until it is detached and its last lease has ended. While its credit
-// was not found exhausted it is in its subscription's list of available streams.
+// A stream lives from Attach until it is detached and its last lease has ended. It is in its
+// subscription's list of available streams until its credit is found exhausted.
 //
 // Invariants: (1) a stream is available only while it is attached; (2) a stream that is detached
 // has leases. Cost: O(1), Detach O(available streams of the subscription). Thread safety: confined
@@ -29,10 +29,10 @@ class Streams {
 
   // REQUIRES: the stream is not attached.
   void Attach(const protocol::AttachCommand& command, Subscription* subscription);
-  // The stream ended. Unless `keep_leases`, its leases are to be given back (see closing).
+  // Ends the stream. Unless `keep_leases`, its leases will be given back (see closing).
   void Detach(protocol::StreamId id, bool keep_leases);
-  // The subscription was deleted: dismisses all its streams. Their leases are to be given back if
-  // `give_back`.
+  // Dismisses all streams of a deleted subscription. If `give_back`, their leases will be given
+  // back.
   void DismissAll(Subscription* subscription, bool give_back);
 
   // nullptr if there is none.
@@ -40,14 +40,16 @@ class Streams {
   // REQUIRES: there is one.
   Stream* Get(protocol::StreamId id) const;
 
-  // The stream may have credit: it is tried again.
+  // The stream may have credit, so it is tried again.
   void MakeAvailable(Stream* stream);
-  // Takes the credit for one message. If there is none, the stream is not available any more.
+  // Takes the credit for one message. Without credit returns false, and the stream is not available
+  // any more.
   bool TakeCredit(Stream* stream, uint32_t bytes);
-  // Wakes the shards that found the credit exhausted. Nothing happens if the stream is gone.
+  // Returns credit, and wakes the shards that found it exhausted. Nothing happens if the stream is
+  // gone.
   void ReturnCredit(protocol::StreamId id, int64_t messages, int64_t bytes);
 
-  // Forgets the stream if it has neither its subscriber nor a lease.
+  // Destroys the stream if it is detached and has no lease.
   void DropIfOver(Stream* stream);
 
   // Ended streams whose leases are to be given back, in turn.

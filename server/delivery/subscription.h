@@ -23,18 +23,18 @@
 
 namespace duetime::delivery {
 
-// A subscriber's stream. It stays until its last lease ends, also after its own end.
+// A subscriber's stream. After its end the object stays until the last lease ends.
 struct Stream {
   protocol::StreamId id{};
   Subscription* subscription = nullptr;
   uint64_t lease_ms = 0;
   std::shared_ptr<protocol::StreamCredit> credit;
-  // Leased to it.
+  // The entries that are leased to it.
   EntryList in_flight;
   // In its subscription's list of available streams: its credit was not found exhausted.
   bool available = false;
   bool attached = true;
-  // Its subscription was deleted: the stream did not end by itself.
+  // The stream ended because its subscription was deleted.
   bool dismissed = false;
 };
 
@@ -42,11 +42,12 @@ struct Topic {
   storage::TopicId id{};
   // At least one.
   std::vector<Subscription*> subscriptions;
-  // It has, or had, more than one: the store may have progress records of its messages.
+  // The topic has, or had, more than one subscription, so the store may have progress records.
   bool several = false;
-  // A subscription was deleted, and with it the records of what an earlier run delivered to it.
+  // A subscription was deleted, and with it the records of earlier deliveries to it.
   bool some_deleted = false;
-  // The object of a deleted subscription is kept on disk: it tells the next run both.
+  // The object of a deleted subscription is kept on disk, so that the next run sets `several` and
+  // `some_deleted`.
   bool deletion_kept = false;
   // How long tombstones are kept.
   uint64_t tombstone_retention_ms = 0;
@@ -58,13 +59,13 @@ struct Topic {
 struct Subscription {
   // ---- Subscriptions
   //
-  // Without a name: the topic's first subscription, before a client has named it.
+  // The topic's first subscription has no name until a client names it.
   protocol::SubscriptionState state;
   Topic* topic = nullptr;
 
   // ---- PendingDeliveries and DeliveryStates
   EntryCounts counts;
-  // Due, waiting for credit, in the order in which deliveries start.
+  // Due messages that wait for credit, in the order in which deliveries start.
   EntryList ready;
   OrderingKeyLocks order;
 
@@ -86,18 +87,18 @@ struct Subscription {
 
   // ---- Backlog and BacklogReader
   BacklogPosition backlog;
-  // What is on disk and not in memory, for the retention by number.
+  // The number of messages on disk and not in memory, for the retention by number.
   BacklogCount listed;
-  // Spills that are not committed yet; and those of them that move entries from memory to disk:
-  // until they are on disk, reading back would overtake them.
+  // Listings that are not committed yet; and those of them that move entries from memory to disk.
+  // Until those are on disk, a message that is read back would overtake them.
   size_t spills_in_flight = 0;
   size_t forgets_in_flight = 0;
-  // Some messages of the backlog have been delivered before: their progress records matter, and
-  // their backlog records must not be written over.
+  // Some messages of the backlog have been delivered before. Their progress records must be read,
+  // and their backlog records must not be written over.
   bool forgot_delivered = false;
   // A page waits for its claim.
   bool reading = false;
-  // How far the backlog was claimed by earlier runs (once read), and by any run.
+  // The places up to which earlier runs (once read), and any run, have claimed the backlog.
   bool claim_read = false;
   std::optional<storage::MessageKey> recovered_claim;
   std::optional<storage::MessageKey> claim;
@@ -106,12 +107,12 @@ struct Subscription {
   //
   // Listed messages that were dropped since the last count.
   size_t given_up = 0;
-  // Where the walk over the listed messages goes on, if it has not ended.
+  // The place at which the walk over the listed messages continues, if it has not ended.
   storage::MessageKey retention_cursor;
 
   // ---- SubscriptionFill
   //
-  // The backlog was filled with the messages due until then; 0: it was not filled.
+  // The backlog was filled with the messages due until this time; 0: it was not filled.
   uint64_t filled_until_ms = 0;
   storage::MessageKey fill_cursor;
 
@@ -126,12 +127,12 @@ struct Subscription {
   uint64_t dropped = 0;
 
   bool paused() const { return topic->paused || state.settings.paused; }
-  // A stream may be given its messages now.
+  // True if streams may receive its messages now.
   bool served() const { return streams > 0 && !paused(); }
   bool bounded() const { return state.settings.retention_max_messages > 0; }
-  // It does not keep every message for ever.
+  // True if it does not keep every message for ever.
   bool retains() const { return state.settings.retains(); }
-  // The message is for it.
+  // True if the message is for this subscription.
   bool Covers(const storage::MessageId& id) const { return !state.deleting && state.start <= id; }
 };
 

@@ -79,7 +79,7 @@ void SubscriptionChanges::Create(base::Now now, protocol::SubscriptionCommand co
   if (subscription == nullptr) {
     state.deleting = state.deleted = false;
     state.start = command.from_now ? scheduler_->NextId() : storage::MessageId{};
-    // Messages that are due have been offered to the other subscriptions, or are about to be.
+    // Due messages are offered to the other subscriptions only, so the fill must list them.
     state.fill_until_ms =
         command.from_now
             ? 0
@@ -87,7 +87,7 @@ void SubscriptionChanges::Create(base::Now now, protocol::SubscriptionCommand co
     subscription = subscriptions_->Add(std::move(state), topic);
     if (subscription->state.fill_until_ms > 0) fill_->Start(subscription);
   } else if (!subscription->state.deleting) {
-    // It keeps its messages, and takes the name and the settings.
+    // The subscription keeps its messages, and takes the new name and settings.
     state.start = subscription->state.start;
     state.fill_until_ms = subscription->state.fill_until_ms;
     subscription->state = std::move(state);

@@ -12,13 +12,13 @@
 
 namespace duetime::delivery {
 
-// Carries out the commands about topics and subscriptions. A change holds at once and is answered
-// when it is committed. Thread safety: confined to the engine thread.
+// Carries out the commands about topics and subscriptions. A change takes effect at once and is
+// answered when it is committed. Thread safety: confined to the engine thread.
 class SubscriptionChanges {
  public:
   explicit SubscriptionChanges(const DeliveryParts& parts);
 
-  // Reads the subscriptions, and goes on with releases and fills that a crash interrupted.
+  // Reads the subscriptions, and continues releases and fills that a crash interrupted.
   absl::Status Recover(base::Now now);
 
   void SetTopic(base::Now now, const protocol::TopicCommand& command);
@@ -30,7 +30,8 @@ class SubscriptionChanges {
   void Update(base::Now now, Subscription* subscription,
               const protocol::SubscriptionSettings& settings);
   void Delete(base::Now now, Subscription* subscription, bool keep_messages);
-  // The topic's last subscription keeps its messages, for the next subscription that is named.
+  // Removes the name and settings of a subscription. Its messages stay for the next one that a
+  // client names.
   void Unname(base::Now now, Subscription* subscription);
   protocol::SubscriptionGauges GaugesOf(const Subscription& subscription) const;
 

@@ -18,7 +18,7 @@ using storage::MessageKey;
 
 namespace {
 
-// The messages that one step lists and the ones that it reads: about a millisecond.
+// The messages that one step lists, and those that it scans: about a millisecond.
 constexpr storage::ScanLimit kFilledPage{.entries = 200, .bytes = 1 << 20};
 constexpr size_t kFillScanMax = 2000;
 
@@ -37,7 +37,7 @@ SubscriptionFill::SubscriptionFill(const DeliveryParts& parts)
 
 void SubscriptionFill::Start(Subscription* subscription) {
   DT_CHECK_GT(subscription->state.fill_until_ms, 0u);
-  // New messages come behind the fill.
+  // New messages are listed behind the fill.
   backlog_->FallBehind(subscription, MessageKey{});
   subscription->filled_until_ms = subscription->state.fill_until_ms;
   filling_.push_back(subscription);
@@ -83,7 +83,7 @@ bool SubscriptionFill::List(const MessageHeadRef& item, Subscription* subscripti
   if (table_->Find(item.key.id, subscription) != kNoEntry) return true;
   const auto rows = reader_->Progress(item.key);
   if (!rows.ok()) return false;
-  // Listed already: a crash interrupted an earlier fill.
+  // The message is listed already if a crash interrupted an earlier fill.
   if (rows->Find(subscription->state.id) != nullptr ||
       backlog_->Contains(item.key, *subscription)) {
     return true;
@@ -98,7 +98,7 @@ void SubscriptionFill::Finish(Subscription* subscription) {
   DT_CHECK_GT(subscription->state.fill_until_ms, 0u);
   subscription->state.fill_until_ms = 0;
   subscriptions_->Save(*subscription);
-  // The fill may lie before the position, or not be committed yet.
+  // Listings of the fill may lie before the position, or may not be committed yet.
   backlog_->FallBehind(subscription, MessageKey{});
   turns_->ReadBack(subscription);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SubscriptionFill: gives new subscriptions the messages that were there before them.
+// SubscriptionFill: gives new subscriptions the messages that existed before them.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class SubscriptionFill {
   bool Step();
 
  private:
-  // The next messages of the topic that are due until then; `next` is empty at the end.
+  // The next messages of the topic that are due until fill_until_ms. `next` is empty at the end.
   absl::StatusOr<storage::Page<storage::MessageHeadRef>> ReadPage(const Subscription& subscription);
   // False if the message must be listed later, in another step.
   bool List(const storage::MessageHeadRef& item, Subscription* subscription);

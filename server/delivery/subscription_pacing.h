@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SubscriptionPacing: how fast one subscription may be served.
+// SubscriptionPacing: limits the rate of one subscription.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace duetime::delivery {
 
-// Three limits, each a token bucket: the topic's rate, which all shards share; the ramp after a
-// start, for messages that piled up before it; and the throttle for failing attempts.
+// Combines three limits, each a token bucket: the topic's rate, which all shards share; the ramp
+// after a start, for messages that piled up before it; and the throttle for failing attempts.
 //
 // Guarantee: Take grants a message only if all three do. Cost: O(1). Thread safety: confined to the
 // engine thread.
@@ -29,10 +29,10 @@ class SubscriptionPacing {
     ramp_.Start(start.mono_ms, ramp_rate);
     throttle.Start(rate);
   }
-  // The topic's rate; nullptr: no limit. REQUIRES: its TopicPace lives until the next call.
+  // Sets the topic's rate; nullptr: no limit. REQUIRES: its TopicPace lives until the next call.
   void SetClock(std::shared_ptr<protocol::PaceClock> clock) { clock_ = std::move(clock); }
 
-  // Grants one message that is due at `due_ms`, or not.
+  // True if one message that is due at `due_ms` is granted.
   bool Take(base::Now now, uint64_t due_ms) {
     if (!throttle.Take(now.mono_ms)) return false;
     if ((!Ramped(due_ms) || ramp_.Take(now.mono_ms, 1) > 0) &&
@@ -43,7 +43,8 @@ class SubscriptionPacing {
     return false;
   }
 
-  // When Take will grant a message that is due at `due_ms`, on the steady clock. Later than now.
+  // The steady-clock time at which Take can grant a message that is due at `due_ms`. Later than
+  // now.
   uint64_t NextMs(base::Now now, uint64_t due_ms) {
     uint64_t at_ms = std::max(throttle.NextMs(now.mono_ms), now.mono_ms + 1);
     if (Ramped(due_ms)) at_ms = std::max(at_ms, ramp_.NextMs(now.mono_ms));

@@ -62,8 +62,8 @@ absl::StatusOr<std::vector<Subscription*>> Subscriptions::Recover(base::Now now)
   }
   CollectRetaining();
   for (const auto& [id, topic] : deleted) {
-    // The object with the greatest number reserves that number, for a data directory from before
-    // the catalog.
+    // In a data directory that is older than the catalog, the object with the greatest number
+    // reserves that number.
     if (!NoteDeletion(id, topics_[topic].get()) && id != greatest) RemoveObject(id);
   }
   return found;

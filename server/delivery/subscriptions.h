@@ -20,25 +20,25 @@ namespace duetime::delivery {
 // Finds topics and subscriptions by number, and keeps the state of each subscription on disk.
 //
 // A topic has at least one subscription: the first one has the topic's number and exists from the
-// first look at the topic. A deleted subscription is destroyed when nothing is left of it; commands
-// may still name its number, which is not given again.
+// first look-up of the topic. A deleted subscription is destroyed when none of its messages is
+// left. Commands may still name its number, which is not given again.
 //
-// On disk each subscription has an object. Of the deleted ones at most two of a topic keep theirs:
-// that of the first subscription, and one that says that progress of deleted ones may exist.
+// Each subscription has an object on disk. At most two deleted subscriptions of a topic keep their
+// objects: the first one, and one that shows that progress records of deleted ones may exist.
 //
 // Cost: O(1) for a look-up. Thread safety: confined to the engine thread.
 class Subscriptions {
  public:
-  // REQUIRES: what `parts` names outlives it.
+  // REQUIRES: `store` and `writer` of `parts` outlive it.
   explicit Subscriptions(const ShardParts& parts);
 
   // Reads the subscriptions and returns those that are not deleted, in the order of the store. Call
   // once, first. An error means that the store cannot be read.
   absl::StatusOr<std::vector<Subscription*>> Recover(base::Now now);
 
-  // The topic, which begins with its first subscription.
+  // Returns the topic. A new topic gets its first subscription.
   Topic* TopicOf(storage::TopicId id);
-  // nullptr if there is none. One that is being deleted is found.
+  // nullptr if there is none. Also finds a subscription that is being deleted.
   Subscription* Find(storage::SubscriptionId id) const;
 
   // REQUIRES: no subscription has this number.
@@ -48,8 +48,8 @@ class Subscriptions {
   // stream, turn or timer names it.
   void Remove(Subscription* subscription);
 
-  // The subscriptions that do not keep every message, in turn. Collect them anew when settings have
-  // changed.
+  // The subscriptions that do not keep every message, in turn. Call CollectRetaining when settings
+  // have changed.
   std::deque<Subscription*>& retaining() { return retaining_; }
   const std::deque<Subscription*>& retaining() const { return retaining_; }
   void CollectRetaining();

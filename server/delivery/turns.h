@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns: the subscriptions that have something to do, in turn.
+// Turns: the queues of subscriptions that have work to do.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace duetime::delivery {
 
-// Two queues of subscriptions: those to serve (they have ready messages, and a stream with credit)
-// and those to read back from disk. A subscription is in each queue at most once.
+// Two queues of subscriptions: the ones to serve, which have ready messages and a stream with
+// credit, and the ones to read back from disk. A subscription is in each queue at most once.
 //
 // Code that changes a subscription calls Serve and ReadBack; both do nothing unless the
 // subscription has work and may do it. Invariant: a subscription that could be served is in the
@@ -48,7 +48,7 @@ class Turns {
     read_back_.push_back(subscription);
   }
 
-  // The next subscription, which leaves the queue. REQUIRES: there is one.
+  // Removes and returns the next subscription. REQUIRES: there is one.
   Subscription* NextToServe() {
     DT_CHECK(!serve_.empty());
     Subscription* const subscription = serve_.front();
@@ -64,7 +64,7 @@ class Turns {
     return subscription;
   }
 
-  // The subscription is about to be destroyed.
+  // Removes a subscription that is about to be destroyed.
   void Forget(Subscription* subscription) {
     DT_CHECK(!CanServe(*subscription));
     if (subscription->serve_queued) std::erase(serve_, subscription);
@@ -74,7 +74,7 @@ class Turns {
 
   size_t to_serve() const { return serve_.size(); }
   size_t to_read_back() const { return read_back_.size(); }
-  // Without room they wait: room comes with the end of a message, which is an event.
+  // Without room the queue waits. The end of a message makes room, and causes another step.
   bool any_to_read_back() const { return !read_back_.empty() && memory_->RoomToReadBack() > 0; }
 
   static void CheckInvariants(const Subscription& subscription) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BulkChanges: changes of single messages that the server makes by itself.
+// BulkChanges: changes single messages for bulk operations and recurrences.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace duetime::messages {
 
-// Changes one message without an answer: for bulk operations and for recurrences.
+// Changes one message, without an answer to a client.
 //
 // Each call returns whether the open batch changes the message. It does not change a message that
 // has ended, that is damaged, or that may not be changed any more. An error means that the store
@@ -27,16 +27,17 @@ class BulkChanges {
   BulkChanges(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
               MessageFinder* finder, MessageChanges* changes);
 
-  // Cancels a message. With `stop_redelivery`, also one that a subscriber has or may have.
+  // Cancels a message. With `stop_redelivery`, also cancels a message that a subscriber has or may
+  // have.
   absl::StatusOr<bool> Cancel(base::Now now, const storage::MessageId& id, bool stop_redelivery);
 
-  // Moves an untouched message. The change counts as made at `since_ms` or later, whatever the
+  // Moves an untouched message. The update time of the message is at least `since_ms`, whatever the
   // clock says.
   absl::StatusOr<bool> Move(base::Now now, const storage::MessageId& id, uint64_t deliver_ms,
                             uint64_t since_ms);
 
-  // Ends a dead letter, and makes a message of the topic that it comes from, due now. Leaves it if
-  // it is in flight or if that topic is full.
+  // Ends a dead letter, and makes a message of its origin topic, due now. Leaves the dead letter as
+  // it is if it is in flight or if the origin topic is full.
   absl::StatusOr<bool> Redrive(base::Now now, const storage::MessageId& id);
 
  private:

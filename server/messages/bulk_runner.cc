@@ -23,7 +23,7 @@ using storage::ObjectKind;
 namespace {
 
 constexpr size_t kRecoverPage = 100;
-// Messages decided in one page, and messages of other topics passed by: a millisecond or so.
+// The messages that one page decides, and the messages that it scans: about a millisecond.
 constexpr storage::ScanLimit kPage{.entries = 200, .bytes = 1 << 20};
 constexpr size_t kScanMax = 2'000;
 // How long an operation is kept after its end.
@@ -157,8 +157,8 @@ absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& 
   operation.name = command.name;
   operation.spec = *command.spec;
   operation.content = command.content;
-  // What an operation changes counts as changed after its start, and before that of the next one,
-  // however little time lies between them.
+  // The next operation starts at least 2 ms later. So a change by this one, at create_ms + 1,
+  // counts as after its own start and before the start of the next one.
   operation.create_ms = std::max(now.wall_ms, last_create_ms_ + 2);
   last_create_ms_ = operation.create_ms;
   operation.cursor = MessageKey::FirstAt(operation.spec.filter.from_ms);
@@ -171,7 +171,7 @@ absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& 
 
 absl::Status BulkRunner::Step(base::Now now) {
   if (running_ == 0 || page_under_way_) return absl::OkStatus();
-  // The next one that runs, in turn.
+  // Finds the next running operation, in turn.
   auto it = operations_.upper_bound(last_);
   for (size_t i = 0; i <= operations_.size(); ++i) {
     if (it == operations_.end()) it = operations_.begin();
@@ -180,14 +180,15 @@ absl::Status BulkRunner::Step(base::Now now) {
   }
   last_ = it->first;
   if (absl::Status status = RunPage(now, &it->second); !status.ok()) return status;
-  // Its commit brings the next page.
+  // The next page waits for the commit of this one.
   page_under_way_ = true;
   writes_->Then([this](base::Now, bool) { page_under_way_ = false; });
   return absl::OkStatus();
 }
 
 absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) {
-  // A message that was late when it was accepted lies at the time of that, behind its own.
+  // A message that was late when it was accepted lies at its acceptance time, behind its deliver
+  // time.
   const uint64_t last_ms =
       std::max(operation->spec.filter.until_ms, std::max(now.wall_ms, operation->create_ms) + 1);
   std::optional<storage::KeyRange> range;
@@ -209,7 +210,7 @@ absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) 
   }
   operation->cursor = page.next.value_or(range->until);
   for (const MessageHeadRef& item : page.items) {
-    // One that is damaged is left alone, as a list leaves it out: it must not stop the shard.
+    // A damaged message is left alone, as in a list, because it must not stop the shard.
     if (!storage::DecodeMessageHead(item.head, &decoded_).ok()) continue;
     const bool later = decoded_.header.accept_ms > operation->create_ms ||
                        decoded_.update_ms > operation->create_ms;

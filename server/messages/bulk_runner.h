@@ -17,15 +17,15 @@
 
 namespace duetime::messages {
 
-// Runs a shard's bulk operations. A page of messages is decided one by one, as the calls of a
-// client would be, and how far the operation is goes into the same batch: after a crash it goes on
-// where it was, and nothing is done twice or left out.
+// Runs a shard's bulk operations. A page of messages is decided one by one, like the calls of a
+// client. One batch holds the changes of a page and the progress of the operation. After a crash
+// the operation continues at that progress, and no change is repeated or left out.
 //
-// An operation covers the messages that were pending when it began: messages that were accepted or
-// changed later are left alone, or a shift would meet its own messages again further on.
+// An operation covers the messages that were pending when it began. It skips messages that were
+// accepted or changed later; otherwise a shift would meet its own messages again.
 //
-// Cost: one page is under way at a time, whatever the number of operations; commands and due
-// messages go in between. Thread safety: confined to the shard's engine thread.
+// Cost: at most one page is uncommitted at a time, whatever the number of operations; commands and
+// due messages run between pages. Thread safety: confined to the shard's engine thread.
 class BulkRunner {
  public:
   // REQUIRES: all pointers outlive it.
@@ -37,7 +37,7 @@ class BulkRunner {
   void Handle(base::Now now, const protocol::OperationCommand& command);
   void Refuse(const protocol::OperationCommand& command);
 
-  // Decides a page, if there is something to do and none is under way.
+  // Decides a page if an operation runs and no page is uncommitted.
   absl::Status Step(base::Now now);
 
   size_t running() const { return running_; }
@@ -61,7 +61,7 @@ class BulkRunner {
   BulkChanges* const changes_;
   const MessageLocks* const locks_;
 
-  // In the order of names, so that they take turns.
+  // Operations take turns in the order of their names.
   std::map<std::string, protocol::Operation> operations_;
   std::string last_;
   size_t running_ = 0;

@@ -45,7 +45,7 @@ RescheduleReply ReplyTo(const RescheduleCommand& command) {
   return reply;
 }
 
-// The part of an answer that both calls give from the state of the message.
+// Sets the part of the answer that both calls take from the state of the message.
 template <typename Reply>
 void FillOutcome(const FoundMessage& found, Reply* reply) {
   switch (found.kind) {

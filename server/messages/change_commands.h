@@ -14,9 +14,9 @@ namespace duetime::messages {
 
 // Answers Cancel and Reschedule.
 //
-// Each decision is made from the store, with no change of the message or of its key in flight: a
-// command that meets one waits for it. So each call is one atomic step, and its answer is true when
-// it is given. CANCELLED (Outcome::kDone) is answered only after the commit, and only for a message
+// A command that meets a change of the message or of its key in flight waits for it, and then
+// decides from the store. So each call is one atomic step, and its answer is true at the time of
+// the reply. CANCELLED (Outcome::kDone) is answered only after the commit, and only for a message
 // that no subscriber has or may have (P3).
 //
 // Thread safety: confined to the shard's engine thread.
@@ -34,8 +34,8 @@ class ChangeCommands {
   void Refuse(const Command& command);
 
  private:
-  // Calls `decide` when no change of the message is in flight. It decides about a message that is
-  // known, and sets the answer; true if it made a change, so that the answer waits for the commit.
+  // Calls `decide` when no change of the message is in flight. `decide` sets the answer for the
+  // message `reply->id`. It returns true if it made a change; then the answer waits for the commit.
   template <typename Command, typename Reply>
   void Run(base::Now now, Command command,
            bool (ChangeCommands::*decide)(base::Now, const Command&, Reply*));
@@ -43,7 +43,7 @@ class ChangeCommands {
                     protocol::CancelReply* reply);
   bool DecideReschedule(base::Now now, const protocol::RescheduleCommand& command,
                         protocol::RescheduleReply* reply);
-  // The message is untouched and has the revision that the command names.
+  // REQUIRES: the message is untouched and has the revision that the command names.
   absl::Status ApplyReschedule(base::Now now, const protocol::RescheduleCommand& command,
                                const FoundMessage& found, protocol::RescheduleReply* reply);
 

@@ -24,7 +24,7 @@ KeyIndex::KeyIndex(const delivery::ShardParts& parts)
 absl::StatusOr<IndexEntry> KeyIndex::Find(base::Now now, TopicId topic, IndexKind kind,
                                           absl::string_view name) const {
   DT_CHECK(!name.empty());
-  // An entry in flight is not in the store yet.
+  // An uncommitted entry is not in the store yet.
   DT_CHECK(!key_locks_->Held(MessageLocks::Name(static_cast<uint8_t>(kind), topic, name)));
   auto entry = store_->GetIndex(shard_, topic, kind, name);
   if (!entry.ok()) return entry.status();

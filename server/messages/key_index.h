@@ -18,25 +18,25 @@ namespace duetime::messages {
 // Reads and writes the index entries of a shard's messages.
 //
 // A key leads to the message that has it, or that had it last. A request id leads to the message
-// that its first request made, together with the answer that this request was given.
+// that its first request made. Its entry also holds the answer to that request.
 //
-// It does not lock: MessageLocks holds a name while an entry of it is in flight. Thread safety:
+// KeyIndex does not lock. MessageLocks locks a name while its entry is uncommitted. Thread safety:
 // confined to the shard's engine thread.
 class KeyIndex {
  public:
   // REQUIRES: all pointers outlive it.
   explicit KeyIndex(const delivery::ShardParts& parts);
 
-  // The entry of a name; one without an id if there is none, or if it has expired. An error means
-  // that the store cannot be read. REQUIRES: the name is not locked and not empty.
+  // The entry of a name. If there is none, or if it has expired, returns an entry without an id. An
+  // error means that the store cannot be read. REQUIRES: the name is not locked and not empty.
   absl::StatusOr<storage::IndexEntry> Find(base::Now now, storage::TopicId topic,
                                            storage::IndexKind kind, absl::string_view name) const;
 
-  // The key leads to `entry.id` from now on.
+  // Makes the key lead to `entry.id`.
   void PutKey(storage::TopicId topic, absl::string_view key, const storage::IndexEntry& entry);
 
-  // Remembers the answer to the request for request_retention_ms. REQUIRES: the options have a
-  // request id, and the request was accepted.
+  // Keeps the answer to the request for request_retention_ms. REQUIRES: the options have a request
+  // id, and the request was accepted.
   void PutRequest(base::Now now, storage::TopicId topic, const protocol::ScheduleOptions& options,
                   const protocol::AcceptedMessage& answer);
 

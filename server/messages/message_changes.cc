@@ -72,7 +72,7 @@ absl::Status MessageChanges::End(base::Now now, const FoundMessage& found, EndSt
 absl::Status MessageChanges::Move(base::Now now, const FoundMessage& found,
                                   MessageRevision revision) {
   DT_CHECK(found.kind == FoundMessage::Kind::kPending);
-  // A message that a subscriber may have must not move from under it (P3).
+  // A message that a subscriber may have must not move (P3).
   DT_CHECK(found.delivery.untouched());
   const MessageId id = found.key.id;
   DT_CHECK(!locks_->ChangeInFlight(id));

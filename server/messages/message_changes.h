@@ -21,7 +21,7 @@ namespace duetime::messages {
 
 // A new revision of a pending message.
 struct MessageRevision {
-  // Encodes the record as the revision after its own. `update_ms`: the time of the change.
+  // Encodes the record as its next revision. `update_ms`: the time of the change.
   MessageRevision(storage::MessageRecord record, uint64_t update_ms);
 
   uint64_t deliver_ms = 0;
@@ -35,24 +35,23 @@ struct MessageRevision {
 // the message. Until the commit the message may become due or may be read back from the backlog;
 // the lock keeps the dispatcher from handing it out.
 //
-// Errors: a store that cannot be read. The shard then fails and the open batch is never written.
-// Thread safety: confined to the shard's engine thread.
+// An error means that the store cannot be read. The shard then fails and never writes the open
+// batch. Thread safety: confined to the shard's engine thread.
 class MessageChanges {
  public:
   // REQUIRES: all pointers outlive it.
   MessageChanges(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
                  delivery::Dispatcher* dispatcher, MessageFinder* finder, MessageLocks* locks);
 
-  // Cancels the message; the recurrence of an occurrence makes the next one in the same batch.
-  // REQUIRES: `found` is examined; nothing locks the message.
+  // Cancels the message. If it is an occurrence, its recurrence makes the next one in the same
+  // batch. REQUIRES: `found` is examined; nothing locks the message.
   absl::Status Cancel(base::Now now, const FoundMessage& found, bool redelivery_stopped);
 
   // Ends the message in any way. REQUIRES: as above.
   absl::Status End(base::Now now, const FoundMessage& found, storage::EndState how,
                    bool redelivery_stopped);
 
-  // Puts the revision in the place of the message. REQUIRES: as above, and the message is
-  // untouched.
+  // Replaces the message by the revision. REQUIRES: as above, and the message is untouched.
   absl::Status Move(base::Now now, const FoundMessage& found, MessageRevision revision);
 
  private:

@@ -56,7 +56,7 @@ class MessageCommands {
   }
   void SetTopic(const protocol::TopicCommand& command) { minute_limits_.Set(command); }
 
-  // The answers of a shard that has failed.
+  // Answers a command after the shard has failed.
   void Refuse(const protocol::ScheduleCommand& command) { schedule_.Refuse(command); }
   void Refuse(const protocol::CancelCommand& command) { change_.Refuse(command); }
   void Refuse(const protocol::RescheduleCommand& command) { change_.Refuse(command); }

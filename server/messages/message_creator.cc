@@ -19,8 +19,8 @@ using storage::MessageRef;
 
 namespace {
 
-// Gives the record another deliver time. `moved`: that time is not the one of the request, so a
-// local time in the record is not its own.
+// Gives the record another deliver time. `moved`: the request asked for another time, so a local
+// time in the record does not hold any more.
 absl::Status SetDeliverTime(uint64_t deliver_ms, bool moved, std::string* bytes) {
   storage::MessageRecord record;
   if (absl::Status status = storage::DecodeMessageRecord(*bytes, &record); !status.ok()) {
@@ -51,7 +51,7 @@ absl::Status MessageCreator::Create(base::Now now, NewMessage* message,
   }
   const uint64_t spread_ms = message->options != nullptr ? message->options->spread_ms : 0;
   const bool validate_only = message->options != nullptr && message->options->validate_only;
-  // The spread depends on the id, and the message gets the next one.
+  // The spread depends on the id, and the message gets the next id.
   const MessageId next = scheduler_->NextId();
   const uint64_t point_ms = Scheduler::SpreadPoint(next.epoch(), next.sequence(), spread_ms);
   const uint64_t asked_ms = message->deliver_ms + point_ms;
@@ -64,7 +64,7 @@ absl::Status MessageCreator::Create(base::Now now, NewMessage* message,
   answer->outcome = protocol::ScheduleOutcome::kCreated;
   answer->accept_ms = message->accept_ms;
   if (validate_only) {
-    // The id that decides the point is not given.
+    // The message gets no id, so it has no point in the spread.
     answer->deliver_ms -= point_ms;
     answer->state = StateAt(answer->deliver_ms, now);
     return absl::OkStatus();

@@ -14,7 +14,7 @@
 namespace duetime::messages {
 
 // Gives a message its id and its place, within the limits of its topic, and adds its record to the
-// open batch. It does not look at keys.
+// open batch. Ignores keys.
 //
 // Cost: a message without options, in a topic without limits, is not decoded and not copied. Thread
 // safety: confined to the shard's engine thread.
@@ -24,15 +24,14 @@ class MessageCreator {
   MessageCreator(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
                  const MinuteLimits* minute_limits);
 
-  // Creates the message and sets `answer`. With validate_only it sets the answer alone, without an
-  // id; then `created` stays as it is, else it gets the message, for Scheduler::OnPut after the
-  // commit. RESOURCE_EXHAUSTED TOPIC_FULL or MINUTE_FULL; DATA_LOSS if the record is damaged; as
-  // MinuteLimits::Place.
+  // Creates the message, sets `answer`, and adds the message to `created`, for Scheduler::OnPut
+  // after the commit. With validate_only, only sets `answer`, without an id. RESOURCE_EXHAUSTED
+  // TOPIC_FULL or MINUTE_FULL; DATA_LOSS if the record is damaged; as MinuteLimits::Place.
   absl::Status Create(base::Now now, protocol::NewMessage* message,
                       protocol::AcceptedMessage* answer, std::vector<storage::MessageRef>* created);
 
-  // Sets deliver_ms and minute_limit_exceeded of the answer: the time that the request asks for, or
-  // one in a minute that has room. Errors as MinuteLimits::Place.
+  // Sets deliver_ms and minute_limit_exceeded of the answer. The time is that of the request, or
+  // lies in another minute that has room. Errors as MinuteLimits::Place.
   absl::Status PlaceInMinute(base::Now now, storage::TopicId topic,
                              const MinuteLimits::Request& request,
                              protocol::AcceptedMessage* answer) const;

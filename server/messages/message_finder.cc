@@ -74,10 +74,10 @@ absl::Status MessageFinder::ReadAt(const MessageKey& key, FoundMessage* found) {
 absl::Status MessageFinder::Find(base::Now now, const MessageId& id, FoundMessage* found) {
   DT_CHECK(found->kind == FoundMessage::Kind::kUnknown);
   DT_CHECK(!locks_->ChangeInFlight(id));
-  // Not an id, or one that no shard has given yet.
+  // The id is empty, or no shard has given it yet.
   if (id == MessageId{} || id.epoch() > scheduler_->epoch()) return absl::OkStatus();
   if (const delivery::EntryIndex index = dispatcher_->Find(id); index != delivery::kNoEntry) {
-    // The entry may be stale: its place is one from which the message was moved, or where it ended.
+    // The entry may be stale: the message was moved from its place, or has ended.
     absl::Status status = ReadAt(dispatcher_->entry(index).key(), found);
     if (!status.ok() || found->kind == FoundMessage::Kind::kPending) return status;
   }

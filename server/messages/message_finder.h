@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MessageFinder: where a message is, and its delivery status.
+// MessageFinder: finds a message, and its delivery status.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace duetime::messages {
 
-// The message that an id stands for, as the store has it.
+// The message with an id, as it is in the store.
 struct FoundMessage {
   // kUnknown: the id was never given, or the message ended and its tombstone has expired.
   enum class Kind : uint8_t { kUnknown, kPending, kEnded };
@@ -37,8 +37,8 @@ struct FoundMessage {
   // With kPending: its place, and the bytes of its record.
   storage::MessageKey key;
   std::string bytes;
-  // With kPending, after Examine: the decoded record, whose views point into `bytes`, and what the
-  // dispatcher knows of its deliveries.
+  // With kPending, after Examine: the decoded record, whose views point into `bytes`, and the
+  // delivery status.
   storage::MessageRecord record;
   delivery::DeliveryStatus delivery;
 };
@@ -47,17 +47,16 @@ struct FoundMessage {
 struct ResolvedTarget {
   // Empty if the key leads to no message.
   storage::MessageId id;
-  // Set if a change of the key or of the message is in flight: the command has to wait for it, and
-  // `id` means nothing.
+  // Set if a change of the key or of the message is in flight: the command must wait for that
+  // change, and `id` has no meaning.
   std::optional<MessageLocks::Name> wait_for;
 };
 
-// Finds messages by id or by key, and says how far their deliveries are.
+// Finds messages by id or by key, and reads their delivery status.
 //
-// A message lies at the place that its id names, or where its locator in the store says, or it has
-// a tombstone there. While the process lives its memory is exact: a message without a pending
-// delivery, or with one that has no attempt, was not handed out by this run (P3). The claims tell
-// what an earlier run may have handed out.
+// A message lies at the place in its id, or at the place in its locator. The locator of an ended
+// message holds its tombstone. Memory, backlog and progress records together show each delivery of
+// this run (P3). The claims show which messages an earlier run may have handed out.
 //
 // Errors: if the store cannot be read, each call returns STORAGE_FAILED and the shard fails at its
 // next step. Thread safety: confined to the shard's engine thread.
@@ -67,16 +66,16 @@ class MessageFinder {
   MessageFinder(const delivery::ShardParts& parts, const scheduler::Scheduler* scheduler,
                 delivery::Dispatcher* dispatcher, const MessageLocks* locks, const KeyIndex* index);
 
-  // Resolves a target to an id, or to the name that its command has to wait for. OVERLOADED if as
-  // many commands wait as may.
+  // Resolves a target to an id, or to the name that its command must wait for. OVERLOADED if
+  // waiting_max commands wait already.
   absl::StatusOr<ResolvedTarget> Resolve(base::Now now, const protocol::Target& target);
 
   // The index entry of a key or a request id, as KeyIndex::Find.
   absl::StatusOr<storage::IndexEntry> FindName(base::Now now, storage::TopicId topic,
                                                storage::IndexKind kind, absl::string_view name);
 
-  // Sets kind, and with it tombstone, or key and bytes. REQUIRES: `found` is new; no change of the
-  // message is in flight.
+  // Sets kind; with kEnded also tombstone, with kPending also key and bytes. REQUIRES: `found` is
+  // new; no change of the message is in flight.
   absl::Status Find(base::Now now, const storage::MessageId& id, FoundMessage* found);
 
   // Sets record and delivery. DATA_LOSS if the record is damaged. REQUIRES: the message is pending.

@@ -48,8 +48,8 @@ void MessageLocks::Wait(const Name& name, Waiter waiter) {
     return;
   }
   // A settlement is ending this message. Its batch commits before or with the open one, or has just
-  // been committed and its continuations are running. So the settlement is over when those of the
-  // open batch run.
+  // been committed and its continuations are running. So the settlement is over when the
+  // continuations of the open batch run.
   DT_CHECK(dispatcher_->Ending(MessageId{.high = name.high, .low = name.low}));
   writes_->Then(std::move(waiter));
 }

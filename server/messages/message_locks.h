@@ -39,10 +39,10 @@ class MessageLocks {
   // True if a change of the message is in flight, its settlement included.
   bool ChangeInFlight(const storage::MessageId& id) const;
 
-  // OVERLOADED if as many commands wait as may.
+  // OVERLOADED if waiting_max commands wait already.
   absl::Status CheckRoom() const;
   // Runs `waiter` when the change in flight is committed, with `ok` false if the shard has failed.
-  // REQUIRES: the name is locked, or it is a message's and its settlement is in flight.
+  // REQUIRES: the name is locked, or it is the name of a message whose settlement is in flight.
   void Wait(const Name& name, Waiter waiter);
 
   // REQUIRES: not locked.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MessageQueries: a client asks for one message, or for the states of a page of them.
+// MessageQueries: a client asks for one message, or for the states of a page of messages.
 #pragma once
 
 #include "server/base/clock.h"
@@ -13,8 +13,8 @@ namespace duetime::messages {
 
 // Answers Get and Inspect. Changes nothing.
 //
-// Get waits for a change of the message that is in flight, so that its answer is what the store
-// says. Inspect does not wait: it returns the states of messages that a list has just read. Thread
+// If a change of the message is in flight, Get waits for it, so that the answer agrees with the
+// store. Inspect does not wait: it returns the states of messages that a list has just read. Thread
 // safety: confined to the shard's engine thread.
 class MessageQueries {
  public:
@@ -25,7 +25,7 @@ class MessageQueries {
   void Get(base::Now now, protocol::GetCommand command);
   void Inspect(base::Now now, const protocol::InspectCommand& command);
 
-  // The answers of a shard that has failed.
+  // Answers a command after the shard has failed.
   void Refuse(const protocol::GetCommand& command);
   void Refuse(const protocol::InspectCommand& command);
 

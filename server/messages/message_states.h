@@ -20,7 +20,7 @@ inline protocol::MessageState StateAt(uint64_t deliver_ms, base::Now now) {
 // The state of a message that has ended.
 protocol::MessageState StateOf(storage::EndState state);
 
-// What a cancel or a reschedule answers for a message that has ended.
+// The outcome of a cancel or a reschedule of a message that has ended.
 inline protocol::Outcome OutcomeOf(storage::EndState state) {
   return state == storage::EndState::kCancelled ? protocol::Outcome::kAlreadyCancelled
                                                 : protocol::Outcome::kSettled;

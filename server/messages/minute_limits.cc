@@ -60,7 +60,7 @@ absl::Status MinuteLimits::Spread(TopicId topic, const Limit& limit, const Reque
       std::min({request.deliver_ms + limit.spread_ms, request.latest_ms, MessageId::kDueMax});
   const uint64_t minute_ms = MinuteOf(request.deliver_ms);
   const uint64_t in_minute_ms = request.deliver_ms - minute_ms;
-  // A later minute keeps the second within the minute, and must not pass latest_ms.
+  // In a later minute the message keeps its second, and must not pass latest_ms.
   uint64_t until_ms = minute_ms + kMinuteMs;
   if (latest_ms > request.deliver_ms) until_ms += MinuteOf(latest_ms - request.deliver_ms);
   const uint64_t present_ms = MinuteOf(request.present_ms);

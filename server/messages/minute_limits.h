@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MinuteLimits: the number of messages of a topic that may become due in one minute.
+// MinuteLimits: limits the number of a topic's messages that become due in one minute.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace duetime::messages {
 
 // Finds a minute for a message whose topic has a limit.
 //
-// Each shard has an equal share of the limit, rounded up, so that no shard has to ask another: the
-// slots of messages are spread evenly. Within a shard the count is exact.
+// Each shard has an equal share of the limit, rounded up, because the slots of messages are spread
+// evenly. So no shard has to ask another one. Within a shard the count is exact.
 //
 // Cost: a look-up for each message of a topic with a limit; kSpread also walks over full minutes.
 // Thread safety: confined to the shard's engine thread.
@@ -28,8 +28,8 @@ class MinuteLimits {
   // A message that a client wants to be due at `deliver_ms`.
   struct Request {
     uint64_t deliver_ms = 0;
-    // The present due time of a pending message; it needs no room in its own minute. 0: the message
-    // is new.
+    // The present due time of a pending message, which needs no room in its own minute. 0: the
+    // message is new.
     uint64_t present_ms = 0;
     // kSpread does not move the message past this.
     uint64_t latest_ms = std::numeric_limits<uint64_t>::max();

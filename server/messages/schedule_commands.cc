@@ -173,7 +173,7 @@ absl::Status ScheduleCommands::AnswerRepeat(base::Now now, const ScheduleOptions
   DT_CHECK(!options.request_id.empty());
   if (entry.content != options.content) return RequestReusedError(options, entry.id);
   if (absl::Status status = AnswerExisting(now, conflict, answer); !status.ok()) return status;
-  // The answer of the first request, with the state of the message now.
+  // Gives the answer of the first request, with the present state of the message.
   answer->outcome = static_cast<ScheduleOutcome>(entry.outcome);
   answer->deliver_ms = entry.deliver_ms;
   answer->accept_ms = entry.accept_ms;
@@ -201,8 +201,8 @@ absl::Status ScheduleCommands::DecideKey(base::Now now, NewMessage* message, Con
     if (absl::Status status = finder_->Examine(now, &found); !status.ok()) return status;
     if (found.delivery.untouched()) return Replace(now, *message, *conflict, answer, round);
   }
-  // The message has ended, or a subscriber has it or may have it. It goes on as it is, and the key
-  // is free for another message.
+  // The message has ended, or a subscriber has it or may have it. The message stays as it is, and
+  // the key is free for another message.
   if (options.only_if_exists) return NothingToChangeError(options);
   answer->previous_id = conflict->entry.id;
   return Create(now, message, answer, round);
@@ -242,7 +242,7 @@ MinuteLimits::Request ScheduleCommands::ReplacedTime(const ScheduleOptions& opti
     case OnConflict::kPushBack:
       if (options.max_wait_ms > 0) request.deliver_ms = std::min(asked_ms, latest_ms);
       request.deliver_ms = std::max(request.deliver_ms, old_ms);
-      // A full minute does not move the message past max_wait either.
+      // A full minute must not move the message past max_wait either.
       if (options.max_wait_ms > 0) request.latest_ms = std::max(request.deliver_ms, latest_ms);
       break;
   }
@@ -273,7 +273,7 @@ absl::Status ScheduleCommands::Replace(base::Now now, const NewMessage& message,
   answer->moved = answer->deliver_ms != asked_ms;
   if (options.validate_only) return absl::OkStatus();
   if (!changes) {
-    // A repeat of this request gets this answer, also if another request changes the message first.
+    // A repeat of this request gets this answer, even if another request changes the message first.
     PutRequest(now, message, *answer, round);
     return absl::OkStatus();
   }
@@ -282,7 +282,7 @@ absl::Status ScheduleCommands::Replace(base::Now now, const NewMessage& message,
   record.header.deliver_ms = answer->deliver_ms;
   record.header.accept_ms = answer->accept_ms;
   record.revision = old.revision;
-  // A local time belongs to the time that was resolved from it.
+  // The local time of the request does not belong to the moved time.
   if (answer->moved) record.civil_time = record.time_zone = {};
   MessageRevision revision(std::move(record), now.wall_ms);
   DT_CHECK_EQ(revision.deliver_ms, answer->deliver_ms);

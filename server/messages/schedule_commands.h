@@ -20,13 +20,13 @@
 
 namespace duetime::messages {
 
-// Decides the messages of a Schedule one by one: create it, or, under a key or a request id that is
-// known, what the request says about conflicts.
+// Decides the messages of a Schedule one by one. Creates a new message, or does what the request
+// says about conflicts if its key or its request id is known.
 //
-// There is one path. A message without options goes straight to MessageCreator. A message with a
-// key or a request id whose entry is in flight waits, without the others of its call. All messages
-// of a call that are decided together share one continuation; the call is answered when the last
-// one is committed.
+// A message without options goes straight to MessageCreator. If the entry of a key or of a request
+// id is in flight, its message waits, but the other messages of the call do not. All messages of a
+// call that are decided together share one continuation. The call is answered when its last message
+// is committed.
 //
 // Thread safety: confined to the shard's engine thread.
 class ScheduleCommands {
@@ -38,7 +38,7 @@ class ScheduleCommands {
 
   void Schedule(base::Now now, protocol::ScheduleCommand command);
 
-  // The answer of a shard that has failed.
+  // Answers the command after the shard has failed.
   void Refuse(const protocol::ScheduleCommand& command);
 
  private:
@@ -47,7 +47,7 @@ class ScheduleCommands {
     // Rounds and waiting messages that are not committed yet.
     size_t open = 0;
   };
-  // Messages of a call that are decided together, and what their commit completes.
+  // Messages of a call that are decided and committed together.
   struct Round {
     std::shared_ptr<Call> call;
     std::vector<storage::MessageRef> created;
@@ -55,23 +55,24 @@ class ScheduleCommands {
   };
   // The message that a request id or a key leads to.
   struct Conflict {
-    // Has no id if the names of the request lead nowhere.
+    // Has no id if neither the request id nor the key leads to a message.
     storage::IndexEntry entry;
     // The entry is that of the request id: the request is a repeat.
     bool repeated = false;
     FoundMessage found;
   };
 
-  // Decides the message at `position`. False if it waits instead; `waited`: it has done so before.
+  // Decides the message at `position`. False if the message waits instead. `waited`: the message
+  // has waited before.
   bool Decide(base::Now now, size_t position, protocol::NewMessage* message, bool waited,
               Round* round);
-  // Runs Decide again when the change of the name is committed. Refuses the message if too many
-  // wait; returns false if it waits.
+  // Makes the message wait until the change of the name is committed, and runs Decide again then.
+  // If too many commands wait, refuses the message and returns true; otherwise returns false.
   bool WaitFor(const MessageLocks::Name& name, size_t position, protocol::NewMessage* message,
                bool waited, Round* round);
   // Adds the continuation of the round to the open batch.
   void Commit(Round round);
-  // A round or a waiting message is done; answers the call if it was the last.
+  // Ends a round or a waiting message, and answers the call if it was the last one.
   void Finish(Call* call, bool ok);
 
   // Finds the entry of a name and its message. Returns the name to wait for, if there is one.
@@ -80,19 +81,20 @@ class ScheduleCommands {
   // The answer to a request whose request id is known.
   absl::Status AnswerRepeat(base::Now now, const protocol::ScheduleOptions& options,
                             Conflict* conflict, protocol::AcceptedMessage* answer);
-  // Sets the answer to the message that is there.
+  // Sets the answer from the existing message.
   absl::Status AnswerExisting(base::Now now, Conflict* conflict, protocol::AcceptedMessage* answer);
   absl::Status DecideKey(base::Now now, protocol::NewMessage* message, Conflict* conflict,
                          protocol::AcceptedMessage* answer, Round* round);
   absl::Status Create(base::Now now, protocol::NewMessage* message,
                       protocol::AcceptedMessage* answer, Round* round);
-  // REQUIRES: the message that is there is examined and untouched.
+  // REQUIRES: the existing message is examined and untouched.
   absl::Status Replace(base::Now now, const protocol::NewMessage& message, const Conflict& conflict,
                        protocol::AcceptedMessage* answer, Round* round);
-  // The time of the new revision, as the options say, and how far a full minute may move it.
+  // The time of the new revision according to the options, and the latest time to which a full
+  // minute may move it.
   static MinuteLimits::Request ReplacedTime(const protocol::ScheduleOptions& options,
                                             const FoundMessage& found, uint64_t asked_ms);
-  // Remembers the answer under the request id, if there is one.
+  // Keeps the answer under the request id, if there is one.
   void PutRequest(base::Now now, const protocol::NewMessage& message,
                   const protocol::AcceptedMessage& answer, Round* round);
 

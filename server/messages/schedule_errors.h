@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a shard refuses a message that is to be scheduled, beyond what more than one room says.
+// The errors with which a shard refuses to schedule a message. Errors that several rooms return are
+// not here.
 #pragma once
 
 #include <cstdint>

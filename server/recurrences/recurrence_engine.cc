@@ -26,13 +26,13 @@ using storage::ObjectKind;
 namespace {
 
 constexpr size_t kRecoverPage = 100;
-// How many occurrences that are passed over are counted one by one: a rule of every second that was
-// not looked at for a year has thirty million.
+// The most skipped occurrences that are counted one by one. A rule for every second skips thirty
+// million in a year.
 constexpr uint64_t kSkippedMax = 1'000;
 
 int64_t Signed(uint64_t ms) { return static_cast<int64_t>(ms); }
 
-// Jitter needs a seed that stays: a hash that is the same in every process.
+// The seed of the jitter. It must not change, so it is a hash that is the same in every process.
 uint64_t SeedOf(absl::string_view name) { return storage::SlotOfName("jitter", name); }
 
 absl::Status NotFoundError(const std::string& name) {
@@ -110,7 +110,8 @@ absl::Status RecurrenceEngine::Recover() {
     for (const storage::ObjectRef& object : objects) {
       auto state = protocol::DecodeRecurrence(object.name, object.value);
       if (!state.ok()) return state.status();
-      // It was checked when it was made, but the machine may have lost the zone since.
+      // The rule was checked when the recurrence was made, but the machine may have lost the time
+      // zone since.
       auto rule = Recurrence::Compile(state->spec.rule, "recurrence.schedule");
       if (!rule.ok()) {
         state->status = protocol::RecurrenceStatus::kPaused;
@@ -185,12 +186,12 @@ bool RecurrenceEngine::PreviousPending(const Entry& entry) {
 
 bool RecurrenceEngine::PassOver(base::Now now, Entry* entry, const MessageRef& message,
                                 const std::string& record) {
-  // An earlier run may have delivered it, and its subscriber may have failed with it.
+  // An earlier run may have delivered the message, and its subscriber may have failed with it.
   if (scheduler_->MaybeDelivered(message.key)) return false;
   protocol::RecurrenceState& state = entry->state;
   bool skip = false;
   if (state.spec.misfire == protocol::Misfire::kSkip && entry->rule.has_value()) {
-    // It was missed if the time of the next one has come, too.
+    // The occurrence was missed if the time of the next one has come, too.
     const auto next = Next(*entry->rule, Signed(state.nominal_ms));
     skip = next.has_value() && *next <= Signed(now.wall_ms);
   }
@@ -210,12 +211,12 @@ bool RecurrenceEngine::PassOver(base::Now now, Entry* entry, const MessageRef& m
       !status.ok()) {
     dispatcher_->NoteReadError(status);
   }
-  // It may be offered again until its end is in the store.
+  // The lock keeps the message from being offered again until its end is in the store.
   const KeyLocks::Name name(message.key.id);
   key_locks_->Acquire(name);
   writes_->Then([this, name](base::Now then, bool ok) { key_locks_->Release(then, name, ok); });
   ++state.skipped;
-  // What is passed over leaves the one before it where it is.
+  // Advance keeps `current` as the previous occurrence, and that must not be the skipped one.
   current_.erase(state.current.id);
   state.current = state.previous;
   return true;
@@ -235,7 +236,8 @@ void RecurrenceEngine::Advance(base::Now now, Entry* entry) {
 }
 
 std::optional<int64_t> RecurrenceEngine::Next(const Recurrence& rule, int64_t after_ms) {
-  // A rule may reach further than the due times of messages do; jitter comes on top.
+  // A rule may reach beyond the latest due time of a message. Half of the range leaves room for
+  // jitter.
   constexpr int64_t kLastMs = static_cast<int64_t>(MessageId::kDueMax) / 2;
   const std::optional<int64_t> next = rule.NextAfter(after_ms);
   return next.has_value() && *next <= kLastMs ? next : std::nullopt;
@@ -262,14 +264,14 @@ void RecurrenceEngine::MakeNext(base::Now now, Entry* entry, uint64_t after_ms) 
 void RecurrenceEngine::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
   protocol::RecurrenceState& state = entry->state;
   const auto jitter_ms = entry->rule->JitterOf(SeedOf(state.name), Signed(nominal_ms));
-  // Jitter of a rule with a very long interval reaches further than due times do.
+  // The jitter of a very long interval may reach beyond the latest due time.
   const uint64_t deliver_ms =
       std::min(nominal_ms + static_cast<uint64_t>(jitter_ms), MessageId::kDueMax - 1);
   state.status = protocol::RecurrenceStatus::kActive;
   state.nominal_ms = nominal_ms;
   state.current_deliver_ms = deliver_ms;
   ++state.made;
-  // What was checked when it was taken can be decoded.
+  // The template was checked when it was accepted, so it can be decoded.
   DT_CHECK(storage::DecodeMessageRecord(state.spec.message, &decoded_).ok());
   decoded_.header = {.topic = state.spec.topic,
                      .deliver_ms = deliver_ms,
@@ -303,7 +305,7 @@ void RecurrenceEngine::Save(const Entry& entry) {
                      protocol::EncodeRecurrence(entry.state), Durability::kSynced);
 }
 
-// ---- What clients ask
+// ---- Commands
 
 void RecurrenceEngine::Refuse(const protocol::RecurrenceCommand& command) {
   protocol::RecurrenceReply reply;
@@ -320,7 +322,7 @@ bool RecurrenceEngine::Withdraw(base::Now now, Entry* entry) {
   state.current = {};
   const absl::StatusOr<bool> cancelled = changes_->Cancel(now, id, /*stop_redelivery=*/false);
   if (!cancelled.ok() || !*cancelled) return false;
-  // As if it had not been made: the next one is looked for from just before it.
+  // Undoes its creation: the search for the next occurrence begins just before its time.
   --state.made;
   --state.nominal_ms;
   return true;
@@ -332,7 +334,7 @@ void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command
   const bool create = command.kind == protocol::RecurrenceCommand::Kind::kCreate;
   if (entry != nullptr && !create && entry->state.current.id != MessageId{} &&
       locks_->ChangeInFlight(entry->state.current.id)) {
-    // A client is cancelling or moving the occurrence ahead.
+    // A client is cancelling or moving the scheduled occurrence.
     const KeyLocks::Name name(entry->state.current.id);
     locks_->Wait(name, [this, command = std::move(command)](base::Now then, bool ok) mutable {
       if (ok) {
@@ -436,7 +438,8 @@ absl::Status RecurrenceEngine::Update(base::Now now, const protocol::RecurrenceC
     if (command.update_rule) {
       MakeNext(now, entry, static_cast<uint64_t>(std::max(now_ms, state.spec.rule.start_ms - 1)));
     } else if (state.status == protocol::RecurrenceStatus::kActive) {
-      // Also if the one before could not be taken back: it is delivered, and brings no other.
+      // This holds even if Withdraw could not cancel the old occurrence: it is delivered, but does
+      // not make another one.
       MakeNext(now, entry, state.nominal_ms);
     }
   }
@@ -472,7 +475,7 @@ absl::Status RecurrenceEngine::Resume(base::Now now, Entry* entry) {
     // The occurrence is still pending. Only the time of the next one was unknown.
   } else if (state.spec.misfire == protocol::Misfire::kFireOnce && missed.has_value() &&
              *missed <= now_ms && !rule.IsComplete(state.made)) {
-    // One for all that were missed: the latest, as far as they are counted.
+    // Makes one occurrence for all missed ones: the latest, as far as they are counted.
     int64_t latest = *missed;
     for (uint64_t i = 0; i < kSkippedMax; ++i) {
       const auto next = Next(rule, latest);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RecurrenceEngine: recurrences, and the messages that they make.
+// RecurrenceEngine: keeps recurrences, and makes their messages.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@
 
 namespace duetime::recurrences {
 
-// Keeps a shard's recurrences. Each has at most one occurrence ahead, which is an ordinary message;
-// when that is due, or is cancelled, the next one is made.
+// Keeps a shard's recurrences. Each recurrence has at most one scheduled occurrence, which is an
+// ordinary message. When the occurrence is due or cancelled, the engine makes the next one.
 //
-// The next occurrence and the recurrence's new state are in one batch, and that is decided when the
-// one before becomes due, so before it can be settled: however the process ends, an occurrence is
-// neither left out nor made twice. Memory has the decided state and is what the next decision is
-// made from: if a batch fails, so does the shard.
+// One batch holds the next occurrence and the recurrence's new state. The engine decides it when
+// the previous occurrence becomes due, before a subscriber can settle that. So an occurrence is
+// neither left out nor made twice, however the process ends. The next decision uses the state in
+// memory, which may be uncommitted, because the shard fails if a batch fails.
 //
 // Memory: all recurrences with their templates, within ShardLimits. Thread safety: confined to the
 // shard's engine thread.
@@ -47,14 +47,14 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   void OnOccurrenceCancelled(base::Now now, const storage::MessageId& id) override;
 
   size_t size() const { return entries_.size(); }
-  // Those of a topic. Cost: O(recurrences).
+  // The number of a topic's recurrences. Cost: O(recurrences).
   size_t CountOf(storage::TopicId topic) const;
 
  private:
   struct Entry {
     protocol::RecurrenceState state;
     // Absent if the machine no longer knows the time zone. The recurrence is then paused, and its
-    // pending occurrence is delivered.
+    // scheduled occurrence is delivered.
     std::optional<calendar::Recurrence> rule;
   };
 
@@ -64,11 +64,11 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   void Pause(base::Now now, Entry* entry);
   absl::Status Resume(base::Now now, Entry* entry);
   absl::Status Limit(size_t bytes) const;
-  // Cancels the pending occurrence if that is possible. Returns whether it did.
+  // Cancels the scheduled occurrence unless a subscriber may have it. True if it was cancelled.
   bool Withdraw(base::Now now, Entry* entry);
-  // The occurrence ahead is no longer ahead: makes the one after it.
+  // Makes the next occurrence after the scheduled one became due or was cancelled.
   void Advance(base::Now now, Entry* entry);
-  // Makes the first occurrence after `after_ms`, passing over what the misfire policy says.
+  // Makes the first occurrence after `after_ms` that the misfire policy does not skip.
   void MakeNext(base::Now now, Entry* entry, uint64_t after_ms);
   void Make(base::Now now, Entry* entry, uint64_t nominal_ms);
   bool PassOver(base::Now now, Entry* entry, const storage::MessageRef& message,
@@ -95,7 +95,7 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   delivery::Endings endings_;
 
   absl::flat_hash_map<std::string, std::unique_ptr<Entry>> entries_;
-  // By the id of the occurrence ahead.
+  // Recurrences by the id of the scheduled occurrence.
   absl::flat_hash_map<storage::MessageId, Entry*> current_;
   // Bytes of all templates.
   size_t bytes_ = 0;
