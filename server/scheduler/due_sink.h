@@ -6,15 +6,14 @@
 
 namespace duetime::scheduler {
 
-// What the scheduler calls when a message is due. Its time has come and it is claimed: it may be
-// handed out.
+// Receives each message that is due and claimed, so that it may be handed out.
 class DueSink {
  public:
   virtual ~DueSink() = default;
 
-  // May be called more than once for one message (it was offered by the loader and by its own
-  // acceptance), also after it has been settled: the sink keeps it once, and finds out by reading
-  // the payload that it is gone. Never waits.
+  // The scheduler may call this more than once for one message, because the loader and the
+  // message's acceptance may both offer it, and also after the message has been settled. The sink
+  // keeps the message once, and reads the record to find out whether it is gone. Never waits.
   virtual void OnDue(base::Now now, const storage::MessageRef& message) = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DueTurns: what the wheel has handed out, topic by topic.
+// DueTurns: queues the messages that have left the wheel, by topic.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@ namespace duetime::scheduler {
 // Moving a message from the wheel to the queue takes about a tenth of the time of its delivery.
 //
 // Guarantees: the messages of one topic come in the order in which they were added; every topic
-// that has some gets up to kTurn of them before any other gets a second turn. Cost: O(1) per
-// message. Memory: 32 bytes per message, and a chunk for each topic that has some.
-// Thread safety: confined to the shard's engine thread.
+// with messages gets a turn of up to kTurn before any other topic gets a second turn. Cost: O(1)
+// per message. Memory: 32 bytes per message, and a chunk for each topic with messages. Thread
+// safety: confined to the shard's engine thread.
 class DueTurns {
  public:
-  // Messages of a topic's turn.
+  // The messages of one turn.
   static constexpr size_t kTurn = 64;
 
   // REQUIRES: `memory` outlives it.
@@ -41,8 +41,8 @@ class DueTurns {
   size_t size() const { return size_; }
   size_t bytes() const;
 
-  // At or before the due time of every message that did not hold the low watermark when it was
-  // added; `limit_ms` if that is earlier. O(topics that have some).
+  // A time at or before the due time of every message that did not hold the low watermark when it
+  // was added; at most `limit_ms`. O(topics with messages).
   uint64_t LowestDue(uint64_t limit_ms) const;
 
   void CheckInvariants() const;
@@ -59,10 +59,10 @@ class DueTurns {
 
   Pool pool_;
   size_t size_ = 0;
-  // Of topics that have some, in the order of their turns.
+  // The lists of topics with messages, in the order of their turns.
   std::list<List> turns_;
   absl::flat_hash_map<storage::TopicId, List*> lists_;
-  // Where the last one was added, if it is still there: bursts are of one topic.
+  // The list of the last Add, if it still exists. The messages of a burst are often of one topic.
   List* last_ = nullptr;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Horizon: how far a shard has loaded its future, and the half of the loading protocol that decides
-// who offers a message.
+// Horizon: a shard's load horizon, and the protocol by which a writer knows that it must offer a
+// message.
 #pragma once
 
 #include "absl/base/thread_annotations.h"
@@ -30,11 +30,11 @@ namespace duetime::scheduler {
 // wheel's messages at or above it. A writer may still offer a message above it. This does no harm,
 // because the loader offers the message again when the horizon advances.
 //
-// Guarantees: if Covers(key) returns false, then a Publish(until) with key < until that is still to
-// take effect takes effect after it, and later reads by the caller of that Publish see everything
-// that the caller of Covers had committed before. Cost: one uncontended lock, about 20 ns. The
-// mutex is what orders both sides; a lock-free form would need sequentially consistent fences
-// around a 24-byte value, for a call that follows a synced write. Thread safety: thread-safe.
+// Guarantee: if Covers(key) returns false and a Publish(until) with key < until takes effect later,
+// then reads after that Publish see everything that was committed before that Covers. Cost: one
+// uncontended lock, about 20 ns. The mutex orders both sides; a lock-free form would need
+// sequentially consistent fences around a 24-byte value, for a call that follows a synced write.
+// Thread safety: thread-safe.
 class Horizon {
  public:
   // A new horizon covers nothing.

@@ -80,7 +80,7 @@ class KeyLocks {
       waiter(now, ok);
       if (waiters.empty()) return;
       if (const auto again = held_.find(name); again != held_.end()) {
-        // Those that wait already come before those that came while the waiter ran.
+        // Waiters that wait already come before waiters that came while this one ran.
         for (Waiter& late : again->second) waiters.push_back(std::move(late));
         again->second = std::move(waiters);
         return;

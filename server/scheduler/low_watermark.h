@@ -17,8 +17,8 @@ namespace duetime::scheduler {
 // Model: seconds are buckets of 1,024 ms; a Hold adds one to its bucket, a Release takes it away.
 // Holds may come in any order. A bucket keeps the cookies of its holders, so that the remaining
 // holders of an old bucket are found without a scan. A cookie may be stale; its owner checks it.
-// Cost: O(log buckets) per call; buckets are as many as the seconds between the oldest holder and
-// now. Thread safety: confined to the shard's engine thread.
+// Cost: O(log buckets) per call; there is one bucket for each second that has a holder. Thread
+// safety: confined to the shard's engine thread.
 class LowWatermark {
  public:
   static constexpr uint32_t kNoCookie = UINT32_MAX;
@@ -28,7 +28,7 @@ class LowWatermark {
   // REQUIRES: a matching Hold.
   void Release(uint64_t due_ms);
 
-  // No message due before this time is held; at most `limit_ms`.
+  // A time before which no message is held; at most `limit_ms`.
   uint64_t LowestHeld(uint64_t limit_ms) const;
 
   // Takes the cookies of all buckets that end at or before `before_ms` out of their buckets and

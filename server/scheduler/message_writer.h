@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MessageWriter: the records of a shard's decisions about messages.
+// MessageWriter: writes the records of a shard's decisions about messages.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ namespace duetime::scheduler {
 // Adds records to the open batch such that a message and its counters change together: every Put
 // and Erase is counted, and the counts go into the batch of the records that they count.
 //
-// The counts of a batch are summed per topic and minute before they become records: a batch of ten
-// thousand messages of one topic and hour costs sixty.
+// The counts of a batch are summed per topic and minute before they become records: ten thousand
+// messages of one topic and hour cost sixty count records.
 //
 // Thread safety: confined to the shard's engine thread.
 class MessageWriter {
@@ -40,8 +40,8 @@ class MessageWriter {
   // Writes a message that is not in the store yet, or not at this key.
   void Put(const storage::MessageKey& key, storage::TopicId topic, std::string record);
 
-  // Removes it. REQUIRES: it is in the store, or its Put comes before; `bytes` is the size of its
-  // record.
+  // Removes a message. REQUIRES: the message is in the store, or its Put comes before; `bytes` is
+  // the size of its record.
   void Erase(const storage::MessageKey& key, storage::TopicId topic, uint32_t bytes,
              storage::Durability durability);
 
@@ -56,23 +56,24 @@ class MessageWriter {
                  storage::Durability durability);
   void RemoveObject(storage::ObjectKind kind, std::string name, storage::Durability durability);
 
-  // How many messages of the topic are pending in this shard: decided, not necessarily on disk. An
-  // error means that the store cannot be read.
+  // The number of the topic's pending messages in this shard, with uncommitted decisions. An error
+  // means that the store cannot be read.
   absl::StatusOr<int64_t> Pending(storage::TopicId topic);
 
-  // Counts the topic's messages in `quota` from now on: those that are pending, too.
+  // Counts the topic's messages in `quota` from now on, beginning with those that are pending.
   absl::Status SetQuota(storage::TopicId topic, std::shared_ptr<protocol::TopicQuota> quota);
   // The topic's quota, or nullptr.
   protocol::TopicQuota* QuotaOf(storage::TopicId topic) const;
 
-  // Whether the topic's messages are counted by minute, exactly. This begins at once, or, if
-  // batches are in flight, when they are complete.
+  // Sets whether the topic's messages are counted by minute, exactly. The count begins at once or,
+  // if batches are in flight, when those are complete.
   void CountMinutes(storage::TopicId topic, bool on);
-  // True if counting by minute must begin for some topic before the next batch is taken.
+  // True if counting by minute must begin for some topic and waits for batches in flight. No batch
+  // may be taken until then.
   bool settling() const { return !beginning_.empty() && writes_->batches_in_flight() > 0; }
   MinuteCounts& minutes() { return minutes_; }
 
-  // Sets whether TakeUsed reports the next message of the topic. It reports it once.
+  // Sets whether TakeUsed reports the topic, once, when its next message is put.
   void Watch(storage::TopicId topic, bool watch);
   std::vector<storage::TopicId> TakeUsed() { return std::exchange(used_, {}); }
 
@@ -94,12 +95,13 @@ class MessageWriter {
   absl::flat_hash_map<storage::TopicId, std::shared_ptr<protocol::TopicQuota>> quotas_;
   absl::flat_hash_set<storage::TopicId> watched_;
   std::vector<storage::TopicId> used_;
-  // Pending messages by topic, without those that counts_ has. The store's counter may or may not
+  // Pending messages by topic, without the changes in counts_. The store's counter may or may not
   // include a batch in flight, so it is read before the first batch that counts the topic.
   absl::flat_hash_map<storage::TopicId, int64_t> flushed_;
   // By topic and minute.
   absl::btree_map<std::pair<storage::TopicId, uint64_t>, storage::CountDelta> counts_;
-  // The last one counted: the messages of a batch tend to be alike.
+  // The bucket that was counted last, because the messages of a batch are often alike; and its
+  // changes.
   std::pair<storage::TopicId, uint64_t> last_{};
   storage::CountDelta last_delta_;
   MinuteCounts minutes_;

@@ -15,7 +15,7 @@ using storage::TopicId;
 namespace {
 
 constexpr size_t kMinutesMax = 16'384;
-// Read at once when looking for a minute with room.
+// The minutes that FirstBelow reads at once.
 constexpr size_t kPageMinutes = 60;
 
 }  // namespace
@@ -103,7 +103,8 @@ void MinuteCounts::Forget() {
   for (auto it = minutes_.begin(); it != minutes_.end();) {
     it = it->second.batch < first_in_flight ? minutes_.erase(it) : std::next(it);
   }
-  // Minutes in flight cannot be forgotten yet. Doubling the bound avoids a walk for each call.
+  // Minutes that a batch in flight changes cannot be forgotten yet. Doubling the bound avoids a
+  // walk for each call.
   forget_at_ = 2 * minutes_.size();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MinuteCounts: how many messages of some topics become due in each minute.
+// MinuteCounts: counts the messages of some topics by the minute in which they become due.
 #pragma once
 
 #include <cstddef>
@@ -22,16 +22,16 @@ namespace duetime::scheduler {
 
 constexpr uint64_t MinuteOf(uint64_t time_ms) { return time_ms - time_ms % storage::kMinuteMs; }
 
-// Counts the pending messages of selected topics by minute, in this shard: decided, not necessarily
-// on disk.
+// Counts the pending messages of selected topics by minute, in this shard, with uncommitted
+// decisions.
 //
 // The store's counters may or may not include a batch in flight. A minute is therefore read from
-// the store while no batch in flight changes it, and is kept at least as long as one does. When
-// there are many minutes, idle ones are forgotten; they are read again when needed.
+// the store while no batch in flight changes it, and is kept as long as one does. When there are
+// many minutes, idle ones are forgotten, and read again when needed.
 //
 // Guarantee: every count is exact. Cost: a look-up in a tree for each message of these topics; a
-// read for each minute now and then; about 16,000 minutes and those of batches in flight. Thread
-// safety: confined to the shard's engine thread.
+// read for a minute that is new or was forgotten. Memory: about 16,000 minutes, and those that
+// batches in flight change. Thread safety: confined to the shard's engine thread.
 class MinuteCounts {
  public:
   // REQUIRES: `store` and `writes` outlive it.
@@ -46,16 +46,16 @@ class MinuteCounts {
   void Begin(storage::TopicId topic) { topics_.insert(topic); }
   void End(storage::TopicId topic);
 
-  // The open batch adds (or removes) this many messages in this minute. Nothing if the topic is not
-  // counted.
+  // Counts the messages that the open batch adds to the minute (negative: removes). Does nothing if
+  // the topic is not counted.
   void Add(storage::TopicId topic, uint64_t minute_ms, int64_t messages);
 
   // The number of messages in the minute; read from the store if the topic is not counted. An error
   // means that the store cannot be read.
   absl::StatusOr<int64_t> At(storage::TopicId topic, uint64_t minute_ms);
 
-  // The first minute with from_ms <= minute < until_ms that has fewer than `max`, or nothing.
-  // Cost: a few nanoseconds for each full minute if the topic is counted.
+  // The first minute with from_ms <= minute < until_ms that has fewer than `max` messages, or
+  // nothing. Cost: a few nanoseconds for each full minute if the topic is counted.
   absl::StatusOr<std::optional<uint64_t>> FirstBelow(storage::TopicId topic, int64_t max,
                                                      uint64_t from_ms, uint64_t until_ms);
 
@@ -69,11 +69,11 @@ class MinuteCounts {
   using Place = std::pair<storage::TopicId, uint64_t>;
   struct Minute {
     int64_t messages = 0;
-    // The last batch that changes it; 0: none has since it was read.
+    // The last batch that changes it; 0: no batch since it was read.
     uint64_t batch = 0;
   };
 
-  // Reads `count` minutes from the store; those that are known stay as they are.
+  // Reads `count` minutes from the store. Known minutes stay as they are.
   absl::Status Load(storage::TopicId topic, uint64_t minute_ms, size_t count);
   void Forget();
 

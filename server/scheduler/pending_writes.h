@@ -25,7 +25,7 @@ namespace duetime::scheduler {
 // not appended. Thread safety: confined to the owner's engine thread.
 class PendingWrites {
  public:
-  // Runs when the outcome of the batch is known. Memory is changed only if `accepted`.
+  // Runs when the outcome of the batch is known. Changes memory only if `accepted`.
   using Continuation = absl::AnyInvocable<void(base::Now now, bool accepted)>;
 
   struct Batch {
@@ -43,7 +43,7 @@ class PendingWrites {
   // Adds a continuation to the open batch. It runs when every decision so far is in the journal.
   void Then(Continuation continuation) { continuations_.push_back(std::move(continuation)); }
 
-  // Closes the open batch and hands it out; nothing if there is neither record nor continuation.
+  // Closes the open batch and returns it; nothing if it has neither record nor continuation.
   std::optional<Batch> Take() {
     if (open_.records.empty() && continuations_.empty()) return std::nullopt;
     taken_.push_back(std::move(continuations_));
@@ -54,7 +54,8 @@ class PendingWrites {
     return batch;
   }
 
-  // The batch `sequence` has been appended, or not. REQUIRES: sequences come in the order of Take.
+  // Runs the continuations of the batch `sequence`, which was appended or not. REQUIRES: sequences
+  // come in the order of Take.
   void Complete(base::Now now, uint64_t sequence, bool accepted) {
     DT_CHECK(!taken_.empty());
     DT_CHECK_EQ(sequence, last_taken_ - taken_.size() + 1);
@@ -75,8 +76,8 @@ class PendingWrites {
   // The sequence of the open batch, which the next Take returns.
   uint64_t open_sequence() const { return last_taken_ + 1; }
 
-  // True if nothing is to be appended, and nothing is in flight: the next batch is continuations
-  // that may run at once.
+  // True if the open batch has continuations but no records, and no batch is in flight, so that the
+  // continuations may run at once.
   bool holds_already() const {
     return taken_.empty() && open_.records.empty() && !continuations_.empty();
   }

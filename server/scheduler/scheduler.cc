@@ -28,12 +28,12 @@ constexpr uint32_t kTimerBytesMask = (uint32_t{1} << 30) - 1;
 // A full wheel still loads messages that are due this soon, because they leave it again at once.
 constexpr uint64_t kUrgentMs = 20;
 
-// Firing a message takes about this many times as long as its leaving the wheel
+// Firing a message takes about this many times as long as taking it out of the wheel
 // (tests/bench/RESULTS.md).
 constexpr size_t kExpiriesPerFire = 16;
-// As many as fit into the first-level cache.
+// The messages that leave the wheel at a time: as many as fit into the first-level cache.
 constexpr size_t kExpireChunk = 512;
-// Fired in a step however many left the wheel: four topics' turns.
+// A step fires at least the turns of four topics, however many messages left the wheel.
 constexpr size_t kFireMin = 4 * DueTurns::kTurn;
 
 }  // namespace
@@ -99,8 +99,8 @@ void Scheduler::Put(base::Now now, const MessageRef& message, std::string record
   // The low watermark must not pass a commit in flight: recovery would not find the message.
   low_watermark_.Hold(message.key.due_ms);
   writer_->Put(message.key, message.topic, std::move(record));
-  // What is due very soon takes its claim along in the same write, so that it need not wait for a
-  // second one.
+  // A message that is due very soon gets its claim in the same batch, so that it need not wait for
+  // a second one.
   if (message.key.due_ms <= now.wall_ms + options_.limits.claim_renew_ms) Claim(now);
 }
 
@@ -114,8 +114,8 @@ bool Scheduler::OnPut(const MessageRef& message) {
 void Scheduler::OnMoved(uint64_t from_ms, bool was_loaded, const MessageRef& to) {
   const MessageId& id = to.key.id;
   const auto it = moved_.find(id);
-  // The timer that is certainly still in the wheel. An unknown timer is harmless: the message that
-  // it offers is no longer at that place.
+  // The timer that is certainly still in the wheel, if any. A timer that is not known here is
+  // harmless, because the message is no longer at the place that it offers.
   uint64_t timer_ms = wheel::kNever;
   if (it != moved_.end()) {
     timer_ms = it->second.timer_ms;
@@ -123,7 +123,7 @@ void Scheduler::OnMoved(uint64_t from_ms, bool was_loaded, const MessageRef& to)
     timer_ms = from_ms;
   }
   if (timer_ms <= to.key.due_ms) {
-    // The timer that it has comes first and will bring it to its new time: a message that is pushed
+    // The existing timer expires first and then moves to the new time. So a message that is pushed
     // back again and again has one timer, not one for each push.
     Moved& moved = it != moved_.end() ? it->second : moved_[id];
     moved.to = to;
@@ -150,7 +150,7 @@ bool Scheduler::IsStale(const MessageKey& key) {
     // The message is fired, so its other timers are stale from now on.
     moved.to.key.due_ms = moved.timer_ms = wheel::kNever;
   } else if (key.due_ms == moved.timer_ms) {
-    // If its new time is not loaded yet, the loader will meet it.
+    // If the new time is not loaded yet, the loader will read the message there.
     const bool loaded = horizon_.Covers(moved.to.key);
     if (loaded) AddTimer(moved.to);
     moved.timer_ms = loaded ? moved.to.key.due_ms : wheel::kNever;
@@ -160,13 +160,13 @@ bool Scheduler::IsStale(const MessageKey& key) {
 }
 
 bool Scheduler::OfferAccepted(const MessageRef& message) {
-  // The commit is visible by now; only then is the horizon read (see Horizon for why in this
-  // order). What lies at or above it stays on disk, where the loader will meet it.
+  // The commit is visible before the horizon is read (see Horizon for the reason). A message at or
+  // above the horizon stays on disk, where the loader will read it.
   if (!horizon_.Covers(message.key)) return false;
   const bool late = message.key.due_ms <= wheel_.position();
   if (!late && timers() >= options_.limits.loaded_max) {
-    // No room: the horizon retreats to this message. What is in the wheel above it will be offered
-    // again, and kept once.
+    // Without room the horizon retreats to this message. The messages above it in the wheel will be
+    // offered again, and the sink keeps each one once.
     repeat_until_ms_ = std::max(repeat_until_ms_, horizon_.until().due_ms);
     horizon_.Publish(message.key);
     return false;
@@ -191,8 +191,8 @@ void Scheduler::AddTimer(const MessageRef& message) {
 }
 
 bool Scheduler::HasRoom() const {
-  // The other half is for messages that are accepted below the horizon, so that the horizon rarely
-  // has to retreat and messages rarely have to be offered again.
+  // The loader leaves half of the room for messages that are accepted below the horizon, so that
+  // the horizon rarely has to retreat and messages rarely have to be offered again.
   return timers() <= options_.limits.loaded_max / 2;
 }
 
@@ -203,8 +203,8 @@ absl::Status Scheduler::Load(base::Now now, bool* more) {
   if (!HasRoom() && from.due_ms > now.wall_ms + kUrgentMs) return absl::OkStatus();
   MessageKey until = MessageKey::FirstAt(now.wall_ms + options_.limits.load_window_ms);
   if (Overfull()) {
-    // What is in the wheel waits for the horizon, so the horizon has to move; but only over what
-    // leaves the wheel again at once.
+    // The messages in the wheel wait for the horizon, so the horizon must move, but only over
+    // messages that leave the wheel again at once.
     if (from.due_ms <= now.wall_ms + options_.limits.claim_renew_ms) Claim(now);
     until = MessageKey::FirstAt(std::min(now.wall_ms, claim_ms_) + 1);
     if (until <= from) return absl::OkStatus();
@@ -265,9 +265,9 @@ absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
 size_t Scheduler::Expire(base::Now now, size_t budget, bool* more) {
   const uint64_t next_ms = wheel_.NextDue();
   if (next_ms <= now.wall_ms + options_.limits.claim_renew_ms) Claim(now);
-  // Not past the clock (never early), the claim (true cancel) or the horizon (order). The tick in
-  // which loading stopped is included, or a tick with more messages than the wheel has room for
-  // would never end.
+  // The wheel must not pass the clock (never early), the claim (true cancel) or the horizon
+  // (order). The tick in which loading stopped is included, or a tick with more messages than the
+  // wheel has room for would never end.
   const uint64_t target_ms = std::min({now.wall_ms, claim_ms_, horizon_.until().due_ms});
   if (target_ms < wheel_.now() || (target_ms == wheel_.now() && next_ms > target_ms)) {
     return budget;
@@ -331,7 +331,7 @@ void Scheduler::AddLowWatermarkRecord() {
 
 uint64_t Scheduler::NextWakeWall(base::Now now) const {
   // The window is refilled when half of it is used up. A full wheel is refilled as it empties, or
-  // when it gets urgent.
+  // when the next messages on disk are due in kUrgentMs.
   const uint64_t loaded_ms = horizon_.until().due_ms;
   uint64_t wake_ms = wheel::kNever;
   if (!Overfull()) {
@@ -346,7 +346,7 @@ uint64_t Scheduler::NextWakeWall(base::Now now) const {
   const uint64_t next_ms = wheel_.NextDue();
   if (next_ms == wheel::kNever) return wake_ms;
   if (claim_decided_ms_ < next_ms) {
-    // In time to claim it first.
+    // The shard must wake up early enough to claim the message first.
     const uint64_t claim_at_ms =
         next_ms > options_.limits.claim_renew_ms ? next_ms - options_.limits.claim_renew_ms : 0;
     wake_ms = std::min(wake_ms, claim_at_ms);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scheduler: from Schedule to due.
+// Scheduler: keeps accepted messages until they are due.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class MessageWriter;
 struct SchedulerOptions {
   uint16_t shard = 0;
   SchedulerLimits limits;
-  // Where the wheel's memory comes from. REQUIRES: outlives the scheduler.
+  // The source of the wheel's memory. REQUIRES: outlives the scheduler.
   wheel::SlabMemory* slabs = wheel::HeapSlabs::Shared();
 };
 
@@ -49,10 +49,11 @@ struct SchedulerCounters {
 //
 // Guarantees: (1) never early: OnDue is called with due_ms <= now.wall_ms only; (2) nothing is lost
 // between wheel and disk: see Horizon for the order of steps; (3) claimed first: OnDue is called
-// only for what a durable claim covers; (4) within a topic, OnDue order is (due, acceptance) for
-// messages accepted, and moved, before they are due; (5) memory: about loaded_max timers, however
-// many are pending. It does not read a clock, wait, or know subscribers. Of topics it knows only
-// that they take turns. Thread safety: confined to the shard's engine thread.
+// only for messages that a durable claim covers; (4) within a topic, OnDue order is (due,
+// acceptance) for messages accepted, and moved, before they are due; (5) memory: about loaded_max
+// timers, however many messages are pending. It does not read a clock, wait, or know subscribers.
+// Of topics it knows only that they take turns. Thread safety: confined to the shard's engine
+// thread.
 class Scheduler {
  public:
   // REQUIRES: all pointers outlive the scheduler.
@@ -66,8 +67,8 @@ class Scheduler {
   // To accept a message: NewKey gives it an id and a place, Put adds its record, and OnPut offers
   // it to the wheel after the commit. The record keeps the deliver time of the request.
   //
-  // The due time of a message that is to be delivered at deliver_ms. It is never below now or the
-  // low watermark, because recovery starts at the low watermark.
+  // The due time of a message with the deliver time deliver_ms. It is never below now or the low
+  // watermark, because recovery starts at the low watermark.
   uint64_t PlaceOf(base::Now now, uint64_t deliver_ms) const;
   // Returns a new id with its place. With a spread, the place is SpreadPoint after deliver_ms.
   storage::MessageKey NewKey(base::Now now, uint32_t slot, uint64_t deliver_ms, uint64_t spread_ms);
@@ -76,11 +77,11 @@ class Scheduler {
   // Adds the record of a message at its key. REQUIRES: the key's due time is PlaceOf's; OnPut or
   // OnMoved follows when the batch is accepted.
   void Put(base::Now now, const storage::MessageRef& message, std::string record);
-  // The message is in the store. Returns whether it has a timer now.
+  // Offers a message that is in the store to the wheel. Returns whether it has a timer now.
   bool OnPut(const storage::MessageRef& message);
-  // The message is in the store, and no longer at `from_ms`. `was_loaded` is the result of Loaded()
-  // for the old place when the move was decided. By now the loader may have passed both places
-  // without reading the message.
+  // As OnPut, for a message that was moved away from `from_ms`. `was_loaded` is the result of
+  // Loaded() for the old place when the move was decided. By now the loader may have passed both
+  // places without reading the message.
   void OnMoved(uint64_t from_ms, bool was_loaded, const storage::MessageRef& to);
   void CountAccepted(uint64_t messages) { counters_.accepted += messages; }
 
@@ -113,13 +114,13 @@ class Scheduler {
     return key.due_ms >= load_from_ms_ && horizon_.Covers(key);
   }
 
-  // Delivery holds and releases it for due messages.
+  // Delivery holds and releases the low watermark for due messages.
   LowWatermark* low_watermark() { return &low_watermark_; }
-  // A message was settled or spilled, so the low watermark may have moved.
+  // A message was settled or listed, so the low watermark may have moved.
   void NoteProgress() { progress_ = true; }
 
   const SchedulerCounters& counters() const { return counters_; }
-  // In the wheel, or due and not yet fired.
+  // Messages in the wheel, and messages that left it and are not fired yet.
   size_t timers() const { return wheel_.size() + turns_.size(); }
   size_t moved() const { return moved_.size(); }
   size_t wheel_bytes() const { return wheel_.bytes() + turns_.bytes(); }
@@ -138,19 +139,20 @@ class Scheduler {
  private:
   // A message that was moved while a timer of it was in the wheel.
   struct Moved {
-    // The message's place now; due at kNever once it has been fired.
+    // The message's present place; its due time is kNever once the message is fired.
     storage::MessageRef to;
-    // The timer that fires it, or brings it to its time; kNever if there is none.
+    // The time of the timer that fires the message or moves on to its new time; kNever if there is
+    // none.
     uint64_t timer_ms = wheel::kNever;
-    // Timers of it that are due until then, and not at its time, are stale.
+    // The message's timers until this time are stale, except the one at its place.
     uint64_t stale_until_ms = 0;
   };
 
-  // True if the timer that has expired is of a time from which the message was moved away.
+  // True if the expired timer is of a time from which the message was moved away.
   bool IsStale(const storage::MessageKey& key);
   void Claim(base::Now now);
   void AddLowWatermarkRecord();
-  // Lets due messages leave the wheel, as many as `budget`, and returns how many more could have.
+  // Takes up to `budget` due messages out of the wheel, and returns the unused budget.
   size_t Expire(base::Now now, size_t budget, bool* more);
   void Fire(base::Now now, size_t budget);
   absl::Status Load(base::Now now, bool* more);
@@ -158,7 +160,7 @@ class Scheduler {
   bool OfferAccepted(const storage::MessageRef& message);
   void AddTimer(const storage::MessageRef& message);
   bool HasRoom() const;
-  // There are so many timers that only due messages may be added.
+  // True if there are so many timers that only due messages may be added.
   bool Overfull() const;
 
   const SchedulerOptions options_;
@@ -173,7 +175,7 @@ class Scheduler {
   uint64_t recovered_claim_ms_ = 0;
 
   Wheel wheel_;
-  // Due, and out of the wheel.
+  // Due messages that have left the wheel.
   DueTurns turns_;
   // Bounded: every entry has a timer in the wheel.
   absl::flat_hash_map<storage::MessageId, Moved> moved_;
@@ -181,7 +183,7 @@ class Scheduler {
   LowWatermark low_watermark_;
   SchedulerCounters counters_;
   uint64_t next_sequence_ = 1;
-  // The claim: durable, and as last decided.
+  // The durable claim, and the claim as last decided.
   uint64_t claim_ms_ = 0;
   uint64_t claim_decided_ms_ = 0;
   // The low watermark, as last decided.

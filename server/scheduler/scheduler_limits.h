@@ -14,10 +14,10 @@ struct SchedulerLimits {
   // ... and at most about this many of them.
   size_t loaded_max = 4'000'000;
   // A claim runs this far ahead of the clock. The scheduler renews it when less than claim_renew_ms
-  // of it is left and something is due.
+  // of it is left and a message is due within that time.
   uint64_t claim_ahead_ms = 1'000;
   uint64_t claim_renew_ms = 500;
-  // How often the scheduler writes the low watermark while things change.
+  // The period at which the scheduler writes the low watermark while it moves.
   uint64_t low_watermark_period_ms = 1'000;
 };
 

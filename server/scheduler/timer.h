@@ -8,14 +8,14 @@
 
 namespace duetime::scheduler {
 
-// A pending message in the wheel; its due time is the timer's.
+// A pending message in the wheel. The wheel keeps the due time beside it.
 struct Timer {
   storage::MessageId id;
   storage::TopicId topic{};
   uint32_t bytes : 30 = 0;
   // MessageFlags::kRecurs.
   uint32_t recurs : 1 = 0;
-  // Was late when it was added, so it holds the low watermark itself.
+  // The message was late when it was added, so it holds the low watermark itself.
   uint32_t held : 1 = 0;
 };
 static_assert(sizeof(Timer) == 24);

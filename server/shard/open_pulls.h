@@ -19,7 +19,7 @@
 
 namespace duetime::shard {
 
-// A Pull is a stream that takes what the dispatcher hands out in one step, and leaves.
+// A Pull is a stream that receives the deliveries of one step and then ends.
 //
 // Guarantees: (1) every Pull is answered once; (2) it is answered at the end of the step in which
 // it got messages, was ended, or ran out of time, so each Pull sees one step at least. Cost: O(1)
@@ -35,7 +35,7 @@ class OpenPulls {
     deadlines_.emplace(end_mono_ms, command.stream);
   }
 
-  // Answers the Pull at the end of this step. False: it has been answered.
+  // Answers the Pull at the end of this step. False if it was answered before.
   bool End(protocol::StreamId stream) {
     const auto found = pulls_.find(stream);
     if (found == pulls_.end()) return false;
@@ -45,8 +45,8 @@ class OpenPulls {
     return true;
   }
 
-  // Answers the Pulls that got messages among `effects`, and those whose time is up. Returns the
-  // streams of both, which are to be detached.
+  // Answers the Pulls that got messages in `effects`, and the Pulls whose time is up. Returns the
+  // streams of both; the caller must detach them.
   std::vector<protocol::StreamId> Answer(base::Now now, protocol::Effects* effects) {
     std::vector<protocol::StreamId> answered;
     if (pulls_.empty()) return answered;
@@ -71,7 +71,7 @@ class OpenPulls {
     return answered;
   }
 
-  // Steady clock; kNever if none waits.
+  // The first deadline on the steady clock; kNever if no Pull waits.
   uint64_t NextDeadline() const { return deadlines_.empty() ? kNever : deadlines_.begin()->first; }
 
  private:

@@ -25,8 +25,8 @@ constexpr size_t kDeliverPerStep = 1000;
 
 }  // namespace
 
-// Joins the scheduler and the dispatcher through one outbox, and stops both when the journal or a
-// read fails.
+// Connects the scheduler and the dispatcher through one PendingWrites, and stops both when the
+// journal or a read fails.
 class Shard::Impl {
  public:
   Impl(uint16_t shard, const delivery::ShardLimits& limits, storage::MessageStore* store,
@@ -75,7 +75,7 @@ class Shard::Impl {
       if (status.ok()) status = bulk_.Step(now);
     }
     if (!status.ok()) {
-      // What cannot be read cannot be decided on. Nothing more is handed out or accepted.
+      // No decision is possible without the store. The shard hands out and accepts nothing more.
       Fail(now);
       return StepResult{};
     }
@@ -89,9 +89,9 @@ class Shard::Impl {
   }
 
   std::optional<PendingBatch> TakeBatch() {
-    // What was decided while a read failed is not whole: the end of a message without that of its
-    // key, for one. The next step fails the shard. And while it has to be found out what a topic's
-    // minutes hold, no batch may be in flight.
+    // After a failed read the open batch may be incomplete, for example with the end of a message
+    // but not of its key. The next step fails the shard. While a topic waits to count its minutes,
+    // no further batch may be in flight.
     if (failed_ || !dispatcher_.read_status().ok() || writer_.settling()) return std::nullopt;
     if (absl::Status status = writer_.FlushCounts(); !status.ok()) {
       dispatcher_.NoteReadError(status);
@@ -258,7 +258,7 @@ class Shard::Impl {
     }
   }
 
-  // Streams of a failed shard are ended by the runtime: nothing to answer.
+  // The runtime ends the streams of a failed shard, so these commands need no answer.
   void Do(base::Now now, protocol::AttachCommand& command) {
     if (!failed_) dispatcher_.Attach(now, command);
   }
@@ -280,7 +280,7 @@ class Shard::Impl {
     pulls_.Answer({.wall_ms = now.wall_ms, .mono_ms = OpenPulls::kNever}, &effects_);
   }
 
-  // A Pull that was answered takes nothing more; its leases go on.
+  // An answered Pull receives nothing more. Its leases go on.
   void AnswerPulls(base::Now now) {
     for (const protocol::StreamId stream : pulls_.Answer(now, &effects_)) {
       dispatcher_.Detach({.stream = stream, .keep_leases = true});

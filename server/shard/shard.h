@@ -20,18 +20,18 @@
 
 namespace duetime::shard {
 
-// What the runtime is to do when a step is over.
+// Tells the runtime when to call Step again.
 struct StepResult {
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
-  // There is more to do right now: step again soon.
+  // There is more to do now: step again at once.
   bool more = false;
-  // Otherwise: step again when the wall clock or the steady clock reaches these, or when something
-  // arrives.
+  // Otherwise: step again when the wall clock or the steady clock reaches these times, or when a
+  // command or an outcome arrives.
   uint64_t wake_wall_ms = kNever;
   uint64_t wake_mono_ms = kNever;
 };
 
-// Records to append. Batches complete in the order they were taken.
+// Records to append. Batches complete in the order in which they were taken.
 struct PendingBatch {
   uint64_t sequence = 0;
   storage::RecordBatch records;
@@ -40,19 +40,19 @@ struct PendingBatch {
 
 // One shard's state machine: accepts, keeps, fires, delivers and settles messages.
 //
-// Model: the runtime calls Handle() for each command, Step() to let time act, takes the records to
-// append with TakeBatch() and reports each batch's outcome with OnCommitted(), and carries out
-// the Effects. Nothing is applied before it is appended: answers appear in the effects only after
-// OnCommitted(kAccepted).
+// Model: the runtime calls Handle() for each command and Step() to let time act. It takes the
+// records to append with TakeBatch(), reports each batch's outcome with OnCommitted(), and carries
+// out the effects from TakeEffects(). Nothing is applied before it is appended: answers appear in
+// the effects only after OnCommitted(kAccepted).
 //
-// What it does not do: no clock, no thread, no lock, no network. Reads the store directly (bounded
+// The shard has no clock, no thread, no lock and no network. It reads the store directly (bounded
 // pages). The same inputs give the same effects: the simulation runs this very class. Guarantees:
 // P1-P5, P7-P9 of ARCHITECTURE.md, each named at the code that keeps it. Thread safety: confined to
 // the shard's engine thread.
 class Shard {
  public:
-  // REQUIRES: shard < store->shard_count(); `store` and `slabs`, where the memory of the wheels
-  // comes from, outlive the shard.
+  // REQUIRES: shard < store->shard_count(); `store` and `slabs`, the source of the wheels' memory,
+  // outlive the shard.
   Shard(uint16_t shard, const delivery::ShardLimits& limits, storage::MessageStore* store,
         wheel::SlabMemory* slabs = wheel::HeapSlabs::Shared());
   ~Shard();
@@ -66,7 +66,7 @@ class Shard {
   // Decides one command. Answers come as effects, at once or after a commit.
   void Handle(base::Now now, protocol::Command command);
 
-  // The batch with this sequence is appended, or not. REQUIRES: sequences come in order.
+  // Reports whether the batch with this sequence was appended. REQUIRES: sequences come in order.
   void OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome);
 
   // Lets time act: loads, claims, fires, ends leases, hands out. Bounded work.
@@ -85,7 +85,7 @@ class Shard {
   // draining.
   void StopDispatch();
 
-  // True while settlements wait for the next step: they were more than one step may make.
+  // True while settlements wait for the next step, because they were too many for one step.
   bool settles_waiting() const;
 
   // Counters and gauges as of now. Cost: O(1).

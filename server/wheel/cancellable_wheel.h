@@ -13,8 +13,8 @@
 
 namespace duetime::wheel {
 
-// The owner's handle of a timer, stored beside the object of the timer. Not none from Add until the
-// entry is handed out or cancelled. It may be moved and copied with the object.
+// The owner's handle of a timer, stored beside the object of the timer. The stamp is set from Add
+// until the entry is handed out or cancelled. It may be moved and copied with the object.
 struct TimerStamp {
   uint32_t number = 0;
 
@@ -31,16 +31,16 @@ struct TimerStamp {
 // number. A dead entry is dropped when its time comes, or swept before: while dead entries
 // outnumber live ones, each Cancel sweeps a little.
 //
-// Not included: as TimingWheel, on which it is built. It has no table of its own, because the owner
-// reads its own table anyway, and a second one would cost a cache miss per timer.
+// Not included: as in TimingWheel, on which this wheel is built. The wheel has no table of its own,
+// because the owner reads its own table anyway, and a second one would cost a cache miss per timer.
 //
 // Guarantees: those of TimingWheel for entries that are not cancelled, and
 //   G5 Exact cancel. Cancel returns true exactly if the entry was still to be handed out; then it
 //      never will be.
 //   G9 Memory follows the number of live entries at every moment, also when one entry is moved a
 //      million times: there are at most about twice as many dead entries, plus kDeadMin.
-// A dead entry counts toward the budget when its time comes. NextDue() and now() may be those of a
-// dead entry, which is earlier than necessary. With dead entries only, NextDue() is kNever.
+// A dead entry counts toward the budget when its time comes. Because of a dead entry NextDue() and
+// now() may be earlier than necessary. With dead entries only, NextDue() is kNever.
 //
 // Cost: as TimingWheel, and one read of the stamp for each entry handed out. Cancel: O(1), with up
 // to two steps of SweepStep. Memory: 4 bytes per entry, and the owner's stamp.
@@ -104,7 +104,7 @@ class CancellableWheel {
 
   // Entries that wait to be handed out.
   size_t size() const { return live_; }
-  // Cancelled ones that still take room.
+  // Cancelled entries that still take room.
   size_t dead() const { return wheel_.size() - live_; }
   // Memory held, in bytes.
   size_t bytes() const {

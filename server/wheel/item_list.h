@@ -19,8 +19,8 @@ namespace duetime::wheel {
 //         write --------------------------------------------------------------------------^
 //
 // An append is one store through `write`, and reading runs through memory in order; no item has a
-// node or a link of its own. A list is any struct with `Item* write` and `uint32_t head`, both
-// as in ItemList; the pool holds no list of the lists.
+// node or a link of its own. A list is any struct with `Item* write` and `uint32_t head`, null and
+// kNone while the list is empty. The pool does not know its lists.
 //
 // The address of the write position within its 1,024 bytes shows whether the chunk is full, so an
 // append reads only the list and writes one place.
@@ -39,7 +39,7 @@ class ItemPool {
   static_assert(alignof(Item) <= kHeaderBytes && kItems >= 4);
 
   struct alignas(kChunkBytes) Chunk {
-    // The next chunk of the list, kNone in the last one. The slab's while the chunk is free.
+    // The next chunk of the list, kNone in the last one. Used by the slab while the chunk is free.
     uint32_t next;
     // The chunk holds items [begin, end). In a list's last chunk the write position is the end, and
     // `end` stays kItems so that adding a chunk changes nothing here.
@@ -49,16 +49,16 @@ class ItemPool {
   };
   static_assert(sizeof(Chunk) == kChunkBytes);
 
-  // 256 chunks to a slab, which is what the pool grows and shrinks by.
+  // A slab has 256 chunks. The pool grows and shrinks by one slab.
   using Slab = NodeSlab<Chunk>;
   static constexpr uint32_t kNone = Slab::kNone;
 
   // REQUIRES: `memory` outlives the pool.
   explicit ItemPool(SlabMemory* memory) : slab_(memory) {}
 
-  // Makes room for one more item at the end of a list and returns where; the caller writes the item
-  // there at once, before anything else is done with the list. Calls chunk_added() if that takes a
-  // chunk (always for an empty list).
+  // Makes room for one more item at the end of a list and returns its address. The caller must
+  // write the item before any other use of the list. Calls chunk_added() if the pool adds a chunk
+  // (always for an empty list).
   template <typename List, typename ChunkAdded>
   __attribute__((always_inline)) Item* Append(List* list, ChunkAdded chunk_added) {
     if (PlaceOf(list->write) - kHeaderBytes >= kItems * sizeof(Item)) {
@@ -70,9 +70,9 @@ class ItemPool {
     return item;
   }
 
-  // Takes up to `count` items from the front: calls take(first, n) for runs of them. Returns how
-  // many; fewer than `count` only if the list is empty now. `take` may append to other lists.
-  // Calls chunk_freed() after each chunk that was given back.
+  // Takes up to `count` items from the front: calls take(first, n) for runs of them. Returns the
+  // number of items, which is below `count` only if the list is empty now. `take` may append to
+  // other lists. Calls chunk_freed() after each chunk that was given back.
   template <typename List, typename Take, typename ChunkFreed>
   size_t Consume(List* list, size_t count, Take take, ChunkFreed chunk_freed) {
     size_t taken = 0;
@@ -97,7 +97,7 @@ class ItemPool {
     return taken;
   }
 
-  // Calls visit(item) for up to `count` items from the front. Returns true if those were all.
+  // Calls visit(item) for up to `count` items from the front. Returns true if the list has no more.
   template <typename List, typename Visitor>
   bool Visit(const List& list, size_t count, Visitor visit) const {
     for (uint32_t index = list.head; index != kNone; index = slab_[index].next) {
@@ -154,7 +154,7 @@ class ItemPool {
     return last;
   }
 
-  // Ends the sweep of a list, so that another can be swept.
+  // Ends the sweep of a list, so that another list can be swept.
   void EndSweep() { swept_ = kNone; }
 
   // Frees every chunk. REQUIRES: the caller forgets all lists.
@@ -196,14 +196,14 @@ class ItemPool {
   static Chunk* ChunkOf(Item* item) {
     return reinterpret_cast<Chunk*>(reinterpret_cast<char*>(item) - PlaceOf(item));
   }
-  // How far the last chunk of a list is written. REQUIRES: the list is not empty.
+  // The number of places written in the last chunk of a list. REQUIRES: the list is not empty.
   template <typename List>
   static uint32_t WriteIndex(const List& list) {
     return static_cast<uint32_t>(list.write - ChunkOf(list.write - 1)->items);
   }
-  // Prefetches the chunk after `chunk`, which was prefetched one chunk ago: reading a chunk takes
-  // about half as long as a memory access. Always inline, because GCC treats a function that only
-  // prefetches as one without an effect and drops the calls.
+  // Prefetches the chunk after `chunk`, because reading a chunk takes about half as long as a
+  // memory access. `chunk` itself was prefetched one chunk ago. Always inline, because GCC treats a
+  // function that only prefetches as one without an effect and drops the calls.
   __attribute__((always_inline)) void PrefetchAfter(const Chunk& chunk) {
     if (chunk.next == kNone) return;
     const Chunk& after = slab_[chunk.next];
@@ -217,7 +217,7 @@ class ItemPool {
     slab_.Free(index);
   }
 
-  // Makes a chunk the last one again, and returns where to write.
+  // Makes a chunk the last one again, and returns its write position.
   static Item* Reopen(Chunk* chunk) {
     Item* const write = chunk->items + chunk->end;
     chunk->end = kItems;
@@ -240,7 +240,7 @@ class ItemPool {
   }
 
   Slab slab_;
-  // Where SweepChunk goes on: behind this chunk, or at the front of the list for kNone.
+  // SweepChunk continues behind this chunk; kNone: at the front of the list.
   uint32_t swept_ = kNone;
 };
 

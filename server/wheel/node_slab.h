@@ -26,7 +26,7 @@ namespace duetime::wheel {
 //
 // Not included: construction and destruction of nodes (a Node must not need them), and a check that
 // a freed index is not used again. Cost: O(1) each. 32 bytes of bookkeeping per slab. A slab with
-// one node in use stays whole. REQUIRES of Node: a field `uint32_t next`, which the pool uses while
+// one node in use stays whole. REQUIRES of Node: a field `uint32_t next`, which NodeSlab uses while
 // the node is free. Thread safety: the caller locks (in duetime: confined to the engine thread).
 template <typename Node>
 class NodeSlab {
@@ -37,7 +37,7 @@ class NodeSlab {
 
   // REQUIRES: `memory` outlives the slab.
   explicit NodeSlab(SlabMemory* memory) : memory_(memory) {
-    // 64 MiB of nodes, a few millions of entries: until then no Allocate has to ask the allocator.
+    // Enough for 64 MiB of nodes, a few million entries: until then these vectors do not grow.
     slabs_.reserve(kSlabsReserved);
     vacant_.reserve(kSlabsReserved);
   }
@@ -114,8 +114,8 @@ class NodeSlab {
     return slabs_[index / kSlabNodes].nodes[index % kSlabNodes];
   }
 
-  // True if `index` names memory that is there: a node in use, or a freed one with its fields as
-  // they were left (but `next`). Any value may be asked.
+  // True if `index` names existing memory: a node in use, or a freed node, whose fields but `next`
+  // are unchanged. `index` may have any value.
   bool Contains(uint32_t index) const {
     const uint32_t number = index / kSlabNodes;
     return number < slabs_.size() && index % kSlabNodes < slabs_[number].used;
@@ -124,7 +124,7 @@ class NodeSlab {
   // Nodes in use.
   size_t live() const { return live_; }
 
-  // Memory held, in bytes, without the pool itself.
+  // Memory held, in bytes, without this object.
   size_t bytes() const {
     return slabs_.capacity() * sizeof(Slab) + vacant_.capacity() * sizeof(uint32_t) +
            (slabs_.size() - vacant_.size()) * SlabMemory::kSlabBytes;
@@ -142,7 +142,7 @@ class NodeSlab {
     uint32_t used = 0;
     // Nodes in use.
     uint32_t live = 0;
-    // Neighbours in the list of slabs that have a node to give.
+    // Neighbours in the list of slabs that have a free node.
     uint32_t next = kNone;
     uint32_t prev = kNone;
   };
@@ -193,7 +193,7 @@ class NodeSlab {
   std::vector<Slab> slabs_;
   // Numbers of the slabs that were given back.
   std::vector<uint32_t> vacant_;
-  // Head of the list of slabs that have a node to give.
+  // Head of the list of slabs that have a free node.
   uint32_t available_ = kNone;
   // Slabs with memory and no node in use: 0 or 1.
   size_t empty_slabs_ = 0;

@@ -13,8 +13,8 @@ namespace duetime::wheel {
 // The wheel grows and shrinks by one slab. The system maps fresh memory page by page when it is
 // first written: 0.4 to 8 us per page of 4 KiB (a cold huge page: up to 3.3 ms), and unmapping
 // costs as much again. A thread that must not wait therefore gets slabs that another thread has
-// prepared, behind this interface; the wheel itself has no threads. Thread safety: as the
-// implementation says.
+// prepared, behind this interface; the wheel itself has no threads. Thread safety: each
+// implementation states its own.
 class SlabMemory {
  public:
   static constexpr size_t kSlabBytes = 256 << 10;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SlotBitmap: which slots of a level are in use.
+// SlotBitmap: marks the slots of a level that are in use.
 #pragma once
 
 #include <array>
@@ -37,15 +37,14 @@ class SlotBitmap {
     const uint32_t word = bit / 64;
     const uint64_t rest = words_[word] >> (bit % 64);
     if (rest != 0) return bit + static_cast<uint32_t>(std::countr_zero(rest));
-    // Shifted twice, as a shift by 64 is undefined.
+    // Two shifts, because a shift by 64 is undefined.
     const uint64_t later = summary_ >> word >> 1;
     if (later == 0) return kNone;
     const uint32_t next = word + 1 + static_cast<uint32_t>(std::countr_zero(later));
     return next * 64 + static_cast<uint32_t>(std::countr_zero(words_[next]));
   }
 
-  // The first bit that is set at or after `bit`, going on at the front after the last one, or
-  // kNone.
+  // As FindFrom, but continues at the front after the last bit.
   uint32_t FindAround(uint32_t bit) const {
     const uint32_t found = FindFrom(bit);
     return found == kNone && summary_ != 0 ? FindFrom(0) : found;

@@ -8,7 +8,7 @@
 
 namespace duetime::wheel {
 
-// A point in time. The unit is the caller's (milliseconds in duetime), and so is the zero.
+// A point in time. The caller chooses the unit (milliseconds in duetime) and the zero.
 using Tick = uint64_t;
 
 // Later than every time. Not a time itself.
@@ -16,14 +16,14 @@ inline constexpr Tick kNever = std::numeric_limits<Tick>::max();
 
 // The two rules: a due time rounds UP to a tick, the clock rounds DOWN.
 //
-// Never early: the wheel hands out an entry only when Due(due) <= Now(now). With u units to the
-// tick,
-//     due <= u * ceil(due / u) = u * Due(due) <= u * Now(now) = u * floor(now / u) <= now,
-// so every entry handed out is due. Had either rule rounded the other way, one of the outer
-// inequalities would be off by up to u - 1 units, and an entry early by as much.
+// Never early: the wheel hands out an entry only when DueTick(due) <= NowTick(now). With u units to
+// the tick,
+//     due <= u * ceil(due / u) = u * DueTick(due) <= u * NowTick(now) = u * floor(now / u) <= now,
+// so every entry handed out is due. If either rule rounded the other way, an entry could be early
+// by up to u - 1 units.
 //
-// Late by less than a tick: an entry is handed out as soon as Now(now) = Due(due), which is at
-// now = u * ceil(due / u) < due + u.
+// Late by less than a tick: an entry is handed out as soon as NowTick(now) = DueTick(due), which
+// is at now = u * ceil(due / u) < due + u.
 
 // The tick of a due time. REQUIRES: units_per_tick > 0.
 constexpr Tick DueTick(uint64_t due, uint64_t units_per_tick) {

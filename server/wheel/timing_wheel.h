@@ -27,20 +27,21 @@ namespace duetime::wheel {
 //
 // Model: entries lie, by value and in order of arrival, in slots. Level 0 has a slot for each tick,
 // a cell; a slot of level 1 spans 2^11 ticks, one of level 2 spans 2^22, and so on; eight levels
-// cover every 64-bit time, so there is no range to exceed. A window of a level is what a slot of
-// the level above spans. Each level is a ring of two windows: the one that time is in, and the
-// next. While time runs through the one, the other is filled from its slot above, a little at each
-// call (the cascade), so that it is ready when time enters it: filed. Only then are entries for
-// that window added to the level directly; before, they queue up in the slot above behind those
-// that still have to move. That keeps the order without any bookkeeping.
+// cover every 64-bit time, so there is no range to exceed. A window of a level is the span of one
+// slot of the level above. Each level is a ring of two windows: the one that time is in, and the
+// next. While time runs through the first, each call moves some entries of the next window down
+// from their slot above (the cascade). The window is filed when its slot above is empty, before
+// time enters it. Only then does Add put entries for that window into the level directly. Before
+// that, Add puts them into the slot above, behind the entries that still have to move. That keeps
+// the order without any bookkeeping.
 //
 //   level 1   [ window filed ][ being moved down ][      ][      ] ...     a slot spans 2^11 ticks
 //                 |  |  |            |
 //   level 0   [ t t t t t t t ][ t t . . . . . ]                            a cell is one tick
 //                     ^ position
 //
-// Time is what the caller says. The wheel stands at position(): the tick that is being handed out,
-// or the last one that was. An entry that is added at or before the position is late, and counts as
+// The caller passes the time. The wheel stands at position(): the tick that is being handed out, or
+// the last tick that was. An entry that is added at or before the position is late, and counts as
 // due at the position.
 //
 // Not included: clock, thread, lock, I/O, callback, periodic timers, cancelling (see
@@ -50,32 +51,32 @@ namespace duetime::wheel {
 //   G1 Exactly once. An entry is handed out once, and never lost, whatever the jumps and budgets in
 //      between. A late entry is handed out by the next Advance (as far as the budget goes).
 //   G2 Never early. Advance(now) hands out nothing that is due after `now`.
-//   G3 Order. Entries come in (due, insertion) order, where a late one counts as due at the
-//      position of the moment when it was added: it comes after everything older that is due at
-//      or before that tick, and before everything later.
+//   G3 Order. Entries come in (due, insertion) order, where a late entry counts as due at
+//      the position of its Add: it comes after all older entries that are due at or before that
+//      tick, and before all entries that are due later.
 //   G4 Bounded work. One Advance touches at most `budget` entries: to touch is to hand out, or to
 //      move down a level. An entry is touched at most 8 times in its life; twice if it is due
 //      within 70 minutes (2^22 ms).
 //   G6 now() is true. Every entry added so far and due at or before now() has been handed out.
 //   G7 NextDue() is never later than the earliest entry. It is exact if that entry is filed in
-//   level
-//      0, or if at most kExactScan entries share its slot.
+//      level 0, or if at most kExactScan entries share its slot.
 //   G8 Empty time is free. The cost of Advance does not depend on how far `now` moves.
 //
-// Cost: Add O(1): one store beside where the last entry of the same slot went. Advance O(budget);
-// with nothing to do, a compare and a store. NextDue O(levels + kExactScan). Memory: 600 KiB, and
-// the entry with its due time; a slot in use has one chunk of 1,024 bytes that is partly filled.
+// Cost: Add O(1): one store next to the last entry of the same slot. Advance O(budget); with
+// nothing to do, a compare and a store. NextDue O(levels + kExactScan). Memory: 600 KiB, and each
+// entry with its due time; a slot in use has one chunk of 1,024 bytes that is partly filled.
 //
 // Invariants (CheckInvariants() checks them):
-//   I1 A slot's bit is set exactly if it is not empty.
-//   I2 filed_[l], the last window filed in level l, is the one of the position or the next.
-//   I3 An entry that is not late lies in the lowest level in which its window is filed, or, of the
-//      window after that, moving down to the level below while its slot is not empty yet.
-//      Hence all that is filed in a level is earlier than everything in the levels above.
+//   I1 A slot's bit is set exactly if the slot is not empty.
+//   I2 filed_[l], the last window filed in level l, is the position's window or the next one.
+//   I3 An entry that is not late lies in the lowest level in which its window is filed. While a
+//      cascade empties a slot, the entries that it has moved lie one level lower, in the window
+//      after the last filed one. Hence the filed entries of a level are earlier than all entries
+//      in the levels above.
 //   I4 Every slot is in order of insertion.
 //   I5 size() is the number of entries, and the slots hold every chunk of the pool.
 //   I6 first_tick_ is the first tick with an entry in a cell of a window that is filed.
-//   I7 Nothing is to be done before quiet_until_, however time moves until then.
+//   I7 Before quiet_until_ Advance only has to move the position.
 //
 // Thread safety: the caller locks (in duetime: confined to the engine thread).
 template <typename Entry>
@@ -86,7 +87,7 @@ class TimingWheel {
  public:
   // The number of entries of one slot that NextDue() reads to find the exact time.
   static constexpr uint32_t kExactScan = 8;
-  // The entries that one Advance moves down ahead of time, at least, if it has any work.
+  // The entries of a level that one Advance moves down ahead of time, at least, if it has any work.
   static constexpr size_t kQuantum = 64;
   // The entries to move down ahead of time per tick when a crowd is expected (see NextDue).
   static constexpr size_t kAheadPerTick = 1024;
@@ -98,8 +99,8 @@ class TimingWheel {
     Entry entry;
   };
 
-  // An empty wheel that stands at `now`, with everything due at or before it handed out. REQUIRES:
-  // now < kNever, and `memory` outlives the wheel.
+  // Makes an empty wheel that stands at `now`. REQUIRES: now < kNever, and `memory` outlives the
+  // wheel.
   explicit TimingWheel(Tick now, SlabMemory* memory = HeapSlabs::Shared())
       : cells_(std::make_unique<Cell[]>(kCells)),
         slots_(std::make_unique<Slot[]>(kSlots)),
@@ -137,7 +138,7 @@ class TimingWheel {
     return AdvanceBusy(std::max(now, position_), budget, out);
   }
 
-  // The position: the tick that is being handed out, or the last one that was. Never decreases.
+  // The position: the tick that is being handed out, or the last tick that was. Never decreases.
   Tick position() const { return position_; }
 
   // Every entry due at or before this has been handed out (G6): the position, or the tick before it
@@ -148,10 +149,11 @@ class TimingWheel {
     return TickIsOpen() ? position_ - 1 : position_;
   }
 
-  // When to call Advance next: a time at or before the earliest entry (G7), kNever if there is
-  // none. Sleeping until then, over and over, costs a lone entry one wake-up however far it is, and
-  // any entry at most 8; before a crowd of more than kAheadPerTick in a slot, one for each
-  // kAheadPerTick of them, so that they are in their cells when they are due.
+  // The time of the next call of Advance: at or before the earliest entry (G7), kNever if there is
+  // none. A caller that always sleeps until then wakes up once for a lone entry, however far it is,
+  // and at most 8 times for any entry. Before a crowd of more than kAheadPerTick entries in a slot
+  // it wakes up once for each kAheadPerTick of them, so that they are in their cells when they are
+  // due.
   Tick NextDue() const {
     if (size_ == 0) return kNever;
     if (late_.head != kNone) return late_due_min_;
@@ -159,7 +161,7 @@ class TimingWheel {
     const auto [level, slot] = FirstSlot();
     const Tick start = slot << kShift[level];
     const Slot& list = slots_[IndexOf(level, slot)];
-    // Where some have moved down already, the others do not tell the earliest.
+    // If some entries have moved down already, the rest of the slot does not show the earliest one.
     if (levels_[level - 1].empty()) {
       Tick earliest = kNever;
       const bool all = pool_.Visit(
@@ -182,9 +184,9 @@ class TimingWheel {
   void Clear();
 
   // Removes entries that are not alive(entry): one chunk of some 40 entries, or one cell, per call,
-  // in turn. Returns true each time it has passed all entries that were there when the round began.
-  // All functions stay correct, but NextDue() and now() may give a time that is earlier than
-  // necessary.
+  // in turn. Returns true at the end of each round over all entries that were there at its
+  // beginning. All functions stay correct, but NextDue() and now() may give a time that is earlier
+  // than necessary.
   template <typename Alive>
   bool SweepStep(Alive alive);
 
@@ -214,7 +216,7 @@ class TimingWheel {
   };
   static_assert(sizeof(Slot) == 16);
 
-  // What a cell holds without a chunk: what fits into two cache lines with the rest.
+  // The items that a cell holds without a chunk, so that a cell fills two cache lines.
   static constexpr uint32_t kInline = 112 / sizeof(Item);
   struct alignas(128) Cell {
     Item* write = nullptr;
@@ -261,7 +263,8 @@ class TimingWheel {
     return Window(0, tick) <= filed_[0] ? tick : kNever;
   }
 
-  // The first slot in use above level 0. REQUIRES: nothing in level 0 that is filed, and not empty.
+  // The first slot in use above level 0. REQUIRES: no entry in a filed window of level 0, and the
+  // wheel is not empty.
   Place FirstSlot() const {
     for (uint32_t level = 1; level < kLevels; ++level) {
       if (levels_[level].empty()) continue;
@@ -269,7 +272,7 @@ class TimingWheel {
       const uint32_t mask = RingSize(level) - 1;
       const uint32_t found = levels_[level].FindAround(static_cast<uint32_t>(here) & mask);
       const uint64_t slot = here + ((found - here) & mask);
-      // Otherwise they have moved down from the slot above, which is then the first.
+      // Otherwise the entries have moved down from the slot above, and that slot is the first.
       if (Window(level, slot << kShift[level]) <= filed_[level]) return {level, slot};
     }
     DT_CHECK(false);
@@ -310,7 +313,7 @@ class TimingWheel {
   void OnSlotGrew(uint32_t level, uint64_t slot) {
     const uint32_t index = IndexOf(level, slot);
     if (slots_[index].chunks++ == 0) levels_[level].Set(index - BaseOf(level));
-    // More to move down ahead of time than was known.
+    // The next window now has an entry to move down ahead of time.
     if (slot == filed_[level - 1] + 1) NoteAhead(level - 1);
   }
 
@@ -348,7 +351,7 @@ class TimingWheel {
     return moved;
   }
 
-  // Moves to a tick such that nothing at all is due at or before it.
+  // Moves the position to `tick`. REQUIRES: no entry is due at or before `tick`.
   void JumpTo(Tick tick) {
     DT_CHECK_GE(tick, position_);
     position_ = tick;
@@ -380,7 +383,8 @@ class TimingWheel {
 
   void HandOut(const Item* items, size_t count, std::vector<Expired>* out) {
     for (size_t i = 0; i < count; ++i) {
-      // The cell says that it is due; the absolute time must say so too. Nothing is ever early.
+      // The place in the ring shows that the item is due. Its full due time must agree, so that no
+      // entry is early.
       DT_CHECK_LE(items[i].due, position_);
       out->push_back(items[i]);
     }
@@ -425,13 +429,13 @@ class TimingWheel {
     return true;
   }
 
-  // There is more to do at once.
+  // Makes the next Advance busy, because there is more to do at once.
   bool Stop() {
     quiet_until_ = 0;
     return false;
   }
 
-  // The slot that a level's next window is filed from.
+  // The slot from which a level's next window is filed.
   Place Source(uint32_t level) const { return {level + 1, filed_[level] + 1}; }
 
   // True if the level's next window may be filed already: time is in the window before it, and the
@@ -442,7 +446,7 @@ class TimingWheel {
            Window(source.level, source.slot << kShift[source.level]) <= filed_[source.level];
   }
 
-  // Finds out which levels have something to move down ahead of time.
+  // Finds the levels that have entries to move down ahead of time.
   void LookAhead() {
     ahead_ = 0;
     ahead_window_ = Window(0, position_);
@@ -476,12 +480,13 @@ class TimingWheel {
     first_tick_ = FirstTick();
   }
 
-  // Finds out until when Advance has nothing to do but to move.
+  // Finds the time until which Advance only has to move the position.
   void SetQuiet() {
-    // At the end of each window of level 0, so that nothing else has to watch for it.
+    // Advance is busy at the end of each window of level 0, so that no other code has to watch for
+    // it.
     const Tick end = (Window(0, position_) + 1) << kShift[1];
     quiet_until_ = std::min(first_tick_, end == 0 ? kNever : end);
-    // It is what the next busy call begins with.
+    // The next busy call begins with this cell.
     __builtin_prefetch(&cells_[quiet_until_ & (kCells - 1)]);
     for (uint32_t levels = ahead_; levels != 0; levels &= levels - 1) {
       const auto level = static_cast<uint32_t>(std::countr_zero(levels));
@@ -494,34 +499,34 @@ class TimingWheel {
     }
   }
 
-  // Sweeps a part of a cell, or of a slot. Returns true if that was the last one.
+  // Sweeps a part of a cell, or of a slot. Returns true if that was the last part.
   template <typename Alive>
   bool SweepCell(uint32_t number, Alive alive, size_t* removed);
   template <typename Alive>
   bool SweepSlot(uint32_t level, uint32_t bit, Alive alive, size_t* removed);
 
-  // The tick that is being handed out, or the last one that was.
+  // The tick that is being handed out, or the last tick that was.
   Tick position_ = 0;
   // Before this tick Advance has nothing to do but to move the position.
   Tick quiet_until_ = 0;
-  // What FirstTick() returns.
+  // The result of FirstTick().
   Tick first_tick_ = kNever;
   size_t size_ = 0;
   // The last window of each level that is filed.
   std::array<uint64_t, kLevels> filed_{};
   // Bit l: the next window of level l may have something in its source.
   uint32_t ahead_ = 0;
-  // The window of level 0 in which that was found out.
+  // The window of level 0 in which LookAhead last set ahead_.
   uint64_t ahead_window_ = kNever;
-  // Added at or before the position, and a time at or before the earliest of them.
+  // The late entries, and a time at or before the earliest of them.
   Slot late_;
   Tick late_due_min_ = 0;
   std::unique_ptr<Cell[]> cells_;
   std::unique_ptr<Slot[]> slots_;
   Pool pool_;
   std::array<SlotBitmap, kLevels> levels_;
-  // Where SweepStep is: at this cell or slot or, in level kLevels, at the late ones; and whether it
-  // is through with the inline part of the cell.
+  // The next part for SweepStep: this cell or slot or, in level kLevels, the late entries; and
+  // whether the inline part of the cell is done.
   uint32_t sweep_level_ = 0;
   uint32_t sweep_bit_ = 0;
   bool sweep_chain_ = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of TimingWheel that are not for every day: sweeping, clearing, checking.
+// The rarely used parts of TimingWheel: sweeping, clearing, checking.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ bool TimingWheel<Entry>::SweepCell(uint32_t number, Alive alive, size_t* removed
   Cell& cell = cells_[number];
   if (!sweep_chain_) {
     const bool chain = cell.head != kNone;
-    // With a chain behind it the inline part stays full to its end, as the next entry would go
+    // If a chain follows, the inline part stays full to its end, because the next entry would go
     // there otherwise.
     std::array<Item, kInline> kept;
     uint16_t count = 0;
@@ -56,7 +56,7 @@ bool TimingWheel<Entry>::SweepSlot(uint32_t level, uint32_t bit, Alive alive, si
       &slot, [&](const Item& item) { return alive(item.entry); }, [&] { --slot.chunks; }, removed);
   if (slot.head != kNone) return last;
   levels_[level].Clear(bit);
-  // A cascade is over when its slot is empty, be it by moving or by sweeping.
+  // A cascade is over when moving or sweeping has emptied its slot.
   const Place source = Source(level - 1);
   if (IndexOf(level, source.slot) == BaseOf(level) + bit && MayFile(level - 1)) {
     filed_[level - 1] = source.slot;
@@ -137,7 +137,7 @@ void TimingWheel<Entry>::CheckInvariants() const {
       DT_CHECK_GT(Window(level - 1, due), filed_[level - 1]);
     }
     if (Window(level, due) > filed_[level]) {
-      // A part that has moved down already.
+      // The entry has moved down from the slot above already.
       DT_CHECK_EQ(Window(level, due), filed_[level] + 1);
       DT_CHECK(MayFile(level));
       DT_CHECK_NE(slots_[IndexOf(level + 1, Source(level).slot)].head, kNone);
