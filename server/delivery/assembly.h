@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DeliveryAssembly: the parts of delivery, put together.
+// DeliveryAssembly: makes and connects the parts of delivery.
 #pragma once
 
 #include <memory>

@@ -77,7 +77,7 @@ class BacklogCount {
   size_t count() const { return static_cast<size_t>(std::max<int64_t>(count_, 0)); }
 
  private:
-  // Negative while a message has been read back before Arrived reported its record.
+  // Negative if a message was read back before Arrived reported its record.
   int64_t count_ = 0;
   bool known_ = true;
   absl::flat_hash_set<storage::MessageId> arriving_;

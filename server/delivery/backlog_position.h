@@ -17,7 +17,7 @@ namespace duetime::delivery {
 //   caught up   nothing is on disk only; new messages go to memory
 //   behind      everything below `cursor` has been read back, the rest is on disk only; new
 //               messages go to disk, behind the older ones
-//   parked      everything on disk is for later, beginning with `parked`; new messages go to memory
+//   parked      all messages on disk wait, the first until `parked`; new messages go to memory
 //
 // Thread safety: confined to the engine thread.
 class BacklogPosition {

@@ -15,8 +15,8 @@ namespace duetime::delivery {
 // Adds progress, backlog and claim records to the open batch.
 //
 // All records but the claim are buffered. The loss of a backlog record is harmless: the journal
-// keeps the order, so every low watermark that relies on the record is lost with it. Thread safety:
-// confined to the engine thread.
+// keeps the order, so a crash that loses the record also loses every low watermark that relies on
+// it. Thread safety: confined to the engine thread.
 class DeliveryRecords {
  public:
   // REQUIRES: `writes` outlives it.

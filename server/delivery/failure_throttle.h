@@ -62,7 +62,7 @@ class FailureRate {
 // subscriptions of the shard together receive no more than the rate. A subscription stays slowed
 // until successes, or time in which it does not take its share, have paid the debt.
 //
-// The idea is that of gRPC's retry throttling (gRFC A6) and of Cloud Tasks' system throttling.
+// The idea comes from gRPC's retry throttling (gRFC A6) and from Cloud Tasks' system throttling.
 // Guarantees: (1) a subscription that fails less often than the rate, or in the long run less often
 // than it succeeds, is not slowed; (2) over any span of time a slowed subscription is granted at
 // most its share of the rate and one bucket: 100 ms of the rate, at least two messages. Cost: O(1).

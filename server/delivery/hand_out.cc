@@ -51,7 +51,7 @@ HandOut::HandOut(const DeliveryParts& parts)
 }
 
 absl::Status HandOut::Step(base::Now now, size_t budget, bool* more) {
-  // Keeps some budget for dead letters that are made here, however many other parts have made.
+  // Keeps some budget for the dead letters that HandOut makes, however many other parts have made.
   dead_letters_->KeepBudget(DeadLetters::kBytesPerStep / 4);
   // Turns are smaller when more subscriptions wait, so that none waits for large frames of all
   // others.
@@ -66,7 +66,7 @@ absl::Status HandOut::Step(base::Now now, size_t budget, bool* more) {
 }
 
 absl::Status HandOut::Serve(base::Now now, Subscription* subscription, size_t turn, size_t* done) {
-  // A turn costs something also if it hands out nothing.
+  // A turn costs as much as a message, even if it hands out nothing.
   ++*done;
   std::deque<Stream*>& available = subscription->available;
   if (available.empty() || subscription->paused()) return absl::OkStatus();

@@ -20,7 +20,7 @@ namespace duetime::delivery {
 // The end of a message for all its subscriptions.
 struct MessageEnd {
   storage::MessageKey key;
-  // Its decoded record, and the size of the encoded one.
+  // The decoded record, and the size of the encoded one.
   const storage::MessageRecord* record = nullptr;
   uint32_t bytes = 0;
   // Deliveries begun, for the tombstone.

@@ -25,7 +25,7 @@ inline uint64_t BackoffMs(const protocol::RetryPolicy& policy, uint32_t attempts
   const uint32_t steps = std::max<uint32_t>(attempts, 1) - 1;
   const double grown = static_cast<double>(policy.min_backoff_ms) *
                        std::pow(static_cast<double>(policy.multiplier_percent) / 100.0, steps);
-  // After many attempts `grown` is infinite, and the maximum holds as well.
+  // After many attempts `grown` may be infinite. The maximum holds then, too.
   const uint64_t delay_ms = grown < static_cast<double>(policy.max_backoff_ms)
                                 ? static_cast<uint64_t>(std::round(grown))
                                 : policy.max_backoff_ms;

@@ -93,8 +93,7 @@ class StartupRamp {
   // 0: no ramp, or the ramp is over.
   uint32_t rate_per_s_ = 0;
   uint64_t start_ms_ = 0;
-  // The meter: the ramp has given given_ thousandths of messages in the first last_ms_ since the
-  // start.
+  // The meter: the thousandths of messages that the ramp has given until last_ms_ after the start.
   uint64_t last_ms_ = 0;
   uint64_t given_ = 0;
   base::TokenBucket bucket_;

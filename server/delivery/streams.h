@@ -52,7 +52,7 @@ class Streams {
   // Destroys the stream if it is detached and has no lease.
   void DropIfOver(Stream* stream);
 
-  // Ended streams whose leases are to be given back, in turn.
+  // Ended streams whose leases must be given back, in turn.
   std::deque<protocol::StreamId>& closing() { return closing_; }
 
   size_t size() const { return streams_.size(); }

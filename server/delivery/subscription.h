@@ -98,7 +98,8 @@ struct Subscription {
   bool forgot_delivered = false;
   // A page waits for its claim.
   bool reading = false;
-  // The places up to which earlier runs (once read), and any run, have claimed the backlog.
+  // The place up to which earlier runs claimed the backlog (once it is read), and the place up to
+  // which any run did.
   bool claim_read = false;
   std::optional<storage::MessageKey> recovered_claim;
   std::optional<storage::MessageKey> claim;

@@ -187,8 +187,8 @@ absl::Status BulkRunner::Step(base::Now now) {
 }
 
 absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) {
-  // A message that was late when it was accepted lies at its acceptance time, behind its deliver
-  // time.
+  // A message that was late when it was accepted lies at its acceptance time, which is after its
+  // deliver time.
   const uint64_t last_ms =
       std::max(operation->spec.filter.until_ms, std::max(now.wall_ms, operation->create_ms) + 1);
   std::optional<storage::KeyRange> range;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MessageCommands: the parts of this room, put together.
+// MessageCommands: makes and connects the parts of this room.
 #pragma once
 
 #include <utility>

@@ -23,10 +23,10 @@ namespace duetime::recurrences {
 // Keeps a shard's recurrences. Each recurrence has at most one scheduled occurrence, which is an
 // ordinary message. When the occurrence is due or cancelled, the engine makes the next one.
 //
-// One batch holds the next occurrence and the recurrence's new state. The engine decides it when
-// the previous occurrence becomes due, before a subscriber can settle that. So an occurrence is
-// neither left out nor made twice, however the process ends. The next decision uses the state in
-// memory, which may be uncommitted, because the shard fails if a batch fails.
+// One batch holds the next occurrence and the recurrence's new state. The engine fills this batch
+// when the previous occurrence becomes due, before a subscriber can settle that occurrence. So an
+// occurrence is neither left out nor made twice, however the process ends. The next decision uses
+// the state in memory, which may be uncommitted, because the shard fails if a batch fails.
 //
 // Memory: all recurrences with their templates, within ShardLimits. Thread safety: confined to the
 // shard's engine thread.

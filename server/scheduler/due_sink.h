@@ -12,8 +12,8 @@ class DueSink {
   virtual ~DueSink() = default;
 
   // The scheduler may call this more than once for one message, because the loader and the
-  // message's acceptance may both offer it, and also after the message has been settled. The sink
-  // keeps the message once, and reads the record to find out whether it is gone. Never waits.
+  // message's acceptance may both offer it. A call may come after the message has been settled. The
+  // sink keeps the message once, and reads its record to find out whether it is gone. Never waits.
   virtual void OnDue(base::Now now, const storage::MessageRef& message) = 0;
 };
 

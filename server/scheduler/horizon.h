@@ -31,10 +31,10 @@ namespace duetime::scheduler {
 // because the loader offers the message again when the horizon advances.
 //
 // Guarantee: if Covers(key) returns false and a Publish(until) with key < until takes effect later,
-// then reads after that Publish see everything that was committed before that Covers. Cost: one
-// uncontended lock, about 20 ns. The mutex orders both sides; a lock-free form would need
-// sequentially consistent fences around a 24-byte value, for a call that follows a synced write.
-// Thread safety: thread-safe.
+// then the caller of Publish reads afterwards everything that the caller of Covers had committed
+// before. Cost: one uncontended lock, about 20 ns. The mutex orders both sides; a lock-free form
+// would need sequentially consistent fences around a 24-byte value, for a call that follows a
+// synced write. Thread safety: thread-safe.
 class Horizon {
  public:
   // A new horizon covers nothing.

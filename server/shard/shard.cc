@@ -90,8 +90,8 @@ class Shard::Impl {
 
   std::optional<PendingBatch> TakeBatch() {
     // After a failed read the open batch may be incomplete, for example with the end of a message
-    // but not of its key. The next step fails the shard. While a topic waits to count its minutes,
-    // no further batch may be in flight.
+    // but not of its key. The next step fails the shard. No batch is taken either while a topic
+    // waits to count its minutes (MessageWriter::settling).
     if (failed_ || !dispatcher_.read_status().ok() || writer_.settling()) return std::nullopt;
     if (absl::Status status = writer_.FlushCounts(); !status.ok()) {
       dispatcher_.NoteReadError(status);

@@ -23,7 +23,7 @@ namespace duetime::shard {
 // Tells the runtime when to call Step again.
 struct StepResult {
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
-  // There is more to do now: step again at once.
+  // There is more to do now: step again soon.
   bool more = false;
   // Otherwise: step again when the wall clock or the steady clock reaches these times, or when a
   // command or an outcome arrives.

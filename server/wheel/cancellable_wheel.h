@@ -14,7 +14,7 @@
 namespace duetime::wheel {
 
 // The owner's handle of a timer, stored beside the object of the timer. The stamp is set from Add
-// until the entry is handed out or cancelled. It may be moved and copied with the object.
+// until the entry is handed out or cancelled. The stamp may be moved and copied with the object.
 struct TimerStamp {
   uint32_t number = 0;
 

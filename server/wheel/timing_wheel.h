@@ -29,11 +29,11 @@ namespace duetime::wheel {
 // a cell; a slot of level 1 spans 2^11 ticks, one of level 2 spans 2^22, and so on; eight levels
 // cover every 64-bit time, so there is no range to exceed. A window of a level is the span of one
 // slot of the level above. Each level is a ring of two windows: the one that time is in, and the
-// next. While time runs through the first, each call moves some entries of the next window down
-// from their slot above (the cascade). The window is filed when its slot above is empty, before
-// time enters it. Only then does Add put entries for that window into the level directly. Before
-// that, Add puts them into the slot above, behind the entries that still have to move. That keeps
-// the order without any bookkeeping.
+// next. While time runs through the first, Advance moves the entries of the next window down from
+// their slot above, some at each call (the cascade). The window is filed when its slot above is
+// empty, before time enters it. Only then does Add put entries for that window into the level
+// directly. Before that, Add puts them into the slot above, behind the entries that still have to
+// move. That keeps the order without any bookkeeping.
 //
 //   level 1   [ window filed ][ being moved down ][      ][      ] ...     a slot spans 2^11 ticks
 //                 |  |  |            |
@@ -87,7 +87,7 @@ class TimingWheel {
  public:
   // The number of entries of one slot that NextDue() reads to find the exact time.
   static constexpr uint32_t kExactScan = 8;
-  // The entries of a level that one Advance moves down ahead of time, at least, if it has any work.
+  // The least number of entries of a level that a busy Advance moves down ahead of time.
   static constexpr size_t kQuantum = 64;
   // The entries to move down ahead of time per tick when a crowd is expected (see NextDue).
   static constexpr size_t kAheadPerTick = 1024;
@@ -514,7 +514,7 @@ class TimingWheel {
   size_t size_ = 0;
   // The last window of each level that is filed.
   std::array<uint64_t, kLevels> filed_{};
-  // Bit l: the next window of level l may have something in its source.
+  // Bit l: the next window of level l may have entries in its source.
   uint32_t ahead_ = 0;
   // The window of level 0 in which LookAhead last set ahead_.
   uint64_t ahead_window_ = kNever;
