@@ -129,7 +129,7 @@ class FailureThrottle {
     if (slowed_) Advance(now_mono_ms);
     return slowed_;
   }
-  // As of the last call.
+  // The state after the last call.
   bool slowed() const { return slowed_; }
 
  private:

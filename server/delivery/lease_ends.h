@@ -82,7 +82,7 @@ class LeaseEnds {
   // Settlements that wait for the next steps, by stream and in order; and their streams, in turn.
   absl::flat_hash_map<protocol::StreamId, std::deque<protocol::SettleCommand>> waiting_;
   std::deque<protocol::StreamId> turns_;
-  // A waiting settlement is of a stream that this shard does not know: it may name any lease.
+  // A settlement waits whose stream this shard does not know. The settlement may name any lease.
   bool any_lease_ = false;
 };
 

@@ -76,7 +76,7 @@ void PendingDeliveries::Learn(EntryIndex index, absl::string_view record) {
   entry.record_bytes = static_cast<uint32_t>(record.size());
   storage::MessageHeader header;
   absl::string_view head;
-  // A damaged record is still handed out; its reader refuses it.
+  // A damaged record is still handed out. The code that decodes it refuses it.
   if (!storage::DecodeMessageHeader(record, &header).ok() ||
       !storage::MessageHead(record, &head).ok()) {
     return;

@@ -233,7 +233,7 @@ class PendingDeliveries {
 
   size_t size() const { return counts_.total; }
   size_t count(EntryState state) const { return counts_.of(state); }
-  // All indices are below this, those of free places too.
+  // All indices are below this, including those of free places.
   EntryIndex capacity() const { return static_cast<EntryIndex>(chunks_.size() * kChunk); }
 
   // Calls visit(index, entry) for every entry. For tests.

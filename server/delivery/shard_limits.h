@@ -14,7 +14,7 @@ struct ShardLimits {
   // Not a knob. Messages fired in one step: a few milliseconds of work, so that commands are
   // answered between steps, and a quiet topic does not wait long for a busy one.
   size_t fire_per_step = 2'000;
-  // Due messages kept in memory, in all; beyond it they wait in the backlog on disk.
+  // Due messages kept in memory, in all. Further ones wait in the backlog on disk (MemoryShare).
   size_t due_max = 1'000'000;
   // Due messages kept in memory for a subscription without streams.
   size_t due_idle_max = 1'000;

@@ -89,8 +89,8 @@ struct Subscription {
   BacklogPosition backlog;
   // The number of messages on disk and not in memory, for the retention by number.
   BacklogCount listed;
-  // Listings that are not committed yet; and those of them that move entries from memory to disk.
-  // Until those are on disk, a message that is read back would overtake them.
+  // Listings that are not committed yet; and the listings among them that move entries from memory
+  // to disk. Until the commit, a message that is read back would overtake such an entry.
   size_t spills_in_flight = 0;
   size_t forgets_in_flight = 0;
   // Some messages of the backlog have been delivered before. Their progress records must be read,

@@ -16,7 +16,7 @@ namespace duetime::delivery {
 
 // A new subscription may ask for all messages that still exist. Messages that are already due were
 // offered to the other subscriptions before, so the fill lists them in the new backlog, in slices.
-// New messages come behind them. After a crash the fill begins again.
+// New messages are listed behind them. After a crash the fill begins again.
 //
 // Cost: one walk over the topic's due messages. Thread safety: confined to the engine thread.
 class SubscriptionFill {

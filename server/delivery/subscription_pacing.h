@@ -53,7 +53,7 @@ class SubscriptionPacing {
   }
 
   FailureThrottle throttle;
-  // Take refused: the subscription waits for its wake-up.
+  // Take has refused, and the subscription waits for its wake-up.
   bool waiting = false;
 
  private:

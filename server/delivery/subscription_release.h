@@ -23,7 +23,7 @@ class SubscriptionRelease {
 
   // REQUIRES: state.deleting is set.
   void Start(Subscription* subscription);
-  // Drops a slice. True if there is more to do now; otherwise commits bring the release back.
+  // Drops a slice. True if there is more to do now; otherwise the release continues after a commit.
   bool Step(base::Now now);
 
  private:

@@ -47,7 +47,7 @@ class MessageChanges {
   // batch. REQUIRES: `found` is examined; nothing locks the message.
   absl::Status Cancel(base::Now now, const FoundMessage& found, bool redelivery_stopped);
 
-  // Ends the message in any way. REQUIRES: as above.
+  // Ends the message with the state `how`. REQUIRES: as above.
   absl::Status End(base::Now now, const FoundMessage& found, storage::EndState how,
                    bool redelivery_stopped);
 

@@ -78,7 +78,7 @@ class ScheduleCommands {
   // Finds the entry of a name and its message. Returns the name to wait for, if there is one.
   absl::StatusOr<std::optional<MessageLocks::Name>> FindConflict(
       base::Now now, const protocol::NewMessage& message, Conflict* conflict);
-  // The answer to a request whose request id is known.
+  // Sets the answer to a request whose request id is known.
   absl::Status AnswerRepeat(base::Now now, const protocol::ScheduleOptions& options,
                             Conflict* conflict, protocol::AcceptedMessage* answer);
   // Sets the answer from the existing message.

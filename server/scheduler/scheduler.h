@@ -60,8 +60,8 @@ class Scheduler {
   Scheduler(const SchedulerOptions& options, storage::MessageStore* store, PendingWrites* writes,
             MessageWriter* writer, DueSink* sink);
 
-  // Reads the watermarks. Nothing else is rebuilt: the loader starts at the low watermark. Call
-  // once, first.
+  // Reads the claim and the low watermark. Nothing else is rebuilt: the loader starts at the low
+  // watermark. Call once, first.
   absl::Status Recover(base::Now now);
 
   // To accept a message: NewKey gives it an id and a place, Put adds its record, and OnPut offers

@@ -78,7 +78,8 @@ class Shard {
   // The effects since the last call.
   protocol::Effects TakeEffects();
 
-  // True once the journal or a read failed: every command is answered with STORAGE_FAILED.
+  // True once the journal or a read failed. Commands that need the store are then answered with
+  // STORAGE_FAILED.
   bool failed() const;
 
   // Stops handing out: no new deliveries, claims or loads; settlements and answers go on. For
@@ -88,7 +89,7 @@ class Shard {
   // True while settlements wait for the next step, because they were too many for one step.
   bool settles_waiting() const;
 
-  // Counters and gauges as of now. Cost: O(1).
+  // Counters and gauges as of now. Cost: O(topics with due messages).
   protocol::ShardStats stats() const;
 
   // Walks everything and checks the invariants. For tests; O(entries).

@@ -58,7 +58,7 @@ class CancellableWheel {
   // The number of dead entries below which a sweep is not worth it.
   static constexpr size_t kDeadMin = 1024;
 
-  // As TimingWheel's.
+  // As TimingWheel's constructor.
   CancellableWheel(Tick now, FindStamp find, SlabMemory* memory = HeapSlabs::Shared())
       : find_(find), wheel_(now, memory) {}
 
@@ -91,7 +91,7 @@ class CancellableWheel {
     return true;
   }
 
-  // As TimingWheel's. Clears the stamps of the entries that it hands out.
+  // As TimingWheel::Advance. Clears the stamps of the entries that it hands out.
   bool Advance(Tick now, size_t budget, std::vector<Expired>* out) {
     const bool done = wheel_.Advance(now, budget, &expired_);
     if (!expired_.empty()) HandOut(out);

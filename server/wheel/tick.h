@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tick: the wheel's unit of time, and the two rules that turn finer time into it.
+// Tick: the wheel's unit of time, and the two rules that round finer times to ticks.
 #pragma once
 
 #include <cstdint>

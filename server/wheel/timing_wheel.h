@@ -198,8 +198,8 @@ class TimingWheel {
   using Pool = ItemPool<Item>;
   static constexpr uint32_t kNone = Pool::kNone;
   static constexpr uint32_t kLevels = 8;
-  // A slot of level l is 2^kShift[l] ticks wide; a window of level l, which is a slot of the level
-  // above, 2^kShift[l + 1].
+  // A slot of level l is 2^kShift[l] ticks wide. A window of level l is a slot of the level above,
+  // 2^kShift[l + 1] ticks wide.
   static constexpr std::array<uint32_t, kLevels + 1> kShift{0, 11, 22, 29, 36, 43, 50, 57, 64};
   static constexpr uint32_t kTop = kLevels - 1;
   static constexpr uint32_t RingSize(uint32_t level) {
@@ -408,7 +408,7 @@ class TimingWheel {
         position_ = target;
         break;
       }
-      // Level 0 holds nothing that is filed.
+      // No entry is left in a filed window of level 0.
       if (size_ == 0) {
         JumpTo(target);
         break;
@@ -507,7 +507,7 @@ class TimingWheel {
 
   // The tick that is being handed out, or the last tick that was.
   Tick position_ = 0;
-  // Before this tick Advance has nothing to do but to move the position.
+  // Before this tick Advance only has to move the position.
   Tick quiet_until_ = 0;
   // The result of FirstTick().
   Tick first_tick_ = kNever;
