@@ -208,7 +208,7 @@ absl::Status MessageEnds::BeginEnd(base::Now now, const MessageEnd& end) {
 
 absl::Status MessageEnds::BeginMove(const MessageKey& key, const Topic& topic) {
   ProgressRows rows;
-  // With one subscription, its entry tells whether there is a progress record.
+  // The entry of a topic's only subscription knows whether a progress record exists.
   if (topic.several || table_->FindAt(key) == kNoEntry) {
     auto read = status_->RowsOf(key, topic);
     if (!read.ok()) return read.status();

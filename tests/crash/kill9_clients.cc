@@ -30,7 +30,7 @@ int64_t Millis(const google::protobuf::Timestamp& time) {
   return time.seconds() * 1'000 + time.nanos() / 1'000'000;
 }
 
-// The result of a cancel as its answer tells it.
+// The result of a cancel according to its answer.
 CancelEvent ResultOf(const grpc::Status& status, const v1::CancelResponse& response) {
   CancelEvent result;
   result.ended = EndedBy(status);
@@ -68,8 +68,8 @@ v1::ScheduleRequest MakeMessage(size_t number, int64_t delay_ms, std::mt19937_64
 }  // namespace
 
 Ended EndedBy(const grpc::Status& status) {
-  // An answer with one of these codes tells the outcome. Any other error leaves it open; see
-  // messages.proto.
+  // After one of these codes the client knows the outcome. After any other error the outcome is
+  // open; see messages.proto.
   switch (status.error_code()) {
     case grpc::StatusCode::OK:
       return Ended::kOk;

@@ -51,7 +51,7 @@ struct State {
 //
 // Two events need no client: the daemon may hand out a due message that no client reads, and a
 // message that an earlier run released may count as perhaps delivered. Only an answer shows such an
-// event, so the model lets it happen when an answer tells.
+// event, so the model applies the event when an answer shows it.
 void Step(const State& state, const Operation& operation, std::vector<State>* out);
 
 // The daemon was killed and starts again: no subscriber holds a message.

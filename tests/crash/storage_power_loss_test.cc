@@ -109,8 +109,8 @@ struct Contents {
 
 // One data directory through many cuts.
 //
-// Each append carries its ordinal as the claim mark, so that the reopened store tells how many
-// appends it holds.
+// Each append writes its ordinal as the claim mark. The mark of the reopened store is the number of
+// appends that the store holds.
 class PowerLossRun {
  public:
   PowerLossRun(uint64_t seed, bool no_sync) : no_sync_(no_sync), random_(seed) {}

@@ -40,7 +40,7 @@ class CatalogCalls final : public World {
     uint64_t sequence = 0;
     storage::RecordBatch records;
     storage::Durability durability{};
-    // The planted fault told the participant that this batch is appended.
+    // The planted fault has reported this batch as appended.
     bool answered = false;
   };
   // The values that a setting may have. 0: the default, or no subscription.
@@ -80,7 +80,7 @@ class CatalogCalls final : public World {
       ++uses;
     }
   };
-  // A message on its way from a client to its shard.
+  // A message that a client has sent and that its shard has not received.
   struct Post {
     std::string topic;
     storage::TopicId id{};

@@ -66,7 +66,7 @@ void ConcurrentCalls::Start() {
 }
 
 void ConcurrentCalls::Crash() {
-  // At times everything is at rest before the crash. Then the crash may forget only what is in
+  // Some crashes come when all work is done. Such a crash may forget only which messages are in
   // flight.
   const bool rest = !failed_ && !fault_expected_ && Chance(40);
   if (rest) {

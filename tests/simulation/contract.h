@@ -161,7 +161,7 @@ class Contract {
     bool cancelled = false;
     bool stopped = false;
     bool maybe_ended = false;
-    // The message may have changes that no answer told.
+    // The message may have changes without an answer.
     bool unsure = false;
     std::map<uint64_t, Version> versions;
     uint64_t highest = 0;
@@ -175,7 +175,7 @@ class Contract {
     int cancels_open = 0;
     // A change was lost, or a bulk operation may have changed messages.
     bool unsure = false;
-    // A schedule was lost, so a message may exist that no answer told.
+    // The answer of a schedule was lost, so the message may exist.
     bool maybe_created = false;
     bool bulk_ends = false;
     // The deliver time may come from the limit of a PUSH_BACK, or from a bulk operation.

@@ -23,7 +23,7 @@ enum class PlantedFault : uint8_t {
   // ---- The runtime
   // The runtime reports a batch as appended one event too early.
   kAnswerBeforeAppend,
-  // The catalog is not told that a shard accepted a message of a deleted topic.
+  // The catalog does not get the report that a shard accepted a message of a deleted topic.
   kForgetUse,
   // The shards read a clock that is 5 ms ahead.
   kEarlyClock,
