@@ -6,14 +6,16 @@
 #   release   optimised build with GCC, every test, the house rules (tests/tidy) among them, and the quickstart
 #   asan      build of everything with clang and its thread-safety analysis, AddressSanitizer and
 #             UndefinedBehaviorSanitizer; the tests without tests/integration and the command line tool's, with fewer rounds of
-#             the long ones. It compiles the product file by file, so that a missing include fails here
-#   tsan      ThreadSanitizer over the server's threads: the core, the API and gRPC's queues
+#             the long ones
+#   tsan      ThreadSanitizer over the tests with the label `threads`: the server's own threads, the API and gRPC's queues. The
+#             core owns no thread, so its tests would show nothing here
 #   lint      clang-tidy over the daemon, the client and the storage
 #   fuzz      libFuzzer targets, over their kept inputs and a short run of new ones; only when named
 #
 #   tests/run.sh                      release, asan, tsan and lint
 #   tests/run.sh --lane NAME ...      this lane; may be repeated
-#   tests/run.sh --quick              one debug build; unit, contract, scenario tests and the house rules
+#   tests/run.sh --quick              one debug build, file by file, so that a missing include fails here; unit, contract,
+#                                     scenario tests and the house rules
 #
 # The last line is "N passed, N failed": the tests of all lanes, and the quickstart; a lane that only builds counts as one, and
 # so does a build that fails. Exits 0 only if nothing failed. Logs are in build/logs.
@@ -54,15 +56,27 @@ check() {
   fi
 }
 
-# build LANE PRESET [CMAKE_ARGUMENT...] : configures and builds; a failure counts as one failed test.
-build() {
+# configure LANE PRESET [CMAKE_ARGUMENT...] : a failure counts as one failed test.
+configure() {
   local lane=$1 preset=$2
   shift 2
-  step "$logs/$lane-configure.log" "$lane: configure" cmake --preset "$preset" "$@" &&
-    step "$logs/$lane-build.log" "$lane: build" cmake --build --preset "$preset" --parallel "$jobs" &&
-    return
+  step "$logs/$lane-configure.log" "$lane: configure" cmake --preset "$preset" "$@" && return
   failed=$((failed + 1))
   return 1
+}
+
+# compile LANE PRESET [--target NAME...] : everything, or these targets; a failure counts as one failed test.
+compile() {
+  local lane=$1 preset=$2
+  shift 2
+  step "$logs/$lane-build.log" "$lane: build" cmake --build --preset "$preset" --parallel "$jobs" "$@" && return
+  failed=$((failed + 1))
+  return 1
+}
+
+# build LANE PRESET [CMAKE_ARGUMENT...] : configures and builds everything.
+build() {
+  configure "$@" && compile "$1" "$2"
 }
 
 # run_tests LANE PRESET [CTEST_ARGUMENT...] : what can share the machine first, then the rest one by one.
@@ -87,13 +101,17 @@ lane_release() {
 }
 
 lane_asan() {
-  build asan asan -DDUETIME_BENCH=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=tests &&
+  build asan asan -DDUETIME_BENCH=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=. &&
     DUETIME_TEST_SCALE=0.1 run_tests asan asan --exclude-regex '^(tidy|cli_)'
 }
 
 lane_tsan() {
-  build tsan tsan -DDUETIME_BENCH=OFF -DDUETIME_CLIENT=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=. &&
-    DUETIME_TEST_SCALE=0.1 run_tests tsan tsan --exclude-regex '^tidy'
+  local targets
+  configure tsan tsan -DDUETIME_BENCH=OFF -DDUETIME_CLIENT=OFF -DDUETIME_PCH=. -DDUETIME_UNITY=. || return
+  # Each test has the name of its program.
+  mapfile -t targets < <(ctest --preset tsan --show-only --label-regex threads | sed -nE 's/^ *Test +#[0-9]+: //p')
+  compile tsan tsan --target "${targets[@]}" &&
+    DUETIME_TEST_SCALE=0.1 run_tests tsan tsan --label-regex threads
 }
 
 # Builds the fuzz targets and what they need, no more.
@@ -103,13 +121,7 @@ lane_fuzz() {
     name=$(basename "$file" .cc)
     targets+=("$name" "${name}_replay")
   done
-  if ! step "$logs/fuzz-configure.log" "fuzz: configure" \
-    cmake --preset fuzz ||
-    ! step "$logs/fuzz-build.log" "fuzz: build" \
-      cmake --build --preset fuzz --parallel "$jobs" --target "${targets[@]}"; then
-    failed=$((failed + 1))
-    return
-  fi
+  configure fuzz fuzz && compile fuzz fuzz --target "${targets[@]}" || return
   step "$logs/fuzz-tests.log" "fuzz: kept inputs" \
     ctest --preset fuzz --parallel "$jobs" --label-regex fuzz
   add_counts "$logs/fuzz-tests.log" || failed=$((failed + 1))

@@ -3,7 +3,7 @@
 """Plants faults in the core, one at a time, and shows that its tests catch each of them.
 
   tests/mutation/run.py [--table NAME] [--only TEXT] [--jobs N] [--scratch DIR]
-  tests/mutation/run.py --check      only looks whether the text of every fault is in the source
+  tests/mutation/run.py --check      only looks whether the text of every fault is in the source, and its tests exist
 
 Each table (a Python file beside this one) lists faults as tuples:
 
@@ -132,7 +132,12 @@ def check(faults: list) -> int:
     for what, where, text, _, _ in missing:
         print(f"{where}: not there exactly once, for the fault '{what}': {text}")
     print(f"{len(faults) - len(missing)} of {len(faults)} faults have their text")
-    return 1 if missing else 0
+    listed = "".join(path.read_text() for path in (ROOT / "tests").rglob("CMakeLists.txt"))
+    programs = set(re.findall(r"(?:duetime_test|add_executable)\((\w+)", listed))
+    unknown = {test for fault in faults for test in fault[4].split()} - programs
+    for test in sorted(unknown):
+        print(f"{test}: no such test program")
+    return 1 if missing or unknown else 0
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ ID = "storage/message_id.cc"
 LOG = "storage/log_tail.cc"
 
 CODECS = "storage_codec_test"
-RECORDS = "message_record_test"
+RECORDS = "storage_test"
 STORES = "message_store_contract_test"
 ROCKS = "rocksdb_store_test"
 
@@ -66,21 +66,21 @@ FAULTS = [
      "minutes_[kept - 1].sum = Sum(minutes_[kept - 1].sum, minutes_[i].sum);", "", CODECS),
     # ---- Locators, tombstones and index entries
     ("an index entry may have any version", LOCATOR,
-     'if (version != kIndexEntryVersion) return Damaged("an index entry", bytes);', "", "locator_test"),
+     'if (version != kIndexEntryVersion) return Damaged("an index entry", bytes);', "", "storage_test"),
     ("a tombstone may have any state", LOCATOR,
-     "state > static_cast<uint8_t>(EndState::kDropped) ||", "", "locator_test"),
+     "state > static_cast<uint8_t>(EndState::kDropped) ||", "", "storage_test"),
     ("a tombstone may have flags that are not known", LOCATOR,
-     "if ((flags & ~unsigned{kRedeliveryStopped}) != 0) return std::nullopt;", "", "locator_test"),
+     "if ((flags & ~unsigned{kRedeliveryStopped}) != 0) return std::nullopt;", "", "storage_test"),
     ("a tombstone forgets that redelivery stopped", LOCATOR, "tombstone.redelivery_stopped = flags != 0;", "",
-     "locator_test"),
-    ("a moved message may expire", LOCATOR, "|| expire_ms != 0) return", ") return", "locator_test"),
-    ("a tombstone forgets its key", LOCATOR, "tombstone.key = std::string(bytes.substr(kTombstoneBytes));", "", "locator_test"),
+     "storage_test"),
+    ("a moved message may expire", LOCATOR, "|| expire_ms != 0) return", ") return", "storage_test"),
+    ("a tombstone forgets its key", LOCATOR, "tombstone.key = std::string(bytes.substr(kTombstoneBytes));", "", "storage_test"),
     # ---- Ids
-    ("the text of an id may overflow", ID, "|| (id.high >> 59) != 0) return", ") return", "message_id_test"),
-    ("an id may have any version", ID, "if (id.version() != kVersion) return std::nullopt;", "", "message_id_test"),
-    ("two sequences have one id", ID, "((sequence & 63) << 58)", "((sequence & 31) << 58)", "message_id_test"),
+    ("the text of an id may overflow", ID, "|| (id.high >> 59) != 0) return", ") return", "storage_test"),
+    ("an id may have any version", ID, "if (id.version() != kVersion) return std::nullopt;", "", "storage_test"),
+    ("two sequences have one id", ID, "((sequence & 63) << 58)", "((sequence & 31) << 58)", "storage_test"),
     ("the slot of a name forgets where the topic ends", "storage/slot.cc", r"bytes.push_back('\0');", "",
-     "message_id_test"),
+     "storage_test"),
     # ---- Message records
     ("the checksum covers the payload's first half", RECORD,
      "bytes.size() - kCheckedFrom)", "(bytes.size() - kCheckedFrom) / 2)", RECORDS),

@@ -147,7 +147,7 @@ CMAKE_BANNED = [
     (r"^\s*set\s*\(\s*CMAKE_CXX_FLAGS\b", "hang it on duetime_options"),
 ]
 
-TEST_LABELS = {"unit", "contract", "scenario", "sim", "crash", "integration", "fuzz", "bench", "tidy", "headers"}
+TEST_LABELS = {"unit", "contract", "scenario", "sim", "crash", "integration", "fuzz", "bench", "tidy", "headers", "threads"}
 
 TOP_LEVEL = {"proto", "server", "client", "storage", "deploy", "tests", "CMakeLists.txt", "Dockerfile", "README.md",
              "ARCHITECTURE.md", "CHANGELOG.md", "CMakePresets.json", "LICENSE"}
@@ -293,8 +293,8 @@ def cmake(tree: Tree) -> Iterator[Finding]:
         for pattern, instead in CMAKE_BANNED:
             if match := re.search(pattern, line.split("#")[0]):
                 yield Finding(path, number, "cmake", f"`{match[0].strip()}`: {instead}")
-        for label in re.findall(r"\bLABEL\s+(\w+)", line):
-            if label not in TEST_LABELS:
+        for label in ";".join(re.findall(r'\bLABEL\s+"?([\w;]+)', line)).split(";"):
+            if label not in TEST_LABELS | {""}:
                 yield Finding(path, number, "label", f"`{label}`: the labels are {', '.join(sorted(TEST_LABELS))}")
     for path, text in tree.files.items():
         if not path.endswith("CMakeLists.txt"):

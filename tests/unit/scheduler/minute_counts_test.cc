@@ -30,7 +30,7 @@ using storage::MessageId;
 using storage::MessageKey;
 using storage::TopicId;
 
-constexpr TopicId kTopic{1};
+constexpr TopicId kCounted{1};
 
 // A writer whose batches are appended and completed when the test says so.
 class MinuteCountsTest : public testing::Test {
@@ -102,53 +102,53 @@ class MinuteCountsTest : public testing::Test {
 };
 
 TEST_F(MinuteCountsTest, WhatIsOnItsWayCountsOnce) {
-  writer_.CountMinutes(kTopic, true);
-  Put(kTopic, 1);
-  EXPECT_EQ(At(kTopic, 0), 1);
+  writer_.CountMinutes(kCounted, true);
+  Put(kCounted, 1);
+  EXPECT_EQ(At(kCounted, 0), 1);
   ASSERT_TRUE(Take());
-  EXPECT_EQ(At(kTopic, 0), 1);
-  Put(kTopic, kMinuteMs - 1);
+  EXPECT_EQ(At(kCounted, 0), 1);
+  Put(kCounted, kMinuteMs - 1);
   Append();
-  EXPECT_EQ(At(kTopic, 0), 2);
+  EXPECT_EQ(At(kCounted, 0), 2);
   Complete();
-  EXPECT_EQ(At(kTopic, 0), 2);
-  EXPECT_EQ(At(kTopic, kMinuteMs), 0);
+  EXPECT_EQ(At(kCounted, 0), 2);
+  EXPECT_EQ(At(kCounted, kMinuteMs), 0);
   Erase(0);
-  EXPECT_EQ(At(kTopic, 0), 1);
+  EXPECT_EQ(At(kCounted, 0), 1);
 }
 
 TEST_F(MinuteCountsTest, BeginsWithWhatTheOpenBatchHas) {
-  Put(kTopic, 1);
-  Put(kTopic, kMinuteMs);
-  Put(kTopic, 1);
-  writer_.CountMinutes(kTopic, true);
-  EXPECT_EQ(At(kTopic, 0), 2);
-  EXPECT_EQ(At(kTopic, kMinuteMs), 1);
+  Put(kCounted, 1);
+  Put(kCounted, kMinuteMs);
+  Put(kCounted, 1);
+  writer_.CountMinutes(kCounted, true);
+  EXPECT_EQ(At(kCounted, 0), 2);
+  EXPECT_EQ(At(kCounted, kMinuteMs), 1);
 }
 
 TEST_F(MinuteCountsTest, BeginsWhenWhatIsOnItsWayIsThere) {
-  Put(kTopic, 1);
+  Put(kCounted, 1);
   ASSERT_TRUE(Take());
-  Put(kTopic, 1);
-  writer_.CountMinutes(kTopic, true);
+  Put(kCounted, 1);
+  writer_.CountMinutes(kCounted, true);
   EXPECT_TRUE(writer_.settling());
-  EXPECT_FALSE(writer_.minutes().Has(kTopic));
+  EXPECT_FALSE(writer_.minutes().Has(kCounted));
   Append();
-  Put(kTopic, 1);
+  Put(kCounted, 1);
   EXPECT_FALSE(Take());
   Complete();
   EXPECT_TRUE(Take());
-  EXPECT_TRUE(writer_.minutes().Has(kTopic));
-  EXPECT_EQ(At(kTopic, 0), 3);
+  EXPECT_TRUE(writer_.minutes().Has(kCounted));
+  EXPECT_EQ(At(kCounted, 0), 3);
 }
 
 TEST_F(MinuteCountsTest, FindsTheFirstMinuteWithRoom) {
-  writer_.CountMinutes(kTopic, true);
-  for (const uint64_t minute : {2u, 2u, 3u, 3u, 4u, 5u, 5u}) Put(kTopic, minute * kMinuteMs + 7);
-  for (uint64_t minute = 100; minute < 300; ++minute) Put(kTopic, minute * kMinuteMs);
+  writer_.CountMinutes(kCounted, true);
+  for (const uint64_t minute : {2u, 2u, 3u, 3u, 4u, 5u, 5u}) Put(kCounted, minute * kMinuteMs + 7);
+  for (uint64_t minute = 100; minute < 300; ++minute) Put(kCounted, minute * kMinuteMs);
   const auto find = [this](uint64_t from, uint64_t until, int64_t max) {
     const auto found =
-        writer_.minutes().FirstBelow(kTopic, max, from * kMinuteMs, until * kMinuteMs);
+        writer_.minutes().FirstBelow(kCounted, max, from * kMinuteMs, until * kMinuteMs);
     EXPECT_TRUE(found.ok());
     return found->has_value() ? **found / kMinuteMs : 0;
   };
@@ -169,21 +169,21 @@ TEST_F(MinuteCountsTest, FindsTheFirstMinuteWithRoom) {
 }
 
 TEST_F(MinuteCountsTest, KeepsABoundedNumber) {
-  writer_.CountMinutes(kTopic, true);
+  writer_.CountMinutes(kCounted, true);
   for (uint64_t minute = 0; minute < 50'000; ++minute) {
-    Put(kTopic, minute * kMinuteMs);
+    Put(kCounted, minute * kMinuteMs);
     if (minute % 1000 == 0) Settle();
     EXPECT_LT(writer_.minutes().size(), 20'000u);
   }
   for (uint64_t minute = 0; minute < 50'000; minute += 97) {
-    EXPECT_EQ(At(kTopic, minute * kMinuteMs), 1);
+    EXPECT_EQ(At(kCounted, minute * kMinuteMs), 1);
   }
 }
 
 TEST_F(MinuteCountsTest, WhatCannotBeReadIsNotGuessed) {
-  writer_.CountMinutes(kTopic, true);
+  writer_.CountMinutes(kCounted, true);
   store_.FailReads(absl::InternalError("bad sector"));
-  EXPECT_FALSE(writer_.minutes().At(kTopic, 0).ok());
+  EXPECT_FALSE(writer_.minutes().At(kCounted, 0).ok());
   EXPECT_FALSE(writer_.FlushCounts().ok());
 }
 
