@@ -134,9 +134,9 @@ const PendingDelivery& Dispatcher::entry(EntryIndex index) const { return (*part
 
 const Topic& Dispatcher::topic(storage::TopicId id) { return *parts_.subscriptions->TopicOf(id); }
 
-bool Dispatcher::Ending(const storage::MessageId& id) const { return parts_.ends->AnyEnding(id); }
+bool Dispatcher::AnyEnding(const storage::MessageId& id) const { return parts_.ends->AnyEnding(id); }
 
-bool Dispatcher::EndingWhole(const MessageKey& key) const {
+bool Dispatcher::MessageEnding(const MessageKey& key) const {
   return parts_.ends->MessageEnding(key);
 }
 
@@ -157,7 +157,7 @@ absl::Status Dispatcher::BeginMove(const MessageKey& key, storage::TopicId topic
   return parts_.ends->BeginMove(key, topic(topic_id));
 }
 
-void Dispatcher::FinishWhole(const MessageKey& key) { parts_.ends->FinishAll(key); }
+void Dispatcher::FinishAll(const MessageKey& key) { parts_.ends->FinishAll(key); }
 
 // ---- For the shard
 

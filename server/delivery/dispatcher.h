@@ -76,21 +76,21 @@ class Dispatcher : public scheduler::DueSink {
   const PendingDelivery& entry(EntryIndex index) const;
   const Topic& topic(storage::TopicId id);
   // True if an end of the message, for one subscription or for all, is not committed yet.
-  bool Ending(const storage::MessageId& id) const;
+  bool AnyEnding(const storage::MessageId& id) const;
   // True if the end of the message for all subscriptions is not committed yet.
-  bool EndingWhole(const storage::MessageKey& key) const;
+  bool MessageEnding(const storage::MessageKey& key) const;
   // Sets all fields of `status` but `state`. `list`, if not null, gets one entry for each
   // subscription that the message is for. An error means that the store cannot be read.
   absl::Status DeliveryStatusOf(base::Now now, const storage::MessageKey& key,
                                 storage::TopicId topic, DeliveryStatus* status,
                                 std::vector<protocol::SubscriptionStatus>* list);
   // Takes the message from all subscriptions and adds the records of its end. The caller calls
-  // FinishWhole when the batch is committed.
+  // FinishAll when the batch is committed.
   absl::Status BeginEnd(base::Now now, const MessageEnd& end);
   // Takes the message from all subscriptions, because it moves to another key. The caller calls
-  // FinishWhole when the batch is committed.
+  // FinishAll when the batch is committed.
   absl::Status BeginMove(const storage::MessageKey& key, storage::TopicId topic);
-  void FinishWhole(const storage::MessageKey& key);
+  void FinishAll(const storage::MessageKey& key);
 
   // ---- For the shard
   //

@@ -63,7 +63,7 @@ absl::Status MessageChanges::End(base::Now now, const FoundMessage& found, EndSt
   if (!status.ok()) return finder_->ReadFailed(status);
   locks_->Lock(MessageLocks::Name(key.id));
   writes_->Then([this, key](base::Now then, bool ok) {
-    if (ok) dispatcher_->FinishWhole(key);
+    if (ok) dispatcher_->FinishAll(key);
     locks_->Unlock(then, MessageLocks::Name(key.id), ok);
   });
   return absl::OkStatus();
@@ -94,7 +94,7 @@ absl::Status MessageChanges::Move(base::Now now, const FoundMessage& found,
   writes_->Then([this, from = found.key, was_loaded, to](base::Now then, bool ok) {
     if (ok) {
       ++stats_->rescheduled;
-      dispatcher_->FinishWhole(from);
+      dispatcher_->FinishAll(from);
       scheduler_->OnMoved(from.due_ms, was_loaded, to);
     }
     locks_->Unlock(then, MessageLocks::Name(to.key.id), ok);

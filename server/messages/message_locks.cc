@@ -34,7 +34,7 @@ MessageLocks::Name MessageLocks::RequestName(TopicId topic, absl::string_view re
 }
 
 bool MessageLocks::ChangeInFlight(const MessageId& id) const {
-  return key_locks_->Held(id) || dispatcher_->Ending(id);
+  return key_locks_->Held(id) || dispatcher_->AnyEnding(id);
 }
 
 absl::Status MessageLocks::CheckRoom() const {
@@ -50,7 +50,7 @@ void MessageLocks::Wait(const Name& name, Waiter waiter) {
   // A settlement is ending this message. Its batch commits before or with the open one, or has just
   // been committed and its continuations are running. So the settlement is over when the
   // continuations of the open batch run.
-  DT_CHECK(dispatcher_->Ending(MessageId{.high = name.high, .low = name.low}));
+  DT_CHECK(dispatcher_->AnyEnding(MessageId{.high = name.high, .low = name.low}));
   writes_->Then(std::move(waiter));
 }
 

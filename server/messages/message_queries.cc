@@ -124,7 +124,7 @@ void MessageQueries::FillTimeline(const FoundMessage& found, GetReply* reply) {
 
 protocol::InspectedMessage MessageQueries::StateOfKey(base::Now now, const MessageKey& key) const {
   protocol::InspectedMessage message;
-  if (dispatcher_->EndingWhole(key)) return message;
+  if (dispatcher_->MessageEnding(key)) return message;
   message.state = StateAt(key.due_ms, now);
   for (delivery::EntryIndex i = dispatcher_->Find(key.id); i != delivery::kNoEntry;
        i = dispatcher_->entry(i).sibling) {
