@@ -134,7 +134,9 @@ const PendingDelivery& Dispatcher::entry(EntryIndex index) const { return (*part
 
 const Topic& Dispatcher::topic(storage::TopicId id) { return *parts_.subscriptions->TopicOf(id); }
 
-bool Dispatcher::AnyEnding(const storage::MessageId& id) const { return parts_.ends->AnyEnding(id); }
+bool Dispatcher::AnyEnding(const storage::MessageId& id) const {
+  return parts_.ends->AnyEnding(id);
+}
 
 bool Dispatcher::MessageEnding(const MessageKey& key) const {
   return parts_.ends->MessageEnding(key);
