@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Benchmarks of the built daemon. Each starts its own daemon on a temporary directory and measures
-// ratios in one run: against an empty call on the same server, a bare RocksDB loop, or the same
-// server without the load. See RESULTS.md.
+// Benchmarks of the built daemon. Each starts its own daemon, with its data in TMPDIR, which should
+// be on a real disk: the first line says what it is. Due times are spread, half of each payload is
+// random, and a delivery counts when the server has confirmed its ack. See RESULTS.md.
 //
-//   daemon_bench unary | batch | burst | steady | pending   [options]
+//   daemon_bench cost      CPU, records and bytes of each operation
+//   daemon_bench unary | batch | burst | steady | pending   ratios in one run: against an empty
+//                          call on the same server, a bare RocksDB loop, or the server without load
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -21,22 +23,34 @@
 #include "client/subscriber.h"
 #include "tests/bench/listeners.h"
 #include "tests/bench/load.h"
+#include "tests/bench/meter.h"
 #include "tests/support/server_process.h"
 
 namespace duetime::bench {
 namespace {
 
 using test::ServerProcess;
+using test::TempDirectory;
+
+constexpr int kBatch = 1'000;
+constexpr int kBatchesInFlight = 8;
+constexpr int64_t kAheadMs = 600'000;
+constexpr int64_t kMinuteMs = 60'000;
+constexpr int64_t kHourMs = 60 * kMinuteMs;
+constexpr int64_t kDayMs = 24 * kHourMs;
+constexpr int64_t kYearMs = 365 * kDayMs;
 
 struct Options {
   std::string daemon = DUETIME_DAEMON;
   std::vector<std::string> flags;
-  int rounds = 5;
-  double seconds = 3;
+  int rounds = 3;
+  double seconds = 5;
   int64_t messages = 0;
   int64_t rate = 5000;
   int64_t topics = 1;
   int64_t spread_ms = 1000;
+
+  int64_t MessagesOr(int64_t standard) const { return messages > 0 ? messages : standard; }
 };
 
 std::unique_ptr<ServerProcess> StartDaemon(const Options& options) {
@@ -45,37 +59,135 @@ std::unique_ptr<ServerProcess> StartDaemon(const Options& options) {
 
 double Median(std::vector<double> values) { return Quantile(&values, 0.5); }
 
-// 1: unary Schedule against an empty call on the same server.
-int Unary(const Options& options) {
+void PrintErrors(const LoadResult& result) {
+  if (result.errors > 0) {
+    std::printf("ERRORS: %llu\n", static_cast<unsigned long long>(result.errors));
+  }
+}
+
+// The due times of the batch benchmarks.
+struct Spread {
+  const char* name;
+  int64_t ms;
+};
+constexpr Spread kSpreads[] = {{"1 ms", 1},
+                               {"1 minute", kMinuteMs},
+                               {"1 hour", kHourMs},
+                               {"1 day", kDayMs},
+                               {"1 year", kYearMs}};
+
+// ---- What each operation costs ----------------------------------------------------------------
+
+void CostOfSingleCalls(const Options& options) {
   const auto server = StartDaemon(options);
   const auto channel = server->Connect();
-  std::printf("%-10s %12s %12s %8s %10s %10s %12s\n", "in flight", "echo/s", "schedule/s", "ratio",
-              "p50 ms", "p99 ms", "server us/op");
-  for (const int in_flight : {64, 256}) {
-    std::vector<double> echo;
-    std::vector<double> schedule;
-    std::vector<double> ratio;
-    LoadResult last;
-    double cpu = 0;
-    double calls = 0;
-    for (int round = 0; round < options.rounds; ++round) {
-      echo.push_back(RunUnary(channel, false, in_flight, options.seconds).per_second);
-      const double cpu_before = ProcessCpuSeconds(server->pid());
-      last = RunUnary(channel, true, in_flight, options.seconds);
-      cpu += ProcessCpuSeconds(server->pid()) - cpu_before;
-      calls += last.per_second * options.seconds;
-      schedule.push_back(last.per_second);
-      ratio.push_back(schedule.back() / echo.back());
-    }
-    std::printf("%-10d %12.0f %12.0f %8.2f %10.2f %10.2f %12.1f%s\n", in_flight, Median(echo),
-                Median(schedule), Median(ratio), last.p50_ms, last.p99_ms, cpu / calls * 1e6,
-                last.errors == 0 ? "" : "  ERRORS");
+  MessageSource source("single", kAheadMs, kDayMs);
+  std::vector<std::string> ids;
+  Meter meter(*server);
+  for (const int in_flight : {1, 64, 256}) {
+    meter.Take();
+    LoadResult result = EchoFor(channel, in_flight, options.seconds / 2);
+    const std::string many = std::to_string(in_flight) + " in flight";
+    PrintSpent(("empty call, " + many).c_str(), meter.Take(), result.operations);
+    ids.clear();
+    meter.Take();
+    result = ScheduleFor(channel, &source, in_flight, options.seconds, &ids);
+    PrintSpent(("accept, " + many).c_str(), meter.Take(), result.operations);
+    PrintErrors(result);
+    ids.resize(std::min(ids.size(), static_cast<size_t>(in_flight) * 2'000));
+    meter.Take();
+    result = CancelEach(channel, ids, in_flight);
+    PrintSpent(("cancel by id, " + many).c_str(), meter.Take(), result.operations);
+    PrintErrors(result);
+  }
+}
+
+void CostOfBatches(const Options& options, const Spread& spread) {
+  const auto server = StartDaemon(options);
+  const auto channel = server->Connect();
+  MessageSource source("batch", kAheadMs, spread.ms);
+  std::vector<std::string> ids;
+  Meter meter(*server);
+  LoadResult result = ScheduleBatches(channel, &source, options.MessagesOr(500'000), kBatch,
+                                      kBatchesInFlight, &ids);
+  PrintSpent((std::string("accept, batches, due in ") + spread.name).c_str(), meter.Take(),
+             result.operations);
+  PrintErrors(result);
+  std::shuffle(ids.begin(), ids.end(), std::mt19937_64(1));
+  meter.Take();
+  result = CancelBatches(channel, ids, kBatch, kBatchesInFlight);
+  PrintSpent("  cancel of these, batches", meter.Take(), result.operations);
+  PrintErrors(result);
+}
+
+// One topic, whose messages are all due within a second; `subscriptions` of it, each with a stream.
+void CostOfDeliveries(const Options& options, int64_t messages, int subscriptions) {
+  const auto server = StartDaemon(options);
+  std::vector<Received> received(static_cast<size_t>(subscriptions));
+  std::vector<std::unique_ptr<client::Subscriber>> listeners;
+  const auto credit = std::max(100, 50'000 / subscriptions);
+  for (int i = 0; i < subscriptions; ++i) {
+    const std::string name = i == 0 ? "" : "s" + std::to_string(i);
+    listeners.push_back(
+        Listen(*server, "due", credit, &received[static_cast<size_t>(i)], {}, name));
+  }
+  const int64_t due_ms = WallMillis() + 3'000 + messages / 50;
+  PrintErrors(ScheduleMany(server->Connect(), {"due"}, messages, due_ms, 1'000));
+  WaitFor([&] { return WallMillis() >= due_ms; }, 600);
+  Meter meter(*server);
+  const int64_t deliveries = messages * subscriptions;
+  const auto acked = [&] {
+    int64_t sum = 0;
+    for (const auto& listener : listeners) sum += listener->counts().acked;
+    return sum;
+  };
+  WaitFor([&] { return acked() >= deliveries; }, 300);
+  const std::string name = "deliver + ack, " + std::to_string(subscriptions) + " subscription" +
+                           (subscriptions == 1 ? "" : "s");
+  PrintSpent(name.c_str(), meter.Take(), static_cast<double>(acked()));
+}
+
+int Cost(const Options& options) {
+  PrintSpentHead();
+  CostOfSingleCalls(options);
+  for (const Spread& spread : kSpreads) CostOfBatches(options, spread);
+  CostOfDeliveries(options, options.MessagesOr(300'000), 1);
+  for (const int subscriptions : {10, 100, 300}) {
+    CostOfDeliveries(options, 50'000 / subscriptions, subscriptions);
   }
   return 0;
 }
 
-// A loop of synced WriteBatches with the same records, without a server.
-double BareRocksDb(const std::string& directory, int batches, int batch_size) {
+// ---- Ratios -----------------------------------------------------------------------------------
+
+// Unary Schedule against an empty call on the same server.
+int Unary(const Options& options) {
+  const auto server = StartDaemon(options);
+  const auto channel = server->Connect();
+  MessageSource source("bench", kAheadMs, kDayMs);
+  std::printf("%-10s %12s %12s %8s %10s %10s\n", "in flight", "echo/s", "schedule/s", "ratio",
+              "p50 ms", "p99 ms");
+  for (const int in_flight : {1, 64, 256}) {
+    std::vector<double> echo;
+    std::vector<double> schedule;
+    std::vector<double> ratio;
+    LoadResult last;
+    for (int round = 0; round < options.rounds; ++round) {
+      echo.push_back(EchoFor(channel, in_flight, options.seconds).per_second);
+      last = ScheduleFor(channel, &source, in_flight, options.seconds, nullptr);
+      PrintErrors(last);
+      schedule.push_back(last.per_second);
+      ratio.push_back(schedule.back() / echo.back());
+    }
+    std::printf("%-10d %12.0f %12.0f %8.2f %10.2f %10.2f\n", in_flight, Median(echo),
+                Median(schedule), Median(ratio), last.p50_ms, last.p99_ms);
+  }
+  return 0;
+}
+
+// A loop of synced WriteBatches with records of the same size and the same due times, without a
+// server.
+double BareRocksDb(const std::string& directory, int batches, int64_t spread_ms) {
   rocksdb::Options options;
   options.create_if_missing = true;
   rocksdb::DB* raw = nullptr;
@@ -83,54 +195,56 @@ double BareRocksDb(const std::string& directory, int batches, int batch_size) {
   const std::unique_ptr<rocksdb::DB> db(raw);
   rocksdb::WriteOptions write;
   write.sync = true;
-  const std::string value(32 + 128, 'x');
+  MessageSource source("bench", kAheadMs, spread_ms);
+  v1::ScheduleRequest message;
   uint64_t sequence = 0;
   const auto start = SteadyClock::now();
   for (int i = 0; i < batches; ++i) {
     rocksdb::WriteBatch batch;
-    for (int j = 0; j < batch_size; ++j) {
+    for (int j = 0; j < kBatch; ++j) {
+      source.Fill(&message);
+      const auto due_ms =
+          message.deliver_time().seconds() * 1000 + message.deliver_time().nanos() / 1'000'000;
       char key[32];
-      std::snprintf(key, sizeof(key), "%026llu", static_cast<unsigned long long>(++sequence));
-      batch.Put(rocksdb::Slice(key, 26), value);
+      std::snprintf(key, sizeof(key), "%013lld%013llu", static_cast<long long>(due_ms),
+                    static_cast<unsigned long long>(++sequence));
+      batch.Put(rocksdb::Slice(key, 26), std::string(32, 'h') + message.payload());
     }
     if (!db->Write(write, &batch).ok()) std::exit(1);
   }
-  return static_cast<double>(batches) * batch_size / SecondsSince(start);
+  return static_cast<double>(batches) * kBatch / SecondsSince(start);
 }
 
-// 2: ScheduleBatch of 1,000 against the bare loop.
+// ScheduleBatch against the bare loop.
 int Batch(const Options& options) {
-  constexpr int kBatch = 1000;
-  const int batches = static_cast<int>(options.messages > 0 ? options.messages / kBatch : 500);
-  std::vector<double> bare;
-  std::vector<double> daemon;
-  std::vector<double> ratio;
-  for (int round = 0; round < options.rounds; ++round) {
-    test::TempDirectory directory;
-    bare.push_back(BareRocksDb(directory.Join("db"), batches, kBatch));
-    const auto server = StartDaemon(options);
-    const v1::ScheduleRequest message = MakeMessage("bench", 128, 3'600'000);
-    v1::ScheduleBatchRequest batch;
-    for (int i = 0; i < kBatch; ++i) *batch.add_messages() = message;
-    const LoadResult result =
-        RunBatches(server->Connect(), batches, 8, [&](int, v1::ScheduleBatchRequest* request) {
-          if (request->messages_size() == 0) *request = batch;
-        });
-    daemon.push_back(result.per_second);
-    ratio.push_back(daemon.back() / bare.back());
-    if (result.errors > 0)
-      std::printf("ERRORS: %llu\n", static_cast<unsigned long long>(result.errors));
+  const int64_t messages = options.MessagesOr(500'000);
+  for (const Spread& spread : kSpreads) {
+    std::vector<double> bare;
+    std::vector<double> daemon;
+    std::vector<double> ratio;
+    for (int round = 0; round < options.rounds; ++round) {
+      const TempDirectory directory(TempDirectory::Where::kDisk);
+      bare.push_back(
+          BareRocksDb(directory.Join("db"), static_cast<int>(messages / kBatch), spread.ms));
+      const auto server = StartDaemon(options);
+      MessageSource source("bench", kAheadMs, spread.ms);
+      const LoadResult result =
+          ScheduleBatches(server->Connect(), &source, messages, kBatch, kBatchesInFlight, nullptr);
+      PrintErrors(result);
+      daemon.push_back(result.per_second);
+      ratio.push_back(daemon.back() / bare.back());
+    }
+    std::printf("due in %s: bare RocksDB %.0f/s, ScheduleBatch %.0f/s, ratio %.2f\n", spread.name,
+                Median(bare), Median(daemon), Median(ratio));
   }
-  std::printf("bare RocksDB %.0f/s, ScheduleBatch %.0f/s, ratio %.2f (medians of %d)\n",
-              Median(bare), Median(daemon), Median(ratio), options.rounds);
   return 0;
 }
 
-// 3: a million messages come due in one second (or --spread-ms). Each topic has one subscriber. A
+// A million messages come due in one second (or --spread-ms). Each topic has one subscriber. A
 // steady second topic measures the lateness beside the burst.
 int Burst(const Options& options) {
   constexpr int64_t kSideAheadMs = 3'000;
-  const int64_t messages = options.messages > 0 ? options.messages : 1'000'000;
+  const int64_t messages = options.MessagesOr(1'000'000);
   const auto server = StartDaemon(options);
   Received side_before;
   Received side_during;
@@ -168,13 +282,17 @@ int Burst(const Options& options) {
     WaitFor([&] { return WallMillis() >= due_ms; }, 600);
     const auto start = SteadyClock::now();
     const double cpu = ProcessCpuSeconds(server->pid());
-    WaitFor([&] { return burst.count.load() >= messages; }, 120);
+    const auto acked = [&] {
+      int64_t sum = 0;
+      for (const auto& listener : listeners) sum += listener->counts().acked;
+      return sum;
+    };
+    WaitFor([&] { return acked() >= messages; }, 120);
     const double seconds = SecondsSince(start);
     std::printf(
-        "burst: %lld delivered and acked in %.2f s: %.0f/s; server %.2f us CPU each; "
+        "burst: %lld delivered and acks confirmed in %.2f s: %.0f/s; server %.2f us CPU each; "
         "resident %.0f MB\n",
-        static_cast<long long>(burst.count.load()), seconds,
-        static_cast<double>(burst.count.load()) / seconds,
+        static_cast<long long>(acked()), seconds, static_cast<double>(acked()) / seconds,
         (ProcessCpuSeconds(server->pid()) - cpu) / static_cast<double>(messages) * 1e6,
         static_cast<double>(ProcessResidentBytes(server->pid())) / 1e6);
   });
@@ -183,7 +301,7 @@ int Burst(const Options& options) {
   return 0;
 }
 
-// 4: lateness under a steady rate.
+// Lateness under a steady rate.
 int Steady(const Options& options) {
   const auto server = StartDaemon(options);
   Received received;
@@ -202,22 +320,17 @@ int Steady(const Options& options) {
   return 0;
 }
 
-// 5: many far-future messages: the memory they take, and the time to the first delivery after a
+// Many far-future messages: the memory they take, and the time to the first delivery after a
 // kill.
 int Pending(const Options& options) {
-  constexpr int kBatch = 10'000;
-  const int64_t messages = options.messages > 0 ? options.messages : 10'000'000;
+  const int64_t messages = options.MessagesOr(10'000'000);
   const auto server = StartDaemon(options);
   std::this_thread::sleep_for(std::chrono::seconds(1));
   const uint64_t empty = ProcessResidentBytes(server->pid());
-  v1::ScheduleBatchRequest batch;
-  for (int i = 0; i < kBatch; ++i) {
-    *batch.add_messages() = MakeMessage("far", 128, 86'400'000 + int64_t{i} * 60'000);
-  }
-  const LoadResult accepted = RunBatches(server->Connect(), static_cast<int>(messages / kBatch), 4,
-                                         [&](int, v1::ScheduleBatchRequest* request) {
-                                           if (request->messages_size() == 0) *request = batch;
-                                         });
+  MessageSource far("far", kDayMs, kYearMs);
+  const LoadResult accepted =
+      ScheduleBatches(server->Connect(), &far, messages, kBatch, kBatchesInFlight, nullptr);
+  PrintErrors(accepted);
   const uint64_t busy = ProcessResidentBytes(server->pid());
   std::this_thread::sleep_for(std::chrono::seconds(10));
   const uint64_t full = ProcessResidentBytes(server->pid());
@@ -227,9 +340,8 @@ int Pending(const Options& options) {
       static_cast<long long>(messages), accepted.per_second, static_cast<double>(empty) / 1e6,
       static_cast<double>(busy) / 1e6, static_cast<double>(full) / 1e6,
       (static_cast<double>(full) - static_cast<double>(empty)) / 1e6);
-  RunBatches(server->Connect(), 1, 1, [&](int, v1::ScheduleBatchRequest* request) {
-    *request->add_messages() = MakeMessage("soon", 128, 0);
-  });
+  MessageSource soon("soon", 0, 1);
+  ScheduleBatches(server->Connect(), &soon, 1, 1, 1, nullptr);
   server->Kill();
   Received received;
   const auto start = SteadyClock::now();
@@ -260,6 +372,7 @@ int Main(int argc, char** argv) {
     command->add_option("--flag", options.flags, "more flags for the daemon");
     command->callback([&chosen, run] { chosen = run; });
   };
+  add("cost", "CPU, records and bytes of each operation", Cost);
   add("unary", "unary Schedule against an empty call", Unary);
   add("batch", "ScheduleBatch against a bare RocksDB loop", Batch);
   add("burst", "a million messages due in one second", Burst);
@@ -267,6 +380,7 @@ int Main(int argc, char** argv) {
   add("pending", "ten million pending: memory and restart", Pending);
   app.require_subcommand(1);
   CLI11_PARSE(app, argc, argv);
+  PrintMachine(TempDirectory(TempDirectory::Where::kDisk).path());
   return chosen(options);
 }
 

@@ -21,6 +21,7 @@
 
 #include "tests/bench/listeners.h"
 #include "tests/bench/load.h"
+#include "tests/bench/meter.h"
 
 namespace duetime::bench {
 namespace {
@@ -67,10 +68,11 @@ Health Measure(const Options& options, const test::ServerProcess& server,
   const auto listener = Listen(server, burst, 50'000, &received);
   WaitFor([&] { return WallMillis() >= due_ms; }, 600);
   const auto start = SteadyClock::now();
-  WaitFor([&] { return received.count.load() >= options.burst; }, 120);
-  health.burst_per_second = static_cast<double>(received.count.load()) / SecondsSince(start);
-  std::printf("%s: %lld delivered and acked at %.0f/s\n", burst.c_str(),
-              static_cast<long long>(received.count.load()), health.burst_per_second);
+  WaitFor([&] { return listener->counts().acked >= options.burst; }, 120);
+  const int64_t acked = listener->counts().acked;
+  health.burst_per_second = static_cast<double>(acked) / SecondsSince(start);
+  std::printf("%s: %lld delivered and acks confirmed at %.0f/s\n", burst.c_str(),
+              static_cast<long long>(acked), health.burst_per_second);
   return health;
 }
 
@@ -154,6 +156,7 @@ int Main(int argc, char** argv) {
   app.add_option("--rounds", options.rounds, "of which the median counts");
   app.add_option("--flag", options.flags, "more flags for the daemon");
   CLI11_PARSE(app, argc, argv);
+  PrintMachine(test::TempDirectory(test::TempDirectory::Where::kDisk).path());
   return Run(options);
 }
 

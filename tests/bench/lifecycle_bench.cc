@@ -16,13 +16,17 @@
 #include <vector>
 
 #include "duetime/v1/admin.grpc.pb.h"
+#include "tests/bench/listeners.h"
 #include "tests/bench/load.h"
+#include "tests/bench/meter.h"
 #include "tests/support/server_process.h"
 
 namespace duetime::bench {
 namespace {
 
 using test::ServerProcess;
+
+constexpr int64_t kDayMs = 24 * 3'600'000;
 
 struct Options {
   std::vector<std::string> flags;
@@ -32,17 +36,7 @@ struct Options {
 };
 
 std::unique_ptr<ServerProcess> StartDaemon(const Options& options) {
-  auto server = std::make_unique<ServerProcess>(ServerProcess::Options{.daemon = DUETIME_DAEMON,
-                                                                       .flags = options.flags,
-                                                                       .tcp = false,
-                                                                       .metrics = false,
-                                                                       .unix_socket = true,
-                                                                       .tls = {}});
-  if (!server->Start()) {
-    std::fprintf(stderr, "the daemon does not start: %s\n", server->error().c_str());
-    std::exit(1);
-  }
-  return server;
+  return bench::StartDaemon(DUETIME_DAEMON, options.flags);
 }
 
 uint64_t DirectoryBytes(const std::string& directory) {
@@ -73,6 +67,7 @@ uint64_t SettledBytes(const std::string& directory) {
 uint64_t RunOrders(const std::shared_ptr<grpc::Channel>& channel, int client, double seconds) {
   constexpr int kBatch = 1000;
   const auto stub = v1::Messages::NewStub(channel);
+  MessageSource source("orders", 1'800'000, kDayMs, static_cast<uint64_t>(client));
   const auto start = SteadyClock::now();
   uint64_t done = 0;
   for (int64_t round = 0; SecondsSince(start) < seconds; ++round) {
@@ -82,7 +77,7 @@ uint64_t RunOrders(const std::shared_ptr<grpc::Channel>& channel, int client, do
     v1::ScheduleBatchRequest schedule;
     for (int i = 0; i < kBatch; ++i) {
       v1::ScheduleRequest* message = schedule.add_messages();
-      *message = MakeMessage("orders", 128, 1'800'000 + i);
+      source.Fill(message);
       message->set_key(key(i));
     }
     grpc::ClientContext schedule_context;
@@ -148,10 +143,11 @@ void Time(const char* name, Call call) {
 
 int Queries(const Options& options) {
   constexpr int kBatch = 10'000;
-  constexpr int64_t kYearMs = int64_t{365} * 24 * 3'600'000;
+  constexpr int64_t kYearMs = 365 * kDayMs;
   const int64_t messages = options.messages > 0 ? options.messages : 10'000'000;
   const auto server = StartDaemon(options);
   const auto channel = server->Connect();
+  MessageSource source("", 0, 1);
   // Due times spread evenly over a year. Nine of ten messages go to one topic, the others to a
   // hundred topics. Batches follow the order of time: a batch spread over the whole year would
   // write more counters than messages. With this order, the database files overlap less than with a
@@ -164,7 +160,10 @@ int Queries(const Options& options) {
           const int64_t n = int64_t{batch} * kBatch + i;
           const std::string topic = n % 10 != 0 ? "big" : "small-" + std::to_string(n / 10 % 100);
           const int64_t delay_ms = 600'000 + n * (kYearMs / messages);
-          *request->add_messages() = MakeMessage(topic, 128, delay_ms);
+          v1::ScheduleRequest* const message = request->add_messages();
+          message->set_topic(topic);
+          source.FillPayload(message);
+          message->mutable_delay()->set_seconds(delay_ms / 1000);
         }
       });
   std::printf("%lld pending over a year, accepted at %.0f/s, %llu errors\n",
@@ -225,6 +224,7 @@ int Main(int argc, char** argv) {
   add("queries", "lists and forecasts at ten million pending", Queries);
   app.require_subcommand(1);
   CLI11_PARSE(app, argc, argv);
+  PrintMachine(test::TempDirectory(test::TempDirectory::Where::kDisk).path());
   return chosen(options);
 }
 

@@ -14,12 +14,12 @@ using test::ServerProcess;
 
 std::unique_ptr<ServerProcess> StartDaemon(const std::string& daemon,
                                            const std::vector<std::string>& flags) {
-  auto server = std::make_unique<ServerProcess>(ServerProcess::Options{.daemon = daemon,
-                                                                       .flags = flags,
-                                                                       .tcp = false,
-                                                                       .metrics = false,
-                                                                       .unix_socket = true,
-                                                                       .tls = {}});
+  ServerProcess::Options options;
+  options.daemon = daemon;
+  options.flags = flags;
+  options.metrics = true;
+  options.where = test::TempDirectory::Where::kDisk;
+  auto server = std::make_unique<ServerProcess>(std::move(options));
   if (!server->Start()) {
     std::fprintf(stderr, "the daemon does not start: %s\n", server->error().c_str());
     std::exit(1);
@@ -29,11 +29,13 @@ std::unique_ptr<ServerProcess> StartDaemon(const std::string& daemon,
 
 std::unique_ptr<client::Subscriber> Listen(
     const ServerProcess& server, const std::string& topic, int credit, Received* received,
-    std::function<client::Settlement(const client::Delivery&)> answer) {
+    std::function<client::Settlement(const client::Delivery&)> answer,
+    const std::string& subscription) {
   client::SubscriberOptions options;
   options.server = client::ServerAddress{};
   options.server.target = server.target();
   options.topic = topic;
+  options.subscription = subscription;
   options.max_outstanding_messages = credit;
   auto subscriber = client::Subscriber::Start(
       options, [received, answer = std::move(answer)](const client::Delivery& delivery) {
@@ -67,16 +69,17 @@ void WaitFor(const std::function<bool()>& done, double seconds_max) {
   }
 }
 
-void Trickle(const std::shared_ptr<grpc::Channel>& channel, const std::string& topic, int64_t rate,
+void Trickle(const Channel& channel, const std::string& topic, int64_t rate,
              const std::atomic<bool>* stop, int64_t ahead_ms) {
   const auto stub = v1::Messages::NewStub(channel);
+  MessageSource source(topic, ahead_ms, 500);
   const auto start = SteadyClock::now();
   int64_t sent = 0;
   while (!stop->load()) {
     const auto target = static_cast<int64_t>(SecondsSince(start) * static_cast<double>(rate));
     v1::ScheduleBatchRequest request;
     for (; sent < target && request.messages_size() < 1000; ++sent) {
-      *request.add_messages() = MakeMessage(topic, 128, ahead_ms + sent % 500);
+      source.Fill(request.add_messages());
     }
     if (request.messages_size() > 0) {
       grpc::ClientContext context;
@@ -87,18 +90,18 @@ void Trickle(const std::shared_ptr<grpc::Channel>& channel, const std::string& t
   }
 }
 
-LoadResult ScheduleMany(const std::shared_ptr<grpc::Channel>& channel,
-                        const std::vector<std::string>& topics, int64_t messages, int64_t due_ms,
-                        int64_t spread_ms) {
+LoadResult ScheduleMany(const Channel& channel, const std::vector<std::string>& topics,
+                        int64_t messages, int64_t due_ms, int64_t spread_ms) {
   constexpr int64_t kBatch = 5000;
   const auto batches = static_cast<int>((messages + kBatch - 1) / kBatch);
+  MessageSource source("", 0, 1);
   return RunBatches(channel, batches, 4, [&](int i, v1::ScheduleBatchRequest* request) {
     request->Clear();
     const int64_t first = i * kBatch;
     for (int64_t j = first; j < std::min(messages, first + kBatch); ++j) {
       v1::ScheduleRequest* message = request->add_messages();
       message->set_topic(topics[static_cast<size_t>(j) % topics.size()]);
-      message->set_payload(std::string(128, 'x'));
+      source.FillPayload(message);
       const int64_t when = due_ms + j % spread_ms;
       message->mutable_deliver_time()->set_seconds(when / 1000);
       message->mutable_deliver_time()->set_nanos(static_cast<int32_t>(when % 1000) * 1'000'000);

@@ -18,7 +18,8 @@
 
 namespace duetime::bench {
 
-// Starts the daemon on a directory of its own; ends the program if it does not start.
+// Starts the daemon with metrics, on a directory of its own in TMPDIR. Ends the program if it does
+// not start.
 std::unique_ptr<test::ServerProcess> StartDaemon(const std::string& daemon,
                                                  const std::vector<std::string>& flags);
 
@@ -33,25 +34,25 @@ struct Received {
   std::atomic<int64_t> early{0};
 };
 
-// Opens a subscriber with this credit on the topic's default subscription. `answer` chooses the
-// settlement of each message; without it every message is acked. Ends the program if the subscriber
-// cannot be opened.
+// Opens a subscriber with this credit on the subscription, or on the topic's default one. `answer`
+// chooses the settlement of each message; without it every message is acked. Ends the program if
+// the subscriber cannot be opened.
 std::unique_ptr<client::Subscriber> Listen(
     const test::ServerProcess& server, const std::string& topic, int credit, Received* received,
-    std::function<client::Settlement(const client::Delivery&)> answer = {});
+    std::function<client::Settlement(const client::Delivery&)> answer = {},
+    const std::string& subscription = "");
 
 void WaitFor(const std::function<bool()>& done, double seconds_max);
 
 // Schedules `rate` messages a second on `topic` until `stop`. Each is due between `ahead_ms` and
 // `ahead_ms` + 500 ms after it is sent.
-void Trickle(const std::shared_ptr<grpc::Channel>& channel, const std::string& topic, int64_t rate,
+void Trickle(const Channel& channel, const std::string& topic, int64_t rate,
              const std::atomic<bool>* stop, int64_t ahead_ms);
 
 // Schedules `messages` of 128 bytes, round robin over `topics`. The i-th is due at due_ms + i
 // modulo `spread_ms`.
-LoadResult ScheduleMany(const std::shared_ptr<grpc::Channel>& channel,
-                        const std::vector<std::string>& topics, int64_t messages, int64_t due_ms,
-                        int64_t spread_ms);
+LoadResult ScheduleMany(const Channel& channel, const std::vector<std::string>& topics,
+                        int64_t messages, int64_t due_ms, int64_t spread_ms);
 
 void PrintLateness(const char* name, Received* received);
 

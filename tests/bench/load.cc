@@ -2,9 +2,9 @@
 #include "tests/bench/load.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
-#include <unistd.h>
+#include <utility>
+
+#include "grpc/health/v1/health.grpc.pb.h"
 
 namespace duetime::bench {
 
@@ -21,145 +21,196 @@ double Quantile(std::vector<double>* values, double quantile) {
   return (*values)[static_cast<size_t>(last * quantile)];
 }
 
-double ProcessCpuSeconds(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  // The fields after the program's name, which may contain spaces. utime and stime are the 12th and
-  // 13th of these fields.
-  std::istringstream fields(text.substr(text.rfind(')') + 2));
-  std::string field;
-  double ticks = 0;
-  for (int i = 1; i <= 13 && fields >> field; ++i) {
-    if (i >= 12) ticks += std::stod(field);
+MessageSource::MessageSource(std::string topic, int64_t ahead_ms, int64_t spread_ms, uint64_t seed)
+    : topic_(std::move(topic)),
+      ahead_ms_(ahead_ms),
+      spread_(0, std::max<int64_t>(spread_ms, 1) - 1),
+      random_(seed) {}
+
+void MessageSource::FillPayload(v1::ScheduleRequest* message) {
+  constexpr size_t kBytes = 128;
+  std::string* const payload = message->mutable_payload();
+  payload->assign(kBytes, 'x');
+  for (size_t i = 0; i < kBytes / 2; i += sizeof(uint64_t)) {
+    const uint64_t bits = random_();
+    payload->replace(i, sizeof(bits), reinterpret_cast<const char*>(&bits), sizeof(bits));
   }
-  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-uint64_t ProcessResidentBytes(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
-  uint64_t total = 0;
-  uint64_t resident = 0;
-  file >> total >> resident;
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
-v1::ScheduleRequest MakeMessage(const std::string& topic, size_t payload_bytes, int64_t delay_ms) {
-  v1::ScheduleRequest request;
-  request.set_topic(topic);
-  request.set_payload(std::string(payload_bytes, 'x'));
-  request.mutable_delay()->set_seconds(delay_ms / 1000);
-  request.mutable_delay()->set_nanos(static_cast<int32_t>(delay_ms % 1000) * 1'000'000);
-  return request;
+void MessageSource::Fill(v1::ScheduleRequest* message) {
+  message->set_topic(topic_);
+  FillPayload(message);
+  const int64_t due_ms = WallMillis() + ahead_ms_ + spread_(random_);
+  message->mutable_deliver_time()->set_seconds(due_ms / 1000);
+  message->mutable_deliver_time()->set_nanos(static_cast<int32_t>(due_ms % 1000) * 1'000'000);
 }
 
 namespace {
 
-// The state of one call in flight, reused for the next call.
-template <typename Stub, typename Request, typename Response>
+// One call in flight. The next call reuses it.
+template <typename Response>
 struct Slot {
   std::unique_ptr<grpc::ClientContext> context;
   std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> reader;
   Response response;
   grpc::Status status;
   SteadyClock::time_point start;
-  int messages = 0;
+  uint64_t messages = 0;
 };
 
-LoadResult Summarize(uint64_t count, double seconds, uint64_t errors,
-                     std::vector<double>* latencies) {
-  return {.per_second = static_cast<double>(count) / seconds,
-          .p50_ms = Quantile(latencies, 0.5),
-          .p99_ms = Quantile(latencies, 0.99),
-          .errors = errors};
-}
-
-// Runs calls until `next` returns false. `next` prepares a slot's request and starts the call.
-template <typename Slot, typename Next>
-LoadResult Run(grpc::CompletionQueue* queue, int in_flight, Next next) {
-  std::vector<Slot> slots(static_cast<size_t>(in_flight));
+// Runs calls until `next` returns no reader. `next` begins a call and sets the number of its
+// messages. `count` returns how many messages of a response succeeded.
+template <typename Response, typename Next, typename Count>
+LoadResult Run(int in_flight, Next next, Count count) {
+  grpc::CompletionQueue queue;
+  std::vector<Slot<Response>> slots(static_cast<size_t>(in_flight));
   std::vector<double> latencies;
-  uint64_t done = 0;
-  uint64_t errors = 0;
+  LoadResult result;
   int open = 0;
+  const auto begin_next = [&](Slot<Response>* slot) {
+    slot->context = std::make_unique<grpc::ClientContext>();
+    slot->start = SteadyClock::now();
+    slot->reader = next(slot->context.get(), &queue, &slot->messages);
+    if (slot->reader == nullptr) return;
+    ++open;
+    slot->reader->Finish(&slot->response, &slot->status, slot);
+  };
   const auto begin = SteadyClock::now();
-  for (Slot& slot : slots) {
-    if (next(&slot)) ++open;
-  }
+  for (Slot<Response>& slot : slots) begin_next(&slot);
   void* tag = nullptr;
   bool ok = false;
-  while (open > 0 && queue->Next(&tag, &ok)) {
-    auto* slot = static_cast<Slot*>(tag);
+  while (open > 0 && queue.Next(&tag, &ok)) {
+    auto* const slot = static_cast<Slot<Response>*>(tag);
+    --open;
     latencies.push_back(SecondsSince(slot->start) * 1e3);
-    if (!ok || !slot->status.ok()) {
-      ++errors;
-    } else {
-      done += static_cast<uint64_t>(slot->messages);
-    }
-    if (!next(slot)) --open;
+    const uint64_t done = ok && slot->status.ok() ? count(slot->response) : 0;
+    result.operations += static_cast<double>(done);
+    result.errors += slot->messages - done;
+    begin_next(slot);
   }
-  return Summarize(done, SecondsSince(begin), errors, &latencies);
+  result.per_second = result.operations / SecondsSince(begin);
+  result.p50_ms = Quantile(&latencies, 0.5);
+  result.p99_ms = Quantile(&latencies, 0.99);
+  queue.Shutdown();
+  return result;
+}
+
+uint64_t CountCancelled(const v1::CancelResponse& response) {
+  return response.outcome() == v1::CancelResponse::CANCELLED ? 1 : 0;
 }
 
 }  // namespace
 
-LoadResult RunUnary(const std::shared_ptr<grpc::Channel>& channel, bool schedule, int in_flight,
-                    double seconds) {
-  grpc::CompletionQueue queue;
+LoadResult ScheduleFor(const Channel& channel, MessageSource* source, int in_flight, double seconds,
+                       std::vector<std::string>* ids) {
+  const auto stub = v1::Messages::NewStub(channel);
   const auto end = SteadyClock::now() + std::chrono::duration<double>(seconds);
-  LoadResult result;
-  if (schedule) {
-    using ScheduleSlot = Slot<v1::Messages::Stub, v1::ScheduleRequest, v1::ScheduleResponse>;
-    const auto stub = v1::Messages::NewStub(channel);
-    const v1::ScheduleRequest request = MakeMessage("bench", 128, 3'600'000);
-    result = Run<ScheduleSlot>(&queue, in_flight, [&](ScheduleSlot* slot) {
-      if (SteadyClock::now() >= end) return false;
-      slot->context = std::make_unique<grpc::ClientContext>();
-      slot->messages = 1;
-      slot->start = SteadyClock::now();
-      slot->reader = stub->AsyncSchedule(slot->context.get(), request, &queue);
-      slot->reader->Finish(&slot->response, &slot->status, slot);
-      return true;
-    });
-  } else {
-    namespace health = grpc::health::v1;
-    using EchoSlot =
-        Slot<health::Health::Stub, health::HealthCheckRequest, health::HealthCheckResponse>;
-    const auto stub = health::Health::NewStub(channel);
-    const health::HealthCheckRequest request;
-    result = Run<EchoSlot>(&queue, in_flight, [&](EchoSlot* slot) {
-      if (SteadyClock::now() >= end) return false;
-      slot->context = std::make_unique<grpc::ClientContext>();
-      slot->messages = 1;
-      slot->start = SteadyClock::now();
-      slot->reader = stub->AsyncCheck(slot->context.get(), request, &queue);
-      slot->reader->Finish(&slot->response, &slot->status, slot);
-      return true;
-    });
-  }
-  queue.Shutdown();
-  return result;
+  v1::ScheduleRequest request;
+  using Reader = std::unique_ptr<grpc::ClientAsyncResponseReader<v1::ScheduleResponse>>;
+  return Run<v1::ScheduleResponse>(
+      in_flight,
+      [&](grpc::ClientContext* context, grpc::CompletionQueue* queue, uint64_t* messages) {
+        if (SteadyClock::now() >= end) return Reader();
+        *messages = 1;
+        source->Fill(&request);
+        return Reader(stub->AsyncSchedule(context, request, queue));
+      },
+      [&](const v1::ScheduleResponse& response) {
+        if (ids != nullptr) ids->push_back(response.message().id());
+        return uint64_t{1};
+      });
 }
 
-LoadResult RunBatches(const std::shared_ptr<grpc::Channel>& channel, int batches, int in_flight,
-                      const std::function<void(int, v1::ScheduleBatchRequest*)>& fill) {
-  grpc::CompletionQueue queue;
-  using BatchSlot = Slot<v1::Messages::Stub, v1::ScheduleBatchRequest, v1::ScheduleBatchResponse>;
+LoadResult EchoFor(const Channel& channel, int in_flight, double seconds) {
+  namespace health = grpc::health::v1;
+  const auto stub = health::Health::NewStub(channel);
+  const auto end = SteadyClock::now() + std::chrono::duration<double>(seconds);
+  using Reader = std::unique_ptr<grpc::ClientAsyncResponseReader<health::HealthCheckResponse>>;
+  return Run<health::HealthCheckResponse>(
+      in_flight,
+      [&](grpc::ClientContext* context, grpc::CompletionQueue* queue, uint64_t* messages) {
+        if (SteadyClock::now() >= end) return Reader();
+        *messages = 1;
+        return Reader(stub->AsyncCheck(context, {}, queue));
+      },
+      [](const health::HealthCheckResponse&) { return uint64_t{1}; });
+}
+
+LoadResult CancelEach(const Channel& channel, const std::vector<std::string>& ids, int in_flight) {
+  const auto stub = v1::Messages::NewStub(channel);
+  size_t sent = 0;
+  v1::CancelRequest request;
+  using Reader = std::unique_ptr<grpc::ClientAsyncResponseReader<v1::CancelResponse>>;
+  return Run<v1::CancelResponse>(
+      in_flight,
+      [&](grpc::ClientContext* context, grpc::CompletionQueue* queue, uint64_t* messages) {
+        if (sent == ids.size()) return Reader();
+        *messages = 1;
+        request.set_message_id(ids[sent++]);
+        return Reader(stub->AsyncCancel(context, request, queue));
+      },
+      CountCancelled);
+}
+
+LoadResult RunBatches(const Channel& channel, int batches, int in_flight,
+                      const std::function<void(int, v1::ScheduleBatchRequest*)>& fill,
+                      std::vector<std::string>* ids) {
   const auto stub = v1::Messages::NewStub(channel);
   v1::ScheduleBatchRequest request;
   int sent = 0;
-  const LoadResult result = Run<BatchSlot>(&queue, in_flight, [&](BatchSlot* slot) {
-    if (sent == batches) return false;
-    fill(sent++, &request);
-    slot->context = std::make_unique<grpc::ClientContext>();
-    slot->messages = request.messages_size();
-    slot->start = SteadyClock::now();
-    slot->reader = stub->AsyncScheduleBatch(slot->context.get(), request, &queue);
-    slot->reader->Finish(&slot->response, &slot->status, slot);
-    return true;
-  });
-  queue.Shutdown();
-  return result;
+  using Reader = std::unique_ptr<grpc::ClientAsyncResponseReader<v1::ScheduleBatchResponse>>;
+  return Run<v1::ScheduleBatchResponse>(
+      in_flight,
+      [&](grpc::ClientContext* context, grpc::CompletionQueue* queue, uint64_t* messages) {
+        if (sent == batches) return Reader();
+        fill(sent++, &request);
+        *messages = static_cast<uint64_t>(request.messages_size());
+        return Reader(stub->AsyncScheduleBatch(context, request, queue));
+      },
+      [&](const v1::ScheduleBatchResponse& response) {
+        uint64_t accepted = 0;
+        for (const v1::ScheduleResult& result : response.results()) {
+          if (result.has_error()) continue;
+          ++accepted;
+          if (ids != nullptr) ids->push_back(result.message().id());
+        }
+        return accepted;
+      });
+}
+
+LoadResult ScheduleBatches(const Channel& channel, MessageSource* source, int64_t messages,
+                           int size, int in_flight, std::vector<std::string>* ids) {
+  return RunBatches(
+      channel, static_cast<int>(messages / size), in_flight,
+      [&](int, v1::ScheduleBatchRequest* request) {
+        while (request->messages_size() < size) request->add_messages();
+        for (v1::ScheduleRequest& message : *request->mutable_messages()) source->Fill(&message);
+      },
+      ids);
+}
+
+LoadResult CancelBatches(const Channel& channel, const std::vector<std::string>& ids, int size,
+                         int in_flight) {
+  const auto stub = v1::Messages::NewStub(channel);
+  size_t sent = 0;
+  v1::CancelBatchRequest request;
+  using Reader = std::unique_ptr<grpc::ClientAsyncResponseReader<v1::CancelBatchResponse>>;
+  return Run<v1::CancelBatchResponse>(
+      in_flight,
+      [&](grpc::ClientContext* context, grpc::CompletionQueue* queue, uint64_t* messages) {
+        if (sent == ids.size()) return Reader();
+        request.Clear();
+        while (sent < ids.size() && request.cancels_size() < size) {
+          request.add_cancels()->set_message_id(ids[sent++]);
+        }
+        *messages = static_cast<uint64_t>(request.cancels_size());
+        return Reader(stub->AsyncCancelBatch(context, request, queue));
+      },
+      [](const v1::CancelBatchResponse& response) {
+        uint64_t cancelled = 0;
+        for (const auto& result : response.results()) cancelled += CountCancelled(result.cancel());
+        return cancelled;
+      });
 }
 
 }  // namespace duetime::bench

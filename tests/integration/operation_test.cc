@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operator interfaces: health, reflection, metrics, ServerInfo, the drain on SIGTERM.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <map>
 #include <set>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "tests/integration/daemon_fixture.h"
+#include "tests/support/http_get.h"
 
 namespace duetime::test {
 namespace {
@@ -27,30 +25,6 @@ class OperationTest : public DaemonTest {
     return grpc::health::v1::Health::NewStub(channel_)->Check(&context, request, response);
   }
 };
-
-// Fetches `path` from a loopback port, with headers. Returns "" if no server answers.
-std::string HttpGet(int port, const std::string& path) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  timeval patience = {.tv_sec = 10, .tv_usec = 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  std::string answer;
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
-    const std::string request =
-        "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    if (write(fd, request.data(), request.size()) == static_cast<ssize_t>(request.size())) {
-      char buffer[65'536];
-      for (ssize_t n = 0; (n = read(fd, buffer, sizeof(buffer))) > 0;) {
-        answer.append(buffer, static_cast<size_t>(n));
-      }
-    }
-  }
-  close(fd);
-  return answer;
-}
 
 TEST_F(OperationTest, HealthOfTheServerAndOfEachService) {
   StartDaemon();

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <arpa/inet.h>
 #include <cmath>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <memory>
-#include <netinet/in.h>
 #include <prometheus/text_serializer.h>
 #include <set>
 #include <string>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -19,6 +15,7 @@
 #include "server/metrics/collector.h"
 #include "server/metrics/exporter.h"
 #include "server/metrics/process_memory.h"
+#include "tests/support/http_get.h"
 
 namespace duetime::metrics {
 namespace {
@@ -27,6 +24,7 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using test::HttpGet;
 
 // Readings in which no two numbers are the same.
 Readings DistinctReadings() {
@@ -236,28 +234,6 @@ TEST_F(MetricsTest, TheDocumentListsExactlyWhatIsExported) {
 TEST(ProcessMemoryTest, IsPlausible) {
   EXPECT_GT(ResidentMemoryBytes(), uint64_t{1} << 20);
   EXPECT_LT(ResidentMemoryBytes(), uint64_t{1} << 40);
-}
-
-// Makes one HTTP request to this machine.
-std::string HttpGet(uint16_t port, const std::string& path) {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  EXPECT_GE(fd, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  const std::string request =
-      absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-  EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
-  std::string response;
-  char buffer[4096];
-  ssize_t got = 0;
-  while ((got = read(fd, buffer, sizeof(buffer))) > 0) {
-    response.append(buffer, static_cast<size_t>(got));
-  }
-  close(fd);
-  return response;
 }
 
 TEST_F(MetricsTest, TheExporterAnswersOverHttp) {
