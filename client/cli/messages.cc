@@ -233,7 +233,7 @@ ExitCode RunCancel(const Settings& settings, const Input& input) {
     ExitCode worst = kDone;
     for (size_t i = 0; i < results->size(); ++i) {
       const ExitCode code = ShowCancel(settings, targets[i], (*results)[i]);
-      // A refusal weighs more than an outcome other than CANCELLED.
+      // The exit code says "refused" if one cancel was refused, whatever the other outcomes are.
       if (worst == kDone || code == kRefused) worst = code;
     }
     return worst;

@@ -104,8 +104,8 @@ Action Do(const Use& use) {
           }};
 }
 
-// Makes one call, `call(client, request)`, and prints its answer. `text` is the rows of the answer,
-// or a function of (answer, zone) or of (request, answer, zone).
+// Makes one call, `call(client, request)`, and prints its answer. `text` makes the text: it is the
+// table's rows, or a function of (answer, zone) or of (request, answer, zone).
 template <typename AnyClient, typename Request, typename MakeCall, typename Text>
 Action Call(MakeCall call, Text text) {
   return Do<AnyClient, Request>([call, text](const Settings& settings, const Input&,

@@ -164,7 +164,7 @@ std::optional<int64_t> CronExpression::Next(int64_t after_ms, const absl::TimeZo
   if (second > kLastSecond) return std::nullopt;
   absl::CivilSecond from = CivilAt(second, zone);
 
-  // If a gap ends here, an occurrence within the gap happens now.
+  // If the clocks have just been set forward, an occurrence within the skipped hour happens now.
   const absl::CivilSecond skipped = CivilAt(second - 1, zone) + 1;
   if (skipped < from) {
     const auto match = NextCivil(skipped, kLastCivilYear);

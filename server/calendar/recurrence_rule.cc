@@ -123,6 +123,21 @@ std::optional<int64_t> Recurrence::NextAfter(int64_t after_ms) const {
   return next;
 }
 
+std::optional<uint64_t> Recurrence::CountUpTo(int64_t until_ms, uint64_t most) const {
+  if (rule_.end_ms.has_value()) until_ms = std::min(until_ms, *rule_.end_ms - 1);
+  if (until_ms < rule_.start_ms) return 0;
+  if (!cron_.has_value()) {
+    until_ms = std::min(until_ms, kTimeMaxMs);
+    return static_cast<uint64_t>((until_ms - rule_.start_ms) / rule_.interval_ms) + 1;
+  }
+  uint64_t count = 0;
+  for (auto at_ms = NextAfter(rule_.start_ms - 1); at_ms.has_value() && *at_ms <= until_ms;
+       at_ms = NextAfter(*at_ms)) {
+    if (++count > most) return std::nullopt;
+  }
+  return count;
+}
+
 int64_t Recurrence::JitterOf(uint64_t seed, int64_t nominal_ms) const {
   int64_t room = NextWithoutEnd(nominal_ms).value_or(kTimeMaxMs + 1) - nominal_ms - 1;
   if (rule_.end_ms.has_value()) room = std::min(room, *rule_.end_ms - nominal_ms - 1);

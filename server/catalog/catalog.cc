@@ -51,7 +51,7 @@ absl::Status Catalog::Recover(base::Now now) {
   if (!status.ok()) return status;
   for (TopicEntry* const entry : state_.All()) {
     // If there is no room for one more topic, the first dead letter makes the link.
-    if (NeedsDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
+    if (LacksDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
   }
   const std::vector<TopicEntry*> all = state_.All();
   if (all.empty()) return absl::OkStatus();
@@ -61,7 +61,7 @@ absl::Status Catalog::Recover(base::Now now) {
       for (const auto& [name, subscription] : entry->subscriptions) {
         const SubscriptionPhase phase = subscription.stored.phase;
         const bool there =
-            phase == SubscriptionPhase::kSettled || phase == SubscriptionPhase::kUpdating;
+            phase == SubscriptionPhase::kLive || phase == SubscriptionPhase::kUpdating;
         if (there) state_.Publish(Published(subscription));
       }
       if (IsDefault(*entry->topic)) continue;
@@ -80,7 +80,7 @@ void Catalog::ResumeChanges() {
   std::vector<Resume> open;
   for (const TopicEntry* const entry : state_.All()) {
     for (const auto& [name, subscription] : entry->subscriptions) {
-      if (subscription.stored.phase == SubscriptionPhase::kSettled) continue;
+      if (subscription.stored.phase == SubscriptionPhase::kLive) continue;
       open.push_back({.topic = entry->topic->id, .subscription = name});
     }
     if (entry->phase == TopicPhase::kDeleting) {
@@ -221,7 +221,7 @@ absl::Status Catalog::Use(absl::string_view name, bool used, bool create, TopicE
   *entry = state_.Find(name);
   if (*entry == nullptr) {
     if (!create) return TopicNotFoundError(name);
-    if (absl::Status status = state_.CheckRoom(/*listened=*/!used); !status.ok()) return status;
+    if (absl::Status status = state_.CheckRoom(/*listened=*/!used, 1); !status.ok()) return status;
     *entry = state_.Add(name, used);
     PublishLater((*entry)->topic);
     return absl::OkStatus();
@@ -255,10 +255,24 @@ void Catalog::Revive(TopicEntry* entry) {
   PublishLater(entry->topic);
 }
 
-bool Catalog::NeedsDeadLetters(const TopicEntry& entry) {
+absl::Status Catalog::CheckCreation(absl::string_view name, bool used,
+                                    const std::optional<std::string>& dead_letters) {
+  const TopicEntry* const entry = state_.Find(name);
+  if ((entry != nullptr && !entry->topic->deleted) || !options_.auto_create) {
+    return absl::OkStatus();
+  }
+  size_t topics = entry == nullptr ? 1 : 0;
+  if (dead_letters.has_value()) {
+    if (dead_letters->empty()) return NoDeadLetterTopicError(name);
+    if (state_.Find(*dead_letters) == nullptr) ++topics;
+  }
+  return state_.CheckRoom(/*listened=*/!used, topics);
+}
+
+bool Catalog::LacksDeadLetters(const TopicEntry& entry) {
   const Topic& topic = *entry.topic;
-  if (topic.deleted) return false;
-  if (topic.dead_letters != TopicId{} || !topic.settings.dead_letter_topic.empty()) return true;
+  if (topic.deleted || topic.dead_letters != TopicId{}) return false;
+  if (!topic.settings.dead_letter_topic.empty()) return true;
   for (const auto& [name, subscription] : entry.subscriptions) {
     const protocol::SubscriptionSettings& settings = subscription.stored.settings;
     if (settings.dead_letter_name.empty() && settings.MakesDeadLetters()) return true;
@@ -294,7 +308,8 @@ void Catalog::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSetti
   state_.Set(entry, std::move(topic));
   state_.Write(*entry, TopicPhase::kLive, settings);
   // If there is no room for one more topic, the first dead letter makes the link.
-  if (linked || NeedsDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
+  const bool unlinked = linked && entry->topic->dead_letters == TopicId{};
+  if (unlinked || LacksDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
   Then([this, change, changed = entry->topic](base::Now) {
     state_.Publish(changed);
     change->step = Step::kTelling;
@@ -305,7 +320,10 @@ void Catalog::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSetti
 
 void Catalog::Do(EnsureTopic& command) {
   TopicEntry* entry = nullptr;
-  absl::Status status = Use(command.name, /*used=*/true, options_.auto_create, &entry);
+  std::optional<std::string> dead_letters;
+  if (command.dead_letters) dead_letters = DefaultDeadLettersName(command.name);
+  absl::Status status = CheckCreation(command.name, /*used=*/true, dead_letters);
+  if (status.ok()) status = Use(command.name, /*used=*/true, options_.auto_create, &entry);
   if (status.ok() && command.dead_letters) status = LinkDeadLetters(entry);
   AnswerLater(
       {.tag = command.tag, .status = status, .topic = status.ok() ? entry->topic : nullptr});
@@ -358,6 +376,8 @@ void Catalog::Do(protocol::TopicReply& reply) {
   TopicEntry* const entry = state_.Of(TopicId{static_cast<uint32_t>(reply.tag)});
   Change* const change = changes_.Find(entry->topic->id);
   DT_CHECK(change != nullptr);
+  // Before a crash, the shard may have accepted a recurrence while the deletion wrote its record.
+  if (reply.recurrences > 0 && change->step == Step::kHiding) Revive(entry);
   change->messages += reply.messages;
   change->recurrences += reply.recurrences;
   DT_CHECK_GT(change->open, 0u);

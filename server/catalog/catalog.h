@@ -94,7 +94,14 @@ class Catalog {
   // Creates the dead-letter topic of `entry` if necessary, and sends its number to the shards. No
   // other function does.
   absl::Status LinkDeadLetters(TopicEntry* entry);
-  static bool NeedsDeadLetters(const TopicEntry& entry);
+  // True if the topic needs a dead-letter topic and has no link to one. A link to a deleted topic
+  // is enough: the shards watch that topic, and the first dead letter revives it.
+  static bool LacksDeadLetters(const TopicEntry& entry);
+  // Returns the error with which the creation of the topic `name`, or then of its dead-letter
+  // topic, would fail. So a refused request creates neither. `dead_letters`: the name, empty if it
+  // would be too long, or nullopt for none.
+  absl::Status CheckCreation(absl::string_view name, bool used,
+                             const std::optional<std::string>& dead_letters);
   // Writes the settings and sends them to the shards. `tag` is the request to answer.
   void ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSettings& settings);
 
@@ -113,7 +120,7 @@ class Catalog {
   void PostSubscription(const TopicEntry& entry, const SubscriptionEntry& subscription,
                         Change* change);
   // Ends the change after every shard has applied it.
-  void Settle(TopicEntry* entry, Change* change);
+  void FinishSubscription(TopicEntry* entry, Change* change);
 
   // ---- Changes (catalog.cc)
   // If a change of the topic is in progress, queues the command and returns true.

@@ -98,7 +98,8 @@ class Loader {
     });
   }
 
-  // Turns the settings of topics that shard 0 kept into records of the catalog.
+  // In old directories, shard 0 kept the settings of topics. Turns them into records of the
+  // catalog.
   absl::Status LoadOldTopics() {
     return Scan(ObjectKind::kTopicSettings, 0, [this](const ObjectRef& object) {
       const auto stored = DecodeOldTopic(object.value);

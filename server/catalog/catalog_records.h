@@ -21,12 +21,7 @@ inline constexpr absl::string_view kStateName = "state";
 
 // catalog.proto explains the phases. The numbers are those on disk.
 enum class TopicPhase : uint8_t { kLive = 0, kDeleting = 1, kDeleted = 2 };
-enum class SubscriptionPhase : uint8_t {
-  kSettled = 0,
-  kCreating = 1,
-  kUpdating = 2,
-  kDeleting = 3
-};
+enum class SubscriptionPhase : uint8_t { kLive = 0, kCreating = 1, kUpdating = 2, kDeleting = 3 };
 
 struct StoredTopic {
   TopicPhase phase = TopicPhase::kLive;
@@ -36,7 +31,7 @@ struct StoredTopic {
 };
 
 struct StoredSubscription {
-  SubscriptionPhase phase = SubscriptionPhase::kSettled;
+  SubscriptionPhase phase = SubscriptionPhase::kLive;
   storage::TopicId topic{};
   std::string name;
   protocol::SubscriptionSettings settings;

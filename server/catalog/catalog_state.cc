@@ -56,8 +56,8 @@ std::vector<TopicEntry*> CatalogState::All() {
   return all;
 }
 
-absl::Status CatalogState::CheckRoom(bool listened) const {
-  const bool full = by_id_.size() >= options_.topics_max;
+absl::Status CatalogState::CheckRoom(bool listened, size_t topics) const {
+  const bool full = by_id_.size() + topics > options_.topics_max;
   if (full || (listened && listened_ >= options_.topics_max / 10 + 1)) {
     return TopicLimitError(options_.topics_max);
   }
@@ -171,10 +171,9 @@ void CatalogState::WriteNextSubscription() {
 
 void CatalogState::Write(const SubscriptionEntry& entry) {
   DT_CHECK(entry.stored.topic != TopicId{});
-  const bool settled = entry.stored.phase == SubscriptionPhase::kSettled;
+  const bool live = entry.stored.phase == SubscriptionPhase::kLive;
   WriteObject(ObjectKind::kSubscription, protocol::SubscriptionObjectName(entry.id),
-              EncodeSubscription(entry.stored),
-              settled ? Durability::kBuffered : Durability::kSynced);
+              EncodeSubscription(entry.stored), live ? Durability::kBuffered : Durability::kSynced);
 }
 
 void CatalogState::Remove(const SubscriptionEntry& entry) {

@@ -66,9 +66,9 @@ class CatalogState {
   // Returns all entries in the order of their names. For the start.
   std::vector<TopicEntry*> All();
 
-  // RESOURCE_EXHAUSTED TOPIC_LIMIT if there is no room for one more topic. `listened`: only a
-  // subscriber names the topic.
-  absl::Status CheckRoom(bool listened) const;
+  // RESOURCE_EXHAUSTED TOPIC_LIMIT if there is no room for so many more topics. `listened`: only
+  // a subscriber names the first one.
+  absl::Status CheckRoom(bool listened, size_t topics) const;
   // Adds a topic with the next number and writes its name. REQUIRES: the name is new.
   TopicEntry* Add(absl::string_view name, bool used);
   // Adds a topic that the store holds.
@@ -94,7 +94,7 @@ class CatalogState {
   void SetNextSubscription(uint32_t next) { next_subscription_ = next; }
   void WriteNextSubscription();
   uint64_t NextIncarnation() { return ++last_incarnation_; }
-  // Writes the subscription's record. The write is not synced if the subscription is settled: a
+  // Writes the subscription's record. The write is not synced if the subscription is live: a
   // start that finds the previous phase repeats the commands to the shards, which does no harm.
   void Write(const SubscriptionEntry& entry);
   void Remove(const SubscriptionEntry& entry);

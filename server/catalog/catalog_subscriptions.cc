@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of Catalog that creates, changes and deletes subscriptions.
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "server/base/check.h"
@@ -28,7 +30,15 @@ absl::Status Catalog::CompleteSettings(TopicEntry* entry,
 void Catalog::Do(CreateSubscription& command) {
   TopicEntry* entry = state_.Find(command.topic);
   if (entry != nullptr && Queue(*entry, command)) return;
-  absl::Status status = Use(command.topic, /*used=*/!command.by_use, options_.auto_create, &entry);
+  std::optional<std::string> dead_letters;
+  if (!command.settings.dead_letter_name.empty()) {
+    dead_letters = command.settings.dead_letter_name;
+  } else if (command.settings.MakesDeadLetters()) {
+    dead_letters = DefaultDeadLettersName(command.topic);
+  }
+  const bool used = !command.by_use;
+  absl::Status status = CheckCreation(command.topic, used, dead_letters);
+  if (status.ok()) status = Use(command.topic, used, options_.auto_create, &entry);
   const auto refuse = [&] { AnswerLater({.tag = command.tag, .status = status}); };
   if (!status.ok()) return refuse();
   const auto found = entry->subscriptions.find(command.name);
@@ -109,7 +119,7 @@ void Catalog::Do(DeleteSubscription& command) {
 }
 
 void Catalog::SendToShards(TopicEntry* entry, Change* change, SubscriptionPhase phase) {
-  DT_CHECK(phase != SubscriptionPhase::kSettled);
+  DT_CHECK(phase != SubscriptionPhase::kLive);
   const auto found = entry->subscriptions.find(change->subscription);
   DT_CHECK(found != entry->subscriptions.end());
   StoredSubscription& stored = found->second.stored;
@@ -132,7 +142,7 @@ void Catalog::PostSubscription(const TopicEntry& entry, const SubscriptionEntry&
   SubscriptionCommand command;
   command.tag = protocol::CallTag{static_cast<uint32_t>(entry.topic->id)};
   switch (stored.phase) {
-    case SubscriptionPhase::kSettled:
+    case SubscriptionPhase::kLive:
       DT_CHECK(false);
     case SubscriptionPhase::kCreating:
       command.kind = SubscriptionCommand::Kind::kCreate;
@@ -168,15 +178,15 @@ void Catalog::Do(protocol::SubscriptionReply& reply) {
   if (!reply.status.ok()) return Fail();
   DT_CHECK_GT(change->open, 0u);
   if (--change->open > 0) return;
-  Settle(entry, change);
+  FinishSubscription(entry, change);
 }
 
-void Catalog::Settle(TopicEntry* entry, Change* change) {
+void Catalog::FinishSubscription(TopicEntry* entry, Change* change) {
   const auto found = entry->subscriptions.find(change->subscription);
   DT_CHECK(found != entry->subscriptions.end());
   SubscriptionEntry& subscription = found->second;
   const bool deleted = subscription.stored.phase == SubscriptionPhase::kDeleting;
-  subscription.stored.phase = SubscriptionPhase::kSettled;
+  subscription.stored.phase = SubscriptionPhase::kLive;
   if (!deleted) {
     subscription.stored.from_now = false;
     state_.Write(subscription);

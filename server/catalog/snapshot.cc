@@ -13,8 +13,12 @@ namespace duetime::catalog {
 std::string DeadLettersName(const Topic& topic) {
   DT_CHECK(topic.name_text != nullptr);
   if (!topic.settings.dead_letter_topic.empty()) return topic.settings.dead_letter_topic;
-  if (topic.name().size() + kDeadLetterSuffix.size() > kTopicBytesMax) return "";
-  return absl::StrCat(topic.name(), kDeadLetterSuffix);
+  return DefaultDeadLettersName(topic.name());
+}
+
+std::string DefaultDeadLettersName(absl::string_view topic) {
+  if (topic.size() + kDeadLetterSuffix.size() > kTopicBytesMax) return "";
+  return absl::StrCat(topic, kDeadLetterSuffix);
 }
 
 TopicPtr Snapshot::FindTopic(absl::string_view name) const {

@@ -76,6 +76,8 @@ using TopicPtr = std::shared_ptr<const Topic>;
 
 // Returns the name of the dead-letter topic of `topic`; empty if it would be too long.
 std::string DeadLettersName(const Topic& topic);
+// The same for a topic with default settings.
+std::string DefaultDeadLettersName(absl::string_view topic);
 
 // One version of a subscription. Immutable.
 struct Subscription {

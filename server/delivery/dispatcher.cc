@@ -34,7 +34,7 @@ constexpr size_t kPagesPerStep = 4;
 }  // namespace
 
 Dispatcher::Dispatcher(const ShardParts& shard, scheduler::Scheduler* scheduler)
-    : look_period_ms_(shard.limits->scheduler.low_watermark_period_ms),
+    : search_period_ms_(shard.limits->scheduler.low_watermark_period_ms),
       scheduler_(scheduler),
       effects_(shard.effects),
       assembly_(shard, scheduler),
@@ -60,7 +60,7 @@ void Dispatcher::Attach(base::Now now, const protocol::AttachCommand& command) {
   // A subscription that was deleted meanwhile has nothing to hand out.
   if (subscription == nullptr || subscription->state.deleting) return;
   parts_.streams->Attach(command, subscription);
-  parts_.pacing->Look(now, subscription);
+  parts_.pacing->CheckAgain(now, subscription);
   parts_.streams->MakeAvailable(parts_.streams->Get(command.stream));
 }
 
@@ -116,9 +116,9 @@ absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
 void Dispatcher::SpillOld(base::Now now, bool* more) {
   if (parts_.release->Step(now)) *more = true;
   if (parts_.fill->Step()) *more = true;
-  if (now.mono_ms >= next_look_mono_ms_) {
+  if (now.mono_ms >= next_search_mono_ms_) {
     const bool again = parts_.retention->Step(now);
-    next_look_mono_ms_ = now.mono_ms + (again ? 0 : look_period_ms_);
+    next_search_mono_ms_ = now.mono_ms + (again ? 0 : search_period_ms_);
     parts_.backlog->CollectOld(now);
   }
   if (parts_.backlog->ListOld()) *more = true;
@@ -171,9 +171,9 @@ bool Dispatcher::settles_waiting() const { return parts_.lease_ends->waiting() >
 
 uint64_t Dispatcher::NextWakeMono() const {
   const uint64_t timer_ms = parts_.timers->NextDue();
-  const bool looks =
+  const bool searches =
       scheduler_->low_watermark()->held() > 0 || !parts_.subscriptions->retaining().empty();
-  return looks ? std::min(timer_ms, next_look_mono_ms_) : timer_ms;
+  return searches ? std::min(timer_ms, next_search_mono_ms_) : timer_ms;
 }
 
 void Dispatcher::FillStats(protocol::ShardStats* stats) const {

@@ -107,13 +107,13 @@ class Dispatcher : public scheduler::DueSink {
   void CheckInvariants() const;
 
  private:
-  const uint64_t look_period_ms_;
+  const uint64_t search_period_ms_;
   scheduler::Scheduler* const scheduler_;
   protocol::Effects* const effects_;
   DeliveryAssembly assembly_;
   const DeliveryParts& parts_;
   // The time of SpillOld's next search for old entries.
-  uint64_t next_look_mono_ms_ = 0;
+  uint64_t next_search_mono_ms_ = 0;
   bool stopped_ = false;
 };
 

@@ -71,7 +71,7 @@ class FailureThrottle {
  public:
   // While the subscription is slowed, the owner must call Slowed at least this often, because time
   // pays only at a call.
-  static constexpr uint64_t kLookMs = 1000;
+  static constexpr uint64_t kCheckMs = 1000;
 
   // Before Start the subscription is not slowed. REQUIRES: `rate` outlives the throttle's use.
   void Start(FailureRate* rate) {
@@ -115,13 +115,13 @@ class FailureThrottle {
   }
 
   // The time at which Take can grant the messages of 10 ms, at least one. Never before now, and at
-  // most kLookMs later.
+  // most kCheckMs later.
   uint64_t NextMs(uint64_t now_mono_ms) {
     if (!Slowed(now_mono_ms)) return now_mono_ms;
     const uint64_t share = std::max<uint64_t>(rate_->share(), 1);
     const uint64_t goal = std::max(kMessage, share * kWorthMs);
     const uint64_t missing = bucket_.Missing(given_, size(), goal);
-    return now_mono_ms + std::min((missing + share - 1) / share, kLookMs);
+    return now_mono_ms + std::min((missing + share - 1) / share, kCheckMs);
   }
 
   // Lets time pay, then returns whether the subscription is slowed.

@@ -248,7 +248,7 @@ bool LeaseEnds::GiveBackClosing(base::Now now) {
 void LeaseEnds::ExpireTimer(base::Now now, const DeliveryTimers::Timer& timer) {
   if (timer.index == kNoEntry) {
     Subscription* const subscription = subscriptions_->Find(timer.subscription);
-    if (subscription != nullptr) pacing_->Look(now, subscription);
+    if (subscription != nullptr) pacing_->CheckAgain(now, subscription);
     return;
   }
   if ((*table_)[timer.index].state == EntryState::kInFlight) return ExpireLease(now, timer.index);

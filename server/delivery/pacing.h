@@ -39,7 +39,7 @@ class Pacing {
 
   void OnFailure(base::Now now, Subscription* subscription) {
     if (!subscription->pacing.throttle.OnFailure(now.mono_ms)) return;
-    timers_->WakeAt(now.mono_ms + FailureThrottle::kLookMs, subscription);
+    timers_->WakeAt(now.mono_ms + FailureThrottle::kCheckMs, subscription);
   }
   void OnSuccess(Subscription* subscription) {
     if (!subscription->pacing.throttle.OnSuccess()) return;
@@ -49,11 +49,11 @@ class Pacing {
 
   // Call this if time has passed or settings have changed. Checks again whether the subscription
   // must wait.
-  void Look(base::Now now, Subscription* subscription) {
+  void CheckAgain(base::Now now, Subscription* subscription) {
     subscription->pacing.waiting = false;
     backlog_->Unpark(now, subscription);
     if (subscription->pacing.throttle.Slowed(now.mono_ms)) {
-      timers_->WakeAt(now.mono_ms + FailureThrottle::kLookMs, subscription);
+      timers_->WakeAt(now.mono_ms + FailureThrottle::kCheckMs, subscription);
     }
     turns_->Serve(subscription);
     turns_->ReadBack(subscription);

@@ -40,7 +40,8 @@ enum class EntryState : uint8_t {
   kDelayed,
   // Waits behind another message of its ordering key.
   kBlocked,
-  // Its end (settled for its subscription, or cancelled) is in a batch that is not committed yet.
+  // The subscription settled the message, or a client cancelled it. The batch that says so is not
+  // committed yet.
   kEnding,
   // Its backlog record is in a batch that is not committed yet. At the commit it leaves the table.
   kForgetting,

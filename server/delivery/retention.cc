@@ -26,7 +26,7 @@ constexpr storage::ScanLimit kRetainedPage{.entries = 200, .bytes = 1 << 20};
 constexpr storage::ScanLimit kCountedPage{.entries = 2000, .bytes = 1 << 20};
 // The subscriptions that one step visits, with at most one page each. The others are visited a
 // period later.
-constexpr size_t kLookedAtPerStep = 100;
+constexpr size_t kCheckedPerStep = 100;
 // The subscriptions that may drop a full page in one step.
 constexpr size_t kFullPagesPerStep = 4;
 // A backlog is counted again after this many drops, but not before there are as many drops as
@@ -75,7 +75,7 @@ bool Retention::Step(base::Now now) {
   std::deque<Subscription*>& retaining = subscriptions_->retaining();
   bool counted = false;
   size_t full = 0;
-  for (size_t i = std::min(retaining.size(), kLookedAtPerStep); i > 0 && full < kFullPagesPerStep;
+  for (size_t i = std::min(retaining.size(), kCheckedPerStep); i > 0 && full < kFullPagesPerStep;
        --i) {
     Subscription* const subscription = retaining.front();
     retaining.pop_front();

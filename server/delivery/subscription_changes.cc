@@ -46,7 +46,7 @@ void SubscriptionChanges::SetTopic(base::Now now, const protocol::TopicCommand& 
   for (Subscription* const subscription : topic->subscriptions) {
     subscription->pacing.SetClock(
         topic->pace == nullptr ? nullptr : topic->pace->ClockOf(subscription->state.id));
-    pacing_->Look(now, subscription);
+    pacing_->CheckAgain(now, subscription);
   }
 }
 
@@ -93,10 +93,10 @@ void SubscriptionChanges::Create(base::Now now, protocol::SubscriptionCommand co
     subscription->state = std::move(state);
     subscription->listed.Forget();
   } else {
-    return;  // its number is not given again
+    return;  // the catalog does not use a deleted subscription's number again
   }
   subscriptions_->Save(*subscription);
-  pacing_->Look(now, subscription);
+  pacing_->CheckAgain(now, subscription);
 }
 
 void SubscriptionChanges::Update(base::Now now, Subscription* subscription,
@@ -106,7 +106,7 @@ void SubscriptionChanges::Update(base::Now now, Subscription* subscription,
   // The count is exact only while the number is bounded.
   subscription->listed.Forget();
   subscriptions_->Save(*subscription);
-  pacing_->Look(now, subscription);
+  pacing_->CheckAgain(now, subscription);
 }
 
 void SubscriptionChanges::Delete(base::Now now, Subscription* subscription, bool keep_messages) {
@@ -129,7 +129,7 @@ void SubscriptionChanges::Unname(base::Now now, Subscription* subscription) {
   subscriptions_->Save(*subscription);
   // The next subscription takes over neither the streams nor their failures.
   streams_->DismissAll(subscription, /*give_back=*/true);
-  pacing_->Look(now, subscription);
+  pacing_->CheckAgain(now, subscription);
 }
 
 void SubscriptionChanges::Inspect(const protocol::InspectSubscriptionCommand& command) {

@@ -160,8 +160,12 @@ absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& 
   // The next operation starts at least 2 ms later. So a change by this one, at create_ms + 1,
   // counts as after its own start and before the start of the next one.
   operation.create_ms = std::max(now.wall_ms, last_create_ms_ + 2);
-  last_create_ms_ = operation.create_ms;
   operation.cursor = MessageKey::FirstAt(operation.spec.filter.from_ms);
+  if (command.validate_only) {
+    *result = std::move(operation);
+    return absl::OkStatus();
+  }
+  last_create_ms_ = operation.create_ms;
   ++running_;
   Save(operation);
   *result = operation;

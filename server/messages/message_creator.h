@@ -25,8 +25,9 @@ class MessageCreator {
                  const MinuteLimits* minute_limits);
 
   // Creates the message, sets `answer`, and adds the message to `created`, for Scheduler::OnPut
-  // after the commit. With validate_only, only sets `answer`, without an id. RESOURCE_EXHAUSTED
-  // TOPIC_FULL or MINUTE_FULL; DATA_LOSS if the record is damaged; as MinuteLimits::Place.
+  // after the commit. With validate_only, only sets `answer`, without an id. Returns
+  // RESOURCE_EXHAUSTED TOPIC_FULL or MINUTE_FULL, DATA_LOSS if the record is damaged, or an error
+  // of MinuteLimits::Place.
   absl::Status Create(base::Now now, protocol::NewMessage* message,
                       protocol::AcceptedMessage* answer, std::vector<storage::MessageRef>* created);
 

@@ -82,7 +82,8 @@ class MessageFinder {
   absl::Status Examine(base::Now now, FoundMessage* found);
 
   // The delivery status alone, without decoding the record. `list`, if not null, gets one entry for
-  // each subscription of a message that is due. DATA_LOSS as above. REQUIRES: as above.
+  // each subscription of a message that is due. DATA_LOSS if the record is damaged. REQUIRES: the
+  // message is pending.
   absl::Status DeliveryStatusOf(base::Now now, const FoundMessage& found,
                                 delivery::DeliveryStatus* delivery,
                                 std::vector<protocol::SubscriptionStatus>* list);

@@ -38,7 +38,7 @@ bool MessageLocks::ChangeInFlight(const MessageId& id) const {
 }
 
 absl::Status MessageLocks::CheckRoom() const {
-  if (key_locks_->waiting() < waiting_max_) return absl::OkStatus();
+  if (key_locks_->waiting() + for_settlements_ < waiting_max_) return absl::OkStatus();
   return base::OverloadedError("commands that wait for the same message or key", waiting_max_);
 }
 
@@ -51,7 +51,11 @@ void MessageLocks::Wait(const Name& name, Waiter waiter) {
   // been committed and its continuations are running. So the settlement is over when the
   // continuations of the open batch run.
   DT_CHECK(dispatcher_->AnyEnding(MessageId{.high = name.high, .low = name.low}));
-  writes_->Then(std::move(waiter));
+  ++for_settlements_;
+  writes_->Then([this, waiter = std::move(waiter)](base::Now now, bool ok) mutable {
+    --for_settlements_;
+    waiter(now, ok);
+  });
 }
 
 }  // namespace duetime::messages

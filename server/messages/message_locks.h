@@ -55,6 +55,8 @@ class MessageLocks {
   scheduler::KeyLocks* const key_locks_;
   scheduler::PendingWrites* const writes_;
   const delivery::Dispatcher* const dispatcher_;
+  // Commands that wait for a settlement. The others wait in `key_locks_`.
+  size_t for_settlements_ = 0;
 };
 
 }  // namespace duetime::messages

@@ -42,7 +42,7 @@ constexpr Field<ShardStats> kShardFields[] = {
      "Messages cancelled, including those stopped with stop_redelivery.", &ShardStats::cancelled},
     {kCounter, "duetime_messages_rescheduled_total", "Messages rescheduled or replaced.",
      &ShardStats::rescheduled},
-    {kCounter, "duetime_messages_expired_total", "Messages that ended as EXPIRED.",
+    {kCounter, "duetime_messages_expired_total", "Messages that a subscription let expire.",
      &ShardStats::expired},
     {kCounter, "duetime_messages_dead_lettered_total",
      "Messages that a subscription dead-lettered.", &ShardStats::dead_lettered},

@@ -140,6 +140,8 @@ struct OperationCommand {
   std::string name;
   std::optional<OperationSpec> spec;
   storage::Fingerprint content;
+  // Decides and answers, but starts nothing.
+  bool validate_only = false;
 };
 
 // Changes a recurrence. The slot SlotOfName("", name) decides the shard.

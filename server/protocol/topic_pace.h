@@ -49,7 +49,8 @@ class PaceSettings {
 // without a limit. Thread-safe.
 class PaceClock {
  public:
-  // Far beyond the uptime of a machine (9 years), and small enough for the word.
+  // The clock's maximum: 9 years after the start of the machine. It leaves room for the other
+  // fields of the 64-bit state.
   static constexpr uint64_t kNowMaxMicros = uint64_t{1} << 48;
 
   // Grants up to `wanted` messages, at a reading of the steady clock.

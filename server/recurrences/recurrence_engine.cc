@@ -307,10 +307,11 @@ void RecurrenceEngine::Save(const Entry& entry) {
 
 // ---- Commands
 
-void RecurrenceEngine::Refuse(const protocol::RecurrenceCommand& command) {
+void RecurrenceEngine::Refuse(const protocol::RecurrenceCommand& command,
+                              const absl::Status& status) {
   protocol::RecurrenceReply reply;
   reply.tag = command.tag;
-  reply.status = base::StorageFailedError();
+  reply.status = status;
   effects_->replies.push_back(std::move(reply));
 }
 
@@ -335,6 +336,7 @@ void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command
   if (entry != nullptr && !create && entry->state.current.id != MessageId{} &&
       locks_->ChangeInFlight(entry->state.current.id)) {
     // A client is cancelling or moving the scheduled occurrence.
+    if (absl::Status room = locks_->CheckRoom(); !room.ok()) return Refuse(command, room);
     const KeyLocks::Name name(entry->state.current.id);
     locks_->Wait(name, [this, command = std::move(command)](base::Now then, bool ok) mutable {
       if (ok) {

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 
 #include "server/base/clock.h"
+#include "server/base/error.h"
 #include "server/calendar/recurrence_rule.h"
 #include "server/delivery/occurrence_sink.h"
 #include "server/messages/bulk_changes.h"
@@ -41,7 +42,10 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   absl::Status Recover();
 
   void Handle(base::Now now, protocol::RecurrenceCommand command);
-  void Refuse(const protocol::RecurrenceCommand& command);
+  // Answers the command after the shard has failed.
+  void Refuse(const protocol::RecurrenceCommand& command) {
+    Refuse(command, base::StorageFailedError());
+  }
 
   bool OnOccurrenceDue(base::Now now, const storage::MessageRef& message) override;
   void OnOccurrenceCancelled(base::Now now, const storage::MessageId& id) override;
@@ -51,6 +55,7 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   size_t CountOf(storage::TopicId topic) const;
 
  private:
+  void Refuse(const protocol::RecurrenceCommand& command, const absl::Status& status);
   struct Entry {
     protocol::RecurrenceState state;
     // Absent if the machine no longer knows the time zone. The recurrence is then paused, and its

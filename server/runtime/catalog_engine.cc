@@ -37,9 +37,9 @@ void CatalogEngine::Join() {
 void CatalogEngine::Run() {
   pthread_setname_np(pthread_self(), "dt-catalog");
   for (;;) {
-    mailbox_.Take(!Held(), std::exchange(handled_, {}), &intake_);
+    mailbox_.Take(!Held(), std::exchange(handled_, {}), &taken_);
     Turn();
-    if (intake_.stopping && uncommitted_ == 0) return;
+    if (taken_.stopping && uncommitted_ == 0) return;
     const size_t wake_commands = Held() ? CatalogMailbox::kNoCommands : 1;
     mailbox_.Wait(kSleepMax, wake_commands, std::exchange(handled_, {}));
   }
@@ -47,18 +47,18 @@ void CatalogEngine::Run() {
 
 void CatalogEngine::Turn() {
   const base::Now now = clock_->Read();
-  for (const Completion& completion : intake_.completions) {
+  for (const Completion& completion : taken_.completions) {
     DT_CHECK_GT(uncommitted_, 0u);
     --uncommitted_;
     catalog_.OnCommitted(now, completion.sequence, completion.outcome);
   }
-  for (catalog::Command& command : intake_.commands) {
+  for (catalog::Command& command : taken_.commands) {
     ++handled_.commands;
     handled_.bytes += CommandBytes(command);
     catalog_.Handle(now, std::move(command));
   }
   // The next start continues the open changes.
-  if (intake_.stopping) catalog_.Stop();
+  if (taken_.stopping) catalog_.Stop();
   SubmitBatch();
   catalog::Effects effects = catalog_.TakeEffects();
   const size_t open = catalog_.open_requests();

@@ -63,7 +63,7 @@ class CatalogEngine {
 
   // Confined to the engine's thread after Start.
   catalog::Catalog catalog_;
-  CatalogMailbox::Intake intake_;
+  CatalogMailbox::Taken taken_;
   // Handled commands that are not yet reported to the mailbox. A request counts against the
   // mailbox's limit until its answer, because a change may wait for other changes of its topic.
   CatalogMailbox::Handled handled_;

@@ -76,19 +76,19 @@ void Engine::Run() {
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   for (;;) {
     const bool take = !CommandsLeft() && !Held();
-    mailbox_.Take(take, std::exchange(handled_, {}), &intake_);
+    mailbox_.Take(take, std::exchange(handled_, {}), &taken_);
     if (take) {
-      intake_commands_.swap(intake_.commands);
+      taken_commands_.swap(taken_.commands);
       next_command_ = 0;
     }
-    if (intake_.stop_dispatch && !std::exchange(dispatch_stopped_, true)) shard_.StopDispatch();
+    if (taken_.stop_dispatch && !std::exchange(dispatch_stopped_, true)) shard_.StopDispatch();
     now_ = context_.clock->Read();
     HandleCompletions();
     HandleCommands();
     const shard::StepResult result = shard_.Step(now_);
     const bool submitted = SubmitBatch();
     DeliverEffects();
-    const bool done = intake_.stopping && !CommandsLeft() && !shard_.settles_waiting() &&
+    const bool done = taken_.stopping && !CommandsLeft() && !shard_.settles_waiting() &&
                       uncommitted_.empty() && !submitted;
     if (done) break;
     Sleep(result);
@@ -97,7 +97,7 @@ void Engine::Run() {
 }
 
 void Engine::HandleCompletions() {
-  for (const Completion& completion : intake_.completions) {
+  for (const Completion& completion : taken_.completions) {
     DT_CHECK(!uncommitted_.empty());
     uncommitted_sum_.records -= uncommitted_.front().records;
     uncommitted_sum_.bytes -= uncommitted_.front().bytes;
@@ -109,7 +109,7 @@ void Engine::HandleCompletions() {
 void Engine::HandleCommands() {
   size_t weight = 0;
   while (CommandsLeft() && weight < kTurnWeightMax) {
-    protocol::Command& command = intake_commands_[next_command_++];
+    protocol::Command& command = taken_commands_[next_command_++];
     weight += CommandWeight(command);
     ++handled_.commands;
     handled_.bytes += CommandBytes(command);

@@ -89,7 +89,7 @@ class Engine {
     return uncommitted_sum_.records >= options_.uncommitted_records_max ||
            uncommitted_sum_.bytes >= options_.uncommitted_bytes_max;
   }
-  bool CommandsLeft() const { return next_command_ < intake_commands_.size(); }
+  bool CommandsLeft() const { return next_command_ < taken_commands_.size(); }
 
   const uint16_t shard_index_;
   const EngineOptions options_;
@@ -100,9 +100,9 @@ class Engine {
   // Confined to the engine's thread after Start.
   shard::Shard shard_;
   base::Now now_;
-  ShardMailbox::Intake intake_;
+  ShardMailbox::Taken taken_;
   // Commands from the mailbox. Commands from next_command_ on are not decided yet.
-  std::vector<protocol::Command> intake_commands_;
+  std::vector<protocol::Command> taken_commands_;
   size_t next_command_ = 0;
   // Decided commands that are not yet reported to the mailbox.
   ShardMailbox::Handled handled_;

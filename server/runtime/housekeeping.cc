@@ -25,7 +25,7 @@ Housekeeping::~Housekeeping() { Stop(); }
 
 void Housekeeping::Start() {
   DT_CHECK(!thread_.joinable());
-  Look();
+  Check();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -46,11 +46,11 @@ void Housekeeping::Run() {
       if (!stopping_) wake_.WaitFor(&mutex_, kPeriod);
       if (stopping_) return;
     }
-    Look();
+    Check();
   }
 }
 
-void Housekeeping::Look() {
+void Housekeeping::Check() {
   WriteWitness();
   if (tasks_.drop_expired) tasks_.drop_expired(clock_->Read().wall_ms);
   LookAtDisk();

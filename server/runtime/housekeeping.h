@@ -52,7 +52,7 @@ class Housekeeping {
 
  private:
   void Run();
-  void Look();
+  void Check();
   void LookAtDisk();
   void LookAtClock();
   void WriteWitness();

@@ -157,15 +157,15 @@ void Mailbox<Command>::Stop() {
 }
 
 template <typename Command>
-void Mailbox<Command>::Take(bool take_commands, const Handled& handled, Intake* intake) {
-  intake->commands.clear();
-  intake->completions.clear();
+void Mailbox<Command>::Take(bool take_commands, const Handled& handled, Taken* taken) {
+  taken->commands.clear();
+  taken->completions.clear();
   base::MutexLock lock(&mutex_);
   ReleaseLocked(handled);
-  if (take_commands) intake->commands.swap(commands_);
-  intake->completions.swap(completions_);
-  intake->stop_dispatch = stop_dispatch_;
-  intake->stopping = stopping_ && commands_.empty();
+  if (take_commands) taken->commands.swap(commands_);
+  taken->completions.swap(completions_);
+  taken->stop_dispatch = stop_dispatch_;
+  taken->stopping = stopping_ && commands_.empty();
   news_ = false;
 }
 

@@ -68,15 +68,15 @@ bool MayBeRefused(const catalog::Command& command);
 template <typename Command>
 class Mailbox final : public CompletionSink {
  public:
-  // As `wake_commands` of Wait: commands do not end the wait.
+  // With this value as `wake_commands`, commands do not end a Wait.
   static constexpr size_t kNoCommands = std::numeric_limits<size_t>::max();
 
   // The result of Take.
-  struct Intake {
+  struct Taken {
     std::vector<Command> commands;
     std::vector<Completion> completions;
     bool stop_dispatch = false;
-    // True if only completions can follow this intake.
+    // True if only completions can follow.
     bool stopping = false;
   };
 
@@ -99,9 +99,9 @@ class Mailbox final : public CompletionSink {
   // Refuses every further command, and asks the engine to finish.
   void Stop();
 
-  // Takes everything that waits; commands only if `take_commands`. Clears the intake's vectors
+  // Takes everything that waits; commands only if `take_commands`. Clears the taken's vectors
   // first and reuses their memory. Commands of `handled` no longer count against the limits.
-  void Take(bool take_commands, const Handled& handled, Intake* intake);
+  void Take(bool take_commands, const Handled& handled, Taken* taken);
 
   // Waits until there are `wake_commands` new commands, a new completion, or a new request to stop,
   // or until `timeout`. May return early without a reason. Commands of `handled` stop counting

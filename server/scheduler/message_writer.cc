@@ -112,7 +112,7 @@ void MessageWriter::CountMinutes(TopicId topic, bool on) {
     minutes_.End(topic);
   } else if (!minutes_.Has(topic)) {
     beginning_.insert(topic);
-    if (!settling()) BeginMinutes(topic);
+    if (!waits_to_count()) BeginMinutes(topic);
   }
 }
 
@@ -164,7 +164,7 @@ absl::Status MessageWriter::SetQuota(TopicId topic, std::shared_ptr<protocol::To
 }
 
 absl::Status MessageWriter::FlushCounts() {
-  DT_CHECK(!settling());
+  DT_CHECK(!waits_to_count());
   while (!beginning_.empty()) BeginMinutes(*beginning_.begin());
   absl::Status status = minutes_.read_status();
   const auto add = [this, &status](const std::pair<TopicId, uint64_t>& bucket,

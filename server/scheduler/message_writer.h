@@ -70,7 +70,7 @@ class MessageWriter {
   void CountMinutes(storage::TopicId topic, bool on);
   // True if counting by minute must begin for some topic and waits for batches in flight. No batch
   // may be taken until then.
-  bool settling() const { return !beginning_.empty() && writes_->batches_in_flight() > 0; }
+  bool waits_to_count() const { return !beginning_.empty() && writes_->batches_in_flight() > 0; }
   MinuteCounts& minutes() { return minutes_; }
 
   // Sets whether TakeUsed reports the topic, once, when its next message is put.
@@ -78,7 +78,7 @@ class MessageWriter {
   std::vector<storage::TopicId> TakeUsed() { return std::exchange(used_, {}); }
 
   // Turns the counts into records. Call before the batch is taken. An error means that the store
-  // cannot be read. REQUIRES: not settling().
+  // cannot be read. REQUIRES: not waits_to_count().
   absl::Status FlushCounts();
 
  private:

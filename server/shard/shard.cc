@@ -91,8 +91,8 @@ class Shard::Impl {
   std::optional<PendingBatch> TakeBatch() {
     // After a failed read the open batch may be incomplete, for example with the end of a message
     // but not of its key. The next step fails the shard. No batch is taken either while a topic
-    // waits to count its minutes (MessageWriter::settling).
-    if (failed_ || !dispatcher_.read_status().ok() || writer_.settling()) return std::nullopt;
+    // waits to count its minutes (MessageWriter::waits_to_count).
+    if (failed_ || !dispatcher_.read_status().ok() || writer_.waits_to_count()) return std::nullopt;
     if (absl::Status status = writer_.FlushCounts(); !status.ok()) {
       dispatcher_.NoteReadError(status);
       return std::nullopt;
@@ -195,7 +195,7 @@ class Shard::Impl {
     protocol::TopicReply reply{
         .tag = command.tag, .topic = command.topic, .status = base::StorageFailedError()};
     if (!failed_) reply.status = SetTopic(now, command, &reply);
-    if (!reply.status.ok() || !writer_.settling()) {
+    if (!reply.status.ok() || !writer_.waits_to_count()) {
       effects_.replies.push_back(std::move(reply));
       return;
     }

@@ -222,6 +222,12 @@ TEST_F(SubscriptionsTest, ADeadLetterGoesBackToATopicThatWasDeleted) {
   EXPECT_EQ(InfoOf(Call(admin_, &v1::Admin::Stub::GetTopic, topic, &found)).reason,
             "TOPIC_NOT_FOUND");
 
+  v1::ListRequest list;
+  list.set_topic("t.dlq");
+  v1::ListResponse listed;
+  MustCall(messages_, &v1::Messages::Stub::List, list, &listed);
+  ASSERT_EQ(listed.messages_size(), 1);
+  const std::string letter = listed.messages(0).id();
   v1::StartBulkRequest redrive;
   redrive.set_topic("t.dlq");
   redrive.set_action(v1::BULK_REDRIVE);
@@ -245,6 +251,11 @@ TEST_F(SubscriptionsTest, ADeadLetterGoesBackToATopicThatWasDeleted) {
   EXPECT_EQ(again.AckAndWait(received.delivery), SettleAnswer::kSettled);
   Subscription letters(channel_, Subscription::Start{.topic = "t.dlq"});
   EXPECT_TRUE(letters.StaysQuiet(Millis(200)));
+  v1::GetRequest get;
+  get.set_message_id(letter);
+  v1::GetResponse got;
+  MustCall(messages_, &v1::Messages::Stub::Get, get, &got);
+  EXPECT_EQ(got.message().state(), v1::Message::CANCELLED);
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ FAULTS = [
 
     # ---- Dead letters
     ("the dead-letter topic is not made", CATALOG,
-     "if (linked || NeedsDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));", "", ALL),
+     "if (unlinked || LacksDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));", "", ALL),
     ("a new dead-letter topic is not sent to the shards", CATALOG,
      "state_.Publish(linked); Tell(linked, watch, kNoChange);", "state_.Publish(linked);", ALL),
     ("a change of the dead-letter topic keeps the old one", STATE,
@@ -141,7 +141,7 @@ FAULTS = [
 
     # ---- A start
     ("a start does not continue subscriptions' changes", CATALOG,
-     "if (subscription.stored.phase == SubscriptionPhase::kSettled) continue;", "continue;", ALL),
+     "if (subscription.stored.phase == SubscriptionPhase::kLive) continue;", "continue;", ALL),
     ("a start does not continue deletions", CATALOG,
      "if (entry->phase == TopicPhase::kDeleting) { open.push_back", "if (false) { open.push_back", ALL),
     ("a start does not wait for the shards", CATALOG, "recovering_ += options_.shards;", "", ALL),
@@ -150,7 +150,7 @@ FAULTS = [
      "recovering_ += options_.shards; Tell(entry->topic, entry->topic->deleted, kRecovery);", "", ALL),
     ("a start does not publish subscriptions", CATALOG, "if (there) state_.Publish(Published(subscription));", "", ALL),
     ("a start publishes a subscription that is being deleted", CATALOG,
-     "phase == SubscriptionPhase::kSettled || phase == SubscriptionPhase::kUpdating;", "true;", ALL),
+     "phase == SubscriptionPhase::kLive || phase == SubscriptionPhase::kUpdating;", "true;", ALL),
     ("a start forgets that a topic was deleted", LOAD, "topic.deleted = stored.phase == TopicPhase::kDeleted;", "", ALL),
     ("a deleted topic that got a message stays deleted", LOAD,
      "if (!counts.empty() && counts[0].messages > 0) return true;", "", ALL),

@@ -41,7 +41,7 @@ FAULTS = [
      "states_->Remove(index); } if (messages > 0) streams_->ReturnCredit(stream, messages, bytes);",
      "states_->Remove(index); }", ALL),
     ("a shard that cannot read refuses a dead letter", f"{ROOM}/lease_ends.cc",
-     "} else if (reader_->ok()) {", "} else {", f"{SETTLE} {SIMULATION}"),
+     "} else if (reader_->ok()) {", "} else {", ALL),
     # ---- Retries
     ("a failed attempt is not written", f"{ROOM}/retries.cc",
      "entry.progress = true; records_->PutProgress(entry.key(), entry.subscription->state.id, "
@@ -57,9 +57,6 @@ FAULTS = [
     # ---- Dead letters
     ("a dead letter forgets its origin's attempts", f"{ROOM}/dead_letters.cc",
      "origin.attempts = entry.attempts;", "", ALL),
-    ("a dead letter is buffered", f"{ROOM}/dead_letters.cc",
-     "storage::EndState::kDeadLettered, storage::Durability::kSynced",
-     "storage::EndState::kDeadLettered, storage::Durability::kBuffered", ALL),
     ("a dead letter is due, and never offered", f"{ROOM}/dead_letters.cc", "scheduler_->OnPut(ref);", "", ALL),
     ("a subscription's own dead-letter topic is ignored", f"{ROOM}/dead_letters.cc",
      "return own != TopicId{} ? own : subscription.topic->dead_letter;", "return subscription.topic->dead_letter;", ALL),

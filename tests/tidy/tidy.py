@@ -82,7 +82,7 @@ BANNED = [
      ["client/caller.cc", "tests/crash/", "tests/bench/"]),
     ("clock", r"\b(system_clock|steady_clock|high_resolution_clock)::now\b|\bclock_gettime\b|\bgettimeofday\b"
               r"|\babsl::(Now|GetCurrentTimeNanos)\b|\bgpr_now\b|(?<![\w.>])time\s*\((nullptr|NULL|0)\)",
-     "time is an argument; the one that asks for it has a base::Clock",
+     "time is an argument; code that must ask for the time has a base::Clock",
      # The two of rpc are deadlines in gRPC's own terms.
      ["server/base/clock.cc", "server/base/mutex.h", "server/rpc/cq_worker.cc", "server/rpc/grpc_server.cc", "client/",
       "tests/unit/client/", "tests/unit/rpc/", "tests/crash/", "tests/bench/", "tests/integration/", "tests/support/"]),

@@ -88,8 +88,8 @@ absl::string_view TopicName(ApiWorker& worker, storage::TopicId topic) {
   return worker.context().catalog().TopicName(topic);
 }
 
-void FillStandings(ApiWorker& worker, const protocol::GetReply& reply,
-                   google::protobuf::RepeatedPtrField<v1::SubscriptionStatus>* standings) {
+void FillSubscriptionStates(ApiWorker& worker, const protocol::GetReply& reply,
+                            google::protobuf::RepeatedPtrField<v1::SubscriptionStatus>* standings) {
   for (const protocol::SubscriptionStatus& from : reply.subscriptions) {
     v1::SubscriptionStatus* to = standings->Add();
     to->set_subscription(worker.context().catalog().SubscriptionName(from.subscription));
@@ -269,7 +269,7 @@ Co<absl::Status> Get(ApiWorker& worker, rpc::UnaryCall&, const v1::GetRequest& r
   const auto found = co_await FindMessage(worker, valid);
   if (!found.ok()) co_return found.status();
   status = FillMessage(worker, *found, full, response->mutable_message());
-  if (status.ok()) FillStandings(worker, *found, response->mutable_subscriptions());
+  if (status.ok()) FillSubscriptionStates(worker, *found, response->mutable_subscriptions());
   co_return status;
 }
 
@@ -282,7 +282,7 @@ Co<absl::Status> Explain(ApiWorker& worker, rpc::UnaryCall&, const v1::ExplainRe
   if (!found.ok()) co_return found.status();
   status = FillMessage(worker, *found, /*full=*/false, response->mutable_message());
   if (!status.ok()) co_return status;
-  FillStandings(worker, *found, response->mutable_subscriptions());
+  FillSubscriptionStates(worker, *found, response->mutable_subscriptions());
   FillExplanation(found->timeline, worker.context().clock->Read().wall_ms, response);
   co_return absl::OkStatus();
 }

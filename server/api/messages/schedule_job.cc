@@ -127,7 +127,11 @@ absl::StatusOr<const catalog::Topic*> ScheduleRouter::FindTopic(const ValidSched
   }
   if (last_topic_ != nullptr && last_topic_->used) return last_topic_.get();
   const auto ensured = job.ensured.find(valid.topic);
-  if (ensured == job.ensured.end()) return nullptr;
+  if (ensured == job.ensured.end()) {
+    // A call that creates no message creates no topic.
+    if (!valid.plain && valid.only_if_exists) return KeyNotFoundError(valid.topic, valid.key);
+    return nullptr;
+  }
   if (!ensured->second.ok()) return ensured->second.status();
   return ensured->second->get();
 }
@@ -177,10 +181,10 @@ absl::Status ScheduleRouter::Accept(const v1::ScheduleRequest& request, int inde
   if (valid->needs_options()) command->messages.back().options = MakeOptions(*valid, request);
   if (valid->plain && valid->ttl_ms == 0) return absl::OkStatus();
   // Holds the stored fields; Fill adds the fields that the shard decides.
-  item.echo = std::make_unique<v1::Message>();
-  FillRecord(*record, topic_name, record->payload.size(), /*full=*/false, item.echo.get());
-  // The topic does not exist, so only `echo` keeps its name.
-  if (topic == nullptr) item.topic = item.echo->topic();
+  item.stored_fields = std::make_unique<v1::Message>();
+  FillRecord(*record, topic_name, record->payload.size(), /*full=*/false, item.stored_fields.get());
+  // The topic does not exist, so only `stored_fields` keeps its name.
+  if (topic == nullptr) item.topic = item.stored_fields->topic();
   return absl::OkStatus();
 }
 
@@ -235,8 +239,8 @@ template <typename Answer>
 void ScheduleRouter::Fill(const ScheduledItem& item, const protocol::AcceptedMessage& accepted,
                           Answer* answer) const {
   v1::Message* message = answer->mutable_message();
-  if (item.echo != nullptr) {
-    *message = *item.echo;
+  if (item.stored_fields != nullptr) {
+    *message = *item.stored_fields;
     const bool created = accepted.outcome == protocol::ScheduleOutcome::kCreated;
     if (accepted.moved || (item.keeps_time && !created)) message->clear_civil_time();
     if (message->has_ttl()) {

@@ -26,14 +26,15 @@ namespace duetime::api {
 
 // The state of one ScheduleRequest until its answer.
 struct ScheduledItem {
-  // Points into the catalog. For a check of a topic that does not exist, points into `echo`.
+  // Points into the catalog. For a check of a topic that does not exist, points into
+  // `stored_fields`.
   absl::string_view topic;
   size_t payload_bytes = 0;
   // Not OK if the message is refused; the other fields are then void.
   absl::Status error;
   uint16_t shard = 0;
   // The further fields of the answer's message; null for a plain message.
-  std::unique_ptr<v1::Message> echo;
+  std::unique_ptr<v1::Message> stored_fields;
   // With KEEP_TIME: if the message replaces another one, the request's time does not count.
   bool keeps_time = false;
 };

@@ -55,7 +55,7 @@ absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
   frame.job.status = context.Admit(CallKind::kSchedule);
   if (!frame.job.status.ok()) {
     frame.job.items.resize(static_cast<size_t>(request->messages_size()));
-    Settle(&frame);
+    Answer(&frame);
     return absl::OkStatus();
   }
   ScheduleRouter& router = api_->router();
@@ -98,7 +98,7 @@ void ScheduleStream::PostFrame(Frame* frame) {
   frame->tag = api_->replies().Add(this);
   if (api_->router().Post(frame->tag, &frame->job)) return;
   api_->replies().Remove(frame->tag);
-  Settle(frame);
+  Answer(frame);
 }
 
 void ScheduleStream::OnReply(uint16_t shard, protocol::Reply reply) {
@@ -109,11 +109,11 @@ void ScheduleStream::OnReply(uint16_t shard, protocol::Reply reply) {
   DT_CHECK(found != frames_.end());
   if (!api_->router().Take(shard, std::move(scheduled), &found->job)) return;
   api_->replies().Remove(found->tag);
-  Settle(&*found);
+  Answer(&*found);
   Pump();
 }
 
-void ScheduleStream::Settle(Frame* frame) {
+void ScheduleStream::Answer(Frame* frame) {
   frame->done = true;
   const absl::Status& status = frame->job.status;
   if (status.ok()) return;

@@ -67,7 +67,7 @@ class ScheduleStream final : public rpc::BidiStream, public ReplySink {
   void PostFrame(Frame* frame);
   // Marks the frame as done. An error of the whole frame becomes the error of each message, or ends
   // the stream.
-  void Settle(Frame* frame);
+  void Answer(Frame* frame);
   // Reads no more, and ends with `status` when every open message is answered.
   void Close(const grpc::Status& status);
   void Pump();

@@ -71,6 +71,11 @@ Co<absl::StatusOr<Operation>> StartOperation(ApiWorker& worker, std::string name
   command.content = ContentHash(protocol::ContentOf(spec));
   command.name = name.empty() ? RandomName() : std::move(name);
   command.spec = std::move(spec);
+  // The check comes first, so that an operation that one shard refuses runs in none.
+  command.validate_only = true;
+  auto checked = co_await AskAllShards(worker, command);
+  if (!checked.ok()) co_return checked.status();
+  command.validate_only = false;
   co_return co_await AskAllShards(worker, std::move(command));
 }
 

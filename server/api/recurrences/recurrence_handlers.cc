@@ -70,28 +70,15 @@ absl::Status FillPreview(const calendar::RecurrenceRule& rule, int64_t after_ms,
   const std::string zone_name = rule.time_zone.empty() ? "UTC" : rule.time_zone;
   const auto zone = calendar::FindZone(zone_name, "schedule.time_zone");
   if (!zone.ok()) return zone.status();
-  // Occurrence numbers count from the start, so skip the occurrences up to `after_ms`. Beyond
-  // kNumberedMax occurrences, the preview has no numbers.
-  constexpr uint64_t kNumberedMax = 10'000;
-  uint64_t number = 0;
-  bool numbered = true;
-  int64_t at_ms = rule.start_ms - 1;
-  for (;;) {
-    const auto next = compiled->NextAfter(at_ms);
-    if (!next.has_value() || *next > after_ms) break;
-    numbered = number < kNumberedMax;
-    if (!numbered) break;
-    ++number;
-    at_ms = *next;
-  }
-  at_ms = std::max(at_ms, after_ms);
-  for (size_t i = 0; i < count && !compiled->IsComplete(number); ++i) {
+  constexpr uint64_t kCountedMax = 10'000;
+  std::optional<uint64_t> number = compiled->CountUpTo(after_ms, kCountedMax);
+  int64_t at_ms = after_ms;
+  for (size_t i = 0; i < count && !compiled->IsComplete(number.value_or(kCountedMax)); ++i) {
     const auto next = compiled->NextAfter(at_ms);
     if (!next.has_value()) break;
     at_ms = *next;
     auto* occurrence = response->add_occurrences();
-    ++number;
-    if (numbered) occurrence->set_number(static_cast<int64_t>(number));
+    if (number.has_value()) occurrence->set_number(static_cast<int64_t>(++*number));
     SetTimestamp(static_cast<uint64_t>(at_ms), occurrence->mutable_time());
     occurrence->mutable_civil_time()->set_local(calendar::FormatCivilTime(at_ms, *zone));
     occurrence->mutable_civil_time()->set_time_zone(zone_name);
@@ -170,6 +157,19 @@ absl::Status ReadNew(ApiWorker& worker, const v1::Recurrence& asked, RecurrenceC
   return status;
 }
 
+// Adds to a new recurrence what depends on its topic, null if it does not exist, and on the time of
+// the call.
+absl::Status Complete(ApiWorker& worker, const v1::Recurrence& asked, const catalog::Topic* topic,
+                      uint64_t now_ms, RecurrenceCommand* command) {
+  if (topic != nullptr) command->spec.topic = topic->id;
+  command->spec.content = ContentHash(protocol::ContentOf(command->spec));
+  if (!asked.schedule().has_start_time()) {
+    command->spec.rule.start_ms = static_cast<int64_t>(now_ms);
+  }
+  return ReadTemplate(asked.template_(), topic == nullptr ? TopicSettings{} : topic->settings,
+                      worker.context().options.limits, &command->spec.message);
+}
+
 // Reads all of an update except the template.
 absl::Status ReadUpdate(ApiWorker& worker, const v1::UpdateRecurrenceRequest& request,
                         RecurrenceCommand* command) {
@@ -203,28 +203,26 @@ Co<absl::Status> CreateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
   absl::Status status = ReadNew(worker, asked, &command);
   if (!status.ok()) co_return status;
   catalog::TopicPtr topic = context.catalog().FindTopic(asked.topic());
-  // A check creates no topic.
-  const bool look = command.validate_only;
-  if (look && topic == nullptr) {
-    status = context.MayCreateTopic(asked.topic());
-  } else if (!look) {
+  if (topic == nullptr) status = context.MayCreateTopic(asked.topic());
+  if (topic == nullptr && status.ok() && !request.validate_only()) {
+    // The check comes first, because a refused request creates no topic.
+    RecurrenceCommand check = command;
+    check.validate_only = true;
+    status = Complete(worker, asked, nullptr, now_ms, &check);
+    if (!status.ok()) co_return status;
+    const auto checked = co_await Change(worker, std::move(check));
+    status = checked.status();
+  }
+  if (!status.ok()) co_return status;
+  if (!request.validate_only()) {
     AskCatalog ask(&worker, catalog::EnsureTopic{.name = asked.topic()});
     const catalog::Reply ensured = co_await ask;
-    status = ensured.status;
+    if (!ensured.status.ok()) co_return ensured.status;
     topic = ensured.topic;
-  }
-  if (!status.ok()) co_return status;
-  if (topic != nullptr) command.spec.topic = topic->id;
-  command.spec.content = ContentHash(protocol::ContentOf(command.spec));
-  const TopicSettings settings = topic == nullptr ? TopicSettings{} : topic->settings;
-  status = ReadTemplate(asked.template_(), settings, context.options.limits, &command.spec.message);
-  if (status.ok() && !look) {
     status = co_await PrepareDeadLetters(worker, asked.topic(), asked.template_().late_policy());
   }
+  if (status.ok()) status = Complete(worker, asked, topic.get(), now_ms, &command);
   if (!status.ok()) co_return status;
-  if (!asked.schedule().has_start_time()) {
-    command.spec.rule.start_ms = static_cast<int64_t>(now_ms);
-  }
   const auto reply = co_await Change(worker, std::move(command));
   if (!reply.ok()) co_return reply.status();
   FillRecurrence(reply->state, asked.topic(), /*full=*/true, response->mutable_recurrence());

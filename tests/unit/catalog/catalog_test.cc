@@ -343,6 +343,64 @@ TEST(CatalogTest, ARefusedSubscriptionMakesNoDeadLetterTopic) {
   EXPECT_EQ(world.snapshot().topics(), before);
 }
 
+TEST(CatalogTest, ADeletedDeadLetterTopicStaysDeletedUntilItIsNeeded) {
+  CatalogWorld world;
+  ASSERT_EQ(world.Reason(EnsureTopic{.name = "a", .dead_letters = true}), "OK");
+  ASSERT_EQ(world.Reason(DeleteTopic{.name = "a.dlq"}), "OK");
+  const auto pause = [](TopicSettings* settings) {
+    settings->paused = true;
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(world.Reason(UpdateTopic{.name = "a", .edit = pause}), "OK");
+  EXPECT_EQ(world.snapshot().FindTopic("a.dlq"), nullptr);
+  world.Restart();
+  EXPECT_EQ(world.snapshot().FindTopic("a.dlq"), nullptr);
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "a", .dead_letters = true}), "OK");
+  EXPECT_NE(world.snapshot().FindTopic("a.dlq"), nullptr);
+  const auto edit = [](TopicSettings* settings) {
+    settings->dead_letter_topic = "graves";
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(world.Reason(UpdateTopic{.name = "a", .edit = edit}), "OK");
+  EXPECT_NE(world.snapshot().FindTopic("graves"), nullptr);
+}
+
+TEST(CatalogTest, ARefusedRequestCreatesNeitherTheTopicNorItsDeadLetterTopic) {
+  CatalogWorld world({.topics_max = 2});
+  ASSERT_EQ(world.Reason(EnsureTopic{.name = "a"}), "OK");
+  const std::string longest(kTopicBytesMax, 'x');
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = longest, .dead_letters = true}),
+            "NO_DEAD_LETTER_TOPIC");
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "b", .dead_letters = true}), "TOPIC_LIMIT");
+  for (const std::string& name : {longest, std::string("b")}) {
+    const bool fits = name == "b";
+    EXPECT_EQ(world.Reason(CreateSubscription{.topic = name, .name = "s", .settings = Attempts(3)}),
+              fits ? "TOPIC_LIMIT" : "NO_DEAD_LETTER_TOPIC");
+    CreateSubscription named{.topic = name, .name = "s"};
+    named.settings.dead_letter_name = "dead";
+    EXPECT_EQ(world.Reason(named), "TOPIC_LIMIT");
+  }
+  EXPECT_EQ(world.snapshot().topics(), 1u);
+  // There is room for one more topic.
+  CreateSubscription last{.topic = "b", .name = "s"};
+  last.settings.dead_letter_name = "a";
+  EXPECT_EQ(world.Reason(last), "OK");
+}
+
+TEST(CatalogTest, ARecurrenceThatAShardMadeBeforeTheCrashRevivesTheTopic) {
+  for (size_t moment = 0; moment < 40; ++moment) {
+    CatalogWorld world;
+    const TopicId id = world.Ask(EnsureTopic{.name = "a"})->topic->id;
+    const uint64_t tag = world.Post(DeleteTopic{.name = "a"});
+    for (size_t step = 0; step < moment && world.Step(); ++step) {
+    }
+    if (world.ReplyTo(tag).has_value()) break;
+    world.recurrences[static_cast<uint32_t>(id)] = 1;
+    world.Restart();
+    EXPECT_NE(world.snapshot().FindTopic("a"), nullptr) << moment;
+  }
+}
+
 TEST(CatalogTest, StopEndsWaitingChangesToo) {
   CatalogWorld world;
   ASSERT_EQ(world.Reason(CreateTopic{.name = "a"}), "OK");

@@ -71,6 +71,19 @@ TEST_F(BacklogTest, AListedEntryStaysInMemoryAndHoldsNothing) {
   EXPECT_FALSE(Listed(message.key, *one_));
 }
 
+TEST_F(BacklogTest, TheCommitOfAnEarlierListingLeavesTheEntryInMemory) {
+  const storage::MessageRef message = Put();
+  const EntryIndex index = Take(one_, message);
+  p_.backlog->List(index);
+  const auto earlier = writes_.Take();
+  ASSERT_TRUE(earlier.has_value());
+  p_.backlog->MoveToDisk(index);
+  writes_.Complete(now_, earlier->sequence, true);
+  EXPECT_EQ(At(index).state, EntryState::kForgetting);
+  Commit();
+  EXPECT_EQ(p_.table->size(), 0u);
+}
+
 TEST_F(BacklogTest, AnotherPlaceReplacesTheListing) {
   const storage::MessageRef message = Put();
   const EntryIndex index = Take(one_, message);

@@ -175,7 +175,7 @@ TEST(FailureThrottleTest, WhoDoesNotAskLeavesItsShareToTheOthers) {
     const uint64_t now = TakeAll(&brakes[0], ms, 1'000);
     FailTimes(&brakes[0], ms, static_cast<int>(now));
     granted += now;
-    if (ms % FailureThrottle::kLookMs != 0) continue;
+    if (ms % FailureThrottle::kCheckMs != 0) continue;
     for (FailureThrottle& throttle : brakes) throttle.Slowed(ms);
   }
   EXPECT_EQ(rate.slowed(), 1u);
@@ -208,8 +208,8 @@ TEST(FailureThrottleTest, NeverMoreThanTheRateWhileSlowed) {
       const uint64_t next_ms = throttle.NextMs(now_ms);
       if (!throttle.slowed()) break;
       ASSERT_GE(next_ms, now_ms);
-      ASSERT_LE(next_ms, now_ms + FailureThrottle::kLookMs);
-      const bool all_of_it = next_ms < now_ms + FailureThrottle::kLookMs;
+      ASSERT_LE(next_ms, now_ms + FailureThrottle::kCheckMs);
+      const bool all_of_it = next_ms < now_ms + FailureThrottle::kCheckMs;
       if (below(2) == 0) {
         now_ms = next_ms;
         const bool taken = throttle.Take(now_ms);

@@ -86,6 +86,21 @@ TEST_F(LeaseEndsTest, ATokenWithoutALeaseIsRefused) {
   EXPECT_EQ(stats_.settle_refused, 2u);
 }
 
+TEST_F(LeaseEndsTest, ADeadLetterThatCannotBeReadHasNoAnswer) {
+  one_->topic->dead_letter = kDeadLetters;
+  const LeaseToken token = Lease(Attach(one_));
+  SettleCommand command;
+  command.stream = kStream;
+  command.dead_letters = {{.token = token, .reason = "why"}};
+  store_.FailReads(absl::DataLossError("broken"));
+  p_.lease_ends->Settle(now_, std::move(command));
+  store_.FailReads(absl::OkStatus());
+  const SettleReply reply = Answers();
+  EXPECT_TRUE(reply.refused.empty()) << "the shard stops, and the lease has not ended";
+  EXPECT_TRUE(reply.settled.empty());
+  EXPECT_NE(p_.leases->Find(token), kNoEntry);
+}
+
 TEST_F(LeaseEndsTest, ANackAndAnExtensionAreAnsweredAtOnce) {
   Stream* const stream = Attach(one_);
   const LeaseToken nacked = Lease(stream);

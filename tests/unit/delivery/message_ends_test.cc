@@ -235,6 +235,16 @@ TEST_F(DeadLettersTest, ALetterStandsForTheMessage) {
   EXPECT_EQ(writer_.Pending(kDeadLetters).value(), 1);
 }
 
+TEST_F(DeadLettersTest, TheSubscriptionsOwnTopicComesFirst) {
+  constexpr storage::TopicId kOwn{3};
+  one_->topic->dead_letter = kDeadLetters;
+  one_->state.settings.dead_letter = kOwn;
+  EXPECT_TRUE(p_.dead_letters->Make(now_, Take(), storage::DeadLetterReason::kRejected, ""));
+  Commit();
+  EXPECT_EQ(writer_.Pending(kOwn).value(), 1);
+  EXPECT_EQ(writer_.Pending(kDeadLetters).value(), 0);
+}
+
 TEST_F(DeadLettersTest, TheBudgetIsOfOneStep) {
   one_->topic->dead_letter = kDeadLetters;
   storage::MessageRecord record;

@@ -3,6 +3,7 @@
 // SubscriptionFill and SubscriptionRelease: what a new subscription receives, and what a deleted
 // one leaves.
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -11,6 +12,7 @@
 #include "server/delivery/message_ends.h"
 #include "server/delivery/subscription_fill.h"
 #include "server/delivery/subscription_release.h"
+#include "server/protocol/subscription_state.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {
@@ -44,11 +46,15 @@ TEST_F(SubscriptionFillTest, ListsWhatIsDueInItsTopic) {
   const storage::MessageRef later = Put({}, now_.wall_ms + 1);
   Subscription* const added = AddFilled();
   EXPECT_TRUE(added->backlog.behind()) << "new messages come behind the fill";
+  p_.subscriptions->Save(*added);
   FillAll();
   EXPECT_TRUE(Listed(due.key, *added));
   EXPECT_FALSE(Listed(later.key, *added)) << "it will be offered";
   EXPECT_FALSE(Listed(due.key, *one_));
-  EXPECT_EQ(added->state.fill_until_ms, 0u);
+  const std::string name = protocol::SubscriptionObjectName(added->state.id);
+  const auto object = store_.GetObject(storage::ObjectKind::kSubscription, 0, name);
+  EXPECT_EQ(protocol::DecodeSubscription(name, object->value())->fill_until_ms, 0u)
+      << "the next start does not fill it again";
   EXPECT_EQ(Listings(*added), 1u);
 }
 

@@ -245,8 +245,8 @@ TEST(TopicPaceTest, NothingIsGrantedTwice) {
   EXPECT_EQ(taken.load(), protocol::TopicPace::kBurstMax);
 }
 
-// The settings change while four threads take: whatever was granted before, the clock ends up where
-// the last settings want it.
+// Four threads take while the settings change. Afterwards the clock follows the last settings,
+// whatever it granted before.
 TEST(TopicPaceTest, ChangesAmongThreads) {
   protocol::TopicPace pace;
   pace.Set(1, 1'000);

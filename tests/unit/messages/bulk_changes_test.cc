@@ -67,7 +67,7 @@ TEST_F(BulkChangesTest, ADeadLetterGoesBackToItsTopic) {
   ASSERT_TRUE(*bulk_.Cancel(now_, other, false));
   EXPECT_TRUE(*bulk_.Redrive(now_, id));
   Commit();
-  EXPECT_EQ(Get(id).state, protocol::MessageState::kAcked);
+  EXPECT_EQ(Get(id).state, protocol::MessageState::kCancelled);
   EXPECT_EQ(*writer_.Pending(kTopic), 1);
   EXPECT_EQ(*writer_.Pending(kDeadLetters), 0);
   EXPECT_EQ(Deliver(1).size(), 1u);

@@ -55,5 +55,19 @@ TEST_F(MessageLocksTest, RefusesMoreWaitersThanTheLimit) {
   EXPECT_TRUE(locks.CheckRoom().ok());
 }
 
+TEST_F(MessageLocksTest, TheLimitCountsThoseThatWaitForASettlement) {
+  MessageLocks locks(Parts(), &dispatcher_);
+  const storage::MessageId id = Scheduled(100);
+  Ack(Deliver(200).at(0));
+  for (size_t i = 0; i < limits_.waiting_max; ++i) {
+    EXPECT_TRUE(locks.CheckRoom().ok());
+    locks.Wait(MessageLocks::Name(id), [](base::Now, bool) {});
+  }
+  ASSERT_FALSE(locks.CheckRoom().ok());
+  EXPECT_EQ(base::GetErrorDetail(locks.CheckRoom())->reason, "OVERLOADED");
+  Commit();
+  EXPECT_TRUE(locks.CheckRoom().ok());
+}
+
 }  // namespace
 }  // namespace duetime::messages

@@ -22,9 +22,9 @@ namespace {
 
 using prometheus::MetricFamily;
 using prometheus::MetricType;
+using test::HttpGet;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using test::HttpGet;
 
 // Readings in which no two numbers are the same.
 Readings DistinctReadings() {

@@ -135,6 +135,59 @@ TEST_F(RecurrencesTest, ACheckLeavesNoTopicBehind) {
   EXPECT_EQ(Topics(), (std::vector<std::string>{"b"}));
 }
 
+TEST_F(RecurrencesTest, ARefusedRequestLeavesNoTopicBehind) {
+  node_options_.limits.recurrences_max = 1;
+  Start();
+  v1::Recurrence made;
+  ASSERT_TRUE(Create(NewRecurrence("r", "a", "p"), &made).ok());
+  EXPECT_EQ(ReasonOf(Create(NewRecurrence("r", "b", "p"), &made)), "CONTENT_MISMATCH");
+  EXPECT_EQ(ReasonOf(Create(NewRecurrence("s", "b", "p"), &made)), "RECURRENCE_LIMIT");
+  v1::CreateRecurrenceRequest past = NewRecurrence("s", "b", "p");
+  past.mutable_recurrence()->mutable_schedule()->mutable_start_time()->set_seconds(1);
+  past.mutable_recurrence()->mutable_schedule()->mutable_end_time()->set_seconds(7'200);
+  EXPECT_FALSE(Create(past, &made).ok());
+  v1::ScheduleRequest schedule = NewMessage("b", "p", 10);
+  schedule.set_key("k");
+  schedule.set_only_if_exists(true);
+  schedule.set_on_conflict(v1::ScheduleRequest::REPLACE);
+  v1::ScheduleResponse response;
+  EXPECT_EQ(ReasonOf(Schedule(schedule, &response)), "MESSAGE_NOT_FOUND");
+  EXPECT_EQ(Topics(), (std::vector<std::string>{"a"}));
+}
+
+TEST_F(RecurrencesTest, APreviewNumbersOccurrencesAndEndsWithTheLastOne) {
+  Start();
+  struct Case {
+    const char* cron;  // null: hourly
+    int64_t max_count;
+    int64_t after_hours;
+    std::vector<int64_t> numbers;
+  };
+  for (const Case& one :
+       {Case{nullptr, 20'000, 19'997, {19'999, 20'000}}, Case{nullptr, 20'000, 30'000, {}},
+        Case{nullptr, 0, 30'000, {30'002, 30'003, 30'004}}, Case{"0 * * * *", 5'000, 30'000, {}},
+        Case{"0 * * * *", 5'000, 4'997, {4'999, 5'000}}, Case{"0 * * * *", 0, 30'000, {0, 0, 0}}}) {
+    v1::PreviewRecurrenceRequest request;
+    v1::RecurrenceSchedule* const schedule = request.mutable_schedule();
+    if (one.cron != nullptr) {
+      schedule->set_cron(one.cron);
+    } else {
+      schedule->mutable_interval()->set_seconds(3'600);
+    }
+    schedule->set_max_count(one.max_count);
+    schedule->mutable_start_time()->set_seconds(0);
+    request.mutable_after_time()->set_seconds(one.after_hours * 3'600);
+    request.set_count(3);
+    v1::PreviewRecurrenceResponse response;
+    const grpc::Status status =
+        messages_->PreviewRecurrence(NewContext().get(), request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    std::vector<int64_t> numbers;
+    for (const auto& occurrence : response.occurrences()) numbers.push_back(occurrence.number());
+    EXPECT_EQ(numbers, one.numbers) << one.after_hours << " " << one.max_count;
+  }
+}
+
 // Large templates make short pages. Together the pages list every recurrence, in the order of
 // names.
 TEST_F(RecurrencesTest, ListsAPageOfBoundedBytes) {

@@ -105,6 +105,33 @@ TEST_F(RefusalsTest, Operations) {
          "OPERATION_NOT_FOUND", {{"name", "m"}});
 }
 
+TEST_F(RefusalsTest, AnOperationThatOneShardRefusesRunsInNone) {
+  shards_ = 2;
+  node_options_.limits.operations_max = 1;
+  // Shard 0 still keeps an operation that ended.
+  protocol::Operation ended;
+  ended.name = "old";
+  ended.spec.topic = storage::TopicId{1};
+  ended.spec.action = protocol::BulkAction::kCancel;
+  ended.state = protocol::OperationState::kDone;
+  ended.end_ms = clock_.Read().wall_ms;
+  storage::Record record;
+  record.type = storage::RecordType::kObject;
+  record.kind = static_cast<uint8_t>(storage::ObjectKind::kOperation);
+  record.name = ended.name;
+  record.value = protocol::EncodeOperation(ended);
+  const std::vector<storage::RecordBatch> group = {{record}};
+  ASSERT_EQ(store().Append(group, storage::Durability::kSynced), storage::AppendOutcome::kAccepted);
+  Start();
+  MustSchedule(NewMessage("t", "p", 100));
+  Expect(StartBulk(NewBulk("n")), StatusCode::RESOURCE_EXHAUSTED, "OPERATION_LIMIT", {});
+  v1::GetOperationRequest get;
+  get.set_name("n");
+  v1::Operation operation;
+  Expect(admin_->GetOperation(NewContext().get(), get, &operation), StatusCode::NOT_FOUND,
+         "OPERATION_NOT_FOUND", {});
+}
+
 TEST_F(RefusalsTest, Recurrences) {
   node_options_.limits.recurrences_max = 1;
   Start();

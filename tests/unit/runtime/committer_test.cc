@@ -42,11 +42,11 @@ class CommitterTest : public ::testing::Test {
   // Waits for `count` completions of a shard.
   std::vector<Completion> Completions(uint16_t shard, size_t count) {
     std::vector<Completion> all;
-    ShardMailbox::Intake intake;
+    ShardMailbox::Taken taken;
     while (all.size() < count) {
       mailboxes_[shard].Wait(std::chrono::seconds(10), ShardMailbox::kNoCommands, {});
-      mailboxes_[shard].Take(true, {}, &intake);
-      all.insert(all.end(), intake.completions.begin(), intake.completions.end());
+      mailboxes_[shard].Take(true, {}, &taken);
+      all.insert(all.end(), taken.completions.begin(), taken.completions.end());
     }
     return all;
   }
@@ -182,9 +182,9 @@ TEST_F(CommitterTest, G4_StopCompletesSubmittedBatches) {
     journal_.Let(AppendOutcome::kAccepted);
   }
   committer_->Stop();
-  ShardMailbox::Intake intake;
-  mailboxes_[0].Take(true, {}, &intake);
-  EXPECT_THAT(Sequences(intake.completions), ElementsAre(1, 2, 3, 4, 5));
+  ShardMailbox::Taken taken;
+  mailboxes_[0].Take(true, {}, &taken);
+  EXPECT_THAT(Sequences(taken.completions), ElementsAre(1, 2, 3, 4, 5));
   committer_->Stop();
 }
 

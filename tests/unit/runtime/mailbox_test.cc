@@ -36,9 +36,9 @@ Command Schedule(uint64_t tag, size_t record_bytes = 10) {
   return command;
 }
 
-std::vector<uint64_t> Tags(const ShardMailbox::Intake& intake) {
+std::vector<uint64_t> Tags(const ShardMailbox::Taken& taken) {
   std::vector<uint64_t> tags;
-  for (const Command& command : intake.commands) {
+  for (const Command& command : taken.commands) {
     tags.push_back(static_cast<uint64_t>(std::get<ScheduleCommand>(command).tag));
   }
   return tags;
@@ -52,25 +52,25 @@ std::string ReasonOf(const absl::Status& status) {
 TEST(MailboxTest, G1_CommandsComeOutInOrder) {
   ShardMailbox mailbox(kRoomy);
   for (const uint64_t tag : {1u, 2u, 3u}) ASSERT_TRUE(mailbox.Post(Schedule(tag)).ok());
-  ShardMailbox::Intake intake;
-  mailbox.Take(true, {}, &intake);
-  EXPECT_THAT(Tags(intake), ::testing::ElementsAre(1, 2, 3));
-  mailbox.Take(true, {}, &intake);
-  EXPECT_TRUE(intake.commands.empty());
+  ShardMailbox::Taken taken;
+  mailbox.Take(true, {}, &taken);
+  EXPECT_THAT(Tags(taken), ::testing::ElementsAre(1, 2, 3));
+  mailbox.Take(true, {}, &taken);
+  EXPECT_TRUE(taken.commands.empty());
 }
 
 TEST(MailboxTest, CommandsStayWhenTheEngineTakesCompletionsOnly) {
   ShardMailbox mailbox(kRoomy);
   ASSERT_TRUE(mailbox.Post(Schedule(7)).ok());
   mailbox.Complete(std::vector<Completion>{{.sequence = 5, .outcome = {}}});
-  ShardMailbox::Intake intake;
-  mailbox.Take(false, {}, &intake);
-  EXPECT_TRUE(intake.commands.empty());
-  ASSERT_EQ(intake.completions.size(), 1u);
-  EXPECT_EQ(intake.completions[0].sequence, 5u);
-  mailbox.Take(true, {}, &intake);
-  EXPECT_THAT(Tags(intake), ::testing::ElementsAre(7));
-  EXPECT_TRUE(intake.completions.empty());
+  ShardMailbox::Taken taken;
+  mailbox.Take(false, {}, &taken);
+  EXPECT_TRUE(taken.commands.empty());
+  ASSERT_EQ(taken.completions.size(), 1u);
+  EXPECT_EQ(taken.completions[0].sequence, 5u);
+  mailbox.Take(true, {}, &taken);
+  EXPECT_THAT(Tags(taken), ::testing::ElementsAre(7));
+  EXPECT_TRUE(taken.completions.empty());
 }
 
 TEST(MailboxTest, G2_ACommandCountsUntilItIsHandled) {
@@ -79,12 +79,12 @@ TEST(MailboxTest, G2_ACommandCountsUntilItIsHandled) {
   ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
   ASSERT_TRUE(mailbox.Post(Schedule(2)).ok());
   EXPECT_EQ(ReasonOf(mailbox.Post(Schedule(3))), "OVERLOADED");
-  ShardMailbox::Intake intake;
-  mailbox.Take(true, {}, &intake);
+  ShardMailbox::Taken taken;
+  mailbox.Take(true, {}, &taken);
   EXPECT_EQ(mailbox.stats().commands, 2u);
   EXPECT_EQ(mailbox.stats().bytes, 2 * bytes);
   EXPECT_EQ(ReasonOf(mailbox.Post(Schedule(3))), "OVERLOADED");
-  mailbox.Take(true, {.commands = 1, .bytes = bytes}, &intake);
+  mailbox.Take(true, {.commands = 1, .bytes = bytes}, &taken);
   ASSERT_TRUE(mailbox.Post(Schedule(3)).ok());
   EXPECT_EQ(ReasonOf(mailbox.Post(Schedule(4))), "OVERLOADED");
   // A wait also releases, at once.
@@ -127,27 +127,27 @@ TEST(MailboxTest, AfterStopPostRefusesAndTakeReturnsWaitingCommands) {
   mailbox.Stop();
   EXPECT_EQ(ReasonOf(mailbox.Post(Schedule(2))), "DRAINING");
   EXPECT_EQ(ReasonOf(mailbox.Post(SettleCommand{})), "DRAINING");
-  ShardMailbox::Intake intake;
-  mailbox.Take(false, {}, &intake);
-  EXPECT_FALSE(intake.stopping) << "commands still wait";
-  mailbox.Take(true, {}, &intake);
-  EXPECT_TRUE(intake.stopping);
-  EXPECT_THAT(Tags(intake), ::testing::ElementsAre(1));
+  ShardMailbox::Taken taken;
+  mailbox.Take(false, {}, &taken);
+  EXPECT_FALSE(taken.stopping) << "commands still wait";
+  mailbox.Take(true, {}, &taken);
+  EXPECT_TRUE(taken.stopping);
+  EXPECT_THAT(Tags(taken), ::testing::ElementsAre(1));
 }
 
 TEST(MailboxTest, WaitReturnsAtOnceIfCommandsWait) {
   ShardMailbox mailbox(kRoomy);
-  ShardMailbox::Intake intake;
+  ShardMailbox::Taken taken;
   ASSERT_TRUE(mailbox.Post(Schedule(1)).ok());
   mailbox.Wait(kLong, 1, {});
-  mailbox.Take(true, {}, &intake);
+  mailbox.Take(true, {}, &taken);
   mailbox.Complete(std::vector<Completion>{{.sequence = 1, .outcome = {}}});
   mailbox.Wait(kLong, ShardMailbox::kNoCommands, {});
-  mailbox.Take(true, {}, &intake);
+  mailbox.Take(true, {}, &taken);
   mailbox.StopDispatch();
   mailbox.Wait(kLong, ShardMailbox::kNoCommands, {});
-  mailbox.Take(true, {}, &intake);
-  EXPECT_TRUE(intake.stop_dispatch);
+  mailbox.Take(true, {}, &taken);
+  EXPECT_TRUE(taken.stop_dispatch);
   mailbox.Stop();
   mailbox.Wait(kLong, ShardMailbox::kNoCommands, {});
 }
@@ -178,22 +178,22 @@ TEST(MailboxTest, ManySendersLoseNothing) {
   }
   std::vector<uint64_t> next(kSenders, 0);
   size_t received = 0;
-  ShardMailbox::Intake intake;
+  ShardMailbox::Taken taken;
   ShardMailbox::Handled handled;
   while (received < kSenders * kPerSender) {
     mailbox.Wait(kLong, 1, std::exchange(handled, {}));
-    mailbox.Take(true, {}, &intake);
-    for (uint64_t tag : Tags(intake)) {
+    mailbox.Take(true, {}, &taken);
+    for (uint64_t tag : Tags(taken)) {
       ASSERT_EQ(tag % kPerSender, next[tag / kPerSender]++);
       ++received;
     }
-    for (const Command& command : intake.commands) {
+    for (const Command& command : taken.commands) {
       ++handled.commands;
       handled.bytes += CommandBytes(command);
     }
   }
   for (std::thread& sender : senders) sender.join();
-  mailbox.Take(true, handled, &intake);
+  mailbox.Take(true, handled, &taken);
   EXPECT_EQ(mailbox.stats().commands, 0u);
   EXPECT_EQ(mailbox.stats().bytes, 0u);
 }

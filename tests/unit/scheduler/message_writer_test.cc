@@ -129,11 +129,11 @@ TEST_F(MessageWriterTest, ExactMinutesBeginWhenNothingIsInFlight) {
   ASSERT_TRUE(writer_.FlushCounts().ok());
   auto batch = writes_.Take();
   writer_.CountMinutes(kCountedTopic, true);
-  EXPECT_TRUE(writer_.settling());
+  EXPECT_TRUE(writer_.waits_to_count());
   EXPECT_EQ(store_.Append(std::span(&batch->records, 1), batch->durability),
             storage::AppendOutcome::kAccepted);
   writes_.Complete({}, batch->sequence, true);
-  EXPECT_FALSE(writer_.settling());
+  EXPECT_FALSE(writer_.waits_to_count());
   Put(kCountedTopic, 2);
   Commit();
   EXPECT_EQ(*writer_.minutes().At(kCountedTopic, 0), 2);

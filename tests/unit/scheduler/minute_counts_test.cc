@@ -52,7 +52,7 @@ class MinuteCountsTest : public testing::Test {
 
   // Takes a batch. Returns false while the writer is settling.
   bool Take() {
-    if (writer_.settling()) return false;
+    if (writer_.waits_to_count()) return false;
     EXPECT_TRUE(writer_.FlushCounts().ok());
     if (auto batch = writes_.Take(); batch.has_value()) taken_.push_back(*std::move(batch));
     return true;
@@ -131,7 +131,7 @@ TEST_F(MinuteCountsTest, BeginsWhenWhatIsOnItsWayIsThere) {
   ASSERT_TRUE(Take());
   Put(kCounted, 1);
   writer_.CountMinutes(kCounted, true);
-  EXPECT_TRUE(writer_.settling());
+  EXPECT_TRUE(writer_.waits_to_count());
   EXPECT_FALSE(writer_.minutes().Has(kCounted));
   Append();
   Put(kCounted, 1);
