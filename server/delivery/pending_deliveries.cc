@@ -17,18 +17,46 @@ EntryIndex PendingDeliveries::Insert(const storage::MessageKey& key, Subscriptio
   entry.due_ms = entry.listed_ms = key.due_ms;
   entry.subscription = subscription;
   entry.state = EntryState::kTaken;
-  const auto [head, first] = PartOf(key.id).try_emplace(key.id, index);
-  if (!first) {
-    for (EntryIndex i = head->second; i != kNoEntry; i = (*this)[i].sibling) {
-      DT_CHECK((*this)[i].subscription != subscription);
-    }
-    entry.sibling = std::exchange(head->second, index);
+  Chain& chain = PartOf(key.id)[key.id];
+  if (chain.head != kNoEntry) {
+    DT_CHECK_EQ(FindIn(chain, key.id, subscription), kNoEntry);
+    entry.sibling = chain.head;
+    (*this)[chain.head].sibling_before = index;
+  }
+  chain.head = index;
+  if (chain.wide) {
+    wide_[{key.id, subscription}] = index;
+  } else {
+    Widen(&chain);
   }
   for (EntryCounts* const counts : {&counts_, &subscription->counts}) {
     ++counts->total;
     ++counts->by_state[static_cast<size_t>(EntryState::kTaken)];
   }
   return index;
+}
+
+EntryIndex PendingDeliveries::FindIn(const Chain& chain, const storage::MessageId& id,
+                                     const Subscription* subscription) const {
+  if (chain.wide) {
+    const auto it = wide_.find({id, subscription});
+    return it == wide_.end() ? kNoEntry : it->second;
+  }
+  EntryIndex index = chain.head;
+  while (index != kNoEntry && (*this)[index].subscription != subscription) {
+    index = (*this)[index].sibling;
+  }
+  return index;
+}
+
+void PendingDeliveries::Widen(Chain* chain) {
+  size_t length = 0;
+  for (EntryIndex i = chain->head; i != kNoEntry; i = (*this)[i].sibling) ++length;
+  if (length <= kChainMax) return;
+  chain->wide = true;
+  for (EntryIndex i = chain->head; i != kNoEntry; i = (*this)[i].sibling) {
+    wide_[{(*this)[i].id, (*this)[i].subscription}] = i;
+  }
 }
 
 void PendingDeliveries::SetState(EntryIndex index, EntryState state) {
@@ -48,16 +76,17 @@ void PendingDeliveries::Remove(EntryIndex index) {
   DT_CHECK(entry.timer.none());
   DT_CHECK_EQ(entry.order, 0u);
   Part& part = PartOf(entry.id);
-  const auto head = part.find(entry.id);
-  DT_CHECK(head != part.end());
-  if (head->second != index) {
-    EntryIndex before = head->second;
-    while ((*this)[before].sibling != index) before = (*this)[before].sibling;
-    (*this)[before].sibling = entry.sibling;
-  } else if (entry.sibling != kNoEntry) {
-    head->second = entry.sibling;
+  const auto found = part.find(entry.id);
+  DT_CHECK(found != part.end());
+  Chain& chain = found->second;
+  if (chain.wide) DT_CHECK_EQ(wide_.erase({entry.id, entry.subscription}), 1u);
+  if (entry.sibling != kNoEntry) (*this)[entry.sibling].sibling_before = entry.sibling_before;
+  if (entry.sibling_before != kNoEntry) {
+    (*this)[entry.sibling_before].sibling = entry.sibling;
   } else {
-    part.erase(head);
+    DT_CHECK_EQ(chain.head, index);
+    chain.head = entry.sibling;
+    if (chain.head == kNoEntry) part.erase(found);
   }
   for (EntryCounts* const counts : {&counts_, &entry.subscription->counts}) {
     --counts->total;
@@ -102,13 +131,17 @@ void PendingDeliveries::Grow() {
 
 void PendingDeliveries::CheckInvariants() const {
   EntryCounts counts;
+  size_t wide = 0;
   ForEach([&](EntryIndex index, const PendingDelivery& entry) {
     DT_CHECK(entry.subscription != nullptr);
     DT_CHECK(entry.state != EntryState::kFree);
     DT_CHECK_EQ(Find(entry.id, entry.subscription), index);
+    if (entry.sibling != kNoEntry) DT_CHECK_EQ((*this)[entry.sibling].sibling_before, index);
+    if (index_[PlaceOf(entry.id)].at(entry.id).wide) ++wide;
     ++counts.total;
     ++counts.by_state[static_cast<size_t>(entry.state)];
   });
+  DT_CHECK_EQ(wide, wide_.size());
   DT_CHECK_EQ(counts.total, counts_.total);
   DT_CHECK(counts.by_state == counts_.by_state);
   for (const auto& [index, details] : details_) {

@@ -110,8 +110,9 @@ struct PendingDelivery {
   uint32_t attempts = 0;
   EntryIndex next = kNoEntry;
   EntryIndex previous = kNoEntry;
-  // The next entry of the same message.
+  // The next entry of the same message, and the one before.
   EntryIndex sibling = kNoEntry;
+  EntryIndex sibling_before = kNoEntry;
   EntryState state = EntryState::kFree;
   // A backlog record exists, or is in a batch that is not committed yet.
   bool spilled = false;
@@ -151,8 +152,8 @@ struct EntryDetails {
 //
 // The table changes a state only by SetState, which CHECKs MayFollow and counts. Timers, leases and
 // streams are the work of DeliveryStates. Cost: O(1) for each call without a cost of its own; about
-// 240 bytes per entry with its index. Entries never move. Thread safety: confined to the engine
-// thread.
+// 240 bytes per entry with its index, and 40 more for an entry of a message that many subscriptions
+// have. Entries never move. Thread safety: confined to the engine thread.
 class PendingDeliveries {
  public:
   // Adds an entry in state kTaken. REQUIRES: the message has no entry for this subscription.
@@ -165,16 +166,14 @@ class PendingDeliveries {
   EntryIndex Find(const storage::MessageId& id) const {
     const Part& part = index_[PlaceOf(id)];
     const auto it = part.find(id);
-    return it == part.end() ? kNoEntry : it->second;
+    return it == part.end() ? kNoEntry : it->second.head;
   }
 
-  // The entry of a message for a subscription, or kNoEntry. Cost: O(subscriptions).
+  // The entry of a message for a subscription, or kNoEntry.
   EntryIndex Find(const storage::MessageId& id, const Subscription* subscription) const {
-    EntryIndex index = Find(id);
-    while (index != kNoEntry && (*this)[index].subscription != subscription) {
-      index = (*this)[index].sibling;
-    }
-    return index;
+    const Part& part = index_[PlaceOf(id)];
+    const auto it = part.find(id);
+    return it == part.end() ? kNoEntry : FindIn(it->second, id, subscription);
   }
 
   // The entry of the message at this key, or kNoEntry. Cost: O(subscriptions).
@@ -188,7 +187,7 @@ class PendingDeliveries {
     return index != kNoEntry && (*this)[index].due_ms == key.due_ms ? index : kNoEntry;
   }
 
-  // Frees the place. REQUIRES: the entry is in no list. Cost: O(subscriptions).
+  // Frees the place. REQUIRES: the entry is in no list.
   void Remove(EntryIndex index);
 
   // Takes the fields for a tombstone from the entry's record, and marks the entry seen.
@@ -241,8 +240,8 @@ class PendingDeliveries {
   template <typename Visit>
   void ForEach(Visit visit) const {
     for (const Part& part : index_) {
-      for (const auto& [id, head] : part) {
-        for (EntryIndex i = head; i != kNoEntry; i = (*this)[i].sibling) visit(i, (*this)[i]);
+      for (const auto& [id, chain] : part) {
+        for (EntryIndex i = chain.head; i != kNoEntry; i = (*this)[i].sibling) visit(i, (*this)[i]);
       }
     }
   }
@@ -251,7 +250,15 @@ class PendingDeliveries {
   void CheckInvariants() const;
 
  private:
-  using Part = absl::flat_hash_map<storage::MessageId, EntryIndex>;
+  // The entries of one message.
+  struct Chain {
+    EntryIndex head = kNoEntry;
+    // True if the chain has had more than kChainMax entries. Then `wide_` has all of them.
+    bool wide = false;
+  };
+  using Part = absl::flat_hash_map<storage::MessageId, Chain>;
+  // The longest chain that is searched entry by entry.
+  static constexpr size_t kChainMax = 8;
   // These bound the cost of one growth to one chunk, or to one part of the index that doubles. A
   // single map of a million entries would stop the shard for tens of milliseconds.
   static constexpr size_t kChunk = 256;
@@ -262,12 +269,17 @@ class PendingDeliveries {
   }
   Part& PartOf(const storage::MessageId& id) { return index_[PlaceOf(id)]; }
 
+  EntryIndex FindIn(const Chain& chain, const storage::MessageId& id,
+                    const Subscription* subscription) const;
+  // Adds the chain's entries to `wide_` if there are more than kChainMax.
+  void Widen(Chain* chain);
   void Grow();
 
   std::vector<std::unique_ptr<PendingDelivery[]>> chunks_;
   EntryIndex free_ = kNoEntry;
   EntryCounts counts_;
   std::array<Part, size_t{1} << kPartBits> index_;
+  absl::flat_hash_map<std::pair<storage::MessageId, const Subscription*>, EntryIndex> wide_;
   absl::flat_hash_map<EntryIndex, EntryDetails> details_;
 };
 

@@ -3,6 +3,7 @@
 // StoreReader: reads the store for delivery, and keeps the first error.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,14 +22,15 @@ namespace duetime::delivery {
 class ProgressRows {
  public:
   ProgressRows() = default;
+  // REQUIRES: the rows are in the order of subscriptions.
   explicit ProgressRows(std::vector<storage::ProgressRef> rows) : rows_(std::move(rows)) {}
 
-  // The record of one subscription, or nullptr. Valid as long as the rows live.
+  // The record of one subscription, or nullptr. Valid as long as the rows live. Cost: O(log rows).
   const storage::Progress* Find(storage::SubscriptionId subscription) const {
-    for (const auto& [id, progress] : rows_) {
-      if (id == subscription) return &progress;
-    }
-    return nullptr;
+    const auto found = std::lower_bound(
+        rows_.begin(), rows_.end(), subscription,
+        [](const storage::ProgressRef& row, storage::SubscriptionId id) { return row.first < id; });
+    return found == rows_.end() || found->first != subscription ? nullptr : &found->second;
   }
   bool Settled(storage::SubscriptionId subscription) const {
     const storage::Progress* const row = Find(subscription);

@@ -58,6 +58,30 @@ TEST_F(PendingDeliveriesTest, RemovesTheMiddleOfSiblings) {
   table_.Remove(table_.Find({.high = 1, .low = 1}, &third));
 }
 
+// More entries than are searched one by one.
+TEST_F(PendingDeliveriesTest, FindsEachOfManySubscriptions) {
+  constexpr size_t kMany = 30;
+  const storage::MessageKey key = KeyAt(5, 1);
+  std::vector<Subscription> many(kMany);
+  std::vector<EntryIndex> entries;
+  for (Subscription& one : many) {
+    entries.push_back(table_.Insert(key, &one));
+    table_.CheckInvariants();
+  }
+  EXPECT_EQ(table_.FindAt(key, &one_), kNoEntry);
+  // The newest, the oldest, and then the others.
+  for (size_t i = 0; i < kMany; ++i) std::swap(entries[i], entries[(i * 7 + kMany - 1) % kMany]);
+  for (const EntryIndex entry : entries) {
+    const Subscription* const of = table_[entry].subscription;
+    EXPECT_EQ(table_.FindAt(key, of), entry);
+    table_.Remove(entry);
+    EXPECT_EQ(table_.FindAt(key, of), kNoEntry);
+    table_.CheckInvariants();
+  }
+  EXPECT_EQ(table_.Find(key.id), kNoEntry);
+  table_.Remove(table_.Insert(key, &one_));
+}
+
 TEST_F(PendingDeliveriesTest, CountsByStateForTheShardAndTheSubscription) {
   const EntryIndex a = table_.Insert(KeyAt(5, 1), &one_);
   table_.Insert(KeyAt(5, 2), &other_);
