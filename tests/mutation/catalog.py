@@ -39,6 +39,8 @@ FAULTS = [
      "changes_.DropWaiting(); CloseRequests(base::DrainingError());", "changes_.DropWaiting();", ALL),
     ("a shard that failed does not stop the catalog", CATALOG,
      "if (!reply.status.ok()) return Fail(); // The shard may have", "// The shard may have", ALL),
+    ("a shard that failed in a change of a subscription does not stop the catalog", SUBSCRIPTIONS,
+     "if (!reply.status.ok()) return Fail();", "", ALL),
     ("settings reach only the first shard", CATALOG,
      "for (uint16_t shard = 0; shard < options_.shards; ++shard) { commands.push_back({.shard = shard, .command = command});",
      "for (uint16_t shard = 0; shard < 1; ++shard) { commands.push_back({.shard = shard, .command = command});", ALL),

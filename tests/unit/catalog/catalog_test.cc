@@ -401,6 +401,33 @@ TEST(CatalogTest, ARecurrenceThatAShardMadeBeforeTheCrashRevivesTheTopic) {
   }
 }
 
+TEST(CatalogTest, AShardThatFailsStopsTheCatalog) {
+  const absl::Status failed = base::StorageFailedError();
+  {
+    CatalogWorld world;
+    const TopicId id = world.Ask(CreateTopic{.name = "a"})->topic->id;
+    const uint64_t tag = world.Post(DeleteTopic{.name = "a"});
+    ASSERT_TRUE(world.Step());
+    world.catalog().Handle(
+        world.now(),
+        protocol::TopicReply{.tag = protocol::CallTag{1}, .topic = id, .status = failed});
+    EXPECT_TRUE(world.catalog().failed());
+    world.Run();
+    EXPECT_EQ(world.ReasonOf(world.ReplyTo(tag)), "STORAGE_FAILED");
+  }
+  CatalogWorld world;
+  world.Ask(CreateTopic{.name = "a"});
+  const uint64_t tag = world.Post(CreateSubscription{.topic = "a", .name = "s"});
+  ASSERT_TRUE(world.Step());
+  protocol::SubscriptionReply reply;
+  reply.tag = protocol::CallTag{1};
+  reply.status = failed;
+  world.catalog().Handle(world.now(), reply);
+  EXPECT_TRUE(world.catalog().failed());
+  world.Run();
+  EXPECT_EQ(world.ReasonOf(world.ReplyTo(tag)), "STORAGE_FAILED");
+}
+
 TEST(CatalogTest, StopEndsWaitingChangesToo) {
   CatalogWorld world;
   ASSERT_EQ(world.Reason(CreateTopic{.name = "a"}), "OK");
