@@ -401,6 +401,23 @@ TEST(CatalogTest, ARecurrenceThatAShardMadeBeforeTheCrashRevivesTheTopic) {
   }
 }
 
+TEST(CatalogTest, UseDoesNotReviveATopicThatItMayNotCreate) {
+  CatalogWorld world({.auto_create = false});
+  ASSERT_EQ(world.Reason(CreateTopic{.name = "a"}), "OK");
+  ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "a"}), "TOPIC_NOT_FOUND");
+  EXPECT_EQ(world.snapshot().FindTopic("a"), nullptr);
+}
+
+TEST(CatalogTest, AStartKeepsTheLinkThatADeadLetterMade) {
+  CatalogWorld world;
+  const auto a =
+      static_cast<uint32_t>(world.Ask(EnsureTopic{.name = "a", .dead_letters = true})->topic->id);
+  world.Restart();
+  const TopicId letters = world.snapshot().FindTopic("a.dlq")->id;
+  for (const ShardView& shard : world.shards()) EXPECT_EQ(shard.topics.at(a).dead_letter, letters);
+}
+
 TEST(CatalogTest, AShardThatFailsStopsTheCatalog) {
   const absl::Status failed = base::StorageFailedError();
   {
