@@ -58,6 +58,10 @@ struct DeliveryAssembly::Owned {
         changes(pointers) {}
 
   DeliveryParts PointersOf(const ShardParts& shard, scheduler::Scheduler* scheduler) {
+    DT_CHECK(AllSet(shard.limits, shard.store, shard.slabs));
+    DT_CHECK(AllSet(shard.writes, shard.writer, shard.key_locks));
+    DT_CHECK(AllSet(shard.occurrences, shard.effects, shard.stats));
+    DT_CHECK(scheduler != nullptr);
     return {.shard = shard,
             .scheduler = scheduler,
             .reader = &reader,

@@ -38,7 +38,10 @@ Backlog::Backlog(const DeliveryParts& parts)
       subscriptions_(parts.subscriptions),
       timers_(parts.timers),
       turns_(parts.turns),
-      states_(parts.states) {}
+      states_(parts.states) {
+  DT_CHECK(AllSet(store_, writes_, stats_, scheduler_, reader_, records_));
+  DT_CHECK(AllSet(table_, subscriptions_, timers_, turns_, states_));
+}
 
 absl::Status Backlog::Recover() {
   const auto listed = store_->BacklogSubscriptions(shard_);

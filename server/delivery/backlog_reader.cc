@@ -38,7 +38,10 @@ BacklogReader::BacklogReader(const DeliveryParts& parts)
       turns_(parts.turns),
       states_(parts.states),
       backlog_(parts.backlog),
-      retries_(parts.retries) {}
+      retries_(parts.retries) {
+  DT_CHECK(AllSet(writes_, key_locks_, stats_, reader_, records_, table_));
+  DT_CHECK(AllSet(memory_, turns_, states_, backlog_, retries_));
+}
 
 absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) {
   if (!Turns::CanReadBack(*subscription)) return absl::OkStatus();

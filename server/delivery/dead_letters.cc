@@ -27,7 +27,9 @@ DeadLetters::DeadLetters(const DeliveryParts& parts)
       scheduler_(parts.scheduler),
       reader_(parts.reader),
       table_(parts.table),
-      ends_(parts.ends) {}
+      ends_(parts.ends) {
+  DT_CHECK(AllSet(writes_, stats_, scheduler_, reader_, table_, ends_));
+}
 
 TopicId DeadLetters::TargetOf(const Subscription& subscription) {
   const TopicId own = subscription.state.settings.dead_letter;

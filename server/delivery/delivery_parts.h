@@ -67,4 +67,10 @@ struct DeliveryParts {
   SubscriptionChanges* changes = nullptr;
 };
 
+// True if no pointer is null. The constructor of each part checks the pointers that it keeps.
+template <typename... Objects>
+bool AllSet(const Objects*... pointers) {
+  return ((pointers != nullptr) && ...);
+}
+
 }  // namespace duetime::delivery

@@ -21,7 +21,9 @@ class DeliveryRecords {
  public:
   // REQUIRES: `writes` outlives it.
   DeliveryRecords(uint16_t shard, scheduler::PendingWrites* writes)
-      : shard_(shard), writes_(writes) {}
+      : shard_(shard), writes_(writes) {
+    DT_CHECK(writes_ != nullptr);
+  }
 
   void PutProgress(const storage::MessageKey& key, storage::SubscriptionId subscription,
                    const storage::Progress& progress) {

@@ -15,7 +15,9 @@ DeliveryStates::DeliveryStates(const DeliveryParts& parts)
       table_(parts.table),
       timers_(parts.timers),
       leases_(parts.leases),
-      turns_(parts.turns) {}
+      turns_(parts.turns) {
+  DT_CHECK(AllSet(scheduler_, table_, timers_, leases_, turns_));
+}
 
 void DeliveryStates::Hold(EntryIndex index) {
   PendingDelivery& entry = (*table_)[index];

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "server/base/check.h"
 #include "server/delivery/pending_deliveries.h"
 #include "server/delivery/subscriptions.h"
 #include "server/wheel/cancellable_wheel.h"
@@ -30,7 +31,10 @@ class DeliveryTimers {
   // REQUIRES: all pointers outlive it.
   DeliveryTimers(PendingDeliveries* table, const Subscriptions* subscriptions,
                  wheel::SlabMemory* slabs)
-      : table_(table), wheel_(0, FindStamp{table, subscriptions}, slabs) {}
+      : table_(table), wheel_(0, FindStamp{table, subscriptions}, slabs) {
+    DT_CHECK(table != nullptr);
+    DT_CHECK(subscriptions != nullptr);
+  }
 
   // Starts the timer of a lease or delay that ends at `mono_ms`. REQUIRES: the entry has no timer.
   void Start(EntryIndex index, uint64_t mono_ms) {

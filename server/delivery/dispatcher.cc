@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/delivery/backlog.h"
 #include "server/delivery/backlog_reader.h"
@@ -38,7 +39,9 @@ Dispatcher::Dispatcher(const ShardParts& shard, scheduler::Scheduler* scheduler)
       scheduler_(scheduler),
       effects_(shard.effects),
       assembly_(shard, scheduler),
-      parts_(assembly_.parts()) {}
+      parts_(assembly_.parts()) {
+  DT_CHECK(AllSet(scheduler_, effects_));
+}
 
 absl::Status Dispatcher::Recover(base::Now now) {
   if (absl::Status status = parts_.changes->Recover(now); !status.ok()) return status;

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 
+#include "server/base/check.h"
 #include "server/scheduler/key_locks.h"
 #include "server/scheduler/message_writer.h"
 #include "storage/message_store.h"
@@ -22,7 +23,11 @@ class Endings {
   // REQUIRES: all pointers outlive it.
   Endings(uint16_t shard, storage::MessageStore* store, scheduler::MessageWriter* writer,
           scheduler::KeyLocks* key_locks)
-      : shard_(shard), store_(store), writer_(writer), key_locks_(key_locks) {}
+      : shard_(shard), store_(store), writer_(writer), key_locks_(key_locks) {
+    DT_CHECK(store_ != nullptr);
+    DT_CHECK(writer_ != nullptr);
+    DT_CHECK(key_locks_ != nullptr);
+  }
 
   // `bytes`: the size of the message's record. Sets the tombstone's expire_ms. An error means that
   // the store cannot be read. Cost: one read for a message with a key, none without.

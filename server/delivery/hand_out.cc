@@ -48,6 +48,9 @@ HandOut::HandOut(const DeliveryParts& parts)
       dead_letters_(parts.dead_letters),
       retention_(parts.retention) {
   DT_CHECK_GT(frame_messages_max_, 0u);
+  DT_CHECK_GT(frame_bytes_max_, 0u);
+  DT_CHECK(AllSet(store_, writes_, effects_, stats_, table_, turns_, streams_));
+  DT_CHECK(AllSet(leases_, states_, backlog_, pacing_, ends_, dead_letters_, retention_));
 }
 
 absl::Status HandOut::Step(base::Now now, size_t budget, bool* more) {

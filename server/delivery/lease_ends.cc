@@ -64,7 +64,10 @@ LeaseEnds::LeaseEnds(const DeliveryParts& parts)
       ends_(parts.ends),
       dead_letters_(parts.dead_letters),
       retries_(parts.retries),
-      left_(kSettlesPerStep) {}
+      left_(kSettlesPerStep) {
+  DT_CHECK(AllSet(writes_, effects_, stats_, reader_, table_, subscriptions_, timers_));
+  DT_CHECK(AllSet(streams_, leases_, states_, pacing_, ends_, dead_letters_, retries_));
+}
 
 // ---- Settlements
 

@@ -16,6 +16,7 @@ Leases::Leases(const DeliveryParts& parts)
       timers_(parts.timers),
       streams_(parts.streams) {
   DT_CHECK_LT(shard_, protocol::kShardCountMax);
+  DT_CHECK(AllSet(scheduler_, table_, timers_, streams_));
 }
 
 protocol::LeaseToken Leases::Begin(base::Now now, Stream* stream, EntryIndex index) {

@@ -23,7 +23,10 @@ class MemoryShare {
  public:
   // REQUIRES: `table` outlives it.
   MemoryShare(const ShardLimits& limits, const PendingDeliveries* table)
-      : due_max_(limits.due_max), due_idle_max_(limits.due_idle_max), table_(table) {}
+      : due_max_(limits.due_max), due_idle_max_(limits.due_idle_max), table_(table) {
+    DT_CHECK(table_ != nullptr);
+    DT_CHECK_GT(due_max_, 0u);
+  }
 
   // True if memory is full, so that a delayed message must wait on disk.
   bool full() const { return table_->size() >= due_max_; }

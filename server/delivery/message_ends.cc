@@ -30,7 +30,10 @@ MessageEnds::MessageEnds(const DeliveryParts& parts)
       states_(parts.states),
       backlog_(parts.backlog),
       status_(parts.status),
-      endings_(parts.shard.shard, parts.shard.store, parts.shard.writer, parts.shard.key_locks) {}
+      endings_(parts.shard.shard, parts.shard.store, parts.shard.writer, parts.shard.key_locks) {
+  DT_CHECK(AllSet(writes_, stats_, reader_, records_, table_));
+  DT_CHECK(AllSet(subscriptions_, streams_, states_, backlog_, status_));
+}
 
 // ---- For one subscription
 

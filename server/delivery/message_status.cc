@@ -17,7 +17,9 @@ MessageStatus::MessageStatus(const DeliveryParts& parts)
     : scheduler_(parts.scheduler),
       reader_(parts.reader),
       table_(parts.table),
-      backlog_(parts.backlog) {}
+      backlog_(parts.backlog) {
+  DT_CHECK(AllSet(scheduler_, reader_, table_, backlog_));
+}
 
 absl::StatusOr<MessageStatus::Past> MessageStatus::PastOf(const MessageKey& key,
                                                           Subscription* subscription,

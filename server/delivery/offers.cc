@@ -34,7 +34,10 @@ Offers::Offers(const DeliveryParts& parts)
       backlog_(parts.backlog),
       status_(parts.status),
       ends_(parts.ends),
-      retries_(parts.retries) {}
+      retries_(parts.retries) {
+  DT_CHECK(AllSet(writes_, key_locks_, occurrences_, stats_, scheduler_, reader_, table_));
+  DT_CHECK(AllSet(memory_, subscriptions_, states_, backlog_, status_, ends_, retries_));
+}
 
 void Offers::OnDue(base::Now now, const MessageRef& message) {
   DT_CHECK_LE(message.key.due_ms, now.wall_ms);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "server/base/check.h"
 #include "server/base/clock.h"
 #include "server/delivery/backlog.h"
 #include "server/delivery/delivery_parts.h"
@@ -20,7 +21,9 @@ namespace duetime::delivery {
 class Pacing {
  public:
   explicit Pacing(const DeliveryParts& parts)
-      : timers_(parts.timers), turns_(parts.turns), backlog_(parts.backlog) {}
+      : timers_(parts.timers), turns_(parts.turns), backlog_(parts.backlog) {
+    DT_CHECK(AllSet(timers_, turns_, backlog_));
+  }
 
   // True if one message that was due at `due_ms` may be handed out now.
   static bool Take(base::Now now, uint64_t due_ms, Subscription* subscription) {

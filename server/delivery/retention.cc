@@ -47,6 +47,8 @@ Retention::Retention(const DeliveryParts& parts)
       dead_letters_(parts.dead_letters),
       backlog_reader_(parts.backlog_reader) {
   DT_CHECK_GT(shards_, 0u);
+  DT_CHECK(AllSet(key_locks_, reader_, table_, memory_, subscriptions_));
+  DT_CHECK(AllSet(states_, ends_, dead_letters_, backlog_reader_));
 }
 
 bool Retention::TooOld(base::Now now, const PendingDelivery& entry) {

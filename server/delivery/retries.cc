@@ -26,7 +26,10 @@ Retries::Retries(const DeliveryParts& parts)
       states_(parts.states),
       backlog_(parts.backlog),
       pacing_(parts.pacing),
-      dead_letters_(parts.dead_letters) {}
+      dead_letters_(parts.dead_letters) {
+  DT_CHECK(AllSet(stats_, records_, table_, memory_, streams_));
+  DT_CHECK(AllSet(leases_, states_, backlog_, pacing_, dead_letters_));
+}
 
 void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<uint64_t> delay_ms,
                    absl::string_view text) {

@@ -53,7 +53,10 @@ class ProgressRows {
 class StoreReader {
  public:
   // REQUIRES: `store` outlives the reader.
-  StoreReader(uint16_t shard, storage::MessageStore* store) : shard_(shard), store_(store) {}
+  StoreReader(uint16_t shard, storage::MessageStore* store) : shard_(shard), store_(store) {
+    DT_CHECK(store_ != nullptr);
+    DT_CHECK_LT(shard_, store_->shard_count());
+  }
 
   // OK as long as every read succeeded.
   const absl::Status& status() const { return status_; }

@@ -11,7 +11,10 @@ namespace duetime::delivery {
 using protocol::StreamId;
 
 Streams::Streams(const DeliveryParts& parts)
-    : shard_(parts.shard.shard), effects_(parts.shard.effects), turns_(parts.turns) {}
+    : shard_(parts.shard.shard), effects_(parts.shard.effects), turns_(parts.turns) {
+  DT_CHECK(AllSet(effects_, turns_));
+  DT_CHECK_LT(shard_, protocol::kShardCountMax);  // the credit marks shards in one word
+}
 
 void Streams::Attach(const protocol::AttachCommand& command, Subscription* subscription) {
   DT_CHECK(command.stream != StreamId{});

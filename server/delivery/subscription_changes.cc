@@ -24,7 +24,10 @@ SubscriptionChanges::SubscriptionChanges(const DeliveryParts& parts)
       streams_(parts.streams),
       pacing_(parts.pacing),
       fill_(parts.fill),
-      release_(parts.release) {}
+      release_(parts.release) {
+  DT_CHECK(AllSet(writes_, effects_, scheduler_, table_, subscriptions_));
+  DT_CHECK(AllSet(streams_, pacing_, fill_, release_));
+}
 
 absl::Status SubscriptionChanges::Recover(base::Now now) {
   const auto found = subscriptions_->Recover(now);

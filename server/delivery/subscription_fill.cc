@@ -33,7 +33,10 @@ SubscriptionFill::SubscriptionFill(const DeliveryParts& parts)
       subscriptions_(parts.subscriptions),
       turns_(parts.turns),
       backlog_(parts.backlog),
-      ends_(parts.ends) {}
+      ends_(parts.ends) {
+  DT_CHECK(AllSet(store_, key_locks_, reader_, table_));
+  DT_CHECK(AllSet(subscriptions_, turns_, backlog_, ends_));
+}
 
 void SubscriptionFill::Start(Subscription* subscription) {
   DT_CHECK_GT(subscription->state.fill_until_ms, 0u);

@@ -37,7 +37,10 @@ SubscriptionRelease::SubscriptionRelease(const DeliveryParts& parts)
       turns_(parts.turns),
       backlog_(parts.backlog),
       ends_(parts.ends),
-      backlog_reader_(parts.backlog_reader) {}
+      backlog_reader_(parts.backlog_reader) {
+  DT_CHECK(AllSet(key_locks_, reader_, table_, memory_, subscriptions_));
+  DT_CHECK(AllSet(timers_, turns_, backlog_, ends_, backlog_reader_));
+}
 
 void SubscriptionRelease::Start(Subscription* subscription) {
   DT_CHECK(subscription->state.deleting);

@@ -28,7 +28,10 @@ Subscriptions::Subscriptions(const ShardParts& parts)
       limits_(*parts.limits),
       store_(parts.store),
       writer_(parts.writer),
-      failure_rate_(limits_.failure_rate) {}
+      failure_rate_(limits_.failure_rate) {
+  DT_CHECK(store_ != nullptr);
+  DT_CHECK(writer_ != nullptr);
+}
 
 absl::StatusOr<std::vector<Subscription*>> Subscriptions::Recover(base::Now now) {
   DT_CHECK(subscriptions_.empty());

@@ -23,7 +23,10 @@ class Turns {
  public:
   // REQUIRES: `memory` outlives it.
   Turns(const ShardLimits& limits, const MemoryShare* memory)
-      : frame_messages_max_(limits.frame_messages_max), memory_(memory) {}
+      : frame_messages_max_(limits.frame_messages_max), memory_(memory) {
+    DT_CHECK(memory_ != nullptr);
+    DT_CHECK_GT(frame_messages_max_, 0u);
+  }
 
   static bool CanServe(const Subscription& subscription) {
     return subscription.ready.count > 0 && !subscription.available.empty() &&
