@@ -47,11 +47,15 @@ class BacklogCount {
   // The walk found `found` more messages and continues at `cursor`.
   void Walked(size_t found, const storage::MessageKey& cursor) {
     DT_CHECK(!known_);
+    DT_CHECK(cursor_ <= cursor);
     count_ += static_cast<int64_t>(found);
     cursor_ = cursor;
   }
   // The walk has reached the end.
-  void Finish() { known_ = true; }
+  void Finish() {
+    DT_CHECK(!known_);
+    known_ = true;
+  }
   // True if a record of the message is not committed yet. The walk must skip this message, because
   // Arrived counts it.
   bool IsArriving(const storage::MessageId& id) const { return arriving_.contains(id); }

@@ -58,7 +58,10 @@ class BacklogPosition {
   bool any() const { return behind_ || parked_.has_value(); }
   const storage::MessageKey& cursor() const { return cursor_; }
   // No message below this place is on disk only. REQUIRES: any().
-  const storage::MessageKey& first() const { return parked_.has_value() ? *parked_ : cursor_; }
+  const storage::MessageKey& first() const {
+    DT_CHECK(any());
+    return parked_.has_value() ? *parked_ : cursor_;
+  }
 
   void CheckInvariants() const { DT_CHECK(!behind_ || !parked_.has_value()); }
 

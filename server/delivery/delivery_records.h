@@ -27,6 +27,8 @@ class DeliveryRecords {
 
   void PutProgress(const storage::MessageKey& key, storage::SubscriptionId subscription,
                    const storage::Progress& progress) {
+    // Only a message that waits for its next attempt is listed at the time of that attempt.
+    DT_CHECK(!progress.listed || progress.state == storage::Progress::State::kFailed);
     storage::Record record = RecordOf(storage::RecordType::kProgress, subscription, key);
     record.progress = progress;
     writes_->Add(std::move(record), storage::Durability::kBuffered);
@@ -39,6 +41,7 @@ class DeliveryRecords {
   // Lists a message in the subscription's backlog, at `place`.
   void List(const storage::MessageKey& place, storage::SubscriptionId subscription,
             const storage::BacklogEntry& entry) {
+    DT_CHECK(entry.due_ms == 0 || entry.due_ms != place.due_ms);
     storage::Record record = RecordOf(storage::RecordType::kSpill, subscription, place);
     record.backlog = entry;
     writes_->Add(std::move(record), storage::Durability::kBuffered);

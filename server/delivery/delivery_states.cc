@@ -22,12 +22,15 @@ DeliveryStates::DeliveryStates(const DeliveryParts& parts)
 void DeliveryStates::Hold(EntryIndex index) {
   PendingDelivery& entry = (*table_)[index];
   DT_CHECK(!entry.held);
+  DT_CHECK(entry.state != EntryState::kFree);
+  DT_CHECK(entry.state != EntryState::kEnding);
   entry.held = true;
   scheduler_->low_watermark()->Hold(entry.due_ms, index);
 }
 
 void DeliveryStates::Unhold(EntryIndex index) {
   PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state != EntryState::kFree);
   if (std::exchange(entry.held, false)) scheduler_->low_watermark()->Release(entry.due_ms);
 }
 
@@ -115,6 +118,8 @@ void DeliveryStates::TakeOut(EntryIndex index) {
       DT_CHECK(false);
   }
   UnlockOrder(index);
+  DT_CHECK(entry.state == EntryState::kTaken);
+  DT_CHECK_EQ(entry.order, 0u);
 }
 
 void DeliveryStates::UnlockOrder(EntryIndex index) {
@@ -124,6 +129,8 @@ void DeliveryStates::UnlockOrder(EntryIndex index) {
   const EntryIndex next = subscription->order.Release(std::exchange(entry.order, 0), index);
   if (next == kNoEntry) return;
   DT_CHECK((*table_)[next].state == EntryState::kBlocked);
+  DT_CHECK((*table_)[next].subscription == subscription);
+  DT_CHECK_NE((*table_)[next].order, 0u);
   // The blocked entry is older than the ready ones.
   table_->SetState(next, EntryState::kReady);
   table_->PushFront(&subscription->ready, next);
@@ -131,6 +138,7 @@ void DeliveryStates::UnlockOrder(EntryIndex index) {
 }
 
 void DeliveryStates::Remove(EntryIndex index) {
+  DT_CHECK(MayFollow((*table_)[index].state, EntryState::kFree));
   Subscription* const subscription = (*table_)[index].subscription;
   UnlockOrder(index);
   Unhold(index);

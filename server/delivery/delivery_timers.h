@@ -44,7 +44,10 @@ class DeliveryTimers {
   // Lets the timer fire at `mono_ms`, without a change to the promised end. REQUIRES: the entry has
   // no timer.
   void Postpone(EntryIndex index, uint64_t mono_ms) {
-    wheel_.Add(mono_ms, Timer{.index = index, .subscription = {}}, &(*table_)[index].timer);
+    DT_CHECK_LT(index, table_->capacity());
+    PendingDelivery& entry = (*table_)[index];
+    DT_CHECK(entry.state == EntryState::kInFlight || entry.state == EntryState::kDelayed);
+    wheel_.Add(mono_ms, Timer{.index = index, .subscription = {}}, &entry.timer);
   }
   void Cancel(EntryIndex index) { wheel_.Cancel(&(*table_)[index].timer); }
 
@@ -65,6 +68,7 @@ class DeliveryTimers {
   // Calls fire(timer) for at most `budget` timers whose time has come. False if more remain.
   template <typename Fire>
   bool Advance(uint64_t now_mono_ms, size_t budget, const Fire& fire) {
+    DT_CHECK_GT(budget, 0u);
     expired_.clear();
     const bool all = wheel_.Advance(now_mono_ms, budget, &expired_);
     for (const auto& expired : expired_) fire(expired.entry);

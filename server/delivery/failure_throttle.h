@@ -32,6 +32,7 @@ class FailureRate {
   // The shared meter: the amount that a subscription would have been given if it had been slowed
   // since the start. REQUIRES: time does not go back.
   uint64_t GivenToEach(uint64_t now_mono_ms) {
+    DT_CHECK_GE(now_mono_ms, last_ms_);
     const uint64_t passed_ms = std::min(now_mono_ms - last_ms_, kPassedMaxMs);
     last_ms_ = now_mono_ms;
     given_ += passed_ms * share();
@@ -75,6 +76,7 @@ class FailureThrottle {
 
   // Before Start the subscription is not slowed. REQUIRES: `rate` outlives the throttle's use.
   void Start(FailureRate* rate) {
+    DT_CHECK(rate != nullptr);
     Reset();
     rate_ = rate;
   }
@@ -155,6 +157,7 @@ class FailureThrottle {
 
   // Lets the time since the last call fill the bucket, or pay for failures.
   void Advance(uint64_t now_mono_ms) {
+    DT_CHECK_GE(now_mono_ms, last_ms_);
     const uint64_t passed_ms = std::min(now_mono_ms - last_ms_, FailureRate::kPassedMaxMs);
     last_ms_ = now_mono_ms;
     if (!slowed_) return Pay(passed_ms * rate_->per_ms());
@@ -163,6 +166,7 @@ class FailureThrottle {
     if (unused == 0) return;
     // While the subscription takes nothing, its debt shrinks at the full rate, not at its share.
     const uint64_t sharers = rate_->slowed();
+    DT_CHECK_GT(sharers, 0u);
     Pay(std::min(unused, debt_ / sharers + 1) * sharers);
   }
 

@@ -23,6 +23,10 @@ protocol::LeaseToken Leases::Begin(base::Now now, Stream* stream, EntryIndex ind
   PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.state == EntryState::kTaken);
   DT_CHECK_LE(entry.due_ms, now.wall_ms);  // P2: never early
+  DT_CHECK(entry.seen);
+  DT_CHECK(stream->attached);
+  DT_CHECK(stream->subscription == entry.subscription);
+  DT_CHECK(!entry.subscription->state.deleting);
   table_->SetState(index, EntryState::kInFlight);
   if (entry.dispatch_ms == 0) entry.dispatch_ms = now.wall_ms;
   entry.last_dispatch_ms = now.wall_ms;
@@ -38,6 +42,7 @@ protocol::LeaseToken Leases::Begin(base::Now now, Stream* stream, EntryIndex ind
 void Leases::End(EntryIndex index) {
   PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.state == EntryState::kInFlight);
+  DT_CHECK_NE(entry.lease, 0u);
   timers_->Cancel(index);
   DT_CHECK_EQ(leases_.erase(entry.lease & kLeaseCounterMask), 1u);
   entry.lease = 0;
@@ -60,6 +65,7 @@ EntryIndex Leases::Find(protocol::LeaseToken token) const {
   if (it == leases_.end()) return kNoEntry;
   const PendingDelivery& entry = (*table_)[it->second];
   DT_CHECK(entry.state == EntryState::kInFlight);
+  DT_CHECK_EQ(entry.lease & kLeaseCounterMask, bits & kLeaseCounterMask);
   return entry.subscription->state.deleting ? kNoEntry : it->second;
 }
 

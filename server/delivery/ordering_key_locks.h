@@ -30,6 +30,7 @@ class OrderingKeyLocks {
   // True if the entry holds the key now. False if another entry holds it; then `entry` waits, at
   // the place of its first call.
   bool Acquire(uint64_t key, EntryIndex entry) {
+    DT_CHECK_NE(entry, kNoEntry);
     const auto [it, first] = keys_.try_emplace(key, Key{.holder = entry});
     Key& held = it->second;
     if (held.holder == entry) return true;
@@ -49,6 +50,7 @@ class OrderingKeyLocks {
     DT_CHECK_EQ(it->second.holder, entry);
     const EntryIndex next = it->second.head;
     if (next == kNoEntry) {
+      DT_CHECK_EQ(it->second.tail, kNoEntry);
       keys_.erase(it);
       return kNoEntry;
     }
@@ -64,7 +66,9 @@ class OrderingKeyLocks {
     const auto [its_key, previous, next] = link->second;
     DT_CHECK_EQ(its_key, key);
     waiting_.erase(link);
-    Key& held = keys_.find(key)->second;
+    const auto it = keys_.find(key);
+    DT_CHECK(it != keys_.end());
+    Key& held = it->second;
     NextOf(&held, previous) = next;
     (next == kNoEntry ? held.tail : waiting_.find(next)->second.previous) = previous;
   }
@@ -93,7 +97,10 @@ class OrderingKeyLocks {
 
   // The link to the entry that waits behind `entry`; kNoEntry: the link to the first waiting entry.
   EntryIndex& NextOf(Key* held, EntryIndex entry) {
-    return entry == kNoEntry ? held->head : waiting_.find(entry)->second.next;
+    if (entry == kNoEntry) return held->head;
+    const auto link = waiting_.find(entry);
+    DT_CHECK(link != waiting_.end());
+    return link->second.next;
   }
 
   absl::flat_hash_map<uint64_t, Key> keys_;

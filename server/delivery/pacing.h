@@ -33,14 +33,18 @@ class Pacing {
   void Wait(base::Now now, uint64_t due_ms, Subscription* subscription) {
     subscription->pacing.waiting = true;
     timers_->WakeAt(subscription->pacing.NextMs(now, due_ms), subscription);
+    DT_CHECK(!subscription->wake.none());
   }
   // Returns the grants of messages that were not handed out.
   static void GiveBack(size_t messages, Subscription* subscription) {
+    DT_CHECK_GT(messages, 0u);
     subscription->pacing.throttle.GiveBack(messages);
     subscription->pacing.waiting = false;  // the next turn asks again
   }
 
   void OnFailure(base::Now now, Subscription* subscription) {
+    // The deletion has reset the throttle, and a slowed subscription cannot be destroyed.
+    DT_CHECK(!subscription->state.deleting);
     if (!subscription->pacing.throttle.OnFailure(now.mono_ms)) return;
     timers_->WakeAt(now.mono_ms + FailureThrottle::kCheckMs, subscription);
   }

@@ -11,6 +11,7 @@ EntryIndex PendingDeliveries::Insert(const storage::MessageKey& key, Subscriptio
   if (free_ == kNoEntry) Grow();
   const EntryIndex index = free_;
   PendingDelivery& entry = (*this)[index];
+  DT_CHECK(entry.state == EntryState::kFree);
   free_ = entry.next;
   entry = PendingDelivery{};
   entry.id = key.id;
@@ -50,6 +51,7 @@ EntryIndex PendingDeliveries::FindIn(const Chain& chain, const storage::MessageI
 }
 
 void PendingDeliveries::Widen(Chain* chain) {
+  DT_CHECK(!chain->wide);
   size_t length = 0;
   for (EntryIndex i = chain->head; i != kNoEntry; i = (*this)[i].sibling) ++length;
   if (length <= kChainMax) return;
@@ -60,10 +62,17 @@ void PendingDeliveries::Widen(Chain* chain) {
 }
 
 void PendingDeliveries::SetState(EntryIndex index, EntryState state) {
+  DT_CHECK_LT(index, capacity());
   PendingDelivery& entry = (*this)[index];
+  DT_CHECK(entry.state != EntryState::kFree);
   DT_CHECK(state != EntryState::kFree);
   DT_CHECK(MayFollow(entry.state, state));
+  // The entry has left its old state, and gets the list, timer and lease of the new one later.
+  DT_CHECK(entry.Unlinked());
+  DT_CHECK(entry.timer.none());
+  DT_CHECK_EQ(entry.lease, 0u);
   for (EntryCounts* const counts : {&counts_, &entry.subscription->counts}) {
+    DT_CHECK_GT(counts->of(entry.state), 0u);
     --counts->by_state[static_cast<size_t>(entry.state)];
     ++counts->by_state[static_cast<size_t>(state)];
   }
@@ -71,9 +80,13 @@ void PendingDeliveries::SetState(EntryIndex index, EntryState state) {
 }
 
 void PendingDeliveries::Remove(EntryIndex index) {
+  DT_CHECK_LT(index, capacity());
   PendingDelivery& entry = (*this)[index];
   DT_CHECK(MayFollow(entry.state, EntryState::kFree));
+  DT_CHECK(entry.Unlinked());
   DT_CHECK(entry.timer.none());
+  DT_CHECK_EQ(entry.lease, 0u);
+  DT_CHECK(!entry.held);
   DT_CHECK_EQ(entry.order, 0u);
   Part& part = PartOf(entry.id);
   const auto found = part.find(entry.id);
@@ -89,6 +102,8 @@ void PendingDeliveries::Remove(EntryIndex index) {
     if (chain.head == kNoEntry) part.erase(found);
   }
   for (EntryCounts* const counts : {&counts_, &entry.subscription->counts}) {
+    DT_CHECK_GT(counts->total, 0u);
+    DT_CHECK_GT(counts->of(entry.state), 0u);
     --counts->total;
     --counts->by_state[static_cast<size_t>(entry.state)];
   }
@@ -101,6 +116,7 @@ void PendingDeliveries::Remove(EntryIndex index) {
 void PendingDeliveries::Learn(EntryIndex index, absl::string_view record) {
   PendingDelivery& entry = (*this)[index];
   DT_CHECK(entry.state != EntryState::kFree);
+  DT_CHECK(entry.state != EntryState::kEnding);
   entry.seen = true;
   entry.record_bytes = static_cast<uint32_t>(record.size());
   storage::MessageHeader header;
@@ -110,6 +126,7 @@ void PendingDeliveries::Learn(EntryIndex index, absl::string_view record) {
       !storage::MessageHead(record, &head).ok()) {
     return;
   }
+  DT_CHECK_LE(head.size(), record.size());
   entry.deliver_ms = header.deliver_ms;
   entry.accept_ms = header.accept_ms;
   entry.payload_bytes = static_cast<uint32_t>(record.size() - head.size());
@@ -121,6 +138,8 @@ void PendingDeliveries::Learn(EntryIndex index, absl::string_view record) {
 }
 
 void PendingDeliveries::Grow() {
+  DT_CHECK_EQ(free_, kNoEntry);
+  DT_CHECK_LT(chunks_.size(), kNoEntry / kChunk);
   const auto base = static_cast<EntryIndex>(chunks_.size() * kChunk);
   chunks_.push_back(std::make_unique<PendingDelivery[]>(kChunk));
   for (size_t i = kChunk; i-- > 0;) {

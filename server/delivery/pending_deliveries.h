@@ -132,6 +132,8 @@ struct PendingDelivery {
   storage::MessageKey key() const { return {.due_ms = due_ms, .id = id}; }
   // Its place in the backlog, if it is listed.
   storage::MessageKey place() const { return {.due_ms = listed_ms, .id = id}; }
+  // False if it has a neighbour in a list.
+  bool Unlinked() const { return next == kNoEntry && previous == kNoEntry; }
 };
 
 // A doubly linked list through the entries. An entry is in at most one list.
@@ -206,6 +208,8 @@ class PendingDeliveries {
   // ---- Lists
   void PushBack(EntryList* list, EntryIndex index) {
     PendingDelivery& entry = (*this)[index];
+    DT_CHECK(entry.Unlinked());
+    DT_CHECK_EQ(list->tail == kNoEntry, list->count == 0);
     entry.next = kNoEntry;
     entry.previous = list->tail;
     (list->tail == kNoEntry ? list->head : (*this)[list->tail].next) = index;
@@ -215,6 +219,8 @@ class PendingDeliveries {
 
   void PushFront(EntryList* list, EntryIndex index) {
     PendingDelivery& entry = (*this)[index];
+    DT_CHECK(entry.Unlinked());
+    DT_CHECK_EQ(list->head == kNoEntry, list->count == 0);
     entry.next = list->head;
     entry.previous = kNoEntry;
     (list->head == kNoEntry ? list->tail : (*this)[list->head].previous) = index;
@@ -225,6 +231,8 @@ class PendingDeliveries {
   void Unlink(EntryList* list, EntryIndex index) {
     PendingDelivery& entry = (*this)[index];
     DT_CHECK_GT(list->count, 0u);
+    DT_CHECK(entry.previous != kNoEntry || list->head == index);
+    DT_CHECK(entry.next != kNoEntry || list->tail == index);
     (entry.previous == kNoEntry ? list->head : (*this)[entry.previous].next) = entry.next;
     (entry.next == kNoEntry ? list->tail : (*this)[entry.next].previous) = entry.previous;
     entry.next = entry.previous = kNoEntry;

@@ -66,7 +66,10 @@ class StartupRamp {
   static constexpr uint64_t kWorthMs = 10;
 
   // Times are milliseconds since the start, below kEndMs: the rate is below 2^42.
-  uint64_t RateAt(uint64_t at_ms) const { return uint64_t{rate_per_s_} << (at_ms / kSecondMs); }
+  uint64_t RateAt(uint64_t at_ms) const {
+    DT_CHECK_LT(at_ms, kEndMs);
+    return uint64_t{rate_per_s_} << (at_ms / kSecondMs);
+  }
   base::TokenBucket::Size SizeAt(uint64_t at_ms) const {
     return {.token = kMessage, .capacity = std::max(kMessage, RateAt(at_ms) * kBucketMs)};
   }

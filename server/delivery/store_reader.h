@@ -23,7 +23,9 @@ class ProgressRows {
  public:
   ProgressRows() = default;
   // REQUIRES: the rows are in the order of subscriptions.
-  explicit ProgressRows(std::vector<storage::ProgressRef> rows) : rows_(std::move(rows)) {}
+  explicit ProgressRows(std::vector<storage::ProgressRef> rows) : rows_(std::move(rows)) {
+    DT_CHECK(rows_.empty() || rows_.front().first <= rows_.back().first);
+  }
 
   // The record of one subscription, or nullptr. Valid as long as the rows live. Cost: O(log rows).
   const storage::Progress* Find(storage::SubscriptionId subscription) const {
@@ -95,6 +97,9 @@ class StoreReader {
       Fail(status);
       return status;
     }
+    // The callers reserve room for the entries, and advance their position to the last one.
+    DT_CHECK_LE(page.items.size(), limit.entries);
+    DT_CHECK(page.items.empty() || place <= page.items.front().key);
     return page;
   }
 

@@ -19,6 +19,9 @@ Streams::Streams(const DeliveryParts& parts)
 void Streams::Attach(const protocol::AttachCommand& command, Subscription* subscription) {
   DT_CHECK(command.stream != StreamId{});
   DT_CHECK(command.credit != nullptr);
+  DT_CHECK(subscription != nullptr);
+  DT_CHECK(command.subscription == subscription->state.id);
+  DT_CHECK(!subscription->state.deleting);
   std::unique_ptr<Stream>& stream = streams_[command.stream];
   DT_CHECK(stream == nullptr);
   stream = std::make_unique<Stream>();
@@ -34,6 +37,7 @@ void Streams::Detach(StreamId id, bool keep_leases) {
   if (stream == nullptr) return;
   if (!stream->attached) {
     // The stream is an answered Pull whose client has gone.
+    DT_CHECK_GT(stream->in_flight.count, 0u);
     if (!keep_leases) closing_.push_back(id);
     return;
   }
@@ -49,6 +53,8 @@ void Streams::Detach(StreamId id, bool keep_leases) {
 }
 
 void Streams::DismissAll(Subscription* subscription, bool give_back) {
+  DT_CHECK(subscription != nullptr);
+  DT_CHECK_LE(subscription->available.size(), subscription->streams);
   std::vector<StreamId> over;
   for (const auto& [id, stream] : streams_) {
     if (stream->subscription != subscription) continue;
@@ -103,7 +109,9 @@ bool Streams::TakeCredit(Stream* stream, uint32_t bytes) {
 }
 
 void Streams::ReturnCredit(StreamId id, int64_t messages, int64_t bytes) {
+  DT_CHECK(id != StreamId{});
   DT_CHECK_GT(messages, 0);
+  DT_CHECK_GE(bytes, 0);
   Stream* const stream = Find(id);
   if (stream == nullptr) return;
   const uint64_t mask = stream->credit->Return(messages, bytes);

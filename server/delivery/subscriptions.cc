@@ -35,6 +35,7 @@ Subscriptions::Subscriptions(const ShardParts& parts)
 
 absl::StatusOr<std::vector<Subscription*>> Subscriptions::Recover(base::Now now) {
   DT_CHECK(subscriptions_.empty());
+  DT_CHECK(topics_.empty());
   start_ = now;
   std::vector<Subscription*> found;
   SubscriptionId greatest{};
@@ -47,6 +48,7 @@ absl::StatusOr<std::vector<Subscription*>> Subscriptions::Recover(base::Now now)
         !status.ok()) {
       return status;
     }
+    DT_CHECK_LE(objects.size(), kRecoverPage);
     for (const storage::ObjectRef& object : objects) {
       auto state = protocol::DecodeSubscription(object.name, object.value);
       if (!state.ok()) return state.status();
@@ -90,6 +92,7 @@ Topic* Subscriptions::TopicOf(TopicId id) {
     state.topic = id;
     Add(std::move(state), topic);
   }
+  DT_CHECK(!topic->subscriptions.empty());
   return topic;
 }
 
@@ -99,6 +102,8 @@ Subscription* Subscriptions::Find(SubscriptionId id) const {
 }
 
 Subscription* Subscriptions::Add(protocol::SubscriptionState state, Topic* topic) {
+  DT_CHECK(topic != nullptr);
+  DT_CHECK(!state.deleted);
   DT_CHECK(state.topic == topic->id);
   std::unique_ptr<Subscription>& subscription = subscriptions_[state.id];
   DT_CHECK(subscription == nullptr);
@@ -114,6 +119,7 @@ Subscription* Subscriptions::Add(protocol::SubscriptionState state, Topic* topic
 }
 
 void Subscriptions::Save(const Subscription& subscription) {
+  DT_CHECK(!subscription.state.deleted || subscription.counts.total == 0);
   writer_->PutObject(ObjectKind::kSubscription,
                      protocol::SubscriptionObjectName(subscription.state.id),
                      protocol::EncodeSubscription(subscription.state), Durability::kSynced);
@@ -124,6 +130,11 @@ void Subscriptions::Remove(Subscription* subscription) {
   DT_CHECK_EQ(subscription->counts.total, 0u);
   DT_CHECK_EQ(subscription->streams, 0u);
   DT_CHECK_EQ(subscription->spills_in_flight, 0u);
+  DT_CHECK_EQ(subscription->forgets_in_flight, 0u);
+  DT_CHECK_EQ(subscription->ready.count, 0u);
+  DT_CHECK_EQ(subscription->order.held(), 0u);
+  DT_CHECK_EQ(subscription->order.waiting(), 0u);
+  DT_CHECK_EQ(subscription->state.fill_until_ms, 0u);
   DT_CHECK(subscription->available.empty());
   DT_CHECK(subscription->wake.none());
   DT_CHECK(!subscription->reading && !subscription->backlog.any());
@@ -136,11 +147,12 @@ void Subscriptions::Remove(Subscription* subscription) {
   } else {
     RemoveObject(id);
   }
-  std::erase(subscription->topic->subscriptions, subscription);
+  DT_CHECK_EQ(std::erase(subscription->topic->subscriptions, subscription), 1u);
   DT_CHECK_EQ(subscriptions_.erase(id), 1u);
 }
 
 bool Subscriptions::NoteDeletion(SubscriptionId id, Topic* topic) {
+  DT_CHECK(topic != nullptr);
   // The object of a first subscription reserves its topic's number.
   return !std::exchange(topic->deletion_kept, true) ||
          static_cast<uint32_t>(id) < kSecondSubscription;

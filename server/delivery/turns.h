@@ -55,6 +55,7 @@ class Turns {
   Subscription* NextToServe() {
     DT_CHECK(!serve_.empty());
     Subscription* const subscription = serve_.front();
+    DT_CHECK(subscription->serve_queued);
     serve_.pop_front();
     subscription->serve_queued = false;
     return subscription;
@@ -62,6 +63,7 @@ class Turns {
   Subscription* NextToReadBack() {
     DT_CHECK(!read_back_.empty());
     Subscription* const subscription = read_back_.front();
+    DT_CHECK(subscription->read_queued);
     read_back_.pop_front();
     subscription->read_queued = false;
     return subscription;
@@ -70,8 +72,8 @@ class Turns {
   // Removes a subscription that is about to be destroyed.
   void Forget(Subscription* subscription) {
     DT_CHECK(!CanServe(*subscription));
-    if (subscription->serve_queued) std::erase(serve_, subscription);
-    if (subscription->read_queued) std::erase(read_back_, subscription);
+    if (subscription->serve_queued) DT_CHECK_EQ(std::erase(serve_, subscription), 1u);
+    if (subscription->read_queued) DT_CHECK_EQ(std::erase(read_back_, subscription), 1u);
     subscription->serve_queued = subscription->read_queued = false;
   }
 
