@@ -66,6 +66,7 @@ absl::Status Backlog::Recover() {
 
 void Backlog::FallBehind(Subscription* subscription, const MessageKey& place) {
   if (subscription->backlog.FallBehind(place)) ++behind_;
+  DT_CHECK_LE(behind_, subscriptions_->size());
 }
 
 void Backlog::Park(base::Now now, Subscription* subscription, const MessageKey& first) {
@@ -87,7 +88,12 @@ void Backlog::Unpark(base::Now now, Subscription* subscription) {
 }
 
 void Backlog::Clear(Subscription* subscription) {
-  if (subscription->backlog.Clear()) --behind_;
+  DT_CHECK_EQ(subscription->spills_in_flight, 0u);
+  DT_CHECK(!subscription->reading);
+  if (subscription->backlog.Clear()) {
+    DT_CHECK_GT(behind_, 0u);
+    --behind_;
+  }
   subscription->listed.Clear();
 }
 
@@ -95,6 +101,7 @@ void Backlog::Clear(Subscription* subscription) {
 
 void Backlog::ListNew(const storage::MessageRef& message, Subscription* subscription,
                       const Progress* row) {
+  DT_CHECK(row == nullptr || row->state != Progress::State::kSettled);
   const bool later = row != nullptr && row->retry_ms > message.key.due_ms;
   const MessageKey place = {.due_ms = later ? row->retry_ms : message.key.due_ms,
                             .id = message.key.id};
@@ -118,6 +125,7 @@ void Backlog::List(EntryIndex index) { ListAt(index, (*table_)[index].place().du
 void Backlog::MoveToDisk(EntryIndex index) { MoveToDiskAt(index, (*table_)[index].place().due_ms); }
 
 void Backlog::ListAt(EntryIndex index, uint64_t place_ms) {
+  DT_CHECK((*table_)[index].state != EntryState::kForgetting);
   BacklogEntry record = MovePlace(index, place_ms);
   // The entry stays in memory and may be delivered from there. No record would say so.
   record.maybe_delivered = true;
@@ -130,6 +138,7 @@ void Backlog::ListAt(EntryIndex index, uint64_t place_ms) {
 }
 
 void Backlog::MoveToDiskAt(EntryIndex index, uint64_t place_ms) {
+  DT_CHECK((*table_)[index].state == EntryState::kTaken);
   const BacklogEntry record = MovePlace(index, place_ms);
   states_->MakeForgetting(index);
   const PendingDelivery& entry = (*table_)[index];
@@ -146,6 +155,7 @@ void Backlog::MoveToDiskAt(EntryIndex index, uint64_t place_ms) {
 
 BacklogEntry Backlog::MovePlace(EntryIndex index, uint64_t place_ms) {
   PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state != EntryState::kFree);
   DT_CHECK(entry.state != EntryState::kEnding);
   if (entry.listed_ms != place_ms) Unlist(index);
   entry.listed_ms = place_ms;
@@ -158,6 +168,7 @@ BacklogEntry Backlog::MovePlace(EntryIndex index, uint64_t place_ms) {
 
 void Backlog::Unlist(EntryIndex index) {
   const PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state != EntryState::kFree);
   if (entry.spilled) Unlist(entry.place(), *entry.subscription);
 }
 
@@ -166,6 +177,7 @@ void Backlog::Unlist(const MessageKey& place, const Subscription& subscription) 
 }
 
 void Backlog::Add(const Listing& listing, const BacklogEntry& entry) {
+  DT_CHECK(!listing.forget || listing.index != kNoEntry);
   Subscription* const subscription = listing.subscription;
   records_->List(listing.place, subscription->state.id, entry);
   ++subscription->spills_in_flight;
@@ -190,6 +202,7 @@ void Backlog::OnListed(const Listing& listing) {
     DT_CHECK_GT(subscription->forgets_in_flight, 0u);
     --subscription->forgets_in_flight;
   }
+  DT_CHECK_LE(subscription->forgets_in_flight, subscription->spills_in_flight);
   scheduler_->NoteProgress();
   if (listing.index != kNoEntry) return OnEntryListed(listing);
   subscription->listed.Arrived(listing.place, /*only_there=*/true);
@@ -201,6 +214,7 @@ void Backlog::OnListed(const Listing& listing) {
 void Backlog::OnEntryListed(const Listing& listing) {
   Subscription* const subscription = listing.subscription;
   turns_->ReadBack(subscription);
+  DT_CHECK_LT(listing.index, table_->capacity());
   // The entry may have ended meanwhile, and another entry may have its index.
   const PendingDelivery& entry = (*table_)[listing.index];
   const bool same = entry.state != EntryState::kFree && entry.place() == listing.place &&
@@ -246,6 +260,7 @@ bool Backlog::ListOld() {
 }
 
 void Backlog::MoveReadyToDisk(Subscription* subscription) {
+  DT_CHECK(!subscription->served());
   // No stream takes the ready entries. All of them move, because an entry that stayed would
   // overtake older ones.
   while (subscription->ready.head != kNoEntry) {
@@ -253,6 +268,7 @@ void Backlog::MoveReadyToDisk(Subscription* subscription) {
     states_->TakeOut(index);
     MoveToDisk(index);
   }
+  DT_CHECK_EQ(subscription->ready.count, 0u);
 }
 
 // ---- Reads from disk
@@ -264,6 +280,7 @@ bool Backlog::Contains(const MessageKey& place, const Subscription& subscription
 
 absl::Status Backlog::ReadClaim(Subscription* subscription) {
   if (subscription->claim_read) return absl::OkStatus();
+  DT_CHECK(!subscription->claim.has_value());
   const auto claim = store_->BacklogClaim(shard_, subscription->state.id);
   if (!claim.ok()) {
     reader_->Fail(claim.status());

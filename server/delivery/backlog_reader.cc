@@ -44,6 +44,7 @@ BacklogReader::BacklogReader(const DeliveryParts& parts)
 }
 
 absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) {
+  DT_CHECK_GT(memory_->RoomToReadBack(), 0u);
   if (!Turns::CanReadBack(*subscription)) return absl::OkStatus();
   if (absl::Status status = backlog_->ReadClaim(subscription); !status.ok()) return status;
   const storage::ScanLimit limit{.entries =
@@ -86,6 +87,7 @@ void BacklogReader::OnNothingDue(base::Now now, Subscription* subscription,
 void BacklogReader::ClaimPage(Subscription* subscription, std::vector<BacklogRef> page) {
   DT_CHECK(!page.empty());
   DT_CHECK(!subscription->reading);
+  DT_CHECK(subscription->claim_read);
   subscription->reading = true;
   memory_->Reserve(page.size());
   // The claim leaves out a message at the time of its next attempt. Its record shows the delivery,
@@ -102,6 +104,7 @@ void BacklogReader::ClaimPage(Subscription* subscription, std::vector<BacklogRef
 
 void BacklogReader::OnClaimed(base::Now now, Subscription* subscription,
                               const std::vector<BacklogRef>& page) {
+  DT_CHECK(!page.empty());
   DT_CHECK(subscription->reading);
   subscription->reading = false;
   memory_->Unreserve(page.size());
@@ -148,6 +151,7 @@ void BacklogReader::TakeUp(base::Now now, Subscription* subscription, const Back
 
 EntryIndex BacklogReader::AddEntry(const BacklogRef& item, Subscription* subscription,
                                    const Progress* row, bool uncertain) {
+  DT_CHECK(row == nullptr || row->state != Progress::State::kSettled);
   const EntryIndex index = table_->Insert(KeyOf(item), subscription);
   PendingDelivery& entry = (*table_)[index];
   entry.bytes = item.entry.bytes;
@@ -202,6 +206,9 @@ void BacklogReader::ReadAgain(EntryIndex index, const BacklogRef& item) {
 
 void BacklogReader::MoveEntry(EntryIndex index, const BacklogRef& item) {
   PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.id == item.key.id);
+  DT_CHECK(entry.state == EntryState::kReady);
+  DT_CHECK(!entry.seen);
   states_->Unhold(index);
   backlog_->Unlist(index);
   entry.due_ms = KeyOf(item).due_ms;

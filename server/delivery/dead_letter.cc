@@ -5,6 +5,8 @@
 
 #include "absl/status/status.h"
 
+#include "server/base/check.h"
+
 namespace duetime::delivery {
 namespace {
 
@@ -27,6 +29,7 @@ std::string EncodeContent(storage::MessageRecord from, storage::TopicId topic, u
 absl::StatusOr<std::string> MakeDeadLetter(absl::string_view record,
                                            storage::TopicId dead_letter_topic, uint64_t now_ms,
                                            storage::DeadLetterOrigin origin) {
+  DT_CHECK(dead_letter_topic != storage::TopicId{});
   storage::MessageRecord message;
   if (absl::Status status = storage::DecodeMessageRecord(record, &message); !status.ok()) {
     return status;

@@ -39,6 +39,7 @@ TopicId DeadLetters::TargetOf(const Subscription& subscription) {
 bool DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReason why,
                        absl::string_view text) {
   const PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state != EntryState::kFree);
   DT_CHECK(entry.state != EntryState::kEnding);
   Subscription* const subscription = entry.subscription;
   const TopicId target = TargetOf(*subscription);
@@ -64,6 +65,8 @@ bool DeadLetters::Make(base::Now now, EntryIndex index, storage::DeadLetterReaso
   ends_->BeginSettle(now, index, storage::EndState::kDeadLettered, storage::Durability::kSynced);
   writes_->Then([this, index, ref, subscription](base::Now, bool accepted) {
     if (!accepted) return;
+    DT_CHECK((*table_)[index].state == EntryState::kEnding);
+    DT_CHECK((*table_)[index].subscription == subscription);
     ++stats_->dead_lettered;
     ++subscription->dead_lettered;
     ends_->Finish(index);

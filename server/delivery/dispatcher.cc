@@ -133,7 +133,10 @@ EntryIndex Dispatcher::Find(const storage::MessageId& id) const { return parts_.
 
 EntryIndex Dispatcher::FindAt(const MessageKey& key) const { return parts_.table->FindAt(key); }
 
-const PendingDelivery& Dispatcher::entry(EntryIndex index) const { return (*parts_.table)[index]; }
+const PendingDelivery& Dispatcher::entry(EntryIndex index) const {
+  DT_CHECK_LT(index, parts_.table->capacity());
+  return (*parts_.table)[index];
+}
 
 const Topic& Dispatcher::topic(storage::TopicId id) { return *parts_.subscriptions->TopicOf(id); }
 

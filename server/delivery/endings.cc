@@ -10,6 +10,7 @@ using storage::IndexKind;
 
 absl::Status Endings::Write(const storage::MessageKey& key, uint32_t bytes, uint64_t retention_ms,
                             storage::Tombstone tombstone, storage::Durability durability) {
+  DT_CHECK(tombstone.state != storage::EndState{});
   writer_->Erase(key, tombstone.topic, bytes, durability);
   tombstone.expire_ms = tombstone.end_ms + retention_ms;
   if (!tombstone.key.empty()) {
@@ -24,6 +25,7 @@ absl::Status Endings::Write(const storage::MessageKey& key, uint32_t bytes, uint
 
 absl::Status Endings::EndKey(const storage::MessageId& id, const storage::Tombstone& tombstone,
                              storage::Durability durability) {
+  DT_CHECK(!tombstone.key.empty());
   // The key may belong to another message by now, or a command is giving it to one.
   const auto kind = IndexKind::kUserKey;
   if (key_locks_->Held(

@@ -54,6 +54,7 @@ HandOut::HandOut(const DeliveryParts& parts)
 }
 
 absl::Status HandOut::Step(base::Now now, size_t budget, bool* more) {
+  DT_CHECK_GT(budget, 0u);
   // Keeps some budget for the dead letters that HandOut makes, however many other parts have made.
   dead_letters_->KeepBudget(DeadLetters::kBytesPerStep / 4);
   // Turns are smaller when more subscriptions wait, so that none waits for large frames of all
@@ -74,6 +75,8 @@ absl::Status HandOut::Serve(base::Now now, Subscription* subscription, size_t tu
   std::deque<Stream*>& available = subscription->available;
   if (available.empty() || subscription->paused()) return absl::OkStatus();
   Stream* const stream = available.front();
+  DT_CHECK(stream->available);
+  DT_CHECK(stream->subscription == subscription);
   TakeReady(now, stream, turn, &taken_);
   if (stream->available) {
     DT_CHECK(available.front() == stream);
@@ -95,6 +98,7 @@ void HandOut::TakeReady(base::Now now, Stream* stream, size_t turn, Taken* taken
   Subscription* const subscription = stream->subscription;
   // An equal share for each available stream, so that the first does not get all of a burst.
   const size_t sharers = subscription->available.size();
+  DT_CHECK_GT(sharers, 0u);
   const size_t share = (subscription->ready.count + sharers - 1) / sharers;
   const size_t limit = std::min({frame_messages_max_, share, turn});
   while (taken->entries.size() < limit && taken->bytes < frame_bytes_max_) {
@@ -128,6 +132,7 @@ absl::Status HandOut::ReadRecords(const std::vector<EntryIndex>& entries,
 absl::Status HandOut::SendFrame(base::Now now, Stream* stream,
                                 const std::vector<EntryIndex>& entries) {
   if (absl::Status status = ReadRecords(entries, &records_); !status.ok()) return status;
+  DT_CHECK_EQ(records_.size(), entries.size());
   protocol::DeliveryFrame frame{.stream = stream->id, .deliveries = {}};
   frame.deliveries.reserve(entries.size());
   int64_t held_back = 0;
@@ -149,6 +154,7 @@ absl::Status HandOut::SendFrame(base::Now now, Stream* stream,
     ++held_back;
     bytes += size;
   }
+  DT_CHECK_EQ(frame.deliveries.size() + static_cast<size_t>(held_back), entries.size());
   if (!frame.deliveries.empty()) effects_->frames.push_back(std::move(frame));
   if (held_back == 0) return absl::OkStatus();
   Pacing::GiveBack(static_cast<size_t>(held_back), stream->subscription);
@@ -185,6 +191,8 @@ HandOut::Verdict HandOut::Judge(base::Now now, const PendingDelivery& entry,
 bool HandOut::CarryOut(base::Now now, EntryIndex index, Verdict verdict,
                        const std::optional<MessageRecord>& head) {
   DT_CHECK((*table_)[index].state == EntryState::kTaken);
+  // Without a head, a record has neither a lifetime nor an ordering key, or is damaged.
+  DT_CHECK(head.has_value() || verdict < Verdict::kExpired);
   switch (verdict) {
     case Verdict::kTooOld:
       return retention_->GiveUp(now, index);
@@ -219,6 +227,7 @@ bool HandOut::EndExpired(base::Now now, EntryIndex index, storage::LatePolicy po
   ends_->BeginSettle(now, index, storage::EndState::kExpired, storage::Durability::kBuffered);
   writes_->Then([this, index](base::Now, bool accepted) {
     if (!accepted) return;
+    DT_CHECK((*table_)[index].state == EntryState::kEnding);
     ++stats_->expired;
     states_->Remove(index);
   });

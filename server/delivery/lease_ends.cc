@@ -73,6 +73,7 @@ LeaseEnds::LeaseEnds(const DeliveryParts& parts)
 
 void LeaseEnds::Settle(base::Now now, SettleCommand command) {
   if (const auto it = waiting_.find(command.stream); it != waiting_.end()) {
+    DT_CHECK(!it->second.empty());
     // The command waits behind the stream's earlier settlements.
     it->second.push_back(std::move(command));
   } else if (!SettleSome(now, &command)) {
@@ -82,6 +83,7 @@ void LeaseEnds::Settle(base::Now now, SettleCommand command) {
 }
 
 void LeaseEnds::SettleWaiting(base::Now now) {
+  DT_CHECK_EQ(turns_.size(), waiting_.size());
   while (!turns_.empty() && left_ > 0 && dead_letters_->has_budget()) {
     const StreamId stream = turns_.front();
     turns_.pop_front();
@@ -238,6 +240,8 @@ bool LeaseEnds::GiveBackClosing(base::Now now) {
       continue;
     }
     const EntryIndex index = stream->in_flight.head;
+    DT_CHECK_NE(index, kNoEntry);
+    DT_CHECK((*table_)[index].stream == id);
     // The first attempt of a message does not count as failed, because its handler may never have
     // started. A later attempt counts, because the message may have ended the stream.
     if (!stream->dismissed && (*table_)[index].attempts > 1) {
@@ -254,6 +258,7 @@ void LeaseEnds::ExpireTimer(base::Now now, const DeliveryTimers::Timer& timer) {
     if (subscription != nullptr) pacing_->CheckAgain(now, subscription);
     return;
   }
+  DT_CHECK_GE(now.mono_ms, (*table_)[timer.index].wait_end_mono_ms);
   if ((*table_)[timer.index].state == EntryState::kInFlight) return ExpireLease(now, timer.index);
   states_->TakeDelayed(timer.index);
   states_->MakeReady(timer.index);

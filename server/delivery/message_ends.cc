@@ -78,6 +78,7 @@ std::optional<ProgressRows> MessageEnds::RowsIfLast(const MessageKey& key,
 void MessageEnds::SettleForOne(EntryIndex index, EndState how) {
   PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.state == EntryState::kEnding);
+  DT_CHECK(!entry.ends_message);
   const Subscription& subscription = *entry.subscription;
   // The record must tell a later cancel that a subscriber received the message, or may have. A dead
   // letter counts, because a subscriber will receive it.
@@ -95,7 +96,9 @@ void MessageEnds::SettleForOne(EntryIndex index, EndState how) {
 void MessageEnds::EndByLast(base::Now now, EntryIndex index, const ProgressRows& rows, EndState how,
                             Durability durability) {
   const PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state == EntryState::kEnding);
   DT_CHECK(entry.ends_message);
+  DT_CHECK(entry.seen);
   RemoveProgress(entry.key(), rows);
   const Topic& topic = *entry.subscription->topic;
   storage::Tombstone tombstone;
@@ -143,7 +146,9 @@ void MessageEnds::Drop(base::Now now, EntryIndex index) {
   BeginSettle(now, index, EndState::kDropped, Durability::kBuffered);
   ++stats_->dropped;
   writes_->Then([this, index](base::Now, bool accepted) {
-    if (accepted) Finish(index);
+    if (!accepted) return;
+    DT_CHECK((*table_)[index].state == EntryState::kEnding);
+    Finish(index);
   });
 }
 
@@ -181,6 +186,8 @@ bool MessageEnds::MessageEnding(const MessageKey& key) const {
 }
 
 absl::Status MessageEnds::BeginEnd(base::Now now, const MessageEnd& end) {
+  DT_CHECK(end.record != nullptr);
+  DT_CHECK_GT(end.bytes, 0u);
   const MessageKey& key = end.key;
   const storage::MessageRecord& record = *end.record;
   DT_CHECK(!AnyEnding(key.id));

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 
+#include "server/base/check.h"
 #include "storage/message_store.h"
 #include "storage/time_units.h"
 
@@ -27,7 +28,9 @@ inline absl::Status NextMinute(storage::MessageStore* store, uint16_t shard, sto
   absl::Status status = store->ScanCounts(
       shard, topic, kLevel, {storage::BucketStart(kLevel, from.due_ms), until_ms}, 1, &counts);
   if (!status.ok() || counts.empty()) return status;
+  DT_CHECK_EQ(counts.size(), 1u);
   const uint64_t start_ms = counts[0].start_ms;
+  DT_CHECK_LT(start_ms, until_ms);
   const storage::KeyRange rest = {
       .from = std::max(from, storage::MessageKey::FirstAt(start_ms)),
       .until = storage::MessageKey::FirstAt(std::min(start_ms + storage::kMinuteMs, until_ms))};

@@ -143,6 +143,8 @@ bool Offers::MustExist(const Subscription& subscription) const {
 
 void Offers::Offer(base::Now now, const MessageRef& message, Subscription* subscription,
                    const Progress* row) {
+  DT_CHECK(subscription->Covers(message.key.id));
+  DT_CHECK(row == nullptr || row->state != Progress::State::kSettled);
   if (!memory_->FitsNew(*subscription)) return backlog_->ListNew(message, subscription, row);
   const EntryIndex index = table_->Insert(message.key, subscription);
   PendingDelivery& entry = (*table_)[index];
@@ -174,7 +176,9 @@ void Offers::OfferAgain(EntryIndex index, const MessageRef& message, const Progr
 
 void Offers::MoveEntry(EntryIndex index, const MessageRef& message, const Progress* row) {
   PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.id == message.key.id);
   DT_CHECK(entry.state == EntryState::kReady || entry.state == EntryState::kDelayed);
+  DT_CHECK(!entry.seen);
   states_->Unhold(index);
   backlog_->Unlist(index);
   entry.due_ms = entry.listed_ms = message.key.due_ms;

@@ -64,7 +64,9 @@ bool Retention::TooMany(const Subscription& subscription) const {
 
 bool Retention::GiveUp(base::Now now, EntryIndex index) {
   DT_CHECK((*table_)[index].seen);
+  DT_CHECK((*table_)[index].state != EntryState::kEnding);
   Subscription* const subscription = (*table_)[index].subscription;
+  DT_CHECK(subscription->retains());
   if (subscription->state.settings.retention_policy == protocol::RetentionPolicy::kDeadLetter) {
     return dead_letters_->Make(now, index, storage::DeadLetterReason::kRetention, "");
   }
@@ -82,6 +84,7 @@ bool Retention::Step(base::Now now) {
     Subscription* const subscription = retaining.front();
     retaining.pop_front();
     retaining.push_back(subscription);
+    DT_CHECK(!subscription->state.deleting);
     if (!counted && subscription->bounded() && !subscription->listed.known()) {
       counted = CountListed(subscription);
     }

@@ -81,10 +81,13 @@ void Retries::Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay
       states_->MakeReady(index);
     }
   }
+  DT_CHECK(entry.state != EntryState::kTaken);
   streams_->ReturnCredit(stream, 1, entry.bytes);
 }
 
 void Retries::ResumeDelay(base::Now now, EntryIndex index, const Progress& row) {
+  DT_CHECK((*table_)[index].state == EntryState::kTaken);
+  DT_CHECK(row.state != Progress::State::kSettled);
   DT_CHECK_GT(row.retry_ms, now.wall_ms);
   if (!memory_->full()) return states_->MakeDelayed(now, index, row.retry_ms - now.wall_ms);
   const PendingDelivery& entry = (*table_)[index];

@@ -113,6 +113,7 @@ void SubscriptionChanges::Update(base::Now now, Subscription* subscription,
 }
 
 void SubscriptionChanges::Delete(base::Now now, Subscription* subscription, bool keep_messages) {
+  DT_CHECK(!subscription->state.deleting);
   const std::vector<Subscription*>& all = subscription->topic->subscriptions;
   const bool last = std::none_of(all.begin(), all.end(), [subscription](const Subscription* other) {
     return other != subscription && !other->state.deleting;
@@ -127,6 +128,7 @@ void SubscriptionChanges::Delete(base::Now now, Subscription* subscription, bool
 }
 
 void SubscriptionChanges::Unname(base::Now now, Subscription* subscription) {
+  DT_CHECK(!subscription->state.deleting);
   subscription->state.name.clear();
   subscription->state.settings = {};
   subscriptions_->Save(*subscription);

@@ -40,6 +40,7 @@ SubscriptionFill::SubscriptionFill(const DeliveryParts& parts)
 
 void SubscriptionFill::Start(Subscription* subscription) {
   DT_CHECK_GT(subscription->state.fill_until_ms, 0u);
+  DT_CHECK_EQ(subscription->filled_until_ms, 0u);
   // New messages are listed behind the fill.
   backlog_->FallBehind(subscription, MessageKey{});
   subscription->filled_until_ms = subscription->state.fill_until_ms;
@@ -56,6 +57,7 @@ bool SubscriptionFill::Step() {
     if (!List(item, subscription)) return false;
   }
   if (page->next.has_value()) {
+    DT_CHECK(subscription->fill_cursor <= *page->next);
     subscription->fill_cursor = *page->next;
     return true;
   }
@@ -66,6 +68,7 @@ bool SubscriptionFill::Step() {
 
 absl::StatusOr<storage::Page<MessageHeadRef>> SubscriptionFill::ReadPage(
     const Subscription& subscription) {
+  DT_CHECK_EQ(subscription.state.fill_until_ms, subscription.filled_until_ms);
   const uint64_t until_ms = subscription.state.fill_until_ms + 1;
   const storage::TopicId topic = subscription.topic->id;
   std::optional<storage::KeyRange> range;

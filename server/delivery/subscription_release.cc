@@ -44,6 +44,10 @@ SubscriptionRelease::SubscriptionRelease(const DeliveryParts& parts)
 
 void SubscriptionRelease::Start(Subscription* subscription) {
   DT_CHECK(subscription->state.deleting);
+  DT_CHECK_EQ(subscription->streams, 0u);
+  DT_CHECK(subscription->available.empty());
+  DT_CHECK(!subscription->pacing.throttle.slowed());
+  DT_CHECK_EQ(subscription->release_index, 0u);
   releasing_.push_back(subscription);
 }
 
@@ -72,6 +76,7 @@ bool SubscriptionRelease::Step(base::Now now) {
 SubscriptionRelease::Progress SubscriptionRelease::ReleaseEntries(base::Now now,
                                                                   Subscription* subscription) {
   EntryIndex& index = subscription->release_index;
+  DT_CHECK_LE(index, table_->capacity());
   const EntryIndex until = std::min(table_->capacity(), index + kReleaseLooksPerStep);
   for (size_t released = 0; index < until && released < kReleasedPage.entries; ++index) {
     const PendingDelivery& entry = (*table_)[index];
@@ -101,6 +106,7 @@ bool SubscriptionRelease::ReleaseEntry(base::Now now, EntryIndex index) {
 
 SubscriptionRelease::Progress SubscriptionRelease::ReleaseBacklog(base::Now now,
                                                                   Subscription* subscription) {
+  DT_CHECK_EQ(subscription->counts.total, 0u);
   if (subscription->reading || subscription->spills_in_flight > 0 ||
       memory_->RoomToReadBack() == 0) {
     return Progress::kBlocked;
