@@ -8,21 +8,13 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
-#include "server/catalog/catalog_errors.h"
 #include "server/catalog/catalog_load.h"
 
 namespace duetime::catalog {
 
-using protocol::CallTag;
 using storage::TopicId;
 
 namespace {
-
-// The tag of a command to a shard is the number of the topic whose change sends it. Two more tags:
-constexpr CallTag kNoChange{};
-constexpr CallTag kRecovery{uint64_t{1} << 32};
-
-CallTag TagOf(TopicId topic) { return CallTag{static_cast<uint32_t>(topic)}; }
 
 // True for commands that get a reply: those of clients and of the server's start.
 template <typename C>
@@ -37,8 +29,14 @@ bool IsDefault(const Topic& topic) {
 }  // namespace
 
 Catalog::Catalog(const CatalogOptions& options, storage::MessageStore* store)
-    : options_(options), store_(store), state_(options, &writes_) {
-  DT_CHECK_GT(options.shards, 0u);
+    : options_(options),
+      store_(store),
+      state_(options, &writes_),
+      output_(options, &changes_, &writes_),
+      topics_(options, &state_, &changes_, &output_),
+      subscriptions_(options, &state_, &changes_, &output_, &topics_),
+      deletion_(&state_, &changes_, &output_, &subscriptions_,
+                [this](TopicEntry* entry, const absl::Status& status) { Finish(entry, status); }) {
   DT_CHECK(store != nullptr);
 }
 
@@ -51,11 +49,11 @@ absl::Status Catalog::Recover(base::Now now) {
   if (!status.ok()) return status;
   for (TopicEntry* const entry : state_.All()) {
     // If there is no room for one more topic, the first dead letter makes the link.
-    if (LacksDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
+    if (LiveTopics::LacksDeadLetters(*entry)) static_cast<void>(topics_.LinkDeadLetters(entry));
   }
   const std::vector<TopicEntry*> all = state_.All();
   if (all.empty()) return absl::OkStatus();
-  Then([this, all](base::Now) {
+  output_.Then([this, all] {
     for (const TopicEntry* const entry : all) {
       state_.Publish(entry->topic);
       for (const auto& [name, subscription] : entry->subscriptions) {
@@ -66,7 +64,7 @@ absl::Status Catalog::Recover(base::Now now) {
       }
       if (IsDefault(*entry->topic)) continue;
       recovering_ += options_.shards;
-      Tell(entry->topic, entry->topic->deleted, kRecovery);
+      output_.SendSettings(entry->topic, entry->topic->deleted, kRecovery);
     }
     OnRecoveryReply();
   });
@@ -94,15 +92,15 @@ void Catalog::ResumeChanges() {
 void Catalog::OnRecoveryReply() {
   DT_CHECK_GT(recovering_, 0u);
   if (--recovering_ > 0) return;
-  for (const RequestTag tag : std::exchange(await_recovery_, {})) Answer({.tag = tag});
+  for (const RequestTag tag : std::exchange(await_recovery_, {})) output_.Answer({.tag = tag});
 }
 
 void Catalog::Handle(base::Now now, Command command) {
   now_ = now;
   std::visit(
       [&]<typename C>(C& alternative) {
-        if constexpr (kIsRequest<C>) requests_.insert(alternative.tag);
-        if (failed_) return CloseRequests(base::StorageFailedError());
+        if constexpr (kIsRequest<C>) output_.Open(alternative.tag);
+        if (failed_) return output_.Close(base::StorageFailedError());
         Do(alternative);
       },
       command);
@@ -123,28 +121,20 @@ std::optional<scheduler::PendingWrites::Batch> Catalog::TakeBatch() {
 }
 
 Effects Catalog::TakeEffects() {
-  effects_.snapshot = state_.TakeSnapshot();
-  return std::exchange(effects_, Effects{});
+  Effects effects = output_.Take();
+  effects.snapshot = state_.TakeSnapshot();
+  return effects;
 }
 
 void Catalog::Fail() {
   if (std::exchange(failed_, true)) return;
-  effects_.failed = true;
   writes_.Abandon(now_);
-  CloseRequests(base::StorageFailedError());
+  output_.Fail();
 }
 
 void Catalog::Stop() {
   changes_.DropWaiting();
-  CloseRequests(base::DrainingError());
-}
-
-void Catalog::CloseRequests(const absl::Status& status) {
-  DT_CHECK(!status.ok());
-  for (const RequestTag tag : std::set<RequestTag>(requests_)) {
-    Answer({.tag = tag, .status = status});
-  }
-  DT_CHECK(requests_.empty());
+  output_.Close(base::DrainingError());
 }
 
 void Catalog::CheckInvariants() const {
@@ -152,26 +142,7 @@ void Catalog::CheckInvariants() const {
   changes_.CheckInvariants();
 }
 
-// ---- Changes -----------------------------------------------------------------------------------
-
-void Catalog::Then(std::function<void(base::Now)> next) {
-  writes_.Then([this, next = std::move(next)](base::Now now, bool ok) {
-    if (ok && !failed_) next(now);
-  });
-}
-
-void Catalog::PublishLater(TopicPtr topic) {
-  Then([this, topic = std::move(topic)](base::Now) { state_.Publish(topic); });
-}
-
-void Catalog::Answer(Reply reply) {
-  if (requests_.erase(reply.tag) == 0) return;  // no client waits, or Stop or Fail has answered
-  effects_.replies.push_back(std::move(reply));
-}
-
-void Catalog::AnswerLater(Reply reply) {
-  Then([this, reply = std::move(reply)](base::Now) { Answer(reply); });
-}
+// ---- Commands ----------------------------------------------------------------------------------
 
 void Catalog::Finish(TopicEntry* entry, const absl::Status& status) {
   const TopicId topic = entry->topic->id;
@@ -183,7 +154,7 @@ void Catalog::Finish(TopicEntry* entry, const absl::Status& status) {
   } else if (!status.ok()) {
     reply.messages = change.messages;
   }
-  Answer(std::move(reply));
+  output_.Answer(std::move(reply));
   if (change.resumed) OnRecoveryReply();
   // Continue until a command begins a change; some commands begin none.
   while (std::optional<Command> next = changes_.Next(topic)) {
@@ -191,309 +162,82 @@ void Catalog::Finish(TopicEntry* entry, const absl::Status& status) {
   }
 }
 
-void Catalog::Tell(const TopicPtr& topic, bool watch, CallTag tag) {
-  protocol::TopicCommand command;
-  command.tag = tag;
-  command.topic = topic->id;
-  const TopicSettings& settings = topic->settings;
-  command.tombstone_retention_ms =
-      settings.tombstone_retention_ms.value_or(options_.tombstone_retention_ms);
-  command.quota = topic->quota;
-  command.watch = watch;
-  const Change* const change = changes_.Find(topic->id);
-  command.count = watch || (change != nullptr && change->deletes_topic);
-  command.paused = settings.paused;
-  command.pace = topic->pace;
-  command.minute_max = settings.minute_max;
-  command.bucket_policy = settings.minute_policy;
-  // The unit of the spread is a minute.
-  command.spread_minutes_max = static_cast<uint32_t>(settings.minute_spread_ms / 60'000);
-  command.dead_letter = topic->dead_letters;
-  std::vector<ShardCommand>& commands = watch ? effects_.watches : effects_.commands;
-  for (uint16_t shard = 0; shard < options_.shards; ++shard) {
-    commands.push_back({.shard = shard, .command = command});
-  }
-}
-
-// ---- Topics ------------------------------------------------------------------------------------
-
-absl::Status Catalog::Use(absl::string_view name, bool used, bool create, TopicEntry** entry) {
-  *entry = state_.Find(name);
-  if (*entry == nullptr) {
-    if (!create) return TopicNotFoundError(name);
-    if (absl::Status status = state_.CheckRoom(/*listened=*/!used, 1); !status.ok()) return status;
-    *entry = state_.Add(name, used);
-    PublishLater((*entry)->topic);
-    return absl::OkStatus();
-  }
-  if ((*entry)->topic->deleted && !create) return TopicNotFoundError(name);
-  Revive(*entry);
-  if (used && !(*entry)->topic->used) {
-    Topic topic = *(*entry)->topic;
-    topic.used = true;
-    state_.Set(*entry, std::move(topic));
-    PublishLater((*entry)->topic);
-  }
-  DT_CHECK(!(*entry)->topic->deleted);
-  return absl::OkStatus();
-}
-
-void Catalog::Revive(TopicEntry* entry) {
-  Change* const change = changes_.Find(entry->topic->id);
-  const bool deleting = change != nullptr && change->deletes_topic;
-  if (deleting) change->used = true;
-  if (!entry->topic->deleted) return;
-  DT_CHECK(deleting || entry->phase == TopicPhase::kDeleted);
-  Topic topic = *entry->topic;
-  topic.deleted = false;
-  state_.Set(entry, std::move(topic));
-  // A running deletion writes the topic's new record itself, in EndDeletion.
-  if (entry->phase == TopicPhase::kDeleted) {
-    entry->phase = TopicPhase::kLive;
-    state_.WriteDefaults(*entry);
-  }
-  PublishLater(entry->topic);
-}
-
-absl::Status Catalog::CheckCreation(absl::string_view name, bool used,
-                                    const std::optional<std::string>& dead_letters) {
-  const TopicEntry* const entry = state_.Find(name);
-  if ((entry != nullptr && !entry->topic->deleted) || !options_.auto_create) {
-    return absl::OkStatus();
-  }
-  size_t topics = entry == nullptr ? 1 : 0;
-  if (dead_letters.has_value()) {
-    if (dead_letters->empty()) return NoDeadLetterTopicError(name);
-    if (state_.Find(*dead_letters) == nullptr) ++topics;
-  }
-  return state_.CheckRoom(/*listened=*/!used, topics);
-}
-
-bool Catalog::LacksDeadLetters(const TopicEntry& entry) {
-  const Topic& topic = *entry.topic;
-  if (topic.deleted || topic.dead_letters != TopicId{}) return false;
-  if (!topic.settings.dead_letter_topic.empty()) return true;
-  for (const auto& [name, subscription] : entry.subscriptions) {
-    const protocol::SubscriptionSettings& settings = subscription.stored.settings;
-    if (settings.dead_letter_name.empty() && settings.MakesDeadLetters()) return true;
-  }
-  return false;
-}
-
-absl::Status Catalog::LinkDeadLetters(TopicEntry* entry) {
-  const std::string name = DeadLettersName(*entry->topic);
-  if (name.empty()) return NoDeadLetterTopicError(entry->topic->name());
-  TopicEntry* target = nullptr;
-  absl::Status status = Use(name, /*used=*/true, /*create=*/true, &target);
-  if (!status.ok() || entry->topic->dead_letters == target->topic->id) return status;
-  Topic topic = *entry->topic;
-  topic.dead_letters = target->topic->id;
-  state_.Set(entry, std::move(topic));
-  const Change* const change = changes_.Find(entry->topic->id);
-  const bool watch = change != nullptr && change->deletes_topic;
-  Then([this, linked = entry->topic, watch](base::Now) {
-    state_.Publish(linked);
-    Tell(linked, watch, kNoChange);
-  });
-  return absl::OkStatus();
-}
-
-void Catalog::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSettings& settings) {
-  DT_CHECK(!entry->topic->deleted && entry->phase == TopicPhase::kLive);
-  Change* const change = changes_.Begin(entry->topic->id, tag);
-  const bool linked = entry->topic->dead_letters != TopicId{};
-  Topic topic = *entry->topic;
-  CatalogState::ApplySettings(settings, &topic);
-  topic.used = true;
-  state_.Set(entry, std::move(topic));
-  state_.Write(*entry, TopicPhase::kLive, settings);
-  // If there is no room for one more topic, the first dead letter makes the link.
-  const bool unlinked = linked && entry->topic->dead_letters == TopicId{};
-  if (unlinked || LacksDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
-  Then([this, change, changed = entry->topic](base::Now) {
-    state_.Publish(changed);
-    change->step = Step::kTelling;
-    change->open = options_.shards;
-    Tell(changed, /*watch=*/false, TagOf(changed->id));
-  });
-}
-
-void Catalog::Do(EnsureTopic& command) {
-  TopicEntry* entry = nullptr;
-  std::optional<std::string> dead_letters;
-  if (command.dead_letters) dead_letters = DefaultDeadLettersName(command.name);
-  absl::Status status = CheckCreation(command.name, /*used=*/true, dead_letters);
-  if (status.ok()) status = Use(command.name, /*used=*/true, options_.auto_create, &entry);
-  if (status.ok() && command.dead_letters) status = LinkDeadLetters(entry);
-  AnswerLater(
-      {.tag = command.tag, .status = status, .topic = status.ok() ? entry->topic : nullptr});
-}
+void Catalog::Do(EnsureTopic& command) { topics_.Ensure(command); }
 
 void Catalog::Do(CreateTopic& command) {
-  TopicEntry* entry = state_.Find(command.name);
-  if (entry != nullptr && Queue(*entry, command)) return;
-  const bool exists = entry != nullptr && !entry->topic->deleted;
-  absl::Status status;
-  if (exists && entry->topic->settings != command.settings) {
-    status = TopicExistsError(command.name);
-  } else {
-    status = Use(command.name, /*used=*/true, /*create=*/true, &entry);
-  }
-  if (status.ok() && !exists) return ChangeSettings(entry, command.tag, command.settings);
-  AnswerLater(
-      {.tag = command.tag, .status = status, .topic = status.ok() ? entry->topic : nullptr});
+  if (!Waits(command.name, command)) topics_.Create(command);
 }
 
 void Catalog::Do(UpdateTopic& command) {
-  TopicEntry* const entry = state_.Find(command.name);
-  if (entry != nullptr && Queue(*entry, command)) return;
-  absl::Status status;
-  TopicSettings settings;
-  if (entry == nullptr || entry->topic->deleted) {
-    status = TopicNotFoundError(command.name);
-  } else {
-    settings = entry->topic->settings;
-    status = command.edit(&settings);
-  }
-  if (status.ok()) return ChangeSettings(entry, command.tag, settings);
-  AnswerLater({.tag = command.tag, .status = status});
+  if (!Waits(command.name, command)) topics_.Update(command);
+}
+
+void Catalog::Do(DeleteTopic& command) {
+  if (!Waits(command.name, command)) deletion_.Begin(command);
+}
+
+void Catalog::Do(CreateSubscription& command) {
+  if (!Waits(command.topic, command)) subscriptions_.Create(now_, command);
+}
+
+void Catalog::Do(UpdateSubscription& command) {
+  if (!Waits(command.topic, command)) subscriptions_.Update(command);
+}
+
+void Catalog::Do(DeleteSubscription& command) {
+  if (!Waits(command.topic, command)) subscriptions_.Delete(command);
 }
 
 void Catalog::Do(AwaitRecovery& command) {
-  if (recovering_ == 0) return Answer({.tag = command.tag});
+  if (recovering_ == 0) return output_.Answer({.tag = command.tag});
   await_recovery_.push_back(command.tag);
 }
 
-void Catalog::Do(TopicUsed& command) { Revive(state_.Of(command.topic)); }
+void Catalog::Do(TopicUsed& command) { topics_.Revive(state_.Of(command.topic)); }
 
 void Catalog::Do(protocol::TopicReply& reply) {
   if (reply.tag == kNoChange) return;
   // A shard that has failed stops the server (P7). The next start continues the change.
   if (!reply.status.ok()) return Fail();
   // The shard may have accepted a message before it watched the topic.
-  if (reply.messages > 0) Revive(state_.Of(reply.topic));
+  if (reply.messages > 0) topics_.Revive(state_.Of(reply.topic));
   if (reply.tag == kRecovery) return OnRecoveryReply();
   TopicEntry* const entry = state_.Of(TopicId{static_cast<uint32_t>(reply.tag)});
   Change* const change = changes_.Find(entry->topic->id);
   DT_CHECK(change != nullptr);
   // Before a crash, the shard may have accepted a recurrence while the deletion wrote its record.
-  if (reply.recurrences > 0 && change->step == Step::kHiding) Revive(entry);
+  if (reply.recurrences > 0 && change->step == Step::kHiding) topics_.Revive(entry);
   change->messages += reply.messages;
   change->recurrences += reply.recurrences;
   DT_CHECK_GT(change->open, 0u);
   if (--change->open > 0) return;
-  switch (change->step) {
-    case Step::kTelling:
-      return Finish(entry, absl::OkStatus());
-    case Step::kCounting:
-      return OnCounted(entry, change);
-    case Step::kReverting:
-      return Finish(entry, change->messages > 0
-                               ? TopicNotEmptyError(entry->topic->name(), change->messages)
-                               : TopicUsedError(entry->topic->name()));
-    case Step::kHiding:
-      return ForgetNextSubscription(entry, change);
-    case Step::kWriting:
-    case Step::kForgetting:
-    case Step::kSubscribing:
-      break;
-  }
-  DT_CHECK(false);
+  if (change->step == Step::kTelling) return Finish(entry, absl::OkStatus());
+  deletion_.OnReplies(entry, change);
 }
 
-// ---- Deletion of a topic -----------------------------------------------------------------------
-
-void Catalog::Do(DeleteTopic& command) {
-  TopicEntry* const entry = state_.Find(command.name);
-  if (entry != nullptr && Queue(*entry, command)) return;
-  if (entry == nullptr || entry->topic->deleted) {
-    return AnswerLater({.tag = command.tag, .status = TopicNotFoundError(command.name)});
-  }
-  Change* const change = changes_.Begin(entry->topic->id, command.tag);
-  change->deletes_topic = true;
-  Topic topic = *entry->topic;
-  topic.touched = std::make_shared<std::atomic<bool>>(false);
-  state_.Set(entry, std::move(topic));
-  Then([this, change, watched = entry->topic](base::Now) {
-    state_.Publish(watched);
-    change->step = Step::kCounting;
-    change->open = options_.shards;
-    Tell(watched, /*watch=*/true, TagOf(watched->id));
-  });
-}
-
-void Catalog::OnCounted(TopicEntry* entry, Change* change) {
-  const absl::string_view name = entry->topic->name();
-  if (change->recurrences > 0) {
-    change->messages = 0;
-    return Finish(entry, TopicRecursError(name, change->recurrences));
-  }
-  if (change->messages > 0) return Finish(entry, TopicNotEmptyError(name, change->messages));
-  change->step = Step::kWriting;
-  entry->phase = TopicPhase::kDeleting;
-  state_.Write(*entry, TopicPhase::kDeleting, entry->topic->settings);
-  Then([this, entry, change](base::Now) { OnMarked(entry, change); });
-}
-
-void Catalog::OnMarked(TopicEntry* entry, Change* change) {
-  DT_CHECK(entry->phase == TopicPhase::kDeleting);
-  // A shard's thread sets the flag before it posts TopicUsed, so the flag may be ahead of `used`.
-  if (!change->used && !entry->topic->touched->load()) return Hide(entry, change);
-  entry->phase = TopicPhase::kLive;
-  state_.Write(*entry, TopicPhase::kLive, entry->topic->settings);
-  Then([this, entry, change](base::Now) {
-    change->step = Step::kReverting;
-    change->open = options_.shards;
-    Tell(entry->topic, /*watch=*/false, TagOf(entry->topic->id));
-  });
-}
-
-void Catalog::Hide(TopicEntry* entry, Change* change) {
-  Topic topic = *entry->topic;
-  topic.deleted = true;
-  CatalogState::ApplySettings({}, &topic);
-  state_.Set(entry, std::move(topic));
-  Then([this, change, hidden = entry->topic](base::Now) {
-    state_.Publish(hidden);
-    change->step = Step::kHiding;
-    change->open = options_.shards;
-    Tell(hidden, /*watch=*/true, TagOf(hidden->id));
-  });
-}
-
-void Catalog::ForgetNextSubscription(TopicEntry* entry, Change* change) {
-  if (entry->subscriptions.empty()) return EndDeletion(entry, change);
-  change->subscription = entry->subscriptions.begin()->first;
-  SendToShards(entry, change, SubscriptionPhase::kDeleting);
-}
-
-void Catalog::EndDeletion(TopicEntry* entry, Change* change) {
-  DT_CHECK(entry->subscriptions.empty() && entry->phase == TopicPhase::kDeleting);
-  if (change->used) {
-    entry->phase = TopicPhase::kLive;
-    state_.WriteDefaults(*entry);
-  } else {
-    entry->phase = TopicPhase::kDeleted;
-    state_.Write(*entry, TopicPhase::kDeleted, {});
-  }
-  change->step = Step::kWriting;
-  Then([this, entry](base::Now) { Finish(entry, absl::OkStatus()); });
+void Catalog::Do(protocol::SubscriptionReply& reply) {
+  TopicEntry* const entry = state_.Of(TopicId{static_cast<uint32_t>(reply.tag)});
+  Change* const change = changes_.Find(entry->topic->id);
+  DT_CHECK(change != nullptr);
+  DT_CHECK(change->step == Step::kSubscribing || change->step == Step::kForgetting);
+  if (!reply.status.ok()) return Fail();
+  DT_CHECK_GT(change->open, 0u);
+  if (--change->open > 0) return;
+  subscriptions_.OnReplies(entry, *change);
+  if (change->deletes_topic) return deletion_.ForgetNextSubscription(entry, change);
+  Finish(entry, absl::OkStatus());
 }
 
 void Catalog::Do(Resume& command) {
   TopicEntry* const entry = state_.Of(command.topic);
-  if (Queue(*entry, command)) return;
+  if (Waits(entry->topic->name(), command)) return;
   Change* const change = changes_.Begin(entry->topic->id, RequestTag{});
   change->resumed = true;
   change->subscription = command.subscription;
-  if (command.subscription.empty()) {
-    DT_CHECK(entry->phase == TopicPhase::kDeleting);
-    change->deletes_topic = true;
-    return Hide(entry, change);
-  }
+  if (command.subscription.empty()) return deletion_.Resume(entry, change);
   const auto found = entry->subscriptions.find(command.subscription);
   DT_CHECK(found != entry->subscriptions.end());
-  SendToShards(entry, change, found->second.stored.phase);
+  subscriptions_.SendToShards(entry, change, found->second.stored.phase);
 }
 
 }  // namespace duetime::catalog

@@ -198,6 +198,12 @@ void CatalogState::Publish(const TopicPtr& topic) {
   snapshot_changed_ = true;
 }
 
+void CatalogState::PublishLater(TopicPtr topic) {
+  writes_->Then([this, topic = std::move(topic)](base::Now, bool ok) {
+    if (ok) Publish(topic);
+  });
+}
+
 void CatalogState::Publish(const SubscriptionPtr& subscription) {
   snapshot_.subscriptions_by_name_.Set(subscription);
   snapshot_.subscriptions_by_id_.Set(subscription);

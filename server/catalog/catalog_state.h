@@ -102,6 +102,8 @@ class CatalogState {
   // ---- The snapshot. REQUIRES: the change is committed.
 
   void Publish(const TopicPtr& topic);
+  // Publishes the topic after the commit of all decisions so far.
+  void PublishLater(TopicPtr topic);
   void Publish(const SubscriptionPtr& subscription);
   void Unpublish(const SubscriptionPtr& subscription);
   SubscriptionPtr FindPublished(storage::TopicId topic, absl::string_view name) const {

@@ -58,7 +58,7 @@ struct Topic {
   bool deleted = false;
   // A message, a recurrence or an operator named the topic, not only a subscriber.
   bool used = false;
-  // The number of the dead-letter topic. 0: Catalog::LinkDeadLetters has not linked one yet.
+  // The number of the dead-letter topic. 0: LiveTopics::LinkDeadLetters has not linked one yet.
   storage::TopicId dead_letters{};
   // Null if the topic never had a limit of pending messages.
   std::shared_ptr<protocol::TopicQuota> quota;

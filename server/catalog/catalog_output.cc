@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/catalog/catalog_output.h"
+
+#include <vector>
+
+#include "server/base/check.h"
+#include "server/base/error.h"
+
+namespace duetime::catalog {
+
+using protocol::CallTag;
+
+namespace {
+
+CallTag TagOf(storage::TopicId topic) { return CallTag{static_cast<uint32_t>(topic)}; }
+
+}  // namespace
+
+CatalogOutput::CatalogOutput(const CatalogOptions& options, Changes* changes,
+                             scheduler::PendingWrites* writes)
+    : options_(options), changes_(changes), writes_(writes) {
+  DT_CHECK_GT(options.shards, 0u);
+  DT_CHECK(changes != nullptr && writes != nullptr);
+}
+
+void CatalogOutput::Then(std::function<void()> next) {
+  writes_->Then([next = std::move(next)](base::Now, bool ok) {
+    if (ok) next();
+  });
+}
+
+// ---- Shards ------------------------------------------------------------------------------------
+
+void CatalogOutput::SendSettings(const TopicPtr& topic, bool watch, CallTag tag) {
+  protocol::TopicCommand command;
+  command.tag = tag;
+  command.topic = topic->id;
+  const TopicSettings& settings = topic->settings;
+  command.tombstone_retention_ms =
+      settings.tombstone_retention_ms.value_or(options_.tombstone_retention_ms);
+  command.quota = topic->quota;
+  command.watch = watch;
+  const Change* const change = changes_->Find(topic->id);
+  command.count = watch || (change != nullptr && change->deletes_topic);
+  command.paused = settings.paused;
+  command.pace = topic->pace;
+  command.minute_max = settings.minute_max;
+  command.bucket_policy = settings.minute_policy;
+  // The unit of the spread is a minute.
+  command.spread_minutes_max = static_cast<uint32_t>(settings.minute_spread_ms / 60'000);
+  command.dead_letter = topic->dead_letters;
+  std::vector<ShardCommand>& commands = watch ? effects_.watches : effects_.commands;
+  for (uint16_t shard = 0; shard < options_.shards; ++shard) {
+    commands.push_back({.shard = shard, .command = command});
+  }
+}
+
+void CatalogOutput::SendStep(Change* change, Step step, const TopicPtr& topic, bool watch) {
+  DT_CHECK(change == changes_->Find(topic->id));
+  DT_CHECK_EQ(change->open, 0u);
+  change->step = step;
+  change->open = options_.shards;
+  SendSettings(topic, watch, TagOf(topic->id));
+}
+
+void CatalogOutput::SendStep(Change* change, Step step, protocol::SubscriptionCommand command) {
+  DT_CHECK(change == changes_->Find(command.state.topic));
+  DT_CHECK_EQ(change->open, 0u);
+  change->step = step;
+  change->open = options_.shards;
+  command.tag = TagOf(command.state.topic);
+  for (uint16_t shard = 0; shard < options_.shards; ++shard) {
+    command.position = shard;
+    effects_.commands.push_back({.shard = shard, .command = command});
+  }
+}
+
+// ---- Requests ----------------------------------------------------------------------------------
+
+void CatalogOutput::Answer(Reply reply) {
+  if (requests_.erase(reply.tag) == 0) return;
+  effects_.replies.push_back(std::move(reply));
+}
+
+void CatalogOutput::AnswerLater(Reply reply) {
+  Then([this, reply = std::move(reply)] { Answer(reply); });
+}
+
+void CatalogOutput::Close(const absl::Status& status) {
+  DT_CHECK(!status.ok());
+  for (const RequestTag tag : std::exchange(requests_, {})) {
+    effects_.replies.push_back({.tag = tag, .status = status});
+  }
+}
+
+void CatalogOutput::Fail() {
+  effects_.failed = true;
+  Close(base::StorageFailedError());
+}
+
+}  // namespace duetime::catalog

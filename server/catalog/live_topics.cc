@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/catalog/live_topics.h"
+
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/catalog/catalog_errors.h"
+
+namespace duetime::catalog {
+
+using storage::TopicId;
+
+LiveTopics::LiveTopics(const CatalogOptions& options, CatalogState* state, Changes* changes,
+                       CatalogOutput* output)
+    : auto_create_(options.auto_create), state_(state), changes_(changes), output_(output) {
+  DT_CHECK(state != nullptr && changes != nullptr && output != nullptr);
+}
+
+void LiveTopics::Ensure(const EnsureTopic& command) {
+  TopicEntry* entry = nullptr;
+  std::optional<std::string> dead_letters;
+  if (command.dead_letters) dead_letters = DefaultDeadLettersName(command.name);
+  absl::Status status = CheckCreation(command.name, /*used=*/true, dead_letters);
+  if (status.ok()) status = Use(command.name, /*used=*/true, auto_create_, &entry);
+  if (status.ok() && command.dead_letters) status = LinkDeadLetters(entry);
+  output_->AnswerLater(
+      {.tag = command.tag, .status = status, .topic = status.ok() ? entry->topic : nullptr});
+}
+
+void LiveTopics::Create(const CreateTopic& command) {
+  TopicEntry* entry = state_->Find(command.name);
+  const bool exists = entry != nullptr && !entry->topic->deleted;
+  absl::Status status;
+  if (exists && entry->topic->settings != command.settings) {
+    status = TopicExistsError(command.name);
+  } else {
+    status = Use(command.name, /*used=*/true, /*create=*/true, &entry);
+  }
+  if (status.ok() && !exists) return ChangeSettings(entry, command.tag, command.settings);
+  output_->AnswerLater(
+      {.tag = command.tag, .status = status, .topic = status.ok() ? entry->topic : nullptr});
+}
+
+void LiveTopics::Update(const UpdateTopic& command) {
+  TopicEntry* const entry = state_->Find(command.name);
+  absl::Status status;
+  TopicSettings settings;
+  if (entry == nullptr || entry->topic->deleted) {
+    status = TopicNotFoundError(command.name);
+  } else {
+    settings = entry->topic->settings;
+    status = command.edit(&settings);
+  }
+  if (status.ok()) return ChangeSettings(entry, command.tag, settings);
+  output_->AnswerLater({.tag = command.tag, .status = status});
+}
+
+void LiveTopics::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSettings& settings) {
+  DT_CHECK(!entry->topic->deleted && entry->phase == TopicPhase::kLive);
+  Change* const change = changes_->Begin(entry->topic->id, tag);
+  const bool linked = entry->topic->dead_letters != TopicId{};
+  Topic topic = *entry->topic;
+  CatalogState::ApplySettings(settings, &topic);
+  topic.used = true;
+  state_->Set(entry, std::move(topic));
+  state_->Write(*entry, TopicPhase::kLive, settings);
+  // If there is no room for one more topic, the first dead letter makes the link.
+  const bool unlinked = linked && entry->topic->dead_letters == TopicId{};
+  if (unlinked || LacksDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
+  output_->Then([this, change, changed = entry->topic] {
+    state_->Publish(changed);
+    output_->SendStep(change, Step::kTelling, changed, /*watch=*/false);
+  });
+}
+
+// ---- For all changes ---------------------------------------------------------------------------
+
+absl::Status LiveTopics::Use(absl::string_view name, bool used, bool create, TopicEntry** entry) {
+  *entry = state_->Find(name);
+  if (*entry == nullptr) {
+    if (!create) return TopicNotFoundError(name);
+    if (absl::Status status = state_->CheckRoom(/*listened=*/!used, 1); !status.ok()) return status;
+    *entry = state_->Add(name, used);
+    state_->PublishLater((*entry)->topic);
+    return absl::OkStatus();
+  }
+  if ((*entry)->topic->deleted && !create) return TopicNotFoundError(name);
+  Revive(*entry);
+  if (used && !(*entry)->topic->used) {
+    Topic topic = *(*entry)->topic;
+    topic.used = true;
+    state_->Set(*entry, std::move(topic));
+    state_->PublishLater((*entry)->topic);
+  }
+  DT_CHECK(!(*entry)->topic->deleted);
+  return absl::OkStatus();
+}
+
+void LiveTopics::Revive(TopicEntry* entry) {
+  Change* const change = changes_->Find(entry->topic->id);
+  const bool deleting = change != nullptr && change->deletes_topic;
+  if (deleting) change->used = true;
+  if (!entry->topic->deleted) return;
+  DT_CHECK(deleting || entry->phase == TopicPhase::kDeleted);
+  Topic topic = *entry->topic;
+  topic.deleted = false;
+  state_->Set(entry, std::move(topic));
+  // A running deletion writes the topic's new record itself, in TopicDeletion::End.
+  if (entry->phase == TopicPhase::kDeleted) {
+    entry->phase = TopicPhase::kLive;
+    state_->WriteDefaults(*entry);
+  }
+  state_->PublishLater(entry->topic);
+}
+
+absl::Status LiveTopics::CheckCreation(absl::string_view name, bool used,
+                                       const std::optional<std::string>& dead_letters) {
+  const TopicEntry* const entry = state_->Find(name);
+  if ((entry != nullptr && !entry->topic->deleted) || !auto_create_) return absl::OkStatus();
+  size_t topics = entry == nullptr ? 1 : 0;
+  if (dead_letters.has_value()) {
+    if (dead_letters->empty()) return NoDeadLetterTopicError(name);
+    if (state_->Find(*dead_letters) == nullptr) ++topics;
+  }
+  return state_->CheckRoom(/*listened=*/!used, topics);
+}
+
+bool LiveTopics::LacksDeadLetters(const TopicEntry& entry) {
+  const Topic& topic = *entry.topic;
+  if (topic.deleted || topic.dead_letters != TopicId{}) return false;
+  if (!topic.settings.dead_letter_topic.empty()) return true;
+  for (const auto& [name, subscription] : entry.subscriptions) {
+    const protocol::SubscriptionSettings& settings = subscription.stored.settings;
+    if (settings.dead_letter_name.empty() && settings.MakesDeadLetters()) return true;
+  }
+  return false;
+}
+
+absl::Status LiveTopics::LinkDeadLetters(TopicEntry* entry) {
+  const std::string name = DeadLettersName(*entry->topic);
+  if (name.empty()) return NoDeadLetterTopicError(entry->topic->name());
+  TopicEntry* target = nullptr;
+  absl::Status status = Use(name, /*used=*/true, /*create=*/true, &target);
+  if (!status.ok() || entry->topic->dead_letters == target->topic->id) return status;
+  Topic topic = *entry->topic;
+  topic.dead_letters = target->topic->id;
+  state_->Set(entry, std::move(topic));
+  const Change* const change = changes_->Find(entry->topic->id);
+  const bool watch = change != nullptr && change->deletes_topic;
+  output_->Then([this, linked = entry->topic, watch] {
+    state_->Publish(linked);
+    output_->SendSettings(linked, watch, kNoChange);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace duetime::catalog
