@@ -47,6 +47,21 @@ absl::Status ServingContext::Admit(CallKind kind) const {
   return absl::OkStatus();
 }
 
+absl::StatusOr<catalog::TopicPtr> ServingContext::FindTopic(absl::string_view name,
+                                                            const std::string& field) const {
+  if (absl::Status status = ValidateTopic(name, field); !status.ok()) return status;
+  catalog::TopicPtr topic = catalog().FindTopic(name);
+  if (topic == nullptr) return TopicNotFoundError(name);
+  return topic;
+}
+
+catalog::SubscriptionPtr ServingContext::FindSubscription(absl::string_view topic,
+                                                          absl::string_view name) const {
+  const catalog::Snapshot& snapshot = catalog();
+  const catalog::TopicPtr found = snapshot.FindTopic(topic);
+  return found == nullptr ? nullptr : snapshot.FindSubscription(found->id, name);
+}
+
 absl::Status ServingContext::MayCreateTopic(absl::string_view name) const {
   const catalog::CatalogOptions& limits = node_options.catalog;
   if (!limits.auto_create) return TopicNotFoundError(name);

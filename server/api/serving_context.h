@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 #include "server/api/reply_table.h"
@@ -56,6 +58,13 @@ struct ServingContext : rpc::ServerState {
   const catalog::Snapshot& catalog() const {
     return node.load(std::memory_order_acquire)->snapshots().Read();
   }
+  // The topic, or the subscription of a topic, that a request names. Handlers that need an existing
+  // topic find it here only, so that a check of the name has one place. `field`: the path of the
+  // topic's name in the request. FindTopic: INVALID_TOPIC, TOPIC_NOT_FOUND. FindSubscription: null
+  // if there is no such topic or subscription.
+  absl::StatusOr<catalog::TopicPtr> FindTopic(absl::string_view name,
+                                              const std::string& field) const;
+  catalog::SubscriptionPtr FindSubscription(absl::string_view topic, absl::string_view name) const;
   // For a check of a topic that does not exist: the error that creation by use would return now.
   // TOPIC_NOT_FOUND, TOPIC_LIMIT.
   absl::Status MayCreateTopic(absl::string_view name) const;

@@ -187,11 +187,9 @@ class SettledTokens final : public StreamSink, public StateListener {
 
 // Makes the dead-letter topic of a topic known to the shards. INVALID_TOPIC, TOPIC_NOT_FOUND.
 Co<absl::Status> PrepareDeadLetters(ApiWorker& worker, std::string name) {
-  absl::Status status = ValidateTopic(name, "topic");
-  if (!status.ok()) co_return status;
-  const catalog::TopicPtr topic = worker.context().catalog().FindTopic(name);
-  if (topic == nullptr) co_return TopicNotFoundError(name);
-  if (worker.context().catalog().LinksDeadLetters(*topic)) co_return absl::OkStatus();
+  const auto topic = worker.context().FindTopic(name, "topic");
+  if (!topic.ok()) co_return topic.status();
+  if (worker.context().catalog().LinksDeadLetters(**topic)) co_return absl::OkStatus();
   // If the dead-letter topic cannot be created, the shards refuse the dead letters of subscriptions
   // that name no topic of their own.
   AskCatalog ask(&worker, catalog::EnsureTopic{.name = name, .dead_letters = true});
@@ -204,7 +202,7 @@ Co<absl::Status> PrepareDeadLetters(ApiWorker& worker, std::string name) {
 Co<absl::StatusOr<catalog::SubscriptionPtr>> EnsureSubscription(ApiWorker& worker,
                                                                 std::string topic,
                                                                 std::string name) {
-  if (auto found = FindSubscription(worker.context(), topic, name); found != nullptr) {
+  if (auto found = worker.context().FindSubscription(topic, name); found != nullptr) {
     co_return found;
   }
   AskCatalog ask(&worker, catalog::CreateSubscription{

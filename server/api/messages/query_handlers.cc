@@ -87,10 +87,10 @@ Co<absl::Status> List(ApiWorker& worker, rpc::UnaryCall&, const v1::ListRequest&
   ValidList valid;
   absl::Status status = ValidateList(request, context.options.limits, &valid);
   if (!status.ok()) co_return status;
-  const catalog::TopicPtr topic = context.catalog().FindTopic(valid.topic);
-  if (topic == nullptr) co_return TopicNotFoundError(valid.topic);
+  const auto topic = context.FindTopic(valid.topic, "topic");
+  if (!topic.ok()) co_return topic.status();
   query::MessageFilter& filter = valid.filter;
-  filter.topic = topic->id;
+  filter.topic = (*topic)->id;
   // A due message is not SCHEDULED, so the part of the range after now can be left out.
   const uint64_t now_ms = context.clock->Read().wall_ms;
   if (!valid.scheduled) filter.until_ms = std::min(filter.until_ms, now_ms + 1);
@@ -136,9 +136,9 @@ Co<absl::Status> Forecast(ApiWorker& worker, rpc::UnaryCall&, const v1::Forecast
   if (valid.topic.empty()) {
     topics = context.catalog().TopicIds();
   } else {
-    const catalog::TopicPtr topic = context.catalog().FindTopic(valid.topic);
-    if (topic == nullptr) co_return TopicNotFoundError(valid.topic);
-    topics.push_back(topic->id);
+    const auto topic = context.FindTopic(valid.topic, "topic");
+    if (!topic.ok()) co_return topic.status();
+    topics.push_back((*topic)->id);
   }
   ReadStore reading(worker,
                     [topics, range = valid.range](

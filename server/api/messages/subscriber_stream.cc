@@ -85,7 +85,7 @@ absl::Status SubscriberStream::Start(const v1::SubscribeStart& start) {
   start_.topic = start_.subscription = start_.client_id = {};
   phase_ = Phase::kCreating;
   id_ = api_->streams().Add(this);
-  if (auto found = FindSubscription(context, topic_, subscription_); found != nullptr) {
+  if (auto found = context.FindSubscription(topic_, subscription_); found != nullptr) {
     Open(std::move(found));
     return absl::OkStatus();
   }

@@ -161,9 +161,9 @@ Co<absl::Status> StartBulk(ApiWorker& worker, rpc::UnaryCall& call,
   protocol::OperationSpec spec;
   absl::Status status = ValidateBulk(request, context.options.limits, &spec);
   if (!status.ok()) co_return status;
-  const catalog::TopicPtr topic = context.catalog().FindTopic(request.topic());
-  if (topic == nullptr) co_return TopicNotFoundError(request.topic());
-  spec.topic = topic->id;
+  const auto topic = context.FindTopic(request.topic(), "topic");
+  if (!topic.ok()) co_return topic.status();
+  spec.topic = (*topic)->id;
   if (request.dry_run()) {
     co_return co_await DryRun(worker, call, request.topic(), std::move(spec), response);
   }

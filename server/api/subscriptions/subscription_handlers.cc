@@ -81,22 +81,16 @@ absl::StatusOr<std::vector<uint64_t>> ReadOldest(storage::MessageStore* store,
   return oldest;
 }
 
-// The subscription that a request names.
-struct Named {
-  catalog::TopicPtr topic;
-  std::string name;
-};
-
-absl::Status FindNamed(const catalog::Snapshot& catalog, absl::string_view topic,
-                       absl::string_view name, const std::string& prefix, Named* named) {
+// The valid name of the subscription that a request names. The topic exists; the subscription need
+// not.
+absl::StatusOr<std::string> NameInTopic(ApiWorker& worker, absl::string_view topic,
+                                        absl::string_view name, const std::string& prefix) {
   absl::string_view valid;
   absl::Status status = ValidateTopic(topic, absl::StrCat(prefix, "topic"));
   if (status.ok()) status = ValidateSubscription(name, absl::StrCat(prefix, "name"), &valid);
+  if (status.ok()) status = worker.context().FindTopic(topic, "topic").status();
   if (!status.ok()) return status;
-  named->topic = catalog.FindTopic(topic);
-  if (named->topic == nullptr) return TopicNotFoundError(topic);
-  named->name = std::string(valid);
-  return absl::OkStatus();
+  return std::string(valid);
 }
 
 absl::Status ReadStart(v1::CreateSubscriptionRequest::Start start, bool* from_now) {
@@ -144,12 +138,10 @@ Co<absl::Status> CreateSubscription(ApiWorker& worker, rpc::UnaryCall&,
 Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::UnaryCall&,
                                  const v1::GetSubscriptionRequest& request,
                                  v1::GetSubscriptionResponse* response) {
-  Named named;
-  const catalog::Snapshot& catalog = worker.context().catalog();
-  absl::Status status = FindNamed(catalog, request.topic(), request.name(), "", &named);
-  if (!status.ok()) co_return status;
-  const auto found = catalog.FindSubscription(named.topic->id, named.name);
-  if (found == nullptr) co_return SubscriptionNotFoundError(named.topic->name(), named.name);
+  const auto name = NameInTopic(worker, request.topic(), request.name(), "");
+  if (!name.ok()) co_return name.status();
+  const auto found = worker.context().FindSubscription(request.topic(), *name);
+  if (found == nullptr) co_return SubscriptionNotFoundError(request.topic(), *name);
   Replies<protocol::InspectSubscriptionReply> replies(&worker);
   replies.PostToAll(protocol::InspectSubscriptionCommand{.subscription = found->id});
   if (replies.open() == 0) co_return replies.status();
@@ -158,9 +150,7 @@ Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::UnaryCall&,
   Backlogs backlogs;
   for (const auto& [shard, reply] : replies.all()) {
     // The subscription is being deleted.
-    if (!reply.status.ok()) {
-      co_return SubscriptionNotFoundError(named.topic->name(), named.name);
-    }
+    if (!reply.status.ok()) co_return SubscriptionNotFoundError(request.topic(), *name);
     Add(reply.gauges, &sum);
     TakeOldest(reply.gauges.oldest_due_ms, &sum);
     if (reply.backlog_from.has_value()) backlogs.emplace_back(shard, *reply.backlog_from);
@@ -174,7 +164,7 @@ Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::UnaryCall&,
     if (!oldest.ok()) co_return oldest.status();
     for (const uint64_t due_ms : *oldest) TakeOldest(due_ms, &sum);
   }
-  FillSubscription(*found, named.topic->name(), response->mutable_subscription());
+  FillSubscription(*found, request.topic(), response->mutable_subscription());
   FillCounts(sum, response->mutable_subscription()->mutable_counts());
   co_return absl::OkStatus();
 }
@@ -189,17 +179,16 @@ absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsReq
     status = ValidatePage(request.page_size(), request.page_token(), filter, &page_size, &after);
   }
   if (!status.ok()) return status;
-  const catalog::Snapshot& catalog = worker.context().catalog();
-  const catalog::TopicPtr topic = catalog.FindTopic(request.topic());
-  if (topic == nullptr) return TopicNotFoundError(request.topic());
+  const auto topic = worker.context().FindTopic(request.topic(), "topic");
+  if (!topic.ok()) return topic.status();
   // One row beyond the page shows if a next page exists.
-  auto list = catalog.ListSubscriptions(topic->id, after, page_size + 1);
+  auto list = worker.context().catalog().ListSubscriptions((*topic)->id, after, page_size + 1);
   if (list.size() > page_size) {
     list.resize(page_size);
     response->set_next_page_token(MakePageToken(filter, {.place = {}, .key = list.back()->name}));
   }
   for (const catalog::SubscriptionPtr& subscription : list) {
-    FillSubscription(*subscription, topic->name(), response->add_subscriptions());
+    FillSubscription(*subscription, request.topic(), response->add_subscriptions());
   }
   return absl::OkStatus();
 }
@@ -207,11 +196,10 @@ absl::Status ListSubscriptions(ApiWorker& worker, const v1::ListSubscriptionsReq
 Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::UnaryCall&,
                                     const v1::UpdateSubscriptionRequest& request,
                                     v1::UpdateSubscriptionResponse* response) {
-  Named named;
   protocol::SubscriptionSettings given;
   const v1::Subscription& asked = request.subscription();
-  absl::Status status =
-      FindNamed(worker.context().catalog(), asked.topic(), asked.name(), "subscription.", &named);
+  const auto name = NameInTopic(worker, asked.topic(), asked.name(), "subscription.");
+  absl::Status status = name.status();
   if (status.ok()) {
     status = ValidateSubscriptionSettings(asked.settings(), asked.topic(),
                                           worker.context().options.limits, "subscription.settings",
@@ -220,7 +208,7 @@ Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::UnaryCall&,
   if (!status.ok()) co_return status;
   catalog::UpdateSubscription command;
   command.topic = asked.topic();
-  command.name = named.name;
+  command.name = *name;
   // Runs on the catalog's thread, with the settings of that moment.
   command.edit = [mask = request.update_mask(), given](protocol::SubscriptionSettings* now) {
     return ApplySubscriptionMask(mask, given, now);
@@ -231,12 +219,9 @@ Co<absl::Status> UpdateSubscription(ApiWorker& worker, rpc::UnaryCall&,
 Co<absl::Status> DeleteSubscription(ApiWorker& worker, rpc::UnaryCall&,
                                     const v1::DeleteSubscriptionRequest& request,
                                     v1::DeleteSubscriptionResponse*) {
-  Named named;
-  absl::Status status =
-      FindNamed(worker.context().catalog(), request.topic(), request.name(), "", &named);
-  if (!status.ok()) co_return status;
-  AskCatalog ask(&worker,
-                 catalog::DeleteSubscription{.topic = request.topic(), .name = named.name});
+  const auto name = NameInTopic(worker, request.topic(), request.name(), "");
+  if (!name.ok()) co_return name.status();
+  AskCatalog ask(&worker, catalog::DeleteSubscription{.topic = request.topic(), .name = *name});
   const catalog::Reply reply = co_await ask;
   co_return reply.status;
 }

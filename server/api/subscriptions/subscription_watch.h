@@ -6,19 +6,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "absl/strings/string_view.h"
-
 #include "server/api/serving_context.h"
 
 namespace duetime::api {
-
-// Null if the topic does not exist, or has no such subscription.
-inline catalog::SubscriptionPtr FindSubscription(const ServingContext& context,
-                                                 absl::string_view topic, absl::string_view name) {
-  const catalog::Snapshot& catalog = context.catalog();
-  const catalog::TopicPtr found = catalog.FindTopic(topic);
-  return found == nullptr ? nullptr : catalog.FindSubscription(found->id, name);
-}
 
 // Detects that a subscription was deleted, even if another one has its name and number by then.
 // Plain data.

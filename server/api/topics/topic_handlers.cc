@@ -65,9 +65,9 @@ Co<absl::Status> CreateTopic(ApiWorker& worker, rpc::UnaryCall&,
 Co<absl::Status> GetTopic(ApiWorker& worker, rpc::UnaryCall&, const v1::GetTopicRequest& request,
                           v1::GetTopicResponse* response) {
   ServingContext& context = worker.context();
-  if (absl::Status status = ValidateTopic(request.name(), "name"); !status.ok()) co_return status;
-  const catalog::TopicPtr topic = context.catalog().FindTopic(request.name());
-  if (topic == nullptr) co_return TopicNotFoundError(request.name());
+  const auto found = context.FindTopic(request.name(), "name");
+  if (!found.ok()) co_return found.status();
+  const catalog::TopicPtr& topic = *found;
   struct Counts {
     query::PendingCount pending;
     query::PendingCount due;
@@ -145,9 +145,9 @@ Co<absl::Status> DeleteTopic(ApiWorker& worker, rpc::UnaryCall&,
   AskCatalog ask(&worker, catalog::DeleteTopic{.name = request.name()});
   const catalog::Reply reply = co_await ask;
   if (reply.messages == 0 || !request.force()) co_return reply.status;
-  const catalog::TopicPtr topic = worker.context().catalog().FindTopic(request.name());
-  if (topic == nullptr) co_return TopicNotFoundError(request.name());
-  const auto purge = co_await StartPurge(worker, topic->id);
+  const auto topic = worker.context().FindTopic(request.name(), "name");
+  if (!topic.ok()) co_return topic.status();
+  const auto purge = co_await StartPurge(worker, (*topic)->id);
   if (purge.ok()) response->set_operation(purge->name);
   co_return purge.status();
 }
