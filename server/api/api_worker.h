@@ -10,7 +10,7 @@
 
 #include "absl/container/flat_hash_set.h"
 
-#include "server/api/messages/schedule_job.h"
+#include "server/api/messages/schedule_router.h"
 #include "server/api/messages/stream_directory.h"
 #include "server/api/reply_table.h"
 #include "server/api/serving_context.h"

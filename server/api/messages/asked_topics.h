@@ -11,7 +11,7 @@
 
 #include "server/api/api_worker.h"
 #include "server/api/coroutine.h"
-#include "server/api/messages/schedule_job.h"
+#include "server/api/messages/schedule_router.h"
 
 namespace duetime::api {
 

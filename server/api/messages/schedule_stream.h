@@ -13,7 +13,7 @@
 
 #include "server/api/api_worker.h"
 #include "server/api/messages/asked_topics.h"
-#include "server/api/messages/schedule_job.h"
+#include "server/api/messages/schedule_router.h"
 #include "server/protocol/replies.h"
 #include "server/rpc/bidi_stream.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/api/messages/schedule_job.h"
+#include "server/api/messages/schedule_router.h"
 
 #include <algorithm>
 #include <string>
