@@ -8,24 +8,19 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 #include "duetime/v1/messages.pb.h"
 #include "server/api/request_limits.h"
-#include "server/protocol/commands.h"
-#include "server/protocol/replies.h"
+#include "server/protocol/subscription_state.h"
 #include "storage/time_units.h"
 
 namespace duetime::api {
 
 inline constexpr size_t kAttributeKeyBytesMax = 255;
 inline constexpr size_t kClientIdBytesMax = 255;
-inline constexpr size_t kNackReasonBytesMax = 255;
 inline constexpr uint64_t kLeaseMsMin = 1'000;
 inline constexpr uint64_t kLeaseMsMax = 12 * storage::kHourMs;
 inline constexpr uint64_t kLeaseMsDefault = 30'000;
@@ -67,29 +62,5 @@ uint64_t LeaseMs(const ValidStart& start, const protocol::SubscriptionSettings& 
 
 // INVALID_SUBSCRIBE with `text`, for a misused stream.
 absl::Status InvalidSubscribeError(absl::string_view field, absl::string_view text);
-
-// The settlements of one request, sorted by the shard that must decide them.
-struct RoutedSettles {
-  // Index: shard. Empty commands are not to be posted.
-  std::vector<protocol::SettleCommand> by_shard;
-  // Settlements that are refused without asking a shard.
-  std::vector<std::pair<protocol::LeaseToken, v1::SettleRefusal::Reason>> refused;
-  // The number of tokens that the shards will answer.
-  size_t posted = 0;
-};
-
-// Routes settlements by the shard in their token. LEASE_LOST: the token's shard does not exist.
-// OUT_OF_RANGE: a nack with a delay over 12 h or a reason over 255 bytes, or an extend outside 1 s
-// to 12 h. Overwrites `routed`.
-void RouteSettles(const v1::SubscribeRequest& request, protocol::StreamId stream,
-                  uint16_t shard_count, RoutedSettles* routed);
-void RouteSettles(const v1::SettleRequest& request, protocol::StreamId stream, uint16_t shard_count,
-                  RoutedSettles* routed);
-
-// True if the command settles nothing.
-bool IsEmpty(const protocol::SettleCommand& command);
-
-// The reason that clients see for a shard's refusal.
-v1::SettleRefusal::Reason ToProto(protocol::SettleRefusal refusal);
 
 }  // namespace duetime::api

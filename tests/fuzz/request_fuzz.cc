@@ -9,6 +9,7 @@
 
 #include "duetime/v1/messages.pb.h"
 #include "server/api/messages/schedule_validation.h"
+#include "server/api/messages/settle_routing.h"
 #include "server/api/messages/target_validation.h"
 #include "server/api/page_token.h"
 #include "server/api/query_validation.h"

@@ -11,6 +11,7 @@
 
 #include "server/api/await.h"
 #include "server/api/messages/frame_queue.h"
+#include "server/api/messages/settle_routing.h"
 #include "server/api/request_validation.h"
 #include "server/api/subscriptions/subscription_watch.h"
 #include "server/api/unary.h"

@@ -15,6 +15,7 @@
 
 #include "server/api/api_worker.h"
 #include "server/api/messages/frame_queue.h"
+#include "server/api/messages/settle_routing.h"
 #include "server/api/request_validation.h"
 #include "server/api/subscriptions/subscription_watch.h"
 #include "server/protocol/replies.h"

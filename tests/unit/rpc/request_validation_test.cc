@@ -104,69 +104,6 @@ TEST(ValidateStartTest, FillsInTheDefaults) {
   EXPECT_EQ(valid.max_outstanding_messages, 10);
 }
 
-uint64_t Token(uint64_t shard, uint64_t counter) { return shard << 58 | counter; }
-
-TEST(RouteSettlesTest, GoesByTheShardInTheToken) {
-  v1::SubscribeRequest request;
-  request.add_ack(Token(0, 1));
-  request.add_ack(Token(1, 2));
-  request.add_ack(Token(2, 3));  // there is no such shard
-  auto* nack = request.add_nack();
-  nack->set_lease_token(Token(1, 4));
-  nack->mutable_delay()->set_nanos(1);
-  auto* extend = request.add_extend();
-  extend->set_lease_token(Token(0, 5));
-  extend->mutable_duration()->set_seconds(60);
-  api::RoutedSettles routed;
-  api::RouteSettles(request, protocol::StreamId{9}, 2, &routed);
-  ASSERT_EQ(routed.by_shard.size(), 2u);
-  EXPECT_EQ(routed.posted, 4u);
-  EXPECT_EQ(routed.by_shard[0].stream, protocol::StreamId{9});
-  ASSERT_EQ(routed.by_shard[0].acks.size(), 1u);
-  EXPECT_EQ(routed.by_shard[0].acks[0], protocol::LeaseToken{Token(0, 1)});
-  ASSERT_EQ(routed.by_shard[0].extends.size(), 1u);
-  EXPECT_EQ(routed.by_shard[0].extends[0].duration_ms, 60'000u);
-  ASSERT_EQ(routed.by_shard[1].nacks.size(), 1u);
-  EXPECT_EQ(routed.by_shard[1].nacks[0].delay_ms, 1u);
-  ASSERT_EQ(routed.refused.size(), 1u);
-  EXPECT_EQ(routed.refused[0].first, protocol::LeaseToken{Token(2, 3)});
-  EXPECT_EQ(routed.refused[0].second, v1::SettleRefusal::LEASE_LOST);
-}
-
-TEST(RouteSettlesTest, RefusesWhatIsOutOfRange) {
-  v1::SubscribeRequest request;
-  const auto nack = [&](int64_t seconds, int32_t nanos, size_t reason) {
-    auto* item = request.add_nack();
-    item->mutable_delay()->set_seconds(seconds);
-    item->mutable_delay()->set_nanos(nanos);
-    item->set_reason(std::string(reason, 'r'));
-  };
-  const auto extend = [&](int64_t seconds, int32_t nanos) {
-    auto* item = request.add_extend();
-    item->mutable_duration()->set_seconds(seconds);
-    item->mutable_duration()->set_nanos(nanos);
-  };
-  nack(0, 0, 0);
-  nack(43'200, 0, 255);
-  nack(43'200, 1, 0);
-  nack(-1, 0, 0);
-  nack(0, 0, 256);
-  request.add_extend();
-  extend(0, 999'999'999);
-  extend(1, 0);
-  extend(43'200, 0);
-  extend(43'200, 1);
-  api::RoutedSettles routed;
-  api::RouteSettles(request, protocol::StreamId{1}, 1, &routed);
-  EXPECT_EQ(routed.by_shard[0].nacks.size(), 2u);
-  EXPECT_EQ(routed.by_shard[0].extends.size(), 2u);
-  EXPECT_EQ(routed.posted, 4u);
-  ASSERT_EQ(routed.refused.size(), 6u);
-  for (const auto& [token, reason] : routed.refused) {
-    EXPECT_EQ(reason, v1::SettleRefusal::OUT_OF_RANGE);
-  }
-}
-
 TEST(ProtoTimeTest, RoundTrips) {
   google::protobuf::Timestamp time;
   api::SetTimestamp(kNow + 7, &time);
