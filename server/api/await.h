@@ -27,7 +27,9 @@
 
 namespace duetime::api {
 
-// Posts commands to shards under one tag, and waits for one reply of type T to each.
+// Posts commands to shards under one tag, and waits for the replies, of type T: co_await gives OK,
+// or an error of a Post or of a reply (AddShardError). A handler that answers item by item does not
+// need this status: Post returns the error of its command, and `all` has the errors of the replies.
 template <typename T>
 class Replies final : public ReplySink {
  public:
@@ -53,7 +55,7 @@ class Replies final : public ReplySink {
     if (status.ok()) {
       open_ += count;
     } else {
-      status_ = status;
+      AddShardError(status, &status_);
     }
     return status;
   }
@@ -64,10 +66,6 @@ class Replies final : public ReplySink {
     }
   }
 
-  // The last error of a Post or in a reply.
-  const absl::Status& status() const { return status_; }
-  // The number of replies that are still expected.
-  size_t open() const { return open_; }
   std::vector<FromShard>& all() { return replies_; }
 
   // Called for each reply, before the coroutine is resumed.
@@ -76,7 +74,7 @@ class Replies final : public ReplySink {
   void OnReply(uint16_t shard, protocol::Reply reply) override {
     FromShard& added = replies_.emplace_back(FromShard{shard, std::get<T>(std::move(reply))});
     if constexpr (requires { added.reply.status; }) {
-      if (!added.reply.status.ok()) status_ = added.reply.status;
+      if (!added.reply.status.ok()) AddShardError(added.reply.status, &status_);
     }
     --open_;
     if (on_reply) on_reply(added);
@@ -85,7 +83,7 @@ class Replies final : public ReplySink {
 
   bool await_ready() const { return open_ == 0; }
   void await_suspend(std::coroutine_handle<> waiting) { waiting_ = waiting; }
-  void await_resume() {}
+  absl::Status await_resume() { return status_; }
 
  private:
   ApiWorker* const worker_;

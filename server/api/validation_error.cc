@@ -79,6 +79,10 @@ absl::Status ReadError(const absl::Status& status) {
   return absl::IsDataLoss(status) ? DamagedError() : base::StorageFailedError();
 }
 
+void AddShardError(const absl::Status& error, absl::Status* status) {
+  if (status->ok() || !absl::IsNotFound(error)) *status = error;
+}
+
 absl::Status WithMetadata(const absl::Status& status, absl::string_view key,
                           absl::string_view value) {
   auto detail = base::GetErrorDetail(status);

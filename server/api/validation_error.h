@@ -62,6 +62,10 @@ absl::Status DamagedError();
 // that MakeError made stays as it is.
 absl::Status ReadError(const absl::Status& status);
 
+// Adds the error of one shard to the status of a call to several shards. NOT_FOUND does not replace
+// another error, because the shard with the other error may have what is asked for.
+void AddShardError(const absl::Status& error, absl::Status* status);
+
 // `status` with one more pair in its metadata, if it is an error made by MakeError.
 absl::Status WithMetadata(const absl::Status& status, absl::string_view key,
                           absl::string_view value);

@@ -62,8 +62,8 @@ Co<absl::StatusOr<std::vector<InspectedMessage>>> Inspect(ApiWorker& worker,
     if (commands[shard].keys.empty()) continue;
     static_cast<void>(replies.Post(shard, std::move(commands[shard])));
   }
-  co_await replies;
-  if (!replies.status().ok()) co_return replies.status();
+  absl::Status status = co_await replies;
+  if (!status.ok()) co_return status;
   for (const auto& [shard, reply] : replies.all()) {
     DT_CHECK_EQ(asked[shard].size(), reply.messages.size());
     for (size_t i = 0; i < asked[shard].size(); ++i) {

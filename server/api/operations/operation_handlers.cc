@@ -54,14 +54,14 @@ void Fill(ApiWorker& worker, const Operation& operation, v1::Operation* proto) {
 Co<absl::StatusOr<Operation>> AskAllShards(ApiWorker& worker, protocol::OperationCommand command) {
   Replies<protocol::OperationReply> replies(&worker);
   replies.PostToAll(command);
-  co_await replies;
+  absl::Status status = co_await replies;
   std::vector<Operation> parts;
   for (auto& [shard, reply] : replies.all()) {
     if (reply.status.ok()) parts.push_back(std::move(reply.operation));
   }
   // Shards may drop their parts of an old operation at slightly different times.
-  const bool found = absl::IsNotFound(replies.status()) && !parts.empty();
-  if (!replies.status().ok() && !found) co_return replies.status();
+  const bool found = absl::IsNotFound(status) && !parts.empty();
+  if (!status.ok() && !found) co_return status;
   co_return Merge(parts);
 }
 

@@ -144,13 +144,13 @@ Co<absl::Status> GetSubscription(ApiWorker& worker, rpc::UnaryCall&,
   if (found == nullptr) co_return SubscriptionNotFoundError(request.topic(), *name);
   Replies<protocol::InspectSubscriptionReply> replies(&worker);
   replies.PostToAll(protocol::InspectSubscriptionCommand{.subscription = found->id});
-  if (replies.open() == 0) co_return replies.status();
-  co_await replies;
+  absl::Status status = co_await replies;
+  // The subscription is being deleted.
+  if (absl::IsNotFound(status)) status = SubscriptionNotFoundError(request.topic(), *name);
+  if (!status.ok()) co_return status;
   protocol::SubscriptionGauges sum;
   Backlogs backlogs;
   for (const auto& [shard, reply] : replies.all()) {
-    // The subscription is being deleted.
-    if (!reply.status.ok()) co_return SubscriptionNotFoundError(request.topic(), *name);
     Add(reply.gauges, &sum);
     TakeOldest(reply.gauges.oldest_due_ms, &sum);
     if (reply.backlog_from.has_value()) backlogs.emplace_back(shard, *reply.backlog_from);
