@@ -6,8 +6,8 @@
 //   ----
 //   expected results
 //
-// separated by blank lines; # starts a comment. DUETIME_REWRITE=1 writes the actual results back
-// into the file: read the diff.
+// A blank line ends the results. A command without `----` must have no results. # starts a comment.
+// DUETIME_REWRITE=1 writes the actual results back into the file: read the diff.
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -91,7 +91,7 @@ class Scenario {
     } else {
       ADD_FAILURE() << "unknown command " << verb;
     }
-    return out_.empty() ? "(nothing)\n" : out_;
+    return out_;
   }
 
  private:
@@ -566,19 +566,24 @@ TEST_P(ScenarioTest, HappensAsWritten) {
   std::ifstream file(path);
   ASSERT_TRUE(file.good()) << path;
   const bool rewrite = std::getenv("DUETIME_REWRITE") != nullptr;
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
   std::ostringstream rewritten;
   Scenario scenario;
-  std::string line;
   int commands = 0;
-  while (std::getline(file, line)) {
-    rewritten << line << "\n";
-    if (line.empty() || line[0] == '#') continue;
-    const std::string command = line;
-    ASSERT_TRUE(std::getline(file, line) && line == "----") << "after: " << command;
+  for (size_t i = 0; i < lines.size();) {
+    const std::string command = lines[i++];
+    rewritten << command << "\n";
+    if (command.empty() || command[0] == '#') continue;
     std::string expected;
-    while (std::getline(file, line) && !line.empty()) absl::StrAppend(&expected, line, "\n");
+    if (i < lines.size() && lines[i] == "----") {
+      for (++i; i < lines.size() && !lines[i].empty(); ++i) {
+        absl::StrAppend(&expected, lines[i], "\n");
+      }
+    }
     const std::string actual = scenario.Run(Parse(command));
-    rewritten << "----\n" << actual << "\n";
+    if (!actual.empty()) rewritten << "----\n" << actual;
+    if (!actual.empty() && i < lines.size() && !lines[i].empty()) rewritten << "\n";
     if (!rewrite) {
       EXPECT_EQ(actual, expected) << GetParam() << ": " << command;
     }
