@@ -14,7 +14,6 @@ namespace duetime::simulation {
 using catalog::RequestTag;
 using protocol::CallTag;
 using storage::AppendOutcome;
-using storage::Durability;
 
 namespace {
 
@@ -30,7 +29,7 @@ CatalogCalls::CatalogCalls(uint64_t seed, PlantedFault fault) : World(seed, faul
 
 void CatalogCalls::Start() {
   Open();
-  failed_ = fault_expected_ = serving_ = false;
+  serving_ = false;
   to_shards_ = std::vector<std::deque<protocol::Command>>(shard_count_);
   cell_ = std::make_unique<catalog::SnapshotCell>();
   catalog_ = std::make_unique<catalog::Catalog>(options_, store_.get());
@@ -51,7 +50,6 @@ void CatalogCalls::Crash() {
   schedules_.clear();
   posts_.clear();
   to_catalog_.clear();
-  journal_.clear();
   catalog_.reset();
   Note("crash of the ", power ? "power" : "process");
   Close(power ? Random(unsynced + 1) : unsynced, /*clock_goes_back=*/false);
@@ -61,28 +59,19 @@ void CatalogCalls::Crash() {
 void CatalogCalls::Event() {
   now_.mono_ms += Random(8);
   now_.wall_ms += Random(8);
-  const uint64_t what = Random(1000);
-  if (failed_ || what < 5) {
-    Crash();
-  } else if (serving_ && what < 110) {
-    DoSchedule();
-  } else if (serving_ && what < 190) {
-    DoPost();
-  } else if (serving_ && what < 270) {
-    DoCancel();
-  } else if (serving_ && what < 340) {
-    DoTopic();
-  } else if (serving_ && what < 410) {
-    DoSubscription();
-  } else if (what < 600) {
-    StepShard(static_cast<uint16_t>(Random(shard_count_)));
-  } else if (what < 790) {
-    StepCatalog();
-  } else if (what < 990) {
-    Commit();
-  } else if (what < 995) {
-    Rest();
-  }
+  if (failed_) Crash();
+  // No client calls before the server serves.
+  const uint64_t client = serving_ ? 1 : 0;
+  DoOneOf({{5, [this] { Crash(); }},
+           {client * 105, [this] { DoSchedule(); }},
+           {client * 80, [this] { DoPost(); }},
+           {client * 80, [this] { DoCancel(); }},
+           {client * 70, [this] { DoTopic(); }},
+           {client * 70, [this] { DoSubscription(); }},
+           {190, [this] { StepShard(static_cast<uint16_t>(Random(shard_count_))); }},
+           {190, [this] { StepCatalog(); }},
+           {200, [this] { Commit(/*faults=*/10); }},
+           {5, [this] { Rest(); }}});
   if (!ok() || failed_) return;
   CheckVisible();
   if (Chance(5)) catalog_->CheckInvariants();
@@ -108,7 +97,7 @@ void CatalogCalls::Rest() {
   while (busy && ok() && !failed_) {
     StepCatalog();
     for (uint16_t i = 0; i < shard_count_; ++i) StepShard(i);
-    Commit();
+    Commit(/*faults=*/0);
     busy = !journal_.empty() || !to_catalog_.empty();
     for (const auto& commands : to_shards_) busy |= !commands.empty();
   }
@@ -315,21 +304,18 @@ void CatalogCalls::StepCatalog() {
   CollectCatalog();
 }
 
-void CatalogCalls::Submit(size_t participant, uint64_t sequence, storage::RecordBatch records,
-                          Durability durability) {
-  const bool answered = fault_ == PlantedFault::kAnswerBeforeAppend && !healing_ &&
-                        participant == catalog_participant();
-  if (answered) catalog_->OnCommitted(now_, sequence, AppendOutcome::kAccepted);
-  journal_.push_back({.participant = participant,
-                      .sequence = sequence,
-                      .records = std::move(records),
-                      .durability = durability,
-                      .answered = answered});
+void CatalogCalls::OnCommitted(size_t participant, uint64_t sequence, AppendOutcome outcome) {
+  if (participant == catalog_participant()) {
+    catalog_->OnCommitted(now_, sequence, outcome);
+    return CollectCatalog();
+  }
+  World::OnCommitted(participant, sequence, outcome);
+  Collect(static_cast<uint16_t>(participant));
 }
 
 void CatalogCalls::Collect(uint16_t shard) {
   if (auto batch = shards_[shard]->TakeBatch()) {
-    Submit(shard, batch->sequence, std::move(batch->records), batch->durability);
+    Submit(shard, *std::move(batch), /*may_answer_early=*/false);
   }
   const protocol::Effects effects = shards_[shard]->TakeEffects();
   for (const storage::TopicId topic : effects.used_topics) {
@@ -351,15 +337,13 @@ void CatalogCalls::Collect(uint16_t shard) {
       Count("accepted");
     }
   }
-  if (!effects.failed) return;
-  if (!fault_expected_) Violate("a shard failed while nothing was wrong");
-  failed_ = true;
+  if (effects.failed) OnFailure();
 }
 
 // Carries out the catalog's effects as runtime::Node does.
 void CatalogCalls::CollectCatalog() {
   if (auto batch = catalog_->TakeBatch()) {
-    Submit(catalog_participant(), batch->sequence, std::move(batch->records), batch->durability);
+    Submit(catalog_participant(), *std::move(batch), /*may_answer_early=*/true);
   }
   catalog::Effects effects = catalog_->TakeEffects();
   const auto send = [&](std::vector<catalog::ShardCommand>& commands) {
@@ -371,38 +355,7 @@ void CatalogCalls::CollectCatalog() {
   if (effects.snapshot != nullptr) cell_->Publish(std::move(effects.snapshot));
   send(effects.watches);
   for (const catalog::Reply& reply : effects.replies) OnReply(reply);
-  if (!effects.failed) return;
-  if (!fault_expected_) Violate("the catalog failed while nothing was wrong");
-  failed_ = true;
-}
-
-void CatalogCalls::Commit() {
-  if (journal_.empty()) return;
-  const size_t count = 1 + Random(std::min<size_t>(journal_.size(), 5));
-  std::vector<storage::RecordBatch> group;
-  Durability durability = Durability::kBuffered;
-  for (size_t i = 0; i < count; ++i) {
-    group.push_back(journal_[i].records);
-    if (journal_[i].durability == Durability::kSynced) durability = Durability::kSynced;
-  }
-  if (!healing_ && Random(1000) < 10) {
-    store_->FailNextAppend(static_cast<storage::MemoryStore::Fault>(Random(3)));
-    fault_expected_ = true;
-  }
-  const AppendOutcome outcome = store_->Append(group, durability);
-  for (size_t i = 0; i < count; ++i) {
-    const InFlight item = std::move(journal_.front());
-    journal_.pop_front();
-    if (item.participant != catalog_participant()) {
-      const auto shard = static_cast<uint16_t>(item.participant);
-      shards_[shard]->OnCommitted(now_, item.sequence, outcome);
-      Collect(shard);
-    } else if (!item.answered) {
-      catalog_->OnCommitted(now_, item.sequence, outcome);
-      CollectCatalog();
-    }
-  }
-  if (outcome != AppendOutcome::kAccepted) failed_ = true;
+  if (effects.failed) OnFailure();
 }
 
 // ---- Checks ------------------------------------------------------------------------------------

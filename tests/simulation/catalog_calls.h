@@ -34,15 +34,6 @@ class CatalogCalls final : public World {
   CatalogCalls(uint64_t seed, PlantedFault fault);
 
  private:
-  struct InFlight {
-    // The number of a shard, or catalog_participant().
-    size_t participant = 0;
-    uint64_t sequence = 0;
-    storage::RecordBatch records;
-    storage::Durability durability{};
-    // The planted fault has reported this batch as appended.
-    bool answered = false;
-  };
   // The values that a setting may have. 0: the default, or no subscription.
   struct Register {
     std::set<uint64_t> possible = {0};
@@ -110,9 +101,7 @@ class CatalogCalls final : public World {
   // ---- The runtime
   void StepShard(uint16_t shard);
   void StepCatalog();
-  void Submit(size_t participant, uint64_t sequence, storage::RecordBatch records,
-              storage::Durability durability);
-  void Commit();
+  void OnCommitted(size_t participant, uint64_t sequence, storage::AppendOutcome outcome) override;
   void Collect(uint16_t shard);
   void CollectCatalog();
 
@@ -126,7 +115,6 @@ class CatalogCalls final : public World {
   std::unique_ptr<catalog::SnapshotCell> cell_;
   std::vector<std::deque<protocol::Command>> to_shards_;
   std::deque<catalog::Command> to_catalog_;
-  std::deque<InFlight> journal_;
   std::map<uint64_t, Request> requests_;
   std::map<protocol::CallTag, std::string> schedules_;
   std::deque<Post> posts_;
@@ -135,9 +123,6 @@ class CatalogCalls final : public World {
   uint64_t next_value_ = 1;
   // False until the shards know what the catalog read. No client calls before.
   bool serving_ = false;
-  bool healing_ = false;
-  bool failed_ = false;
-  bool fault_expected_ = false;
 };
 
 }  // namespace duetime::simulation

@@ -18,8 +18,6 @@ using protocol::RecurrenceCommand;
 using protocol::StreamId;
 using protocol::SubscriptionCommand;
 using storage::AppendOutcome;
-using storage::Durability;
-using storage::MessageId;
 using storage::SubscriptionId;
 using storage::TopicId;
 
@@ -28,16 +26,14 @@ namespace {
 constexpr size_t kSubscriptionsMax = 3;
 constexpr size_t kStreamsMax = 10;
 
-// Few keys, so that calls about the same key overlap. Bulk operations cover the keys that begin
-// with "b".
-const std::vector<std::string> kUserKeys = {"k-0", "k-1", "k-2", "b-0", "b-1"};
 constexpr const char* kBulkPrefix = "b";
 const std::string kRecurrences[] = {std::string(kWholeRecurrence), "with gaps"};
 
 }  // namespace
 
 ConcurrentCalls::ConcurrentCalls(uint64_t seed, PlantedFault fault)
-    : World(seed, fault, 3), contract_(kByUse) {
+    // Few keys, so that calls about the same key overlap.
+    : Calls(seed, fault, 3, {"k-0", "k-1", "k-2", "b-0", "b-1"}, kKeyedTopics), contract_(kByUse) {
   limits_.frame_bytes_max = 50 + Random(400);
   if (Chance(67)) limits_.failure_rate = static_cast<uint32_t>(1 + Random(50));
   if (Chance(25)) limits_.startup_rate = static_cast<uint32_t>(5 + Random(60));
@@ -49,7 +45,6 @@ ConcurrentCalls::ConcurrentCalls(uint64_t seed, PlantedFault fault)
 
 void ConcurrentCalls::Start() {
   Open();
-  failed_ = fault_expected_ = false;
   contract_.OnStart(now_, store_->epoch());
   for (uint32_t i = kByUse + 1; i <= kTopics; ++i) {
     protocol::TopicCommand command;
@@ -73,14 +68,14 @@ void ConcurrentCalls::Crash() {
     const bool was_healing = std::exchange(healing_, true);
     for (uint16_t i = 0; i < shard_count_; ++i) StepShard(i);
     do {
-      while (!journal_.empty()) Commit();
+      while (!journal_.empty()) Commit(/*faults=*/0);
       for (uint16_t i = 0; i < shard_count_; ++i) Collect(i);
     } while (!journal_.empty());
     healing_ = was_healing;
   }
   const bool power = !rest && Chance(50);
   const size_t unsynced = disk_.unsynced_appends();
-  std::vector<Contract::Question> open;
+  std::vector<Question> open;
   for (const auto& [tag, call] : calls_) {
     open.insert(open.end(), call.questions.begin(), call.questions.end());
     if (call.subscription != SubscriptionId{}) {
@@ -89,7 +84,6 @@ void ConcurrentCalls::Crash() {
   }
   contract_.OnCrash(power, rest, open);
   calls_.clear();
-  journal_.clear();
   Note("crash, ", rest ? "at rest" : power ? "of the power" : "of the process");
   Close(power ? Random(unsynced + 1) : unsynced, /*clock_goes_back=*/true);
   Start();
@@ -104,36 +98,29 @@ void ConcurrentCalls::Tick() {
 
 void ConcurrentCalls::Event() {
   Tick();
-  const uint64_t what = Random(1000);
-  if (failed_ || what < 3) {
-    Crash();
-  } else if (what < 170) {
-    DoSchedule();
-  } else if (what < 215) {
-    DoCancel();
-  } else if (what < 240) {
-    DoGetOrMove();
-  } else if (what < 247) {
-    DoRecurrence();
-  } else if (what < 248) {
-    DoBulk();
-  } else if (what < 254) {
-    DoSubscribe();
-  } else if (what < 258) {
-    DoUnsubscribe();
-  } else if (what < 295) {
-    DoAttachAny();
-  } else if (what < 313) {
-    DoDetach();
-  } else if (what < 510) {
-    if (!streams_.empty()) DoSettle(AnyOf(streams_)->first, /*ack_all=*/false);
-  } else if (what < 755) {
-    StepShard(static_cast<uint16_t>(Random(shard_count_)));
-  } else {
-    Commit();
-  }
+  if (failed_) Crash();
+  DoOneOf({{3, [this] { Crash(); }},
+           {167, [this] { DoSchedule(); }},
+           {45, [this] { DoCancel(); }},
+           {13, [this] { DoGet(); }},
+           {12, [this] { DoReschedule(); }},
+           {7, [this] { DoRecurrence(); }},
+           {1, [this] { DoBulk(); }},
+           {6, [this] { DoSubscribe(); }},
+           {4, [this] { DoUnsubscribe(); }},
+           {37, [this] { DoAttachAny(); }},
+           {18, [this] { DoDetach(); }},
+           {197, [this] { DoSettleAny(); }},
+           {245, [this] { StepShard(static_cast<uint16_t>(Random(shard_count_))); }},
+           {245, [this] {
+              if (!journal_.empty() && Random(1000) < 1) {
+                store_->FailReads(absl::InternalError("bad sector"));
+                fault_expected_ = true;
+              }
+              Commit(/*faults=*/3);
+            }}});
   if (Random(10) == 0) CheckInvariants();
-  if (!contract_.violation().empty()) Violate(contract_.violation());
+  CheckContract();
 }
 
 void ConcurrentCalls::Send(uint16_t shard, protocol::Command command) {
@@ -144,20 +131,7 @@ void ConcurrentCalls::Send(uint16_t shard, protocol::Command command) {
 
 // ---- Clients
 
-uint16_t ConcurrentCalls::ShardOf(const Place& place) const {
-  const std::string topic = absl::StrCat("topic-", static_cast<uint32_t>(place.first));
-  return storage::ShardOfSlot(storage::SlotOfName(topic, place.second), shard_count_);
-}
-
-uint64_t ConcurrentCalls::AnyTime() {
-  const uint64_t kind = Random(10);
-  if (kind == 0) return now_.wall_ms - Random(5000);
-  if (kind < 5) return now_.wall_ms + Random(100);
-  return now_.wall_ms + (kind < 9 ? Random(3000) : Random(60'000));
-}
-
-Ask ConcurrentCalls::NewAsk() {
-  // At times repeats an earlier ask.
+Ask ConcurrentCalls::NewAsk(bool) {
   if (!asks_.empty() && Chance(7)) return OneOf(asks_);
   Ask ask;
   ask.number = ask.fingerprint = next_ask_++;
@@ -170,113 +144,16 @@ Ask ConcurrentCalls::NewAsk() {
     }
     return ask;
   }
-  ask.topic = TopicId{static_cast<uint32_t>(1 + Random(kKeyedTopics))};
-  if (Chance(90)) ask.key = OneOf(kUserKeys);
+  ask.topic = AnyKeyedTopic();
+  if (Chance(90)) ask.key = OneOf(keys_);
   if (Chance(30)) ask.request_id = absl::StrCat("request-", next_ask_ / 2);
   if (!ask.key.empty()) {
     ask.on_conflict = static_cast<OnConflict>(Random(4));
     ask.only_if_exists = ask.on_conflict != OnConflict::kFail && Chance(15);
     if (ask.on_conflict == OnConflict::kPushBack && Chance(50)) ask.max_wait_ms = 1 + Random(5000);
   }
-  asks_.push_back(ask);
-  if (asks_.size() > 5) asks_.erase(asks_.begin());
+  Remember(ask);
   return ask;
-}
-
-void ConcurrentCalls::DoSchedule() {
-  protocol::ScheduleCommand command;
-  command.tag = NewTag();
-  Call& call = calls_[command.tag];
-  const size_t count = Chance(60) ? 1 : 2 + Random(3);
-  uint16_t shard = 0;
-  for (size_t i = 0; i < count; ++i) {
-    Ask ask = NewAsk();
-    const std::string topic = absl::StrCat("topic-", static_cast<uint32_t>(ask.topic));
-    // The slot follows from the key, or else from the ordering key. A message without either goes
-    // to any shard.
-    const std::string name =
-        ask.ordering_key.empty() ? Contract::PlaceOf(ask).second : ask.ordering_key;
-    const bool anywhere = ask.key.empty() && ask.request_id.empty() && ask.ordering_key.empty();
-    if (i == 0)
-      shard = anywhere ? static_cast<uint16_t>(Random(shard_count_)) : ShardOf({ask.topic, name});
-    if (!anywhere && ShardOf({ask.topic, name}) != shard) continue;
-    const uint32_t slot = anywhere ? AnySlotOf(shard) : storage::SlotOfName(topic, name);
-    call.questions.push_back(contract_.AskSchedule(&ask));
-    command.messages.push_back(MakeMessage(ask, slot));
-    call.asks.push_back(std::move(ask));
-  }
-  Send(shard, std::move(command));
-}
-
-bool ConcurrentCalls::AnyTarget(protocol::Target* target, Place* place, uint16_t* shard) {
-  if (Chance(40)) {
-    *place = {TopicId{static_cast<uint32_t>(1 + Random(kKeyedTopics))}, OneOf(kUserKeys)};
-    target->topic = place->first;
-    target->key = place->second;
-    *shard = ShardOf(*place);
-    return true;
-  }
-  const std::vector<MessageId>& ids = contract_.ids();
-  if (ids.empty()) return false;
-  // Mostly one of the last ids.
-  const size_t span = Chance(80) ? std::min<size_t>(ids.size(), 20) : ids.size();
-  target->id = ids[ids.size() - 1 - Random(span)];
-  *place = contract_.PlaceOf(target->id);
-  *shard = ShardOfId(target->id);
-  return true;
-}
-
-void ConcurrentCalls::DoGetOrMove() {
-  protocol::Target target;
-  Place place;
-  uint16_t shard = 0;
-  if (!AnyTarget(&target, &place, &shard)) return;
-  const bool by_key = !target.key.empty();
-  const CallTag tag = NewTag();
-  Call& call = calls_[tag];
-  call.ids = {target.id};
-  if (Chance(50)) {
-    call.questions = {contract_.AskGet(place, by_key)};
-    return Send(shard, protocol::GetCommand{.tag = tag, .target = target});
-  }
-  protocol::RescheduleCommand command;
-  command.tag = tag;
-  command.target = target;
-  command.deliver_ms = call.deliver_ms = AnyTime();
-  if (Chance(20)) command.revision = Random(3);
-  call.questions = {contract_.AskReschedule(place, by_key, command.deliver_ms)};
-  Send(shard, std::move(command));
-}
-
-void ConcurrentCalls::DoCancel() {
-  const CallTag tag = NewTag();
-  std::vector<protocol::CancelBatchCommand> batches(shard_count_);
-  Call call;
-  if (contract_.ids().empty()) return;
-  const size_t count = Chance(60) ? 1 : 2 + Random(3);
-  for (size_t i = 0; i < count; ++i) {
-    protocol::Target target;
-    Place place;
-    uint16_t shard = 0;
-    if (!AnyTarget(&target, &place, &shard)) return;
-    batches[shard].items.push_back({.tag = tag,
-                                    .position = static_cast<uint32_t>(i),
-                                    .target = target,
-                                    .stop_redelivery = Chance(45)});
-    call.questions.push_back(contract_.AskCancel(place, !target.key.empty()));
-    call.ids.push_back(target.id);
-  }
-  call.open = count;
-  calls_[tag] = std::move(call);
-  const bool single = count == 1 && Chance(50);
-  for (uint16_t i = 0; i < shard_count_; ++i) {
-    if (batches[i].items.empty()) continue;
-    if (single) {
-      Send(i, batches[i].items[0]);
-    } else {
-      Send(i, std::move(batches[i]));
-    }
-  }
 }
 
 void ConcurrentCalls::DoBulk() {
@@ -284,7 +161,7 @@ void ConcurrentCalls::DoBulk() {
   command.tag = NewTag();
   command.name = absl::StrCat("operation-", static_cast<uint64_t>(command.tag));
   protocol::OperationSpec spec;
-  spec.topic = TopicId{static_cast<uint32_t>(1 + Random(kKeyedTopics))};
+  spec.topic = AnyKeyedTopic();
   spec.filter.key_prefix = kBulkPrefix;
   spec.action = static_cast<protocol::BulkAction>(1 + Random(4));
   spec.shift_ms = static_cast<int64_t>(Random(20'000)) - 10'000;
@@ -348,7 +225,7 @@ void ConcurrentCalls::DoSubscribe() {
   if (live >= kSubscriptionsMax) return;
   const bool is_first = !subscriptions.contains(first);
   const SubscriptionId id = is_first ? first : SubscriptionId{next_subscription_++};
-  Contract::Subscription& subscription = subscriptions[id];
+  ConcurrentContract::Subscription& subscription = subscriptions[id];
   subscription.topic = topic;
   subscription.live = true;
   const bool from_now = !is_first && Chance(50);
@@ -388,7 +265,7 @@ void ConcurrentCalls::DoUnsubscribe() {
 
 // Creates the subscription if it is live; otherwise deletes it.
 void ConcurrentCalls::ChangeSubscription(SubscriptionId id, bool from_now) {
-  const Contract::Subscription& subscription = contract_.subscriptions().at(id);
+  const ConcurrentContract::Subscription& subscription = contract_.subscriptions().at(id);
   SubscriptionCommand command;
   command.tag = NewTag();
   command.kind =
@@ -411,50 +288,15 @@ void ConcurrentCalls::ChangeSubscription(SubscriptionId id, bool from_now) {
 
 void ConcurrentCalls::DoAttachAny() {
   if (streams_.size() >= kStreamsMax) return;
-  const int64_t credit = OneOf<int64_t>({1, 3, 1000});
-  const uint64_t lease_ms = 20 + Random(1500);
   const auto& subscriptions = contract_.subscriptions();
   if (Chance(50) && !subscriptions.empty()) {
     const auto& [id, subscription] = *AnyOf(subscriptions);
-    if (subscription.live) DoAttach(id, subscription.topic, credit, lease_ms);
+    if (subscription.live) DoAttach(id, subscription.topic, AnyCredit(), AnyLeaseMs());
     return;
   }
   const uint64_t topic = Random(kByUse + 1);
   const TopicId by_use = topic == 0 ? kDeadLetters : TopicId{static_cast<uint32_t>(topic)};
-  DoAttach(storage::FirstSubscription(by_use), by_use, credit, lease_ms);
-}
-
-void ConcurrentCalls::DoAttach(SubscriptionId subscription, TopicId topic, int64_t messages_max,
-                               uint64_t lease_ms) {
-  SendToAll(NewStream(subscription, topic, messages_max, lease_ms));
-}
-
-void ConcurrentCalls::DoDetach() {
-  if (streams_.empty()) return;
-  const auto it = AnyOf(streams_);
-  const StreamId id = it->first;
-  for (const protocol::LeaseToken token : it->second.held) {
-    contract_.OnFailed(now_, token, std::nullopt);
-  }
-  streams_.erase(it);
-  SendToAll(protocol::DetachCommand{.stream = id, .keep_leases = false});
-}
-
-bool ConcurrentCalls::MayReject(protocol::LeaseToken token) { return contract_.MayReject(token); }
-
-void ConcurrentCalls::DoSettle(StreamId id, bool ack_all) {
-  std::vector<protocol::SettleCommand> commands = MakeSettles(id, ack_all);
-  for (uint16_t i = 0; i < shard_count_; ++i) {
-    protocol::SettleCommand& command = commands[i];
-    const size_t items = command.acks.size() + command.nacks.size() + command.extends.size() +
-                         command.dead_letters.size();
-    if (items == 0) continue;
-    for (const auto& nack : command.nacks) {
-      Note("nack ", static_cast<uint64_t>(nack.token), " delay ", nack.delay_ms.value_or(0));
-    }
-    contract_.OnSettleSent(now_, command);
-    Send(i, std::move(command));
-  }
+  DoAttach(storage::FirstSubscription(by_use), by_use, AnyCredit(), AnyLeaseMs());
 }
 
 // ---- The runtime
@@ -476,111 +318,23 @@ void ConcurrentCalls::Collect(uint16_t shard) {
   if (shard_count_ > 1 && !healing_ && Chance(40)) return;
   auto batch = shards_[shard]->TakeBatch();
   if (!batch.has_value()) return;
-  if (fault_ == PlantedFault::kAnswerBeforeAppend && !healing_) {
-    shards_[shard]->OnCommitted(now_, batch->sequence, AppendOutcome::kAccepted);
-    Apply(shard, shards_[shard]->TakeEffects());
-  }
-  journal_.push_back({.shard = shard, .batch = std::move(*batch)});
+  Submit(shard, *std::move(batch), /*may_answer_early=*/true);
 }
 
-// Appends one group: the first batches in the queue.
-void ConcurrentCalls::Commit() {
-  if (journal_.empty()) return;
-  const size_t count = 1 + Random(std::min<size_t>(journal_.size(), 5));
-  std::vector<storage::RecordBatch> group;
-  Durability durability = Durability::kBuffered;
-  for (size_t i = 0; i < count; ++i) {
-    group.push_back(journal_[i].batch.records);
-    if (journal_[i].batch.durability == Durability::kSynced) durability = Durability::kSynced;
-  }
-  if (!healing_ && Random(1000) < 3) {
-    store_->FailNextAppend(static_cast<storage::MemoryStore::Fault>(Random(3)));
-    fault_expected_ = true;
-  }
-  if (!healing_ && Random(1000) < 1) {
-    store_->FailReads(absl::InternalError("bad sector"));
-    fault_expected_ = true;
-  }
-  const AppendOutcome outcome = store_->Append(group, durability);
-  for (size_t i = 0; i < count; ++i) {
-    InFlight in_flight = std::move(journal_.front());
-    journal_.pop_front();
-    if (fault_ == PlantedFault::kAnswerBeforeAppend && !healing_) continue;
-    shards_[in_flight.shard]->OnCommitted(now_, in_flight.batch.sequence, outcome);
-    Apply(in_flight.shard, shards_[in_flight.shard]->TakeEffects());
-  }
-  if (outcome != AppendOutcome::kAccepted) failed_ = true;
+void ConcurrentCalls::OnCommitted(size_t participant, uint64_t sequence, AppendOutcome outcome) {
+  World::OnCommitted(participant, sequence, outcome);
+  Apply(static_cast<uint16_t>(participant), shards_[participant]->TakeEffects());
 }
 
-void ConcurrentCalls::Apply(uint16_t shard, const protocol::Effects& effects) {
-  for (const protocol::Reply& reply : effects.replies) {
-    std::visit([this](const auto& each) { On(each); }, reply);
-  }
-  for (const auto& frame : effects.frames) {
-    const Stream* const stream = Receive(frame);
-    if (stream == nullptr) return;
-    for (const auto& delivery : frame.deliveries) {
-      contract_.OnDelivery(now_, shard, stream->topic, stream->subscription, stream->lease_ms,
-                           delivery);
+void ConcurrentCalls::OnOther(const protocol::Reply& reply) {
+  if (const auto* gauges = std::get_if<protocol::InspectSubscriptionReply>(&reply)) {
+    inspected_ = gauges->gauges;
+  } else if (const auto* change = std::get_if<protocol::SubscriptionReply>(&reply)) {
+    if (!change->status.ok()) {
+      contract_.subscriptions().at(calls_.at(change->tag).subscription).unknown = true;
     }
+    CloseCall(change->tag);
   }
-  for (const auto& reply : effects.settles) contract_.OnSettled(reply, now_);
-  for (const auto& wake : effects.wakes) {
-    for (uint16_t i = 0; i < shard_count_; ++i) {
-      if ((wake.shard_mask >> i & 1) != 0) {
-        Send(i, protocol::CreditCommand{.stream = wake.stream});
-      }
-    }
-  }
-  if (!effects.failed) return;
-  if (!fault_expected_) Violate("a shard failed while nothing was wrong");
-  failed_ = true;
-}
-
-ConcurrentCalls::Call* ConcurrentCalls::FindCall(CallTag tag) {
-  const auto it = calls_.find(tag);
-  return it == calls_.end() ? nullptr : &it->second;
-}
-
-void ConcurrentCalls::On(const protocol::ScheduleReply& reply) {
-  const auto node = calls_.extract(reply.tag);
-  if (node.empty()) return;
-  const Call& call = node.mapped();
-  for (size_t i = 0; i < call.asks.size(); ++i) {
-    const protocol::AcceptedMessage none;
-    const protocol::AcceptedMessage& answer = reply.status.ok() ? reply.accepted.at(i) : none;
-    contract_.OnSchedule(now_, call.questions[i], call.asks[i], answer, reply.status);
-  }
-}
-
-void ConcurrentCalls::On(const protocol::CancelReply& reply) {
-  Call* const call = FindCall(reply.tag);
-  if (call == nullptr) return;
-  Contract::Question& question = call->questions[reply.position];
-  contract_.OnCancel(question, call->ids[reply.position], reply);
-  // This cancel is answered, also if a crash loses the other answers.
-  question.cancels = false;
-  if (--call->open == 0) calls_.erase(reply.tag);
-}
-
-void ConcurrentCalls::On(const protocol::RescheduleReply& reply) {
-  const auto node = calls_.extract(reply.tag);
-  if (node.empty()) return;
-  const Call& call = node.mapped();
-  contract_.OnReschedule(call.questions[0], call.ids[0], call.deliver_ms, reply);
-}
-
-void ConcurrentCalls::On(const protocol::GetReply& reply) {
-  const auto node = calls_.extract(reply.tag);
-  if (node.empty()) return;
-  contract_.OnGet(node.mapped().questions[0], node.mapped().ids[0], reply);
-}
-
-void ConcurrentCalls::On(const protocol::SubscriptionReply& reply) {
-  Call* const call = FindCall(reply.tag);
-  if (call == nullptr) return;
-  if (!reply.status.ok()) contract_.subscriptions().at(call->subscription).unknown = true;
-  if (--call->open == 0) calls_.erase(reply.tag);
 }
 
 }  // namespace duetime::simulation

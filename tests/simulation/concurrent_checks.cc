@@ -19,8 +19,8 @@ using storage::TopicId;
 
 // ---- Bounds: how many messages a subscription keeps
 
-std::set<MessageKey> ConcurrentCalls::Unsettled(SubscriptionId id,
-                                                const Contract::Subscription& subscription) {
+std::set<MessageKey> ConcurrentCalls::Unsettled(
+    SubscriptionId id, const ConcurrentContract::Subscription& subscription) {
   storage::Page<storage::MessageRef> page;
   if (!store_->Scan(0, {}, MessageKey::FirstAt(now_.wall_ms + 1), {}, &page).ok()) return {};
   std::set<MessageKey> unsettled;
@@ -113,7 +113,7 @@ void ConcurrentCalls::CheckBounds() {
     now_.mono_ms += 50;
     now_.wall_ms += 50;
     StepShard(0);
-    while (!journal_.empty()) Commit();
+    while (!journal_.empty()) Commit(/*faults=*/0);
     if (i % 50 != 0) continue;
     const std::string beyond = BeyondBounds();
     if (beyond.empty()) return;
@@ -132,7 +132,7 @@ void ConcurrentCalls::Drain() {
   if (failed_ || fault_expected_ || Chance(50)) Crash();
   healing_ = true;
   StopRecurrences();
-  while (!journal_.empty()) Commit();
+  while (!journal_.empty()) Commit(/*faults=*/0);
   if (shard_count_ == 1) CheckBounds();
   auto& subscriptions = contract_.subscriptions();
   for (uint32_t i = 1; i <= kTopics; ++i) {
@@ -155,52 +155,18 @@ void ConcurrentCalls::Drain() {
     for (uint16_t i = 0; i < shard_count_; ++i) StepShard(i);
     for (const auto& [id, stream] : streams_) DoSettle(id, /*ack_all=*/true);
     for (uint16_t i = 0; i < shard_count_; ++i) Collect(i);
-    while (!journal_.empty()) Commit();
+    while (!journal_.empty()) Commit(/*faults=*/0);
     if (round % 20 == 0) CheckInvariants();
-    if (!contract_.violation().empty()) Violate(contract_.violation());
+    CheckContract();
     if (round % 50 == 49 && NothingInMemory() && NothingStored()) break;
   }
   for (const auto& [what, times] : contract_.counts()) Count(what, times);
   if (!ok()) return;
   contract_.CheckDrained();
-  if (!contract_.violation().empty()) Violate(contract_.violation());
-  if (!NothingInMemory()) Violate("something is left in memory after the drain");
-  if (!NothingStored()) Violate("something is left on disk after the drain");
+  CheckContract();
+  CheckNothingLeft();
   if (!calls_.empty()) Violate("a call was never answered");
-  CheckForgotten();
-}
-
-void ConcurrentCalls::CheckForgotten() {
-  for (const MessageId& id : contract_.ids()) {
-    const MessageKey key{.due_ms = id.due_ms(), .id = id};
-    // Reads without the planted fault.
-    const auto rows = store_->MemoryStore::GetProgress(ShardOfId(id), key);
-    if (!rows.ok() || !rows->empty()) {
-      Violate(id.ToString() + ": the progress beside it is kept for ever");
-    }
-  }
-  // Longer than every retention.
-  now_.wall_ms += 200'000'000;
-  store_->DropExpired(now_.wall_ms);
-  CheckNoNames(kTopics);
-  for (uint16_t shard = 0; shard < shard_count_; ++shard) {
-    for (uint32_t i = 1; i <= static_cast<uint32_t>(kDeadLetters); ++i) {
-      for (const storage::CountLevel level : storage::kCountLevels) {
-        std::vector<storage::BucketCount> counts;
-        if (!store_->ScanCounts(shard, TopicId{i}, level, {0, MessageId::kDueMax}, 1, &counts)
-                 .ok() ||
-            !counts.empty()) {
-          Violate("a counter counts messages, and there is none");
-        }
-      }
-    }
-  }
-  for (const MessageId& id : contract_.ids()) {
-    const auto locator = store_->GetLocator(ShardOfId(id), id);
-    if (!locator.ok() || locator->has_value()) {
-      Violate(id.ToString() + ": its locator is kept for ever");
-    }
-  }
+  CheckForgotten(contract_.ids(), static_cast<uint32_t>(kDeadLetters));
 }
 
 }  // namespace duetime::simulation

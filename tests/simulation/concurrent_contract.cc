@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/simulation/contract.h"
+#include "tests/simulation/concurrent_contract.h"
 
 #include <algorithm>
 
@@ -9,37 +9,39 @@
 
 namespace duetime::simulation {
 
+using protocol::AcceptedMessage;
 using protocol::MessageState;
 using protocol::OnConflict;
 using protocol::Outcome;
 using protocol::ScheduleOutcome;
 using storage::MessageId;
 using storage::TopicId;
+using Kind = Question::Kind;
 
-Contract::Place Contract::PlaceOf(const Ask& ask) {
-  return {ask.topic, ask.key.empty() ? absl::StrCat("#", ask.number) : ask.key};
+namespace {
+
+bool Changes(const Question& question) {
+  return question.kind == Kind::kSchedule || question.kind == Kind::kReschedule;
 }
 
-Contract::Key& Contract::KeyOf(const Place& place) {
+}  // namespace
+
+ConcurrentContract::Key& ConcurrentContract::KeyOf(const Place& place) {
   const auto [it, added] = keys_.try_emplace(place);
-  Key& key = it->second;
-  if (!added) return key;
-  for (const std::string& prefix : bulk_prefixes_[place.first]) {
-    if (absl::StartsWith(place.second, prefix)) key.unsure = key.any_time = true;
+  if (added) {
+    for (const Bulk& bulk : bulks_) MayChange(bulk, place, &it->second);
   }
-  for (const std::string& prefix : bulk_end_prefixes_[place.first]) {
-    if (absl::StartsWith(place.second, prefix)) key.bulk_ends = true;
-  }
-  return key;
+  return it->second;
 }
 
-Contract::Message& Contract::MessageOf(const MessageId& id, const Place& place) {
+ConcurrentContract::Message& ConcurrentContract::MessageOf(const MessageId& id,
+                                                           const Place& place) {
   const auto [it, added] = messages_.try_emplace(id);
   Message& message = it->second;
   if (added) {
     message.id = id;
     message.place = place;
-    order_.push_back(id);
+    ids_.push_back(id);
     KeyOf(place).ids.insert(id);
   } else if (message.place != place) {
     Violate(absl::StrCat(id.ToString(), " of ", message.place.second, " is said to be of ",
@@ -48,109 +50,97 @@ Contract::Message& Contract::MessageOf(const MessageId& id, const Place& place) 
   return message;
 }
 
-bool Contract::Acked(const Message& message) {
+bool ConcurrentContract::Acked(const Message& message) {
   return std::any_of(message.pairs.begin(), message.pairs.end(),
                      [](const auto& entry) { return entry.second.acked; });
 }
 
-bool Contract::Unacked(const Message& message) {
+bool ConcurrentContract::Unacked(const Message& message) {
   return std::none_of(message.pairs.begin(), message.pairs.end(), [](const auto& entry) {
     const Pair& pair = entry.second;
     return pair.acked || pair.ack_sent || pair.maybe_settled;
   });
 }
 
-bool Contract::MayBeCancelled(const Message& message) {
+bool ConcurrentContract::MayBeCancelled(const Message& message) {
   const Key& key = KeyOf(message.place);
   return message.cancelled || message.stopped || message.maybe_ended || key.bulk_ends ||
          key.cancels_open > 0;
 }
 
 // A created subscription may give a message up without an answer to a client.
-bool Contract::MustExist(const Message& message) {
+bool ConcurrentContract::MustExist(const Message& message) {
   return message.confirmed && !MayBeCancelled(message) && Unacked(message) && ByUse(message);
 }
 
 // ---- Calls
 
-Contract::Question Contract::Open(const Place& place, bool by_key) {
+MessageId ConcurrentContract::OwnerOf(const Place& place) {
   const Key& key = KeyOf(place);
-  Question question;
-  question.place = place;
-  question.by_key = by_key;
-  if (!key.ids.empty()) {
-    // The latest message has the key. Ids of one shard grow.
-    const Message& latest = messages_.at(*key.ids.rbegin());
-    const bool known = latest.id.epoch() == epoch_ || !key.maybe_created;
-    if (known && latest.deliveries == 0 && MustExist(latest)) question.owner = latest.id;
-  }
-  return question;
+  if (key.ids.empty()) return {};
+  // The latest message has the key. Ids of one shard grow.
+  const Message& latest = messages_.at(*key.ids.rbegin());
+  const bool known = latest.id.epoch() == epoch_ || !key.maybe_created;
+  return known && latest.deliveries == 0 && MustExist(latest) ? latest.id : MessageId{};
 }
 
 // True if the message that had the key when the call was sent still has it, undelivered.
-bool Contract::StillOwns(const Question& question) {
+bool ConcurrentContract::StillOwns(const Question& question) {
   if (question.owner == MessageId{}) return false;
   const Message& message = messages_.at(question.owner);
   return message.deliveries == 0 && MustExist(message);
 }
 
-Contract::Question Contract::AskSchedule(Ask* ask) {
-  const Place place = PlaceOf(*ask);
-  Question question = Open(place, /*by_key=*/true);
-  question.schedules = question.changes = true;
-  Key& key = KeyOf(place);
-  ++key.changes_open;
-  key.times.insert(ask->deliver_ms);
-  key.numbers.insert(ask->number);
-  if (ask->max_wait_ms > 0) key.any_time = true;
-  ++possible_[ask->number];
-  ask->repeats =
-      !ask->request_id.empty() && !requests_sent_.insert({place, ask->request_id}).second;
-  return question;
+void ConcurrentContract::OnSent(Question* question) {
+  Ask& ask = question->ask;
+  if (question->kind == Kind::kSchedule) {
+    question->place = {ask.topic, ask.key.empty() ? absl::StrCat("#", ask.number) : ask.key};
+  } else if (question->by_key()) {
+    question->place = {question->target.topic, question->target.key};
+  } else if (const auto it = messages_.find(question->target.id); it != messages_.end()) {
+    question->place = it->second.place;
+  }
+  question->owner = OwnerOf(question->place);
+  Key& key = KeyOf(question->place);
+  if (question->kind == Kind::kCancel) ++key.cancels_open;
+  if (question->kind == Kind::kReschedule) key.times.insert(question->deliver_ms);
+  if (Changes(*question)) ++key.changes_open;
+  if (question->kind != Kind::kSchedule) return;
+  key.times.insert(ask.deliver_ms);
+  key.numbers.insert(ask.number);
+  if (ask.max_wait_ms > 0) key.any_time = true;
+  ++possible_[ask.number];
+  ask.repeats =
+      !ask.request_id.empty() && !requests_sent_.insert({question->place, ask.request_id}).second;
 }
 
-Contract::Question Contract::AskCancel(const Place& place, bool by_key) {
-  Question question = Open(place, by_key);
-  question.cancels = true;
-  ++KeyOf(place).cancels_open;
-  return question;
-}
-
-Contract::Question Contract::AskReschedule(const Place& place, bool by_key, uint64_t deliver_ms) {
-  Question question = Open(place, by_key);
-  question.changes = true;
-  Key& key = KeyOf(place);
-  ++key.changes_open;
-  key.times.insert(deliver_ms);
-  return question;
-}
-
-void Contract::Close(const Question& question) {
+void ConcurrentContract::Close(const Question& question) {
   Key& key = KeyOf(question.place);
-  if (question.changes) --key.changes_open;
-  if (question.cancels) --key.cancels_open;
+  if (Changes(question)) --key.changes_open;
+  if (question.kind == Kind::kCancel) --key.cancels_open;
 }
 
-void Contract::Lose(const Question& question) {
+void ConcurrentContract::Lose(const Question& question) {
   Key& key = KeyOf(question.place);
-  if (question.changes) key.unsure = true;
-  if (question.schedules) key.maybe_created = true;
-  if (question.cancels) {
+  if (Changes(question)) key.unsure = true;
+  if (question.kind == Kind::kSchedule) key.maybe_created = true;
+  if (question.kind == Kind::kCancel) {
     for (const MessageId& id : key.ids) messages_.at(id).maybe_ended = true;
   }
 }
 
-void Contract::OnBulk(TopicId topic, const std::string& prefix, bool ends) {
-  bulk_prefixes_[topic].insert(prefix);
-  if (ends) bulk_end_prefixes_[topic].insert(prefix);
-  for (auto& [place, key] : keys_) {
-    if (place.first != topic || !absl::StartsWith(place.second, prefix)) continue;
-    key.unsure = key.any_time = true;
-    key.bulk_ends |= ends;
-  }
+void ConcurrentContract::OnBulk(TopicId topic, const std::string& prefix, bool ends) {
+  bulks_.push_back({.topic = topic, .prefix = prefix, .ends = ends});
+  for (auto& [place, key] : keys_) MayChange(bulks_.back(), place, &key);
 }
 
-void Contract::OnStart(base::Now now, uint64_t epoch) {
+void ConcurrentContract::MayChange(const Bulk& bulk, const Place& place, Key* key) {
+  if (place.first != bulk.topic || !absl::StartsWith(place.second, bulk.prefix)) return;
+  key->unsure = key->any_time = true;
+  key->bulk_ends |= bulk.ends;
+}
+
+void ConcurrentContract::OnStart(base::Now now, uint64_t epoch) {
   epoch_ = epoch;
   // The store keeps the wall-clock time of the retry. From here the wait follows the monotonic
   // clock, and a wall clock that stands still does not prolong it.
@@ -162,8 +152,9 @@ void Contract::OnStart(base::Now now, uint64_t epoch) {
   }
 }
 
-void Contract::OnCrash(bool power, bool rest, const std::vector<Question>& open) {
+void ConcurrentContract::OnCrash(bool power, bool rest, const std::vector<Question>& open) {
   for (const Question& question : open) {
+    if (question.answered) continue;
     Lose(question);
     Close(question);
   }
@@ -174,7 +165,7 @@ void Contract::OnCrash(bool power, bool rest, const std::vector<Question>& open)
       pair.ack_sent = false;
       // Attempts that failed before a crash count. The last one may still be in flight.
       const bool in_flight = pair.lease.has_value();
-      if (rest && pair.epoch == epoch_) pair.failed = pair.attempts - (in_flight ? 1 : 0);
+      if (rest && pair.epoch == epoch_) pair.failed = pair.last - (in_flight ? 1 : 0);
       if (in_flight || !rest) pair.retry_wall_ms = 0;
       pair.lease.reset();
     }
@@ -186,7 +177,7 @@ void Contract::OnCrash(bool power, bool rest, const std::vector<Question>& open)
 
 // ---- Answers
 
-void Contract::Confirm(Message* message, uint64_t revision, Version version) {
+void ConcurrentContract::Confirm(Message* message, uint64_t revision, Version version) {
   message->confirmed = true;
   message->highest = std::max(message->highest, revision);
   CheckVersion(*message, revision, version);
@@ -199,7 +190,8 @@ void Contract::Confirm(Message* message, uint64_t revision, Version version) {
   }
 }
 
-void Contract::CheckVersion(const Message& message, uint64_t revision, const Version& seen) {
+void ConcurrentContract::CheckVersion(const Message& message, uint64_t revision,
+                                      const Version& seen) {
   const auto it = message.versions.find(revision);
   if (it == message.versions.end()) return;
   const Version& known = it->second;
@@ -211,9 +203,10 @@ void Contract::CheckVersion(const Message& message, uint64_t revision, const Ver
   }
 }
 
-void Contract::OnSchedule(base::Now now, const Question& question, const Ask& ask,
-                          const protocol::AcceptedMessage& answer, const absl::Status& status) {
-  const absl::Status& result = status.ok() ? answer.status : status;
+void ConcurrentContract::OnAnswer(base::Now now, const Question& question,
+                                  const AcceptedMessage& answer) {
+  const Ask& ask = question.ask;
+  const absl::Status& result = answer.status;
   if (!result.ok()) {
     const bool refused = absl::IsAlreadyExists(result) || absl::IsResourceExhausted(result) ||
                          (absl::IsNotFound(result) && ask.only_if_exists);
@@ -240,22 +233,21 @@ void Contract::OnSchedule(base::Now now, const Question& question, const Ask& as
   Message& message = MessageOf(answer.id, question.place);
   message.ordering_key = ask.ordering_key;
   if (!message.confirmed) message.confirmed_wall_ms = now.wall_ms;
-  ++counts_["accepted"];
   if (ask.repeats) {
     // Since the first answer, forgotten calls may have ended the message, and this answer does not
     // tell which change was made, or when.
     message.unsure = true;
     if (fresh) message.maybe_ended = true;
   } else if (answer.outcome == ScheduleOutcome::kCreated) {
-    OnCreated(question, ask, answer);
+    OnCreated(question, answer);
   } else if (answer.outcome == ScheduleOutcome::kReplaced) {
     OnReplaced(ask, answer);
   }
   Close(question);
 }
 
-void Contract::OnCreated(const Question& question, const Ask& ask,
-                         const protocol::AcceptedMessage& answer) {
+void ConcurrentContract::OnCreated(const Question& question, const AcceptedMessage& answer) {
+  const Ask& ask = question.ask;
   Message& message = messages_.at(answer.id);
   const std::string name = answer.id.ToString();
   if (ask.only_if_exists) Violate(name + ": CREATED although only_if_exists");
@@ -272,10 +264,9 @@ void Contract::OnCreated(const Question& question, const Ask& ask,
   Confirm(&message, 0, {.number = ask.number, .deliver_ms = answer.deliver_ms});
 }
 
-void Contract::OnReplaced(const Ask& ask, const protocol::AcceptedMessage& answer) {
+void ConcurrentContract::OnReplaced(const Ask& ask, const AcceptedMessage& answer) {
   Message& message = messages_.at(answer.id);
   const std::string name = answer.id.ToString();
-  ++counts_["replaced"];
   if (ask.on_conflict == OnConflict::kFail) Violate(name + ": REPLACED although FAIL");
   const uint64_t time_ms = answer.deliver_ms;
   const bool right = ask.on_conflict == OnConflict::kReplace    ? time_ms == ask.deliver_ms
@@ -289,123 +280,123 @@ void Contract::OnReplaced(const Ask& ask, const protocol::AcceptedMessage& answe
   }
 }
 
-void Contract::OnCancel(const Question& question, const MessageId& id,
-                        const protocol::CancelReply& reply) {
-  Close(question);
-  if (!reply.status.ok()) {
-    if (!absl::IsResourceExhausted(reply.status)) Lose(question);
-    return;
-  }
-  if (reply.outcome == Outcome::kNotFound) {
-    const bool wrong = question.by_key ? StillOwns(question) : MustExist(messages_.at(id));
-    if (wrong) Violate(absl::StrCat(question.place.second, ": cancel finds nothing (P1)"));
-    return;
-  }
-  Message& message = MessageOf(reply.id, question.place);
-  const std::string name = reply.id.ToString();
-  switch (reply.outcome) {
+// ---- Standings
+
+bool ConcurrentContract::MayBe(const Message& message, Outcome standing, bool uncertain) {
+  const bool ended = message.cancelled || message.stopped || (Acked(message) && ByUse(message));
+  switch (standing) {
     case Outcome::kDone:
-      ++counts_["cancelled"];
-      if (message.deliveries > 0) Violate(name + ": CANCELLED although it was delivered (P3)");
-      if (message.cancelled) Violate(name + ": CANCELLED twice");
-      if (Acked(message)) Violate(name + ": CANCELLED after its ack");
-      message.cancelled = true;
-      return;
+      return !ended && message.deliveries == 0;
     case Outcome::kInFlight:
-      if (message.cancelled) Violate(name + ": IN_FLIGHT after CANCELLED");
-      if (Acked(message) && ByUse(message)) Violate(name + ": IN_FLIGHT after its ack");
       // A created subscription may have given the message up.
-      if (message.deliveries == 0 && !reply.delivery_uncertain && ByUse(message)) {
-        Violate(name + ": IN_FLIGHT, certainly, although it was not delivered");
-      }
-      if (reply.delivery_uncertain && message.id.epoch() == epoch_) {
-        Violate(name + ": uncertain although it was accepted by this run");
-      }
-      message.stopped |= reply.redelivery_stopped;
-      return;
+      return !ended && (message.deliveries > 0 || uncertain || !ByUse(message));
     case Outcome::kAlreadyCancelled:
-      if (message.confirmed && !MayBeCancelled(message)) {
-        Violate(name + ": ALREADY_CANCELLED although no call cancelled it");
-      }
-      return;
+      return !message.confirmed || MayBeCancelled(message);
     case Outcome::kSettled:
-      if (!ByUse(message)) return;
-      if (reply.state != MessageState::kAcked) Violate(name + ": SETTLED, not by an ack");
-      if (Unacked(message) && !message.maybe_ended) Violate(name + ": SETTLED without an ack");
-      return;
+      return !Unacked(message) || message.maybe_ended || !ByUse(message);
     case Outcome::kNotFound:
-      return;
+      return !MustExist(message);
   }
+  return false;
 }
 
-void Contract::OnReschedule(const Question& question, const MessageId& id, uint64_t deliver_ms,
-                            const protocol::RescheduleReply& reply) {
-  Close(question);
-  if (!reply.status.ok()) {
-    if (absl::IsUnavailable(reply.status)) Lose(question);
-    return;
+ConcurrentContract::Message* ConcurrentContract::CheckStanding(const Question& question,
+                                                               const MessageId& id,
+                                                               Outcome standing, bool uncertain) {
+  const std::string what = absl::StrCat("standing ", static_cast<int>(standing),
+                                        " in an answer of kind ", static_cast<int>(question.kind));
+  const bool known = question.by_key() || messages_.contains(question.target.id);
+  if (standing == Outcome::kNotFound) {
+    const bool may_be =
+        question.by_key() ? !StillOwns(question)
+                          : !known || MayBe(messages_.at(question.target.id), standing, uncertain);
+    if (!may_be) Violate(absl::StrCat(question.place.second, ": ", what, " (P1)"));
+    return nullptr;
   }
-  if (reply.outcome == Outcome::kNotFound) {
-    const bool wrong = question.by_key ? StillOwns(question) : MustExist(messages_.at(id));
-    if (wrong) Violate(absl::StrCat(question.place.second, ": reschedule finds nothing (P1)"));
-    return;
+  if (!known) Violate(id.ToString() + " was found, and no call created it");
+  Message& message = MessageOf(id, question.place);
+  if (!MayBe(message, standing, uncertain)) {
+    Violate(absl::StrCat(
+        id.ToString(), ": ", what, ", after ", message.deliveries, " deliveries",
+        message.confirmed ? "" : ", not confirmed", message.cancelled ? ", CANCELLED (P3)" : "",
+        message.stopped ? ", redelivery_stopped" : "", Acked(message) ? ", acked" : "",
+        MustExist(message) ? ", must be pending (P1)" : ""));
   }
-  Message& message = MessageOf(reply.id, question.place);
-  const std::string name = reply.id.ToString();
-  if (reply.outcome == Outcome::kDone) {
-    storage::MessageRecord record;
-    if (!storage::DecodeMessageHead(reply.head, &record).ok()) {
-      return Violate(name + ": a head that cannot be read");
-    }
-    ++counts_["moved"];
-    if (message.cancelled || message.stopped || message.deliveries > 0) {
-      Violate(name + ": moved after its end, or its delivery");
-    }
-    if (record.header.deliver_ms != deliver_ms) Violate(name + ": moved to another time");
-    uint64_t number = 0;
-    if (const auto it = message.versions.find(record.revision - 1);
-        record.revision > 0 && reply.old_deliver_ms != deliver_ms && it != message.versions.end()) {
-      number = it->second.number;
-    }
-    Confirm(&message, record.revision, {.number = number, .deliver_ms = deliver_ms});
-  } else if (reply.outcome == Outcome::kInFlight) {
-    if (message.deliveries == 0 && message.id.epoch() == epoch_ && ByUse(message)) {
-      Violate(name + ": IN_FLIGHT although it was never delivered");
-    }
-  } else if (MustExist(message)) {
-    Violate(name + ": reschedule finds ended what must be pending (P1)");
+  const bool this_run = message.id.epoch() == epoch_;
+  if (standing == Outcome::kInFlight && uncertain && this_run && question.kind != Kind::kGet) {
+    Violate(id.ToString() + ": uncertain although it was accepted by this run");
   }
+  return &message;
 }
 
-void Contract::OnGet(const Question& question, const MessageId& id,
-                     const protocol::GetReply& reply) {
+void ConcurrentContract::OnAnswer(base::Now, const Question& question,
+                                  const protocol::CancelReply& answer) {
   Close(question);
-  if (!reply.status.ok()) {
-    if (!absl::IsNotFound(reply.status)) return;
-    const bool wrong = question.by_key ? StillOwns(question) : MustExist(messages_.at(id));
-    if (wrong) Violate(absl::StrCat(question.place.second, ": Get finds nothing (P1)"));
+  if (!answer.status.ok()) {
+    if (!absl::IsResourceExhausted(answer.status)) Lose(question);
     return;
   }
-  Message& message = MessageOf(reply.id, question.place);
-  const std::string name = reply.id.ToString();
-  if (reply.tombstone.has_value()) {
-    if (MustExist(message)) Violate(name + ": Get finds ended what must be pending (P1)");
+  Message* const message =
+      CheckStanding(question, answer.id, answer.outcome, answer.delivery_uncertain);
+  if (message == nullptr) return;
+  if (answer.outcome == Outcome::kSettled && ByUse(*message) &&
+      answer.state != MessageState::kAcked) {
+    Violate(answer.id.ToString() + ": SETTLED, not by an ack");
+  }
+  if (answer.outcome == Outcome::kDone) message->cancelled = true;
+  if (answer.outcome == Outcome::kInFlight) message->stopped |= answer.redelivery_stopped;
+}
+
+void ConcurrentContract::OnAnswer(base::Now, const Question& question,
+                                  const protocol::RescheduleReply& answer) {
+  Close(question);
+  if (!answer.status.ok()) {
+    if (absl::IsUnavailable(answer.status)) Lose(question);
     return;
   }
-  if (message.cancelled || message.stopped || (Acked(message) && ByUse(message))) {
-    Violate(name + ": Get finds pending what has ended");
+  Message* const message =
+      CheckStanding(question, answer.id, answer.outcome, answer.delivery_uncertain);
+  if (message == nullptr || answer.outcome != Outcome::kDone) return;
+  const std::string name = answer.id.ToString() + ": ";
+  storage::MessageRecord record;
+  if (!DecodeHead(name, answer.head, &record)) return;
+  if (record.header.deliver_ms != question.deliver_ms) Violate(name + "moved to another time");
+  uint64_t number = 0;
+  const auto before = message->versions.find(record.revision - 1);
+  if (record.revision > 0 && answer.old_deliver_ms != question.deliver_ms &&
+      before != message->versions.end()) {
+    number = before->second.number;
   }
+  Confirm(message, record.revision, {.number = number, .deliver_ms = question.deliver_ms});
+}
+
+void ConcurrentContract::OnAnswer(base::Now, const Question& question,
+                                  const protocol::GetReply& answer) {
+  Close(question);
+  if (!answer.status.ok() && !absl::IsNotFound(answer.status)) return;
+  // A pending message may be in flight, or not.
+  const Outcome standing = !answer.status.ok()            ? Outcome::kNotFound
+                           : answer.tombstone.has_value() ? StandingOf(answer.tombstone->state)
+                                                          : Outcome::kInFlight;
+  Message* const message = CheckStanding(question, answer.id, standing, /*uncertain=*/true);
+  if (message == nullptr || answer.tombstone.has_value()) return;
+  const std::string name = answer.id.ToString() + ": ";
   storage::MessageRecord record;
   uint64_t number = 0;
-  if (!storage::DecodeMessageRecord(reply.record, &record).ok() || record.payload.empty() ||
-      !absl::SimpleAtoi(record.payload.substr(1), &number)) {
-    return Violate(name + ": a record that cannot be read");
-  }
-  if (message.occurrence) return;
-  if (record.revision < message.highest) Violate(name + ": Get finds what was replaced");
-  CheckVersion(message, record.revision,
+  if (!DecodeContent(name, answer.record, &record, &number) || message->occurrence) return;
+  if (record.revision < message->highest) Violate(name + "Get finds what was replaced");
+  CheckVersion(*message, record.revision,
                {.number = number, .deliver_ms = record.header.deliver_ms});
-  if (HasKey(message.place) && record.key != message.place.second) Violate(name + ": another key");
+  const bool has_key = message->place.second[0] != '#';
+  if (has_key && record.key != message->place.second) Violate(name + "another key");
+}
+
+bool ConcurrentContract::DecodeContent(const std::string& name, const std::string& bytes,
+                                       storage::MessageRecord* record, uint64_t* number) {
+  if (!Decode(name, bytes, record)) return false;
+  const bool ok = !record->payload.empty() && absl::SimpleAtoi(record->payload.substr(1), number);
+  if (!ok) Violate(name + "a content that no call sent");
+  return ok;
 }
 
 }  // namespace duetime::simulation

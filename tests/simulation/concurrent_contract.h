@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Contract: the observations that clients and subscribers may make while their calls overlap.
+// ConcurrentContract: the observations that clients and subscribers may make while their calls
+// overlap.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +18,21 @@
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
 #include "storage/message_record.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/contract.h"
 
 namespace duetime::simulation {
 
 // The name of the recurrence that never skips an occurrence.
 inline constexpr absl::string_view kWholeRecurrence = "whole";
 
-// Follows every message through a history and checks each observation against the promises. Uses
-// only the facts that a client knows: answers, deliveries, crashes.
+// Uses only the facts that a client knows: answers, deliveries, crashes.
 //
 // Calls overlap, so most answers are not determined. The revisions are: each change of a message
 // has its own, so content and time of (id, revision) are the same in every answer and delivery, and
 // no revision below the highest confirmed one appears again. The contract asserts any other fact
 // only if no open or lost call can have changed it.
-//
-// Records the first violation. violation() is empty while there is none.
-class Contract {
+class ConcurrentContract final : public Contract {
  public:
-  using Place = std::pair<storage::TopicId, std::string>;
-
-  // An open call about one place, with the facts of the moment it was sent.
-  struct Question {
-    Place place;
-    // The message that certainly had the key; no id if there is none.
-    storage::MessageId owner;
-    bool by_key = false;
-    bool schedules = false;
-    bool cancels = false;
-    bool changes = false;
-  };
-
   // A subscription that a command created. In the other topics the first subscription exists by
   // use, and never gives a message up.
   struct Subscription {
@@ -70,15 +55,8 @@ class Contract {
   };
 
   // `by_use`: topics above this number have created subscriptions.
-  explicit Contract(uint32_t by_use) : by_use_(by_use) {}
+  explicit ConcurrentContract(uint32_t by_use) : by_use_(by_use) {}
 
-  static Place PlaceOf(const Ask& ask);
-  // True if the place stands for a key.
-  static bool HasKey(const Place& place) { return place.second[0] != '#'; }
-
-  // The known ids, in the order of their appearance.
-  const std::vector<storage::MessageId>& ids() const { return order_; }
-  Place PlaceOf(const storage::MessageId& id) const { return messages_.at(id).place; }
   std::map<storage::SubscriptionId, Subscription>& subscriptions() { return subscriptions_; }
 
   // ---- Runs of the server
@@ -88,51 +66,41 @@ class Contract {
   void OnCrash(bool power, bool rest, const std::vector<Question>& open);
 
   // ---- Calls
-  Question AskSchedule(Ask* ask);
-  Question AskCancel(const Place& place, bool by_key);
-  Question AskReschedule(const Place& place, bool by_key, uint64_t deliver_ms);
-  Question AskGet(const Place& place, bool by_key) { return Open(place, by_key); }
+  void OnSent(Question* question) override;
   // A bulk operation begins on the keys with this prefix.
   void OnBulk(storage::TopicId topic, const std::string& prefix, bool ends);
 
-  // ---- Answers
-  void OnSchedule(base::Now now, const Question& question, const Ask& ask,
-                  const protocol::AcceptedMessage& answer, const absl::Status& status);
-  void OnCancel(const Question& question, const storage::MessageId& id,
-                const protocol::CancelReply& reply);
-  void OnReschedule(const Question& question, const storage::MessageId& id, uint64_t deliver_ms,
-                    const protocol::RescheduleReply& reply);
-  void OnGet(const Question& question, const storage::MessageId& id,
-             const protocol::GetReply& reply);
+  void OnAnswer(base::Now now, const Question& question,
+                const protocol::AcceptedMessage& answer) override;
+  void OnAnswer(base::Now now, const Question& question,
+                const protocol::CancelReply& answer) override;
+  void OnAnswer(base::Now now, const Question& question,
+                const protocol::RescheduleReply& answer) override;
+  void OnAnswer(base::Now now, const Question& question, const protocol::GetReply& answer) override;
 
-  // ---- Subscribers (contract_deliveries.cc)
+  // ---- Subscribers (concurrent_deliveries.cc)
   void OnDelivery(base::Now now, uint16_t shard, storage::TopicId topic,
                   storage::SubscriptionId subscription, uint64_t lease_ms,
-                  const protocol::Delivery& delivery);
+                  const protocol::Delivery& delivery) override;
   // Whether the delivery goes to a created subscription and is no dead letter.
   bool MayReject(protocol::LeaseToken token) const;
-  void OnSettleSent(base::Now now, const protocol::SettleCommand& command);
-  // The attempt failed, by a nack or because its stream is gone.
-  void OnFailed(base::Now now, protocol::LeaseToken token, std::optional<uint64_t> delay_ms);
-  void OnSettled(const protocol::SettleReply& reply, base::Now now);
+  void OnSettleSent(base::Now now, const protocol::SettleCommand& command) override;
+  void OnSettled(base::Now now, const protocol::SettleReply& reply) override;
+  void OnFailed(base::Now now, protocol::LeaseToken token,
+                std::optional<uint64_t> delay_ms) override;
+  void CheckDrained() override;
 
-  // To be called after the final drain.
-  void CheckDrained();
-
-  void Violate(const std::string& what) {
-    if (violation_.empty()) violation_ = what;
-  }
-  const std::string& violation() const { return violation_; }
   const std::map<std::string, uint64_t>& counts() const { return counts_; }
 
  private:
+  using Place = Question::Place;
   struct Version {
     // The number of the ask. 0: unknown.
     uint64_t number = 0;
     uint64_t deliver_ms = 0;
   };
   // The state of a message for one subscription.
-  struct Pair {
+  struct Pair : Attempts {
     bool acked = false;
     bool ack_sent = false;
     // An ack or a rejection was not confirmed, or a power cut may have undone it.
@@ -140,16 +108,10 @@ class Contract {
     // The rejection was confirmed; the dead letter was delivered.
     bool dead = false;
     bool dead_delivered = false;
-    int deliveries = 0;
-    // The attempt of the last delivery, and the epoch of its run.
-    uint32_t attempts = 0;
+    // The epoch of the run of the last delivery.
     uint64_t epoch = 0;
     // Attempts that certainly failed before the last crash.
     uint32_t failed = 0;
-    std::optional<protocol::LeaseToken> lease;
-    uint64_t lease_end_mono_ms = 0;
-    uint64_t retry_mono_ms = 0;
-    uint64_t retry_wall_ms = 0;
   };
   struct Message {
     storage::MessageId id;
@@ -183,14 +145,22 @@ class Contract {
     std::set<uint64_t> times;
     std::set<uint64_t> numbers;
   };
+  // A bulk operation on the keys with this prefix.
+  struct Bulk {
+    storage::TopicId topic{};
+    std::string prefix;
+    bool ends = false;
+  };
   using PairKey = std::pair<storage::MessageId, storage::SubscriptionId>;
 
   bool ByUse(const Message& message) const {
     return static_cast<uint32_t>(message.place.first) <= by_use_;
   }
   Key& KeyOf(const Place& place);
+  static void MayChange(const Bulk& bulk, const Place& place, Key* key);
   Message& MessageOf(const storage::MessageId& id, const Place& place);
-  Question Open(const Place& place, bool by_key);
+  // The message that certainly has the key, undelivered; no id if there is none.
+  storage::MessageId OwnerOf(const Place& place);
   void Close(const Question& question);
   void Lose(const Question& question);
   void Confirm(Message* message, uint64_t revision, Version version);
@@ -202,7 +172,16 @@ class Contract {
   bool MayBeCancelled(const Message& message);
   bool MustExist(const Message& message);
   bool StillOwns(const Question& question);
-  void OnCreated(const Question& question, const Ask& ask, const protocol::AcceptedMessage& answer);
+  // Whether the message may have this standing. `uncertain`: the server may have delivered the
+  // message in an earlier run.
+  bool MayBe(const Message& message, protocol::Outcome standing, bool uncertain);
+  // Checks the standing that an answer reveals. Returns null if the answer finds no message.
+  Message* CheckStanding(const Question& question, const storage::MessageId& id,
+                         protocol::Outcome standing, bool uncertain);
+  // Decodes a message with its content's number.
+  bool DecodeContent(const std::string& name, const std::string& bytes,
+                     storage::MessageRecord* record, uint64_t* number);
+  void OnCreated(const Question& question, const protocol::AcceptedMessage& answer);
   void OnReplaced(const Ask& ask, const protocol::AcceptedMessage& answer);
 
   // Whether the delivery is of a scheduled message, and not of a dead letter.
@@ -211,9 +190,8 @@ class Contract {
   void OnDeadLetter(uint64_t number, const storage::DeadLetterOrigin& origin);
   void CheckContent(const std::string& name, uint64_t number, const storage::MessageRecord& record,
                     Message* message);
-  void CheckPair(const std::string& name, base::Now now, uint64_t number,
-                 storage::SubscriptionId subscription, const protocol::Delivery& delivery,
-                 const Message& message, const Pair& pair);
+  void CheckPair(const std::string& name, uint64_t number, storage::SubscriptionId subscription,
+                 const protocol::Delivery& delivery, const Message& message, const Pair& pair);
   void CheckDueOrder(uint16_t shard, const storage::MessageRecord& record, const Message& message);
   void CheckOrderingKey(const std::string& name, base::Now now, const PairKey& key,
                         const Message& message);
@@ -221,10 +199,8 @@ class Contract {
 
   const uint32_t by_use_;
   std::map<storage::MessageId, Message> messages_;
-  std::vector<storage::MessageId> order_;
   std::map<Place, Key> keys_;
-  std::map<storage::TopicId, std::set<std::string>> bulk_prefixes_;
-  std::map<storage::TopicId, std::set<std::string>> bulk_end_prefixes_;
+  std::vector<Bulk> bulks_;
   // How often a content was sent and not refused, by number.
   std::map<uint64_t, int> possible_;
   std::map<std::pair<Place, std::string>, std::pair<uint64_t, storage::MessageId>> requests_;
@@ -244,7 +220,6 @@ class Contract {
   uint64_t epoch_ = 0;
   // Counts of events, by name.
   std::map<std::string, uint64_t> counts_;
-  std::string violation_;
 };
 
 }  // namespace duetime::simulation

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of Contract about deliveries, settlements and the drain.
+// The part of ConcurrentContract about deliveries, settlements and the drain.
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/delivery/retry_backoff.h"
-#include "tests/simulation/contract.h"
+#include "tests/simulation/concurrent_contract.h"
 
 namespace duetime::simulation {
 
@@ -20,14 +20,12 @@ using storage::TopicId;
 
 // ---- Deliveries
 
-void Contract::OnDelivery(base::Now now, uint16_t shard, TopicId topic, SubscriptionId subscription,
-                          uint64_t lease_ms, const protocol::Delivery& delivery) {
+void ConcurrentContract::OnDelivery(base::Now now, uint16_t shard, TopicId topic,
+                                    SubscriptionId subscription, uint64_t lease_ms,
+                                    const protocol::Delivery& delivery) {
   storage::MessageRecord record;
   uint64_t number = 0;
-  if (!storage::DecodeMessageRecord(delivery.record, &record).ok() || record.payload.empty() ||
-      !absl::SimpleAtoi(record.payload.substr(1), &number)) {
-    return Violate("a delivery that cannot be read");
-  }
+  if (!DecodeContent("delivery: ", delivery.record, &record, &number)) return;
   if (record.dead_letter.has_value()) {
     leases_[delivery.token] = {MessageId{}, subscription};
     return OnDeadLetter(number, *record.dead_letter);
@@ -41,7 +39,6 @@ void Contract::OnDelivery(base::Now now, uint16_t shard, TopicId topic, Subscrip
   const std::string name = absl::StrCat(delivery.id.ToString(), " (", record.payload, ") for ",
                                         static_cast<uint32_t>(subscription), ": ");
   if (record.header.topic != topic) Violate(name + "delivered to another topic");
-  if (now.wall_ms < record.header.deliver_ms) Violate(name + "delivered early (P2)");
   if (message.cancelled) Violate(name + "delivered after CANCELLED (P3)");
   if (message.stopped) Violate(name + "delivered after redelivery_stopped");
   if (message.deliveries > 0 && message.delivered_revision != record.revision) {
@@ -49,7 +46,7 @@ void Contract::OnDelivery(base::Now now, uint16_t shard, TopicId topic, Subscrip
   }
   CheckContent(name, number, record, &message);
   Pair& pair = message.pairs[subscription];
-  CheckPair(name, now, number, subscription, delivery, message, pair);
+  CheckPair(name, number, subscription, delivery, message, pair);
   const PairKey key{delivery.id, subscription};
   CheckOrderingKey(name, now, key, message);
   if (pair.deliveries == 0 && !delivery.maybe_redelivered) CheckDueOrder(shard, record, message);
@@ -59,17 +56,13 @@ void Contract::OnDelivery(base::Now now, uint16_t shard, TopicId topic, Subscrip
   }
   ++message.deliveries;
   message.delivered_revision = record.revision;
-  ++pair.deliveries;
-  pair.attempts = delivery.attempt;
+  BeginAttempt(name, now, lease_ms, record.header.deliver_ms, delivery, &pair);
   pair.epoch = epoch_;
-  pair.lease = delivery.token;
-  pair.lease_end_mono_ms = now.mono_ms + lease_ms;
-  pair.retry_mono_ms = pair.retry_wall_ms = 0;
   pair.ack_sent = false;
 }
 
-void Contract::CheckContent(const std::string& name, uint64_t number,
-                            const storage::MessageRecord& record, Message* message) {
+void ConcurrentContract::CheckContent(const std::string& name, uint64_t number,
+                                      const storage::MessageRecord& record, Message* message) {
   const Version version{.number = number, .deliver_ms = record.header.deliver_ms};
   if (record.revision < message->highest) Violate(name + "delivered what was replaced");
   if (message->occurrence) {
@@ -91,9 +84,9 @@ void Contract::CheckContent(const std::string& name, uint64_t number,
   message->versions[record.revision] = version;
 }
 
-void Contract::CheckPair(const std::string& name, base::Now now, uint64_t number, SubscriptionId id,
-                         const protocol::Delivery& delivery, const Message& message,
-                         const Pair& pair) {
+void ConcurrentContract::CheckPair(const std::string& name, uint64_t number, SubscriptionId id,
+                                   const protocol::Delivery& delivery, const Message& message,
+                                   const Pair& pair) {
   if (pair.acked) Violate(name + "delivered after a confirmed ack");
   if (pair.dead) Violate(name + "delivered after it became a dead letter");
   if (pair.dead_delivered) Violate(name + "delivered beside its dead letter");
@@ -101,14 +94,8 @@ void Contract::CheckPair(const std::string& name, base::Now now, uint64_t number
   if (pair.deliveries > 0 && !delivery.maybe_redelivered) {
     Violate(name + "a repeat that does not say so (P9)");
   }
-  if (pair.lease.has_value() && now.mono_ms < pair.lease_end_mono_ms) {
-    Violate(name + "two leases at once");
-  }
-  if (now.mono_ms < pair.retry_mono_ms && now.wall_ms < pair.retry_wall_ms) {
-    Violate(name + "before the time of its next attempt");
-  }
-  if (pair.deliveries > 0 && pair.epoch == epoch_ && delivery.attempt != pair.attempts + 1) {
-    Violate(absl::StrCat(name, "attempt ", delivery.attempt, " after ", pair.attempts));
+  if (pair.deliveries > 0 && pair.epoch == epoch_ && delivery.attempt != pair.last + 1) {
+    Violate(absl::StrCat(name, "attempt ", delivery.attempt, " after ", pair.last));
   }
   if (pair.epoch != epoch_ && delivery.attempt <= pair.failed) {
     Violate(absl::StrCat(name, "attempt ", delivery.attempt, ", after ", pair.failed,
@@ -125,8 +112,8 @@ void Contract::CheckPair(const std::string& name, base::Now now, uint64_t number
   if (most > 0 && delivery.attempt > most) Violate(name + "more attempts than are allowed");
 }
 
-void Contract::CheckDueOrder(uint16_t shard, const storage::MessageRecord& record,
-                             const Message& message) {
+void ConcurrentContract::CheckDueOrder(uint16_t shard, const storage::MessageRecord& record,
+                                       const Message& message) {
   // P8 holds for messages that this run accepted before they were due and that no call moved. The
   // topic's only subscription has no ordering keys.
   if (!ByUse(message) || !message.confirmed || message.id.epoch() != epoch_ ||
@@ -142,8 +129,8 @@ void Contract::CheckDueOrder(uint16_t shard, const storage::MessageRecord& recor
   last = std::max(last, key);
 }
 
-void Contract::CheckOrderingKey(const std::string& name, base::Now now, const PairKey& key,
-                                const Message& message) {
+void ConcurrentContract::CheckOrderingKey(const std::string& name, base::Now now,
+                                          const PairKey& key, const Message& message) {
   if (message.ordering_key.empty()) return;
   const auto lease = in_order_.find({key.second, message.ordering_key});
   if (lease == in_order_.end() || leases_.at(lease->second) == key) return;
@@ -155,7 +142,7 @@ void Contract::CheckOrderingKey(const std::string& name, base::Now now, const Pa
   }
 }
 
-void Contract::OnDeadLetter(uint64_t number, const storage::DeadLetterOrigin& origin) {
+void ConcurrentContract::OnDeadLetter(uint64_t number, const storage::DeadLetterOrigin& origin) {
   ++counts_["dead letters"];
   uint32_t id = 0;
   if (!absl::SimpleAtoi(origin.subscription_name, &id) ||
@@ -170,7 +157,7 @@ void Contract::OnDeadLetter(uint64_t number, const storage::DeadLetterOrigin& or
   }
 }
 
-void Contract::OnOccurrence(const MessageId& id, const storage::MessageRecord& record) {
+void ConcurrentContract::OnOccurrence(const MessageId& id, const storage::MessageRecord& record) {
   ++counts_["occurrences"];
   auto& ids = recurrences_[absl::StrCat(record.recurrence, " ", record.payload)];
   if (ids.emplace(record.occurrence, id).first->second != id) {
@@ -181,25 +168,25 @@ void Contract::OnOccurrence(const MessageId& id, const storage::MessageRecord& r
 
 // ---- Settlements
 
-bool Contract::Follows(LeaseToken token) const {
+bool ConcurrentContract::Follows(LeaseToken token) const {
   const auto it = leases_.find(token);
   return it != leases_.end() && it->second.first != MessageId{};
 }
 
-bool Contract::MayReject(LeaseToken token) const {
+bool ConcurrentContract::MayReject(LeaseToken token) const {
   return Follows(token) && subscriptions_.contains(leases_.at(token).second);
 }
 
 // The pair with this current lease. Null if the lease is not current or its message is not
 // followed.
-Contract::Pair* Contract::FindPair(LeaseToken token) {
+ConcurrentContract::Pair* ConcurrentContract::FindPair(LeaseToken token) {
   if (!Follows(token)) return nullptr;
   const PairKey& key = leases_.at(token);
   Pair& pair = messages_.at(key.first).pairs.at(key.second);
   return pair.lease == token ? &pair : nullptr;
 }
 
-void Contract::OnSettleSent(base::Now now, const protocol::SettleCommand& command) {
+void ConcurrentContract::OnSettleSent(base::Now now, const protocol::SettleCommand& command) {
   const auto note = [this](LeaseToken token, bool rejects) {
     settling_[token] = rejects;
     if (Pair* const pair = FindPair(token)) pair->ack_sent = true;
@@ -213,23 +200,20 @@ void Contract::OnSettleSent(base::Now now, const protocol::SettleCommand& comman
   }
 }
 
-void Contract::OnFailed(base::Now now, LeaseToken token, std::optional<uint64_t> delay_ms) {
+void ConcurrentContract::OnFailed(base::Now now, LeaseToken token,
+                                  std::optional<uint64_t> delay_ms) {
   Pair* const pair = FindPair(token);
   // An expired lease may have ended before the nack.
   if (pair == nullptr || pair->ack_sent || now.mono_ms >= pair->lease_end_mono_ms) return;
   ++counts_["failures"];
-  pair->lease.reset();
   const auto subscription = subscriptions_.find(leases_.at(token).second);
   const protocol::RetryPolicy retry =
       subscription == subscriptions_.end() ? protocol::RetryPolicy() : subscription->second.retry;
-  const uint64_t wait_ms = delay_ms.value_or(delivery::BackoffMs(retry, pair->attempts, 0));
-  // A retry without a wait stores no time, so a restart with a clock that was set back does not
-  // delay it.
-  pair->retry_mono_ms = now.mono_ms + wait_ms;
-  pair->retry_wall_ms = wait_ms == 0 ? 0 : now.wall_ms + wait_ms;
+  const uint64_t wait_ms = delay_ms.value_or(delivery::BackoffMs(retry, pair->last, 0));
+  pair->Fail(now, wait_ms);
 }
 
-void Contract::OnSettled(const protocol::SettleReply& reply, base::Now now) {
+void ConcurrentContract::OnSettled(base::Now now, const protocol::SettleReply& reply) {
   for (const LeaseToken token : reply.settled) {
     if (!leases_.contains(token)) Violate("settled a token that was never given");
     const auto sent = settling_.find(token);
@@ -260,7 +244,7 @@ void Contract::OnSettled(const protocol::SettleReply& reply, base::Now now) {
 
 // ---- The drain
 
-void Contract::CheckDrained() {
+void ConcurrentContract::CheckDrained() {
   std::map<SubscriptionId, uint64_t> missing;
   for (const auto& [id, message] : messages_) {
     const std::string name =

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of SequentialCalls that restarts, lets time pass and compares.
+#include "tests/simulation/sequential_calls.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
-#include "tests/simulation/sequential_calls.h"
 #include "tests/support/replies.h"
 
 namespace duetime::simulation {
@@ -22,15 +23,11 @@ namespace {
 
 constexpr uint64_t kEver = MessageId::kDueMax;
 
-template <typename T>
-void Move(std::vector<T>& from, std::vector<T>* to) {
-  std::move(from.begin(), from.end(), std::back_inserter(*to));
-}
-
 }  // namespace
 
 SequentialCalls::SequentialCalls(uint64_t seed, PlantedFault fault)
-    : World(seed, fault, 1),
+    // Few topics, keys and request ids, so that repeats and conflicts are common.
+    : Calls(seed, fault, 1, {"key-0", "key-1", "key-2"}, kTopics),
       clock_goes_back_(Random(3) == 0),
       retention_ms_([this] {
         limits_.tombstone_retention_ms = 500 + Random(8000);
@@ -101,42 +98,26 @@ void SequentialCalls::Crash() {
   Start();
 }
 
-void SequentialCalls::Send(uint16_t, protocol::Command command) {
-  Finish(Begin(std::move(command)));
-}
-
 void SequentialCalls::Event() {
-  const uint64_t what = Random(1000);
-  if (what < 300) {
-    DoSchedule();
-  } else if (what < 400) {
-    DoCancel();
-  } else if (what < 520) {
-    DoReschedule();
-  } else if (what < 550) {
-    DoInspect();
-  } else if (what < 590) {
-    const TopicId topic = AnyTopic();
-    const int64_t credit = OneOf<int64_t>({1, 3, 1000});
-    DoAttach(topic, credit, 20 + Random(1500));
-  } else if (what < 610) {
-    DoDetach();
-  } else if (what < 750) {
-    if (!streams_.empty()) DoSettle(AnyOf(streams_)->first, /*ack_all=*/false);
-  } else if (what < 980) {
-    PassTime();
-  } else if (what < 990) {
-    Crash();
-  } else if (!clock_goes_back_) {
-    store_->DropExpired(now_.wall_ms);
-  }
-  Sample();
+  DoOneOf({{300, [this] { DoSchedule(); }},
+           {100, [this] { DoCancel(); }},
+           {120, [this] { DoReschedule(); }},
+           {30, [this] { DoInspect(); }},
+           {40, [this] { DoAttachAny(); }},
+           {20, [this] { DoDetach(); }},
+           {140, [this] { DoSettleAny(); }},
+           {230, [this] { PassTime(); }},
+           {10, [this] { Crash(); }},
+           {clock_goes_back_ ? 0u : 10u, [this] { store_->DropExpired(now_.wall_ms); }}});
+  for (int i = 0; i < 2 && ok(); ++i) DoGet();
   CheckIndex();
   CheckContract();
 }
 
-void SequentialCalls::CheckContract() {
-  if (!contract_.violation().empty()) Violate(contract_.violation());
+void SequentialCalls::DoAttachAny() {
+  if (streams_.size() >= 4) return;
+  const TopicId topic = AnyKeyedTopic();
+  DoAttach(storage::FirstSubscription(topic), topic, AnyCredit(), AnyLeaseMs());
 }
 
 void SequentialCalls::PassTime() {
@@ -148,56 +129,101 @@ void SequentialCalls::PassTime() {
   if (Chance(1)) now_.wall_ms += Random(60'000);
   latest_wall_ms_ = std::max(latest_wall_ms_, now_.wall_ms);
   Note("time passes, ", step, " ms");
-  Finish(Begin(std::nullopt));
+  Rest();
   CheckNothingWaits();
 }
 
 // ---- Steps
 
-protocol::Effects SequentialCalls::Begin(std::optional<protocol::Command> command) {
-  protocol::Effects all;
-  shard::Shard& shard = *shards_[0];
-  const auto collect = [&] {
-    protocol::Effects effects = shard.TakeEffects();
-    Move(effects.replies, &all.replies);
-    Move(effects.frames, &all.frames);
-    Move(effects.settles, &all.settles);
-    if (effects.failed) Violate("the shard has failed");
-  };
-  if (command.has_value()) shard.Handle(now_, *std::move(command));
-  constexpr int kStepsMax = 10'000;
-  bool more = true;
-  int wakes = 0;
-  for (int steps = 0; more && steps < kStepsMax; ++steps) {
-    const shard::StepResult result = shard.Step(now_);
-    // A moved message's timer may be late, so the shard gets a few more steps.
-    more = result.more || (result.wake_wall_ms <= now_.wall_ms && wakes++ < 3);
-    collect();
-    if (auto batch = shard.TakeBatch(); batch.has_value()) {
-      const AppendOutcome outcome =
-          store_->Append(std::span(&batch->records, 1), batch->durability);
-      shard.OnCommitted(now_, batch->sequence, outcome);
-      collect();
-      more = true;
-    }
-  }
-  if (more) Violate("the shard does not come to rest");
-  if (next_call_ % 16 == 0) CheckInvariants();  // walks all structures
-  return all;
+void SequentialCalls::Send(uint16_t, protocol::Command command) {
+  shards_[0]->Handle(now_, std::move(command));
+  Rest();
 }
 
-void SequentialCalls::Finish(const protocol::Effects& effects) {
-  // Checks deliveries after the answers, because they follow from them.
-  for (const protocol::DeliveryFrame& frame : effects.frames) {
-    const Stream* const stream = Receive(frame);
-    if (stream == nullptr) return;
-    for (const protocol::Delivery& delivery : frame.deliveries) {
-      contract_.OnDelivery(now_, delivery, stream->topic, frame.stream, stream->lease_ms);
-    }
-  }
-  contract_.OnErased(now_, store_->TakeErased());
+void SequentialCalls::Rest() {
+  protocol::Effects effects = RunToRest();
+  if (next_call_ % 16 == 0) CheckInvariants();  // walks all structures
+  // A batch's answers come as they are committed. The shard decides them in the batch's order.
+  const auto position = [](const protocol::Reply& reply) {
+    const auto* const cancel = std::get_if<protocol::CancelReply>(&reply);
+    return cancel == nullptr ? 0 : cancel->position;
+  };
+  std::stable_sort(effects.replies.begin(), effects.replies.end(),
+                   [&](const auto& a, const auto& b) { return position(a) < position(b); });
+  Apply(0, effects);
+  if (!calls_.empty()) Violate("a call without an answer");
+  contract_.OnRest(now_, store_->TakeErased());
   CheckContract();
   if (ok()) CheckStored();
+}
+
+// ---- Calls
+
+Ask SequentialCalls::NewAsk(bool in_batch) {
+  if (!in_batch && !asks_.empty() && Chance(15)) {
+    // Repeats an earlier ask, perhaps with another conflict rule.
+    Ask ask = OneOf(asks_);
+    if (!ask.key.empty() && Chance(50)) {
+      ask.on_conflict = OneOf<OnConflict>({OnConflict::kFail, OnConflict::kReplace});
+      ask.only_if_exists = false;
+      ask.max_wait_ms = 0;
+    }
+    return ask;
+  }
+  Ask ask;
+  ask.number = next_call_;
+  ask.topic = AnyKeyedTopic();
+  // Few topics, keys and request ids, so that repeats and conflicts are common.
+  if (Chance(75)) ask.key = OneOf(keys_);
+  if (!in_batch && Chance(25)) ask.request_id = absl::StrCat("request-", Random(4));
+  ask.payload = OneOf<std::string>({"a", "b", "", std::string(300, 'c')});
+  std::string time_as_given;
+  if (Chance(80)) {
+    const int64_t delay_ms =
+        OneOf<int64_t>({0, 0, 1, 5, 20, 100, 500, 500, 3000, 3000, 20'000, 100'000, -50, -3000});
+    ask.deliver_ms = now_.wall_ms + static_cast<uint64_t>(delay_ms);
+    time_as_given = absl::StrCat("in ", delay_ms);
+  } else {
+    ask.deliver_ms = (now_.wall_ms / 1000 + 1 + Random(3)) * 1000;
+    time_as_given = absl::StrCat("at ", ask.deliver_ms);
+  }
+  if (Chance(25)) {
+    ask.ttl_ms = OneOf<uint64_t>({1, 30, 1000});
+    if (Chance(70)) ask.late_policy = storage::LatePolicy::kDrop;
+  }
+  if (Chance(15)) ask.spread_ms = OneOf<uint64_t>({1, 10, 1000});
+  if (!ask.key.empty()) {
+    ask.on_conflict = OneOf<OnConflict>(
+        {OnConflict::kFail, OnConflict::kReplace, OnConflict::kKeepTime, OnConflict::kPushBack});
+    ask.only_if_exists = ask.on_conflict != OnConflict::kFail && Chance(20);
+    if (ask.on_conflict == OnConflict::kPushBack && Chance(50)) {
+      ask.max_wait_ms = OneOf<uint64_t>({10, 1000, 10'000});
+    }
+  }
+  ask.validate_only = Chance(8);
+  const std::string content = absl::StrCat(ask.payload, "|", time_as_given, "|", ask.ttl_ms, "|",
+                                           static_cast<int>(ask.late_policy), "|", ask.spread_ms);
+  ask.fingerprint = fingerprints_.emplace(content, fingerprints_.size() + 1).first->second;
+  Remember(ask);
+  return ask;
+}
+
+void SequentialCalls::DoInspect() {
+  protocol::InspectCommand command;
+  command.tag = NewTag();
+  for (const auto& [id, place] : stored_) {
+    if (Chance(30)) command.keys.push_back(place.first);
+  }
+  inspected_ = command.keys;
+  calls_[command.tag];
+  Send(0, std::move(command));
+}
+
+void SequentialCalls::OnOther(const protocol::Reply& reply) {
+  const auto* const inspected = std::get_if<protocol::InspectReply>(&reply);
+  if (inspected == nullptr) return;
+  contract_.OnInspect(now_, inspected_, *inspected);
+  CloseCall(inspected->tag);
 }
 
 // ---- Checks
@@ -284,8 +310,8 @@ void SequentialCalls::CheckNothingWaits() {
     for (const auto& [id, place] : stored_) {
       const SequentialContract::Message& message = contract_.messages().at(id);
       if (message.ask.topic == stream.topic && place.first.due_ms <= now_.wall_ms &&
-          !contract_.Leased(message, now_) && message.delay_end_mono_ms <= now_.mono_ms &&
-          message.delay_end_wall_ms <= now_.wall_ms) {
+          !message.Leased(now_) && message.retry_mono_ms <= now_.mono_ms &&
+          message.retry_wall_ms <= now_.wall_ms) {
         return Violate(absl::StrCat(id.ToString(), " is due at ", place.first.due_ms,
                                     " and nobody is given it; ", Positions()));
       }
@@ -304,14 +330,16 @@ std::string SequentialCalls::Positions() const {
 
 void SequentialCalls::Drain() {
   Crash();
-  for (uint32_t i = 1; i <= kTopics; ++i) DoAttach(TopicId{i}, 1000, 30'000);
+  for (uint32_t i = 1; i <= kTopics; ++i) {
+    DoAttach(storage::FirstSubscription(TopicId{i}), TopicId{i}, 1000, 30'000);
+  }
   constexpr int kRoundsMax = 500;
   for (int round = 0; round < kRoundsMax && ok() && !stored_.empty(); ++round) {
     uint64_t next_ms = kEver;
     for (const auto& [id, place] : stored_) next_ms = std::min(next_ms, place.first.due_ms);
     now_.mono_ms += 1000;
     now_.wall_ms = std::max(now_.wall_ms + 100, next_ms);
-    Finish(Begin(std::nullopt));
+    Rest();
     for (const auto& [id, stream] : streams_) {
       if (!stream.held.empty()) DoSettle(id, /*ack_all=*/true);
     }
@@ -323,26 +351,21 @@ void SequentialCalls::Drain() {
                                 " never ended: lost (P1); ", Positions()));
   }
   contract_.CheckDrained();
-  // Longer than every delay of an ask and every retention.
+  now_.wall_ms = std::max(now_.wall_ms, latest_wall_ms_);
+  // Longer than every delay of an ask.
   constexpr uint64_t kLongMs = 1'000'000;
-  now_.wall_ms = std::max(now_.wall_ms, latest_wall_ms_) + kLongMs;
+  now_.wall_ms += kLongMs;
   now_.mono_ms += kLongMs;
-  Finish(Begin(std::nullopt));
-  store_->DropExpired(now_.wall_ms);
+  Rest();
   for (const auto& [id, message] : contract_.messages()) {
-    if (!ok()) return;
     if (message.end == storage::EndState::kExpired) Count("expired");
-    const protocol::Target target{.id = id, .topic = {}, .key = ""};
-    const protocol::Effects effects =
-        Begin(protocol::GetCommand{.tag = NewTag(), .target = target});
-    contract_.OnGet(now_, target, test::RepliesOf<protocol::GetReply>(effects).at(0));
-    const auto locator = store_->GetLocator(0, id);
-    if (!locator.ok() || locator->has_value()) Violate("a locator is kept for ever");
+  }
+  CheckNothingLeft();
+  CheckForgotten(contract_.ids(), kTopics);
+  for (const MessageId& id : contract_.ids()) {
+    if (ok()) Get({.id = id, .topic = {}, .key = ""});
   }
   CheckContract();
-  if (!NothingInMemory()) Violate("something is left in memory after the drain");
-  if (!NothingStored()) Violate("something is left on disk after the drain");
-  CheckNoNames(kTopics);
 }
 
 }  // namespace duetime::simulation

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/simulation/calls.h"
 #include "tests/simulation/sequential_contract.h"
-#include "tests/simulation/world.h"
 
 namespace duetime::simulation {
 
@@ -19,42 +19,27 @@ namespace duetime::simulation {
 // contract's. Between the calls time passes in small and large steps; subscribers take, ack, nack
 // and let leases expire; the process crashes and the power fails. After each call the store must
 // hold exactly the contract's messages, and its counters and index must match.
-class SequentialCalls final : public World {
+class SequentialCalls final : public Calls {
  public:
   SequentialCalls(uint64_t seed, PlantedFault fault);
 
  private:
   static constexpr uint32_t kTopics = 3;
 
-  static std::string Text(const protocol::Target& target) {
-    return target.key.empty() ? target.id.ToString()
-                              : absl::StrCat(static_cast<uint32_t>(target.topic), "/", target.key);
-  }
-
   void Start();
   void Crash();
   void Event() override;
+  // Runs the shard until it is at rest, and applies all its effects. Then checks that every call
+  // has its answer, the ends without a call, and the contents of the store.
   void Send(uint16_t shard, protocol::Command command) override;
+  void Rest();
+  void OnOther(const protocol::Reply& reply) override;
+  Contract& contract() override { return contract_; }
   void PassTime();
-  void DoSchedule();
-  Ask MakeAsk(bool in_batch);
-  Ask NewAsk(bool in_batch);
-  void DoCancel();
-  void DoReschedule();
+  Ask NewAsk(bool in_batch) override;
   void DoInspect();
-  void Sample();
-  void DoAttach(storage::TopicId topic, int64_t messages_max, uint64_t lease_ms);
-  void DoDetach();
-  void DoSettle(protocol::StreamId id, bool ack_all);
-  protocol::Target AnyTarget();
-  storage::TopicId AnyTopic();
+  void DoAttachAny();
 
-  // Handles the command if there is one, runs the shard until it is at rest, and returns all
-  // effects. The caller compares the answers between Begin and Finish.
-  protocol::Effects Begin(std::optional<protocol::Command> command);
-  // Checks the deliveries, the ends without a call, and the contents of the store.
-  void Finish(const protocol::Effects& effects);
-  void CheckContract();
   void CheckStored();
   void CheckCounts(
       const std::map<std::pair<storage::TopicId, uint64_t>, storage::CountDelta>& minutes);
@@ -70,8 +55,8 @@ class SequentialCalls final : public World {
   SequentialContract::Stored stored_;
   // The number of the store's appends when stored_ was read.
   uint64_t checked_appends_ = UINT64_MAX;
-  // The last asks, for repeats.
-  std::vector<Ask> asks_;
+  // The keys of the last inspect.
+  std::vector<storage::MessageKey> inspected_;
   std::map<std::string, uint64_t> fingerprints_;
   uint64_t latest_wall_ms_ = 0;
 };

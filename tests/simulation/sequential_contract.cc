@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "server/base/error.h"
-#include "server/protocol/commands.h"
 
 namespace duetime::simulation {
 
@@ -19,44 +18,17 @@ using storage::MessageId;
 
 namespace {
 
+// The final states have the order of the ends.
 MessageState StateOfEnd(EndState end) {
-  switch (end) {
-    case EndState::kAcked:
-      return MessageState::kAcked;
-    case EndState::kCancelled:
-      return MessageState::kCancelled;
-    case EndState::kExpired:
-      return MessageState::kExpired;
-    case EndState::kDeadLettered:
-      return MessageState::kDeadLettered;
-    case EndState::kSkipped:
-      return MessageState::kSkipped;
-    case EndState::kDropped:
-      break;
-  }
-  return MessageState::kUnspecified;
+  const int past_acked = static_cast<int>(end) - static_cast<int>(EndState::kAcked);
+  return static_cast<MessageState>(static_cast<int>(MessageState::kAcked) + past_acked);
 }
 
 MessageState StateByTime(base::Now now, uint64_t deliver_ms) {
   return deliver_ms <= now.wall_ms ? MessageState::kDue : MessageState::kScheduled;
 }
 
-Outcome OutcomeOfEnd(EndState end) {
-  return end == EndState::kCancelled ? Outcome::kAlreadyCancelled : Outcome::kSettled;
-}
-
-std::vector<uint64_t> Sorted(const std::vector<LeaseToken>& tokens) {
-  std::vector<uint64_t> numbers;
-  for (const LeaseToken token : tokens) numbers.push_back(static_cast<uint64_t>(token));
-  std::sort(numbers.begin(), numbers.end());
-  return numbers;
-}
-
 }  // namespace
-
-void SequentialContract::Violate(const std::string& what) {
-  if (violation_.empty()) violation_ = what;
-}
 
 // ---- Finding
 
@@ -80,7 +52,7 @@ SequentialContract::Message* SequentialContract::Find(base::Now now,
 }
 
 bool SequentialContract::Uncertain(const Message& message) const {
-  if (message.attempts > 0) return false;
+  if (message.last > 0) return false;
   if (message.listed_uncertain.has_value()) return *message.listed_uncertain;
   const uint64_t place_ms = message.place_ms != 0
                                 ? message.place_ms
@@ -88,15 +60,26 @@ bool SequentialContract::Uncertain(const Message& message) const {
   return message.id.epoch() < recovered_.epoch && place_ms <= recovered_.claim_ms;
 }
 
-MessageState SequentialContract::StateOf(base::Now now, const Message& message) const {
-  if (message.end.has_value()) return StateOfEnd(*message.end);
-  return Leased(message, now) ? MessageState::kInFlight : StateByTime(now, message.deliver_ms);
+Outcome SequentialContract::StandingOf(const Message* message) const {
+  if (message == nullptr) return Outcome::kNotFound;
+  if (message->end.has_value()) return Contract::StandingOf(*message->end);
+  return Untouched(*message) ? Outcome::kDone : Outcome::kInFlight;
 }
 
-const SequentialContract::Message* SequentialContract::FindLease(LeaseToken token) const {
+bool SequentialContract::Expires(base::Now now, const Message& message) {
+  return message.ask.ttl_ms > 0 && message.ask.late_policy == storage::LatePolicy::kDrop &&
+         now.wall_ms > message.deliver_ms + message.ask.ttl_ms;
+}
+
+MessageState SequentialContract::StateOf(base::Now now, const Message& message) const {
+  if (message.end.has_value()) return StateOfEnd(*message.end);
+  return message.Leased(now) ? MessageState::kInFlight : StateByTime(now, message.deliver_ms);
+}
+
+SequentialContract::Message* SequentialContract::FindLease(LeaseToken token) {
   const auto it = leases_.find(token);
   if (it == leases_.end()) return nullptr;
-  const Message& message = messages_.at(it->second);
+  Message& message = messages_.at(it->second);
   return message.pending() && message.lease == token ? &message : nullptr;
 }
 
@@ -113,7 +96,9 @@ void SequentialContract::End(Message& message, EndState how, uint64_t end_ms) {
 
 // ---- Schedule
 
-void SequentialContract::OnSchedule(base::Now now, const Ask& ask, const AcceptedMessage& actual) {
+void SequentialContract::OnAnswer(base::Now now, const Question& question,
+                                  const AcceptedMessage& actual) {
+  const Ask& ask = question.ask;
   const auto request = requests_.find({ask.topic, ask.request_id});
   if (request != requests_.end() && Counts(now, request->second.expire_ms)) {
     if (request->second.fingerprint != ask.fingerprint) {
@@ -205,12 +190,15 @@ void SequentialContract::Replace(base::Now now, const Ask& ask, Key& key, Messag
   if (!changes) return;
   key.fingerprint = ask.fingerprint;
   message.ask = ask;
-  message.deliver_ms = expected.deliver_ms;
-  message.revision = expected.revision;
-  message.update_ms = now.wall_ms;
-  message.place_ms = 0;
-  message.placed_wall_ms = now.wall_ms;
-  message.listed_uncertain.reset();
+  Change(now, expected.deliver_ms, &message);
+}
+
+void SequentialContract::Change(base::Now now, uint64_t deliver_ms, Message* message) {
+  message->deliver_ms = deliver_ms;
+  ++message->revision;
+  message->update_ms = message->placed_wall_ms = now.wall_ms;
+  message->place_ms = 0;
+  message->listed_uncertain.reset();
 }
 
 void SequentialContract::Create(base::Now now, const Ask& ask, std::optional<MessageId> previous,
@@ -226,7 +214,7 @@ void SequentialContract::Create(base::Now now, const Ask& ask, std::optional<Mes
   expected.accept_ms = now.wall_ms;
   expected.previous_id = previous;
   CompareAccepted(expected, actual);
-  if (ask.validate_only || !violation_.empty()) return;
+  if (ask.validate_only || !violation().empty()) return;
   if (actual.id.epoch() != recovered_.epoch) Violate("an id of another epoch");
   CheckPoint(actual.id, ask.spread_ms, expected.deliver_ms - ask.deliver_ms);
   Message message;
@@ -236,6 +224,7 @@ void SequentialContract::Create(base::Now now, const Ask& ask, std::optional<Mes
   message.accept_ms = now.wall_ms;
   message.placed_wall_ms = now.wall_ms;
   if (!messages_.emplace(actual.id, std::move(message)).second) Violate("an id was given twice");
+  ids_.push_back(actual.id);
   if (!ask.key.empty()) keys_[{ask.topic, ask.key}] = {actual.id, ask.fingerprint, 0};
   Remember(now, ask, expected);
 }
@@ -271,27 +260,44 @@ void SequentialContract::CompareAccepted(const AcceptedMessage& expected,
 
 // ---- Cancel, reschedule, get
 
-void SequentialContract::OnCancel(base::Now now, const protocol::CancelCommand& command,
-                                  const protocol::CancelReply& actual) {
-  if (!actual.status.ok()) return Violate("cancel: " + actual.status.ToString());
-  Message* const message = Find(now, command.target);
+template <typename Reply>
+SequentialContract::Message* SequentialContract::CompareStanding(base::Now now,
+                                                                 absl::string_view what,
+                                                                 const Question& question,
+                                                                 const Reply& actual) {
+  if (!actual.status.ok()) Violate(absl::StrCat(what, ": ", actual.status.ToString()));
+  Message* const message = Find(now, question.target);
+  const Outcome standing = StandingOf(message);
+  Same(absl::StrCat(what, ": outcome"), standing, actual.outcome);
   if (message == nullptr) {
-    Same("cancel: outcome", Outcome::kNotFound, actual.outcome);
-    return Same("cancel: state", MessageState::kUnspecified, actual.state);
+    Same(absl::StrCat(what, ": state"), MessageState::kUnspecified, actual.state);
+    return nullptr;
   }
-  Same("cancel: id", message->id, actual.id);
-  Same("cancel: state", StateOf(now, *message), actual.state);
-  if (!message->pending()) {
-    Same("cancel: outcome", OutcomeOfEnd(*message->end), actual.outcome);
-    Same("cancel: end_ms", message->end_ms, actual.end_ms);
-    return Same("cancel: redelivery_stopped", message->stopped, actual.redelivery_stopped);
+  Same(absl::StrCat(what, ": id"), message->id, actual.id);
+  if (standing != Outcome::kDone) {
+    Same(absl::StrCat(what, ": state"), StateOf(now, *message), actual.state);
   }
+  if (message->pending()) {
+    Same(absl::StrCat(what, ": delivery_uncertain"), Uncertain(*message),
+         actual.delivery_uncertain);
+    return message;
+  }
+  Same(absl::StrCat(what, ": end_ms"), message->end_ms, actual.end_ms);
+  if constexpr (requires { actual.redelivery_stopped; }) {
+    Same(absl::StrCat(what, ": redelivery_stopped"), message->stopped, actual.redelivery_stopped);
+  }
+  return nullptr;
+}
+
+void SequentialContract::OnAnswer(base::Now now, const Question& question,
+                                  const protocol::CancelReply& actual) {
+  Message* const message = CompareStanding(now, "cancel", question, actual);
+  if (message == nullptr) return;
   const bool untouched = Untouched(*message);
-  const bool stops = !untouched && command.stop_redelivery;
-  Same("cancel: outcome", untouched ? Outcome::kDone : Outcome::kInFlight, actual.outcome);
-  Same("cancel: delivery_uncertain", Uncertain(*message), actual.delivery_uncertain);
+  const bool stops = !untouched && question.stop_redelivery;
   Same("cancel: redelivery_stopped", stops, actual.redelivery_stopped);
-  if (actual.outcome == Outcome::kDone && message->delivered) {
+  if (untouched) Same("cancel: state", StateOf(now, *message), actual.state);
+  if (untouched && message->deliveries > 0) {
     Violate("CANCELLED although it has been delivered (P3)");
   }
   if (!untouched && !stops) return;
@@ -299,52 +305,29 @@ void SequentialContract::OnCancel(base::Now now, const protocol::CancelCommand& 
   End(*message, EndState::kCancelled, now.wall_ms);
 }
 
-void SequentialContract::OnReschedule(base::Now now, const protocol::RescheduleCommand& command,
-                                      const protocol::RescheduleReply& actual) {
-  Message* const message = Find(now, command.target);
-  if (message != nullptr && message->pending() && Untouched(*message) &&
-      command.revision.has_value() && *command.revision != message->revision) {
+void SequentialContract::OnAnswer(base::Now now, const Question& question,
+                                  const protocol::RescheduleReply& actual) {
+  const Message* const target = Find(now, question.target);
+  if (StandingOf(target) == Outcome::kDone &&
+      question.revision.value_or(target->revision) != target->revision) {
     return Refused("reschedule", actual.status, absl::StatusCode::kAborted, "ETAG_MISMATCH");
   }
-  if (!actual.status.ok()) return Violate("reschedule: " + actual.status.ToString());
-  if (message == nullptr) {
-    return Same("reschedule: outcome", Outcome::kNotFound, actual.outcome);
-  }
-  Same("reschedule: id", message->id, actual.id);
-  if (!message->pending()) {
-    Same("reschedule: state", StateOf(now, *message), actual.state);
-    Same("reschedule: end_ms", message->end_ms, actual.end_ms);
-    return Same("reschedule: outcome", OutcomeOfEnd(*message->end), actual.outcome);
-  }
-  Same("reschedule: delivery_uncertain", Uncertain(*message), actual.delivery_uncertain);
-  if (!Untouched(*message)) {
-    Same("reschedule: state", StateOf(now, *message), actual.state);
-    return Same("reschedule: outcome", Outcome::kInFlight, actual.outcome);
-  }
-  Same("reschedule: outcome", Outcome::kDone, actual.outcome);
+  Message* const message = CompareStanding(now, "reschedule", question, actual);
+  if (message == nullptr || !Untouched(*message)) return;
   Same("reschedule: old_deliver_ms", message->deliver_ms, actual.old_deliver_ms);
   storage::MessageRecord head;
-  if (!storage::DecodeMessageHead(actual.head, &head).ok()) {
-    return Violate("reschedule: a head that cannot be read");
-  }
-  const uint64_t deliver_ms = std::clamp(head.header.deliver_ms, command.deliver_ms,
-                                         command.deliver_ms + message->ask.spread_ms);
-  CheckPoint(message->id, message->ask.spread_ms, deliver_ms - command.deliver_ms);
+  if (!DecodeHead("reschedule: ", actual.head, &head)) return;
+  const uint64_t deliver_ms = std::clamp(head.header.deliver_ms, question.deliver_ms,
+                                         question.deliver_ms + message->ask.spread_ms);
+  CheckPoint(message->id, message->ask.spread_ms, deliver_ms - question.deliver_ms);
   Same("reschedule: state", StateByTime(now, deliver_ms), actual.state);
-  if (deliver_ms != message->deliver_ms) {
-    message->deliver_ms = deliver_ms;
-    ++message->revision;
-    message->update_ms = now.wall_ms;
-    message->place_ms = 0;
-    message->placed_wall_ms = now.wall_ms;
-    message->listed_uncertain.reset();
-  }
+  if (deliver_ms != message->deliver_ms) Change(now, deliver_ms, message);
   CompareRecord(*message, head, /*with_payload=*/false);
 }
 
-void SequentialContract::OnGet(base::Now now, const protocol::Target& target,
-                               const protocol::GetReply& actual) {
-  const Message* const message = Find(now, target);
+void SequentialContract::OnAnswer(base::Now now, const Question& question,
+                                  const protocol::GetReply& actual) {
+  const Message* const message = Find(now, question.target);
   if (message == nullptr) {
     return Refused("get", actual.status, absl::StatusCode::kNotFound, "MESSAGE_NOT_FOUND");
   }
@@ -352,16 +335,14 @@ void SequentialContract::OnGet(base::Now now, const protocol::Target& target,
   if (!actual.status.ok()) return Violate(absl::StrCat(name, ": ", actual.status.ToString()));
   Same(name + ": id", message->id, actual.id);
   Same(name + ": state", StateOf(now, *message), actual.state);
-  Same(name + ": attempts", message->attempts, actual.attempts);
+  Same(name + ": attempts", message->last, actual.attempts);
   Same(name + ": has a tombstone", !message->pending(), actual.tombstone.has_value());
   if (!actual.tombstone.has_value()) {
     storage::MessageRecord record;
-    if (!storage::DecodeMessageRecord(actual.record, &record).ok()) {
-      return Violate(name + ": a record that cannot be read");
-    }
+    if (!Decode(name + ": ", actual.record, &record)) return;
     CompareRecord(*message, record, /*with_payload=*/true);
     const uint64_t lease_end_ms =
-        Leased(*message, now) ? now.wall_ms + (message->lease_end_mono_ms - now.mono_ms) : 0;
+        message->Leased(now) ? now.wall_ms + (message->lease_end_mono_ms - now.mono_ms) : 0;
     return Same(name + ": lease_end_ms", lease_end_ms, actual.timeline.lease_end_ms);
   }
   const storage::Tombstone& tombstone = *actual.tombstone;
@@ -376,19 +357,19 @@ void SequentialContract::OnGet(base::Now now, const protocol::Target& target,
   Same(name + ": redelivery_stopped", message->stopped, tombstone.redelivery_stopped);
 }
 
-void SequentialContract::OnInspect(base::Now now, const protocol::InspectCommand& command,
+void SequentialContract::OnInspect(base::Now now, const std::vector<storage::MessageKey>& keys,
                                    const protocol::InspectReply& actual) {
   if (!actual.status.ok()) return Violate("inspect: " + actual.status.ToString());
-  Same("inspect: size", command.keys.size(), actual.messages.size());
-  for (size_t i = 0; i < actual.messages.size() && violation_.empty(); ++i) {
-    const Message& message = messages_.at(command.keys[i].id);
+  Same("inspect: size", keys.size(), actual.messages.size());
+  for (size_t i = 0; i < actual.messages.size() && violation().empty(); ++i) {
+    const Message& message = messages_.at(keys[i].id);
     const protocol::InspectedMessage& inspected = actual.messages[i];
     Same("inspect: state",
-         Leased(message, now) ? MessageState::kInFlight : StateByTime(now, message.place_ms),
+         message.Leased(now) ? MessageState::kInFlight : StateByTime(now, message.place_ms),
          inspected.state);
     // The backlog lists messages without their attempts.
-    if (inspected.attempts != 0 || Leased(message, now)) {
-      Same("inspect: attempts", message.attempts, inspected.attempts);
+    if (inspected.attempts != 0 || message.Leased(now)) {
+      Same("inspect: attempts", message.last, inspected.attempts);
     }
   }
 }
@@ -411,80 +392,63 @@ void SequentialContract::CompareRecord(const Message& message, const storage::Me
 
 // ---- Subscribers
 
-void SequentialContract::OnDelivery(base::Now now, const protocol::Delivery& actual,
-                                    storage::TopicId topic, protocol::StreamId stream,
-                                    uint64_t lease_ms) {
+void SequentialContract::OnDelivery(base::Now now, uint16_t, storage::TopicId topic,
+                                    storage::SubscriptionId, uint64_t lease_ms,
+                                    const protocol::Delivery& actual) {
   const std::string name = absl::StrCat("delivery of ", actual.id.ToString(), ": ");
   const auto it = messages_.find(actual.id);
   if (it == messages_.end()) return Violate(name + "nobody scheduled it");
   Message& message = it->second;
   if (!message.pending()) return Violate(name + "it has ended");
-  if (Leased(message, now)) Violate(name + "it is leased already");
-  if (now.wall_ms < message.deliver_ms) Violate(name + "early (P2)");
-  if (now.mono_ms < message.delay_end_mono_ms && now.wall_ms < message.delay_end_wall_ms) {
-    Violate(name + "before the time of its next attempt");
-  }
-  if (message.ask.ttl_ms > 0 && message.ask.late_policy == storage::LatePolicy::kDrop &&
-      now.wall_ms > message.deliver_ms + message.ask.ttl_ms) {
-    Violate(name + "later than its time to live");
-  }
+  if (Expires(now, message)) Violate(name + "later than its time to live");
   Same(name + "topic", message.ask.topic, topic);
-  Same(name + "attempt", message.attempts + 1, actual.attempt);
+  Same(name + "attempt", message.last + 1, actual.attempt);
   Same(name + "maybe_redelivered", !Untouched(message), actual.maybe_redelivered);
   Same(name + "dispatch_ms", now.wall_ms, actual.dispatch_ms);
   storage::MessageRecord record;
-  if (!storage::DecodeMessageRecord(actual.record, &record).ok()) {
-    return Violate(name + "it cannot be read");
-  }
+  if (!Decode(name, actual.record, &record)) return;
   CompareRecord(message, record, /*with_payload=*/true);
   if (!leases_.emplace(actual.token, actual.id).second) Violate(name + "a token was used twice");
-  ++message.attempts;
-  message.delivered = true;
-  message.delay_end_mono_ms = message.delay_end_wall_ms = 0;
-  message.lease = actual.token;
-  message.stream = stream;
-  message.lease_end_mono_ms = now.mono_ms + lease_ms;
+  BeginAttempt(name, now, lease_ms, message.deliver_ms, actual, &message);
 }
 
-void SequentialContract::OnSettled(base::Now now, const protocol::SettleCommand& command,
-                                   const protocol::SettleReply& actual) {
-  std::vector<LeaseToken> settled;
-  std::vector<LeaseToken> extended;
-  std::vector<LeaseToken> refused;
-  const auto take = [&](LeaseToken token, std::vector<LeaseToken>* list) -> Message* {
-    const Message* const message = FindLease(token);
-    const bool live = message != nullptr && Leased(*message, now);
-    (live ? list : &refused)->push_back(token);
-    return live ? &messages_.at(message->id) : nullptr;
+void SequentialContract::OnSettleSent(base::Now now, const protocol::SettleCommand& command) {
+  settler_ = command.stream;
+  // Returns the message with this live lease.
+  const auto take = [&](LeaseToken token, Settlement expected) -> Message* {
+    Message* const message = FindLease(token);
+    const bool live = message != nullptr && message->Leased(now);
+    settling_.emplace(live ? expected : Settlement::kRefused, token);
+    return live ? message : nullptr;
   };
   for (const LeaseToken token : command.acks) {
-    if (Message* const message = take(token, &settled)) {
+    if (Message* const message = take(token, Settlement::kSettled)) {
       End(*message, EndState::kAcked, now.wall_ms);
     }
   }
   for (const protocol::NackItem& nack : command.nacks) {
-    if (Message* const message = take(nack.token, &settled)) {
-      message->lease.reset();
-      message->delay_end_mono_ms = now.mono_ms + nack.delay_ms.value_or(0);
-      message->delay_end_wall_ms = now.wall_ms + nack.delay_ms.value_or(0);
-    }
+    if (take(nack.token, Settlement::kSettled) != nullptr) OnFailed(now, nack.token, nack.delay_ms);
   }
   for (const protocol::ExtendItem& extend : command.extends) {
-    if (Message* const message = take(extend.token, &extended)) {
+    if (Message* const message = take(extend.token, Settlement::kExtended)) {
       message->lease_end_mono_ms = now.mono_ms + extend.duration_ms;
     }
   }
-  std::vector<LeaseToken> actual_refused;
-  for (const auto& [token, reason] : actual.refused) actual_refused.push_back(token);
-  if (Sorted(settled) != Sorted(actual.settled)) Violate("settle: other leases were settled");
-  if (Sorted(extended) != Sorted(actual.extended)) Violate("settle: other leases were extended");
-  if (Sorted(refused) != Sorted(actual_refused)) Violate("settle: other leases were refused");
 }
 
-void SequentialContract::OnDetach(protocol::StreamId stream) {
-  for (auto& [id, message] : messages_) {
-    if (message.lease.has_value() && message.stream == stream) message.lease.reset();
-  }
+void SequentialContract::OnSettled(base::Now, const protocol::SettleReply& actual) {
+  if (actual.stream != settler_) Violate("a settlement of another stream");
+  const auto answer = [this](Settlement how, LeaseToken token) {
+    if (settling_.erase({how, token}) == 0) Violate("settle: another answer for a lease");
+  };
+  for (const LeaseToken token : actual.settled) answer(Settlement::kSettled, token);
+  for (const LeaseToken token : actual.extended) answer(Settlement::kExtended, token);
+  for (const auto& [token, reason] : actual.refused) answer(Settlement::kRefused, token);
+}
+
+void SequentialContract::OnFailed(base::Now now, LeaseToken token,
+                                  std::optional<uint64_t> delay_ms) {
+  if (Message* const message = FindLease(token)) message->Fail(now, delay_ms.value_or(0));
 }
 
 // ---- The store
@@ -498,9 +462,7 @@ void SequentialContract::OnStored(const Stored& stored) {
     }
     Message& message = it->second;
     storage::MessageRecord record;
-    if (!storage::DecodeMessageRecord(bytes, &record).ok()) {
-      return Violate("a record in the store that cannot be read");
-    }
+    if (!Decode("store: ", bytes, &record)) return;
     CompareRecord(message, record, /*with_payload=*/true);
     if (message.place_ms == 0) {
       // Neither before the deliver_time nor before the decision. The low watermark, which may be
@@ -520,14 +482,14 @@ void SequentialContract::OnStored(const Stored& stored) {
   }
 }
 
-void SequentialContract::OnErased(base::Now now, const std::vector<MessageId>& ids) {
-  for (const MessageId& id : ids) {
+void SequentialContract::OnRest(base::Now now, const std::vector<MessageId>& erased) {
+  if (!settling_.empty()) Violate("settle: a lease without an answer");
+  for (const MessageId& id : erased) {
     const auto it = messages_.find(id);
     if (it == messages_.end()) return Violate("erased what nobody scheduled");
     Message& message = it->second;
     if (!message.pending()) continue;
-    if (message.ask.ttl_ms == 0 || message.ask.late_policy != storage::LatePolicy::kDrop ||
-        now.wall_ms <= message.deliver_ms + message.ask.ttl_ms || Leased(message, now)) {
+    if (!Expires(now, message) || message.Leased(now)) {
       return Violate(absl::StrCat(id.ToString(), " was erased without a reason: lost (P1)"));
     }
     End(message, EndState::kExpired, now.wall_ms);
@@ -553,28 +515,28 @@ void SequentialContract::OnRestart(const Recovered& recovered) {
   recovered_ = recovered;
   for (auto& [id, message] : messages_) {
     message.lease.reset();
-    message.delay_end_mono_ms = message.delay_end_wall_ms = 0;
+    message.retry_mono_ms = message.retry_wall_ms = 0;
     if (!message.pending()) continue;
-    message.attempts = 0;
+    message.last = 0;
     message.listed_uncertain.reset();
     const storage::MessageKey key{.due_ms = message.place_ms, .id = id};
     // The store keeps the failed attempts and the retry time. The model does not follow this wait,
     // which begins when the shard reads the message again.
     const auto noted = recovered.progress.find(key);
     if (noted != recovered.progress.end()) {
-      message.attempts = noted->second.attempts;
-      if (noted->second.retry_ms > 0) message.delay_end_mono_ms = UINT64_MAX;
+      message.last = noted->second.attempts;
+      if (noted->second.retry_ms > 0) message.retry_mono_ms = UINT64_MAX;
     }
     const auto listed = recovered.backlog.find(key);
     if (listed != recovered.backlog.end()) {
       const auto claim = recovered.backlog_claims.find(message.ask.topic);
       const auto& [place, entry] = listed->second;
-      message.attempts = std::max(message.attempts, entry.attempts);
+      message.last = std::max(message.last, entry.attempts);
       message.listed_uncertain =
           entry.maybe_delivered ||
           (claim != recovered.backlog_claims.end() && place <= claim->second);
     }
-    if (message.delivered && Untouched(message)) {
+    if (message.deliveries > 0 && Untouched(message)) {
       Violate(absl::StrCat(id.ToString(), " was delivered, and nothing claims it (P3)"));
     }
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -18,9 +19,8 @@
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
 #include "storage/locator.h"
-#include "storage/message_record.h"
 #include "storage/message_store.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/contract.h"
 
 namespace duetime::simulation {
 
@@ -40,11 +40,9 @@ struct Recovered {
 // and every delivery with them, field by field. The contract does not decide ids, points of a
 // spread, the subscriber of a message, and the claims after a crash. It learns these from an
 // answer, checks them, and expects the same later.
-//
-// Records the first difference. violation() is empty while there is none.
-class SequentialContract {
+class SequentialContract final : public Contract {
  public:
-  struct Message {
+  struct Message : Attempts {
     storage::MessageId id;
     Ask ask;
     uint64_t deliver_ms = 0;
@@ -55,18 +53,9 @@ class SequentialContract {
     // decided.
     uint64_t place_ms = 0;
     uint64_t placed_wall_ms = 0;
-    // The number of deliveries that the server knows, and whether there ever was one.
-    uint32_t attempts = 0;
-    bool delivered = false;
     // The backlog listed the message when this run began. The value says whether a delivery is
     // possible.
     std::optional<bool> listed_uncertain;
-    // The current lease, or the end of the delay after a nack.
-    std::optional<protocol::LeaseToken> lease;
-    protocol::StreamId stream{};
-    uint64_t lease_end_mono_ms = 0;
-    uint64_t delay_end_mono_ms = 0;
-    uint64_t delay_end_wall_ms = 0;
     // Set after the end.
     std::optional<storage::EndState> end;
     uint64_t end_ms = 0;
@@ -82,31 +71,35 @@ class SequentialContract {
       : tombstone_retention_ms_(std::move(tombstone_retention_ms)),
         request_retention_ms_(request_retention_ms) {}
 
-  // ---- Answers
-  void OnSchedule(base::Now now, const Ask& ask, const protocol::AcceptedMessage& actual);
-  void OnCancel(base::Now now, const protocol::CancelCommand& command,
-                const protocol::CancelReply& actual);
-  void OnReschedule(base::Now now, const protocol::RescheduleCommand& command,
-                    const protocol::RescheduleReply& actual);
-  void OnGet(base::Now now, const protocol::Target& target, const protocol::GetReply& actual);
-  void OnInspect(base::Now now, const protocol::InspectCommand& command,
+  // ---- Calls
+  void OnAnswer(base::Now now, const Question& question,
+                const protocol::AcceptedMessage& actual) override;
+  void OnAnswer(base::Now now, const Question& question,
+                const protocol::CancelReply& actual) override;
+  void OnAnswer(base::Now now, const Question& question,
+                const protocol::RescheduleReply& actual) override;
+  void OnAnswer(base::Now now, const Question& question, const protocol::GetReply& actual) override;
+  void OnInspect(base::Now now, const std::vector<storage::MessageKey>& keys,
                  const protocol::InspectReply& actual);
 
   // ---- Subscribers
-  void OnDelivery(base::Now now, const protocol::Delivery& actual, storage::TopicId topic,
-                  protocol::StreamId stream, uint64_t lease_ms);
-  // Combines the answers to one command. A command may settle a lease only once.
-  void OnSettled(base::Now now, const protocol::SettleCommand& command,
-                 const protocol::SettleReply& actual);
-  void OnDetach(protocol::StreamId stream);
+  void OnDelivery(base::Now now, uint16_t shard, storage::TopicId topic,
+                  storage::SubscriptionId subscription, uint64_t lease_ms,
+                  const protocol::Delivery& actual) override;
+  // A command may settle a lease only once.
+  void OnSettleSent(base::Now now, const protocol::SettleCommand& command) override;
+  void OnSettled(base::Now now, const protocol::SettleReply& actual) override;
+  void OnFailed(base::Now now, protocol::LeaseToken token,
+                std::optional<uint64_t> delay_ms) override;
 
   // ---- The store, when the shard is idle
   //
   // The store has exactly these records. Learns places that were unknown.
   using Stored = std::map<storage::MessageId, std::pair<storage::MessageKey, std::string>>;
   void OnStored(const Stored& stored);
-  // Messages left the store: each was answered as ended, or was late and is now EXPIRED.
-  void OnErased(base::Now now, const std::vector<storage::MessageId>& ids);
+  // Every settlement has its answer. These messages left the store: each was answered as ended, or
+  // was late and is now EXPIRED.
+  void OnRest(base::Now now, const std::vector<storage::MessageId>& erased);
 
   // ---- Crashes
   //
@@ -115,15 +108,9 @@ class SequentialContract {
   void OnRestart(const Recovered& recovered);
 
   // Checks that nothing is pending.
-  void CheckDrained();
+  void CheckDrained() override;
 
-  void Violate(const std::string& what);
-  const std::string& violation() const { return violation_; }
   const std::map<storage::MessageId, Message>& messages() const { return messages_; }
-  bool Leased(const Message& message, base::Now now) const {
-    return message.lease.has_value() && message.lease_end_mono_ms > now.mono_ms;
-  }
-  const Message* FindLease(protocol::LeaseToken token) const;
 
  private:
   struct Key {
@@ -137,6 +124,7 @@ class SequentialContract {
     uint64_t expire_ms = 0;
     protocol::AcceptedMessage answer;
   };
+  enum class Settlement : uint8_t { kSettled, kExtended, kRefused };
   using Name = std::pair<storage::TopicId, std::string>;
 
   static bool Counts(base::Now now, uint64_t expire_ms) {
@@ -146,13 +134,21 @@ class SequentialContract {
   // A message that is pending, or ended and not forgotten.
   Message* Find(base::Now now, const storage::MessageId& id);
   Message* Find(base::Now now, const protocol::Target& target);
+  // Whether the message is too late to be delivered.
+  static bool Expires(base::Now now, const Message& message);
   bool Uncertain(const Message& message) const;
-  bool Untouched(const Message& message) const {
-    return message.attempts == 0 && !Uncertain(message);
-  }
+  bool Untouched(const Message& message) const { return message.last == 0 && !Uncertain(message); }
+  protocol::Outcome StandingOf(const Message* message) const;
   protocol::MessageState StateOf(base::Now now, const Message& message) const;
+  // The pending message with this current lease. Null if there is none.
+  Message* FindLease(protocol::LeaseToken token);
   void End(Message& message, storage::EndState how, uint64_t end_ms);
 
+  // Compares the fields that the answers to a cancel and a reschedule share. Returns the message if
+  // it is pending.
+  template <typename Reply>
+  Message* CompareStanding(base::Now now, absl::string_view what, const Question& question,
+                           const Reply& actual);
   void Refused(absl::string_view what, const absl::Status& actual, absl::StatusCode code,
                absl::string_view reason);
   protocol::AcceptedMessage AsItIs(base::Now now, const Message& message) const;
@@ -160,6 +156,8 @@ class SequentialContract {
                 const protocol::AcceptedMessage& actual);
   void Replace(base::Now now, const Ask& ask, Key& key, Message& message,
                const protocol::AcceptedMessage& actual);
+  // Gives the message a new revision.
+  static void Change(base::Now now, uint64_t deliver_ms, Message* message);
   void Create(base::Now now, const Ask& ask, std::optional<storage::MessageId> previous,
               const protocol::AcceptedMessage& actual);
   void Remember(base::Now now, const Ask& ask, const protocol::AcceptedMessage& answer);
@@ -195,8 +193,10 @@ class SequentialContract {
   std::map<Name, Request> requests_;
   std::map<std::pair<storage::MessageId, uint64_t>, uint64_t> points_;
   std::map<protocol::LeaseToken, storage::MessageId> leases_;
+  // The settlements without an answer, and their stream.
+  protocol::StreamId settler_{};
+  std::set<std::pair<Settlement, protocol::LeaseToken>> settling_;
   Recovered recovered_;
-  std::string violation_;
 };
 
 }  // namespace duetime::simulation

@@ -69,7 +69,7 @@ TEST(SequentialCallsTest, EachCallHasItsOneAnswer) {
                              {"unchanged", 1},
                              {"refused", 3},
                              {"cancelled", 5},
-                             {"rescheduled", 5},
+                             {"moved", 5},
                              {"deliveries", 20},
                              {"expired", 1},
                              {"uncertain", 0.1},

@@ -10,6 +10,8 @@
 namespace duetime::simulation {
 
 using protocol::LeaseToken;
+using storage::AppendOutcome;
+using storage::Durability;
 using storage::MessageId;
 using storage::MessageKey;
 using storage::TopicId;
@@ -42,6 +44,16 @@ Report World::Run(int events) {
   return report_;
 }
 
+void World::DoOneOf(const std::vector<Choice>& choices) {
+  uint64_t sum = 0;
+  for (const Choice& choice : choices) sum += choice.weight;
+  uint64_t what = Random(sum);
+  for (const Choice& choice : choices) {
+    if (what < choice.weight) return choice.happen();
+    what -= choice.weight;
+  }
+}
+
 void World::CountShards() {
   for (const auto& shard : shards_) {
     Count("spilled", shard->stats().spilled);
@@ -50,6 +62,7 @@ void World::CountShards() {
 }
 
 void World::Open() {
+  failed_ = fault_expected_ = false;
   store_ = std::make_unique<FaultyStore>(&disk_, fault_);
   for (uint16_t i = 0; i < shard_count_; ++i) {
     shards_.push_back(std::make_unique<shard::Shard>(i, limits_, store_.get()));
@@ -61,6 +74,7 @@ void World::Close(size_t kept, bool clock_goes_back) {
   Count("crashes");
   CountShards();
   disk_.PowerCut(kept);
+  journal_.clear();
   streams_.clear();
   shards_.clear();
   now_.wall_ms += Random(300);
@@ -71,6 +85,63 @@ void World::Close(size_t kept, bool clock_goes_back) {
 
 void World::CheckInvariants() const {
   for (const auto& shard : shards_) shard->CheckInvariants();
+}
+
+void World::OnFailure() {
+  if (!fault_expected_) Violate("the server failed while nothing was wrong");
+  failed_ = true;
+}
+
+// ---- The journal
+
+void World::Commit(uint64_t faults) {
+  if (journal_.empty()) return;
+  const size_t count = 1 + Random(std::min<size_t>(journal_.size(), 5));
+  const auto end = journal_.begin() + static_cast<int64_t>(count);
+  const std::vector<InFlight> items(std::move_iterator(journal_.begin()), std::move_iterator(end));
+  journal_.erase(journal_.begin(), end);
+  std::vector<storage::RecordBatch> group;
+  Durability durability = Durability::kBuffered;
+  for (const InFlight& item : items) {
+    group.push_back(item.records);
+    if (item.durability == Durability::kSynced) durability = Durability::kSynced;
+  }
+  if (!healing_ && Random(1000) < faults) {
+    store_->FailNextAppend(static_cast<storage::MemoryStore::Fault>(Random(3)));
+    fault_expected_ = true;
+  }
+  const AppendOutcome outcome = store_->Append(group, durability);
+  for (const InFlight& item : items) {
+    if (!item.answered) OnCommitted(item.participant, item.sequence, outcome);
+  }
+  if (outcome != AppendOutcome::kAccepted) failed_ = true;
+}
+
+protocol::Effects World::RunToRest() {
+  constexpr int kStepsMax = 10'000;
+  protocol::Effects all;
+  const auto move = [](auto& from, auto* to) {
+    std::move(from.begin(), from.end(), std::back_inserter(*to));
+  };
+  bool more = true;
+  int wakes = 0;
+  for (int steps = 0; more && steps < kStepsMax; ++steps) {
+    const shard::StepResult result = shards_[0]->Step(now_);
+    // A moved message's timer may be late, so the shard gets a few more steps.
+    more = result.more || (result.wake_wall_ms <= now_.wall_ms && wakes++ < 3);
+    protocol::Effects effects = shards_[0]->TakeEffects();
+    move(effects.replies, &all.replies);
+    move(effects.frames, &all.frames);
+    move(effects.settles, &all.settles);
+    all.failed |= effects.failed;
+    if (auto batch = shards_[0]->TakeBatch()) {
+      Submit(0, *std::move(batch), /*may_answer_early=*/false);
+      more = true;
+    }
+    Commit(/*faults=*/0);
+  }
+  if (more) Violate("the shard does not come to rest");
+  return all;
 }
 
 // ---- Requests
@@ -202,7 +273,15 @@ bool World::NothingStored() {
   return true;
 }
 
-void World::CheckNoNames(uint32_t topics) {
+void World::CheckNothingLeft() {
+  if (!NothingInMemory()) Violate("something is left in memory after the drain");
+  if (!NothingStored()) Violate("something is left on disk after the drain");
+}
+
+void World::CheckForgotten(const std::vector<MessageId>& ids, uint32_t topics) {
+  // Longer than every retention.
+  now_.wall_ms += 200'000'000;
+  store_->DropExpired(now_.wall_ms);
   for (uint16_t shard = 0; shard < shard_count_; ++shard) {
     for (uint32_t i = 1; i <= topics; ++i) {
       for (const auto kind : {storage::IndexKind::kUserKey, storage::IndexKind::kRequest}) {
@@ -214,6 +293,24 @@ void World::CheckNoNames(uint32_t topics) {
                                " is kept for ever"));
         }
       }
+      for (const storage::CountLevel level : storage::kCountLevels) {
+        std::vector<storage::BucketCount> counts;
+        const auto read =
+            store_->ScanCounts(shard, TopicId{i}, level, {0, MessageId::kDueMax}, 1, &counts);
+        if (!read.ok() || !counts.empty()) Violate("a counter counts messages, and there is none");
+      }
+    }
+  }
+  for (const MessageId& id : ids) {
+    const auto locator = store_->GetLocator(ShardOfId(id), id);
+    if (!locator.ok() || locator->has_value()) {
+      Violate(id.ToString() + ": its locator is kept for ever");
+    }
+    // Reads without the planted fault.
+    const MessageKey key{.due_ms = id.due_ms(), .id = id};
+    const auto rows = store_->MemoryStore::GetProgress(ShardOfId(id), key);
+    if (!rows.ok() || !rows->empty()) {
+      Violate(id.ToString() + ": the progress beside it is kept for ever");
     }
   }
 }

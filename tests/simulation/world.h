@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -44,10 +45,7 @@ struct Ask {
   std::string payload;
   // Two asks with the same fingerprint are equal requests.
   uint64_t fingerprint = 0;
-  // The resolved time, and the time as the client gave it.
   uint64_t deliver_ms = 0;
-  std::string time_as_given;
-  bool fixed_time = false;
   uint64_t ttl_ms = 0;
   storage::LatePolicy late_policy = storage::LatePolicy::kDeliver;
   uint64_t spread_ms = 0;
@@ -62,8 +60,7 @@ struct Ask {
 // Drives the real shards over a FaultyStore. The seed decides everything: limits, commands, delays
 // and failures of the journal, process crashes, power cuts, the pace of the clock.
 //
-// Two lists of calls derive from World. The calls of ConcurrentCalls overlap. Each call of
-// SequentialCalls comes to rest before the next, and has one right answer.
+// Three lists of calls derive from World: ConcurrentCalls, SequentialCalls and CatalogCalls.
 class World {
  public:
   virtual ~World() = default;
@@ -90,6 +87,11 @@ class World {
   // Lets every message end, with eager subscribers and without faults, and checks for leftovers.
   virtual void Drain() = 0;
   virtual void Send(uint16_t shard, protocol::Command command) = 0;
+  // The participant's batch was appended, or its append failed. Participants below the number of
+  // shards are shards.
+  virtual void OnCommitted(size_t participant, uint64_t sequence, storage::AppendOutcome outcome) {
+    shards_[participant]->OnCommitted(now_, sequence, outcome);
+  }
   // Whether a subscriber may reject this delivery for good.
   virtual bool MayReject(protocol::LeaseToken) { return false; }
 
@@ -103,6 +105,12 @@ class World {
   auto AnyOf(Map& map) {
     return std::next(map.begin(), static_cast<int64_t>(Random(map.size())));
   }
+  // Something that may happen. Its weight is its share of all events.
+  struct Choice {
+    uint64_t weight = 0;
+    std::function<void()> happen;
+  };
+  void DoOneOf(const std::vector<Choice>& choices);
   protocol::CallTag NewTag() { return protocol::CallTag{next_call_++}; }
   uint16_t ShardOfId(const storage::MessageId& id) const {
     return storage::ShardOfSlot(id.slot(), shard_count_);
@@ -128,6 +136,26 @@ class World {
   // clock starts anew. With `clock_goes_back` the wall clock may be set back.
   void Close(size_t kept, bool clock_goes_back);
   void CheckInvariants() const;
+  // Notes that a shard or the catalog has failed. Only a fault of the store excuses it.
+  void OnFailure();
+
+  // ---- The journal, which delays the batches of its participants
+  // Adds a batch to the queue. The planted fault answers it at once if `may_answer_early`.
+  template <typename Batch>
+  void Submit(size_t participant, Batch batch, bool may_answer_early) {
+    const bool answered =
+        fault_ == PlantedFault::kAnswerBeforeAppend && may_answer_early && !healing_;
+    journal_.push_back({.participant = participant,
+                        .sequence = batch.sequence,
+                        .records = std::move(batch.records),
+                        .durability = batch.durability,
+                        .answered = answered});
+    if (answered) OnCommitted(participant, batch.sequence, storage::AppendOutcome::kAccepted);
+  }
+  // Appends one group: the first batches of the queue. Of 1000 appends, `faults` fail.
+  void Commit(uint64_t faults);
+  // Runs the first shard, without faults, until it is at rest. Returns all its effects.
+  protocol::Effects RunToRest();
 
   // ---- Requests
   protocol::NewMessage MakeMessage(const Ask& ask, uint32_t slot) const;
@@ -146,8 +174,10 @@ class World {
   // ---- Leftovers after everything has ended
   bool NothingInMemory() const;
   bool NothingStored();
-  // After every retention the index must hold no name.
-  void CheckNoNames(uint32_t topics);
+  void CheckNothingLeft();
+  // Lets every retention pass, and checks that the store then holds nothing about these messages
+  // and the topics up to `topics`.
+  void CheckForgotten(const std::vector<storage::MessageId>& ids, uint32_t topics);
 
   std::mt19937_64 random_;
   const PlantedFault fault_;
@@ -157,6 +187,21 @@ class World {
   std::unique_ptr<FaultyStore> store_;
   std::vector<std::unique_ptr<shard::Shard>> shards_;
   std::map<protocol::StreamId, Stream> streams_;
+  struct InFlight {
+    // The number of a shard, or of another participant.
+    size_t participant = 0;
+    uint64_t sequence = 0;
+    storage::RecordBatch records;
+    storage::Durability durability{};
+    // The planted fault has reported the batch as appended.
+    bool answered = false;
+  };
+  std::deque<InFlight> journal_;
+  // While the world heals, no new faults occur.
+  bool healing_ = false;
+  bool failed_ = false;
+  // A fault of the store has occurred.
+  bool fault_expected_ = false;
   base::Now now_{.wall_ms = kStartMs, .mono_ms = 1000};
   uint64_t next_call_ = 1;
   uint64_t next_stream_ = 1;
