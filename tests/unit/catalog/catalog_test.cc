@@ -2,9 +2,12 @@
 #include "server/catalog/catalog.h"
 
 #include <gtest/gtest.h>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
+#include "server/catalog/catalog_records.h"
 #include "tests/unit/catalog/catalog_world.h"
 
 namespace duetime::catalog {
@@ -416,6 +419,25 @@ TEST(CatalogTest, AStartKeepsTheLinkThatADeadLetterMade) {
   world.Restart();
   const TopicId letters = world.snapshot().FindTopic("a.dlq")->id;
   for (const ShardView& shard : world.shards()) EXPECT_EQ(shard.topics.at(a).dead_letter, letters);
+}
+
+TEST(CatalogTest, OnlyALaterSubscriptionMayStartAtItsCreation) {
+  CatalogWorld world;
+  for (const char* const name : {"first", "second"}) {
+    CreateSubscription command{.topic = "a", .name = name};
+    command.from_now = true;
+    world.Post(command);
+    ASSERT_TRUE(world.Step());
+    std::vector<storage::ObjectRef> objects;
+    ASSERT_TRUE(world.store()
+                    .ScanObjects(storage::ObjectKind::kSubscription, kPartition, "", 10, &objects)
+                    .ok());
+    const auto stored = DecodeSubscription(objects.back().value);
+    ASSERT_TRUE(stored.ok());
+    EXPECT_EQ(stored->name, name);
+    EXPECT_EQ(stored->from_now, std::string(name) == "second");
+    world.Run();
+  }
 }
 
 TEST(CatalogTest, AShardThatFailsStopsTheCatalog) {
