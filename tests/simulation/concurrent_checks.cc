@@ -133,6 +133,9 @@ void ConcurrentCalls::Drain() {
   healing_ = true;
   StopRecurrences();
   while (!journal_.empty()) Commit(/*faults=*/0);
+  // A delete that would have waited may have been refused as OVERLOADED. Now it need not wait.
+  StopRecurrences();
+  while (!journal_.empty()) Commit(/*faults=*/0);
   if (shard_count_ == 1) CheckBounds();
   auto& subscriptions = contract_.subscriptions();
   for (uint32_t i = 1; i <= kTopics; ++i) {
