@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in topics, subscriptions and their changes (run.py says how they are planted)."""
+"""Faults in topics, subscriptions and their changes (run.py says how they are planted).
+
+Its first half has been run; it has not been run as a whole yet.
+"""
 
 CATALOG = "server/catalog/catalog.cc"
 OUTPUT = "server/catalog/catalog_output.cc"

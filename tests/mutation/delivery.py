@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults between due and settled, and in what clients do to messages (run.py says how they are planted).
-
-This table is new: it has not been run as a whole yet.
-"""
+"""Faults between due and settled, and in what clients do to messages (run.py says how they are planted)."""
 
 ROOM = "server/delivery"
 MESSAGES = "server/messages"
