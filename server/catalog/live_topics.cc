@@ -122,7 +122,8 @@ absl::Status LiveTopics::CheckCreation(absl::string_view name, bool used,
     if (dead_letters->empty()) return NoDeadLetterTopicError(name);
     if (state_->Find(*dead_letters) == nullptr) ++topics;
   }
-  return state_->CheckRoom(/*listened=*/!used, topics);
+  // A deleted topic keeps its place among the topics that only a subscriber names.
+  return state_->CheckRoom(/*listened=*/entry == nullptr && !used, topics);
 }
 
 bool LiveTopics::LacksDeadLetters(const TopicEntry& entry) {

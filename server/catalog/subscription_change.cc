@@ -35,8 +35,25 @@ absl::Status SubscriptionChange::CompleteSettings(TopicEntry* entry,
   return status;
 }
 
+absl::Status SubscriptionChange::Find(absl::string_view topic, const std::string& name,
+                                      TopicEntry** entry, SubscriptionEntry** subscription) {
+  *entry = state_->Find(topic);
+  if (*entry == nullptr || (*entry)->topic->deleted) return TopicNotFoundError(topic);
+  const auto found = (*entry)->subscriptions.find(name);
+  if (found == (*entry)->subscriptions.end()) return SubscriptionNotFoundError(topic, name);
+  *subscription = &found->second;
+  return absl::OkStatus();
+}
+
+void SubscriptionChange::Begin(TopicEntry* entry, RequestTag tag, const std::string& name,
+                               SubscriptionPhase phase) {
+  Change* const change = changes_->Begin(entry->topic->id, tag);
+  change->subscription = name;
+  SendToShards(entry, change, phase);
+}
+
 void SubscriptionChange::Create(base::Now now, const CreateSubscription& command) {
-  TopicEntry* entry = state_->Find(command.topic);
+  TopicEntry* entry = nullptr;
   std::optional<std::string> dead_letters;
   if (!command.settings.dead_letter_name.empty()) {
     dead_letters = command.settings.dead_letter_name;
@@ -77,50 +94,30 @@ void SubscriptionChange::Create(base::Now now, const CreateSubscription& command
   fresh.stored.from_now = command.from_now && !first;
   fresh.incarnation = state_->NextIncarnation();
   entry->subscriptions.emplace(command.name, std::move(fresh));
-  Change* const change = changes_->Begin(entry->topic->id, command.tag);
-  change->subscription = command.name;
-  SendToShards(entry, change, SubscriptionPhase::kCreating);
+  Begin(entry, command.tag, command.name, SubscriptionPhase::kCreating);
 }
 
 void SubscriptionChange::Update(const UpdateSubscription& command) {
-  TopicEntry* const entry = state_->Find(command.topic);
-  absl::Status status;
-  protocol::SubscriptionSettings settings;
+  TopicEntry* entry = nullptr;
   SubscriptionEntry* subscription = nullptr;
-  if (entry == nullptr || entry->topic->deleted) {
-    status = TopicNotFoundError(command.topic);
-  } else if (const auto found = entry->subscriptions.find(command.name);
-             found == entry->subscriptions.end()) {
-    status = SubscriptionNotFoundError(command.topic, command.name);
-  } else {
-    subscription = &found->second;
+  protocol::SubscriptionSettings settings;
+  absl::Status status = Find(command.topic, command.name, &entry, &subscription);
+  if (status.ok()) {
     settings = subscription->stored.settings;
     status = command.edit(&settings);
   }
   if (status.ok()) status = CompleteSettings(entry, &settings);
-  if (!status.ok()) {
-    return output_->AnswerLater({.tag = command.tag, .status = status});
-  }
+  if (!status.ok()) return output_->AnswerLater({.tag = command.tag, .status = status});
   subscription->stored.settings = settings;
-  Change* const change = changes_->Begin(entry->topic->id, command.tag);
-  change->subscription = command.name;
-  SendToShards(entry, change, SubscriptionPhase::kUpdating);
+  Begin(entry, command.tag, command.name, SubscriptionPhase::kUpdating);
 }
 
 void SubscriptionChange::Delete(const DeleteSubscription& command) {
-  TopicEntry* const entry = state_->Find(command.topic);
-  absl::Status status;
-  if (entry == nullptr || entry->topic->deleted) {
-    status = TopicNotFoundError(command.topic);
-  } else if (!entry->subscriptions.contains(command.name)) {
-    status = SubscriptionNotFoundError(command.topic, command.name);
-  }
-  if (!status.ok()) {
-    return output_->AnswerLater({.tag = command.tag, .status = status});
-  }
-  Change* const change = changes_->Begin(entry->topic->id, command.tag);
-  change->subscription = command.name;
-  SendToShards(entry, change, SubscriptionPhase::kDeleting);
+  TopicEntry* entry = nullptr;
+  SubscriptionEntry* subscription = nullptr;
+  absl::Status status = Find(command.topic, command.name, &entry, &subscription);
+  if (!status.ok()) return output_->AnswerLater({.tag = command.tag, .status = status});
+  Begin(entry, command.tag, command.name, SubscriptionPhase::kDeleting);
 }
 
 void SubscriptionChange::SendToShards(TopicEntry* entry, Change* change, SubscriptionPhase phase) {

@@ -3,7 +3,10 @@
 // SubscriptionChange: creates, changes and deletes subscriptions.
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 #include "server/base/clock.h"
 #include "server/catalog/catalog_options.h"
@@ -43,6 +46,11 @@ class SubscriptionChange {
  private:
   // Resolves the name of the dead-letter topic to its number.
   absl::Status CompleteSettings(TopicEntry* entry, protocol::SubscriptionSettings* settings);
+  // The subscription of this name. TOPIC_NOT_FOUND, SUBSCRIPTION_NOT_FOUND.
+  absl::Status Find(absl::string_view topic, const std::string& name, TopicEntry** entry,
+                    SubscriptionEntry** subscription);
+  // Begins the topic's change with this phase of the subscription. `tag`: the request to answer.
+  void Begin(TopicEntry* entry, RequestTag tag, const std::string& name, SubscriptionPhase phase);
   void Post(const TopicEntry& entry, Change* change);
 
   const bool auto_create_;

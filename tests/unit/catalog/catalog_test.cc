@@ -404,6 +404,15 @@ TEST(CatalogTest, ARecurrenceThatAShardMadeBeforeTheCrashRevivesTheTopic) {
   }
 }
 
+TEST(CatalogTest, ADeletedTopicIsRevivedThoughThereIsNoRoomForANewOne) {
+  CatalogWorld world({.topics_max = 10});
+  ASSERT_EQ(world.Reason(ByUse("a", "s")), "OK");
+  ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
+  ASSERT_EQ(world.Reason(ByUse("b", "s")), "OK");
+  EXPECT_EQ(world.Reason(ByUse("c", "s")), "TOPIC_LIMIT");
+  EXPECT_EQ(world.Reason(ByUse("a", "s")), "OK");
+}
+
 TEST(CatalogTest, UseDoesNotReviveATopicThatItMayNotCreate) {
   CatalogWorld world({.auto_create = false});
   ASSERT_EQ(world.Reason(CreateTopic{.name = "a"}), "OK");
