@@ -63,7 +63,7 @@ absl::Status DamagedError();
 absl::Status ReadError(const absl::Status& status);
 
 // Adds the error of one shard to the status of a call to several shards. NOT_FOUND does not replace
-// another error, because the shard with the other error may have what is asked for.
+// another error: the shard that returned the other error may hold the object.
 void AddShardError(const absl::Status& error, absl::Status* status);
 
 // `status` with one more pair in its metadata, if it is an error made by MakeError.

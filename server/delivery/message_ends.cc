@@ -56,8 +56,8 @@ std::optional<ProgressRows> MessageEnds::RowsIfLast(const MessageKey& key,
                                                     const Subscription& subscription) {
   const Topic& topic = *subscription.topic;
   if (!topic.several) return ProgressRows();
-  // Most settlements end here: another subscription has the message in memory, unsettled. So a
-  // delivery costs the same with any number of subscriptions.
+  // Most settlements return from this loop, because another subscription has the message in memory
+  // and has not settled it.
   for (EntryIndex i = table_->Find(key.id); i != kNoEntry; i = (*table_)[i].sibling) {
     const PendingDelivery& entry = (*table_)[i];
     // An entry at another place is a stale offer and does not count.

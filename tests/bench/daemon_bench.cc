@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Benchmarks of the built daemon. Each starts its own daemon, with its data in TMPDIR, which should
-// be on a real disk: the first line says what it is. Due times are spread, half of each payload is
-// random, and a delivery counts when the server has confirmed its ack. See RESULTS.md.
+// Benchmarks of the built daemon. Each starts its own daemon. The data is in TMPDIR, which should
+// be on a real disk; the first line of the output names its file system. Due times are spread. Half
+// of each payload is random. A delivery counts when the server has confirmed its ack. See
+// RESULTS.md.
 //
 //   daemon_bench cost      CPU, records and bytes of each operation
 //   daemon_bench unary | batch | burst | steady | pending   ratios in one run: against an empty
@@ -304,7 +305,7 @@ int Burst(const Options& options) {
         "resident %.0f MB\n",
         static_cast<long long>(acked()), seconds, static_cast<double>(acked()) / seconds,
         (ProcessCpuSeconds(server->pid()) - cpu) / static_cast<double>(messages) * 1e6,
-        static_cast<double>(ProcessResidentBytes(server->pid())) / 1e6);
+        static_cast<double>(test::ResidentBytes(server->pid())) / 1e6);
   });
   PrintLateness("burst", &burst);
   PrintLateness("second topic, beside the burst", &side_during);
@@ -326,7 +327,7 @@ int Steady(const Options& options) {
   PrintLateness("steady", &received);
   std::printf("server CPU %.0f %% of a core, resident %.0f MB\n",
               (ProcessCpuSeconds(server->pid()) - cpu) / options.seconds * 100,
-              static_cast<double>(ProcessResidentBytes(server->pid())) / 1e6);
+              static_cast<double>(test::ResidentBytes(server->pid())) / 1e6);
   return 0;
 }
 
@@ -336,14 +337,14 @@ int Pending(const Options& options) {
   const int64_t messages = options.MessagesOr(10'000'000);
   const auto server = StartDaemon(options);
   std::this_thread::sleep_for(std::chrono::seconds(1));
-  const uint64_t empty = ProcessResidentBytes(server->pid());
+  const uint64_t empty = test::ResidentBytes(server->pid());
   MessageSource far("far", kDayMs, kYearMs);
   const LoadResult accepted =
       ScheduleBatches(server->Connect(), &far, messages, kBatch, kBatchesInFlight, nullptr);
   PrintErrors(accepted);
-  const uint64_t busy = ProcessResidentBytes(server->pid());
+  const uint64_t busy = test::ResidentBytes(server->pid());
   std::this_thread::sleep_for(std::chrono::seconds(10));
-  const uint64_t full = ProcessResidentBytes(server->pid());
+  const uint64_t full = test::ResidentBytes(server->pid());
   std::printf(
       "%lld pending, accepted at %.0f/s; resident: empty %.0f MB, right after %.0f MB, at "
       "rest %.0f MB (+%.0f)\n",

@@ -95,14 +95,14 @@ void PrintHealth(const char* name, const Health& health) {
 int Run(const Options& options) {
   const auto quiet = StartDaemon(options.daemon, options.flags);
   const auto crowded = StartDaemon(options.daemon, options.flags);
-  const double empty = static_cast<double>(ProcessResidentBytes(crowded->pid())) / 1e6;
+  const double empty = static_cast<double>(test::ResidentBytes(crowded->pid())) / 1e6;
 
   // Highest resident memory of the crowded daemon from here on, in bytes.
   std::atomic<uint64_t> resident{0};
   std::atomic<bool> stop{false};
   std::thread sampler([&] {
     while (!stop.load()) {
-      resident = std::max(resident.load(), ProcessResidentBytes(crowded->pid()));
+      resident = std::max(resident.load(), test::ResidentBytes(crowded->pid()));
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   });

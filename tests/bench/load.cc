@@ -47,11 +47,14 @@ void MessageSource::Fill(v1::ScheduleRequest* message) {
 
 namespace {
 
+template <typename Response>
+using Reader = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>>;
+
 // One call in flight. The next call reuses it.
 template <typename Response>
 struct Slot {
   std::unique_ptr<grpc::ClientContext> context;
-  std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> reader;
+  Reader<Response> reader;
   Response response;
   grpc::Status status;
   SteadyClock::time_point start;
@@ -106,14 +109,13 @@ LoadResult ScheduleFor(const Channel& channel, MessageSource* source, int in_fli
   const auto stub = v1::Messages::NewStub(channel);
   const auto end = SteadyClock::now() + std::chrono::duration<double>(seconds);
   v1::ScheduleRequest request;
-  using Reader = std::unique_ptr<grpc::ClientAsyncResponseReader<v1::ScheduleResponse>>;
   return Run<v1::ScheduleResponse>(
       in_flight,
       [&](grpc::ClientContext* context, grpc::CompletionQueue* queue, uint64_t* messages) {
-        if (SteadyClock::now() >= end) return Reader();
+        if (SteadyClock::now() >= end) return Reader<v1::ScheduleResponse>();
         *messages = 1;
         source->Fill(&request);
-        return Reader(stub->AsyncSchedule(context, request, queue));
+        return Reader<v1::ScheduleResponse>(stub->AsyncSchedule(context, request, queue));
       },
       [&](const v1::ScheduleResponse& response) {
         if (ids != nullptr) ids->push_back(response.message().id());
@@ -125,13 +127,12 @@ LoadResult EchoFor(const Channel& channel, int in_flight, double seconds) {
   namespace health = grpc::health::v1;
   const auto stub = health::Health::NewStub(channel);
   const auto end = SteadyClock::now() + std::chrono::duration<double>(seconds);
-  using Reader = std::unique_ptr<grpc::ClientAsyncResponseReader<health::HealthCheckResponse>>;
   return Run<health::HealthCheckResponse>(
       in_flight,
       [&](grpc::ClientContext* context, grpc::CompletionQueue* queue, uint64_t* messages) {
-        if (SteadyClock::now() >= end) return Reader();
+        if (SteadyClock::now() >= end) return Reader<health::HealthCheckResponse>();
         *messages = 1;
-        return Reader(stub->AsyncCheck(context, {}, queue));
+        return Reader<health::HealthCheckResponse>(stub->AsyncCheck(context, {}, queue));
       },
       [](const health::HealthCheckResponse&) { return uint64_t{1}; });
 }
@@ -140,14 +141,13 @@ LoadResult CancelEach(const Channel& channel, const std::vector<std::string>& id
   const auto stub = v1::Messages::NewStub(channel);
   size_t sent = 0;
   v1::CancelRequest request;
-  using Reader = std::unique_ptr<grpc::ClientAsyncResponseReader<v1::CancelResponse>>;
   return Run<v1::CancelResponse>(
       in_flight,
       [&](grpc::ClientContext* context, grpc::CompletionQueue* queue, uint64_t* messages) {
-        if (sent == ids.size()) return Reader();
+        if (sent == ids.size()) return Reader<v1::CancelResponse>();
         *messages = 1;
         request.set_message_id(ids[sent++]);
-        return Reader(stub->AsyncCancel(context, request, queue));
+        return Reader<v1::CancelResponse>(stub->AsyncCancel(context, request, queue));
       },
       CountCancelled);
 }
@@ -158,14 +158,13 @@ LoadResult RunBatches(const Channel& channel, int batches, int in_flight,
   const auto stub = v1::Messages::NewStub(channel);
   v1::ScheduleBatchRequest request;
   int sent = 0;
-  using Reader = std::unique_ptr<grpc::ClientAsyncResponseReader<v1::ScheduleBatchResponse>>;
   return Run<v1::ScheduleBatchResponse>(
       in_flight,
       [&](grpc::ClientContext* context, grpc::CompletionQueue* queue, uint64_t* messages) {
-        if (sent == batches) return Reader();
+        if (sent == batches) return Reader<v1::ScheduleBatchResponse>();
         fill(sent++, &request);
         *messages = static_cast<uint64_t>(request.messages_size());
-        return Reader(stub->AsyncScheduleBatch(context, request, queue));
+        return Reader<v1::ScheduleBatchResponse>(stub->AsyncScheduleBatch(context, request, queue));
       },
       [&](const v1::ScheduleBatchResponse& response) {
         uint64_t accepted = 0;
@@ -194,17 +193,16 @@ LoadResult CancelBatches(const Channel& channel, const std::vector<std::string>&
   const auto stub = v1::Messages::NewStub(channel);
   size_t sent = 0;
   v1::CancelBatchRequest request;
-  using Reader = std::unique_ptr<grpc::ClientAsyncResponseReader<v1::CancelBatchResponse>>;
   return Run<v1::CancelBatchResponse>(
       in_flight,
       [&](grpc::ClientContext* context, grpc::CompletionQueue* queue, uint64_t* messages) {
-        if (sent == ids.size()) return Reader();
+        if (sent == ids.size()) return Reader<v1::CancelBatchResponse>();
         request.Clear();
         while (sent < ids.size() && request.cancels_size() < size) {
           request.add_cancels()->set_message_id(ids[sent++]);
         }
         *messages = static_cast<uint64_t>(request.cancels_size());
-        return Reader(stub->AsyncCancelBatch(context, request, queue));
+        return Reader<v1::CancelBatchResponse>(stub->AsyncCancelBatch(context, request, queue));
       },
       [](const v1::CancelBatchResponse& response) {
         uint64_t cancelled = 0;

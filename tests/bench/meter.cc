@@ -29,13 +29,6 @@ std::string ReadText(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// The nanoseconds that a thread or a process's first thread has run.
-double RunNanos(const std::string& directory) {
-  double nanos = 0;
-  std::ifstream(directory + "/schedstat") >> nanos;
-  return nanos;
-}
-
 std::string KindOfThread(absl::string_view name) {
   const std::pair<const char*, const char*> kinds[] = {
       {"rpc-", "gRPC"},          {"grpc", "gRPC"},        {"default-exec", "gRPC"},
@@ -46,6 +39,25 @@ std::string KindOfThread(absl::string_view name) {
     if (absl::StartsWith(name, prefix)) return kind;
   }
   return "other";
+}
+
+// CPU seconds of the threads that run, by kind.
+std::map<std::string, double> CpuByThread(int pid) {
+  std::map<std::string, double> seconds;
+  std::error_code ignored;
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks, ignored)) {
+    double nanos = 0;
+    std::ifstream(task.path() / "schedstat") >> nanos;
+    seconds[KindOfThread(ReadText(task.path() / "comm"))] += nanos / 1e9;
+  }
+  return seconds;
+}
+
+double Sum(const std::map<std::string, double>& seconds) {
+  double sum = 0;
+  for (const auto& [kind, of_kind] : seconds) sum += of_kind;
+  return sum;
 }
 
 // The sum of a metric over its labels.
@@ -73,35 +85,13 @@ double WrittenBytes(int pid) {
 
 }  // namespace
 
-double ProcessCpuSeconds(int pid) {
-  double nanos = 0;
-  std::error_code ignored;
-  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
-  for (const auto& task : std::filesystem::directory_iterator(tasks, ignored)) {
-    nanos += RunNanos(task.path());
-  }
-  return nanos / 1e9;
-}
-
-uint64_t ProcessResidentBytes(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
-  uint64_t total = 0;
-  uint64_t resident = 0;
-  file >> total >> resident;
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
+double ProcessCpuSeconds(int pid) { return Sum(CpuByThread(pid)); }
 
 Meter::Meter(const test::ServerProcess& server) : server_(server) { Take(); }
 
 Spent Meter::Read() const {
   Spent spent;
-  const std::string tasks = "/proc/" + std::to_string(server_.pid()) + "/task";
-  std::error_code ignored;
-  for (const auto& task : std::filesystem::directory_iterator(tasks, ignored)) {
-    const double seconds = RunNanos(task.path()) / 1e9;
-    spent.thread_cpu_s[KindOfThread(ReadText(task.path() / "comm"))] += seconds;
-    spent.server_cpu_s += seconds;
-  }
+  spent.thread_cpu_s = CpuByThread(server_.pid());
   spent.client_cpu_s = ProcessCpuSeconds(getpid());
   const std::string page = test::HttpGet(server_.metrics_port(), "/metrics");
   spent.records = Metric(page, "duetime_commit_records_total");
@@ -116,7 +106,6 @@ Spent Meter::Take() {
   Spent spent = Read();
   const Spent all = spent;
   spent.seconds = std::chrono::duration<double>(now - start_).count();
-  spent.server_cpu_s -= before_.server_cpu_s;
   spent.client_cpu_s -= before_.client_cpu_s;
   for (auto& [kind, seconds] : spent.thread_cpu_s) seconds -= before_.thread_cpu_s[kind];
   spent.records -= before_.records;
@@ -141,10 +130,10 @@ void PrintSpent(const char* name, const Spent& spent, double operations) {
   };
   std::printf(
       "%-34s %9.0f %7.2f | %6.2f %6.2f %9.2f %7.2f %6.2f | %7.2f | %7.2f %7.0f %7.0f %7.4f\n", name,
-      operations / spent.seconds, spent.server_cpu_s / operations * 1e6, us("gRPC"), us("engine"),
-      us("committer"), us("RocksDB"), us("other"), spent.client_cpu_s / operations * 1e6,
-      spent.records / operations, spent.record_bytes / operations, spent.disk_bytes / operations,
-      spent.syncs / operations);
+      operations / spent.seconds, Sum(spent.thread_cpu_s) / operations * 1e6, us("gRPC"),
+      us("engine"), us("committer"), us("RocksDB"), us("other"),
+      spent.client_cpu_s / operations * 1e6, spent.records / operations,
+      spent.record_bytes / operations, spent.disk_bytes / operations, spent.syncs / operations);
   std::fflush(stdout);
 }
 

@@ -15,7 +15,6 @@ namespace duetime::bench {
 // Sums over a time.
 struct Spent {
   double seconds = 0;
-  double server_cpu_s = 0;
   double client_cpu_s = 0;
   // CPU of the server by kind of thread: gRPC, engine, committer, RocksDB, other.
   std::map<std::string, double> thread_cpu_s;
@@ -33,7 +32,7 @@ class Meter {
   // REQUIRES: the server serves metrics, and outlives the meter.
   explicit Meter(const test::ServerProcess& server);
 
-  // Returns what was spent since the last call, or since the constructor.
+  // Returns the cost of the load since the last call, or since the constructor.
   Spent Take();
 
  private:
@@ -49,9 +48,8 @@ void PrintSpentHead();
 // Prints the rate of `operations`, and what each of them cost.
 void PrintSpent(const char* name, const Spent& spent, double operations);
 
-// CPU seconds and resident bytes of a process.
+// CPU seconds of the threads of a process that run.
 double ProcessCpuSeconds(int pid);
-uint64_t ProcessResidentBytes(int pid);
 
 // Prints the cores, the file system of `directory`, and how long it takes there to sync an append
 // of 4 KiB.

@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
-#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
-#include <unistd.h>
 
 #include "tests/integration/daemon_fixture.h"
 #include "tests/support/test_scale.h"
@@ -57,14 +55,6 @@ struct Limits {
            shards * 2 * mailbox_bytes_max;
   }
 };
-
-uint64_t ResidentBytes(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
-  uint64_t total = 0;
-  uint64_t resident = 0;
-  file >> total >> resident;
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
 
 // Samples a process's resident memory every 20 ms and keeps the highest value, in bytes.
 class Sampler {

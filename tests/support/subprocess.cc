@@ -126,4 +126,12 @@ std::string ReadWholeFile(const std::string& path) {
   return text.str();
 }
 
+uint64_t ResidentBytes(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
+  uint64_t total = 0;
+  uint64_t resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace duetime::test

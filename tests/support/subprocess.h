@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <sys/types.h>
@@ -48,6 +49,9 @@ class Subprocess {
   int pidfd_ = -1;
   std::optional<ExitStatus> ended_;
 };
+
+// The resident memory of a process, in bytes; 0 if it has ended.
+uint64_t ResidentBytes(pid_t pid);
 
 // The result of a program that ran to its end.
 struct RunResult {

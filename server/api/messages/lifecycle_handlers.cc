@@ -89,16 +89,16 @@ absl::string_view TopicName(ApiWorker& worker, storage::TopicId topic) {
 }
 
 void FillSubscriptionStates(ApiWorker& worker, const protocol::GetReply& reply,
-                            google::protobuf::RepeatedPtrField<v1::SubscriptionStatus>* standings) {
+                            google::protobuf::RepeatedPtrField<v1::SubscriptionStatus>* states) {
   for (const protocol::SubscriptionStatus& from : reply.subscriptions) {
-    v1::SubscriptionStatus* to = standings->Add();
+    v1::SubscriptionStatus* to = states->Add();
     to->set_subscription(worker.context().catalog().SubscriptionName(from.subscription));
     to->set_state(ToProto(from.state));
     to->set_attempts(static_cast<int32_t>(from.attempts));
     if (from.lease_end_ms > 0) SetTimestamp(from.lease_end_ms, to->mutable_lease_end_time());
     if (from.retry_ms > 0) SetTimestamp(from.retry_ms, to->mutable_retry_time());
   }
-  std::sort(standings->begin(), standings->end(),
+  std::sort(states->begin(), states->end(),
             [](const auto& a, const auto& b) { return a.subscription() < b.subscription(); });
 }
 
