@@ -12,6 +12,7 @@
 
 namespace duetime::simulation {
 
+using protocol::OnConflict;
 using storage::AppendOutcome;
 using storage::CountLevel;
 using storage::IndexKind;
