@@ -7,7 +7,7 @@
 namespace duetime::storage {
 
 void CountGroup::Add(uint16_t shard, TopicId topic, uint64_t due_ms, const CountDelta& delta) {
-  const uint64_t start_ms = BucketStart(CountLevel::kMinute, due_ms);
+  const uint64_t start_ms = due_ms - due_ms % kMinuteMs;
   if (!minutes_.empty()) {
     Minute& last = minutes_.back();
     if (last.start_ms == start_ms && last.topic == topic && last.shard == shard) {

@@ -4,15 +4,17 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "storage/message_store.h"
+#include "storage/day_counts.h"
+#include "storage/key_codec.h"
 #include "storage/types.h"
 #include "storage/value_codec.h"
 
 namespace duetime::storage {
 
-// Sums deltas, so that a group writes each counter once and not once per record.
+// Sums deltas, so that a group writes one change for each topic, and one for each topic and day.
 //
 // The store reuses one object for all groups, so it soon stops allocating. Cost: one comparison for
 // a delta in the bucket of the previous delta, else an entry in a sort. Thread safety: confined.
@@ -23,16 +25,33 @@ class CountGroup {
   // Adds `delta` to the counters of messages due at `due_ms`.
   void Add(uint16_t shard, TopicId topic, uint64_t due_ms, const CountDelta& delta);
 
-  // Calls add(shard, topic, level, start_ms, sum) for every counter whose sum is not zero, in key
-  // order.
+  // Calls change(key, bytes) for every change of a counter, in key order, except for changes of
+  // zero.
   template <typename F>
-  void ForEachSum(F&& add) {
+  void ForEachChange(F&& change) {
     SortAndMerge();
     for (size_t begin = 0; begin < minutes_.size();) {
       size_t end = begin;
-      while (end < minutes_.size() && SameTopic(minutes_[begin], minutes_[end])) ++end;
-      for (const CountLevel level : kCountLevels) AddLevel(level, begin, end, add);
-      begin = end;
+      CountDelta sum;
+      for (; end < minutes_.size() && SameTopic(minutes_[begin], minutes_[end]); ++end) {
+        sum = Sum(sum, minutes_[end].sum);
+      }
+      if (sum != CountDelta{}) {
+        const auto bytes = EncodeCountDelta(sum);
+        change(CountKey(minutes_[begin].shard, minutes_[begin].topic),
+               absl::string_view(bytes.data(), bytes.size()));
+      }
+      while (begin < end) {
+        const Minute& first = minutes_[begin];
+        const uint64_t day_ms = DayOf(first.start_ms);
+        DayEncoder day;
+        for (; begin < end && DayOf(minutes_[begin].start_ms) == day_ms; ++begin) {
+          day.Add((minutes_[begin].start_ms - day_ms) / kMinuteMs, minutes_[begin].sum);
+        }
+        if (!day.bytes().empty()) {
+          change(DayKey(first.shard, first.topic, day_ms), absl::string_view(day.bytes()));
+        }
+      }
     }
   }
 
@@ -50,20 +69,6 @@ class CountGroup {
 
   // Sorts the entries and leaves one per minute.
   void SortAndMerge();
-
-  // Calls `add` for the sums of one level over [begin, end). REQUIRES: the entries have one topic.
-  template <typename F>
-  void AddLevel(CountLevel level, size_t begin, size_t end, F& add) {
-    for (size_t i = begin; i < end;) {
-      const uint64_t start_ms = BucketStart(level, minutes_[i].start_ms);
-      CountDelta sum;
-      for (; i < end && BucketStart(level, minutes_[i].start_ms) == start_ms; ++i) {
-        sum = Sum(sum, minutes_[i].sum);
-      }
-      if (sum != CountDelta{})
-        add(minutes_[begin].shard, minutes_[begin].topic, level, start_ms, sum);
-    }
-  }
 
   std::vector<Minute> minutes_;
 };

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kShardBytes = 2;
 constexpr size_t kTopicBytes = 4;
 constexpr size_t kSubscriptionBytes = 4;
-constexpr size_t kLevelBytes = 1;
+constexpr size_t kRowBytes = 1;
 constexpr size_t kKindBytes = 1;
 constexpr size_t kPlaceBytes = 8 + 16;  // due_ms, id
 constexpr absl::string_view kTopicPrefix = "topic/";
@@ -99,11 +99,11 @@ StoreKey EncodeLocatorKey(uint16_t shard, const MessageId& id) {
   return KeyWriter().Number(shard).Number(id.high).Number(id.low).In(ColumnFamily::kLocators);
 }
 
-StoreKey EncodeCountKey(uint16_t shard, TopicId topic, CountLevel level, uint64_t start_ms) {
+StoreKey EncodeCountKey(uint16_t shard, TopicId topic, CountRow row, uint64_t start_ms) {
   return KeyWriter()
       .Number(shard)
       .Number(static_cast<uint32_t>(topic))
-      .Number(static_cast<uint8_t>(level))
+      .Number(static_cast<uint8_t>(row))
       .Number(start_ms)
       .In(ColumnFamily::kCounts);
 }
@@ -204,10 +204,15 @@ std::optional<SubscriptionId> DecodeProgressKey(absl::string_view bytes) {
   return SubscriptionId{LoadBigEndian<uint32_t>(bytes.data() + kProgressPrefixBytes)};
 }
 
-std::optional<uint64_t> DecodeCountKey(absl::string_view bytes) {
-  constexpr size_t kHeadBytes = kShardBytes + kTopicBytes + kLevelBytes;
+std::optional<CountPlace> DecodeCountKey(absl::string_view bytes) {
+  constexpr size_t kHeadBytes = kShardBytes + kTopicBytes + kRowBytes;
   if (bytes.size() != kHeadBytes + sizeof(uint64_t)) return std::nullopt;
-  return LoadBigEndian<uint64_t>(bytes.data() + kHeadBytes);
+  const auto row = static_cast<uint8_t>(bytes[kHeadBytes - kRowBytes]);
+  if (row > static_cast<uint8_t>(CountRow::kDay)) return std::nullopt;
+  return CountPlace{.shard = LoadBigEndian<uint16_t>(bytes.data()),
+                    .topic = TopicId{LoadBigEndian<uint32_t>(bytes.data() + kShardBytes)},
+                    .row = CountRow{row},
+                    .start_ms = LoadBigEndian<uint64_t>(bytes.data() + kHeadBytes)};
 }
 
 std::optional<absl::string_view> DecodeIndexKey(absl::string_view bytes) {

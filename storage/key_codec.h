@@ -88,8 +88,18 @@ StoreKey ProgressEnd(uint16_t shard, const MessageKey& key);
 // traces (locators): shard u16, id 16 bytes.
 StoreKey EncodeLocatorKey(uint16_t shard, const MessageId& id);
 
-// counts: shard u16, topic u32, level u8, first millisecond of the bucket u64.
-StoreKey EncodeCountKey(uint16_t shard, TopicId topic, CountLevel level, uint64_t start_ms);
+// counts: shard u16, topic u32, row u8, the first millisecond of the day u64.
+//
+// Formats before 5 had rows 1 for an hour and 2 for a minute, with its start.
+enum class CountRow : uint8_t { kTopic = 0, kHourBefore5 = 1, kMinuteBefore5 = 2, kDay = 3 };
+StoreKey EncodeCountKey(uint16_t shard, TopicId topic, CountRow row, uint64_t start_ms);
+// The counter of a whole topic, and that of a day.
+inline StoreKey CountKey(uint16_t shard, TopicId topic) {
+  return EncodeCountKey(shard, topic, CountRow::kTopic, 0);
+}
+inline StoreKey DayKey(uint16_t shard, TopicId topic, uint64_t day_ms) {
+  return EncodeCountKey(shard, topic, CountRow::kDay, day_ms);
+}
 
 // A key that ends with a name. Does not allocate for names of usual length. A short key fits a
 // StoreKey.
@@ -147,8 +157,15 @@ struct BacklogPlace {
 std::optional<BacklogPlace> DecodeBacklogKey(absl::string_view bytes);
 std::optional<SubscriptionId> DecodeProgressKey(absl::string_view bytes);
 std::optional<TopicId> DecodeTopicKey(absl::string_view bytes);
-// Returns the first millisecond of the bucket.
-std::optional<uint64_t> DecodeCountKey(absl::string_view bytes);
+struct CountPlace {
+  uint16_t shard = 0;
+  TopicId topic{};
+  CountRow row{};
+  uint64_t start_ms = 0;
+
+  friend constexpr bool operator==(const CountPlace&, const CountPlace&) = default;
+};
+std::optional<CountPlace> DecodeCountKey(absl::string_view bytes);
 // Return the name.
 std::optional<absl::string_view> DecodeIndexKey(absl::string_view bytes);
 std::optional<absl::string_view> DecodeObjectKey(absl::string_view bytes);

@@ -22,6 +22,7 @@ absl::Status CountBelowZero() {
 }  // namespace
 
 void MemoryDisk::Image::Apply(const Record& record) {
+  Count(record);
   switch (record.type) {
     case RecordType::kAccept:
       messages.insert_or_assign({record.shard, record.key}, record.value);
@@ -53,9 +54,6 @@ void MemoryDisk::Image::Apply(const Record& record) {
     case RecordType::kLocator:
       locators.insert_or_assign({record.shard, record.key.id}, record.value);
       break;
-    case RecordType::kCount:
-      Count(record);
-      break;
     case RecordType::kObject:
       objects.insert_or_assign({record.kind, record.shard, record.name}, record.value);
       break;
@@ -72,11 +70,14 @@ void MemoryDisk::Image::Apply(const Record& record) {
 }
 
 void MemoryDisk::Image::Count(const Record& record) {
+  const CountDelta delta = CountOf(record);
+  if (delta.messages == 0) return;
   for (const CountLevel level : kCountLevels) {
-    const CountPlace place{record.shard, record.topic, level, BucketStart(level, record.mark_ms)};
+    const CountPlace place{record.shard, record.topic, level,
+                           BucketStart(level, record.key.due_ms)};
     CountDelta& sum = counts[place];
-    sum.messages += record.delta.messages;
-    sum.bytes += record.delta.bytes;
+    sum.messages += delta.messages;
+    sum.bytes += delta.bytes;
     if (sum == CountDelta{}) counts.erase(place);
   }
 }

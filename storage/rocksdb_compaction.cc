@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/rocksdb_compaction.h"
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/string_view.h"
 
+#include "storage/day_counts.h"
+#include "storage/key_codec.h"
 #include "storage/locator.h"
 #include "storage/rocksdb_slice.h"
 #include "storage/value_codec.h"
@@ -14,18 +17,47 @@
 namespace duetime::storage {
 namespace {
 
-class CountMergeOperator final : public rocksdb::AssociativeMergeOperator {
- public:
-  bool Merge(const rocksdb::Slice& /*key*/, const rocksdb::Slice* existing_value,
-             const rocksdb::Slice& value, std::string* new_value,
-             rocksdb::Logger* /*logger*/) const override {
-    const std::optional<CountDelta> before =
-        existing_value == nullptr ? CountDelta{} : DecodeCountDelta(ToView(*existing_value));
-    const std::optional<CountDelta> change = DecodeCountDelta(ToView(value));
-    if (!before.has_value() || !change.has_value()) return false;
-    const auto bytes = EncodeCountDelta(Sum(*before, *change));
-    new_value->assign(bytes.data(), bytes.size());
+// True if the key is that of a day, whose value is a DayEncoder's.
+bool IsDay(const rocksdb::Slice& key) {
+  const std::optional<CountPlace> place = DecodeCountKey(ToView(key));
+  return place.has_value() && place->row == CountRow::kDay;
+}
+
+// Adds up values of one key, `before` first if it is not nullptr. Returns false if one of them is
+// not valid.
+template <typename Values>
+bool AddUp(const rocksdb::Slice& key, const rocksdb::Slice* before, const Values& changes,
+           std::string* sum) {
+  if (IsDay(key)) {
+    DayCounts day;
+    if (before != nullptr && !day.Add(ToView(*before))) return false;
+    for (const rocksdb::Slice& change : changes) {
+      if (!day.Add(ToView(change))) return false;
+    }
+    *sum = day.Encode();
     return true;
+  }
+  std::optional<CountDelta> total =
+      before == nullptr ? CountDelta{} : DecodeCountDelta(ToView(*before));
+  for (const rocksdb::Slice& change : changes) {
+    const std::optional<CountDelta> delta = DecodeCountDelta(ToView(change));
+    if (!total.has_value() || !delta.has_value()) return false;
+    total = Sum(*total, *delta);
+  }
+  if (!total.has_value()) return false;
+  const auto bytes = EncodeCountDelta(*total);
+  sum->assign(bytes.data(), bytes.size());
+  return true;
+}
+
+class CountMergeOperator final : public rocksdb::MergeOperator {
+ public:
+  bool FullMergeV2(const MergeOperationInput& in, MergeOperationOutput* out) const override {
+    return AddUp(in.key, in.existing_value, in.operand_list, &out->new_value);
+  }
+  bool PartialMergeMulti(const rocksdb::Slice& key, const std::deque<rocksdb::Slice>& operands,
+                         std::string* new_value, rocksdb::Logger* /*logger*/) const override {
+    return AddUp(key, nullptr, operands, new_value);
   }
 
   const char* Name() const override { return "duetime.count"; }
@@ -33,9 +65,10 @@ class CountMergeOperator final : public rocksdb::AssociativeMergeOperator {
 
 class ZeroCountFilter final : public rocksdb::CompactionFilter {
  public:
-  bool Filter(int /*level*/, const rocksdb::Slice& /*key*/, const rocksdb::Slice& existing_value,
+  bool Filter(int /*level*/, const rocksdb::Slice& key, const rocksdb::Slice& existing_value,
               std::string* /*new_value*/, bool* /*value_changed*/) const override {
-    return DecodeCountDelta(ToView(existing_value)) == CountDelta{};
+    return IsDay(key) ? existing_value.empty()
+                      : DecodeCountDelta(ToView(existing_value)) == CountDelta{};
   }
 
   const char* Name() const override { return "duetime.zero_count"; }

@@ -15,8 +15,9 @@ namespace duetime::storage {
 // RocksDB's threads.
 using DropMark = std::atomic<uint64_t>;
 
-// For family counts: adds CountDeltas. A value that is not a CountDelta makes the read or the
-// compaction fail.
+// For family counts: adds up CountDeltas, and the counters of days (DayCounts). A value that is
+// neither makes the read or the compaction fail. Cost of one sum: that of all its values' bytes,
+// and for a day about 2 us.
 std::shared_ptr<rocksdb::MergeOperator> NewCountMergeOperator();
 
 // For family counts: drops counters of zero, which mean the same as absent ones.

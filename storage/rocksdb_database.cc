@@ -284,7 +284,7 @@ absl::Status RocksDbDatabase::Upgrade() {
   if (found_version_ < 2) {
     if (absl::Status status = UpgradeToVersion2(this); !status.ok()) return status;
   }
-  return UpgradeToVersion4(this);
+  return UpgradeToVersion5(this);
 }
 
 absl::Status RocksDbDatabase::BeginEpoch() {
@@ -374,11 +374,8 @@ rocksdb::Status RocksDbDatabase::NoteLog(uint64_t first_sequence) {
 }
 
 void RocksDbDatabase::AddCounts(CountGroup* counts, rocksdb::WriteBatch* batch) const {
-  counts->ForEachSum([this, batch](uint16_t shard, TopicId topic, CountLevel level,
-                                   uint64_t start_ms, const CountDelta& sum) {
-    const StoreKey key = EncodeCountKey(shard, topic, level, start_ms);
-    const auto value = EncodeCountDelta(sum);
-    batch->Merge(handle(ColumnFamily::kCounts), ToSlice(key.bytes()), {value.data(), value.size()})
+  counts->ForEachChange([this, batch](const StoreKey& key, absl::string_view change) {
+    batch->Merge(handle(ColumnFamily::kCounts), ToSlice(key.bytes()), ToSlice(change))
         .PermitUncheckedError();
   });
 }

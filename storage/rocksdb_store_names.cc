@@ -3,12 +3,45 @@
 // The part of RocksDbStore that reads heads, the index, locators, counters and objects.
 #include <algorithm>
 
+#include "storage/day_counts.h"
 #include "storage/message_record.h"
 #include "storage/rocksdb_store.h"
 #include "storage/rocksdb_store_impl.h"
 #include "storage/value_codec.h"
 
 namespace duetime::storage {
+namespace {
+
+absl::Status AddBucket(uint64_t start_ms, const CountDelta& sum, std::vector<BucketCount>* counts) {
+  if (sum == CountDelta{}) return absl::OkStatus();
+  if (sum.messages < 0 || sum.bytes < 0) return Undecodable("a counter below zero");
+  counts->push_back(
+      {start_ms, static_cast<uint64_t>(sum.messages), static_cast<uint64_t>(sum.bytes)});
+  return absl::OkStatus();
+}
+
+// Appends the buckets of a day that start within `times`, until there are `limit` counts.
+absl::Status AddDay(uint64_t day_ms, absl::string_view bytes, CountLevel level,
+                    const MsRange& times, size_t limit, std::vector<BucketCount>* counts) {
+  DayDecoder day(bytes);
+  uint64_t start_ms = 0;
+  CountDelta sum;
+  while (counts->size() < limit && day.Next()) {
+    const uint64_t bucket_ms = BucketStart(level, day_ms + day.minute() * kMinuteMs);
+    if (bucket_ms < times.from_ms) continue;
+    if (bucket_ms >= times.until_ms) break;
+    if (bucket_ms != start_ms) {
+      if (absl::Status status = AddBucket(start_ms, sum, counts); !status.ok()) return status;
+      start_ms = bucket_ms;
+      sum = {};
+    }
+    sum = Sum(sum, day.delta());
+  }
+  if (day.invalid()) return Undecodable("a counter");
+  return counts->size() < limit ? AddBucket(start_ms, sum, counts) : absl::OkStatus();
+}
+
+}  // namespace
 
 absl::Status RocksDbStore::ScanHeads(uint16_t shard, TopicId topic, const KeyRange& keys,
                                      const ScanLimit& limit, size_t scan_max,
@@ -86,18 +119,23 @@ absl::Status RocksDbStore::ScanCounts(uint16_t shard, TopicId topic, CountLevel 
                                       const MsRange& times, size_t limit,
                                       std::vector<BucketCount>* counts) {
   counts->clear();
-  if (times.from_ms >= times.until_ms) return absl::OkStatus();
-  const StoreKey lower = EncodeCountKey(shard, topic, level, times.from_ms);
-  const StoreKey upper = EncodeCountKey(shard, topic, level, times.until_ms);
+  if (times.from_ms >= times.until_ms || limit == 0) return absl::OkStatus();
+  if (level == CountLevel::kTopic) {
+    if (times.from_ms > 0) return absl::OkStatus();
+    const auto value = impl_->GetOne(CountKey(shard, topic));
+    if (!value.ok()) return value.status();
+    const std::optional<CountDelta> sum =
+        value->has_value() ? DecodeCountDelta(**value) : CountDelta{};
+    return sum.has_value() ? AddBucket(0, *sum, counts) : Undecodable("a counter");
+  }
+  const StoreKey lower = DayKey(shard, topic, DayOf(times.from_ms));
+  const StoreKey upper = DayKey(shard, topic, times.until_ms);
   Impl::Range range(*impl_->database(), lower, upper);
   for (; counts->size() < limit && range.Valid(); range.Next()) {
-    const std::optional<uint64_t> start_ms = DecodeCountKey(range.key());
-    const std::optional<CountDelta> sum = DecodeCountDelta(range.value());
-    if (!start_ms.has_value() || !sum.has_value()) return Undecodable("a counter");
-    if (*sum == CountDelta{}) continue;
-    if (sum->messages < 0 || sum->bytes < 0) return Undecodable("a counter below zero");
-    counts->push_back(
-        {*start_ms, static_cast<uint64_t>(sum->messages), static_cast<uint64_t>(sum->bytes)});
+    const std::optional<CountPlace> place = DecodeCountKey(range.key());
+    if (!place.has_value()) return Undecodable("a counter");
+    absl::Status status = AddDay(place->start_ms, range.value(), level, times, limit, counts);
+    if (!status.ok()) return status;
   }
   return range.status();
 }

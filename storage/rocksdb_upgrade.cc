@@ -8,6 +8,7 @@
 #include <string>
 
 #include "storage/count_group.h"
+#include "storage/day_counts.h"
 #include "storage/key_codec.h"
 #include "storage/message_record.h"
 #include "storage/rocksdb_database.h"
@@ -76,6 +77,77 @@ absl::Status CountBatch(RocksDbDatabase* database, std::string* place) {
   return absl::OkStatus();
 }
 
+// Turns the counters of versions before 5 into those of days.
+class DayUpgrade {
+ public:
+  explicit DayUpgrade(RocksDbDatabase* database) : database_(database) {}
+
+  absl::Status Run() {
+    if (absl::Status status = Begin(); !status.ok()) return status;
+    const std::unique_ptr<rocksdb::Iterator> counts(
+        database_->db()->NewIterator(MakeScanOptions(nullptr, nullptr, /*tombstones_max=*/0),
+                                     database_->handle(ColumnFamily::kCounts)));
+    for (counts->SeekToFirst(); counts->Valid(); counts->Next()) {
+      if (absl::Status status = Take(counts->key(), counts->value()); !status.ok()) return status;
+    }
+    if (!counts->status().ok()) return FromRocksDb(counts->status(), "read the counters");
+    FinishDay();
+    batch_
+        .Put(database_->handle(ColumnFamily::kMeta), ToSlice(FormatVersionKey().bytes()),
+             EncodeNumber(5))
+        .PermitUncheckedError();
+    return FromRocksDb(database_->Write(&batch_, /*sync=*/true), "write the upgrade");
+  }
+
+ private:
+  absl::Status Begin() { return FromRocksDb(database_->BeginBatch(&batch_), "begin a write"); }
+
+  // Takes one counter. They come in the order of their keys: for each topic its hours, then its
+  // minutes.
+  absl::Status Take(const rocksdb::Slice& key, const rocksdb::Slice& value) {
+    const std::optional<CountPlace> place = DecodeCountKey({key.data(), key.size()});
+    if (!place.has_value() || place->start_ms % kMinuteMs != 0) {
+      return absl::DataLossError("the store holds an invalid counter key");
+    }
+    if (place->row == CountRow::kTopic || place->row == CountRow::kDay) return absl::OkStatus();
+    if (place->row == CountRow::kMinuteBefore5) {
+      const std::optional<CountDelta> sum = DecodeCountDelta({value.data(), value.size()});
+      if (!sum.has_value()) return absl::DataLossError("the store holds an invalid counter");
+      const CountPlace day = {place->shard, place->topic, CountRow::kDay, DayOf(place->start_ms)};
+      if (day != day_) {
+        FinishDay();
+        if (batch_.Count() >= kChangesPerBatch) {
+          const rocksdb::Status status = database_->Write(&batch_, /*sync=*/false);
+          if (!status.ok()) return FromRocksDb(status, "write the upgrade");
+          if (absl::Status begun = Begin(); !begun.ok()) return begun;
+        }
+        day_ = day;
+      }
+      minutes_.Add((place->start_ms - day.start_ms) / kMinuteMs, *sum);
+    }
+    batch_.Delete(database_->handle(ColumnFamily::kCounts), key).PermitUncheckedError();
+    return absl::OkStatus();
+  }
+
+  void FinishDay() {
+    if (!minutes_.bytes().empty()) {
+      batch_
+          .Put(database_->handle(ColumnFamily::kCounts),
+               ToSlice(DayKey(day_.shard, day_.topic, day_.start_ms).bytes()), minutes_.bytes())
+          .PermitUncheckedError();
+    }
+    minutes_ = {};
+  }
+
+  static constexpr int kChangesPerBatch = 10'000;
+
+  RocksDbDatabase* const database_;
+  rocksdb::WriteBatch batch_;
+  // The day that is being put together.
+  CountPlace day_;
+  DayEncoder minutes_;
+};
+
 }  // namespace
 
 absl::Status UpgradeToVersion2(RocksDbDatabase* database) {
@@ -87,15 +159,6 @@ absl::Status UpgradeToVersion2(RocksDbDatabase* database) {
   return absl::OkStatus();
 }
 
-absl::Status UpgradeToVersion4(RocksDbDatabase* database) {
-  rocksdb::WriteBatch batch;
-  rocksdb::Status status = database->BeginBatch(&batch);
-  if (!status.ok()) return FromRocksDb(status, "begin a write");
-  batch
-      .Put(database->handle(ColumnFamily::kMeta), ToSlice(FormatVersionKey().bytes()),
-           EncodeNumber(4))
-      .PermitUncheckedError();
-  return FromRocksDb(database->Write(&batch, /*sync=*/true), "write the upgrade");
-}
+absl::Status UpgradeToVersion5(RocksDbDatabase* database) { return DayUpgrade(database).Run(); }
 
 }  // namespace duetime::storage

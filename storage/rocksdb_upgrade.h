@@ -17,9 +17,13 @@ class RocksDbDatabase;
 // memory of one batch. REQUIRES: there is no other writer.
 absl::Status UpgradeToVersion2(RocksDbDatabase* database);
 
-// From version 2 or 3 to 4: writes the new version, synced. Open() has already created the column
-// family of version 3, which starts empty. Older data stays valid: the catalog converts the topics
-// and subscriptions when it starts. REQUIRES: there is no other writer.
-absl::Status UpgradeToVersion4(RocksDbDatabase* database);
+// From version 2, 3 or 4 to 5: replaces the counters of hours and minutes by one for each day, and
+// ends with a synced write of the new version. Open() has already created the column family of
+// version 3, which starts empty. The catalog converts the topics and subscriptions of versions 2
+// and 3 when it starts.
+//
+// Each write replaces whole days, so a crash neither repeats nor skips one. Cost: one pass over the
+// counters and the memory of one batch. REQUIRES: there is no other writer.
+absl::Status UpgradeToVersion5(RocksDbDatabase* database);
 
 }  // namespace duetime::storage

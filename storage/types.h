@@ -29,10 +29,12 @@ constexpr SubscriptionId FirstSubscription(TopicId topic) {
 
 // The effect of a record.
 enum class RecordType : uint8_t {
-  // Stores a message. Uses shard, key, value (EncodeMessageRecord's bytes).
+  // Stores a message, and adds it to the topic's counters. Uses shard, topic, key, value
+  // (EncodeMessageRecord's bytes). REQUIRES: no message is stored at the key.
   kAccept = 1,
-  // Erases a message: it was settled, cancelled or moved. Uses shard, key. Erasing an absent
-  // message is not an error.
+  // Erases a message, and subtracts it from the topic's counters: it was settled, cancelled or
+  // moved. Uses shard, topic, key, bytes (the size of the message's value). REQUIRES: the message
+  // is stored, or its kAccept comes before.
   kErase = 2,
   // Advances the claim: messages due at or before mark_ms may be delivered from now on. Uses shard,
   // mark_ms.
@@ -56,9 +58,6 @@ enum class RecordType : uint8_t {
   // Stores the locator of a message that was moved or has ended. Uses shard, key.id, value
   // (EncodeLocator's bytes).
   kLocator = 10,
-  // Adds `delta` to three counters of pending messages: of the minute and of the hour of mark_ms (a
-  // due time), and of the whole topic. Uses shard, topic, mark_ms, delta.
-  kCount = 11,
   // Stores an object. Uses shard, kind (ObjectKind), name, value.
   kObject = 12,
   // Erases an object. Erasing an absent object is not an error. Uses shard, kind, name.
@@ -144,12 +143,24 @@ struct Record {
   SubscriptionId subscription{};
   BacklogEntry backlog;
   Progress progress;
-  CountDelta delta;
+  uint32_t bytes = 0;
   // IndexKind or ObjectKind.
   uint8_t kind = 0;
   std::string name;
   std::string value;
 };
+
+// The change that a record makes to the counters of its topic, at the due time of its key.
+inline CountDelta CountOf(const Record& record) {
+  switch (record.type) {
+    case RecordType::kAccept:
+      return {.messages = 1, .bytes = static_cast<int64_t>(record.value.size())};
+    case RecordType::kErase:
+      return {.messages = -1, .bytes = -static_cast<int64_t>(record.bytes)};
+    default:
+      return {};
+  }
+}
 
 // Records that are applied together or not at all, in this order.
 using RecordBatch = std::vector<Record>;

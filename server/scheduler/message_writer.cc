@@ -8,7 +8,6 @@
 
 namespace duetime::scheduler {
 
-using storage::CountDelta;
 using storage::Durability;
 using storage::MessageKey;
 using storage::Record;
@@ -16,7 +15,7 @@ using storage::RecordType;
 using storage::TopicId;
 
 void MessageWriter::Put(const MessageKey& key, TopicId topic, std::string record) {
-  Count(topic, key.due_ms, 1, static_cast<int64_t>(record.size()));
+  Count(topic, key.due_ms, 1);
   if (!watched_.empty() && watched_.erase(topic) > 0) used_.push_back(topic);
   Record accept;
   accept.type = RecordType::kAccept;
@@ -29,12 +28,13 @@ void MessageWriter::Put(const MessageKey& key, TopicId topic, std::string record
 
 void MessageWriter::Erase(const MessageKey& key, TopicId topic, uint32_t bytes,
                           Durability durability) {
-  Count(topic, key.due_ms, -1, -static_cast<int64_t>(bytes));
+  Count(topic, key.due_ms, -1);
   Record erase;
   erase.type = RecordType::kErase;
   erase.shard = shard_;
   erase.topic = topic;
   erase.key = key;
+  erase.bytes = bytes;
   writes_->Add(std::move(erase), durability);
 }
 
@@ -81,20 +81,13 @@ void MessageWriter::AddObject(RecordType type, storage::ObjectKind kind, std::st
   writes_->Add(std::move(record), durability);
 }
 
-void MessageWriter::Count(TopicId topic, uint64_t due_ms, int64_t messages, int64_t bytes) {
-  const std::pair<TopicId, uint64_t> bucket{topic, MinuteOf(due_ms)};
-  if (bucket != last_) {
-    if (last_delta_ != CountDelta{}) {
-      CountDelta& sum = counts_[last_];
-      sum.messages += last_delta_.messages;
-      sum.bytes += last_delta_.bytes;
-    }
-    last_ = bucket;
-    last_delta_ = {};
+void MessageWriter::Count(TopicId topic, uint64_t due_ms, int64_t messages) {
+  if (topic != last_topic_ || last_pending_ == nullptr) {
+    last_topic_ = topic;
+    last_pending_ = PendingOf(topic);
   }
-  last_delta_.messages += messages;
-  last_delta_.bytes += bytes;
-  if (!minutes_.empty()) minutes_.Add(topic, bucket.second, messages);
+  if (last_pending_ != nullptr) *last_pending_ += messages;
+  if (!minutes_.empty()) minutes_.Add(topic, MinuteOf(due_ms), messages);
   if (quotas_.empty()) return;
   if (protocol::TopicQuota* const quota = QuotaOf(topic)) {
     quota->pending.fetch_add(messages, std::memory_order_relaxed);
@@ -119,9 +112,11 @@ void MessageWriter::CountMinutes(TopicId topic, bool on) {
 void MessageWriter::BeginMinutes(TopicId topic) {
   minutes_.Begin(topic);
   beginning_.erase(topic);
-  if (last_.first == topic) minutes_.Add(topic, last_.second, last_delta_.messages);
-  for (const auto& [bucket, delta] : counts_) {
-    if (bucket.first == topic) minutes_.Add(topic, bucket.second, delta.messages);
+  // The store does not have the open batch yet.
+  for (const Record& record : writes_->open_records()) {
+    if (record.topic != topic) continue;
+    const int64_t messages = storage::CountOf(record).messages;
+    if (messages != 0) minutes_.Add(topic, MinuteOf(record.key.due_ms), messages);
   }
 }
 
@@ -133,25 +128,23 @@ void MessageWriter::Watch(TopicId topic, bool watch) {
   }
 }
 
-absl::StatusOr<int64_t*> MessageWriter::Flushed(TopicId topic) {
-  if (const auto it = flushed_.find(topic); it != flushed_.end()) return &it->second;
+int64_t* MessageWriter::PendingOf(TopicId topic) {
+  if (const auto it = pending_.find(topic); it != pending_.end()) return &it->second;
   std::vector<storage::BucketCount> counts;
   absl::Status status =
       store_->ScanCounts(shard_, topic, storage::CountLevel::kTopic, {0, 1}, 1, &counts);
-  if (!status.ok()) return status;
+  if (!status.ok()) {
+    read_status_ = std::move(status);
+    return nullptr;
+  }
   const uint64_t stored = counts.empty() ? 0 : counts[0].messages;
-  return &flushed_.emplace(topic, static_cast<int64_t>(stored)).first->second;
+  return &pending_.emplace(topic, static_cast<int64_t>(stored)).first->second;
 }
 
 absl::StatusOr<int64_t> MessageWriter::Pending(TopicId topic) {
-  const absl::StatusOr<int64_t*> flushed = Flushed(topic);
-  if (!flushed.ok()) return flushed.status();
-  int64_t messages = **flushed;
-  if (last_.first == topic) messages += last_delta_.messages;
-  for (const auto& [bucket, delta] : counts_) {
-    if (bucket.first == topic) messages += delta.messages;
-  }
-  return messages;
+  const int64_t* const pending = PendingOf(topic);
+  if (pending == nullptr) return read_status_;
+  return *pending;
 }
 
 absl::Status MessageWriter::SetQuota(TopicId topic, std::shared_ptr<protocol::TopicQuota> quota) {
@@ -163,34 +156,10 @@ absl::Status MessageWriter::SetQuota(TopicId topic, std::shared_ptr<protocol::To
   return absl::OkStatus();
 }
 
-absl::Status MessageWriter::FlushCounts() {
+absl::Status MessageWriter::BeginWaitingCounts() {
   DT_CHECK(!waits_to_count());
   while (!beginning_.empty()) BeginMinutes(*beginning_.begin());
-  absl::Status status = minutes_.read_status();
-  const auto add = [this, &status](const std::pair<TopicId, uint64_t>& bucket,
-                                   const CountDelta& delta) {
-    if (delta == CountDelta{}) return;
-    const absl::StatusOr<int64_t*> flushed = Flushed(bucket.first);
-    if (!flushed.ok()) {
-      status = flushed.status();
-      return;
-    }
-    **flushed += delta.messages;
-    Record record;
-    record.type = RecordType::kCount;
-    record.shard = shard_;
-    record.topic = bucket.first;
-    record.mark_ms = bucket.second;
-    record.delta = delta;
-    // Buffered: the record is as durable as the messages that it counts, which are in the same
-    // batch.
-    writes_->Add(std::move(record), Durability::kBuffered);
-  };
-  add(last_, last_delta_);
-  last_delta_ = {};
-  for (const auto& [bucket, delta] : counts_) add(bucket, delta);
-  counts_.clear();
-  return status;
+  return read_status_.ok() ? minutes_.read_status() : read_status_;
 }
 
 }  // namespace duetime::scheduler

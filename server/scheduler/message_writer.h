@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -24,11 +24,8 @@
 
 namespace duetime::scheduler {
 
-// Adds records to the open batch such that a message and its counters change together: every Put
-// and Erase is counted, and the counts go into the batch of the records that they count.
-//
-// The counts of a batch are summed per topic and minute before they become records: ten thousand
-// messages of one topic and hour cost sixty count records.
+// Adds records to the open batch, and counts the pending messages of each topic as they will be
+// once the batch is in the journal. The store's own counters follow when it applies the batch.
 //
 // Thread safety: confined to the shard's engine thread.
 class MessageWriter {
@@ -77,16 +74,18 @@ class MessageWriter {
   void Watch(storage::TopicId topic, bool watch);
   std::vector<storage::TopicId> TakeUsed() { return std::exchange(used_, {}); }
 
-  // Turns the counts into records. Call before the batch is taken. An error means that the store
-  // cannot be read. REQUIRES: not waits_to_count().
-  absl::Status FlushCounts();
+  // Begins the counts that waited for batches in flight. Call before the batch is taken. An error
+  // means that the store could not be read, so that counts are missing. REQUIRES: not
+  // waits_to_count().
+  absl::Status BeginWaitingCounts();
 
  private:
   void AddObject(storage::RecordType type, storage::ObjectKind kind, std::string name,
                  std::string value, storage::Durability durability);
-  void Count(storage::TopicId topic, uint64_t due_ms, int64_t messages, int64_t bytes);
+  void Count(storage::TopicId topic, uint64_t due_ms, int64_t messages);
 
-  absl::StatusOr<int64_t*> Flushed(storage::TopicId topic);
+  // The count of a topic; nullptr if the store cannot be read.
+  int64_t* PendingOf(storage::TopicId topic);
   void BeginMinutes(storage::TopicId topic);
 
   const uint16_t shard_;
@@ -95,15 +94,14 @@ class MessageWriter {
   absl::flat_hash_map<storage::TopicId, std::shared_ptr<protocol::TopicQuota>> quotas_;
   absl::flat_hash_set<storage::TopicId> watched_;
   std::vector<storage::TopicId> used_;
-  // Pending messages by topic, without the changes in counts_. The store's counter may or may not
-  // include a batch in flight, so it is read before the first batch that counts the topic.
-  absl::flat_hash_map<storage::TopicId, int64_t> flushed_;
-  // By topic and minute.
-  absl::btree_map<std::pair<storage::TopicId, uint64_t>, storage::CountDelta> counts_;
-  // The bucket that was counted last, because the messages of a batch are often alike; and its
-  // changes.
-  std::pair<storage::TopicId, uint64_t> last_{};
-  storage::CountDelta last_delta_;
+  // Pending messages by topic, with uncommitted decisions. The store's counter may or may not
+  // include a batch in flight, so it is read before the first decision that changes it.
+  absl::node_hash_map<storage::TopicId, int64_t> pending_;
+  // The topic that was counted last, because the messages of a batch are often alike.
+  storage::TopicId last_topic_{};
+  int64_t* last_pending_ = nullptr;
+  // Not OK once a counter could not be read.
+  absl::Status read_status_;
   MinuteCounts minutes_;
   // Topics whose minutes will be counted once no batch is in flight: until then the store may or
   // may not have their latest counts.

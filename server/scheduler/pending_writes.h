@@ -73,6 +73,7 @@ class PendingWrites {
     for (Continuation& continuation : continuations) continuation(now, false);
   }
 
+  const storage::RecordBatch& open_records() const { return open_.records; }
   // The sequence of the open batch, which the next Take returns.
   uint64_t open_sequence() const { return last_taken_ + 1; }
 

@@ -93,7 +93,7 @@ class Shard::Impl {
     // but not of its key. The next step fails the shard. No batch is taken either while a topic
     // waits to count its minutes (MessageWriter::waits_to_count).
     if (failed_ || !dispatcher_.read_status().ok() || writer_.waits_to_count()) return std::nullopt;
-    if (absl::Status status = writer_.FlushCounts(); !status.ok()) {
+    if (absl::Status status = writer_.BeginWaitingCounts(); !status.ok()) {
       dispatcher_.NoteReadError(status);
       return std::nullopt;
     }

@@ -19,13 +19,13 @@ namespace {
 
 using storage::AppendOutcome;
 using storage::BucketCount;
-using storage::CountDelta;
 using storage::CountLevel;
 using storage::Durability;
 using storage::EndState;
 using storage::IndexEntry;
 using storage::IndexKind;
 using storage::IndexRef;
+using storage::kDayMs;
 using storage::kHourMs;
 using storage::kMinuteMs;
 using storage::Locator;
@@ -51,16 +51,20 @@ constexpr uint64_t kMaxMs = std::numeric_limits<uint64_t>::max();
 Record Accept(const MessageKey& key, TopicId topic, absl::string_view payload = "payload") {
   Record record;
   record.type = RecordType::kAccept;
+  record.topic = topic;
   record.key = key;
   record.value = storage::EncodeMessageRecord(
       {.header = {topic, key.due_ms, 1}, .key = "a key", .payload = payload});
   return record;
 }
 
-Record Erase(const MessageKey& key) {
+Record Erase(const Record& accept) {
   Record record;
   record.type = RecordType::kErase;
-  record.key = key;
+  record.shard = accept.shard;
+  record.topic = accept.topic;
+  record.key = accept.key;
+  record.bytes = static_cast<uint32_t>(accept.value.size());
   return record;
 }
 
@@ -112,14 +116,15 @@ Locator Ended(uint64_t expire_ms) {
                                  .key = "order-17"}};
 }
 
-Record Count(uint64_t due_ms, int64_t messages, int64_t bytes, TopicId topic = kTopic,
-             uint16_t shard = 0) {
+// A message of `bytes` bytes that only the counters see: no test reads it.
+Record Counted(uint64_t due_ms, size_t bytes, TopicId topic = kTopic, uint16_t shard = 0) {
+  static uint64_t sequence = 0;
   Record record;
-  record.type = RecordType::kCount;
+  record.type = RecordType::kAccept;
   record.shard = shard;
   record.topic = topic;
-  record.mark_ms = due_ms;
-  record.delta = {.messages = messages, .bytes = bytes};
+  record.key = {.due_ms = due_ms, .id = MessageId::Make(1, ++sequence, 0, 0)};
+  record.value.assign(bytes, 'x');
   return record;
 }
 
@@ -376,55 +381,66 @@ TEST_P(MessageStoreContract, AnExpiredEntryIsUnchangedOrGone) {
 }
 
 TEST_P(MessageStoreContract, CountersAddUpAtThreeLevels) {
-  Append({Count(kHourMs + 1, 2, 200), Count(kHourMs + kMinuteMs - 1, 1, 50)});
-  Append({Count(kHourMs + kMinuteMs, 4, 400), Count(2 * kHourMs, 8, 800),
-          Count(5, 16, 1600, kOtherTopic), Count(5, 32, 3200, kTopic, 1)});
+  Append({Counted(kHourMs + 1, 200), Counted(kHourMs + kMinuteMs - 1, 50)});
+  Append({Counted(kHourMs + kMinuteMs, 400), Counted(2 * kHourMs, 800), Counted(kDayMs - 1, 7),
+          Counted(kDayMs, 9), Counted(5, 1600, kOtherTopic), Counted(5, 3200, kTopic, 1)});
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(Counts(store_, CountLevel::kMinute),
-                ElementsAre(BucketCount{kHourMs, 3, 250}, BucketCount{kHourMs + kMinuteMs, 4, 400},
-                            BucketCount{2 * kHourMs, 8, 800}));
+                ElementsAre(BucketCount{kHourMs, 2, 250}, BucketCount{kHourMs + kMinuteMs, 1, 400},
+                            BucketCount{2 * kHourMs, 1, 800}, BucketCount{kDayMs - kMinuteMs, 1, 7},
+                            BucketCount{kDayMs, 1, 9}));
     EXPECT_THAT(Counts(store_, CountLevel::kHour),
-                ElementsAre(BucketCount{kHourMs, 7, 650}, BucketCount{2 * kHourMs, 8, 800}));
-    EXPECT_THAT(Counts(store_, CountLevel::kTopic), ElementsAre(BucketCount{0, 15, 1450}));
+                ElementsAre(BucketCount{kHourMs, 3, 650}, BucketCount{2 * kHourMs, 1, 800},
+                            BucketCount{kDayMs - kHourMs, 1, 7}, BucketCount{kDayMs, 1, 9}));
+    EXPECT_THAT(Counts(store_, CountLevel::kTopic), ElementsAre(BucketCount{0, 6, 1466}));
     EXPECT_THAT(Counts(store_, CountLevel::kTopic, kOtherTopic),
-                ElementsAre(BucketCount{0, 16, 1600}));
+                ElementsAre(BucketCount{0, 1, 1600}));
     EXPECT_THAT(Counts(store_, CountLevel::kTopic, kTopic, 1),
-                ElementsAre(BucketCount{0, 32, 3200}));
+                ElementsAre(BucketCount{0, 1, 3200}));
     EXPECT_THAT(Counts(store_, CountLevel::kTopic, TopicId{9}), IsEmpty());
     Reopen();
   }
 }
 
 TEST_P(MessageStoreContract, ACounterOfZeroIsAbsent) {
-  Append({Count(5, 2, 200), Count(5, -2, -200)});
+  const Record a = Counted(5, 100);
+  const Record b = Counted(6, 100);
+  const Record c = Counted(kMinuteMs, 100);
+  Append({a, Erase(a)});
   EXPECT_THAT(Counts(store_, CountLevel::kMinute), IsEmpty()) << "within one group";
-  Append({Count(5, 2, 200), Count(kMinuteMs, 1, 100)});
-  Append({Count(5, -1, -100)});
+  Append({a, b, c});
+  Append({Erase(a)});
   EXPECT_THAT(Counts(store_, CountLevel::kMinute),
               ElementsAre(BucketCount{0, 1, 100}, BucketCount{kMinuteMs, 1, 100}));
-  Append({Count(5, -1, -100)});
+  Append({Erase(b)});
   EXPECT_THAT(Counts(store_, CountLevel::kMinute), ElementsAre(BucketCount{kMinuteMs, 1, 100}));
   EXPECT_THAT(Counts(store_, CountLevel::kTopic), ElementsAre(BucketCount{0, 1, 100}));
-  Append({Count(kMinuteMs, -1, -100)});
+  Append({Erase(c)});
   EXPECT_THAT(Counts(store_, CountLevel::kTopic), IsEmpty());
-  Append({Count(5, 7, 7)});
-  EXPECT_THAT(Counts(store_, CountLevel::kMinute), ElementsAre(BucketCount{0, 7, 7}));
+  Append({Counted(5, 7)});
+  EXPECT_THAT(Counts(store_, CountLevel::kMinute), ElementsAre(BucketCount{0, 1, 7}));
 }
 
 TEST_P(MessageStoreContract, CountersKeepTheirBounds) {
   RecordBatch batch;
   for (uint64_t minute = 0; minute < 10; ++minute) {
-    batch.push_back(Count(minute * kMinuteMs, 1, 10));
+    batch.push_back(Counted(minute * kMinuteMs, 10));
+    batch.push_back(Counted(kDayMs + minute * kHourMs, 10, kOtherTopic));
   }
   Append(std::move(batch));
-  const auto starts = [this](uint64_t from_ms, uint64_t until_ms, size_t limit) {
+  const auto starts = [this](uint64_t from_ms, uint64_t until_ms, size_t limit,
+                             CountLevel level = CountLevel::kMinute) {
+    const bool minute = level == CountLevel::kMinute;
     std::vector<BucketCount> counts;
-    EXPECT_TRUE(
-        store_->ScanCounts(0, kTopic, CountLevel::kMinute, {from_ms, until_ms}, limit, &counts)
-            .ok());
-    std::vector<uint64_t> minutes;
-    for (const BucketCount& count : counts) minutes.push_back(count.start_ms / kMinuteMs);
-    return minutes;
+    EXPECT_TRUE(store_
+                    ->ScanCounts(0, minute ? kTopic : kOtherTopic, level, {from_ms, until_ms},
+                                 limit, &counts)
+                    .ok());
+    std::vector<uint64_t> numbers;
+    for (const BucketCount& count : counts) {
+      numbers.push_back(count.start_ms / (minute ? kMinuteMs : kHourMs));
+    }
+    return numbers;
   };
   EXPECT_THAT(starts(2 * kMinuteMs, 5 * kMinuteMs, 100), ElementsAre(2, 3, 4));
   EXPECT_THAT(starts(2 * kMinuteMs + 1, 5 * kMinuteMs + 1, 100), ElementsAre(3, 4, 5));
@@ -432,42 +448,51 @@ TEST_P(MessageStoreContract, CountersKeepTheirBounds) {
   EXPECT_THAT(starts(0, kMaxMs, 0), IsEmpty());
   EXPECT_THAT(starts(5, 5, 100), IsEmpty());
   EXPECT_THAT(starts(5 * kMinuteMs, 2 * kMinuteMs, 100), IsEmpty());
+  constexpr CountLevel kHour = CountLevel::kHour;
+  EXPECT_THAT(starts(26 * kHourMs, 29 * kHourMs, 100, kHour), ElementsAre(26, 27, 28));
+  EXPECT_THAT(starts(26 * kHourMs + 1, 29 * kHourMs + 1, 100, kHour), ElementsAre(27, 28, 29));
+  EXPECT_THAT(starts(0, kMaxMs, 2, kHour), ElementsAre(24, 25));
 }
 
 // Random changes to one hot counter and many others. The sums always equal those of a simple model.
 // The test often changes a counter for the 17th time in a row, and often creates new tables.
 TEST_P(MessageStoreContract, CountersAreNeverWrong) {
   std::mt19937_64 random(test::TestSeed(1));
-  std::map<uint64_t, CountDelta> model;
+  // The messages of each minute.
+  std::map<uint64_t, std::vector<Record>> model;
   for (int append = 0; append < 1500; ++append) {
     RecordBatch batch;
     for (uint64_t i = 1 + random() % 4; i != 0; --i) {
-      const uint64_t start_ms = (random() % 2 == 0 ? 0 : random() % 200) * kMinuteMs;
-      CountDelta& sum = model[start_ms];
-      Record count = Count(start_ms + random() % kMinuteMs, 1, 100);
-      if (sum.messages > 0 && random() % 2 == 0) count.delta = {-1, -100};
-      if (random() % 20 == 0) count.delta = {-sum.messages, -sum.bytes};
-      sum.messages += count.delta.messages;
-      sum.bytes += count.delta.bytes;
-      batch.push_back(std::move(count));
+      // A minute of the first days, often the first one.
+      const uint64_t start_ms = (random() % 2 == 0 ? 0 : random() % 20 * 200) * kMinuteMs;
+      std::vector<Record>& messages = model[start_ms];
+      const size_t erased = random() % 20 == 0 ? messages.size() : random() % 2;
+      for (size_t e = std::min(erased, messages.size()); e != 0; --e) {
+        batch.push_back(Erase(messages.back()));
+        messages.pop_back();
+      }
+      if (erased != 0) continue;
+      messages.push_back(Counted(start_ms + random() % kMinuteMs, 100 + random() % 100));
+      batch.push_back(messages.back());
     }
     // A large record that fills the memtables.
-    batch.push_back(Accept(Key(random() % 100, random() % 100), kTopic, std::string(3000, 'x')));
+    batch.push_back(Object(ObjectKind::kOperation, "large", std::string(3000, 'x')));
     const std::vector<RecordBatch> group = {std::move(batch)};
     ASSERT_EQ(store_->Append(group, Durability::kBuffered), AppendOutcome::kAccepted);
     if (random() % 100 == 0) Reopen();
     if (append % 10 != 0) continue;
     std::vector<BucketCount> minutes;
     BucketCount all;
-    for (const auto& [start_ms, sum] : model) {
-      if (sum == CountDelta{}) continue;
-      minutes.push_back(
-          {start_ms, static_cast<uint64_t>(sum.messages), static_cast<uint64_t>(sum.bytes)});
-      all.messages += minutes.back().messages;
-      all.bytes += minutes.back().bytes;
+    for (const auto& [start_ms, messages] : model) {
+      if (messages.empty()) continue;
+      BucketCount& minute = minutes.emplace_back(BucketCount{start_ms, messages.size(), 0});
+      for (const Record& message : messages) minute.bytes += message.value.size();
+      all.messages += minute.messages;
+      all.bytes += minute.bytes;
     }
     ASSERT_EQ(Counts(store_, CountLevel::kMinute), minutes);
-    ASSERT_THAT(Counts(store_, CountLevel::kTopic), ElementsAre(all));
+    ASSERT_EQ(Counts(store_, CountLevel::kTopic),
+              all.messages == 0 ? std::vector<BucketCount>{} : std::vector{all});
   }
 }
 
@@ -520,10 +545,8 @@ TEST_P(MessageStoreContract, CountersAndMessagesAreAtomic) {
     RecordBatch batch;
     for (uint64_t i = 0; i < 10; ++i) {
       batch.push_back(Accept(Key(minute * kMinuteMs, i), kTopic));
-      batch.push_back(Count(minute * kMinuteMs, 1, 1));
       if (minute == 1) continue;
-      batch.push_back(Erase(Key((minute - 1) * kMinuteMs, i)));
-      batch.push_back(Count((minute - 1) * kMinuteMs, -1, -1));
+      batch.push_back(Erase(Accept(Key((minute - 1) * kMinuteMs, i), kTopic)));
     }
     const std::vector<RecordBatch> group = {std::move(batch)};
     EXPECT_EQ(store_->Append(group, Durability::kBuffered), AppendOutcome::kAccepted);
@@ -531,14 +554,14 @@ TEST_P(MessageStoreContract, CountersAndMessagesAreAtomic) {
   done = true;
   reader.join();
   EXPECT_EQ(ScanAll(0, 100).size(), 10u);
-  EXPECT_THAT(Counts(store_, CountLevel::kTopic), ElementsAre(BucketCount{0, 10, 10}));
+  EXPECT_EQ(Counts(store_, CountLevel::kTopic).at(0).messages, 10u);
 }
 
 TEST_P(MessageStoreContract, AFailedAppendAppliesAllRecordKindsOrNone) {
   harness_->FailNextAppend();
   const MessageId id = MessageId::Make(1, 1, 0, 1);
   const std::vector<RecordBatch> lost = {
-      {Accept(Key(1, 1), kTopic), Count(1, 1, 10), Index(IndexKind::kUserKey, "k", Entry(1)),
+      {Accept(Key(1, 1), kTopic), Index(IndexKind::kUserKey, "k", Entry(1)),
        PutLocator(id, Ended(9)), Object(ObjectKind::kOperation, "o", "v")}};
   EXPECT_EQ(store_->Append(lost, Durability::kSynced), AppendOutcome::kUnknown);
   Reopen();

@@ -284,38 +284,27 @@ class PowerLossRun {
     // Mostly small; some are larger than the log's blocks of 32 KiB.
     const uint64_t bytes = Chance(1, 60) ? 70'000 : random_() % 1500;
     const std::string payload(bytes, static_cast<char>('a' + random_() % 26));
+    AddErase(key, batch);
     Record record;
     record.type = RecordType::kAccept;
+    record.topic = TopicOf(key);
     record.key = key;
     record.value = storage::EncodeMessageRecord(
         {.header = {TopicOf(key), key.due_ms, key.due_ms}, .payload = payload});
-    std::string& latest = latest_[key];
-    AddCount(key, latest.empty() ? 1 : 0,
-             static_cast<int64_t>(record.value.size()) - static_cast<int64_t>(latest.size()),
-             batch);
-    latest = record.value;
+    latest_[key] = record.value;
     batch->push_back(std::move(record));
   }
 
   void AddErase(const MessageKey& key, RecordBatch* batch) {
     const auto it = latest_.find(key);
-    if (it != latest_.end()) {
-      AddCount(key, -1, -static_cast<int64_t>(it->second.size()), batch);
-      latest_.erase(it);
-    }
+    if (it == latest_.end()) return;
     Record record;
     record.type = RecordType::kErase;
-    record.key = key;
-    batch->push_back(std::move(record));
-  }
-
-  void AddCount(const MessageKey& key, int64_t messages, int64_t bytes, RecordBatch* batch) {
-    Record record;
-    record.type = RecordType::kCount;
     record.topic = TopicOf(key);
-    record.mark_ms = key.due_ms;
-    record.delta = {.messages = messages, .bytes = bytes};
+    record.key = key;
+    record.bytes = static_cast<uint32_t>(it->second.size());
     batch->push_back(std::move(record));
+    latest_.erase(it);
   }
 
   // Adds one record of each other kind.

@@ -20,6 +20,7 @@
 #include "server/protocol/subscription_state.h"
 #include "storage/key_codec.h"
 #include "storage/message_record.h"
+#include "storage/rocksdb_compaction.h"
 #include "storage/rocksdb_database.h"
 #include "storage/rocksdb_store.h"
 #include "storage/value_codec.h"
@@ -99,8 +100,7 @@ OldDatabase Version2() {
       {1, storage::EncodeMessageKey(2, kListed), ValueOf(8)},
       {2, storage::EncodeBacklogKey(2, kSubscription, kListed),
        std::string("\1\1\2\0\0\0\3\0\0\0", 10)},
-      {5, storage::EncodeCountKey(2, TopicOf(8), CountLevel::kTopic, 0),
-       std::string(sum.data(), sum.size())},
+      {5, storage::CountKey(2, TopicOf(8)), std::string(sum.data(), sum.size())},
       {6, object, "settings"},
   };
   return old;
@@ -131,6 +131,40 @@ OldDatabase Version3() {
   for (uint16_t shard = 0; shard < kShards; ++shard) {
     object('s', shard, protocol::SubscriptionObjectName(state.id),
            protocol::EncodeSubscription(state));
+  }
+  return old;
+}
+
+using Counters = std::map<std::tuple<uint16_t, TopicId, CountLevel, uint64_t>, BucketCount>;
+
+// The counters of the messages of version 1.
+Counters Expected() {
+  Counters counters;
+  for (uint64_t number = 0; number < kMessages; ++number) {
+    for (const CountLevel level : storage::kCountLevels) {
+      const uint64_t start_ms = storage::BucketStart(level, KeyOf(number).due_ms);
+      BucketCount& count = counters[{ShardOf(number), TopicOf(number), level, start_ms}];
+      count.start_ms = start_ms;
+      count.messages += 1;
+      count.bytes += ValueOf(number).size();
+    }
+  }
+  return counters;
+}
+
+// Version 4 had a counter for each topic, hour and minute. There are more of them than one write of
+// the upgrade replaces.
+OldDatabase Version4() {
+  OldDatabase old = Version3();
+  old.version = 4;
+  old.entries.clear();
+  for (const auto& [place, count] : Expected()) {
+    const auto& [shard, topic, level, start_ms] = place;
+    const auto sum = storage::EncodeCountDelta({.messages = static_cast<int64_t>(count.messages),
+                                                .bytes = static_cast<int64_t>(count.bytes)});
+    const auto row = static_cast<storage::CountRow>(level);
+    old.entries.emplace_back(5, storage::EncodeCountKey(shard, topic, row, start_ms),
+                             std::string(sum.data(), sum.size()));
   }
   return old;
 }
@@ -178,23 +212,6 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-using Counters = std::map<std::tuple<uint16_t, TopicId, CountLevel, uint64_t>, BucketCount>;
-
-// The expected counters.
-Counters Expected() {
-  Counters counters;
-  for (uint64_t number = 0; number < kMessages; ++number) {
-    for (const CountLevel level : storage::kCountLevels) {
-      const uint64_t start_ms = storage::BucketStart(level, KeyOf(number).due_ms);
-      BucketCount& count = counters[{ShardOf(number), TopicOf(number), level, start_ms}];
-      count.start_ms = start_ms;
-      count.messages += 1;
-      count.bytes += ValueOf(number).size();
-    }
-  }
-  return counters;
-}
-
 Counters Stored(RocksDbStore* store) {
   Counters counters;
   for (uint16_t shard = 0; shard < kShards; ++shard) {
@@ -222,8 +239,8 @@ struct Copy {
   absl::StatusOr<std::unique_ptr<RocksDbStore>> Open() {
     storage::RocksDbStoreOptions options;
     options.data_dir = directory.path();
-    // Small, so that RocksDB switches logs during the upgrade.
-    options.write_buffer_bytes = 256 << 10;
+    // Small, so that RocksDB switches logs during the upgrades, whose writes are small.
+    options.write_buffer_bytes = 32 << 10;
     options.block_cache_bytes = 1 << 20;
     options.file_system = file_system;
     return RocksDbStore::Open(options);
@@ -248,14 +265,29 @@ struct Copy {
       std::make_shared<UnsyncedFileSystem>([this] { witness_at_cut = ReadFile(witness_path); });
 };
 
-// Whether the database records a begun upgrade. Opens it read-only.
+// Whether the database holds a part of an upgrade: the place where that to version 2 continues, or
+// a counter of a day in version 4. Opens it read-only.
 bool UpgradeIsBegun(const std::string& path) {
+  rocksdb::ColumnFamilyOptions counts;
+  counts.merge_operator = storage::NewCountMergeOperator();
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {{"default", {}},
+                                                                 {"counts", counts}};
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* opened = nullptr;
-  if (!rocksdb::DB::OpenForReadOnly(rocksdb::Options(), path, &opened).ok()) return false;
+  if (!rocksdb::DB::OpenForReadOnly({}, path, families, &handles, &opened).ok()) return false;
   const std::unique_ptr<rocksdb::DB> db(opened);
-  std::string place;
-  const StoreKey key = storage::UpgradeKey();
-  return db->Get(rocksdb::ReadOptions(), ToSlice(key.bytes()), &place).ok();
+  const auto has = [&](size_t family, const StoreKey& key, std::string* value) {
+    return db->Get({}, handles[family], ToSlice(key.bytes()), value).ok();
+  };
+  std::string value;
+  bool begun = has(0, storage::UpgradeKey(), &value);
+  if (has(0, storage::FormatVersionKey(), &value) && storage::DecodeNumber(value) == 4) {
+    begun = begun || has(1, storage::DayKey(ShardOf(0), TopicOf(0), 0), &value);
+  }
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {
+    EXPECT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
+  }
+  return begun;
 }
 
 class StorageUpgradeTest : public testing::Test {
@@ -310,12 +342,12 @@ TEST_F(StorageUpgradeTest, AWitnessBehindItsDatabaseIsBroughtUp) {
 }
 
 // The power fails again and again until one upgrade completes.
-TEST_F(StorageUpgradeTest, APowerCutCountsNothingTwiceAndLeavesNothingOut) {
+void CutPowerAgainAndAgain(const std::string& original) {
   std::mt19937_64 random(test::TestSeed(1));
   const Counters expected = Expected();
   uint64_t cuts_on_the_way = 0;
   for (int round = 0; round < 12; ++round) {
-    Copy copy(original_->path());
+    Copy copy(original);
     bool cut = true;
     while (cut) {
       copy.file_system->CutPowerAt(1 + random() % 60);
@@ -337,6 +369,22 @@ TEST_F(StorageUpgradeTest, APowerCutCountsNothingTwiceAndLeavesNothingOut) {
     ASSERT_EQ(Stored(store->get()), expected);
   }
   EXPECT_GT(cuts_on_the_way, 2u) << "starts must find upgrades that were begun";
+}
+
+TEST_F(StorageUpgradeTest, APowerCutCountsNothingTwiceAndLeavesNothingOut) {
+  CutPowerAgainAndAgain(original_->path());
+}
+
+TEST_F(StorageUpgradeTest, TheCountersOfVersion4BecomeThoseOfDays) {
+  const TempDirectory original;
+  MakeDirectory(original, Version4());
+  Copy copy(original.path());
+  auto store = copy.Open();
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(Stored(store->get()), Expected());
+  EXPECT_EQ(copy.ReadWitness().format_version, storage::kFormatVersion);
+  ASSERT_TRUE((*store)->Close().ok());
+  CutPowerAgainAndAgain(original.path());
 }
 
 // Checks that the contents of a version 2 directory are there, and that records new in version 3

@@ -94,7 +94,9 @@ FAULTS = [
     ("a minute with a change in flight is forgotten", COUNTS,
      "it->second.batch < first_in_flight", "true", "scheduler_test"),
     ("an erased message is counted on", "server/scheduler/message_writer.cc",
-     "Count(topic, key.due_ms, -1, -static_cast<int64_t>(bytes));", "", BOTH),
-    ("the counts of a batch are written to one bucket", "server/scheduler/message_writer.cc",
-     "last_ = bucket; last_delta_ = {};", "last_delta_ = {};", BOTH),
+     "Count(topic, key.due_ms, -1);", "", BOTH),
+    ("the messages of a batch are counted for its first topic", "server/scheduler/message_writer.cc",
+     "topic != last_topic_ || last_pending_ == nullptr", "last_pending_ == nullptr", BOTH),
+    ("minutes begin without the open batch", "server/scheduler/message_writer.cc",
+     "if (messages != 0) minutes_.Add(topic, MinuteOf(record.key.due_ms), messages);", "", "scheduler_test"),
 ]

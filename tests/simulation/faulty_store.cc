@@ -34,6 +34,7 @@ storage::AppendOutcome FaultyStore::Append(std::span<const RecordBatch> group,
       batch.push_back(record);
       if (fault_ == PlantedFault::kLoseRetryTimes) batch.back().progress.retry_ms = 0;
       if (fault_ == PlantedFault::kLoseAttempts) batch.back().progress.attempts = 0;
+      if (fault_ == PlantedFault::kMiscount) ++batch.back().bytes;
     }
   }
   if (fault_ == PlantedFault::kReverseGroups) std::reverse(batches.begin(), batches.end());
@@ -69,8 +70,6 @@ bool FaultyStore::Loses(const Record& record, bool moves) {
       return is_object(ObjectKind::kRecurrence) && !names_.insert(record.name).second;
     case PlantedFault::kKeepOldPlace:
       return record.type == RecordType::kErase && moves;
-    case PlantedFault::kMiscount:
-      return record.type == RecordType::kCount && record.delta.messages < 0;
     case PlantedFault::kLoseProgress:
       return record.type == RecordType::kProgress;
     case PlantedFault::kLoseDeadLetters:

@@ -54,7 +54,7 @@ class ShardPartsTest : public testing::Test, protected delivery::OccurrenceSink 
   // Writes the open batches, or loses them if not `accepted`. Returns false if there are none.
   bool Commit(bool accepted = true) {
     bool any = false;
-    EXPECT_TRUE(writer_.FlushCounts().ok());
+    EXPECT_TRUE(writer_.BeginWaitingCounts().ok());
     while (auto batch = writes_.Take()) {
       any = true;
       if (accepted) {

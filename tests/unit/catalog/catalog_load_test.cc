@@ -200,9 +200,9 @@ TEST(CatalogLoadTest, CompletesChangesThatReachedSomeShards) {
 TEST(CatalogLoadTest, ADeletedTopicWithAMessageOrASubscriptionIsThereAgain) {
   const Record gone = Object(ObjectKind::kTopicSettings, 0, "a", OldTopic(1, 1, {5}));
   Record message;
-  message.type = RecordType::kCount;
+  message.type = RecordType::kAccept;
   message.topic = TopicId{1};
-  message.delta = {.messages = 1, .bytes = 10};
+  message.value = "a message";
   CatalogWorld with_message;
   Restore(&with_message, {gone, message}, {});
   EXPECT_NE(with_message.snapshot().FindTopic("a"), nullptr);

@@ -111,9 +111,9 @@ class CatalogWorld {
   // Adds a message of the topic to the shards' counts and to the disk.
   void PutMessage(storage::TopicId topic) {
     storage::Record record;
-    record.type = storage::RecordType::kCount;
+    record.type = storage::RecordType::kAccept;
     record.topic = topic;
-    record.delta = {.messages = 1, .bytes = 10};
+    record.value = "a message";
     const std::vector<storage::RecordBatch> group = {{record}};
     ASSERT_EQ(store_->Append(group, storage::Durability::kSynced),
               storage::AppendOutcome::kAccepted);

@@ -64,13 +64,7 @@ class StoreQueryTest : public ::testing::Test {
     accept.key = put.key;
     accept.value = storage::EncodeMessageRecord(record);
     put.bytes = accept.value.size();
-    Record count;
-    count.type = RecordType::kCount;
-    count.shard = put.shard;
-    count.topic = topic;
-    count.mark_ms = due_ms;
-    count.delta = {.messages = 1, .bytes = static_cast<int64_t>(put.bytes)};
-    storage::RecordBatch batch = {accept, count};
+    storage::RecordBatch batch = {accept};
     if (!name.empty()) {
       Record index;
       index.type = RecordType::kIndex;

@@ -53,7 +53,7 @@ class MinuteCountsTest : public testing::Test {
   // Takes a batch. Returns false while the writer is settling.
   bool Take() {
     if (writer_.waits_to_count()) return false;
-    EXPECT_TRUE(writer_.FlushCounts().ok());
+    EXPECT_TRUE(writer_.BeginWaitingCounts().ok());
     if (auto batch = writes_.Take(); batch.has_value()) taken_.push_back(*std::move(batch));
     return true;
   }
@@ -184,7 +184,7 @@ TEST_F(MinuteCountsTest, WhatCannotBeReadIsNotGuessed) {
   writer_.CountMinutes(kCounted, true);
   store_.FailReads(absl::InternalError("bad sector"));
   EXPECT_FALSE(writer_.minutes().At(kCounted, 0).ok());
-  EXPECT_FALSE(writer_.FlushCounts().ok());
+  EXPECT_FALSE(writer_.BeginWaitingCounts().ok());
 }
 
 // Batches may be taken, appended and completed in any order. The counts always include every

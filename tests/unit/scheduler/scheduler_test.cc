@@ -56,7 +56,7 @@ class SchedulerTest : public testing::Test, public DueSink {
   }
 
   void Commit() {
-    EXPECT_TRUE(writer_->FlushCounts().ok());
+    EXPECT_TRUE(writer_->BeginWaitingCounts().ok());
     while (auto batch = writes_->Take()) {
       EXPECT_EQ(store_->Append(std::span(&batch->records, 1), batch->durability),
                 storage::AppendOutcome::kAccepted);

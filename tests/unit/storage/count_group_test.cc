@@ -3,7 +3,7 @@
 
 #include <map>
 #include <random>
-#include <tuple>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,83 +22,93 @@ using testing::Pair;
 
 constexpr TopicId kTopic{1};
 
-using Place = std::tuple<uint16_t, TopicId, CountLevel, uint64_t>;
+// The changes of a group as counters: by shard and topic, and by minute with its start.
+struct Changes {
+  using Place = std::pair<uint16_t, TopicId>;
 
-std::vector<std::pair<Place, CountDelta>> SumsOf(CountGroup* group) {
-  std::vector<std::pair<Place, CountDelta>> sums;
-  group->ForEachSum([&](uint16_t shard, TopicId topic, CountLevel level, uint64_t start_ms,
-                        const CountDelta& sum) {
-    sums.push_back({{shard, topic, level, start_ms}, sum});
+  std::map<Place, CountDelta> topics;
+  std::map<std::pair<Place, uint64_t>, CountDelta> minutes;
+  std::vector<std::string> keys;
+
+  friend bool operator==(const Changes& a, const Changes& b) {
+    return a.topics == b.topics && a.minutes == b.minutes;
+  }
+};
+
+Changes ChangesOf(CountGroup* group) {
+  Changes changes;
+  group->ForEachChange([&](const StoreKey& key, absl::string_view bytes) {
+    changes.keys.emplace_back(key.bytes());
+    const CountPlace place = DecodeCountKey(key.bytes()).value();
+    const Changes::Place topic{place.shard, place.topic};
+    if (place.row == CountRow::kTopic) {
+      changes.topics[topic] = DecodeCountDelta(bytes).value();
+      return;
+    }
+    EXPECT_EQ(place.row, CountRow::kDay);
+    DayDecoder day(bytes);
+    while (day.Next()) {
+      changes.minutes[{topic, place.start_ms + day.minute() * kMinuteMs}] = day.delta();
+    }
+    EXPECT_FALSE(day.invalid());
   });
-  return sums;
+  return changes;
 }
 
-TEST(CountGroupTest, AGroupIsOneSumForEachCounter) {
+TEST(CountGroupTest, AGroupIsOneChangeForEachTopicAndDay) {
   CountGroup group;
   group.Add(0, kTopic, kHourMs + 70'000, {1, 10});
   group.Add(0, kTopic, kHourMs + 5, {1, 20});
+  group.Add(0, kTopic, kDayMs + 5, {1, 1});
   group.Add(0, kTopic, kHourMs + 119'999, {-3, 30});
   group.Add(0, kTopic, kHourMs + 59'999, {1, 40});
-  EXPECT_THAT(SumsOf(&group),
-              ElementsAre(Pair(Place{0, kTopic, CountLevel::kTopic, 0}, CountDelta{0, 100}),
-                          Pair(Place{0, kTopic, CountLevel::kHour, kHourMs}, CountDelta{0, 100}),
-                          Pair(Place{0, kTopic, CountLevel::kMinute, kHourMs}, CountDelta{2, 60}),
-                          Pair(Place{0, kTopic, CountLevel::kMinute, kHourMs + 60'000},
-                               CountDelta{-2, 40})));
+  const Changes changes = ChangesOf(&group);
+  const Changes::Place topic{0, kTopic};
+  EXPECT_THAT(changes.keys, ElementsAre(CountKey(0, kTopic).bytes(), DayKey(0, kTopic, 0).bytes(),
+                                        DayKey(0, kTopic, kDayMs).bytes()));
+  EXPECT_THAT(changes.topics, ElementsAre(Pair(topic, CountDelta{1, 101})));
+  EXPECT_THAT(changes.minutes,
+              ElementsAre(Pair(Pair(topic, kHourMs), CountDelta{2, 60}),
+                          Pair(Pair(topic, kHourMs + kMinuteMs), CountDelta{-2, 40}),
+                          Pair(Pair(topic, kDayMs), CountDelta{1, 1})));
 }
 
-TEST(CountGroupTest, TopicsAndShardsAreSeparateWithinAMinute) {
-  CountGroup group;
-  group.Add(1, kTopic, 5, {1, 10});
-  group.Add(0, TopicId{2}, 5, {2, 20});
-  group.Add(0, kTopic, 5, {4, 40});
-  const auto sums = SumsOf(&group);
-  ASSERT_EQ(sums.size(), 9u);
-  EXPECT_THAT(sums[2], Pair(Place{0, kTopic, CountLevel::kMinute, 0}, CountDelta{4, 40}));
-  EXPECT_THAT(sums[5], Pair(Place{0, TopicId{2}, CountLevel::kMinute, 0}, CountDelta{2, 20}));
-  EXPECT_THAT(sums[8], Pair(Place{1, kTopic, CountLevel::kMinute, 0}, CountDelta{1, 10}));
-}
-
-TEST(CountGroupTest, SumsOfZeroAreLeftOut) {
+TEST(CountGroupTest, ChangesOfZeroAreLeftOut) {
   CountGroup group;
   group.Add(0, kTopic, 5, {1, 10});
   group.Add(0, kTopic, 5, {-1, -10});
-  EXPECT_THAT(SumsOf(&group), IsEmpty());
-  // A move to another minute of the same hour changes neither the hour's sum nor the topic's.
+  EXPECT_THAT(ChangesOf(&group).keys, IsEmpty());
+  // A move to another minute does not change the topic's sum.
   group.Clear();
   group.Add(0, kTopic, 5, {-1, -10});
   group.Add(0, kTopic, 60'000, {1, 10});
-  EXPECT_EQ(SumsOf(&group).size(), 2u);
+  EXPECT_THAT(ChangesOf(&group).keys, ElementsAre(DayKey(0, kTopic, 0).bytes()));
 }
 
-TEST(CountGroupTest, SumsAreThoseOfASimpleModelInTheOrderOfTheirKeys) {
+TEST(CountGroupTest, ChangesAreThoseOfASimpleModelInTheOrderOfTheirKeys) {
   std::mt19937_64 random(3);
   CountGroup group;
   for (int round = 0; round < 50; ++round) {
     group.Clear();
-    std::map<Place, CountDelta> model;
+    Changes model;
     for (int i = 0; i < 200; ++i) {
       const auto shard = static_cast<uint16_t>(random() % 3);
       const TopicId topic{static_cast<uint32_t>(random() % 3)};
-      const uint64_t due_ms = random() % (5 * kHourMs);
+      const uint64_t due_ms = random() % (2 * kDayMs / 50) * 50;
       const CountDelta delta = {static_cast<int64_t>(random() % 3) - 1,
                                 static_cast<int64_t>(random() % 100) - 50};
       group.Add(shard, topic, due_ms, delta);
-      for (const CountLevel level : kCountLevels) {
-        CountDelta& sum = model[{shard, topic, level, BucketStart(level, due_ms)}];
-        sum = Sum(sum, delta);
-      }
+      CountDelta& sum = model.topics[{shard, topic}];
+      sum = Sum(sum, delta);
+      CountDelta& minute = model.minutes[{{shard, topic}, due_ms - due_ms % kMinuteMs}];
+      minute = Sum(minute, delta);
     }
-    std::erase_if(model, [](const auto& entry) { return entry.second == CountDelta{}; });
-    const auto sums = SumsOf(&group);
-    EXPECT_EQ((std::map<Place, CountDelta>(sums.begin(), sums.end())), model);
-    EXPECT_EQ(sums.size(), model.size());
-    for (size_t i = 1; i < sums.size(); ++i) {
-      const auto key = [&sums](size_t at) {
-        const auto& [shard, topic, level, start_ms] = sums[at].first;
-        return EncodeCountKey(shard, topic, level, start_ms);
-      };
-      EXPECT_LT(key(i - 1), key(i));
+    std::erase_if(model.topics, [](const auto& entry) { return entry.second == CountDelta{}; });
+    std::erase_if(model.minutes, [](const auto& entry) { return entry.second == CountDelta{}; });
+    const Changes changes = ChangesOf(&group);
+    EXPECT_EQ(changes, model);
+    for (size_t i = 1; i < changes.keys.size(); ++i) {
+      EXPECT_LT(changes.keys[i - 1], changes.keys[i]);
     }
   }
 }

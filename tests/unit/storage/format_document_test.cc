@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 
+#include "storage/day_counts.h"
 #include "storage/key_codec.h"
 #include "storage/locator.h"
 #include "storage/message_record.h"
@@ -55,8 +56,10 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
   constexpr uint64_t kAcceptMs = 1'699'999'990'000;
   const MessageKey key{kDueMs, MessageId::Make(/*epoch=*/3, /*sequence=*/5, /*slot=*/8192, kDueMs)};
 
-  const auto count_key = [](CountLevel level) {
-    return Hex(EncodeCountKey(kShard, kExampleTopic, level, BucketStart(level, kDueMs)).bytes());
+  const auto day = [](const CountDelta& delta) {
+    DayEncoder encoder;
+    encoder.Add((kDueMs - DayOf(kDueMs)) / kMinuteMs, delta);
+    return Hex(encoder.bytes());
   };
   const auto change = [](const CountDelta& delta) {
     const auto bytes = EncodeCountDelta(delta);
@@ -135,11 +138,12 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
                                                  .revision = 3,
                                                  .redelivery_stopped = true,
                                                  .key = "order-17"}}))},
-      {"counts key, topic", count_key(CountLevel::kTopic)},
-      {"counts key, hour", count_key(CountLevel::kHour)},
-      {"counts key, minute", count_key(CountLevel::kMinute)},
+      {"counts key, topic", Hex(CountKey(kShard, kExampleTopic).bytes())},
+      {"counts key, day", Hex(DayKey(kShard, kExampleTopic, DayOf(kDueMs)).bytes())},
       {"counts value", change({.messages = 1, .bytes = 52})},
       {"counts value, one less", change({.messages = -1, .bytes = -52})},
+      {"counts value, day", day({.messages = 1, .bytes = 52})},
+      {"counts value, day, one less", day({.messages = -1, .bytes = -52})},
       {"objects key", Hex(NameKey::OfObject('o', kShard, "op-1").bytes())},
       {"backlog key", Hex(EncodeBacklogKey(kShard, FirstSubscription(kExampleTopic), key).bytes())},
       {"backlog value",

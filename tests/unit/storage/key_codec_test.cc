@@ -130,14 +130,16 @@ TEST(KeyCodecTest, PartsOfCounterAndNameKeysComeBack) {
   EdgeNumbers numbers;
   for (int i = 0; i < 1000; ++i) {
     const uint64_t start_ms = numbers.Draw();
-    const StoreKey count = EncodeCountKey(3, TopicId{4}, CountLevel::kHour, start_ms);
-    EXPECT_EQ(DecodeCountKey(count.bytes()), start_ms);
+    const StoreKey count = DayKey(3, TopicId{4}, start_ms);
+    EXPECT_EQ(DecodeCountKey(count.bytes()), (CountPlace{3, TopicId{4}, CountRow::kDay, start_ms}));
     EXPECT_EQ(DecodeShard(count.bytes()), 3);
     const std::string name(numbers.Draw() % 300, '\xff');
     EXPECT_EQ(DecodeIndexKey(NameKey::OfIndex(3, TopicId{4}, 'k', name).bytes()), name);
     EXPECT_EQ(DecodeObjectKey(NameKey::OfObject('o', 3, name).bytes()), name);
   }
-  EXPECT_FALSE(DecodeCountKey(std::string(14, 'x')).has_value());
+  EXPECT_FALSE(DecodeCountKey(std::string(14, '\0')).has_value());
+  EXPECT_TRUE(DecodeCountKey(std::string(15, '\0')).has_value());
+  EXPECT_FALSE(DecodeCountKey(std::string(15, '\4')).has_value()) << "no such row";
   EXPECT_FALSE(DecodeIndexKey(std::string(6, 'x')).has_value());
   EXPECT_FALSE(DecodeObjectKey(std::string(2, 'x')).has_value());
   EXPECT_FALSE(DecodeShard("x").has_value());

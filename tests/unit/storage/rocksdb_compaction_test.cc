@@ -21,6 +21,7 @@
 
 #include "gtest/gtest.h"
 
+#include "storage/day_counts.h"
 #include "storage/key_codec.h"
 #include "storage/locator.h"
 #include "storage/rocksdb_options.h"
@@ -149,23 +150,36 @@ class RocksDbCompactionTest : public testing::Test {
     return write;
   }
 
-  void Count(uint64_t minute, const CountDelta& delta) {
-    const auto value = EncodeCountDelta(delta);
+  // Even numbers are topics, odd numbers are days with one minute.
+  static constexpr size_t kMinute = 70;
+  static bool IsTopic(uint64_t number) { return number % 2 == 0; }
+  static StoreKey CounterKey(uint64_t number) {
+    const TopicId topic{static_cast<uint32_t>(number)};
+    return IsTopic(number) ? CountKey(0, topic) : DayKey(0, topic, 3 * kDayMs);
+  }
+
+  void Count(uint64_t number, const CountDelta& delta) {
+    const auto sum = EncodeCountDelta(delta);
+    DayEncoder day;
+    day.Add(kMinute, delta);
+    const rocksdb::Slice value =
+        IsTopic(number) ? rocksdb::Slice(sum.data(), sum.size()) : rocksdb::Slice(day.bytes());
     ASSERT_TRUE(db_->Merge(Unsynced(), handle(ColumnFamily::kCounts),
-                           ToSlice(CountKey(minute).bytes()), {value.data(), value.size()})
+                           ToSlice(CounterKey(number).bytes()), value)
                     .ok());
   }
   // Returns nullopt if the counter is absent.
-  std::optional<CountDelta> ReadCount(uint64_t minute) {
+  std::optional<CountDelta> ReadCount(uint64_t number) {
     std::string value;
     const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), handle(ColumnFamily::kCounts),
-                                            ToSlice(CountKey(minute).bytes()), &value);
+                                            ToSlice(CounterKey(number).bytes()), &value);
     if (status.IsNotFound()) return std::nullopt;
     EXPECT_TRUE(status.ok()) << status.ToString();
-    return DecodeCountDelta(value);
-  }
-  static StoreKey CountKey(uint64_t minute) {
-    return EncodeCountKey(0, TopicId{1}, CountLevel::kMinute, minute * 60'000);
+    if (IsTopic(number)) return DecodeCountDelta(value);
+    DayDecoder decoder(value);
+    if (!decoder.Next()) return CountDelta{};
+    EXPECT_EQ(decoder.minute(), kMinute);
+    return decoder.delta();
   }
 
   const test::TempDirectory directory_;
