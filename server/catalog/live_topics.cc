@@ -150,7 +150,11 @@ absl::Status LiveTopics::LinkDeadLetters(TopicEntry* entry) {
   const bool watch = change != nullptr && change->deletes_topic;
   output_->Then([this, linked = entry->topic, watch] {
     state_->Publish(linked);
-    output_->SendSettings(linked, watch, kNoChange);
+    // The deletion may have ended since. Watches leave last, so a watch would then overtake the
+    // commands of the next change.
+    const Change* const now = changes_->Find(linked->id);
+    const bool deleting = now != nullptr && now->deletes_topic;
+    output_->SendSettings(linked, watch && deleting, kNoChange);
   });
   return absl::OkStatus();
 }

@@ -235,6 +235,33 @@ TEST(CatalogTest, ATopicThatIsNotEmptyStays) {
 
 // The catalog may learn of the commit before it learns of the message. The flag tells it of the
 // message.
+// One batch holds the link of a topic in deletion and the change that follows the deletion.
+TEST(CatalogTest, TheLastChangeIsTheLastCommandOfEveryShard) {
+  CatalogWorld world;
+  const TopicId id = world.Ask(EnsureTopic{.name = "a"})->topic->id;
+  world.PutMessage(id);
+  const uint64_t remove = world.Post(DeleteTopic{.name = "a"});
+  ASSERT_TRUE(world.Step());  // the first of two shards counts the message
+  const auto edit = [](TopicSettings* settings) {
+    settings->paused = true;
+    return absl::OkStatus();
+  };
+  const uint64_t pause = world.Post(UpdateTopic{.name = "a", .edit = edit});
+  const uint64_t link = world.Post(EnsureTopic{.name = "a", .dead_letters = true});
+  world.CarryNext();
+  world.Run();
+  EXPECT_EQ(world.ReasonOf(world.ReplyTo(remove)), "TOPIC_NOT_EMPTY");
+  EXPECT_EQ(world.ReasonOf(world.ReplyTo(pause)), "OK");
+  EXPECT_EQ(world.ReasonOf(world.ReplyTo(link)), "OK");
+  const TopicId letters = world.snapshot().FindTopic("a.dlq")->id;
+  for (const ShardView& shard : world.shards()) {
+    const protocol::TopicCommand& last = shard.topics.at(static_cast<uint32_t>(id));
+    EXPECT_TRUE(last.paused);
+    EXPECT_FALSE(last.watch);
+    EXPECT_EQ(last.dead_letter, letters);
+  }
+}
+
 TEST(CatalogTest, AMessageBeforeTheRecordIsCommittedVoidsTheDeletion) {
   CatalogWorld world;
   ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");

@@ -93,15 +93,18 @@ class CatalogWorld {
       Collect();
       return true;
     }
-    if (!to_shards_.empty()) {
-      --steps_left;
-      const ShardCommand command = std::move(to_shards_.front());
-      to_shards_.pop_front();
-      std::visit([&](const auto& of) { Carry(&shards_[command.shard], of); }, command.command);
-      Collect();
-      return true;
-    }
-    return false;
+    if (to_shards_.empty()) return false;
+    --steps_left;
+    CarryNext();
+    Collect();
+    return true;
+  }
+  // Gives the next command to its shard, and the reply to the catalog, which makes no batch yet.
+  // REQUIRES: there is a command.
+  void CarryNext() {
+    const ShardCommand command = std::move(to_shards_.front());
+    to_shards_.pop_front();
+    std::visit([&](const auto& of) { Carry(&shards_[command.shard], of); }, command.command);
   }
   void Run() {
     Collect();
