@@ -54,8 +54,10 @@ class Loader {
       status = LoadOldSubscriptions();
     }
     if (!status.ok()) return status;
+    // Revives topics, which then need their links, too.
+    if (status = EndDeletions(); !status.ok()) return status;
     LinkKnownDeadLetters();
-    return EndDeletions();
+    return absl::OkStatus();
   }
 
  private:

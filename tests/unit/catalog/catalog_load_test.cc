@@ -204,8 +204,12 @@ TEST(CatalogLoadTest, ADeletedTopicWithAMessageOrASubscriptionIsThereAgain) {
   message.topic = TopicId{1};
   message.value = "a message";
   CatalogWorld with_message;
-  Restore(&with_message, {gone, message}, {});
-  EXPECT_NE(with_message.snapshot().FindTopic("a"), nullptr);
+  Restore(&with_message, {gone, message, Name(2, "a.dlq")}, {});
+  ASSERT_NE(with_message.snapshot().FindTopic("a"), nullptr);
+  for (const ShardView& shard : with_message.shards()) {
+    ASSERT_TRUE(shard.topics.contains(1));
+    EXPECT_EQ(shard.topics.at(1).dead_letter, TopicId{2});
+  }
   CatalogWorld with_subscription;
   const SubscriptionState s = State(kFirst, "s");
   Restore(&with_subscription, {gone}, {{s}, {s}});
