@@ -65,7 +65,10 @@ catalog::SubscriptionPtr ServingContext::FindSubscription(absl::string_view topi
 absl::Status ServingContext::MayCreateTopic(absl::string_view name) const {
   const catalog::CatalogOptions& limits = node_options.catalog;
   if (!limits.auto_create) return TopicNotFoundError(name);
-  if (catalog().names() >= limits.topics_max) return catalog::TopicLimitError(limits.topics_max);
+  const catalog::Snapshot& now = catalog();
+  // A deleted topic keeps its name, so its revival needs no room.
+  const bool fresh = now.FindTopicEvenIfDeleted(name) == nullptr;
+  if (fresh && now.names() >= limits.topics_max) return catalog::TopicLimitError(limits.topics_max);
   return absl::OkStatus();
 }
 

@@ -57,7 +57,8 @@ std::vector<TopicEntry*> CatalogState::All() {
 }
 
 absl::Status CatalogState::CheckRoom(bool listened, size_t topics) const {
-  const bool full = by_id_.size() + topics > options_.topics_max;
+  // There may be more topics than topics_max, because a new run can have a lower limit.
+  const bool full = topics > 0 && by_id_.size() + topics > options_.topics_max;
   if (full || (listened && listened_ >= options_.topics_max / 10 + 1)) {
     return TopicLimitError(options_.topics_max);
   }

@@ -66,8 +66,8 @@ class CatalogState {
   // Returns all entries in the order of their names. For the start.
   std::vector<TopicEntry*> All();
 
-  // RESOURCE_EXHAUSTED TOPIC_LIMIT if there is no room for so many more topics. `listened`: only
-  // a subscriber names the first one.
+  // RESOURCE_EXHAUSTED TOPIC_LIMIT if `topics` more topics exceed topics_max. `listened`: only a
+  // subscriber names the first of them; such topics may take a tenth of topics_max.
   absl::Status CheckRoom(bool listened, size_t topics) const;
   // Adds a topic with the next number and writes its name. REQUIRES: the name is new.
   TopicEntry* Add(absl::string_view name, bool used);

@@ -438,6 +438,11 @@ TEST(CatalogTest, ADeletedTopicIsRevivedThoughThereIsNoRoomForANewOne) {
   ASSERT_EQ(world.Reason(ByUse("b", "s")), "OK");
   EXPECT_EQ(world.Reason(ByUse("c", "s")), "TOPIC_LIMIT");
   EXPECT_EQ(world.Reason(ByUse("a", "s")), "OK");
+  ASSERT_EQ(world.Reason(DeleteTopic{.name = "a"}), "OK");
+  world.options().topics_max = 1;
+  world.Restart();
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "c"}), "TOPIC_LIMIT");
+  EXPECT_EQ(world.Reason(EnsureTopic{.name = "a"}), "OK");
 }
 
 TEST(CatalogTest, UseDoesNotReviveATopicThatItMayNotCreate) {

@@ -129,6 +129,8 @@ class CatalogWorld {
     }
   }
 
+  // For the next start.
+  CatalogOptions& options() { return options_; }
   Catalog& catalog() { return *catalog_; }
   const Snapshot& snapshot() const { return cell_->Read(); }
   storage::MemoryStore& store() { return *store_; }

@@ -135,6 +135,25 @@ TEST_F(RecurrencesTest, ACheckLeavesNoTopicBehind) {
   EXPECT_EQ(Topics(), (std::vector<std::string>{"b"}));
 }
 
+TEST_F(RecurrencesTest, ADeletedTopicNeedsNoRoomInAFullCatalog) {
+  node_options_.catalog.topics_max = 1;
+  Start();
+  SetTopic("a", 0, 60);
+  v1::DeleteTopicRequest remove;
+  remove.set_name("a");
+  v1::DeleteTopicResponse removed;
+  ASSERT_TRUE(admin_->DeleteTopic(NewContext().get(), remove, &removed).ok());
+  v1::ScheduleRequest check = NewMessage("a", "p", 10);
+  check.set_validate_only(true);
+  v1::ScheduleResponse response;
+  EXPECT_TRUE(Schedule(check, &response).ok());
+  v1::Recurrence made;
+  EXPECT_EQ(ReasonOf(Create(NewRecurrence("r", "b", "p"), &made)), "TOPIC_LIMIT");
+  const grpc::Status status = Create(NewRecurrence("r", "a", "p"), &made);
+  EXPECT_TRUE(status.ok()) << ReasonOf(status);
+  EXPECT_EQ(Topics(), (std::vector<std::string>{"a"}));
+}
+
 TEST_F(RecurrencesTest, ARefusedRequestLeavesNoTopicBehind) {
   node_options_.limits.recurrences_max = 1;
   Start();
