@@ -17,12 +17,15 @@ LiveTopics::LiveTopics(const CatalogOptions& options, CatalogState* state, Chang
 }
 
 void LiveTopics::Ensure(const EnsureTopic& command) {
-  TopicEntry* entry = nullptr;
+  TopicEntry* entry = state_->Find(command.name);
+  const bool live = entry != nullptr && !entry->topic->deleted;
   std::optional<std::string> dead_letters;
   if (command.dead_letters) dead_letters = DefaultDeadLettersName(command.name);
   absl::Status status = CheckCreation(command.name, /*used=*/true, dead_letters);
+  // A live topic gets its link first, so that a refused command does not void its deletion.
+  if (status.ok() && live && command.dead_letters) status = LinkDeadLetters(entry);
   if (status.ok()) status = Use(command.name, /*used=*/true, auto_create_, &entry);
-  if (status.ok() && command.dead_letters) status = LinkDeadLetters(entry);
+  if (status.ok() && !live && command.dead_letters) status = LinkDeadLetters(entry);
   output_->AnswerLater(
       {.tag = command.tag, .status = status, .topic = status.ok() ? entry->topic : nullptr});
 }

@@ -17,9 +17,9 @@
 
 namespace duetime::catalog {
 
-// Guarantees: Use() returns a live topic; a refused Ensure() creates nothing. Cost: O(shards) for
-// new settings or a new link, O(subscriptions) for LacksDeadLetters(), else O(1). Thread safety:
-// confined to the catalog's thread.
+// Guarantees: Use() returns a live topic; a refused Ensure() creates and uses nothing. Cost:
+// O(shards) for new settings or a new link, O(subscriptions) for LacksDeadLetters(), else O(1).
+// Thread safety: confined to the catalog's thread.
 class LiveTopics {
  public:
   // REQUIRES: the pointers outlive it.

@@ -354,6 +354,19 @@ TEST(CatalogTest, AUseAtAnyMomentOfADeletionKeepsTheTopic) {
   }
 }
 
+TEST(CatalogTest, ARefusedUseDoesNotVoidADeletion) {
+  for (const size_t topics_max : {size_t{1}, size_t{2}}) {
+    CatalogWorld world({.topics_max = topics_max});
+    ASSERT_EQ(world.Reason(EnsureTopic{.name = "a"}), "OK");
+    const uint64_t tag = world.Post(DeleteTopic{.name = "a"});
+    const bool fits = topics_max == 2;
+    EXPECT_EQ(world.Reason(EnsureTopic{.name = "a", .dead_letters = true}),
+              fits ? "OK" : "TOPIC_LIMIT");
+    EXPECT_EQ(world.ReasonOf(world.ReplyTo(tag)), fits ? "TOPIC_USED" : "OK");
+    EXPECT_EQ(world.snapshot().FindTopic("a") != nullptr, fits);
+  }
+}
+
 TEST(CatalogTest, AMessageThatAShardMadeBeforeItWatchedRevivesTheTopic) {
   CatalogWorld world;
   const TopicId id = world.Ask(EnsureTopic{.name = "a"})->topic->id;
