@@ -67,6 +67,9 @@ class MessageCommands {
   void Refuse(const protocol::GetCommand& command) { queries_.Refuse(command); }
   void Refuse(const protocol::InspectCommand& command) { queries_.Refuse(command); }
 
+  // The commands that wait for a change of the same message or key.
+  size_t waiting() const { return locks_.waiting(); }
+
   // For bulk operations and recurrences.
   BulkChanges* bulk_changes() { return &bulk_changes_; }
   MessageLocks* locks() { return &locks_; }

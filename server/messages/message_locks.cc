@@ -38,7 +38,7 @@ bool MessageLocks::ChangeInFlight(const MessageId& id) const {
 }
 
 absl::Status MessageLocks::CheckRoom() const {
-  if (key_locks_->waiting() + for_settlements_ < waiting_max_) return absl::OkStatus();
+  if (waiting() < waiting_max_) return absl::OkStatus();
   return base::OverloadedError("commands that wait for the same message or key", waiting_max_);
 }
 

@@ -39,6 +39,8 @@ class MessageLocks {
   // True if a change of the message is in flight, its settlement included.
   bool ChangeInFlight(const storage::MessageId& id) const;
 
+  // The commands that wait now.
+  size_t waiting() const { return key_locks_->waiting() + for_settlements_; }
   // OVERLOADED if waiting_max commands wait already.
   absl::Status CheckRoom() const;
   // Runs `waiter` when the change in flight is committed, with `ok` false if the shard has failed.

@@ -127,7 +127,7 @@ class Shard::Impl {
     stats.claims = counters.claims;
     stats.wheel_timers = scheduler_.timers();
     stats.wheel_bytes = scheduler_.wheel_bytes();
-    stats.waiting = key_locks_.waiting();
+    stats.waiting = message_commands_.waiting();
     stats.recurrences = occurrences_.size();
     stats.operations_running = bulk_.running();
     stats.uncommitted_batches = writes_.batches_in_flight();

@@ -90,6 +90,7 @@ class SettleTest : public ::testing::Test {
     for (protocol::DeliveryFrame& frame : effects.frames) {
       for (const protocol::Delivery& delivery : frame.deliveries) {
         tokens_.push_back(delivery.token);
+        last_id_ = delivery.id;
         handed_out += delivery.record.size();
       }
     }
@@ -124,6 +125,7 @@ class SettleTest : public ::testing::Test {
   // Bytes of the deliveries of one step.
   size_t most_handed_out_ = 0;
   std::vector<protocol::LeaseToken> tokens_;
+  storage::MessageId last_id_;
   std::vector<std::pair<protocol::StreamId, protocol::LeaseToken>> settled_;
   std::vector<std::pair<protocol::StreamId, protocol::LeaseToken>> refused_;
 };
@@ -173,6 +175,21 @@ TEST_F(SettleTest, ManySmallOnesTakeSeveralSteps) {
   StepUntilQuiet();
   EXPECT_EQ(settled_.size(), kCount);
   EXPECT_EQ(shard_.stats().acked, kCount);
+}
+
+// The limit of waiting commands counts the cancel, so the gauge does, too.
+TEST_F(SettleTest, ACancelThatWaitsForASettlementIsInTheGauge) {
+  Attach(kStream, 1);
+  Schedule(1, 10);
+  protocol::SettleCommand acks{.stream = kStream, .acks = tokens_, .nacks = {}, .extends = {}};
+  shard_.Handle(now_, std::move(acks));
+  EXPECT_EQ(shard_.stats().waiting, 0u);
+  protocol::CancelCommand cancel;
+  cancel.target = {.id = last_id_, .topic = kTopic, .key = ""};
+  shard_.Handle(now_, std::move(cancel));
+  EXPECT_EQ(shard_.stats().waiting, 1u);
+  Step();
+  EXPECT_EQ(shard_.stats().waiting, 0u);
 }
 
 // Somebody else's are not held up, and what a stream says later comes behind what it said before.
