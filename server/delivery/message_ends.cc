@@ -62,6 +62,8 @@ std::optional<ProgressRows> MessageEnds::RowsIfLast(const MessageKey& key,
     const PendingDelivery& entry = (*table_)[i];
     // An entry at another place is a stale offer and does not count.
     if (entry.subscription == &subscription || entry.due_ms != key.due_ms) continue;
+    // A deleted subscription drops its entries step by step, and none of them keeps the message.
+    if (!entry.subscription->Covers(key.id)) continue;
     if (entry.state != EntryState::kEnding) return std::nullopt;
   }
   auto rows = reader_->Progress(key);

@@ -99,6 +99,21 @@ TEST_F(MessageEndsTest, AMessageThatAnotherHasNotSeenStays) {
   EXPECT_TRUE(Stored(message.key));
 }
 
+TEST_F(MessageEndsTest, AnEntryOfADeletedSubscriptionDoesNotKeepTheMessage) {
+  Subscription* const deleted = AddSubscription();
+  const storage::MessageRef message = Put();
+  const EntryIndex stale = Ready(deleted, message);
+  const EntryIndex last = Take(one_, message);
+  deleted->state.deleting = true;
+  Settle(last, EndState::kAcked);
+  Commit();
+  ASSERT_TRUE(TombstoneOf(message.key.id).has_value());
+  EXPECT_EQ(TombstoneOf(message.key.id)->state, EndState::kAcked);
+  p_.ends->DropStale(stale);
+  EXPECT_EQ(p_.table->size(), 0u);
+  deleted->state.deleting = false;
+}
+
 TEST_F(MessageEndsTest, ACancelTakesItFromMemoryAndBacklog) {
   Subscription* const other = AddSubscription();
   const storage::MessageRef message = Put();
