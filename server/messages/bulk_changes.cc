@@ -75,8 +75,8 @@ absl::StatusOr<bool> BulkChanges::Redrive(base::Now now, const MessageId& id) {
                          .topic = again->topic,
                          .bytes = static_cast<uint32_t>(again->record.size()),
                          .flags = header.flags};
-  absl::Status status =
-      changes_->End(now, found, EndState::kCancelled, /*redelivery_stopped=*/false);
+  absl::Status status = changes_->End(now, found, EndState::kCancelled,
+                                      /*redelivery_stopped=*/!found.delivery.untouched());
   if (!status.ok()) return status;
   scheduler_->Put(now, to, std::move(again->record));
   writes_->Then([this, to](base::Now, bool ok) {

@@ -73,6 +73,28 @@ TEST_F(BulkChangesTest, ADeadLetterGoesBackToItsTopic) {
   EXPECT_EQ(Deliver(1).size(), 1u);
 }
 
+TEST_F(BulkChangesTest, ARedrivenDeadLetterSaysWhetherItWasDelivered) {
+  for (const bool delivered : {true, false}) {
+    const MessageId id = DeadLetter();
+    if (delivered) {
+      Pass(60'000);
+      Attach(protocol::StreamId{2}, storage::FirstSubscription(kDeadLetters), kDeadLetters);
+      const auto tokens = Deliver(0);
+      ASSERT_EQ(tokens.size(), 1u);
+      protocol::SettleCommand nack{
+          .stream = protocol::StreamId{2}, .acks = {}, .nacks = {}, .extends = {}};
+      nack.nacks.push_back({.token = tokens[0], .delay_ms = 1'000, .reason = ""});
+      dispatcher_.Settle(now_, std::move(nack));
+      Commit();
+    }
+    EXPECT_TRUE(*bulk_.Redrive(now_, id));
+    Commit();
+    const protocol::CancelReply reply = Cancel(ById(id));
+    EXPECT_EQ(reply.outcome, protocol::Outcome::kAlreadyCancelled);
+    EXPECT_EQ(reply.redelivery_stopped, delivered);
+  }
+}
+
 TEST_F(BulkChangesTest, AReadErrorIsReturned) {
   const MessageId id = Scheduled();
   store_.FailReads(absl::DataLossError("disk"));

@@ -133,9 +133,10 @@ class MessagesFixture : public test::ShardPartsTest {
     return reply;
   }
 
-  void Attach(protocol::StreamId stream, storage::SubscriptionId subscription) {
+  void Attach(protocol::StreamId stream, storage::SubscriptionId subscription,
+              storage::TopicId topic = kTopic) {
     dispatcher_.Attach(now_, {.stream = stream,
-                              .topic = kTopic,
+                              .topic = topic,
                               .subscription = subscription,
                               .lease_ms = 30'000,
                               .credit = std::make_shared<protocol::StreamCredit>(10, 10'000)});
