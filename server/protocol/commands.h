@@ -159,7 +159,7 @@ struct RecurrenceCommand {
   bool update_misfire = false;
   // For kUpdate: if set, the update applies only to this revision.
   std::optional<uint64_t> revision;
-  // For kCreate: checks the spec and changes nothing.
+  // For kCreate and kUpdate: checks the request and changes nothing.
   bool validate_only = false;
 };
 

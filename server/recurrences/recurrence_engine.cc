@@ -430,6 +430,7 @@ absl::Status RecurrenceEngine::Update(base::Now now, const protocol::RecurrenceC
   if (command.update_rule && !Next(*rule, std::max(now_ms, spec.rule.start_ms - 1)).has_value()) {
     return NeverError();
   }
+  if (command.validate_only) return absl::OkStatus();
   Withdraw(now, entry);
   bytes_ = bytes_ - state.spec.message.size() + spec.message.size();
   state.spec = std::move(spec);

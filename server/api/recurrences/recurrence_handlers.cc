@@ -129,14 +129,17 @@ Co<absl::Status> ChangeState(ApiWorker& worker, std::string name, RecurrenceComm
   co_return absl::OkStatus();
 }
 
-// If late messages of a template become dead letters, creates the topic for these dead letters and
-// makes it known to the shards.
-Co<absl::Status> PrepareDeadLetters(ApiWorker& worker, std::string topic,
-                                    v1::Message::LatePolicy policy) {
-  if (policy != v1::Message::DEAD_LETTER) co_return absl::OkStatus();
-  AskCatalog ask(&worker, catalog::EnsureTopic{.name = std::move(topic), .dead_letters = true});
-  const catalog::Reply reply = co_await ask;
-  co_return reply.status;
+// The same as Change, but changes nothing. The check comes before the creation of a topic, because
+// a refused request creates none.
+Co<absl::Status> Check(ApiWorker& worker, RecurrenceCommand command) {
+  command.validate_only = true;
+  const auto reply = co_await Change(worker, std::move(command));
+  co_return reply.status();
+}
+
+// True if late messages of the template become dead letters.
+bool MakesDeadLetters(const v1::Recurrence& asked) {
+  return asked.template_().late_policy() == v1::Message::DEAD_LETTER;
 }
 
 // Reads a new recurrence, without the settings of its topic.
@@ -204,24 +207,23 @@ Co<absl::Status> CreateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
   if (!status.ok()) co_return status;
   catalog::TopicPtr topic = context.catalog().FindTopic(asked.topic());
   if (topic == nullptr) status = context.MayCreateTopic(asked.topic());
-  if (topic == nullptr && status.ok() && !request.validate_only()) {
-    // The check comes first, because a refused request creates no topic.
+  const bool dead_letters = MakesDeadLetters(asked);
+  const bool creates =
+      topic == nullptr || (dead_letters && !context.catalog().LinksDeadLetters(*topic));
+  if (status.ok() && creates && !request.validate_only()) {
     RecurrenceCommand check = command;
-    check.validate_only = true;
-    status = Complete(worker, asked, nullptr, now_ms, &check);
-    if (!status.ok()) co_return status;
-    const auto checked = co_await Change(worker, std::move(check));
-    status = checked.status();
+    status = Complete(worker, asked, topic.get(), now_ms, &check);
+    if (status.ok()) status = co_await Check(worker, std::move(check));
   }
   if (!status.ok()) co_return status;
   if (!request.validate_only()) {
-    AskCatalog ask(&worker, catalog::EnsureTopic{.name = asked.topic()});
+    AskCatalog ask(&worker,
+                   catalog::EnsureTopic{.name = asked.topic(), .dead_letters = dead_letters});
     const catalog::Reply ensured = co_await ask;
     if (!ensured.status.ok()) co_return ensured.status;
     topic = ensured.topic;
-    status = co_await PrepareDeadLetters(worker, asked.topic(), asked.template_().late_policy());
   }
-  if (status.ok()) status = Complete(worker, asked, topic.get(), now_ms, &command);
+  status = Complete(worker, asked, topic.get(), now_ms, &command);
   if (!status.ok()) co_return status;
   const auto reply = co_await Change(worker, std::move(command));
   if (!reply.ok()) co_return reply.status();
@@ -249,8 +251,13 @@ Co<absl::Status> UpdateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
     const TopicSettings settings = topic == nullptr ? TopicSettings{} : topic->settings;
     status =
         ReadTemplate(asked.template_(), settings, context.options.limits, &command.spec.message);
-    if (status.ok() && topic != nullptr) {
-      status = co_await PrepareDeadLetters(worker, name, asked.template_().late_policy());
+    if (status.ok() && topic != nullptr && MakesDeadLetters(asked) &&
+        !context.catalog().LinksDeadLetters(*topic)) {
+      status = co_await Check(worker, command);
+      if (!status.ok()) co_return status;
+      AskCatalog ask(&worker, catalog::EnsureTopic{.name = name, .dead_letters = true});
+      const catalog::Reply ensured = co_await ask;
+      status = ensured.status;
     }
     if (!status.ok()) co_return status;
   }

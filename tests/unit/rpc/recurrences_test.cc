@@ -174,6 +174,41 @@ TEST_F(RecurrencesTest, ARefusedRequestLeavesNoTopicBehind) {
   EXPECT_EQ(Topics(), (std::vector<std::string>{"a"}));
 }
 
+TEST_F(RecurrencesTest, ARefusedRequestLeavesNoDeadLetterTopicBehind) {
+  node_options_.catalog.topics_max = 2;
+  Start();
+  v1::Recurrence made;
+  ASSERT_TRUE(Create(NewRecurrence("r", "a", "p"), &made).ok());
+  const std::string old_etag = made.etag();
+  v1::UpdateRecurrenceRequest update;
+  update.mutable_recurrence()->set_name("r");
+  v1::MessageTemplate* const message = update.mutable_recurrence()->mutable_template_();
+  message->set_payload("new");
+  update.mutable_update_mask()->add_paths("template");
+  ASSERT_TRUE(Update(update, &made).ok());
+  struct Case {
+    std::string name;
+    std::string topic;
+    std::string reason;
+  };
+  for (const Case& one : {Case{"s", std::string(255, 'x'), "NO_DEAD_LETTER_TOPIC"},
+                          Case{"s", "b", "TOPIC_LIMIT"}, Case{"r", "a", "CONTENT_MISMATCH"}}) {
+    v1::CreateRecurrenceRequest request = NewRecurrence(one.name, one.topic, "p");
+    request.mutable_recurrence()->mutable_template_()->mutable_ttl()->set_seconds(60);
+    request.mutable_recurrence()->mutable_template_()->set_late_policy(v1::Message::DEAD_LETTER);
+    EXPECT_EQ(ReasonOf(Create(request, &made)), one.reason);
+    EXPECT_EQ(Topics(), (std::vector<std::string>{"a"})) << one.reason;
+  }
+  message->mutable_ttl()->set_seconds(60);
+  message->set_late_policy(v1::Message::DEAD_LETTER);
+  update.set_etag(old_etag);
+  EXPECT_EQ(ReasonOf(Update(update, &made)), "ETAG_MISMATCH");
+  EXPECT_EQ(Topics(), (std::vector<std::string>{"a"}));
+  update.clear_etag();
+  EXPECT_TRUE(Update(update, &made).ok());
+  EXPECT_EQ(Topics(), (std::vector<std::string>{"a", "a.dlq"}));
+}
+
 TEST_F(RecurrencesTest, APreviewNumbersOccurrencesAndEndsWithTheLastOne) {
   Start();
   struct Case {
