@@ -71,11 +71,17 @@ Co<absl::StatusOr<Operation>> StartOperation(ApiWorker& worker, std::string name
   command.content = ContentHash(protocol::ContentOf(spec));
   command.name = name.empty() ? RandomName() : std::move(name);
   command.spec = std::move(spec);
-  // The check comes first, so that an operation that one shard refuses runs in none.
+  // All shards check first, so that an operation that one of them refuses runs in none.
   command.validate_only = true;
   auto checked = co_await AskAllShards(worker, command);
   if (!checked.ok()) co_return checked.status();
   command.validate_only = false;
+  // Shard 0 starts alone. It decides between requests whose checks all passed, because a request
+  // that it refuses reaches no other shard. The others have at most its operations, and a few that
+  // it dropped earlier.
+  Ask<protocol::OperationReply, protocol::OperationCommand> first(&worker, 0, command);
+  const auto started = co_await first;
+  if (!started.ok()) co_return started.status();
   co_return co_await AskAllShards(worker, std::move(command));
 }
 

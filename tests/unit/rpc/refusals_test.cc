@@ -132,6 +132,39 @@ TEST_F(RefusalsTest, AnOperationThatOneShardRefusesRunsInNone) {
          "OPERATION_NOT_FOUND", {});
 }
 
+// Between the check and the start of "n", another request takes the last place in shard 0.
+TEST_F(RefusalsTest, AnOperationThatLosesTheLastPlaceRunsInNoShard) {
+  shards_ = 2;
+  node_options_.limits.operations_max = 2;
+  GatedStore* const gate = UseGatedStore();
+  Start();
+  MustSchedule(NewMessage("t", "p", 100));
+  const auto start_in_shard_0 = [this](const std::string& name) {
+    protocol::OperationCommand command;
+    command.name = name;
+    command.spec = protocol::OperationSpec{
+        .topic = storage::TopicId{1}, .filter = {}, .action = protocol::BulkAction::kCancel};
+    EXPECT_TRUE(node_->Post(0, std::move(command)).ok());
+  };
+  // The answer to the check waits for the commit of an earlier decision.
+  gate->SetOpen(false);
+  start_in_shard_0("first");
+  std::thread client([this] {
+    Expect(StartBulk(NewBulk("n")), StatusCode::RESOURCE_EXHAUSTED, "OPERATION_LIMIT", {});
+  });
+  while (stats_.of(metrics::RpcMethod::kStartBulk).started.load() == 0) std::this_thread::yield();
+  // The server's only thread has sent the checks once it answers later calls.
+  EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
+  start_in_shard_0("last");
+  gate->SetOpen(true);
+  client.join();
+  v1::GetOperationRequest get;
+  get.set_name("n");
+  v1::Operation operation;
+  Expect(admin_->GetOperation(NewContext().get(), get, &operation), StatusCode::NOT_FOUND,
+         "OPERATION_NOT_FOUND", {});
+}
+
 TEST_F(RefusalsTest, Recurrences) {
   node_options_.limits.recurrences_max = 1;
   Start();
