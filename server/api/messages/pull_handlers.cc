@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <coroutine>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -186,11 +187,22 @@ class SettledTokens final : public StreamSink, public StateListener {
   std::coroutine_handle<> waiting_;
 };
 
-// Makes the dead-letter topic of a topic known to the shards. INVALID_TOPIC, TOPIC_NOT_FOUND.
+// True if the shards know the topic's dead-letter topic, or if no dead letter needs it, because
+// every subscription names a dead-letter topic of its own. O(subscriptions).
+bool KnowsDeadLetters(const catalog::Snapshot& catalog, const catalog::Topic& topic) {
+  if (catalog.LinksDeadLetters(topic)) return true;
+  const auto all = catalog.ListSubscriptions(topic.id, "", std::numeric_limits<size_t>::max());
+  return !all.empty() && std::all_of(all.begin(), all.end(), [](const auto& subscription) {
+    return !subscription->settings.dead_letter_name.empty();
+  });
+}
+
+// Makes the dead-letter topic of a topic known to the shards, if a dead letter may need it.
+// INVALID_TOPIC, TOPIC_NOT_FOUND.
 Co<absl::Status> PrepareDeadLetters(ApiWorker& worker, std::string name) {
   const auto topic = worker.context().FindTopic(name, "topic");
   if (!topic.ok()) co_return topic.status();
-  if (worker.context().catalog().LinksDeadLetters(**topic)) co_return absl::OkStatus();
+  if (KnowsDeadLetters(worker.context().catalog(), **topic)) co_return absl::OkStatus();
   // If the dead-letter topic cannot be created, the shards refuse the dead letters of subscriptions
   // that name no topic of their own.
   AskCatalog ask(&worker, catalog::EnsureTopic{.name = name, .dead_letters = true});
@@ -248,8 +260,8 @@ Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullReq
   if (!subscription.ok()) co_return subscription.status();
   shards.Start(*subscription, start, wait_ms);
   auto& replies = shards.replies();
-  // A shard refuses a Pull only while the server ends. Messages of the other shards still leave;
-  // without any, Admit below gives the error.
+  // A shard refuses a Pull only while the server ends. The call still returns the messages of the
+  // other shards. If there are none, Admit returns the error.
   static_cast<void>(co_await replies);
   if (shards.Void()) {
     if (call.gone()) co_return absl::CancelledError("the client has gone");

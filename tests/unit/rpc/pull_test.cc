@@ -265,6 +265,33 @@ TEST_F(PullTest, DeadLettersGoWhereTheSubscriptionSays) {
   EXPECT_EQ(MustPull(Request("lost", 1, 10)).size(), 1u);
 }
 
+TEST_F(PullTest, ADeadLetterMakesNoTopicThatItDoesNotNeed) {
+  Start();
+  struct Case {
+    std::string topic;
+    std::string own;  // the subscription's own dead-letter topic
+    bool made;
+  };
+  for (const Case& one : {Case{"t", "lost", false}, Case{"u", "", true}}) {
+    v1::CreateSubscriptionRequest wish = Wish(one.topic, "s");
+    wish.mutable_subscription()->mutable_settings()->set_dead_letter_topic(one.own);
+    ASSERT_TRUE(Create(wish).ok());
+    MustSchedule(NewMessage(one.topic, "x"));
+    v1::PullRequest request = Request(one.topic, 1, 10);
+    request.set_subscription("s");
+    const std::vector<v1::Delivery> taken = MustPull(request);
+    ASSERT_EQ(taken.size(), 1u);
+    v1::SettleRequest settle;
+    settle.set_topic(one.topic);
+    settle.add_dead_letter()->set_lease_token(taken[0].lease_token());
+    EXPECT_EQ(MustSettle(settle).settled_size(), 1);
+    v1::GetTopicRequest get;
+    get.set_name(one.topic + ".dlq");
+    v1::GetTopicResponse found;
+    EXPECT_EQ(admin_->GetTopic(NewContext().get(), get, &found).ok(), one.made) << one.topic;
+  }
+}
+
 // The catalog cannot write the dead-letter topic, and after that no shard answers the settlement.
 TEST_F(PullTest, P7_ASettlementWhoseDeadLetterTopicCannotBeWrittenIsAnswered) {
   Start();
