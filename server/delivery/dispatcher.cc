@@ -99,7 +99,7 @@ void Dispatcher::Refuse(const protocol::SubscriptionCommand& command) {
 
 // ---- A step
 
-void Dispatcher::ExpireTimers(base::Now now, bool* more) {
+void Dispatcher::BeginStep(base::Now now, bool* more) {
   if (parts_.lease_ends->Step(now)) *more = true;
 }
 
@@ -116,7 +116,7 @@ absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
   return read_status();
 }
 
-void Dispatcher::SpillOld(base::Now now, bool* more) {
+void Dispatcher::BackgroundStep(base::Now now, bool* more) {
   if (parts_.release->Step(now)) *more = true;
   if (parts_.fill->Step()) *more = true;
   if (now.mono_ms >= next_search_mono_ms_) {

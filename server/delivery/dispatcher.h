@@ -59,13 +59,13 @@ class Dispatcher : public scheduler::DueSink {
   //
   // Carries out waiting settlements, gives back the leases of ended streams, and ends the leases
   // and delays whose time has come. Sets `more` if there is more to do now.
-  void ExpireTimers(base::Now now, bool* more);
+  void BeginStep(base::Now now, bool* more);
   // Reads back from disk and hands out about `budget` messages. Sets `more` if there is more to do
   // now. An error means that the store cannot be read.
   absl::Status Pump(base::Now now, size_t budget, bool* more);
   // Releases and fills subscriptions, drops messages beyond their retention, and lists messages
   // that have been unsettled for too long. Sets `more` if there is more to do now.
-  void SpillOld(base::Now now, bool* more);
+  void BackgroundStep(base::Now now, bool* more);
 
   // ---- For MessageCommands, which changes messages on behalf of clients
   //
@@ -101,7 +101,7 @@ class Dispatcher : public scheduler::DueSink {
   void Stop() { stopped_ = true; }
   // True if settlements wait for the next step.
   bool settles_waiting() const;
-  // The steady-clock time at which ExpireTimers or SpillOld has work to do.
+  // The steady-clock time at which BeginStep or BackgroundStep has work to do.
   uint64_t NextWakeMono() const;
   void FillStats(protocol::ShardStats* stats) const;
   void CheckInvariants() const;
@@ -112,7 +112,7 @@ class Dispatcher : public scheduler::DueSink {
   protocol::Effects* const effects_;
   DeliveryAssembly assembly_;
   const DeliveryParts& parts_;
-  // The time of SpillOld's next search for old entries.
+  // The time of BackgroundStep's next search for old entries.
   uint64_t next_search_mono_ms_ = 0;
   bool stopped_ = false;
 };

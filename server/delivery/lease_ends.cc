@@ -207,7 +207,7 @@ bool LeaseEnds::Step(base::Now now) {
   dead_letters_->BeginStep();
   SettleWaiting(now);
   bool more = !waiting_.empty();
-  any_lease_ = std::any_of(waiting_.begin(), waiting_.end(), [this](const auto& item) {
+  unknown_stream_waits_ = std::any_of(waiting_.begin(), waiting_.end(), [this](const auto& item) {
     return streams_->Find(item.first) == nullptr;
   });
   // Leases and delays keep half of the budget, however much clients settle.
@@ -275,7 +275,7 @@ void LeaseEnds::ExpireLease(base::Now now, EntryIndex index) {
 }
 
 bool LeaseEnds::MaySettle(const PendingDelivery& entry) const {
-  return any_lease_ || waiting_.contains(entry.stream);
+  return unknown_stream_waits_ || waiting_.contains(entry.stream);
 }
 
 }  // namespace duetime::delivery

@@ -82,8 +82,8 @@ class LeaseEnds {
   // Settlements that wait for the next steps, by stream and in order; and their streams, in turn.
   absl::flat_hash_map<protocol::StreamId, std::deque<protocol::SettleCommand>> waiting_;
   std::deque<protocol::StreamId> turns_;
-  // A settlement waits whose stream this shard does not know. The settlement may name any lease.
-  bool any_lease_ = false;
+  // True while a settlement from an unknown stream (a unary Settle) waits. It may name any lease.
+  bool unknown_stream_waits_ = false;
 };
 
 }  // namespace duetime::delivery

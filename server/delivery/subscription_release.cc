@@ -22,7 +22,7 @@ using storage::MessageKey;
 namespace {
 
 // The entries that one step examines and the messages that it drops: about a millisecond.
-constexpr EntryIndex kReleaseLooksPerStep = 5000;
+constexpr EntryIndex kExaminedPerStep = 5000;
 constexpr storage::ScanLimit kReleasedPage{.entries = 200, .bytes = 1 << 20};
 
 }  // namespace
@@ -77,7 +77,7 @@ SubscriptionRelease::Progress SubscriptionRelease::ReleaseEntries(base::Now now,
                                                                   Subscription* subscription) {
   EntryIndex& index = subscription->release_index;
   DT_CHECK_LE(index, table_->capacity());
-  const EntryIndex until = std::min(table_->capacity(), index + kReleaseLooksPerStep);
+  const EntryIndex until = std::min(table_->capacity(), index + kExaminedPerStep);
   for (size_t released = 0; index < until && released < kReleasedPage.entries; ++index) {
     const PendingDelivery& entry = (*table_)[index];
     if (entry.state == EntryState::kFree || entry.subscription != subscription) continue;

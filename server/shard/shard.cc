@@ -67,7 +67,7 @@ class Shard::Impl {
   StepResult Step(base::Now now) {
     StepResult result;
     if (failed_) return result;
-    dispatcher_.ExpireTimers(now, &result.more);
+    dispatcher_.BeginStep(now, &result.more);
     absl::Status status = dispatcher_.read_status();
     if (status.ok() && !stopped_) {
       status = scheduler_.Step(now, fire_per_step_, &result.more);
@@ -80,7 +80,7 @@ class Shard::Impl {
       return StepResult{};
     }
     AnswerPulls(now);
-    dispatcher_.SpillOld(now, &result.more);
+    dispatcher_.BackgroundStep(now, &result.more);
     scheduler_.WriteLowWatermark(now);
     if (!stopped_) result.wake_wall_ms = scheduler_.NextWakeWall(now);
     result.wake_mono_ms =

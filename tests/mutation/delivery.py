@@ -26,7 +26,7 @@ FAULTS = [
     ("a lease never ends", f"{ROOM}/lease_ends.cc",
      "now.mono_ms < entry.wait_end_mono_ms + kGraceMaxMs", "now.mono_ms > 0", ALL),
     ("a lease that a waiting settlement may name ends", f"{ROOM}/lease_ends.cc",
-     "return any_lease_ || waiting_.contains(entry.stream);", "return false;", ALL),
+     "return unknown_stream_waits_ || waiting_.contains(entry.stream);", "return false;", ALL),
     ("a settlement overtakes those that wait", f"{ROOM}/lease_ends.cc",
      "it != waiting_.end()) {", "it != waiting_.end() && false) {", ALL),
     ("an ack is answered before it is committed", f"{ROOM}/lease_ends.cc",

@@ -282,11 +282,11 @@ void ConcurrentContract::OnReplaced(const Ask& ask, const AcceptedMessage& answe
   }
 }
 
-// ---- Standings
+// ---- Outcomes
 
-bool ConcurrentContract::MayBe(const Message& message, Outcome standing, bool uncertain) {
+bool ConcurrentContract::MayBe(const Message& message, Outcome outcome, bool uncertain) {
   const bool ended = message.cancelled || message.stopped || (Acked(message) && ByUse(message));
-  switch (standing) {
+  switch (outcome) {
     case Outcome::kDone:
       return !ended && message.deliveries == 0;
     case Outcome::kInFlight:
@@ -302,22 +302,22 @@ bool ConcurrentContract::MayBe(const Message& message, Outcome standing, bool un
   return false;
 }
 
-ConcurrentContract::Message* ConcurrentContract::CheckStanding(const Question& question,
-                                                               const MessageId& id,
-                                                               Outcome standing, bool uncertain) {
-  const std::string what = absl::StrCat("standing ", static_cast<int>(standing),
+ConcurrentContract::Message* ConcurrentContract::CheckOutcome(const Question& question,
+                                                              const MessageId& id, Outcome outcome,
+                                                              bool uncertain) {
+  const std::string what = absl::StrCat("outcome ", static_cast<int>(outcome),
                                         " in an answer of kind ", static_cast<int>(question.kind));
   const bool known = question.by_key() || messages_.contains(question.target.id);
-  if (standing == Outcome::kNotFound) {
-    const bool may_be =
-        question.by_key() ? !StillOwns(question)
-                          : !known || MayBe(messages_.at(question.target.id), standing, uncertain);
+  if (outcome == Outcome::kNotFound) {
+    const bool may_be = question.by_key()
+                            ? !StillOwns(question)
+                            : !known || MayBe(messages_.at(question.target.id), outcome, uncertain);
     if (!may_be) Violate(absl::StrCat(question.place.second, ": ", what, " (P1)"));
     return nullptr;
   }
   if (!known) Violate(id.ToString() + " was found, and no call created it");
   Message& message = MessageOf(id, question.place);
-  if (!MayBe(message, standing, uncertain)) {
+  if (!MayBe(message, outcome, uncertain)) {
     Violate(absl::StrCat(
         id.ToString(), ": ", what, ", after ", message.deliveries, " deliveries",
         message.confirmed ? "" : ", not confirmed", message.cancelled ? ", CANCELLED (P3)" : "",
@@ -325,7 +325,7 @@ ConcurrentContract::Message* ConcurrentContract::CheckStanding(const Question& q
         MustExist(message) ? ", must be pending (P1)" : ""));
   }
   const bool this_run = message.id.epoch() == epoch_;
-  if (standing == Outcome::kInFlight && uncertain && this_run && question.kind != Kind::kGet) {
+  if (outcome == Outcome::kInFlight && uncertain && this_run && question.kind != Kind::kGet) {
     Violate(id.ToString() + ": uncertain although it was accepted by this run");
   }
   return &message;
@@ -339,7 +339,7 @@ void ConcurrentContract::OnAnswer(base::Now, const Question& question,
     return;
   }
   Message* const message =
-      CheckStanding(question, answer.id, answer.outcome, answer.delivery_uncertain);
+      CheckOutcome(question, answer.id, answer.outcome, answer.delivery_uncertain);
   if (message == nullptr) return;
   if (answer.outcome == Outcome::kSettled && ByUse(*message) &&
       answer.state != MessageState::kAcked) {
@@ -357,7 +357,7 @@ void ConcurrentContract::OnAnswer(base::Now, const Question& question,
     return;
   }
   Message* const message =
-      CheckStanding(question, answer.id, answer.outcome, answer.delivery_uncertain);
+      CheckOutcome(question, answer.id, answer.outcome, answer.delivery_uncertain);
   if (message == nullptr || answer.outcome != Outcome::kDone) return;
   const std::string name = answer.id.ToString() + ": ";
   storage::MessageRecord record;
@@ -377,10 +377,10 @@ void ConcurrentContract::OnAnswer(base::Now, const Question& question,
   Close(question);
   if (!answer.status.ok() && !absl::IsNotFound(answer.status)) return;
   // A pending message may be in flight, or not.
-  const Outcome standing = !answer.status.ok()            ? Outcome::kNotFound
-                           : answer.tombstone.has_value() ? StandingOf(answer.tombstone->state)
-                                                          : Outcome::kInFlight;
-  Message* const message = CheckStanding(question, answer.id, standing, /*uncertain=*/true);
+  const Outcome outcome = !answer.status.ok()            ? Outcome::kNotFound
+                          : answer.tombstone.has_value() ? OutcomeOf(answer.tombstone->state)
+                                                         : Outcome::kInFlight;
+  Message* const message = CheckOutcome(question, answer.id, outcome, /*uncertain=*/true);
   if (message == nullptr || answer.tombstone.has_value()) return;
   const std::string name = answer.id.ToString() + ": ";
   storage::MessageRecord record;

@@ -172,12 +172,12 @@ class ConcurrentContract final : public Contract {
   bool MayBeCancelled(const Message& message);
   bool MustExist(const Message& message);
   bool StillOwns(const Question& question);
-  // Whether the message may have this standing. `uncertain`: the server may have delivered the
+  // Whether the message may have this outcome. `uncertain`: the server may have delivered the
   // message in an earlier run.
-  bool MayBe(const Message& message, protocol::Outcome standing, bool uncertain);
-  // Checks the standing that an answer reveals. Returns null if the answer finds no message.
-  Message* CheckStanding(const Question& question, const storage::MessageId& id,
-                         protocol::Outcome standing, bool uncertain);
+  bool MayBe(const Message& message, protocol::Outcome outcome, bool uncertain);
+  // Checks the outcome that an answer reveals. Returns null if the answer finds no message.
+  Message* CheckOutcome(const Question& question, const storage::MessageId& id,
+                        protocol::Outcome outcome, bool uncertain);
   // Decodes a message with its content's number.
   bool DecodeContent(const std::string& name, const std::string& bytes,
                      storage::MessageRecord* record, uint64_t* number);

@@ -47,10 +47,10 @@ struct Question {
 // Follows every message through a history, and checks each answer and each delivery. Records the
 // first violation. violation() is empty while there is none.
 //
-// The rules are the same in every history: protocol::Outcome names the standings of a message
-// (kDone: no subscriber can have it yet, kInFlight, kSettled, kAlreadyCancelled, kNotFound), and an
-// answer reveals one of them. The derived classes differ in their knowledge. SequentialContract
-// knows the one standing of each message. ConcurrentContract knows which standings are possible.
+// The rules are the same in every history: a message has one protocol::Outcome (kDone: no
+// subscriber can have it yet, kInFlight, kSettled, kAlreadyCancelled, kNotFound), and an answer
+// reveals it. The derived classes differ in their knowledge. SequentialContract knows the outcome
+// of each message. ConcurrentContract knows which outcomes are possible.
 class Contract {
  public:
   virtual ~Contract() = default;
@@ -114,8 +114,8 @@ class Contract {
     }
   };
 
-  // The standing of an ended message.
-  static protocol::Outcome StandingOf(storage::EndState end) {
+  // The outcome of an ended message.
+  static protocol::Outcome OutcomeOf(storage::EndState end) {
     return end == storage::EndState::kCancelled ? protocol::Outcome::kAlreadyCancelled
                                                 : protocol::Outcome::kSettled;
   }

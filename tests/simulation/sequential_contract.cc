@@ -60,9 +60,9 @@ bool SequentialContract::Uncertain(const Message& message) const {
   return message.id.epoch() < recovered_.epoch && place_ms <= recovered_.claim_ms;
 }
 
-Outcome SequentialContract::StandingOf(const Message* message) const {
+Outcome SequentialContract::OutcomeOf(const Message* message) const {
   if (message == nullptr) return Outcome::kNotFound;
-  if (message->end.has_value()) return Contract::StandingOf(*message->end);
+  if (message->end.has_value()) return Contract::OutcomeOf(*message->end);
   return Untouched(*message) ? Outcome::kDone : Outcome::kInFlight;
 }
 
@@ -261,20 +261,20 @@ void SequentialContract::CompareAccepted(const AcceptedMessage& expected,
 // ---- Cancel, reschedule, get
 
 template <typename Reply>
-SequentialContract::Message* SequentialContract::CompareStanding(base::Now now,
-                                                                 absl::string_view what,
-                                                                 const Question& question,
-                                                                 const Reply& actual) {
+SequentialContract::Message* SequentialContract::CompareOutcome(base::Now now,
+                                                                absl::string_view what,
+                                                                const Question& question,
+                                                                const Reply& actual) {
   if (!actual.status.ok()) Violate(absl::StrCat(what, ": ", actual.status.ToString()));
   Message* const message = Find(now, question.target);
-  const Outcome standing = StandingOf(message);
-  Same(absl::StrCat(what, ": outcome"), standing, actual.outcome);
+  const Outcome outcome = OutcomeOf(message);
+  Same(absl::StrCat(what, ": outcome"), outcome, actual.outcome);
   if (message == nullptr) {
     Same(absl::StrCat(what, ": state"), MessageState::kUnspecified, actual.state);
     return nullptr;
   }
   Same(absl::StrCat(what, ": id"), message->id, actual.id);
-  if (standing != Outcome::kDone) {
+  if (outcome != Outcome::kDone) {
     Same(absl::StrCat(what, ": state"), StateOf(now, *message), actual.state);
   }
   if (message->pending()) {
@@ -291,7 +291,7 @@ SequentialContract::Message* SequentialContract::CompareStanding(base::Now now,
 
 void SequentialContract::OnAnswer(base::Now now, const Question& question,
                                   const protocol::CancelReply& actual) {
-  Message* const message = CompareStanding(now, "cancel", question, actual);
+  Message* const message = CompareOutcome(now, "cancel", question, actual);
   if (message == nullptr) return;
   const bool untouched = Untouched(*message);
   const bool stops = !untouched && question.stop_redelivery;
@@ -308,11 +308,11 @@ void SequentialContract::OnAnswer(base::Now now, const Question& question,
 void SequentialContract::OnAnswer(base::Now now, const Question& question,
                                   const protocol::RescheduleReply& actual) {
   const Message* const target = Find(now, question.target);
-  if (StandingOf(target) == Outcome::kDone &&
+  if (OutcomeOf(target) == Outcome::kDone &&
       question.revision.value_or(target->revision) != target->revision) {
     return Refused("reschedule", actual.status, absl::StatusCode::kAborted, "ETAG_MISMATCH");
   }
-  Message* const message = CompareStanding(now, "reschedule", question, actual);
+  Message* const message = CompareOutcome(now, "reschedule", question, actual);
   if (message == nullptr || !Untouched(*message)) return;
   Same("reschedule: old_deliver_ms", message->deliver_ms, actual.old_deliver_ms);
   storage::MessageRecord head;

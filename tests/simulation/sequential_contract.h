@@ -138,7 +138,7 @@ class SequentialContract final : public Contract {
   static bool Expires(base::Now now, const Message& message);
   bool Uncertain(const Message& message) const;
   bool Untouched(const Message& message) const { return message.last == 0 && !Uncertain(message); }
-  protocol::Outcome StandingOf(const Message* message) const;
+  protocol::Outcome OutcomeOf(const Message* message) const;
   protocol::MessageState StateOf(base::Now now, const Message& message) const;
   // The pending message with this current lease. Null if there is none.
   Message* FindLease(protocol::LeaseToken token);
@@ -147,8 +147,8 @@ class SequentialContract final : public Contract {
   // Compares the fields that the answers to a cancel and a reschedule share. Returns the message if
   // it is pending.
   template <typename Reply>
-  Message* CompareStanding(base::Now now, absl::string_view what, const Question& question,
-                           const Reply& actual);
+  Message* CompareOutcome(base::Now now, absl::string_view what, const Question& question,
+                          const Reply& actual);
   void Refused(absl::string_view what, const absl::Status& actual, absl::StatusCode code,
                absl::string_view reason);
   protocol::AcceptedMessage AsItIs(base::Now now, const Message& message) const;
