@@ -154,8 +154,8 @@ struct EntryDetails {
 //
 // The table changes a state only by SetState, which CHECKs MayFollow and counts. Timers, leases and
 // streams are the work of DeliveryStates. Cost: O(1) for each call without a cost of its own; about
-// 240 bytes per entry with its index, and 40 more for an entry of a message that many subscriptions
-// have. Entries never move. Thread safety: confined to the engine thread.
+// 240 bytes per entry with its index, and 38 to 75 more if more than kChainMax subscriptions have
+// had the message in memory. Entries never move. Thread safety: confined to the engine thread.
 class PendingDeliveries {
  public:
   // Adds an entry in state kTaken. REQUIRES: the message has no entry for this subscription.

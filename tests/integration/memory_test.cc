@@ -51,7 +51,7 @@ struct Limits {
   // The terms of "Memory" in deploy/RUNBOOK.md, in the same order.
   uint64_t Bytes() const {
     return block_cache_bytes + 4 * write_buffer_bytes + shards * loaded_max * 48 +
-           shards * 2 * due_max * 300 + streams * (20 * 1024 + 2 * 256 * 1024) +
+           shards * 2 * due_max * 375 + streams * (20 * 1024 + 2 * 256 * 1024) +
            shards * 2 * mailbox_bytes_max;
   }
 };
