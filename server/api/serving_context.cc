@@ -81,7 +81,7 @@ void ServingContext::GiveBackDamaged(protocol::StreamId stream,
     command.nacks.push_back({.token = token, .delay_ms = kDamagedRetryMs, .reason = "damaged"});
     static_cast<void>(node.load()->Post(protocol::ShardOfLease(token), std::move(command)));
   }
-  spdlog::error("{} stored message(s) damaged: not delivered, looked at again in {} s",
+  spdlog::error("{} damaged message(s) were not delivered; the next attempt is in {} s",
                 tokens.size(), kDamagedRetryMs / 1000);
 }
 

@@ -58,8 +58,7 @@ struct ServingContext : rpc::ServerState {
   const catalog::Snapshot& catalog() const {
     return node.load(std::memory_order_acquire)->snapshots().Read();
   }
-  // The topic, or the subscription of a topic, that a request names. Handlers that need an existing
-  // topic find it here only, so that a check of the name has one place. `field`: the path of the
+  // The topic, or the subscription of a topic, that a request names. `field`: the path of the
   // topic's name in the request. FindTopic: INVALID_TOPIC, TOPIC_NOT_FOUND. FindSubscription: null
   // if there is no such topic or subscription.
   absl::StatusOr<catalog::TopicPtr> FindTopic(absl::string_view name,

@@ -48,7 +48,8 @@ absl::Status Catalog::Recover(base::Now now) {
   absl::Status status = LoadCatalog(store_, options_.shards, &writes_, &state_);
   if (!status.ok()) return status;
   for (TopicEntry* const entry : state_.All()) {
-    // If there is no room for one more topic, the first dead letter makes the link.
+    // Without room for one more topic there is no link, and the shards refuse dead letters. The
+    // next start, and a client's dead-letter settlement, try again.
     if (LiveTopics::LacksDeadLetters(*entry)) static_cast<void>(topics_.LinkDeadLetters(entry));
   }
   const std::vector<TopicEntry*> all = state_.All();

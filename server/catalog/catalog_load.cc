@@ -167,7 +167,8 @@ class Loader {
         Parts& parts = by_id[static_cast<uint32_t>(state.id)];
         parts.resize(shards_);
         parts[shard] = &state;
-        // The topic has, or had, a subscription with a state, so it has no implicit nameless one.
+        // The store holds an object of one of the topic's subscriptions. So the topic has no
+        // nameless subscription without an object.
         state_->Of(state.topic)->nameless.reset();
       }
     }

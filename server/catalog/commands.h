@@ -50,7 +50,8 @@ struct UpdateTopic {
 };
 
 // FAILED_PRECONDITION TOPIC_NOT_EMPTY if the topic has messages (Reply::messages) or recurrences,
-// ABORTED TOPIC_USED if a client used the topic during the deletion.
+// ABORTED TOPIC_USED if a client used the topic before its record DELETING was committed. Later use
+// creates the topic anew, and the deletion succeeds.
 struct DeleteTopic {
   RequestTag tag{};
   std::string name;

@@ -67,7 +67,8 @@ void LiveTopics::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSe
   topic.used = true;
   state_->Set(entry, std::move(topic));
   state_->Write(*entry, TopicPhase::kLive, settings);
-  // If there is no room for one more topic, the first dead letter makes the link.
+  // Without room for one more topic there is no link, and the shards refuse dead letters. The next
+  // start, and a client's dead-letter settlement, try again.
   const bool unlinked = linked && entry->topic->dead_letters == TopicId{};
   if (unlinked || LacksDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
   output_->Then([this, change, changed = entry->topic] {

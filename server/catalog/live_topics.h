@@ -39,16 +39,16 @@ class LiveTopics {
   absl::Status Use(absl::string_view name, bool used, bool create, TopicEntry** entry);
   // Makes a deleted topic live again, or notes in its running deletion that the topic is in use.
   void Revive(TopicEntry* entry);
-  // Returns the error with which the creation of the topic `name`, or then of its dead-letter
-  // topic, would fail. So a refused request creates neither. `dead_letters`: the name, empty if it
-  // would be too long, or nullopt for none.
+  // Returns the error that creating topic `name` and its dead-letter topic would return. A caller
+  // that checks first creates neither topic when it refuses. `dead_letters`: the name, empty if it
+  // would be too long, or nullopt for none. OK for a live topic.
   absl::Status CheckCreation(absl::string_view name, bool used,
                              const std::optional<std::string>& dead_letters);
   // True if the topic needs a dead-letter topic and has no link to one. A link to a deleted topic
   // is enough: the shards watch that topic, and the first dead letter revives it.
   static bool LacksDeadLetters(const TopicEntry& entry);
-  // Creates the dead-letter topic of `entry` if necessary, and sends its number to the shards. No
-  // other function does.
+  // Creates the dead-letter topic of `entry` if necessary, and sends its number to the shards.
+  // After the start, only this function links a topic to its dead-letter topic.
   absl::Status LinkDeadLetters(TopicEntry* entry);
 
  private:

@@ -127,7 +127,7 @@ void Backlog::MoveToDisk(EntryIndex index) { MoveToDiskAt(index, (*table_)[index
 void Backlog::ListAt(EntryIndex index, uint64_t place_ms) {
   DT_CHECK((*table_)[index].state != EntryState::kForgetting);
   BacklogEntry record = MovePlace(index, place_ms);
-  // The entry stays in memory and may be delivered from there. No record would say so.
+  // A subscriber may receive the entry from memory without a new record.
   record.maybe_delivered = true;
   const PendingDelivery& entry = (*table_)[index];
   Add({.place = entry.place(),

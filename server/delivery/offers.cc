@@ -85,7 +85,7 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
 
 void Offers::OfferAfterCommit(const MessageRef& message) {
   DT_CHECK(ends_->OnlySettling(message.key));
-  // The hold makes recovery offer the message again, too.
+  // The hold keeps the low watermark below the message, so that a recovery also offers it again.
   scheduler_->low_watermark()->Hold(message.key.due_ms);
   writes_->Then([this, message](base::Now then, bool accepted) {
     if (!accepted) return;

@@ -43,7 +43,8 @@ class Pacing {
   }
 
   void OnFailure(base::Now now, Subscription* subscription) {
-    // The deletion has reset the throttle, and a slowed subscription cannot be destroyed.
+    // A deletion resets the throttle. No later failure may slow the subscription, because
+    // Subscriptions::Remove requires that it is not slowed.
     DT_CHECK(!subscription->state.deleting);
     if (!subscription->pacing.throttle.OnFailure(now.mono_ms)) return;
     timers_->WakeAt(now.mono_ms + FailureThrottle::kCheckMs, subscription);

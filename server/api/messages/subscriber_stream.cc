@@ -183,7 +183,7 @@ void SubscriberStream::PostSettles(RoutedSettles routed) {
 
 void SubscriberStream::ReadOn() {
   if (reading() || phase_ == Phase::kClosing || asked_.has_value()) return;
-  if (settles_open_ + queue_.confirmations() > kSettlesOpenMax) return;  // Pump looks again
+  if (settles_open_ + queue_.confirmations() > kSettlesOpenMax) return;  // Pump calls ReadOn again
   StartRead();
 }
 
