@@ -133,7 +133,9 @@ void BacklogReader::TakeUp(base::Now now, Subscription* subscription, const Back
   const bool uncertain =
       item.entry.maybe_delivered || backlog_->ClaimedBefore(*subscription, item.key);
   ProgressRows rows;
-  if (uncertain || subscription->topic->several) {
+  // The row of an earlier attempt has the time of the next one. It may lie after now again, because
+  // a restart may find the clock set back.
+  if (uncertain || subscription->topic->several || item.entry.attempts > 0) {
     auto read = reader_->Progress(KeyOf(item));
     if (!read.ok()) return;
     rows = *std::move(read);

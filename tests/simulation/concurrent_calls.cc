@@ -82,7 +82,7 @@ void ConcurrentCalls::Crash() {
       contract_.subscriptions().at(call.subscription).unknown = true;
     }
   }
-  contract_.OnCrash(now_, power, rest, open);
+  contract_.OnCrash(power, rest, open);
   calls_.clear();
   Note("crash, ", rest ? "at rest" : power ? "of the power" : "of the process");
   Close(power ? Random(unsynced + 1) : unsynced, /*clock_goes_back=*/true);

@@ -152,8 +152,7 @@ void ConcurrentContract::OnStart(base::Now now, uint64_t epoch) {
   }
 }
 
-void ConcurrentContract::OnCrash(base::Now now, bool power, bool rest,
-                                 const std::vector<Question>& open) {
+void ConcurrentContract::OnCrash(bool power, bool rest, const std::vector<Question>& open) {
   for (const Question& question : open) {
     if (question.answered) continue;
     Lose(question);
@@ -167,8 +166,7 @@ void ConcurrentContract::OnCrash(base::Now now, bool power, bool rest,
       // Attempts that failed before a crash count. The last one may still be in flight.
       const bool in_flight = pair.lease.has_value();
       if (rest && pair.epoch == epoch_) pair.failed = pair.last - (in_flight ? 1 : 0);
-      // A wait that was over before the crash need not begin anew if the clock is set back.
-      if (in_flight || !rest || !pair.Waits(now)) pair.retry_wall_ms = 0;
+      if (in_flight || !rest) pair.retry_wall_ms = 0;
       pair.lease.reset();
     }
   }

@@ -63,7 +63,7 @@ class ConcurrentContract final : public Contract {
   void OnStart(base::Now now, uint64_t epoch);
   // The process ended, with all open calls. `power`: unsynced settlements may be lost. `rest`:
   // everything was at rest before.
-  void OnCrash(base::Now now, bool power, bool rest, const std::vector<Question>& open);
+  void OnCrash(bool power, bool rest, const std::vector<Question>& open);
 
   // ---- Calls
   void OnSent(Question* question) override;

@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 
 #include "server/delivery/backlog_reader.h"
+#include "server/delivery/delivery_records.h"
 #include "server/delivery/memory_share.h"
 #include "server/delivery/message_ends.h"
 #include "server/delivery/turns.h"
@@ -165,6 +166,24 @@ TEST_F(BacklogReaderTest, TheNextAttemptsTimeParksTheBacklog) {
   ReadPage();
   Commit();
   EXPECT_EQ(At(one_->ready.head).attempts, 1u);
+}
+
+// A message whose wait was over is listed at its due time, and then the clock is set back.
+TEST_F(BacklogReaderTest, ARetryThatIsDueLaterAgainWaits) {
+  const storage::MessageRef message = Put();
+  const EntryIndex index = Take(one_, message);
+  At(index).attempts = 1;
+  At(index).progress = true;
+  p_.records->PutProgress(
+      message.key, one_->state.id,
+      {.state = storage::Progress::State::kFailed, .attempts = 1, .retry_ms = now_.wall_ms + 500});
+  p_.backlog->MoveToDisk(index);
+  Commit();
+  Attach();
+  ReadPage();
+  Commit();
+  EXPECT_EQ(p_.table->count(EntryState::kReady), 0u);
+  EXPECT_EQ(p_.table->count(EntryState::kDelayed), 1u);
 }
 
 TEST_F(BacklogReaderTest, AStaleListingIsRemoved) {
