@@ -60,6 +60,8 @@ FAULTS = [
     # ---- The end of a message
     ("the first settlement ends a message for all", f"{ROOM}/message_ends.cc",
      "if (!topic.several) return ProgressRows();", "return ProgressRows();", ALL),
+    ("an entry of a deleted subscription keeps a message", f"{ROOM}/message_ends.cc",
+     "if (!entry.subscription->Covers(key.id)) continue;", "", ALL),
     ("a settlement waits for subscriptions made after the message", f"{ROOM}/message_ends.cc",
      "!other->Covers(key.id)) continue; if (table_->FindAt(key, other) == kNoEntry",
      "false) continue; if (table_->FindAt(key, other) == kNoEntry", ALL),
@@ -90,6 +92,9 @@ FAULTS = [
      "if (row->retry_ms > now.wall_ms) return retries_->ResumeDelay(now, index, *row); } states_->MakeReady(index);",
      "} states_->MakeReady(index);", ALL),
     # ---- The backlog
+    ("a listed message does not wait for its next attempt", f"{ROOM}/backlog_reader.cc",
+     "if (uncertain || subscription->topic->several || item.entry.attempts > 0) {",
+     "if (uncertain || subscription->topic->several) {", ALL),
     ("a page of the backlog is handed out without a claim", f"{ROOM}/backlog_reader.cc",
      "records_->ClaimBacklog(subscription->claim.value_or(MessageKey{}), subscription->state.id);", "", ALL),
     ("an older message that came meanwhile is passed over", f"{ROOM}/backlog_reader.cc",
