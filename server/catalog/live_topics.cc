@@ -36,7 +36,10 @@ void LiveTopics::Create(const CreateTopic& command) {
   absl::Status status;
   if (exists && entry->topic->settings != command.settings) {
     status = TopicExistsError(command.name);
-  } else {
+  } else if (!exists) {
+    status = CheckRoomFor(command.settings, entry == nullptr ? 1 : 0);
+  }
+  if (status.ok()) {
     status = Use(command.name, /*used=*/true, /*create=*/true, &entry);
   }
   if (status.ok() && !exists) return ChangeSettings(entry, command.tag, command.settings);
@@ -53,6 +56,8 @@ void LiveTopics::Update(const UpdateTopic& command) {
   } else {
     settings = entry->topic->settings;
     status = command.edit(&settings);
+    const bool renamed = settings.dead_letter_topic != entry->topic->settings.dead_letter_topic;
+    if (status.ok() && renamed) status = CheckRoomFor(settings, 0);
   }
   if (status.ok()) return ChangeSettings(entry, command.tag, settings);
   output_->AnswerLater({.tag = command.tag, .status = status});
@@ -67,8 +72,8 @@ void LiveTopics::ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSe
   topic.used = true;
   state_->Set(entry, std::move(topic));
   state_->Write(*entry, TopicPhase::kLive, settings);
-  // Without room for one more topic there is no link, and the shards refuse dead letters. The next
-  // start, and a client's dead-letter settlement, try again.
+  // Without room for the default dead-letter topic there is no link, and the shards refuse dead
+  // letters. The next start, and a client's dead-letter settlement, try again.
   const bool unlinked = linked && entry->topic->dead_letters == TopicId{};
   if (unlinked || LacksDeadLetters(*entry)) static_cast<void>(LinkDeadLetters(entry));
   output_->Then([this, change, changed = entry->topic] {
@@ -128,6 +133,12 @@ absl::Status LiveTopics::CheckCreation(absl::string_view name, bool used,
   }
   // A deleted topic keeps its place among the topics that only a subscriber names.
   return state_->CheckRoom(/*listened=*/entry == nullptr && !used, topics);
+}
+
+absl::Status LiveTopics::CheckRoomFor(const TopicSettings& settings, size_t topics) const {
+  const std::string& name = settings.dead_letter_topic;
+  if (!name.empty() && state_->Find(name) == nullptr) ++topics;
+  return state_->CheckRoom(/*listened=*/false, topics);
 }
 
 bool LiveTopics::LacksDeadLetters(const TopicEntry& entry) {

@@ -54,6 +54,9 @@ class LiveTopics {
  private:
   // Writes the settings and sends them to the shards. `tag` is the request to answer.
   void ChangeSettings(TopicEntry* entry, RequestTag tag, const TopicSettings& settings);
+  // TOPIC_LIMIT if there is no room for `topics` new topics and the dead-letter topic that the
+  // settings name.
+  absl::Status CheckRoomFor(const TopicSettings& settings, size_t topics) const;
 
   const bool auto_create_;
   CatalogState* const state_;

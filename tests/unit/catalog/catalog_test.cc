@@ -430,6 +430,27 @@ TEST(CatalogTest, ARefusedRequestCreatesNeitherTheTopicNorItsDeadLetterTopic) {
   EXPECT_EQ(world.Reason(last), "OK");
 }
 
+TEST(CatalogTest, SettingsThatNameADeadLetterTopicNeedRoomForIt) {
+  CatalogWorld world({.topics_max = 3});
+  ASSERT_EQ(world.Reason(EnsureTopic{.name = "a", .dead_letters = true}), "OK");
+  const auto name = [&world](const std::string& dead_letter_topic) {
+    return world.Reason(UpdateTopic{.name = "a", .edit = [=](TopicSettings* settings) {
+                                      settings->dead_letter_topic = dead_letter_topic;
+                                      return absl::OkStatus();
+                                    }});
+  };
+  TopicSettings graves;
+  graves.dead_letter_topic = "graves";
+  EXPECT_EQ(world.Reason(CreateTopic{.name = "b", .settings = graves}), "TOPIC_LIMIT");
+  EXPECT_EQ(world.snapshot().topics(), 2u);
+  ASSERT_EQ(world.Reason(EnsureTopic{.name = "b"}), "OK");
+  const TopicId before = world.snapshot().FindTopic("a")->dead_letters;
+  EXPECT_EQ(name("graves"), "TOPIC_LIMIT");
+  EXPECT_EQ(world.snapshot().FindTopic("a")->dead_letters, before);
+  EXPECT_EQ(name("b"), "OK");
+  EXPECT_EQ(world.snapshot().FindTopic("a")->dead_letters, world.snapshot().FindTopic("b")->id);
+}
+
 TEST(CatalogTest, ARecurrenceThatAShardMadeBeforeTheCrashRevivesTheTopic) {
   for (size_t moment = 0; moment < 40; ++moment) {
     CatalogWorld world;
