@@ -233,6 +233,10 @@ std::shared_ptr<const Snapshot> CatalogState::TakeSnapshot() {
 
 void CatalogState::CheckInvariants() const {
   DT_CHECK_EQ(by_id_.size(), by_name_.size());
+  snapshot_.topics_by_name_.CheckInvariants();
+  snapshot_.topics_by_id_.CheckInvariants();
+  snapshot_.subscriptions_by_name_.CheckInvariants();
+  snapshot_.subscriptions_by_id_.CheckInvariants();
   DT_CHECK_EQ(snapshot_.topics_by_name_.size(), snapshot_.topics_by_id_.size());
   DT_CHECK_EQ(snapshot_.subscriptions_by_name_.size(), snapshot_.subscriptions_by_id_.size());
   size_t listened = 0;

@@ -92,6 +92,17 @@ class SortedBlocks {
     return *this;
   }
 
+  void CheckInvariants() const {
+    DT_CHECK_EQ(blocks_.size(), own_.size());
+    size_t size = 0;
+    for (const std::shared_ptr<Block>& block : blocks_) {
+      DT_CHECK(!block->empty());
+      DT_CHECK_LE(block->size(), kBlockMax);
+      size += block->size();
+    }
+    DT_CHECK_EQ(size, size_);
+  }
+
  private:
   using Block = std::vector<Value>;
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The catalog imports data directories up to format 3, in which shard 0 kept the settings of
-// topics, and every shard the names of its subscriptions.
+// The catalog starts from the records on disk. It imports data directories up to format 3, in which
+// shard 0 kept the settings of topics, and every shard the names of its subscriptions.
 #include <gtest/gtest.h>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "server/catalog/catalog_records.h"
 #include "server/catalog/old_records.h"
 #include "storage/byte_order.h"
 #include "tests/unit/catalog/catalog_world.h"
@@ -60,9 +63,10 @@ TEST(OldTopicTest, ReadsBothVersions) {
 
 TEST(OldTopicTest, RefusesBytesThatNoEncoderWrote) {
   const std::string good = OldTopic(2, 0, {1});
-  for (const std::string& bytes : {std::string(), good.substr(1), good.substr(0, good.size() - 1),
-                                   good + "x", OldTopic(3, 0, {}), OldTopic(1, 4, {}),
-                                   OldTopic(2, 8, {}), OldTopic(2, 0, {0, 0, 0, 0, 0, 0, 0, 4})}) {
+  for (const std::string& bytes :
+       {std::string(), good.substr(1), good.substr(0, good.size() - 1), good + "x",
+        OldTopic(1, 0, {}) + "x", OldTopic(3, 0, {}), OldTopic(1, 4, {}), OldTopic(2, 8, {}),
+        OldTopic(2, 0, {0, 0, 0, 0, 0, 0, 0, 4})}) {
     EXPECT_TRUE(absl::IsDataLoss(DecodeOldTopic(bytes).status()));
   }
 }
@@ -219,14 +223,97 @@ TEST(CatalogLoadTest, ADeletedTopicWithAMessageOrASubscriptionIsThereAgain) {
   EXPECT_EQ(with_subscription.snapshot().subscriptions(), 1u);
 }
 
+// Records of the present format.
+
+Record CatalogObject() {
+  return Object(ObjectKind::kCatalog, kPartition, std::string(kStateName), EncodeState(5));
+}
+
+Record Subscribed(SubscriptionId id, const std::string& name, SubscriptionPhase phase) {
+  StoredSubscription stored;
+  stored.phase = phase;
+  stored.topic = TopicId{1};
+  stored.name = name;
+  return Object(ObjectKind::kSubscription, kPartition, protocol::SubscriptionObjectName(id),
+                EncodeSubscription(stored));
+}
+
+// A store of one shard with these records.
+std::unique_ptr<storage::MemoryStore> StoreWith(storage::MemoryDisk* disk,
+                                                const std::vector<Record>& records) {
+  auto store = std::make_unique<storage::MemoryStore>(disk);
+  const std::vector<storage::RecordBatch> group = {records};
+  EXPECT_EQ(store->Append(group, storage::Durability::kSynced), storage::AppendOutcome::kAccepted);
+  return store;
+}
+
+struct DamageCase {
+  std::string name;
+  std::vector<Record> records;
+};
+
 TEST(CatalogLoadTest, RefusesDamage) {
+  const Record subscription = Subscribed(kFirst, "s", SubscriptionPhase::kLive);
+  const std::string old = protocol::EncodeSubscription(State(kFirst, "s"));
+  const std::vector<DamageCase> cases = {
+      {"Topic", {Object(ObjectKind::kTopicSettings, kPartition, "a", "\xff")}},
+      {"OldTopic", {Object(ObjectKind::kTopicSettings, 0, "a", "\xff")}},
+      {"Catalog", {Object(ObjectKind::kCatalog, kPartition, std::string(kStateName), "\xff")}},
+      {"Subscription",
+       {CatalogObject(), Object(ObjectKind::kSubscription, kPartition, subscription.name, "\xff")}},
+      {"NumberOfASubscription",
+       {CatalogObject(), Name(1, "a"),
+        Object(ObjectKind::kSubscription, kPartition, "1", subscription.value)}},
+      {"SubscriptionOfAnUnknownTopic", {CatalogObject(), subscription}},
+      {"OldSubscriptionOfAnUnknownTopic",
+       {Object(ObjectKind::kSubscription, 0, subscription.name, old)}},
+  };
+  for (const DamageCase& test : cases) {
+    SCOPED_TRACE(test.name);
+    storage::MemoryDisk disk(1);
+    const auto store = StoreWith(&disk, test.records);
+    Catalog catalog({.shards = 1}, store.get());
+    EXPECT_TRUE(absl::IsDataLoss(catalog.Recover({})));
+  }
+}
+
+// The snapshot of a start before any shard has answered.
+std::shared_ptr<const Snapshot> FirstSnapshot(std::vector<Record> records) {
   storage::MemoryDisk disk(1);
-  storage::MemoryStore store(&disk);
-  const std::vector<storage::RecordBatch> group = {
-      {Object(ObjectKind::kTopicSettings, kPartition, "a", "\xff")}};
-  ASSERT_EQ(store.Append(group, storage::Durability::kSynced), storage::AppendOutcome::kAccepted);
-  Catalog catalog({.shards = 1}, &store);
-  EXPECT_TRUE(absl::IsDataLoss(catalog.Recover({})));
+  records.push_back(Name(1, "a"));
+  records.push_back(CatalogObject());
+  const auto store = StoreWith(&disk, records);
+  Catalog catalog({.shards = 1}, store.get());
+  EXPECT_TRUE(catalog.Recover({}).ok());
+  while (const auto batch = catalog.TakeBatch()) {
+    const std::vector<storage::RecordBatch> group = {batch->records};
+    catalog.OnCommitted({}, batch->sequence, store->Append(group, batch->durability));
+  }
+  return catalog.TakeEffects().snapshot;
+}
+
+TEST(CatalogLoadTest, AStartPublishesLiveAndUpdatedSubscriptions) {
+  const std::pair<SubscriptionPhase, bool> phases[] = {{SubscriptionPhase::kLive, true},
+                                                       {SubscriptionPhase::kCreating, false},
+                                                       {SubscriptionPhase::kUpdating, true},
+                                                       {SubscriptionPhase::kDeleting, false}};
+  for (const auto& [phase, published] : phases) {
+    SCOPED_TRACE(static_cast<int>(phase));
+    const auto snapshot = FirstSnapshot({Subscribed(kFirst, "s", phase)});
+    ASSERT_NE(snapshot, nullptr);
+    EXPECT_EQ(snapshot->FindSubscription(TopicId{1}, "s") != nullptr, published);
+  }
+}
+
+TEST(CatalogLoadTest, ReadsMoreSubscriptionsThanOnePage) {
+  std::vector<Record> records;
+  for (uint32_t i = 0; i < 1'500; ++i) {
+    records.push_back(Subscribed(SubscriptionId{(uint32_t{1} << 31) + i}, "s" + std::to_string(i),
+                                 SubscriptionPhase::kLive));
+  }
+  const auto snapshot = FirstSnapshot(records);
+  ASSERT_NE(snapshot, nullptr);
+  EXPECT_EQ(snapshot->subscriptions(), records.size());
 }
 
 }  // namespace

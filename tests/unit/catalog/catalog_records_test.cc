@@ -67,11 +67,26 @@ TEST(CatalogRecordsTest, RefusesBytesThatNoEncoderWrote) {
   const std::string topic = EncodeTopic(FullTopic());
   EXPECT_TRUE(absl::IsDataLoss(DecodeTopic(topic.substr(0, topic.size() - 1)).status()));
   EXPECT_TRUE(absl::IsDataLoss(DecodeTopic("\xff\xff").status()));
+  StoredTopic wrong_phase = FullTopic();
+  wrong_phase.phase = TopicPhase{3};
+  StoredTopic wrong_policy = FullTopic();
+  wrong_policy.settings.minute_policy = protocol::BucketPolicy{4};
+  for (const StoredTopic& odd : {wrong_phase, wrong_policy}) {
+    EXPECT_TRUE(absl::IsDataLoss(DecodeTopic(EncodeTopic(odd)).status()));
+  }
   const std::string subscription = EncodeSubscription(FullSubscription());
   EXPECT_TRUE(absl::IsDataLoss(
       DecodeSubscription(subscription.substr(0, subscription.size() - 1)).status()));
-  // A record without a topic, and one with an unknown policy.
   EXPECT_TRUE(absl::IsDataLoss(DecodeSubscription("").status()));
+  StoredSubscription no_topic = FullSubscription();
+  no_topic.topic = {};
+  StoredSubscription unknown_state = FullSubscription();
+  unknown_state.phase = SubscriptionPhase{4};
+  StoredSubscription unknown_policy = FullSubscription();
+  unknown_policy.settings.retention_policy = protocol::RetentionPolicy{3};
+  for (const StoredSubscription& odd : {no_topic, unknown_state, unknown_policy}) {
+    EXPECT_TRUE(absl::IsDataLoss(DecodeSubscription(EncodeSubscription(odd)).status()));
+  }
   EXPECT_TRUE(absl::IsDataLoss(DecodeState("\x08").status()));
 }
 

@@ -496,6 +496,17 @@ TEST(CatalogTest, AStartKeepsTheLinkThatADeadLetterMade) {
   for (const ShardView& shard : world.shards()) EXPECT_EQ(shard.topics.at(a).dead_letter, letters);
 }
 
+// The record of the subscription with the greatest number.
+StoredSubscription LastRecord(CatalogWorld* world) {
+  std::vector<storage::ObjectRef> objects;
+  EXPECT_TRUE(world->store()
+                  .ScanObjects(storage::ObjectKind::kSubscription, kPartition, "", 10, &objects)
+                  .ok());
+  const auto stored = DecodeSubscription(objects.back().value);
+  EXPECT_TRUE(stored.ok());
+  return *stored;
+}
+
 TEST(CatalogTest, OnlyALaterSubscriptionMayStartAtItsCreation) {
   CatalogWorld world;
   for (const char* const name : {"first", "second"}) {
@@ -503,16 +514,25 @@ TEST(CatalogTest, OnlyALaterSubscriptionMayStartAtItsCreation) {
     command.from_now = true;
     world.Post(command);
     ASSERT_TRUE(world.Step());
-    std::vector<storage::ObjectRef> objects;
-    ASSERT_TRUE(world.store()
-                    .ScanObjects(storage::ObjectKind::kSubscription, kPartition, "", 10, &objects)
-                    .ok());
-    const auto stored = DecodeSubscription(objects.back().value);
-    ASSERT_TRUE(stored.ok());
-    EXPECT_EQ(stored->name, name);
-    EXPECT_EQ(stored->from_now, std::string(name) == "second");
+    EXPECT_EQ(LastRecord(&world).name, name);
+    EXPECT_EQ(LastRecord(&world).from_now, std::string(name) == "second");
     world.Run();
   }
+}
+
+TEST(CatalogTest, TheRecordOfAChangeThatAllShardsMadeIsLive) {
+  CatalogWorld world;
+  const auto pause = [](protocol::SubscriptionSettings* settings) {
+    settings->paused = true;
+    return absl::OkStatus();
+  };
+  world.Ask(ByUse("a", "s"));
+  world.Ask(ByUse("a", "t"));
+  EXPECT_EQ(LastRecord(&world).phase, SubscriptionPhase::kLive);
+  EXPECT_FALSE(LastRecord(&world).from_now);
+  world.Ask(UpdateSubscription{.topic = "a", .name = "t", .edit = pause});
+  EXPECT_EQ(LastRecord(&world).phase, SubscriptionPhase::kLive);
+  EXPECT_TRUE(LastRecord(&world).settings.paused);
 }
 
 TEST(CatalogTest, AShardThatFailsStopsTheCatalog) {

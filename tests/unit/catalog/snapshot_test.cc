@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "server/catalog/catalog_state.h"
 #include "server/catalog/sorted_blocks.h"
@@ -53,6 +55,7 @@ TEST(SortedBlocksTest, KeepsWhatAMapKeepsAndSharedVersionsStay) {
     const Named* const found = blocks.Find(key);
     EXPECT_EQ(found != nullptr, model.contains(key));
   }
+  blocks.CheckInvariants();
   EXPECT_EQ(Contents(blocks), model);
   for (const auto& [version, contents] : versions) EXPECT_EQ(Contents(version), contents);
   int seen = 0;
@@ -61,6 +64,46 @@ TEST(SortedBlocksTest, KeepsWhatAMapKeepsAndSharedVersionsStay) {
     return ++seen < 3;
   });
   EXPECT_EQ(seen, 3);
+}
+
+TEST(SortedBlocksTest, AnEmptyBlockGoes) {
+  constexpr int kValues = 4 * Blocks::kBlockMax;
+  Blocks blocks;
+  for (int key = 0; key < kValues; ++key) blocks.Set({.key = key, .value = key});
+  blocks.CheckInvariants();
+  // Erases all values but the first and the last.
+  for (int key = 1; key < kValues - 1; ++key) blocks.Erase(key);
+  blocks.CheckInvariants();
+  EXPECT_EQ(Contents(blocks), (std::map<int, int>{{0, 0}, {kValues - 1, kValues - 1}}));
+}
+
+TEST(SnapshotTest, ListsTheSubscriptionsOfOneTopicInOrder) {
+  scheduler::PendingWrites writes;
+  CatalogState state({.shards = 1}, &writes);
+  uint32_t id = 0;
+  for (const auto& [topic, name] :
+       {std::pair(2u, "a"), std::pair(1u, "b"), std::pair(1u, "a"), std::pair(2u, "c")}) {
+    Subscription subscription;
+    subscription.id = storage::SubscriptionId{++id};
+    subscription.topic = storage::TopicId{topic};
+    subscription.name = name;
+    state.Publish(std::make_shared<const Subscription>(std::move(subscription)));
+  }
+  const auto snapshot = state.TakeSnapshot();
+  const auto names = [&](uint32_t topic, const char* after, size_t limit) {
+    std::string list;
+    for (const SubscriptionPtr& subscription :
+         snapshot->ListSubscriptions(storage::TopicId{topic}, after, limit)) {
+      list += subscription->name + " ";
+    }
+    return list;
+  };
+  EXPECT_EQ(names(1, "", 9), "a b ");
+  EXPECT_EQ(names(1, "a", 9), "b ");
+  EXPECT_EQ(names(1, "b", 9), "");
+  EXPECT_EQ(names(1, "", 1), "a ");
+  EXPECT_EQ(names(2, "", 9), "a c ");
+  EXPECT_EQ(names(3, "", 9), "");
 }
 
 TEST(SnapshotTest, ListsNamesInOrderByPrefixAndWithoutDeletedOnes) {
