@@ -190,10 +190,7 @@ void CatalogState::Publish(const TopicPtr& topic) {
   if (topic->deleted) ++snapshot_.deleted_topics_;
   const TopicSettings& settings = topic->settings;
   if (topic->quota != nullptr) topic->quota->max.store(settings.max_pending);
-  const bool same_pace = before != nullptr && before->settings.rate_per_s == settings.rate_per_s &&
-                         before->settings.burst == settings.burst;
-  // Call Set() only for a change, because it grants a new burst.
-  if (topic->pace != nullptr && !same_pace) topic->pace->Set(settings.rate_per_s, settings.burst);
+  if (topic->pace != nullptr) topic->pace->Set(settings.rate_per_s, settings.burst);
   snapshot_.topics_by_name_.Set(topic);
   snapshot_.topics_by_id_.Set(topic);
   snapshot_changed_ = true;

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in topics, subscriptions and their changes (run.py says how they are planted).
-
-Its first half has been run; it has not been run as a whole yet.
-"""
+"""Faults in topics, subscriptions and their changes (run.py says how they are planted)."""
 
 CATALOG = "server/catalog/catalog.cc"
 OUTPUT = "server/catalog/catalog_output.cc"
@@ -212,7 +209,7 @@ FAULTS = [
     ("a full block loses its upper half", BLOCKS,
      "blocks_.insert(blocks_.begin() + static_cast<std::ptrdiff_t>(index) + 1, std::move(upper));", "", UNIT),
     ("an empty block stays", BLOCKS, "if (!block->empty()) return;", "return;", UNIT),
-    ("a rate that does not change grants a new burst", STATE,
-     "if (topic->pace != nullptr && !same_pace)", "if (topic->pace != nullptr)", ALL),
+    ("a rate is not published", STATE,
+     "if (topic->pace != nullptr) topic->pace->Set(settings.rate_per_s, settings.burst);", "", UNIT),
     ("a quota is not published", STATE, "if (topic->quota != nullptr) topic->quota->max.store(settings.max_pending);", "", ALL),
 ]

@@ -92,6 +92,25 @@ TEST(CatalogTest, ANewLimitHoldsInEveryShardWhenTheCallReturns) {
   EXPECT_TRUE(world.shards()[1].topics.at(id).paused);
 }
 
+TEST(CatalogTest, AnUpdateChangesTheRateInPlace) {
+  CatalogWorld world;
+  world.Ask(CreateTopic{.name = "a"});
+  std::shared_ptr<protocol::TopicPace> pace;
+  for (const uint64_t rate : {5u, 7u}) {
+    const auto edit = [rate](TopicSettings* settings) {
+      settings->rate_per_s = rate;
+      settings->burst = 2 * rate;
+      return absl::OkStatus();
+    };
+    ASSERT_EQ(world.Reason(UpdateTopic{.name = "a", .edit = edit}), "OK");
+    const TopicPtr topic = world.snapshot().FindTopic("a");
+    if (pace == nullptr) pace = topic->pace;
+    EXPECT_EQ(topic->pace, pace);
+    EXPECT_EQ(pace->rate_per_s(), rate);
+    EXPECT_EQ(pace->burst(), 2 * rate);
+  }
+}
+
 TEST(CatalogTest, RefusesWhatDoesNotFit) {
   CatalogWorld world({.topics_max = 3, .subscriptions_max = 2});
   const auto refuse = [](TopicSettings*) { return absl::InvalidArgumentError("no"); };
