@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults between Schedule and due (run.py says how they are planted).
-
-This table is new: it has not been run as a whole yet.
-"""
+"""Faults between Schedule and due (run.py says how they are planted)."""
 
 SCHEDULER = "server/scheduler/scheduler.cc"
 WRITES = "server/scheduler/pending_writes.h"

@@ -40,6 +40,7 @@ class SchedulerTest : public testing::Test, public DueSink {
     EXPECT_LE(message.key.due_ms, now.wall_ms);                 // G1
     EXPECT_LE(message.key.due_ms, store_->Marks(0)->claim_ms);  // G3
     fired_.push_back(message.key);
+    fired_flags_ = message.flags;
   }
 
   // Starts the scheduler, again after the first time.
@@ -65,14 +66,14 @@ class SchedulerTest : public testing::Test, public DueSink {
   }
 
   // Accepts a message. The next commit writes it to the store.
-  MessageKey Accept(uint64_t delay_ms) {
+  MessageKey Accept(uint64_t delay_ms, uint8_t flags = 0) {
     const uint64_t deliver_ms = now_.wall_ms + delay_ms;
     std::string record = storage::EncodeMessageRecord(
         {.header = {.topic = kTopic, .deliver_ms = deliver_ms, .accept_ms = now_.wall_ms}});
     const MessageRef message = {.key = scheduler_->NewKey(now_, 0, deliver_ms, 0),
                                 .topic = kTopic,
                                 .bytes = static_cast<uint32_t>(record.size()),
-                                .flags = 0};
+                                .flags = flags};
     scheduler_->Put(now_, message, std::move(record));
     writes_->Then([this, message](base::Now, bool ok) {
       if (ok) scheduler_->OnPut(message);
@@ -122,6 +123,8 @@ class SchedulerTest : public testing::Test, public DueSink {
   std::unique_ptr<MessageWriter> writer_;
   std::unique_ptr<Scheduler> scheduler_;
   std::vector<MessageKey> fired_;
+  // The flags of the last fired message.
+  uint8_t fired_flags_ = 0;
 };
 
 TEST_F(SchedulerTest, G1_FiresAtTheTimeAndNotBefore) {
@@ -168,6 +171,28 @@ TEST_F(SchedulerTest, G4_KeepsTheOrderOfDueTimeAndAcceptance) {
   EXPECT_EQ(TakeFired(), keys);
 }
 
+TEST_F(SchedulerTest, G4_OlderMessagesFireFirstThoughTheLoaderNeedsTwoSteps) {
+  Step();
+  std::vector<MessageKey> keys;
+  for (size_t i = 0; i < kOptions.limits.loaded_max; ++i) keys.push_back(Accept(900));
+  // The wheel is full, so these stay on disk: more than the loader reads in one step.
+  for (int i = 0; i < 1'100; ++i) keys.push_back(Accept(100));
+  Commit();
+  now_.wall_ms += 950;
+  bool more = false;
+  // The budget is enough to empty the wheel.
+  ASSERT_TRUE(scheduler_->Step(now_, 1'000, &more).ok());
+  Step();
+  std::vector<MessageKey> fired = TakeFired();
+  EXPECT_TRUE(std::is_sorted(fired.begin(), fired.end(),
+                             [](const auto& a, const auto& b) { return a.due_ms < b.due_ms; }));
+  // The loader offers the messages of the full wheel again.
+  std::sort(fired.begin(), fired.end());
+  fired.erase(std::unique(fired.begin(), fired.end()), fired.end());
+  std::sort(keys.begin(), keys.end());
+  EXPECT_EQ(fired, keys);
+}
+
 TEST_F(SchedulerTest, G5_TheWheelHoldsNoMoreThanItsLimit) {
   std::vector<MessageKey> keys;
   for (uint64_t i = 0; i < 100; ++i) {
@@ -183,12 +208,75 @@ TEST_F(SchedulerTest, G5_TheWheelHoldsNoMoreThanItsLimit) {
   EXPECT_EQ(fired, keys);
 }
 
+TEST_F(SchedulerTest, G5_TheLoaderStopsAtAFullWheel) {
+  std::vector<MessageKey> keys;
+  for (uint64_t i = 0; i < 10; ++i) keys.push_back(Accept(8'000 + i));
+  for (uint64_t i = 0; i < 10; ++i) keys.push_back(Accept(12'000 + i));
+  Commit();
+  Start();
+  Step();
+  EXPECT_EQ(scheduler_->timers(), 10u);
+  Pass(6'000);  // the other ten messages are within the window now
+  EXPECT_EQ(scheduler_->timers(), 10u);
+  for (int i = 0; i < 14; ++i) Pass(500);
+  EXPECT_EQ(TakeFired(), keys);
+}
+
+TEST_F(SchedulerTest, LoadsAWindowOfMoreThanOnePage) {
+  std::vector<MessageKey> keys;
+  for (uint64_t i = 0; i < 1'500; ++i) keys.push_back(Accept(1'000 + i));
+  Commit();
+  Start();
+  for (int i = 0; i < 6; ++i) Pass(500);
+  EXPECT_EQ(TakeFired(), keys);
+}
+
+TEST_F(SchedulerTest, OnlyAMessageThatIsDueSoonBringsItsClaim) {
+  Accept(kOptions.limits.claim_renew_ms + 1);
+  Commit();
+  EXPECT_EQ(scheduler_->counters().claims, 0u);
+  const uint64_t appends = store_->accepted_appends();
+  Accept(kOptions.limits.claim_renew_ms);
+  Commit();
+  EXPECT_EQ(store_->Marks(0)->claim_ms, kStart + kOptions.limits.claim_ahead_ms);
+  EXPECT_EQ(store_->accepted_appends(), appends + 1);  // the claim is in the message's batch
+}
+
+TEST_F(SchedulerTest, AMessageFiresWithItsFlagOfARecurrence) {
+  for (const uint8_t flags : {uint8_t{0}, storage::MessageFlags::kRecurs}) {
+    Accept(100, flags);
+    Commit();
+    Pass(200);
+    EXPECT_EQ(TakeFired().size(), 1u);
+    EXPECT_EQ(fired_flags_, flags);
+  }
+}
+
 TEST_F(SchedulerTest, AMessageIsNeverPlacedInThePast) {
   const MessageKey key = Accept(0);
   EXPECT_EQ(key.due_ms, kStart);
   EXPECT_EQ(scheduler_->PlaceOf(now_, 5), kStart);
   EXPECT_EQ(scheduler_->PlaceOf(now_, kStart + 5), kStart + 5);
   Commit();
+  Step();
+  EXPECT_EQ(TakeFired(), std::vector<MessageKey>{key});
+}
+
+// The low watermark is one millisecond ahead of the clock when everything due until now is settled.
+TEST_F(SchedulerTest, AMessageIsNeverPlacedBelowTheLowWatermark) {
+  Pass(kOptions.limits.low_watermark_period_ms);
+  Accept(0);
+  Commit();
+  Step();
+  scheduler_->WriteLowWatermark(now_);
+  Commit();
+  ASSERT_EQ(scheduler_->low_watermark_ms(), now_.wall_ms + 1);
+  TakeFired();
+  const MessageKey key = Accept(0);
+  EXPECT_EQ(key.due_ms, now_.wall_ms + 1);
+  Commit();
+  now_.wall_ms += 1;
+  Start();
   Step();
   EXPECT_EQ(TakeFired(), std::vector<MessageKey>{key});
 }
