@@ -59,9 +59,6 @@ class RocksDbStore::Impl {
   absl::StatusOr<std::optional<std::string>> GetOne(const StoreKey& key) const {
     return GetOne(key.family(), key.bytes());
   }
-  // Appends the records of messages that lie far apart. REQUIRES: `keys` ascend.
-  absl::Status GetScattered(uint16_t shard, std::span<const MessageKey> keys,
-                            std::vector<std::optional<std::string>>* values) const;
 
  private:
   // A record with its key, for sorting.
@@ -112,13 +109,8 @@ class RocksDbStore::Impl::Range {
          ++steps) {
       Next();
     }
-    if (gave_up() || (Valid() && this->key() < key.bytes())) {
-      Seek(key);
-      ++seeks_;
-    }
+    if (gave_up() || (Valid() && this->key() < key.bytes())) Seek(key);
   }
-  // How many calls of MoveTo found the key far away.
-  size_t seeks() const { return seeks_; }
   // True if the last move met too many tombstones, so that the next key is unknown.
   bool gave_up() const { return !Valid() && iterator_->status().IsIncomplete(); }
   absl::string_view key() const { return ToView(iterator_->key()); }
@@ -136,7 +128,6 @@ class RocksDbStore::Impl::Range {
   const rocksdb::Slice lower_;
   const rocksdb::Slice upper_;
   const std::unique_ptr<rocksdb::Iterator> iterator_;
-  size_t seeks_ = 0;
 };
 
 }  // namespace duetime::storage

@@ -3,7 +3,6 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -78,17 +77,6 @@ ChangeCommands::ChangeCommands(const delivery::ShardParts& parts, MessageFinder*
 
 void ChangeCommands::Cancel(base::Now now, CancelCommand command) {
   Run(now, std::move(command), &ChangeCommands::DecideCancel);
-}
-
-void ChangeCommands::CancelBatch(base::Now now, protocol::CancelBatchCommand batch) {
-  std::vector<MessageId> ids;
-  ids.reserve(batch.items.size());
-  for (const CancelCommand& command : batch.items) {
-    if (command.target.key.empty()) ids.push_back(command.target.id);
-  }
-  finder_->ReadAhead(ids);
-  for (CancelCommand& command : batch.items) Cancel(now, std::move(command));
-  finder_->ForgetReadAhead();
 }
 
 void ChangeCommands::Reschedule(base::Now now, RescheduleCommand command) {
@@ -190,10 +178,6 @@ void ChangeCommands::Refuse(const Command& command) {
   auto reply = ReplyTo(command);
   reply.status = base::StorageFailedError();
   effects_->replies.push_back(std::move(reply));
-}
-
-void ChangeCommands::Refuse(const protocol::CancelBatchCommand& batch) {
-  for (const CancelCommand& command : batch.items) Refuse(command);
 }
 
 template void ChangeCommands::Refuse(const CancelCommand& command);

@@ -27,15 +27,11 @@ class ChangeCommands {
                  MessageChanges* changes);
 
   void Cancel(base::Now now, protocol::CancelCommand command);
-  // As Cancel for each of them, with one read of the store for all.
-  void CancelBatch(base::Now now, protocol::CancelBatchCommand batch);
   void Reschedule(base::Now now, protocol::RescheduleCommand command);
 
-  // Answers a CancelCommand, a CancelBatchCommand or a RescheduleCommand for a shard that has
-  // failed.
+  // Answers a CancelCommand or a RescheduleCommand for a shard that has failed.
   template <typename Command>
   void Refuse(const Command& command);
-  void Refuse(const protocol::CancelBatchCommand& batch);
 
  private:
   // Calls `decide` when no change of the message is in flight. `decide` sets the answer for the

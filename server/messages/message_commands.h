@@ -47,9 +47,6 @@ class MessageCommands {
   void Cancel(base::Now now, protocol::CancelCommand command) {
     change_.Cancel(now, std::move(command));
   }
-  void CancelBatch(base::Now now, protocol::CancelBatchCommand batch) {
-    change_.CancelBatch(now, std::move(batch));
-  }
   void Reschedule(base::Now now, protocol::RescheduleCommand command) {
     change_.Reschedule(now, std::move(command));
   }
@@ -62,7 +59,6 @@ class MessageCommands {
   // Answers a command after the shard has failed.
   void Refuse(const protocol::ScheduleCommand& command) { schedule_.Refuse(command); }
   void Refuse(const protocol::CancelCommand& command) { change_.Refuse(command); }
-  void Refuse(const protocol::CancelBatchCommand& batch) { change_.Refuse(batch); }
   void Refuse(const protocol::RescheduleCommand& command) { change_.Refuse(command); }
   void Refuse(const protocol::GetCommand& command) { queries_.Refuse(command); }
   void Refuse(const protocol::InspectCommand& command) { queries_.Refuse(command); }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/messages/message_finder.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "server/base/check.h"
@@ -61,39 +60,9 @@ absl::StatusOr<ResolvedTarget> MessageFinder::Resolve(base::Now now,
   return resolved;
 }
 
-MessageKey MessageFinder::LikelyKey(const MessageId& id) const {
-  const delivery::EntryIndex index = dispatcher_->Find(id);
-  if (index != delivery::kNoEntry) return dispatcher_->entry(index).key();
-  return {.due_ms = id.due_ms(), .id = id};
-}
-
-void MessageFinder::ReadAhead(const std::vector<MessageId>& ids) {
-  DT_CHECK(ahead_.empty());
-  std::vector<MessageKey> keys;
-  keys.reserve(ids.size());
-  for (const MessageId& id : ids) {
-    if (id != MessageId{} && id.epoch() <= scheduler_->epoch()) keys.push_back(LikelyKey(id));
-  }
-  std::sort(keys.begin(), keys.end());
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  std::vector<std::optional<std::string>> records;
-  if (!store_->MultiGet(shard_, keys, &records).ok()) return;
-  DT_CHECK_EQ(records.size(), keys.size());
-  ahead_.reserve(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) {
-    ahead_.try_emplace(keys[i].id, keys[i].due_ms, std::move(records[i]));
-  }
-}
-
 absl::Status MessageFinder::ReadAt(const MessageKey& key, FoundMessage* found) {
   DT_CHECK(found->kind == FoundMessage::Kind::kUnknown);
-  absl::StatusOr<std::optional<std::string>> record;
-  if (const auto it = ahead_.find(key.id); it != ahead_.end() && it->second.first == key.due_ms) {
-    record = std::move(it->second.second);
-    ahead_.erase(it);
-  } else {
-    record = store_->Get(shard_, key);
-  }
+  auto record = store_->Get(shard_, key);
   if (!record.ok()) return ReadFailed(record.status());
   if (!record->has_value()) return absl::OkStatus();
   found->kind = FoundMessage::Kind::kPending;
@@ -107,14 +76,15 @@ absl::Status MessageFinder::Find(base::Now now, const MessageId& id, FoundMessag
   DT_CHECK(!locks_->ChangeInFlight(id));
   // The id is empty, or no shard has given it yet.
   if (id == MessageId{} || id.epoch() > scheduler_->epoch()) return absl::OkStatus();
-  const MessageKey likely = LikelyKey(id);
-  absl::Status status = ReadAt(likely, found);
-  if (!status.ok() || found->kind == FoundMessage::Kind::kPending) return status;
-  // An entry in memory may be stale: the message was moved from its place, or has ended.
-  if (const MessageKey first{.due_ms = id.due_ms(), .id = id}; first != likely) {
-    status = ReadAt(first, found);
+  if (const delivery::EntryIndex index = dispatcher_->Find(id); index != delivery::kNoEntry) {
+    // The entry may be stale: the message was moved from its place, or has ended.
+    absl::Status status = ReadAt(dispatcher_->entry(index).key(), found);
     if (!status.ok() || found->kind == FoundMessage::Kind::kPending) return status;
   }
+  if (absl::Status status = ReadAt({.due_ms = id.due_ms(), .id = id}, found); !status.ok()) {
+    return status;
+  }
+  if (found->kind == FoundMessage::Kind::kPending) return absl::OkStatus();
   auto locator = store_->GetLocator(shard_, id);
   if (!locator.ok()) return ReadFailed(locator.status());
   if (!locator->has_value()) return absl::OkStatus();

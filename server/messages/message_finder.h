@@ -6,10 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -68,13 +66,6 @@ class MessageFinder {
   MessageFinder(const delivery::ShardParts& parts, const scheduler::Scheduler* scheduler,
                 delivery::Dispatcher* dispatcher, const MessageLocks* locks, const KeyIndex* index);
 
-  // Reads the messages with these ids in one pass, in the order of their keys, for the calls of
-  // Find until ForgetReadAhead. A read of its own costs each message several times as much. Call
-  // both within one command: no batch may be taken or completed between them. If the store cannot
-  // be read, each Find finds that out.
-  void ReadAhead(const std::vector<storage::MessageId>& ids);
-  void ForgetReadAhead() { ahead_.clear(); }
-
   // Resolves a target to an id, or to the name that its command must wait for. OVERLOADED if
   // waiting_max commands wait already.
   absl::StatusOr<ResolvedTarget> Resolve(base::Now now, const protocol::Target& target);
@@ -102,8 +93,6 @@ class MessageFinder {
   absl::Status ReadFailed(const absl::Status& status);
 
  private:
-  // The place where the message is, as far as memory and its id tell.
-  storage::MessageKey LikelyKey(const storage::MessageId& id) const;
   // Reads the message at `key`. Leaves `found` as it is if there is none.
   absl::Status ReadAt(const storage::MessageKey& key, FoundMessage* found);
 
@@ -113,9 +102,6 @@ class MessageFinder {
   delivery::Dispatcher* const dispatcher_;
   const MessageLocks* const locks_;
   const KeyIndex* const index_;
-  // By id, what ReadAhead read and Find has not used yet: the due time of the place, and the
-  // record; nullopt if there is none.
-  absl::flat_hash_map<storage::MessageId, std::pair<uint64_t, std::optional<std::string>>> ahead_;
 };
 
 }  // namespace duetime::messages

@@ -153,7 +153,7 @@ class Shard::Impl {
     Ask(now, command, &messages::MessageCommands::Cancel);
   }
   void Do(base::Now now, protocol::CancelBatchCommand& command) {
-    Ask(now, command, &messages::MessageCommands::CancelBatch);
+    for (protocol::CancelCommand& item : command.items) Do(now, item);
   }
   void Do(base::Now now, protocol::RescheduleCommand& command) {
     Ask(now, command, &messages::MessageCommands::Reschedule);

@@ -257,28 +257,6 @@ TEST_P(MessageStoreContract, MultiGetTakesMoreKeysThanAnyInnerBatch) {
   }
 }
 
-TEST_P(MessageStoreContract, MultiGetFindsMessagesThatLieFarApart) {
-  RecordBatch batch;
-  std::vector<MessageKey> keys;
-  for (uint64_t i = 0; i < 6000; ++i) {
-    const bool there = i % 150 != 0;
-    if (there) batch.push_back(Accept(1, Key(i, i), Value(std::to_string(i))));
-    if (i % 50 == 0) keys.push_back(Key(i, i));
-  }
-  Append(std::move(batch));
-  for (int i = 0; i < 2; ++i) {
-    std::vector<std::optional<std::string>> values;
-    ASSERT_TRUE(store_->MultiGet(1, keys, &values).ok());
-    ASSERT_EQ(values.size(), keys.size());
-    for (size_t at = 0; at < keys.size(); ++at) {
-      const uint64_t number = keys[at].due_ms;
-      EXPECT_EQ(values[at],
-                number % 150 == 0 ? std::nullopt : std::optional(Value(std::to_string(number))));
-    }
-    Reopen();
-  }
-}
-
 TEST_P(MessageStoreContract, MultiGetReadsAcrossTombstones) {
   RecordBatch accepts;
   RecordBatch erases;

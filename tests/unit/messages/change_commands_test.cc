@@ -116,40 +116,6 @@ TEST_F(ChangeCommandsTest, ReschedulesTheRevisionThatTheCallerKnows) {
   EXPECT_EQ(Reschedule(ById({}), 5).outcome, Outcome::kNotFound);
 }
 
-TEST_F(ChangeCommandsTest, EachCancelOfABatchHasTheAnswerOfACallOfItsOwn) {
-  const MessageId delivered = Scheduled(100);
-  ASSERT_EQ(Deliver(200).size(), 1u);
-  const MessageId pending = Scheduled();
-  const MessageId moved = Scheduled();
-  ASSERT_EQ(Reschedule(ById(moved), kStart + 90'000).outcome, Outcome::kDone);
-  const MessageId ended = Scheduled();
-  ASSERT_EQ(Cancel(ById(ended)).outcome, Outcome::kDone);
-  protocol::ScheduleOptions options;
-  options.key = "k";
-  ASSERT_TRUE(Schedule(Message("p", 60'000, &options)).status.ok());
-  const MessageId unknown = MessageId::Make(scheduler_.epoch(), 77'777, 0, kStart);
-
-  const std::pair<protocol::Target, Outcome> calls[] = {{ById(pending), Outcome::kDone},
-                                                        {ById(unknown), Outcome::kNotFound},
-                                                        {ById(moved), Outcome::kDone},
-                                                        {ById(ended), Outcome::kAlreadyCancelled},
-                                                        {ById(delivered), Outcome::kInFlight},
-                                                        {ByKey("k"), Outcome::kDone},
-                                                        {ById(pending), Outcome::kAlreadyCancelled},
-                                                        {ById({}), Outcome::kNotFound}};
-  protocol::CancelBatchCommand batch;
-  for (uint32_t i = 0; i < std::size(calls); ++i) {
-    batch.items.push_back({.tag = {}, .position = i, .target = calls[i].first});
-  }
-  commands_.CancelBatch(now_, std::move(batch));
-  Commit();
-  ASSERT_EQ(answers().cancels.size(), std::size(calls));
-  for (const protocol::CancelReply& reply : answers().cancels) {
-    EXPECT_TRUE(reply.status.ok()) << reply.position;
-    EXPECT_EQ(reply.outcome, calls[reply.position].second) << reply.position;
-  }
-}
-
 TEST_F(ChangeCommandsTest, AFailedCommitFailsTheCallAndThoseThatWait) {
   const MessageId id = Scheduled();
   commands_.Cancel(now_, {.target = ById(id)});
