@@ -381,6 +381,7 @@ int Main(int argc, char** argv) {
     command->add_option("--topics", options.topics, "of a burst, each with a subscriber");
     command->add_option("--spread-ms", options.spread_ms, "how long a burst goes on being due");
     command->add_option("--flag", options.flags, "more flags for the daemon");
+    command->add_option("--daemon", options.daemon, "another daemon, for example an older one");
     command->callback([&chosen, run] { chosen = run; });
   };
   add("cost", "CPU, records and bytes of each operation", Cost);

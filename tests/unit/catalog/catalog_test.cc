@@ -252,8 +252,6 @@ TEST(CatalogTest, ATopicThatIsNotEmptyStays) {
   EXPECT_NE(world.snapshot().FindTopic("a"), nullptr);
 }
 
-// The catalog may learn of the commit before it learns of the message. The flag tells it of the
-// message.
 // One batch holds the link of a topic in deletion and the change that follows the deletion.
 TEST(CatalogTest, TheLastChangeIsTheLastCommandOfEveryShard) {
   CatalogWorld world;
@@ -281,6 +279,8 @@ TEST(CatalogTest, TheLastChangeIsTheLastCommandOfEveryShard) {
   }
 }
 
+// The catalog may learn of the commit before it learns of the message. The flag tells it of the
+// message.
 TEST(CatalogTest, AMessageBeforeTheRecordIsCommittedVoidsTheDeletion) {
   CatalogWorld world;
   ASSERT_EQ(world.Reason(CreateTopic{.name = "a", .settings = Limited(5)}), "OK");
