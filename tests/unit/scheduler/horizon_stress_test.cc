@@ -366,7 +366,8 @@ Outcome RunUntilLost(Order order, int64_t rounds_max) {
 }
 
 TEST(HorizonStressTest, TheRightOrderLosesNothing) {
-  const int64_t rounds = test::Scaled(25);
+  // On a busy machine the two sides may not meet in one round.
+  const int64_t rounds = std::max<int64_t>(test::Scaled(25), 10);
   const Outcome total = RunUntilLost(Order::kRight, rounds);
   EXPECT_EQ(total.lost, 0);
   EXPECT_EQ(total.written, rounds * 3 * 400);
