@@ -37,9 +37,7 @@ class Loader {
       : store_(store), shards_(shards), writes_(writes), state_(state) {}
 
   absl::Status Load() {
-    auto names = store_->Topics();
-    if (!names.ok()) return names.status();
-    for (const auto& [id, name] : *names) state_->Load(id, name);
+    if (absl::Status status = LoadNames(); !status.ok()) return status;
     auto own = store_->GetObject(ObjectKind::kCatalog, kPartition, kStateName);
     if (!own.ok()) return own.status();
     absl::Status status = LoadTopics();
@@ -73,6 +71,18 @@ class Loader {
         if (status = visit(object); !status.ok()) return status;
       }
     } while (read.size() == kObjectsPerRead);
+    return absl::OkStatus();
+  }
+
+  absl::Status LoadNames() {
+    auto names = store_->Topics();
+    if (!names.ok()) return names.status();
+    for (const auto& [id, name] : *names) {
+      if (id == TopicId{} || name.empty() || state_->Find(name) != nullptr) {
+        return absl::DataLossError("the store holds an invalid name of a topic");
+      }
+      state_->Load(id, name);
+    }
     return absl::OkStatus();
   }
 

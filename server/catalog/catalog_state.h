@@ -71,7 +71,7 @@ class CatalogState {
   absl::Status CheckRoom(bool listened, size_t topics) const;
   // Adds a topic with the next number and writes its name. REQUIRES: the name is new.
   TopicEntry* Add(absl::string_view name, bool used);
-  // Adds a topic that the store holds.
+  // Adds a topic that the store holds. REQUIRES: its number and its name are new.
   TopicEntry* Load(storage::TopicId id, absl::string_view name);
   // Replaces the decided version.
   void Set(TopicEntry* entry, Topic topic);

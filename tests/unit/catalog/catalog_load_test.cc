@@ -256,6 +256,9 @@ TEST(CatalogLoadTest, RefusesDamage) {
   const Record subscription = Subscribed(kFirst, "s", SubscriptionPhase::kLive);
   const std::string old = protocol::EncodeSubscription(State(kFirst, "s"));
   const std::vector<DamageCase> cases = {
+      {"NumberOfATopic", {Name(0, "a")}},
+      {"EmptyNameOfATopic", {Name(1, "")}},
+      {"TwoTopicsOfOneName", {Name(1, "a"), Name(2, "a")}},
       {"Topic", {Object(ObjectKind::kTopicSettings, kPartition, "a", "\xff")}},
       {"OldTopic", {Object(ObjectKind::kTopicSettings, 0, "a", "\xff")}},
       {"Catalog", {Object(ObjectKind::kCatalog, kPartition, std::string(kStateName), "\xff")}},
