@@ -26,7 +26,7 @@ EntryIndex PendingDeliveries::Insert(const storage::MessageKey& key, Subscriptio
   }
   chain.head = index;
   if (chain.wide) {
-    wide_[{key.id, subscription}] = index;
+    wide_[WidePlaceOf(key.id, *subscription)][{key.id, subscription}] = index;
   } else {
     Widen(&chain);
   }
@@ -40,8 +40,9 @@ EntryIndex PendingDeliveries::Insert(const storage::MessageKey& key, Subscriptio
 EntryIndex PendingDeliveries::FindIn(const Chain& chain, const storage::MessageId& id,
                                      const Subscription* subscription) const {
   if (chain.wide) {
-    const auto it = wide_.find({id, subscription});
-    return it == wide_.end() ? kNoEntry : it->second;
+    const WidePart& part = wide_[WidePlaceOf(id, *subscription)];
+    const auto it = part.find({id, subscription});
+    return it == part.end() ? kNoEntry : it->second;
   }
   EntryIndex index = chain.head;
   while (index != kNoEntry && (*this)[index].subscription != subscription) {
@@ -57,8 +58,16 @@ void PendingDeliveries::Widen(Chain* chain) {
   if (length <= kChainMax) return;
   chain->wide = true;
   for (EntryIndex i = chain->head; i != kNoEntry; i = (*this)[i].sibling) {
-    wide_[{(*this)[i].id, (*this)[i].subscription}] = i;
+    const PendingDelivery& entry = (*this)[i];
+    wide_[WidePlaceOf(entry.id, *entry.subscription)][{entry.id, entry.subscription}] = i;
   }
+}
+
+size_t PendingDeliveries::WidePlaceOf(const storage::MessageId& id,
+                                      const Subscription& subscription) {
+  // A message may have more entries than a part should have, so they lie in several parts.
+  const uint64_t number = static_cast<uint32_t>(subscription.state.id);
+  return base::Mix(id.high ^ id.low ^ (number << 32)) >> (64 - kPartBits);
 }
 
 void PendingDeliveries::SetState(EntryIndex index, EntryState state) {
@@ -92,7 +101,10 @@ void PendingDeliveries::Remove(EntryIndex index) {
   const auto found = part.find(entry.id);
   DT_CHECK(found != part.end());
   Chain& chain = found->second;
-  if (chain.wide) DT_CHECK_EQ(wide_.erase({entry.id, entry.subscription}), 1u);
+  if (chain.wide) {
+    WidePart& wide = wide_[WidePlaceOf(entry.id, *entry.subscription)];
+    DT_CHECK_EQ(wide.erase({entry.id, entry.subscription}), 1u);
+  }
   if (entry.sibling != kNoEntry) (*this)[entry.sibling].sibling_before = entry.sibling_before;
   if (entry.sibling_before != kNoEntry) {
     (*this)[entry.sibling_before].sibling = entry.sibling;
@@ -160,7 +172,8 @@ void PendingDeliveries::CheckInvariants() const {
     ++counts.total;
     ++counts.by_state[static_cast<size_t>(entry.state)];
   });
-  DT_CHECK_EQ(wide, wide_.size());
+  for (const WidePart& part : wide_) wide -= part.size();
+  DT_CHECK_EQ(wide, 0u);
   DT_CHECK_EQ(counts.total, counts_.total);
   DT_CHECK(counts.by_state == counts_.by_state);
   for (const auto& [index, details] : details_) {

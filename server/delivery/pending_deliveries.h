@@ -276,6 +276,9 @@ class PendingDeliveries {
     return base::Mix(id.high ^ id.low) >> (64 - kPartBits);
   }
   Part& PartOf(const storage::MessageId& id) { return index_[PlaceOf(id)]; }
+  using WidePart =
+      absl::flat_hash_map<std::pair<storage::MessageId, const Subscription*>, EntryIndex>;
+  static size_t WidePlaceOf(const storage::MessageId& id, const Subscription& subscription);
 
   EntryIndex FindIn(const Chain& chain, const storage::MessageId& id,
                     const Subscription* subscription) const;
@@ -287,7 +290,7 @@ class PendingDeliveries {
   EntryIndex free_ = kNoEntry;
   EntryCounts counts_;
   std::array<Part, size_t{1} << kPartBits> index_;
-  absl::flat_hash_map<std::pair<storage::MessageId, const Subscription*>, EntryIndex> wide_;
+  std::array<WidePart, size_t{1} << kPartBits> wide_;
   absl::flat_hash_map<EntryIndex, EntryDetails> details_;
 };
 
