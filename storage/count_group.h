@@ -4,8 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
+
+#include "absl/strings/string_view.h"
 
 #include "storage/day_counts.h"
 #include "storage/key_codec.h"

@@ -9,8 +9,8 @@
 namespace duetime::storage {
 namespace {
 
-// Numbers of 7 bits a byte, the lowest first; the top bit tells that another byte follows. (The
-// varint of Protocol Buffers.)
+// Appends the varint of Protocol Buffers: 7 bits in each byte, the lowest first. The top bit of a
+// byte is set if another byte follows.
 void AppendVarint(uint64_t value, std::string* bytes) {
   for (; value >= 0x80; value >>= 7) bytes->push_back(static_cast<char>(value | 0x80));
   bytes->push_back(static_cast<char>(value));

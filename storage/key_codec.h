@@ -14,7 +14,6 @@
 #include "absl/strings/string_view.h"
 
 #include "storage/message_id.h"
-#include "storage/message_store.h"
 #include "storage/types.h"
 
 namespace duetime::storage {
