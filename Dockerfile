@@ -21,10 +21,13 @@ RUN cmake --preset release -DDUETIME_BENCH=OFF \
 
 FROM debian:12-slim
 COPY deploy/install-deps.sh /tmp/
-# 65532: an id that owns nothing else. The volume takes the owner of the directory in the image.
+# 65532: an id that owns nothing else. Docker copies the directory, with its owner, into a new volume. The file "init"
+# lets the daemon create its store there, once. A directory of the host that is mounted there must belong to 65532, and
+# needs the daemon's --init the first time: after the name of the image, because `docker run` has an --init of its own.
 RUN /tmp/install-deps.sh runtime \
     && rm -rf /var/lib/apt/lists/* /tmp/install-deps.sh \
-    && install -d -o 65532 -g 65532 -m 0700 /var/lib/duetime
+    && install -d -o 65532 -g 65532 -m 0700 /var/lib/duetime \
+    && install -o 65532 -g 65532 -m 0600 /dev/null /var/lib/duetime/init
 COPY --from=build /usr/local/bin/duetimed /usr/local/bin/duetime /usr/bin/
 COPY LICENSE /usr/share/doc/duetime/
 USER 65532:65532
@@ -34,5 +37,5 @@ STOPSIGNAL SIGTERM
 # Not healthy while it starts or drains, and after its storage failed. The socket needs no certificate.
 ENV DUETIME_SERVER=unix:/tmp/duetime.sock
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
-    CMD duetime info --timeout 2s --json | grep -q '"state":"SERVING"'
+    CMD duetime info --timeout 2s --json | grep -q '"state":"SERVING_STATE_SERVING"'
 ENTRYPOINT ["duetimed", "--data-dir=/var/lib/duetime", "--listen=unix:/tmp/duetime.sock"]

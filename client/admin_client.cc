@@ -33,6 +33,12 @@ absl::StatusOr<v1::Recurrence> RecurrenceIn(absl::StatusOr<Response> response) {
   return std::move(*response->mutable_recurrence());
 }
 
+template <typename Response>
+absl::StatusOr<v1::Operation> OperationIn(absl::StatusOr<Response> response) {
+  if (!response.ok()) return response.status();
+  return std::move(*response->mutable_operation());
+}
+
 }  // namespace
 
 class AdminClient::Impl {
@@ -137,11 +143,11 @@ absl::StatusOr<v1::ForecastResponse> AdminClient::Forecast(const v1::ForecastReq
 absl::StatusOr<v1::Operation> AdminClient::StartBulk(const v1::StartBulkRequest& request) {
   v1::StartBulkRequest named = request;
   if (named.name().empty() && !named.dry_run()) named.set_name(RandomId().Next());
-  return impl_->Call(&AdminStub::StartBulk, named);
+  return OperationIn(impl_->Call(&AdminStub::StartBulk, named));
 }
 
 absl::StatusOr<v1::Operation> AdminClient::GetOperation(const v1::GetOperationRequest& request) {
-  return impl_->Call(&AdminStub::GetOperation, request);
+  return OperationIn(impl_->Call(&AdminStub::GetOperation, request));
 }
 
 absl::StatusOr<v1::ListOperationsResponse> AdminClient::ListOperations(
@@ -151,7 +157,7 @@ absl::StatusOr<v1::ListOperationsResponse> AdminClient::ListOperations(
 
 absl::StatusOr<v1::Operation> AdminClient::CancelOperation(
     const v1::CancelOperationRequest& request) {
-  return impl_->Call(&AdminStub::CancelOperation, request);
+  return OperationIn(impl_->Call(&AdminStub::CancelOperation, request));
 }
 
 absl::StatusOr<v1::Recurrence> AdminClient::CreateRecurrence(

@@ -152,7 +152,7 @@ absl::StatusOr<v1::RescheduleResponse> Client::Reschedule(const v1::RescheduleRe
 absl::StatusOr<v1::GetResponse> Client::Get(const Target& target, View view) {
   v1::GetRequest request;
   target.FillIn(&request);
-  request.set_view(view == View::kFull ? v1::FULL : v1::BASIC);
+  request.set_view(view == View::kFull ? v1::MESSAGE_VIEW_FULL : v1::MESSAGE_VIEW_BASIC);
   return Get(request);
 }
 

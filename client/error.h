@@ -15,8 +15,8 @@
 namespace grpc {
 class Status;
 }
-namespace google::rpc {
-class Status;
+namespace duetime::v1 {
+class Failure;
 }
 
 namespace duetime::client {
@@ -50,6 +50,6 @@ absl::Status ToAbslStatus(const grpc::Status& status);
 
 // Converts the error of one item of a batch. Keeps the details for GetErrorInfo. An invalid code
 // becomes UNKNOWN.
-absl::Status ToAbslStatus(const google::rpc::Status& status);
+absl::Status ToAbslStatus(const v1::Failure& failure);
 
 }  // namespace duetime::client

@@ -65,7 +65,7 @@ void LeaseKeeper::Collect(SteadyTime now, v1::SubscribeRequest* request) {
     frames_.pop_front();
     frame->listed = false;
     for (int i = 0; i < frame->response.deliveries_size(); ++i) {
-      const uint64_t token = frame->response.deliveries(i).lease_token();
+      const std::string& token = frame->response.deliveries(i).lease_token();
       if (!frame->held[static_cast<size_t>(i)] || lost_.count(token) > 0) continue;
       v1::ExtendLease* extend = request->add_extend();
       extend->set_lease_token(token);
@@ -81,9 +81,9 @@ std::optional<LeaseKeeper::SteadyTime> LeaseKeeper::NextCollect(SteadyTime now) 
   return frames_.empty() ? now + interval_ : frames_.front()->extend_at;
 }
 
-void LeaseKeeper::OnExtended(uint64_t lease_token) { asked_.erase(lease_token); }
+void LeaseKeeper::OnExtended(const std::string& lease_token) { asked_.erase(lease_token); }
 
-bool LeaseKeeper::OnRefused(uint64_t lease_token) {
+bool LeaseKeeper::OnRefused(const std::string& lease_token) {
   if (asked_.erase(lease_token) == 0) return false;
   lost_.insert(lease_token);
   return true;

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <list>
 #include <optional>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -63,10 +63,10 @@ class LeaseKeeper {
   std::optional<SteadyTime> NextCollect(SteadyTime now) const;
 
   // The server extended the lease.
-  void OnExtended(uint64_t lease_token);
+  void OnExtended(const std::string& lease_token);
   // The server refused a request for this lease. Returns true if it refused an extension, which is
   // then not requested again.
-  bool OnRefused(uint64_t lease_token);
+  bool OnRefused(const std::string& lease_token);
 
  private:
   void Append(Frame* frame, SteadyTime extend_at);
@@ -78,9 +78,9 @@ class LeaseKeeper {
   // Ordered by extend_at, because every frame is appended with the same distance from now.
   std::list<Frame*> frames_;
   // Leases whose extension is requested and not answered.
-  std::unordered_set<uint64_t> asked_;
+  std::unordered_set<std::string> asked_;
   // Unsettled deliveries whose extension was refused.
-  std::unordered_set<uint64_t> lost_;
+  std::unordered_set<std::string> lost_;
 };
 
 }  // namespace duetime::client

@@ -7,7 +7,7 @@
 
 namespace duetime::client {
 
-absl::Status ItemError(const google::rpc::Status& error) {
+absl::Status ItemError(const v1::Failure& error) {
   absl::Status status = ToAbslStatus(error);
   return status.ok() ? absl::InternalError("the server answered an item with an empty result")
                      : status;

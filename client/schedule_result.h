@@ -11,7 +11,7 @@
 namespace duetime::client {
 
 // The error of an item without a result. Never OK: an item without result and error is INTERNAL.
-absl::Status ItemError(const google::rpc::Status& error);
+absl::Status ItemError(const v1::Failure& error);
 
 // The result that a Schedule of this item alone would return.
 absl::StatusOr<v1::ScheduleResponse> FromProto(v1::ScheduleResult result);

@@ -53,6 +53,7 @@ struct Settlement {
     kAck,         // the message is done
     kNack,        // deliver it again, not before `delay`
     kDeadLetter,  // never deliver it again, keep it as a dead letter
+    kRelease,     // not begun: deliver it again, not before `delay`; no failed attempt
     kLeave,       // no answer: the message keeps its lease and its credit until the lease or the
                   // stream ends
   };
@@ -68,6 +69,10 @@ struct Settlement {
   static Settlement DeadLetter(std::string reason = "") {
     return {.kind = Kind::kDeadLetter, .delay = std::nullopt, .reason = std::move(reason)};
   }
+  // Gives the message back, as if the handler had not got it.
+  static Settlement Release(absl::Duration delay = absl::ZeroDuration()) {
+    return {.kind = Kind::kRelease, .delay = delay, .reason = ""};
+  }
   static Settlement Leave() { return {.kind = Kind::kLeave, .delay = std::nullopt, .reason = ""}; }
   // Ack if `status` is OK, else Nack with its text.
   static Settlement FromStatus(const absl::Status& status) {
@@ -75,7 +80,7 @@ struct Settlement {
   }
 
   Kind kind = Kind::kAck;
-  // For kNack. Absent: by the retry policy.
+  // For kNack, absent: by the retry policy. For kRelease, absent: none.
   std::optional<absl::Duration> delay;
   // Why, in UTF-8. Kept with the dead letter if the message becomes one now. Cut to 255 bytes.
   std::string reason;
@@ -116,8 +121,8 @@ struct SubscriberOptions {
   std::function<void(const absl::Status&)> on_disconnect;
 };
 
-// Counts since the start. Each delivery ends in one of acked, nacked, dead_lettered, left, refused,
-// lost or skipped.
+// Counts since the start. Each delivery ends in one of acked, nacked, dead_lettered, released,
+// left, refused, lost or skipped.
 struct SubscriberCounts {
   // Deliveries that the handler got.
   int64_t delivered = 0;
@@ -125,6 +130,7 @@ struct SubscriberCounts {
   int64_t acked = 0;
   int64_t nacked = 0;
   int64_t dead_lettered = 0;
+  int64_t released = 0;
   // The handler returned Leave.
   int64_t left = 0;
   // Settlements that the server refused: too late, or invalid.
@@ -132,7 +138,7 @@ struct SubscriberCounts {
   // Settlements without confirmation when the stream ended. The message may come again.
   int64_t lost = 0;
   // Deliveries that the handler did not get, because the stream ended or Stop was called. The
-  // messages come again.
+  // messages come again. Stop releases them, so that this is no failed attempt.
   int64_t skipped = 0;
   // Streams that the server opened.
   int64_t streams = 0;
@@ -177,9 +183,9 @@ class Subscriber {
   // example INVALID_ARGUMENT.
   absl::Status status() const;
 
-  // Ends the subscriber. Starts no further handler; waits for running handlers, for at most
-  // `handlers_timeout`; waits for the server to confirm their settlements, for at most
-  // `confirm_timeout`; then closes the stream, which gives the other deliveries back. OK if every
+  // Ends the subscriber. Starts no further handler, and releases the deliveries without one; waits
+  // for running handlers, for at most `handlers_timeout`; waits for the server to confirm the
+  // settlements, for at most `confirm_timeout`; then closes the stream. OK if every
   // handler returned and every settlement was confirmed, else DEADLINE_EXCEEDED: those messages
   // come again. A handler that still runs is not interrupted. Its settlement is not sent, and the
   // destructor waits for it. Idempotent.

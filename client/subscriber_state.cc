@@ -53,6 +53,7 @@ void SubscriberState::EndStream() {
   counts_.lost += unconfirmed_;
   unconfirmed_ = 0;
   not_acks_.clear();
+  skipped_.clear();
   write_ready_.NotifyAll();
   changed_.NotifyAll();
 }
@@ -116,7 +117,7 @@ void SubscriberState::OnFrame(std::shared_ptr<Frame> frame) {
   if (size == 0) {
     Recycle(std::move(frame));
   } else if (!WantsWork()) {
-    counts_.skipped += size;
+    Skip(frame.get(), 0, size, stream_);
     Recycle(std::move(frame));
   } else {
     leases_.Add(frame.get(), last_frame_);
@@ -130,17 +131,20 @@ void SubscriberState::OnFrame(std::shared_ptr<Frame> frame) {
 }
 
 void SubscriberState::Confirm(const v1::SubscribeResponse& response) {
-  for (const uint64_t token : response.extended()) leases_.OnExtended(token);
+  for (const std::string& token : response.extended()) leases_.OnExtended(token);
   counts_.extended += response.extended_size();
   if (response.settled().empty() && response.refused().empty()) return;
-  unconfirmed_ -= response.settled_size();
-  for (const uint64_t token : response.settled()) {
+  for (const std::string& token : response.settled()) {
+    if (!skipped_.empty() && skipped_.erase(token) > 0) continue;
+    --unconfirmed_;
     const auto kind = not_acks_.empty() ? not_acks_.end() : not_acks_.find(token);
     if (kind == not_acks_.end()) {
       ++counts_.acked;
       continue;
     }
-    ++(kind->second == Settlement::Kind::kNack ? counts_.nacked : counts_.dead_lettered);
+    ++(kind->second == Settlement::Kind::kNack      ? counts_.nacked
+       : kind->second == Settlement::Kind::kRelease ? counts_.released
+                                                    : counts_.dead_lettered);
     not_acks_.erase(kind);
   }
   for (const v1::SettleRefusal& refusal : response.refused()) OnRefused(refusal);
@@ -156,15 +160,27 @@ void SubscriberState::OnRefused(const v1::SettleRefusal& refusal) {
     ++counts_.leases_lost;
     return;
   }
+  if (skipped_.erase(refusal.lease_token()) > 0) return;
   not_acks_.erase(refusal.lease_token());
   ++counts_.refused;
   --unconfirmed_;
 }
 
+void SubscriberState::Skip(Frame* frame, int begin, int end, uint64_t stream) {
+  counts_.skipped += end - begin;
+  if (!stopping_ || !stream_open_ || stream != stream_) return;
+  for (int i = begin; i < end; ++i) {
+    const std::string& token = frame->response.deliveries(i).lease_token();
+    outgoing_.add_release()->set_lease_token(token);
+    skipped_.insert(token);
+  }
+  write_ready_.NotifyOne();
+}
+
 void SubscriberState::ClearQueue() {
   for (const Work& work : queue_) {
-    counts_.skipped += work.end - work.begin;
     for (int i = work.begin; i < work.end; ++i) leases_.Release(work.frame.get(), i);
+    Skip(work.frame.get(), work.begin, work.end, work.stream);
   }
   queue_.clear();
 }
@@ -211,7 +227,7 @@ bool SubscriberState::Settle(const Work& work, int index, const Settlement& sett
   return current && !stopping_;
 }
 
-void SubscriberState::AddOutgoing(uint64_t lease_token, const Settlement& settlement) {
+void SubscriberState::AddOutgoing(const std::string& lease_token, const Settlement& settlement) {
   if (settlement.kind == Settlement::Kind::kAck) {
     outgoing_.add_ack(lease_token);
     return;
@@ -223,6 +239,12 @@ void SubscriberState::AddOutgoing(uint64_t lease_token, const Settlement& settle
     dead_letter->set_reason(FittingReason(settlement.reason));
     return;
   }
+  if (settlement.kind == Settlement::Kind::kRelease) {
+    v1::ReleaseLease* release = outgoing_.add_release();
+    release->set_lease_token(lease_token);
+    if (settlement.delay.has_value()) *release->mutable_delay() = ToProto(*settlement.delay);
+    return;
+  }
   v1::Nack* nack = outgoing_.add_nack();
   nack->set_lease_token(lease_token);
   if (settlement.delay.has_value()) *nack->mutable_delay() = ToProto(*settlement.delay);
@@ -232,8 +254,8 @@ void SubscriberState::AddOutgoing(uint64_t lease_token, const Settlement& settle
 void SubscriberState::FinishWork(Work work, int handled) {
   const base::MutexLock lock(&mutex_);
   --busy_handlers_;
-  counts_.skipped += work.end - work.begin - handled;
   for (int i = work.begin + handled; i < work.end; ++i) leases_.Release(work.frame.get(), i);
+  Skip(work.frame.get(), work.begin + handled, work.end, work.stream);
   // Every holder drops its frame under the lock, so the count is exact here.
   if (work.frame.use_count() == 1) Recycle(std::move(work.frame));
   work.frame.reset();
@@ -247,12 +269,15 @@ SubscriberState::WriteTask SubscriberState::NextWrite(v1::SubscribeRequest* requ
     if (!stream_open_) return WriteTask::kEnd;
     request->Clear();
     request->Swap(&outgoing_);
-    const bool settles =
-        request->ack_size() + request->nack_size() + request->dead_letter_size() > 0;
+    const bool settles = request->ack_size() + request->nack_size() + request->release_size() +
+                             request->dead_letter_size() >
+                         0;
     if (settles) ++counts_.settle_requests;
     const SteadyTime now = std::chrono::steady_clock::now();
     leases_.Collect(now, request);
-    if (settles || request->extend_size() > 0) return WriteTask::kWrite;
+    if (settles || request->extend_size() > 0 || request->no_more_deliveries()) {
+      return WriteTask::kWrite;
+    }
     // The server drains and nothing is left to settle: end the stream, so that the server does not
     // wait for its full grace period.
     if (draining_ && queue_.empty() && busy_handlers_ == 0 && unconfirmed_ == 0) {
@@ -271,7 +296,10 @@ void SubscriberState::RequestStop() {
   if (stopping_) return;
   stopping_ = true;
   lost_before_stop_ = counts_.lost;
+  // Before the releases, so that the server does not deliver the same messages here again.
+  if (stream_open_) outgoing_.set_no_more_deliveries(true);
   ClearQueue();
+  write_ready_.NotifyAll();
   work_ready_.NotifyAll();
   changed_.NotifyAll();
 }
@@ -287,7 +315,8 @@ bool SubscriberState::WaitHandled(absl::Duration timeout) {
 bool SubscriberState::WaitConfirmed(absl::Duration timeout) {
   const base::MutexLock lock(&mutex_);
   const SteadyTime deadline = After(timeout);
-  while (unconfirmed_ > 0 && stream_open_ && changed_.WaitUntil(&mutex_, deadline)) {
+  while ((unconfirmed_ > 0 || !skipped_.empty()) && stream_open_ &&
+         changed_.WaitUntil(&mutex_, deadline)) {
   }
   return (unconfirmed_ == 0 || !stream_open_) && counts_.lost == lost_before_stop_;
 }

@@ -8,7 +8,9 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -102,7 +104,11 @@ class SubscriberState {
 
   void Confirm(const v1::SubscribeResponse& response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnRefused(const v1::SettleRefusal& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AddOutgoing(uint64_t lease_token, const Settlement& settlement)
+  void AddOutgoing(const std::string& lease_token, const Settlement& settlement)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Drops deliveries [begin, end) of the frame, which got no handler. Releases them if the
+  // subscriber stops and `stream` is open.
+  void Skip(Frame* frame, int begin, int end, uint64_t stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Drops the deliveries that wait for handlers.
   void ClearQueue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -132,7 +138,9 @@ class SubscriberState {
   v1::SubscribeRequest outgoing_ ABSL_GUARDED_BY(mutex_);
   int64_t unconfirmed_ ABSL_GUARDED_BY(mutex_) = 0;
   // The unconfirmed settlements that are not acks, by lease token.
-  std::unordered_map<uint64_t, Settlement::Kind> not_acks_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Settlement::Kind> not_acks_ ABSL_GUARDED_BY(mutex_);
+  // The releases of skipped deliveries that are not confirmed.
+  std::unordered_set<std::string> skipped_ ABSL_GUARDED_BY(mutex_);
 
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t lost_before_stop_ ABSL_GUARDED_BY(mutex_) = 0;

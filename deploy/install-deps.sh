@@ -37,10 +37,12 @@ test=(
   systemd                   # systemd-analyze, for the unit file's test
   clang clang-format clang-tidy libclang-rt-14-dev   # thread-safety analysis, format, lint, libFuzzer
 )
+# For buf, which checks the protos. Node.js from another source than Debian brings an npm of its own, and conflicts with Debian's.
+command -v npm >/dev/null || test+=(npm)
 # The libraries of the built programs, and their time zones. A test compares them with the programs.
 runtime=(
   libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 librocksdb7.8
-  libspdlog1.10 libfmt9 libtomlplusplus3 libprometheus-cpp-pull1.0
+  libspdlog1.10 libfmt9 libtomlplusplus3 libprometheus-cpp-core1.0
   tzdata
 )
 

@@ -52,7 +52,7 @@ configure() {
 # The system chooses the port; the daemon says which one when it is ready.
 start_daemon() {
   local deadline=$(($(now_ms) + 30000))
-  "$build_dir/server/duetimed" --data-dir "$data_dir" --listen 127.0.0.1:0 --metrics-listen "" \
+  "$build_dir/server/duetimed" --data-dir "$data_dir" --init --listen 127.0.0.1:0 --metrics-listen "" \
     >"$daemon_log" 2>&1 </dev/null &
   daemon_pid=$!
   while (($(now_ms) < deadline)) && kill -0 "$daemon_pid" 2>/dev/null; do

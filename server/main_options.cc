@@ -2,10 +2,20 @@
 #include "server/main_options.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <spdlog/spdlog.h>
 #include <string>
-#include <sysexits.h>
+#include <sys/stat.h>
 #include <thread>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/runtime/catalog_engine.h"
+#include "server/runtime/descriptors.h"
+#include "server/runtime/logging.h"
+#include "server/runtime/system_clock.h"
+#include "storage/rocksdb_repair.h"
+#include "storage/rocksdb_verify.h"
 
 namespace duetime {
 namespace {
@@ -15,13 +25,65 @@ void LogStore(storage::RocksDbStoreOptions::LogLevel level, absl::string_view te
   spdlog::log(error ? spdlog::level::err : spdlog::level::warn, "store: {}", std::string(text));
 }
 
+void LogFailedStart(const absl::Status& status) {
+  spdlog::critical("cannot start: {}", status.ToString());
+}
+
+void Verify(config::Loaded* loaded) {
+  const auto print = [loaded](absl::string_view line) {
+    absl::StrAppend(&loaded->output, line, "\n");
+  };
+  const absl::Status status = storage::VerifyDirectory(loaded->verify_dir, print);
+  print(status.ok() ? "intact" : status.message());
+  if (!status.ok()) {
+    loaded->exit_code =
+        absl::IsDataLoss(status) ? config::ExitCode::kDataDamaged : config::ExitCode::kNoStore;
+  }
+}
+
+config::ExitCode Repair(const config::Loaded& loaded) {
+  const auto print = [](absl::string_view line) {
+    std::fwrite(line.data(), 1, line.size(), stdout);
+    std::fputc('\n', stdout);
+    std::fflush(stdout);
+  };
+  const uint64_t now_ms = runtime::SystemClock(loaded.config.clock).Read().wall_ms;
+  bool written = false;
+  const absl::Status status = storage::RepairDirectory(loaded.repair_dir, loaded.into_dir, now_ms,
+                                                       runtime::TopicsOfObject, print, &written);
+  print(status.ok() ? "nothing is lost" : status.message());
+  if (status.ok()) return config::ExitCode::kStopped;
+  return written ? config::ExitCode::kRecordsLost : config::CodeOfFailedStart(status);
+}
+
 }  // namespace
 
-storage::RocksDbStoreOptions StoreOptionsOf(const storage::StoreOptions& knobs) {
+absl::Status FitDescriptors(config::Config* config) {
+  const uint64_t limit = runtime::RaiseDescriptorLimit();
+  if (limit < runtime::kDescriptorsMin) {
+    return absl::FailedPreconditionError(absl::StrCat("the limit of open files is ", limit,
+                                                      ", at least ", runtime::kDescriptorsMin,
+                                                      " are needed: ulimit -n, LimitNOFILE="));
+  }
+  const runtime::DescriptorPlan plan = runtime::PlanDescriptors(
+      limit, config->server.connections_max, config->metrics.connections_max);
+  spdlog::info(
+      "the limit of open files is {}: at most {} connections (connections_max = {}), {} to the "
+      "metrics (metrics_connections_max = {})",
+      limit, plan.connections, config->server.connections_max, plan.metrics_connections,
+      config->metrics.connections_max);
+  config->server.connections_max = plan.connections;
+  config->metrics.connections_max = plan.metrics_connections;
+  config->store.open_files_max = plan.tables;
+  return absl::OkStatus();
+}
+
+storage::RocksDbStoreOptions StoreOptionsOf(const storage::StoreOptions& knobs, bool init) {
   const unsigned half_the_cores = std::thread::hardware_concurrency() / 2;
   storage::RocksDbStoreOptions options{knobs};
   options.shards_if_new =
       static_cast<uint16_t>(std::clamp<unsigned>(half_the_cores, 1, protocol::kShardCountMax));
+  options.create_if_missing = init;
   options.log = LogStore;
   return options;
 }
@@ -38,23 +100,53 @@ metrics::Readings ReadAll(const Measured& from) {
   readings.topics = from.grpc->topics();
   readings.subscriptions = from.grpc->subscriptions();
   readings.streams = from.grpc->streams();
+  readings.connections = from.grpc->connections();
+  readings.connections_refused = from.grpc->connections_refused();
+  readings.open_answers_bytes = from.grpc->open_answers()->bytes();
+  readings.open_answers_refused = from.grpc->open_answers()->refused();
   readings.disk_free_bytes = from.housekeeping->disk_free_bytes();
   readings.disk_low = from.housekeeping->disk_low();
+  readings.log_lines_lost = runtime::LogLinesLost();
   readings.store =
       metrics::StoreReadings{.wal_bytes = stats.wal_bytes,
                              .memtable_bytes = stats.memtable_bytes,
                              .table_bytes = stats.table_bytes,
                              .block_cache_bytes = stats.block_cache_bytes,
                              .compaction_pending_bytes = stats.compaction_pending_bytes,
+                             .damaged_blocks = stats.damaged_blocks,
+                             .held_families = stats.held_families,
                              .writes_stopped = stats.writes_stopped,
                              .writes_delayed = stats.writes_delayed};
   return readings;
 }
 
-int StoreExitCode(const absl::Status& status) {
-  if (absl::IsDataLoss(status)) return EX_DATAERR;
-  if (absl::IsUnavailable(status)) return EX_CANTCREAT;
-  return 1;
+config::ExitCode CannotOpen(const absl::Status& status) {
+  LogFailedStart(status);
+  return config::CodeOfFailedStart(status);
+}
+
+config::ExitCode RestartHelps() {
+  spdlog::warn("the cause of the failed write has passed; exit code {} asks for a restart",
+               static_cast<int>(config::ExitCode::kRestart));
+  return config::ExitCode::kRestart;
+}
+
+config::ExitCode CannotListen(const absl::Status& status) {
+  LogFailedStart(status);
+  return absl::IsInvalidArgument(status) ? config::ExitCode::kConfiguration
+                                         : config::ExitCode::kCannotListen;
+}
+
+void VerifyOrRepair(config::Loaded* loaded) {
+  if (loaded->verify_dir.empty() && loaded->repair_dir.empty()) return;
+  umask(0077);
+  // --verify has every table open at once.
+  runtime::RaiseDescriptorLimit();
+  if (!loaded->verify_dir.empty()) {
+    Verify(loaded);
+  } else {
+    loaded->exit_code = Repair(*loaded);
+  }
 }
 
 }  // namespace duetime

@@ -6,6 +6,8 @@
 #include "absl/status/status.h"
 
 #include "server/api/server.h"
+#include "server/config/exit_code.h"
+#include "server/config/load.h"
 #include "server/metrics/collector.h"
 #include "server/runtime/housekeeping.h"
 #include "server/runtime/node.h"
@@ -13,9 +15,13 @@
 
 namespace duetime {
 
+// Raises the limit of open files and divides it: lowers connections_max and metrics_connections_max
+// if needed, and sets the store's open_files_max.
+absl::Status FitDescriptors(config::Config* config);
+
 // The shards of a new store are half the cores. The store's warnings and errors go to the daemon's
-// log.
-storage::RocksDbStoreOptions StoreOptionsOf(const storage::StoreOptions& knobs);
+// log. `init`: a missing store is created.
+storage::RocksDbStoreOptions StoreOptionsOf(const storage::StoreOptions& knobs, bool init);
 
 // `store` outlives the housekeeping.
 runtime::StoreTasks TasksOf(storage::RocksDbStore* store);
@@ -30,8 +36,18 @@ struct Measured {
 };
 metrics::Readings ReadAll(const Measured& from);
 
-// What the process returns when the store does not open: 65 if its data is damaged, 73 if another
-// process has it, else 1.
-int StoreExitCode(const absl::Status& status);
+// Log why the store does not open, or why the server or the metrics cannot listen. Return the exit
+// code.
+config::ExitCode CannotOpen(const absl::Status& status);
+config::ExitCode CannotListen(const absl::Status& status);
+
+// Logs that the cause of a failed write has passed. Returns the exit code for the supervisor.
+config::ExitCode RestartHelps();
+
+// Runs `duetimed --verify` or `--repair`, if the command line asks for it. Fills in the exit code.
+// Of
+// --verify, fills in the output; the exit codes are 0 intact, 65 damaged, 66 not readable. --repair
+// prints its lines at once, because it can take hours; 0 nothing is lost, 2 something is.
+void VerifyOrRepair(config::Loaded* loaded);
 
 }  // namespace duetime

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -58,6 +59,28 @@ absl::StatusOr<uint64_t> FreeBytes(const std::string& path) {
   struct statvfs info {};
   if (::statvfs(path.c_str(), &info) != 0) return SystemError("get the free space of", path, errno);
   return uint64_t{info.f_bavail} * info.f_frsize;
+}
+
+absl::Status ProbeDirectory(const std::string& path, uint64_t bytes) {
+  constexpr size_t kFiles = 64;
+  std::vector<int> open;
+  while (open.size() < kFiles) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) break;
+    open.push_back(fd);
+  }
+  const int open_error = open.size() < kFiles ? errno : 0;
+  for (const int fd : open) ::close(fd);
+  if (open_error != 0) return SystemError("open", path, open_error);
+
+  const std::string file = path + "/probe";
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (fd < 0) return SystemError("create", file, errno);
+  ::unlink(file.c_str());
+  int error_number = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  if (error_number == 0 && ::fsync(fd) != 0) error_number = errno;
+  ::close(fd);
+  return error_number == 0 ? absl::OkStatus() : SystemError("write", file, error_number);
 }
 
 absl::StatusOr<DirectoryLock> DirectoryLock::Acquire(const std::string& path) {

@@ -28,6 +28,10 @@ absl::Status TruncateFile(const std::string& path, uint64_t size);
 // Bytes that an unprivileged user may still write to the file system of `path`.
 absl::StatusOr<uint64_t> FreeBytes(const std::string& path);
 
+// Returns OK if the process may now open 64 more files, and write `bytes` into a new file of the
+// directory. Leaves nothing behind.
+absl::Status ProbeDirectory(const std::string& path, uint64_t bytes);
+
 // Locks a directory for one process while this object lives. The kernel releases the lock when the
 // process ends in any way.
 class DirectoryLock {

@@ -51,6 +51,17 @@ MessageKey LoadPlace(const char* bytes) {
                                                               LoadBigEndian<uint64_t>(bytes + 16)}};
 }
 
+MessageKey PlaceAfterHead(absl::string_view bytes, size_t head) {
+  std::array<char, kPlaceBytes> place{};
+  if (bytes.size() > head) bytes.substr(head).copy(place.data(), place.size());
+  if (bytes.size() > head + place.size()) {
+    // The key is less than `bytes`: the next one is wanted.
+    for (size_t i = place.size(); i > 0 && ++place[i - 1] == 0; --i) {
+    }
+  }
+  return LoadPlace(place.data());
+}
+
 }  // namespace
 
 StoreKey::StoreKey(ColumnFamily family, absl::string_view bytes) {
@@ -151,6 +162,7 @@ StoreKey FormatVersionKey() { return StoreKey(ColumnFamily::kMeta, "format_versi
 StoreKey StoreIdKey() { return StoreKey(ColumnFamily::kMeta, "store_id"); }
 StoreKey EpochKey() { return StoreKey(ColumnFamily::kMeta, "epoch"); }
 StoreKey ShardCountKey() { return StoreKey(ColumnFamily::kMeta, "shard_count"); }
+StoreKey WitnessFileKey() { return StoreKey(ColumnFamily::kMeta, "witness_file"); }
 StoreKey UpgradeKey() { return StoreKey(ColumnFamily::kMeta, "upgrade"); }
 
 StoreKey ClaimKey(uint16_t shard) {
@@ -197,6 +209,12 @@ std::optional<BacklogPlace> DecodeBacklogKey(absl::string_view bytes) {
   if (bytes.size() != kShardBytes + kSubscriptionBytes + kPlaceBytes) return std::nullopt;
   return BacklogPlace{SubscriptionId{LoadBigEndian<uint32_t>(bytes.data() + kShardBytes)},
                       LoadPlace(bytes.data() + kShardBytes + kSubscriptionBytes)};
+}
+
+MessageKey PlaceInMessages(absl::string_view bytes) { return PlaceAfterHead(bytes, kShardBytes); }
+
+MessageKey PlaceInBacklog(absl::string_view bytes) {
+  return PlaceAfterHead(bytes, kShardBytes + kSubscriptionBytes);
 }
 
 std::optional<SubscriptionId> DecodeProgressKey(absl::string_view bytes) {

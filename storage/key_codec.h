@@ -136,6 +136,7 @@ StoreKey StoreIdKey();
 StoreKey EpochKey();
 StoreKey ShardCountKey();
 // The place where an upgrade continues. Absent if no upgrade is in progress.
+StoreKey WitnessFileKey();
 StoreKey UpgradeKey();
 // Keys of the family meta for each shard, for each subscription of a shard, and for each topic.
 StoreKey ClaimKey(uint16_t shard);
@@ -154,6 +155,10 @@ struct BacklogPlace {
   MessageKey key;
 };
 std::optional<BacklogPlace> DecodeBacklogKey(absl::string_view bytes);
+// The first place whose key is not less than `bytes`, which need not be a key: a block of a table
+// may end anywhere. REQUIRES: `bytes` lies between two keys of one shard, or of one subscription.
+MessageKey PlaceInMessages(absl::string_view bytes);
+MessageKey PlaceInBacklog(absl::string_view bytes);
 std::optional<SubscriptionId> DecodeProgressKey(absl::string_view bytes);
 std::optional<TopicId> DecodeTopicKey(absl::string_view bytes);
 struct CountPlace {

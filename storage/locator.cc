@@ -10,9 +10,12 @@
 namespace duetime::storage {
 namespace {
 
-// Index entry: expire_ms u64, version u8, outcome u8, id 16, content 16, three times u64.
+// Index entry: expire_ms u64, version u8, outcome u8, id 16, content 16, three times u64. Version 2
+// has another id.
 constexpr uint8_t kIndexEntryVersion = 1;
+constexpr uint8_t kIndexEntryWithPrevious = 2;
 constexpr size_t kIndexEntryBytes = 8 + 1 + 1 + 16 + 16 + 3 * 8;
+constexpr size_t kIndexEntryWithPreviousBytes = kIndexEntryBytes + 16;
 
 // Locator: expire_ms u64, version u8, state u8, then for a moved message due_ms u64,
 constexpr uint8_t kLocatorVersion = 1;
@@ -112,17 +115,21 @@ std::optional<Tombstone> DecodeTombstone(absl::string_view bytes) {
 }  // namespace
 
 std::string EncodeIndexEntry(const IndexEntry& entry) {
-  std::string bytes(kIndexEntryBytes, '\0');
+  const bool previous = entry.previous != MessageId{};
+  std::string bytes(previous ? kIndexEntryWithPreviousBytes : kIndexEntryBytes, '\0');
   Writer writer(bytes.data());
-  writer.Put(entry.expire_ms, kIndexEntryVersion, entry.outcome);
+  writer.Put(entry.expire_ms, previous ? kIndexEntryWithPrevious : kIndexEntryVersion,
+             entry.outcome);
   writer.Put(entry.id);
   writer.Put(entry.content.high, entry.content.low);
   writer.Put(entry.deliver_ms, entry.accept_ms, entry.old_deliver_ms);
+  if (previous) writer.Put(entry.previous);
   return bytes;
 }
 
 absl::StatusOr<IndexEntry> DecodeIndexEntry(absl::string_view bytes) {
-  if (bytes.size() != kIndexEntryBytes) return Damaged("an index entry", bytes);
+  const bool previous = bytes.size() == kIndexEntryWithPreviousBytes;
+  if (!previous && bytes.size() != kIndexEntryBytes) return Damaged("an index entry", bytes);
   IndexEntry entry;
   uint8_t version = 0;
   Reader reader(bytes.data());
@@ -130,7 +137,11 @@ absl::StatusOr<IndexEntry> DecodeIndexEntry(absl::string_view bytes) {
   reader.Get(&entry.id);
   reader.Get(&entry.content.high, &entry.content.low);
   reader.Get(&entry.deliver_ms, &entry.accept_ms, &entry.old_deliver_ms);
-  if (version != kIndexEntryVersion) return Damaged("an index entry", bytes);
+  const uint8_t expected = previous ? kIndexEntryWithPrevious : kIndexEntryVersion;
+  if (version != expected) return Damaged("an index entry", bytes);
+  if (!previous) return entry;
+  reader.Get(&entry.previous);
+  if (entry.previous == MessageId{}) return Damaged("an index entry", bytes);
   return entry;
 }
 

@@ -36,6 +36,8 @@ struct IndexEntry {
   uint64_t deliver_ms = 0;
   uint64_t accept_ms = 0;
   uint64_t old_deliver_ms = 0;
+  // The message from which the request took the key; no id if there was none. Only for request ids.
+  MessageId previous = {};
 
   friend constexpr bool operator==(const IndexEntry&, const IndexEntry&) = default;
 };

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 
+#include "server/base/check.h"
 #include "storage/message_record.h"
 
 namespace duetime::storage {
@@ -23,6 +24,7 @@ absl::Status CountBelowZero() {
 
 void MemoryDisk::Image::Apply(const Record& record) {
   Count(record);
+  Mend(record);
   switch (record.type) {
     case RecordType::kAccept:
       messages.insert_or_assign({record.shard, record.key}, record.value);
@@ -32,6 +34,7 @@ void MemoryDisk::Image::Apply(const Record& record) {
       break;
     case RecordType::kClaim:
       marks[record.shard].claim_ms = record.mark_ms;
+      marks[record.shard].claim_return = record.claim_return;
       break;
     case RecordType::kLowWatermark:
       marks[record.shard].low_watermark_ms = record.mark_ms;
@@ -67,6 +70,21 @@ void MemoryDisk::Image::Apply(const Record& record) {
       progress.erase({record.shard, record.key, record.subscription});
       break;
   }
+}
+
+void MemoryDisk::Image::Mend(const Record& record) {
+  if (record.type == RecordType::kSpill || record.type == RecordType::kUnspill) {
+    damaged_backlog.erase({record.shard, record.subscription, record.key});
+    hidden_backlog.erase({record.shard, record.subscription, record.key});
+  } else if (record.type == RecordType::kProgress || record.type == RecordType::kUnprogress) {
+    damaged_progress.erase({record.shard, record.key, record.subscription});
+  }
+}
+
+bool MemoryDisk::Image::ProgressDamaged(uint16_t shard, const MessageKey& key) const {
+  const auto it = damaged_progress.lower_bound({shard, key, SubscriptionId{}});
+  return it != damaged_progress.end() && std::get<uint16_t>(*it) == shard &&
+         std::get<MessageKey>(*it) == key;
 }
 
 void MemoryDisk::Image::Count(const Record& record) {
@@ -119,6 +137,79 @@ void MemoryDisk::PowerCut(size_t kept) {
   ++epoch_;
 }
 
+void MemoryDisk::Damage(uint16_t shard, const MessageKey& key) {
+  const base::MutexLock lock(&mutex_);
+  SyncLocked();
+  DT_CHECK(visible_.messages.contains({shard, key}));
+  visible_.messages[{shard, key}].clear();
+  durable_.messages[{shard, key}].clear();
+}
+
+void MemoryDisk::DamageIndex(uint16_t shard, TopicId topic, IndexKind kind,
+                             absl::string_view name) {
+  const base::MutexLock lock(&mutex_);
+  SyncLocked();
+  const IndexPlace place{shard, topic, static_cast<uint8_t>(kind), std::string(name)};
+  DT_CHECK(visible_.index.contains(place));
+  visible_.index[place].clear();
+  durable_.index[place].clear();
+}
+
+void MemoryDisk::DamageBacklog(uint16_t shard, SubscriptionId subscription,
+                               const MessageKey& place) {
+  const base::MutexLock lock(&mutex_);
+  SyncLocked();
+  ++damaged_backlog_;
+  for (Image* const image : {&visible_, &durable_}) {
+    image->backlog.erase({shard, subscription, place});
+    image->damaged_backlog.insert({shard, subscription, place});
+  }
+}
+
+void MemoryDisk::HideBacklog(uint16_t shard, SubscriptionId subscription, const MessageKey& place) {
+  const base::MutexLock lock(&mutex_);
+  SyncLocked();
+  ++damaged_backlog_;
+  backlog_hidden_ = true;
+  for (Image* const image : {&visible_, &durable_}) {
+    image->hidden_backlog.insert({shard, subscription, place});
+  }
+}
+
+void MemoryDisk::DamageProgress(uint16_t shard, const MessageKey& key,
+                                SubscriptionId subscription) {
+  const base::MutexLock lock(&mutex_);
+  SyncLocked();
+  for (Image* const image : {&visible_, &durable_}) {
+    image->progress.erase({shard, key, subscription});
+    image->damaged_progress.insert({shard, key, subscription});
+  }
+}
+
+void MemoryDisk::DamageCounts(uint16_t shard, TopicId topic) {
+  const base::MutexLock lock(&mutex_);
+  for (Image* const image : {&visible_, &durable_}) image->damaged_counts.emplace(shard, topic);
+}
+
+void MemoryDisk::Repair(uint16_t shard, const MessageKey& key, std::string record) {
+  const base::MutexLock lock(&mutex_);
+  SyncLocked();
+  const auto it = visible_.messages.find({shard, key});
+  if (it == visible_.messages.end() || !it->second.empty()) return;
+  it->second = record;
+  durable_.messages[{shard, key}] = std::move(record);
+}
+
+uint64_t MemoryDisk::damaged_backlog() const {
+  const base::MutexLock lock(&mutex_);
+  return damaged_backlog_;
+}
+
+bool MemoryDisk::backlog_hidden() const {
+  const base::MutexLock lock(&mutex_);
+  return backlog_hidden_;
+}
+
 size_t MemoryDisk::unsynced_appends() const {
   const base::MutexLock lock(&mutex_);
   return unsynced_.size();
@@ -163,11 +254,16 @@ absl::Status MemoryStore::Scan(uint16_t shard, const MessageKey& from, const Mes
   const base::MutexLock lock(&disk_->mutex_);
   page->items.clear();
   page->next.reset();
+  page->damaged = false;
   if (!read_status_.ok()) return read_status_;
   size_t bytes = 0;
   for (auto it = disk_->visible_.messages.lower_bound({shard, from});
        it != disk_->visible_.messages.end() && it->first < std::pair(shard, until); ++it) {
     const MessageKey& key = it->first.second;
+    if (it->second.empty()) {
+      page->damaged = true;
+      continue;
+    }
     if (!page->items.empty() && (page->items.size() >= limit.entries || bytes >= limit.bytes)) {
       page->next = key;
       break;
@@ -205,7 +301,9 @@ absl::Status MemoryStore::ScanBacklog(uint16_t shard, SubscriptionId subscriptio
   const base::MutexLock lock(&disk_->mutex_);
   page->items.clear();
   page->next.reset();
+  page->damaged = false;
   if (!read_status_.ok()) return read_status_;
+  bool hidden = false;
   for (auto it = disk_->visible_.backlog.lower_bound({shard, subscription, from});
        it != disk_->visible_.backlog.end() &&
        it->first <= std::tuple(shard, subscription, kLastKey);
@@ -215,8 +313,17 @@ absl::Status MemoryStore::ScanBacklog(uint16_t shard, SubscriptionId subscriptio
       page->next = key;
       break;
     }
-    page->items.push_back({key, it->second});
+    if (disk_->visible_.hidden_backlog.contains(it->first)) {
+      hidden = true;
+    } else {
+      page->items.push_back({key, it->second});
+    }
   }
+  const auto& damaged = disk_->visible_.damaged_backlog;
+  const auto first = damaged.lower_bound({shard, subscription, from});
+  page->damaged =
+      hidden || (first != damaged.end() &&
+                 *first < std::tuple(shard, subscription, page->next.value_or(kLastKey)));
   return absl::OkStatus();
 }
 
@@ -225,22 +332,26 @@ absl::StatusOr<std::optional<BacklogEntry>> MemoryStore::GetBacklog(uint16_t sha
                                                                     const MessageKey& key) {
   const base::MutexLock lock(&disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
+  if (disk_->visible_.damaged_backlog.contains({shard, subscription, key})) return DamageError({});
   const auto it = disk_->visible_.backlog.find({shard, subscription, key});
   if (it == disk_->visible_.backlog.end()) return std::optional<BacklogEntry>();
   return std::optional<BacklogEntry>(it->second);
 }
 
-absl::StatusOr<std::vector<SubscriptionId>> MemoryStore::BacklogSubscriptions(uint16_t shard) {
+absl::StatusOr<BacklogOwners> MemoryStore::BacklogSubscriptions(uint16_t shard) {
   const base::MutexLock lock(&disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
   const auto& backlog = disk_->visible_.backlog;
-  std::vector<SubscriptionId> subscriptions;
+  BacklogOwners owners;
+  const auto& damaged = disk_->visible_.damaged_backlog;
+  const auto first = damaged.lower_bound({shard, SubscriptionId{}, MessageKey{}});
+  owners.damaged = first != damaged.end() && std::get<uint16_t>(*first) == shard;
   auto it = backlog.lower_bound({shard, SubscriptionId{}, MessageKey{}});
   while (it != backlog.end() && std::get<uint16_t>(it->first) == shard) {
-    subscriptions.push_back(std::get<SubscriptionId>(it->first));
-    it = backlog.upper_bound({shard, subscriptions.back(), kLastKey});
+    owners.subscriptions.push_back(std::get<SubscriptionId>(it->first));
+    it = backlog.upper_bound({shard, owners.subscriptions.back(), kLastKey});
   }
-  return subscriptions;
+  return owners;
 }
 
 absl::StatusOr<std::optional<MessageKey>> MemoryStore::BacklogClaim(uint16_t shard,
@@ -256,6 +367,7 @@ absl::StatusOr<std::vector<ProgressRef>> MemoryStore::GetProgress(uint16_t shard
                                                                   const MessageKey& key) {
   const base::MutexLock lock(&disk_->mutex_);
   if (!read_status_.ok()) return read_status_;
+  if (disk_->visible_.ProgressDamaged(shard, key)) return DamageError({});
   const auto& progress = disk_->visible_.progress;
   std::vector<ProgressRef> found;
   for (auto it = progress.lower_bound({shard, key, SubscriptionId{}}); it != progress.end(); ++it) {
@@ -272,12 +384,17 @@ absl::Status MemoryStore::ScanHeads(uint16_t shard, TopicId topic, const KeyRang
   const base::MutexLock lock(&disk_->mutex_);
   page->items.clear();
   page->next.reset();
+  page->damaged = false;
   if (!read_status_.ok()) return read_status_;
   size_t bytes = 0;
   size_t examined = 0;
   for (auto it = disk_->visible_.messages.lower_bound({shard, keys.from});
        it != disk_->visible_.messages.end() && it->first < std::pair(shard, keys.until); ++it) {
     const MessageKey& key = it->first.second;
+    if (it->second.empty()) {
+      page->damaged = true;
+      continue;
+    }
     const bool full =
         !page->items.empty() && (page->items.size() >= limit.entries || bytes >= limit.bytes);
     if (full || (examined != 0 && examined >= scan_max)) {
@@ -305,6 +422,7 @@ absl::StatusOr<std::optional<IndexEntry>> MemoryStore::GetIndex(uint16_t shard, 
   const auto it =
       disk_->visible_.index.find({shard, topic, static_cast<uint8_t>(kind), std::string(name)});
   if (it == disk_->visible_.index.end()) return std::optional<IndexEntry>();
+  if (it->second.empty()) return DamageError({});
   return DecodeIndexEntry(it->second);
 }
 
@@ -323,6 +441,7 @@ absl::Status MemoryStore::ScanIndex(uint16_t shard, TopicId topic, IndexKind kin
     const auto& [at_shard, at_topic, at_kind, name] = it->first;
     if (std::tie(at_shard, at_topic, at_kind) != std::tie(shard, topic, kind_number)) break;
     if (!absl::StartsWith(name, names.prefix)) break;
+    if (it->second.empty()) continue;  // damaged
     const absl::StatusOr<IndexEntry> entry = DecodeIndexEntry(it->second);
     if (!entry.ok()) return entry.status();
     entries->push_back({name, *entry});
@@ -337,6 +456,16 @@ absl::StatusOr<std::optional<Locator>> MemoryStore::GetLocator(uint16_t shard,
   const auto it = disk_->visible_.locators.find({shard, id});
   if (it == disk_->visible_.locators.end()) return std::optional<Locator>();
   return DecodeLocator(it->second);
+}
+
+absl::Status MemoryStore::ReadCounts(uint16_t shard, TopicId topic, CountLevel level,
+                                     const MsRange& times, size_t limit,
+                                     std::vector<BucketCount>* counts) {
+  {
+    const base::MutexLock lock(&disk_->mutex_);
+    if (disk_->visible_.damaged_counts.contains({shard, topic})) return DamageError({});
+  }
+  return ScanCounts(shard, topic, level, times, limit, counts);
 }
 
 absl::Status MemoryStore::ScanCounts(uint16_t shard, TopicId topic, CountLevel level,

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -41,6 +42,26 @@ class MemoryDisk {
   // process alone is a PowerCut that keeps everything.
   void PowerCut(size_t kept);
 
+  // Damages the record of a message, as a wrong checksum does: see MessageStore. REQUIRES: the
+  // message is stored.
+  void Damage(uint16_t shard, const MessageKey& key);
+  // The same for the index entry of a name. REQUIRES: the entry is stored.
+  void DamageIndex(uint16_t shard, TopicId topic, IndexKind kind, absl::string_view name);
+  // The same for a subscription's backlog at a place, whether or not a message is listed there: a
+  // block has a range of keys. A later record of the place is sound.
+  void DamageBacklog(uint16_t shard, SubscriptionId subscription, const MessageKey& place);
+  // The same for a subscription's progress with a message.
+  void DamageProgress(uint16_t shard, const MessageKey& key, SubscriptionId subscription);
+  // The same for all counters of a topic. Lasts as long as the disk.
+  void DamageCounts(uint16_t shard, TopicId topic);
+  // From now on, scans leave out a subscription's backlog entry, as RocksDbStore does with tables
+  // of too many damaged blocks. A later record of the place is shown.
+  void HideBacklog(uint16_t shard, SubscriptionId subscription, const MessageKey& place);
+  uint64_t damaged_backlog() const;
+  bool backlog_hidden() const;
+  // Puts the bytes of a damaged message back. Does nothing if none is stored there.
+  void Repair(uint16_t shard, const MessageKey& key, std::string record);
+
   // The number of appends that a power cut may remove now.
   size_t unsynced_appends() const;
 
@@ -65,8 +86,17 @@ class MemoryDisk {
     std::map<std::pair<uint16_t, MessageId>, std::string> locators;
     std::map<CountPlace, CountDelta> counts;
     std::map<ObjectPlace, std::string> objects;
+    // Damaged places, which have no entry in the maps. A message or an index entry that is damaged
+    // has an empty value.
+    std::set<BacklogPlace> damaged_backlog;
+    std::set<BacklogPlace> hidden_backlog;
+    std::set<ProgressPlace> damaged_progress;
+    std::set<std::pair<uint16_t, TopicId>> damaged_counts;
 
     void Apply(const Record& record);
+    // A later record of a damaged place makes it sound.
+    void Mend(const Record& record);
+    bool ProgressDamaged(uint16_t shard, const MessageKey& key) const;
     void Apply(const std::vector<RecordBatch>& group);
     void Count(const Record& record);
     void DropExpired(uint64_t until_ms);
@@ -85,6 +115,9 @@ class MemoryDisk {
   // The state on stable storage. The next Open() finds it with the unsynced appends applied.
   Image durable_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::vector<RecordBatch>> unsynced_ ABSL_GUARDED_BY(mutex_);
+  // The calls of DamageBacklog and HideBacklog.
+  uint64_t damaged_backlog_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool backlog_hidden_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // A MessageStore over a MemoryDisk. Opening another store on the disk, or a power cut, fences the
@@ -128,7 +161,7 @@ class MemoryStore : public MessageStore {
   absl::StatusOr<std::optional<BacklogEntry>> GetBacklog(uint16_t shard,
                                                          SubscriptionId subscription,
                                                          const MessageKey& key) override;
-  absl::StatusOr<std::vector<SubscriptionId>> BacklogSubscriptions(uint16_t shard) override;
+  absl::StatusOr<BacklogOwners> BacklogSubscriptions(uint16_t shard) override;
   absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard,
                                                          SubscriptionId subscription) override;
   absl::StatusOr<std::vector<ProgressRef>> GetProgress(uint16_t shard,
@@ -141,6 +174,8 @@ class MemoryStore : public MessageStore {
   absl::Status ScanIndex(uint16_t shard, TopicId topic, IndexKind kind, const NameRange& names,
                          size_t limit, std::vector<IndexRef>* entries) override;
   absl::StatusOr<std::optional<Locator>> GetLocator(uint16_t shard, const MessageId& id) override;
+  absl::Status ReadCounts(uint16_t shard, TopicId topic, CountLevel level, const MsRange& times,
+                          size_t limit, std::vector<BucketCount>* counts) override;
   absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level, const MsRange& times,
                           size_t limit, std::vector<BucketCount>* counts) override;
   absl::StatusOr<std::optional<std::string>> GetObject(ObjectKind kind, uint16_t shard,
@@ -152,6 +187,8 @@ class MemoryStore : public MessageStore {
   void DropExpired(uint64_t until_ms) override;
   absl::StatusOr<ShardMarks> Marks(uint16_t shard) override;
   absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> Topics() override;
+  uint64_t BacklogDamage() const override { return disk_->damaged_backlog(); }
+  bool BacklogHidden() const override { return disk_->backlog_hidden(); }
 
  private:
   MemoryDisk* const disk_;

@@ -1,25 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/message_id.h"
 
-#include <array>
+#include "storage/base32.h"
 
 namespace duetime::storage {
-namespace {
-
-// Crockford's base32 alphabet (no i, l, o, u) in lower case.
-constexpr char kAlphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
-
-constexpr std::array<int8_t, 256> MakeDigits() {
-  std::array<int8_t, 256> digits{};
-  for (int8_t& digit : digits) digit = -1;
-  for (size_t i = 0; i < 32; ++i) {
-    digits[static_cast<unsigned char>(kAlphabet[i])] = static_cast<int8_t>(i);
-  }
-  return digits;
-}
-constexpr std::array<int8_t, 256> kDigits = MakeDigits();
-
-}  // namespace
 
 MessageId MessageId::Make(uint64_t epoch, uint64_t sequence, uint32_t slot, uint64_t due_ms) {
   MessageId id;
@@ -32,7 +16,7 @@ std::optional<MessageId> MessageId::Parse(absl::string_view text) {
   if (text.size() != kTextSize) return std::nullopt;
   MessageId id;
   for (const char c : text) {
-    const int8_t digit = kDigits[static_cast<unsigned char>(c)];
+    const int8_t digit = kBase32Digits[static_cast<unsigned char>(c)];
     if (digit < 0 || (id.high >> 59) != 0) return std::nullopt;  // 26 digits hold 130 bits
     id.high = (id.high << 5) | (id.low >> 59);
     id.low = (id.low << 5) | static_cast<uint64_t>(digit);
@@ -46,7 +30,7 @@ std::string MessageId::ToString() const {
   uint64_t rest_high = high;
   uint64_t rest_low = low;
   for (size_t i = kTextSize; i-- > 0;) {
-    text[i] = kAlphabet[rest_low & 31];
+    text[i] = kBase32Alphabet[rest_low & 31];
     rest_low = (rest_low >> 5) | (rest_high << 59);
     rest_high >>= 5;
   }

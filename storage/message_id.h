@@ -18,8 +18,10 @@ namespace duetime::storage {
 //
 // epoch     How often the data directory had been opened. Each start increments and syncs it, so a
 //           shard never uses the same (epoch, sequence) twice.
-// sequence  Counts a shard's accepted messages within an epoch. Epoch and sequence stand before the
-//           slot so that ids of a shard sort by acceptance, also among equal due times.
+// sequence  Counts a shard's accepted messages within an epoch, from a random number up to
+//           kFirstSequenceMax: two copies of a data directory count the same epochs. Epoch and
+//           sequence stand before the slot so that ids of a shard sort by acceptance, also among
+//           equal due times.
 // slot      One of 16,384 slots. The slot decides which shard holds the message.
 // due_ms    The due time in the message's first storage key, UTC milliseconds (until the year
 //           2527). Cancel and Get therefore need no index.
@@ -34,6 +36,8 @@ struct MessageId {
   static constexpr uint32_t kSlotCount = 1u << 14;
   static constexpr uint64_t kEpochMax = (uint64_t{1} << 26) - 1;
   static constexpr uint64_t kSequenceMax = (uint64_t{1} << 40) - 1;
+  // Leaves three quarters of the sequences, 8 * 10^11, to each epoch.
+  static constexpr uint64_t kFirstSequenceMax = uint64_t{1} << 38;
   static constexpr uint64_t kDueMax = (uint64_t{1} << 44) - 1;
   static constexpr size_t kTextSize = 26;
 

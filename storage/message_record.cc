@@ -40,12 +40,13 @@ enum class Tag : uint8_t {
   kLabel = 2,      // a pair; any number of them
   kKey = 3,
   kOrderingKey = 4,
-  kExpiry = 5,       // ttl_ms u64, late_policy u8
-  kSpread = 6,       // u64
-  kCivil = 7,        // a pair: local time, zone
-  kOccurrence = 8,   // number u64, recurrence
-  kRevision = 9,     // revision u64, update_ms u64
-  kDeadLetter = 10,  // the origin: its numbers, then its texts
+  kExpiry = 5,         // ttl_ms u64, late_policy u8
+  kSpread = 6,         // u64
+  kCivil = 7,          // a pair: local time, zone
+  kOccurrence = 8,     // number u64, recurrence
+  kRevision = 9,       // revision u64, update_ms u64
+  kDeadLetter = 10,    // the origin: its numbers, then its texts
+  kOriginExpiry = 11,  // as kExpiry; only after kDeadLetter
 };
 
 constexpr size_t kSectionHeadBytes = 5;  // tag u8, length u32
@@ -183,7 +184,10 @@ void VisitSections(const MessageRecord& record, Visitor* visitor) {
   if (record.revision != 0) {
     visitor->Numbers(Tag::kRevision, record.revision, record.update_ms);
   }
-  if (record.dead_letter.has_value()) visitor->Origin(Tag::kDeadLetter, *record.dead_letter);
+  if (!record.dead_letter.has_value()) return;
+  const DeadLetterOrigin& origin = *record.dead_letter;
+  visitor->Origin(Tag::kDeadLetter, origin);
+  if (origin.ttl_ms != 0) visitor->Expiry(Tag::kOriginExpiry, origin.ttl_ms, origin.late_policy);
 }
 
 // Checks the header, which needs no decoding of sections. `bytes` may be a head.
@@ -234,13 +238,13 @@ bool AddPair(absl::string_view body, MessageRecord::Pairs* pairs) {
   return true;
 }
 
-bool DecodeExpiry(absl::string_view body, MessageRecord* record) {
+bool DecodeExpiry(absl::string_view body, uint64_t* ttl_ms, LatePolicy* late_policy) {
   if (body.size() != kExpiryBytes) return false;
   const uint8_t policy = static_cast<uint8_t>(body[kNumberBytes]);
   if (policy > static_cast<uint8_t>(LatePolicy::kDeadLetter)) return false;
-  record->ttl_ms = LoadLittleEndian<uint64_t>(body.data());
-  record->late_policy = LatePolicy{policy};
-  return record->ttl_ms != 0;
+  *ttl_ms = LoadLittleEndian<uint64_t>(body.data());
+  *late_policy = LatePolicy{policy};
+  return *ttl_ms != 0;
 }
 
 bool DecodeOrigin(absl::string_view body, MessageRecord* record) {
@@ -284,7 +288,7 @@ bool DecodeSection(uint8_t tag, absl::string_view body, MessageRecord* record) {
       record->ordering_key = body;
       return !body.empty();
     case Tag::kExpiry:
-      return DecodeExpiry(body, record);
+      return DecodeExpiry(body, &record->ttl_ms, &record->late_policy);
     case Tag::kSpread:
       if (body.size() != kNumberBytes) return false;
       record->spread_ms = LoadLittleEndian<uint64_t>(body.data());
@@ -304,6 +308,9 @@ bool DecodeSection(uint8_t tag, absl::string_view body, MessageRecord* record) {
       return record->revision != 0;
     case Tag::kDeadLetter:
       return DecodeOrigin(body, record);
+    case Tag::kOriginExpiry:
+      return record->dead_letter.has_value() &&
+             DecodeExpiry(body, &record->dead_letter->ttl_ms, &record->dead_letter->late_policy);
   }
   return false;
 }
@@ -345,7 +352,7 @@ absl::Status DecodeCheckedHead(absl::string_view head, MessageRecord* record) {
   Clear(record);
   LoadHeader(head, &record->header);
   const bool first_version = static_cast<uint8_t>(head[kVersionAt]) == kFirstVersion;
-  const Tag last_tag = first_version ? Tag::kAttribute : Tag::kDeadLetter;
+  const Tag last_tag = first_version ? Tag::kAttribute : Tag::kOriginExpiry;
   if (absl::Status status =
           DecodeSections(head.substr(kHeaderBytes), static_cast<uint8_t>(last_tag), record);
       !status.ok()) {

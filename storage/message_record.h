@@ -75,6 +75,9 @@ struct DeadLetterOrigin {
   uint64_t last_dispatch_ms = 0;
   uint64_t deliver_ms = 0;
   uint64_t accept_ms = 0;
+  // Time to live and late policy, as in MessageRecord. A dead letter itself does not expire.
+  uint64_t ttl_ms = 0;
+  LatePolicy late_policy = LatePolicy::kDeliver;
 
   friend bool operator==(const DeadLetterOrigin&, const DeadLetterOrigin&) = default;
 };

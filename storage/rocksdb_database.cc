@@ -2,18 +2,22 @@
 #include "storage/rocksdb_database.h"
 
 #include <algorithm>
-#include <rocksdb/listener.h>
+#include <filesystem>
+#include <limits>
 #include <rocksdb/transaction_log.h>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
+#include "storage/byte_order.h"
 #include "storage/log_tail.h"
 #include "storage/rocksdb_logger.h"
 #include "storage/rocksdb_options.h"
+#include "storage/rocksdb_range.h"
 #include "storage/rocksdb_slice.h"
+#include "storage/rocksdb_start_check.h"
 #include "storage/rocksdb_status.h"
 #include "storage/rocksdb_upgrade.h"
 #include "storage/value_codec.h"
@@ -21,27 +25,31 @@
 namespace duetime::storage {
 namespace {
 
-// Fences the journal when a flush or a compaction fails, and stops RocksDB from resuming by itself.
-class FencingListener final : public rocksdb::EventListener {
- public:
-  explicit FencingListener(std::shared_ptr<std::atomic<bool>> fenced)
-      : fenced_(std::move(fenced)) {}
-
-  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status*) override {
-    fenced_->store(true, std::memory_order_release);
-  }
-
-  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
-                            bool* auto_recovery) override {
-    *auto_recovery = false;
-  }
-
- private:
-  const std::shared_ptr<std::atomic<bool>> fenced_;
-};
-
 std::string EncodeStoreId(const StoreId& id) {
   return EncodeNumber(id.high) + EncodeNumber(id.low);
+}
+
+// The format version that brought the last column family.
+constexpr uint32_t kLastFamilyVersion = 3;
+
+// Allows the creation of a store in the directory that holds it, once.
+std::string InitFile(const std::string& data_dir) { return data_dir + "/init"; }
+
+bool IsMissing(const std::error_code& error) {
+  return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+}
+
+// True if the directory holds a store, whole or broken, or the beginning of one. Also true if that
+// cannot be seen, because the next steps of Open then name the cause.
+bool HoldsStore(const std::string& data_dir) {
+  std::error_code error;
+  const uintmax_t witness_bytes = std::filesystem::file_size(data_dir + "/witness", error);
+  if (error ? !IsMissing(error) : witness_bytes > 0) return true;
+  std::filesystem::directory_iterator file(data_dir + "/db", error);
+  for (; !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
+    if (file->path().filename() != "LOCK") return true;
+  }
+  return error && !IsMissing(error);
 }
 
 // Turns a failed open into a status that names the cause for the operator.
@@ -53,7 +61,19 @@ absl::Status OpenError(const rocksdb::Status& status, const std::string& damaged
         " is damaged before its end, so acknowledged records may be lost: ", status.ToString()));
   }
   const absl::Status error = FromRocksDb(status, absl::StrCat("open database ", db_path));
-  if (absl::StrContains(status.ToString(), "/LOCK")) return absl::UnavailableError(error.message());
+  // Not if the file itself cannot be opened, for example without a free descriptor.
+  for (const absl::string_view held : {"lock hold by current process", "While lock file"}) {
+    if (absl::StrContains(status.ToString(), held)) return absl::UnavailableError(error.message());
+  }
+  // RocksDB says so if it cannot open CURRENT, whatever the cause. The store uses no direct I/O.
+  for (const absl::string_view unopened :
+       {"Direct I/O is not supported", "options incompatible with filesystem"}) {
+    if (absl::StrContains(status.ToString(), unopened)) return error;
+  }
+  // The manifest has lost its end. OpenDb creates the families that an older version lacks.
+  if (absl::StrContains(status.ToString(), "Column family not found")) {
+    return absl::DataLossError(error.message());
+  }
   return status.IsInvalidArgument() ? absl::FailedPreconditionError(error.message()) : error;
 }
 
@@ -63,10 +83,11 @@ absl::StatusOr<std::unique_ptr<RocksDbDatabase>> RocksDbDatabase::Open(
     const RocksDbStoreOptions& options) {
   std::unique_ptr<RocksDbDatabase> database(new RocksDbDatabase(options));
   using Step = absl::Status (RocksDbDatabase::*)();
-  for (const Step step :
-       {&RocksDbDatabase::LockDirectory, &RocksDbDatabase::ReadWitness,
-        &RocksDbDatabase::CheckFiles, &RocksDbDatabase::TrimLog, &RocksDbDatabase::OpenDb,
-        &RocksDbDatabase::CheckContents, &RocksDbDatabase::Upgrade, &RocksDbDatabase::BeginEpoch}) {
+  for (const Step step : {&RocksDbDatabase::FindDirectory, &RocksDbDatabase::LockDirectory,
+                          &RocksDbDatabase::ReadWitness, &RocksDbDatabase::CheckFiles,
+                          &RocksDbDatabase::CheckContinuity, &RocksDbDatabase::OpenDb,
+                          &RocksDbDatabase::CheckContents, &RocksDbDatabase::Upgrade,
+                          &RocksDbDatabase::BeginEpoch, &RocksDbDatabase::RemoveInitFile}) {
     if (absl::Status status = (database.get()->*step)(); !status.ok()) return status;
   }
   return database;
@@ -76,6 +97,8 @@ RocksDbDatabase::RocksDbDatabase(const RocksDbStoreOptions& options)
     : options_(options),
       db_path_(absl::StrCat(options.data_dir, "/db")),
       fenced_(std::make_shared<std::atomic<bool>>(false)),
+      lasting_(std::make_shared<std::atomic<bool>>(false)),
+      background_errors_(std::make_shared<BackgroundErrors>(fenced_, lasting_)),
       drop_mark_(std::make_shared<DropMark>(0)) {
   if (options_.file_system != nullptr) {
     env_override_ = rocksdb::NewCompositeEnv(options_.file_system);
@@ -90,8 +113,21 @@ RocksDbDatabase::~RocksDbDatabase() {
   }
 }
 
+absl::Status RocksDbDatabase::FindDirectory() {
+  if (options_.create_if_missing) return CreateDirectory(options_.data_dir);
+  std::error_code error;
+  if (HoldsStore(options_.data_dir) ||
+      std::filesystem::exists(InitFile(options_.data_dir), error)) {
+    return absl::OkStatus();
+  }
+  const bool empty = std::filesystem::is_directory(options_.data_dir, error);
+  return absl::NotFoundError(absl::StrCat(
+      "there is no store in ", options_.data_dir, ": the directory ",
+      empty ? "holds none" : "does not exist",
+      ". Is the volume mounted? To create a new, empty store there, start once with --init"));
+}
+
 absl::Status RocksDbDatabase::LockDirectory() {
-  if (absl::Status status = CreateDirectory(options_.data_dir); !status.ok()) return status;
   absl::StatusOr<DirectoryLock> lock = DirectoryLock::Acquire(options_.data_dir);
   if (!lock.ok()) return lock.status();
   lock_ = *std::move(lock);
@@ -157,62 +193,39 @@ absl::Status RocksDbDatabase::CheckFiles() {
   return absl::OkStatus();
 }
 
-// Truncates the last log after its last whole write. Earlier logs are whole: SwitchLogIfFull()
-// syncs them, and every start calls this function before it begins a new log.
-absl::Status RocksDbDatabase::TrimLog() {
-  const std::string path = LastLog();
-  if (path.empty()) return absl::OkStatus();
-  std::unique_ptr<rocksdb::SequentialFile> file;
-  rocksdb::Status status = env_->NewSequentialFile(path, &file, rocksdb::EnvOptions());
-  LogTail tail;
-  std::string scratch(LogTail::kBlockBytes, '\0');
-  rocksdb::Slice block;
-  do {
-    if (status.ok()) status = file->Read(scratch.size(), &block, scratch.data());
-    if (!status.ok()) return FromRocksDb(status, absl::StrCat("read ", path));
-    tail.AddBlock({block.data(), block.size()});
-  } while (block.size() == scratch.size());
-
-  if (!tail.broken()) return absl::OkStatus();
-  if (tail.lost_synced_records()) {
-    return absl::DataLossError(
-        absl::StrCat("write-ahead log ", path, " is damaged after byte ", tail.whole_bytes(),
-                     ", and later records show that the damaged part had been "
-                     "acknowledged"));
+absl::Status RocksDbDatabase::CheckContinuity() {
+  // Only a creation that was interrupted early has no CURRENT.
+  if (!env_->FileExists(db_path_ + "/CURRENT").ok()) return absl::OkStatus();
+  StartCheck check(env_, db_path_, /*families_exist=*/!MayLackFamilies());
+  if (absl::Status status = check.Run(found_.durable_sequence); !status.ok()) return status;
+  for (const StartCheck::Trim& trim : check.trims()) {
+    if (options_.log != nullptr) {
+      options_.log(RocksDbStoreOptions::LogLevel::kWarning,
+                   absl::StrCat("dropping the torn end of ", trim.path, " after byte ", trim.bytes,
+                                "; no acknowledged record needs it"));
+    }
+    if (absl::Status status = TruncateFile(trim.path, trim.bytes); !status.ok()) return status;
   }
-  if (options_.log != nullptr) {
-    options_.log(RocksDbStoreOptions::LogLevel::kWarning,
-                 absl::StrCat("dropping the torn end of write-ahead log ", path, " after byte ",
-                              tail.whole_bytes(), "; no record in it was acknowledged"));
-  }
-  return TruncateFile(path, tail.whole_bytes());
+  last_sequence_found_ = check.last_sequence();
+  log_number_ = check.last_log();
+  return absl::OkStatus();
 }
 
-// The log file with the greatest number; empty if there is none.
-std::string RocksDbDatabase::LastLog() const {
-  std::vector<std::string> children;
-  if (!env_->GetChildren(db_path_, &children).ok()) return "";
-  uint64_t last = 0;
-  std::string path;
-  for (const std::string& name : children) {
-    uint64_t number = 0;
-    if (absl::EndsWith(name, ".log") &&
-        absl::SimpleAtoi(name.substr(0, name.size() - 4), &number) && number >= last) {
-      last = number;
-      path = absl::StrCat(db_path_, "/", name);
-    }
-  }
-  return path;
+// Families of a newer version are created before the upgrade. If the upgrade fails, the empty
+// families do no harm.
+bool RocksDbDatabase::MayLackFamilies() const {
+  return creating() || found_.format_version < kLastFamilyVersion;
 }
 
 absl::Status RocksDbDatabase::OpenDb() {
   const auto logger = std::make_shared<RocksDbLogger>(options_.log);
   rocksdb::DBOptions db_options =
-      MakeDbOptions(env_, logger, std::make_shared<FencingListener>(fenced_));
+      MakeDbOptions(env_, logger, NewBackgroundListener(background_errors_));
+  if (options_.open_files_max != 0) {
+    db_options.max_open_files = static_cast<int>(options_.open_files_max);
+  }
   db_options.create_if_missing = creating();
-  // Families of a newer version are created before the upgrade. If the upgrade fails, the empty
-  // families do no harm.
-  db_options.create_missing_column_families = creating() || found_.format_version < kFormatVersion;
+  db_options.create_missing_column_families = MayLackFamilies();
 
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
@@ -241,11 +254,10 @@ absl::Status RocksDbDatabase::CheckContents() {
   const uint64_t recovered = db_->GetLatestSequenceNumber();
   // RocksDB has written the recovered records to tables and synced them.
   durable_sequence_.store(recovered, std::memory_order_release);
-  if (recovered < found_.durable_sequence) {
-    return absl::DataLossError(absl::StrCat("database ", db_path_, " ends at sequence ", recovered,
-                                            ", but ", found_.durable_sequence,
-                                            " was durable: a write-ahead log was deleted or cut "
-                                            "short, or an old copy was put in place"));
+  if (recovered < last_sequence_found_) {
+    return absl::DataLossError(absl::StrCat("database ", db_path_, " was opened up to sequence ",
+                                            recovered, ", but its files go on to ",
+                                            last_sequence_found_));
   }
   if (*store_id != EncodeStoreId(found_.store_id)) {
     return absl::DataLossError(absl::StrCat("database ", db_path_, " is not the database that ",
@@ -284,7 +296,10 @@ absl::Status RocksDbDatabase::Upgrade() {
   if (found_version_ < 2) {
     if (absl::Status status = UpgradeToVersion2(this); !status.ok()) return status;
   }
-  return UpgradeToVersion5(this);
+  if (found_version_ < 5) {
+    if (absl::Status status = UpgradeToVersion5(this); !status.ok()) return status;
+  }
+  return UpgradeToVersion6(this);
 }
 
 absl::Status RocksDbDatabase::BeginEpoch() {
@@ -293,6 +308,9 @@ absl::Status RocksDbDatabase::BeginEpoch() {
         "the store has used up its epochs: it was opened too often");
   }
   ++epoch_;
+  const absl::StatusOr<uint64_t> random = RandomNumber();
+  if (!random.ok()) return random.status();
+  first_sequence_ = 1 + *random % MessageId::kFirstSequenceMax;
   rocksdb::WriteBatch batch;
   if (absl::Status status = FromRocksDb(BeginBatch(&batch), "begin a write"); !status.ok()) {
     return status;
@@ -306,6 +324,7 @@ absl::Status RocksDbDatabase::BeginEpoch() {
     put(StoreIdKey(), EncodeStoreId(found_.store_id));
     put(ShardCountKey(), EncodeNumber(shard_count_));
   }
+  if (absl::Status status = MarkIfCopied(&batch); !status.ok()) return status;
   if (absl::Status status = FromRocksDb(Write(&batch, /*sync=*/true), "write the epoch");
       !status.ok()) {
     return status;
@@ -314,11 +333,80 @@ absl::Status RocksDbDatabase::BeginEpoch() {
   return WriteWitness();
 }
 
+// The store exists. If it vanishes later, no file may allow a new one in its place.
+absl::Status RocksDbDatabase::RemoveInitFile() {
+  std::error_code error;
+  const std::string path = InitFile(options_.data_dir);
+  if (!std::filesystem::remove(path, error)) {
+    return error ? SystemError("remove", path, error.value()) : absl::OkStatus();
+  }
+  return SyncParentDirectory(path);
+}
+
+absl::Status RocksDbDatabase::MarkIfCopied(rocksdb::WriteBatch* batch) {
+  const std::string file = witness_->FileIdentity();
+  if (options_.now_ms == 0 || file.empty()) return absl::OkStatus();
+  const StoreKey key = WitnessFileKey();
+  std::string known;
+  const rocksdb::Status read =
+      db_->Get(MakeGetOptions(), handle(ColumnFamily::kMeta), ToSlice(key.bytes()), &known);
+  if (!read.ok() && !read.IsNotFound()) return FromRocksDb(read, "read the witness's identity");
+  if (known == file) return absl::OkStatus();
+  batch->Put(handle(ColumnFamily::kMeta), ToSlice(key.bytes()), file).PermitUncheckedError();
+  if (!read.ok()) return absl::OkStatus();  // a new store, or the first start that looks
+  if (options_.log != nullptr) {
+    options_.log(RocksDbStoreOptions::LogLevel::kWarning,
+                 absl::StrCat(options_.data_dir,
+                              " is a copy or was restored: its messages that were due before now "
+                              "count as perhaps delivered by the original"));
+  }
+  return ClaimUntilNow(batch);
+}
+
+absl::Status RocksDbDatabase::ClaimUntilNow(rocksdb::WriteBatch* batch) {
+  rocksdb::ColumnFamilyHandle* const meta = handle(ColumnFamily::kMeta);
+  std::string value;
+  for (uint16_t shard = 0; shard < shard_count_; ++shard) {
+    const StoreKey key = ClaimKey(shard);
+    const rocksdb::Status read = db_->Get(MakeGetOptions(), meta, ToSlice(key.bytes()), &value);
+    if (!read.ok() && !read.IsNotFound()) return FromRocksDb(read, "read a claim");
+    const bool claimed = read.ok() && value.size() >= sizeof(uint64_t);
+    const uint64_t claim_ms = claimed ? LoadLittleEndian<uint64_t>(value.data()) : 0;
+    batch->Put(meta, ToSlice(key.bytes()), EncodeNumber(std::max(claim_ms, options_.now_ms)))
+        .PermitUncheckedError();
+  }
+  constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
+  const std::string until = EncodePlace({.due_ms = options_.now_ms, .id = {kMax, kMax}});
+  const StoreKey lower = EncodeBacklogKey(0, SubscriptionId{}, MessageKey{});
+  const StoreKey upper = BacklogEnd(static_cast<uint16_t>(shard_count_ - 1),
+                                    SubscriptionId{std::numeric_limits<uint32_t>::max()});
+  // The shards log the damage when they read their backlogs.
+  TableDamage damage(db_.get(), &handles_, nullptr);
+  RangeReader entries(&damage, lower, upper, OnDamage::kGoAround);
+  while (entries.Valid()) {
+    const std::optional<uint16_t> shard = DecodeShard(entries.key());
+    const std::optional<BacklogPlace> place = DecodeBacklogKey(entries.key());
+    if (!shard.has_value() || !place.has_value()) {
+      return absl::DataLossError("a backlog key cannot be decoded");
+    }
+    const StoreKey key = BacklogClaimKey(*shard, place->subscription);
+    const rocksdb::Status read = db_->Get(MakeGetOptions(), meta, ToSlice(key.bytes()), &value);
+    if (!read.ok() && !read.IsNotFound()) return FromRocksDb(read, "read a backlog's claim");
+    // The bytes of places have the order of the places.
+    if (!read.ok() || value < until) {
+      batch->Put(meta, ToSlice(key.bytes()), until).PermitUncheckedError();
+    }
+    entries.Seek(BacklogEnd(*shard, place->subscription));
+  }
+  return entries.status();
+}
+
 rocksdb::Status RocksDbDatabase::BeginBatch(rocksdb::WriteBatch* batch) {
   if (rocksdb::Status status = SwitchLogIfFull(); !status.ok()) return Fence(status);
   batch->Clear();
-  const std::array<char, 16> mark = EncodeLogMark(
-      {.log_begin = log_begin_, .synced = durable_sequence_.load(std::memory_order_acquire)});
+  const auto mark = EncodeLogMark({.log_begin = log_begin_,
+                                   .synced = durable_sequence_.load(std::memory_order_acquire),
+                                   .previous_log = previous_log_});
   return batch->PutLogData({mark.data(), mark.size()});
 }
 
@@ -335,6 +423,7 @@ rocksdb::Status RocksDbDatabase::Write(rocksdb::WriteBatch* batch, bool sync) {
 }
 
 rocksdb::Status RocksDbDatabase::Fence(const rocksdb::Status& status) {
+  if (!MayPass(status)) lasting_->store(true, std::memory_order_release);
   fenced_->store(true, std::memory_order_release);
   if (options_.log != nullptr) {
     options_.log(RocksDbStoreOptions::LogLevel::kError,
@@ -367,6 +456,7 @@ rocksdb::Status RocksDbDatabase::NoteLog(uint64_t first_sequence) {
   std::unique_ptr<rocksdb::LogFile> log;
   rocksdb::Status status = db_->GetCurrentWalFile(&log);
   if (!status.ok() || log->LogNumber() == log_number_) return status;
+  previous_log_ = log_number_;
   log_number_ = log->LogNumber();
   log_bytes_ = 0;
   log_begin_ = first_sequence;
@@ -381,10 +471,7 @@ void RocksDbDatabase::AddCounts(CountGroup* counts, rocksdb::WriteBatch* batch) 
 }
 
 void RocksDbDatabase::DropExpired(uint64_t until_ms) {
-  uint64_t mark = drop_mark_->load(std::memory_order_relaxed);
-  while (mark < until_ms &&
-         !drop_mark_->compare_exchange_weak(mark, until_ms, std::memory_order_relaxed)) {
-  }
+  drop_mark_->store(until_ms, std::memory_order_relaxed);
 }
 
 rocksdb::Status RocksDbDatabase::SyncLog() {

@@ -22,13 +22,14 @@
 #include "storage/file_system.h"
 #include "storage/key_codec.h"
 #include "storage/rocksdb_compaction.h"
+#include "storage/rocksdb_damage.h"
 #include "storage/rocksdb_store.h"
 #include "storage/witness.h"
 
 namespace duetime::storage {
 
 // The version of FORMAT.md that this program reads and writes.
-inline constexpr uint32_t kFormatVersion = 5;
+inline constexpr uint32_t kFormatVersion = 6;
 
 // Owns the open files of a RocksDbStore. RocksDbStore::Open documents the guarantees and the
 // refusals of Open. Thread safety: thread-safe except Close and the destructor.
@@ -43,9 +44,14 @@ class RocksDbDatabase {
   rocksdb::ColumnFamilyHandle* handle(ColumnFamily family) const {
     return handles_[static_cast<size_t>(family)];
   }
+  const TableDamage::Handles& handles() const { return handles_; }
+  BackgroundErrors* background_errors() const { return background_errors_.get(); }
   uint64_t epoch() const { return epoch_; }
+  uint64_t first_sequence() const { return first_sequence_; }
   uint16_t shard_count() const { return shard_count_; }
   const std::string& data_dir() const { return options_.data_dir; }
+  const LogSink& log() const { return options_.log; }
+  size_t damaged_blocks_max() const { return options_.damaged_blocks_max; }
 
   // Clears the batch and puts the LogMark into it. If the log is full, switches the log first.
   // After an error the database is fenced.
@@ -54,6 +60,8 @@ class RocksDbDatabase {
   // good. REQUIRES: the last BeginBatch() began this batch.
   rocksdb::Status Write(rocksdb::WriteBatch* batch, bool sync);
   bool fenced() const { return fenced_->load(std::memory_order_acquire); }
+  // True if the database is fenced, and every error may pass (MayPass).
+  bool fence_may_pass() const { return fenced() && !lasting_->load(std::memory_order_acquire); }
 
   // Adds the counter changes of a group to a batch.
   void AddCounts(CountGroup* counts, rocksdb::WriteBatch* batch) const;
@@ -72,14 +80,20 @@ class RocksDbDatabase {
   explicit RocksDbDatabase(const RocksDbStoreOptions& options);
 
   // The steps of Open, in order.
+  absl::Status FindDirectory();
   absl::Status LockDirectory();
   absl::Status ReadWitness();
   absl::Status CheckFiles();
-  absl::Status TrimLog();
+  absl::Status CheckContinuity();
   absl::Status OpenDb();
   absl::Status CheckContents();
   absl::Status Upgrade();
   absl::Status BeginEpoch();
+  absl::Status RemoveInitFile();
+  // Adds to the first batch of an epoch: the identity of the witness file, and if the directory is
+  // a copy, claims of all that is due by now.
+  absl::Status MarkIfCopied(rocksdb::WriteBatch* batch);
+  absl::Status ClaimUntilNow(rocksdb::WriteBatch* batch);
 
   // Starts a new log and flushes the memtables in the background, if the log or the memtables have
   // reached their limits.
@@ -94,7 +108,7 @@ class RocksDbDatabase {
   void NoteAllDurable();
 
   bool creating() const { return found_.state == WitnessRecord::State::kCreating; }
-  std::string LastLog() const;
+  bool MayLackFamilies() const;
   // If the log was switched, records that `first_sequence` is the first record of the new log.
   rocksdb::Status NoteLog(uint64_t first_sequence);
   absl::StatusOr<uint64_t> ReadMetaNumber(const StoreKey& key) const;
@@ -110,15 +124,22 @@ class RocksDbDatabase {
   // wrote.
   WitnessRecord found_;
   absl::Status witness_damage_;
+  // The last record in the files, as Open() found them.
+  uint64_t last_sequence_found_ = 0;
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kColumnFamilyCount> handles_{};
   uint64_t epoch_ = 0;
+  // Not stored: together with the epoch it only keeps the ids of copies apart.
+  uint64_t first_sequence_ = 0;
   uint16_t shard_count_ = 0;
   // The format version of the database before Upgrade(); 0 for a new store.
   uint64_t found_version_ = 0;
 
   // Shared with RocksDB's listener, which may briefly outlive a failed Open().
   const std::shared_ptr<std::atomic<bool>> fenced_;
+  // An error of the fence is not one that passes by itself. Set before fenced_.
+  const std::shared_ptr<std::atomic<bool>> lasting_;
+  const std::shared_ptr<BackgroundErrors> background_errors_;
   // Shared with RocksDB's compactions.
   const std::shared_ptr<DropMark> drop_mark_;
   // The sequence number of the last record of the last synced write. The appending thread sets it
@@ -126,8 +147,10 @@ class RocksDbDatabase {
   // later sync covers them.
   std::atomic<uint64_t> durable_sequence_{0};
 
-  // The current log. This field and the next three belong to the appending thread.
+  // The current log; before Open() has opened the database, the last one that it found. This field
+  // and the next four belong to the appending thread.
   uint64_t log_number_ = 0;
+  uint64_t previous_log_ = 0;
   // RocksDB refused to switch the full log. The next write may then switch it.
   bool switch_refused_ = false;
   // Bytes written since the last switch.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/rocksdb_status.h"
 
+#include <cerrno>
+#include <system_error>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace duetime::storage {
@@ -12,6 +16,15 @@ absl::Status FromRocksDb(const rocksdb::Status& status, absl::string_view action
   // is lost data.
   if (status.IsCorruption() || status.IsPathNotFound()) return absl::DataLossError(text);
   return absl::InternalError(text);
+}
+
+bool MayPass(const rocksdb::Status& status) {
+  if (status.IsNoSpace()) return true;
+  // RocksDB keeps only the text of these.
+  for (const int error : {EMFILE, ENFILE, EDQUOT}) {
+    if (absl::StrContains(status.ToString(), std::generic_category().message(error))) return true;
+  }
+  return false;
 }
 
 }  // namespace duetime::storage

@@ -12,4 +12,8 @@ namespace duetime::storage {
 // DATA_LOSS; all other errors become INTERNAL. The text is "cannot <action>: <RocksDB's text>".
 absl::Status FromRocksDb(const rocksdb::Status& status, absl::string_view action);
 
+// True if the cause of an error may end by itself: the disk or a quota is full, or no descriptor is
+// free.
+bool MayPass(const rocksdb::Status& status);
+
 }  // namespace duetime::storage

@@ -2,12 +2,13 @@
 #include "storage/rocksdb_store.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "storage/file_system.h"
 #include "storage/message_record.h"
+#include "storage/rocksdb_status.h"
 #include "storage/rocksdb_store_impl.h"
 #include "storage/value_codec.h"
 
@@ -104,6 +105,8 @@ void RocksDbStore::Impl::Add(const Entry& entry) {
       batch_.Delete(database_->handle(entry.key.family()), ToSlice(key)).PermitUncheckedError();
       break;
     case RecordType::kClaim:
+      put(EncodeClaim(record.mark_ms, record.claim_return));
+      break;
     case RecordType::kLowWatermark:
       put(EncodeNumber(record.mark_ms));
       break;
@@ -119,18 +122,28 @@ void RocksDbStore::Impl::Add(const Entry& entry) {
   }
 }
 
+absl::Status RocksDbStore::Impl::CheckMeta() {
+  const std::unique_ptr<rocksdb::Iterator> all(database_->db()->NewIterator(
+      MakeScanOptions(nullptr, nullptr, 0), database_->handle(ColumnFamily::kMeta)));
+  for (all->SeekToFirst(); all->Valid(); all->Next()) {
+  }
+  return FromRocksDb(all->status(), "read the records without which no message can be served");
+}
+
 absl::StatusOr<std::unique_ptr<RocksDbStore>> RocksDbStore::Open(
     const RocksDbStoreOptions& options) {
   absl::StatusOr<std::unique_ptr<RocksDbDatabase>> database = RocksDbDatabase::Open(options);
   if (!database.ok()) return database.status();
-  return std::unique_ptr<RocksDbStore>(
-      new RocksDbStore(std::make_unique<Impl>(*std::move(database))));
+  auto impl = std::make_unique<Impl>(*std::move(database));
+  if (absl::Status status = impl->CheckMeta(); !status.ok()) return status;
+  return std::unique_ptr<RocksDbStore>(new RocksDbStore(std::move(impl)));
 }
 
 RocksDbStore::RocksDbStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 RocksDbStore::~RocksDbStore() = default;
 
 uint64_t RocksDbStore::epoch() const { return impl_->database()->epoch(); }
+uint64_t RocksDbStore::first_sequence() const { return impl_->database()->first_sequence(); }
 uint16_t RocksDbStore::shard_count() const { return impl_->database()->shard_count(); }
 
 AppendOutcome RocksDbStore::Append(std::span<const RecordBatch> group, Durability durability) {
@@ -143,14 +156,16 @@ absl::Status RocksDbStore::Scan(uint16_t shard, const MessageKey& from, const Me
                                 const ScanLimit& limit, Page<MessageRef>* page) {
   page->items.clear();
   page->next.reset();
+  page->damaged = false;
   if (from >= until) return absl::OkStatus();
   const StoreKey lower = EncodeMessageKey(shard, from);
   const StoreKey upper = EncodeMessageKey(shard, until);
   size_t bytes = 0;
-  Impl::Range range(*impl_->database(), lower, upper);
+  RangeReader range(impl_->damage(), lower, upper, OnDamage::kGoAroundInSteps);
   for (; range.Valid(); range.Next()) {
     const std::optional<MessageKey> key = DecodeMessageKey(range.key());
     if (!key.has_value()) return Undecodable("a message key");
+    page->damaged = range.went_around();
     if (!page->items.empty() && (page->items.size() >= limit.entries || bytes >= limit.bytes)) {
       page->next = *key;
       return absl::OkStatus();
@@ -161,19 +176,21 @@ absl::Status RocksDbStore::Scan(uint16_t shard, const MessageKey& from, const Me
     page->items.push_back({*key, header.topic, static_cast<uint32_t>(value.size()), header.flags});
     bytes += value.size();
   }
+  page->damaged = range.went_around();
+  if (range.stopped()) page->next = PlaceInMessages(range.stop());
   return range.status();
+}
+
+absl::StatusOr<std::optional<std::string>> RocksDbStore::Get(uint16_t shard,
+                                                             const MessageKey& key) {
+  return impl_->GetOne(EncodeMessageKey(shard, key));
 }
 
 absl::Status RocksDbStore::MultiGet(uint16_t shard, std::span<const MessageKey> keys,
                                     std::vector<std::optional<std::string>>* values) {
   values->clear();
   values->reserve(keys.size());
-  if (keys.size() == 1) {
-    auto value = impl_->GetOne(EncodeMessageKey(shard, keys[0]));
-    if (!value.ok()) return value.status();
-    values->push_back(*std::move(value));
-    return absl::OkStatus();
-  }
+  if (keys.size() == 1) return impl_->GetAny(EncodeMessageKey(shard, keys[0]), values);
   if (keys.empty()) return absl::OkStatus();
 
   // Keys of equal due times are neighbours. An iterator is five times cheaper than RocksDB's
@@ -181,21 +198,19 @@ absl::Status RocksDbStore::MultiGet(uint16_t shard, std::span<const MessageKey> 
   // million).
   const StoreKey lower = EncodeMessageKey(shard, keys.front());
   const StoreKey upper = KeyAfter(EncodeMessageKey(shard, keys.back()));
-  Impl::Range range(*impl_->database(), lower, upper, kTombstonesMax);
+  RangeReader range(impl_->damage(), lower, upper, OnDamage::kFail, kTombstonesMax);
   for (const MessageKey& key : keys) {
     const StoreKey wanted = EncodeMessageKey(shard, key);
     range.MoveTo(wanted);
-    if (range.gave_up()) {
-      auto value = impl_->GetOne(wanted);
-      if (!value.ok()) return value.status();
-      values->push_back(*std::move(value));
+    if (range.gave_up() || range.broken()) {
+      if (absl::Status status = impl_->GetAny(wanted, values); !status.ok()) return status;
     } else if (range.Valid() && range.key() == wanted.bytes()) {
       values->emplace_back(std::string(range.value()));
     } else {
       values->emplace_back();
     }
   }
-  return range.status();
+  return absl::OkStatus();
 }
 
 absl::Status RocksDbStore::ScanBacklog(uint16_t shard, SubscriptionId subscription,
@@ -203,12 +218,14 @@ absl::Status RocksDbStore::ScanBacklog(uint16_t shard, SubscriptionId subscripti
                                        Page<BacklogRef>* page) {
   page->items.clear();
   page->next.reset();
+  page->damaged = false;
   const StoreKey lower = EncodeBacklogKey(shard, subscription, from);
   const StoreKey upper = BacklogEnd(shard, subscription);
-  Impl::Range range(*impl_->database(), lower, upper);
+  RangeReader range(impl_->damage(), lower, upper, OnDamage::kGoAroundInSteps);
   for (; range.Valid(); range.Next()) {
     const std::optional<BacklogPlace> place = DecodeBacklogKey(range.key());
     if (!place.has_value()) return Undecodable("a backlog key");
+    page->damaged = range.went_around();
     if (!page->items.empty() && page->items.size() >= limit.entries) {
       page->next = place->key;
       return absl::OkStatus();
@@ -217,6 +234,8 @@ absl::Status RocksDbStore::ScanBacklog(uint16_t shard, SubscriptionId subscripti
     if (!entry.has_value()) return Undecodable("a backlog entry");
     page->items.push_back({place->key, *entry});
   }
+  page->damaged = range.went_around();
+  if (range.stopped()) page->next = PlaceInBacklog(range.stop());
   return range.status();
 }
 
@@ -231,20 +250,21 @@ absl::StatusOr<std::optional<BacklogEntry>> RocksDbStore::GetBacklog(uint16_t sh
   return entry;
 }
 
-absl::StatusOr<std::vector<SubscriptionId>> RocksDbStore::BacklogSubscriptions(uint16_t shard) {
+absl::StatusOr<BacklogOwners> RocksDbStore::BacklogSubscriptions(uint16_t shard) {
   constexpr SubscriptionId kLast{std::numeric_limits<uint32_t>::max()};
   const StoreKey lower = EncodeBacklogKey(shard, SubscriptionId{}, MessageKey{});
   const StoreKey upper = BacklogEnd(shard, kLast);
-  std::vector<SubscriptionId> subscriptions;
-  Impl::Range range(*impl_->database(), lower, upper);
+  BacklogOwners owners;
+  RangeReader range(impl_->damage(), lower, upper, OnDamage::kGoAround);
   while (range.Valid()) {
     const std::optional<BacklogPlace> place = DecodeBacklogKey(range.key());
     if (!place.has_value()) return Undecodable("a backlog key");
-    subscriptions.push_back(place->subscription);
+    owners.subscriptions.push_back(place->subscription);
     range.Seek(BacklogEnd(shard, place->subscription));
   }
   if (absl::Status status = range.status(); !status.ok()) return status;
-  return subscriptions;
+  owners.damaged = range.went_around();
+  return owners;
 }
 
 absl::StatusOr<std::optional<MessageKey>> RocksDbStore::BacklogClaim(uint16_t shard,
@@ -262,7 +282,7 @@ absl::StatusOr<std::vector<ProgressRef>> RocksDbStore::GetProgress(uint16_t shar
   const StoreKey lower = ProgressBegin(shard, key);
   const StoreKey upper = ProgressEnd(shard, key);
   std::vector<ProgressRef> found;
-  Impl::Range range(*impl_->database(), lower, upper);
+  RangeReader range(impl_->damage(), lower, upper, OnDamage::kFail);
   for (; range.Valid(); range.Next()) {
     const std::optional<SubscriptionId> subscription = DecodeProgressKey(range.key());
     const std::optional<Progress> progress = DecodeProgress(range.value());
@@ -275,15 +295,19 @@ absl::StatusOr<std::vector<ProgressRef>> RocksDbStore::GetProgress(uint16_t shar
 
 absl::StatusOr<ShardMarks> RocksDbStore::Marks(uint16_t shard) {
   ShardMarks marks;
-  const std::array<std::pair<StoreKey, uint64_t*>, 2> reads = {
-      {{ClaimKey(shard), &marks.claim_ms}, {LowWatermarkKey(shard), &marks.low_watermark_ms}}};
-  for (const auto& [key, mark] : reads) {
-    const auto value = impl_->GetOne(key);
-    if (!value.ok()) return value.status();
-    if (!value->has_value()) continue;
-    const std::optional<uint64_t> number = DecodeNumber(**value);
-    if (!number.has_value()) return Undecodable("a mark");
-    *mark = *number;
+  const auto claim_bytes = impl_->GetOne(ClaimKey(shard));
+  if (!claim_bytes.ok()) return claim_bytes.status();
+  if (claim_bytes->has_value()) {
+    const std::optional<ClaimValue> claim = DecodeClaim(**claim_bytes);
+    if (!claim.has_value()) return Undecodable("a claim");
+    std::tie(marks.claim_ms, marks.claim_return) = *claim;
+  }
+  const auto low_bytes = impl_->GetOne(LowWatermarkKey(shard));
+  if (!low_bytes.ok()) return low_bytes.status();
+  if (low_bytes->has_value()) {
+    const std::optional<uint64_t> low = DecodeNumber(**low_bytes);
+    if (!low.has_value()) return Undecodable("a mark");
+    marks.low_watermark_ms = *low;
   }
   return marks;
 }
@@ -292,7 +316,7 @@ absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> RocksDbStore::Topic
   const StoreKey lower = TopicKey(TopicId{});
   const StoreKey upper = TopicKeysEnd();
   std::vector<std::pair<TopicId, std::string>> topics;
-  Impl::Range range(*impl_->database(), lower, upper);
+  RangeReader range(impl_->damage(), lower, upper, OnDamage::kFail);
   for (; range.Valid(); range.Next()) {
     const std::optional<TopicId> topic = DecodeTopicKey(range.key());
     if (!topic.has_value()) return Undecodable("a topic key");
@@ -302,11 +326,29 @@ absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> RocksDbStore::Topic
   return topics;
 }
 
-absl::Status RocksDbStore::WriteWitness() { return impl_->database()->WriteWitness(); }
+absl::Status RocksDbStore::WriteWitness() {
+  impl_->HoldDamagedCompactions();
+  return impl_->database()->WriteWitness();
+}
+DamageReport RocksDbStore::Damage() const { return impl_->damage()->report(); }
+uint64_t RocksDbStore::BacklogDamage() const {
+  return impl_->damage()->FoundIn(ColumnFamily::kBacklog);
+}
+bool RocksDbStore::BacklogHidden() const {
+  return impl_->damage()->HidesTable(ColumnFamily::kBacklog);
+}
 absl::Status RocksDbStore::Close() { return impl_->database()->Close(); }
 
 absl::StatusOr<uint64_t> RocksDbStore::DiskFreeBytes() const {
   return FreeBytes(impl_->database()->data_dir());
+}
+
+bool RocksDbStore::ReopenWouldHelp() const {
+  // Open writes the content of the logs to tables, and begins a log.
+  constexpr uint64_t kMoreBytes = 16 << 20;
+  const RocksDbDatabase& database = *impl_->database();
+  return database.fence_may_pass() &&
+         ProbeDirectory(database.data_dir(), database.WalBytes() + kMoreBytes).ok();
 }
 
 RocksDbStats RocksDbStore::Stats() const {
@@ -328,6 +370,9 @@ RocksDbStats RocksDbStore::Stats() const {
   stats.compaction_pending_bytes = sum(rocksdb::DB::Properties::kEstimatePendingCompactionBytes);
   stats.writes_stopped = one(rocksdb::DB::Properties::kIsWriteStopped) != 0;
   stats.writes_delayed = one(rocksdb::DB::Properties::kActualDelayedWriteRate) != 0;
+  const DamageReport damage = Damage();
+  stats.damaged_blocks = damage.blocks.size() + damage.unlisted;
+  stats.held_families = damage.held_families.size();
   stats.fenced = database.fenced();
   return stats;
 }

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+#include "storage/damage.h"
 #include "storage/message_store.h"
 #include "storage/store_options.h"
 
@@ -29,9 +30,16 @@ struct RocksDbStoreOptions : StoreOptions {
 
   // The number of shards of a new store if `shards` is 0. At most MessageId::kSlotCount.
   uint16_t shards_if_new = 1;
+  // Whether Open may create a store where there is none. The daemon sets it to --init. A missing or
+  // empty directory is more often a volume that is not mounted than a new store.
+  bool create_if_missing = true;
   // How long expired entries stay on disk, about, in seconds. RocksDB rewrites every table of index
   // entries, locators and counters once in this time. A counter of zero stays twice as long.
   uint64_t garbage_age_s = 3600;
+
+  // The time of the start, UTC milliseconds. If the directory is a copy or was restored, messages
+  // due by then count as handed out (RocksDbStore::Open). 0: Open does not look whether it is.
+  uint64_t now_ms = 0;
 
   // Receives RocksDB's warnings and errors, on any thread. Must be thread-safe and must not call
   // the store.
@@ -39,6 +47,8 @@ struct RocksDbStoreOptions : StoreOptions {
 
   // For tests: replaces the machine's file system under RocksDB.
   std::shared_ptr<rocksdb::FileSystem> file_system = nullptr;
+  // For tests: the damaged blocks that are listed.
+  size_t damaged_blocks_max = DamageList::kBlocksMax;
   // For tests: makes kSynced appends buffered, to prove that the crash tests detect it.
   bool unsafe_no_sync = false;
 };
@@ -53,6 +63,9 @@ struct RocksDbStats {
   // RocksDB stops, or slows down, writes because flushes or compactions are behind.
   bool writes_stopped = false;
   bool writes_delayed = false;
+  // See DamageReport.
+  uint64_t damaged_blocks = 0;
+  uint64_t held_families = 0;
   // The journal accepts no more records.
   bool fenced = false;
 };
@@ -62,7 +75,8 @@ struct RocksDbStats {
 // Guarantees, beyond MessageStore's: (1) a synced append is on stable storage when it returns; (2)
 // a store that has lost acknowledged records does not open (see Open); (3) after the first write
 // error, in the foreground or in the background, the store accepts no append until it is opened
-// again.
+// again; (4) a damaged block of a table concerns the records in it: other reads and all appends go
+// on, and a compaction that meets the block ends the compactions of its column family only.
 //
 // Cost: an append copies each record once and sorts the group. The options' sizes bound the memory.
 //
@@ -70,18 +84,25 @@ struct RocksDbStats {
 // REQUIRES: nothing else runs during Close.
 class RocksDbStore final : public MessageStore {
  public:
-  // Opens the store in a data directory, or creates a new one. Increments the epoch and syncs it.
+  // Opens the store in a data directory. Increments the epoch and syncs it.
+  //
+  // Creates a new store if there is none, and either `create_if_missing` is set or the directory
+  // holds a file with the name "init", which it then removes.
   //
   // Refuses, without changing anything that was acknowledged:
+  //   NOT_FOUND            the directory is missing, or empty without a file "init", and
+  //                        `create_if_missing` is false. Nothing is created.
   //   UNAVAILABLE          another process has the store open.
   //   FAILED_PRECONDITION  `shards` differs from the store's; the format is of a newer version.
-  //   DATA_LOSS            the write-ahead log is damaged other than by a torn end (the error names
-  //                        the file), a file is missing or too short, the database ends before the
-  //                        witness's durable sequence, the database and the witness belong to
+  //   DATA_LOSS            a write-ahead log or the manifest is damaged other than by a torn end, a
+  //                        file is missing or has another size, the records do not continue from
+  //                        the tables through every log to the witness's durable sequence (the
+  //                        error names the file), a table of the records without which no message
+  //                        can be served is damaged, the database and the witness belong to
   //                        different stores, or only one of them exists.
   //   INTERNAL             the operating system failed.
-  // Drops a torn end of the log, which was never acknowledged. Begins an interrupted creation
-  // again.
+  // Drops a torn end of a log or of the manifest, if nothing in it was acknowledged. Begins an
+  // interrupted creation again.
   static absl::StatusOr<std::unique_ptr<RocksDbStore>> Open(const RocksDbStoreOptions& options);
 
   // Closes without a last witness, as a crash would. Prefer Close().
@@ -91,9 +112,11 @@ class RocksDbStore final : public MessageStore {
 
   AppendOutcome Append(std::span<const RecordBatch> group, Durability durability) override;
   uint64_t epoch() const override;
+  uint64_t first_sequence() const override;
   uint16_t shard_count() const override;
   absl::Status Scan(uint16_t shard, const MessageKey& from, const MessageKey& until,
                     const ScanLimit& limit, Page<MessageRef>* page) override;
+  absl::StatusOr<std::optional<std::string>> Get(uint16_t shard, const MessageKey& key) override;
   absl::Status MultiGet(uint16_t shard, std::span<const MessageKey> keys,
                         std::vector<std::optional<std::string>>* values) override;
   absl::Status ScanBacklog(uint16_t shard, SubscriptionId subscription, const MessageKey& from,
@@ -101,7 +124,7 @@ class RocksDbStore final : public MessageStore {
   absl::StatusOr<std::optional<BacklogEntry>> GetBacklog(uint16_t shard,
                                                          SubscriptionId subscription,
                                                          const MessageKey& key) override;
-  absl::StatusOr<std::vector<SubscriptionId>> BacklogSubscriptions(uint16_t shard) override;
+  absl::StatusOr<BacklogOwners> BacklogSubscriptions(uint16_t shard) override;
   absl::StatusOr<std::optional<MessageKey>> BacklogClaim(uint16_t shard,
                                                          SubscriptionId subscription) override;
   absl::StatusOr<std::vector<ProgressRef>> GetProgress(uint16_t shard,
@@ -114,6 +137,8 @@ class RocksDbStore final : public MessageStore {
   absl::Status ScanIndex(uint16_t shard, TopicId topic, IndexKind kind, const NameRange& names,
                          size_t limit, std::vector<IndexRef>* entries) override;
   absl::StatusOr<std::optional<Locator>> GetLocator(uint16_t shard, const MessageId& id) override;
+  absl::Status ReadCounts(uint16_t shard, TopicId topic, CountLevel level, const MsRange& times,
+                          size_t limit, std::vector<BucketCount>* counts) override;
   absl::Status ScanCounts(uint16_t shard, TopicId topic, CountLevel level, const MsRange& times,
                           size_t limit, std::vector<BucketCount>* counts) override;
   absl::StatusOr<std::optional<std::string>> GetObject(ObjectKind kind, uint16_t shard,
@@ -123,16 +148,24 @@ class RocksDbStore final : public MessageStore {
   void DropExpired(uint64_t until_ms) override;
   absl::StatusOr<ShardMarks> Marks(uint16_t shard) override;
   absl::StatusOr<std::vector<std::pair<TopicId, std::string>>> Topics() override;
+  DamageReport Damage() const override;
+  uint64_t BacklogDamage() const override;
+  bool BacklogHidden() const override;
 
   // Records in the witness how far the store is durable, if that has changed. Call about once a
   // second: the loss of a whole log file can hide only records that were synced after the last
-  // call. Cost: one sync of a small file.
+  // call. Cost: one sync of a small file. Also stops the compactions that damage makes fail.
   absl::Status WriteWitness();
 
   // Syncs buffered records, writes the witness and closes the database. An error means that a power
   // cut may lose buffered records; the store still opens. REQUIRES: afterwards only the destructor
   // is called.
   absl::Status Close();
+
+  // True if the journal is fenced only by errors that pass by themselves (a full disk or quota, no
+  // free descriptor), and a probe shows that they have: to open the store again would help. The
+  // store itself stays fenced, because only Open reads what is on the disk.
+  bool ReopenWouldHelp() const;
 
   // Free space on the file system of the data directory.
   absl::StatusOr<uint64_t> DiskFreeBytes() const;
@@ -142,6 +175,14 @@ class RocksDbStore final : public MessageStore {
  private:
   class Impl;
   explicit RocksDbStore(std::unique_ptr<Impl> impl);
+
+  // The parts of ReadCounts and ScanCounts.
+  absl::Status ReadTopicCount(uint16_t shard, TopicId topic, std::vector<BucketCount>* counts);
+  absl::Status SumDays(uint16_t shard, TopicId topic, std::vector<BucketCount>* counts);
+  absl::Status ReadDayCounts(uint16_t shard, TopicId topic, CountLevel level, const MsRange& times,
+                             size_t limit, std::vector<BucketCount>* counts);
+  absl::Status CountMessages(uint16_t shard, TopicId topic, CountLevel level, const MsRange& times,
+                             size_t limit, std::vector<BucketCount>* counts);
 
   std::unique_ptr<Impl> impl_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Internals of RocksDbStore: the write of a group, and iteration over keys.
+// Internals of RocksDbStore: the write of a group, and point reads.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,12 @@
 #include "absl/strings/string_view.h"
 
 #include "storage/count_group.h"
+#include "storage/damage.h"
 #include "storage/key_codec.h"
 #include "storage/rocksdb_database.h"
 #include "storage/rocksdb_options.h"
+#include "storage/rocksdb_range.h"
 #include "storage/rocksdb_slice.h"
-#include "storage/rocksdb_status.h"
 #include "storage/rocksdb_store.h"
 
 namespace duetime::storage {
@@ -36,28 +37,42 @@ inline absl::Status Undecodable(absl::string_view what) {
 // Thread safety: Write is confined to the committer; all else is thread-safe.
 class RocksDbStore::Impl {
  public:
-  explicit Impl(std::unique_ptr<RocksDbDatabase> database) : database_(std::move(database)) {}
+  explicit Impl(std::unique_ptr<RocksDbDatabase> database)
+      : database_(std::move(database)),
+        damage_(database_->db(), &database_->handles(), database_->log(),
+                database_->damaged_blocks_max()) {}
 
   RocksDbDatabase* database() const { return database_.get(); }
+  TableDamage* damage() { return &damage_; }
+
+  // Reads every record of the family `meta`. An error names the damaged file.
+  absl::Status CheckMeta();
+  // See BackgroundErrors.
+  void HoldDamagedCompactions() { damage_.HoldCompactions(database_->background_errors()); }
 
   // Applies a group in one write.
   rocksdb::Status Write(std::span<const RecordBatch> group, bool sync);
 
-  // An iterator over the keys between two bounds.
-  class Range;
-
-  // Reads the value of a key; nullopt if the key is absent.
-  absl::StatusOr<std::optional<std::string>> GetOne(ColumnFamily family,
-                                                    absl::string_view key) const {
+  // Reads the value of a key; nullopt if the key is absent. A DamageError if it lies in a damaged
+  // block.
+  absl::StatusOr<std::optional<std::string>> GetOne(ColumnFamily family, absl::string_view key) {
     std::string value;
     const rocksdb::Status status =
         database_->db()->Get(MakeGetOptions(), database_->handle(family), ToSlice(key), &value);
     if (status.IsNotFound()) return std::optional<std::string>();
-    if (!status.ok()) return FromRocksDb(status, "read");
+    if (!status.ok()) return damage_.ErrorOf(family, status, key);
     return std::optional<std::string>(std::move(value));
   }
-  absl::StatusOr<std::optional<std::string>> GetOne(const StoreKey& key) const {
+  absl::StatusOr<std::optional<std::string>> GetOne(const StoreKey& key) {
     return GetOne(key.family(), key.bytes());
+  }
+  // Appends the value of a key to `values`: nullopt if the key is absent, and an empty string,
+  // which no record is, if it lies in a damaged block.
+  absl::Status GetAny(const StoreKey& key, std::vector<std::optional<std::string>>* values) {
+    auto value = GetOne(key);
+    if (!value.ok() && !IsDamage(value.status())) return value.status();
+    values->push_back(value.ok() ? *std::move(value) : std::string());
+    return absl::OkStatus();
   }
 
  private:
@@ -74,60 +89,13 @@ class RocksDbStore::Impl {
   absl::string_view LongKey(const Entry& entry);
 
   const std::unique_ptr<RocksDbDatabase> database_;
+  TableDamage damage_;
 
   // Confined to the committer. Reused by each append.
   std::vector<Entry> entries_;
   CountGroup counts_;
   std::string long_key_;
   rocksdb::WriteBatch batch_;
-};
-
-// An iterator over [lower, upper), positioned at the first key. With a `tombstones_max` other than
-// 0, the iterator gives up when it meets more tombstones than that in a row. REQUIRES: the bytes of
-// both bounds outlive the iterator.
-class RocksDbStore::Impl::Range {
- public:
-  Range(const RocksDbDatabase& database, ColumnFamily family, absl::string_view lower,
-        absl::string_view upper, uint64_t tombstones_max = 0)
-      : lower_(ToSlice(lower)),
-        upper_(ToSlice(upper)),
-        iterator_(database.db()->NewIterator(MakeScanOptions(&lower_, &upper_, tombstones_max),
-                                             database.handle(family))) {
-    iterator_->SeekToFirst();
-  }
-  Range(const RocksDbDatabase& database, const StoreKey& lower, const StoreKey& upper,
-        uint64_t tombstones_max = 0)
-      : Range(database, lower.family(), lower.bytes(), upper.bytes(), tombstones_max) {}
-
-  bool Valid() const { return iterator_->Valid(); }
-  void Next() { iterator_->Next(); }
-  void Seek(const StoreKey& key) { iterator_->Seek(ToSlice(key.bytes())); }
-  // Moves to the first key that is not less than `key`. REQUIRES: successive calls have ascending
-  // keys.
-  void MoveTo(const StoreKey& key) {
-    for (size_t steps = 0; steps < kStepsBeforeSeek && Valid() && this->key() < key.bytes();
-         ++steps) {
-      Next();
-    }
-    if (gave_up() || (Valid() && this->key() < key.bytes())) Seek(key);
-  }
-  // True if the last move met too many tombstones, so that the next key is unknown.
-  bool gave_up() const { return !Valid() && iterator_->status().IsIncomplete(); }
-  absl::string_view key() const { return ToView(iterator_->key()); }
-  absl::string_view value() const { return ToView(iterator_->value()); }
-  // Call when Valid() has become false: returns OK at the end of the range, else the error.
-  absl::Status status() const {
-    return gave_up() ? absl::OkStatus() : FromRocksDb(iterator_->status(), "scan");
-  }
-
- private:
-  // Reading the next key costs 0.3 us, a seek 5-10 us. So it pays to step over a few keys between
-  // two wanted ones.
-  static constexpr size_t kStepsBeforeSeek = 16;
-
-  const rocksdb::Slice lower_;
-  const rocksdb::Slice upper_;
-  const std::unique_ptr<rocksdb::Iterator> iterator_;
 };
 
 }  // namespace duetime::storage

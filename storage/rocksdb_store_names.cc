@@ -2,6 +2,7 @@
 //
 // The part of RocksDbStore that reads heads, the index, locators, counters and objects.
 #include <algorithm>
+#include <limits>
 
 #include "storage/day_counts.h"
 #include "storage/message_record.h"
@@ -48,15 +49,17 @@ absl::Status RocksDbStore::ScanHeads(uint16_t shard, TopicId topic, const KeyRan
                                      Page<MessageHeadRef>* page) {
   page->items.clear();
   page->next.reset();
+  page->damaged = false;
   if (keys.from >= keys.until) return absl::OkStatus();
   const StoreKey lower = EncodeMessageKey(shard, keys.from);
   const StoreKey upper = EncodeMessageKey(shard, keys.until);
   size_t bytes = 0;
   size_t examined = 0;
-  Impl::Range range(*impl_->database(), lower, upper);
+  RangeReader range(impl_->damage(), lower, upper, OnDamage::kGoAroundInSteps);
   for (; range.Valid(); range.Next()) {
     const std::optional<MessageKey> key = DecodeMessageKey(range.key());
     if (!key.has_value()) return Undecodable("a message key");
+    page->damaged = range.went_around();
     const bool full =
         !page->items.empty() && (page->items.size() >= limit.entries || bytes >= limit.bytes);
     if (full || (examined != 0 && examined >= scan_max)) {
@@ -73,6 +76,8 @@ absl::Status RocksDbStore::ScanHeads(uint16_t shard, TopicId topic, const KeyRan
     page->items.push_back({*key, static_cast<uint32_t>(value.size()), std::string(head)});
     bytes += head.size();
   }
+  page->damaged = range.went_around();
+  if (range.stopped()) page->next = PlaceInMessages(range.stop());
   return range.status();
 }
 
@@ -96,7 +101,7 @@ absl::Status RocksDbStore::ScanIndex(uint16_t shard, TopicId topic, IndexKind ki
   const NameKey end = begin.EndOfPrefix();
   const absl::string_view lower = names.after < names.prefix ? begin.bytes() : begin_after.bytes();
   if (lower >= end.bytes()) return absl::OkStatus();
-  Impl::Range range(*impl_->database(), ColumnFamily::kIndex, lower, end.bytes());
+  RangeReader range(impl_->damage(), ColumnFamily::kIndex, lower, end.bytes(), OnDamage::kGoAround);
   for (; entries->size() < limit && range.Valid(); range.Next()) {
     const std::optional<absl::string_view> name = DecodeIndexKey(range.key());
     if (!name.has_value()) return Undecodable("an index key");
@@ -115,27 +120,94 @@ absl::StatusOr<std::optional<Locator>> RocksDbStore::GetLocator(uint16_t shard,
   return DecodeLocator(**value);
 }
 
-absl::Status RocksDbStore::ScanCounts(uint16_t shard, TopicId topic, CountLevel level,
+absl::Status RocksDbStore::ReadCounts(uint16_t shard, TopicId topic, CountLevel level,
                                       const MsRange& times, size_t limit,
                                       std::vector<BucketCount>* counts) {
   counts->clear();
   if (times.from_ms >= times.until_ms || limit == 0) return absl::OkStatus();
-  if (level == CountLevel::kTopic) {
-    if (times.from_ms > 0) return absl::OkStatus();
-    const auto value = impl_->GetOne(CountKey(shard, topic));
-    if (!value.ok()) return value.status();
-    const std::optional<CountDelta> sum =
-        value->has_value() ? DecodeCountDelta(**value) : CountDelta{};
-    return sum.has_value() ? AddBucket(0, *sum, counts) : Undecodable("a counter");
+  if (level != CountLevel::kTopic) {
+    return ReadDayCounts(shard, topic, level, times, limit, counts);
   }
+  if (times.from_ms > 0) return absl::OkStatus();
+  absl::Status status = ReadTopicCount(shard, topic, counts);
+  return IsDamage(status) ? SumDays(shard, topic, counts) : status;
+}
+
+absl::Status RocksDbStore::SumDays(uint16_t shard, TopicId topic,
+                                   std::vector<BucketCount>* counts) {
+  const StoreKey lower = DayKey(shard, topic, 0);
+  const StoreKey upper = DayKey(shard, topic, std::numeric_limits<uint64_t>::max());
+  CountDelta sum;
+  RangeReader range(impl_->damage(), lower, upper, OnDamage::kFail);
+  for (; range.Valid(); range.Next()) {
+    DayDecoder day(range.value());
+    while (day.Next()) sum = Sum(sum, day.delta());
+    if (day.invalid()) return Undecodable("a counter");
+  }
+  if (absl::Status status = range.status(); !status.ok()) return status;
+  return AddBucket(0, sum, counts);
+}
+
+absl::Status RocksDbStore::ScanCounts(uint16_t shard, TopicId topic, CountLevel level,
+                                      const MsRange& times, size_t limit,
+                                      std::vector<BucketCount>* counts) {
+  absl::Status status = ReadCounts(shard, topic, level, times, limit, counts);
+  if (!IsDamage(status)) return status;
+  counts->clear();
+  return CountMessages(shard, topic, level, times, limit, counts);
+}
+
+absl::Status RocksDbStore::ReadTopicCount(uint16_t shard, TopicId topic,
+                                          std::vector<BucketCount>* counts) {
+  const auto value = impl_->GetOne(CountKey(shard, topic));
+  if (!value.ok()) return value.status();
+  const std::optional<CountDelta> sum =
+      value->has_value() ? DecodeCountDelta(**value) : CountDelta{};
+  return sum.has_value() ? AddBucket(0, *sum, counts) : Undecodable("a counter");
+}
+
+absl::Status RocksDbStore::ReadDayCounts(uint16_t shard, TopicId topic, CountLevel level,
+                                         const MsRange& times, size_t limit,
+                                         std::vector<BucketCount>* counts) {
   const StoreKey lower = DayKey(shard, topic, DayOf(times.from_ms));
   const StoreKey upper = DayKey(shard, topic, times.until_ms);
-  Impl::Range range(*impl_->database(), lower, upper);
+  RangeReader range(impl_->damage(), lower, upper, OnDamage::kFail);
   for (; counts->size() < limit && range.Valid(); range.Next()) {
     const std::optional<CountPlace> place = DecodeCountKey(range.key());
     if (!place.has_value()) return Undecodable("a counter");
     absl::Status status = AddDay(place->start_ms, range.value(), level, times, limit, counts);
     if (!status.ok()) return status;
+  }
+  return range.status();
+}
+
+absl::Status RocksDbStore::CountMessages(uint16_t shard, TopicId topic, CountLevel level,
+                                         const MsRange& times, size_t limit,
+                                         std::vector<BucketCount>* counts) {
+  // The last bucket begins before until_ms and may end after it.
+  uint64_t from_ms = 0;
+  uint64_t until_ms = MessageId::kDueMax;
+  if (level != CountLevel::kTopic) {
+    const uint64_t bucket_ms = level == CountLevel::kHour ? kHourMs : kMinuteMs;
+    from_ms = BucketStart(level, times.from_ms + bucket_ms - 1);
+    until_ms = std::min(until_ms, BucketStart(level, times.until_ms - 1) + bucket_ms);
+  }
+  if (from_ms >= until_ms) return absl::OkStatus();
+  const StoreKey lower = EncodeMessageKey(shard, MessageKey::FirstAt(from_ms));
+  const StoreKey upper = EncodeMessageKey(shard, MessageKey::FirstAt(until_ms));
+  RangeReader range(impl_->damage(), lower, upper, OnDamage::kGoAround);
+  for (; range.Valid(); range.Next()) {
+    const std::optional<MessageKey> key = DecodeMessageKey(range.key());
+    if (!key.has_value()) return Undecodable("a message key");
+    MessageHeader header;
+    if (!DecodeMessageHeader(range.value(), &header).ok() || header.topic != topic) continue;
+    const uint64_t start_ms = BucketStart(level, key->due_ms);
+    if (counts->empty() || counts->back().start_ms != start_ms) {
+      if (counts->size() == limit) break;
+      counts->push_back({start_ms, 0, 0});
+    }
+    ++counts->back().messages;
+    counts->back().bytes += range.value().size();
   }
   return range.status();
 }
@@ -152,7 +224,8 @@ absl::Status RocksDbStore::ScanObjects(ObjectKind kind, uint16_t shard, absl::st
   const auto kind_number = static_cast<uint8_t>(kind);
   const NameKey begin = NameKey::OfObject(kind_number, shard, after).After();
   const NameKey end = NameKey::OfObject(kind_number, shard, "").EndOfPrefix();
-  Impl::Range range(*impl_->database(), ColumnFamily::kObjects, begin.bytes(), end.bytes());
+  RangeReader range(impl_->damage(), ColumnFamily::kObjects, begin.bytes(), end.bytes(),
+                    OnDamage::kFail);
   for (; objects->size() < limit && range.Valid(); range.Next()) {
     const std::optional<absl::string_view> name = DecodeObjectKey(range.key());
     if (!name.has_value()) return Undecodable("an object key");

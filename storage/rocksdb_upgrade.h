@@ -26,4 +26,8 @@ absl::Status UpgradeToVersion2(RocksDbDatabase* database);
 // counters and the memory of one batch. REQUIRES: there is no other writer.
 absl::Status UpgradeToVersion5(RocksDbDatabase* database);
 
+// From version 5 to 6: writes only the new version, synced, because what version 6 added was absent
+// before. REQUIRES: there is no other writer.
+absl::Status UpgradeToVersion6(RocksDbDatabase* database);
+
 }  // namespace duetime::storage

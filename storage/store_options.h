@@ -10,8 +10,7 @@
 namespace duetime::storage {
 
 struct StoreOptions {
-  // The directory is created if it does not exist; its parent must exist. It holds db/ and witness
-  // only.
+  // It holds db/ and witness. A new store also creates the directory; its parent must exist.
   std::string data_dir;
   // The expected number of shards. 0: any.
   uint64_t shards = 0;
@@ -23,6 +22,9 @@ struct StoreOptions {
   size_t write_buffer_bytes = size_t{32} << 20;
   // The limit for the log files of these memtables. One log is about half of it.
   size_t wal_bytes_max = size_t{96} << 20;
+  // How many table files stay open at once. 0: all, so that a read never waits for an open. Not a
+  // knob: it follows from the limit of open files.
+  uint64_t open_files_max = 0;
 };
 
 }  // namespace duetime::storage

@@ -3,7 +3,9 @@
 // Records: the changes that the journal appends and the store applies.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,8 @@ enum class TopicId : uint32_t {};
 // to the first subscription.
 enum class SubscriptionId : uint32_t {};
 
+inline constexpr uint32_t kSecondSubscription = uint32_t{1} << 31;
+
 constexpr SubscriptionId FirstSubscription(TopicId topic) {
   return SubscriptionId{static_cast<uint32_t>(topic)};
 }
@@ -37,7 +41,7 @@ enum class RecordType : uint8_t {
   // is stored, or its kAccept comes before.
   kErase = 2,
   // Advances the claim: messages due at or before mark_ms may be delivered from now on. Uses shard,
-  // mark_ms.
+  // mark_ms, claim_return.
   kClaim = 3,
   // Advances the low watermark: every message of the shard due before mark_ms is settled, cancelled
   // or in the backlog. Uses shard, mark_ms.
@@ -125,12 +129,31 @@ struct Progress {
   bool listed = false;
   // Delivery attempts.
   uint32_t attempts = 0;
+  // The part of the attempts that does not count as failed, in half attempts: at most 2 * attempts.
+  uint32_t spared = 0;
   // The earliest time of the next attempt, UTC milliseconds. 0: at once.
   uint64_t retry_ms = 0;
-  // Why the last attempt failed. The delivery room defines the values.
+  // Why the last attempt ended. The delivery room defines the values.
   uint8_t reason = 0;
 
+  // The failed attempts, in half attempts.
+  uint32_t half_failures() const {
+    const uint64_t begun = 2 * uint64_t{attempts};
+    return static_cast<uint32_t>(begun - std::min<uint64_t>(begun, spared));
+  }
+
   friend constexpr bool operator==(const Progress&, const Progress&) = default;
+};
+
+// What a clean stop adds to the claim: the earlier runs that did not stop cleanly. Only their
+// messages may have been delivered without a progress record.
+struct ClaimReturn {
+  // The due time of such a message is at or before this.
+  uint64_t until_ms = 0;
+  // The message is of this epoch or an earlier one.
+  uint64_t epoch = 0;
+
+  friend constexpr bool operator==(const ClaimReturn&, const ClaimReturn&) = default;
 };
 
 // One change of state. Applying a record is deterministic: it carries all times and ids.
@@ -140,6 +163,8 @@ struct Record {
   TopicId topic{};
   MessageKey key;
   uint64_t mark_ms = 0;
+  // For kClaim: set in the last record of a clean stop.
+  std::optional<ClaimReturn> claim_return = {};
   SubscriptionId subscription{};
   BacklogEntry backlog;
   Progress progress;

@@ -14,10 +14,15 @@ constexpr uint8_t kBacklogEntryVersion = 2;
 constexpr size_t kBacklogEntryBytes = kFirstBacklogEntryBytes + 8;
 constexpr uint8_t kMaybeDelivered = 1;
 
-// version u8, state u8, flags u8, attempts u32, retry_ms u64, reason u8
+// version u8, state u8, flags u8, attempts u32, retry_ms u64, reason u8; with kSpared: spared u32
 constexpr size_t kProgressBytes = 16;
+constexpr size_t kSparedProgressBytes = kProgressBytes + 4;
 constexpr uint8_t kProgressVersion = 1;
 constexpr uint8_t kListed = 1;
+constexpr uint8_t kSpared = 2;
+
+// claim_ms u64; after a clean stop also until_ms u64, epoch u64
+constexpr size_t kReturnedClaimBytes = 24;
 
 }  // namespace
 
@@ -30,6 +35,24 @@ std::string EncodeNumber(uint64_t value) {
 std::optional<uint64_t> DecodeNumber(absl::string_view bytes) {
   if (bytes.size() != sizeof(uint64_t)) return std::nullopt;
   return LoadLittleEndian<uint64_t>(bytes.data());
+}
+
+std::string EncodeClaim(uint64_t claim_ms, const std::optional<ClaimReturn>& claim_return) {
+  std::string bytes = EncodeNumber(claim_ms);
+  if (!claim_return.has_value()) return bytes;
+  bytes += EncodeNumber(claim_return->until_ms);
+  bytes += EncodeNumber(claim_return->epoch);
+  return bytes;
+}
+
+std::optional<ClaimValue> DecodeClaim(absl::string_view bytes) {
+  if (bytes.size() != sizeof(uint64_t) && bytes.size() != kReturnedClaimBytes) return std::nullopt;
+  ClaimValue value(LoadLittleEndian<uint64_t>(bytes.data()), std::nullopt);
+  if (bytes.size() == kReturnedClaimBytes) {
+    value.second = ClaimReturn{.until_ms = LoadLittleEndian<uint64_t>(&bytes[8]),
+                               .epoch = LoadLittleEndian<uint64_t>(&bytes[16])};
+  }
+  return value;
 }
 
 std::string EncodePlace(const MessageKey& key) {
@@ -93,28 +116,36 @@ std::optional<BacklogEntry> DecodeBacklogEntry(absl::string_view bytes) {
 }
 
 std::string EncodeProgress(const Progress& progress) {
-  std::string bytes(kProgressBytes, '\0');
+  const bool spared = progress.spared != 0;
+  std::string bytes(spared ? kSparedProgressBytes : kProgressBytes, '\0');
   bytes[0] = static_cast<char>(kProgressVersion);
   bytes[1] = static_cast<char>(progress.state);
-  bytes[2] = static_cast<char>(progress.listed ? kListed : 0);
+  bytes[2] = static_cast<char>((progress.listed ? kListed : 0) | (spared ? kSpared : 0));
   StoreLittleEndian(progress.attempts, &bytes[3]);
   StoreLittleEndian(progress.retry_ms, &bytes[7]);
   bytes[15] = static_cast<char>(progress.reason);
+  if (spared) StoreLittleEndian(progress.spared, &bytes[kProgressBytes]);
   return bytes;
 }
 
 std::optional<Progress> DecodeProgress(absl::string_view bytes) {
-  if (bytes.size() != kProgressBytes) return std::nullopt;
+  if (bytes.size() != kProgressBytes && bytes.size() != kSparedProgressBytes) return std::nullopt;
   const auto state = Progress::State{static_cast<uint8_t>(bytes[1])};
   const uint8_t flags = static_cast<uint8_t>(bytes[2]);
   if (static_cast<uint8_t>(bytes[0]) != kProgressVersion ||
       (state != Progress::State::kSettled && state != Progress::State::kFailed) ||
-      (flags & ~kListed) != 0) {
+      (flags & ~(kListed | kSpared)) != 0) {
     return std::nullopt;
   }
+  const bool spares = (flags & kSpared) != 0;
+  if (spares != (bytes.size() == kSparedProgressBytes)) return std::nullopt;
+  const auto attempts = LoadLittleEndian<uint32_t>(&bytes[3]);
+  const uint32_t spared = spares ? LoadLittleEndian<uint32_t>(&bytes[kProgressBytes]) : 0;
+  if ((spares && spared == 0) || spared > 2 * uint64_t{attempts}) return std::nullopt;
   return Progress{.state = state,
-                  .listed = flags != 0,
-                  .attempts = LoadLittleEndian<uint32_t>(&bytes[3]),
+                  .listed = (flags & kListed) != 0,
+                  .attempts = attempts,
+                  .spared = spared,
                   .retry_ms = LoadLittleEndian<uint64_t>(&bytes[7]),
                   .reason = static_cast<uint8_t>(bytes[15])};
 }

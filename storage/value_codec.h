@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small values of the RocksDB store: numbers, places, counters, backlog entries, progress.
-// Numbers are little-endian, but a place has the bytes of a key. FORMAT.md documents the values.
-// Decoders return nullopt for bytes that no encoder writes.
+// The small values of the RocksDB store: numbers, claims, places, counters, backlog entries,
+// progress. Numbers are little-endian, but a place has the bytes of a key. FORMAT.md documents the
+// values. Decoders return nullopt for bytes that no encoder writes.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 
@@ -19,6 +20,11 @@ namespace duetime::storage {
 
 std::string EncodeNumber(uint64_t value);
 std::optional<uint64_t> DecodeNumber(absl::string_view bytes);
+
+// The mark, and what a clean stop adds to it.
+using ClaimValue = std::pair<uint64_t, std::optional<ClaimReturn>>;
+std::string EncodeClaim(uint64_t claim_ms, const std::optional<ClaimReturn>& claim_return);
+std::optional<ClaimValue> DecodeClaim(absl::string_view bytes);
 
 std::string EncodePlace(const MessageKey& key);
 std::optional<MessageKey> DecodePlace(absl::string_view bytes);

@@ -67,12 +67,24 @@ absl::StatusOr<StoreId> NewStoreId() {
   return id;
 }
 
+absl::StatusOr<uint64_t> RandomNumber() {
+  uint64_t number = 0;
+  if (::getentropy(&number, sizeof(number)) != 0) return SystemError("read", "random bytes", errno);
+  return number;
+}
+
 absl::StatusOr<std::unique_ptr<Witness>> Witness::Open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (fd < 0) return SystemError("open", path, errno);
   std::unique_ptr<Witness> witness(new Witness(path, fd));
   if (absl::Status status = SyncParentDirectory(path); !status.ok()) return status;
   return witness;
+}
+
+absl::StatusOr<std::unique_ptr<Witness>> Witness::OpenToRead(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return SystemError("open", path, errno);
+  return std::unique_ptr<Witness>(new Witness(path, fd));
 }
 
 Witness::~Witness() { ::close(fd_); }
@@ -111,6 +123,21 @@ absl::Status Witness::Write(const WitnessRecord& record) {
   if (::fdatasync(fd_) != 0) return SystemError("sync", path_, errno);
   writes_ = writes;
   return absl::OkStatus();
+}
+
+std::string Witness::FileIdentity() const {
+  struct statx file = {};
+  if (::statx(fd_, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &file) != 0) return "";
+  if ((file.stx_mask & STATX_INO) == 0) return "";
+  // Not every file system keeps the time of birth; it is 0 then.
+  const bool born = (file.stx_mask & STATX_BTIME) != 0;
+  const uint64_t birth_ns =
+      born ? static_cast<uint64_t>(file.stx_btime.tv_sec) * 1'000'000'000 + file.stx_btime.tv_nsec
+           : 0;
+  std::string identity(2 * sizeof(uint64_t), '\0');
+  StoreLittleEndian(uint64_t{file.stx_ino}, identity.data());
+  StoreLittleEndian(birth_ns, &identity[sizeof(uint64_t)]);
+  return identity;
 }
 
 }  // namespace duetime::storage

@@ -24,8 +24,9 @@ struct StoreId {
   friend constexpr bool operator==(const StoreId&, const StoreId&) = default;
 };
 
-// Draws a store id from the kernel's random source.
+// Draws a store id, or a number, from the kernel's random source.
 absl::StatusOr<StoreId> NewStoreId();
+absl::StatusOr<uint64_t> RandomNumber();
 
 // The content of the witness file.
 struct WitnessRecord {
@@ -62,6 +63,8 @@ class Witness {
 
   // Opens the file, or creates it empty (mode 0600) and makes its directory entry durable.
   static absl::StatusOr<std::unique_ptr<Witness>> Open(const std::string& path);
+  // Opens an existing file, which Write() then cannot change. INTERNAL if that fails.
+  static absl::StatusOr<std::unique_ptr<Witness>> OpenToRead(const std::string& path);
   ~Witness();
   Witness(const Witness&) = delete;
   Witness& operator=(const Witness&) = delete;
@@ -74,6 +77,10 @@ class Witness {
   // Overwrites the older slot and syncs it. After an error that slot may be torn; the next call
   // writes the same slot. REQUIRES: Read() was called and did not fail.
   absl::Status Write(const WitnessRecord& record);
+
+  // Bytes that differ between this file and a copy of it: its inode and its time of birth. Empty if
+  // the system does not tell them.
+  std::string FileIdentity() const;
 
  private:
   Witness(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}

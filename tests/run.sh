@@ -9,8 +9,12 @@
 #             the long ones
 #   tsan      ThreadSanitizer over the tests with the label `threads`: the server's own threads, the API and gRPC's queues. The
 #             core owns no thread, so its tests would show nothing here
-#   lint      clang-tidy over the daemon, the client and the storage
-#   fuzz      libFuzzer targets, over their kept inputs and a short run of new ones; only when named
+#   lint      buf over the protos; clang-tidy over the daemon, the client and the storage
+#   fuzz      the fuzz targets for ten minutes each, or DUETIME_FUZZ_SECONDS; only when named
+#   faults    the tests of the store on a disk that fails, forgets or decays, in full: every call that can fail with every
+#             error, 2,000 power cuts, 10,000 changed files. The release lane runs a part of them; only when named
+#   soak      everything at once on one data directory for four hours, or DUETIME_SOAK_SECONDS; only when named. The plots are
+#             in build/soak
 #
 #   tests/run.sh                      release, asan, tsan and lint
 #   tests/run.sh --lane NAME ...      this lane; may be repeated
@@ -25,10 +29,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 source deploy/steps.sh
 
 readonly default_lanes=(release asan tsan lint)
-readonly all_lanes=("${default_lanes[@]}" fuzz)
+readonly all_lanes=("${default_lanes[@]}" fuzz faults soak)
 readonly logs=build/logs
-# These drive processes, count time or keep the disk busy: they run one at a time, so that they do not disturb each other.
-readonly alone='crash|integration|bench'
 jobs=$(nproc)
 passed=0
 failed=0
@@ -79,18 +81,12 @@ build() {
   configure "$@" && compile "$1" "$2"
 }
 
-# run_tests LANE PRESET [CTEST_ARGUMENT...] : what can share the machine first, then the rest one by one.
+# run_tests LANE PRESET [CTEST_ARGUMENT...]
 run_tests() {
-  local lane=$1 preset=$2 ended=0 log
+  local lane=$1 preset=$2 log=$logs/$1-tests.log
   shift 2
-  log=$logs/$lane-tests.log
-  step "$log" "$lane: tests" ctest --preset "$preset" "$@" --parallel "$jobs" --label-exclude "$alone"
+  step "$log" "$lane: tests" ctest --preset "$preset" "$@" --parallel "$jobs"
   add_counts "$log" || failed=$((failed + 1))
-  log=$logs/$lane-tests-alone.log
-  step "$log" "$lane: tests that run alone" \
-    ctest --preset "$preset" "$@" --parallel 1 --label-regex "$alone" --no-tests=ignore || ended=1
-  # A lane may have none of these. Then ctest ends well and counts nothing.
-  add_counts "$log" || failed=$((failed + ended))
 }
 
 # The quickstart is a test like any other: it uses this lane's build.
@@ -114,29 +110,78 @@ lane_tsan() {
     DUETIME_TEST_SCALE=0.1 run_tests tsan tsan --label-regex threads
 }
 
+# fuzz PRESET SECONDS : every target for this long, from the kept inputs on; as many at once as there are cores.
+fuzz() {
+  local preset=$1 seconds=$2 name log
+  local names=()
+  for name in tests/fuzz/*_fuzz.cc; do
+    names+=("$(basename "$name" .cc)")
+    mkdir -p "build/$preset/new/${names[-1]}"
+  done
+  # shellcheck disable=SC2016 # The inner shell expands these.
+  step "$logs/$preset-fuzz.log" "$preset: ${#names[@]} fuzz targets, $seconds s of new inputs each" \
+    xargs --max-procs="$jobs" --arg-file=<(printf '%s\n' "${names[@]}") -I{} bash -c '
+      "build/$1/tests/fuzz/$2" -max_total_time="$3" -artifact_prefix="build/$1/new/" \
+        "build/$1/new/$2" "tests/fuzz/corpus/$2" >"$4/$1-$2.log" 2>&1 && exit
+      grep -v "^#" "$4/$1-$2.log" | tail -n 40
+      exit 1' fuzz "$preset" {} "$seconds" "$logs"
+  for name in "${names[@]}"; do
+    log=$logs/$preset-$name.log
+    if grep -q '^Done [0-9]* runs' "$log"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  done
+}
+
 # Builds the fuzz targets and what they need, no more.
 lane_fuzz() {
-  local file name targets=()
-  for file in tests/fuzz/*_fuzz.cc; do
-    name=$(basename "$file" .cc)
-    targets+=("$name" "${name}_replay")
+  local name targets=()
+  for name in tests/fuzz/*_fuzz.cc; do
+    targets+=("$(basename "$name" .cc)")
   done
-  configure fuzz fuzz && compile fuzz fuzz --target "${targets[@]}" || return
-  step "$logs/fuzz-tests.log" "fuzz: kept inputs" \
-    ctest --preset fuzz --parallel "$jobs" --label-regex fuzz
-  add_counts "$logs/fuzz-tests.log" || failed=$((failed + 1))
-  for file in tests/fuzz/*_fuzz.cc; do
-    name=$(basename "$file" .cc)
-    mkdir -p "build/fuzz/new/$name"
-    check "$logs/fuzz-$name.log" "fuzz: $name, 10 s of new inputs" \
-      "build/fuzz/tests/fuzz/$name" -max_total_time=10 -print_final_stats=1 \
-      -artifact_prefix="build/fuzz/new/" "build/fuzz/new/$name" "tests/fuzz/corpus/$name"
-  done
+  configure fuzz fuzz && compile fuzz fuzz --target "${targets[@]}" && fuzz fuzz "${DUETIME_FUZZ_SECONDS:-600}"
+}
+
+# Each kind of fault is one test and one log.
+lane_faults() {
+  local folder=build/release/tests/crash log=$logs/faults-tests.log
+  local programs=(disk_faults_test storage_fault_test storage_power_loss_test storage_damage_test
+    storage_block_damage_test storage_mutation_test)
+  configure faults release -DBUILD_TESTING=ON -DDUETIME_PCH=tests &&
+    compile faults release --target "${programs[@]}" || return
+  {
+    "$folder/disk_faults_test" --gtest_list_tests --gtest_filter='-*TheFaultOfTheEnvironment' |
+      awk '/^[^ ]+\.$/ { suite = $1 } /^ / { print "disk_faults_test", suite $1 }'
+    printf '%s *\n' "${programs[@]:1}"
+  } >"$logs/faults.txt"
+  # shellcheck disable=SC2016 # The inner shell expands these.
+  step "$log" "faults: every fault, 2,000 power cuts, 10,000 changed files" \
+    env DUETIME_ALL_FAULTS=1 DUETIME_CRASH_CYCLES=2000 DUETIME_STORAGE_MUTATIONS=3400 \
+    xargs --max-procs="$jobs" --arg-file="$logs/faults.txt" -L1 bash -c '
+      log="$1/faults-$3${4//[^A-Za-z_]/-}.log"
+      if "$2/$3" --gtest_filter="$4" >"$log" 2>&1; then
+        echo "passed $3 $4: $(grep -E "runs with a fault|cycles|mutations" "$log" | head -n 1)"
+        exit
+      fi
+      echo "failed $3 $4: see $log, for how to replay it too"
+      exit 1' faults "$logs" "$folder"
+  grep '^passed ' "$log"
+  passed=$((passed + $(grep -c '^passed ' "$log")))
+  failed=$((failed + $(wc -l <"$logs/faults.txt") - $(grep -c '^passed ' "$log")))
+}
+
+# As long as possible on one directory. The log ends with what happened and what was too little.
+lane_soak() {
+  local log=$logs/soak-test.log seconds=${DUETIME_SOAK_SECONDS:-14400}
+  configure soak release -DBUILD_TESTING=ON -DDUETIME_PCH=tests && compile soak release --target soak_test history_check ||
+    return
+  check "$log" "soak: everything at once, for $seconds s" \
+    build/release/tests/crash/soak_test --seconds="$seconds" --out=build/soak
+  tail -n 60 "$log"
 }
 
 # Needs the generated protos, but no build.
 lane_lint() {
   local log=$logs/lint.log
+  check "$logs/lint-protos.log" "lint: buf over the protos" tests/tidy/buf/check.sh build/buf
   step "$logs/lint-configure.log" "lint: configure" cmake --preset tidy &&
     step "$logs/lint-generate.log" "lint: generate the protos" cmake --build --preset tidy --target duetime_generated &&
     step "$log" "lint: clang-tidy" tests/tidy/lint.py build/tidy clang-tidy "$jobs" &&

@@ -66,12 +66,10 @@ std::string DeliveryText(const client::Delivery& delivery, absl::Time received,
                          const absl::TimeZone& zone);
 std::string CountsText(const client::SubscriberCounts& counts);
 
-// A lease token in the form that the command `settle` reads.
-std::string TokenText(uint64_t lease_token);
 // The result for one lease of a Settle: "settled", "extended", or why the server refused it.
-std::string SettledText(uint64_t lease_token, const client::SettleResult& result);
+std::string SettledText(const std::string& lease_token, const client::SettleResult& result);
 // Returns true if the server refused the lease, or did not answer for it.
-bool WasRefused(uint64_t lease_token, const client::SettleResult& result);
+bool WasRefused(const std::string& lease_token, const client::SettleResult& result);
 
 // The settlement that the options --ack, --no-ack, --nack, --dead-letter and --reason choose.
 absl::StatusOr<client::Settlement> ReadSettlement(const Input& input);
@@ -88,5 +86,7 @@ std::string ForecastText(const v1::ForecastRequest& request, const v1::ForecastR
                          const absl::TimeZone& zone);
 
 std::string ServerInfoText(const v1::ServerInfoResponse& info, const absl::TimeZone& zone);
+// A line for each damaged block, or that there is none.
+std::string DamageText(const v1::Damage& damage, const absl::TimeZone& zone);
 
 }  // namespace duetime::cli

@@ -26,7 +26,7 @@ std::string TimeText(const Timestamp& time, const absl::TimeZone& zone) {
 
 // The time from the last decision about the deliver_time (acceptance or update) to deliver_time.
 std::string AheadText(const v1::Message& message) {
-  if (message.state() != v1::Message::SCHEDULED) return "due now";
+  if (message.state() != v1::Message::STATE_SCHEDULED) return "due now";
   const Timestamp& decided =
       message.has_update_time() ? message.update_time() : message.accept_time();
   absl::Duration ahead = FromProto(message.deliver_time()) - FromProto(decided);
@@ -41,7 +41,7 @@ std::string AheadText(const v1::Message& message) {
 std::string EndText(v1::Message::State state, const Timestamp& end_time,
                     const absl::TimeZone& zone) {
   const std::string what =
-      state == v1::Message::EXPIRED ? "it expired" : absl::StrCat("it was ", WordOf(state));
+      state == v1::Message::STATE_EXPIRED ? "it expired" : absl::StrCat("it was ", WordOf(state));
   return absl::StrCat(what, " at ", TimeText(end_time, zone));
 }
 
@@ -65,8 +65,9 @@ std::string CivilTimeText(const v1::Message& message, const absl::TimeZone&) {
 std::string ExpiryText(const v1::Message& message, const absl::TimeZone& zone) {
   if (!message.has_expire_time()) return "";
   std::string then = "delivered later all the same";
-  if (message.late_policy() == v1::Message::DROP) then = "then dropped";
-  if (message.late_policy() == v1::Message::DEAD_LETTER) then = "then made a dead letter";
+  if (message.late_policy() == v1::Message::LATE_POLICY_DROP) then = "then dropped";
+  if (message.late_policy() == v1::Message::LATE_POLICY_DEAD_LETTER)
+    then = "then made a dead letter";
   return absl::StrCat(TimeText(message.expire_time(), zone), ", ", then);
 }
 
@@ -82,10 +83,10 @@ std::string PayloadSizeText(const v1::Message& message, const absl::TimeZone&) {
 // Why a message became a dead letter.
 std::string ReasonText(const v1::DeadLetter& letter, const absl::TimeZone&) {
   static const auto& texts = *new std::map<int, std::string>{
-      {v1::DeadLetter::MAX_ATTEMPTS, "it failed as often as it may"},
-      {v1::DeadLetter::REJECTED, "a subscriber gave it up"},
-      {v1::DeadLetter::EXPIRED, "it was later than its time to live"},
-      {v1::DeadLetter::RETENTION,
+      {v1::DeadLetter::REASON_MAX_ATTEMPTS, "it failed as often as it may"},
+      {v1::DeadLetter::REASON_REJECTED, "a subscriber gave it up"},
+      {v1::DeadLetter::REASON_EXPIRED, "it was later than its time to live"},
+      {v1::DeadLetter::REASON_RETENTION,
        "its subscription keeps messages for less long, or fewer of them"}};
   const auto known = texts.find(letter.reason());
   const std::string text =
@@ -121,7 +122,7 @@ std::string DeadLetterLines(const v1::Message& message, const absl::TimeZone& zo
 // ---- Subscriptions of a message
 
 std::string StatusStateText(const v1::SubscriptionStatus& status, const absl::TimeZone&) {
-  return status.state() == v1::Message::ACKED ? "done" : WordOf(status.state());
+  return status.state() == v1::Message::STATE_ACKED ? "done" : WordOf(status.state());
 }
 
 std::string StatusTimeText(const v1::SubscriptionStatus& status, const absl::TimeZone& zone) {
@@ -250,11 +251,11 @@ std::string ScheduledText(const v1::ScheduleRequest& request, const v1::Schedule
   const std::string over = response.minute_limit_exceeded()
                                ? "its minute has more messages than the topic should have there\n"
                                : "";
-  if (response.outcome() == v1::UNCHANGED) {
+  if (response.outcome() == v1::SCHEDULE_OUTCOME_UNCHANGED) {
     return absl::StrCat(dry_run, "unchanged: ", message.id(), " for ", time, " is there already (",
                         WordOf(message.state()), ")\n");
   }
-  if (response.outcome() == v1::REPLACED) {
+  if (response.outcome() == v1::SCHEDULE_OUTCOME_REPLACED) {
     return absl::StrCat(dry_run, "replaced ", message.id(), ": now for ", time, " (",
                         AheadText(message), "), it was for ",
                         TimeText(response.old_deliver_time(), zone), "\n", over);
@@ -274,16 +275,16 @@ std::string RescheduledText(const v1::RescheduleRequest& request,
   const std::string& name = request.has_key() ? request.key().key() : request.message_id();
   const std::string refused = absl::StrCat(name, " is not moved: ");
   switch (response.outcome()) {
-    case v1::RescheduleResponse::RESCHEDULED:
+    case v1::RescheduleResponse::OUTCOME_RESCHEDULED:
       return absl::StrCat(name, " is moved to ", TimeText(response.message().deliver_time(), zone),
                           " (", AheadText(response.message()), "), it was for ",
                           TimeText(response.old_deliver_time(), zone), "\n");
-    case v1::RescheduleResponse::IN_FLIGHT:
+    case v1::RescheduleResponse::OUTCOME_IN_FLIGHT:
       return absl::StrCat(refused, InFlightText(response.delivery_uncertain()), "\n");
-    case v1::RescheduleResponse::SETTLED:
-    case v1::RescheduleResponse::ALREADY_CANCELLED:
+    case v1::RescheduleResponse::OUTCOME_SETTLED:
+    case v1::RescheduleResponse::OUTCOME_ALREADY_CANCELLED:
       return absl::StrCat(refused, EndText(response.state(), response.end_time(), zone), "\n");
-    case v1::RescheduleResponse::NOT_FOUND:
+    case v1::RescheduleResponse::OUTCOME_NOT_FOUND:
       return absl::StrCat(name, " is not there: ", kNotFound, "\n");
     default:
       return UnknownOutcomeText(name, response.outcome());
@@ -295,20 +296,20 @@ std::string CancelText(absl::string_view name, const client::CancelResult& resul
   const v1::CancelResponse& answer = result.answer;
   const auto if_tried = [&](const char* text) { return result.tried_before ? text : ""; };
   switch (answer.outcome()) {
-    case v1::CancelResponse::CANCELLED:
+    case v1::CancelResponse::OUTCOME_CANCELLED:
       return absl::StrCat(name, " is cancelled: it was never delivered and never will be\n");
-    case v1::CancelResponse::IN_FLIGHT:
+    case v1::CancelResponse::OUTCOME_IN_FLIGHT:
       return absl::StrCat(name, " is not cancelled: ", InFlightText(answer.delivery_uncertain()),
                           answer.redelivery_stopped()
                               ? "; it is ended and will not be delivered again\n"
                               : "; --stop-redelivery would end it\n");
-    case v1::CancelResponse::SETTLED:
+    case v1::CancelResponse::OUTCOME_SETTLED:
       return absl::StrCat(
           name, " is not cancelled: ", EndText(answer.state(), answer.end_time(), zone), "\n");
-    case v1::CancelResponse::ALREADY_CANCELLED:
+    case v1::CancelResponse::OUTCOME_ALREADY_CANCELLED:
       return absl::StrCat(name, " had been cancelled at ", TimeText(answer.end_time(), zone),
                           if_tried(" (perhaps by this call: its first try went unanswered)"), "\n");
-    case v1::CancelResponse::NOT_FOUND:
+    case v1::CancelResponse::OUTCOME_NOT_FOUND:
       return absl::StrCat(name, " is not there: ", kNotFound,
                           if_tried(" (or cancelled just now: the first try went unanswered)"),
                           "\n");

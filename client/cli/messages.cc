@@ -197,7 +197,8 @@ ExitCode RunReschedule(const Settings& settings, const Input&, const v1::Resched
   const ExitCode shown = Show(settings, answer, [&](const v1::RescheduleResponse& moved) {
     return RescheduledText(request, moved, settings.zone);
   });
-  const bool moved = answer.ok() && answer->outcome() == v1::RescheduleResponse::RESCHEDULED;
+  const bool moved =
+      answer.ok() && answer->outcome() == v1::RescheduleResponse::OUTCOME_RESCHEDULED;
   return shown == kDone && !moved ? kNotAsWished : shown;
 }
 
@@ -214,7 +215,7 @@ ExitCode ShowCancel(const Settings& settings, const client::Target& target,
         absl::StrCat("the first try to cancel ", target.name(),
                      " went unanswered, so the state in the answer may be its effect"))));
   }
-  return result->answer.outcome() == v1::CancelResponse::CANCELLED ? kDone : kNotAsWished;
+  return result->answer.outcome() == v1::CancelResponse::OUTCOME_CANCELLED ? kDone : kNotAsWished;
 }
 
 ExitCode RunCancel(const Settings& settings, const Input& input) {
@@ -298,7 +299,8 @@ Commands MessageCommands() {
        Join({TargetRows(),
              {Row("", "--full", "Show payload and attributes too", {Type(Row::Type::kFlag)})}}),
        get.After(CheckTarget<v1::GetRequest>).After([](Input* input) {
-         input->Mutable<v1::GetRequest>()->set_view(input->Has("--full") ? v1::FULL : v1::BASIC);
+         input->Mutable<v1::GetRequest>()->set_view(input->Has("--full") ? v1::MESSAGE_VIEW_FULL
+                                                                         : v1::MESSAGE_VIEW_BASIC);
        })},
       {"explain",
        "Show the history of one message, and why it is late",
@@ -317,9 +319,9 @@ Commands MessageCommands() {
              FilterRows(),
              {Row("states", "--state",
                   "Only messages in this state; may be repeated or listed by commas",
-                  {OneOf({{"scheduled", v1::Message::SCHEDULED},
-                          {"due", v1::Message::DUE},
-                          {"in-flight", v1::Message::IN_FLIGHT}})})},
+                  {OneOf({{"scheduled", v1::Message::STATE_SCHEDULED},
+                          {"due", v1::Message::STATE_DUE},
+                          {"in-flight", v1::Message::STATE_IN_FLIGHT}})})},
              PageRows()}),
        Pages(&Client::List, MessageRows())},
   };

@@ -55,7 +55,8 @@ std::string FilterText(const v1::Operation& operation, const absl::TimeZone& zon
 }
 
 std::string ProgressText(const v1::Operation& operation, const absl::TimeZone& zone) {
-  const bool shown = operation.state() == v1::Operation::RUNNING && operation.has_progress_time();
+  const bool shown =
+      operation.state() == v1::Operation::STATE_RUNNING && operation.has_progress_time();
   return shown ? FormatTimeText(FromProto(operation.progress_time()), zone) : "";
 }
 
@@ -103,7 +104,7 @@ absl::StatusOr<v1::Operation> WaitForEnd(AdminClient* client, v1::Operation oper
   request.set_name(operation.name());
   sigset_t none;
   sigemptyset(&none);
-  while (operation.state() == v1::Operation::RUNNING) {
+  while (operation.state() == v1::Operation::STATE_RUNNING) {
     sigtimedwait(&none, nullptr, &kProgressInterval);
     absl::StatusOr<v1::Operation> now = client->GetOperation(request);
     if (!now.ok()) return now.status();
@@ -120,14 +121,14 @@ ExitCode RunBulk(const Settings& settings, const Input& input, const v1::StartBu
     return OperationText(answer, settings.zone);
   });
   if (shown != kDone) return shown;
-  if (operation->state() == v1::Operation::RUNNING && !settings.json) {
+  if (operation->state() == v1::Operation::STATE_RUNNING && !settings.json) {
     Print(
         absl::StrCat("\nthe server goes on in the background; to see the progress: duetime bulk "
                      "get ",
                      operation->name(), "\n"));
   }
-  const bool failed =
-      operation->state() == v1::Operation::FAILED || operation->state() == v1::Operation::STOPPED;
+  const bool failed = operation->state() == v1::Operation::STATE_FAILED ||
+                      operation->state() == v1::Operation::STATE_STOPPED;
   return failed ? kNotAsWished : kDone;
 }
 
@@ -294,17 +295,17 @@ Commands OperationCommands() {
        "The server works in the background and continues after a restart. First look what would "
        "change.\nEach command has its own help: duetime bulk cancel --help",
        {"cancel orders --label customer=42 --dry-run", "cancel orders --label customer=42 --wait"}},
-      BulkCommand("cancel", v1::BULK_CANCEL, "Cancel them, except those in flight",
+      BulkCommand("cancel", v1::BULK_ACTION_CANCEL, "Cancel them, except those in flight",
                   {"orders --label customer=42 --dry-run", "orders --key-prefix order-17/ --wait"}),
-      BulkCommand("shift", v1::BULK_SHIFT, "Move them all by the same length of time",
+      BulkCommand("shift", v1::BULK_ACTION_SHIFT, "Move them all by the same length of time",
                   {"orders --by 1h --from now --to +1d", "orders --by -15m --all"},
                   {Row("shift_by", "--by", "How much later: 1h30m; or earlier: -15m",
                        {Signed(), NotEmpty(), Required()})}),
-      BulkCommand("release", v1::BULK_RELEASE, "Make them due now",
+      BulkCommand("release", v1::BULK_ACTION_RELEASE, "Make them due now",
                   {"orders --label campaign=spring"}),
-      BulkCommand("purge", v1::BULK_PURGE, "End them all, also those in flight",
+      BulkCommand("purge", v1::BULK_ACTION_PURGE, "End them all, also those in flight",
                   {"orders --all --dry-run", "orders --all --wait"}),
-      BulkCommand("redrive", v1::BULK_REDRIVE,
+      BulkCommand("redrive", v1::BULK_ACTION_REDRIVE,
                   "Send dead letters back to the topics they came from (see duetime dlq)",
                   {"orders.dlq --all --wait"}),
       {"bulk list",
@@ -337,9 +338,9 @@ Commands OperationCommands() {
        {"orders", "orders --label customer=42 --from -1h --all --json"},
        Join({DeadLetterTopicRows(), FilterRows(), PageRows()}),
        Do<AdminClient, v1::ListRequest>(ListDeadLetters)},
-      DeadLetterCommand("redrive", v1::BULK_REDRIVE,
+      DeadLetterCommand("redrive", v1::BULK_ACTION_REDRIVE,
                         "Send them back: each becomes a new message of its topic, due now"),
-      DeadLetterCommand("purge", v1::BULK_PURGE, "End them all, also those in flight"),
+      DeadLetterCommand("purge", v1::BULK_ACTION_PURGE, "End them all, also those in flight"),
   };
 }
 

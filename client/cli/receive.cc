@@ -2,7 +2,6 @@
 //
 // The commands that receive and settle: subscribe, pull, settle.
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -71,19 +70,20 @@ Rows SubscribeRows() {
 
 // ---- settle
 
-bool Holds(const google::protobuf::RepeatedField<uint64_t>& tokens, uint64_t lease_token) {
+bool Holds(const google::protobuf::RepeatedPtrField<std::string>& tokens,
+           const std::string& lease_token) {
   return std::find(tokens.begin(), tokens.end(), lease_token) != tokens.end();
 }
 
 std::string RefusalText(v1::SettleRefusal::Reason reason, bool tried_before) {
   switch (reason) {
-    case v1::SettleRefusal::LEASE_LOST:
+    case v1::SettleRefusal::REASON_LEASE_LOST:
       return tried_before ? "refused: its lease is over (perhaps by this call: its first try went "
                             "unanswered)"
                           : "refused: its lease is over, and the message may come again";
-    case v1::SettleRefusal::OUT_OF_RANGE:
+    case v1::SettleRefusal::REASON_OUT_OF_RANGE:
       return "refused: no lease or delay may be that long or that short; the lease goes on";
-    case v1::SettleRefusal::NO_DEAD_LETTER_TOPIC:
+    case v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC:
       return "refused: there is no dead-letter topic and none can be made; the lease goes on";
     default:
       return absl::StrCat("refused for reason ", reason, ", which this version does not know");
@@ -93,12 +93,12 @@ std::string RefusalText(v1::SettleRefusal::Reason reason, bool tried_before) {
 // Sends the settlements and prints the answer: for --json as a whole, else a line for each token.
 // `refused_only` leaves out the tokens that were settled, and prints to stderr.
 ExitCode Settle(const Settings& settings, const v1::SettleRequest& request,
-                const std::vector<uint64_t>& tokens, bool refused_only, Client* client) {
+                const std::vector<std::string>& tokens, bool refused_only, Client* client) {
   const absl::StatusOr<client::SettleResult> result = client->Settle(request);
   if (!result.ok()) return Fail(settings, result.status());
   std::string text;
   bool refused = false;
-  for (const uint64_t token : tokens) {
+  for (const std::string& token : tokens) {
     refused |= WasRefused(token, *result);
     if (!refused_only || WasRefused(token, *result)) text += SettledText(token, *result);
   }
@@ -107,19 +107,12 @@ ExitCode Settle(const Settings& settings, const v1::SettleRequest& request,
   return refused ? kNotAsWished : kDone;
 }
 
-// Tokens are hexadecimal in text and decimal in JSON, as Protobuf prints them.
-absl::StatusOr<uint64_t> ReadToken(const std::string& text, bool json) {
-  uint64_t token = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, token, json ? 10 : 16);
-  if (error == std::errc() && rest == end) return token;
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", text, "\" is not a token that pull ", json ? "--json " : "", "printed"));
-}
-
-void AddSettlement(uint64_t token, const Settlement& settlement, v1::SettleRequest* request) {
+void AddSettlement(const std::string& token, const Settlement& settlement,
+                   v1::SettleRequest* request) {
   if (settlement.kind == Settlement::Kind::kAck) {
     request->add_ack(token);
+  } else if (settlement.kind == Settlement::Kind::kRelease) {
+    request->add_release()->set_lease_token(token);
   } else if (settlement.kind == Settlement::Kind::kDeadLetter) {
     v1::DeadLetterLease* item = request->add_dead_letter();
     item->set_lease_token(token);
@@ -132,20 +125,18 @@ void AddSettlement(uint64_t token, const Settlement& settlement, v1::SettleReque
   }
 }
 
-absl::Status CompleteSettle(const Settings& settings, Input* input) {
+absl::Status CompleteSettle(const Settings&, Input* input) {
   auto* request = input->Mutable<v1::SettleRequest>();
   const absl::StatusOr<Settlement> settlement = ReadSettlement(*input);
   if (!settlement.ok()) return settlement.status();
   const std::optional<absl::Duration> extend = input->Duration("--extend");
-  for (const std::string& text : input->List("TOKEN")) {
-    const absl::StatusOr<uint64_t> token = ReadToken(text, settings.json);
-    if (!token.ok()) return token.status();
+  for (const std::string& token : input->List("TOKEN")) {
     if (extend.has_value()) {
       v1::ExtendLease* item = request->add_extend();
-      item->set_lease_token(*token);
+      item->set_lease_token(token);
       *item->mutable_duration() = client::ToProto(*extend);
     } else {
-      AddSettlement(*token, *settlement, request);
+      AddSettlement(token, *settlement, request);
     }
   }
   return absl::OkStatus();
@@ -153,15 +144,11 @@ absl::Status CompleteSettle(const Settings& settings, Input* input) {
 
 ExitCode RunSettle(const Settings& settings, const Input& input, const v1::SettleRequest& request,
                    Client* client) {
-  std::vector<uint64_t> tokens;
-  for (const std::string& text : input.List("TOKEN")) {
-    tokens.push_back(ReadToken(text, settings.json).value());
-  }
-  return Settle(settings, request, tokens, /*refused_only=*/false, client);
+  return Settle(settings, request, input.List("TOKEN"), /*refused_only=*/false, client);
 }
 
 Rows SettleRows() {
-  const Trait group = Group("What to answer (one of the four)");
+  const Trait group = Group("What to answer (one of the five)");
   Rows settlement = SettlementRows(group, "the messages");
   for (Row& row : settlement) {
     if (row.option == "--dead-letter") row.needs = {"--topic"};
@@ -169,7 +156,10 @@ Rows SettleRows() {
   return Join(
       {{Row("", "TOKEN", "The tokens that pull printed", {Required(), Type(Row::Type::kList)})},
        settlement,
-       {Row("", "--extend", "Keep the messages for this long from now",
+       {Row("", "--release",
+            "Give them back, not begun: others get them, and no attempt has failed",
+            {Type(Row::Type::kFlag), group}),
+        Row("", "--extend", "Keep the messages for this long from now",
             {Type(Row::Type::kDuration), NotEmpty(), group}),
         Row("topic", "--topic", "With --dead-letter: the topic they came from",
             {Needs({"--dead-letter"})})}});
@@ -189,8 +179,7 @@ ExitCode RunPull(const Settings& settings, const Input& input, const v1::PullReq
   v1::SettleRequest settle;
   for (const v1::Delivery& delivery : answer->deliveries()) {
     const std::string text = DeliveryText(client::Delivery(delivery), received, settings.zone);
-    Print(settings.json ? JsonLine(delivery)
-                        : absl::StrCat(TokenText(delivery.lease_token()), "  ", text));
+    Print(settings.json ? JsonLine(delivery) : absl::StrCat(delivery.lease_token(), "  ", text));
     settle.add_ack(delivery.lease_token());
   }
   std::fflush(stdout);
@@ -224,16 +213,12 @@ std::string CountsText(const client::SubscriberCounts& counts) {
   return text + "\n";
 }
 
-std::string TokenText(uint64_t lease_token) {
-  return absl::StrCat(absl::Hex(lease_token, absl::kZeroPad16));
-}
-
-bool WasRefused(uint64_t lease_token, const client::SettleResult& result) {
+bool WasRefused(const std::string& lease_token, const client::SettleResult& result) {
   return !Holds(result.answer.settled(), lease_token) &&
          !Holds(result.answer.extended(), lease_token);
 }
 
-std::string SettledText(uint64_t lease_token, const client::SettleResult& result) {
+std::string SettledText(const std::string& lease_token, const client::SettleResult& result) {
   std::string text = "the server did not answer for it";
   if (Holds(result.answer.settled(), lease_token)) text = "settled";
   if (Holds(result.answer.extended(), lease_token)) text = "extended";
@@ -241,7 +226,7 @@ std::string SettledText(uint64_t lease_token, const client::SettleResult& result
     if (refusal.lease_token() != lease_token) continue;
     text = RefusalText(refusal.reason(), result.tried_before);
   }
-  return absl::StrCat(TokenText(lease_token), "  ", text, "\n");
+  return absl::StrCat(lease_token, "  ", text, "\n");
 }
 
 absl::StatusOr<Settlement> ReadSettlement(const Input& input) {
@@ -251,6 +236,7 @@ absl::StatusOr<Settlement> ReadSettlement(const Input& input) {
     return absl::InvalidArgumentError("--reason goes with --nack or --dead-letter");
   }
   if (input.Has("--no-ack")) return Settlement::Leave();
+  if (input.Has("--release")) return Settlement::Release();
   if (input.Has("--dead-letter")) return Settlement::DeadLetter(reason);
   if (nack.empty()) return Settlement::Ack();
   if (nack == "policy") return Settlement::Nack(reason);
@@ -291,11 +277,10 @@ Commands ReceiveCommands() {
       {"settle",
        "Settle messages that pull printed",
        "Prints the result for each message. Exit code 3: the server refused some, as a rule "
-       "because "
-       "the lease had ended.\nWith --json tokens are decimal, as pull --json prints them.",
-       {"00a1000000000007 --ack", "00a1000000000007 00a1000000000008 --nack 10s --reason busy",
-        "00a1000000000007 --extend 5m",
-        "00a1000000000007 --dead-letter --topic orders --reason \"no such customer\""},
+       "because the lease had ended.",
+       {"0a5w3k9dz7m2q --ack", "0a5w3k9dz7m2q 0a5w3k9e1c8rt --nack 10s --reason busy",
+        "0a5w3k9dz7m2q --extend 5m", "0a5w3k9dz7m2q --release",
+        "0a5w3k9dz7m2q --dead-letter --topic orders --reason \"no such customer\""},
        SettleRows(),
        settle},
   };

@@ -88,9 +88,9 @@ Rows PolicyRows() {
       Row("misfire", "--misfire",
           "Of the messages missed while no server ran or the recurrence was paused: make the last "
           "one (once, the default), all, or none (skip)",
-          {OneOf({{"once", v1::Recurrence::FIRE_ONCE},
-                  {"all", v1::Recurrence::FIRE_ALL},
-                  {"skip", v1::Recurrence::SKIP_MISSED}}),
+          {OneOf({{"once", v1::Recurrence::MISFIRE_FIRE_ONCE},
+                  {"all", v1::Recurrence::MISFIRE_FIRE_ALL},
+                  {"skip", v1::Recurrence::MISFIRE_SKIP_MISSED}}),
            Line("misfire", "fire once")}),
   };
 }
@@ -185,7 +185,7 @@ Rows PreviewRows() {
   for (Row& row : schedule) row.excludes.emplace_back("NAME");
   return Join({{Row("name", "NAME", "A recurrence that exists")},
                schedule,
-               {Row("after_time", "--after", "Times after this moment (default: now)"),
+               {Row("after_time", "--after", "Times after this moment (default: all that come)"),
                 Row("count", "--count", "How many (default: 10)", {Range(1, 1'000)})}});
 }
 

@@ -129,7 +129,7 @@ const Message* ParentOf(const Message& message, const std::string& path);
 Message* MutableParentOf(Message* message, const std::string& path);
 
 // The name of an enum value as words, without a prefix that all values share: "in flight" of
-// IN_FLIGHT, "drop" of RETENTION_DROP.
+// IN_FLIGHT, "drop" of RETENTION_POLICY_DROP.
 std::string WordOf(const google::protobuf::EnumValueDescriptor& value, char separator = ' ');
 template <typename Enum>
 std::string WordOf(Enum value) {

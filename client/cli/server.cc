@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands for the server as a whole: forecast, info.
+// The commands for the server as a whole: forecast, info, damage.
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "google/protobuf/descriptor.h"
@@ -31,11 +30,11 @@ constexpr int64_t kEmptyBarsMax = 3;
 
 absl::Duration LengthOf(Bucket bucket) {
   switch (bucket) {
-    case v1::ForecastRequest::SECOND:
+    case v1::ForecastRequest::BUCKET_SECOND:
       return absl::Seconds(1);
-    case v1::ForecastRequest::MINUTE:
+    case v1::ForecastRequest::BUCKET_MINUTE:
       return absl::Minutes(1);
-    case v1::ForecastRequest::DAY:
+    case v1::ForecastRequest::BUCKET_DAY:
       return absl::Hours(24);
     default:
       return absl::Hours(1);
@@ -44,7 +43,8 @@ absl::Duration LengthOf(Bucket bucket) {
 
 std::string BucketLabel(Bucket bucket, absl::Time time, const absl::TimeZone& zone) {
   return absl::FormatTime(
-      bucket == v1::ForecastRequest::SECOND ? "%Y-%m-%d %H:%M:%S" : "%Y-%m-%d %H:%M", time, zone);
+      bucket == v1::ForecastRequest::BUCKET_SECOND ? "%Y-%m-%d %H:%M:%S" : "%Y-%m-%d %H:%M", time,
+      zone);
 }
 
 void AddEmpty(Bucket bucket, absl::Time from, absl::Time to, const absl::TimeZone& zone,
@@ -83,11 +83,38 @@ std::string StartText(const v1::ServerInfoResponse& info, const absl::TimeZone& 
 }
 
 std::string ServerTimeText(const v1::ServerInfoResponse& info, const absl::TimeZone& zone) {
-  return absl::StrCat(FormatTimeText(FromProto(info.server_time()), zone), " (",
-                      absl::AsciiStrToLower(v1::ClockState_Name(info.clock_state())), ")");
+  return absl::StrCat(FormatTimeText(FromProto(info.server_time()), zone), " (clock ",
+                      WordOf(info.clock_state()), ")");
+}
+
+std::string DamageLine(const v1::ServerInfoResponse& info, const absl::TimeZone&) {
+  if (!info.has_damage()) return "";
+  return absl::StrCat(info.damage().blocks_total(), " damaged blocks: see duetime damage list");
+}
+
+absl::StatusOr<v1::Damage> ListDamage(Client* client, const v1::ServerInfoRequest&) {
+  const absl::StatusOr<v1::ServerInfoResponse> info = client->ServerInfo();
+  if (!info.ok()) return info.status();
+  return info->damage();
 }
 
 }  // namespace
+
+std::string DamageText(const v1::Damage& damage, const absl::TimeZone& zone) {
+  if (damage.blocks().empty() && damage.held_families().empty()) {
+    return "no damage was found since the start\n";
+  }
+  const Rows rows = {Row("file", {Column("FILE")}), Row("offset", {Column("OFFSET")}),
+                     Row("family", {Column("HOLDS")}), Row("first_key", {Column("FROM")}),
+                     Row("last_key", {Column("TO")})};
+  std::string text = TableText(rows, damage.blocks(), zone);
+  const int64_t more = damage.blocks_total() - damage.blocks_size();
+  if (more > 0) absl::StrAppend(&text, "and ", more, " more\n");
+  for (const std::string& family : damage.held_families()) {
+    absl::StrAppend(&text, "the compactions of ", family, " are stopped\n");
+  }
+  return text;
+}
 
 std::string ForecastText(const v1::ForecastRequest& request, const v1::ForecastResponse& response,
                          const absl::TimeZone& zone) {
@@ -118,6 +145,7 @@ std::string ServerInfoText(const v1::ServerInfoResponse& info, const absl::TimeZ
       Row("server_time", {As(ServerTimeText), Line("server time")}),
       Row("shards", {Line("shards")}),
       Row("disk_low", {WordForTrue("LOW: new messages are refused"), Line("disk")}),
+      Row("damage", {As(DamageLine), Line("damage")}),
   };
   return absl::StrCat(LinesText(rows, info, zone), "\nsince the start\n",
                       AllFields(info.counts(), zone), "\nlimits\n", AllFields(info.limits(), zone));
@@ -145,6 +173,17 @@ Commands ServerCommands() {
        {},
        Call<Client, v1::ServerInfoRequest>(
            [](Client* client, const auto&) { return client->ServerInfo(); }, ServerInfoText)},
+      {"damage",
+       "Show what of the data on disk cannot be read",
+       "Each command has its own help: duetime damage list --help",
+       {"list"}},
+      {"damage list",
+       "List the damaged blocks that were found since the start of the server",
+       "Messages in a damaged block are not delivered, and calls that need it fail with "
+       "CHECKSUM_MISMATCH. Everything else is served.",
+       {""},
+       {},
+       Call<Client, v1::ServerInfoRequest>(ListDamage, DamageText)},
   };
 }
 

@@ -34,8 +34,11 @@ class Printer {
 
   // Several threads call Handle at once.
   client::Settlement Handle(const client::Delivery& delivery) {
-    // Messages beyond the number return to the server when the stream closes.
-    if (!TakeOne()) return client::Settlement::Leave();
+    if (!TakeOne()) {
+      // A release before the end would only bring the message back here.
+      finished_.wait(false);
+      return client::Settlement::Release();
+    }
     if (!quiet_) {
       // One call writes a line as a whole, also if several threads print.
       Print(settings_.json ? JsonLine(delivery.proto())
@@ -46,11 +49,17 @@ class Printer {
     return settlement_;
   }
 
+  // The subscriber is about to stop. Messages beyond the number may go.
+  void Finish() {
+    finished_.store(true);
+    finished_.notify_all();
+  }
+
   bool HasEnough() const { return handled_.load() == messages_max_; }
 
   // Returns the subscriber's counts without the messages beyond the number.
   client::SubscriberCounts Counts(client::SubscriberCounts counts) const {
-    counts.left -= counts.delivered - handled_.load();
+    counts.released = 0;
     counts.delivered = handled_.load();
     return counts;
   }
@@ -72,6 +81,7 @@ class Printer {
   std::atomic<int64_t> taken_{0};
   // Messages printed, never more than taken.
   std::atomic<int64_t> handled_{0};
+  std::atomic<bool> finished_{false};
 };
 
 client::SubscriberOptions MakeOptions(const Settings& settings, const Input& input) {
@@ -83,8 +93,8 @@ client::SubscriberOptions MakeOptions(const Settings& settings, const Input& inp
   options.lease = input.Duration("--lease").value_or(absl::ZeroDuration());
   options.extend_max = input.Duration("--extend-max").value_or(options.extend_max);
   options.handler_threads = static_cast<int>(input.Number("--workers"));
-  // Without --credit, fetch no more than --max messages, because a returned message has used an
-  // attempt.
+  // Without --credit, fetch no more than --max messages, so that other subscribers get the others
+  // at once.
   options.max_outstanding_messages =
       static_cast<int>(input.Has("--credit") ? input.Number("--credit")
                                              : std::min(input.Number("--max"), int64_t{1'000}));
@@ -123,6 +133,7 @@ ExitCode RunSubscribe(const Settings& settings, const Input& input) {
          absl::FromChrono(std::chrono::steady_clock::now() - start) < time_max) {
     interrupted = sigtimedwait(&signals, nullptr, &kSignalInterval) > 0;
   }
+  printer.Finish();
   (*subscriber)->Stop().IgnoreError();  // The counts show the unconfirmed settlements.
 
   const client::SubscriberCounts counts = printer.Counts((*subscriber)->counts());

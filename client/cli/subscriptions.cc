@@ -52,7 +52,7 @@ std::string RetentionText(const v1::Subscription& subscription, const absl::Time
   const std::string limits =
       RetentionLimits(subscription.settings(), " and ", "up to ", " messages");
   if (limits.empty()) return "";
-  const bool keeps = subscription.settings().retention_policy() == v1::RETENTION_DEAD_LETTER;
+  const bool keeps = subscription.settings().retention_policy() == v1::RETENTION_POLICY_DEAD_LETTER;
   return limits + (keeps ? ", then made dead letters" : ", then dropped");
 }
 

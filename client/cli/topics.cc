@@ -34,8 +34,8 @@ std::string MinuteLimitText(const v1::Topic& topic, const absl::TimeZone&) {
   if (!topic.settings().has_minute_limit()) return "";
   const v1::MinuteLimit& limit = topic.settings().minute_limit();
   std::string rest = "accepted with a warning";
-  if (limit.policy() == v1::MinuteLimit::REFUSE) rest = "refused";
-  if (limit.policy() == v1::MinuteLimit::SPREAD) {
+  if (limit.policy() == v1::MinuteLimit::POLICY_REFUSE) rest = "refused";
+  if (limit.policy() == v1::MinuteLimit::POLICY_SPREAD) {
     rest = absl::StrCat("delivered up to ",
                         FormatDurationText(client::FromProto(limit.spread_max())), " later");
   }
@@ -110,7 +110,7 @@ Rows TopicRows() {
 template <typename Request>
 absl::Status CheckMinuteLimit(Input* input) {
   const v1::MinuteLimit& limit = input->As<Request>().topic().settings().minute_limit();
-  if ((limit.policy() == v1::MinuteLimit::SPREAD) == limit.has_spread_max()) {
+  if ((limit.policy() == v1::MinuteLimit::POLICY_SPREAD) == limit.has_spread_max()) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError("--minute-policy spread and --spread-max go together");
@@ -203,7 +203,7 @@ Commands TopicCommands() {
        "For some of them only: duetime bulk release.",
        {"orders --dry-run", "orders --wait"},
        {Row("topic", "NAME", "The topic", {Required()}), DryRunRow(), WaitRow()},
-       StartBulk(v1::BULK_RELEASE)},
+       StartBulk(v1::BULK_ACTION_RELEASE)},
       RateCommand(),
   };
 }

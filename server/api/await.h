@@ -158,9 +158,10 @@ class AskCatalog final : public CatalogReplySink {
   std::coroutine_handle<> waiting_;
 };
 
-// Runs `read(store)` on the reader's thread: co_await gives its result, an absl::StatusOr.
-// ReadError turns an error of the store into an error for clients. REQUIRES: `read` owns its
-// arguments.
+// Runs `read(store)` on the reader's thread: co_await gives its result, an absl::StatusOr. If the
+// result's type has a function AnswerSize, the read is refused with OVERLOADED without room for its
+// answer, and the result counts as an open answer while the object lives. ReadError turns an error
+// of the store into an error for clients. REQUIRES: `read` owns its arguments.
 template <typename Read>
 class ReadStore {
  public:
@@ -173,10 +174,12 @@ class ReadStore {
 
   bool await_ready() {
     // The coroutine cannot be resumed before it is suspended: both happen on the worker's thread.
-    const absl::Status posted = worker_->context().reader->Post(
-        [this, worker = worker_, read = read_, store = worker_->context().store] {
-          auto result = std::make_shared<Result>((*read)(store));
-          worker->RunHere([this, result] {
+    const absl::Status posted =
+        worker_->context().reader->Post([this, worker = worker_, read = read_] {
+          protocol::AnswerCharge charge;
+          auto result = std::make_shared<Result>(Run(&worker->context(), read.get(), &charge));
+          worker->RunHere([this, result, charge = std::move(charge)]() mutable {
+            charge_ = std::move(charge);
             result_.emplace(std::move(*result));
             waiting_.resume();
           });
@@ -191,8 +194,22 @@ class ReadStore {
   }
 
  private:
+  // On the reader's thread.
+  static Result Run(ServingContext* context, Read* read, protocol::AnswerCharge* charge) {
+    if constexpr (requires(const Result& result) { AnswerSize(*result); }) {
+      absl::Status room = context->open_answers->Admit();
+      if (!room.ok()) return room;
+      Result result = (*read)(context->store);
+      if (result.ok()) *charge = protocol::Charge(context->open_answers, AnswerSize(*result));
+      return result;
+    } else {
+      return (*read)(context->store);
+    }
+  }
+
   ApiWorker* const worker_;
   const std::shared_ptr<Read> read_;
+  protocol::AnswerCharge charge_;
   std::optional<Result> result_;
   std::coroutine_handle<> waiting_;
 };

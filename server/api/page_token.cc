@@ -48,8 +48,10 @@ std::string MakePageToken(absl::string_view filter, const query::ListPosition& p
 std::optional<query::ListPosition> ReadPageToken(absl::string_view token,
                                                  absl::string_view filter) {
   std::string bytes;
-  if (!absl::WebSafeBase64Unescape(token, &bytes) || bytes.size() < kFixedBytes ||
-      bytes[0] != kVersion) {
+  // Unescape skips blanks and accepts padding, so it also reads texts that MakePageToken never
+  // makes.
+  if (!absl::WebSafeBase64Unescape(token, &bytes) || absl::WebSafeBase64Escape(bytes) != token ||
+      bytes.size() < kFixedBytes || bytes[0] != kVersion) {
     return std::nullopt;
   }
   const absl::string_view body = absl::string_view(bytes).substr(1 + kNumberBytes);

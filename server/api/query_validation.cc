@@ -50,13 +50,13 @@ absl::Status ValidateStates(const v1::ListRequest& request, ValidList* valid) {
   valid->scheduled = valid->due = valid->in_flight = false;
   for (const int state : request.states()) {
     switch (state) {
-      case v1::Message::SCHEDULED:
+      case v1::Message::STATE_SCHEDULED:
         valid->scheduled = true;
         break;
-      case v1::Message::DUE:
+      case v1::Message::STATE_DUE:
         valid->due = true;
         break;
-      case v1::Message::IN_FLIGHT:
+      case v1::Message::STATE_IN_FLIGHT:
         valid->in_flight = true;
         break;
       default:
@@ -141,19 +141,19 @@ absl::Status ValidateForecast(const v1::ForecastRequest& request, uint64_t now_m
   }
   size_t buckets = 24;
   switch (request.bucket()) {
-    case v1::ForecastRequest::SECOND:
+    case v1::ForecastRequest::BUCKET_SECOND:
       valid->range.bucket_ms = storage::kSecondMs;
       buckets = 60;
       break;
-    case v1::ForecastRequest::MINUTE:
+    case v1::ForecastRequest::BUCKET_MINUTE:
       valid->range.bucket_ms = storage::kMinuteMs;
       buckets = 60;
       break;
     case v1::ForecastRequest::BUCKET_UNSPECIFIED:
-    case v1::ForecastRequest::HOUR:
+    case v1::ForecastRequest::BUCKET_HOUR:
       valid->range.bucket_ms = storage::kHourMs;
       break;
-    case v1::ForecastRequest::DAY:
+    case v1::ForecastRequest::BUCKET_DAY:
       valid->range.bucket_ms = storage::kDayMs;
       buckets = 30;
       break;

@@ -79,8 +79,13 @@ class Server final : public runtime::EffectSink {
 
   // The bound addresses, with the port that the system chose for ":0".
   std::vector<std::string> addresses() const { return shell_->addresses(); }
+  // The number of open connections, and of refused ones. REQUIRES: Listen returned OK.
+  uint64_t connections() const { return shell_->connections(); }
+  uint64_t connections_refused() const { return shell_->connections_refused(); }
   // The number of open Subscribe streams.
   uint64_t streams() const { return context_.streams.load(); }
+  // The bytes of answers that are not given to gRPC yet, and the calls refused because of them.
+  const protocol::AnswerBudgetPtr& open_answers() const { return context_.open_answers; }
   // The number of topics without deleted ones. 0 until the server serves.
   size_t topics() const;
   // The number of named subscriptions of all topics. 0 until the server serves.

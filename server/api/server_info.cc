@@ -6,6 +6,7 @@
 #include "server/api/proto_time.h"
 #include "server/api/query_validation.h"
 #include "server/api/validation_error.h"
+#include "storage/damage.h"
 
 namespace duetime::api {
 namespace {
@@ -13,13 +14,13 @@ namespace {
 v1::ServingState ServingStateToProto(ServingState state) {
   switch (state) {
     case ServingState::kStarting:
-      return v1::STARTING;
+      return v1::SERVING_STATE_STARTING;
     case ServingState::kServing:
-      return v1::SERVING;
+      return v1::SERVING_STATE_SERVING;
     case ServingState::kDraining:
-      return v1::DRAINING;
+      return v1::SERVING_STATE_DRAINING;
     case ServingState::kStorageFailed:
-      return v1::STORAGE_FAILED;
+      return v1::SERVING_STATE_STORAGE_FAILED;
   }
   return v1::SERVING_STATE_UNSPECIFIED;
 }
@@ -27,11 +28,11 @@ v1::ServingState ServingStateToProto(ServingState state) {
 v1::ClockState ClockStateToProto(base::ClockState state) {
   switch (state) {
     case base::ClockState::kNormal:
-      return v1::CLOCK_NORMAL;
-    case base::ClockState::kWaiting:
-      return v1::CLOCK_WAITING;
+      return v1::CLOCK_STATE_NORMAL;
+    case base::ClockState::kSetBack:
+      return v1::CLOCK_STATE_SET_BACK;
     case base::ClockState::kHeld:
-      return v1::CLOCK_HELD;
+      return v1::CLOCK_STATE_HELD;
   }
   return v1::CLOCK_STATE_UNSPECIFIED;
 }
@@ -97,6 +98,23 @@ void FillCounts(ServingContext& context, const runtime::Node& node, v1::Counts* 
   counts->set_dropped(static_cast<int64_t>(sum.dropped));
 }
 
+void FillDamage(const storage::DamageReport& report, v1::ServerInfoResponse* response) {
+  constexpr int kBlocksMax = 100;
+  if (report.blocks.empty() && report.held_families.empty()) return;
+  v1::Damage* const damage = response->mutable_damage();
+  damage->set_blocks_total(static_cast<int64_t>(report.blocks.size() + report.unlisted));
+  for (const storage::DamagedBlock& block : report.blocks) {
+    if (damage->blocks_size() == kBlocksMax) break;
+    v1::DamagedBlock* const one = damage->add_blocks();
+    one->set_file(block.file);
+    one->set_offset(static_cast<int64_t>(block.offset));
+    one->set_family(block.family);
+    one->set_first_key(block.first_text);
+    one->set_last_key(block.last_text);
+  }
+  for (const std::string& family : report.held_families) damage->add_held_families(family);
+}
+
 }  // namespace
 
 absl::Status ServerInfo(ApiWorker& worker, const v1::ServerInfoRequest&,
@@ -115,6 +133,7 @@ absl::Status ServerInfo(ApiWorker& worker, const v1::ServerInfoRequest&,
     response->set_shards(node->shard_count());
     response->set_disk_low(context.DiskLow());
     FillCounts(context, *node, response->mutable_counts());
+    FillDamage(context.store->Damage(), response);
   }
   return absl::OkStatus();
 }

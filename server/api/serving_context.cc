@@ -78,7 +78,7 @@ void ServingContext::GiveBackDamaged(protocol::StreamId stream,
   for (const protocol::LeaseToken token : tokens) {
     protocol::SettleCommand command;
     command.stream = stream;
-    command.nacks.push_back({.token = token, .delay_ms = kDamagedRetryMs, .reason = "damaged"});
+    command.releases.push_back({.token = token, .delay_ms = kDamagedRetryMs});
     static_cast<void>(node.load()->Post(protocol::ShardOfLease(token), std::move(command)));
   }
   spdlog::error("{} damaged message(s) were not delivered; the next attempt is in {} s",

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "server/api/reply_table.h"
 #include "server/api/server_options.h"
 #include "server/catalog/snapshot.h"
+#include "server/protocol/answer_budget.h"
 #include "server/rpc/server_state.h"
 #include "server/runtime/node.h"
 #include "server/runtime/reader.h"
@@ -45,7 +47,8 @@ struct ServingContext : rpc::ServerState {
                  base::Clock* server_clock, metrics::RpcStats* rpc_stats)
       : rpc::ServerState(server_clock, rpc_stats),
         options(std::move(server_options)),
-        node_options(node_settings) {}
+        node_options(node_settings),
+        open_answers(std::make_shared<protocol::AnswerBudget>(options.open_answers_bytes_max)) {}
 
   // OK, or why a call of this kind is refused now: STARTING, DRAINING, STORAGE_FAILED, DISK_LOW.
   absl::Status Admit(CallKind kind) const;
@@ -75,6 +78,8 @@ struct ServingContext : rpc::ServerState {
 
   const ServerOptions options;
   const runtime::NodeOptions node_options;
+  // Bounds the answers of calls whose answers hold payloads or pages.
+  const protocol::AnswerBudgetPtr open_answers;
   // Null until Serve, which sets the fields below first.
   std::atomic<runtime::Node*> node{nullptr};
   storage::MessageStore* store = nullptr;

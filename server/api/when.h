@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 
 #include "duetime/v1/messages.pb.h"
+#include "server/base/clock.h"
 
 namespace duetime::api {
 
@@ -21,6 +22,15 @@ struct When {
   absl::string_view civil_time;
   absl::string_view time_zone;
 };
+
+// The request's acceptance. Rounded up if a delay counts from it, so that the delay is not short by
+// a part of a millisecond. A message without delay is due at once.
+template <typename Request>
+uint64_t AcceptMs(const Request& request, base::Now now) {
+  const bool delayed =
+      request.has_delay() && (request.delay().seconds() > 0 || request.delay().nanos() > 0);
+  return delayed ? now.wall_up_ms() : now.wall_ms;
+}
 
 // DELIVER_TIME_MISSING, DELIVER_TIME_OUT_OF_RANGE, INVALID_CIVIL_TIME, INVALID_TIME_ZONE. `index`:
 // the index of the request in its batch, for the path of a bad field.

@@ -11,7 +11,12 @@
 
 namespace duetime::base {
 
-// Prints "file:line: check failed: text" and aborts.
+// A failed check calls this before it aborts, so that the log can be written out. Null: nothing.
+// The call may come from any thread, with any lock held.
+void SetBeforeAbort(void (*hook)());
+
+// Prints "file:line: check failed: text" and aborts. If nothing reads stderr, ends the process all
+// the same, with SIGALRM after a few seconds.
 [[noreturn]] void CheckFailed(const char* file, int line, const std::string& text);
 
 template <typename A, typename B>

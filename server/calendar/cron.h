@@ -24,8 +24,9 @@ namespace duetime::calendar {
 // either case.
 //   *         every value                    a,b      a list of any of these
 //   a-b       a range, not backwards; Sunday may end one (FRI-SUN)
-//   */n a-b/n a/n   every n-th value of the field, of a range, or from a to the end; n is at most
-//             the field's largest value, because a larger n would never step
+//   */n a-b/n a/n   every n-th value of the field, of a range, or from a to the end of the field; n
+//             is at most the field's largest value, because a larger n would never step. The days
+//             of the week end with 7, a Sunday: 1/6 is MON,SUN
 //   ?         in the day fields, alone: the same as *
 //   L L-3 LW  as days of the month: the last one, the third before it, the last from MON to FRI
 //   5L 5#3    as days of the week: the last Friday of the month, the third one

@@ -175,8 +175,7 @@ absl::Status Parser::ParseRange(FieldIndex index, absl::string_view item) {
   const size_t slash = item.find('/');
   const absl::string_view range = item.substr(0, slash);
   int first = spec.min;
-  // A `*` stands for the weekdays 0-6, so that Sunday counts once.
-  int last = index == kDayOfWeek ? spec.max - 1 : spec.max;
+  int last = spec.max;
   if (range != "*") {
     const size_t dash = range.find('-');
     const auto from = ParseValue(spec, range.substr(0, dash));
@@ -190,8 +189,6 @@ absl::Status Parser::ParseRange(FieldIndex index, absl::string_view item) {
       if (last < first) return ErrorAt(spec, range, "runs backwards: write two ranges", "");
     } else if (slash == absl::string_view::npos) {
       last = first;
-    } else {
-      last = std::max(first, last);
     }
   }
   int step = 1;

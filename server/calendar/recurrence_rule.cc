@@ -123,16 +123,23 @@ std::optional<int64_t> Recurrence::NextAfter(int64_t after_ms) const {
   return next;
 }
 
-std::optional<uint64_t> Recurrence::CountUpTo(int64_t until_ms, uint64_t most) const {
-  if (rule_.end_ms.has_value()) until_ms = std::min(until_ms, *rule_.end_ms - 1);
-  if (until_ms < rule_.start_ms) return 0;
+std::optional<int64_t> Recurrence::First(int64_t now_ms) const {
+  if (rule_.end_ms.has_value() && *rule_.end_ms <= now_ms) return std::nullopt;
+  const bool interval = !cron_.has_value();
+  if (interval && now_ms - rule_.start_ms < rule_.interval_ms) return rule_.start_ms;
+  return NextAfter(std::max(now_ms, rule_.start_ms) - 1);
+}
+
+std::optional<uint64_t> Recurrence::CountBetween(int64_t after_ms, int64_t until_ms,
+                                                 uint64_t most) const {
+  std::optional<int64_t> at_ms = NextAfter(after_ms);
+  if (!at_ms.has_value() || *at_ms > until_ms) return 0;
   if (!cron_.has_value()) {
-    until_ms = std::min(until_ms, kTimeMaxMs);
-    return static_cast<uint64_t>((until_ms - rule_.start_ms) / rule_.interval_ms) + 1;
+    until_ms = std::min(until_ms, rule_.end_ms.has_value() ? *rule_.end_ms - 1 : kTimeMaxMs);
+    return static_cast<uint64_t>((until_ms - *at_ms) / rule_.interval_ms) + 1;
   }
   uint64_t count = 0;
-  for (auto at_ms = NextAfter(rule_.start_ms - 1); at_ms.has_value() && *at_ms <= until_ms;
-       at_ms = NextAfter(*at_ms)) {
+  for (; at_ms.has_value() && *at_ms <= until_ms; at_ms = NextAfter(*at_ms)) {
     if (++count > most) return std::nullopt;
   }
   return count;

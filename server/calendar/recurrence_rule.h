@@ -58,9 +58,15 @@ class Recurrence {
   // The first nominal time after `after_ms`; nullopt if the rule has ended. Ignores max_count.
   std::optional<int64_t> NextAfter(int64_t after_ms) const;
 
-  // The number of times up to and including `until_ms`, or nullopt if it is above `most` and the
-  // rule has a cron expression. Ignores max_count. Cost: O(1) for an interval, else O(number).
-  std::optional<uint64_t> CountUpTo(int64_t until_ms, uint64_t most) const;
+  // The first nominal time of a recurrence that begins at `now_ms`; nullopt if there is none. It is
+  // not before `now_ms`, with one exception: the start of an interval may have passed, until the
+  // second time has come. So a start of "now" counts, although the clock goes on until it is read.
+  std::optional<int64_t> First(int64_t now_ms) const;
+
+  // The number of nominal times after `after_ms`, up to and including `until_ms`; nullopt if it is
+  // above `most` and the rule has a cron expression. Ignores max_count. Cost: O(1) for an interval,
+  // else O(number).
+  std::optional<uint64_t> CountBetween(int64_t after_ms, int64_t until_ms, uint64_t most) const;
 
   // True if `made` times complete the rule.
   bool IsComplete(uint64_t made) const { return rule_.max_count > 0 && made >= rule_.max_count; }

@@ -4,16 +4,20 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 
 #include "server/base/check.h"
 #include "server/catalog/catalog_records.h"
 #include "server/catalog/old_records.h"
 #include "server/protocol/subscription_state.h"
+#include "storage/repair_note.h"
+#include "storage/value_codec.h"
 
 namespace duetime::catalog {
 namespace {
@@ -25,10 +29,20 @@ using storage::ObjectRef;
 using storage::SubscriptionId;
 using storage::TopicId;
 
+static_assert(storage::kRepairNotePartition == kPartition);
+
 constexpr size_t kObjectsPerRead = 1'000;
 
-// One subscription in an old directory: its state in each shard, or null if the shard has none.
+// One subscription: its state in each shard, or null if the shard has none.
 using Parts = std::vector<const SubscriptionState*>;
+
+// True if every shard has the subscription as it is here.
+bool Everywhere(const Parts& parts, const StoredSubscription& stored) {
+  return std::all_of(parts.begin(), parts.end(), [&stored](const SubscriptionState* part) {
+    return part != nullptr && !part->deleting && part->name == stored.name &&
+           part->settings == stored.settings;
+  });
+}
 
 class Loader {
  public:
@@ -40,6 +54,8 @@ class Loader {
     if (absl::Status status = LoadNames(); !status.ok()) return status;
     auto own = store_->GetObject(ObjectKind::kCatalog, kPartition, kStateName);
     if (!own.ok()) return own.status();
+    auto note = store_->GetObject(ObjectKind::kCatalog, kPartition, storage::kRepairNoteName);
+    if (!note.ok()) return note.status();
     absl::Status status = LoadTopics();
     if (status.ok()) status = LoadOldTopics();
     if (!status.ok()) return status;
@@ -47,9 +63,13 @@ class Loader {
       const auto next = DecodeState(**own);
       if (!next.ok()) return next.status();
       state_->SetNextSubscription(*next);
+    }
+    if (note->has_value()) {
+      status = MendSubscriptions(**note);
+    } else if (own->has_value()) {
       status = LoadSubscriptions();
     } else {
-      status = LoadOldSubscriptions();
+      status = JoinSubscriptions(/*repaired=*/false);
     }
     if (!status.ok()) return status;
     // Revives topics, which then need their links, too.
@@ -157,9 +177,25 @@ class Loader {
     });
   }
 
-  // Turns the subscriptions that every shard kept, with names and settings, into records of the
-  // catalog.
-  absl::Status LoadOldSubscriptions() {
+  // A repair may have lost records of the catalog and of the shards.
+  absl::Status MendSubscriptions(const std::string& note) {
+    const std::optional<uint64_t> greatest = storage::DecodeNumber(note);
+    if (!greatest.has_value()) return absl::DataLossError("the note of a repair is damaged");
+    if (absl::Status status = JoinSubscriptions(/*repaired=*/true); !status.ok()) return status;
+    state_->ReserveSubscriptions(static_cast<uint32_t>(*greatest));
+    state_->WriteNextSubscription();
+    storage::Record erase;
+    erase.type = storage::RecordType::kUnobject;
+    erase.shard = kPartition;
+    erase.kind = static_cast<uint8_t>(ObjectKind::kCatalog);
+    erase.name = std::string(storage::kRepairNoteName);
+    writes_->Add(std::move(erase), storage::Durability::kSynced);
+    return absl::OkStatus();
+  }
+
+  // Also takes over the subscriptions that only shards have, with names and settings: up to format
+  // 3, the catalog had no records.
+  absl::Status JoinSubscriptions(bool repaired) {
     std::vector<std::vector<SubscriptionState>> states(shards_);
     for (uint16_t shard = 0; shard < shards_; ++shard) {
       absl::Status status = Scan(ObjectKind::kSubscription, shard, [&](const ObjectRef& object) {
@@ -182,9 +218,13 @@ class Loader {
         state_->Of(state.topic)->nameless.reset();
       }
     }
+    if (absl::Status status = LoadSubscriptions(); !status.ok()) return status;
+    const std::set<uint32_t> known = KnownSubscriptions();
+    if (!known.empty()) state_->ReserveSubscriptions(*known.rbegin());
+    if (repaired) SendAgain(by_id);
     for (const auto& [id, parts] : by_id) {
-      if (id >= state_->next_subscription()) state_->SetNextSubscription(id + 1);
-      TakeOver(SubscriptionId{id}, parts);
+      state_->ReserveSubscriptions(id);
+      if (!known.contains(id)) TakeOver(SubscriptionId{id}, parts, repaired);
     }
     for (TopicEntry* const entry : state_->All()) {
       // Every shard was deleting the topic's only subscription.
@@ -195,17 +235,52 @@ class Loader {
     return absl::OkStatus();
   }
 
+  std::set<uint32_t> KnownSubscriptions() const {
+    std::set<uint32_t> known;
+    for (const TopicEntry* const entry : state_->All()) {
+      if (entry->nameless.has_value()) known.insert(static_cast<uint32_t>(*entry->nameless));
+      for (const auto& [name, subscription] : entry->subscriptions) {
+        known.insert(static_cast<uint32_t>(subscription.id));
+      }
+    }
+    return known;
+  }
+
+  // Creates the catalog's subscriptions once more if a shard does not have them as they are. Such a
+  // shard lists all messages that it still has.
+  void SendAgain(const std::map<uint32_t, Parts>& by_id) {
+    for (TopicEntry* const entry : state_->All()) {
+      for (auto& [name, subscription] : entry->subscriptions) {
+        StoredSubscription& stored = subscription.stored;
+        const auto parts = by_id.find(static_cast<uint32_t>(subscription.id));
+        const bool whole = parts != by_id.end() && Everywhere(parts->second, stored);
+        if (whole || stored.phase != SubscriptionPhase::kLive) continue;
+        stored.phase = SubscriptionPhase::kCreating;
+        stored.from_now = false;
+        state_->Write(subscription);
+      }
+    }
+  }
+
+  // After a repair, another subscription of the topic may have the name.
+  std::string FreeName(const SubscriptionState& state) {
+    const auto& taken = state_->Of(state.topic)->subscriptions;
+    std::string name = state.name;
+    while (taken.contains(name)) {
+      name = absl::StrCat("recovered-", static_cast<uint32_t>(state.id), "-", name);
+    }
+    return name;
+  }
+
   // No client got an answer to a change that reached only some shards. So this function completes
   // deletions and creations. If settings differ, those of the first shard win.
-  void TakeOver(SubscriptionId id, const Parts& parts) {
+  void TakeOver(SubscriptionId id, const Parts& parts, bool repaired) {
     const SubscriptionState* any = nullptr;
     const SubscriptionState* named = nullptr;
     bool deleting = false;
-    bool everywhere = true;
     bool deleting_everywhere = true;
     bool from_now = true;
     for (const SubscriptionState* const part : parts) {
-      everywhere = everywhere && part != nullptr && !part->name.empty();
       if (part == nullptr) continue;
       any = part;
       if (named == nullptr && !part->name.empty()) named = part;
@@ -219,16 +294,12 @@ class Loader {
     StoredSubscription stored;
     stored.topic = any->topic;
     if (named != nullptr) {
-      stored.name = named->name;
+      stored.name = FreeName(*named);
       stored.settings = named->settings;
       stored.create_ms = named->create_ms;
-      bool same = everywhere;
-      for (const SubscriptionState* const part : parts) {
-        same = same && part->settings == named->settings;
-      }
-      if (!same) stored.phase = SubscriptionPhase::kCreating;
+      if (!Everywhere(parts, stored)) stored.phase = SubscriptionPhase::kCreating;
       if (deleting) stored.phase = SubscriptionPhase::kDeleting;
-      stored.from_now = from_now;
+      stored.from_now = from_now && !repaired;
     }
     const SubscriptionEntry entry{.id = id, .stored = stored, .incarnation = 0};
     state_->Write(entry);
@@ -251,7 +322,9 @@ class Loader {
     for (uint16_t shard = 0; shard < shards_; ++shard) {
       std::vector<storage::BucketCount> counts;
       absl::Status status =
-          store_->ScanCounts(shard, topic, storage::CountLevel::kTopic, {0, 1}, 1, &counts);
+          store_->ReadCounts(shard, topic, storage::CountLevel::kTopic, {0, 1}, 1, &counts);
+      // To count the messages could take minutes. A topic that lives on loses nothing.
+      if (storage::IsDamage(status)) return true;
       if (!status.ok()) return status;
       if (!counts.empty() && counts[0].messages > 0) return true;
     }

@@ -12,7 +12,9 @@
 namespace duetime::catalog {
 
 // Fills an empty `state`. Converts a data directory up to format 3, in which shard 0 kept the
-// settings of topics, and every shard kept the names of its subscriptions. A deleted topic, or one
+// settings of topics, and every shard kept the names of its subscriptions. After a repair
+// (storage/repair_note.h), joins the records of the catalog with those of the shards, and gives
+// numbers only above those that any record names. A deleted topic, or one
 // in deletion, that has messages becomes live again. A topic in deletion without messages stays in
 // TopicPhase::kDeleting, and the catalog continues its deletion. Adds a record for each change.
 absl::Status LoadCatalog(storage::MessageStore* store, uint16_t shards,

@@ -92,6 +92,12 @@ class CatalogState {
   storage::SubscriptionId NextSubscription(TopicEntry* entry);
   uint32_t next_subscription() const { return next_subscription_; }
   void SetNextSubscription(uint32_t next) { next_subscription_ = next; }
+  // Lets no new subscription get this number or a lower one.
+  void ReserveSubscriptions(uint32_t greatest) {
+    if (next_subscription_ != 0 && greatest >= next_subscription_) {
+      next_subscription_ = greatest + 1;
+    }
+  }
   void WriteNextSubscription();
   uint64_t NextIncarnation() { return ++last_incarnation_; }
   // Writes the subscription's record. The write is not synced if the subscription is live: a
@@ -129,7 +135,7 @@ class CatalogState {
   // The number of topics that only subscribers have named.
   size_t listened_ = 0;
   // From 2^31, because lower numbers belong to the first subscriptions of topics. 0: all are used.
-  uint32_t next_subscription_ = uint32_t{1} << 31;
+  uint32_t next_subscription_ = storage::kSecondSubscription;
   uint64_t last_incarnation_ = 0;
   Snapshot snapshot_;
   bool snapshot_changed_ = false;

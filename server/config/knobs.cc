@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -59,13 +60,23 @@ Knob Number(const char* name, const char* group, Unit unit, Bounds bounds, const
 }
 
 std::string Quoted(absl::string_view text) {
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
+  std::string out = "\"";
+  for (const char c : text) {
+    if (const auto byte = static_cast<unsigned char>(c); absl::ascii_iscntrl(byte)) {
+      absl::StrAppend(&out, "\\u", absl::Hex(byte, absl::kZeroPad4));
+    } else {
+      if (c == '\\' || c == '"') out.push_back('\\');
+      out.push_back(c);
+    }
+  }
+  return out + "\"";
 }
 
 std::vector<Knob> StorageKnobs() {
   return {
       Text("data_dir", kStorage,
-           "The directory for all data. Required. Created if absent (mode 0700). One daemon at a "
+           "The directory for all data. Required. Only --init creates it (mode 0700). One daemon "
+           "at a "
            "time may use it.",
            [](auto& c) { return &c.store.data_dir; }),
       Number("shards", kStorage, Unit::kCount, {0, 64},
@@ -99,9 +110,14 @@ std::vector<Knob> NetworkKnobs() {
       Text("metrics_listen", kNetwork,
            "Address for Prometheus metrics over plain HTTP (/metrics). Empty: no metrics.",
            [](auto& c) { return &c.metrics.listen; }),
+      Number("metrics_connections_max", kNetwork, Unit::kCount, {1, 10'000},
+             "Maximum number of connections to metrics_listen. Beyond it, the oldest is closed, so "
+             "that slow readers do not shut out others. At most an eighth of the limit of open "
+             "files.",
+             [](auto& c) { return &c.metrics.connections_max; }),
       Text("tls_cert", kNetwork,
            "PEM file with the server's certificate chain. Enables TLS for all TCP addresses. The "
-           "server reloads the file when it changes.",
+           "server reads the TLS files when it starts.",
            [](auto& c) { return &c.server.tls_cert; }),
       Text("tls_key", kNetwork, "PEM file with the key of tls_cert.",
            [](auto& c) { return &c.server.tls_key; }),
@@ -113,6 +129,29 @@ std::vector<Knob> NetworkKnobs() {
            "Allow unencrypted, unauthenticated addresses that other machines can reach. Any client "
            "that reaches one can read, cancel and settle every message.",
            [](auto& c) { return &c.server.insecure_nonloopback; }),
+      Number("connections_max", kNetwork, Unit::kCount, {1, 1'000'000},
+             "Maximum number of connections. More are closed at once. At most half of the limit of "
+             "open files.",
+             [](auto& c) { return &c.server.connections_max; }),
+      Number("connections_per_peer_max", kNetwork, Unit::kCount, {1, 1'000'000},
+             "Maximum number of connections of one IPv4 address, or of one IPv6 network of 64 "
+             "bits.",
+             [](auto& c) { return &c.server.connections_per_peer_max; }),
+      Number("connection_resets_max", kNetwork, Unit::kCount, {10, 1'000'000},
+             "Calls that a client may reset in a second on one connection, and twice as many at "
+             "once. Beyond it, the server closes the connection, because each reset call costs the "
+             "server 11 KiB for a while.",
+             [](auto& c) { return &c.server.connection_resets_max; }),
+      Number("unfinished_requests_max", kNetwork, Unit::kCount, {1'000, 10'000'000},
+             "Maximum number of calls whose first message has not arrived completely, of all "
+             "connections. Beyond it, the server closes the connection with the most. Each costs "
+             "the server 11 KiB.",
+             [](auto& c) { return &c.server.unfinished_requests_max; }),
+      Number("untaken_answers_bytes_max", kNetwork, Unit::kBytes, {kMiB, 64 * kGiB},
+             "Maximum size of all answers that clients have not read yet. Beyond it, each I/O "
+             "thread that has more than an equal share drops its oldest such answers, and their "
+             "calls end with CANCELLED; all together stay below twice the maximum.",
+             [](auto& c) { return &c.server.untaken_answers_bytes_max; }),
       Number("io_threads", kNetwork, Unit::kCount, {0, 64},
              "Number of threads that serve connections. 0: half the cores, at least 1.",
              [](auto& c) { return &c.server.io_threads; }),
@@ -161,9 +200,18 @@ std::vector<Knob> RequestKnobs() {
       Number("streams_max", kRequests, Unit::kCount, {1, 1'000'000},
              "Maximum number of connected subscribers, and of open ScheduleStreams.",
              [](auto& c) { return &c.server.streams_max; }),
+      Number("stream_unsent_bytes_max", kRequests, Unit::kBytes, {64 * kKiB, kGiB},
+             "Maximum size of the deliveries that wait for one subscriber to read them. Beyond it, "
+             "the subscriber gets no more before it has read some, whatever its credit is.",
+             [](auto& c) { return &c.server.stream_unsent_bytes_max; }),
       Number("reads_max", kRequests, Unit::kCount, {1, 100'000},
              "Maximum number of waiting lists and forecasts. More are refused (OVERLOADED).",
              [](auto& c) { return &c.server.reads_max; }),
+      Number("open_answers_bytes_max", kRequests, Unit::kBytes, {kMiB, 64 * kGiB},
+             "Maximum size of all payloads and pages that were read for answers and are not given "
+             "to gRPC yet. Beyond it, Get, Explain, Pull, List and the calls of recurrences are "
+             "refused (OVERLOADED).",
+             [](auto& c) { return &c.server.open_answers_bytes_max; }),
   };
 }
 
@@ -281,6 +329,10 @@ std::vector<Knob> OtherKnobs() {
              "The least severe log level to write.", [](auto& c) { return &c.log.level; }),
       Choice("log_format", kOperation, "text|json", "Format of the log on stderr.",
              [](auto& c) { return &c.log.format; }),
+      Number("log_buffer_bytes", kOperation, Unit::kBytes, {64 * kKiB, kGiB},
+             "Memory for log lines that wait for the reader of stderr. Further lines are dropped "
+             "and counted, because a reader that stalls must not stop the server.",
+             [](auto& c) { return &c.log.buffer_bytes; }),
   };
 }
 
@@ -337,6 +389,14 @@ std::vector<std::pair<std::string, uint64_t>> Numbers(const Config& config) {
     if (const auto* number = knob.number()) numbers.emplace_back(knob.name, (*number)(config));
   }
   return numbers;
+}
+
+std::vector<std::string> Changed(const Config& before, const Config& after) {
+  std::vector<std::string> names;
+  for (const Knob& knob : Knobs()) {
+    if (ValueText(knob, before) != ValueText(knob, after)) names.emplace_back(knob.name);
+  }
+  return names;
 }
 
 std::string BoundsText(const Knob& knob) {

@@ -69,6 +69,9 @@ std::string ValueText(const Knob& knob, const Config& config);
 // The values of all numeric knobs, by name.
 std::vector<std::pair<std::string, uint64_t>> Numbers(const Config& config);
 
+// The names of the knobs whose values differ, in the order of the table.
+std::vector<std::string> Changed(const Config& before, const Config& after);
+
 // Unit, default and bounds as readable text: "ms, default 30000 (30s), 1000 to 600000".
 std::string BoundsText(const Knob& knob);
 

@@ -6,10 +6,13 @@
 #include <sstream>
 #include <toml++/toml.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
+#include "server/config/exit_code.h"
 #include "server/config/knobs.h"
 #include "server/config/quantity.h"
 #include "server/config/version.h"
@@ -172,22 +175,40 @@ class CommandLine {
     app_.add_option("--config", config_file_, "TOML file; its keys are the flags' names with _.")
         ->type_name("FILE");
     app_.add_flag("--check-config", check_, "Check the configuration, print it and exit.");
-    app_.footer(
+    app_.add_flag("--init", init_,
+                  "Create a new, empty store if the data directory is missing or empty.");
+    app_.add_option("--verify", verify_dir_,
+                    "Read all of a data directory that no daemon uses, print what is damaged and "
+                    "exit: 0 intact, 65 damaged, 66 not readable. Changes nothing.")
+        ->type_name("DIR");
+    app_.add_option("--repair", repair_dir_,
+                    "Write what can be read of a damaged data directory that no daemon uses into "
+                    "a new one (--into), print what is lost and exit: 0 nothing, 2 something. "
+                    "Changes nothing in DIR.")
+        ->type_name("DIR");
+    app_.add_option("--into", into_dir_,
+                    "The new directory of --repair: empty or missing, with room for all of it.")
+        ->type_name("DIR");
+    app_.footer(absl::StrCat(
         "Times may be written with ms, s, m, h or d and sizes with B, KiB, MiB, GiB or TiB. A flag "
-        "goes before the file, the file before the default.");
+        "goes before the file, the file before the default.\n\n",
+        ExitCodesText()));
     values_.resize(Knobs().size());
     for (size_t i = 0; i < Knobs().size(); ++i) AddKnob(Knobs()[i], &values_[i]);
   }
 
   // Returns the answer to --help, --version or a fault of syntax. nullopt: Load continues.
   std::optional<Loaded> Parse(int argc, const char* const* argv) {
+    std::vector<std::string> words = SplitEmptyValues(argc, argv);
     try {
-      app_.parse(argc, argv);
+      app_.parse(words);
     } catch (const CLI::ParseError& error) {
       std::ostringstream out;
       const int code = app_.exit(error, out, out);
-      return Loaded{
-          .run = false, .exit_code = code == 0 ? 0 : 1, .output = out.str(), .config = {}};
+      Loaded loaded;
+      loaded.exit_code = code == 0 ? ExitCode::kStopped : ExitCode::kConfiguration;
+      loaded.output = out.str();
+      return loaded;
     }
     return std::nullopt;
   }
@@ -204,10 +225,37 @@ class CommandLine {
     return absl::InvalidArgumentError(absl::StrJoin(faults, "\n"));
   }
 
+  bool has_config_file() const { return app_.count("--config") > 0; }
   const std::string& config_file() const { return config_file_; }
   bool check() const { return check_; }
+  bool init() const { return init_; }
+  bool has_verify() const { return app_.count("--verify") > 0; }
+  const std::string& verify_dir() const { return verify_dir_; }
+  bool has_repair() const { return app_.count("--repair") + app_.count("--into") > 0; }
+  const std::string& repair_dir() const { return repair_dir_; }
+  const std::string& into_dir() const { return into_dir_; }
 
  private:
+  // The words of the command line, last first, as CLI11 takes them. "--name=" becomes two words,
+  // because CLI11 would take the next word as its value.
+  std::vector<std::string> SplitEmptyValues(int argc, const char* const* argv) const {
+    std::vector<std::string> words;
+    for (int i = argc - 1; i > 0; --i) {
+      const absl::string_view word = argv[i];
+      absl::string_view name = word;
+      const CLI::Option* option = nullptr;
+      if (absl::StartsWith(word, "--") && absl::ConsumeSuffix(&name, "=")) {
+        option = app_.get_option_no_throw(std::string(name));
+      }
+      if (option == nullptr || option->get_items_expected_max() == 0) {
+        words.emplace_back(word);
+      } else {
+        words.insert(words.end(), {"", std::string(name)});
+      }
+    }
+    return words;
+  }
+
   void AddKnob(const Knob& knob, std::vector<std::string>* values) {
     const std::string flag = absl::StrCat("--", FlagName(knob.name));
     const std::string help = absl::StrCat(Wrap(knob.description), "\n[", BoundsText(knob), "]");
@@ -224,6 +272,10 @@ class CommandLine {
   CLI::App app_;
   std::string config_file_;
   bool check_ = false;
+  bool init_ = false;
+  std::string verify_dir_;
+  std::string repair_dir_;
+  std::string into_dir_;
   std::vector<std::vector<std::string>> values_;
 };
 
@@ -265,12 +317,32 @@ Loaded Load(int argc, const char* const* argv) {
   CommandLine line;
   if (std::optional<Loaded> done = line.Parse(argc, argv)) return *done;
   Loaded loaded;
+  loaded.init = line.init();
+  if (line.has_repair()) {
+    if (line.repair_dir().empty() || line.into_dir().empty()) {
+      loaded.exit_code = ExitCode::kConfiguration;
+      loaded.output = "--repair DIR needs --into NEWDIR, and neither may be empty\n";
+      return loaded;
+    }
+    loaded.repair_dir = line.repair_dir();
+    loaded.into_dir = line.into_dir();
+    return loaded;
+  }
+  if (line.has_verify()) {
+    // An empty variable of a script must not start the daemon.
+    if (line.verify_dir().empty()) {
+      loaded.exit_code = ExitCode::kConfiguration;
+      loaded.output = "--verify: the directory is empty\n";
+    }
+    loaded.verify_dir = line.verify_dir();
+    return loaded;
+  }
   loaded.config.server.version = Version();
   std::vector<std::string> faults;
   const auto note = [&faults](const absl::Status& status) {
     if (!status.ok()) faults.emplace_back(status.message());
   };
-  if (!line.config_file().empty()) {
+  if (line.has_config_file()) {
     const absl::StatusOr<std::string> text = ReadFile(line.config_file());
     note(text.status());
     if (text.ok()) note(ApplyToml(*text, line.config_file(), &loaded.config));
@@ -278,7 +350,7 @@ Loaded Load(int argc, const char* const* argv) {
   note(line.Apply(&loaded.config));
   note(Validate(loaded.config));
   if (!faults.empty()) {
-    loaded.exit_code = 1;
+    loaded.exit_code = ExitCode::kConfiguration;
     loaded.output = absl::StrCat(absl::StrJoin(faults, "\n"), "\n");
   } else if (line.check()) {
     loaded.output = ToToml(loaded.config);

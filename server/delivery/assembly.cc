@@ -4,6 +4,7 @@
 #include "server/base/check.h"
 #include "server/delivery/backlog.h"
 #include "server/delivery/backlog_reader.h"
+#include "server/delivery/clean_stop.h"
 #include "server/delivery/dead_letters.h"
 #include "server/delivery/delivery_records.h"
 #include "server/delivery/delivery_states.h"
@@ -48,14 +49,15 @@ struct DeliveryAssembly::Owned {
         ends(pointers),
         dead_letters(pointers),
         retries(pointers),
+        fill(pointers),
         backlog_reader(pointers),
         retention(pointers),
-        fill(pointers),
         release(pointers),
         offers(pointers),
         lease_ends(pointers),
         hand_out(pointers),
-        changes(pointers) {}
+        changes(pointers),
+        clean_stop(pointers) {}
 
   DeliveryParts PointersOf(const ShardParts& shard, scheduler::Scheduler* scheduler) {
     DT_CHECK(AllSet(shard.limits, shard.store, shard.slabs));
@@ -80,14 +82,15 @@ struct DeliveryAssembly::Owned {
             .ends = &ends,
             .dead_letters = &dead_letters,
             .retries = &retries,
+            .fill = &fill,
             .backlog_reader = &backlog_reader,
             .retention = &retention,
-            .fill = &fill,
             .release = &release,
             .offers = &offers,
             .lease_ends = &lease_ends,
             .hand_out = &hand_out,
-            .changes = &changes};
+            .changes = &changes,
+            .clean_stop = &clean_stop};
   }
 
   const DeliveryParts pointers;
@@ -107,14 +110,15 @@ struct DeliveryAssembly::Owned {
   MessageEnds ends;
   DeadLetters dead_letters;
   Retries retries;
+  SubscriptionFill fill;
   BacklogReader backlog_reader;
   Retention retention;
-  SubscriptionFill fill;
   SubscriptionRelease release;
   Offers offers;
   LeaseEnds lease_ends;
   HandOut hand_out;
   SubscriptionChanges changes;
+  CleanStop clean_stop;
 };
 
 DeliveryAssembly::DeliveryAssembly(const ShardParts& shard, scheduler::Scheduler* scheduler)

@@ -46,20 +46,30 @@ Backlog::Backlog(const DeliveryParts& parts)
 absl::Status Backlog::Recover() {
   const auto listed = store_->BacklogSubscriptions(shard_);
   if (!listed.ok()) return listed.status();
-  for (const storage::SubscriptionId id : *listed) {
+  for (const storage::SubscriptionId id : listed->subscriptions) {
     Subscription* subscription = subscriptions_->Find(id);
     if (subscription == nullptr) {
+      // Its object is lost. The catalog makes it again, and its fill begins at the front.
+      if (static_cast<uint32_t>(id) >= storage::kSecondSubscription) continue;
       // A subscription without an object is the first one of its topic.
       const auto topic = storage::TopicId{static_cast<uint32_t>(id)};
       subscription = subscriptions_->TopicOf(topic)->subscriptions.front();
     }
-    if (subscription->state.id != id) continue;
-    FallBehind(subscription, MessageKey{});
-    subscription->listed.Forget();
-    // The backlog may hold messages that wait for their next attempt.
-    subscription->forgot_delivered = true;
+    if (subscription->state.id == id) Inherit(subscription);
   }
+  if (!listed->damaged) return absl::OkStatus();
+  const auto topics = store_->Topics();
+  if (!topics.ok()) return topics.status();
+  for (const auto& [topic, name] : *topics) subscriptions_->TopicOf(topic);
+  subscriptions_->ForEach([this](Subscription& subscription) { Inherit(&subscription); });
   return absl::OkStatus();
+}
+
+void Backlog::Inherit(Subscription* subscription) {
+  FallBehind(subscription, MessageKey{});
+  subscription->listed.Forget();
+  // The backlog may hold messages that wait for their next attempt.
+  subscription->forgot_delivered = true;
 }
 
 // ---- Positions
@@ -100,7 +110,7 @@ void Backlog::Clear(Subscription* subscription) {
 // ---- Listing
 
 void Backlog::ListNew(const storage::MessageRef& message, Subscription* subscription,
-                      const Progress* row) {
+                      const Progress* row, bool uncertain) {
   DT_CHECK(row == nullptr || row->state != Progress::State::kSettled);
   const bool later = row != nullptr && row->retry_ms > message.key.due_ms;
   const MessageKey place = {.due_ms = later ? row->retry_ms : message.key.due_ms,
@@ -116,7 +126,7 @@ void Backlog::ListNew(const storage::MessageRef& message, Subscription* subscrip
   Add({.place = place, .due_ms = message.key.due_ms, .subscription = subscription},
       {.attempts = row != nullptr ? row->attempts : 0,
        .bytes = message.bytes,
-       .maybe_delivered = scheduler_->MaybeDelivered(message.key),
+       .maybe_delivered = uncertain || scheduler_->MaybeDelivered(message.key),
        .due_ms = later ? message.key.due_ms : 0});
 }
 
@@ -151,6 +161,25 @@ void Backlog::MoveToDiskAt(EntryIndex index, uint64_t place_ms) {
        .index = index,
        .forget = true},
       record);
+}
+
+void Backlog::WaitUntilDue(EntryIndex index) {
+  const PendingDelivery& entry = (*table_)[index];
+  if (entry.progress) {
+    // The record's retry time is of the clock before the step, and may name another place.
+    records_->PutProgress(entry.key(), entry.subscription->state.id,
+                          {.state = Progress::State::kFailed,
+                           .attempts = entry.attempts,
+                           .spared = 2 * entry.attempts - entry.half_failures});
+  }
+  MoveToDiskAt(index, entry.due_ms);
+}
+
+void Backlog::ListAsKnown(EntryIndex index) {
+  const uint64_t place_ms = (*table_)[index].place().due_ms;
+  const BacklogEntry record = MovePlace(index, place_ms);
+  const PendingDelivery& entry = (*table_)[index];
+  records_->List(entry.place(), entry.subscription->state.id, record);
 }
 
 BacklogEntry Backlog::MovePlace(EntryIndex index, uint64_t place_ms) {
@@ -273,9 +302,10 @@ void Backlog::MoveReadyToDisk(Subscription* subscription) {
 
 // ---- Reads from disk
 
-bool Backlog::Contains(const MessageKey& place, const Subscription& subscription) {
+Listed Backlog::ListedAt(const MessageKey& place, const Subscription& subscription) {
   const auto entry = reader_->Backlog(subscription.state.id, place);
-  return !entry.ok() || entry->has_value();
+  if (storage::IsDamage(entry.status())) return Listed::kUnknown;
+  return !entry.ok() || entry->has_value() ? Listed::kYes : Listed::kNo;
 }
 
 absl::Status Backlog::ReadClaim(Subscription* subscription) {
@@ -293,8 +323,8 @@ absl::Status Backlog::ReadClaim(Subscription* subscription) {
 
 bool Backlog::ClaimedBefore(const Subscription& subscription, const MessageKey& place) const {
   DT_CHECK(subscription.claim_read);
-  return place.id.epoch() < scheduler_->epoch() && subscription.recovered_claim.has_value() &&
-         place <= *subscription.recovered_claim;
+  return subscription.recovered_claim.has_value() && place <= *subscription.recovered_claim &&
+         scheduler_->OfUncertainRun(place.id);
 }
 
 }  // namespace duetime::delivery

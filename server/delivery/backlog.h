@@ -17,6 +17,9 @@
 
 namespace duetime::delivery {
 
+// Whether a message is listed at a place. kUnknown: what the disk has of it is damaged.
+enum class Listed : uint8_t { kNo, kYes, kUnknown };
+
 // Lists messages on disk, in the order in which a subscription must receive them, and keeps the
 // subscription's position in its backlog (BacklogPosition). BacklogReader brings the messages back.
 //
@@ -30,7 +33,8 @@ class Backlog {
  public:
   explicit Backlog(const DeliveryParts& parts);
 
-  // Finds the subscriptions that have a backlog. An error means that the store cannot be read.
+  // Finds the subscriptions that have a backlog, or may have one because of damage. An error means
+  // that the store cannot be read.
   absl::Status Recover();
 
   // ---- Positions
@@ -47,9 +51,10 @@ class Backlog {
 
   // ---- Listing
   //
-  // Lists a message that is not in memory. `row`: its progress record, or nullptr.
+  // Lists a message that is not in memory. `row`: its progress record, or nullptr. `uncertain`: the
+  // message may have been delivered, whatever the records say.
   void ListNew(const storage::MessageRef& message, Subscription* subscription,
-               const storage::Progress* row);
+               const storage::Progress* row, bool uncertain = false);
   // Lists an entry at its place. The entry stays in memory.
   void List(EntryIndex index);
   // Lists an entry at its place. The entry leaves memory at the commit. REQUIRES: it is taken.
@@ -57,6 +62,12 @@ class Backlog {
   // As List and MoveToDisk, at the place with the time `place_ms`.
   void ListAt(EntryIndex index, uint64_t place_ms);
   void MoveToDiskAt(EntryIndex index, uint64_t place_ms);
+  // As MoveToDisk, at the due time, for an entry whose time has not come because the clock was set
+  // back. If an attempt has failed, the next one waits for nothing else.
+  void WaitUntilDue(EntryIndex index);
+  // Writes the listing of an entry that stays in memory until the run ends, with what memory knows
+  // of its deliveries.
+  void ListAsKnown(EntryIndex index);
   // Removes the entry's listing, if there is one.
   void Unlist(EntryIndex index);
   void Unlist(const storage::MessageKey& place, const Subscription& subscription);
@@ -70,8 +81,8 @@ class Backlog {
 
   // ---- Reads from disk
   //
-  // True if the message is listed at `place`, or if the store cannot be read.
-  bool Contains(const storage::MessageKey& place, const Subscription& subscription);
+  // Whether the message is listed at `place`. kYes also if the store cannot be read.
+  Listed ListedAt(const storage::MessageKey& place, const Subscription& subscription);
   // Reads, once, the place up to which earlier runs claimed the backlog.
   absl::Status ReadClaim(Subscription* subscription);
   // True if an earlier run may have handed out the message at `place`. REQUIRES: ReadClaim.
@@ -92,6 +103,8 @@ class Backlog {
     bool forget = false;
   };
 
+  // The subscription has a backlog of an earlier run.
+  void Inherit(Subscription* subscription);
   // Sets the entry's place, and returns its backlog record.
   storage::BacklogEntry MovePlace(EntryIndex index, uint64_t place_ms);
   void Add(const Listing& listing, const storage::BacklogEntry& entry);

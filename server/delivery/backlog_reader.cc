@@ -12,6 +12,7 @@
 #include "server/delivery/memory_share.h"
 #include "server/delivery/retries.h"
 #include "server/delivery/store_reader.h"
+#include "server/delivery/subscription_fill.h"
 #include "server/delivery/turns.h"
 
 namespace duetime::delivery {
@@ -38,9 +39,10 @@ BacklogReader::BacklogReader(const DeliveryParts& parts)
       turns_(parts.turns),
       states_(parts.states),
       backlog_(parts.backlog),
-      retries_(parts.retries) {
+      retries_(parts.retries),
+      fill_(parts.fill) {
   DT_CHECK(AllSet(writes_, key_locks_, stats_, reader_, records_, table_));
-  DT_CHECK(AllSet(memory_, turns_, states_, backlog_, retries_));
+  DT_CHECK(AllSet(memory_, turns_, states_, backlog_, retries_, fill_));
 }
 
 absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) {
@@ -51,6 +53,12 @@ absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) 
                                      std::min(kReadBackPageEntries, memory_->RoomToReadBack())};
   auto page = reader_->BacklogPage(subscription->state.id, subscription->backlog.cursor(), limit);
   if (!page.ok()) return page.status();
+  if (page->damaged) fill_->OnDamage(now, subscription);
+  if (page->items.empty() && page->next.has_value()) {
+    subscription->backlog.Advance(*page->next);
+    turns_->ReadBack(subscription);
+    return absl::OkStatus();
+  }
   // A message at a place later than now waits for its next attempt, or was listed by an earlier run
   // whose clock was ahead.
   const auto later =
@@ -78,7 +86,7 @@ absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) 
 void BacklogReader::OnNothingDue(base::Now now, Subscription* subscription,
                                  const std::vector<BacklogRef>& later) {
   // The commit of a listing, or the end of the fill, queues the subscription again.
-  if (subscription->spills_in_flight > 0 || subscription->state.fill_until_ms > 0) return;
+  if (subscription->spills_in_flight > 0 || subscription->filling) return;
   if (!later.empty()) return backlog_->Park(now, subscription, later.front().key);
   backlog_->Clear(subscription);
   subscription->forgot_delivered = false;
@@ -158,6 +166,8 @@ EntryIndex BacklogReader::AddEntry(const BacklogRef& item, Subscription* subscri
   PendingDelivery& entry = (*table_)[index];
   entry.bytes = item.entry.bytes;
   entry.attempts = std::max(item.entry.attempts, row != nullptr ? row->attempts : 0);
+  // An attempt that the listing counts and the row does not was in flight when the process ended.
+  entry.half_failures = row != nullptr ? row->half_failures() : 0;
   entry.maybe_delivered = uncertain;
   entry.spilled = true;
   entry.listed_ms = item.key.due_ms;
@@ -217,6 +227,7 @@ void BacklogReader::MoveEntry(EntryIndex index, const BacklogRef& item) {
   entry.listed_ms = item.key.due_ms;
   entry.bytes = item.entry.bytes;
   entry.attempts = item.entry.attempts;
+  entry.half_failures = 0;
   entry.maybe_delivered =
       item.entry.maybe_delivered || backlog_->ClaimedBefore(*entry.subscription, item.key);
   entry.spilled = true;

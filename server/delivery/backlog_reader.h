@@ -64,6 +64,7 @@ class BacklogReader {
   DeliveryStates* const states_;
   Backlog* const backlog_;
   Retries* const retries_;
+  SubscriptionFill* const fill_;
 };
 
 }  // namespace duetime::delivery

@@ -10,18 +10,17 @@
 namespace duetime::delivery {
 namespace {
 
-// Encodes a new message with the attributes, labels, ordering key and payload of `from`. The key
-// and the times of `from` are left out.
-std::string EncodeContent(storage::MessageRecord from, storage::TopicId topic, uint64_t now_ms,
-                          const storage::DeadLetterOrigin* origin) {
+// A new message with the attributes, labels, ordering key and payload of `from`. The key and the
+// times of `from` are left out.
+storage::MessageRecord ContentOf(storage::MessageRecord from, storage::TopicId topic,
+                                 uint64_t now_ms) {
   storage::MessageRecord record;
   record.header = {.topic = topic, .deliver_ms = now_ms, .accept_ms = now_ms};
   record.attributes = std::move(from.attributes);
   record.labels = std::move(from.labels);
   record.ordering_key = from.ordering_key;
   record.payload = from.payload;
-  if (origin != nullptr) record.dead_letter = *origin;
-  return storage::EncodeMessageRecord(record);
+  return record;
 }
 
 }  // namespace
@@ -38,10 +37,14 @@ absl::StatusOr<std::string> MakeDeadLetter(absl::string_view record,
   origin.key = message.key;
   origin.deliver_ms = message.header.deliver_ms;
   origin.accept_ms = message.header.accept_ms;
-  return EncodeContent(std::move(message), dead_letter_topic, now_ms, &origin);
+  origin.ttl_ms = message.ttl_ms;
+  origin.late_policy = message.late_policy;
+  storage::MessageRecord letter = ContentOf(std::move(message), dead_letter_topic, now_ms);
+  letter.dead_letter = origin;
+  return storage::EncodeMessageRecord(letter);
 }
 
-absl::StatusOr<Redriven> MakeRedriven(absl::string_view record, uint64_t now_ms) {
+absl::StatusOr<Redriven> MakeRedriven(absl::string_view record, uint64_t now_ms, bool keep_key) {
   storage::MessageRecord message;
   if (absl::Status status = storage::DecodeMessageRecord(record, &message); !status.ok()) {
     return status;
@@ -49,11 +52,14 @@ absl::StatusOr<Redriven> MakeRedriven(absl::string_view record, uint64_t now_ms)
   if (!message.dead_letter.has_value()) {
     return absl::FailedPreconditionError("the message is no dead letter");
   }
-  const storage::TopicId topic = message.dead_letter->origin_topic;
-  std::string name(message.dead_letter->topic_name);
-  return Redriven{.topic = topic,
-                  .topic_name = std::move(name),
-                  .record = EncodeContent(std::move(message), topic, now_ms, nullptr)};
+  const storage::DeadLetterOrigin origin = *message.dead_letter;
+  storage::MessageRecord again = ContentOf(std::move(message), origin.origin_topic, now_ms);
+  again.ttl_ms = origin.ttl_ms;
+  again.late_policy = origin.late_policy;
+  if (keep_key) again.key = origin.key;
+  return Redriven{.topic = origin.origin_topic,
+                  .topic_name = std::string(origin.topic_name),
+                  .record = storage::EncodeMessageRecord(again)};
 }
 
 }  // namespace duetime::delivery

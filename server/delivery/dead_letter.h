@@ -19,8 +19,8 @@ namespace duetime::delivery {
 // Makes a dead letter's record from the message's `record`. The dead letter belongs to
 // `dead_letter_topic` and is accepted and due at `now_ms`. It keeps payload, attributes, labels and
 // ordering key, so that it can be redriven. It has no user key, does not expire, and is no
-// occurrence. It carries `origin`, in which origin_topic, key, deliver_ms and accept_ms are set
-// from the record.
+// occurrence. It carries `origin`, in which origin_topic, key, deliver_ms, accept_ms, ttl_ms and
+// late_policy are set from the record.
 //
 // If the message is a dead letter itself, its own origin is replaced: a dead letter records its
 // last origin only. DATA_LOSS if the record is damaged. REQUIRES: the texts of `origin` are shorter
@@ -38,10 +38,11 @@ struct Redriven {
   std::string record;
 };
 
-// Makes a plain message of the origin's topic from a dead letter's record, accepted and due at
-// `now_ms`. The message keeps payload, attributes, labels and ordering key. It does not keep the
-// former key, because another message may have that key by now. FAILED_PRECONDITION if the record
-// is not a dead letter's, DATA_LOSS if it is damaged.
-absl::StatusOr<Redriven> MakeRedriven(absl::string_view record, uint64_t now_ms);
+// Makes a message of the origin's topic from a dead letter's record, accepted and due at `now_ms`.
+// The message has the payload, attributes, labels and ordering key, and the time to live and late
+// policy of the origin. With `keep_key` it also has the key of the origin: the caller knows that no
+// other message has it. FAILED_PRECONDITION if the record is not a dead letter's, DATA_LOSS if it
+// is damaged.
+absl::StatusOr<Redriven> MakeRedriven(absl::string_view record, uint64_t now_ms, bool keep_key);
 
 }  // namespace duetime::delivery

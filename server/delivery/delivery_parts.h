@@ -13,6 +13,7 @@ namespace duetime::delivery {
 
 class Backlog;
 class BacklogReader;
+class CleanStop;
 class DeadLetters;
 class DeliveryRecords;
 class DeliveryStates;
@@ -57,14 +58,15 @@ struct DeliveryParts {
   MessageEnds* ends = nullptr;
   DeadLetters* dead_letters = nullptr;
   Retries* retries = nullptr;
+  SubscriptionFill* fill = nullptr;
   BacklogReader* backlog_reader = nullptr;
   Retention* retention = nullptr;
-  SubscriptionFill* fill = nullptr;
   SubscriptionRelease* release = nullptr;
   Offers* offers = nullptr;
   LeaseEnds* lease_ends = nullptr;
   HandOut* hand_out = nullptr;
   SubscriptionChanges* changes = nullptr;
+  CleanStop* clean_stop = nullptr;
 };
 
 // True if no pointer is null. The constructor of each part checks the pointers that it keeps.

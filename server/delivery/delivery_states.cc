@@ -47,7 +47,7 @@ void DeliveryStates::MakeDelayed(base::Now now, EntryIndex index, uint64_t delay
   DT_CHECK_GT(delay_ms, 0u);
   table_->SetState(index, EntryState::kDelayed);
   (*table_)[index].stream = protocol::StreamId{};
-  timers_->Start(index, now.mono_ms + delay_ms);
+  timers_->Start(index, now.mono_up_ms() + delay_ms);
 }
 
 bool DeliveryStates::LockOrder(EntryIndex index, absl::string_view ordering_key) {

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/delivery/backlog.h"
 #include "server/delivery/backlog_reader.h"
+#include "server/delivery/clean_stop.h"
 #include "server/delivery/delivery_timers.h"
 #include "server/delivery/hand_out.h"
 #include "server/delivery/lease_ends.h"
@@ -67,9 +69,7 @@ void Dispatcher::Attach(base::Now now, const protocol::AttachCommand& command) {
   parts_.streams->MakeAvailable(parts_.streams->Get(command.stream));
 }
 
-void Dispatcher::Detach(const protocol::DetachCommand& command) {
-  parts_.streams->Detach(command.stream, command.keep_leases);
-}
+void Dispatcher::Detach(const protocol::DetachCommand& command) { parts_.streams->Detach(command); }
 
 void Dispatcher::Settle(base::Now now, protocol::SettleCommand command) {
   parts_.lease_ends->Settle(now, std::move(command));
@@ -127,6 +127,16 @@ void Dispatcher::BackgroundStep(base::Now now, bool* more) {
   if (parts_.backlog->ListOld()) *more = true;
 }
 
+void Dispatcher::OnClockStep(base::Now now) {
+  std::vector<Subscription*> parked;
+  parts_.subscriptions->ForEach([&parked](Subscription& subscription) {
+    if (subscription.backlog.parked().has_value()) parked.push_back(&subscription);
+  });
+  std::sort(parked.begin(), parked.end(),
+            [](const Subscription* a, const Subscription* b) { return a->state.id < b->state.id; });
+  for (Subscription* const subscription : parked) parts_.pacing->CheckAgain(now, subscription);
+}
+
 // ---- For MessageCommands
 
 EntryIndex Dispatcher::Find(const storage::MessageId& id) const { return parts_.table->Find(id); }
@@ -172,6 +182,16 @@ void Dispatcher::FinishAll(const MessageKey& key) { parts_.ends->FinishAll(key);
 void Dispatcher::NoteReadError(const absl::Status& status) { parts_.reader->Fail(status); }
 
 const absl::Status& Dispatcher::read_status() const { return parts_.reader->status(); }
+
+void Dispatcher::Stop() {
+  stopped_ = true;
+  parts_.lease_ends->Stop();
+}
+
+bool Dispatcher::StepCleanStop(base::Now now) {
+  DT_CHECK(stopped_);
+  return parts_.clean_stop->Step(now);
+}
 
 bool Dispatcher::settles_waiting() const { return parts_.lease_ends->waiting() > 0; }
 

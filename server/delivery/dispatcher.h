@@ -67,6 +67,10 @@ class Dispatcher : public scheduler::DueSink {
   // that have been unsettled for too long. Sets `more` if there is more to do now.
   void BackgroundStep(base::Now now, bool* more);
 
+  // Call this when the wall clock has moved against the steady clock. Looks again at the backlogs
+  // that wait for a time of the wall clock. Cost: O(subscriptions).
+  void OnClockStep(base::Now now);
+
   // ---- For MessageCommands, which changes messages on behalf of clients
   //
   // The first entry of a message, or kNoEntry.
@@ -97,8 +101,11 @@ class Dispatcher : public scheduler::DueSink {
   // Notes a failed read on which a decision depended. The next step fails the shard.
   void NoteReadError(const absl::Status& status);
   const absl::Status& read_status() const;
-  // Hands out nothing from now on.
-  void Stop() { stopped_ = true; }
+  // Hands out nothing from now on. A lease that ends with its stream is then taken back.
+  void Stop();
+  // Adds the records of a clean stop (CleanStop), a slice at a time. True if there is more to do.
+  // REQUIRES: Stop was called, and nothing but this is called from now on.
+  bool StepCleanStop(base::Now now);
   // True if settlements wait for the next step.
   bool settles_waiting() const;
   // The steady-clock time at which BeginStep or BackgroundStep has work to do.

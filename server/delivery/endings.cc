@@ -33,6 +33,8 @@ absl::Status Endings::EndKey(const storage::MessageId& id, const storage::Tombst
     return absl::OkStatus();
   }
   auto entry = store_->GetIndex(shard_, tombstone.topic, kind, tombstone.key);
+  // It is not known whose the key is, so the entry stays. Every call with this key is refused.
+  if (storage::IsDamage(entry.status())) return absl::OkStatus();
   if (!entry.ok()) return entry.status();
   if (!entry->has_value() || (*entry)->id != id) return absl::OkStatus();
   (*entry)->expire_ms = tombstone.expire_ms;

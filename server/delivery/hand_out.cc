@@ -27,6 +27,12 @@ constexpr size_t kBytesPerMessage = 4 << 10;
 // The smallest turn of a subscription while others wait.
 constexpr size_t kTurnMin = 64;
 
+uint64_t BytesOf(const protocol::DeliveryFrame& frame) {
+  uint64_t bytes = 0;
+  for (const protocol::Delivery& delivery : frame.deliveries) bytes += delivery.record.size();
+  return bytes;
+}
+
 }  // namespace
 
 HandOut::HandOut(const DeliveryParts& parts)
@@ -77,13 +83,18 @@ absl::Status HandOut::Serve(base::Now now, Subscription* subscription, size_t tu
   Stream* const stream = available.front();
   DT_CHECK(stream->available);
   DT_CHECK(stream->subscription == subscription);
+  if (!Turns::CanServe(*subscription)) return absl::OkStatus();
+  if (!streams_->HasRoom(stream)) {
+    turns_->Serve(subscription);
+    return absl::OkStatus();
+  }
   TakeReady(now, stream, turn, &taken_);
   if (stream->available) {
     DT_CHECK(available.front() == stream);
     available.pop_front();
     available.push_back(stream);
   }
-  *done += taken_.entries.size() + taken_.bytes / kBytesPerMessage;
+  *done += taken_.entries.size() + taken_.early + taken_.bytes / kBytesPerMessage;
   if (!taken_.entries.empty()) {
     if (absl::Status status = SendFrame(now, stream, taken_.entries); !status.ok()) return status;
   }
@@ -94,6 +105,7 @@ absl::Status HandOut::Serve(base::Now now, Subscription* subscription, size_t tu
 
 void HandOut::TakeReady(base::Now now, Stream* stream, size_t turn, Taken* taken) {
   taken->entries.clear();
+  taken->early = 0;
   taken->bytes = 0;
   Subscription* const subscription = stream->subscription;
   // An equal share for each available stream, so that the first does not get all of a burst.
@@ -101,8 +113,15 @@ void HandOut::TakeReady(base::Now now, Stream* stream, size_t turn, Taken* taken
   DT_CHECK_GT(sharers, 0u);
   const size_t share = (subscription->ready.count + sharers - 1) / sharers;
   const size_t limit = std::min({frame_messages_max_, share, turn});
-  while (taken->entries.size() < limit && taken->bytes < frame_bytes_max_) {
+  while (taken->entries.size() + taken->early < limit && taken->bytes < frame_bytes_max_) {
     const PendingDelivery& entry = (*table_)[subscription->ready.head];
+    if (entry.due_ms > now.wall_ms) {
+      // The clock was set back since the message was due (P2). In the backlog it waits for its
+      // time, and it holds up neither memory nor the messages behind it.
+      backlog_->WaitUntilDue(states_->TakeReady(subscription));
+      ++taken->early;
+      continue;
+    }
     if (!streams_->TakeCredit(stream, entry.bytes)) return;
     if (!Pacing::Take(now, entry.due_ms, subscription)) {
       pacing_->Wait(now, entry.due_ms, subscription);
@@ -155,7 +174,12 @@ absl::Status HandOut::SendFrame(base::Now now, Stream* stream,
     bytes += size;
   }
   DT_CHECK_EQ(frame.deliveries.size() + static_cast<size_t>(held_back), entries.size());
-  if (!frame.deliveries.empty()) effects_->frames.push_back(std::move(frame));
+  if (!frame.deliveries.empty()) {
+    const uint64_t unsent = BytesOf(frame);
+    stream->credit->AddUnsent(unsent);
+    frame.charge = protocol::Charge(stream->budget, unsent);
+    effects_->frames.push_back(std::move(frame));
+  }
   if (held_back == 0) return absl::OkStatus();
   Pacing::GiveBack(static_cast<size_t>(held_back), stream->subscription);
   streams_->ReturnCredit(stream->id, held_back, bytes);
@@ -171,7 +195,7 @@ HandOut::Verdict HandOut::Judge(base::Now now, const PendingDelivery& entry,
       if (Retention::TooOld(now, entry)) return Verdict::kTooOld;
       [[fallthrough]];
     case Verdict::kOutOfAttempts:
-      // The last attempt was under way when the process ended, or the policy has changed.
+      // The policy has changed, or there was no topic for the dead letter.
       if (Retries::OutOfAttempts(entry)) return Verdict::kOutOfAttempts;
       [[fallthrough]];
     case Verdict::kExpired:

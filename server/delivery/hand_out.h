@@ -37,10 +37,12 @@ class HandOut {
   absl::Status Step(base::Now now, size_t budget, bool* more);
 
  private:
-  // One turn's messages, in the order of delivery, and their bytes.
+  // One turn's messages, in the order of delivery, their bytes, and the number of messages that
+  // were ready and are not due, because the clock was set back.
   struct Taken {
     std::vector<EntryIndex> entries;
     size_t bytes = 0;
+    size_t early = 0;
   };
 
   // Hands out at most `turn` messages of the subscription, and adds the work to `done`.

@@ -43,7 +43,7 @@ void TakeFirst(std::vector<Item>* items, const GoOn& go_on, const Settle& settle
 }  // namespace
 
 struct LeaseEnds::Batch {
-  // `now` is sent at once, `later` when the ends are committed.
+  // `now` is sent at once, `later` when the records are committed.
   protocol::SettleReply now;
   protocol::SettleReply later;
   std::vector<EntryIndex> acked;
@@ -110,11 +110,13 @@ bool LeaseEnds::SettleSome(base::Now now, SettleCommand* command) {
             [&](const protocol::ExtendItem& item) { Extend(now, item, &batch); });
   TakeFirst(&command->nacks, room_for_letters,
             [&](const protocol::NackItem& item) { Nack(now, item, &batch); });
+  TakeFirst(&command->releases, room,
+            [&](const protocol::ReleaseItem& item) { Release(now, item, &batch); });
   TakeFirst(&command->dead_letters, room_for_letters,
             [&](const protocol::DeadLetterItem& item) { Reject(now, item, &batch); });
   Answer(std::move(batch));
   return command->acks.empty() && command->extends.empty() && command->nacks.empty() &&
-         command->dead_letters.empty();
+         command->releases.empty() && command->dead_letters.empty();
 }
 
 EntryIndex LeaseEnds::FindLease(LeaseToken token, Batch* batch) {
@@ -146,9 +148,16 @@ void LeaseEnds::Extend(base::Now now, const protocol::ExtendItem& item, Batch* b
 void LeaseEnds::Nack(base::Now now, const protocol::NackItem& item, Batch* batch) {
   const EntryIndex index = FindLease(item.token, batch);
   if (index == kNoEntry) return;
-  batch->now.settled.push_back(item.token);
+  batch->later.settled.push_back(item.token);
   ++stats_->nacked;
   retries_->Fail(now, index, Failure::kNacked, item.delay_ms, item.reason);
+}
+
+void LeaseEnds::Release(base::Now now, const protocol::ReleaseItem& item, Batch* batch) {
+  const EntryIndex index = FindLease(item.token, batch);
+  if (index == kNoEntry) return;
+  batch->later.settled.push_back(item.token);
+  retries_->Fail(now, index, Failure::kReleased, item.delay_ms, "");
 }
 
 void LeaseEnds::Reject(base::Now now, const protocol::DeadLetterItem& item, Batch* batch) {
@@ -243,10 +252,14 @@ bool LeaseEnds::GiveBackClosing(base::Now now) {
     DT_CHECK_NE(index, kNoEntry);
     DT_CHECK((*table_)[index].stream == id);
     // The first attempt of a message does not count as failed, because its handler may never have
-    // started. A later attempt counts, because the message may have ended the stream.
-    if (!stream->dismissed && (*table_)[index].attempts > 1) {
-      pacing_->OnFailure(now, stream->subscription);
+    // started. A later attempt counts, because the message may have ended the stream. The list is
+    // in the order of delivery, so the last entries are those that did not leave the server.
+    const bool left = !stream->unsent && stream->in_flight.count > stream->not_received;
+    if (stopped_ || stream->dismissed || !left) {
+      retries_->TakeBack(now, index);
+      continue;
     }
+    if ((*table_)[index].attempts > 1) pacing_->OnFailure(now, stream->subscription);
     retries_->Fail(now, index, Failure::kStreamEnded, std::nullopt, "");
   }
   return !closing.empty();

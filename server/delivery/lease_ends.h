@@ -36,6 +36,9 @@ class LeaseEnds {
   // there is more to do now. Call once in each step, first.
   bool Step(base::Now now);
 
+  // The server stops: from now on, leases that end with their stream are taken back.
+  void Stop() { stopped_ = true; }
+
   // The number of streams that have waiting settlements.
   size_t waiting() const { return waiting_.size(); }
 
@@ -53,6 +56,7 @@ class LeaseEnds {
   void Ack(base::Now now, protocol::LeaseToken token, Batch* batch);
   void Extend(base::Now now, const protocol::ExtendItem& item, Batch* batch);
   void Nack(base::Now now, const protocol::NackItem& item, Batch* batch);
+  void Release(base::Now now, const protocol::ReleaseItem& item, Batch* batch);
   void Reject(base::Now now, const protocol::DeadLetterItem& item, Batch* batch);
   void Answer(Batch batch);
   void FinishAcks(const std::vector<EntryIndex>& acked);
@@ -84,6 +88,7 @@ class LeaseEnds {
   std::deque<protocol::StreamId> turns_;
   // True while a settlement from an unknown stream (a unary Settle) waits. It may name any lease.
   bool unknown_stream_waits_ = false;
+  bool stopped_ = false;
 };
 
 }  // namespace duetime::delivery

@@ -7,16 +7,22 @@
 
 namespace duetime::delivery {
 
-using protocol::kLeaseCounterMask;
-
 Leases::Leases(const DeliveryParts& parts)
     : shard_(parts.shard.shard),
+      key_(parts.shard.limits->lease_key),
       scheduler_(parts.scheduler),
       table_(parts.table),
       timers_(parts.timers),
       streams_(parts.streams) {
   DT_CHECK_LT(shard_, protocol::kShardCountMax);
   DT_CHECK(AllSet(scheduler_, table_, timers_, streams_));
+}
+
+protocol::LeaseToken Leases::NewToken() {
+  for (;;) {
+    const auto token = protocol::MakeToken(key_, shard_, scheduler_->epoch(), ++tokens_made_);
+    if (token != protocol::kNoLease && !leases_.contains(token)) return token;
+  }
 }
 
 protocol::LeaseToken Leases::Begin(base::Now now, Stream* stream, EntryIndex index) {
@@ -31,21 +37,22 @@ protocol::LeaseToken Leases::Begin(base::Now now, Stream* stream, EntryIndex ind
   if (entry.dispatch_ms == 0) entry.dispatch_ms = now.wall_ms;
   entry.last_dispatch_ms = now.wall_ms;
   ++entry.attempts;
-  entry.lease = next_lease_++;
+  entry.lease = NewToken();
   entry.stream = stream->id;
   timers_->Start(index, now.mono_ms + stream->lease_ms);
   table_->PushBack(&stream->in_flight, index);
-  DT_CHECK(leases_.emplace(entry.lease & kLeaseCounterMask, index).second);
-  return protocol::MakeToken(shard_, scheduler_->epoch(), entry.lease);
+  ++stream->handed_out;
+  DT_CHECK(leases_.emplace(entry.lease, index).second);
+  return entry.lease;
 }
 
 void Leases::End(EntryIndex index) {
   PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.state == EntryState::kInFlight);
-  DT_CHECK_NE(entry.lease, 0u);
+  DT_CHECK(entry.lease != protocol::kNoLease);
   timers_->Cancel(index);
-  DT_CHECK_EQ(leases_.erase(entry.lease & kLeaseCounterMask), 1u);
-  entry.lease = 0;
+  DT_CHECK_EQ(leases_.erase(entry.lease), 1u);
+  entry.lease = protocol::kNoLease;
   Stream* const stream = streams_->Get(entry.stream);
   table_->Unlink(&stream->in_flight, index);
   table_->SetState(index, EntryState::kTaken);
@@ -59,22 +66,20 @@ void Leases::Extend(base::Now now, EntryIndex index, uint64_t duration_ms) {
 }
 
 EntryIndex Leases::Find(protocol::LeaseToken token) const {
-  const auto bits = static_cast<uint64_t>(token);
-  if (token != protocol::MakeToken(shard_, scheduler_->epoch(), bits)) return kNoEntry;
-  const auto it = leases_.find(bits & kLeaseCounterMask);
+  const auto it = leases_.find(token);
   if (it == leases_.end()) return kNoEntry;
   const PendingDelivery& entry = (*table_)[it->second];
   DT_CHECK(entry.state == EntryState::kInFlight);
-  DT_CHECK_EQ(entry.lease & kLeaseCounterMask, bits & kLeaseCounterMask);
+  DT_CHECK(entry.lease == token);
   return entry.subscription->state.deleting ? kNoEntry : it->second;
 }
 
 void Leases::CheckInvariants() const {
   DT_CHECK_EQ(leases_.size(), table_->count(EntryState::kInFlight));
-  for (const auto& [lease, index] : leases_) {
+  for (const auto& [token, index] : leases_) {
     const PendingDelivery& entry = (*table_)[index];
     DT_CHECK(entry.state == EntryState::kInFlight);
-    DT_CHECK_EQ(entry.lease & kLeaseCounterMask, lease);
+    DT_CHECK(entry.lease == token);
     DT_CHECK_GT(entry.attempts, 0u);
     DT_CHECK(streams_->Find(entry.stream) != nullptr);
     DT_CHECK(!entry.timer.none());

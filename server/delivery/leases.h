@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "server/base/clock.h"
+#include "server/base/sip_hash.h"
 #include "server/delivery/delivery_parts.h"
 #include "server/delivery/delivery_timers.h"
 #include "server/delivery/streams.h"
@@ -18,8 +19,9 @@ namespace duetime::delivery {
 // Begins, finds, extends and ends leases. A lease consists of a token, a timer and a place in its
 // stream's list. An entry has one exactly while it is in state kInFlight.
 //
-// Guarantees: (1) an entry has one lease at a time; (2) a token is never given twice (LeaseToken);
-// (3) no lease begins before the message is due (P2). Other parts decide what follows a lease.
+// Guarantees: (1) an entry has one lease at a time; (2) only the client that was given a token
+// knows it, and an ended lease's token finds nothing (LeaseToken); (3) no lease begins before the
+// message is due (P2). Other parts decide what follows a lease.
 // Cost: O(1). Thread safety: confined to the engine thread.
 class Leases {
  public:
@@ -41,14 +43,17 @@ class Leases {
   void CheckInvariants() const;
 
  private:
+  // A token that no lease has.
+  protocol::LeaseToken NewToken();
+
   const uint16_t shard_;
+  const base::SipKey key_;
   const scheduler::Scheduler* const scheduler_;
   PendingDeliveries* const table_;
   DeliveryTimers* const timers_;
   Streams* const streams_;
-  // Lease counter to entry.
-  absl::flat_hash_map<uint64_t, EntryIndex> leases_;
-  uint64_t next_lease_ = 1;
+  absl::flat_hash_map<protocol::LeaseToken, EntryIndex> leases_;
+  uint64_t tokens_made_ = 0;
 };
 
 }  // namespace duetime::delivery

@@ -115,7 +115,7 @@ void MessageEnds::EndByLast(base::Now now, EntryIndex index, const ProgressRows&
   tombstone.accept_ms = entry.accept_ms;
   tombstone.fire_ms = entry.fire_ms;
   tombstone.dispatch_ms = entry.dispatch_ms;
-  tombstone.end_ms = now.wall_ms;
+  tombstone.end_ms = now.wall_up_ms();  // as accept_ms is rounded
   if (const EntryDetails* const details = table_->DetailsOf(index); details != nullptr) {
     tombstone.key = details->key;
     tombstone.revision = details->revision;
@@ -201,7 +201,7 @@ absl::Status MessageEnds::BeginEnd(base::Now now, const MessageEnd& end) {
   tombstone.payload_bytes = static_cast<uint32_t>(record.payload.size());
   tombstone.deliver_ms = record.header.deliver_ms;
   tombstone.accept_ms = record.header.accept_ms;
-  tombstone.end_ms = now.wall_ms;
+  tombstone.end_ms = now.wall_up_ms();  // as accept_ms is rounded
   tombstone.revision = record.revision;
   tombstone.redelivery_stopped = end.redelivery_stopped;
   tombstone.key = std::string(record.key);
@@ -243,7 +243,7 @@ void MessageEnds::UnlistUnseen(const MessageKey& key, Subscription* subscription
   backlog_->Unlist(place, *subscription);
   // The count needs a read, and only bounded subscriptions keep one.
   if (subscription->bounded() && !subscription->listed.Recall(key.id) &&
-      backlog_->Contains(place, *subscription)) {
+      backlog_->ListedAt(place, *subscription) == Listed::kYes) {
     subscription->listed.Taken(place);
   }
 }

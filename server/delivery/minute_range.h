@@ -18,15 +18,21 @@ namespace duetime::delivery {
 
 // Sets `range` to the first minute that holds a message of `topic`, from `from` on; nullopt if
 // there is none with a due time below `until_ms`. A scan of the range does not pass the deleted
-// records of other minutes. Cost: one read of a counter.
+// records of other minutes. If the counters are damaged, the range is all that is left. Cost: one
+// read of a counter.
 inline absl::Status NextMinute(storage::MessageStore* store, uint16_t shard, storage::TopicId topic,
                                const storage::MessageKey& from, uint64_t until_ms,
                                std::optional<storage::KeyRange>* range) {
   constexpr auto kLevel = storage::CountLevel::kMinute;
   range->reset();
   std::vector<storage::BucketCount> counts;
-  absl::Status status = store->ScanCounts(
+  absl::Status status = store->ReadCounts(
       shard, topic, kLevel, {storage::BucketStart(kLevel, from.due_ms), until_ms}, 1, &counts);
+  if (storage::IsDamage(status)) {
+    const storage::MessageKey until = storage::MessageKey::FirstAt(until_ms);
+    if (from < until) *range = {.from = from, .until = until};
+    return absl::OkStatus();
+  }
   if (!status.ok() || counts.empty()) return status;
   DT_CHECK_EQ(counts.size(), 1u);
   const uint64_t start_ms = counts[0].start_ms;

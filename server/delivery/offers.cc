@@ -40,7 +40,6 @@ Offers::Offers(const DeliveryParts& parts)
 }
 
 void Offers::OnDue(base::Now now, const MessageRef& message) {
-  DT_CHECK_LE(message.key.due_ms, now.wall_ms);
   DT_CHECK_LE(message.key.due_ms, scheduler_->claim_ms());
   // A command is ending or moving the message. If the message lives on, it is offered again.
   if (key_locks_->Held(message.key.id)) return;
@@ -73,13 +72,13 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
     return EndUnwanted(now, message.key, settled);
   }
   if (std::any_of(takers_.begin(), takers_.end(),
-                  [this](const Subscription* taker) { return MustExist(*taker); })) {
+                  [this](const Taker& taker) { return MustExist(*taker.subscription); })) {
     const auto record = reader_->Record(message.key);
     if (!record.ok() || !record->has_value()) return;
   }
   ++stats_->fired;
-  for (Subscription* const taker : takers_) {
-    Offer(now, message, taker, rows.Find(taker->state.id));
+  for (const Taker& taker : takers_) {
+    Offer(now, message, taker, rows.Find(taker.subscription->state.id));
   }
 }
 
@@ -89,6 +88,7 @@ void Offers::OfferAfterCommit(const MessageRef& message) {
   scheduler_->low_watermark()->Hold(message.key.due_ms);
   writes_->Then([this, message](base::Now then, bool accepted) {
     if (!accepted) return;
+    // If the clock was set back meanwhile, HandOut waits for the message's time.
     OnDue(then, message);
     scheduler_->low_watermark()->Release(message.key.due_ms);
     scheduler_->NoteProgress();
@@ -104,7 +104,7 @@ bool Offers::MayHaveRows(const Topic& topic, bool repeats) const {
 
 Offers::Known Offers::FindTakers(const MessageRef& message, const Topic& topic,
                                  const ProgressRows& rows, bool repeats,
-                                 std::vector<Subscription*>* takers) {
+                                 std::vector<Taker>* takers) {
   DT_CHECK(takers->empty());
   Known known{.known = !rows.empty(), .wanted = false};
   for (Subscription* const subscription : topic.subscriptions) {
@@ -113,8 +113,10 @@ Offers::Known Offers::FindTakers(const MessageRef& message, const Topic& topic,
     if (row != nullptr && row->state == Progress::State::kSettled) continue;
     known.wanted = true;
     const EntryIndex index = table_->Find(message.key.id, subscription);
-    if (index == kNoEntry && IsNew(message, *subscription, row, repeats)) {
-      takers->push_back(subscription);
+    const Listed listed =
+        index == kNoEntry ? IsListed(message, *subscription, row, repeats) : Listed::kYes;
+    if (listed != Listed::kYes) {
+      takers->push_back({.subscription = subscription, .uncertain = listed == Listed::kUnknown});
       continue;
     }
     known.known = true;
@@ -123,17 +125,17 @@ Offers::Known Offers::FindTakers(const MessageRef& message, const Topic& topic,
   return known;
 }
 
-bool Offers::IsNew(const MessageRef& message, const Subscription& subscription, const Progress* row,
-                   bool repeats) {
-  if (!subscription.backlog.any()) return true;
+Listed Offers::IsListed(const MessageRef& message, const Subscription& subscription,
+                        const Progress* row, bool repeats) {
+  if (!subscription.backlog.any()) return Listed::kNo;
   // BacklogReader brings a listed message back, with its attempts.
-  if (row != nullptr && row->listed) return false;
+  if (row != nullptr && row->listed) return Listed::kYes;
   // The fill may list a due message before the scheduler offers it. A bounded subscription must not
   // count that message twice.
   const bool filled = subscription.bounded() && message.key.due_ms <= subscription.filled_until_ms;
   const bool ask_disk = filled || subscription.forgot_delivered || repeats ||
                         subscription.backlog.parked().has_value();
-  return !ask_disk || !backlog_->Contains(message.key, subscription);
+  return ask_disk ? backlog_->ListedAt(message.key, subscription) : Listed::kNo;
 }
 
 bool Offers::MustExist(const Subscription& subscription) const {
@@ -141,19 +143,23 @@ bool Offers::MustExist(const Subscription& subscription) const {
          (subscription.available.empty() || !memory_->FitsNew(subscription));
 }
 
-void Offers::Offer(base::Now now, const MessageRef& message, Subscription* subscription,
+void Offers::Offer(base::Now now, const MessageRef& message, const Taker& taker,
                    const Progress* row) {
+  Subscription* const subscription = taker.subscription;
   DT_CHECK(subscription->Covers(message.key.id));
   DT_CHECK(row == nullptr || row->state != Progress::State::kSettled);
-  if (!memory_->FitsNew(*subscription)) return backlog_->ListNew(message, subscription, row);
+  if (!memory_->FitsNew(*subscription)) {
+    return backlog_->ListNew(message, subscription, row, taker.uncertain);
+  }
   const EntryIndex index = table_->Insert(message.key, subscription);
   PendingDelivery& entry = (*table_)[index];
   entry.bytes = message.bytes;
-  entry.maybe_delivered = scheduler_->MaybeDelivered(message.key);
+  entry.maybe_delivered = taker.uncertain || scheduler_->MaybeDelivered(message.key);
   entry.fire_ms = now.wall_ms;
   states_->Hold(index);
   if (row != nullptr) {
     entry.attempts = row->attempts;
+    entry.half_failures = row->half_failures();
     entry.progress = true;
     if (row->retry_ms > now.wall_ms) return retries_->ResumeDelay(now, index, *row);
   }
@@ -185,6 +191,7 @@ void Offers::MoveEntry(EntryIndex index, const MessageRef& message, const Progre
   entry.bytes = message.bytes;
   if (const auto past = status_->PastOf(message.key, entry.subscription, row); past.ok()) {
     entry.attempts = past->attempts;
+    entry.half_failures = row != nullptr ? row->half_failures() : 0;
     entry.maybe_delivered = past->uncertain;
   }
   entry.progress = entry.progress || row != nullptr;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/base/clock.h"
+#include "server/delivery/backlog.h"
 #include "server/delivery/delivery_parts.h"
 #include "server/delivery/store_reader.h"
 #include "server/delivery/subscription.h"
@@ -37,22 +38,28 @@ class Offers {
     // A subscription has not settled it.
     bool wanted = false;
   };
-  // Adds to `takers` the subscriptions that must be offered the message now.
+  // A subscription that must be offered the message now.
+  struct Taker {
+    Subscription* subscription = nullptr;
+    // Its listing is damaged, so the message may have been delivered.
+    bool uncertain = false;
+  };
+  // Adds to `takers`.
   Known FindTakers(const storage::MessageRef& message, const Topic& topic, const ProgressRows& rows,
-                   bool repeats, std::vector<Subscription*>* takers);
+                   bool repeats, std::vector<Taker>* takers);
   // Offers the message again when its settlement is committed, and holds the low watermark back
   // until then. REQUIRES: a settlement is not committed yet.
   void OfferAfterCommit(const storage::MessageRef& message);
   bool MayHaveRows(const Topic& topic, bool repeats) const;
-  // True if the message is not listed and must be offered now. REQUIRES: the subscription does not
-  // have it in memory.
-  bool IsNew(const storage::MessageRef& message, const Subscription& subscription,
-             const storage::Progress* row, bool repeats);
+  // Whether the message is listed. If not, or if this is unknown, it must be offered now. REQUIRES:
+  // the subscription does not have it in memory.
+  Listed IsListed(const storage::MessageRef& message, const Subscription& subscription,
+                  const storage::Progress* row, bool repeats);
   // True if the store must confirm that the message exists before it is offered, because the timer
   // of a cancelled message stays in the wheel. A bounded subscription without credit or room would
   // notice the end late, and would count the message among those that it keeps.
   bool MustExist(const Subscription& subscription) const;
-  void Offer(base::Now now, const storage::MessageRef& message, Subscription* subscription,
+  void Offer(base::Now now, const storage::MessageRef& message, const Taker& taker,
              const storage::Progress* row);
   // Handles an offer of a message that the subscription has in memory.
   void OfferAgain(EntryIndex index, const storage::MessageRef& message,
@@ -76,7 +83,7 @@ class Offers {
   MessageEnds* const ends_;
   Retries* const retries_;
   // Scratch of one call, kept to reuse its memory.
-  std::vector<Subscription*> takers_;
+  std::vector<Taker> takers_;
 };
 
 }  // namespace duetime::delivery

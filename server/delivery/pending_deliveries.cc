@@ -79,7 +79,7 @@ void PendingDeliveries::SetState(EntryIndex index, EntryState state) {
   // The entry has left its old state, and gets the list, timer and lease of the new one later.
   DT_CHECK(entry.Unlinked());
   DT_CHECK(entry.timer.none());
-  DT_CHECK_EQ(entry.lease, 0u);
+  DT_CHECK(entry.lease == protocol::kNoLease);
   for (EntryCounts* const counts : {&counts_, &entry.subscription->counts}) {
     DT_CHECK_GT(counts->of(entry.state), 0u);
     --counts->by_state[static_cast<size_t>(entry.state)];
@@ -94,7 +94,7 @@ void PendingDeliveries::Remove(EntryIndex index) {
   DT_CHECK(MayFollow(entry.state, EntryState::kFree));
   DT_CHECK(entry.Unlinked());
   DT_CHECK(entry.timer.none());
-  DT_CHECK_EQ(entry.lease, 0u);
+  DT_CHECK(entry.lease == protocol::kNoLease);
   DT_CHECK(!entry.held);
   DT_CHECK_EQ(entry.order, 0u);
   Part& part = PartOf(entry.id);
@@ -130,7 +130,8 @@ void PendingDeliveries::Learn(EntryIndex index, absl::string_view record) {
   DT_CHECK(entry.state != EntryState::kFree);
   DT_CHECK(entry.state != EntryState::kEnding);
   entry.seen = true;
-  entry.record_bytes = static_cast<uint32_t>(record.size());
+  // A record that lies in a damaged block is empty. Its size is known from its place.
+  entry.record_bytes = record.empty() ? entry.bytes : static_cast<uint32_t>(record.size());
   storage::MessageHeader header;
   absl::string_view head;
   // A damaged record is still handed out. The code that decodes it refuses it.

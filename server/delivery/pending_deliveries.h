@@ -81,8 +81,8 @@ struct EntryCounts {
 struct PendingDelivery {
   storage::MessageId id;
   Subscription* subscription = nullptr;
-  // Counter part of the lease token; 0 while not in flight.
-  uint64_t lease = 0;
+  // kNoLease while not in flight.
+  protocol::LeaseToken lease{};
   protocol::StreamId stream{};
   // The due time of its key, which differs from the id's if the message was moved.
   uint64_t due_ms = 0;
@@ -108,6 +108,8 @@ struct PendingDelivery {
   uint32_t bytes = 0;
   // Deliveries begun.
   uint32_t attempts = 0;
+  // Those that failed, in half attempts (HalfFailuresOf).
+  uint32_t half_failures = 0;
   EntryIndex next = kNoEntry;
   EntryIndex previous = kNoEntry;
   // The next entry of the same message, and the one before.

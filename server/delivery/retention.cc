@@ -12,6 +12,7 @@
 #include "server/delivery/memory_share.h"
 #include "server/delivery/message_ends.h"
 #include "server/delivery/store_reader.h"
+#include "server/delivery/subscription_fill.h"
 #include "server/delivery/subscriptions.h"
 
 namespace duetime::delivery {
@@ -45,10 +46,11 @@ Retention::Retention(const DeliveryParts& parts)
       states_(parts.states),
       ends_(parts.ends),
       dead_letters_(parts.dead_letters),
-      backlog_reader_(parts.backlog_reader) {
+      backlog_reader_(parts.backlog_reader),
+      fill_(parts.fill) {
   DT_CHECK_GT(shards_, 0u);
   DT_CHECK(AllSet(key_locks_, reader_, table_, memory_, subscriptions_));
-  DT_CHECK(AllSet(states_, ends_, dead_letters_, backlog_reader_));
+  DT_CHECK(AllSet(states_, ends_, dead_letters_, backlog_reader_, fill_));
 }
 
 bool Retention::TooOld(base::Now now, const PendingDelivery& entry) {
@@ -97,7 +99,7 @@ bool Retention::CountListed(Subscription* subscription) {
   BacklogCount& listed = subscription->listed;
   DT_CHECK(!listed.known());
   // While messages move between memory and disk, a count could take one twice, or miss one.
-  if (subscription->state.fill_until_ms > 0) return false;
+  if (subscription->filling) return false;
   if (listed.cursor() == MessageKey{} &&
       (subscription->reading || subscription->spills_in_flight > listed.arriving())) {
     return false;
@@ -111,6 +113,10 @@ bool Retention::CountListed(Subscription* subscription) {
   const auto page = reader_->BacklogPage(subscription->state.id, from, kCountedPage);
   if (!page.ok()) return false;
   if (page->items.empty()) {
+    if (page->next.has_value()) {
+      listed.Walked(0, *page->next);
+      return true;
+    }
     listed.Finish();
     return false;
   }
@@ -135,8 +141,9 @@ bool Retention::GiveUpReady(base::Now now, Subscription* subscription) {
     if (!TooOld(now, entry) && !TooMany(*subscription)) return false;
     if (key_locks_->Held(entry.id) || ends_->MessageEnding(entry.key())) return false;
     const auto record = reader_->Record(entry.key());
-    if (!record.ok()) return false;
-    if (!record->has_value()) {
+    if (!record.ok() && !storage::IsDamage(record.status())) return false;
+    // The record of a damaged message stays, and the subscription forgets it.
+    if (!record.ok() || !record->has_value()) {
       ends_->DropStale(index);
       continue;
     }
@@ -156,9 +163,13 @@ bool Retention::GiveUpListed(base::Now now, Subscription* subscription) {
   const uint64_t retention_ms = subscription->state.settings.retention_ms;
   // If only the number is bounded and it is not exceeded, no page has to be read.
   if (retention_ms == 0 && !TooMany(*subscription)) return false;
-  const auto page = reader_->BacklogPage(subscription->state.id,
-                                         std::max(cursor, subscription->backlog.first()), limit);
+  // While the subscription is behind, the walk itself moves the backlog's first place, and a
+  // message that was listed since the last visit may lie before the cursor.
+  const MessageKey first = subscription->backlog.first();
+  const MessageKey from = subscription->backlog.behind() ? first : std::max(cursor, first);
+  const auto page = reader_->BacklogPage(subscription->state.id, from, limit);
   if (!page.ok()) return false;
+  if (page->damaged) fill_->OnDamage(now, subscription);
   for (const BacklogRef& item : page->items) {
     const bool too_old = retention_ms > 0 && now.wall_ms > item.key.due_ms + retention_ms;
     // Ready messages are older, so they are dropped first.

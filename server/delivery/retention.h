@@ -59,6 +59,7 @@ class Retention {
   MessageEnds* const ends_;
   DeadLetters* const dead_letters_;
   BacklogReader* const backlog_reader_;
+  SubscriptionFill* const fill_;
 };
 
 }  // namespace duetime::delivery

@@ -16,6 +16,13 @@ namespace duetime::delivery {
 
 using storage::Progress;
 
+namespace {
+
+// A run continues delays of earlier runs in memory up to this length.
+constexpr uint64_t kResumedInMemoryMs = 60'000;
+
+}  // namespace
+
 Retries::Retries(const DeliveryParts& parts)
     : stats_(parts.shard.stats),
       records_(parts.records),
@@ -33,12 +40,14 @@ Retries::Retries(const DeliveryParts& parts)
 
 void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<uint64_t> delay_ms,
                    absl::string_view text) {
-  const PendingDelivery& entry = (*table_)[index];
+  PendingDelivery& entry = (*table_)[index];
   DT_CHECK(entry.state == EntryState::kInFlight);
   if (entry.subscription->state.deleting) {
     leases_->End(index);
     return states_->MakeReady(index);  // SubscriptionRelease takes it from there
   }
+  if (HalfFailuresOf(why) == 0) return Retry(now, index, why, delay_ms.value_or(0));
+  entry.half_failures += HalfFailuresOf(why);
   // The end of a stream does not count as a failure here, because LeaseEnds counts it. A dismissed
   // stream does not count either, because its failures are those of the former subscriber.
   if (why != Failure::kStreamEnded && !streams_->Get(entry.stream)->dismissed) {
@@ -50,12 +59,14 @@ void Retries::Fail(base::Now now, EntryIndex index, Failure why, std::optional<u
     return;
   }
   const protocol::RetryPolicy& policy = entry.subscription->state.settings.retry;
-  Retry(now, index, why, delay_ms.value_or(BackoffMs(policy, entry.attempts, entry.id.low)));
+  const uint32_t failures = (entry.half_failures + 1) / 2;
+  Retry(now, index, why, delay_ms.value_or(BackoffMs(policy, failures, entry.id.low)));
 }
 
 void Retries::Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay_ms) {
   PendingDelivery& entry = (*table_)[index];
   DT_CHECK_GT(entry.attempts, 0u);
+  DT_CHECK_LE(entry.half_failures, 2 * uint64_t{entry.attempts});
   leases_->End(index);
   const protocol::StreamId stream = entry.stream;
   ++stats_->retried;
@@ -63,12 +74,14 @@ void Retries::Retry(base::Now now, EntryIndex index, Failure why, uint64_t delay
   // A listing that is not at the due time must move to the next attempt's time, where the reader
   // will look for it.
   const bool moves = to_disk || (entry.spilled && entry.listed_ms != entry.due_ms);
-  const uint64_t retry_ms = delay_ms > 0 || moves ? now.wall_ms + delay_ms : 0;
+  uint64_t retry_ms = moves ? now.wall_ms : 0;
+  if (delay_ms > 0) retry_ms = now.wall_up_ms() + delay_ms;
   entry.progress = true;
   records_->PutProgress(entry.key(), entry.subscription->state.id,
                         {.state = Progress::State::kFailed,
                          .listed = moves,
                          .attempts = entry.attempts,
+                         .spared = 2 * entry.attempts - entry.half_failures,
                          .retry_ms = retry_ms,
                          .reason = static_cast<uint8_t>(why)});
   if (to_disk) {
@@ -89,7 +102,12 @@ void Retries::ResumeDelay(base::Now now, EntryIndex index, const Progress& row) 
   DT_CHECK((*table_)[index].state == EntryState::kTaken);
   DT_CHECK(row.state != Progress::State::kSettled);
   DT_CHECK_GT(row.retry_ms, now.wall_ms);
-  if (!memory_->full()) return states_->MakeDelayed(now, index, row.retry_ms - now.wall_ms);
+  const uint64_t delay_ms = row.retry_ms - now.wall_ms;
+  // The clock may have been set back since the delay began. If it returns, a long delay must end at
+  // its time: on disk it follows the wall clock.
+  if (!memory_->full() && delay_ms <= kResumedInMemoryMs) {
+    return states_->MakeDelayed(now, index, delay_ms);
+  }
   const PendingDelivery& entry = (*table_)[index];
   Progress listed = row;
   listed.listed = true;

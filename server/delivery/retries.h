@@ -15,8 +15,34 @@
 
 namespace duetime::delivery {
 
-// Why an attempt failed, as kept in Progress::reason. The numbers are on disk.
-enum class Failure : uint8_t { kNacked = 1, kLeaseLost = 2, kStreamEnded = 3 };
+// Why an attempt ended without a settlement, as kept in Progress::reason. The numbers are on disk.
+enum class Failure : uint8_t {
+  kNacked = 1,
+  kLeaseLost = 2,
+  kStreamEnded = 3,
+  // The subscriber gave the message back without beginning it.
+  kReleased = 4,
+  // The server took the message back: it stops, the subscription was deleted, or the message was
+  // not sent.
+  kTakenBack = 5,
+};
+
+// How much of an attempt has failed, in half attempts. A subscriber that ends its stream, or dies,
+// has perhaps not begun the message. Two such ends count as one failed attempt, so that a message
+// that kills its subscriber every time becomes a dead letter.
+constexpr uint32_t HalfFailuresOf(Failure why) {
+  switch (why) {
+    case Failure::kNacked:
+    case Failure::kLeaseLost:
+      return 2;
+    case Failure::kStreamEnded:
+      return 1;
+    case Failure::kReleased:
+    case Failure::kTakenBack:
+      return 0;
+  }
+  return 2;
+}
 
 // A failed message is tried again after the delay of the retry policy or of the client. After the
 // last attempt it becomes a dead letter.
@@ -28,20 +54,24 @@ class Retries {
  public:
   explicit Retries(const DeliveryParts& parts);
 
-  // Handles the entry's failed attempt. `delay_ms`: the delay that the client asks for; if empty,
-  // the retry policy decides. `text`: the reason in the client's words. REQUIRES: the entry is in
-  // flight.
+  // Handles the end of the entry's attempt. `delay_ms`: the delay that the client asks for; if
+  // empty, the retry policy decides after a failure, and there is no delay otherwise. `text`: the
+  // reason in the client's words. REQUIRES: the entry is in flight.
   void Fail(base::Now now, EntryIndex index, Failure why, std::optional<uint64_t> delay_ms,
             absl::string_view text);
+  // The server takes the message back. REQUIRES: the entry is in flight.
+  void TakeBack(base::Now now, EntryIndex index) {
+    Fail(now, index, Failure::kTakenBack, std::nullopt, "");
+  }
 
-  // Continues a delay that began earlier, with its progress record `row`. REQUIRES: the entry is
-  // taken, row.retry_ms > now.
+  // Continues a delay that began earlier, with its progress record `row`: in memory, or on disk if
+  // the memory is full or the delay is long. REQUIRES: the entry is taken, row.retry_ms > now.
   void ResumeDelay(base::Now now, EntryIndex index, const storage::Progress& row);
 
   // True if the retry policy allows no further attempt.
   static bool OutOfAttempts(const PendingDelivery& entry) {
     const uint32_t max = entry.subscription->state.settings.retry.max_attempts;
-    return max > 0 && entry.attempts >= max;
+    return max > 0 && entry.half_failures >= 2 * uint64_t{max};
   }
 
  private:

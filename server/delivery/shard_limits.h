@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "server/base/sip_hash.h"
 #include "server/scheduler/scheduler_limits.h"
 
 namespace duetime::delivery {
@@ -41,6 +42,8 @@ struct ShardLimits {
   // The rate of all slowed subscriptions together, in messages per second: this shard's share of
   // NodeOptions::failure_rate. See FailureThrottle. 0: no limit.
   uint32_t failure_rate = 0;
+  // Not a knob. The secret behind the lease tokens, which the node draws at each start.
+  base::SipKey lease_key = {};
 };
 
 }  // namespace duetime::delivery

@@ -51,6 +51,10 @@ class ProgressRows {
 // step (P7), and no batch is taken until then. So a caller that gets an error may leave its
 // decision half done and return.
 //
+// Damage does not stick (storage::IsDamage): it concerns one message, and the shard goes on. A
+// caller that gets it leaves that message as it is. It must have changed nothing yet, or call
+// Fail().
+//
 // Thread safety: confined to the engine thread.
 class StoreReader {
  public:
@@ -60,7 +64,7 @@ class StoreReader {
     DT_CHECK_LT(shard_, store_->shard_count());
   }
 
-  // OK as long as every read succeeded.
+  // OK as long as every read succeeded, apart from damage.
   const absl::Status& status() const { return status_; }
   bool ok() const { return status_.ok(); }
 
@@ -106,7 +110,7 @@ class StoreReader {
  private:
   template <typename Value>
   absl::StatusOr<Value> Noted(absl::StatusOr<Value> read) {
-    if (!read.ok()) Fail(read.status());
+    if (!read.ok() && !storage::IsDamage(read.status())) Fail(read.status());
     return read;
   }
 

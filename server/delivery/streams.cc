@@ -2,6 +2,7 @@
 #include "server/delivery/streams.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "server/base/check.h"
@@ -29,16 +30,22 @@ void Streams::Attach(const protocol::AttachCommand& command, Subscription* subsc
   stream->subscription = subscription;
   stream->lease_ms = command.lease_ms;
   stream->credit = command.credit;
+  stream->budget = command.budget;
   ++subscription->streams;
 }
 
-void Streams::Detach(StreamId id, bool keep_leases) {
-  Stream* const stream = Find(id);
+void Streams::Detach(const protocol::DetachCommand& command) {
+  Stream* const stream = Find(command.stream);
   if (stream == nullptr) return;
+  stream->unsent = command.unsent;
+  if (command.received.has_value()) {
+    DT_CHECK_LE(*command.received, stream->handed_out);
+    stream->not_received = stream->handed_out - *command.received;
+  }
   if (!stream->attached) {
-    // The stream is an answered Pull whose client has gone.
+    // The stream is an answered Pull whose client has gone, or wanted no more deliveries.
     DT_CHECK_GT(stream->in_flight.count, 0u);
-    if (!keep_leases) closing_.push_back(id);
+    if (!command.keep_leases) closing_.push_back(command.stream);
     return;
   }
   stream->attached = false;
@@ -46,9 +53,9 @@ void Streams::Detach(StreamId id, bool keep_leases) {
   DT_CHECK_GT(stream->subscription->streams, 0u);
   --stream->subscription->streams;
   if (stream->in_flight.count == 0) {
-    streams_.erase(id);
-  } else if (!keep_leases) {
-    closing_.push_back(id);
+    streams_.erase(command.stream);
+  } else if (!command.keep_leases) {
+    closing_.push_back(command.stream);
   }
 }
 
@@ -105,6 +112,19 @@ bool Streams::TakeCredit(Stream* stream, uint32_t bytes) {
   DT_CHECK(stream->attached);
   if (stream->credit->Take(shard_, bytes)) return true;
   MakeUnavailable(stream);
+  return false;
+}
+
+bool Streams::HasRoom(Stream* stream) {
+  DT_CHECK(stream->attached);
+  if (!stream->credit->HasRoom(shard_)) {
+    MakeUnavailable(stream);
+    return false;
+  }
+  absl::Status status = protocol::Admit(stream->budget);
+  if (status.ok()) return true;
+  MakeUnavailable(stream);
+  effects_->frames.push_back({.stream = stream->id, .deliveries = {}, .status = std::move(status)});
   return false;
 }
 

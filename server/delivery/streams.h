@@ -18,7 +18,8 @@
 namespace duetime::delivery {
 
 // A stream lives from Attach until it is detached and its last lease has ended. It is in its
-// subscription's list of available streams until its credit is found exhausted.
+// subscription's list of available streams until its credit is found exhausted, or too much of what
+// it got waits to be sent.
 //
 // Invariants: (1) a stream is available only while it is attached; (2) a stream that is detached
 // has leases. Cost: O(1), Detach O(available streams of the subscription). Thread safety: confined
@@ -29,8 +30,9 @@ class Streams {
 
   // REQUIRES: the stream is not attached.
   void Attach(const protocol::AttachCommand& command, Subscription* subscription);
-  // Ends the stream. Unless `keep_leases`, its leases will be given back (see closing).
-  void Detach(protocol::StreamId id, bool keep_leases);
+  // Ends the stream. Unless `keep_leases`, its leases will be given back (see closing). A stream
+  // may be ended once with `keep_leases` and then once without.
+  void Detach(const protocol::DetachCommand& command);
   // Dismisses all streams of a deleted subscription. If `give_back`, their leases will be given
   // back.
   void DismissAll(Subscription* subscription, bool give_back);
@@ -45,6 +47,9 @@ class Streams {
   // Takes the credit for one message. Without credit returns false, and the stream is not available
   // any more.
   bool TakeCredit(Stream* stream, uint32_t bytes);
+  // True if there is room in memory for a frame of this stream. Otherwise the stream is not
+  // available any more, and a Pull is refused with an empty frame.
+  bool HasRoom(Stream* stream);
   // Returns credit, and wakes the shards that found it exhausted. Nothing happens if the stream is
   // gone.
   void ReturnCredit(protocol::StreamId id, int64_t messages, int64_t bytes);

@@ -21,6 +21,10 @@
 #include "server/protocol/subscription_state.h"
 #include "server/protocol/topic_pace.h"
 
+namespace duetime::protocol {
+class AnswerBudget;
+}
+
 namespace duetime::delivery {
 
 // A subscriber's stream. After its end the object stays until the last lease ends.
@@ -29,6 +33,8 @@ struct Stream {
   Subscription* subscription = nullptr;
   uint64_t lease_ms = 0;
   std::shared_ptr<protocol::StreamCredit> credit;
+  // Set for a Pull: bounds the records of its deliveries.
+  std::shared_ptr<protocol::AnswerBudget> budget;
   // The entries that are leased to it.
   EntryList in_flight;
   // In its subscription's list of available streams: its credit was not found exhausted.
@@ -36,6 +42,11 @@ struct Stream {
   bool attached = true;
   // The stream ended because its subscription was deleted.
   bool dismissed = false;
+  // It was a Pull whose answer was not sent.
+  bool unsent = false;
+  uint64_t handed_out = 0;
+  // The last deliveries, which came after the stream's end and did not leave the server.
+  uint64_t not_received = 0;
 };
 
 struct Topic {
@@ -113,9 +124,16 @@ struct Subscription {
 
   // ---- SubscriptionFill
   //
-  // The backlog was filled with the messages due until this time; 0: it was not filled.
+  // The backlog was, or is being, filled with the messages due until this time; 0: it was not.
   uint64_t filled_until_ms = 0;
+  // How much was damaged (BacklogDamage) when this run last filled the backlog because of damage.
+  uint64_t refilled_damage = 0;
   storage::MessageKey fill_cursor;
+  bool filling = false;
+  // This run filled the backlog, or is filling it, because of damage.
+  bool refilled = false;
+  // The fill passed something that it could not read.
+  bool fill_damaged = false;
 
   // ---- SubscriptionRelease
   EntryIndex release_index = 0;

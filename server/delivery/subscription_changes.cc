@@ -88,6 +88,8 @@ void SubscriptionChanges::Create(base::Now now, protocol::SubscriptionCommand co
             ? 0
             : std::max({now.wall_ms, scheduler_->reached_ms(), scheduler_->low_watermark_ms()});
     subscription = subscriptions_->Add(std::move(state), topic);
+    // After a repair, listings and attempts of an earlier object with this number may be left.
+    if (!command.from_now) subscription->forgot_delivered = true;
     if (subscription->state.fill_until_ms > 0) fill_->Start(subscription);
   } else if (!subscription->state.deleting) {
     // The subscription keeps its messages, and takes the new name and settings.

@@ -11,6 +11,7 @@
 #include "server/delivery/memory_share.h"
 #include "server/delivery/message_ends.h"
 #include "server/delivery/store_reader.h"
+#include "server/delivery/subscription_fill.h"
 #include "server/delivery/subscriptions.h"
 #include "server/delivery/turns.h"
 
@@ -37,9 +38,10 @@ SubscriptionRelease::SubscriptionRelease(const DeliveryParts& parts)
       turns_(parts.turns),
       backlog_(parts.backlog),
       ends_(parts.ends),
-      backlog_reader_(parts.backlog_reader) {
+      backlog_reader_(parts.backlog_reader),
+      fill_(parts.fill) {
   DT_CHECK(AllSet(key_locks_, reader_, table_, memory_, subscriptions_));
-  DT_CHECK(AllSet(timers_, turns_, backlog_, ends_, backlog_reader_));
+  DT_CHECK(AllSet(timers_, turns_, backlog_, ends_, backlog_reader_, fill_));
 }
 
 void SubscriptionRelease::Start(Subscription* subscription) {
@@ -56,7 +58,7 @@ bool SubscriptionRelease::Step(base::Now now) {
   Subscription* const subscription = releasing_.front();
   releasing_.pop_front();
   // The fill still adds messages, which must be dropped as well.
-  if (subscription->state.fill_until_ms > 0) {
+  if (subscription->filling) {
     releasing_.push_back(subscription);
     return false;
   }
@@ -94,8 +96,9 @@ bool SubscriptionRelease::ReleaseEntry(base::Now now, EntryIndex index) {
   if (key_locks_->Held(entry.id) || ends_->AnyEnding(entry.id)) return false;
   if (entry.state == EntryState::kForgetting) return false;
   const auto record = reader_->Record(entry.key());
-  if (!record.ok()) return false;
-  if (record->has_value()) {
+  // The record of a damaged message stays, and the subscription forgets it.
+  if (!record.ok() && !storage::IsDamage(record.status())) return false;
+  if (record.ok() && record->has_value()) {
     table_->Learn(index, **record);
     ends_->Drop(now, index);
   } else {
@@ -117,7 +120,11 @@ SubscriptionRelease::Progress SubscriptionRelease::ReleaseBacklog(base::Now now,
   const auto page =
       reader_->BacklogPage(subscription->state.id, subscription->release_cursor, limit);
   if (!page.ok()) return Progress::kBlocked;
-  if (page->items.empty()) return Progress::kDone;
+  if (page->damaged && fill_->OnDamage(now, subscription)) {
+    subscription->release_cursor = MessageKey{};
+    return Progress::kMore;
+  }
+  if (page->items.empty() && !page->next.has_value()) return Progress::kDone;
   for (const BacklogRef& item : page->items) {
     subscription->release_cursor = item.key;
     if (key_locks_->Held(item.key.id) || ends_->AnyEnding(item.key.id)) return Progress::kBlocked;

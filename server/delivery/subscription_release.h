@@ -51,6 +51,7 @@ class SubscriptionRelease {
   Backlog* const backlog_;
   MessageEnds* const ends_;
   BacklogReader* const backlog_reader_;
+  SubscriptionFill* const fill_;
   std::deque<Subscription*> releasing_;
 };
 

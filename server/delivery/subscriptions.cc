@@ -16,9 +16,6 @@ using storage::TopicId;
 
 namespace {
 
-// The first subscriptions of topics have numbers below this, all others from here on.
-constexpr uint32_t kSecondSubscription = uint32_t{1} << 31;
-
 constexpr size_t kRecoverPage = 1000;
 
 }  // namespace
@@ -134,7 +131,7 @@ void Subscriptions::Remove(Subscription* subscription) {
   DT_CHECK_EQ(subscription->ready.count, 0u);
   DT_CHECK_EQ(subscription->order.held(), 0u);
   DT_CHECK_EQ(subscription->order.waiting(), 0u);
-  DT_CHECK_EQ(subscription->state.fill_until_ms, 0u);
+  DT_CHECK(!subscription->filling);
   DT_CHECK(subscription->available.empty());
   DT_CHECK(subscription->wake.none());
   DT_CHECK(!subscription->reading && !subscription->backlog.any());
@@ -155,7 +152,7 @@ bool Subscriptions::NoteDeletion(SubscriptionId id, Topic* topic) {
   DT_CHECK(topic != nullptr);
   // The object of a first subscription reserves its topic's number.
   return !std::exchange(topic->deletion_kept, true) ||
-         static_cast<uint32_t>(id) < kSecondSubscription;
+         static_cast<uint32_t>(id) < storage::kSecondSubscription;
 }
 
 void Subscriptions::RemoveObject(SubscriptionId id) {

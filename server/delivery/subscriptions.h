@@ -58,7 +58,7 @@ class Subscriptions {
   // Subscriptions that are slowed because their attempts fail.
   size_t slowed() const { return failure_rate_.slowed(); }
 
-  // Calls visit(subscription) for each one, in no order. For tests.
+  // Calls visit(subscription) for each one, in no order.
   template <typename Visit>
   void ForEach(Visit visit) const {
     for (const auto& [id, subscription] : subscriptions_) visit(*subscription);

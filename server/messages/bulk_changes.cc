@@ -2,6 +2,7 @@
 #include "server/messages/bulk_changes.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "server/base/check.h"
@@ -14,16 +15,20 @@ using storage::MessageId;
 using storage::MessageRef;
 
 BulkChanges::BulkChanges(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
-                         MessageFinder* finder, MessageChanges* changes)
+                         MessageFinder* finder, MessageLocks* locks, KeyIndex* index,
+                         MessageChanges* changes)
     : writes_(parts.writes),
       writer_(parts.writer),
       scheduler_(scheduler),
       finder_(finder),
+      locks_(locks),
+      index_(index),
       changes_(changes) {}
 
 absl::StatusOr<bool> BulkChanges::FindPending(base::Now now, const MessageId& id,
                                               FoundMessage* found) {
   absl::Status status = finder_->Find(now, id, found);
+  if (storage::IsDamage(status)) return false;
   if (!status.ok()) return status;
   if (found->kind != FoundMessage::Kind::kPending) return false;
   status = finder_->Examine(now, found);
@@ -59,12 +64,45 @@ absl::StatusOr<bool> BulkChanges::Move(base::Now now, const MessageId& id, uint6
   return true;
 }
 
+absl::StatusOr<bool> BulkChanges::OriginKeyInFlight(base::Now now,
+                                                    const storage::MessageRecord& letter) {
+  if (!letter.dead_letter.has_value() || letter.dead_letter->key.empty()) return false;
+  const storage::TopicId topic = letter.dead_letter->origin_topic;
+  const absl::string_view key = letter.dead_letter->key;
+  if (locks_->Locked(MessageLocks::KeyName(topic, key))) return true;
+  const auto entry = finder_->FindName(now, topic, storage::IndexKind::kUserKey, key);
+  if (storage::IsDamage(entry.status())) return false;
+  if (!entry.ok()) return entry.status();
+  return entry->id != MessageId{} && locks_->ChangeInFlight(entry->id);
+}
+
+absl::StatusOr<bool> BulkChanges::KeyIsFree(base::Now now, const storage::DeadLetterOrigin& origin,
+                                            storage::IndexEntry* entry) {
+  if (origin.key.empty()) return false;
+  auto owner =
+      finder_->FindName(now, origin.origin_topic, storage::IndexKind::kUserKey, origin.key);
+  // A key whose owner is not known may be in use.
+  if (storage::IsDamage(owner.status())) return false;
+  if (!owner.ok()) return owner.status();
+  *entry = *owner;
+  if (entry->id == MessageId{}) return true;
+  if (entry->id != origin.id) return false;
+  FoundMessage found;
+  absl::Status status = finder_->Find(now, origin.id, &found);
+  if (storage::IsDamage(status)) return false;
+  if (!status.ok()) return status;
+  return found.kind != FoundMessage::Kind::kPending;
+}
+
 absl::StatusOr<bool> BulkChanges::Redrive(base::Now now, const MessageId& id) {
   FoundMessage found;
   absl::StatusOr<bool> pending = FindPending(now, id, &found);
   if (!pending.ok() || !*pending) return pending;
   if (found.delivery.in_flight || !found.record.dead_letter.has_value()) return false;
-  auto again = delivery::MakeRedriven(found.bytes, now.wall_ms);
+  storage::IndexEntry entry;
+  const absl::StatusOr<bool> keep_key = KeyIsFree(now, *found.record.dead_letter, &entry);
+  if (!keep_key.ok()) return keep_key;
+  auto again = delivery::MakeRedriven(found.bytes, now.wall_ms, *keep_key);
   DT_CHECK(again.ok());  // its record was decoded, and it is a dead letter
   const protocol::TopicQuota* const quota = writer_->QuotaOf(again->topic);
   if (quota != nullptr && !quota->HasRoom()) return false;
@@ -79,8 +117,17 @@ absl::StatusOr<bool> BulkChanges::Redrive(base::Now now, const MessageId& id) {
                                       /*redelivery_stopped=*/!found.delivery.untouched());
   if (!status.ok()) return status;
   scheduler_->Put(now, to, std::move(again->record));
-  writes_->Then([this, to](base::Now, bool ok) {
+  std::optional<MessageLocks::Name> key;
+  if (*keep_key) {
+    // If the key leads nowhere, the content of the first request is not known any more.
+    index_->PutKey(to.topic, found.record.dead_letter->key,
+                   {.id = to.key.id, .content = entry.content});
+    key = MessageLocks::KeyName(to.topic, found.record.dead_letter->key);
+    locks_->Lock(*key);
+  }
+  writes_->Then([this, to, key](base::Now then, bool ok) {
     if (ok) scheduler_->OnPut(to);
+    if (key.has_value()) locks_->Unlock(then, *key, ok);
   });
   return true;
 }

@@ -9,8 +9,10 @@
 
 #include "server/base/clock.h"
 #include "server/delivery/shard_parts.h"
+#include "server/messages/key_index.h"
 #include "server/messages/message_changes.h"
 #include "server/messages/message_finder.h"
+#include "server/messages/message_locks.h"
 #include "server/scheduler/scheduler.h"
 
 namespace duetime::messages {
@@ -25,7 +27,7 @@ class BulkChanges {
  public:
   // REQUIRES: all pointers outlive it.
   BulkChanges(const delivery::ShardParts& parts, scheduler::Scheduler* scheduler,
-              MessageFinder* finder, MessageChanges* changes);
+              MessageFinder* finder, MessageLocks* locks, KeyIndex* index, MessageChanges* changes);
 
   // Cancels a message. With `stop_redelivery`, also cancels a message that a subscriber has or may
   // have.
@@ -36,19 +38,32 @@ class BulkChanges {
   absl::StatusOr<bool> Move(base::Now now, const storage::MessageId& id, uint64_t deliver_ms,
                             uint64_t since_ms);
 
-  // Ends a dead letter, and makes a message of its origin topic, due now. Leaves the dead letter as
-  // it is if it is in flight or if the origin topic is full.
+  // Ends a dead letter, and makes a message of its origin topic, due now. The message gets the key
+  // of the origin back, unless the key leads to another message by now, the origin is pending in
+  // other subscriptions, or damage hides either. Leaves the dead letter as it is if it is in flight
+  // or if the origin topic is full. REQUIRES: OriginKeyInFlight is false for it.
   absl::StatusOr<bool> Redrive(base::Now now, const storage::MessageId& id);
+
+  // True if a change of the key of the origin, or of the message that it leads to, is in flight. A
+  // redrive then has to wait. False for a message that is no dead letter, and if the key is
+  // damaged.
+  absl::StatusOr<bool> OriginKeyInFlight(base::Now now, const storage::MessageRecord& letter);
 
  private:
   // Finds and examines the message. False if it is not pending or is damaged.
   absl::StatusOr<bool> FindPending(base::Now now, const storage::MessageId& id,
                                    FoundMessage* found);
+  // Whether the message made from a dead letter may have the key of the origin. Sets `entry` to the
+  // entry of the key; it has no id if the key leads nowhere. False if damage hides the answer.
+  absl::StatusOr<bool> KeyIsFree(base::Now now, const storage::DeadLetterOrigin& origin,
+                                 storage::IndexEntry* entry);
 
   scheduler::PendingWrites* const writes_;
   scheduler::MessageWriter* const writer_;
   scheduler::Scheduler* const scheduler_;
   MessageFinder* const finder_;
+  MessageLocks* const locks_;
+  KeyIndex* const index_;
   MessageChanges* const changes_;
 };
 

@@ -57,14 +57,15 @@ absl::Status OperationLimitError(size_t limit) {
 
 }  // namespace
 
-BulkRunner::BulkRunner(const delivery::ShardParts& parts, BulkChanges* changes,
-                       const MessageLocks* locks)
+BulkRunner::BulkRunner(const delivery::ShardParts& parts, const scheduler::Scheduler* scheduler,
+                       BulkChanges* changes, const MessageLocks* locks)
     : shard_(parts.shard),
       operations_max_(parts.limits->operations_max),
       store_(parts.store),
       writes_(parts.writes),
       writer_(parts.writer),
       effects_(parts.effects),
+      scheduler_(scheduler),
       changes_(changes),
       locks_(locks) {}
 
@@ -160,6 +161,7 @@ absl::Status BulkRunner::Start(base::Now now, const protocol::OperationCommand& 
   // The next operation starts at least 2 ms later. So a change by this one, at create_ms + 1,
   // counts as after its own start and before the start of the next one.
   operation.create_ms = std::max(now.wall_ms, last_create_ms_ + 2);
+  operation.start = scheduler_->NextId();
   operation.cursor = MessageKey::FirstAt(operation.spec.filter.from_ms);
   if (command.validate_only) {
     *result = std::move(operation);
@@ -216,11 +218,19 @@ absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) 
   for (const MessageHeadRef& item : page.items) {
     // A damaged message is left alone, as in a list, because it must not stop the shard.
     if (!storage::DecodeMessageHead(item.head, &decoded_).ok()) continue;
-    const bool later = decoded_.header.accept_ms > operation->create_ms ||
-                       decoded_.update_ms > operation->create_ms;
-    if (later || !operation->spec.filter.Matches(decoded_)) continue;
-    if (locks_->ChangeInFlight(item.key.id)) {
-      // A change of the message is in flight: the next page begins with this message.
+    const bool accepted_later = operation->start == MessageId{}
+                                    ? decoded_.header.accept_ms > operation->create_ms
+                                    : item.key.id >= operation->start;
+    if (accepted_later || decoded_.update_ms > operation->create_ms ||
+        !operation->spec.filter.Matches(decoded_))
+      continue;
+    absl::StatusOr<bool> waits = locks_->ChangeInFlight(item.key.id);
+    if (!*waits && operation->spec.action == protocol::BulkAction::kRedrive) {
+      waits = changes_->OriginKeyInFlight(now, decoded_);
+    }
+    if (!waits.ok()) return waits.status();
+    if (*waits) {
+      // A change of the message or of its key is in flight: the next page begins with this message.
       operation->cursor = item.key;
       break;
     }

@@ -14,6 +14,7 @@
 #include "server/messages/bulk_changes.h"
 #include "server/messages/message_locks.h"
 #include "server/protocol/commands.h"
+#include "server/scheduler/scheduler.h"
 
 namespace duetime::messages {
 
@@ -22,14 +23,16 @@ namespace duetime::messages {
 // the operation continues at that progress, and no change is repeated or left out.
 //
 // An operation covers the messages that were pending when it began. It skips messages that were
-// accepted or changed later; otherwise a shift would meet its own messages again.
+// accepted or changed later; otherwise a shift would meet its own messages again. The id decides
+// which messages were accepted later, because the clock may be set back.
 //
 // Cost: at most one page is uncommitted at a time, whatever the number of operations; commands and
 // due messages run between pages. Thread safety: confined to the shard's engine thread.
 class BulkRunner {
  public:
   // REQUIRES: all pointers outlive it.
-  BulkRunner(const delivery::ShardParts& parts, BulkChanges* changes, const MessageLocks* locks);
+  BulkRunner(const delivery::ShardParts& parts, const scheduler::Scheduler* scheduler,
+             BulkChanges* changes, const MessageLocks* locks);
 
   // Reads the operations. Cost: O(operations), at most operations_max.
   absl::Status Recover(base::Now now);
@@ -58,6 +61,7 @@ class BulkRunner {
   scheduler::PendingWrites* const writes_;
   scheduler::MessageWriter* const writer_;
   protocol::Effects* const effects_;
+  const scheduler::Scheduler* const scheduler_;
   BulkChanges* const changes_;
   const MessageLocks* const locks_;
 

@@ -9,6 +9,7 @@
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/messages/message_states.h"
+#include "server/protocol/etag.h"
 
 namespace duetime::messages {
 
@@ -22,13 +23,17 @@ using storage::MessageId;
 
 namespace {
 
+uint64_t CurrentEtag(const FoundMessage& found) {
+  return protocol::EtagOf(found.key.id, found.record.revision);
+}
+
 absl::Status EtagError(const FoundMessage& found) {
   return base::MakeError(absl::StatusCode::kAborted,
                          "the message was changed since this etag was given",
                          {.reason = "ETAG_MISMATCH",
                           .field = "etag",
                           .metadata = {{"message_id", found.key.id.ToString()},
-                                       {"etag", absl::StrCat(found.record.revision)}},
+                                       {"etag", absl::StrCat(CurrentEtag(found))}},
                           .retry_after_ms = 0});
 }
 
@@ -137,12 +142,14 @@ bool ChangeCommands::DecideReschedule(base::Now now, const RescheduleCommand& co
   if (pending) reply->status = finder_->Examine(now, &found);
   FillOutcome(found, reply);
   if (!pending || !reply->status.ok() || !found.delivery.untouched()) return false;
-  if (command.revision.has_value() && *command.revision != found.record.revision) {
+  if (command.etag.has_value() && *command.etag != CurrentEtag(found)) {
     reply->status = EtagError(found);
     return false;
   }
   reply->status = ApplyReschedule(now, command, found, reply);
-  return true;
+  // The message is not locked if it has the time already. A later answer might come after its
+  // delivery.
+  return locks_->ChangeInFlight(reply->id);
 }
 
 absl::Status ChangeCommands::ApplyReschedule(base::Now now, const RescheduleCommand& command,

@@ -43,7 +43,7 @@ class ChangeCommands {
                     protocol::CancelReply* reply);
   bool DecideReschedule(base::Now now, const protocol::RescheduleCommand& command,
                         protocol::RescheduleReply* reply);
-  // REQUIRES: the message is untouched and has the revision that the command names.
+  // REQUIRES: the message is untouched and has the etag that the command names.
   absl::Status ApplyReschedule(base::Now now, const protocol::RescheduleCommand& command,
                                const FoundMessage& found, protocol::RescheduleReply* reply);
 

@@ -21,6 +21,17 @@ KeyIndex::KeyIndex(const delivery::ShardParts& parts)
       writer_(parts.writer),
       key_locks_(parts.key_locks) {}
 
+std::string KeyIndex::RequestName(const protocol::ScheduleOptions& options) {
+  DT_CHECK(!options.request_id.empty());
+  const bool keyed = !options.key.empty();
+  const std::string& scope = keyed ? options.key : options.ordering_key;
+  if (scope.empty()) return options.request_id;
+  // UTF-8 has no byte 0xff, so no request id begins with it.
+  DT_CHECK_LE(scope.size(), 255u);
+  std::string name = {'\xff', keyed ? 'k' : 'o', static_cast<char>(scope.size())};
+  return name + scope + options.request_id;
+}
+
 absl::StatusOr<IndexEntry> KeyIndex::Find(base::Now now, TopicId topic, IndexKind kind,
                                           absl::string_view name) const {
   DT_CHECK(!name.empty());
@@ -53,7 +64,8 @@ void KeyIndex::PutRequest(base::Now now, TopicId topic, const protocol::Schedule
   entry.deliver_ms = answer.deliver_ms;
   entry.accept_ms = answer.accept_ms;
   entry.old_deliver_ms = answer.old_deliver_ms;
-  writer_->PutIndex(topic, IndexKind::kRequest, options.request_id, entry, Durability::kSynced);
+  entry.previous = answer.previous_id.value_or(MessageId{});
+  writer_->PutIndex(topic, IndexKind::kRequest, RequestName(options), entry, Durability::kSynced);
 }
 
 }  // namespace duetime::messages

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -20,12 +21,20 @@ namespace duetime::messages {
 // A key leads to the message that has it, or that had it last. A request id leads to the message
 // that its first request made. Its entry also holds the answer to that request.
 //
+// The scope of a request id is the topic and the key, else the ordering key, else the topic alone.
+// The key and the ordering key decide the shard, so all requests of a scope meet in one shard,
+// however many there are.
+//
 // KeyIndex does not lock. MessageLocks locks a name while its entry is uncommitted. Thread safety:
 // confined to the shard's engine thread.
 class KeyIndex {
  public:
   // REQUIRES: all pointers outlive it.
   explicit KeyIndex(const delivery::ShardParts& parts);
+
+  // The name of the index entry of a request: its scope and its request id. Equal only for equal
+  // scopes and ids. Documented in FORMAT.md. REQUIRES: the options have a request id.
+  static std::string RequestName(const protocol::ScheduleOptions& options);
 
   // The entry of a name. If there is none, or if it has expired, returns an entry without an id. An
   // error means that the store cannot be read. REQUIRES: the name is not locked and not empty.

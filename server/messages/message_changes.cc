@@ -60,7 +60,7 @@ absl::Status MessageChanges::End(base::Now now, const FoundMessage& found, EndSt
                                   .how = how,
                                   .redelivery_stopped = redelivery_stopped,
                                   .durability = Durability::kSynced});
-  if (!status.ok()) return finder_->ReadFailed(status);
+  if (!status.ok()) return finder_->StopShard(status);
   locks_->Lock(MessageLocks::Name(key.id));
   writes_->Then([this, key](base::Now then, bool ok) {
     if (ok) dispatcher_->FinishAll(key);
@@ -75,31 +75,63 @@ absl::Status MessageChanges::Move(base::Now now, const FoundMessage& found,
   // A message that a subscriber may have must not move (P3).
   DT_CHECK(found.delivery.untouched());
   const MessageId id = found.key.id;
-  DT_CHECK(!locks_->ChangeInFlight(id));
-  const uint64_t due_ms = scheduler_->PlaceOf(now, revision.deliver_ms);
-  const MessageRef to = {.key = {.due_ms = due_ms, .id = id},
+  const MessageRef to = {.key = {.due_ms = scheduler_->PlaceOf(now, revision.deliver_ms), .id = id},
                          .topic = found.record.header.topic,
                          .bytes = static_cast<uint32_t>(revision.bytes.size()),
                          .flags = revision.flags};
-  const bool was_loaded = scheduler_->Loaded(found.key);
+  if (found.uncommitted) {
+    MoveAgain(now, found, to, std::move(revision.bytes));
+    return absl::OkStatus();
+  }
+  DT_CHECK(!locks_->ChangeInFlight(id));
+  MessageLocks::Move move = {.batch = writes_->open_sequence(),
+                             .from = found.key,
+                             .loaded = scheduler_->Loaded(found.key),
+                             .restarts = scheduler_->restarts(),
+                             .to = to,
+                             .key_entry = std::nullopt,
+                             .bytes = to.bytes};
   absl::Status status = dispatcher_->BeginMove(found.key, to.topic);
-  if (!status.ok()) return finder_->ReadFailed(status);
+  if (!status.ok()) return finder_->StopShard(status);
   writer_->Erase(found.key, to.topic, static_cast<uint32_t>(found.bytes.size()),
                  Durability::kSynced);
+  move.position = writes_->open_records().size();
   scheduler_->Put(now, to, std::move(revision.bytes));
-  if (due_ms != id.due_ms()) {
-    writer_->PutLocator(id, {.due_ms = due_ms, .tombstone = std::nullopt}, Durability::kSynced);
-  }
-  locks_->Lock(MessageLocks::Name(id));
-  writes_->Then([this, from = found.key, was_loaded, to](base::Now then, bool ok) {
-    if (ok) {
-      ++stats_->rescheduled;
-      dispatcher_->FinishAll(from);
-      scheduler_->OnMoved(from.due_ms, was_loaded, to);
-    }
-    locks_->Unlock(then, MessageLocks::Name(to.key.id), ok);
-  });
+  PutLocator(to.key);
+  locks_->LockMoved(id, move);
+  writes_->Then([this, id](base::Now then, bool ok) { FinishMove(then, id, ok); });
   return absl::OkStatus();
+}
+
+void MessageChanges::MoveAgain(base::Now now, const FoundMessage& found, const MessageRef& to,
+                               std::string record) {
+  MessageLocks::Move* const move = locks_->FindOpenMove(to.key.id);
+  DT_CHECK(move != nullptr);
+  DT_CHECK(move->to.key == found.key);
+  scheduler_->Put(now, to, std::move(record), /*replaces=*/move->position);
+  PutLocator(to.key);
+  move->to = to;
+  ++move->changes;
+  move->bytes += to.bytes;
+}
+
+void MessageChanges::PutLocator(const MessageKey& key) {
+  if (key.due_ms == key.id.due_ms()) return;
+  writer_->PutLocator(key.id, {.due_ms = key.due_ms, .tombstone = std::nullopt},
+                      Durability::kSynced);
+}
+
+void MessageChanges::FinishMove(base::Now now, const MessageId& id, bool ok) {
+  const MessageLocks::Move move = locks_->EndMove(id);
+  if (ok) {
+    stats_->rescheduled += move.changes;
+    stats_->merged += move.changes - 1;
+    dispatcher_->FinishAll(move.from);
+    // The places between the first and the last one were never in the store.
+    scheduler_->OnMoved(move.from.due_ms, move.loaded && move.restarts == scheduler_->restarts(),
+                        move.to);
+  }
+  locks_->Unlock(now, MessageLocks::Name(id), ok);
 }
 
 }  // namespace duetime::messages

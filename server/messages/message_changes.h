@@ -32,8 +32,9 @@ struct MessageRevision {
 // Ends and moves messages that MessageFinder has found and examined.
 //
 // Each change takes the message out of the dispatcher, adds its records to the open batch and locks
-// the message. Until the commit the message may become due or may be read back from the backlog;
-// the lock keeps the dispatcher from handing it out.
+// the message. A second move in the same batch only replaces the record of the first one. Until the
+// commit the message may become due or may be read back from the backlog; the lock keeps the
+// dispatcher from handing it out.
 //
 // An error means that the store cannot be read. The shard then fails and never writes the open
 // batch. Thread safety: confined to the shard's engine thread.
@@ -51,10 +52,18 @@ class MessageChanges {
   absl::Status End(base::Now now, const FoundMessage& found, storage::EndState how,
                    bool redelivery_stopped);
 
-  // Replaces the message by the revision. REQUIRES: as above, and the message is untouched.
+  // Replaces the message by the revision. If the message was found in the open batch, replaces it
+  // there. REQUIRES: as above, and the message is untouched.
   absl::Status Move(base::Now now, const FoundMessage& found, MessageRevision revision);
 
  private:
+  // Adds a change to a move of the open batch.
+  void MoveAgain(base::Now now, const FoundMessage& found, const storage::MessageRef& to,
+                 std::string record);
+  // Adds a locator that leads to the message, unless its id does.
+  void PutLocator(const storage::MessageKey& key);
+  void FinishMove(base::Now now, const storage::MessageId& id, bool ok);
+
   scheduler::PendingWrites* const writes_;
   scheduler::MessageWriter* const writer_;
   protocol::ShardStats* const stats_;

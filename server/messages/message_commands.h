@@ -37,7 +37,7 @@ class MessageCommands {
         schedule_(parts, scheduler, &finder_, &locks_, &index_, &changes_, &minute_limits_),
         change_(parts, &finder_, &locks_, &changes_),
         queries_(parts, scheduler, dispatcher, &finder_, &locks_),
-        bulk_changes_(parts, scheduler, &finder_, &changes_) {}
+        bulk_changes_(parts, scheduler, &finder_, &locks_, &index_, &changes_) {}
   MessageCommands(const MessageCommands&) = delete;
   MessageCommands& operator=(const MessageCommands&) = delete;
 

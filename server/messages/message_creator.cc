@@ -20,14 +20,15 @@ using storage::MessageRef;
 namespace {
 
 // Gives the record another deliver time. `moved`: the request asked for another time, so a local
-// time in the record does not hold any more.
-absl::Status SetDeliverTime(uint64_t deliver_ms, bool moved, std::string* bytes) {
+// time in the record does not hold any more. `ttl_ms`: the new time to live; 0: it stays.
+absl::Status SetDeliverTime(uint64_t deliver_ms, bool moved, uint64_t ttl_ms, std::string* bytes) {
   storage::MessageRecord record;
   if (absl::Status status = storage::DecodeMessageRecord(*bytes, &record); !status.ok()) {
     return status;
   }
   DT_CHECK_LT(record.header.deliver_ms, deliver_ms);
   record.header.deliver_ms = deliver_ms;
+  if (ttl_ms > 0) record.ttl_ms = ttl_ms;
   if (moved) record.civil_time = record.time_zone = {};
   std::string changed = storage::EncodeMessageRecord(record);
   *bytes = std::move(changed);
@@ -55,9 +56,12 @@ absl::Status MessageCreator::Create(base::Now now, NewMessage* message,
   const MessageId next = scheduler_->NextId();
   const uint64_t point_ms = Scheduler::SpreadPoint(next.epoch(), next.sequence(), spread_ms);
   const uint64_t asked_ms = message->deliver_ms + point_ms;
-  absl::Status status =
-      PlaceInMinute(now, message->topic, {.deliver_ms = asked_ms, .present_ms = 0}, answer);
+  MinuteLimits::Request request = {.deliver_ms = asked_ms, .present_ms = 0};
+  const uint64_t expire_ms = message->options != nullptr ? message->options->expire_ms : 0;
+  if (expire_ms > 0) request.latest_ms = expire_ms - 1;
+  absl::Status status = PlaceInMinute(now, message->topic, request, answer);
   if (!status.ok()) return status;
+  if (expire_ms > 0) answer->ttl_ms = expire_ms - answer->deliver_ms;
   DT_CHECK_GE(answer->deliver_ms, asked_ms);
   const uint64_t moved_ms = answer->deliver_ms - asked_ms;
   answer->moved = moved_ms > 0;
@@ -71,7 +75,7 @@ absl::Status MessageCreator::Create(base::Now now, NewMessage* message,
   }
   answer->state = StateAt(answer->deliver_ms, now);
   if (answer->deliver_ms != message->deliver_ms) {
-    status = SetDeliverTime(answer->deliver_ms, answer->moved, &message->record);
+    status = SetDeliverTime(answer->deliver_ms, answer->moved, answer->ttl_ms, &message->record);
     if (!status.ok()) return status;
   }
   const MessageRef ref = {

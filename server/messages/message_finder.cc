@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/messages/message_finder.h"
 
+#include <string>
 #include <utility>
 
 #include "server/base/check.h"
@@ -27,6 +28,11 @@ MessageFinder::MessageFinder(const delivery::ShardParts& parts,
       index_(index) {}
 
 absl::Status MessageFinder::ReadFailed(const absl::Status& status) {
+  DT_CHECK(!status.ok());
+  return storage::IsDamage(status) ? status : StopShard(status);
+}
+
+absl::Status MessageFinder::StopShard(const absl::Status& status) {
   DT_CHECK(!status.ok());
   dispatcher_->NoteReadError(status);
   return base::StorageFailedError();
@@ -96,6 +102,14 @@ absl::Status MessageFinder::Find(base::Now now, const MessageId& id, FoundMessag
   return absl::OkStatus();
 }
 
+void MessageFinder::FindMoved(const MessageLocks::Move& move, FoundMessage* found) const {
+  DT_CHECK(found->kind == FoundMessage::Kind::kUnknown);
+  found->kind = FoundMessage::Kind::kPending;
+  found->uncommitted = true;
+  found->key = move.to.key;
+  found->bytes = std::string(locks_->RecordOf(move));
+}
+
 absl::Status MessageFinder::DeliveryStatusOf(base::Now now, const FoundMessage& found,
                                              DeliveryStatus* delivery,
                                              std::vector<protocol::SubscriptionStatus>* list) {
@@ -117,6 +131,12 @@ absl::Status MessageFinder::DeliveryStatusOf(base::Now now, const FoundMessage& 
 
 absl::Status MessageFinder::Examine(base::Now now, FoundMessage* found) {
   DT_CHECK(found->kind == FoundMessage::Kind::kPending);
+  if (found->uncommitted) {
+    // It was untouched when it was moved, and its lock keeps it so.
+    absl::Status status = storage::DecodeMessageRecord(found->bytes, &found->record);
+    if (status.ok()) found->delivery.state = StateAt(found->record.header.deliver_ms, now);
+    return status;
+  }
   absl::Status status = DeliveryStatusOf(now, *found, &found->delivery, nullptr);
   if (!status.ok()) return status;
   return storage::DecodeMessageRecord(found->bytes, &found->record);

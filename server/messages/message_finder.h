@@ -22,7 +22,7 @@
 
 namespace duetime::messages {
 
-// The message with an id, as it is in the store.
+// The message with an id, as it is in the store or, after FindMoved, in the open batch.
 struct FoundMessage {
   // kUnknown: the id was never given, or the message ended and its tombstone has expired.
   enum class Kind : uint8_t { kUnknown, kPending, kEnded };
@@ -34,6 +34,8 @@ struct FoundMessage {
   Kind kind = Kind::kUnknown;
   // With kEnded.
   storage::Tombstone tombstone;
+  // With kPending: the message is as the open batch leaves it, and not as it is in the store.
+  bool uncommitted = false;
   // With kPending: its place, and the bytes of its record.
   storage::MessageKey key;
   std::string bytes;
@@ -78,6 +80,10 @@ class MessageFinder {
   // new; no change of the message is in flight.
   absl::Status Find(base::Now now, const storage::MessageId& id, FoundMessage* found);
 
+  // Sets kind, key and bytes to what the move leaves. REQUIRES: `found` is new; the move is of the
+  // open batch.
+  void FindMoved(const MessageLocks::Move& move, FoundMessage* found) const;
+
   // Sets record and delivery. DATA_LOSS if the record is damaged. REQUIRES: the message is pending.
   absl::Status Examine(base::Now now, FoundMessage* found);
 
@@ -88,9 +94,13 @@ class MessageFinder {
                                 delivery::DeliveryStatus* delivery,
                                 std::vector<protocol::SubscriptionStatus>* list);
 
-  // Makes the shard fail at its next step, because no decision can be made without the store.
-  // Returns STORAGE_FAILED. REQUIRES: `status` is an error.
+  // The answer to a command whose read failed. Damage is the answer itself, because it concerns one
+  // message, of which nothing is decided then. Any other error stops the shard. REQUIRES: `status`
+  // is an error; nothing was changed yet.
   absl::Status ReadFailed(const absl::Status& status);
+  // Makes the shard fail at its next step, because no decision can be made without the store, or a
+  // change is half done. Returns STORAGE_FAILED. REQUIRES: `status` is an error.
+  absl::Status StopShard(const absl::Status& status);
 
  private:
   // Reads the message at `key`. Leaves `found` as it is if there is none.

@@ -13,6 +13,14 @@ using storage::IndexKind;
 using storage::MessageId;
 using storage::TopicId;
 
+namespace {
+
+bool HasRoom(const MessageLocks::Move& move) {
+  return move.changes < MessageLocks::kChangesMax && move.bytes < MessageLocks::kBytesMax;
+}
+
+}  // namespace
+
 MessageLocks::MessageLocks(const delivery::ShardParts& parts,
                            const delivery::Dispatcher* dispatcher)
     : waiting_max_(parts.limits->waiting_max),
@@ -28,9 +36,9 @@ MessageLocks::Name MessageLocks::KeyName(TopicId topic, absl::string_view key) {
   return Name(static_cast<uint8_t>(IndexKind::kUserKey), topic, key);
 }
 
-MessageLocks::Name MessageLocks::RequestName(TopicId topic, absl::string_view request_id) {
-  DT_CHECK(!request_id.empty());
-  return Name(static_cast<uint8_t>(IndexKind::kRequest), topic, request_id);
+MessageLocks::Name MessageLocks::RequestName(TopicId topic, absl::string_view name) {
+  DT_CHECK(!name.empty());
+  return Name(static_cast<uint8_t>(IndexKind::kRequest), topic, name);
 }
 
 bool MessageLocks::ChangeInFlight(const MessageId& id) const {
@@ -42,9 +50,9 @@ absl::Status MessageLocks::CheckRoom() const {
   return base::OverloadedError("commands that wait for the same message or key", waiting_max_);
 }
 
-void MessageLocks::Wait(const Name& name, Waiter waiter) {
+void MessageLocks::Wait(const Name& name, Waiter waiter, Kind kind) {
   if (key_locks_->Held(name)) {
-    key_locks_->Wait(name, std::move(waiter));
+    key_locks_->Wait(name, std::move(waiter), kind);
     return;
   }
   // A settlement is ending this message. Its batch commits before or with the open one, or has just
@@ -56,6 +64,50 @@ void MessageLocks::Wait(const Name& name, Waiter waiter) {
     --for_settlements_;
     waiter(now, ok);
   });
+}
+
+void MessageLocks::Unlock(base::Now now, const Name& name, bool ok) {
+  DT_CHECK(!moves_.contains(name));
+  key_locks_->Release(now, name, ok,
+                      [&] { return InOpenBatch(name) && HasRoom(moves_.find(name)->second); });
+}
+
+void MessageLocks::LockMoved(const MessageId& id, const Move& move) {
+  DT_CHECK(move.batch == writes_->open_sequence());
+  const Name name(id);
+  Lock(name);
+  DT_CHECK(moves_.try_emplace(name, move).second);
+}
+
+MessageLocks::Move MessageLocks::EndMove(const MessageId& id) {
+  const auto it = moves_.find(Name(id));
+  DT_CHECK(it != moves_.end());
+  const Move move = it->second;
+  moves_.erase(it);
+  return move;
+}
+
+bool MessageLocks::InOpenBatch(const Name& name) const {
+  const auto it = moves_.find(name);
+  return it != moves_.end() && it->second.batch == writes_->open_sequence();
+}
+
+MessageLocks::Move* MessageLocks::FindOpenMove(const MessageId& id) {
+  const Name name(id);
+  // A command that waits is not overtaken by one that comes later.
+  if (!InOpenBatch(name) || key_locks_->AnyWaits(name)) return nullptr;
+  return &moves_.find(name)->second;
+}
+
+const MessageLocks::Move* MessageLocks::FindMoveToJoin(const MessageId& id) {
+  const Move* const move = FindOpenMove(id);
+  return move != nullptr && HasRoom(*move) ? move : nullptr;
+}
+
+absl::string_view MessageLocks::RecordOf(const Move& move) const {
+  DT_CHECK(move.batch == writes_->open_sequence());
+  DT_CHECK_LT(move.position, writes_->open_records().size());
+  return writes_->open_records()[move.position].value;
 }
 
 }  // namespace duetime::messages

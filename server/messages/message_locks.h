@@ -4,7 +4,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
@@ -12,6 +15,7 @@
 #include "server/delivery/dispatcher.h"
 #include "server/delivery/shard_parts.h"
 #include "server/scheduler/key_locks.h"
+#include "storage/message_store.h"
 
 namespace duetime::messages {
 
@@ -22,18 +26,45 @@ namespace duetime::messages {
 // a lock in KeyLocks, which the commands of this room take, and a settlement that the dispatcher
 // has begun. A command that waits runs again after the commit, and then decides from the store.
 //
+// A Schedule may join a move of the open batch: it decides on what that move leaves, and changes
+// the record that the batch holds. So all Schedules that wait for one key share one write, and no
+// decision relies on a batch that may fail without it.
+//
 // Bound: ShardLimits::waiting_max commands wait; more are refused (OVERLOADED). Thread safety:
 // confined to the shard's engine thread.
 class MessageLocks {
  public:
   using Name = scheduler::KeyLocks::Name;
   using Waiter = scheduler::KeyLocks::Waiter;
+  using Kind = scheduler::KeyLocks::Kind;
+
+  // A move of a message that is not committed yet.
+  struct Move {
+    // The batch that holds the message's record, and the position of the record there.
+    uint64_t batch = 0;
+    size_t position = 0;
+    // The place in the store, and what Scheduler::OnMoved must know of it.
+    storage::MessageKey from;
+    bool loaded = false;
+    uint64_t restarts = 0;
+    // The place in the batch.
+    storage::MessageRef to;
+    // The entry of the message's key, if the batch changes it.
+    std::optional<storage::IndexEntry> key_entry;
+    // The changes in the batch, and the sizes of the records that they wrote one after the other.
+    uint64_t changes = 1;
+    uint64_t bytes = 0;
+  };
+  // A move of so many changes or bytes is full: a bound for the work of one step.
+  static constexpr uint64_t kChangesMax = 1'000;
+  static constexpr uint64_t kBytesMax = 4 << 20;
 
   // REQUIRES: all pointers outlive it.
   MessageLocks(const delivery::ShardParts& parts, const delivery::Dispatcher* dispatcher);
 
   static Name KeyName(storage::TopicId topic, absl::string_view key);
-  static Name RequestName(storage::TopicId topic, absl::string_view request_id);
+  // `name`: KeyIndex::RequestName.
+  static Name RequestName(storage::TopicId topic, absl::string_view name);
 
   bool Locked(const Name& name) const { return key_locks_->Held(name); }
   // True if a change of the message is in flight, its settlement included.
@@ -44,21 +75,38 @@ class MessageLocks {
   // OVERLOADED if waiting_max commands wait already.
   absl::Status CheckRoom() const;
   // Runs `waiter` when the change in flight is committed, with `ok` false if the shard has failed.
-  // REQUIRES: the name is locked, or it is the name of a message whose settlement is in flight.
-  void Wait(const Name& name, Waiter waiter);
+  // A waiter that joins, or reads, may also run earlier or later, as KeyLocks says. REQUIRES: the
+  // name is locked, or it is the name of a message whose settlement is in flight.
+  void Wait(const Name& name, Waiter waiter, Kind kind = Kind::kChange);
 
   // REQUIRES: not locked.
   void Lock(const Name& name) { key_locks_->Acquire(name); }
   // Runs the waiters of the name. REQUIRES: locked.
-  void Unlock(base::Now now, const Name& name, bool ok) { key_locks_->Release(now, name, ok); }
+  void Unlock(base::Now now, const Name& name, bool ok);
+
+  // Locks the message that is moved in the open batch. REQUIRES: not locked.
+  void LockMoved(const storage::MessageId& id, const Move& move);
+  // Ends the move after its commit; Unlock follows. REQUIRES: LockMoved.
+  Move EndMove(const storage::MessageId& id);
+  // The move of this message in the open batch, or nullptr if there is none or if another command
+  // waits for the message. Valid until the next call.
+  Move* FindOpenMove(const storage::MessageId& id);
+  // As FindOpenMove, or nullptr if the move is full: then a Schedule must wait.
+  const Move* FindMoveToJoin(const storage::MessageId& id);
+  // The record of the moved message. REQUIRES: the move is of the open batch.
+  absl::string_view RecordOf(const Move& move) const;
 
  private:
+  bool InOpenBatch(const Name& name) const;
+
   const size_t waiting_max_;
   scheduler::KeyLocks* const key_locks_;
   scheduler::PendingWrites* const writes_;
   const delivery::Dispatcher* const dispatcher_;
   // Commands that wait for a settlement. The others wait in `key_locks_`.
   size_t for_settlements_ = 0;
+  // By the name of the message. Each has a lock.
+  absl::flat_hash_map<Name, Move> moves_;
 };
 
 }  // namespace duetime::messages

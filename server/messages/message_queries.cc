@@ -50,21 +50,23 @@ MessageQueries::MessageQueries(const delivery::ShardParts& parts,
 void MessageQueries::Get(base::Now now, protocol::GetCommand command) {
   auto target = finder_->Resolve(now, command.target);
   if (target.ok() && target->wait_for.has_value()) {
-    locks_->Wait(*target->wait_for,
-                 [this, command = std::move(command)](base::Now later, bool ok) mutable {
-                   if (!ok) return Refuse(command);
-                   Get(later, std::move(command));
-                 });
+    auto again = [this, command = std::move(command)](base::Now later, bool ok) mutable {
+      if (!ok) return Refuse(command);
+      Get(later, std::move(command));
+    };
+    locks_->Wait(*target->wait_for, std::move(again), MessageLocks::Kind::kRead);
     return;
   }
   GetReply reply;
   reply.tag = command.tag;
-  reply.status = target.status();
-  if (target.ok()) {
+  // Right before the read, so that a command that waited is checked again.
+  reply.status = target.ok() ? protocol::Admit(command.budget) : target.status();
+  if (reply.status.ok()) {
     FoundMessage found;
     reply.id = target->id;
     reply.status = finder_->Find(now, reply.id, &found);
     if (reply.status.ok()) FillReply(now, command.target, &found, &reply);
+    reply.charge = protocol::Charge(command.budget, reply.record.size());
   }
   effects_->replies.push_back(std::move(reply));
 }

@@ -19,7 +19,8 @@ namespace duetime::messages {
 // Finds a minute for a message whose topic has a limit.
 //
 // Each shard has an equal share of the limit, rounded up, because the slots of messages are spread
-// evenly. So no shard has to ask another one. Within a shard the count is exact.
+// evenly (api::ScheduleRouter). So no shard has to ask another one. Within a shard the count is
+// exact.
 //
 // Cost: a look-up for each message of a topic with a limit; kSpread also walks over full minutes.
 // Thread safety: confined to the shard's engine thread.

@@ -2,6 +2,7 @@
 #include "server/messages/schedule_commands.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "server/base/check.h"
@@ -79,12 +80,13 @@ bool ScheduleCommands::WaitFor(const MessageLocks::Name& name, size_t position, 
     }
     ++round->call->open;
   }
-  locks_->Wait(name, [this, call = round->call, position, message = std::move(*message)](
-                         base::Now now, bool ok) mutable {
+  auto decide = [this, call = round->call, position, message = std::move(*message)](
+                    base::Now now, bool ok) mutable {
     if (!ok) return Finish(call.get(), false);
     Round again{.call = std::move(call), .created = {}, .locked = {}};
     if (Decide(now, position, &message, /*waited=*/true, &again)) Commit(std::move(again));
-  });
+  };
+  locks_->Wait(name, std::move(decide), MessageLocks::Kind::kJoin);
   return false;
 }
 
@@ -104,7 +106,7 @@ bool ScheduleCommands::Decide(base::Now now, size_t position, NewMessage* messag
   } else if (wait_for->has_value()) {
     return WaitFor(**wait_for, position, message, waited, round);
   } else if (conflict.repeated) {
-    answer.status = AnswerRepeat(now, *message->options, &conflict, &answer);
+    answer.status = AnswerRepeat(now, *message, &conflict, &answer);
   } else if (!message->options->key.empty()) {
     answer.status = DecideKey(now, message, &conflict, &answer, round);
   } else {
@@ -122,11 +124,16 @@ absl::StatusOr<std::optional<MessageLocks::Name>> ScheduleCommands::FindConflict
     return entry.status();
   };
   if (!options.request_id.empty()) {
-    const auto name = MessageLocks::RequestName(message.topic, options.request_id);
+    const std::string request = KeyIndex::RequestName(options);
+    const auto name = MessageLocks::RequestName(message.topic, request);
     if (locks_->Locked(name)) return name;
-    absl::Status status = find(IndexKind::kRequest, options.request_id);
+    absl::Status status = find(IndexKind::kRequest, request);
     if (!status.ok()) return status;
     conflict->repeated = conflict->entry.id != MessageId{};
+    if (!conflict->repeated && request != options.request_id) {
+      auto wait_for = FindOldRequest(now, message, conflict);
+      if (!wait_for.ok() || wait_for->has_value()) return wait_for;
+    }
   }
   if (!conflict->repeated && !options.key.empty()) {
     const auto name = MessageLocks::KeyName(message.topic, options.key);
@@ -136,9 +143,52 @@ absl::StatusOr<std::optional<MessageLocks::Name>> ScheduleCommands::FindConflict
   }
   const MessageId& id = conflict->entry.id;
   if (id == MessageId{}) return std::nullopt;
+  if (const MessageLocks::Move* const move = locks_->FindMoveToJoin(id); move != nullptr) {
+    finder_->FindMoved(*move, &conflict->found);
+    if (!conflict->repeated && move->key_entry.has_value()) conflict->entry = *move->key_entry;
+    return std::nullopt;
+  }
   if (locks_->ChangeInFlight(id)) return MessageLocks::Name(id);
   absl::Status status = finder_->Find(now, id, &conflict->found);
   if (!status.ok()) return status;
+  return std::nullopt;
+}
+
+absl::StatusOr<std::optional<MessageLocks::Name>> ScheduleCommands::FindOldRequest(
+    base::Now now, const NewMessage& message, Conflict* conflict) {
+  const ScheduleOptions& options = *message.options;
+  // A request without a scope holds the lock. Its decision found no older entry of this name.
+  if (locks_->Locked(MessageLocks::RequestName(message.topic, options.request_id))) {
+    return std::nullopt;
+  }
+  auto entry = finder_->FindName(now, message.topic, IndexKind::kRequest, options.request_id);
+  if (!entry.ok()) return entry.status();
+  if (entry->id == MessageId{} || !(entry->content == options.content)) return std::nullopt;
+  FoundMessage found;
+  absl::Status status;
+  if (const MessageLocks::Move* const move = locks_->FindMoveToJoin(entry->id); move != nullptr) {
+    finder_->FindMoved(*move, &found);
+  } else {
+    if (locks_->ChangeInFlight(entry->id)) return MessageLocks::Name(entry->id);
+    status = finder_->Find(now, entry->id, &found);
+  }
+  if (!status.ok()) return status;
+  if (found.kind == FoundMessage::Kind::kUnknown) return std::nullopt;
+  bool same_scope = false;
+  if (found.kind == FoundMessage::Kind::kEnded) {
+    // A tombstone has no ordering key. The content, which is equal, includes the ordering key.
+    same_scope = found.tombstone.key == options.key;
+  } else {
+    storage::MessageRecord record;
+    status = storage::DecodeMessageRecord(found.bytes, &record);
+    if (!status.ok()) return status;
+    same_scope = record.key == options.key &&
+                 (!options.key.empty() || record.ordering_key == options.ordering_key);
+  }
+  if (same_scope) {
+    conflict->entry = *std::move(entry);
+    conflict->repeated = true;
+  }
   return std::nullopt;
 }
 
@@ -160,6 +210,8 @@ absl::Status ScheduleCommands::AnswerExisting(base::Now now, Conflict* conflict,
     answer->deliver_ms = found.record.header.deliver_ms;
     answer->accept_ms = found.record.header.accept_ms;
     answer->revision = found.record.revision;
+    answer->update_ms = found.record.update_ms;
+    answer->ttl_ms = found.record.ttl_ms;
     answer->minute_limit_exceeded =
         minute_limits_->Over(now, found.record.header.topic, found.key.due_ms);
   }
@@ -167,17 +219,22 @@ absl::Status ScheduleCommands::AnswerExisting(base::Now now, Conflict* conflict,
   return absl::OkStatus();
 }
 
-absl::Status ScheduleCommands::AnswerRepeat(base::Now now, const ScheduleOptions& options,
+absl::Status ScheduleCommands::AnswerRepeat(base::Now now, const NewMessage& message,
                                             Conflict* conflict, AcceptedMessage* answer) {
+  const ScheduleOptions& options = *message.options;
   const IndexEntry& entry = conflict->entry;
   DT_CHECK(!options.request_id.empty());
   if (entry.content != options.content) return RequestReusedError(options, entry.id);
   if (absl::Status status = AnswerExisting(now, conflict, answer); !status.ok()) return status;
-  // Gives the answer of the first request, with the present state of the message.
+  // Gives the answer of the first request, with the present state, etag and update time.
   answer->outcome = static_cast<ScheduleOutcome>(entry.outcome);
   answer->deliver_ms = entry.deliver_ms;
   answer->accept_ms = entry.accept_ms;
   answer->old_deliver_ms = entry.old_deliver_ms;
+  if (entry.previous != MessageId{}) answer->previous_id = entry.previous;
+  // Only a local time needs this, and it means the same time in each repeat.
+  answer->moved = entry.deliver_ms < message.deliver_ms ||
+                  entry.deliver_ms > message.deliver_ms + options.spread_ms;
   return absl::OkStatus();
 }
 
@@ -193,6 +250,14 @@ absl::Status ScheduleCommands::DecideKey(base::Now now, NewMessage* message, Con
     if (absl::Status status = AnswerExisting(now, conflict, answer); !status.ok()) return status;
     if (conflict->entry.content != options.content) {
       return ContentMismatchError(options, conflict->entry.id, answer->state);
+    }
+    if (found.kind == FoundMessage::Kind::kPending) {
+      // A Reschedule may have given the message another local time, or none.
+      storage::MessageRecord asked;
+      absl::Status status = storage::DecodeMessageRecord(message->record, &asked);
+      if (!status.ok()) return status;
+      answer->moved =
+          asked.civil_time != found.record.civil_time || asked.time_zone != found.record.time_zone;
     }
     if (!options.validate_only) PutRequest(now, *message, *answer, round);
     return absl::OkStatus();
@@ -235,6 +300,7 @@ MinuteLimits::Request ScheduleCommands::ReplacedTime(const ScheduleOptions& opti
   switch (options.on_conflict) {
     case OnConflict::kFail:
     case OnConflict::kReplace:
+      if (options.expire_ms > 0) request.latest_ms = options.expire_ms - 1;
       break;
     case OnConflict::kKeepTime:
       request.deliver_ms = old_ms;
@@ -262,13 +328,16 @@ absl::Status ScheduleCommands::Replace(base::Now now, const NewMessage& message,
   absl::Status status = creator_.PlaceInMinute(
       now, message.topic, ReplacedTime(options, conflict.found, asked_ms), answer);
   if (!status.ok()) return status;
-  const bool changes =
-      answer->deliver_ms != old.header.deliver_ms || !(conflict.entry.content == options.content);
+  if (options.expire_ms > 0) answer->ttl_ms = options.expire_ms - answer->deliver_ms;
+  const bool changes = answer->deliver_ms != old.header.deliver_ms ||
+                       !(conflict.entry.content == options.content) ||
+                       (answer->ttl_ms > 0 && answer->ttl_ms != old.ttl_ms);
   answer->id = id;
   answer->outcome = changes ? ScheduleOutcome::kReplaced : ScheduleOutcome::kUnchanged;
   answer->state = StateAt(answer->deliver_ms, now);
   answer->accept_ms = old.header.accept_ms;
   answer->revision = old.revision + (changes ? 1 : 0);
+  answer->update_ms = changes ? now.wall_ms : old.update_ms;
   answer->old_deliver_ms = old.header.deliver_ms;
   answer->moved = answer->deliver_ms != asked_ms;
   if (options.validate_only) return absl::OkStatus();
@@ -282,6 +351,7 @@ absl::Status ScheduleCommands::Replace(base::Now now, const NewMessage& message,
   record.header.deliver_ms = answer->deliver_ms;
   record.header.accept_ms = answer->accept_ms;
   record.revision = old.revision;
+  if (answer->ttl_ms > 0) record.ttl_ms = answer->ttl_ms;
   // The local time of the request does not belong to the moved time.
   if (answer->moved) record.civil_time = record.time_zone = {};
   MessageRevision revision(std::move(record), now.wall_ms);
@@ -290,7 +360,12 @@ absl::Status ScheduleCommands::Replace(base::Now now, const NewMessage& message,
   entry.content = options.content;
   index_->PutKey(message.topic, options.key, entry);
   PutRequest(now, message, *answer, round);
-  return changes_->Move(now, conflict.found, std::move(revision));
+  status = changes_->Move(now, conflict.found, std::move(revision));
+  if (!status.ok()) return status;
+  MessageLocks::Move* const move = locks_->FindOpenMove(id);
+  DT_CHECK(move != nullptr);
+  move->key_entry = entry;
+  return absl::OkStatus();
 }
 
 void ScheduleCommands::PutRequest(base::Now now, const NewMessage& message,
@@ -299,7 +374,7 @@ void ScheduleCommands::PutRequest(base::Now now, const NewMessage& message,
   DT_CHECK(!options.validate_only);
   if (options.request_id.empty()) return;
   index_->PutRequest(now, message.topic, options, answer);
-  round->locked.push_back(MessageLocks::RequestName(message.topic, options.request_id));
+  round->locked.push_back(MessageLocks::RequestName(message.topic, KeyIndex::RequestName(options)));
   locks_->Lock(round->locked.back());
 }
 

@@ -24,9 +24,10 @@ namespace duetime::messages {
 // says about conflicts if its key or its request id is known.
 //
 // A message without options goes straight to MessageCreator. If the entry of a key or of a request
-// id is in flight, its message waits, but the other messages of the call do not. All messages of a
-// call that are decided together share one continuation. The call is answered when its last message
-// is committed.
+// id is in flight, its message waits, but the other messages of the call do not. A message whose
+// key leads to a message that is moved in the open batch does not wait: it is decided on what that
+// move leaves (MessageLocks). All messages of a call that are decided together share one
+// continuation. The call is answered when its last message is committed.
 //
 // Thread safety: confined to the shard's engine thread.
 class ScheduleCommands {
@@ -78,9 +79,15 @@ class ScheduleCommands {
   // Finds the entry of a name and its message. Returns the name to wait for, if there is one.
   absl::StatusOr<std::optional<MessageLocks::Name>> FindConflict(
       base::Now now, const protocol::NewMessage& message, Conflict* conflict);
+  // Finds the entry of a request that a program of format 5 or older accepted: its name is the
+  // request id alone. Takes the entry only if its message has the scope of this request, so that a
+  // repeat across the upgrade gets the first answer. REQUIRES: the request has a scope beside the
+  // topic, and the name with that scope has no entry.
+  absl::StatusOr<std::optional<MessageLocks::Name>> FindOldRequest(
+      base::Now now, const protocol::NewMessage& message, Conflict* conflict);
   // Sets the answer to a request whose request id is known.
-  absl::Status AnswerRepeat(base::Now now, const protocol::ScheduleOptions& options,
-                            Conflict* conflict, protocol::AcceptedMessage* answer);
+  absl::Status AnswerRepeat(base::Now now, const protocol::NewMessage& message, Conflict* conflict,
+                            protocol::AcceptedMessage* answer);
   // Sets the answer from the existing message.
   absl::Status AnswerExisting(base::Now now, Conflict* conflict, protocol::AcceptedMessage* answer);
   absl::Status DecideKey(base::Now now, protocol::NewMessage* message, Conflict* conflict,

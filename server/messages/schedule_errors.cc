@@ -21,23 +21,23 @@ absl::string_view NameOf(protocol::MessageState state) {
     case protocol::MessageState::kUnspecified:
       return "STATE_UNSPECIFIED";
     case protocol::MessageState::kScheduled:
-      return "SCHEDULED";
+      return "STATE_SCHEDULED";
     case protocol::MessageState::kDue:
-      return "DUE";
+      return "STATE_DUE";
     case protocol::MessageState::kInFlight:
-      return "IN_FLIGHT";
+      return "STATE_IN_FLIGHT";
     case protocol::MessageState::kAcked:
-      return "ACKED";
+      return "STATE_ACKED";
     case protocol::MessageState::kCancelled:
-      return "CANCELLED";
+      return "STATE_CANCELLED";
     case protocol::MessageState::kExpired:
-      return "EXPIRED";
+      return "STATE_EXPIRED";
     case protocol::MessageState::kDeadLettered:
-      return "DEAD_LETTERED";
+      return "STATE_DEAD_LETTERED";
     case protocol::MessageState::kSkipped:
-      return "SKIPPED";
+      return "STATE_SKIPPED";
     case protocol::MessageState::kDropped:
-      return "DROPPED";
+      return "STATE_DROPPED";
   }
   return "STATE_UNSPECIFIED";
 }
@@ -59,13 +59,21 @@ absl::Status ContentMismatchError(const ScheduleOptions& options, const MessageI
 }
 
 absl::Status RequestReusedError(const ScheduleOptions& options, const MessageId& id) {
+  // The scope of the request id, beside the topic.
+  const bool keyed = !options.key.empty();
+  const std::string& scope = keyed ? options.key : options.ordering_key;
+  const std::string field = keyed ? "key" : "ordering_key";
+  base::ErrorDetail detail = {
+      .reason = "REQUEST_ID_REUSED",
+      .field = "request_id",
+      .metadata = {{"request_id", options.request_id}, {"message_id", id.ToString()}},
+      .retry_after_ms = 0};
+  if (!scope.empty()) detail.metadata.emplace_back(field, scope);
   return base::MakeError(
       absl::StatusCode::kAlreadyExists,
-      "the request_id was used before, by a request with other content",
-      {.reason = "REQUEST_ID_REUSED",
-       .field = "request_id",
-       .metadata = {{"request_id", options.request_id}, {"message_id", id.ToString()}},
-       .retry_after_ms = 0});
+      absl::StrCat("the request_id was used before, by a request with other content in the same ",
+                   scope.empty() ? "topic" : absl::StrCat("topic and ", field)),
+      detail);
 }
 
 absl::Status TopicFullError(uint64_t limit) {
@@ -97,7 +105,8 @@ absl::Status BucketFullError(uint64_t minute_ms, uint64_t limit) {
                          {.reason = "MINUTE_FULL",
                           .field = "deliver_time",
                           .metadata = {{"minute", minute}, {"limit", absl::StrCat(limit)}},
-                          .retry_after_ms = 0});
+                          // Messages of the minute may be cancelled or moved.
+                          .retry_after_ms = 60'000});
 }
 
 }  // namespace duetime::messages

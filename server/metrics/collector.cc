@@ -8,8 +8,8 @@
 #include <utility>
 #include <variant>
 
+#include "server/base/process_memory.h"
 #include "server/metrics/family.h"
-#include "server/metrics/process_memory.h"
 
 namespace duetime::metrics {
 namespace {
@@ -42,6 +42,10 @@ constexpr Field<ShardStats> kShardFields[] = {
      "Messages cancelled, including those stopped with stop_redelivery.", &ShardStats::cancelled},
     {kCounter, "duetime_messages_rescheduled_total", "Messages rescheduled or replaced.",
      &ShardStats::rescheduled},
+    {kCounter, "duetime_changes_merged_total",
+     "Messages replaced by a request that shared the write of an earlier change of the same "
+     "message.",
+     &ShardStats::merged},
     {kCounter, "duetime_messages_expired_total", "Messages that a subscription let expire.",
      &ShardStats::expired},
     {kCounter, "duetime_messages_dead_lettered_total",
@@ -52,8 +56,8 @@ constexpr Field<ShardStats> kShardFields[] = {
     {kCounter, "duetime_messages_dropped_total",
      "Messages that a subscription dropped, by its retention or its deletion.",
      &ShardStats::dropped},
-    {kCounter, "duetime_deliveries_retried_total", "Failed deliveries that will be retried.",
-     &ShardStats::retried},
+    {kCounter, "duetime_deliveries_retried_total",
+     "Deliveries that ended unsettled; the messages come again.", &ShardStats::retried},
     {kCounter, "duetime_messages_loaded_total", "Messages read from disk into the timing wheel.",
      &ShardStats::loaded},
     {kCounter, "duetime_messages_fired_total", "Messages that became due.", &ShardStats::fired},
@@ -139,6 +143,12 @@ constexpr Field<StoreReadings> kStoreFields[] = {
      &StoreReadings::block_cache_bytes},
     {kGauge, "duetime_store_compaction_pending_bytes", "Bytes that compaction has yet to rewrite.",
      &StoreReadings::compaction_pending_bytes},
+    {kGauge, "duetime_store_damaged_blocks",
+     "Blocks of table files that were found damaged since the start.",
+     &StoreReadings::damaged_blocks},
+    {kGauge, "duetime_store_held_families",
+     "Column families whose compactions are stopped because of a damaged block.",
+     &StoreReadings::held_families},
 };
 
 using Families = std::vector<MetricFamily>;
@@ -148,6 +158,10 @@ Labels ShardLabel(size_t shard) { return {{"shard", std::to_string(shard)}}; }
 void AddGauge(Families* out, const std::string& name, const std::string& help, double value,
               Labels labels = {}) {
   AddSample(&out->emplace_back(MakeFamily(kGauge, name, help)), value, std::move(labels));
+}
+
+void AddCounter(Families* out, const std::string& name, const std::string& help, double value) {
+  AddSample(&out->emplace_back(MakeFamily(kCounter, name, help)), value, {});
 }
 
 template <typename Struct>
@@ -254,6 +268,22 @@ void AddRpc(Families* out, const RpcStats& rpc) {
   for (MetricFamily* family : {&started, &ended, &in_flight, &latency}) {
     out->push_back(std::move(*family));
   }
+  AddSample(&out->emplace_back(
+                MakeFamily(kCounter, "duetime_connections_cut_total",
+                           "Connections closed because the client reset too many calls, or opened "
+                           "too many before it acknowledged the server's settings, or had the most "
+                           "unfinished requests.")),
+            static_cast<double>(rpc.connections_cut.load(std::memory_order_relaxed)));
+  AddSample(
+      &out->emplace_back(MakeFamily(
+          kCounter, "duetime_answers_dropped_total",
+          "Answers dropped, so that their calls ended with CANCELLED, because clients left more "
+          "than untaken_answers_bytes_max unread.")),
+      static_cast<double>(rpc.answers_dropped.load(std::memory_order_relaxed)));
+  AddGauge(out, "duetime_stream_unsent_bytes",
+           "Bytes of deliveries that wait for Subscribe streams to send them; the limit per stream "
+           "is stream_unsent_bytes_max.",
+           static_cast<double>(rpc.unsent_bytes.load(std::memory_order_relaxed)));
 }
 
 void AddStore(Families* out, const Readings& readings, uint64_t damaged_records) {
@@ -283,17 +313,38 @@ void AddServer(Families* out, const Readings& readings) {
   AddGauge(out, "duetime_subscriptions",
            "Named subscriptions of all topics; the limit per topic is subscriptions_max.",
            static_cast<double>(readings.subscriptions));
+  AddGauge(out, "duetime_connections", "Open connections; the limit is connections_max.",
+           static_cast<double>(readings.connections));
+  AddSample(
+      &out->emplace_back(MakeFamily(kCounter, "duetime_connections_refused_total",
+                                    "Connections closed at once because of connections_max or "
+                                    "connections_per_peer_max.")),
+      static_cast<double>(readings.connections_refused));
+  AddGauge(out, "duetime_open_answers_bytes",
+           "Bytes read for calls that are not answered yet; the limit is open_answers_bytes_max.",
+           static_cast<double>(readings.open_answers_bytes));
+  AddSample(&out->emplace_back(
+                MakeFamily(kCounter, "duetime_open_answers_refused_total",
+                           "Calls refused because of open_answers_bytes_max (OVERLOADED).")),
+            static_cast<double>(readings.open_answers_refused));
   AddGauge(out, "duetime_streams", "Open Subscribe streams; the limit is streams_max.",
            static_cast<double>(readings.streams));
   AddGauge(out, "duetime_server_timestamp_seconds",
            "The server's time, which decides when messages are due.",
            static_cast<double>(readings.now.wall_ms) / kMillis);
-  AddGauge(out, "duetime_clock_state",
-           "0: normal. 1: the wall clock was set back, and server time waits. 2: it jumped ahead, "
-           "and server time does not follow.",
-           static_cast<double>(readings.clock_state));
+  AddGauge(
+      out, "duetime_clock_state",
+      "0: normal. 1: the wall clock was set back, and server time with it. 2: it jumped ahead, "
+      "and server time does not follow.",
+      static_cast<double>(readings.clock_state));
+  AddCounter(out, "duetime_clock_steps_back_total",
+             "How often the wall clock was set back while the server ran.",
+             static_cast<double>(readings.clock_steps_back));
+  AddCounter(out, "duetime_log_lines_lost_total",
+             "Log lines lost because the reader of stderr was too slow or gone.",
+             static_cast<double>(readings.log_lines_lost));
   AddGauge(out, "duetime_resident_memory_bytes", "Memory of the process.",
-           static_cast<double>(ResidentMemoryBytes()));
+           static_cast<double>(base::ResidentMemoryBytes()));
 }
 
 void AddKnobs(Families* out, const KnobNumbers& knobs) {
@@ -315,6 +366,7 @@ Readings ReadNode(const runtime::Node& node, base::Clock* clock) {
   readings.failed = node.failed();
   readings.now = clock->Read();
   readings.clock_state = clock->state();
+  readings.clock_steps_back = clock->steps_back();
   return readings;
 }
 
@@ -333,6 +385,11 @@ std::vector<MetricFamily> Collector::Collect() const {
   AddRpc(&families, *rpc_);
   AddStore(&families, readings, rpc_->damaged_records.load(std::memory_order_relaxed));
   AddServer(&families, readings);
+  AddSample(&families.emplace_back(
+                MakeFamily(kCounter, "duetime_metrics_connections_cut_total",
+                           "Connections to metrics_listen closed before their answer, because they "
+                           "were too slow or too many.")),
+            static_cast<double>(cut_.load(std::memory_order_relaxed)));
   AddKnobs(&families, knobs_);
   return families;
 }

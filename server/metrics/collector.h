@@ -3,6 +3,7 @@
 // Collector: builds all exported metrics at each scrape.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <prometheus/collectable.h>
@@ -27,6 +28,8 @@ struct StoreReadings {
   uint64_t table_bytes = 0;
   uint64_t block_cache_bytes = 0;
   uint64_t compaction_pending_bytes = 0;
+  uint64_t damaged_blocks = 0;
+  uint64_t held_families = 0;
   bool writes_stopped = false;
   bool writes_delayed = false;
 };
@@ -41,11 +44,17 @@ struct Readings {
   uint64_t topics = 0;
   uint64_t subscriptions = 0;
   uint64_t streams = 0;
+  uint64_t log_lines_lost = 0;
+  uint64_t connections = 0;
+  uint64_t connections_refused = 0;
+  uint64_t open_answers_bytes = 0;
+  uint64_t open_answers_refused = 0;
   uint64_t disk_free_bytes = 0;
   bool disk_low = false;
   bool failed = false;
   base::Now now;
   base::ClockState clock_state = base::ClockState::kNormal;
+  uint64_t clock_steps_back = 0;
 };
 
 // The numeric knobs of the configuration in force, by name, each in the knob's unit.
@@ -65,11 +74,15 @@ class Collector final : public prometheus::Collectable {
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
+  // Counts a connection to the exporter that was closed before its answer.
+  void CountCut() { cut_.fetch_add(1, std::memory_order_relaxed); }
+
  private:
   const KnobNumbers knobs_;
   const RpcStats* const rpc_;
   const std::string version_;
   const std::function<Readings()> read_;
+  std::atomic<uint64_t> cut_{0};
 };
 
 }  // namespace duetime::metrics

@@ -3,6 +3,7 @@
 // ExporterOptions: the knobs of the metrics.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace duetime::metrics {
@@ -10,6 +11,8 @@ namespace duetime::metrics {
 struct ExporterOptions {
   // host:port with a numeric host or localhost; port 0 lets the system choose. Empty: no metrics.
   std::string listen = "127.0.0.1:7789";
+  // See PageServer.
+  size_t connections_max = 64;
 };
 
 }  // namespace duetime::metrics

@@ -141,6 +141,12 @@ struct RpcStats {
   std::array<RpcMethodStats, kRpcMethodCount> methods;
   // Stored messages that were found damaged at their delivery.
   std::atomic<uint64_t> damaged_records{0};
+  // Connections closed because the client exceeded its frame budget.
+  std::atomic<uint64_t> connections_cut{0};
+  // Calls that ended with CANCELLED because clients left too many answers unread.
+  std::atomic<uint64_t> answers_dropped{0};
+  // Deliveries that wait for their Subscribe streams to send them.
+  std::atomic<uint64_t> unsent_bytes{0};
 
   RpcMethodStats& of(RpcMethod method) { return methods[static_cast<size_t>(method)]; }
 };

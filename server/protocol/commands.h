@@ -22,6 +22,7 @@
 
 namespace duetime::protocol {
 
+class AnswerBudget;
 struct TopicQuota;
 
 // Accepts messages in one batch. The shard may refuse single messages that have options.
@@ -59,13 +60,15 @@ struct RescheduleCommand {
   // The local time from which deliver_ms was resolved, and its zone. Both empty: none was given.
   std::string civil_time;
   std::string time_zone;
-  // If set, the message moves only if it has this revision.
-  std::optional<uint64_t> revision;
+  // If set, the message moves only if this is its etag (EtagOf).
+  std::optional<uint64_t> etag;
 };
 
 struct GetCommand {
   CallTag tag{};
   Target target;
+  // Bounds the records of replies. Null: no limit.
+  std::shared_ptr<AnswerBudget> budget = nullptr;
 };
 
 // Reads the states of messages of this shard, for a page of a list. The reply has the same order.
@@ -107,7 +110,8 @@ struct TopicCommand {
 };
 
 // Creates, updates or deletes a subscription. Every shard gets the command. The catalog makes one
-// change of a topic at a time.
+// change of a topic at a time, and names a topic's first subscription before it adds others:
+// otherwise no object keeps the first one over a restart.
 struct SubscriptionCommand {
   enum class Kind : uint8_t { kCreate, kUpdate, kDelete };
   CallTag tag{};
@@ -157,10 +161,12 @@ struct RecurrenceCommand {
   bool update_rule = false;
   bool update_overlap = false;
   bool update_misfire = false;
-  // For kUpdate: if set, the update applies only to this revision.
-  std::optional<uint64_t> revision;
+  // For kUpdate: if set, the update applies only if this is the recurrence's etag (EtagOf).
+  std::optional<uint64_t> etag;
   // For kCreate and kUpdate: checks the request and changes nothing.
   bool validate_only = false;
+  // Bounds the templates of replies. Null: no limit.
+  std::shared_ptr<AnswerBudget> budget = nullptr;
 };
 
 // Opens a subscriber's stream. All shards share its credit.
@@ -170,6 +176,8 @@ struct AttachCommand {
   storage::SubscriptionId subscription{};
   uint64_t lease_ms = 0;
   std::shared_ptr<StreamCredit> credit;
+  // For a Pull: bounds the records of its deliveries. Null: only the credit does.
+  std::shared_ptr<AnswerBudget> budget = nullptr;
 };
 
 // Closes a subscriber's stream.
@@ -177,6 +185,11 @@ struct DetachCommand {
   StreamId stream{};
   // True: the stream's leases stay. False: they end now.
   bool keep_leases = false;
+  // True: no delivery of the stream left the server.
+  bool unsent = false;
+  // How many of this shard's deliveries have reached the stream's owner. Later ones have not left
+  // the server. Empty: all have reached it.
+  std::optional<uint64_t> received = std::nullopt;
 };
 
 // Takes a subscription's ready messages once. The shard sends one PullReply. If messages are ready
@@ -192,12 +205,15 @@ struct PullCommand {
   // Shared by all shards.
   std::shared_ptr<StreamCredit> credit;
   uint64_t wait_ms = 0;
+  // Bounds the records of replies. Null: no limit.
+  std::shared_ptr<AnswerBudget> budget = nullptr;
 };
 
 // Ends the wait of a Pull.
 struct EndPullCommand {
   StreamId stream{};
-  // True: the leases of the Pull stay. False: they end now, even if a PullReply carried them.
+  // True: the leases of the Pull stay. False: they end now, even if a PullReply carried them, which
+  // was then not sent.
   bool keep_leases = true;
 };
 
@@ -207,6 +223,12 @@ struct NackItem {
   std::optional<uint64_t> delay_ms;
   // The subscriber's text.
   std::string reason = {};
+};
+
+// Gives a message back that its subscriber did not begin.
+struct ReleaseItem {
+  LeaseToken token{};
+  uint64_t delay_ms = 0;
 };
 
 struct DeadLetterItem {
@@ -228,6 +250,7 @@ struct SettleCommand {
   std::vector<ExtendItem> extends;
   // Messages that must not be delivered again.
   std::vector<DeadLetterItem> dead_letters = {};
+  std::vector<ReleaseItem> releases = {};
 };
 
 // Tells a shard that found a stream's credit exhausted that another shard has returned credit.

@@ -18,6 +18,8 @@ enum class OnConflict : uint8_t { kFail, kReplace, kKeepTime, kPushBack };
 struct ScheduleOptions {
   // Empty: none.
   std::string key;
+  // Only for the scope of the request id. With a key it is empty or equal to the key.
+  std::string ordering_key = {};
   std::string request_id;
   storage::Fingerprint content;
   OnConflict on_conflict = OnConflict::kFail;
@@ -28,6 +30,8 @@ struct ScheduleOptions {
   uint64_t max_wait_ms = 0;
   // The message is due at deliver_ms plus a part of the spread that follows from its id.
   uint64_t spread_ms = 0;
+  // The end of the time to live, if the request gives it: a full minute does not move it. 0: none.
+  uint64_t expire_ms = 0;
 };
 
 // A validated message for a shard. The caller's thread encodes the record, so that the engine's

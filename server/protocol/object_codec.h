@@ -43,7 +43,7 @@ absl::Status DecodeObject(absl::string_view bytes, Record* record, char version 
 
 // Returns 0, which no enumerator has, if the number does not fit.
 template <typename Enum>
-Enum EnumOf(uint32_t number) {
+Enum EnumOf(uint64_t number) {
   return number > std::numeric_limits<uint8_t>::max() ? Enum{} : static_cast<Enum>(number);
 }
 

@@ -10,7 +10,7 @@
 namespace duetime::protocol {
 namespace {
 
-storage::MessageKey ReadKey(FieldReader* reader) {
+storage::MessageKey ReadOldKey(FieldReader* reader) {
   storage::MessageKey key;
   key.due_ms = reader->Number();
   key.id.high = reader->Number();
@@ -34,15 +34,15 @@ absl::StatusOr<Operation> DecodeOldOperation(absl::string_view name, absl::strin
   }
   spec.filter.from_ms = reader.Number();
   spec.filter.until_ms = reader.Number();
-  spec.action = static_cast<BulkAction>(reader.Number());
+  spec.action = EnumOf<BulkAction>(reader.Number());
   spec.shift_ms = static_cast<int64_t>(reader.Number());
   spec.horizon_ms = reader.Number();
   operation.content.high = reader.Number();
   operation.content.low = reader.Number();
-  operation.state = static_cast<OperationState>(reader.Number());
+  operation.state = EnumOf<OperationState>(reader.Number());
   operation.create_ms = reader.Number();
   operation.end_ms = reader.Number();
-  operation.cursor = ReadKey(&reader);
+  operation.cursor = ReadOldKey(&reader);
   operation.matched = reader.Number();
   operation.changed = reader.Number();
   operation.unchanged = reader.Number();
@@ -67,21 +67,21 @@ absl::StatusOr<RecurrenceState> DecodeOldRecurrence(absl::string_view name,
   if (ends) rule.end_ms = end_ms;
   rule.max_count = reader.Number();
   rule.jitter_ms = static_cast<int64_t>(reader.Number());
-  spec.overlap = static_cast<Overlap>(reader.Number());
-  spec.misfire = static_cast<Misfire>(reader.Number());
+  spec.overlap = EnumOf<Overlap>(reader.Number());
+  spec.misfire = EnumOf<Misfire>(reader.Number());
   spec.message = reader.Text();
   spec.content.high = reader.Number();
   spec.content.low = reader.Number();
-  state.status = static_cast<RecurrenceStatus>(reader.Number());
+  state.status = EnumOf<RecurrenceStatus>(reader.Number());
   state.revision = reader.Number();
   state.create_ms = reader.Number();
   state.update_ms = reader.Number();
   state.made = reader.Number();
   state.skipped = reader.Number();
   state.nominal_ms = reader.Number();
-  state.current = ReadKey(&reader);
+  state.current = ReadOldKey(&reader);
   state.current_deliver_ms = reader.Number();
-  state.previous = ReadKey(&reader);
+  state.previous = ReadOldKey(&reader);
   if (absl::Status status = reader.Done(); !status.ok()) return status;
   return state;
 }

@@ -26,7 +26,7 @@ inline bool IsOldSubscription(absl::string_view bytes) {
   return !bytes.empty() && (bytes[0] == 1 || bytes[0] == 2);
 }
 
-// DATA_LOSS for bytes that no encoder wrote.
+// DATA_LOSS for bytes that no encoder wrote. The callers of the first two check the enumerators.
 absl::StatusOr<Operation> DecodeOldOperation(absl::string_view name, absl::string_view bytes);
 absl::StatusOr<RecurrenceState> DecodeOldRecurrence(absl::string_view name,
                                                     absl::string_view bytes);

@@ -24,6 +24,34 @@ absl::Status Check(const Operation& operation) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Operation> DecodeOperationRecord(absl::string_view name, absl::string_view bytes) {
+  internal::OperationRecord record;
+  if (absl::Status status = DecodeObject(bytes, &record); !status.ok()) return status;
+  Operation operation;
+  operation.name = std::string(name);
+  OperationSpec& spec = operation.spec;
+  spec.topic = storage::TopicId{record.topic()};
+  spec.filter.key_prefix = record.key_prefix();
+  for (const internal::OperationRecord::Label& label : record.labels()) {
+    spec.filter.labels.emplace_back(label.key(), label.value());
+  }
+  spec.filter.from_ms = record.from_ms();
+  spec.filter.until_ms = record.until_ms();
+  spec.action = EnumOf<BulkAction>(record.action());
+  spec.shift_ms = record.shift_ms();
+  spec.horizon_ms = record.horizon_ms();
+  operation.content = ReadFingerprint(record.content());
+  operation.state = EnumOf<OperationState>(record.state());
+  operation.create_ms = record.create_ms();
+  operation.start = {.high = record.start_high(), .low = record.start_low()};
+  operation.end_ms = record.end_ms();
+  operation.cursor = ReadKey(record.cursor());
+  operation.matched = record.matched();
+  operation.changed = record.changed();
+  operation.unchanged = record.unchanged();
+  return operation;
+}
+
 }  // namespace
 
 bool MessageFilter::Matches(const storage::MessageRecord& record) const {
@@ -54,6 +82,8 @@ std::string EncodeOperation(const Operation& operation) {
   Write(operation.content, record.mutable_content());
   record.set_state(static_cast<uint32_t>(operation.state));
   record.set_create_ms(operation.create_ms);
+  record.set_start_high(operation.start.high);
+  record.set_start_low(operation.start.low);
   record.set_end_ms(operation.end_ms);
   Write(operation.cursor, record.mutable_cursor());
   record.set_matched(operation.matched);
@@ -63,31 +93,11 @@ std::string EncodeOperation(const Operation& operation) {
 }
 
 absl::StatusOr<Operation> DecodeOperation(absl::string_view name, absl::string_view bytes) {
-  if (IsOldObject(bytes)) return DecodeOldOperation(name, bytes);
-  internal::OperationRecord record;
-  if (absl::Status status = DecodeObject(bytes, &record); !status.ok()) return status;
-  Operation operation;
-  operation.name = std::string(name);
-  OperationSpec& spec = operation.spec;
-  spec.topic = storage::TopicId{record.topic()};
-  spec.filter.key_prefix = record.key_prefix();
-  for (const internal::OperationRecord::Label& label : record.labels()) {
-    spec.filter.labels.emplace_back(label.key(), label.value());
+  absl::StatusOr<Operation> operation =
+      IsOldObject(bytes) ? DecodeOldOperation(name, bytes) : DecodeOperationRecord(name, bytes);
+  if (operation.ok()) {
+    if (absl::Status status = Check(*operation); !status.ok()) return status;
   }
-  spec.filter.from_ms = record.from_ms();
-  spec.filter.until_ms = record.until_ms();
-  spec.action = EnumOf<BulkAction>(record.action());
-  spec.shift_ms = record.shift_ms();
-  spec.horizon_ms = record.horizon_ms();
-  operation.content = ReadFingerprint(record.content());
-  operation.state = EnumOf<OperationState>(record.state());
-  operation.create_ms = record.create_ms();
-  operation.end_ms = record.end_ms();
-  operation.cursor = ReadKey(record.cursor());
-  operation.matched = record.matched();
-  operation.changed = record.changed();
-  operation.unchanged = record.unchanged();
-  if (absl::Status status = Check(operation); !status.ok()) return status;
   return operation;
 }
 

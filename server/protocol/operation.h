@@ -53,8 +53,12 @@ struct Operation {
   // Distinguishes a repeat of the request from another request with the same name.
   storage::Fingerprint content;
   OperationState state = OperationState::kRunning;
-  // The operation skips messages that were accepted or changed after this time.
+  // The operation skips messages that were changed after this time.
   uint64_t create_ms = 0;
+  // The operation skips messages with this id or a later one, because they were accepted after its
+  // start, whatever the clock said. Empty in an operation that an older program started: create_ms
+  // then decides for accepted messages, too.
+  storage::MessageId start = {};
   uint64_t end_ms = 0;
   // The operation has decided every message before this place.
   storage::MessageKey cursor;

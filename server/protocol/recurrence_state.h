@@ -56,6 +56,11 @@ struct RecurrenceState {
   storage::MessageKey previous;
 };
 
+// The size of a recurrence in memory, which is mostly its template.
+inline size_t AnswerSize(const RecurrenceState& state) {
+  return sizeof(state) + state.spec.message.size();
+}
+
 std::string EncodeRecurrence(const RecurrenceState& state);
 absl::StatusOr<RecurrenceState> DecodeRecurrence(absl::string_view name, absl::string_view bytes);
 

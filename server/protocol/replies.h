@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 
+#include "server/protocol/answer_budget.h"
 #include "server/protocol/operation.h"
 #include "server/protocol/recurrence_state.h"
 #include "server/protocol/tags.h"
@@ -48,6 +49,8 @@ struct AcceptedMessage {
   uint64_t deliver_ms = 0;
   uint64_t accept_ms = 0;
   uint64_t revision = 0;
+  // When the message was last replaced or moved. 0: never.
+  uint64_t update_ms = 0;
   // With kReplaced, and with kUnchanged by a key: the deliver time before the call.
   uint64_t old_deliver_ms = 0;
   // With kCreated, if another message had the key and could not be replaced: that message.
@@ -57,6 +60,8 @@ struct AcceptedMessage {
   // The message is due at another time than the requested one, because its minute is full or it
   // keeps its time. A local time in the request then does not apply to it.
   bool moved = false;
+  // The time to live of the message. 0: that of the request.
+  uint64_t ttl_ms = 0;
 };
 
 // Answers a ScheduleCommand. `accepted` has one item per message, in order; with an error it is
@@ -80,7 +85,7 @@ struct CancelReply {
   bool delivery_uncertain = false;
 };
 
-// ABORTED ETAG_MISMATCH if the message has another revision.
+// ABORTED ETAG_MISMATCH if the message has another etag.
 struct RescheduleReply {
   CallTag tag{};
   absl::Status status;
@@ -129,8 +134,8 @@ struct SubscriptionStatus {
   uint64_t retry_ms = 0;
 };
 
-// NOT_FOUND MESSAGE_NOT_FOUND if there is no such message. Holds either `record`, as stored, or
-// `tombstone`.
+// NOT_FOUND MESSAGE_NOT_FOUND if there is no such message, RESOURCE_EXHAUSTED OVERLOADED without
+// room for the answer. Holds either `record`, as stored, or `tombstone`.
 struct GetReply {
   CallTag tag{};
   absl::Status status;
@@ -142,6 +147,8 @@ struct GetReply {
   Timeline timeline;
   // Only for a due message.
   std::vector<SubscriptionStatus> subscriptions;
+  // Counts the record.
+  AnswerCharge charge = nullptr;
 };
 
 struct InspectedMessage {
@@ -218,14 +225,16 @@ struct OperationReply {
 };
 
 // The recurrence after the command (kDelete: before it). ALREADY_EXISTS CONTENT_MISMATCH, NOT_FOUND
-// RECURRENCE_NOT_FOUND, ABORTED ETAG_MISMATCH, RESOURCE_EXHAUSTED RECURRENCE_LIMIT, and the errors
-// of calendar::Recurrence::Compile.
+// RECURRENCE_NOT_FOUND, ABORTED ETAG_MISMATCH, RESOURCE_EXHAUSTED RECURRENCE_LIMIT, OVERLOADED
+// without room for the answer, and the errors of calendar::Recurrence::Compile.
 struct RecurrenceReply {
   CallTag tag{};
   absl::Status status;
   RecurrenceState state;
   // With kDelete: the command cancelled the pending occurrence.
   bool occurrence_cancelled = false;
+  // Counts the template.
+  AnswerCharge charge = nullptr;
 };
 
 // One delivery of a message to a stream.
@@ -239,15 +248,23 @@ struct Delivery {
   std::string record;
 };
 
-// Answers a PullCommand. Empty if the wait ended without a message.
+// Answers a PullCommand. Empty if the wait ended without a message. RESOURCE_EXHAUSTED OVERLOADED
+// if messages are ready, but there was no room for the answer; it is empty then.
 struct PullReply {
   CallTag tag{};
   std::vector<Delivery> deliveries;
+  absl::Status status = absl::OkStatus();
+  // Count the records.
+  std::vector<AnswerCharge> charges = {};
 };
 
 struct DeliveryFrame {
   StreamId stream{};
   std::vector<Delivery> deliveries;
+  // For a Pull: not OK if there was no room for its messages. Then `deliveries` is empty.
+  absl::Status status = absl::OkStatus();
+  // For a Pull: counts the records.
+  AnswerCharge charge = nullptr;
 };
 
 // kNoDeadLetterTopic: the shard knows no dead-letter topic (TopicCommand::dead_letter).

@@ -20,6 +20,8 @@ struct ShardStats {
   uint64_t cancelled = 0;
   // Messages that were replaced or moved to another time.
   uint64_t rescheduled = 0;
+  // Of these changes, those that shared the write of an earlier change of the same message.
+  uint64_t merged = 0;
   // Messages that a subscription dropped, because their time to live had passed.
   uint64_t expired = 0;
   // Messages that a subscription turned into dead letters.

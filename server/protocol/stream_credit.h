@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StreamCredit: the messages and bytes that a stream may hold, shared by all shards.
+// StreamCredit: the messages and bytes that a stream may hold, and the bytes that wait for it to be
+// sent; shared by all shards.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 
 #include "server/base/check.h"
 
@@ -20,18 +22,27 @@ namespace duetime::protocol {
 // another shard like credit in use. (If Take added first and subtracted the excess, two shards
 // could fail because of each other's sum while nothing is outstanding. No Return would wake them.)
 //
+// Outstanding deliveries that have not left the server cost memory. If the subscriber reads slowly,
+// they would be all. So a shard also asks for room before it reads a frame, and the stream reports
+// what it has sent.
+//
 // Guarantees: (1) outstanding messages never exceed messages_max; (2) outstanding bytes exceed
 // bytes_max only by a message that is outstanding alone; (3) no lost wake-up: a Take fails only
-// while credit is outstanding, and the Return of that credit reports the shard. Cost: one
-// compare-and-swap, mostly. Thread-safe.
+// while credit is outstanding, and the Return of that credit reports the shard. HasRoom fails only
+// while bytes are unsent, and their Sent reports the shard; (4) unsent bytes exceed unsent_max only
+// by one frame of each shard. Cost: one compare-and-swap, mostly. Thread-safe.
 class StreamCredit {
  public:
-  // REQUIRES: 0 < messages_max <= kMessagesMax, 0 < bytes_max <= kBytesMax.
-  StreamCredit(int64_t messages_max, int64_t bytes_max)
+  static constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
+
+  // REQUIRES: 0 < messages_max <= kMessagesMax, 0 < bytes_max <= kBytesMax, 0 < unsent_max.
+  StreamCredit(int64_t messages_max, int64_t bytes_max, uint64_t unsent_max = kNoLimit)
       : messages_max_(static_cast<uint64_t>(messages_max)),
-        bytes_max_(static_cast<uint64_t>(bytes_max)) {
+        bytes_max_(static_cast<uint64_t>(bytes_max)),
+        unsent_max_(unsent_max) {
     DT_CHECK(messages_max > 0 && messages_max <= kMessagesMax);
     DT_CHECK(bytes_max > 0 && bytes_max <= kBytesMax);
+    DT_CHECK_GT(unsent_max, 0u);
   }
 
   // Far beyond the limits of a stream. The word has room for one more message.
@@ -50,7 +61,23 @@ class StreamCredit {
   // mask.
   uint64_t Return(int64_t messages, int64_t bytes) {
     outstanding_.fetch_sub(Pack(static_cast<uint64_t>(messages), static_cast<uint64_t>(bytes)));
-    return starved_.load() == 0 ? 0 : starved_.exchange(0);
+    return TakeMarks();
+  }
+
+  // True if the stream may get another frame. Otherwise sets the mark of `shard`. REQUIRES:
+  // shard < 64.
+  bool HasRoom(uint16_t shard) {
+    if (unsent_.load() < unsent_max_) return true;
+    starved_.fetch_or(uint64_t{1} << shard);
+    return unsent_.load() < unsent_max_;
+  }
+  // A frame with records of this size is on its way to the stream.
+  void AddUnsent(uint64_t bytes) { unsent_.fetch_add(bytes); }
+  // Records of this size have left the server, or were dropped. Returns the shards to wake, as a
+  // mask.
+  uint64_t Sent(uint64_t bytes) {
+    unsent_.fetch_sub(bytes);
+    return TakeMarks();
   }
 
   int64_t messages() const { return static_cast<int64_t>(outstanding_.load() >> kByteBits); }
@@ -65,6 +92,8 @@ class StreamCredit {
     return (messages << kByteBits) + bytes;
   }
 
+  uint64_t TakeMarks() { return starved_.load() == 0 ? 0 : starved_.exchange(0); }
+
   bool TryTake(uint32_t bytes) {
     uint64_t before = outstanding_.load();
     for (;;) {
@@ -77,7 +106,9 @@ class StreamCredit {
 
   const uint64_t messages_max_;
   const uint64_t bytes_max_;
+  const uint64_t unsent_max_;
   std::atomic<uint64_t> outstanding_{0};
+  std::atomic<uint64_t> unsent_{0};
   std::atomic<uint64_t> starved_{0};
 };
 

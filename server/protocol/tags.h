@@ -11,8 +11,12 @@ namespace duetime::protocol {
 enum class CallTag : uint64_t {};
 // A subscriber's stream, unique within the process.
 enum class StreamId : uint64_t {};
-// One lease. Unique across shards and restarts: shard 6 bits, epoch 16 (low ones), counter 42.
+// One lease: the shard in 6 bits, then 58 bits of a keyed hash, so that a client cannot guess the
+// token of another client's lease. The hash differs between leases and between restarts, but for a
+// probability of 2^-58.
 enum class LeaseToken : uint64_t {};
+// The token of no lease.
+inline constexpr LeaseToken kNoLease{};
 
 constexpr uint16_t kShardCountMax = 64;
 constexpr uint16_t ShardOfLease(LeaseToken token) {

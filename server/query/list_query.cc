@@ -210,6 +210,8 @@ absl::Status AddNamed(MessageStore* store, const MessageFilter& filter, uint16_t
   MessageKey key;
   std::optional<std::string> bytes;
   absl::Status status = FindRecord(store, shard, name.entry.id, &key, &bytes);
+  // As in ReadOn: Get reports the damage.
+  if (storage::IsDamage(status)) return absl::OkStatus();
   if (!status.ok() || !bytes.has_value()) return status;
   *bytes_read += bytes->size();
   if (key.due_ms < filter.from_ms || key.due_ms >= filter.until_ms) return absl::OkStatus();
@@ -258,6 +260,12 @@ absl::Status ReadByKey(MessageStore* store, const MessageFilter& filter, const L
 }
 
 }  // namespace
+
+size_t AnswerSize(const ListPage& page) {
+  size_t bytes = page.rows.size() * sizeof(ListRow);
+  for (const ListRow& row : page.rows) bytes += row.head.size();
+  return bytes;
+}
 
 absl::Status ReadListPage(storage::MessageStore* store, const MessageFilter& filter,
                           const ListPosition& from, const ListBudget& budget, ListPage* page) {

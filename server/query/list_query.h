@@ -60,6 +60,9 @@ struct ListPage {
   std::optional<ListPosition> next;
 };
 
+// The size of the page in memory, which is mostly the rows' heads.
+size_t AnswerSize(const ListPage& page);
+
 // Reads one page over all shards, in the order of places. With a key_prefix it reads in the order
 // of keys.
 //

@@ -87,6 +87,12 @@ absl::StatusOr<protocol::RecurrenceState> ReadRecurrence(storage::MessageStore* 
   return protocol::DecodeRecurrence(name, **object);
 }
 
+size_t AnswerSize(const RecurrencePage& page) {
+  size_t bytes = 0;
+  for (const protocol::RecurrenceState& state : page.recurrences) bytes += AnswerSize(state);
+  return bytes;
+}
+
 absl::StatusOr<RecurrencePage> ReadRecurrences(storage::MessageStore* store,
                                                std::optional<storage::TopicId> topic,
                                                std::string after, size_t rows) {

@@ -26,6 +26,9 @@ struct RecurrencePage {
   std::optional<std::string> next;
 };
 
+// The size of the page in memory, which is mostly the templates.
+size_t AnswerSize(const RecurrencePage& page);
+
 // Reads at most `rows` recurrences with names greater than `after`, in the order of names. A page
 // also ends after it has examined 10,000 recurrences or read 16 MiB.
 absl::StatusOr<RecurrencePage> ReadRecurrences(storage::MessageStore* store,

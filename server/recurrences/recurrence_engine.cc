@@ -11,6 +11,7 @@
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
+#include "server/protocol/etag.h"
 #include "storage/slot.h"
 
 namespace duetime::recurrences {
@@ -32,6 +33,13 @@ constexpr uint64_t kSkippedMax = 1'000;
 
 int64_t Signed(uint64_t ms) { return static_cast<int64_t>(ms); }
 
+// The nominal time, if a message can have it. A rule may reach beyond the latest due time of a
+// message. Half of the range leaves room for jitter.
+std::optional<int64_t> WithinIds(std::optional<int64_t> nominal_ms) {
+  constexpr int64_t kLastMs = static_cast<int64_t>(MessageId::kDueMax) / 2;
+  return nominal_ms.has_value() && *nominal_ms <= kLastMs ? nominal_ms : std::nullopt;
+}
+
 // The seed of the jitter. It must not change, so it is a hash that is the same in every process.
 uint64_t SeedOf(absl::string_view name) { return storage::SlotOfName("jitter", name); }
 
@@ -52,13 +60,13 @@ absl::Status MismatchError(const std::string& name) {
                           .retry_after_ms = 0});
 }
 
-absl::Status EtagError(const std::string& name, uint64_t revision) {
-  return base::MakeError(absl::StatusCode::kAborted,
-                         "the recurrence was changed since this etag was given",
-                         {.reason = "ETAG_MISMATCH",
-                          .field = "etag",
-                          .metadata = {{"name", name}, {"etag", absl::StrCat(revision)}},
-                          .retry_after_ms = 0});
+absl::Status EtagError(const protocol::RecurrenceState& state) {
+  return base::MakeError(
+      absl::StatusCode::kAborted, "the recurrence was changed since this etag was given",
+      {.reason = "ETAG_MISMATCH",
+       .field = "etag",
+       .metadata = {{"name", state.name}, {"etag", absl::StrCat(protocol::EtagOf(state))}},
+       .retry_after_ms = 0});
 }
 
 absl::Status LimitError(absl::string_view what, size_t limit) {
@@ -160,6 +168,12 @@ bool RecurrenceEngine::OnOccurrenceDue(base::Now now, const MessageRef& message)
   if (it == current_.end()) return true;  // the next one was made already
   Entry* const entry = it->second;
   const auto record = store_->Get(shard_, message.key);
+  if (storage::IsDamage(record.status())) {
+    // Only this occurrence is lost.
+    entry->state.current = message.key;
+    Advance(now, entry);
+    return true;
+  }
   if (!record.ok()) {
     dispatcher_->NoteReadError(record.status());
     return true;
@@ -180,6 +194,7 @@ bool RecurrenceEngine::PreviousPending(const Entry& entry) {
   if (previous.id == MessageId{}) return false;
   if (dispatcher_->Find(previous.id) != delivery::kNoEntry) return true;
   const auto record = store_->Get(shard_, previous);
+  if (storage::IsDamage(record.status())) return false;
   if (!record.ok()) dispatcher_->NoteReadError(record.status());
   return record.ok() && record->has_value();
 }
@@ -236,11 +251,11 @@ void RecurrenceEngine::Advance(base::Now now, Entry* entry) {
 }
 
 std::optional<int64_t> RecurrenceEngine::Next(const Recurrence& rule, int64_t after_ms) {
-  // A rule may reach beyond the latest due time of a message. Half of the range leaves room for
-  // jitter.
-  constexpr int64_t kLastMs = static_cast<int64_t>(MessageId::kDueMax) / 2;
-  const std::optional<int64_t> next = rule.NextAfter(after_ms);
-  return next.has_value() && *next <= kLastMs ? next : std::nullopt;
+  return WithinIds(rule.NextAfter(after_ms));
+}
+
+std::optional<int64_t> RecurrenceEngine::First(const Recurrence& rule, int64_t now_ms) {
+  return WithinIds(rule.First(now_ms));
 }
 
 void RecurrenceEngine::MakeNext(base::Now now, Entry* entry, uint64_t after_ms) {
@@ -254,11 +269,16 @@ void RecurrenceEngine::MakeNext(base::Now now, Entry* entry, uint64_t after_ms) 
       next = Next(rule, i < kSkippedMax ? *next : now_ms);
     }
   }
-  if (!next.has_value() || rule.IsComplete(state.made)) {
-    state.status = protocol::RecurrenceStatus::kCompleted;
+  MakeOrComplete(now, entry, next);
+}
+
+void RecurrenceEngine::MakeOrComplete(base::Now now, Entry* entry,
+                                      std::optional<int64_t> nominal_ms) {
+  if (!nominal_ms.has_value() || entry->rule->IsComplete(entry->state.made)) {
+    entry->state.status = protocol::RecurrenceStatus::kCompleted;
     return;
   }
-  Make(now, entry, static_cast<uint64_t>(*next));
+  Make(now, entry, static_cast<uint64_t>(*nominal_ms));
 }
 
 void RecurrenceEngine::Make(base::Now now, Entry* entry, uint64_t nominal_ms) {
@@ -347,6 +367,8 @@ void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command
     });
     return;
   }
+  // Nothing is changed yet.
+  if (absl::Status room = protocol::Admit(command.budget); !room.ok()) return Refuse(command, room);
   protocol::RecurrenceReply reply;
   reply.tag = command.tag;
   if (create) {
@@ -374,6 +396,7 @@ void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command
     reply.state = entry->state;
     if (command.kind == protocol::RecurrenceCommand::Kind::kDelete) Erase(command.name);
   }
+  reply.charge = protocol::Charge(command.budget, reply.state.spec.message.size());
   writes_->Then([this, reply = std::move(reply)](base::Now, bool ok) mutable {
     if (!ok) reply.status = base::StorageFailedError();
     effects_->replies.push_back(std::move(reply));
@@ -387,12 +410,11 @@ absl::Status RecurrenceEngine::Create(base::Now now, const protocol::RecurrenceC
     if (reply->state.spec.content == command.spec.content) return absl::OkStatus();
     return MismatchError(command.name);
   }
-  if (absl::Status status = Limit(command.spec.message.size()); !status.ok()) return status;
   auto rule = Recurrence::Compile(command.spec.rule, "recurrence.schedule");
   if (!rule.ok()) return rule.status();
-  const int64_t after_ms = std::max(Signed(now.wall_ms), command.spec.rule.start_ms - 1);
-  const auto first = Next(*rule, after_ms);
+  const auto first = First(*rule, Signed(now.wall_ms));
   if (!first.has_value()) return NeverError();
+  if (absl::Status status = Limit(command.spec.message.size()); !status.ok()) return status;
   protocol::RecurrenceState state;
   state.name = command.name;
   state.spec = command.spec;
@@ -413,8 +435,8 @@ absl::Status RecurrenceEngine::Create(base::Now now, const protocol::RecurrenceC
 absl::Status RecurrenceEngine::Update(base::Now now, const protocol::RecurrenceCommand& command,
                                       Entry* entry) {
   protocol::RecurrenceState& state = entry->state;
-  if (command.revision.has_value() && *command.revision != state.revision) {
-    return EtagError(state.name, state.revision);
+  if (command.etag.has_value() && *command.etag != protocol::EtagOf(state)) {
+    return EtagError(state);
   }
   protocol::RecurrenceSpec spec = state.spec;
   if (command.update_message) spec.message = command.spec.message;
@@ -427,8 +449,13 @@ absl::Status RecurrenceEngine::Update(base::Now now, const protocol::RecurrenceC
   auto rule = Recurrence::Compile(spec.rule, "recurrence.schedule");
   if (!rule.ok()) return rule.status();
   const int64_t now_ms = Signed(now.wall_ms);
-  if (command.update_rule && !Next(*rule, std::max(now_ms, spec.rule.start_ms - 1)).has_value()) {
-    return NeverError();
+  std::optional<int64_t> first;
+  if (command.update_rule) {
+    // If the start stays, the occurrences up to now exist already. They are not made again.
+    const bool same_start = spec.rule.start_ms == state.spec.rule.start_ms;
+    first =
+        same_start ? Next(*rule, std::max(now_ms, spec.rule.start_ms - 1)) : First(*rule, now_ms);
+    if (!first.has_value()) return NeverError();
   }
   if (command.validate_only) return absl::OkStatus();
   Withdraw(now, entry);
@@ -439,7 +466,7 @@ absl::Status RecurrenceEngine::Update(base::Now now, const protocol::RecurrenceC
   state.update_ms = now.wall_ms;
   if (state.status != protocol::RecurrenceStatus::kPaused) {
     if (command.update_rule) {
-      MakeNext(now, entry, static_cast<uint64_t>(std::max(now_ms, state.spec.rule.start_ms - 1)));
+      MakeOrComplete(now, entry, first);
     } else if (state.status == protocol::RecurrenceStatus::kActive) {
       // This holds even if Withdraw could not cancel the old occurrence: it is delivered, but does
       // not make another one.

@@ -75,13 +75,18 @@ class RecurrenceEngine : public delivery::OccurrenceSink {
   void Advance(base::Now now, Entry* entry);
   // Makes the first occurrence after `after_ms` that the misfire policy does not skip.
   void MakeNext(base::Now now, Entry* entry, uint64_t after_ms);
+  // Makes the occurrence of this time, or completes the recurrence if there is none or it has made
+  // all.
+  void MakeOrComplete(base::Now now, Entry* entry, std::optional<int64_t> nominal_ms);
   void Make(base::Now now, Entry* entry, uint64_t nominal_ms);
   bool PassOver(base::Now now, Entry* entry, const storage::MessageRef& message,
                 const std::string& record);
   bool PreviousPending(const Entry& entry);
   void Save(const Entry& entry);
-  // The first nominal time after `after_ms` that a message can have.
+  // The first nominal time after `after_ms`, or of a rule that is given at `now_ms`, that a message
+  // can have.
   static std::optional<int64_t> Next(const calendar::Recurrence& rule, int64_t after_ms);
+  static std::optional<int64_t> First(const calendar::Recurrence& rule, int64_t now_ms);
   void Insert(protocol::RecurrenceState state, std::optional<calendar::Recurrence> rule);
   void Erase(const std::string& name);
 

@@ -22,14 +22,15 @@ constexpr int kStreamRequestsPosted = 10;
 }  // namespace
 
 CqWorker::CqWorker(ServerState* state, Services* services, const ServedMethods* served,
-                   size_t index, uint64_t sweep_ms, std::unique_ptr<grpc::ServerCompletionQueue> cq)
+                   size_t index, std::unique_ptr<grpc::ServerCompletionQueue> cq,
+                   UntakenAnswers::Limit* untaken)
     : state_(state),
       services_(services),
       served_(served),
       index_(index),
-      sweep_ms_(sweep_ms),
       cq_(std::move(cq)),
-      app_(served->make_app(*this)) {}
+      app_(served->make_app(*this)),
+      untaken_(untaken) {}
 
 CqWorker::~CqWorker() {
   if (queue_shut_) return;
@@ -51,7 +52,6 @@ void CqWorker::Start() {
     HealthWatch::Request(this);
     ReflectionStream::Request(this);
   }
-  ArmSweep();
   thread_ = std::thread([this] { Run(); });
   const std::string name = absl::StrCat("rpc-", index_);
   pthread_setname_np(thread_.native_handle(), name.c_str());
@@ -80,6 +80,12 @@ void CqWorker::Wake() {
   WakeLocked();
 }
 
+void CqWorker::Sweep() {
+  base::MutexLock lock(&mutex_);
+  sweep_asked_ = true;
+  WakeLocked();
+}
+
 void CqWorker::WakeLocked() {
   // Set the alarm under the lock, so that no thread shuts the queue down or sets the alarm twice in
   // between.
@@ -104,10 +110,12 @@ void CqWorker::Join() {
 void CqWorker::OnWake(bool ok) {
   static_cast<void>(ok);
   bool stopping = false;
+  bool sweep = false;
   uint64_t grace_ms = 0;
   {
     base::MutexLock lock(&mutex_);
     waking_ = false;
+    sweep = std::exchange(sweep_asked_, false);
     std::swap(task_batch_, tasks_);
     stopping = stopping_;
     grace_ms = stop_grace_ms_;
@@ -127,23 +135,15 @@ void CqWorker::OnWake(bool ok) {
     stop_seen_ = true;
     abandon_at_mono_ms_ = state_->clock->Read().mono_ms + grace_ms;
   }
+  if (sweep) DoSweep();
 }
 
-void CqWorker::ArmSweep() {
-  // Not the realtime clock, because a step of that clock would change the length of the wait.
-  const gpr_timespec deadline =
-      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                   gpr_time_from_millis(static_cast<int64_t>(sweep_ms_), GPR_TIMESPAN));
-  sweep_alarm_.Set(cq_.get(), deadline, &sweep_tag_);
-}
-
-void CqWorker::OnSweep(bool ok) {
-  if (!ok || queue_shut_) return;  // cancelled: the worker ends
+void CqWorker::DoSweep() {
+  if (queue_shut_) return;
   const base::Now now = state_->clock->Read();
   for (auto& [session, owner] : sessions_) session->Sweep(now);
   app_->OnSweep();
   if (stop_seen_ && now.mono_ms >= abandon_at_mono_ms_) AbandonWaitingCalls();
-  ArmSweep();
 }
 
 void CqWorker::Close() {
@@ -166,7 +166,6 @@ void CqWorker::EndIfIdle() {
   if (open_ > 0 || queue_shut_) return;
   Close();
   queue_shut_ = true;
-  sweep_alarm_.Cancel();
   cq_->Shutdown();
 }
 
@@ -183,6 +182,13 @@ void CqWorker::OnCallArrived(UnaryCall* call) {
   ++open_;
   if (!ending()) RequestUnary(&call->method());
   call->method().run(*app_, *call);
+}
+
+void CqWorker::OnAnswer(UnaryCall* call, uint64_t bytes) {
+  untaken_.Add(call->answer(), bytes);
+  while (UntakenAnswers::Answer* const oldest = untaken_.TakeExcess()) {
+    oldest->call()->DropAnswer();
+  }
 }
 
 void CqWorker::RequestStream(const StreamMethod* method) {

@@ -36,7 +36,7 @@ class CqWorker {
   using Task = absl::AnyInvocable<void()>;
 
   CqWorker(ServerState* state, Services* services, const ServedMethods* served, size_t index,
-           uint64_t sweep_ms, std::unique_ptr<grpc::ServerCompletionQueue> cq);
+           std::unique_ptr<grpc::ServerCompletionQueue> cq, UntakenAnswers::Limit* untaken);
   ~CqWorker();
   CqWorker(const CqWorker&) = delete;
   CqWorker& operator=(const CqWorker&) = delete;
@@ -56,6 +56,8 @@ class CqWorker {
   void RunHere(Task task);
   // Makes the worker check the serving state.
   void Wake();
+  // Makes the worker look at the deadlines of its sessions and calls. Called at a steady pace.
+  void Sweep();
 
   // ---- The worker's thread only.
 
@@ -67,6 +69,11 @@ class CqWorker {
 
   void OnCallArrived(UnaryCall* call);
   void OnCallEnded() { --open_; }
+  // gRPC is about to get the call's answer. Drops older answers if clients leave too many bytes
+  // unread.
+  void OnAnswer(UnaryCall* call, uint64_t bytes);
+  // gRPC has sent the answer, or the call is over.
+  void OnAnswerTaken(UnaryCall* call) { untaken_.Remove(call->answer()); }
   void Recycle(UnaryCall* call) { free_.push_back(call); }
 
   // Asks gRPC for the next call of a streaming method.
@@ -86,8 +93,7 @@ class CqWorker {
   void Run();
   void RequestUnary(const UnaryMethod* method);
   void OnWake(bool ok);
-  void OnSweep(bool ok);
-  void ArmSweep();
+  void DoSweep();
   void EndIfIdle();
   // Drops all tasks, now and later.
   void Close();
@@ -98,7 +104,6 @@ class CqWorker {
   Services* const services_;
   const ServedMethods* const served_;
   const size_t index_;
-  const uint64_t sweep_ms_;
   std::unique_ptr<grpc::ServerCompletionQueue> cq_;
   std::thread thread_;
 
@@ -107,6 +112,7 @@ class CqWorker {
   std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   // True if the alarm is set. It must not be set again before its tag arrives.
   bool waking_ ABSL_GUARDED_BY(mutex_) = false;
+  bool sweep_asked_ ABSL_GUARDED_BY(mutex_) = false;
   // True if the queue takes no more alarms.
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -116,9 +122,7 @@ class CqWorker {
   // Confined to the worker's thread. The app outlives the calls, because their coroutines use it.
   std::unique_ptr<WorkerApp> app_;
   std::vector<Task> task_batch_;
-  grpc::Alarm sweep_alarm_;
   MemberTag<CqWorker, &CqWorker::OnWake> wake_tag_{this};
-  MemberTag<CqWorker, &CqWorker::OnSweep> sweep_tag_{this};
   std::deque<UnaryCall> calls_;
   std::vector<UnaryCall*> free_;
   absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;
@@ -129,6 +133,7 @@ class CqWorker {
   bool stop_seen_ = false;
   uint64_t abandon_at_mono_ms_ = 0;
   bool queue_shut_ = false;
+  UntakenAnswers untaken_;
 };
 
 }  // namespace duetime::rpc

@@ -13,6 +13,9 @@
 
 #include "server/base/check.h"
 #include "server/rpc/credentials.h"
+#include "server/rpc/grpc_time.h"
+#include "server/rpc/socket_watch.h"
+#include "server/rpc/tls_watch.h"
 
 namespace duetime::rpc {
 namespace {
@@ -26,8 +29,9 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kClientPingMinMs = 10'000;
 // The bytes that gRPC may hold in buffers before it delays connections.
 constexpr size_t kQuotaBytes = 512 << 20;
-// Room for the framing and the small fields around the largest payload or batch.
-constexpr size_t kReceiveSlackBytes = 64 << 10;
+// Room beyond the largest payload or batch. gRPC refuses a larger request by itself, without an
+// ErrorInfo. Within this room the handler refuses it, and names the limit.
+constexpr size_t kReceiveSlackBytes = 1 << 20;
 
 size_t WorkerCount(size_t configured) {
   if (configured != 0) return std::min(configured, kWorkersMax);
@@ -64,11 +68,13 @@ GrpcServer::GrpcServer(const GrpcServerOptions& options, size_t message_bytes_ma
                        std::shared_ptr<grpc::ServerCredentials> tcp_credentials)
     : options_(options),
       message_bytes_max_(message_bytes_max),
-      sweep_ms_(sweep_ms),
       state_(state),
       served_(std::move(served)),
       tcp_credentials_(std::move(tcp_credentials)),
-      services_(served_) {}
+      services_(served_),
+      sweeper_(std::chrono::milliseconds(sweep_ms), [this] {
+        for (const auto& worker : workers_) worker->Sweep();
+      }) {}
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const GrpcServerOptions& options,
                                                                size_t message_bytes_max,
@@ -84,7 +90,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const GrpcServerO
 
 absl::Status GrpcServer::Listen() {
   const bool allow_nonlocal = options_.insecure_nonloopback || !options_.tls_cert.empty();
-  auto opened = Listener::Open(options_.listen, allow_nonlocal);
+  auto opened = Listener::Open(options_.listen, allow_nonlocal,
+                               {.connections_max = options_.connections_max,
+                                .per_peer_max = options_.connections_per_peer_max});
   if (!opened.ok()) return opened.status();
   listener_ = *std::move(opened);
 
@@ -104,15 +112,25 @@ absl::Status GrpcServer::Listen() {
   auto local = builder.experimental().AddExternalConnectionAcceptor(
       FromFd::FROM_FD, grpc::InsecureServerCredentials());
   const size_t count = WorkerCount(options_.io_threads);
+  untaken_ = std::make_unique<UntakenAnswers::Limit>(options_.untaken_answers_bytes_max, count);
   for (size_t i = 0; i < count; ++i) {
-    workers_.push_back(std::make_unique<CqWorker>(state_, &services_, &served_, i, sweep_ms_,
-                                                  builder.AddCompletionQueue()));
+    workers_.push_back(std::make_unique<CqWorker>(state_, &services_, &served_, i,
+                                                  builder.AddCompletionQueue(), untaken_.get()));
   }
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
     return absl::UnavailableError("gRPC could not start; its own log says why");
   }
   for (const auto& worker : workers_) worker->Start();
+  sweeper_.Start();
+  const WatchTerms terms{.limits = {.early_streams_max = kStreamsPerConnectionMax,
+                                    .cancels_per_second = options_.connection_resets_max},
+                         .stats = state_->stats,
+                         .watchdog = std::make_shared<RequestWatchdog>(
+                             options_.unfinished_requests_max, state_->stats)};
+  tcp = options_.tls_cert.empty() ? WatchConnections(std::move(tcp), terms)
+                                  : WatchTlsConnections(std::move(tcp), terms);
+  local = WatchConnections(std::move(local), terms);
   listener_->Start(std::move(tcp), std::move(local));
   return absl::OkStatus();
 }
@@ -126,11 +144,12 @@ void GrpcServer::Shutdown(std::chrono::milliseconds timeout) {
   WakeAll();
   // Returns once every connection is closed. At the deadline it closes the connections that are
   // still open.
-  server_->Shutdown(std::chrono::system_clock::now() + timeout);
+  server_->Shutdown(AfterSteady(timeout.count()));
   // If the disk hangs, some calls get no answer. Such calls must not keep the process alive.
   const auto grace_ms = static_cast<uint64_t>(std::max<int64_t>(timeout.count(), 0));
   for (const auto& worker : workers_) worker->Stop(grace_ms);
   for (const auto& worker : workers_) worker->Join();
+  sweeper_.Stop();
 }
 
 }  // namespace duetime::rpc

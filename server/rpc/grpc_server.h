@@ -20,6 +20,7 @@
 #include "server/rpc/methods.h"
 #include "server/rpc/server_state.h"
 #include "server/rpc/services.h"
+#include "server/rpc/sweeper.h"
 
 namespace duetime::rpc {
 
@@ -33,7 +34,8 @@ namespace duetime::rpc {
 class GrpcServer {
  public:
   // Checks the options and reads the TLS files; opens nothing yet. `state` outlives the server.
-  // `message_bytes_max`: the largest payload or batch of a request.
+  // `message_bytes_max`: the largest payload or batch of a request. `sweep_ms`: how often the
+  // workers look at the deadlines of their sessions.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Create(const GrpcServerOptions& options,
                                                             size_t message_bytes_max,
                                                             uint64_t sweep_ms, ServerState* state,
@@ -62,6 +64,9 @@ class GrpcServer {
   std::vector<std::string> addresses() const {
     return listener_ == nullptr ? std::vector<std::string>{} : listener_->addresses();
   }
+  // The number of open connections, and of refused ones. REQUIRES: Listen returned OK.
+  uint64_t connections() const { return listener_->connections(); }
+  uint64_t connections_refused() const { return listener_->refused(); }
 
  private:
   GrpcServer(const GrpcServerOptions& options, size_t message_bytes_max, uint64_t sweep_ms,
@@ -70,15 +75,16 @@ class GrpcServer {
 
   const GrpcServerOptions options_;
   const size_t message_bytes_max_;
-  const uint64_t sweep_ms_;
   ServerState* const state_;
   const ServedMethods served_;
   const std::shared_ptr<grpc::ServerCredentials> tcp_credentials_;
   Services services_;
   std::unique_ptr<Listener> listener_;
+  std::unique_ptr<UntakenAnswers::Limit> untaken_;
   std::vector<std::unique_ptr<CqWorker>> workers_;
   // Declared after the workers, because their queues must outlive the gRPC server.
   std::unique_ptr<grpc::Server> server_;
+  Sweeper sweeper_;
   bool shut_down_ = false;
 };
 

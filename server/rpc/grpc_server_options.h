@@ -20,8 +20,19 @@ struct GrpcServerOptions {
   std::string tls_client_ca;
   // Allows plaintext on addresses that other machines can reach.
   bool insecure_nonloopback = false;
+  // Further connections are closed at once. A peer is an IPv4 address, or an IPv6 network of 64
+  // bits.
+  size_t connections_max = 10'000;
+  size_t connections_per_peer_max = 5'000;
   // Completion queues, each with one thread. 0: half the cores, at least one.
   size_t io_threads = 0;
+  // Calls that one connection may reset in a second, see FrameBudget.
+  uint64_t connection_resets_max = 1'000;
+  // The calls of all connections whose first message has not arrived, see RequestWatchdog.
+  uint64_t unfinished_requests_max = 20'000;
+  // The bytes of answers that clients have not read, see UntakenAnswers. Each completion queue has
+  // an equal share.
+  uint64_t untaken_answers_bytes_max = 256 << 20;
 };
 
 }  // namespace duetime::rpc

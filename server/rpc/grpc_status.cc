@@ -4,15 +4,17 @@
 #include <string>
 
 #include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 
 #include "server/base/error.h"
 
 namespace duetime::rpc {
 
-void ToRpcStatus(const absl::Status& status, google::rpc::Status* rpc_status) {
-  rpc_status->Clear();
-  rpc_status->set_code(static_cast<int32_t>(status.code()));
-  rpc_status->set_message(std::string(status.message()));
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  google::rpc::Status rpc_status;
+  rpc_status.set_code(static_cast<int32_t>(status.code()));
+  rpc_status.set_message(std::string(status.message()));
   base::ErrorDetail detail;
   if (auto made = base::GetErrorDetail(status); made.has_value()) {
     detail = *std::move(made);
@@ -23,13 +25,13 @@ void ToRpcStatus(const absl::Status& status, google::rpc::Status* rpc_status) {
   info.set_reason(detail.reason);
   info.set_domain("duetime");
   for (const auto& [key, value] : detail.metadata) (*info.mutable_metadata())[key] = value;
-  rpc_status->add_details()->PackFrom(info);
+  rpc_status.add_details()->PackFrom(info);
   if (!detail.field.empty()) {
     google::rpc::BadRequest bad_request;
     auto* violation = bad_request.add_field_violations();
     violation->set_field(detail.field);
     violation->set_description(std::string(status.message()));
-    rpc_status->add_details()->PackFrom(bad_request);
+    rpc_status.add_details()->PackFrom(bad_request);
   }
   if (detail.retry_after_ms != 0) {
     google::rpc::RetryInfo retry;
@@ -37,14 +39,8 @@ void ToRpcStatus(const absl::Status& status, google::rpc::Status* rpc_status) {
     retry.mutable_retry_delay()->set_seconds(static_cast<int64_t>(detail.retry_after_ms / 1'000));
     retry.mutable_retry_delay()->set_nanos(
         static_cast<int32_t>(detail.retry_after_ms % 1'000 * kNanosPerMs));
-    rpc_status->add_details()->PackFrom(retry);
+    rpc_status.add_details()->PackFrom(retry);
   }
-}
-
-grpc::Status ToGrpcStatus(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  google::rpc::Status rpc_status;
-  ToRpcStatus(status, &rpc_status);
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), rpc_status.message(),
                       rpc_status.SerializeAsString());
 }

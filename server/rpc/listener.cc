@@ -12,6 +12,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <system_error>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "server/base/bound_port.h"
 #include "server/base/check.h"
 
 namespace duetime::rpc {
@@ -27,6 +29,11 @@ namespace {
 constexpr int kBacklog = 1'024;
 // The pause when no file descriptor is left, so that other code can close some.
 constexpr int kOutOfFilesWaitMs = 100;
+// The thread accepts this many connections, and then looks at its other descriptors.
+constexpr int kAcceptAtOnce = 64;
+constexpr int64_t kTickNanos = 500'000'000;
+// A flood of connections is one line in ten seconds.
+constexpr uint64_t kTicksPerReport = 20;
 
 absl::Status SocketError(const std::string& address, const char* what, int error) {
   return absl::UnavailableError(absl::StrCat("cannot listen on ", address, ": ", what, ": ",
@@ -37,18 +44,22 @@ absl::Status SocketError(const std::string& address, const char* what, int error
 const sockaddr* Generic(const void* address) { return static_cast<const sockaddr*>(address); }
 sockaddr* Generic(void* address) { return static_cast<sockaddr*>(address); }
 
-uint16_t PortOf(int fd) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  DT_CHECK_EQ(getsockname(fd, Generic(&address), &size), 0);
-  if (address.ss_family == AF_INET6) {
-    sockaddr_in6 v6{};
-    std::memcpy(&v6, &address, sizeof(v6));
-    return ntohs(v6.sin6_port);
+// The key of a peer's limit. A peer has all addresses of its IPv6 network.
+std::string PeerOf(const sockaddr_storage& address) {
+  constexpr size_t kNetworkBytes = 8;
+  if (address.ss_family == AF_INET) {
+    sockaddr_in v4{};
+    std::memcpy(&v4, &address, sizeof(v4));
+    return absl::StrCat("4/", v4.sin_addr.s_addr);
   }
-  sockaddr_in v4{};
-  std::memcpy(&v4, &address, sizeof(v4));
-  return ntohs(v4.sin_port);
+  if (address.ss_family != AF_INET6) return "";
+  sockaddr_in6 v6{};
+  std::memcpy(&v6, &address, sizeof(v6));
+  const auto* bytes = static_cast<const char*>(static_cast<const void*>(&v6.sin6_addr));
+  if (!IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) return std::string(bytes, kNetworkBytes);
+  uint32_t v4 = 0;
+  std::memcpy(&v4, bytes + sizeof(v6.sin6_addr) - sizeof(v4), sizeof(v4));
+  return absl::StrCat("4/", v4);
 }
 
 // True if a server answers on the socket at `address`.
@@ -63,8 +74,9 @@ bool IsAlive(const sockaddr_un& address) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::vector<std::string>& addresses,
-                                                         bool allow_nonlocal) {
-  std::unique_ptr<Listener> listener(new Listener());
+                                                         bool allow_nonlocal,
+                                                         const ConnectionTable::Limits& limits) {
+  std::unique_ptr<Listener> listener(new Listener(limits));
   if (addresses.empty()) return absl::InvalidArgumentError("no address to listen on");
   for (const std::string& text : addresses) {
     const absl::StatusOr<ListenAddress> address = ParseListenAddress(text);
@@ -80,6 +92,12 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::vector<std::
   if (pipe2(fds, O_CLOEXEC) != 0) return SocketError("a pipe", "pipe", errno);
   listener->stop_read_fd_ = fds[0];
   listener->stop_write_fd_ = fds[1];
+  listener->timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+  const timespec tick{.tv_sec = 0, .tv_nsec = kTickNanos};
+  const itimerspec period{.it_interval = tick, .it_value = tick};
+  if (listener->timer_fd_ < 0 || timerfd_settime(listener->timer_fd_, 0, &period, nullptr) != 0) {
+    return SocketError("a timer", "timerfd", errno);
+  }
   return listener;
 }
 
@@ -147,7 +165,7 @@ absl::Status Listener::AddTcp(const std::string& host, uint16_t port) {
     return SocketError(name, "bind", error);
   }
   sockets_.push_back({.fd = fd, .unix_path = ""});
-  bound_.push_back(absl::StrCat(shown, ":", PortOf(fd)));
+  bound_.push_back(absl::StrCat(shown, ":", base::BoundPort(fd)));
   return absl::OkStatus();
 }
 
@@ -162,6 +180,7 @@ void Listener::Stop() {
   if (stop_write_fd_ >= 0) close(std::exchange(stop_write_fd_, -1));
   if (thread_.joinable()) thread_.join();
   if (stop_read_fd_ >= 0) close(std::exchange(stop_read_fd_, -1));
+  if (timer_fd_ >= 0) close(std::exchange(timer_fd_, -1));
   for (const Socket& socket : sockets_) {
     close(socket.fd);
     if (!socket.unix_path.empty()) unlink(socket.unix_path.c_str());
@@ -174,6 +193,7 @@ void Listener::Run() {
   for (const Socket& socket : sockets_) {
     polled.push_back({.fd = socket.fd, .events = POLLIN, .revents = 0});
   }
+  polled.push_back({.fd = timer_fd_, .events = POLLIN, .revents = 0});
   polled.push_back({.fd = stop_read_fd_, .events = POLLIN, .revents = 0});
   for (;;) {
     if (poll(polled.data(), polled.size(), -1) < 0) {
@@ -181,8 +201,9 @@ void Listener::Run() {
       continue;
     }
     if (polled.back().revents != 0) return;
+    if (polled[sockets_.size()].revents != 0) OnTick();
     for (size_t i = 0; i < sockets_.size(); ++i) {
-      if (polled[i].revents == 0 || AcceptAll(sockets_[i])) continue;
+      if (polled[i].revents == 0 || AcceptSome(sockets_[i])) continue;
       spdlog::warn("cannot accept a connection: {}; trying again",
                    std::system_category().message(errno));
       pollfd stop = {.fd = stop_read_fd_, .events = POLLIN, .revents = 0};
@@ -191,12 +212,32 @@ void Listener::Run() {
   }
 }
 
-bool Listener::AcceptAll(const Socket& socket) {
-  for (;;) {
-    const int fd = accept4(socket.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+void Listener::OnTick() {
+  uint64_t expirations = 0;
+  static_cast<void>(!read(timer_fd_, &expirations, sizeof(expirations)));
+  table_.Sweep();
+  connections_.store(table_.size(), std::memory_order_relaxed);
+  const uint64_t refused = refused_.load(std::memory_order_relaxed);
+  if (ticks_++ % kTicksPerReport != 0 || refused == refused_logged_) return;
+  spdlog::warn(
+      "{} connections refused because of connections_max or connections_per_peer_max; {} are open",
+      refused - std::exchange(refused_logged_, refused), table_.size());
+}
+
+bool Listener::AcceptSome(const Socket& socket) {
+  for (int accepted = 0; accepted < kAcceptAtOnce; ++accepted) {
+    sockaddr_storage peer{};
+    socklen_t peer_bytes = sizeof(peer);
+    const int fd = accept4(socket.fd, Generic(&peer), &peer_bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
       return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
     }
+    if (!table_.Admit(fd, PeerOf(peer))) {
+      refused_.fetch_add(1, std::memory_order_relaxed);
+      close(fd);
+      continue;
+    }
+    connections_.store(table_.size(), std::memory_order_relaxed);
     const bool tcp = socket.unix_path.empty();
     if (tcp) {
       const int on = 1;
@@ -207,6 +248,7 @@ bool Listener::AcceptAll(const Socket& socket) {
     parameters.fd = fd;
     (tcp ? tcp_ : local_)->HandleNewConnection(&parameters);
   }
+  return true;
 }
 
 }  // namespace duetime::rpc

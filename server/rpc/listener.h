@@ -3,6 +3,7 @@
 // Listener: the sockets on which connections arrive.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <grpcpp/server_builder.h>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "server/rpc/connection_table.h"
 #include "server/rpc/listen_address.h"
 
 namespace duetime::rpc {
@@ -22,7 +24,10 @@ namespace duetime::rpc {
 // gRPC 1.51's own listener never accepts again once the process has run out of file descriptors
 // (CVE-2023-4785). This listener waits a moment and goes on. It also refuses a port that another
 // daemon uses, which gRPC would share, and replaces a Unix socket that a killed daemon left behind.
-// Thread safety: one thread calls all functions.
+//
+// A connection beyond the limits is closed at once. Half a second after connections are closed,
+// others get their places. Thread safety: one thread calls Open, Start and Stop; any thread calls
+// the accessors.
 class Listener {
  public:
   using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
@@ -30,7 +35,8 @@ class Listener {
   // Binds and listens. An error names the address and the reason. An address that is not on this
   // machine's loopback needs `allow_nonlocal`.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(const std::vector<std::string>& addresses,
-                                                        bool allow_nonlocal);
+                                                        bool allow_nonlocal,
+                                                        const ConnectionTable::Limits& limits);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -43,6 +49,10 @@ class Listener {
 
   // The bound addresses in the order of Open, with the port that the system chose for port 0.
   const std::vector<std::string>& addresses() const { return bound_; }
+  // The number of open connections, about half a second old.
+  uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }
+  // The number of connections that the limits refused.
+  uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
   struct Socket {
@@ -51,14 +61,15 @@ class Listener {
     std::string unix_path;
   };
 
-  Listener() = default;
+  explicit Listener(const ConnectionTable::Limits& limits) : table_(limits) {}
   absl::Status Add(const ListenAddress& address);
   absl::Status AddUnix(const std::string& path);
   absl::Status AddTcp(const std::string& host, uint16_t port);
   void Run();
-  // Accepts the connections that wait on `socket`. Returns false if the process is out of file
-  // descriptors or memory.
-  bool AcceptAll(const Socket& socket);
+  // Accepts some of the connections that wait on `socket`. Returns false if the process is out of
+  // file descriptors or memory.
+  bool AcceptSome(const Socket& socket);
+  void OnTick();
 
   std::vector<Socket> sockets_;
   std::vector<std::string> bound_;
@@ -67,7 +78,16 @@ class Listener {
   // A pipe. The thread stops at its end of file.
   int stop_read_fd_ = -1;
   int stop_write_fd_ = -1;
+  // Expires regularly, for OnTick.
+  int timer_fd_ = -1;
+  std::atomic<uint64_t> connections_{0};
+  std::atomic<uint64_t> refused_{0};
   std::thread thread_;
+
+  // Confined to the thread.
+  ConnectionTable table_;
+  uint64_t ticks_ = 0;
+  uint64_t refused_logged_ = 0;
 };
 
 }  // namespace duetime::rpc

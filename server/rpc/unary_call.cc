@@ -16,6 +16,7 @@ void UnaryCall::Request(const UnaryMethod* method) {
   context_.emplace();
   writer_.emplace(&*context_);
   gone_ = false;
+  dropped_ = false;
   notice_ = method->watch_client;
   if (notice_) context_->AsyncNotifyWhenDone(&done_tag_);
   worker_->services().RequestUnary(method->id, &*context_, &buffer_, &*writer_, worker_->cq(),
@@ -25,6 +26,11 @@ void UnaryCall::Request(const UnaryMethod* method) {
 void UnaryCall::Complete(bool ok) {
   if (phase_ == Phase::kFinishing) {
     phase_ = Phase::kFinished;
+    worker_->OnAnswerTaken(this);
+    // gRPC may have sent the answer already when it was dropped.
+    if (dropped_ && !ok) {
+      worker_->state().stats->answers_dropped.fetch_add(1, std::memory_order_relaxed);
+    }
     return RecycleIfOver();
   }
   DT_CHECK(phase_ == Phase::kRequested);
@@ -41,7 +47,14 @@ void UnaryCall::Finish(const google::protobuf::Message& response) {
   phase_ = Phase::kFinishing;
   SerializeResponse(response, &buffer_);
   CountEnd(grpc::StatusCode::OK);
+  worker_->OnAnswer(this, buffer_.Length());
   writer_->Finish(buffer_, grpc::Status::OK, this);
+}
+
+void UnaryCall::DropAnswer() {
+  DT_CHECK(phase_ == Phase::kFinishing);
+  dropped_ = true;
+  context_->TryCancel();
 }
 
 void UnaryCall::FinishWithError(const absl::Status& status) {

@@ -17,6 +17,7 @@
 #include "server/rpc/completion_tag.h"
 #include "server/rpc/methods.h"
 #include "server/rpc/services.h"
+#include "server/rpc/untaken_answers.h"
 
 namespace duetime::rpc {
 
@@ -41,8 +42,13 @@ class UnaryCall final : public CompletionTag {
   // Answers the call. REQUIRES: it has arrived and is not finished.
   void Finish(const google::protobuf::Message& response);
   void FinishWithError(const absl::Status& status);
+  // Ends the call although the client has not read the answer: the client sees CANCELLED, unless
+  // gRPC has sent all of it meanwhile. REQUIRES: it is finished with a response, and gRPC's notice
+  // that it is sent has not come.
+  void DropAnswer();
 
   const UnaryMethod& method() const { return *method_; }
+  UntakenAnswers::Answer* answer() { return &answer_; }
   CqWorker& worker() { return *worker_; }
   grpc::ByteBuffer* request() { return &buffer_; }
   // True between arrival and Finish.
@@ -74,6 +80,7 @@ class UnaryCall final : public CompletionTag {
   // True until gRPC completes done_tag_, if the method has watch_client.
   bool notice_ = false;
   bool gone_ = false;
+  bool dropped_ = false;
   const UnaryMethod* method_ = nullptr;
   uint64_t arrived_micros_ = 0;
   // gRPC needs a fresh context and writer for each call. They use this object's memory.
@@ -81,6 +88,7 @@ class UnaryCall final : public CompletionTag {
   std::optional<Writer> writer_;
   // First the request, then the response.
   grpc::ByteBuffer buffer_;
+  UntakenAnswers::Answer answer_{this};
 };
 
 }  // namespace duetime::rpc

@@ -36,8 +36,8 @@ bool Walk(CodedInputStream* input, const Descriptor* type, int depth, WireSummar
     if (tag == 0) return input->ConsumedEntireMessage();
     const FieldDescriptor* field = type->FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
     const bool known = IsKnown(field, tag);
+    if (known && depth == 0 && field->is_repeated() && !field->is_packable()) ++summary->elements;
     if (known && field->type() == FieldDescriptor::TYPE_MESSAGE) {
-      if (depth == 0 && field->is_repeated()) ++summary->elements;
       int length = 0;
       if (!input->ReadVarintSizeAsInt(&length)) return false;
       // A length that reaches beyond the enclosing message would be cut short by PushLimit, and the

@@ -19,7 +19,7 @@ struct WireSummary {
   bool well_formed = true;
   // Bytes of fields that the message types do not have, at any depth.
   size_t unknown_bytes = 0;
-  // Elements of repeated message fields of the outermost message.
+  // Elements of repeated fields of messages, strings and bytes of the outermost message.
   size_t elements = 0;
 };
 

@@ -2,11 +2,14 @@
 #include "server/runtime/catalog_engine.h"
 
 #include <chrono>
-#include <optional>
 #include <pthread.h>
 #include <utility>
 
 #include "server/base/check.h"
+#include "server/catalog/catalog_records.h"
+#include "server/protocol/operation.h"
+#include "server/protocol/recurrence_state.h"
+#include "server/protocol/subscription_state.h"
 
 namespace duetime::runtime {
 namespace {
@@ -80,6 +83,40 @@ void CatalogEngine::SubmitBatch() {
                                 .records = std::move(batch->records),
                                 .bytes = bytes,
                                 .durability = batch->durability});
+}
+
+// Only subscriptions do. Those of older directories are in the shards.
+std::vector<storage::TopicId> TopicsOfObject(storage::ObjectKind kind, uint16_t partition,
+                                             absl::string_view name, absl::string_view value) {
+  const auto of_subscription = [](const auto& state) {
+    return std::vector<storage::TopicId>{state.topic, state.settings.dead_letter};
+  };
+  switch (kind) {
+    case storage::ObjectKind::kSubscription: {
+      if (partition == catalog::kPartition) {
+        const auto stored = catalog::DecodeSubscription(value);
+        if (stored.ok()) return of_subscription(*stored);
+        break;
+      }
+      const auto state = protocol::DecodeSubscription(name, value);
+      if (state.ok()) return of_subscription(*state);
+      break;
+    }
+    case storage::ObjectKind::kRecurrence: {
+      const auto state = protocol::DecodeRecurrence(name, value);
+      if (state.ok()) return {state->spec.topic};
+      break;
+    }
+    case storage::ObjectKind::kOperation: {
+      const auto operation = protocol::DecodeOperation(name, value);
+      if (operation.ok()) return {operation->spec.topic};
+      break;
+    }
+    case storage::ObjectKind::kTopicSettings:
+    case storage::ObjectKind::kCatalog:
+      break;
+  }
+  return {};
 }
 
 }  // namespace duetime::runtime

@@ -8,12 +8,14 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 #include "server/base/clock.h"
 #include "server/catalog/catalog.h"
 #include "server/runtime/committer.h"
 #include "server/runtime/mailbox.h"
 #include "storage/message_store.h"
+#include "storage/types.h"
 
 namespace duetime::runtime {
 
@@ -70,5 +72,9 @@ class CatalogEngine {
   size_t open_requests_ = 0;
   size_t uncommitted_ = 0;
 };
+
+// The topics that an object of the store names by their numbers. For a repair.
+std::vector<storage::TopicId> TopicsOfObject(storage::ObjectKind kind, uint16_t partition,
+                                             absl::string_view name, absl::string_view value);
 
 }  // namespace duetime::runtime

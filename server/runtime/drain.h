@@ -11,7 +11,7 @@
 namespace duetime::runtime {
 
 // Stops deliveries, then waits at most `grace_ms` until every lease has ended. Another stop signal
-// also ends the wait. Returns the number of open leases. REQUIRES: BlockStopSignals was called.
+// also ends the wait. Returns the number of open leases. REQUIRES: BlockSignals was called.
 uint64_t StopDispatchAndWait(Node* node, base::Clock* clock, uint64_t grace_ms);
 
 }  // namespace duetime::runtime

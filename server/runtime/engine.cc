@@ -31,8 +31,6 @@ constexpr microseconds kSleepMin{100};
 // commands under load.
 constexpr size_t kBusyWakeCommands = 64;
 constexpr milliseconds kBusySleepMax{1};
-// The shortest sleep while server time stands still, because no deadline comes closer then.
-constexpr milliseconds kWaitingSleepMin{20};
 // The shortest time between two copies of a busy engine's stats.
 constexpr uint64_t kPublishPeriodMs = 100;
 
@@ -88,10 +86,14 @@ void Engine::Run() {
     const shard::StepResult result = shard_.Step(now_);
     const bool submitted = SubmitBatch();
     DeliverEffects();
-    const bool done = taken_.stopping && !CommandsLeft() && !shard_.settles_waiting() &&
+    const bool idle = taken_.stopping && !CommandsLeft() && !shard_.settles_waiting() &&
                       uncommitted_.empty() && !submitted;
-    if (done) break;
-    Sleep(result);
+    if (idle && shard_.closed()) break;
+    if (idle) {
+      shard_.Close();
+    } else {
+      Sleep(result);
+    }
   }
   PublishStats();
 }
@@ -146,11 +148,8 @@ void Engine::Sleep(const shard::StepResult& result) {
   const bool busy = result.more || (CommandsLeft() && !Held());
   if (!busy || now_.mono_ms >= published_mono_ms_ + kPublishPeriodMs) PublishStats();
   if (busy) return;
-  milliseconds wall = Until(result.wake_wall_ms, now_.wall_ms);
-  if (wall < kWaitingSleepMin && context_.clock->state() == base::ClockState::kWaiting) {
-    wall = kWaitingSleepMin;
-  }
-  microseconds timeout = std::min(wall, Until(result.wake_mono_ms, now_.mono_ms));
+  microseconds timeout =
+      std::min(Until(result.wake_wall_ms, now_.wall_ms), Until(result.wake_mono_ms, now_.mono_ms));
   size_t wake_commands = 1;
   if (Held()) {
     wake_commands = ShardMailbox::kNoCommands;

@@ -47,7 +47,7 @@ struct EngineOptions {
 // Guarantees: (1) a turn decides a bounded number of commands, so a long mailbox delays due
 // messages by about a millisecond; (2) an idle engine sleeps, and wakes at least once a second to
 // detect steps of the clock; (3) after Stop, the engine answers every accepted command before its
-// thread ends.
+// thread ends; (4) the last records of the thread are those of a clean stop (Shard::Close).
 //
 // Thread safety: the owner calls Recover and Start, once, in this order. The mailbox and stats may
 // be used from any thread.

@@ -55,6 +55,7 @@ void Housekeeping::Check() {
   if (tasks_.drop_expired) tasks_.drop_expired(clock_->Read().wall_ms);
   LookAtDisk();
   LookAtClock();
+  memory_return_.Look(clock_->Read().mono_ms);
 }
 
 void Housekeeping::LookAtDisk() {
@@ -85,8 +86,11 @@ void Housekeeping::LookAtClock() {
     case base::ClockState::kNormal:
       spdlog::info("the wall clock agrees with the steady clock again");
       break;
-    case base::ClockState::kWaiting:
-      spdlog::warn("the wall clock was set back; nothing new becomes due until it catches up");
+    case base::ClockState::kSetBack:
+      spdlog::error(
+          "the wall clock was set back, and server time with it. What was delivered before may "
+          "have "
+          "been early by the corrected clock; nothing is early from now on");
       break;
     case base::ClockState::kHeld:
       spdlog::error(

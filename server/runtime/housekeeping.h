@@ -14,6 +14,7 @@
 #include "server/base/clock.h"
 #include "server/base/mutex.h"
 #include "server/runtime/disk_guard.h"
+#include "server/runtime/memory_return.h"
 #include "server/runtime/runtime_options.h"
 
 namespace duetime::runtime {
@@ -29,7 +30,8 @@ struct StoreTasks {
 };
 
 // One thread that once a second writes the store's witness, advances the store's expiry mark,
-// measures the free disk space, and checks the clock. It logs changes of state, not every check.
+// measures the free disk space, checks the clock, and returns free memory. It logs changes of
+// state, not every check.
 //
 // Thread safety: the owner calls Start and Stop. Any thread may call the accessors.
 class Housekeeping {
@@ -66,6 +68,7 @@ class Housekeeping {
 
   // Used by Start, then confined to the thread.
   DiskGuard disk_guard_;
+  MemoryReturn memory_return_;
   base::ClockState clock_state_ = base::ClockState::kNormal;
   bool witness_ok_ = true;
   bool measure_ok_ = true;

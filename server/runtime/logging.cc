@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/runtime/logging.h"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/chrono.h>
 #include <spdlog/formatter.h>
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/sink.h>
 #include <spdlog/spdlog.h>
 #include <utility>
 
+#include "server/base/check.h"
+#include "server/base/mutex.h"
+
 namespace duetime::runtime {
 namespace {
+
+constexpr char kLoggerName[] = "duetimed";
+// How long a failed check waits for the log.
+constexpr std::chrono::milliseconds kFlushTimeout{1'000};
 
 // Formats JSON lines, because spdlog's patterns cannot escape.
 class JsonFormatter final : public spdlog::formatter {
@@ -36,21 +44,85 @@ class JsonFormatter final : public spdlog::formatter {
   }
 };
 
+std::unique_ptr<spdlog::formatter> MakeFormatter(const LogOptions& options) {
+  if (options.format == "json") return std::make_unique<JsonFormatter>();
+  return std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%eZ %l [%t] %v",
+                                                     spdlog::pattern_time_type::utc);
+}
+
+std::string Formatted(const spdlog::details::log_msg& message, spdlog::formatter* formatter) {
+  spdlog::memory_buf_t line;
+  formatter->format(message, line);
+  return std::string(line.data(), line.size());
+}
+
+LogWriter::Notice MakeNotice(const LogOptions& options) {
+  return [formatter = std::shared_ptr<spdlog::formatter>(MakeFormatter(options))](uint64_t lost) {
+    const std::string text =
+        fmt::format("{} lines were lost here, because the reader of the log was too slow", lost);
+    return Formatted({kLoggerName, spdlog::level::warn, text}, formatter.get());
+  };
+}
+
+// Formats lines and gives them to the writer.
+class WriterSink final : public spdlog::sinks::sink {
+ public:
+  WriterSink(const LogOptions& options, std::shared_ptr<LogWriter> writer)
+      : writer_(std::move(writer)), formatter_(MakeFormatter(options)) {}
+
+  void log(const spdlog::details::log_msg& message) override {
+    const base::MutexLock lock(&mutex_);
+    writer_->Add(Formatted(message, formatter_.get()));
+  }
+  void flush() override {}
+  void set_pattern(const std::string&) override {}
+  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override {
+    const base::MutexLock lock(&mutex_);
+    formatter_ = std::move(formatter);
+  }
+
+ private:
+  const std::shared_ptr<LogWriter> writer_;
+  base::Mutex mutex_;
+  std::unique_ptr<spdlog::formatter> formatter_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The writer of the one log, or null.
+std::atomic<LogWriter*>& CurrentWriter() {
+  static std::atomic<LogWriter*> writer{nullptr};
+  return writer;
+}
+
+void FlushLog() {
+  LogWriter* const writer = CurrentWriter().load();
+  if (writer != nullptr) static_cast<void>(writer->Flush(kFlushTimeout));
+}
+
 }  // namespace
 
-void SetUpLogging(const LogOptions& options) {
-  auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-  auto logger = std::make_shared<spdlog::logger>("duetimed", std::move(sink));
-  if (options.format == "json") {
-    logger->set_formatter(std::make_unique<JsonFormatter>());
-  } else {
-    logger->set_formatter(std::make_unique<spdlog::pattern_formatter>(
-        "%Y-%m-%dT%H:%M:%S.%eZ %l [%t] %v", spdlog::pattern_time_type::utc));
-  }
+Log::Log(const LogOptions& options, int fd)
+    : writer_(std::make_shared<LogWriter>(
+          LogWriter::Options{.fd = fd, .bytes_max = options.buffer_bytes}, MakeNotice(options))) {
+  DT_CHECK(CurrentWriter().exchange(writer_.get()) == nullptr);
+  auto logger =
+      std::make_shared<spdlog::logger>(kLoggerName, std::make_shared<WriterSink>(options, writer_));
   logger->set_level(spdlog::level::from_str(options.level));
-  logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
+  base::SetBeforeAbort(FlushLog);
 }
+
+Log::~Log() {
+  base::SetBeforeAbort(nullptr);
+  CurrentWriter().store(nullptr);
+  writer_->Close();
+}
+
+uint64_t LogLinesLost() {
+  LogWriter* const writer = CurrentWriter().load();
+  return writer == nullptr ? 0 : writer->lost();
+}
+
+void SetLogLevel(const std::string& level) { spdlog::set_level(spdlog::level::from_str(level)); }
 
 std::string JsonLogLine(const std::string& time, const std::string& level, uint64_t thread,
                         const std::string& message) {

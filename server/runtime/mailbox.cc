@@ -27,7 +27,8 @@ struct ByteCounter {
     size_t bytes = command.acks.size() * sizeof(protocol::LeaseToken) +
                    command.nacks.size() * sizeof(protocol::NackItem) +
                    command.extends.size() * sizeof(protocol::ExtendItem) +
-                   command.dead_letters.size() * sizeof(protocol::DeadLetterItem);
+                   command.dead_letters.size() * sizeof(protocol::DeadLetterItem) +
+                   command.releases.size() * sizeof(protocol::ReleaseItem);
     for (const protocol::NackItem& nack : command.nacks) bytes += nack.reason.size();
     for (const protocol::DeadLetterItem& item : command.dead_letters) bytes += item.reason.size();
     return bytes;
@@ -53,7 +54,7 @@ struct WeightCounter {
   size_t operator()(const ScheduleCommand& command) const { return command.messages.size(); }
   size_t operator()(const SettleCommand& command) const {
     return command.acks.size() + command.nacks.size() + command.extends.size() +
-           command.dead_letters.size();
+           command.dead_letters.size() + command.releases.size();
   }
   size_t operator()(const protocol::CancelBatchCommand& command) const {
     return command.items.size();

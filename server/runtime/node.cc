@@ -2,6 +2,7 @@
 #include "server/runtime/node.h"
 
 #include <optional>
+#include <unistd.h>
 #include <utility>
 #include <variant>
 
@@ -20,6 +21,12 @@ namespace {
 // The groups of records that one engine may have uncommitted: one in fsync, one gathering.
 constexpr size_t kGroupsUnderWay = 2;
 
+base::SipKey NewKey() {
+  base::SipKey key;
+  DT_CHECK_EQ(getentropy(&key, sizeof(key)), 0);
+  return key;
+}
+
 EngineOptions ToEngineOptions(const NodeOptions& options, uint64_t shards) {
   const auto share = [shards](uint64_t rate) {
     return static_cast<uint32_t>((rate + shards - 1) / shards);
@@ -32,6 +39,7 @@ EngineOptions ToEngineOptions(const NodeOptions& options, uint64_t shards) {
   };
   engine.shard_limits.startup_rate = share(options.startup_rate);
   engine.shard_limits.failure_rate = share(options.failure_rate);
+  engine.shard_limits.lease_key = NewKey();
   return engine;
 }
 

@@ -26,7 +26,7 @@ struct GroupLimits {
 };
 
 struct NodeOptions {
-  // The limits of each shard. The node sets their two rates from the rates below.
+  // The limits of each shard. The node sets their two rates from the rates below, and their key.
   delivery::ShardLimits limits;
   catalog::CatalogOptions catalog;
   MailboxLimits mailbox;
@@ -51,6 +51,8 @@ struct LogOptions {
   std::string level = "info";
   // "text", or "json" for one JSON object per line.
   std::string format = "text";
+  // Lines that wait for the reader of stderr. Beyond this, lines are dropped and counted.
+  size_t buffer_bytes = 4 << 20;
 };
 
 }  // namespace duetime::runtime

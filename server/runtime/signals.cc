@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/runtime/signals.h"
 
+#include <algorithm>
 #include <pthread.h>
 #include <signal.h>
 
@@ -17,27 +18,34 @@ sigset_t StopSignals() {
   return set;
 }
 
+sigset_t AllSignals() {
+  sigset_t set = StopSignals();
+  sigaddset(&set, SIGHUP);
+  return set;
+}
+
+// Returns the signal's number, or -1 after the time.
+int WaitFor(const sigset_t& set, std::chrono::milliseconds timeout) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  const timespec wait{.tv_sec = seconds.count(),
+                      .tv_nsec = std::chrono::nanoseconds(timeout - seconds).count()};
+  return sigtimedwait(&set, nullptr, &wait);
+}
+
 }  // namespace
 
-void BlockStopSignals() {
-  const sigset_t set = StopSignals();
+void BlockSignals() {
+  const sigset_t set = AllSignals();
   DT_CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, nullptr), 0);
   DT_CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
 }
 
-int WaitForStopSignal() {
-  const sigset_t set = StopSignals();
-  int signal_number = 0;
-  DT_CHECK_EQ(sigwait(&set, &signal_number), 0);
-  return signal_number;
+int WaitForSignal(std::chrono::milliseconds timeout) {
+  return std::max(0, WaitFor(AllSignals(), timeout));
 }
 
 bool StopSignalWithin(std::chrono::milliseconds timeout) {
-  const sigset_t set = StopSignals();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
-  const timespec wait{.tv_sec = seconds.count(),
-                      .tv_nsec = std::chrono::nanoseconds(timeout - seconds).count()};
-  return sigtimedwait(&set, nullptr, &wait) > 0;
+  return WaitFor(StopSignals(), timeout) > 0;
 }
 
 }  // namespace duetime::runtime

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stop signals as blocking calls instead of handlers.
+// Signals as blocking calls instead of handlers.
 #pragma once
 
 #include <chrono>
 
 namespace duetime::runtime {
 
-// Blocks SIGTERM and SIGINT in this thread and in all threads that it starts, and ignores SIGPIPE.
-// Call before the first thread.
-void BlockStopSignals();
+// Blocks SIGTERM, SIGINT and SIGHUP in this thread and in all threads that it starts, and ignores
+// SIGPIPE. Call before the first thread.
+void BlockSignals();
 
-// Waits for SIGTERM or SIGINT and returns its number. REQUIRES: BlockStopSignals was called.
-int WaitForStopSignal();
+// Waits at most `timeout` for SIGTERM, SIGINT or SIGHUP. Returns its number, or 0 after the time.
+// REQUIRES: BlockSignals was called.
+int WaitForSignal(std::chrono::milliseconds timeout);
 
-// Waits at most `timeout` for a stop signal. Returns true if one arrived.
+// Waits at most `timeout` for SIGTERM or SIGINT. Returns true if one arrived. SIGHUP stays pending.
 bool StopSignalWithin(std::chrono::milliseconds timeout);
 
 }  // namespace duetime::runtime

@@ -14,4 +14,9 @@ base::ClockState SystemClock::state() {
   return time_.state();
 }
 
+uint64_t SystemClock::steps_back() {
+  base::MutexLock lock(&mutex_);
+  return time_.steps_back();
+}
+
 }  // namespace duetime::runtime

@@ -17,6 +17,7 @@ class SystemClock final : public base::Clock {
 
   base::Now Read() override;
   base::ClockState state() override;
+  uint64_t steps_back() override;
 
  private:
   base::Mutex mutex_;

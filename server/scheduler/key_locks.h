@@ -3,12 +3,15 @@
 // KeyLocks: one change at a time for each message and each name.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
 
@@ -26,12 +29,20 @@ namespace duetime::scheduler {
 // A name is locked by its hash. Two names with the same hash wait for each other, which is rare and
 // harmless.
 //
-// Guarantees: (1) waiters run in order of arrival; (2) each runs exactly once. Cost: O(1). Thread
-// safety: confined to the shard's engine thread.
+// A waiter that locks the name again lets those run that stand directly behind it and may join its
+// change. So a hot key makes one change per sync, of all that waited for it, and not one change for
+// each.
+//
+// Guarantees: (1) waiters run in order of arrival, but those that join pass those that read; (2)
+// each runs exactly once. Cost: O(1). Thread safety: confined to the shard's engine thread.
 class KeyLocks {
  public:
   // Runs when the lock is free, or with `ok` false when the shard has failed.
   using Waiter = absl::AnyInvocable<void(base::Now now, bool ok)>;
+
+  // What a waiter may do while another change of the name is under way. kJoin: it may join that
+  // change. kRead: it changes nothing, so changes may pass it.
+  enum class Kind : uint8_t { kChange, kJoin, kRead };
 
   // 128 bits that stand for a message or a name.
   struct Name {
@@ -58,41 +69,71 @@ class KeyLocks {
   // REQUIRES: not held.
   void Acquire(const Name& name) { DT_CHECK(held_.try_emplace(name).second); }
 
-  // Runs `waiter` when the lock is free. REQUIRES: held.
-  void Wait(const Name& name, Waiter waiter) {
+  // Runs `waiter` when the lock is free, or as its kind says. REQUIRES: held.
+  void Wait(const Name& name, Waiter waiter, Kind kind = Kind::kChange) {
     const auto it = held_.find(name);
     DT_CHECK(it != held_.end());
-    it->second.push_back(std::move(waiter));
+    it->second.push_back({.run = std::move(waiter), .kind = kind});
     ++waiting_;
   }
+  // True if something waits for the name.
+  bool AnyWaits(const Name& name) const {
+    const auto it = held_.find(name);
+    return it != held_.end() && !it->second.empty();
+  }
 
-  // Frees the lock and runs the waiters until one of them acquires it again. With `ok` false the
-  // shard has failed, and all of them run. REQUIRES: held.
-  void Release(base::Now now, const Name& name, bool ok) {
+  // Frees the lock and runs the waiters until one of them acquires it again, and then those that
+  // join while `may_join` says that they may. With `ok` false the shard has failed, and all of them
+  // run. REQUIRES: held.
+  void Release(base::Now now, const Name& name, bool ok,
+               absl::FunctionRef<bool()> may_join = &Never) {
     const auto it = held_.find(name);
     DT_CHECK(it != held_.end());
-    std::deque<Waiter> waiters = std::move(it->second);
+    Queue waiters = std::move(it->second);
     held_.erase(it);
+    Queue passed;
     while (!waiters.empty()) {
-      Waiter waiter = std::move(waiters.front());
+      Waiter waiter = std::move(waiters.front().run);
       waiters.pop_front();
       --waiting_;
       waiter(now, ok);
-      if (waiters.empty()) return;
-      if (const auto again = held_.find(name); again != held_.end()) {
-        // Waiters that wait already come before waiters that came while this one ran.
-        for (Waiter& late : again->second) waiters.push_back(std::move(late));
-        again->second = std::move(waiters);
-        return;
+      const auto again = held_.find(name);
+      if (again == held_.end()) continue;
+      if (again->second.empty() && may_join()) {
+        Pass(&waiters, &passed);
+        if (!waiters.empty() && waiters.front().kind == Kind::kJoin) continue;
       }
+      waiters.insert(waiters.begin(), std::make_move_iterator(passed.begin()),
+                     std::make_move_iterator(passed.end()));
+      // Waiters that wait already come before waiters that came while this one ran.
+      waiters.insert(waiters.end(), std::make_move_iterator(again->second.begin()),
+                     std::make_move_iterator(again->second.end()));
+      again->second = std::move(waiters);
+      return;
     }
+    DT_CHECK(passed.empty());
   }
 
   size_t held() const { return held_.size(); }
   size_t waiting() const { return waiting_; }
 
  private:
-  absl::flat_hash_map<Name, std::deque<Waiter>> held_;
+  struct Waiting {
+    Waiter run;
+    Kind kind{};
+  };
+  using Queue = std::deque<Waiting>;
+
+  static bool Never() { return false; }
+  // Moves the waiters that read from the front of the queue to `passed`.
+  static void Pass(Queue* waiters, Queue* passed) {
+    while (!waiters->empty() && waiters->front().kind == Kind::kRead) {
+      passed->push_back(std::move(waiters->front()));
+      waiters->pop_front();
+    }
+  }
+
+  absl::flat_hash_map<Name, Queue> held_;
   size_t waiting_ = 0;
 };
 

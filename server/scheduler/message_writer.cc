@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/scheduler/message_writer.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -14,8 +15,16 @@ using storage::Record;
 using storage::RecordType;
 using storage::TopicId;
 
-void MessageWriter::Put(const MessageKey& key, TopicId topic, std::string record) {
-  Count(topic, key.due_ms, 1);
+void MessageWriter::Put(const MessageKey& key, TopicId topic, std::string record,
+                        std::optional<size_t> replaces) {
+  if (replaces.has_value()) {
+    const Record& earlier = writes_->open_records()[*replaces];
+    DT_CHECK(earlier.type == RecordType::kAccept);
+    DT_CHECK(earlier.key.id == key.id);
+    DT_CHECK(earlier.topic == topic);
+    Count(topic, earlier.key, -1);
+  }
+  Count(topic, key, 1);
   if (!watched_.empty() && watched_.erase(topic) > 0) used_.push_back(topic);
   Record accept;
   accept.type = RecordType::kAccept;
@@ -23,12 +32,16 @@ void MessageWriter::Put(const MessageKey& key, TopicId topic, std::string record
   accept.topic = topic;
   accept.key = key;
   accept.value = std::move(record);
-  writes_->Add(std::move(accept), Durability::kSynced);
+  if (replaces.has_value()) {
+    writes_->Replace(*replaces, std::move(accept));
+  } else {
+    writes_->Add(std::move(accept), Durability::kSynced);
+  }
 }
 
 void MessageWriter::Erase(const MessageKey& key, TopicId topic, uint32_t bytes,
                           Durability durability) {
-  Count(topic, key.due_ms, -1);
+  Count(topic, key, -1);
   Record erase;
   erase.type = RecordType::kErase;
   erase.shard = shard_;
@@ -81,13 +94,14 @@ void MessageWriter::AddObject(RecordType type, storage::ObjectKind kind, std::st
   writes_->Add(std::move(record), durability);
 }
 
-void MessageWriter::Count(TopicId topic, uint64_t due_ms, int64_t messages) {
+void MessageWriter::Count(TopicId topic, const MessageKey& key, int64_t messages) {
   if (topic != last_topic_ || last_pending_ == nullptr) {
     last_topic_ = topic;
     last_pending_ = PendingOf(topic);
   }
   if (last_pending_ != nullptr) *last_pending_ += messages;
-  if (!minutes_.empty()) minutes_.Add(topic, MinuteOf(due_ms), messages);
+  if (!recount_.empty()) recount_.Note(topic, key, /*put=*/messages > 0);
+  if (!minutes_.empty()) minutes_.Add(topic, MinuteOf(key.due_ms), messages);
   if (quotas_.empty()) return;
   if (protocol::TopicQuota* const quota = QuotaOf(topic)) {
     quota->pending.fetch_add(messages, std::memory_order_relaxed);
@@ -132,8 +146,10 @@ int64_t* MessageWriter::PendingOf(TopicId topic) {
   if (const auto it = pending_.find(topic); it != pending_.end()) return &it->second;
   std::vector<storage::BucketCount> counts;
   absl::Status status =
-      store_->ScanCounts(shard_, topic, storage::CountLevel::kTopic, {0, 1}, 1, &counts);
-  if (!status.ok()) {
+      store_->ReadCounts(shard_, topic, storage::CountLevel::kTopic, {0, 1}, 1, &counts);
+  if (storage::IsDamage(status)) {
+    recount_.Begin(topic);
+  } else if (!status.ok()) {
     read_status_ = std::move(status);
     return nullptr;
   }
@@ -144,13 +160,27 @@ int64_t* MessageWriter::PendingOf(TopicId topic) {
 absl::StatusOr<int64_t> MessageWriter::Pending(TopicId topic) {
   const int64_t* const pending = PendingOf(topic);
   if (pending == nullptr) return read_status_;
-  return *pending;
+  return recount_.Has(topic) ? std::max<int64_t>(*pending, 1) : *pending;
+}
+
+bool MessageWriter::Recount() {
+  if (recount_.empty() || !read_status_.ok()) return false;
+  std::vector<PendingRecount::Counted> counted;
+  read_status_ = recount_.Step(&counted);
+  for (const auto& [topic, messages] : counted) {
+    // Decisions since the beginning are in both counts.
+    const int64_t before = messages - std::exchange(pending_[topic], messages);
+    if (protocol::TopicQuota* const quota = QuotaOf(topic)) {
+      quota->pending.fetch_add(before, std::memory_order_relaxed);
+    }
+  }
+  return !recount_.empty() && read_status_.ok();
 }
 
 absl::Status MessageWriter::SetQuota(TopicId topic, std::shared_ptr<protocol::TopicQuota> quota) {
   if (quotas_.contains(topic)) return absl::OkStatus();
-  const absl::StatusOr<int64_t> pending = Pending(topic);
-  if (!pending.ok()) return pending.status();
+  const int64_t* const pending = PendingOf(topic);
+  if (pending == nullptr) return read_status_;
   quota->pending.fetch_add(*pending, std::memory_order_relaxed);
   quotas_[topic] = std::move(quota);
   return absl::OkStatus();

@@ -3,8 +3,10 @@
 // MessageWriter: writes the records of a shard's decisions about messages.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@
 
 #include "server/protocol/topic_quota.h"
 #include "server/scheduler/minute_counts.h"
+#include "server/scheduler/pending_recount.h"
 #include "server/scheduler/pending_writes.h"
 #include "storage/locator.h"
 #include "storage/message_store.h"
@@ -32,10 +35,16 @@ class MessageWriter {
  public:
   // REQUIRES: `store` and `writes` outlive the writer.
   MessageWriter(uint16_t shard, storage::MessageStore* store, PendingWrites* writes)
-      : shard_(shard), store_(store), writes_(writes), minutes_(shard, store, writes) {}
+      : shard_(shard),
+        store_(store),
+        writes_(writes),
+        recount_(shard, store, writes),
+        minutes_(shard, store, writes) {}
 
-  // Writes a message that is not in the store yet, or not at this key.
-  void Put(const storage::MessageKey& key, storage::TopicId topic, std::string record);
+  // Writes a message that is not in the store yet, or not at this key. `replaces`: the position in
+  // the open batch of an earlier Put of the same message, which is then as if it had never been.
+  void Put(const storage::MessageKey& key, storage::TopicId topic, std::string record,
+           std::optional<size_t> replaces = std::nullopt);
 
   // Removes a message. REQUIRES: the message is in the store, or its Put comes before; `bytes` is
   // the size of its record.
@@ -53,11 +62,17 @@ class MessageWriter {
                  storage::Durability durability);
   void RemoveObject(storage::ObjectKind kind, std::string name, storage::Durability durability);
 
-  // The number of the topic's pending messages in this shard, with uncommitted decisions. An error
-  // means that the store cannot be read.
+  // The number of the topic's pending messages in this shard, with uncommitted decisions. If the
+  // topic's counters are damaged, at least 1 until Recount has counted it. An error means that the
+  // store cannot be read.
   absl::StatusOr<int64_t> Pending(storage::TopicId topic);
 
-  // Counts the topic's messages in `quota` from now on, beginning with those that are pending.
+  // Counts a slice of the messages of topics whose counters are damaged. True if there is more to
+  // do now. BeginWaitingCounts reports an error.
+  bool Recount();
+
+  // Counts the topic's messages in `quota` from now on, beginning with those that are pending, as
+  // soon as they are known.
   absl::Status SetQuota(storage::TopicId topic, std::shared_ptr<protocol::TopicQuota> quota);
   // The topic's quota, or nullptr.
   protocol::TopicQuota* QuotaOf(storage::TopicId topic) const;
@@ -82,7 +97,7 @@ class MessageWriter {
  private:
   void AddObject(storage::RecordType type, storage::ObjectKind kind, std::string name,
                  std::string value, storage::Durability durability);
-  void Count(storage::TopicId topic, uint64_t due_ms, int64_t messages);
+  void Count(storage::TopicId topic, const storage::MessageKey& key, int64_t messages);
 
   // The count of a topic; nullptr if the store cannot be read.
   int64_t* PendingOf(storage::TopicId topic);
@@ -97,6 +112,8 @@ class MessageWriter {
   // Pending messages by topic, with uncommitted decisions. The store's counter may or may not
   // include a batch in flight, so it is read before the first decision that changes it.
   absl::node_hash_map<storage::TopicId, int64_t> pending_;
+  // Counts the topics whose entry in pending_ begins at 0 because of damage.
+  PendingRecount recount_;
   // The topic that was counted last, because the messages of a batch are often alike.
   storage::TopicId last_topic_{};
   int64_t* last_pending_ = nullptr;

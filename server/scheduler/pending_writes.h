@@ -3,6 +3,7 @@
 // PendingWrites: the decisions of a shard, or of the catalog, that are not in the journal yet.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -38,6 +39,12 @@ class PendingWrites {
   void Add(storage::Record record, storage::Durability durability) {
     if (durability == storage::Durability::kSynced) open_.durability = durability;
     open_.records.push_back(std::move(record));
+  }
+
+  // Replaces a record of the open batch. REQUIRES: `position` < open_records().size().
+  void Replace(size_t position, storage::Record record) {
+    DT_CHECK_LT(position, open_.records.size());
+    open_.records[position] = std::move(record);
   }
 
   // Adds a continuation to the open batch. It runs when every decision so far is in the journal.

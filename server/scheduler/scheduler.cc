@@ -28,6 +28,10 @@ constexpr uint32_t kTimerBytesMask = (uint32_t{1} << 30) - 1;
 // A full wheel still loads messages that are due this soon, because they leave it again at once.
 constexpr uint64_t kUrgentMs = 20;
 
+// Moves into the claim of an earlier run that are remembered: 1.6 MB. They end when the claim's
+// time has passed, as a rule after a second.
+constexpr size_t kMovedHereMax = 100'000;
+
 // Firing a message takes about this many times as long as taking it out of the wheel
 // (tests/bench/RESULTS.md).
 constexpr size_t kExpiriesPerFire = 16;
@@ -45,7 +49,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, storage::MessageStore* sto
       writes_(writes),
       writer_(writer),
       sink_(sink),
-      wheel_(0, options.slabs),
+      wheel_(std::in_place, 0, options.slabs),
       turns_(options.slabs) {
   DT_CHECK_LT(options.limits.claim_renew_ms, options.limits.claim_ahead_ms);
   DT_CHECK_GT(options.limits.loaded_max, 0u);
@@ -55,21 +59,62 @@ absl::Status Scheduler::Recover(base::Now now) {
   const auto marks = store_->Marks(options_.shard);
   if (!marks.ok()) return marks.status();
   epoch_ = store_->epoch();
+  next_sequence_ = store_->first_sequence();
   recovered_claim_ms_ = marks->claim_ms;
-  claim_ms_ = claim_decided_ms_ = marks->claim_ms;
-  low_watermark_ms_ = marks->low_watermark_ms;
-  if (low_watermark_ms_ > now.wall_ms) {
-    // The clock was ahead in an earlier run and has been set right. The low watermark must go back
-    // too: new messages are never keyed below it, so they would all wait until the wrong time. The
-    // messages that recovery then scans again are settled or listed.
-    low_watermark_ms_ = now.wall_ms;
-    AddLowWatermarkRecord();
+  if (marks->claim_return.has_value()) {
+    uncertain_ = *marks->claim_return;
+    // This run is not clean until it stops, so a record of it must replace the record of the clean
+    // stop before the first delivery. The journal's order does that for the backlogs, and the
+    // missing claim for the wheel.
+    AddClaimRecord(recovered_claim_ms_, std::nullopt, Durability::kBuffered);
+  } else {
+    uncertain_ = {.until_ms = marks->claim_ms, .epoch = epoch_ - 1};
+    claim_ms_ = claim_decided_ms_ = marks->claim_ms;
   }
+  low_watermark_ms_ = marks->low_watermark_ms;
+  TakeBackLowWatermark(now);
   next_watermark_mono_ms_ = now.mono_ms + options_.limits.low_watermark_period_ms;
   horizon_.Publish(MessageKey::FirstAt(low_watermark_ms_));
   load_from_ms_ = low_watermark_ms_;
   load_partial_ = true;
   return absl::OkStatus();
+}
+
+void Scheduler::TakeBackLowWatermark(base::Now now) {
+  if (low_watermark_ms_ <= now.wall_ms) return;
+  // The clock was ahead and has been set right. New messages are never keyed below the low
+  // watermark, so they would all wait until the wrong time. The messages that are then scanned
+  // again are settled, listed or in memory.
+  low_watermark_ms_ = now.wall_ms;
+  AddLowWatermarkRecord();
+}
+
+void Scheduler::FollowClock(base::Now now) {
+  const uint64_t reached_ms = std::max(wheel_->position(), low_watermark_ms_);
+  if (reached_ms > now.wall_ms + kStandStillMs) BeginAgain(now);
+}
+
+void Scheduler::BeginAgain(base::Now now) {
+  ++restarts_;
+  // What was fired is fired again at its time, by the corrected clock. The sink keeps it once.
+  repeat_until_ms_ = std::max({repeat_until_ms_, wheel_->position(), low_watermark_ms_});
+  // A late message holds the low watermark itself. It is at the wheel's position or has left the
+  // wheel.
+  expired_.clear();
+  while (!wheel_->Advance(wheel_->position(), kExpireChunk, &expired_)) {
+  }
+  turns_.Take(turns_.size(), &expired_);
+  for (const Wheel::Expired& due : expired_) {
+    if (due.entry.held != 0) low_watermark_.Release(due.due);
+  }
+  expired_.clear();
+  moved_.clear();
+  TakeBackLowWatermark(now);
+  // The horizon retreats first: see Horizon. Nothing pending is due below the low watermark.
+  horizon_.Publish(MessageKey::FirstAt(low_watermark_ms_));
+  load_from_ms_ = std::min(load_from_ms_, low_watermark_ms_);
+  load_partial_ = true;
+  wheel_.emplace(low_watermark_ms_ - std::min<uint64_t>(low_watermark_ms_, 1), options_.slabs);
 }
 
 uint64_t Scheduler::PlaceOf(base::Now now, uint64_t deliver_ms) const {
@@ -95,10 +140,20 @@ uint64_t Scheduler::SpreadPoint(uint64_t epoch, uint64_t sequence, uint64_t spre
   return base::Mix((epoch << 40) ^ sequence) % (spread_ms + 1);
 }
 
-void Scheduler::Put(base::Now now, const MessageRef& message, std::string record) {
+void Scheduler::Put(base::Now now, const MessageRef& message, std::string record,
+                    std::optional<size_t> replaces) {
+  const MessageId& id = message.key.id;
+  if (message.key.due_ms <= uncertain_.until_ms && id.epoch() <= uncertain_.epoch &&
+      moved_here_.size() < kMovedHereMax) {
+    moved_here_.insert(id);
+  }
+  // The message will never be at the place of the record that is replaced.
+  if (replaces.has_value()) {
+    low_watermark_.Release(writes_->open_records()[*replaces].key.due_ms);
+  }
   // The low watermark must not pass a commit in flight: recovery would not find the message.
   low_watermark_.Hold(message.key.due_ms);
-  writer_->Put(message.key, message.topic, std::move(record));
+  writer_->Put(message.key, message.topic, std::move(record), replaces);
   // A message that is due very soon gets its claim in the same batch, so that it need not wait for
   // a second one.
   if (message.key.due_ms <= now.wall_ms + options_.limits.claim_renew_ms) Claim(now);
@@ -119,7 +174,7 @@ void Scheduler::OnMoved(uint64_t from_ms, bool was_loaded, const MessageRef& to)
   uint64_t timer_ms = wheel::kNever;
   if (it != moved_.end()) {
     timer_ms = it->second.timer_ms;
-  } else if (was_loaded && from_ms > wheel_.position()) {
+  } else if (was_loaded && from_ms > wheel_->position()) {
     timer_ms = from_ms;
   }
   if (timer_ms <= to.key.due_ms) {
@@ -163,7 +218,7 @@ bool Scheduler::OfferAccepted(const MessageRef& message) {
   // The commit is visible before the horizon is read (see Horizon for the reason). A message at or
   // above the horizon stays on disk, where the loader will read it.
   if (!horizon_.Covers(message.key)) return false;
-  const bool late = message.key.due_ms <= wheel_.position();
+  const bool late = message.key.due_ms <= wheel_->position();
   if (!late && timers() >= options_.limits.loaded_max) {
     // Without room the horizon retreats to this message. The messages above it in the wheel will be
     // offered again, and the sink keeps each one once.
@@ -179,7 +234,7 @@ void Scheduler::AddTimer(const MessageRef& message) {
   // The low watermark stays at or below the wheel's time, which protects the messages ahead of it.
   // A late message holds the watermark itself: it leaves the wheel behind messages that are due
   // later, so LowestDue does not find it at the front of DueTurns.
-  const bool late = message.key.due_ms <= wheel_.position();
+  const bool late = message.key.due_ms <= wheel_->position();
   if (late) low_watermark_.Hold(message.key.due_ms);
   Timer timer;
   timer.id = message.key.id;
@@ -187,7 +242,7 @@ void Scheduler::AddTimer(const MessageRef& message) {
   timer.bytes = message.bytes & kTimerBytesMask;
   timer.recurs = (message.flags & storage::MessageFlags::kRecurs) != 0 ? 1u : 0u;
   timer.held = late ? 1u : 0u;
-  wheel_.Add(message.key.due_ms, timer);
+  wheel_->Add(message.key.due_ms, timer);
 }
 
 bool Scheduler::HasRoom() const {
@@ -228,6 +283,9 @@ absl::Status Scheduler::Load(base::Now now, bool* more) {
     DT_CHECK(message.key < until);
     AddTimer(message);
   }
+  // The bytes may be readable again in the next run, after a repair or if the disk misread them. So
+  // that run begins here: this hold has no release.
+  if (page.damaged) low_watermark_.Hold(from.due_ms);
   counters_.loaded += page.items.size();
   load_partial_ = page.next.has_value() || until.due_ms <= now.wall_ms;
   if (page.next.has_value()) {
@@ -239,12 +297,10 @@ absl::Status Scheduler::Load(base::Now now, bool* more) {
 
 void Scheduler::Claim(base::Now now) {
   if (claim_decided_ms_ >= now.wall_ms + options_.limits.claim_renew_ms) return;
-  const uint64_t mark_ms = now.wall_ms + options_.limits.claim_ahead_ms;
-  Record record;
-  record.type = RecordType::kClaim;
-  record.shard = options_.shard;
-  record.mark_ms = mark_ms;
-  writes_->Add(std::move(record), Durability::kSynced);
+  // Never below an earlier claim, which covers the records of earlier deliveries.
+  const uint64_t mark_ms =
+      std::max(now.wall_ms + options_.limits.claim_ahead_ms, recovered_claim_ms_);
+  AddClaimRecord(mark_ms, std::nullopt, Durability::kSynced);
   claim_decided_ms_ = mark_ms;
   ++counters_.claims;
   writes_->Then([this, mark_ms](base::Now, bool accepted) {
@@ -252,8 +308,21 @@ void Scheduler::Claim(base::Now now) {
   });
 }
 
+void Scheduler::AddClaimRecord(uint64_t mark_ms,
+                               const std::optional<storage::ClaimReturn>& claim_return,
+                               Durability durability) {
+  Record record;
+  record.type = RecordType::kClaim;
+  record.shard = options_.shard;
+  record.mark_ms = mark_ms;
+  record.claim_return = claim_return;
+  writes_->Add(std::move(record), durability);
+}
+
 absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
   if (absl::Status status = Load(now, more); !status.ok()) return status;
+  // After a small step back time stands still (FollowClock).
+  if (wheel_->position() > now.wall_ms) return absl::OkStatus();
   // Emptying the wheel comes first: messages that are due after a crowd are not visible until the
   // crowd has left the wheel.
   const size_t left = Expire(now, budget * kExpiriesPerFire, more);
@@ -263,19 +332,19 @@ absl::Status Scheduler::Step(base::Now now, size_t budget, bool* more) {
 }
 
 size_t Scheduler::Expire(base::Now now, size_t budget, bool* more) {
-  const uint64_t next_ms = wheel_.NextDue();
+  const uint64_t next_ms = wheel_->NextDue();
   if (next_ms <= now.wall_ms + options_.limits.claim_renew_ms) Claim(now);
   // The wheel must not pass the clock (never early), the claim (true cancel) or the horizon
   // (order). The tick in which loading stopped is included, or a tick with more messages than the
   // wheel has room for would never end.
   const uint64_t target_ms = std::min({now.wall_ms, claim_ms_, horizon_.until().due_ms});
-  if (target_ms < wheel_.now() || (target_ms == wheel_.now() && next_ms > target_ms)) {
+  if (target_ms < wheel_->now() || (target_ms == wheel_->now() && next_ms > target_ms)) {
     return budget;
   }
   for (;;) {
     const size_t chunk = std::min(budget, kExpireChunk);
     expired_.clear();
-    const bool all = wheel_.Advance(target_ms, chunk, &expired_);
+    const bool all = wheel_->Advance(target_ms, chunk, &expired_);
     for (const Wheel::Expired& due : expired_) {
       if (moved_.empty() || !IsStale({.due_ms = due.due, .id = due.entry.id})) {
         turns_.Add(due);
@@ -312,11 +381,20 @@ void Scheduler::WriteLowWatermark(base::Now now) {
   if (!progress_ || now.mono_ms < next_watermark_mono_ms_) return;
   next_watermark_mono_ms_ = now.mono_ms + options_.limits.low_watermark_period_ms;
   progress_ = false;
+  AdvanceLowWatermark();
+}
+
+void Scheduler::AdvanceLowWatermark() {
   const uint64_t mark_ms = low_watermark_.LowestHeld(
-      turns_.LowestDue(std::min(wheel_.now() + 1, horizon_.until().due_ms)));
+      turns_.LowestDue(std::min(wheel_->now() + 1, horizon_.until().due_ms)));
   if (mark_ms <= low_watermark_ms_) return;
   low_watermark_ms_ = mark_ms;
   AddLowWatermarkRecord();
+}
+
+void Scheduler::GiveBackClaim() {
+  AdvanceLowWatermark();
+  AddClaimRecord(std::max(claim_decided_ms_, recovered_claim_ms_), uncertain_, Durability::kSynced);
 }
 
 void Scheduler::AddLowWatermarkRecord() {
@@ -330,6 +408,7 @@ void Scheduler::AddLowWatermarkRecord() {
 }
 
 uint64_t Scheduler::NextWakeWall(base::Now now) const {
+  if (wheel_->position() > now.wall_ms) return wheel_->position();
   // The window is refilled when half of it is used up. A full wheel is refilled as it empties, or
   // when the next messages on disk are due in kUrgentMs.
   const uint64_t loaded_ms = horizon_.until().due_ms;
@@ -343,7 +422,7 @@ uint64_t Scheduler::NextWakeWall(base::Now now) const {
     wake_ms =
         loaded_ms > options_.limits.claim_renew_ms ? loaded_ms - options_.limits.claim_renew_ms : 0;
   }  // else: the claim's commit will wake us
-  const uint64_t next_ms = wheel_.NextDue();
+  const uint64_t next_ms = wheel_->NextDue();
   if (next_ms == wheel::kNever) return wake_ms;
   if (claim_decided_ms_ < next_ms) {
     // The shard must wake up early enough to claim the message first.
@@ -361,7 +440,7 @@ uint64_t Scheduler::NextWakeMono() const {
 }
 
 void Scheduler::CheckInvariants() const {
-  wheel_.CheckInvariants();
+  wheel_->CheckInvariants();
   turns_.CheckInvariants();
   DT_CHECK_LE(claim_ms_, claim_decided_ms_);
   DT_CHECK_LE(low_watermark_ms_, horizon_.until().due_ms);

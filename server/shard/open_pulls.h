@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 
 #include "server/base/check.h"
 #include "server/base/clock.h"
@@ -22,9 +23,9 @@ namespace duetime::shard {
 // A Pull is a stream that receives the deliveries of one step and then ends.
 //
 // Guarantees: (1) every Pull is answered once; (2) it is answered at the end of the step in which
-// it got messages, was ended, or ran out of time, so each Pull sees one step at least. Cost: O(1)
-// per Pull and per delivery frame, O(log n) for its deadline. Thread safety: confined to the
-// shard's engine thread.
+// it got messages, was refused them for lack of room (AnswerBudget), was ended, or ran out of time,
+// so each Pull sees one step at least. Cost: O(1) per Pull and per delivery frame, O(log n) for its
+// deadline. Thread safety: confined to the shard's engine thread.
 class OpenPulls {
  public:
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
@@ -53,9 +54,10 @@ class OpenPulls {
     std::erase_if(effects->frames, [&](protocol::DeliveryFrame& frame) {
       const auto found = pulls_.find(frame.stream);
       if (found == pulls_.end()) return false;
-      for (auto& delivery : frame.deliveries) {
-        found->second.deliveries.push_back(std::move(delivery));
-      }
+      Pull& pull = found->second;
+      for (auto& delivery : frame.deliveries) pull.deliveries.push_back(std::move(delivery));
+      if (frame.charge != nullptr) pull.charges.push_back(std::move(frame.charge));
+      pull.status = std::move(frame.status);
       End(frame.stream);
       return true;
     });
@@ -63,8 +65,13 @@ class OpenPulls {
       const protocol::StreamId stream = deadlines_.begin()->second;
       deadlines_.erase(deadlines_.begin());
       const auto found = pulls_.find(stream);
-      effects->replies.push_back(protocol::PullReply{
-          .tag = found->second.tag, .deliveries = std::move(found->second.deliveries)});
+      Pull& pull = found->second;
+      // A refusal does not matter to a Pull that got messages before.
+      if (!pull.deliveries.empty()) pull.status = absl::OkStatus();
+      effects->replies.push_back(protocol::PullReply{.tag = pull.tag,
+                                                     .deliveries = std::move(pull.deliveries),
+                                                     .status = std::move(pull.status),
+                                                     .charges = std::move(pull.charges)});
       pulls_.erase(found);
       answered.push_back(stream);
     }
@@ -79,6 +86,8 @@ class OpenPulls {
     protocol::CallTag tag{};
     uint64_t end_mono_ms = 0;
     std::vector<protocol::Delivery> deliveries = {};
+    absl::Status status = absl::OkStatus();
+    std::vector<protocol::AnswerCharge> charges = {};
   };
 
   absl::flat_hash_map<protocol::StreamId, Pull> pulls_;

@@ -2,6 +2,7 @@
 #include "server/shard/shard.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -23,6 +24,10 @@ namespace {
 // Messages handed out in one step.
 constexpr size_t kDeliverPerStep = 1000;
 
+// Smaller steps of the clock, and roundings, delay by less than this what waits for a time of the
+// wall clock.
+constexpr int64_t kClockStepMs = 100;
+
 }  // namespace
 
 // Connects the scheduler and the dispatcher through one PendingWrites, and stops both when the
@@ -41,11 +46,13 @@ class Shard::Impl {
         message_commands_(PartsOf(limits, store), &scheduler_, &dispatcher_),
         occurrences_(PartsOf(limits, store), &scheduler_, &dispatcher_,
                      message_commands_.bulk_changes(), message_commands_.locks()),
-        bulk_(PartsOf(limits, store), message_commands_.bulk_changes(), message_commands_.locks()) {
+        bulk_(PartsOf(limits, store), &scheduler_, message_commands_.bulk_changes(),
+              message_commands_.locks()) {
     DT_CHECK_LT(shard, store->shard_count());
   }
 
   absl::Status Recover(base::Now now) {
+    clock_offset_ms_ = OffsetOf(now);
     absl::Status status = scheduler_.Recover(now);
     if (!status.ok()) return status;
     status = dispatcher_.Recover(now);
@@ -55,11 +62,13 @@ class Shard::Impl {
   }
 
   void Handle(base::Now now, protocol::Command command) {
+    FollowClock(now);
     std::visit([&](auto& alternative) { Do(now, alternative); }, command);
   }
 
   void OnCommitted(base::Now now, uint64_t sequence, storage::AppendOutcome outcome) {
     const bool accepted = outcome == storage::AppendOutcome::kAccepted;
+    if (accepted) FollowClock(now);
     writes_.Complete(now, sequence, accepted && !failed_);
     if (!accepted) Fail(now);
   }
@@ -67,6 +76,8 @@ class Shard::Impl {
   StepResult Step(base::Now now) {
     StepResult result;
     if (failed_) return result;
+    FollowClock(now);
+    if (closing_) return CloseStep(now);
     dispatcher_.BeginStep(now, &result.more);
     absl::Status status = dispatcher_.read_status();
     if (status.ok() && !stopped_) {
@@ -81,6 +92,7 @@ class Shard::Impl {
     }
     AnswerPulls(now);
     dispatcher_.BackgroundStep(now, &result.more);
+    if (writer_.Recount()) result.more = true;
     scheduler_.WriteLowWatermark(now);
     if (!stopped_) result.wake_wall_ms = scheduler_.NextWakeWall(now);
     result.wake_mono_ms =
@@ -116,6 +128,13 @@ class Shard::Impl {
     dispatcher_.Stop();
   }
 
+  void Close() {
+    StopDispatch();
+    closing_ = true;
+  }
+
+  bool closed() const { return failed_ || (closed_ && dispatcher_.read_status().ok()); }
+
   bool settles_waiting() const { return !failed_ && dispatcher_.settles_waiting(); }
 
   protocol::ShardStats stats() const {
@@ -146,6 +165,19 @@ class Shard::Impl {
   }
 
  private:
+  static int64_t OffsetOf(base::Now now) {
+    return static_cast<int64_t>(now.wall_ms) - static_cast<int64_t>(now.mono_ms);
+  }
+  // Comes before everything else that learns of `now`.
+  void FollowClock(base::Now now) {
+    if (failed_) return;
+    scheduler_.FollowClock(now);
+    const int64_t offset_ms = OffsetOf(now);
+    if (std::abs(offset_ms - clock_offset_ms_) < kClockStepMs) return;
+    clock_offset_ms_ = offset_ms;
+    dispatcher_.OnClockStep(now);
+  }
+
   void Do(base::Now now, protocol::ScheduleCommand& command) {
     Ask(now, command, &messages::MessageCommands::Schedule);
   }
@@ -247,14 +279,17 @@ class Shard::Impl {
                              .topic = command.topic,
                              .subscription = command.subscription,
                              .lease_ms = command.lease_ms,
-                             .credit = command.credit});
+                             .credit = command.credit,
+                             .budget = command.budget});
     pulls_.Add(now, command);
   }
   void Do(base::Now, protocol::EndPullCommand& command) {
     if (failed_) return;
     const bool open = pulls_.End(command.stream);
     if (!open || !command.keep_leases) {
-      dispatcher_.Detach({.stream = command.stream, .keep_leases = command.keep_leases});
+      dispatcher_.Detach({.stream = command.stream,
+                          .keep_leases = command.keep_leases,
+                          .unsent = !command.keep_leases});
     }
   }
 
@@ -278,6 +313,21 @@ class Shard::Impl {
     effects_.failed = true;
     writes_.Abandon(now);
     pulls_.Answer({.wall_ms = now.wall_ms, .mono_ms = OpenPulls::kNever}, &effects_);
+  }
+
+  StepResult CloseStep(base::Now now) {
+    StepResult result;
+    // The last background step, or the batch of the clean stop, may have failed to read.
+    if (!dispatcher_.read_status().ok()) {
+      Fail(now);
+      return result;
+    }
+    if (closed_) return result;
+    result.more = dispatcher_.StepCleanStop(now);
+    if (result.more) return result;
+    scheduler_.GiveBackClaim();
+    closed_ = true;
+    return result;
   }
 
   // An answered Pull receives nothing more. Its leases go on.
@@ -314,8 +364,12 @@ class Shard::Impl {
   recurrences::RecurrenceEngine occurrences_;
   messages::BulkRunner bulk_;
   OpenPulls pulls_;
+  // Wall time minus steady time at the last step of the clock.
+  int64_t clock_offset_ms_ = 0;
   bool failed_ = false;
   bool stopped_ = false;
+  bool closing_ = false;
+  bool closed_ = false;
 };
 
 Shard::Shard(uint16_t shard, const delivery::ShardLimits& limits, storage::MessageStore* store,
@@ -335,6 +389,8 @@ std::optional<PendingBatch> Shard::TakeBatch() { return impl_->TakeBatch(); }
 protocol::Effects Shard::TakeEffects() { return impl_->TakeEffects(); }
 bool Shard::failed() const { return impl_->failed(); }
 void Shard::StopDispatch() { impl_->StopDispatch(); }
+void Shard::Close() { impl_->Close(); }
+bool Shard::closed() const { return impl_->closed(); }
 bool Shard::settles_waiting() const { return impl_->settles_waiting(); }
 protocol::ShardStats Shard::stats() const { return impl_->stats(); }
 void Shard::CheckInvariants() const { impl_->CheckInvariants(); }

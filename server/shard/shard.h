@@ -86,6 +86,12 @@ class Shard {
   // draining.
   void StopDispatch();
 
+  // Ends the run: from now on Step only writes down what was handed out, a slice at a time, so that
+  // the next run knows it. Implies StopDispatch. No command may follow.
+  void Close();
+  // True when all records of Close have been decided, or the shard has failed.
+  bool closed() const;
+
   // True while settlements wait for the next step, because they were too many for one step.
   bool settles_waiting() const;
 

@@ -103,6 +103,31 @@ void CostOfSingleCalls(const Options& options) {
   }
 }
 
+// Heartbeats: each pushes the deadline of a key back.
+void CostOfHeartbeats(const Options& options) {
+  const auto server = StartDaemon(options);
+  const auto channel = server->Connect();
+  Meter meter(*server);
+  for (const uint64_t keys : {uint64_t{1}, uint64_t{100'000}}) {
+    MessageSource source("heartbeats", kAheadMs, kMinuteMs);
+    source.UseKeys(keys);
+    for (const int in_flight : {1, 64, 256}) {
+      meter.Take();
+      const LoadResult result = ScheduleFor(channel, &source, in_flight, options.seconds, nullptr);
+      const std::string name = "heartbeat, " + std::to_string(keys) + " keys, " +
+                               std::to_string(in_flight) + " in flight";
+      PrintSpent(name.c_str(), meter.Take(), result.operations);
+      PrintErrors(result);
+    }
+  }
+}
+
+int Heartbeats(const Options& options) {
+  PrintSpentHead();
+  CostOfHeartbeats(options);
+  return 0;
+}
+
 void CostOfBatches(const Options& options, const Spread& spread) {
   const auto server = StartDaemon(options);
   const auto channel = server->Connect();
@@ -165,6 +190,7 @@ int Deliveries(const Options& options) {
 int Cost(const Options& options) {
   PrintSpentHead();
   CostOfSingleCalls(options);
+  CostOfHeartbeats(options);
   for (const Spread& spread : kSpreads) CostOfBatches(options, spread);
   return Deliveries(options);
 }
@@ -385,6 +411,7 @@ int Main(int argc, char** argv) {
     command->callback([&chosen, run] { chosen = run; });
   };
   add("cost", "CPU, records and bytes of each operation", Cost);
+  add("heartbeats", "the rows of `cost` about heartbeats", Heartbeats);
   add("deliveries", "the last rows of `cost`: one topic with many subscriptions", Deliveries);
   add("unary", "unary Schedule against an empty call", Unary);
   add("batch", "ScheduleBatch against a bare RocksDB loop", Batch);

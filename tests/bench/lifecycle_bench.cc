@@ -95,7 +95,7 @@ uint64_t RunOrders(const std::shared_ptr<grpc::Channel>& channel, int client, do
     v1::CancelBatchResponse cancelled;
     if (!stub->CancelBatch(&cancel_context, cancel, &cancelled).ok()) std::exit(1);
     for (const auto& result : cancelled.results()) {
-      done += result.cancel().outcome() == v1::CancelResponse::CANCELLED ? 1u : 0u;
+      done += result.cancel().outcome() == v1::CancelResponse::OUTCOME_CANCELLED ? 1u : 0u;
     }
   }
   return done;
@@ -200,11 +200,13 @@ int Queries(const Options& options) {
       return int64_t{response.buckets_size()};
     };
   };
-  Time("Forecast, a year by days, one topic", forecast("big", v1::ForecastRequest::DAY, 365));
-  Time("Forecast, a year by hours, one topic", forecast("big", v1::ForecastRequest::HOUR, 8'760));
+  Time("Forecast, a year by days, one topic",
+       forecast("big", v1::ForecastRequest::BUCKET_DAY, 365));
+  Time("Forecast, a year by hours, one topic",
+       forecast("big", v1::ForecastRequest::BUCKET_HOUR, 8'760));
   Time("Forecast, a week by minutes, one topic",
-       forecast("big", v1::ForecastRequest::MINUTE, 10'000));
-  Time("Forecast, a year by days, all topics", forecast("", v1::ForecastRequest::DAY, 365));
+       forecast("big", v1::ForecastRequest::BUCKET_MINUTE, 10'000));
+  Time("Forecast, a year by days, all topics", forecast("", v1::ForecastRequest::BUCKET_DAY, 365));
   return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "tests/bench/load.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -43,6 +44,9 @@ void MessageSource::Fill(v1::ScheduleRequest* message) {
   const int64_t due_ms = WallMillis() + ahead_ms_ + spread_(random_);
   message->mutable_deliver_time()->set_seconds(due_ms / 1000);
   message->mutable_deliver_time()->set_nanos(static_cast<int32_t>(due_ms % 1000) * 1'000'000);
+  if (keys_ == 0) return;
+  message->set_key("k" + std::to_string(random_() % keys_));
+  message->set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_PUSH_BACK);
 }
 
 namespace {
@@ -99,7 +103,7 @@ LoadResult Run(int in_flight, Next next, Count count) {
 }
 
 uint64_t CountCancelled(const v1::CancelResponse& response) {
-  return response.outcome() == v1::CancelResponse::CANCELLED ? 1 : 0;
+  return response.outcome() == v1::CancelResponse::OUTCOME_CANCELLED ? 1 : 0;
 }
 
 }  // namespace

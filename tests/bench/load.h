@@ -48,6 +48,8 @@ class MessageSource {
   MessageSource(std::string topic, int64_t ahead_ms, int64_t spread_ms, uint64_t seed = 1);
 
   void Fill(v1::ScheduleRequest* message);
+  // From now on each message pushes back the message of one of so many keys.
+  void UseKeys(uint64_t keys) { keys_ = keys; }
   // Sets the payload only.
   void FillPayload(v1::ScheduleRequest* message);
 
@@ -56,6 +58,7 @@ class MessageSource {
   const int64_t ahead_ms_;
   std::uniform_int_distribution<int64_t> spread_;
   std::mt19937_64 random_;
+  uint64_t keys_ = 0;
 };
 
 // Keep `in_flight` unary calls running, from one thread with one completion queue.

@@ -11,6 +11,7 @@ namespace {
 using storage::AppendOutcome;
 using storage::BacklogEntry;
 using storage::BacklogRef;
+using storage::ClaimReturn;
 using storage::Durability;
 using storage::EncodeMessageRecord;
 using storage::MessageId;
@@ -127,7 +128,7 @@ TEST_P(MessageStoreContract, ANewStoreIsEmpty) {
   EXPECT_EQ(store_->shard_count(), StoreHarness::kShards);
   for (uint16_t shard = 0; shard < StoreHarness::kShards; ++shard) {
     EXPECT_THAT(ScanAll(shard, 10), IsEmpty());
-    EXPECT_THAT(*store_->BacklogSubscriptions(shard), IsEmpty());
+    EXPECT_THAT(store_->BacklogSubscriptions(shard)->subscriptions, IsEmpty());
     const ShardMarks marks = *store_->Marks(shard);
     EXPECT_EQ(marks.claim_ms, 0u);
     EXPECT_EQ(marks.low_watermark_ms, 0u);
@@ -222,9 +223,9 @@ TEST_P(MessageStoreContract, ShardsDoNotSeeEachOther) {
   EXPECT_EQ(store_->Marks(1)->claim_ms, 50u);
   EXPECT_EQ(store_->Marks(0)->claim_ms, 0u);
   EXPECT_EQ(store_->Marks(2)->claim_ms, 0u);
-  EXPECT_THAT(*store_->BacklogSubscriptions(2), ElementsAre(kSubscription));
-  EXPECT_THAT(*store_->BacklogSubscriptions(1), IsEmpty());
-  EXPECT_THAT(*store_->BacklogSubscriptions(3), IsEmpty());
+  EXPECT_THAT(store_->BacklogSubscriptions(2)->subscriptions, ElementsAre(kSubscription));
+  EXPECT_THAT(store_->BacklogSubscriptions(1)->subscriptions, IsEmpty());
+  EXPECT_THAT(store_->BacklogSubscriptions(3)->subscriptions, IsEmpty());
 }
 
 TEST_P(MessageStoreContract, MultiGetKeepsTheOrderOfItsKeysWithGapsForAbsentOnes) {
@@ -350,6 +351,15 @@ TEST_P(MessageStoreContract, MarksAreSeparateAndTheLastOneCounts) {
   EXPECT_EQ(store_->Marks(0)->low_watermark_ms, 0u);
   Append({Mark(RecordType::kLowWatermark, 0, 70), Mark(RecordType::kClaim, 0, 300)});
   EXPECT_EQ(store_->Marks(0)->claim_ms, 300u);
+  EXPECT_EQ(store_->Marks(0)->claim_return, std::nullopt);
+  const ClaimReturn clean{.until_ms = 70, .epoch = 3};
+  Record stop = Mark(RecordType::kClaim, 0, 300);
+  stop.claim_return = clean;
+  Append({stop});
+  EXPECT_EQ(store_->Marks(0)->claim_ms, 300u);
+  EXPECT_EQ(store_->Marks(0)->claim_return, clean);
+  Append({Mark(RecordType::kClaim, 0, 300)});
+  EXPECT_EQ(store_->Marks(0)->claim_return, std::nullopt);
   EXPECT_EQ(store_->Marks(0)->low_watermark_ms, 70u);
 }
 
@@ -396,7 +406,7 @@ TEST_P(MessageStoreContract, UnspillRemovesAndMayBeRepeated) {
   Append({InBacklog(RecordType::kUnspill, 0, kSubscription, Key(1, 1))});
   Append({InBacklog(RecordType::kUnspill, 0, kSubscription, Key(1, 1))});
   EXPECT_THAT(ScanBacklogAll(0, kSubscription, 10), IsEmpty());
-  EXPECT_THAT(*store_->BacklogSubscriptions(0), ElementsAre(SubscriptionId{8}));
+  EXPECT_THAT(store_->BacklogSubscriptions(0)->subscriptions, ElementsAre(SubscriptionId{8}));
 }
 
 TEST_P(MessageStoreContract, SubscriptionsWithABacklogAscendFromTheLeastToTheGreatest) {
@@ -409,8 +419,8 @@ TEST_P(MessageStoreContract, SubscriptionsWithABacklogAscendFromTheLeastToTheGre
     batch.push_back(InBacklog(RecordType::kSpill, 3, subscription, Key(9, 2)));
   }
   Append(std::move(batch));
-  EXPECT_EQ(*store_->BacklogSubscriptions(3), subscriptions);
-  EXPECT_THAT(*store_->BacklogSubscriptions(2), IsEmpty());
+  EXPECT_EQ(store_->BacklogSubscriptions(3)->subscriptions, subscriptions);
+  EXPECT_THAT(store_->BacklogSubscriptions(2)->subscriptions, IsEmpty());
 }
 
 TEST_P(MessageStoreContract, TheBacklogClaimIsPerShardAndSubscription) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/channel.h"
+#include "tests/crash/call_outcome.h"
 
 namespace duetime::crash {
 namespace {
@@ -17,6 +18,7 @@ constexpr milliseconds kCallTimeout(10'000);
 // Pause between the calls of one client. It keeps the daemon busy and the history small.
 constexpr milliseconds kPause(2);
 constexpr int kCancelsBeforeOthers = 40;
+constexpr size_t kRecentMax = 300;
 // Pause after an error, because the daemon is dead or ending.
 constexpr milliseconds kPauseAfterError(10);
 
@@ -30,33 +32,19 @@ int64_t Millis(const google::protobuf::Timestamp& time) {
   return time.seconds() * 1'000 + time.nanos() / 1'000'000;
 }
 
-// The result of a cancel according to its answer.
-CancelEvent ResultOf(const grpc::Status& status, const v1::CancelResponse& response) {
-  CancelEvent result;
-  result.ended = EndedBy(status);
-  result.redelivery_stopped = response.redelivery_stopped();
-  result.end_ms = Millis(response.end_time());
-  switch (response.outcome()) {
-    case v1::CancelResponse::CANCELLED:
-      result.found = Found::kCancelled;
-      break;
-    case v1::CancelResponse::IN_FLIGHT:
-      result.found = Found::kInFlight;
-      break;
-    case v1::CancelResponse::SETTLED:
-      result.found = Found::kSettled;
-      break;
-    case v1::CancelResponse::ALREADY_CANCELLED:
-      result.found = Found::kAlreadyCancelled;
-      break;
-    default:
-      result.found = Found::kNotFound;
-  }
-  return result;
+// The end of a cancel in run `run`.
+Event CancelEnd(uint32_t message, uint32_t run, const grpc::Status& status,
+                const v1::CancelResponse& response) {
+  Event event = {.message = message, .run = run, .what = What::kCancel};
+  event.outcome =
+      status.ok() ? OutcomeOf(response.outcome(), Outcome::kCancelled) : OutcomeOf(status);
+  event.time_ms = Millis(response.end_time());
+  if (response.redelivery_stopped()) event.flags = test::kRedeliveryStopped;
+  return event;
 }
 
 // A message with a random topic, delay and size, whose payload begins with its number.
-v1::ScheduleRequest MakeMessage(size_t number, int64_t delay_ms, std::mt19937_64* random) {
+v1::ScheduleRequest MakeMessage(uint32_t number, int64_t delay_ms, std::mt19937_64* random) {
   v1::ScheduleRequest request;
   request.set_topic(TopicName(static_cast<int>((*random)() % kTopics)));
   request.set_payload(std::to_string(number) + " " + std::string((*random)() % 300, 'x'));
@@ -67,22 +55,6 @@ v1::ScheduleRequest MakeMessage(size_t number, int64_t delay_ms, std::mt19937_64
 
 }  // namespace
 
-Ended EndedBy(const grpc::Status& status) {
-  // After one of these codes the client knows the outcome. After any other error the outcome is
-  // open; see messages.proto.
-  switch (status.error_code()) {
-    case grpc::StatusCode::OK:
-      return Ended::kOk;
-    case grpc::StatusCode::INVALID_ARGUMENT:
-    case grpc::StatusCode::RESOURCE_EXHAUSTED:
-    case grpc::StatusCode::NOT_FOUND:
-    case grpc::StatusCode::FAILED_PRECONDITION:
-      return Ended::kRefused;
-    default:
-      return Ended::kUnknown;
-  }
-}
-
 std::string TopicName(int topic) { return "crash/" + std::to_string(topic); }
 
 int64_t SteadyMillis() {
@@ -91,8 +63,55 @@ int64_t SteadyMillis() {
       .count();
 }
 
-Clients::Clients(const std::string& target, int run, uint64_t seed, Recorder* recorder)
-    : target_(target), run_(run), recorder_(recorder) {
+void AcceptedMessages::Add(uint32_t number, const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  messages_.emplace_back(number, id);
+}
+
+std::optional<AcceptedMessages::Message> AcceptedMessages::PickRecent(
+    std::mt19937_64* random) const {
+  const std::lock_guard lock(mutex_);
+  if (messages_.empty()) return std::nullopt;
+  const size_t recent = std::min(messages_.size(), kRecentMax);
+  return messages_[messages_.size() - 1 - (*random)() % recent];
+}
+
+std::vector<AcceptedMessages::Message> AcceptedMessages::All() const {
+  const std::lock_guard lock(mutex_);
+  return messages_;
+}
+
+uint32_t ScheduleRecord::Begin(int64_t delay_ms) {
+  numbers_.push_back(history_->NewMessage());
+  history_->Add({.time_ms = delay_ms, .message = numbers_.back(), .what = What::kSchedule});
+  return numbers_.back();
+}
+
+void ScheduleRecord::End(uint32_t run, const grpc::Status& status,
+                         const v1::ScheduleBatchResponse& response,
+                         AcceptedMessages* accepted) const {
+  for (size_t i = 0; i < numbers_.size(); ++i) {
+    Event event = {.message = numbers_[i], .run = run, .what = What::kSchedule};
+    event.outcome = OutcomeOf(status);
+    const v1::ScheduleResult none;
+    const v1::ScheduleResult& result = status.ok() ? response.results(static_cast<int>(i)) : none;
+    if (result.has_message()) {
+      event.id = test::Fingerprint(result.message().id());
+      event.time_ms = Millis(result.message().deliver_time());
+    } else if (status.ok()) {
+      event.outcome = Outcome::kRefused;
+    }
+    history_->Add(event);
+    // Only now, so that cancels begin after the answer.
+    if (result.has_message() && accepted != nullptr) {
+      accepted->Add(numbers_[i], result.message().id());
+    }
+  }
+}
+
+Clients::Clients(const std::string& target, uint32_t run, uint64_t seed, HistoryWriter* history,
+                 AcceptedMessages* accepted)
+    : target_(target), run_(run), history_(history), accepted_(accepted) {
   std::mt19937_64 random(seed);
   // In half of the runs, cancels reach the messages of earlier runs before any subscriber takes
   // them.
@@ -110,7 +129,7 @@ Clients::Clients(const std::string& target, int run, uint64_t seed, Recorder* re
   for (int topic = 0; topic < kTopics; ++topic) {
     subscribers_.push_back(std::make_unique<SubscriberClient>(
         SubscriberClient::Where{.target = target, .topic = TopicName(topic), .run = run}, habits,
-        random(), recorder));
+        random(), history));
   }
   for (int i = 0; i < 2; ++i) {
     threads_.emplace_back([this, seed = random()] { Schedule(seed); });
@@ -132,14 +151,13 @@ void Clients::Schedule(uint64_t seed) {
   const auto stub = v1::Messages::NewStub(Connect(target_));
   while (!stopping_) {
     const int count = quiet_ || random() % 2 == 0 ? 1 : 1 + static_cast<int>(random() % 20);
-    std::vector<size_t> numbers;
+    ScheduleRecord record(history_);
     v1::ScheduleBatchRequest batch;
     for (int i = 0; i < count; ++i) {
       // Often so short that the message comes due while its commit is in flight.
       const auto delay_ms =
           static_cast<int64_t>(random() % (quiet_ || random() % 3 == 0 ? 6 : 300));
-      numbers.push_back(recorder_->Wanted(delay_ms));
-      *batch.add_messages() = MakeMessage(numbers.back(), delay_ms, &random);
+      *batch.add_messages() = MakeMessage(record.Begin(delay_ms), delay_ms, &random);
     }
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
@@ -152,15 +170,7 @@ void Clients::Schedule(uint64_t seed) {
     } else {
       status = stub->ScheduleBatch(&context, batch, &response);
     }
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      const v1::ScheduleResult empty;
-      const v1::ScheduleResult& result =
-          status.ok() ? response.results(static_cast<int>(i)) : empty;
-      Ended ended = EndedBy(status);
-      if (ended == Ended::kOk && !result.has_message()) ended = Ended::kRefused;
-      recorder_->Scheduled(numbers[i], ended, ended == Ended::kOk ? result.message().id() : "",
-                           Millis(result.message().deliver_time()));
-    }
+    record.End(run_, status, response, accepted_);
     std::this_thread::sleep_for(!status.ok() ? kPauseAfterError
                                 : quiet_     ? milliseconds(random() % 20)
                                              : kPause);
@@ -177,30 +187,33 @@ void Clients::Cancel(uint64_t seed) {
 }
 
 void Clients::CancelOne(v1::Messages::Stub* stub, std::mt19937_64* random) {
-  const auto target = recorder_->PickRecent(random);
+  const auto target = accepted_->PickRecent(random);
   if (!target.has_value()) return;
+  const auto& [number, id] = *target;
   v1::CancelRequest request;
-  request.set_message_id(target->second);
+  request.set_message_id(id);
   request.set_stop_redelivery((*random)() % 4 == 0);
-  const size_t cancel = recorder_->CancelBegun(target->first, run_, request.stop_redelivery());
+  history_->Add({.message = number,
+                 .what = What::kCancel,
+                 .flags = request.stop_redelivery() ? test::kStopRedelivery : uint8_t{0}});
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
   v1::CancelResponse response;
   const grpc::Status status = stub->Cancel(&context, request, &response);
-  recorder_->CancelOver(target->first, cancel, ResultOf(status, response));
+  history_->Add(CancelEnd(number, run_, status, response));
 }
 
-bool AskAfterAll(const std::shared_ptr<grpc::Channel>& channel, int run, Recorder* recorder) {
+bool AskAfterAll(const std::shared_ptr<grpc::Channel>& channel, uint32_t run,
+                 const AcceptedMessages& accepted, HistoryWriter* history) {
   constexpr size_t kBatch = 1'000;
   const auto stub = v1::Messages::NewStub(channel);
-  const std::vector<std::pair<size_t, std::string>> accepted = recorder->Accepted();
-  for (size_t first = 0; first < accepted.size(); first += kBatch) {
-    const size_t last = std::min(first + kBatch, accepted.size());
+  const std::vector<AcceptedMessages::Message> messages = accepted.All();
+  for (size_t first = 0; first < messages.size(); first += kBatch) {
+    const size_t last = std::min(first + kBatch, messages.size());
     v1::CancelBatchRequest batch;
-    std::vector<size_t> cancels;
     for (size_t i = first; i < last; ++i) {
-      batch.add_cancels()->set_message_id(accepted[i].second);
-      cancels.push_back(recorder->CancelBegun(accepted[i].first, run, /*stop_redelivery=*/false));
+      batch.add_cancels()->set_message_id(messages[i].second);
+      history->Add({.message = messages[i].first, .what = What::kCancel});
     }
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
@@ -210,16 +223,15 @@ bool AskAfterAll(const std::shared_ptr<grpc::Channel>& channel, int run, Recorde
     for (size_t i = first; i < last; ++i) {
       const v1::CancelResult& result = response.results(static_cast<int>(i - first));
       if (!result.has_cancel()) return false;
-      recorder->CancelOver(accepted[i].first, cancels[i - first],
-                           ResultOf(grpc::Status::OK, result.cancel()));
+      history->Add(CancelEnd(messages[i].first, run, grpc::Status::OK, result.cancel()));
     }
   }
   return true;
 }
 
 SubscriberClient::SubscriberClient(Where where, const SubscriberHabits& habits, uint64_t seed,
-                                   Recorder* recorder)
-    : where_(std::move(where)), habits_(habits), recorder_(recorder) {
+                                   HistoryWriter* history)
+    : where_(std::move(where)), habits_(habits), history_(history) {
   last_received_ms_ = SteadyMillis();
   thread_ = std::thread([this, seed] { Run(seed); });
 }
@@ -260,9 +272,9 @@ void SubscriberClient::RunStream(v1::Messages::Stub* stub, std::mt19937_64* rand
   v1::SubscribeResponse response;
   while (stream->Read(&response)) {
     request.Clear();
-    for (const uint64_t token : response.settled()) OnSettled(token, Ended::kOk);
+    for (const std::string& token : response.settled()) OnSettled(token, Outcome::kOk);
     for (const auto& refusal : response.refused()) {
-      OnSettled(refusal.lease_token(), Ended::kRefused);
+      OnSettled(refusal.lease_token(), Outcome::kRefused);
     }
     for (const v1::Delivery& delivery : response.deliveries()) {
       OnDelivery(delivery, random, &request);
@@ -271,43 +283,53 @@ void SubscriberClient::RunStream(v1::Messages::Stub* stub, std::mt19937_64* rand
     if (static_cast<int>((*random)() % 100) < habits_.breaks) context.TryCancel();
   }
   stream->Finish();
-  for (const auto& [token, number] : open_acks_) recorder_->AckOver(number, token, Ended::kUnknown);
-  open_acks_.clear();
+  while (!open_.empty()) OnSettled(std::string(open_.begin()->first), Outcome::kUnknown);
   const std::lock_guard lock(mutex_);
   context_ = nullptr;
 }
 
 void SubscriberClient::OnDelivery(const v1::Delivery& delivery, std::mt19937_64* random,
                                   v1::SubscribeRequest* answer) {
-  const int64_t received_us = NowMicros();
   last_received_ms_ = SteadyMillis();
-  const size_t number = std::strtoull(delivery.payload().c_str(), nullptr, 10);
-  recorder_->Delivered(number, {.at = 0,
-                                .run = where_.run,
-                                .id = delivery.message_id(),
-                                .attempt = delivery.attempt(),
-                                .maybe_redelivered = delivery.maybe_redelivered(),
-                                .token = delivery.lease_token(),
-                                .deliver_ms = Millis(delivery.deliver_time()),
-                                .received_us = received_us});
+  const auto message =
+      static_cast<uint32_t>(std::strtoul(delivery.payload().c_str(), nullptr, /*base=*/10));
+  history_->Add({.id = test::Fingerprint(delivery.message_id()),
+                 .time_ms = Millis(delivery.deliver_time()),
+                 .token = test::Fingerprint(delivery.lease_token()),
+                 .message = message,
+                 .run = where_.run,
+                 .attempt = static_cast<uint16_t>(delivery.attempt()),
+                 .what = What::kDelivery,
+                 .flags = delivery.maybe_redelivered() ? test::kMaybeRedelivered : uint8_t{0},
+                 .subscription = where_.number});
   const int habit = static_cast<int>((*random)() % 100);
   if (habit < habits_.acks) {
-    recorder_->AckBegun(number, delivery.lease_token());
-    open_acks_.emplace(delivery.lease_token(), number);
+    BeginSettlement(What::kAck, delivery, message);
     answer->add_ack(delivery.lease_token());
   } else if (habit < habits_.acks + habits_.nacks) {
+    BeginSettlement(What::kNack, delivery, message);
     v1::Nack* nack = answer->add_nack();
     nack->set_lease_token(delivery.lease_token());
     nack->mutable_delay()->set_nanos(static_cast<int32_t>((*random)() % 50) * 1'000'000);
   }
 }
 
-void SubscriberClient::OnSettled(uint64_t token, Ended ended) {
-  const auto ack = open_acks_.find(token);
-  // The settlement was a nack.
-  if (ack == open_acks_.end()) return;
-  recorder_->AckOver(ack->second, token, ended);
-  open_acks_.erase(ack);
+void SubscriberClient::BeginSettlement(What what, const v1::Delivery& delivery, uint32_t message) {
+  const Event event = {.token = test::Fingerprint(delivery.lease_token()),
+                       .message = message,
+                       .run = where_.run,
+                       .what = what,
+                       .subscription = where_.number};
+  history_->Add(event);
+  open_.emplace(delivery.lease_token(), event);
+}
+
+void SubscriberClient::OnSettled(const std::string& token, Outcome outcome) {
+  const auto found = open_.find(token);
+  if (found == open_.end()) return;
+  found->second.outcome = outcome;
+  history_->Add(found->second);
+  open_.erase(found);
 }
 
 }  // namespace duetime::crash

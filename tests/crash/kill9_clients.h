@@ -1,22 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The clients of the crash test. They schedule, cancel, receive and ack, and record the answers.
+// The clients of the crash tests. They schedule, cancel, receive and ack, and record the answers.
 #pragma once
 
 #include <atomic>
 #include <grpcpp/grpcpp.h>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "duetime/v1/messages.grpc.pb.h"
-#include "tests/crash/kill9_recorder.h"
+#include "tests/support/history.h"
 
 namespace duetime::crash {
+
+using test::Event;
+using test::HistoryWriter;
+using test::Outcome;
+using test::What;
+
+// The ids of the accepted messages, which cancels need. Thread-safe.
+class AcceptedMessages {
+ public:
+  using Message = std::pair<uint32_t, std::string>;
+
+  void Add(uint32_t number, const std::string& id);
+  // One of the messages that were accepted last.
+  std::optional<Message> PickRecent(std::mt19937_64* random) const;
+  std::vector<Message> All() const;
+
+ private:
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  std::vector<Message> messages_;
+};
+
+// A batch of schedules with delays, as a test records it: begun, and then ended.
+class ScheduleRecord {
+ public:
+  explicit ScheduleRecord(HistoryWriter* history) : history_(history) {}
+
+  // Returns the number of a new message.
+  uint32_t Begin(int64_t delay_ms);
+  // `accepted` may be null.
+  void End(uint32_t run, const grpc::Status& status, const v1::ScheduleBatchResponse& response,
+           AcceptedMessages* accepted) const;
+
+ private:
+  HistoryWriter* const history_;
+  std::vector<uint32_t> numbers_;
+};
 
 // How a subscriber behaves.
 struct SubscriberHabits {
@@ -35,7 +74,8 @@ std::string TopicName(int topic);
 // the daemon is gone.
 class Clients {
  public:
-  Clients(const std::string& target, int run, uint64_t seed, Recorder* recorder);
+  Clients(const std::string& target, uint32_t run, uint64_t seed, HistoryWriter* history,
+          AcceptedMessages* accepted);
   ~Clients();
   Clients(const Clients&) = delete;
   Clients& operator=(const Clients&) = delete;
@@ -50,8 +90,9 @@ class Clients {
   void CancelOne(v1::Messages::Stub* stub, std::mt19937_64* random);
 
   const std::string target_;
-  const int run_;
-  Recorder* const recorder_;
+  const uint32_t run_;
+  HistoryWriter* const history_;
+  AcceptedMessages* const accepted_;
   // Constant once the threads run.
   bool quiet_ = false;
   std::atomic<bool> stopping_{false};
@@ -65,17 +106,20 @@ class SubscriberClient {
   struct Where {
     std::string target;
     std::string topic;
-    int run = 0;
+    uint32_t run = 0;
     // Empty: the default subscription.
     std::string subscription{};
+    // Its number in the history.
+    uint8_t number = 0;
   };
-  SubscriberClient(Where where, const SubscriberHabits& habits, uint64_t seed, Recorder* recorder);
+  SubscriberClient(Where where, const SubscriberHabits& habits, uint64_t seed,
+                   HistoryWriter* history);
   ~SubscriberClient();
   SubscriberClient(const SubscriberClient&) = delete;
   SubscriberClient& operator=(const SubscriberClient&) = delete;
 
   void Stop();
-  // When the subscriber last received a response, by the steady clock, in milliseconds.
+  // When the subscriber last received a delivery, by the steady clock, in milliseconds.
   int64_t last_received_ms() const { return last_received_ms_.load(); }
 
  private:
@@ -84,16 +128,16 @@ class SubscriberClient {
   void RunStream(v1::Messages::Stub* stub, std::mt19937_64* random);
   void OnDelivery(const v1::Delivery& delivery, std::mt19937_64* random,
                   v1::SubscribeRequest* answer);
-  void OnSettled(uint64_t token, Ended ended);
+  void BeginSettlement(What what, const v1::Delivery& delivery, uint32_t message);
+  void OnSettled(const std::string& token, Outcome outcome);
 
   const Where where_;
   const SubscriberHabits habits_;
-  Recorder* const recorder_;
+  HistoryWriter* const history_;
   std::atomic<bool> stopping_{false};
   std::atomic<int64_t> last_received_ms_{0};
-  // Acks of the open stream without an answer: lease token to message number. Confined to the
-  // thread.
-  std::unordered_map<uint64_t, size_t> open_acks_;
+  // Settlements of the open stream without an answer, by lease token. Confined to the thread.
+  std::unordered_map<std::string, Event> open_;
   std::mutex mutex_;
   // The context of the open stream, or null. Guarded by mutex_.
   grpc::ClientContext* context_ = nullptr;
@@ -102,10 +146,8 @@ class SubscriberClient {
 
 // Cancels every accepted message and records the answers. REQUIRES: the daemon of `run` has
 // delivered all remaining messages. Returns false if a call failed.
-bool AskAfterAll(const std::shared_ptr<grpc::Channel>& channel, int run, Recorder* recorder);
-
-// Classifies a call: a refused call changed nothing, and an unknown one may have taken effect.
-Ended EndedBy(const grpc::Status& status);
+bool AskAfterAll(const std::shared_ptr<grpc::Channel>& channel, uint32_t run,
+                 const AcceptedMessages& accepted, HistoryWriter* history);
 
 // A moment of the steady clock, in milliseconds.
 int64_t SteadyMillis();

@@ -18,9 +18,8 @@
 
 #include "duetime/v1/admin.grpc.pb.h"
 #include "tests/crash/kill9_clients.h"
-#include "tests/crash/kill9_history.h"
-#include "tests/crash/kill9_recorder.h"
 #include "tests/crash/kill_cycles.h"
+#include "tests/support/history_checker.h"
 #include "tests/support/server_process.h"
 
 namespace duetime::crash {
@@ -37,35 +36,48 @@ struct Arguments {
 constexpr int64_t kQuietMs = 1'500;
 constexpr int64_t kDrainTimeoutMs = 120'000;
 
+// What all runs share.
+struct Story {
+  HistoryWriter history{test::HistoryPath()};
+  AcceptedMessages accepted;
+};
+
 // One run of the daemon. Most runs are killed under load, some during the start, some during the
 // drain.
-bool RunOnce(test::ServerProcess* server, int run, std::mt19937_64* random, Recorder* recorder) {
+bool RunOnce(test::ServerProcess* server, uint32_t run, std::mt19937_64* random, Story* story) {
+  HistoryWriter& history = story->history;
   const uint64_t kind = (*random)() % 20;
+  history.Add({.run = run, .what = What::kStart});
   if (kind == 0) {
     KillDuringStart(server, random);
+    history.Add({.run = run, .what = What::kKill});
     return true;
   }
-  if (!StartRun(server, run)) return false;
-  Clients clients(server->target(), run, (*random)(), recorder);
+  if (!StartRun(server, static_cast<int>(run))) return false;
+  Clients clients(server->target(), run, (*random)(), &history, &story->accepted);
   std::this_thread::sleep_for(milliseconds(50 + (*random)() % 350));
   if (kind == 1) {
+    history.Add({.run = run, .what = What::kStop});
     server->Terminate();
     std::this_thread::sleep_for(milliseconds((*random)() % 200));
   }
-  if (kind != 1) return KillRun(server, run);
+  history.Add({.run = run, .what = What::kKill});
+  if (kind != 1) return KillRun(server, static_cast<int>(run));
   server->Kill();
   return true;
 }
 
 // The last run: delivers and acks every remaining message, then cancels every accepted message to
 // learn its end.
-bool Drain(test::ServerProcess* server, int run, Recorder* recorder) {
-  if (!StartRun(server, run)) return false;
+bool Drain(test::ServerProcess* server, uint32_t run, Story* story) {
+  HistoryWriter& history = story->history;
+  history.Add({.run = run, .what = What::kStart});
+  if (!StartRun(server, static_cast<int>(run))) return false;
   std::vector<std::unique_ptr<SubscriberClient>> subscribers;
   for (int topic = 0; topic < kTopics; ++topic) {
     subscribers.push_back(std::make_unique<SubscriberClient>(
         SubscriberClient::Where{.target = server->target(), .topic = TopicName(topic), .run = run},
-        SubscriberHabits{.credit = 1'000, .acks = 100, .nacks = 0, .breaks = 0}, 1, recorder));
+        SubscriberHabits{.credit = 1'000, .acks = 100, .nacks = 0, .breaks = 0}, 1, &history));
   }
   const int64_t begun = SteadyMillis();
   const auto quiet = [&] {
@@ -82,7 +94,8 @@ bool Drain(test::ServerProcess* server, int run, Recorder* recorder) {
   const auto admin = v1::Admin::NewStub(server->Connect());
   const grpc::Status status = admin->ServerInfo(&context, {}, &info);
   subscribers.clear();
-  const bool asked = AskAfterAll(server->Connect(), run, recorder);
+  history.Add({.run = run, .what = What::kDrained});
+  const bool asked = AskAfterAll(server->Connect(), run, story->accepted, &history);
   const auto exit = server->Stop();
   std::printf("drain: in flight %lld, due %lld, exit code %d, %.1f s\n",
               static_cast<long long>(info.counts().in_flight()),
@@ -93,47 +106,16 @@ bool Drain(test::ServerProcess* server, int run, Recorder* recorder) {
 }
 
 // Fewer events would mean that the run proves nothing.
-bool EnoughHappened(int64_t cycles, const Tally& tally) {
-  struct Minimum {
-    const char* name;
-    int64_t value;
-    int64_t least;
-  };
-  bool enough = true;
-  for (const Minimum& minimum :
-       {Minimum{"scheduled", tally.scheduled, 20 * cycles},
-        Minimum{"cancelled", tally.cancelled, cycles},
-        Minimum{"acks confirmed", tally.acks_confirmed, 5 * cycles},
-        Minimum{"redelivered by a later run", tally.redelivered_by_later_run, cycles / 2},
-        Minimum{"calls and acks without an answer",
-                tally.schedule_unknown + tally.cancel_unknown + tally.acks_unknown, cycles / 2},
-        Minimum{"cancels that met a delivery", tally.cancel_in_flight, cycles / 10},
-        Minimum{"cancels that met an end", tally.cancel_already + tally.cancel_settled,
-                10 * cycles}}) {
-    if (minimum.value >= minimum.least) continue;
-    std::printf("too little happened: %s %lld, least %lld\n", minimum.name,
-                static_cast<long long>(minimum.value), static_cast<long long>(minimum.least));
-    enough = false;
-  }
-  return enough;
-}
-
-void Print(const Tally& tally) {
-  std::printf(
-      "scheduled %lld, without an answer %lld (of these delivered %lld), refused %lld\n"
-      "cancelled %lld, already %lld, in flight %lld, settled %lld, not found %lld, without an "
-      "answer %lld\n"
-      "deliveries %lld, of these after a crash %lld; acks confirmed %lld, refused %lld, without an "
-      "answer %lld\n",
-      static_cast<long long>(tally.scheduled), static_cast<long long>(tally.schedule_unknown),
-      static_cast<long long>(tally.unknown_delivered),
-      static_cast<long long>(tally.schedule_refused), static_cast<long long>(tally.cancelled),
-      static_cast<long long>(tally.cancel_already), static_cast<long long>(tally.cancel_in_flight),
-      static_cast<long long>(tally.cancel_settled), static_cast<long long>(tally.cancel_not_found),
-      static_cast<long long>(tally.cancel_unknown), static_cast<long long>(tally.deliveries),
-      static_cast<long long>(tally.redelivered_by_later_run),
-      static_cast<long long>(tally.acks_confirmed), static_cast<long long>(tally.acks_refused),
-      static_cast<long long>(tally.acks_unknown));
+test::Counts Least(int64_t cycles) {
+  return {.scheduled = 20 * cycles,
+          .cancelled = cycles,
+          .cancel_in_flight = cycles / 10,
+          .cancel_already = cycles,
+          .cancel_settled = 9 * cycles,
+          .unanswered = cycles / 2,
+          .redelivered_by_later_run = cycles / 2,
+          .acks_confirmed = 5 * cycles,
+          .kills = cycles};
 }
 
 int Main(const Arguments& arguments) {
@@ -145,29 +127,24 @@ int Main(const Arguments& arguments) {
   test::ServerProcess server(DaemonOptions(
       kill, {"--drain-grace-ms=300", "--low-watermark-period-ms=10"},
       arguments.memory ? test::TempDirectory::Where::kMemory : test::TempDirectory::Where::kDisk));
-  Recorder recorder;
+  Story story;
   const int64_t begun = SteadyMillis();
   for (int run = 1; run <= kill.cycles; ++run) {
-    if (!RunOnce(&server, run, &random, &recorder)) return 2;
+    if (!RunOnce(&server, static_cast<uint32_t>(run), &random, &story)) {
+      return KeepUnjudged(&story.history);
+    }
     if (run % 50 == 0) {
-      std::printf("%d cycles, %zu messages, %.1f s\n", run, recorder.size(),
+      std::printf("%d cycles, %u messages, %.1f s\n", run, story.history.messages(),
                   static_cast<double>(SteadyMillis() - begun) / 1'000);
       std::fflush(stdout);
     }
   }
-  if (!Drain(&server, kill.cycles + 1, &recorder)) return 2;
-  const std::vector<MessageHistory> history = recorder.TakeHistory();
-  const Tally tally = Count(history);
-  Print(tally);
-  const std::vector<Violation> violations = Check(history);
-  for (size_t i = 0; i < violations.size() && i < 20; ++i) {
-    std::printf("message %zu: %s: %s\n", violations[i].message, violations[i].rule.c_str(),
-                violations[i].text.c_str());
+  if (!Drain(&server, static_cast<uint32_t>(kill.cycles) + 1, &story)) {
+    return KeepUnjudged(&story.history);
   }
-  std::printf("%zu broken promises, seed %llu\n", violations.size(),
-              static_cast<unsigned long long>(kill.seed));
-  if (!violations.empty()) return 1;
-  return EnoughHappened(kill.cycles, tally) ? 0 : 2;
+  const int code = JudgeAndKeep(&story.history, {.minimum = Least(kill.cycles)});
+  std::printf("seed %llu\n", static_cast<unsigned long long>(kill.seed));
+  return code;
 }
 
 }  // namespace

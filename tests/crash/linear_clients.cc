@@ -40,14 +40,14 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
 
 Seen SeenOf(v1::Message::State state) {
   switch (state) {
-    case v1::Message::SCHEDULED:
-    case v1::Message::DUE:
+    case v1::Message::STATE_SCHEDULED:
+    case v1::Message::STATE_DUE:
       return Seen::kWaiting;
-    case v1::Message::IN_FLIGHT:
+    case v1::Message::STATE_IN_FLIGHT:
       return Seen::kInFlight;
-    case v1::Message::ACKED:
+    case v1::Message::STATE_ACKED:
       return Seen::kAcked;
-    case v1::Message::CANCELLED:
+    case v1::Message::STATE_CANCELLED:
       return Seen::kCancelled;
     default:
       return Seen::kNothing;
@@ -58,10 +58,10 @@ Seen SeenOf(v1::Message::State state) {
 template <typename Response>
 Answer AnswerOf(typename Response::Outcome outcome, typename Response::Outcome done) {
   if (outcome == done) return Answer::kDone;
-  if (outcome == Response::IN_FLIGHT) return Answer::kInFlight;
-  if (outcome == Response::SETTLED) return Answer::kSettled;
-  if (outcome == Response::ALREADY_CANCELLED) return Answer::kAlreadyCancelled;
-  return outcome == Response::NOT_FOUND ? Answer::kNotFound : Answer::kUnknown;
+  if (outcome == Response::OUTCOME_IN_FLIGHT) return Answer::kInFlight;
+  if (outcome == Response::OUTCOME_SETTLED) return Answer::kSettled;
+  if (outcome == Response::OUTCOME_ALREADY_CANCELLED) return Answer::kAlreadyCancelled;
+  return outcome == Response::OUTCOME_NOT_FOUND ? Answer::kNotFound : Answer::kUnknown;
 }
 
 // A client that makes random calls.
@@ -90,7 +90,8 @@ class Caller {
     CancelResponse response;
     const grpc::Status status = Call(&v1::Messages::Stub::Cancel, request, &response);
     if (!status.ok()) return Failed(status);
-    operation_.answer = AnswerOf<CancelResponse>(response.outcome(), CancelResponse::CANCELLED);
+    operation_.answer =
+        AnswerOf<CancelResponse>(response.outcome(), CancelResponse::OUTCOME_CANCELLED);
     operation_.id = response.message_id();
     operation_.seen = SeenOf(response.state());
     operation_.uncertain = response.delivery_uncertain();
@@ -103,7 +104,7 @@ class Caller {
     operation_.kind = Kind::kGet;
     v1::GetRequest request;
     SetTarget(&request);
-    request.set_view(v1::FULL);
+    request.set_view(v1::MESSAGE_VIEW_FULL);
     v1::GetResponse response;
     const grpc::Status status = Call(&v1::Messages::Stub::Get, request, &response);
     if (status.error_code() == grpc::StatusCode::NOT_FOUND) {
@@ -179,8 +180,8 @@ class Caller {
 
   bool Schedule() {
     static constexpr v1::ScheduleRequest::OnConflict kModes[] = {
-        v1::ScheduleRequest::FAIL, v1::ScheduleRequest::REPLACE, v1::ScheduleRequest::KEEP_TIME,
-        v1::ScheduleRequest::PUSH_BACK};
+        v1::ScheduleRequest::ON_CONFLICT_FAIL, v1::ScheduleRequest::ON_CONFLICT_REPLACE,
+        v1::ScheduleRequest::ON_CONFLICT_KEEP_TIME, v1::ScheduleRequest::ON_CONFLICT_PUSH_BACK};
     const auto mode = static_cast<size_t>(random_() % 4);
     const Recorder::Content content = random_() % 3 == 0
                                           ? recorder_->UsedContent(key_, RandomTime(), &random_)
@@ -201,9 +202,9 @@ class Caller {
     const grpc::Status status = Call(&v1::Messages::Stub::Schedule, request, &response);
     if (!status.ok()) return ScheduleRefused(status);
     SetMessage(response.message());
-    operation_.answer = response.outcome() == v1::CREATED    ? Answer::kCreated
-                        : response.outcome() == v1::REPLACED ? Answer::kReplaced
-                                                             : Answer::kUnchanged;
+    operation_.answer = response.outcome() == v1::SCHEDULE_OUTCOME_CREATED    ? Answer::kCreated
+                        : response.outcome() == v1::SCHEDULE_OUTCOME_REPLACED ? Answer::kReplaced
+                                                                              : Answer::kUnchanged;
     operation_.previous_id = response.previous_message_id();
     if (response.has_old_deliver_time()) {
       operation_.old_deliver_ms = Millis(response.old_deliver_time());
@@ -242,7 +243,7 @@ class Caller {
     }
     if (!status.ok()) return Failed(status);
     operation_.answer =
-        AnswerOf<RescheduleResponse>(response.outcome(), RescheduleResponse::RESCHEDULED);
+        AnswerOf<RescheduleResponse>(response.outcome(), RescheduleResponse::OUTCOME_RESCHEDULED);
     if (operation_.answer == Answer::kDone) {
       SetMessage(response.message());
       operation_.old_deliver_ms = Millis(response.old_deliver_time());
@@ -394,7 +395,7 @@ void Receiver::Run(const std::string& target, uint64_t seed) {
   v1::SubscribeResponse response;
   while (stream->Read(&response)) {
     request.Clear();
-    for (const uint64_t token : response.settled()) OnSettled(token, Answer::kConfirmed);
+    for (const std::string& token : response.settled()) OnSettled(token, Answer::kConfirmed);
     for (const v1::SettleRefusal& refusal : response.refused()) {
       OnSettled(refusal.lease_token(), Answer::kLeaseLost);
     }
@@ -404,7 +405,7 @@ void Receiver::Run(const std::string& target, uint64_t seed) {
     if (request.ack_size() + request.nack_size() == 0) continue;
     // From here on, the settlements may take effect.
     const int64_t now_us = NowMicros();
-    for (const uint64_t token : request.ack()) open_.at(token).operation.begun_us = now_us;
+    for (const std::string& token : request.ack()) open_.at(token).operation.begun_us = now_us;
     for (const v1::Nack& nack : request.nack()) {
       open_.at(nack.lease_token()).operation.begun_us = now_us;
     }
@@ -424,7 +425,7 @@ void Receiver::OnDelivery(const v1::Delivery& delivery, std::mt19937_64* random,
   operation.id = delivery.message_id();
   operation.content = std::strtoll(delivery.payload().c_str(), nullptr, 10);
   operation.told_deliver_ms = Millis(delivery.deliver_time());
-  operation.token = delivery.lease_token();
+  operation.token = std::hash<std::string>()(delivery.lease_token());
   operation.attempt = delivery.attempt();
   operation.maybe_redelivered = delivery.maybe_redelivered();
   operation.answer = Answer::kFound;
@@ -438,7 +439,7 @@ void Receiver::OnDelivery(const v1::Delivery& delivery, std::mt19937_64* random,
   const auto habit = static_cast<int>((*random)() % 100);
   if (habit >= habits_.acks + habits_.nacks) return;
   Settlement settlement = {.key = key, .operation = {}};
-  settlement.operation.token = delivery.lease_token();
+  settlement.operation.token = std::hash<std::string>()(delivery.lease_token());
   if (habit < habits_.acks) {
     settlement.operation.kind = Kind::kAck;
     settlements->add_ack(delivery.lease_token());
@@ -451,7 +452,7 @@ void Receiver::OnDelivery(const v1::Delivery& delivery, std::mt19937_64* random,
   open_.emplace(delivery.lease_token(), std::move(settlement));
 }
 
-void Receiver::OnSettled(uint64_t token, Answer answer) {
+void Receiver::OnSettled(const std::string& token, Answer answer) {
   const auto found = open_.find(token);
   if (found == open_.end()) return;
   found->second.operation.over_us = NowMicros();

@@ -118,14 +118,14 @@ class Receiver {
   void Run(const std::string& target, uint64_t seed);
   void OnDelivery(const v1::Delivery& delivery, std::mt19937_64* random,
                   v1::SubscribeRequest* settlements);
-  void OnSettled(uint64_t token, Answer answer);
+  void OnSettled(const std::string& token, Answer answer);
 
   const Habits habits_;
   Recorder* const recorder_;
   grpc::ClientContext context_;
   std::atomic<int64_t> last_us_;
   // Settlements without an answer, by token. Confined to the thread.
-  std::unordered_map<uint64_t, Settlement> open_;
+  std::unordered_map<std::string, Settlement> open_;
   std::thread thread_;
 };
 

@@ -18,11 +18,13 @@
 
 #include "server/catalog/catalog.h"
 #include "server/protocol/subscription_state.h"
+#include "storage/day_counts.h"
 #include "storage/key_codec.h"
 #include "storage/message_record.h"
 #include "storage/rocksdb_compaction.h"
 #include "storage/rocksdb_database.h"
 #include "storage/rocksdb_store.h"
+#include "storage/time_units.h"
 #include "storage/value_codec.h"
 #include "storage/witness.h"
 #include "tests/crash/unsynced_fs.h"
@@ -166,6 +168,16 @@ OldDatabase Version4() {
     old.entries.emplace_back(5, storage::EncodeCountKey(shard, topic, row, start_ms),
                              std::string(sum.data(), sum.size()));
   }
+  return old;
+}
+
+// Version 5 had the counters of days, and the same families.
+OldDatabase Version5() {
+  OldDatabase old = Version3();
+  old.version = 5;
+  storage::DayEncoder day;
+  day.Add(3, {.messages = 1, .bytes = 40});
+  old.entries.emplace_back(5, storage::DayKey(2, TopicOf(8), 0), day.bytes());
   return old;
 }
 
@@ -387,11 +399,29 @@ TEST_F(StorageUpgradeTest, TheCountersOfVersion4BecomeThoseOfDays) {
   CutPowerAgainAndAgain(original.path());
 }
 
+// An older program must refuse a directory that may hold what version 6 added.
+TEST_F(StorageUpgradeTest, Version5GetsTheNewVersionAlone) {
+  const TempDirectory original;
+  MakeDirectory(original, Version5());
+  Copy copy(original.path());
+  const BucketCount minute{.start_ms = 3 * storage::kMinuteMs, .messages = 1, .bytes = 40};
+  // The second start refuses a database whose version is older than the witness's.
+  for (int start = 0; start < 2; ++start) {
+    auto store = copy.Open();
+    ASSERT_TRUE(store.ok()) << store.status();
+    Counters stored = Stored(store->get());
+    EXPECT_EQ((stored[{2, TopicOf(8), CountLevel::kMinute, minute.start_ms}]), minute);
+    EXPECT_EQ((*store)->Marks(1)->claim_ms, 99u);
+    ASSERT_TRUE((*store)->Close().ok());
+    EXPECT_EQ(copy.ReadWitness().format_version, 6u);
+  }
+}
+
 // Checks that the contents of a version 2 directory are there, and that records new in version 3
 // can be written.
 void CheckVersion2(RocksDbStore* store) {
   EXPECT_EQ(*store->Get(2, kListed), ValueOf(8));
-  EXPECT_EQ(*store->BacklogSubscriptions(2), std::vector{kSubscription});
+  EXPECT_EQ(store->BacklogSubscriptions(2)->subscriptions, std::vector{kSubscription});
   EXPECT_EQ(*store->GetBacklog(2, kSubscription, kListed),
             (storage::BacklogEntry{.attempts = 2, .bytes = 3, .maybe_delivered = true}));
   EXPECT_EQ(*store->BacklogClaim(2, kSubscription), kListed);

@@ -31,6 +31,7 @@ inline storage::RocksDbStoreOptions SmallStoreOptions(const std::string& data_di
 inline storage::RecordBatch NumberedMessage(uint64_t number, size_t payload_bytes = 100) {
   storage::Record record;
   record.type = storage::RecordType::kAccept;
+  record.topic = storage::TopicId{1};
   record.key = {number, storage::MessageId::Make(1, number, 0, number)};
   const std::string payload(payload_bytes, static_cast<char>('a' + number % 26));
   record.value = storage::EncodeMessageRecord(

@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto after_ms = static_cast<int64_t>(reader.Magnitude());
   const std::string text = reader.Bytes(SIZE_MAX);
   CheckText(text, after_ms, zone);
-  CheckText(text, -after_ms, zone);
+  CheckText(text, ~after_ms, zone);
 
   ByteReader again(data, size);
   const std::string made = MakeText(&again);

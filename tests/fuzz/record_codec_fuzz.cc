@@ -116,6 +116,8 @@ DeadLetterOrigin ReadOrigin(ByteReader* reader, Texts* texts) {
   origin.subscription_name = texts->origin_subscription_name;
   origin.key = texts->origin_key;
   origin.reason_text = texts->origin_reason_text;
+  origin.ttl_ms = reader->Word();
+  if (origin.ttl_ms != 0) origin.late_policy = LatePolicy{static_cast<uint8_t>(reader->Byte() % 3)};
   return origin;
 }
 
@@ -240,6 +242,9 @@ void CheckValueDecode(const std::string& bytes) {
   }
   if (const auto progress = duetime::storage::DecodeProgress(bytes); progress.has_value()) {
     DT_CHECK(EncodeProgress(*progress) == bytes);
+  }
+  if (const auto claim = duetime::storage::DecodeClaim(bytes); claim.has_value()) {
+    DT_CHECK(duetime::storage::EncodeClaim(claim->first, claim->second) == bytes);
   }
 }
 

@@ -84,7 +84,8 @@ void CheckSubscribe(const std::string& bytes) {
   rpc::WireSummary summary;
   if (!Parse(bytes, &request, &summary)) return;
   const auto items =
-      static_cast<size_t>(request.nack_size() + request.extend_size() + request.dead_letter_size());
+      static_cast<size_t>(request.ack_size() + request.nack_size() + request.extend_size() +
+                          request.dead_letter_size() + request.release_size());
   DT_CHECK_EQ(summary.elements, items);
   api::ValidStart start;
   if (Accepted(api::ValidateStart(request.start(), {}, &start))) {
@@ -99,10 +100,10 @@ void CheckSubscribe(const std::string& bytes) {
   size_t posted = 0;
   for (const auto& command : routed.by_shard) {
     posted += command.acks.size() + command.nacks.size() + command.extends.size() +
-              command.dead_letters.size();
+              command.dead_letters.size() + command.releases.size();
   }
   DT_CHECK_EQ(posted, routed.posted);
-  DT_CHECK_EQ(posted + routed.refused.size(), items + static_cast<size_t>(request.ack_size()));
+  DT_CHECK_EQ(posted + routed.refused.size(), items);
 }
 
 void CheckTarget(const api::ValidTarget& target) {
@@ -136,7 +137,7 @@ void CheckReschedule(const std::string& bytes) {
   if (!Accepted(api::ValidateReschedule(request, limits, kNowMs, &valid))) return;
   CheckTarget(valid.target);
   DT_CHECK_LE(valid.when.deliver_ms, kNowMs + limits.horizon_ms);
-  DT_CHECK(request.etag().empty() == !valid.revision.has_value());
+  DT_CHECK(request.etag().empty() == !valid.etag.has_value());
 }
 
 void CheckCancelBatch(const std::string& bytes) {

@@ -14,34 +14,34 @@ TEST_F(BackgroundWorkTest, ABulkOperationDoesWhatItsDryRunSaid) {
   PutTen();
   v1::StartBulkRequest request;
   request.set_topic("t");
-  request.set_action(v1::BULK_CANCEL);
+  request.set_action(v1::BULK_ACTION_CANCEL);
   (*request.mutable_filter()->mutable_labels())["parity"] = "even";
   request.set_dry_run(true);
   const v1::Operation dry = MustStart(request);
-  EXPECT_EQ(dry.state(), v1::Operation::DONE);
+  EXPECT_EQ(dry.state(), v1::Operation::STATE_DONE);
   EXPECT_EQ(dry.matched(), 5);
   EXPECT_EQ(dry.sample_size(), 5);
-  EXPECT_EQ(GetKey("key/0").state(), v1::Message::SCHEDULED);
+  EXPECT_EQ(GetKey("key/0").state(), v1::Message::STATE_SCHEDULED);
 
   request.set_dry_run(false);
   request.set_name("evens");
   EXPECT_EQ(MustStart(request).name(), "evens");
   const v1::Operation done = WaitOperation("evens");
-  EXPECT_EQ(done.state(), v1::Operation::DONE);
+  EXPECT_EQ(done.state(), v1::Operation::STATE_DONE);
   EXPECT_EQ(done.changed(), 5);
   EXPECT_TRUE(done.has_end_time());
-  EXPECT_EQ(GetKey("key/0").state(), v1::Message::CANCELLED);
-  EXPECT_EQ(GetKey("key/1").state(), v1::Message::SCHEDULED);
+  EXPECT_EQ(GetKey("key/0").state(), v1::Message::STATE_CANCELLED);
+  EXPECT_EQ(GetKey("key/1").state(), v1::Message::STATE_SCHEDULED);
   // A repeat of the request changes nothing, and the name stays taken.
   EXPECT_EQ(MustStart(request).changed(), 5);
-  request.set_action(v1::BULK_PURGE);
-  v1::Operation operation;
-  EXPECT_EQ(InfoOf(Call(admin_, &v1::Admin::Stub::StartBulk, request, &operation)).reason,
+  request.set_action(v1::BULK_ACTION_PURGE);
+  v1::StartBulkResponse response;
+  EXPECT_EQ(InfoOf(Call(admin_, &v1::Admin::Stub::StartBulk, request, &response)).reason,
             "OPERATION_EXISTS");
 
   v1::StartBulkRequest shift;
   shift.set_topic("t");
-  shift.set_action(v1::BULK_SHIFT);
+  shift.set_action(v1::BULK_ACTION_SHIFT);
   *shift.mutable_shift_by() = client::ToProto(absl::Hours(-1));
   shift.set_name("shift");
   const auto before = ToTime(GetKey("key/9").deliver_time());
@@ -51,7 +51,7 @@ TEST_F(BackgroundWorkTest, ABulkOperationDoesWhatItsDryRunSaid) {
 
   v1::StartBulkRequest release;
   release.set_topic("t");
-  release.set_action(v1::BULK_RELEASE);
+  release.set_action(v1::BULK_ACTION_RELEASE);
   release.set_name("release");
   MustStart(release);
   WaitOperation("release");
@@ -68,12 +68,12 @@ TEST_F(BackgroundWorkTest, ABulkOperationSurvivesACrash) {
   }
   v1::StartBulkRequest request;
   request.set_topic("t");
-  request.set_action(v1::BULK_CANCEL);
+  request.set_action(v1::BULK_ACTION_CANCEL);
   request.set_name("all");
   MustStart(request);
   Restart();
   const v1::Operation done = WaitOperation("all");
-  EXPECT_EQ(done.state(), v1::Operation::DONE);
+  EXPECT_EQ(done.state(), v1::Operation::STATE_DONE);
   EXPECT_GE(done.matched(), kMessages);
   v1::ListRequest list;
   list.set_topic("t");
@@ -95,7 +95,7 @@ TEST_F(BackgroundWorkTest, ARecurrenceFiresPausesAndSurvivesACrash) {
   recurrence->mutable_schedule()->mutable_interval()->set_seconds(1);
   v1::CreateRecurrenceResponse created;
   MustCall(messages_, &v1::Messages::Stub::CreateRecurrence, create, &created);
-  EXPECT_EQ(created.recurrence().state(), v1::Recurrence::ACTIVE);
+  EXPECT_EQ(created.recurrence().state(), v1::Recurrence::STATE_ACTIVE);
   EXPECT_FALSE(created.recurrence().next_message_id().empty());
   {
     Subscription subscription(channel_, Subscription::Start{.topic = "t"});
@@ -120,7 +120,7 @@ TEST_F(BackgroundWorkTest, ARecurrenceFiresPausesAndSurvivesACrash) {
   pause.set_name("every-second");
   v1::PauseRecurrenceResponse paused;
   MustCall(messages_, &v1::Messages::Stub::PauseRecurrence, pause, &paused);
-  EXPECT_EQ(paused.recurrence().state(), v1::Recurrence::PAUSED);
+  EXPECT_EQ(paused.recurrence().state(), v1::Recurrence::STATE_PAUSED);
   // An occurrence may have been in flight.
   while (const auto late = subscription.Next(Millis(300))) subscription.AckAndWait(late->delivery);
   EXPECT_TRUE(subscription.StaysQuiet(Millis(1'500)));
@@ -147,7 +147,7 @@ TEST_F(BackgroundWorkTest, OneOccurrenceIsCancelledAndTheNextComes) {
   v1::CreateRecurrenceResponse created;
   MustCall(messages_, &v1::Messages::Stub::CreateRecurrence, create, &created);
   const v1::Recurrence first = created.recurrence();
-  EXPECT_EQ(MustCancel(first.next_message_id()).outcome(), v1::CancelResponse::CANCELLED);
+  EXPECT_EQ(MustCancel(first.next_message_id()).outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
   v1::GetRecurrenceRequest get;
   get.set_name("hourly");
   v1::GetRecurrenceResponse found;
@@ -207,7 +207,7 @@ TEST_F(BackgroundWorkTest, ATopicHoldsWhatItsSettingsAllow) {
   MustCall(admin_, &v1::Admin::Stub::DeleteTopic, remove, &removed);
   ASSERT_FALSE(removed.operation().empty());
   const v1::Operation purge = WaitOperation(removed.operation());
-  EXPECT_EQ(purge.state(), v1::Operation::DONE);
+  EXPECT_EQ(purge.state(), v1::Operation::STATE_DONE);
   EXPECT_EQ(purge.changed(), 3);
   remove.set_force(false);
   MustCall(admin_, &v1::Admin::Stub::DeleteTopic, remove, &removed);

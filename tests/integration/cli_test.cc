@@ -138,7 +138,7 @@ TEST_F(CliTest, CancelSaysWhatBecameOfIt) {
   result = Cli({"cancel", due, "--stop-redelivery", "--json"});
   EXPECT_EQ(result.exit.code, 3);
   const Json json = Json::parse(result.out);
-  EXPECT_EQ(json["outcome"], "IN_FLIGHT");
+  EXPECT_EQ(json["outcome"], "OUTCOME_IN_FLIGHT");
   EXPECT_EQ(json["redelivery_stopped"], true);
 }
 
@@ -163,7 +163,7 @@ TEST_F(CliTest, AKeyFindsMovesAndReplaces) {
   };
   const std::vector<Json> first = CliJson(with({}));
   ASSERT_EQ(first.size(), 1u);
-  EXPECT_EQ(first[0]["outcome"], "CREATED");
+  EXPECT_EQ(first[0]["outcome"], "SCHEDULE_OUTCOME_CREATED");
   EXPECT_THAT(Cli(with({})).out, StartsWith("unchanged: "));
   const RunResult other = Cli(with({"--label", "a=1"}));
   EXPECT_EQ(other.exit.code, 1);
@@ -171,7 +171,7 @@ TEST_F(CliTest, AKeyFindsMovesAndReplaces) {
   const std::vector<Json> dry =
       CliJson(with({"--label", "a=1", "--on-conflict", "replace", "--dry-run"}));
   ASSERT_EQ(dry.size(), 1u);
-  EXPECT_EQ(dry[0]["outcome"], "REPLACED");
+  EXPECT_EQ(dry[0]["outcome"], "SCHEDULE_OUTCOME_REPLACED");
   EXPECT_THAT(Cli(with({"--label", "a=1", "--on-conflict", "replace"})).out,
               StartsWith("replaced " + first[0]["message"].value("id", "")));
   RunResult moved = Cli({"reschedule", "--topic", "t", "--key", "k", "--in", "2h"});
@@ -251,7 +251,7 @@ TEST_F(CliTest, ExplainTellsTheStory) {
   EXPECT_THAT(story.out, HasSubstr("o  acked\n"));
   const std::vector<Json> json = CliJson({"explain", id});
   ASSERT_EQ(json.size(), 1u);
-  EXPECT_EQ(json[0]["message"]["state"], "ACKED");
+  EXPECT_EQ(json[0]["message"]["state"], "STATE_ACKED");
   EXPECT_TRUE(json[0]["timeline"].contains("end_time"));
 }
 
@@ -294,7 +294,7 @@ TEST_F(CliTest, BulkChangesAllThatMatch) {
   EXPECT_EQ(shifted.exit.code, 0) << shifted.err;
   EXPECT_EQ(CliJson({"list", "t", "--to", "+90m"}).size(), 6u);
   EXPECT_THAT(Cli({"bulk", "list"}).out, HasSubstr("\nn "));
-  EXPECT_EQ(CliJson({"bulk", "get", "n"})[0]["state"], "DONE");
+  EXPECT_EQ(CliJson({"bulk", "get", "n"})[0]["state"], "STATE_DONE");
   EXPECT_EQ(Cli({"bulk", "stop", "n"}).exit.code, 0) << "what has ended stays so";
   EXPECT_EQ(Cli({"bulk", "get", "none"}).exit.code, 3);
 }
@@ -344,7 +344,7 @@ TEST_F(CliTest, GetShowsAMessage) {
   EXPECT_THAT(full.out, HasSubstr("attribute     k=v\n"));
   const std::vector<Json> lines = CliJson({"get", id});
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_EQ(lines[0]["message"]["state"], "SCHEDULED");
+  EXPECT_EQ(lines[0]["message"]["state"], "STATE_SCHEDULED");
 }
 
 TEST_F(CliTest, SubscribeCanGiveBackOrSayNothing) {
@@ -413,7 +413,7 @@ TEST_F(CliTest, InfoForPeopleAndPrograms) {
   EXPECT_THAT(text.out, HasSubstr("payload_bytes_max"));
   const std::vector<Json> lines = CliJson({"info"});
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_EQ(lines[0]["state"], "SERVING");
+  EXPECT_EQ(lines[0]["state"], "SERVING_STATE_SERVING");
   EXPECT_EQ(lines[0]["limits"]["payload_bytes_max"], "1048576");
 }
 

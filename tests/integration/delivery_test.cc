@@ -32,7 +32,7 @@ TEST_P(DeliveryTest, AMessageArrivesAsItWasSentAndHasEndedOnceAcked) {
   const v1::Message accepted = MustSchedule(request);
   EXPECT_EQ(accepted.id().size(), 26u);
   EXPECT_EQ(accepted.topic(), "t");
-  EXPECT_EQ(accepted.state(), v1::Message::SCHEDULED);
+  EXPECT_EQ(accepted.state(), v1::Message::STATE_SCHEDULED);
   EXPECT_EQ(accepted.payload_bytes(), 10);
   EXPECT_TRUE(accepted.payload().empty());
   EXPECT_EQ(accepted.attributes_size(), 0);
@@ -60,23 +60,24 @@ TEST_P(DeliveryTest, AMessageArrivesAsItWasSentAndHasEndedOnceAcked) {
 
   EXPECT_EQ(subscription->AckAndWait(delivery), SettleAnswer::kSettled);
   v1::Message message;
-  EXPECT_TRUE(Get(accepted.id(), &message, v1::FULL).ok());
-  EXPECT_EQ(message.state(), v1::Message::ACKED);
+  EXPECT_TRUE(Get(accepted.id(), &message, v1::MESSAGE_VIEW_FULL).ok());
+  EXPECT_EQ(message.state(), v1::Message::STATE_ACKED);
   EXPECT_TRUE(message.payload().empty());
   EXPECT_EQ(CountsWhen([](const v1::Counts& c) { return c.acked() >= 1; }).acked(), 1);
 }
 
 TEST_P(DeliveryTest, WhatIsPastIsDueAtOnce) {
   const v1::Message zero = MustSchedule("t", Millis(0));
-  EXPECT_EQ(zero.state(), v1::Message::DUE);
+  EXPECT_EQ(zero.state(), v1::Message::STATE_DUE);
   v1::ScheduleRequest request = Request("t", Millis(0));
   request.mutable_deliver_time()->set_seconds(1'000'000'000);
   const v1::Message past = MustSchedule(request);
-  EXPECT_EQ(past.state(), v1::Message::DUE);
+  EXPECT_EQ(past.state(), v1::Message::STATE_DUE);
   EXPECT_EQ(past.deliver_time().seconds(), 1'000'000'000);
   request.mutable_deliver_time()->set_seconds(-62'135'596'800);
   const v1::Message year_one = MustSchedule(request);
-  EXPECT_EQ(year_one.state(), v1::Message::DUE);
+  EXPECT_EQ(year_one.state(), v1::Message::STATE_DUE);
+  EXPECT_EQ(year_one.deliver_time().seconds(), 0) << "times before 1970 become 1970";
   const auto subscription = Subscribe({.topic = "t"});
   std::set<std::string> ids;
   for (int i = 0; i < 3; ++i) {
@@ -159,7 +160,7 @@ TEST_P(DeliveryTest, ABatchAnswersEachItemInOrder) {
   EXPECT_EQ(client::GetErrorInfo(refused).reason, "INVALID_TOPIC");
   ASSERT_EQ(client::GetErrorInfo(refused).field_violations.size(), 1u);
   EXPECT_EQ(client::GetErrorInfo(refused).field_violations[0].field, "messages[1].topic");
-  EXPECT_EQ(StateOf(response.results(2).message().id()), v1::Message::SCHEDULED);
+  EXPECT_EQ(StateOf(response.results(2).message().id()), v1::Message::STATE_SCHEDULED);
 }
 
 TEST_P(DeliveryTest, ALeaseThatEndsGivesTheMessageOutAgain) {
@@ -178,7 +179,7 @@ TEST_P(DeliveryTest, ALeaseThatEndsGivesTheMessageOutAgain) {
   EXPECT_LE(second->time - first->time, Millis(5'000));
   // The first lease is over, so its ack is refused and the second lease goes on.
   EXPECT_EQ(subscription->AckAndWait(first->delivery), SettleAnswer::kLeaseLost);
-  EXPECT_EQ(StateOf(accepted.id()), v1::Message::IN_FLIGHT);
+  EXPECT_EQ(StateOf(accepted.id()), v1::Message::STATE_IN_FLIGHT);
   EXPECT_EQ(subscription->AckAndWait(second->delivery), SettleAnswer::kSettled);
   EXPECT_EQ(subscription->AckAndWait(second->delivery), SettleAnswer::kLeaseLost);
 }
@@ -188,7 +189,7 @@ TEST_P(DeliveryTest, AnExtendedLeaseHolds) {
   const auto subscription = Subscribe({.topic = "t", .lease = Millis(1'000)});
   const auto received = subscription->Next();
   ASSERT_TRUE(received.has_value());
-  const uint64_t token = received->delivery.lease_token();
+  const std::string token = received->delivery.lease_token();
   EXPECT_TRUE(subscription->Extend(received->delivery, Millis(60'000)));
   EXPECT_EQ(subscription->Answer(token), SettleAnswer::kExtended);
   EXPECT_TRUE(subscription->StaysQuiet(Millis(1'600)));
@@ -219,7 +220,7 @@ TEST_P(DeliveryTest, ANackGivesItOutAgainAfterItsDelay) {
   const auto nacked = Clock::now();
   EXPECT_TRUE(subscription->Nack(received->delivery, Millis(400)));
   EXPECT_EQ(subscription->Answer(received->delivery.lease_token()), SettleAnswer::kSettled);
-  EXPECT_EQ(StateOf(accepted.id()), v1::Message::DUE);
+  EXPECT_EQ(StateOf(accepted.id()), v1::Message::STATE_DUE);
   received = subscription->Next();
   ASSERT_TRUE(received.has_value());
   EXPECT_EQ(received->delivery.attempt(), 3);
@@ -312,7 +313,7 @@ TEST_P(DeliveryTest, TopicsDoNotMeet) {
   ASSERT_TRUE(received.has_value());
   EXPECT_EQ(received->delivery.message_id(), b.id());
   EXPECT_TRUE(of_b->StaysQuiet(Millis(100)));
-  EXPECT_EQ(StateOf(a.id()), v1::Message::DUE);
+  EXPECT_EQ(StateOf(a.id()), v1::Message::STATE_DUE);
 }
 
 TEST_P(DeliveryTest, SubscribersOfATopicShareItsMessages) {
@@ -351,7 +352,7 @@ TEST_P(DeliveryTest, FirstDeliveriesOfAShardAreInOrder) {
     *request.mutable_deliver_time() =
         client::ToProto(client::FromProto(due) + absl::Milliseconds(random() % 20));
     scheduled.push_back(MustSchedule(request));
-    ASSERT_EQ(scheduled.back().state(), v1::Message::SCHEDULED) << "too slow a machine";
+    ASSERT_EQ(scheduled.back().state(), v1::Message::STATE_SCHEDULED) << "too slow a machine";
   }
   std::stable_sort(scheduled.begin(), scheduled.end(), [](const auto& a, const auto& b) {
     return ToTime(a.deliver_time()) < ToTime(b.deliver_time());

@@ -39,8 +39,9 @@ class LifecycleCallsTest : public DaemonTest {
     ASSERT_TRUE(status.ok()) << status.error_message();
   }
 
-  static ScheduleRequest Keyed(const std::string& key, Millis delay, const std::string& payload,
-                               ScheduleRequest::OnConflict mode = ScheduleRequest::FAIL) {
+  static ScheduleRequest Keyed(
+      const std::string& key, Millis delay, const std::string& payload,
+      ScheduleRequest::OnConflict mode = ScheduleRequest::ON_CONFLICT_FAIL) {
     ScheduleRequest request = Request("t", delay, payload);
     request.set_key(key);
     request.set_on_conflict(mode);
@@ -67,7 +68,7 @@ class LifecycleCallsTest : public DaemonTest {
     v1::GetRequest request;
     SetKey(key, &request);
     request.mutable_key()->set_topic(topic);
-    request.set_view(v1::FULL);
+    request.set_view(v1::MESSAGE_VIEW_FULL);
     v1::GetResponse response;
     MustCall(messages_, &v1::Messages::Stub::Get, request, &response);
     return response.message();
@@ -92,20 +93,21 @@ class LifecycleCallsTest : public DaemonTest {
   }
 
   v1::Operation MustStart(const v1::StartBulkRequest& request) {
-    v1::Operation operation;
-    MustCall(admin_, &v1::Admin::Stub::StartBulk, request, &operation);
-    return operation;
+    v1::StartBulkResponse response;
+    MustCall(admin_, &v1::Admin::Stub::StartBulk, request, &response);
+    return response.operation();
   }
   v1::Operation WaitOperation(const std::string& name) {
     v1::GetOperationRequest request;
     request.set_name(name);
-    v1::Operation operation;
+    v1::GetOperationResponse response;
     const auto deadline = Clock::now() + Millis(20'000);
     do {
-      MustCall(admin_, &v1::Admin::Stub::GetOperation, request, &operation);
-      if (HasFatalFailure()) return operation;
-    } while (operation.state() == v1::Operation::RUNNING && Clock::now() < deadline);
-    return operation;
+      MustCall(admin_, &v1::Admin::Stub::GetOperation, request, &response);
+      if (HasFatalFailure()) break;
+    } while (response.operation().state() == v1::Operation::STATE_RUNNING &&
+             Clock::now() < deadline);
+    return response.operation();
   }
 
   // Lists the topic's keys page by page.

@@ -14,9 +14,9 @@ TEST_F(LifecycleCallsTest, AKeyIsFoundReplacedAndFreedAgain) {
   ScheduleRequest first = Keyed("k", kHour, "one");
   *first.mutable_deliver_time() = client::ToProto(absl::Now() + absl::Hours(2));
   const v1::ScheduleResponse created = Put(first);
-  EXPECT_EQ(created.outcome(), v1::CREATED);
+  EXPECT_EQ(created.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
   const v1::ScheduleResponse again = Put(first);
-  EXPECT_EQ(again.outcome(), v1::UNCHANGED);
+  EXPECT_EQ(again.outcome(), v1::SCHEDULE_OUTCOME_UNCHANGED);
   EXPECT_EQ(again.message().id(), created.message().id());
   EXPECT_EQ(again.message().etag(), created.message().etag());
 
@@ -25,8 +25,9 @@ TEST_F(LifecycleCallsTest, AKeyIsFoundReplacedAndFreedAgain) {
   EXPECT_EQ(InfoOf(mismatch).reason, "CONTENT_MISMATCH");
   EXPECT_EQ(InfoOf(mismatch).metadata.at("message_id"), created.message().id());
 
-  const v1::ScheduleResponse replaced = Put(Keyed("k", kHour, "two", ScheduleRequest::REPLACE));
-  EXPECT_EQ(replaced.outcome(), v1::REPLACED);
+  const v1::ScheduleResponse replaced =
+      Put(Keyed("k", kHour, "two", ScheduleRequest::ON_CONFLICT_REPLACE));
+  EXPECT_EQ(replaced.outcome(), v1::SCHEDULE_OUTCOME_REPLACED);
   EXPECT_EQ(replaced.message().id(), created.message().id());
   EXPECT_NE(replaced.message().etag(), created.message().etag());
   EXPECT_EQ(ToTime(replaced.old_deliver_time()), ToTime(created.message().deliver_time()));
@@ -38,16 +39,17 @@ TEST_F(LifecycleCallsTest, AKeyIsFoundReplacedAndFreedAgain) {
   SetKey("k", &cancel);
   v1::CancelResponse cancelled;
   MustCall(messages_, &v1::Messages::Stub::Cancel, cancel, &cancelled);
-  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::CANCELLED);
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
   MustCall(messages_, &v1::Messages::Stub::Cancel, cancel, &cancelled);
-  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::ALREADY_CANCELLED);
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::OUTCOME_ALREADY_CANCELLED);
   EXPECT_EQ(cancelled.message_id(), created.message().id());
 
-  ScheduleRequest only = Keyed("k", kHour, "three", ScheduleRequest::REPLACE);
+  ScheduleRequest only = Keyed("k", kHour, "three", ScheduleRequest::ON_CONFLICT_REPLACE);
   only.set_only_if_exists(true);
   EXPECT_EQ(InfoOf(Refused(only)).reason, "MESSAGE_NOT_FOUND");
-  const v1::ScheduleResponse next = Put(Keyed("k", kHour, "three", ScheduleRequest::REPLACE));
-  EXPECT_EQ(next.outcome(), v1::CREATED);
+  const v1::ScheduleResponse next =
+      Put(Keyed("k", kHour, "three", ScheduleRequest::ON_CONFLICT_REPLACE));
+  EXPECT_EQ(next.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
   EXPECT_EQ(next.previous_message_id(), created.message().id());
 }
 
@@ -58,7 +60,7 @@ TEST_F(LifecycleCallsTest, ARequestIdMakesARepeatSafe) {
   Restart();
   const v1::ScheduleResponse repeat = Put(request);
   EXPECT_EQ(repeat.message().id(), first.message().id());
-  EXPECT_EQ(repeat.outcome(), v1::CREATED);
+  EXPECT_EQ(repeat.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
   EXPECT_EQ(ToTime(repeat.message().deliver_time()), ToTime(first.message().deliver_time()));
   request.set_payload("q");
   EXPECT_EQ(InfoOf(Refused(request)).reason, "REQUEST_ID_REUSED");
@@ -77,7 +79,7 @@ TEST_F(LifecycleCallsTest, ARescheduledMessageComesAtItsNewTimeOnly) {
   request.set_etag(near.etag());
   v1::RescheduleResponse response;
   MustCall(messages_, &v1::Messages::Stub::Reschedule, request, &response);
-  EXPECT_EQ(response.outcome(), v1::RescheduleResponse::RESCHEDULED);
+  EXPECT_EQ(response.outcome(), v1::RescheduleResponse::OUTCOME_RESCHEDULED);
   EXPECT_EQ(ToTime(response.old_deliver_time()), ToTime(near.deliver_time()));
   EXPECT_NE(response.message().etag(), near.etag());
   const grpc::Status stale = Call(messages_, &v1::Messages::Stub::Reschedule, request, &response);
@@ -92,8 +94,8 @@ TEST_F(LifecycleCallsTest, ARescheduledMessageComesAtItsNewTimeOnly) {
   Restart();
   EXPECT_THAT(ReceiveAll("t", Millis(1'000)), testing::ElementsAre("sooner"));
   MustCall(messages_, &v1::Messages::Stub::Reschedule, request, &response);
-  EXPECT_EQ(response.outcome(), v1::RescheduleResponse::SETTLED);
-  EXPECT_EQ(response.state(), v1::Message::ACKED);
+  EXPECT_EQ(response.outcome(), v1::RescheduleResponse::OUTCOME_SETTLED);
+  EXPECT_EQ(response.state(), v1::Message::STATE_ACKED);
   EXPECT_TRUE(response.has_end_time());
 }
 
@@ -108,14 +110,14 @@ TEST_F(LifecycleCallsTest, ABatchOfCancelsAnswersEachInOrder) {
   v1::CancelBatchResponse response;
   MustCall(messages_, &v1::Messages::Stub::CancelBatch, request, &response);
   ASSERT_EQ(response.results_size(), 5);
-  EXPECT_EQ(response.results(0).cancel().outcome(), v1::CancelResponse::CANCELLED);
+  EXPECT_EQ(response.results(0).cancel().outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
   EXPECT_EQ(client::GetErrorInfo(client::ToAbslStatus(response.results(1).error())).reason,
             "INVALID_MESSAGE_ID");
-  EXPECT_EQ(response.results(2).cancel().outcome(), v1::CancelResponse::NOT_FOUND);
-  EXPECT_EQ(response.results(3).cancel().outcome(), v1::CancelResponse::ALREADY_CANCELLED);
-  EXPECT_EQ(response.results(4).cancel().outcome(), v1::CancelResponse::CANCELLED);
-  EXPECT_EQ(GetKey("key/7").state(), v1::Message::CANCELLED);
-  EXPECT_EQ(GetKey("key/4").state(), v1::Message::SCHEDULED);
+  EXPECT_EQ(response.results(2).cancel().outcome(), v1::CancelResponse::OUTCOME_NOT_FOUND);
+  EXPECT_EQ(response.results(3).cancel().outcome(), v1::CancelResponse::OUTCOME_ALREADY_CANCELLED);
+  EXPECT_EQ(response.results(4).cancel().outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
+  EXPECT_EQ(GetKey("key/7").state(), v1::Message::STATE_CANCELLED);
+  EXPECT_EQ(GetKey("key/4").state(), v1::Message::STATE_SCHEDULED);
 }
 
 TEST_F(LifecycleCallsTest, AListComesPageByPageInDueOrder) {
@@ -162,7 +164,7 @@ TEST_F(LifecycleCallsTest, AForecastCountsWhatIsToCome) {
   v1::ForecastRequest request;
   request.set_topic("t");
   *request.mutable_start_time() = client::ToProto(absl::Now() + absl::Minutes(30));
-  request.set_bucket(v1::ForecastRequest::MINUTE);
+  request.set_bucket(v1::ForecastRequest::BUCKET_MINUTE);
   request.set_buckets(120);
   v1::ForecastResponse response;
   MustCall(admin_, &v1::Admin::Stub::Forecast, request, &response);
@@ -190,7 +192,7 @@ TEST_F(LifecycleCallsTest, ExplainTellsTheStory) {
   EXPECT_FALSE(response.timeline().has_first_dispatch_time());
   EXPECT_THAT(ReceiveAll("t", Millis(1'000)), testing::SizeIs(1));
   MustCall(messages_, &v1::Messages::Stub::Explain, request, &response);
-  EXPECT_EQ(response.message().state(), v1::Message::ACKED);
+  EXPECT_EQ(response.message().state(), v1::Message::STATE_ACKED);
   EXPECT_EQ(response.timeline().attempts(), 1);
   EXPECT_GE(ToTime(response.timeline().fire_time()), ToTime(accepted.deliver_time()));
   EXPECT_GE(ToTime(response.timeline().first_dispatch_time()),
@@ -242,7 +244,7 @@ TEST_F(LifecycleCallsTest, AStreamThatBreaksIsRepeatedSafelyByKeys) {
     for (const v1::ScheduleResult& result : response.results()) {
       ASSERT_TRUE(result.has_message()) << result.error().message();
       if (number < answered) {
-        EXPECT_EQ(result.outcome(), v1::UNCHANGED) << number;
+        EXPECT_EQ(result.outcome(), v1::SCHEDULE_OUTCOME_UNCHANGED) << number;
       }
     }
   }

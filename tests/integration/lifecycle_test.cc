@@ -35,7 +35,7 @@ TEST_F(LifecycleTest, AfterAKillEverythingAcknowledgedArrivesAndNothingCancelled
     for (int i = 0; i < 400; ++i) {
       const v1::Message message = MustSchedule("t", Millis(random() % 1'500));
       if (random() % 4 == 0 &&
-          MustCancel(message.id()).outcome() == v1::CancelResponse::CANCELLED) {
+          MustCancel(message.id()).outcome() == v1::CancelResponse::OUTCOME_CANCELLED) {
         cancelled.insert(message.id());
       } else {
         expected[message.id()] = ToTime(message.deliver_time());
@@ -81,12 +81,12 @@ TEST_F(LifecycleTest, TopicsAndFarMessagesSurviveACleanRestart) {
   Connect();
   for (const v1::Message& accepted : messages) {
     v1::Message message;
-    ASSERT_TRUE(Get(accepted.id(), &message, v1::FULL).ok());
+    ASSERT_TRUE(Get(accepted.id(), &message, v1::MESSAGE_VIEW_FULL).ok());
     EXPECT_EQ(message.topic(), accepted.topic());
     EXPECT_EQ(message.payload(), "p");
-    EXPECT_EQ(message.state(), v1::Message::SCHEDULED);
+    EXPECT_EQ(message.state(), v1::Message::STATE_SCHEDULED);
     const v1::CancelResponse cancelled = MustCancel(accepted.id());
-    EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::CANCELLED);
+    EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
   }
   EXPECT_EQ(Info().shards(), 3);
 }
@@ -94,7 +94,7 @@ TEST_F(LifecycleTest, TopicsAndFarMessagesSurviveACleanRestart) {
 TEST_F(LifecycleTest, ATokenOfARunThatEndedSettlesNothing) {
   StartDaemon();
   const v1::Message accepted = MustSchedule("t", Millis(0));
-  uint64_t old_token = 0;
+  std::string old_token;
   {
     Subscription subscription(channel_, Subscription::Start{.topic = "t"});
     const auto received = subscription.Next();
@@ -114,7 +114,7 @@ TEST_F(LifecycleTest, ATokenOfARunThatEndedSettlesNothing) {
   request.add_ack(old_token);
   ASSERT_TRUE(subscription.Send(request));
   EXPECT_EQ(subscription.Answer(old_token), SettleAnswer::kLeaseLost);
-  EXPECT_EQ(StateOf(accepted.id()), v1::Message::IN_FLIGHT);
+  EXPECT_EQ(StateOf(accepted.id()), v1::Message::STATE_IN_FLIGHT);
 }
 
 TEST_F(LifecycleTest, ASecondDaemonOnTheSameDataDirectoryRefuses) {

@@ -134,8 +134,8 @@ TEST_F(OperationTest, ServerInfoTellsStateLimitsAndCounts) {
   StartDaemon({"--shards=3", "--payload-bytes-max=1000", "--topics-max=7"});
   v1::ServerInfoResponse info = Info();
   EXPECT_FALSE(info.version().empty());
-  EXPECT_EQ(info.state(), v1::SERVING);
-  EXPECT_EQ(info.clock_state(), v1::CLOCK_NORMAL);
+  EXPECT_EQ(info.state(), v1::SERVING_STATE_SERVING);
+  EXPECT_EQ(info.clock_state(), v1::CLOCK_STATE_NORMAL);
   EXPECT_EQ(info.epoch(), 1);
   EXPECT_EQ(info.shards(), 3);
   EXPECT_FALSE(info.disk_low());
@@ -200,7 +200,7 @@ TEST_F(OperationTest, SigtermDrainsAndEndsInTime) {
   // During the drain, in-flight messages can be settled, and pending messages can be read and
   // cancelled.
   EXPECT_TRUE(Get(held->delivery.message_id(), &message).ok());
-  EXPECT_EQ(Info().state(), v1::DRAINING);
+  EXPECT_EQ(Info().state(), v1::SERVING_STATE_DRAINING);
   EXPECT_TRUE(subscription.StaysQuiet(Millis(500))) << "given out during the drain";
   EXPECT_EQ(subscription.AckAndWait(held->delivery), SettleAnswer::kSettled);
 
@@ -216,7 +216,7 @@ TEST_F(OperationTest, SigtermDrainsAndEndsInTime) {
 
   ASSERT_TRUE(server_->Start()) << server_->error();
   Connect();
-  EXPECT_EQ(StateOf(held->delivery.message_id()), v1::Message::ACKED);
+  EXPECT_EQ(StateOf(held->delivery.message_id()), v1::Message::STATE_ACKED);
   Subscription after(channel_, Subscription::Start{.topic = "t"});
   const auto received = after.Next();
   ASSERT_TRUE(received.has_value());
@@ -289,7 +289,7 @@ TEST_F(OperationTest, CallsThatAreOpenAtSigtermAreAnswered) {
   EXPECT_GE(accepted.size(), 20u);
   ASSERT_TRUE(server_->Start()) << server_->error();
   Connect();
-  for (const std::string& id : accepted) EXPECT_EQ(StateOf(id), v1::Message::SCHEDULED);
+  for (const std::string& id : accepted) EXPECT_EQ(StateOf(id), v1::Message::STATE_SCHEDULED);
 }
 
 TEST_F(OperationTest, ASecondSignalOrManyDoNoHarm) {

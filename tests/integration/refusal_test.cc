@@ -20,30 +20,34 @@ class RefusalTest : public DaemonTest {
     if (server_ != nullptr && server_->running()) {
       const auto known = [&](const v1::Counts& c) { return c.accepted() >= accepted_; };
       EXPECT_EQ(CountsWhen(known).accepted(), accepted_);
-      EXPECT_EQ(MustSchedule("after", Millis(3'600'000)).state(), v1::Message::SCHEDULED);
+      EXPECT_EQ(MustSchedule("after", Millis(3'600'000)).state(), v1::Message::STATE_SCHEDULED);
     }
     DaemonTest::TearDown();
   }
 
-  static void ExpectInvalid(const grpc::Status& status, const std::string& reason,
+  static void ExpectInvalid(const absl::Status& status, const std::string& reason,
                             const std::string& field, const std::string& limit) {
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
-    const client::ErrorInfo info = InfoOf(status);
-    EXPECT_EQ(info.reason, reason) << status.error_message();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    const client::ErrorInfo info = client::GetErrorInfo(status);
+    EXPECT_EQ(info.reason, reason) << status;
     EXPECT_EQ(info.domain, "duetime");
-    EXPECT_FALSE(status.error_message().empty());
+    EXPECT_FALSE(status.message().empty());
     EXPECT_FALSE(info.retry_delay.has_value()) << "trying again would not help";
     if (!field.empty()) {
-      ASSERT_EQ(info.field_violations.size(), 1u) << status.error_message();
+      ASSERT_EQ(info.field_violations.size(), 1u) << status;
       EXPECT_EQ(info.field_violations[0].field, field);
       EXPECT_FALSE(info.field_violations[0].description.empty());
     }
     if (!limit.empty()) {
       const auto named = info.metadata.find("limit");
-      ASSERT_NE(named, info.metadata.end()) << status.error_message();
+      ASSERT_NE(named, info.metadata.end()) << status;
       EXPECT_EQ(named->second, limit);
-      EXPECT_NE(status.error_message().find(limit), std::string::npos) << status.error_message();
+      EXPECT_NE(status.message().find(limit), absl::string_view::npos) << status;
     }
+  }
+  static void ExpectInvalid(const grpc::Status& status, const std::string& reason,
+                            const std::string& field, const std::string& limit) {
+    ExpectInvalid(client::ToAbslStatus(status), reason, field, limit);
   }
 
   int64_t accepted_ = 0;
@@ -147,10 +151,8 @@ TEST_F(RefusalTest, EveryBadItemOfABatchAndNoneOfTheOthers) {
     const ScheduleCase& c = cases[static_cast<size_t>(i / 2)];
     SCOPED_TRACE(c.name);
     EXPECT_TRUE(response.results(i).has_message());
-    const google::rpc::Status& error = response.results(i + 1).error();
-    ExpectInvalid(
-        {static_cast<grpc::StatusCode>(error.code()), error.message(), error.SerializeAsString()},
-        c.reason, "messages[" + std::to_string(i + 1) + "]." + c.field, c.limit);
+    ExpectInvalid(client::ToAbslStatus(response.results(i + 1).error()), c.reason,
+                  "messages[" + std::to_string(i + 1) + "]." + c.field, c.limit);
   }
   accepted_ = static_cast<int64_t>(cases.size());
 }
@@ -222,7 +224,7 @@ TEST_F(RefusalTest, IdsThatNoServerGives) {
   }
   v1::Message message;
   ExpectInvalid(Get(good, &message, static_cast<v1::MessageView>(3)), "INVALID_VIEW", "view", "");
-  EXPECT_EQ(StateOf(good), v1::Message::SCHEDULED);
+  EXPECT_EQ(StateOf(good), v1::Message::STATE_SCHEDULED);
 }
 
 struct SubscribeCase {
@@ -240,7 +242,7 @@ TEST_F(RefusalTest, EveryBadSubscribe) {
       {"settlements first",
        [](Request* r) {
          r->clear_start();
-         r->add_ack(1);
+         r->add_ack("0000000000001");
        },
        "INVALID_SUBSCRIBE", "start", ""},
       {"no topic", [](Request* r) { r->mutable_start()->clear_topic(); }, "INVALID_TOPIC", "topic",
@@ -297,7 +299,7 @@ TEST_F(RefusalTest, ASecondStartEndsTheStream) {
 TEST_F(RefusalTest, ATokenThatWasNeverGivenIsRefusedAndTheStreamGoesOn) {
   Subscription subscription(channel_, Subscription::Start{.topic = "t"});
   ASSERT_TRUE(subscription.WaitStarted());
-  for (const uint64_t token : {uint64_t{0}, uint64_t{1}, uint64_t{12345}, UINT64_MAX}) {
+  for (const std::string token : {"", "0000000000001", "fzzzzzzzzzzzz", "12345", "no token"}) {
     v1::SubscribeRequest request;
     request.add_ack(token);
     ASSERT_TRUE(subscription.Send(request));

@@ -230,11 +230,11 @@ TEST_F(SubscriptionsTest, ADeadLetterGoesBackToATopicThatWasDeleted) {
   const std::string letter = listed.messages(0).id();
   v1::StartBulkRequest redrive;
   redrive.set_topic("t.dlq");
-  redrive.set_action(v1::BULK_REDRIVE);
+  redrive.set_action(v1::BULK_ACTION_REDRIVE);
   redrive.set_name("back");
   MustStart(redrive);
   const v1::Operation done = WaitOperation("back");
-  EXPECT_EQ(done.state(), v1::Operation::DONE);
+  EXPECT_EQ(done.state(), v1::Operation::STATE_DONE);
   EXPECT_EQ(done.matched(), 1);
   EXPECT_EQ(done.changed(), 1);
   // The redrive creates the topic again with default settings, so a nack leads to a retry.
@@ -255,7 +255,7 @@ TEST_F(SubscriptionsTest, ADeadLetterGoesBackToATopicThatWasDeleted) {
   get.set_message_id(letter);
   v1::GetResponse got;
   MustCall(messages_, &v1::Messages::Stub::Get, get, &got);
-  EXPECT_EQ(got.message().state(), v1::Message::CANCELLED);
+  EXPECT_EQ(got.message().state(), v1::Message::STATE_CANCELLED);
 }
 
 }  // namespace

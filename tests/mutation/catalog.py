@@ -168,11 +168,16 @@ FAULTS = [
     ("a start reads the first page of subscriptions only", LOAD, "} while (read.size() == kObjectsPerRead);",
      "} while (false);", UNIT),
 
+    # ---- Directories that a repair wrote
+    ("a subscription gets a number that other records name", LOAD,
+     "state_->ReserveSubscriptions(static_cast<uint32_t>(*greatest));", "", UNIT),
+    ("a shard that lost a subscription does not get it again", LOAD, "if (repaired) SendAgain(by_id);", "", UNIT),
+
     # ---- Directories of older formats
     ("an old directory's subscriptions are written without a number", LOAD,
-     "if (id >= state_->next_subscription()) state_->SetNextSubscription(id + 1);", "", f"{UNIT} storage_upgrade_test"),
+     "state_->ReserveSubscriptions(id);", "", f"{UNIT} storage_upgrade_test"),
     ("a creation that reached some shards is not completed", LOAD,
-     "if (!same) stored.phase = SubscriptionPhase::kCreating;", "", f"{UNIT} storage_upgrade_test"),
+     "if (!Everywhere(parts, stored)) stored.phase = SubscriptionPhase::kCreating;", "", f"{UNIT} storage_upgrade_test"),
     ("a deletion that reached some shards is not completed", LOAD,
      "if (deleting) stored.phase = SubscriptionPhase::kDeleting;", "", f"{UNIT} storage_upgrade_test"),
     ("an old topic's settings are not converted", LOAD,

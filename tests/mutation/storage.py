@@ -7,11 +7,13 @@ RECORD = "storage/message_record.cc"
 LOCATOR = "storage/locator.cc"
 ID = "storage/message_id.cc"
 LOG = "storage/log_tail.cc"
+DATABASE = "storage/rocksdb_database.cc"
 
 CODECS = "storage_codec_test"
 RECORDS = "storage_test"
 STORES = "message_store_contract_test"
 ROCKS = "rocksdb_store_test"
+DISK = "disk_faults_test"
 
 FAULTS = [
     # ---- Keys
@@ -78,7 +80,7 @@ FAULTS = [
      "storage_upgrade_test"),
     # ---- Locators, tombstones and index entries
     ("an index entry may have any version", LOCATOR,
-     'if (version != kIndexEntryVersion) return Damaged("an index entry", bytes);', "", "storage_test"),
+     'if (version != expected) return Damaged("an index entry", bytes);', "", "storage_test"),
     ("a tombstone may have any state", LOCATOR,
      "state > static_cast<uint8_t>(EndState::kDropped) ||", "", "storage_test"),
     ("a tombstone may have flags that are not known", LOCATOR,
@@ -103,7 +105,7 @@ FAULTS = [
     ("a record of version 1 may have flags", RECORD,
      "version == kFirstVersion ? 0 : MessageFlags::kAll", "MessageFlags::kAll", RECORDS),
     ("a record of version 1 may have every section", RECORD,
-     "first_version ? Tag::kAttribute : Tag::kDeadLetter", "Tag::kDeadLetter", RECORDS),
+     "first_version ? Tag::kAttribute : Tag::kOriginExpiry", "Tag::kOriginExpiry", RECORDS),
     ("the sections may be longer than the record", RECORD,
      "if (LoadLittleEndian<uint32_t>(&bytes[kSectionsBytesAt]) > bytes.size() - kHeaderBytes) {", "if (false) {",
      RECORDS),
@@ -114,7 +116,7 @@ FAULTS = [
      RECORDS),
     ("the flags may deny the sections", RECORD,
      "if (record->header.flags != MessageFlagsOf(*record)) return", "if (false) return", RECORDS),
-    ("an expiry may be empty", RECORD, "return record->ttl_ms != 0;", "return true;", RECORDS),
+    ("an expiry may be empty", RECORD, "return *ttl_ms != 0;", "return true;", RECORDS),
     ("a key may be empty", RECORD, "record->key = body; return !body.empty();", "record->key = body; return true;", RECORDS),
     ("a late policy may be unknown", RECORD,
      "if (policy > static_cast<uint8_t>(LatePolicy::kDeadLetter)) return false;", "", RECORDS),
@@ -137,11 +139,23 @@ FAULTS = [
     ("a damaged witness is an empty one", "storage/witness.cc",
      "if (empty) return std::optional<WitnessRecord>();", "return std::optional<WitnessRecord>();", ROCKS),
     ("a gap in the log is no gap", LOG, "broken_ = true; in_write_ = false;", "in_write_ = false;", ROCKS),
-    ("a fragment with a wrong checksum is whole", LOG,
+    ("a fragment with a wrong checksum is whole", "storage/log_fragment.cc",
      "if (Crc32c(block->substr(6, 1 + length)) != checksum) return std::nullopt;", "", ROCKS),
     ("a head that is cut short is the end of the log", LOG, "if (last && !block.empty()) broken_ = true;", "", ROCKS),
     ("a synced write behind a gap is not missed", LOG,
      "return behind_->synced >= next_sequence_.value_or(behind_->log_begin);", "return false;", ROCKS),
     ("the last unsynced write counts as synced", LOG,
      "behind_->synced >= next_sequence_", "behind_->synced + 1 >= next_sequence_", ROCKS),
+    ("old writes behind the end of a log belong to it", LOG,
+     "if (sequence != next_sequence_.value_or(sequence)) {", "if (false) {", ROCKS),
+
+    # ---- Failed calls to the disk
+    ("a restart is promised to help after an I/O error", "storage/rocksdb_status.cc",
+     "if (status.IsNoSpace()) return true;", "if (status.IsIOError()) return true;", DISK),
+    ("a synced append is not synced", DATABASE,
+     "MakeWriteOptions(sync && !options_.unsafe_no_sync)", "MakeWriteOptions(false)", DISK),
+    ("a lock file that cannot be opened is in use", DATABASE,
+     '"While lock file"}', '"/LOCK"}', DISK),
+    ("a start without a descriptor is a wrong configuration", DATABASE,
+     '"Direct I/O is not supported", "options', '"options', DISK),
 ]

@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
 
+#include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
+#include "storage/memory_store.h"
 #include "storage/message_record.h"
 
 namespace duetime::delivery {
@@ -38,6 +41,20 @@ inline const std::map<protocol::ScheduleOutcome, std::string> kScheduleOutcomes 
     {protocol::ScheduleOutcome::kReplaced, ", replaced"},
     {protocol::ScheduleOutcome::kUnchanged, ", unchanged"}};
 
+inline const std::map<protocol::RecurrenceStatus, std::string> kStatuses = {
+    {protocol::RecurrenceStatus::kActive, "ACTIVE"},
+    {protocol::RecurrenceStatus::kPaused, "PAUSED"},
+    {protocol::RecurrenceStatus::kCompleted, "COMPLETED"}};
+inline const std::map<protocol::OperationState, std::string> kOperationStates = {
+    {protocol::OperationState::kRunning, "RUNNING"},
+    {protocol::OperationState::kDone, "DONE"},
+    {protocol::OperationState::kStopped, "STOPPED"}};
+inline const std::map<std::string, protocol::OnConflict> kConflicts = {
+    {"fail", protocol::OnConflict::kFail},
+    {"replace", protocol::OnConflict::kReplace},
+    {"keep-time", protocol::OnConflict::kKeepTime},
+    {"push-back", protocol::OnConflict::kPushBack}};
+
 inline std::string TextOf(const storage::DeadLetterOrigin& origin) {
   static const std::map<storage::DeadLetterReason, std::string> kReasons = {
       {storage::DeadLetterReason::kMaxAttempts, "MAX_ATTEMPTS"},
@@ -54,6 +71,24 @@ inline std::string TextOf(const protocol::SubscriptionGauges& gauges) {
                       gauges.behind ? ", behind" : "", gauges.slowed ? ", slowed" : "", ", ",
                       gauges.delivered, " delivered, ", gauges.acked, " acked, ",
                       gauges.dead_lettered, " dead letters, ", gauges.dropped, " dropped");
+}
+
+// Damages the listing of a message in the backlog of the first shard.
+inline void DamageListing(const storage::MessageId& id, storage::MemoryStore* store,
+                          storage::MemoryDisk* disk) {
+  bool listed = false;
+  const auto owners = store->BacklogSubscriptions(0);
+  ASSERT_TRUE(owners.ok());
+  for (const storage::SubscriptionId subscription : owners->subscriptions) {
+    storage::Page<storage::BacklogRef> page;
+    EXPECT_TRUE(store->ScanBacklog(0, subscription, {}, {}, &page).ok());
+    for (const storage::BacklogRef& item : page.items) {
+      if (item.key.id != id) continue;
+      disk->DamageBacklog(0, subscription, item.key);
+      listed = true;
+    }
+  }
+  EXPECT_TRUE(listed);
 }
 
 // Returns the names of all scenario files in `folder`, sorted.

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
+#include "server/protocol/etag.h"
 #include "server/protocol/topic_quota.h"
 #include "server/shard/shard.h"
 #include "storage/memory_store.h"
@@ -70,24 +71,27 @@ class Scenario {
           .tag = CallTag{++calls_}, .subscription = subscriptions_.at(command.Name(0))});
     } else if (verb == "attach" || verb == "detach") {
       Attach(command);
-    } else if (verb == "ack" || verb == "nack" || verb == "extend" || verb == "reject") {
+    } else if (verb == "ack" || verb == "nack" || verb == "extend" || verb == "reject" ||
+               verb == "release") {
       Settle(command);
     } else if (verb == "advance") {
       Advance(command.Count("ms", 0));
     } else if (verb == "clock-back") {
       now_.mono_ms += command.Count("ms", 0);  // server time stands still
       Settle();
-    } else if (verb == "hold-journal") {
-      holding_ = true;
-    } else if (verb == "release-journal") {
-      holding_ = false;
+    } else if (verb == "hold-journal" || verb == "release-journal") {
+      holding_ = verb == "hold-journal";
       Settle();
+    } else if (verb == "damage") {
+      DamageListing(ids_.at(command.Name(0)), store_.get(), &disk_);
     } else if (verb == "fail-journal") {
       store_->FailNextAppend(command.Name(0) == "applied"
                                  ? storage::MemoryStore::Fault::kUnknownApplied
                                  : storage::MemoryStore::Fault::kUnknownLost);
     } else if (verb == "crash") {
       Crash(command);
+    } else if (verb == "stop") {
+      Stop(command);
     } else {
       ADD_FAILURE() << "unknown command " << verb;
     }
@@ -131,6 +135,14 @@ class Scenario {
     Open();
   }
 
+  // A clean stop, then a new start.
+  void Stop(const CommandLine& command) {
+    shard_->Close();
+    Settle();
+    EXPECT_TRUE(shard_->closed());
+    Crash(command);
+  }
+
   void Schedule(const CommandLine& command) {
     const std::string name = command.Name(0);
     const storage::TopicId topic = Topic(command);
@@ -142,9 +154,8 @@ class Scenario {
     storage::MessageRecord record;
     record.header = {.topic = topic, .deliver_ms = deliver_ms, .accept_ms = now_.wall_ms};
     record.payload = name;
-    if (const auto key = command.values.find("order"); key != command.values.end()) {
-      record.ordering_key = key->second;
-    }
+    const auto order = command.values.find("order");
+    if (order != command.values.end()) record.ordering_key = order->second;
     record.ttl_ms = command.Count("ttl", 0);
     if (record.ttl_ms > 0) {
       record.late_policy = command.Has("dead-letter") ? storage::LatePolicy::kDeadLetter
@@ -158,7 +169,7 @@ class Scenario {
     protocol::NewMessage message = protocol::MakeNewMessage(record, /*slot=*/0);
     if (terms.has_value()) {
       message.options = std::make_unique<protocol::ScheduleOptions>(*terms);
-      message.options->content = {.high = absl::HashOf(record.payload),
+      message.options->content = {.high = absl::HashOf(record.payload, record.ordering_key),
                                   .low = command.Count("in", 0)};
     }
     schedule.messages.push_back(std::move(message));
@@ -166,13 +177,9 @@ class Scenario {
   }
 
   static std::optional<protocol::ScheduleOptions> TermsOf(const CommandLine& command) {
-    static const std::map<std::string, protocol::OnConflict> kConflicts = {
-        {"fail", protocol::OnConflict::kFail},
-        {"replace", protocol::OnConflict::kReplace},
-        {"keep-time", protocol::OnConflict::kKeepTime},
-        {"push-back", protocol::OnConflict::kPushBack}};
     protocol::ScheduleOptions terms;
     terms.key = command.Text("key", "");
+    terms.ordering_key = command.Text("order", "");
     terms.request_id = command.Text("request", "");
     terms.on_conflict = kConflicts.at(command.Text("conflict", "fail"));
     terms.only_if_exists = command.Has("if-exists");
@@ -193,7 +200,7 @@ class Scenario {
     return {.id = {}, .topic = Topic(command), .key = key->second};
   }
 
-  // recur create|pause|resume|delete|update name every=ms [count= overlap=skip misfire=all|skip].
+  // recur VERB name every=ms [start=ms-from-now count= overlap=skip misfire=all|skip].
   void Recur(const CommandLine& command) {
     using Kind = protocol::RecurrenceCommand::Kind;
     static const std::map<std::string, Kind> kKinds = {{"create", Kind::kCreate},
@@ -211,15 +218,15 @@ class Scenario {
     recur.name = command.Name(1);
     recur.spec.topic = Topic(command);
     recur.spec.rule.interval_ms = command.Number("every", 0);
-    recur.spec.rule.start_ms = static_cast<int64_t>(now_.wall_ms) + recur.spec.rule.interval_ms;
+    recur.spec.rule.start_ms =
+        static_cast<int64_t>(now_.wall_ms) + command.Number("start", recur.spec.rule.interval_ms);
     recur.spec.rule.max_count = command.Count("count", 0);
     recur.spec.overlap = command.Text("overlap", "allow") == "skip" ? protocol::Overlap::kSkip
                                                                     : protocol::Overlap::kAllow;
     recur.spec.misfire = kMisfires.at(command.Text("misfire", "once"));
     recur.spec.content = {.high = absl::HashOf(command.values), .low = 0};
     recur.update_rule = command.values.contains("every");
-    const std::string payload = recur.name;
-    recur.spec.message = storage::EncodeMessageRecord({.payload = payload});
+    recur.spec.message = storage::EncodeMessageRecord({.payload = recur.name});
     Handle(std::move(recur));
   }
 
@@ -310,9 +317,8 @@ class Scenario {
     reschedule.tag = CallTag{++calls_};
     reschedule.target = TargetOf(command);
     reschedule.deliver_ms = now_.wall_ms + command.Count("in", 0);
-    if (const int64_t etag = command.Number("etag", -1); etag >= 0) {
-      reschedule.revision = static_cast<uint64_t>(etag);
-    }
+    const std::string of = command.Text("etag", "");
+    if (!of.empty()) reschedule.etag = protocol::EtagOf(ids_[of], command.Count("revision", 0));
     Handle(std::move(reschedule));
   }
 
@@ -360,6 +366,7 @@ class Scenario {
       if (command.verb == "reject") {
         settle.dead_letters.push_back({.token = token, .reason = "broken"});
       }
+      if (command.verb == "release") settle.releases.push_back({.token = token, .delay_ms = ms});
       if (command.verb == "extend") settle.extends.push_back({.token = token, .duration_ms = ms});
     }
     Handle(std::move(settle));
@@ -456,10 +463,6 @@ class Scenario {
         Line("recur: ", reply.status.message());
         continue;
       }
-      static const std::map<protocol::RecurrenceStatus, std::string> kStatuses = {
-          {protocol::RecurrenceStatus::kActive, "ACTIVE"},
-          {protocol::RecurrenceStatus::kPaused, "PAUSED"},
-          {protocol::RecurrenceStatus::kCompleted, "COMPLETED"}};
       const protocol::RecurrenceState& state = reply.state;
       Line("recur: ", kStatuses.at(state.status), ", made ", state.made, ", skipped ",
            state.skipped,
@@ -475,10 +478,6 @@ class Scenario {
         Line("bulk: ", reply.status.message());
         continue;
       }
-      static const std::map<protocol::OperationState, std::string> kOperationStates = {
-          {protocol::OperationState::kRunning, "RUNNING"},
-          {protocol::OperationState::kDone, "DONE"},
-          {protocol::OperationState::kStopped, "STOPPED"}};
       Line("bulk: ", kOperationStates.at(reply.operation.state), ", matched ",
            reply.operation.matched, ", changed ", reply.operation.changed, ", unchanged ",
            reply.operation.unchanged);

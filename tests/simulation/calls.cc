@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "server/protocol/etag.h"
 #include "storage/slot.h"
 
 namespace duetime::simulation {
@@ -17,6 +18,9 @@ using storage::MessageId;
 using storage::TopicId;
 
 namespace {
+
+// Shorter than in the daemon, so that a run sees several attempts.
+constexpr uint64_t kGiveBackMs = 5'000;
 
 uint32_t SlotOf(TopicId topic, const std::string& name) {
   return storage::SlotOfName(absl::StrCat("topic-", static_cast<uint32_t>(topic)), name);
@@ -127,12 +131,22 @@ void Calls::DoReschedule() {
       .kind = Question::Kind::kReschedule, .target = AnyTarget(), .deliver_ms = AnyTime()};
   // Some moves lead to the time that the message has already.
   if (!asks_.empty() && Chance(15)) question.deliver_ms = OneOf(asks_).deliver_ms;
-  if (Chance(25)) question.revision = Random(4);
+  if (Chance(25)) {
+    question.revision = Random(4);
+    const std::vector<MessageId>& ids = contract().ids();
+    question.revision_of = question.target.id;
+    // The message that has the key, or had it, or never had it.
+    if (!question.target.key.empty() && !ids.empty()) {
+      question.revision_of = ids[ids.size() - 1 - Random(std::min<size_t>(ids.size(), 10))];
+    }
+  }
   protocol::RescheduleCommand command;
   command.tag = OpenCall(question);
   command.target = question.target;
   command.deliver_ms = question.deliver_ms;
-  if (fault_ != PlantedFault::kIgnoreEtags) command.revision = question.revision;
+  if (question.revision.has_value() && fault_ != PlantedFault::kIgnoreEtags) {
+    command.etag = protocol::EtagOf(question.revision_of, *question.revision);
+  }
   Send(ShardOf(question.target), std::move(command));
 }
 
@@ -148,7 +162,7 @@ void Calls::DoDetach() {
   const auto it = AnyOf(streams_);
   const StreamId id = it->first;
   for (const protocol::LeaseToken token : it->second.held) {
-    contract().OnFailed(now_, token, std::nullopt);
+    contract().OnDetached(now_, token);
   }
   streams_.erase(it);
   Note("detach ", static_cast<uint64_t>(id));
@@ -160,7 +174,7 @@ void Calls::DoSettle(StreamId id, bool ack_all) {
   for (uint16_t i = 0; i < shard_count_; ++i) {
     protocol::SettleCommand& command = commands[i];
     const size_t items = command.acks.size() + command.nacks.size() + command.extends.size() +
-                         command.dead_letters.size();
+                         command.dead_letters.size() + command.releases.size();
     if (items == 0) continue;
     Note("settle: ", command.acks.size(), " acks, ", command.extends.size(), " extends");
     for (const auto& nack : command.nacks) {
@@ -244,6 +258,17 @@ void Calls::On(const T& reply) {
   }
 }
 
+void Calls::GiveBack(uint16_t shard, StreamId id, protocol::LeaseToken token) {
+  const auto it = streams_.find(id);
+  if (it == streams_.end()) return;
+  std::erase(it->second.held, token);
+  protocol::SettleCommand command;
+  command.stream = id;
+  command.releases.push_back({.token = token, .delay_ms = kGiveBackMs});
+  Count("given back");
+  Send(shard, std::move(command));
+}
+
 void Calls::CheckContract() {
   if (!contract().violation().empty()) Violate(contract().violation());
 }
@@ -254,14 +279,21 @@ void Calls::Apply(uint16_t shard, const protocol::Effects& effects) {
   }
   for (const auto& reply : effects.settles) contract().OnSettled(now_, reply);
   // Deliveries come after the answers, because they follow from them.
+  std::vector<std::pair<StreamId, protocol::LeaseToken>> unreadable;
   for (const auto& frame : effects.frames) {
     const Stream* const stream = Receive(frame);
     if (stream == nullptr) return;
     for (const auto& delivery : frame.deliveries) {
+      if (delivery.record.empty()) {
+        unreadable.emplace_back(frame.stream, delivery.token);
+        OnUnreadable(stream->subscription, delivery);
+        continue;
+      }
       contract().OnDelivery(now_, shard, stream->topic, stream->subscription, stream->lease_ms,
                             delivery);
     }
   }
+  for (const auto& [stream, token] : unreadable) GiveBack(shard, stream, token);
   for (const auto& wake : effects.wakes) {
     for (uint16_t i = 0; i < shard_count_; ++i) {
       if ((wake.shard_mask >> i & 1) != 0) {

@@ -74,6 +74,10 @@ class Calls : public World {
   void Apply(uint16_t shard, const protocol::Effects& effects);
   // Takes the replies that this class does not check.
   virtual void OnOther(const protocol::Reply&) {}
+  // A delivery has no record, because the record is damaged. The runtime gives its lease back.
+  virtual void OnUnreadable(storage::SubscriptionId, const protocol::Delivery& delivery) {
+    Violate(delivery.id.ToString() + " was handed out without its record");
+  }
   // Counts one answer to the call.
   void CloseCall(protocol::CallTag tag);
   void CheckContract();
@@ -90,6 +94,7 @@ class Calls : public World {
   // Opens a call with one question.
   protocol::CallTag OpenCall(Question question);
   Question* FindQuestion(protocol::CallTag tag, size_t position);
+  void GiveBack(uint16_t shard, protocol::StreamId id, protocol::LeaseToken token);
   void On(const protocol::ScheduleReply& reply);
   template <typename T>
   void On(const T& reply);

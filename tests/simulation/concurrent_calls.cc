@@ -2,13 +2,16 @@
 #include "tests/simulation/concurrent_calls.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 
+#include "server/protocol/topic_quota.h"
 #include "storage/message_record.h"
 #include "storage/slot.h"
+#include "storage/time_units.h"
 
 namespace duetime::simulation {
 
@@ -25,27 +28,62 @@ namespace {
 
 constexpr size_t kSubscriptionsMax = 3;
 constexpr size_t kStreamsMax = 10;
+constexpr size_t kDamagedMax = 12;
 
+constexpr TopicId kHotTopic{1};
 constexpr const char* kBulkPrefix = "b";
 const std::string kRecurrences[] = {std::string(kWholeRecurrence), "with gaps"};
 
 }  // namespace
 
-ConcurrentCalls::ConcurrentCalls(uint64_t seed, PlantedFault fault)
+ConcurrentCalls::ConcurrentCalls(uint64_t seed, PlantedFault fault, bool hot_key)
     // Few keys, so that calls about the same key overlap.
-    : Calls(seed, fault, 3, {"k-0", "k-1", "k-2", "b-0", "b-1"}, kKeyedTopics), contract_(kByUse) {
+    : Calls(seed, fault, 3, {"k-0", "k-1", "k-2", "b-0", "b-1"}, kKeyedTopics),
+      hot_key_(hot_key),
+      damages_(seed % 5 < 2),
+      contract_(kByUse) {
   limits_.frame_bytes_max = 50 + Random(400);
   if (Chance(67)) limits_.failure_rate = static_cast<uint32_t>(1 + Random(50));
   if (Chance(25)) limits_.startup_rate = static_cast<uint32_t>(5 + Random(60));
   if (Chance(30)) limits_.tombstone_retention_ms = Chance(50) ? 0 : 1 + Random(3000);
   if (Chance(20)) limits_.waiting_max = 1 + Random(4);
+  if (!hot_key) SetLimits(seed);
   Start();
   while (Chance(75)) DoSubscribe();
+}
+
+// In some runs a topic has a quota, or few messages in a minute.
+void ConcurrentCalls::SetLimits(uint64_t seed) {
+  ConcurrentContract::Limits& limits = contract_.limits();
+  limits.shards = shard_count_;
+  const uint64_t kind = seed % 7;
+  if (kind > 2) return;
+  limits.topic = TopicId{kind == 0 ? 2u : 1u};
+  if (kind == 0) {
+    limits.pending_max = 3 + seed % 20;
+  } else {
+    limits.minute_max = 2 + seed % 8;
+    if (kind == 2) limits.spread_ms = storage::kMinuteMs;
+  }
 }
 
 void ConcurrentCalls::Start() {
   Open();
   contract_.OnStart(now_, store_->epoch());
+  const ConcurrentContract::Limits& limits = contract_.limits();
+  if (limits.topic != TopicId{}) {
+    const uint64_t factor = fault_ == PlantedFault::kLooseLimits ? 4 : 1;
+    protocol::TopicCommand command;
+    command.topic = limits.topic;
+    command.tombstone_retention_ms = limits_.tombstone_retention_ms;
+    command.quota = std::make_shared<protocol::TopicQuota>();
+    command.quota->max.store(limits.pending_max * factor);
+    command.minute_max = limits.minute_max * factor;
+    command.bucket_policy =
+        limits.spread_ms > 0 ? protocol::BucketPolicy::kSpread : protocol::BucketPolicy::kRefuse;
+    command.spread_minutes_max = static_cast<uint32_t>(limits.spread_ms / storage::kMinuteMs);
+    SendToAll(command);
+  }
   for (uint32_t i = kByUse + 1; i <= kTopics; ++i) {
     protocol::TopicCommand command;
     command.topic = TopicId{i};
@@ -61,19 +99,24 @@ void ConcurrentCalls::Start() {
 }
 
 void ConcurrentCalls::Crash() {
+  using End = ConcurrentContract::End;
   // Some crashes come when all work is done. Such a crash may forget only which messages are in
-  // flight.
+  // flight. A clean stop then forgets nothing.
   const bool rest = !failed_ && !fault_expected_ && Chance(40);
+  bool clean = false;
   if (rest) {
     const bool was_healing = std::exchange(healing_, true);
     for (uint16_t i = 0; i < shard_count_; ++i) StepShard(i);
-    do {
-      while (!journal_.empty()) Commit(/*faults=*/0);
-      for (uint16_t i = 0; i < shard_count_; ++i) Collect(i);
-    } while (!journal_.empty());
+    CommitAll();
+    clean = Chance(50);
+    if (clean) CloseShards();
     healing_ = was_healing;
   }
   const bool power = !rest && Chance(50);
+  const End how = clean   ? End::kCleanStop
+                  : rest  ? End::kCrashAtRest
+                  : power ? End::kPowerCut
+                          : End::kCrash;
   const size_t unsynced = disk_.unsynced_appends();
   std::vector<Question> open;
   for (const auto& [tag, call] : calls_) {
@@ -82,23 +125,53 @@ void ConcurrentCalls::Crash() {
       contract_.subscriptions().at(call.subscription).unknown = true;
     }
   }
-  contract_.OnCrash(power, rest, open);
+  contract_.OnEnd(how, open);
   calls_.clear();
-  Note("crash, ", rest ? "at rest" : power ? "of the power" : "of the process");
+  if (clean) {
+    Note("clean stop");
+  } else {
+    Note("crash, ", rest ? "at rest" : power ? "of the power" : "of the process");
+  }
   Close(power ? Random(unsynced + 1) : unsynced, /*clock_goes_back=*/true);
+  if (!damaged_.empty() && (healing_ || Chance(30))) RepairDisk();
   Start();
+}
+
+void ConcurrentCalls::CommitAll() {
+  do {
+    while (!journal_.empty()) Commit(/*faults=*/0);
+    for (uint16_t i = 0; i < shard_count_; ++i) Collect(i);
+  } while (!journal_.empty());
+}
+
+void ConcurrentCalls::CloseShards() {
+  constexpr int kStepsMax = 1'000;
+  for (uint16_t i = 0; i < shard_count_; ++i) {
+    shards_[i]->Close();
+    for (int step = 0; step < kStepsMax && !shards_[i]->closed(); ++step) shards_[i]->Step(now_);
+    if (!shards_[i]->closed()) Violate("a shard does not write its last records");
+    Collect(i);
+  }
+  CommitAll();
+  Count("clean stops");
 }
 
 void ConcurrentCalls::Tick() {
   const uint64_t what = Random(100);
   const uint64_t step = what < 90 ? Random(8) : (what < 99 ? Random(200) : Random(4000));
   now_.mono_ms += step;
-  if (!Chance(5)) now_.wall_ms += step;  // else the wall clock was set back: server time waits
+  if (!Chance(5)) now_.wall_ms += step;  // else the wall clock was slowed down
 }
 
 void ConcurrentCalls::Event() {
   Tick();
   if (failed_) Crash();
+  if (hot_key_) {
+    for (uint64_t more = Random(4); more > 0; --more) DoSchedule();
+    if (Chance(20)) Get({.id = {}, .topic = kHotTopic, .key = keys_.front()});
+    if (!failed_ && Chance(50)) Commit(/*faults=*/1);
+    if (failed_) Crash();
+  }
   DoOneOf({{3, [this] { Crash(); }},
            {167, [this] { DoSchedule(); }},
            {45, [this] { DoCancel(); }},
@@ -112,13 +185,15 @@ void ConcurrentCalls::Event() {
            {18, [this] { DoDetach(); }},
            {197, [this] { DoSettleAny(); }},
            {245, [this] { StepShard(static_cast<uint16_t>(Random(shard_count_))); }},
-           {245, [this] {
+           {245,
+            [this] {
               if (!journal_.empty() && Random(1000) < 1) {
                 store_->FailReads(absl::InternalError("bad sector"));
                 fault_expected_ = true;
               }
               Commit(/*faults=*/3);
-            }}});
+            }},
+           {damages_ ? 2u : 0u, [this] { DoDamage(); }}});
   if (Random(10) == 0) CheckInvariants();
   CheckContract();
 }
@@ -137,6 +212,17 @@ Ask ConcurrentCalls::NewAsk(bool) {
   ask.number = ask.fingerprint = next_ask_++;
   ask.payload = absl::StrCat("c", ask.number);
   ask.deliver_ms = AnyTime();
+  if (hot_key_ && Chance(70)) {
+    ask.topic = kHotTopic;
+    ask.key = keys_.front();
+    ask.deliver_ms = now_.wall_ms + 100 + Random(5000);
+    ask.on_conflict =
+        OneOf<OnConflict>({OnConflict::kPushBack, OnConflict::kPushBack, OnConflict::kReplace,
+                           OnConflict::kKeepTime, OnConflict::kFail});
+    if (Chance(10)) ask.request_id = absl::StrCat("request-", next_ask_ / 2);
+    if (Chance(10)) Remember(ask);
+    return ask;
+  }
   if (!Chance(45)) {
     ask.topic = TopicId{static_cast<uint32_t>(1 + Random(kTopics))};
     if (static_cast<uint32_t>(ask.topic) > kByUse && Chance(30)) {
@@ -297,6 +383,39 @@ void ConcurrentCalls::DoAttachAny() {
   const uint64_t topic = Random(kByUse + 1);
   const TopicId by_use = topic == 0 ? kDeadLetters : TopicId{static_cast<uint32_t>(topic)};
   DoAttach(storage::FirstSubscription(by_use), by_use, AnyCredit(), AnyLeaseMs());
+}
+
+// ---- Damage
+
+// Makes neighbours in the store unreadable, as a damaged block does.
+void ConcurrentCalls::DoDamage() {
+  if (failed_ || fault_expected_ || damaged_.size() >= kDamagedMax) return;
+  const auto shard = static_cast<uint16_t>(Random(shard_count_));
+  const auto last = storage::MessageKey::FirstAt(storage::MessageId::kDueMax);
+  storage::Page<storage::MessageRef> page;
+  // Reads without the planted fault.
+  if (!store_->MemoryStore::Scan(shard, {}, last, {}, &page).ok()) Violate("a scan failed");
+  const size_t first = Random(page.items.size());
+  const size_t end = std::min<size_t>(page.items.size(), first + 1 + Random(3));
+  for (size_t i = first; i < end; ++i) {
+    const storage::MessageRef& item = page.items[i];
+    // The others have recurrences, several subscriptions, or dead letters.
+    if (static_cast<uint32_t>(item.topic) > kKeyedTopics) continue;
+    const auto record = store_->Get(shard, item.key);
+    if (!record.ok() || !record->has_value()) return Violate("a stored message is not there");
+    contract_.OnDamaged(item.key.id, **record);
+    disk_.Damage(shard, item.key);
+    damaged_[{shard, item.key}] = **record;
+    Count("damaged");
+    Note("damaged ", item.key.id.ToString());
+  }
+}
+
+void ConcurrentCalls::RepairDisk() {
+  for (const auto& [place, record] : damaged_) disk_.Repair(place.first, place.second, record);
+  damaged_.clear();
+  contract_.OnRepaired();
+  Note("repaired");
 }
 
 // ---- The runtime

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "server/protocol/commands.h"
 #include "server/protocol/replies.h"
@@ -17,11 +19,13 @@ namespace duetime::simulation {
 
 // Runs the shards against the ConcurrentContract. Clients also cancel in bulk and keep recurrences.
 // Subscriptions are created and deleted, retry by their policies, and give messages up. The journal
-// delays its answers, fails, and leaves outcomes unknown. At the end no more faults occur, and
-// every accepted message must end.
-class ConcurrentCalls final : public Calls {
+// delays its answers, fails, and leaves outcomes unknown. In some runs stored messages become
+// unreadable, also over restarts, and readable again. At the end no more faults occur, and every
+// accepted message must end: first all but the unreadable ones, then these.
+class ConcurrentCalls : public Calls {
  public:
-  ConcurrentCalls(uint64_t seed, PlantedFault fault);
+  // `hot_key`: most calls push back, replace or read the message of one key, and overlap.
+  ConcurrentCalls(uint64_t seed, PlantedFault fault, bool hot_key = false);
 
  private:
   // Topics 1 and 2 have keys, and topic 3 has the recurrences. Each of them has one subscription by
@@ -31,11 +35,21 @@ class ConcurrentCalls final : public Calls {
   static constexpr uint32_t kByUse = 3;
   static constexpr uint32_t kTopics = 5;
 
+  void SetLimits(uint64_t seed);
   void Start();
   void Crash();
+  // Appends what the shards have decided, until they decide nothing more.
+  void CommitAll();
+  // Lets every shard write the records of a clean stop.
+  void CloseShards();
   void Tick();
   void Event() override;
   void Drain() override;
+  // Lets everything end but the messages that are unreadable.
+  void DrainAroundDamage();
+  void StopAll(bool check_bounds);
+  void AttachAll();
+  void RunUntil(const std::function<bool()>& done);
   void Send(uint16_t shard, protocol::Command command) override;
   void OnCommitted(size_t participant, uint64_t sequence, storage::AppendOutcome outcome) override;
   void OnOther(const protocol::Reply& reply) override;
@@ -53,6 +67,14 @@ class ConcurrentCalls final : public Calls {
   void DoUnsubscribe();
   void ChangeSubscription(storage::SubscriptionId id, bool from_now);
   void DoAttachAny();
+
+  // ---- Damage
+  void DoDamage();
+  void RepairDisk();
+  void OnUnreadable(storage::SubscriptionId subscription,
+                    const protocol::Delivery& delivery) override {
+    contract_.OnUnreadable(subscription, delivery);
+  }
 
   // ---- The runtime
   void StepShard(uint16_t shard);
@@ -72,10 +94,21 @@ class ConcurrentCalls final : public Calls {
   std::string BeyondBounds();
   void CheckBounds();
 
+  const bool hot_key_;
+  // Messages become unreadable in this run.
+  const bool damages_;
+  // The records of the unreadable messages. Some may have been replaced or erased since.
+  std::map<std::pair<uint16_t, storage::MessageKey>, std::string> damaged_;
   ConcurrentContract contract_;
   uint64_t next_ask_ = 1;
   uint32_t next_subscription_ = uint32_t{1} << 31;
   protocol::SubscriptionGauges inspected_;
+};
+
+// ConcurrentCalls with a hot key.
+class HotKeyCalls final : public ConcurrentCalls {
+ public:
+  HotKeyCalls(uint64_t seed, PlantedFault fault) : ConcurrentCalls(seed, fault, /*hot_key=*/true) {}
 };
 
 }  // namespace duetime::simulation

@@ -127,16 +127,17 @@ void ConcurrentCalls::CheckBounds() {
 
 // ---- The drain
 
-void ConcurrentCalls::Drain() {
-  // At times no crash comes first, so that every call must be answered.
-  if (failed_ || fault_expected_ || Chance(50)) Crash();
+void ConcurrentCalls::StopAll(bool check_bounds) {
   healing_ = true;
   StopRecurrences();
   while (!journal_.empty()) Commit(/*faults=*/0);
   // A delete that would have waited may have been refused as OVERLOADED. Now it need not wait.
   StopRecurrences();
   while (!journal_.empty()) Commit(/*faults=*/0);
-  if (shard_count_ == 1) CheckBounds();
+  if (check_bounds && shard_count_ == 1) CheckBounds();
+}
+
+void ConcurrentCalls::AttachAll() {
   auto& subscriptions = contract_.subscriptions();
   for (uint32_t i = 1; i <= kTopics; ++i) {
     const SubscriptionId first = storage::FirstSubscription(TopicId{i});
@@ -151,6 +152,9 @@ void ConcurrentCalls::Drain() {
     if (subscription.live) DoAttach(id, subscription.topic, 1000, 30'000);
   }
   DoAttach(storage::FirstSubscription(kDeadLetters), kDeadLetters, 1000, 30'000);
+}
+
+void ConcurrentCalls::RunUntil(const std::function<bool()>& done) {
   constexpr int kRoundsMax = 2000;
   for (int round = 0; round < kRoundsMax && ok(); ++round) {
     now_.mono_ms += 100;
@@ -161,8 +165,31 @@ void ConcurrentCalls::Drain() {
     while (!journal_.empty()) Commit(/*faults=*/0);
     if (round % 20 == 0) CheckInvariants();
     CheckContract();
-    if (round % 50 == 49 && NothingInMemory() && NothingStored()) break;
+    if (round % 50 == 49 && done()) break;
   }
+}
+
+void ConcurrentCalls::DrainAroundDamage() {
+  if (failed_ || fault_expected_) Crash();
+  StopAll(/*check_bounds=*/false);
+  AttachAll();
+  RunUntil([this] { return contract_.FindLost().empty(); });
+  if (!ok()) return;
+  contract_.CheckDrained();
+  CheckContract();
+  Count("drained around damage");
+  // The disk is repaired, and the next run finds the messages.
+  if (ok()) Crash();
+}
+
+void ConcurrentCalls::Drain() {
+  if (!damaged_.empty()) DrainAroundDamage();
+  if (!ok()) return;
+  // At times no crash comes first, so that every call must be answered.
+  if (failed_ || fault_expected_ || Chance(50)) Crash();
+  StopAll(/*check_bounds=*/true);
+  AttachAll();
+  RunUntil([this] { return NothingInMemory() && NothingStored(); });
   for (const auto& [what, times] : contract_.counts()) Count(what, times);
   if (!ok()) return;
   contract_.CheckDrained();

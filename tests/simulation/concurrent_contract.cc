@@ -7,6 +7,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/base/error.h"
+#include "storage/time_units.h"
+
 namespace duetime::simulation {
 
 using protocol::AcceptedMessage;
@@ -70,7 +73,8 @@ bool ConcurrentContract::MayBeCancelled(const Message& message) {
 
 // A created subscription may give a message up without an answer to a client.
 bool ConcurrentContract::MustExist(const Message& message) {
-  return message.confirmed && !MayBeCancelled(message) && Unacked(message) && ByUse(message);
+  return message.confirmed && !message.damaged && !MayBeCancelled(message) && Unacked(message) &&
+         ByUse(message);
 }
 
 // ---- Calls
@@ -81,14 +85,12 @@ MessageId ConcurrentContract::OwnerOf(const Place& place) {
   // The latest message has the key. Ids of one shard grow.
   const Message& latest = messages_.at(*key.ids.rbegin());
   const bool known = latest.id.epoch() == epoch_ || !key.maybe_created;
-  return known && latest.deliveries == 0 && MustExist(latest) ? latest.id : MessageId{};
+  return known && MustBeUntouched(latest) ? latest.id : MessageId{};
 }
 
 // True if the message that had the key when the call was sent still has it, undelivered.
 bool ConcurrentContract::StillOwns(const Question& question) {
-  if (question.owner == MessageId{}) return false;
-  const Message& message = messages_.at(question.owner);
-  return message.deliveries == 0 && MustExist(message);
+  return question.owner != MessageId{} && MustBeUntouched(messages_.at(question.owner));
 }
 
 void ConcurrentContract::OnSent(Question* question) {
@@ -110,6 +112,7 @@ void ConcurrentContract::OnSent(Question* question) {
   key.numbers.insert(ask.number);
   if (ask.max_wait_ms > 0) key.any_time = true;
   ++possible_[ask.number];
+  if (ask.topic == limits_.topic) ++sent_to_limited_;
   ask.repeats =
       !ask.request_id.empty() && !requests_sent_.insert({question->place, ask.request_id}).second;
 }
@@ -142,6 +145,7 @@ void ConcurrentContract::MayChange(const Bulk& bulk, const Place& place, Key* ke
 
 void ConcurrentContract::OnStart(base::Now now, uint64_t epoch) {
   epoch_ = epoch;
+  if (!std::exchange(clean_, false)) certain_from_ = epoch;
   // The store keeps the wall-clock time of the retry. From here the wait follows the monotonic
   // clock, and a wall clock that stands still does not prolong it.
   for (auto& [id, message] : messages_) {
@@ -152,7 +156,10 @@ void ConcurrentContract::OnStart(base::Now now, uint64_t epoch) {
   }
 }
 
-void ConcurrentContract::OnCrash(bool power, bool rest, const std::vector<Question>& open) {
+void ConcurrentContract::OnEnd(End how, const std::vector<Question>& open) {
+  const bool power = how == End::kPowerCut;
+  clean_ = how == End::kCleanStop;
+  const bool rest = clean_ || how == End::kCrashAtRest;
   for (const Question& question : open) {
     if (question.answered) continue;
     Lose(question);
@@ -163,15 +170,20 @@ void ConcurrentContract::OnCrash(bool power, bool rest, const std::vector<Questi
       if (pair.ack_sent || (pair.acked && power)) pair.maybe_settled = true;
       if (power) pair.acked = false;
       pair.ack_sent = false;
-      // Attempts that failed before a crash count. The last one may still be in flight.
+      // Attempts that failed before a crash count. The last one may still be in flight. A clean
+      // stop takes it back, and keeps its number.
       const bool in_flight = pair.lease.has_value();
-      if (rest && pair.epoch == epoch_) pair.failed = pair.last - (in_flight ? 1 : 0);
+      if (rest && pair.epoch == epoch_) pair.failed = pair.last - (in_flight && !clean_ ? 1 : 0);
+      if (!power) pair.failed = std::max(pair.failed, pair.nacked);
+      pair.nacked = 0;
+      if (in_flight || !rest) pair.spared += 2;
       if (in_flight || !rest) pair.retry_wall_ms = 0;
       pair.lease.reset();
     }
   }
   for (auto& [id, subscription] : subscriptions_) subscription.dropped.clear();
   settling_.clear();
+  nacking_.clear();
   last_first_.clear();
 }
 
@@ -209,9 +221,11 @@ void ConcurrentContract::OnAnswer(base::Now now, const Question& question,
   const absl::Status& result = answer.status;
   if (!result.ok()) {
     const bool refused = absl::IsAlreadyExists(result) || absl::IsResourceExhausted(result) ||
-                         (absl::IsNotFound(result) && ask.only_if_exists);
+                         (absl::IsNotFound(result) && ask.only_if_exists) ||
+                         IsDamaged(question, result);
     if (refused) {
       --possible_[ask.number];
+      CheckLimitReached(ask, result);
       if (absl::IsNotFound(result) && StillOwns(question) && question.owner.epoch() == epoch_) {
         Violate(absl::StrCat(question.owner.ToString(), ": NOT_FOUND although it can be changed"));
       }
@@ -244,6 +258,7 @@ void ConcurrentContract::OnAnswer(base::Now now, const Question& question,
     OnReplaced(ask, answer);
   }
   Close(question);
+  if (!ask.repeats && answer.outcome == ScheduleOutcome::kCreated) CheckLimits(now, message);
 }
 
 void ConcurrentContract::OnCreated(const Question& question, const AcceptedMessage& answer) {
@@ -251,7 +266,10 @@ void ConcurrentContract::OnCreated(const Question& question, const AcceptedMessa
   Message& message = messages_.at(answer.id);
   const std::string name = answer.id.ToString();
   if (ask.only_if_exists) Violate(name + ": CREATED although only_if_exists");
-  if (answer.deliver_ms != ask.deliver_ms) Violate(name + ": another time than was asked for");
+  if (!TimeFits(ask.topic, ask.deliver_ms, answer.deliver_ms)) {
+    Violate(name + ": another time than was asked for");
+  }
+  if (answer.deliver_ms != ask.deliver_ms) ++counts_["spread"];
   if (!ask.key.empty() && StillOwns(question) && question.owner != answer.id) {
     if (!answer.previous_id.has_value()) {
       Violate(absl::StrCat(name, ": CREATED although ", question.owner.ToString(), " had the key"));
@@ -269,7 +287,8 @@ void ConcurrentContract::OnReplaced(const Ask& ask, const AcceptedMessage& answe
   const std::string name = answer.id.ToString();
   if (ask.on_conflict == OnConflict::kFail) Violate(name + ": REPLACED although FAIL");
   const uint64_t time_ms = answer.deliver_ms;
-  const bool right = ask.on_conflict == OnConflict::kReplace    ? time_ms == ask.deliver_ms
+  const bool right = ask.on_conflict == OnConflict::kReplace
+                         ? TimeFits(ask.topic, ask.deliver_ms, time_ms)
                      : ask.on_conflict == OnConflict::kKeepTime ? time_ms == answer.old_deliver_ms
                                                                 : time_ms >= answer.old_deliver_ms;
   if (!right) Violate(name + ": REPLACED with a wrong time");
@@ -277,6 +296,98 @@ void ConcurrentContract::OnReplaced(const Ask& ask, const AcceptedMessage& answe
   const auto before = message.versions.find(answer.revision - 1);
   if (before != message.versions.end() && before->second.deliver_ms != answer.old_deliver_ms) {
     Violate(name + ": REPLACED over another time than it had");
+  }
+}
+
+// ---- Limits
+
+void ConcurrentContract::CheckLimitReached(const Ask& ask, const absl::Status& refusal) {
+  const auto detail = base::GetErrorDetail(refusal);
+  if (!detail.has_value()) return;
+  const bool limited = ask.topic == limits_.topic;
+  if (detail->reason == "TOPIC_FULL") {
+    ++counts_["topic full"];
+    if (!limited || limits_.pending_max == 0 || sent_to_limited_ <= limits_.pending_max) {
+      Violate("TOPIC_FULL for a topic that is not full");
+    }
+  } else if (detail->reason == "MINUTE_FULL") {
+    ++counts_["minute full"];
+    if (!limited || limits_.minute_max == 0) Violate("MINUTE_FULL without a limit");
+  }
+}
+
+// Counts the messages that certainly exist, and in the minute those that certainly have their first
+// time: only a new message, and a replaced one, is subject to the limit. One that was due at its
+// acceptance is not.
+void ConcurrentContract::CheckLimits(base::Now now, const Message& created) {
+  if (created.place.first != limits_.topic) return;
+  const auto minute_of = [](uint64_t time_ms) { return time_ms - time_ms % storage::kMinuteMs; };
+  const auto shard_of = [this](const MessageId& id) {
+    return storage::ShardOfSlot(id.slot(), limits_.shards);
+  };
+  const uint64_t minute_ms = minute_of(created.versions.at(0).deliver_ms);
+  const uint16_t shard = shard_of(created.id);
+  uint64_t pending = 0;
+  uint64_t in_minute = 0;
+  for (const auto& [id, message] : messages_) {
+    if (message.place.first != limits_.topic || !MustExist(message)) continue;
+    ++pending;
+    const auto first = message.versions.find(0);
+    const Key& key = KeyOf(message.place);
+    if (first == message.versions.end() || message.highest > 0 || message.unsure || key.unsure ||
+        key.changes_open > 0 || id.epoch() != epoch_) {
+      continue;
+    }
+    if (shard_of(id) == shard && minute_of(first->second.deliver_ms) == minute_ms) ++in_minute;
+  }
+  if (limits_.pending_max > 0 && pending > limits_.pending_max) {
+    Violate(absl::StrCat(created.id.ToString(), ": accepted, and the topic has ", pending,
+                         " messages instead of ", limits_.pending_max));
+  }
+  const uint64_t share = (limits_.minute_max + limits_.shards - 1) / limits_.shards;
+  if (limits_.minute_max > 0 && minute_ms > now.wall_ms && in_minute > share) {
+    Violate(absl::StrCat(created.id.ToString(), ": accepted, and its minute has ", in_minute,
+                         " messages instead of ", share));
+  }
+}
+
+// ---- Damage
+
+bool ConcurrentContract::IsDamaged(const Question& question, const absl::Status& answer) {
+  if (!absl::IsDataLoss(answer)) return false;
+  std::set<MessageId> needed = {question.target.id};
+  if (question.by_key()) needed = KeyOf(question.place).ids;
+  const bool damaged = std::any_of(needed.begin(), needed.end(), [this](const MessageId& id) {
+    const auto it = messages_.find(id);
+    return it != messages_.end() && it->second.damaged;
+  });
+  if (!damaged) Violate(question.place.second + ": DATA_LOSS, but its message is sound");
+  return true;
+}
+
+void ConcurrentContract::OnDamaged(const MessageId& id, const std::string& bytes) {
+  storage::MessageRecord record;
+  uint64_t number = 0;
+  if (!DecodeContent("damaged: ", bytes, &record, &number)) return;
+  Place place(record.header.topic, std::string(record.key));
+  if (record.key.empty()) place.second = absl::StrCat("#", number);
+  Message& message = MessageOf(id, place);
+  message.damaged = message.was_damaged = true;
+}
+
+void ConcurrentContract::OnRepaired() {
+  for (auto& [id, message] : messages_) message.damaged = false;
+}
+
+void ConcurrentContract::OnUnreadable(storage::SubscriptionId subscription,
+                                      const protocol::Delivery& delivery) {
+  leases_[delivery.token] = {MessageId{}, subscription};
+  const std::string name = delivery.id.ToString() + ": ";
+  const auto it = messages_.find(delivery.id);
+  if (it == messages_.end() || !it->second.damaged) {
+    Violate(name + "handed out without its record, which is sound");
+  } else if (it->second.cancelled) {
+    Violate(name + "handed out after CANCELLED (P3)");
   }
 }
 
@@ -289,7 +400,8 @@ bool ConcurrentContract::MayBe(const Message& message, Outcome outcome, bool unc
       return !ended && message.deliveries == 0;
     case Outcome::kInFlight:
       // A created subscription may have given the message up.
-      return !ended && (message.deliveries > 0 || uncertain || !ByUse(message));
+      return !ended &&
+             (message.deliveries > 0 || message.was_damaged || uncertain || !ByUse(message));
     case Outcome::kAlreadyCancelled:
       return !message.confirmed || MayBeCancelled(message);
     case Outcome::kSettled:
@@ -322,9 +434,9 @@ ConcurrentContract::Message* ConcurrentContract::CheckOutcome(const Question& qu
         message.stopped ? ", redelivery_stopped" : "", Acked(message) ? ", acked" : "",
         MustExist(message) ? ", must be pending (P1)" : ""));
   }
-  const bool this_run = message.id.epoch() == epoch_;
-  if (outcome == Outcome::kInFlight && uncertain && this_run && question.kind != Kind::kGet) {
-    Violate(id.ToString() + ": uncertain although it was accepted by this run");
+  const bool certain = message.id.epoch() >= certain_from_ && !message.was_damaged;
+  if (outcome == Outcome::kInFlight && uncertain && certain && question.kind != Kind::kGet) {
+    Violate(id.ToString() + ": uncertain although no run has crashed since its acceptance");
   }
   return &message;
 }
@@ -333,7 +445,9 @@ void ConcurrentContract::OnAnswer(base::Now, const Question& question,
                                   const protocol::CancelReply& answer) {
   Close(question);
   if (!answer.status.ok()) {
-    if (!absl::IsResourceExhausted(answer.status)) Lose(question);
+    const bool refused =
+        absl::IsResourceExhausted(answer.status) || IsDamaged(question, answer.status);
+    if (!refused) Lose(question);
     return;
   }
   Message* const message =
@@ -352,6 +466,7 @@ void ConcurrentContract::OnAnswer(base::Now, const Question& question,
   Close(question);
   if (!answer.status.ok()) {
     if (absl::IsUnavailable(answer.status)) Lose(question);
+    static_cast<void>(IsDamaged(question, answer.status));
     return;
   }
   Message* const message =
@@ -373,7 +488,10 @@ void ConcurrentContract::OnAnswer(base::Now, const Question& question,
 void ConcurrentContract::OnAnswer(base::Now, const Question& question,
                                   const protocol::GetReply& answer) {
   Close(question);
-  if (!answer.status.ok() && !absl::IsNotFound(answer.status)) return;
+  if (!answer.status.ok() && !absl::IsNotFound(answer.status)) {
+    static_cast<void>(IsDamaged(question, answer.status));
+    return;
+  }
   // A pending message may be in flight, or not.
   const Outcome outcome = !answer.status.ok()            ? Outcome::kNotFound
                           : answer.tombstone.has_value() ? OutcomeOf(answer.tombstone->state)

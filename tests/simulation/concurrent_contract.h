@@ -54,16 +54,30 @@ class ConcurrentContract final : public Contract {
     bool unknown = false;
   };
 
+  // The limits of one topic, which has a subscription by use. 0: no limit.
+  struct Limits {
+    storage::TopicId topic{};
+    uint16_t shards = 1;
+    uint64_t pending_max = 0;
+    // Each shard has an equal share. A message moves to a later minute, by at most spread_ms, or is
+    // refused.
+    uint64_t minute_max = 0;
+    uint64_t spread_ms = 0;
+  };
+
   // `by_use`: topics above this number have created subscriptions.
   explicit ConcurrentContract(uint32_t by_use) : by_use_(by_use) {}
 
   std::map<storage::SubscriptionId, Subscription>& subscriptions() { return subscriptions_; }
+  Limits& limits() { return limits_; }
 
   // ---- Runs of the server
   void OnStart(base::Now now, uint64_t epoch);
-  // The process ended, with all open calls. `power`: unsynced settlements may be lost. `rest`:
-  // everything was at rest before.
-  void OnCrash(bool power, bool rest, const std::vector<Question>& open);
+  // How the process ended. kCrash: with all open calls. kPowerCut: unsynced settlements may be
+  // lost, too. kCrashAtRest: everything was at rest before. kCleanStop: then the shards were
+  // closed.
+  enum class End : uint8_t { kCrash, kPowerCut, kCrashAtRest, kCleanStop };
+  void OnEnd(End how, const std::vector<Question>& open);
 
   // ---- Calls
   void OnSent(Question* question) override;
@@ -88,7 +102,18 @@ class ConcurrentContract final : public Contract {
   void OnSettled(base::Now now, const protocol::SettleReply& reply) override;
   void OnFailed(base::Now now, protocol::LeaseToken token,
                 std::optional<uint64_t> delay_ms) override;
+  void OnDetached(base::Now now, protocol::LeaseToken token) override;
+  // Describes a message that must end and has not; empty if there is none.
+  std::string FindLost();
   void CheckDrained() override;
+
+  // ---- Damage. REQUIRES: the topic has one subscription, by use.
+  // The stored message with these bytes cannot be read from now on. A call that needs it answers
+  // DATA_LOSS and changes nothing, and the message is not delivered.
+  void OnDamaged(const storage::MessageId& id, const std::string& bytes);
+  // Every message can be read again. What was due then comes in the next run.
+  void OnRepaired();
+  void OnUnreadable(storage::SubscriptionId subscription, const protocol::Delivery& delivery);
 
   const std::map<std::string, uint64_t>& counts() const { return counts_; }
 
@@ -110,8 +135,12 @@ class ConcurrentContract final : public Contract {
     bool dead_delivered = false;
     // The epoch of the run of the last delivery.
     uint64_t epoch = 0;
-    // Attempts that certainly failed before the last crash.
+    // Attempts that certainly ended before the last crash, and that a nack or a release ended, as
+    // confirmed in this run.
     uint32_t failed = 0;
+    uint32_t nacked = 0;
+    // The half attempts that perhaps do not count as failed, at most.
+    uint32_t spared = 0;
   };
   struct Message {
     storage::MessageId id;
@@ -125,6 +154,10 @@ class ConcurrentContract final : public Contract {
     bool maybe_ended = false;
     // The message may have changes without an answer.
     bool unsure = false;
+    // The message cannot be read, unless a change that was in flight has replaced it. Until the
+    // end: it may have been handed out without its content, which counts as a delivery.
+    bool damaged = false;
+    bool was_damaged = false;
     std::map<uint64_t, Version> versions;
     uint64_t highest = 0;
     int deliveries = 0;
@@ -171,6 +204,12 @@ class ConcurrentContract final : public Contract {
   static bool Unacked(const Message& message);
   bool MayBeCancelled(const Message& message);
   bool MustExist(const Message& message);
+  // The message exists, and no subscriber has it.
+  bool MustBeUntouched(const Message& message) {
+    return message.deliveries == 0 && !message.was_damaged && MustExist(message);
+  }
+  // The answer is DATA_LOSS, and the call needs a damaged message.
+  bool IsDamaged(const Question& question, const absl::Status& answer);
   bool StillOwns(const Question& question);
   // Whether the message may have this outcome. `uncertain`: the server may have delivered the
   // message in an earlier run.
@@ -182,6 +221,15 @@ class ConcurrentContract final : public Contract {
   bool DecodeContent(const std::string& name, const std::string& bytes,
                      storage::MessageRecord* record, uint64_t* number);
   void OnCreated(const Question& question, const protocol::AcceptedMessage& answer);
+  // Checks a refusal because of a limit, and that a new message exceeds none.
+  void CheckLimitReached(const Ask& ask, const absl::Status& refusal);
+  void CheckLimits(base::Now now, const Message& created);
+  // Whether a message may have this time if a call asks for that one.
+  bool TimeFits(storage::TopicId topic, uint64_t asked_ms, uint64_t time_ms) const {
+    const bool spreads = topic == limits_.topic && limits_.spread_ms > 0;
+    return time_ms == asked_ms ||
+           (spreads && time_ms > asked_ms && time_ms - asked_ms <= limits_.spread_ms);
+  }
   void OnReplaced(const Ask& ask, const protocol::AcceptedMessage& answer);
 
   // Whether the delivery is of a scheduled message, and not of a dead letter.
@@ -198,6 +246,9 @@ class ConcurrentContract final : public Contract {
   void OnOccurrence(const storage::MessageId& id, const storage::MessageRecord& record);
 
   const uint32_t by_use_;
+  Limits limits_;
+  // The messages that calls sent to the topic with limits.
+  uint64_t sent_to_limited_ = 0;
   std::map<storage::MessageId, Message> messages_;
   std::map<Place, Key> keys_;
   std::vector<Bulk> bulks_;
@@ -213,11 +264,16 @@ class ConcurrentContract final : public Contract {
   std::map<protocol::LeaseToken, PairKey> leases_;
   // Acks and rejections without an answer. True: a rejection.
   std::map<protocol::LeaseToken, bool> settling_;
+  // Nacks and releases without an answer, with the number of the attempt.
+  std::map<protocol::LeaseToken, uint32_t> nacking_;
   // The last lease of each ordering key.
   std::map<std::pair<storage::SubscriptionId, std::string>, protocol::LeaseToken> in_order_;
   // The last first delivery to which the order applies, by shard and topic.
   std::map<std::pair<uint16_t, storage::TopicId>, storage::MessageKey> last_first_;
   uint64_t epoch_ = 0;
+  // No run since this epoch ended but by a clean stop.
+  uint64_t certain_from_ = 0;
+  bool clean_ = false;
   // Counts of events, by name.
   std::map<std::string, uint64_t> counts_;
 };

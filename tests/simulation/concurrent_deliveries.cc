@@ -73,7 +73,12 @@ void ConcurrentContract::CheckContent(const std::string& name, uint64_t number,
     if (!key.numbers.contains(number) || possible_[number] <= 0) {
       Violate(name + "a content that was refused, or of another key");
     }
-    if (!key.any_time && !key.times.contains(record.header.deliver_ms)) {
+    const uint64_t time_ms = record.header.deliver_ms;
+    const TopicId topic = message->place.first;
+    const bool asked = std::any_of(key.times.begin(), key.times.end(), [&](uint64_t asked_ms) {
+      return TimeFits(topic, asked_ms, time_ms);
+    });
+    if (!key.any_time && !asked) {
       Violate(name + "a time that no call asked for");
     }
     if (!message->versions.contains(record.revision) && !message->unsure && !key.unsure &&
@@ -109,7 +114,10 @@ void ConcurrentContract::CheckPair(const std::string& name, uint64_t number, Sub
   if (message.place.first != subscription->second.topic) Violate(name + "another topic");
   if (number < subscription->second.allowed_from) Violate(name + "older than the subscription");
   const uint32_t most = subscription->second.retry.max_attempts;
-  if (most > 0 && delivery.attempt > most) Violate(name + "more attempts than are allowed");
+  // The attempts before this one have not failed as often as is allowed.
+  if (most > 0 && 2 * (uint64_t{delivery.attempt} - 1) >= 2 * uint64_t{most} + pair.spared) {
+    Violate(name + "more attempts than are allowed");
+  }
 }
 
 void ConcurrentContract::CheckDueOrder(uint16_t shard, const storage::MessageRecord& record,
@@ -150,9 +158,13 @@ void ConcurrentContract::OnDeadLetter(uint64_t number, const storage::DeadLetter
     return Violate("a dead letter of no subscription");
   }
   Message& message = MessageOf(origin.id, {origin.origin_topic, absl::StrCat("#", number)});
-  message.pairs[SubscriptionId{id}].dead_delivered = true;
+  Pair& pair = message.pairs[SubscriptionId{id}];
+  pair.dead_delivered = true;
+  const uint64_t most = subscriptions_.at(SubscriptionId{id}).retry.max_attempts;
+  // The last failure may add a whole attempt to a half one.
+  const uint64_t halves_max = 2 * most + pair.spared + (pair.spared > 0 ? 1 : 0);
   if (origin.reason == storage::DeadLetterReason::kMaxAttempts &&
-      origin.attempts != subscriptions_.at(SubscriptionId{id}).retry.max_attempts) {
+      (origin.attempts < most || 2 * uint64_t{origin.attempts} > halves_max)) {
     Violate("a dead letter after another number of attempts than its subscription allows");
   }
 }
@@ -193,7 +205,19 @@ void ConcurrentContract::OnSettleSent(base::Now now, const protocol::SettleComma
   };
   for (const LeaseToken token : command.acks) note(token, false);
   for (const protocol::DeadLetterItem& item : command.dead_letters) note(item.token, true);
-  for (const protocol::NackItem& nack : command.nacks) OnFailed(now, nack.token, nack.delay_ms);
+  const auto note_nack = [this](LeaseToken token) {
+    Pair* const pair = FindPair(token);
+    if (pair != nullptr) nacking_[token] = pair->last;
+    return pair;
+  };
+  for (const protocol::NackItem& nack : command.nacks) {
+    note_nack(nack.token);
+    OnFailed(now, nack.token, nack.delay_ms);
+  }
+  for (const protocol::ReleaseItem& release : command.releases) {
+    if (Pair* const pair = note_nack(release.token)) pair->spared += 2;
+    OnFailed(now, release.token, release.delay_ms);
+  }
   // An extension may be refused, so the lease certainly lasts only until now.
   for (const protocol::ExtendItem& extend : command.extends) {
     if (Pair* const pair = FindPair(extend.token)) pair->lease_end_mono_ms = now.mono_ms;
@@ -209,15 +233,26 @@ void ConcurrentContract::OnFailed(base::Now now, LeaseToken token,
   const auto subscription = subscriptions_.find(leases_.at(token).second);
   const protocol::RetryPolicy retry =
       subscription == subscriptions_.end() ? protocol::RetryPolicy() : subscription->second.retry;
-  const uint64_t wait_ms = delay_ms.value_or(delivery::BackoffMs(retry, pair->last, 0));
-  pair->Fail(now, wait_ms);
+  const uint32_t halves = 2 * pair->last - std::min(2 * pair->last, pair->spared);
+  pair->Fail(now, delay_ms.value_or(delivery::BackoffMs(retry, (halves + 1) / 2, 0)));
+}
+
+void ConcurrentContract::OnDetached(base::Now now, LeaseToken token) {
+  if (Pair* const pair = FindPair(token)) ++pair->spared;
+  OnFailed(now, token, std::nullopt);
 }
 
 void ConcurrentContract::OnSettled(base::Now now, const protocol::SettleReply& reply) {
   for (const LeaseToken token : reply.settled) {
     if (!leases_.contains(token)) Violate("settled a token that was never given");
+    if (const auto nack = nacking_.find(token); nack != nacking_.end()) {
+      const PairKey& key = leases_.at(token);
+      Pair& pair = messages_.at(key.first).pairs.at(key.second);
+      pair.nacked = std::max(pair.nacked, nack->second);
+      nacking_.erase(nack);
+    }
     const auto sent = settling_.find(token);
-    if (sent == settling_.end()) continue;  // a nack
+    if (sent == settling_.end()) continue;  // a nack or a release
     const bool rejected = sent->second;
     settling_.erase(sent);
     if (!Follows(token)) continue;
@@ -244,13 +279,13 @@ void ConcurrentContract::OnSettled(base::Now now, const protocol::SettleReply& r
 
 // ---- The drain
 
-void ConcurrentContract::CheckDrained() {
+std::string ConcurrentContract::FindLost() {
   std::map<SubscriptionId, uint64_t> missing;
   for (const auto& [id, message] : messages_) {
     const std::string name =
         absl::StrCat(id.ToString(), " of ", message.place.second, ", ", message.deliveries,
                      " deliveries, was accepted and never ended: lost (P1)");
-    if (MustExist(message)) Violate(name);
+    if (MustExist(message)) return name;
     if (ByUse(message) || !message.confirmed || MayBeCancelled(message)) continue;
     for (const auto& [subscription_id, subscription] : subscriptions_) {
       const uint64_t number = message.versions.rbegin()->second.number;
@@ -260,20 +295,25 @@ void ConcurrentContract::CheckDrained() {
       }
       const auto found = message.pairs.find(subscription_id);
       const Pair pair = found == message.pairs.end() ? Pair() : found->second;
-      if (pair.dead && !pair.dead_delivered) Violate(id.ToString() + ": its dead letter is lost");
+      if (pair.dead && !pair.dead_delivered) return id.ToString() + ": its dead letter is lost";
       if (pair.acked || pair.maybe_settled || pair.dead_delivered) continue;
       // The subscription reports the number of messages that it dropped.
       if (++missing[subscription_id] > subscription.dropped_in_all) {
-        Violate(absl::StrCat("for ", static_cast<uint32_t>(subscription_id), ": ", name));
+        return absl::StrCat("for ", static_cast<uint32_t>(subscription_id), ": ", name);
       }
     }
   }
   for (const auto& [payload, ids] : recurrences_) {
     // Other recurrences skip some occurrences.
     if (absl::StartsWith(payload, kWholeRecurrence) && ids.rbegin()->first != ids.size()) {
-      Violate(absl::StrCat("occurrences of ", payload, " are missing"));
+      return absl::StrCat("occurrences of ", payload, " are missing");
     }
   }
+  return "";
+}
+
+void ConcurrentContract::CheckDrained() {
+  if (const std::string lost = FindLost(); !lost.empty()) Violate(lost);
 }
 
 }  // namespace duetime::simulation

@@ -36,7 +36,9 @@ struct Question {
   bool stop_redelivery = false;
   // For kReschedule.
   uint64_t deliver_ms = 0;
+  // The etag: a revision of a message.
   std::optional<uint64_t> revision = {};
+  storage::MessageId revision_of = {};
   // The contract's facts of the moment at which the question was sent.
   Place place = {};
   // The message that certainly had the key; no id if there is none.
@@ -78,6 +80,11 @@ class Contract {
   // The attempt failed, by a nack or because its stream is gone.
   virtual void OnFailed(base::Now now, protocol::LeaseToken token,
                         std::optional<uint64_t> delay_ms) = 0;
+
+  // The subscriber ended the stream of this lease.
+  virtual void OnDetached(base::Now now, protocol::LeaseToken token) {
+    OnFailed(now, token, std::nullopt);
+  }
 
   // To be called after the final drain.
   virtual void CheckDrained() = 0;

@@ -92,6 +92,26 @@ absl::StatusOr<storage::ShardMarks> FaultyStore::Marks(uint16_t shard) {
   return marks;
 }
 
+absl::Status FaultyStore::Scan(uint16_t shard, const storage::MessageKey& from,
+                               const storage::MessageKey& until, const storage::ScanLimit& limit,
+                               storage::Page<storage::MessageRef>* page) {
+  absl::Status status = MemoryStore::Scan(shard, from, until, limit, page);
+  const bool stops = fault_ == PlantedFault::kStopAtDamage;
+  if (!status.ok() || !page->damaged || (!stops && fault_ != PlantedFault::kHideDamage)) {
+    return status;
+  }
+  page->damaged = false;
+  if (!stops) return status;
+  size_t before = 0;
+  for (storage::Page<storage::MessageRef> sound; before < page->items.size(); ++before) {
+    status = MemoryStore::Scan(shard, from, page->items[before].key, limit, &sound);
+    if (!status.ok() || sound.damaged) break;
+  }
+  page->items.resize(before);
+  page->next.reset();
+  return status;
+}
+
 absl::StatusOr<std::optional<storage::MessageKey>> FaultyStore::BacklogClaim(
     uint16_t shard, storage::SubscriptionId subscription) {
   if (fault_ == PlantedFault::kForgetBacklogClaim) return std::nullopt;

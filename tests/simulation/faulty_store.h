@@ -41,6 +41,10 @@ enum class PlantedFault : uint8_t {
   kForgetBacklogClaim,
   // Reads find no progress, so the last settlement does not end a message.
   kForgetProgress,
+  // A scan ends at damage as at the end of its range.
+  kStopAtDamage,
+  // A scan goes around damage and does not say so.
+  kHideDamage,
   // ---- Records that the store drops
   // Locators and tombstones; only locators; only tombstones.
   kLoseLocators,
@@ -72,6 +76,8 @@ enum class PlantedFault : uint8_t {
   kIgnoreEtags,
   // PUSH_BACK replaces the time.
   kPullForward,
+  // The shards get greater limits than the topic has.
+  kLooseLimits,
 };
 
 // A store in memory with one fault. Also records the messages that leave the store, and which of
@@ -84,6 +90,9 @@ class FaultyStore final : public storage::MemoryStore {
   storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
                                 storage::Durability durability) override;
   absl::StatusOr<storage::ShardMarks> Marks(uint16_t shard) override;
+  absl::Status Scan(uint16_t shard, const storage::MessageKey& from,
+                    const storage::MessageKey& until, const storage::ScanLimit& limit,
+                    storage::Page<storage::MessageRef>* page) override;
   absl::StatusOr<std::optional<storage::MessageKey>> BacklogClaim(
       uint16_t shard, storage::SubscriptionId subscription) override;
   absl::StatusOr<std::vector<storage::ProgressRef>> GetProgress(

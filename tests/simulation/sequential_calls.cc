@@ -40,17 +40,21 @@ SequentialCalls::SequentialCalls(uint64_t seed, PlantedFault fault)
                                            {TopicId{3}, clock_goes_back_ ? 1000 : 0}};
       }()),
       contract_(retention_ms_, limits_.request_retention_ms) {
-  Start();
+  Start(/*clean=*/false);
 }
 
-void SequentialCalls::Start() {
+void SequentialCalls::Start(bool clean) {
   Open();
   Recovered recovered;
   recovered.epoch = store_->epoch();
   // Reads the true claim, without the planted fault.
-  recovered.claim_ms = store_->MemoryStore::Marks(0)->claim_ms;
+  const storage::ShardMarks marks = *store_->MemoryStore::Marks(0);
+  recovered.claim_ms = marks.claim_ms;
+  recovered.uncertain = marks.claim_return.value_or(
+      storage::ClaimReturn{.until_ms = marks.claim_ms, .epoch = recovered.epoch - 1});
+  if (clean && !marks.claim_return.has_value()) Violate("the record of the clean stop is missing");
   const auto behind = store_->BacklogSubscriptions(0);
-  for (const storage::SubscriptionId subscription : *behind) {
+  for (const storage::SubscriptionId subscription : behind->subscriptions) {
     storage::Page<storage::BacklogRef> page;
     if (!store_->ScanBacklog(0, subscription, {}, {}, &page).ok()) {
       Violate("ScanBacklog failed");
@@ -77,7 +81,7 @@ void SequentialCalls::Start() {
   if (recovered.claim_ms > latest_wall_ms_ + limits_.scheduler.claim_ahead_ms) {
     Violate("the claim is further ahead than it may be");
   }
-  contract_.OnRestart(recovered);
+  contract_.OnRestart(recovered, clean);
   latest_wall_ms_ = std::max(latest_wall_ms_, now_.wall_ms);
   checked_appends_ = UINT64_MAX;  // forces a new reading of the store
   const TopicId last{kTopics};
@@ -96,7 +100,18 @@ void SequentialCalls::Crash() {
   contract_.OnLost(lost);
   Close(kept, clock_goes_back_);
   Note("crash, ", lost.size(), " ends lost");
-  Start();
+  Start(/*clean=*/false);
+}
+
+void SequentialCalls::Stop() {
+  shards_[0]->Close();
+  Rest();
+  if (!shards_[0]->closed()) Violate("the shard does not write its last records");
+  if (!ok()) return;
+  Count("clean stops");
+  Note("clean stop");
+  Close(disk_.unsynced_appends(), clock_goes_back_);
+  Start(/*clean=*/true);
 }
 
 void SequentialCalls::Event() {
@@ -109,6 +124,7 @@ void SequentialCalls::Event() {
            {140, [this] { DoSettleAny(); }},
            {230, [this] { PassTime(); }},
            {10, [this] { Crash(); }},
+           {8, [this] { Stop(); }},
            {clock_goes_back_ ? 0u : 10u, [this] { store_->DropExpired(now_.wall_ms); }}});
   for (int i = 0; i < 2 && ok(); ++i) DoGet();
   CheckIndex();

@@ -26,8 +26,10 @@ class SequentialCalls final : public Calls {
  private:
   static constexpr uint32_t kTopics = 3;
 
-  void Start();
+  void Start(bool clean);
   void Crash();
+  // A clean stop and a new start.
+  void Stop();
   void Event() override;
   // Runs the shard until it is at rest, and applies all its effects. Then checks that every call
   // has its answer, the ends without a call, and the contents of the store.

@@ -57,7 +57,8 @@ bool SequentialContract::Uncertain(const Message& message) const {
   const uint64_t place_ms = message.place_ms != 0
                                 ? message.place_ms
                                 : std::max(message.deliver_ms, message.placed_wall_ms);
-  return message.id.epoch() < recovered_.epoch && place_ms <= recovered_.claim_ms;
+  return !message.moved_here && message.id.epoch() <= recovered_.uncertain.epoch &&
+         place_ms <= recovered_.uncertain.until_ms;
 }
 
 Outcome SequentialContract::OutcomeOf(const Message* message) const {
@@ -99,7 +100,7 @@ void SequentialContract::End(Message& message, EndState how, uint64_t end_ms) {
 void SequentialContract::OnAnswer(base::Now now, const Question& question,
                                   const AcceptedMessage& actual) {
   const Ask& ask = question.ask;
-  const auto request = requests_.find({ask.topic, ask.request_id});
+  const auto request = requests_.find(RequestOf(ask));
   if (request != requests_.end() && Counts(now, request->second.expire_ms)) {
     if (request->second.fingerprint != ask.fingerprint) {
       return Refused("schedule", actual.status, absl::StatusCode::kAlreadyExists,
@@ -109,7 +110,7 @@ void SequentialContract::OnAnswer(base::Now now, const Question& question,
     const Message* const message = Find(now, expected.id);
     expected.state = message == nullptr ? MessageState::kUnspecified : StateOf(now, *message);
     expected.revision = message == nullptr ? 0 : message->revision;
-    expected.previous_id.reset();
+    expected.update_ms = message == nullptr || !message->pending() ? 0 : message->update_ms;
     return CompareAccepted(expected, actual);
   }
   if (ask.key.empty()) return Create(now, ask, std::nullopt, actual);
@@ -146,6 +147,7 @@ void SequentialContract::Existing(base::Now now, const Ask& ask, const Key& key,
   expected.deliver_ms = expected.old_deliver_ms = message.deliver_ms;
   expected.accept_ms = message.accept_ms;
   expected.revision = message.revision;
+  if (message.pending()) expected.update_ms = message.update_ms;
   CompareAccepted(expected, actual);
   Remember(now, ask, expected);
 }
@@ -183,6 +185,7 @@ void SequentialContract::Replace(base::Now now, const Ask& ask, Key& key, Messag
   expected.outcome = changes ? ScheduleOutcome::kReplaced : ScheduleOutcome::kUnchanged;
   expected.accept_ms = message.accept_ms;
   expected.revision = message.revision + (changes ? 1 : 0);
+  expected.update_ms = changes ? now.wall_ms : message.update_ms;
   expected.old_deliver_ms = message.deliver_ms;
   CompareAccepted(expected, actual);
   if (ask.validate_only) return;
@@ -199,6 +202,7 @@ void SequentialContract::Change(base::Now now, uint64_t deliver_ms, Message* mes
   message->update_ms = message->placed_wall_ms = now.wall_ms;
   message->place_ms = 0;
   message->listed_uncertain.reset();
+  message->moved_here = true;
 }
 
 void SequentialContract::Create(base::Now now, const Ask& ask, std::optional<MessageId> previous,
@@ -231,9 +235,9 @@ void SequentialContract::Create(base::Now now, const Ask& ask, std::optional<Mes
 
 void SequentialContract::Remember(base::Now now, const Ask& ask, const AcceptedMessage& answer) {
   if (ask.request_id.empty() || ask.validate_only) return;
-  requests_[{ask.topic, ask.request_id}] = {.fingerprint = ask.fingerprint,
-                                            .expire_ms = now.wall_ms + request_retention_ms_,
-                                            .answer = answer};
+  requests_[RequestOf(ask)] = {.fingerprint = ask.fingerprint,
+                               .expire_ms = now.wall_ms + request_retention_ms_,
+                               .answer = answer};
 }
 
 void SequentialContract::CheckPoint(const MessageId& id, uint64_t spread_ms, uint64_t point_ms) {
@@ -252,6 +256,7 @@ void SequentialContract::CompareAccepted(const AcceptedMessage& expected,
   Same("schedule: deliver_ms", expected.deliver_ms, actual.deliver_ms);
   Same("schedule: accept_ms", expected.accept_ms, actual.accept_ms);
   Same("schedule: revision", expected.revision, actual.revision);
+  Same("schedule: update_ms", expected.update_ms, actual.update_ms);
   if (expected.outcome != ScheduleOutcome::kCreated) {
     Same("schedule: old_deliver_ms", expected.old_deliver_ms, actual.old_deliver_ms);
   }
@@ -308,8 +313,10 @@ void SequentialContract::OnAnswer(base::Now now, const Question& question,
 void SequentialContract::OnAnswer(base::Now now, const Question& question,
                                   const protocol::RescheduleReply& actual) {
   const Message* const target = Find(now, question.target);
-  if (OutcomeOf(target) == Outcome::kDone &&
-      question.revision.value_or(target->revision) != target->revision) {
+  const bool other_etag =
+      question.revision.has_value() && target != nullptr &&
+      (question.revision_of != target->id || *question.revision != target->revision);
+  if (OutcomeOf(target) == Outcome::kDone && other_etag) {
     return Refused("reschedule", actual.status, absl::StatusCode::kAborted, "ETAG_MISMATCH");
   }
   Message* const message = CompareOutcome(now, "reschedule", question, actual);
@@ -429,6 +436,11 @@ void SequentialContract::OnSettleSent(base::Now now, const protocol::SettleComma
   for (const protocol::NackItem& nack : command.nacks) {
     if (take(nack.token, Settlement::kSettled) != nullptr) OnFailed(now, nack.token, nack.delay_ms);
   }
+  for (const protocol::ReleaseItem& release : command.releases) {
+    if (take(release.token, Settlement::kSettled) != nullptr) {
+      OnFailed(now, release.token, release.delay_ms);
+    }
+  }
   for (const protocol::ExtendItem& extend : command.extends) {
     if (Message* const message = take(extend.token, Settlement::kExtended)) {
       message->lease_end_mono_ms = now.mono_ms + extend.duration_ms;
@@ -511,9 +523,19 @@ void SequentialContract::OnLost(const std::vector<MessageId>& ids) {
   }
 }
 
-void SequentialContract::OnRestart(const Recovered& recovered) {
+void SequentialContract::OnRestart(const Recovered& recovered, bool clean) {
+  // The attempts before a clean stop, and whether the message was untouched.
+  std::map<MessageId, std::pair<uint32_t, bool>> known;
+  for (const auto& [id, message] : messages_) {
+    // A move into the claim of an earlier run is not written down.
+    const bool moved = message.moved_here && message.place_ms <= recovered_.uncertain.until_ms;
+    if (clean && message.pending() && !(moved && Untouched(message))) {
+      known[id] = {message.last, Untouched(message)};
+    }
+  }
   recovered_ = recovered;
   for (auto& [id, message] : messages_) {
+    message.moved_here = false;
     message.lease.reset();
     message.retry_mono_ms = message.retry_wall_ms = 0;
     if (!message.pending()) continue;
@@ -534,7 +556,14 @@ void SequentialContract::OnRestart(const Recovered& recovered) {
       message.last = std::max(message.last, entry.attempts);
       message.listed_uncertain =
           entry.maybe_delivered ||
-          (claim != recovered.backlog_claims.end() && place <= claim->second);
+          (claim != recovered.backlog_claims.end() && place <= claim->second &&
+           id.epoch() <= recovered.uncertain.epoch);
+    }
+    if (const auto before = known.find(id);
+        before != known.end() && before->second != std::pair(message.last, Untouched(message))) {
+      Violate(absl::StrCat(id.ToString(), ": ", before->second.first,
+                           " attempts before a clean stop, ", message.last, " after it, untouched ",
+                           before->second.second, ", ", Untouched(message)));
     }
     if (message.deliveries > 0 && Untouched(message)) {
       Violate(absl::StrCat(id.ToString(), " was delivered, and nothing claims it (P3)"));

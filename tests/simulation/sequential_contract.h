@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -28,6 +29,8 @@ namespace duetime::simulation {
 struct Recovered {
   uint64_t epoch = 0;
   uint64_t claim_ms = 0;
+  // The earlier runs that may have delivered messages without a record.
+  storage::ClaimReturn uncertain;
   std::map<storage::TopicId, storage::MessageKey> backlog_claims;
   // The listings by the message's place, with the listing's own place. A moved message may have
   // several listings, of which one counts.
@@ -56,6 +59,8 @@ class SequentialContract final : public Contract {
     // The backlog listed the message when this run began. The value says whether a delivery is
     // possible.
     std::optional<bool> listed_uncertain;
+    // This run moved the message, so no subscriber had it.
+    bool moved_here = false;
     // Set after the end.
     std::optional<storage::EndState> end;
     uint64_t end_ms = 0;
@@ -105,7 +110,8 @@ class SequentialContract final : public Contract {
   //
   // A power cut undid the ends of these messages, which were not on stable storage.
   void OnLost(const std::vector<storage::MessageId>& ids);
-  void OnRestart(const Recovered& recovered);
+  // After a clean stop the answers are as certain as before.
+  void OnRestart(const Recovered& recovered, bool clean);
 
   // Checks that nothing is pending.
   void CheckDrained() override;
@@ -126,9 +132,15 @@ class SequentialContract final : public Contract {
   };
   enum class Settlement : uint8_t { kSettled, kExtended, kRefused };
   using Name = std::pair<storage::TopicId, std::string>;
+  using RequestName = std::tuple<storage::TopicId, std::string, std::string>;
 
   static bool Counts(base::Now now, uint64_t expire_ms) {
     return expire_ms == 0 || expire_ms > now.wall_ms;
+  }
+  // The scope of a request id is the topic and the key, else the ordering key.
+  static RequestName RequestOf(const Ask& ask) {
+    const std::string scope = ask.key.empty() ? "o" + ask.ordering_key : "k" + ask.key;
+    return {ask.topic, scope, ask.request_id};
   }
   Key* FindKey(base::Now now, const Name& name);
   // A message that is pending, or ended and not forgotten.
@@ -190,7 +202,7 @@ class SequentialContract final : public Contract {
   const uint64_t request_retention_ms_;
   std::map<storage::MessageId, Message> messages_;
   std::map<Name, Key> keys_;
-  std::map<Name, Request> requests_;
+  std::map<RequestName, Request> requests_;
   std::map<std::pair<storage::MessageId, uint64_t>, uint64_t> points_;
   std::map<protocol::LeaseToken, storage::MessageId> leases_;
   // The settlements without an answer, and their stream.

@@ -2,10 +2,12 @@
 //
 // Seeded simulation. To replay a seed: DUETIME_SEED=<seed> DUETIME_SIM_SEEDS=1, with a filter for
 // one list of calls. For more seeds: DUETIME_SIM_SEEDS=<n> or DUETIME_TEST_SCALE.
+#include <algorithm>
 #include <cstdint>
 #include <iostream>
 #include <map>
 #include <string>
+#include <type_traits>
 
 #include "gtest/gtest.h"
 
@@ -20,17 +22,20 @@ namespace {
 
 template <typename Calls>
 Report RunSeed(uint64_t seed, PlantedFault fault) {
-  constexpr int kEvents = std::is_same_v<Calls, SequentialCalls> ? 400 : 2500;
+  constexpr int kEvents = std::is_same_v<Calls, SequentialCalls> ? 400
+                          : std::is_same_v<Calls, HotKeyCalls>   ? 600
+                                                                 : 2500;
   return Calls(seed, fault).Run(kEvents);
 }
 
 // Runs the seeds. Each counted event must happen more often than `least` times per seed, because a
-// run without events is not a pass.
+// run without events is not a pass. `share`: runs only one of so many seeds.
 template <typename Calls>
-void RunSeeds(const std::map<std::string, double>& least) {
+void RunSeeds(const std::map<std::string, double>& least, uint64_t share = 1) {
   const uint64_t first = test::FromEnvironment("DUETIME_SEED", 1);
-  const uint64_t seeds =
+  const uint64_t all =
       test::FromEnvironment("DUETIME_SIM_SEEDS", static_cast<uint64_t>(test::Scaled(1000)));
+  const uint64_t seeds = std::max<uint64_t>(1, all / share);
   std::cout << "seeds " << first << " to " << first + seeds - 1 << "\n";
   std::map<std::string, uint64_t> total;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
@@ -50,6 +55,8 @@ TEST(ConcurrentCallsTest, KeepThePromisesUnderFaults) {
                              {"deliveries", 100},
                              {"cancelled", 1},
                              {"crashes", 1},
+                             {"clean stops", 0.2},
+                             {"released", 1},
                              {"spilled", 1},
                              {"read back", 1},
                              {"replaced", 1},
@@ -60,7 +67,24 @@ TEST(ConcurrentCallsTest, KeepThePromisesUnderFaults) {
                              {"dead letters", 1},
                              {"blocked at a time", 1},
                              {"deleted", 0.2},
+                             {"damaged", 0.5},
+                             {"given back", 0.02},
+                             {"drained around damage", 0.05},
+                             {"topic full", 0.2},
+                             {"minute full", 0.2},
+                             {"spread", 0.2},
                              {"given up", 1}});
+}
+
+TEST(ConcurrentCallsTest, KeepThePromisesWithAHotKey) {
+  RunSeeds<HotKeyCalls>({{"accepted", 100},
+                         {"cancelled", 0.1},
+                         {"crashes", 0.2},
+                         {"replaced", 50},
+                         {"merged", 10},
+                         {"moved", 0.1},
+                         {"waited at a time", 2}},
+                        /*share=*/4);
 }
 
 TEST(SequentialCallsTest, EachCallHasItsOneAnswer) {
@@ -74,6 +98,7 @@ TEST(SequentialCallsTest, EachCallHasItsOneAnswer) {
                              {"expired", 1},
                              {"uncertain", 0.1},
                              {"crashes", 2},
+                             {"clean stops", 1},
                              {"ends lost", 0.033},
                              {"spilled", 1}});
 }
@@ -113,7 +138,9 @@ INSTANTIATE_TEST_SUITE_P(
                     PlantedFault::kReverseGroups, PlantedFault::kLoseOccurrences,
                     PlantedFault::kForgetProgress, PlantedFault::kLoseProgress,
                     PlantedFault::kLoseRetryTimes, PlantedFault::kLoseAttempts,
-                    PlantedFault::kLoseDeadLetters, PlantedFault::kLoseSubscriptions));
+                    PlantedFault::kLoseDeadLetters, PlantedFault::kLoseSubscriptions,
+                    PlantedFault::kStopAtDamage, PlantedFault::kHideDamage,
+                    PlantedFault::kLooseLimits));
 
 class CatalogFaultTest : public testing::TestWithParam<PlantedFault> {};
 TEST_P(CatalogFaultTest, IsFound) { ExpectFound<CatalogCalls>(GetParam()); }

@@ -58,6 +58,7 @@ void World::CountShards() {
   for (const auto& shard : shards_) {
     Count("spilled", shard->stats().spilled);
     Count("read back", shard->stats().read_back);
+    Count("merged", shard->stats().merged);
   }
 }
 
@@ -161,6 +162,7 @@ protocol::NewMessage World::MakeMessage(const Ask& ask, uint32_t slot) const {
   if (plain) return message;
   message.options = std::make_unique<protocol::ScheduleOptions>();
   message.options->key = ask.key;
+  message.options->ordering_key = ask.ordering_key;
   message.options->request_id = ask.request_id;
   message.options->content = {.high = ask.fingerprint, .low = ~ask.fingerprint};
   message.options->on_conflict = ask.on_conflict;
@@ -232,6 +234,9 @@ std::vector<protocol::SettleCommand> World::MakeSettles(protocol::StreamId id, b
     const uint64_t what = ack_all ? 0 : Random(100);
     if (what < 40) {
       command.acks.push_back(token);
+    } else if (what < 45) {
+      command.releases.push_back({.token = token, .delay_ms = Chance(50) ? 0 : Random(500)});
+      Count("released");
     } else if (what < 57) {
       const auto delay_ms = Chance(50) ? std::optional<uint64_t>() : Random(500);
       command.nacks.push_back({.token = token, .delay_ms = delay_ms, .reason = "no"});
@@ -268,7 +273,7 @@ bool World::NothingStored() {
     const auto end = MessageKey::FirstAt(MessageId::kDueMax);
     if (!store_->Scan(i, {}, end, {}, &page).ok() || !page.items.empty()) return false;
     const auto behind = store_->BacklogSubscriptions(i);
-    if (!behind.ok() || !behind->empty()) return false;
+    if (!behind.ok() || !behind->subscriptions.empty()) return false;
   }
   return true;
 }

@@ -2,6 +2,7 @@
 #include "tests/support/server_process.h"
 
 #include <cstdlib>
+#include <fstream>
 #include <utility>
 
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -13,6 +14,16 @@ namespace {
 // server that does not listen yet.
 constexpr Millis kAskAgain(5);
 constexpr Millis kAnswerTimeout(1'000);
+
+// Lets a daemon create its store in `path` if there is none. Older daemons, which benchmarks run,
+// have no flag --init. They ignore the file.
+void AllowStore(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_empty(path, error)) return;
+  std::filesystem::create_directory(path, error);
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all, error);
+  std::ofstream(path + "/init").close();
+}
 
 // The word between `before` and the next blank or comma.
 std::string WordAfter(const std::string& text, const std::string& before) {
@@ -42,7 +53,9 @@ void ServerProcess::Launch() {
   tcp_target_.clear();
   metrics_port_ = 0;
   log_start_ = log().size();
-  process_ = std::make_unique<Subprocess>(CommandLine(), directory_.Join("log"));
+  AllowStore(data_dir());
+  process_ =
+      std::make_unique<Subprocess>(CommandLine(), directory_.Join("log"), options_.environment);
 }
 
 bool ServerProcess::Start(Millis timeout) {

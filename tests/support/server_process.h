@@ -3,10 +3,12 @@
 // ServerProcess: the built daemon, run by a test on a data directory of its own.
 #pragma once
 
+#include <filesystem>
 #include <grpcpp/grpcpp.h>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/channel.h"
@@ -35,13 +37,15 @@ class ServerProcess {
     // Listen on a Unix socket. Without it, health checks use the loopback port, with `tls`.
     bool unix_socket = true;
     client::ServerAddress tls;
+    // Added to the environment of the test.
+    std::vector<std::pair<std::string, std::string>> environment{};
   };
 
   explicit ServerProcess(Options options);
   // Kills the daemon.
   ~ServerProcess() = default;
 
-  // Starts the daemon and does not wait.
+  // Starts the daemon and does not wait. The daemon creates a missing store.
   void Launch();
   // Starts the daemon and waits until it is SERVING. Returns false, with a message in error(), on a
   // timeout or if it exits.
@@ -57,7 +61,8 @@ class ServerProcess {
 
   const std::string& error() const { return error_; }
   std::vector<std::string>& flags() { return options_.flags; }
-  // The command line for a run on this data directory, for runs that are expected not to serve.
+  std::vector<std::pair<std::string, std::string>>& environment() { return options_.environment; }
+  // The command line for a run on this data directory.
   std::vector<std::string> CommandLine() const;
   std::string data_dir() const { return directory_.Join("data"); }
   const TempDirectory& directory() const { return directory_; }
@@ -66,7 +71,11 @@ class ServerProcess {
   // "127.0.0.1:port". Known once the daemon serves.
   std::string tcp_target() const { return tcp_target_; }
   int metrics_port() const { return metrics_port_; }
-  std::string log() const { return ReadWholeFile(directory_.Join("log")); }
+  // The daemon's log so far; empty if a test has put a pipe in its place.
+  std::string log() const {
+    const std::string path = directory_.Join("log");
+    return std::filesystem::is_fifo(path) ? "" : ReadWholeFile(path);
+  }
 
   // A new connection to the Unix socket.
   std::shared_ptr<grpc::Channel> Connect() const;

@@ -134,4 +134,13 @@ uint64_t ResidentBytes(pid_t pid) {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
+uint64_t PeakResidentBytes(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  const std::string name = "VmHWM:";
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(name)) return std::stoull(line.substr(name.size())) << 10;
+  }
+  return 0;
+}
+
 }  // namespace duetime::test

@@ -52,6 +52,8 @@ class Subprocess {
 
 // The resident memory of a process, in bytes; 0 if it has ended.
 uint64_t ResidentBytes(pid_t pid);
+// The most resident memory that the process has had so far.
+uint64_t PeakResidentBytes(pid_t pid);
 
 // The result of a program that ran to its end.
 struct RunResult {

@@ -54,10 +54,10 @@ void Subscription::Read() {
     for (v1::Delivery& delivery : *response.mutable_deliveries()) {
       deliveries_.push_back({std::move(delivery), now});
     }
-    for (const uint64_t token : response.settled()) answers_[token] = SettleAnswer::kSettled;
-    for (const uint64_t token : response.extended()) answers_[token] = SettleAnswer::kExtended;
+    for (const std::string& token : response.settled()) answers_[token] = SettleAnswer::kSettled;
+    for (const std::string& token : response.extended()) answers_[token] = SettleAnswer::kExtended;
     for (const v1::SettleRefusal& refusal : response.refused()) {
-      answers_[refusal.lease_token()] = refusal.reason() == v1::SettleRefusal::LEASE_LOST
+      answers_[refusal.lease_token()] = refusal.reason() == v1::SettleRefusal::REASON_LEASE_LOST
                                             ? SettleAnswer::kLeaseLost
                                             : SettleAnswer::kOutOfRange;
     }
@@ -122,7 +122,7 @@ bool Subscription::Extend(const v1::Delivery& delivery, Millis duration) {
   return Send(request);
 }
 
-SettleAnswer Subscription::Answer(uint64_t lease_token, Millis timeout) {
+SettleAnswer Subscription::Answer(const std::string& lease_token, Millis timeout) {
   std::unique_lock lock(mutex_);
   WaitFor(&lock, timeout, [&] { return answers_.count(lease_token) > 0 || ended_; });
   const auto answer = answers_.find(lease_token);

@@ -65,7 +65,7 @@ class Subscription {
   bool Nack(const v1::Delivery& delivery, Millis delay);
   bool Extend(const v1::Delivery& delivery, Millis duration);
   // Waits for the server's answer to the last settlement of this token, and forgets the answer.
-  SettleAnswer Answer(uint64_t lease_token, Millis timeout = Millis(10'000));
+  SettleAnswer Answer(const std::string& lease_token, Millis timeout = Millis(10'000));
   // Acks the delivery and returns the answer.
   SettleAnswer AckAndWait(const v1::Delivery& delivery);
 
@@ -93,7 +93,7 @@ class Subscription {
   std::condition_variable changed_;
   // Guarded by mutex_.
   std::deque<Received> deliveries_;
-  std::map<uint64_t, SettleAnswer> answers_;
+  std::map<std::string, SettleAnswer> answers_;
   std::optional<v1::SubscribeStarted> started_;
   std::optional<v1::DrainNotice> drain_;
   size_t heartbeats_ = 0;

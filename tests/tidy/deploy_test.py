@@ -102,6 +102,10 @@ class ConfigTest(unittest.TestCase):
             self.assertEqual(run(DUETIMED, "--config", file.name, "--check-config"),
                              run(DUETIMED, "--data-dir", "/var/lib/duetime", "--check-config"))
 
+    def test_the_health_check_waits_for_a_state_that_exists(self):
+        state = re.search(r'"state":"(\w+)"', read("Dockerfile"))[1]
+        self.assertRegex(read("proto/duetime/v1/admin.proto"), rf"\n  {state} = \d")
+
     def test_flags_in_the_deploy_files_exist(self):
         flags = set(re.findall(r"--([\w-]+)", run(DUETIMED, "--help")))
         compose = re.findall(r"^\s+- --([\w-]+)", read("deploy/compose.yaml"), re.MULTILINE)
@@ -174,6 +178,17 @@ class RunbookTest(unittest.TestCase):
         folder = os.path.join(ROOT, "proto/duetime/v1")
         protos = "".join(read(f"proto/duetime/v1/{name}") for name in sorted(os.listdir(folder)))
         self.assertEqual([word for word in sorted(words - known) if not re.search(rf"\b{word}\b", protos)], [])
+
+
+class ExitCodeTest(unittest.TestCase):
+    def test_the_runbook_has_the_table_of_the_daemon(self):
+        printed = re.findall(r"^  (\d+)  (.*)$", run(DUETIMED, "--help").split("Exit codes:")[1], re.MULTILINE)
+        self.assertGreater(len(printed), 5)
+        self.assertEqual(re.findall(r"^\| (\d+) \| (.*) \|$", read("deploy/RUNBOOK.md"), re.MULTILINE), printed)
+
+    def test_a_unit_cannot_always_pass_init(self):
+        for name in ("deploy/duetimed.service", "deploy/compose.yaml", "Dockerfile"):
+            self.assertNotRegex(read(name), r"(?m)^[^#\n]*--init\b")
 
 
 class PackagesTest(unittest.TestCase):

@@ -57,24 +57,24 @@ std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_
   const std::string attempts =
       message.attempts() == 1 ? "1 delivery" : absl::StrCat(message.attempts(), " deliveries");
   switch (message.state()) {
-    case v1::Message::SCHEDULED:
+    case v1::Message::STATE_SCHEDULED:
       return absl::StrCat("It is due in ", Span(Since(now_ms, due_ms)), ".");
-    case v1::Message::DUE:
+    case v1::Message::STATE_DUE:
       return absl::StrCat("It has been due for ", Span(late_ms),
                           " and waits: ", Waiting(timeline, message), ".");
-    case v1::Message::IN_FLIGHT:
+    case v1::Message::STATE_IN_FLIGHT:
       return absl::StrCat("It is with a subscriber (", attempts, " so far); it was handed out ",
                           Span(late_ms), " after it was due.");
-    case v1::Message::ACKED:
+    case v1::Message::STATE_ACKED:
       return absl::StrCat("It was acked ", Span(Since(timeline.end_ms, now_ms)), " ago, after ",
                           attempts, ".");
-    case v1::Message::CANCELLED:
+    case v1::Message::STATE_CANCELLED:
       return absl::StrCat("It was cancelled ", Span(Since(timeline.end_ms, now_ms)), " ago, after ",
                           attempts, ".");
-    case v1::Message::EXPIRED:
+    case v1::Message::STATE_EXPIRED:
       return absl::StrCat("It expired ", Span(Since(timeline.end_ms, now_ms)),
                           " ago: its time to live had run out, after ", attempts, ".");
-    case v1::Message::SKIPPED:
+    case v1::Message::STATE_SKIPPED:
       return "It was passed over: the occurrence before it had not ended.";
     default:
       return absl::StrCat("It ended ", Span(Since(timeline.end_ms, now_ms)), " ago, after ",

@@ -58,7 +58,7 @@ storage::Fingerprint FingerprintOf(const v1::ScheduleRequest& request) {
   }
   // DELIVER is the default, so both must give the same fingerprint.
   if (request.late_policy() != v1::Message::LATE_POLICY_UNSPECIFIED &&
-      request.late_policy() != v1::Message::DELIVER) {
+      request.late_policy() != v1::Message::LATE_POLICY_DELIVER) {
     content.Add('L', request.late_policy(), 0);
   }
   if (request.spread().seconds() != 0 || request.spread().nanos() != 0) {

@@ -7,21 +7,24 @@
 #include "server/api/messages/message_view.h"
 #include "server/api/proto_time.h"
 #include "server/base/check.h"
+#include "server/protocol/lease_token.h"
 
 namespace duetime::api {
 namespace {
 
 // The size of a delivery's ids, times and tags on the wire.
 constexpr size_t kDeliveryOverheadBytes = 80;
+// The size of a token in a repeated field.
+constexpr size_t kTokenBytes = protocol::kLeaseTextSize + 2;
 
 // Moves as many tokens as fit into `bytes_max`, and returns their size.
 size_t MoveTokens(size_t bytes_max, std::vector<protocol::LeaseToken>* from,
-                  google::protobuf::RepeatedField<uint64_t>* to) {
-  const size_t count = std::min(from->size(), bytes_max / sizeof(uint64_t));
+                  google::protobuf::RepeatedPtrField<std::string>* to) {
+  const size_t count = std::min(from->size(), bytes_max / kTokenBytes);
   to->Reserve(static_cast<int>(count));
-  for (size_t i = 0; i < count; ++i) to->AddAlreadyReserved(static_cast<uint64_t>((*from)[i]));
+  for (size_t i = 0; i < count; ++i) protocol::WriteLease((*from)[i], to->Add());
   from->erase(from->begin(), from->begin() + static_cast<ptrdiff_t>(count));
-  return count * sizeof(uint64_t);
+  return count * kTokenBytes;
 }
 
 }  // namespace
@@ -29,7 +32,7 @@ size_t MoveTokens(size_t bytes_max, std::vector<protocol::LeaseToken>* from,
 void FillDelivery(const protocol::Delivery& from, const storage::MessageRecord& record,
                   v1::Delivery* to) {
   to->set_message_id(from.id.ToString());
-  to->set_lease_token(static_cast<uint64_t>(from.token));
+  protocol::WriteLease(from.token, to->mutable_lease_token());
   to->set_attempt(static_cast<int32_t>(from.attempt));
   to->set_payload(record.payload.data(), record.payload.size());
   for (const auto& [key, value] : record.attributes) {
@@ -65,13 +68,25 @@ void FrameQueue::AddDeliveries(base::Now now, std::vector<protocol::Delivery> de
       {.arrived_mono_ms = now.mono_ms, .next = 0, .deliveries = std::move(deliveries)});
 }
 
-void FrameQueue::DropDeliveries() {
+void FrameQueue::AddRefused(protocol::LeaseToken token, v1::SettleRefusal::Reason reason) {
+  protocol::WriteLease(token, &refused_.emplace_back("", reason).first);
+}
+
+std::vector<protocol::LeaseToken> FrameQueue::TakeDeliveries() {
+  std::vector<protocol::LeaseToken> tokens;
+  for (const Chunk& chunk : chunks_) {
+    for (size_t i = chunk.next; i < chunk.deliveries.size(); ++i) {
+      tokens.push_back(chunk.deliveries[i].token);
+    }
+  }
   chunks_.clear();
   bytes_ = 0;
+  return tokens;
 }
 
 void FrameQueue::Clear() {
-  DropDeliveries();
+  chunks_.clear();
+  bytes_ = 0;
   settled_ = {};
   extended_ = {};
   refused_ = {};
@@ -103,15 +118,17 @@ size_t FrameQueue::FillConfirmations(v1::SubscribeResponse* response) {
   // Confirmations leave no room for deliveries only if there are tens of thousands of them.
   size_t bytes = MoveTokens(kFrameBytesMax, &settled_, response->mutable_settled());
   bytes += MoveTokens(kFrameBytesMax - bytes, &extended_, response->mutable_extended());
-  constexpr size_t kRefusedBytes = 14;
-  const size_t refused = std::min(refused_.size(), (kFrameBytesMax - bytes) / kRefusedBytes);
-  for (size_t i = 0; i < refused; ++i) {
+  size_t refused = 0;
+  for (; refused < refused_.size() && bytes < kFrameBytesMax; ++refused) {
+    auto& [token, reason] = refused_[refused];
+    constexpr size_t kRefusedOverheadBytes = 8;
+    bytes += token.size() + kRefusedOverheadBytes;
     v1::SettleRefusal* refusal = response->add_refused();
-    refusal->set_lease_token(static_cast<uint64_t>(refused_[i].first));
-    refusal->set_reason(refused_[i].second);
+    refusal->set_lease_token(std::move(token));
+    refusal->set_reason(reason);
   }
   refused_.erase(refused_.begin(), refused_.begin() + static_cast<ptrdiff_t>(refused));
-  return bytes + refused * kRefusedBytes;
+  return bytes;
 }
 
 size_t FrameQueue::FillDeliveries(size_t used, v1::SubscribeResponse* response,

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,10 +24,11 @@ void FillDelivery(const protocol::Delivery& from, const storage::MessageRecord& 
 // Gathers deliveries and confirmations while a write is in flight, and puts as many of them into
 // one response as fit. Knows nothing of gRPC.
 //
-// Guarantees: (1) deliveries leave in order of arrival; (2) the stream's credit bounds the memory:
-// a delivery whose lease ends while it waits for a slow reader is dropped, because the shard then
-// gives its credit to other deliveries; (3) a response has at most kFrameMessagesMax deliveries and
-// about kFrameBytesMax bytes, but at least one item. Thread safety: confined.
+// Guarantees: (1) deliveries leave in order of arrival; (2) the stream's credit bounds the memory,
+// and so does its limit of unsent bytes (StreamCredit): a delivery whose lease ends while it waits
+// for a slow reader is dropped, because the shard then gives its credit to other deliveries; (3) a
+// response has at most kFrameMessagesMax deliveries and about kFrameBytesMax bytes, but at least
+// one item. Thread safety: confined.
 class FrameQueue {
  public:
   static constexpr size_t kFrameMessagesMax = 1'000;
@@ -39,18 +41,21 @@ class FrameQueue {
   void AddDeliveries(base::Now now, std::vector<protocol::Delivery> deliveries);
   void AddSettled(protocol::LeaseToken token) { settled_.push_back(token); }
   void AddExtended(protocol::LeaseToken token) { extended_.push_back(token); }
-  void AddRefused(protocol::LeaseToken token, v1::SettleRefusal::Reason reason) {
-    refused_.emplace_back(token, reason);
+  // `token`: as the client sent it.
+  void AddRefused(std::string token, v1::SettleRefusal::Reason reason) {
+    refused_.emplace_back(std::move(token), reason);
   }
+  void AddRefused(protocol::LeaseToken token, v1::SettleRefusal::Reason reason);
 
   bool empty() const { return chunks_.empty() && confirmations() == 0; }
   // The number of confirmations and refusals that wait.
   size_t confirmations() const { return settled_.size() + extended_.size() + refused_.size(); }
   // Bytes of the records that wait.
   size_t bytes() const { return bytes_; }
-  // Drops everything, or only the deliveries.
+  // Drops everything.
   void Clear();
-  void DropDeliveries();
+  // Drops the deliveries and returns their tokens.
+  std::vector<protocol::LeaseToken> TakeDeliveries();
 
   // Moves as much into `response` as fits. Leaves out a delivery with a damaged record, and adds
   // its token to `damaged`. Returns the approximate number of bytes added; 0 if nothing was left to
@@ -76,7 +81,7 @@ class FrameQueue {
   size_t bytes_ = 0;
   std::vector<protocol::LeaseToken> settled_;
   std::vector<protocol::LeaseToken> extended_;
-  std::vector<std::pair<protocol::LeaseToken, v1::SettleRefusal::Reason>> refused_;
+  std::vector<std::pair<std::string, v1::SettleRefusal::Reason>> refused_;
   storage::MessageRecord record_;
 };
 

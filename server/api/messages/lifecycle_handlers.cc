@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/api/await.h"
+#include "server/api/failure.h"
 #include "server/api/messages/explanation.h"
 #include "server/api/messages/message_view.h"
 #include "server/api/messages/target_validation.h"
@@ -14,7 +15,6 @@
 #include "server/api/unary.h"
 #include "server/api/validation_error.h"
 #include "server/protocol/commands.h"
-#include "server/rpc/grpc_status.h"
 #include "storage/message_record.h"
 #include "storage/slot.h"
 
@@ -26,15 +26,15 @@ using protocol::Outcome;
 v1::CancelResponse::Outcome ToCancelOutcome(Outcome outcome) {
   switch (outcome) {
     case Outcome::kDone:
-      return v1::CancelResponse::CANCELLED;
+      return v1::CancelResponse::OUTCOME_CANCELLED;
     case Outcome::kInFlight:
-      return v1::CancelResponse::IN_FLIGHT;
+      return v1::CancelResponse::OUTCOME_IN_FLIGHT;
     case Outcome::kSettled:
-      return v1::CancelResponse::SETTLED;
+      return v1::CancelResponse::OUTCOME_SETTLED;
     case Outcome::kAlreadyCancelled:
-      return v1::CancelResponse::ALREADY_CANCELLED;
+      return v1::CancelResponse::OUTCOME_ALREADY_CANCELLED;
     case Outcome::kNotFound:
-      return v1::CancelResponse::NOT_FOUND;
+      return v1::CancelResponse::OUTCOME_NOT_FOUND;
   }
   return v1::CancelResponse::OUTCOME_UNSPECIFIED;
 }
@@ -42,15 +42,15 @@ v1::CancelResponse::Outcome ToCancelOutcome(Outcome outcome) {
 v1::RescheduleResponse::Outcome ToRescheduleOutcome(Outcome outcome) {
   switch (outcome) {
     case Outcome::kDone:
-      return v1::RescheduleResponse::RESCHEDULED;
+      return v1::RescheduleResponse::OUTCOME_RESCHEDULED;
     case Outcome::kInFlight:
-      return v1::RescheduleResponse::IN_FLIGHT;
+      return v1::RescheduleResponse::OUTCOME_IN_FLIGHT;
     case Outcome::kSettled:
-      return v1::RescheduleResponse::SETTLED;
+      return v1::RescheduleResponse::OUTCOME_SETTLED;
     case Outcome::kAlreadyCancelled:
-      return v1::RescheduleResponse::ALREADY_CANCELLED;
+      return v1::RescheduleResponse::OUTCOME_ALREADY_CANCELLED;
     case Outcome::kNotFound:
-      return v1::RescheduleResponse::NOT_FOUND;
+      return v1::RescheduleResponse::OUTCOME_NOT_FOUND;
   }
   return v1::RescheduleResponse::OUTCOME_UNSPECIFIED;
 }
@@ -106,15 +106,14 @@ void FillSubscriptionStates(ApiWorker& worker, const protocol::GetReply& reply,
 absl::Status FillMessage(ApiWorker& worker, const protocol::GetReply& reply, bool full,
                          v1::Message* message) {
   if (reply.tombstone.has_value()) {
-    FillTombstone(*reply.tombstone, TopicName(worker, reply.tombstone->topic), message);
+    FillTombstone(*reply.tombstone, reply.id, TopicName(worker, reply.tombstone->topic), message);
   } else {
     storage::MessageRecord record;
     if (!storage::DecodeMessageRecord(reply.record, &record).ok()) return DamagedError();
-    FillRecord(record, TopicName(worker, record.header.topic), record.payload.size(), full,
-               message);
+    FillRecord(record, reply.id, TopicName(worker, record.header.topic), record.payload.size(),
+               full, message);
     message->set_attempts(static_cast<int32_t>(reply.attempts));
   }
-  message->set_id(reply.id.ToString());
   message->set_state(ToProto(reply.state));
   return absl::OkStatus();
 }
@@ -131,9 +130,8 @@ absl::Status FillReschedule(ApiWorker& worker, const protocol::RescheduleReply& 
   storage::MessageRecord record;
   if (!storage::DecodeMessageHead(reply.head, &record).ok()) return DamagedError();
   v1::Message* message = response->mutable_message();
-  FillRecord(record, TopicName(worker, record.header.topic), reply.bytes - reply.head.size(),
-             /*full=*/false, message);
-  message->set_id(reply.id.ToString());
+  FillRecord(record, reply.id, TopicName(worker, record.header.topic),
+             reply.bytes - reply.head.size(), /*full=*/false, message);
   message->set_state(ToProto(reply.state));
   SetTimestamp(reply.old_deliver_ms, response->mutable_old_deliver_time());
   return absl::OkStatus();
@@ -146,6 +144,7 @@ Co<absl::StatusOr<protocol::GetReply>> FindMessage(ApiWorker& worker, ValidTarge
   if (!Route(worker, valid, &command.target, &shard)) {
     co_return KeyNotFoundError(valid.topic, valid.key);
   }
+  command.budget = worker.context().open_answers;
   Ask<protocol::GetReply, protocol::GetCommand> ask(&worker, shard, std::move(command));
   co_return co_await ask;
 }
@@ -159,7 +158,7 @@ std::vector<protocol::CancelBatchCommand> RouteCancels(ApiWorker& worker, protoc
     v1::CancelResult* result = response->add_results();
     ValidTarget valid;
     if (absl::Status status = ValidateTarget(request.cancels(i), i, &valid); !status.ok()) {
-      rpc::ToRpcStatus(status, result->mutable_error());
+      FillFailure(status, result->mutable_error());
       continue;
     }
     protocol::CancelCommand command;
@@ -170,7 +169,7 @@ std::vector<protocol::CancelBatchCommand> RouteCancels(ApiWorker& worker, protoc
     if (Route(worker, valid, &command.target, &shard)) {
       by_shard[shard].items.push_back(std::move(command));
     } else {
-      result->mutable_cancel()->set_outcome(v1::CancelResponse::NOT_FOUND);
+      result->mutable_cancel()->set_outcome(v1::CancelResponse::OUTCOME_NOT_FOUND);
     }
   }
   return by_shard;
@@ -215,7 +214,7 @@ CallTask CancelBatch(ApiWorker& worker, rpc::UnaryCall& call) {
     absl::Status posted = replies.Post(shard, by_shard[shard], items.size());
     if (posted.ok()) continue;
     for (const auto& item : items) {
-      rpc::ToRpcStatus(posted, result_of(item.position)->mutable_error());
+      FillFailure(posted, result_of(item.position)->mutable_error());
     }
   }
   // Each item has a result of its own, so an error of one shard is not the answer of the call.
@@ -226,7 +225,7 @@ CallTask CancelBatch(ApiWorker& worker, rpc::UnaryCall& call) {
     if (reply.status.ok()) {
       FillCancel(reply, result_of(reply.position)->mutable_cancel());
     } else {
-      rpc::ToRpcStatus(reply.status, result_of(reply.position)->mutable_error());
+      FillFailure(reply.status, result_of(reply.position)->mutable_error());
     }
   }
   call.Finish(response);
@@ -237,14 +236,14 @@ CallTask Reschedule(ApiWorker& worker, rpc::UnaryCall& call) {
   if (request == nullptr) co_return;
   ServingContext& context = worker.context();
   ValidReschedule valid;
-  absl::Status status =
-      ValidateReschedule(*request, context.options.limits, context.clock->Read().wall_ms, &valid);
+  absl::Status status = ValidateReschedule(*request, context.options.limits,
+                                           AcceptMs(*request, context.clock->Read()), &valid);
   if (!status.ok()) co_return call.FinishWithError(status);
   protocol::RescheduleCommand command;
   command.deliver_ms = valid.when.deliver_ms;
   command.civil_time = std::string(valid.when.civil_time);
   command.time_zone = std::string(valid.when.time_zone);
-  command.revision = valid.revision;
+  command.etag = valid.etag;
   uint16_t shard = 0;
   protocol::RescheduleReply reply;
   reply.outcome = Outcome::kNotFound;

@@ -5,6 +5,7 @@
 
 #include "server/api/messages/target_validation.h"
 #include "server/api/proto_time.h"
+#include "server/protocol/etag.h"
 
 namespace duetime::api {
 
@@ -13,13 +14,13 @@ namespace {
 v1::DeadLetter::Reason ReasonToProto(storage::DeadLetterReason reason) {
   switch (reason) {
     case storage::DeadLetterReason::kMaxAttempts:
-      return v1::DeadLetter::MAX_ATTEMPTS;
+      return v1::DeadLetter::REASON_MAX_ATTEMPTS;
     case storage::DeadLetterReason::kRejected:
-      return v1::DeadLetter::REJECTED;
+      return v1::DeadLetter::REASON_REJECTED;
     case storage::DeadLetterReason::kExpired:
-      return v1::DeadLetter::EXPIRED;
+      return v1::DeadLetter::REASON_EXPIRED;
     case storage::DeadLetterReason::kRetention:
-      return v1::DeadLetter::RETENTION;
+      return v1::DeadLetter::REASON_RETENTION;
   }
   return v1::DeadLetter::REASON_UNSPECIFIED;
 }
@@ -32,23 +33,23 @@ v1::Message::State ToProto(protocol::MessageState state) {
     case MessageState::kUnspecified:
       return v1::Message::STATE_UNSPECIFIED;
     case MessageState::kScheduled:
-      return v1::Message::SCHEDULED;
+      return v1::Message::STATE_SCHEDULED;
     case MessageState::kDue:
-      return v1::Message::DUE;
+      return v1::Message::STATE_DUE;
     case MessageState::kInFlight:
-      return v1::Message::IN_FLIGHT;
+      return v1::Message::STATE_IN_FLIGHT;
     case MessageState::kAcked:
-      return v1::Message::ACKED;
+      return v1::Message::STATE_ACKED;
     case MessageState::kCancelled:
-      return v1::Message::CANCELLED;
+      return v1::Message::STATE_CANCELLED;
     case MessageState::kExpired:
-      return v1::Message::EXPIRED;
+      return v1::Message::STATE_EXPIRED;
     case MessageState::kDeadLettered:
-      return v1::Message::DEAD_LETTERED;
+      return v1::Message::STATE_DEAD_LETTERED;
     case MessageState::kSkipped:
-      return v1::Message::SKIPPED;
+      return v1::Message::STATE_SKIPPED;
     case MessageState::kDropped:
-      return v1::Message::DROPPED;
+      return v1::Message::STATE_DROPPED;
   }
   return v1::Message::STATE_UNSPECIFIED;
 }
@@ -56,11 +57,11 @@ v1::Message::State ToProto(protocol::MessageState state) {
 v1::ScheduleOutcome ToProto(protocol::ScheduleOutcome outcome) {
   switch (outcome) {
     case protocol::ScheduleOutcome::kCreated:
-      return v1::CREATED;
+      return v1::SCHEDULE_OUTCOME_CREATED;
     case protocol::ScheduleOutcome::kReplaced:
-      return v1::REPLACED;
+      return v1::SCHEDULE_OUTCOME_REPLACED;
     case protocol::ScheduleOutcome::kUnchanged:
-      return v1::UNCHANGED;
+      return v1::SCHEDULE_OUTCOME_UNCHANGED;
   }
   return v1::SCHEDULE_OUTCOME_UNSPECIFIED;
 }
@@ -70,9 +71,9 @@ v1::Message::LatePolicy ToProto(storage::LatePolicy policy) {
     case storage::LatePolicy::kDeliver:
       return v1::Message::LATE_POLICY_UNSPECIFIED;
     case storage::LatePolicy::kDrop:
-      return v1::Message::DROP;
+      return v1::Message::LATE_POLICY_DROP;
     case storage::LatePolicy::kDeadLetter:
-      return v1::Message::DEAD_LETTER;
+      return v1::Message::LATE_POLICY_DEAD_LETTER;
   }
   return v1::Message::LATE_POLICY_UNSPECIFIED;
 }
@@ -85,14 +86,20 @@ void FillLifetime(uint64_t deliver_ms, uint64_t ttl_ms, storage::LatePolicy poli
   message->set_late_policy(ToProto(policy));
 }
 
-void FillRecord(const storage::MessageRecord& record, absl::string_view topic,
-                uint64_t payload_bytes, bool full, v1::Message* message) {
+void FillIdentity(const storage::MessageId& id, uint64_t revision, v1::Message* message) {
+  if (id == storage::MessageId{}) return;
+  message->set_id(id.ToString());
+  message->set_etag(EtagText(protocol::EtagOf(id, revision)));
+}
+
+void FillRecord(const storage::MessageRecord& record, const storage::MessageId& id,
+                absl::string_view topic, uint64_t payload_bytes, bool full, v1::Message* message) {
+  FillIdentity(id, record.revision, message);
   message->set_topic(topic.data(), topic.size());
   SetTimestamp(record.header.deliver_ms, message->mutable_deliver_time());
   SetTimestamp(record.header.accept_ms, message->mutable_accept_time());
   message->set_payload_bytes(static_cast<int64_t>(payload_bytes));
   message->set_key(record.key.data(), record.key.size());
-  message->set_etag(EtagOf(record.revision));
   for (const auto& [key, value] : record.labels) {
     (*message->mutable_labels())[std::string(key)] = std::string(value);
   }
@@ -134,8 +141,9 @@ void FillDeadLetter(const storage::DeadLetterOrigin& origin, v1::DeadLetter* pro
   SetTimestamp(origin.accept_ms, proto->mutable_accept_time());
 }
 
-void FillTombstone(const storage::Tombstone& tombstone, absl::string_view topic,
-                   v1::Message* message) {
+void FillTombstone(const storage::Tombstone& tombstone, const storage::MessageId& id,
+                   absl::string_view topic, v1::Message* message) {
+  FillIdentity(id, tombstone.revision, message);
   message->set_topic(topic.data(), topic.size());
   SetTimestamp(tombstone.deliver_ms, message->mutable_deliver_time());
   SetTimestamp(tombstone.accept_ms, message->mutable_accept_time());
@@ -143,7 +151,6 @@ void FillTombstone(const storage::Tombstone& tombstone, absl::string_view topic,
   message->set_payload_bytes(tombstone.payload_bytes);
   message->set_attempts(static_cast<int32_t>(tombstone.attempts));
   message->set_key(tombstone.key);
-  message->set_etag(EtagOf(tombstone.revision));
 }
 
 }  // namespace duetime::api

@@ -20,6 +20,7 @@
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
+#include "server/protocol/lease_token.h"
 #include "server/protocol/stream_credit.h"
 
 namespace duetime::api {
@@ -75,8 +76,10 @@ class PulledShards final : public StateListener {
                                                               start.max_outstanding_bytes);
     const bool ending = IsEnding(worker_->context().state.load()) || call_->gone();
     command.wait_ms = ending ? 0 : wait_ms;
+    command.budget = worker_->context().open_answers;
     replies_.on_reply = [this](auto& from) {
-      if (!from.reply.deliveries.empty()) End(/*keep_leases=*/true);
+      const bool more_to_wait_for = from.reply.deliveries.empty() && from.reply.status.ok();
+      if (!more_to_wait_for) End(/*keep_leases=*/true);
     };
     replies_.PostToAll(command);
   }
@@ -136,7 +139,7 @@ class SettledTokens final : public StreamSink, public StateListener {
 
   // Sends the settlements to their shards.
   absl::Status Post(RoutedSettles routed) {
-    for (const auto& [token, reason] : routed.refused) AddRefused(token, reason);
+    for (auto& [token, reason] : routed.refused) *AddRefused(reason) = std::move(token);
     open_ = routed.posted;
     for (uint16_t shard = 0; shard < routed.by_shard.size(); ++shard) {
       if (IsEmpty(routed.by_shard[shard])) continue;
@@ -151,9 +154,11 @@ class SettledTokens final : public StreamSink, public StateListener {
     DT_CHECK(deliveries.empty());  // a Settle has no credit
   }
   void AddSettles(const protocol::SettleReply& reply) override {
-    for (const auto token : reply.settled) response_.add_settled(static_cast<uint64_t>(token));
-    for (const auto token : reply.extended) response_.add_extended(static_cast<uint64_t>(token));
-    for (const auto& [token, refusal] : reply.refused) AddRefused(token, api::ToProto(refusal));
+    for (const auto token : reply.settled) protocol::WriteLease(token, response_.add_settled());
+    for (const auto token : reply.extended) protocol::WriteLease(token, response_.add_extended());
+    for (const auto& [token, refusal] : reply.refused) {
+      protocol::WriteLease(token, AddRefused(api::ToProto(refusal)));
+    }
     const size_t answered = reply.settled.size() + reply.extended.size() + reply.refused.size();
     open_ -= std::min(open_, answered);
   }
@@ -172,10 +177,11 @@ class SettledTokens final : public StreamSink, public StateListener {
   absl::Status await_resume() { return status_; }
 
  private:
-  void AddRefused(protocol::LeaseToken token, v1::SettleRefusal::Reason reason) {
+  // Returns where to put the token.
+  std::string* AddRefused(v1::SettleRefusal::Reason reason) {
     v1::SettleRefusal* refused = response_.add_refused();
-    refused->set_lease_token(static_cast<uint64_t>(token));
     refused->set_reason(reason);
+    return refused->mutable_lease_token();
   }
 
   ApiWorker* const worker_;
@@ -231,15 +237,14 @@ absl::Status ParseSettle(ApiWorker& worker, rpc::UnaryCall& call, v1::SettleRequ
   rpc::WireSummary summary;
   absl::Status status =
       rpc::CheckRequest(call.request(), v1::SettleRequest::GetDescriptor(), &summary);
-  size_t count = summary.elements;
-  if (status.ok() && count <= settles_max) {
-    status = rpc::ParseChecked(call.request(), request);
-    count += static_cast<size_t>(request->ack_size());
+  if (!status.ok()) return status;
+  if (summary.elements > settles_max) {
+    return OverLimit("INVALID_SETTLE", "ack", summary.elements, settles_max, "settlements");
   }
-  if (status.ok() && count > settles_max) {
-    status = OverLimit("INVALID_SETTLE", "ack", count, settles_max, "settlements");
-  }
-  return status;
+  if (status = rpc::ParseChecked(call.request(), request); !status.ok()) return status;
+  const size_t bytes = LongestToken(*request);
+  if (bytes <= kTokenBytesMax) return absl::OkStatus();
+  return OverLimit("INVALID_SETTLE", "lease_token", bytes, kTokenBytesMax, "bytes");
 }
 
 }  // namespace
@@ -260,9 +265,9 @@ Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullReq
   if (!subscription.ok()) co_return subscription.status();
   shards.Start(*subscription, start, wait_ms);
   auto& replies = shards.replies();
-  // A shard refuses a Pull only while the server ends. The call still returns the messages of the
-  // other shards. If there are none, Admit returns the error.
-  static_cast<void>(co_await replies);
+  // A shard refuses a Pull while the server ends, or without room for the answer. The call still
+  // returns the messages of the other shards.
+  const absl::Status refused = co_await replies;
   if (shards.Void()) {
     if (call.gone()) co_return absl::CancelledError("the client has gone");
     co_return SubscriptionNotFoundError(topic, name);
@@ -279,8 +284,9 @@ Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullReq
     }
   }
   if (!damaged.empty()) context.GiveBackDamaged(shards.id(), damaged);
-  if (response->deliveries().empty()) co_return context.Admit(CallKind::kSubscribe);
-  co_return absl::OkStatus();
+  if (!response->deliveries().empty()) co_return absl::OkStatus();
+  status = context.Admit(CallKind::kSubscribe);
+  co_return status.ok() ? refused : status;
 }
 
 CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call) {

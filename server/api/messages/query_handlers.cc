@@ -115,8 +115,8 @@ Co<absl::Status> List(ApiWorker& worker, rpc::UnaryCall&, const v1::ListRequest&
     if (!IsWanted(valid, inspected.state)) continue;
     if (!storage::DecodeMessageHead(row.head, &record).ok()) continue;
     v1::Message* message = response->add_messages();
-    FillRecord(record, valid.topic, row.bytes - row.head.size(), /*full=*/false, message);
-    message->set_id(row.key.id.ToString());
+    FillRecord(record, row.key.id, valid.topic, row.bytes - row.head.size(), /*full=*/false,
+               message);
     message->set_state(ToProto(inspected.state));
     message->set_attempts(static_cast<int32_t>(inspected.attempts));
   }

@@ -60,7 +60,8 @@ CallTask Schedule(ApiWorker& worker, rpc::UnaryCall& call) {
   if (worker.router().DropIfMissing(*job.get())) {
     // Other calls use the parsed message while this one waits.
     const auto kept = std::make_unique<v1::ScheduleRequest>(*request);
-    co_await AskForTopics(worker, job.get());
+    const v1::ScheduleRequest* const one = kept.get();
+    co_await AskForTopics(worker, ScheduleRequests(&one, 1), job.get());
     worker.router().BeginAgain(1, job.get());
     worker.router().Add(*kept, kSingle, job.get());
   }
@@ -82,7 +83,8 @@ CallTask ScheduleBatch(ApiWorker& worker, rpc::UnaryCall& call) {
   // the batch to the job, which keeps it, so the loop ends.
   while (worker.router().DropIfMissing(*job.get())) {
     if (kept == nullptr) kept = std::make_unique<v1::ScheduleBatchRequest>(*request);
-    co_await AskForTopics(worker, job.get());
+    const ScheduleRequests requests(kept->messages().data(), count);
+    co_await AskForTopics(worker, requests, job.get());
     worker.router().BeginAgain(count, job.get());
     AddAll(worker.router(), *kept, job.get());
   }

@@ -5,13 +5,13 @@
 #include <string>
 #include <utility>
 
+#include "server/api/failure.h"
 #include "server/api/messages/message_view.h"
 #include "server/api/messages/target_validation.h"
 #include "server/api/proto_time.h"
 #include "server/api/validation_error.h"
 #include "server/base/check.h"
 #include "server/protocol/commands.h"
-#include "server/rpc/grpc_status.h"
 #include "storage/slot.h"
 
 namespace duetime::api {
@@ -47,6 +47,7 @@ std::unique_ptr<protocol::ScheduleOptions> MakeOptions(const ValidSchedule& vali
                                                        const v1::ScheduleRequest& request) {
   auto options = std::make_unique<protocol::ScheduleOptions>();
   options->key = std::string(valid.key);
+  options->ordering_key = std::string(valid.ordering_key);
   options->request_id = std::string(valid.request_id);
   options->content = FingerprintOf(request);
   options->on_conflict = valid.on_conflict;
@@ -54,7 +55,17 @@ std::unique_ptr<protocol::ScheduleOptions> MakeOptions(const ValidSchedule& vali
   options->validate_only = valid.validate_only;
   options->max_wait_ms = valid.max_wait_ms;
   options->spread_ms = valid.spread_ms;
+  options->expire_ms = valid.expire_ms;
   return options;
+}
+
+// The answer to the item, which its shard did not refuse as a whole. `next` has the number of
+// answers taken, by shard.
+const protocol::AcceptedMessage& NextAnswer(const ScheduleJob& job, const ScheduledItem& item,
+                                            std::vector<size_t>* next) {
+  const size_t place = job.answers.size() == 1 ? 0 : item.shard;
+  DT_CHECK(place < job.answers.size() && (*next)[place] < job.answers[place].size());
+  return job.answers[place][(*next)[place]++];
 }
 
 }  // namespace
@@ -68,6 +79,7 @@ void ScheduleJob::Clear() {
   }
   missing.clear();
   ensured.clear();
+  refused.clear();
   answers.clear();
   open = 0;
   status = absl::OkStatus();
@@ -81,6 +93,16 @@ uint32_t ScheduleRouter::NextSlot() {
   return next_slot_;
 }
 
+uint32_t ScheduleRouter::SlotWithoutName(const catalog::Topic* topic, const ScheduleJob& job) {
+  if (topic == nullptr || topic->settings.minute_max == 0) return job.plain_slot;
+  constexpr uint32_t kSlots = storage::MessageId::kSlotCount;
+  const auto shards = static_cast<uint32_t>(commands_.size());
+  const uint32_t first = storage::ShardOfSlot(job.plain_slot, static_cast<uint16_t>(shards));
+  const uint32_t shard = (first + turns_[topic->id]++) % shards;
+  // The first slot of the shard, and a place within the shard's slots.
+  return (shard * kSlots + shards - 1) / shards + job.plain_slot % (kSlots / shards);
+}
+
 void ScheduleRouter::Begin(size_t messages, ScheduleJob* job) {
   job->Clear();
   job->plain_slot = NextSlot();
@@ -89,15 +111,23 @@ void ScheduleRouter::Begin(size_t messages, ScheduleJob* job) {
 
 void ScheduleRouter::BeginAgain(size_t messages, ScheduleJob* job) {
   job->items.clear();
-  job->accept_ms = context_->clock->Read().wall_ms;
+  job->now = context_->clock->Read();
   job->items.reserve(messages);
   commands_.resize(context_->node.load(std::memory_order_acquire)->shard_count());
+  turns_.clear();
   expected_ = messages;
 }
 
 void ScheduleRouter::Add(const v1::ScheduleRequest& request, int index, ScheduleJob* job) {
-  absl::Status status =
-      ValidateSchedule(request, context_->options.limits, job->accept_ms, index, &valid_);
+  job->accept_ms = AcceptMs(request, job->now);
+  absl::Status status;
+  if (!job->refused.empty()) {
+    const auto refused = job->refused.find(job->items.size());
+    if (refused != job->refused.end()) status = refused->second;
+  }
+  if (status.ok()) {
+    status = ValidateSchedule(request, context_->options.limits, job->accept_ms, index, &valid_);
+  }
   if (status.ok()) status = Accept(request, index, &valid_, &record_, job);
   if (status.ok()) return;
   job->items.emplace_back().error = std::move(status);
@@ -136,6 +166,11 @@ absl::StatusOr<const catalog::Topic*> ScheduleRouter::FindTopic(const ValidSched
   return ensured->second->get();
 }
 
+TopicId ScheduleRouter::DeletedTopic(absl::string_view name) const {
+  const catalog::TopicPtr topic = context_->catalog().FindTopicEvenIfDeleted(name);
+  return topic == nullptr ? TopicId{} : topic->id;
+}
+
 absl::StatusOr<bool> ScheduleRouter::HasDeadLetters(const catalog::Topic& topic,
                                                     const ScheduleJob& job) const {
   if (context_->catalog().LinksDeadLetters(topic)) return true;
@@ -167,14 +202,15 @@ absl::Status ScheduleRouter::Accept(const v1::ScheduleRequest& request, int inde
   }
   const absl::string_view topic_name = topic == nullptr ? valid->topic : topic->name();
   const absl::string_view name = valid->routing_name();
-  const uint32_t slot = name.empty() ? job->plain_slot : storage::SlotOfName(topic_name, name);
+  const uint32_t slot =
+      name.empty() ? SlotWithoutName(topic, *job) : storage::SlotOfName(topic_name, name);
   item.shard = storage::ShardOfSlot(slot, static_cast<uint16_t>(commands_.size()));
   item.topic = topic_name;
   item.payload_bytes = valid->payload.size();
   item.keeps_time = !valid->plain && valid->on_conflict == protocol::OnConflict::kKeepTime;
 
   MoveToRecord(valid, record);
-  record->header.topic = topic == nullptr ? TopicId{} : topic->id;
+  record->header.topic = topic == nullptr ? DeletedTopic(valid->topic) : topic->id;
   record->header.accept_ms = job->accept_ms;
   protocol::ScheduleCommand* const command = CommandFor(item.shard, job);
   command->messages.push_back(protocol::MakeNewMessage(*record, slot));
@@ -182,7 +218,8 @@ absl::Status ScheduleRouter::Accept(const v1::ScheduleRequest& request, int inde
   if (valid->plain && valid->ttl_ms == 0) return absl::OkStatus();
   // Holds the stored fields; Fill adds the fields that the shard decides.
   item.stored_fields = std::make_unique<v1::Message>();
-  FillRecord(*record, topic_name, record->payload.size(), /*full=*/false, item.stored_fields.get());
+  FillRecord(*record, /*id=*/{}, topic_name, record->payload.size(), /*full=*/false,
+             item.stored_fields.get());
   // The topic does not exist, so only `stored_fields` keeps its name.
   if (topic == nullptr) item.topic = item.stored_fields->topic();
   return absl::OkStatus();
@@ -244,6 +281,7 @@ void ScheduleRouter::Fill(const ScheduledItem& item, const protocol::AcceptedMes
     const bool created = accepted.outcome == protocol::ScheduleOutcome::kCreated;
     if (accepted.moved || (item.keeps_time && !created)) message->clear_civil_time();
     if (message->has_ttl()) {
+      if (accepted.ttl_ms > 0) SetDuration(accepted.ttl_ms, message->mutable_ttl());
       const uint64_t ttl_ms = DurationToMs(message->ttl()).value_or(0);
       SetTimestamp(accepted.deliver_ms + ttl_ms, message->mutable_expire_time());
     }
@@ -251,11 +289,10 @@ void ScheduleRouter::Fill(const ScheduledItem& item, const protocol::AcceptedMes
     message->set_topic(item.topic.data(), item.topic.size());
     message->set_payload_bytes(static_cast<int64_t>(item.payload_bytes));
   }
-  // A decision without a change may have no message, and then no id.
-  if (accepted.id != storage::MessageId{}) message->set_id(accepted.id.ToString());
-  message->set_etag(EtagOf(accepted.revision));
+  FillIdentity(accepted.id, accepted.revision, message);
   SetTimestamp(accepted.deliver_ms, message->mutable_deliver_time());
   SetTimestamp(accepted.accept_ms, message->mutable_accept_time());
+  if (accepted.update_ms > 0) SetTimestamp(accepted.update_ms, message->mutable_update_time());
   message->set_state(ToProto(accepted.state));
   answer->set_outcome(ToProto(accepted.outcome));
   if (accepted.outcome == protocol::ScheduleOutcome::kReplaced) {
@@ -279,22 +316,35 @@ absl::Status ScheduleRouter::FillResponse(const ScheduleJob& job,
   return absl::OkStatus();
 }
 
+std::vector<absl::Status> ScheduleRouter::Refusals(const ScheduleJob& job) const {
+  std::vector<absl::Status> refusals;
+  refusals.reserve(job.items.size());
+  std::vector<size_t> next(std::max<size_t>(job.answers.size(), 1));
+  for (const ScheduledItem& item : job.items) {
+    absl::Status status = item.error.ok() ? job.status : item.error;
+    if (status.ok()) {
+      const protocol::AcceptedMessage& accepted = NextAnswer(job, item, &next);
+      if (!accepted.status.ok()) status = WithMetadata(accepted.status, "topic", item.topic);
+    }
+    refusals.push_back(std::move(status));
+  }
+  return refusals;
+}
+
 void ScheduleRouter::FillResults(
     const ScheduleJob& job, google::protobuf::RepeatedPtrField<v1::ScheduleResult>* results) const {
   std::vector<size_t> next(std::max<size_t>(job.answers.size(), 1));
   for (const ScheduledItem& item : job.items) {
     v1::ScheduleResult* result = results->Add();
     if (!item.error.ok()) {
-      rpc::ToRpcStatus(item.error, result->mutable_error());
+      FillFailure(item.error, result->mutable_error());
       continue;
     }
-    const size_t place = job.answers.size() == 1 ? 0 : item.shard;
-    DT_CHECK(place < job.answers.size() && next[place] < job.answers[place].size());
-    const protocol::AcceptedMessage& accepted = job.answers[place][next[place]++];
+    const protocol::AcceptedMessage& accepted = NextAnswer(job, item, &next);
     if (accepted.status.ok()) {
       Fill(item, accepted, result);
     } else {
-      rpc::ToRpcStatus(WithMetadata(accepted.status, "topic", item.topic), result->mutable_error());
+      FillFailure(WithMetadata(accepted.status, "topic", item.topic), result->mutable_error());
     }
   }
 }

@@ -41,14 +41,18 @@ struct ScheduledItem {
 
 // Plain data. The objects are reused.
 struct ScheduleJob {
+  base::Now now;
+  // The acceptance of the present message.
   uint64_t accept_ms = 0;
-  // The slot of the messages without a name.
+  // The slot of the messages without a name, unless their topic limits minutes.
   uint32_t plain_slot = 0;
   std::vector<ScheduledItem> items;
   // Topics that the catalog must create. True: the topic also needs its dead-letter topic.
   absl::flat_hash_map<std::string, bool> missing;
   // The catalog's answers for `missing`.
   absl::flat_hash_map<std::string, absl::StatusOr<catalog::TopicPtr>> ensured;
+  // Messages, by position, that the shards refuse whatever the answer for `missing` is.
+  absl::flat_hash_map<size_t, absl::Status> refused;
   // Commands that no shard has answered yet.
   size_t open = 0;
   // Not OK if the job as a whole has failed.
@@ -65,8 +69,9 @@ struct ScheduleJob {
 //
 // A message has a name if it has a key, an ordering key or a request id. The name decides the slot.
 // All messages of a job without a name share one slot, so that a plain batch is one command and one
-// write; jobs take these slots in turn. REQUIRES: the server serves. Thread safety: confined to the
-// worker's thread; at most one job is between Begin and Post.
+// write; jobs take these slots in turn. If the topic limits minutes, its messages take turns at the
+// shards instead, because each shard has a share of the limit. REQUIRES: the server serves. Thread
+// safety: confined to the worker's thread; at most one job is between Begin and Post.
 class ScheduleRouter {
  public:
   // `first_slot`: the slot at which this worker begins.
@@ -91,6 +96,8 @@ class ScheduleRouter {
 
   // The answer to the only message of a job. An error if it was refused.
   absl::Status FillResponse(const ScheduleJob& job, v1::ScheduleResponse* response) const;
+  // The refusals of all messages of a job, in order. OK: the message was accepted.
+  std::vector<absl::Status> Refusals(const ScheduleJob& job) const;
   // The answers to all messages of a job, in order. REQUIRES: job.status is OK.
   void FillResults(const ScheduleJob& job,
                    google::protobuf::RepeatedPtrField<v1::ScheduleResult>* results) const;
@@ -100,13 +107,18 @@ class ScheduleRouter {
   absl::Status Accept(const v1::ScheduleRequest& request, int index, ValidSchedule* valid,
                       storage::MessageRecord* record, ScheduleJob* job);
   // The topic of a message, valid until the next call. Null if the catalog must first create the
-  // topic or mark it as used. For a check, null if the catalog may create the topic.
+  // topic or mark it as used. For a check, null if the catalog may create or revive the topic.
   absl::StatusOr<const catalog::Topic*> FindTopic(const ValidSchedule& valid,
                                                   const ScheduleJob& job);
+  // The number of a topic that does not exist: a deleted topic has one, under which its tombstones
+  // have their keys and request ids. Otherwise 0.
+  storage::TopicId DeletedTopic(absl::string_view name) const;
   // True if the topic's dead letters have a topic. False: the catalog must create it.
   absl::StatusOr<bool> HasDeadLetters(const catalog::Topic& topic, const ScheduleJob& job) const;
   protocol::ScheduleCommand* CommandFor(uint16_t shard, ScheduleJob* job);
   uint32_t NextSlot();
+  // The slot of a message without a name. `topic` may be null.
+  uint32_t SlotWithoutName(const catalog::Topic* topic, const ScheduleJob& job);
   template <typename Answer>
   void Fill(const ScheduledItem& item, const protocol::AcceptedMessage& accepted,
             Answer* answer) const;
@@ -117,6 +129,8 @@ class ScheduleRouter {
   // The number of messages and the commands, by shard, of the job between Begin and Post.
   size_t expected_ = 0;
   std::vector<protocol::ScheduleCommand> commands_;
+  // The number of the job's messages without a name, for topics that limit minutes.
+  absl::flat_hash_map<storage::TopicId, uint32_t> turns_;
   // Memory that Add reuses.
   ValidSchedule valid_;
   storage::MessageRecord record_;

@@ -78,7 +78,9 @@ void ScheduleStream::AddMessages(const v1::ScheduleStreamRequest& request) {
 }
 
 void ScheduleStream::AskForTopics() {
-  asking_.emplace(api_, &frames_.back().job);
+  const auto& messages = kept_->messages();
+  const ScheduleRequests requests(messages.data(), static_cast<size_t>(messages.size()));
+  asking_.emplace(api_, requests, &frames_.back().job);
   asking_->Start([this] { OnTopics(); });
 }
 

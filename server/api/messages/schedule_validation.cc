@@ -74,16 +74,16 @@ absl::Status ValidateConflict(const v1::ScheduleRequest& request, const RequestL
   using protocol::OnConflict;
   switch (request.on_conflict()) {
     case Proto::ON_CONFLICT_UNSPECIFIED:
-    case Proto::FAIL:
+    case Proto::ON_CONFLICT_FAIL:
       valid->on_conflict = OnConflict::kFail;
       break;
-    case Proto::REPLACE:
+    case Proto::ON_CONFLICT_REPLACE:
       valid->on_conflict = OnConflict::kReplace;
       break;
-    case Proto::KEEP_TIME:
+    case Proto::ON_CONFLICT_KEEP_TIME:
       valid->on_conflict = OnConflict::kKeepTime;
       break;
-    case Proto::PUSH_BACK:
+    case Proto::ON_CONFLICT_PUSH_BACK:
       valid->on_conflict = OnConflict::kPushBack;
       break;
     default:
@@ -148,13 +148,14 @@ absl::Status ValidateExpireTime(const v1::ScheduleRequest& request, const std::s
     return Invalid("INVALID_TTL", field, "not after the deliver_time");
   }
   valid->ttl_ms = *ms - valid->when.deliver_ms;
+  valid->expire_ms = *ms;
   return absl::OkStatus();
 }
 
 // INVALID_TTL, INVALID_LATE_POLICY. Needs when, spread and on_conflict.
 absl::Status ValidateLifetime(const v1::ScheduleRequest& request, const RequestLimits& limits,
                               int index, ValidSchedule* valid) {
-  valid->ttl_ms = 0;
+  valid->ttl_ms = valid->expire_ms = 0;
   std::string field;
   if (request.has_ttl()) {
     field = FieldPath(index, "ttl");
@@ -183,13 +184,13 @@ absl::Status ValidateLatePolicy(v1::Message::LatePolicy policy, const std::strin
   constexpr absl::string_view kReason = "INVALID_LATE_POLICY";
   switch (policy) {
     case v1::Message::LATE_POLICY_UNSPECIFIED:
-    case v1::Message::DELIVER:
+    case v1::Message::LATE_POLICY_DELIVER:
       *valid = storage::LatePolicy::kDeliver;
       return absl::OkStatus();
-    case v1::Message::DROP:
+    case v1::Message::LATE_POLICY_DROP:
       *valid = storage::LatePolicy::kDrop;
       return absl::OkStatus();
-    case v1::Message::DEAD_LETTER:
+    case v1::Message::LATE_POLICY_DEAD_LETTER:
       *valid = storage::LatePolicy::kDeadLetter;
       return absl::OkStatus();
     default:

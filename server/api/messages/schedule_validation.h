@@ -46,6 +46,8 @@ struct ValidSchedule {
   uint64_t max_wait_ms = 0;
   uint64_t spread_ms = 0;
   uint64_t ttl_ms = 0;
+  // The end of the time to live, if the request gives it. 0: it gives none, or a ttl.
+  uint64_t expire_ms = 0;
   storage::LatePolicy late_policy = storage::LatePolicy::kDeliver;
 
   // The name that decides the shard: the key, else the ordering key, else the request id. Empty:
@@ -56,7 +58,8 @@ struct ValidSchedule {
   }
   // True if the shard must decide the message by itself, with ScheduleOptions.
   bool needs_options() const {
-    return !plain && (!key.empty() || !request_id.empty() || validate_only || spread_ms > 0);
+    return !plain &&
+           (!key.empty() || !request_id.empty() || validate_only || spread_ms > 0 || expire_ms > 0);
   }
 };
 

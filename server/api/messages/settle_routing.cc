@@ -1,55 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/api/messages/settle_routing.h"
 
+#include <algorithm>
 #include <optional>
+#include <string>
 
 #include "server/api/proto_time.h"
 #include "server/api/request_validation.h"
-#include "server/protocol/tags.h"
+#include "server/protocol/lease_token.h"
 
 namespace duetime::api {
 namespace {
 
-// The command of a token's shard, or null if there is no such shard.
-protocol::SettleCommand* CommandFor(protocol::LeaseToken token, uint16_t shard_count,
-                                    RoutedSettles* routed) {
-  const uint16_t shard = protocol::ShardOfLease(token);
-  if (shard < shard_count) {
-    ++routed->posted;
-    return &routed->by_shard[shard];
+// Parses a token and finds the command of its shard. Null if no lease can have the token.
+protocol::SettleCommand* CommandFor(const std::string& text, uint16_t shard_count,
+                                    RoutedSettles* routed, protocol::LeaseToken* token) {
+  if (const auto parsed = protocol::ParseLease(text); parsed.has_value()) {
+    *token = *parsed;
+    const uint16_t shard = protocol::ShardOfLease(*token);
+    if (shard < shard_count) {
+      ++routed->posted;
+      return &routed->by_shard[shard];
+    }
   }
-  routed->refused.emplace_back(token, v1::SettleRefusal::LEASE_LOST);
+  routed->refused.emplace_back(text, v1::SettleRefusal::REASON_LEASE_LOST);
   return nullptr;
 }
 
 void RouteNack(const v1::Nack& nack, uint16_t shard_count, RoutedSettles* routed) {
-  const protocol::LeaseToken token{nack.lease_token()};
+  protocol::LeaseToken token{};
   const std::optional<uint64_t> delay_ms =
       nack.has_delay() ? DurationToMs(nack.delay()) : std::nullopt;
   const bool in_range = !nack.has_delay() || (delay_ms.has_value() && *delay_ms <= kLeaseMsMax);
   if (!in_range || nack.reason().size() > kNackReasonBytesMax) {
-    routed->refused.emplace_back(token, v1::SettleRefusal::OUT_OF_RANGE);
-  } else if (auto* command = CommandFor(token, shard_count, routed)) {
+    routed->refused.emplace_back(nack.lease_token(), v1::SettleRefusal::REASON_OUT_OF_RANGE);
+  } else if (auto* command = CommandFor(nack.lease_token(), shard_count, routed, &token)) {
     command->nacks.push_back({.token = token, .delay_ms = delay_ms, .reason = nack.reason()});
+  }
+}
+
+void RouteRelease(const v1::ReleaseLease& release, uint16_t shard_count, RoutedSettles* routed) {
+  protocol::LeaseToken token{};
+  const std::optional<uint64_t> delay_ms =
+      release.has_delay() ? DurationToMs(release.delay()) : std::optional<uint64_t>(0);
+  if (!delay_ms.has_value() || *delay_ms > kLeaseMsMax) {
+    routed->refused.emplace_back(release.lease_token(), v1::SettleRefusal::REASON_OUT_OF_RANGE);
+  } else if (auto* command = CommandFor(release.lease_token(), shard_count, routed, &token)) {
+    command->releases.push_back({.token = token, .delay_ms = *delay_ms});
   }
 }
 
 void RouteDeadLetter(const v1::DeadLetterLease& letter, uint16_t shard_count,
                      RoutedSettles* routed) {
-  const protocol::LeaseToken token{letter.lease_token()};
+  protocol::LeaseToken token{};
   if (letter.reason().size() > kNackReasonBytesMax) {
-    routed->refused.emplace_back(token, v1::SettleRefusal::OUT_OF_RANGE);
-  } else if (auto* command = CommandFor(token, shard_count, routed)) {
+    routed->refused.emplace_back(letter.lease_token(), v1::SettleRefusal::REASON_OUT_OF_RANGE);
+  } else if (auto* command = CommandFor(letter.lease_token(), shard_count, routed, &token)) {
     command->dead_letters.push_back({.token = token, .reason = letter.reason()});
   }
 }
 
 void RouteExtend(const v1::ExtendLease& extend, uint16_t shard_count, RoutedSettles* routed) {
-  const protocol::LeaseToken token{extend.lease_token()};
+  protocol::LeaseToken token{};
   const std::optional<uint64_t> duration_ms = DurationToMs(extend.duration());
   if (!duration_ms.has_value() || extend.duration().seconds() < 1 || *duration_ms > kLeaseMsMax) {
-    routed->refused.emplace_back(token, v1::SettleRefusal::OUT_OF_RANGE);
-  } else if (auto* command = CommandFor(token, shard_count, routed)) {
+    routed->refused.emplace_back(extend.lease_token(), v1::SettleRefusal::REASON_OUT_OF_RANGE);
+  } else if (auto* command = CommandFor(extend.lease_token(), shard_count, routed, &token)) {
     command->extends.push_back({.token = token, .duration_ms = *duration_ms});
   }
 }
@@ -66,18 +82,40 @@ void Route(const Request& request, protocol::StreamId stream, uint16_t shard_cou
   const auto acks = static_cast<size_t>(request.ack_size());
   // With one shard, the common case, this is enough for all acks.
   for (auto& command : routed->by_shard) command.acks.reserve(acks / shard_count + 1);
-  for (const uint64_t ack : request.ack()) {
-    const protocol::LeaseToken token{ack};
-    if (auto* command = CommandFor(token, shard_count, routed)) command->acks.push_back(token);
+  protocol::LeaseToken token{};
+  for (const std::string& ack : request.ack()) {
+    if (auto* command = CommandFor(ack, shard_count, routed, &token)) {
+      command->acks.push_back(token);
+    }
   }
   for (const v1::Nack& nack : request.nack()) RouteNack(nack, shard_count, routed);
   for (const v1::ExtendLease& extend : request.extend()) RouteExtend(extend, shard_count, routed);
   for (const v1::DeadLetterLease& letter : request.dead_letter()) {
     RouteDeadLetter(letter, shard_count, routed);
   }
+  for (const v1::ReleaseLease& release : request.release()) {
+    RouteRelease(release, shard_count, routed);
+  }
+}
+
+template <typename Request>
+size_t Longest(const Request& request) {
+  size_t bytes = 0;
+  for (const std::string& token : request.ack()) bytes = std::max(bytes, token.size());
+  const auto look = [&bytes](const auto& items) {
+    for (const auto& item : items) bytes = std::max(bytes, item.lease_token().size());
+  };
+  look(request.nack());
+  look(request.extend());
+  look(request.dead_letter());
+  look(request.release());
+  return bytes;
 }
 
 }  // namespace
+
+size_t LongestToken(const v1::SubscribeRequest& request) { return Longest(request); }
+size_t LongestToken(const v1::SettleRequest& request) { return Longest(request); }
 
 void RouteSettles(const v1::SubscribeRequest& request, protocol::StreamId stream,
                   uint16_t shard_count, RoutedSettles* routed) {
@@ -91,15 +129,15 @@ void RouteSettles(const v1::SettleRequest& request, protocol::StreamId stream, u
 
 bool IsEmpty(const protocol::SettleCommand& command) {
   return command.acks.empty() && command.nacks.empty() && command.extends.empty() &&
-         command.dead_letters.empty();
+         command.dead_letters.empty() && command.releases.empty();
 }
 
 v1::SettleRefusal::Reason ToProto(protocol::SettleRefusal refusal) {
   switch (refusal) {
     case protocol::SettleRefusal::kLeaseLost:
-      return v1::SettleRefusal::LEASE_LOST;
+      return v1::SettleRefusal::REASON_LEASE_LOST;
     case protocol::SettleRefusal::kNoDeadLetterTopic:
-      return v1::SettleRefusal::NO_DEAD_LETTER_TOPIC;
+      return v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC;
   }
   return v1::SettleRefusal::REASON_UNSPECIFIED;
 }

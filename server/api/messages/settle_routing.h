@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,20 +17,27 @@
 namespace duetime::api {
 
 inline constexpr size_t kNackReasonBytesMax = 255;
+inline constexpr size_t kTokenBytesMax = 64;
 
 // The settlements of one request, sorted by the shard that must decide them.
 struct RoutedSettles {
   // Index: shard. Empty commands are not to be posted.
   std::vector<protocol::SettleCommand> by_shard;
-  // Settlements that are refused without asking a shard.
-  std::vector<std::pair<protocol::LeaseToken, v1::SettleRefusal::Reason>> refused;
+  // Tokens, as the client sent them but cut to kEchoedTokenBytesMax, of settlements that are
+  // refused without asking a shard.
+  std::vector<std::pair<std::string, v1::SettleRefusal::Reason>> refused;
   // The number of tokens that the shards will answer.
   size_t posted = 0;
 };
 
-// Routes settlements by the shard in their token. LEASE_LOST: the token's shard does not exist.
-// OUT_OF_RANGE: a nack with a delay over 12 h or a reason over 255 bytes, or an extend outside 1 s
-// to 12 h. Overwrites `routed`.
+// The size of the longest token. A request with one beyond kTokenBytesMax is refused as a whole:
+// refusals repeat the text and wait for a client that may not read.
+size_t LongestToken(const v1::SubscribeRequest& request);
+size_t LongestToken(const v1::SettleRequest& request);
+
+// Routes settlements by the shard in their token. LEASE_LOST: no lease can have the token.
+// OUT_OF_RANGE: a nack or release with a delay over 12 h, a reason over 255 bytes, or an extend
+// outside 1 s to 12 h. Overwrites `routed`.
 void RouteSettles(const v1::SubscribeRequest& request, protocol::StreamId stream,
                   uint16_t shard_count, RoutedSettles* routed);
 void RouteSettles(const v1::SettleRequest& request, protocol::StreamId stream, uint16_t shard_count,

@@ -50,13 +50,13 @@ absl::Status SubscriberStream::HandleRequest(grpc::ByteBuffer* buffer) {
   if (!status.ok()) return status;
   if (summary.elements > settles_max) {
     return InvalidSubscribeError(
-        "nack", absl::StrCat(summary.elements, " settlements, limit ", settles_max));
+        "ack", absl::StrCat(summary.elements, " settlements, limit ", settles_max));
   }
   v1::SubscribeRequest* request = ApiWorker::Reused<v1::SubscribeRequest>(buffer->Length());
   if (status = rpc::ParseChecked(buffer, request); !status.ok()) return status;
-  const auto acks = static_cast<size_t>(request->ack_size());
-  if (acks > settles_max) {
-    return InvalidSubscribeError("ack", absl::StrCat(acks, " settlements, limit ", settles_max));
+  if (const size_t bytes = LongestToken(*request); bytes > kTokenBytesMax) {
+    return InvalidSubscribeError("lease_token",
+                                 absl::StrCat(bytes, " bytes, limit ", kTokenBytesMax));
   }
   if (phase_ == Phase::kAwaitStart) {
     if (!request->has_start()) {
@@ -66,7 +66,10 @@ absl::Status SubscriberStream::HandleRequest(grpc::ByteBuffer* buffer) {
   } else if (request->has_start()) {
     return InvalidSubscribeError("start", "allowed in the first request only");
   }
-  if (!ended()) Settle(*request);
+  if (ended()) return absl::OkStatus();
+  // Before the settlements, so that no released message comes back here.
+  if (request->no_more_deliveries()) StopDeliveries();
+  Settle(*request);
   return absl::OkStatus();
 }
 
@@ -118,6 +121,7 @@ void SubscriberStream::OnReply(catalog::Reply reply) {
 
 void SubscriberStream::Open(catalog::SubscriptionPtr subscription) {
   Attach(*subscription);
+  if (std::exchange(deliveries_stopped_, false)) StopDeliveries();
   watch_ = SubscriptionWatch(std::move(subscription));
   phase_ = Phase::kOpen;
   queue_.set_lease_ms(start_.lease_ms);
@@ -129,16 +133,18 @@ void SubscriberStream::Open(catalog::SubscriptionPtr subscription) {
 void SubscriberStream::Attach(const catalog::Subscription& subscription) {
   attached_ = true;
   start_.lease_ms = LeaseMs(start_, subscription.settings);
-  const auto credit = std::make_shared<protocol::StreamCredit>(start_.max_outstanding_messages,
-                                                               start_.max_outstanding_bytes);
+  credit_ = std::make_shared<protocol::StreamCredit>(
+      start_.max_outstanding_messages, start_.max_outstanding_bytes,
+      api_->context().options.stream_unsent_bytes_max);
   runtime::Node* node = api_->context().node.load();
+  received_.assign(node->shard_count(), 0);
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
     // Never refused, because the number of streams bounds these commands.
     static_cast<void>(node->Post(shard, protocol::AttachCommand{.stream = id_,
                                                                 .topic = subscription.topic,
                                                                 .subscription = subscription.id,
                                                                 .lease_ms = start_.lease_ms,
-                                                                .credit = credit}));
+                                                                .credit = credit_}));
   }
 }
 
@@ -155,14 +161,41 @@ void SubscriberStream::Detach() {
   attached_ = false;
   runtime::Node* node = api_->context().node.load();
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
-    static_cast<void>(node->Post(shard, protocol::DetachCommand{.stream = id_}));
+    static_cast<void>(
+        node->Post(shard, protocol::DetachCommand{.stream = id_, .received = received_[shard]}));
+  }
+}
+
+void SubscriberStream::StopDeliveries() {
+  if (std::exchange(deliveries_stopped_, true) || !attached_) return;
+  runtime::Node* node = api_->context().node.load();
+  for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
+    static_cast<void>(
+        node->Post(shard, protocol::DetachCommand{.stream = id_, .keep_leases = true}));
+  }
+  GiveBack(queue_.TakeDeliveries());
+  MakeRoom();
+}
+
+void SubscriberStream::GiveBack(const std::vector<protocol::LeaseToken>& unsent) {
+  if (unsent.empty()) return;
+  runtime::Node* node = api_->context().node.load();
+  std::vector<protocol::SettleCommand> commands(node->shard_count());
+  for (const protocol::LeaseToken token : unsent) {
+    given_back_.insert(static_cast<uint64_t>(token));
+    commands[protocol::ShardOfLease(token)].releases.push_back({.token = token});
+  }
+  for (uint16_t shard = 0; shard < commands.size(); ++shard) {
+    if (commands[shard].releases.empty()) continue;
+    commands[shard].stream = id_;
+    static_cast<void>(node->Post(shard, std::move(commands[shard])));
   }
 }
 
 void SubscriberStream::Settle(const v1::SubscribeRequest& request) {
   RoutedSettles routed;
   RouteSettles(request, id_, api_->node().shard_count(), &routed);
-  for (const auto& [token, reason] : routed.refused) queue_.AddRefused(token, reason);
+  for (auto& [token, reason] : routed.refused) queue_.AddRefused(std::move(token), reason);
   settles_open_ += routed.posted;
   const bool ask = request.dead_letter_size() > 0 && !asked_.has_value() && !KnowsDeadLetters();
   if (ask && PostToCatalog(catalog::EnsureTopic{.name = topic_, .dead_letters = true}).ok()) {
@@ -188,10 +221,38 @@ void SubscriberStream::ReadOn() {
 }
 
 void SubscriberStream::AddDeliveries(base::Now now, std::vector<protocol::Delivery> deliveries) {
+  // After Close, the shards know from `received` that these deliveries were not sent.
   if (phase_ != Phase::kOpen || deliveries.empty()) return;
   // A new subscription may have the same name, and these deliveries may be for it.
   if (watch_.Gone(api_->context())) return Fail(SubscriptionNotFoundError(topic_, subscription_));
+  received_[protocol::ShardOfLease(deliveries.front().token)] += deliveries.size();
+  if (deliveries_stopped_) {
+    std::vector<protocol::LeaseToken> tokens;
+    tokens.reserve(deliveries.size());
+    for (const protocol::Delivery& delivery : deliveries) tokens.push_back(delivery.token);
+    return GiveBack(tokens);
+  }
+  size_t bytes = 0;
+  for (const protocol::Delivery& delivery : deliveries) bytes += delivery.record.size();
+  unsent_ += bytes;
+  api_->context().stats->unsent_bytes.fetch_add(bytes, std::memory_order_relaxed);
   queue_.AddDeliveries(now, std::move(deliveries));
+  MakeRoom();  // some of the queue may have expired
+}
+
+void SubscriberStream::MakeRoom() {
+  const size_t gone = unsent_ - queue_.bytes();
+  if (gone == 0) return;
+  unsent_ -= gone;
+  api_->context().stats->unsent_bytes.fetch_sub(gone, std::memory_order_relaxed);
+  const uint64_t mask = credit_->Sent(gone);
+  if (mask == 0) return;
+  runtime::Node* node = api_->context().node.load();
+  for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
+    if ((mask >> shard & 1) == 0) continue;
+    // Never refused, because the number of frames bounds these commands.
+    static_cast<void>(node->Post(shard, protocol::CreditCommand{.stream = id_}));
+  }
 }
 
 void SubscriberStream::AddSettles(const protocol::SettleReply& reply) {
@@ -237,6 +298,7 @@ void SubscriberStream::Pump() {
     }
     std::vector<protocol::LeaseToken> damaged;
     const size_t bytes = queue_.Fill(now, response, &damaged);
+    MakeRoom();
     for (const protocol::LeaseToken token : damaged) {
       given_back_.insert(static_cast<uint64_t>(token));
     }
@@ -266,17 +328,19 @@ void SubscriberStream::Close(const grpc::Status& status, uint64_t timeout_ms) {
   phase_ = Phase::kClosing;
   closing_status_ = status;
   close_by_mono_ms_ = api_->context().clock->Read().mono_ms + timeout_ms;
-  // Other streams get the deliveries that were not sent.
-  queue_.DropDeliveries();
+  // Other streams get the deliveries that were not sent. The order matters: see StopDeliveries.
+  StopDeliveries();
   Detach();
   Pump();
 }
 
 void SubscriberStream::OnEnded() {
+  StopDeliveries();
   Detach();
   api_->streams().Remove(id_);
   if (asked_.has_value()) api_->catalog_replies().Remove(*std::exchange(asked_, std::nullopt));
   queue_.Clear();
+  MakeRoom();
 }
 
 void SubscriberStream::OnServingState() {

@@ -28,11 +28,11 @@ namespace duetime::api {
 // the shards' deliveries in frames. One write is in flight at a time; meanwhile the next frame
 // gathers.
 //
-// If the client reads slowly, a write does not end. Then the credit runs out and the shards deliver
-// no more. Settlements are bounded too: the stream reads nothing while more than kSettlesOpenMax of
-// them wait for an answer or for the write. A delivery with a damaged record is not sent but given
-// back (ServingContext::GiveBackDamaged). A stream whose subscription is deleted ends within a
-// second.
+// If the client reads slowly, a write does not end. Then the shards deliver no more when
+// stream_unsent_bytes_max wait to be sent, or when the credit runs out. Settlements are bounded
+// too: the stream reads nothing while more than kSettlesOpenMax of them wait for an answer or for
+// the write. A delivery with a damaged record is not sent but given back
+// (ServingContext::GiveBackDamaged). A stream whose subscription is deleted ends within a second.
 //
 // However the stream ends, every shard receives a command to end its leases. Thread safety:
 // confined to the worker's thread.
@@ -86,6 +86,12 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   template <typename Command>
   absl::Status PostToCatalog(Command command);
   void Detach();
+  // Tells the shards which bytes have left the queue, so that they go on delivering.
+  void MakeRoom();
+  // Gives deliveries back that were not sent.
+  void GiveBack(const std::vector<protocol::LeaseToken>& unsent);
+  // Delivers nothing more. The leases go on.
+  void StopDeliveries();
   // Stops reading and delivering. Ends with `status` when the last confirmations are sent, or after
   // `timeout_ms`.
   void Close(const grpc::Status& status, uint64_t timeout_ms);
@@ -96,13 +102,20 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   Phase phase_ = Phase::kAwaitStart;
   protocol::StreamId id_{};
   bool attached_ = false;
+  // The number of deliveries from each shard.
+  std::vector<uint64_t> received_;
   bool counted_ = false;
   FrameQueue queue_;
+  std::shared_ptr<protocol::StreamCredit> credit_;
+  // The bytes of the queue, as the shards know them.
+  size_t unsent_ = 0;
   // The notices for the next frame.
   bool send_started_ = false;
   bool send_heartbeat_ = false;
   bool send_drain_ = false;
   bool drain_sent_ = false;
+  // The client wants no more deliveries.
+  bool deliveries_stopped_ = false;
   ValidStart start_;
   std::string topic_;
   std::string subscription_;

@@ -62,10 +62,10 @@ absl::Status ValidateReschedule(const v1::RescheduleRequest& request, const Requ
   absl::Status status = ValidateTarget(request, &valid->target);
   if (status.ok()) status = ResolveWhen(request, limits.horizon_ms, now_ms, &valid->when);
   if (!status.ok()) return status;
-  valid->revision.reset();
+  valid->etag.reset();
   if (request.etag().empty()) return absl::OkStatus();
-  valid->revision = ParseEtag(request.etag());
-  if (!valid->revision.has_value()) {
+  valid->etag = ParseEtag(request.etag());
+  if (!valid->etag.has_value()) {
     return Invalid("INVALID_ETAG", "etag", "not an etag that a server gives");
   }
   return absl::OkStatus();
@@ -76,16 +76,16 @@ absl::Status ValidateView(v1::MessageView view, bool* full) {
     return Invalid("INVALID_VIEW", "view", absl::StrCat("unknown value ", view),
                    {{"value", absl::StrCat(view)}});
   }
-  *full = view == v1::FULL;
+  *full = view == v1::MESSAGE_VIEW_FULL;
   return absl::OkStatus();
 }
 
-std::string EtagOf(uint64_t revision) { return absl::StrCat(revision); }
+std::string EtagText(uint64_t etag) { return absl::StrCat(etag); }
 
-std::optional<uint64_t> ParseEtag(absl::string_view etag) {
-  uint64_t revision = 0;
-  if (!absl::SimpleAtoi(etag, &revision) || EtagOf(revision) != etag) return std::nullopt;
-  return revision;
+std::optional<uint64_t> ParseEtag(absl::string_view text) {
+  uint64_t etag = 0;
+  if (!absl::SimpleAtoi(text, &etag) || EtagText(etag) != text) return std::nullopt;
+  return etag;
 }
 
 }  // namespace duetime::api

@@ -35,7 +35,7 @@ absl::Status ValidateTarget(const v1::ExplainRequest& request, ValidTarget* targ
 struct ValidReschedule {
   ValidTarget target;
   When when;
-  std::optional<uint64_t> revision;
+  std::optional<uint64_t> etag;
 };
 
 // The errors of ValidateTarget and ResolveWhen, and INVALID_ETAG.
@@ -45,9 +45,9 @@ absl::Status ValidateReschedule(const v1::RescheduleRequest& request, const Requ
 // INVALID_VIEW.
 absl::Status ValidateView(v1::MessageView view, bool* full);
 
-// The text of an etag: the revision.
-std::string EtagOf(uint64_t revision);
-// nullopt if EtagOf does not make such a text.
-std::optional<uint64_t> ParseEtag(absl::string_view etag);
+// The text of an etag (protocol::EtagOf).
+std::string EtagText(uint64_t etag);
+// nullopt if EtagText does not make such a text.
+std::optional<uint64_t> ParseEtag(absl::string_view text);
 
 }  // namespace duetime::api

@@ -119,9 +119,9 @@ void FillSample(const query::ListRow& row, const std::string& topic, uint64_t no
   storage::MessageRecord record;
   if (!storage::DecodeMessageHead(row.head, &record).ok()) return;
   v1::Message* message = response->add_sample();
-  FillRecord(record, topic, row.bytes - row.head.size(), /*full=*/false, message);
-  message->set_id(row.key.id.ToString());
-  message->set_state(row.key.due_ms <= now_ms ? v1::Message::DUE : v1::Message::SCHEDULED);
+  FillRecord(record, row.key.id, topic, row.bytes - row.head.size(), /*full=*/false, message);
+  message->set_state(row.key.due_ms <= now_ms ? v1::Message::STATE_DUE
+                                              : v1::Message::STATE_SCHEDULED);
 }
 
 Co<absl::Status> DryRun(ApiWorker& worker, rpc::UnaryCall& call, std::string topic,
@@ -162,7 +162,7 @@ Co<absl::Status> DryRun(ApiWorker& worker, rpc::UnaryCall& call, std::string top
 }  // namespace
 
 Co<absl::Status> StartBulk(ApiWorker& worker, rpc::UnaryCall& call,
-                           const v1::StartBulkRequest& request, v1::Operation* response) {
+                           const v1::StartBulkRequest& request, v1::StartBulkResponse* response) {
   ServingContext& context = worker.context();
   protocol::OperationSpec spec;
   absl::Status status = ValidateBulk(request, context.options.limits, &spec);
@@ -171,10 +171,11 @@ Co<absl::Status> StartBulk(ApiWorker& worker, rpc::UnaryCall& call,
   if (!topic.ok()) co_return topic.status();
   spec.topic = (*topic)->id;
   if (request.dry_run()) {
-    co_return co_await DryRun(worker, call, request.topic(), std::move(spec), response);
+    co_return co_await DryRun(worker, call, request.topic(), std::move(spec),
+                              response->mutable_operation());
   }
   auto operation = co_await StartOperation(worker, request.name(), std::move(spec));
-  if (operation.ok()) Fill(worker, *operation, response);
+  if (operation.ok()) Fill(worker, *operation, response->mutable_operation());
   co_return operation.status();
 }
 
@@ -186,7 +187,8 @@ Co<absl::StatusOr<Operation>> StartPurge(ApiWorker& worker, storage::TopicId top
 }
 
 Co<absl::Status> GetOperation(ApiWorker& worker, rpc::UnaryCall&,
-                              const v1::GetOperationRequest& request, v1::Operation* response) {
+                              const v1::GetOperationRequest& request,
+                              v1::GetOperationResponse* response) {
   absl::Status status = ValidateOperationName(request.name(), "name");
   if (!status.ok()) co_return status;
   ReadStore reading(worker, [name = request.name()](storage::MessageStore* store) {
@@ -195,7 +197,7 @@ Co<absl::Status> GetOperation(ApiWorker& worker, rpc::UnaryCall&,
   const auto parts = co_await reading;
   if (!parts.ok()) co_return parts.status();
   if (parts->empty()) co_return OperationNotFoundError(request.name());
-  Fill(worker, Merge(*parts), response);
+  Fill(worker, Merge(*parts), response->mutable_operation());
   co_return absl::OkStatus();
 }
 
@@ -229,13 +231,13 @@ Co<absl::Status> ListOperations(ApiWorker& worker, rpc::UnaryCall&,
 
 Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::UnaryCall&,
                                  const v1::CancelOperationRequest& request,
-                                 v1::Operation* response) {
+                                 v1::CancelOperationResponse* response) {
   absl::Status status = ValidateOperationName(request.name(), "name");
   if (!status.ok()) co_return status;
   protocol::OperationCommand command;
   command.name = request.name();
   auto operation = co_await AskAllShards(worker, std::move(command));
-  if (operation.ok()) Fill(worker, *operation, response);
+  if (operation.ok()) Fill(worker, *operation, response->mutable_operation());
   co_return operation.status();
 }
 

@@ -17,15 +17,16 @@ namespace duetime::api {
 // A dry run reads a page at a time on the reader's thread, so that other reads come in between. It
 // ends when the client has gone.
 Co<absl::Status> StartBulk(ApiWorker& worker, rpc::UnaryCall& call,
-                           const v1::StartBulkRequest& request, v1::Operation* response);
+                           const v1::StartBulkRequest& request, v1::StartBulkResponse* response);
 Co<absl::Status> GetOperation(ApiWorker& worker, rpc::UnaryCall& call,
-                              const v1::GetOperationRequest& request, v1::Operation* response);
+                              const v1::GetOperationRequest& request,
+                              v1::GetOperationResponse* response);
 Co<absl::Status> ListOperations(ApiWorker& worker, rpc::UnaryCall& call,
                                 const v1::ListOperationsRequest& request,
                                 v1::ListOperationsResponse* response);
 Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::UnaryCall& call,
                                  const v1::CancelOperationRequest& request,
-                                 v1::Operation* response);
+                                 v1::CancelOperationResponse* response);
 
 // Starts an operation that ends every message of a topic, including the messages in flight.
 Co<absl::StatusOr<protocol::Operation>> StartPurge(ApiWorker& worker, storage::TopicId topic);

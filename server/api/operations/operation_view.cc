@@ -19,11 +19,11 @@ using protocol::OperationState;
 v1::Operation::State OperationStateToProto(OperationState state) {
   switch (state) {
     case OperationState::kRunning:
-      return v1::Operation::RUNNING;
+      return v1::Operation::STATE_RUNNING;
     case OperationState::kDone:
-      return v1::Operation::DONE;
+      return v1::Operation::STATE_DONE;
     case OperationState::kStopped:
-      return v1::Operation::STOPPED;
+      return v1::Operation::STATE_STOPPED;
   }
   return v1::Operation::STATE_UNSPECIFIED;
 }
@@ -31,15 +31,15 @@ v1::Operation::State OperationStateToProto(OperationState state) {
 v1::BulkAction ActionToProto(BulkAction action) {
   switch (action) {
     case BulkAction::kCancel:
-      return v1::BULK_CANCEL;
+      return v1::BULK_ACTION_CANCEL;
     case BulkAction::kShift:
-      return v1::BULK_SHIFT;
+      return v1::BULK_ACTION_SHIFT;
     case BulkAction::kRelease:
-      return v1::BULK_RELEASE;
+      return v1::BULK_ACTION_RELEASE;
     case BulkAction::kPurge:
-      return v1::BULK_PURGE;
+      return v1::BULK_ACTION_PURGE;
     case BulkAction::kRedrive:
-      return v1::BULK_REDRIVE;
+      return v1::BULK_ACTION_REDRIVE;
   }
   return v1::BULK_ACTION_UNSPECIFIED;
 }
@@ -48,19 +48,19 @@ absl::Status ValidateAction(const v1::StartBulkRequest& request, uint64_t horizo
                             protocol::OperationSpec* spec) {
   constexpr absl::string_view kReason = "INVALID_ACTION";
   switch (request.action()) {
-    case v1::BULK_CANCEL:
+    case v1::BULK_ACTION_CANCEL:
       spec->action = BulkAction::kCancel;
       break;
-    case v1::BULK_SHIFT:
+    case v1::BULK_ACTION_SHIFT:
       spec->action = BulkAction::kShift;
       break;
-    case v1::BULK_RELEASE:
+    case v1::BULK_ACTION_RELEASE:
       spec->action = BulkAction::kRelease;
       break;
-    case v1::BULK_PURGE:
+    case v1::BULK_ACTION_PURGE:
       spec->action = BulkAction::kPurge;
       break;
-    case v1::BULK_REDRIVE:
+    case v1::BULK_ACTION_REDRIVE:
       spec->action = BulkAction::kRedrive;
       break;
     default:
@@ -69,7 +69,7 @@ absl::Status ValidateAction(const v1::StartBulkRequest& request, uint64_t horizo
   const bool shifts = spec->action == BulkAction::kShift;
   if (shifts != request.has_shift_by()) {
     return Invalid(kReason, "shift_by",
-                   shifts ? "required with BULK_SHIFT" : "only with BULK_SHIFT");
+                   shifts ? "required with BULK_ACTION_SHIFT" : "only with BULK_ACTION_SHIFT");
   }
   if (!shifts) return absl::OkStatus();
   spec->horizon_ms = horizon_ms;

@@ -63,18 +63,44 @@ absl::Status ReadMask(const google::protobuf::FieldMask& mask, RecurrenceCommand
   return absl::OkStatus();
 }
 
-absl::Status FillPreview(const calendar::RecurrenceRule& rule, int64_t after_ms, size_t count,
-                         v1::PreviewRecurrenceResponse* response) {
-  const auto compiled = calendar::Recurrence::Compile(rule, "schedule");
-  if (!compiled.ok()) return compiled.status();
-  const std::string zone_name = rule.time_zone.empty() ? "UTC" : rule.time_zone;
+// The point in the times of a rule at which a preview begins.
+struct PreviewBegin {
+  // All occurrences are after this time.
+  int64_t after_ms = 0;
+  // The number of occurrences made up to then.
+  uint64_t made = 0;
+};
+
+// The point before the first occurrence of a recurrence that is created at `now_ms`. nullopt: it
+// has no occurrence.
+std::optional<PreviewBegin> BeginOfNew(const calendar::Recurrence& rule, int64_t now_ms) {
+  const std::optional<int64_t> first = rule.First(now_ms);
+  if (!first.has_value()) return std::nullopt;
+  return PreviewBegin{.after_ms = *first - 1, .made = 0};
+}
+
+// The point before the pending occurrence. Without one, the recurrence is complete, or paused: then
+// as if it were resumed at `now_ms` and missed nothing.
+PreviewBegin BeginOf(const RecurrenceState& state, int64_t now_ms) {
+  const auto nominal_ms = static_cast<int64_t>(state.nominal_ms);
+  if (state.current.id != storage::MessageId{} && state.made > 0) {
+    return {.after_ms = nominal_ms - 1, .made = state.made - 1};
+  }
+  return {.after_ms = std::max(nominal_ms, now_ms), .made = state.made};
+}
+
+absl::Status FillPreview(const calendar::Recurrence& rule, const PreviewBegin& begin,
+                         int64_t after_ms, size_t count, v1::PreviewRecurrenceResponse* response) {
+  const std::string& time_zone = rule.rule().time_zone;
+  const std::string zone_name = time_zone.empty() ? "UTC" : time_zone;
   const auto zone = calendar::FindZone(zone_name, "schedule.time_zone");
   if (!zone.ok()) return zone.status();
   constexpr uint64_t kCountedMax = 10'000;
-  std::optional<uint64_t> number = compiled->CountUpTo(after_ms, kCountedMax);
-  int64_t at_ms = after_ms;
-  for (size_t i = 0; i < count && !compiled->IsComplete(number.value_or(kCountedMax)); ++i) {
-    const auto next = compiled->NextAfter(at_ms);
+  int64_t at_ms = std::max(begin.after_ms, after_ms);
+  std::optional<uint64_t> number = rule.CountBetween(begin.after_ms, at_ms, kCountedMax);
+  if (number.has_value()) *number += begin.made;
+  for (size_t i = 0; i < count && !rule.IsComplete(number.value_or(kCountedMax)); ++i) {
+    const auto next = rule.NextAfter(at_ms);
     if (!next.has_value()) break;
     at_ms = *next;
     auto* occurrence = response->add_occurrences();
@@ -104,6 +130,7 @@ Co<absl::StatusOr<RecurrenceState>> Read(ApiWorker& worker, std::string name) {
 // Sends a command to the shard of its recurrence.
 Co<absl::StatusOr<RecurrenceReply>> Change(ApiWorker& worker, RecurrenceCommand command) {
   const uint16_t shard = ShardOf(worker, command.name);
+  command.budget = worker.context().open_answers;
   Ask<RecurrenceReply, RecurrenceCommand> ask(&worker, shard, std::move(command));
   co_return co_await ask;
 }
@@ -139,11 +166,12 @@ Co<absl::Status> Check(ApiWorker& worker, RecurrenceCommand command) {
 
 // True if late messages of the template become dead letters.
 bool MakesDeadLetters(const v1::Recurrence& asked) {
-  return asked.template_().late_policy() == v1::Message::DEAD_LETTER;
+  return asked.template_().late_policy() == v1::Message::LATE_POLICY_DEAD_LETTER;
 }
 
 // Reads a new recurrence, without the settings of its topic.
-absl::Status ReadNew(ApiWorker& worker, const v1::Recurrence& asked, RecurrenceCommand* command) {
+absl::Status ReadNew(ApiWorker& worker, const v1::Recurrence& asked, uint64_t now_ms,
+                     RecurrenceCommand* command) {
   absl::Status status = ValidateRecurrenceName(asked.name(), "recurrence.name");
   if (status.ok()) status = ValidateTopic(asked.topic(), "recurrence.topic");
   if (status.ok()) {
@@ -155,8 +183,10 @@ absl::Status ReadNew(ApiWorker& worker, const v1::Recurrence& asked, RecurrenceC
   // that moment. Both are set later and are not part of the content, so that a repeat of the
   // request has the same content.
   if (status.ok()) {
-    status = ReadRule(asked.schedule(), 0, "recurrence.schedule", &command->spec.rule);
+    status = ReadRule(asked.schedule(), worker.context().options.limits, now_ms,
+                      "recurrence.schedule", &command->spec.rule);
   }
+  if (!asked.schedule().has_start_time()) command->spec.rule.start_ms = 0;
   return status;
 }
 
@@ -180,13 +210,14 @@ absl::Status ReadUpdate(ApiWorker& worker, const v1::UpdateRecurrenceRequest& re
   absl::Status status = ValidateRecurrenceName(asked.name(), "recurrence.name");
   if (status.ok()) status = ReadMask(request.update_mask(), command);
   if (status.ok() && !request.etag().empty()) {
-    command->revision = ParseEtag(request.etag());
-    if (!command->revision.has_value()) status = EtagMismatchError(asked.name());
+    command->etag = ParseEtag(request.etag());
+    if (!command->etag.has_value()) status = EtagMismatchError(asked.name());
   }
   if (status.ok()) status = ReadPolicies(asked, &command->spec.overlap, &command->spec.misfire);
   if (status.ok() && command->update_rule) {
-    status = ReadRule(asked.schedule(), worker.context().clock->Read().wall_ms,
-                      "recurrence.schedule", &command->spec.rule);
+    status = ReadRule(asked.schedule(), worker.context().options.limits,
+                      worker.context().clock->Read().wall_ms, "recurrence.schedule",
+                      &command->spec.rule);
   }
   return status;
 }
@@ -203,7 +234,7 @@ Co<absl::Status> CreateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
   command.name = asked.name();
   command.validate_only = request.validate_only();
   const uint64_t now_ms = context.clock->Read().wall_ms;
-  absl::Status status = ReadNew(worker, asked, &command);
+  absl::Status status = ReadNew(worker, asked, now_ms, &command);
   if (!status.ok()) co_return status;
   catalog::TopicPtr topic = context.catalog().FindTopic(asked.topic());
   if (topic == nullptr) status = context.MayCreateTopic(asked.topic());
@@ -340,8 +371,9 @@ Co<absl::Status> PreviewRecurrence(ApiWorker& worker, rpc::UnaryCall&,
     co_return Invalid("INVALID_PAGE_SIZE", "count", absl::StrCat("0 to ", kPreviewMax));
   }
   const auto count = static_cast<size_t>(request.count() == 0 ? kPreviewDefault : request.count());
-  const uint64_t now_ms = worker.context().clock->Read().wall_ms;
-  auto after_ms = static_cast<int64_t>(now_ms);
+  const uint64_t clock_ms = worker.context().clock->Read().wall_ms;
+  const auto now_ms = static_cast<int64_t>(clock_ms);
+  std::optional<int64_t> after_ms;
   if (request.has_after_time()) {
     const auto ms = TimestampToMs(request.after_time());
     if (!ms.has_value()) {
@@ -349,18 +381,27 @@ Co<absl::Status> PreviewRecurrence(ApiWorker& worker, rpc::UnaryCall&,
     }
     after_ms = static_cast<int64_t>(*ms);
   }
+  std::optional<RecurrenceState> existing;
   calendar::RecurrenceRule rule;
   if (request.source_case() == v1::PreviewRecurrenceRequest::kName) {
     absl::Status status = ValidateRecurrenceName(request.name(), "name");
     if (!status.ok()) co_return status;
     auto recurrence = co_await Read(worker, request.name());
     if (!recurrence.ok()) co_return recurrence.status();
-    rule = std::move(recurrence->spec.rule);
+    rule = recurrence->spec.rule;
+    existing = *std::move(recurrence);
   } else {
-    absl::Status status = ReadRule(request.schedule(), now_ms, "schedule", &rule);
+    absl::Status status =
+        ReadRule(request.schedule(), worker.context().options.limits, clock_ms, "schedule", &rule);
     if (!status.ok()) co_return status;
   }
-  co_return FillPreview(rule, after_ms, count, response);
+  const auto compiled = calendar::Recurrence::Compile(rule, "schedule");
+  if (!compiled.ok()) co_return compiled.status();
+  const std::optional<PreviewBegin> begin =
+      existing.has_value() ? BeginOf(*existing, now_ms)
+                           : BeginOfNew(*compiled, std::min(now_ms, after_ms.value_or(now_ms)));
+  if (!begin.has_value()) co_return absl::OkStatus();
+  co_return FillPreview(*compiled, *begin, after_ms.value_or(begin->after_ms), count, response);
 }
 
 }  // namespace duetime::api

@@ -10,6 +10,8 @@
 #include "server/api/messages/target_validation.h"
 #include "server/api/proto_time.h"
 #include "server/api/validation_error.h"
+#include "server/api/when.h"
+#include "server/protocol/etag.h"
 #include "storage/message_record.h"
 
 namespace duetime::api {
@@ -21,15 +23,17 @@ using protocol::RecurrenceStatus;
 
 constexpr absl::string_view kRecurrenceReason = "INVALID_RECURRENCE";
 constexpr size_t kNameBytesMax = 255;
+// The calendar reads longer expressions, which recurrences of earlier versions may have.
+constexpr size_t kCronBytesMax = 255;
 
 v1::Recurrence::State StateToProto(RecurrenceStatus status) {
   switch (status) {
     case RecurrenceStatus::kActive:
-      return v1::Recurrence::ACTIVE;
+      return v1::Recurrence::STATE_ACTIVE;
     case RecurrenceStatus::kPaused:
-      return v1::Recurrence::PAUSED;
+      return v1::Recurrence::STATE_PAUSED;
     case RecurrenceStatus::kCompleted:
-      return v1::Recurrence::COMPLETED;
+      return v1::Recurrence::STATE_COMPLETED;
   }
   return v1::Recurrence::STATE_UNSPECIFIED;
 }
@@ -51,6 +55,24 @@ absl::Status ReadDuration(const google::protobuf::Duration& duration, const std:
   if (!read.has_value())
     return Invalid(kRecurrenceReason, field, "negative, or not a valid duration");
   *ms = static_cast<int64_t>(*read);
+  return absl::OkStatus();
+}
+
+// The limits of a rule that requests have and stored rules need not have.
+absl::Status CheckRule(const calendar::RecurrenceRule& rule, const RequestLimits& limits,
+                       uint64_t now_ms, const std::string& field) {
+  if (rule.cron.size() > kCronBytesMax) {
+    return OverLimit("INVALID_CRON", field + ".cron", rule.cron.size(), kCronBytesMax, "bytes");
+  }
+  const auto interval_ms = static_cast<uint64_t>(rule.interval_ms);
+  if (interval_ms > limits.horizon_ms) {
+    return OverLimit(kRecurrenceReason, field + ".interval", interval_ms, limits.horizon_ms, "ms");
+  }
+  const auto start_ms = static_cast<uint64_t>(rule.start_ms);
+  if (start_ms > LatestMs(limits.horizon_ms, now_ms)) {
+    return OverLimit(kRecurrenceReason, field + ".start_time", start_ms - now_ms, limits.horizon_ms,
+                     "ms ahead");
+  }
   return absl::OkStatus();
 }
 
@@ -93,8 +115,8 @@ absl::Status ValidateRecurrenceName(const std::string& name, const std::string& 
   return ValidateName("INVALID_RECURRENCE_NAME", field, name, kNameBytesMax);
 }
 
-absl::Status ReadRule(const v1::RecurrenceSchedule& schedule, uint64_t now_ms,
-                      const std::string& field, calendar::RecurrenceRule* rule) {
+absl::Status ReadRule(const v1::RecurrenceSchedule& schedule, const RequestLimits& limits,
+                      uint64_t now_ms, const std::string& field, calendar::RecurrenceRule* rule) {
   *rule = {};
   rule->cron = schedule.cron();
   rule->time_zone = schedule.time_zone();
@@ -118,6 +140,7 @@ absl::Status ReadRule(const v1::RecurrenceSchedule& schedule, uint64_t now_ms,
     status = Invalid(kRecurrenceReason, field + ".max_count", "negative");
   }
   rule->max_count = static_cast<uint64_t>(schedule.max_count());
+  if (status.ok()) status = CheckRule(*rule, limits, now_ms, field);
   return status;
 }
 
@@ -153,10 +176,10 @@ absl::Status ReadTemplate(const v1::MessageTemplate& from, const TopicSettings& 
 absl::Status ReadPolicies(const v1::Recurrence& from, Overlap* overlap, Misfire* misfire) {
   switch (from.overlap()) {
     case v1::Recurrence::OVERLAP_UNSPECIFIED:
-    case v1::Recurrence::ALLOW:
+    case v1::Recurrence::OVERLAP_ALLOW:
       *overlap = Overlap::kAllow;
       break;
-    case v1::Recurrence::SKIP:
+    case v1::Recurrence::OVERLAP_SKIP:
       *overlap = Overlap::kSkip;
       break;
     default:
@@ -165,13 +188,13 @@ absl::Status ReadPolicies(const v1::Recurrence& from, Overlap* overlap, Misfire*
   }
   switch (from.misfire()) {
     case v1::Recurrence::MISFIRE_UNSPECIFIED:
-    case v1::Recurrence::FIRE_ONCE:
+    case v1::Recurrence::MISFIRE_FIRE_ONCE:
       *misfire = Misfire::kFireOnce;
       break;
-    case v1::Recurrence::FIRE_ALL:
+    case v1::Recurrence::MISFIRE_FIRE_ALL:
       *misfire = Misfire::kFireAll;
       break;
-    case v1::Recurrence::SKIP_MISSED:
+    case v1::Recurrence::MISFIRE_SKIP_MISSED:
       *misfire = Misfire::kSkip;
       break;
     default:
@@ -188,12 +211,13 @@ void FillRecurrence(const protocol::RecurrenceState& state, absl::string_view to
   proto->set_topic(std::string(topic));
   FillTemplate(spec.message, full, proto->mutable_template_());
   FillSchedule(spec.rule, proto->mutable_schedule());
-  proto->set_overlap(spec.overlap == Overlap::kSkip ? v1::Recurrence::SKIP : v1::Recurrence::ALLOW);
-  proto->set_misfire(spec.misfire == Misfire::kFireAll ? v1::Recurrence::FIRE_ALL
-                     : spec.misfire == Misfire::kSkip  ? v1::Recurrence::SKIP_MISSED
-                                                       : v1::Recurrence::FIRE_ONCE);
+  proto->set_overlap(spec.overlap == Overlap::kSkip ? v1::Recurrence::OVERLAP_SKIP
+                                                    : v1::Recurrence::OVERLAP_ALLOW);
+  proto->set_misfire(spec.misfire == Misfire::kFireAll ? v1::Recurrence::MISFIRE_FIRE_ALL
+                     : spec.misfire == Misfire::kSkip  ? v1::Recurrence::MISFIRE_SKIP_MISSED
+                                                       : v1::Recurrence::MISFIRE_FIRE_ONCE);
   proto->set_state(StateToProto(state.status));
-  proto->set_etag(EtagOf(state.revision));
+  proto->set_etag(EtagText(protocol::EtagOf(state)));
   SetTimestamp(state.create_ms, proto->mutable_create_time());
   if (state.update_ms != 0) SetTimestamp(state.update_ms, proto->mutable_update_time());
   if (state.current.id != storage::MessageId{}) {

@@ -18,10 +18,11 @@ namespace duetime::api {
 // INVALID_RECURRENCE_NAME.
 absl::Status ValidateRecurrenceName(const std::string& name, const std::string& field);
 
-// INVALID_RECURRENCE for the faults that calendar::Recurrence::Compile cannot see. A rule without a
-// start begins at `now_ms`.
-absl::Status ReadRule(const v1::RecurrenceSchedule& schedule, uint64_t now_ms,
-                      const std::string& field, calendar::RecurrenceRule* rule);
+// INVALID_RECURRENCE and INVALID_CRON for the faults that calendar::Recurrence::Compile cannot see:
+// malformed fields, and limits that hold only for requests. A rule without a start begins at
+// `now_ms`.
+absl::Status ReadRule(const v1::RecurrenceSchedule& schedule, const RequestLimits& limits,
+                      uint64_t now_ms, const std::string& field, calendar::RecurrenceRule* rule);
 
 // Validates a template as Schedule validates a message of a topic with these settings. `message`
 // becomes the record from which occurrences are made.

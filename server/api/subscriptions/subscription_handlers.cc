@@ -73,9 +73,12 @@ absl::StatusOr<std::vector<uint64_t>> ReadOldest(storage::MessageStore* store,
   std::vector<uint64_t> oldest;
   for (const auto& [shard, from] : backlogs) {
     storage::Page<storage::BacklogRef> page;
-    absl::Status status =
-        store->ScanBacklog(shard, subscription, from, {.entries = 1, .bytes = 1}, &page);
-    if (!status.ok()) return status;
+    page.next = from;
+    while (page.items.empty() && page.next.has_value()) {
+      absl::Status status = store->ScanBacklog(shard, subscription, storage::MessageKey(*page.next),
+                                               {.entries = 1, .bytes = 1}, &page);
+      if (!status.ok()) return status;
+    }
     oldest.push_back(page.items.empty() ? 0 : delivery::KeyOf(page.items[0]).due_ms);
   }
   return oldest;
@@ -95,8 +98,9 @@ absl::StatusOr<std::string> NameInTopic(ApiWorker& worker, absl::string_view top
 
 absl::Status ReadStart(v1::CreateSubscriptionRequest::Start start, bool* from_now) {
   using Request = v1::CreateSubscriptionRequest;
-  *from_now = start != Request::ALL;
-  if (start == Request::START_UNSPECIFIED || start == Request::NEW || start == Request::ALL) {
+  *from_now = start != Request::START_ALL;
+  if (start == Request::START_UNSPECIFIED || start == Request::START_NEW ||
+      start == Request::START_ALL) {
     return absl::OkStatus();
   }
   return Invalid("INVALID_SUBSCRIPTION", "start", absl::StrCat("unknown value ", start),

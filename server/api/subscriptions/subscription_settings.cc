@@ -94,10 +94,10 @@ absl::Status ReadRetention(const v1::SubscriptionSettings& proto, const RequestL
   settings->retention_max_messages = static_cast<uint64_t>(proto.retention_max_messages());
   switch (proto.retention_policy()) {
     case v1::RETENTION_POLICY_UNSPECIFIED:
-    case v1::RETENTION_DROP:
+    case v1::RETENTION_POLICY_DROP:
       settings->retention_policy = RetentionPolicy::kDrop;
       return absl::OkStatus();
-    case v1::RETENTION_DEAD_LETTER:
+    case v1::RETENTION_POLICY_DEAD_LETTER:
       settings->retention_policy = RetentionPolicy::kDeadLetter;
       return absl::OkStatus();
     default:
@@ -223,8 +223,8 @@ void ToProto(const SubscriptionSettings& settings, v1::SubscriptionSettings* pro
   if (settings.retention_ms > 0) SetDuration(settings.retention_ms, proto->mutable_retention());
   proto->set_retention_max_messages(static_cast<int64_t>(settings.retention_max_messages));
   proto->set_retention_policy(settings.retention_policy == RetentionPolicy::kDeadLetter
-                                  ? v1::RETENTION_DEAD_LETTER
-                                  : v1::RETENTION_DROP);
+                                  ? v1::RETENTION_POLICY_DEAD_LETTER
+                                  : v1::RETENTION_POLICY_DROP);
 }
 
 }  // namespace duetime::api

@@ -63,13 +63,13 @@ absl::Status ReadMinuteLimit(const v1::MinuteLimit& limit, absl::string_view pat
   settings->minute_max = static_cast<uint64_t>(limit.messages());
   switch (limit.policy()) {
     case v1::MinuteLimit::POLICY_UNSPECIFIED:
-    case v1::MinuteLimit::WARN:
+    case v1::MinuteLimit::POLICY_WARN:
       settings->minute_policy = BucketPolicy::kWarn;
       break;
-    case v1::MinuteLimit::REFUSE:
+    case v1::MinuteLimit::POLICY_REFUSE:
       settings->minute_policy = BucketPolicy::kRefuse;
       break;
-    case v1::MinuteLimit::SPREAD:
+    case v1::MinuteLimit::POLICY_SPREAD:
       settings->minute_policy = BucketPolicy::kSpread;
       break;
     default:
@@ -91,11 +91,11 @@ absl::Status ReadMinuteLimit(const v1::MinuteLimit& limit, absl::string_view pat
 v1::MinuteLimit::Policy PolicyToProto(protocol::BucketPolicy policy) {
   switch (policy) {
     case protocol::BucketPolicy::kWarn:
-      return v1::MinuteLimit::WARN;
+      return v1::MinuteLimit::POLICY_WARN;
     case protocol::BucketPolicy::kRefuse:
-      return v1::MinuteLimit::REFUSE;
+      return v1::MinuteLimit::POLICY_REFUSE;
     case protocol::BucketPolicy::kSpread:
-      return v1::MinuteLimit::SPREAD;
+      return v1::MinuteLimit::POLICY_SPREAD;
   }
   return v1::MinuteLimit::POLICY_UNSPECIFIED;
 }

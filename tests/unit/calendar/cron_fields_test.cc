@@ -88,9 +88,15 @@ TEST(ParseCronFieldsTest, SundayIsZeroAndSeven) {
                                                  {"SUN-TUE", Bits({0, 1, 2})},
                                                  {"6-0", Bits({0, 6})},
                                                  {"0-7", BitsFromTo(0, 6)},
+                                                 {"*", BitsFromTo(0, 6)},
+                                                 {"*/2", Bits({0, 2, 4, 6})},
                                                  {"*/7", Bits({0})},
-                                                 {"3/2", Bits({3, 5})},
-                                                 {"1/2", Bits({1, 3, 5})},
+                                                 {"1/6", Bits({0, 1})},
+                                                 {"2/5", Bits({0, 2})},
+                                                 {"3/2", Bits({0, 3, 5})},
+                                                 {"1/2", Bits({0, 1, 3, 5})},
+                                                 {"2/2", Bits({2, 4, 6})},
+                                                 {"5/1", Bits({0, 5, 6})},
                                                  {"7/2", Bits({0})}};
   for (const auto& [text, bits] : cases) {
     EXPECT_EQ(Fields("0 0 * * " + text).weekdays, bits) << text;

@@ -150,7 +150,8 @@ DayField MakeDayOfWeek(Random* random) {
     case 2:
       return {"?", [](absl::CivilDay) { return true; }, true};
     default: {
-      const NumberField field = MakeField(random, 0, 6);
+      NumberField field = MakeField(random, 0, 7);
+      field.allows[0] = field.allows[0] || field.allows[7];
       return {
           field.text,
           [field](absl::CivilDay day) { return field.allows[static_cast<size_t>(WeekdayOf(day))]; },

@@ -122,6 +122,62 @@ TEST(RecurrenceTest, APreviewBeginsAtItsFirstMoment) {
   EXPECT_THAT(recurrence.Preview(0, 0), IsEmpty());
 }
 
+TEST(RecurrenceTest, TheFirstTimeIsNotBeforeNowExceptAStartThatHasJustPassed) {
+  RecurrenceRule ends = Hourly();
+  ends.end_ms = kStartMs + 10;
+  RecurrenceRule cron = DailyInBerlin();
+  const int64_t cron_ms = cron.start_ms;
+  struct Case {
+    RecurrenceRule rule;
+    int64_t now_ms;
+    std::optional<int64_t> first_ms;
+  };
+  const Case cases[] = {
+      {Hourly(), 0, kStartMs},
+      {Hourly(), kStartMs, kStartMs},
+      {Hourly(), kStartMs + kHourMs - 1, kStartMs},
+      {Hourly(), kStartMs + kHourMs, kStartMs + kHourMs},
+      {Hourly(), kStartMs + kHourMs + 1, kStartMs + 2 * kHourMs},
+      {ends, kStartMs + 9, kStartMs},
+      {ends, kStartMs + 10, std::nullopt},
+      {cron, 0, cron_ms},
+      {cron, cron_ms, cron_ms},
+      {cron, cron_ms + 1, Ms("2026-03-29T03:00:00+02:00")},
+  };
+  for (const Case& one : cases) EXPECT_EQ(Compiled(one.rule).First(one.now_ms), one.first_ms);
+}
+
+TEST(RecurrenceTest, CountsTheTimesBetweenTwoMoments) {
+  RecurrenceRule ends = Hourly();
+  ends.end_ms = kStartMs + 3 * kHourMs;
+  RecurrenceRule cron;
+  cron.cron = "0 * * * *";
+  const int64_t hour_ms = Ms("2026-05-04T00:00:00Z");
+  struct Case {
+    RecurrenceRule rule;
+    int64_t after_ms;
+    int64_t until_ms;
+    uint64_t most;
+    std::optional<uint64_t> count;
+  };
+  const Case cases[] = {
+      {Hourly(), 0, kStartMs - 1, 9, 0},
+      {Hourly(), 0, kStartMs, 9, 1},
+      {Hourly(), kStartMs, kStartMs, 9, 0},
+      {Hourly(), kStartMs, kStartMs + kHourMs, 9, 1},
+      {Hourly(), kStartMs, kStartMs + 30'000 * kHourMs, 9, 30'000},
+      {ends, 0, kStartMs + 9 * kHourMs, 9, 3},
+      {ends, kStartMs + 9 * kHourMs, kStartMs + 10 * kHourMs, 9, 0},
+      {cron, hour_ms - 1, hour_ms + 8 * kHourMs, 9, 9},
+      {cron, hour_ms, hour_ms + 8 * kHourMs, 9, 8},
+      {cron, hour_ms - 1, hour_ms + 9 * kHourMs, 9, std::nullopt},
+  };
+  for (const Case& one : cases) {
+    EXPECT_EQ(Compiled(one.rule).CountBetween(one.after_ms, one.until_ms, one.most), one.count)
+        << one.after_ms << " " << one.until_ms;
+  }
+}
+
 TEST(JitterTest, IsStableAndWithinItsBounds) {
   RecurrenceRule rule = Hourly();
   rule.jitter_ms = 9;

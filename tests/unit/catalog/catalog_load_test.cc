@@ -3,6 +3,7 @@
 // The catalog starts from the records on disk. It imports data directories up to format 3, in which
 // shard 0 kept the settings of topics, and every shard the names of its subscriptions.
 #include <gtest/gtest.h>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "server/catalog/catalog_records.h"
 #include "server/catalog/old_records.h"
 #include "storage/byte_order.h"
+#include "storage/repair_note.h"
+#include "storage/value_codec.h"
 #include "tests/unit/catalog/catalog_world.h"
 
 namespace duetime::catalog {
@@ -262,6 +265,8 @@ TEST(CatalogLoadTest, RefusesDamage) {
       {"Topic", {Object(ObjectKind::kTopicSettings, kPartition, "a", "\xff")}},
       {"OldTopic", {Object(ObjectKind::kTopicSettings, 0, "a", "\xff")}},
       {"Catalog", {Object(ObjectKind::kCatalog, kPartition, std::string(kStateName), "\xff")}},
+      {"Note",
+       {Object(ObjectKind::kCatalog, kPartition, std::string(storage::kRepairNoteName), "x")}},
       {"Subscription",
        {CatalogObject(), Object(ObjectKind::kSubscription, kPartition, subscription.name, "\xff")}},
       {"NumberOfASubscription",
@@ -277,6 +282,78 @@ TEST(CatalogLoadTest, RefusesDamage) {
     const auto store = StoreWith(&disk, test.records);
     Catalog catalog({.shards = 1}, store.get());
     EXPECT_TRUE(absl::IsDataLoss(catalog.Recover({})));
+  }
+}
+
+Record Note(uint64_t greatest) {
+  return Object(ObjectKind::kCatalog, kPartition, std::string(storage::kRepairNoteName),
+                storage::EncodeNumber(greatest));
+}
+
+struct MendCase {
+  std::string name;
+  // Besides the note.
+  std::vector<Record> records;
+  std::vector<std::vector<SubscriptionState>> shards;
+  // The subscriptions after the load, and the number of the next one.
+  std::map<std::string, SubscriptionId> subscriptions;
+  uint32_t next = 0;
+};
+
+TEST(CatalogLoadTest, JoinsWhatARepairFound) {
+  constexpr uint32_t kNoted = storage::kSecondSubscription + 8;
+  const auto greatest = static_cast<uint32_t>(kSecond);
+  const SubscriptionState s = State(kFirst, "s");
+  const SubscriptionState t = State(kSecond, "t");
+  SubscriptionState other = State(SubscriptionId{greatest + 1}, "t");
+  other.start = {.high = 1, .low = 1};
+  const Record of_s = Subscribed(kFirst, "s", SubscriptionPhase::kLive);
+  const Record of_t = Subscribed(kSecond, "t", SubscriptionPhase::kLive);
+  const Record state = CatalogObject();
+  const std::map<std::string, SubscriptionId> both = {{"s", kFirst}, {"t", kSecond}};
+  const std::string renamed = "recovered-" + std::to_string(greatest + 1) + "-t";
+  const std::vector<MendCase> cases = {
+      {"OnlyShards", {}, {{s, t}, {s, t}}, both, greatest + 1},
+      {"OnlyTheCatalog", {of_s, of_t}, {{}, {}}, both, greatest + 1},
+      {"Some", {of_s}, {{t}, {}}, both, greatest + 1},
+      {"OneInTheCatalog", {state, of_t}, {{s, t}, {s, t}}, both, greatest + 1},
+      {"OneInAShard", {state, of_s, of_t}, {{s, t}, {s}}, both, greatest + 1},
+      {"TwoOfOneName",
+       {state, of_t},
+       {{s, t}, {s, t, other}},
+       {{"s", kFirst}, {"t", kSecond}, {renamed, other.id}},
+       greatest + 2},
+      {"Noted", {state, of_s, of_t, Note(kNoted)}, {{s, t}, {s, t}}, both, kNoted + 1},
+      {"None", {Note(kNoted)}, {{}, {}}, {}, 0},
+  };
+  for (const MendCase& test : cases) {
+    SCOPED_TRACE(test.name);
+    CatalogWorld world;
+    std::vector<Record> records = {Note(0)};
+    records.insert(records.end(), test.records.begin(), test.records.end());
+    Restore(&world, records, test.shards);
+    for (int start = 0; start < 2; ++start) {
+      std::map<std::string, SubscriptionId> found;
+      for (const auto& each : world.snapshot().ListSubscriptions(TopicId{1}, "", 9)) {
+        found[each->name] = each->id;
+      }
+      EXPECT_EQ(found, test.subscriptions);
+      world.ExpectShardsFollow();
+      world.catalog().CheckInvariants();
+      EXPECT_FALSE(
+          world.store()
+              .GetObject(ObjectKind::kCatalog, kPartition, std::string(storage::kRepairNoteName))
+              ->has_value())
+          << "the first start has done it";
+      world.Restart();
+    }
+    CreateSubscription first{.topic = "a", .name = "x"};
+    const auto reply = world.Ask(first);
+    if (test.next == 0) {
+      EXPECT_EQ(reply->subscription->id, kFirst);
+    } else {
+      EXPECT_EQ(reply->subscription->id, SubscriptionId{test.next});
+    }
   }
 }
 

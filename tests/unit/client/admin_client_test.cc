@@ -55,6 +55,9 @@ TEST_F(AdminClientTest, ReturnsTheResourceOfAnAnswer) {
   ExpectAnswer<v1::UpdateRecurrenceResponse>(&AdminClient::UpdateRecurrence, recurrence, name);
   ExpectAnswer<v1::PauseRecurrenceResponse>(&AdminClient::PauseRecurrence, recurrence, name);
   ExpectAnswer<v1::ResumeRecurrenceResponse>(&AdminClient::ResumeRecurrence, recurrence, name);
+  const std::string operation = "operation { name: 'n' }";
+  ExpectAnswer<v1::GetOperationResponse>(&AdminClient::GetOperation, operation, name);
+  ExpectAnswer<v1::CancelOperationResponse>(&AdminClient::CancelOperation, operation, name);
   server_.Answer<v1::CreateTopicRequest>(ParseProto<v1::CreateTopicResponse>(topic));
   EXPECT_EQ(client_->CreateTopic(ParseProto<v1::Topic>("name: 'mine'"))->name(), "n");
   EXPECT_TRUE(IsProto(server_.Seen<v1::CreateTopicRequest>().at(0), "topic { name: 'mine' }"));
@@ -75,14 +78,12 @@ TEST_F(AdminClientTest, ReturnsOtherAnswersAsTheyAre) {
   expect(&AdminClient::ListSubscriptions, v1::ListSubscriptionsResponse(), "next_page_token: 'a'");
   expect(&AdminClient::ListOperations, v1::ListOperationsResponse(), "next_page_token: 'a'");
   expect(&AdminClient::ListRecurrences, v1::ListRecurrencesResponse(), "next_page_token: 'a'");
-  expect(&AdminClient::GetOperation, v1::Operation(), "name: 'o'");
-  expect(&AdminClient::CancelOperation, v1::Operation(), "name: 'o'");
 }
 
 TEST_F(AdminClientTest, NamesAnOperationSoThatTheServerRecognisesARepeat) {
-  server_.On<v1::StartBulkRequest, v1::Operation>(
-      [&](const v1::StartBulkRequest& request, v1::Operation* operation) {
-        operation->set_name(request.name());
+  server_.On<v1::StartBulkRequest, v1::StartBulkResponse>(
+      [&](const v1::StartBulkRequest& request, v1::StartBulkResponse* response) {
+        response->mutable_operation()->set_name(request.name());
         return FailFirst(1);
       });
   ASSERT_TRUE(client_->StartBulk({}).ok());

@@ -50,26 +50,28 @@ TEST(ArgumentsTest, Messages) {
        {{"--count", {"7"}}, {"--at", {"2026-12-24 18:00"}}, {"--tz", {"Asia/Shanghai"}}}},
       {"schedule t --in 10m --key k --on-conflict push-back --max-wait 1h --only-if-exists "
        "--request-id r --dry-run",
-       "topic: 't' delay { seconds: 600 } key: 'k' on_conflict: PUSH_BACK max_wait { seconds: 3600 "
+       "topic: 't' delay { seconds: 600 } key: 'k' on_conflict: ON_CONFLICT_PUSH_BACK max_wait { "
+       "seconds: 3600 "
        "} only_if_exists: true request_id: 'r' validate_only: true",
        once},
       {"schedule t --in 1s --key k --on-conflict keep-time",
-       "topic: 't' delay { seconds: 1 } key: 'k' on_conflict: KEEP_TIME", once},
+       "topic: 't' delay { seconds: 1 } key: 'k' on_conflict: ON_CONFLICT_KEEP_TIME", once},
       {"schedule t --local '2026-12-24 18:00' --tz Europe/Berlin --label a=1 --label b=2 --ttl 5m "
        "--late drop --spread 15m --ordering-key o",
        "topic: 't' civil_time { local: '2026-12-24T18:00' time_zone: 'Europe/Berlin' } labels { "
        "key: 'a' value: '1' } labels { key: 'b' value: '2' } ttl { seconds: 300 } late_policy: "
-       "DROP spread { seconds: 900 } ordering_key: 'o'",
+       "LATE_POLICY_DROP spread { seconds: 900 } ordering_key: 'o'",
        {{"--count", {"1"}}, {"--tz", {"Europe/Berlin"}}}},
       {"schedule t --in 1s --expire-at 1970-01-01T00:01:00Z --late dead-letter",
-       "topic: 't' delay { seconds: 1 } expire_time { seconds: 60 } late_policy: DEAD_LETTER",
+       "topic: 't' delay { seconds: 1 } expire_time { seconds: 60 } late_policy: "
+       "LATE_POLICY_DEAD_LETTER",
        once},
       {"reschedule x --in 2h --etag e", "message_id: 'x' delay { seconds: 7200 } etag: 'e'"},
       {"reschedule --topic t --key k --at 1970-01-01T00:01:00Z",
        "key { topic: 't' key: 'k' } deliver_time { seconds: 60 }",
        {{"--at", {"1970-01-01T00:01:00Z"}}}},
-      {"get x --full", "message_id: 'x' view: FULL", {{"--full", {""}}}},
-      {"get --topic t --key k", "key { topic: 't' key: 'k' } view: BASIC"},
+      {"get x --full", "message_id: 'x' view: MESSAGE_VIEW_FULL", {{"--full", {""}}}},
+      {"get --topic t --key k", "key { topic: 't' key: 'k' } view: MESSAGE_VIEW_BASIC"},
       {"explain x", "message_id: 'x'"},
       // A topic may have the name of a command.
       {"list list", "topic: 'list'"},
@@ -77,12 +79,13 @@ TEST(ArgumentsTest, Messages) {
        "1970-01-01T00:02:00Z --state scheduled,in-flight --state due --page-size 7 --page-token p "
        "--all",
        "topic: 't' key_prefix: 'k' labels { key: 'a' value: '1' } labels { key: 'b' value: '2' } "
-       "start_time { seconds: 60 } end_time { seconds: 120 } states: [SCHEDULED, IN_FLIGHT, DUE] "
+       "start_time { seconds: 60 } end_time { seconds: 120 } states: [STATE_SCHEDULED, "
+       "STATE_IN_FLIGHT, STATE_DUE] "
        "page_size: 7 page_token: 'p'",
        {{"--all", {""}}}},
-      {"forecast", "bucket: HOUR"},
+      {"forecast", "bucket: BUCKET_HOUR"},
       {"forecast t --bucket day --buckets 9 --from 1970-01-01T00:01:00Z",
-       "topic: 't' bucket: DAY buckets: 9 start_time { seconds: 60 }"},
+       "topic: 't' bucket: BUCKET_DAY buckets: 9 start_time { seconds: 60 }"},
       {"info", ""},
   });
   EXPECT_EQ(Read("cancel x y --stop-redelivery z").values,
@@ -103,32 +106,32 @@ TEST(ArgumentsTest, Operations) {
   const Values all = {{"--all", {""}}};
   ExpectRequests({
       {"bulk cancel t --label a=1 --from 1970-01-01T00:01:00Z --name n --wait",
-       "topic: 't' action: BULK_CANCEL filter { labels { key: 'a' value: '1' } start_time { "
+       "topic: 't' action: BULK_ACTION_CANCEL filter { labels { key: 'a' value: '1' } start_time { "
        "seconds: 60 } } name: 'n'",
        {{"--wait", {""}}}},
-      {"bulk shift t --all --by 1h", "topic: 't' action: BULK_SHIFT shift_by { seconds: 3600 }",
-       all},
-      {"bulk shift t --all --by +1h", "topic: 't' action: BULK_SHIFT shift_by { seconds: 3600 }",
-       all},
+      {"bulk shift t --all --by 1h",
+       "topic: 't' action: BULK_ACTION_SHIFT shift_by { seconds: 3600 }", all},
+      {"bulk shift t --all --by +1h",
+       "topic: 't' action: BULK_ACTION_SHIFT shift_by { seconds: 3600 }", all},
       {"bulk shift t --all --by -1h30m",
-       "topic: 't' action: BULK_SHIFT shift_by { seconds: -5400 }", all},
-      {"bulk release t --dry-run", "topic: 't' action: BULK_RELEASE dry_run: true"},
-      {"bulk purge t --all", "topic: 't' action: BULK_PURGE", all},
-      {"bulk redrive t --all", "topic: 't' action: BULK_REDRIVE", all},
+       "topic: 't' action: BULK_ACTION_SHIFT shift_by { seconds: -5400 }", all},
+      {"bulk release t --dry-run", "topic: 't' action: BULK_ACTION_RELEASE dry_run: true"},
+      {"bulk purge t --all", "topic: 't' action: BULK_ACTION_PURGE", all},
+      {"bulk redrive t --all", "topic: 't' action: BULK_ACTION_REDRIVE", all},
       {"bulk list t", "topic: 't'"},
       {"bulk get n", "name: 'n'"},
       {"bulk stop n", "name: 'n'"},
       {"topic drain t --wait --dry-run",
-       "topic: 't' action: BULK_RELEASE dry_run: true",
+       "topic: 't' action: BULK_ACTION_RELEASE dry_run: true",
        {{"--wait", {""}}}},
       {"dlq list t -s billing --label a=1 --all",
        "labels { key: 'a' value: '1' }",
        {{"TOPIC", {"t"}}, {"-s,--subscription", {"billing"}}, {"--all", {""}}}},
       {"dlq redrive t --dead-letter-topic d --all --wait --name n",
-       "action: BULK_REDRIVE name: 'n'",
+       "action: BULK_ACTION_REDRIVE name: 'n'",
        {{"TOPIC", {"t"}}, {"--dead-letter-topic", {"d"}}, {"--all", {""}}, {"--wait", {""}}}},
       {"dlq purge t --key-prefix k",
-       "action: BULK_PURGE filter { key_prefix: 'k' }",
+       "action: BULK_ACTION_PURGE filter { key_prefix: 'k' }",
        {{"TOPIC", {"t"}}}},
   });
 }
@@ -139,9 +142,11 @@ TEST(ArgumentsTest, Recurrences) {
        "--ordering-key o --start 1970-01-01T00:01:00Z --max-count 3 --jitter 10s --overlap skip "
        "--misfire all --dry-run",
        "recurrence { name: 'n' topic: 't' template { payload: 'p' attributes { key: 'a' value: '1' "
-       "} labels { key: 'l' value: '2' } ordering_key: 'o' ttl { seconds: 300 } late_policy: DROP "
+       "} labels { key: 'l' value: '2' } ordering_key: 'o' ttl { seconds: 300 } late_policy: "
+       "LATE_POLICY_DROP "
        "} schedule { cron: '0 9 * * *' time_zone: 'UTC' start_time { seconds: 60 } max_count: 3 "
-       "jitter { seconds: 10 } } overlap: SKIP misfire: FIRE_ALL } validate_only: true"},
+       "jitter { seconds: 10 } } overlap: OVERLAP_SKIP misfire: MISFIRE_FIRE_ALL } validate_only: "
+       "true"},
       {"recur create n t --every 30s",
        "recurrence { name: 'n' topic: 't' schedule { interval { seconds: 30 } } }"},
       {"recur update n --every 30s",
@@ -153,7 +158,7 @@ TEST(ArgumentsTest, Recurrences) {
       {"recur update n p --label l=2 --ttl none --cron @daily --end none --max-count 0 --overlap "
        "allow --misfire once",
        "recurrence { name: 'n' template { payload: 'p' labels { key: 'l' value: '2' } } schedule { "
-       "cron: '@daily' } overlap: ALLOW misfire: FIRE_ONCE } "
+       "cron: '@daily' } overlap: OVERLAP_ALLOW misfire: MISFIRE_FIRE_ONCE } "
        "update_mask { paths: ['template.labels', 'template.ttl', 'template.payload', "
        "'schedule.cron', 'schedule.end_time', 'schedule.max_count', 'overlap', 'misfire'] }"},
       {"recur get n", "name: 'n'"},
@@ -177,7 +182,8 @@ TEST(ArgumentsTest, Topics) {
       {"topic create t --rate 500 --burst 50 --minute-limit 9 --minute-policy spread --spread-max "
        "1h --dead-letter-topic d",
        "topic { name: 't' settings { rate { messages_per_second: 500 burst: 50 } minute_limit { "
-       "messages: 9 policy: SPREAD spread_max { seconds: 3600 } } dead_letter_topic: 'd' } }"},
+       "messages: 9 policy: POLICY_SPREAD spread_max { seconds: 3600 } } dead_letter_topic: 'd' } "
+       "}"},
       {"topic update t --max-pending 0 --default-ttl none --tombstone-retention default",
        "topic { name: 't' settings { } } update_mask { paths: ['settings.max_pending', "
        "'settings.default_ttl', 'settings.tombstone_retention'] }"},
@@ -210,7 +216,8 @@ TEST(ArgumentsTest, Subscriptions) {
        "subscription { topic: 't' name: 's' settings { lease_duration { seconds: 60 } retry { "
        "min_backoff { seconds: 5 } max_backoff { seconds: 600 } multiplier: 1.5 jitter: 0.2 "
        "max_attempts: 8 } dead_letter_topic: 'd' retention { seconds: 172800 } "
-       "retention_max_messages: 5000000000 retention_policy: RETENTION_DEAD_LETTER } } start: ALL"},
+       "retention_max_messages: 5000000000 retention_policy: RETENTION_POLICY_DEAD_LETTER } } "
+       "start: START_ALL"},
       {"subscription update t s --max-attempts 0",
        "subscription { topic: 't' name: 's' settings { retry { } } } "
        "update_mask { paths: 'settings.retry.max_attempts' }"},
@@ -218,7 +225,7 @@ TEST(ArgumentsTest, Subscriptions) {
        "--multiplier 2 --jitter 0 --dead-letter-topic '' --retention none --retention-max 0 "
        "--retention-policy drop",
        "subscription { topic: 't' name: 's' settings { retry { multiplier: 2 } retention_policy: "
-       "RETENTION_DROP } } update_mask { paths: ['settings.lease_duration', "
+       "RETENTION_POLICY_DROP } } update_mask { paths: ['settings.lease_duration', "
        "'settings.retry.min_backoff', 'settings.retry.max_backoff', 'settings.retry.multiplier', "
        "'settings.retry.jitter', 'settings.dead_letter_topic', 'settings.retention', "
        "'settings.retention_max_messages', 'settings.retention_policy'] }"},
@@ -240,23 +247,18 @@ TEST(ArgumentsTest, ReceivingAndSettling) {
        "topic: 't' subscription: 's' max_messages: 7 wait { seconds: 30 } lease_duration { "
        "seconds: 5 } client_id: 'duetime pull'",
        {{"--ack", {""}}}},
-      {"settle 00a1 ffffffffffffffff --ack",
-       "ack: [161, 18446744073709551615]",
-       {{"TOKEN", {"00a1", "ffffffffffffffff"}}, {"--ack", {""}}}},
-      {"--json settle 10 18446744073709551615 --ack",
-       "ack: [10, 18446744073709551615]",
-       {{"TOKEN", {"10", "18446744073709551615"}}, {"--ack", {""}}}},
+      {"settle a b --ack", "ack: ['a', 'b']", {{"TOKEN", {"a", "b"}}, {"--ack", {""}}}},
       {"settle a --nack 10s --reason busy",
-       "nack { lease_token: 10 delay { seconds: 10 } reason: 'busy' }",
+       "nack { lease_token: 'a' delay { seconds: 10 } reason: 'busy' }",
        {{"TOKEN", {"a"}}, {"--nack", {"10s"}}, {"--reason", {"busy"}}}},
       {"settle a --nack policy",
-       "nack { lease_token: 10 }",
+       "nack { lease_token: 'a' }",
        {{"TOKEN", {"a"}}, {"--nack", {"policy"}}}},
       {"settle a --extend 5m",
-       "extend { lease_token: 10 duration { seconds: 300 } }",
+       "extend { lease_token: 'a' duration { seconds: 300 } }",
        {{"TOKEN", {"a"}}, {"--extend", {"5m"}}}},
       {"settle a --dead-letter --topic t --reason r",
-       "dead_letter { lease_token: 10 reason: 'r' } topic: 't'",
+       "dead_letter { lease_token: 'a' reason: 'r' } topic: 't'",
        {{"TOKEN", {"a"}}, {"--dead-letter", {""}}, {"--reason", {"r"}}}},
   });
   EXPECT_EQ(Read("subscribe t").values, (Values{{"TOPIC", {"t"}}, {"--workers", {"1"}}}));
@@ -293,6 +295,12 @@ TEST(ArgumentsTest, TheSettlementOfASubscriber) {
     EXPECT_EQ(settlement->delay, c.delay) << c.options;
     EXPECT_EQ(settlement->reason, c.reason) << c.options;
   }
+}
+
+TEST(ArgumentsTest, SettleReleases) {
+  const auto settlement = ReadSettlement(Read("settle 00a1000000000007 --release"));
+  ASSERT_TRUE(settlement.ok());
+  EXPECT_EQ(settlement->kind, Settlement::Kind::kRelease);
 }
 
 TEST(ArgumentsTest, APayloadFromAFile) {
@@ -398,10 +406,8 @@ TEST(ArgumentsTest, RefusesBadLines) {
       {"subscribe", {""}},
       {"pull", {"", "t --max 0", "t --max 1001", "t --wait long"}},
       {"settle",
-       {"", "a", "--ack", "xyz --ack", "a1x --ack", "'' --ack", "10000000000000000 --ack",
-        "a --ack --nack 1s", "a --ack --reason r", "a --extend ''", "a --dead-letter",
-        "a --ack --topic t"}},
-      {"--json settle", {"a1 --ack"}},
+       {"", "a", "--ack", "a --ack --nack 1s", "a --ack --reason r", "a --extend ''",
+        "a --dead-letter", "a --ack --topic t"}},
   };
   int lines = 0;
   for (const auto& [command, ends] : cases) {
@@ -412,7 +418,7 @@ TEST(ArgumentsTest, RefusesBadLines) {
       ++lines;
     }
   }
-  EXPECT_EQ(lines, 144);
+  EXPECT_EQ(lines, 139);
 }
 
 // The help of each command has an example that begins with the command.
@@ -431,7 +437,7 @@ TEST(ArgumentsTest, HelpIsNoErrorAndHasAnExample) {
       ++commands;
     }
   }
-  EXPECT_EQ(commands, 51);
+  EXPECT_EQ(commands, 53);
 }
 
 }  // namespace

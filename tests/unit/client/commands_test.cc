@@ -35,20 +35,22 @@ std::vector<Proto> ReadLines(const std::string& text) {
 }
 
 TEST_F(CommandsTest, ScheduleAndReschedule) {
-  Answer<v1::ScheduleRequest, v1::ScheduleResponse>("message { id: 'id1' } outcome: CREATED");
-  Answer<v1::RescheduleRequest, v1::RescheduleResponse>("outcome: SETTLED");
+  Answer<v1::ScheduleRequest, v1::ScheduleResponse>(
+      "message { id: 'id1' } outcome: SCHEDULE_OUTCOME_CREATED");
+  Answer<v1::RescheduleRequest, v1::RescheduleResponse>("outcome: OUTCOME_SETTLED");
   EXPECT_THAT(Out("schedule t p --in 1s --key k"), StartsWith("scheduled id1 for "));
   EXPECT_EQ(server_.Seen<v1::ScheduleRequest>()[0].request_id().size(), 32u);
   EXPECT_THAT(Out("schedule t p --in 1s --dry-run"),
               StartsWith("dry run, nothing is changed: scheduled "));
   EXPECT_THAT(ReadLines<v1::ScheduleResponse>(Out("schedule t p --in 1s --json")),
               ElementsAre(testing::Truly([](const v1::ScheduleResponse& answer) {
-                return answer.message().id() == "id1" && answer.outcome() == v1::CREATED;
+                return answer.message().id() == "id1" &&
+                       answer.outcome() == v1::SCHEDULE_OUTCOME_CREATED;
               })));
   const Result moved = Cli("reschedule x --in 1s");
   EXPECT_EQ(moved.code, kNotAsWished);
   EXPECT_THAT(moved.out, StartsWith("x is not moved: "));
-  Answer<v1::RescheduleRequest, v1::RescheduleResponse>("outcome: RESCHEDULED");
+  Answer<v1::RescheduleRequest, v1::RescheduleResponse>("outcome: OUTCOME_RESCHEDULED");
   EXPECT_THAT(Out("reschedule x --in 1s"), StartsWith("x is moved to "));
 }
 
@@ -69,14 +71,14 @@ TEST_F(CommandsTest, ScheduleManySplitsIntoBatches) {
 }
 
 TEST_F(CommandsTest, CancelOneOrMany) {
-  Answer<v1::CancelRequest, v1::CancelResponse>("outcome: CANCELLED");
+  Answer<v1::CancelRequest, v1::CancelResponse>("outcome: OUTCOME_CANCELLED");
   server_.On<v1::CancelBatchRequest, v1::CancelBatchResponse>(
       [&](const v1::CancelBatchRequest& request, v1::CancelBatchResponse* response) {
         for (const v1::CancelRequest& item : request.cancels()) {
           *response->add_results() = ParseProto<v1::CancelResult>(
               item.message_id() == "bad"    ? "error { code: 3 }"
-              : item.message_id() == "gone" ? "cancel { outcome: NOT_FOUND }"
-                                            : "cancel { outcome: CANCELLED }");
+              : item.message_id() == "gone" ? "cancel { outcome: OUTCOME_NOT_FOUND }"
+                                            : "cancel { outcome: OUTCOME_CANCELLED }");
         }
         return grpc::Status::OK;
       });
@@ -136,26 +138,28 @@ TEST_F(CommandsTest, GetExplainForecastAndInfo) {
   Answer<v1::GetRequest, v1::GetResponse>("message { id: 'id1' }");
   Answer<v1::ExplainRequest, v1::ExplainResponse>("summary: 'All is well.'");
   Answer<v1::ForecastRequest, v1::ForecastResponse>("total { messages: 7 }");
-  Answer<v1::ServerInfoRequest, v1::ServerInfoResponse>("state: SERVING");
+  Answer<v1::ServerInfoRequest, v1::ServerInfoResponse>("state: SERVING_STATE_SERVING");
   EXPECT_THAT(Out("get x"), StartsWith("id            id1\n"));
   EXPECT_THAT(Out("explain x"), StartsWith("All is well.\n"));
   EXPECT_THAT(Out("forecast t"), HasSubstr("in all        7 (0 B)\n"));
   EXPECT_THAT(Out("info"), HasSubstr("state         serving\n"));
   EXPECT_EQ(ReadLines<v1::GetResponse>(Out("get x --json"))[0].message().id(), "id1");
   EXPECT_EQ(ReadLines<v1::ForecastResponse>(Out("forecast --json"))[0].total().messages(), 7);
-  EXPECT_EQ(ReadLines<v1::ServerInfoResponse>(Out("info --json"))[0].state(), v1::SERVING);
+  EXPECT_EQ(ReadLines<v1::ServerInfoResponse>(Out("info --json"))[0].state(),
+            v1::SERVING_STATE_SERVING);
 }
 
 TEST_F(CommandsTest, SubscribePrintsAndSettles) {
   v1::SubscribeRequest start;
   std::atomic<int> dead_letters{0};
+  std::atomic<int> released{0};
   server_.on_subscribe = [&](client::ServerStream* stream, grpc::ServerContext*) {
     v1::SubscribeRequest request;
     stream->Read(&start);
     v1::SubscribeResponse response;
     response.mutable_started();
-    for (uint64_t token = 1; token <= 40; ++token) {
-      response.add_deliveries()->set_lease_token(token);
+    for (int token = 1; token <= 40; ++token) {
+      response.add_deliveries()->set_lease_token(std::to_string(token));
     }
     stream->Write(response);
     while (stream->Read(&request)) {
@@ -165,11 +169,15 @@ TEST_F(CommandsTest, SubscribePrintsAndSettles) {
         response.add_settled(lease.lease_token());
         ++dead_letters;
       }
+      for (const v1::ReleaseLease& lease : request.release()) {
+        response.add_settled(lease.lease_token());
+        ++released;
+      }
       stream->Write(response);
     }
     return grpc::Status::OK;
   };
-  // The server sends more messages than --max. The tool does not settle the others.
+  // The server sends more messages than --max. The tool did not begin the others.
   const Result result =
       Cli("subscribe t -s billing --dead-letter --reason r --max 30 --workers 4 --lease 5s --json");
   EXPECT_EQ(result.code, kDone) << result.err;
@@ -178,23 +186,24 @@ TEST_F(CommandsTest, SubscribePrintsAndSettles) {
                       "max_outstanding_messages: 30 lease_duration { seconds: 5 }"));
   EXPECT_EQ(ReadLines<v1::Delivery>(result.out).size(), 30u);
   EXPECT_EQ(dead_letters, 30);
+  EXPECT_EQ(released, 10);
   EXPECT_THAT(result.err, HasSubstr("\"received\":30"));
   EXPECT_THAT(result.err, HasSubstr("\"dead_lettered\":30"));
 }
 
 TEST_F(CommandsTest, PullPrintsTokensAndAcksIfTheLineSaysSo) {
   Answer<v1::PullRequest, v1::PullResponse>(
-      "deliveries { lease_token: 161 } deliveries { lease_token: 162 }");
+      "deliveries { lease_token: 'a1' } deliveries { lease_token: 'a2' }");
   Answer<v1::SettleRequest, v1::SettleResponse>(
-      "settled: 161 refused { lease_token: 162 reason: LEASE_LOST }");
+      "settled: 'a1' refused { lease_token: 'a2' reason: REASON_LEASE_LOST }");
   const std::string out = Out("pull t --max 2");
-  EXPECT_THAT(out, StartsWith("00000000000000a1  "));
-  EXPECT_THAT(out, HasSubstr("\n00000000000000a2  "));
-  EXPECT_EQ(ReadLines<v1::Delivery>(Out("pull t --json"))[1].lease_token(), 162u);
+  EXPECT_THAT(out, StartsWith("a1  "));
+  EXPECT_THAT(out, HasSubstr("\na2  "));
+  EXPECT_EQ(ReadLines<v1::Delivery>(Out("pull t --json"))[1].lease_token(), "a2");
   EXPECT_THAT(server_.Seen<v1::SettleRequest>(), IsEmpty());
   const Result acked = Cli("pull t --max 2 --ack");
   EXPECT_EQ(acked.code, kNotAsWished);
-  EXPECT_THAT(acked.err, StartsWith("00000000000000a2  refused"));
+  EXPECT_THAT(acked.err, StartsWith("a2  refused"));
   ASSERT_EQ(server_.Seen<v1::SettleRequest>().size(), 1u);
   EXPECT_EQ(server_.Seen<v1::SettleRequest>()[0].ack_size(), 2);
   Answer<v1::PullRequest, v1::PullResponse>("");
@@ -204,11 +213,11 @@ TEST_F(CommandsTest, PullPrintsTokensAndAcksIfTheLineSaysSo) {
 }
 
 TEST_F(CommandsTest, SettlePrintsTheResultForEachToken) {
-  Answer<v1::SettleRequest, v1::SettleResponse>("settled: 1 refused { lease_token: 2 }");
-  EXPECT_EQ(Out("settle 1 --ack"), "0000000000000001  settled\n");
+  Answer<v1::SettleRequest, v1::SettleResponse>("settled: '1' refused { lease_token: '2' }");
+  EXPECT_EQ(Out("settle 1 --ack"), "1  settled\n");
   const Result result = Cli("settle 1 2 --nack policy --json");
   EXPECT_EQ(result.code, kNotAsWished);
-  EXPECT_EQ(ReadLines<v1::SettleResponse>(result.out).at(0).settled(0), 1u);
+  EXPECT_EQ(ReadLines<v1::SettleResponse>(result.out).at(0).settled(0), "1");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ using DelayClientTest = ClientTest<Client>;
 
 TEST_F(DelayClientTest, ScheduleSendsTheMessageAndReturnsTheAnswer) {
   const std::string answer =
-      "message { id: 'id1' } outcome: REPLACED old_deliver_time { seconds: 80 }";
+      "message { id: 'id1' } outcome: SCHEDULE_OUTCOME_REPLACED old_deliver_time { seconds: 80 }";
   Answer<v1::ScheduleRequest, v1::ScheduleResponse>(answer);
   NewMessage message;
   message.topic = "t";
@@ -67,16 +67,18 @@ TEST_F(DelayClientTest, ScheduleRepeatsAsTheCallerSays) {
 
 TEST_F(DelayClientTest, BatchResultsAreInOrderAMessageOrAnErrorEach) {
   Answer<v1::ScheduleBatchRequest, v1::ScheduleBatchResponse>(
-      "results { message { id: 'a' } outcome: CREATED previous_message_id: 'before' "
+      "results { message { id: 'a' } outcome: SCHEDULE_OUTCOME_CREATED previous_message_id: "
+      "'before' "
       "minute_limit_exceeded: "
       "true old_deliver_time { seconds: 1 } } results { error { code: 3 } } results { }");
   const std::vector<NewMessage> batch = {{.topic = "a"}, {.topic = "b"}, {.request_id = "mine"}};
   const auto results = client_->ScheduleBatch(batch);
   ASSERT_TRUE(results.ok()) << results.status();
   ASSERT_EQ(results->size(), 3u);
-  EXPECT_TRUE(IsProto(*(*results)[0],
-                      "message { id: 'a' } outcome: CREATED previous_message_id: 'before' "
-                      "minute_limit_exceeded: true old_deliver_time { seconds: 1 }"));
+  EXPECT_TRUE(
+      IsProto(*(*results)[0],
+              "message { id: 'a' } outcome: SCHEDULE_OUTCOME_CREATED previous_message_id: 'before' "
+              "minute_limit_exceeded: true old_deliver_time { seconds: 1 }"));
   EXPECT_EQ((*results)[1].status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ((*results)[2].status().code(), StatusCode::kInternal);
   const auto seen = server_.Seen<v1::ScheduleBatchRequest>().at(0);
@@ -97,10 +99,10 @@ TEST_F(DelayClientTest, ABatchWithTooFewResultsIsAnError) {
 }
 
 TEST_F(DelayClientTest, CancelSendsItsTargetAndTellsARepeat) {
-  Answer<v1::CancelRequest, v1::CancelResponse>("outcome: ALREADY_CANCELLED", 2);
+  Answer<v1::CancelRequest, v1::CancelResponse>("outcome: OUTCOME_ALREADY_CANCELLED", 2);
   auto cancelled = client_->Cancel(Target::Id("x"), /*stop_redelivery=*/true);
   ASSERT_TRUE(cancelled.ok()) << cancelled.status();
-  EXPECT_EQ(cancelled->answer.outcome(), v1::CancelResponse::ALREADY_CANCELLED);
+  EXPECT_EQ(cancelled->answer.outcome(), v1::CancelResponse::OUTCOME_ALREADY_CANCELLED);
   EXPECT_TRUE(cancelled->tried_before);
   cancelled = client_->Cancel(Target::Key("t", "k"));
   ASSERT_TRUE(cancelled.ok()) << cancelled.status();
@@ -113,12 +115,12 @@ TEST_F(DelayClientTest, CancelSendsItsTargetAndTellsARepeat) {
 
 TEST_F(DelayClientTest, CancelBatchAnswersForEachTarget) {
   Answer<v1::CancelBatchRequest, v1::CancelBatchResponse>(
-      "results { cancel { outcome: CANCELLED } } results { error { code: 3 } }");
+      "results { cancel { outcome: OUTCOME_CANCELLED } } results { error { code: 3 } }");
   const auto results =
       client_->CancelBatch({Target::Id("a"), Target::Key("t", "")}, /*stop_redelivery=*/true);
   ASSERT_TRUE(results.ok()) << results.status();
   ASSERT_EQ(results->size(), 2u);
-  EXPECT_EQ((*results)[0]->answer.outcome(), v1::CancelResponse::CANCELLED);
+  EXPECT_EQ((*results)[0]->answer.outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
   EXPECT_EQ((*results)[1].status().code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(IsProto(server_.Seen<v1::CancelBatchRequest>().at(0),
                       "cancels { message_id: 'a' stop_redelivery: true } "
@@ -126,11 +128,11 @@ TEST_F(DelayClientTest, CancelBatchAnswersForEachTarget) {
 }
 
 TEST_F(DelayClientTest, RescheduleIsRepeatedUnlessItHasAnEtag) {
-  Answer<v1::RescheduleRequest, v1::RescheduleResponse>("outcome: RESCHEDULED", 1);
+  Answer<v1::RescheduleRequest, v1::RescheduleResponse>("outcome: OUTCOME_RESCHEDULED", 1);
   const auto moved = client_->Reschedule(
       Target::Key("t", "k"), CivilTime{.local = "2030-01-01T00:00", .time_zone = "Asia/Shanghai"});
   ASSERT_TRUE(moved.ok()) << moved.status();
-  EXPECT_EQ(moved->outcome(), v1::RescheduleResponse::RESCHEDULED);
+  EXPECT_EQ(moved->outcome(), v1::RescheduleResponse::OUTCOME_RESCHEDULED);
   calls_ = 0;
   EXPECT_TRUE(absl::IsUnavailable(
       client_->Reschedule(Target::Id("x"), absl::FromUnixSeconds(7), "e1").status()));
@@ -146,7 +148,8 @@ TEST_F(DelayClientTest, ReadsAreRepeatedOnUnavailable) {
   Answer<v1::GetRequest, v1::GetResponse>("message { payload: 'p' }", 2);
   EXPECT_EQ(client_->Get(Target::Id("x"), View::kFull)->message().payload(), "p");
   EXPECT_EQ(calls_, 3);
-  EXPECT_TRUE(IsProto(server_.Seen<v1::GetRequest>()[2], "message_id: 'x' view: FULL"));
+  EXPECT_TRUE(
+      IsProto(server_.Seen<v1::GetRequest>()[2], "message_id: 'x' view: MESSAGE_VIEW_FULL"));
   Answer<v1::ExplainRequest, v1::ExplainResponse>("summary: 's'", 2);
   EXPECT_EQ(client_->Explain(Target::Key("t", "k"))->summary(), "s");
   EXPECT_EQ(calls_, 3);
@@ -194,7 +197,7 @@ TEST_F(DelayClientTest, DeadlinesMayHavePassedOrBeInfinite) {
 }
 
 TEST_F(DelayClientTest, PullHasTimeForItsWaitAndIsNotRepeated) {
-  Answer<v1::PullRequest, v1::PullResponse>("deliveries { lease_token: 7 }", 1);
+  Answer<v1::PullRequest, v1::PullResponse>("deliveries { lease_token: '7' }", 1);
   const auto client = MakeClient(absl::Minutes(1));
   v1::PullRequest request = ParseProto<v1::PullRequest>("wait { seconds: 3600 }");
   EXPECT_EQ(client->Pull(request).status().code(), StatusCode::kUnavailable);
@@ -202,7 +205,7 @@ TEST_F(DelayClientTest, PullHasTimeForItsWaitAndIsNotRepeated) {
   EXPECT_GT(server_.last_patience(), absl::Minutes(60));
   const auto pulled = client->Pull(request);
   ASSERT_TRUE(pulled.ok()) << pulled.status();
-  EXPECT_EQ(pulled->deliveries(0).lease_token(), 7u);
+  EXPECT_EQ(pulled->deliveries(0).lease_token(), "7");
   // A negative wait does not shorten the deadline: the server must have time to refuse it.
   request.mutable_wait()->set_seconds(-3'600);
   ASSERT_TRUE(client->Pull(request).ok());
@@ -210,11 +213,11 @@ TEST_F(DelayClientTest, PullHasTimeForItsWaitAndIsNotRepeated) {
 }
 
 TEST_F(DelayClientTest, SettleIsRepeatedAndTellsIt) {
-  Answer<v1::SettleRequest, v1::SettleResponse>("settled: 7", 1);
-  const auto request = ParseProto<v1::SettleRequest>("ack: 7");
+  Answer<v1::SettleRequest, v1::SettleResponse>("settled: '7'", 1);
+  const auto request = ParseProto<v1::SettleRequest>("ack: '7'");
   const auto repeated = client_->Settle(request);
   ASSERT_TRUE(repeated.ok()) << repeated.status();
-  EXPECT_EQ(repeated->answer.settled(0), 7u);
+  EXPECT_EQ(repeated->answer.settled(0), "7");
   EXPECT_TRUE(repeated->tried_before);
   EXPECT_FALSE(client_->Settle(request)->tried_before);
 }
@@ -262,7 +265,7 @@ TEST(NewMessageTest, EveryFieldHasItsPlace) {
   message.topic = "t";
   message.when = CivilTime{.local = "2026-11-21T09:00", .time_zone = "Europe/Berlin"};
   message.key = "k";
-  message.on_conflict = v1::ScheduleRequest::PUSH_BACK;
+  message.on_conflict = v1::ScheduleRequest::ON_CONFLICT_PUSH_BACK;
   message.max_wait = absl::Hours(1);
   message.only_if_exists = true;
   message.request_id = "r";
@@ -270,14 +273,15 @@ TEST(NewMessageTest, EveryFieldHasItsPlace) {
   message.labels = {{"l", "v"}};
   message.ordering_key = "k";
   message.lifetime = absl::Minutes(5);
-  message.late_policy = v1::Message::DROP;
+  message.late_policy = v1::Message::LATE_POLICY_DROP;
   message.spread = absl::Seconds(3);
   EXPECT_TRUE(IsProto(
       ToProto(message),
       "topic: 't' civil_time { local: '2026-11-21T09:00' time_zone: 'Europe/Berlin' } key: 'k' "
-      "on_conflict: PUSH_BACK max_wait { seconds: 3600 } only_if_exists: true request_id: 'r' "
+      "on_conflict: ON_CONFLICT_PUSH_BACK max_wait { seconds: 3600 } only_if_exists: true "
+      "request_id: 'r' "
       "validate_only: true labels { key: 'l' value: 'v' } ordering_key: 'k' ttl { seconds: 300 } "
-      "late_policy: DROP spread { seconds: 3 }"));
+      "late_policy: LATE_POLICY_DROP spread { seconds: 3 }"));
   NewMessage times;
   times.lifetime = absl::FromUnixSeconds(9);
   times.when = absl::FromUnixMillis(7'007);

@@ -7,6 +7,8 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
+#include "duetime/v1/failure.pb.h"
+
 namespace duetime::client {
 namespace {
 
@@ -29,7 +31,7 @@ google::rpc::Status FullError() {
   return status;
 }
 
-void ExpectFull(const absl::Status& status) {
+void ExpectFull(const absl::Status& status, const std::string& violation) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(), "the mailbox is full");
   const ErrorInfo info = GetErrorInfo(status);
@@ -39,16 +41,26 @@ void ExpectFull(const absl::Status& status) {
   EXPECT_EQ(info.retry_delay, absl::Milliseconds(100));
   ASSERT_EQ(info.field_violations.size(), 1u);
   EXPECT_EQ(info.field_violations[0].field, "topic");
-  EXPECT_EQ(info.field_violations[0].description, "too long");
+  EXPECT_EQ(info.field_violations[0].description, violation);
 }
 
 TEST(ErrorTest, KeepsEverythingOfACall) {
   const google::rpc::Status error = FullError();
   ExpectFull(ToAbslStatus(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, error.message(),
-                                       error.SerializeAsString())));
+                                       error.SerializeAsString())),
+             "too long");
 }
 
-TEST(ErrorTest, KeepsEverythingOfABatchItem) { ExpectFull(ToAbslStatus(FullError())); }
+TEST(ErrorTest, KeepsEverythingOfABatchItem) {
+  v1::Failure failure;
+  failure.set_code(8);
+  failure.set_message("the mailbox is full");
+  failure.set_reason("OVERLOADED");
+  (*failure.mutable_metadata())["limit"] = "10";
+  failure.set_field("topic");
+  failure.mutable_retry_delay()->set_nanos(100'000'000);
+  ExpectFull(ToAbslStatus(failure), "the mailbox is full");
+}
 
 TEST(ErrorTest, WithoutDetailsThereAreNone) {
   for (const absl::Status& status :
@@ -64,7 +76,7 @@ TEST(ErrorTest, WithoutDetailsThereAreNone) {
 }
 
 TEST(ErrorTest, CodesThatAreNone) {
-  google::rpc::Status odd;
+  v1::Failure odd;
   EXPECT_TRUE(ToAbslStatus(odd).ok());
   odd.set_code(99);
   EXPECT_EQ(ToAbslStatus(odd).code(), absl::StatusCode::kUnknown);

@@ -87,12 +87,11 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   grpc::Status Unary(grpc::ServerContext* context, const google::protobuf::Message& request,
                      google::protobuf::Message* response);
 
-#define DUETIME_FAKE_CALL(name, request, response)                                          \
-  grpc::Status name(grpc::ServerContext* context, const v1::request* in, v1::response* out) \
-      override {                                                                            \
-    return Unary(context, *in, out);                                                        \
+#define DUETIME_FAKE(name)                                                     \
+  grpc::Status name(grpc::ServerContext* context, const v1::name##Request* in, \
+                    v1::name##Response* out) override {                        \
+    return Unary(context, *in, out);                                           \
   }
-#define DUETIME_FAKE(name) DUETIME_FAKE_CALL(name, name##Request, name##Response)
   DUETIME_FAKE(Schedule)
   DUETIME_FAKE(ScheduleBatch)
   DUETIME_FAKE(Cancel)
@@ -125,12 +124,11 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   DUETIME_FAKE(UpdateSubscription)
   DUETIME_FAKE(DeleteSubscription)
   DUETIME_FAKE(Forecast)
-  DUETIME_FAKE_CALL(StartBulk, StartBulkRequest, Operation)
-  DUETIME_FAKE_CALL(GetOperation, GetOperationRequest, Operation)
+  DUETIME_FAKE(StartBulk)
+  DUETIME_FAKE(GetOperation)
   DUETIME_FAKE(ListOperations)
-  DUETIME_FAKE_CALL(CancelOperation, CancelOperationRequest, Operation)
+  DUETIME_FAKE(CancelOperation)
 #undef DUETIME_FAKE
-#undef DUETIME_FAKE_CALL
   grpc::Status Subscribe(grpc::ServerContext*, ServerStream*) override;
   grpc::Status ScheduleStream(grpc::ServerContext*, ScheduleServerStream*) override;
 

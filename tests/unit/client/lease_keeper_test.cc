@@ -19,19 +19,19 @@ class LeaseKeeperTest : public testing::Test {
  protected:
   LeaseKeeperTest() { keeper_.Start(kLease); }
 
-  static Frame MakeFrame(uint64_t first_token, int count) {
+  static Frame MakeFrame(int first_token, int count) {
     Frame frame;
     for (int i = 0; i < count; ++i) {
-      frame.response.add_deliveries()->set_lease_token(first_token + static_cast<uint64_t>(i));
+      frame.response.add_deliveries()->set_lease_token(std::to_string(first_token + i));
     }
     return frame;
   }
 
   // Returns the tokens that the keeper prolongs at `time` after the start.
-  std::vector<uint64_t> Collect(milliseconds time) {
+  std::vector<std::string> Collect(milliseconds time) {
     v1::SubscribeRequest request;
     keeper_.Collect(zero_ + time, &request);
-    std::vector<uint64_t> tokens;
+    std::vector<std::string> tokens;
     for (const v1::ExtendLease& extend : request.extend()) {
       EXPECT_EQ(FromProto(extend.duration()), kLease);
       tokens.push_back(extend.lease_token());
@@ -39,7 +39,7 @@ class LeaseKeeperTest : public testing::Test {
     return tokens;
   }
 
-  using Tokens = std::vector<uint64_t>;
+  using Tokens = std::vector<std::string>;
 
   const LeaseKeeper::SteadyTime zero_;
   LeaseKeeper keeper_{absl::Seconds(1)};
@@ -50,12 +50,12 @@ TEST_F(LeaseKeeperTest, ProlongsWhatIsHeldAtEveryThirdOfTheLease) {
   keeper_.Add(&frame, zero_);
   EXPECT_EQ(keeper_.NextCollect(zero_), zero_ + kInterval);
   EXPECT_EQ(Collect(milliseconds(50)), Tokens());
-  EXPECT_EQ(Collect(kInterval), (Tokens{1, 2, 3}));
+  EXPECT_EQ(Collect(kInterval), (Tokens{"1", "2", "3"}));
   EXPECT_EQ(keeper_.NextCollect(zero_ + kInterval), zero_ + 2 * kInterval);
   EXPECT_EQ(Collect(kInterval), Tokens()) << "asked for already";
   keeper_.Release(&frame, 1);
   keeper_.Release(&frame, 1);
-  EXPECT_EQ(Collect(2 * kInterval), (Tokens{1, 3}));
+  EXPECT_EQ(Collect(2 * kInterval), (Tokens{"1", "3"}));
   keeper_.Release(&frame, 0);
   keeper_.Release(&frame, 2);
   EXPECT_EQ(Collect(3 * kInterval), Tokens());
@@ -68,7 +68,7 @@ TEST_F(LeaseKeeperTest, FramesThatComeCloseTogetherShareARequest) {
   keeper_.Add(&first, zero_);
   keeper_.Add(&second, zero_ + milliseconds(20));
   keeper_.Add(&third, zero_ + milliseconds(60));
-  EXPECT_EQ(Collect(kInterval), (Tokens{1, 2}));
+  EXPECT_EQ(Collect(kInterval), (Tokens{"1", "2"}));
   EXPECT_EQ(keeper_.NextCollect(zero_ + kInterval), zero_ + milliseconds(160));
 }
 
@@ -92,13 +92,13 @@ TEST_F(LeaseKeeperTest, GivesUpAfterTheLongestTime) {
 TEST_F(LeaseKeeperTest, ALostLeaseIsNotAskedForAgain) {
   Frame frame = MakeFrame(1, 2);
   keeper_.Add(&frame, zero_);
-  EXPECT_FALSE(keeper_.OnRefused(1)) << "nothing was asked: it is about a settlement";
-  EXPECT_EQ(Collect(kInterval), (Tokens{1, 2}));
-  EXPECT_TRUE(keeper_.OnRefused(1));
-  keeper_.OnExtended(2);
-  EXPECT_FALSE(keeper_.OnRefused(1)) << "one answer for each request";
-  EXPECT_FALSE(keeper_.OnRefused(2));
-  EXPECT_EQ(Collect(2 * kInterval), Tokens{2});
+  EXPECT_FALSE(keeper_.OnRefused("1")) << "nothing was asked: it is about a settlement";
+  EXPECT_EQ(Collect(kInterval), (Tokens{"1", "2"}));
+  EXPECT_TRUE(keeper_.OnRefused("1"));
+  keeper_.OnExtended("2");
+  EXPECT_FALSE(keeper_.OnRefused("1")) << "one answer for each request";
+  EXPECT_FALSE(keeper_.OnRefused("2"));
+  EXPECT_EQ(Collect(2 * kInterval), Tokens{"2"});
 }
 
 TEST_F(LeaseKeeperTest, DoesNothingWithoutALeaseATimeOrAStream) {

@@ -22,7 +22,7 @@ const absl::TimeZone kUtc = absl::UTCTimeZone();
 // A scheduled message. `more` is in text format, and may add or replace fields.
 std::string MessageProto(const std::string& more = "") {
   return "message { id: 'id1' topic: 't' deliver_time { seconds: 90 } accept_time { } "
-         "state: SCHEDULED payload_bytes: 3 } message { " +
+         "state: STATE_SCHEDULED payload_bytes: 3 } message { " +
          more + " } ";
 }
 
@@ -43,10 +43,11 @@ TEST(GetTextTest, LeavesOutWhatIsNotSet) {
 
 TEST(GetTextTest, ShowsEachField) {
   const std::string text = Get(MessageProto(
-      "state: IN_FLIGHT key: 'order-\\033[2J' etag: '7' labels { key: 'b' value: '2' } "
+      "state: STATE_IN_FLIGHT key: 'order-\\033[2J' etag: '7' labels { key: 'b' value: '2' } "
       "labels { key: 'a' value: '1' } attributes { key: 'k' value: 'v' } payload: '\\377' "
       "civil_time { local: '2026-11-21T09:00' time_zone: 'Europe/Berlin' } spread { seconds: 5 } "
-      "expire_time { seconds: 100 } late_policy: DROP recurrence: 'standup' occurrence: 4 "
+      "expire_time { seconds: 100 } late_policy: LATE_POLICY_DROP recurrence: 'standup' "
+      "occurrence: 4 "
       "ordering_key: 'o' update_time { seconds: 60 } end_time { seconds: 91 }"));
   for (const char* line :
        {"state         in flight\n", "key           base64:", "etag          7\n",
@@ -57,8 +58,9 @@ TEST(GetTextTest, ShowsEachField) {
         "ended         1970-01-01T00:01:31.000+00:00\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
-  EXPECT_THAT(Get(MessageProto("expire_time { seconds: 100 } late_policy: DEAD_LETTER")),
-              HasSubstr(", then made a dead letter\n"));
+  EXPECT_THAT(
+      Get(MessageProto("expire_time { seconds: 100 } late_policy: LATE_POLICY_DEAD_LETTER")),
+      HasSubstr(", then made a dead letter\n"));
   EXPECT_THAT(Get(MessageProto("expire_time { seconds: 100 }")),
               HasSubstr(", delivered later all the same\n"));
 }
@@ -66,7 +68,7 @@ TEST(GetTextTest, ShowsEachField) {
 TEST(GetTextTest, ADeadLetterShowsItsOrigin) {
   const std::string letter =
       "dead_letter { topic: 't' subscription: 'billing' message_id: 'id0' key: 'order-17' "
-      "attempts: 5 reason: MAX_ATTEMPTS last_dispatch_time { seconds: 80 } } dead_letter { ";
+      "attempts: 5 reason: REASON_MAX_ATTEMPTS last_dispatch_time { seconds: 80 } } dead_letter { ";
   const std::string text = Get(MessageProto(letter + "reason_text: 'no such \\033[2J' }"));
   for (const char* line :
        {"dead letter   it failed as often as it may: base64:", "it was        id0\n",
@@ -78,9 +80,9 @@ TEST(GetTextTest, ADeadLetterShowsItsOrigin) {
   const auto story = ParseProto<v1::ExplainResponse>(MessageProto(letter + "}"));
   EXPECT_THAT(ExplainText(story, absl::FromUnixSeconds(110), kUtc), HasSubstr("it was        id0"));
   const std::vector<std::pair<const char*, const char*>> reasons = {
-      {"REJECTED", "a subscriber gave it up\n"},
-      {"EXPIRED", "it was later than its time to live\n"},
-      {"RETENTION", "its subscription keeps messages for less long, or fewer of them\n"},
+      {"REASON_REJECTED", "a subscriber gave it up\n"},
+      {"REASON_EXPIRED", "it was later than its time to live\n"},
+      {"REASON_RETENTION", "its subscription keeps messages for less long, or fewer of them\n"},
       {"9", "for reason 9, which this version does not know\n"}};
   for (const auto& [reason, words] : reasons) {
     EXPECT_THAT(Get(MessageProto(letter + "reason: " + reason + " }")), HasSubstr(words));
@@ -89,12 +91,13 @@ TEST(GetTextTest, ADeadLetterShowsItsOrigin) {
 
 TEST(GetTextTest, ShowsTheStateForEachSubscription) {
   const std::string statuses =
-      "subscriptions { state: DUE } "
-      "subscriptions { subscription: 'audit' state: IN_FLIGHT attempts: 2 lease_end_time { "
+      "subscriptions { state: STATE_DUE } "
+      "subscriptions { subscription: 'audit' state: STATE_IN_FLIGHT attempts: 2 lease_end_time { "
       "seconds: 100 } } "
-      "subscriptions { subscription: 'billing' state: DUE attempts: 3 retry_time { seconds: 200 } "
+      "subscriptions { subscription: 'billing' state: STATE_DUE attempts: 3 retry_time { seconds: "
+      "200 } "
       "} "
-      "subscriptions { subscription: 'mail' state: ACKED attempts: 1 }";
+      "subscriptions { subscription: 'mail' state: STATE_ACKED attempts: 1 }";
   const std::string table =
       "\n"
       "SUBSCRIPTION   STATE      ATTEMPTS\n"
@@ -110,22 +113,24 @@ TEST(GetTextTest, ShowsTheStateForEachSubscription) {
 TEST(ScheduledTextTest, EveryOutcome) {
   const std::string due = "1970-01-01T00:01:30.000+00:00";
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {MessageProto() + "outcome: CREATED", "scheduled id1 for " + due + " (in 1m30s)\n"},
-      {MessageProto() + "outcome: CREATED previous_message_id: 'id0'",
+      {MessageProto() + "outcome: SCHEDULE_OUTCOME_CREATED",
+       "scheduled id1 for " + due + " (in 1m30s)\n"},
+      {MessageProto() + "outcome: SCHEDULE_OUTCOME_CREATED previous_message_id: 'id0'",
        "scheduled id1 for " + due + " (in 1m30s)\nthe key was that of id0, which goes its way\n"},
-      {MessageProto() + "outcome: CREATED minute_limit_exceeded: true",
+      {MessageProto() + "outcome: SCHEDULE_OUTCOME_CREATED minute_limit_exceeded: true",
        "scheduled id1 for " + due +
            " (in 1m30s)\nits minute has more messages than the topic should have there\n"},
-      {MessageProto("state: DUE") + "outcome: CREATED",
+      {MessageProto("state: STATE_DUE") + "outcome: SCHEDULE_OUTCOME_CREATED",
        "scheduled id1 for " + due + " (due now)\n"},
-      {MessageProto("id: ''") + "outcome: CREATED",
+      {MessageProto("id: ''") + "outcome: SCHEDULE_OUTCOME_CREATED",
        "scheduled a message for " + due + " (in 1m30s)\n"},
-      {MessageProto("update_time { seconds: -3600 nanos: 4000000 }") + "outcome: CREATED",
+      {MessageProto("update_time { seconds: -3600 nanos: 4000000 }") +
+           "outcome: SCHEDULE_OUTCOME_CREATED",
        "scheduled id1 for " + due + " (in 1h1m30s)\n"},
       {MessageProto("update_time { seconds: 60 }") +
-           "outcome: REPLACED old_deliver_time { seconds: 80 }",
+           "outcome: SCHEDULE_OUTCOME_REPLACED old_deliver_time { seconds: 80 }",
        "replaced id1: now for " + due + " (in 30s), it was for 1970-01-01T00:01:20.000+00:00\n"},
-      {MessageProto("state: ACKED") + "outcome: UNCHANGED",
+      {MessageProto("state: STATE_ACKED") + "outcome: SCHEDULE_OUTCOME_UNCHANGED",
        "unchanged: id1 for " + due + " is there already (acked)\n"},
   };
   for (const auto& [response, text] : cases) {
@@ -139,15 +144,15 @@ TEST(ScheduledTextTest, EveryOutcome) {
 TEST(RescheduledTextTest, EveryOutcome) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {MessageProto("update_time { seconds: 60 }") +
-           "outcome: RESCHEDULED old_deliver_time { seconds: 80 }",
+           "outcome: OUTCOME_RESCHEDULED old_deliver_time { seconds: 80 }",
        "is moved to 1970-01-01T00:01:30.000+00:00 (in 30s), it was for "
        "1970-01-01T00:01:20.000+00:00"},
-      {"outcome: IN_FLIGHT", "is not moved: it has been delivered and is not settled yet"},
-      {"outcome: SETTLED state: EXPIRED end_time { seconds: 91 }",
+      {"outcome: OUTCOME_IN_FLIGHT", "is not moved: it has been delivered and is not settled yet"},
+      {"outcome: OUTCOME_SETTLED state: STATE_EXPIRED end_time { seconds: 91 }",
        "is not moved: it expired at 1970-01-01T00:01:31.000+00:00"},
-      {"outcome: ALREADY_CANCELLED state: CANCELLED end_time { seconds: 91 }",
+      {"outcome: OUTCOME_ALREADY_CANCELLED state: STATE_CANCELLED end_time { seconds: 91 }",
        "is not moved: it was cancelled at 1970-01-01T00:01:31.000+00:00"},
-      {"outcome: NOT_FOUND",
+      {"outcome: OUTCOME_NOT_FOUND",
        "is not there: it never existed, or it ended longer ago than its topic remembers"},
       {"outcome: 9", "is unknown"},
   };
@@ -170,22 +175,22 @@ TEST(CancelTextTest, EveryOutcome) {
     bool tried_before = false;
   };
   const std::vector<Case> cases = {
-      {"outcome: CANCELLED", "x is cancelled: it was never delivered and never will be\n"},
-      {"outcome: IN_FLIGHT",
+      {"outcome: OUTCOME_CANCELLED", "x is cancelled: it was never delivered and never will be\n"},
+      {"outcome: OUTCOME_IN_FLIGHT",
        "x is not cancelled: it has been delivered and is not settled yet; --stop-redelivery would "
        "end it\n"},
-      {"outcome: IN_FLIGHT redelivery_stopped: true delivery_uncertain: true",
+      {"outcome: OUTCOME_IN_FLIGHT redelivery_stopped: true delivery_uncertain: true",
        "x is not cancelled: it may have been delivered before the server last crashed; it is ended "
        "and will not be delivered again\n"},
-      {"outcome: SETTLED state: ACKED end_time { seconds: 91 }",
+      {"outcome: OUTCOME_SETTLED state: STATE_ACKED end_time { seconds: 91 }",
        "x is not cancelled: it was acked at 1970-01-01T00:01:31.000+00:00\n"},
-      {"outcome: ALREADY_CANCELLED end_time { seconds: 91 }",
+      {"outcome: OUTCOME_ALREADY_CANCELLED end_time { seconds: 91 }",
        "x had been cancelled at 1970-01-01T00:01:31.000+00:00\n"},
-      {"outcome: ALREADY_CANCELLED end_time { seconds: 91 }",
+      {"outcome: OUTCOME_ALREADY_CANCELLED end_time { seconds: 91 }",
        "x had been cancelled at 1970-01-01T00:01:31.000+00:00 (perhaps by this call: its first try "
        "went unanswered)\n",
        true},
-      {"outcome: NOT_FOUND",
+      {"outcome: OUTCOME_NOT_FOUND",
        "x is not there: it never existed, or it ended longer ago than its topic remembers\n"},
       {"outcome: 9", "x: the server answered 9, which this version does not know\n"},
   };
@@ -197,7 +202,7 @@ TEST(CancelTextTest, EveryOutcome) {
 
 TEST(ExplainTextTest, DrawsATimeline) {
   const auto story = ParseProto<v1::ExplainResponse>(
-      MessageProto("state: IN_FLIGHT attempts: 1") +
+      MessageProto("state: STATE_IN_FLIGHT attempts: 1") +
       "summary: 'It is with a subscriber.' timeline { accept_time { } due_time { seconds: 90 } "
       "fire_time { seconds: 90 nanos: 2000000 } first_dispatch_time { seconds: 103 } "
       "lease_end_time { seconds: 133 } loaded: true subscribers: 2 } lateness { total { seconds: "
@@ -236,7 +241,7 @@ TEST(ExplainTextTest, MessagesToComeAndEndedMessages) {
             HasSubstr("where         on disk, not loaded yet\n"), Not(HasSubstr("lateness"))));
   EXPECT_THAT(text("timeline { in_backlog: true }"), HasSubstr("in the backlog"));
   EXPECT_THAT(
-      text("message { state: ACKED end_time { seconds: 91 } } "
+      text("message { state: STATE_ACKED end_time { seconds: 91 } } "
            "timeline { end_time { seconds: 91 } }"),
       AllOf(HasSubstr("  1970-01-01T00:01:31.000+00:00  o  acked\n"), Not(HasSubstr("where"))));
 }
@@ -272,29 +277,32 @@ TEST(CountsTextTest, LeavesOutZeros) {
 
 TEST(SettledTextTest, OneLineForEachLease) {
   client::SettleResult result{
-      ParseProto<v1::SettleResponse>("settled: 1 extended: 2 refused { lease_token: 3 }"), false};
-  EXPECT_EQ(SettledText(1, result), "0000000000000001  settled\n");
-  EXPECT_EQ(SettledText(2, result), "0000000000000002  extended\n");
-  EXPECT_EQ(SettledText(4, result), "0000000000000004  the server did not answer for it\n");
-  for (const uint64_t token : {1u, 2u, 3u, 4u}) EXPECT_EQ(WasRefused(token, result), token > 2);
+      ParseProto<v1::SettleResponse>("settled: '1' extended: '2' refused { lease_token: '3' }"),
+      false};
+  EXPECT_EQ(SettledText("1", result), "1  settled\n");
+  EXPECT_EQ(SettledText("2", result), "2  extended\n");
+  EXPECT_EQ(SettledText("4", result), "4  the server did not answer for it\n");
+  for (const std::string token : {"1", "2", "3", "4"}) {
+    EXPECT_EQ(WasRefused(token, result), token > "2");
+  }
   const std::vector<std::pair<int, const char*>> reasons = {
-      {v1::SettleRefusal::LEASE_LOST, "its lease is over, and the message may come again\n"},
-      {v1::SettleRefusal::OUT_OF_RANGE, "the lease goes on\n"},
-      {v1::SettleRefusal::NO_DEAD_LETTER_TOPIC, "none can be made"},
+      {v1::SettleRefusal::REASON_LEASE_LOST, "its lease is over, and the message may come again\n"},
+      {v1::SettleRefusal::REASON_OUT_OF_RANGE, "the lease goes on\n"},
+      {v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC, "none can be made"},
       {9, "for reason 9"}};
   for (const auto& [reason, words] : reasons) {
     result.answer.mutable_refused(0)->set_reason(static_cast<v1::SettleRefusal::Reason>(reason));
-    EXPECT_THAT(SettledText(3, result), HasSubstr(words));
+    EXPECT_THAT(SettledText("3", result), HasSubstr(words));
   }
-  result.answer.mutable_refused(0)->set_reason(v1::SettleRefusal::LEASE_LOST);
+  result.answer.mutable_refused(0)->set_reason(v1::SettleRefusal::REASON_LEASE_LOST);
   result.tried_before = true;
-  EXPECT_THAT(SettledText(3, result), HasSubstr("perhaps by this call"));
+  EXPECT_THAT(SettledText("3", result), HasSubstr("perhaps by this call"));
 }
 
 // ---- The server
 
 TEST(ForecastTextTest, DrawsBarsAndFoldsEmptyOnes) {
-  EXPECT_EQ(ForecastText(ParseProto<v1::ForecastRequest>("bucket: MINUTE"),
+  EXPECT_EQ(ForecastText(ParseProto<v1::ForecastRequest>("bucket: BUCKET_MINUTE"),
                          ParseProto<v1::ForecastResponse>(
                              "start_time { } end_time { seconds: 3600 } "
                              "buckets { start_time { seconds: 60 } count { messages: 5 } } "
@@ -325,15 +333,17 @@ TEST(ForecastTextTest, ALabelForEachKindOfBucket) {
                             "buckets { start_time { seconds: 86400 } count { messages: 1 } }"),
                         kUtc);
   };
-  EXPECT_THAT(text("DAY"), AllOf(HasSubstr("1970-01-02 00:00  1  #"), Not(HasSubstr("empty"))));
-  EXPECT_THAT(text("HOUR"), HasSubstr("... 23 empty ..."));
-  EXPECT_THAT(text("SECOND"), HasSubstr("1970-01-02 00:00:00  1  #"));
+  EXPECT_THAT(text("BUCKET_DAY"),
+              AllOf(HasSubstr("1970-01-02 00:00  1  #"), Not(HasSubstr("empty"))));
+  EXPECT_THAT(text("BUCKET_HOUR"), HasSubstr("... 23 empty ..."));
+  EXPECT_THAT(text("BUCKET_SECOND"), HasSubstr("1970-01-02 00:00:00  1  #"));
 }
 
 TEST(ServerInfoTextTest, ShowsEachPart) {
   const std::string text = ServerInfoText(
       ParseProto<v1::ServerInfoResponse>(
-          "version: '0.1.0' state: SERVING clock_state: CLOCK_NORMAL epoch: 3 start_time { } "
+          "version: '0.1.0' state: SERVING_STATE_SERVING clock_state: CLOCK_STATE_NORMAL epoch: 3 "
+          "start_time { } "
           "server_time { seconds: 90 } uptime { seconds: 90 } shards: 2 disk_low: true "
           "counts { acked: 7 } limits { horizon { seconds: 60 } topics_auto_create: true }"),
       kUtc);
@@ -342,7 +352,7 @@ TEST(ServerInfoTextTest, ShowsEachPart) {
                                 "state         serving\n"
                                 "started       1970-01-01T00:00:00.000+00:00 (start 3 of this data "
                                 "directory, up 1m30s)\n"
-                                "server time   1970-01-01T00:01:30.000+00:00 (clock_normal)\n"
+                                "server time   1970-01-01T00:01:30.000+00:00 (clock normal)\n"
                                 "shards        2\n"
                                 "disk          LOW: new messages are refused\n"
                                 "\n"
@@ -351,6 +361,19 @@ TEST(ServerInfoTextTest, ShowsEachPart) {
   EXPECT_THAT(text, AllOf(HasSubstr("  acked                      7\n"),
                           HasSubstr("\n\nlimits\n  horizon                    1m\n"),
                           HasSubstr("  topics_auto_create         yes\n")));
+}
+
+TEST(ServerInfoTextTest, ShowsDamage) {
+  EXPECT_EQ(DamageText({}, kUtc), "no damage was found since the start\n");
+  EXPECT_THAT(ServerInfoText({}, kUtc), Not(HasSubstr("damage")));
+  const auto info = ParseProto<v1::ServerInfoResponse>(
+      "damage { blocks { file: '000012.sst' offset: 77 family: 'messages' first_key: 'shard 0' "
+      "last_key: 'shard 1' } blocks_total: 3 held_families: 'index' }");
+  EXPECT_THAT(ServerInfoText(info, kUtc), HasSubstr("3 damaged blocks"));
+  EXPECT_THAT(
+      DamageText(info.damage(), kUtc),
+      AllOf(HasSubstr("000012.sst"), HasSubstr("77"), HasSubstr("shard 1"),
+            HasSubstr("and 2 more\n"), HasSubstr("the compactions of index are stopped\n")));
 }
 
 }  // namespace

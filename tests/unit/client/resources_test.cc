@@ -48,8 +48,8 @@ TEST_F(CommandsTest, TopicText) {
             "pending       7 (1.0 KiB)\n"
             "of these due  0\n");
   for (const auto& [limit, words] : std::vector<std::pair<std::string, const char*>>{
-           {"policy: REFUSE", "more are refused\n"},
-           {"policy: SPREAD spread_max { seconds: 3600 }",
+           {"policy: POLICY_REFUSE", "more are refused\n"},
+           {"policy: POLICY_SPREAD spread_max { seconds: 3600 }",
             "more are delivered up to 1h later\n"}}) {
     Answer<v1::GetTopicRequest, v1::GetTopicResponse>("topic { settings { minute_limit { " + limit +
                                                       " } } }");
@@ -113,7 +113,7 @@ TEST_F(CommandsTest, SubscriptionText) {
   EXPECT_THAT(
       text("settings { retry { min_backoff { seconds: 5 } multiplier: 1.5 max_backoff { "
            "seconds: 600 } jitter: 0.2 } retention { seconds: 60 } "
-           "retention_max_messages: 100 retention_policy: RETENTION_DEAD_LETTER }"),
+           "retention_max_messages: 100 retention_policy: RETENTION_POLICY_DEAD_LETTER }"),
       AllOf(HasSubstr("after 5s, then times 1.5 up to 10m, longer by up to 20% at random"),
             HasSubstr("keeps         1m and up to 100 messages, then made dead letters\n")));
   EXPECT_THAT(text("settings { retention_max_messages: 100 }"),
@@ -167,7 +167,7 @@ TEST_F(CommandsTest, SubscriptionCommands) {
 
 TEST_F(CommandsTest, RecurrenceTextAndTable) {
   const std::string standup =
-      "name: 'standup' topic: 'chat' state: ACTIVE schedule { cron: '30 9 * * MON-FRI' } "
+      "name: 'standup' topic: 'chat' state: STATE_ACTIVE schedule { cron: '30 9 * * MON-FRI' } "
       "template { payload: 'talk\\n' } next_deliver_time { seconds: 90 } occurrences: 3 ";
   Answer<v1::GetRecurrenceRequest, v1::GetRecurrenceResponse>("recurrence { " + standup + "}");
   EXPECT_EQ(Out("recur get standup"),
@@ -183,7 +183,8 @@ TEST_F(CommandsTest, RecurrenceTextAndTable) {
             "payload       talk\\n\n");
   Answer<v1::GetRecurrenceRequest, v1::GetRecurrenceResponse>(
       "recurrence { schedule { interval { seconds: 90 } jitter { seconds: 5 } max_count: 7 } "
-      "overlap: SKIP misfire: SKIP_MISSED template { late_policy: DROP ttl { seconds: 1 } } }");
+      "overlap: OVERLAP_SKIP misfire: MISFIRE_SKIP_MISSED template { late_policy: LATE_POLICY_DROP "
+      "ttl { seconds: 1 } } }");
   EXPECT_THAT(Out("recur get standup"),
               AllOf(HasSubstr("rule          every 1m30s\n"), HasSubstr("max count     7\n"),
                     HasSubstr("jitter        5s\n"), HasSubstr("overlap       skip\n"),
@@ -230,16 +231,17 @@ TEST_F(CommandsTest, RecurUpdateChangesTheCurrentRecurrence) {
   EXPECT_TRUE(IsProto(
       server_.Seen<v1::UpdateRecurrenceRequest>().at(0),
       "recurrence { name: 'standup' etag: '7' template { payload: 'talk' labels { key: 'a' value: "
-      "'3' } } schedule { interval { seconds: 30 } max_count: 9 } overlap: SKIP } etag: '7' "
+      "'3' } } schedule { interval { seconds: 30 } max_count: 9 } overlap: OVERLAP_SKIP } etag: "
+      "'7' "
       "update_mask { paths: ['overlap', 'schedule', 'template'] }"));
 }
 
 TEST_F(CommandsTest, OperationTextAndTable) {
   const std::string operation =
-      "name: 'cleanup-7' topic: 'orders' action: BULK_SHIFT shift_by { seconds: -900 } "
-      "state: RUNNING create_time { seconds: 7 } progress_time { seconds: 8 } matched: 10 "
+      "name: 'cleanup-7' topic: 'orders' action: BULK_ACTION_SHIFT shift_by { seconds: -900 } "
+      "state: STATE_RUNNING create_time { seconds: 7 } progress_time { seconds: 8 } matched: 10 "
       "changed: 8 unchanged: 2 ";
-  Answer<v1::GetOperationRequest, v1::Operation>(operation);
+  Answer<v1::GetOperationRequest, v1::GetOperationResponse>("operation { " + operation + "}");
   EXPECT_EQ(Out("bulk get cleanup-7"),
             "operation     cleanup-7\n"
             "topic         orders\n"
@@ -251,10 +253,11 @@ TEST_F(CommandsTest, OperationTextAndTable) {
             "matched       10\n"
             "changed       8\n"
             "left alone    2\n");
-  Answer<v1::CancelOperationRequest, v1::Operation>(
-      operation +
-      "state: FAILED error { message: 'disk' } filter { key_prefix: 'order-' labels { key: 'a' "
-      "value: '1' } start_time { seconds: 1 } end_time { seconds: 2 } }");
+  Answer<v1::CancelOperationRequest, v1::CancelOperationResponse>(
+      "operation { " + operation +
+      "state: STATE_FAILED error { message: 'disk' } filter { key_prefix: 'order-' labels { key: "
+      "'a' "
+      "value: '1' } start_time { seconds: 1 } end_time { seconds: 2 } } }");
   EXPECT_THAT(Out("bulk stop cleanup-7"),
               AllOf(HasSubstr("messages      key prefix order-, labels a=1, from "
                               "1970-01-01T00:00:01.000+00:00, to 1970-01-01T00:00:02.000+00:00\n"),
@@ -264,8 +267,8 @@ TEST_F(CommandsTest, OperationTextAndTable) {
             "NAME       TOPIC   ACTION         STATE    MATCHED  CHANGED  STARTED\n"
             "cleanup-7  orders  shift by -15m  running  10       8        "
             "1970-01-01T00:00:07.000+00:00\n");
-  Answer<v1::StartBulkRequest, v1::Operation>(operation +
-                                              "dry_run: true state: DONE sample { id: 'id1' }");
+  Answer<v1::StartBulkRequest, v1::StartBulkResponse>(
+      "operation { " + operation + "dry_run: true state: STATE_DONE sample { id: 'id1' } }");
   EXPECT_THAT(Out("bulk shift orders --by 1h --dry-run"),
               AllOf(HasSubstr("a dry run: nothing is changed\n"), HasSubstr("matched       10\n"),
                     Not(HasSubstr("left alone")), HasSubstr("some of them\nDELIVER TIME"),
@@ -274,19 +277,20 @@ TEST_F(CommandsTest, OperationTextAndTable) {
 
 TEST_F(CommandsTest, BulkWaitsForTheEndIfTheLineSaysSo) {
   int asked = 0;
-  std::string last_state = "DONE";
-  Answer<v1::StartBulkRequest, v1::Operation>("name: 'n' state: RUNNING");
-  server_.On<v1::GetOperationRequest, v1::Operation>(
-      [&](const v1::GetOperationRequest&, v1::Operation* operation) {
-        *operation = ParseProto<v1::Operation>("name: 'n' state: " +
-                                               (++asked % 2 == 0 ? last_state : "RUNNING"));
+  std::string last_state = "STATE_DONE";
+  Answer<v1::StartBulkRequest, v1::StartBulkResponse>(
+      "operation { name: 'n' state: STATE_RUNNING }");
+  server_.On<v1::GetOperationRequest, v1::GetOperationResponse>(
+      [&](const v1::GetOperationRequest&, v1::GetOperationResponse* response) {
+        *response->mutable_operation() = ParseProto<v1::Operation>(
+            "name: 'n' state: " + (++asked % 2 == 0 ? last_state : "STATE_RUNNING"));
         return grpc::Status::OK;
       });
   EXPECT_THAT(Out("bulk cancel t --all"), HasSubstr("duetime bulk get n\n"));
   EXPECT_EQ(asked, 0);
   EXPECT_THAT(Out("bulk cancel t --all --wait"), HasSubstr("state         done\n"));
   EXPECT_EQ(asked, 2);
-  last_state = "FAILED";
+  last_state = "STATE_FAILED";
   EXPECT_EQ(Cli("bulk cancel t --all --wait").code, kNotAsWished);
 }
 
@@ -297,8 +301,8 @@ TEST_F(CommandsTest, DeadLetterTable) {
       "id: 'id1' accept_time { seconds: 90 } dead_letter { subscription: 'billing' attempts: 5 "
       "message_id: 'id0' key: 'k' ";
   Answer<v1::ListRequest, v1::ListResponse>(
-      "messages { " + letter + "reason: MAX_ATTEMPTS reason_text: 'busy' } } messages { " + letter +
-      "reason: EXPIRED } } messages { id: 'id2' accept_time { seconds: 90 } }");
+      "messages { " + letter + "reason: REASON_MAX_ATTEMPTS reason_text: 'busy' } } messages { " +
+      letter + "reason: REASON_EXPIRED } } messages { id: 'id2' accept_time { seconds: 90 } }");
   EXPECT_EQ(
       Out("dlq list t --dead-letter-topic d"),
       "SINCE                          ID   SUBSCRIPTION  ATTEMPTS  WAS  KEY  REASON\n"
@@ -322,7 +326,7 @@ TEST_F(CommandsTest, DeadLettersAreInTheTopicThatTheSettingsName) {
       {"t -s billing", "dead_letter_topic: 'failures'", "", "failures"},
   };
   Answer<v1::ListRequest, v1::ListResponse>("");
-  Answer<v1::StartBulkRequest, v1::Operation>("state: DONE");
+  Answer<v1::StartBulkRequest, v1::StartBulkResponse>("operation { state: STATE_DONE }");
   for (const Case& c : cases) {
     Answer<v1::GetTopicRequest, v1::GetTopicResponse>("topic { settings { " + std::string(c.topic) +
                                                       " } }");

@@ -23,7 +23,7 @@ v1::ScheduleStreamResponse AnswerTo(const v1::ScheduleStreamRequest& frame, int6
       result->mutable_error()->set_code(3);
     } else {
       result->mutable_message()->set_id("id-" + message.topic());
-      result->set_outcome(v1::CREATED);
+      result->set_outcome(v1::SCHEDULE_OUTCOME_CREATED);
     }
   }
   return response;

@@ -56,12 +56,12 @@ inline v1::SubscribeResponse Started(absl::Duration lease) {
   return response;
 }
 
-inline v1::SubscribeResponse Deliveries(uint64_t first_token, int count) {
+inline v1::SubscribeResponse Deliveries(int first_token, int count) {
   v1::SubscribeResponse response;
   for (int i = 0; i < count; ++i) {
     v1::Delivery* delivery = response.add_deliveries();
-    const uint64_t token = first_token + static_cast<uint64_t>(i);
-    delivery->set_message_id("m" + std::to_string(token));
+    const std::string token = std::to_string(first_token + i);
+    delivery->set_message_id("m" + token);
     delivery->set_lease_token(token);
     delivery->set_attempt(1);
     delivery->set_payload("p");
@@ -76,6 +76,9 @@ inline v1::SubscribeResponse Confirmation(const v1::SubscribeRequest& request) {
   for (const v1::Nack& nack : request.nack()) response.add_settled(nack.lease_token());
   for (const v1::DeadLetterLease& dead : request.dead_letter()) {
     response.add_settled(dead.lease_token());
+  }
+  for (const v1::ReleaseLease& release : request.release()) {
+    response.add_settled(release.lease_token());
   }
   for (const v1::ExtendLease& extend : request.extend()) {
     response.add_extended(extend.lease_token());

@@ -24,7 +24,7 @@ TEST_F(SubscriberTest, SettlesInEveryWay) {
   Play([&](ServerStream* stream) {
     v1::SubscribeRequest request = AcceptStream(stream);
     // Waits for each delivery in turn, so that each settlement has a request of its own.
-    for (uint64_t token = 1; token <= 6; ++token) {
+    for (int token = 1; token <= 6; ++token) {
       stream->Write(Deliveries(token, 1));
       stream->Read(&request);
       settled.MergeFrom(request);
@@ -51,7 +51,7 @@ TEST_F(SubscriberTest, SettlesInEveryWay) {
   ASSERT_TRUE(left.Wait());
   EXPECT_TRUE(subscriber->Stop().ok());
   ASSERT_EQ(settled.nack_size(), 4);
-  EXPECT_EQ(settled.nack(0).lease_token(), 1u);
+  EXPECT_EQ(settled.nack(0).lease_token(), "1");
   EXPECT_FALSE(settled.nack(0).has_delay()) << "the retry policy decides";
   EXPECT_EQ(settled.nack(0).reason(), "busy");
   EXPECT_TRUE(settled.nack(1).has_delay()) << "at once, whatever the policy says";
@@ -60,10 +60,10 @@ TEST_F(SubscriberTest, SettlesInEveryWay) {
   EXPECT_EQ(settled.nack(3).delay().seconds(), 3);
   EXPECT_EQ(settled.nack(3).reason(), "later");
   ASSERT_EQ(settled.dead_letter_size(), 1);
-  EXPECT_EQ(settled.dead_letter(0).lease_token(), 3u);
+  EXPECT_EQ(settled.dead_letter(0).lease_token(), "3");
   EXPECT_EQ(settled.dead_letter(0).reason(), std::string(254, 'x')) << "cut at a character";
   ASSERT_EQ(settled.ack_size(), 1);
-  EXPECT_EQ(settled.ack(0), 5u);
+  EXPECT_EQ(settled.ack(0), "5");
   const SubscriberCounts counts = subscriber->counts();
   EXPECT_EQ(counts.delivered, 7);
   EXPECT_EQ(counts.acked, 1);
@@ -91,11 +91,12 @@ TEST_F(SubscriberTest, HandlersSeeWhatADeadLetterWas) {
 
 // Reads until each of `tokens` was prolonged twice or settled. Returns the number of extensions by
 // token.
-std::map<uint64_t, int> ReadExtensions(ServerStream* stream, const std::set<uint64_t>& tokens) {
-  std::map<uint64_t, int> times;
+std::map<std::string, int> ReadExtensions(ServerStream* stream,
+                                          const std::set<std::string>& tokens) {
+  std::map<std::string, int> times;
   v1::SubscribeRequest request;
   const auto enough = [&] {
-    for (const uint64_t token : tokens) {
+    for (const std::string& token : tokens) {
       if (times[token] < 2) return false;
     }
     return true;
@@ -117,7 +118,7 @@ TEST_F(SubscriberTest, LeasesGoOnWhileAHandlerRunsAndForWhatWaitsBehindIt) {
     AcceptStream(stream, kLease);
     stream->Write(Deliveries(1, 2));
     stream->Write(Deliveries(3, 1));
-    const auto times = ReadExtensions(stream, {1, 2, 3});
+    const auto times = ReadExtensions(stream, {"1", "2", "3"});
     EXPECT_EQ(times.size(), 3u);
     prolonged.Open();
     ConfirmMany(stream, 3);
@@ -150,7 +151,7 @@ TEST_F(SubscriberTest, WhileItStopsLeasesGoOnOfWhatRunsOnly) {
     // Requests from before the stop extend both leases.
     for (int alone = 0; alone < 3 && stream->Read(&request);) {
       for (const v1::ExtendLease& extend : request.extend()) {
-        alone = extend.lease_token() == 1 ? alone + 1 : 0;
+        alone = extend.lease_token() == "1" ? alone + 1 : 0;
       }
       stream->Write(Confirmation(request));
     }
@@ -186,8 +187,8 @@ TEST_F(SubscriberTest, ARefusedExtensionIsNoRefusedSettlement) {
     stream->Read(&request);
     EXPECT_EQ(request.extend_size(), 2);
     v1::SubscribeResponse response;
-    response.add_extended(1);
-    response.add_refused()->set_lease_token(2);
+    response.add_extended("1");
+    response.add_refused()->set_lease_token("2");
     stream->Write(response);
     // The next request extends the first lease only.
     stream->Read(&request);
@@ -196,10 +197,10 @@ TEST_F(SubscriberTest, ARefusedExtensionIsNoRefusedSettlement) {
     refused.Open();
     int left = 2;
     while (left > 0 && stream->Read(&request)) {
-      for (const v1::ExtendLease& extend : request.extend()) again = extend.lease_token() == 2;
+      for (const v1::ExtendLease& extend : request.extend()) again = extend.lease_token() == "2";
       response.Clear();
-      for (const uint64_t token : request.ack()) {
-        if (token == 1) {
+      for (const std::string& token : request.ack()) {
+        if (token == "1") {
           response.add_settled(token);
         } else {
           response.add_refused()->set_lease_token(token);

@@ -57,9 +57,7 @@ TEST_F(SubscriberTest, AcksThatAreReadyGoOutTogether) {
   Gate confirmed;
   Play([&](ServerStream* stream) {
     AcceptStream(stream);
-    for (int i = 0; i < kMessages; i += 500) {
-      stream->Write(Deliveries(static_cast<uint64_t>(i), 500));
-    }
+    for (int i = 0; i < kMessages; i += 500) stream->Write(Deliveries(i, 500));
     EXPECT_TRUE(handled.Wait());
     requests = ConfirmMany(stream, kMessages);
     confirmed.Open();
@@ -85,7 +83,7 @@ TEST_F(SubscriberTest, CountsRefusals) {
     stream->Read(&request);
     v1::SubscribeResponse response;
     response.add_refused()->set_lease_token(request.ack(0));
-    response.mutable_refused(0)->set_reason(v1::SettleRefusal::LEASE_LOST);
+    response.mutable_refused(0)->set_reason(v1::SettleRefusal::REASON_LEASE_LOST);
     stream->Write(response);
     answered.Open();
     return ReadUntilClosed(stream);
@@ -102,7 +100,7 @@ TEST_F(SubscriberTest, ReconnectsAfterUnavailableAndDropsWhatWasNotBegun) {
   Gate handling;
   Gate reconnected;
   Gate confirmed;
-  std::set<uint64_t> acked;
+  std::set<std::string> acked;
   Play([&](ServerStream* stream) -> grpc::Status {
     v1::SubscribeRequest request;
     stream->Read(&request);
@@ -146,7 +144,7 @@ TEST_F(SubscriberTest, ReconnectsAfterUnavailableAndDropsWhatWasNotBegun) {
   ASSERT_TRUE(confirmed.Wait());
   EXPECT_TRUE(subscriber->Stop().ok());
   EXPECT_EQ(seen, (std::vector<std::string>{"m1", "m11", "m12", "m13", "m14", "m15"}));
-  EXPECT_EQ(acked, (std::set<uint64_t>{11, 12, 13, 14, 15}));
+  EXPECT_EQ(acked, (std::set<std::string>{"11", "12", "13", "14", "15"}));
   const SubscriberCounts counts = subscriber->counts();
   EXPECT_EQ(counts.acked, 5);
   EXPECT_EQ(counts.lost, 1);
@@ -247,11 +245,20 @@ TEST_F(SubscriberTest, ADrainNoticeLetsItSettleThenReconnect) {
 TEST_F(SubscriberTest, StopWaitsForTheHandlerAndItsConfirmationAndBeginsNothingElse) {
   Gate handling;
   Gate known;
+  bool no_more = false;
+  std::set<std::string> released;
   Play([&](ServerStream* stream) {
     v1::SubscribeRequest request = AcceptStream(stream);
     stream->Write(Deliveries(1, 2));
     stream->Write(Deliveries(3, 1));
-    while (stream->Read(&request)) stream->Write(Confirmation(request));
+    while (stream->Read(&request)) {
+      no_more |= request.no_more_deliveries();
+      for (const v1::ReleaseLease& release : request.release()) {
+        EXPECT_TRUE(no_more) << "or the server would deliver the message here again";
+        released.insert(release.lease_token());
+      }
+      stream->Write(Confirmation(request));
+    }
     return grpc::Status::OK;
   });
   std::vector<std::string> seen;
@@ -273,6 +280,7 @@ TEST_F(SubscriberTest, StopWaitsForTheHandlerAndItsConfirmationAndBeginsNothingE
   EXPECT_EQ(counts.acked, 1);
   EXPECT_EQ(counts.lost, 0);
   EXPECT_EQ(counts.skipped, 2);
+  EXPECT_EQ(released, (std::set<std::string>{"2", "3"}));
   // A second Stop changes nothing, nor does the destructor after it.
   EXPECT_TRUE(subscriber->Stop().ok());
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <unistd.h>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/base/error.h"
 #include "server/config/knobs.h"
 #include "server/config/load.h"
 #include "server/config/quantity.h"
@@ -117,8 +119,8 @@ TEST(KnobsTest, TheTableCoversTheStructAndItsDefaultsAreWithinBounds) {
   const delivery::ShardLimits& limits = config.node.limits;
   const catalog::CatalogOptions& catalog = config.node.catalog;
   bytes += sizeof(limits.fire_per_step) + sizeof(limits.startup_rate) +
-           sizeof(limits.failure_rate) + sizeof(config.server.version) +
-           sizeof(catalog.tombstone_retention_ms) +
+           sizeof(limits.failure_rate) + sizeof(limits.lease_key) + sizeof(config.server.version) +
+           sizeof(config.store.open_files_max) + sizeof(catalog.tombstone_retention_ms) +
            std::max(sizeof(catalog.shards), alignof(Config));
   EXPECT_EQ(bytes, sizeof(Config));
 }
@@ -128,7 +130,7 @@ struct Changer {
   const Knob& knob;
   void operator()(uint64_t* number) const { *number = knob.min + 1; }
   void operator()(std::string* text) const {
-    *text = absl::StrCat("a \"quoted\" \\ value of ", knob.name);
+    *text = absl::StrCat("a \"quoted\" \\ value\b\n\x7f of ", knob.name);
   }
   void operator()(std::vector<std::string>* list) const { *list = {"one", "two"}; }
   void operator()(bool* flag) const { *flag = !*flag; }
@@ -215,6 +217,22 @@ TEST(LoadTest, AnEmptyTextIsAValue) {
   EXPECT_EQ(loaded.config.metrics.listen, "");
 }
 
+TEST(LoadTest, AnEmptyValueIsNotTheNextWord) {
+  Loaded loaded = LoadWith({"--data-dir=/d", "--metrics-listen=", "--init"});
+  ASSERT_TRUE(loaded.run) << loaded.output;
+  EXPECT_EQ(loaded.config.metrics.listen, "");
+  EXPECT_TRUE(loaded.init);
+  for (const std::vector<const char*>& flags :
+       {std::vector<const char*>{"--data-dir="}, std::vector<const char*>{"--data-dir=", "--init"},
+        std::vector<const char*>{"--data-dir=", "/d"},
+        std::vector<const char*>{"--data-dir=/d", "--config=", "--init"},
+        std::vector<const char*>{"--data-dir=/d", "--due-max=", "2000"}}) {
+    loaded = LoadWith(flags);
+    EXPECT_FALSE(loaded.run) << flags.front();
+    EXPECT_EQ(loaded.exit_code, ExitCode::kConfiguration);
+  }
+}
+
 TEST(LoadTest, AFlagCanTurnOffWhatTheFileTurnedOn) {
   const TempFile file("data_dir = \"/d\"\ninsecure_nonloopback = true\n");
   const Loaded loaded = LoadWith({"--config", file.path(), "--insecure-nonloopback=false"});
@@ -225,7 +243,7 @@ TEST(LoadTest, AFlagCanTurnOffWhatTheFileTurnedOn) {
 TEST(LoadTest, HelpListsEveryKnobWithUnitDefaultAndBounds) {
   const Loaded loaded = LoadWith({"--help"});
   EXPECT_FALSE(loaded.run);
-  EXPECT_EQ(loaded.exit_code, 0);
+  EXPECT_EQ(loaded.exit_code, ExitCode::kStopped);
   std::string text = loaded.output;
   absl::RemoveExtraAsciiWhitespace(&text);
   for (const Knob& knob : Knobs()) {
@@ -234,24 +252,78 @@ TEST(LoadTest, HelpListsEveryKnobWithUnitDefaultAndBounds) {
     EXPECT_THAT(text, HasSubstr(knob.description));
   }
   EXPECT_THAT(text, HasSubstr("ms, default 30000 (30s), 1000 to 86400000"));
+  EXPECT_THAT(loaded.output, HasSubstr(ExitCodesText()));
 }
 
 TEST(LoadTest, CheckConfigPrintsWhatIsInForce) {
   const Loaded loaded = LoadWith({"--check-config", "--data-dir=/d", "--heartbeat-ms", "1m"});
   EXPECT_FALSE(loaded.run);
-  EXPECT_EQ(loaded.exit_code, 0);
+  EXPECT_EQ(loaded.exit_code, ExitCode::kStopped);
   EXPECT_THAT(loaded.output, HasSubstr("data_dir = \"/d\"\n"));
   EXPECT_THAT(loaded.output, HasSubstr("heartbeat_ms = 60000\n"));
 }
 
-TEST(LoadTest, EveryFaultIsNamedAndTheExitCodeIsOne) {
+TEST(ExitCodeTest, AFailedStartHasTheCodeOfItsCause) {
+  const std::vector<std::pair<absl::Status, ExitCode>> cases = {
+      {absl::DataLossError("damaged"), ExitCode::kDataDamaged},
+      {absl::NotFoundError("no store"), ExitCode::kNoStore},
+      {absl::UnavailableError("in use by another process"), ExitCode::kInUse},
+      {base::StorageFailedError(), ExitCode::kDiskError},
+      {absl::InternalError("write"), ExitCode::kDiskError},
+      {absl::FailedPreconditionError("other shards"), ExitCode::kConfiguration},
+      {absl::InvalidArgumentError("shards"), ExitCode::kConfiguration},
+      {absl::UnknownError("?"), ExitCode::kFailed},
+  };
+  for (const auto& [status, code] : cases) {
+    EXPECT_EQ(CodeOfFailedStart(status), code) << status;
+  }
+}
+
+TEST(LoadTest, VerifyNeedsNoConfiguration) {
+  const Loaded loaded = LoadWith({"--verify", "/d"});
+  EXPECT_FALSE(loaded.run);
+  EXPECT_EQ(loaded.exit_code, ExitCode::kStopped);
+  EXPECT_EQ(loaded.verify_dir, "/d");
+}
+
+TEST(LoadTest, VerifyOfAnEmptyNameDoesNotStartTheDaemon) {
+  for (const std::vector<const char*>& flags :
+       {std::vector<const char*>{"--data-dir=/d", "--verify="},
+        std::vector<const char*>{"--data-dir=/d", "--verify", ""}}) {
+    const Loaded loaded = LoadWith(flags);
+    EXPECT_FALSE(loaded.run);
+    EXPECT_EQ(loaded.exit_code, ExitCode::kConfiguration);
+    EXPECT_THAT(loaded.output, HasSubstr("--verify"));
+  }
+}
+
+TEST(LoadTest, RepairNeedsItsTwoDirectoriesAndNothingElse) {
+  const Loaded loaded = LoadWith({"--repair", "/d", "--into=/new"});
+  EXPECT_FALSE(loaded.run);
+  EXPECT_EQ(loaded.exit_code, ExitCode::kStopped);
+  EXPECT_EQ(loaded.repair_dir, "/d");
+  EXPECT_EQ(loaded.into_dir, "/new");
+  for (const std::vector<const char*>& flags :
+       {std::vector<const char*>{"--data-dir=/d", "--repair", "/d"},
+        std::vector<const char*>{"--data-dir=/d", "--into", "/d"},
+        std::vector<const char*>{"--data-dir=/d", "--repair=", "--into=/new"},
+        std::vector<const char*>{"--data-dir=/d", "--repair=/d", "--into="}}) {
+    const Loaded refused = LoadWith(flags);
+    EXPECT_FALSE(refused.run);
+    EXPECT_TRUE(refused.repair_dir.empty());
+    EXPECT_EQ(refused.exit_code, ExitCode::kConfiguration);
+    EXPECT_THAT(refused.output, HasSubstr("--into"));
+  }
+}
+
+TEST(LoadTest, EveryFaultIsNamedAndTheExitCodeSaysSo) {
   const TempFile file("shard = 1\n");
   for (bool check : {false, true}) {
     std::vector<const char*> flags = {"--config", file.path(), "--loaded-max=10", "--due-max=x"};
     if (check) flags.push_back("--check-config");
     const Loaded loaded = LoadWith(flags);
     EXPECT_FALSE(loaded.run);
-    EXPECT_EQ(loaded.exit_code, 1);
+    EXPECT_EQ(loaded.exit_code, ExitCode::kConfiguration);
     EXPECT_THAT(loaded.output, HasSubstr(":1:1: unknown key shard"));
     EXPECT_THAT(loaded.output, HasSubstr("data_dir is required"));
     EXPECT_THAT(loaded.output, HasSubstr("loaded_max = 10 is out of bounds: 1000 to 100000000"));
@@ -267,15 +339,34 @@ TEST(LoadTest, UnknownFlagsMissingFilesAndStrayWordsAreFaults) {
         std::vector<const char*>{"--data-dir"}}) {
     const Loaded loaded = LoadWith(flags);
     EXPECT_FALSE(loaded.run);
-    EXPECT_EQ(loaded.exit_code, 1);
+    EXPECT_EQ(loaded.exit_code, ExitCode::kConfiguration);
     EXPECT_NE(loaded.output, "");
   }
+}
+
+TEST(ExitCodeTest, TheTableIsComplete) {
+  int last = -1;
+  for (const ExitCodeText& exit : ExitCodes()) {
+    EXPECT_GT(static_cast<int>(exit.code), last) << "ascending, so each appears once";
+    EXPECT_THAT(exit.meaning, Not(HasSubstr("|"))) << "breaks the table in RUNBOOK.md";
+    last = static_cast<int>(exit.code);
+  }
+  EXPECT_EQ(ExitCodes().size(), 10u);
+}
+
+TEST(KnobTest, ChangedNamesTheKnobsThatDiffer) {
+  const Config before;
+  Config after;
+  EXPECT_THAT(Changed(before, after), ElementsAre());
+  after.log.level = "debug";
+  after.server.listen = {"127.0.0.1:1"};
+  EXPECT_THAT(Changed(before, after), ElementsAre("listen", "log_level"));
 }
 
 TEST(LoadTest, VersionIsPrinted) {
   const Loaded loaded = LoadWith({"--version"});
   EXPECT_FALSE(loaded.run);
-  EXPECT_EQ(loaded.exit_code, 0);
+  EXPECT_EQ(loaded.exit_code, ExitCode::kStopped);
   EXPECT_THAT(loaded.output, ::testing::StartsWith("duetimed "));
 }
 

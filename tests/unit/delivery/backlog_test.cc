@@ -9,6 +9,8 @@
 #include "server/delivery/delivery_records.h"
 #include "server/delivery/memory_share.h"
 #include "server/delivery/message_ends.h"
+#include "server/delivery/pacing.h"
+#include "server/delivery/retries.h"
 #include "server/delivery/turns.h"
 #include "tests/unit/delivery/delivery_world.h"
 
@@ -94,6 +96,34 @@ TEST_F(BacklogTest, AnotherPlaceReplacesTheListing) {
   Commit();
   EXPECT_FALSE(Listed(message.key, *one_));
   EXPECT_TRUE(Listed({.due_ms = later_ms, .id = message.key.id}, *one_));
+}
+
+TEST_F(BacklogTest, ALongWaitOfAnEarlierRunEndsAtItsTimeByTheWallClock) {
+  // The earlier run's clock was ahead.
+  constexpr uint64_t kWaitMs = 3'600'000;
+  Attach();
+  const storage::MessageRef message = Put();
+  const storage::Progress row = {.state = storage::Progress::State::kFailed,
+                                 .attempts = 1,
+                                 .retry_ms = now_.wall_ms + kWaitMs};
+  p_.retries->ResumeDelay(now_, Take(one_, message), row);
+  Commit();
+  ReadPage();
+  EXPECT_EQ(one_->backlog.parked(), (storage::MessageKey{row.retry_ms, message.key.id}));
+  now_.wall_ms += kWaitMs;  // the clock is set right, and no time passes
+  p_.pacing->CheckAgain(now_, one_);
+  ReadPage();
+  Commit();
+  EXPECT_EQ(one_->ready.count, 1u);
+}
+
+TEST_F(BacklogTest, AShortWaitOfAnEarlierRunGoesOnInMemory) {
+  const EntryIndex index = Take();
+  p_.retries->ResumeDelay(now_, index,
+                          {.state = storage::Progress::State::kFailed,
+                           .attempts = 1,
+                           .retry_ms = now_.wall_ms + 60'000});
+  EXPECT_EQ(At(index).state, EntryState::kDelayed);
 }
 
 TEST_F(BacklogTest, OldEntriesAreListed) {

@@ -97,6 +97,8 @@ TEST(DeadLetterTest, KeepsTheContentAndSaysWhereItComesFrom) {
   expected.key = "order-17";
   expected.deliver_ms = kDeliver;
   expected.accept_ms = kAccept;
+  expected.ttl_ms = 60'000;
+  expected.late_policy = storage::LatePolicy::kDeadLetter;
   ASSERT_TRUE(record.dead_letter.has_value());
   EXPECT_EQ(*record.dead_letter, expected);
 }
@@ -128,20 +130,35 @@ TEST(DeadLetterTest, OfADeadLetterKnowsTheLastPlaceOnly) {
   EXPECT_EQ(record.payload, "payload");
 }
 
-TEST(DeadLetterTest, IsSentBackAsAPlainMessage) {
-  const auto made = MakeRedriven(DeadLetterOf(FullMessage()), kNow);
+TEST(DeadLetterTest, IsSentBackWithItsTimeToLiveAndPerhapsItsKey) {
+  for (const bool keep_key : {false, true}) {
+    const auto made = MakeRedriven(DeadLetterOf(FullMessage()), kNow, keep_key);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->topic, kTopic);
+    EXPECT_EQ(made->topic_name, "orders");
+    const MessageRecord record = Decode(made->record);
+    EXPECT_EQ(record.header.topic, kTopic);
+    ExpectContentOfFullMessage(record);
+    EXPECT_EQ(record.header.flags, MessageFlags::kOrdered | MessageFlags::kLabelled |
+                                       MessageFlags::kExpires |
+                                       (keep_key ? MessageFlags::kKeyed : 0));
+    EXPECT_EQ(record.key, keep_key ? "order-17" : "");
+    EXPECT_EQ(record.ttl_ms, 60'000u);
+    EXPECT_EQ(record.late_policy, storage::LatePolicy::kDeadLetter);
+    EXPECT_FALSE(record.dead_letter.has_value());
+  }
+}
+
+TEST(DeadLetterTest, WithoutAKeyAndATimeToLiveItGoesBackWithoutBoth) {
+  const std::string letter =
+      DeadLetterOf({.header = {.topic = kTopic, .deliver_ms = kDeliver, .accept_ms = kAccept}});
+  const auto made = MakeRedriven(letter, kNow, /*keep_key=*/true);
   ASSERT_TRUE(made.ok()) << made.status();
-  EXPECT_EQ(made->topic, kTopic);
-  EXPECT_EQ(made->topic_name, "orders");
-  const MessageRecord record = Decode(made->record);
-  EXPECT_EQ(record.header.topic, kTopic);
-  ExpectContentOfFullMessage(record);
-  EXPECT_EQ(record.header.flags, MessageFlags::kOrdered | MessageFlags::kLabelled);
-  EXPECT_FALSE(record.dead_letter.has_value());
+  EXPECT_EQ(Decode(made->record).header.flags, 0);
 }
 
 TEST(DeadLetterTest, OnlyADeadLetterIsSentBack) {
-  const auto made = MakeRedriven(storage::EncodeMessageRecord(FullMessage()), kNow);
+  const auto made = MakeRedriven(storage::EncodeMessageRecord(FullMessage()), kNow, false);
   EXPECT_EQ(made.status().code(), absl::StatusCode::kFailedPrecondition) << made.status();
 }
 
@@ -157,9 +174,10 @@ TEST(DeadLetterTest, DamageIsNotCopied) {
   for (size_t i = 0; i < dead.size(); ++i) {
     std::string bytes = dead;
     bytes[i] = static_cast<char>(bytes[i] ^ 1);
-    EXPECT_EQ(MakeRedriven(bytes, kNow).status().code(), absl::StatusCode::kDataLoss)
+    EXPECT_EQ(MakeRedriven(bytes, kNow, false).status().code(), absl::StatusCode::kDataLoss)
         << "byte " << i;
-    EXPECT_EQ(MakeRedriven(dead.substr(0, i), kNow).status().code(), absl::StatusCode::kDataLoss)
+    EXPECT_EQ(MakeRedriven(dead.substr(0, i), kNow, false).status().code(),
+              absl::StatusCode::kDataLoss)
         << "of " << i << " bytes";
   }
 }

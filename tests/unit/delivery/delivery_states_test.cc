@@ -3,13 +3,16 @@
 // DeliveryStates, Leases, Streams and DeliveryTimers: an entry's states and what belongs to them.
 #include "server/delivery/delivery_states.h"
 
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
 
 #include "server/delivery/leases.h"
 #include "server/delivery/streams.h"
+#include "server/protocol/lease_token.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {
@@ -54,6 +57,19 @@ TEST_F(DeliveryStatesTest, ADelayEndsOnTime) {
   p_.states->MakeDelayed(now_, index, 50);
   Pass(49);
   EXPECT_TRUE(Fired().empty());
+  Pass(1);
+  EXPECT_EQ(Fired(), std::vector<EntryIndex>{index});
+  p_.states->TakeDelayed(index);
+  p_.states->MakeReady(index);
+}
+
+TEST_F(DeliveryStatesTest, ADelayIsNotShortByAPartOfAMillisecond) {
+  const EntryIndex index = Take();
+  now_.begun_ms = 1;
+  p_.states->MakeDelayed(now_, index, 50);
+  Pass(50);
+  EXPECT_TRUE(Fired().empty())
+      << "50 ms after the beginning of the millisecond, not after the nack";
   Pass(1);
   EXPECT_EQ(Fired(), std::vector<EntryIndex>{index});
   p_.states->TakeDelayed(index);
@@ -122,6 +138,33 @@ TEST_F(LeasesTest, ATokenFindsItsEntryUntilTheLeaseEnds) {
   EXPECT_NE(p_.leases->Begin(now_, stream, index), token);
 }
 
+TEST_F(LeasesTest, ATokenCannotBeDerivedFromAnother) {
+  Stream* const stream = Attach(kStream, 100);
+  std::vector<uint64_t> tokens;
+  for (int i = 0; i < 50; ++i) {
+    tokens.push_back(static_cast<uint64_t>(p_.leases->Begin(now_, stream, Take())));
+  }
+  for (const uint64_t token : tokens) {
+    for (uint64_t near = 1; near <= 1'000; ++near) {
+      EXPECT_EQ(p_.leases->Find(protocol::LeaseToken{token + near}), kNoEntry);
+      EXPECT_EQ(p_.leases->Find(protocol::LeaseToken{token - near}), kNoEntry);
+    }
+  }
+}
+
+TEST(LeaseTokenTest, DependsOnEveryPartAndNamesItsShard) {
+  const base::SipKey key{.low = 1, .high = 2};
+  const protocol::LeaseToken token = protocol::MakeToken(key, 5, 7, 11);
+  EXPECT_EQ(protocol::ShardOfLease(token), 5);
+  EXPECT_EQ(protocol::ShardOfLease(protocol::MakeToken(key, 63, 7, 11)), 63);
+  const std::set<protocol::LeaseToken> others = {
+      protocol::MakeToken({.low = 3, .high = 2}, 5, 7, 11),
+      protocol::MakeToken({.low = 1, .high = 3}, 5, 7, 11), protocol::MakeToken(key, 6, 7, 11),
+      protocol::MakeToken(key, 5, 8, 11), protocol::MakeToken(key, 5, 7, 12)};
+  EXPECT_EQ(others.size(), 5u);
+  EXPECT_FALSE(others.contains(token));
+}
+
 TEST_F(LeasesTest, ALeaseEndsOnTimeAndCanBeExtended) {
   Stream* const stream = Attach(kStream, 10);
   const EntryIndex index = Take();
@@ -167,7 +210,7 @@ TEST_F(StreamsTest, AnEndedStreamStaysUntilItsLastLeaseEnds) {
   Stream* const stream = Attach(kStream, 10);
   const EntryIndex index = Take();
   p_.leases->Begin(now_, stream, index);
-  p_.streams->Detach(kStream, /*keep_leases=*/false);
+  p_.streams->Detach({.stream = kStream});
   EXPECT_EQ(one_->streams, 0u);
   EXPECT_EQ(p_.streams->closing().size(), 1u);
   EXPECT_NE(p_.streams->Find(kStream), nullptr);
@@ -179,7 +222,7 @@ TEST_F(StreamsTest, AnEndedStreamStaysUntilItsLastLeaseEnds) {
 TEST_F(StreamsTest, ADetachMayKeepTheLeases) {
   Stream* const stream = Attach(kStream, 10);
   p_.leases->Begin(now_, stream, Take());
-  p_.streams->Detach(kStream, /*keep_leases=*/true);
+  p_.streams->Detach({.stream = kStream, .keep_leases = true});
   EXPECT_TRUE(p_.streams->closing().empty());
 }
 

@@ -3,6 +3,7 @@
 // HandOut: ready messages on their way to streams.
 #include "server/delivery/hand_out.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,22 @@ class HandOutTest : public DeliveryWorld {
   }
 };
 
+// The code that decodes the record refuses it and gives the message back. It is not taken for one
+// that has left its place.
+TEST_F(HandOutTest, ADamagedMessageIsNotForgotten) {
+  Attach(one_);
+  const auto messages = Ready(3, one_);
+  disk_.Damage(0, messages[1].key);
+  EXPECT_FALSE(Step());
+  ASSERT_EQ(effects_.frames.size(), 1u);
+  const auto& deliveries = effects_.frames[0].deliveries;
+  ASSERT_EQ(deliveries.size(), 3u);
+  EXPECT_FALSE(deliveries[0].record.empty());
+  EXPECT_TRUE(deliveries[1].record.empty());
+  EXPECT_FALSE(deliveries[2].record.empty());
+  EXPECT_TRUE(p_.reader->ok());
+}
+
 TEST_F(HandOutTest, DeliveriesKeepTheOrderAndFillFrames) {
   Attach(one_);
   const auto messages = Ready(2 * kFrameMax + 1, one_);
@@ -67,6 +84,19 @@ TEST_F(HandOutTest, DeliveriesKeepTheOrderAndFillFrames) {
   ASSERT_EQ(ids.size(), messages.size());
   for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(ids[i], messages[i].key.id);
   EXPECT_EQ(p_.table->count(EntryState::kInFlight), messages.size());
+}
+
+TEST_F(HandOutTest, WhatIsNotDueAfterAStepBackOfTheClockWaitsOnDisk) {
+  Attach(one_);
+  const storage::MessageRef message = Put();
+  DeliveryWorld::Ready(one_, message);
+  now_.wall_ms -= 5'000;
+  DeliveryWorld::Ready(one_, Put());
+  Step();
+  EXPECT_EQ(DeliveredTo(kStream), 1u) << "the message behind it is not held up";
+  Commit();
+  EXPECT_TRUE(Listed(message.key, *one_));
+  EXPECT_EQ(p_.table->count(EntryState::kReady), 0u);
 }
 
 TEST_F(HandOutTest, AFrameIsBoundedInBytesToo) {
@@ -93,6 +123,46 @@ TEST_F(HandOutTest, AStreamWithoutCreditIsNotAvailable) {
   p_.streams->MakeAvailable(stream);
   Step();
   EXPECT_EQ(DeliveredTo(kStream), 3u);
+}
+
+TEST_F(HandOutTest, AStreamThatSendsNothingGetsNoMore) {
+  Stream* const stream = Attach(one_);
+  stream->credit = std::make_shared<protocol::StreamCredit>(100, 1'000'000, /*unsent_max=*/1);
+  Ready(2 * kFrameMax, one_);
+  EXPECT_FALSE(Step()) << "without room there is nothing to do";
+  ASSERT_EQ(effects_.frames.size(), 1u);
+  EXPECT_FALSE(stream->available);
+  EXPECT_EQ(one_->ready.count, kFrameMax);
+  uint64_t bytes = 0;
+  for (const auto& delivery : effects_.frames[0].deliveries) bytes += delivery.record.size();
+  EXPECT_EQ(stream->credit->Sent(bytes), uint64_t{1} << 0) << "the shard is woken";
+  p_.streams->MakeAvailable(stream);
+  Step();
+  EXPECT_EQ(DeliveredTo(kStream), 2 * kFrameMax);
+}
+
+TEST_F(HandOutTest, APullWithoutRoomForItsAnswerIsRefused) {
+  const auto budget = std::make_shared<protocol::AnswerBudget>(1);
+  Attach(one_)->budget = budget;
+  Attach(one_, kOtherStream)->budget = budget;
+  Ready(4, one_);
+  EXPECT_FALSE(Step());
+  // The first takes its half. Then there is no room, neither for the other nor for more.
+  ASSERT_EQ(effects_.frames.size(), 3u);
+  ASSERT_EQ(effects_.frames[0].deliveries.size(), 2u);
+  EXPECT_EQ(budget->bytes(), effects_.frames[0].deliveries[0].record.size() +
+                                 effects_.frames[0].deliveries[1].record.size());
+  EXPECT_EQ(effects_.frames[1].stream, kOtherStream);
+  for (const size_t refused : {size_t{1}, size_t{2}}) {
+    EXPECT_TRUE(effects_.frames[refused].deliveries.empty());
+    EXPECT_TRUE(absl::IsResourceExhausted(effects_.frames[refused].status));
+  }
+  EXPECT_EQ(one_->ready.count, 2u) << "no message was taken for a refused Pull";
+  effects_.frames.clear();
+  EXPECT_EQ(budget->bytes(), 0u);
+  p_.streams->MakeAvailable(p_.streams->Get(kOtherStream));
+  Step();
+  EXPECT_EQ(DeliveredTo(kOtherStream), 2u);
 }
 
 TEST_F(HandOutTest, StreamsShareABurst) {
@@ -173,7 +243,9 @@ TEST_F(NotForDeliveryTest, AMessageWithoutAttemptsLeft) {
   one_->state.settings.retry.max_attempts = 2;
   one_->topic->dead_letter = kDeadLetters;
   const storage::MessageRef message = Put();
-  At(DeliveryWorld::Ready(one_, message)).attempts = 2;
+  const EntryIndex index = DeliveryWorld::Ready(one_, message);
+  At(index).attempts = 2;
+  At(index).half_failures = 4;
   ExpectNothing();
   Commit();
   EXPECT_FALSE(Stored(message.key));

@@ -101,7 +101,7 @@ TEST_F(LeaseEndsTest, ADeadLetterThatCannotBeReadHasNoAnswer) {
   EXPECT_NE(p_.leases->Find(token), kNoEntry);
 }
 
-TEST_F(LeaseEndsTest, ANackAndAnExtensionAreAnsweredAtOnce) {
+TEST_F(LeaseEndsTest, ANackIsAnsweredAfterItsCommitAndAnExtensionAtOnce) {
   Stream* const stream = Attach(one_);
   const LeaseToken nacked = Lease(stream);
   const LeaseToken extended = Lease(stream);
@@ -111,9 +111,11 @@ TEST_F(LeaseEndsTest, ANackAndAnExtensionAreAnsweredAtOnce) {
   command.extends = {{.token = extended, .duration_ms = 5'000}};
   p_.lease_ends->Settle(now_, std::move(command));
   const SettleReply reply = Answers();
-  EXPECT_EQ(reply.settled, std::vector<LeaseToken>{nacked});
+  EXPECT_TRUE(reply.settled.empty());
   EXPECT_EQ(reply.extended, std::vector<LeaseToken>{extended});
   EXPECT_EQ(p_.table->count(EntryState::kReady), 1u);
+  Commit();
+  EXPECT_EQ(Answers().settled, std::vector<LeaseToken>{nacked});
   Pass(1'001);
   p_.lease_ends->Step(now_);
   EXPECT_NE(p_.leases->Find(extended), kNoEntry);
@@ -185,7 +187,7 @@ TEST_F(LeaseEndsTest, AnEndedStreamGivesItsLeasesBackAfterItsSettlements) {
   command.acks = Unknown(2 * kSettlesPerStep);
   command.acks.push_back(acked);
   p_.lease_ends->Settle(now_, std::move(command));
-  p_.streams->Detach(kStream, /*keep_leases=*/false);
+  p_.streams->Detach({.stream = kStream});
   EXPECT_TRUE(p_.lease_ends->Step(now_));
   EXPECT_NE(p_.leases->Find(acked), kNoEntry);
   EXPECT_EQ(p_.table->count(EntryState::kInFlight), 2u);

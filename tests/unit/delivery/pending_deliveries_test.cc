@@ -135,6 +135,10 @@ TEST_F(PendingDeliveriesTest, ADamagedRecordIsSeenAndNoMore) {
   EXPECT_TRUE(table_[index].seen);
   EXPECT_EQ(table_[index].record_bytes, 1u);
   EXPECT_EQ(table_.DetailsOf(index), nullptr);
+  // The block that holds the record cannot be read. The counters still need the size.
+  table_[index].bytes = 77;
+  table_.Learn(index, "");
+  EXPECT_EQ(table_[index].record_bytes, 77u);
 }
 
 TEST_F(PendingDeliveriesTest, GrowsAndUsesPlacesAgain) {

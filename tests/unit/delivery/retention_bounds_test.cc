@@ -125,5 +125,18 @@ TEST_F(RetentionBoundsTest, ADeadLetterNeedsItsTopic) {
   EXPECT_EQ(TombstoneOf(messages[0].key.id)->state, storage::EndState::kDeadLettered);
 }
 
+// Damage concerns one message: the ones behind it are dropped as well.
+TEST_F(RetentionBoundsTest, ADamagedMessageDoesNotStopTheOthers) {
+  const auto messages = Ready(3);
+  disk_.Damage(0, messages[0].key);
+  Keep(0, 1);
+  StepAll();
+  EXPECT_TRUE(p_.reader->ok());
+  EXPECT_EQ(one_->ready.count, 1u);
+  EXPECT_FALSE(Stored(messages[1].key));
+  EXPECT_TRUE(Stored(messages[2].key));
+  EXPECT_TRUE(storage::IsDamage(store_.Get(0, messages[0].key).status())) << "its record stays";
+}
+
 }  // namespace
 }  // namespace duetime::delivery

@@ -68,5 +68,21 @@ TEST_F(RetentionTest, PassesListingsOfEntriesInMemory) {
   EXPECT_EQ(p_.table->count(EntryState::kDelayed), kDelayed);
 }
 
+TEST_F(RetentionTest, DoesNotPassAMessageThatWasListedBehindItsWalk) {
+  constexpr uint64_t kListed = 250;  // more than one page
+  Bound(2);
+  storage::MessageKey last;
+  for (uint64_t i = 0; i < kListed; ++i) last = MoveToDisk(20'000 + i);
+  EXPECT_TRUE(p_.retention->Step(now_));
+  Commit();
+  ASSERT_GT(one_->listed.count(), 2u);
+  const storage::MessageKey behind = MoveToDisk(10'000);
+  EXPECT_LT(StepToTheEnd(), kStepsMax);
+  Commit();
+  EXPECT_FALSE(Listed(behind, *one_)) << "it is the oldest, so it is given up before the others";
+  EXPECT_TRUE(Listed(last, *one_));
+  EXPECT_EQ(one_->dropped, kListed + 1 - 2);
+}
+
 }  // namespace
 }  // namespace duetime::delivery

@@ -252,6 +252,62 @@ TEST_F(SettleTest, AStreamThatGoesGivesBackOnlyTheRest) {
   EXPECT_EQ(shard_.stats().retried, 1u);
 }
 
+// A server that stops takes its messages back, however often that happens. The message of a
+// subscriber that has gone was perhaps not begun: its attempt counts half.
+TEST_F(SettleTest, WhatEndsWithItsStreamIsNobodysFault) {
+  constexpr size_t kCount = 100;
+  AllowOneAttempt();
+  Attach(kStream, kCount);
+  Schedule(kCount, 10);
+  shard_.Handle(now_, protocol::DetachCommand{.stream = kStream});
+  StepUntilQuiet();
+  EXPECT_EQ(shard_.stats().retried, kCount);
+  EXPECT_EQ(shard_.stats().dead_lettered, 0u);
+  Attach(kOther, kCount);
+  StepUntilQuiet();
+  ASSERT_EQ(tokens_.size(), 2 * kCount);
+  shard_.StopDispatch();
+  shard_.Handle(now_, protocol::DetachCommand{.stream = kOther});
+  StepUntilQuiet();
+  EXPECT_EQ(shard_.stats().retried, 2 * kCount);
+  EXPECT_EQ(shard_.stats().dead_lettered, 0u);
+}
+
+// The last deliveries were on their way to the stream's owner when the stream ended.
+TEST_F(SettleTest, WhatTheStreamDidNotReceiveIsNoFailedAttempt) {
+  constexpr size_t kCount = 100;
+  constexpr size_t kReceived = 60;
+  AllowOneAttempt();
+  Attach(kStream, kCount);
+  Schedule(kCount, 10);
+  shard_.Handle(now_, protocol::DetachCommand{.stream = kStream, .received = kReceived});
+  StepUntilQuiet();
+  EXPECT_EQ(shard_.stats().retried, kCount);
+  Attach(kOther, kCount);
+  StepUntilQuiet();
+  ASSERT_EQ(tokens_.size(), 2 * kCount);
+  shard_.Handle(now_, protocol::DetachCommand{.stream = kOther, .received = kCount});
+  StepUntilQuiet();
+  EXPECT_EQ(shard_.stats().dead_lettered, kReceived) << "two ended streams are one failed attempt";
+  EXPECT_EQ(shard_.stats().retried, kCount + (kCount - kReceived));
+}
+
+TEST_F(SettleTest, AReleaseIsNoFailedAttempt) {
+  constexpr size_t kCount = 40;
+  AllowOneAttempt();
+  Attach(kStream, kCount);
+  Schedule(kCount, kLarge);
+  protocol::SettleCommand releases{.stream = kStream, .acks = {}, .nacks = {}, .extends = {}};
+  for (const protocol::LeaseToken token : tokens_) {
+    releases.releases.push_back({.token = token, .delay_ms = 1'000});
+  }
+  shard_.Handle(now_, std::move(releases));
+  StepUntilQuiet();
+  EXPECT_EQ(settled_.size(), kCount);
+  EXPECT_EQ(shard_.stats().delayed, kCount);
+  EXPECT_EQ(shard_.stats().dead_lettered, 0u);
+}
+
 // Who settles much takes turns, and time goes on.
 TEST_F(SettleTest, StreamsTakeTurnsAndLeasesEnd) {
   constexpr size_t kCount = 80;

@@ -38,6 +38,17 @@ TEST_F(StoreReaderTest, TheFirstErrorSticks) {
   EXPECT_EQ(reader_.status().message(), "first");
 }
 
+TEST_F(StoreReaderTest, DamageDoesNotStick) {
+  store_.FailReads(storage::DamageError({}));
+  EXPECT_TRUE(storage::IsDamage(reader_.Record(kKey).status()));
+  EXPECT_TRUE(storage::IsDamage(reader_.Progress(kKey).status()));
+  EXPECT_TRUE(storage::IsDamage(reader_.Backlog(kSubscription, kKey).status()));
+  EXPECT_TRUE(reader_.ok());
+  // A change that is half done cannot go on.
+  reader_.Fail(storage::DamageError({}));
+  EXPECT_FALSE(reader_.ok());
+}
+
 TEST(ProgressRowsTest, FindsARowAndSaysIfItIsSettled) {
   const ProgressRows rows(
       {{kSubscription, {.state = storage::Progress::State::kSettled, .attempts = 2}},

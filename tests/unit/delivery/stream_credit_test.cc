@@ -46,6 +46,19 @@ TEST(StreamCreditTest, ReturnReportsWhoFoundNone) {
   EXPECT_EQ(credit.Return(1, 1), 0u);
 }
 
+TEST(StreamCreditTest, UnsentBytesHaveALimitOfTheirOwn) {
+  protocol::StreamCredit credit(10, 1'000, 100);
+  credit.AddUnsent(99);
+  EXPECT_TRUE(credit.HasRoom(0)) << "one frame may exceed the limit";
+  credit.AddUnsent(50);
+  EXPECT_FALSE(credit.HasRoom(3));
+  EXPECT_FALSE(credit.HasRoom(5));
+  EXPECT_TRUE(credit.Take(0, 1)) << "the credit is another limit";
+  EXPECT_EQ(credit.Sent(50), (uint64_t{1} << 3) | (uint64_t{1} << 5));
+  EXPECT_TRUE(credit.HasRoom(3));
+  EXPECT_EQ(credit.Sent(99), 0u);
+}
+
 // Shards that take, return, and wait to be woken when they find none: with a limit of one they are
 // in each other's way all the time. A wake-up that gets lost leaves all of them waiting with
 // nothing outstanding.

@@ -23,6 +23,35 @@ class BulkChangesTest : public MessagesFixture {
     record.header.deliver_ms += delay_ms;
     return Schedule(protocol::MakeNewMessage(record, 0)).id;
   }
+  // A dead letter of a message with the key "k".
+  MessageId KeyedDeadLetter(const MessageId& origin) {
+    const auto bytes =
+        delivery::MakeDeadLetter(Message("p", 0, &keyed_).record, kDeadLetters, now_.wall_ms,
+                                 {.topic_name = "orders", .id = origin, .attempts = 3});
+    storage::MessageRecord record;
+    EXPECT_TRUE(storage::DecodeMessageRecord(*bytes, &record).ok());
+    record.header.deliver_ms += 60'000;
+    return Schedule(protocol::MakeNewMessage(record, 0)).id;
+  }
+  // Nothing shows that the key is free, and the shard goes on.
+  void ExpectRedrivenWithoutKey(const MessageId& id) {
+    const std::string bytes = Get(id).record;
+    storage::MessageRecord letter;
+    ASSERT_TRUE(storage::DecodeMessageRecord(bytes, &letter).ok());
+    const auto waits = bulk_.OriginKeyInFlight(now_, letter);
+    ASSERT_TRUE(waits.ok());
+    EXPECT_FALSE(*waits);
+    const auto redriven = bulk_.Redrive(now_, id);
+    ASSERT_TRUE(redriven.ok());
+    EXPECT_TRUE(*redriven);
+    EXPECT_FALSE(locks_.Locked(MessageLocks::KeyName(kTopic, "k")));
+    Commit();
+    EXPECT_EQ(Get(id).state, protocol::MessageState::kCancelled);
+    EXPECT_TRUE(dispatcher_.read_status().ok());
+  }
+  MessageId Owner() { return finder_.Resolve(now_, ByKey("k"))->id; }
+
+  const protocol::ScheduleOptions keyed_ = {.key = "k", .request_id = "", .content = {}};
 };
 
 TEST_F(BulkChangesTest, ChangesOnlyWhatIsPending) {
@@ -92,6 +121,86 @@ TEST_F(BulkChangesTest, ARedrivenDeadLetterSaysWhetherItWasDelivered) {
     EXPECT_EQ(reply.outcome, protocol::Outcome::kAlreadyCancelled);
     EXPECT_EQ(reply.redelivery_stopped, delivered);
   }
+}
+
+TEST_F(BulkChangesTest, ARedrivenMessageGetsItsKeyBack) {
+  const MessageId origin = Schedule(Message("p", 60'000, &keyed_)).id;
+  ASSERT_TRUE(*bulk_.Cancel(now_, origin, false));
+  Commit();
+  const MessageId letter = KeyedDeadLetter(origin);
+  // A second subscription dead-lettered the message, too.
+  const MessageId second = KeyedDeadLetter(origin);
+  ASSERT_TRUE(*bulk_.Redrive(now_, letter));
+  EXPECT_TRUE(locks_.Locked(MessageLocks::KeyName(kTopic, "k")));
+  Commit();
+  EXPECT_FALSE(locks_.Locked(MessageLocks::KeyName(kTopic, "k")));
+  const MessageId redriven = Owner();
+  EXPECT_NE(redriven, origin);
+  EXPECT_EQ(Get(redriven).state, protocol::MessageState::kDue);
+  // A repeat of the first Schedule finds it: the key's content is that of the origin.
+  const protocol::AcceptedMessage repeat = Schedule(Message("p", 60'000, &keyed_));
+  EXPECT_EQ(repeat.outcome, protocol::ScheduleOutcome::kUnchanged);
+  EXPECT_EQ(repeat.id, redriven);
+  ASSERT_TRUE(*bulk_.Redrive(now_, second));
+  Commit();
+  EXPECT_EQ(Owner(), redriven);
+  EXPECT_EQ(*writer_.Pending(kTopic), 2);
+}
+
+TEST_F(BulkChangesTest, ARedrivenMessageTakesNoKeyThatIsInUse) {
+  protocol::ScheduleOptions replace = keyed_;
+  replace.on_conflict = protocol::OnConflict::kReplace;
+  // The origin is pending in another subscription.
+  const MessageId origin = Schedule(Message("p", 60'000, &keyed_)).id;
+  ASSERT_TRUE(*bulk_.Redrive(now_, KeyedDeadLetter(origin)));
+  Commit();
+  EXPECT_EQ(Owner(), origin);
+  // A later message has the key.
+  ASSERT_TRUE(*bulk_.Cancel(now_, origin, false));
+  Commit();
+  const MessageId later = Schedule(Message("q", 60'000, &replace)).id;
+  ASSERT_NE(later, origin);
+  ASSERT_TRUE(*bulk_.Redrive(now_, KeyedDeadLetter(origin)));
+  Commit();
+  EXPECT_EQ(Owner(), later);
+}
+
+TEST_F(BulkChangesTest, ARedrivenMessageTakesAKeyThatLeadsNowhere) {
+  ASSERT_EQ(Owner(), MessageId{});
+  ASSERT_TRUE(*bulk_.Redrive(now_, KeyedDeadLetter(MessageId::Make(1, 9, 0, kStart))));
+  Commit();
+  EXPECT_NE(Owner(), MessageId{});
+}
+
+TEST_F(BulkChangesTest, ARedriveWaitsForAChangeOfTheKey) {
+  const MessageId origin = Schedule(Message("p", 60'000, &keyed_)).id;
+  const std::string bytes = Get(KeyedDeadLetter(origin)).record;
+  storage::MessageRecord letter;
+  ASSERT_TRUE(storage::DecodeMessageRecord(bytes, &letter).ok());
+  EXPECT_FALSE(*bulk_.OriginKeyInFlight(now_, letter));
+  for (const auto& name : {MessageLocks::KeyName(kTopic, "k"), MessageLocks::Name(origin)}) {
+    locks_.Lock(name);
+    EXPECT_TRUE(*bulk_.OriginKeyInFlight(now_, letter));
+    locks_.Unlock(now_, name, true);
+  }
+  letter.dead_letter->key = "";
+  EXPECT_FALSE(*bulk_.OriginKeyInFlight(now_, letter));
+  letter.dead_letter.reset();
+  EXPECT_FALSE(*bulk_.OriginKeyInFlight(now_, letter));
+}
+
+TEST_F(BulkChangesTest, ADeadLetterOfADamagedKeyGoesBackWithoutTheKey) {
+  const MessageId letter = KeyedDeadLetter(Schedule(Message("p", 60'000, &keyed_)).id);
+  disk_.DamageIndex(0, kTopic, storage::IndexKind::kUserKey, "k");
+  ExpectRedrivenWithoutKey(letter);
+}
+
+TEST_F(BulkChangesTest, ADeadLetterOfADamagedOriginGoesBackWithoutTheKey) {
+  const MessageId origin = Schedule(Message("p", 60'000, &keyed_)).id;
+  const MessageId letter = KeyedDeadLetter(origin);
+  disk_.Damage(0, {.due_ms = origin.due_ms(), .id = origin});
+  ExpectRedrivenWithoutKey(letter);
+  EXPECT_EQ(Owner(), origin);
 }
 
 TEST_F(BulkChangesTest, AReadErrorIsReturned) {

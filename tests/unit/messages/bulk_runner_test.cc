@@ -2,6 +2,7 @@
 #include "server/messages/bulk_runner.h"
 
 #include "server/base/error.h"
+#include "server/delivery/dead_letter.h"
 #include "storage/time_units.h"
 #include "tests/unit/messages/messages_fixture.h"
 
@@ -48,7 +49,7 @@ class BulkRunnerTest : public MessagesFixture {
     return Read();
   }
 
-  BulkRunner runner_{Parts(), &bulk_, &locks_};
+  BulkRunner runner_{Parts(), &scheduler_, &bulk_, &locks_};
 };
 
 struct ActionCase {
@@ -100,6 +101,18 @@ TEST_F(BulkRunnerTest, LeavesMessagesThatCameLater) {
   EXPECT_EQ(Get(later).state, protocol::MessageState::kScheduled);
 }
 
+TEST_F(BulkRunnerTest, TheClockDoesNotDecideWhichMessagesCameLater) {
+  Scheduled(7'200'000);
+  // The clock is set back by an hour.
+  now_.wall_ms -= 3'600'000;
+  EXPECT_TRUE(Handle(Start(BulkAction::kCancel)).status.ok());
+  // Another step back: the later message has an earlier acceptance time.
+  now_.wall_ms -= 3'600'000;
+  const MessageId later = Scheduled(14'400'000);
+  EXPECT_EQ(RunToEnd(&runner_).changed, 1u);
+  EXPECT_EQ(Get(later).state, protocol::MessageState::kScheduled);
+}
+
 TEST_F(BulkRunnerTest, GoesOnAfterARestart) {
   for (int i = 0; i < 300; ++i) Scheduled(60'000);
   now_.wall_ms += 1;
@@ -107,7 +120,7 @@ TEST_F(BulkRunnerTest, GoesOnAfterARestart) {
   EXPECT_TRUE(runner_.Step(now_).ok());
   Commit();
   EXPECT_EQ(Read().changed, 200u);
-  BulkRunner again(Parts(), &bulk_, &locks_);
+  BulkRunner again(Parts(), &scheduler_, &bulk_, &locks_);
   ASSERT_TRUE(again.Recover(now_).ok());
   EXPECT_EQ(again.running(), 1u);
   EXPECT_EQ(RunToEnd(&again).changed, 300u);
@@ -125,13 +138,33 @@ TEST_F(BulkRunnerTest, WaitsForAMessageWithAChangeInFlight) {
   EXPECT_EQ(Get(id).state, protocol::MessageState::kScheduled);
 }
 
+TEST_F(BulkRunnerTest, ARedriveWaitsForAScheduleOfTheKey) {
+  const protocol::ScheduleOptions keyed = {.key = "k", .request_id = "", .content = {}};
+  const auto letter = delivery::MakeDeadLetter(
+      Message("p", 0, &keyed).record, kTopic, kStart,
+      {.topic_name = "t", .id = MessageId::Make(1, 9, 0, kStart), .attempts = 3});
+  storage::MessageRecord record;
+  ASSERT_TRUE(storage::DecodeMessageRecord(*letter, &record).ok());
+  const MessageId id = Schedule(protocol::MakeNewMessage(record, 0)).id;
+  now_.wall_ms += 1;
+  EXPECT_TRUE(Handle(Start(BulkAction::kRedrive)).status.ok());
+  Send(Message("q", 60'000, &keyed));
+  EXPECT_TRUE(runner_.Step(now_).ok());
+  Commit();
+  const MessageId scheduled = LastAccepted().id;
+  EXPECT_EQ(Get(id).state, protocol::MessageState::kDue);
+  EXPECT_EQ(RunToEnd(&runner_).changed, 1u);
+  EXPECT_EQ(Get(id).state, protocol::MessageState::kCancelled);
+  EXPECT_EQ(finder_.Resolve(now_, ByKey("k"))->id, scheduled);
+}
+
 TEST_F(BulkRunnerTest, AnswersRepeatsStopsAndLimits) {
   const auto reason = [](const protocol::OperationReply& reply) {
     const auto detail = base::GetErrorDetail(reply.status);
     return detail.has_value() ? detail->reason : "";
   };
   limits_.operations_max = 1;
-  BulkRunner runner(Parts(), &bulk_, &locks_);
+  BulkRunner runner(Parts(), &scheduler_, &bulk_, &locks_);
   const auto handle = [&](const protocol::OperationCommand& command) {
     runner.Handle(now_, command);
     Commit();

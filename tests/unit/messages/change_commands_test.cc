@@ -2,6 +2,7 @@
 #include "server/messages/change_commands.h"
 
 #include "server/base/error.h"
+#include "server/protocol/etag.h"
 #include "tests/unit/messages/messages_fixture.h"
 
 namespace duetime::messages {
@@ -14,11 +15,11 @@ using storage::MessageId;
 class ChangeCommandsTest : public MessagesFixture {
  protected:
   protocol::RescheduleReply Reschedule(const protocol::Target& target, uint64_t deliver_ms,
-                                       std::optional<uint64_t> revision = std::nullopt) {
+                                       std::optional<uint64_t> etag = std::nullopt) {
     protocol::RescheduleCommand command;
     command.target = target;
     command.deliver_ms = deliver_ms;
-    command.revision = revision;
+    command.etag = etag;
     commands_.Reschedule(now_, std::move(command));
     Commit();
     return Last(&answers().reschedules);
@@ -100,20 +101,48 @@ TEST_F(ChangeCommandsTest, ACancelWaitsForAllSettlementsOfABatch) {
   EXPECT_EQ(Last(&answers().cancels).outcome, Outcome::kSettled);
 }
 
-TEST_F(ChangeCommandsTest, ReschedulesTheRevisionThatTheCallerKnows) {
+TEST_F(ChangeCommandsTest, AMoveToTheSameTimeIsAnsweredBeforeTheMessageCanBeDelivered) {
   const MessageId id = Scheduled(60'000);
-  protocol::RescheduleReply reply = Reschedule(ById(id), kStart + 90'000, 0);
+  Send(Message("other", 60'000));  // a batch that is not committed yet
+  protocol::RescheduleCommand command;
+  command.target = ById(id);
+  command.deliver_ms = kStart + 60'000;
+  commands_.Reschedule(now_, std::move(command));
+  EXPECT_EQ(Last(&answers().reschedules).outcome, Outcome::kDone);
+  Commit();
+}
+
+TEST_F(ChangeCommandsTest, ReschedulesTheVersionThatTheCallerKnows) {
+  const MessageId id = Scheduled(60'000);
+  const uint64_t first = protocol::EtagOf(id, 0);
+  const uint64_t second = protocol::EtagOf(id, 1);
+  protocol::RescheduleReply reply = Reschedule(ById(id), kStart + 90'000, first);
   EXPECT_EQ(reply.outcome, Outcome::kDone);
   EXPECT_EQ(reply.old_deliver_ms, kStart + 60'000);
   EXPECT_GT(reply.bytes, reply.head.size());
-  reply = Reschedule(ById(id), kStart + 95'000, 0);
+  reply = Reschedule(ById(id), kStart + 95'000, first);
   EXPECT_EQ(base::GetErrorDetail(reply.status)->reason, "ETAG_MISMATCH");
   // A reschedule to the same time changes nothing.
-  reply = Reschedule(ById(id), kStart + 90'000, 1);
+  reply = Reschedule(ById(id), kStart + 90'000, second);
   EXPECT_EQ(reply.outcome, Outcome::kDone);
   EXPECT_EQ(stats_.rescheduled, 1u);
-  EXPECT_EQ(Reschedule(ById(id), 5, 1).state, MessageState::kDue);
+  EXPECT_EQ(Reschedule(ById(id), 5, second).state, MessageState::kDue);
   EXPECT_EQ(Reschedule(ById({}), 5).outcome, Outcome::kNotFound);
+}
+
+TEST_F(ChangeCommandsTest, AnEarlierMessageWithTheKeyHasOtherEtags) {
+  protocol::ScheduleOptions options;
+  options.key = "k";
+  options.on_conflict = protocol::OnConflict::kReplace;
+  const MessageId first = Schedule(Message("one", 60'000, &options)).id;
+  EXPECT_EQ(Cancel(ByKey("k")).outcome, Outcome::kDone);
+  const MessageId second = Schedule(Message("two", 60'000, &options)).id;
+  ASSERT_NE(first, second);
+  // Both messages have the revision 0.
+  const auto reply = Reschedule(ByKey("k"), kStart + 90'000, protocol::EtagOf(first, 0));
+  EXPECT_EQ(base::GetErrorDetail(reply.status)->reason, "ETAG_MISMATCH");
+  EXPECT_EQ(Reschedule(ByKey("k"), kStart + 90'000, protocol::EtagOf(second, 0)).outcome,
+            Outcome::kDone);
 }
 
 TEST_F(ChangeCommandsTest, AFailedCommitFailsTheCallAndThoseThatWait) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/messages/key_index.h"
 
+#include <set>
+#include <string>
+
 #include "tests/unit/messages/messages_fixture.h"
 
 namespace duetime::messages {
@@ -57,6 +60,28 @@ TEST_F(KeyIndexTest, ARequestKeepsItsAnswerForItsRetention) {
   EXPECT_EQ(entry->old_deliver_ms, 10u);
   ++now_.wall_ms;
   EXPECT_EQ(index_.Find(now_, kTopic, IndexKind::kRequest, "r")->id, MessageId{});
+}
+
+TEST_F(KeyIndexTest, EachScopeHasRequestNamesOfItsOwn) {
+  struct Case {
+    std::string key, ordering_key, request_id;
+  };
+  const std::string longest(255, 'k');
+  const Case cases[] = {{"", "", "r"},       {"", "", "ar"},  {"a", "", "r"}, {"", "a", "r"},
+                        {"a", "", "br"},     {"ab", "", "r"}, {"b", "", "r"}, {longest, "", "r"},
+                        {longest, "", "kr"}, {"", "", "kar"}};
+  std::set<std::string> names;
+  for (const Case& one : cases) {
+    protocol::ScheduleOptions options;
+    options.key = one.key;
+    options.ordering_key = one.ordering_key;
+    options.request_id = one.request_id;
+    EXPECT_TRUE(names.insert(KeyIndex::RequestName(options)).second) << one.request_id;
+    if (one.key.empty()) continue;
+    // With a key, the ordering key is the same or empty and makes no difference.
+    options.ordering_key = one.key;
+    EXPECT_TRUE(names.contains(KeyIndex::RequestName(options)));
+  }
 }
 
 TEST_F(KeyIndexTest, ANameInFlightIsNotRead) {

@@ -103,5 +103,25 @@ TEST_F(MessageCreatorTest, AFullMinuteMovesTheMessageAndDropsItsLocalTime) {
   EXPECT_TRUE(stored.civil_time.empty());
 }
 
+TEST_F(MessageCreatorTest, AFullMinuteDoesNotMoveTheEndOfTheTimeToLive) {
+  LimitMinutes(1, protocol::BucketPolicy::kSpread, 5);
+  ASSERT_TRUE(Create(Message("p", 1'000)).ok());
+  const auto create = [this](uint64_t expire_ms) {
+    storage::MessageRecord record;
+    record.header = {.topic = kTopic, .deliver_ms = kStart + 2'000, .accept_ms = kStart};
+    record.ttl_ms = expire_ms - record.header.deliver_ms;
+    protocol::NewMessage message = protocol::MakeNewMessage(record, 0);
+    message.options = std::make_unique<protocol::ScheduleOptions>();
+    message.options->expire_ms = expire_ms;
+    return Create(std::move(message));
+  };
+  // The next minute has room, but the message would be due when it expires.
+  EXPECT_EQ(base::GetErrorDetail(create(kStart + 62'000))->reason, "MINUTE_FULL");
+  ASSERT_TRUE(create(kStart + 62'001).ok());
+  EXPECT_EQ(answer_.deliver_ms, kStart + 62'000);
+  EXPECT_EQ(answer_.ttl_ms, 1u);
+  EXPECT_EQ(Stored().ttl_ms, 1u);
+}
+
 }  // namespace
 }  // namespace duetime::messages

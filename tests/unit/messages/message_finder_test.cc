@@ -97,5 +97,23 @@ TEST_F(MessageFinderTest, AReadErrorFailsTheShard) {
   EXPECT_FALSE(dispatcher_.read_status().ok());
 }
 
+// Damage concerns one message: the call is refused, nothing is decided, and the shard goes on.
+TEST_F(MessageFinderTest, ADamagedMessageIsNotAbsent) {
+  const MessageId id = Scheduled();
+  const MessageId other = Scheduled();
+  disk_.Damage(0, {.due_ms = id.due_ms(), .id = id});
+  const protocol::CancelReply refused = Cancel(ById(id));
+  EXPECT_EQ(base::GetErrorDetail(refused.status)->reason, "CHECKSUM_MISMATCH");
+  EXPECT_FALSE(*bulk_.Cancel(now_, id, false));
+  EXPECT_TRUE(dispatcher_.read_status().ok());
+  EXPECT_EQ(Cancel(ById(other)).outcome, protocol::Outcome::kDone);
+}
+
+TEST_F(MessageFinderTest, AnErrorInTheMiddleOfAChangeFailsTheShard) {
+  const absl::Status status = finder_.StopShard(storage::DamageError({}));
+  EXPECT_EQ(base::GetErrorDetail(status)->reason, "STORAGE_FAILED");
+  EXPECT_FALSE(dispatcher_.read_status().ok());
+}
+
 }  // namespace
 }  // namespace duetime::messages

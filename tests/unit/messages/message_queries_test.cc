@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/messages/message_queries.h"
 
+#include <memory>
+
 #include "server/base/error.h"
 #include "tests/unit/messages/messages_fixture.h"
 
@@ -44,6 +46,28 @@ TEST_F(MessageQueriesTest, AGetWaitsForAChange) {
   EXPECT_TRUE(answers().gets.empty());
   Commit();
   EXPECT_EQ(Last(&answers().gets).state, MessageState::kCancelled);
+}
+
+TEST_F(MessageQueriesTest, AGetBeyondTheLimitOfOpenAnswersReadsNothing) {
+  const MessageId id = Scheduled();
+  const auto budget = std::make_shared<protocol::AnswerBudget>(1);
+  const auto get = [&] {
+    commands_.Get(now_, {.tag = {}, .target = ById(id), .budget = budget});
+    return Last(&answers().gets);
+  };
+  {
+    const protocol::GetReply open = get();
+    ASSERT_TRUE(open.status.ok());
+    EXPECT_EQ(budget->bytes(), open.record.size());
+    const protocol::GetReply refused = get();
+    ASSERT_FALSE(refused.status.ok());
+    EXPECT_EQ(base::GetErrorDetail(refused.status)->reason, "OVERLOADED");
+    EXPECT_GT(base::GetErrorDetail(refused.status)->retry_after_ms, 0u);
+    EXPECT_TRUE(refused.record.empty());
+    EXPECT_EQ(budget->refused(), 1u);
+  }
+  EXPECT_EQ(budget->bytes(), 0u);
+  EXPECT_TRUE(get().status.ok());
 }
 
 TEST_F(MessageQueriesTest, AnUnknownMessageIsNotFound) {

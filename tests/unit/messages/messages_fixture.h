@@ -176,7 +176,7 @@ class MessagesFixture : public test::ShardPartsTest {
   KeyIndex index_{Parts()};
   MessageFinder finder_{Parts(), &scheduler_, &dispatcher_, &locks_, &index_};
   MessageChanges changes_{Parts(), &scheduler_, &dispatcher_, &finder_, &locks_};
-  BulkChanges bulk_{Parts(), &scheduler_, &finder_, &changes_};
+  BulkChanges bulk_{Parts(), &scheduler_, &finder_, &locks_, &index_, &changes_};
   MessageCommands commands_{Parts(), &scheduler_, &dispatcher_};
 };
 

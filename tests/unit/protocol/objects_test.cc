@@ -103,6 +103,7 @@ void ExpectSame(const absl::StatusOr<Operation>& back, const Operation& operatio
   EXPECT_EQ(back->content, operation.content);
   EXPECT_EQ(back->state, operation.state);
   EXPECT_EQ(back->create_ms, operation.create_ms);
+  EXPECT_EQ(back->start, operation.start);
   EXPECT_EQ(back->end_ms, operation.end_ms);
   EXPECT_EQ(back->cursor, operation.cursor);
   EXPECT_EQ(back->matched, operation.matched);
@@ -138,7 +139,10 @@ void ExpectSame(const absl::StatusOr<RecurrenceState>& back, const RecurrenceSta
 }
 
 TEST(ObjectsTest, GoThereAndBack) {
-  ExpectSame(DecodeOperation("op", EncodeOperation(SomeOperation())), SomeOperation());
+  Operation started = SomeOperation();
+  ExpectSame(DecodeOperation("op", EncodeOperation(started)), started);
+  started.start = {.high = 24, .low = 25};
+  ExpectSame(DecodeOperation("op", EncodeOperation(started)), started);
   ExpectSame(DecodeRecurrence("daily", EncodeRecurrence(SomeRecurrence())), SomeRecurrence());
   RecurrenceState endless = SomeRecurrence();
   endless.spec.rule.end_ms.reset();
@@ -171,6 +175,14 @@ TEST(ObjectsTest, RefuseWhatNobodyWrote) {
     EXPECT_TRUE(absl::IsDataLoss(DecodeRecurrence("daily", bytes).status()))
         << absl::BytesToHexString(bytes);
   }
+}
+
+TEST(ObjectsTest, RefuseOldOnesThatNameNoTopic) {
+  std::string operation = absl::HexStringToBytes(kOldOperation);
+  std::string recurrence = absl::HexStringToBytes(kOldRecurrence);
+  for (std::string* bytes : {&operation, &recurrence}) bytes->replace(1, 8, std::string(8, '\0'));
+  EXPECT_TRUE(absl::IsDataLoss(DecodeOperation("op", operation).status()));
+  EXPECT_TRUE(absl::IsDataLoss(DecodeRecurrence("daily", recurrence).status()));
 }
 
 TEST(ObjectsTest, RefuseNumbersThatNameNothing) {

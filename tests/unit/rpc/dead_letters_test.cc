@@ -41,16 +41,19 @@ class DeadLettersTest : public SubscriptionFixture {
   v1::Operation AwaitRedrive(const std::string& topic) {
     v1::StartBulkRequest request;
     request.set_topic(topic);
-    request.set_action(v1::BULK_REDRIVE);
-    v1::Operation operation;
-    const grpc::Status started = admin_->StartBulk(NewContext().get(), request, &operation);
+    request.set_action(v1::BULK_ACTION_REDRIVE);
+    v1::StartBulkResponse response;
+    const grpc::Status started = admin_->StartBulk(NewContext().get(), request, &response);
     EXPECT_TRUE(started.ok()) << started.error_message();
     v1::GetOperationRequest get;
-    get.set_name(operation.name());
-    while (operation.state() == v1::Operation::RUNNING && !::testing::Test::HasFailure()) {
-      EXPECT_TRUE(admin_->GetOperation(NewContext().get(), get, &operation).ok());
+    get.set_name(response.operation().name());
+    v1::GetOperationResponse now;
+    *now.mutable_operation() = response.operation();
+    while (now.operation().state() == v1::Operation::STATE_RUNNING &&
+           !::testing::Test::HasFailure()) {
+      EXPECT_TRUE(admin_->GetOperation(NewContext().get(), get, &now).ok());
     }
-    return operation;
+    return now.operation();
   }
 };
 
@@ -62,6 +65,8 @@ TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
   subscriber.Start("t", 0, "s");
   v1::ScheduleRequest request = NewMessage("t", "hello");
   request.set_key("order-1");
+  request.mutable_ttl()->set_seconds(3'600);
+  request.set_late_policy(v1::Message::LATE_POLICY_DROP);
   (*request.mutable_labels())["color"] = "red";
   const std::string id = MustSchedule(request);
   subscriber.ReadDeliveries(1);
@@ -70,7 +75,7 @@ TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
   EXPECT_EQ(subscriber.deliveries[1].attempt(), 2);
   subscriber.Nack(subscriber.deliveries[1].lease_token(), "not ever");
   subscriber.ReadSettled(2);
-  EXPECT_EQ(AwaitEnd(id).state(), v1::Message::DEAD_LETTERED);
+  EXPECT_EQ(AwaitEnd(id).state(), v1::Message::STATE_DEAD_LETTERED);
 
   const std::vector<v1::Message> letters = Letters("t.dlq");
   ASSERT_EQ(letters.size(), 1u);
@@ -82,7 +87,7 @@ TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
   EXPECT_EQ(letter.message_id(), id);
   EXPECT_EQ(letter.key(), "order-1");
   EXPECT_EQ(letter.attempts(), 2);
-  EXPECT_EQ(letter.reason(), v1::DeadLetter::MAX_ATTEMPTS);
+  EXPECT_EQ(letter.reason(), v1::DeadLetter::REASON_MAX_ATTEMPTS);
   EXPECT_EQ(letter.reason_text(), "not ever");
   EXPECT_TRUE(letter.has_first_dispatch_time());
   EXPECT_TRUE(letter.has_accept_time());
@@ -91,7 +96,7 @@ TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
   EXPECT_EQ(found.counts().dead_lettered(), 1);
 
   const v1::Operation operation = AwaitRedrive("t.dlq");
-  EXPECT_EQ(operation.state(), v1::Operation::DONE);
+  EXPECT_EQ(operation.state(), v1::Operation::STATE_DONE);
   EXPECT_EQ(operation.changed(), 1);
   subscriber.ReadDeliveries(3);
   EXPECT_EQ(subscriber.deliveries[2].payload(), "hello");
@@ -99,6 +104,17 @@ TEST_F(DeadLettersTest, AfterTheLastAttemptAndBack) {
   EXPECT_EQ(subscriber.deliveries[2].labels().at("color"), "red");
   EXPECT_FALSE(subscriber.deliveries[2].has_dead_letter());
   EXPECT_NE(subscriber.deliveries[2].message_id(), id);
+  const v1::Message again = MustGetMessage(subscriber.deliveries[2].message_id()).message();
+  EXPECT_EQ(again.key(), "order-1");
+  EXPECT_EQ(again.ttl().seconds(), 3'600);
+  EXPECT_EQ(again.late_policy(), v1::Message::LATE_POLICY_DROP);
+  EXPECT_EQ(again.expire_time().seconds(), again.deliver_time().seconds() + 3'600);
+  v1::GetRequest by_key;
+  by_key.mutable_key()->set_topic("t");
+  by_key.mutable_key()->set_key("order-1");
+  v1::GetResponse found_by_key;
+  ASSERT_TRUE(messages_->Get(NewContext().get(), by_key, &found_by_key).ok());
+  EXPECT_EQ(found_by_key.message().id(), again.id());
   EXPECT_TRUE(Letters("t.dlq").empty());
 }
 
@@ -108,26 +124,26 @@ TEST_F(DeadLettersTest, WhenASubscriberSaysSo) {
   subscriber.Start("t");
   const std::string id = MustSchedule(NewMessage("t", "poison"));
   subscriber.ReadDeliveries(1);
-  const uint64_t token = subscriber.deliveries[0].lease_token();
+  const std::string token = subscriber.deliveries[0].lease_token();
   subscriber.DeadLetter(token, std::string(256, 'r'));
   subscriber.ReadRefused(1);
-  EXPECT_EQ(subscriber.refused.at(token), v1::SettleRefusal::OUT_OF_RANGE);
+  EXPECT_EQ(subscriber.refused.at(token), v1::SettleRefusal::REASON_OUT_OF_RANGE);
   subscriber.DeadLetter(token, "cannot be read");
   subscriber.ReadSettled(1);
-  EXPECT_EQ(AwaitEnd(id).state(), v1::Message::DEAD_LETTERED);
+  EXPECT_EQ(AwaitEnd(id).state(), v1::Message::STATE_DEAD_LETTERED);
   // A dead letter is delivered like any other message.
   TestSubscriber letters(messages_.get());
   letters.Start("t.dlq");
   letters.ReadDeliveries(1);
   EXPECT_EQ(letters.deliveries[0].payload(), "poison");
   const v1::DeadLetter& letter = letters.deliveries[0].dead_letter();
-  EXPECT_EQ(letter.reason(), v1::DeadLetter::REJECTED);
+  EXPECT_EQ(letter.reason(), v1::DeadLetter::REASON_REJECTED);
   EXPECT_EQ(letter.reason_text(), "cannot be read");
   EXPECT_EQ(letter.subscription(), "default");
   subscriber.DeadLetter(token, "again");
   subscriber.refused.clear();
   subscriber.ReadRefused(1);
-  EXPECT_EQ(subscriber.refused.at(token), v1::SettleRefusal::LEASE_LOST);
+  EXPECT_EQ(subscriber.refused.at(token), v1::SettleRefusal::REASON_LEASE_LOST);
 }
 
 TEST_F(DeadLettersTest, GoWhereTheSettingsSay) {
@@ -164,7 +180,7 @@ TEST_F(DeadLettersTest, GoWhereTheSettingsSay) {
 TEST_F(DeadLettersTest, OfMessagesThatAreTooLate) {
   Start();
   v1::ScheduleRequest request = NewMessage("t", "late");
-  request.set_late_policy(v1::Message::DEAD_LETTER);
+  request.set_late_policy(v1::Message::LATE_POLICY_DEAD_LETTER);
   v1::ScheduleResponse response;
   EXPECT_EQ(ReasonOf(Schedule(request, &response)), "INVALID_LATE_POLICY");
   request.mutable_ttl()->set_nanos(1'000'000);
@@ -175,9 +191,9 @@ TEST_F(DeadLettersTest, OfMessagesThatAreTooLate) {
   TestSubscriber letters(messages_.get());
   letters.Start("t.dlq");
   letters.ReadDeliveries(1);
-  EXPECT_EQ(letters.deliveries[0].dead_letter().reason(), v1::DeadLetter::EXPIRED);
+  EXPECT_EQ(letters.deliveries[0].dead_letter().reason(), v1::DeadLetter::REASON_EXPIRED);
   EXPECT_EQ(letters.deliveries[0].dead_letter().message_id(), id);
-  EXPECT_EQ(AwaitEnd(id).state(), v1::Message::DEAD_LETTERED);
+  EXPECT_EQ(AwaitEnd(id).state(), v1::Message::STATE_DEAD_LETTERED);
 }
 
 TEST_F(DeadLettersTest, HaveNoTopicWhereItsNameWouldBeTooLong) {
@@ -188,11 +204,11 @@ TEST_F(DeadLettersTest, HaveNoTopicWhereItsNameWouldBeTooLong) {
   subscriber.Start(topic);
   MustSchedule(request);
   subscriber.ReadDeliveries(1);
-  const uint64_t token = subscriber.deliveries[0].lease_token();
+  const std::string token = subscriber.deliveries[0].lease_token();
   subscriber.DeadLetter(token, "");
   subscriber.ReadRefused(1);
-  EXPECT_EQ(subscriber.refused.at(token), v1::SettleRefusal::NO_DEAD_LETTER_TOPIC);
-  request.set_late_policy(v1::Message::DEAD_LETTER);
+  EXPECT_EQ(subscriber.refused.at(token), v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC);
+  request.set_late_policy(v1::Message::LATE_POLICY_DEAD_LETTER);
   request.mutable_ttl()->set_seconds(1);
   v1::ScheduleResponse response;
   const grpc::Status late = Schedule(request, &response);

@@ -6,8 +6,16 @@
 
 #include "gtest/gtest.h"
 
+#include "server/protocol/lease_token.h"
+
 namespace duetime::rpc {
 namespace {
+
+std::string Text(uint64_t token) {
+  std::string text;
+  protocol::WriteLease(protocol::LeaseToken{token}, &text);
+  return text;
+}
 
 constexpr base::Now kAtStart = {.wall_ms = 5'000, .mono_ms = 1'000};
 
@@ -49,7 +57,7 @@ TEST_F(FrameQueueTest, MergesEverythingIntoOneResponse) {
   queue_.AddDeliveries(kAtStart, Deliveries(1, 2, 10));
   queue_.AddDeliveries(kAtStart, Deliveries(3, 1, 10));
   queue_.AddSettled(protocol::LeaseToken{77});
-  queue_.AddRefused(protocol::LeaseToken{88}, v1::SettleRefusal::OUT_OF_RANGE);
+  queue_.AddRefused(protocol::LeaseToken{88}, v1::SettleRefusal::REASON_OUT_OF_RANGE);
   EXPECT_EQ(queue_.confirmations(), 2u);
   EXPECT_GT(Fill(), 0u);
   EXPECT_TRUE(queue_.empty());
@@ -62,10 +70,10 @@ TEST_F(FrameQueueTest, MergesEverythingIntoOneResponse) {
   EXPECT_EQ(delivery.deliver_time().seconds(), 4);
   EXPECT_EQ(delivery.accept_time().seconds(), 3);
   EXPECT_EQ(delivery.lateness().nanos(), 321'000'000);
-  EXPECT_EQ(response_.deliveries(2).lease_token(), 3u);
-  EXPECT_EQ(response_.settled(0), 77u);
-  EXPECT_EQ(response_.refused(0).lease_token(), 88u);
-  EXPECT_EQ(response_.refused(0).reason(), v1::SettleRefusal::OUT_OF_RANGE);
+  EXPECT_EQ(response_.deliveries(2).lease_token(), Text(3));
+  EXPECT_EQ(response_.settled(0), Text(77));
+  EXPECT_EQ(response_.refused(0).lease_token(), Text(88));
+  EXPECT_EQ(response_.refused(0).reason(), v1::SettleRefusal::REASON_OUT_OF_RANGE);
   EXPECT_EQ(Fill(), 0u);
 }
 
@@ -84,7 +92,7 @@ TEST_F(FrameQueueTest, HasALimitOfMessages) {
   EXPECT_FALSE(queue_.empty());
   Fill();
   ASSERT_EQ(response_.deliveries_size(), 1);
-  EXPECT_EQ(response_.deliveries(0).lease_token(), api::FrameQueue::kFrameMessagesMax + 1);
+  EXPECT_EQ(response_.deliveries(0).lease_token(), Text(api::FrameQueue::kFrameMessagesMax + 1));
 }
 
 TEST_F(FrameQueueTest, HasALimitOfBytesButAlwaysSendsOne) {
@@ -104,7 +112,7 @@ TEST_F(FrameQueueTest, ConfirmationsHaveTheLimitToo) {
   constexpr size_t kTokens = 50'000;
   for (uint64_t i = 0; i < kTokens; ++i) {
     queue_.AddSettled(protocol::LeaseToken{i});
-    queue_.AddRefused(protocol::LeaseToken{i}, v1::SettleRefusal::LEASE_LOST);
+    queue_.AddRefused(protocol::LeaseToken{i}, v1::SettleRefusal::REASON_LEASE_LOST);
   }
   size_t settled = 0;
   size_t refused = 0;
@@ -128,7 +136,7 @@ TEST_F(FrameQueueTest, DropsWhatHasExpiredWhileItWaited) {
   EXPECT_LT(queue_.bytes(), 7'000u);
   Fill(later);
   ASSERT_EQ(response_.deliveries_size(), 6);
-  EXPECT_EQ(response_.deliveries(0).lease_token(), 4u);
+  EXPECT_EQ(response_.deliveries(0).lease_token(), Text(4));
 }
 
 TEST_F(FrameQueueTest, NamesDamagedRecordsAndGoesOn) {

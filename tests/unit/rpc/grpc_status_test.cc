@@ -2,6 +2,7 @@
 #include "server/rpc/grpc_status.h"
 
 #include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
 
 #include "server/base/error.h"

@@ -39,8 +39,47 @@ class KeysTest : public ServerTest {
     v1::GetRequest request;
     request.mutable_key()->set_topic("orders");
     request.mutable_key()->set_key(key);
-    request.set_view(v1::FULL);
+    request.set_view(v1::MESSAGE_VIEW_FULL);
     return messages_->Get(NewContext().get(), request, response);
+  }
+  // One request id for many keys and ordering keys: each request makes a message of its own, and a
+  // repeat of each finds it, whatever the number of shards.
+  void ReuseARequestId(uint16_t shards) {
+    shards_ = shards;
+    Start();
+    std::vector<v1::ScheduleRequest> requests = {NewMessage("orders", "p", 100)};
+    for (int i = 0; i < 24; ++i) {
+      requests.push_back(Keyed("k" + std::to_string(i), "p", 100));
+      requests.push_back(NewMessage("orders", "p", 100));
+      requests.back().set_ordering_key("k" + std::to_string(i));
+    }
+    std::map<std::string, size_t> ids;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].set_request_id("r");
+      const v1::ScheduleResponse created = MustAccept(requests[i]);
+      EXPECT_EQ(created.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
+      EXPECT_TRUE(ids.emplace(created.message().id(), i).second) << i;
+      v1::GetRequest get;
+      get.set_message_id(created.message().id());
+      v1::GetResponse got;
+      ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
+      EXPECT_EQ(got.message().key(), requests[i].key());
+      EXPECT_EQ(got.message().ordering_key(), requests[i].ordering_key());
+    }
+    for (const auto& [id, i] : ids) {
+      EXPECT_EQ(MustAccept(requests[i]).message().id(), id);
+      requests[i].set_payload("other");
+      Metadata expected = {{"topic", "orders"}, {"request_id", "r"}, {"message_id", id}};
+      if (!requests[i].key().empty()) expected["key"] = requests[i].key();
+      if (!requests[i].ordering_key().empty()) {
+        expected["ordering_key"] = requests[i].ordering_key();
+      }
+      v1::ScheduleResponse response;
+      const grpc::Status status = Schedule(requests[i], &response);
+      EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+      EXPECT_EQ(ReasonOf(status), "REQUEST_ID_REUSED");
+      EXPECT_EQ(MetadataOf(status), expected);
+    }
   }
 };
 
@@ -50,17 +89,17 @@ TEST_F(KeysTest, AMessageIsFoundByItsKey) {
   for (int i = 0; i < 20; ++i) {
     const std::string key = "k" + std::to_string(i);
     const v1::ScheduleResponse scheduled = MustAccept(Keyed(key, "p" + key, 100));
-    EXPECT_EQ(scheduled.outcome(), v1::CREATED);
+    EXPECT_EQ(scheduled.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
     EXPECT_EQ(scheduled.message().key(), key);
     v1::GetResponse got;
     ASSERT_TRUE(Get(key, &got).ok());
     EXPECT_EQ(got.message().id(), scheduled.message().id());
     EXPECT_EQ(got.message().payload(), "p" + key);
     EXPECT_EQ(got.message().etag(), scheduled.message().etag());
-    EXPECT_EQ(Cancel(key).outcome(), v1::CancelResponse::CANCELLED);
-    EXPECT_EQ(Cancel(key).outcome(), v1::CancelResponse::ALREADY_CANCELLED);
+    EXPECT_EQ(Cancel(key).outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
+    EXPECT_EQ(Cancel(key).outcome(), v1::CancelResponse::OUTCOME_ALREADY_CANCELLED);
     ASSERT_TRUE(Get(key, &got).ok());
-    EXPECT_EQ(got.message().state(), v1::Message::CANCELLED);
+    EXPECT_EQ(got.message().state(), v1::Message::STATE_CANCELLED);
     EXPECT_TRUE(got.message().has_end_time());
     EXPECT_EQ(got.message().key(), key);
   }
@@ -68,14 +107,15 @@ TEST_F(KeysTest, AMessageIsFoundByItsKey) {
 
 TEST_F(KeysTest, WhatIsNotThereIsNotFound) {
   Start();
-  EXPECT_EQ(Cancel("k").outcome(), v1::CancelResponse::NOT_FOUND);  // nor does its topic exist
+  EXPECT_EQ(Cancel("k").outcome(),
+            v1::CancelResponse::OUTCOME_NOT_FOUND);  // nor does its topic exist
   v1::GetResponse got;
   grpc::Status status = Get("k", &got);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(ReasonOf(status), "MESSAGE_NOT_FOUND");
   EXPECT_EQ(MetadataOf(status), (Metadata{{"topic", "orders"}, {"key", "k"}}));
   MustAccept(Keyed("other", "p", 100));
-  EXPECT_EQ(Cancel("k").outcome(), v1::CancelResponse::NOT_FOUND);
+  EXPECT_EQ(Cancel("k").outcome(), v1::CancelResponse::OUTCOME_NOT_FOUND);
   status = Get("k", &got);
   EXPECT_EQ(ReasonOf(status), "MESSAGE_NOT_FOUND");
   EXPECT_EQ(MetadataOf(status).at("key"), "k");
@@ -85,7 +125,7 @@ TEST_F(KeysTest, OtherContentIsRefused) {
   Start();
   const v1::ScheduleResponse first = MustAccept(Keyed("k", "one", 100));
   const v1::ScheduleResponse again = MustAccept(Keyed("k", "one", 100));
-  EXPECT_EQ(again.outcome(), v1::UNCHANGED);
+  EXPECT_EQ(again.outcome(), v1::SCHEDULE_OUTCOME_UNCHANGED);
   EXPECT_EQ(again.message().id(), first.message().id());
   EXPECT_EQ(again.message().deliver_time().seconds(), first.message().deliver_time().seconds());
   v1::ScheduleResponse response;
@@ -95,30 +135,32 @@ TEST_F(KeysTest, OtherContentIsRefused) {
   EXPECT_EQ(MetadataOf(status), (Metadata{{"topic", "orders"},
                                           {"key", "k"},
                                           {"message_id", first.message().id()},
-                                          {"state", "SCHEDULED"}}));
+                                          {"state", "STATE_SCHEDULED"}}));
 }
 
 TEST_F(KeysTest, ReplacesKeepsTheTimeAndPushesBack) {
   Start();
   const v1::ScheduleResponse first = MustAccept(Keyed("k", "one", 100));
   v1::ScheduleRequest request = Keyed("k", "two", 200);
-  request.set_on_conflict(v1::ScheduleRequest::REPLACE);
+  request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
   v1::ScheduleResponse response = MustAccept(request);
-  EXPECT_EQ(response.outcome(), v1::REPLACED);
+  EXPECT_EQ(response.outcome(), v1::SCHEDULE_OUTCOME_REPLACED);
   EXPECT_EQ(response.message().id(), first.message().id());
   EXPECT_NE(response.message().etag(), first.message().etag());
   EXPECT_EQ(response.old_deliver_time().seconds(), first.message().deliver_time().seconds());
   const int64_t second = response.message().deliver_time().seconds();
   EXPECT_GE(second, first.message().deliver_time().seconds() + 100);
+  EXPECT_FALSE(first.message().has_update_time());
+  EXPECT_TRUE(response.message().has_update_time());
 
   request = Keyed("k", "three", 50);
-  request.set_on_conflict(v1::ScheduleRequest::KEEP_TIME);
+  request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_KEEP_TIME);
   response = MustAccept(request);
-  EXPECT_EQ(response.outcome(), v1::REPLACED);
+  EXPECT_EQ(response.outcome(), v1::SCHEDULE_OUTCOME_REPLACED);
   EXPECT_EQ(response.message().deliver_time().seconds(), second);
 
   request = Keyed("k", "four", 50);
-  request.set_on_conflict(v1::ScheduleRequest::PUSH_BACK);
+  request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_PUSH_BACK);
   response = MustAccept(request);
   EXPECT_EQ(response.message().deliver_time().seconds(), second);  // never pulled forward
   request.mutable_delay()->set_seconds(1'000);
@@ -131,12 +173,41 @@ TEST_F(KeysTest, ReplacesKeepsTheTimeAndPushesBack) {
   EXPECT_EQ(got.message().payload(), "four");
   EXPECT_EQ(got.message().etag(), response.message().etag());
   EXPECT_TRUE(got.message().has_update_time());
+  EXPECT_EQ(got.message().update_time().seconds(), response.message().update_time().seconds());
+  EXPECT_EQ(got.message().update_time().nanos(), response.message().update_time().nanos());
+}
+
+TEST_F(KeysTest, AnAnswerShowsTheLocalTimeOnlyIfTheMessageHasIt) {
+  Start();
+  v1::ScheduleRequest request = Keyed("k", "p", 100);
+  request.mutable_civil_time()->set_local("2034-06-01T09:00");
+  request.mutable_civil_time()->set_time_zone("Europe/Berlin");
+  EXPECT_TRUE(MustAccept(request).message().has_civil_time());
+  EXPECT_TRUE(MustAccept(request).message().has_civil_time());
+  v1::RescheduleRequest move;
+  move.mutable_key()->set_topic("orders");
+  move.mutable_key()->set_key("k");
+  move.mutable_delay()->set_seconds(500);
+  v1::RescheduleResponse moved;
+  ASSERT_TRUE(messages_->Reschedule(NewContext().get(), move, &moved).ok());
+  const v1::ScheduleResponse unchanged = MustAccept(request);
+  EXPECT_EQ(unchanged.outcome(), v1::SCHEDULE_OUTCOME_UNCHANGED);
+  EXPECT_EQ(unchanged.message().deliver_time().seconds(), moved.message().deliver_time().seconds());
+  EXPECT_FALSE(unchanged.message().has_civil_time());
+
+  // max_wait keeps the message at its time, so neither the answer nor its repeat has a local time.
+  request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_PUSH_BACK);
+  request.mutable_max_wait()->set_seconds(300);
+  request.set_request_id("r");
+  request.set_payload("other");
+  EXPECT_FALSE(MustAccept(request).message().has_civil_time());
+  EXPECT_FALSE(MustAccept(request).message().has_civil_time());
 }
 
 TEST_F(KeysTest, OnlyIfExists) {
   Start();
   v1::ScheduleRequest request = Keyed("k", "one", 100);
-  request.set_on_conflict(v1::ScheduleRequest::REPLACE);
+  request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
   request.set_only_if_exists(true);
   v1::ScheduleResponse response;
   const grpc::Status status = Schedule(request, &response);
@@ -144,7 +215,7 @@ TEST_F(KeysTest, OnlyIfExists) {
   EXPECT_EQ(ReasonOf(status), "MESSAGE_NOT_FOUND");
   EXPECT_EQ(MetadataOf(status), (Metadata{{"topic", "orders"}, {"key", "k"}}));
   MustAccept(Keyed("k", "one", 50));
-  EXPECT_EQ(MustAccept(request).outcome(), v1::REPLACED);
+  EXPECT_EQ(MustAccept(request).outcome(), v1::SCHEDULE_OUTCOME_REPLACED);
 }
 
 TEST_F(KeysTest, ARequestIdIsAnsweredTheSameTwice) {
@@ -155,7 +226,7 @@ TEST_F(KeysTest, ARequestIdIsAnsweredTheSameTwice) {
   const v1::ScheduleResponse first = MustAccept(request);
   const v1::ScheduleResponse again = MustAccept(request);
   EXPECT_EQ(again.message().id(), first.message().id());
-  EXPECT_EQ(again.outcome(), v1::CREATED);
+  EXPECT_EQ(again.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
   EXPECT_EQ(again.message().accept_time().nanos(), first.message().accept_time().nanos());
   request.set_payload("other");
   v1::ScheduleResponse response;
@@ -167,14 +238,17 @@ TEST_F(KeysTest, ARequestIdIsAnsweredTheSameTwice) {
       (Metadata{{"topic", "orders"}, {"request_id", "r-1"}, {"message_id", first.message().id()}}));
 }
 
+TEST_F(KeysTest, ARequestIdCountsForOneKeyWithOneShard) { ReuseARequestId(1); }
+TEST_F(KeysTest, ARequestIdCountsForOneKeyWithThreeShards) { ReuseARequestId(3); }
+
 TEST_F(KeysTest, ValidateOnlyChangesNothing) {
   Start();
   v1::ScheduleRequest request = Keyed("k", "one", 100);
   request.set_validate_only(true);
   const v1::ScheduleResponse response = MustAccept(request);
-  EXPECT_EQ(response.outcome(), v1::CREATED);
+  EXPECT_EQ(response.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
   EXPECT_EQ(response.message().id(), "");
-  EXPECT_EQ(response.message().state(), v1::Message::SCHEDULED);
+  EXPECT_EQ(response.message().state(), v1::Message::STATE_SCHEDULED);
   v1::GetResponse got;
   EXPECT_EQ(ReasonOf(Get("k", &got)), "MESSAGE_NOT_FOUND");
 }
@@ -187,7 +261,7 @@ TEST_F(KeysTest, EverythingThatWasAskedForIsToldAgain) {
   (*request.mutable_labels())["customer"] = "7";
   request.set_ordering_key("o");
   request.mutable_ttl()->set_seconds(60);
-  request.set_late_policy(v1::Message::DROP);
+  request.set_late_policy(v1::Message::LATE_POLICY_DROP);
   request.mutable_spread()->set_seconds(30);
   const v1::ScheduleResponse scheduled = MustAccept(request);
   v1::GetRequest get;
@@ -200,7 +274,7 @@ TEST_F(KeysTest, EverythingThatWasAskedForIsToldAgain) {
     EXPECT_EQ(message->labels().at("customer"), "7");
     EXPECT_EQ(message->ordering_key(), "o");
     EXPECT_EQ(message->ttl().seconds(), 60);
-    EXPECT_EQ(message->late_policy(), v1::Message::DROP);
+    EXPECT_EQ(message->late_policy(), v1::Message::LATE_POLICY_DROP);
     EXPECT_EQ(message->spread().seconds(), 30);
     EXPECT_EQ(message->expire_time().seconds(), message->deliver_time().seconds() + 60);
   }
@@ -213,7 +287,7 @@ TEST_F(KeysTest, EverythingThatWasAskedForIsToldAgain) {
 TEST_F(KeysTest, DropNeedsATimeToLive) {
   Start();
   v1::ScheduleRequest request = NewMessage("orders", "p", 10);
-  request.set_late_policy(v1::Message::DROP);
+  request.set_late_policy(v1::Message::LATE_POLICY_DROP);
   v1::ScheduleResponse response;
   const grpc::Status status = Schedule(request, &response);
   EXPECT_EQ(ReasonOf(status), "INVALID_LATE_POLICY");
@@ -241,7 +315,7 @@ TEST_F(KeysTest, ABatchOfKeysGoesToManyShardsAndComesBackInOrder) {
       EXPECT_EQ(ReasonOf(result.error()), "INVALID_TOPIC");
     } else {
       EXPECT_EQ(result.message().key(), i % 3 == 0 ? "" : "k" + std::to_string(i));
-      EXPECT_EQ(result.outcome(), v1::CREATED);
+      EXPECT_EQ(result.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
     }
   }
 
@@ -263,7 +337,7 @@ TEST_F(KeysTest, ABatchOfKeysGoesToManyShardsAndComesBackInOrder) {
     }
     const bool there = i % 3 != 0 && i != 50 && i != 5;
     EXPECT_EQ(result.cancel().outcome(),
-              there ? v1::CancelResponse::CANCELLED : v1::CancelResponse::NOT_FOUND)
+              there ? v1::CancelResponse::OUTCOME_CANCELLED : v1::CancelResponse::OUTCOME_NOT_FOUND)
         << i;
     if (there && i != 7) {
       EXPECT_EQ(result.cancel().message_id(), response.results(i).message().id());
@@ -286,6 +360,29 @@ TEST_F(KeysTest, ACancelBatchHasLimits) {
   EXPECT_EQ(MetadataOf(status).at("limit"), "2");
 }
 
+TEST_F(KeysTest, ABatchThatIsTooLargeLearnsItsLimitUnlessItIsFarTooLarge) {
+  api::ServerOptions options = DefaultOptions();
+  options.limits.batch_bytes_max = 2 << 20;
+  Start(options);
+  const auto reason_of = [this](int half_mebibytes) {
+    v1::ScheduleBatchRequest request;
+    for (int i = 0; i < half_mebibytes; ++i) {
+      *request.add_messages() = NewMessage("orders", std::string(512 << 10, 'p'), 100);
+    }
+    v1::ScheduleBatchResponse response;
+    const grpc::Status status = messages_->ScheduleBatch(NewContext().get(), request, &response);
+    if (status.ok()) return std::string("OK");
+    if (InfoOf(status).reason() != "BATCH_TOO_LARGE") return std::string("refused");
+    EXPECT_EQ(MetadataOf(status).at("limit"), std::to_string(2 << 20));
+    return ReasonOf(status);
+  };
+  EXPECT_EQ(reason_of(3), "OK");
+  EXPECT_EQ(reason_of(4), "BATCH_TOO_LARGE");
+  EXPECT_EQ(reason_of(5), "BATCH_TOO_LARGE");
+  EXPECT_EQ(reason_of(7), "refused");  // by gRPC
+  EXPECT_EQ(reason_of(1), "OK");
+}
+
 TEST_F(KeysTest, Reschedules) {
   shards_ = 2;
   Start();
@@ -298,7 +395,7 @@ TEST_F(KeysTest, Reschedules) {
   v1::RescheduleResponse response;
   grpc::Status status = messages_->Reschedule(NewContext().get(), request, &response);
   ASSERT_TRUE(status.ok()) << status.error_message();
-  EXPECT_EQ(response.outcome(), v1::RescheduleResponse::RESCHEDULED);
+  EXPECT_EQ(response.outcome(), v1::RescheduleResponse::OUTCOME_RESCHEDULED);
   EXPECT_EQ(response.message_id(), first.message().id());
   EXPECT_EQ(response.message().id(), first.message().id());
   EXPECT_EQ(response.message().key(), "k");
@@ -315,14 +412,14 @@ TEST_F(KeysTest, Reschedules) {
   EXPECT_EQ(MetadataOf(status).at("etag"), got.message().etag());
   EXPECT_EQ(MetadataOf(status).at("message_id"), first.message().id());
 
-  EXPECT_EQ(Cancel("k").outcome(), v1::CancelResponse::CANCELLED);
+  EXPECT_EQ(Cancel("k").outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
   request.clear_etag();
   ASSERT_TRUE(messages_->Reschedule(NewContext().get(), request, &response).ok());
-  EXPECT_EQ(response.outcome(), v1::RescheduleResponse::ALREADY_CANCELLED);
+  EXPECT_EQ(response.outcome(), v1::RescheduleResponse::OUTCOME_ALREADY_CANCELLED);
   EXPECT_TRUE(response.has_end_time());
   request.mutable_key()->set_topic("nowhere");
   ASSERT_TRUE(messages_->Reschedule(NewContext().get(), request, &response).ok());
-  EXPECT_EQ(response.outcome(), v1::RescheduleResponse::NOT_FOUND);
+  EXPECT_EQ(response.outcome(), v1::RescheduleResponse::OUTCOME_NOT_FOUND);
   request.mutable_civil_time()->set_local("never");
   EXPECT_EQ(ReasonOf(messages_->Reschedule(NewContext().get(), request, &response)),
             "INVALID_CIVIL_TIME");
@@ -343,10 +440,10 @@ TEST_F(KeysTest, Explains) {
   EXPECT_NE(response.summary().find("due in"), std::string::npos) << response.summary();
   request.set_message_id(due.message().id());
   ASSERT_TRUE(messages_->Explain(NewContext().get(), request, &response).ok());
-  EXPECT_EQ(response.message().state(), v1::Message::DUE);
+  EXPECT_EQ(response.message().state(), v1::Message::STATE_DUE);
   EXPECT_EQ(response.timeline().subscribers(), 0);
   EXPECT_NE(response.summary().find("no subscriber"), std::string::npos) << response.summary();
-  EXPECT_EQ(Cancel("due").outcome(), v1::CancelResponse::CANCELLED);
+  EXPECT_EQ(Cancel("due").outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
   ASSERT_TRUE(messages_->Explain(NewContext().get(), request, &response).ok());
   EXPECT_TRUE(response.timeline().has_end_time());
   EXPECT_NE(response.summary().find("cancelled"), std::string::npos) << response.summary();

@@ -46,7 +46,7 @@ TEST_F(ListTest, ListsEveryMessageOnceInOrderOfTime) {
   for (size_t i = 0; i < all.size(); ++i) {
     ids.insert(all[i].id());
     EXPECT_EQ(all[i].topic(), "orders");
-    EXPECT_EQ(all[i].state(), v1::Message::SCHEDULED);
+    EXPECT_EQ(all[i].state(), v1::Message::STATE_SCHEDULED);
     EXPECT_EQ(all[i].payload(), "");
     EXPECT_EQ(all[i].payload_bytes(), 7);
     if (i > 0) {
@@ -78,20 +78,20 @@ TEST_F(ListTest, SaysHowMessagesStand) {
   request.set_topic("orders");
   std::vector<v1::Message> found = ListAll(request);
   ASSERT_EQ(found.size(), 2u);
-  EXPECT_EQ(found[0].state(), v1::Message::DUE);
-  EXPECT_EQ(found[1].state(), v1::Message::SCHEDULED);
-  request.add_states(v1::Message::DUE);
+  EXPECT_EQ(found[0].state(), v1::Message::STATE_DUE);
+  EXPECT_EQ(found[1].state(), v1::Message::STATE_SCHEDULED);
+  request.add_states(v1::Message::STATE_DUE);
   found = ListAll(request);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].state(), v1::Message::DUE);
+  EXPECT_EQ(found[0].state(), v1::Message::STATE_DUE);
   request.clear_states();
-  request.add_states(v1::Message::IN_FLIGHT);
+  request.add_states(v1::Message::STATE_IN_FLIGHT);
   EXPECT_TRUE(ListAll(request).empty());
   request.clear_states();
-  request.add_states(v1::Message::SCHEDULED);
+  request.add_states(v1::Message::STATE_SCHEDULED);
   found = ListAll(request);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].state(), v1::Message::SCHEDULED);
+  EXPECT_EQ(found[0].state(), v1::Message::STATE_SCHEDULED);
 }
 
 TEST_F(ListTest, FindsMessagesThatMoved) {
@@ -170,7 +170,7 @@ TEST_F(ListTest, ForecastsWhatIsToCome) {
   EXPECT_EQ(response.buckets(0).start_time().seconds() % hour, 0);
   EXPECT_EQ(response.total().messages(), 10);
   request.clear_topic();
-  request.set_bucket(v1::ForecastRequest::DAY);
+  request.set_bucket(v1::ForecastRequest::BUCKET_DAY);
   request.mutable_start_time()->set_seconds(static_cast<int64_t>(clock_.Read().wall_ms / 1000) +
                                             24 * hour);
   ASSERT_TRUE(admin_->Forecast(NewContext().get(), request, &response).ok());

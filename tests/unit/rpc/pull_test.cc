@@ -56,7 +56,7 @@ TEST_F(PullTest, TakesWhatThereIsAndSettlesIt) {
   v1::SettleRequest settle;
   settle.add_ack(taken[0].lease_token());
   settle.add_ack(taken[1].lease_token());
-  settle.add_ack(uint64_t{63} << 58);  // no such shard
+  settle.add_ack("fr00000000000");  // no such shard
   v1::ExtendLease* extend = settle.add_extend();
   extend->set_lease_token(taken[2].lease_token());
   extend->mutable_duration()->set_seconds(60);
@@ -69,9 +69,9 @@ TEST_F(PullTest, TakesWhatThereIsAndSettlesIt) {
   ASSERT_EQ(settled.extended_size(), 1);
   EXPECT_EQ(settled.extended(0), taken[2].lease_token());
   ASSERT_EQ(settled.refused_size(), 1);
-  EXPECT_EQ(settled.refused(0).reason(), v1::SettleRefusal::LEASE_LOST);
-  EXPECT_EQ(StateOf(taken[0].message_id()), v1::Message::ACKED);
-  EXPECT_EQ(StateOf(taken[3].message_id()), v1::Message::DEAD_LETTERED);
+  EXPECT_EQ(settled.refused(0).reason(), v1::SettleRefusal::REASON_LEASE_LOST);
+  EXPECT_EQ(StateOf(taken[0].message_id()), v1::Message::STATE_ACKED);
+  EXPECT_EQ(StateOf(taken[3].message_id()), v1::Message::STATE_DEAD_LETTERED);
   EXPECT_EQ(MustPull(Request("t.dlq", 1, 10)).size(), 1u);
 
   // A repeated ack is refused. The nack makes the message due again.
@@ -155,7 +155,7 @@ TEST_F(PullTest, EndsWhenTheServerDoes) {
   EXPECT_EQ(ReasonOf(status), "DRAINING");
   // During the drain, other leases can still be settled.
   v1::SettleRequest settle;
-  settle.add_ack(1);
+  settle.add_ack("0000000000001");
   EXPECT_EQ(MustSettle(settle).refused_size(), 1);
 }
 
@@ -261,7 +261,7 @@ TEST_F(PullTest, DeadLettersGoWhereTheSubscriptionSays) {
   ASSERT_EQ(settled.settled_size(), 1);
   EXPECT_EQ(settled.settled(0), settle.dead_letter(0).lease_token());
   ASSERT_EQ(settled.refused_size(), 1);
-  EXPECT_EQ(settled.refused(0).reason(), v1::SettleRefusal::NO_DEAD_LETTER_TOPIC);
+  EXPECT_EQ(settled.refused(0).reason(), v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC);
   EXPECT_EQ(MustPull(Request("lost", 1, 10)).size(), 1u);
 }
 
@@ -344,10 +344,13 @@ TEST_F(PullTest, RefusesWhatIsOutOfRange) {
   const auto refusal = [&] {
     return ReasonOf(messages_->Settle(NewContext().get(), settle, &settled));
   };
-  for (uint64_t token = 1; token <= 3; ++token) settle.add_ack(token);
+  for (const char* token : {"1", "2", "3"}) settle.add_ack(token);
   EXPECT_EQ(refusal(), "INVALID_SETTLE");
   settle.Clear();
-  settle.add_dead_letter()->set_lease_token(1);
+  settle.add_ack(std::string(65, 'a'));
+  EXPECT_EQ(refusal(), "INVALID_SETTLE");
+  settle.Clear();
+  settle.add_dead_letter()->set_lease_token("1");
   EXPECT_EQ(refusal(), "INVALID_TOPIC");
   settle.set_topic("nowhere");
   EXPECT_EQ(refusal(), "TOPIC_NOT_FOUND");

@@ -45,8 +45,9 @@ TEST(ValidateListTest, EachRule) {
          r->mutable_end_time()->set_seconds(5);
        }},
       {"end 0", "INVALID_FILTER end_time", [](R* r) { r->mutable_end_time(); }},
-      {"state", "OK", [](R* r) { r->add_states(v1::Message::DUE); }},
-      {"ended state", "INVALID_FILTER states", [](R* r) { r->add_states(v1::Message::ACKED); }},
+      {"state", "OK", [](R* r) { r->add_states(v1::Message::STATE_DUE); }},
+      {"ended state", "INVALID_FILTER states",
+       [](R* r) { r->add_states(v1::Message::STATE_ACKED); }},
       {"unknown state", "INVALID_FILTER states",
        [](R* r) { r->add_states(static_cast<v1::Message::State>(99)); }},
       {"size -1", "INVALID_PAGE_SIZE page_size", [](R* r) { r->set_page_size(-1); }},
@@ -83,7 +84,7 @@ TEST(ValidateListTest, ATokenBelongsToItsFilter) {
       [](v1::ListRequest* r) { (*r->mutable_labels())["a"] = "c"; },
       [](v1::ListRequest* r) { r->mutable_start_time()->set_seconds(1); },
       [](v1::ListRequest* r) { r->mutable_end_time()->set_seconds(1); },
-      [](v1::ListRequest* r) { r->add_states(v1::Message::DUE); },
+      [](v1::ListRequest* r) { r->add_states(v1::Message::STATE_DUE); },
   };
   for (const auto& change : changes) {
     v1::ListRequest other = request;
@@ -109,6 +110,16 @@ TEST(PageTokenTest, AnyChangedCharacterIsNoticed) {
   }
 }
 
+TEST(PageTokenTest, OnlyTheTextThatTheServerGaveIsAToken) {
+  const query::ListPosition position = {.place = {.due_ms = 5, .id = {}}, .key = ""};
+  const std::string token = api::MakePageToken("filter", position);
+  EXPECT_TRUE(api::ReadPageToken(token, "filter").has_value());
+  for (const std::string& other : {" " + token, token + " ", token + "\n", token + "=",
+                                   token + "==", token.substr(0, 7) + "\t" + token.substr(7)}) {
+    EXPECT_FALSE(api::ReadPageToken(other, "filter").has_value()) << other;
+  }
+}
+
 TEST(ValidateForecastTest, RangeAndBuckets) {
   v1::ForecastRequest request;
   api::ValidForecast valid;
@@ -117,7 +128,7 @@ TEST(ValidateForecastTest, RangeAndBuckets) {
   EXPECT_EQ(valid.range.bucket_ms, storage::kHourMs);
   EXPECT_EQ(valid.range.buckets, 24u);
   EXPECT_EQ(valid.range.start_ms, kNow - kNow % storage::kHourMs);
-  request.set_bucket(v1::ForecastRequest::DAY);
+  request.set_bucket(v1::ForecastRequest::BUCKET_DAY);
   request.set_buckets(10'000);
   ASSERT_TRUE(api::ValidateForecast(request, kNow, &valid).ok());
   EXPECT_EQ(valid.range.start_ms % storage::kDayMs, 0u);
@@ -129,7 +140,7 @@ TEST(ValidateForecastTest, RangeAndBuckets) {
   request.set_buckets(1);
   request.set_bucket(static_cast<v1::ForecastRequest::Bucket>(17));
   EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST bucket");
-  request.set_bucket(v1::ForecastRequest::SECOND);
+  request.set_bucket(v1::ForecastRequest::BUCKET_SECOND);
   request.mutable_start_time()->set_nanos(-1);
   EXPECT_EQ(RefusalOf(api::ValidateForecast(request, kNow, &valid)), "INVALID_FORECAST start_time");
   request.mutable_start_time()->set_seconds(253'402'300'799);

@@ -2,7 +2,11 @@
 //
 // Recurrences, and their counts in topics, through a socket.
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 #include "tests/unit/rpc/server_fixture.h"
 
@@ -48,6 +52,19 @@ class RecurrencesTest : public ServerTest {
     v1::UpdateTopicResponse updated;
     ASSERT_TRUE(admin_->UpdateTopic(NewContext().get(), update, &updated).ok());
   }
+  // A preview's occurrences: number and time in seconds.
+  using Numbered = std::vector<std::pair<int64_t, int64_t>>;
+  grpc::Status Preview(const v1::PreviewRecurrenceRequest& request, Numbered* numbered) {
+    v1::PreviewRecurrenceResponse response;
+    const grpc::Status status =
+        messages_->PreviewRecurrence(NewContext().get(), request, &response);
+    numbered->clear();
+    for (const auto& one : response.occurrences()) {
+      numbered->emplace_back(one.number(), one.time().seconds());
+    }
+    return status;
+  }
+  int64_t NowSeconds() { return static_cast<int64_t>(clock_.Read().wall_ms / 1'000); }
   std::vector<std::string> Topics() {
     v1::ListTopicsResponse response;
     EXPECT_TRUE(admin_->ListTopics(NewContext().get(), {}, &response).ok());
@@ -93,9 +110,13 @@ TEST_F(RecurrencesTest, ARepeatIsTheSameThoughTheTopicHasChanged) {
   SetTopic("a", 0, 60);
   v1::Recurrence first;
   v1::Recurrence second;
-  ASSERT_TRUE(Create(NewRecurrence("r", "a", "p"), &first).ok());
+  v1::CreateRecurrenceRequest create = NewRecurrence("r", "a", "p");
+  // Later, so that the first occurrence stays the next one.
+  create.mutable_recurrence()->mutable_schedule()->mutable_start_time()->set_seconds(
+      absl::ToUnixSeconds(absl::Now() + absl::Hours(1)));
+  ASSERT_TRUE(Create(create, &first).ok());
   SetTopic("a", 0, 30);
-  ASSERT_TRUE(Create(NewRecurrence("r", "a", "p"), &second).ok());
+  ASSERT_TRUE(Create(create, &second).ok());
   EXPECT_EQ(second.next_message_id(), first.next_message_id());
   EXPECT_EQ(second.template_().ttl().seconds(), 60);
   EXPECT_EQ(ReasonOf(Create(NewRecurrence("r", "a", "other"), &second)), "CONTENT_MISMATCH");
@@ -113,10 +134,10 @@ TEST_F(RecurrencesTest, ACheckLeavesNoTopicBehind) {
   v1::ScheduleResponse response;
   ASSERT_TRUE(Schedule(schedule, &response).ok());
   EXPECT_EQ(response.message().topic(), "b");
-  EXPECT_EQ(response.outcome(), v1::CREATED);
+  EXPECT_EQ(response.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
   schedule.set_key("k");
   schedule.set_only_if_exists(true);
-  schedule.set_on_conflict(v1::ScheduleRequest::REPLACE);
+  schedule.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
   const grpc::Status missing = Schedule(schedule, &response);
   EXPECT_EQ(ReasonOf(missing), "MESSAGE_NOT_FOUND");
   EXPECT_EQ(MetadataOf(missing).at("topic"), "b");
@@ -168,7 +189,7 @@ TEST_F(RecurrencesTest, ARefusedRequestLeavesNoTopicBehind) {
   v1::ScheduleRequest schedule = NewMessage("b", "p", 10);
   schedule.set_key("k");
   schedule.set_only_if_exists(true);
-  schedule.set_on_conflict(v1::ScheduleRequest::REPLACE);
+  schedule.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
   v1::ScheduleResponse response;
   EXPECT_EQ(ReasonOf(Schedule(schedule, &response)), "MESSAGE_NOT_FOUND");
   EXPECT_EQ(Topics(), (std::vector<std::string>{"a"}));
@@ -195,12 +216,13 @@ TEST_F(RecurrencesTest, ARefusedRequestLeavesNoDeadLetterTopicBehind) {
                           Case{"s", "b", "TOPIC_LIMIT"}, Case{"r", "a", "CONTENT_MISMATCH"}}) {
     v1::CreateRecurrenceRequest request = NewRecurrence(one.name, one.topic, "p");
     request.mutable_recurrence()->mutable_template_()->mutable_ttl()->set_seconds(60);
-    request.mutable_recurrence()->mutable_template_()->set_late_policy(v1::Message::DEAD_LETTER);
+    request.mutable_recurrence()->mutable_template_()->set_late_policy(
+        v1::Message::LATE_POLICY_DEAD_LETTER);
     EXPECT_EQ(ReasonOf(Create(request, &made)), one.reason);
     EXPECT_EQ(Topics(), (std::vector<std::string>{"a"})) << one.reason;
   }
   message->mutable_ttl()->set_seconds(60);
-  message->set_late_policy(v1::Message::DEAD_LETTER);
+  message->set_late_policy(v1::Message::LATE_POLICY_DEAD_LETTER);
   update.set_etag(old_etag);
   EXPECT_EQ(ReasonOf(Update(update, &made)), "ETAG_MISMATCH");
   EXPECT_EQ(Topics(), (std::vector<std::string>{"a"}));
@@ -209,8 +231,32 @@ TEST_F(RecurrencesTest, ARefusedRequestLeavesNoDeadLetterTopicBehind) {
   EXPECT_EQ(Topics(), (std::vector<std::string>{"a", "a.dlq"}));
 }
 
+TEST_F(RecurrencesTest, AnEarlierRecurrenceOfTheNameHasOtherEtags) {
+  Start();
+  v1::Recurrence first;
+  ASSERT_TRUE(Create(NewRecurrence("r", "a", "one"), &first).ok());
+  v1::DeleteRecurrenceRequest erase;
+  erase.set_name("r");
+  v1::DeleteRecurrenceResponse erased;
+  ASSERT_TRUE(messages_->DeleteRecurrence(NewContext().get(), erase, &erased).ok());
+  v1::Recurrence second;
+  ASSERT_TRUE(Create(NewRecurrence("r", "a", "two"), &second).ok());
+  v1::UpdateRecurrenceRequest update;
+  update.mutable_recurrence()->set_name("r");
+  update.mutable_recurrence()->mutable_template_()->set_payload("new");
+  update.mutable_update_mask()->add_paths("template");
+  update.set_etag(first.etag());
+  const grpc::Status stale = Update(update, &first);
+  EXPECT_EQ(ReasonOf(stale), "ETAG_MISMATCH");
+  EXPECT_EQ(MetadataOf(stale).at("etag"), second.etag());
+  update.set_etag(second.etag());
+  EXPECT_TRUE(Update(update, &first).ok());
+}
+
 TEST_F(RecurrencesTest, APreviewNumbersOccurrencesAndEndsWithTheLastOne) {
   Start();
+  // A full hour that is ahead.
+  const int64_t start = (NowSeconds() / 3'600 + 2) * 3'600;
   struct Case {
     const char* cron;  // null: hourly
     int64_t max_count;
@@ -229,16 +275,143 @@ TEST_F(RecurrencesTest, APreviewNumbersOccurrencesAndEndsWithTheLastOne) {
       schedule->mutable_interval()->set_seconds(3'600);
     }
     schedule->set_max_count(one.max_count);
-    schedule->mutable_start_time()->set_seconds(0);
-    request.mutable_after_time()->set_seconds(one.after_hours * 3'600);
+    schedule->mutable_start_time()->set_seconds(start);
+    request.mutable_after_time()->set_seconds(start + one.after_hours * 3'600);
     request.set_count(3);
-    v1::PreviewRecurrenceResponse response;
-    const grpc::Status status =
-        messages_->PreviewRecurrence(NewContext().get(), request, &response);
+    Numbered numbered;
+    const grpc::Status status = Preview(request, &numbered);
     ASSERT_TRUE(status.ok()) << status.error_message();
     std::vector<int64_t> numbers;
-    for (const auto& occurrence : response.occurrences()) numbers.push_back(occurrence.number());
+    for (const auto& [number, time] : numbered) numbers.push_back(number);
     EXPECT_EQ(numbers, one.numbers) << one.after_hours << " " << one.max_count;
+  }
+}
+
+// What a preview shows of a schedule is what a recurrence with this schedule makes.
+TEST_F(RecurrencesTest, APreviewCountsAsTheRecurrenceDoes) {
+  Start();
+  constexpr int64_t kHour = 3'600;
+  const int64_t now = NowSeconds();
+  struct Case {
+    const char* cron;  // null: hourly
+    int64_t start;
+    // 0: unknown.
+    int64_t first;
+  };
+  // A start counts until the second occurrence is due, too. Earlier ones do not count.
+  for (const Case& one : {Case{nullptr, now, now}, Case{nullptr, now - kHour / 2, now - kHour / 2},
+                          Case{nullptr, now - 5 * kHour / 2, now + kHour / 2},
+                          Case{nullptr, now + kHour / 2, now + kHour / 2},
+                          Case{"0 * * * *", now - 50 * kHour, 0}, Case{"0 * * * *", now, 0}}) {
+    const std::string name = "r" + std::to_string(one.start) + (one.cron == nullptr ? "" : "c");
+    SCOPED_TRACE(name);
+    v1::CreateRecurrenceRequest create = NewRecurrence(name, "a", "p");
+    v1::RecurrenceSchedule* const schedule = create.mutable_recurrence()->mutable_schedule();
+    if (one.cron != nullptr) schedule->set_cron(one.cron);
+    schedule->mutable_start_time()->set_seconds(one.start);
+    schedule->set_max_count(3);
+    v1::PreviewRecurrenceRequest preview;
+    *preview.mutable_schedule() = *schedule;
+    Numbered expected;
+    ASSERT_TRUE(Preview(preview, &expected).ok());
+    ASSERT_EQ(expected.size(), 3u);
+    if (one.first != 0) {
+      EXPECT_EQ(expected[0].second, one.first);
+    }
+    v1::Recurrence made;
+    ASSERT_TRUE(Create(create, &made).ok());
+    EXPECT_EQ(made.occurrences(), 1);
+    EXPECT_EQ(made.next_deliver_time().seconds(), expected[0].second);
+    preview.set_name(name);
+    Numbered pending;
+    const bool due = expected[0].second <= NowSeconds();
+    do {
+      ASSERT_TRUE(Preview(preview, &pending).ok());
+    } while (due && pending.size() == 3);  // the first occurrence is still pending
+    if (due) expected.erase(expected.begin());
+    EXPECT_EQ(pending, expected);
+    for (const int64_t after : {now - 99 * kHour, expected[0].second, expected[1].second}) {
+      preview.mutable_after_time()->set_seconds(after);
+      ASSERT_TRUE(Preview(preview, &pending).ok());
+      while (!expected.empty() && expected[0].second <= after) expected.erase(expected.begin());
+      EXPECT_EQ(pending, expected) << after;
+    }
+  }
+}
+
+TEST_F(RecurrencesTest, AnIntervalWithoutAStartBeginsAtOnce) {
+  Start();
+  v1::Recurrence made;
+  ASSERT_TRUE(Create(NewRecurrence("r", "a", "p"), &made).ok());
+  const v1::RecurrenceSchedule& schedule = made.schedule();
+  EXPECT_EQ(made.next_deliver_time().seconds(), schedule.start_time().seconds());
+  EXPECT_EQ(made.next_deliver_time().nanos(), schedule.start_time().nanos());
+  v1::PreviewRecurrenceRequest preview;
+  preview.mutable_schedule()->mutable_interval()->set_seconds(3'600);
+  Numbered numbered;
+  const int64_t before = NowSeconds();
+  ASSERT_TRUE(Preview(preview, &numbered).ok());
+  ASSERT_EQ(numbered.size(), 10u);
+  EXPECT_EQ(numbered[0].first, 1);
+  EXPECT_GE(numbered[0].second, before);
+  EXPECT_LE(numbered[0].second, NowSeconds());
+}
+
+TEST_F(RecurrencesTest, SchedulesHaveTheLimitsThatTheApiStates) {
+  Start();
+  const auto horizon = static_cast<int64_t>(DefaultOptions().limits.horizon_ms / 1'000);
+  const auto cron = [](size_t bytes) {
+    v1::RecurrenceSchedule schedule;
+    schedule.set_cron(std::string(bytes - 9, ' ') + "0 0 1 1 *");
+    return schedule;
+  };
+  const auto interval = [](int64_t seconds) {
+    v1::RecurrenceSchedule schedule;
+    schedule.mutable_interval()->set_seconds(seconds);
+    return schedule;
+  };
+  const auto start = [&](int64_t seconds) {
+    v1::RecurrenceSchedule schedule = interval(60);
+    schedule.mutable_start_time()->set_seconds(NowSeconds() + seconds);
+    return schedule;
+  };
+  struct Case {
+    v1::RecurrenceSchedule good;
+    v1::RecurrenceSchedule bad;
+    std::string reason;
+    std::string field;
+  };
+  const Case cases[] = {
+      {cron(255), cron(256), "INVALID_CRON", "schedule.cron"},
+      {interval(horizon), interval(horizon + 1), "INVALID_RECURRENCE", "schedule.interval"},
+      {start(horizon - 60), start(horizon + 60), "INVALID_RECURRENCE", "schedule.start_time"},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.field);
+    const auto expect = [&](const grpc::Status& good, const grpc::Status& bad) {
+      EXPECT_TRUE(good.ok()) << good.error_message();
+      EXPECT_EQ(ReasonOf(bad), one.reason);
+      EXPECT_NE(bad.error_message().find(one.field), std::string::npos) << bad.error_message();
+    };
+    v1::Recurrence made;
+    v1::CreateRecurrenceRequest create = NewRecurrence(one.field, "a", "p");
+    *create.mutable_recurrence()->mutable_schedule() = one.bad;
+    const grpc::Status refused = Create(create, &made);
+    *create.mutable_recurrence()->mutable_schedule() = one.good;
+    expect(Create(create, &made), refused);
+    v1::UpdateRecurrenceRequest update;
+    update.mutable_recurrence()->set_name(one.field);
+    update.mutable_update_mask()->add_paths("schedule");
+    *update.mutable_recurrence()->mutable_schedule() = one.bad;
+    const grpc::Status unchanged = Update(update, &made);
+    *update.mutable_recurrence()->mutable_schedule() = one.good;
+    expect(Update(update, &made), unchanged);
+    v1::PreviewRecurrenceRequest preview;
+    Numbered numbered;
+    *preview.mutable_schedule() = one.bad;
+    const grpc::Status unseen = Preview(preview, &numbered);
+    *preview.mutable_schedule() = one.good;
+    expect(Preview(preview, &numbered), unseen);
   }
 }
 

@@ -2,9 +2,12 @@
 //
 // Refusals through a socket that no other test covers: reason, code and metadata.
 #include <atomic>
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/rpc/server_fixture.h"
@@ -37,15 +40,22 @@ class RefusalsTest : public ServerTest {
     Expect(status, StatusCode::INVALID_ARGUMENT, reason, {});
     EXPECT_NE(status.error_message().find(field), std::string::npos) << status.error_message();
   }
+  template <typename Request, typename Response>
+  grpc::Status Call(grpc::Status (v1::Messages::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                               Response*),
+                    const std::type_identity_t<Request>& request) {
+    Response response;
+    return (messages_.get()->*method)(NewContext().get(), request, &response);
+  }
   grpc::Status StartBulk(const v1::StartBulkRequest& request) {
-    v1::Operation operation;
-    return admin_->StartBulk(NewContext().get(), request, &operation);
+    v1::StartBulkResponse response;
+    return admin_->StartBulk(NewContext().get(), request, &response);
   }
   static v1::StartBulkRequest NewBulk(const std::string& name) {
     v1::StartBulkRequest request;
     request.set_topic("t");
     request.set_name(name);
-    request.set_action(v1::BULK_CANCEL);
+    request.set_action(v1::BULK_ACTION_CANCEL);
     return request;
   }
   grpc::Status CreateRecurrence(const std::string& name, const std::string& cron) {
@@ -71,8 +81,9 @@ TEST_F(RefusalsTest, FieldsOfASchedule) {
   ExpectInvalid("INVALID_TTL", "ttl", [](auto* request) { request->mutable_ttl(); });
   ExpectInvalid("INVALID_SPREAD", "spread",
                 [](auto* request) { request->mutable_spread()->set_seconds(-1); });
-  ExpectInvalid("INVALID_ON_CONFLICT", "on_conflict",
-                [](auto* request) { request->set_on_conflict(v1::ScheduleRequest::REPLACE); });
+  ExpectInvalid("INVALID_ON_CONFLICT", "on_conflict", [](auto* request) {
+    request->set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
+  });
 }
 
 TEST_F(RefusalsTest, Operations) {
@@ -90,18 +101,19 @@ TEST_F(RefusalsTest, Operations) {
   ASSERT_TRUE(StartBulk(NewBulk("n")).ok());
   ASSERT_TRUE(StartBulk(NewBulk("n")).ok());  // an equal request
   bulk = NewBulk("n");
-  bulk.set_action(v1::BULK_RELEASE);
+  bulk.set_action(v1::BULK_ACTION_RELEASE);
   Expect(StartBulk(bulk), StatusCode::ALREADY_EXISTS, "OPERATION_EXISTS", {{"name", "n"}});
   Expect(StartBulk(NewBulk("m")), StatusCode::RESOURCE_EXHAUSTED, "OPERATION_LIMIT",
          {{"limit", "1"}});
   v1::GetOperationRequest get;
   get.set_name("m");
-  v1::Operation operation;
-  Expect(admin_->GetOperation(NewContext().get(), get, &operation), StatusCode::NOT_FOUND,
+  v1::GetOperationResponse got;
+  Expect(admin_->GetOperation(NewContext().get(), get, &got), StatusCode::NOT_FOUND,
          "OPERATION_NOT_FOUND", {{"name", "m"}});
   v1::CancelOperationRequest cancel;
   cancel.set_name("m");
-  Expect(admin_->CancelOperation(NewContext().get(), cancel, &operation), StatusCode::NOT_FOUND,
+  v1::CancelOperationResponse cancelled;
+  Expect(admin_->CancelOperation(NewContext().get(), cancel, &cancelled), StatusCode::NOT_FOUND,
          "OPERATION_NOT_FOUND", {{"name", "m"}});
 }
 
@@ -127,8 +139,8 @@ TEST_F(RefusalsTest, AnOperationThatOneShardRefusesRunsInNone) {
   Expect(StartBulk(NewBulk("n")), StatusCode::RESOURCE_EXHAUSTED, "OPERATION_LIMIT", {});
   v1::GetOperationRequest get;
   get.set_name("n");
-  v1::Operation operation;
-  Expect(admin_->GetOperation(NewContext().get(), get, &operation), StatusCode::NOT_FOUND,
+  v1::GetOperationResponse got;
+  Expect(admin_->GetOperation(NewContext().get(), get, &got), StatusCode::NOT_FOUND,
          "OPERATION_NOT_FOUND", {});
 }
 
@@ -160,8 +172,8 @@ TEST_F(RefusalsTest, AnOperationThatLosesTheLastPlaceRunsInNoShard) {
   client.join();
   v1::GetOperationRequest get;
   get.set_name("n");
-  v1::Operation operation;
-  Expect(admin_->GetOperation(NewContext().get(), get, &operation), StatusCode::NOT_FOUND,
+  v1::GetOperationResponse got;
+  Expect(admin_->GetOperation(NewContext().get(), get, &got), StatusCode::NOT_FOUND,
          "OPERATION_NOT_FOUND", {});
 }
 
@@ -242,6 +254,57 @@ TEST_F(RefusalsTest, ReadsBeyondTheQueueOfTheReader) {
   EXPECT_EQ(refused.load(), 1);
 }
 
+TEST_F(RefusalsTest, CallsWithoutRoomForTheirAnswers) {
+  shards_ = 2;
+  api::ServerOptions options = DefaultOptions();
+  options.open_answers_bytes_max = 1'000;
+  Start(options);
+  v1::GetRequest get;
+  get.set_message_id(MustSchedule(NewMessage("t", "p", 100)));
+  v1::ExplainRequest explain;
+  explain.set_message_id(get.message_id());
+  v1::ListRequest list;
+  list.set_topic("t");
+  MustSchedule(NewMessage("due", "p"));
+  v1::PullRequest pull;
+  pull.set_topic("due");
+  pull.mutable_wait()->set_seconds(20);
+  ASSERT_TRUE(CreateRecurrence("r", "0 0 * * *").ok());
+  v1::GetRecurrenceRequest get_recurrence;
+  get_recurrence.set_name("r");
+  v1::PauseRecurrenceRequest pause;
+  pause.set_name("r");
+  v1::DeleteRecurrenceRequest erase;
+  erase.set_name("r");
+  using Stub = v1::Messages::Stub;
+  const std::vector<std::pair<const char*, std::function<grpc::Status()>>> calls = {
+      {"Get", [&] { return Call(&Stub::Get, get); }},
+      {"Explain", [&] { return Call(&Stub::Explain, explain); }},
+      {"List", [&] { return Call(&Stub::List, list); }},
+      {"Pull", [&] { return Call(&Stub::Pull, pull); }},
+      {"GetRecurrence", [&] { return Call(&Stub::GetRecurrence, get_recurrence); }},
+      {"ListRecurrences", [&] { return Call(&Stub::ListRecurrences, {}); }},
+      {"PauseRecurrence", [&] { return Call(&Stub::PauseRecurrence, pause); }},
+      {"DeleteRecurrence", [&] { return Call(&Stub::DeleteRecurrence, erase); }}};
+
+  protocol::AnswerCharge others = protocol::Charge(server_->open_answers(), 1'000);
+  for (const auto& [name, call] : calls) {
+    SCOPED_TRACE(name);
+    const grpc::Status status = call();
+    Expect(status, StatusCode::RESOURCE_EXHAUSTED, "OVERLOADED", {{"limit", "1000"}});
+    EXPECT_TRUE(HasRetryInfo(status));
+  }
+  EXPECT_EQ(server_->open_answers()->refused(), calls.size());
+  MustSchedule(NewMessage("t", "a call with a small answer", 100));
+  others.reset();
+  for (const auto& [name, call] : calls) {
+    SCOPED_TRACE(name);
+    const grpc::Status status = call();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(server_->open_answers()->bytes(), 0u);
+  }
+}
+
 TEST_F(RefusalsTest, HealthOfAnUnknownService) {
   Start();
   grpc::health::v1::HealthCheckRequest request;
@@ -272,8 +335,8 @@ TEST_F(RefusalsTest, ADryRunEndsWithItsClient) {
   std::thread client([&] {
     v1::StartBulkRequest request = NewBulk("");
     request.set_dry_run(true);
-    v1::Operation operation;
-    EXPECT_EQ(admin_->StartBulk(context.get(), request, &operation).error_code(),
+    v1::StartBulkResponse response;
+    EXPECT_EQ(admin_->StartBulk(context.get(), request, &response).error_code(),
               StatusCode::CANCELLED);
   });
   while (counted.started.load() == 0) std::this_thread::yield();
@@ -293,9 +356,9 @@ TEST_F(RefusalsTest, ADryRunEndsWithItsClient) {
   for (int i = 0; i < 20; ++i) {
     v1::StartBulkRequest request = NewBulk("");
     request.set_dry_run(true);
-    v1::Operation operation;
-    ASSERT_TRUE(admin_->StartBulk(NewContext().get(), request, &operation).ok());
-    EXPECT_EQ(operation.matched(), 5'000);
+    v1::StartBulkResponse response;
+    ASSERT_TRUE(admin_->StartBulk(NewContext().get(), request, &response).ok());
+    EXPECT_EQ(response.operation().matched(), 5'000);
   }
 }
 

@@ -47,7 +47,7 @@ TEST_F(ScheduleStreamTest, AnswersFrameByFrameInOrder) {
     for (int j = 0; j < response.results_size(); ++j) {
       const v1::ScheduleResult& result = response.results(j);
       ASSERT_TRUE(result.has_message());
-      EXPECT_EQ(result.outcome(), v1::CREATED);
+      EXPECT_EQ(result.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
       EXPECT_TRUE(ids.insert(result.message().id()).second);
       EXPECT_EQ(result.message().key(),
                 j % 2 == 0 ? "f" + std::to_string(i) + "-" + std::to_string(j) : "");

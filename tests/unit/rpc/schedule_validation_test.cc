@@ -177,46 +177,46 @@ std::vector<ScheduleCase> ConflictCases() {
   using R = v1::ScheduleRequest;
   return {
       {"on_conflict without key", "INVALID_ON_CONFLICT", "on_conflict",
-       [](R* r) { r->set_on_conflict(R::REPLACE); }},
+       [](R* r) { r->set_on_conflict(R::ON_CONFLICT_REPLACE); }},
       {"FAIL without key", "INVALID_ON_CONFLICT", "on_conflict",
-       [](R* r) { r->set_on_conflict(R::FAIL); }},
+       [](R* r) { r->set_on_conflict(R::ON_CONFLICT_FAIL); }},
       {"on_conflict unknown", "INVALID_ON_CONFLICT", "on_conflict",
        [](R* r) {
          r->set_key("k");
          r->set_on_conflict(static_cast<R::OnConflict>(77));
        }},
-      {"replace", "OK", "", [](R* r) { Keyed(r, R::REPLACE); }},
-      {"keep time", "OK", "", [](R* r) { Keyed(r, R::KEEP_TIME); }},
+      {"replace", "OK", "", [](R* r) { Keyed(r, R::ON_CONFLICT_REPLACE); }},
+      {"keep time", "OK", "", [](R* r) { Keyed(r, R::ON_CONFLICT_KEEP_TIME); }},
       {"only if exists", "OK", "",
        [](R* r) {
-         Keyed(r, R::REPLACE);
+         Keyed(r, R::ON_CONFLICT_REPLACE);
          r->set_only_if_exists(true);
        }},
       {"only if exists with FAIL", "INVALID_ON_CONFLICT", "only_if_exists",
        [](R* r) {
-         Keyed(r, R::FAIL);
+         Keyed(r, R::ON_CONFLICT_FAIL);
          r->set_only_if_exists(true);
        }},
       {"only if exists without key", "INVALID_ON_CONFLICT", "only_if_exists",
        [](R* r) { r->set_only_if_exists(true); }},
       {"max wait", "OK", "",
        [](R* r) {
-         Keyed(r, R::PUSH_BACK);
+         Keyed(r, R::ON_CONFLICT_PUSH_BACK);
          r->mutable_max_wait()->set_seconds(1000);
        }},
       {"max wait beyond the horizon", "INVALID_ON_CONFLICT", "max_wait",
        [](R* r) {
-         Keyed(r, R::PUSH_BACK);
+         Keyed(r, R::ON_CONFLICT_PUSH_BACK);
          r->mutable_max_wait()->set_seconds(1001);
        }},
       {"max wait negative", "INVALID_ON_CONFLICT", "max_wait",
        [](R* r) {
-         Keyed(r, R::PUSH_BACK);
+         Keyed(r, R::ON_CONFLICT_PUSH_BACK);
          r->mutable_max_wait()->set_seconds(-1);
        }},
       {"max wait without PUSH_BACK", "INVALID_ON_CONFLICT", "max_wait",
        [](R* r) {
-         Keyed(r, R::REPLACE);
+         Keyed(r, R::ON_CONFLICT_REPLACE);
          r->mutable_max_wait()->set_seconds(1);
        }},
   };
@@ -253,16 +253,17 @@ std::vector<ScheduleCase> LifetimeAndLabelCases() {
        }},
       {"expires with PUSH_BACK", "INVALID_TTL", "expire_time",
        [](R* r) {
-         Keyed(r, R::PUSH_BACK);
+         Keyed(r, R::ON_CONFLICT_PUSH_BACK);
          r->mutable_expire_time()->set_seconds(1'700'000'100);
        }},
       {"expires with KEEP_TIME", "INVALID_TTL", "expire_time",
        [](R* r) {
-         Keyed(r, R::KEEP_TIME);
+         Keyed(r, R::ON_CONFLICT_KEEP_TIME);
          r->mutable_expire_time()->set_seconds(1'700'000'100);
        }},
-      {"drop", "OK", "", [](R* r) { r->set_late_policy(v1::Message::DROP); }},
-      {"dead letter", "OK", "", [](R* r) { r->set_late_policy(v1::Message::DEAD_LETTER); }},
+      {"drop", "OK", "", [](R* r) { r->set_late_policy(v1::Message::LATE_POLICY_DROP); }},
+      {"dead letter", "OK", "",
+       [](R* r) { r->set_late_policy(v1::Message::LATE_POLICY_DEAD_LETTER); }},
       {"late policy unknown", "INVALID_LATE_POLICY", "late_policy",
        [](R* r) { r->set_late_policy(static_cast<v1::Message::LatePolicy>(9)); }},
       {"labels 2", "OK", "",
@@ -410,7 +411,7 @@ TEST(FingerprintTest, EachPartOfTheContentCounts) {
       [](R* r) { r->mutable_ttl()->set_seconds(1); },
       [](R* r) { r->mutable_ttl()->set_nanos(1); },
       [](R* r) { r->mutable_expire_time()->set_seconds(1); },
-      [](R* r) { r->set_late_policy(v1::Message::DROP); },
+      [](R* r) { r->set_late_policy(v1::Message::LATE_POLICY_DROP); },
       [](R* r) { r->mutable_spread()->set_seconds(1); },
       [](R* r) { r->mutable_delay()->set_seconds(1); },
       [](R* r) { r->mutable_deliver_time()->set_seconds(1); },
@@ -432,13 +433,13 @@ TEST(FingerprintTest, WhatSaysHowToDecideDoesNotCount) {
   v1::ScheduleRequest request = plain;
   request.set_topic("other");
   request.set_key("k");
-  request.set_on_conflict(v1::ScheduleRequest::PUSH_BACK);
+  request.set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_PUSH_BACK);
   request.mutable_max_wait()->set_seconds(1);
   request.set_only_if_exists(true);
   request.set_request_id("r");
   request.set_validate_only(true);
   // Explicit values that equal the defaults.
-  request.set_late_policy(v1::Message::DELIVER);
+  request.set_late_policy(v1::Message::LATE_POLICY_DELIVER);
   request.mutable_spread();
   EXPECT_EQ(api::FingerprintOf(request), api::FingerprintOf(plain));
 }

@@ -58,7 +58,16 @@ inline std::string ReasonOf(const grpc::Status& status) {
   const std::string reason = InfoOf(status).reason();
   return reason.empty() ? "no reason: " + status.error_message() : reason;
 }
-inline std::string ReasonOf(const google::rpc::Status& status) { return InfoOf(status).reason(); }
+inline std::string ReasonOf(const v1::Failure& failure) { return failure.reason(); }
+
+inline bool HasRetryInfo(const grpc::Status& status) {
+  google::rpc::Status parsed;
+  parsed.ParseFromString(status.error_details());
+  for (const auto& detail : parsed.details()) {
+    if (detail.Is<google::rpc::RetryInfo>()) return true;
+  }
+  return false;
+}
 
 // The metadata of a status' ErrorInfo, sorted by key.
 inline std::map<std::string, std::string> MetadataOf(const grpc::Status& status) {

@@ -2,19 +2,32 @@
 #include "server/api/messages/settle_routing.h"
 
 #include <string>
+#include <utility>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+#include "server/protocol/lease_token.h"
 
 namespace duetime::rpc {
 namespace {
 
-uint64_t Token(uint64_t shard, uint64_t counter) { return shard << 58 | counter; }
+protocol::LeaseToken Lease(uint64_t shard, uint64_t counter) {
+  return protocol::LeaseToken{shard << 58 | counter};
+}
+
+std::string Token(uint64_t shard, uint64_t counter) {
+  std::string text;
+  protocol::WriteLease(Lease(shard, counter), &text);
+  return text;
+}
 
 TEST(RouteSettlesTest, GoesByTheShardInTheToken) {
   v1::SubscribeRequest request;
   request.add_ack(Token(0, 1));
   request.add_ack(Token(1, 2));
   request.add_ack(Token(2, 3));  // there is no such shard
+  request.add_ack("no token");
   auto* nack = request.add_nack();
   nack->set_lease_token(Token(1, 4));
   nack->mutable_delay()->set_nanos(1);
@@ -27,26 +40,29 @@ TEST(RouteSettlesTest, GoesByTheShardInTheToken) {
   EXPECT_EQ(routed.posted, 4u);
   EXPECT_EQ(routed.by_shard[0].stream, protocol::StreamId{9});
   ASSERT_EQ(routed.by_shard[0].acks.size(), 1u);
-  EXPECT_EQ(routed.by_shard[0].acks[0], protocol::LeaseToken{Token(0, 1)});
+  EXPECT_EQ(routed.by_shard[0].acks[0], Lease(0, 1));
   ASSERT_EQ(routed.by_shard[0].extends.size(), 1u);
   EXPECT_EQ(routed.by_shard[0].extends[0].duration_ms, 60'000u);
   ASSERT_EQ(routed.by_shard[1].nacks.size(), 1u);
   EXPECT_EQ(routed.by_shard[1].nacks[0].delay_ms, 1u);
-  ASSERT_EQ(routed.refused.size(), 1u);
-  EXPECT_EQ(routed.refused[0].first, protocol::LeaseToken{Token(2, 3)});
-  EXPECT_EQ(routed.refused[0].second, v1::SettleRefusal::LEASE_LOST);
+  const std::pair<std::string, v1::SettleRefusal::Reason> refused[] = {
+      {Token(2, 3), v1::SettleRefusal::REASON_LEASE_LOST},
+      {"no token", v1::SettleRefusal::REASON_LEASE_LOST}};
+  EXPECT_THAT(routed.refused, testing::ElementsAreArray(refused));
 }
 
 TEST(RouteSettlesTest, RefusesWhatIsOutOfRange) {
   v1::SubscribeRequest request;
   const auto nack = [&](int64_t seconds, int32_t nanos, size_t reason) {
     auto* item = request.add_nack();
+    item->set_lease_token(Token(0, 1));
     item->mutable_delay()->set_seconds(seconds);
     item->mutable_delay()->set_nanos(nanos);
     item->set_reason(std::string(reason, 'r'));
   };
   const auto extend = [&](int64_t seconds, int32_t nanos) {
     auto* item = request.add_extend();
+    item->set_lease_token(Token(0, 1));
     item->mutable_duration()->set_seconds(seconds);
     item->mutable_duration()->set_nanos(nanos);
   };
@@ -67,8 +83,24 @@ TEST(RouteSettlesTest, RefusesWhatIsOutOfRange) {
   EXPECT_EQ(routed.posted, 4u);
   ASSERT_EQ(routed.refused.size(), 6u);
   for (const auto& [token, reason] : routed.refused) {
-    EXPECT_EQ(reason, v1::SettleRefusal::OUT_OF_RANGE);
+    EXPECT_EQ(reason, v1::SettleRefusal::REASON_OUT_OF_RANGE);
   }
+}
+
+TEST(LongestTokenTest, LooksAtEachKindOfSettlement) {
+  v1::SettleRequest request;
+  EXPECT_EQ(api::LongestToken(request), 0u);
+  request.add_ack("1");
+  EXPECT_EQ(api::LongestToken(request), 1u);
+  request.add_nack()->set_lease_token("22");
+  EXPECT_EQ(api::LongestToken(request), 2u);
+  request.add_extend()->set_lease_token("333");
+  EXPECT_EQ(api::LongestToken(request), 3u);
+  request.add_dead_letter()->set_lease_token("4444");
+  EXPECT_EQ(api::LongestToken(request), 4u);
+  request.add_release()->set_lease_token("55555");
+  request.add_ack("1");
+  EXPECT_EQ(api::LongestToken(request), 5u);
 }
 
 }  // namespace

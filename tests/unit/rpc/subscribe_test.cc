@@ -49,7 +49,7 @@ TEST_F(SubscribeTest, DeliversAndConfirmsAnAck) {
   // A second ack of the same lease is refused and changes nothing.
   subscriber.Ack(delivery.lease_token());
   subscriber.ReadRefused(1);
-  EXPECT_EQ(subscriber.refused[delivery.lease_token()], v1::SettleRefusal::LEASE_LOST);
+  EXPECT_EQ(subscriber.refused[delivery.lease_token()], v1::SettleRefusal::REASON_LEASE_LOST);
   EXPECT_EQ(server_->streams(), 1u);
 }
 
@@ -69,25 +69,55 @@ TEST_F(SubscribeTest, ANackBringsTheNextAttempt) {
   EXPECT_NE(subscriber.deliveries[1].lease_token(), subscriber.deliveries[0].lease_token());
 }
 
+TEST_F(SubscribeTest, AReleaseGivesTheMessageToAnotherStream) {
+  Start();
+  TestSubscriber one(messages_.get());
+  one.Start("orders");
+  const std::string id = MustSchedule(NewMessage("orders", "hello"));
+  one.ReadDeliveries(1);
+  TestSubscriber other(messages_.get());
+  other.Start("orders");
+  v1::SubscribeRequest request;
+  request.add_release()->set_lease_token(one.deliveries[0].lease_token());
+  request.set_no_more_deliveries(true);
+  ASSERT_TRUE(one.Send(request));
+  other.ReadDeliveries(1);
+  EXPECT_EQ(other.deliveries[0].message_id(), id);
+  EXPECT_EQ(other.deliveries[0].attempt(), 2);
+  one.ReadSettled(1);
+  EXPECT_EQ(one.deliveries.size(), 1u);
+  // A delay has the bounds of a nack's delay.
+  v1::SubscribeRequest late;
+  v1::ReleaseLease* release = late.add_release();
+  release->set_lease_token(other.deliveries[0].lease_token());
+  release->mutable_delay()->set_seconds(100'000);
+  ASSERT_TRUE(other.Send(late));
+  other.ReadRefused(1);
+  EXPECT_EQ(other.refused[other.deliveries[0].lease_token()],
+            v1::SettleRefusal::REASON_OUT_OF_RANGE);
+}
+
 TEST_F(SubscribeTest, RefusesSettlementsInBand) {
   Start();
   TestSubscriber subscriber(messages_.get());
   subscriber.Start("orders");
   MustSchedule(NewMessage("orders", "hello"));
   subscriber.ReadDeliveries(1);
-  const uint64_t token = subscriber.deliveries[0].lease_token();
-  const uint64_t other_shard = uint64_t{40} << 58;
+  const std::string token = subscriber.deliveries[0].lease_token();
+  const std::string other_shard = "a000000000000";
   v1::SubscribeRequest request;
   request.add_ack(other_shard);
-  request.add_ack(12345);  // no such lease
+  request.add_ack("0000000000001");  // no such lease
+  request.add_ack("not a token");
   auto* extend = request.add_extend();
   extend->set_lease_token(token);
   extend->mutable_duration()->set_seconds(100'000);
   ASSERT_TRUE(subscriber.Send(request));
-  subscriber.ReadRefused(3);
-  EXPECT_EQ(subscriber.refused[other_shard], v1::SettleRefusal::LEASE_LOST);
-  EXPECT_EQ(subscriber.refused[12345], v1::SettleRefusal::LEASE_LOST);
-  EXPECT_EQ(subscriber.refused[token], v1::SettleRefusal::OUT_OF_RANGE);
+  subscriber.ReadRefused(4);
+  EXPECT_EQ(subscriber.refused[other_shard], v1::SettleRefusal::REASON_LEASE_LOST);
+  EXPECT_EQ(subscriber.refused["0000000000001"], v1::SettleRefusal::REASON_LEASE_LOST);
+  EXPECT_EQ(subscriber.refused["not a token"], v1::SettleRefusal::REASON_LEASE_LOST);
+  EXPECT_EQ(subscriber.refused[token], v1::SettleRefusal::REASON_OUT_OF_RANGE);
   // The lease goes on.
   v1::SubscribeRequest good;
   auto* better = good.add_extend();
@@ -122,7 +152,7 @@ TEST_F(SubscribeTest, NeverGivesMoreThanTheCredit) {
 TEST_F(SubscribeTest, InsistsOnStartFirstAndOnce) {
   Start();
   v1::SubscribeRequest no_start;
-  no_start.add_ack(1);
+  no_start.add_ack("0000000000001");
   grpc::Status status = FirstRequest(no_start);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(ReasonOf(status), "INVALID_SUBSCRIBE");
@@ -142,6 +172,14 @@ TEST_F(SubscribeTest, InsistsOnStartFirstAndOnce) {
   again.mutable_start()->set_topic("t");
   twice.Send(again);
   EXPECT_EQ(ReasonOf(twice.Finish()), "INVALID_SUBSCRIBE");
+
+  // A refusal would repeat the text, and could wait for a client that does not read.
+  TestSubscriber long_token(messages_.get());
+  long_token.Start("t");
+  v1::SubscribeRequest settle;
+  settle.add_release()->set_lease_token(std::string(65, 'a'));
+  long_token.Send(settle);
+  EXPECT_EQ(ReasonOf(long_token.Finish()), "INVALID_SUBSCRIBE");
 
   TestSubscriber silent(messages_.get());
   silent.HalfClose();
@@ -378,7 +416,9 @@ TEST_F(SubscribeTest, ASlowReaderHoldsNothingUp) {
   quick.Start("quick");
   MustSchedule(NewMessage("quick", "p"));
   quick.ReadDeliveries(1);
+  EXPECT_LT(stats_.unsent_bytes.load(), 2'000'000u) << "most of them wait in the store";
   slow.ReadDeliveries(200);
+  EXPECT_EQ(stats_.unsent_bytes.load(), 0u);
 }
 
 TEST_F(SubscribeTest, AStuckWriteDoesNotHoldUpTheShutdown) {

@@ -36,7 +36,7 @@ TEST(SubscriptionSettingsTest, GoThereAndBack) {
   proto.set_dead_letter_topic("lost");
   proto.set_paused(true);
   proto.mutable_retention()->set_seconds(3600);
-  proto.set_retention_policy(v1::RETENTION_DEAD_LETTER);
+  proto.set_retention_policy(v1::RETENTION_POLICY_DEAD_LETTER);
   proto.set_retention_max_messages(1000);
   protocol::SubscriptionSettings settings;
   ASSERT_TRUE(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
@@ -50,7 +50,7 @@ TEST(SubscriptionSettingsTest, GoThereAndBack) {
 
 TEST(SubscriptionSettingsTest, ABoundIsEnoughToMakeDeadLetters) {
   v1::SubscriptionSettings proto;
-  proto.set_retention_policy(v1::RETENTION_DEAD_LETTER);
+  proto.set_retention_policy(v1::RETENTION_POLICY_DEAD_LETTER);
   protocol::SubscriptionSettings settings;
   ASSERT_TRUE(api::ValidateSubscriptionSettings(proto, "t", {}, "s", &settings).ok());
   EXPECT_FALSE(settings.MakesDeadLetters());
@@ -191,16 +191,16 @@ TEST(TopicSettingsTest, RefusesWhatIsOutOfBounds) {
       if (spread_s >= 0) limit->mutable_spread_max()->set_seconds(spread_s);
     });
   };
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::WARN, -1), "OK");
-  EXPECT_EQ(limit_refusal(0, v1::MinuteLimit::WARN, -1), "s.minute_limit.messages");
-  EXPECT_EQ(limit_refusal(-1, v1::MinuteLimit::REFUSE, -1), "s.minute_limit.messages");
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_WARN, -1), "OK");
+  EXPECT_EQ(limit_refusal(0, v1::MinuteLimit::POLICY_WARN, -1), "s.minute_limit.messages");
+  EXPECT_EQ(limit_refusal(-1, v1::MinuteLimit::POLICY_REFUSE, -1), "s.minute_limit.messages");
   EXPECT_EQ(limit_refusal(1, static_cast<v1::MinuteLimit::Policy>(4), -1), "s.minute_limit.policy");
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::REFUSE, 60), "s.minute_limit.spread_max");
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::SPREAD, -1), "s.minute_limit.spread_max");
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::SPREAD, 59), "s.minute_limit.spread_max");
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::SPREAD, 60), "OK");
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::SPREAD, 86'400), "OK");
-  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::SPREAD, 86'401), "s.minute_limit.spread_max");
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_REFUSE, 60), "s.minute_limit.spread_max");
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_SPREAD, -1), "s.minute_limit.spread_max");
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_SPREAD, 59), "s.minute_limit.spread_max");
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_SPREAD, 60), "OK");
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_SPREAD, 86'400), "OK");
+  EXPECT_EQ(limit_refusal(1, v1::MinuteLimit::POLICY_SPREAD, 86'401), "s.minute_limit.spread_max");
   EXPECT_EQ(TopicRefusal([](Proto* p) { p->set_dead_letter_topic("t"); }), "s.dead_letter_topic");
   EXPECT_EQ(TopicRefusal([](Proto* p) { p->set_dead_letter_topic("?"); }), "s.dead_letter_topic");
 }

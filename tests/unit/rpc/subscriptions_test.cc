@@ -143,13 +143,13 @@ TEST_F(SubscriptionsTest, EachGetsEveryMessageAndItsSubscribersShareThem) {
   b.Ack(b.deliveries[1].lease_token());
   b.ReadSettled(2);
   const v1::GetResponse got = MustGetMessage(id);
-  EXPECT_EQ(got.message().state(), v1::Message::IN_FLIGHT);
+  EXPECT_EQ(got.message().state(), v1::Message::STATE_IN_FLIGHT);
   ASSERT_EQ(got.subscriptions_size(), 2);
   EXPECT_EQ(got.subscriptions(0).subscription(), "a");
-  EXPECT_EQ(got.subscriptions(0).state(), v1::Message::IN_FLIGHT);
+  EXPECT_EQ(got.subscriptions(0).state(), v1::Message::STATE_IN_FLIGHT);
   EXPECT_EQ(got.subscriptions(0).attempts(), 1);
   EXPECT_EQ(got.subscriptions(1).subscription(), "b");
-  EXPECT_EQ(got.subscriptions(1).state(), v1::Message::ACKED);
+  EXPECT_EQ(got.subscriptions(1).state(), v1::Message::STATE_ACKED);
   v1::Subscription found;
   ASSERT_TRUE(Get("t", "a", &found).ok());
   EXPECT_EQ(found.counts().in_flight(), 2);
@@ -162,7 +162,7 @@ TEST_F(SubscriptionsTest, EachGetsEveryMessageAndItsSubscribersShareThem) {
   a2.Ack(a2.deliveries[0].lease_token());
   a1.ReadSettled(1);
   a2.ReadSettled(1);
-  EXPECT_EQ(MustGetMessage(id).message().state(), v1::Message::ACKED);
+  EXPECT_EQ(MustGetMessage(id).message().state(), v1::Message::STATE_ACKED);
 }
 
 TEST_F(SubscriptionsTest, TheFirstOneTakesOverWhatWaits) {
@@ -179,10 +179,10 @@ TEST_F(SubscriptionsTest, ALaterOneStartsWithWhatIsNewUnlessItAsksForAll) {
   ASSERT_TRUE(Create("t", "first").ok());
   MustSchedule(NewMessage("t", "before"));
   v1::CreateSubscriptionRequest wish = Wish("t", "all");
-  wish.set_start(v1::CreateSubscriptionRequest::ALL);
+  wish.set_start(v1::CreateSubscriptionRequest::START_ALL);
   ASSERT_TRUE(Create(wish).ok());
   wish = Wish("t", "new");
-  wish.set_start(v1::CreateSubscriptionRequest::NEW);
+  wish.set_start(v1::CreateSubscriptionRequest::START_NEW);
   ASSERT_TRUE(Create(wish).ok());
   MustSchedule(NewMessage("t", "after"));
   TestSubscriber all(messages_.get());
@@ -219,8 +219,8 @@ TEST_F(SubscriptionsTest, DeletingOneReleasesItsMessagesAndEndsItsStreams) {
   v1::Message::State state{};
   do {
     state = MustGetMessage(id).message().state();
-  } while (state == v1::Message::IN_FLIGHT || state == v1::Message::DUE);
-  EXPECT_EQ(state, v1::Message::DROPPED);
+  } while (state == v1::Message::STATE_IN_FLIGHT || state == v1::Message::STATE_DUE);
+  EXPECT_EQ(state, v1::Message::STATE_DROPPED);
 }
 
 TEST_F(SubscriptionsTest, TheLastOneLeavesItsMessagesToTheNext) {

@@ -40,6 +40,21 @@ TEST(ValidateTargetTest, ByIdOrByKey) {
   EXPECT_EQ(target.topic, "orders");
 }
 
+TEST(AcceptMsTest, IsRoundedUpIfADelayCountsFromIt) {
+  const base::Now begun{.wall_ms = kNow, .mono_ms = 5, .begun_ms = 1};
+  v1::RescheduleRequest request;
+  EXPECT_EQ(api::AcceptMs(request, begun), kNow);
+  request.mutable_deliver_time()->set_seconds(5);
+  EXPECT_EQ(api::AcceptMs(request, begun), kNow) << "an absolute time counts from nothing";
+  request.mutable_delay();
+  EXPECT_EQ(api::AcceptMs(request, begun), kNow) << "no delay: due at once";
+  request.mutable_delay()->set_nanos(1);
+  EXPECT_EQ(api::AcceptMs(request, begun), kNow + 1);
+  request.mutable_delay()->set_seconds(1);
+  EXPECT_EQ(api::AcceptMs(request, begun), kNow + 1);
+  EXPECT_EQ(api::AcceptMs(request, {.wall_ms = kNow, .mono_ms = 5}), kNow);
+}
+
 TEST(ValidateRescheduleTest, TimeAndEtag) {
   v1::RescheduleRequest request;
   api::ValidReschedule valid;
@@ -55,17 +70,17 @@ TEST(ValidateRescheduleTest, TimeAndEtag) {
   request.mutable_delay()->set_seconds(7);
   ASSERT_TRUE(api::ValidateReschedule(request, limits, kNow, &valid).ok());
   EXPECT_EQ(valid.when.deliver_ms, kNow + 7'000);
-  EXPECT_FALSE(valid.revision.has_value());
+  EXPECT_FALSE(valid.etag.has_value());
   for (const char* bad : {"x", "-1", "01", "+1", " 1", "18446744073709551616"}) {
     request.set_etag(bad);
     EXPECT_EQ(RefusalOf(api::ValidateReschedule(request, limits, kNow, &valid)),
               "INVALID_ETAG etag")
         << bad;
   }
-  for (const uint64_t revision : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
-    request.set_etag(api::EtagOf(revision));
+  for (const uint64_t etag : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
+    request.set_etag(api::EtagText(etag));
     ASSERT_TRUE(api::ValidateReschedule(request, limits, kNow, &valid).ok());
-    EXPECT_EQ(valid.revision, revision);
+    EXPECT_EQ(valid.etag, etag);
   }
 }
 
@@ -73,7 +88,7 @@ TEST(ValidateViewTest, KnowsItsValues) {
   bool full = true;
   EXPECT_TRUE(api::ValidateView(v1::MESSAGE_VIEW_UNSPECIFIED, &full).ok());
   EXPECT_FALSE(full);
-  EXPECT_TRUE(api::ValidateView(v1::FULL, &full).ok());
+  EXPECT_TRUE(api::ValidateView(v1::MESSAGE_VIEW_FULL, &full).ok());
   EXPECT_TRUE(full);
   EXPECT_EQ(RefusalOf(api::ValidateView(static_cast<v1::MessageView>(3), &full)),
             "INVALID_VIEW view");

@@ -50,8 +50,8 @@ class TestSubscriber {
   bool ReadOne() {
     if (!stream_->Read(&last_)) return false;
     for (const v1::Delivery& delivery : last_.deliveries()) deliveries.push_back(delivery);
-    for (const uint64_t token : last_.settled()) settled.insert(token);
-    for (const uint64_t token : last_.extended()) extended.insert(token);
+    for (const std::string& token : last_.settled()) settled.insert(token);
+    for (const std::string& token : last_.extended()) extended.insert(token);
     for (const v1::SettleRefusal& refusal : last_.refused()) {
       refused[refusal.lease_token()] = refusal.reason();
     }
@@ -72,20 +72,20 @@ class TestSubscriber {
     while (refused.size() < count) ASSERT_TRUE(ReadOne());
   }
 
-  void Ack(uint64_t token) {
+  void Ack(const std::string& token) {
     v1::SubscribeRequest request;
     request.add_ack(token);
     ASSERT_TRUE(Send(request));
   }
 
-  void Nack(uint64_t token, const std::string& reason = "") {
+  void Nack(const std::string& token, const std::string& reason = "") {
     v1::SubscribeRequest request;
     v1::Nack* nack = request.add_nack();
     nack->set_lease_token(token);
     nack->set_reason(reason);
     ASSERT_TRUE(Send(request));
   }
-  void DeadLetter(uint64_t token, const std::string& reason) {
+  void DeadLetter(const std::string& token, const std::string& reason) {
     v1::SubscribeRequest request;
     v1::DeadLetterLease* letter = request.add_dead_letter();
     letter->set_lease_token(token);
@@ -113,9 +113,9 @@ class TestSubscriber {
   const v1::SubscribeResponse& last() const { return last_; }
 
   std::vector<v1::Delivery> deliveries;
-  std::set<uint64_t> settled;
-  std::set<uint64_t> extended;
-  std::map<uint64_t, v1::SettleRefusal::Reason> refused;
+  std::set<std::string> settled;
+  std::set<std::string> extended;
+  std::map<std::string, v1::SettleRefusal::Reason> refused;
 
  private:
   std::unique_ptr<grpc::ClientContext> context_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Topics as resources, through a socket.
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -399,20 +400,21 @@ TEST_F(TopicsTest, AMinuteMayBeFull) {
     return Schedule(request, &response);
   };
   ASSERT_TRUE(schedule(0).ok());
-  set(1, v1::MinuteLimit::WARN);
+  set(1, v1::MinuteLimit::POLICY_WARN);
   ASSERT_TRUE(schedule(59).ok());
   EXPECT_TRUE(response.minute_limit_exceeded());
   ASSERT_TRUE(schedule(60).ok());
   EXPECT_FALSE(response.minute_limit_exceeded());
   EXPECT_EQ(response.message().civil_time().time_zone(), "UTC");
 
-  set(1, v1::MinuteLimit::REFUSE);
+  set(1, v1::MinuteLimit::POLICY_REFUSE);
   const auto refused = [&] {
     const grpc::Status status = schedule(61);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
     EXPECT_EQ(ReasonOf(status), "MINUTE_FULL");
     EXPECT_EQ(MetadataOf(status).at("topic"), "a");
     EXPECT_EQ(MetadataOf(status).at("limit"), "1");
+    EXPECT_TRUE(HasRetryInfo(status));
     EXPECT_EQ(MetadataOf(status).at("minute"),
               absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixSeconds(minute_s + 60),
                                absl::UTCTimeZone()));
@@ -423,7 +425,7 @@ TEST_F(TopicsTest, AMinuteMayBeFull) {
 
   // The topic's spread moves the message, so it loses its civil time.
   limit->mutable_spread_max()->set_seconds(119);
-  set(1, v1::MinuteLimit::SPREAD);
+  set(1, v1::MinuteLimit::POLICY_SPREAD);
   EXPECT_EQ(updated.topic().settings().minute_limit().spread_max().seconds(), 119);
   ASSERT_TRUE(schedule(61).ok());
   EXPECT_EQ(response.message().deliver_time().seconds(), minute_s + 121);
@@ -433,6 +435,60 @@ TEST_F(TopicsTest, AMinuteMayBeFull) {
   ASSERT_TRUE(admin_->UpdateTopic(NewContext().get(), update, &updated).ok());
   EXPECT_FALSE(updated.topic().settings().has_minute_limit());
   EXPECT_TRUE(schedule(61).ok());
+}
+
+// The messages of a batch get the whole limit, although each shard has only a share of it.
+TEST_F(TopicsTest, ABatchFillsAMinute) {
+  shards_ = 3;
+  Start();
+  for (const std::string topic : {"refuses", "refuses-too", "spreads"}) {
+    v1::CreateTopicRequest create;
+    create.mutable_topic()->set_name(topic);
+    v1::MinuteLimit* const limit =
+        create.mutable_topic()->mutable_settings()->mutable_minute_limit();
+    limit->set_messages(30);
+    limit->set_policy(v1::MinuteLimit::POLICY_REFUSE);
+    if (topic == "spreads") {
+      limit->set_policy(v1::MinuteLimit::POLICY_SPREAD);
+      limit->mutable_spread_max()->set_seconds(600);
+    }
+    v1::CreateTopicResponse created;
+    ASSERT_TRUE(admin_->CreateTopic(NewContext().get(), create, &created).ok());
+  }
+  const int64_t minute_s = static_cast<int64_t>(clock_.Read().wall_ms / 60'000 + 10) * 60;
+  v1::ScheduleBatchRequest batch;
+  for (int i = 0; i < 60; ++i) {
+    for (const std::string topic : {"refuses", "refuses-too", "spreads"}) {
+      v1::ScheduleRequest* const request = batch.add_messages();
+      request->set_topic(topic);
+      request->mutable_deliver_time()->set_seconds(minute_s + 1);
+      if (topic == "spreads") request->mutable_expire_time()->set_seconds(minute_s + 100);
+    }
+  }
+  v1::ScheduleBatchResponse response;
+  ASSERT_TRUE(messages_->ScheduleBatch(NewContext().get(), batch, &response).ok());
+  std::map<std::pair<std::string, int64_t>, int> accepted;
+  for (int i = 0; i < response.results_size(); ++i) {
+    const v1::ScheduleResult& result = response.results(i);
+    if (result.has_error()) {
+      EXPECT_EQ(ReasonOf(result.error()), "MINUTE_FULL");
+      continue;
+    }
+    const int64_t second = result.message().deliver_time().seconds() - minute_s;
+    ++accepted[{batch.messages(i).topic(), second}];
+    if (batch.messages(i).topic() != "spreads") continue;
+    // The move to another minute leaves the expire_time where it is.
+    EXPECT_EQ(result.message().expire_time().seconds(), minute_s + 100);
+    EXPECT_EQ(result.message().ttl().seconds(), 100 - second);
+    v1::GetRequest get;
+    get.set_message_id(result.message().id());
+    v1::GetResponse got;
+    ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
+    EXPECT_EQ(got.message().expire_time().seconds(), minute_s + 100);
+  }
+  const std::map<std::pair<std::string, int64_t>, int> expected = {
+      {{"refuses", 1}, 30}, {{"refuses-too", 1}, 30}, {{"spreads", 1}, 30}, {{"spreads", 61}, 30}};
+  EXPECT_EQ(accepted, expected);
 }
 
 TEST_F(TopicsTest, ATopicMayForgetWhatEnded) {
@@ -446,9 +502,9 @@ TEST_F(TopicsTest, ATopicMayForgetWhatEnded) {
   cancel.set_message_id(MustSchedule(NewMessage("a", "p", 100)));
   v1::CancelResponse cancelled;
   ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
-  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::CANCELLED);
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
   ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
-  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::NOT_FOUND);
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::OUTCOME_NOT_FOUND);
 }
 
 }  // namespace

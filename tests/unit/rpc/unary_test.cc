@@ -8,8 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "google/rpc/status.pb.h"
-
 #include "tests/unit/rpc/server_fixture.h"
 
 namespace duetime::rpc {
@@ -49,7 +47,7 @@ TEST_F(UnaryTest, SaysThatItIsStarting) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(ReasonOf(status), "STARTING");
   EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
-  EXPECT_EQ(Info().state(), v1::STARTING);
+  EXPECT_EQ(Info().state(), v1::SERVING_STATE_STARTING);
   Serve();
   EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
   EXPECT_TRUE(Schedule(NewMessage("t", "p"), &response).ok());
@@ -63,7 +61,7 @@ TEST_F(UnaryTest, SchedulesGetsAndCancels) {
   ASSERT_TRUE(Schedule(request, &scheduled).ok());
   EXPECT_EQ(scheduled.message().topic(), "orders");
   EXPECT_EQ(scheduled.message().id().size(), 26u);
-  EXPECT_EQ(scheduled.message().state(), v1::Message::SCHEDULED);
+  EXPECT_EQ(scheduled.message().state(), v1::Message::STATE_SCHEDULED);
   EXPECT_EQ(scheduled.message().payload_bytes(), 5);
   EXPECT_EQ(scheduled.message().payload(), "");
   EXPECT_EQ(
@@ -78,7 +76,7 @@ TEST_F(UnaryTest, SchedulesGetsAndCancels) {
   EXPECT_EQ(got.message().payload(), "");
   EXPECT_EQ(got.message().payload_bytes(), 5);
   EXPECT_EQ(got.message().attributes_size(), 0);
-  get.set_view(v1::FULL);
+  get.set_view(v1::MESSAGE_VIEW_FULL);
   ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
   EXPECT_EQ(got.message().payload(), "hello");
   EXPECT_EQ(got.message().attributes().at("k"), "v");
@@ -88,16 +86,16 @@ TEST_F(UnaryTest, SchedulesGetsAndCancels) {
   cancel.set_message_id(scheduled.message().id());
   v1::CancelResponse cancelled;
   ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
-  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::CANCELLED);
-  EXPECT_EQ(cancelled.state(), v1::Message::SCHEDULED);
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
+  EXPECT_EQ(cancelled.state(), v1::Message::STATE_SCHEDULED);
   EXPECT_EQ(cancelled.message_id(), scheduled.message().id());
   EXPECT_FALSE(cancelled.has_end_time());
   ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
-  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::ALREADY_CANCELLED);
-  EXPECT_EQ(cancelled.state(), v1::Message::CANCELLED);
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::OUTCOME_ALREADY_CANCELLED);
+  EXPECT_EQ(cancelled.state(), v1::Message::STATE_CANCELLED);
   EXPECT_TRUE(cancelled.has_end_time());
   ASSERT_TRUE(messages_->Get(NewContext().get(), get, &got).ok());
-  EXPECT_EQ(got.message().state(), v1::Message::CANCELLED);
+  EXPECT_EQ(got.message().state(), v1::Message::STATE_CANCELLED);
   EXPECT_EQ(got.message().payload(), "");
   EXPECT_EQ(got.message().payload_bytes(), 5);
   get.set_message_id(storage::MessageId::Make(1, 1'000'000, 0, 5).ToString());
@@ -106,7 +104,7 @@ TEST_F(UnaryTest, SchedulesGetsAndCancels) {
   EXPECT_EQ(ReasonOf(gone), "MESSAGE_NOT_FOUND");
 
   const v1::ServerInfoResponse info = Info();
-  EXPECT_EQ(info.state(), v1::SERVING);
+  EXPECT_EQ(info.state(), v1::SERVING_STATE_SERVING);
   EXPECT_EQ(info.shards(), 1);
   EXPECT_EQ(info.counts().topics(), 1);
   EXPECT_EQ(info.limits().payload_bytes_max(), 1 << 20);
@@ -118,7 +116,7 @@ TEST_F(UnaryTest, ADueMessageSaysSo) {
   Start();
   v1::ScheduleResponse response;
   ASSERT_TRUE(Schedule(NewMessage("t", "p", 0), &response).ok());
-  EXPECT_EQ(response.message().state(), v1::Message::DUE);
+  EXPECT_EQ(response.message().state(), v1::Message::STATE_DUE);
 }
 
 TEST_F(UnaryTest, ABatchAnswersItemByItem) {
@@ -137,11 +135,12 @@ TEST_F(UnaryTest, ABatchAnswersItemByItem) {
   for (int i = 0; i < 100; ++i) {
     if (i == 7 || i == 99) {
       ASSERT_TRUE(response.results(i).has_error());
-      google::rpc::ErrorInfo info;
-      ASSERT_TRUE(response.results(i).error().details(0).UnpackTo(&info));
+      const v1::Failure& info = response.results(i).error();
+      EXPECT_EQ(info.code(), static_cast<int>(grpc::StatusCode::INVALID_ARGUMENT));
       EXPECT_EQ(info.reason(), i == 7 ? "INVALID_TOPIC" : "DELIVER_TIME_MISSING");
       EXPECT_EQ(info.metadata().at("field"),
                 i == 7 ? "messages[7].topic" : "messages[99].deliver_time");
+      EXPECT_EQ(info.field(), info.metadata().at("field"));
       continue;
     }
     ASSERT_TRUE(response.results(i).has_message());
@@ -272,8 +271,8 @@ TEST_F(UnaryTest, DrainingTakesNothingNewButStillCancels) {
   cancel.set_message_id(id);
   v1::CancelResponse cancelled;
   ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
-  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::CANCELLED);
-  EXPECT_EQ(Info().state(), v1::DRAINING);
+  EXPECT_EQ(cancelled.outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
+  EXPECT_EQ(Info().state(), v1::SERVING_STATE_DRAINING);
 }
 
 TEST_F(UnaryTest, StopsForGoodWhenStorageFails) {
@@ -287,7 +286,7 @@ TEST_F(UnaryTest, StopsForGoodWhenStorageFails) {
     EXPECT_EQ(ReasonOf(status), "STORAGE_FAILED");
   }
   EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
-  EXPECT_EQ(Info().state(), v1::STORAGE_FAILED);
+  EXPECT_EQ(Info().state(), v1::SERVING_STATE_STORAGE_FAILED);
 }
 
 TEST_F(UnaryTest, ShutdownDoesNotWaitForADiskThatDoesNotAnswer) {

@@ -8,6 +8,7 @@
 
 #include "server/runtime/disk_guard.h"
 #include "server/runtime/logging.h"
+#include "server/runtime/memory_return.h"
 #include "server/runtime/system_clock.h"
 
 namespace duetime::runtime {
@@ -26,6 +27,34 @@ TEST(DiskGuardTest, IsLowBelowTheLimitAndRecoversAnEighthAboveIt) {
 TEST(DiskGuardTest, ZeroIsOff) {
   DiskGuard guard(0);
   EXPECT_FALSE(guard.Update(0));
+}
+
+TEST(MemoryReturnTest, ReturnsMuchFreeMemoryOnceAndSeldom) {
+  constexpr uint64_t kMuch = MemoryReturn::kFreeBytesMin;
+  uint64_t free_bytes = kMuch - 1;
+  uint64_t resident_bytes = 2 * kMuch;
+  MemoryReturn memory({.free_bytes = [&] { return free_bytes; },
+                       .resident_bytes = [&] { return resident_bytes; },
+                       // malloc still counts what it has returned as free.
+                       .give_back = [&] { resident_bytes = kMuch; }});
+  uint64_t now_ms = 1'000;
+  const auto look = [&] {
+    now_ms += MemoryReturn::kPeriodMs;
+    EXPECT_FALSE(memory.Look(now_ms - 1)) << "measuring costs time, too";
+    return memory.Look(now_ms);
+  };
+  EXPECT_FALSE(memory.Look(now_ms)) << "not much is free";
+  free_bytes = kMuch;
+  EXPECT_TRUE(look());
+  EXPECT_FALSE(look()) << "nothing has happened since";
+  resident_bytes = 2 * kMuch - 1;
+  EXPECT_FALSE(look()) << "not much has happened since";
+  resident_bytes = 2 * kMuch;
+  EXPECT_TRUE(look());
+  resident_bytes = kMuch / 2;
+  EXPECT_FALSE(look());
+  resident_bytes = kMuch / 2 + kMuch;
+  EXPECT_TRUE(look()) << "it had shrunk";
 }
 
 TEST(HousekeepingTest, IsCorrectFromTheStart) {

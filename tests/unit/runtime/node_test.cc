@@ -60,8 +60,9 @@ class NodeTest : public ::testing::Test {
   NodeTest() { options_.startup_rate = options_.failure_rate = 0; }
   void TearDown() override { sink_.SetClosed(false); }
 
-  void StartNode() {
-    store_ = std::make_unique<storage::MemoryStore>(&disk_);
+  void StartNode() { StartNode(&disk_); }
+  void StartNode(storage::MemoryDisk* disk) {
+    store_ = std::make_unique<storage::MemoryStore>(disk);
     node_ = std::make_unique<Node>(options_, store_.get(), &clock_, &sink_);
     ASSERT_TRUE(node_->Start().ok());
   }
@@ -169,6 +170,19 @@ TEST_F(NodeTest, PendingMessagesSurviveARestart) {
   for (const auto& delivery : sink_.WaitForDeliveries(10)) {
     EXPECT_GE(delivery.dispatch_ms, deliver_ms);
   }
+}
+
+TEST_F(NodeTest, TwoServersThatDoTheSameGiveDifferentTokens) {
+  storage::MemoryDisk other_disk{kShards};
+  std::vector<protocol::Delivery> deliveries;
+  for (storage::MemoryDisk* disk : {&disk_, &other_disk}) {
+    StartNode(disk);
+    Subscribe(100);
+    ASSERT_TRUE(node_->Post(1, Schedule(deliveries.size(), 1, Now())).ok());
+    deliveries = sink_.WaitForDeliveries(deliveries.size() + 1);
+    StopNode();
+  }
+  EXPECT_NE(deliveries[0].token, deliveries[1].token);
 }
 
 TEST_F(NodeTest, StopAnswersEverythingThatWasPosted) {
@@ -343,7 +357,7 @@ TEST_F(NodeTest, AfterStopDispatchNothingIsHandedOutButAcksCount) {
 
 // A drain waits for leases until they are settled, the grace is over, or another signal arrives.
 TEST_F(NodeTest, ADrainWaitsForLeasesButNotForever) {
-  BlockStopSignals();
+  BlockSignals();
   StartNode();
   EXPECT_EQ(StopDispatchAndWait(node_.get(), &clock_, 0), 0u);
   StopNode();

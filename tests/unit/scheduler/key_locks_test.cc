@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/scheduler/key_locks.h"
 
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -18,9 +19,32 @@ class KeyLocksTest : public testing::Test {
     });
   }
 
+  // Waits for a change (c), a change that may join (j), or a read (r). A change locks the name if
+  // it is free.
+  void WaitAs(char what) {
+    const auto kind = what == 'c'   ? KeyLocks::Kind::kChange
+                      : what == 'j' ? KeyLocks::Kind::kJoin
+                                    : KeyLocks::Kind::kRead;
+    const auto run = [this, what](base::Now, bool ok) {
+      order_ += what;
+      if (ok && what != 'r' && !locks_.Held(name_)) locks_.Acquire(name_);
+    };
+    locks_.Wait(name_, run, kind);
+  }
+  // Releases the lock until nobody acquires it again. Returns who ran after each release.
+  std::string ReleaseAll(bool may_join) {
+    order_.clear();
+    while (locks_.Held(name_)) {
+      locks_.Release({}, name_, true, [may_join] { return may_join; });
+      order_ += '|';
+    }
+    return order_;
+  }
+
   KeyLocks locks_;
   const KeyLocks::Name name_{1, storage::TopicId{1}, "a"};
   std::vector<int> ran_;
+  std::string order_;
 };
 
 TEST_F(KeyLocksTest, NamesDifferInEachOfTheirParts) {
@@ -70,6 +94,35 @@ TEST_F(KeyLocksTest, G1_WaitersPrecedeThoseThatComeWhileAWaiterRuns) {
   EXPECT_TRUE(ran_.empty());
   locks_.Release({}, name_, true);
   EXPECT_EQ(ran_, (std::vector<int>{2, 3}));
+}
+
+TEST_F(KeyLocksTest, G1_ThoseThatMayJoinRunWithTheChangeBeforeThem) {
+  struct Case {
+    std::string waiters;
+    bool may_join;
+    std::string runs;
+  };
+  const Case cases[] = {
+      {"jjj", true, "jjj||"},        {"jjj", false, "j|j|j||"}, {"cjc", true, "cj|c||"},
+      {"jrjcj", true, "jj|rcj||"},   {"jrr", true, "j|rr|"},    {"rrj", true, "rrj||"},
+      {"jrrjj", false, "j|rrj|j||"}, {"jrcj", true, "j|rcj||"}, {"", true, "|"},
+  };
+  for (const Case& one : cases) {
+    locks_.Acquire(name_);
+    for (const char what : one.waiters) WaitAs(what);
+    EXPECT_EQ(locks_.AnyWaits(name_), !one.waiters.empty());
+    EXPECT_EQ(ReleaseAll(one.may_join), one.runs) << one.waiters;
+    EXPECT_EQ(locks_.waiting(), 0u);
+  }
+}
+
+TEST_F(KeyLocksTest, NothingJoinsBehindAWaiterThatWaitsAgain) {
+  locks_.Acquire(name_);
+  WaitAs('j');
+  locks_.Wait(
+      name_, [this](base::Now, bool) { WaitAs('c'); }, KeyLocks::Kind::kJoin);
+  WaitAs('j');
+  EXPECT_EQ(ReleaseAll(true), "j|j|c||");
 }
 
 TEST_F(KeyLocksTest, G2_AFailureRunsEachWaiterOnce) {

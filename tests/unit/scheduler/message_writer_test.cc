@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 #include "storage/memory_store.h"
+#include "storage/message_record.h"
 #include "storage/time_units.h"
 
 namespace duetime::scheduler {
@@ -72,6 +73,43 @@ TEST_F(MessageWriterTest, AMessageIsCountedWhenItComesAndWhenItGoes) {
   EXPECT_EQ(*writer_.Pending(kCountedTopic), 0);
   EXPECT_EQ(Commit().durability, Durability::kBuffered);
   EXPECT_EQ(Stored(kCountedTopic), (std::pair<uint64_t, uint64_t>{0, 0}));
+}
+
+// The count is unknown until Recount has read the messages.
+TEST_F(MessageWriterTest, DamagedCountersAreReplacedByACountOfTheMessages) {
+  for (uint64_t due_ms = 1; due_ms <= 3; ++due_ms) {
+    Put(kCountedTopic, due_ms,
+        storage::EncodeMessageRecord({.header = {kCountedTopic, due_ms, due_ms}}));
+  }
+  Commit();
+  disk_.DamageCounts(0, kCountedTopic);
+  MessageWriter writer(0, &store_, &writes_);
+  EXPECT_EQ(*writer.Pending(kCountedTopic), 1) << "it does not count as empty";
+  const auto quota = std::make_shared<protocol::TopicQuota>();
+  ASSERT_TRUE(writer.SetQuota(kCountedTopic, quota).ok());
+  writer.Put({.due_ms = 9, .id = MessageId::Make(2, 1, 0, 9)}, kCountedTopic,
+             storage::EncodeMessageRecord({.header = {kCountedTopic, 9, 9}}));
+  EXPECT_EQ(quota->pending.load(), 1);
+  EXPECT_FALSE(writer.Recount()) << "one slice is enough";
+  EXPECT_EQ(*writer.Pending(kCountedTopic), 4);
+  EXPECT_EQ(quota->pending.load(), 4);
+  EXPECT_TRUE(writer.BeginWaitingCounts().ok());
+}
+
+TEST_F(MessageWriterTest, ARecordThatReplacesAnotherIsWrittenAndCountedAlone) {
+  writer_.CountMinutes(kCountedTopic, true);
+  Put(kCountedTopic, 7);
+  const MessageKey first = Put(kCountedTopic, 5);
+  const MessageKey second = {.due_ms = 2 * kMinuteMs, .id = first.id};
+  writer_.Put(second, kCountedTopic, "1234567", /*replaces=*/1);
+  EXPECT_EQ(*writer_.Pending(kCountedTopic), 2);
+  EXPECT_EQ(*writer_.minutes().At(kCountedTopic, 0), 1);
+  EXPECT_EQ(*writer_.minutes().At(kCountedTopic, 2 * kMinuteMs), 1);
+  EXPECT_DEATH(writer_.Put(second, kCountedTopic, "1", /*replaces=*/0), "id");
+  EXPECT_EQ(Count(Commit(), RecordType::kAccept), 2u);
+  EXPECT_EQ(Stored(kCountedTopic), (std::pair<uint64_t, uint64_t>{2, 12}));
+  EXPECT_FALSE(store_.Get(0, first)->has_value());
+  EXPECT_TRUE(store_.Get(0, second)->has_value());
 }
 
 TEST_F(MessageWriterTest, TopicsAreCountedApart) {

@@ -44,11 +44,12 @@ class SchedulerTest : public testing::Test, public DueSink {
   }
 
   // Starts the scheduler, again after the first time.
-  void Start() {
+  void Start() { Start(std::make_unique<storage::MemoryStore>(&disk_)); }
+  void Start(std::unique_ptr<storage::MemoryStore> store) {
     scheduler_.reset();
     writer_.reset();
     writes_.reset();
-    store_ = std::make_unique<storage::MemoryStore>(&disk_);
+    store_ = std::move(store);
     writes_ = std::make_unique<PendingWrites>();
     writer_ = std::make_unique<MessageWriter>(0, store_.get(), writes_.get());
     scheduler_ =
@@ -114,6 +115,14 @@ class SchedulerTest : public testing::Test, public DueSink {
     now_.mono_ms += ms;
     Step();
   }
+  void StepBack(uint64_t ms) {
+    now_.wall_ms -= ms;
+    scheduler_->FollowClock(now_);
+  }
+  // Passes time in steps of at most 5 s.
+  void PassUntil(uint64_t wall_ms) {
+    while (now_.wall_ms < wall_ms) Pass(std::min<uint64_t>(5'000, wall_ms - now_.wall_ms));
+  }
   std::vector<MessageKey> TakeFired() { return std::exchange(fired_, {}); }
 
   base::Now now_{.wall_ms = kStart, .mono_ms = 1'000};
@@ -126,6 +135,20 @@ class SchedulerTest : public testing::Test, public DueSink {
   // The flags of the last fired message.
   uint8_t fired_flags_ = 0;
 };
+
+TEST_F(SchedulerTest, TheSequenceBeginsWhereTheStoreSays) {
+  class LateStore final : public storage::MemoryStore {
+   public:
+    using MemoryStore::MemoryStore;
+    uint64_t first_sequence() const override { return storage::MessageId::kFirstSequenceMax; }
+  };
+  EXPECT_EQ(scheduler_->NewKey(now_, 0, kStart, 0).id.sequence(), 1u);
+  Start(std::make_unique<LateStore>(&disk_));
+  for (uint64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(scheduler_->NewKey(now_, 0, kStart, 0).id.sequence(),
+              storage::MessageId::kFirstSequenceMax + i);
+  }
+}
 
 TEST_F(SchedulerTest, G1_FiresAtTheTimeAndNotBefore) {
   const MessageKey key = Accept(2'000);
@@ -373,6 +396,51 @@ TEST_F(SchedulerTest, ARestartFiresAgainWhatMayHaveBeenDelivered) {
   Commit();
 }
 
+TEST_F(SchedulerTest, ACleanStopGivesTheClaimBack) {
+  const MessageKey early = Accept(100);
+  Commit();
+  Pass(200);
+  EXPECT_EQ(TakeFired(), std::vector<MessageKey>{early});
+  scheduler_->low_watermark()->Hold(early.due_ms);  // as delivery does
+  scheduler_->GiveBackClaim();
+  Commit();
+  Start();
+  EXPECT_FALSE(scheduler_->MaybeDelivered(early));
+  EXPECT_TRUE(scheduler_->MayRepeat(early)) << "there may be records of it";
+  Step();
+  EXPECT_EQ(TakeFired(), std::vector<MessageKey>{early});
+  // This run has claimed again, and does not stop cleanly.
+  Start();
+  EXPECT_TRUE(scheduler_->MaybeDelivered(early));
+}
+
+TEST_F(SchedulerTest, ACleanStopDoesNotKnowMoreThanItsRunDid) {
+  const MessageKey early = Accept(100);
+  Commit();
+  Pass(200);
+  Start();
+  ASSERT_TRUE(scheduler_->MaybeDelivered(early));
+  const MessageKey next = Accept(0);
+  Commit();
+  Step();
+  scheduler_->GiveBackClaim();
+  Commit();
+  Start();
+  EXPECT_TRUE(scheduler_->MaybeDelivered(early));
+  EXPECT_FALSE(scheduler_->MaybeDelivered(next));
+}
+
+TEST_F(SchedulerTest, AMessageThatThisRunMovedWasNotDeliveredBefore) {
+  Accept(0);
+  const MessageKey late = Accept(30'000);
+  Commit();
+  Step();
+  Start();
+  const MessageKey moved = Move(late, now_.wall_ms);
+  ASSERT_LE(moved.due_ms, scheduler_->claim_ms());
+  EXPECT_FALSE(scheduler_->MaybeDelivered(moved));
+}
+
 TEST_F(SchedulerTest, AClockThatWasAheadDoesNotHoldNewMessagesBack) {
   now_.wall_ms = kStart + 1'000'000;
   Accept(0);
@@ -391,6 +459,58 @@ TEST_F(SchedulerTest, AClockThatWasAheadDoesNotHoldNewMessagesBack) {
   Commit();
 }
 
+TEST_F(SchedulerTest, G6_AfterAStepBackEverythingFiresByTheCorrectedClock) {
+  constexpr uint64_t kHour = 3'600'000;
+  const MessageKey first = Accept(0);
+  Commit();
+  Pass(2'000);
+  EXPECT_EQ(TakeFired(), std::vector<MessageKey>{first});
+  scheduler_->NoteProgress();
+  scheduler_->WriteLowWatermark(now_);
+  const MessageKey loaded = Accept(3'000);
+  Commit();
+  Step();
+  EXPECT_EQ(scheduler_->timers(), 1u);
+  EXPECT_GT(store_->Marks(0)->low_watermark_ms, kStart);
+
+  StepBack(kHour);
+  EXPECT_EQ(scheduler_->restarts(), 1u);
+  EXPECT_LE(scheduler_->low_watermark_ms(), now_.wall_ms);
+  const MessageKey absolute = Accept(1'800'000);
+  EXPECT_EQ(absolute.due_ms, now_.wall_ms + 1'800'000) << "not at the low watermark of before";
+  const MessageKey soon = Accept(100);
+  EXPECT_EQ(soon.due_ms, now_.wall_ms + 100);
+  Commit();
+  EXPECT_LE(store_->Marks(0)->low_watermark_ms, now_.wall_ms);
+  for (const MessageKey& next : {soon, absolute, first, loaded}) {
+    PassUntil(next.due_ms - 1);
+    EXPECT_TRUE(TakeFired().empty());
+    Pass(1);
+    EXPECT_EQ(TakeFired(), std::vector<MessageKey>{next});
+  }
+  EXPECT_TRUE(scheduler_->MayRepeat(first)) << "it was fired before the step, too";
+  EXPECT_EQ(scheduler_->restarts(), 1u);
+}
+
+TEST_F(SchedulerTest, G6_AfterASmallStepBackTimeStandsStill) {
+  Accept(0);
+  const MessageKey last = Accept(2'000);
+  Commit();
+  Pass(2'000);
+  EXPECT_EQ(TakeFired().size(), 2u);
+  StepBack(Scheduler::kStandStillMs);
+  EXPECT_EQ(scheduler_->restarts(), 0u);
+  const MessageKey key = Accept(300);
+  Commit();
+  Step();
+  EXPECT_TRUE(TakeFired().empty()) << "the wheel would hand it out at once";
+  EXPECT_EQ(scheduler_->NextWakeWall(now_), last.due_ms);
+  PassUntil(last.due_ms - 1);
+  EXPECT_TRUE(TakeFired().empty());
+  Pass(1);
+  EXPECT_EQ(TakeFired(), std::vector<MessageKey>{key});
+}
+
 TEST_F(SchedulerTest, WakesInTimeForItsClaim) {
   const MessageKey key = Accept(3'000);
   Commit();
@@ -406,6 +526,25 @@ TEST_F(SchedulerTest, AReadErrorIsReturned) {
   bool more = false;
   now_.wall_ms += 20'000;
   EXPECT_FALSE(scheduler_->Step(now_, 100, &more).ok());
+}
+
+TEST_F(SchedulerTest, AMessageThatIsReadableAgainIsFiredAfterARestart) {
+  const MessageKey before = Accept(100'000);
+  const MessageKey key = Accept(200'000);
+  const MessageKey after = Accept(250'000);
+  Commit();
+  const std::string record = **store_->Get(0, key);
+  disk_.Damage(0, key);
+  PassUntil(kStart + 300'000);
+  EXPECT_EQ(TakeFired(), (std::vector{before, after}));
+  scheduler_->WriteLowWatermark(now_);
+  Commit();
+  EXPECT_LE(store_->Marks(0)->low_watermark_ms, key.due_ms);
+  disk_.Repair(0, key, record);
+  Start();
+  PassUntil(kStart + 301'000);
+  const std::vector<MessageKey> fired = TakeFired();
+  EXPECT_EQ(std::count(fired.begin(), fired.end(), key), 1);
 }
 
 }  // namespace

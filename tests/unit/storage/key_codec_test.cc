@@ -126,6 +126,23 @@ TEST(KeyCodecTest, AKeyOfAnotherLengthIsNoKey) {
   EXPECT_FALSE(DecodeTopicKey("topic/").has_value());
 }
 
+// The end of a block of a table need not be a key.
+TEST(KeyCodecTest, TheFirstPlaceAtOrAfterAnyBytes) {
+  constexpr uint64_t kMax = UINT64_MAX;
+  const MessageKey key{7, MessageId{8, kMax}};
+  const std::string message(EncodeMessageKey(1, key).bytes());
+  const std::string backlog(EncodeBacklogKey(1, SubscriptionId{2}, key).bytes());
+  EXPECT_EQ(PlaceInMessages(message), key);
+  EXPECT_EQ(PlaceInBacklog(backlog), key);
+  const MessageKey next{7, MessageId{9, 0}};
+  EXPECT_EQ(PlaceInMessages(message + '\0'), next);
+  EXPECT_EQ(PlaceInBacklog(backlog + '\0'), next);
+  const MessageKey due_only{7, MessageId{}};
+  EXPECT_EQ(PlaceInMessages(message.substr(0, 2 + 8)), due_only);
+  EXPECT_EQ(PlaceInBacklog(backlog.substr(0, 2 + 4 + 8)), due_only);
+  EXPECT_EQ(PlaceInMessages(message.substr(0, 2)), MessageKey{});
+}
+
 TEST(KeyCodecTest, PartsOfCounterAndNameKeysComeBack) {
   EdgeNumbers numbers;
   for (int i = 0; i < 1000; ++i) {

@@ -35,7 +35,9 @@ TEST(LocatorTest, IndexEntriesComeBack) {
                            .deliver_ms = 4,
                            .accept_ms = 5,
                            .old_deliver_ms = 6};
-  for (const IndexEntry& entry : {IndexEntry{}, full}) {
+  IndexEntry took_over = full;
+  took_over.previous = {.high = 7, .low = kMax64};
+  for (const IndexEntry& entry : {IndexEntry{}, full, took_over}) {
     const std::string bytes = EncodeIndexEntry(entry);
     const auto decoded = DecodeIndexEntry(bytes);
     ASSERT_TRUE(decoded.ok()) << decoded.status();

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -53,15 +54,15 @@ Log WriteLog(size_t count, Durability durability) {
   std::ifstream file(path, std::ios::binary);
   log.bytes = {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   EXPECT_EQ(log.bytes.size(), log.ends.back());
-  EXPECT_GT(log.bytes.size(), 3 * LogTail::kBlockBytes);
+  EXPECT_GT(log.bytes.size(), 3 * kLogBlockBytes);
   return log;
 }
 
 LogTail Follow(absl::string_view bytes) {
   LogTail tail;
-  while (bytes.size() >= LogTail::kBlockBytes) {
-    tail.AddBlock(bytes.substr(0, LogTail::kBlockBytes));
-    bytes.remove_prefix(LogTail::kBlockBytes);
+  while (bytes.size() >= kLogBlockBytes) {
+    tail.AddBlock(bytes.substr(0, kLogBlockBytes));
+    bytes.remove_prefix(kLogBlockBytes);
   }
   tail.AddBlock(bytes);
   return tail;
@@ -133,6 +134,31 @@ TEST(LogTailTest, AGapAtTheVeryBeginningIsJudgedByTheLogsFirstRecord) {
     EXPECT_EQ(tail.whole_bytes(), 0u);
     EXPECT_TRUE(tail.lost_synced_records());
   }
+}
+
+// RocksDB aborts the process when the records of a log go back.
+TEST(LogTailTest, OldWritesBehindTheEndAreAHarmlessGap) {
+  const Log log = WriteLog(40, Durability::kSynced);
+  for (const size_t from : {size_t{0}, log.ends[3], log.ends[30]}) {
+    const LogTail tail = Follow(log.bytes + log.bytes.substr(from, log.ends[35] - from));
+    EXPECT_TRUE(tail.broken()) << from;
+    EXPECT_EQ(tail.whole_bytes(), log.bytes.size()) << from;
+    EXPECT_FALSE(tail.lost_synced_records()) << from;
+  }
+}
+
+TEST(LogTailTest, ItKnowsItsSequencesAndTheLogBefore) {
+  const Log log = WriteLog(40, Durability::kSynced);
+  const LogTail first = Follow(absl::string_view(log.bytes).substr(0, log.ends[0]));
+  const LogTail all = Follow(log.bytes);
+  ASSERT_TRUE(first.next_sequence().has_value() && all.next_sequence().has_value());
+  EXPECT_EQ(first.first_sequence(), 1u);
+  EXPECT_EQ(all.first_sequence(), 1u);
+  // Each append stores a message and its two counters.
+  EXPECT_EQ(*all.next_sequence(), *first.next_sequence() + 3 * 40);
+  EXPECT_EQ(all.previous_log(), 0u) << "the first log of a store follows none";
+  EXPECT_EQ(Follow("").first_sequence(), std::nullopt);
+  EXPECT_EQ(Follow("").previous_log(), std::nullopt);
 }
 
 TEST(LogTailTest, NoiseIsBroken) {

@@ -38,7 +38,9 @@ DeadLetterOrigin FullOrigin() {
           .first_dispatch_ms = 1'700'000'000'001,
           .last_dispatch_ms = 1'700'000'000'002,
           .deliver_ms = 1'700'000'000'003,
-          .accept_ms = 1'700'000'000'004};
+          .accept_ms = 1'700'000'000'004,
+          .ttl_ms = 90'000,
+          .late_policy = LatePolicy::kDrop};
 }
 
 // A record with every field set.
@@ -286,6 +288,8 @@ std::string Compose(uint8_t version, uint8_t flags,
 
 TEST(MessageRecordTest, SectionsThatNoEncoderWritesAreRefused) {
   const std::string ttl("\1\0\0\0\0\0\0\0", 8);
+  // The origin of a dead letter without texts, for the reason 1.
+  const std::string origin = std::string(24, '\0') + '\1' + std::string(38, '\0');
   const struct {
     const char* name;
     bool valid;
@@ -311,7 +315,12 @@ TEST(MessageRecordTest, SectionsThatNoEncoderWritesAreRefused) {
        {{1,
          "\xff\xff"
          "ab"}}},
-      {"an unknown section", false, 0, {{11, "x"}}},
+      {"an expiry of a dead letter",
+       true,
+       MessageFlags::kDeadLetter,
+       {{10, origin}, {11, ttl + '\1'}}},
+      {"an expiry of no dead letter", false, 0, {{11, ttl + '\1'}}},
+      {"an unknown section", false, 0, {{12, "x"}}},
   };
   for (const auto& test : cases) {
     MessageRecord record;

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Creates, opens and closes data directories. The tests in tests/crash cover damaged ones.
+#include <algorithm>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <rocksdb/db.h>
 #include <string>
 #include <sys/stat.h>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,6 +21,7 @@
 #include "storage/message_record.h"
 #include "storage/rocksdb_database.h"
 #include "storage/rocksdb_store.h"
+#include "storage/rocksdb_verify.h"
 #include "storage/witness.h"
 #include "tests/support/temp_directory.h"
 
@@ -34,6 +38,7 @@ class RocksDbOpenTest : public testing::Test {
     options.data_dir = data_dir_;
     options.shards = shards;
     options.shards_if_new = 3;
+    options.create_if_missing = create_if_missing_;
     options.write_buffer_bytes = 64 << 10;
     options.block_cache_bytes = 1 << 20;
     return RocksDbStore::Open(options);
@@ -61,6 +66,7 @@ class RocksDbOpenTest : public testing::Test {
 
   const test::TempDirectory directory_;
   const std::string data_dir_ = directory_.Join("data");
+  bool create_if_missing_ = true;
 };
 
 TEST_F(RocksDbOpenTest, ItIsCreatedPrivate) {
@@ -141,6 +147,31 @@ TEST_F(RocksDbOpenTest, AMissingParentIsAnError) {
   EXPECT_EQ(RocksDbStore::Open(options).status().code(), absl::StatusCode::kInternal);
 }
 
+// An unmounted volume leaves a missing or an empty directory.
+TEST_F(RocksDbOpenTest, AStoreIsCreatedOnlyWithConsent) {
+  create_if_missing_ = false;
+  const auto expect_refused = [this](const char* what) {
+    const absl::Status status = OpenOnce();
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << what;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("Is the volume mounted?")) << what;
+    EXPECT_FALSE(fs::exists(data_dir_ + "/witness")) << what;
+  };
+  expect_refused("a missing directory");
+  EXPECT_FALSE(fs::exists(data_dir_));
+  fs::create_directories(data_dir_ + "/lost+found");
+  expect_refused("a new volume");
+  fs::create_directory(data_dir_ + "/db");
+  expect_refused("a database without files");
+
+  std::ofstream(data_dir_ + "/init").close();
+  EXPECT_TRUE(OpenOnce().ok());
+  EXPECT_FALSE(fs::exists(data_dir_ + "/init")) << "it allows one store";
+  EXPECT_TRUE(OpenOnce().ok()) << "an existing store needs no consent";
+  fs::remove_all(data_dir_ + "/db");
+  fs::remove(data_dir_ + "/witness");
+  expect_refused("a store that was removed");
+}
+
 TEST_F(RocksDbOpenTest, AForeignDirectoryIsLeftAlone) {
   fs::create_directories(data_dir_ + "/db");
   std::ofstream(data_dir_ + "/db/precious.txt") << "mine";
@@ -159,6 +190,41 @@ TEST_F(RocksDbOpenTest, ANewerFormatIsRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr(absl::StrCat("format version ", kFormatVersion + 1)));
+}
+
+// A new store's manifest ends with the creation of the column families.
+TEST_F(RocksDbOpenTest, AManifestThatLacksAColumnFamilyIsDamage) {
+  const std::string crashed = directory_.Join("crashed");
+  std::string manifest;
+  {
+    auto store = Open();
+    ASSERT_TRUE(store.ok()) << store.status();
+    fs::copy(data_dir_, crashed, fs::copy_options::recursive);
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(crashed + "/db")) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("MANIFEST")) manifest = std::max(manifest, data_dir_ + "/db/" + name);
+  }
+  int lacking = 0;
+  for (uintmax_t cut = 1; cut < 200; cut += 20) {
+    fs::remove_all(data_dir_);
+    fs::copy(crashed, data_dir_, fs::copy_options::recursive);
+    ASSERT_GT(fs::file_size(manifest), cut);
+    fs::resize_file(manifest, fs::file_size(manifest) - cut);
+    const uintmax_t size = fs::file_size(manifest);
+    // The second start finds no torn end any more.
+    for (int start = 0; start < 2; ++start) {
+      const absl::Status verdict = VerifyDirectory(data_dir_, [](absl::string_view) {});
+      const absl::Status status = OpenOnce();
+      EXPECT_TRUE(status.ok() || absl::IsDataLoss(status)) << cut << " " << status;
+      EXPECT_EQ(verdict.ok(), status.ok()) << cut << " " << verdict;
+      if (absl::StrContains(status.message(), "lacks the column family")) ++lacking;
+      if (!status.ok()) {
+        EXPECT_EQ(fs::file_size(manifest), size) << "a refused start trims nothing";
+      }
+    }
+  }
+  EXPECT_GT(lacking, 0);
 }
 
 // The creation was interrupted at each of its stages.
@@ -191,6 +257,80 @@ TEST_F(RocksDbOpenTest, AnInterruptedCreationIsBegunAgain) {
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_GE((*store)->epoch(), 2u);
   EXPECT_EQ(ReadWitness().state, WitnessRecord::State::kCreated);
+}
+
+TEST_F(RocksDbOpenTest, ACopyHasTheEpochsOfTheOriginalAndOtherSequences) {
+  ASSERT_TRUE(OpenOnce().ok());
+  const std::string copy = directory_.Join("copy");
+  fs::copy(data_dir_, copy, fs::copy_options::recursive);
+  uint64_t epochs[2] = {};
+  uint64_t sequences[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    RocksDbStoreOptions options;
+    options.data_dir = i == 0 ? data_dir_ : copy;
+    auto store = RocksDbStore::Open(options);
+    ASSERT_TRUE(store.ok()) << store.status();
+    epochs[i] = (*store)->epoch();
+    sequences[i] = (*store)->first_sequence();
+    EXPECT_GE(sequences[i], 1u);
+    EXPECT_LE(sequences[i], MessageId::kFirstSequenceMax);
+  }
+  EXPECT_EQ(epochs[0], epochs[1]);
+  // Equal once in 2^38.
+  EXPECT_NE(sequences[0], sequences[1]);
+}
+
+TEST_F(RocksDbOpenTest, ACopyClaimsWhatTheOriginalMayHaveHandedOut) {
+  constexpr SubscriptionId kSubscription{5};
+  int warnings = 0;
+  const auto open = [&](const std::string& data_dir, uint64_t now_ms) {
+    RocksDbStoreOptions options;
+    options.data_dir = data_dir;
+    options.shards_if_new = 2;
+    options.now_ms = now_ms;
+    options.log = [&](RocksDbStoreOptions::LogLevel, absl::string_view text) {
+      if (absl::StrContains(text, "is a copy or was restored")) ++warnings;
+    };
+    auto store = RocksDbStore::Open(options);
+    EXPECT_TRUE(store.ok()) << store.status();
+    return *std::move(store);
+  };
+  const auto expect = [&](RocksDbStore* store, uint64_t claim_0, uint64_t claim_1,
+                          const std::optional<MessageKey>& backlog) {
+    EXPECT_EQ(store->Marks(0)->claim_ms, claim_0);
+    EXPECT_EQ(store->Marks(1)->claim_ms, claim_1);
+    EXPECT_EQ(*store->BacklogClaim(0, kSubscription), backlog);
+    EXPECT_TRUE(store->Close().ok());
+  };
+  auto store = open(data_dir_, 100);
+  RecordBatch batch(2);
+  batch[0].type = RecordType::kClaim;
+  batch[0].shard = 1;
+  batch[0].mark_ms = 150;
+  batch[1].type = RecordType::kSpill;
+  batch[1].subscription = kSubscription;
+  batch[1].key = {.due_ms = 90, .id = MessageId::Make(1, 1, 0, 90)};
+  ASSERT_EQ(store->Append(std::vector<RecordBatch>{batch}, Durability::kSynced),
+            AppendOutcome::kAccepted);
+  expect(store.get(), 0, 150, std::nullopt);
+
+  // A directory under another name is no copy.
+  const std::string moved = directory_.Join("moved");
+  store.reset();
+  fs::rename(data_dir_, moved);
+  store = open(moved, 200);
+  expect(store.get(), 0, 150, std::nullopt);
+  EXPECT_EQ(warnings, 0);
+
+  // Only the first start of a copy claims, and never less than before.
+  fs::copy(moved, data_dir_, fs::copy_options::recursive);
+  const MessageKey until = {.due_ms = 140, .id = {.high = UINT64_MAX, .low = UINT64_MAX}};
+  for (const uint64_t now_ms : {uint64_t{140}, uint64_t{300}}) {
+    store.reset();
+    store = open(data_dir_, now_ms);
+    expect(store.get(), 140, 150, until);
+    EXPECT_EQ(warnings, 1);
+  }
 }
 
 TEST_F(RocksDbOpenTest, TheWitnessFollowsTheSyncedAppendsOnly) {

@@ -31,8 +31,34 @@ TEST(ValueCodecTest, BacklogEntriesOfVersion1AreRead) {
   EXPECT_FALSE(DecodeBacklogEntry(std::string("\1\2\2\0\0\0\3\4\0\0", 10)).has_value());
 }
 
+TEST(ValueCodecTest, ClaimsComeBack) {
+  const ClaimReturn clean{.until_ms = 0x0102030405060708, .epoch = 9};
+  for (const std::optional<ClaimReturn>& end :
+       {std::optional<ClaimReturn>(), std::optional(clean)}) {
+    const std::string bytes = EncodeClaim(77, end);
+    EXPECT_EQ(DecodeClaim(bytes), ClaimValue(77, end));
+    for (size_t size = 0; size < bytes.size(); ++size) {
+      EXPECT_EQ(DecodeClaim(bytes.substr(0, size)).has_value(), size == sizeof(uint64_t));
+    }
+    EXPECT_FALSE(DecodeClaim(bytes + "x").has_value());
+  }
+}
+
+TEST(ValueCodecTest, HalfFailuresAreTheAttemptsWithoutTheSparedHalves) {
+  EXPECT_EQ((Progress{.attempts = 3}).half_failures(), 6u);
+  EXPECT_EQ((Progress{.attempts = 3, .spared = 5}).half_failures(), 1u);
+  EXPECT_EQ((Progress{.attempts = 0, .spared = 5}).half_failures(), 0u);
+  std::string bytes = EncodeProgress({.attempts = 1, .spared = 2});
+  EXPECT_TRUE(DecodeProgress(bytes).has_value());
+  bytes[16] = 3;
+  EXPECT_FALSE(DecodeProgress(bytes).has_value()) << "more than the attempts";
+  bytes[16] = 0;
+  EXPECT_FALSE(DecodeProgress(bytes).has_value()) << "the short form says this";
+}
+
 TEST(ValueCodecTest, ProgressComesBack) {
   for (const Progress& progress : {Progress{}, Progress{.state = Progress::State::kSettled},
+                                   Progress{.attempts = 7, .spared = 14, .reason = 5},
                                    Progress{.state = Progress::State::kFailed,
                                    .listed = true,
                                    .attempts = 0x01020304,

@@ -55,6 +55,18 @@ TEST_F(WitnessTest, ANewFileSaysNothingAndIsPrivate) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
+TEST_F(WitnessTest, AReaderChangesNothing) {
+  EXPECT_TRUE(absl::IsInternal(Witness::OpenToRead(path_).status()));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  Write(Saying(1));
+  const std::string bytes = Bytes();
+  const auto reader = Witness::OpenToRead(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ(*(*reader)->Read(), Saying(1));
+  EXPECT_FALSE((*reader)->Write(Saying(2)).ok());
+  EXPECT_EQ(Bytes(), bytes);
+}
+
 TEST_F(WitnessTest, TheLastWriteIsRead) {
   for (uint64_t sequence = 1; sequence <= 5; ++sequence) {
     Write(Saying(sequence));

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/delivery/clean_stop.h"
+
+#include <algorithm>
+
+#include "server/base/check.h"
+#include "server/delivery/backlog.h"
+#include "server/delivery/delivery_records.h"
+#include "server/delivery/pending_deliveries.h"
+#include "server/delivery/retries.h"
+#include "server/delivery/subscriptions.h"
+#include "server/scheduler/scheduler.h"
+
+namespace duetime::delivery {
+
+using storage::Progress;
+
+namespace {
+
+// The entries that one step examines and writes down.
+constexpr EntryIndex kWrittenPerStep = 5000;
+
+}  // namespace
+
+CleanStop::CleanStop(const DeliveryParts& parts)
+    : records_(parts.records),
+      table_(parts.table),
+      subscriptions_(parts.subscriptions),
+      backlog_(parts.backlog),
+      retries_(parts.retries),
+      scheduler_(parts.scheduler) {
+  DT_CHECK(AllSet(records_, table_, subscriptions_, backlog_, retries_, scheduler_));
+}
+
+bool CleanStop::Step(base::Now now) {
+  if (done_) return false;
+  const EntryIndex until = std::min(table_->capacity(), next_ + kWrittenPerStep);
+  for (; next_ < until; ++next_) {
+    if ((*table_)[next_].state != EntryState::kFree) WriteDown(now, next_);
+  }
+  if (next_ < table_->capacity()) return true;
+  GiveBackClaims();
+  done_ = true;
+  return false;
+}
+
+void CleanStop::WriteDown(base::Now now, EntryIndex index) {
+  const PendingDelivery& entry = (*table_)[index];
+  DT_CHECK(entry.state != EntryState::kTaken);
+  // The records of these two are in the journal before those of the clean stop.
+  if (entry.state == EntryState::kEnding || entry.state == EntryState::kForgetting) return;
+  if (entry.state == EntryState::kInFlight) retries_->TakeBack(now, index);
+  if (entry.subscription->state.deleting) {
+    // The subscription takes no message back, and a cancel must still know the delivery.
+    if (entry.attempts == 0) return;
+    records_->PutProgress(entry.key(), entry.subscription->state.id,
+                          {.state = Progress::State::kFailed,
+                           .attempts = entry.attempts,
+                           .reason = static_cast<uint8_t>(Failure::kTakenBack)});
+    return;
+  }
+  // A listing says that the message may have been delivered, because the listing was written while
+  // the message stayed in memory. The other listings are written for a doubt that no claim shows.
+  const bool doubtful = entry.maybe_delivered && entry.attempts == 0;
+  if (entry.spilled || (doubtful && !scheduler_->MaybeDelivered(entry.key()))) {
+    backlog_->ListAsKnown(index);
+  }
+}
+
+void CleanStop::GiveBackClaims() {
+  subscriptions_->ForEach([this](const Subscription& subscription) {
+    if (!subscription.claim_read || subscription.claim == subscription.recovered_claim) return;
+    records_->ClaimBacklog(subscription.recovered_claim.value_or(storage::MessageKey{}),
+                           subscription.state.id);
+  });
+}
+
+}  // namespace duetime::delivery

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/socket_watch.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <dlfcn.h>
+#include <optional>
+#include <sys/socket.h>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
+#include "server/base/check.h"
+#include "server/base/clock.h"
+#include "server/base/mutex.h"
+
+namespace duetime::rpc {
+namespace {
+
+// One connection.
+class Watched {
+ public:
+  Watched(int fd, uint64_t cookie, const WatchTerms& terms)
+      : cookie_(cookie),
+        stats_(terms.stats),
+        requests_(terms.watchdog, fd, cookie),
+        budget_(terms.limits) {}
+
+  uint64_t cookie() const { return cookie_; }
+
+  // Takes the next `size` bytes, which are in the message. Returns false if the connection must be
+  // closed.
+  bool Take(const msghdr& message, size_t size) {
+    uint64_t before = 0;
+    uint64_t after = 0;
+    const bool within = TakeFrames(message, size, &before, &after);
+    if (after != before) requests_.Set(after);
+    return within;
+  }
+
+ private:
+  bool TakeFrames(const msghdr& message, size_t size, uint64_t* before, uint64_t* after) {
+    const uint64_t now_us = base::ReadMicros();
+    const base::MutexLock lock(&mutex_);
+    *before = budget_.unfinished_requests();
+    for (size_t i = 0; i < message.msg_iovlen && size > 0; ++i) {
+      const iovec& part = message.msg_iov[i];
+      const size_t length = std::min(size, part.iov_len);
+      const absl::string_view bytes(static_cast<const char*>(part.iov_base), length);
+      if (!budget_.Take(bytes, now_us)) {
+        stats_->connections_cut.fetch_add(1, std::memory_order_relaxed);
+        return false;
+      }
+      size -= length;
+    }
+    *after = budget_.unfinished_requests();
+    return true;
+  }
+
+  const uint64_t cookie_;
+  metrics::RpcStats* const stats_;
+  RequestWatchdog::Connection requests_;
+  base::Mutex mutex_;
+  FrameBudget budget_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The watched sockets, by descriptor. An entry of a closed socket stays until its descriptor is
+// watched again: there are at most as many entries as descriptors.
+class Registry {
+ public:
+  void Add(int fd, std::shared_ptr<Watched> watched) {
+    const base::MutexLock lock(&mutex_);
+    sockets_[fd].swap(watched);  // the former one ends without the lock
+  }
+  std::shared_ptr<Watched> Find(int fd) {
+    const base::MutexLock lock(&mutex_);
+    const auto found = sockets_.find(fd);
+    return found == sockets_.end() ? nullptr : found->second;
+  }
+
+ private:
+  base::Mutex mutex_;
+  absl::flat_hash_map<int, std::shared_ptr<Watched>> sockets_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Never destroyed, because gRPC's threads may read until the process has ended.
+Registry& WatchedSockets() {
+  static Registry* const registry = new Registry;
+  return *registry;
+}
+
+class WatchingAcceptor final : public ConnectionAcceptor {
+ public:
+  WatchingAcceptor(std::unique_ptr<ConnectionAcceptor> acceptor, const WatchTerms& terms)
+      : acceptor_(std::move(acceptor)), terms_(terms) {}
+
+  void HandleNewConnection(NewConnectionParameters* connection) override {
+    if (const std::optional<uint64_t> cookie = CookieOf(connection->fd)) {
+      WatchedSockets().Add(connection->fd,
+                           std::make_shared<Watched>(connection->fd, *cookie, terms_));
+    }
+    acceptor_->HandleNewConnection(connection);
+  }
+
+ private:
+  const std::unique_ptr<ConnectionAcceptor> acceptor_;
+  const WatchTerms terms_;
+};
+
+// True if the connection may go on after these bytes.
+bool MayGoOn(int fd, const msghdr& message, size_t size) {
+  const std::shared_ptr<Watched> watched = WatchedSockets().Find(fd);
+  if (watched == nullptr || CookieOf(fd) != watched->cookie()) return true;
+  return watched->Take(message, size);
+}
+
+using ReceiveMessage = ssize_t (*)(int, msghdr*, int);
+
+ReceiveMessage NextReceiveMessage() {
+  static const auto next = reinterpret_cast<ReceiveMessage>(dlsym(RTLD_NEXT, "recvmsg"));
+  DT_CHECK(next != nullptr);
+  return next;
+}
+
+}  // namespace
+
+std::unique_ptr<ConnectionAcceptor> WatchConnections(std::unique_ptr<ConnectionAcceptor> acceptor,
+                                                     const WatchTerms& terms) {
+  return std::make_unique<WatchingAcceptor>(std::move(acceptor), terms);
+}
+
+}  // namespace duetime::rpc
+
+// Takes the place of libc's function in this program and in its shared libraries.
+extern "C" ssize_t recvmsg(int fd, msghdr* message,
+                           int flags) {  // NOLINT(readability-identifier-naming): libc's name
+  const ssize_t size = duetime::rpc::NextReceiveMessage()(fd, message, flags);
+  if (size <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return size;
+  if (duetime::rpc::MayGoOn(fd, *message, static_cast<size_t>(size))) return size;
+  shutdown(fd, SHUT_RDWR);
+  errno = ECONNRESET;
+  return -1;
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SocketWatch: what gRPC reads from its connections passes a FrameBudget.
+#pragma once
+
+#include <grpcpp/server_builder.h>
+#include <memory>
+
+#include "server/metrics/rpc_stats.h"
+#include "server/rpc/frame_budget.h"
+#include "server/rpc/request_watchdog.h"
+
+namespace duetime::rpc {
+
+using ConnectionAcceptor = grpc::experimental::ExternalConnectionAcceptor;
+
+// The limits of connections, and what counts those that exceed them.
+struct WatchTerms {
+  FrameBudget::Limits limits;
+  metrics::RpcStats* stats = nullptr;
+  std::shared_ptr<RequestWatchdog> watchdog;
+};
+
+// Returns an acceptor that passes connections to `acceptor`, and from then on closes each one that
+// exceeds its limits. REQUIRES: `terms.stats` outlives the connections; they carry plain HTTP/2,
+// because TLS hides the frames from the socket (see tls_watch.h).
+//
+// gRPC 1.51 offers no hook for the bytes of a connection, and a relay would copy each of them twice
+// more. But gRPC is a shared library that reads sockets with recvmsg, so this program defines
+// recvmsg: it calls the system's and looks at the result if the socket is watched. A test with a
+// hostile client fails if gRPC ever reads in another way. Cost: for each read a lock and a system
+// call, less than a microsecond.
+std::unique_ptr<ConnectionAcceptor> WatchConnections(std::unique_ptr<ConnectionAcceptor> acceptor,
+                                                     const WatchTerms& terms);
+
+}  // namespace duetime::rpc

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/tls_watch.h"
+
+#include <cstddef>
+#include <dlfcn.h>
+#include <openssl/ssl.h>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+
+#include "server/base/check.h"
+#include "server/base/clock.h"
+#include "server/base/mutex.h"
+
+namespace duetime::rpc {
+namespace {
+
+// Guards every WatchedTls. One lock for all, because it is held for much less time than OpenSSL
+// needs to decrypt the same bytes. (gRPC holds a lock of its own while it reads a connection, but
+// ThreadSanitizer cannot see it.) Never destroyed, like gRPC's threads.
+base::Mutex& WatchedMutex() {
+  static base::Mutex* const mutex = new base::Mutex;
+  return *mutex;
+}
+
+// One connection.
+class WatchedTls {
+ public:
+  WatchedTls(int fd, uint64_t cookie, const WatchTerms& terms)
+      : budget_(terms.limits), stats_(terms.stats), requests_(terms.watchdog, fd, cookie) {}
+
+  // True if the connection may go on after these bytes. Once false, always false.
+  bool Take(absl::string_view bytes) {
+    if (cut_) return false;
+    const size_t before = budget_.unfinished_requests();
+    cut_ = !budget_.Take(bytes, base::ReadMicros());
+    const size_t after = cut_ ? 0 : budget_.unfinished_requests();
+    if (after != before) requests_.Set(after);
+    if (cut_) stats_->connections_cut.fetch_add(1, std::memory_order_relaxed);
+    return !cut_;
+  }
+
+ private:
+  FrameBudget budget_;
+  metrics::RpcStats* const stats_;
+  RequestWatchdog::Connection requests_;
+  bool cut_ = false;
+};
+
+// The connection that gRPC takes from an acceptor on this thread.
+struct Accepted {
+  int fd;
+  uint64_t cookie;
+  const WatchTerms* terms;
+};
+thread_local const Accepted* t_accepted = nullptr;
+
+class WatchingTlsAcceptor final : public ConnectionAcceptor {
+ public:
+  WatchingTlsAcceptor(std::unique_ptr<ConnectionAcceptor> acceptor, const WatchTerms& terms)
+      : acceptor_(std::move(acceptor)), terms_(terms) {}
+
+  void HandleNewConnection(NewConnectionParameters* connection) override {
+    const std::optional<uint64_t> cookie = CookieOf(connection->fd);
+    const Accepted accepted{.fd = connection->fd, .cookie = cookie.value_or(0), .terms = &terms_};
+    if (cookie.has_value()) t_accepted = &accepted;
+    acceptor_->HandleNewConnection(connection);
+    t_accepted = nullptr;
+  }
+
+ private:
+  const std::unique_ptr<ConnectionAcceptor> acceptor_;
+  const WatchTerms terms_;
+};
+
+void FreeWatched(void*, void* watched, CRYPTO_EX_DATA*, int, long, void*) {
+  const base::MutexLock lock(&WatchedMutex());
+  delete static_cast<WatchedTls*>(watched);
+}
+
+// The place of a WatchedTls in its SSL object, which deletes it.
+int WatchedIndex() {
+  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, FreeWatched);
+  return index;
+}
+
+void Watch(SSL* ssl, const Accepted& accepted) {
+  const base::MutexLock lock(&WatchedMutex());
+  auto watched = std::make_unique<WatchedTls>(accepted.fd, accepted.cookie, *accepted.terms);
+  if (SSL_set_ex_data(ssl, WatchedIndex(), watched.get()) == 1)
+    static_cast<void>(watched.release());
+}
+
+// True if the connection may go on after these bytes.
+bool MayGoOn(SSL* ssl, absl::string_view bytes) {
+  const base::MutexLock lock(&WatchedMutex());
+  auto* const watched = static_cast<WatchedTls*>(SSL_get_ex_data(ssl, WatchedIndex()));
+  return watched == nullptr || watched->Take(bytes);
+}
+
+using NewTls = SSL* (*)(SSL_CTX*);
+using ReadTls = int (*)(SSL*, void*, int);
+
+// OpenSSL's function of this name.
+template <typename Function>
+Function Next(const char* name) {
+  const auto next = reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+  DT_CHECK(next != nullptr);
+  return next;
+}
+
+}  // namespace
+
+std::unique_ptr<ConnectionAcceptor> WatchTlsConnections(
+    std::unique_ptr<ConnectionAcceptor> acceptor, const WatchTerms& terms) {
+  return std::make_unique<WatchingTlsAcceptor>(std::move(acceptor), terms);
+}
+
+}  // namespace duetime::rpc
+
+// These take the place of OpenSSL's functions in this program and in its shared libraries.
+// NOLINTBEGIN(readability-identifier-naming): OpenSSL's names
+extern "C" SSL* SSL_new(SSL_CTX* context) {
+  static const auto next = duetime::rpc::Next<duetime::rpc::NewTls>("SSL_new");
+  SSL* const ssl = next(context);
+  const duetime::rpc::Accepted* const accepted = duetime::rpc::t_accepted;
+  if (ssl != nullptr && accepted != nullptr) duetime::rpc::Watch(ssl, *accepted);
+  return ssl;
+}
+
+extern "C" int SSL_read(SSL* ssl, void* buffer, int size) {
+  static const auto next = duetime::rpc::Next<duetime::rpc::ReadTls>("SSL_read");
+  const int taken = next(ssl, buffer, size);
+  if (taken <= 0) return taken;
+  const absl::string_view bytes(static_cast<const char*>(buffer), static_cast<size_t>(taken));
+  if (duetime::rpc::MayGoOn(ssl, bytes)) return taken;
+  // SSL_get_error makes an I/O error of this, and gRPC closes the connection.
+  return -1;
+}
+// NOLINTEND(readability-identifier-naming)

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The limit of open files of the process, and how it is divided.
+#pragma once
+
+#include <cstdint>
+
+namespace duetime::runtime {
+
+// With a lower limit the daemon does not start.
+inline constexpr uint64_t kDescriptorsMin = 256;
+
+// Raises the soft limit of open files to the hard one. Returns the limit in force.
+uint64_t RaiseDescriptorLimit();
+
+// The shares of a limit. Connections never get the descriptors that the store needs to write.
+struct DescriptorPlan {
+  // The number of connections: as wanted, but at most half of the limit.
+  uint64_t connections = 0;
+  // The number of connections to the metrics: as wanted, but at most an eighth of the limit.
+  uint64_t metrics_connections = 0;
+  // The number of table files that the store keeps open. 0: all of them.
+  uint64_t tables = 0;
+};
+
+// REQUIRES: limit >= kDescriptorsMin.
+DescriptorPlan PlanDescriptors(uint64_t limit, uint64_t connections_wanted,
+                               uint64_t metrics_connections_wanted);
+
+}  // namespace duetime::runtime

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/rocksdb_repair.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "storage/byte_order.h"
+#include "storage/file_system.h"
+#include "storage/rocksdb_database.h"
+#include "storage/rocksdb_range.h"
+#include "storage/rocksdb_repair_copy.h"
+#include "storage/rocksdb_repair_source.h"
+#include "storage/value_codec.h"
+
+namespace duetime::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the new directory needs beside as many bytes as the damaged one: logs, and tables that
+// compactions replace.
+constexpr uint64_t kRepairRoomBytes = uint64_t{256} << 20;
+
+// Holds the new store and the scratch directory until the new store is complete. A start of the
+// daemon does not look into it.
+class Unfinished {
+ public:
+  explicit Unfinished(const std::string& into) : path_(into + "/unfinished") {}
+  ~Unfinished() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string scratch() const { return path_ + "/source"; }
+  std::string store() const { return path_ + "/store"; }
+
+ private:
+  const std::string path_;
+};
+
+absl::Status PrepareTarget(const std::string& data_dir, const std::string& into) {
+  std::error_code error;
+  // A relative path of which nothing exists would stay relative.
+  const std::string source = fs::weakly_canonical(fs::absolute(data_dir, error), error).string();
+  const std::string target = fs::weakly_canonical(fs::absolute(into, error), error).string();
+  if (target == source || absl::StartsWith(target, source + "/")) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(into, " lies within ", data_dir, ": name another directory"));
+  }
+  if (absl::Status status = CreateDirectory(into); !status.ok()) return status;
+  if (!fs::is_empty(into, error)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(into, " is not an empty directory: name one that is, or that does not exist"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRoom(const std::string& into, uint64_t source_bytes) {
+  const absl::StatusOr<uint64_t> free = FreeBytes(into);
+  if (!free.ok()) return free.status();
+  const uint64_t needed = source_bytes + kRepairRoomBytes;
+  if (*free >= needed) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(into, " has ", *free, " bytes of free space; ", needed, " are needed"));
+}
+
+// What the records tell about the number of shards.
+class ShardGuess {
+ public:
+  // A message with this id lies, or lay, in the shard.
+  void Add(uint16_t shard, const MessageId& id) {
+    const uint32_t slot = id.slot();
+    auto& [first, last] = slots_.try_emplace(shard, slot, slot).first->second;
+    first = std::min(first, slot);
+    last = std::max(last, slot);
+    Add(shard);
+  }
+  void Add(uint16_t shard) { least_ = std::max(least_, shard + 1u); }
+
+  // The least number that fits; nullopt if there is none.
+  std::optional<uint16_t> Least() const {
+    for (uint32_t count = least_; count <= MessageId::kSlotCount; ++count) {
+      const auto shards = static_cast<uint16_t>(count);
+      const bool fits = std::all_of(slots_.begin(), slots_.end(), [shards](const auto& shard) {
+        return ShardOfSlot(shard.second.first, shards) == shard.first &&
+               ShardOfSlot(shard.second.second, shards) == shard.first;
+      });
+      if (fits) return shards;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  // The least and the greatest slot of each shard.
+  std::map<uint16_t, std::pair<uint32_t, uint32_t>> slots_;
+  uint32_t least_ = 1;
+};
+
+// The least number of shards that puts each message, each locator and each object into the shard in
+// which it lies.
+absl::StatusOr<uint16_t> ShardsOfRecords(RepairSource* source) {
+  // The catalog's objects, which belong to no shard, have this one.
+  constexpr uint16_t kNoShard = 0xffff;
+  constexpr size_t kTraceKeyBytes = sizeof(uint16_t) + 2 * sizeof(uint64_t);
+  ShardGuess guess;
+  const auto read = [source](ColumnFamily family, const auto& take) {
+    RangeReader range(source->tables(), family, "", LastKey(), OnDamage::kGoAround);
+    for (; range.Valid(); range.Next()) take(range.key());
+    return absl::IsDataLoss(range.status()) ? absl::OkStatus() : range.status();
+  };
+  absl::Status status = read(ColumnFamily::kMessages, [&guess](absl::string_view key) {
+    const std::optional<MessageKey> place = DecodeMessageKey(key);
+    if (place.has_value()) guess.Add(*DecodeShard(key), place->id);
+  });
+  if (!status.ok()) return status;
+  status = read(ColumnFamily::kLocators, [&guess](absl::string_view key) {
+    if (key.size() != kTraceKeyBytes) return;
+    const char* const id = key.data() + sizeof(uint16_t);
+    guess.Add(
+        LoadBigEndian<uint16_t>(key.data()),
+        MessageId{LoadBigEndian<uint64_t>(id), LoadBigEndian<uint64_t>(id + sizeof(uint64_t))});
+  });
+  if (!status.ok()) return status;
+  status = read(ColumnFamily::kObjects, [&guess](absl::string_view key) {
+    if (!DecodeObjectKey(key).has_value()) return;
+    // The kind is before the shard.
+    const uint16_t shard = LoadBigEndian<uint16_t>(key.data() + 1);
+    if (shard != kNoShard) guess.Add(shard);
+  });
+  if (!status.ok()) return status;
+  const std::optional<uint16_t> shards = guess.Least();
+  if (shards.has_value()) return *shards;
+  return absl::DataLossError("the number of shards is lost, and the records do not tell it");
+}
+
+absl::StatusOr<uint16_t> ShardCountOf(RepairSource* source, RepairReport* report) {
+  const auto bytes = source->Get(ShardCountKey());
+  if (!bytes.ok()) return bytes.status();
+  const std::optional<uint64_t> stored =
+      bytes->has_value() ? DecodeNumber(**bytes) : std::optional<uint64_t>();
+  if (stored.has_value() && *stored > 0 && *stored <= MessageId::kSlotCount) {
+    return static_cast<uint16_t>(*stored);
+  }
+  const absl::StatusOr<uint16_t> shards = ShardsOfRecords(source);
+  if (shards.ok()) {
+    report->Lost(absl::StrCat(
+        "the number of shards is lost; the messages, locators and objects fit ", *shards));
+  }
+  return shards;
+}
+
+absl::Status WriteStore(RepairSource* source, const std::string& store_dir, uint64_t now_ms,
+                        const TopicsOfObject& topics_of, RepairReport* report) {
+  const absl::StatusOr<uint16_t> shards = ShardCountOf(source, report);
+  if (!shards.ok()) return shards.status();
+  RocksDbStoreOptions options;
+  options.data_dir = store_dir;
+  options.shards = *shards;
+  auto target = RocksDbDatabase::Open(options);
+  if (!target.ok()) return target.status();
+  if (absl::Status status = RepairCopy(source, target->get(), report, now_ms, topics_of).Run();
+      !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = (*target)->Close(); !status.ok()) return status;
+  target->reset();
+  // Proves that the directory starts, and moves the last records into tables.
+  options.create_if_missing = false;
+  target = RocksDbDatabase::Open(options);
+  if (!target.ok()) return target.status();
+  return (*target)->Close();
+}
+
+absl::Status Rename(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) return SystemError("rename", from, error.value());
+  return SyncParentDirectory(to);
+}
+
+}  // namespace
+
+absl::Status RepairDirectory(const std::string& data_dir, const std::string& into, uint64_t now_ms,
+                             const TopicsOfObject& topics_of,
+                             const std::function<void(absl::string_view)>& print, bool* written) {
+  *written = false;
+  std::error_code error;
+  if (!fs::is_directory(data_dir + "/db", error)) {
+    return absl::NotFoundError(absl::StrCat(data_dir, " is not a data directory"));
+  }
+  if (absl::Status status = PrepareTarget(data_dir, into); !status.ok()) return status;
+  const Unfinished unfinished(into);
+  for (const std::string& path : {unfinished.path(), unfinished.scratch(), unfinished.store()}) {
+    if (absl::Status status = CreateDirectory(path); !status.ok()) return status;
+  }
+  RepairReport report(print);
+  {
+    RepairSource source(data_dir, unfinished.scratch(), &report);
+    if (absl::Status status = CheckRoom(into, source.bytes()); !status.ok()) return status;
+    if (absl::Status status = source.Open(); !status.ok()) return status;
+    if (absl::Status status = WriteStore(&source, unfinished.store(), now_ms, topics_of, &report);
+        !status.ok()) {
+      return status;
+    }
+  }
+  // A start refuses a database without its witness, so the witness comes last.
+  for (const char* const name : {"/db", "/witness"}) {
+    if (absl::Status status = Rename(unfinished.store() + name, into + name); !status.ok()) {
+      return status;
+    }
+  }
+  *written = true;
+  if (report.lossless()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("what could be read of ", data_dir, " is in ", into));
+}
+
+}  // namespace duetime::storage

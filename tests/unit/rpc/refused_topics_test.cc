@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A refused call creates no topic: every call that can create one, with every refusal.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/rpc/server_fixture.h"
+
+namespace duetime::rpc {
+namespace {
+
+using Names = std::vector<std::string>;
+
+class RefusedTopicsTest : public ServerTest {
+ protected:
+  // "deleted" is a deleted topic that keeps the key "k" and the request id "r". The other topics
+  // have a message and no dead-letter topic; "keyed" has the key "k" and the recurrence "r".
+  void Prepare() {
+    node_options_.limits.recurrences_max = 1;
+    Start();
+    v1::ScheduleRequest keyed = NewMessage("deleted", "p", 100);
+    keyed.set_key("k");
+    v1::ScheduleRequest repeated = NewMessage("deleted", "p", 100);
+    repeated.set_request_id("r");
+    for (const v1::ScheduleRequest& request : {keyed, repeated}) {
+      v1::CancelRequest cancel;
+      cancel.set_message_id(MustSchedule(request));
+      v1::CancelResponse cancelled;
+      ASSERT_TRUE(messages_->Cancel(NewContext().get(), cancel, &cancelled).ok());
+    }
+    v1::DeleteTopicRequest remove;
+    remove.set_name("deleted");
+    v1::DeleteTopicResponse removed;
+    ASSERT_TRUE(admin_->DeleteTopic(NewContext().get(), remove, &removed).ok());
+    v1::CreateTopicRequest full;
+    full.mutable_topic()->set_name("full");
+    full.mutable_topic()->mutable_settings()->set_max_pending(1);
+    v1::CreateTopicRequest minute;
+    minute.mutable_topic()->set_name("minute");
+    minute.mutable_topic()->mutable_settings()->mutable_minute_limit()->set_messages(1);
+    minute.mutable_topic()->mutable_settings()->mutable_minute_limit()->set_policy(
+        v1::MinuteLimit::POLICY_REFUSE);
+    for (const v1::CreateTopicRequest& create : {full, minute}) {
+      v1::CreateTopicResponse created;
+      ASSERT_TRUE(admin_->CreateTopic(NewContext().get(), create, &created).ok());
+      MustSchedule(At(create.topic().name()));
+    }
+    keyed.set_topic("keyed");
+    MustSchedule(keyed);
+    v1::CreateRecurrenceResponse made;
+    ASSERT_TRUE(
+        messages_->CreateRecurrence(NewContext().get(), NewRecurrence("r", "keyed"), &made).ok());
+    ASSERT_EQ(Topics(), prepared_);
+  }
+  // A message at a fixed time that is ahead.
+  v1::ScheduleRequest At(const std::string& topic) {
+    v1::ScheduleRequest request = NewMessage(topic, "other");
+    if (deliver_s_ == 0) deliver_s_ = static_cast<int64_t>(clock_.Read().wall_ms / 1'000) + 3'600;
+    request.mutable_deliver_time()->set_seconds(deliver_s_);
+    return request;
+  }
+  static v1::CreateRecurrenceRequest NewRecurrence(const std::string& name,
+                                                   const std::string& topic) {
+    v1::CreateRecurrenceRequest request;
+    request.mutable_recurrence()->set_name(name);
+    request.mutable_recurrence()->set_topic(topic);
+    request.mutable_recurrence()->mutable_schedule()->set_cron("0 0 1 1 *");
+    return request;
+  }
+  Names Topics() {
+    v1::ListTopicsResponse response;
+    EXPECT_TRUE(admin_->ListTopics(NewContext().get(), {}, &response).ok());
+    Names names;
+    for (const auto& topic : response.topics()) names.push_back(topic.name());
+    return names;
+  }
+  // Schedules the messages as one batch, and returns the reasons of their refusals.
+  Names Batch(const std::vector<v1::ScheduleRequest>& requests) {
+    v1::ScheduleBatchRequest batch;
+    for (const v1::ScheduleRequest& request : requests) *batch.add_messages() = request;
+    v1::ScheduleBatchResponse response;
+    EXPECT_TRUE(messages_->ScheduleBatch(NewContext().get(), batch, &response).ok());
+    return Reasons(response.results());
+  }
+  // The same, as one frame of a stream.
+  Names Frame(const std::vector<v1::ScheduleRequest>& requests) {
+    v1::ScheduleStreamRequest frame;
+    for (const v1::ScheduleRequest& request : requests) *frame.add_messages() = request;
+    const auto context = NewContext();
+    const auto stream = messages_->ScheduleStream(context.get());
+    v1::ScheduleStreamResponse response;
+    EXPECT_TRUE(stream->Write(frame) && stream->WritesDone() && stream->Read(&response));
+    EXPECT_TRUE(stream->Finish().ok());
+    return Reasons(response.results());
+  }
+  template <typename Results>
+  static Names Reasons(const Results& results) {
+    Names reasons;
+    for (const v1::ScheduleResult& result : results) {
+      reasons.push_back(result.has_error() ? ReasonOf(result.error()) : "OK");
+    }
+    return reasons;
+  }
+
+  const Names prepared_ = {"full", "keyed", "minute"};
+  int64_t deliver_s_ = 0;
+};
+
+void MakeDeadLetter(v1::ScheduleRequest* request) {
+  request->mutable_ttl()->set_seconds(60);
+  request->set_late_policy(v1::Message::LATE_POLICY_DEAD_LETTER);
+}
+
+void ReplaceOnly(const std::string& key, v1::ScheduleRequest* request) {
+  request->set_key(key);
+  request->set_on_conflict(v1::ScheduleRequest::ON_CONFLICT_REPLACE);
+  request->set_only_if_exists(true);
+}
+
+TEST_F(RefusedTopicsTest, OfAMessage) {
+  Prepare();
+  struct Case {
+    std::string reason;
+    v1::ScheduleRequest request;
+  };
+  std::vector<Case> cases;
+  const auto add = [&](const std::string& reason, const std::string& topic) {
+    cases.push_back({reason, At(topic)});
+    return &cases.back().request;
+  };
+  add("CONTENT_MISMATCH", "deleted")->set_key("k");
+  add("REQUEST_ID_REUSED", "deleted")->set_request_id("r");
+  MakeDeadLetter(add("TOPIC_FULL", "full"));
+  MakeDeadLetter(add("MINUTE_FULL", "minute"));
+  v1::ScheduleRequest* request = add("CONTENT_MISMATCH", "keyed");
+  request->set_key("k");
+  MakeDeadLetter(request);
+  request = add("MESSAGE_NOT_FOUND", "keyed");
+  ReplaceOnly("x", request);
+  MakeDeadLetter(request);
+  ReplaceOnly("x", add("MESSAGE_NOT_FOUND", "new"));
+  ReplaceOnly("k", add("MESSAGE_NOT_FOUND", "deleted"));
+  add("INVALID_LATE_POLICY", "new")->set_late_policy(v1::Message::LATE_POLICY_DEAD_LETTER);
+  MakeDeadLetter(add("NO_DEAD_LETTER_TOPIC", std::string(255, 'x')));
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.reason + " " + one.request.topic().substr(0, 10));
+    v1::ScheduleResponse response;
+    EXPECT_EQ(ReasonOf(Schedule(one.request, &response)), one.reason);
+    EXPECT_EQ(Batch({one.request, one.request}), (Names{one.reason, one.reason}));
+    EXPECT_EQ(Frame({one.request}), Names{one.reason});
+    EXPECT_EQ(Topics(), prepared_);
+    // A check refuses what the call refuses.
+    v1::ScheduleRequest check = one.request;
+    check.set_validate_only(true);
+    if (one.reason != "NO_DEAD_LETTER_TOPIC") {
+      EXPECT_EQ(ReasonOf(Schedule(check, &response)), one.reason);
+    }
+  }
+}
+
+// One accepted message creates the topic. The refused ones still create no dead-letter topic.
+TEST_F(RefusedTopicsTest, OfABatchThatIsAcceptedInPart) {
+  Prepare();
+  v1::ScheduleRequest mismatch = At("keyed");
+  mismatch.set_key("k");
+  MakeDeadLetter(&mismatch);
+  EXPECT_EQ(Batch({mismatch, At("keyed")}), (Names{"CONTENT_MISMATCH", "OK"}));
+  EXPECT_EQ(Frame({mismatch, At("keyed")}), (Names{"CONTENT_MISMATCH", "OK"}));
+  EXPECT_EQ(Topics(), prepared_);
+  v1::ScheduleRequest reused = At("deleted");
+  reused.set_request_id("r");
+  EXPECT_EQ(Batch({reused, At("deleted"), reused}),
+            (Names{"REQUEST_ID_REUSED", "OK", "REQUEST_ID_REUSED"}));
+  EXPECT_EQ(Topics(), (Names{"deleted", "full", "keyed", "minute"}));
+  // The second message would be refused without the first one.
+  v1::ScheduleRequest first = At("keyed");
+  first.set_key("n");
+  v1::ScheduleRequest second = At("keyed");
+  ReplaceOnly("n", &second);
+  MakeDeadLetter(&second);
+  EXPECT_EQ(Batch({first, second}), (Names{"OK", "OK"}));
+  EXPECT_EQ(Topics(), (Names{"deleted", "full", "keyed", "keyed.dlq", "minute"}));
+}
+
+TEST_F(RefusedTopicsTest, OfARecurrence) {
+  Prepare();
+  struct Case {
+    std::string reason;
+    v1::CreateRecurrenceRequest request;
+  };
+  for (const std::string topic : {"new", "deleted"}) {
+    std::vector<Case> cases;
+    const auto add = [&](const std::string& reason, const std::string& name) {
+      cases.push_back({reason, NewRecurrence(name, topic)});
+      return cases.back().request.mutable_recurrence();
+    };
+    add("CONTENT_MISMATCH", "r");
+    add("RECURRENCE_LIMIT", "s");
+    add("INVALID_RECURRENCE_NAME", "a b");
+    add("INVALID_CRON", "s")->mutable_schedule()->set_cron("61 * * * *");
+    add("INVALID_CRON", "s")->mutable_schedule()->set_cron("0 0 30 2 *");
+    add("INVALID_TIME_ZONE", "s")->mutable_schedule()->set_time_zone("Mars/Base");
+    add("INVALID_RECURRENCE", "s")->mutable_schedule()->mutable_end_time()->set_seconds(1);
+    add("INVALID_RECURRENCE", "s")->mutable_schedule()->set_max_count(-1);
+    add("INVALID_LATE_POLICY", "s")
+        ->mutable_template_()
+        ->set_late_policy(v1::Message::LATE_POLICY_DROP);
+    v1::Recurrence* const letters = add("RECURRENCE_LIMIT", "s");
+    letters->set_topic("keyed");
+    letters->mutable_template_()->mutable_ttl()->set_seconds(60);
+    letters->mutable_template_()->set_late_policy(v1::Message::LATE_POLICY_DEAD_LETTER);
+    for (const Case& one : cases) {
+      v1::CreateRecurrenceResponse response;
+      EXPECT_EQ(ReasonOf(messages_->CreateRecurrence(NewContext().get(), one.request, &response)),
+                one.reason);
+      EXPECT_EQ(Topics(), prepared_) << one.reason;
+    }
+  }
+}
+
+TEST_F(RefusedTopicsTest, OfASubscriber) {
+  api::ServerOptions options = DefaultOptions();
+  options.streams_max = 0;
+  Start(options);
+  v1::PullRequest pull;
+  pull.set_topic("new");
+  v1::PullResponse pulled;
+  EXPECT_EQ(ReasonOf(messages_->Pull(NewContext().get(), pull, &pulled)), "STREAM_LIMIT");
+  pull.set_max_messages(-1);
+  EXPECT_EQ(ReasonOf(messages_->Pull(NewContext().get(), pull, &pulled)), "INVALID_PULL");
+  const auto context = NewContext();
+  const auto stream = messages_->Subscribe(context.get());
+  v1::SubscribeRequest start;
+  start.mutable_start()->set_topic("new");
+  stream->Write(start);
+  v1::SubscribeResponse response;
+  while (stream->Read(&response)) continue;
+  EXPECT_EQ(ReasonOf(stream->Finish()), "STREAM_LIMIT");
+  EXPECT_TRUE(Topics().empty());
+}
+
+}  // namespace
+}  // namespace duetime::rpc
