@@ -19,8 +19,8 @@
 #include "google/protobuf/field_mask.pb.h"
 #include "google/protobuf/message.h"
 
-#include "client/channel.h"
 #include "client/cli/row.h"
+#include "client/cpp/channel.h"
 
 namespace duetime::cli {
 

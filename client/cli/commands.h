@@ -12,8 +12,8 @@
 #include "absl/time/time.h"
 
 #include "client/cli/command.h"
-#include "client/delay_client.h"
-#include "client/subscriber.h"
+#include "client/cpp/delay_client.h"
+#include "client/cpp/subscriber.h"
 #include "duetime/v1/admin.pb.h"
 #include "duetime/v1/messages.pb.h"
 

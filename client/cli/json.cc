@@ -6,8 +6,8 @@
 #include "google/protobuf/util/time_util.h"
 
 #include "client/cli/text.h"
-#include "client/convert.h"
-#include "client/error.h"
+#include "client/cpp/convert.h"
+#include "client/cpp/error.h"
 
 namespace duetime::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
 
-#include "client/subscriber.h"
+#include "client/cpp/subscriber.h"
 
 namespace duetime::cli {
 

@@ -10,7 +10,7 @@
 #include "client/cli/show.h"
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"
-#include "client/convert.h"
+#include "client/cpp/convert.h"
 
 namespace duetime::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include "client/cli/commands.h"
 #include "client/cli/show.h"
 #include "client/cli/time_text.h"
-#include "client/convert.h"
-#include "client/delay_client.h"
+#include "client/cpp/convert.h"
+#include "client/cpp/delay_client.h"
 
 namespace duetime::cli {
 namespace {

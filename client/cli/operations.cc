@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "client/admin_client.h"
 #include "client/cli/commands.h"
 #include "client/cli/show.h"
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"
-#include "client/convert.h"
-#include "client/delay_client.h"
+#include "client/cpp/admin_client.h"
+#include "client/cpp/convert.h"
+#include "client/cpp/delay_client.h"
 
 namespace duetime::cli {
 namespace {

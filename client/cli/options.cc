@@ -18,7 +18,7 @@
 #include "google/protobuf/timestamp.pb.h"
 
 #include "client/cli/time_text.h"
-#include "client/convert.h"
+#include "client/cpp/convert.h"
 
 namespace duetime::cli {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"
-#include "client/convert.h"
-#include "client/error.h"
+#include "client/cpp/convert.h"
+#include "client/cpp/error.h"
 
 namespace duetime::cli {
 namespace {

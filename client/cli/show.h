@@ -15,8 +15,8 @@
 
 #include "client/cli/command.h"
 #include "client/cli/json.h"
-#include "client/client_options.h"
-#include "client/pager.h"
+#include "client/cpp/client_options.h"
+#include "client/cpp/pager.h"
 
 namespace duetime::cli {
 

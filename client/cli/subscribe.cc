@@ -15,7 +15,7 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/show.h"
-#include "client/subscriber.h"
+#include "client/cpp/subscriber.h"
 
 namespace duetime::cli {
 namespace {

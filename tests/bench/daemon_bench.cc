@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/subscriber.h"
+#include "client/cpp/subscriber.h"
 #include "tests/bench/listeners.h"
 #include "tests/bench/load.h"
 #include "tests/bench/meter.h"

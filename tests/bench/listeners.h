@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "client/subscriber.h"
+#include "client/cpp/subscriber.h"
 #include "tests/bench/load.h"
 #include "tests/support/server_process.h"
 

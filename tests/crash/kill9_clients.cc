@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "client/channel.h"
+#include "client/cpp/channel.h"
 #include "tests/crash/call_outcome.h"
 
 namespace duetime::crash {

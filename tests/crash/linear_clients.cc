@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <utility>
 
-#include "client/channel.h"
-#include "client/error.h"
+#include "client/cpp/channel.h"
+#include "client/cpp/error.h"
 
 namespace duetime::linear {
 namespace {

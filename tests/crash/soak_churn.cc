@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "client/channel.h"
+#include "client/cpp/channel.h"
 
 namespace duetime::crash {
 namespace {

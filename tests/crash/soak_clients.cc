@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "client/channel.h"
+#include "client/cpp/channel.h"
 #include "tests/crash/call_outcome.h"
 
 namespace duetime::crash {

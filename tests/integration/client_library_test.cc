@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "client/admin_client.h"
-#include "client/delay_client.h"
-#include "client/pager.h"
-#include "client/schedule_stream.h"
+#include "client/cpp/admin_client.h"
+#include "client/cpp/delay_client.h"
+#include "client/cpp/pager.h"
+#include "client/cpp/schedule_stream.h"
 #include "tests/integration/daemon_fixture.h"
 
 namespace duetime::test {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/convert.h"
-#include "client/error.h"
+#include "client/cpp/convert.h"
+#include "client/cpp/error.h"
 #include "duetime/v1/admin.grpc.pb.h"
 #include "duetime/v1/messages.grpc.pb.h"
 #include "tests/support/server_process.h"

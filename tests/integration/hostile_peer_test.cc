@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "client/channel.h"
+#include "client/cpp/channel.h"
 #include "tests/integration/daemon_fixture.h"
 #include "tests/support/raw_http2.h"
 #include "tests/support/raw_peer.h"

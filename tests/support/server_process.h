@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/channel.h"
+#include "client/cpp/channel.h"
 #include "tests/support/subprocess.h"
 #include "tests/support/temp_directory.h"
 

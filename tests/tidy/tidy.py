@@ -81,7 +81,7 @@ LIBRARIES = [
 BANNED = [
     ("sleep", r"\b(sleep_for|sleep_until|usleep|nanosleep|SleepFor)\b|(?<![\w.>])sleep\s*\(",
      "wait for an event with a deadline (base::CondVar, a future, poll)",
-     ["client/caller.cc", "tests/crash/", "tests/bench/"]),
+     ["client/cpp/caller.cc", "tests/crash/", "tests/bench/"]),
     ("clock", r"\b(system_clock|steady_clock|high_resolution_clock)::now\b|\bclock_gettime\b|\bgettimeofday\b"
               r"|\babsl::(Now|GetCurrentTimeNanos)\b|\bgpr_now\b|(?<![\w.>])time\s*\((nullptr|NULL|0)\)",
      "time is an argument; code that must ask for the time has a base::Clock",

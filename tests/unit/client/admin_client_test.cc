@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/admin_client.h"
+#include "client/cpp/admin_client.h"
 
 #include <atomic>
 #include <gtest/gtest.h>

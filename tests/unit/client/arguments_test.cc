@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "client/cli/commands.h"
-#include "client/convert.h"
+#include "client/cpp/convert.h"
 #include "tests/unit/client/command_line.h"
 #include "tests/unit/client/proto_text.h"
 

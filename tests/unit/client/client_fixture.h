@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 
-#include "client/client_options.h"
+#include "client/cpp/client_options.h"
 #include "tests/unit/client/fake_server.h"
 #include "tests/unit/client/proto_text.h"
 

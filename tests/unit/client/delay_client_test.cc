@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/delay_client.h"
+#include "client/cpp/delay_client.h"
 
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
-#include "client/error.h"
-#include "client/pager.h"
+#include "client/cpp/error.h"
+#include "client/cpp/pager.h"
 #include "tests/unit/client/client_fixture.h"
 
 namespace duetime::client {

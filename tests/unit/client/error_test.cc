@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/error.h"
+#include "client/cpp/error.h"
 
 #include <grpcpp/support/status.h>
 #include <gtest/gtest.h>

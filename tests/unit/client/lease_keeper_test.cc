@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/lease_keeper.h"
+#include "client/cpp/lease_keeper.h"
 
 #include <gtest/gtest.h>
 #include <vector>
 
-#include "client/convert.h"
+#include "client/cpp/convert.h"
 
 namespace duetime::client {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/schedule_stream.h"
+#include "client/cpp/schedule_stream.h"
 
 #include <functional>
 #include <gtest/gtest.h>

@@ -15,8 +15,8 @@
 
 #include "absl/time/time.h"
 
-#include "client/convert.h"
-#include "client/subscriber.h"
+#include "client/cpp/convert.h"
+#include "client/cpp/subscriber.h"
 #include "server/base/mutex.h"
 #include "tests/unit/client/fake_server.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "client/subscriber.h"
+#include "client/cpp/subscriber.h"
 #include "tests/unit/client/subscriber_fixture.h"
 
 namespace duetime::client {

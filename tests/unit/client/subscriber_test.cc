@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/subscriber.h"
+#include "client/cpp/subscriber.h"
 
 #include <atomic>
 #include <chrono>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "client/error.h"
+#include "client/cpp/error.h"
 #include "tests/unit/client/subscriber_fixture.h"
 
 namespace duetime::client {

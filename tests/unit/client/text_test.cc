@@ -10,7 +10,7 @@
 
 #include "client/cli/json.h"
 #include "client/cli/show.h"
-#include "client/error.h"
+#include "client/cpp/error.h"
 #include "duetime/v1/admin.pb.h"
 #include "duetime/v1/messages.pb.h"
 #include "tests/unit/client/proto_text.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/random_id.h"
+#include "client/cpp/random_id.h"
 
 #include "absl/strings/str_cat.h"
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "client/delay_client.h"
+#include "client/cpp/delay_client.h"
 #include "duetime/v1/messages.pb.h"
 
 namespace duetime::client {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/delay_client.h"
+#include "client/cpp/delay_client.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "client/caller.h"
-#include "client/convert.h"
-#include "client/error.h"
-#include "client/random_id.h"
-#include "client/schedule_result.h"
+#include "client/cpp/caller.h"
+#include "client/cpp/convert.h"
+#include "client/cpp/error.h"
+#include "client/cpp/random_id.h"
+#include "client/cpp/schedule_result.h"
 #include "duetime/v1/admin.grpc.pb.h"
 #include "duetime/v1/messages.grpc.pb.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/schedule_result.h"
+#include "client/cpp/schedule_result.h"
 
 #include <utility>
 
-#include "client/error.h"
+#include "client/cpp/error.h"
 
 namespace duetime::client {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/backoff.h"
+#include "client/cpp/backoff.h"
 
 #include <algorithm>
 

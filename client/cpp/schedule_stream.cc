@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/schedule_stream.h"
+#include "client/cpp/schedule_stream.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,9 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include "client/error.h"
-#include "client/random_id.h"
-#include "client/schedule_result.h"
+#include "client/cpp/error.h"
+#include "client/cpp/random_id.h"
+#include "client/cpp/schedule_result.h"
 #include "duetime/v1/messages.grpc.pb.h"
 #include "server/base/mutex.h"
 

@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "client/channel.h"
-#include "client/new_message.h"
+#include "client/cpp/channel.h"
+#include "client/cpp/new_message.h"
 #include "duetime/v1/messages.pb.h"
 
 namespace duetime::client {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/channel.h"
+#include "client/cpp/channel.h"
 
 #include <fstream>
 #include <grpcpp/grpcpp.h>

@@ -15,8 +15,8 @@
 
 #include "absl/time/time.h"
 
-#include "client/lease_keeper.h"
-#include "client/subscriber.h"
+#include "client/cpp/lease_keeper.h"
+#include "client/cpp/subscriber.h"
 #include "duetime/v1/messages.pb.h"
 #include "server/base/mutex.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/subscriber.h"
+#include "client/cpp/subscriber.h"
 
 #include <chrono>
 #include <grpcpp/grpcpp.h>
@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "client/convert.h"
-#include "client/error.h"
-#include "client/subscriber_state.h"
+#include "client/cpp/convert.h"
+#include "client/cpp/error.h"
+#include "client/cpp/subscriber_state.h"
 #include "duetime/v1/messages.grpc.pb.h"
 #include "server/base/mutex.h"
 

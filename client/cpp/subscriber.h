@@ -15,8 +15,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
-#include "client/backoff.h"
-#include "client/channel.h"
+#include "client/cpp/backoff.h"
+#include "client/cpp/channel.h"
 #include "duetime/v1/messages.pb.h"
 
 namespace duetime::client {

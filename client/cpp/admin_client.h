@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "client/client_options.h"
+#include "client/cpp/client_options.h"
 #include "duetime/v1/admin.pb.h"
 #include "duetime/v1/messages.pb.h"
 

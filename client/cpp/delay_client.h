@@ -12,8 +12,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-#include "client/client_options.h"
-#include "client/new_message.h"
+#include "client/cpp/client_options.h"
+#include "client/cpp/new_message.h"
 #include "duetime/v1/admin.pb.h"
 #include "duetime/v1/messages.pb.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/caller.h"
+#include "client/cpp/caller.h"
 
 #include <algorithm>
 #include <chrono>
 #include <random>
 #include <thread>
 
-#include "client/error.h"
+#include "client/cpp/error.h"
 
 namespace duetime::client {
 namespace {

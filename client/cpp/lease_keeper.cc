@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/lease_keeper.h"
+#include "client/cpp/lease_keeper.h"
 
 #include <algorithm>
 
-#include "client/convert.h"
+#include "client/cpp/convert.h"
 
 namespace duetime::client {
 namespace {

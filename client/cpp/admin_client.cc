@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/admin_client.h"
+#include "client/cpp/admin_client.h"
 
 #include <utility>
 
-#include "client/caller.h"
-#include "client/random_id.h"
+#include "client/cpp/caller.h"
+#include "client/cpp/random_id.h"
 #include "duetime/v1/admin.grpc.pb.h"
 #include "duetime/v1/messages.grpc.pb.h"
 

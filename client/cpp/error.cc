@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/error.h"
+#include "client/cpp/error.h"
 
 #include <grpcpp/support/status.h>
 #include <optional>
@@ -10,7 +10,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
-#include "client/convert.h"
+#include "client/cpp/convert.h"
 #include "duetime/v1/failure.pb.h"
 
 namespace duetime::client {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/subscriber_state.h"
+#include "client/cpp/subscriber_state.h"
 
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
 
-#include "client/convert.h"
+#include "client/cpp/convert.h"
 
 namespace duetime::client {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/new_message.h"
+#include "client/cpp/new_message.h"
 
-#include "client/convert.h"
+#include "client/cpp/convert.h"
 
 namespace duetime::client {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/convert.h"
+#include "client/cpp/convert.h"
 
 #include <cstdint>
 

@@ -5,8 +5,8 @@
 
 #include "absl/time/time.h"
 
-#include "client/backoff.h"
-#include "client/channel.h"
+#include "client/cpp/backoff.h"
+#include "client/cpp/channel.h"
 
 namespace duetime::client {
 

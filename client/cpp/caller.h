@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "client/client_options.h"
+#include "client/cpp/client_options.h"
 
 namespace duetime::client {
 
