@@ -254,7 +254,7 @@ class Loader {
         StoredSubscription& stored = subscription.stored;
         const auto parts = by_id.find(static_cast<uint32_t>(subscription.id));
         const bool whole = parts != by_id.end() && Everywhere(parts->second, stored);
-        if (whole || stored.phase != SubscriptionPhase::kLive) continue;
+        if (whole || stored.phase == SubscriptionPhase::kDeleting) continue;
         stored.phase = SubscriptionPhase::kCreating;
         stored.from_now = false;
         state_->Write(subscription);
@@ -266,8 +266,10 @@ class Loader {
   std::string FreeName(const SubscriptionState& state) {
     const auto& taken = state_->Of(state.topic)->subscriptions;
     std::string name = state.name;
-    while (taken.contains(name)) {
-      name = absl::StrCat("recovered-", static_cast<uint32_t>(state.id), "-", name);
+    for (int tries = 1; taken.contains(name); ++tries) {
+      name = absl::StrCat("recovered-", static_cast<uint32_t>(state.id), "-",
+                          tries == 1 ? "" : absl::StrCat(tries, "-"), state.name);
+      name.resize(std::min(name.size(), kTopicBytesMax));
     }
     return name;
   }

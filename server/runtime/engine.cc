@@ -83,13 +83,15 @@ void Engine::Run() {
     now_ = context_.clock->Read();
     HandleCompletions();
     HandleCommands();
-    const shard::StepResult result = shard_.Step(now_);
+    shard::StepResult result;
+    if (taken_.begun || closing_) result = shard_.Step(now_);
     const bool submitted = SubmitBatch();
     DeliverEffects();
     const bool idle = taken_.stopping && !CommandsLeft() && !shard_.settles_waiting() &&
                       uncommitted_.empty() && !submitted;
     if (idle && shard_.closed()) break;
     if (idle) {
+      closing_ = true;
       shard_.Close();
     } else {
       Sleep(result);

@@ -49,6 +49,9 @@ struct EngineOptions {
 // detect steps of the clock; (3) after Stop, the engine answers every accepted command before its
 // thread ends; (4) the last records of the thread are those of a clean stop (Shard::Close).
 //
+// Until mailbox().Begin(), the engine only carries out commands: the shard hands out, loads and
+// ends nothing before it knows every topic and subscription of the catalog.
+//
 // Thread safety: the owner calls Recover and Start, once, in this order. The mailbox and stats may
 // be used from any thread.
 class Engine {
@@ -109,6 +112,7 @@ class Engine {
   std::deque<Uncommitted> uncommitted_;
   Uncommitted uncommitted_sum_;
   bool dispatch_stopped_ = false;
+  bool closing_ = false;
   uint64_t published_mono_ms_ = 0;
 
   mutable base::Mutex stats_mutex_;

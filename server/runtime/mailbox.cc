@@ -134,23 +134,26 @@ void Mailbox<Command>::Complete(std::span<const Completion> completions) {
 }
 
 template <typename Command>
+void Mailbox<Command>::Begin() {
+  Tell(&Mailbox::begun_);
+}
+
+template <typename Command>
 void Mailbox<Command>::StopDispatch() {
-  bool wake = false;
-  {
-    base::MutexLock lock(&mutex_);
-    stop_dispatch_ = true;
-    news_ = true;
-    wake = TakeWakeLocked();
-  }
-  if (wake) wake_.NotifyOne();
+  Tell(&Mailbox::stop_dispatch_);
 }
 
 template <typename Command>
 void Mailbox<Command>::Stop() {
+  Tell(&Mailbox::stopping_);
+}
+
+template <typename Command>
+void Mailbox<Command>::Tell(bool Mailbox::*flag) {
   bool wake = false;
   {
     base::MutexLock lock(&mutex_);
-    stopping_ = true;
+    this->*flag = true;
     news_ = true;
     wake = TakeWakeLocked();
   }
@@ -165,6 +168,7 @@ void Mailbox<Command>::Take(bool take_commands, const Handled& handled, Taken* t
   ReleaseLocked(handled);
   if (take_commands) taken->commands.swap(commands_);
   taken->completions.swap(completions_);
+  taken->begun = begun_;
   taken->stop_dispatch = stop_dispatch_;
   taken->stopping = stopping_ && commands_.empty();
   news_ = false;

@@ -63,8 +63,8 @@ bool MayBeRefused(const catalog::Command& command);
 // refuses a command for which MayBeRefused is false, because credit, the number of streams or the
 // number of open changes already bounds such commands; (4) only a waiting engine is woken.
 //
-// Thread safety: Post, Complete, StopDispatch, Stop and stats from any thread; Take and Wait from
-// the engine's thread only.
+// Thread safety: Post, Complete, Begin, StopDispatch, Stop and stats from any thread; Take and Wait
+// from the engine's thread only.
 template <typename Command>
 class Mailbox final : public CompletionSink {
  public:
@@ -75,6 +75,7 @@ class Mailbox final : public CompletionSink {
   struct Taken {
     std::vector<Command> commands;
     std::vector<Completion> completions;
+    bool begun = false;
     bool stop_dispatch = false;
     // True if only completions can follow.
     bool stopping = false;
@@ -94,6 +95,8 @@ class Mailbox final : public CompletionSink {
 
   void Complete(std::span<const Completion> completions) override;
 
+  // Lets the engine act by itself (Engine::Start).
+  void Begin();
   // Asks the engine to stop deliveries.
   void StopDispatch();
   // Refuses every further command, and asks the engine to finish.
@@ -111,6 +114,8 @@ class Mailbox final : public CompletionSink {
   MailboxStats stats() const;
 
  private:
+  // Sets the flag, and wakes the engine.
+  void Tell(bool Mailbox::*flag) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReleaseLocked(const Handled& handled) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReadyLocked(size_t wake_commands) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns true if the engine waits and its condition is met. The caller then notifies it after
@@ -127,9 +132,10 @@ class Mailbox final : public CompletionSink {
   size_t counted_commands_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t counted_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool begun_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_dispatch_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // True if the engine has not yet seen a request to stop.
+  // True if the engine has not yet seen a Begin, StopDispatch or Stop.
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
   // The number of commands that the engine waits for; 0 while it does not wait.
   size_t wake_commands_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -86,7 +86,9 @@ class Node::Impl final : private EffectSink {
     static_cast<void>(catalog_.mailbox().Post(catalog::AwaitRecovery{.tag = kRecovered}));
     base::MutexLock lock(&mutex_);
     while (!recovered_.has_value()) told_.Wait(&mutex_);
-    return *recovered_;
+    if (!recovered_->ok()) return *recovered_;
+    for (const auto& engine : engines_) engine->mailbox().Begin();
+    return absl::OkStatus();
   }
 
   void Stop() {
