@@ -50,6 +50,7 @@ Engine::Engine(uint16_t shard, const EngineOptions& options, const EngineContext
 
 absl::Status Engine::Recover() {
   const absl::Status status = shard_.Recover(context_.clock->Read());
+  shard_.Hold();
   if (status.ok()) PublishStats();
   return status;
 }
@@ -79,19 +80,18 @@ void Engine::Run() {
       taken_commands_.swap(taken_.commands);
       next_command_ = 0;
     }
+    if (taken_.begun && !std::exchange(begun_, true)) shard_.Begin();
     if (taken_.stop_dispatch && !std::exchange(dispatch_stopped_, true)) shard_.StopDispatch();
     now_ = context_.clock->Read();
     HandleCompletions();
     HandleCommands();
-    shard::StepResult result;
-    if (taken_.begun || closing_) result = shard_.Step(now_);
+    const shard::StepResult result = shard_.Step(now_);
     const bool submitted = SubmitBatch();
     DeliverEffects();
     const bool idle = taken_.stopping && !CommandsLeft() && !shard_.settles_waiting() &&
                       uncommitted_.empty() && !submitted;
     if (idle && shard_.closed()) break;
     if (idle) {
-      closing_ = true;
       shard_.Close();
     } else {
       Sleep(result);

@@ -47,10 +47,8 @@ struct EngineOptions {
 // Guarantees: (1) a turn decides a bounded number of commands, so a long mailbox delays due
 // messages by about a millisecond; (2) an idle engine sleeps, and wakes at least once a second to
 // detect steps of the clock; (3) after Stop, the engine answers every accepted command before its
-// thread ends; (4) the last records of the thread are those of a clean stop (Shard::Close).
-//
-// Until mailbox().Begin(), the engine only carries out commands: the shard hands out, loads and
-// ends nothing before it knows every topic and subscription of the catalog.
+// thread ends; (4) the last records of the thread are those of a clean stop (Shard::Close); (5) the
+// shard is held (Shard::Hold) until mailbox().Begin().
 //
 // Thread safety: the owner calls Recover and Start, once, in this order. The mailbox and stats may
 // be used from any thread.
@@ -111,8 +109,8 @@ class Engine {
   ShardMailbox::Handled handled_;
   std::deque<Uncommitted> uncommitted_;
   Uncommitted uncommitted_sum_;
+  bool begun_ = false;
   bool dispatch_stopped_ = false;
-  bool closing_ = false;
   uint64_t published_mono_ms_ = 0;
 
   mutable base::Mutex stats_mutex_;

@@ -95,7 +95,7 @@ class Mailbox final : public CompletionSink {
 
   void Complete(std::span<const Completion> completions) override;
 
-  // Lets the engine act by itself (Engine::Start).
+  // Ends the hold of the shard (Shard::Hold).
   void Begin();
   // Asks the engine to stop deliveries.
   void StopDispatch();
@@ -106,9 +106,9 @@ class Mailbox final : public CompletionSink {
   // first and reuses their memory. Commands of `handled` no longer count against the limits.
   void Take(bool take_commands, const Handled& handled, Taken* taken);
 
-  // Waits until there are `wake_commands` new commands, a new completion, or a new request to stop,
-  // or until `timeout`. May return early without a reason. Commands of `handled` stop counting
-  // against the limits at the beginning of the call.
+  // Waits until there are `wake_commands` new commands, a new completion, or a new Begin,
+  // StopDispatch or Stop, or until `timeout`. May return early without a reason. Commands of
+  // `handled` stop counting against the limits at the beginning of the call.
   void Wait(std::chrono::microseconds timeout, size_t wake_commands, const Handled& handled);
 
   MailboxStats stats() const;

@@ -87,6 +87,8 @@ class Node::Impl final : private EffectSink {
     base::MutexLock lock(&mutex_);
     while (!recovered_.has_value()) told_.Wait(&mutex_);
     if (!recovered_->ok()) return *recovered_;
+    // Earlier, a shard could end a message that a subscription still needs: damage took the
+    // subscription's object from the shard, and the catalog restores it.
     for (const auto& engine : engines_) engine->mailbox().Begin();
     return absl::OkStatus();
   }

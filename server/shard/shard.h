@@ -63,6 +63,11 @@ class Shard {
   // first. An error means that the store cannot be read.
   absl::Status Recover(base::Now now);
 
+  // From Hold to Begin, steps load, fire, hand out and end nothing. Commands are decided, so that
+  // the runtime can restore subscriptions first. Close may come without Begin.
+  void Hold();
+  void Begin();
+
   // Decides one command. Answers come as effects, at once or after a commit.
   void Handle(base::Now now, protocol::Command command);
 

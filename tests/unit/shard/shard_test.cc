@@ -1,21 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/shard/shard.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <span>
 #include <utility>
 
 #include "gtest/gtest.h"
 
+#include "server/protocol/commands.h"
 #include "storage/memory_store.h"
+#include "storage/message_record.h"
 
 namespace duetime::shard {
 namespace {
+
+using storage::SubscriptionId;
+using storage::TopicId;
+
+constexpr TopicId kTopic{1};
+constexpr SubscriptionId kFirst = storage::FirstSubscription(kTopic);
+constexpr SubscriptionId kSecond{storage::kSecondSubscription};
 
 class ShardTest : public testing::Test {
  protected:
   ShardTest() { EXPECT_TRUE(shard_.Recover(now_).ok()); }
 
-  // One turn of the engine.
+  // One turn of the engine. Acks what is handed out.
   void Turn() {
     shard_.Step(now_);
     while (auto batch = shard_.TakeBatch()) {
@@ -23,7 +36,17 @@ class ShardTest : public testing::Test {
                 storage::AppendOutcome::kAccepted);
       shard_.OnCommitted(now_, batch->sequence, storage::AppendOutcome::kAccepted);
     }
-    told_ = shard_.TakeEffects().failed || told_;
+    const protocol::Effects effects = shard_.TakeEffects();
+    told_ = effects.failed || told_;
+    for (const protocol::DeliveryFrame& frame : effects.frames) {
+      protocol::SettleCommand acks;
+      acks.stream = frame.stream;
+      for (const protocol::Delivery& delivery : frame.deliveries) {
+        acks.acks.push_back(delivery.token);
+      }
+      delivered_[frame.stream] += acks.acks.size();
+      shard_.Handle(now_, std::move(acks));
+    }
   }
   // Runs until the shard is closed, or for long enough.
   void Rest() {
@@ -38,12 +61,35 @@ class ShardTest : public testing::Test {
     store_.FailReads(absl::OkStatus());
   }
 
+  // A message that is due.
+  void Schedule() {
+    storage::MessageRecord record;
+    record.header = {.topic = kTopic, .deliver_ms = now_.wall_ms, .accept_ms = now_.wall_ms};
+    protocol::ScheduleCommand command;
+    command.messages.push_back(protocol::MakeNewMessage(record, /*slot=*/0));
+    shard_.Handle(now_, std::move(command));
+  }
+  // A stream with the number of the subscription.
+  void Attach(SubscriptionId subscription) {
+    protocol::AttachCommand command;
+    command.stream = StreamOf(subscription);
+    command.topic = kTopic;
+    command.subscription = subscription;
+    command.lease_ms = 30'000;
+    command.credit = std::make_shared<protocol::StreamCredit>(10, int64_t{1} << 20);
+    shard_.Handle(now_, std::move(command));
+  }
+  static protocol::StreamId StreamOf(SubscriptionId subscription) {
+    return protocol::StreamId{static_cast<uint64_t>(subscription)};
+  }
+
   const base::Now now_{.wall_ms = 1'800'000'000'000, .mono_ms = 1'000'000};
   storage::MemoryDisk disk_{1};
   storage::MemoryStore store_{&disk_};
   Shard shard_{0, delivery::ShardLimits{}, &store_};
   // The runtime was told of a failure.
   bool told_ = false;
+  std::map<protocol::StreamId, size_t> delivered_;
 };
 
 TEST_F(ShardTest, ACleanStopIsNoFailure) {
@@ -72,6 +118,47 @@ TEST_F(ShardTest, AReadErrorAfterTheCleanStopIsAFailure) {
   FailARead();
   EXPECT_FALSE(shard_.closed());
   Rest();
+  EXPECT_TRUE(shard_.failed());
+  EXPECT_TRUE(told_);
+}
+
+// The shard has lost the object of the second subscription. The first one would end the message.
+TEST_F(ShardTest, P1_AHeldShardEndsNothingBeforeALostSubscriptionIsBack) {
+  shard_.Hold();
+  Schedule();
+  Attach(kFirst);
+  Rest();
+  EXPECT_EQ(delivered_.size(), 0u);
+  protocol::SubscriptionCommand restore;
+  restore.state.id = kSecond;
+  restore.state.topic = kTopic;
+  restore.state.name = "s";
+  shard_.Handle(now_, std::move(restore));
+  Rest();
+  EXPECT_EQ(delivered_.size(), 0u);
+  shard_.Begin();
+  Rest();
+  EXPECT_EQ(delivered_[StreamOf(kFirst)], 1u);
+  Attach(kSecond);
+  Rest();
+  EXPECT_EQ(delivered_[StreamOf(kSecond)], 1u);
+}
+
+TEST_F(ShardTest, AHeldShardCloses) {
+  shard_.Hold();
+  Rest();
+  EXPECT_FALSE(shard_.closed());
+  shard_.Close();
+  Rest();
+  EXPECT_TRUE(shard_.closed());
+  EXPECT_FALSE(shard_.failed());
+}
+
+// Otherwise no batch is taken any more, and the start would wait for a commit for ever.
+TEST_F(ShardTest, AReadErrorOfAHeldShardIsAFailure) {
+  shard_.Hold();
+  FailARead();
+  Turn();
   EXPECT_TRUE(shard_.failed());
   EXPECT_TRUE(told_);
 }
