@@ -36,6 +36,10 @@ constexpr size_t kObjectsPerRead = 1'000;
 // One subscription: its state in each shard, or null if the shard has none.
 using Parts = std::vector<const SubscriptionState*>;
 
+bool Gone(const SubscriptionState* part) {
+  return part != nullptr && (part->deleting || part->deleted);
+}
+
 // True if every shard has the subscription as it is here.
 bool Everywhere(const Parts& parts, const StoredSubscription& stored) {
   return std::all_of(parts.begin(), parts.end(), [&stored](const SubscriptionState* part) {
@@ -247,7 +251,8 @@ class Loader {
   }
 
   // Creates the catalog's subscriptions once more if a shard does not have them as they are. Such a
-  // shard lists all messages that it still has.
+  // shard lists all messages that it still has. If a shard has begun to delete one, the catalog's
+  // record of the deletion is lost, and the deletion goes on.
   void SendAgain(const std::map<uint32_t, Parts>& by_id) {
     for (TopicEntry* const entry : state_->All()) {
       for (auto& [name, subscription] : entry->subscriptions) {
@@ -255,14 +260,17 @@ class Loader {
         const auto parts = by_id.find(static_cast<uint32_t>(subscription.id));
         const bool whole = parts != by_id.end() && Everywhere(parts->second, stored);
         if (whole || stored.phase == SubscriptionPhase::kDeleting) continue;
-        stored.phase = SubscriptionPhase::kCreating;
+        const bool gone =
+            parts != by_id.end() && std::any_of(parts->second.begin(), parts->second.end(), Gone);
+        stored.phase = gone ? SubscriptionPhase::kDeleting : SubscriptionPhase::kCreating;
         stored.from_now = false;
         state_->Write(subscription);
       }
     }
   }
 
-  // After a repair, another subscription of the topic may have the name.
+  // After a repair, another subscription of the topic may have the name. A name has only ASCII
+  // characters (api/validation_error.h), so any cut leaves a valid one.
   std::string FreeName(const SubscriptionState& state) {
     const auto& taken = state_->Of(state.topic)->subscriptions;
     std::string name = state.name;
@@ -286,9 +294,8 @@ class Loader {
       if (part == nullptr) continue;
       any = part;
       if (named == nullptr && !part->name.empty()) named = part;
-      const bool gone = part->deleting || part->deleted;
-      deleting |= gone;
-      deleting_everywhere &= gone;
+      deleting |= Gone(part);
+      deleting_everywhere &= Gone(part);
       from_now &= part->start != storage::MessageId{};
     }
     DT_CHECK(any != nullptr);

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "server/catalog/catalog_records.h"
 #include "server/catalog/old_records.h"
 #include "storage/byte_order.h"
@@ -232,8 +234,10 @@ Record CatalogObject() {
   return Object(ObjectKind::kCatalog, kPartition, std::string(kStateName), EncodeState(5));
 }
 
-Record Subscribed(SubscriptionId id, const std::string& name, SubscriptionPhase phase) {
+Record Subscribed(SubscriptionId id, const std::string& name, SubscriptionPhase phase,
+                  bool from_now = false) {
   StoredSubscription stored;
+  stored.from_now = from_now;
   stored.phase = phase;
   stored.topic = TopicId{1};
   stored.name = name;
@@ -309,7 +313,15 @@ TEST(CatalogLoadTest, JoinsWhatARepairFound) {
   other.start = {.high = 1, .low = 1};
   const Record of_s = Subscribed(kFirst, "s", SubscriptionPhase::kLive);
   const Record of_t = Subscribed(kSecond, "t", SubscriptionPhase::kLive);
+  SubscriptionState deleting = t;
+  deleting.deleting = true;
+  SubscriptionState deleted = deleting;
+  deleted.deleted = true;
+  const Record creating = Subscribed(kSecond, "t", SubscriptionPhase::kCreating, /*from_now=*/true);
+  const Record updating = Subscribed(kSecond, "t", SubscriptionPhase::kUpdating);
+  const Record ending = Subscribed(kSecond, "t", SubscriptionPhase::kDeleting);
   const Record state = CatalogObject();
+  const std::map<std::string, SubscriptionId> only_s = {{"s", kFirst}};
   const std::map<std::string, SubscriptionId> both = {{"s", kFirst}, {"t", kSecond}};
   const std::string renamed = "recovered-" + std::to_string(greatest + 1) + "-t";
   const std::vector<MendCase> cases = {
@@ -325,6 +337,12 @@ TEST(CatalogLoadTest, JoinsWhatARepairFound) {
        greatest + 2},
       {"Noted", {state, of_s, of_t, Note(kNoted)}, {{s, t}, {s, t}}, both, kNoted + 1},
       {"None", {Note(kNoted)}, {{}, {}}, {}, 0},
+      {"CreatedInOne", {state, of_s, creating}, {{s, t}, {s}}, both, greatest + 1},
+      {"UpdatedInOne", {state, of_s, updating}, {{s, t}, {s}}, both, greatest + 1},
+      {"DeletedInTheCatalog", {state, of_s, ending}, {{s, t}, {s}}, only_s, greatest + 1},
+      {"DeletedInAShard", {state, of_s, of_t}, {{s, deleting}, {s, t}}, only_s, greatest + 1},
+      {"DeletedInAShardBefore", {state, of_s, of_t}, {{s, deleted}, {s, t}}, only_s, greatest + 1},
+      {"DeletedWithoutARecord", {state, of_s}, {{s, deleting}, {s, t}}, only_s, greatest + 1},
   };
   for (const MendCase& test : cases) {
     SCOPED_TRACE(test.name);
@@ -339,6 +357,7 @@ TEST(CatalogLoadTest, JoinsWhatARepairFound) {
       }
       EXPECT_EQ(found, test.subscriptions);
       world.ExpectShardsFollow();
+      for (const ShardView& shard : world.shards()) EXPECT_EQ(shard.from_now.size(), 0u);
       world.catalog().CheckInvariants();
       EXPECT_FALSE(
           world.store()
@@ -355,6 +374,25 @@ TEST(CatalogLoadTest, JoinsWhatARepairFound) {
       EXPECT_EQ(reply->subscription->id, SubscriptionId{test.next});
     }
   }
+}
+
+TEST(CatalogLoadTest, ARecoveredNameKeepsTheLimitOfNames) {
+  const std::string longest(kTopicBytesMax, 'n');
+  const auto greatest = static_cast<uint32_t>(kSecond);
+  const auto recovered = [&](const std::string& middle) {
+    return absl::StrCat("recovered-", greatest + 2, "-", middle, longest).substr(0, kTopicBytesMax);
+  };
+  CatalogWorld world;
+  Restore(&world,
+          {Note(0), CatalogObject(), Subscribed(kFirst, longest, SubscriptionPhase::kLive),
+           Subscribed(kSecond, recovered(""), SubscriptionPhase::kLive)},
+          {{State(kFirst, longest), State(kSecond, recovered("")),
+            State(SubscriptionId{greatest + 2}, longest)},
+           {}});
+  world.ExpectShardsFollow();
+  const auto found = world.snapshot().FindSubscription(TopicId{1}, recovered("2-"));
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->id, SubscriptionId{greatest + 2});
 }
 
 // The snapshot of a start before any shard has answered.

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -25,6 +26,8 @@ namespace duetime::catalog {
 struct ShardView {
   std::map<uint32_t, protocol::TopicCommand> topics;
   std::map<uint32_t, protocol::SubscriptionState> subscriptions;
+  // Those that were created without the messages that the shard had.
+  std::set<uint32_t> from_now;
 };
 
 class CatalogWorld {
@@ -202,6 +205,7 @@ class CatalogWorld {
     const auto id = static_cast<uint32_t>(command.state.id);
     switch (command.kind) {
       case protocol::SubscriptionCommand::Kind::kCreate:
+        if (command.from_now && !shard->subscriptions.contains(id)) shard->from_now.insert(id);
         shard->subscriptions[id] = command.state;
         break;
       case protocol::SubscriptionCommand::Kind::kUpdate:
