@@ -42,6 +42,7 @@ void LeaseKeeper::Add(Frame* frame, SteadyTime now) {
 void LeaseKeeper::Append(Frame* frame, SteadyTime extend_at) {
   if (extend_at >= frame->received + keep_max_) return;
   frame->extend_at = extend_at;
+  frame->extend_from = 0;
   frame->place = frames_.insert(frames_.end(), frame);
   frame->listed = true;
 }
@@ -56,22 +57,23 @@ void LeaseKeeper::Release(Frame* frame, int index) {
   frame->listed = false;
 }
 
-void LeaseKeeper::Collect(SteadyTime now, v1::SubscribeRequest* request) {
+void LeaseKeeper::Collect(SteadyTime now, int room, v1::SubscribeRequest* request) {
   // Collects a little ahead, so that frames that arrived close together share a request.
   const SteadyTime until = now + interval_ / 4;
   // The loop ends because each frame moves to the end with a later time.
   while (!frames_.empty() && frames_.front()->extend_at <= until) {
     Frame* frame = frames_.front();
-    frames_.pop_front();
-    frame->listed = false;
-    for (int i = 0; i < frame->response.deliveries_size(); ++i) {
+    for (int& i = frame->extend_from; i < frame->response.deliveries_size(); ++i) {
       const std::string& token = frame->response.deliveries(i).lease_token();
       if (!frame->held[static_cast<size_t>(i)] || lost_.count(token) > 0) continue;
+      if (--room < 0) return;
       v1::ExtendLease* extend = request->add_extend();
       extend->set_lease_token(token);
       *extend->mutable_duration() = ToProto(lease_);
       asked_.insert(token);
     }
+    frames_.pop_front();
+    frame->listed = false;
     Append(frame, now + interval_);
   }
 }

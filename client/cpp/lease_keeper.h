@@ -26,6 +26,8 @@ struct Frame {
   int held_count = 0;
   std::chrono::steady_clock::time_point received;
   std::chrono::steady_clock::time_point extend_at;
+  // The deliveries before this one are already in a request for this extension.
+  int extend_from = 0;
   // True while the frame is in the keeper's list, at `place`.
   bool listed = false;
   std::list<Frame*>::iterator place;
@@ -57,7 +59,8 @@ class LeaseKeeper {
   void Release(Frame* frame, int index);
 
   // Adds the leases to extend at `now` to `request`, together with those that are due soon after.
-  void Collect(SteadyTime now, v1::SubscribeRequest* request);
+  // Adds at most `room` leases. The others stay due.
+  void Collect(SteadyTime now, int room, v1::SubscribeRequest* request);
   // When to call Collect next, as of `now`. No frame that is added later is due before this time.
   // Absent: no lease of this stream is extended.
   std::optional<SteadyTime> NextCollect(SteadyTime now) const;

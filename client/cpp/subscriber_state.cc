@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -31,6 +32,21 @@ std::string FittingReason(const std::string& reason) {
   size_t size = kReasonBytesMax;
   while (size > 0 && (static_cast<unsigned char>(reason[size]) & 0xC0) == 0x80) --size;
   return reason.substr(0, size);
+}
+
+int SettlementsIn(const v1::SubscribeRequest& request) {
+  return request.ack_size() + request.nack_size() + request.release_size() +
+         request.dead_letter_size();
+}
+
+// Moves the elements that exceed `room` from the end of `from` to `to`. Returns the room left.
+template <typename Element>
+int MoveExcess(int room, google::protobuf::RepeatedPtrField<Element>* from,
+               google::protobuf::RepeatedPtrField<Element>* to) {
+  const int kept = std::min(room, from->size());
+  for (int i = kept; i < from->size(); ++i) *to->Add() = std::move(*from->Mutable(i));
+  from->DeleteSubrange(kept, from->size() - kept);
+  return room - kept;
 }
 
 }  // namespace
@@ -106,6 +122,8 @@ void SubscriberState::OnFrame(std::shared_ptr<Frame> frame) {
   if (response.has_started()) {
     ++counts_.streams;
     leases_.Start(FromProto(response.started().lease_duration()));
+    const int credit = response.started().max_outstanding_messages();
+    request_max_ = credit > 0 ? credit : std::numeric_limits<int>::max();
     write_ready_.NotifyAll();
   }
   Confirm(response);
@@ -263,18 +281,26 @@ void SubscriberState::FinishWork(Work work, int handled) {
   if (stopping_) changed_.NotifyAll();
 }
 
+int SubscriberState::TakeSettlements(v1::SubscribeRequest* request) {
+  request->Swap(&outgoing_);
+  if (SettlementsIn(*request) <= request_max_) return request_max_ - SettlementsIn(*request);
+  int room = request_max_;
+  room = MoveExcess(room, request->mutable_ack(), outgoing_.mutable_ack());
+  room = MoveExcess(room, request->mutable_nack(), outgoing_.mutable_nack());
+  room = MoveExcess(room, request->mutable_release(), outgoing_.mutable_release());
+  return MoveExcess(room, request->mutable_dead_letter(), outgoing_.mutable_dead_letter());
+}
+
 SubscriberState::WriteTask SubscriberState::NextWrite(v1::SubscribeRequest* request) {
   const base::MutexLock lock(&mutex_);
   for (;;) {
     if (!stream_open_) return WriteTask::kEnd;
     request->Clear();
-    request->Swap(&outgoing_);
-    const bool settles = request->ack_size() + request->nack_size() + request->release_size() +
-                             request->dead_letter_size() >
-                         0;
+    const int room = TakeSettlements(request);
+    const bool settles = room < request_max_;
     if (settles) ++counts_.settle_requests;
     const SteadyTime now = std::chrono::steady_clock::now();
-    leases_.Collect(now, request);
+    leases_.Collect(now, room, request);
     if (settles || request->extend_size() > 0 || request->no_more_deliveries()) {
       return WriteTask::kWrite;
     }

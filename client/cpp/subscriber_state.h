@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -104,6 +105,9 @@ class SubscriberState {
 
   void Confirm(const v1::SubscribeResponse& response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnRefused(const v1::SettleRefusal& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves as many settlements as fit from `outgoing_` into `request`, which is empty. Returns the
+  // room left.
+  int TakeSettlements(v1::SubscribeRequest* request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddOutgoing(const std::string& lease_token, const Settlement& settlement)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Drops deliveries [begin, end) of the frame, which got no handler. Releases them if the
@@ -136,6 +140,10 @@ class SubscriberState {
   LeaseKeeper leases_ ABSL_GUARDED_BY(mutex_);
   int busy_handlers_ ABSL_GUARDED_BY(mutex_) = 0;
   v1::SubscribeRequest outgoing_ ABSL_GUARDED_BY(mutex_);
+  // The most settlements and extensions in one request: the stream's credit. The server ends a
+  // stream that exceeds a limit, and no credit is greater than this limit. Unsettled deliveries may
+  // be more than the credit, because the server no longer counts those whose leases have ended.
+  int request_max_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<int>::max();
   int64_t unconfirmed_ ABSL_GUARDED_BY(mutex_) = 0;
   // The unconfirmed settlements that are not acks, by lease token.
   std::unordered_map<std::string, Settlement::Kind> not_acks_ ABSL_GUARDED_BY(mutex_);

@@ -28,9 +28,9 @@ class LeaseKeeperTest : public testing::Test {
   }
 
   // Returns the tokens that the keeper prolongs at `time` after the start.
-  std::vector<std::string> Collect(milliseconds time) {
+  std::vector<std::string> Collect(milliseconds time, int room = 100) {
     v1::SubscribeRequest request;
-    keeper_.Collect(zero_ + time, &request);
+    keeper_.Collect(zero_ + time, room, &request);
     std::vector<std::string> tokens;
     for (const v1::ExtendLease& extend : request.extend()) {
       EXPECT_EQ(FromProto(extend.duration()), kLease);
@@ -59,6 +59,20 @@ TEST_F(LeaseKeeperTest, ProlongsWhatIsHeldAtEveryThirdOfTheLease) {
   keeper_.Release(&frame, 0);
   keeper_.Release(&frame, 2);
   EXPECT_EQ(Collect(3 * kInterval), Tokens());
+}
+
+TEST_F(LeaseKeeperTest, WhatHasNoRoomStaysDue) {
+  Frame first = MakeFrame(1, 3);
+  Frame second = MakeFrame(4, 2);
+  keeper_.Add(&first, zero_);
+  keeper_.Add(&second, zero_);
+  EXPECT_EQ(Collect(kInterval, 0), Tokens());
+  EXPECT_EQ(Collect(kInterval, 2), (Tokens{"1", "2"}));
+  EXPECT_EQ(keeper_.NextCollect(zero_ + kInterval), zero_ + kInterval);
+  EXPECT_EQ(Collect(kInterval, 2), (Tokens{"3", "4"}));
+  EXPECT_EQ(Collect(kInterval, 2), Tokens{"5"});
+  EXPECT_EQ(Collect(kInterval), Tokens());
+  EXPECT_EQ(Collect(2 * kInterval), (Tokens{"1", "2", "3", "4", "5"}));
 }
 
 TEST_F(LeaseKeeperTest, FramesThatComeCloseTogetherShareARequest) {
