@@ -31,7 +31,7 @@ std::string JsonLine(const google::protobuf::Message& message) {
   options.preserve_proto_field_names = true;
   std::string json;
   const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  // Protobuf knows every type that the server sends, except in the details of errors.
+  // Fails for a time or duration out of protobuf's range. The server sends none.
   if (!status.ok()) return ErrorJson(absl::InternalError(status.ToString()));
   return json + "\n";
 }

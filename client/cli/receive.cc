@@ -78,9 +78,10 @@ bool Holds(const google::protobuf::RepeatedPtrField<std::string>& tokens,
 std::string RefusalText(v1::SettleRefusal::Reason reason, bool tried_before) {
   switch (reason) {
     case v1::SettleRefusal::REASON_LEASE_LOST:
-      return tried_before ? "refused: its lease is over (perhaps by this call: its first try went "
-                            "unanswered)"
-                          : "refused: its lease is over, and the message may come again";
+      return tried_before ? "refused: there is no such lease: mistyped, or over (perhaps by this "
+                            "call: its first try went unanswered)"
+                          : "refused: there is no such lease: mistyped, or over, and the message "
+                            "may come again";
     case v1::SettleRefusal::REASON_OUT_OF_RANGE:
       return "refused: no lease or delay may be that long or that short; the lease goes on";
     case v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC:

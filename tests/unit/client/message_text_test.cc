@@ -286,7 +286,8 @@ TEST(SettledTextTest, OneLineForEachLease) {
     EXPECT_EQ(WasRefused(token, result), token > "2");
   }
   const std::vector<std::pair<int, const char*>> reasons = {
-      {v1::SettleRefusal::REASON_LEASE_LOST, "its lease is over, and the message may come again\n"},
+      {v1::SettleRefusal::REASON_LEASE_LOST,
+       "there is no such lease: mistyped, or over, and the message may come again\n"},
       {v1::SettleRefusal::REASON_OUT_OF_RANGE, "the lease goes on\n"},
       {v1::SettleRefusal::REASON_NO_DEAD_LETTER_TOPIC, "none can be made"},
       {9, "for reason 9"}};
