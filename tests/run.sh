@@ -21,6 +21,9 @@
 #   tests/run.sh --quick              one debug build, file by file, so that a missing include fails here; unit, contract,
 #                                     scenario tests and the house rules
 #
+# Every lane needs the network if Debian packages are missing, to install them. Besides, only lint does: it installs buf from
+# npm's registry into build/buf, once. Everything else stays on the loopback.
+#
 # The last line is "N passed, N failed": the tests of all lanes, and the quickstart; a lane that only builds counts as one, and
 # so does a build that fails. Exits 0 only if nothing failed. Logs are in build/logs.
 set -uo pipefail
