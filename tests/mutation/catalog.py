@@ -172,6 +172,16 @@ FAULTS = [
     ("a subscription gets a number that other records name", LOAD,
      "state_->ReserveSubscriptions(static_cast<uint32_t>(*greatest));", "", UNIT),
     ("a shard that lost a subscription does not get it again", LOAD, "if (repaired) SendAgain(by_id);", "", UNIT),
+    ("a change that was under way at a loss is not sent to a shard that lost the subscription", LOAD,
+     "if (whole || stored.phase == SubscriptionPhase::kDeleting) continue;",
+     "if (whole || stored.phase != SubscriptionPhase::kLive) continue;", UNIT),
+    ("a creation that a loss interrupted skips messages", LOAD, "stored.from_now = false; state_->Write(subscription);",
+     "state_->Write(subscription);", UNIT),
+    ("a subscription that a shard deletes is created again", LOAD,
+     "std::any_of(parts->second.begin(), parts->second.end(), Gone);", "false;", UNIT),
+    ("a subscription that is being deleted is created again", LOAD,
+     "if (whole || stored.phase == SubscriptionPhase::kDeleting) continue;", "if (whole) continue;", UNIT),
+    ("a recovered name is too long", LOAD, "name.resize(std::min(name.size(), kTopicBytesMax));", "", UNIT),
 
     # ---- Directories of older formats
     ("an old directory's subscriptions are written without a number", LOAD,

@@ -12,7 +12,14 @@ SIMULATION = "simulation_test"
 ALL = f"{WORLD} {SETTLE} {SCENARIOS} {SIMULATION}"
 CHANGES = f"messages_test {SCENARIOS} {SIMULATION}"
 
+SHARD = "server/shard/shard.cc"
+
 FAULTS = [
+    # ---- A start after a loss
+    ("a shard delivers before its subscriptions are back", SHARD, "if (held_) {", "if (false) {", "shard_test"),
+    ("a held shard hides that it cannot read", SHARD,
+     "if (!dispatcher_.read_status().ok()) Fail(now); return result;", "return result;", "shard_test"),
+
     # ---- Leases
     ("a delivery does not count as an attempt", f"{ROOM}/leases.cc", "++entry.attempts;", "", ALL),
     ("a lease of an earlier epoch still counts", f"{ROOM}/leases.cc",

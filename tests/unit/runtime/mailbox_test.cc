@@ -144,6 +144,11 @@ TEST(MailboxTest, WaitReturnsAtOnceIfCommandsWait) {
   mailbox.Complete(std::vector<Completion>{{.sequence = 1, .outcome = {}}});
   mailbox.Wait(kLong, ShardMailbox::kNoCommands, {});
   mailbox.Take(true, {}, &taken);
+  EXPECT_FALSE(taken.begun);
+  mailbox.Begin();
+  mailbox.Wait(kLong, ShardMailbox::kNoCommands, {});
+  mailbox.Take(true, {}, &taken);
+  EXPECT_TRUE(taken.begun);
   mailbox.StopDispatch();
   mailbox.Wait(kLong, ShardMailbox::kNoCommands, {});
   mailbox.Take(true, {}, &taken);
