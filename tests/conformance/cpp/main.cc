@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The driver of the C++ library. See tests/conformance/PROTOCOL.md.
+#include <atomic>
+#include <iostream>
+#include <list>
+#include <string>
+#include <thread>
+
+#include "tests/conformance/cpp/calls.h"
+#include "tests/conformance/cpp/wire.h"
+
+namespace {
+
+using duetime::conformance::Calls;
+using duetime::conformance::Failed;
+using duetime::conformance::Json;
+
+void Answer(Calls* calls, const std::string& line) {
+  Json answer;
+  try {
+    const Json request = Json::parse(line);
+    answer["id"] = request.at("id");
+    try {
+      answer["ok"] = calls->Run(request);
+    } catch (const Failed& failed) {
+      answer["error"] = ToJson(failed.status);
+    }
+  } catch (const std::exception& error) {
+    answer["error"] = {{"code", "DRIVER"}, {"message", error.what()}};
+  }
+  duetime::conformance::Print(answer);
+}
+
+// One request, on its own thread.
+struct Running {
+  std::atomic<bool> done = false;
+  std::thread thread;
+};
+
+}  // namespace
+
+int main() {
+  Calls calls;
+  std::list<Running> running;
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    running.remove_if([](Running& request) {
+      if (!request.done) return false;
+      request.thread.join();
+      return true;
+    });
+    Running& request = running.emplace_back();
+    request.thread = std::thread([&calls, &request, line] {
+      Answer(&calls, line);
+      request.done = true;
+    });
+  }
+  for (Running& request : running) request.thread.join();
+  return 0;
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/cpp/worker.h"
+
+#include <utility>
+
+namespace duetime::conformance {
+namespace {
+
+using client::Settlement;
+
+client::SubscriberOptions OptionsOf(const Json& request, const client::ServerAddress& server) {
+  client::SubscriberOptions options;
+  options.server = server;
+  options.topic = request.at("topic");
+  options.subscription = request.value("subscription", "");
+  options.client_id = request.value("client_id", "");
+  options.max_outstanding_messages = request.value("max_outstanding_messages", 0);
+  options.max_outstanding_bytes = request.value("max_outstanding_bytes", int64_t{0});
+  options.lease = Millis(request, "lease_ms", options.lease);
+  options.extend_max = Millis(request, "extend_max_ms", options.extend_max);
+  options.handler_threads = request.value("handlers", options.handler_threads);
+  options.silence_max = Millis(request, "silence_max_ms", options.silence_max);
+  options.backoff.initial = Millis(request, "backoff_initial_ms", options.backoff.initial);
+  options.backoff.max = Millis(request, "backoff_max_ms", options.backoff.max);
+  return options;
+}
+
+Settlement SettlementOf(const Json& json) {
+  const std::string kind = json.at("kind");
+  const std::string reason = json.value("reason", "");
+  const absl::Duration delay = Millis(json, "delay_ms", absl::ZeroDuration());
+  if (kind == "ack") return Settlement::Ack();
+  if (kind == "nack") {
+    return json.contains("delay_ms") ? Settlement::NackAfter(delay, reason)
+                                     : Settlement::Nack(reason);
+  }
+  if (kind == "dead_letter") return Settlement::DeadLetter(reason);
+  if (kind == "release") return Settlement::Release(delay);
+  if (kind == "leave") return Settlement::Leave();
+  throw std::runtime_error("unknown settlement: " + kind);
+}
+
+}  // namespace
+
+Worker::Worker(const Json& request, const client::ServerAddress& server)
+    : name_(request.at("subscriber")),
+      manual_(request.value("mode", "manual") == "manual"),
+      handler_time_(Millis(request, "handler_ms", absl::ZeroDuration())),
+      subscriber_(Must(client::Subscriber::Start(
+          OptionsOf(request, server),
+          [this](const client::Delivery& delivery) { return Handle(delivery); }))),
+      watcher_([this] { Watch(); }) {}
+
+Worker::~Worker() {
+  {
+    const base::MutexLock lock(&mutex_);
+    closed_ = true;
+    changed_.NotifyAll();
+  }
+  subscriber_->Stop(absl::Seconds(1), absl::Seconds(1)).IgnoreError();
+  watcher_.join();
+}
+
+Settlement Worker::Handle(const client::Delivery& delivery) {
+  int64_t n = 0;
+  {
+    const base::MutexLock lock(&mutex_);
+    n = ++deliveries_;
+  }
+  Print({{"event", "delivery"},
+         {"subscriber", name_},
+         {"n", n},
+         {"delivery", ToJson(delivery.proto())}});
+  const base::MutexLock lock(&mutex_);
+  if (!manual_) {
+    const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(handler_time_);
+    while (!closed_ && std::chrono::steady_clock::now() < end) changed_.WaitUntil(&mutex_, end);
+    return Settlement::Ack();
+  }
+  while (!closed_ && !settlements_.contains(n)) changed_.Wait(&mutex_);
+  const auto found = settlements_.extract(n);
+  return found.empty() ? Settlement::Leave() : found.mapped();
+}
+
+void Worker::Finish(int64_t n, const Json& settlement) {
+  Settlement value = SettlementOf(settlement);
+  const base::MutexLock lock(&mutex_);
+  settlements_.insert_or_assign(n, std::move(value));
+  changed_.NotifyAll();
+}
+
+bool Worker::Stop(absl::Duration handlers, absl::Duration confirm) {
+  return subscriber_->Stop(confirm, handlers).ok();
+}
+
+void Worker::Watch() {
+  // The subscriber wakes this thread only when it ends by itself.
+  while (!subscriber_->WaitUntilEnded(absl::Milliseconds(100))) {
+    const base::MutexLock lock(&mutex_);
+    if (closed_) return;
+  }
+  Print({{"event", "ended"}, {"subscriber", name_}, {"error", ToJson(subscriber_->status())}});
+}
+
+Json Worker::Counts() const {
+  const client::SubscriberCounts counts = subscriber_->counts();
+  return {{"delivered", counts.delivered}, {"acked", counts.acked},
+          {"nacked", counts.nacked},       {"dead_lettered", counts.dead_lettered},
+          {"released", counts.released},   {"left", counts.left},
+          {"refused", counts.refused},     {"lost", counts.lost},
+          {"skipped", counts.skipped},     {"streams", counts.streams},
+          {"extended", counts.extended},   {"leases_lost", counts.leases_lost}};
+}
+
+}  // namespace duetime::conformance
