@@ -24,7 +24,7 @@ void Answer(Calls* calls, const std::string& line) {
     try {
       answer["ok"] = calls->Run(request);
     } catch (const Failed& failed) {
-      answer["error"] = ToJson(failed.status);
+      answer["error"] = duetime::conformance::ToJson(failed.status);
     }
   } catch (const std::exception& error) {
     answer["error"] = {{"code", "DRIVER"}, {"message", error.what()}};
