@@ -1,1 +1,361 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Cases: subscribers on a server that is well."""
+
+import collections
+
+from harness import Subscriber, World, anything, case, check, match, millis, stamp, text, now, until
+
+# Longer than a case may take: a message that comes again within this time was given back, its lease did not end.
+LONG_LEASE = 600_000
+
+
+def start(world: World, count: int = 1, **options) -> tuple[Subscriber, str, list[str]]:
+    """A subscriber whose handlers wait for the case, and messages that are due."""
+    topic = world.new_name()
+    ids = world.client.make_many(topic, count)
+    return world.client.subscribe(topic, **{"lease_ms": LONG_LEASE} | options), topic, ids
+
+
+# ---- Settlements
+
+@case("subscriber.ack")
+def _(world: World) -> None:
+    subscriber, _, ids = start(world)
+    delivery = subscriber.take()
+    match(delivery, {"message_id": ids[0], "attempt": 1, "payload": text("0"), "maybe_redelivered": False})
+    check(world.client.state(ids[0]) == "STATE_IN_FLIGHT", "not in flight while the handler runs")
+    subscriber.finish(delivery)
+    world.client.wait_state(ids[0], "STATE_ACKED")
+    match(subscriber.wait_counts(acked=1), {"delivered": 1, "acked": 1, "nacked": 0, "streams": 1})
+
+
+@case("subscriber.delivery_fields")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    due = stamp(now() - 5_000)
+    fields = {"key": "k", "ordering_key": "k", "attributes": {"a": "ß"}, "labels": {"l": "1"}}
+    message = client.make(topic, bytes(range(256)), deliver_time=due, **fields)
+    subscriber = client.subscribe(topic, subscription="some/name", client_id="conformance")
+    delivery = subscriber.take()
+    match(delivery, fields | {"message_id": message["id"], "payload": text(bytes(range(256))), "lease_token": anything,
+                              "deliver_time": lambda time: millis(time) == millis(due), "accept_time": anything,
+                              "lateness": lambda value: millis(value) >= 5_000})
+    subscriber.finish(delivery)
+    subscriber.wait_counts(acked=1)
+
+
+@case("subscriber.nack")
+def _(world: World) -> None:
+    subscriber, _, ids = start(world)
+    subscriber.finish(subscriber.take(), "nack", reason="not now")
+    again = subscriber.take()
+    match(again, {"message_id": ids[0], "attempt": 2, "maybe_redelivered": True})
+    subscriber.finish(again)
+    match(subscriber.wait_counts(acked=1), {"nacked": 1, "acked": 1, "delivered": 2})
+
+
+@case("subscriber.nack_after")
+def _(world: World) -> None:
+    subscriber, _, _ = start(world)
+    subscriber.finish(subscriber.take(), "nack", delay_ms=1500)
+    before = now()
+    again = subscriber.take()
+    check(now() - before >= 1_300, f"the message came again after {now() - before} ms, not 1500")
+    match(again, {"attempt": 2})
+    subscriber.finish(again)
+
+
+@case("subscriber.retry_policy")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    client.create_subscription(subscription={"topic": topic, "settings": {
+        "retry": {"min_backoff": "0.2s", "max_attempts": 3}}})
+    client.make(topic, "content", delay="0s")
+    subscriber = client.subscribe(topic)
+    for attempt in (1, 2, 3):
+        delivery = subscriber.take()
+        match(delivery, {"attempt": attempt})
+        subscriber.finish(delivery, "nack", reason=f"failure {attempt}")
+    dead = client.subscribe(topic + ".dlq")
+    delivery = dead.take()
+    match(delivery, {"payload": text("content"), "dead_letter": {
+        "topic": topic, "attempts": 3, "reason": "REASON_MAX_ATTEMPTS", "reason_text": "failure 3"}})
+    dead.finish(delivery)
+
+
+@case("subscriber.dead_letter")
+def _(world: World) -> None:
+    subscriber, topic, ids = start(world)
+    subscriber.finish(subscriber.take(), "dead_letter", reason="not an order")
+    match(subscriber.wait_counts(dead_lettered=1), {"dead_lettered": 1})
+    check(world.client.state(ids[0]) == "STATE_DEAD_LETTERED", "no dead letter")
+    match(world.client.pull(topic=topic + ".dlq", wait="30s"), {"deliveries": [{"dead_letter": {
+        "topic": topic, "message_id": ids[0], "reason": "REASON_REJECTED", "reason_text": "not an order"}}]})
+
+
+@case("subscriber.release")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    # One failed attempt would make a dead letter.
+    client.create_subscription(subscription={"topic": topic, "settings": {"retry": {"max_attempts": 1}}})
+    client.make(topic, delay="0s")
+    subscriber = client.subscribe(topic, lease_ms=LONG_LEASE)
+    for _ in range(3):
+        subscriber.finish(subscriber.take(), "release")
+    delivery = subscriber.take()
+    subscriber.finish(delivery)
+    subscriber.wait_counts(acked=1, released=3)
+
+
+@case("subscriber.raise", needs="raise")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    client.create_subscription(subscription={"topic": topic, "settings": {"retry": {"max_attempts": 2}}})
+    client.make(topic, delay="0s")
+    subscriber = client.subscribe(topic, lease_ms=LONG_LEASE)
+    for attempt in (1, 2):
+        delivery = subscriber.take()
+        match(delivery, {"attempt": attempt})
+        subscriber.finish(delivery, "raise", reason="the handler broke")
+    match(client.pull(topic=topic + ".dlq", wait="30s"), {"deliveries": [{"dead_letter": {
+        "reason": "REASON_MAX_ATTEMPTS", "reason_text": lambda reason: "the handler broke" in (reason or "")}}]})
+    # The subscriber goes on.
+    client.make(topic, "next", delay="0s")
+    delivery = subscriber.take()
+    match(delivery, {"payload": text("next")})
+    subscriber.finish(delivery)
+
+
+@case("subscriber.leave")
+def _(world: World) -> None:
+    subscriber, _, ids = start(world, lease_ms=1_000)
+    subscriber.finish(subscriber.take(), "leave")
+    again = subscriber.take()  # The lease has ended, and nothing extended it.
+    match(again, {"message_id": ids[0], "attempt": 2})
+    subscriber.finish(again)
+    subscriber.wait_counts(acked=1)
+
+
+# ---- Leases
+
+@case("subscriber.slow_handler_keeps_its_lease")
+def _(world: World) -> None:
+    subscriber, topic, ids = start(world, lease_ms=2_000)
+    delivery = subscriber.take()
+    other = world.client.subscribe(topic)
+    other.nothing(6, "the lease of a running handler ended")
+    subscriber.finish(delivery)
+    world.client.wait_state(ids[0], "STATE_ACKED")
+    match(subscriber.wait_counts(acked=1, extended=2), {"delivered": 1})
+
+
+@case("subscriber.extends_what_waits_for_a_handler")
+def _(world: World) -> None:
+    subscriber, topic, _ = start(world, 3, lease_ms=2_000, handlers=1)
+    first = subscriber.take()
+    other = world.client.subscribe(topic)
+    other.nothing(5, "the lease of a message that waits for a handler ended")
+    for delivery in (first, None, None):
+        delivery = delivery or subscriber.take()
+        match(delivery, {"attempt": 1})
+        subscriber.finish(delivery)
+    subscriber.wait_counts(acked=3)
+
+
+@case("subscriber.extend_max")
+def _(world: World) -> None:
+    subscriber, topic, ids = start(world, lease_ms=1_000, extend_max_ms=1_500)
+    slow = subscriber.take()
+    other = world.client.subscribe(topic)
+    delivery = other.take()
+    match(delivery, {"message_id": ids[0], "attempt": 2})
+    other.finish(delivery)
+    world.client.wait_state(ids[0], "STATE_ACKED")
+    subscriber.finish(slow)  # Too late: refused, and no harm.
+    match(other.wait_counts(acked=1), {"acked": 1})
+    match(subscriber.counts(), {"acked": 0})
+
+
+# ---- Handlers and credit
+
+@case("subscriber.handlers_at_once")
+def _(world: World) -> None:
+    subscriber, _, _ = start(world, 10, handlers=3)
+    running = [subscriber.take() for _ in range(3)]
+    subscriber.nothing(1, "more than 3 handlers at once")
+    for _ in range(7):
+        subscriber.finish(running.pop(0))
+        running.append(subscriber.take())
+    for delivery in running:
+        subscriber.finish(delivery)
+    match(subscriber.wait_counts(acked=10), {"delivered": 10})
+
+
+@case("subscriber.one_handler_keeps_the_order")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    begin = now() - 60_000
+    for i in reversed(range(20)):
+        client.make(topic, str(i), deliver_time=stamp(begin + i * 1000), ordering_key="o")
+    subscriber = client.subscribe(topic, handlers=1, mode="ack")
+    got = [subscriber.take()["payload"] for _ in range(20)]
+    # Messages that are due at their acceptance come in the order of the acceptance.
+    check(got == [text(str(i)) for i in reversed(range(20))], f"{got}")
+
+
+@case("subscriber.credit")
+def _(world: World) -> None:
+    subscriber, topic, _ = start(world, 5, handlers=5, max_outstanding_messages=2)
+    held = [subscriber.take(), subscriber.take()]
+    subscriber.nothing(1, "more than 2 deliveries with a credit of 2")
+    counts = world.client.get_subscription(topic=topic)["subscription"]["counts"]
+    match(counts, {"in_flight": 2, "ready": 3})
+    subscriber.finish(held.pop())
+    held.append(subscriber.take())
+    subscriber.finish(held.pop(), "nack", delay_ms=60_000)
+    held.append(subscriber.take())
+    subscriber.nothing(0.5, "more than 2 deliveries with a credit of 2")
+
+
+@case("subscriber.credit_in_bytes")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    for i in range(3):
+        client.make(topic, f"{i}" * 1000, delay="0s")
+    subscriber = client.subscribe(topic, handlers=3, max_outstanding_bytes=1500)
+    first = subscriber.take()
+    subscriber.nothing(1, "2000 bytes with a credit of 1500")
+    subscriber.finish(first)
+    subscriber.take()
+
+
+# ---- Several subscribers and subscriptions
+
+@case("subscriber.two_share")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    workers = [client.subscribe(topic, handlers=2, max_outstanding_messages=2) for _ in range(2)]
+    for worker in workers:
+        worker.wait_counts(streams=1)
+    ids = client.make_many(topic, 4)
+    held = [(worker, worker.take()) for worker in workers for _ in range(2)]
+    check({delivery["message_id"] for _, delivery in held} == set(ids), "not each message once")
+    for worker, delivery in held:
+        worker.finish(delivery)
+    for worker in workers:
+        worker.wait_counts(acked=2)
+
+
+@case("subscriber.each_subscription_gets_all")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    workers = [client.subscribe(topic, subscription=name, mode="ack") for name in ("a", "b")]
+    for worker in workers:
+        worker.wait_counts(streams=1)
+    ids = set(client.make_many(topic, 20))
+    for worker in workers:
+        check({worker.take()["message_id"] for _ in range(20)} == ids, "not each message")
+
+
+# ---- Stop
+
+@case("stop.confirms_settlements")
+def _(world: World) -> None:
+    subscriber, _, ids = start(world, 50, handlers=50)
+    for delivery in [subscriber.take() for _ in range(50)]:
+        subscriber.finish(delivery)
+    check(subscriber.stop(), "not clean")
+    match(subscriber.counts(), {"acked": 50})
+    for message_id in ids:
+        check(world.client.state(message_id) == "STATE_ACKED", "stopped before the settlements were confirmed")
+
+
+@case("stop.waits_for_handlers")
+def _(world: World) -> None:
+    subscriber, _, ids = start(world, lease_ms=2_000)
+    delivery = subscriber.take()
+    stop = subscriber.begin_stop()
+    subscriber.nothing(3, "an event")
+    check(not stop.done(), "the stop did not wait for the handler")
+    check(world.client.state(ids[0]) == "STATE_IN_FLIGHT", "the lease ended during the stop")
+    subscriber.finish(delivery)
+    match(stop.result(), {"clean": True})
+    check(world.client.state(ids[0]) == "STATE_ACKED", "not acked")
+
+
+@case("stop.gives_back_what_is_not_begun")
+def _(world: World) -> None:
+    subscriber, topic, ids = start(world, 6, handlers=1)
+    running = subscriber.take()
+    until(lambda: world.client.get_subscription(topic=topic)["subscription"]["counts"].get("in_flight") == "6",
+          lambda: "not all messages are delivered")
+    stop = subscriber.begin_stop()
+    other = world.client.subscribe(topic, handlers=6, mode="ack")
+    got = {other.take()["message_id"] for _ in range(5)}
+    check(got == set(ids) - {running["message_id"]}, f"{got}")
+    check(not stop.done(), "the stop did not wait for the handler")
+    subscriber.finish(running)
+    match(stop.result(), {"clean": True})
+    match(subscriber.counts(), {"delivered": 1, "acked": 1})
+    other.wait_counts(acked=5)
+    match(world.client.get_subscription(topic=topic), {"subscription": {"counts": {"acked": 6, "streams": 1}}})
+
+
+@case("stop.does_not_wait_for_ever")
+def _(world: World) -> None:
+    subscriber, topic, ids = start(world)
+    stuck = subscriber.take()
+    check(not subscriber.stop(handlers_ms=500, confirm_ms=500), "clean, although a handler runs")
+    other = world.client.subscribe(topic)
+    delivery = other.take()
+    match(delivery, {"message_id": ids[0], "attempt": 2})
+    other.finish(delivery)
+    subscriber.finish(stuck)
+    other.wait_counts(acked=1)
+
+
+@case("stop.of_an_idle_subscriber")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    subscriber = client.subscribe(topic)
+    subscriber.wait_counts(streams=1)
+    before = now()
+    check(subscriber.stop(), "not clean")
+    check(now() - before < 20_000, "the stop waited for nothing")
+    until(lambda: not int(client.get_subscription(topic=topic)["subscription"].get("counts", {}).get("streams", 0)),
+          lambda: "the stream is open")
+
+
+# ---- Permanent errors
+
+@case("ended.by_a_wrong_topic")
+def _(world: World) -> None:
+    match(world.client.subscribe("not a topic").ended(),
+          {"code": "INVALID_ARGUMENT", "reason": "INVALID_TOPIC", "type": anything})
+
+
+@case("ended.by_a_deleted_subscription")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    subscriber = client.subscribe(topic, subscription="s")
+    subscriber.wait_counts(streams=1)
+    client.delete_subscription(topic=topic, name="s")
+    match(subscriber.ended(), {"code": "NOT_FOUND", "reason": "SUBSCRIPTION_NOT_FOUND"})
+
+
+# ---- Many
+
+@case("many.none_lost_none_twice")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    subscriber = client.subscribe(topic, handlers=8, mode="ack")
+    ids = client.make_many(topic, 10_000)
+    got = collections.Counter()
+    while len(got) < len(ids):
+        delivery = subscriber.take()
+        got[delivery["message_id"]] += 1
+        check(got[delivery["message_id"]] == 1 or delivery["maybe_redelivered"], f"twice, unmarked: {delivery}")
+    check(set(got) == set(ids), "messages that nobody scheduled")
+    match(subscriber.wait_counts(acked=10_000), {"acked": 10_000})
+    check(subscriber.stop(), "not clean")
+    match(client.get_topic(name=topic), {"topic": {"counts": {"pending": 0}}})
