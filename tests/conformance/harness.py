@@ -208,10 +208,13 @@ class Client:
         return self.schedule(topic=topic, payload=text(payload), **fields)["message"]
 
     def make_many(self, topic: str, count: int, **fields: Any) -> list[str]:
-        """Schedules messages with the payloads 0, 1, 2 ... in batches. Returns their ids."""
+        """Schedules messages with the payloads 0, 1, 2 ... in batches, due at once unless the fields say otherwise. Returns
+        their ids."""
+        if not fields.keys() & {"delay", "deliver_time"}:
+            fields["delay"] = "0s"
         ids = []
         for begin in range(0, count, 1000):
-            batch = [{"topic": topic, "payload": text(str(i)), "delay": "0s"} | fields
+            batch = [{"topic": topic, "payload": text(str(i))} | fields
                      for i in range(begin, min(begin + 1000, count))]
             ids += [result["ok"]["message"]["id"] for result in self.schedule_batch(messages=batch)["results"]]
         return ids

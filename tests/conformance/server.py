@@ -48,8 +48,11 @@ class Daemon:
         self._process.kill()
         self._process.wait()
 
-    def stop(self) -> None:
+    def begin_stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
+
+    def stop(self) -> None:
+        self.begin_stop()
         try:
             self._process.wait(READY_SECONDS)
         except subprocess.TimeoutExpired:
