@@ -73,8 +73,10 @@ Settlement Worker::Handle(const client::Delivery& delivery) {
          {"delivery", ToJson(delivery.proto())}});
   const base::MutexLock lock(&mutex_);
   if (!manual_) {
-    const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(handler_time_);
-    while (!closed_ && std::chrono::steady_clock::now() < end) changed_.WaitUntil(&mutex_, end);
+    // Only the end of this object wakes the wait.
+    const auto time = absl::ToChronoNanoseconds(handler_time_);
+    while (!closed_ && changed_.WaitFor(&mutex_, time)) {
+    }
     return Settlement::Ack();
   }
   while (!closed_ && !settlements_.contains(n)) changed_.Wait(&mutex_);
