@@ -6,8 +6,10 @@
 #include "server/base/check.h"
 #include "server/delivery/backlog.h"
 #include "server/delivery/delivery_records.h"
+#include "server/delivery/message_ends.h"
 #include "server/delivery/pending_deliveries.h"
 #include "server/delivery/retries.h"
+#include "server/delivery/store_reader.h"
 #include "server/delivery/subscriptions.h"
 #include "server/scheduler/scheduler.h"
 
@@ -23,13 +25,16 @@ constexpr EntryIndex kWrittenPerStep = 5000;
 }  // namespace
 
 CleanStop::CleanStop(const DeliveryParts& parts)
-    : records_(parts.records),
+    : reader_(parts.reader),
+      records_(parts.records),
       table_(parts.table),
       subscriptions_(parts.subscriptions),
       backlog_(parts.backlog),
+      ends_(parts.ends),
       retries_(parts.retries),
       scheduler_(parts.scheduler) {
-  DT_CHECK(AllSet(records_, table_, subscriptions_, backlog_, retries_, scheduler_));
+  DT_CHECK(
+      AllSet(reader_, records_, table_, subscriptions_, backlog_, ends_, retries_, scheduler_));
 }
 
 bool CleanStop::Step(base::Now now) {
@@ -51,8 +56,12 @@ void CleanStop::WriteDown(base::Now now, EntryIndex index) {
   if (entry.state == EntryState::kEnding || entry.state == EntryState::kForgetting) return;
   if (entry.state == EntryState::kInFlight) retries_->TakeBack(now, index);
   if (entry.subscription->state.deleting) {
-    // The subscription takes no message back, and a cancel must still know the delivery.
-    if (entry.attempts == 0) return;
+    // The subscription takes no message back, and a cancel must still know the delivery. The record
+    // of a message that is gone would stay for ever.
+    if (entry.attempts == 0 || ends_->MessageEnding(entry.key())) return;
+    if (const auto record = reader_->Record(entry.key()); record.ok() && !record->has_value()) {
+      return;
+    }
     records_->PutProgress(entry.key(), entry.subscription->state.id,
                           {.state = Progress::State::kFailed,
                            .attempts = entry.attempts,

@@ -29,10 +29,12 @@ class CleanStop {
   void WriteDown(base::Now now, EntryIndex index);
   void GiveBackClaims();
 
+  StoreReader* const reader_;
   DeliveryRecords* const records_;
   PendingDeliveries* const table_;
   Subscriptions* const subscriptions_;
   Backlog* const backlog_;
+  MessageEnds* const ends_;
   Retries* const retries_;
   const scheduler::Scheduler* const scheduler_;
   // The next entry to handle.

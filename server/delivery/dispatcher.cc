@@ -107,6 +107,7 @@ absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
   if (!read_status().ok()) return read_status();
   if (stopped_) return absl::OkStatus();
   Turns& turns = *parts_.turns;
+  turns.ReadBackIfRoom();
   for (size_t i = 0; i < kPagesPerStep && turns.any_to_read_back(); ++i) {
     absl::Status status = parts_.backlog_reader->ReadPage(now, turns.NextToReadBack());
     if (!status.ok()) return status;

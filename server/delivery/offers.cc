@@ -12,6 +12,7 @@
 #include "server/delivery/occurrence_sink.h"
 #include "server/delivery/retries.h"
 #include "server/delivery/subscriptions.h"
+#include "server/delivery/turns.h"
 #include "server/scheduler/scheduler.h"
 
 namespace duetime::delivery {
@@ -30,13 +31,14 @@ Offers::Offers(const DeliveryParts& parts)
       table_(parts.table),
       memory_(parts.memory),
       subscriptions_(parts.subscriptions),
+      turns_(parts.turns),
       states_(parts.states),
       backlog_(parts.backlog),
       status_(parts.status),
       ends_(parts.ends),
       retries_(parts.retries) {
   DT_CHECK(AllSet(writes_, key_locks_, occurrences_, stats_, scheduler_, reader_, table_));
-  DT_CHECK(AllSet(memory_, subscriptions_, states_, backlog_, status_, ends_, retries_));
+  DT_CHECK(AllSet(memory_, subscriptions_, turns_, states_, backlog_, status_, ends_, retries_));
 }
 
 void Offers::OnDue(base::Now now, const MessageRef& message) {
@@ -48,7 +50,7 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
   ProgressRows rows;
   if (MayHaveRows(topic, repeats)) {
     auto read = reader_->Progress(message.key);
-    if (!read.ok()) return;
+    if (!read.ok()) return OfferInNextRun(message, read.status());
     rows = *std::move(read);
   }
   takers_.clear();
@@ -69,12 +71,15 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
         topic.subscriptions.begin(), topic.subscriptions.end(), [&](const Subscription* one) {
           return one->Covers(message.key.id) && rows.Settled(one->state.id);
         });
-    return EndUnwanted(now, message.key, settled);
+    return EndUnwanted(now, message, settled);
   }
+  // The timer of a cancelled message stays in the wheel. A bounded subscription would count such a
+  // message among those that it keeps, so the store must confirm that the message exists.
   if (std::any_of(takers_.begin(), takers_.end(),
-                  [this](const Taker& taker) { return MustExist(*taker.subscription); })) {
+                  [](const Taker& taker) { return taker.subscription->bounded(); })) {
     const auto record = reader_->Record(message.key);
-    if (!record.ok() || !record->has_value()) return;
+    if (!record.ok()) return OfferInNextRun(message, record.status());
+    if (!record->has_value()) return;
   }
   ++stats_->fired;
   for (const Taker& taker : takers_) {
@@ -93,6 +98,11 @@ void Offers::OfferAfterCommit(const MessageRef& message) {
     scheduler_->low_watermark()->Release(message.key.due_ms);
     scheduler_->NoteProgress();
   });
+}
+
+void Offers::OfferInNextRun(const MessageRef& message, const absl::Status& unread) {
+  // Nobody releases this hold.
+  if (storage::IsDamage(unread)) scheduler_->low_watermark()->Hold(message.key.due_ms);
 }
 
 bool Offers::MayHaveRows(const Topic& topic, bool repeats) const {
@@ -138,11 +148,6 @@ Listed Offers::IsListed(const MessageRef& message, const Subscription& subscript
   return ask_disk ? backlog_->ListedAt(message.key, subscription) : Listed::kNo;
 }
 
-bool Offers::MustExist(const Subscription& subscription) const {
-  return subscription.bounded() &&
-         (subscription.available.empty() || !memory_->FitsNew(subscription));
-}
-
 void Offers::Offer(base::Now now, const MessageRef& message, const Taker& taker,
                    const Progress* row) {
   Subscription* const subscription = taker.subscription;
@@ -173,7 +178,8 @@ void Offers::OfferAgain(EntryIndex index, const MessageRef& message, const Progr
   }
   // The message was moved, so one of its two places is stale. The store shows which one.
   const auto record = reader_->Record(message.key);
-  if (!record.ok() || !record->has_value()) return;
+  if (!record.ok()) return OfferInNextRun(message, record.status());
+  if (!record->has_value()) return;
   if (entry.state == EntryState::kForgetting) {
     return backlog_->ListNew(message, entry.subscription, nullptr);
   }
@@ -185,30 +191,40 @@ void Offers::MoveEntry(EntryIndex index, const MessageRef& message, const Progre
   DT_CHECK(entry.id == message.key.id);
   DT_CHECK(entry.state == EntryState::kReady || entry.state == EntryState::kDelayed);
   DT_CHECK(!entry.seen);
+  Subscription* const subscription = entry.subscription;
+  if (subscription->backlog.any() &&
+      backlog_->ListedAt(message.key, *subscription) == Listed::kYes) {
+    // BacklogReader brings the message back from there. It claims the listing first: an entry at
+    // this place without a claim would be delivered again after a crash, as if for the first time.
+    ends_->DropStale(index);
+    backlog_->FallBehind(subscription, message.key);
+    return turns_->ReadBack(subscription);
+  }
   states_->Unhold(index);
   backlog_->Unlist(index);
   entry.due_ms = entry.listed_ms = message.key.due_ms;
   entry.bytes = message.bytes;
-  if (const auto past = status_->PastOf(message.key, entry.subscription, row); past.ok()) {
+  if (const auto past = status_->PastOf(message.key, subscription, row); past.ok()) {
     entry.attempts = past->attempts;
     entry.half_failures = row != nullptr ? row->half_failures() : 0;
     entry.maybe_delivered = past->uncertain;
   }
   entry.progress = entry.progress || row != nullptr;
-  entry.spilled = entry.subscription->backlog.behind();  // the fill may have listed it
+  entry.spilled = subscription->backlog.behind();  // a listing may be damaged, or in flight
   states_->Hold(index);
 }
 
-void Offers::EndUnwanted(base::Now now, const MessageKey& key, bool settled) {
+void Offers::EndUnwanted(base::Now now, const MessageRef& message, bool settled) {
+  const MessageKey& key = message.key;
   if (ends_->AnyEnding(key.id)) return;
   const auto record = reader_->Record(key);
-  if (!record.ok()) return;
+  if (!record.ok()) return OfferInNextRun(message, record.status());
   storage::MessageRecord decoded;
   // The offer is stale, or the record is damaged. A damaged message is left alone.
   if (!record->has_value() || !storage::DecodeMessageRecord(**record, &decoded).ok()) return;
   const Topic& topic = *subscriptions_->TopicOf(decoded.header.topic);
   const auto status = status_->StatusOf(now, key, topic, nullptr);
-  if (!status.ok()) return;
+  if (!status.ok()) return OfferInNextRun(message, status.status());
   const auto how = settled ? storage::EndState::kAcked : storage::EndState::kDropped;
   if (absl::Status end = ends_->BeginEnd(now, {.key = key,
                                                .record = &decoded,

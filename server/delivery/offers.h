@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
+
 #include "server/base/clock.h"
 #include "server/delivery/backlog.h"
 #include "server/delivery/delivery_parts.h"
@@ -21,8 +23,10 @@ namespace duetime::delivery {
 //
 // The scheduler may offer a message twice, or at a place from which it was moved (a stale offer).
 // An offer of a known message changes nothing, with two exceptions. If the store shows that the
-// known place is the stale one, the entry moves. If an uncommitted settlement leaves the message
-// pending, the offer is repeated after the commit. Thread safety: confined to the engine thread.
+// known place is the stale one, the entry moves, or leaves memory if the message is listed at its
+// place. If an uncommitted settlement leaves the message pending, the offer is repeated after the
+// commit. If damage hides what an offer needs, the next run repeats the offer. Thread safety:
+// confined to the engine thread.
 class Offers {
  public:
   explicit Offers(const DeliveryParts& parts);
@@ -50,23 +54,24 @@ class Offers {
   // Offers the message again when its settlement is committed, and holds the low watermark back
   // until then. REQUIRES: a settlement is not committed yet.
   void OfferAfterCommit(const storage::MessageRef& message);
+  // Keeps the low watermark below the message, so that the next run offers it again: its records
+  // may be readable then, after a repair or if the disk misread them. Does nothing if the store
+  // cannot be read at all.
+  void OfferInNextRun(const storage::MessageRef& message, const absl::Status& unread);
   bool MayHaveRows(const Topic& topic, bool repeats) const;
   // Whether the message is listed. If not, or if this is unknown, it must be offered now. REQUIRES:
   // the subscription does not have it in memory.
   Listed IsListed(const storage::MessageRef& message, const Subscription& subscription,
                   const storage::Progress* row, bool repeats);
-  // True if the store must confirm that the message exists before it is offered, because the timer
-  // of a cancelled message stays in the wheel. A bounded subscription without credit or room would
-  // notice the end late, and would count the message among those that it keeps.
-  bool MustExist(const Subscription& subscription) const;
   void Offer(base::Now now, const storage::MessageRef& message, const Taker& taker,
              const storage::Progress* row);
   // Handles an offer of a message that the subscription has in memory.
   void OfferAgain(EntryIndex index, const storage::MessageRef& message,
                   const storage::Progress* row);
+  // Moves an entry, or drops it, because the store has its message at the place of the offer.
   void MoveEntry(EntryIndex index, const storage::MessageRef& message,
                  const storage::Progress* row);
-  void EndUnwanted(base::Now now, const storage::MessageKey& key, bool settled);
+  void EndUnwanted(base::Now now, const storage::MessageRef& message, bool settled);
 
   scheduler::PendingWrites* const writes_;
   scheduler::KeyLocks* const key_locks_;
@@ -77,6 +82,7 @@ class Offers {
   PendingDeliveries* const table_;
   MemoryShare* const memory_;
   Subscriptions* const subscriptions_;
+  Turns* const turns_;
   DeliveryStates* const states_;
   Backlog* const backlog_;
   MessageStatus* const status_;

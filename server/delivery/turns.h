@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <deque>
+#include <utility>
+#include <vector>
 
 #include "server/base/check.h"
 #include "server/delivery/memory_share.h"
@@ -46,9 +48,23 @@ class Turns {
   void ReadBack(Subscription* subscription) {
     if (subscription->read_queued || !CanReadBack(*subscription)) return;
     if (subscription->ready.count >= frame_messages_max_) return;
-    if (!memory_->FitsReadBack(*subscription)) return;
+    if (!memory_->FitsReadBack(*subscription)) {
+      // Others may fill the memory. Nobody asks again for this subscription when they leave room.
+      if (!memory_->full() || subscription->room_queued) return;
+      subscription->room_queued = true;
+      wait_for_room_.push_back(subscription);
+      return;
+    }
     subscription->read_queued = true;
     read_back_.push_back(subscription);
+  }
+  // Asks again for the subscriptions that found the memory full, if it is no longer full.
+  void ReadBackIfRoom() {
+    if (memory_->full()) return;
+    for (Subscription* const subscription : std::exchange(wait_for_room_, {})) {
+      subscription->room_queued = false;
+      ReadBack(subscription);
+    }
   }
 
   // Removes and returns the next subscription. REQUIRES: there is one.
@@ -74,7 +90,8 @@ class Turns {
     DT_CHECK(!CanServe(*subscription));
     if (subscription->serve_queued) DT_CHECK_EQ(std::erase(serve_, subscription), 1u);
     if (subscription->read_queued) DT_CHECK_EQ(std::erase(read_back_, subscription), 1u);
-    subscription->serve_queued = subscription->read_queued = false;
+    if (subscription->room_queued) DT_CHECK_EQ(std::erase(wait_for_room_, subscription), 1u);
+    subscription->serve_queued = subscription->read_queued = subscription->room_queued = false;
   }
 
   size_t to_serve() const { return serve_.size(); }
@@ -91,6 +108,8 @@ class Turns {
   const MemoryShare* const memory_;
   std::deque<Subscription*> serve_;
   std::deque<Subscription*> read_back_;
+  // Subscriptions that were not queued to be read back because memory was full.
+  std::vector<Subscription*> wait_for_room_;
 };
 
 }  // namespace duetime::delivery

@@ -221,5 +221,35 @@ TEST_F(TurnsTest, WithoutRoomNothingIsReadBack) {
   EXPECT_FALSE(served_.read_queued);
 }
 
+TEST_F(TurnsTest, TheRoomThatAnotherLeavesIsUsed) {
+  served_.backlog.FallBehind({});
+  Add(kDueIdleMax, &served_);
+  Add(kDueMax - kDueIdleMax - 1, &idle_);
+  const EntryIndex last = Add(&idle_);
+  turns_.ReadBack(&served_);
+  turns_.ReadBack(&served_);
+  turns_.ReadBackIfRoom();
+  EXPECT_FALSE(turns_.any_to_read_back()) << "memory is full";
+  table_.Remove(last);
+  turns_.ReadBackIfRoom();
+  EXPECT_TRUE(turns_.any_to_read_back());
+  EXPECT_EQ(turns_.NextToReadBack(), &served_);
+  turns_.ReadBackIfRoom();
+  EXPECT_FALSE(turns_.any_to_read_back()) << "it was queued once";
+}
+
+TEST_F(TurnsTest, ASubscriptionThatIsGoneDoesNotWaitForRoom) {
+  idle_.ready.count = 0;
+  idle_.backlog.FallBehind({});
+  Add(kDueMax, &idle_);
+  turns_.ReadBack(&idle_);
+  EXPECT_TRUE(idle_.room_queued);
+  turns_.Forget(&idle_);
+  PendingDeliveries empty;
+  std::swap(table_, empty);
+  turns_.ReadBackIfRoom();
+  EXPECT_FALSE(idle_.read_queued);
+}
+
 }  // namespace
 }  // namespace duetime::delivery

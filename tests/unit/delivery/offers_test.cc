@@ -4,6 +4,8 @@
 #include "server/delivery/offers.h"
 
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -112,6 +114,79 @@ TEST_F(OffersTest, AnEntryMovesToThePlaceOfItsRecord) {
   Offer(stale);
   EXPECT_EQ(At(index).due_ms, moved.key.due_ms);
   EXPECT_EQ(p_.table->size(), 1u);
+}
+
+// Until its listing is claimed, a message must not be handed out from there.
+TEST_F(OffersTest, AnEntryLeavesMemoryIfItsMessageIsListedAtItsPlace) {
+  const storage::MessageRef moved = PutListed(one_);
+  storage::MessageRef stale = moved;
+  stale.key.due_ms -= 5;
+  const EntryIndex index = p_.table->Insert(stale.key, one_);
+  p_.states->Hold(index);
+  p_.states->MakeReady(index);
+  Offer(moved);
+  Commit();
+  EXPECT_EQ(p_.table->size(), 0u);
+  EXPECT_EQ(one_->ready.count, 0u);
+  EXPECT_TRUE(Listed(moved.key, *one_));
+  EXPECT_LE(one_->backlog.first(), moved.key);
+  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
+}
+
+TEST_F(OffersTest, ABoundedSubscriptionGetsNoMessageThatIsGone) {
+  one_->state.settings.retention_max_messages = 5;
+  Attach(one_);
+  const storage::MessageRef message = Put();
+  writer_.Erase(message.key, kTopic, message.bytes, Durability::kBuffered);
+  Commit();
+  Offer(message);
+  EXPECT_EQ(p_.table->size(), 0u);
+}
+
+// P1: the message may be readable again, after a repair.
+TEST_F(OffersTest, WhatCannotBeReadNowIsOfferedInTheNextRun) {
+  struct Case {
+    const char* what;
+    std::function<void(Subscription*, const storage::MessageRef&)> prepare;
+  };
+  for (const Case& c : std::vector<Case>{
+           {"the progress of several subscriptions",
+            [this](Subscription*, const storage::MessageRef&) { AddSubscription(); }},
+           {"the message, for a bounded subscription",
+            [](Subscription*one, const storage::MessageRef&) {
+              one->state.settings.retention_max_messages = 5;
+            }},
+           {"the message, while an entry is at another place",
+            [this](Subscription*one, const storage::MessageRef&message) {
+              storage::MessageRef stale = message;
+              stale.key.due_ms -= 5;
+              const EntryIndex index = p_.table->Insert(stale.key, one);
+              p_.states->Hold(index);
+              p_.states->MakeReady(index);
+            }},
+           {"the message, which no subscription wants",
+            [this](Subscription*one, const storage::MessageRef&) {
+              one->state.start = scheduler_.NextId();
+            }},
+       }) {
+    SCOPED_TRACE(c.what);
+    one_->topic->several = false;
+    one_->state.settings.retention_max_messages = 0;
+    one_->state.start = {};
+    const storage::MessageRef message = Put();
+    c.prepare(one_, message);
+    const size_t held = scheduler_.low_watermark()->held();
+    const size_t in_memory = p_.table->size();
+    store_.FailReads(storage::DamageError({}));
+    Offer(message);
+    store_.FailReads(absl::OkStatus());
+    EXPECT_EQ(scheduler_.low_watermark()->held(), held + 1);
+    EXPECT_EQ(p_.table->size(), in_memory);
+    EXPECT_TRUE(p_.reader->ok());
+    for (Subscription* const other : std::vector(one_->topic->subscriptions)) {
+      if (other != one_) Delete(other);
+    }
+  }
 }
 
 TEST_F(OffersTest, AMessageThatNoSubscriptionWantsEnds) {

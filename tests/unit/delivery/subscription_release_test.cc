@@ -10,7 +10,9 @@
 
 #include "gtest/gtest.h"
 
+#include "server/delivery/clean_stop.h"
 #include "server/delivery/delivery_timers.h"
+#include "server/delivery/message_ends.h"
 #include "server/delivery/streams.h"
 #include "server/delivery/subscription_changes.h"
 #include "server/delivery/turns.h"
@@ -104,6 +106,26 @@ TEST_F(SubscriptionReleaseTest, TurnsAndTimersForgetTheSubscription) {
   Change(SubscriptionCommand::Kind::kUpdate, kId);
   Change(SubscriptionCommand::Kind::kDelete, kId);
   EXPECT_EQ(p_.subscriptions->size(), 1u);
+}
+
+// A cancel must know of the delivery, but the record of a message that is gone would stay for ever.
+TEST_F(SubscriptionReleaseTest, ACleanStopKeepsTheAttemptsOfMessagesThatExist) {
+  Subscription* const other = AddSubscription();
+  for (const bool exists : {true, false}) {
+    const storage::MessageRef message = Put();
+    const EntryIndex index = Take(other, message);
+    At(index).attempts = 2;
+    p_.states->MakeReady(index);
+    other->state.deleting = true;
+    if (!exists) writer_.Erase(message.key, kTopic, message.bytes, storage::Durability::kBuffered);
+    Commit();
+    CleanStop stop(p_);
+    while (stop.Step(now_)) {
+    }
+    Commit();
+    EXPECT_EQ(Row(message.key, *other).has_value(), exists);
+    p_.ends->DropStale(index);
+  }
 }
 
 TEST_F(SubscriptionReleaseTest, TheNextRunKnowsThatThereWereSeveral) {
