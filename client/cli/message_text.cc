@@ -129,7 +129,31 @@ std::string StatusTimeText(const v1::SubscriptionStatus& status, const absl::Tim
   if (status.has_lease_end_time()) {
     return "leased until " + TimeText(status.lease_end_time(), zone);
   }
-  return status.has_retry_time() ? "again at " + TimeText(status.retry_time(), zone) : "";
+  if (status.has_retry_time()) return "again at " + TimeText(status.retry_time(), zone);
+  switch (status.wait_reason()) {
+    case v1::SubscriptionStatus::WAIT_REASON_UNSPECIFIED:
+      return "";
+    case v1::SubscriptionStatus::WAIT_REASON_NO_SUBSCRIBER:
+      return "there is no subscriber";
+    case v1::SubscriptionStatus::WAIT_REASON_NO_CREDIT:
+      return "the subscribers have no credit left";
+    case v1::SubscriptionStatus::WAIT_REASON_TOPIC_PAUSED:
+      return "the topic is paused";
+    case v1::SubscriptionStatus::WAIT_REASON_SUBSCRIPTION_PAUSED:
+      return "the subscription is paused";
+    case v1::SubscriptionStatus::WAIT_REASON_FAILURES:
+      return "slowed by failures";
+    case v1::SubscriptionStatus::WAIT_REASON_STARTUP:
+      return "slowed after a start";
+    case v1::SubscriptionStatus::WAIT_REASON_RATE:
+      return "slowed by the topic's rate";
+    case v1::SubscriptionStatus::WAIT_REASON_ORDERING_KEY:
+      return "behind its ordering key";
+    case v1::SubscriptionStatus::WAIT_REASON_BACKLOG:
+      return "behind what was due before";
+    default:
+      return "for a reason that this version does not know";
+  }
 }
 
 using Statuses = google::protobuf::RepeatedPtrField<v1::SubscriptionStatus>;
@@ -201,7 +225,7 @@ std::string LatenessText(const v1::ExplainResponse& story, const absl::TimeZone&
     return FormatDurationText(FromProto(duration));
   };
   return absl::StrCat(text(lateness.total()), " = ", text(lateness.server()), " by the server + ",
-                      text(lateness.waiting()), " waiting for a subscriber with credit");
+                      text(lateness.waiting()), " waiting to be handed out");
 }
 
 }  // namespace

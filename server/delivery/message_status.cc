@@ -5,6 +5,7 @@
 
 #include "server/base/check.h"
 #include "server/delivery/backlog.h"
+#include "server/delivery/hold.h"
 #include "server/scheduler/scheduler.h"
 
 namespace duetime::delivery {
@@ -95,11 +96,15 @@ absl::StatusOr<MessageStatus::One> MessageStatus::StatusFor(base::Now now, const
                      .state = MessageState::kDue,
                      .attempts = past->attempts},
           .uncertain = past->uncertain};
-  if (row == nullptr) return one;
-  if (row->state == Progress::State::kSettled) {
+  if (row != nullptr && row->state == Progress::State::kSettled) {
     one.status.state = MessageState::kAcked;
-  } else if (row->retry_ms > now.wall_ms) {
+  } else if (row != nullptr && row->retry_ms > now.wall_ms) {
     one.status.retry_ms = row->retry_ms;
+    one.status.hold = protocol::Hold::kRetry;
+  } else {
+    one.status.hold = HoldOf(*subscription);
+    const bool free = one.status.hold == protocol::Hold::kNone;
+    if (free && subscription->backlog.any()) one.status.hold = protocol::Hold::kBacklog;
   }
   return one;
 }
@@ -109,7 +114,8 @@ MessageStatus::One MessageStatus::StatusInMemory(base::Now now,
   DT_CHECK(entry.state != EntryState::kFree);
   One one{.status = {.subscription = entry.subscription->state.id,
                      .state = MessageState::kDue,
-                     .attempts = entry.attempts},
+                     .attempts = entry.attempts,
+                     .hold = HoldOf(entry)},
           .uncertain = entry.maybe_delivered};
   const uint64_t left_ms =
       entry.wait_end_mono_ms > now.mono_ms ? entry.wait_end_mono_ms - now.mono_ms : 0;

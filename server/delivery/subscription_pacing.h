@@ -52,6 +52,9 @@ class SubscriptionPacing {
     return std::max(at_ms, (clock_->NextUs(now.mono_ms * kMicros) + kMicros - 1) / kMicros);
   }
 
+  // True if the ramp after a start has not ended.
+  bool ramping() const { return ramp_.active(); }
+
   FailureThrottle throttle;
   // Take has refused, and the subscription waits for its wake-up.
   bool waiting = false;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/base/check.h"
+#include "server/delivery/hold.h"
 #include "server/delivery/memory_share.h"
 #include "server/delivery/shard_limits.h"
 #include "server/delivery/subscription.h"
@@ -31,8 +32,7 @@ class Turns {
   }
 
   static bool CanServe(const Subscription& subscription) {
-    return subscription.ready.count > 0 && !subscription.available.empty() &&
-           !subscription.pacing.waiting && !subscription.paused();
+    return subscription.ready.count > 0 && HoldOf(subscription) == protocol::Hold::kNone;
   }
   static bool CanReadBack(const Subscription& subscription) {
     return subscription.backlog.behind() && !subscription.reading &&

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 
 #include "server/protocol/answer_budget.h"
+#include "server/protocol/hold.h"
 #include "server/protocol/operation.h"
 #include "server/protocol/recurrence_state.h"
 #include "server/protocol/tags.h"
@@ -132,6 +133,8 @@ struct SubscriptionStatus {
   // for it. Server time, UTC milliseconds; otherwise 0.
   uint64_t lease_end_ms = 0;
   uint64_t retry_ms = 0;
+  // What a message in state kDue waits for.
+  Hold hold{};
 };
 
 // NOT_FOUND MESSAGE_NOT_FOUND if there is no such message, RESOURCE_EXHAUSTED OVERLOADED without

@@ -42,12 +42,43 @@ void FillTimeline(const protocol::Timeline& timeline, uint64_t due_ms,
   proto->set_subscribers(static_cast<int32_t>(timeline.subscribers));
 }
 
-// The reason why a due message is still pending.
-std::string Waiting(const protocol::Timeline& timeline, const v1::Message& message) {
-  if (timeline.subscribers == 0) return "its topic has no subscriber";
-  if (timeline.in_backlog) return "it waits on disk behind what was due before";
-  if (message.attempts() > 0) return "it waits to be delivered again";
-  return "the subscribers have no credit left";
+std::string Reason(const v1::SubscriptionStatus& status, uint64_t now_ms) {
+  switch (status.wait_reason()) {
+    case v1::SubscriptionStatus::WAIT_REASON_TOPIC_PAUSED:
+      return "its topic is paused";
+    case v1::SubscriptionStatus::WAIT_REASON_SUBSCRIPTION_PAUSED:
+      return "the subscription is paused";
+    case v1::SubscriptionStatus::WAIT_REASON_NO_SUBSCRIBER:
+      return "there is no subscriber";
+    case v1::SubscriptionStatus::WAIT_REASON_NO_CREDIT:
+      return "the subscribers have no credit left";
+    case v1::SubscriptionStatus::WAIT_REASON_FAILURES:
+      return "the subscription is slowed, because too many of its attempts fail";
+    case v1::SubscriptionStatus::WAIT_REASON_STARTUP:
+      return "the server has started, and hands out what waited step by step";
+    case v1::SubscriptionStatus::WAIT_REASON_RATE:
+      return "the rate of its topic allows no more now";
+    case v1::SubscriptionStatus::WAIT_REASON_ORDERING_KEY:
+      return "another message of its ordering key is not settled yet";
+    case v1::SubscriptionStatus::WAIT_REASON_RETRY:
+      return absl::StrCat("its next attempt is in ",
+                          Span(Since(now_ms, TimestampToMs(status.retry_time()).value_or(now_ms))));
+    case v1::SubscriptionStatus::WAIT_REASON_BACKLOG:
+      return "it is on disk, behind what was due before";
+    default:
+      return "its turn comes next";
+  }
+}
+
+// What a due message waits for, in the first subscription that has not settled it.
+std::string Waiting(const v1::ExplainResponse& response, uint64_t now_ms) {
+  const auto& all = response.subscriptions();
+  const auto due = std::find_if(all.begin(), all.end(), [](const v1::SubscriptionStatus& one) {
+    return one.state() == v1::Message::STATE_DUE;
+  });
+  if (due == all.end()) return "its turn comes next";
+  const std::string reason = Reason(*due, now_ms);
+  return all.size() < 2 ? reason : absl::StrCat("in ", due->subscription(), ", ", reason);
 }
 
 std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_t now_ms,
@@ -61,7 +92,7 @@ std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_
       return absl::StrCat("It is due in ", Span(Since(now_ms, due_ms)), ".");
     case v1::Message::STATE_DUE:
       return absl::StrCat("It has been due for ", Span(late_ms),
-                          " and waits: ", Waiting(timeline, message), ".");
+                          " and waits: ", Waiting(response, now_ms), ".");
     case v1::Message::STATE_IN_FLIGHT:
       return absl::StrCat("It is with a subscriber (", attempts, " so far); it was handed out ",
                           Span(late_ms), " after it was due.");
@@ -83,6 +114,35 @@ std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_
 }
 
 }  // namespace
+
+v1::SubscriptionStatus::WaitReason ToProto(protocol::Hold hold) {
+  using Status = v1::SubscriptionStatus;
+  switch (hold) {
+    case protocol::Hold::kNone:
+      return Status::WAIT_REASON_UNSPECIFIED;
+    case protocol::Hold::kTopicPaused:
+      return Status::WAIT_REASON_TOPIC_PAUSED;
+    case protocol::Hold::kSubscriptionPaused:
+      return Status::WAIT_REASON_SUBSCRIPTION_PAUSED;
+    case protocol::Hold::kNoSubscriber:
+      return Status::WAIT_REASON_NO_SUBSCRIBER;
+    case protocol::Hold::kNoCredit:
+      return Status::WAIT_REASON_NO_CREDIT;
+    case protocol::Hold::kFailures:
+      return Status::WAIT_REASON_FAILURES;
+    case protocol::Hold::kStartup:
+      return Status::WAIT_REASON_STARTUP;
+    case protocol::Hold::kRate:
+      return Status::WAIT_REASON_RATE;
+    case protocol::Hold::kOrderingKey:
+      return Status::WAIT_REASON_ORDERING_KEY;
+    case protocol::Hold::kRetry:
+      return Status::WAIT_REASON_RETRY;
+    case protocol::Hold::kBacklog:
+      return Status::WAIT_REASON_BACKLOG;
+  }
+  return Status::WAIT_REASON_UNSPECIFIED;
+}
 
 void FillExplanation(const protocol::Timeline& timeline, uint64_t now_ms,
                      v1::ExplainResponse* response) {

@@ -226,8 +226,7 @@ TEST(ExplainTextTest, DrawsATimeline) {
             "where         in memory\n"
             "attempts      1\n"
             "subscribers   2\n"
-            "lateness      13s = 2ms by the server + 12s998ms waiting for a subscriber with "
-            "credit\n");
+            "lateness      13s = 2ms by the server + 12s998ms waiting to be handed out\n");
 }
 
 TEST(ExplainTextTest, MessagesToComeAndEndedMessages) {

@@ -132,6 +132,7 @@ class TurnsTest : public MemoryShareTest {
  protected:
   TurnsTest() {
     for (Subscription* const one : {&served_, &idle_}) {
+      one->streams = 1;
       one->available.push_back(&stream_);
       one->ready.count = 1;
     }
@@ -167,6 +168,7 @@ TEST_F(TurnsTest, ASubscriptionThatCannotBeServedIsNotQueued) {
     SCOPED_TRACE(c.what);
     Subscription one;
     one.topic = &topic_;
+    one.streams = 1;
     one.available.push_back(&stream_);
     one.ready.count = 1;
     EXPECT_TRUE(Turns::CanServe(one));
@@ -196,6 +198,7 @@ TEST_F(TurnsTest, ASubscriptionThatCannotBeReadBackIsNotQueued) {
     SCOPED_TRACE(c.what);
     Subscription one;
     one.topic = &topic_;
+    one.streams = 1;
     one.available.push_back(&stream_);
     one.backlog.FallBehind({});
     EXPECT_TRUE(Turns::CanReadBack(one));

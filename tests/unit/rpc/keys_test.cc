@@ -442,7 +442,8 @@ TEST_F(KeysTest, Explains) {
   ASSERT_TRUE(messages_->Explain(NewContext().get(), request, &response).ok());
   EXPECT_EQ(response.message().state(), v1::Message::STATE_DUE);
   EXPECT_EQ(response.timeline().subscribers(), 0);
-  EXPECT_NE(response.summary().find("no subscriber"), std::string::npos) << response.summary();
+  EXPECT_NE(response.summary().find("there is no subscriber"), std::string::npos)
+      << response.summary();
   EXPECT_EQ(Cancel("due").outcome(), v1::CancelResponse::OUTCOME_CANCELLED);
   ASSERT_TRUE(messages_->Explain(NewContext().get(), request, &response).ok());
   EXPECT_TRUE(response.timeline().has_end_time());

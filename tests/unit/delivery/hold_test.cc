@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HoldOf and MessageStatus: what a due message waits for.
+#include "server/delivery/hold.h"
+
+#include <functional>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "server/delivery/delivery_records.h"
+#include "server/delivery/message_status.h"
+#include "server/delivery/turns.h"
+#include "tests/unit/delivery/delivery_world.h"
+
+namespace duetime::delivery {
+namespace {
+
+using protocol::Hold;
+
+class HoldTest : public DeliveryWorld {
+ protected:
+  // What the status of the message says.
+  Hold Of(const storage::MessageRef& message) {
+    std::vector<protocol::SubscriptionStatus> list;
+    EXPECT_TRUE(p_.status->StatusOf(now_, message.key, *one_->topic, &list).ok());
+    return list.empty() ? Hold::kNone : list.front().hold;
+  }
+};
+
+TEST_F(HoldTest, NamesTheFirstThingThatTheDeliveryWaitsFor) {
+  struct Case {
+    Hold hold;
+    std::function<void(Subscription*)> change;
+  };
+  Attach(one_);
+  const auto available = one_->available;
+  const storage::MessageRef message = Put();
+  Ready(one_, message);
+  EXPECT_EQ(Of(message), Hold::kNone);
+  EXPECT_TRUE(Turns::CanServe(*one_));
+  // Each change comes on top of those before it.
+  for (const Case& c : std::vector<Case>{
+           {Hold::kRate, [](Subscription* s) { s->pacing.waiting = true; }},
+           {Hold::kNoCredit, [](Subscription* s) { s->available.clear(); }},
+           {Hold::kNoSubscriber, [](Subscription* s) { s->streams = 0; }},
+           {Hold::kSubscriptionPaused, [](Subscription* s) { s->state.settings.paused = true; }},
+           {Hold::kTopicPaused, [](Subscription* s) { s->topic->paused = true; }},
+       }) {
+    c.change(one_);
+    EXPECT_EQ(Of(message), c.hold);
+    EXPECT_FALSE(Turns::CanServe(*one_));
+  }
+  one_->streams = 1;
+  one_->available = available;
+  one_->pacing.waiting = false;
+}
+
+TEST_F(HoldTest, NamesTheStateOfAnEntry) {
+  Attach(one_);
+  const storage::MessageRef delayed = Put();
+  p_.states->MakeDelayed(now_, Take(one_, delayed), /*delay_ms=*/500);
+  EXPECT_EQ(Of(delayed), Hold::kRetry);
+  const storage::MessageRef first = Put();
+  const storage::MessageRef second = Put();
+  ASSERT_TRUE(p_.states->LockOrder(Take(one_, first), "order"));
+  EXPECT_FALSE(p_.states->LockOrder(Take(one_, second), "order"));
+  p_.states->MakeReady(p_.table->Find(first.key.id, one_));
+  EXPECT_EQ(Of(second), Hold::kOrderingKey);
+}
+
+TEST_F(HoldTest, NamesTheBacklogIfNothingElseHoldsItsMessages) {
+  const storage::MessageRef message = PutListed(one_);
+  EXPECT_EQ(Of(message), Hold::kNoSubscriber);
+  Attach(one_);
+  EXPECT_EQ(Of(message), Hold::kBacklog);
+}
+
+TEST_F(HoldTest, NamesTheRetryOfAMessageOnDisk) {
+  const storage::MessageRef message = Put();
+  AddSubscription();  // so that the store has progress records
+  p_.records->PutProgress(
+      message.key, one_->state.id,
+      {.state = storage::Progress::State::kFailed, .attempts = 1, .retry_ms = now_.wall_ms + 500});
+  Commit();
+  EXPECT_EQ(Of(message), Hold::kRetry);
+}
+
+}  // namespace
+}  // namespace duetime::delivery
