@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <list>
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "client/cli/command.h"
 #include "client/cli/commands.h"
 #include "client/cli/options.h"
+#include "client/cli/text.h"
 #include "client/cli/time_text.h"
 
 namespace duetime::cli {
@@ -44,7 +49,7 @@ protos; payloads are base64, 64-bit numbers are strings.)";
 
 void AddGlobal(CLI::App* app, Settings* settings, std::string* deadline) {
   app->add_option("--server", settings->server.target,
-                  "The server: host:port, or unix:/path/to.sock")
+                  "The server: host:port, or unix:/path/to.sock; the usual port is 7788")
       ->envname("DUETIME_SERVER")
       ->capture_default_str();
   app->add_option("--tls-ca", settings->server.tls_ca_file,
@@ -61,8 +66,8 @@ const Commands& AllCommands() {
   static const auto& commands = *new Commands([] {
     Commands all;
     for (const Commands& some :
-         {MessageCommands(), ReceiveCommands(), ServerCommands(), OperationCommands(),
-          RecurrenceCommands(), TopicCommands(), SubscriptionCommands()}) {
+         {MessageCommands(), Commands{ImportCommand()}, ReceiveCommands(), ServerCommands(),
+          OperationCommands(), RecurrenceCommands(), TopicCommands(), SubscriptionCommands()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;
@@ -79,6 +84,73 @@ struct Leaf {
   CLI::App* app;
   Options options;
 };
+
+// The number of letters to change, add or leave out so that one word becomes the other, or two
+// neighbours to exchange (optimal string alignment).
+size_t Distance(absl::string_view a, absl::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] = std::min(
+          {d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+// The word that no command of `app` has, if there is one, and the command that it resembles most.
+std::string MistypedText(const CLI::App& app) {
+  const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
+  const CLI::App* group = &app;
+  while (!group->get_subcommands().empty()) group = group->get_subcommands().front();
+  const std::vector<const CLI::App*> commands =
+      group->get_subcommands([](const CLI::App*) { return true; });
+  if (rest.empty() || commands.empty()) return "";
+  std::string text = absl::StrCat("there is no command \"", Printable(rest.front(), 100), "\"");
+  constexpr size_t kDistanceMax = 2;
+  const auto distance = [&rest](const CLI::App* one) {
+    return Distance(one->get_name(), rest.front());
+  };
+  const CLI::App* const closest = *std::min_element(
+      commands.begin(), commands.end(),
+      [&](const CLI::App* a, const CLI::App* b) { return distance(a) < distance(b); });
+  if (distance(closest) > kDistanceMax) return text;
+  return absl::StrCat(text, "; did you mean \"", closest->get_name(), "\"?");
+}
+
+// Completes the address of a server as people write it: "localhost" means its usual port.
+absl::Status CompleteTarget(std::string* target) {
+  constexpr absl::string_view kPort = ":7788";
+  if (absl::StartsWith(*target, "https://")) {
+    return absl::InvalidArgumentError(
+        "--server is host:port; for TLS give --tls-ca, and leave https:// out");
+  }
+  absl::string_view host = *target;
+  if (absl::ConsumePrefix(&host, "http://")) absl::ConsumeSuffix(&host, "/");
+  // unix:/path, dns:///name and others are addresses of gRPC.
+  if (absl::StrContains(host, '/')) {
+    if (host.size() == target->size()) return absl::OkStatus();
+    return absl::InvalidArgumentError("--server is host:port, without a path");
+  }
+  const auto colons = std::count(host.begin(), host.end(), ':');
+  const bool ipv6 =
+      colons > 1 && host.find_first_not_of("0123456789abcdefABCDEF:.") == absl::string_view::npos;
+  if (ipv6) {
+    *target = absl::StrCat("[", host, "]", kPort);
+  } else if (!host.empty() && (colons == 0 || absl::EndsWith(host, "]"))) {
+    *target = absl::StrCat(host, kPort);
+  } else {
+    *target = std::string(host);
+  }
+  return absl::OkStatus();
+}
 
 // The text below the options of a command.
 std::string Footer(const Command& command) {
@@ -148,7 +220,13 @@ std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* a
     app.exit(help);
     return kDone;
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "duetime: %s (see duetime --help)\n", error.what());
+    const std::string mistyped = MistypedText(app);
+    std::fprintf(stderr, "duetime: %s (see duetime --help)\n",
+                 mistyped.empty() ? error.what() : mistyped.c_str());
+    return kBadUsage;
+  }
+  if (const absl::Status status = CompleteTarget(&settings.server.target); !status.ok()) {
+    std::fprintf(stderr, "duetime: %s\n", std::string(status.message()).c_str());
     return kBadUsage;
   }
   absl::StatusOr<Invocation> invocation = Read(leaves, settings, deadline);

@@ -20,6 +20,7 @@
 namespace duetime::cli {
 
 Commands MessageCommands();
+Command ImportCommand();
 Commands ReceiveCommands();
 Commands OperationCommands();
 Commands RecurrenceCommands();
@@ -28,6 +29,10 @@ Commands SubscriptionCommands();
 Commands ServerCommands();
 
 // ---- Messages
+
+// Within the server's default limits of a batch, 10,000 messages and 16 MiB.
+inline constexpr int64_t kBatchMessages = 5'000;
+inline constexpr int64_t kBatchBytes = 4 << 20;
 
 // The rows that show a v1::Message: all columns, and all lines except payload and attributes.
 Rows MessageRows();

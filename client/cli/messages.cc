@@ -19,10 +19,6 @@ namespace {
 
 using client::Client;
 
-// Within the server's default limits of a batch, 10,000 messages and 16 MiB.
-constexpr int64_t kBatchMessages = 5'000;
-constexpr int64_t kBatchBytes = 4 << 20;
-
 // ---- The time of a message
 
 Rows WhenRows() {

@@ -14,6 +14,7 @@ namespace duetime::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 using Json = nlohmann::json;
 
@@ -105,6 +106,41 @@ TEST_F(CliTest, PayloadsFromArgumentFileAndStandardInput) {
   const Json attributes = payload_of(
       ScheduleId({"t", "p", "--in", "1h", "--attr", "a=1", "--attr", "b=x=y"}))["attributes"];
   EXPECT_EQ(attributes, Json({{"a", "1"}, {"b", "x=y"}}));
+}
+
+TEST_F(CliTest, ImportSchedulesEachLineOnce) {
+  const std::string lines =
+      "{\"topic\": \"t\", \"payload\": \"aGVsbG8=\", \"delay\": \"3600s\"}\n\n"
+      "{\"delay\": \"3600s\", \"key\": \"k\", \"labels\": {\"a\": \"1\"}}\n"
+      "{\"delay\": \"-1s\"}\n"
+      "{\"no_such_field\": 1}\n";
+  const auto pending = [this] { return CliJson({"list", "t", "--all"}).size(); };
+  const RunResult dry = Cli({"import", "-", "--topic", "t", "--dry-run"}, lines);
+  EXPECT_EQ(dry.exit.code, 3) << dry.err;
+  EXPECT_EQ(Cli({"list", "t"}).exit.code, 3) << "nothing is changed";
+  for (int round = 0; round < 2; ++round) {
+    const RunResult imported = Cli({"import", "-", "--topic", "t"}, lines);
+    EXPECT_EQ(imported.exit.code, 3);
+    EXPECT_THAT(imported.out, HasSubstr("2 lines refused"));
+    EXPECT_THAT(imported.err, StartsWith("-:4: DELIVER_TIME_OUT_OF_RANGE: "));
+    EXPECT_THAT(imported.err, HasSubstr("\n-:5: no_such_field: "));
+    EXPECT_EQ(pending(), 2u) << "a repeat makes no second message";
+  }
+  const TempDirectory directory;
+  const std::string file = directory.Join("many.ndjson");
+  std::ofstream many(file);
+  for (int i = 0; i < 5'000; ++i) {
+    many << "{\"topic\": \"many\", \"payload\": \"text " << i << "\", \"delay\": \"1s\"}\n";
+  }
+  many.close();
+  const RunResult imported = Cli({"import", file, "--text", "--from-line", "3"});
+  EXPECT_EQ(imported.exit.code, 0) << imported.err;
+  EXPECT_THAT(imported.out, StartsWith("scheduled 4998 messages, 0 lines refused"));
+  const RunResult received =
+      Cli({"subscribe", "many", "--max", "4998", "--for", "50s", "--credit", "10000"});
+  EXPECT_EQ(received.exit.code, 0) << received.err;
+  EXPECT_THAT(received.out, HasSubstr("  text 2\n"));
+  EXPECT_THAT(received.out, Not(HasSubstr("  text 1\n")));
 }
 
 TEST_F(CliTest, CountSchedulesManyInBatches) {

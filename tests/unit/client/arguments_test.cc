@@ -440,5 +440,42 @@ TEST(ArgumentsTest, HelpIsNoErrorAndHasAnExample) {
   EXPECT_EQ(commands, 53);
 }
 
+TEST(ArgumentsTest, ServersAsPeopleWriteThem) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"localhost", "localhost:7788"},
+      {"10.0.0.7:99", "10.0.0.7:99"},
+      {"http://localhost/", "localhost:7788"},
+      {"::1", "[::1]:7788"},
+      {"[::1]", "[::1]:7788"},
+      {"[::1]:99", "[::1]:99"},
+      {"unix:/run/duetime.sock", "unix:/run/duetime.sock"},
+      {"ipv4:10.0.0.7:99", "ipv4:10.0.0.7:99"},
+      {"dns:///duetime:99", "dns:///duetime:99"},
+  };
+  for (const auto& [text, target] : cases) {
+    const auto parsed = Parse(std::string("info --server ") + text);
+    const auto* const invocation = std::get_if<Invocation>(&parsed);
+    ASSERT_NE(invocation, nullptr) << text;
+    EXPECT_EQ(invocation->settings.server.target, target);
+  }
+  for (const char* const text : {"https://localhost", "http://localhost:99/path"}) {
+    EXPECT_EQ(std::get<ExitCode>(Parse(std::string("info --server ") + text)), kBadUsage) << text;
+  }
+}
+
+TEST(ArgumentsTest, NamesTheCommandThatAMistypedWordResembles) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"schedul t", "there is no command \"schedul\"; did you mean \"schedule\"?"},
+      {"sbuscribe t", "did you mean \"subscribe\"?"},
+      {"topic crate t", "there is no command \"crate\"; did you mean \"create\"?"},
+      {"nothingLikeIt", "there is no command \"nothingLikeIt\" (see duetime --help)"},
+  };
+  for (const auto& [line, text] : cases) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(std::get<ExitCode>(Parse(line)), kBadUsage);
+    EXPECT_NE(testing::internal::GetCapturedStderr().find(text), std::string::npos) << line;
+  }
+}
+
 }  // namespace
 }  // namespace duetime::cli
