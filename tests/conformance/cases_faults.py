@@ -128,7 +128,7 @@ def _(world: World) -> None:
     delivery = subscriber.take()
     daemon.begin_stop()  # It sends a drain notice, and waits for settlements.
     subscriber.finish(delivery)
-    daemon.stop()
+    daemon.end_stop()
     daemon.start()
     subscriber.wait_counts(streams=2, acked=1)
     check(client.state(first["id"]) == "STATE_ACKED", "the settlement during the drain was lost")

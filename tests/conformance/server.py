@@ -53,6 +53,10 @@ class Daemon:
 
     def stop(self) -> None:
         self.begin_stop()
+        self.end_stop()
+
+    def end_stop(self) -> None:
+        """Waits for the end. A second SIGTERM would end the time in which clients may settle."""
         try:
             self._process.wait(READY_SECONDS)
         except subprocess.TimeoutExpired:

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.duetime.client;
+
+import io.grpc.CallOptions;
+import io.grpc.ClientCall;
+import io.grpc.MethodDescriptor;
+import io.grpc.Status;
+import io.grpc.stub.ClientCalls;
+import io.grpc.stub.StreamObserver;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+
+/** Makes unary calls with the deadline, the retries and the errors that this library promises. Thread-safe. */
+final class Caller {
+  /**
+   * What a call does after UNAVAILABLE: repeat, or return because a repeat could do harm or give a misleading answer.
+   */
+  enum OnUnavailable {
+    REPEAT,
+    RETURN
+  }
+
+  /** Makes the result of a call from its answer and the number of its tries. */
+  interface ResultOf<A, T> {
+    T make(A answer, int tries);
+  }
+
+  private final Connection connection;
+  private final ClientOptions options;
+
+  Caller(Connection connection, ClientOptions options) {
+    this.connection = connection;
+    this.options = options;
+  }
+
+  /**
+   * Makes the call, and repeats it until it succeeds, fails with an error that forbids a repeat, or the deadline passes.
+   * The deadline is that of the options plus {@code extra}. To cancel the future cancels the call.
+   */
+  <Q, A, T> CompletableFuture<T> call(
+      MethodDescriptor<Q, A> method, Q request, OnUnavailable rule, Duration extra, ResultOf<A, T> result) {
+    // gRPC's answer would depend on a race between its timer and the connection.
+    if (options.deadline().compareTo(Duration.ZERO) <= 0) {
+      return CompletableFuture.failedFuture(DuetimeException.of(
+          Status.Code.DEADLINE_EXCEEDED, "the deadline of the call is not in the future"));
+    }
+    long end = System.nanoTime() + Times.nanos(options.deadline().plus(extra));
+    Run<Q, A, T> run = new Run<>(method, request, rule, end, result);
+    run.start();
+    run.future.whenComplete((value, error) -> run.cancelIfCancelled());
+    return run.future;
+  }
+
+  /** Waits for the result of a call. Throws its error with the stack of this thread. */
+  static <T> T await(CompletableFuture<T> future) {
+    try {
+      return future.get();
+    } catch (InterruptedException e) {
+      future.cancel(true);
+      Thread.currentThread().interrupt();
+      throw DuetimeException.of(Status.Code.CANCELLED, "the thread was interrupted while it waited for the answer");
+    } catch (ExecutionException e) {
+      throw DuetimeException.of(e.getCause()).here();
+    }
+  }
+
+  /** One call and its tries, one after the other. */
+  private final class Run<Q, A, T> {
+    final CompletableFuture<T> future = new CompletableFuture<>();
+    private final MethodDescriptor<Q, A> method;
+    private final Q request;
+    private final OnUnavailable rule;
+    private final long end;
+    private final ResultOf<A, T> result;
+    private final Backoff backoff = new Backoff(options.backoff(), ThreadLocalRandom.current());
+    private int tries;
+    private volatile ClientCall<Q, A> current;
+
+    Run(MethodDescriptor<Q, A> method, Q request, OnUnavailable rule, long end, ResultOf<A, T> result) {
+      this.method = method;
+      this.request = request;
+      this.rule = rule;
+      this.end = end;
+      this.result = result;
+    }
+
+    void start() {
+      if (future.isDone()) return;
+      tries++;
+      connection.wake();
+      CallOptions deadline = CallOptions.DEFAULT.withDeadlineAfter(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+      ClientCall<Q, A> call = connection.channel().newCall(method, deadline);
+      ClientCalls.asyncUnaryCall(call, request, new Answer());
+      current = call;
+      cancelIfCancelled();
+    }
+
+    void cancelIfCancelled() {
+      ClientCall<Q, A> call = current;
+      if (future.isCancelled() && call != null) call.cancel("the caller cancelled the call", null);
+    }
+
+    private void failed(DuetimeException error) {
+      boolean repeat = error instanceof DuetimeException.Unavailable && rule == OnUnavailable.REPEAT
+          && tries < options.attemptsMax() && !connection.isClosed();
+      long wait = repeat ? backoff.next(error.retryDelay().orElse(Duration.ZERO)) : 0;
+      if (!repeat || wait >= end - System.nanoTime()) {
+        future.completeExceptionally(error);
+        return;
+      }
+      CompletableFuture.delayedExecutor(wait, TimeUnit.NANOSECONDS).execute(() -> {
+        try {
+          start();
+        } catch (RuntimeException e) {
+          future.completeExceptionally(DuetimeException.of(e));
+        }
+      });
+    }
+
+    /** The answer of one try. */
+    private final class Answer implements StreamObserver<A> {
+      private A value;
+
+      @Override
+      public void onNext(A next) {
+        value = next;
+      }
+
+      @Override
+      public void onError(Throwable error) {
+        failed(DuetimeException.of(error));
+      }
+
+      @Override
+      public void onCompleted() {
+        try {
+          future.complete(result.make(value, tries));
+        } catch (DuetimeException e) {
+          future.completeExceptionally(e);
+        }
+      }
+    }
+  }
+}

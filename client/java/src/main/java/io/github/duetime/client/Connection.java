@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.duetime.client;
+
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ChannelCredentials;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
+import io.grpc.ClientInterceptors;
+import io.grpc.ConnectivityState;
+import io.grpc.ForwardingClientCall.SimpleForwardingClientCall;
+import io.grpc.Grpc;
+import io.grpc.InsecureChannelCredentials;
+import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
+import io.grpc.TlsChannelCredentials;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Supplier;
+
+/** A channel of gRPC to the server of the options, and its settings. Connects at the first call. Thread-safe. */
+final class Connection implements AutoCloseable {
+  private static final Metadata.Key<String> AUTHORIZATION =
+      Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
+  // A page of messages with long labels, or a batch answer with 10,000 refusals, exceeds gRPC's default of 4 MiB.
+  private static final int RECEIVE_BYTES_MAX = 64 << 20;
+  // gRPC's pauses between connection attempts grow to 2 minutes. The backoff of this library decides when to try, and
+  // this is the shortest time between two attempts.
+  private static final long WAKE_NANOS = TimeUnit.MILLISECONDS.toNanos(50);
+  // The server allows a ping every 10 s.
+  private static final int KEEPALIVE_SECONDS = 30;
+  private static final int KEEPALIVE_TIMEOUT_SECONDS = 10;
+
+  private final ManagedChannel managed;
+  private final Channel channel;
+  private final AtomicLong woken = new AtomicLong(System.nanoTime() - WAKE_NANOS);
+
+  private Connection(ManagedChannel managed, Channel channel) {
+    this.managed = managed;
+    this.channel = channel;
+  }
+
+  /** Opens a channel. Throws UncheckedIOException if a TLS file cannot be read, IllegalArgumentException if one is bad. */
+  static Connection open(ClientOptions options) {
+    ManagedChannel managed =
+        Grpc.newChannelBuilder(options.target(), credentials(options))
+            .maxInboundMessageSize(RECEIVE_BYTES_MAX)
+            .keepAliveTime(KEEPALIVE_SECONDS, TimeUnit.SECONDS)
+            .keepAliveTimeout(KEEPALIVE_TIMEOUT_SECONDS, TimeUnit.SECONDS)
+            // Caller repeats calls.
+            .disableRetry()
+            // Ignores the proxy settings of the environment, because they are meant for the web.
+            .proxyDetector(address -> null)
+            .build();
+    return of(managed, options.token());
+  }
+
+  /** Returns a connection on this channel, for tests without a network too. */
+  static Connection of(ManagedChannel managed, Supplier<String> token) {
+    return new Connection(managed, token == null ? managed : ClientInterceptors.intercept(managed, new SendToken(token)));
+  }
+
+  private static ChannelCredentials credentials(ClientOptions options) {
+    if (!options.usesTls()) return InsecureChannelCredentials.create();
+    TlsChannelCredentials.Builder tls = TlsChannelCredentials.newBuilder();
+    try {
+      if (options.tlsCa() != null) tls.trustManager(options.tlsCa().toFile());
+      if (options.tlsCert() != null) tls.keyManager(options.tlsCert().toFile(), options.tlsKey().toFile());
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot read a TLS file", e);
+    }
+    return tls.build();
+  }
+
+  Channel channel() {
+    return channel;
+  }
+
+  boolean isClosed() {
+    return managed.isShutdown();
+  }
+
+  /** Ends the pause of a channel that could not connect, so that the next call makes it try again. */
+  void wake() {
+    if (managed.getState(false) != ConnectivityState.TRANSIENT_FAILURE) return;
+    long now = System.nanoTime();
+    long last = woken.get();
+    if (now - last >= WAKE_NANOS && woken.compareAndSet(last, now)) managed.resetConnectBackoff();
+  }
+
+  /** Ends all calls and streams. */
+  @Override
+  public void close() {
+    managed.shutdownNow();
+  }
+
+  /** Adds the token to each call. */
+  private record SendToken(Supplier<String> token) implements ClientInterceptor {
+    @Override
+    public <Q, A> ClientCall<Q, A> interceptCall(MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
+      return new SimpleForwardingClientCall<Q, A>(next.newCall(method, options)) {
+        @Override
+        public void start(Listener<A> listener, Metadata headers) {
+          headers.put(AUTHORIZATION, "Bearer " + token.get());
+          super.start(listener, headers);
+        }
+      };
+    }
+  }
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.duetime.client;
+
+import io.github.duetime.client.Caller.OnUnavailable;
+import io.github.duetime.v1.AdminGrpc;
+import io.github.duetime.v1.CancelBatchRequest;
+import io.github.duetime.v1.CancelBatchResponse;
+import io.github.duetime.v1.CancelRequest;
+import io.github.duetime.v1.CancelResponse;
+import io.github.duetime.v1.ExplainRequest;
+import io.github.duetime.v1.ExplainResponse;
+import io.github.duetime.v1.GetRequest;
+import io.github.duetime.v1.GetResponse;
+import io.github.duetime.v1.ListRequest;
+import io.github.duetime.v1.ListResponse;
+import io.github.duetime.v1.Message;
+import io.github.duetime.v1.MessageView;
+import io.github.duetime.v1.MessagesGrpc;
+import io.github.duetime.v1.PullRequest;
+import io.github.duetime.v1.PullResponse;
+import io.github.duetime.v1.RescheduleRequest;
+import io.github.duetime.v1.RescheduleResponse;
+import io.github.duetime.v1.ScheduleBatchRequest;
+import io.github.duetime.v1.ScheduleBatchResponse;
+import io.github.duetime.v1.ScheduleRequest;
+import io.github.duetime.v1.ScheduleResponse;
+import io.github.duetime.v1.ScheduleResult;
+import io.github.duetime.v1.ServerInfoRequest;
+import io.github.duetime.v1.ServerInfoResponse;
+import io.github.duetime.v1.SettleRequest;
+import io.github.duetime.v1.SettleResponse;
+import io.grpc.MethodDescriptor;
+import io.grpc.Status;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+
+/**
+ * A client of one server, over one connection. It schedules, finds, moves and cancels messages, receives them call by
+ * call, and opens everything else: {@link #admin()}, {@link #openScheduleStream}, {@link #subscriber}.
+ *
+ * <p>A call blocks until its answer or its deadline, and throws {@link DuetimeException}. Its form {@code ...Async}
+ * returns at once; the future fails with the same exception, and cancelling the future cancels the call. Answers are the
+ * classes of the protos; messages.proto lists the errors beside each call.
+ *
+ * <p>Retries: after UNAVAILABLE only, within the deadline of the call, and only where a repeat does no harm and its answer
+ * does not mislead.
+ *
+ * <p>Thread-safe; calls of several threads share the connection.
+ */
+public final class DuetimeClient implements AutoCloseable {
+  private final ClientOptions options;
+  private final Connection connection;
+  private final Caller caller;
+  private final AdminClient admin;
+
+  private DuetimeClient(ClientOptions options, Connection connection) {
+    this.options = options;
+    this.connection = connection;
+    caller = new Caller(connection, options);
+    admin = new AdminClient(caller);
+  }
+
+  /** Returns a client of a server without TLS: {@code host:port} or {@code unix:/path/to.sock}. */
+  public static DuetimeClient connect(String target) {
+    return create(ClientOptions.builder().target(target).build());
+  }
+
+  /**
+   * Returns a client. The first call connects; a broken connection is restored by later calls.
+   *
+   * @throws java.io.UncheckedIOException if a TLS file cannot be read
+   * @throws IllegalArgumentException if a TLS file holds no certificate or key
+   */
+  public static DuetimeClient create(ClientOptions options) {
+    return new DuetimeClient(options, Connection.open(options));
+  }
+
+  /** Returns a client on this connection, for tests. */
+  static DuetimeClient on(Connection connection, ClientOptions options) {
+    return new DuetimeClient(options, connection);
+  }
+
+  /** Returns the calls for topics, subscriptions, forecasts, operations on many messages, and recurrences. */
+  public AdminClient admin() {
+    return admin;
+  }
+
+  /** Ends the calls and schedule streams of this client. Its subscribers have connections of their own, and go on. */
+  @Override
+  public void close() {
+    connection.close();
+  }
+
+  // ---- Schedule
+
+  /** Schedules a message. It is durable when the call returns. As {@code schedule(message, Repeat.SAFELY)}. */
+  public ScheduleResponse schedule(NewMessage message) {
+    return schedule(message, Repeat.SAFELY);
+  }
+
+  /** Schedules a message. Returns it as accepted, without payload and attributes, and the outcome. */
+  public ScheduleResponse schedule(NewMessage message, Repeat repeat) {
+    return Caller.await(scheduleAsync(message, repeat));
+  }
+
+  /** As {@link #schedule(NewMessage)}. */
+  public CompletableFuture<ScheduleResponse> scheduleAsync(NewMessage message) {
+    return scheduleAsync(message, Repeat.SAFELY);
+  }
+
+  /** As {@link #schedule(NewMessage, Repeat)}. */
+  public CompletableFuture<ScheduleResponse> scheduleAsync(NewMessage message, Repeat repeat) {
+    return caller.call(MessagesGrpc.getScheduleMethod(), named(message.toProto(), repeat), rule(repeat), Duration.ZERO,
+        (answer, tries) -> answer);
+  }
+
+  /** Schedules messages with one call. As {@code scheduleBatch(messages, Repeat.SAFELY)}. */
+  public List<ItemResult<ScheduleResponse>> scheduleBatch(List<NewMessage> messages) {
+    return scheduleBatch(messages, Repeat.SAFELY);
+  }
+
+  /**
+   * Schedules messages with one call. Returns one result per message, in order: the server may refuse some and accept
+   * others. After an exception the outcome of all messages is unknown.
+   */
+  public List<ItemResult<ScheduleResponse>> scheduleBatch(List<NewMessage> messages, Repeat repeat) {
+    return Caller.await(scheduleBatchAsync(messages, repeat));
+  }
+
+  /** As {@link #scheduleBatch(List, Repeat)}. */
+  public CompletableFuture<List<ItemResult<ScheduleResponse>>> scheduleBatchAsync(List<NewMessage> messages, Repeat repeat) {
+    ScheduleBatchRequest.Builder request = ScheduleBatchRequest.newBuilder();
+    for (NewMessage message : messages) request.addMessages(named(message.toProto(), repeat));
+    return caller.call(MessagesGrpc.getScheduleBatchMethod(), request.build(), rule(repeat), Duration.ZERO,
+        (ScheduleBatchResponse answer, int tries) -> {
+          checkCount(answer.getResultsCount(), messages.size());
+          return answer.getResultsList().stream().map(DuetimeClient::resultOf).toList();
+        });
+  }
+
+  /** Opens a stream to schedule many messages, with {@link ScheduleStream.Options#DEFAULT}. */
+  public ScheduleStream openScheduleStream(ScheduleStream.Listener listener) {
+    return openScheduleStream(ScheduleStream.Options.DEFAULT, listener);
+  }
+
+  /** Opens a stream to schedule many messages. If the server cannot be reached, the stream ends with UNAVAILABLE. */
+  public ScheduleStream openScheduleStream(ScheduleStream.Options streamOptions, ScheduleStream.Listener listener) {
+    connection.wake();
+    return new ScheduleStream(connection.channel(), streamOptions, listener);
+  }
+
+  // ---- Accepted messages
+
+  /** Cancels a message, unless it was delivered. Any outcome is a result, NOT_FOUND too. */
+  public CancelResult cancel(Target target) {
+    return cancel(target, false);
+  }
+
+  /** Cancels a message. {@code stopRedelivery} also ends a message that was delivered and is not settled. */
+  public CancelResult cancel(Target target, boolean stopRedelivery) {
+    return Caller.await(cancelAsync(target, stopRedelivery));
+  }
+
+  /** As {@link #cancel(Target, boolean)}. */
+  public CompletableFuture<CancelResult> cancelAsync(Target target, boolean stopRedelivery) {
+    return caller.call(MessagesGrpc.getCancelMethod(), cancelRequest(target, stopRedelivery), OnUnavailable.REPEAT,
+        Duration.ZERO, (CancelResponse answer, int tries) -> new CancelResult(answer, tries > 1));
+  }
+
+  /** Cancels messages with one call. Returns one result per target, in order. */
+  public List<ItemResult<CancelResult>> cancelBatch(List<Target> targets, boolean stopRedelivery) {
+    return Caller.await(cancelBatchAsync(targets, stopRedelivery));
+  }
+
+  /** As {@link #cancelBatch(List, boolean)}. */
+  public CompletableFuture<List<ItemResult<CancelResult>>> cancelBatchAsync(List<Target> targets, boolean stopRedelivery) {
+    CancelBatchRequest.Builder request = CancelBatchRequest.newBuilder();
+    for (Target target : targets) request.addCancels(cancelRequest(target, stopRedelivery));
+    return caller.call(MessagesGrpc.getCancelBatchMethod(), request.build(), OnUnavailable.REPEAT, Duration.ZERO,
+        (CancelBatchResponse answer, int tries) -> {
+          checkCount(answer.getResultsCount(), targets.size());
+          List<ItemResult<CancelResult>> results = new ArrayList<>(targets.size());
+          for (io.github.duetime.v1.CancelResult result : answer.getResultsList()) {
+            results.add(result.hasCancel()
+                ? ItemResult.of(new CancelResult(result.getCancel(), tries > 1))
+                : ItemResult.failed(DuetimeException.of(result.getError())));
+          }
+          return List.copyOf(results);
+        });
+  }
+
+  /** Moves a pending message. Any outcome is a result, as with cancel. */
+  public RescheduleResponse reschedule(Target target, When when) {
+    return reschedule(target, when, "");
+  }
+
+  /**
+   * Moves a pending message if its etag is still this one, else throws {@link DuetimeException.Aborted}. A call with an
+   * etag is not tried again, because the change of the first try would look like another client's.
+   */
+  public RescheduleResponse reschedule(Target target, When when, String etag) {
+    return Caller.await(rescheduleAsync(target, when, etag));
+  }
+
+  /** As {@link #reschedule(Target, When, String)}; an empty etag stands for any. */
+  public CompletableFuture<RescheduleResponse> rescheduleAsync(Target target, When when, String etag) {
+    RescheduleRequest.Builder request = RescheduleRequest.newBuilder().setEtag(etag);
+    Requests.fill(target, request::setMessageId, request::setKey);
+    Requests.fill(when, request::setDelay, request::setDeliverTime, request::setCivilTime);
+    return plain(MessagesGrpc.getRescheduleMethod(), request.build(),
+        etag.isEmpty() ? OnUnavailable.REPEAT : OnUnavailable.RETURN);
+  }
+
+  /** Returns a pending message and its state in each subscription, or the record of an ended message; without payload. */
+  public GetResponse get(Target target) {
+    return get(target, MessageView.MESSAGE_VIEW_BASIC);
+  }
+
+  /** As {@link #get(Target)}. The full view has the payload and the attributes of a pending message. */
+  public GetResponse get(Target target, MessageView view) {
+    return Caller.await(getAsync(target, view));
+  }
+
+  /** As {@link #get(Target, MessageView)}. */
+  public CompletableFuture<GetResponse> getAsync(Target target, MessageView view) {
+    GetRequest.Builder request = GetRequest.newBuilder().setView(view);
+    Requests.fill(target, request::setMessageId, request::setKey);
+    return plain(MessagesGrpc.getGetMethod(), request.build(), OnUnavailable.REPEAT);
+  }
+
+  /** Returns the history of a message and the causes of its lateness. */
+  public ExplainResponse explain(Target target) {
+    return Caller.await(explainAsync(target));
+  }
+
+  /** As {@link #explain(Target)}. */
+  public CompletableFuture<ExplainResponse> explainAsync(Target target) {
+    ExplainRequest.Builder request = ExplainRequest.newBuilder();
+    Requests.fill(target, request::setMessageId, request::setKey);
+    return plain(MessagesGrpc.getExplainMethod(), request.build(), OnUnavailable.REPEAT);
+  }
+
+  /** Lists the pending messages of a topic, without payloads. */
+  public PagedList<Message> list(String topic) {
+    return list(ListRequest.newBuilder().setTopic(topic).build());
+  }
+
+  /** Lists the pending messages that match the request, without payloads. Its page size is that of the pages. */
+  public PagedList<Message> list(ListRequest request) {
+    return new PagedList<>(token -> {
+      ListResponse page = Caller.await(plain(MessagesGrpc.getListMethod(),
+          token.isEmpty() ? request : request.toBuilder().setPageToken(token).build(), OnUnavailable.REPEAT));
+      return new PagedList.Page<>(page.getMessagesList(), page.getNextPageToken());
+    });
+  }
+
+  // ---- Receive
+
+  /**
+   * Returns due messages, each with a lease for {@link #settle}. The wait of the request extends the deadline. If no
+   * message comes in time, the answer is empty. Not tried again: messages that a first try leased stay leased until their
+   * leases end.
+   */
+  public PullResponse pull(PullRequest request) {
+    return Caller.await(pullAsync(request));
+  }
+
+  /** As {@link #pull(PullRequest)}. */
+  public CompletableFuture<PullResponse> pullAsync(PullRequest request) {
+    Duration wait = Times.clamp(Times.fromProto(request.getWait()), Duration.ZERO, Times.MAX);
+    return caller.call(MessagesGrpc.getPullMethod(), request, OnUnavailable.RETURN, wait, (answer, tries) -> answer);
+  }
+
+  /** Settles leases of pulls or of streams. The answer says which settlements took effect. */
+  public SettleResult settle(SettleRequest request) {
+    return Caller.await(settleAsync(request));
+  }
+
+  /** As {@link #settle(SettleRequest)}. */
+  public CompletableFuture<SettleResult> settleAsync(SettleRequest request) {
+    return caller.call(MessagesGrpc.getSettleMethod(), request, OnUnavailable.REPEAT, Duration.ZERO,
+        (SettleResponse answer, int tries) -> new SettleResult(answer, tries > 1));
+  }
+
+  /** Returns a builder of a subscriber of this topic, on a connection of its own to the server of this client. */
+  public Subscriber.Builder subscriber(String topic) {
+    return new Subscriber.Builder(() -> Connection.open(options), topic);
+  }
+
+  /** Returns the version, state, counts and limits of the server. */
+  public ServerInfoResponse serverInfo() {
+    return Caller.await(
+        plain(AdminGrpc.getServerInfoMethod(), ServerInfoRequest.getDefaultInstance(), OnUnavailable.REPEAT));
+  }
+
+  // ---- Requests and results
+
+  private <Q, A> CompletableFuture<A> plain(MethodDescriptor<Q, A> method, Q request, OnUnavailable rule) {
+    return caller.call(method, request, rule, Duration.ZERO, (answer, tries) -> answer);
+  }
+
+  private static OnUnavailable rule(Repeat repeat) {
+    return repeat == Repeat.NEVER ? OnUnavailable.RETURN : OnUnavailable.REPEAT;
+  }
+
+  /** Gives the request an id if it needs one. With validate_only it changes nothing, so a repeat needs no id. */
+  private static ScheduleRequest named(ScheduleRequest request, Repeat repeat) {
+    boolean needed = repeat == Repeat.SAFELY && request.getRequestId().isEmpty() && !request.getValidateOnly();
+    return needed ? request.toBuilder().setRequestId(RandomId.next()).build() : request;
+  }
+
+  private static CancelRequest cancelRequest(Target target, boolean stopRedelivery) {
+    CancelRequest.Builder request = CancelRequest.newBuilder().setStopRedelivery(stopRedelivery);
+    Requests.fill(target, request::setMessageId, request::setKey);
+    return request.build();
+  }
+
+  private static void checkCount(int results, int items) {
+    if (results == items) return;
+    throw DuetimeException.of(Status.Code.INTERNAL, "the server answered a batch with another number of results");
+  }
+
+  /** Returns the result that a schedule of this item alone would have. */
+  static ItemResult<ScheduleResponse> resultOf(ScheduleResult result) {
+    if (!result.hasMessage()) return ItemResult.failed(DuetimeException.of(result.getError()));
+    ScheduleResponse.Builder response = ScheduleResponse.newBuilder()
+        .setMessage(result.getMessage())
+        .setOutcome(result.getOutcome())
+        .setPreviousMessageId(result.getPreviousMessageId())
+        .setMinuteLimitExceeded(result.getMinuteLimitExceeded());
+    if (result.hasOldDeliverTime()) response.setOldDeliverTime(result.getOldDeliverTime());
+    return ItemResult.of(response.build());
+  }
+}

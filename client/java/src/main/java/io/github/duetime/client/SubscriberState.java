@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.duetime.client;
+
+import io.github.duetime.v1.DeadLetterLease;
+import io.github.duetime.v1.Nack;
+import io.github.duetime.v1.ReleaseLease;
+import io.github.duetime.v1.SettleRefusal;
+import io.github.duetime.v1.SubscribeRequest;
+import io.github.duetime.v1.SubscribeResponse;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
+
+/**
+ * What the threads of a subscriber share: deliveries wait here for handlers, and settlements wait here for the connection
+ * thread. It makes no network calls and owns no thread.
+ *
+ * <p>Invariants: (1) every queued delivery belongs to the open stream; (2) an unconfirmed settlement is in
+ * {@code outgoing}, or was sent on the open stream and is not answered yet; (3) the lease of a settled delivery is not
+ * extended, so a request holds no token twice. Thread-safe: every method takes the one lock.
+ */
+final class SubscriberState {
+  /** A delivery for a handler, and the number of its stream. */
+  record Work(Delivery delivery, long stream) {
+    String token() {
+      return delivery.proto().getLeaseToken();
+    }
+  }
+
+  /** What the connection thread does next. */
+  enum Task {
+    /** Send the request. */
+    WRITE,
+    /** Send no more, and read until the end. */
+    HALF_CLOSE,
+    /** The stream has ended. */
+    OVER,
+    /** The server was silent for too long. */
+    SILENT,
+    /** End the stream. */
+    CLOSE
+  }
+
+  /** A settlement of a lease. */
+  private record Outgoing(String token, Settlement settlement) {}
+
+  private final ReentrantLock lock = new ReentrantLock();
+  private final Condition workReady = lock.newCondition();
+  private final Condition taskReady = lock.newCondition();
+  // Signalled by changes that a stop waits for.
+  private final Condition changed = lock.newCondition();
+
+  // The lock guards all fields below.
+  private long stream;
+  private boolean streamOpen;
+  private boolean readEnded;
+  private boolean draining;
+  private boolean halfClosed;
+  private long lastFrame;
+  private final Deque<Work> queue = new ArrayDeque<>();
+  // The leases of queued deliveries and of deliveries that a handler works on.
+  private final LeaseKeeper leases;
+  private int busyHandlers;
+  private final Deque<Outgoing> outgoing = new ArrayDeque<>();
+  private boolean sendNoMoreDeliveries;
+  // The most settlements and extensions in one request: the stream's credit. The server ends a stream that exceeds a
+  // limit, and no credit is greater than this limit. Unsettled deliveries may be more than the credit, because the server
+  // no longer counts those whose leases have ended.
+  private int requestMax = Integer.MAX_VALUE;
+  private final Map<String, Settlement.Kind> unconfirmed = new HashMap<>();
+  // The releases of skipped deliveries that are not confirmed.
+  private final Set<String> skippedTokens = new HashSet<>();
+
+  private boolean stopping;
+  private long lostBeforeStop;
+  private boolean closing;
+  private boolean ended;
+
+  private long delivered;
+  private long acked;
+  private long nacked;
+  private long deadLettered;
+  private long released;
+  private long left;
+  private long refused;
+  private long lost;
+  private long skipped;
+  private long streams;
+  private long settleRequests;
+  private long extended;
+  private long leasesLost;
+
+  /** {@code extendMax} as in the subscriber's builder. */
+  SubscriberState(Duration extendMax) {
+    leases = new LeaseKeeper(extendMax);
+  }
+
+  // ---- Connection thread
+
+  /** Call before a stream is opened. Returns the number of the stream. */
+  long beginStream() {
+    lock.lock();
+    try {
+      stream++;
+      streamOpen = true;
+      readEnded = false;
+      draining = false;
+      halfClosed = false;
+      requestMax = Integer.MAX_VALUE;
+      lastFrame = System.nanoTime();
+      return stream;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** The stream has ended: drops its deliveries and settlements. */
+  void endStream() {
+    lock.lock();
+    try {
+      streamOpen = false;
+      clearQueue();
+      leases.clear();
+      outgoing.clear();
+      sendNoMoreDeliveries = false;
+      lost += unconfirmed.size();
+      unconfirmed.clear();
+      skippedTokens.clear();
+      changed.signalAll();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /**
+   * Waits for the next task of the open stream. For WRITE it moves settlements and leases to extend into the request, at
+   * most as many as the credit, if {@code ready} says that the connection takes more bytes.
+   */
+  Task nextTask(BooleanSupplier ready, long silenceMax, SubscribeRequest.Builder request) throws InterruptedException {
+    lock.lockInterruptibly();
+    try {
+      for (;;) {
+        if (readEnded) return Task.OVER;
+        if (closing) return Task.CLOSE;
+        long now = System.nanoTime();
+        long wait = lastFrame + silenceMax - now;
+        if (wait <= 0) return Task.SILENT;
+        if (!halfClosed && ready.getAsBoolean()) {
+          if (fill(now, request)) return Task.WRITE;
+          // The server drains and nothing is left to settle: end the stream, so that the server does not wait for its
+          // full grace period.
+          if (draining && queue.isEmpty() && busyHandlers == 0 && unconfirmed.isEmpty()) {
+            halfClosed = true;
+            return Task.HALF_CLOSE;
+          }
+          wait = Math.min(wait, leases.untilCollect(now));
+        }
+        taskReady.awaitNanos(wait);
+      }
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Moves what fits into one request. Returns false if there is nothing. */
+  private boolean fill(long now, SubscribeRequest.Builder request) {
+    int room = requestMax;
+    for (; room > 0 && !outgoing.isEmpty(); room--) addTo(request, outgoing.remove());
+    boolean settles = room < requestMax;
+    if (settles) settleRequests++;
+    leases.collect(now, room, request);
+    boolean noMore = sendNoMoreDeliveries;
+    if (noMore) request.setNoMoreDeliveries(true);
+    sendNoMoreDeliveries = false;
+    return settles || noMore || request.getExtendCount() > 0;
+  }
+
+  private static void addTo(SubscribeRequest.Builder request, Outgoing out) {
+    Settlement settlement = out.settlement;
+    switch (settlement.kind()) {
+      case ACK -> request.addAck(out.token);
+      case NACK -> {
+        Nack.Builder nack = Nack.newBuilder().setLeaseToken(out.token).setReason(settlement.reason());
+        if (settlement.delay() != null) nack.setDelay(Times.toProto(settlement.delay()));
+        request.addNack(nack);
+      }
+      case DEAD_LETTER -> request.addDeadLetter(
+          DeadLetterLease.newBuilder().setLeaseToken(out.token).setReason(settlement.reason()));
+      case RELEASE -> {
+        ReleaseLease.Builder release = ReleaseLease.newBuilder().setLeaseToken(out.token);
+        if (settlement.delay() != null) release.setDelay(Times.toProto(settlement.delay()));
+        request.addRelease(release);
+      }
+      case LEAVE -> throw new IllegalStateException("a delivery that was left has no settlement");
+    }
+  }
+
+  /** Waits before the next stream. Returns false as soon as a stop was requested. */
+  boolean pause(long nanos) throws InterruptedException {
+    lock.lockInterruptibly();
+    try {
+      for (long wait = nanos; !stopping && wait > 0;) wait = changed.awaitNanos(wait);
+      return !stopping;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** The subscriber has ended by itself: handlers get no more work. */
+  void end() {
+    lock.lock();
+    try {
+      ended = true;
+      workReady.signalAll();
+      changed.signalAll();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  // ---- Network threads
+
+  /** A response of the stream with this number arrived. */
+  void onResponse(long number, SubscribeResponse response) {
+    lock.lock();
+    try {
+      if (!streamOpen || number != stream) return;
+      lastFrame = System.nanoTime();
+      if (response.hasStarted()) {
+        streams++;
+        leases.start(response.getStarted().getLeaseDuration());
+        int credit = response.getStarted().getMaxOutstandingMessages();
+        requestMax = credit > 0 ? credit : Integer.MAX_VALUE;
+        taskReady.signal();
+      }
+      confirm(response);
+      if (response.hasDrain()) {
+        draining = true;
+        taskReady.signal();
+      }
+      for (io.github.duetime.v1.Delivery delivery : response.getDeliveriesList()) {
+        Work work = new Work(new Delivery(delivery), number);
+        if (stopping) {
+          skip(work);
+        } else {
+          leases.add(work.token(), lastFrame);
+          queue.add(work);
+          workReady.signal();
+        }
+      }
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private void confirm(SubscribeResponse response) {
+    for (String token : response.getExtendedList()) leases.onExtended(token);
+    extended += response.getExtendedCount();
+    if (response.getSettledCount() == 0 && response.getRefusedCount() == 0) return;
+    for (String token : response.getSettledList()) {
+      if (skippedTokens.remove(token)) continue;
+      Settlement.Kind kind = unconfirmed.remove(token);
+      if (kind == null) continue;
+      switch (kind) {
+        case ACK -> acked++;
+        case NACK -> nacked++;
+        case DEAD_LETTER -> deadLettered++;
+        case RELEASE -> released++;
+        case LEAVE -> throw new IllegalStateException("a delivery that was left has no settlement");
+      }
+    }
+    for (SettleRefusal refusal : response.getRefusedList()) onRefused(refusal.getLeaseToken());
+    if (!unconfirmed.isEmpty()) return;
+    if (stopping) changed.signalAll();
+    if (draining) taskReady.signal();
+  }
+
+  /** A token may have been sent first in an extension and then in a settlement. The server answers in that order. */
+  private void onRefused(String token) {
+    if (leases.onRefused(token)) {
+      leasesLost++;
+    } else if (!skippedTokens.remove(token) && unconfirmed.remove(token) != null) {
+      refused++;
+    }
+  }
+
+  /** The stream with this number has ended. */
+  void onStreamEnd(long number) {
+    lock.lock();
+    try {
+      if (number != stream) return;
+      readEnded = true;
+      taskReady.signal();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** The connection takes more bytes. */
+  void onReady() {
+    lock.lock();
+    try {
+      taskReady.signal();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  // ---- Handler threads
+
+  /** Waits for work. Returns null after a stop request, and when the subscriber has ended. */
+  Work takeWork() {
+    lock.lock();
+    try {
+      while (!stopping && !ended && queue.isEmpty()) workReady.awaitUninterruptibly();
+      if (stopping || ended) return null;
+      busyHandlers++;
+      return queue.remove();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** The handler returned. */
+  void settle(Work work, Settlement settlement) {
+    lock.lock();
+    try {
+      delivered++;
+      busyHandlers--;
+      boolean current = streamOpen && work.stream == stream;
+      if (current) leases.remove(work.token());
+      if (settlement.kind() == Settlement.Kind.LEAVE) {
+        left++;
+      } else if (!current) {
+        lost++;
+      } else {
+        outgoing.add(new Outgoing(work.token(), settlement));
+        unconfirmed.put(work.token(), settlement.kind());
+        taskReady.signal();
+      }
+      if (draining) taskReady.signal();
+      if (stopping) changed.signalAll();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  // ---- Callers
+
+  /** Hands out no more work, and gives back what no handler has begun. */
+  void requestStop() {
+    lock.lock();
+    try {
+      if (stopping) return;
+      stopping = true;
+      lostBeforeStop = lost;
+      // Sent before the releases, so that the server does not deliver the same messages here again.
+      if (streamOpen) sendNoMoreDeliveries = true;
+      clearQueue();
+      taskReady.signal();
+      workReady.signalAll();
+      changed.signalAll();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Waits for running handlers. Returns true if all have returned. Call after requestStop. */
+  boolean awaitHandlers(Duration timeout) throws InterruptedException {
+    return await(() -> busyHandlers == 0, timeout);
+  }
+
+  /**
+   * Waits until the server has confirmed the settlements. Returns true if it confirmed all of them, and none was lost
+   * since requestStop. Call after requestStop.
+   */
+  boolean awaitConfirmed(Duration timeout) throws InterruptedException {
+    await(() -> unconfirmed.isEmpty() && skippedTokens.isEmpty() || !streamOpen, timeout);
+    lock.lock();
+    try {
+      return (unconfirmed.isEmpty() || !streamOpen) && lost == lostBeforeStop;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private boolean await(BooleanSupplier condition, Duration timeout) throws InterruptedException {
+    lock.lockInterruptibly();
+    try {
+      long wait = Times.nanos(timeout);
+      while (!condition.getAsBoolean() && wait > 0) wait = changed.awaitNanos(wait);
+      return condition.getAsBoolean();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Makes nextTask return CLOSE. */
+  void close() {
+    lock.lock();
+    try {
+      closing = true;
+      taskReady.signal();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  SubscriberCounts counts() {
+    lock.lock();
+    try {
+      return new SubscriberCounts(delivered, acked, nacked, deadLettered, released, left, refused, lost, skipped, streams,
+          settleRequests, extended, leasesLost);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Drops the deliveries that wait for handlers. */
+  private void clearQueue() {
+    for (Work work : queue) {
+      leases.remove(work.token());
+      skip(work);
+    }
+    queue.clear();
+  }
+
+  /** Drops a delivery that no handler got. Releases it if the subscriber stops and the stream is open. */
+  private void skip(Work work) {
+    skipped++;
+    if (!stopping || !streamOpen) return;
+    outgoing.add(new Outgoing(work.token(), Settlement.release()));
+    skippedTokens.add(work.token());
+    taskReady.signal();
+  }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.duetime.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.protobuf.Any;
+import com.google.rpc.BadRequest;
+import com.google.rpc.ErrorInfo;
+import com.google.rpc.RetryInfo;
+import io.github.duetime.v1.Failure;
+import io.github.duetime.v1.MessagesGrpc;
+import io.github.duetime.v1.RescheduleRequest;
+import io.github.duetime.v1.RescheduleResponse;
+import io.github.duetime.v1.ScheduleBatchRequest;
+import io.github.duetime.v1.ScheduleBatchResponse;
+import io.github.duetime.v1.ScheduleRequest;
+import io.github.duetime.v1.ScheduleResponse;
+import io.grpc.Server;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.inprocess.InProcessChannelBuilder;
+import io.grpc.inprocess.InProcessServerBuilder;
+import io.grpc.protobuf.StatusProto;
+import io.grpc.stub.StreamObserver;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Calls to a server in this process, which fails as the tests say. */
+@Timeout(30)
+class DuetimeClientTest {
+  private static final NewMessage MESSAGE = NewMessage.builder("orders").after(Duration.ofMinutes(1)).build();
+
+  private final List<String> requestIds = Collections.synchronizedList(new ArrayList<>());
+  private final List<StatusRuntimeException> failures = Collections.synchronizedList(new ArrayList<>());
+  private Server server;
+  private DuetimeClient client;
+
+  @BeforeEach
+  void start() throws IOException {
+    String name = InProcessServerBuilder.generateName();
+    server = InProcessServerBuilder.forName(name).addService(new FakeMessages()).build().start();
+    client = open(name, ClientOptions.builder().build());
+  }
+
+  private static DuetimeClient open(String name, ClientOptions options) {
+    return DuetimeClient.on(Connection.of(InProcessChannelBuilder.forName(name).build(), null), options);
+  }
+
+  @AfterEach
+  void stop() {
+    client.close();
+    server.shutdownNow();
+  }
+
+  private final class FakeMessages extends MessagesGrpc.MessagesImplBase {
+    private <A> void answer(StreamObserver<A> observer, A answer) {
+      if (!failures.isEmpty()) {
+        observer.onError(failures.remove(0));
+        return;
+      }
+      observer.onNext(answer);
+      observer.onCompleted();
+    }
+
+    @Override
+    public void schedule(ScheduleRequest request, StreamObserver<ScheduleResponse> observer) {
+      requestIds.add(request.getRequestId());
+      answer(observer, ScheduleResponse.getDefaultInstance());
+    }
+
+    @Override
+    public void scheduleBatch(ScheduleBatchRequest request, StreamObserver<ScheduleBatchResponse> observer) {
+      ScheduleBatchResponse.Builder response = ScheduleBatchResponse.newBuilder();
+      response.addResultsBuilder().getMessageBuilder().setId("m");
+      response.addResultsBuilder().setError(Failure.newBuilder().setCode(5).setReason("TOPIC_NOT_FOUND").setField("topic"));
+      answer(observer, response.build());
+    }
+
+    @Override
+    public void reschedule(RescheduleRequest request, StreamObserver<RescheduleResponse> observer) {
+      answer(observer, RescheduleResponse.getDefaultInstance());
+    }
+  }
+
+  @Test
+  void aRepeatHasTheSameRequestIdAndANewCallAnother() {
+    failures.add(Status.UNAVAILABLE.asRuntimeException());
+    client.schedule(MESSAGE);
+    client.schedule(MESSAGE);
+    assertEquals(3, requestIds.size());
+    assertEquals(requestIds.get(0), requestIds.get(1));
+    assertEquals(2, new HashSet<>(requestIds).size());
+    assertFalse(requestIds.contains(""));
+  }
+
+  @Test
+  void aCallWhoseRepeatWouldMisleadIsMadeOnce() {
+    failures.add(Status.UNAVAILABLE.asRuntimeException());
+    Target target = Target.id("m");
+    assertThrows(DuetimeException.Unavailable.class, () -> client.reschedule(target, When.after(Duration.ZERO), "etag"));
+    failures.add(Status.UNAVAILABLE.asRuntimeException());
+    client.reschedule(target, When.after(Duration.ZERO));
+    failures.add(Status.UNAVAILABLE.asRuntimeException());
+    assertThrows(DuetimeException.Unavailable.class, () -> client.schedule(MESSAGE, Repeat.NEVER));
+  }
+
+  @Test
+  void anErrorHasItsDetails() {
+    failures.add(StatusProto.toStatusRuntimeException(com.google.rpc.Status.newBuilder().setCode(8).setMessage("full")
+        .addDetails(Any.pack(ErrorInfo.newBuilder().setReason("TOPIC_FULL").putMetadata("topic", "orders").build()))
+        .addDetails(Any.pack(BadRequest.newBuilder()
+            .addFieldViolations(BadRequest.FieldViolation.newBuilder().setField("topic")).build()))
+        .addDetails(Any.pack(RetryInfo.newBuilder()
+            .setRetryDelay(com.google.protobuf.Duration.newBuilder().setNanos(250_000_000)).build()))
+        .build()));
+    DuetimeException error = assertThrows(DuetimeException.ResourceExhausted.class, () -> client.schedule(MESSAGE));
+    assertEquals("full", error.getMessage());
+    assertEquals("TOPIC_FULL", error.reason());
+    assertEquals("orders", error.metadata().get("topic"));
+    assertEquals("topic", error.fieldViolations().get(0).field());
+    assertEquals(Duration.ofMillis(250), error.retryDelay().orElseThrow());
+    assertTrue(List.of(error.getStackTrace()).stream().anyMatch(f -> f.getMethodName().contains("anErrorHasItsDetails")));
+  }
+
+  @Test
+  void aBatchHasAResultForEachItem() {
+    List<ItemResult<ScheduleResponse>> results = client.scheduleBatch(List.of(MESSAGE, MESSAGE));
+    assertEquals("m", results.get(0).get().getMessage().getId());
+    assertThrows(DuetimeException.NotFound.class, () -> results.get(1).get());
+    assertEquals("TOPIC_NOT_FOUND", results.get(1).error().orElseThrow().reason());
+    assertThrows(DuetimeException.class, () -> client.scheduleBatch(List.of(MESSAGE)), "2 results for 1 item");
+  }
+
+  @Test
+  void aTokenNeedsTls() {
+    ClientOptions.Builder options = ClientOptions.builder().token("secret");
+    assertThrows(IllegalArgumentException.class, options::build);
+    options.tls().build();
+  }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.duetime.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.github.duetime.v1.SubscribeRequest;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+class LeaseKeeperTest {
+  private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
+
+  private final LeaseKeeper keeper = new LeaseKeeper(Duration.ofSeconds(70));
+
+  @BeforeEach
+  void start() {
+    keeper.start(com.google.protobuf.Duration.newBuilder().setSeconds(30).build());
+  }
+
+  private List<String> collected(long second, int room) {
+    SubscribeRequest.Builder request = SubscribeRequest.newBuilder();
+    keeper.collect(second * SECOND, room, request);
+    return request.getExtendList().stream().map(extend -> extend.getLeaseToken()).toList();
+  }
+
+  @Test
+  void extendsAfterEachThirdOfTheLease() {
+    keeper.add("a", 0);
+    assertEquals(10 * SECOND, keeper.untilCollect(0));
+    assertEquals(List.of(), collected(5, 9));
+    assertEquals(List.of("a"), collected(10, 9));
+    assertEquals(List.of(), collected(11, 9));
+    assertEquals(List.of("a"), collected(20, 9));
+    keeper.remove("a");
+    assertEquals(List.of(), collected(30, 9));
+  }
+
+  @Test
+  void whatHasNoRoomStaysDue() {
+    for (String token : List.of("a", "b", "c")) keeper.add(token, 0);
+    assertEquals(List.of("a", "b"), collected(10, 2));
+    assertEquals(List.of("c"), collected(10, 2));
+  }
+
+  @Test
+  void stopsAfterTheLongestTime() {
+    keeper.add("a", 0);
+    for (int second = 10; second <= 60; second += 10) assertEquals(List.of("a"), collected(second, 9), "at " + second);
+    assertEquals(List.of(), collected(70, 9));
+  }
+
+  @Test
+  void aRefusedExtensionIsNotRequestedAgain() {
+    keeper.add("a", 0);
+    assertFalse(keeper.onRefused("a"), "nothing was requested");
+    collected(10, 9);
+    assertTrue(keeper.onRefused("a"));
+    assertEquals(List.of(), collected(20, 9));
+  }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.duetime.conformance;
+
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import io.github.duetime.client.DuetimeException;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+
+/** The driver of the conformance suite: reads requests, and runs each on a thread of its own. */
+public final class Driver {
+  private Driver() {}
+
+  /** Reads requests until the end of the standard input. */
+  public static void main(String[] arguments) throws IOException, InterruptedException {
+    Calls calls = new Calls();
+    ExecutorService threads = Executors.newCachedThreadPool();
+    BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    for (String line = input.readLine(); line != null; line = input.readLine()) {
+      String text = line;
+      threads.execute(() -> Wire.print(answer(calls, text)));
+    }
+    threads.shutdown();
+    calls.close();
+    threads.awaitTermination(5, TimeUnit.SECONDS);
+    System.exit(0);
+  }
+
+  private static JsonObject answer(Calls calls, String line) {
+    JsonObject answer = new JsonObject();
+    try {
+      JsonObject request = JsonParser.parseString(line).getAsJsonObject();
+      answer.add("id", request.get("id"));
+      answer.add("ok", calls.run(request));
+    } catch (DuetimeException e) {
+      answer.add("error", Wire.json(e));
+    } catch (Exception e) {
+      e.printStackTrace();
+      JsonObject error = new JsonObject();
+      error.addProperty("code", "DRIVER");
+      error.addProperty("message", e.toString());
+      answer.add("error", error);
+    }
+    return answer;
+  }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.duetime.conformance;
+
+import com.google.gson.JsonObject;
+import io.github.duetime.client.BackoffOptions;
+import io.github.duetime.client.Delivery;
+import io.github.duetime.client.DuetimeClient;
+import io.github.duetime.client.DuetimeException;
+import io.github.duetime.client.Settlement;
+import io.github.duetime.client.Subscriber;
+import io.github.duetime.client.SubscriberCounts;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+
+/** A subscriber whose handlers report each delivery, and then do what the runner says. */
+final class Worker {
+  private static final JsonObject LEAVE = new JsonObject();
+
+  static {
+    LEAVE.addProperty("kind", "leave");
+  }
+
+  private final String name;
+  private final boolean manual;
+  private final Duration handlerTime;
+  private final AtomicLong deliveries = new AtomicLong();
+  private final Map<Long, CompletableFuture<JsonObject>> settlements = new ConcurrentHashMap<>();
+  private final Subscriber subscriber;
+
+  Worker(JsonObject request, DuetimeClient client) {
+    name = Wire.text(request, "subscriber");
+    manual = !Wire.text(request, "mode").equals("ack");
+    handlerTime = Wire.millis(request, "handler_ms", Duration.ZERO);
+    BackoffOptions backoff = new BackoffOptions(
+        Wire.millis(request, "backoff_initial_ms", BackoffOptions.DEFAULT.initial()),
+        Wire.millis(request, "backoff_max_ms", BackoffOptions.DEFAULT.max()), BackoffOptions.DEFAULT.multiplier());
+    Subscriber.Builder builder = client.subscriber(Wire.text(request, "topic"))
+        .subscription(Wire.text(request, "subscription"))
+        .clientId(Wire.text(request, "client_id"))
+        .backoff(backoff);
+    if (request.has("max_outstanding_messages")) {
+      builder.maxOutstandingMessages(request.get("max_outstanding_messages").getAsInt());
+    }
+    if (request.has("max_outstanding_bytes")) builder.maxOutstandingBytes(request.get("max_outstanding_bytes").getAsLong());
+    if (request.has("lease_ms")) builder.lease(Wire.millis(request, "lease_ms", null));
+    if (request.has("extend_max_ms")) builder.extendMax(Wire.millis(request, "extend_max_ms", null));
+    if (request.has("silence_max_ms")) builder.silenceMax(Wire.millis(request, "silence_max_ms", null));
+    if (request.has("handlers")) builder.handlers(request.get("handlers").getAsInt());
+    subscriber = builder.start(this::handle);
+    subscriber.ended().whenComplete((nothing, error) -> {
+      if (error == null) return;
+      JsonObject event = event("ended");
+      event.add("error", Wire.json((DuetimeException) (error instanceof DuetimeException ? error : error.getCause())));
+      Wire.print(event);
+    });
+  }
+
+  private JsonObject event(String kind) {
+    JsonObject event = new JsonObject();
+    event.addProperty("event", kind);
+    event.addProperty("subscriber", name);
+    return event;
+  }
+
+  private Settlement handle(Delivery delivery) throws Exception {
+    long n = deliveries.incrementAndGet();
+    JsonObject event = event("delivery");
+    event.addProperty("n", n);
+    event.add("delivery", Wire.json(delivery.proto()));
+    Wire.print(event);
+    if (manual) {
+      JsonObject settlement = settlement(n).get();
+      settlements.remove(n);
+      return settlementOf(settlement);
+    }
+    Thread.sleep(handlerTime.toMillis());
+    return Settlement.ack();
+  }
+
+  private CompletableFuture<JsonObject> settlement(long n) {
+    return settlements.computeIfAbsent(n, key -> new CompletableFuture<>());
+  }
+
+  private static Settlement settlementOf(JsonObject json) {
+    String reason = Wire.text(json, "reason");
+    Duration delay = Wire.millis(json, "delay_ms", null);
+    return switch (Wire.text(json, "kind")) {
+      case "ack" -> Settlement.ack();
+      case "nack" -> delay == null ? Settlement.nack(reason) : Settlement.nackAfter(delay, reason);
+      case "dead_letter" -> Settlement.deadLetter(reason);
+      case "release" -> delay == null ? Settlement.release() : Settlement.releaseAfter(delay);
+      case "leave" -> Settlement.leave();
+      case "raise" -> throw new IllegalStateException(reason);
+      default -> throw new IllegalArgumentException("unknown settlement: " + json);
+    };
+  }
+
+  void finish(long n, JsonObject settlement) {
+    settlement(n).complete(settlement);
+  }
+
+  boolean stop(Duration handlers, Duration confirm) {
+    return subscriber.stop(handlers, confirm);
+  }
+
+  /** Lets the waiting handlers return without a settlement, and stops the subscriber. */
+  void close() {
+    settlements.values().forEach(settlement -> settlement.complete(LEAVE));
+    subscriber.stop(Duration.ofSeconds(1), Duration.ofSeconds(1));
+  }
+
+  JsonObject counts() {
+    SubscriberCounts counts = subscriber.counts();
+    JsonObject json = new JsonObject();
+    json.addProperty("delivered", counts.delivered());
+    json.addProperty("acked", counts.acked());
+    json.addProperty("nacked", counts.nacked());
+    json.addProperty("dead_lettered", counts.deadLettered());
+    json.addProperty("released", counts.released());
+    json.addProperty("left", counts.left());
+    json.addProperty("refused", counts.refused());
+    json.addProperty("lost", counts.lost());
+    json.addProperty("skipped", counts.skipped());
+    json.addProperty("streams", counts.streams());
+    json.addProperty("extended", counts.extended());
+    json.addProperty("leases_lost", counts.leasesLost());
+    return json;
+  }
+}
