@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes unary calls with the deadline, the retries and the errors that the library promises. Internal to the library, except for
+// its options.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { type Client as GrpcClient, Metadata } from '@grpc/grpc-js';
+
+import { Backoff, type BackoffOptions } from './backoff';
+import { rpcOf } from './codec';
+import { DuetimeError, errorOfCall } from './errors';
+import type { Calls } from './types';
+
+/** The options of one call. */
+export interface CallOptions {
+  /** The deadline of the call in milliseconds, including its retries. Default: that of the client. */
+  timeout?: number;
+  /** Cancels the call, which then throws the signal's reason. The outcome is unknown. */
+  signal?: AbortSignal;
+}
+
+/** The limits of calls. */
+export interface CallLimits {
+  /** The deadline of a call in milliseconds, including its retries. Default: 10,000. */
+  timeout?: number;
+  /** The most tries of a call that may be repeated. 1: no repeat. Default: 4. */
+  triesMax?: number;
+  /** The waits between tries. */
+  backoff?: BackoffOptions;
+}
+
+/** What a call does after UNAVAILABLE: try again, or fail because a repeat could do harm or give a misleading answer. */
+export type OnUnavailable = 'repeat' | 'fail';
+
+// gRPC's deadlines are Dates. A longer deadline would overflow the timer.
+const TIMEOUT_MAX = 24 * 24 * 3_600_000;
+
+export class Caller {
+  private readonly timeout: number;
+  private readonly triesMax: number;
+
+  constructor(private readonly channel: GrpcClient, private readonly limits: CallLimits) {
+    this.timeout = limits.timeout ?? 10_000;
+    this.triesMax = limits.triesMax ?? 4;
+  }
+
+  /** Calls until success, an error that forbids a repeat, or the deadline. Returns the answer, and if it is that of a repeat. */
+  async callAndCount<Name extends keyof Calls>(
+    name: Name,
+    request: object,
+    onUnavailable: OnUnavailable,
+    options: CallOptions = {},
+    extraTime = 0,
+  ): Promise<{ response: Calls[Name]['response']; triedBefore: boolean }> {
+    const timeout = Math.min((options.timeout ?? this.timeout) + extraTime, TIMEOUT_MAX);
+    // A clock that no step of the wall clock moves.
+    const deadline = performance.now() + timeout;
+    const backoff = new Backoff(this.limits.backoff);
+    const rpc = rpcOf(name);
+    const bytes = rpc.request.encode(request);
+    if (!(timeout > 0)) throw new DuetimeError('DEADLINE_EXCEEDED', 'the deadline of the call is not in the future');
+    for (let tries = 1; ; ++tries) {
+      try {
+        const answer = await this.tryOnce(rpc.path, bytes, deadline - performance.now(), options.signal);
+        return { response: rpc.response.decode(answer), triedBefore: tries > 1 };
+      } catch (error) {
+        if (!(error instanceof DuetimeError) || error.code !== 'UNAVAILABLE') throw error;
+        if (onUnavailable === 'fail' || tries >= this.triesMax) throw error;
+        const wait = backoff.next(error.retryDelay);
+        if (performance.now() + wait >= deadline) throw error;
+        await sleep(wait, undefined, { signal: options.signal }).catch(() => options.signal?.throwIfAborted());
+      }
+    }
+  }
+
+  async call<Name extends keyof Calls>(
+    name: Name,
+    request: object,
+    onUnavailable: OnUnavailable,
+    options?: CallOptions,
+    extraTime?: number,
+  ): Promise<Calls[Name]['response']> {
+    return (await this.callAndCount(name, request, onUnavailable, options, extraTime)).response;
+  }
+
+  private tryOnce(path: string, request: Buffer, timeout: number, signal: AbortSignal | undefined): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
+      const abort = (): void => {
+        reject(signal!.reason);
+        call.cancel();
+      };
+      const deadline = new Date(Date.now() + timeout);
+      const bytesAsTheyAre = (bytes: Buffer): Buffer => bytes;
+      const call = this.channel.makeUnaryRequest(
+        path, bytesAsTheyAre, bytesAsTheyAre, request, new Metadata(), { deadline }, (error, answer) => {
+          signal?.removeEventListener('abort', abort);
+          if (error !== null) reject(errorOfCall(error));
+          else resolve(answer!);
+        });
+      signal?.addEventListener('abort', abort, { once: true });
+    });
+  }
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { randomUUID } from 'node:crypto';
+
+import type { Client as GrpcClient } from '@grpc/grpc-js';
+
+import { type CallLimits, type CallOptions, Caller, type OnUnavailable } from './caller';
+import { openChannel, type ServerOptions } from './channel';
+import { DuetimeError, errorOfItem } from './errors';
+import type { Input } from './input';
+import { List } from './list';
+import { responseOf, type ScheduleItemResult } from './schedule_result';
+import { ScheduleStream, type ScheduleStreamOptions } from './schedule_stream';
+import { type Handler, Subscriber, type SubscriberOptions } from './subscriber';
+import type * as types from './types';
+
+/** The options of a client. */
+export interface ClientOptions extends ServerOptions, CallLimits {}
+
+/** What to deliver, and when: exactly one of `delay` (milliseconds), `deliverTime` and `civilTime`. */
+export type NewMessage = Input<types.ScheduleRequest> & { readonly topic: string };
+
+/** A message by its id, or by its topic and key. */
+export type Target = { readonly messageId: string } | { readonly key: Input<types.TopicKey> };
+
+export interface ScheduleOptions extends CallOptions {
+  /**
+   * What the call does if an answer is lost.
+   *
+   * - `safely` (default): gives each message without a `requestId` a random one, and tries again on UNAVAILABLE. The server
+   *   recognises the repeat, so there is one message. This costs the server a small record per message for an hour.
+   * - `never`: sends the request as it is, once.
+   * - `allowDuplicates`: sends the request as it is, and tries again on UNAVAILABLE. Without `key` and `requestId` there may be two
+   *   messages.
+   */
+  repeat?: 'safely' | 'never' | 'allowDuplicates';
+}
+
+/** The result of a cancel. */
+export interface CancelResult extends types.CancelResponse {
+  /**
+   * True if an earlier try of this call ended without an answer. ALREADY_CANCELLED may then be the effect of that try; so may
+   * NOT_FOUND, in a topic without retention of ended messages.
+   */
+  triedBefore: boolean;
+}
+
+/** The result of settlements. */
+export interface SettleResult extends types.SettleResponse {
+  /** True if an earlier try of this call ended without an answer. LEASE_LOST may then be the effect of that try. */
+  triedBefore: boolean;
+}
+
+function withRequestId(message: NewMessage): NewMessage {
+  // A request with validateOnly changes nothing, so a repeat needs no id.
+  return message.requestId || message.validateOnly ? message : { ...message, requestId: randomUUID() };
+}
+
+function checkCount(results: unknown[], items: readonly unknown[]): void {
+  if (results.length !== items.length) {
+    throw new DuetimeError('INTERNAL', 'the server answered a batch with another number of results');
+  }
+}
+
+/**
+ * A client of one server, over one connection. It connects at the first call.
+ *
+ * A request is the RPC's message; the interfaces of `types` document each field, and the protos list the errors of each call. A call
+ * throws a DuetimeError, or a TypeError if the request has a value of a wrong type.
+ *
+ * Retries: after UNAVAILABLE only, within the call's deadline, and only where a repeat does no harm and its answer does not mislead.
+ */
+export class Client {
+  private readonly channel: GrpcClient;
+  private readonly caller: Caller;
+
+  /** Throws INVALID_ARGUMENT if the options contradict each other. */
+  constructor(private readonly options: ClientOptions = {}) {
+    this.channel = openChannel(options);
+    this.caller = new Caller(this.channel, options);
+  }
+
+  /** Closes the connection, which ends its streams to schedule. Subscribers have connections of their own. */
+  close(): void {
+    this.channel.close();
+  }
+
+  // ---- Messages
+
+  /** Returns the message as accepted, without payload and attributes, and the outcome. The message is durable then. */
+  schedule(message: NewMessage, options: ScheduleOptions = {}): Promise<types.ScheduleResponse> {
+    const { repeat = 'safely' } = options;
+    return this.caller.call('Schedule', repeat === 'safely' ? withRequestId(message) : message, onUnavailable(repeat), options);
+  }
+
+  /**
+   * Returns one result per message, in order: an answer, or a DuetimeError. The server may refuse some messages and accept others.
+   * If the call itself throws, the outcome of all messages is unknown.
+   */
+  async scheduleBatch(messages: readonly NewMessage[], options: ScheduleOptions = {}): Promise<ScheduleItemResult[]> {
+    const { repeat = 'safely' } = options;
+    const items = repeat === 'safely' ? messages.map(withRequestId) : messages;
+    const { results } = await this.caller.call('ScheduleBatch', { messages: items }, onUnavailable(repeat), options);
+    checkCount(results, messages);
+    return results.map(responseOf);
+  }
+
+  /** Opens a stream to schedule many messages. */
+  scheduleStream(options: ScheduleStreamOptions): ScheduleStream {
+    return new ScheduleStream(this.channel, options);
+  }
+
+  /** Any outcome is an answer; NOT_FOUND is one. `stopRedelivery` also ends a message that was delivered and is not settled. */
+  async cancel(target: Target & { stopRedelivery?: boolean }, options?: CallOptions): Promise<CancelResult> {
+    const { response, triedBefore } = await this.caller.callAndCount('Cancel', target, 'repeat', options);
+    return { ...response, triedBefore };
+  }
+
+  /** Cancels several messages. Returns one result per target, in order. */
+  async cancelBatch(
+    targets: readonly (Target & { stopRedelivery?: boolean })[],
+    options?: CallOptions,
+  ): Promise<(CancelResult | DuetimeError)[]> {
+    const { response, triedBefore } = await this.caller.callAndCount('CancelBatch', { cancels: targets }, 'repeat', options);
+    checkCount(response.results, targets);
+    return response.results.map(({ cancel, error }) => (cancel === undefined ? errorOfItem(error) : { ...cancel, triedBefore }));
+  }
+
+  /**
+   * Moves a pending message. Any outcome is an answer, as with `cancel`. With an `etag` that is no longer current the call throws
+   * ABORTED. A call with an etag is not tried again, because the change of the first try would look like another client's.
+   */
+  reschedule(
+    request: Target & Input<Pick<types.RescheduleRequest, 'deliverTime' | 'delay' | 'civilTime' | 'etag'>>,
+    options?: CallOptions,
+  ): Promise<types.RescheduleResponse> {
+    return this.caller.call('Reschedule', request, request.etag ? 'fail' : 'repeat', options);
+  }
+
+  /** Returns a pending message and its state in each subscription, or the record of an ended message. Otherwise NOT_FOUND. */
+  get(request: Target & { view?: types.MessageView }, options?: CallOptions): Promise<types.GetResponse> {
+    return this.caller.call('Get', request, 'repeat', options);
+  }
+
+  /** Returns the history of a message and the causes of its lateness. NOT_FOUND as with `get`. */
+  explain(target: Target, options?: CallOptions): Promise<types.ExplainResponse> {
+    return this.caller.call('Explain', target, 'repeat', options);
+  }
+
+  /** The pending messages of a topic. */
+  list(request: Input<types.ListRequest>, options?: CallOptions): List<types.Message> {
+    return this.listOf('List', request, options, (response) => response.messages);
+  }
+
+  /**
+   * Returns due messages, each with a lease for `settle`. The request's `wait` extends the deadline. Not tried again: messages that the
+   * first try leased stay leased until their leases end.
+   */
+  async pull(request: Input<types.PullRequest>, options?: CallOptions): Promise<types.Delivery[]> {
+    return (await this.caller.call('Pull', request, 'fail', options, Math.max(request.wait ?? 0, 0))).deliveries;
+  }
+
+  /** Settles leases of `pull` or of streams. The answer says which settlements took effect. */
+  async settle(request: Input<types.SettleRequest>, options?: CallOptions): Promise<SettleResult> {
+    const { response, triedBefore } = await this.caller.callAndCount('Settle', request, 'repeat', options);
+    return { ...response, triedBefore };
+  }
+
+  /** Starts a subscriber, which calls `handler` for each delivery until it is stopped. It has a connection of its own. */
+  subscribe(options: SubscriberOptions, handler: Handler): Subscriber {
+    return new Subscriber(this.options, options, handler);
+  }
+
+  // ---- Recurrences
+
+  /** Creates a recurrence and schedules its first occurrence. A repeat with the same content returns the existing recurrence. */
+  async createRecurrence(request: Input<types.CreateRecurrenceRequest>, options?: CallOptions): Promise<types.Recurrence> {
+    return (await this.caller.call('CreateRecurrence', request, 'repeat', options)).recurrence!;
+  }
+
+  /** Returns a recurrence, or throws NOT_FOUND. */
+  async getRecurrence(name: string, options?: CallOptions): Promise<types.Recurrence> {
+    return (await this.caller.call('GetRecurrence', { name }, 'repeat', options)).recurrence!;
+  }
+
+  /** The recurrences, in the order of their names. */
+  listRecurrences(request: Input<types.ListRecurrencesRequest> = {}, options?: CallOptions): List<types.Recurrence> {
+    return this.listOf('ListRecurrences', request, options, (response) => response.recurrences);
+  }
+
+  /** Changes the fields that `updateMask` names. Not tried again with an etag, as `reschedule`. */
+  async updateRecurrence(request: Input<types.UpdateRecurrenceRequest>, options?: CallOptions): Promise<types.Recurrence> {
+    return (await this.caller.call('UpdateRecurrence', request, request.etag ? 'fail' : 'repeat', options)).recurrence!;
+  }
+
+  /** Stops the occurrences, and cancels the pending one if it was never delivered. */
+  async pauseRecurrence(name: string, options?: CallOptions): Promise<types.Recurrence> {
+    return (await this.caller.call('PauseRecurrence', { name }, 'repeat', options)).recurrence!;
+  }
+
+  /** Resumes a paused recurrence. Its `misfire` decides about the occurrences that the pause missed. */
+  async resumeRecurrence(name: string, options?: CallOptions): Promise<types.Recurrence> {
+    return (await this.caller.call('ResumeRecurrence', { name }, 'repeat', options)).recurrence!;
+  }
+
+  /** Not tried again, because a repeat would answer NOT_FOUND although the first try deleted the recurrence. */
+  deleteRecurrence(name: string, options?: CallOptions): Promise<types.DeleteRecurrenceResponse> {
+    return this.caller.call('DeleteRecurrence', { name }, 'fail', options);
+  }
+
+  /** Returns the next occurrences of a schedule, or of an existing recurrence. */
+  async previewRecurrence(
+    request: Input<types.PreviewRecurrenceRequest>,
+    options?: CallOptions,
+  ): Promise<types.PreviewRecurrenceResponseOccurrence[]> {
+    return (await this.caller.call('PreviewRecurrence', request, 'repeat', options)).occurrences;
+  }
+
+  // ---- Topics
+
+  /** Creates a topic. If it exists with the same settings, returns it; otherwise throws ALREADY_EXISTS. */
+  async createTopic(topic: Input<types.Topic>, options?: CallOptions): Promise<types.Topic> {
+    return (await this.caller.call('CreateTopic', { topic }, 'repeat', options)).topic!;
+  }
+
+  /** Returns the settings and the counts of a topic, or throws NOT_FOUND. */
+  async getTopic(name: string, options?: CallOptions): Promise<types.Topic> {
+    return (await this.caller.call('GetTopic', { name }, 'repeat', options)).topic!;
+  }
+
+  /** The topics, in the byte order of their names. */
+  listTopics(request: Input<types.ListTopicsRequest> = {}, options?: CallOptions): List<types.Topic> {
+    return this.listOf('ListTopics', request, options, (response) => response.topics);
+  }
+
+  /** Changes the fields that `updateMask` names, for example `['settings.max_pending']`. */
+  async updateTopic(request: Input<types.UpdateTopicRequest>, options?: CallOptions): Promise<types.Topic> {
+    return (await this.caller.call('UpdateTopic', request, 'repeat', options)).topic!;
+  }
+
+  /** Stops all deliveries of a topic. Messages are accepted and become due as before. */
+  async pauseTopic(name: string, options?: CallOptions): Promise<types.Topic> {
+    return (await this.caller.call('PauseTopic', { name }, 'repeat', options)).topic!;
+  }
+
+  /** Ends the pause of a topic. */
+  async resumeTopic(name: string, options?: CallOptions): Promise<types.Topic> {
+    return (await this.caller.call('ResumeTopic', { name }, 'repeat', options)).topic!;
+  }
+
+  /** Not tried again, as `deleteRecurrence`. With `force` the answer names the operation that ends the topic's messages. */
+  deleteTopic(request: Input<types.DeleteTopicRequest>, options?: CallOptions): Promise<types.DeleteTopicResponse> {
+    return this.caller.call('DeleteTopic', request, 'fail', options);
+  }
+
+  // ---- Subscriptions
+
+  /** Creates a subscription. If it exists with the same settings, returns it; otherwise throws ALREADY_EXISTS. */
+  async createSubscription(request: Input<types.CreateSubscriptionRequest>, options?: CallOptions): Promise<types.Subscription> {
+    return (await this.caller.call('CreateSubscription', request, 'repeat', options)).subscription!;
+  }
+
+  /** Returns the settings and the counts of a subscription, or throws NOT_FOUND. */
+  async getSubscription(request: Input<types.GetSubscriptionRequest>, options?: CallOptions): Promise<types.Subscription> {
+    return (await this.caller.call('GetSubscription', request, 'repeat', options)).subscription!;
+  }
+
+  /** The subscriptions of a topic, in the byte order of their names. */
+  listSubscriptions(request: Input<types.ListSubscriptionsRequest>, options?: CallOptions): List<types.Subscription> {
+    return this.listOf('ListSubscriptions', request, options, (response) => response.subscriptions);
+  }
+
+  /** Changes the fields that `updateMask` names. To pause a subscription, update `settings.paused`. */
+  async updateSubscription(request: Input<types.UpdateSubscriptionRequest>, options?: CallOptions): Promise<types.Subscription> {
+    return (await this.caller.call('UpdateSubscription', request, 'repeat', options)).subscription!;
+  }
+
+  /** Not tried again, as `deleteRecurrence`. */
+  async deleteSubscription(request: Input<types.DeleteSubscriptionRequest>, options?: CallOptions): Promise<void> {
+    await this.caller.call('DeleteSubscription', request, 'fail', options);
+  }
+
+  // ---- Forecasts, operations on many messages, the server
+
+  /** Returns how many messages and bytes become due in each bucket of time. */
+  forecast(request: Input<types.ForecastRequest>, options?: CallOptions): Promise<types.ForecastResponse> {
+    return this.caller.call('Forecast', request, 'repeat', options);
+  }
+
+  /**
+   * Starts an operation on all messages of a topic that match a filter, or counts them with `dryRun`. An operation without a name gets
+   * a random one, so that the server recognises a repeat.
+   */
+  async startBulk(request: Input<types.StartBulkRequest>, options?: CallOptions): Promise<types.Operation> {
+    const named = request.name || request.dryRun ? request : { ...request, name: randomUUID() };
+    return (await this.caller.call('StartBulk', named, 'repeat', options)).operation!;
+  }
+
+  /** Returns an operation, or throws NOT_FOUND, also if it ended longer than a day ago. */
+  async getOperation(name: string, options?: CallOptions): Promise<types.Operation> {
+    return (await this.caller.call('GetOperation', { name }, 'repeat', options)).operation!;
+  }
+
+  /** The operations, in the order of their names. */
+  listOperations(request: Input<types.ListOperationsRequest> = {}, options?: CallOptions): List<types.Operation> {
+    return this.listOf('ListOperations', request, options, (response) => response.operations);
+  }
+
+  /** Stops an operation. Its changes so far stay. */
+  async cancelOperation(name: string, options?: CallOptions): Promise<types.Operation> {
+    return (await this.caller.call('CancelOperation', { name }, 'repeat', options)).operation!;
+  }
+
+  /** Returns the version, the state, the limits and the counts of the server. */
+  serverInfo(options?: CallOptions): Promise<types.ServerInfoResponse> {
+    return this.caller.call('ServerInfo', {}, 'repeat', options);
+  }
+
+  private listOf<Name extends ListCall, Item>(
+    name: Name,
+    request: Input<types.Calls[Name]['request']>,
+    options: CallOptions | undefined,
+    itemsOf: (response: types.Calls[Name]['response']) => Item[],
+  ): List<Item> {
+    const fetch = async (pageToken: string): Promise<{ items: Item[]; nextPageToken: string }> => {
+      const response = await this.caller.call(name, { ...request, pageToken }, 'repeat', options);
+      return { items: itemsOf(response), nextPageToken: response.nextPageToken };
+    };
+    return new List(fetch, (request as { pageToken?: string }).pageToken ?? '');
+  }
+}
+
+type ListCall = 'List' | 'ListTopics' | 'ListSubscriptions' | 'ListOperations' | 'ListRecurrences';
+
+function onUnavailable(repeat: ScheduleOptions['repeat']): OnUnavailable {
+  return repeat === 'never' ? 'fail' : 'repeat';
+}

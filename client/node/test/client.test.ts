@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { after, before, test } from 'node:test';
+
+import { Metadata, Server, ServerCredentials, type ServerUnaryCall, type ServiceError, status } from '@grpc/grpc-js';
+
+import { type Calls, Client, DuetimeError, type RescheduleRequest, type ScheduleRequest } from '../src';
+import { codecOfName, rpcOf } from '../src/codec';
+import { Backoff } from '../src/backoff';
+import { fittingReason } from '../src/settlement';
+
+type Answer = (error: Partial<ServiceError> | null, response?: object) => void;
+type Unary = (call: ServerUnaryCall<any, any>, answer: Answer) => void;
+
+// What the server does with the next calls, and the requests that it got.
+let behaviour: Unary = () => undefined;
+const requests: object[] = [];
+const server = new Server();
+let client: Client;
+
+function serve(name: keyof Calls): void {
+  const { path, request, response } = rpcOf(name);
+  const definition = {
+    path, requestStream: false, responseStream: false,
+    requestSerialize: (value: object) => request.encode(value), requestDeserialize: (bytes: Buffer) => request.decode(bytes),
+    responseSerialize: (value: object) => response.encode(value), responseDeserialize: (bytes: Buffer) => response.decode(bytes),
+  };
+  server.addService({ [name]: definition }, {
+    [name]: (call: ServerUnaryCall<any, any>, answer: Answer) => {
+      requests.push(call.request);
+      behaviour(call, answer);
+    },
+  });
+}
+
+before(async () => {
+  for (const name of ['Schedule', 'Reschedule', 'ListTopics'] as const) serve(name);
+  const port = await new Promise<number>((resolve, reject) => {
+    server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) => (error ? reject(error) : resolve(bound)));
+  });
+  client = new Client({ server: `127.0.0.1:${port}`, backoff: { initial: 1, max: 2 } });
+});
+
+after(() => {
+  client.close();
+  server.forceShutdown();
+});
+
+function unavailable(times: number, response: object): Unary {
+  requests.length = 0;
+  return (_, answer) => (requests.length <= times ? answer({ code: status.UNAVAILABLE, details: 'later' }) : answer(null, response));
+}
+
+test('schedule repeats the same request id after UNAVAILABLE', async () => {
+  behaviour = unavailable(2, { outcome: 'SCHEDULE_OUTCOME_CREATED' });
+  assert.equal((await client.schedule({ topic: 't', delay: 1000 })).outcome, 'SCHEDULE_OUTCOME_CREATED');
+  const ids = requests.map((request) => (request as ScheduleRequest).requestId);
+  assert.equal(ids.length, 3);
+  assert.equal(new Set(ids).size, 1);
+  assert.match(ids[0]!, /.{20}/);
+});
+
+test('a reschedule with an etag is not repeated', async () => {
+  behaviour = unavailable(1, {});
+  await assert.rejects(client.reschedule({ messageId: 'm', delay: 0, etag: 'e' }), { name: 'DuetimeError', code: 'UNAVAILABLE' });
+  assert.equal((requests[0] as RescheduleRequest).etag, 'e');
+  assert.equal(requests.length, 1);
+});
+
+test('an error has the details that the server sent', async () => {
+  const detail = (type: string, fields: object): object =>
+    ({ type_url: `type.googleapis.com/google.rpc.${type}`, value: codecOfName(`google.rpc.${type}`).encode(fields) });
+  const details = codecOfName('google.rpc.Status').encode({
+    details: [
+      detail('ErrorInfo', { reason: 'MINUTE_FULL', metadata: { topic: 't' } }),
+      detail('BadRequest', { fieldViolations: [{ field: 'topic', description: 'd' }] }),
+      detail('RetryInfo', { retryDelay: 1500 }),
+    ],
+  });
+  const metadata = new Metadata();
+  metadata.set('grpc-status-details-bin', details);
+  behaviour = (_, answer) => answer({ code: status.RESOURCE_EXHAUSTED, details: 'full', metadata });
+  const error = await client.schedule({ topic: 't', delay: 0 }).catch((caught: unknown) => caught);
+  assert.ok(error instanceof DuetimeError);
+  assert.deepEqual([error.code, error.reason, error.message, error.retryDelay], ['RESOURCE_EXHAUSTED', 'MINUTE_FULL', 'full', 1500]);
+  assert.deepEqual(error.metadata, { topic: 't' });
+  assert.equal(error.fieldViolations[0]!.field, 'topic');
+});
+
+test('a signal cancels a call, which throws the reason of the signal', { timeout: 5_000 }, async () => {
+  const controller = new AbortController();
+  let cancelled: Promise<unknown> | undefined;
+  behaviour = (call) => {
+    cancelled = once(call, 'cancelled');
+    controller.abort(new Error('enough'));
+  };
+  const call = client.schedule({ topic: 't', delay: 0 }, { signal: controller.signal, timeout: 60_000 });
+  await assert.rejects(call, { message: 'enough' });
+  await cancelled;
+});
+
+test('a list reads all pages, also after an empty one', async () => {
+  const pages = [{ topics: [{ name: 'a' }], nextPageToken: '1' }, { nextPageToken: '2' }, { topics: [{ name: 'b' }] }];
+  behaviour = (call, answer) => answer(null, pages[Number(call.request.pageToken)]);
+  const names = [];
+  for await (const { name } of client.listTopics()) names.push(name);
+  assert.deepEqual(names, ['a', 'b']);
+});
+
+test('options that contradict each other are refused', () => {
+  assert.throws(() => new Client({ token: 'secret' }), { code: 'INVALID_ARGUMENT' });
+  assert.throws(() => new Client({ tls: { cert: 'c' } }), { code: 'INVALID_ARGUMENT' });
+});
+
+test('each wait is in the upper half of its bound, and added to the server\'s delay', () => {
+  const backoff = new Backoff({ initial: 100, max: 300 }, () => 0);
+  assert.deepEqual([backoff.next(), backoff.next(), backoff.next(), backoff.next(1000)], [50, 100, 150, 1150]);
+});
+
+test('a long reason is cut between two characters', () => {
+  assert.equal(fittingReason(`${'x'.repeat(254)}€`), 'x'.repeat(254));
+  assert.equal(fittingReason('€'.repeat(85)), '€'.repeat(85));
+});
