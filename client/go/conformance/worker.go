@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	duetime "github.com/duetime/duetime/client/go"
+)
+
+// workerRequest is the fields of the ops of subscribers.
+type workerRequest struct {
+	Subscriber             string     `json:"subscriber"`
+	Topic                  string     `json:"topic"`
+	Subscription           string     `json:"subscription"`
+	ClientID               string     `json:"client_id"`
+	MaxOutstandingMessages int32      `json:"max_outstanding_messages"`
+	MaxOutstandingBytes    int64      `json:"max_outstanding_bytes"`
+	LeaseMs                *int64     `json:"lease_ms"`
+	ExtendMaxMs            *int64     `json:"extend_max_ms"`
+	Handlers               int        `json:"handlers"`
+	SilenceMaxMs           *int64     `json:"silence_max_ms"`
+	BackoffInitialMs       *int64     `json:"backoff_initial_ms"`
+	BackoffMaxMs           *int64     `json:"backoff_max_ms"`
+	Mode                   string     `json:"mode"`
+	HandlerMs              *int64     `json:"handler_ms"`
+	N                      int64      `json:"n"`
+	Settlement             settlement `json:"settlement"`
+	HandlersMs             *int64     `json:"handlers_ms"`
+	ConfirmMs              *int64     `json:"confirm_ms"`
+}
+
+type settlement struct {
+	Kind    string `json:"kind"`
+	Reason  string `json:"reason"`
+	DelayMs *int64 `json:"delay_ms"`
+}
+
+// end returns the settlement of the library, or panics as a handler that fails.
+func (s settlement) end() duetime.Settlement {
+	delay := millis(s.DelayMs, 0)
+	switch s.Kind {
+	case "ack":
+		return duetime.Ack()
+	case "nack":
+		if s.DelayMs != nil {
+			return duetime.NackAfter(delay, s.Reason)
+		}
+		return duetime.Nack(s.Reason)
+	case "dead_letter":
+		return duetime.DeadLetter(s.Reason)
+	case "release":
+		if s.DelayMs != nil {
+			return duetime.ReleaseAfter(delay)
+		}
+		return duetime.Release()
+	case "raise":
+		panic(s.Reason)
+	}
+	return duetime.Leave()
+}
+
+// worker is one subscriber.
+type worker struct {
+	name       string
+	manual     bool
+	handlerFor time.Duration
+	subscriber *duetime.Subscriber
+	// Closed when the driver ends.
+	closed chan struct{}
+
+	mutex      sync.Mutex
+	deliveries int64
+	// Where the handler of a delivery waits for its settlement.
+	settlements map[int64]chan settlement
+}
+
+func startWorker(client *duetime.Client, fields workerRequest) (*worker, error) {
+	w := &worker{
+		name:        fields.Subscriber,
+		manual:      fields.Mode != "ack",
+		handlerFor:  millis(fields.HandlerMs, 0),
+		closed:      make(chan struct{}),
+		settlements: map[int64]chan settlement{},
+	}
+	options := duetime.SubscriberOptions{
+		Topic:                  fields.Topic,
+		Subscription:           fields.Subscription,
+		ClientID:               fields.ClientID,
+		MaxOutstandingMessages: fields.MaxOutstandingMessages,
+		MaxOutstandingBytes:    fields.MaxOutstandingBytes,
+		Lease:                  millis(fields.LeaseMs, 0),
+		ExtendMax:              millis(fields.ExtendMaxMs, 0),
+		Handlers:               fields.Handlers,
+		Backoff:                duetime.Backoff{Initial: millis(fields.BackoffInitialMs, 0), Max: millis(fields.BackoffMaxMs, 0)},
+		SilenceMax:             millis(fields.SilenceMaxMs, 0),
+	}
+	if fields.ExtendMaxMs != nil && *fields.ExtendMaxMs == 0 {
+		options.ExtendMax = -1
+	}
+	subscriber, err := client.Subscribe(context.Background(), options, w.handle)
+	if err != nil {
+		return nil, err
+	}
+	w.subscriber = subscriber
+	go func() {
+		<-subscriber.Done()
+		if err := subscriber.Err(); err != nil {
+			emit(object{"event": "ended", "subscriber": w.name, "error": errorJSON(err)})
+		}
+	}()
+	return w, nil
+}
+
+// waiting returns where delivery n gets its settlement.
+func (w *worker) waiting(n int64) chan settlement {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.settlements[n] == nil {
+		w.settlements[n] = make(chan settlement, 1)
+	}
+	return w.settlements[n]
+}
+
+func (w *worker) handle(_ context.Context, delivery *duetime.Delivery) duetime.Settlement {
+	w.mutex.Lock()
+	w.deliveries++
+	n := w.deliveries
+	w.mutex.Unlock()
+	emit(object{"event": "delivery", "subscriber": w.name, "n": n, "delivery": toJSON(delivery)})
+	if !w.manual {
+		if w.handlerFor > 0 {
+			time.Sleep(w.handlerFor)
+		}
+		return duetime.Ack()
+	}
+	select {
+	case s := <-w.waiting(n):
+		return s.end()
+	case <-w.closed:
+		return duetime.Leave()
+	}
+}
+
+func (w *worker) finish(n int64, s settlement) error {
+	switch s.Kind {
+	case "ack", "nack", "dead_letter", "release", "leave", "raise":
+	default:
+		return fmt.Errorf("unknown settlement: %q", s.Kind)
+	}
+	select {
+	case w.waiting(n) <- s:
+	default:
+	}
+	return nil
+}
+
+func (w *worker) stop(limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return w.subscriber.Stop(ctx) == nil
+}
+
+// close is called once, when the driver ends.
+func (w *worker) close() {
+	close(w.closed)
+	w.stop(2 * time.Second)
+}
+
+func (w *worker) counts() object {
+	c := w.subscriber.Counts()
+	return object{
+		"delivered": c.Delivered, "acked": c.Acked, "nacked": c.Nacked, "dead_lettered": c.DeadLettered,
+		"released": c.Released, "left": c.Left, "refused": c.Refused, "lost": c.Lost, "skipped": c.Skipped,
+		"streams": c.Streams, "settle_requests": c.SettleRequests, "extended": c.Extended, "leases_lost": c.LeasesLost,
+	}
+}
+
+func (d *driver) addWorkers() {
+	d.ops["subscriber_start"] = func(r *request) (any, error) {
+		var fields workerRequest
+		if err := r.read(&fields); err != nil {
+			return nil, err
+		}
+		client, err := d.clients.find(r.Client)
+		if err != nil {
+			return nil, err
+		}
+		w, err := startWorker(client, fields)
+		if err != nil {
+			return nil, err
+		}
+		d.workers.put(fields.Subscriber, w)
+		return object{}, nil
+	}
+	add := func(op string, run func(*worker, workerRequest) (any, error)) {
+		d.ops[op] = func(r *request) (any, error) {
+			var fields workerRequest
+			if err := r.read(&fields); err != nil {
+				return nil, err
+			}
+			w, err := d.workers.find(fields.Subscriber)
+			if err != nil {
+				return nil, err
+			}
+			return run(w, fields)
+		}
+	}
+	add("subscriber_finish", func(w *worker, fields workerRequest) (any, error) {
+		return object{}, w.finish(fields.N, fields.Settlement)
+	})
+	add("subscriber_counts", func(w *worker, _ workerRequest) (any, error) { return w.counts(), nil })
+	add("subscriber_stop", func(w *worker, fields workerRequest) (any, error) {
+		limit := millis(fields.HandlersMs, time.Hour) + millis(fields.ConfirmMs, 5*time.Second)
+		return object{"clean": w.stop(limit)}, nil
+	})
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package duetime
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/duetime/duetime/client/go/duetimepb"
+)
+
+// fakeServer answers the calls of a test. Its first `failures` unary calls end with Unavailable.
+type fakeServer struct {
+	pb.UnimplementedMessagesServer
+	subscribe      func(stream pb.Messages_SubscribeServer) error
+	scheduleStream func(stream pb.Messages_ScheduleStreamServer) error
+
+	mutex       sync.Mutex
+	failures    int
+	scheduled   []*pb.ScheduleRequest
+	rescheduled int
+}
+
+func (f *fakeServer) fail() error {
+	if f.failures == 0 {
+		return nil
+	}
+	f.failures--
+	s, err := status.New(codes.Unavailable, "starting").WithDetails(
+		&errdetails.ErrorInfo{Reason: "STARTING", Domain: "duetime", Metadata: map[string]string{"a": "b"}},
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)})
+	if err != nil {
+		return err
+	}
+	return s.Err()
+}
+
+func (f *fakeServer) Schedule(_ context.Context, request *pb.ScheduleRequest) (*pb.ScheduleResponse, error) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.scheduled = append(f.scheduled, request)
+	return &pb.ScheduleResponse{}, f.fail()
+}
+
+func (f *fakeServer) Reschedule(context.Context, *pb.RescheduleRequest) (*pb.RescheduleResponse, error) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.rescheduled++
+	return &pb.RescheduleResponse{}, f.fail()
+}
+
+func (f *fakeServer) Subscribe(stream pb.Messages_SubscribeServer) error { return f.subscribe(stream) }
+
+func (f *fakeServer) ScheduleStream(stream pb.Messages_ScheduleStreamServer) error {
+	return f.scheduleStream(stream)
+}
+
+// start serves, and returns a client.
+func (f *fakeServer) start(t *testing.T) *Client {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	pb.RegisterMessagesServer(server, f)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	client, err := New(Options{Server: listener.Addr().String(), Backoff: Backoff{Initial: time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}

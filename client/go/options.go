@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package duetime
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// DefaultServer is the address of a server on this machine.
+const DefaultServer = "127.0.0.1:7788"
+
+const (
+	// A batch answer with 10,000 refusals is about 6 MiB, and the server's configuration sets the limit of payloads.
+	// The default of gRPC, 4 MiB, would refuse answers that the server allows.
+	receiveBytesMax = 64 << 20
+	// The default pauses of gRPC between connection attempts grow from 1 s to 2 minutes. Backoff decides when to try,
+	// so these pauses are short beside its waits.
+	reconnectFirst = 50 * time.Millisecond
+	reconnectMax   = time.Second
+	connectTimeout = 5 * time.Second
+)
+
+// Options of a client. The zero value is a client of DefaultServer without TLS.
+type Options struct {
+	// Server is "host:port" or "unix:/path/to.sock". Empty: DefaultServer.
+	Server string
+	// TLS, if set, makes the client use TLS. LoadTLS reads it from files. With &tls.Config{} the client trusts the
+	// certificates of the system.
+	TLS *tls.Config
+	// Token, if set, is sent with each call as "authorization: Bearer TOKEN". It requires TLS.
+	Token string
+	// Timeout limits each call, including its repeats, together with the deadline of the call's context. 0: 10 s.
+	Timeout time.Duration
+	// AttemptsMax is the most tries of a call that may be repeated. 1: no repeat. 0: 4.
+	AttemptsMax int
+	// Backoff sets the waits between tries. A wait is never shorter than the server requests.
+	Backoff Backoff
+	// DialOptions are added to those of this library, for example interceptors.
+	DialOptions []grpc.DialOption
+}
+
+func (o Options) withDefaults() Options {
+	if o.Server == "" {
+		o.Server = DefaultServer
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 10 * time.Second
+	}
+	if o.AttemptsMax == 0 {
+		o.AttemptsMax = 4
+	}
+	return o
+}
+
+// LoadTLS reads a TLS configuration from PEM files. caFile holds the trusted certificates; empty means those of the
+// system. certFile and keyFile are the client's own, for servers that ask for them: both or neither.
+func LoadTLS(caFile, certFile, keyFile string) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if (certFile == "") != (keyFile == "") {
+		return nil, newError(codes.InvalidArgument, "a TLS certificate and its key go together: one is missing")
+	}
+	if caFile != "" {
+		pem, err := os.ReadFile(caFile)
+		if err != nil {
+			return nil, fmt.Errorf("duetime: read the TLS authority: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, newError(codes.InvalidArgument, "no certificate in the TLS file "+caFile)
+		}
+	}
+	if certFile != "" {
+		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+		if err != nil {
+			return nil, fmt.Errorf("duetime: read the TLS certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// dial opens a new connection. It returns at once: the first call connects.
+func (o Options) dial() (*grpc.ClientConn, error) {
+	creds := insecure.NewCredentials()
+	if o.TLS != nil {
+		creds = credentials.NewTLS(o.TLS)
+	}
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(receiveBytesMax)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: reconnectFirst, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnectMax},
+			MinConnectTimeout: connectTimeout,
+		}),
+		// The proxy settings of the environment are meant for the web.
+		grpc.WithNoProxy(),
+	}
+	if o.Token != "" {
+		if o.TLS == nil {
+			return nil, newError(codes.InvalidArgument, "a token requires TLS")
+		}
+		options = append(options, grpc.WithPerRPCCredentials(bearer(o.Token)))
+	}
+	conn, err := grpc.Dial(o.Server, append(options, o.DialOptions...)...)
+	if err != nil {
+		return nil, newError(codes.InvalidArgument, err.Error())
+	}
+	return conn, nil
+}
+
+// bearer adds a token to each call.
+type bearer string
+
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// RequireTransportSecurity keeps the token off connections that others can read.
+func (b bearer) RequireTransportSecurity() bool { return true }

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package duetime
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	pb "github.com/duetime/duetime/client/go/duetimepb"
+)
+
+// subscriberState connects the goroutines of a subscriber: deliveries wait here for handlers, settlements wait here for
+// the writer. It makes no network calls and owns no goroutine.
+//
+// Invariants: (1) every queued delivery belongs to the open stream; (2) unconfirmed settlements are in outgoing, or were
+// sent on the open stream and are not answered yet; (3) the lease of a settled delivery is not extended, so a request
+// holds no token twice.
+type subscriberState struct {
+	// Wakes the writer. Holds one signal.
+	writeReady chan struct{}
+
+	// Guards all that follows.
+	mutex sync.Mutex
+	// Wakes handlers.
+	workReady *sync.Cond
+	// Closed and replaced by every other change that a goroutine may wait for.
+	changed chan struct{}
+
+	stream uint64
+	// Ends with the stream. Parent of the contexts of handlers.
+	streamCtx  context.Context
+	streamOpen bool
+	readEnded  bool
+	draining   bool
+	lastFrame  time.Time
+	queue      []*lease
+	// The leases of queued deliveries and of deliveries that a handler works on.
+	leases leaseKeeper
+	// Running handlers.
+	busy     int
+	outgoing pb.SubscribeRequest
+	// The most settlements and extensions in one request: the stream's credit. The server ends a stream that exceeds a
+	// limit, and no credit is greater than this limit. Unsettled deliveries may be more than the credit, because the
+	// server no longer counts those whose leases have ended.
+	requestMax  int
+	unconfirmed int64
+	// The unconfirmed settlements that are not acks, by lease token.
+	notAcks map[string]settlementKind
+	// The releases of skipped deliveries that are not confirmed.
+	skipped map[string]struct{}
+
+	stopping       bool
+	lostBeforeStop int64
+	counts         Counts
+}
+
+func newSubscriberState(extendMax time.Duration) *subscriberState {
+	s := &subscriberState{
+		writeReady: make(chan struct{}, 1),
+		changed:    make(chan struct{}),
+		requestMax: math.MaxInt,
+		leases:     leaseKeeper{keepMax: extendMax},
+		notAcks:    make(map[string]settlementKind),
+		skipped:    make(map[string]struct{}),
+	}
+	s.workReady = sync.NewCond(&s.mutex)
+	return s
+}
+
+// wakeWriter may be called with or without the lock.
+func (s *subscriberState) wakeWriter() {
+	select {
+	case s.writeReady <- struct{}{}:
+	default:
+	}
+}
+
+// notify wakes those who wait for changed. The caller holds the lock.
+func (s *subscriberState) notify() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// wait releases the lock until the next change. It returns false if the time or the context ended first.
+func (s *subscriberState) wait(ctx context.Context, timeout time.Duration) bool {
+	changed := s.changed
+	s.mutex.Unlock()
+	defer s.mutex.Lock()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return true
+	case <-timer.C:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// forever is longer than any wait. The context ends the wait.
+const forever = 365 * 24 * time.Hour
+
+// ---- The connection's goroutine
+
+// beginStream: a new stream is about to open. ctx ends with it.
+func (s *subscriberState) beginStream(ctx context.Context) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.stream++
+	s.streamCtx = ctx
+	s.streamOpen, s.readEnded, s.draining = true, false, false
+	s.lastFrame = time.Now()
+}
+
+// endStream: the stream has ended. Drops its deliveries and settlements.
+func (s *subscriberState) endStream() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.streamOpen = false
+	s.clearQueue()
+	s.leases.clear()
+	s.outgoing.Reset()
+	s.counts.Lost += s.unconfirmed
+	s.unconfirmed = 0
+	s.notAcks = make(map[string]settlementKind)
+	s.skipped = make(map[string]struct{})
+	s.wakeWriter()
+	s.notify()
+}
+
+// watchStream waits until the stream has ended or ctx is done. It returns true if no frame came for silenceMax before
+// that.
+func (s *subscriberState) watchStream(ctx context.Context, silenceMax time.Duration) (silent bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for !s.readEnded && ctx.Err() == nil {
+		rest := silenceMax - time.Since(s.lastFrame)
+		if rest <= 0 {
+			return true
+		}
+		s.wait(ctx, rest)
+	}
+	return false
+}
+
+func (s *subscriberState) onReadEnd() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.readEnded = true
+	s.notify()
+}
+
+// running is false once a stop was requested.
+func (s *subscriberState) running() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return !s.stopping
+}
+
+// pause waits before the next stream. It returns false as soon as a stop is requested or ctx is done.
+func (s *subscriberState) pause(ctx context.Context, wait time.Duration) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	end := time.Now().Add(wait)
+	for !s.stopping && ctx.Err() == nil {
+		rest := time.Until(end)
+		if rest <= 0 {
+			return true
+		}
+		s.wait(ctx, rest)
+	}
+	return false
+}
+
+// ---- The reader
+
+func (s *subscriberState) onFrame(response *pb.SubscribeResponse) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.lastFrame = time.Now()
+	if started := response.Started; started != nil {
+		s.counts.Streams++
+		s.leases.start(started.LeaseDuration.AsDuration())
+		s.requestMax = math.MaxInt
+		if started.MaxOutstandingMessages > 0 {
+			s.requestMax = int(started.MaxOutstandingMessages)
+		}
+		s.wakeWriter()
+	}
+	s.confirm(response)
+	if response.Drain != nil {
+		s.draining = true
+		s.wakeWriter()
+	}
+	if len(response.Deliveries) == 0 {
+		return
+	}
+	frame := s.leases.add(response.Deliveries, s.stream, s.lastFrame)
+	for i := range frame.leases {
+		if s.stopping || !s.streamOpen {
+			s.skip(&frame.leases[i])
+		} else {
+			s.queue = append(s.queue, &frame.leases[i])
+			s.workReady.Signal()
+		}
+	}
+}
+
+// confirm handles what the server says of settlements and extensions.
+func (s *subscriberState) confirm(response *pb.SubscribeResponse) {
+	for _, token := range response.Extended {
+		s.leases.onExtended(token)
+	}
+	s.counts.Extended += int64(len(response.Extended))
+	if len(response.Settled) == 0 && len(response.Refused) == 0 {
+		return
+	}
+	for _, token := range response.Settled {
+		if s.takeSkipped(token) {
+			continue
+		}
+		s.unconfirmed--
+		switch s.notAcks[token] { // kindAck if it is not there
+		case kindNack:
+			s.counts.Nacked++
+		case kindRelease:
+			s.counts.Released++
+		case kindDeadLetter:
+			s.counts.DeadLettered++
+		default:
+			s.counts.Acked++
+		}
+		delete(s.notAcks, token)
+	}
+	for _, refusal := range response.Refused {
+		// A token may have been sent first in an extend and then in a settlement. The server answers the two in that
+		// order.
+		if s.leases.onRefused(refusal.LeaseToken) {
+			s.counts.LeasesLost++
+		} else if !s.takeSkipped(refusal.LeaseToken) {
+			delete(s.notAcks, refusal.LeaseToken)
+			s.counts.Refused++
+			s.unconfirmed--
+		}
+	}
+	if s.unconfirmed > 0 {
+		return
+	}
+	if s.stopping {
+		s.notify()
+	}
+	if s.draining {
+		s.wakeWriter()
+	}
+}
+
+func (s *subscriberState) takeSkipped(token string) bool {
+	_, found := s.skipped[token]
+	delete(s.skipped, token)
+	return found
+}
+
+// skip drops a delivery that got no handler. It releases the delivery if the subscriber stops and its stream is open.
+func (s *subscriberState) skip(l *lease) {
+	token := s.leases.release(l)
+	s.counts.Skipped++
+	if !s.stopping || !s.streamOpen || l.stream != s.stream {
+		return
+	}
+	Release().addTo(&s.outgoing, token)
+	s.skipped[token] = struct{}{}
+	s.wakeWriter()
+}
+
+func (s *subscriberState) clearQueue() {
+	for _, l := range s.queue {
+		s.skip(l)
+	}
+	s.queue = nil
+}
+
+// ---- Handlers
+
+// takeWork waits for a delivery. It returns nil after a stop request. The context ends with the lease, as far as the
+// subscriber knows.
+func (s *subscriberState) takeWork() (*lease, context.Context) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for !s.stopping && len(s.queue) == 0 {
+		s.workReady.Wait()
+	}
+	if s.stopping {
+		return nil, nil
+	}
+	l := s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	s.busy++
+	var ctx context.Context
+	ctx, l.cancel = context.WithCancel(s.streamCtx)
+	if l.lost {
+		l.cancel()
+	}
+	return l, ctx
+}
+
+// settle: the handler returned.
+func (s *subscriberState) settle(l *lease, settlement Settlement) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	l.cancel()
+	s.busy--
+	s.counts.Delivered++
+	token := s.leases.release(l)
+	switch {
+	case settlement.kind == kindLeave:
+		s.counts.Left++
+	case !s.streamOpen || l.stream != s.stream:
+		s.counts.Lost++
+	default:
+		if settlement.kind != kindAck {
+			s.notAcks[token] = settlement.kind
+		}
+		settlement.addTo(&s.outgoing, token)
+		s.unconfirmed++
+		s.wakeWriter()
+	}
+	if s.draining {
+		s.wakeWriter()
+	}
+	if s.stopping {
+		s.notify()
+	}
+}
+
+// ---- The writer
+
+// nextWrite waits until there are settlements to send or leases to extend, and returns them. It returns nil when the
+// stream has nothing more to send; halfClose says whether to end it from this side.
+func (s *subscriberState) nextWrite() (request *pb.SubscribeRequest, halfClose bool) {
+	for {
+		request, halfClose, wait := s.tryWrite(time.Now())
+		if wait == 0 {
+			return request, halfClose
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-s.writeReady:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// tryWrite is one try of nextWrite. wait > 0: nothing to send now, ask again after this time or the next signal.
+func (s *subscriberState) tryWrite(now time.Time) (request *pb.SubscribeRequest, halfClose bool, wait time.Duration) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if !s.streamOpen {
+		return nil, false, 0
+	}
+	request, room := s.takeSettlements()
+	settles := room < s.requestMax
+	if settles {
+		s.counts.SettleRequests++
+	}
+	s.leases.collect(now, room, request)
+	if settles || len(request.Extend) > 0 || request.NoMoreDeliveries {
+		return request, false, 0
+	}
+	// The server drains and nothing is left to settle: end the stream, so that the server does not wait for its full
+	// grace period.
+	if s.draining && len(s.queue) == 0 && s.busy == 0 && s.unconfirmed == 0 {
+		return nil, true, 0
+	}
+	next, extends := s.leases.nextCollect(now)
+	if !extends {
+		return nil, false, forever
+	}
+	if wait = next.Sub(now); wait <= 0 {
+		wait = time.Millisecond
+	}
+	return nil, false, wait
+}
+
+// takeSettlements moves as many settlements as fit from outgoing into a new request. It returns the room left.
+func (s *subscriberState) takeSettlements() (request *pb.SubscribeRequest, room int) {
+	from := &s.outgoing
+	request = &pb.SubscribeRequest{NoMoreDeliveries: from.NoMoreDeliveries}
+	from.NoMoreDeliveries = false
+	room = s.requestMax
+	request.Ack, from.Ack, room = split(from.Ack, room)
+	request.Nack, from.Nack, room = split(from.Nack, room)
+	request.Release, from.Release, room = split(from.Release, room)
+	request.DeadLetter, from.DeadLetter, room = split(from.DeadLetter, room)
+	return request, room
+}
+
+// split divides a list into the elements that fit and the rest. It returns the room left.
+func split[Element any](all []Element, room int) (fitting, rest []Element, left int) {
+	if len(all) <= room {
+		return all, nil, room - len(all)
+	}
+	return all[:room:room], all[room:], 0
+}
+
+// ---- Stop and counts
+
+// requestStop stops handing out work, and gives back what no handler got.
+func (s *subscriberState) requestStop() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.stopping {
+		return
+	}
+	s.stopping = true
+	s.lostBeforeStop = s.counts.Lost
+	// Before the releases, so that the server does not deliver the same messages here again.
+	s.outgoing.NoMoreDeliveries = s.streamOpen
+	s.clearQueue()
+	s.wakeWriter()
+	s.workReady.Broadcast()
+	s.notify()
+}
+
+// waitHandled waits for running handlers, after requestStop. It returns true if all have returned.
+func (s *subscriberState) waitHandled(ctx context.Context) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for s.busy > 0 && ctx.Err() == nil {
+		s.wait(ctx, forever)
+	}
+	return s.busy == 0
+}
+
+// waitConfirmed waits until the server has confirmed the settlements, after requestStop. It returns true if the server
+// confirmed all of them, and none was lost since requestStop.
+func (s *subscriberState) waitConfirmed(ctx context.Context) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for (s.unconfirmed > 0 || len(s.skipped) > 0) && s.streamOpen && ctx.Err() == nil {
+		s.wait(ctx, forever)
+	}
+	return (s.unconfirmed == 0 || !s.streamOpen) && s.counts.Lost == s.lostBeforeStop
+}
+
+func (s *subscriberState) getCounts() Counts {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.counts
+}
