@@ -37,7 +37,10 @@ test=(
   systemd                   # systemd-analyze, for the unit file's test
   clang clang-format clang-tidy libclang-rt-14-dev   # thread-safety analysis, format, lint, libFuzzer
 )
-# For buf, which checks the protos. Node.js from another source than Debian brings an npm of its own, and conflicts with Debian's.
+# For the client libraries, if no newer tools are there.
+command -v go >/dev/null || test+=(golang-go)
+command -v mvn >/dev/null || test+=(maven default-jdk-headless)
+# For buf, which checks the protos, and the library for Node.js. Node.js from another source than Debian brings an npm of its own, and conflicts with Debian's.
 command -v npm >/dev/null || test+=(npm)
 # The libraries of the built programs, and their time zones. A test compares them with the programs.
 runtime=(

@@ -10,19 +10,21 @@
 #   tsan      ThreadSanitizer over the tests with the label `threads`: the server's own threads, the API and gRPC's queues. The
 #             core owns no thread, so its tests would show nothing here
 #   lint      buf over the protos; clang-tidy over the daemon, the client and the storage
+#   clients   the libraries of the other languages: each is built, checked and tested with its own tools, and passes the
+#             conformance suite against the daemon of the release lane
 #   fuzz      the fuzz targets for ten minutes each, or DUETIME_FUZZ_SECONDS; only when named
 #   faults    the tests of the store on a disk that fails, forgets or decays, in full: every call that can fail with every
 #             error, 2,000 power cuts, 10,000 changed files. The release lane runs a part of them; only when named
 #   soak      everything at once on one data directory for four hours, or DUETIME_SOAK_SECONDS; only when named. The plots are
 #             in build/soak
 #
-#   tests/run.sh                      release, asan, tsan and lint
+#   tests/run.sh                      release, asan, tsan, lint and clients
 #   tests/run.sh --lane NAME ...      this lane; may be repeated
 #   tests/run.sh --quick              one debug build, file by file, so that a missing include fails here; unit, contract,
 #                                     scenario tests and the house rules
 #
-# Every lane needs the network if Debian packages are missing, to install them. Besides, only lint does: it installs buf from
-# npm's registry into build/buf, once. Everything else stays on the loopback.
+# Every lane needs the network if Debian packages are missing, to install them. Besides, two lanes do: lint installs buf from
+# npm's registry into build/buf, once, and clients what the lock files of the libraries name. Everything else stays on the loopback.
 #
 # The last line is "N passed, N failed": the tests of all lanes, and the quickstart; a lane that only builds counts as one, and
 # so does a build that fails. Exits 0 only if nothing failed. Logs are in build/logs.
@@ -31,7 +33,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 
-readonly default_lanes=(release asan tsan lint)
+readonly default_lanes=(release asan tsan lint clients)
+readonly client_languages=(go java node)
 readonly all_lanes=("${default_lanes[@]}" fuzz faults soak)
 readonly logs=build/logs
 jobs=$(nproc)
@@ -191,6 +194,39 @@ lane_lint() {
     passed=$((passed + 1)) && return
   grep -E '(error|warning):' "$log" | sort -u
   failed=$((failed + 1))
+}
+
+client_go() (
+  cd client/go && test -z "$(gofmt -l .)" && go vet ./... && go test ./...
+)
+
+client_node() (
+  cd client/node && npm ci && npm run build && npm test
+)
+
+client_java() (
+  cd client/java && mvn -q -B verify
+)
+
+# conformance LIBRARY : adds the cases of the suite.
+conformance() {
+  local log=$logs/conformance-$1.log good bad
+  step "$log" "clients: conformance of $1" tests/conformance/run.py --require --driver "$1" --duetimed build/release/server/duetimed
+  if read -r good bad < <(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$log"); then
+    passed=$((passed + good))
+    failed=$((failed + bad))
+  else
+    failed=$((failed + 1))
+  fi
+}
+
+lane_clients() {
+  local language
+  configure clients release -DBUILD_TESTING=ON -DDUETIME_PCH=tests && compile clients release --target duetimed || return
+  for language in "${client_languages[@]}"; do
+    check "$logs/client-$language.log" "clients: build, check and test $language" "client_$language" || continue
+    conformance "$language"
+  done
 }
 
 lane_quick() {

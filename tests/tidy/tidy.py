@@ -165,7 +165,7 @@ NOLINT_MAX = 10
 
 # The last line: what the tools of the client libraries write, and the Go library's generated code.
 SKIPPED_FOLDERS = {".git", "build", ".cache", "__pycache__",
-                   "node_modules", "dist", "target", ".venv", ".mypy_cache", "gen"}
+                   "node_modules", "dist", "target", ".venv", ".mypy_cache", "duetimepb"}
 SOURCES = (".cc", ".h")
 OURS = ("storage/", "server/", "client/", "tests/")
 
