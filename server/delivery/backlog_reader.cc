@@ -48,6 +48,11 @@ BacklogReader::BacklogReader(const DeliveryParts& parts)
 absl::Status BacklogReader::ReadPage(base::Now now, Subscription* subscription) {
   DT_CHECK_GT(memory_->RoomToReadBack(), 0u);
   if (!Turns::CanReadBack(*subscription)) return absl::OkStatus();
+  if (!memory_->FitsReadBack(*subscription)) {
+    // Others that waited for the same room have used it.
+    turns_->ReadBack(subscription);
+    return absl::OkStatus();
+  }
   if (absl::Status status = backlog_->ReadClaim(subscription); !status.ok()) return status;
   const storage::ScanLimit limit{.entries =
                                      std::min(kReadBackPageEntries, memory_->RoomToReadBack())};

@@ -113,6 +113,7 @@ absl::Status Dispatcher::Pump(base::Now now, size_t budget, bool* more) {
     if (!status.ok()) return status;
   }
   if (absl::Status status = parts_.hand_out->Step(now, budget, more); !status.ok()) return status;
+  turns.ReadBackIfRoom();
   if (turns.any_to_read_back()) *more = true;
   return read_status();
 }

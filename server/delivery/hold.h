@@ -17,9 +17,7 @@ inline protocol::Hold HoldOf(const Subscription& subscription) {
   if (subscription.state.settings.paused) return Hold::kSubscriptionPaused;
   if (subscription.streams == 0) return Hold::kNoSubscriber;
   if (subscription.available.empty()) return Hold::kNoCredit;
-  if (!subscription.pacing.waiting) return Hold::kNone;
-  if (subscription.pacing.throttle.slowed()) return Hold::kFailures;
-  return subscription.pacing.ramping() ? Hold::kStartup : Hold::kRate;
+  return subscription.pacing.waits_for;
 }
 
 // What keeps one message in memory back. REQUIRES: the entry is not free. Cost: O(1).

@@ -78,8 +78,8 @@ void Offers::OnDue(base::Now now, const MessageRef& message) {
   if (std::any_of(takers_.begin(), takers_.end(),
                   [](const Taker& taker) { return taker.subscription->bounded(); })) {
     const auto record = reader_->Record(message.key);
-    if (!record.ok()) return OfferInNextRun(message, record.status());
-    if (!record->has_value()) return;
+    // A damaged message is offered: HandOut and server/api deal with it.
+    if (!reader_->ok() || (record.ok() && !record->has_value())) return;
   }
   ++stats_->fired;
   for (const Taker& taker : takers_) {
@@ -192,8 +192,9 @@ void Offers::MoveEntry(EntryIndex index, const MessageRef& message, const Progre
   DT_CHECK(entry.state == EntryState::kReady || entry.state == EntryState::kDelayed);
   DT_CHECK(!entry.seen);
   Subscription* const subscription = entry.subscription;
-  if (subscription->backlog.any() &&
-      backlog_->ListedAt(message.key, *subscription) == Listed::kYes) {
+  const Listed listed =
+      subscription->backlog.any() ? backlog_->ListedAt(message.key, *subscription) : Listed::kNo;
+  if (listed == Listed::kYes) {
     // BacklogReader brings the message back from there. It claims the listing first: an entry at
     // this place without a claim would be delivered again after a crash, as if for the first time.
     ends_->DropStale(index);
@@ -209,6 +210,7 @@ void Offers::MoveEntry(EntryIndex index, const MessageRef& message, const Progre
     entry.half_failures = row != nullptr ? row->half_failures() : 0;
     entry.maybe_delivered = past->uncertain;
   }
+  if (listed == Listed::kUnknown) entry.maybe_delivered = true;
   entry.progress = entry.progress || row != nullptr;
   entry.spilled = subscription->backlog.behind();  // a listing may be damaged, or in flight
   states_->Hold(index);

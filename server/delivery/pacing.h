@@ -31,15 +31,14 @@ class Pacing {
   }
   // Call this if Take refused. The subscription waits until Take can grant a message.
   void Wait(base::Now now, uint64_t due_ms, Subscription* subscription) {
-    subscription->pacing.waiting = true;
-    timers_->WakeAt(subscription->pacing.NextMs(now, due_ms), subscription);
+    timers_->WakeAt(subscription->pacing.Wait(now, due_ms), subscription);
     DT_CHECK(!subscription->wake.none());
   }
   // Returns the grants of messages that were not handed out.
   static void GiveBack(size_t messages, Subscription* subscription) {
     DT_CHECK_GT(messages, 0u);
     subscription->pacing.throttle.GiveBack(messages);
-    subscription->pacing.waiting = false;  // the next turn asks again
+    subscription->pacing.waits_for = protocol::Hold::kNone;  // the next turn asks again
   }
 
   void OnFailure(base::Now now, Subscription* subscription) {
@@ -51,14 +50,14 @@ class Pacing {
   }
   void OnSuccess(Subscription* subscription) {
     if (!subscription->pacing.throttle.OnSuccess()) return;
-    subscription->pacing.waiting = false;
+    subscription->pacing.waits_for = protocol::Hold::kNone;
     turns_->Serve(subscription);
   }
 
   // Call this if time has passed or settings have changed. Checks again whether the subscription
   // must wait.
   void CheckAgain(base::Now now, Subscription* subscription) {
-    subscription->pacing.waiting = false;
+    subscription->pacing.waits_for = protocol::Hold::kNone;
     backlog_->Unpark(now, subscription);
     if (subscription->pacing.throttle.Slowed(now.mono_ms)) {
       timers_->WakeAt(now.mono_ms + FailureThrottle::kCheckMs, subscription);

@@ -132,28 +132,7 @@ bool Retention::CountListed(Subscription* subscription) {
   return true;
 }
 
-bool Retention::ConfirmReady(Subscription* subscription) {
-  size_t confirmed = 0;
-  for (EntryIndex index = subscription->ready.head; index != kNoEntry;) {
-    const PendingDelivery& entry = (*table_)[index];
-    const EntryIndex next = entry.next;
-    if (!entry.seen && !key_locks_->Held(entry.id)) {
-      if (++confirmed > kRetainedPage.entries) return true;
-      const auto record = reader_->Record(entry.key());
-      if (!record.ok() && !storage::IsDamage(record.status())) return false;
-      if (record.ok() && !record->has_value()) ends_->DropStale(index);
-      if (record.ok() && record->has_value()) table_->Learn(index, **record);
-    }
-    index = next;
-  }
-  subscription->ready_unconfirmed = false;
-  return false;
-}
-
 bool Retention::GiveUpReady(base::Now now, Subscription* subscription) {
-  if (subscription->ready_unconfirmed && TooMany(*subscription) && ConfirmReady(subscription)) {
-    return true;
-  }
   for (size_t i = 0; i < kRetainedPage.entries && dead_letters_->has_budget(); ++i) {
     const EntryIndex index = subscription->ready.head;
     if (index == kNoEntry) return false;

@@ -42,8 +42,6 @@ class Retention {
   //
   // Counts a page of listed messages. REQUIRES: the count is not known.
   bool CountListed(Subscription* subscription);
-  // Removes entries whose messages are gone from a slice of the ready messages.
-  bool ConfirmReady(Subscription* subscription);
   bool GiveUpReady(base::Now now, Subscription* subscription);
   bool GiveUpListed(base::Now now, Subscription* subscription);
 

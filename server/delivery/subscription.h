@@ -118,9 +118,6 @@ struct Subscription {
 
   // ---- Retention
   //
-  // Ready messages may be gone, because their offers were not confirmed before the number was
-  // bounded.
-  bool ready_unconfirmed = false;
   // Listed messages that were dropped since the last count.
   size_t given_up = 0;
   // The place at which the walk over the listed messages continues, if it has not ended.

@@ -96,7 +96,7 @@ void SubscriptionChanges::Create(base::Now now, protocol::SubscriptionCommand co
     state.start = subscription->state.start;
     state.fill_until_ms = subscription->state.fill_until_ms;
     subscription->state = std::move(state);
-    CountAnew(subscription);
+    subscription->listed.Forget();
   } else {
     return;  // the catalog does not use a deleted subscription's number again
   }
@@ -108,15 +108,10 @@ void SubscriptionChanges::Update(base::Now now, Subscription* subscription,
                                  const protocol::SubscriptionSettings& settings) {
   DT_CHECK(!subscription->state.deleting);
   subscription->state.settings = settings;
-  CountAnew(subscription);
+  // The count is exact only while the number is bounded.
+  subscription->listed.Forget();
   subscriptions_->Save(*subscription);
   pacing_->CheckAgain(now, subscription);
-}
-
-void SubscriptionChanges::CountAnew(Subscription* subscription) {
-  // The counts are exact only while the number is bounded.
-  subscription->listed.Forget();
-  subscription->ready_unconfirmed = true;
 }
 
 void SubscriptionChanges::Delete(base::Now now, Subscription* subscription, bool keep_messages) {

@@ -33,8 +33,6 @@ class SubscriptionChanges {
   // Removes the name and settings of a subscription. Its messages stay for the next one that a
   // client names.
   void Unname(base::Now now, Subscription* subscription);
-  // The bound may be new: Retention counts what the subscription has.
-  static void CountAnew(Subscription* subscription);
   protocol::SubscriptionGauges GaugesOf(const Subscription& subscription) const;
 
   scheduler::PendingWrites* const writes_;

@@ -12,6 +12,7 @@
 #include "server/base/clock.h"
 #include "server/delivery/failure_throttle.h"
 #include "server/delivery/startup_ramp.h"
+#include "server/protocol/hold.h"
 #include "server/protocol/topic_pace.h"
 
 namespace duetime::delivery {
@@ -43,21 +44,29 @@ class SubscriptionPacing {
     return false;
   }
 
-  // The steady-clock time at which Take can grant a message that is due at `due_ms`. Later than
-  // now.
-  uint64_t NextMs(base::Now now, uint64_t due_ms) {
-    uint64_t at_ms = std::max(throttle.NextMs(now.mono_ms), now.mono_ms + 1);
-    if (Ramped(due_ms)) at_ms = std::max(at_ms, ramp_.NextMs(now.mono_ms));
-    if (clock_ == nullptr) return at_ms;
-    return std::max(at_ms, (clock_->NextUs(now.mono_ms * kMicros) + kMicros - 1) / kMicros);
+  // The subscription waits, because Take has refused. Returns the steady-clock time at which Take
+  // can grant a message that is due at `due_ms`. Later than now.
+  uint64_t Wait(base::Now now, uint64_t due_ms) {
+    uint64_t at_ms = throttle.NextMs(now.mono_ms);
+    waits_for = protocol::Hold::kFailures;
+    const auto consider = [this, &at_ms](uint64_t limit_ms, protocol::Hold hold) {
+      if (limit_ms < at_ms) return;
+      at_ms = limit_ms;
+      waits_for = hold;
+    };
+    if (Ramped(due_ms)) consider(ramp_.NextMs(now.mono_ms), protocol::Hold::kStartup);
+    if (clock_ != nullptr) {
+      consider((clock_->NextUs(now.mono_ms * kMicros) + kMicros - 1) / kMicros,
+               protocol::Hold::kRate);
+    }
+    return std::max(at_ms, now.mono_ms + 1);
   }
 
-  // True if the ramp after a start has not ended.
-  bool ramping() const { return ramp_.active(); }
-
   FailureThrottle throttle;
-  // Take has refused, and the subscription waits for its wake-up.
-  bool waiting = false;
+  // The limit that made the subscription wait for its wake-up, because Take refused; the one that
+  // lasts longest if there are several. kNone: it does not wait.
+  protocol::Hold waits_for = protocol::Hold::kNone;
+  bool waiting() const { return waits_for != protocol::Hold::kNone; }
 
  private:
   static constexpr uint64_t kMicros = 1000;

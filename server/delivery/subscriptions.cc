@@ -183,7 +183,7 @@ void Subscriptions::CheckInvariants() const {
       DT_CHECK(!subscription->state.deleting);
       DT_CHECK(!subscription->wake.none());
     }
-    DT_CHECK(!subscription->pacing.waiting || !subscription->wake.none());
+    DT_CHECK(!subscription->pacing.waiting() || !subscription->wake.none());
   }
   DT_CHECK_EQ(slowed, failure_rate_.slowed());
   size_t listed = 0;

@@ -38,16 +38,16 @@ absl::Status MinuteLimits::Place(base::Now now, TopicId topic, const Request& re
   if (it == limits_.end() || request.deliver_ms <= now.wall_ms) return absl::OkStatus();
   const Limit& limit = it->second;
   const uint64_t minute_ms = MinuteOf(request.deliver_ms);
-  const bool stays = request.present_ms > 0 && MinuteOf(request.present_ms) == minute_ms;
+  const bool counted = request.present_ms > 0 && MinuteOf(request.present_ms) == minute_ms;
   const absl::StatusOr<int64_t> messages = writer_->minutes().At(topic, minute_ms);
   if (!messages.ok()) return base::StorageFailedError();
-  const int64_t others = *messages - (stays ? 1 : 0);
+  const int64_t others = *messages - (counted ? 1 : 0);
   if (others < limit.share) return absl::OkStatus();
   if (limit.policy == protocol::BucketPolicy::kWarn) {
     placement->over = true;
     return absl::OkStatus();
   }
-  if (stays) return absl::OkStatus();
+  if (counted || request.keeps_time) return absl::OkStatus();
   if (limit.policy == protocol::BucketPolicy::kSpread)
     return Spread(topic, limit, request, placement);
   return BucketFullError(minute_ms, limit.messages);

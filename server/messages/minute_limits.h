@@ -32,6 +32,9 @@ class MinuteLimits {
     // The present due time of a pending message, which needs no room in its own minute. 0: the
     // message is new.
     uint64_t present_ms = 0;
+    // The message keeps its time, and needs no room there, even if it is due in another minute
+    // because the clock was set back since it was accepted.
+    bool keeps_time = false;
     // kSpread does not move the message past this.
     uint64_t latest_ms = std::numeric_limits<uint64_t>::max();
   };

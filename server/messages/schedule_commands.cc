@@ -312,9 +312,7 @@ MinuteLimits::Request ScheduleCommands::ReplacedTime(const ScheduleOptions& opti
       if (options.max_wait_ms > 0) request.latest_ms = std::max(request.deliver_ms, latest_ms);
       break;
   }
-  // A message that keeps its time needs no room, even if it is due at another one because the clock
-  // was set back since it was accepted.
-  if (request.deliver_ms == old_ms) request.present_ms = old_ms;
+  request.keeps_time = request.deliver_ms == old_ms;
   return request;
 }
 

@@ -119,10 +119,9 @@ FAULTS = [
     ("an offer that cannot be read is passed", f"{ROOM}/offers.cc",
      "if (storage::IsDamage(unread)) scheduler_->low_watermark()->Hold(message.key.due_ms);", "", ALL),
     ("an entry moves to a listing that is not claimed", f"{ROOM}/offers.cc",
-     "backlog_->ListedAt(message.key, *subscription) == Listed::kYes) {",
-     "backlog_->ListedAt(message.key, *subscription) == Listed::kYes && false) {", ALL),
+     "if (listed == Listed::kYes) { // BacklogReader", "if (false) { // BacklogReader", ALL),
     ("a bounded subscription counts a message that is gone", f"{ROOM}/offers.cc",
-     "if (!record->has_value()) return; }", "}", ALL),
+     "if (!reader_->ok() || (record.ok() && !record->has_value())) return; }", "}", ALL),
     ("an offer forgets the attempts on disk", f"{ROOM}/offers.cc", "entry.attempts = row->attempts;", "", ALL),
     ("an offer forgets the wait on disk", f"{ROOM}/offers.cc",
      "if (row->retry_ms > now.wall_ms) return retries_->ResumeDelay(now, index, *row); } states_->MakeReady(index);",
@@ -167,8 +166,6 @@ FAULTS = [
     # ---- Retention, fill, release
     ("an old message is kept", f"{ROOM}/retention.cc",
      "return retention_ms > 0 && now.wall_ms > entry.due_ms + retention_ms;", "return false;", ALL),
-    ("a new bound counts messages that are gone", f"{ROOM}/subscription_changes.cc",
-     "subscription->ready_unconfirmed = true;", "", ALL),
     ("the number of messages of a shard is not bounded", f"{ROOM}/retention.cc", "return max > 0 &&", "return false &&",
      ALL),
     ("a new subscription gets no earlier messages", f"{ROOM}/subscription_fill.cc", "backlog_->ListNew(", "if (false) "

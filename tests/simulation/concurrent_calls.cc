@@ -92,6 +92,7 @@ void ConcurrentCalls::Start() {
   }
   // A client repeats a change of a subscription whose answer a crash lost.
   for (auto& [id, subscription] : contract_.subscriptions()) {
+    subscription.bound_is_new = subscription.unknown;
     if (!std::exchange(subscription.unknown, false)) continue;
     if (subscription.live) subscription.first_number = next_ask_;
     ChangeSubscription(id, /*from_now=*/true);
@@ -321,6 +322,7 @@ void ConcurrentCalls::DoSubscribe() {
   if (Chance(60)) subscription.retry.max_attempts = static_cast<uint32_t>(1 + Random(4));
   if (Chance(40)) {
     subscription.bound = 1 + Random(12);
+    subscription.bound_is_new = is_first;
     subscription.dead_letters = Chance(40);
   }
   ChangeSubscription(id, from_now);

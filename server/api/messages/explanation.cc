@@ -78,7 +78,8 @@ std::string Waiting(const v1::ExplainResponse& response, uint64_t now_ms) {
   });
   if (due == all.end()) return "its turn comes next";
   const std::string reason = Reason(*due, now_ms);
-  return all.size() < 2 ? reason : absl::StrCat("in ", due->subscription(), ", ", reason);
+  const bool named = all.size() > 1 && !due->subscription().empty();
+  return named ? absl::StrCat("in ", due->subscription(), ", ", reason) : reason;
 }
 
 std::string Summary(const protocol::Timeline& timeline, uint64_t due_ms, uint64_t now_ms,

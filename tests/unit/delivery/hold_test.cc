@@ -41,7 +41,7 @@ TEST_F(HoldTest, NamesTheFirstThingThatTheDeliveryWaitsFor) {
   EXPECT_TRUE(Turns::CanServe(*one_));
   // Each change comes on top of those before it.
   for (const Case& c : std::vector<Case>{
-           {Hold::kRate, [](Subscription* s) { s->pacing.waiting = true; }},
+           {Hold::kRate, [](Subscription* s) { s->pacing.waits_for = Hold::kRate; }},
            {Hold::kNoCredit, [](Subscription* s) { s->available.clear(); }},
            {Hold::kNoSubscriber, [](Subscription* s) { s->streams = 0; }},
            {Hold::kSubscriptionPaused, [](Subscription* s) { s->state.settings.paused = true; }},
@@ -53,7 +53,7 @@ TEST_F(HoldTest, NamesTheFirstThingThatTheDeliveryWaitsFor) {
   }
   one_->streams = 1;
   one_->available = available;
-  one_->pacing.waiting = false;
+  one_->pacing.waits_for = Hold::kNone;
 }
 
 TEST_F(HoldTest, NamesTheStateOfAnEntry) {

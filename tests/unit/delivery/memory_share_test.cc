@@ -162,7 +162,8 @@ TEST_F(TurnsTest, ASubscriptionThatCannotBeServedIsNotQueued) {
   for (const Case& c : std::vector<Case>{
            {"nothing is ready", [](Subscription* s) { s->ready.count = 0; }},
            {"no stream has credit", [](Subscription* s) { s->available.clear(); }},
-           {"it waits for its pace", [](Subscription* s) { s->pacing.waiting = true; }},
+           {"it waits for its pace",
+            [](Subscription* s) { s->pacing.waits_for = protocol::Hold::kRate; }},
            {"it is paused", [](Subscription* s) { s->state.settings.paused = true; }},
        }) {
     SCOPED_TRACE(c.what);

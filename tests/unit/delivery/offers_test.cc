@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 
+#include "server/delivery/backlog_place.h"
 #include "server/delivery/delivery_records.h"
 #include "server/delivery/message_ends.h"
 #include "tests/unit/delivery/delivery_world.h"
@@ -124,6 +125,7 @@ TEST_F(OffersTest, AnEntryLeavesMemoryIfItsMessageIsListedAtItsPlace) {
   const EntryIndex index = p_.table->Insert(stale.key, one_);
   p_.states->Hold(index);
   p_.states->MakeReady(index);
+  one_->backlog.Advance(After(moved.key));
   Offer(moved);
   Commit();
   EXPECT_EQ(p_.table->size(), 0u);
@@ -143,6 +145,15 @@ TEST_F(OffersTest, ABoundedSubscriptionGetsNoMessageThatIsGone) {
   EXPECT_EQ(p_.table->size(), 0u);
 }
 
+TEST_F(OffersTest, ABoundedSubscriptionGetsADamagedMessage) {
+  one_->state.settings.retention_max_messages = 5;
+  const storage::MessageRef message = Put();
+  store_.FailReads(storage::DamageError({}));
+  Offer(message);
+  store_.FailReads(absl::OkStatus());
+  EXPECT_NE(p_.table->Find(message.key.id, one_), kNoEntry);
+}
+
 // P1: the message may be readable again, after a repair.
 TEST_F(OffersTest, WhatCannotBeReadNowIsOfferedInTheNextRun) {
   struct Case {
@@ -152,10 +163,6 @@ TEST_F(OffersTest, WhatCannotBeReadNowIsOfferedInTheNextRun) {
   for (const Case& c : std::vector<Case>{
            {"the progress of several subscriptions",
             [this](Subscription*, const storage::MessageRef&) { AddSubscription(); }},
-           {"the message, for a bounded subscription",
-            [](Subscription*one, const storage::MessageRef&) {
-              one->state.settings.retention_max_messages = 5;
-            }},
            {"the message, while an entry is at another place",
             [this](Subscription*one, const storage::MessageRef&message) {
               storage::MessageRef stale = message;

@@ -2,16 +2,13 @@
 //
 // Retention: bounds by age and by number.
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 
 #include "server/delivery/backlog_reader.h"
 #include "server/delivery/lease_ends.h"
-#include "server/delivery/offers.h"
 #include "server/delivery/retention.h"
-#include "server/delivery/subscription_changes.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {
@@ -99,26 +96,6 @@ TEST_F(RetentionBoundsTest, AWalkCountsWhatAnEarlierRunListed) {
   EXPECT_TRUE(one_->listed.known());
   EXPECT_EQ(one_->listed.count(), 2u);
   EXPECT_EQ(one_->dropped, 1u);
-}
-
-// Offers to a subscription without a bound are not confirmed, so they may be of cancelled messages.
-TEST_F(RetentionBoundsTest, ANewBoundDoesNotCountReadyMessagesThatAreGone) {
-  for (const bool gone : {false, true, false, false, true}) {
-    const storage::MessageRef message = Put();
-    p_.offers->OnDue(now_, message);
-    if (gone) writer_.Erase(message.key, kTopic, message.bytes, storage::Durability::kBuffered);
-  }
-  Commit();
-  ASSERT_EQ(one_->ready.count, 5u);
-  protocol::SubscriptionCommand command;
-  command.kind = protocol::SubscriptionCommand::Kind::kUpdate;
-  command.state = one_->state;
-  command.state.settings.retention_max_messages = 3;
-  p_.changes->Change(now_, std::move(command));
-  Commit();
-  StepAll();
-  EXPECT_EQ(one_->dropped, 0u);
-  EXPECT_EQ(one_->ready.count, 3u);
 }
 
 TEST_F(RetentionBoundsTest, AMessageInChangeWaits) {

@@ -31,7 +31,7 @@ TEST(SubscriptionPacingTest, OnlyMessagesOfTheDowntimeRamp) {
   pacing.Start(TimeAt(kStart), 100, &rate);
   EXPECT_EQ(Granted(&pacing, kStart, kStart, 1'000), 10) << "what the ramp gives in 100 ms";
   EXPECT_EQ(Granted(&pacing, kStart, kStart + 1, 1'000), 1'000) << "due after the start";
-  EXPECT_EQ(pacing.NextMs(TimeAt(kStart), kStart), kStart + 10);
+  EXPECT_EQ(pacing.Wait(TimeAt(kStart), kStart), kStart + 10);
   EXPECT_EQ(Granted(&pacing, kStart + 10, kStart, 1'000), 1);
 }
 
@@ -43,10 +43,31 @@ TEST(SubscriptionPacingTest, TheTopicsRateHolds) {
   pacing.Start(TimeAt(kStart), 0, &rate);
   pacing.SetClock(pace.ClockOf(kSubscription));
   EXPECT_EQ(Granted(&pacing, kStart, kStart, 100), 5);
-  EXPECT_GT(pacing.NextMs(TimeAt(kStart), kStart), kStart);
+  EXPECT_GT(pacing.Wait(TimeAt(kStart), kStart), kStart);
   EXPECT_EQ(Granted(&pacing, kStart + 3, kStart, 100), 3);
   pacing.SetClock(nullptr);
   EXPECT_EQ(Granted(&pacing, kStart + 3, kStart, 100), 100);
+}
+
+TEST(SubscriptionPacingTest, SaysWhichLimitItWaitsFor) {
+  FailureRate rate(1'000);
+  protocol::TopicPace pace;
+  pace.Set(1'000, 5);
+  SubscriptionPacing pacing;
+  pacing.Start(TimeAt(kStart), 1, &rate);
+  // The ramp lasts, but it is not for messages that were due after the start.
+  pacing.SetClock(pace.ClockOf(kSubscription));
+  Granted(&pacing, kStart, kStart + 1, 100);
+  pacing.Wait(TimeAt(kStart), kStart + 1);
+  EXPECT_EQ(pacing.waits_for, protocol::Hold::kRate);
+  pacing.SetClock(nullptr);
+  Granted(&pacing, kStart, kStart, 100);
+  pacing.Wait(TimeAt(kStart), kStart);
+  EXPECT_EQ(pacing.waits_for, protocol::Hold::kStartup);
+  for (int i = 0; i < 10'000; ++i) pacing.throttle.OnFailure(kStart);
+  Granted(&pacing, kStart, kStart + 1, 10'000);
+  pacing.Wait(TimeAt(kStart), kStart + 1);
+  EXPECT_EQ(pacing.waits_for, protocol::Hold::kFailures);
 }
 
 // The throttle gets back what the topic's rate did not let go.

@@ -97,13 +97,15 @@ TEST_F(ScheduleCommandsTest, ABatchIsAnsweredInOrderAfterItsCommit) {
 TEST_F(ScheduleCommandsTest, AMessageThatKeepsItsTimeNeedsNoRoom) {
   // It was accepted a minute and a half late. Then the clock is set back, and its minute is full.
   Pass(120'000);
-  Schedule("one", uint64_t{0} - 90'000, Keyed(OnConflict::kFail, "late"));
+  for (const char* const key : {"keep", "push"}) {
+    Schedule("one", uint64_t{0} - 90'000, Keyed(OnConflict::kFail, key));
+  }
   now_.wall_ms = kStart;
   LimitMinutes(1, protocol::BucketPolicy::kSpread, /*spread_minutes=*/5);
   Schedule("other", 20'000, Keyed(OnConflict::kFail, "other"));
-  for (const OnConflict on_conflict : {OnConflict::kKeepTime, OnConflict::kPushBack}) {
-    const std::string content = on_conflict == OnConflict::kKeepTime ? "two" : "three";
-    const AcceptedMessage answer = Schedule(content, 1'000, Keyed(on_conflict, "late"));
+  for (const auto& [key, on_conflict] :
+       {std::pair{"keep", OnConflict::kKeepTime}, std::pair{"push", OnConflict::kPushBack}}) {
+    const AcceptedMessage answer = Schedule("two", 1'000, Keyed(on_conflict, key));
     EXPECT_EQ(ReasonOf(answer), "");
     EXPECT_EQ(answer.outcome, ScheduleOutcome::kReplaced);
     EXPECT_EQ(answer.deliver_ms, kStart + 30'000);
