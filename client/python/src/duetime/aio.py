@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client for asyncio. `duetime.Client` is the same without asyncio."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from duetime import errors, pb
+from duetime.connection import Connection, Options
+from duetime.messages import NewMessage, Target, When, schedule_request, set_target, set_when
+from duetime.schedule_stream import AsyncScheduleStream, Result, result_of
+from duetime.subscriber import AsyncHandler, AsyncSubscriber, SubscriberOptions, SyncHandler
+
+
+@dataclasses.dataclass(slots=True)
+class CancelResult:
+    """The answer to a cancel. `tried_before`: an earlier try had no answer, so the outcome may be its effect."""
+
+    answer: pb.CancelResponse
+    tried_before: bool
+
+
+@dataclasses.dataclass(slots=True)
+class SettleResult:
+    """The answer to a settle. `tried_before`: as in CancelResult."""
+
+    answer: pb.SettleResponse
+    tried_before: bool
+
+
+Results = list[Result]
+CancelResults = list[CancelResult | errors.DuetimeError]
+
+
+class AsyncClient:
+    """Calls to one server, over one connection. Make it within a running event loop, and use it there only.
+
+    Calls raise DuetimeError. Those whose repeat is safe are made again after UNAVAILABLE; the others (a reschedule with an etag,
+    creates, deletes, pull) are made once, and their outcome is then unknown."""
+
+    def __init__(self, options: Options | None = None) -> None:
+        self._options = options or Options()
+        self._connection = Connection(self._options)
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def _call(self, name: str, request: Any, kind: Any, *, repeat: bool = True) -> Any:
+        return (await self._connection.call(name, request, kind, repeat=repeat))[0]
+
+    async def _items(self, name: str, request: Any, kind: Any, field: str) -> AsyncIterator[Any]:
+        async for page in self._connection.pages(name, request, kind, field):
+            for item in page:
+                yield item
+
+    # ---- Messages
+
+    async def schedule(self, message: NewMessage | pb.ScheduleRequest, *, repeat: bool = True) -> pb.ScheduleResponse:
+        """Schedules a message, which is on disk when this returns. With `repeat`, a message without a request id gets a
+        random one, and the call is made again after UNAVAILABLE; there is one message."""
+        request = schedule_request(message, named=repeat)
+        response: pb.ScheduleResponse = await self._call("Schedule", request, pb.ScheduleResponse, repeat=repeat)
+        return response
+
+    async def schedule_batch(self, messages: Sequence[NewMessage | pb.ScheduleRequest], *,
+                             repeat: bool = True) -> Results:
+        """Schedules messages; one result each, in order, which may be an error. After an error of the call all outcomes
+        are unknown."""
+        if not messages:
+            return []
+        request = pb.ScheduleBatchRequest(messages=[schedule_request(one, named=repeat) for one in messages])
+        response = await self._call("ScheduleBatch", request, pb.ScheduleBatchResponse, repeat=repeat)
+        if len(response.results) != len(messages):
+            raise errors.Internal("the server answered with another number of results")
+        return [result_of(item) for item in response.results]
+
+    def schedule_stream(self, on_result: Callable[[int, Result], None], *,
+                        frames_max: int = 8, answer_timeout: timedelta = timedelta(seconds=30)) -> AsyncScheduleStream:
+        """Opens a stream to schedule many messages. `on_result` gets the number and the result of each, in order."""
+        return AsyncScheduleStream(Connection(self._options), on_result, frames_max, answer_timeout.total_seconds())
+
+    async def cancel(self, target: Target, *, stop_redelivery: bool = False) -> CancelResult:
+        """Cancels a message. Any outcome is a result, also that there is no such message."""
+        request = pb.CancelRequest(stop_redelivery=stop_redelivery)
+        set_target(request, target)
+        answer, tries = await self._connection.call("Cancel", request, pb.CancelResponse)
+        return CancelResult(answer, tries > 1)
+
+    async def cancel_batch(self, targets: Sequence[Target], *,
+                           stop_redelivery: bool = False) -> CancelResults:
+        if not targets:
+            return []
+        request = pb.CancelBatchRequest()
+        for target in targets:
+            set_target(request.cancels.add(stop_redelivery=stop_redelivery), target)
+        answer, tries = await self._connection.call("CancelBatch", request, pb.CancelBatchResponse)
+        if len(answer.results) != len(targets):
+            raise errors.Internal("the server answered with another number of results")
+        return [CancelResult(item.cancel, tries > 1) if item.HasField("cancel") else errors.from_item(item.error)
+                for item in answer.results]
+
+    async def reschedule(self, target: Target, when: When, *, etag: str = "") -> pb.RescheduleResponse:
+        """Moves a message. With an etag the call is made once: a repeat would see the change of the first try."""
+        request = pb.RescheduleRequest(etag=etag)
+        set_target(request, target)
+        set_when(request, when)
+        answer: pb.RescheduleResponse = await self._call("Reschedule", request, pb.RescheduleResponse, repeat=not etag)
+        return answer
+
+    async def get(self, target: Target, *, full: bool = False) -> pb.GetResponse:
+        """The state of a message; `full`: with payload and attributes."""
+        request = pb.GetRequest(view=pb.MESSAGE_VIEW_FULL if full else pb.MESSAGE_VIEW_BASIC)
+        set_target(request, target)
+        answer: pb.GetResponse = await self._call("Get", request, pb.GetResponse)
+        return answer
+
+    async def explain(self, target: Target) -> pb.ExplainResponse:
+        """The history of a message, and what it waits for."""
+        request = pb.ExplainRequest()
+        set_target(request, target)
+        answer: pb.ExplainResponse = await self._call("Explain", request, pb.ExplainResponse)
+        return answer
+
+    def list(self, request: pb.ListRequest) -> AsyncIterator[pb.Message]:
+        """The pending messages of a topic, over all pages."""
+        return self._items("List", request, pb.ListResponse, "messages")
+
+    async def pull(self, request: pb.PullRequest) -> pb.PullResponse:
+        """Leases a few messages. Made once: what an unanswered try leased comes again after its lease."""
+        wait = request.wait.seconds + request.wait.nanos / 1e9
+        answer, _ = await self._connection.call("Pull", request, pb.PullResponse, repeat=False, extra=wait)
+        return answer
+
+    async def settle(self, request: pb.SettleRequest) -> SettleResult:
+        """Settles or extends leases that pull returned."""
+        answer, tries = await self._connection.call("Settle", request, pb.SettleResponse)
+        return SettleResult(answer, tries > 1)
+
+    def subscribe(self, topic: str, handler: AsyncHandler | SyncHandler, **options: Any) -> AsyncSubscriber:
+        """Starts a subscriber; the options are those of SubscriberOptions. A server that cannot be reached is no error."""
+        return AsyncSubscriber(Connection(self._options), SubscriberOptions(topic, **options), handler)
+
+    # ---- Topics and subscriptions
+
+    async def create_topic(self, topic: pb.Topic) -> pb.Topic:
+        answer = await self._call("CreateTopic", pb.CreateTopicRequest(topic=topic), pb.CreateTopicResponse, repeat=False)
+        created: pb.Topic = answer.topic
+        return created
+
+    async def get_topic(self, name: str) -> pb.Topic:
+        answer = await self._call("GetTopic", pb.GetTopicRequest(name=name), pb.GetTopicResponse)
+        topic: pb.Topic = answer.topic
+        return topic
+
+    async def update_topic(self, topic: pb.Topic, paths: Sequence[str]) -> pb.Topic:
+        """Changes the settings at these paths, for example "settings.max_pending"."""
+        request = pb.UpdateTopicRequest(topic=topic)
+        request.update_mask.paths.extend(paths)
+        answer = await self._call("UpdateTopic", request, pb.UpdateTopicResponse)
+        updated: pb.Topic = answer.topic
+        return updated
+
+    async def delete_topic(self, name: str, *, force: bool = False) -> str:
+        """Deletes a topic; `force`: with its messages. Returns the name of the operation that purges them, or ""."""
+        request = pb.DeleteTopicRequest(name=name, force=force)
+        answer = await self._call("DeleteTopic", request, pb.DeleteTopicResponse, repeat=False)
+        operation: str = answer.operation
+        return operation
+
+    async def pause_topic(self, name: str) -> pb.Topic:
+        answer = await self._call("PauseTopic", pb.PauseTopicRequest(name=name), pb.PauseTopicResponse)
+        topic: pb.Topic = answer.topic
+        return topic
+
+    async def resume_topic(self, name: str) -> pb.Topic:
+        answer = await self._call("ResumeTopic", pb.ResumeTopicRequest(name=name), pb.ResumeTopicResponse)
+        topic: pb.Topic = answer.topic
+        return topic
+
+    def list_topics(self, request: pb.ListTopicsRequest | None = None) -> AsyncIterator[pb.Topic]:
+        return self._items("ListTopics", request or pb.ListTopicsRequest(), pb.ListTopicsResponse, "topics")
+
+    async def create_subscription(self, request: pb.CreateSubscriptionRequest) -> pb.Subscription:
+        answer = await self._call("CreateSubscription", request, pb.CreateSubscriptionResponse, repeat=False)
+        subscription: pb.Subscription = answer.subscription
+        return subscription
+
+    async def get_subscription(self, topic: str, name: str = "") -> pb.Subscription:
+        request = pb.GetSubscriptionRequest(topic=topic, name=name)
+        answer = await self._call("GetSubscription", request, pb.GetSubscriptionResponse)
+        subscription: pb.Subscription = answer.subscription
+        return subscription
+
+    async def update_subscription(self, subscription: pb.Subscription, paths: Sequence[str]) -> pb.Subscription:
+        """Changes the settings at these paths, for example "settings.paused"."""
+        request = pb.UpdateSubscriptionRequest(subscription=subscription)
+        request.update_mask.paths.extend(paths)
+        answer = await self._call("UpdateSubscription", request, pb.UpdateSubscriptionResponse)
+        updated: pb.Subscription = answer.subscription
+        return updated
+
+    async def delete_subscription(self, topic: str, name: str = "") -> None:
+        request = pb.DeleteSubscriptionRequest(topic=topic, name=name)
+        await self._call("DeleteSubscription", request, pb.DeleteSubscriptionResponse, repeat=False)
+
+    def list_subscriptions(self, request: pb.ListSubscriptionsRequest) -> AsyncIterator[pb.Subscription]:
+        return self._items("ListSubscriptions", request, pb.ListSubscriptionsResponse, "subscriptions")
+
+    # ---- Forecasts and operations on many messages
+
+    async def forecast(self, request: pb.ForecastRequest) -> pb.ForecastResponse:
+        answer: pb.ForecastResponse = await self._call("Forecast", request, pb.ForecastResponse)
+        return answer
+
+    async def start_bulk(self, request: pb.StartBulkRequest) -> pb.Operation:
+        answer = await self._call("StartBulk", request, pb.StartBulkResponse, repeat=False)
+        operation: pb.Operation = answer.operation
+        return operation
+
+    async def get_operation(self, name: str) -> pb.Operation:
+        answer = await self._call("GetOperation", pb.GetOperationRequest(name=name), pb.GetOperationResponse)
+        operation: pb.Operation = answer.operation
+        return operation
+
+    async def cancel_operation(self, name: str) -> pb.Operation:
+        answer = await self._call("CancelOperation", pb.CancelOperationRequest(name=name), pb.CancelOperationResponse)
+        operation: pb.Operation = answer.operation
+        return operation
+
+    def list_operations(self, request: pb.ListOperationsRequest | None = None) -> AsyncIterator[pb.Operation]:
+        return self._items("ListOperations", request or pb.ListOperationsRequest(), pb.ListOperationsResponse, "operations")
+
+    # ---- Recurrences
+
+    async def create_recurrence(self, request: pb.CreateRecurrenceRequest) -> pb.Recurrence:
+        answer = await self._call("CreateRecurrence", request, pb.CreateRecurrenceResponse, repeat=False)
+        recurrence: pb.Recurrence = answer.recurrence
+        return recurrence
+
+    async def get_recurrence(self, name: str) -> pb.Recurrence:
+        answer = await self._call("GetRecurrence", pb.GetRecurrenceRequest(name=name), pb.GetRecurrenceResponse)
+        recurrence: pb.Recurrence = answer.recurrence
+        return recurrence
+
+    async def update_recurrence(self, request: pb.UpdateRecurrenceRequest) -> pb.Recurrence:
+        answer = await self._call("UpdateRecurrence", request, pb.UpdateRecurrenceResponse, repeat=False)
+        recurrence: pb.Recurrence = answer.recurrence
+        return recurrence
+
+    async def pause_recurrence(self, name: str) -> pb.Recurrence:
+        answer = await self._call("PauseRecurrence", pb.PauseRecurrenceRequest(name=name), pb.PauseRecurrenceResponse)
+        recurrence: pb.Recurrence = answer.recurrence
+        return recurrence
+
+    async def resume_recurrence(self, name: str) -> pb.Recurrence:
+        answer = await self._call("ResumeRecurrence", pb.ResumeRecurrenceRequest(name=name), pb.ResumeRecurrenceResponse)
+        recurrence: pb.Recurrence = answer.recurrence
+        return recurrence
+
+    async def delete_recurrence(self, name: str) -> bool:
+        """Deletes a recurrence. True if its next occurrence was cancelled."""
+        request = pb.DeleteRecurrenceRequest(name=name)
+        answer = await self._call("DeleteRecurrence", request, pb.DeleteRecurrenceResponse, repeat=False)
+        return bool(answer.occurrence_cancelled)
+
+    async def preview_recurrence(self, request: pb.PreviewRecurrenceRequest) -> pb.PreviewRecurrenceResponse:
+        answer: pb.PreviewRecurrenceResponse = await self._call("PreviewRecurrence", request, pb.PreviewRecurrenceResponse)
+        return answer
+
+    def list_recurrences(self, request: pb.ListRecurrencesRequest | None = None) -> AsyncIterator[pb.Recurrence]:
+        return self._items("ListRecurrences", request or pb.ListRecurrencesRequest(), pb.ListRecurrencesResponse, "recurrences")
+
+    async def server_info(self) -> pb.ServerInfoResponse:
+        answer: pb.ServerInfoResponse = await self._call("ServerInfo", pb.ServerInfoRequest(), pb.ServerInfoResponse)
+        return answer

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections, repeats and waits of the library."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+import time
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf import message_factory
+from google.protobuf.message import Message
+
+from duetime import errors
+from duetime.v1 import admin_pb2, messages_pb2
+
+_Response = TypeVar("_Response", bound=Message)
+
+# A batch answer with 10,000 refusals is about 6 MiB, and the server's configuration sets the limit of payloads. gRPC's
+# pauses between attempts to connect would grow to 2 minutes; Backoff decides when to try. The proxies of the
+# environment are meant for the web.
+_CHANNEL_OPTIONS = [
+    ("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", -1),
+    ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.min_reconnect_backoff_ms", 5_000), ("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1),
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Backoff:
+    """Waits before another try. The n-th is random, between half and the whole of its bound."""
+
+    initial: timedelta = timedelta(milliseconds=100)
+    maximum: timedelta = timedelta(seconds=5)
+    multiplier: float = 2.0
+
+
+class Waits:
+    def __init__(self, options: Backoff) -> None:
+        self._options = options
+        self._bound: float = options.initial.total_seconds()
+
+    def next(self, requested: timedelta | None) -> float:
+        """Seconds to wait: at least what the server requests."""
+        wait = self._bound * random.uniform(0.5, 1)
+        self._bound = min(self._bound * max(self._options.multiplier, 1), self._options.maximum.total_seconds())
+        return wait + (requested.total_seconds() if requested else 0)
+
+    def reset(self) -> None:
+        self._bound = self._options.initial.total_seconds()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a client needs to know of its server. The certificates are PEM."""
+
+    server: str = "127.0.0.1:7788"
+    #: Use TLS, and trust these certificates (None: those of the system, if tls or a certificate is set).
+    tls_ca: bytes | None = None
+    #: The client's own certificate and its key: both or neither.
+    tls_cert: bytes | None = None
+    tls_key: bytes | None = None
+    tls: bool = False
+    #: Sent with each call as "authorization: Bearer TOKEN". Requires TLS.
+    token: str | None = None
+    #: Limits each call, with its repeats.
+    timeout: timedelta = timedelta(seconds=10)
+    #: The most tries of a call that may be repeated.
+    attempts_max: int = 4
+    backoff: Backoff = Backoff()
+
+
+_METHODS = {name: (f"/{service.full_name}/{name}", message_factory.GetMessageClass(method.output_type))
+            for service in (messages_pb2.DESCRIPTOR.services_by_name["Messages"],
+                            admin_pb2.DESCRIPTOR.services_by_name["Admin"])
+            for name, method in service.methods_by_name.items()}
+
+
+class Connection:
+    """A channel, and how to call on it. REQUIRES: used on one event loop only."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        if (options.tls_cert is None) != (options.tls_key is None):
+            raise errors.InvalidArgument("a TLS certificate and its key go together: one is missing")
+        secure = options.tls or options.tls_ca is not None or options.tls_cert is not None
+        if options.token is not None and not secure:
+            raise errors.InvalidArgument("a token requires TLS")
+        self._metadata = (("authorization", f"Bearer {options.token}"),) if options.token is not None else ()
+        if secure:
+            credentials = grpc.ssl_channel_credentials(options.tls_ca, options.tls_key, options.tls_cert)
+            self._channel = grpc.aio.secure_channel(options.server, credentials, _CHANNEL_OPTIONS)
+        else:
+            self._channel = grpc.aio.insecure_channel(options.server, _CHANNEL_OPTIONS)
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    def stream(self, name: str) -> Any:
+        """Opens a stream in both directions."""
+        path, response = _METHODS[name]
+        return self._channel.stream_stream(path, request_serializer=_serialize, response_deserializer=response.FromString)(
+            metadata=self._metadata)
+
+    async def call(self, name: str, request: Message, kind: type[_Response], *, repeat: bool = True,
+                   extra: float = 0) -> tuple[_Response, int]:
+        """Calls until success, an error that forbids a repeat, or the end of the time. Returns the number of tries, too."""
+        path, response = _METHODS[name]
+        assert response is kind
+        method = self._channel.unary_unary(path, request_serializer=_serialize, response_deserializer=response.FromString)
+        end = time.monotonic() + self.options.timeout.total_seconds() + min(extra, 86_400)
+        waits = Waits(self.options.backoff)
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return await method(request, timeout=max(end - time.monotonic(), 0.001), metadata=self._metadata), tries
+            except grpc.aio.AioRpcError as error:
+                failure = errors.from_rpc(error)
+            wait = waits.next(failure.retry_delay)
+            again = repeat and isinstance(failure, errors.Unavailable) and tries < self.options.attempts_max
+            if not again or time.monotonic() + wait >= end:
+                raise failure
+            await asyncio.sleep(wait)
+
+    async def pages(self, name: str, request: Any, kind: type[Message], field: str) -> AsyncIterator[list[Any]]:
+        """The pages of a list, from that of the request on."""
+        following = type(request)()
+        following.CopyFrom(request)
+        while True:
+            page: Any = (await self.call(name, following, kind))[0]
+            yield list(getattr(page, field))
+            if not page.next_page_token:
+                return
+            if page.next_page_token == following.page_token:
+                raise errors.Internal("the server named a page as the one after itself")
+            following.page_token = page.next_page_token
+
+
+def _serialize(request: Message) -> bytes:
+    return request.SerializeToString()

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to deliver and when, which message a call means, and how a handler settles a delivery."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from duetime import pb
+
+
+class LocalTime(NamedTuple):
+    """A local time of a zone: LocalTime("2026-11-21T09:00", "Europe/Berlin"). The server keeps both."""
+
+    time: str
+    zone: str
+
+
+#: When to deliver: a delay from the arrival at the server, a moment (with a time zone), or a local time.
+When = timedelta | datetime | LocalTime
+
+
+class Key(NamedTuple):
+    """A message by its topic and key."""
+
+    topic: str
+    key: str
+
+
+#: Which message a call means: its id, or its Key.
+Target = str | Key
+
+
+def duration(value: timedelta) -> Duration:
+    proto = Duration()
+    proto.FromTimedelta(value)
+    return proto
+
+
+def timestamp(value: datetime) -> Timestamp:
+    if value.tzinfo is None:
+        raise ValueError("a datetime without a time zone could mean several moments")
+    proto = Timestamp()
+    proto.FromDatetime(value)
+    return proto
+
+
+def set_when(request: pb.ScheduleRequest | pb.RescheduleRequest, when: When) -> None:
+    if isinstance(when, timedelta):
+        request.delay.CopyFrom(duration(when))
+    elif isinstance(when, datetime):
+        request.deliver_time.CopyFrom(timestamp(when))
+    else:
+        request.civil_time.local, request.civil_time.time_zone = when
+
+
+def set_target(request: pb.CancelRequest | pb.RescheduleRequest | pb.GetRequest | pb.ExplainRequest, target: Target) -> None:
+    if isinstance(target, str):
+        request.message_id = target
+    else:
+        request.key.topic, request.key.key = target
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Options:
+    #: The producer's name for the message: calls find, move, replace and cancel it by this.
+    key: str = ""
+    #: What to do if the key has a message, for example pb.ScheduleRequest.ON_CONFLICT_REPLACE. Default: refuse.
+    on_conflict: pb.ScheduleRequest.OnConflict = pb.ScheduleRequest.ON_CONFLICT_UNSPECIFIED
+    #: With ON_CONFLICT_PUSH_BACK: the longest total delay.
+    max_wait: timedelta | None = None
+    #: Replace a message, but never create one.
+    only_if_exists: bool = False
+    #: Makes a repeat safe for an hour. Empty: schedule chooses a random one.
+    request_id: str = ""
+    #: Check and decide as usual, but change nothing.
+    validate_only: bool = False
+    attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: First deliveries of messages with the same ordering key start in order.
+    ordering_key: str = ""
+    #: How long the message is worth delivering after its time, or the moment until which it is.
+    lifetime: timedelta | datetime | None = None
+    #: What happens after the lifetime. Default: deliver.
+    late_policy: pb.Message.LatePolicy = pb.Message.LATE_POLICY_UNSPECIFIED
+    #: Deliver at a point within this after the time.
+    spread: timedelta | None = None
+
+
+@dataclasses.dataclass(slots=True)
+class NewMessage(_Options):
+    """A message to schedule. Only the topic is required; ScheduleRequest in messages.proto documents the bounds."""
+
+    topic: str
+    payload: bytes | str = b""
+    when: When = timedelta(0)
+
+    def proto(self) -> pb.ScheduleRequest:
+        request = pb.ScheduleRequest(
+            topic=self.topic, payload=self.payload.encode() if isinstance(self.payload, str) else self.payload,
+            key=self.key, on_conflict=self.on_conflict, only_if_exists=self.only_if_exists, request_id=self.request_id,
+            validate_only=self.validate_only, attributes=self.attributes, labels=self.labels,
+            ordering_key=self.ordering_key, late_policy=self.late_policy)
+        set_when(request, self.when)
+        if self.max_wait is not None:
+            request.max_wait.CopyFrom(duration(self.max_wait))
+        if self.spread is not None:
+            request.spread.CopyFrom(duration(self.spread))
+        if isinstance(self.lifetime, datetime):
+            request.expire_time.CopyFrom(timestamp(self.lifetime))
+        elif self.lifetime is not None:
+            request.ttl.CopyFrom(duration(self.lifetime))
+        return request
+
+
+def schedule_request(message: NewMessage | pb.ScheduleRequest, *, named: bool) -> pb.ScheduleRequest:
+    """The request, which the caller may change. `named`: with a random request id if it has none."""
+    request = pb.ScheduleRequest()
+    request.CopyFrom(message.proto() if isinstance(message, NewMessage) else message)
+    if named and not request.request_id:
+        request.request_id = secrets.token_hex(16)
+    return request
+
+
+#: The longest reason that the server accepts, in bytes. The library cuts longer ones.
+_REASON_MAX = 255
+
+
+def _fitting(reason: str) -> str:
+    return reason.encode("utf-8", "replace")[:_REASON_MAX].decode("utf-8", "ignore")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settlement:
+    """How a handler settles a delivery. Make it with the functions below."""
+
+    kind: str
+    delay: timedelta | None = None
+    reason: str = ""
+
+    @staticmethod
+    def ack() -> Settlement:
+        """The message is done."""
+        return _ACK
+
+    @staticmethod
+    def nack(reason: str = "", *, delay: timedelta | None = None) -> Settlement:
+        """Deliver it again: after the delay, or by the retry policy of the subscription."""
+        return Settlement("nack", delay, reason)
+
+    @staticmethod
+    def dead_letter(reason: str = "") -> Settlement:
+        """Never deliver it again, and keep it as a dead letter."""
+        return Settlement("dead_letter", None, reason)
+
+    @staticmethod
+    def release(*, delay: timedelta | None = None) -> Settlement:
+        """Give it back as if the handler had not got it: no attempt has failed."""
+        return Settlement("release", delay)
+
+    @staticmethod
+    def leave() -> Settlement:
+        """Settle nothing: the message keeps its lease until that or the stream ends."""
+        return Settlement("leave")
+
+    def add_to(self, request: pb.SubscribeRequest, token: str) -> None:
+        delay = None if self.delay is None else duration(self.delay)
+        if self.kind == "ack":
+            request.ack.append(token)
+        elif self.kind == "nack":
+            request.nack.append(pb.Nack(lease_token=token, delay=delay, reason=_fitting(self.reason)))
+        elif self.kind == "dead_letter":
+            request.dead_letter.append(pb.DeadLetterLease(lease_token=token, reason=_fitting(self.reason)))
+        elif self.kind == "release":
+            request.release.append(pb.ReleaseLease(lease_token=token, delay=delay))
+
+
+_ACK = Settlement("ack")

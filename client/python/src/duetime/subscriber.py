@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receives due messages over one stream that is kept open."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import dataclasses
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+import grpc.aio
+
+from duetime import errors, pb
+from duetime.connection import Backoff, Connection, Waits
+from duetime.messages import Settlement, duration
+from duetime.subscriber_state import Counts, SubscriberState
+
+_LOG = logging.getLogger("duetime")
+
+#: What a handler returns; None acks.
+Settled = Settlement | None
+AsyncHandler = Callable[[pb.Delivery], Awaitable[Settled]]
+SyncHandler = Callable[[pb.Delivery], Settled]
+
+
+@dataclasses.dataclass(slots=True)
+class SubscriberOptions:
+    """What a subscriber reads and how. Only the topic is required; zero means the server's default."""
+
+    topic: str
+    #: Empty means "default". The first use creates it. Subscribers of one subscription share its messages.
+    subscription: str = ""
+    client_id: str = ""
+    #: The credit: the most messages and bytes that are delivered and not settled (default 1,000 and 64 MiB).
+    max_outstanding_messages: int = 0
+    max_outstanding_bytes: int = 0
+    #: The lease of a delivery (default: of the subscription). When this program dies, others get its messages then.
+    lease: timedelta | None = None
+    #: For how long the subscriber extends the lease of an unsettled delivery. 0: not at all.
+    extend_max: timedelta = timedelta(hours=1)
+    #: How many handlers run at once. One gets the deliveries in the order of the stream.
+    handlers: int = 1
+    backoff: Backoff = Backoff()
+    #: A stream ends if the server is silent for this long. It sends a heartbeat every 15 s by default.
+    silence_max: timedelta = timedelta(minutes=1)
+    #: Gets the error of a stream that will be opened again, or None. Must be brief.
+    on_disconnect: Callable[[errors.DuetimeError | None], None] | None = None
+
+
+# Errors about the request itself. Others may pass: a restart, a full table, a broken connection.
+_PERMANENT = (errors.InvalidArgument, errors.NotFound, errors.AlreadyExists, errors.PermissionDenied, errors.Unauthenticated,
+              errors.FailedPrecondition, errors.OutOfRange, errors.Unimplemented)
+
+
+class AsyncSubscriber:
+    """Keeps a stream to the server open until stop(), or until the server refuses it for good.
+
+    Calls the handler for each delivery, extends the lease meanwhile, and settles as the handler says: None or
+    Settlement.ack() acks, an exception nacks. A handler may be an async function, or a plain one, which then runs in a
+    thread. A message can come more than once: message_id is the same each time, and maybe_redelivered says when to check."""
+
+    def __init__(self, connection: Connection, options: SubscriberOptions, handler: AsyncHandler | SyncHandler) -> None:
+        self._connection = connection
+        self._options = options
+        self._handler = handler
+        self._state = SubscriberState(options.extend_max.total_seconds())
+        self._error: errors.DuetimeError | None = None
+        self._call: Any = None
+        self._silent = False
+        self._threads: concurrent.futures.ThreadPoolExecutor | None = None
+        if not asyncio.iscoroutinefunction(handler):
+            self._threads = concurrent.futures.ThreadPoolExecutor(options.handlers, "duetime-handler")
+        self._tasks = [asyncio.create_task(self._handle()) for _ in range(options.handlers)]
+        self._task = asyncio.create_task(self._run())
+        self._stopped: asyncio.Task[bool] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.stop()
+
+    @property
+    def counts(self) -> Counts:
+        return dataclasses.replace(self._state.counts)
+
+    async def wait(self) -> None:
+        """Waits for the end. Raises the error with which the server refused the subscriber for good."""
+        await asyncio.shield(self._task)
+        if self._error is not None:
+            raise self._error
+
+    async def stop(self, timeout: timedelta = timedelta(seconds=30)) -> bool:
+        """Ends gracefully: starts no further handler, gives back what none got, waits for handlers and for the server's
+        confirmations, and closes the stream. True if every handler returned and every settlement was confirmed; other
+        messages come again."""
+        if self._stopped is None:
+            self._stopped = asyncio.create_task(self._stop(time.monotonic() + timeout.total_seconds()))
+        return await asyncio.shield(self._stopped)
+
+    async def _stop(self, end: float) -> bool:
+        self._state.request_stop()
+        handled = await self._state.wait_handled(end)
+        confirmed = await self._state.wait_confirmed(end)
+        if self._call is not None:
+            self._call.cancel()
+        await self._task
+        for task in self._tasks:
+            task.cancel()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+        return handled and confirmed
+
+    # ---- Handlers
+
+    async def _handle(self) -> None:
+        while (lease := await self._state.take()) is not None:
+            settlement: Settled
+            try:
+                if self._threads is None:
+                    settlement = await self._handler(lease.delivery)  # type: ignore[misc]
+                else:
+                    settlement = await asyncio.get_running_loop().run_in_executor(
+                        self._threads, self._handler, lease.delivery)  # type: ignore[arg-type]
+            except Exception as error:  # whatever a handler raises
+                _LOG.exception("a handler of the topic %r failed", self._options.topic)
+                settlement = Settlement.nack(str(error) or type(error).__name__)
+            self._state.settle(lease, settlement or Settlement.ack())
+
+    # ---- The stream
+
+    async def _run(self) -> None:
+        waits = Waits(self._options.backoff)
+        try:
+            while not self._state.stopping:
+                opened = time.monotonic()
+                error = await self._run_stream()
+                if self._state.stopping:
+                    return
+                if isinstance(error, _PERMANENT):
+                    self._error = error
+                    return
+                # A stream that lived longer than the longest wait starts the backoff anew.
+                if time.monotonic() - opened > self._options.backoff.maximum.total_seconds():
+                    waits.reset()
+                if self._options.on_disconnect is not None:
+                    self._options.on_disconnect(error)
+                end = time.monotonic() + waits.next(error.retry_delay if error is not None else None)
+                while not self._state.stopping and time.monotonic() < end:
+                    await self._state.wait_change(end - time.monotonic())
+        finally:
+            self._state.request_stop()  # ends the handlers' tasks
+            await self._connection.close()
+
+    async def _run_stream(self) -> errors.DuetimeError | None:
+        """One stream from its opening to its end. Returns how it ended; None: with OK."""
+        self._silent = False
+        self._state.begin_stream()
+        call = self._call = self._connection.stream("Subscribe")
+        helpers = [asyncio.create_task(self._write(call)), asyncio.create_task(self._watch(call))]
+        try:
+            while (response := await call.read()) is not grpc.aio.EOF:
+                self._state.on_frame(response)
+            return None
+        except grpc.aio.AioRpcError as error:
+            return errors.from_rpc(error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            seconds = self._options.silence_max.total_seconds()
+            return errors.Unavailable(f"no sign of life from the server for {seconds:g} s") if self._silent else None
+        finally:
+            self._state.end_stream()
+            for helper in helpers:
+                helper.cancel()
+            call.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+
+    async def _watch(self, call: Any) -> None:
+        silence_max = self._options.silence_max.total_seconds()
+        while (rest := self._state.last_frame + silence_max - time.monotonic()) > 0:
+            await asyncio.sleep(rest)
+        self._silent = True
+        call.cancel()
+
+    async def _write(self, call: Any) -> None:
+        """Sends until the stream is over. Its errors say nothing: the reader gets the stream's error."""
+        options = self._options
+        start = pb.SubscribeStart(topic=options.topic, subscription=options.subscription, client_id=options.client_id,
+                                  max_outstanding_messages=options.max_outstanding_messages,
+                                  max_outstanding_bytes=options.max_outstanding_bytes)
+        if options.lease is not None:
+            start.lease_duration.CopyFrom(duration(options.lease))
+        request: pb.SubscribeRequest | None = pb.SubscribeRequest(start=start)
+        while request is not None:
+            await call.write(request)
+            await asyncio.sleep(0)  # handlers that are ready share a request
+            request = await self._state.next_write()
+        if self._state.open:
+            await call.done_writing()
