@@ -34,7 +34,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 source deploy/steps.sh
 
 readonly default_lanes=(release asan tsan lint clients)
-readonly client_languages=(go java node)
+readonly client_languages=(go java node python)
 readonly all_lanes=("${default_lanes[@]}" fuzz faults soak)
 readonly logs=build/logs
 jobs=$(nproc)
@@ -204,14 +204,21 @@ client_node() (
   cd client/node && npm ci && npm run build && npm test
 )
 
+client_python() (
+  cd client/python && python3 -m venv .venv && .venv/bin/pip install --quiet -r requirements-dev.txt . &&
+    .venv/bin/mypy && .venv/bin/python -m pytest -q &&
+    .venv/bin/python ../../tests/tidy/first_client_test.py ../.. ../../build/release/server/duetimed
+)
+
 client_java() (
   cd client/java && mvn -q -B verify
 )
 
-# conformance LIBRARY : adds the cases of the suite.
+# conformance LIBRARY [MODE] : adds the cases of the suite.
 conformance() {
-  local log=$logs/conformance-$1.log good bad
-  step "$log" "clients: conformance of $1" tests/conformance/run.py --require --driver "$1" --duetimed build/release/server/duetimed
+  local log=$logs/conformance-$1$2.log good bad
+  step "$log" "clients: conformance of $1${2:+ with $2}" env DUETIME_PYTHON_MODE="$2" \
+    tests/conformance/run.py --require --driver "$1" --duetimed build/release/server/duetimed
   if read -r good bad < <(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$log"); then
     passed=$((passed + good))
     failed=$((failed + bad))
@@ -225,8 +232,9 @@ lane_clients() {
   configure clients release -DBUILD_TESTING=ON -DDUETIME_PCH=tests && compile clients release --target duetimed || return
   for language in "${client_languages[@]}"; do
     check "$logs/client-$language.log" "clients: build, check and test $language" "client_$language" || continue
-    conformance "$language"
+    conformance "$language" ""
   done
+  conformance python asyncio
 }
 
 lane_quick() {

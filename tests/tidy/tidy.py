@@ -163,9 +163,10 @@ OWN_INCLUDES_MAX = 8
 OWN_INCLUDES_ALLOWED = {"server/rpc/cq_worker.h": 9}
 NOLINT_MAX = 10
 
-# The last line: what the tools of the client libraries write, and the Go library's generated code.
+# The last lines: what the tools of the client libraries write, and generated code.
 SKIPPED_FOLDERS = {".git", "build", ".cache", "__pycache__",
-                   "node_modules", "dist", "target", ".venv", ".mypy_cache", "duetimepb"}
+                   "node_modules", "dist", "target", ".venv", ".mypy_cache", ".pytest_cache", "duetime.egg-info", "duetimepb"}
+SKIPPED_PATHS = {"client/python/src/duetime/v1"}
 SOURCES = (".cc", ".h")
 OURS = ("storage/", "server/", "client/", "tests/")
 
@@ -191,7 +192,8 @@ class Tree:
     def read(root: str) -> "Tree":
         files = {}
         for folder, names, file_names in os.walk(root):
-            names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
+            names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS and
+                              os.path.relpath(os.path.join(folder, name), root) not in SKIPPED_PATHS)
             for name in sorted(file_names):
                 path = os.path.join(folder, name)
                 try:
