@@ -196,22 +196,30 @@ lane_lint() {
   failed=$((failed + 1))
 }
 
+# twice COMMAND... : for commands that download, because a registry may fail once.
+twice() {
+  "$@" || {
+    sleep 15
+    "$@"
+  }
+}
+
 client_go() (
-  cd client/go && test -z "$(gofmt -l .)" && go vet ./... && go test ./...
+  cd client/go && twice go mod download && test -z "$(gofmt -l .)" && go vet ./... && go test ./...
 )
 
 client_node() (
-  cd client/node && npm ci && npm run build && npm test
+  cd client/node && twice npm ci && npm run build && npm test
 )
 
 client_python() (
-  cd client/python && python3 -m venv .venv && .venv/bin/pip install --quiet -r requirements-dev.txt . &&
+  cd client/python && python3 -m venv .venv && twice .venv/bin/pip install --quiet -r requirements-dev.txt . &&
     .venv/bin/mypy && .venv/bin/python -m pytest -q &&
     .venv/bin/python ../../tests/tidy/first_client_test.py ../.. ../../build/release/server/duetimed
 )
 
 client_java() (
-  cd client/java && mvn -q -B verify
+  cd client/java && twice mvn -q -B -DskipTests verify && mvn -q -B verify
 )
 
 # conformance LIBRARY [MODE] : adds the cases of the suite.
