@@ -9,6 +9,7 @@ import io.github.duetime.v1.Failure;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.protobuf.StatusProto;
+import java.io.IOException;
 import java.io.Serializable;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -86,7 +87,10 @@ public class DuetimeException extends RuntimeException {
   static DuetimeException of(Status status, Metadata trailers) {
     String message = status.getDescription();
     if (message == null) message = status.getCause() == null ? status.getCode().name() : status.getCause().toString();
-    return make(status.getCode(), message, detailsOf(status, trailers), status.getCause());
+    // gRPC has UNKNOWN for a connection that ends at a bad moment.
+    boolean broken = status.getCode() == Status.Code.UNKNOWN && status.getCause() instanceof IOException;
+    Status.Code code = broken ? Status.Code.UNAVAILABLE : status.getCode();
+    return make(code, message, detailsOf(status, trailers), status.getCause());
   }
 
   /** Makes the error of a call that this exception of gRPC ended. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.duetime.client;
 
+import io.grpc.Status;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -61,5 +62,12 @@ class ValuesTest {
     assertEquals(List.of(2, 3), List.of(items.next(), items.next()));
     assertTrue(!items.hasNext());
     assertThrows(DuetimeException.class, () -> new PagedList<>(token -> new PagedList.Page<>(List.of(1), "a")).stream().toList());
+  }
+
+  @Test
+  void aConnectionThatBreaksIsUnavailable() {
+    Status broken = Status.UNKNOWN.withDescription("channel closed").withCause(new java.nio.channels.ClosedChannelException());
+    assertEquals(Status.Code.UNAVAILABLE, DuetimeException.of(broken, null).code());
+    assertEquals(Status.Code.UNKNOWN, DuetimeException.of(Status.UNKNOWN, null).code());
   }
 }
