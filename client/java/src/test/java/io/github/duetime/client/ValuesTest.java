@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.duetime.client;
 
-import io.grpc.Status;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.grpc.Status;
+import java.nio.channels.ClosedChannelException;
 import java.time.Duration;
 import java.time.LocalDateTime;
 import java.time.ZoneId;
@@ -66,7 +67,7 @@ class ValuesTest {
 
   @Test
   void aConnectionThatBreaksIsUnavailable() {
-    Status broken = Status.UNKNOWN.withDescription("channel closed").withCause(new java.nio.channels.ClosedChannelException());
+    Status broken = Status.UNKNOWN.withDescription("channel closed").withCause(new ClosedChannelException());
     assertEquals(Status.Code.UNAVAILABLE, DuetimeException.of(broken, null).code());
     assertEquals(Status.Code.UNKNOWN, DuetimeException.of(Status.UNKNOWN, null).code());
   }
