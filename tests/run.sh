@@ -213,9 +213,10 @@ client_node() (
 )
 
 client_python() (
-  cd client/python && python3 -m venv .venv && twice .venv/bin/pip install --quiet -r requirements-dev.txt . &&
-    .venv/bin/mypy && .venv/bin/python -m pytest -q &&
-    .venv/bin/python ../../tests/tidy/first_client_test.py ../.. ../../build/release/server/duetimed
+  # The examples of FIRST_CLIENT.md are for a Python without the library.
+  cd client/python && python3 -m venv --clear .venv && twice .venv/bin/pip install --quiet -r requirements-dev.txt &&
+    .venv/bin/python ../../tests/tidy/first_client_test.py ../.. ../../build/release/server/duetimed &&
+    twice .venv/bin/pip install --quiet . && .venv/bin/mypy && .venv/bin/python -m pytest -q
 )
 
 client_java() (

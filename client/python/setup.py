@@ -6,6 +6,7 @@ import os
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROTO = os.path.normpath(os.path.join(HERE, "..", "..", "proto"))
@@ -32,4 +33,10 @@ class BuildWithProtos(build_py):
         super().run()
 
 
-setup(cmdclass={"build_py": BuildWithProtos})
+class SdistWithProtos(sdist):
+    def run(self) -> None:
+        generate()
+        super().run()
+
+
+setup(cmdclass={"build_py": BuildWithProtos, "sdist": SdistWithProtos})

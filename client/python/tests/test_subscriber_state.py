@@ -101,3 +101,13 @@ def test_a_refused_extension_is_a_lost_lease_and_a_refused_ack_is_refused() -> N
     assert state.try_write(state.last_frame + 11)[0] is not None
     state.on_frame(pb.SubscribeResponse(refused=[pb.SettleRefusal(lease_token="a"), pb.SettleRefusal(lease_token="b")]))
     assert (state.counts.refused, state.counts.leases_lost) == (1, 1)
+
+
+def test_frames_without_unsettled_deliveries_are_not_kept_behind_a_slow_one() -> None:
+    state = opened()
+    state.on_frame(delivered("slow"))
+    take(state)
+    for i in range(10):
+        state.on_frame(delivered(f"t{i}"))
+        state.settle(take(state), Settlement.ack())
+    assert len(state.leases._frames) == 1

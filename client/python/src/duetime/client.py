@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import dataclasses
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
@@ -11,7 +12,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from duetime import pb
+from duetime import errors, pb
 from duetime.aio import AsyncClient, CancelResult, CancelResults, Results, SettleResult
 from duetime.connection import Options
 from duetime.messages import NewMessage, Target, When
@@ -27,11 +28,24 @@ class _Loop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._guard = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="duetime", daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, _Value]) -> _Value:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError("a callback on the client's thread must not call the client, which would wait for itself")
+        with self._guard:
+            if self._closed:
+                work.close()
+                raise errors.FailedPrecondition("the client is closed")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise errors.Cancelled("the client was closed during the call") from None
 
     def call(self, function: Callable[[], _Value]) -> _Value:
         async def work() -> _Value:
@@ -47,9 +61,23 @@ class _Loop:
             yield item
 
     def close(self) -> None:
+        """Cancels what runs on the loop, so that no thread waits for it in vain."""
+        with self._guard:
+            if self._closed:
+                return
+            self._closed = True
+            end = asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop)
+        end.result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _cancel_all(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
 
 
 class Client:
@@ -68,8 +96,11 @@ class Client:
             raise
 
     def close(self) -> None:
-        """Closes the connection. Subscribers and streams must have been stopped."""
-        self._loop.run(self._inner.close())
+        """Closes the connection. Stop subscribers and finish streams before: this breaks them, and calls of other threads."""
+        try:
+            self._loop.run(self._inner.close())
+        except errors.FailedPrecondition:
+            return  # a repeat
         self._loop.close()
 
     def __enter__(self) -> Self:

@@ -31,6 +31,10 @@ _CHANNEL_OPTIONS = [
 ]
 
 
+# The longest time of a call, so that gRPC's clock does not overflow.
+_SECONDS_MAX = 365 * 86_400
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Backoff:
     """Waits before another try. The n-th is random, between half and the whole of its bound."""
@@ -86,6 +90,7 @@ class Connection:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self._closed = False
         if (options.tls_cert is None) != (options.tls_key is None):
             raise errors.InvalidArgument("a TLS certificate and its key go together: one is missing")
         secure = options.tls or options.tls_ca is not None or options.tls_cert is not None
@@ -99,10 +104,16 @@ class Connection:
             self._channel = grpc.aio.insecure_channel(options.server, _CHANNEL_OPTIONS)
 
     async def close(self) -> None:
+        self._closed = True
         await self._channel.close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise errors.FailedPrecondition("the client is closed")
 
     def stream(self, name: str) -> Any:
         """Opens a stream in both directions."""
+        self._require_open()
         path, response = _METHODS[name]
         return self._channel.stream_stream(path, request_serializer=_serialize, response_deserializer=response.FromString)(
             metadata=self._metadata)
@@ -110,10 +121,13 @@ class Connection:
     async def call(self, name: str, request: Message, kind: type[_Response], *, repeat: bool = True,
                    extra: float = 0) -> tuple[_Response, int]:
         """Calls until success, an error that forbids a repeat, or the end of the time. Returns the number of tries, too."""
+        self._require_open()
+        if self.options.timeout <= timedelta(0):
+            raise errors.DeadlineExceeded("the timeout of the call is not positive")
         path, response = _METHODS[name]
         assert response is kind
         method = self._channel.unary_unary(path, request_serializer=_serialize, response_deserializer=response.FromString)
-        end = time.monotonic() + self.options.timeout.total_seconds() + min(extra, 86_400)
+        end = time.monotonic() + min(self.options.timeout.total_seconds() + extra, _SECONDS_MAX)
         waits = Waits(self.options.backoff)
         tries = 0
         while True:
@@ -122,6 +136,11 @@ class Connection:
                 return await method(request, timeout=max(end - time.monotonic(), 0.001), metadata=self._metadata), tries
             except grpc.aio.AioRpcError as error:
                 failure = errors.from_rpc(error)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                raise errors.Cancelled("the client was closed during the call") from None
             wait = waits.next(failure.retry_delay)
             again = repeat and isinstance(failure, errors.Unavailable) and tries < self.options.attempts_max
             if not again or time.monotonic() + wait >= end:

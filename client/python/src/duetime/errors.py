@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from duetime import pb
@@ -114,7 +116,8 @@ def from_rpc(error: grpc.RpcError) -> DuetimeError:
     status = status_pb2.Status()
     for key, value in call.trailing_metadata() or ():
         if key == "grpc-status-details-bin":
-            status.ParseFromString(value)
+            with contextlib.suppress(DecodeError):  # of a proxy, perhaps; code and text remain
+                status.ParseFromString(value)
     reason, metadata = "", {}
     fields: list[FieldViolation] = []
     retry_delay: timedelta | None = None

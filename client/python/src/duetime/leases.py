@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from google.protobuf.duration_pb2 import Duration
@@ -48,8 +48,8 @@ class LeaseKeeper:
         self._duration = Duration()
         #: Seconds; 0: no lease of this stream is extended.
         self._interval = 0.0
-        # In the order of extend_at, because each is appended with the same distance from now.
-        self._frames: deque[Frame] = deque()
+        # Those with unsettled deliveries, in the order of extend_at, because each is appended with the same distance from now.
+        self._frames: OrderedDict[Frame, None] = OrderedDict()
         # Extensions that the server has not answered.
         self._asked: dict[str, Lease] = {}
 
@@ -73,23 +73,24 @@ class LeaseKeeper:
         return frame.leases
 
     def _append(self, frame: Frame, extend_at: float) -> None:
-        if extend_at < frame.received + self._keep_max:
+        if frame.held > 0 and extend_at < frame.received + self._keep_max:
             frame.extend_at, frame.extend_from = extend_at, 0
-            self._frames.append(frame)
+            self._frames[frame] = None
 
     def release(self, lease: Lease) -> str:
         """The delivery is settled or will not be handled. Returns its token. REQUIRES: once for each lease."""
         assert not lease.released
         lease.released = True
         lease.frame.held -= 1
+        if lease.frame.held == 0:
+            self._frames.pop(lease.frame, None)
         return lease.delivery.lease_token
 
     def collect(self, now: float, room: int, request: pb.SubscribeRequest) -> None:
         """Adds at most `room` leases that are to be extended now or soon after. The others stay due."""
         until = now + self._interval / 4
-        while self._frames and (self._frames[0].held == 0 or self._frames[0].extend_at <= until):
-            frame = self._frames[0]
-            while frame.held > 0 and frame.extend_from < len(frame.leases):
+        while (frame := self._first()) is not None and frame.extend_at <= until:
+            while frame.extend_from < len(frame.leases):
                 lease = frame.leases[frame.extend_from]
                 if not lease.released and not lease.lost:
                     if room == 0:
@@ -99,15 +100,18 @@ class LeaseKeeper:
                     request.extend.append(pb.ExtendLease(lease_token=token, duration=self._duration))
                     self._asked[token] = lease
                 frame.extend_from += 1
-            self._frames.popleft()
-            if frame.held > 0:
-                self._append(frame, now + self._interval)
+            del self._frames[frame]
+            self._append(frame, now + self._interval)
 
     def next_collect(self, now: float) -> float | None:
         """When to call collect; None: no lease of this stream is extended."""
         if self._interval == 0:
             return None
-        return self._frames[0].extend_at if self._frames else now + self._interval
+        frame = self._first()
+        return frame.extend_at if frame is not None else now + self._interval
+
+    def _first(self) -> Frame | None:
+        return next(iter(self._frames), None)
 
     def on_extended(self, token: str) -> None:
         self._asked.pop(token, None)

@@ -144,6 +144,15 @@ class Settlement:
     delay: timedelta | None = None
     reason: str = ""
 
+    def __post_init__(self) -> None:
+        # Fails here, within the handler, and not where the request is made.
+        if not isinstance(self.reason, str):
+            raise TypeError(f"the reason must be a text, not a {type(self.reason).__name__}")
+        if self.delay is not None:
+            if not isinstance(self.delay, timedelta):
+                raise TypeError(f"the delay must be a timedelta, not a {type(self.delay).__name__}")
+            duration(self.delay)
+
     @staticmethod
     def ack() -> Settlement:
         """The message is done."""

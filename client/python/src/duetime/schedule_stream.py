@@ -49,6 +49,8 @@ class AsyncScheduleStream:
         self._room = asyncio.Event()
         self._broken: errors.DuetimeError | None = None
         self._finished = False
+        # Frames are sent in the order of their numbers, and gRPC takes one write at a time.
+        self._sending = asyncio.Lock()
         #: The number of messages that send() got, and of those that have a result.
         self.sent = 0
         self.answered = 0
@@ -63,43 +65,55 @@ class AsyncScheduleStream:
             await self.finish()
         else:
             self.cancel()
-            await self._reader
+            await asyncio.wait([self._reader])
 
     async def send(self, *messages: NewMessage | pb.ScheduleRequest) -> None:
         """Sends one frame; returning means sent, not accepted. Waits while too many frames have no answer. An error means
-        that the stream has ended, and unanswered() returns this frame, too."""
+        that the stream has ended, and unanswered() returns this frame, too. So does a cancellation of send()."""
         frame = [schedule_request(one, named=True) for one in messages]
-        if not self._frames:
-            self._progress = time.monotonic()
-        self._frames.append(frame)
-        self.sent += len(frame)
+        async with self._sending:
+            if not self._frames:
+                self._progress = time.monotonic()
+            self._frames.append(frame)
+            self.sent += len(frame)
+            try:
+                if await self._write(frame):
+                    return
+            except BaseException:
+                self.cancel()  # the frame has a number, so the stream cannot go on without it
+                raise
+            raise await asyncio.shield(self._reader) or errors.Unavailable("the server ended the stream")
+
+    async def _write(self, frame: list[pb.ScheduleRequest]) -> bool:
+        """False if the stream is over. The reader knows why."""
         while len(self._frames) > self._frames_max and not self._reader.done():
             self._room.clear()
             await self._room.wait()
         if self._finished:
             raise errors.FailedPrecondition("the stream was finished")
-        if not self._reader.done():
-            try:
-                await self._call.write(pb.ScheduleStreamRequest(messages=frame))
-                return
-            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-                pass  # the reader knows why
-            except asyncio.CancelledError:
-                task = asyncio.current_task()
-                if task is not None and task.cancelling():
-                    raise
-        raise await self._reader or errors.Unavailable("the server ended the stream")
+        if self._reader.done():
+            return False
+        try:
+            await self._call.write(pb.ScheduleStreamRequest(messages=frame))
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            return False
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return False
+        return True
 
     async def finish(self) -> None:
         """Sends no more, and waits for all results. Raises why the stream ended early."""
-        if not self._finished:
-            self._finished = True
-            if not self._reader.done():
+        async with self._sending:
+            if not self._finished and not self._reader.done():
                 try:
                     await self._call.done_writing()
                 except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
                     pass
-        error = await self._reader
+            self._finished = True
+        error = await asyncio.shield(self._reader)
         if error is None and self._frames:
             error = errors.Internal("the server ended the stream before it had answered all of it")
         if error is not None:
@@ -112,7 +126,7 @@ class AsyncScheduleStream:
     async def unanswered(self) -> list[pb.ScheduleRequest]:
         """Removes and returns the messages without a result, in order. Ends the stream if it is open."""
         self.cancel()
-        await self._reader
+        await asyncio.wait([self._reader])
         messages = [one for frame in self._frames for one in frame]
         self._frames.clear()
         return messages

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import dataclasses
+import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -66,15 +67,19 @@ class AsyncSubscriber:
     thread. A message can come more than once: message_id is the same each time, and maybe_redelivered says when to check."""
 
     def __init__(self, connection: Connection, options: SubscriberOptions, handler: AsyncHandler | SyncHandler) -> None:
+        if options.handlers < 1:
+            raise errors.InvalidArgument("a subscriber needs at least one handler")
         self._connection = connection
         self._options = options
+        # Made here, so that an invalid option raises.
+        self._start = _start(options)
         self._handler = handler
         self._state = SubscriberState(options.extend_max.total_seconds())
         self._error: errors.DuetimeError | None = None
         self._call: Any = None
         self._silent = False
         self._threads: concurrent.futures.ThreadPoolExecutor | None = None
-        if not asyncio.iscoroutinefunction(handler):
+        if not inspect.iscoroutinefunction(handler):
             self._threads = concurrent.futures.ThreadPoolExecutor(options.handlers, "duetime-handler")
         self._tasks = [asyncio.create_task(self._handle()) for _ in range(options.handlers)]
         self._task = asyncio.create_task(self._run())
@@ -121,17 +126,40 @@ class AsyncSubscriber:
 
     async def _handle(self) -> None:
         while (lease := await self._state.take()) is not None:
-            settlement: Settled
-            try:
-                if self._threads is None:
-                    settlement = await self._handler(lease.delivery)  # type: ignore[misc]
-                else:
-                    settlement = await asyncio.get_running_loop().run_in_executor(
-                        self._threads, self._handler, lease.delivery)  # type: ignore[arg-type]
-            except Exception as error:  # whatever a handler raises
-                _LOG.exception("a handler of the topic %r failed", self._options.topic)
-                settlement = Settlement.nack(str(error) or type(error).__name__)
-            self._state.settle(lease, settlement or Settlement.ack())
+            self._state.settle(lease, await self._settlement(lease.delivery))
+
+    async def _settlement(self, delivery: pb.Delivery) -> Settlement:
+        """What the handler says. Whatever it raises, and a value of another type, nacks."""
+        try:
+            if self._threads is None:
+                answer: Any = self._handler(delivery)
+            else:
+                answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._call_plain, delivery)
+            if inspect.isawaitable(answer):
+                answer = await answer
+            if isinstance(answer, BaseException):
+                raise _HandlerError from answer
+            if answer is not None and not isinstance(answer, Settlement):
+                raise TypeError(f"a handler must return a Settlement or None, not a {type(answer).__name__}")
+            return answer or Settlement.ack()
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            cause: BaseException = error
+        except _HandlerError as error:
+            cause = error.__cause__ or error
+        except Exception as error:  # whatever a handler raises
+            cause = error
+        _LOG.error("a handler of the topic %r failed", self._options.topic, exc_info=cause)
+        return Settlement.nack(str(cause) or type(cause).__name__)
+
+    def _call_plain(self, delivery: pb.Delivery) -> Any:
+        # Returns the error, because asyncio has meanings of its own for StopIteration, SystemExit and CancelledError.
+        try:
+            return self._handler(delivery)
+        except BaseException as error:
+            return error
 
     # ---- The stream
 
@@ -192,16 +220,23 @@ class AsyncSubscriber:
 
     async def _write(self, call: Any) -> None:
         """Sends until the stream is over. Its errors say nothing: the reader gets the stream's error."""
-        options = self._options
-        start = pb.SubscribeStart(topic=options.topic, subscription=options.subscription, client_id=options.client_id,
-                                  max_outstanding_messages=options.max_outstanding_messages,
-                                  max_outstanding_bytes=options.max_outstanding_bytes)
-        if options.lease is not None:
-            start.lease_duration.CopyFrom(duration(options.lease))
-        request: pb.SubscribeRequest | None = pb.SubscribeRequest(start=start)
+        request: pb.SubscribeRequest | None = self._start
         while request is not None:
             await call.write(request)
             await asyncio.sleep(0)  # handlers that are ready share a request
             request = await self._state.next_write()
         if self._state.open:
             await call.done_writing()
+
+
+class _HandlerError(Exception):
+    """A plain handler raised its cause."""
+
+
+def _start(options: SubscriberOptions) -> pb.SubscribeRequest:
+    start = pb.SubscribeStart(topic=options.topic, subscription=options.subscription, client_id=options.client_id,
+                              max_outstanding_messages=options.max_outstanding_messages,
+                              max_outstanding_bytes=options.max_outstanding_bytes)
+    if options.lease is not None:
+        start.lease_duration.CopyFrom(duration(options.lease))
+    return pb.SubscribeRequest(start=start)

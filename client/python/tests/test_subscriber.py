@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+from fake import FakeStream
+
+from duetime import AsyncSubscriber, Settlement, SubscriberOptions, errors, pb
+from duetime.connection import Connection
+
+
+def plain(delivery: pb.Delivery) -> Any:
+    wrong: Any = 7
+    match delivery.lease_token:
+        case "returns 7": return wrong
+        case "stops": return next(iter(()))
+        case "exits": sys.exit(1)
+        case "is cancelled": raise asyncio.CancelledError
+        case "has a wrong delay": return Settlement.nack(delay=wrong)
+        case "has a wrong reason": return Settlement.dead_letter(wrong)
+    return None
+
+
+async def coroutine(delivery: pb.Delivery) -> Any:
+    if delivery.lease_token == "exits":
+        raise RuntimeError  # a SystemExit would end the event loop, as it should
+    return plain(delivery)
+
+
+async def settled(handler: Any, tokens: list[str]) -> dict[str, bool]:
+    """Which of the deliveries the subscriber acked."""
+    stream = FakeStream()
+    subscriber = AsyncSubscriber(cast(Connection, stream), SubscriberOptions("t"), handler)
+    stream.answers.put_nowait(pb.SubscribeResponse(started=pb.SubscribeStarted(max_outstanding_messages=100)))
+    stream.answers.put_nowait(pb.SubscribeResponse(deliveries=[pb.Delivery(lease_token=token) for token in tokens]))
+    result: dict[str, bool] = {}
+    while len(result) < len(tokens):
+        request = await asyncio.wait_for(stream.written.get(), 10)
+        result |= {token: True for token in request.ack} | {nack.lease_token: False for nack in request.nack}
+    await subscriber.stop(timedelta(0))
+    return result
+
+
+@pytest.mark.parametrize("handler", [plain, coroutine])
+def test_whatever_a_handler_does_the_next_delivery_gets_one(handler: Any) -> None:
+    wrong = ["returns 7", "stops", "exits", "is cancelled", "has a wrong delay", "has a wrong reason"]
+    assert asyncio.run(settled(handler, [*wrong, "is right"])) == {token: False for token in wrong} | {"is right": True}
+
+
+@pytest.mark.parametrize("options", [{"handlers": 0}, {"max_outstanding_messages": 1 << 40}])
+def test_an_invalid_option_raises_at_once(options: Any) -> None:
+    async def start() -> None:
+        AsyncSubscriber(cast(Connection, FakeStream()), SubscriberOptions("t", **options), plain)
+    with pytest.raises((errors.InvalidArgument, ValueError)):
+        asyncio.run(start())
