@@ -7,13 +7,17 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+from google.protobuf.message import Message
 
 from duetime import errors, pb
 from duetime.connection import Connection, Options
 from duetime.messages import NewMessage, Target, When, schedule_request, set_target, set_when
 from duetime.schedule_stream import AsyncScheduleStream, Result, result_of
 from duetime.subscriber import AsyncHandler, AsyncSubscriber, SubscriberOptions, SyncHandler
+
+_Response = TypeVar("_Response", bound=Message)
 
 
 @dataclasses.dataclass(slots=True)
@@ -55,7 +59,7 @@ class AsyncClient:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
 
-    async def _call(self, name: str, request: Any, kind: Any, *, repeat: bool = True) -> Any:
+    async def _call(self, name: str, request: Message, kind: type[_Response], *, repeat: bool = True) -> _Response:
         return (await self._connection.call(name, request, kind, repeat=repeat))[0]
 
     async def _items(self, name: str, request: Any, kind: Any, field: str) -> AsyncIterator[Any]:
@@ -69,8 +73,7 @@ class AsyncClient:
         """Schedules a message, which is on disk when this returns. With `repeat`, a message without a request id gets a
         random one, and the call is made again after UNAVAILABLE; there is one message."""
         request = schedule_request(message, named=repeat)
-        response: pb.ScheduleResponse = await self._call("Schedule", request, pb.ScheduleResponse, repeat=repeat)
-        return response
+        return await self._call("Schedule", request, pb.ScheduleResponse, repeat=repeat)
 
     async def schedule_batch(self, messages: Sequence[NewMessage | pb.ScheduleRequest], *,
                              repeat: bool = True) -> Results:
@@ -114,22 +117,19 @@ class AsyncClient:
         request = pb.RescheduleRequest(etag=etag)
         set_target(request, target)
         set_when(request, when)
-        answer: pb.RescheduleResponse = await self._call("Reschedule", request, pb.RescheduleResponse, repeat=not etag)
-        return answer
+        return await self._call("Reschedule", request, pb.RescheduleResponse, repeat=not etag)
 
     async def get(self, target: Target, *, full: bool = False) -> pb.GetResponse:
         """The state of a message; `full`: with payload and attributes."""
         request = pb.GetRequest(view=pb.MESSAGE_VIEW_FULL if full else pb.MESSAGE_VIEW_BASIC)
         set_target(request, target)
-        answer: pb.GetResponse = await self._call("Get", request, pb.GetResponse)
-        return answer
+        return await self._call("Get", request, pb.GetResponse)
 
     async def explain(self, target: Target) -> pb.ExplainResponse:
         """The history of a message, and what it waits for."""
         request = pb.ExplainRequest()
         set_target(request, target)
-        answer: pb.ExplainResponse = await self._call("Explain", request, pb.ExplainResponse)
-        return answer
+        return await self._call("Explain", request, pb.ExplainResponse)
 
     def list(self, request: pb.ListRequest) -> AsyncIterator[pb.Message]:
         """The pending messages of a topic, over all pages."""
@@ -153,61 +153,43 @@ class AsyncClient:
     # ---- Topics and subscriptions
 
     async def create_topic(self, topic: pb.Topic) -> pb.Topic:
-        answer = await self._call("CreateTopic", pb.CreateTopicRequest(topic=topic), pb.CreateTopicResponse, repeat=False)
-        created: pb.Topic = answer.topic
-        return created
+        return (await self._call("CreateTopic", pb.CreateTopicRequest(topic=topic), pb.CreateTopicResponse, repeat=False)).topic
 
     async def get_topic(self, name: str) -> pb.Topic:
-        answer = await self._call("GetTopic", pb.GetTopicRequest(name=name), pb.GetTopicResponse)
-        topic: pb.Topic = answer.topic
-        return topic
+        return (await self._call("GetTopic", pb.GetTopicRequest(name=name), pb.GetTopicResponse)).topic
 
     async def update_topic(self, topic: pb.Topic, paths: Sequence[str]) -> pb.Topic:
         """Changes the settings at these paths, for example "settings.max_pending"."""
         request = pb.UpdateTopicRequest(topic=topic)
         request.update_mask.paths.extend(paths)
-        answer = await self._call("UpdateTopic", request, pb.UpdateTopicResponse)
-        updated: pb.Topic = answer.topic
-        return updated
+        return (await self._call("UpdateTopic", request, pb.UpdateTopicResponse)).topic
 
     async def delete_topic(self, name: str, *, force: bool = False) -> str:
         """Deletes a topic; `force`: with its messages. Returns the name of the operation that purges them, or ""."""
         request = pb.DeleteTopicRequest(name=name, force=force)
-        answer = await self._call("DeleteTopic", request, pb.DeleteTopicResponse, repeat=False)
-        operation: str = answer.operation
-        return operation
+        return (await self._call("DeleteTopic", request, pb.DeleteTopicResponse, repeat=False)).operation
 
     async def pause_topic(self, name: str) -> pb.Topic:
-        answer = await self._call("PauseTopic", pb.PauseTopicRequest(name=name), pb.PauseTopicResponse)
-        topic: pb.Topic = answer.topic
-        return topic
+        return (await self._call("PauseTopic", pb.PauseTopicRequest(name=name), pb.PauseTopicResponse)).topic
 
     async def resume_topic(self, name: str) -> pb.Topic:
-        answer = await self._call("ResumeTopic", pb.ResumeTopicRequest(name=name), pb.ResumeTopicResponse)
-        topic: pb.Topic = answer.topic
-        return topic
+        return (await self._call("ResumeTopic", pb.ResumeTopicRequest(name=name), pb.ResumeTopicResponse)).topic
 
     def list_topics(self, request: pb.ListTopicsRequest | None = None) -> AsyncIterator[pb.Topic]:
         return self._items("ListTopics", request or pb.ListTopicsRequest(), pb.ListTopicsResponse, "topics")
 
     async def create_subscription(self, request: pb.CreateSubscriptionRequest) -> pb.Subscription:
-        answer = await self._call("CreateSubscription", request, pb.CreateSubscriptionResponse, repeat=False)
-        subscription: pb.Subscription = answer.subscription
-        return subscription
+        return (await self._call("CreateSubscription", request, pb.CreateSubscriptionResponse, repeat=False)).subscription
 
     async def get_subscription(self, topic: str, name: str = "") -> pb.Subscription:
         request = pb.GetSubscriptionRequest(topic=topic, name=name)
-        answer = await self._call("GetSubscription", request, pb.GetSubscriptionResponse)
-        subscription: pb.Subscription = answer.subscription
-        return subscription
+        return (await self._call("GetSubscription", request, pb.GetSubscriptionResponse)).subscription
 
     async def update_subscription(self, subscription: pb.Subscription, paths: Sequence[str]) -> pb.Subscription:
         """Changes the settings at these paths, for example "settings.paused"."""
         request = pb.UpdateSubscriptionRequest(subscription=subscription)
         request.update_mask.paths.extend(paths)
-        answer = await self._call("UpdateSubscription", request, pb.UpdateSubscriptionResponse)
-        updated: pb.Subscription = answer.subscription
-        return updated
+        return (await self._call("UpdateSubscription", request, pb.UpdateSubscriptionResponse)).subscription
 
     async def delete_subscription(self, topic: str, name: str = "") -> None:
         request = pb.DeleteSubscriptionRequest(topic=topic, name=name)
@@ -219,23 +201,16 @@ class AsyncClient:
     # ---- Forecasts and operations on many messages
 
     async def forecast(self, request: pb.ForecastRequest) -> pb.ForecastResponse:
-        answer: pb.ForecastResponse = await self._call("Forecast", request, pb.ForecastResponse)
-        return answer
+        return await self._call("Forecast", request, pb.ForecastResponse)
 
     async def start_bulk(self, request: pb.StartBulkRequest) -> pb.Operation:
-        answer = await self._call("StartBulk", request, pb.StartBulkResponse, repeat=False)
-        operation: pb.Operation = answer.operation
-        return operation
+        return (await self._call("StartBulk", request, pb.StartBulkResponse, repeat=False)).operation
 
     async def get_operation(self, name: str) -> pb.Operation:
-        answer = await self._call("GetOperation", pb.GetOperationRequest(name=name), pb.GetOperationResponse)
-        operation: pb.Operation = answer.operation
-        return operation
+        return (await self._call("GetOperation", pb.GetOperationRequest(name=name), pb.GetOperationResponse)).operation
 
     async def cancel_operation(self, name: str) -> pb.Operation:
-        answer = await self._call("CancelOperation", pb.CancelOperationRequest(name=name), pb.CancelOperationResponse)
-        operation: pb.Operation = answer.operation
-        return operation
+        return (await self._call("CancelOperation", pb.CancelOperationRequest(name=name), pb.CancelOperationResponse)).operation
 
     def list_operations(self, request: pb.ListOperationsRequest | None = None) -> AsyncIterator[pb.Operation]:
         return self._items("ListOperations", request or pb.ListOperationsRequest(), pb.ListOperationsResponse, "operations")
@@ -243,43 +218,31 @@ class AsyncClient:
     # ---- Recurrences
 
     async def create_recurrence(self, request: pb.CreateRecurrenceRequest) -> pb.Recurrence:
-        answer = await self._call("CreateRecurrence", request, pb.CreateRecurrenceResponse, repeat=False)
-        recurrence: pb.Recurrence = answer.recurrence
-        return recurrence
+        return (await self._call("CreateRecurrence", request, pb.CreateRecurrenceResponse, repeat=False)).recurrence
 
     async def get_recurrence(self, name: str) -> pb.Recurrence:
-        answer = await self._call("GetRecurrence", pb.GetRecurrenceRequest(name=name), pb.GetRecurrenceResponse)
-        recurrence: pb.Recurrence = answer.recurrence
-        return recurrence
+        return (await self._call("GetRecurrence", pb.GetRecurrenceRequest(name=name), pb.GetRecurrenceResponse)).recurrence
 
     async def update_recurrence(self, request: pb.UpdateRecurrenceRequest) -> pb.Recurrence:
-        answer = await self._call("UpdateRecurrence", request, pb.UpdateRecurrenceResponse, repeat=False)
-        recurrence: pb.Recurrence = answer.recurrence
-        return recurrence
+        return (await self._call("UpdateRecurrence", request, pb.UpdateRecurrenceResponse, repeat=False)).recurrence
 
     async def pause_recurrence(self, name: str) -> pb.Recurrence:
-        answer = await self._call("PauseRecurrence", pb.PauseRecurrenceRequest(name=name), pb.PauseRecurrenceResponse)
-        recurrence: pb.Recurrence = answer.recurrence
-        return recurrence
+        return (await self._call("PauseRecurrence", pb.PauseRecurrenceRequest(name=name), pb.PauseRecurrenceResponse)).recurrence
 
     async def resume_recurrence(self, name: str) -> pb.Recurrence:
-        answer = await self._call("ResumeRecurrence", pb.ResumeRecurrenceRequest(name=name), pb.ResumeRecurrenceResponse)
-        recurrence: pb.Recurrence = answer.recurrence
-        return recurrence
+        request = pb.ResumeRecurrenceRequest(name=name)
+        return (await self._call("ResumeRecurrence", request, pb.ResumeRecurrenceResponse)).recurrence
 
     async def delete_recurrence(self, name: str) -> bool:
         """Deletes a recurrence. True if its next occurrence was cancelled."""
         request = pb.DeleteRecurrenceRequest(name=name)
-        answer = await self._call("DeleteRecurrence", request, pb.DeleteRecurrenceResponse, repeat=False)
-        return bool(answer.occurrence_cancelled)
+        return (await self._call("DeleteRecurrence", request, pb.DeleteRecurrenceResponse, repeat=False)).occurrence_cancelled
 
     async def preview_recurrence(self, request: pb.PreviewRecurrenceRequest) -> pb.PreviewRecurrenceResponse:
-        answer: pb.PreviewRecurrenceResponse = await self._call("PreviewRecurrence", request, pb.PreviewRecurrenceResponse)
-        return answer
+        return await self._call("PreviewRecurrence", request, pb.PreviewRecurrenceResponse)
 
     def list_recurrences(self, request: pb.ListRecurrencesRequest | None = None) -> AsyncIterator[pb.Recurrence]:
         return self._items("ListRecurrences", request or pb.ListRecurrencesRequest(), pb.ListRecurrencesResponse, "recurrences")
 
     async def server_info(self) -> pb.ServerInfoResponse:
-        answer: pb.ServerInfoResponse = await self._call("ServerInfo", pb.ServerInfoRequest(), pb.ServerInfoResponse)
-        return answer
+        return await self._call("ServerInfo", pb.ServerInfoRequest(), pb.ServerInfoResponse)

@@ -97,6 +97,8 @@ class Connection:
         if options.token is not None and not secure:
             raise errors.InvalidArgument("a token requires TLS")
         self._metadata = (("authorization", f"Bearer {options.token}"),) if options.token is not None else ()
+        # The methods that were called.
+        self._unary: dict[str, Any] = {}
         if secure:
             credentials = grpc.ssl_channel_credentials(options.tls_ca, options.tls_key, options.tls_cert)
             self._channel = grpc.aio.secure_channel(options.server, credentials, _CHANNEL_OPTIONS)
@@ -124,9 +126,12 @@ class Connection:
         self._require_open()
         if self.options.timeout <= timedelta(0):
             raise errors.DeadlineExceeded("the timeout of the call is not positive")
-        path, response = _METHODS[name]
-        assert response is kind
-        method = self._channel.unary_unary(path, request_serializer=_serialize, response_deserializer=response.FromString)
+        method = self._unary.get(name)
+        if method is None:
+            path, response = _METHODS[name]
+            assert response is kind
+            method = self._unary[name] = self._channel.unary_unary(path, request_serializer=_serialize,
+                                                                   response_deserializer=response.FromString)
         end = time.monotonic() + min(self.options.timeout.total_seconds() + extra, _SECONDS_MAX)
         waits = Waits(self.options.backoff)
         tries = 0
