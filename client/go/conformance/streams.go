@@ -62,15 +62,7 @@ func (d *driver) addStreams() {
 		d.streams.put(fields.Stream, stream)
 		return object{}, nil
 	}
-	d.ops["stream_send"] = func(r *request) (any, error) {
-		var fields streamRequest
-		if err := r.read(&fields); err != nil {
-			return nil, err
-		}
-		stream, err := d.streams.find(fields.Stream)
-		if err != nil {
-			return nil, err
-		}
+	d.addStream("stream_send", func(fields streamRequest, stream *duetime.ScheduleStream) (any, error) {
 		var frame []*pb.ScheduleRequest
 		for _, text := range fields.Messages {
 			frame = append(frame, &pb.ScheduleRequest{})
@@ -79,16 +71,8 @@ func (d *driver) addStreams() {
 			}
 		}
 		return object{}, stream.Send(messages(frame)...)
-	}
-	d.ops["stream_finish"] = func(r *request) (any, error) {
-		var fields streamRequest
-		if err := r.read(&fields); err != nil {
-			return nil, err
-		}
-		stream, err := d.streams.find(fields.Stream)
-		if err != nil {
-			return nil, err
-		}
+	})
+	d.addStream("stream_finish", func(fields streamRequest, stream *duetime.ScheduleStream) (any, error) {
 		d.streams.remove(fields.Stream)
 		var failure any
 		if err := stream.Finish(); err != nil {
@@ -99,5 +83,20 @@ func (d *driver) addStreams() {
 			unanswered = append(unanswered, toJSON(message.Proto()))
 		}
 		return object{"answered": stream.Answered(), "unanswered": unanswered, "error": failure}, nil
+	})
+}
+
+// addStream registers an op of an open stream.
+func (d *driver) addStream(op string, run func(streamRequest, *duetime.ScheduleStream) (any, error)) {
+	d.ops[op] = func(r *request) (any, error) {
+		var fields streamRequest
+		if err := r.read(&fields); err != nil {
+			return nil, err
+		}
+		stream, err := d.streams.find(fields.Stream)
+		if err != nil {
+			return nil, err
+		}
+		return run(fields, stream)
 	}
 }
