@@ -40,7 +40,8 @@ Exit codes:
   3  the resource does not exist; cancel, reschedule: a message was not
      cancelled or moved, and why; subscribe: --for ran out before --max
      messages came; pull: nothing came; settle: the server refused some;
-     commands with --wait: the operation failed or was stopped
+     import: some lines were refused; commands with --wait: the operation
+     failed or was stopped
   4  no server, or no answer in time: the server may have done the work
 
 With --json, each result is the server's answer in proto3 JSON, as one line
@@ -127,7 +128,9 @@ std::string MistypedText(const CLI::App& app) {
 
 // Completes the address of a server as people write it: "localhost" means its usual port.
 absl::Status CompleteTarget(std::string* target) {
-  constexpr absl::string_view kPort = ":7788";
+  // ":7788"
+  const std::string usual = client::ServerAddress().target;
+  const std::string port = usual.substr(usual.rfind(':'));
   if (absl::StartsWith(*target, "https://")) {
     return absl::InvalidArgumentError(
         "--server is host:port; for TLS give --tls-ca, and leave https:// out");
@@ -143,9 +146,9 @@ absl::Status CompleteTarget(std::string* target) {
   const bool ipv6 =
       colons > 1 && host.find_first_not_of("0123456789abcdefABCDEF:.") == absl::string_view::npos;
   if (ipv6) {
-    *target = absl::StrCat("[", host, "]", kPort);
+    *target = absl::StrCat("[", host, "]", port);
   } else if (!host.empty() && (colons == 0 || absl::EndsWith(host, "]"))) {
-    *target = absl::StrCat(host, kPort);
+    *target = absl::StrCat(host, port);
   } else {
     *target = std::string(host);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The command import.
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <future>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -20,8 +22,6 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/show.h"
-#include "client/cli/text.h"
-#include "client/cli/time_text.h"
 #include "client/cpp/delay_client.h"
 
 namespace duetime::cli {
@@ -155,7 +155,11 @@ class Importer {
       ++refused_;
       const std::string place = absl::StrCat(name_, ":", line, ": ");
       if (settings_.json) {
-        PrintError(ErrorJson(absl::Status(status.code(), place + std::string(status.message()))));
+        absl::Status placed(status.code(), absl::StrCat(place, status.message()));
+        status.ForEachPayload([&placed](absl::string_view type, const absl::Cord& detail) {
+          placed.SetPayload(type, detail);
+        });
+        PrintError(ErrorJson(placed));
         continue;
       }
       const std::string text = ErrorText(status, settings_.server.target);

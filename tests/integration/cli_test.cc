@@ -126,6 +126,9 @@ TEST_F(CliTest, ImportSchedulesEachLineOnce) {
     EXPECT_THAT(imported.err, HasSubstr("\n-:5: no_such_field: "));
     EXPECT_EQ(pending(), 2u) << "a repeat makes no second message";
   }
+  const RunResult json = Cli({"import", "-", "--topic", "t", "--json"}, "{\"delay\": \"-1s\"}\n");
+  EXPECT_EQ(Json::parse(json.err)["error"]["reason"], "DELIVER_TIME_OUT_OF_RANGE") << json.err;
+  EXPECT_EQ(Json::parse(json.out)["refused"], 1);
   const TempDirectory directory;
   const std::string file = directory.Join("many.ndjson");
   std::ofstream many(file);
