@@ -41,7 +41,8 @@ test=(
 command -v go >/dev/null || test+=(golang-go)
 command -v mvn >/dev/null || test+=(maven default-jdk-headless)
 python3 -c 'import ensurepip' 2>/dev/null || test+=(python3-venv)
-# For buf, which checks the protos, and the library for Node.js. Node.js from another source than Debian brings an npm of its own, and conflicts with Debian's.
+# For buf, which checks the protos, and for the Node.js library. Node.js from another source than Debian brings an npm of
+# its own, and conflicts with Debian's.
 command -v npm >/dev/null || test+=(npm)
 # The libraries of the built programs, and their time zones. A test compares them with the programs.
 runtime=(

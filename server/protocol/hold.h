@@ -14,7 +14,7 @@ enum class Hold : uint8_t {
   kSubscriptionPaused,
   // No stream or Pull is open.
   kNoSubscriber,
-  // No stream has credit, or room for what it has not sent yet.
+  // Each stream has used up its credit, or has too much that is not sent yet.
   kNoCredit,
   // The subscription is slowed because too many of its attempts fail.
   kFailures,

@@ -40,8 +40,8 @@ class ConcurrentContract final : public Contract {
     protocol::RetryPolicy retry;
     // Its retention in messages, 0 if it keeps all; and whether the older ones become dead letters.
     uint64_t bound = 0;
-    // What was offered before the bound may be of messages that are gone, and counts until the next
-    // run.
+    // Until the next run the subscription may also count messages that are gone: those that it was
+    // offered before it had the bound.
     bool bound_is_new = false;
     bool dead_letters = false;
     // The numbers of dropped messages that the subscription reports: in this run by shard, and in

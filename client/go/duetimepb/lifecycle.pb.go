@@ -164,7 +164,7 @@ func (RescheduleResponse_Outcome) EnumDescriptor() ([]byte, []int) {
 type SubscriptionStatus_WaitReason int32
 
 const (
-	// For nothing, or it does not wait: the next turn of its subscription hands it out.
+	// Nothing holds the message: it does not wait, or its subscription hands it out in its next turn.
 	SubscriptionStatus_WAIT_REASON_UNSPECIFIED SubscriptionStatus_WaitReason = 0
 	// The topic is paused (PauseTopic).
 	SubscriptionStatus_WAIT_REASON_TOPIC_PAUSED SubscriptionStatus_WaitReason = 1
@@ -172,13 +172,13 @@ const (
 	SubscriptionStatus_WAIT_REASON_SUBSCRIPTION_PAUSED SubscriptionStatus_WaitReason = 2
 	// Nobody subscribes and no Pull waits.
 	SubscriptionStatus_WAIT_REASON_NO_SUBSCRIBER SubscriptionStatus_WaitReason = 3
-	// The subscribers have as many messages as they may have, or do not read what was sent.
+	// The subscribers have used up their credit, or do not read what was sent to them.
 	SubscriptionStatus_WAIT_REASON_NO_CREDIT SubscriptionStatus_WaitReason = 4
-	// Too many attempts of the subscription fail, so it is slowed (delivery.failure_rate).
+	// The subscription is slowed, because too many of its attempts fail (failure_rate of the server).
 	SubscriptionStatus_WAIT_REASON_FAILURES SubscriptionStatus_WaitReason = 5
-	// The server has started and hands out what waited step by step (delivery.startup_rate).
+	// After a start, the server hands out in steps what waited (startup_rate of the server).
 	SubscriptionStatus_WAIT_REASON_STARTUP SubscriptionStatus_WaitReason = 6
-	// The rate of the topic.
+	// The rate of the topic allows no more messages now.
 	SubscriptionStatus_WAIT_REASON_RATE SubscriptionStatus_WaitReason = 7
 	// Another message of its ordering key is not settled yet.
 	SubscriptionStatus_WAIT_REASON_ORDERING_KEY SubscriptionStatus_WaitReason = 8
@@ -1551,7 +1551,7 @@ type Lateness struct {
 
 	// From due_time to fire_time: the server's part. Includes time in which no server ran.
 	Server *durationpb.Duration `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
-	// From fire_time to the first delivery, or to now if there was none. SubscriptionStatus.wait_reason tells what a
+	// From fire_time to the first delivery; to now if there was no delivery. SubscriptionStatus.wait_reason says what the
 	// message waits for now.
 	Waiting *durationpb.Duration `protobuf:"bytes,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// The sum of the two.

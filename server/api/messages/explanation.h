@@ -9,10 +9,11 @@
 
 namespace duetime::api {
 
-// Fills in the timeline, the causes of the lateness, and a summary of both in one sentence.
-// REQUIRES: `response` already has the message. Pure.
+// Pure.
 v1::SubscriptionStatus::WaitReason ToProto(protocol::Hold hold);
 
+// Fills in the timeline, the causes of the lateness, and a summary of both in one sentence.
+// REQUIRES: `response` already has the message and its subscriptions. Pure.
 void FillExplanation(const protocol::Timeline& timeline, uint64_t now_ms,
                      v1::ExplainResponse* response);
 

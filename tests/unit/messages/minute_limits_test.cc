@@ -47,6 +47,22 @@ TEST_F(MinuteLimitsTest, PlacesAsThePolicySays) {
       {BucketPolicy::kRefuse, 2, 0, {.deliver_ms = kStart + 120'005}, "120005"},
       // A pending message needs no room in its own minute.
       {BucketPolicy::kRefuse, 2, 0, {.deliver_ms = kStart + 5, .present_ms = kStart + 9}, "5"},
+      // Nor does one that keeps its time, but it adds to its minute.
+      {BucketPolicy::kRefuse,
+       2,
+       0,
+       {.deliver_ms = kStart + 5, .present_ms = kStart + 60'009, .keeps_time = true},
+       "5"},
+      {BucketPolicy::kSpread,
+       2,
+       9,
+       {.deliver_ms = kStart + 5, .present_ms = kStart + 60'009, .keeps_time = true},
+       "5"},
+      {BucketPolicy::kWarn,
+       2,
+       0,
+       {.deliver_ms = kStart + 5, .present_ms = kStart + 60'009, .keeps_time = true},
+       "5 over"},
       // A message that is due needs no room.
       {BucketPolicy::kRefuse, 2, 0, {.deliver_ms = kStart}, "0"},
       {BucketPolicy::kSpread, 2, 2, {.deliver_ms = kStart + 5}, "120005"},
