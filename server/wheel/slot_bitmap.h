@@ -44,6 +44,9 @@ class SlotBitmap {
     return next * 64 + static_cast<uint32_t>(std::countr_zero(words_[next]));
   }
 
+  // The first bit that is set after `bit`, or kNone.
+  uint32_t FindAfter(uint32_t bit) const { return bit + 1 < kBits ? FindFrom(bit + 1) : kNone; }
+
   // As FindFrom, but continues at the front after the last bit.
   uint32_t FindAround(uint32_t bit) const {
     const uint32_t found = FindFrom(bit);

@@ -50,6 +50,8 @@ TEST(SlotBitmapTest, AgreesWithASet) {
       const auto next = model.lower_bound(from);
       const uint32_t first = model.empty() ? SlotBitmap::kNone : *model.begin();
       ASSERT_EQ(bitmap.FindFrom(from), next == model.end() ? SlotBitmap::kNone : *next);
+      const auto after = model.upper_bound(from);
+      ASSERT_EQ(bitmap.FindAfter(from), after == model.end() ? SlotBitmap::kNone : *after);
       ASSERT_EQ(bitmap.FindAround(from), next == model.end() ? first : *next);
       ASSERT_EQ(bitmap.Test(from), model.contains(from));
       ASSERT_EQ(bitmap.empty(), model.empty());
