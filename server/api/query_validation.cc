@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/api/messages/schedule_validation.h"
+#include "server/api/messages/target_validation.h"
 #include "server/api/page_token.h"
 #include "server/api/proto_time.h"
 #include "server/api/validation_error.h"
@@ -126,6 +127,7 @@ absl::Status ValidateList(const v1::ListRequest& request, const RequestLimits& l
   status = ValidateFilter(fields, limits, "", &valid->filter);
   if (status.ok()) status = ValidateStates(request, valid);
   if (status.ok()) status = ValidatePageSize(request.page_size(), &valid->page_size);
+  if (status.ok()) status = ValidateView(request.view(), &valid->full);
   if (!status.ok()) return status;
   valid->token_filter = TokenFilter(*valid);
   return ReadToken(request.page_token(), valid->token_filter, &valid->from);

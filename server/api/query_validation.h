@@ -31,13 +31,15 @@ struct ValidList {
   bool due = true;
   bool in_flight = true;
   size_t page_size = 0;
+  // Whether the answer has payloads and attributes.
+  bool full = false;
   // The `filter` of the page token.
   std::string token_filter;
   query::ListPosition from;
 };
 
 // INVALID_TOPIC, INVALID_KEY, INVALID_LABELS, INVALID_FILTER, INVALID_PAGE_SIZE,
-// INVALID_PAGE_TOKEN.
+// INVALID_PAGE_TOKEN, INVALID_VIEW.
 absl::Status ValidateList(const v1::ListRequest& request, const RequestLimits& limits,
                           ValidList* valid);
 

@@ -2,7 +2,7 @@
 #include "server/query/list_query.h"
 
 #include <algorithm>
-#include <span>
+#include <utility>
 
 #include "server/base/check.h"
 #include "storage/message_record.h"
@@ -228,6 +228,31 @@ absl::Status AddNamed(MessageStore* store, const MessageFilter& filter, uint16_t
   return absl::OkStatus();
 }
 
+// Adds the whole records to the rows. Rows whose messages have gone since are left out.
+absl::Status AddWhole(MessageStore* store, const MessageFilter& filter, const ListBudget& budget,
+                      ListPage* page) {
+  std::vector<ListRow> rows = std::exchange(page->rows, {});
+  size_t bytes = 0;
+  std::string last_key;
+  for (ListRow& row : rows) {
+    bytes += row.bytes;
+    if (bytes > budget.whole_bytes && bytes > row.bytes) {
+      page->next = filter.key_prefix.empty() ? ListPosition{.place = row.key, .key = ""}
+                                             : ListPosition{.place = {}, .key = last_key};
+      break;
+    }
+    storage::MessageRecord record;
+    DT_CHECK(storage::DecodeMessageHead(row.head, &record).ok());  // the filter has read it
+    last_key = std::string(record.key);
+    auto whole = store->Get(row.shard, row.key);
+    if (!whole.ok() && !storage::IsDamage(whole.status())) return whole.status();
+    if (whole.ok() && !whole->has_value()) continue;
+    if (whole.ok()) row.whole = **std::move(whole);
+    page->rows.push_back(std::move(row));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadByKey(MessageStore* store, const MessageFilter& filter, const ListPosition& from,
                        const ListBudget& budget, ListPage* page) {
   std::vector<NameCursor> cursors;
@@ -263,7 +288,7 @@ absl::Status ReadByKey(MessageStore* store, const MessageFilter& filter, const L
 
 size_t AnswerSize(const ListPage& page) {
   size_t bytes = page.rows.size() * sizeof(ListRow);
-  for (const ListRow& row : page.rows) bytes += row.head.size();
+  for (const ListRow& row : page.rows) bytes += row.head.size() + row.whole.size();
   return bytes;
 }
 
@@ -272,8 +297,11 @@ absl::Status ReadListPage(storage::MessageStore* store, const MessageFilter& fil
   DT_CHECK_GT(budget.rows, 0u);
   page->rows.clear();
   page->next.reset();
-  if (!filter.key_prefix.empty()) return ReadByKey(store, filter, from, budget, page);
-  return ReadByPlace(store, filter, from, budget, page);
+  const absl::Status status = filter.key_prefix.empty()
+                                  ? ReadByPlace(store, filter, from, budget, page)
+                                  : ReadByKey(store, filter, from, budget, page);
+  if (!status.ok() || budget.whole_bytes == 0) return status;
+  return AddWhole(store, filter, budget, page);
 }
 
 }  // namespace duetime::query

@@ -42,6 +42,9 @@ struct ListBudget {
   size_t looks = 100'000;
   // The bytes of whole records that a page may read. Only a list by key reads whole records.
   size_t record_bytes = 16 << 20;
+  // If greater than 0, the rows have their whole records, and the page ends before the row that
+  // would make these larger. A page has at least one row.
+  size_t whole_bytes = 0;
 };
 
 // A message of the page.
@@ -52,6 +55,8 @@ struct ListRow {
   uint32_t bytes = 0;
   // The record up to its payload.
   std::string head;
+  // The whole record, if it was asked for and can be read.
+  std::string whole{};
 };
 
 struct ListPage {

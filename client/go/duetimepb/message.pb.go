@@ -293,9 +293,9 @@ type Message struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The topic.
 	Topic string `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
-	// The bytes to deliver. Returned by Get with the FULL view only, while the message is pending.
+	// The bytes to deliver. Returned by Get and List with the FULL view only, while the message is pending.
 	Payload []byte `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
-	// The producer's attributes. Returned by Get with the FULL view only, while the message is pending.
+	// The producer's attributes. Returned as payload.
 	Attributes map[string]string `protobuf:"bytes,4,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key,proto3" protobuf_val:"bytes,2,opt,name=value,proto3"`
 	// The earliest time of delivery, resolved by the server to whole milliseconds: after adding a delay to the arrival of
 	// the request, converting a civil_time, and choosing the point within a spread.

@@ -73,6 +73,22 @@ Co<absl::StatusOr<std::vector<InspectedMessage>>> Inspect(ApiWorker& worker,
   co_return states;
 }
 
+// The bytes of whole records in a page: an answer stays below the 4 MiB that a client of gRPC
+// accepts by default.
+constexpr size_t kWholeBytes = 2 << 20;
+
+// Fills in the message of a row, without its state. Returns false if its record is damaged.
+bool FillRow(const query::ListRow& row, absl::string_view topic, v1::Message* message) {
+  storage::MessageRecord record;
+  if (!row.whole.empty() && storage::DecodeMessageRecord(row.whole, &record).ok()) {
+    FillRecord(record, row.key.id, topic, record.payload.size(), /*full=*/true, message);
+    return true;
+  }
+  if (!storage::DecodeMessageHead(row.head, &record).ok()) return false;
+  FillRecord(record, row.key.id, topic, row.bytes - row.head.size(), /*full=*/false, message);
+  return true;
+}
+
 bool IsWanted(const ValidList& valid, MessageState state) {
   return (state == MessageState::kScheduled && valid.scheduled) ||
          (state == MessageState::kDue && valid.due) ||
@@ -95,10 +111,11 @@ Co<absl::Status> List(ApiWorker& worker, rpc::UnaryCall&, const v1::ListRequest&
   const uint64_t now_ms = context.clock->Read().wall_ms;
   if (!valid.scheduled) filter.until_ms = std::min(filter.until_ms, now_ms + 1);
   ReadStore reading(worker,
-                    [filter, from = valid.from, rows = valid.page_size](
+                    [filter, from = valid.from, rows = valid.page_size, full = valid.full](
                         storage::MessageStore* store) -> absl::StatusOr<query::ListPage> {
                       query::ListBudget budget;
                       budget.rows = rows;
+                      if (full) budget.whole_bytes = kWholeBytes;
                       query::ListPage page;
                       absl::Status read = query::ReadListPage(store, filter, from, budget, &page);
                       if (!read.ok()) return read;
@@ -108,15 +125,14 @@ Co<absl::Status> List(ApiWorker& worker, rpc::UnaryCall&, const v1::ListRequest&
   if (!page.ok()) co_return page.status();
   const auto states = co_await Inspect(worker, page->rows);
   if (!states.ok()) co_return states.status();
-  storage::MessageRecord record;
   for (size_t i = 0; i < page->rows.size(); ++i) {
-    const query::ListRow& row = page->rows[i];
     const InspectedMessage& inspected = (*states)[i];
     if (!IsWanted(valid, inspected.state)) continue;
-    if (!storage::DecodeMessageHead(row.head, &record).ok()) continue;
     v1::Message* message = response->add_messages();
-    FillRecord(record, row.key.id, valid.topic, row.bytes - row.head.size(), /*full=*/false,
-               message);
+    if (!FillRow(page->rows[i], valid.topic, message)) {
+      response->mutable_messages()->RemoveLast();
+      continue;
+    }
     message->set_state(ToProto(inspected.state));
     message->set_attempts(static_cast<int32_t>(inspected.attempts));
   }

@@ -65,6 +65,35 @@ TEST_F(ListTest, ListsEveryMessageOnceInOrderOfTime) {
   EXPECT_EQ(named[4].key(), "k18");
 }
 
+TEST_F(ListTest, TheFullViewHasPayloadsAndBoundsThePage) {
+  shards_ = 2;
+  Start();
+  for (int i = 0; i < 12; ++i) {
+    // Two of them fill a page.
+    v1::ScheduleRequest request =
+        NewMessage("orders", std::string(700'000, static_cast<char>('a' + i)), 1'000 + i);
+    (*request.mutable_attributes())["number"] = std::to_string(i);
+    request.set_key("k" + std::to_string(100 + i));
+    MustSchedule(request);
+  }
+  for (const char* prefix : {"", "k"}) {
+    v1::ListRequest request;
+    request.set_topic("orders");
+    request.set_key_prefix(prefix);
+    request.set_view(v1::MESSAGE_VIEW_FULL);
+    v1::ListResponse page;
+    ASSERT_TRUE(messages_->List(NewContext().get(), request, &page).ok());
+    EXPECT_EQ(page.messages_size(), 2);
+    const std::vector<v1::Message> all = ListAll(request);
+    ASSERT_EQ(all.size(), 12u);
+    for (size_t i = 0; i < all.size(); ++i) {
+      EXPECT_EQ(all[i].payload(), std::string(700'000, static_cast<char>('a' + i)));
+      EXPECT_EQ(all[i].payload_bytes(), 700'000);
+      EXPECT_EQ(all[i].attributes().at("number"), std::to_string(i));
+    }
+  }
+}
+
 TEST_F(ListTest, SaysHowMessagesStand) {
   Start();
   MustSchedule(NewMessage("orders", "due", 0));

@@ -50,6 +50,8 @@ TEST(ValidateListTest, EachRule) {
        [](R* r) { r->add_states(v1::Message::STATE_ACKED); }},
       {"unknown state", "INVALID_FILTER states",
        [](R* r) { r->add_states(static_cast<v1::Message::State>(99)); }},
+      {"view 7", "INVALID_VIEW view",
+       [](R* r) { r->set_view(static_cast<v1::MessageView>(7)); }},
       {"size -1", "INVALID_PAGE_SIZE page_size", [](R* r) { r->set_page_size(-1); }},
       {"size large", "OK", [](R* r) { r->set_page_size(1'000'000); }},
       {"token", "INVALID_PAGE_TOKEN page_token", [](R* r) { r->set_page_token("x"); }},
