@@ -21,6 +21,7 @@ build=(
   librocksdb-dev libssl-dev
   libxxhash-dev             # the checksum of records on disk
   libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
+  libcsv-dev zlib1g-dev     # for duetime import
   prometheus-cpp-dev        # brings civetweb and curl, which its CMake package insists on
   tzdata                    # --tz of the command line tool, civil times and recurrences in the server
 )
@@ -48,6 +49,7 @@ command -v npm >/dev/null || test+=(npm)
 runtime=(
   libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 librocksdb7.8
   libspdlog1.10 libfmt9 libtomlplusplus3 libprometheus-cpp-core1.0
+  libcsv3 zlib1g
   tzdata
 )
 

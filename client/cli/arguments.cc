@@ -66,9 +66,9 @@ void AddGlobal(CLI::App* app, Settings* settings, std::string* deadline) {
 const Commands& AllCommands() {
   static const auto& commands = *new Commands([] {
     Commands all;
-    for (const Commands& some :
-         {MessageCommands(), Commands{ImportCommand()}, ReceiveCommands(), ServerCommands(),
-          OperationCommands(), RecurrenceCommands(), TopicCommands(), SubscriptionCommands()}) {
+    for (const Commands& some : {MessageCommands(), Commands{ImportCommand(), ExportCommand()},
+                                 ReceiveCommands(), ServerCommands(), OperationCommands(),
+                                 RecurrenceCommands(), TopicCommands(), SubscriptionCommands()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

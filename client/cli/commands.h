@@ -21,6 +21,7 @@ namespace duetime::cli {
 
 Commands MessageCommands();
 Command ImportCommand();
+Command ExportCommand();
 Commands ReceiveCommands();
 Commands OperationCommands();
 Commands RecurrenceCommands();

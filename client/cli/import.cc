@@ -3,25 +3,26 @@
 // The command import.
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <future>
 #include <iostream>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <optional>
 #include <string>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/cord.h"
-#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "google/protobuf/util/json_util.h"
 
 #include "client/cli/commands.h"
+#include "client/cli/import_source.h"
 #include "client/cli/show.h"
+#include "client/cli/time_text.h"
 #include "client/cpp/delay_client.h"
 
 namespace duetime::cli {
@@ -29,8 +30,6 @@ namespace {
 
 using client::Client;
 using Clock = std::chrono::steady_clock;
-
-constexpr auto kBetweenReports = std::chrono::milliseconds(200);
 
 // The same in each run, so that a repeated import makes no second message. FNV-1a: it need not
 // resist an attacker, who could name the request himself.
@@ -57,77 +56,54 @@ class Importer {
         client_(client),
         name_(input.Text("FILE")),
         topic_(input.Text("--topic")),
-        text_(input.Has("--text")),
         dry_run_(input.Has("--dry-run")),
         first_(std::max<int64_t>(input.Number("--from-line"), 1)),
         shows_progress_(!settings.json && isatty(STDERR_FILENO) != 0) {}
 
-  ExitCode Run() {
-    std::ifstream file;
-    if (name_ != "-") {
-      file.open(name_, std::ios::binary);
-      file.peek();  // fails for a directory
-      if (!file.is_open() || file.bad()) {
-        return Fail(settings_, absl::InvalidArgumentError("cannot read the file " + name_));
-      }
-    }
-    std::istream& in = name_ == "-" ? std::cin : file;
+  ExitCode Run(ImportSource* source) {
     // One batch is read while the server works on the one before.
-    Batch batch = Read(in);
+    Batch batch = Read(source);
     while (!batch.lines.empty() || !batch.refused.empty()) {
       auto answer = std::async(std::launch::async, [this, request = std::move(batch.request)] {
         return client_->ScheduleBatch(request);
       });
-      Batch next = Read(in);
+      Batch next = Read(source);
       Count(&batch, answer.get());
-      ShowProgress();
+      ShowProgress(source->Part());
       if (!ended_.ok()) break;
       batch = std::move(next);
     }
-    return Finish(in);
+    return Finish(source->status());
   }
 
  private:
-  // Reads lines up to a full batch.
-  Batch Read(std::istream& in) {
+  // Reads up to a full batch.
+  Batch Read(ImportSource* source) {
     Batch batch;
-    std::string line;
     while (std::ssize(batch.lines) + std::ssize(batch.refused) < kBatchMessages &&
-           batch.bytes < kBatchBytes && std::getline(in, line)) {
-      ++line_;
-      if (line_ < first_ || line.find_first_not_of(" \t\r") == std::string::npos) continue;
+           batch.bytes < kBatchBytes && source->Next()) {
+      if (source->line() < first_) continue;
       v1::ScheduleRequest* const request = batch.request.add_messages();
-      const absl::Status status = Parse(line, request);
+      const absl::Status status = source->Parse(request);
       if (!status.ok()) {
         batch.request.mutable_messages()->RemoveLast();
-        batch.refused.emplace(line_, status);
+        batch.refused.emplace(source->line(), status);
         continue;
       }
-      batch.lines.push_back(line_);
+      Complete(*source, request);
+      batch.lines.push_back(source->line());
       batch.bytes += static_cast<int64_t>(request->ByteSizeLong());
     }
     return batch;
   }
 
-  absl::Status Parse(const std::string& line, v1::ScheduleRequest* request) const {
-    std::string json = line;
-    if (text_) {
-      nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (!object.is_object()) return absl::InvalidArgumentError("this is no JSON object");
-      if (const auto payload = object.find("payload"); payload != object.end()) {
-        if (!payload->is_string()) return absl::InvalidArgumentError("the payload is no text");
-        *payload = absl::Base64Escape(payload->get<std::string>());
-      }
-      json = object.dump();
-    }
-    const auto status = google::protobuf::util::JsonStringToMessage(json, request);
-    if (!status.ok()) return absl::InvalidArgumentError(std::string(status.message()));
+  void Complete(const ImportSource& source, v1::ScheduleRequest* request) const {
     if (request->topic().empty()) request->set_topic(topic_);
     if (dry_run_) request->set_validate_only(true);
     if (request->request_id().empty()) {
-      request->set_request_id(absl::StrFormat("import-%d-%016x", line_, HashOf(line)));
+      request->set_request_id(
+          absl::StrFormat("import-%d-%016x", source.line(), HashOf(source.text())));
     }
-    return absl::OkStatus();
   }
 
   void Count(Batch* batch, const Results& results) {
@@ -169,20 +145,26 @@ class Importer {
 
   double Seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
-  void ShowProgress() {
+  // `part`: of the file, as InputFile::Part.
+  void ShowProgress(std::optional<double> part) {
     if (!shows_progress_ || Clock::now() < shown_ + kBetweenReports) return;
     shown_ = Clock::now();
     const int64_t done = scheduled_ + unchanged_ + refused_;
-    std::cerr << absl::StrFormat("\r\033[K%d lines, %.0f/s", done,
-                                 static_cast<double>(done) / Seconds())
-              << std::flush;
+    std::string text =
+        absl::StrFormat("\r\033[K%d messages, %.0f/s", done, static_cast<double>(done) / Seconds());
+    if (part.value_or(0) > 0) {
+      const absl::Duration left = absl::Seconds(Seconds() * (1 - *part) / *part);
+      absl::StrAppendFormat(&text, ", %.0f%%, %s left", *part * 100,
+                            FormatDurationText(absl::Trunc(left, absl::Seconds(1))));
+    }
+    std::cerr << text << std::flush;
     cleared_ = false;
   }
   void ClearProgress() {
     if (!std::exchange(cleared_, true)) std::cerr << "\r\033[K";
   }
 
-  ExitCode Finish(const std::istream& in) {
+  ExitCode Finish(const absl::Status& read) {
     ClearProgress();
     if (settings_.json) {
       Print(absl::StrFormat("{\"scheduled\":%d,\"unchanged\":%d,\"refused\":%d}\n", scheduled_,
@@ -198,9 +180,7 @@ class Importer {
       PrintError(absl::StrCat(name_, ": stopped; --from-line ", next_line_, " continues\n"));
       return Fail(settings_, ended_);
     }
-    if (in.bad()) {
-      return Fail(settings_, absl::InvalidArgumentError("cannot read on: " + name_));
-    }
+    if (!read.ok()) return Fail(settings_, read);
     return refused_ > 0 ? kNotAsWished : kDone;
   }
 
@@ -208,15 +188,12 @@ class Importer {
   Client* const client_;
   const std::string name_;
   const std::string topic_;
-  const bool text_;
   const bool dry_run_;
   const int64_t first_;
   const bool shows_progress_;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point shown_ = Clock::now();
   bool cleared_ = true;
-  // The number of the last line that was read, from 1.
-  int64_t line_ = 0;
   int64_t scheduled_ = 0;
   int64_t unchanged_ = 0;
   int64_t refused_ = 0;
@@ -225,6 +202,17 @@ class Importer {
   int64_t next_line_ = 0;
 };
 
+absl::StatusOr<std::unique_ptr<ImportSource>> OpenSource(const Input& input) {
+  const std::string name = input.Text("FILE");
+  auto file = InputFile::Open(name);
+  if (!file.ok()) return file.status();
+  const absl::string_view plain = absl::StripSuffix(name, ".gz");
+  if (input.Has("--csv") || input.Has("--column") || absl::EndsWith(plain, ".csv")) {
+    return ReadCsv(*std::move(file), input.List("--column"));
+  }
+  return ReadJsonLines(*std::move(file), input.Has("--text"));
+}
+
 }  // namespace
 
 Command ImportCommand() {
@@ -232,21 +220,34 @@ Command ImportCommand() {
       "import",
       "Schedule the messages of a file",
       "Each line is a message in proto3 JSON, with the fields of ScheduleRequest; empty lines are "
-      "left out.\nEach message gets a request id from its line and the line's number, unless it "
+      "left out.\nA file NAME.csv, or any with --csv or --column, is CSV: the first row has the "
+      "names "
+      "of the columns. They are\nthe names of the fields (also labels.NAME and attributes.NAME), "
+      "or --column maps them. An empty cell\nsets nothing, a payload is text, and a time is a "
+      "number of seconds since 1970 or a time as on the command line.\nFiles may be compressed by "
+      "gzip.\n\nEach message gets a request id from its line and the line's number, unless it "
       "has one: to repeat\nan import within an hour makes no second message. Prints a line for "
       "each refused message and\ngoes on. Exit code 3: lines were refused.",
-      {"orders.ndjson", "orders.ndjson --topic orders --text --dry-run",
-       "orders.ndjson --from-line 20001"},
-      {Row("", "FILE", "The file; - reads standard input, as in: zcat f.gz | duetime import -",
-           {Required()}),
+      {"orders.ndjson", "orders.ndjson.gz --topic orders --text --dry-run",
+       "orders.ndjson --from-line 20001",
+       "users.csv --topic digest --column key=id --column deliver_time=due --column payload=body"},
+      {Row("", "FILE", "The file; - reads standard input", {Required()}),
        Row("", "--topic", "The topic of messages that name none"),
        Row("", "--text", "Payloads are text (default: base64, as in proto3 JSON)",
            {Type(Row::Type::kFlag)}),
-       Row("", "--from-line", "Begin with this line", {Type(Row::Type::kNumber), Range(1)}),
+       Row("", "--csv", "The file is CSV", {Type(Row::Type::kFlag)}),
+       Row("", "--column",
+           "FIELD=COLUMN: in CSV, the column of a field; other columns are left out",
+           {Type(Row::Type::kList)}),
+       Row("", "--from-line", "Begin with this line (CSV: this row)",
+           {Type(Row::Type::kNumber), Range(1)}),
        Row("", "--dry-run", "Check every message and change nothing", {Type(Row::Type::kFlag)})},
       {.run = [](const Settings& settings, const Input& input) {
-        return With<Client>(
-            settings, [&](Client* client) { return Importer(settings, input, client).Run(); });
+        const auto source = OpenSource(input);
+        if (!source.ok()) return Fail(settings, source.status());
+        return With<Client>(settings, [&](Client* client) {
+          return Importer(settings, input, client).Run(source->get());
+        });
       }}};
 }
 

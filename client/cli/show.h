@@ -3,6 +3,7 @@
 // Show: calls the server and prints the answer or the error.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -37,6 +38,9 @@ std::string TableText(const Rows& rows, const google::protobuf::RepeatedPtrField
 }
 
 // ---- Printing.
+
+// The time between two texts about the progress of a command.
+inline constexpr auto kBetweenReports = std::chrono::milliseconds(200);
 
 void Print(const std::string& text);
 void PrintError(const std::string& text);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -144,6 +145,44 @@ TEST_F(CliTest, ImportSchedulesEachLineOnce) {
   EXPECT_EQ(received.exit.code, 0) << received.err;
   EXPECT_THAT(received.out, HasSubstr("  text 2\n"));
   EXPECT_THAT(received.out, Not(HasSubstr("  text 1\n")));
+}
+
+TEST_F(CliTest, AnImportOfAnExportLosesNothing) {
+  const TempDirectory directory;
+  const std::string binary = directory.Join("payload");
+  std::ofstream(binary, std::ios::binary) << std::string("\xff\0\n", 3);
+  const std::vector<std::vector<std::string>> messages = {
+      {"--file", binary, "--in", "1h", "--key", "user/1", "--label", "city=Rome", "--attr",
+       "a=x=y"},
+      {"plain", "--at", "2030-12-24 18:00", "--tz", "Europe/Berlin", "--ttl", "2d", "--late",
+       "drop"},
+      {"--in", "30d", "--ordering-key", "o", "--spread", "1h"},
+      {"due", "--in", "0s"},
+  };
+  for (std::vector<std::string> words : messages) {
+    words.insert(words.begin(), "old");
+    ScheduleId(words);
+  }
+  // What the messages are, without what a new message has of its own.
+  const auto all = [&](const std::string& topic) {
+    std::vector<Json> found;
+    for (const Json& row : CliJson({"list", topic, "--all"})) {
+      Json message = CliJson({"get", row.value("id", ""), "--full"}).at(0)["message"];
+      for (const char* own : {"id", "etag", "accept_time", "topic", "spread"}) message.erase(own);
+      found.push_back(message);
+    }
+    return found;
+  };
+  const std::string file = directory.Join("f");
+  EXPECT_THAT(Cli({"export", "old", "--output", file}).out, StartsWith("exported 4 messages"));
+  std::ostringstream lines;
+  lines << std::ifstream(file).rdbuf();
+  const std::string renamed =
+      std::regex_replace(lines.str(), std::regex("\"topic\":\"old\""), "\"topic\":\"new\"");
+  EXPECT_THAT(Cli({"import", "-"}, renamed).out,
+              StartsWith("scheduled 4 messages, 0 lines refused"));
+  ASSERT_EQ(all("old").size(), 4u);
+  EXPECT_EQ(all("new"), all("old"));
 }
 
 TEST_F(CliTest, CountSchedulesManyInBatches) {

@@ -44,6 +44,7 @@ EXPECTED = {
     "duetime pull orders": '{"order": 17}',
     "duetime dlq list": "no such customer",
     "duetime import": "scheduled 1 messages",
+    "duetime export": "exported",
     "duetime bulk shift": "dry run",
     "duetime subscribe orders --max 10000": "received 10000",
     "curl": "duetime_messages_accepted_total",
@@ -85,7 +86,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="duetime-tour.") as scratch:
         environment = dict(os.environ, DUETIMED=duetimed, DUETIME=duetime, SCRATCH=scratch,
                            DUETIME_SERVER=f"127.0.0.1:{server}", METRICS=f"127.0.0.1:{metrics}")
-        run = subprocess.run(["bash", "-c", script(lines, scratch)], env=environment, stdin=subprocess.DEVNULL,
+        run = subprocess.run(["bash", "-c", script(lines, scratch)], env=environment, cwd=scratch, stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS_MAX, check=False)
     print(run.stdout[-20_000:])
     results = re.findall(r"^@@ (\d+)\n(.*?)^@= (\d+)$", run.stdout, re.DOTALL | re.MULTILINE)

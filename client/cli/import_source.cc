@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/import_source.h"
+
+#include <algorithm>
+#include <cctype>
+#include <csv.h>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/timestamp.pb.h"
+#include "google/protobuf/util/json_util.h"
+
+#include "client/cli/row.h"
+#include "client/cli/time_text.h"
+#include "client/cpp/convert.h"
+
+namespace duetime::cli {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+
+// The mark of UTF-8 that some programs put before the first row.
+constexpr absl::string_view kMark = "\xEF\xBB\xBF";
+// More than any message may have.
+constexpr size_t kCellBytesMax = 64 << 20;
+
+class JsonLines : public ImportSource {
+ public:
+  JsonLines(std::unique_ptr<InputFile> file, bool text_payloads)
+      : file_(std::move(file)), text_payloads_(text_payloads) {}
+
+  bool Next() override {
+    do {
+      text_.clear();
+      if (!file_->ReadLine(&text_)) return false;
+      ++line_;
+      absl::StripTrailingAsciiWhitespace(&text_);
+    } while (text_.empty());
+    return true;
+  }
+  int64_t line() const override { return line_; }
+  absl::string_view text() const override { return text_; }
+  absl::Status status() const override { return file_->status(); }
+  std::optional<double> Part() const override { return file_->Part(); }
+
+  absl::Status Parse(v1::ScheduleRequest* request) const override {
+    std::string json = text_;
+    if (text_payloads_) {
+      nlohmann::json object = nlohmann::json::parse(text_, nullptr, /*allow_exceptions=*/false);
+      if (!object.is_object()) return absl::InvalidArgumentError("this is no JSON object");
+      if (const auto payload = object.find("payload"); payload != object.end()) {
+        if (!payload->is_string()) return absl::InvalidArgumentError("the payload is no text");
+        *payload = absl::Base64Escape(payload->get<std::string>());
+      }
+      json = object.dump();
+    }
+    const auto status = google::protobuf::util::JsonStringToMessage(json, request);
+    if (!status.ok()) return absl::InvalidArgumentError(std::string(status.message()));
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::unique_ptr<InputFile> file_;
+  const bool text_payloads_;
+  std::string text_;
+  int64_t line_ = 0;
+};
+
+// The field that a column sets.
+struct Column {
+  size_t cell = 0;
+  std::string name;
+  // The path to the field; of a map, to the map.
+  std::string path{};
+  const FieldDescriptor* field = nullptr;
+  // The key in a map.
+  std::string key{};
+};
+
+// Finds the field of a path such as "civil_time.local" or "labels.city".
+absl::Status FindField(const std::string& path, Column* column) {
+  const auto* type = v1::ScheduleRequest::descriptor();
+  std::string parent;
+  absl::string_view rest = path;
+  while (type != nullptr) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(rest, absl::MaxSplits('.', 1));
+    const FieldDescriptor* field = type->FindFieldByName(std::string(parts.first));
+    if (field == nullptr) break;
+    column->path = absl::StrCat(parent, parts.first);
+    column->field = field;
+    if (field->is_map()) {
+      column->key = std::string(parts.second);
+      if (column->key.empty()) break;
+      return absl::OkStatus();
+    }
+    const auto* below = field->message_type();
+    const bool is_leaf = below == nullptr || below == google::protobuf::Timestamp::descriptor() ||
+                         below == google::protobuf::Duration::descriptor();
+    if (is_leaf && parts.second.empty()) return absl::OkStatus();
+    type = is_leaf ? nullptr : below;
+    parent = column->path + ".";
+    rest = parts.second;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("\"", path, "\" is no field of a message"));
+}
+
+absl::StatusOr<absl::Time> ReadTime(const std::string& cell) {
+  double seconds = 0;
+  if (absl::SimpleAtod(cell, &seconds)) return absl::UnixEpoch() + absl::Seconds(seconds);
+  std::string text = cell;
+  // PostgreSQL prints +00 for +00:00.
+  if (text.size() > 3 && (text[text.size() - 3] == '+' || text[text.size() - 3] == '-') &&
+      text.find(':') != std::string::npos) {
+    text += ":00";
+  }
+  return ParseTimeText(text, std::nullopt, absl::LocalTimeZone());
+}
+
+absl::Status SetCell(const Column& column, const std::string& cell, v1::ScheduleRequest* request) {
+  const FieldDescriptor* field = column.field;
+  Message* const parent = MutableParentOf(request, column.path);
+  const auto* reflection = parent->GetReflection();
+  if (field->is_map()) {
+    Message* pair = reflection->AddMessage(parent, field);
+    pair->GetReflection()->SetString(pair, field->message_type()->map_key(), column.key);
+    pair->GetReflection()->SetString(pair, field->message_type()->map_value(), cell);
+    return absl::OkStatus();
+  }
+  if (field->message_type() == google::protobuf::Timestamp::descriptor()) {
+    const auto time = ReadTime(cell);
+    if (time.ok()) reflection->MutableMessage(parent, field)->CopyFrom(client::ToProto(*time));
+    return time.status();
+  }
+  if (field->message_type() == google::protobuf::Duration::descriptor()) {
+    const auto duration = ParseDurationText(cell);
+    if (duration.ok()) {
+      reflection->MutableMessage(parent, field)->CopyFrom(client::ToProto(*duration));
+    }
+    return duration.status();
+  }
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    reflection->SetString(parent, field, cell);
+    return absl::OkStatus();
+  }
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
+    const std::string word = absl::AsciiStrToLower(cell);
+    for (int i = 0; i < field->enum_type()->value_count(); ++i) {
+      const auto* value = field->enum_type()->value(i);
+      if (cell != value->name() && word != WordOf(*value, '-')) continue;
+      reflection->SetEnum(parent, field, value);
+      return absl::OkStatus();
+    }
+  } else if (bool flag = false; absl::SimpleAtob(cell, &flag)) {
+    reflection->SetBool(parent, field, flag);
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("\"", cell, "\" is no value of ", column.path));
+}
+
+class CsvRows : public ImportSource {
+ public:
+  explicit CsvRows(std::unique_ptr<InputFile> file) : file_(std::move(file)) {
+    csv_init(&parser_, CSV_STRICT | CSV_STRICT_FINI);
+    // Blanks belong to the cells.
+    csv_set_space_func(&parser_, [](unsigned char) { return 0; });
+  }
+  ~CsvRows() override { csv_free(&parser_); }
+
+  // Reads the names of the columns, and finds their fields.
+  absl::Status ReadHeader(const std::vector<std::string>& wanted) {
+    if (!Next()) {
+      return status().ok() ? absl::InvalidArgumentError("there is no row with column names")
+                           : status();
+    }
+    const std::vector<std::string>& names = cells_;
+    if (wanted.empty()) {
+      for (size_t i = 0; i < names.size(); ++i) {
+        if (absl::Status added = Add(names[i], i, names); !added.ok()) return added;
+      }
+    }
+    for (const std::string& pair : wanted) {
+      const size_t equals = pair.find('=');
+      if (equals == std::string::npos) {
+        return absl::InvalidArgumentError("--column \"" + pair +
+                                          "\" is not of the form FIELD=COLUMN");
+      }
+      const auto name = std::find(names.begin(), names.end(), pair.substr(equals + 1));
+      if (name == names.end()) {
+        return absl::InvalidArgumentError(absl::StrCat("there is no column \"",
+                                                       pair.substr(equals + 1), "\"; there are ",
+                                                       absl::StrJoin(names, ", ")));
+      }
+      const size_t cell = static_cast<size_t>(name - names.begin());
+      if (absl::Status added = Add(pair.substr(0, equals), cell, names); !added.ok()) return added;
+    }
+    return absl::OkStatus();
+  }
+
+  bool Next() override {
+    while (rows_.empty()) {
+      if (ended_) return false;
+      ReadOn();
+    }
+    cells_ = std::move(rows_.front());
+    rows_.pop_front();
+    ++line_;
+    text_ = absl::StrJoin(cells_, "\n");
+    return true;
+  }
+  int64_t line() const override { return line_; }
+  absl::string_view text() const override { return text_; }
+  absl::Status status() const override { return status_.ok() ? file_->status() : status_; }
+  std::optional<double> Part() const override { return file_->Part(); }
+
+  absl::Status Parse(v1::ScheduleRequest* request) const override {
+    for (const Column& column : columns_) {
+      if (column.cell >= cells_.size()) {
+        return absl::InvalidArgumentError("the row has no column \"" + column.name + "\"");
+      }
+      const std::string& cell = cells_[column.cell];
+      if (cell.empty()) continue;
+      if (absl::Status set = SetCell(column, cell, request); !set.ok()) return set;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Reads a line, which need not be a whole row.
+  void ReadOn() {
+    std::string line;
+    if (file_->ReadLine(&line)) {
+      if (std::exchange(starts_, false))
+        line.erase(0, absl::StartsWith(line, kMark) ? kMark.size() : 0);
+      const size_t read = csv_parse(&parser_, line.data(), line.size(), AddCell, AddRow, this);
+      if (read < line.size()) End("a quote is in the wrong place");
+      if (parser_.entry_pos > kCellBytesMax) End("a cell is too large; a quote may be missing");
+    } else {
+      ended_ = true;
+      if (csv_fini(&parser_, AddCell, AddRow, this) != 0) End("a quote is missing");
+    }
+  }
+  void End(absl::string_view why) {
+    ended_ = true;
+    status_ = absl::InvalidArgumentError(absl::StrCat(
+        "cannot read on behind row ", line_ + static_cast<int64_t>(rows_.size()), ": ", why));
+  }
+
+  static void AddCell(void* bytes, size_t size, void* self) {
+    static_cast<CsvRows*>(self)->open_.emplace_back(static_cast<const char*>(bytes), size);
+  }
+  static void AddRow(int, void* self) {
+    auto* rows = static_cast<CsvRows*>(self);
+    rows->rows_.push_back(std::exchange(rows->open_, {}));
+  }
+
+  absl::Status Add(const std::string& path, size_t cell, const std::vector<std::string>& names) {
+    Column column{.cell = cell, .name = names[cell]};
+    absl::Status found = FindField(path, &column);
+    if (found.ok()) columns_.push_back(std::move(column));
+    return found;
+  }
+
+  const std::unique_ptr<InputFile> file_;
+  csv_parser parser_{};
+  std::vector<Column> columns_;
+  // The row that is not complete.
+  std::vector<std::string> open_;
+  std::deque<std::vector<std::string>> rows_;
+  std::vector<std::string> cells_;
+  std::string text_;
+  int64_t line_ = 0;
+  bool starts_ = true;
+  bool ended_ = false;
+  absl::Status status_;
+};
+
+}  // namespace
+
+std::unique_ptr<ImportSource> ReadJsonLines(std::unique_ptr<InputFile> file, bool text_payloads) {
+  return std::make_unique<JsonLines>(std::move(file), text_payloads);
+}
+
+absl::StatusOr<std::unique_ptr<ImportSource>> ReadCsv(std::unique_ptr<InputFile> file,
+                                                      const std::vector<std::string>& columns) {
+  auto rows = std::make_unique<CsvRows>(std::move(file));
+  if (absl::Status status = rows->ReadHeader(columns); !status.ok()) return status;
+  return rows;
+}
+
+}  // namespace duetime::cli

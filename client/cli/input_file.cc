@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/input_file.h"
+
+#include <algorithm>
+#include <array>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+#include <zlib.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+namespace duetime::cli {
+namespace {
+
+constexpr unsigned kBufferBytes = 1 << 18;
+
+gzFile Stream(void* stream) { return static_cast<gzFile>(stream); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& name) {
+  const absl::Status unreadable = absl::InvalidArgumentError("cannot read the file " + name);
+  const int file = name == "-" ? dup(STDIN_FILENO) : open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return unreadable;
+  struct stat about {};
+  if (fstat(file, &about) != 0 || S_ISDIR(about.st_mode)) {
+    close(file);
+    return unreadable;
+  }
+  const gzFile stream = gzdopen(file, "rb");
+  if (stream == nullptr) {
+    close(file);
+    return absl::ResourceExhaustedError("no memory to read a file");
+  }
+  gzbuffer(stream, kBufferBytes);
+  const int64_t size = S_ISREG(about.st_mode) ? about.st_size : 0;
+  return std::unique_ptr<InputFile>(new InputFile(name, stream, size));
+}
+
+InputFile::~InputFile() { gzclose_r(Stream(stream_)); }
+
+bool InputFile::ReadLine(std::string* line) {
+  std::array<char, 4096> piece;
+  const size_t before = line->size();
+  // gzgets ends a piece with a zero byte, so a line with zero bytes would look shorter. No text
+  // format has them.
+  while (gzgets(Stream(stream_), piece.data(), static_cast<int>(piece.size())) != nullptr) {
+    line->append(piece.data());
+    if (!line->empty() && line->back() == '\n') return true;
+  }
+  return line->size() > before;
+}
+
+absl::Status InputFile::status() const {
+  int error = Z_OK;
+  // The text begins with a name that zlib has given the file.
+  const std::pair<absl::string_view, absl::string_view> text =
+      absl::StrSplit(gzerror(Stream(stream_), &error), absl::MaxSplits(": ", 1));
+  if (error == Z_OK || error == Z_STREAM_END) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cannot read on: ", name_, ": ", text.second));
+}
+
+std::optional<double> InputFile::Part() const {
+  if (size_ == 0) return std::nullopt;
+  const double done = static_cast<double>(gzoffset(Stream(stream_)));
+  return std::min(1.0, done / static_cast<double>(size_));
+}
+
+}  // namespace duetime::cli
