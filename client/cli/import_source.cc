@@ -76,7 +76,7 @@ class JsonLines : public ImportSource {
 };
 
 // The field that a column sets.
-struct Column {
+struct MappedColumn {
   size_t cell = 0;
   std::string name;
   // The path to the field; of a map, to the map.
@@ -87,7 +87,7 @@ struct Column {
 };
 
 // Finds the field of a path such as "civil_time.local" or "labels.city".
-absl::Status FindField(const std::string& path, Column* column) {
+absl::Status FindField(const std::string& path, MappedColumn* column) {
   const auto* type = v1::ScheduleRequest::descriptor();
   std::string parent;
   absl::string_view rest = path;
@@ -126,7 +126,8 @@ absl::StatusOr<absl::Time> ReadTime(const std::string& cell) {
   return ParseTimeText(text, std::nullopt, absl::LocalTimeZone());
 }
 
-absl::Status SetCell(const Column& column, const std::string& cell, v1::ScheduleRequest* request) {
+absl::Status SetCell(const MappedColumn& column, const std::string& cell,
+                     v1::ScheduleRequest* request) {
   const FieldDescriptor* field = column.field;
   Message* const parent = MutableParentOf(request, column.path);
   const auto* reflection = parent->GetReflection();
@@ -223,7 +224,7 @@ class CsvRows : public ImportSource {
   std::optional<double> Part() const override { return file_->Part(); }
 
   absl::Status Parse(v1::ScheduleRequest* request) const override {
-    for (const Column& column : columns_) {
+    for (const MappedColumn& column : columns_) {
       if (column.cell >= cells_.size()) {
         return absl::InvalidArgumentError("the row has no column \"" + column.name + "\"");
       }
@@ -264,7 +265,7 @@ class CsvRows : public ImportSource {
   }
 
   absl::Status Add(const std::string& path, size_t cell, const std::vector<std::string>& names) {
-    Column column{.cell = cell, .name = names[cell]};
+    MappedColumn column{.cell = cell, .name = names[cell]};
     absl::Status found = FindField(path, &column);
     if (found.ok()) columns_.push_back(std::move(column));
     return found;
@@ -272,7 +273,7 @@ class CsvRows : public ImportSource {
 
   const std::unique_ptr<InputFile> file_;
   csv_parser parser_{};
-  std::vector<Column> columns_;
+  std::vector<MappedColumn> columns_;
   // The row that is not complete.
   std::vector<std::string> open_;
   std::deque<std::vector<std::string>> rows_;

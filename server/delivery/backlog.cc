@@ -244,10 +244,11 @@ void Backlog::OnEntryListed(const Listing& listing) {
   Subscription* const subscription = listing.subscription;
   turns_->ReadBack(subscription);
   DT_CHECK_LT(listing.index, table_->capacity());
-  // The entry may have ended meanwhile, and another entry may have its index.
+  // The entry may have ended meanwhile, and another entry may have its index, perhaps of the same
+  // message, which was offered again. That one is not listed.
   const PendingDelivery& entry = (*table_)[listing.index];
-  const bool same = entry.state != EntryState::kFree && entry.place() == listing.place &&
-                    entry.subscription == subscription;
+  const bool same = entry.state != EntryState::kFree && entry.spilled &&
+                    entry.place() == listing.place && entry.subscription == subscription;
   const bool forgetting = same && entry.state == EntryState::kForgetting;
   subscription->listed.Arrived(listing.place, forgetting);
   if (!same) return;

@@ -136,7 +136,7 @@ void BacklogReader::OnClaimed(base::Now now, Subscription* subscription,
     } else if (found == kNoEntry) {
       TakeUp(now, subscription, item);
     } else if ((*table_)[found].key() != KeyOf(item)) {
-      ReadAgain(found, item);
+      ReadAgain(now, found, item);
     }
   }
   turns_->ReadBack(subscription);
@@ -204,38 +204,27 @@ void BacklogReader::UnlistIfStale(const BacklogRef& item, Subscription* subscrip
   subscription->listed.Taken(item.key);
 }
 
-void BacklogReader::ReadAgain(EntryIndex index, const BacklogRef& item) {
+void BacklogReader::ReadAgain(base::Now now, EntryIndex index, const BacklogRef& item) {
   const PendingDelivery& entry = (*table_)[index];
+  Subscription* const subscription = entry.subscription;
   DT_CHECK(entry.key() != KeyOf(item));
   if (entry.state == EntryState::kForgetting) {
     // The listing is read again when the forgetting entry is gone.
-    return backlog_->FallBehind(entry.subscription, item.key);
+    return backlog_->FallBehind(subscription, item.key);
   }
-  entry.subscription->listed.Taken(item.key);
   // The message was moved, so one of its two places is stale. The store shows which one.
   if (!entry.seen && entry.state == EntryState::kReady) {
     const auto record = reader_->Record(KeyOf(item));
     if (!record.ok()) return;
-    if (record->has_value()) return MoveEntry(index, item);
+    if (record->has_value()) {
+      states_->TakeOut(index);
+      backlog_->Unlist(index);
+      states_->Remove(index);
+      return TakeUp(now, subscription, item);
+    }
   }
-  backlog_->Unlist(item.key, *entry.subscription);
-}
-
-void BacklogReader::MoveEntry(EntryIndex index, const BacklogRef& item) {
-  PendingDelivery& entry = (*table_)[index];
-  DT_CHECK(entry.id == item.key.id);
-  DT_CHECK(entry.state == EntryState::kReady);
-  DT_CHECK(!entry.seen);
-  states_->Unhold(index);
-  backlog_->Unlist(index);
-  entry.due_ms = KeyOf(item).due_ms;
-  entry.listed_ms = item.key.due_ms;
-  entry.bytes = item.entry.bytes;
-  entry.attempts = item.entry.attempts;
-  entry.half_failures = 0;
-  entry.maybe_delivered =
-      item.entry.maybe_delivered || backlog_->ClaimedBefore(*entry.subscription, item.key);
-  entry.spilled = true;
+  subscription->listed.Taken(item.key);
+  backlog_->Unlist(item.key, *subscription);
 }
 
 }  // namespace duetime::delivery

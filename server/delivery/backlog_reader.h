@@ -50,8 +50,7 @@ class BacklogReader {
   // that holds the lock handles the message's present place.
   void UnlistIfStale(const storage::BacklogRef& item, Subscription* subscription);
   // Handles a listing whose message is in memory at another due time.
-  void ReadAgain(EntryIndex index, const storage::BacklogRef& item);
-  void MoveEntry(EntryIndex index, const storage::BacklogRef& item);
+  void ReadAgain(base::Now now, EntryIndex index, const storage::BacklogRef& item);
 
   scheduler::PendingWrites* const writes_;
   scheduler::KeyLocks* const key_locks_;

@@ -62,8 +62,18 @@ absl::StatusOr<DeliveryStatus> MessageStatus::StatusOf(
   if (!rows.ok()) return rows.status();
   DeliveryStatus all;
   for (Subscription* const subscription : topic.subscriptions) {
-    if (!subscription->Covers(key.id)) continue;
-    const auto one = StatusFor(now, key, subscription, rows->Find(subscription->state.id));
+    const Progress* const row = rows->Find(subscription->state.id);
+    if (!subscription->Covers(key.id)) {
+      if (!subscription->state.deleting) continue;
+      // It may have delivered the message before it was deleted. Until the release takes its
+      // listing up, only the listing tells.
+      const auto past = PastOf(key, subscription, row);
+      if (!past.ok()) return past.status();
+      all.attempts = std::max(all.attempts, past->attempts);
+      all.uncertain = all.uncertain || past->uncertain;
+      continue;
+    }
+    const auto one = StatusFor(now, key, subscription, row);
     if (!one.ok()) return one.status();
     all.attempts = std::max(all.attempts, one->status.attempts);
     all.uncertain = all.uncertain || one->uncertain;

@@ -140,10 +140,9 @@ Listed Offers::IsListed(const MessageRef& message, const Subscription& subscript
   if (!subscription.backlog.any()) return Listed::kNo;
   // BacklogReader brings a listed message back, with its attempts.
   if (row != nullptr && row->listed) return Listed::kYes;
-  // The fill may list a due message before the scheduler offers it. A bounded subscription must not
-  // count that message twice.
-  const bool filled = subscription.bounded() && message.key.due_ms <= subscription.filled_until_ms;
-  const bool ask_disk = filled || subscription.forgot_delivered || repeats ||
+  // The fill may have listed the message, or the scheduler offers it again. A bounded subscription
+  // must not count it twice.
+  const bool ask_disk = subscription.bounded() || subscription.forgot_delivered || repeats ||
                         subscription.backlog.parked().has_value();
   return ask_disk ? backlog_->ListedAt(message.key, subscription) : Listed::kNo;
 }
@@ -200,6 +199,11 @@ void Offers::MoveEntry(EntryIndex index, const MessageRef& message, const Progre
     ends_->DropStale(index);
     backlog_->FallBehind(subscription, message.key);
     return turns_->ReadBack(subscription);
+  }
+  if (subscription->spills_in_flight > 0) {
+    // The message may be about to be listed there, which would be just as bad.
+    ends_->DropStale(index);
+    return backlog_->ListNew(message, subscription, row, listed == Listed::kUnknown);
   }
   states_->Unhold(index);
   backlog_->Unlist(index);

@@ -125,8 +125,6 @@ struct Subscription {
 
   // ---- SubscriptionFill
   //
-  // The backlog was, or is being, filled with the messages due until this time; 0: it was not.
-  uint64_t filled_until_ms = 0;
   // How much was damaged (BacklogDamage) when this run last filled the backlog because of damage.
   uint64_t refilled_damage = 0;
   storage::MessageKey fill_cursor;

@@ -42,7 +42,6 @@ SubscriptionFill::SubscriptionFill(const DeliveryParts& parts)
 }
 
 void SubscriptionFill::Start(Subscription* subscription) {
-  DT_CHECK_EQ(subscription->filled_until_ms, 0u);
   // New messages are listed behind the fill.
   backlog_->FallBehind(subscription, MessageKey{});
   Begin(subscription);
@@ -72,7 +71,6 @@ void SubscriptionFill::Begin(Subscription* subscription) {
   subscription->filling = true;
   subscription->fill_damaged = false;
   subscription->fill_cursor = MessageKey{};
-  subscription->filled_until_ms = subscription->state.fill_until_ms;
   filling_.push_back(subscription);
 }
 
@@ -98,7 +96,6 @@ bool SubscriptionFill::Step() {
 
 absl::StatusOr<storage::Page<MessageHeadRef>> SubscriptionFill::ReadPage(
     const Subscription& subscription) {
-  DT_CHECK_EQ(subscription.state.fill_until_ms, subscription.filled_until_ms);
   const uint64_t until_ms = subscription.state.fill_until_ms + 1;
   const storage::TopicId topic = subscription.topic->id;
   std::optional<storage::KeyRange> range;

@@ -94,7 +94,7 @@ bool ConcurrentContract::StillOwns(const Question& question) {
 }
 
 void ConcurrentContract::OnSent(Question* question) {
-  Ask& ask = question->ask;
+  const Ask& ask = question->ask;
   if (question->kind == Kind::kSchedule) {
     question->place = {ask.topic, ask.key.empty() ? absl::StrCat("#", ask.number) : ask.key};
   } else if (question->by_key()) {
@@ -113,8 +113,7 @@ void ConcurrentContract::OnSent(Question* question) {
   if (ask.max_wait_ms > 0) key.any_time = true;
   ++possible_[ask.number];
   if (ask.topic == limits_.topic) ++sent_to_limited_;
-  ask.repeats =
-      !ask.request_id.empty() && !requests_sent_.insert({question->place, ask.request_id}).second;
+  if (!ask.request_id.empty()) ++requests_sent_[{question->place, ask.request_id}];
 }
 
 void ConcurrentContract::Close(const Question& question) {
@@ -236,7 +235,10 @@ void ConcurrentContract::OnAnswer(base::Now now, const Question& question,
     }
     return Close(question);
   }
+  bool repeated = false;
   if (!ask.request_id.empty()) {
+    // The server may have decided a repeat before the request that was sent first.
+    repeated = requests_sent_.at({question.place, ask.request_id}) > 1;
     const std::pair value(ask.number, answer.id);
     const auto [it, added] = requests_.emplace(std::pair(question.place, ask.request_id), value);
     if (!added && it->second != value) {
@@ -247,7 +249,7 @@ void ConcurrentContract::OnAnswer(base::Now now, const Question& question,
   Message& message = MessageOf(answer.id, question.place);
   message.ordering_key = ask.ordering_key;
   if (!message.confirmed) message.confirmed_wall_ms = now.wall_ms;
-  if (ask.repeats) {
+  if (repeated) {
     // Since the first answer, forgotten calls may have ended the message, and this answer does not
     // tell which change was made, or when.
     message.unsure = true;
@@ -258,7 +260,7 @@ void ConcurrentContract::OnAnswer(base::Now now, const Question& question,
     OnReplaced(ask, answer);
   }
   Close(question);
-  if (!ask.repeats && answer.outcome == ScheduleOutcome::kCreated) CheckLimits(now, message);
+  if (!repeated && answer.outcome == ScheduleOutcome::kCreated) CheckLimits(now, message);
 }
 
 void ConcurrentContract::OnCreated(const Question& question, const AcceptedMessage& answer) {

@@ -258,7 +258,8 @@ class ConcurrentContract final : public Contract {
   // How often a content was sent and not refused, by number.
   std::map<uint64_t, int> possible_;
   std::map<std::pair<Place, std::string>, std::pair<uint64_t, storage::MessageId>> requests_;
-  std::set<std::pair<Place, std::string>> requests_sent_;
+  // How often each request id was sent.
+  std::map<std::pair<Place, std::string>, int> requests_sent_;
   // The occurrences by number, for each payload. The payload has the name and differs for each
   // creation.
   std::map<std::string, std::map<uint64_t, storage::MessageId>> recurrences_;

@@ -355,7 +355,8 @@ void SequentialCalls::Drain() {
     uint64_t next_ms = kEver;
     for (const auto& [id, place] : stored_) next_ms = std::min(next_ms, place.first.due_ms);
     now_.mono_ms += 1000;
-    now_.wall_ms = std::max(now_.wall_ms + 100, next_ms);
+    // A retry waits by the wall clock of the run before, which may have been ahead.
+    now_.wall_ms = std::max(now_.wall_ms + 1000, next_ms);
     Rest();
     for (const auto& [id, stream] : streams_) {
       if (!stream.held.empty()) DoSettle(id, /*ack_all=*/true);

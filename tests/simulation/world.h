@@ -53,8 +53,6 @@ struct Ask {
   bool only_if_exists = false;
   bool validate_only = false;
   uint64_t max_wait_ms = 0;
-  // The request id was sent before, so the server may repeat its first answer.
-  bool repeats = false;
 };
 
 // Drives the real shards over a FaultyStore. The seed decides everything: limits, commands, delays

@@ -50,6 +50,18 @@ TEST_F(BacklogTest, AnEntryLeavesMemoryWhenItsListingIsCommitted) {
   EXPECT_TRUE(Listed(message.key, *one_));
 }
 
+// The listing of an entry that is gone is not that of the entry that has its index now.
+TEST_F(BacklogTest, AnEntryThatIsOfferedAgainHoldsTheLowWatermark) {
+  const storage::MessageRef message = Put();
+  const EntryIndex first = Ready(one_, message);
+  p_.backlog->List(first);
+  p_.ends->DropStale(first);
+  const EntryIndex again = Ready(one_, message);
+  ASSERT_EQ(again, first);
+  Commit();
+  EXPECT_TRUE(At(again).held);
+}
+
 TEST_F(BacklogTest, AnEntryThatEndsMeanwhileIsNotTouched) {
   const EntryIndex index = Take();
   p_.backlog->MoveToDisk(index);
@@ -214,6 +226,34 @@ TEST_F(BacklogReaderTest, ARetryThatIsDueLaterAgainWaits) {
   Commit();
   EXPECT_EQ(p_.table->count(EntryState::kReady), 0u);
   EXPECT_EQ(p_.table->count(EntryState::kDelayed), 1u);
+}
+
+// The listing counts the failed attempts, and the entry was offered at the place before the last
+// move.
+TEST_F(BacklogReaderTest, AStaleEntryGivesWayToTheListing) {
+  const storage::MessageRef message = Put();
+  const EntryIndex failed = Take(one_, message);
+  At(failed).attempts = 2;
+  At(failed).progress = true;
+  p_.records->PutProgress(message.key, one_->state.id,
+                          {.state = storage::Progress::State::kFailed, .attempts = 2});
+  p_.backlog->MoveToDisk(failed);
+  Commit();
+  storage::MessageKey stale = message.key;
+  stale.due_ms -= 5;
+  const EntryIndex index = p_.table->Insert(stale, one_);
+  p_.states->Hold(index);
+  p_.states->MakeReady(index);
+  Attach();
+  ReadPage();
+  Commit();
+  ASSERT_EQ(p_.table->size(), 1u);
+  const PendingDelivery& entry = At(p_.table->Find(message.key.id, one_));
+  EXPECT_EQ(entry.key(), message.key);
+  EXPECT_EQ(entry.attempts, 2u);
+  EXPECT_EQ(entry.half_failures, 4u);
+  EXPECT_TRUE(entry.progress);
+  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
 }
 
 TEST_F(BacklogReaderTest, AStaleListingIsRemoved) {

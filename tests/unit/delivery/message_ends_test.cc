@@ -164,6 +164,21 @@ TEST_F(MessageStatusTest, CountsTheMostAttempts) {
   EXPECT_EQ(list[1].lease_end_ms, now_.wall_ms + 1'000);
 }
 
+// P3: a cancel must not say that nobody received the message.
+TEST_F(MessageStatusTest, ADeletedSubscriptionMayHaveDeliveredWhatItListed) {
+  AddSubscription();
+  const storage::MessageRef message = Put();
+  const EntryIndex index = Take(one_, message);
+  At(index).attempts = 1;
+  p_.backlog->MoveToDisk(index);
+  Commit();
+  one_->state.deleting = true;
+  const auto status = p_.status->StatusOf(now_, message.key, *one_->topic, nullptr);
+  ASSERT_TRUE(status.ok());
+  EXPECT_EQ(status->attempts, 1u);
+  EXPECT_FALSE(status->untouched());
+}
+
 TEST_F(MessageStatusTest, AMessageThatNoSubscriberReceivedIsUntouched) {
   const storage::MessageRef message = Put();
   const auto status = p_.status->StatusOf(now_, message.key, *one_->topic, nullptr);

@@ -135,6 +135,30 @@ TEST_F(OffersTest, AnEntryLeavesMemoryIfItsMessageIsListedAtItsPlace) {
   EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
 }
 
+TEST_F(OffersTest, AnEntryLeavesMemoryIfItsMessageIsAboutToBeListedAtItsPlace) {
+  const storage::MessageRef moved = Put();
+  p_.backlog->ListNew(moved, one_, nullptr);
+  storage::MessageRef stale = moved;
+  stale.key.due_ms -= 5;
+  const EntryIndex index = p_.table->Insert(stale.key, one_);
+  p_.states->Hold(index);
+  p_.states->MakeReady(index);
+  Offer(moved);
+  EXPECT_EQ(p_.table->size(), 0u);
+  Commit();
+  EXPECT_TRUE(Listed(moved.key, *one_));
+  EXPECT_EQ(scheduler_.low_watermark()->held(), 0u);
+}
+
+TEST_F(OffersTest, ABoundedSubscriptionCountsAMessageOnce) {
+  one_->state.settings.retention_max_messages = 5;
+  const storage::MessageRef message = PutListed(one_);
+  ASSERT_EQ(one_->listed.count(), 1u);
+  Offer(message);
+  Commit();
+  EXPECT_EQ(one_->listed.count(), 1u);
+}
+
 TEST_F(OffersTest, ABoundedSubscriptionGetsNoMessageThatIsGone) {
   one_->state.settings.retention_max_messages = 5;
   Attach(one_);
