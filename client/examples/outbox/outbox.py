@@ -23,7 +23,7 @@ def place_order(connection: psycopg.Connection[Any], order: int, customer: str, 
     with connection.transaction():
         connection.execute("INSERT INTO orders (id, customer) VALUES (%s, %s)", [order, customer])
         connection.execute("INSERT INTO outbox (topic, key, payload, deliver_time) VALUES (%s, %s, %s, now() + %s)",
-                           ["order-timeouts", f"order-{order}", json.dumps({"order": order}), timeout])
+                           ["unpaid-orders", f"order-{order}", json.dumps({"order": order}), timeout])
         # PostgreSQL sends it at the commit.
         connection.execute("NOTIFY outbox")
 

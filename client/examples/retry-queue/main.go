@@ -93,6 +93,7 @@ func work(ctx context.Context, client *duetime.Client, url string) error {
 	if err != nil {
 		return err
 	}
+	fmt.Println("working")
 	<-ctx.Done()
 	stopping, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
