@@ -37,6 +37,7 @@ test=(
   openssl                   # certificates for the TLS tests
   systemd                   # systemd-analyze, for the unit file's test
   clang clang-format clang-tidy libclang-rt-14-dev   # thread-safety analysis, format, lint, libFuzzer
+  postgresql redis-server beanstalkd   # for client/examples and client/migrate; the tests start servers of their own
 )
 # For the client libraries, if no newer tools are there.
 command -v go >/dev/null || test+=(golang-go)

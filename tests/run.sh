@@ -11,7 +11,7 @@
 #             core owns no thread, so its tests would show nothing here
 #   lint      buf over the protos; clang-tidy over the daemon, the client and the storage
 #   clients   the libraries of the other languages: each is built, checked and tested with its own tools, and passes the
-#             conformance suite against the daemon of the release lane
+#             conformance suite against the daemon of the release lane. Then the examples, and the imports from other queues
 #   fuzz      the fuzz targets for ten minutes each, or DUETIME_FUZZ_SECONDS; only when named
 #   faults    the tests of the store on a disk that fails, forgets or decays, in full: every call that can fail with every
 #             error, 2,000 power cuts, 10,000 changed files. The release lane runs a part of them; only when named
@@ -223,12 +223,11 @@ client_java() (
   cd client/java && twice mvn -q -B -DskipTests verify && mvn -q -B verify
 )
 
-# conformance LIBRARY [MODE] : adds the cases of the suite.
-conformance() {
-  local log=$logs/conformance-$1$2.log good bad
-  step "$log" "clients: conformance of $1${2:+ with $2}" env DUETIME_PYTHON_MODE="$2" \
-    tests/conformance/run.py --require --driver "$1" --duetimed build/release/server/duetimed
-  if read -r good bad < <(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$log"); then
+# suite LOG TITLE COMMAND... : adds the counts of the command's last line, "N passed, N failed".
+suite() {
+  local good bad
+  step "$@"
+  if read -r good bad < <(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$1"); then
     passed=$((passed + good))
     failed=$((failed + bad))
   else
@@ -236,14 +235,22 @@ conformance() {
   fi
 }
 
+# conformance LIBRARY [MODE] : the cases of the suite.
+conformance() {
+  suite "$logs/conformance-$1$2.log" "clients: conformance of $1${2:+ with $2}" env DUETIME_PYTHON_MODE="$2" \
+    tests/conformance/run.py --require --driver "$1" --duetimed build/release/server/duetimed
+}
+
 lane_clients() {
   local language
-  configure clients release -DBUILD_TESTING=ON -DDUETIME_PCH=tests && compile clients release --target duetimed || return
+  configure clients release -DBUILD_TESTING=ON -DDUETIME_PCH=tests && compile clients release --target duetimed duetime || return
   for language in "${client_languages[@]}"; do
     check "$logs/client-$language.log" "clients: build, check and test $language" "client_$language" || continue
     conformance "$language" ""
   done
   conformance python asyncio
+  suite "$logs/examples.log" "clients: examples, and imports from other queues" \
+    tests/examples/run.py --duetimed build/release/server/duetimed --duetime build/release/client/cli/duetime
 }
 
 lane_quick() {

@@ -37,11 +37,12 @@ public final class OrderTimeout {
 
   /** Places an order, and returns the time at which it will be cancelled. */
   private Instant place(String order) {
-    orders.putIfAbsent(order, State.OPEN);
-    // The key makes a repeat of this call safe for as long as the message exists, and lets the payment find the message
-    // without an id in the database. With the default, FAIL, a repeat keeps the first deadline.
+    // The key makes a repeat of this call safe for as long as the message exists: it keeps the first deadline. And the payment
+    // finds the message by the key, without an id in the database.
     NewMessage message = NewMessage.builder(TOPIC).key("order-" + order).payload(order).after(timeout).build();
+    // Before the order, because a time-out without an order does no harm. An order without a time-out would stay open for ever.
     var deadline = client.schedule(message).getMessage().getDeliverTime();
+    orders.putIfAbsent(order, State.OPEN);
     return Instant.ofEpochSecond(deadline.getSeconds(), deadline.getNanos());
   }
 
