@@ -38,8 +38,8 @@ class Job(NamedTuple):
 
 
 def binlog_jobs(folder: str, tube: str) -> Iterator[Job]:
-    found: dict[int, tuple[str, bytes]] = {}
-    latest: dict[int, tuple[int, ...]] = {}
+    # Only jobs that have not ended, because a binlog also has the bodies of those that have.
+    jobs: dict[int, tuple[str, bytes, tuple[int, ...]]] = {}
     paths = glob.glob(os.path.join(folder, "binlog.[0-9]*"))
     if not paths:
         raise ValueError(f"{folder} has no binlog")
@@ -49,13 +49,13 @@ def binlog_jobs(folder: str, tube: str) -> Iterator[Job]:
                 raise ValueError(f"{path} is not a binlog of version {BINLOG_VERSION}")
             for name, record, body in records(file):
                 number, state = record[0], record[-1]
-                if name is not None:
-                    found[number] = (name, body)
                 if state == INVALID:
-                    found.pop(number, None)
-                latest[number] = record
-    for number, (name, body) in found.items():
-        record = latest[number]
+                    jobs.pop(number, None)
+                elif name is not None:
+                    jobs[number] = (name, body, record)
+                elif number in jobs:
+                    jobs[number] = (*jobs[number][:2], record)
+    for number, (name, body, record) in jobs.items():
         if name == tube and record[-1] == DELAYED:
             yield Job(number, record[1], record[6], body)
 

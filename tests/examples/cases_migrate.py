@@ -131,6 +131,7 @@ def fill(tube: Tube, first: int = 1) -> None:
 
 
 def check_beanstalkd(world: World, topic: str, begin: float, end: float, late_max: int) -> None:
+    """The jobs were put between `begin` and `end`, with a delay of 100,000 s and their number. Times are in milliseconds."""
     messages = world.pending(topic)
     equal(len(messages), JOBS, "the number of messages")
     for message in messages:
@@ -138,8 +139,8 @@ def check_beanstalkd(world: World, topic: str, begin: float, end: float, late_ma
         seconds = moment(message.deliver_time).timestamp() - 100_000 - number
         check(begin - 0.002 <= seconds <= end + late_max + 0.002,
               f"job {number} was put at {seconds} and not between {begin} and {end}")
-    message = world.client.get(duetime.Key(topic, "beanstalkd/mail/7"), full=True).message
-    equal((message.payload.decode(), dict(message.attributes)), (f"7 {BODY}", {"beanstalkd-priority": "5"}), "the content")
+    message = world.client.get(duetime.Key(topic, "beanstalkd/mail/77"), full=True).message
+    equal((message.payload.decode(), dict(message.attributes)), (f"77 {BODY}", {"beanstalkd-priority": "5"}), "the content")
 
 
 @case("migrate.beanstalkd.binlog")
@@ -160,12 +161,11 @@ def beanstalkd_binlog(world: World) -> None:
 def beanstalkd_server(world: World) -> None:
     server = Beanstalkd(world.folder, with_binlog=False)
     world.closing.callback(server.stop)
-    tube = Tube(server.port)
-    # Takes an id, although it makes no job.
-    equal(tube.send(b"put 1 100 60 1\r\nabc")[0], b"EXPECTED_CRLF", "the answer to a bad job")
-    tube = Tube(server.port)
+    # Each takes an id, although it makes no job.
+    for _ in range(10):
+        equal(Tube(server.port).send(b"put 1 100 60 1\r\nabc")[0], b"EXPECTED_CRLF", "the answer to a bad job")
     begin = time.time()
-    fill(tube, first=2)
+    fill(Tube(server.port), first=11)
     lines = os.path.join(world.folder, "jobs.ndjson")
     shell(world, f"./beanstalkd.py beanstalkd-server mail --server 127.0.0.1:{server.port} >{shlex.quote(lines)}")
     import_twice(world, f"cat {shlex.quote(lines)} | duetime import -")
