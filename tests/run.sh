@@ -24,7 +24,7 @@
 #                                     scenario tests and the house rules
 #
 # Every lane needs the network if Debian packages are missing, to install them. Besides, two lanes do: lint installs buf from
-# npm's registry into build/buf, once, and clients what the lock files of the libraries name. Everything else stays on the loopback.
+# npm's registry into build/buf, once, and clients what the lock files below client name. Everything else stays on the loopback.
 #
 # The last line is "N passed, N failed": the tests of all lanes, and the quickstart; a lane that only builds counts as one, and
 # so does a build that fails. Exits 0 only if nothing failed. Logs are in build/logs.

@@ -97,12 +97,12 @@ def heartbeat_watchdog(world: World) -> None:
     for device in ("fan", "pump"):
         world.client.cancel(duetime.Key(topic, device))
 
-    watchdog = world.start("python3", program, "--timeout", "1", "--interval", "0.1")
+    watchdog = world.start("python3", program, "--timeout", "3", "--interval", "0.1")
     watchdog.expect("^fan: sent its last heartbeat")
     deadline = world.get(topic, "pump").deliver_time
     eventually(lambda: moment(world.get(topic, "pump").deliver_time) > moment(deadline), "a heartbeat pushes the alarm back")
     output = watchdog.end()
-    equal([line for line in output.splitlines() if line.startswith("ALARM")], ["ALARM fan: no heartbeat for 1 s"], "the alarms")
+    equal([line for line in output.splitlines() if line.startswith("ALARM")], ["ALARM fan: no heartbeat for 3 s"], "the alarms")
     check(output.endswith("pump: no alarm"), f"it printed:\n{output}")
     equal(world.get(topic, "pump").state, pb.Message.STATE_CANCELLED, "the alarm of a device that is watched no longer")
 
@@ -170,7 +170,9 @@ def retry_queue(world: World) -> None:
     world.closing.callback(endpoint.shutdown)
     url = f"http://127.0.0.1:{endpoint.server_port}/"
 
-    world.start(program, "-url", url, "work").expect("^working")
+    usual = world.start(program, "-url", url, "work")
+    usual.expect("^working")
+    usual.kill()
     retry = world.client.get_subscription("webhooks", "sender").settings.retry
     equal((retry.min_backoff.ToTimedelta(), retry.multiplier, retry.max_attempts), (timedelta(seconds=5), 2, 8), "the policy")
 
@@ -197,10 +199,21 @@ def retry_queue(world: World) -> None:
     worker.end(signal.SIGTERM)
 
 
+def quiet_zones() -> list[str]:
+    """Zones in which no digest comes by itself while the case runs."""
+    def seconds_from_nine(zone: str) -> float:
+        local = datetime.now(ZoneInfo(zone))
+        return abs((local - local.replace(hour=9, minute=0)).total_seconds())
+
+    zones = ("Europe/Berlin", "Asia/Shanghai", "America/New_York", "Pacific/Auckland", "America/Sao_Paulo")
+    return [zone for zone in zones if seconds_from_nine(zone) > 900]
+
+
 @case("daily-digest", "python")
 def daily_digest(world: World) -> None:
     program, topic = os.path.join(EXAMPLES, "daily-digest", "digest.py"), "digests"
-    for user, zone in (("ann", "Europe/Berlin"), ("bo", "Asia/Shanghai"), ("cy", "America/New_York")):
+    zones = dict(zip(("ann", "bo", "cy"), quiet_zones()))
+    for user, zone in zones.items():
         for _ in range(2):  # A repeat changes nothing.
             world.output("python3", program, "subscribe", user, zone)
         recurrence = world.client.get_recurrence(f"digests/{user}")
@@ -211,8 +224,9 @@ def daily_digest(world: World) -> None:
         equal(times, {"09:00"}, f"the local times of a year of {user}")
     equal(len(world.pending(topic)), 3, "the pending digests")
 
-    world.output("python3", program, "subscribe", "ann", "Pacific/Auckland")
-    due = moment(world.client.get_recurrence("digests/ann").next_deliver_time).astimezone(ZoneInfo("Pacific/Auckland"))
+    zone = quiet_zones()[3]
+    world.output("python3", program, "subscribe", "ann", zone)
+    due = moment(world.client.get_recurrence("digests/ann").next_deliver_time).astimezone(ZoneInfo(zone))
     equal(due.hour, 9, "the local hour after ann's move")
     world.output("python3", program, "unsubscribe", "bo")
     equal(len(world.pending(topic)), 2, "the pending digests after bo left")
@@ -221,7 +235,7 @@ def daily_digest(world: World) -> None:
     worker.expect("^working")
     first = world.client.get_recurrence("digests/cy").next_message_id
     world.client.reschedule(first, timedelta(0))
-    today = datetime.now(ZoneInfo("America/New_York")).date()
+    today = datetime.now(ZoneInfo(zones["cy"])).date()
     worker.expect(rf"^sent digest cy/({today}|{today + timedelta(days=1)}), number 1$")
     eventually(lambda: world.client.get_recurrence("digests/cy").next_message_id not in ("", first), "the digest after that")
     check(worker.end(signal.SIGINT).endswith("stopped"), f"the worker printed:\n{worker.output}")
