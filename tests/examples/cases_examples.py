@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One case for each program of client/examples. The programs run with the real times, which the case reads from the server; then
-the case lets the time of a message come."""
+the case makes a message due."""
 
 import http.server
 import json
@@ -66,7 +66,6 @@ def marketing_push(world: World) -> None:
     equal(moment(push.deliver_time), at, "the time of a push")
     equal((dict(push.labels), push.ttl.ToTimedelta()), ({"campaign": "lunch"}, timedelta(hours=2)), "label and ttl")
 
-    # Let the time come, for all.
     operation = world.client.start_bulk(pb.StartBulkRequest(topic=topic, action=pb.BULK_ACTION_RELEASE))
     done = pb.Operation.STATE_DONE
     eventually(lambda: world.client.get_operation(operation.name).state == done, "the release of the campaign")

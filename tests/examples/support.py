@@ -152,7 +152,7 @@ class World:
         return self.client.get(duetime.Key(topic, key)).message
 
     def make_due(self, topic: str, key: str) -> None:
-        """Lets the time of a message come now."""
+        """Moves a message to now."""
         answer = self.client.reschedule(duetime.Key(topic, key), timedelta(0))
         equal(answer.outcome, pb.RescheduleResponse.OUTCOME_RESCHEDULED, f"the outcome of moving {key}")
 

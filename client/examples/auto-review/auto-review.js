@@ -44,8 +44,8 @@ async function review(order, stars) {
 /** Handles a message that is due. If it throws, duetime delivers the message again. */
 async function reviewAutomatically(delivery) {
   const order = delivery.payload.toString();
-  // In a database: INSERT INTO reviews ... ON CONFLICT (order_id) DO NOTHING. So a repeat of the delivery changes nothing, and the
-  // buyer's review stays.
+  // In a database: INSERT INTO reviews ... ON CONFLICT (order_id) DO NOTHING. So a repeat of the delivery changes nothing, and
+  // the buyer's review stays.
   if (reviews.has(order)) return;
   reviews.set(order, { stars: 5, automatic: true });
   console.log(`order ${order}: 5 stars, automatically`);

@@ -26,8 +26,8 @@ const (
 	frame = 1000
 )
 
-// setPace limits the deliveries of the topic, so that the push provider is not flooded. The limit is for all senders together, and
-// an operator can change it during the campaign: duetime topic rate pushes 500.
+// setPace limits the deliveries of the topic, so that the push provider is not flooded. The limit is for all senders together,
+// and an operator can change it during the campaign: duetime topic rate pushes 500.
 func setPace(ctx context.Context, client *duetime.Client, perSecond int64) error {
 	want := &pb.Topic{Name: topic, Settings: &pb.TopicSettings{
 		Rate: &pb.DeliveryRate{MessagesPerSecond: perSecond, Burst: perSecond/10 + 1}}}

@@ -122,7 +122,7 @@ func redrive(ctx context.Context, client *duetime.Client) (int64, error) {
 
 func run(ctx context.Context) error {
 	url := flag.String("url", "http://127.0.0.1:8080/", "the endpoint that gets the webhooks")
-	minBackoff := flag.Duration("min-backoff", 5*time.Second, "delay after the first failed attempt; each later one is twice as long")
+	minBackoff := flag.Duration("min-backoff", 5*time.Second, "delay after the first failed attempt; later ones double it")
 	maxAttempts := flag.Int("max-attempts", 8, "failed attempts after which a webhook becomes a dead letter")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "retry-queue [flags] work | send TEXT | dead | redrive")

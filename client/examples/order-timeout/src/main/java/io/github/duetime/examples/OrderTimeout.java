@@ -58,7 +58,7 @@ public final class OrderTimeout {
     return true;
   }
 
-  /** Handles a time-out. If it throws, duetime delivers the time-out again. A repeat finds the order cancelled and changes nothing. */
+  /** Handles a time-out. If it throws, duetime delivers the time-out again. A repeat changes nothing. */
   private Settlement onTimeout(Delivery delivery) {
     String order = delivery.text();
     if (orders.replace(order, State.OPEN, State.CANCELLED)) {
