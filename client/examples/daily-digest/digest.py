@@ -5,6 +5,8 @@
 import argparse
 import json
 import os
+import signal
+import sys
 from datetime import UTC, timedelta
 from zoneinfo import ZoneInfo
 
@@ -80,12 +82,12 @@ def main() -> None:
         elif options.command == "unsubscribe":
             print(f"{options.user}: {'no more digests' if Digests(client).unsubscribe(options.user) else 'had no digest'}")
         else:
+            # Both signals leave the block below, which waits for running handlers and gives back the other messages.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: sys.exit())
             with client.subscribe(TOPIC, send, handlers=8) as subscriber:
                 print("working", flush=True)
-                try:
-                    subscriber.wait()
-                except KeyboardInterrupt:
-                    print("stopped")
+                subscriber.wait()
 
 
 if __name__ == "__main__":

@@ -107,7 +107,8 @@ func send(ctx context.Context, client *duetime.Client) (int64, error) {
 	// Gives back what no handler has begun.
 	stopping, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return sent.Load(), subscriber.Stop(stopping)
+	err = subscriber.Stop(stopping)
+	return sent.Load(), err
 }
 
 func run(ctx context.Context) error {
