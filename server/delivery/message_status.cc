@@ -64,7 +64,8 @@ absl::StatusOr<DeliveryStatus> MessageStatus::StatusOf(
   for (Subscription* const subscription : topic.subscriptions) {
     const Progress* const row = rows->Find(subscription->state.id);
     if (!subscription->Covers(key.id)) {
-      if (!subscription->state.deleting) continue;
+      const bool on_disk = table_->FindAt(key, subscription) == kNoEntry;
+      if (!subscription->state.deleting || !on_disk) continue;
       // It may have delivered the message before it was deleted. Until the release takes its
       // listing up, only the listing tells.
       const auto past = PastOf(key, subscription, row);

@@ -179,6 +179,19 @@ TEST_F(MessageStatusTest, ADeletedSubscriptionMayHaveDeliveredWhatItListed) {
   EXPECT_FALSE(status->untouched());
 }
 
+// The listing of a message in memory says that it may have been delivered since.
+TEST_F(MessageStatusTest, ADeletedSubscriptionKnowsWhatItHasInMemory) {
+  AddSubscription();
+  const storage::MessageRef message = Put();
+  p_.backlog->List(Ready(one_, message));
+  Commit();
+  p_.backlog->FallBehind(one_, message.key);
+  one_->state.deleting = true;
+  const auto status = p_.status->StatusOf(now_, message.key, *one_->topic, nullptr);
+  ASSERT_TRUE(status.ok());
+  EXPECT_TRUE(status->untouched());
+}
+
 TEST_F(MessageStatusTest, AMessageThatNoSubscriberReceivedIsUntouched) {
   const storage::MessageRef message = Put();
   const auto status = p_.status->StatusOf(now_, message.key, *one_->topic, nullptr);
