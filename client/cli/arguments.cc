@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
+#include "client/cli/colour.h"
 #include "client/cli/command.h"
 #include "client/cli/commands.h"
 #include "client/cli/options.h"
@@ -41,7 +42,7 @@ Exit codes:
      cancelled or moved, and why; subscribe: --for ran out before --max
      messages came; pull: nothing came; settle: the server refused some;
      import: some lines were refused; commands with --wait: the operation
-     failed or was stopped
+     failed or was stopped; doctor: something is bad
   4  no server, or no answer in time: the server may have done the work
 
 With --json, each result is the server's answer in proto3 JSON, as one line
@@ -60,15 +61,18 @@ void AddGlobal(CLI::App* app, Settings* settings, std::string* deadline) {
   app->add_option("--tls-key", settings->server.tls_key_file, "The key of --tls-cert (PEM)");
   app->add_option("--timeout", *deadline, "Wait this long for an answer")->capture_default_str();
   app->add_flag("--json", settings->json, "Print JSON, for scripts");
+  app->add_flag("--no-color,--no-colour", settings->no_colours,
+                "Print no colours; so does NO_COLOR=1");
 }
 
 // All commands, in the order of --help. Each group stands before its commands.
 const Commands& AllCommands() {
   static const auto& commands = *new Commands([] {
     Commands all;
-    for (const Commands& some : {MessageCommands(), Commands{ImportCommand(), ExportCommand()},
-                                 ReceiveCommands(), ServerCommands(), OperationCommands(),
-                                 RecurrenceCommands(), TopicCommands(), SubscriptionCommands()}) {
+    for (const Commands& some :
+         {MessageCommands(), Commands{ImportCommand(), ExportCommand()}, ReceiveCommands(),
+          ServerCommands(), Commands{DoctorCommand()}, OperationCommands(), RecurrenceCommands(),
+          TopicCommands(), SubscriptionCommands()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;
@@ -237,6 +241,7 @@ std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* a
     std::fprintf(stderr, "duetime: %s\n", std::string(invocation.status().message()).c_str());
     return kBadUsage;
   }
+  if (!settings.no_colours) UseColours();
   return *std::move(invocation);
 }
 

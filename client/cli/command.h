@@ -40,6 +40,7 @@ enum ExitCode : int {
 struct Settings {
   client::ServerAddress server;
   bool json = false;
+  bool no_colours = false;
   absl::Duration deadline = absl::Seconds(10);
   // The zone in which the text output shows times.
   absl::TimeZone zone;

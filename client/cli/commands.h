@@ -22,6 +22,7 @@ namespace duetime::cli {
 Commands MessageCommands();
 Command ImportCommand();
 Command ExportCommand();
+Command DoctorCommand();
 Commands ReceiveCommands();
 Commands OperationCommands();
 Commands RecurrenceCommands();

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command doctor.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+
+#include "client/cli/colour.h"
+#include "client/cli/commands.h"
+#include "client/cli/findings.h"
+#include "client/cli/host_facts.h"
+#include "client/cli/show.h"
+#include "client/cli/text.h"
+#include "client/cpp/admin_client.h"
+#include "client/cpp/convert.h"
+#include "client/cpp/delay_client.h"
+
+namespace duetime::cli {
+namespace {
+
+using client::AdminClient;
+using Level = Finding::Level;
+
+// So many topics are looked at.
+constexpr size_t kTopicsMax = 1'000;
+constexpr int kOffsetReads = 3;
+// The columns of level and name.
+constexpr int kLevelWidth = 9;
+constexpr int kCheckWidth = 12;
+
+void Append(const Findings& more, Findings* all) {
+  all->insert(all->end(), more.begin(), more.end());
+}
+
+// Asks for the state of the server a few times, because the fastest answer shows the offset of the
+// clocks best.
+absl::Status CheckServer(const client::ClientOptions& options, Findings* all) {
+  const auto client = client::Client::Create(options);
+  if (!client.ok()) return client.status();
+  v1::ServerInfoResponse info;
+  absl::Duration offset;
+  absl::Duration precision = absl::InfiniteDuration();
+  for (int i = 0; i < kOffsetReads; ++i) {
+    const absl::Time sent = absl::Now();
+    absl::StatusOr<v1::ServerInfoResponse> answer = (*client)->ServerInfo();
+    if (!answer.ok()) return answer.status();
+    const absl::Duration half = (absl::Now() - sent) / 2;
+    info = *std::move(answer);
+    if (half >= precision) continue;
+    precision = half;
+    offset = client::FromProto(info.server_time()) - (sent + half);
+  }
+  Append(CheckServerInfo(info, DUETIME_VERSION), all);
+  all->push_back(CheckOffset(offset, precision));
+  return absl::OkStatus();
+}
+
+absl::Status CheckAllTopics(const client::ClientOptions& options, Findings* all) {
+  const auto client = AdminClient::Create(options);
+  if (!client.ok()) return client.status();
+  v1::ListTopicsRequest request;
+  request.set_page_size(kTopicsMax);
+  const absl::StatusOr<v1::ListTopicsResponse> page = (*client)->ListTopics(request);
+  if (!page.ok()) return page.status();
+  std::vector<v1::Subscription> subscriptions;
+  for (const v1::Topic& topic : page->topics()) {
+    v1::ListSubscriptionsRequest of_topic;
+    of_topic.set_topic(topic.name());
+    const auto some = (*client)->ListSubscriptions(of_topic);
+    // The topic may have been deleted meanwhile.
+    if (absl::IsNotFound(some.status())) continue;
+    if (!some.ok()) return some.status();
+    subscriptions.insert(subscriptions.end(), some->subscriptions().begin(),
+                         some->subscriptions().end());
+  }
+  Append(CheckTopics({page->topics().begin(), page->topics().end()}, subscriptions), all);
+  return absl::OkStatus();
+}
+
+// Without the name of the program, which ErrorText begins with.
+Finding NoServer(const Settings& settings, const absl::Status& error) {
+  const std::string text = ErrorText(error, settings.server.target);
+  return {.level = Level::kBad,
+          .check = "server",
+          .text = std::string(absl::StripSuffix(absl::StripPrefix(text, "duetime: "), "\n")),
+          .advice = "Start it (its log says why it stopped), or name its address: --server."};
+}
+
+Findings CheckMachine(const std::string& data_dir) {
+  Findings all = {CheckKernelClock(ReadKernelClock())};
+  if (data_dir.empty()) return all;
+  const absl::StatusOr<DiskFacts> disk = ReadDisk(data_dir);
+  if (!disk.ok()) {
+    all.push_back({.level = Level::kBad,
+                   .check = "disk",
+                   .text = std::string(disk.status().message()),
+                   .advice = "Name the data_dir of the server's configuration."});
+    return all;
+  }
+  Append(CheckDisk(*disk), &all);
+  const absl::StatusOr<ProcessFacts> process = ReadProcess(data_dir);
+  if (process.ok()) {
+    Append(CheckProcess(*process), &all);
+  } else {
+    all.push_back({.level = Level::kWarning,
+                   .check = "process",
+                   .text = std::string(process.status().message()),
+                   .advice = "Run this where the server runs, as its user or as root."});
+  }
+  return all;
+}
+
+std::string FindingText(const Finding& finding) {
+  const std::string level = LevelText(finding.level);
+  std::string text = absl::StrCat(
+      PaintState(level), std::string(kLevelWidth - level.size(), ' '),
+      absl::StrFormat("%-*s%s\n", kCheckWidth, finding.check, Printable(finding.text)));
+  if (!finding.advice.empty()) {
+    absl::StrAppend(&text, std::string(kLevelWidth + kCheckWidth, ' '), finding.advice, "\n");
+  }
+  return text;
+}
+
+std::string FindingJson(const Finding& finding) {
+  const nlohmann::ordered_json json = {{"check", finding.check},
+                                       {"level", LevelText(finding.level)},
+                                       {"text", finding.text},
+                                       {"advice", finding.advice}};
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string SummaryText(const Findings& findings) {
+  const auto count = [&](Level level) {
+    return std::count_if(findings.begin(), findings.end(),
+                         [&](const Finding& finding) { return finding.level == level; });
+  };
+  return absl::StrCat("\n", count(Level::kOk), " ok, ", count(Level::kWarning), " to look at, ",
+                      count(Level::kBad), " bad\n");
+}
+
+ExitCode RunDoctor(const Settings& settings, const Input& input) {
+  client::ClientOptions options;
+  options.server = settings.server;
+  options.deadline = settings.deadline;
+  Findings findings;
+  absl::Status status = CheckServer(options, &findings);
+  if (status.ok()) findings.push_back(CheckAddress(settings.server));
+  if (status.ok()) status = CheckAllTopics(options, &findings);
+  if (!status.ok()) findings.push_back(NoServer(settings, status));
+  const std::string data_dir = input.Text("--data-dir");
+  Append(CheckMachine(data_dir), &findings);
+
+  bool bad = false;
+  for (const Finding& finding : findings) {
+    Print(settings.json ? FindingJson(finding) : FindingText(finding));
+    bad = bad || finding.level == Level::kBad;
+  }
+  if (!settings.json) Print(SummaryText(findings));
+  if (!settings.json && data_dir.empty()) {
+    PrintError("on the server's machine, --data-dir also looks at its disk, files and memory\n");
+  }
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) return kNoAnswer;
+  return bad ? kNotAsWished : kDone;
+}
+
+}  // namespace
+
+Command DoctorCommand() {
+  return {"doctor",
+          "Look for what is wrong or set unsafely, and say what to do",
+          "Prints a line for each check: ok, warning or bad. Exit code 3: something is bad. The "
+          "checks of the disk\nwrite a small file to the data directory and remove it again.",
+          {"", "--data-dir /var/lib/duetime", "--json"},
+          {Row("", "--data-dir",
+               "The server's data directory: also look at its disk, open files and memory")},
+          {.run = RunDoctor}};
+}
+
+}  // namespace duetime::cli

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/findings.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+
+#include "client/cli/row.h"
+#include "client/cli/text.h"
+#include "client/cli/time_text.h"
+#include "client/cpp/convert.h"
+
+namespace duetime::cli {
+namespace {
+
+using Level = Finding::Level;
+
+// What a check accepts without a remark.
+constexpr absl::Duration kOffsetMax = absl::Milliseconds(100);
+constexpr double kUseMax = 0.8;
+constexpr int64_t kFreeBytesMin = int64_t{2} << 30;
+constexpr double kFreePartMin = 0.1;
+constexpr absl::Duration kSyncMax = absl::Milliseconds(10);
+constexpr absl::Duration kSyncBad = absl::Milliseconds(100);
+constexpr int64_t kOpenFilesMin = 20'000;
+
+Finding Ok(std::string check, std::string text) {
+  return {.level = Level::kOk, .check = std::move(check), .text = std::move(text)};
+}
+Finding Warning(std::string check, std::string text, std::string advice) {
+  return {Level::kWarning, std::move(check), std::move(text), std::move(advice)};
+}
+Finding Bad(std::string check, std::string text, std::string advice) {
+  return {Level::kBad, std::move(check), std::move(text), std::move(advice)};
+}
+
+// True if only programs of this machine can reach the address.
+bool IsLocal(absl::string_view target) {
+  if (absl::StartsWith(target, "unix:")) return true;
+  if (const size_t slash = target.rfind('/'); slash != absl::string_view::npos) {
+    target.remove_prefix(slash + 1);
+  }
+  return absl::StartsWith(target, "localhost") || absl::StartsWith(target, "127.") ||
+         absl::StartsWith(target, "[::1]");
+}
+
+Finding CheckState(const v1::ServerInfoResponse& info) {
+  const absl::Duration uptime = absl::Trunc(client::FromProto(info.uptime()), absl::Seconds(1));
+  switch (info.state()) {
+    case v1::SERVING_STATE_SERVING:
+      return Ok("server", absl::StrCat("has served for ", FormatDurationText(uptime)));
+    case v1::SERVING_STATE_STORAGE_FAILED:
+      return Bad("server", "a write to its disk failed, and it accepts nothing",
+                 "Find the cause in its log, then restart it; acknowledged messages are safe.");
+    default:
+      return Warning("server", absl::StrCat("is ", WordOf(info.state()), " and accepts nothing"),
+                     "Wait a moment; if this lasts, its log says what it waits for.");
+  }
+}
+
+Finding CheckVersion(const v1::ServerInfoResponse& info, absl::string_view client_version) {
+  if (info.version() == client_version) {
+    return Ok("version", absl::StrCat("server and tool are ", client_version));
+  }
+  return Warning("version",
+                 absl::StrCat("the server is ", info.version(), ", this tool is ", client_version),
+                 "Install the same version of both.");
+}
+
+Finding CheckClock(const v1::ServerInfoResponse& info) {
+  switch (info.clock_state()) {
+    case v1::CLOCK_STATE_SET_BACK:
+      return Warning("clock",
+                     "the server's clock was set back, so messages that were scheduled by delay "
+                     "come later",
+                     "Let a time daemon slew the clock instead of stepping it; this ends by "
+                     "itself.");
+    case v1::CLOCK_STATE_HELD:
+      return Bad("clock", "the server's clock jumped ahead, and the server does not follow it",
+                 "Set the clock right, or restart the server if the new time is right.");
+    default:
+      return Ok("clock", "the server's clock made no step");
+  }
+}
+
+Finding CheckDamage(const v1::ServerInfoResponse& info) {
+  if (!info.has_damage()) return Ok("data", "no damage was found since the start");
+  return Bad("data", absl::StrCat(info.damage().blocks_total(), " damaged blocks were found"),
+             "See duetime damage list, copy the data directory, and follow RUNBOOK.md.");
+}
+
+Finding CheckSpace(const v1::ServerInfoResponse& info) {
+  if (!info.disk_low()) return Ok("space", "the server's disk has room");
+  return Bad("space", "the server's disk is nearly full, and it refuses new messages",
+             "Free space or enlarge the volume; the server then accepts messages by itself.");
+}
+
+Finding CheckUse(const v1::ServerInfoResponse& info) {
+  const v1::Counts& counts = info.counts();
+  const v1::Limits& limits = info.limits();
+  const std::string text = absl::StrCat(counts.topics(), " of ", limits.topics_max(), " topics, ",
+                                        counts.streams(), " of ", limits.streams_max(), " streams");
+  const auto near = [](int64_t count, int64_t max) {
+    return static_cast<double>(count) > kUseMax * static_cast<double>(max);
+  };
+  if (near(counts.topics(), limits.topics_max()) || near(counts.streams(), limits.streams_max())) {
+    return Warning("limits", text,
+                   "Raise topics_max or streams_max in the server's configuration before the "
+                   "limit is reached.");
+  }
+  return Ok("limits", text);
+}
+
+Finding CheckRepeats(const v1::ServerInfoResponse& info) {
+  const absl::Duration kept = client::FromProto(info.limits().request_retention());
+  if (kept > absl::ZeroDuration()) {
+    return Ok("repeats",
+              absl::StrCat("a repeated request is recognised for ", FormatDurationText(kept)));
+  }
+  return Warning("repeats", "a client that repeats a request can make a second message",
+                 "Set request_retention_ms in the server's configuration.");
+}
+
+// "3 of 5 topics (a, b, ...)"
+std::string SomeText(const std::vector<std::string>& names, size_t all, absl::string_view noun) {
+  constexpr size_t kNamesMax = 3;
+  std::string text = absl::StrCat(names.size(), " of ", all, " ", noun, " (");
+  for (size_t i = 0; i < std::min(names.size(), kNamesMax); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : ", ", Printable(names[i]));
+  }
+  return absl::StrCat(text, names.size() > kNamesMax ? ", ...)" : ")");
+}
+
+std::string Milliseconds(absl::Duration duration) {
+  return absl::StrFormat("%.1f ms", absl::ToDoubleMilliseconds(duration));
+}
+
+Finding CheckSyncs(const DiskFacts& disk) {
+  if (disk.in_memory) {
+    return Bad("fsync", "the data directory is in memory, and a restart of the machine loses it",
+               "Use a directory on a disk.");
+  }
+  if (disk.syncs.empty()) {
+    return Warning("fsync", "no file could be written to the data directory",
+                   "Run this as the user of the server.");
+  }
+  std::vector<absl::Duration> sorted = disk.syncs;
+  std::sort(sorted.begin(), sorted.end());
+  const absl::Duration median = sorted[sorted.size() / 2];
+  const std::string text = absl::StrCat("a synced write takes ", Milliseconds(median), ", at most ",
+                                        Milliseconds(sorted.back()), " of ", sorted.size());
+  const std::string advice =
+      "Each answer waits for one: use a local SSD, best with power-loss protection.";
+  if (median > kSyncBad) return Bad("fsync", text, advice);
+  return median > kSyncMax ? Warning("fsync", text, advice) : Ok("fsync", text);
+}
+
+}  // namespace
+
+std::string LevelText(Level level) {
+  switch (level) {
+    case Level::kOk:
+      return "ok";
+    case Level::kWarning:
+      return "warning";
+    case Level::kBad:
+      return "bad";
+  }
+  return "";
+}
+
+Finding CheckAddress(const client::ServerAddress& address) {
+  const bool tls = !address.tls_ca_file.empty() || !address.tls_cert_file.empty();
+  if (tls && !address.tls_cert_file.empty()) return Ok("access", "TLS, with a certificate of ours");
+  if (IsLocal(address.target)) {
+    return Ok("access", absl::StrCat(address.target, " is an address of this machine"));
+  }
+  if (!tls) {
+    return Bad("access",
+               "the server accepts connections of other machines without TLS: everyone who "
+               "reaches it can read, cancel and settle every message",
+               "Set tls_cert, tls_key and tls_client_ca in the server's configuration, or listen "
+               "on 127.0.0.1.");
+  }
+  return Warning("access",
+                 "TLS, but the server asks for no certificate: everyone who reaches it can read, "
+                 "cancel and settle every message",
+                 "Set tls_client_ca in the server's configuration.");
+}
+
+Findings CheckServerInfo(const v1::ServerInfoResponse& info, absl::string_view client_version) {
+  return {CheckState(info),  CheckVersion(info, client_version),
+          CheckClock(info),  CheckDamage(info),
+          CheckSpace(info),  CheckUse(info),
+          CheckRepeats(info)};
+}
+
+Finding CheckOffset(absl::Duration offset, absl::Duration precision) {
+  const absl::Duration distance = absl::AbsDuration(offset);
+  if (distance <= kOffsetMax + precision) {
+    return Ok("offset", absl::StrCat("the server's time is this machine's, to ",
+                                     Milliseconds(distance + precision)));
+  }
+  return Warning(
+      "offset",
+      absl::StrCat("the server's time is ", FormatDurationText(distance),
+                   offset > absl::ZeroDuration() ? " ahead of" : " behind", " this machine's"),
+      "Synchronise the clocks of both machines by NTP.");
+}
+
+Findings CheckTopics(const std::vector<v1::Topic>& topics,
+                     const std::vector<v1::Subscription>& subscriptions) {
+  std::vector<std::string> unlimited;
+  std::vector<std::string> paused;
+  std::vector<std::string> endless;
+  for (const v1::Topic& topic : topics) {
+    if (topic.settings().max_pending() == 0) unlimited.push_back(topic.name());
+    if (topic.settings().paused()) paused.push_back(topic.name());
+  }
+  for (const v1::Subscription& subscription : subscriptions) {
+    const std::string name = absl::StrCat(subscription.topic(), " ", subscription.name());
+    if (subscription.settings().retry().max_attempts() == 0) endless.push_back(name);
+    if (subscription.settings().paused()) paused.push_back(name);
+  }
+  Findings all;
+  all.push_back(unlimited.empty()
+                    ? Ok("quotas", absl::StrCat("all of ", topics.size(), " topics have a limit"))
+                    : Warning("quotas",
+                              absl::StrCat(SomeText(unlimited, topics.size(), "topics"),
+                                           " accept messages until the disk is full"),
+                              "Set a limit: duetime topic update NAME --max-pending N."));
+  all.push_back(endless.empty()
+                    ? Ok("retries", absl::StrCat("all of ", subscriptions.size(),
+                                                 " subscriptions end their attempts"))
+                    : Warning("retries",
+                              absl::StrCat(SomeText(endless, subscriptions.size(), "subscriptions"),
+                                           " deliver a message that fails for ever"),
+                              "Set a limit: duetime subscription update TOPIC NAME "
+                              "--max-attempts N."));
+  if (!paused.empty()) {
+    all.push_back(Warning(
+        "paused",
+        absl::StrCat(
+            SomeText(paused, topics.size() + subscriptions.size(), "topics and subscriptions"),
+            " deliver nothing"),
+        "If this is not wanted: duetime topic resume NAME, or subscription resume."));
+  }
+  return all;
+}
+
+Finding CheckKernelClock(const KernelClock& clock) {
+  if (clock.synchronised) {
+    return Ok("time sync", absl::StrCat("this machine's clock is synchronised, to ",
+                                        Milliseconds(clock.error_max)));
+  }
+  return Warning("time sync", "nothing is known to synchronise this machine's clock",
+                 "Run chrony or systemd-timesyncd, here or on the host of this container.");
+}
+
+Findings CheckDisk(const DiskFacts& disk) {
+  const std::string text =
+      absl::StrCat(BytesText(disk.free_bytes), " of ", BytesText(disk.size_bytes), " are free");
+  const bool low =
+      disk.free_bytes < kFreeBytesMin ||
+      static_cast<double>(disk.free_bytes) < kFreePartMin * static_cast<double>(disk.size_bytes);
+  return {low ? Warning("disk", text,
+                        "Free space or enlarge the volume: below disk_free_min_bytes the server "
+                        "refuses new messages.")
+              : Ok("disk", text),
+          CheckSyncs(disk)};
+}
+
+Findings CheckProcess(const ProcessFacts& process) {
+  Findings all;
+  const std::string files = absl::StrCat("the server may open ", process.open_files_max, " files");
+  all.push_back(process.open_files_max >= kOpenFilesMin
+                    ? Ok("open files", files)
+                    : Warning("open files", files,
+                              "Raise it for many connections: LimitNOFILE=65536 in the systemd "
+                              "unit."));
+  const std::string memory = absl::StrCat("the server uses ", BytesText(process.resident_bytes),
+                                          " of ", BytesText(process.memory_max));
+  all.push_back(
+      static_cast<double>(process.resident_bytes) <=
+              kUseMax * static_cast<double>(process.memory_max)
+          ? Ok("memory", memory)
+          : Warning("memory", memory,
+                    "Give it more memory, or lower due_max and loaded_max; RUNBOOK.md has "
+                    "the formula."));
+  return all;
+}
+
+}  // namespace duetime::cli

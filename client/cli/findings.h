@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The checks of `duetime doctor`. Pure functions: each looks at facts and says what they mean.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+#include "client/cpp/channel.h"
+#include "duetime/v1/admin.pb.h"
+
+namespace duetime::cli {
+
+// The result of one check.
+struct Finding {
+  enum class Level { kOk, kWarning, kBad };
+
+  Level level = Level::kOk;
+  // The name of the check: "clock".
+  std::string check{};
+  // What the check found.
+  std::string text{};
+  // What to do, as one sentence. Empty if all is well.
+  std::string advice{};
+};
+using Findings = std::vector<Finding>;
+
+std::string LevelText(Finding::Level level);
+
+// ---- Facts that the server tells.
+
+Finding CheckAddress(const client::ServerAddress& address);
+// `client_version` is the version of this program.
+Findings CheckServerInfo(const v1::ServerInfoResponse& info, absl::string_view client_version);
+// The server's time minus this machine's time, known up to `precision`.
+Finding CheckOffset(absl::Duration offset, absl::Duration precision);
+
+// The topics and their subscriptions.
+Findings CheckTopics(const std::vector<v1::Topic>& topics,
+                     const std::vector<v1::Subscription>& subscriptions);
+
+// ---- Facts of this machine.
+
+// The state of the kernel's clock, as adjtimex() tells.
+struct KernelClock {
+  bool synchronised = false;
+  absl::Duration error_max{};
+};
+Finding CheckKernelClock(const KernelClock& clock);
+
+// The disk of the data directory.
+struct DiskFacts {
+  int64_t free_bytes = 0;
+  int64_t size_bytes = 0;
+  // The directory is in memory, so that its files end with the machine.
+  bool in_memory = false;
+  // How long some synced writes took. Empty if no file could be written.
+  std::vector<absl::Duration> syncs{};
+};
+Findings CheckDisk(const DiskFacts& disk);
+
+// The process that uses the data directory.
+struct ProcessFacts {
+  int64_t open_files_max = 0;
+  int64_t resident_bytes = 0;
+  // The least of the machine's memory and the limits of the process's control groups.
+  int64_t memory_max = 0;
+};
+Findings CheckProcess(const ProcessFacts& process);
+
+}  // namespace duetime::cli

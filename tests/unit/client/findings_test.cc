@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The checks of `duetime doctor`, each with good and bad facts, and the command itself.
+#include "client/cli/findings.h"
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <string>
+#include <sys/timex.h>
+#include <vector>
+
+#include "client/cli/host_facts.h"
+#include "client/cpp/convert.h"
+#include "tests/support/temp_directory.h"
+#include "tests/unit/client/commands_fixture.h"
+
+namespace duetime::cli {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Level = Finding::Level;
+
+// The checks that are not OK, as "name: level".
+std::vector<std::string> Remarks(const Findings& findings) {
+  std::vector<std::string> remarks;
+  for (const Finding& finding : findings) {
+    EXPECT_FALSE(finding.text.empty()) << finding.check;
+    EXPECT_EQ(finding.advice.empty(), finding.level == Level::kOk) << finding.check;
+    if (finding.level == Level::kOk) continue;
+    remarks.push_back(finding.check + ": " + LevelText(finding.level));
+  }
+  return remarks;
+}
+
+constexpr char kGoodInfo[] =
+    "version: '1' state: SERVING_STATE_SERVING clock_state: CLOCK_STATE_NORMAL "
+    "limits { topics_max: 10 streams_max: 10 request_retention { seconds: 1 } } "
+    "counts { topics: 8 streams: 8 } ";
+
+TEST(FindingsTest, TheServersOwnState) {
+  struct Case {
+    std::string change;
+    std::vector<std::string> remarks;
+  };
+  for (const Case& c :
+       std::vector<Case>{{"", {}},
+                         {"state: SERVING_STATE_STARTING", {"server: warning"}},
+                         {"state: SERVING_STATE_STORAGE_FAILED", {"server: bad"}},
+                         {"version: '2'", {"version: warning"}},
+                         {"clock_state: CLOCK_STATE_SET_BACK", {"clock: warning"}},
+                         {"clock_state: CLOCK_STATE_HELD", {"clock: bad"}},
+                         {"damage { blocks_total: 3 }", {"data: bad"}},
+                         {"disk_low: true", {"space: bad"}},
+                         {"counts { topics: 9 }", {"limits: warning"}},
+                         {"counts { streams: 9 }", {"limits: warning"}},
+                         {"limits { request_retention { seconds: 0 } }", {"repeats: warning"}}}) {
+    const auto info = ParseProto<v1::ServerInfoResponse>(kGoodInfo + c.change);
+    EXPECT_EQ(Remarks(CheckServerInfo(info, "1")), c.remarks) << c.change;
+  }
+}
+
+TEST(FindingsTest, OtherMachinesNeedTls) {
+  struct Case {
+    client::ServerAddress address;
+    Level level;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{.target = "127.0.0.1:7788"}, Level::kOk},
+           {{.target = "localhost:7788"}, Level::kOk},
+           {{.target = "[::1]:7788"}, Level::kOk},
+           {{.target = "unix:/run/duetime/s"}, Level::kOk},
+           {{.target = "10.0.0.7:7788"}, Level::kBad},
+           {{.target = "dns:///orders.example:7788"}, Level::kBad},
+           {{.target = "10.0.0.7:7788", .tls_ca_file = "ca"}, Level::kWarning},
+           {{.target = "10.0.0.7:7788", .tls_ca_file = "ca", .tls_cert_file = "c"}, Level::kOk}}) {
+    EXPECT_EQ(CheckAddress(c.address).level, c.level) << c.address.target;
+  }
+}
+
+TEST(FindingsTest, ClocksAgreeUpToThePrecision) {
+  const auto level = [](int64_t offset_ms, int64_t precision_ms) {
+    return CheckOffset(absl::Milliseconds(offset_ms), absl::Milliseconds(precision_ms)).level;
+  };
+  EXPECT_EQ(level(90, 1), Level::kOk);
+  EXPECT_EQ(level(900, 900), Level::kOk);
+  EXPECT_EQ(level(200, 1), Level::kWarning);
+  EXPECT_THAT(CheckOffset(absl::Seconds(-2), absl::ZeroDuration()).text, HasSubstr("2s behind"));
+  EXPECT_EQ(CheckKernelClock({.synchronised = true}).level, Level::kOk);
+  EXPECT_EQ(CheckKernelClock({.synchronised = false}).level, Level::kWarning);
+}
+
+TEST(FindingsTest, TopicsWithoutLimits) {
+  const auto topic = [](const std::string& text) { return ParseProto<v1::Topic>(text); };
+  const auto reader = [](const std::string& text) { return ParseProto<v1::Subscription>(text); };
+  EXPECT_THAT(Remarks(CheckTopics({topic("name: 'a' settings { max_pending: 1 }")},
+                                  {reader("settings { retry { max_attempts: 1 } }")})),
+              ElementsAre());
+  const Findings all =
+      CheckTopics({topic("name: 'a'"), topic("name: 'b' settings { paused: true }")},
+                  {reader("topic: 'a' name: 's'")});
+  EXPECT_THAT(Remarks(all), ElementsAre("quotas: warning", "retries: warning", "paused: warning"));
+  EXPECT_THAT(all[0].text, HasSubstr("2 of 2 topics (a, b)"));
+  EXPECT_THAT(all[1].text, HasSubstr("(a s)"));
+}
+
+TEST(FindingsTest, TheDisk) {
+  constexpr int64_t kGib = int64_t{1} << 30;
+  const auto syncs = [](int64_t ms) {
+    return std::vector<absl::Duration>(3, absl::Milliseconds(ms));
+  };
+  struct Case {
+    DiskFacts disk;
+    std::vector<std::string> remarks;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{.free_bytes = 50 * kGib, .size_bytes = 100 * kGib, .syncs = syncs(1)}, {}},
+           {{.free_bytes = kGib, .size_bytes = 4 * kGib, .syncs = syncs(1)}, {"disk: warning"}},
+           {{.free_bytes = 5 * kGib, .size_bytes = 100 * kGib, .syncs = syncs(1)},
+            {"disk: warning"}},
+           {{.free_bytes = 9 * kGib, .size_bytes = 9 * kGib, .syncs = syncs(50)},
+            {"fsync: warning"}},
+           {{.free_bytes = 9 * kGib, .size_bytes = 9 * kGib, .syncs = syncs(500)}, {"fsync: bad"}},
+           {{.free_bytes = 9 * kGib, .size_bytes = 9 * kGib}, {"fsync: warning"}},
+           {{.free_bytes = 9 * kGib, .size_bytes = 9 * kGib, .in_memory = true}, {"fsync: bad"}}}) {
+    EXPECT_EQ(Remarks(CheckDisk(c.disk)), c.remarks);
+  }
+}
+
+TEST(FindingsTest, TheProcess) {
+  const auto remarks = [](ProcessFacts facts) { return Remarks(CheckProcess(facts)); };
+  EXPECT_THAT(remarks({.open_files_max = 65'536, .resident_bytes = 7, .memory_max = 10}),
+              ElementsAre());
+  EXPECT_THAT(remarks({.open_files_max = 1'024, .resident_bytes = 9, .memory_max = 10}),
+              ElementsAre("open files: warning", "memory: warning"));
+}
+
+TEST(HostFactsTest, WhatLinuxTells) {
+  const test::TempDirectory directory;
+  const absl::StatusOr<DiskFacts> disk = ReadDisk(directory.path());
+  ASSERT_TRUE(disk.ok()) << disk.status();
+  EXPECT_GE(disk->size_bytes, disk->free_bytes);
+  EXPECT_EQ(disk->syncs.size(), 20u);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "the file of the check is gone";
+  EXPECT_TRUE(absl::IsNotFound(ReadDisk(directory.Join("none")).status()));
+  EXPECT_TRUE(absl::IsNotFound(ReadProcess(directory.path()).status()));
+  EXPECT_EQ(
+      ReadOpenFilesMax("Max processes 1 2\nMax open files            20000    65536    files\n"),
+      20'000);
+  timex clock{};
+  EXPECT_EQ(ReadKernelClock().synchronised, adjtimex(&clock) != TIME_ERROR);
+}
+
+using DoctorTest = CommandsTest;
+
+TEST_F(DoctorTest, ExitCodes) {
+  server_.On<v1::ServerInfoRequest, v1::ServerInfoResponse>([](const auto&, auto* response) {
+    *response = ParseProto<v1::ServerInfoResponse>(kGoodInfo);
+    *response->mutable_server_time() = client::ToProto(absl::Now());
+    return grpc::Status::OK;
+  });
+  Answer<v1::ListTopicsRequest, v1::ListTopicsResponse>("topics { name: 'a' }");
+  Answer<v1::ListSubscriptionsRequest, v1::ListSubscriptionsResponse>(
+      "subscriptions { topic: 'a' name: 's' }");
+  const std::string out = Out("doctor");
+  EXPECT_THAT(out, HasSubstr("warning  quotas      1 of 1 topics (a) accept"));
+  EXPECT_THAT(out, HasSubstr("ok       access      unix:"));
+  EXPECT_THAT(Out("doctor --json"), HasSubstr("{\"check\":\"clock\",\"level\":\"ok\",\"text\":"));
+  EXPECT_EQ(Cli("doctor --data-dir /no/such/directory").code, kNotAsWished);
+  server_.Stop();
+  const Result unreachable = Cli("doctor --timeout 1s");
+  EXPECT_EQ(unreachable.code, kNoAnswer);
+  EXPECT_THAT(unreachable.out, HasSubstr("bad      server      cannot reach the server at"));
+}
+
+}  // namespace
+}  // namespace duetime::cli
