@@ -71,8 +71,8 @@ const Commands& AllCommands() {
     Commands all;
     for (const Commands& some :
          {MessageCommands(), Commands{ImportCommand(), ExportCommand()}, ReceiveCommands(),
-          ServerCommands(), Commands{DoctorCommand()}, OperationCommands(), RecurrenceCommands(),
-          TopicCommands(), SubscriptionCommands()}) {
+          ServerCommands(), Commands{DoctorCommand(), TopCommand()}, OperationCommands(),
+          RecurrenceCommands(), TopicCommands(), SubscriptionCommands()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

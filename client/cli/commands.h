@@ -23,6 +23,7 @@ Commands MessageCommands();
 Command ImportCommand();
 Command ExportCommand();
 Command DoctorCommand();
+Command TopCommand();
 Commands ReceiveCommands();
 Commands OperationCommands();
 Commands RecurrenceCommands();

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
 
 #include "client/cli/colour.h"
 #include "client/cli/commands.h"
@@ -82,12 +81,10 @@ absl::Status CheckAllTopics(const client::ClientOptions& options, Findings* all)
   return absl::OkStatus();
 }
 
-// Without the name of the program, which ErrorText begins with.
 Finding NoServer(const Settings& settings, const absl::Status& error) {
-  const std::string text = ErrorText(error, settings.server.target);
   return {.level = Level::kBad,
           .check = "server",
-          .text = std::string(absl::StripSuffix(absl::StripPrefix(text, "duetime: "), "\n")),
+          .text = ReasonText(error, settings.server.target),
           .advice = "Start it (its log says why it stopped), or name its address: --server."};
 }
 

@@ -121,9 +121,9 @@ std::string TableText(const Rows& rows, const std::vector<const Message*>& messa
 void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 void PrintError(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
-std::string ErrorText(const absl::Status& error, absl::string_view server) {
+std::string ReasonText(const absl::Status& error, absl::string_view server) {
   const client::ErrorInfo info = client::GetErrorInfo(error);
-  std::string text = "duetime: ";
+  std::string text;
   if (!info.reason.empty()) {
     absl::StrAppend(&text, info.reason, ": ");
   } else if (absl::IsUnavailable(error)) {
@@ -135,7 +135,11 @@ std::string ErrorText(const absl::Status& error, absl::string_view server) {
   if (info.retry_delay.has_value()) {
     absl::StrAppend(&text, " (try again in ", FormatDurationText(*info.retry_delay), ")");
   }
-  return text + "\n";
+  return text;
+}
+
+std::string ErrorText(const absl::Status& error, absl::string_view server) {
+  return absl::StrCat("duetime: ", ReasonText(error, server), "\n");
 }
 
 ExitCode Fail(const Settings& settings, const absl::Status& error) {

@@ -46,7 +46,9 @@ void Print(const std::string& text);
 void PrintError(const std::string& text);
 // Prints the error and returns its exit code.
 ExitCode Fail(const Settings& settings, const absl::Status& error);
-// One line: the reason, the text, and when to try again. Names `server` if it gave no answer.
+// The reason, the text, and when to try again. Names `server` if it gave no answer.
+std::string ReasonText(const absl::Status& error, absl::string_view server);
+// The same as a line that begins with the name of the program.
 std::string ErrorText(const absl::Status& error, absl::string_view server);
 
 // Prints the answer as `text(answer)` or as JSON; or fails.
