@@ -23,6 +23,7 @@ build=(
   libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libcsv-dev zlib1g-dev     # for duetime import
   prometheus-cpp-dev        # brings civetweb and curl, which its CMake package insists on
+  libcpp-httplib-dev        # the console of the command line tool
   tzdata                    # --tz of the command line tool, civil times and recurrences in the server
 )
 unit=(
@@ -46,11 +47,17 @@ python3 -c 'import ensurepip' 2>/dev/null || test+=(python3-venv)
 # For buf, which checks the protos, and for the Node.js library. Node.js from another source than Debian brings an npm of
 # its own, and conflicts with Debian's.
 command -v npm >/dev/null || test+=(npm)
+# The browser of the console's tests.
+command -v chromium >/dev/null || test+=(chromium)
 # The libraries of the built programs, and their time zones. A test compares them with the programs.
 runtime=(
   libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 librocksdb7.8
   libspdlog1.10 libfmt9 libtomlplusplus3 libprometheus-cpp-core1.0
+<<<<<<< HEAD
   libcsv3 zlib1g
+=======
+  libcpp-httplib0.11
+>>>>>>> 76ddee9 (cli: duetime console serves a page and makes any unary call from JSON)
   tzdata
 )
 

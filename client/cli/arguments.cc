@@ -15,6 +15,7 @@
 #include "client/cli/colour.h"
 #include "client/cli/command.h"
 #include "client/cli/commands.h"
+#include "client/cli/console/console.h"
 #include "client/cli/options.h"
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"
@@ -72,7 +73,7 @@ const Commands& AllCommands() {
     for (const Commands& some :
          {MessageCommands(), Commands{ImportCommand(), ExportCommand()}, ReceiveCommands(),
           ServerCommands(), Commands{DoctorCommand(), TopCommand()}, OperationCommands(),
-          RecurrenceCommands(), TopicCommands(), SubscriptionCommands()}) {
+          RecurrenceCommands(), TopicCommands(), SubscriptionCommands(), Commands{ConsoleCommand()}}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;
