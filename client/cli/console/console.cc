@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <csignal>
+#include <cstdio>
 #include <httplib.h>
 #include <nlohmann/json.hpp>
 #include <sys/socket.h>
@@ -237,6 +238,8 @@ absl::Status Serve(const Settings& settings, const Input& input) {
   Route(&site, &gate, &server);
   std::thread listener([&server] { server.listen_after_bind(); });
   Print(absl::StrCat("console of ", settings.server.target, ": http://", listen->Text(), "/\n"));
+  // A program that waits for the address reads it from a pipe.
+  std::fflush(stdout);
   int signal = 0;
   sigwait(&signals, &signal);
   server.stop();

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls of the server, through the console's own process.
+
+import type { Calls } from "./types";
+
+// What the console says about itself: console.json.
+export interface About {
+  version: string;
+  server: string;
+  // The options of the command line that name the server.
+  options: string[];
+  // True if the console was started with --metrics.
+  metrics: boolean;
+}
+
+export class CallError extends Error {
+  constructor(
+    readonly code: string,
+    readonly reason: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+// The largest answer of the server takes a few seconds; the console itself gives up after its --timeout.
+const waitMs = 60_000;
+
+async function request(path: string, init: RequestInit): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, { ...init, signal: AbortSignal.timeout(waitMs) });
+  } catch {
+    throw new CallError("UNAVAILABLE", "NO_CONSOLE", "the console does not answer: is duetime console still running?");
+  }
+  if (response.ok) return response;
+  const text = await response.text();
+  let error: { code?: string; reason?: string; message?: string } = {};
+  try {
+    error = (JSON.parse(text) as { error: typeof error }).error;
+  } catch {
+    // Not an answer of the console.
+  }
+  throw new CallError(error.code ?? "UNKNOWN", error.reason ?? "", error.message ?? `HTTP status ${response.status}`);
+}
+
+// Makes a unary call. Numbers of 64 bits are strings in requests and in responses.
+export async function call<Name extends keyof Calls>(name: Name, body: Calls[Name][0]): Promise<Calls[Name][1]> {
+  const response = await request(`/api/duetime.v1.${name}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "X-Duetime-Console": "1" },
+    body: JSON.stringify(body),
+  });
+  return (await response.json()) as Calls[Name][1];
+}
+
+export async function getAbout(): Promise<About> {
+  return (await (await request("/console.json", {})).json()) as About;
+}
+
+export async function getMetrics(): Promise<string> {
+  return await (await request("/metrics", {})).text();
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Charts over time.
+
+import type { JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import { shortText } from "./text";
+
+export interface Line {
+  label: string;
+  // A variable of the style sheet: "--accent".
+  color: string;
+  values: (number | null)[];
+}
+
+function colorOf(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+// A chart of lines, or of bars. `times` are milliseconds. With `onZoom`, a range that the pointer drags is passed to it, and with
+// `onPick` the index of a point that is clicked.
+export function Chart({ label, times, lines, bars = false, range, height = 180, onZoom, onPick }: {
+  label: string; times: number[]; lines: Line[]; bars?: boolean; range?: [number, number]; height?: number;
+  onZoom?: (from: number, to: number) => void; onPick?: (index: number) => void;
+}): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>();
+  const handlers = useRef({ onZoom, onPick });
+  handlers.current = { onZoom, onPick };
+  const fixed = useRef(range);
+  fixed.current = range;
+  const data = [times.map((one) => one / 1_000), ...lines.map((one) => one.values)] as uPlot.AlignedData;
+
+  useEffect(() => {
+    const target = box.current;
+    if (target === null) return undefined;
+    const make = () => {
+      plot.current?.destroy();
+      plot.current = new uPlot(optionsOf(target, lines, bars, height, fixed, handlers), data, target);
+    };
+    make();
+    const resized = new ResizeObserver(() => plot.current?.setSize({ width: target.clientWidth, height }));
+    resized.observe(target);
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    scheme.addEventListener("change", make);
+    return () => {
+      scheme.removeEventListener("change", make);
+      resized.disconnect();
+      plot.current?.destroy();
+      plot.current = undefined;
+    };
+  }, [bars, height]);
+  useEffect(() => plot.current?.setData(data), [times, lines]);
+
+  return <div ref={box} class="chart" role="img" aria-label={label} />;
+}
+
+function optionsOf(target: HTMLElement, lines: Line[], bars: boolean, height: number, range: { current: [number, number] | undefined },
+  handlers: { current: { onZoom?: (from: number, to: number) => void; onPick?: (index: number) => void } }): uPlot.Options {
+  const axis = { stroke: colorOf("--quiet"), grid: { stroke: colorOf("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+  const xRange: uPlot.Scale["range"] = (_plot, min, max) => {
+    const fixed = range.current;
+    return fixed === undefined ? [min, Math.max(max, min + 1)] : [fixed[0] / 1_000, fixed[1] / 1_000];
+  };
+  return {
+    width: target.clientWidth,
+    height,
+    legend: { show: !bars },
+    cursor: { y: false, drag: { x: handlers.current.onZoom !== undefined, y: false, setScale: false } },
+    scales: { x: { time: true, range: xRange }, y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] } },
+    axes: [axis, { ...axis, size: 50, values: (_plot, splits) => splits.map(shortText) }],
+    series: [
+      { value: (_plot, value) => (value === null ? "-" : new Date(value * 1_000).toLocaleTimeString()) },
+      ...lines.map((line): uPlot.Series => ({
+        label: line.label,
+        stroke: colorOf(line.color),
+        fill: bars ? colorOf(line.color) : undefined,
+        width: bars ? 0 : 1.5,
+        points: { show: false },
+        paths: bars ? uPlot.paths.bars?.({ size: [0.9, 60], align: 1 }) : undefined,
+        value: (_plot, value) => (value === null ? "-" : shortText(value)),
+      })),
+    ],
+    hooks: {
+      setSelect: [(self) => {
+        if (self.select.width < 4) return;
+        const from = self.posToVal(self.select.left, "x") * 1_000;
+        const to = self.posToVal(self.select.left + self.select.width, "x") * 1_000;
+        self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        handlers.current.onZoom?.(from, to);
+      }],
+      ready: [(self) => {
+        self.over.addEventListener("click", () => {
+          const index = self.cursor.idx;
+          if (index !== null && index !== undefined) handlers.current.onPick?.(index);
+        });
+      }],
+    },
+  };
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bulk operations: a form that starts one, and the progress of all.
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { call } from "../api";
+import { useApp } from "../app";
+import { BulkDialog, FilterText, bulkWords, type Bulk } from "../bulk_dialog";
+import { ChangeDialog } from "../change";
+import { commandLine } from "../command";
+import { FilterFields, filterOf, type Params } from "../filter";
+import { useLoaded } from "../poll";
+import { go } from "../route";
+import { countText, wordOf } from "../text";
+import { durationMs, msOf, parseSpan, spanText } from "../time";
+import type { BulkAction, Operation } from "../types";
+import { Choice, Count, Empty, Pager, Problem, Shown, StateBadge, Table, TextField, TopicLink, Waiting, When, usePages } from "../ui";
+import { TopicNames } from "./messages";
+
+const pageSize = 50;
+
+export function BulkPage({ params }: { params: Params }): JSX.Element {
+  const [dialog, setDialog] = useState<Bulk>();
+  const [stopping, setStopping] = useState<Operation>();
+  const topic = params.topic ?? "";
+  const action = (params.action ?? "BULK_ACTION_CANCEL") as BulkAction;
+  const { filter, refusal } = filterOf(params);
+  const set = (change: Params) => go("bulk", { ...params, ...change });
+  const shiftMs = action === "BULK_ACTION_SHIFT" ? parseSpan(params.by ?? "") : undefined;
+  let refused = refusal;
+  if (topic === "") refused = "Name a topic.";
+  else if (shiftMs === null || shiftMs === 0) refused = "Say by how much to shift: 1h30m, or earlier: -15m.";
+  const pages = usePages(topic);
+  const list = useLoaded(`operations ${topic} ${pages.token}`, () => call("Admin/ListOperations", { topic, page_size: pageSize, page_token: pages.token }), 1_500);
+  useEffect(() => { if (list.value) pages.setNext(list.value.next_page_token); }, [list.value]);
+  const close = () => {
+    setDialog(undefined);
+    setStopping(undefined);
+    list.reload();
+  };
+  return (
+    <>
+      <div class="head"><h1>Bulk operations</h1></div>
+      <section class="panel">
+        <div class="title"><h2>Change all messages that match</h2></div>
+        <form onSubmit={(event) => {
+          event.preventDefault();
+          if (refused === undefined) setDialog({ topic, action, filter, shiftMs: shiftMs ?? undefined });
+        }}>
+          <div class="form">
+            <TextField label="Topic" value={topic} onInput={(value) => set({ topic: value })} list="bulk-topics" />
+            <TopicNames id="bulk-topics" />
+            <Choice label="What to do" value={action} onChange={(value) => set({ action: value })} hint={bulkWords[action]?.does}
+              options={Object.entries(bulkWords).map(([value, { verb }]) => [value, verb])} />
+            {action === "BULK_ACTION_SHIFT" && (
+              <TextField label="By" value={params.by ?? ""} onInput={(by) => set({ by })} placeholder="1h30m, or -15m" hint="with a minus: earlier" />
+            )}
+            <FilterFields params={params} set={set} />
+            <div class="field"><span class="label">&nbsp;</span><button type="submit" class="primary" disabled={refused !== undefined}>Count first</button></div>
+          </div>
+        </form>
+        {refused !== undefined && <p class="quiet" role="status">{refused}</p>}
+      </section>
+      <Problem error={list.error} retry={list.reload} />
+      <section class="panel">
+        <div class="title"><h2>Operations{topic !== "" && <> of <Shown text={topic} /></>}</h2><span class="quiet">those that run, and those that ended within a day</span></div>
+        {list.value === undefined ? !list.error && <Waiting /> : list.value.operations.length === 0
+          ? <Empty title="No operations"><span>Count messages with the form above, and start one.</span></Empty>
+          : (
+            <Table caption="Operations" rows={list.value.operations} keyOf={(one) => one.name} columns={[
+              { title: "Operation", cell: (one) => <Shown text={one.name} />, wide: true },
+              { title: "Topic", cell: (one) => <TopicLink name={one.topic} /> },
+              { title: "Action", cell: (one) => <>{wordOf(one.action, "BULK_ACTION_")}{one.shift_by && ` by ${durationMs(one.shift_by) < 0 ? "-" : ""}${spanText(durationMs(one.shift_by))}`}</> },
+              { title: "Messages", wide: true, cell: (one) => <FilterText filter={one.filter} /> },
+              { title: "State", cell: (one) => <><StateBadge state={one.state} />{one.error && <Shown text={` ${one.error.message}`} />}</> },
+              { title: "Matched", right: true, cell: (one) => <Count value={one.matched} /> },
+              { title: "Changed", right: true, cell: (one) => <Count value={one.changed} /> },
+              { title: "Unchanged", right: true, cell: (one) => <Count value={one.unchanged} /> },
+              { title: "Started", cell: (one) => <When time={one.create_time} /> },
+              { title: "Progress", cell: (one) => <Progress operation={one} /> },
+              { title: "Change", cell: (one) => one.state === "STATE_RUNNING" && <button type="button" onClick={() => setStopping(one)}>Stop</button> },
+            ]} />
+          )}
+        <Pager pages={pages} shown={list.value?.operations.length ?? 0} />
+      </section>
+      {dialog && <BulkDialog bulk={dialog} onClose={close} />}
+      {stopping && <StopDialog operation={stopping} onClose={close} />}
+    </>
+  );
+}
+
+function Progress({ operation }: { operation: Operation }): JSX.Element {
+  if (operation.state !== "STATE_RUNNING") return <>took {spanText(msOf(operation.end_time) - msOf(operation.create_time))}</>;
+  return operation.progress_time ? <>up to <When time={operation.progress_time} relative={false} /></> : <>running</>;
+}
+
+function StopDialog({ operation, onClose }: { operation: Operation; onClose: () => void }): JSX.Element {
+  const { about } = useApp();
+  return (
+    <ChangeDialog onClose={onClose} change={{
+      title: "Stop the operation", verb: "Stop", danger: true,
+      touches: <p>The operation <b><Shown text={operation.name} /></b> on <Shown text={operation.topic} /> has changed {countText(operation.changed)} messages
+        so far. These changes stay.</p>,
+      command: commandLine(about.options, "bulk stop", [operation.name]),
+      run: async () => {
+        const answer = await call("Admin/CancelOperation", { name: operation.name });
+        return <p>The operation is {wordOf(answer.operation.state)}; it changed {countText(answer.operation.changed)} messages.</p>;
+      },
+    }} />
+  );
+}

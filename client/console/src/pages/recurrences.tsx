@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recurrences, and one of them with its next occurrences.
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { call } from "../api";
+import { useApp, useNow } from "../app";
+import { ChangeDialog } from "../change";
+import { commandLine } from "../command";
+import { useLoaded } from "../poll";
+import { go, href } from "../route";
+import { bytesOf, bytesText, utf8Of, wordOf } from "../text";
+import { durationMs, localText, msOf, spanText, utcText } from "../time";
+import type { Occurrence, Recurrence } from "../types";
+import {
+  CommandBox, Count, Empty, Facts, LabelList, MessageLink, Pager, Problem, Shown, StateBadge, Table, TextField, TopicLink, Waiting, When, usePages,
+} from "../ui";
+
+const pageSize = 50;
+const previewCount = 10;
+
+function scheduleText({ schedule }: Recurrence): string {
+  return schedule.interval ? `every ${spanText(durationMs(schedule.interval))}` : `${schedule.cron ?? ""} ${schedule.time_zone || "UTC"}`;
+}
+
+export function RecurrencesPage({ params }: { params: Record<string, string> }): JSX.Element {
+  const { about } = useApp();
+  const topic = params.topic ?? "";
+  const pages = usePages(topic);
+  const list = useLoaded(`recurrences ${topic} ${pages.token}`, () => call("Messages/ListRecurrences", { topic, page_size: pageSize, page_token: pages.token }), 5_000);
+  useEffect(() => { if (list.value) pages.setNext(list.value.next_page_token); }, [list.value]);
+  return (
+    <>
+      <div class="head"><h1>Recurrences</h1></div>
+      <div class="panel"><div class="form"><TextField label="Of the topic" value={topic} onInput={(value) => go("recurrences", { topic: value })} placeholder="all topics" /></div></div>
+      <Problem error={list.error} retry={list.reload} />
+      <div class="panel">
+        {list.value === undefined ? !list.error && <Waiting /> : list.value.recurrences.length === 0
+          ? <Empty title="No recurrences"><span>Create one on the command line:</span>
+              <CommandBox command={commandLine(about.options, "recur create", ["standup", "chat", "time to talk"], [["--cron", "30 9 * * MON-FRI"], ["--tz", "Europe/Berlin"]])} /></Empty>
+          : <Table caption="Recurrences" rows={list.value.recurrences} keyOf={(one) => one.name} columns={[
+              { title: "Recurrence", wide: true, cell: (one) => <a href={href("recurrence", { name: one.name })}><Shown text={one.name} /></a> },
+              { title: "Topic", cell: (one) => <TopicLink name={one.topic} /> },
+              { title: "State", cell: (one) => <StateBadge state={one.state} /> },
+              { title: "Schedule", cell: (one) => <Shown text={scheduleText(one)} /> },
+              { title: "Next", cell: (one) => <When time={one.next_deliver_time} /> },
+              { title: "Made", right: true, cell: (one) => <Count value={one.occurrences} /> },
+              { title: "Skipped", right: true, cell: (one) => <Count value={one.skipped} /> },
+            ]} />}
+        <Pager pages={pages} shown={list.value?.recurrences.length ?? 0} />
+      </div>
+    </>
+  );
+}
+
+export function RecurrencePage({ params }: { params: Record<string, string> }): JSX.Element {
+  const name = params.name ?? "";
+  const { about } = useApp();
+  const [asking, setAsking] = useState(false);
+  const loaded = useLoaded(`recurrence ${name}`, async () => (await call("Messages/GetRecurrence", { name })).recurrence, 5_000);
+  const recurrence = loaded.value;
+  const preview = useLoaded(`preview ${name} ${recurrence?.next_deliver_time} ${recurrence?.update_time}`,
+    () => (recurrence === undefined ? Promise.resolve({ occurrences: [] }) : call("Messages/PreviewRecurrence", { name, count: previewCount })));
+  const paused = recurrence?.state === "STATE_PAUSED";
+  const close = (changed: boolean) => {
+    setAsking(false);
+    if (changed) loaded.reload();
+  };
+  return (
+    <>
+      <div class="head">
+        <h1><Shown text={name} /></h1>
+        {recurrence && <StateBadge state={recurrence.state} />}
+        {recurrence && <span class="quiet">in <TopicLink name={recurrence.topic} /></span>}
+        <span class="grow" />
+        {recurrence && recurrence.state !== "STATE_COMPLETED" && <button type="button" onClick={() => setAsking(true)}>{paused ? "Resume" : "Pause"}</button>}
+      </div>
+      <Problem error={loaded.error} retry={loaded.reload} />
+      {recurrence === undefined ? !loaded.error && <Waiting /> : (
+        <>
+          <section class="panel">
+            <div class="title"><h2>The next {previewCount} occurrences</h2>{paused && <span class="quiet">as if it were resumed now</span>}</div>
+            <Problem error={preview.error} retry={preview.reload} />
+            <Calendar occurrences={preview.value?.occurrences ?? []} />
+          </section>
+          <section class="panel"><div class="title"><h2>Recurrence</h2></div><RecurrenceFacts recurrence={recurrence} /></section>
+        </>
+      )}
+      {asking && recurrence && (
+        <ChangeDialog onClose={close} change={{
+          title: paused ? "Resume the recurrence" : "Pause the recurrence",
+          verb: paused ? "Resume" : "Pause",
+          touches: paused
+            ? <p><b><Shown text={name} /></b> makes messages again. What happens to missed occurrences: {wordOf(recurrence.misfire, "MISFIRE_")}.</p>
+            : <p><b><Shown text={name} /></b> makes no more messages until you resume it. Its pending occurrence, due <When time={recurrence.next_deliver_time} />, is
+                cancelled if it was never delivered.</p>,
+          command: commandLine(about.options, `recur ${paused ? "resume" : "pause"}`, [name]),
+          run: async () => {
+            const answer = await call(paused ? "Messages/ResumeRecurrence" : "Messages/PauseRecurrence", { name });
+            return <p>The recurrence is {wordOf(answer.recurrence.state)}.</p>;
+          },
+        }} />
+      )}
+    </>
+  );
+}
+
+const width = 1_000;
+const margin = 60;
+
+// The occurrences as points on a line of time, from now to the last one, and as a list.
+function Calendar({ occurrences }: { occurrences: Occurrence[] }): JSX.Element {
+  const now = useNow();
+  const times = occurrences.map((one) => msOf(one.time));
+  const last = times[times.length - 1];
+  if (last === undefined) return <Empty title="No more occurrences" />;
+  const from = Math.min(now, times[0] ?? now);
+  const at = (ms: number) => margin + ((width - 2 * margin) * (ms - from)) / Math.max(1, last - from);
+  return (
+    <>
+      <svg class="calendar" viewBox={`0 0 ${width} 84`} preserveAspectRatio="none" role="img" aria-label="The next occurrences on a line of time">
+        <line x1={margin} x2={width - margin} y1="40" y2="40" />
+        <line class="now" x1={at(now)} x2={at(now)} y1="22" y2="58" />
+        {times.map((ms) => <line key={ms} class="tick" x1={at(ms)} x2={at(ms)} y1="30" y2="50" style={{ stroke: "var(--accent)", strokeWidth: 4 }}><title>{utcText(ms)}</title></line>)}
+      </svg>
+      <p class="quiet">From now to {localText(last)}: {spanText(last - now)}.</p>
+      <Table caption="Occurrences" rows={occurrences} keyOf={(one) => one.time} columns={[
+        { title: "No.", right: true, cell: (one) => (one.number === "0" ? "" : one.number) },
+        { title: "Due", cell: (one) => <When time={one.time} /> },
+        { title: "Local time of the schedule", cell: (one) => <>{one.civil_time.local.replace("T", " ")} <span class="quiet">{one.civil_time.time_zone}</span></> },
+      ]} />
+    </>
+  );
+}
+
+function RecurrenceFacts({ recurrence }: { recurrence: Recurrence }): JSX.Element {
+  const { schedule, template } = recurrence;
+  const payload = template ? utf8Of(bytesOf(template.payload)) : null;
+  return (
+    <Facts facts={[
+      ["Schedule", <Shown text={scheduleText(recurrence)} />],
+      ["Starts", schedule.start_time && <When time={schedule.start_time} />],
+      ["Ends", schedule.end_time && <When time={schedule.end_time} />],
+      ["Occurrences at most", schedule.max_count !== "0" && schedule.max_count],
+      ["Jitter", schedule.jitter && spanText(durationMs(schedule.jitter))],
+      ["Pending occurrence", recurrence.next_message_id !== "" && <MessageLink id={recurrence.next_message_id} />],
+      ["Made so far", <Count value={recurrence.occurrences} />],
+      ["Skipped", <Count value={recurrence.skipped} />],
+      ["If the previous one has not ended", wordOf(recurrence.overlap, "OVERLAP_") || "allow"],
+      ["Missed occurrences", wordOf(recurrence.misfire, "MISFIRE_")],
+      ["Created", <When time={recurrence.create_time} />],
+      ["Labels", template && Object.keys(template.labels).length > 0 && <LabelList labels={template.labels} />],
+      ["Payload", template && (payload === null ? bytesText(bytesOf(template.payload).length) : <Shown text={payload.slice(0, 500)} />)],
+    ]} />
+  );
+}

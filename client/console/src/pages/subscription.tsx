@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One subscription: its backlog and its settings.
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { call } from "../api";
+import { useApp } from "../app";
+import { ChangeDialog } from "../change";
+import { commandLine } from "../command";
+import { useLoaded } from "../poll";
+import { href } from "../route";
+import { subscriptionSettings, textsOf } from "../settings";
+import { SettingsDialog } from "../settings_form";
+import { countText } from "../text";
+import { Count, Facts, Problem, Shown, Tile, TopicLink, Waiting, When } from "../ui";
+import { SubscriptionState } from "./topic";
+
+export function SubscriptionPage({ params }: { params: Record<string, string> }): JSX.Element {
+  const { topic = "", name = "" } = params;
+  const { about } = useApp();
+  const [dialog, setDialog] = useState<"pause" | "settings">();
+  const loaded = useLoaded(`${topic} ${name}`, async () => (await call("Admin/GetSubscription", { topic, name })).subscription, 3_000);
+  const subscription = loaded.value;
+  const close = (changed: boolean) => {
+    setDialog(undefined);
+    if (changed) loaded.reload();
+  };
+  const paused = subscription?.settings.paused === true;
+  const counts = subscription?.counts;
+  const texts = textsOf(subscriptionSettings, subscription?.settings ?? {});
+  const update = (settings: object, mask: string) => call("Admin/UpdateSubscription", { subscription: { topic, name, settings }, update_mask: mask });
+  return (
+    <>
+      <div class="head">
+        <h1><Shown text={name} /></h1>
+        {subscription && <SubscriptionState subscription={subscription} />}
+        <span class="quiet">of <TopicLink name={topic} /></span>
+        <span class="grow" />
+        {subscription && (
+          <div class="buttons">
+            <button type="button" onClick={() => setDialog("pause")}>{paused ? "Resume" : "Pause"}</button>
+            <button type="button" onClick={() => setDialog("settings")}>Edit settings</button>
+            <a class="button" href={href("dead-letters", { topic, dlq: subscription.settings.dead_letter_topic })}>Dead letters</a>
+          </div>
+        )}
+      </div>
+      <Problem error={loaded.error} retry={loaded.reload} />
+      {subscription === undefined ? !loaded.error && <Waiting /> : (
+        <>
+          <div class="tiles">
+            <Tile label="Ready" value={<><Count value={counts?.ready} />{counts?.behind && "+"}</>} note={counts?.behind ? "and more on disk" : "due and in memory"} />
+            <Tile label="In flight" value={<Count value={counts?.in_flight} />} note={`${countText(counts?.streams)} streams`} />
+            <Tile label="Wait for a retry" value={<Count value={counts?.delayed} />} />
+            <Tile label="Wait for their order" value={<Count value={counts?.blocked} />} />
+            <Tile label="Delivered" value={<Count value={counts?.delivered} />} note="since the start of the server" />
+            <Tile label="Acknowledged" value={<Count value={counts?.acked} />} note="since the start of the server" />
+            <Tile label="Dead letters" value={<Count value={counts?.dead_lettered} />} tone={counts?.dead_lettered === "0" ? "" : "warn"} note="since the start of the server" />
+            <Tile label="Dropped" value={<Count value={counts?.dropped} />} note="since the start of the server" />
+          </div>
+          <section class="panel">
+            <div class="title"><h2>Backlog and settings</h2></div>
+            <Facts facts={[
+              ["Oldest waiting message was due", <When time={counts?.oldest_due_time} />],
+              ["Created", <When time={subscription.create_time} />],
+              ...subscriptionSettings.flatMap((group) => group.fields).map((field): [string, JSX.Element] => [field.label,
+                texts[field.path] === "" ? <span class="quiet">default</span>
+                  : <Shown text={field.choices?.find(([one]) => one === texts[field.path])?.[1] ?? texts[field.path] ?? ""} />]),
+            ]} />
+          </section>
+        </>
+      )}
+      {dialog === "pause" && subscription && (
+        <ChangeDialog onClose={close} change={{
+          title: paused ? "Resume the subscription" : "Pause the subscription",
+          verb: paused ? "Resume" : "Pause",
+          touches: <p><b><Shown text={name} /></b> of <b><Shown text={topic} /></b> {paused ? "delivers again." : "delivers nothing until you resume it. Its messages wait; those in flight can be settled."}
+            {" "}{countText(counts?.ready)} messages are ready, {countText(counts?.in_flight)} in flight.</p>,
+          command: commandLine(about.options, `subscription ${paused ? "resume" : "pause"}`, [topic, name]),
+          run: async () => {
+            await update({ paused: !paused }, "settings.paused");
+            return <p>{paused ? "The subscription delivers again." : "The subscription is paused."}</p>;
+          },
+        }} />
+      )}
+      {dialog === "settings" && subscription && (
+        <SettingsDialog title={`Settings of ${name}`} groups={subscriptionSettings} settings={subscription.settings} onClose={close}
+          note={<p>They apply to later deliveries and later failures of <Shown text={topic} />.</p>}
+          commandOf={(change) => commandLine(about.options, "subscription update", [topic, name], change.options)}
+          update={(change) => update(change.settings, change.mask)} />
+      )}
+    </>
+  );
+}

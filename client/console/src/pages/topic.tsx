@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One topic: its counts, its forecast, its subscriptions and its settings.
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { call } from "../api";
+import { useApp } from "../app";
+import { ChangeDialog } from "../change";
+import { commandLine } from "../command";
+import { ForecastPanel } from "../forecast";
+import { forEachFew, useLoaded } from "../poll";
+import { href } from "../route";
+import { textsOf, topicSettings } from "../settings";
+import { SettingsDialog } from "../settings_form";
+import { bytesText, countText } from "../text";
+import type { Subscription, Topic } from "../types";
+import {
+  Badge, CommandBox, Count, Empty, Facts, Pager, Problem, Shown, Table, Tile, TopicLink, Waiting, When, usePages, type Column,
+} from "../ui";
+import { deadLetterTopicOf } from "./topics";
+
+export function TopicPage({ params }: { params: Record<string, string> }): JSX.Element {
+  const name = params.name ?? "";
+  const { about } = useApp();
+  const [dialog, setDialog] = useState<"pause" | "settings">();
+  const loaded = useLoaded(`topic ${name}`, async () => (await call("Admin/GetTopic", { name })).topic, 3_000);
+  const topic = loaded.value;
+  const close = (changed: boolean) => {
+    setDialog(undefined);
+    if (changed) loaded.reload();
+  };
+  return (
+    <>
+      <div class="head">
+        <h1><Shown text={name} /></h1>
+        {topic && (topic.settings.paused ? <Badge text="paused" tone="warn" /> : <Badge text="active" tone="good" />)}
+        <span class="grow" />
+        {topic && (
+          <div class="buttons">
+            <button type="button" onClick={() => setDialog("pause")}>{topic.settings.paused ? "Resume" : "Pause"}</button>
+            <button type="button" onClick={() => setDialog("settings")}>Edit settings</button>
+            <a class="button" href={href("messages", { topic: name })}>Messages</a>
+            <a class="button" href={href("dead-letters", { topic: name })}>Dead letters</a>
+            <a class="button" href={href("bulk", { topic: name })}>Change many</a>
+          </div>
+        )}
+      </div>
+      <Problem error={loaded.error} retry={loaded.reload} />
+      {topic === undefined ? !loaded.error && <Waiting /> : (
+        <>
+          <div class="tiles">
+            <Tile label="Pending" value={<Count value={topic.counts?.pending} />} note={bytesText(topic.counts?.pending_bytes)} />
+            <Tile label="Due" value={<Count value={topic.counts?.due} />} note="waiting or in flight" tone={topic.settings.paused && topic.counts?.due !== "0" ? "warn" : ""} />
+            <Tile label="Rate" value={topic.settings.rate ? `${topic.settings.rate.messages_per_second}/s` : "no limit"} note="to each subscription" />
+            <Tile label="Dead letters" value={<span style={{ fontSize: "1rem" }}><TopicLink name={deadLetterTopicOf(topic)} /></span>} note="go to this topic" />
+          </div>
+          <ForecastPanel topic={name} />
+          <Subscriptions topic={topic} />
+          <section class="panel">
+            <div class="title"><h2>Settings</h2></div>
+            <SettingFacts topic={topic} />
+          </section>
+        </>
+      )}
+      {dialog === "pause" && topic && <PauseTopic topic={topic} onClose={close} />}
+      {dialog === "settings" && topic && (
+        <SettingsDialog title={`Settings of ${name}`} groups={topicSettings} settings={topic.settings} onClose={close}
+          note={<p>They apply to requests that arrive from then on. The topic has {countText(topic.counts?.pending)} pending messages.</p>}
+          commandOf={(change) => commandLine(about.options, "topic update", [name], change.options)}
+          update={(change) => call("Admin/UpdateTopic", { topic: { name, settings: change.settings }, update_mask: change.mask })} />
+      )}
+    </>
+  );
+}
+
+function PauseTopic({ topic, onClose }: { topic: Topic; onClose: (changed: boolean) => void }): JSX.Element {
+  const { about } = useApp();
+  const paused = topic.settings.paused === true;
+  const verb = paused ? "resume" : "pause";
+  return (
+    <ChangeDialog onClose={onClose} change={{
+      title: paused ? "Resume deliveries of the topic" : "Pause deliveries of the topic",
+      verb: paused ? "Resume" : "Pause",
+      touches: paused
+        ? <p>All subscriptions of <b><Shown text={topic.name} /></b> deliver again. {countText(topic.counts?.due)} messages are due.</p>
+        : <p>No subscription of <b><Shown text={topic.name} /></b> delivers until you resume it. The topic still accepts messages, and messages
+            in flight can be settled. {countText(topic.counts?.pending)} messages are pending, {countText(topic.counts?.due)} of them due.</p>,
+      command: commandLine(about.options, `topic ${verb}`, [topic.name]),
+      run: async () => {
+        await call(paused ? "Admin/ResumeTopic" : "Admin/PauseTopic", { name: topic.name });
+        return <p>{paused ? "The topic delivers again." : "The topic is paused."}</p>;
+      },
+    }} />
+  );
+}
+
+function SettingFacts({ topic }: { topic: Topic }): JSX.Element {
+  const texts = textsOf(topicSettings, topic.settings);
+  const fields = topicSettings.flatMap((group) => group.fields)
+    .filter((field) => field.kind !== "choice" || texts["minute_limit.messages"] !== "");
+  return <Facts facts={fields.map((field) => [field.label,
+    texts[field.path] === "" ? <span class="quiet">default</span> : <Shown text={field.choices?.find(([one]) => one === texts[field.path])?.[1] ?? texts[field.path] ?? ""} />])} />;
+}
+
+const pageSize = 50;
+
+const columns: Column<Subscription>[] = [
+  { title: "Subscription", wide: true, cell: (one) => <a href={href("subscription", { topic: one.topic, name: one.name })}><Shown text={one.name} /></a> },
+  { title: "State", cell: (one) => <SubscriptionState subscription={one} /> },
+  { title: "Ready", right: true, cell: (one) => <><Count value={one.counts?.ready} />{one.counts?.behind && "+"}</> },
+  { title: "In flight", right: true, cell: (one) => <Count value={one.counts?.in_flight} /> },
+  { title: "Retry", right: true, cell: (one) => <Count value={one.counts?.delayed} /> },
+  { title: "Blocked", right: true, cell: (one) => <Count value={one.counts?.blocked} /> },
+  { title: "Oldest waiting", cell: (one) => <When time={one.counts?.oldest_due_time} /> },
+  { title: "Streams", right: true, cell: (one) => <Count value={one.counts?.streams} /> },
+  { title: "Delivered", right: true, cell: (one) => <Count value={one.counts?.delivered} /> },
+  { title: "Acked", right: true, cell: (one) => <Count value={one.counts?.acked} /> },
+];
+
+export function SubscriptionState({ subscription }: { subscription: Subscription }): JSX.Element {
+  const { counts, settings } = subscription;
+  if (settings.paused) return <Badge text="paused" tone="warn" />;
+  return (
+    <>
+      {counts?.slowed && <Badge text="slowed: too many fail" tone="bad" />}
+      {counts?.behind && <Badge text="backlog on disk" tone="warn" />}
+      {!counts?.slowed && !counts?.behind && (counts?.streams === "0" ? <Badge text="no subscriber" /> : <Badge text="active" tone="good" />)}
+    </>
+  );
+}
+
+function Subscriptions({ topic }: { topic: Topic }): JSX.Element {
+  const { about } = useApp();
+  const pages = usePages(topic.name);
+  const list = useLoaded(`subscriptions ${topic.name} ${pages.token}`, async () => {
+    const page = await call("Admin/ListSubscriptions", { topic: topic.name, page_size: pageSize, page_token: pages.token });
+    const subscriptions = await forEachFew(page.subscriptions, async (one) => {
+      try {
+        return (await call("Admin/GetSubscription", { topic: one.topic, name: one.name })).subscription;
+      } catch {
+        return one; // Deleted meanwhile.
+      }
+    });
+    return { subscriptions, next: page.next_page_token };
+  }, 3_000);
+  useEffect(() => { if (list.value) pages.setNext(list.value.next); }, [list.value]);
+  return (
+    <section class="panel">
+      <div class="title"><h2>Subscriptions</h2><span class="quiet">ready: due and in memory; + means that more wait on disk</span></div>
+      <Problem error={list.error} retry={list.reload} />
+      {list.value === undefined ? !list.error && <Waiting /> : list.value.subscriptions.length === 0
+        ? <Empty title="No subscription yet"><span>Messages wait for the first subscriber:</span>
+            <CommandBox command={commandLine(about.options, "subscribe", [topic.name])} /></Empty>
+        : <Table caption="Subscriptions" columns={columns} rows={list.value.subscriptions} keyOf={(one) => one.name} />}
+      <Pager pages={pages} shown={list.value?.subscriptions.length ?? 0} />
+    </section>
+  );
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The page's own addresses: "#/topic?name=orders". The part behind # never reaches a server.
+
+import { useEffect, useState } from "preact/hooks";
+
+export interface Route {
+  page: string;
+  params: Record<string, string>;
+}
+
+export function readRoute(hash: string): Route {
+  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?");
+  return { page: path === "" ? "overview" : path, params: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+// The address of a page. Leaves out empty parameters.
+export function href(page: string, params: Record<string, string | undefined> = {}): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) if (value) query.set(name, value);
+  const text = query.toString();
+  return `#/${page}${text === "" ? "" : `?${text}`}`;
+}
+
+export function go(page: string, params: Record<string, string | undefined> = {}): void {
+  location.hash = href(page, params);
+}
+
+export function useRoute(): Route {
+  const [route, setRoute] = useState(readRoute(location.hash));
+  useEffect(() => {
+    const update = () => setRoute(readRoute(location.hash));
+    addEventListener("hashchange", update);
+    return () => removeEventListener("hashchange", update);
+  }, []);
+  return route;
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every page, wide and narrow, light and dark, with no data, a little and hostile data. Each keeps a screenshot.
+
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { href } from "../src/route";
+import { until, type Site, type Test } from "./harness";
+import { hostileKey, hostileText, longName } from "./samples";
+
+// Opens a page and fails at the end of the test if the browser has reported an error, such as a breach of the security policy.
+export async function withPage(browser: Browser, site: Site, run: (page: Page, errors: string[]) => Promise<void>, options: object = {}): Promise<void> {
+  const context = await browser.newContext({ timezoneId: "Asia/Tokyo", locale: "en-GB", viewport: { width: 1280, height: 800 }, ...options });
+  const page = await context.newPage();
+  const errors: string[] = [];
+  page.on("pageerror", (error) => errors.push(String(error)));
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  try {
+    await page.goto(`${site.url}/`);
+    await run(page, errors);
+    assert.deepEqual(errors, []);
+  } finally {
+    await context.close();
+  }
+}
+
+// Goes to a page of the console and waits until it has its data.
+export async function show(page: Page, address: string): Promise<void> {
+  await page.evaluate((hash) => { location.hash = hash; }, address);
+  await page.waitForFunction((hash) => location.hash === hash, address);
+  await page.locator("main h1").first().waitFor();
+  await page.waitForFunction(() => document.querySelector("[aria-busy]") === null);
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+}
+
+type Address = [name: string, address: string];
+
+async function addressesOf(name: string, site: Site): Promise<Address[]> {
+  const topic = { empty: "none", little: "orders", hostile: "-rf" }[name] ?? "";
+  const list: Address[] = [
+    ["overview", href("overview")],
+    ["topics", href("topics")],
+    ["messages", href("messages", { topic: name === "empty" ? "" : topic, view: name === "hostile" ? "full" : "" })],
+    ["dead-letters", href("dead-letters", { topic: name === "empty" ? "" : topic })],
+    ["recurrences", href("recurrences")],
+    ["bulk", href("bulk")],
+    ["server", href("server")],
+  ];
+  if (name === "empty") return list;
+  const [recurrence, subscription, target] = name === "little" ? ["standup", "billing", { topic, key: "held" }] : ["--all", "--help", { topic, key: hostileText }];
+  const found = await site.call("Messages/Get", { key: target });
+  return [
+    ...list,
+    ["topic", href("topic", { name: topic })],
+    ["subscription", href("subscription", { topic, name: subscription })],
+    ["message", href("message", { id: found.message.id })],
+    ["recurrence", href("recurrence", { name: recurrence })],
+    ...(name === "hostile" ? ([["topic-long", href("topic", { name: longName })]] as Address[]) : []),
+  ];
+}
+
+export function pageTests(browser: Browser, sites: Record<string, Site>, shots: string): Test[] {
+  mkdirSync(shots, { recursive: true });
+  const tests: Test[] = [];
+  for (const [data, site] of Object.entries(sites)) {
+    for (const [width, height] of [[1280, 800], [390, 800]] as const) {
+      for (const colorScheme of ["light", "dark"] as const) {
+        tests.push([`pages with ${data} data, ${width} wide, ${colorScheme}`, () => withPage(browser, site, async (page) => {
+          for (const [name, address] of await addressesOf(data, site)) {
+            await show(page, address);
+            await page.screenshot({ path: join(shots, `${data}-${name}-${width}-${colorScheme}.png`), fullPage: true });
+            const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+            assert.ok(wide <= 0, `${name} is ${wide} px wider than the screen`);
+            const problems = await page.locator(".problem").allInnerTexts();
+            assert.deepEqual(problems, [], name);
+            assert.equal(await page.evaluate(() => (window as { pwned?: number }).pwned), undefined, name);
+            assert.equal(await page.locator("main img, main script, main iframe").count(), 0, name);
+          }
+        }, { colorScheme, viewport: { width, height } })]);
+      }
+    }
+  }
+  tests.push(["hostile text is shown, not run", () => withPage(browser, sites.hostile as Site, async (page) => {
+    await show(page, href("messages", { topic: "-rf" }));
+    const text = await page.locator("main").innerText();
+    assert.ok(text.includes(hostileText));
+    assert.ok(text.includes("\\n\\u202egnp.exe"), "characters that reorder text are visible");
+    assert.ok(!text.includes("\u202e"));
+    assert.ok(text.includes(hostileKey.slice(0, 20)));
+  })]);
+  tests.push(["a list goes from page to page and back", () => withPage(browser, sites.little as Site, async (page) => {
+    await show(page, href("messages", { topic: "orders" }));
+    const first = await page.locator("tbody tr").first().innerText();
+    await page.getByRole("button", { name: "Next" }).click();
+    await until("the second page", async () => (await page.locator(".pager").innerText()).includes("page 2"));
+    await until("other messages", async () => (await page.locator("tbody tr").count()) < 100);
+    await page.getByRole("button", { name: "Back" }).click();
+    await until("the first page", async () => (await page.locator("tbody tr").first().innerText()).slice(0, 19) === first.slice(0, 19));
+  })]);
+  return tests;
+}

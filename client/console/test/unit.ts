@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pure functions of the page, as tables.
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { bucketFor } from "../src/bucket";
+import { commandLine, quote } from "../src/command";
+import { parseLabels } from "../src/filter";
+import { histogramOf, parseMetrics, quantileOf, sumOf } from "../src/metrics";
+import { changeOf, subscriptionSettings, textsOf, topicSettings } from "../src/settings";
+import { countText, hexText, prettyJson, utf8Of, visibleText } from "../src/text";
+import { durationMs, parseSpan, spanJson, spanOption, spanText } from "../src/time";
+import type { Test } from "./harness";
+import { hostileKey, hostileText } from "./samples";
+
+// Compares the results of a function with a table of arguments and results.
+function table<In, Out>(name: string, of: (input: In) => Out, rows: [In, Out][]): Test {
+  return [name, () => {
+    for (const [input, expected] of rows) assert.deepEqual(of(input), expected, JSON.stringify(input));
+  }];
+}
+
+const words = ["", "plain", "two words", "it's", "$HOME `id` $(id)", "a\\b\\", "-x", "--", "*?[a]", "~", "#", "line\nbreak", "\u001b[31m", "\u202e'1", "é",
+  "a=b", hostileKey, hostileText];
+
+export function unitTests(): Test[] {
+  return [
+    ["a shell reads each quoted word as it was", () => {
+      const result = spawnSync("bash", ["-c", `printf '%s\\0' ${words.map((one) => (one === "" ? "''" : quote(one))).join(" ")}`]);
+      assert.deepEqual(result.stdout.toString().split("\0").slice(0, -1), words);
+    }],
+    table("no command hides a character of its words", (word: string) => /[\p{Cc}\p{Cf}]/u.test(quote(word)), words.map((one) => [one, false])),
+    table("commands", (args: Parameters<typeof commandLine>) => commandLine(...args), [
+      [[[], "topic pause", ["orders"]], "duetime topic pause orders"],
+      [[["--server", "h:1"], "cancel", ["id"], [["--stop-redelivery", true]]], "duetime cancel --server h:1 --stop-redelivery id"],
+      [[[], "topic pause", ["-rf"]], "duetime topic pause -- -rf"],
+      [[[], "list", ["t"], [["--key-prefix", "-x y"], ["--label", "a=it's"]]], "duetime list --key-prefix='-x y' --label 'a=it'\\''s' t"],
+      [[[], "topic update", ["t"], [["--dead-letter-topic", ""]]], "duetime topic update --dead-letter-topic='' t"],
+    ]),
+    table("numbers keep all digits", countText, [["9007199254740993", "9\u2009007\u2009199\u2009254\u2009740\u2009993"], ["0", "0"], [undefined, "0"]]),
+    table("durations of people", parseSpan, [["1h30m", 5_400_000], ["-15m", -900_000], ["500ms", 500], ["1.5s", 1_500], ["2 d", 172_800_000], ["", null], ["5", null], ["1x", null]]),
+    table("durations for the command line", spanOption, [[5_400_000, "1h30m"], [-900_000, "-15m"], [0, "0s"], [1_500, "1s500ms"]]),
+    table("durations in JSON", spanJson, [[1_500, "1.500s"], [-900_000, "-900.000s"], [0, "0.000s"]]),
+    table("durations from JSON", durationMs, [["1.5s", 1_500], ["-0.250s", -250]]),
+    table("durations as text", spanText, [[350, "350 ms"], [1_500, "1.5 s"], [185_000, "3 min 5 s"], [86_400_000 * 400, "1 y 35 d"]]),
+    table("hidden characters are shown", visibleText, [["a\nb", "a\\nb"], ["\u202egnp", "\\u202egnp"], ["é ☃", "é ☃"]]),
+    table("bytes that are not UTF-8 are no text", (bytes: number[]) => utf8Of(Uint8Array.from(bytes)), [[[104, 105], "hi"], [[255], null], [[], ""]]),
+    table("JSON keeps its numbers", prettyJson, [
+      [`{"n":9007199254740993,"a":[],"b":[1,{"c":"x,y:{}"}]}`, `{\n  "n": 9007199254740993,\n  "a": [],\n  "b": [\n    1,\n    {\n      "c": "x,y:{}"\n    }\n  ]\n}`],
+      ["12", null], ["not", null], ["{", null],
+    ]),
+    ["hex shows offset, bytes and text", () => assert.equal(hexText(Uint8Array.from([0, 104, 105, 255])), `00000000  00 68 69 ff${" ".repeat(36)}  .hi.`)],
+    table("labels of the form", parseLabels, [["a=1, b=x=y", { a: "1", b: "x=y" }], ["", {}], ["a", null], ["=1", null]]),
+    table("the bucket follows the range", (ms: number) => bucketFor(ms)[0], [
+      [60_000, "BUCKET_SECOND"], [3_600_000, "BUCKET_MINUTE"], [86_400_000 * 7, "BUCKET_HOUR"], [86_400_000 * 366, "BUCKET_DAY"],
+    ]),
+    ["metrics are summed over their labels", () => {
+      const metrics = parseMetrics(`# HELP x y\na{shard="0"} 1\na{shard="1",knob="b\\"c"} 2\nh_bucket{le="0.1"} 3\nh_bucket{le="+Inf"} 4\n`);
+      assert.equal(sumOf(metrics, "a"), 3);
+      assert.equal(sumOf(metrics, "none"), undefined);
+      const buckets = histogramOf(metrics, "h");
+      assert.deepEqual(buckets, [{ le: 0.1, count: 3 }, { le: Infinity, count: 1 }]);
+      assert.equal(quantileOf(buckets, 0.5), 0.1);
+      assert.equal(quantileOf(buckets, 0.99), Infinity);
+    }],
+    ["a change of settings names what it changes, and no more", () => {
+      const before = textsOf(topicSettings, { max_pending: "5", rate: { messages_per_second: "10", burst: "3" } });
+      const change = changeOf(topicSettings, before, { ...before, max_pending: "", "rate.messages_per_second": "9007199254740993", default_ttl: "90m" });
+      assert.equal(change.refusal, undefined);
+      assert.equal(change.mask, "settings.maxPending,settings.defaultTtl,settings.rate");
+      assert.deepEqual(change.settings, { default_ttl: "5400.000s", rate: { messages_per_second: "9007199254740993", burst: "3" } });
+      assert.deepEqual(change.options, [["--max-pending", "0"], ["--default-ttl", "1h30m"], ["--rate", "9007199254740993"], ["--burst", "3"]]);
+    }],
+    ["an emptied group is reset as a whole", () => {
+      const before = textsOf(topicSettings, { rate: { messages_per_second: "10", burst: "3" } });
+      const change = changeOf(topicSettings, before, { ...before, "rate.messages_per_second": "" });
+      assert.deepEqual([change.mask, change.settings, change.options], ["settings.rate", {}, [["--rate", "none"]]]);
+    }],
+    table("settings that are refused", (after: Record<string, string>) => {
+      const before = textsOf(subscriptionSettings, {});
+      return changeOf(subscriptionSettings, before, { ...before, ...after }).refusal !== undefined;
+    }, [[{}, true], [{ "retry.max_attempts": "x" }, true], [{ lease_duration: "5" }, true], [{ "retry.jitter": "0.5" }, false]]),
+  ];
+}
