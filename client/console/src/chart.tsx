@@ -56,8 +56,18 @@ export function Chart({ label, times, lines, bars = false, range, height = 180, 
   return <div ref={box} class="chart" role="img" aria-label={label} />;
 }
 
+// For each distance of two labels in seconds: their form, and that of a label at which a new year, day or minute begins.
+const timeLabels: (string | number | null)[][] = [
+  [3600 * 24 * 365, "{YYYY}", null, null, null, null, null, null, 1],
+  [3600 * 24 * 28, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+  [3600 * 24, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+];
+
 function optionsOf(target: HTMLElement, lines: Line[], bars: boolean, height: number, range: { current: [number, number] | undefined },
   handlers: { current: { onZoom?: (from: number, to: number) => void; onPick?: (index: number) => void } }): uPlot.Options {
+  let dragged = false;
   const axis = { stroke: colorOf("--quiet"), grid: { stroke: colorOf("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
   const xRange: uPlot.Scale["range"] = (_plot, min, max) => {
     const fixed = range.current;
@@ -69,7 +79,7 @@ function optionsOf(target: HTMLElement, lines: Line[], bars: boolean, height: nu
     legend: { show: !bars },
     cursor: { y: false, drag: { x: handlers.current.onZoom !== undefined, y: false, setScale: false } },
     scales: { x: { time: true, range: xRange }, y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] } },
-    axes: [axis, { ...axis, size: 50, values: (_plot, splits) => splits.map(shortText) }],
+    axes: [{ ...axis, values: timeLabels }, { ...axis, size: 50, values: (_plot, splits) => splits.map(shortText) }],
     series: [
       { value: (_plot, value) => (value === null ? "-" : new Date(value * 1_000).toLocaleTimeString()) },
       ...lines.map((line): uPlot.Series => ({
@@ -88,12 +98,15 @@ function optionsOf(target: HTMLElement, lines: Line[], bars: boolean, height: nu
         const from = self.posToVal(self.select.left, "x") * 1_000;
         const to = self.posToVal(self.select.left + self.select.width, "x") * 1_000;
         self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        dragged = true;
         handlers.current.onZoom?.(from, to);
       }],
       ready: [(self) => {
         self.over.addEventListener("click", () => {
           const index = self.cursor.idx;
-          if (index !== null && index !== undefined) handlers.current.onPick?.(index);
+          // A drag ends with a click, too.
+          if (dragged) dragged = false;
+          else if (index !== null && index !== undefined) handlers.current.onPick?.(index);
         });
       }],
     },

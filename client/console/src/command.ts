@@ -27,11 +27,11 @@ export function commandLine(server: string[], words: string, args: string[], opt
   const parts = ["duetime", words];
   for (const [name, value] of [...pairs(server), ...options]) {
     if (value === true) parts.push(name);
-    else if (value.startsWith("-") || value === "") parts.push(quote(`${name}=`) + (value === "" ? "''" : quote(value)));
+    else if (value.startsWith("-")) parts.push(quote(`${name}=`) + quote(value));
     else parts.push(name, quote(value));
   }
   if (args.some((one) => one.startsWith("-"))) parts.push("--");
-  return [...parts, ...args.map((one) => (one === "" ? "''" : quote(one)))].join(" ");
+  return [...parts, ...args.map(quote)].join(" ");
 }
 
 function pairs(words: string[]): Options {

@@ -11,7 +11,7 @@ import { Chart } from "./chart";
 import { useLoaded } from "./poll";
 import { href } from "./route";
 import { countText } from "./text";
-import { dayMs, localText, msOf, spanText } from "./time";
+import { dayMs, localText, msOf } from "./time";
 import { Empty, Problem, Waiting } from "./ui";
 
 const spans: [string, number][] = [["Year", 366 * dayMs], ["Month", 31 * dayMs], ["Day", dayMs], ["Hour", 3_600_000], ["Minute", 60_000]];
@@ -50,7 +50,7 @@ export function ForecastPanel({ topic }: { topic: string }): JSX.Element {
     <section class="panel">
       <div class="title">
         <h2>Forecast</h2>
-        <span class="quiet">{localText(from)} and {spanText(range.length)} on, by {bucketName}</span>
+        <span class="quiet">{shown && `${localText(msOf(shown.start_time))} to ${localText(msOf(shown.end_time))}, `}by {bucketName}</span>
         <span class="grow" />
         <div class="buttons" role="group" aria-label="Length of the forecast">
           {spans.map(([name, length]) => (

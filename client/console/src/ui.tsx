@@ -11,9 +11,12 @@ import { countText, visibleText, wordOf } from "./text";
 import { localText, msOf, relativeText, utcText } from "./time";
 import type { Labels } from "./types";
 
-// Text that a producer chose. Shows each character, and keeps the direction of the text around it.
-export function Shown({ text }: { text: string }): JSX.Element {
-  return <bdi class="shown">{visibleText(text)}</bdi>;
+// Text that a producer chose. Shows each character, and keeps the direction of the text around it. Cuts text that is longer than
+// `max`; the title has all of it.
+export function Shown({ text, max = Infinity }: { text: string; max?: number }): JSX.Element {
+  const all = visibleText(text);
+  const cut = all.length > max;
+  return <bdi class="shown" title={cut ? all : undefined}>{cut ? `${all.slice(0, max)}…` : all}</bdi>;
 }
 
 // A time in the browser's zone; the title has the exact UTC.
@@ -53,10 +56,14 @@ export function Tile({ label, value, note, tone = "" }: {
   );
 }
 
-export function LabelList({ labels }: { labels: Labels | undefined }): JSX.Element {
+// Labels; in a list, `short`: the beginnings of the first ones.
+export function LabelList({ labels, short = false }: { labels: Labels | undefined; short?: boolean }): JSX.Element {
+  const all = Object.entries(labels ?? {});
+  const shown = short ? all.slice(0, 4) : all;
   return (
     <span class="labels">
-      {Object.entries(labels ?? {}).map(([name, value]) => <span class="chip" key={name}><Shown text={`${name}=${value}`} /></span>)}
+      {shown.map(([name, value]) => <span class="chip" key={name}><Shown text={`${name}=${value}`} max={short ? 40 : Infinity} /></span>)}
+      {shown.length < all.length && <span class="quiet">+{all.length - shown.length}</span>}
     </span>
   );
 }
@@ -177,8 +184,11 @@ export function Dialog({ title, onClose, children }: {
   const id = useId();
   useEffect(() => {
     const before = document.activeElement;
-    dialog.current?.showModal();
+    const open = dialog.current;
+    open?.showModal();
     return () => {
+      // While the dialog is open, nothing behind it can have the focus.
+      open?.close();
       if (before instanceof HTMLElement) before.focus();
     };
   }, []);

@@ -76,7 +76,7 @@ function casesOf(site: Site): Case[] {
       },
       done: async (tag) => {
         const { max_pending, dead_letter_topic, rate, default_ttl, minute_limit } = await settingsOf(tag);
-        return JSON.stringify([max_pending, dead_letter_topic, rate.messages_per_second, default_ttl, minute_limit.messages, minute_limit.policy, minute_limit.spread_max])
+        return JSON.stringify([max_pending, dead_letter_topic, rate?.messages_per_second, default_ttl, minute_limit?.messages, minute_limit?.policy, minute_limit?.spread_max])
           === JSON.stringify(["0", "", "20", "5400s", "1000", "POLICY_SPREAD", "3600s"]);
       } },
     { name: "pause a subscription", prepare: subscription(), open: click("Pause"), verb: "Pause", done: async (tag) => (await readerOf(tag)).paused },
@@ -154,10 +154,10 @@ export function changeTests(browser: Browser, site: Site): Test[] {
     await site.call("Admin/CreateTopic", { topic: { name: "refused" } });
     await show(page, href("topic", { name: "refused" }));
     await page.getByRole("button", { name: "Edit settings" }).click();
-    await page.getByLabel("Time to live").fill("9000000d");
+    await page.getByLabel("Time to live").fill("9000d");
     await page.getByRole("dialog").getByRole("button", { name: "Change" }).click();
     await page.getByText("INVALID_TOPIC_SETTINGS").waitFor();
-    assert.equal(await page.getByLabel("Time to live").inputValue(), "9000000d");
+    assert.equal(await page.getByLabel("Time to live").inputValue(), "9000d");
     errors.splice(0); // The browser reports the status of 400.
   })]);
   return tests;

@@ -92,12 +92,12 @@ export function pageTests(browser: Browser, sites: Record<string, Site>, shots: 
   })]);
   tests.push(["a list goes from page to page and back", () => withPage(browser, sites.little as Site, async (page) => {
     await show(page, href("messages", { topic: "orders" }));
-    const first = await page.locator("tbody tr").first().innerText();
+    const first = await page.locator("a.id").first().innerText();
     await page.getByRole("button", { name: "Next" }).click();
     await until("the second page", async () => (await page.locator(".pager").innerText()).includes("page 2"));
     await until("other messages", async () => (await page.locator("tbody tr").count()) < 100);
     await page.getByRole("button", { name: "Back" }).click();
-    await until("the first page", async () => (await page.locator("tbody tr").first().innerText()).slice(0, 19) === first.slice(0, 19));
+    await until("the first page", async () => (await page.locator("a.id").first().innerText()) === first);
   })]);
   return tests;
 }

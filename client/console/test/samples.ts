@@ -13,7 +13,7 @@ export async function fillLittle(site: Site): Promise<void> {
   const labels = { customer: "42", kind: "reminder" };
   await site.call("Admin/CreateTopic", { topic: { name: "orders", settings: { max_pending: bigNumber, rate: { messages_per_second: "500" } } } });
   await site.call("Admin/CreateSubscription", {
-    subscription: { topic: "orders", name: "billing", settings: { retry: { max_attempts: 1 }, lease_duration: "60s" } },
+    subscription: { topic: "orders", name: "billing", settings: { retry: { max_attempts: 1 }, lease_duration: "3600s" } },
   });
   const messages = Array.from({ length: 120 }, (_unused, i) => ({
     topic: "orders", key: `order-${i}`, labels: i % 2 === 0 ? labels : {}, delay: `${600 + i * 977}s`,

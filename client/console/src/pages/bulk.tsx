@@ -69,8 +69,8 @@ export function BulkPage({ params }: { params: Params }): JSX.Element {
           ? <Empty title="No operations"><span>Count messages with the form above, and start one.</span></Empty>
           : (
             <Table caption="Operations" rows={list.value.operations} keyOf={(one) => one.name} columns={[
-              { title: "Operation", cell: (one) => <Shown text={one.name} />, wide: true },
-              { title: "Topic", cell: (one) => <TopicLink name={one.topic} /> },
+              { title: "Operation", cell: (one) => <Shown text={one.name} /> },
+              { title: "Topic", wide: true, cell: (one) => <TopicLink name={one.topic} /> },
               { title: "Action", cell: (one) => <>{wordOf(one.action, "BULK_ACTION_")}{one.shift_by && ` by ${durationMs(one.shift_by) < 0 ? "-" : ""}${spanText(durationMs(one.shift_by))}`}</> },
               { title: "Messages", wide: true, cell: (one) => <FilterText filter={one.filter} /> },
               { title: "State", cell: (one) => <><StateBadge state={one.state} />{one.error && <Shown text={` ${one.error.message}`} />}</> },

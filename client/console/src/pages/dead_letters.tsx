@@ -42,7 +42,7 @@ export function DeadLettersPage({ params }: { params: Params }): JSX.Element {
       <div class="head"><h1>Dead letters</h1></div>
       <section class="panel">
         <div class="form">
-          <TextField label="Topic that the messages came from" value={topic} onInput={(value) => set({ topic: value, dlq: "" })} list="dlq-topics" />
+          <TextField label="Topic that they came from" value={topic} onInput={(value) => set({ topic: value, dlq: "" })} list="dlq-topics" />
           <TopicNames id="dlq-topics" />
           {topic !== "" && <FilterFields params={params} set={set} />}
         </div>
@@ -116,11 +116,11 @@ function DeadLetterList({ topic, params }: { topic: string; params: Params }): J
   const columns: Column<Message>[] = [
     { title: "Since", cell: (one) => <When time={one.deliver_time} /> },
     { title: "Id", cell: (one) => <MessageLink id={one.id} /> },
-    { title: "From", cell: (one) => (one.dead_letter ? <><TopicLink name={one.dead_letter.topic} /> <span class="quiet"><Shown text={one.dead_letter.subscription} /></span></> : <span class="quiet">no dead letter</span>) },
-    { title: "Why", wide: true, cell: (one) => <>{wordOf(one.dead_letter?.reason, "REASON_")}{one.dead_letter?.reason_text && <>: <Shown text={one.dead_letter.reason_text} /></>}</> },
+    { title: "From", wide: true, cell: (one) => (one.dead_letter ? <><TopicLink name={one.dead_letter.topic} /> <span class="quiet"><Shown text={one.dead_letter.subscription} /></span></> : <span class="quiet">no dead letter</span>) },
+    { title: "Why", wide: true, cell: (one) => <>{wordOf(one.dead_letter?.reason, "REASON_")}{one.dead_letter?.reason_text && <>: <Shown text={one.dead_letter.reason_text} max={160} /></>}</> },
     { title: "Attempts", right: true, cell: (one) => one.dead_letter?.attempts },
     { title: "Original key", cell: (one) => (one.dead_letter?.key ? <Shown text={one.dead_letter.key} /> : "") },
-    { title: "Labels", cell: (one) => <LabelList labels={one.labels} /> },
+    { title: "Labels", wide: true, cell: (one) => <LabelList labels={one.labels} short /> },
     { title: "Change", cell: (one) => <button type="button" aria-label={`End ${one.id}`} onClick={() => setEnding(one)}>End</button> },
   ];
   return (

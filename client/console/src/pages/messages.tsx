@@ -114,8 +114,8 @@ function columnsOf(full: boolean, open: (dialog: { message: Message; move: boole
     { title: "Due", cell: (one) => <When time={one.deliver_time} /> },
     { title: "State", cell: (one) => <StateBadge state={one.state} /> },
     { title: "Id", cell: (one) => <MessageLink id={one.id} /> },
-    { title: "Key", wide: true, cell: (one) => (one.key === "" ? "" : <Shown text={one.key} />) },
-    { title: "Labels", wide: true, cell: (one) => <LabelList labels={one.labels} /> },
+    { title: "Key", wide: true, cell: (one) => (one.key === "" ? "" : <Shown text={one.key} max={120} />) },
+    { title: "Labels", wide: true, cell: (one) => <LabelList labels={one.labels} short /> },
     { title: "Attempts", right: true, cell: (one) => one.attempts },
     { title: "Bytes", right: true, cell: (one) => <span class="number">{bytesText(one.payload_bytes)}</span> },
   ];

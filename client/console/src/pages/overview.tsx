@@ -63,7 +63,7 @@ function Notices({ info }: { info: ServerInfo }): JSX.Element {
 }
 
 function Tiles({ info, forecast, metrics }: { info: ServerInfo; forecast?: Forecast; metrics?: Metric[] }): JSX.Element {
-  const { samples } = useApp();
+  const { about, samples } = useApp();
   const counts = info.counts ?? {};
   const rate = (name: string) => {
     const last = ratesOf(samples.slice(-6), name).filter((one) => one !== null);
@@ -82,9 +82,9 @@ function Tiles({ info, forecast, metrics }: { info: ServerInfo; forecast?: Forec
       <Tile label="Accepted per second" value={rate("accepted")} note={`${countText(counts.accepted)} since the start`} />
       <Tile label="Delivered per second" value={rate("delivered")} note={`${countText(counts.delivered)} since the start`} />
       <Tile label="Topics" value={<Count value={counts.topics} />} note={`${countText(counts.subscriptions)} subscriptions`} />
-      <Tile label="Disk" value={free === undefined ? (info.disk_low ? "low" : "enough") : `${bytesText(free)} free`} tone={info.disk_low ? "bad" : ""}
-        note={onDisk === undefined ? "figures need --metrics" : `${bytesText(onDisk)} used by the store`} />
-      <Tile label="Memory" value={memory === undefined ? "-" : bytesText(memory)} note={memory === undefined ? "needs --metrics" : "of the daemon"} />
+      <Tile label="Disk" value={free === undefined ? (info.disk_low ? "low" : about.metrics ? "…" : "enough") : `${bytesText(free)} free`} tone={info.disk_low ? "bad" : ""}
+        note={onDisk === undefined ? !about.metrics && "figures need --metrics" : `${bytesText(onDisk)} used by the store`} />
+      <Tile label="Memory" value={memory !== undefined ? bytesText(memory) : about.metrics ? "…" : "-"} note={about.metrics ? "of the daemon" : "needs --metrics"} />
     </div>
   );
 }
@@ -140,7 +140,7 @@ function Latenesses({ metrics, on }: { metrics: Metric[] | null | undefined; on:
       {!on
         ? <Empty title="Not known to the console"><span>The server has no call for it. Start the console with the address of the server's
             metrics: <code>--metrics 127.0.0.1:7789</code>. It then shows lateness, memory and disk.</span></Empty>
-        : buckets.length === 0 ? <Empty title="No delivery since the start of the server" /> : (
+        : !metrics ? <Waiting /> : buckets.length === 0 ? <Empty title="No delivery since the start of the server" /> : (
           <div class="bars">
             {buckets.map((one) => (
               <>

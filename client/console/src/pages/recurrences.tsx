@@ -41,7 +41,7 @@ export function RecurrencesPage({ params }: { params: Record<string, string> }):
               <CommandBox command={commandLine(about.options, "recur create", ["standup", "chat", "time to talk"], [["--cron", "30 9 * * MON-FRI"], ["--tz", "Europe/Berlin"]])} /></Empty>
           : <Table caption="Recurrences" rows={list.value.recurrences} keyOf={(one) => one.name} columns={[
               { title: "Recurrence", wide: true, cell: (one) => <a href={href("recurrence", { name: one.name })}><Shown text={one.name} /></a> },
-              { title: "Topic", cell: (one) => <TopicLink name={one.topic} /> },
+              { title: "Topic", wide: true, cell: (one) => <TopicLink name={one.topic} /> },
               { title: "State", cell: (one) => <StateBadge state={one.state} /> },
               { title: "Schedule", cell: (one) => <Shown text={scheduleText(one)} /> },
               { title: "Next", cell: (one) => <When time={one.next_deliver_time} /> },
@@ -107,7 +107,7 @@ export function RecurrencePage({ params }: { params: Record<string, string> }): 
 }
 
 const width = 1_000;
-const margin = 60;
+const margin = 10;
 
 // The occurrences as points on a line of time, from now to the last one, and as a list.
 function Calendar({ occurrences }: { occurrences: Occurrence[] }): JSX.Element {
@@ -119,12 +119,12 @@ function Calendar({ occurrences }: { occurrences: Occurrence[] }): JSX.Element {
   const at = (ms: number) => margin + ((width - 2 * margin) * (ms - from)) / Math.max(1, last - from);
   return (
     <>
-      <svg class="calendar" viewBox={`0 0 ${width} 84`} preserveAspectRatio="none" role="img" aria-label="The next occurrences on a line of time">
-        <line x1={margin} x2={width - margin} y1="40" y2="40" />
-        <line class="now" x1={at(now)} x2={at(now)} y1="22" y2="58" />
-        {times.map((ms) => <line key={ms} class="tick" x1={at(ms)} x2={at(ms)} y1="30" y2="50" style={{ stroke: "var(--accent)", strokeWidth: 4 }}><title>{utcText(ms)}</title></line>)}
+      <svg class="calendar" viewBox={`0 0 ${width} 48`} preserveAspectRatio="none" role="img" aria-label="The next occurrences on a line of time">
+        <line x1={margin} x2={width - margin} y1="24" y2="24" />
+        <line class="now" x1={at(now)} x2={at(now)} y1="4" y2="44" />
+        {times.map((ms) => <line key={ms} class="tick" x1={at(ms)} x2={at(ms)} y1="12" y2="36"><title>{utcText(ms)}</title></line>)}
       </svg>
-      <p class="quiet">From now to {localText(last)}: {spanText(last - now)}.</p>
+      <div class="ends quiet"><span>now</span><span>{spanText(last - now)}</span><span>{localText(last)}</span></div>
       <Table caption="Occurrences" rows={occurrences} keyOf={(one) => one.time} columns={[
         { title: "No.", right: true, cell: (one) => (one.number === "0" ? "" : one.number) },
         { title: "Due", cell: (one) => <When time={one.time} /> },

@@ -10,7 +10,7 @@ import { commandLine } from "../command";
 import { parseMetrics } from "../metrics";
 import { useLoaded } from "../poll";
 import { countText, visibleText, wordOf } from "../text";
-import { durationMs, msOf, spanText } from "../time";
+import { durationMs, spanText } from "../time";
 import type { ServerInfo } from "../types";
 import { CommandBox, Empty, Facts, Problem, Shown, Table, Waiting, When } from "../ui";
 
@@ -66,7 +66,7 @@ function Damage({ info }: { info: ServerInfo }): JSX.Element {
   return (
     <section class="panel">
       <div class="title"><h2>Damage on disk</h2></div>
-      {damage === undefined ? <p class="quiet">None was found since {spanText(msOf(info.server_time) - msOf(info.start_time))} ago, when the server started.</p> : (
+      {damage === undefined ? <p class="quiet">None was found since the start of the server.</p> : (
         <>
           {damage.held_families.length > 0 && <div class="notice"><p>Compactions are stopped for: {damage.held_families.join(", ")}. The data directory needs a repair.</p></div>}
           <Table caption="Damaged blocks" rows={damage.blocks} keyOf={(one) => `${one.file} ${one.offset}`} columns={[
