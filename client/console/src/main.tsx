@@ -96,7 +96,7 @@ function Frame({ about }: { about: About }): JSX.Element {
             <span class="grow" />
             <span class="quiet">duetime {app.info?.version ?? about.version}</span>
           </header>
-          <main ref={main} tabIndex={-1}>
+          <main ref={main} tabIndex={-1} data-page={route.page}>
             <Problem error={info.error} retry={info.reload} />
             {page === undefined
               ? <Empty title="There is no such page"><a href={href("overview")}>To the overview</a></Empty>

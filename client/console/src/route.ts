@@ -31,6 +31,8 @@ export function useRoute(): Route {
   useEffect(() => {
     const update = () => setRoute(readRoute(location.hash));
     addEventListener("hashchange", update);
+    // The address may have changed since the first rendering.
+    update();
     return () => removeEventListener("hashchange", update);
   }, []);
   return route;

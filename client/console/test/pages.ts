@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { href } from "../src/route";
+import { href, readRoute } from "../src/route";
 import { until, type Site, type Test } from "./harness";
 import { hostileKey, hostileText, longName } from "./samples";
 
@@ -18,9 +18,14 @@ export async function withPage(browser: Browser, site: Site, run: (page: Page, e
   page.on("pageerror", (error) => errors.push(String(error)));
   page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
   try {
+    page.setDefaultTimeout(15_000);
     await page.goto(`${site.url}/`);
     await run(page, errors);
     assert.deepEqual(errors, []);
+  } catch (error) {
+    // What the page looked like explains a failure best.
+    console.log(`${page.url()}\n${errors.join("\n")}\n${await page.locator("body").innerText()}`);
+    throw error;
   } finally {
     await context.close();
   }
@@ -29,8 +34,7 @@ export async function withPage(browser: Browser, site: Site, run: (page: Page, e
 // Goes to a page of the console and waits until it has its data.
 export async function show(page: Page, address: string): Promise<void> {
   await page.evaluate((hash) => { location.hash = hash; }, address);
-  await page.waitForFunction((hash) => location.hash === hash, address);
-  await page.locator("main h1").first().waitFor();
+  await page.locator(`main[data-page="${readRoute(address).page}"] h1`).first().waitFor();
   await page.waitForFunction(() => document.querySelector("[aria-busy]") === null);
   await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
 }
