@@ -59,6 +59,20 @@ export function useLoaded<Value>(key: string, load: () => Promise<Value>, interv
   return { value, error, reload };
 }
 
+const settleMs = 250;
+
+// The value, once it has not changed for a moment: what a person types is not searched for letter by letter.
+export function useSettled<Value>(value: Value): Value {
+  const [settled, setSettled] = useState(value);
+  const key = JSON.stringify(value);
+  useEffect(() => {
+    if (JSON.stringify(settled) === key) return undefined;
+    const timer = setTimeout(() => setSettled(value), settleMs);
+    return () => clearTimeout(timer);
+  }, [key]);
+  return settled;
+}
+
 // Runs `work` for each item, a few at a time, so that a long list does not fill the console's connections.
 export async function forEachFew<Item, Result>(items: Item[], work: (item: Item) => Promise<Result>): Promise<Result[]> {
   const results = new Array<Result>(items.length);

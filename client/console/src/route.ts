@@ -26,6 +26,11 @@ export function go(page: string, params: Record<string, string | undefined> = {}
   location.hash = href(page, params);
 }
 
+// As `go`, in place of the address that is shown, so that typing leaves no trail behind.
+export function replace(page: string, params: Record<string, string | undefined>): void {
+  location.replace(href(page, params));
+}
+
 export function useRoute(): Route {
   const [route, setRoute] = useState(readRoute(location.hash));
   useEffect(() => {

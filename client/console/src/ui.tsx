@@ -26,8 +26,7 @@ export function When({ time, relative = true }: { time: string | undefined; rela
   if (Number.isNaN(ms)) return <span class="quiet">-</span>;
   return (
     <time dateTime={time} title={utcText(ms)}>
-      {localText(ms, now)}
-      {relative && <span class="quiet"> {relativeText(ms, now)}</span>}
+      <span>{localText(ms, now)}</span>{relative && <> <span class="quiet">{relativeText(ms, now)}</span></>}
     </time>
   );
 }
@@ -57,8 +56,9 @@ export function Tile({ label, value, note, tone = "" }: {
 }
 
 // Labels; in a list, `short`: the beginnings of the first ones.
-export function LabelList({ labels, short = false }: { labels: Labels | undefined; short?: boolean }): JSX.Element {
+export function LabelList({ labels, short = false }: { labels: Labels | undefined; short?: boolean }): JSX.Element | null {
   const all = Object.entries(labels ?? {});
+  if (all.length === 0) return null;
   const shown = short ? all.slice(0, 4) : all;
   return (
     <span class="labels">

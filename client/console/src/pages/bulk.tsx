@@ -10,8 +10,8 @@ import { BulkDialog, FilterText, bulkWords, type Bulk } from "../bulk_dialog";
 import { ChangeDialog } from "../change";
 import { commandLine } from "../command";
 import { FilterFields, filterOf, type Params } from "../filter";
-import { useLoaded } from "../poll";
-import { go } from "../route";
+import { useLoaded, useSettled } from "../poll";
+import { replace } from "../route";
 import { countText, wordOf } from "../text";
 import { durationMs, msOf, parseSpan, spanText } from "../time";
 import type { BulkAction, Operation } from "../types";
@@ -21,18 +21,19 @@ import { TopicNames } from "./messages";
 const pageSize = 50;
 
 export function BulkPage({ params }: { params: Params }): JSX.Element {
+  const listed = useSettled(params.topic ?? "");
   const [dialog, setDialog] = useState<Bulk>();
   const [stopping, setStopping] = useState<Operation>();
   const topic = params.topic ?? "";
   const action = (params.action ?? "BULK_ACTION_CANCEL") as BulkAction;
   const { filter, refusal } = filterOf(params);
-  const set = (change: Params) => go("bulk", { ...params, ...change });
+  const set = (change: Params) => replace("bulk", { ...params, ...change });
   const shiftMs = action === "BULK_ACTION_SHIFT" ? parseSpan(params.by ?? "") : undefined;
   let refused = refusal;
   if (topic === "") refused = "Name a topic.";
   else if (shiftMs === null || shiftMs === 0) refused = "Say by how much to shift: 1h30m, or earlier: -15m.";
-  const pages = usePages(topic);
-  const list = useLoaded(`operations ${topic} ${pages.token}`, () => call("Admin/ListOperations", { topic, page_size: pageSize, page_token: pages.token }), 1_500);
+  const pages = usePages(listed);
+  const list = useLoaded(`operations ${listed} ${pages.token}`, () => call("Admin/ListOperations", { topic: listed, page_size: pageSize, page_token: pages.token }), 1_500);
   useEffect(() => { if (list.value) pages.setNext(list.value.next_page_token); }, [list.value]);
   const close = () => {
     setDialog(undefined);

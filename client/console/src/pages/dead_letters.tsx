@@ -10,8 +10,8 @@ import { BulkDialog, type Bulk } from "../bulk_dialog";
 import { commandLine } from "../command";
 import { FilterFields, filterOf, type Params } from "../filter";
 import { CancelDialog } from "../message_changes";
-import { forEachFew, useLoaded } from "../poll";
-import { go, href } from "../route";
+import { forEachFew, useLoaded, useSettled } from "../poll";
+import { href, replace } from "../route";
 import { bytesText, wordOf } from "../text";
 import type { Message } from "../types";
 import {
@@ -32,9 +32,10 @@ async function deadLetterTopicsOf(name: string): Promise<string[]> {
   return [...new Set([deadLetterTopicOf(topic.topic), ...own])];
 }
 
-export function DeadLettersPage({ params }: { params: Params }): JSX.Element {
+export function DeadLettersPage({ params: typed }: { params: Params }): JSX.Element {
+  const params = useSettled(typed);
   const topic = params.topic ?? "";
-  const set = (change: Params) => go("dead-letters", { ...params, ...change });
+  const set = (change: Params) => replace("dead-letters", { ...typed, ...change });
   const topics = useLoaded(`dlq of ${topic}`, () => (topic === "" ? Promise.resolve([]) : deadLetterTopicsOf(topic)));
   const chosen = params.dlq || topics.value?.[0] || "";
   return (
@@ -42,9 +43,9 @@ export function DeadLettersPage({ params }: { params: Params }): JSX.Element {
       <div class="head"><h1>Dead letters</h1></div>
       <section class="panel">
         <div class="form">
-          <TextField label="Topic that they came from" value={topic} onInput={(value) => set({ topic: value, dlq: "" })} list="dlq-topics" />
+          <TextField label="Topic that they came from" value={typed.topic ?? ""} onInput={(value) => set({ topic: value, dlq: "" })} list="dlq-topics" />
           <TopicNames id="dlq-topics" />
-          {topic !== "" && <FilterFields params={params} set={set} />}
+          {topic !== "" && <FilterFields params={typed} set={set} />}
         </div>
         {(topics.value?.length ?? 0) > 1 && (
           <p class="buttons" role="group" aria-label="Dead-letter topic">

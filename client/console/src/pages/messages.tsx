@@ -9,8 +9,8 @@ import { useApp } from "../app";
 import { commandLine, filterOptions } from "../command";
 import { FilterFields, filterOf, type Params } from "../filter";
 import { CancelDialog, RescheduleDialog } from "../message_changes";
-import { useLoaded } from "../poll";
-import { go, href } from "../route";
+import { useLoaded, useSettled } from "../poll";
+import { go, href, replace } from "../route";
 import { bytesOf, bytesText, utf8Of, wordOf } from "../text";
 import type { Message } from "../types";
 import {
@@ -36,14 +36,15 @@ export function TopicNames({ id }: { id: string }): JSX.Element {
   return <datalist id={id}>{topics.value?.topics.map((one) => <option key={one.name} value={one.name} />)}</datalist>;
 }
 
-export function MessagesPage({ params }: { params: Params }): JSX.Element {
+export function MessagesPage({ params: typed }: { params: Params }): JSX.Element {
+  const params = useSettled(typed);
   const { about } = useApp();
   const [dialog, setDialog] = useState<{ message: Message; move: boolean }>();
   const topic = params.topic ?? "";
   const full = params.view === "full";
   const chosen = (params.states ?? "").split(",").filter((one) => one !== "");
   const { filter, refusal } = filterOf(params);
-  const set = (change: Params) => go("messages", { ...params, ...change });
+  const set = (change: Params) => replace("messages", { ...typed, ...change });
   const key = JSON.stringify([topic, full, chosen, filter]);
   const pages = usePages(key);
   const list = useLoaded(`${key} ${pages.token}`, async () => (topic === "" || refusal !== undefined ? null : call("Messages/List", {
@@ -67,16 +68,16 @@ export function MessagesPage({ params }: { params: Params }): JSX.Element {
         <section class="panel">
           <div class="title"><h2>Pending messages of a topic</h2></div>
           <div class="form">
-            <TextField label="Topic" value={topic} onInput={(value) => set({ topic: value })} list="topics" />
+            <TextField label="Topic" value={typed.topic ?? ""} onInput={(value) => set({ topic: value })} list="topics" />
             <TopicNames id="topics" />
-            <FilterFields params={params} set={set} />
+            <FilterFields params={typed} set={set} />
             <fieldset class="whole">
               <legend>State</legend>
               <div class="checks">
                 {states.map((state) => (
-                  <label key={state}><input type="checkbox" checked={chosen.includes(state)} onChange={() => toggle(state)} /> {wordOf(state)}</label>
+                  <label key={state}><input type="checkbox" checked={(typed.states ?? "").split(",").includes(state)} onChange={() => toggle(state)} /> {wordOf(state)}</label>
                 ))}
-                <label><input type="checkbox" checked={full} onChange={() => set({ view: full ? "" : "full" })} /> show payloads</label>
+                <label><input type="checkbox" checked={typed.view === "full"} onChange={() => set({ view: typed.view === "full" ? "" : "full" })} /> show payloads</label>
               </div>
             </fieldset>
           </div>

@@ -8,8 +8,8 @@ import { call } from "../api";
 import { useApp, useNow } from "../app";
 import { ChangeDialog } from "../change";
 import { commandLine } from "../command";
-import { useLoaded } from "../poll";
-import { go, href } from "../route";
+import { useLoaded, useSettled } from "../poll";
+import { href, replace } from "../route";
 import { bytesOf, bytesText, utf8Of, wordOf } from "../text";
 import { durationMs, localText, msOf, spanText, utcText } from "../time";
 import type { Occurrence, Recurrence } from "../types";
@@ -24,7 +24,8 @@ function scheduleText({ schedule }: Recurrence): string {
   return schedule.interval ? `every ${spanText(durationMs(schedule.interval))}` : `${schedule.cron ?? ""} ${schedule.time_zone || "UTC"}`;
 }
 
-export function RecurrencesPage({ params }: { params: Record<string, string> }): JSX.Element {
+export function RecurrencesPage({ params: typed }: { params: Record<string, string> }): JSX.Element {
+  const params = useSettled(typed);
   const { about } = useApp();
   const topic = params.topic ?? "";
   const pages = usePages(topic);
@@ -33,7 +34,7 @@ export function RecurrencesPage({ params }: { params: Record<string, string> }):
   return (
     <>
       <div class="head"><h1>Recurrences</h1></div>
-      <div class="panel"><div class="form"><TextField label="Of the topic" value={topic} onInput={(value) => go("recurrences", { topic: value })} placeholder="all topics" /></div></div>
+      <div class="panel"><div class="form"><TextField label="Of the topic" value={typed.topic ?? ""} onInput={(value) => replace("recurrences", { topic: value })} placeholder="all topics" /></div></div>
       <Problem error={list.error} retry={list.reload} />
       <div class="panel">
         {list.value === undefined ? !list.error && <Waiting /> : list.value.recurrences.length === 0

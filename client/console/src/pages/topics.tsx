@@ -7,8 +7,8 @@ import { useEffect } from "preact/hooks";
 import { call } from "../api";
 import { useApp } from "../app";
 import { commandLine } from "../command";
-import { forEachFew, useLoaded } from "../poll";
-import { go, href } from "../route";
+import { forEachFew, useLoaded, useSettled } from "../poll";
+import { href, replace } from "../route";
 import { bytesText } from "../text";
 import type { Topic } from "../types";
 import { Badge, CommandBox, Count, Empty, Pager, Problem, Table, TextField, TopicLink, Waiting, usePages, type Column } from "../ui";
@@ -30,7 +30,8 @@ const columns: Column<Topic>[] = [
   { title: "Messages", cell: (one) => <a href={href("messages", { topic: one.name })}>list</a> },
 ];
 
-export function TopicsPage({ params }: { params: Record<string, string> }): JSX.Element {
+export function TopicsPage({ params: typed }: { params: Record<string, string> }): JSX.Element {
+  const params = useSettled(typed);
   const { about } = useApp();
   const prefix = params.prefix ?? "";
   const pages = usePages(prefix);
@@ -52,7 +53,7 @@ export function TopicsPage({ params }: { params: Record<string, string> }): JSX.
       <div class="head"><h1>Topics</h1></div>
       <div class="panel">
         <div class="form">
-          <TextField label="Name begins with" value={prefix} onInput={(value) => go("topics", { prefix: value })} />
+          <TextField label="Name begins with" value={typed.prefix ?? ""} onInput={(value) => replace("topics", { prefix: value })} />
         </div>
       </div>
       <Problem error={list.error} retry={list.reload} />
