@@ -17,7 +17,8 @@ RUN cmake --preset release -DDUETIME_BENCH=OFF \
     && cmake --build --preset release \
     && ctest --preset release --label-regex 'unit|contract|scenario' \
     && strip --strip-debug -o /usr/local/bin/duetimed build/release/server/duetimed \
-    && strip --strip-debug -o /usr/local/bin/duetime build/release/client/cli/duetime
+    && strip --strip-debug -o /usr/local/bin/duetime build/release/client/cli/duetime \
+    && mkdir -p client/console/dist
 
 FROM debian:12-slim
 COPY deploy/install-deps.sh /tmp/
@@ -29,6 +30,8 @@ RUN /tmp/install-deps.sh runtime \
     && install -d -o 65532 -g 65532 -m 0700 /var/lib/duetime \
     && install -o 65532 -g 65532 -m 0600 /dev/null /var/lib/duetime/init
 COPY --from=build /usr/local/bin/duetimed /usr/local/bin/duetime /usr/bin/
+# The page of `duetime console`, if it was built before the image. For a container with the network of its host.
+COPY --from=build /src/client/console/dist /usr/share/duetime/console
 COPY LICENSE /usr/share/doc/duetime/
 USER 65532:65532
 VOLUME /var/lib/duetime

@@ -53,11 +53,7 @@ command -v chromium >/dev/null || test+=(chromium)
 runtime=(
   libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 librocksdb7.8
   libspdlog1.10 libfmt9 libtomlplusplus3 libprometheus-cpp-core1.0
-<<<<<<< HEAD
-  libcsv3 zlib1g
-=======
-  libcpp-httplib0.11
->>>>>>> 76ddee9 (cli: duetime console serves a page and makes any unary call from JSON)
+  libcsv3 zlib1g libcpp-httplib0.11
   tzdata
 )
 

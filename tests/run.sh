@@ -235,6 +235,10 @@ suite() {
   fi
 }
 
+client_console() (
+  cd client/console && twice npm ci && npm run build && node build.js --tests
+)
+
 # conformance LIBRARY [MODE] : the cases of the suite.
 conformance() {
   suite "$logs/conformance-$1$2.log" "clients: conformance of $1${2:+ with $2}" env DUETIME_PYTHON_MODE="$2" \
@@ -251,6 +255,10 @@ lane_clients() {
   conformance python asyncio
   suite "$logs/examples.log" "clients: examples, and imports from other queues" \
     tests/examples/run.py --duetimed build/release/server/duetimed --duetime build/release/client/cli/duetime
+  check "$logs/client-console.log" "clients: build and check the console's page" client_console &&
+    suite "$logs/console.log" "clients: the console in a browser" node client/console/build/test/run.js \
+      --duetimed build/release/server/duetimed --duetime build/release/client/cli/duetime --assets client/console/dist \
+      --shots build/console-shots
 }
 
 lane_quick() {

@@ -73,7 +73,8 @@ const Commands& AllCommands() {
     for (const Commands& some :
          {MessageCommands(), Commands{ImportCommand(), ExportCommand()}, ReceiveCommands(),
           ServerCommands(), Commands{DoctorCommand(), TopCommand()}, OperationCommands(),
-          RecurrenceCommands(), TopicCommands(), SubscriptionCommands(), Commands{ConsoleCommand()}}) {
+          RecurrenceCommands(), TopicCommands(), SubscriptionCommands(),
+          Commands{ConsoleCommand()}}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

@@ -71,6 +71,7 @@ LIBRARIES = [
     (r"prometheus/", "metrics are exposed by server/metrics", ["server/metrics/", "tests/"]),
     (r"toml\+\+", "configuration files are read by server/config", ["server/config/", "tests/"]),
     (r"CLI/", "command lines are read by server/config and client/cli", ["server/config/", "client/cli/", "tests/"]),
+    (r"httplib", "HTTP is spoken by the console only", ["client/cli/console/"]),
     (r"nlohmann/", "JSON is for the command line tool and the log",
      ["client/cli/", "server/runtime/", "tests/"]),
     (r"absl/synchronization/", "the packaged absl::Mutex looks like a race to TSan: use server/base/mutex.h",

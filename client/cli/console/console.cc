@@ -2,7 +2,6 @@
 #include "client/cli/console/console.h"
 
 #include <arpa/inet.h>
-#include <csignal>
 #include <cstdio>
 #include <httplib.h>
 #include <nlohmann/json.hpp>
@@ -20,6 +19,7 @@
 #include "client/cli/console/rpc_bridge.h"
 #include "client/cli/json.h"
 #include "client/cli/show.h"
+#include "client/cli/signals.h"
 #include "client/cpp/channel.h"
 
 namespace duetime::cli {
@@ -208,15 +208,10 @@ absl::Status Serve(const Settings& settings, const Input& input) {
   }
   absl::StatusOr<Assets> assets = ReadAssets(input.Text("--assets"));
   if (!assets.ok()) return assets.status();
+  // Before gRPC starts threads.
+  Signals signals;
   const auto channel = client::OpenChannel(settings.server);
   if (!channel.ok()) return channel.status();
-
-  // Blocked here and in every later thread, so that only the wait below gets them.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   httplib::Server server;
   // Not the library's options, with which a second console would listen on the same port.
@@ -240,8 +235,8 @@ absl::Status Serve(const Settings& settings, const Input& input) {
   Print(absl::StrCat("console of ", settings.server.target, ": http://", listen->Text(), "/\n"));
   // A program that waits for the address reads it from a pipe.
   std::fflush(stdout);
-  int signal = 0;
-  sigwait(&signals, &signal);
+  while (signals.Wait(absl::Hours(1)) == 0) {
+  }
   server.stop();
   listener.join();
   return absl::OkStatus();
