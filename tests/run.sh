@@ -11,7 +11,8 @@
 #             core owns no thread, so its tests would show nothing here
 #   lint      buf over the protos; clang-tidy over the daemon, the client and the storage
 #   clients   the libraries of the other languages: each is built, checked and tested with its own tools, and passes the
-#             conformance suite against the daemon of the release lane. Then the examples, and the imports from other queues
+#             conformance suite against the daemon of the release lane. Then the examples, the imports from other queues,
+#             and the console in a browser
 #   fuzz      the fuzz targets for ten minutes each, or DUETIME_FUZZ_SECONDS; only when named
 #   faults    the tests of the store on a disk that fails, forgets or decays, in full: every call that can fail with every
 #             error, 2,000 power cuts, 10,000 changed files. The release lane runs a part of them; only when named
