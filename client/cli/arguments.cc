@@ -45,6 +45,7 @@ Exit codes:
      import: some lines were refused; commands with --wait: the operation
      failed or was stopped; doctor: something is bad
   4  no server, or no answer in time: the server may have done the work
+  130  ended by Ctrl-C during a long work; the last line says how far it is
 
 With --json, each result is the server's answer in proto3 JSON, as one line
 of stdout, and an error is one line of stderr. Fields are named as in the

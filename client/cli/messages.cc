@@ -2,6 +2,7 @@
 //
 // The commands for messages: schedule, reschedule, cancel, get, explain, list.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -9,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "client/cli/commands.h"
+#include "client/cli/progress.h"
 #include "client/cli/show.h"
+#include "client/cli/signals.h"
 #include "client/cli/time_text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/delay_client.h"
@@ -132,20 +135,23 @@ absl::Status CheckCount(Input* input) {
   return absl::InvalidArgumentError("with --key or --request-id, --count would be one message");
 }
 
-ExitCode RunSchedule(const Settings& settings, const Input& input,
-                     const v1::ScheduleRequest& request, Client* client) {
-  const int64_t count = input.Number("--count");
-  if (count == 1) {
-    return Show(settings, client->Schedule(request), [&](const v1::ScheduleResponse& answer) {
-      return ScheduledText(request, answer, settings.zone);
-    });
-  }
+// Schedules the message of `request` many times, in batches.
+ExitCode ScheduleMany(const Settings& settings, const v1::ScheduleRequest& request, int64_t count,
+                      Client* client) {
   const auto bytes = static_cast<int64_t>(request.ByteSizeLong()) + 8;
   const int64_t batch_max = std::clamp(kBatchBytes / bytes, int64_t{1}, kBatchMessages);
+  std::atomic<int64_t> done = 0;
+  const LastLine last_line(settings, [&done, count] {
+    return absl::StrCat("interrupted; scheduled ", done.load(), " of ", count, " messages, or ",
+                        "a batch more");
+  });
+  Progress progress(settings);
   v1::ScheduleResponse last;
-  for (int64_t left = count; left > 0; left -= batch_max) {
+  while (done < count) {
     v1::ScheduleBatchRequest batch;
-    for (int64_t i = 0; i < std::min(left, batch_max); ++i) *batch.add_messages() = request;
+    for (int64_t i = 0; i < std::min(count - done, batch_max); ++i) {
+      *batch.add_messages() = request;
+    }
     // Without request ids: a load test measures the cost of messages, not of their ids.
     const auto results = client->ScheduleBatch(batch, client::Repeat::kNever);
     if (!results.ok()) return Fail(settings, results.status());
@@ -154,12 +160,24 @@ ExitCode RunSchedule(const Settings& settings, const Input& input,
       if (settings.json) Print(JsonLine(*result));
       last = *result;
     }
+    done += batch.messages_size();
+    progress.Show(absl::StrCat("scheduled ", done.load(), " of ", count, " messages"));
   }
+  progress.Clear();
   if (!settings.json) {
     Print(absl::StrCat("scheduled ", count, " messages; the last one:\n",
                        ScheduledText(request, last, settings.zone)));
   }
   return kDone;
+}
+
+ExitCode RunSchedule(const Settings& settings, const Input& input,
+                     const v1::ScheduleRequest& request, Client* client) {
+  const int64_t count = input.Number("--count");
+  if (count > 1) return ScheduleMany(settings, request, count, client);
+  return Show(settings, client->Schedule(request), [&](const v1::ScheduleResponse& answer) {
+    return ScheduledText(request, answer, settings.zone);
+  });
 }
 
 Command ScheduleCommand() {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operations on many messages, and the commands for dead letters, which use such operations.
-#include <signal.h>
+#include <poll.h>
 #include <string>
-#include <time.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 #include "client/cli/commands.h"
+#include "client/cli/progress.h"
 #include "client/cli/show.h"
+#include "client/cli/signals.h"
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"
 #include "client/cpp/admin_client.h"
@@ -24,7 +25,7 @@ using client::Client;
 using client::FromProto;
 
 // The pause between two polls of an operation.
-constexpr timespec kProgressInterval = {.tv_sec = 0, .tv_nsec = 200'000'000};
+constexpr int kBetweenPollsMs = 200;
 constexpr size_t kReasonBytes = 60;
 
 // ---- Operations
@@ -99,13 +100,20 @@ std::string OperationText(const v1::Operation& operation, const absl::TimeZone& 
 }
 
 // Polls the operation until it has ended. An interrupt ends the program, not the operation.
-absl::StatusOr<v1::Operation> WaitForEnd(AdminClient* client, v1::Operation operation) {
+absl::StatusOr<v1::Operation> WaitForEnd(const Settings& settings, AdminClient* client,
+                                         v1::Operation operation) {
+  const std::string name = operation.name();
+  const LastLine last_line(settings, [&name] {
+    return absl::StrCat("interrupted; the server goes on. To see the progress: duetime bulk get ",
+                        name, "; to end it: duetime bulk stop ", name);
+  });
+  Progress progress(settings);
   v1::GetOperationRequest request;
-  request.set_name(operation.name());
-  sigset_t none;
-  sigemptyset(&none);
+  request.set_name(name);
   while (operation.state() == v1::Operation::STATE_RUNNING) {
-    sigtimedwait(&none, nullptr, &kProgressInterval);
+    progress.Show(
+        absl::StrCat(operation.matched(), " matched, ", operation.changed(), " changed so far"));
+    poll(nullptr, 0, kBetweenPollsMs);
     absl::StatusOr<v1::Operation> now = client->GetOperation(request);
     if (!now.ok()) return now.status();
     operation = *std::move(now);
@@ -116,7 +124,9 @@ absl::StatusOr<v1::Operation> WaitForEnd(AdminClient* client, v1::Operation oper
 ExitCode RunBulk(const Settings& settings, const Input& input, const v1::StartBulkRequest& request,
                  AdminClient* client) {
   absl::StatusOr<v1::Operation> operation = client->StartBulk(request);
-  if (operation.ok() && input.Has("--wait")) operation = WaitForEnd(client, *std::move(operation));
+  if (operation.ok() && input.Has("--wait")) {
+    operation = WaitForEnd(settings, client, *std::move(operation));
+  }
   const ExitCode shown = Show(settings, operation, [&](const v1::Operation& answer) {
     return OperationText(answer, settings.zone);
   });

@@ -89,6 +89,7 @@ Trait Column(std::string header, std::string otherwise) {
 Trait WordForTrue(std::string word) { return Set(&Row::word_for_true, std::move(word)); }
 Trait Bytes() { return Set(&Row::bytes, true); }
 Trait HidesZero() { return Set(&Row::hides_zero, true); }
+Trait Warns() { return Set(&Row::warns, true); }
 
 Rows Join(std::initializer_list<Rows> tables) {
   Rows all;

@@ -68,6 +68,7 @@ struct Row {
   std::string word_for_true = "yes";
   bool bytes = false;
   bool hides_zero = false;
+  bool warns = false;
   std::function<std::string(const Message&, const absl::TimeZone&)> format{};
 };
 using Rows = std::vector<Row>;
@@ -102,6 +103,9 @@ Trait WordForTrue(std::string word);
 // The number counts bytes.
 Trait Bytes();
 Trait HidesZero();
+// The value is there only if someone should look, so it is painted as a warning. A line "state" and
+// a column "STATE" have the colours of states without a trait.
+Trait Warns();
 // `Proto` is the type of the messages that the table shows.
 template <typename Proto>
 Trait As(std::string (*text)(const Proto&, const absl::TimeZone&)) {

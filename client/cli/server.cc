@@ -144,8 +144,8 @@ std::string ServerInfoText(const v1::ServerInfoResponse& info, const absl::TimeZ
       Row("start_time", {As(StartText), Line("started")}),
       Row("server_time", {As(ServerTimeText), Line("server time")}),
       Row("shards", {Line("shards")}),
-      Row("disk_low", {WordForTrue("LOW: new messages are refused"), Line("disk")}),
-      Row("damage", {As(DamageLine), Line("damage")}),
+      Row("disk_low", {WordForTrue("LOW: new messages are refused"), Warns(), Line("disk")}),
+      Row("damage", {As(DamageLine), Warns(), Line("damage")}),
   };
   return absl::StrCat(LinesText(rows, info, zone), "\nsince the start\n",
                       AllFields(info.counts(), zone), "\nlimits\n", AllFields(info.limits(), zone));

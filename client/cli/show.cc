@@ -6,10 +6,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
 
+#include "client/cli/colour.h"
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"
 #include "client/cpp/convert.h"
@@ -92,14 +94,16 @@ std::string ValueText(const Row& row, const Message& message, const std::string&
       text = FieldText(row, *parent, field, zone);
     }
   }
-  return text.empty() ? otherwise : text;
+  if (text.empty()) return otherwise;
+  return row.warns ? Paint(Colour::kYellow, text) : text;
 }
 
 std::string LinesText(const Rows& rows, const Message& message, const absl::TimeZone& zone) {
   std::vector<std::pair<std::string, std::string>> fields;
   for (const Row& row : rows) {
     if (row.line.empty()) continue;
-    fields.emplace_back(row.line, ValueText(row, message, row.line_otherwise, zone));
+    const std::string value = ValueText(row, message, row.line_otherwise, zone);
+    fields.emplace_back(row.line, row.line == "state" ? PaintState(value) : value);
   }
   return FieldsText(fields);
 }
@@ -112,7 +116,8 @@ std::string TableText(const Rows& rows, const std::vector<const Message*>& messa
     if (row.column.empty()) continue;
     header.push_back(row.column == " " ? "" : row.column);
     for (size_t i = 0; i < messages.size(); ++i) {
-      lines[i].push_back(ValueText(row, *messages[i], row.column_otherwise, zone));
+      const std::string value = ValueText(row, *messages[i], row.column_otherwise, zone);
+      lines[i].push_back(row.column == "STATE" ? PaintState(value) : value);
     }
   }
   return TableText(header, lines);
@@ -143,7 +148,12 @@ std::string ErrorText(const absl::Status& error, absl::string_view server) {
 }
 
 ExitCode Fail(const Settings& settings, const absl::Status& error) {
-  PrintError(settings.json ? ErrorJson(error) : ErrorText(error, settings.server.target));
+  const std::string text =
+      settings.json ? ErrorJson(error) : ErrorText(error, settings.server.target);
+  constexpr absl::string_view kName = "duetime:";
+  absl::string_view rest = text;
+  PrintError(absl::ConsumePrefix(&rest, kName) ? absl::StrCat(PaintError(Colour::kRed, kName), rest)
+                                               : text);
   if (absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error)) return kNoAnswer;
   // A server's NOT_FOUND has a reason. A TLS file that cannot be read has none.
   const bool not_found = absl::IsNotFound(error) && !client::GetErrorInfo(error).reason.empty();

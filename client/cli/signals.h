@@ -3,17 +3,22 @@
 // Signals: lets a command end in order after Ctrl-C.
 #pragma once
 
+#include <csignal>
+#include <functional>
 #include <initializer_list>
-#include <signal.h>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 
+#include "client/cli/command.h"
+
 namespace duetime::cli {
 
-// Holds back signals and hands them out as numbers, until its end.
-//
-// REQUIRES: created on the main thread before other threads were started, so that no thread gets
-// the signals in another way. Thread safety: none.
+// Takes signals and hands them out as numbers, until its end. REQUIRES: there is one at a time.
+// Thread safety: none.
 class Signals {
  public:
   explicit Signals(std::initializer_list<int> signals = {SIGINT, SIGTERM});
@@ -23,15 +28,33 @@ class Signals {
 
   // Waits for at most `timeout`. Returns the next signal, or 0 if none came.
   int Wait(absl::Duration timeout);
-  // Returns true if one of SIGINT and SIGTERM came, now or before.
-  bool Interrupted();
+  // Returns true if SIGINT or SIGTERM came, now or before.
+  bool Interrupted() const;
   // Readable when a signal waits.
-  int fd() const { return fd_; }
+  int fd() const { return read_; }
 
  private:
-  sigset_t before_{};
-  int fd_ = -1;
-  bool interrupted_ = false;
+  int read_ = -1;
+  std::vector<std::pair<int, struct sigaction>> before_{};
+};
+
+// Ends the program at SIGINT and SIGTERM, whatever the command waits for, with a last line on
+// stderr. The exit code is 128 and the number of the signal, as with shells. Until its end.
+class LastLine {
+ public:
+  // Another thread calls `text`, which says what is done and how to go on.
+  LastLine(const Settings& settings, std::function<std::string()> text);
+  ~LastLine();
+  LastLine(const LastLine&) = delete;
+  LastLine& operator=(const LastLine&) = delete;
+
+ private:
+  [[noreturn]] void End(int signal) const;
+
+  const Settings& settings_;
+  const std::function<std::string()> text_;
+  Signals signals_;
+  std::jthread thread_;
 };
 
 }  // namespace duetime::cli

@@ -69,7 +69,7 @@ Rows OptionRows() {
       Row("topic", "TOPIC", "The topic of the subscription", {Required(), Key(), Line("topic")}),
       Row("name", "NAME", "Its name (default: \"default\")",
           {Key(), Line("subscription"), Column("NAME")}),
-      Row("settings.paused", {Line("paused")}),
+      Row("settings.paused", {Warns(), Line("paused")}),
       Row("settings.paused", {WordForTrue("paused"), Column("STATE", "active")}),
       Row("create_time", {Line("created")}),
       Row("settings.lease_duration", "--lease",
@@ -108,17 +108,18 @@ Rows OptionRows() {
 Rows KeyRows() { return {OptionRows()[0], OptionRows()[1]}; }
 
 Rows SubscriptionRows() {
-  return Join({OptionRows(),
-               {Row("counts.streams", {Line("subscribers")}),
-                Row("counts.ready", {As(ReadyText), Line("ready")}),
-                Row("counts.slowed", {WordForTrue("its attempts fail too fast"), Line("slowed")}),
-                Row("counts.in_flight", {Line("in flight")}),
-                Row("counts.delayed", {Line("to be retried")}),
-                Row("counts.blocked", {Line("held in order")}),
-                Row("counts.oldest_due_time", {Line("oldest due")}),
-                Row("counts.delivered", {Line("delivered")}), Row("counts.acked", {Line("acked")}),
-                Row("counts.dead_lettered", {Line("dead letters")}),
-                Row("counts.dropped", {Line("dropped")})}});
+  return Join(
+      {OptionRows(),
+       {Row("counts.streams", {Line("subscribers")}),
+        Row("counts.ready", {As(ReadyText), Line("ready")}),
+        Row("counts.slowed", {WordForTrue("its attempts fail too fast"), Warns(), Line("slowed")}),
+        Row("counts.in_flight", {Line("in flight")}),
+        Row("counts.delayed", {Line("to be retried")}),
+        Row("counts.blocked", {Line("held in order")}),
+        Row("counts.oldest_due_time", {Line("oldest due")}),
+        Row("counts.delivered", {Line("delivered")}), Row("counts.acked", {Line("acked")}),
+        Row("counts.dead_lettered", {Line("dead letters")}),
+        Row("counts.dropped", {Line("dropped")})}});
 }
 
 std::string DeletedSubscriptionText(const v1::DeleteSubscriptionRequest& request,

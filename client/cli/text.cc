@@ -10,16 +10,23 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
+#include "client/cli/colour.h"
+
 namespace duetime::cli {
 namespace {
 
 constexpr size_t kBarWidth = 50;
 
-// Counts characters, not bytes: a byte that continues a character does not count.
+// Counts characters, not bytes: a byte that continues a character does not count, nor does a
+// colour.
 size_t WidthOf(absl::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
+  size_t width = 0;
+  while (!text.empty()) {
+    if (ConsumeColour(&text)) continue;
+    if ((static_cast<unsigned char>(text.front()) & 0xC0) != 0x80) ++width;
+    text.remove_prefix(1);
+  }
+  return width;
 }
 
 std::string PadRight(absl::string_view text, size_t width) {

@@ -67,7 +67,8 @@ Row TopicNameRow() {
 Rows TopicRows() {
   return {
       TopicNameRow(),
-      Row("settings.paused", {WordForTrue("yes: messages are accepted and wait"), Line("paused")}),
+      Row("settings.paused",
+          {WordForTrue("yes: messages are accepted and wait"), Warns(), Line("paused")}),
       Row("settings.paused", {WordForTrue("paused"), Column("STATE", "active")}),
       Row("settings.rate", {As(ShortRateText), Column("RATE", "-")}),
       Row("settings.max_pending", "--max-pending",

@@ -223,6 +223,39 @@ class TerminalTest(unittest.TestCase):
         terminal.type("q")
         self.assertEqual(terminal.end()[0], 0)
 
+    # ---- progress and Ctrl-C
+
+    def test_ctrl_c_during_a_long_schedule(self):
+        terminal = self.terminal("schedule", "t", "p", "--in", "1h", "--count", "100000000")
+        terminal.expect(" of 100000000 messages")
+        terminal.type("\x03")
+        code, shown = terminal.end()
+        self.assertEqual(code, 128 + signal.SIGINT)
+        last = re.search(r"interrupted; scheduled (\d+) of 100000000 messages, or a batch more\s*$", shown)
+        self.assertTrue(last, shown)
+        self.assertLessEqual(int(last[1]), int(json.loads(self.out("info", "--json"))["counts"]["accepted"]))
+
+    def test_ctrl_c_ends_the_wait_and_not_the_operation(self):
+        self.schedule("t", 50_000)
+        terminal = self.terminal("bulk", "purge", "t", "--all", "--wait", "--name", "p1")
+        terminal.expect(" changed so far")
+        terminal.type("\x03")
+        code, shown = terminal.end()
+        self.assertEqual(code, 128 + signal.SIGINT)
+        self.assertIn("the server goes on. To see the progress: duetime bulk get p1; to end it: duetime bulk stop p1", shown)
+        self.assertIn(json.loads(self.out("bulk", "get", "p1", "--json"))["state"], ("STATE_RUNNING", "STATE_DONE"))
+        self.out("bulk", "stop", "p1")
+        self.schedule("few", 10)
+        silent = self.run_tool("bulk", "purge", "few", "--all", "--wait")
+        self.assertEqual((silent.returncode, silent.stderr), (0, ""))
+
+    def test_states_have_colours(self):
+        self.schedule("t", 1)
+        self.out("topic", "pause", "t")
+        for words, painted in ((("topic", "list"), "\033[33mpaused\033[0m  -"), (("info",), "\033[32mserving\033[0m"),
+                               (("topic", "get", "t"), "paused        \033[33myes"), (("get", "x"), "\033[31mduetime:\033[0m ")):
+            self.assertIn(painted, self.terminal(*words).end()[1])
+
 
 if __name__ == "__main__":
     DUETIMED, DUETIME = (os.path.abspath(path) for path in sys.argv[1:3])
