@@ -110,6 +110,7 @@ struct Command {
   Names examples;
   Rows rows{};
   Action action{};
+  bool needs_server = true;
 };
 using Commands = std::vector<Command>;
 
@@ -122,8 +123,8 @@ struct Invocation {
   ExitCode Run() const { return command->action.run(settings, input); }
 };
 
-// Reads the command line and DUETIME_SERVER, and the file or standard input of a payload. If there
-// is nothing to run, prints help or a one-line error and returns the exit code instead.
+// Reads the command line, the environment, the context, and the file or standard input of a payload.
+// If there is nothing to run, prints help or a one-line error and returns the exit code instead.
 std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* argv);
 
 }  // namespace duetime::cli

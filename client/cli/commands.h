@@ -30,6 +30,7 @@ Commands RecurrenceCommands();
 Commands TopicCommands();
 Commands SubscriptionCommands();
 Commands ServerCommands();
+Commands ContextCommands();
 
 // ---- Messages
 

@@ -300,6 +300,7 @@ void Options::Declare(const Command& command, CLI::App* app, Value* value) {
   }
   value->option->required(row.required)->type_name(TypeName(type, field));
   if (!row.default_text.empty()) value->option->default_str(row.default_text);
+  if (!row.environment.empty()) value->option->envname(row.environment);
   if (row.not_empty) value->option->check(Filled());
   if (field == nullptr || field->cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return;
   Names words;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "google/protobuf/descriptor.h"
@@ -79,6 +80,12 @@ Trait Type(Row::Type type) { return Set(&Row::type, type); }
 Trait NotEmpty() { return Set(&Row::not_empty, true); }
 Trait FromFile() { return Set(&Row::from_file, true); }
 Trait Signed() { return Set(&Row::is_signed, true); }
+Trait Environment() {
+  return [](Row* row) {
+    row->environment =
+        absl::StrReplaceAll(absl::AsciiStrToUpper(row->option), {{"--", "DUETIME_"}, {"-", "_"}});
+  };
+}
 Trait Line(std::string label, std::string otherwise) {
   return Both(Set(&Row::line, std::move(label)), Set(&Row::line_otherwise, std::move(otherwise)));
 }
@@ -99,10 +106,11 @@ Rows Join(std::initializer_list<Rows> tables) {
 
 Rows OptionsBelow(const std::string& field, const Rows& rows) {
   Rows below;
+  const std::string prefix = field.empty() ? "" : field + ".";
   for (Row row : rows) {
     if (row.option.empty()) continue;
-    if (!row.path.empty()) row.path.insert(0, field + ".");
-    if (!row.mask.empty()) row.mask.insert(0, field + ".");
+    if (!row.path.empty()) row.path.insert(0, prefix);
+    if (!row.mask.empty()) row.mask.insert(0, prefix);
     below.push_back(std::move(row));
   }
   return below;

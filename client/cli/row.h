@@ -45,6 +45,8 @@ struct Row {
   std::string reset_word{};
   // The path in the mask of an update, if it differs from the path of the field.
   std::string mask{};
+  // The environment variable that gives the value if the command line does not.
+  std::string environment{};
   Words words{};
   double min = std::numeric_limits<double>::lowest();
   double max = std::numeric_limits<double>::max();
@@ -94,6 +96,8 @@ Trait NotEmpty();
 Trait FromFile();
 // A duration may be negative.
 Trait Signed();
+// The environment may give the value: DUETIME_TLS_CA for --tls-ca.
+Trait Environment();
 
 // ---- Traits of the output.
 
@@ -120,7 +124,8 @@ Trait As(std::string (*text)(const Proto&, const absl::TimeZone&)) {
 
 // The rows of several tables, as one.
 Rows Join(std::initializer_list<Rows> tables);
-// The rows that have options, for a request that holds the resource in `field`.
+// The rows that have options, for a request that holds the resource in `field`; "": for a request
+// that is the resource.
 Rows OptionsBelow(const std::string& field, const Rows& rows);
 
 // ---- Fields by path. A path that names no field ends the program.

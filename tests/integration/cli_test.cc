@@ -26,7 +26,9 @@ class CliTest : public DaemonTest {
   RunResult Cli(std::vector<std::string> words, const std::string& input = "") {
     words.insert(words.begin(), DUETIME_CLI);
     return RunProgram(words, input, Millis(60'000),
-                      {{"DUETIME_SERVER", server_->target()}, {"TZ", "Asia/Shanghai"}});
+                      {{"DUETIME_SERVER", server_->target()},
+                       {"DUETIME_CONTEXT", "none"},
+                       {"TZ", "Asia/Shanghai"}});
   }
 
   // Runs the tool with JSON output and parses each line.

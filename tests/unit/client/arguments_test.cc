@@ -2,7 +2,6 @@
 //
 // The request for each command line, and the command lines that are refused.
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <map>
@@ -327,17 +326,6 @@ TEST(ArgumentsTest, GlobalOptionsStandBeforeOrAfterTheCommand) {
   }
 }
 
-TEST(ArgumentsTest, TheServerMayComeFromTheEnvironment) {
-  const auto server = [](const std::string& line) {
-    return std::get<Invocation>(Parse(line)).settings.server.target;
-  };
-  setenv("DUETIME_SERVER", "unix:/run/x", 1);  // NOLINT(concurrency-mt-unsafe) single-threaded
-  EXPECT_EQ(server("info"), "unix:/run/x");
-  EXPECT_EQ(server("info --server h:2"), "h:2");
-  unsetenv("DUETIME_SERVER");  // NOLINT(concurrency-mt-unsafe) single-threaded
-  EXPECT_EQ(server("info"), "127.0.0.1:7788");
-}
-
 TEST(ArgumentsTest, RefusesBadLines) {
   // The first words of a line, and its possible endings.
   const std::vector<std::pair<std::string, std::vector<const char*>>> cases = {
@@ -405,6 +393,7 @@ TEST(ArgumentsTest, RefusesBadLines) {
         "--lease x", "--extend-max x"}},
       {"subscribe", {""}},
       {"pull", {"", "t --max 0", "t --max 1001", "t --wait long"}},
+      {"context", {"", "add", "add none", "add x --server https://h", "use", "remove"}},
       {"settle",
        {"", "a", "--ack", "a --ack --nack 1s", "a --ack --reason r", "a --extend ''",
         "a --dead-letter", "a --ack --topic t"}},
@@ -418,7 +407,7 @@ TEST(ArgumentsTest, RefusesBadLines) {
       ++lines;
     }
   }
-  EXPECT_EQ(lines, 139);
+  EXPECT_EQ(lines, 145);
 }
 
 // The help of each command has an example that begins with the command.
@@ -426,7 +415,7 @@ TEST(ArgumentsTest, HelpIsNoErrorAndHasAnExample) {
   int commands = 0;
   for (const Commands& some :
        {MessageCommands(), ReceiveCommands(), ServerCommands(), OperationCommands(),
-        RecurrenceCommands(), TopicCommands(), SubscriptionCommands()}) {
+        RecurrenceCommands(), TopicCommands(), SubscriptionCommands(), ContextCommands()}) {
     for (const Command& command : some) {
       testing::internal::CaptureStdout();
       const auto parsed = Parse(command.words + " --help");
@@ -437,44 +426,7 @@ TEST(ArgumentsTest, HelpIsNoErrorAndHasAnExample) {
       ++commands;
     }
   }
-  EXPECT_EQ(commands, 53);
-}
-
-TEST(ArgumentsTest, ServersAsPeopleWriteThem) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"localhost", "localhost:7788"},
-      {"10.0.0.7:99", "10.0.0.7:99"},
-      {"http://localhost/", "localhost:7788"},
-      {"::1", "[::1]:7788"},
-      {"[::1]", "[::1]:7788"},
-      {"[::1]:99", "[::1]:99"},
-      {"unix:/run/duetime.sock", "unix:/run/duetime.sock"},
-      {"ipv4:10.0.0.7:99", "ipv4:10.0.0.7:99"},
-      {"dns:///duetime:99", "dns:///duetime:99"},
-  };
-  for (const auto& [text, target] : cases) {
-    const auto parsed = Parse(std::string("info --server ") + text);
-    const auto* const invocation = std::get_if<Invocation>(&parsed);
-    ASSERT_NE(invocation, nullptr) << text;
-    EXPECT_EQ(invocation->settings.server.target, target);
-  }
-  for (const char* const text : {"https://localhost", "http://localhost:99/path"}) {
-    EXPECT_EQ(std::get<ExitCode>(Parse(std::string("info --server ") + text)), kBadUsage) << text;
-  }
-}
-
-TEST(ArgumentsTest, NamesTheCommandThatAMistypedWordResembles) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"schedul t", "there is no command \"schedul\"; did you mean \"schedule\"?"},
-      {"sbuscribe t", "did you mean \"subscribe\"?"},
-      {"topic crate t", "there is no command \"crate\"; did you mean \"create\"?"},
-      {"nothingLikeIt", "there is no command \"nothingLikeIt\" (see duetime --help)"},
-  };
-  for (const auto& [line, text] : cases) {
-    testing::internal::CaptureStderr();
-    EXPECT_EQ(std::get<ExitCode>(Parse(line)), kBadUsage);
-    EXPECT_NE(testing::internal::GetCapturedStderr().find(text), std::string::npos) << line;
-  }
+  EXPECT_EQ(commands, 59);
 }
 
 }  // namespace

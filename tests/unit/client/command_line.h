@@ -4,6 +4,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <string>
 #include <variant>
 #include <vector>
@@ -31,8 +32,11 @@ inline std::vector<std::string> SplitWords(const std::string& line) {
   return words;
 }
 
-// Parses a line, which does not have the name of the program.
+// Parses a line, which does not have the name of the program. The contexts of the person at this
+// machine have no effect.
 inline std::variant<Invocation, ExitCode> Parse(const std::string& line) {
+  constexpr int kOverwrite = 0;
+  setenv("DUETIME_CONTEXT", "none", kOverwrite);  // NOLINT(concurrency-mt-unsafe) single-threaded
   const std::vector<std::string> words = SplitWords("duetime " + line);
   std::vector<const char*> pointers;
   for (const std::string& word : words) pointers.push_back(word.c_str());
