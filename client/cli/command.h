@@ -123,8 +123,9 @@ struct Invocation {
   ExitCode Run() const { return command->action.run(settings, input); }
 };
 
-// Reads the command line, the environment, the context, and the file or standard input of a payload.
-// If there is nothing to run, prints help or a one-line error and returns the exit code instead.
+// Reads the command line, the environment, the context, and the file or standard input of a
+// payload. If there is nothing to run, prints help or a one-line error and returns the exit code
+// instead.
 std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* argv);
 
 }  // namespace duetime::cli
