@@ -48,21 +48,26 @@ export function BulkDialog({ bulk, onClose }: { bulk: Bulk; onClose: (changed: b
   const counted = useLoaded(JSON.stringify(request), async () => (await call("Admin/StartBulk", { ...request, dry_run: true })).operation);
   const dry = counted.value;
   let refusal: string | undefined;
-  if (counted.error) refusal = "The messages could not be counted.";
+  // A count of very many messages may take longer than the console waits. The change is possible without it.
+  if (counted.error?.code === "DEADLINE_EXCEEDED") refusal = undefined;
+  else if (counted.error) refusal = "The messages could not be counted.";
   else if (dry === undefined) refusal = "Counting the messages…";
   else if (dry.matched === "0") refusal = "No message matches: there is nothing to do.";
   return (
     <ChangeDialog onClose={onClose} change={{
       title: `${words.verb} messages of ${bulk.topic}`,
-      verb: dry === undefined ? words.verb : `${words.verb} ${countText(dry.matched)}`,
+      verb: dry === undefined ? `${words.verb} all that match` : `${words.verb} ${countText(dry.matched)}`,
       danger: words.danger,
       refusal,
       touches: (
         <>
-          <p><b>{dry === undefined ? "…" : countText(dry.matched)}</b> messages of <b><Shown text={bulk.topic} /></b> match now: <FilterText filter={bulk.filter} />.
+          <p><b>{dry !== undefined ? countText(dry.matched) : counted.error ? "An unknown number of" : "…"}</b> messages
+            of <b><Shown text={bulk.topic} /></b> match now: <FilterText filter={bulk.filter} />.
             {" "}The operation {words.does}{bulk.shiftMs !== undefined && `: ${spanText(bulk.shiftMs)} ${bulk.shiftMs < 0 ? "earlier" : "later"}`}. It
             runs in the background and continues after a restart.</p>
           <Problem error={counted.error} retry={counted.reload} />
+          {refusal === undefined && counted.error && <p class="quiet">The count took longer than the --timeout of the console. You can start the
+            operation without it.</p>}
           {dry !== undefined && dry.sample.length > 0 && (
             <details>
               <summary>{dry.sample.length} of them</summary>
