@@ -60,8 +60,8 @@ absl::StatusOr<Address> ReadAddress(const std::string& option, absl::string_view
 bool IsLoopback(const std::string& host) {
   in_addr v4{};
   in6_addr v6{};
-  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
-  return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+  if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+  return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 absl::StatusOr<Address> ReadListen(const std::string& text) {
@@ -221,8 +221,8 @@ absl::Status Serve(const Settings& settings, const Input& input) {
   });
   const Site site(settings, *std::move(assets), metrics, *channel);
   if (listen->port == 0) {
-    listen->port = server.bind_to_any_port(listen->host.c_str());
-  } else if (!server.bind_to_port(listen->host.c_str(), listen->port)) {
+    listen->port = server.bind_to_any_port(listen->host);
+  } else if (!server.bind_to_port(listen->host, listen->port)) {
     listen->port = -1;
   }
   if (listen->port < 0) {

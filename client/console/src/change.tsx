@@ -3,7 +3,7 @@
 // The dialog of a change: asks once, shows what the change touches and the command that does the same, and the result.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { CallError } from "./api";
 import { CommandBox, Dialog, Problem } from "./ui";
 
@@ -28,7 +28,7 @@ export function ChangeDialog({ change, onClose }: { change: Change; onClose: (ch
   const closeButton = useRef<HTMLButtonElement>(null);
   const done = result !== null;
   const close = () => running || onClose(done);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (done) closeButton.current?.focus();
   }, [done]);
   const submit = async (event: Event): Promise<void> => {

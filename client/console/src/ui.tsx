@@ -3,7 +3,7 @@
 // The building blocks of the pages.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { CallError } from "./api";
 import { useNow } from "./app";
 import { href } from "./route";
@@ -182,7 +182,7 @@ export function Dialog({ title, onClose, children }: {
 }): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     const open = dialog.current;
     open?.showModal();

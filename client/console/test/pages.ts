@@ -39,6 +39,8 @@ export async function show(page: Page, address: string): Promise<void> {
   await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
 }
 
+const shotHeightMax = 3_000;
+
 type Address = [name: string, address: string];
 
 async function addressesOf(name: string, site: Site): Promise<Address[]> {
@@ -65,6 +67,28 @@ async function addressesOf(name: string, site: Site): Promise<Address[]> {
   ];
 }
 
+// Dialogs: the page, the button that opens one, and what is typed into it.
+const dialogs: [name: string, address: (id: string) => string, button: string, label?: string, text?: string][] = [
+  ["dialog-pause", () => href("topic", { name: "orders" }), "Pause"],
+  ["dialog-settings", () => href("topic", { name: "orders" }), "Edit settings", "Time to live", "90m"],
+  ["dialog-move", (id) => href("message", { id }), "Move", "From now", "2d"],
+  ["dialog-cancel", (id) => href("message", { id }), "Cancel"],
+  ["dialog-bulk", () => href("bulk", { topic: "orders", labels: "customer=42" }), "Count first"],
+];
+
+async function shootDialogs(page: Page, site: Site, path: (name: string) => string): Promise<void> {
+  const { message } = await site.call("Messages/Get", { key: { topic: "orders", key: "next-year" } });
+  for (const [name, address, button, label, text] of dialogs) {
+    await show(page, address(message.id));
+    await page.getByRole("button", { name: button, exact: true }).click();
+    if (label !== undefined) await page.getByLabel(label).fill(text ?? "");
+    await until("the dialog allows the change", () => page.locator("dialog button[type=submit]").isEnabled());
+    await page.screenshot({ path: path(name) });
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+  }
+}
+
 export function pageTests(browser: Browser, sites: Record<string, Site>, shots: string): Test[] {
   mkdirSync(shots, { recursive: true });
   const tests: Test[] = [];
@@ -74,14 +98,17 @@ export function pageTests(browser: Browser, sites: Record<string, Site>, shots: 
         tests.push([`pages with ${data} data, ${width} wide, ${colorScheme}`, () => withPage(browser, site, async (page) => {
           for (const [name, address] of await addressesOf(data, site)) {
             await show(page, address);
-            await page.screenshot({ path: join(shots, `${data}-${name}-${width}-${colorScheme}.png`), fullPage: true });
-            const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+            const [wide, long] = await page.evaluate(() => [document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight] as const);
+            await page.screenshot({
+              path: join(shots, `${data}-${name}-${width}-${colorScheme}.png`), fullPage: true, clip: { x: 0, y: 0, width, height: Math.min(long, shotHeightMax) },
+            });
             assert.ok(wide <= 0, `${name} is ${wide} px wider than the screen`);
             const problems = await page.locator(".problem").allInnerTexts();
             assert.deepEqual(problems, [], name);
             assert.equal(await page.evaluate(() => (window as { pwned?: number }).pwned), undefined, name);
             assert.equal(await page.locator("main img, main script, main iframe").count(), 0, name);
           }
+          if (data === "little") await shootDialogs(page, site, (name) => join(shots, `${data}-${name}-${width}-${colorScheme}.png`));
         }, { colorScheme, viewport: { width, height } })]);
       }
     }
