@@ -41,7 +41,8 @@ Exit codes:
      cancelled or moved, and why; subscribe: --for ran out before --max
      messages came; pull: nothing came; settle: the server refused some;
      import: some lines were refused; commands with --wait: the operation
-     failed or was stopped; doctor: something is bad
+     failed or was stopped; doctor: something is bad; bench: it was not
+     completed
   4  no server, or no answer in time: the server may have done the work
   130  ended by Ctrl-C during a long work; the last line says how far it is
 
@@ -55,9 +56,9 @@ const Commands& AllCommands() {
     Commands all;
     for (const Commands& some :
          {MessageCommands(), Commands{ImportCommand(), ExportCommand()}, ReceiveCommands(),
-          ServerCommands(), Commands{DoctorCommand(), TopCommand()}, OperationCommands(),
-          RecurrenceCommands(), TopicCommands(), SubscriptionCommands(), ContextCommands(),
-          Commands{ConsoleCommand()}}) {
+          ServerCommands(), Commands{DoctorCommand(), TopCommand(), BenchCommand()},
+          OperationCommands(), RecurrenceCommands(), TopicCommands(), SubscriptionCommands(),
+          ContextCommands(), Commands{ConsoleCommand()}}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

@@ -34,6 +34,8 @@ enum ExitCode : int {
   kNotAsWished = 3,
   // There was no server, or no answer in time. The server may have executed the request.
   kNoAnswer = 4,
+  // SIGINT ended a command that was at work.
+  kInterrupted = 130,
 };
 
 // The options that every command takes.

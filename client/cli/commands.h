@@ -24,6 +24,7 @@ Command ImportCommand();
 Command ExportCommand();
 Command DoctorCommand();
 Command TopCommand();
+Command BenchCommand();
 Commands ReceiveCommands();
 Commands OperationCommands();
 Commands RecurrenceCommands();

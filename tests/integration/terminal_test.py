@@ -223,6 +223,47 @@ class TerminalTest(unittest.TestCase):
         terminal.type("q")
         self.assertEqual(terminal.end()[0], 0)
 
+    # ---- bench
+
+    def topics(self) -> str:
+        return self.out("topic", "list", "--json")
+
+    def test_bench_measures_and_removes_its_topic(self):
+        figures = json.loads(self.out("bench", "--count", "600", "--payload-bytes", "10", "--json"))
+        self.assertEqual(figures.pop("payload_bytes"), 10)
+        self.assertEqual(figures.keys(), {"schedule_per_second", "deliver_per_second", "one_schedule_p50_ms",
+                                          "one_schedule_p99_ms", "lateness_p50_ms", "lateness_p99_ms"})
+        self.assertGreater(figures["schedule_per_second"], 0)
+        self.assertGreater(figures["deliver_per_second"], 0)
+        counts = json.loads(self.out("info", "--json"))["counts"]
+        self.assertEqual(counts["accepted"], str(600 + 200 + 2000))
+        self.assertEqual(counts["acked"], counts["accepted"])
+        self.assertEqual(self.topics(), "")
+
+    def test_bench_ends_in_time_and_removes_its_topic(self):
+        result = self.run_tool("bench", "--count", "1000000", "--for", "100ms")
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertIn("ended after the time of --for", result.stderr)
+        self.assertRegex(result.stdout, r"schedule +\d+ messages/s")
+        self.assertIn("lateness      not measured", result.stdout)
+        self.assertEqual(self.topics(), "")
+
+    def test_bench_removes_its_topic_after_ctrl_c(self):
+        terminal = self.terminal("bench", "--count", "1000000")
+        terminal.wait_for(lambda: "duetime-bench" in self.topics(), "the topic")
+        terminal.type("\x03")
+        code, shown = terminal.end()
+        self.assertEqual(code, 130, shown)
+        self.assertIn("interrupted", shown)
+        self.assertEqual(self.topics(), "")
+
+    def test_bench_leaves_an_existing_topic_alone(self):
+        self.schedule("orders", 3)
+        result = self.run_tool("bench", "--topic", "orders")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("topic orders exists", result.stderr)
+        self.assertEqual(json.loads(self.out("topic", "get", "orders", "--json"))["counts"]["pending"], "3")
+
     # ---- progress and Ctrl-C
 
     def test_ctrl_c_during_a_long_schedule(self):
