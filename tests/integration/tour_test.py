@@ -47,6 +47,8 @@ EXPECTED = {
     "duetime export": "exported",
     "duetime bulk shift": "dry run",
     "duetime subscribe orders --max 10000": "received 10000",
+    "duetime doctor": "has served for",
+    "duetime top": "TOPIC",
     "curl": "duetime_messages_accepted_total",
 }
 
