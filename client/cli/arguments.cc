@@ -46,6 +46,10 @@ Exit codes:
   4  no server, or no answer in time: the server may have done the work
   130  ended by Ctrl-C during a long work; the last line says how far it is
 
+Options that take a TIME understand now, +30m and -1h (from now), "today 18:00",
+"tomorrow 9:00", "2026-12-24 18:00" and 2026-12-24T18:00:00+08:00. A DURATION
+is 90s, 1h30m, 2d, 1w or 500ms.
+
 With --json, each result is the server's answer in proto3 JSON, as one line
 of stdout, and an error is one line of stderr. Fields are named as in the
 protos; payloads are base64, 64-bit numbers are strings.)";
@@ -110,7 +114,7 @@ absl::StatusOr<Invocation> Read(const Options& global_options, const std::list<L
   const Command& command = leaf->command;
   Input global;
   global.request.reset(GlobalOptions().action.request->New());
-  absl::Status status = global_options.Read(&global);
+  absl::Status status = global_options.Read(absl::LocalTimeZone(), &global);
   if (!status.ok()) return status;
   const absl::StatusOr<Settings> settings = MakeSettings(global, command.needs_server);
   if (!settings.ok()) return settings.status();
@@ -118,7 +122,7 @@ absl::StatusOr<Invocation> Read(const Options& global_options, const std::list<L
   Input& input = invocation.input;
   const Action& action = command.action;
   if (action.request != nullptr) input.request.reset(action.request->New());
-  status = leaf->options.Read(&input);
+  status = leaf->options.Read(settings->zone, &input);
   if (status.ok() && action.complete) status = action.complete(*settings, &input);
   if (!status.ok()) return status;
   return invocation;

@@ -44,7 +44,8 @@ struct Settings {
   bool json = false;
   bool no_colours = false;
   absl::Duration deadline = absl::Seconds(10);
-  // The zone in which the text output shows times.
+  // The zone of the times that the text output shows, and of those that options give without an
+  // offset.
   absl::TimeZone zone;
 };
 
@@ -85,14 +86,17 @@ struct Action {
   // options contradict each other.
   std::function<absl::Status(const Settings&, Input*)> complete{};
 
-  // Adds a step to the completion. `step` may return nothing, for a step that cannot fail.
+  // Adds a step to the completion: a function of the input, or of the settings and the input. It
+  // may return nothing if it cannot fail.
   template <typename Step>
   Action After(Step step) const {
     Action action = *this;
     action.complete = [first = complete, step](const Settings& settings, Input* input) {
       absl::Status status = first ? first(settings, input) : absl::OkStatus();
       if (!status.ok()) return status;
-      if constexpr (std::is_void_v<std::invoke_result_t<Step, Input*>>) {
+      if constexpr (std::is_invocable_v<Step, const Settings&, Input*>) {
+        return step(settings, input);
+      } else if constexpr (std::is_void_v<std::invoke_result_t<Step, Input*>>) {
         step(input);
         return status;
       } else {

@@ -95,7 +95,9 @@ ExitCode RunSubscribe(const Settings& settings, const Input& input);
 std::string ForecastText(const v1::ForecastRequest& request, const v1::ForecastResponse& response,
                          const absl::TimeZone& zone);
 
-std::string ServerInfoText(const v1::ServerInfoResponse& info, const absl::TimeZone& zone);
+// `all`: with every count and limit, by its name in the proto.
+std::string ServerInfoText(const v1::ServerInfoResponse& info, bool all,
+                           const absl::TimeZone& zone);
 // A line for each damaged block, or that there is none.
 std::string DamageText(const v1::Damage& damage, const absl::TimeZone& zone);
 

@@ -91,6 +91,10 @@ const Command& GlobalOptions() {
                          "Take what the options and the environment leave open from this context; "
                          "none: from no context (default: the one of duetime context use)",
                          {NotEmpty(), Environment()}),
+                     Row("", "--utc",
+                         "Show times in UTC, and read times without an offset as UTC (default: "
+                         "this machine's time zone)",
+                         {Type(Row::Type::kFlag)}),
                      Row("", "--json", "Print JSON, for scripts", {Type(Row::Type::kFlag)}),
                      Row("", "--no-color,--no-colour", "Print no colours; so does NO_COLOR=1",
                          {Type(Row::Type::kFlag)})}}),
@@ -102,7 +106,7 @@ absl::StatusOr<Settings> MakeSettings(const Input& global, bool needs_server) {
   Settings settings;
   settings.json = global.Has("--json");
   settings.no_colours = global.Has("--no-color,--no-colour");
-  settings.zone = absl::LocalTimeZone();
+  settings.zone = global.Has("--utc") ? absl::UTCTimeZone() : absl::LocalTimeZone();
   if (!needs_server) return settings;
   absl::StatusOr<Context> context = ChooseContext(global.Text("--context"));
   if (!context.ok()) return context.status();

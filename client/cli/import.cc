@@ -202,13 +202,14 @@ class Importer {
   int64_t next_line_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<ImportSource>> OpenSource(const Input& input) {
+absl::StatusOr<std::unique_ptr<ImportSource>> OpenSource(const Settings& settings,
+                                                         const Input& input) {
   const std::string name = input.Text("FILE");
   auto file = InputFile::Open(name);
   if (!file.ok()) return file.status();
   const absl::string_view plain = absl::StripSuffix(name, ".gz");
   if (input.Has("--csv") || input.Has("--column") || absl::EndsWith(plain, ".csv")) {
-    return ReadCsv(*std::move(file), input.List("--column"));
+    return ReadCsv(*std::move(file), input.List("--column"), settings.zone);
   }
   return ReadJsonLines(*std::move(file), input.Has("--text"));
 }
@@ -243,7 +244,7 @@ Command ImportCommand() {
            {Type(Row::Type::kNumber), Range(1)}),
        Row("", "--dry-run", "Check every message and change nothing", {Type(Row::Type::kFlag)})},
       {.run = [](const Settings& settings, const Input& input) {
-        const auto source = OpenSource(input);
+        const auto source = OpenSource(settings, input);
         if (!source.ok()) return Fail(settings, source.status());
         return With<Client>(settings, [&](Client* client) {
           return Importer(settings, input, client).Run(source->get());

@@ -114,7 +114,7 @@ absl::Status FindField(const std::string& path, MappedColumn* column) {
   return absl::InvalidArgumentError(absl::StrCat("\"", path, "\" is no field of a message"));
 }
 
-absl::StatusOr<absl::Time> ReadTime(const std::string& cell) {
+absl::StatusOr<absl::Time> ReadTime(const std::string& cell, const absl::TimeZone& zone) {
   double seconds = 0;
   if (absl::SimpleAtod(cell, &seconds)) return absl::UnixEpoch() + absl::Seconds(seconds);
   std::string text = cell;
@@ -123,11 +123,11 @@ absl::StatusOr<absl::Time> ReadTime(const std::string& cell) {
       text.find(':') != std::string::npos) {
     text += ":00";
   }
-  return ParseTimeText(text, std::nullopt, absl::LocalTimeZone());
+  return ParseMomentText(text, std::nullopt, zone, absl::Now());
 }
 
 absl::Status SetCell(const MappedColumn& column, const std::string& cell,
-                     v1::ScheduleRequest* request) {
+                     const absl::TimeZone& zone, v1::ScheduleRequest* request) {
   const FieldDescriptor* field = column.field;
   Message* const parent = MutableParentOf(request, column.path);
   const auto* reflection = parent->GetReflection();
@@ -138,7 +138,7 @@ absl::Status SetCell(const MappedColumn& column, const std::string& cell,
     return absl::OkStatus();
   }
   if (field->message_type() == google::protobuf::Timestamp::descriptor()) {
-    const auto time = ReadTime(cell);
+    const auto time = ReadTime(cell, zone);
     if (time.ok()) reflection->MutableMessage(parent, field)->CopyFrom(client::ToProto(*time));
     return time.status();
   }
@@ -170,7 +170,8 @@ absl::Status SetCell(const MappedColumn& column, const std::string& cell,
 
 class CsvRows : public ImportSource {
  public:
-  explicit CsvRows(std::unique_ptr<InputFile> file) : file_(std::move(file)) {
+  CsvRows(std::unique_ptr<InputFile> file, const absl::TimeZone& zone)
+      : file_(std::move(file)), zone_(zone) {
     csv_init(&parser_, CSV_STRICT | CSV_STRICT_FINI);
     // Blanks belong to the cells.
     csv_set_space_func(&parser_, [](unsigned char) { return 0; });
@@ -230,7 +231,7 @@ class CsvRows : public ImportSource {
       }
       const std::string& cell = cells_[column.cell];
       if (cell.empty()) continue;
-      if (absl::Status set = SetCell(column, cell, request); !set.ok()) return set;
+      if (absl::Status set = SetCell(column, cell, zone_, request); !set.ok()) return set;
     }
     return absl::OkStatus();
   }
@@ -272,6 +273,7 @@ class CsvRows : public ImportSource {
   }
 
   const std::unique_ptr<InputFile> file_;
+  const absl::TimeZone zone_;
   csv_parser parser_{};
   std::vector<MappedColumn> columns_;
   // The row that is not complete.
@@ -292,8 +294,9 @@ std::unique_ptr<ImportSource> ReadJsonLines(std::unique_ptr<InputFile> file, boo
 }
 
 absl::StatusOr<std::unique_ptr<ImportSource>> ReadCsv(std::unique_ptr<InputFile> file,
-                                                      const std::vector<std::string>& columns) {
-  auto rows = std::make_unique<CsvRows>(std::move(file));
+                                                      const std::vector<std::string>& columns,
+                                                      const absl::TimeZone& zone) {
+  auto rows = std::make_unique<CsvRows>(std::move(file), zone);
   if (absl::Status status = rows->ReadHeader(columns); !status.ok()) return status;
   return rows;
 }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 #include "client/cli/input_file.h"
 #include "duetime/v1/messages.pb.h"
@@ -46,8 +47,10 @@ std::unique_ptr<ImportSource> ReadJsonLines(std::unique_ptr<InputFile> file, boo
 // attributes.NAME, civil_time.local and so on. Without `columns`, the column names are the fields.
 //
 // An empty cell leaves its field unset. A payload is text. A time is a number of seconds since
-// 1970, or as on the command line. INVALID_ARGUMENT if a column is missing or names no field.
+// 1970, or as on the command line, in `zone`. INVALID_ARGUMENT if a column is missing or names no
+// field.
 absl::StatusOr<std::unique_ptr<ImportSource>> ReadCsv(std::unique_ptr<InputFile> file,
-                                                      const std::vector<std::string>& columns);
+                                                      const std::vector<std::string>& columns,
+                                                      const absl::TimeZone& zone);
 
 }  // namespace duetime::cli

@@ -30,9 +30,9 @@ Rows WhenRows() {
       Row("delay", "--in", "Deliver this long from now: 90s, 1h30m, 2d, 1w, 500ms",
           {NotEmpty(), one_of_three}),
       Row("", "--at",
-          "Deliver at this time: \"2026-12-24 18:00\" or 2026-12-24T18:00:00+08:00; a time that "
-          "the zone's clocks skip or show twice is refused",
-          {one_of_three}),
+          "Deliver at this time: \"2026-12-24 18:00\", 2026-12-24T18:00:00+08:00 or \"tomorrow "
+          "9:00\"; a time that the zone's clocks skip or show twice is refused",
+          {Type(Row::Type::kTime), one_of_three}),
       Row("civil_time.local", "--local",
           "Deliver at this local time of --tz; the server keeps both, and takes the next or the "
           "first moment if the clocks skip it or show it twice",
@@ -43,7 +43,7 @@ Rows WhenRows() {
 }
 
 template <typename Request>
-absl::Status CompleteWhen(Input* input) {
+absl::Status CompleteWhen(const Settings& settings, Input* input) {
   auto* request = input->Mutable<Request>();
   const std::string zone_name = input->Text("--tz");
   if (request->has_delay()) {
@@ -65,7 +65,7 @@ absl::Status CompleteWhen(Input* input) {
     if (!named.ok()) return named.status();
     zone = *named;
   }
-  const auto time = ParseTimeText(input->Text("--at"), zone, absl::LocalTimeZone());
+  const auto time = ParseMomentText(input->Text("--at"), zone, settings.zone, absl::Now());
   if (time.ok()) *request->mutable_deliver_time() = client::ToProto(*time);
   return time.status();
 }

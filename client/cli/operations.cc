@@ -56,9 +56,8 @@ std::string FilterText(const v1::Operation& operation, const absl::TimeZone& zon
 }
 
 std::string ProgressText(const v1::Operation& operation, const absl::TimeZone& zone) {
-  const bool shown =
-      operation.state() == v1::Operation::STATE_RUNNING && operation.has_progress_time();
-  return shown ? FormatTimeText(FromProto(operation.progress_time()), zone) : "";
+  if (operation.state() != v1::Operation::STATE_RUNNING) return "";
+  return ValueText(Row("progress_time", {}), operation, "", zone);
 }
 
 std::string ChangedText(const v1::Operation& operation, const absl::TimeZone&) {

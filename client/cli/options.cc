@@ -84,17 +84,6 @@ absl::StatusOr<absl::Duration> ReadDuration(const Row& row, const std::string& t
   return duration;
 }
 
-// Reads a moment: "now", a distance from now such as "+2h", or a time in this machine's zone.
-absl::StatusOr<absl::Time> ReadMoment(const std::string& text) {
-  if (text == "now") return absl::Now();
-  if (text[0] == '+' || text[0] == '-') {
-    const absl::StatusOr<absl::Duration> distance = ParseDurationText(text.substr(1));
-    if (!distance.ok()) return distance.status();
-    return text[0] == '+' ? absl::Now() + *distance : absl::Now() - *distance;
-  }
-  return ParseTimeText(text, std::nullopt, absl::LocalTimeZone());
-}
-
 absl::StatusOr<std::string> ReadBytes(const Row& row, const std::string& text) {
   std::ostringstream bytes;
   if (row.from_file) {
@@ -150,7 +139,7 @@ absl::Status ReadWords(const Row& row, const Names& texts, const FieldDescriptor
 
 // Puts `texts`, which is not empty, into a field of `parent`.
 absl::Status SetField(const Row& row, const Names& texts, const FieldDescriptor* field,
-                      Message* parent) {
+                      const absl::TimeZone& zone, Message* parent) {
   const Reflection* reflection = parent->GetReflection();
   const std::string& text = texts[0];
   if (field->is_map()) return ReadPairs(row, texts, field, parent);
@@ -161,7 +150,7 @@ absl::Status SetField(const Row& row, const Names& texts, const FieldDescriptor*
     return absl::OkStatus();
   }
   if (IsTimestamp(field)) {
-    const absl::StatusOr<absl::Time> time = ReadMoment(text);
+    const absl::StatusOr<absl::Time> time = ParseMomentText(text, std::nullopt, zone, absl::Now());
     if (!time.ok()) return time.status();
     reflection->MutableMessage(parent, field)->CopyFrom(client::ToProto(*time));
     return absl::OkStatus();
@@ -217,7 +206,7 @@ Row::Type TypeOf(const Row& row, const FieldDescriptor* field) {
 // How --help names the value of an option.
 std::string TypeName(Row::Type type, const FieldDescriptor* field) {
   if (field != nullptr && field->is_map()) return "KEY=VALUE";
-  if (IsTimestamp(field)) return "TIME";
+  if (IsTimestamp(field) || type == Row::Type::kTime) return "TIME";
   if (type == Row::Type::kDuration) return "DURATION";
   return type == Row::Type::kNumber ? "NUMBER" : "TEXT";
 }
@@ -309,7 +298,7 @@ void Options::Declare(const Command& command, CLI::App* app, Value* value) {
   value->option->check(CLI::IsMember(words));
 }
 
-absl::Status Options::Read(Input* input) const {
+absl::Status Options::Read(const absl::TimeZone& zone, Input* input) const {
   std::map<std::string, const Value*> by_name;
   for (const Value& value : values_) by_name[value.row.option] = &value;
   for (const Value& value : values_) {
@@ -334,7 +323,7 @@ absl::Status Options::Read(Input* input) const {
     if (texts[0].empty() && (IsDuration(field) || IsTimestamp(field))) continue;
     if (!value.IsReset(texts)) {
       const absl::Status status =
-          SetField(row, texts, field, MutableParentOf(input->request.get(), row.path));
+          SetField(row, texts, field, zone, MutableParentOf(input->request.get(), row.path));
       if (!status.ok()) return status;
     }
     if (value.option->count() == 0 || row.key) continue;

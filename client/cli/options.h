@@ -23,8 +23,9 @@ class Options {
   Options(const Options&) = delete;
   Options& operator=(const Options&) = delete;
 
-  // Fills in `input`. INVALID_ARGUMENT with a text for people if a value makes no sense.
-  absl::Status Read(Input* input) const;
+  // Fills in `input`. Times without an offset are times of `zone`. INVALID_ARGUMENT with a text for
+  // people if a value makes no sense.
+  absl::Status Read(const absl::TimeZone& zone, Input* input) const;
 
  private:
   // A row, and its value as the command line gave it.

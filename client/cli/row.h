@@ -54,7 +54,7 @@ struct Row {
   Names excludes{};
   std::string group{};
   // The type of an option without a path.
-  enum class Type { kText, kFlag, kList, kNumber, kDuration } type = Type::kText;
+  enum class Type { kText, kFlag, kList, kNumber, kDuration, kTime } type = Type::kText;
   bool required = false;
   bool key = false;
   bool not_empty = false;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "google/protobuf/descriptor.h"
@@ -70,7 +71,9 @@ std::string AllFields(const Message& message, const absl::TimeZone& zone) {
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const google::protobuf::FieldDescriptor* field = message.GetDescriptor()->field(i);
     const bool is_bool = field->type() == google::protobuf::FieldDescriptor::TYPE_BOOL;
-    const std::string value = ValueText(Row(field->name(), {}), message, is_bool ? "no" : "", zone);
+    Row row(field->name(), {});
+    row.bytes = absl::StrContains(field->name(), "bytes");
+    const std::string value = ValueText(row, message, is_bool ? "no" : "", zone);
     if (!value.empty()) absl::StrAppendFormat(&text, "  %-26s %s\n", field->name(), value);
   }
   return text;
@@ -83,8 +86,9 @@ std::string StartText(const v1::ServerInfoResponse& info, const absl::TimeZone& 
 }
 
 std::string ServerTimeText(const v1::ServerInfoResponse& info, const absl::TimeZone& zone) {
-  return absl::StrCat(FormatTimeText(FromProto(info.server_time()), zone), " (clock ",
-                      WordOf(info.clock_state()), ")");
+  const std::string time = FormatTimeText(FromProto(info.server_time()), zone);
+  if (info.clock_state() <= v1::CLOCK_STATE_NORMAL) return time;
+  return absl::StrCat(time, " (clock ", WordOf(info.clock_state()), ")");
 }
 
 std::string DamageLine(const v1::ServerInfoResponse& info, const absl::TimeZone&) {
@@ -137,7 +141,8 @@ std::string ForecastText(const v1::ForecastRequest& request, const v1::ForecastR
                                   {"in all", CountText(response.total())}}));
 }
 
-std::string ServerInfoText(const v1::ServerInfoResponse& info, const absl::TimeZone& zone) {
+std::string ServerInfoText(const v1::ServerInfoResponse& info, bool all,
+                           const absl::TimeZone& zone) {
   const Rows rows = {
       Row("version", {Line("version")}),
       Row("state", {Line("state")}),
@@ -147,8 +152,31 @@ std::string ServerInfoText(const v1::ServerInfoResponse& info, const absl::TimeZ
       Row("disk_low", {WordForTrue("LOW: new messages are refused"), Warns(), Line("disk")}),
       Row("damage", {As(DamageLine), Warns(), Line("damage")}),
   };
-  return absl::StrCat(LinesText(rows, info, zone), "\nsince the start\n",
-                      AllFields(info.counts(), zone), "\nlimits\n", AllFields(info.limits(), zone));
+  if (all) {
+    return absl::StrCat(LinesText(rows, info, zone), "\nnow, and since the start\n",
+                        AllFields(info.counts(), zone), "\nlimits\n",
+                        AllFields(info.limits(), zone));
+  }
+  const Rows counts = {
+      Row("topics", {Line("topics")}),
+      Row("subscriptions", {Line("subscriptions")}),
+      Row("streams", {Line("subscribers")}),
+      Row("due_ready", {Line("ready")}),
+      Row("in_flight", {Line("in flight")}),
+      Row("delayed", {HidesZero(), Line("to be retried")}),
+      Row("blocked", {HidesZero(), Line("held in order")}),
+  };
+  const Rows totals = {
+      Row("accepted", {Line("accepted")}),
+      Row("delivered", {Line("delivered")}),
+      Row("acked", {Line("acked")}),
+      Row("cancelled", {HidesZero(), Line("cancelled")}),
+      Row("dead_lettered", {HidesZero(), Line("dead letters")}),
+      Row("dropped", {HidesZero(), Line("dropped")}),
+  };
+  return absl::StrCat(LinesText(rows, info, zone), "\nnow\n",
+                      LinesText(counts, info.counts(), zone), "\nsince the start\n",
+                      LinesText(totals, info.counts(), zone));
 }
 
 Commands ServerCommands() {
@@ -169,10 +197,14 @@ Commands ServerCommands() {
       {"info",
        "Show the server's version, state, counts and limits",
        "",
-       {"--server 10.0.0.7:7788 --tls-ca ca.pem"},
-       {},
-       Call<Client, v1::ServerInfoRequest>(
-           [](Client* client, const auto&) { return client->ServerInfo(); }, ServerInfoText)},
+       {"--all", "--server 10.0.0.7:7788 --tls-ca ca.pem"},
+       {Row("", "--all", "Show every count, and the limits", {Type(Row::Type::kFlag)})},
+       Do<Client, v1::ServerInfoRequest>([](const Settings& settings, const Input& input,
+                                            const v1::ServerInfoRequest&, Client* client) {
+         return Show(settings, client->ServerInfo(), [&](const v1::ServerInfoResponse& info) {
+           return ServerInfoText(info, input.Has("--all"), settings.zone);
+         });
+       })},
       {"damage",
        "Show what of the data on disk cannot be read",
        "Each command has its own help: duetime damage list --help",

@@ -41,8 +41,10 @@ std::string PairsText(const Message& parent, const FieldDescriptor* field) {
 
 std::string MessageText(const Message& value, const absl::TimeZone& zone) {
   if (value.GetDescriptor() == google::protobuf::Timestamp::descriptor()) {
-    return FormatTimeText(client::FromProto(static_cast<const google::protobuf::Timestamp&>(value)),
-                          zone);
+    const absl::Time time =
+        client::FromProto(static_cast<const google::protobuf::Timestamp&>(value));
+    // The server sends 1970 where it has no time yet.
+    return time == absl::UnixEpoch() ? "" : FormatTimeText(time, zone);
   }
   GOOGLE_CHECK(value.GetDescriptor() == google::protobuf::Duration::descriptor())
       << "no text for " << value.GetDescriptor()->full_name();

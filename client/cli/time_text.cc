@@ -6,6 +6,7 @@
 #include <regex>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
@@ -41,10 +42,15 @@ absl::Status BadDuration(absl::string_view text, absl::string_view why) {
                    "first)"));
 }
 
-absl::Status BadTime(absl::string_view text, absl::string_view why) {
+constexpr char kDateForms[] = "\"2026-12-24 18:00\" or 2026-12-24T18:00:00+08:00";
+constexpr char kMomentForms[] =
+    "\"2026-12-24 18:00\", 2026-12-24T18:00:00+08:00, \"today 18:00\", \"tomorrow 9:00\", now, "
+    "+30m or -1h";
+
+absl::Status BadTime(absl::string_view text, absl::string_view why,
+                     absl::string_view forms = kDateForms) {
   return absl::InvalidArgumentError(
-      absl::StrCat("\"", text, "\" is not a moment", why,
-                   "; write it like \"2026-12-24 18:00\" or 2026-12-24T18:00:00+08:00"));
+      absl::StrCat("\"", text, "\" is not a moment", why, "; write it like ", forms));
 }
 
 // The part of `unit` that the `decimals` after a point mean. Cuts at absl's quarter of a
@@ -67,7 +73,7 @@ struct Moment {
 
 absl::StatusOr<Moment> ReadCivilMoment(const std::string& text) {
   static const auto& pattern = *new std::regex(
-      "(\\d{4})-(\\d\\d)-(\\d\\d)[ Tt](\\d\\d):(\\d\\d)(?::(\\d\\d)(?:\\.(\\d{1,9}))?)?"
+      "(\\d{4})-(\\d\\d)-(\\d\\d)[ Tt](\\d{1,2}):(\\d\\d)(?::(\\d\\d)(?:\\.(\\d{1,9}))?)?"
       "([Zz]|([+-])(\\d\\d):(\\d\\d))?");
   std::smatch part;
   if (!std::regex_match(text, part, pattern)) return BadTime(text, "");
@@ -112,6 +118,31 @@ absl::StatusOr<absl::Duration> ParseDurationText(absl::string_view text) {
   }
   if (sum > kDurationMax) return BadDuration(text, ": it is longer than 10,000 years");
   return sum;
+}
+
+absl::StatusOr<absl::Time> ParseMomentText(absl::string_view text,
+                                           const std::optional<absl::TimeZone>& zone,
+                                           const absl::TimeZone& local, absl::Time now) {
+  if (text == "now" || absl::StartsWith(text, "+") || absl::StartsWith(text, "-")) {
+    if (zone.has_value()) {
+      return BadTime(text, ": it is counted from now, so it needs no time zone", kMomentForms);
+    }
+    if (text == "now") return now;
+    const absl::StatusOr<absl::Duration> distance = ParseDurationText(text.substr(1));
+    if (!distance.ok()) return distance.status();
+    return text[0] == '+' ? now + *distance : now - *distance;
+  }
+  static const auto& near_day = *new std::regex("(yesterday|today|tomorrow) (\\d.*)");
+  static const auto& date = *new std::regex("\\d{4}-.*");
+  const std::string copy(text);
+  std::smatch part;
+  if (std::regex_match(copy, part, near_day)) {
+    const int days = part[1] == "yesterday" ? -1 : part[1] == "today" ? 0 : 1;
+    const absl::CivilDay day = absl::ToCivilDay(now, zone.has_value() ? *zone : local) + days;
+    return ParseTimeText(absl::StrCat(absl::FormatCivilTime(day), " ", part[2].str()), zone, local);
+  }
+  if (!std::regex_match(copy, date)) return BadTime(text, "", kMomentForms);
+  return ParseTimeText(text, zone, local);
 }
 
 absl::StatusOr<absl::Time> ParseTimeText(absl::string_view text,

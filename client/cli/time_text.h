@@ -18,9 +18,18 @@ namespace duetime::cli {
 // text has another form, a sign or no unit, or means more than 10,000 years.
 absl::StatusOr<absl::Duration> ParseDurationText(absl::string_view text);
 
-// Reads a moment: "2026-12-24 18:00", optionally with seconds and up to nine decimals of them. A
-// `T` may replace the space. `Z` or an offset such as `+08:00` may follow, as in RFC 3339. Without
-// them, the text is a civil time of `zone`, or of `local` if `zone` is absent. Years 0001-9999.
+// Reads a moment as every option takes it: "now"; a distance from `now`, "+30m" or "-1h"; a time of
+// a near day, "today 9:00", "tomorrow 18:30:15" or "yesterday 0:00"; or what ParseTimeText reads.
+// The days are those of `zone`, or of `local` if `zone` is absent. INVALID_ARGUMENT as there, and
+// if `zone` is set beside a distance from now.
+absl::StatusOr<absl::Time> ParseMomentText(absl::string_view text,
+                                           const std::optional<absl::TimeZone>& zone,
+                                           const absl::TimeZone& local, absl::Time now);
+
+// Reads a time of a date: "2026-12-24 18:00", optionally with seconds and up to nine decimals of
+// them. A `T` may replace the space. `Z` or an offset such as `+08:00` may follow, as in RFC 3339.
+// Without them, the text is a civil time of `zone`, or of `local` if `zone` is absent. Years
+// 0001-9999.
 //
 // INVALID_ARGUMENT with a text for people if the text has another form, or names an offset although
 // `zone` is set. Also if the civil time does not exist in the zone or occurs twice, because clocks

@@ -60,8 +60,8 @@ absl::StatusOr<Address> ReadAddress(const std::string& option, absl::string_view
 bool IsLoopback(const std::string& host) {
   in_addr v4{};
   in6_addr v6{};
-  if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
-  return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+  return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 absl::StatusOr<Address> ReadListen(const std::string& text) {

@@ -101,6 +101,38 @@ TEST(ArgumentsTest, TimesFromNow) {
   EXPECT_GT(FromProto(list.end_time()), absl::Now() + absl::Minutes(59));
 }
 
+// Every option for a time knows the same words, and reads them in UTC with --utc.
+TEST(ArgumentsTest, TimesAreReadAlikeEverywhere) {
+  const std::vector<std::pair<const char*, const char*>> options = {
+      {"schedule t --at", "deliver_time"},
+      {"reschedule x --at", "deliver_time"},
+      {"schedule t --in 1s --expire-at", "expire_time"},
+      {"list t --from", "start_time"},
+      {"list t --to", "end_time"},
+      {"bulk cancel t --from", "filter.start_time"},
+      {"dlq list t --to", "end_time"},
+      {"forecast --from", "start_time"},
+      {"recur create n t --every 1s --start", "recurrence.schedule.start_time"},
+      {"recur preview n --after", "after_time"},
+  };
+  for (const auto& [line, path] : options) {
+    const auto time = [&, p = path](const std::string& text) {
+      const Input input = Read(std::string(line) + " '" + text + "' --utc");
+      const Message* parent = ParentOf(*input.request, p);
+      const auto* field = FieldOf(input.request->GetDescriptor(), p);
+      return FromProto(static_cast<const google::protobuf::Timestamp&>(
+          parent->GetReflection()->GetMessage(*parent, field)));
+    };
+    EXPECT_EQ(time("2030-01-02 3:04"), time("2030-01-02T03:04:00+00:00")) << line;
+    EXPECT_EQ(time("tomorrow 9:00") - time("today 9:00"), absl::Hours(24)) << line;
+    const absl::Time now = time("now");
+    const absl::Duration ahead = time("+30m") - now;
+    EXPECT_TRUE(ahead >= absl::Minutes(30) && ahead < absl::Minutes(31)) << line << ": " << ahead;
+    const absl::Duration ago = now - time("-1h");
+    EXPECT_TRUE(ago <= absl::Hours(1) && ago > absl::Minutes(59)) << line << ": " << ago;
+  }
+}
+
 TEST(ArgumentsTest, Operations) {
   const Values all = {{"--all", {""}}};
   ExpectRequests({

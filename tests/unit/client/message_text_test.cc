@@ -36,7 +36,6 @@ TEST(GetTextTest, LeavesOutWhatIsNotSet) {
             "topic         t\n"
             "state         scheduled\n"
             "deliver time  1970-01-01T00:01:30.000+00:00\n"
-            "accepted      1970-01-01T00:00:00.000+00:00\n"
             "attempts      0\n"
             "payload size  3 bytes\n");
 }
@@ -339,37 +338,55 @@ TEST(ForecastTextTest, ALabelForEachKindOfBucket) {
   EXPECT_THAT(text("BUCKET_SECOND"), HasSubstr("1970-01-02 00:00:00  1  #"));
 }
 
-TEST(ServerInfoTextTest, ShowsEachPart) {
-  const std::string text = ServerInfoText(
-      ParseProto<v1::ServerInfoResponse>(
-          "version: '0.1.0' state: SERVING_STATE_SERVING clock_state: CLOCK_STATE_NORMAL epoch: 3 "
-          "start_time { } "
-          "server_time { seconds: 90 } uptime { seconds: 90 } shards: 2 disk_low: true "
-          "counts { acked: 7 } limits { horizon { seconds: 60 } topics_auto_create: true }"),
-      kUtc);
+TEST(ServerInfoTextTest, IsShortUnlessAllIsAskedFor) {
+  const auto info = ParseProto<v1::ServerInfoResponse>(
+      "version: '0.1.0' state: SERVING_STATE_SERVING clock_state: CLOCK_STATE_NORMAL epoch: 3 "
+      "start_time { seconds: 1 } server_time { seconds: 90 } uptime { seconds: 89 } shards: 2 "
+      "disk_low: true counts { acked: 7 dropped: 1 due_ready: 5 } "
+      "limits { horizon { seconds: 60 } topics_auto_create: true payload_bytes_max: 1048576 }");
+  const std::string head =
+      "version       0.1.0\n"
+      "state         serving\n"
+      "started       1970-01-01T00:00:01.000+00:00 (start 3 of this data directory, up 1m29s)\n"
+      "server time   1970-01-01T00:01:30.000+00:00\n"
+      "shards        2\n"
+      "disk          LOW: new messages are refused\n"
+      "\n";
+  EXPECT_EQ(ServerInfoText(info, /*all=*/false, kUtc), head +
+                                                           "now\n"
+                                                           "topics        0\n"
+                                                           "subscriptions 0\n"
+                                                           "subscribers   0\n"
+                                                           "ready         5\n"
+                                                           "in flight     0\n"
+                                                           "\n"
+                                                           "since the start\n"
+                                                           "accepted      0\n"
+                                                           "delivered     0\n"
+                                                           "acked         7\n"
+                                                           "dropped       1\n");
+  EXPECT_THAT(ServerInfoText(info, /*all=*/true, kUtc),
+              AllOf(testing::StartsWith(head + "now, and since the start\n  accepted "),
+                    HasSubstr("  acked                      7\n"),
+                    HasSubstr("\n\nlimits\n  horizon                    1m\n"),
+                    HasSubstr("  payload_bytes_max          1.0 MiB\n"),
+                    HasSubstr("  topics_auto_create         yes\n")));
+}
+
+TEST(ServerInfoTextTest, NamesTheClockIfItIsNotNormal) {
   EXPECT_THAT(
-      text, testing::StartsWith("version       0.1.0\n"
-                                "state         serving\n"
-                                "started       1970-01-01T00:00:00.000+00:00 (start 3 of this data "
-                                "directory, up 1m30s)\n"
-                                "server time   1970-01-01T00:01:30.000+00:00 (clock normal)\n"
-                                "shards        2\n"
-                                "disk          LOW: new messages are refused\n"
-                                "\n"
-                                "since the start\n"
-                                "  accepted                   0\n"));
-  EXPECT_THAT(text, AllOf(HasSubstr("  acked                      7\n"),
-                          HasSubstr("\n\nlimits\n  horizon                    1m\n"),
-                          HasSubstr("  topics_auto_create         yes\n")));
+      ServerInfoText(ParseProto<v1::ServerInfoResponse>("clock_state: CLOCK_STATE_SET_BACK"),
+                     /*all=*/false, kUtc),
+      HasSubstr(" (clock set back)\n"));
 }
 
 TEST(ServerInfoTextTest, ShowsDamage) {
   EXPECT_EQ(DamageText({}, kUtc), "no damage was found since the start\n");
-  EXPECT_THAT(ServerInfoText({}, kUtc), Not(HasSubstr("damage")));
+  EXPECT_THAT(ServerInfoText({}, /*all=*/false, kUtc), Not(HasSubstr("damage")));
   const auto info = ParseProto<v1::ServerInfoResponse>(
       "damage { blocks { file: '000012.sst' offset: 77 family: 'messages' first_key: 'shard 0' "
       "last_key: 'shard 1' } blocks_total: 3 held_families: 'index' }");
-  EXPECT_THAT(ServerInfoText(info, kUtc), HasSubstr("3 damaged blocks"));
+  EXPECT_THAT(ServerInfoText(info, /*all=*/false, kUtc), HasSubstr("3 damaged blocks"));
   EXPECT_THAT(
       DamageText(info.damage(), kUtc),
       AllOf(HasSubstr("000012.sst"), HasSubstr("77"), HasSubstr("shard 1"),

@@ -253,6 +253,10 @@ TEST_F(CommandsTest, OperationTextAndTable) {
             "matched       10\n"
             "changed       8\n"
             "left alone    2\n");
+  // The operation has just begun.
+  Answer<v1::GetOperationRequest, v1::GetOperationResponse>(
+      "operation { name: 'n' state: STATE_RUNNING progress_time { } }");
+  EXPECT_THAT(Out("bulk get n"), AllOf(HasSubstr("running\n"), Not(HasSubstr("1970"))));
   Answer<v1::CancelOperationRequest, v1::CancelOperationResponse>(
       "operation { " + operation +
       "state: STATE_FAILED error { message: 'disk' } filter { key_prefix: 'order-' labels { key: "
