@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/colour.h"
 
-#include <cstdlib>
 #include <map>
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+
+#include "client/cli/connection.h"
 
 namespace duetime::cli {
 namespace {
@@ -65,7 +66,8 @@ bool WantsColours(const char* no_color, const char* term) {
 }
 
 void UseColours() {
-  const bool wanted = WantsColours(std::getenv("NO_COLOR"), std::getenv("TERM"));
+  const bool wanted =
+      WantsColours(EnvironmentOf("NO_COLOR").c_str(), EnvironmentOf("TERM").c_str());
   stdout_has_colours = wanted && isatty(STDOUT_FILENO) != 0;
   stderr_has_colours = wanted && isatty(STDERR_FILENO) != 0;
 }

@@ -24,11 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string ValueOf(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe) nothing sets it
-  return value == nullptr ? "" : value;
-}
-
 absl::Status CannotWrite(const std::string& path, const std::string& reason) {
   return absl::InternalError(absl::StrCat("cannot write ", path, ": ", reason));
 }
@@ -61,6 +56,11 @@ absl::StatusOr<Context> ChooseContext(const std::string& name) {
 }
 
 }  // namespace
+
+std::string EnvironmentOf(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe) nothing sets it
+  return value == nullptr ? "" : value;
+}
 
 Rows ConnectionRows() {
   return {
@@ -150,10 +150,10 @@ absl::Status CompleteTarget(std::string* target) {
 }
 
 std::string ContextPath() {
-  fs::path folder = ValueOf("XDG_CONFIG_HOME");
+  fs::path folder = EnvironmentOf("XDG_CONFIG_HOME");
   // The XDG specification ignores a relative path.
   if (!folder.is_absolute()) {
-    const std::string home = ValueOf("HOME");
+    const std::string home = EnvironmentOf("HOME");
     if (home.empty()) return "";
     folder = fs::path(home) / ".config";
   }

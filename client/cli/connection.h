@@ -17,6 +17,9 @@ namespace duetime::cli {
 // The word that means "no context".
 inline constexpr char kNoContext[] = "none";
 
+// The value of a variable of the environment; "" if it is not set.
+std::string EnvironmentOf(const char* name);
+
 // The options that lead to a server. Their paths are fields of Context.
 Rows ConnectionRows();
 

@@ -3,6 +3,7 @@
 // The commands for contexts, which keep the options of a connection under a name.
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -43,7 +44,8 @@ ExitCode Save(const Settings& settings, const ContextFile& file, const std::stri
 }
 
 // An action that reads the file of contexts.
-Action WithContexts(ExitCode (*use)(const Settings&, const Input&, ContextFile)) {
+Action WithContexts(
+    const std::function<ExitCode(const Settings&, const Input&, ContextFile)>& use) {
   return {.run = [use](const Settings& settings, const Input& input) {
     absl::StatusOr<ContextFile> file = ReadContexts();
     return file.ok() ? use(settings, input, *std::move(file)) : Fail(settings, file.status());
@@ -85,13 +87,13 @@ ExitCode UseContext(const Settings& settings, const Input& input, ContextFile fi
                                  : absl::StrCat("context ", name, " is used from now on\n"));
 }
 
-ExitCode ListContexts(const Settings& settings, const Input&, ContextFile file) {
+ExitCode ListContexts(const Settings& settings, const Input&, const ContextFile& file) {
   ShowPage(settings, file, ContextRows(), /*first=*/true);
   ShowEndOfPages(settings, ContextFile(), "", file.contexts().empty());
   return kDone;
 }
 
-ExitCode ShowContext(const Settings& settings, const Input& input, ContextFile file) {
+ExitCode ShowContext(const Settings& settings, const Input& input, const ContextFile& file) {
   const std::string name = input.Text("CONTEXT");
   for (const Context& context : file.contexts()) {
     if (name.empty() ? !context.current() : context.name() != name) continue;

@@ -38,7 +38,7 @@ constexpr int32_t kPageSize = 1'000;
 constexpr int kPassesMax = 5;
 
 // Where an export stands. It is kept in a file beside the output, so that a later run goes on.
-struct Progress {
+struct ExportPlace {
   int pass = 0;
   // The server's times at which the export, the pass before, and this pass began: RFC 3339.
   std::string started;
@@ -51,8 +51,8 @@ struct Progress {
   // The messages that this pass wrote.
   int64_t pass_messages = 0;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Progress, pass, started, since, pass_started, page_token, bytes,
-                                   messages, unreadable, pass_messages)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExportPlace, pass, started, since, pass_started, page_token,
+                                   bytes, messages, unreadable, pass_messages)
 
 // The request that makes the same message again.
 v1::ScheduleRequest RequestOf(const v1::Message& message, bool is_newer) {
@@ -123,7 +123,7 @@ class Exporter {
       std::ifstream in(ProgressName());
       const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
       if (json.is_discarded()) return absl::InvalidArgumentError("cannot read " + ProgressName());
-      at_ = json.get<Progress>();
+      at_ = json.get<ExportPlace>();
       // What came after the last note is written again.
       if (static_cast<int64_t>(std::filesystem::file_size(file_name_, error)) < at_.bytes ||
           error) {
@@ -310,7 +310,7 @@ class Exporter {
   const bool resume_;
   const bool shows_progress_;
   std::ofstream file_;
-  Progress at_;
+  ExportPlace at_;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point shown_ = Clock::now();
   Clock::time_point noted_;

@@ -2,7 +2,6 @@
 #include "client/cli/input_file.h"
 
 #include <algorithm>
-#include <array>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -44,12 +43,11 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& na
 InputFile::~InputFile() { gzclose_r(Stream(stream_)); }
 
 bool InputFile::ReadLine(std::string* line) {
-  std::array<char, 4096> piece;
   const size_t before = line->size();
   // gzgets ends a piece with a zero byte, so a line with zero bytes would look shorter. No text
   // format has them.
-  while (gzgets(Stream(stream_), piece.data(), static_cast<int>(piece.size())) != nullptr) {
-    line->append(piece.data());
+  while (gzgets(Stream(stream_), piece_.data(), static_cast<int>(piece_.size())) != nullptr) {
+    line->append(piece_.data());
     if (!line->empty() && line->back() == '\n') return true;
   }
   return line->size() > before;

@@ -3,10 +3,12 @@
 // InputFile: a file or standard input, plain or compressed by gzip.
 #pragma once
 
-#include <cstddef>
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,6 +46,8 @@ class InputFile {
   void* const stream_;
   // On disk; 0 if unknown.
   const int64_t size_;
+  // A part of a line, as zlib reads it.
+  std::array<char, 4096> piece_{};
 };
 
 }  // namespace duetime::cli

@@ -81,7 +81,7 @@ std::string PayloadSizeText(const v1::Message& message, const absl::TimeZone&) {
 }
 
 // Why a message became a dead letter.
-std::string ReasonText(const v1::DeadLetter& letter, const absl::TimeZone&) {
+std::string LetterReasonText(const v1::DeadLetter& letter, const absl::TimeZone&) {
   static const auto& texts = *new std::map<int, std::string>{
       {v1::DeadLetter::REASON_MAX_ATTEMPTS, "it failed as often as it may"},
       {v1::DeadLetter::REASON_REJECTED, "a subscriber gave it up"},
@@ -105,7 +105,7 @@ std::string DeadLetterLines(const v1::Message& message, const absl::TimeZone& zo
   if (!message.has_dead_letter()) return "";
   return LinesText(
       {
-          Row("", {As(ReasonText), Line("dead letter")}),
+          Row("", {As(LetterReasonText), Line("dead letter")}),
           Row("message_id", {Line("it was")}),
           Row("topic", {Line("of topic")}),
           Row("key", {Line("with key")}),

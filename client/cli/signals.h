@@ -21,7 +21,7 @@ namespace duetime::cli {
 // Thread safety: none.
 class Signals {
  public:
-  explicit Signals(std::initializer_list<int> signals = {SIGINT, SIGTERM});
+  Signals(std::initializer_list<int> signals = {SIGINT, SIGTERM});
   ~Signals();
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;

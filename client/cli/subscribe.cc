@@ -127,11 +127,11 @@ ExitCode RunSubscribe(const Settings& settings, const Input& input) {
 
   const auto start = std::chrono::steady_clock::now();
   const absl::Duration time_max = input.Duration("--for").value_or(absl::InfiniteDuration());
-  bool interrupted = false;
-  while (!interrupted && !printer.HasEnough() &&
+  bool signalled = false;
+  while (!signalled && !printer.HasEnough() &&
          !(*subscriber)->WaitUntilEnded(absl::ZeroDuration()) &&
          absl::FromChrono(std::chrono::steady_clock::now() - start) < time_max) {
-    interrupted = sigtimedwait(&signals, nullptr, &kSignalInterval) > 0;
+    signalled = sigtimedwait(&signals, nullptr, &kSignalInterval) > 0;
   }
   printer.Finish();
   (*subscriber)->Stop().IgnoreError();  // The counts show the unconfirmed settlements.
@@ -141,7 +141,7 @@ ExitCode RunSubscribe(const Settings& settings, const Input& input) {
   input.Has("--quiet") ? Print(totals) : PrintError(totals);
   const absl::Status ended = (*subscriber)->status();
   if (!ended.ok()) return Fail(settings, ended);
-  const bool too_few = input.Has("--max") && !printer.HasEnough() && !interrupted;
+  const bool too_few = input.Has("--max") && !printer.HasEnough() && !signalled;
   return too_few ? kNotAsWished : kDone;
 }
 

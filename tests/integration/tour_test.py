@@ -48,7 +48,7 @@ EXPECTED = {
     "duetime bulk shift": "dry run",
     "duetime subscribe orders --max 10000": "received 10000",
     "duetime doctor": "has served for",
-    "duetime top": "TOPIC",
+    "duetime top ": "TOPIC",
     "curl": "duetime_messages_accepted_total",
 }
 
