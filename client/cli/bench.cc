@@ -158,6 +158,7 @@ class Bench {
     const absl::Time start = absl::Now();
     {
       std::vector<std::jthread> senders;
+      senders.reserve(ends.size());
       for (absl::Status& end : ends) {
         senders.emplace_back([&, this] {
           for (int64_t first = taken.fetch_add(kBenchBatch); first < count_ && end.ok() && !stop;
