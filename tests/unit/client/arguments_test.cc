@@ -116,8 +116,8 @@ TEST(ArgumentsTest, TimesAreReadAlikeEverywhere) {
       {"recur preview n --after", "after_time"},
   };
   for (const auto& [line, path] : options) {
-    const auto time = [&, p = path](const std::string& text) {
-      const Input input = Read(std::string(line) + " '" + text + "' --utc");
+    const auto time = [words = line, p = path](const std::string& text) {
+      const Input input = Read(std::string(words) + " '" + text + "' --utc");
       const Message* parent = ParentOf(*input.request, p);
       const auto* field = FieldOf(input.request->GetDescriptor(), p);
       return FromProto(static_cast<const google::protobuf::Timestamp&>(
