@@ -94,7 +94,7 @@ TEST(ArgumentsTest, Messages) {
 }
 
 TEST(ArgumentsTest, TimesFromNow) {
-  const auto& list = Read("list t --from -1h --to +1h").As<v1::ListRequest>();
+  const auto list = Read("list t --from -1h --to +1h").As<v1::ListRequest>();
   EXPECT_LE(FromProto(list.start_time()), absl::Now() - absl::Hours(1));
   EXPECT_GT(FromProto(list.start_time()), absl::Now() - absl::Minutes(61));
   EXPECT_LE(FromProto(list.end_time()), absl::Now() + absl::Hours(1));
