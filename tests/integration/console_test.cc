@@ -63,6 +63,8 @@ Answer Exchange(int port, const std::string& bytes) {
   return answer;
 }
 
+const std::vector<std::pair<std::string, std::string>> kEnvironment = {{"DUETIME_CONTEXT", "none"}};
+
 class ConsoleTest : public DaemonTest {
  protected:
   void SetUp() override {
@@ -76,7 +78,7 @@ class ConsoleTest : public DaemonTest {
     console_ = std::make_unique<Subprocess>(
         std::vector<std::string>{DUETIME_CLI, "console", "--listen", "127.0.0.1:0", "--assets",
                                  assets(), "--server", server_->target()},
-        output);
+        output, kEnvironment);
     const auto deadline = Clock::now() + Millis(20'000);
     for (size_t at = std::string::npos; at == std::string::npos;) {
       ASSERT_LT(Clock::now(), deadline) << ReadWholeFile(output);
@@ -108,7 +110,7 @@ class ConsoleTest : public DaemonTest {
   RunResult RunConsole(const std::vector<std::string>& options) const {
     std::vector<std::string> words = {DUETIME_CLI, "console"};
     words.insert(words.end(), options.begin(), options.end());
-    return RunProgram(words);
+    return RunProgram(words, "", Millis(30'000), kEnvironment);
   }
 
   TempDirectory directory_;
@@ -252,7 +254,10 @@ TEST_F(ConsoleTest, ServesTheFilesOfItsDirectoryOnly) {
     EXPECT_EQ(answer.status, 404) << path;
     EXPECT_THAT(answer.text, testing::Not(HasSubstr("a secret"))) << path;
   }
-  EXPECT_THAT(Get("/console.json").body, HasSubstr(server_->target()));
+  const Json about = Json::parse(Get("/console.json").body, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(about.is_object());
+  EXPECT_EQ(about["options"][0], "--server");
+  EXPECT_EQ(about["options"][1], server_->target());
 }
 
 TEST_F(ConsoleTest, ListensOnTheLoopbackOnly) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
+#include "client/cli/connection.h"
 #include "client/cli/console/assets.h"
 #include "client/cli/console/http_error.h"
 #include "client/cli/console/http_gate.h"
@@ -75,19 +76,19 @@ absl::StatusOr<Address> ReadListen(const std::string& text) {
       " could read and change all messages. From another machine, use ssh -L 7790:127.0.0.1:7790"));
 }
 
-// The options of the command line that name the server, so that the page can show whole commands.
+// The options of the command line that lead to this server from any shell, so that the page can
+// show whole commands.
 nlohmann::json ServerOptions(const client::ServerAddress& server) {
-  nlohmann::json words = nlohmann::json::array();
-  const client::ServerAddress usual;
-  for (const auto& [option, value, otherwise] :
-       {std::tuple{"--server", &server.target, &usual.target},
-        std::tuple{"--tls-ca", &server.tls_ca_file, &usual.tls_ca_file},
-        std::tuple{"--tls-cert", &server.tls_cert_file, &usual.tls_cert_file},
-        std::tuple{"--tls-key", &server.tls_key_file, &usual.tls_key_file}}) {
-    if (*value == *otherwise) continue;
-    words.push_back(option);
-    words.push_back(*value);
+  nlohmann::json words = {"--server", server.target};
+  for (const auto& [option, value] :
+       {std::pair{"--tls-ca", &server.tls_ca_file}, std::pair{"--tls-cert", &server.tls_cert_file},
+        std::pair{"--tls-key", &server.tls_key_file}}) {
+    if (!value->empty()) words.insert(words.end(), {option, *value});
   }
+  // A context could add what the options leave open.
+  const absl::StatusOr<ContextFile> contexts = ReadContexts();
+  const bool has_contexts = !contexts.ok() || contexts->contexts_size() > 0;
+  if (has_contexts) words.insert(words.end(), {"--context", kNoContext});
   return words;
 }
 

@@ -16,6 +16,10 @@ export interface Programs {
 
 const deadlineMs = 20_000;
 
+// The developer's own settings lead to another server.
+process.env.DUETIME_CONTEXT = "none";
+delete process.env.DUETIME_SERVER;
+
 const children: ChildProcess[] = [];
 process.on("exit", () => children.forEach((child) => child.kill("SIGKILL")));
 
