@@ -183,14 +183,10 @@ export function Dialog({ title, onClose, children }: {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useLayoutEffect(() => {
-    const before = document.activeElement;
     const open = dialog.current;
     open?.showModal();
-    return () => {
-      // While the dialog is open, nothing behind it can have the focus.
-      open?.close();
-      if (before instanceof HTMLElement) before.focus();
-    };
+    // The focus goes back to where it was only if the dialog is closed before it is removed.
+    return () => open?.close();
   }, []);
   return (
     <dialog ref={dialog} aria-labelledby={id} onCancel={(event) => { event.preventDefault(); onClose(); }}>
