@@ -277,7 +277,7 @@ class TerminalTest(unittest.TestCase):
         self.assertLessEqual(int(last[1]), int(json.loads(self.out("info", "--json"))["counts"]["accepted"]))
 
     def test_ctrl_c_ends_the_wait_and_not_the_operation(self):
-        self.schedule("t", 50_000)
+        self.schedule("t", 400_000)  # a purge takes seconds
         terminal = self.terminal("bulk", "purge", "t", "--all", "--wait", "--name", "p1")
         terminal.expect(" changed so far")
         terminal.type("\x03")
