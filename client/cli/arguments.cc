@@ -15,60 +15,12 @@
 #include "client/cli/commands.h"
 #include "client/cli/connection.h"
 #include "client/cli/console/console.h"
+#include "client/cli/guide.h"
 #include "client/cli/options.h"
 #include "client/cli/suggest.h"
 
 namespace duetime::cli {
 namespace {
-
-constexpr char kFooter[] = R"(
-The first steps, with a server on this machine:
-  duetime schedule greetings "hello in five seconds" --in 5s
-  duetime subscribe greetings
-Look ahead, look at one message, and look at dead letters:
-  duetime list greetings
-  duetime forecast greetings --bucket minute
-  duetime explain ID
-  duetime dlq list greetings
-
-Each command has its own help, with examples: duetime schedule --help
-
-Exit codes:
-  0  done
-  1  the server refused the request, or failed; the reason is on stderr
-  2  the command line is wrong
-  3  the resource does not exist; cancel, reschedule: a message was not
-     cancelled or moved, and why; subscribe: --for ran out before --max
-     messages came; pull: nothing came; settle: the server refused some;
-     import: some lines were refused; commands with --wait: the operation
-     failed or was stopped; doctor: something is bad; bench: it was not
-     completed
-  4  no server, or no answer in time: the server may have done the work
-  130  ended by Ctrl-C during a long work; the last line says how far it is
-
-Options that take a TIME understand now, +30m and -1h (from now), "today 18:00",
-"tomorrow 9:00", "2026-12-24 18:00" and 2026-12-24T18:00:00+08:00. A DURATION
-is 90s, 1h30m, 2d, 1w or 500ms.
-
-With --json, each result is the server's answer in proto3 JSON, as one line
-of stdout, and an error is one line of stderr. Fields are named as in the
-protos; payloads are base64, 64-bit numbers are strings.)";
-
-// All commands, in the order of --help. Each group stands before its commands.
-const Commands& AllCommands() {
-  static const auto& commands = *new Commands([] {
-    Commands all;
-    for (const Commands& some :
-         {MessageCommands(), Commands{ImportCommand(), ExportCommand()}, ReceiveCommands(),
-          ServerCommands(), Commands{DoctorCommand(), TopCommand(), BenchCommand()},
-          OperationCommands(), RecurrenceCommands(), TopicCommands(), SubscriptionCommands(),
-          ContextCommands(), Commands{ConsoleCommand()}}) {
-      all.insert(all.end(), some.begin(), some.end());
-    }
-    return all;
-  }());
-  return commands;
-}
 
 // A command that can be run, with its declaration in the parser.
 struct Leaf {
@@ -130,13 +82,32 @@ absl::StatusOr<Invocation> Read(const Options& global_options, const std::list<L
 
 }  // namespace
 
+const Commands& AllCommands() {
+  static const auto& commands = *new Commands([] {
+    Commands all;
+    for (const Commands& some :
+         {MessageCommands(), Commands{ImportCommand(), ExportCommand()}, ReceiveCommands(),
+          ServerCommands(), Commands{DoctorCommand(), TopCommand(), BenchCommand()},
+          OperationCommands(), RecurrenceCommands(), TopicCommands(), SubscriptionCommands(),
+          ContextCommands(), Commands{ConsoleCommand()}, CompletionCommands(),
+          Commands{ManCommand()}}) {
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    return all;
+  }());
+  return commands;
+}
+
 std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* argv) {
   std::list<Leaf> leaves;
-  CLI::App app("duetime: messages that are delivered at their time", "duetime");
+  CLI::App app(absl::StrCat("duetime: ", kPurpose), "duetime");
   app.require_subcommand(1);
   app.fallthrough();
   app.set_version_flag("--version", DUETIME_VERSION);
-  app.footer(kFooter);
+  app.footer(
+      absl::StrCat("\n", kFirstSteps,
+                   "\nEach command has its own help, with examples: duetime schedule --help\n",
+                   "\nExit codes:\n", kExitCodes, "\n", kTimes, "\n", kJson));
   const Options global_options(GlobalOptions(), &app);
   AddCommands(&app, &leaves);
   // CLI11 reports help and errors by an exception, which is caught here.

@@ -120,6 +120,9 @@ struct Command {
 };
 using Commands = std::vector<Command>;
 
+// All commands, in the order of --help. Each group stands before its commands.
+const Commands& AllCommands();
+
 // A command line that can be run.
 struct Invocation {
   Settings settings;

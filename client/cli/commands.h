@@ -32,6 +32,8 @@ Commands TopicCommands();
 Commands SubscriptionCommands();
 Commands ServerCommands();
 Commands ContextCommands();
+Commands CompletionCommands();
+Command ManCommand();
 
 // ---- Messages
 

@@ -297,7 +297,7 @@ Action StartBulk(v1::BulkAction action) {
 
 Commands OperationCommands() {
   const Rows name = {
-      Row("name", "NAME", "The name that the start of the operation printed", {Required()})};
+      Row("name", "OPERATION", "The name that the start of the operation printed", {Required()})};
   return {
       {"bulk",
        "Change all messages of a topic that match a filter",

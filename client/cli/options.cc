@@ -272,30 +272,37 @@ Options::Options(const Command& command, CLI::App* app) {
   }
 }
 
-void Options::Declare(const Command& command, CLI::App* app, Value* value) {
-  const Row& row = value->row;
+OptionShape ShapeOf(const Command& command, const Row& row) {
   const FieldDescriptor* field =
       row.path.empty() ? nullptr : FieldOf(command.action.request->GetDescriptor(), row.path);
-  const Row::Type type = TypeOf(row, field);
-  if (type == Row::Type::kFlag) {
+  OptionShape shape{.type = TypeOf(row, field)};
+  if (shape.type != Row::Type::kFlag) shape.value_name = TypeName(shape.type, field);
+  const bool is_enum = field != nullptr && field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM;
+  if (!is_enum) return shape;
+  for (const auto& pair : WordsOf(row, field)) shape.words.push_back(pair.first);
+  return shape;
+}
+
+void Options::Declare(const Command& command, CLI::App* app, Value* value) {
+  const Row& row = value->row;
+  const OptionShape shape = ShapeOf(command, row);
+  if (shape.type == Row::Type::kFlag) {
     value->option = app->add_flag(row.option, value->flag, row.help);
     return;
   }
-  if (type == Row::Type::kList) {
+  if (shape.type == Row::Type::kList) {
     value->option = app->add_option(row.option, value->texts, row.help);
     if (row.option[0] == '-') value->option->allow_extra_args(false);
   } else {
     value->option = app->add_option(row.option, value->text, row.help);
   }
-  value->option->required(row.required)->type_name(TypeName(type, field));
+  value->option->required(row.required)->type_name(shape.value_name);
   if (!row.default_text.empty()) value->option->default_str(row.default_text);
   if (!row.environment.empty()) value->option->envname(row.environment);
   if (row.not_empty) value->option->check(Filled());
-  if (field == nullptr || field->cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return;
-  Names words;
-  for (const auto& pair : WordsOf(row, field)) words.push_back(pair.first);
-  if (field->is_repeated()) value->option->delimiter(',');
-  value->option->check(CLI::IsMember(words));
+  if (shape.words.empty()) return;
+  if (shape.type == Row::Type::kList) value->option->delimiter(',');
+  value->option->check(CLI::IsMember(shape.words));
 }
 
 absl::Status Options::Read(const absl::TimeZone& zone, Input* input) const {

@@ -15,6 +15,17 @@
 
 namespace duetime::cli {
 
+// What the command line shows of the value of an option, and what it accepts.
+struct OptionShape {
+  Row::Type type = Row::Type::kText;
+  // "DURATION", "KEY=VALUE".
+  std::string value_name{};
+  // The only values that it accepts; empty: any.
+  Names words{};
+};
+// REQUIRES: `row` is a row of `command` with an option.
+OptionShape ShapeOf(const Command& command, const Row& row);
+
 // Declares the options of `command` on `app`, and reads their values once the command line is
 // parsed. REQUIRES: `command` outlives this, and this outlives the parsing by `app`.
 class Options {

@@ -96,7 +96,7 @@ Rows PolicyRows() {
 }
 
 Row RecurrenceNameRow() {
-  return Row("name", "NAME", "The name of the recurrence, unique on the server",
+  return Row("name", "RECURRENCE", "The name of the recurrence, unique on the server",
              {Required(), Key(), Line("name"), Column("NAME")});
 }
 
@@ -182,8 +182,8 @@ std::string PreviewText(const v1::PreviewRecurrenceResponse& answer, const absl:
 
 Rows PreviewRows() {
   Rows schedule = ScheduleRows();
-  for (Row& row : schedule) row.excludes.emplace_back("NAME");
-  return Join({{Row("name", "NAME", "A recurrence that exists")},
+  for (Row& row : schedule) row.excludes.emplace_back("RECURRENCE");
+  return Join({{Row("name", "RECURRENCE", "A recurrence that exists")},
                schedule,
                {Row("after_time", "--after", "Times after this moment (default: all that come)"),
                 Row("count", "--count", "How many (default: 10)", {Range(1, 1'000)})}});

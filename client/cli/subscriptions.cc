@@ -67,7 +67,7 @@ std::string ReadyText(const v1::Subscription& subscription, const absl::TimeZone
 Rows OptionRows() {
   return {
       Row("topic", "TOPIC", "The topic of the subscription", {Required(), Key(), Line("topic")}),
-      Row("name", "NAME", "Its name (default: \"default\")",
+      Row("name", "SUBSCRIPTION", "Its name (default: \"default\")",
           {Key(), Line("subscription"), Column("NAME")}),
       Row("settings.paused", {Warns(), Line("paused")}),
       Row("settings.paused", {WordForTrue("paused"), Column("STATE", "active")}),

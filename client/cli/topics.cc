@@ -60,7 +60,7 @@ Row BurstRow(const std::string& rate_option) {
 }
 
 Row TopicNameRow() {
-  return Row("name", "NAME", "The topic", {Required(), Key(), Line("topic"), Column("NAME")});
+  return Row("name", "TOPIC", "The topic", {Required(), Key(), Line("topic"), Column("NAME")});
 }
 
 // To add a setting of a topic, add a row here.
@@ -101,7 +101,7 @@ Rows TopicRows() {
           "With spread: at most this much later: 1h",
           {Mask("settings.minute_limit"), Needs({"--minute-limit"})}),
       Row("settings.dead_letter_topic", "--dead-letter-topic",
-          "Where dead letters go; \"\": to NAME.dlq (the default)",
+          "Where dead letters go; \"\": to TOPIC.dlq (the default)",
           {As(DeadLetterTopicText), Line("dead letters")}),
       Row("counts", {As(PendingText), Line("pending")}),
       Row("counts.due", {Line("of these due")}),
@@ -203,7 +203,7 @@ Commands TopicCommands() {
        "Make all messages of a topic due now",
        "For some of them only: duetime bulk release.",
        {"orders --dry-run", "orders --wait"},
-       {Row("topic", "NAME", "The topic", {Required()}), DryRunRow(), WaitRow()},
+       {Row("topic", "TOPIC", "The topic", {Required()}), DryRunRow(), WaitRow()},
        StartBulk(v1::BULK_ACTION_RELEASE)},
       RateCommand(),
   };
