@@ -87,7 +87,7 @@ def main() -> int:
     server, metrics = free_ports()
     with tempfile.TemporaryDirectory(prefix="duetime-tour.") as scratch:
         environment = dict(os.environ, DUETIMED=duetimed, DUETIME=duetime, SCRATCH=scratch,
-                           DUETIME_SERVER=f"127.0.0.1:{server}", METRICS=f"127.0.0.1:{metrics}")
+                           DUETIME_SERVER=f"127.0.0.1:{server}", DUETIME_CONTEXT="none", METRICS=f"127.0.0.1:{metrics}")
         run = subprocess.run(["bash", "-c", script(lines, scratch)], env=environment, cwd=scratch, stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS_MAX, check=False)
     print(run.stdout[-20_000:])
