@@ -21,7 +21,8 @@ import termios
 import time
 import unittest
 
-SECONDS_MAX = 30
+# For one step on a slow and busy machine. No step takes a second on a quiet one, but for a schedule of many messages.
+SECONDS_MAX = 120
 # The end of the sequences that begin and end a screen of its own.
 TAKEN, RETURNED = "\033[?1049h", "\033[?1049l"
 COLOUR = re.compile(r"\033\[[0-9]*m")
@@ -130,22 +131,20 @@ class TerminalTest(unittest.TestCase):
 
     def test_doctor_looks_at_the_machine_of_the_server(self):
         levels = {}
-        # The exit code says whether the directory is on a disk: some machines have /tmp in memory.
+        # Clock, disk and limits are the machine's: what doctor finds there, and so its exit code, is not known here.
         for line in self.run_tool("doctor", "--json", "--data-dir", self.data_dir).stdout.splitlines():
             finding = json.loads(line)
             levels[finding["check"]] = finding["level"]
         self.assertLessEqual({"server", "version", "clock", "offset", "access", "disk", "fsync", "open files", "memory"},
                              levels.keys())
-        self.assertEqual([levels[name] for name in ("server", "version", "clock", "access")], ["ok"] * 4)
+        self.assertEqual([levels[name] for name in ("server", "version", "access")], ["ok"] * 3)
         self.assertEqual(sorted(os.listdir(self.data_dir)), ["db", "witness"])
 
     def test_colours_at_a_terminal_only(self):
-        code, shown = self.terminal("doctor").end()
-        self.assertEqual(code, 0)
-        self.assertIn("\033[32mok\033[0m", shown)
+        self.assertIn("\033[32mok\033[0m", self.terminal("doctor").end()[1])
         for words, changes in ((("doctor", "--no-color"), {}), (("doctor",), {"NO_COLOR": "1"}), (("doctor",), {"TERM": "dumb"})):
             self.assertNotRegex(self.terminal(*words, **changes).end()[1], COLOUR)
-        self.assertNotRegex(self.out("doctor"), COLOUR)
+        self.assertNotRegex(self.run_tool("doctor").stdout, COLOUR)
 
     # ---- top
 
@@ -285,7 +284,7 @@ class TerminalTest(unittest.TestCase):
         self.assertEqual(code, 128 + signal.SIGINT)
         self.assertIn("the server goes on. To see the progress: duetime bulk get p1; to end it: duetime bulk stop p1", shown)
         self.assertIn(json.loads(self.out("bulk", "get", "p1", "--json"))["state"], ("STATE_RUNNING", "STATE_DONE"))
-        self.out("bulk", "stop", "p1")
+        self.run_tool("bulk", "stop", "p1")  # refused if the operation has ended
         self.schedule("few", 10)
         silent = self.run_tool("bulk", "purge", "few", "--all", "--wait")
         self.assertEqual((silent.returncode, silent.stderr), (0, ""))
