@@ -36,7 +36,7 @@ bool MayPass(const absl::Status& status) {
   }
 }
 
-v1::SubscribeRequest MakeStart(const SubscriberOptions& options) {
+v1::SubscribeRequest MakeStart(const SubscriberOptions& options, int64_t max_deliveries) {
   v1::SubscribeRequest request;
   v1::SubscribeStart* start = request.mutable_start();
   start->set_topic(options.topic);
@@ -44,6 +44,7 @@ v1::SubscribeRequest MakeStart(const SubscriberOptions& options) {
   start->set_client_id(options.client_id);
   start->set_max_outstanding_messages(options.max_outstanding_messages);
   start->set_max_outstanding_bytes(options.max_outstanding_bytes);
+  start->set_max_deliveries(max_deliveries);
   if (options.lease != absl::ZeroDuration()) {
     *start->mutable_lease_duration() = ToProto(options.lease);
   }
@@ -65,7 +66,7 @@ class Subscriber::Impl {
       : options_(options),
         handler_(std::move(handler)),
         stub_(v1::Messages::NewStub(channel)),
-        state_(std::max(1, options.handler_threads), options.extend_max) {
+        state_(std::max(1, options.handler_threads), options.extend_max, options.max_deliveries) {
     for (int i = 0; i < std::max(1, options.handler_threads); ++i) {
       handlers_.emplace_back([this] { Handle(); });
     }
@@ -104,7 +105,10 @@ class Subscriber::Impl {
     Backoff backoff(options_.backoff, std::random_device{}());
     for (;;) {
       const auto opened = std::chrono::steady_clock::now();
-      const absl::Status status = RunStream();
+      const std::optional<int64_t> max_deliveries = state_.BeginStream();
+      if (!max_deliveries.has_value()) return;
+      const absl::Status status = RunStream(*max_deliveries);
+      if (state_.EndIfDone()) return;
       if (!MayPass(status)) {
         state_.Fail(status);
         return;
@@ -121,12 +125,11 @@ class Subscriber::Impl {
   }
 
   // Runs one stream from its opening to its end. Returns how it ended.
-  absl::Status RunStream() {
+  absl::Status RunStream(int64_t max_deliveries) {
     grpc::ClientContext context;
     auto stream = stub_->Subscribe(&context);
-    state_.BeginStream();
     std::thread reader([&] { Read(stream.get()); });
-    std::thread writer([&] { Write(stream.get()); });
+    std::thread writer([&] { Write(stream.get(), max_deliveries); });
     const SubscriberState::StreamEvent event = state_.WatchStream(options_.silence_max);
     if (event != SubscriberState::StreamEvent::kOver) context.TryCancel();
     reader.join();
@@ -145,14 +148,17 @@ class Subscriber::Impl {
   void Read(Stream* stream) {
     auto frame = state_.NewFrame();
     while (stream->Read(&frame->response)) {
+      if (frame->response.has_started() && options_.on_connect) {
+        options_.on_connect(frame->response.started());
+      }
       state_.OnFrame(std::move(frame));
       frame = state_.NewFrame();
     }
     state_.OnReadEnd();
   }
 
-  void Write(Stream* stream) {
-    v1::SubscribeRequest request = MakeStart(options_);
+  void Write(Stream* stream, int64_t max_deliveries) {
+    v1::SubscribeRequest request = MakeStart(options_, max_deliveries);
     while (stream->Write(request)) {
       switch (state_.NextWrite(&request)) {
         case SubscriberState::WriteTask::kWrite:

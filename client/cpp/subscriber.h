@@ -102,6 +102,10 @@ struct SubscriberOptions {
   // (1,000 messages, 64 MiB).
   int max_outstanding_messages = 0;
   int64_t max_outstanding_bytes = 0;
+  // The subscriber ends by itself, with status OK, when the handler has got this many deliveries
+  // and each is settled, or its stream is lost. The server delivers no more than these. After a
+  // disconnect, the subscriber waits for running handlers. 0: it runs until Stop.
+  int64_t max_deliveries = 0;
   // The lease of a delivery. Zero: that of the subscription (by default 30 s). When this program
   // dies, other subscribers get its messages after this time. Handlers may take longer, see
   // extend_max.
@@ -119,6 +123,9 @@ struct SubscriberOptions {
   // Gets the status of a stream that ended and will be opened again. Runs on an internal thread, so
   // it must be brief. May be empty.
   std::function<void(const absl::Status&)> on_disconnect;
+  // Called when the server has opened a stream: the first one, and each after a disconnect. As
+  // on_disconnect.
+  std::function<void(const v1::SubscribeStarted&)> on_connect;
 };
 
 // Counts since the start. Each delivery ends in one of acked, nacked, dead_lettered, released,
@@ -163,7 +170,8 @@ struct SubscriberCounts {
 // Guarantees: (1) with one handler thread, the handler gets deliveries in the order of the stream;
 // (2) a settlement is sent only on the stream of its delivery; (3) the credit bounds the memory. It
 // neither recognises repeats nor interrupts a handler that lost its lease. A message can come more
-// than once. Thread-safe, but the handler and on_disconnect must not call Stop or the destructor.
+// than once. Thread-safe, but the handler, on_connect and on_disconnect must not call Stop or the
+// destructor.
 class Subscriber {
  public:
   // Starts to connect. Errors as OpenChannel. An unreachable server is no error, because the
@@ -179,8 +187,8 @@ class Subscriber {
   // status().
   bool WaitUntilEnded(absl::Duration timeout);
 
-  // OK while the subscriber runs and after Stop. Otherwise the error that ended the subscriber, for
-  // example INVALID_ARGUMENT.
+  // OK while the subscriber runs, after Stop, and after max_deliveries. Otherwise the error that
+  // ended the subscriber, for example INVALID_ARGUMENT.
   absl::Status status() const;
 
   // Ends the subscriber. Starts no further handler, and releases the deliveries without one; waits

@@ -51,13 +51,20 @@ int MoveExcess(int room, google::protobuf::RepeatedPtrField<Element>* from,
 
 }  // namespace
 
-void SubscriberState::BeginStream() {
+std::optional<int64_t> SubscriberState::BeginStream() {
   const base::MutexLock lock(&mutex_);
+  if (max_deliveries_ > 0) {
+    while (!stopping_ && busy_handlers_ > 0) changed_.Wait(&mutex_);
+    if (Done()) End(absl::OkStatus());
+    if (stopping_ || ended_) return std::nullopt;
+    stream_left_ = max_deliveries_ - counts_.delivered;
+  }
   ++stream_;
   stream_open_ = true;
   read_ended_ = false;
   draining_ = false;
   last_frame_ = std::chrono::steady_clock::now();
+  return stream_left_;
 }
 
 void SubscriberState::EndStream() {
@@ -100,8 +107,18 @@ bool SubscriberState::Running() const {
   return !stopping_;
 }
 
+bool SubscriberState::EndIfDone() {
+  const base::MutexLock lock(&mutex_);
+  if (Done()) End(absl::OkStatus());
+  return ended_;
+}
+
 void SubscriberState::Fail(const absl::Status& status) {
   const base::MutexLock lock(&mutex_);
+  End(status);
+}
+
+void SubscriberState::End(const absl::Status& status) {
   ended_ = true;
   status_ = status;
   changed_.NotifyAll();
@@ -131,7 +148,15 @@ void SubscriberState::OnFrame(std::shared_ptr<Frame> frame) {
     draining_ = true;
     write_ready_.NotifyAll();
   }
-  const int size = response.deliveries_size();
+  int size = response.deliveries_size();
+  if (max_deliveries_ > 0) {
+    // Older servers do not know max_deliveries.
+    const int excess = static_cast<int>(std::max(size - stream_left_, int64_t{0}));
+    Skip(frame.get(), size - excess, size, stream_);
+    size -= excess;
+    stream_left_ -= size;
+    if (stream_left_ == 0) draining_ = true;
+  }
   if (size == 0) {
     Recycle(std::move(frame));
   } else if (!WantsWork()) {
@@ -278,7 +303,7 @@ void SubscriberState::FinishWork(Work work, int handled) {
   if (work.frame.use_count() == 1) Recycle(std::move(work.frame));
   work.frame.reset();
   if (draining_) write_ready_.NotifyAll();
-  if (stopping_) changed_.NotifyAll();
+  if (stopping_ || max_deliveries_ > 0) changed_.NotifyAll();
 }
 
 int SubscriberState::TakeSettlements(v1::SubscribeRequest* request) {
@@ -304,8 +329,8 @@ SubscriberState::WriteTask SubscriberState::NextWrite(v1::SubscribeRequest* requ
     if (settles || request->extend_size() > 0 || request->no_more_deliveries()) {
       return WriteTask::kWrite;
     }
-    // The server drains and nothing is left to settle: end the stream, so that the server does not
-    // wait for its full grace period.
+    // Nothing comes and nothing is left to settle: end the stream, so that a server that drains
+    // does not wait for its full grace period.
     if (draining_ && queue_.empty() && busy_handlers_ == 0 && unconfirmed_ == 0) {
       return WriteTask::kHalfClose;
     }

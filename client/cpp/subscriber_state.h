@@ -41,14 +41,16 @@ struct Work {
 // monitor. Every public function takes the one lock and calls no callback while it holds it.
 class SubscriberState {
  public:
-  // `extend_max` as in SubscriberOptions.
-  SubscriberState(int handler_threads, absl::Duration extend_max)
-      : handler_threads_(handler_threads), leases_(extend_max) {}
+  // `extend_max` and `max_deliveries` as in SubscriberOptions.
+  SubscriberState(int handler_threads, absl::Duration extend_max, int64_t max_deliveries = 0)
+      : handler_threads_(handler_threads), max_deliveries_(max_deliveries), leases_(extend_max) {}
 
   // ---- Connection thread ----
 
-  // Call before a new stream is opened.
-  void BeginStream();
+  // Call before a new stream is opened. Returns how many deliveries the stream may bring, 0: any
+  // number. With max_deliveries, waits for the handlers of an earlier stream, because they count.
+  // Returns nullopt if the subscriber has ended, or a stop was requested meanwhile.
+  std::optional<int64_t> BeginStream();
   // The stream has ended: drops its deliveries and settlements.
   void EndStream();
   enum class StreamEvent { kOver, kSilent, kClose };
@@ -58,6 +60,8 @@ class SubscriberState {
   bool Running() const;
   // Waits before the next stream. Returns false as soon as a stop is requested.
   bool Pause(absl::Duration wait);
+  // Ends the subscriber if the handler has got all that it should get. Returns true if it has.
+  bool EndIfDone();
   // Ends the subscriber with the error `status`.
   void Fail(const absl::Status& status);
 
@@ -121,7 +125,13 @@ class SubscriberState {
     return !stopping_ && stream_open_;
   }
 
+  bool Done() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return max_deliveries_ > 0 && counts_.delivered >= max_deliveries_;
+  }
+  void End(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const int handler_threads_;
+  const int64_t max_deliveries_;
 
   mutable base::Mutex mutex_;
   base::CondVar work_ready_;
@@ -132,7 +142,10 @@ class SubscriberState {
   uint64_t stream_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stream_open_ ABSL_GUARDED_BY(mutex_) = false;
   bool read_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  // No delivery comes any more: the server drains, or the stream has brought its number.
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  // How many deliveries the stream may still bring. Meaningful only with max_deliveries_.
+  int64_t stream_left_ ABSL_GUARDED_BY(mutex_) = 0;
   SteadyTime last_frame_ ABSL_GUARDED_BY(mutex_);
   std::deque<Work> queue_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Frame>> free_frames_ ABSL_GUARDED_BY(mutex_);

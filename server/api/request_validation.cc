@@ -80,6 +80,10 @@ absl::Status ValidateStart(const v1::SubscribeStart& start, const RequestLimits&
   if (status.ok()) {
     status = CheckAmount(bytes, kOutstandingBytesMax, kReason, "max_outstanding_bytes", "bytes");
   }
+  if (status.ok() && start.max_deliveries() < 0) {
+    status = Invalid(kReason, "max_deliveries", "negative");
+  }
+  valid->max_deliveries = start.max_deliveries();
   valid->max_outstanding_messages =
       messages != 0 ? messages : std::min(kOutstandingMessagesDefault, messages_max);
   valid->max_outstanding_bytes = bytes != 0 ? bytes : kOutstandingBytesDefault;

@@ -45,6 +45,8 @@ struct ValidStart {
   absl::string_view client_id;
   int32_t max_outstanding_messages = 0;
   int64_t max_outstanding_bytes = 0;
+  // 0: any number.
+  int64_t max_deliveries = 0;
   // 0: the lease of the subscription's settings.
   uint64_t lease_ms = 0;
 };

@@ -125,7 +125,7 @@ void HandOut::TakeReady(base::Now now, Stream* stream, size_t turn, Taken* taken
     if (!streams_->TakeCredit(stream, entry.bytes)) return;
     if (!Pacing::Take(now, entry.due_ms, subscription)) {
       pacing_->Wait(now, entry.due_ms, subscription);
-      streams_->ReturnCredit(stream->id, 1, entry.bytes);
+      streams_->UntakeCredit(stream, 1, entry.bytes);
       return;
     }
     taken->bytes += entry.bytes;
@@ -182,7 +182,7 @@ absl::Status HandOut::SendFrame(base::Now now, Stream* stream,
   }
   if (held_back == 0) return absl::OkStatus();
   Pacing::GiveBack(static_cast<size_t>(held_back), stream->subscription);
-  streams_->ReturnCredit(stream->id, held_back, bytes);
+  streams_->UntakeCredit(stream, held_back, bytes);
   return absl::OkStatus();
 }
 

@@ -132,12 +132,17 @@ void Streams::ReturnCredit(StreamId id, int64_t messages, int64_t bytes) {
   DT_CHECK(id != StreamId{});
   DT_CHECK_GT(messages, 0);
   DT_CHECK_GE(bytes, 0);
-  Stream* const stream = Find(id);
-  if (stream == nullptr) return;
-  const uint64_t mask = stream->credit->Return(messages, bytes);
+  if (Stream* const stream = Find(id)) Wake(stream, stream->credit->Return(messages, bytes));
+}
+
+void Streams::UntakeCredit(Stream* stream, int64_t messages, int64_t bytes) {
+  Wake(stream, stream->credit->Untake(messages, bytes));
+}
+
+void Streams::Wake(Stream* stream, uint64_t shards) {
   const uint64_t self = uint64_t{1} << shard_;
-  if ((mask & ~self) != 0) effects_->wakes.push_back({id, mask & ~self});
-  if ((mask & self) != 0) MakeAvailable(stream);
+  if ((shards & ~self) != 0) effects_->wakes.push_back({stream->id, shards & ~self});
+  if ((shards & self) != 0) MakeAvailable(stream);
 }
 
 void Streams::DropIfOver(Stream* stream) {

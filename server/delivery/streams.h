@@ -53,6 +53,8 @@ class Streams {
   // Returns credit, and wakes the shards that found it exhausted. Nothing happens if the stream is
   // gone.
   void ReturnCredit(protocol::StreamId id, int64_t messages, int64_t bytes);
+  // As ReturnCredit, for messages that were not delivered after all.
+  void UntakeCredit(Stream* stream, int64_t messages, int64_t bytes);
 
   // Destroys the stream if it is detached and has no lease.
   void DropIfOver(Stream* stream);
@@ -65,6 +67,8 @@ class Streams {
 
  private:
   void MakeUnavailable(Stream* stream);
+  // Tries the stream again on these shards.
+  void Wake(Stream* stream, uint64_t shards);
 
   const uint16_t shard_;
   protocol::Effects* const effects_;

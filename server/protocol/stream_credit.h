@@ -4,6 +4,7 @@
 // sent; shared by all shards.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -26,20 +27,31 @@ namespace duetime::protocol {
 // they would be all. So a shard also asks for room before it reads a frame, and the stream reports
 // what it has sent.
 //
+// A stream may also have a limit on its deliveries in all. Then only so much credit comes back that
+// all credit ever given is deliveries_max: after that, a Return frees bytes only.
+//
 // Guarantees: (1) outstanding messages never exceed messages_max; (2) outstanding bytes exceed
-// bytes_max only by a message that is outstanding alone; (3) no lost wake-up: a Take fails only
-// while credit is outstanding, and the Return of that credit reports the shard. HasRoom fails only
-// while bytes are unsent, and their Sent reports the shard; (4) unsent bytes exceed unsent_max only
-// by one frame of each shard. Cost: one compare-and-swap, mostly. Thread-safe.
+// bytes_max only by one message, and only if the others have no bytes; (3) no lost wake-up: a Take
+// fails only while credit is outstanding, and the Return of that credit reports the shard; or the
+// deliveries in all are used up, and what makes some of them undone reports the shard. HasRoom
+// fails only while bytes are unsent, and their Sent reports the shard; (4) unsent bytes exceed
+// unsent_max only by one frame of each shard; (5) the deliveries never exceed deliveries_max. Cost:
+// one compare-and-swap, mostly. Thread-safe.
 class StreamCredit {
  public:
   static constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
-  // REQUIRES: 0 < messages_max <= kMessagesMax, 0 < bytes_max <= kBytesMax, 0 < unsent_max.
-  StreamCredit(int64_t messages_max, int64_t bytes_max, uint64_t unsent_max = kNoLimit)
-      : messages_max_(static_cast<uint64_t>(messages_max)),
+  // REQUIRES: 0 < messages_max <= kMessagesMax, 0 < bytes_max <= kBytesMax, 0 < unsent_max,
+  // 0 <= deliveries_max; 0: any number.
+  StreamCredit(int64_t messages_max, int64_t bytes_max, uint64_t unsent_max = kNoLimit,
+               int64_t deliveries_max = 0)
+      : messages_max_(static_cast<uint64_t>(
+            deliveries_max > 0 ? std::min(messages_max, deliveries_max) : messages_max)),
         bytes_max_(static_cast<uint64_t>(bytes_max)),
-        unsent_max_(unsent_max) {
+        unsent_max_(unsent_max),
+        counts_deliveries_(deliveries_max > 0),
+        refills_left_(deliveries_max - std::min(messages_max, deliveries_max)) {
+    DT_CHECK_GE(deliveries_max, 0);
     DT_CHECK(messages_max > 0 && messages_max <= kMessagesMax);
     DT_CHECK(bytes_max > 0 && bytes_max <= kBytesMax);
     DT_CHECK_GT(unsent_max, 0u);
@@ -57,11 +69,22 @@ class StreamCredit {
     return TryTake(bytes);
   }
 
-  // Returns credit for `messages` messages of `bytes` in all. Returns the shards to wake, as a
+  // Returns the credit of `messages` deliveries of `bytes` in all. Returns the shards to wake, as a
   // mask.
   uint64_t Return(int64_t messages, int64_t bytes) {
+    if (!counts_deliveries_) return Untake(messages, bytes);
+    return Untake(std::clamp<int64_t>(refills_left_.fetch_sub(messages), 0, messages), bytes);
+  }
+  // As Return, for messages that were not delivered after all.
+  uint64_t Untake(int64_t messages, int64_t bytes) {
     outstanding_.fetch_sub(Pack(static_cast<uint64_t>(messages), static_cast<uint64_t>(bytes)));
     return TakeMarks();
+  }
+  // So many deliveries were lost on their way to the client, so that others may take their place.
+  // Their credit is returned apart, sooner or later. Returns the shards to wake, as a mask.
+  uint64_t Refill(int64_t messages) {
+    if (!counts_deliveries_) return 0;
+    return Untake(std::clamp<int64_t>(-refills_left_.fetch_add(messages), 0, messages), 0);
   }
 
   // True if the stream may get another frame. Otherwise sets the mark of `shard`. REQUIRES:
@@ -99,7 +122,8 @@ class StreamCredit {
     for (;;) {
       const uint64_t messages = before >> kByteBits;
       if (messages >= messages_max_) return false;
-      if (messages > 0 && (before & kByteMask) + bytes > bytes_max_) return false;
+      const uint64_t held = before & kByteMask;
+      if (held > 0 && held + bytes > bytes_max_) return false;
       if (outstanding_.compare_exchange_weak(before, before + Pack(1, bytes))) return true;
     }
   }
@@ -107,7 +131,10 @@ class StreamCredit {
   const uint64_t messages_max_;
   const uint64_t bytes_max_;
   const uint64_t unsent_max_;
+  const bool counts_deliveries_;
   std::atomic<uint64_t> outstanding_{0};
+  // How many messages may still be returned. Negative: so many ended and were not returned.
+  std::atomic<int64_t> refills_left_;
   std::atomic<uint64_t> unsent_{0};
   std::atomic<uint64_t> starved_{0};
 };

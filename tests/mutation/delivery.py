@@ -161,7 +161,7 @@ FAULTS = [
      "std::min({frame_messages_max_, share, turn})", "std::min({frame_messages_max_, turn})", f"{SETTLE} crowd_test "
      f"{SCENARIOS} {SIMULATION}"),
     ("what is held back keeps its credit", f"{ROOM}/hand_out.cc",
-     "streams_->ReturnCredit(stream->id, held_back, bytes);", "", ALL),
+     "streams_->UntakeCredit(stream, held_back, bytes);", "", ALL),
     ("the next message of an ordering key is not made ready", f"{ROOM}/delivery_states.cc",
      "table_->PushFront(&subscription->ready, next);", "table_->PushBack(&subscription->ready, next);", ALL),
     # ---- Retention, fill, release

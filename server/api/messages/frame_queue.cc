@@ -96,6 +96,7 @@ void FrameQueue::DropFront() {
   const Chunk& chunk = chunks_.front();
   for (size_t i = chunk.next; i < chunk.deliveries.size(); ++i) {
     bytes_ -= chunk.deliveries[i].record.size();
+    ++dropped_;
   }
   chunks_.pop_front();
 }
@@ -146,6 +147,7 @@ size_t FrameQueue::FillDeliveries(size_t used, v1::SubscribeResponse* response,
       bytes_ -= next.record.size();
       if (!storage::DecodeMessageRecord(next.record, &record_).ok()) {
         damaged->push_back(next.token);
+        ++dropped_;
         continue;
       }
       FillDelivery(next, record_, response->add_deliveries());

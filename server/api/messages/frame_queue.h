@@ -50,6 +50,8 @@ class FrameQueue {
   bool empty() const { return chunks_.empty() && confirmations() == 0; }
   // The number of confirmations and refusals that wait.
   size_t confirmations() const { return settled_.size() + extended_.size() + refused_.size(); }
+  // How many deliveries Fill and AddDeliveries have left out since the last call.
+  int64_t TakeDropped() { return std::exchange(dropped_, 0); }
   // Bytes of the records that wait.
   size_t bytes() const { return bytes_; }
   // Drops everything.
@@ -79,6 +81,7 @@ class FrameQueue {
   uint64_t lease_ms_ = 0;
   std::deque<Chunk> chunks_;
   size_t bytes_ = 0;
+  int64_t dropped_ = 0;
   std::vector<protocol::LeaseToken> settled_;
   std::vector<protocol::LeaseToken> extended_;
   std::vector<std::pair<std::string, v1::SettleRefusal::Reason>> refused_;

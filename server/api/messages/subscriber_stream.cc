@@ -135,7 +135,7 @@ void SubscriberStream::Attach(const catalog::Subscription& subscription) {
   start_.lease_ms = LeaseMs(start_, subscription.settings);
   credit_ = std::make_shared<protocol::StreamCredit>(
       start_.max_outstanding_messages, start_.max_outstanding_bytes,
-      api_->context().options.stream_unsent_bytes_max);
+      api_->context().options.stream_unsent_bytes_max, start_.max_deliveries);
   runtime::Node* node = api_->context().node.load();
   received_.assign(node->shard_count(), 0);
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {
@@ -245,7 +245,7 @@ void SubscriberStream::MakeRoom() {
   if (gone == 0) return;
   unsent_ -= gone;
   api_->context().stats->unsent_bytes.fetch_sub(gone, std::memory_order_relaxed);
-  const uint64_t mask = credit_->Sent(gone);
+  const uint64_t mask = credit_->Sent(gone) | credit_->Refill(queue_.TakeDropped());
   if (mask == 0) return;
   runtime::Node* node = api_->context().node.load();
   for (uint16_t shard = 0; shard < node->shard_count(); ++shard) {

@@ -20,7 +20,7 @@ constexpr int kSettled = 5;
 // than the credit, and settle all of them. The server ends a stream that sends too much at once.
 TEST(SubscriberStateTest, ARequestHoldsNoMoreThanTheCredit) {
   SubscriberState state(/*handler_threads=*/1, /*extend_max=*/absl::Hours(1));
-  state.BeginStream();
+  ASSERT_EQ(state.BeginStream(), 0);
   const std::shared_ptr<Frame> frame = state.NewFrame();
   frame->response.mutable_started()->set_max_outstanding_messages(kCredit);
   *frame->response.mutable_started()->mutable_lease_duration() = ToProto(absl::Milliseconds(3));

@@ -48,6 +48,44 @@ TEST_F(SubscriberTest, SaysWhatItWantsAndHandsOverInOrder) {
   EXPECT_EQ(counts.streams, 1);
 }
 
+TEST_F(SubscriberTest, EndsByItselfAfterItsDeliveries) {
+  // Two of five come, and one of these is settled, before the first stream breaks.
+  std::vector<int64_t> wanted;
+  int connects = 0;
+  Gate handled;
+  Play([&](ServerStream* stream) {
+    wanted.push_back(AcceptStream(stream).start().max_deliveries());
+    if (wanted.size() == 1) {
+      stream->Write(Deliveries(1, 2));
+      EXPECT_TRUE(handled.Wait());
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restart");
+    }
+    stream->Write(Deliveries(3, 9));  // an older server brings more than wanted
+    ConfirmMany(stream, 3);
+    return ReadUntilClosed(stream);
+  });
+  SubscriberOptions options = Options();
+  options.max_deliveries = 5;
+  options.on_connect = [&](const v1::SubscribeStarted& started) {
+    EXPECT_EQ(started.max_outstanding_messages(), 1'000);
+    ++connects;
+  };
+  std::vector<std::string> seen;
+  const auto subscriber = Start(options, [&](const Delivery& delivery) {
+    seen.emplace_back(delivery.message_id());
+    if (seen.size() == 2) handled.Open();
+    return Settlement::Ack();
+  });
+  ASSERT_TRUE(subscriber->WaitUntilEnded(kPatience));
+  EXPECT_TRUE(subscriber->status().ok()) << subscriber->status();
+  EXPECT_TRUE(subscriber->Stop().ok());
+  EXPECT_EQ(wanted, (std::vector<int64_t>{5, 3}));
+  EXPECT_EQ(connects, 2);
+  EXPECT_EQ(seen, (std::vector<std::string>{"m1", "m2", "m3", "m4", "m5"}));
+  EXPECT_EQ(subscriber->counts().delivered, 5);
+  EXPECT_EQ(subscriber->counts().acked + subscriber->counts().lost, 5);
+}
+
 TEST_F(SubscriberTest, AcksThatAreReadyGoOutTogether) {
   // The server reads the first ack only when 2,000 more are ready. The writer then has at most a
   // few requests in flight.

@@ -46,6 +46,31 @@ TEST(StreamCreditTest, ReturnReportsWhoFoundNone) {
   EXPECT_EQ(credit.Return(1, 1), 0u);
 }
 
+TEST(StreamCreditTest, DeliveriesInAllHaveALimitOfTheirOwn) {
+  protocol::StreamCredit credit(2, 100, protocol::StreamCredit::kNoLimit, 3);
+  EXPECT_TRUE(credit.Take(0, 60));
+  EXPECT_TRUE(credit.Take(0, 40));
+  EXPECT_FALSE(credit.Take(3, 0)) << "two at once";
+  EXPECT_EQ(credit.Untake(1, 40), uint64_t{1} << 3) << "not delivered: it does not count";
+  EXPECT_TRUE(credit.Take(3, 40));
+  credit.Return(2, 100);
+  EXPECT_TRUE(credit.Take(0, 1'000)) << "the third, and nothing else has bytes";
+  credit.Return(1, 1'000);
+  EXPECT_FALSE(credit.Take(5, 0)) << "three in all";
+  EXPECT_EQ(credit.Refill(2), uint64_t{1} << 5) << "two never reached the client";
+  EXPECT_TRUE(credit.Take(5, 0));
+  EXPECT_TRUE(credit.Take(5, 0));
+  EXPECT_FALSE(credit.Take(5, 0));
+  EXPECT_EQ(credit.Refill(1), uint64_t{1} << 5);
+  EXPECT_FALSE(credit.Take(5, 0)) << "its credit is still out";
+  EXPECT_EQ(credit.Return(2, 0), uint64_t{1} << 5);
+  EXPECT_TRUE(credit.Take(5, 0));
+  EXPECT_FALSE(credit.Take(5, 0));
+  protocol::StreamCredit few(9, 100, protocol::StreamCredit::kNoLimit, 1);
+  EXPECT_TRUE(few.Take(0, 1));
+  EXPECT_FALSE(few.Take(0, 1)) << "fewer in all than at once";
+}
+
 TEST(StreamCreditTest, UnsentBytesHaveALimitOfTheirOwn) {
   protocol::StreamCredit credit(10, 1'000, 100);
   credit.AddUnsent(99);

@@ -134,6 +134,7 @@ TEST_F(FrameQueueTest, DropsWhatHasExpiredWhileItWaited) {
   later.mono_ms += 1;
   queue_.AddDeliveries(later, Deliveries(7, 3, 1'000));
   EXPECT_LT(queue_.bytes(), 7'000u);
+  EXPECT_EQ(queue_.TakeDropped(), 3);
   Fill(later);
   ASSERT_EQ(response_.deliveries_size(), 6);
   EXPECT_EQ(response_.deliveries(0).lease_token(), Text(4));
@@ -147,6 +148,8 @@ TEST_F(FrameQueueTest, NamesDamagedRecordsAndGoesOn) {
   EXPECT_EQ(response_.deliveries_size(), 2);
   ASSERT_EQ(damaged_.size(), 1u);
   EXPECT_EQ(damaged_[0], protocol::LeaseToken{2});
+  EXPECT_EQ(queue_.TakeDropped(), 1);
+  EXPECT_EQ(queue_.TakeDropped(), 0) << "each is told once";
   EXPECT_TRUE(queue_.empty());
 }
 

@@ -10,8 +10,8 @@
 
 #include "tests/support/raw_http2.h"
 #include "tests/support/raw_peer.h"
+#include "tests/support/test_certificates.h"
 #include "tests/unit/rpc/server_fixture.h"
-#include "tests/unit/rpc/test_certificates.h"
 
 namespace duetime::rpc {
 namespace {

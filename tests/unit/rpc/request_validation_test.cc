@@ -59,6 +59,8 @@ std::vector<StartCase> StartCases() {
       {"messages 5000", "OK", [](S* s) { s->set_max_outstanding_messages(5000); }},
       {"messages 5001", kBad, [](S* s) { s->set_max_outstanding_messages(5001); }},
       {"bytes -1", kBad, [](S* s) { s->set_max_outstanding_bytes(-1); }},
+      {"deliveries -1", kBad, [](S* s) { s->set_max_deliveries(-1); }},
+      {"deliveries", "OK", [](S* s) { s->set_max_deliveries(INT64_MAX); }},
       {"bytes 1", "OK", [](S* s) { s->set_max_outstanding_bytes(1); }},
       {"bytes max", "OK", [](S* s) { s->set_max_outstanding_bytes(api::kOutstandingBytesMax); }},
       {"bytes max + 1", kBad,

@@ -53,6 +53,24 @@ TEST_F(SubscribeTest, DeliversAndConfirmsAnAck) {
   EXPECT_EQ(server_->streams(), 1u);
 }
 
+TEST_F(SubscribeTest, MaxDeliveriesBoundsTheStream) {
+  Start();
+  TestSubscriber first(messages_.get());
+  first.Start("orders", /*max_messages=*/2, "", /*max_deliveries=*/5);
+  for (int i = 0; i < 8; ++i) MustSchedule(NewMessage("orders", "p"));
+  for (size_t i = 0; i < 5; ++i) {
+    first.ReadDeliveries(i + 1);
+    first.Ack(first.deliveries[i].lease_token());
+  }
+  first.ReadSettled(5);
+  // What the first stream leaves comes here, for the first time.
+  TestSubscriber second(messages_.get());
+  second.Start("orders");
+  second.ReadDeliveries(3);
+  for (const v1::Delivery& delivery : second.deliveries) EXPECT_EQ(delivery.attempt(), 1);
+  EXPECT_EQ(first.deliveries.size(), 5u);
+}
+
 TEST_F(SubscribeTest, ANackBringsTheNextAttempt) {
   Start();
   TestSubscriber subscriber(messages_.get());

@@ -36,10 +36,12 @@ class TestSubscriber {
   bool Send(const v1::SubscribeRequest& request) { return stream_->Write(request); }
 
   // Opens the stream and waits for the start response.
-  void Start(const std::string& topic, int max_messages = 0, const std::string& name = "") {
+  void Start(const std::string& topic, int max_messages = 0, const std::string& name = "",
+             int max_deliveries = 0) {
     v1::SubscribeRequest request;
     request.mutable_start()->set_topic(topic);
     request.mutable_start()->set_subscription(name);
+    request.mutable_start()->set_max_deliveries(max_deliveries);
     request.mutable_start()->set_max_outstanding_messages(max_messages);
     ASSERT_TRUE(Send(request));
     ASSERT_TRUE(ReadOne());

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "tests/support/test_certificates.h"
 #include "tests/unit/rpc/server_fixture.h"
-#include "tests/unit/rpc/test_certificates.h"
 
 namespace duetime::rpc {
 namespace {
