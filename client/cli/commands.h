@@ -86,6 +86,13 @@ bool WasRefused(const std::string& lease_token, const client::SettleResult& resu
 // The settlement that the options --ack, --no-ack, --nack, --dead-letter and --reason choose.
 absl::StatusOr<client::Settlement> ReadSettlement(const Input& input);
 
+Row NoCreateRow();
+// Looks at the subscription before a call that would create it. Returns what a person should know,
+// to be printed once the call has succeeded: that topic or subscription are new, or are paused;
+// "" if there is nothing. NOT_FOUND if one does not exist and the command line has --no-create.
+absl::StatusOr<std::string> LookAtSubscription(const Settings& settings, const Input& input,
+                                               const v1::GetSubscriptionRequest& request);
+
 // Receives until it has enough messages, is interrupted (SIGINT, SIGTERM), or cannot continue.
 // REQUIRES: called on the main thread before another thread was started, because it blocks the
 // signals for all threads.

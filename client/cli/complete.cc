@@ -32,8 +32,8 @@ const std::map<std::string, NameKind>& KindsOfRows() {
 }
 
 bool TakesFile(const Row& row) {
-  static const auto& names = *new Names{"FILE",     "--output",   "--assets", "--data-dir",
-                                        "--tls-ca", "--tls-cert", "--tls-key"};
+  static const auto& names = *new Names{"FILE",     "--output",   "--assets",  "--data-dir",
+                                        "--tls-ca", "--tls-cert", "--tls-key", "--token-file"};
   return row.from_file || std::find(names.begin(), names.end(), row.option) != names.end();
 }
 

@@ -75,6 +75,8 @@ Rows ConnectionRows() {
           {NotEmpty(), Environment(), Line("tls cert"), Column("TLS CERT", "-")}),
       Row("tls_key", "--tls-key", "The key of --tls-cert (PEM)",
           {NotEmpty(), Environment(), Line("tls key")}),
+      Row("token_file", "--token-file", "Show the token in this file with each call; only with TLS",
+          {NotEmpty(), Environment(), Line("token file")}),
       Row("timeout", "--timeout", "Wait this long for an answer (default: 10s)",
           {Environment(), Line("timeout", "10s"), Column("TIMEOUT", "-")}),
   };
@@ -115,6 +117,7 @@ absl::StatusOr<Settings> MakeSettings(const Input& global, bool needs_server) {
   settings.server.tls_ca_file = context->tls_ca();
   settings.server.tls_cert_file = context->tls_cert();
   settings.server.tls_key_file = context->tls_key();
+  settings.server.token_file = context->token_file();
   if (context->has_timeout()) settings.deadline = client::FromProto(context->timeout());
   const absl::Status status = CompleteTarget(&settings.server.target);
   if (!status.ok()) return status;

@@ -57,6 +57,7 @@ ExitCode AddContext(const Settings& settings, const Input& input, ContextFile fi
   added.set_tls_ca(AbsolutePath(added.tls_ca()));
   added.set_tls_cert(AbsolutePath(added.tls_cert()));
   added.set_tls_key(AbsolutePath(added.tls_key()));
+  added.set_token_file(AbsolutePath(added.token_file()));
   const std::string name = added.name();
   Context* old = FindContext(name, &file);
   if (old != nullptr && !input.Has("--replace")) {

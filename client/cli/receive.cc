@@ -13,7 +13,9 @@
 #include "client/cli/show.h"
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"
+#include "client/cpp/admin_client.h"
 #include "client/cpp/convert.h"
+#include "client/cpp/error.h"
 
 namespace duetime::cli {
 namespace {
@@ -65,6 +67,7 @@ Rows SubscribeRows() {
                "0s: never",
                {Type(Row::Type::kDuration)}),
            Row("", "--quiet", "Print only the totals at the end", {Type(Row::Type::kFlag)}),
+           NoCreateRow(),
        }});
 }
 
@@ -170,8 +173,14 @@ Rows SettleRows() {
 
 ExitCode RunPull(const Settings& settings, const Input& input, const v1::PullRequest& request,
                  Client* client) {
+  v1::GetSubscriptionRequest read;
+  read.set_topic(request.topic());
+  read.set_name(request.subscription());
+  const absl::StatusOr<std::string> note = LookAtSubscription(settings, input, read);
+  if (!note.ok()) return Fail(settings, note.status());
   const absl::StatusOr<v1::PullResponse> answer = client->Pull(request);
   if (!answer.ok()) return Fail(settings, answer.status());
+  if (!note->empty() && !settings.json) PrintError(absl::StrCat(*note, "\n"));
   if (answer->deliveries().empty()) {
     if (!settings.json) PrintError("nothing\n");
     return kNotAsWished;
@@ -246,6 +255,38 @@ absl::StatusOr<Settlement> ReadSettlement(const Input& input) {
   return Settlement::NackAfter(*delay, reason);
 }
 
+Row NoCreateRow() {
+  return Row("", "--no-create", "Fail if the topic or the subscription does not exist",
+             {Type(Row::Type::kFlag)});
+}
+
+absl::StatusOr<std::string> LookAtSubscription(const Settings& settings, const Input& input,
+                                               const v1::GetSubscriptionRequest& request) {
+  client::ClientOptions options;
+  options.server = settings.server;
+  // Short, because a subscriber tries for ever to connect, and Ctrl-C waits for this.
+  options.deadline = std::min(settings.deadline, absl::Seconds(2));
+  options.attempts_max = 1;
+  const auto client = client::AdminClient::Create(options);
+  if (!client.ok()) return client.status();
+  const auto subscription = (*client)->GetSubscription(request);
+  if (!subscription.ok()) {
+    if (input.Has("--no-create")) return subscription.status();
+    const std::string reason = client::GetErrorInfo(subscription.status()).reason;
+    if (reason == "TOPIC_NOT_FOUND") return "the topic and its subscription are new";
+    if (reason == "SUBSCRIPTION_NOT_FOUND") return "the subscription is new";
+    return "";  // the call itself tells what is wrong
+  }
+  v1::GetTopicRequest of;
+  of.set_name(request.topic());
+  const auto topic = (*client)->GetTopic(of);
+  if (topic.ok() && topic->settings().paused()) {
+    return "the topic is paused: it delivers nothing before duetime topic resume";
+  }
+  if (!subscription->settings().paused()) return "";
+  return "the subscription is paused: it delivers nothing before duetime subscription resume";
+}
+
 Commands ReceiveCommands() {
   Action settle = Do<Client, v1::SettleRequest>(RunSettle);
   settle.complete = CompleteSettle;
@@ -272,7 +313,8 @@ Commands ReceiveCommands() {
         Row("max_messages", "--max", "At most this many messages", {Range(1, 1'000), Default("1")}),
         Row("wait", "--wait", "If no message is due, wait this long for one: up to 60s"),
         Row("lease_duration", "--lease", kLeaseHelp),
-        Row("", "--ack", "Acknowledge the printed messages", {Type(Row::Type::kFlag)})},
+        Row("", "--ack", "Acknowledge the printed messages", {Type(Row::Type::kFlag)}),
+        NoCreateRow()},
        Do<Client, v1::PullRequest>(RunPull).After(
            [](Input* input) { input->Mutable<v1::PullRequest>()->set_client_id("duetime pull"); })},
       {"settle",

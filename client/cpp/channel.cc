@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace duetime::client {
@@ -24,9 +25,23 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   if (!in || !(text << in.rdbuf())) {
-    return absl::NotFoundError(absl::StrCat("cannot read the TLS file ", path));
+    return absl::NotFoundError(absl::StrCat("cannot read the file ", path));
   }
   return text.str();
+}
+
+// The token of the address; empty if there is none.
+absl::StatusOr<std::string> ReadToken(const ServerAddress& address) {
+  if (address.token_file.empty()) return address.token;
+  if (!address.token.empty()) return absl::InvalidArgumentError("two tokens are given");
+  absl::StatusOr<std::string> text = ReadFile(address.token_file);
+  if (!text.ok()) return text;
+  const absl::string_view token = absl::StripAsciiWhitespace(*text);
+  if (token.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the file of the token is empty: ", address.token_file));
+  }
+  return std::string(token);
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
@@ -34,8 +49,11 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
   if (address.tls_cert_file.empty() != address.tls_key_file.empty()) {
     return absl::InvalidArgumentError("a TLS certificate and its key go together: one is missing");
   }
+  const absl::StatusOr<std::string> token = ReadToken(address);
+  if (!token.ok()) return token.status();
   if (address.tls_ca_file.empty() && address.tls_cert_file.empty()) {
-    return grpc::InsecureChannelCredentials();
+    if (token->empty()) return grpc::InsecureChannelCredentials();
+    return absl::InvalidArgumentError("a token requires TLS, so that nobody on the way reads it");
   }
   grpc::SslCredentialsOptions options;
   for (const auto& [path, text] : {std::pair{&address.tls_ca_file, &options.pem_root_certs},
@@ -46,7 +64,9 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
     if (!read.ok()) return read.status();
     *text = *std::move(read);
   }
-  return grpc::SslCredentials(options);
+  std::shared_ptr<grpc::ChannelCredentials> tls = grpc::SslCredentials(options);
+  if (token->empty()) return tls;
+  return grpc::CompositeChannelCredentials(tls, grpc::AccessTokenCredentials(*token));
 }
 
 }  // namespace

@@ -24,13 +24,18 @@ struct ServerAddress {
   std::string tls_ca_file{};
   std::string tls_cert_file{};
   std::string tls_key_file{};
+  // Sent with each call as "authorization: Bearer TOKEN", for servers that ask for it; or the name
+  // of a file that holds the token. At most one of the two, and only with TLS.
+  std::string token{};
+  std::string token_file{};
 };
 
 // Opens a new channel. Channels share no connection, so that two clients can use two cores. Returns
 // at once. The first call connects; a broken connection is restored within seconds.
 //
-//   INVALID_ARGUMENT   the target is empty, or only one of cert and key is given
-//   NOT_FOUND          a TLS file cannot be read
+//   INVALID_ARGUMENT   the target is empty, only one of cert and key is given, or there is a token
+//                      without TLS, two tokens, or an empty one
+//   NOT_FOUND          a file cannot be read
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& address);
 
 }  // namespace duetime::client

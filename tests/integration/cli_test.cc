@@ -457,6 +457,34 @@ TEST_F(CliTest, SubscribeCanGiveBackOrSayNothing) {
   EXPECT_THAT(result.err, HasSubstr("received 0"));
 }
 
+TEST_F(CliTest, MaxLeavesTheOthersUntouched) {
+  ASSERT_EQ(Cli({"schedule", "t", "p", "--in", "0s", "--count", "3000"}).exit.code, 0);
+  for (const char* words : {"1", "7", "1500"}) {
+    const RunResult some = Cli({"subscribe", "t", "--max", words, "--for", "30s", "--quiet"});
+    EXPECT_EQ(some.exit.code, 0) << some.err;
+    EXPECT_EQ(some.out, std::string("received ") + words + ", acked " + words + "\n");
+  }
+  // Every other message comes for the first time.
+  const std::vector<Json> rest = CliJson({"subscribe", "t", "--max", "1492", "--for", "30s"});
+  EXPECT_EQ(rest.size(), 1492u);
+  for (const Json& line : rest) ASSERT_EQ(line["attempt"], 1);
+}
+
+TEST_F(CliTest, NoCreateLeavesNothingBehind) {
+  for (const char* command : {"subscribe", "pull"}) {
+    const RunResult refused = Cli({command, "ordres", "--no-create"});
+    EXPECT_EQ(refused.exit.code, 3) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("TOPIC_NOT_FOUND"));
+  }
+  EXPECT_EQ(Cli({"topic", "list", "--json"}).out, "");
+  EXPECT_THAT(Cli({"subscribe", "orders", "--for", "1s"}).err,
+              HasSubstr("; the topic and its subscription are new\n"));
+  ASSERT_EQ(Cli({"topic", "pause", "orders"}).exit.code, 0);
+  EXPECT_THAT(Cli({"subscribe", "orders", "--no-create", "--for", "1s"}).err,
+              HasSubstr("subscribed to orders/default at "));
+  EXPECT_THAT(Cli({"pull", "orders", "--no-create"}).err, StartsWith("the topic is paused: "));
+}
+
 TEST_F(CliTest, SubscribeEndsWellOnASignal) {
   const std::string log = server_->directory().Join("cli-log");
   Subprocess process({DUETIME_CLI, "subscribe", "t", "--server", server_->target()}, log);

@@ -82,7 +82,8 @@ nlohmann::json ServerOptions(const client::ServerAddress& server) {
   nlohmann::json words = {"--server", server.target};
   for (const auto& [option, value] :
        {std::pair{"--tls-ca", &server.tls_ca_file}, std::pair{"--tls-cert", &server.tls_cert_file},
-        std::pair{"--tls-key", &server.tls_key_file}}) {
+        std::pair{"--tls-key", &server.tls_key_file},
+        std::pair{"--token-file", &server.token_file}}) {
     if (!value->empty()) words.insert(words.end(), {option, *value});
   }
   // A context could add what the options leave open.

@@ -152,7 +152,6 @@ TEST_F(CommandsTest, GetExplainForecastAndInfo) {
 TEST_F(CommandsTest, SubscribePrintsAndSettles) {
   v1::SubscribeRequest start;
   std::atomic<int> dead_letters{0};
-  std::atomic<int> released{0};
   server_.on_subscribe = [&](client::ServerStream* stream, grpc::ServerContext*) {
     v1::SubscribeRequest request;
     stream->Read(&start);
@@ -169,26 +168,75 @@ TEST_F(CommandsTest, SubscribePrintsAndSettles) {
         response.add_settled(lease.lease_token());
         ++dead_letters;
       }
-      for (const v1::ReleaseLease& lease : request.release()) {
-        response.add_settled(lease.lease_token());
-        ++released;
-      }
       stream->Write(response);
     }
     return grpc::Status::OK;
   };
-  // The server sends more messages than --max. The tool did not begin the others.
+  // The server sends more messages than --max, as older ones do. The tool does not begin the
+  // others.
   const Result result =
       Cli("subscribe t -s billing --dead-letter --reason r --max 30 --workers 4 --lease 5s --json");
   EXPECT_EQ(result.code, kDone) << result.err;
   EXPECT_TRUE(IsProto(start.start(),
                       "topic: 't' subscription: 'billing' client_id: 'duetime subscribe' "
-                      "max_outstanding_messages: 30 lease_duration { seconds: 5 }"));
+                      "max_deliveries: 30 lease_duration { seconds: 5 }"));
   EXPECT_EQ(ReadLines<v1::Delivery>(result.out).size(), 30u);
   EXPECT_EQ(dead_letters, 30);
-  EXPECT_EQ(released, 10);
   EXPECT_THAT(result.err, HasSubstr("\"received\":30"));
   EXPECT_THAT(result.err, HasSubstr("\"dead_lettered\":30"));
+}
+
+TEST_F(CommandsTest, SubscribeAndPullTellWhatIsNewOrPaused) {
+  server_.on_subscribe = [&](client::ServerStream* stream, grpc::ServerContext*) {
+    v1::SubscribeRequest request;
+    stream->Read(&request);
+    v1::SubscribeResponse response;
+    response.mutable_started();
+    response.add_deliveries()->set_lease_token("1");
+    stream->Write(response);
+    while (stream->Read(&request)) {
+    }
+    return grpc::Status::OK;
+  };
+  Answer<v1::PullRequest, v1::PullResponse>("");
+  struct Case {
+    const char* missing;
+    const char* subscription;
+    const char* topic;
+    const char* note;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {"TOPIC_NOT_FOUND", "", "", "the topic and its subscription are new"},
+           {"SUBSCRIPTION_NOT_FOUND", "", "", "the subscription is new"},
+           {nullptr, "", "topic { settings { paused: true } }", "the topic is paused: "},
+           {nullptr, "subscription { settings { paused: true } }", "",
+            "the subscription is paused"},
+           {nullptr, "", "", nullptr}}) {
+    SCOPED_TRACE(c.note == nullptr ? "nothing" : c.note);
+    if (c.missing != nullptr) {
+      server_.On<v1::GetSubscriptionRequest, v1::GetSubscriptionResponse>([&](const auto&, auto*) {
+        return client::MakeServerError(grpc::StatusCode::NOT_FOUND, c.missing);
+      });
+    } else {
+      Answer<v1::GetSubscriptionRequest, v1::GetSubscriptionResponse>(c.subscription);
+      Answer<v1::GetTopicRequest, v1::GetTopicResponse>(c.topic);
+    }
+    const std::string pulled = Cli("pull t").err;
+    const std::string read = Cli("subscribe t --max 1 --no-ack").err;
+    const std::string start = "subscribed to t/default at " + server_.target();
+    if (c.note == nullptr) {
+      EXPECT_EQ(pulled, "nothing\n");
+      EXPECT_THAT(read, HasSubstr(start + "\n"));
+    } else {
+      EXPECT_THAT(pulled, StartsWith(c.note));
+      EXPECT_THAT(read, HasSubstr(start + "; " + c.note));
+    }
+    EXPECT_THAT(Cli("subscribe t --max 1 --no-ack --quiet").err, Not(HasSubstr("subscribed")));
+    for (const char* line : {"pull t --no-create", "subscribe t --max 1 --no-ack --no-create"}) {
+      const Result refused = Cli(line);
+      EXPECT_EQ(refused.err.find("NOT_FOUND: ") != std::string::npos, c.missing != nullptr) << line;
+    }
+  }
 }
 
 TEST_F(CommandsTest, PullPrintsTokensAndAcksIfTheLineSaysSo) {

@@ -40,14 +40,14 @@ class ScopedEnvironment {
   const Variables variables_;
 };
 
-// Server, certificates, certificate, key and timeout, between blanks.
+// Server, certificates, certificate, key, token and timeout, between blanks.
 std::string ConnectionOf(const std::string& line) {
   const auto parsed = Parse(line);
   const auto* const invocation = std::get_if<Invocation>(&parsed);
   if (invocation == nullptr) return "refused";
   const Settings& s = invocation->settings;
   return s.server.target + " " + s.server.tls_ca_file + " " + s.server.tls_cert_file + " " +
-         s.server.tls_key_file + " " + absl::FormatDuration(s.deadline);
+         s.server.tls_key_file + " " + s.server.token_file + " " + absl::FormatDuration(s.deadline);
 }
 
 struct Result {
@@ -96,7 +96,7 @@ TEST(ConnectionTest, AnOptionWinsOverTheEnvironmentWhichWinsOverTheContext) {
   const test::TempDirectory directory;
   const ScopedEnvironment home({{"XDG_CONFIG_HOME", directory.path()}});
   ASSERT_EQ(TypeLine("context add c --server c --tls-ca /c/ca --tls-cert /c/cert --tls-key /c/key "
-                     "--timeout 3s")
+                     "--token-file /c/token --timeout 3s")
                 .code,
             kDone);
   struct Case {
@@ -105,23 +105,26 @@ TEST(ConnectionTest, AnOptionWinsOverTheEnvironmentWhichWinsOverTheContext) {
     const char* connection;
   };
   const std::vector<Case> cases = {
-      {{}, "info", "c:7788 /c/ca /c/cert /c/key 3s"},
-      {{{"DUETIME_SERVER", "e"}}, "info", "e:7788 /c/ca /c/cert /c/key 3s"},
-      {{{"DUETIME_SERVER", "e"}}, "info --server o", "o:7788 /c/ca /c/cert /c/key 3s"},
+      {{}, "info", "c:7788 /c/ca /c/cert /c/key /c/token 3s"},
+      {{{"DUETIME_SERVER", "e"}}, "info", "e:7788 /c/ca /c/cert /c/key /c/token 3s"},
+      {{{"DUETIME_SERVER", "e"}}, "info --server o", "o:7788 /c/ca /c/cert /c/key /c/token 3s"},
       {{{"DUETIME_TLS_CA", "/e/ca"},
         {"DUETIME_TLS_CERT", "/e/cert"},
         {"DUETIME_TLS_KEY", "/e/key"},
+        {"DUETIME_TOKEN_FILE", "/e/token"},
         {"DUETIME_TIMEOUT", "2s"}},
        "info",
-       "c:7788 /e/ca /e/cert /e/key 2s"},
+       "c:7788 /e/ca /e/cert /e/key /e/token 2s"},
       {{{"DUETIME_TLS_CA", "/e/ca"}, {"DUETIME_TIMEOUT", "2s"}},
-       "info --tls-ca /o/ca --tls-cert /o/cert --tls-key /o/key --timeout 1s",
-       "c:7788 /o/ca /o/cert /o/key 1s"},
-      {{}, "info --context none", "127.0.0.1:7788    10s"},
-      {{{"DUETIME_CONTEXT", "none"}}, "info", "127.0.0.1:7788    10s"},
-      {{{"DUETIME_CONTEXT", "none"}}, "info --context c", "c:7788 /c/ca /c/cert /c/key 3s"},
+       "info --tls-ca /o/ca --tls-cert /o/cert --tls-key /o/key --token-file /o/token --timeout 1s",
+       "c:7788 /o/ca /o/cert /o/key /o/token 1s"},
+      {{}, "info --context none", "127.0.0.1:7788     10s"},
+      {{{"DUETIME_CONTEXT", "none"}}, "info", "127.0.0.1:7788     10s"},
+      {{{"DUETIME_CONTEXT", "none"}},
+       "info --context c",
+       "c:7788 /c/ca /c/cert /c/key /c/token 3s"},
       // An empty variable is no value.
-      {{{"DUETIME_SERVER", ""}}, "info", "c:7788 /c/ca /c/cert /c/key 3s"},
+      {{{"DUETIME_SERVER", ""}}, "info", "c:7788 /c/ca /c/cert /c/key /c/token 3s"},
       {{}, "info --context d", "refused"},
       {{}, "info --server ''", "refused"},
       {{{"DUETIME_TIMEOUT", "soon"}}, "info", "refused"},
@@ -179,13 +182,15 @@ TEST(ContextTest, TheLifeOfAContext) {
 TEST(ContextTest, NamesOfFilesAreAbsolute) {
   const test::TempDirectory directory;
   const ScopedEnvironment home({{"XDG_CONFIG_HOME", directory.path()}});
-  ASSERT_EQ(TypeLine("context add c --tls-ca ca.pem --tls-key ../key.pem").code, kDone);
+  ASSERT_EQ(TypeLine("context add c --tls-ca ca.pem --tls-key ../key.pem --token-file t").code,
+            kDone);
   const absl::StatusOr<ContextFile> file = ReadContexts();
   ASSERT_TRUE(file.ok());
   const auto here = std::filesystem::current_path();
   EXPECT_EQ(file->contexts(0).tls_ca(), here / "ca.pem");
   EXPECT_EQ(file->contexts(0).tls_key(), here.parent_path() / "key.pem");
   EXPECT_EQ(file->contexts(0).tls_cert(), "");
+  EXPECT_EQ(file->contexts(0).token_file(), here / "t");
 }
 
 TEST(ContextTest, ADamagedFileIsNamed) {
@@ -200,7 +205,7 @@ TEST(ContextTest, ADamagedFileIsNamed) {
     EXPECT_THAT(result.err, HasSubstr("duetime/contexts.json is not a file of contexts")) << line;
   }
   // These need no context.
-  EXPECT_EQ(ConnectionOf("info --context none"), "127.0.0.1:7788    10s");
+  EXPECT_EQ(ConnectionOf("info --context none"), "127.0.0.1:7788     10s");
 }
 
 TEST(SuggestTest, NamesTheWordAndWhatItResembles) {

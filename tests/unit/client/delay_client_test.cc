@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cpp/delay_client.h"
 
+#include <fstream>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/cpp/error.h"
 #include "client/cpp/pager.h"
+#include "duetime/v1/admin.grpc.pb.h"
+#include "tests/support/temp_directory.h"
+#include "tests/support/test_certificates.h"
 #include "tests/unit/client/client_fixture.h"
 
 namespace duetime::client {
@@ -296,6 +303,78 @@ TEST(OpenChannelTest, RefusesBadAddresses) {
             StatusCode::kInvalidArgument);
   EXPECT_EQ(OpenChannel({.target = "h:1", .tls_ca_file = "/no/such/file"}).status().code(),
             StatusCode::kNotFound);
+}
+
+// The token that a server gets from a client with the address; the client's certificate authority
+// is added to it.
+class TokenTest : public testing::Test {
+ protected:
+  class Greeter final : public v1::Admin::Service {
+   public:
+    std::vector<std::string> seen;
+
+   private:
+    grpc::Status ServerInfo(grpc::ServerContext* context, const v1::ServerInfoRequest*,
+                            v1::ServerInfoResponse*) override {
+      const auto [begin, end] = context->client_metadata().equal_range("authorization");
+      for (auto it = begin; it != end; ++it) {
+        seen.emplace_back(it->second.data(), it->second.size());
+      }
+      return grpc::Status::OK;
+    }
+  };
+
+  TokenTest() {
+    const test::CertificatePem own = authority_.Issue();
+    grpc::SslServerCredentialsOptions options;
+    options.pem_key_cert_pairs.push_back({own.key, own.certificate});
+    server_ = grpc::ServerBuilder()
+                  .RegisterService(&greeter_)
+                  .AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(options), &port_)
+                  .BuildAndStart();
+    std::ofstream(directory_.Join("ca.pem")) << authority_.pem();
+    std::ofstream(directory_.Join("token")) << " from-a-file\n";
+    std::ofstream(directory_.Join("empty")) << "\n";
+  }
+
+  std::string In(const std::string& name) const { return directory_.Join(name); }
+
+  const test::TempDirectory directory_;
+  const test::TestAuthority authority_{"authority"};
+  Greeter greeter_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(TokenTest, GoesWithEachCall) {
+  ServerAddress address{.target = "localhost:" + std::to_string(port_),
+                        .tls_ca_file = In("ca.pem")};
+  for (const bool file : {false, true}) {
+    address.token = file ? "" : "secret";
+    address.token_file = file ? In("token") : "";
+    ClientOptions options;
+    options.server = address;
+    const auto client = Client::Create(options);
+    ASSERT_TRUE(client.ok()) << client.status();
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE((*client)->ServerInfo().ok());
+  }
+  EXPECT_EQ(greeter_.seen, (std::vector<std::string>{"Bearer secret", "Bearer secret",
+                                                     "Bearer from-a-file", "Bearer from-a-file"}));
+}
+
+TEST_F(TokenTest, RefusesWhatWouldSendNoneOrShowIt) {
+  const std::string ca = In("ca.pem");
+  using Address = ServerAddress;
+  for (const auto& [address, code] :
+       {std::pair{Address{.token = "t"}, StatusCode::kInvalidArgument},
+        std::pair{Address{.token_file = In("token")}, StatusCode::kInvalidArgument},
+        std::pair{Address{.tls_ca_file = ca, .token_file = In("empty")},
+                  StatusCode::kInvalidArgument},
+        std::pair{Address{.tls_ca_file = ca, .token = "t", .token_file = In("token")},
+                  StatusCode::kInvalidArgument},
+        std::pair{Address{.tls_ca_file = ca, .token_file = In("none")}, StatusCode::kNotFound}}) {
+    EXPECT_EQ(OpenChannel(address).status().code(), code) << address.token_file;
+  }
 }
 
 }  // namespace
