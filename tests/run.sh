@@ -88,11 +88,21 @@ build() {
   configure "$@" && compile "$1" "$2"
 }
 
+# show_failed LOG : the end of the output of each test that a ctest log says has failed. The end of the log only names them.
+show_failed() {
+  awk -v most=60 '
+    function show() { for (i = lines > most ? lines - most : 0; failed && i < lines; i++) print "  | " line[i]; failed = lines = 0 }
+    /^ *[0-9]+\/[0-9]+ Test +#/ { show(); failed = /\*\*\*/ }
+    /^ *Start +[0-9]+:/ { next }
+    /^[0-9]+% tests passed/ { show() }
+    { line[lines++] = $0 }' "$1"
+}
+
 # run_tests LANE PRESET [CTEST_ARGUMENT...]
 run_tests() {
   local lane=$1 preset=$2 log=$logs/$1-tests.log
   shift 2
-  step "$log" "$lane: tests" ctest --preset "$preset" "$@" --parallel "$jobs"
+  step "$log" "$lane: tests" ctest --preset "$preset" "$@" --parallel "$jobs" || show_failed "$log"
   add_counts "$log" || failed=$((failed + 1))
 }
 
