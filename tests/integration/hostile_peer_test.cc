@@ -224,6 +224,8 @@ TEST_F(HostilePeerTest, SubscribersThatDoNotReadStayWithinTheirBound) {
   }
   ASSERT_TRUE(peer.Send(bytes));
   Subscription healthy(channel_, {.topic = "t"});
+  // A message that is due before this subscription exists goes to the other subscriptions only.
+  ASSERT_TRUE(healthy.WaitStarted());
   for (int i = 0; i < kMessages; ++i) {
     MustSchedule("t", Millis(0), std::string(kPayloadBytes, 'p'));
     const auto received = healthy.Next();
