@@ -22,6 +22,7 @@ build=(
   libxxhash-dev             # the checksum of records on disk
   libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libcsv-dev zlib1g-dev     # for duetime import
+  libjwt-dev                # JSON Web Tokens
   prometheus-cpp-dev        # brings civetweb and curl, which its CMake package insists on
   libcpp-httplib-dev        # the console of the command line tool
   tzdata                    # --tz of the command line tool, civil times and recurrences in the server
@@ -54,7 +55,7 @@ command -v chromium >/dev/null || test+=(chromium)
 runtime=(
   libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 librocksdb7.8
   libspdlog1.10 libfmt9 libtomlplusplus3 libprometheus-cpp-core1.0
-  libcsv3 zlib1g libcpp-httplib0.11
+  libcsv3 zlib1g libcpp-httplib0.11 libjwt0
   tzdata
 )
 

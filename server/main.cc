@@ -7,19 +7,15 @@
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
-#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 
 #include "server/api/server.h"
-#include "server/config/knobs.h"
 #include "server/config/load.h"
-#include "server/config/version.h"
 #include "server/main_events.h"
 #include "server/main_options.h"
 #include "server/metrics/exporter.h"
 #include "server/rpc/grpc_log.h"
 #include "server/runtime/drain.h"
-#include "server/runtime/housekeeping.h"
 #include "server/runtime/logging.h"
 #include "server/runtime/signals.h"
 #include "server/runtime/system_clock.h"
@@ -37,8 +33,11 @@ ExitCode Serve(const config::Loaded& loaded, const Invocation& invocation) {
   if (absl::Status status = FitDescriptors(&config); !status.ok()) return CannotOpen(status);
   runtime::SystemClock clock(config.clock);
   metrics::RpcStats rpc_stats;
+  Guarding guarding;
+  if (absl::Status status = guarding.Open(config); !status.ok()) return CannotListen(status);
   // Listen before the storage opens, so that clients get STARTING meanwhile.
-  const auto server = api::Server::Create(config.server, config.node, &clock, &rpc_stats);
+  const auto server =
+      api::Server::Create(config.server, config.node, &clock, &rpc_stats, guarding.guards());
   if (!server.ok()) return CannotListen(server.status());
   api::Server* const grpc = server->get();
   if (absl::Status status = grpc->Listen(); !status.ok()) return CannotListen(status);
@@ -51,16 +50,13 @@ ExitCode Serve(const config::Loaded& loaded, const Invocation& invocation) {
   runtime::Node node(config.node, store, &clock, grpc);
   if (absl::Status status = node.Start(); !status.ok()) return CannotOpen(status);
   runtime::Housekeeping housekeeping(config.housekeeping, TasksOf(store), &clock);
+  housekeeping.Add("read the access files", [&guarding] { return guarding.Reload(); });
   housekeeping.Start();
-  const auto read = [&] { return ReadAll({&node, &clock, store, grpc, &housekeeping}); };
-  auto exporter = metrics::Exporter::StartIfWanted(
-      config.metrics, std::make_shared<metrics::Collector>(config::Numbers(config), &rpc_stats,
-                                                           config::Version(), read));
+  auto exporter = StartMetrics(config, &rpc_stats,
+                               {&node, &clock, store, grpc, &housekeeping, guarding.guards()});
   if (!exporter.ok()) return CannotListen(exporter.status());
   grpc->Serve({&node, store, store->epoch(), [&housekeeping] { return housekeeping.disk_low(); }});
-  spdlog::info("ready: duetimed {} epoch={} shards={} grpc={} metrics={}", config::Version(),
-               store->epoch(), node.shard_count(), absl::StrJoin(grpc->addresses(), ","),
-               *exporter == nullptr ? "off" : (*exporter)->address());
+  LogReady(*store, node, *grpc, exporter->get());
   const int signal =
       WaitForStop(invocation, loaded.config, [store] { return store->ReopenWouldHelp(); });
   const uint64_t grace_ms = signal == 0 ? 0 : config.server.drain_grace_ms;

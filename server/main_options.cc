@@ -9,7 +9,13 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
+#include "server/access/access_control.h"
+#include "server/config/knobs.h"
+#include "server/config/version.h"
+#include "server/metrics/exporter.h"
+#include "server/runtime/audit_log.h"
 #include "server/runtime/catalog_engine.h"
 #include "server/runtime/descriptors.h"
 #include "server/runtime/logging.h"
@@ -56,6 +62,39 @@ config::ExitCode Repair(const config::Loaded& loaded) {
   return written ? config::ExitCode::kRecordsLost : config::CodeOfFailedStart(status);
 }
 
+metrics::Readings ReadAll(const Measured& from) {
+  metrics::Readings readings = metrics::ReadNode(*from.node, from.clock);
+  const storage::RocksDbStats stats = from.store->Stats();
+  readings.topics = from.grpc->topics();
+  readings.subscriptions = from.grpc->subscriptions();
+  readings.streams = from.grpc->streams();
+  readings.connections = from.grpc->connections();
+  readings.connections_refused = from.grpc->connections_refused();
+  readings.open_answers_bytes = from.grpc->open_answers()->bytes();
+  readings.open_answers_refused = from.grpc->open_answers()->refused();
+  readings.disk_free_bytes = from.housekeeping->disk_free_bytes();
+  readings.disk_low = from.housekeeping->disk_low();
+  readings.log_lines_lost = runtime::LogLinesLost();
+  if (const access::AccessControl* access = from.guards.access; access != nullptr) {
+    readings.access_unauthenticated = access->unauthenticated.load(std::memory_order_relaxed);
+    readings.access_denied = access->denied.load(std::memory_order_relaxed);
+    readings.access_over_quota = access->over_quota.load(std::memory_order_relaxed);
+    readings.access_stale = access->stale();
+  }
+  if (from.guards.audit != nullptr) readings.audit_lines_lost = from.guards.audit->lost();
+  readings.store =
+      metrics::StoreReadings{.wal_bytes = stats.wal_bytes,
+                             .memtable_bytes = stats.memtable_bytes,
+                             .table_bytes = stats.table_bytes,
+                             .block_cache_bytes = stats.block_cache_bytes,
+                             .compaction_pending_bytes = stats.compaction_pending_bytes,
+                             .damaged_blocks = stats.damaged_blocks,
+                             .held_families = stats.held_families,
+                             .writes_stopped = stats.writes_stopped,
+                             .writes_delayed = stats.writes_delayed};
+  return readings;
+}
+
 }  // namespace
 
 absl::Status FitDescriptors(config::Config* config) {
@@ -94,30 +133,37 @@ runtime::StoreTasks TasksOf(storage::RocksDbStore* store) {
           .drop_expired = [store](uint64_t until_ms) { store->DropExpired(until_ms); }};
 }
 
-metrics::Readings ReadAll(const Measured& from) {
-  metrics::Readings readings = metrics::ReadNode(*from.node, from.clock);
-  const storage::RocksDbStats stats = from.store->Stats();
-  readings.topics = from.grpc->topics();
-  readings.subscriptions = from.grpc->subscriptions();
-  readings.streams = from.grpc->streams();
-  readings.connections = from.grpc->connections();
-  readings.connections_refused = from.grpc->connections_refused();
-  readings.open_answers_bytes = from.grpc->open_answers()->bytes();
-  readings.open_answers_refused = from.grpc->open_answers()->refused();
-  readings.disk_free_bytes = from.housekeeping->disk_free_bytes();
-  readings.disk_low = from.housekeeping->disk_low();
-  readings.log_lines_lost = runtime::LogLinesLost();
-  readings.store =
-      metrics::StoreReadings{.wal_bytes = stats.wal_bytes,
-                             .memtable_bytes = stats.memtable_bytes,
-                             .table_bytes = stats.table_bytes,
-                             .block_cache_bytes = stats.block_cache_bytes,
-                             .compaction_pending_bytes = stats.compaction_pending_bytes,
-                             .damaged_blocks = stats.damaged_blocks,
-                             .held_families = stats.held_families,
-                             .writes_stopped = stats.writes_stopped,
-                             .writes_delayed = stats.writes_delayed};
-  return readings;
+Guarding::Guarding() = default;
+Guarding::~Guarding() = default;
+
+absl::Status Guarding::Reload() { return access_->Reload(); }
+
+absl::Status Guarding::Open(const config::Config& config) {
+  access_ = std::make_unique<access::AccessControl>(config.access);
+  if (absl::Status status = access_->Reload(); !status.ok()) return status;
+  auto audit = runtime::AuditLog::Open(config.audit);
+  if (audit.ok()) audit_ = *std::move(audit);
+  return audit.status();
+}
+
+api::Guards Guarding::guards() const {
+  return {.access = access_->on() ? access_.get() : nullptr, .audit = audit_.get()};
+}
+
+absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Config& config,
+                                                                metrics::RpcStats* rpc_stats,
+                                                                const Measured& from) {
+  return metrics::Exporter::StartIfWanted(
+      config.metrics,
+      std::make_shared<metrics::Collector>(config::Numbers(config), rpc_stats, config::Version(),
+                                           [from] { return ReadAll(from); }));
+}
+
+void LogReady(const storage::RocksDbStore& store, const runtime::Node& node,
+              const api::Server& grpc, const metrics::Exporter* exporter) {
+  spdlog::info("ready: duetimed {} epoch={} shards={} grpc={} metrics={}", config::Version(),
+               store.epoch(), node.shard_count(), absl::StrJoin(grpc.addresses(), ","),
+               exporter == nullptr ? "off" : exporter->address());
 }
 
 config::ExitCode CannotOpen(const absl::Status& status) {

@@ -3,7 +3,10 @@
 // What main passes to its parts beside their knobs, and the exit codes of their errors.
 #pragma once
 
+#include <memory>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 #include "server/api/server.h"
 #include "server/config/exit_code.h"
@@ -12,6 +15,13 @@
 #include "server/runtime/housekeeping.h"
 #include "server/runtime/node.h"
 #include "storage/rocksdb_store.h"
+
+namespace duetime::metrics {
+class Exporter;
+}
+namespace duetime::runtime {
+class AuditLog;
+}
 
 namespace duetime {
 
@@ -26,6 +36,23 @@ storage::RocksDbStoreOptions StoreOptionsOf(const storage::StoreOptions& knobs, 
 // `store` outlives the housekeeping.
 runtime::StoreTasks TasksOf(storage::RocksDbStore* store);
 
+// Access control and the audit log of a run.
+class Guarding {
+ public:
+  Guarding();
+  ~Guarding();
+  // Reads the access files and opens the audit log. An error names the file.
+  absl::Status Open(const config::Config& config);
+  // Null where the configuration wants none.
+  api::Guards guards() const;
+  // Reads the access files again if they have changed.
+  absl::Status Reload();
+
+ private:
+  std::unique_ptr<access::AccessControl> access_;
+  std::unique_ptr<runtime::AuditLog> audit_;
+};
+
 // Everything that knows something worth measuring.
 struct Measured {
   const runtime::Node* node;
@@ -33,8 +60,16 @@ struct Measured {
   const storage::RocksDbStore* store;
   const api::Server* grpc;
   const runtime::Housekeeping* housekeeping;
+  api::Guards guards;
 };
-metrics::Readings ReadAll(const Measured& from);
+// Null if the configuration wants no metrics. All of `from` outlives the exporter.
+absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Config& config,
+                                                                metrics::RpcStats* rpc_stats,
+                                                                const Measured& from);
+
+// Logs that the daemon serves, with its addresses. `exporter` may be null.
+void LogReady(const storage::RocksDbStore& store, const runtime::Node& node,
+              const api::Server& grpc, const metrics::Exporter* exporter);
 
 // Log why the store does not open, or why the server or the metrics cannot listen. Return the exit
 // code.

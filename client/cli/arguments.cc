@@ -89,7 +89,7 @@ const Commands& AllCommands() {
          {MessageCommands(), Commands{ImportCommand(), ExportCommand()}, ReceiveCommands(),
           ServerCommands(), Commands{DoctorCommand(), TopCommand(), BenchCommand()},
           OperationCommands(), RecurrenceCommands(), TopicCommands(), SubscriptionCommands(),
-          ContextCommands(), Commands{ConsoleCommand()}, CompletionCommands(),
+          AccessCommands(), ContextCommands(), Commands{ConsoleCommand()}, CompletionCommands(),
           Commands{ManCommand()}}) {
       all.insert(all.end(), some.begin(), some.end());
     }

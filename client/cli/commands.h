@@ -31,6 +31,7 @@ Commands RecurrenceCommands();
 Commands TopicCommands();
 Commands SubscriptionCommands();
 Commands ServerCommands();
+Commands AccessCommands();
 Commands ContextCommands();
 Commands CompletionCommands();
 Command ManCommand();

@@ -136,6 +136,11 @@ absl::StatusOr<v1::DeleteSubscriptionResponse> AdminClient::DeleteSubscription(
   return impl_->Call(&AdminStub::DeleteSubscription, request, OnUnavailable::kReturn);
 }
 
+absl::StatusOr<v1::CheckAccessResponse> AdminClient::CheckAccess(
+    const v1::CheckAccessRequest& request) {
+  return impl_->Call(&AdminStub::CheckAccess, request);
+}
+
 absl::StatusOr<v1::ForecastResponse> AdminClient::Forecast(const v1::ForecastRequest& request) {
   return impl_->Call(&AdminStub::Forecast, request);
 }

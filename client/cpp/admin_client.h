@@ -50,6 +50,9 @@ class AdminClient {
   absl::StatusOr<v1::DeleteSubscriptionResponse> DeleteSubscription(
       const v1::DeleteSubscriptionRequest& request);
 
+  // ---- Access
+  absl::StatusOr<v1::CheckAccessResponse> CheckAccess(const v1::CheckAccessRequest& request);
+
   // ---- Forecasts
   absl::StatusOr<v1::ForecastResponse> Forecast(const v1::ForecastRequest& request);
 

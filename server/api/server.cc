@@ -43,16 +43,17 @@ size_t MessageBytesMax(const RequestLimits& limits) {
 }  // namespace
 
 Server::Server(ServerOptions options, const runtime::NodeOptions& node_options, base::Clock* clock,
-               metrics::RpcStats* stats)
-    : context_(std::move(options), node_options, clock, stats) {
+               metrics::RpcStats* stats, const Guards& guards)
+    : context_(std::move(options), node_options, clock, stats, guards) {
   context_.started = clock->Read();
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options,
                                                        const runtime::NodeOptions& node_options,
-                                                       base::Clock* clock,
-                                                       metrics::RpcStats* stats) {
-  std::unique_ptr<Server> server(new Server(std::move(options), node_options, clock, stats));
+                                                       base::Clock* clock, metrics::RpcStats* stats,
+                                                       const Guards& guards) {
+  std::unique_ptr<Server> server(
+      new Server(std::move(options), node_options, clock, stats, guards));
   ServingContext* const context = &server->context_;
   auto shell = rpc::GrpcServer::Create(
       context->options, MessageBytesMax(context->options.limits),

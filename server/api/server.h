@@ -46,11 +46,12 @@ struct ServeFacts {
 class Server final : public runtime::EffectSink {
  public:
   // Checks the options and reads the TLS files; opens nothing yet. `node_options` are those of the
-  // node. `clock` and `stats` outlive the server.
+  // node. `clock` and `stats` outlive the server. REQUIRES: the access files were read once.
   static absl::StatusOr<std::unique_ptr<Server>> Create(ServerOptions options,
                                                         const runtime::NodeOptions& node_options,
                                                         base::Clock* clock,
-                                                        metrics::RpcStats* stats);
+                                                        metrics::RpcStats* stats,
+                                                        const Guards& guards = {});
   ~Server() override { Shutdown(std::chrono::milliseconds(0)); }
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -93,7 +94,7 @@ class Server final : public runtime::EffectSink {
 
  private:
   Server(ServerOptions options, const runtime::NodeOptions& node_options, base::Clock* clock,
-         metrics::RpcStats* stats);
+         metrics::RpcStats* stats, const Guards& guards);
 
   void PostWakes(const std::vector<protocol::WakeShards>& wakes);
   // Gives each thread of the shell the effects for its calls and streams.

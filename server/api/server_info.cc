@@ -3,6 +3,7 @@
 // Admin.ServerInfo.
 #include "server/api/server_info.h"
 
+#include "server/api/access/authorization.h"
 #include "server/api/proto_time.h"
 #include "server/api/query_validation.h"
 #include "server/api/validation_error.h"
@@ -117,8 +118,8 @@ void FillDamage(const storage::DamageReport& report, v1::ServerInfoResponse* res
 
 }  // namespace
 
-absl::Status ServerInfo(ApiWorker& worker, const v1::ServerInfoRequest&,
-                        v1::ServerInfoResponse* response) {
+Co<absl::Status> ServerInfo(ApiWorker& worker, rpc::UnaryCall& call, const v1::ServerInfoRequest&,
+                            v1::ServerInfoResponse* response) {
   ServingContext& context = worker.context();
   const base::Now now = context.clock->Read();
   response->set_version(context.options.version);
@@ -132,10 +133,12 @@ absl::Status ServerInfo(ApiWorker& worker, const v1::ServerInfoRequest&,
     response->set_epoch(static_cast<int64_t>(context.epoch));
     response->set_shards(node->shard_count());
     response->set_disk_low(context.DiskLow());
-    FillCounts(context, *node, response->mutable_counts());
-    FillDamage(context.store->Damage(), response);
+    if (Allows(call.caller, access::Verb::kOperate, "")) {
+      FillCounts(context, *node, response->mutable_counts());
+      FillDamage(context.store->Damage(), response);
+    }
   }
-  return absl::OkStatus();
+  co_return absl::OkStatus();
 }
 
 }  // namespace duetime::api

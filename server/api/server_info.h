@@ -10,7 +10,7 @@
 
 namespace duetime::api {
 
-absl::Status ServerInfo(ApiWorker& worker, const v1::ServerInfoRequest& request,
-                        v1::ServerInfoResponse* response);
+Co<absl::Status> ServerInfo(ApiWorker& worker, rpc::UnaryCall& call,
+                            const v1::ServerInfoRequest& request, v1::ServerInfoResponse* response);
 
 }  // namespace duetime::api

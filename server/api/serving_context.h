@@ -25,6 +25,13 @@
 #include "server/runtime/reader.h"
 #include "storage/message_store.h"
 
+namespace duetime::access {
+class AccessControl;
+}
+namespace duetime::runtime {
+class AuditLog;
+}
+
 namespace duetime::api {
 
 using rpc::ServingState;
@@ -41,13 +48,21 @@ enum class CallKind : uint8_t {
   kAlways,
 };
 
+// Access control and audit log. Each may be null. Both outlive the server.
+struct Guards {
+  access::AccessControl* access = nullptr;
+  runtime::AuditLog* audit = nullptr;
+};
+
 // Thread-safe. The plain fields are constant once the first call is served.
 struct ServingContext : rpc::ServerState {
   ServingContext(ServerOptions server_options, const runtime::NodeOptions& node_settings,
-                 base::Clock* server_clock, metrics::RpcStats* rpc_stats)
+                 base::Clock* server_clock, metrics::RpcStats* rpc_stats, const Guards& guards)
       : rpc::ServerState(server_clock, rpc_stats),
         options(std::move(server_options)),
         node_options(node_settings),
+        access(guards.access),
+        audit(guards.audit),
         open_answers(std::make_shared<protocol::AnswerBudget>(options.open_answers_bytes_max)) {}
 
   // OK, or why a call of this kind is refused now: STARTING, DRAINING, STORAGE_FAILED, DISK_LOW.
@@ -78,6 +93,10 @@ struct ServingContext : rpc::ServerState {
 
   const ServerOptions options;
   const runtime::NodeOptions node_options;
+  // Null: every client may do everything.
+  access::AccessControl* const access;
+  // Null: there is no audit log.
+  runtime::AuditLog* const audit;
   // Bounds the answers of calls whose answers hold payloads or pages.
   const protocol::AnswerBudgetPtr open_answers;
   // Null until Serve, which sets the fields below first.

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "server/api/access/access_handlers.h"
 #include "server/api/messages/lifecycle_handlers.h"
 #include "server/api/messages/pull_handlers.h"
 #include "server/api/messages/query_handlers.h"
@@ -62,6 +63,7 @@ constexpr std::array kMethods = {
     Message<kOther, &DeleteRecurrence>(RpcMethod::kDeleteRecurrence),
     Message<kOther, &PreviewRecurrence>(RpcMethod::kPreviewRecurrence),
     Admin<kAlways, &ServerInfo>(RpcMethod::kServerInfo),
+    Admin<kAlways, &CheckAccess>(RpcMethod::kCheckAccess),
     Admin<kOther, &Forecast>(RpcMethod::kForecast),
     Admin<kSchedule, &CreateTopic>(RpcMethod::kCreateTopic),
     Admin<kOther, &GetTopic>(RpcMethod::kGetTopic),

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 
+#include "server/api/access/authorization.h"
 #include "server/api/api_worker.h"
 #include "server/api/coroutine.h"
 #include "server/api/request_validation.h"
@@ -17,15 +18,16 @@ namespace duetime::api {
 // All unary methods.
 std::span<const rpc::UnaryMethod> UnaryMethods();
 
-// Parses the request of a call into a reused message. Null: the call was answered with the error.
+// Parses the request of a call into a reused message, and checks the client's rights. Null: the
+// call was answered with the error.
 template <typename Request>
-const Request* ParseOrFinish(rpc::UnaryCall& call) {
+const Request* ParseOrFinish(ApiWorker& worker, rpc::UnaryCall& call) {
   auto* request = ApiWorker::Reused<Request>(call.request()->Length());
-  if (absl::Status status = rpc::ParseRequest(call.request(), request); !status.ok()) {
-    call.FinishWithError(status);
-    return nullptr;
-  }
-  return request;
+  absl::Status status = rpc::ParseRequest(call.request(), request);
+  if (status.ok()) status = Authorize(worker, call, *request);
+  if (status.ok()) return request;
+  call.FinishWithError(status);
+  return nullptr;
 }
 
 // The same for a batch: checks the number of elements before it spends memory on them.
@@ -39,6 +41,7 @@ const Request* ParseBatchOrFinish(ApiWorker& worker, rpc::UnaryCall& call) {
   }
   auto* request = ApiWorker::Reused<Request>(bytes);
   if (status.ok()) status = rpc::ParseChecked(call.request(), request);
+  if (status.ok()) status = Authorize(worker, call, *request);
   if (status.ok()) return request;
   call.FinishWithError(status);
   return nullptr;
@@ -60,8 +63,9 @@ inline void Finish(rpc::UnaryCall& call, const absl::Status& status,
 //   absl::Status F(ApiWorker&, const Request&, Response*)        answers at once
 //   Co<absl::Status> F(ApiWorker&, rpc::UnaryCall&, const Request&, Response*)   waits; the request
 //                                                                lives as long as the call
-//   CallTask F(ApiWorker&, rpc::UnaryCall&)                      parses and answers by itself, for
-//                                                                calls that come by the thousands
+//   CallTask F(ApiWorker&, rpc::UnaryCall&)                      parses, authorizes and answers by
+//                                                                itself, for calls that come by the
+//                                                                thousands
 template <auto kHandler>
 struct Unary;
 
@@ -69,7 +73,7 @@ template <typename Request, typename Response,
           absl::Status (*kHandler)(ApiWorker&, const Request&, Response*)>
 struct Unary<kHandler> {
   static void Run(ApiWorker& worker, rpc::UnaryCall& call) {
-    const Request* request = ParseOrFinish<Request>(call);
+    const Request* request = ParseOrFinish<Request>(worker, call);
     if (request == nullptr) return;
     Response response;
     const absl::Status status = kHandler(worker, *request, &response);
@@ -84,6 +88,7 @@ struct Unary<kHandler> {
     Request request;
     Response response;
     absl::Status status = rpc::ParseRequest(call.request(), &request);
+    if (status.ok()) status = Authorize(worker, call, request);
     if (status.ok()) status = co_await kHandler(worker, call, request, &response);
     Finish(call, status, response);
   }
@@ -94,13 +99,14 @@ struct Unary<kHandler> {
   static void Run(ApiWorker& worker, rpc::UnaryCall& call) { kHandler(worker, call); }
 };
 
-// The entry point of a method: refuses the call if its kind is not admitted now.
+// The entry point of a method: refuses the call if its client is not known, or its kind is not
+// admitted now.
 template <CallKind kKind, auto kHandler>
 void Serve(rpc::WorkerApp& app, rpc::UnaryCall& call) {
   auto& worker = static_cast<ApiWorker&>(app);
-  if (absl::Status status = worker.context().Admit(kKind); !status.ok()) {
-    return call.FinishWithError(status);
-  }
+  absl::Status status = Authenticate(worker, call);
+  if (status.ok()) status = worker.context().Admit(kKind);
+  if (!status.ok()) return call.FinishWithError(status);
   Unary<kHandler>::Run(worker, call);
 }
 

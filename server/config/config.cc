@@ -42,7 +42,7 @@ void CheckTls(const Config& config, std::vector<std::string>* faults) {
   }
 }
 
-// `secure` means that connections to the address are encrypted.
+// Connections to the address are encrypted and authenticated if `secure`.
 void CheckAddress(const Config& config, absl::string_view knob, const std::string& address,
                   bool secure, std::vector<std::string>* faults) {
   const absl::StatusOr<rpc::ListenAddress> parsed = rpc::ParseListenAddress(address);
@@ -53,16 +53,28 @@ void CheckAddress(const Config& config, absl::string_view knob, const std::strin
   if (parsed->IsLocal() || secure || config.server.insecure_nonloopback) return;
   faults->push_back(absl::StrCat(
       knob, " = \"", address,
-      "\" can be reached by other machines and would be neither encrypted nor authenticated. Use "
-      "a loopback or Unix address, give tls_cert and tls_key (gRPC only), or, if everyone who can "
-      "reach "
-      "it may read, cancel and settle every message, set insecure_nonloopback = true"));
+      "\" can be reached by other machines and would not be encrypted and authenticated. Use a "
+      "loopback or Unix address, give tls_cert and tls_key with tls_client_ca, access_file or "
+      "tokens_file (gRPC only), or, if everyone who can reach it may read, cancel and settle every "
+      "message, set insecure_nonloopback = true"));
+}
+
+// Reads the access files, because a rule that does not hold must not show first at a start.
+void CheckAccess(const Config& config, std::vector<std::string>* faults) {
+  access::AccessControl access(config.access);
+  if (absl::Status status = access.Reload(); !status.ok()) {
+    faults->push_back(std::string(status.message()));
+  }
 }
 
 void CheckAddresses(const Config& config, std::vector<std::string>* faults) {
   if (config.server.listen.empty()) faults->push_back("listen must name at least one address");
+  const bool encrypted = !config.server.tls_cert.empty();
+  const bool authenticated = !config.server.tls_client_ca.empty() ||
+                             !config.access.access_file.empty() ||
+                             !config.access.tokens_file.empty();
   for (const std::string& address : config.server.listen) {
-    CheckAddress(config, "listen", address, !config.server.tls_cert.empty(), faults);
+    CheckAddress(config, "listen", address, encrypted && authenticated, faults);
   }
   if (config.metrics.listen.empty()) return;
   const absl::StatusOr<rpc::ListenAddress> parsed = rpc::ParseListenAddress(config.metrics.listen);
@@ -111,6 +123,7 @@ absl::Status Validate(const Config& config) {
   CheckBounds(config, &faults);
   CheckTls(config, &faults);
   CheckAddresses(config, &faults);
+  CheckAccess(config, &faults);
   CheckOrders(config, &faults);
   if (faults.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(faults, "\n"));

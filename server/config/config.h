@@ -7,8 +7,10 @@
 
 #include "absl/status/status.h"
 
+#include "server/access/access_control.h"
 #include "server/api/server_options.h"
 #include "server/metrics/exporter_options.h"
+#include "server/runtime/audit_log.h"
 #include "server/runtime/runtime_options.h"
 #include "storage/store_options.h"
 
@@ -25,6 +27,8 @@ struct Config {
   runtime::ClockOptions clock;
   runtime::LogOptions log;
   metrics::ExporterOptions metrics;
+  access::AccessOptions access;
+  runtime::AuditOptions audit;
 };
 
 // Checks every bound of the table and the rules between knobs. INVALID_ARGUMENT with one line per

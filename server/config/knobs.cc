@@ -23,6 +23,7 @@ constexpr uint64_t kDay = 24 * kHour;
 
 constexpr char kStorage[] = "Storage";
 constexpr char kNetwork[] = "Network";
+constexpr char kAccess[] = "Access";
 constexpr char kRequests[] = "Limits of requests";
 constexpr char kPipeline[] = "Threads and queues";
 constexpr char kDelivery[] = "Delivery";
@@ -125,10 +126,12 @@ std::vector<Knob> NetworkKnobs() {
            "PEM file with the authorities that sign client certificates. If set, every client must "
            "present a certificate.",
            [](auto& c) { return &c.server.tls_client_ca; }),
-      Text("insecure_nonloopback", kNetwork,
-           "Allow unencrypted, unauthenticated addresses that other machines can reach. Any client "
-           "that reaches one can read, cancel and settle every message.",
-           [](auto& c) { return &c.server.insecure_nonloopback; }),
+      Text(
+          "insecure_nonloopback", kNetwork,
+          "Allow unencrypted, or unauthenticated, addresses that other machines can reach. Without "
+          "access_file, tokens_file and tls_client_ca, any client that reaches one can read, "
+          "cancel and settle every message.",
+          [](auto& c) { return &c.server.insecure_nonloopback; }),
       Number("connections_max", kNetwork, Unit::kCount, {1, 1'000'000},
              "Maximum number of connections. More are closed at once. At most half of the limit of "
              "open files.",
@@ -155,6 +158,36 @@ std::vector<Knob> NetworkKnobs() {
       Number("io_threads", kNetwork, Unit::kCount, {0, 64},
              "Number of threads that serve connections. 0: half the cores, at least 1.",
              [](auto& c) { return &c.server.io_threads; }),
+  };
+}
+
+std::vector<Knob> AccessKnobs() {
+  return {
+      Text("access_file", kAccess,
+           "TOML file with the rules: who may do what on which topics; also groups, quotas and JWT "
+           "settings. Once it, or tokens_file, is set, every client must authenticate. The server "
+           "reads both files again within a second after a change.",
+           [](auto& c) { return &c.access.access_file; }),
+      Text("tokens_file", kAccess,
+           "TOML file with the hashes of the tokens that `duetime token` makes.",
+           [](auto& c) { return &c.access.tokens_file; }),
+      Number("auth_failures_max", kAccess, Unit::kCount, {1, 1'000'000},
+             "Refused credentials per second and peer address. Beyond it, the server verifies no "
+             "JWT of that address (TOO_MANY_REFUSED_CREDENTIALS), and audits no more of its "
+             "refusals.",
+             [](auto& c) { return &c.access.auth_failures_max; }),
+      Text("audit_log", kAccess,
+           "File for one JSON line per administrative change and refused access, or \"stderr\". "
+           "Empty: none.",
+           [](auto& c) { return &c.audit.audit_log; }),
+      Text("audit_cancels", kAccess, "Audit each Cancel and CancelBatch, too.",
+           [](auto& c) { return &c.audit.audit_cancels; }),
+      Number("audit_file_bytes_max", kAccess, Unit::kBytes, {64 * kKiB, kTiB},
+             "Size at which the audit log begins a new file.",
+             [](auto& c) { return &c.audit.audit_file_bytes_max; }),
+      Number("audit_files_max", kAccess, Unit::kCount, {1, 1'000},
+             "Number of older files of the audit log that are kept.",
+             [](auto& c) { return &c.audit.audit_files_max; }),
   };
 }
 
@@ -342,8 +375,8 @@ std::span<const Knob> Knobs() {
   static const std::vector<Knob> knobs = [] {
     std::vector<Knob> all;
     for (const std::vector<Knob>& part :
-         {StorageKnobs(), NetworkKnobs(), RequestKnobs(), PipelineKnobs(), DeliveryKnobs(),
-          MessageKnobs(), PacingKnobs(), OtherKnobs()}) {
+         {StorageKnobs(), NetworkKnobs(), AccessKnobs(), RequestKnobs(), PipelineKnobs(),
+          DeliveryKnobs(), MessageKnobs(), PacingKnobs(), OtherKnobs()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

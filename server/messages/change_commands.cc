@@ -117,7 +117,7 @@ void ChangeCommands::Run(base::Now now, Command command,
 bool ChangeCommands::DecideCancel(base::Now now, const CancelCommand& command, CancelReply* reply) {
   DT_CHECK(reply->status.ok());
   FoundMessage found;
-  reply->status = finder_->Find(now, reply->id, &found);
+  reply->status = finder_->FindFor(now, command.target, reply->id, &found);
   const bool pending = reply->status.ok() && found.kind == FoundMessage::Kind::kPending;
   if (pending) reply->status = finder_->Examine(now, &found);
   FillOutcome(found, reply);
@@ -137,7 +137,7 @@ bool ChangeCommands::DecideReschedule(base::Now now, const RescheduleCommand& co
                                       RescheduleReply* reply) {
   DT_CHECK(reply->status.ok());
   FoundMessage found;
-  reply->status = finder_->Find(now, reply->id, &found);
+  reply->status = finder_->FindFor(now, command.target, reply->id, &found);
   const bool pending = reply->status.ok() && found.kind == FoundMessage::Kind::kPending;
   if (pending) reply->status = finder_->Examine(now, &found);
   FillOutcome(found, reply);

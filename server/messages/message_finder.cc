@@ -7,6 +7,7 @@
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/messages/message_states.h"
+#include "server/protocol/topic_scope.h"
 
 namespace duetime::messages {
 
@@ -99,6 +100,24 @@ absl::Status MessageFinder::Find(base::Now now, const MessageId& id, FoundMessag
   if (tombstone->expire_ms <= now.wall_ms) return absl::OkStatus();
   found->kind = FoundMessage::Kind::kEnded;
   found->tombstone = *std::move(tombstone);
+  return absl::OkStatus();
+}
+
+absl::Status MessageFinder::FindFor(base::Now now, const protocol::Target& target,
+                                    const MessageId& id, FoundMessage* found) {
+  absl::Status status = Find(now, id, found);
+  if (!status.ok() || target.scope == nullptr) return status;
+  storage::MessageHeader header;
+  header.topic = found->tombstone.topic;
+  if (found->kind == FoundMessage::Kind::kPending) {
+    status = storage::DecodeMessageHeader(found->bytes, &header);
+    if (!status.ok()) return ReadFailed(status);
+  }
+  if (found->kind == FoundMessage::Kind::kUnknown || target.scope->Covers(header.topic)) {
+    return absl::OkStatus();
+  }
+  found->kind = FoundMessage::Kind::kUnknown;
+  found->tombstone = {};
   return absl::OkStatus();
 }
 

@@ -80,6 +80,11 @@ class MessageFinder {
   // new; no change of the message is in flight.
   absl::Status Find(base::Now now, const storage::MessageId& id, FoundMessage* found);
 
+  // As Find, for a client's command: a message outside of the target's scope is unknown. REQUIRES:
+  // the target was resolved to `id`.
+  absl::Status FindFor(base::Now now, const protocol::Target& target, const storage::MessageId& id,
+                       FoundMessage* found);
+
   // Sets kind, key and bytes to what the move leaves. REQUIRES: `found` is new; the move is of the
   // open batch.
   void FindMoved(const MessageLocks::Move& move, FoundMessage* found) const;

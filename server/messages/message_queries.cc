@@ -64,7 +64,7 @@ void MessageQueries::Get(base::Now now, protocol::GetCommand command) {
   if (reply.status.ok()) {
     FoundMessage found;
     reply.id = target->id;
-    reply.status = finder_->Find(now, reply.id, &found);
+    reply.status = finder_->FindFor(now, command.target, reply.id, &found);
     if (reply.status.ok()) FillReply(now, command.target, &found, &reply);
     reply.charge = protocol::Charge(command.budget, reply.record.size());
   }

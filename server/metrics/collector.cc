@@ -343,6 +343,20 @@ void AddServer(Families* out, const Readings& readings) {
   AddCounter(out, "duetime_log_lines_lost_total",
              "Log lines lost because the reader of stderr was too slow or gone.",
              static_cast<double>(readings.log_lines_lost));
+  AddCounter(out, "duetime_audit_lines_lost_total",
+             "Lines of the audit log that were lost because its disk was too slow.",
+             static_cast<double>(readings.audit_lines_lost));
+  MetricFamily& refused = out->emplace_back(MakeFamily(
+      kCounter, "duetime_access_refused_total",
+      "Calls, streams and frames refused by access control, by reason: unauthenticated, denied, "
+      "quota."));
+  AddSample(&refused, static_cast<double>(readings.access_unauthenticated),
+            {{"reason", "unauthenticated"}});
+  AddSample(&refused, static_cast<double>(readings.access_denied), {{"reason", "denied"}});
+  AddSample(&refused, static_cast<double>(readings.access_over_quota), {{"reason", "quota"}});
+  AddGauge(out, "duetime_access_files_stale",
+           "1 while the newest access files have an error, and older ones are in force.",
+           readings.access_stale ? 1 : 0);
   AddGauge(out, "duetime_resident_memory_bytes", "Memory of the process.",
            static_cast<double>(base::ResidentMemoryBytes()));
 }

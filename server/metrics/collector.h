@@ -45,6 +45,11 @@ struct Readings {
   uint64_t subscriptions = 0;
   uint64_t streams = 0;
   uint64_t log_lines_lost = 0;
+  uint64_t audit_lines_lost = 0;
+  uint64_t access_unauthenticated = 0;
+  uint64_t access_denied = 0;
+  uint64_t access_over_quota = 0;
+  bool access_stale = false;
   uint64_t connections = 0;
   uint64_t connections_refused = 0;
   uint64_t open_answers_bytes = 0;

@@ -50,10 +50,11 @@ enum class RpcMethod : uint8_t {
   kListSubscriptions,
   kUpdateSubscription,
   kDeleteSubscription,
+  kCheckAccess,
   kHealthCheck,
   kHealthWatch,
 };
-inline constexpr size_t kRpcMethodCount = 40;
+inline constexpr size_t kRpcMethodCount = 41;
 // The names of the protos; the methods of the health service have the prefix "Health".
 inline constexpr std::array<const char*, kRpcMethodCount> kRpcMethodNames = {"Schedule",
                                                                              "ScheduleBatch",
@@ -93,6 +94,7 @@ inline constexpr std::array<const char*, kRpcMethodCount> kRpcMethodNames = {"Sc
                                                                              "ListSubscriptions",
                                                                              "UpdateSubscription",
                                                                              "DeleteSubscription",
+                                                                             "CheckAccess",
                                                                              "HealthCheck",
                                                                              "HealthWatch"};
 inline const char* NameOf(RpcMethod method) { return kRpcMethodNames[static_cast<size_t>(method)]; }

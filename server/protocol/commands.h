@@ -23,6 +23,7 @@
 namespace duetime::protocol {
 
 class AnswerBudget;
+class TopicScope;
 struct TopicQuota;
 
 // Accepts messages in one batch. The shard may refuse single messages that have options.
@@ -37,6 +38,8 @@ struct Target {
   storage::TopicId topic{};
   // If not empty, the key names the message, and `id` is ignored.
   std::string key;
+  // See topic_scope.h. Null: all topics.
+  std::shared_ptr<const TopicScope> scope = nullptr;
 };
 
 // Cancels a message. A call may send several commands with its tag to several shards; `position`
@@ -154,6 +157,9 @@ struct RecurrenceCommand {
   CallTag tag{};
   Kind kind{};
   std::string name;
+  // For all kinds but kCreate.
+  // See topic_scope.h. Null: all topics.
+  std::shared_ptr<const TopicScope> scope = nullptr;
   // For kCreate, and for kUpdate: the new values.
   RecurrenceSpec spec;
   // For kUpdate: which fields of `spec` apply.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/protocol/recurrence_state.h"
 
+#include "server/base/error.h"
 #include "server/protocol/object_codec.h"
 #include "server/protocol/objects.pb.h"
 #include "server/protocol/old_objects.h"
@@ -82,6 +83,14 @@ std::string EncodeRecurrence(const RecurrenceState& state) {
   record.set_current_deliver_ms(state.current_deliver_ms);
   Write(state.previous, record.mutable_previous());
   return EncodeObject(record);
+}
+
+absl::Status RecurrenceNotFoundError(const std::string& name) {
+  return base::MakeError(absl::StatusCode::kNotFound, "there is no recurrence of this name",
+                         {.reason = "RECURRENCE_NOT_FOUND",
+                          .field = "name",
+                          .metadata = {{"name", name}},
+                          .retry_after_ms = 0});
 }
 
 absl::StatusOr<RecurrenceState> DecodeRecurrence(absl::string_view name, absl::string_view bytes) {

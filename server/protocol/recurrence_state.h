@@ -61,6 +61,9 @@ inline size_t AnswerSize(const RecurrenceState& state) {
   return sizeof(state) + state.spec.message.size();
 }
 
+// NOT_FOUND RECURRENCE_NOT_FOUND.
+absl::Status RecurrenceNotFoundError(const std::string& name);
+
 std::string EncodeRecurrence(const RecurrenceState& state);
 absl::StatusOr<RecurrenceState> DecodeRecurrence(absl::string_view name, absl::string_view bytes);
 

@@ -77,13 +77,7 @@ absl::StatusOr<protocol::RecurrenceState> ReadRecurrence(storage::MessageStore* 
                                                          uint16_t shard, const std::string& name) {
   const auto object = store->GetObject(ObjectKind::kRecurrence, shard, name);
   if (!object.ok()) return object.status();
-  if (!object->has_value()) {
-    return base::MakeError(absl::StatusCode::kNotFound, "there is no recurrence of this name",
-                           {.reason = "RECURRENCE_NOT_FOUND",
-                            .field = "name",
-                            .metadata = {{"name", name}},
-                            .retry_after_ms = 0});
-  }
+  if (!object->has_value()) return protocol::RecurrenceNotFoundError(name);
   return protocol::DecodeRecurrence(name, **object);
 }
 

@@ -12,6 +12,7 @@
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
 #include "server/protocol/etag.h"
+#include "server/protocol/topic_scope.h"
 #include "storage/slot.h"
 
 namespace duetime::recurrences {
@@ -42,14 +43,6 @@ std::optional<int64_t> WithinIds(std::optional<int64_t> nominal_ms) {
 
 // The seed of the jitter. It must not change, so it is a hash that is the same in every process.
 uint64_t SeedOf(absl::string_view name) { return storage::SlotOfName("jitter", name); }
-
-absl::Status NotFoundError(const std::string& name) {
-  return base::MakeError(absl::StatusCode::kNotFound, "there is no recurrence of this name",
-                         {.reason = "RECURRENCE_NOT_FOUND",
-                          .field = "name",
-                          .metadata = {{"name", name}},
-                          .retry_after_ms = 0});
-}
 
 absl::Status MismatchError(const std::string& name) {
   return base::MakeError(absl::StatusCode::kAlreadyExists,
@@ -351,8 +344,10 @@ bool RecurrenceEngine::Withdraw(base::Now now, Entry* entry) {
 
 void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command) {
   const auto it = entries_.find(command.name);
-  Entry* const entry = it == entries_.end() ? nullptr : it->second.get();
   const bool create = command.kind == protocol::RecurrenceCommand::Kind::kCreate;
+  const bool known =
+      it != entries_.end() && protocol::InScope(command.scope, it->second->state.spec.topic);
+  Entry* const entry = known ? it->second.get() : nullptr;
   if (entry != nullptr && !create && entry->state.current.id != MessageId{} &&
       locks_->ChangeInFlight(entry->state.current.id)) {
     // A client is cancelling or moving the scheduled occurrence.
@@ -374,7 +369,7 @@ void RecurrenceEngine::Handle(base::Now now, protocol::RecurrenceCommand command
   if (create) {
     reply.status = Create(now, command, &reply);
   } else if (entry == nullptr) {
-    reply.status = NotFoundError(command.name);
+    reply.status = protocol::RecurrenceNotFoundError(command.name);
   } else {
     switch (command.kind) {
       case protocol::RecurrenceCommand::Kind::kUpdate:

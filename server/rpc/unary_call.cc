@@ -46,7 +46,7 @@ void UnaryCall::Finish(const google::protobuf::Message& response) {
   DT_CHECK(phase_ == Phase::kWaiting);
   phase_ = Phase::kFinishing;
   SerializeResponse(response, &buffer_);
-  CountEnd(grpc::StatusCode::OK);
+  CountEnd(absl::OkStatus());
   worker_->OnAnswer(this, buffer_.Length());
   writer_->Finish(buffer_, grpc::Status::OK, this);
 }
@@ -61,12 +61,15 @@ void UnaryCall::FinishWithError(const absl::Status& status) {
   DT_CHECK(phase_ == Phase::kWaiting);
   phase_ = Phase::kFinishing;
   const grpc::Status grpc_status = ToGrpcStatus(status);
-  CountEnd(grpc_status.error_code());
+  CountEnd(status);
   writer_->FinishWithError(grpc_status, this);
 }
 
-void UnaryCall::CountEnd(int code) {
-  worker_->state().stats->of(method_->id).EndTimed(code, base::ReadMicros() - arrived_micros_);
+void UnaryCall::CountEnd(const absl::Status& status) {
+  worker_->state()
+      .stats->of(method_->id)
+      .EndTimed(static_cast<int>(status.code()), base::ReadMicros() - arrived_micros_);
+  if (on_end) std::exchange(on_end, nullptr)(status);
 }
 
 void UnaryCall::OnDone(bool ok) {
@@ -88,6 +91,10 @@ void UnaryCall::Recycle() {
   context_.reset();
   buffer_.Clear();
   on_gone = nullptr;
+  on_end = nullptr;
+  subject.reset();
+  caller = nullptr;
+  authorized = false;
   phase_ = Phase::kIdle;
   worker_->Recycle(this);
 }

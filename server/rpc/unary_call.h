@@ -9,11 +9,13 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
 
+#include "server/access/caller.h"
 #include "server/rpc/completion_tag.h"
 #include "server/rpc/methods.h"
 #include "server/rpc/services.h"
@@ -51,6 +53,8 @@ class UnaryCall final : public CompletionTag {
   UntakenAnswers::Answer* answer() { return &answer_; }
   CqWorker& worker() { return *worker_; }
   grpc::ByteBuffer* request() { return &buffer_; }
+  // REQUIRES: the call has arrived.
+  const grpc::ServerContext& server_context() const { return *context_; }
   // True between arrival and Finish.
   bool waiting() const { return phase_ == Phase::kWaiting; }
   // True once the client has gone. Always false without watch_client.
@@ -64,6 +68,18 @@ class UnaryCall final : public CompletionTag {
   std::coroutine_handle<> task;
   // Called when the client has gone. The coroutine sets and resets it.
   absl::AnyInvocable<void()> on_gone;
+  // The client. Null if access control is off. The API sets it.
+  access::CallerPtr caller;
+  // The API has checked the client's rights for this request.
+  bool authorized = false;
+  // What the call is about, for the audit log. The API sets it.
+  struct Subject {
+    std::string topic;
+    std::string object;
+  };
+  std::optional<Subject> subject;
+  // Called once, when the call is answered, with the status. May be empty.
+  absl::AnyInvocable<void(const absl::Status&)> on_end;
 
  private:
   enum class Phase : uint8_t { kIdle, kRequested, kWaiting, kFinishing, kFinished };
@@ -72,7 +88,7 @@ class UnaryCall final : public CompletionTag {
   void OnDone(bool ok);
   void RecycleIfOver();
   void Recycle();
-  void CountEnd(int code);
+  void CountEnd(const absl::Status& status);
 
   CqWorker* const worker_;
   MemberTag<UnaryCall, &UnaryCall::OnDone> done_tag_{this};

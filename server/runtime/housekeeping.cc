@@ -55,7 +55,25 @@ void Housekeeping::Check() {
   if (tasks_.drop_expired) tasks_.drop_expired(clock_->Read().wall_ms);
   LookAtDisk();
   LookAtClock();
+  RunTasks();
   memory_return_.Look(clock_->Read().mono_ms);
+}
+
+void Housekeeping::Add(std::string what, std::function<absl::Status()> task) {
+  DT_CHECK(!thread_.joinable());
+  added_.push_back({.what = std::move(what), .run = std::move(task)});
+}
+
+void Housekeeping::RunTasks() {
+  for (Task& task : added_) {
+    const absl::Status status = task.run();
+    const bool was_ok = std::exchange(task.ok, status.ok());
+    if (!status.ok() && was_ok) {
+      spdlog::error("cannot {}: {}", task.what, status.ToString());
+    } else if (status.ok() && !was_ok) {
+      spdlog::info("can {} again", task.what);
+    }
+  }
 }
 
 void Housekeeping::LookAtDisk() {

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,6 +44,9 @@ class Housekeeping {
   Housekeeping(const Housekeeping&) = delete;
   Housekeeping& operator=(const Housekeeping&) = delete;
 
+  // Adds a task for every check. `what` completes "cannot ..." in the log, which has the beginning
+  // and the end of errors. REQUIRES: Start was not called.
+  void Add(std::string what, std::function<absl::Status()> task);
   // Makes the first check before it returns, so that the accessors are correct from the start.
   void Start();
   // Idempotent.
@@ -58,6 +63,13 @@ class Housekeeping {
   void LookAtDisk();
   void LookAtClock();
   void WriteWitness();
+  void RunTasks();
+
+  struct Task {
+    std::string what;
+    std::function<absl::Status()> run;
+    bool ok = true;
+  };
 
   const HousekeepingOptions options_;
   const StoreTasks tasks_;
@@ -72,6 +84,7 @@ class Housekeeping {
   base::ClockState clock_state_ = base::ClockState::kNormal;
   bool witness_ok_ = true;
   bool measure_ok_ = true;
+  std::vector<Task> added_;
 
   base::Mutex mutex_;
   base::CondVar wake_;

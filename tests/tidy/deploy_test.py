@@ -160,7 +160,7 @@ class ServiceConfigTest(unittest.TestCase):
                 self.assertEqual(entry["retryPolicy"]["retryableStatusCodes"], ["UNAVAILABLE"])
                 retried |= {name["method"] for name in entry["name"]}
         # A read says so in its name.
-        reads = {name for _, name in self.methods if re.match(r"(Get|List|Preview|Explain$|Forecast$|ServerInfo$)", name)}
+        reads = {name for _, name in self.methods if re.match(r"(Check|Get|List|Preview|Explain$|Forecast$|ServerInfo$)", name)}
         self.assertGreater(len(reads), 10)
         self.assertEqual(retried, reads)
 

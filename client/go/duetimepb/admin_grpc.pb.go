@@ -24,6 +24,7 @@ const _ = grpc.SupportPackageIsVersion7
 
 const (
 	Admin_ServerInfo_FullMethodName         = "/duetime.v1.Admin/ServerInfo"
+	Admin_CheckAccess_FullMethodName        = "/duetime.v1.Admin/CheckAccess"
 	Admin_CreateTopic_FullMethodName        = "/duetime.v1.Admin/CreateTopic"
 	Admin_GetTopic_FullMethodName           = "/duetime.v1.Admin/GetTopic"
 	Admin_ListTopics_FullMethodName         = "/duetime.v1.Admin/ListTopics"
@@ -49,7 +50,15 @@ const (
 type AdminClient interface {
 	// Returns the server's version, state, limits and counters. Cheap: reads counters only. Works while the server
 	// drains, and after its storage has failed.
+	// Clients without the right OPERATE get no counts and no damage.
 	ServerInfo(ctx context.Context, in *ServerInfoRequest, opts ...grpc.CallOption) (*ServerInfoResponse, error)
+	// Tells whether a client may do something, and which rule allows it. See access.proto.
+	//
+	//	INVALID_ARGUMENT   INVALID_VERB, INVALID_TOPIC, INVALID_PRINCIPAL
+	//	PERMISSION_DENIED  ACCESS_DENIED      the request asks about another client, and this one may not OPERATE
+	//	FAILED_PRECONDITION ACCESS_CONTROL_OFF   the server has neither access_file nor tokens_file: every client may do
+	//	                                      everything
+	CheckAccess(ctx context.Context, in *CheckAccessRequest, opts ...grpc.CallOption) (*CheckAccessResponse, error)
 	// Creates a topic. If the topic exists with the same settings, returns it, so that a repeat is safe. Durable when the
 	// call returns. A topic that a message or a subscriber created has default settings.
 	//
@@ -168,6 +177,15 @@ func NewAdminClient(cc grpc.ClientConnInterface) AdminClient {
 func (c *adminClient) ServerInfo(ctx context.Context, in *ServerInfoRequest, opts ...grpc.CallOption) (*ServerInfoResponse, error) {
 	out := new(ServerInfoResponse)
 	err := c.cc.Invoke(ctx, Admin_ServerInfo_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) CheckAccess(ctx context.Context, in *CheckAccessRequest, opts ...grpc.CallOption) (*CheckAccessResponse, error) {
+	out := new(CheckAccessResponse)
+	err := c.cc.Invoke(ctx, Admin_CheckAccess_FullMethodName, in, out, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -333,7 +351,15 @@ func (c *adminClient) CancelOperation(ctx context.Context, in *CancelOperationRe
 type AdminServer interface {
 	// Returns the server's version, state, limits and counters. Cheap: reads counters only. Works while the server
 	// drains, and after its storage has failed.
+	// Clients without the right OPERATE get no counts and no damage.
 	ServerInfo(context.Context, *ServerInfoRequest) (*ServerInfoResponse, error)
+	// Tells whether a client may do something, and which rule allows it. See access.proto.
+	//
+	//	INVALID_ARGUMENT   INVALID_VERB, INVALID_TOPIC, INVALID_PRINCIPAL
+	//	PERMISSION_DENIED  ACCESS_DENIED      the request asks about another client, and this one may not OPERATE
+	//	FAILED_PRECONDITION ACCESS_CONTROL_OFF   the server has neither access_file nor tokens_file: every client may do
+	//	                                      everything
+	CheckAccess(context.Context, *CheckAccessRequest) (*CheckAccessResponse, error)
 	// Creates a topic. If the topic exists with the same settings, returns it, so that a repeat is safe. Durable when the
 	// call returns. A topic that a message or a subscriber created has default settings.
 	//
@@ -449,6 +475,9 @@ type UnimplementedAdminServer struct {
 func (UnimplementedAdminServer) ServerInfo(context.Context, *ServerInfoRequest) (*ServerInfoResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method ServerInfo not implemented")
 }
+func (UnimplementedAdminServer) CheckAccess(context.Context, *CheckAccessRequest) (*CheckAccessResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method CheckAccess not implemented")
+}
 func (UnimplementedAdminServer) CreateTopic(context.Context, *CreateTopicRequest) (*CreateTopicResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method CreateTopic not implemented")
 }
@@ -527,6 +556,24 @@ func _Admin_ServerInfo_Handler(srv interface{}, ctx context.Context, dec func(in
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AdminServer).ServerInfo(ctx, req.(*ServerInfoRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_CheckAccess_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckAccessRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).CheckAccess(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_CheckAccess_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).CheckAccess(ctx, req.(*CheckAccessRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -847,6 +894,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ServerInfo",
 			Handler:    _Admin_ServerInfo_Handler,
+		},
+		{
+			MethodName: "CheckAccess",
+			Handler:    _Admin_CheckAccess_Handler,
 		},
 		{
 			MethodName: "CreateTopic",

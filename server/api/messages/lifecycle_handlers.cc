@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/api/access/authorization.h"
 #include "server/api/await.h"
 #include "server/api/failure.h"
 #include "server/api/messages/explanation.h"
@@ -139,8 +140,10 @@ absl::Status FillReschedule(ApiWorker& worker, const protocol::RescheduleReply& 
 }
 
 // Asks the shard of a message for the message.
-Co<absl::StatusOr<protocol::GetReply>> FindMessage(ApiWorker& worker, ValidTarget valid) {
+Co<absl::StatusOr<protocol::GetReply>> FindMessage(ApiWorker& worker, ValidTarget valid,
+                                                   protocol::TopicScopePtr scope) {
   protocol::GetCommand command;
+  command.target.scope = std::move(scope);
   uint16_t shard = 0;
   if (!Route(worker, valid, &command.target, &shard)) {
     co_return KeyNotFoundError(valid.topic, valid.key);
@@ -152,6 +155,7 @@ Co<absl::StatusOr<protocol::GetReply>> FindMessage(ApiWorker& worker, ValidTarge
 
 // Sorts the items of a batch by shard. Answers the items that need no shard.
 std::vector<protocol::CancelBatchCommand> RouteCancels(ApiWorker& worker, protocol::CallTag tag,
+                                                       const protocol::TopicScopePtr& scope,
                                                        const v1::CancelBatchRequest& request,
                                                        v1::CancelBatchResponse* response) {
   std::vector<protocol::CancelBatchCommand> by_shard(worker.node().shard_count());
@@ -166,6 +170,7 @@ std::vector<protocol::CancelBatchCommand> RouteCancels(ApiWorker& worker, protoc
     command.tag = tag;
     command.position = static_cast<uint32_t>(i);
     command.stop_redelivery = request.cancels(i).stop_redelivery();
+    command.target.scope = scope;
     uint16_t shard = 0;
     if (Route(worker, valid, &command.target, &shard)) {
       by_shard[shard].items.push_back(std::move(command));
@@ -179,13 +184,14 @@ std::vector<protocol::CancelBatchCommand> RouteCancels(ApiWorker& worker, protoc
 }  // namespace
 
 CallTask Cancel(ApiWorker& worker, rpc::UnaryCall& call) {
-  const auto* request = ParseOrFinish<v1::CancelRequest>(call);
+  const auto* request = ParseOrFinish<v1::CancelRequest>(worker, call);
   if (request == nullptr) co_return;
   ValidTarget valid;
   absl::Status status = ValidateTarget(*request, kSingle, &valid);
   if (!status.ok()) co_return call.FinishWithError(status);
   protocol::CancelCommand command;
   command.stop_redelivery = request->stop_redelivery();
+  command.target.scope = ScopeOf(worker, call.caller, access::Verb::kCancel);
   uint16_t shard = 0;
   protocol::CancelReply reply;
   reply.outcome = Outcome::kNotFound;
@@ -208,7 +214,9 @@ CallTask CancelBatch(ApiWorker& worker, rpc::UnaryCall& call) {
     return response.mutable_results(static_cast<int>(position));
   };
   Replies<protocol::CancelReply> replies(&worker);
-  auto by_shard = RouteCancels(worker, replies.tag(), *request, &response);
+  auto by_shard =
+      RouteCancels(worker, replies.tag(), ScopeOf(worker, call.caller, access::Verb::kCancel),
+                   *request, &response);
   for (uint16_t shard = 0; shard < by_shard.size(); ++shard) {
     const std::vector<protocol::CancelCommand>& items = by_shard[shard].items;
     if (items.empty()) continue;
@@ -233,7 +241,7 @@ CallTask CancelBatch(ApiWorker& worker, rpc::UnaryCall& call) {
 }
 
 CallTask Reschedule(ApiWorker& worker, rpc::UnaryCall& call) {
-  const auto* request = ParseOrFinish<v1::RescheduleRequest>(call);
+  const auto* request = ParseOrFinish<v1::RescheduleRequest>(worker, call);
   if (request == nullptr) co_return;
   ServingContext& context = worker.context();
   ValidReschedule valid;
@@ -245,6 +253,7 @@ CallTask Reschedule(ApiWorker& worker, rpc::UnaryCall& call) {
   command.civil_time = std::string(valid.when.civil_time);
   command.time_zone = std::string(valid.when.time_zone);
   command.etag = valid.etag;
+  command.target.scope = ScopeOf(worker, call.caller, access::Verb::kSchedule);
   uint16_t shard = 0;
   protocol::RescheduleReply reply;
   reply.outcome = Outcome::kNotFound;
@@ -260,26 +269,28 @@ CallTask Reschedule(ApiWorker& worker, rpc::UnaryCall& call) {
   Finish(call, status, *response);
 }
 
-Co<absl::Status> Get(ApiWorker& worker, rpc::UnaryCall&, const v1::GetRequest& request,
+Co<absl::Status> Get(ApiWorker& worker, rpc::UnaryCall& call, const v1::GetRequest& request,
                      v1::GetResponse* response) {
   bool full = false;
   ValidTarget valid;
   absl::Status status = ValidateView(request.view(), &full);
   if (status.ok()) status = ValidateTarget(request, &valid);
   if (!status.ok()) co_return status;
-  const auto found = co_await FindMessage(worker, valid);
+  const access::Verb verb = full ? access::Verb::kReadPayloads : access::Verb::kRead;
+  const auto found = co_await FindMessage(worker, valid, ScopeOf(worker, call.caller, verb));
   if (!found.ok()) co_return found.status();
   status = FillMessage(worker, *found, full, response->mutable_message());
   if (status.ok()) FillSubscriptionStates(worker, *found, response->mutable_subscriptions());
   co_return status;
 }
 
-Co<absl::Status> Explain(ApiWorker& worker, rpc::UnaryCall&, const v1::ExplainRequest& request,
+Co<absl::Status> Explain(ApiWorker& worker, rpc::UnaryCall& call, const v1::ExplainRequest& request,
                          v1::ExplainResponse* response) {
   ValidTarget valid;
   absl::Status status = ValidateTarget(request, &valid);
   if (!status.ok()) co_return status;
-  const auto found = co_await FindMessage(worker, valid);
+  const auto found =
+      co_await FindMessage(worker, valid, ScopeOf(worker, call.caller, access::Verb::kRead));
   if (!found.ok()) co_return found.status();
   status = FillMessage(worker, *found, /*full=*/false, response->mutable_message());
   if (!status.ok()) co_return status;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/api/access/authorization.h"
 #include "server/api/await.h"
 #include "server/api/messages/frame_queue.h"
 #include "server/api/messages/settle_routing.h"
@@ -292,6 +293,7 @@ Co<absl::Status> Pull(ApiWorker& worker, rpc::UnaryCall& call, const v1::PullReq
 CallTask Settle(ApiWorker& worker, rpc::UnaryCall& call) {
   v1::SettleRequest request;
   absl::Status status = ParseSettle(worker, call, &request);
+  if (status.ok()) status = Authorize(worker, call, request);
   if (status.ok() && request.dead_letter_size() > 0) {
     status = co_await PrepareDeadLetters(worker, request.topic());
   }

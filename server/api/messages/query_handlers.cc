@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/api/access/authorization.h"
 #include "server/api/await.h"
 #include "server/api/messages/message_view.h"
 #include "server/api/page_token.h"
@@ -142,15 +143,17 @@ Co<absl::Status> List(ApiWorker& worker, rpc::UnaryCall&, const v1::ListRequest&
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> Forecast(ApiWorker& worker, rpc::UnaryCall&, const v1::ForecastRequest& request,
-                          v1::ForecastResponse* response) {
+Co<absl::Status> Forecast(ApiWorker& worker, rpc::UnaryCall& call,
+                          const v1::ForecastRequest& request, v1::ForecastResponse* response) {
   ServingContext& context = worker.context();
   ValidForecast valid;
   absl::Status status = ValidateForecast(request, context.clock->Read().wall_ms, &valid);
   if (!status.ok()) co_return status;
   std::vector<storage::TopicId> topics;
   if (valid.topic.empty()) {
-    topics = context.catalog().TopicIds();
+    for (const storage::TopicId topic : context.catalog().TopicIds()) {
+      if (Allows(worker, call.caller, access::Verb::kRead, topic)) topics.push_back(topic);
+    }
   } else {
     const auto topic = context.FindTopic(valid.topic, "topic");
     if (!topic.ok()) co_return topic.status();

@@ -52,7 +52,7 @@ void AddAll(ScheduleRouter& router, const v1::ScheduleBatchRequest& request, Sch
 }  // namespace
 
 CallTask Schedule(ApiWorker& worker, rpc::UnaryCall& call) {
-  const auto* request = ParseOrFinish<v1::ScheduleRequest>(call);
+  const auto* request = ParseOrFinish<v1::ScheduleRequest>(worker, call);
   if (request == nullptr) co_return;
   PostedJob job(&worker);
   worker.router().Begin(1, job.get());

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "server/api/access/authorization.h"
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/rpc/grpc_status.h"
@@ -18,10 +19,10 @@ ScheduleStream::~ScheduleStream() {
 
 void ScheduleStream::OnOpened() {
   ServingContext& context = api_->context();
+  absl::Status status = caller_.Open(*server_context());
   // Does not check the disk, which may recover while the stream lasts. Each frame checks it.
-  if (absl::Status status = context.Admit(CallKind::kSubscribe); !status.ok()) {
-    return End(rpc::ToGrpcStatus(status));
-  }
+  if (status.ok()) status = context.Admit(CallKind::kSubscribe);
+  if (!status.ok()) return End(rpc::ToGrpcStatus(status));
   const uint64_t before = context.schedule_streams.fetch_add(1);
   counted_ = true;
   if (before >= context.options.streams_max) {
@@ -45,7 +46,11 @@ absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
   if (status.ok()) status = ValidateBatchSize(summary.elements, bytes, context.options.limits);
   if (!status.ok()) return status;
   v1::ScheduleStreamRequest* request = ApiWorker::Reused<v1::ScheduleStreamRequest>(bytes);
-  if (status = rpc::ParseChecked(buffer, request); !status.ok()) return status;
+  status = rpc::ParseChecked(buffer, request);
+  if (status.ok()) {
+    status = CheckRights(context, caller_.caller(), metrics::RpcMethod::kScheduleStream, *request);
+  }
+  if (!status.ok()) return status;
 
   Frame& frame = frames_.emplace_back();
   frame.bytes = bytes;
@@ -53,6 +58,7 @@ absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
   messages_ += request->messages_size();
   bytes_ += bytes;
   frame.job.status = context.Admit(CallKind::kSchedule);
+  if (frame.job.status.ok()) frame.job.status = ChargeQuotas(context, caller_.caller(), *request);
   if (!frame.job.status.ok()) {
     frame.job.items.resize(static_cast<size_t>(request->messages_size()));
     Answer(&frame);
@@ -184,7 +190,11 @@ void ScheduleStream::OnServingState() {
 }
 
 void ScheduleStream::OnSweep(base::Now now) {
-  if (now.mono_ms >= close_by_mono_ms_) End(*closing_);
+  if (now.mono_ms >= close_by_mono_ms_) return End(*closing_);
+  if (absl::Status status = caller_.Recheck(now); !status.ok() && !closing_.has_value()) {
+    Close(rpc::ToGrpcStatus(status));
+    Pump();
+  }
 }
 
 void ScheduleStream::OnEnded() {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 
+#include "server/api/access/stream_caller.h"
 #include "server/api/api_worker.h"
 #include "server/api/messages/asked_topics.h"
 #include "server/api/messages/schedule_router.h"
@@ -28,7 +29,8 @@ namespace duetime::api {
 // stream ends at once. Thread safety: confined to the worker's thread.
 class ScheduleStream final : public rpc::BidiStream, public ReplySink {
  public:
-  ScheduleStream(ApiWorker* api, rpc::CqWorker* worker) : rpc::BidiStream(worker), api_(api) {}
+  ScheduleStream(ApiWorker* api, rpc::CqWorker* worker)
+      : rpc::BidiStream(worker), api_(api), caller_(&api->context()) {}
   ~ScheduleStream() override;
 
   // Takes a shard's reply to one of the frames.
@@ -74,6 +76,7 @@ class ScheduleStream final : public rpc::BidiStream, public ReplySink {
   void ReadOn();
 
   ApiWorker* const api_;
+  StreamCaller caller_;
   std::deque<Frame> frames_;
   // The bytes of the frames that are not answered.
   size_t bytes_ = 0;

@@ -8,11 +8,13 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/api/access/authorization.h"
 #include "server/api/proto_time.h"
 #include "server/api/validation_error.h"
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/protocol/commands.h"
+#include "server/protocol/stream_credit.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/message_io.h"
 
@@ -24,9 +26,9 @@ SubscriberStream::~SubscriberStream() {
 void SubscriberStream::OnOpened() {
   ServingContext& context = api_->context();
   opened_mono_ms_ = context.clock->Read().mono_ms;
-  if (absl::Status status = context.Admit(CallKind::kSubscribe); !status.ok()) {
-    return Fail(status);
-  }
+  absl::Status status = caller_.Open(*server_context());
+  if (status.ok()) status = context.Admit(CallKind::kSubscribe);
+  if (!status.ok()) return Fail(status);
   const uint64_t before = context.streams.fetch_add(1);
   counted_ = true;
   if (before >= context.options.streams_max) {
@@ -62,7 +64,10 @@ absl::Status SubscriberStream::HandleRequest(grpc::ByteBuffer* buffer) {
     if (!request->has_start()) {
       return InvalidSubscribeError("start", "required in the first request");
     }
-    if (status = Start(request->start()); !status.ok()) return status;
+    status =
+        CheckRights(api_->context(), caller_.caller(), metrics::RpcMethod::kSubscribe, *request);
+    if (status.ok()) status = Start(request->start());
+    if (!status.ok()) return status;
   } else if (request->has_start()) {
     return InvalidSubscribeError("start", "allowed in the first request only");
   }
@@ -376,6 +381,9 @@ void SubscriberStream::OnSweep(base::Now now) {
   }
   if (phase_ == Phase::kOpen && watch_.Gone(api_->context())) {
     return Fail(SubscriptionNotFoundError(topic_, subscription_));
+  }
+  if (absl::Status status = caller_.Recheck(now, access::Verb::kSubscribe, topic_); !status.ok()) {
+    return Fail(status);
   }
   if (phase_ == Phase::kOpen && !writing() &&
       now.mono_ms >= last_write_mono_ms_ + api_->context().options.heartbeat_ms) {

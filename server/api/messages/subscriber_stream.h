@@ -13,14 +13,18 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 
+#include "server/api/access/stream_caller.h"
 #include "server/api/api_worker.h"
 #include "server/api/messages/frame_queue.h"
 #include "server/api/messages/settle_routing.h"
 #include "server/api/request_validation.h"
 #include "server/api/subscriptions/subscription_watch.h"
 #include "server/protocol/replies.h"
-#include "server/protocol/stream_credit.h"
 #include "server/rpc/bidi_stream.h"
+
+namespace duetime::protocol {
+class StreamCredit;
+}
 
 namespace duetime::api {
 
@@ -32,13 +36,15 @@ namespace duetime::api {
 // stream_unsent_bytes_max wait to be sent, or when the credit runs out. Settlements are bounded
 // too: the stream reads nothing while more than kSettlesOpenMax of them wait for an answer or for
 // the write. A delivery with a damaged record is not sent but given back
-// (ServingContext::GiveBackDamaged). A stream whose subscription is deleted ends within a second.
+// (ServingContext::GiveBackDamaged). A stream whose subscription is deleted, or whose client has
+// lost its right, ends within a second.
 //
 // However the stream ends, every shard receives a command to end its leases. Thread safety:
 // confined to the worker's thread.
 class SubscriberStream final : public rpc::BidiStream, public StreamSink, public CatalogReplySink {
  public:
-  SubscriberStream(ApiWorker* api, rpc::CqWorker* worker) : rpc::BidiStream(worker), api_(api) {}
+  SubscriberStream(ApiWorker* api, rpc::CqWorker* worker)
+      : rpc::BidiStream(worker), api_(api), caller_(&api->context()) {}
   ~SubscriberStream() override;
 
   void AddDeliveries(base::Now now, std::vector<protocol::Delivery> deliveries) override;
@@ -99,6 +105,7 @@ class SubscriberStream final : public rpc::BidiStream, public StreamSink, public
   void Fail(const absl::Status& status);
 
   ApiWorker* const api_;
+  StreamCaller caller_;
   Phase phase_ = Phase::kAwaitStart;
   protocol::StreamId id_{};
   bool attached_ = false;

@@ -10,6 +10,7 @@
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/api/access/authorization.h"
 #include "server/api/await.h"
 #include "server/api/messages/content_hash.h"
 #include "server/api/messages/message_view.h"
@@ -83,6 +84,19 @@ Co<absl::StatusOr<Operation>> StartOperation(ApiWorker& worker, std::string name
   const auto started = co_await first;
   if (!started.ok()) co_return started.status();
   co_return co_await AskAllShards(worker, std::move(command));
+}
+
+// Reads an operation on whose topic the client of the call may do this.
+Co<absl::StatusOr<Operation>> ReadFor(ApiWorker& worker, access::CallerPtr caller,
+                                      access::Verb verb, std::string name) {
+  ReadStore reading(
+      worker, [name](storage::MessageStore* store) { return query::ReadOperation(store, name); });
+  const auto parts = co_await reading;
+  if (!parts.ok()) co_return parts.status();
+  if (parts->empty()) co_return OperationNotFoundError(name);
+  Operation operation = Merge(*parts);
+  if (!Allows(worker, caller, verb, operation.spec.topic)) co_return OperationNotFoundError(name);
+  co_return operation;
 }
 
 // One page of a dry run.
@@ -186,22 +200,17 @@ Co<absl::StatusOr<Operation>> StartPurge(ApiWorker& worker, storage::TopicId top
   co_return co_await StartOperation(worker, "", std::move(spec));
 }
 
-Co<absl::Status> GetOperation(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> GetOperation(ApiWorker& worker, rpc::UnaryCall& call,
                               const v1::GetOperationRequest& request,
                               v1::GetOperationResponse* response) {
   absl::Status status = ValidateOperationName(request.name(), "name");
   if (!status.ok()) co_return status;
-  ReadStore reading(worker, [name = request.name()](storage::MessageStore* store) {
-    return query::ReadOperation(store, name);
-  });
-  const auto parts = co_await reading;
-  if (!parts.ok()) co_return parts.status();
-  if (parts->empty()) co_return OperationNotFoundError(request.name());
-  Fill(worker, Merge(*parts), response->mutable_operation());
-  co_return absl::OkStatus();
+  const auto operation = co_await ReadFor(worker, call.caller, access::Verb::kRead, request.name());
+  if (operation.ok()) Fill(worker, *operation, response->mutable_operation());
+  co_return operation.status();
 }
 
-Co<absl::Status> ListOperations(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> ListOperations(ApiWorker& worker, rpc::UnaryCall& call,
                                 const v1::ListOperationsRequest& request,
                                 v1::ListOperationsResponse* response) {
   const std::string filter = absl::StrCat("operations;", request.topic());
@@ -222,18 +231,28 @@ Co<absl::Status> ListOperations(ApiWorker& worker, rpc::UnaryCall&,
   });
   const auto page = co_await reading;
   if (!page.ok()) co_return page.status();
-  for (const auto& parts : page->operations) Fill(worker, Merge(parts), response->add_operations());
+  for (const auto& parts : page->operations) {
+    const Operation operation = Merge(parts);
+    if (!Allows(worker, call.caller, access::Verb::kRead, operation.spec.topic)) continue;
+    Fill(worker, operation, response->add_operations());
+  }
   if (page->next.has_value()) {
     response->set_next_page_token(MakePageToken(filter, {.place = {}, .key = *page->next}));
   }
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> CancelOperation(ApiWorker& worker, rpc::UnaryCall& call,
                                  const v1::CancelOperationRequest& request,
                                  v1::CancelOperationResponse* response) {
   absl::Status status = ValidateOperationName(request.name(), "name");
   if (!status.ok()) co_return status;
+  if (call.caller != nullptr) {
+    // The name of an operation never leads to another one: a shard keeps it for a day after its
+    // end.
+    const auto known = co_await ReadFor(worker, call.caller, access::Verb::kAdmin, request.name());
+    if (!known.ok()) co_return known.status();
+  }
   protocol::OperationCommand command;
   command.name = request.name();
   auto operation = co_await AskAllShards(worker, std::move(command));

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "server/api/access/authorization.h"
 #include "server/api/await.h"
 #include "server/api/messages/content_hash.h"
 #include "server/api/messages/target_validation.h"
@@ -120,11 +121,17 @@ uint16_t ShardOf(ApiWorker& worker, const std::string& name) {
   return storage::ShardOfSlot(storage::SlotOfName("", name), worker.node().shard_count());
 }
 
-Co<absl::StatusOr<RecurrenceState>> Read(ApiWorker& worker, std::string name) {
+// Reads a recurrence on whose topic the client of the call may do this.
+Co<absl::StatusOr<RecurrenceState>> Read(ApiWorker& worker, access::CallerPtr caller,
+                                         access::Verb verb, std::string name) {
   ReadStore reading(worker, [shard = ShardOf(worker, name), name](storage::MessageStore* store) {
     return query::ReadRecurrence(store, shard, name);
   });
-  co_return co_await reading;
+  auto recurrence = co_await reading;
+  if (recurrence.ok() && !Allows(worker, caller, verb, recurrence->spec.topic)) {
+    co_return protocol::RecurrenceNotFoundError(name);
+  }
+  co_return recurrence;
 }
 
 // Sends a command to the shard of its recurrence.
@@ -136,20 +143,26 @@ Co<absl::StatusOr<RecurrenceReply>> Change(ApiWorker& worker, RecurrenceCommand 
 }
 
 // Sends a command that needs only the name: pause, resume, delete.
-Co<absl::StatusOr<RecurrenceReply>> ChangeByName(ApiWorker& worker, std::string name,
-                                                 RecurrenceCommand::Kind kind) {
+Co<absl::StatusOr<RecurrenceReply>> ChangeByName(ApiWorker& worker, protocol::TopicScopePtr scope,
+                                                 std::string name, RecurrenceCommand::Kind kind) {
   absl::Status status = ValidateRecurrenceName(name, "name");
   if (!status.ok()) co_return status;
   RecurrenceCommand command;
   command.kind = kind;
   command.name = std::move(name);
+  command.scope = std::move(scope);
   co_return co_await Change(worker, std::move(command));
 }
 
+protocol::TopicScopePtr ScheduleScope(ApiWorker& worker, const rpc::UnaryCall& call) {
+  return ScopeOf(worker, call.caller, access::Verb::kSchedule);
+}
+
 template <typename Response>
-Co<absl::Status> ChangeState(ApiWorker& worker, std::string name, RecurrenceCommand::Kind kind,
-                             Response* response) {
-  const auto reply = co_await ChangeByName(worker, std::move(name), kind);
+Co<absl::Status> ChangeState(ApiWorker& worker, rpc::UnaryCall& call, std::string name,
+                             RecurrenceCommand::Kind kind, Response* response) {
+  const auto reply =
+      co_await ChangeByName(worker, ScheduleScope(worker, call), std::move(name), kind);
   if (!reply.ok()) co_return reply.status();
   FillRecurrence(reply->state, TopicName(worker, reply->state), /*full=*/true,
                  response->mutable_recurrence());
@@ -262,7 +275,7 @@ Co<absl::Status> CreateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> UpdateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> UpdateRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
                                   const v1::UpdateRecurrenceRequest& request,
                                   v1::UpdateRecurrenceResponse* response) {
   ServingContext& context = worker.context();
@@ -270,12 +283,13 @@ Co<absl::Status> UpdateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
   RecurrenceCommand command;
   command.kind = RecurrenceCommand::Kind::kUpdate;
   command.name = asked.name();
+  command.scope = ScheduleScope(worker, call);
   absl::Status status = ReadUpdate(worker, request, &command);
   if (!status.ok()) co_return status;
   if (command.update_message) {
     // The topic's settings bound the template. The request need not name the topic, which cannot be
     // changed.
-    const auto now = co_await Read(worker, asked.name());
+    const auto now = co_await Read(worker, call.caller, access::Verb::kSchedule, asked.name());
     if (!now.ok()) co_return now.status();
     const std::string name(TopicName(worker, *now));
     const catalog::TopicPtr topic = context.catalog().FindTopic(name);
@@ -299,41 +313,42 @@ Co<absl::Status> UpdateRecurrence(ApiWorker& worker, rpc::UnaryCall&,
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> PauseRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> PauseRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
                                  const v1::PauseRecurrenceRequest& request,
                                  v1::PauseRecurrenceResponse* response) {
-  return ChangeState(worker, request.name(), RecurrenceCommand::Kind::kPause, response);
+  return ChangeState(worker, call, request.name(), RecurrenceCommand::Kind::kPause, response);
 }
 
-Co<absl::Status> ResumeRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> ResumeRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
                                   const v1::ResumeRecurrenceRequest& request,
                                   v1::ResumeRecurrenceResponse* response) {
-  return ChangeState(worker, request.name(), RecurrenceCommand::Kind::kResume, response);
+  return ChangeState(worker, call, request.name(), RecurrenceCommand::Kind::kResume, response);
 }
 
-Co<absl::Status> DeleteRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> DeleteRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
                                   const v1::DeleteRecurrenceRequest& request,
                                   v1::DeleteRecurrenceResponse* response) {
-  const auto reply =
-      co_await ChangeByName(worker, request.name(), RecurrenceCommand::Kind::kDelete);
+  const auto reply = co_await ChangeByName(worker, ScheduleScope(worker, call), request.name(),
+                                           RecurrenceCommand::Kind::kDelete);
   if (!reply.ok()) co_return reply.status();
   response->set_occurrence_cancelled(reply->occurrence_cancelled);
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> GetRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> GetRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
                                const v1::GetRecurrenceRequest& request,
                                v1::GetRecurrenceResponse* response) {
   absl::Status status = ValidateRecurrenceName(request.name(), "name");
   if (!status.ok()) co_return status;
-  const auto recurrence = co_await Read(worker, request.name());
+  const auto recurrence = co_await Read(worker, call.caller, access::Verb::kRead, request.name());
   if (!recurrence.ok()) co_return recurrence.status();
-  FillRecurrence(*recurrence, TopicName(worker, *recurrence), /*full=*/true,
-                 response->mutable_recurrence());
+  const bool full =
+      Allows(worker, call.caller, access::Verb::kReadPayloads, recurrence->spec.topic);
+  FillRecurrence(*recurrence, TopicName(worker, *recurrence), full, response->mutable_recurrence());
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> ListRecurrences(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> ListRecurrences(ApiWorker& worker, rpc::UnaryCall& call,
                                  const v1::ListRecurrencesRequest& request,
                                  v1::ListRecurrencesResponse* response) {
   const std::string filter = absl::StrCat("recurrences;", request.topic());
@@ -355,6 +370,7 @@ Co<absl::Status> ListRecurrences(ApiWorker& worker, rpc::UnaryCall&,
   const auto page = co_await reading;
   if (!page.ok()) co_return page.status();
   for (const RecurrenceState& recurrence : page->recurrences) {
+    if (!Allows(worker, call.caller, access::Verb::kRead, recurrence.spec.topic)) continue;
     FillRecurrence(recurrence, TopicName(worker, recurrence), /*full=*/false,
                    response->add_recurrences());
   }
@@ -364,7 +380,7 @@ Co<absl::Status> ListRecurrences(ApiWorker& worker, rpc::UnaryCall&,
   co_return absl::OkStatus();
 }
 
-Co<absl::Status> PreviewRecurrence(ApiWorker& worker, rpc::UnaryCall&,
+Co<absl::Status> PreviewRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
                                    const v1::PreviewRecurrenceRequest& request,
                                    v1::PreviewRecurrenceResponse* response) {
   if (request.count() < 0 || request.count() > kPreviewMax) {
@@ -386,7 +402,7 @@ Co<absl::Status> PreviewRecurrence(ApiWorker& worker, rpc::UnaryCall&,
   if (request.source_case() == v1::PreviewRecurrenceRequest::kName) {
     absl::Status status = ValidateRecurrenceName(request.name(), "name");
     if (!status.ok()) co_return status;
-    auto recurrence = co_await Read(worker, request.name());
+    auto recurrence = co_await Read(worker, call.caller, access::Verb::kRead, request.name());
     if (!recurrence.ok()) co_return recurrence.status();
     rule = recurrence->spec.rule;
     existing = *std::move(recurrence);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/api/access/authorization.h"
 #include "server/api/await.h"
 #include "server/api/operations/operation_handlers.h"
 #include "server/api/page_token.h"
@@ -90,10 +91,11 @@ Co<absl::Status> GetTopic(ApiWorker& worker, rpc::UnaryCall&, const v1::GetTopic
   co_return absl::OkStatus();
 }
 
-absl::Status ListTopics(ApiWorker& worker, const v1::ListTopicsRequest& request,
-                        v1::ListTopicsResponse* response) {
+Co<absl::Status> ListTopics(ApiWorker& worker, rpc::UnaryCall& call,
+                            const v1::ListTopicsRequest& request,
+                            v1::ListTopicsResponse* response) {
   ValidTopicList valid;
-  if (absl::Status status = ValidateTopicList(request, &valid); !status.ok()) return status;
+  if (absl::Status status = ValidateTopicList(request, &valid); !status.ok()) co_return status;
   // One row beyond the page shows if a next page exists.
   auto topics = worker.context().catalog().ListTopics(request.name_prefix(), valid.after,
                                                       valid.page_size + 1);
@@ -102,10 +104,12 @@ absl::Status ListTopics(ApiWorker& worker, const v1::ListTopicsRequest& request,
     response->set_next_page_token(MakePageToken(
         valid.token_filter, {.place = {}, .key = std::string(topics.back()->name())}));
   }
+  // A page may be short, or empty, for a client that may not see all topics.
   for (const catalog::TopicPtr& topic : topics) {
+    if (!Allows(call.caller, access::Verb::kRead, topic->name())) continue;
     FillTopic(topic->name(), topic->settings, response->add_topics());
   }
-  return absl::OkStatus();
+  co_return absl::OkStatus();
 }
 
 Co<absl::Status> UpdateTopic(ApiWorker& worker, rpc::UnaryCall&,

@@ -16,8 +16,8 @@ Co<absl::Status> CreateTopic(ApiWorker& worker, rpc::UnaryCall& call,
                              v1::CreateTopicResponse* response);
 Co<absl::Status> GetTopic(ApiWorker& worker, rpc::UnaryCall& call,
                           const v1::GetTopicRequest& request, v1::GetTopicResponse* response);
-absl::Status ListTopics(ApiWorker& worker, const v1::ListTopicsRequest& request,
-                        v1::ListTopicsResponse* response);
+Co<absl::Status> ListTopics(ApiWorker& worker, rpc::UnaryCall& call,
+                            const v1::ListTopicsRequest& request, v1::ListTopicsResponse* response);
 Co<absl::Status> UpdateTopic(ApiWorker& worker, rpc::UnaryCall& call,
                              const v1::UpdateTopicRequest& request,
                              v1::UpdateTopicResponse* response);

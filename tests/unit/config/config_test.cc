@@ -421,10 +421,22 @@ TEST(ValidateTest, PlaintextBeyondThisMachineNeedsToBeSaid) {
   config.server.insecure_nonloopback = false;
   config.server.tls_cert = "cert.pem";
   config.server.tls_key = "key.pem";
+  // Encrypted, but everyone may do everything.
+  ExpectFault(config, "listen = \"0.0.0.0:7788\" can be reached by other machines");
+  config.server.tls_client_ca = "ca.pem";
+  EXPECT_TRUE(Validate(config).ok());
+  config.server.tls_client_ca = "";
+  config.access.access_file = "/dev/null";
   EXPECT_TRUE(Validate(config).ok());
   // TLS covers gRPC only.
   config.metrics.listen = "0.0.0.0:7789";
   ExpectFault(config, "metrics_listen = \"0.0.0.0:7789\" can be reached");
+}
+
+TEST(ValidateTest, AnAccessFileMustBeReadable) {
+  Config config = ValidConfig();
+  config.access.access_file = "/nowhere/access.toml";
+  ExpectFault(config, "/nowhere/access.toml: cannot be read");
 }
 
 TEST(ValidateTest, AddressesAreWellFormed) {

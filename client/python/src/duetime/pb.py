@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All messages and enums of the protos, under one name: pb.Topic, pb.ListRequest, pb.ON_CONFLICT_REPLACE."""
 
+from duetime.v1.access_pb2 import *  # noqa: F403
 from duetime.v1.admin_pb2 import *  # noqa: F403
 from duetime.v1.failure_pb2 import *  # noqa: F403
 from duetime.v1.forecast_pb2 import *  # noqa: F403

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/access/access_control.h"
+
+#include <filesystem>
+#include <fstream>
+#include <pwd.h>
+#include <sstream>
+#include <sys/stat.h>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "server/base/check.h"
+#include "server/base/error.h"
+
+namespace duetime::access {
+namespace {
+
+constexpr size_t kFileBytesMax = 8 << 20;
+constexpr size_t kCallersMax = 10'000;
+constexpr size_t kMetersMax = 100'000;
+constexpr size_t kPeersMax = 10'000;
+constexpr uint64_t kSecondMs = 1'000;
+
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  // An empty file is a valid one, although it leaves the stream failed.
+  if (!file || (!(content << file.rdbuf()) && file.peek() != std::ifstream::traits_type::eof())) {
+    return absl::FailedPreconditionError(absl::StrCat(path, ": cannot be read"));
+  }
+  if (content.str().size() > kFileBytesMax) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": is larger than ", kFileBytesMax, " bytes"));
+  }
+  return content.str();
+}
+
+// Changes when the file, or a file of the directory, is replaced or written.
+void AddFingerprint(const std::string& path, std::string* fingerprint) {
+  if (path.empty()) return;
+  std::vector<std::string> paths = {path};
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+      paths.push_back(entry.path().string());
+    }
+  }
+  for (const std::string& each : paths) {
+    struct stat facts = {};
+    if (stat(each.c_str(), &facts) != 0) {
+      absl::StrAppend(fingerprint, each, " missing\n");
+    } else {
+      absl::StrAppend(fingerprint, each, " ", facts.st_ino, " ", facts.st_size, " ",
+                      facts.st_mtim.tv_sec, ".", facts.st_mtim.tv_nsec, "\n");
+    }
+  }
+}
+
+absl::Status InvalidCredentialsError(absl::string_view text) {
+  return base::MakeError(
+      absl::StatusCode::kUnauthenticated, text,
+      {.reason = "INVALID_CREDENTIALS", .field = "", .metadata = {}, .retry_after_ms = 0});
+}
+
+// JWTs have two dots, and the tokens of a token file none.
+bool LooksLikeJwt(absl::string_view token) { return token.find('.') != absl::string_view::npos; }
+
+std::string CacheKey(const Credentials& credentials) {
+  if (!credentials.token.empty()) {
+    const TokenHash hash = HashToken(credentials.token);
+    return absl::StrCat("t",
+                        absl::string_view(reinterpret_cast<const char*>(hash.data()), hash.size()));
+  }
+  if (!credentials.certificate.empty()) return absl::StrJoin(credentials.certificate, "\n");
+  return credentials.unix_user.has_value() ? absl::StrCat("u", *credentials.unix_user) : "";
+}
+
+// "unix:NAME", if the user has a name, and "unix:NUMBER".
+std::vector<std::string> UnixNames(uint32_t user) {
+  std::vector<std::string> names;
+  constexpr size_t kBytes = 16 << 10;
+  std::vector<char> buffer(kBytes);
+  passwd entry = {};
+  passwd* found = nullptr;
+  if (getpwuid_r(user, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
+    names.push_back(absl::StrCat("unix:", found->pw_name));
+  }
+  names.push_back(absl::StrCat("unix:", user));
+  return names;
+}
+
+Identity FromNames(const std::vector<std::string>& names) {
+  Identity identity;
+  identity.principal = names.front();
+  identity.aliases.assign(names.begin() + 1, names.end());
+  return identity;
+}
+
+}  // namespace
+
+absl::StatusOr<AccessControl::Files> AccessControl::ReadFiles() const {
+  Files files;
+  files.policy = std::make_shared<const Policy>();
+  files.tokens = std::make_shared<const TokenTable>();
+  if (!options_.access_file.empty()) {
+    const absl::StatusOr<std::string> text = ReadText(options_.access_file);
+    if (!text.ok()) return text.status();
+    auto policy = ParsePolicy(*text, options_.access_file);
+    if (!policy.ok()) return policy.status();
+    files.policy = *std::move(policy);
+  }
+  if (!options_.tokens_file.empty()) {
+    const absl::StatusOr<std::string> text = ReadText(options_.tokens_file);
+    if (!text.ok()) return text.status();
+    auto tokens = ParseTokens(*text, options_.tokens_file);
+    if (!tokens.ok()) return tokens.status();
+    files.tokens = *std::move(tokens);
+  }
+  if (!files.policy->jwt.keys.empty()) {
+    auto jwt = JwtVerifier::Load(files.policy->jwt);
+    if (!jwt.ok()) return jwt.status();
+    files.jwt = *std::move(jwt);
+  }
+  return files;
+}
+
+absl::Status AccessControl::Reload() {
+  if (!on()) return absl::OkStatus();
+  std::string fingerprint;
+  AddFingerprint(options_.access_file, &fingerprint);
+  AddFingerprint(options_.tokens_file, &fingerprint);
+  {
+    const base::MutexLock lock(&mutex_);
+    if (files_.policy != nullptr) AddFingerprint(files_.policy->jwt.keys, &fingerprint);
+  }
+  // After an error, the next attempt comes with the next change.
+  if (fingerprint == fingerprint_) return last_read_;
+  fingerprint_ = std::move(fingerprint);
+  absl::StatusOr<Files> files = ReadFiles();
+  last_read_ = files.status();
+  stale_.store(!files.ok(), std::memory_order_relaxed);
+  if (!files.ok()) return last_read_;
+  const base::MutexLock lock(&mutex_);
+  files_ = *std::move(files);
+  callers_.clear();
+  generation_.fetch_add(1, std::memory_order_release);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Identity> AccessControl::Identify(const Credentials& credentials, const Files& files,
+                                                 const base::Now& now) const {
+  if (credentials.token.empty()) {
+    if (!credentials.certificate.empty()) return FromNames(credentials.certificate);
+    if (credentials.unix_user.has_value()) return FromNames(UnixNames(*credentials.unix_user));
+    return Identity{};
+  }
+  // The table is looked up by hash, so the time of a look-up tells nothing about a token.
+  const auto found = files.tokens->find(HashToken(credentials.token));
+  if (found != files.tokens->end()) return found->second;
+  if (files.jwt == nullptr || !LooksLikeJwt(credentials.token)) {
+    return InvalidCredentialsError("the token is unknown: it was never made, or it is revoked");
+  }
+  absl::StatusOr<Identity> identity = files.jwt->Verify(credentials.token, now.wall_ms);
+  if (!identity.ok()) return InvalidCredentialsError(identity.status().message());
+  return identity;
+}
+
+absl::StatusOr<CallerPtr> AccessControl::Authenticate(const Credentials& credentials,
+                                                      const base::Now& now) {
+  DT_CHECK(on());
+  const std::string key = CacheKey(credentials);
+  Files files;
+  {
+    const base::MutexLock lock(&mutex_);
+    const auto found = callers_.find(key);
+    if (found != callers_.end()) {
+      if (!found->second->Expired(now.wall_ms)) return found->second;
+      callers_.erase(found);
+    }
+    if (LooksLikeJwt(credentials.token) && !MayFail(credentials.peer, now.mono_ms)) {
+      return base::MakeError(absl::StatusCode::kResourceExhausted,
+                             "too many refused credentials from this address",
+                             {.reason = "TOO_MANY_REFUSED_CREDENTIALS",
+                              .field = "",
+                              .metadata = {{"limit", absl::StrCat(options_.auth_failures_max)}},
+                              .retry_after_ms = kSecondMs});
+    }
+    files = files_;
+  }
+  // Without the lock, because the verification of a JWT takes long.
+  absl::StatusOr<Identity> identity = Identify(credentials, files, now);
+  if (!identity.ok()) return identity.status();
+  if (identity->expires_ms != 0 && now.wall_ms >= identity->expires_ms) {
+    return InvalidCredentialsError("the token has expired");
+  }
+  const base::MutexLock lock(&mutex_);
+  CallerPtr caller = MakeLocked(*std::move(identity));
+  if (callers_.size() >= kCallersMax) callers_.clear();
+  // The files may have changed since the token was looked up: the next call looks again.
+  if (files.tokens == files_.tokens) callers_[key] = caller;
+  return caller;
+}
+
+CallerPtr AccessControl::Imagine(Identity identity) {
+  const base::MutexLock lock(&mutex_);
+  return MakeLocked(std::move(identity));
+}
+
+CallerPtr AccessControl::MakeLocked(Identity identity) {
+  const std::string principal = identity.principal;
+  return std::make_shared<const Caller>(files_.policy, std::move(identity), MeterLocked(principal),
+                                        generation_.load(std::memory_order_relaxed));
+}
+
+std::shared_ptr<Meter> AccessControl::MeterLocked(const std::string& name) {
+  // Forgets the meters that no call and no cached caller uses.
+  if (meters_.size() >= kMetersMax) {
+    absl::erase_if(meters_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  }
+  std::shared_ptr<Meter>& meter = meters_[name];
+  if (meter == nullptr) meter = std::make_shared<Meter>();
+  return meter;
+}
+
+std::shared_ptr<Meter> AccessControl::MeterOfTopic(const std::string& topic) {
+  const base::MutexLock lock(&mutex_);
+  return MeterLocked(absl::StrCat("topic:", topic));
+}
+
+bool AccessControl::MayFail(const std::string& peer, uint64_t mono_ms) {
+  const auto found = failures_.find(peer);
+  return found == failures_.end() || found->second.second != mono_ms / kSecondMs ||
+         found->second.count < options_.auth_failures_max;
+}
+
+bool AccessControl::CountRefusal(const std::string& peer, uint64_t mono_ms) {
+  const base::MutexLock lock(&mutex_);
+  const bool may = MayFail(peer, mono_ms);
+  const uint64_t second = mono_ms / kSecondMs;
+  if (failures_.size() >= kPeersMax) {
+    absl::erase_if(failures_,
+                   [second](const auto& entry) { return entry.second.second != second; });
+    if (failures_.size() >= kPeersMax) failures_.clear();
+  }
+  Failures& failures = failures_[peer];
+  if (failures.second != second) failures = {.second = second};
+  ++failures.count;
+  return may;
+}
+
+}  // namespace duetime::access

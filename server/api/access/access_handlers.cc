@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/access/access_handlers.h"
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/api/access/authorization.h"
+#include "server/api/validation_error.h"
+#include "server/base/error.h"
+
+namespace duetime::api {
+namespace {
+
+using access::Verb;
+
+constexpr size_t kPrincipalBytesMax = 512;
+constexpr int kGroupsMax = 100;
+
+std::optional<Verb> ToVerb(v1::AccessVerb verb) {
+  switch (verb) {
+    case v1::ACCESS_VERB_SCHEDULE:
+      return Verb::kSchedule;
+    case v1::ACCESS_VERB_CANCEL:
+      return Verb::kCancel;
+    case v1::ACCESS_VERB_READ:
+      return Verb::kRead;
+    case v1::ACCESS_VERB_READ_PAYLOADS:
+      return Verb::kReadPayloads;
+    case v1::ACCESS_VERB_SUBSCRIBE:
+      return Verb::kSubscribe;
+    case v1::ACCESS_VERB_ADMIN:
+      return Verb::kAdmin;
+    case v1::ACCESS_VERB_OPERATE:
+      return Verb::kOperate;
+    default:
+      return std::nullopt;
+  }
+}
+
+absl::Status Validate(const v1::CheckAccessRequest& request, Verb verb) {
+  if (request.principal().size() > kPrincipalBytesMax) {
+    return OverLimit("INVALID_PRINCIPAL", "principal", request.principal().size(),
+                     kPrincipalBytesMax, "bytes");
+  }
+  if (request.groups_size() > kGroupsMax ||
+      (request.principal().empty() && request.groups_size() > 0)) {
+    return Invalid("INVALID_PRINCIPAL", "groups",
+                   absl::StrCat("at most ", kGroupsMax, ", and only with a principal"));
+  }
+  return verb == Verb::kOperate ? absl::OkStatus() : ValidateTopic(request.topic(), "topic");
+}
+
+std::string Explain(const access::Caller& caller, Verb verb, const std::string& topic,
+                    const access::Decision& decision) {
+  const std::string what =
+      verb == Verb::kOperate ? "operate" : absl::StrCat(access::NameOf(verb), " on ", topic);
+  if (decision.rule != nullptr) {
+    return absl::StrCat(caller.principal(), " may ", what, ": the rule in line ",
+                        decision.rule->line, " of access_file allows it");
+  }
+  if (decision.allowed) {
+    return absl::StrCat(caller.principal(), " may ", what,
+                        ": access_file has no rules, so everyone who authenticates may do "
+                        "everything");
+  }
+  return absl::StrCat(caller.principal(), " may not ", what, ": no rule of access_file allows it");
+}
+
+void FillQuota(const access::Caller& caller, v1::CheckAccessResponse* response) {
+  const access::Quota* const quota = caller.quota();
+  if (quota == nullptr) return;
+  v1::AccessQuota* const proto = response->mutable_quota();
+  proto->set_messages_per_second(static_cast<int64_t>(quota->messages_per_second));
+  proto->set_bytes_per_second(static_cast<int64_t>(quota->bytes_per_second));
+  proto->set_streams(static_cast<int64_t>(quota->streams));
+  proto->set_calls_in_flight(static_cast<int64_t>(quota->calls_in_flight));
+  proto->set_open_streams(static_cast<int64_t>(caller.meter()->streams.load()));
+  proto->set_open_calls(static_cast<int64_t>(caller.meter()->calls.load()));
+}
+
+}  // namespace
+
+Co<absl::Status> CheckAccess(ApiWorker& worker, rpc::UnaryCall& call,
+                             const v1::CheckAccessRequest& request,
+                             v1::CheckAccessResponse* response) {
+  const std::optional<Verb> verb = ToVerb(request.verb());
+  if (!verb.has_value()) co_return Invalid("INVALID_VERB", "verb", "required, and a known one");
+  absl::Status status = Validate(request, *verb);
+  if (!status.ok()) co_return status;
+  if (call.caller == nullptr) {
+    co_return base::MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        "access control is off: the server has neither access_file nor tokens_file",
+        {.reason = "ACCESS_CONTROL_OFF", .field = "", .metadata = {}, .retry_after_ms = 0});
+  }
+  access::CallerPtr asked = call.caller;
+  if (!request.principal().empty() && request.principal() != asked->principal()) {
+    status = CheckRight(worker.context(), call.caller, Verb::kOperate, "");
+    if (!status.ok()) co_return status;
+    asked = worker.context().access->Imagine(
+        {.principal = request.principal(),
+         .groups = {request.groups().begin(), request.groups().end()}});
+  }
+  const access::Decision decision = asked->Decide(*verb, request.topic());
+  response->set_allowed(decision.allowed);
+  response->set_principal(asked->principal());
+  response->set_explanation(Explain(*asked, *verb, request.topic(), decision));
+  FillQuota(*asked, response);
+  co_return absl::OkStatus();
+}
+
+}  // namespace duetime::api

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handler of Admin.CheckAccess.
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "duetime/v1/admin.pb.h"
+#include "server/api/api_worker.h"
+#include "server/api/coroutine.h"
+#include "server/rpc/unary_call.h"
+
+namespace duetime::api {
+
+Co<absl::Status> CheckAccess(ApiWorker& worker, rpc::UnaryCall& call,
+                             const v1::CheckAccessRequest& request,
+                             v1::CheckAccessResponse* response);
+
+}  // namespace duetime::api

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/access/authorization.h"
+
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+
+#include "duetime/v1/messages.pb.h"
+#include "server/api/access/method_rights.h"
+#include "server/base/check.h"
+#include "server/base/error.h"
+#include "server/rpc/client_credentials.h"
+#include "server/runtime/audit_log.h"
+
+namespace duetime::api {
+namespace {
+
+using access::CallerPtr;
+using access::Verb;
+
+absl::Status AccessDeniedError(const access::Caller& caller, Verb verb, absl::string_view topic) {
+  if (caller.identity().anonymous()) {
+    return base::MakeError(
+        absl::StatusCode::kUnauthenticated,
+        "this call needs a token, a client certificate or a Unix socket",
+        {.reason = "CREDENTIALS_REQUIRED", .field = "", .metadata = {}, .retry_after_ms = 0});
+  }
+  const std::string on = topic.empty() ? "" : absl::StrCat(" on topic ", topic);
+  base::ErrorDetail detail{
+      .reason = "ACCESS_DENIED",
+      .field = "",
+      .metadata = {{"principal", caller.principal()}, {"verb", access::NameOf(verb)}},
+      .retry_after_ms = 0};
+  if (!topic.empty()) detail.metadata.emplace_back("topic", std::string(topic));
+  return base::MakeError(
+      absl::StatusCode::kPermissionDenied,
+      absl::StrCat(caller.principal(), " has no right to ", access::NameOf(verb), on), detail);
+}
+
+// Writes what a call did, or that it was refused.
+class Auditor {
+ public:
+  // REQUIRES: `call` outlives the call of End.
+  Auditor(ServingContext* context, const rpc::UnaryCall* call, bool always)
+      : context_(context), call_(call), always_(always) {}
+
+  void End(const absl::Status& status) const {
+    // No method may answer before it has asked for the client's rights.
+    DT_CHECK(!status.ok() || call_->authorized);
+    const bool refused = absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
+    if (!always_ && !refused) return;
+    const base::Now now = context_->clock->Read();
+    runtime::AuditEntry entry;
+    entry.peer = rpc::PeerHost(call_->server_context());
+    if (refused && context_->access != nullptr &&
+        !context_->access->CountRefusal(entry.peer, now.mono_ms)) {
+      return;
+    }
+    if (context_->audit == nullptr) return;
+    entry.method = metrics::NameOf(call_->method().id);
+    if (call_->caller != nullptr) entry.principal = call_->caller->principal();
+    if (call_->subject.has_value()) {
+      entry.topic = call_->subject->topic;
+      entry.object = call_->subject->object;
+    }
+    entry.code = absl::StatusCodeToString(status.code());
+    if (const auto detail = base::GetErrorDetail(status)) entry.reason = detail->reason;
+    context_->audit->Write(now.wall_ms, entry);
+  }
+
+ private:
+  ServingContext* const context_;
+  const rpc::UnaryCall* const call_;
+  const bool always_;
+};
+
+rpc::UnaryCall::Subject SubjectOf(const google::protobuf::Message& request,
+                                  const MethodRights& rights) {
+  rpc::UnaryCall::Subject subject;
+  for (const Right& right : rights.rights) {
+    const std::vector<std::string> topics = TopicsIn(request, right.topic_field);
+    if (subject.topic.empty() && !topics.empty()) subject.topic = topics.front();
+  }
+  subject.object = ObjectOf(request);
+  return subject;
+}
+
+bool IsAudited(const ServingContext& context, metrics::RpcMethod method) {
+  if (context.audit == nullptr) return false;
+  switch (RightsOf(method).audited) {
+    case Audited::kAlways:
+      return true;
+    case Audited::kIfCancels:
+      return context.audit->cancels();
+    case Audited::kNever:
+      return false;
+  }
+  return false;
+}
+
+// A client's topics, as shards ask for them.
+class CallerScope final : public protocol::TopicScope {
+ public:
+  CallerScope(CallerPtr caller, Verb verb, const ServingContext* context)
+      : caller_(std::move(caller)), verb_(verb), context_(context) {}
+
+  bool Covers(storage::TopicId topic) const override {
+    return caller_->Allows(verb_, context_->catalog().TopicName(topic));
+  }
+
+ private:
+  const CallerPtr caller_;
+  const Verb verb_;
+  const ServingContext* const context_;
+};
+
+struct Amount {
+  uint64_t messages = 0;
+  uint64_t bytes = 0;
+};
+
+absl::Status Charge(ServingContext& context, access::Meter* meter, const access::Quota& quota,
+                    absl::string_view of, const Amount& amount) {
+  const access::Meter::Verdict verdict =
+      meter->Take(context.clock->Read().mono_ms,
+                  {.messages_per_second = quota.messages_per_second,
+                   .bytes_per_second = quota.bytes_per_second},
+                  amount.messages, amount.bytes);
+  switch (verdict.limit) {
+    case access::Meter::Limit::kNone:
+      return absl::OkStatus();
+    case access::Meter::Limit::kMessages:
+      return QuotaError("messages_per_second", quota.messages_per_second, of, verdict.wait_ms);
+    case access::Meter::Limit::kBytes:
+      return QuotaError("bytes_per_second", quota.bytes_per_second, of, verdict.wait_ms);
+  }
+  return absl::OkStatus();
+}
+
+// What a request schedules, by topic.
+using Amounts = absl::flat_hash_map<std::string, Amount>;
+
+void Add(const v1::ScheduleRequest& message, Amounts* amounts) {
+  Amount& amount = (*amounts)[message.topic()];
+  ++amount.messages;
+  amount.bytes += message.ByteSizeLong();
+}
+
+Amounts AmountsOf(const google::protobuf::Message& request) {
+  Amounts amounts;
+  if (const auto* one = dynamic_cast<const v1::ScheduleRequest*>(&request)) {
+    Add(*one, &amounts);
+  } else if (const auto* batch = dynamic_cast<const v1::ScheduleBatchRequest*>(&request)) {
+    for (const v1::ScheduleRequest& message : batch->messages()) Add(message, &amounts);
+  } else if (const auto* frame = dynamic_cast<const v1::ScheduleStreamRequest*>(&request)) {
+    for (const v1::ScheduleRequest& message : frame->messages()) Add(message, &amounts);
+  }
+  return amounts;
+}
+
+}  // namespace
+
+absl::Status QuotaError(absl::string_view quota, uint64_t limit, absl::string_view of,
+                        uint64_t wait_ms) {
+  return base::MakeError(absl::StatusCode::kResourceExhausted,
+                         absl::StrCat("the quota ", quota, " = ", limit, " of ", of, " is used up"),
+                         {.reason = "QUOTA_EXCEEDED",
+                          .field = "",
+                          .metadata = {{"quota", std::string(quota)},
+                                       {"limit", absl::StrCat(limit)},
+                                       {"of", std::string(of)}},
+                          .retry_after_ms = wait_ms});
+}
+
+absl::Status CountedRefusal(ServingContext& context, const absl::Status& status) {
+  access::AccessControl& access = *context.access;
+  std::atomic<uint64_t>& counter = absl::IsUnauthenticated(status)    ? access.unauthenticated
+                                   : absl::IsPermissionDenied(status) ? access.denied
+                                                                      : access.over_quota;
+  counter.fetch_add(1, std::memory_order_relaxed);
+  return status;
+}
+
+absl::Status CheckRight(ServingContext& context, const CallerPtr& caller, Verb verb,
+                        absl::string_view topic) {
+  if (Allows(caller, verb, topic)) return absl::OkStatus();
+  return CountedRefusal(context, AccessDeniedError(*caller, verb, topic));
+}
+
+absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call) {
+  ServingContext& context = worker.context();
+  const bool audited = IsAudited(context, call.method().id);
+  if (context.access == nullptr && !audited) return absl::OkStatus();
+  const Auditor auditor(&context, &call, audited);
+  call.on_end = [auditor](const absl::Status& status) { auditor.End(status); };
+  if (context.audit != nullptr) call.subject.emplace();
+  if (context.access == nullptr) return absl::OkStatus();
+  absl::StatusOr<CallerPtr> caller = context.access->Authenticate(
+      rpc::CredentialsOf(call.server_context()), context.clock->Read());
+  if (!caller.ok()) return CountedRefusal(context, caller.status());
+  call.caller = *std::move(caller);
+  const access::Quota* const quota = call.caller->quota();
+  if (quota == nullptr || quota->calls_in_flight == 0) return absl::OkStatus();
+  const bool over = call.caller->meter()->calls.fetch_add(1) >= quota->calls_in_flight;
+  call.on_end = [auditor, caller = call.caller](const absl::Status& status) {
+    caller->meter()->calls.fetch_sub(1);
+    auditor.End(status);
+  };
+  if (!over) return absl::OkStatus();
+  constexpr uint64_t kRetryMs = 100;
+  return CountedRefusal(context, QuotaError("calls_in_flight", quota->calls_in_flight,
+                                            call.caller->principal(), kRetryMs));
+}
+
+absl::Status Authorize(ApiWorker& worker, rpc::UnaryCall& call,
+                       const google::protobuf::Message& request) {
+  if (call.subject.has_value()) call.subject = SubjectOf(request, RightsOf(call.method().id));
+  call.authorized = true;
+  if (call.caller == nullptr) return absl::OkStatus();
+  absl::Status status = CheckRights(worker.context(), call.caller, call.method().id, request);
+  if (status.ok()) status = ChargeQuotas(worker.context(), call.caller, request);
+  return status;
+}
+
+absl::Status CheckRights(ServingContext& context, const CallerPtr& caller,
+                         metrics::RpcMethod method, const google::protobuf::Message& request) {
+  if (caller == nullptr) return absl::OkStatus();
+  const MethodRights& row = RightsOf(method);
+  absl::Status status;
+  if (row.rights.empty() && caller->identity().anonymous() &&
+      !caller->AllowsSomewhere(Verb::kRead)) {
+    status = AccessDeniedError(*caller, Verb::kRead, "");
+  }
+  for (const Right& right : row.rights) {
+    if (right.when == Right::When::kFullView && !AsksForPayloads(request)) continue;
+    const std::vector<std::string> topics = TopicsIn(request, right.topic_field);
+    for (const std::string& topic : topics) {
+      if (status.ok() && !caller->Allows(right.verb, topic)) {
+        status = AccessDeniedError(*caller, right.verb, topic);
+      }
+    }
+    // The second right of a method is for a topic that the request may leave out.
+    const bool needed = &right == &row.rights.front() || right.when == Right::When::kFullView;
+    if (status.ok() && topics.empty() && needed && !caller->AllowsSomewhere(right.verb)) {
+      status = AccessDeniedError(*caller, right.verb, "");
+    }
+  }
+  return status.ok() ? status : CountedRefusal(context, status);
+}
+
+absl::Status ChargeQuotas(ServingContext& context, const CallerPtr& caller,
+                          const google::protobuf::Message& request) {
+  if (caller == nullptr || caller->policy().quotas.empty()) return absl::OkStatus();
+  const Amounts amounts = AmountsOf(request);
+  Amount sum;
+  absl::Status status;
+  for (const auto& [topic, amount] : amounts) {
+    sum.messages += amount.messages;
+    sum.bytes += amount.bytes;
+    const access::Quota* const quota = caller->policy().QuotaOfTopic(topic);
+    if (!status.ok() || quota == nullptr) continue;
+    status = Charge(context, context.access->MeterOfTopic(topic).get(), *quota,
+                    absl::StrCat("topic ", topic), amount);
+  }
+  if (status.ok() && caller->quota() != nullptr && sum.messages > 0) {
+    status = Charge(context, caller->meter(), *caller->quota(), caller->principal(), sum);
+  }
+  return status.ok() ? status : CountedRefusal(context, status);
+}
+
+bool Allows(const CallerPtr& caller, Verb verb, absl::string_view topic) {
+  return caller == nullptr || caller->Allows(verb, topic);
+}
+
+bool Allows(ApiWorker& worker, const CallerPtr& caller, Verb verb, storage::TopicId topic) {
+  return caller == nullptr || caller->Allows(verb, worker.context().catalog().TopicName(topic));
+}
+
+protocol::TopicScopePtr ScopeOf(ApiWorker& worker, const CallerPtr& caller, Verb verb) {
+  if (caller == nullptr || caller->AllowsEverywhere(verb)) return nullptr;
+  return std::make_shared<const CallerScope>(caller, verb, &worker.context());
+}
+
+}  // namespace duetime::api

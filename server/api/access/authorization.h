@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Authorization: who calls, and whether the call is allowed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/message.h"
+
+#include "server/access/access_control.h"
+#include "server/api/api_worker.h"
+#include "server/protocol/topic_scope.h"
+#include "server/rpc/unary_call.h"
+#include "storage/types.h"
+
+namespace duetime::api {
+
+// The steps of a unary call. Without access control, they cost a comparison.
+
+// Sets call.caller, counts the call against the quota of calls in flight, and prepares the audit
+// log. UNAUTHENTICATED INVALID_CREDENTIALS, RESOURCE_EXHAUSTED QUOTA_EXCEEDED.
+absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call);
+// Checks what the method needs for this request (method_rights.h), and charges the quotas of what
+// it schedules. UNAUTHENTICATED CREDENTIALS_REQUIRED, PERMISSION_DENIED ACCESS_DENIED,
+// RESOURCE_EXHAUSTED QUOTA_EXCEEDED.
+absl::Status Authorize(ApiWorker& worker, rpc::UnaryCall& call,
+                       const google::protobuf::Message& request);
+
+// The parts of these steps, for streams. A null caller may do everything.
+
+absl::Status CheckRights(ServingContext& context, const access::CallerPtr& caller,
+                         metrics::RpcMethod method, const google::protobuf::Message& request);
+absl::Status CheckRight(ServingContext& context, const access::CallerPtr& caller, access::Verb verb,
+                        absl::string_view topic);
+// Returns `status` after it has counted it for the metrics. REQUIRES: it is a refusal.
+absl::Status CountedRefusal(ServingContext& context, const absl::Status& status);
+// Charges `messages` of ScheduleRequests to the client and to their topics.
+absl::Status ChargeQuotas(ServingContext& context, const access::CallerPtr& caller,
+                          const google::protobuf::Message& request);
+
+// True if the client may do this on the topic.
+bool Allows(const access::CallerPtr& caller, access::Verb verb, absl::string_view topic);
+bool Allows(ApiWorker& worker, const access::CallerPtr& caller, access::Verb verb,
+            storage::TopicId topic);
+// The client's topics for a command. Null: all.
+protocol::TopicScopePtr ScopeOf(ApiWorker& worker, const access::CallerPtr& caller,
+                                access::Verb verb);
+
+// RESOURCE_EXHAUSTED QUOTA_EXCEEDED.
+absl::Status QuotaError(absl::string_view quota, uint64_t limit, absl::string_view of,
+                        uint64_t wait_ms);
+
+}  // namespace duetime::api

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/access/access_control.h"
+
+#include <fstream>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "server/base/error.h"
+#include "tests/support/temp_directory.h"
+
+namespace duetime::access {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr base::Now kNow = {.wall_ms = 1'000'000, .mono_ms = 50'000};
+
+class AccessControlTest : public testing::Test {
+ protected:
+  AccessControlTest() { WriteRules("orders"); }
+
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(directory_.Join(name), std::ios::trunc) << text;
+  }
+  void WriteRules(const std::string& topic) {
+    Write("access.toml", absl::StrCat("[[rule]]\nwho = [\"*\"]\nmay = [\"cancel\"]\ntopics = [\"",
+                                      topic, "\"]\n[[quota]]\nwho = [\"*\"]\nstreams = 1\n"));
+  }
+  void WriteToken(const std::string& token, const std::string& more = "") {
+    const TokenHash hash = HashToken(token);
+    const std::string bytes(reinterpret_cast<const char*>(hash.data()), hash.size());
+    Write("tokens.toml", absl::StrCat("[[token]]\nname = \"a\"\nsha256 = \"",
+                                      absl::BytesToHexString(bytes), "\"\n", more));
+  }
+  AccessOptions Options() const {
+    return {.access_file = directory_.Join("access.toml"),
+            .tokens_file = directory_.Join("tokens.toml"),
+            .auth_failures_max = 3};
+  }
+
+  const test::TempDirectory directory_;
+};
+
+std::string ReasonOf(const absl::Status& status) {
+  const auto detail = base::GetErrorDetail(status);
+  return detail.has_value() ? detail->reason : "";
+}
+
+TEST_F(AccessControlTest, TheCredentialsCountInTheirOrder) {
+  WriteToken("secret");
+  AccessControl access(Options());
+  ASSERT_TRUE(access.Reload().ok());
+  Credentials all = {.token = "secret", .certificate = {"cert:c", "cert:d"}, .unix_user = 0};
+  EXPECT_EQ((*access.Authenticate(all, kNow))->principal(), "a");
+  all.token = "wrong";
+  EXPECT_EQ(ReasonOf(access.Authenticate(all, kNow).status()), "INVALID_CREDENTIALS");
+  all.token = "";
+  EXPECT_EQ((*access.Authenticate(all, kNow))->principal(), "cert:c");
+  all.certificate = {};
+  const CallerPtr root = *access.Authenticate(all, kNow);
+  EXPECT_EQ(root->principal(), "unix:root");
+  EXPECT_EQ(root->identity().aliases, std::vector<std::string>{"unix:0"});
+  EXPECT_TRUE((*access.Authenticate({}, kNow))->identity().anonymous());
+}
+
+TEST_F(AccessControlTest, AnExpiredTokenIsRefusedAlsoIfItWasKnown) {
+  WriteToken("secret", "expires = 1970-01-01T00:16:41Z\n");  // kNow and a second
+  AccessControl access(Options());
+  ASSERT_TRUE(access.Reload().ok());
+  EXPECT_TRUE(access.Authenticate({.token = "secret"}, kNow).ok());
+  const base::Now later = {.wall_ms = kNow.wall_ms + 1'000, .mono_ms = 51'000};
+  EXPECT_EQ(ReasonOf(access.Authenticate({.token = "secret"}, later).status()),
+            "INVALID_CREDENTIALS");
+}
+
+TEST_F(AccessControlTest, ChangesTakeEffectAndABadFileDoesNot) {
+  WriteToken("secret");
+  AccessControl access(Options());
+  ASSERT_TRUE(access.Reload().ok());
+  const CallerPtr before = *access.Authenticate({.token = "secret"}, kNow);
+  EXPECT_TRUE(before->Allows(Verb::kCancel, "orders"));
+
+  WriteRules("other");
+  ASSERT_TRUE(access.Reload().ok());
+  EXPECT_GT(access.generation(), before->generation());
+  const CallerPtr after = *access.Authenticate({.token = "secret"}, kNow);
+  EXPECT_FALSE(after->Allows(Verb::kCancel, "orders"));
+  // The meter is the same, so that a change of the file resets no quota.
+  EXPECT_EQ(after->meter(), before->meter());
+
+  Write("access.toml", "[[rule]]\nwho = 3\n");
+  const uint64_t generation = access.generation();
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status status = access.Reload();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("access.toml:2:"));
+    EXPECT_TRUE(access.stale());
+  }
+  EXPECT_EQ(access.generation(), generation);
+  EXPECT_TRUE((*access.Authenticate({.token = "secret"}, kNow))->Allows(Verb::kCancel, "other"));
+
+  WriteRules("orders");
+  WriteToken("new");
+  ASSERT_TRUE(access.Reload().ok());
+  EXPECT_FALSE(access.stale());
+  EXPECT_FALSE(access.Authenticate({.token = "secret"}, kNow).ok());
+  EXPECT_TRUE(access.Authenticate({.token = "new"}, kNow).ok());
+}
+
+TEST_F(AccessControlTest, AMissingFileIsAnErrorAtTheStart) {
+  AccessControl access(Options());
+  const absl::Status status = access.Reload();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tokens.toml"));
+}
+
+TEST_F(AccessControlTest, APeerWithTooManyRefusalsHasNoJwtVerified) {
+  WriteToken("secret");
+  AccessControl access(Options());
+  ASSERT_TRUE(access.Reload().ok());
+  const Credentials jwt = {.token = "a.b.c", .peer = "10.0.0.7"};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ReasonOf(access.Authenticate(jwt, kNow).status()), "INVALID_CREDENTIALS");
+    EXPECT_TRUE(access.CountRefusal(jwt.peer, kNow.mono_ms));
+  }
+  EXPECT_EQ(ReasonOf(access.Authenticate(jwt, kNow).status()), "TOO_MANY_REFUSED_CREDENTIALS");
+  EXPECT_FALSE(access.CountRefusal(jwt.peer, kNow.mono_ms));
+  // Others, and known tokens from the same address, are not concerned.
+  EXPECT_TRUE(access.Authenticate({.token = "secret", .peer = jwt.peer}, kNow).ok());
+  EXPECT_EQ(ReasonOf(access.Authenticate({.token = "a.b.c", .peer = "10.0.0.8"}, kNow).status()),
+            "INVALID_CREDENTIALS");
+  const base::Now later = {.wall_ms = kNow.wall_ms, .mono_ms = kNow.mono_ms + 1'000};
+  EXPECT_EQ(ReasonOf(access.Authenticate(jwt, later).status()), "INVALID_CREDENTIALS");
+}
+
+}  // namespace
+}  // namespace duetime::access
