@@ -378,6 +378,34 @@ messages_per_second = 1
   first->TryCancel();
 }
 
+TEST_F(AccessTest, CallsInFlightAreCountedUntilTheirEnd) {
+  Write("access.toml", std::string(kRules) + "\n[[quota]]\nwho = [\"bob\"]\ncalls_in_flight = 1\n");
+  StartWithAccess();
+  const auto stub = v1::Messages::NewStub(tcp_);
+  // One call after the other is one at a time.
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(MaySchedule("bob", "b"));
+  v1::PullRequest pull;
+  pull.set_topic("b");
+  pull.mutable_wait()->set_seconds(20);
+  const auto context = As("bob");
+  v1::PullResponse response;
+  grpc::CompletionQueue queue;
+  const auto waiting = stub->AsyncPull(context.get(), pull, &queue);
+  grpc::Status status;
+  waiting->Finish(&response, &status, &queue);
+  const auto deadline = Clock::now() + Millis(5'000);
+  std::string reason;
+  while (reason != "QUOTA_EXCEEDED" && Clock::now() < deadline) {
+    reason = ScheduleAs("bob", "b", Millis(3'600'000));
+  }
+  EXPECT_EQ(reason, "QUOTA_EXCEEDED");
+  context->TryCancel();
+  void* tag = nullptr;
+  bool ok = false;
+  EXPECT_TRUE(queue.Next(&tag, &ok));
+  WaitUntilMaySchedule("bob", "b");
+}
+
 TEST_F(AccessTest, TheAuditLogHasChangesAndRefusalsAndNoSecrets) {
   StartWithAccess({"--audit-cancels", "--log-level=debug"});
   v1::CreateTopicRequest create;

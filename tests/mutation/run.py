@@ -225,7 +225,7 @@ def check(faults: list, layers: list) -> int:
     total = len(faults) + len(layers)
     print(f"{total - len(missing)} of {total} faults have their text")
     listed = "".join(path.read_text() for path in (ROOT / "tests").rglob("CMakeLists.txt"))
-    programs = set(re.findall(r"(?:duetime_test|add_executable)\((\w+)", listed))
+    programs = set(re.findall(r"(?:duetime_test|duetime_daemon_test|add_executable)\((\w+)", listed))
     tests = set(re.findall(r"(?:(?:duetime_test|duetime_daemon_test)\(|add_test\(NAME )(\w+)", listed))
     tests |= {f"{name}_replay" for name in re.findall(r"duetime_fuzz\((\w+)", listed)}
     unknown = {test for fault in faults for test in fault[4].split()} - programs
