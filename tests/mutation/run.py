@@ -261,13 +261,15 @@ def main() -> int:
 
     waiting: queue.Queue = queue.Queue()
     tests = sorted({test for fault in faults for test in fault[4].split()})
+    # The tests of the daemon need its client.
+    client = any(test.startswith("daemon_") for test in tests)
     faults = [fault for fault in faults if arguments.only in fault[0]]
     for fault in faults:
         waiting.put(fault)
     survived = []
 
     def work(folder: pathlib.Path) -> None:
-        scratch = Scratch(folder, max(1, (os.cpu_count() or 1) // arguments.jobs))
+        scratch = Scratch(folder, max(1, (os.cpu_count() or 1) // arguments.jobs), client)
         while True:
             try:
                 what, where, text, replacement, names = waiting.get_nowait()
@@ -282,7 +284,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         home = arguments.scratch or pathlib.Path(temporary)
         home.mkdir(parents=True, exist_ok=True)
-        failing = Scratch(home / "0", os.cpu_count() or 1).first_to_fail(tests)
+        failing = Scratch(home / "0", os.cpu_count() or 1, client).first_to_fail(tests)
         if failing is not None:
             print(f"{failing} fails without any fault")
             return 1
