@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "client/cli/commands.h"
 #include "client/cli/show.h"
@@ -59,9 +60,13 @@ std::string ExpiresText(const Token& token, const absl::TimeZone& zone) {
   return token.has_expires() ? FormatTimeText(client::FromProto(token.expires()), zone) : "never";
 }
 
+std::string GroupsText(const Token& token, const absl::TimeZone&) {
+  return absl::StrJoin(token.groups(), ",");
+}
+
 Rows TokenRows() {
   return {Row("id", {Column("ID")}), Row("name", {Column("NAME")}),
-          Row("groups", {Column("GROUPS")}), Row("created", {Column("CREATED")}),
+          Row("groups", {As(GroupsText), Column("GROUPS")}), Row("created", {Column("CREATED")}),
           Row("expires", {As(ExpiresText), Column("EXPIRES")})};
 }
 

@@ -157,6 +157,8 @@ std::string ServerInfoText(const v1::ServerInfoResponse& info, bool all,
                         AllFields(info.counts(), zone), "\nlimits\n",
                         AllFields(info.limits(), zone));
   }
+  // The server shows its counts only to clients with the right to operate.
+  if (!info.has_counts()) return LinesText(rows, info, zone);
   const Rows counts = {
       Row("topics", {Line("topics")}),
       Row("subscriptions", {Line("subscriptions")}),

@@ -444,6 +444,51 @@ TEST_F(AccessTest, TheAuditLogHasChangesAndRefusalsAndNoSecrets) {
   }
 }
 
+TEST_F(AccessTest, TheToolMakesListsAndRevokesTokens) {
+  StartWithAccess();
+  const std::string file = "--file=" + directory_.Join("tokens.toml");
+  const auto tool = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), DUETIME_CLI);
+    return RunProgram(words);
+  };
+  // The name of an existing principal: for rotation.
+  const RunResult made =
+      tool({"token", "create", "bob", file, "--group", "g", "--group", "h", "--expires", "+1d"});
+  ASSERT_EQ(made.exit.code, 0) << made.err;
+  const std::string token = made.out.substr(0, made.out.find('\n'));
+  EXPECT_EQ(token.substr(0, 3), "dt_");
+  WaitUntilMaySchedule(token, "b");
+  EXPECT_TRUE(MaySchedule("bob", "b"));
+
+  const RunResult list = tool({"token", "list", file});
+  EXPECT_THAT(list.out, HasSubstr("g,h"));
+  EXPECT_THAT(list.out, HasSubstr("never"));
+  std::ifstream tokens(directory_.Join("tokens.toml"));
+  const std::string text{std::istreambuf_iterator<char>(tokens), {}};
+  EXPECT_THAT(text, Not(HasSubstr(token)));
+  const std::string id = made.err.substr(made.err.find("token ") + 6, 8);
+  EXPECT_EQ(tool({"token", "revoke", "0", file}).exit.code, 3);
+  ASSERT_EQ(tool({"token", "revoke", id, file}).exit.code, 0);
+  const auto deadline = Clock::now() + Millis(5'000);
+  while (MaySchedule(token, "b") && Clock::now() < deadline) {
+  }
+  EXPECT_FALSE(MaySchedule(token, "b"));
+  EXPECT_TRUE(MaySchedule("bob", "b"));
+  for (const char* name : {"a:b", "anonymous", "*"}) {
+    EXPECT_EQ(tool({"token", "create", name, file}).exit.code, 2) << name;
+  }
+
+  // The tool is a Unix user here, who may ask about others.
+  const std::string server = "--server=" + server_->target();
+  const RunResult may = tool({"access", "can", "bob", "cancel", "b", server});
+  EXPECT_EQ(may.exit.code, 0) << may.err;
+  EXPECT_EQ(may.out, "bob may cancel on b: the rule in line 6 of access_file allows it\n");
+  const RunResult may_not = tool({"access", "can", "bob", "cancel", "a", server});
+  EXPECT_EQ(may_not.exit.code, 3);
+  EXPECT_EQ(may_not.out, "bob may not cancel on a: no rule of access_file allows it\n");
+  EXPECT_EQ(tool({"access", "can", "me", "operate", server}).exit.code, 0);
+}
+
 TEST_F(AccessTest, AStartRefusesAFileWithAnError) {
   Write("access.toml", "[[rule]]\nwho = [\"a\"]\nmay = [\"fly\"]\ntopics = [\"*\"]\n");
   const RunResult run = RunProgram(
