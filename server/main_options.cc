@@ -142,8 +142,9 @@ absl::Status Guarding::Open(const config::Config& config) {
   access_ = std::make_unique<access::AccessControl>(config.access);
   if (absl::Status status = access_->Reload(); !status.ok()) return status;
   auto audit = runtime::AuditLog::Open(config.audit);
-  if (audit.ok()) audit_ = *std::move(audit);
-  return audit.status();
+  if (!audit.ok()) return audit.status();
+  audit_ = *std::move(audit);
+  return absl::OkStatus();
 }
 
 api::Guards Guarding::guards() const {

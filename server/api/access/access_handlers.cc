@@ -52,8 +52,8 @@ absl::Status Validate(const v1::CheckAccessRequest& request, Verb verb) {
   return verb == Verb::kOperate ? absl::OkStatus() : ValidateTopic(request.topic(), "topic");
 }
 
-std::string Explain(const access::Caller& caller, Verb verb, const std::string& topic,
-                    const access::Decision& decision) {
+std::string ReasonText(const access::Caller& caller, Verb verb, const std::string& topic,
+                       const access::Decision& decision) {
   const std::string what =
       verb == Verb::kOperate ? "operate" : absl::StrCat(access::NameOf(verb), " on ", topic);
   if (decision.rule != nullptr) {
@@ -106,7 +106,7 @@ Co<absl::Status> CheckAccess(ApiWorker& worker, rpc::UnaryCall& call,
   const access::Decision decision = asked->Decide(*verb, request.topic());
   response->set_allowed(decision.allowed);
   response->set_principal(asked->principal());
-  response->set_explanation(Explain(*asked, *verb, request.topic(), decision));
+  response->set_explanation(ReasonText(*asked, *verb, request.topic(), decision));
   FillQuota(*asked, response);
   co_return absl::OkStatus();
 }
