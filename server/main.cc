@@ -17,6 +17,7 @@
 #include "server/rpc/grpc_log.h"
 #include "server/runtime/drain.h"
 #include "server/runtime/logging.h"
+#include "server/runtime/service_notify.h"
 #include "server/runtime/signals.h"
 #include "server/runtime/system_clock.h"
 
@@ -51,6 +52,8 @@ ExitCode Serve(const config::Loaded& loaded, const Invocation& invocation) {
   if (absl::Status status = node.Start(); !status.ok()) return CannotOpen(status);
   runtime::Housekeeping housekeeping(config.housekeeping, TasksOf(store), &clock);
   housekeeping.Add("read the access files", [&guarding] { return guarding.Reload(); });
+  housekeeping.Add("read the TLS files", [grpc] { return grpc->ReloadTls(); });
+  if (runtime::SupervisorWatches()) housekeeping.Add("reach the supervisor", KeepWatchdogQuiet);
   housekeeping.Start();
   auto exporter = StartMetrics(config, &rpc_stats,
                                {&node, &clock, store, grpc, &housekeeping, guarding.guards()});
@@ -61,6 +64,7 @@ ExitCode Serve(const config::Loaded& loaded, const Invocation& invocation) {
       WaitForStop(invocation, loaded.config, [store] { return store->ReopenWouldHelp(); });
   const uint64_t grace_ms = signal == 0 ? 0 : config.server.drain_grace_ms;
   spdlog::info("signal {}: draining for at most {} ms", signal, grace_ms);
+  runtime::NotifySupervisor("STOPPING=1");
   grpc->Drain();
   const uint64_t left = runtime::StopDispatchAndWait(&node, &clock, grace_ms);
   grpc->Shutdown(kShutdownTimeout);

@@ -19,6 +19,7 @@
 #include "server/runtime/catalog_engine.h"
 #include "server/runtime/descriptors.h"
 #include "server/runtime/logging.h"
+#include "server/runtime/service_notify.h"
 #include "server/runtime/system_clock.h"
 #include "storage/rocksdb_repair.h"
 #include "storage/rocksdb_verify.h"
@@ -71,6 +72,7 @@ metrics::Readings ReadAll(const Measured& from) {
   readings.connections = from.grpc->connections();
   readings.connections_refused = from.grpc->connections_refused();
   readings.open_answers_bytes = from.grpc->open_answers()->bytes();
+  readings.certificate_not_after = from.grpc->certificate_not_after();
   readings.open_answers_refused = from.grpc->open_answers()->refused();
   readings.disk_free_bytes = from.housekeeping->disk_free_bytes();
   readings.disk_low = from.housekeeping->disk_low();
@@ -157,7 +159,8 @@ absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Co
   return metrics::Exporter::StartIfWanted(
       config.metrics,
       std::make_shared<metrics::Collector>(config::Numbers(config), rpc_stats, config::Version(),
-                                           [from] { return ReadAll(from); }));
+                                           [from] { return ReadAll(from); }),
+      [grpc = from.grpc] { return grpc->NotReady(); });
 }
 
 void LogReady(const storage::RocksDbStore& store, const runtime::Node& node,
@@ -165,6 +168,12 @@ void LogReady(const storage::RocksDbStore& store, const runtime::Node& node,
   spdlog::info("ready: duetimed {} epoch={} shards={} grpc={} metrics={}", config::Version(),
                store.epoch(), node.shard_count(), absl::StrJoin(grpc.addresses(), ","),
                exporter == nullptr ? "off" : exporter->address());
+  runtime::NotifySupervisor("READY=1");
+}
+
+absl::Status KeepWatchdogQuiet() {
+  runtime::NotifySupervisor("WATCHDOG=1");
+  return absl::OkStatus();
 }
 
 config::ExitCode CannotOpen(const absl::Status& status) {

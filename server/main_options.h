@@ -67,7 +67,12 @@ absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Co
                                                                 metrics::RpcStats* rpc_stats,
                                                                 const Measured& from);
 
-// Logs that the daemon serves, with its addresses. `exporter` may be null.
+// A task of the housekeeping, which writes to the data directory before. So the watchdog of the
+// supervisor ends a daemon whose disk hangs.
+absl::Status KeepWatchdogQuiet();
+
+// Logs that the daemon serves, with its addresses, and tells the supervisor. `exporter` may be
+// null.
 void LogReady(const storage::RocksDbStore& store, const runtime::Node& node,
               const api::Server& grpc, const metrics::Exporter* exporter);
 

@@ -71,6 +71,30 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options,
 
 absl::Status Server::Listen() { return shell_->Listen(); }
 
+absl::Status Server::ReloadTls() {
+  rpc::TlsFiles* const files = shell_->tls_files();
+  return files == nullptr ? absl::OkStatus() : files->Reload();
+}
+
+int64_t Server::certificate_not_after() const {
+  const rpc::TlsFiles* const files = shell_->tls_files();
+  return files == nullptr ? 0 : files->not_after();
+}
+
+std::string Server::NotReady() const {
+  switch (context_.state.load()) {
+    case ServingState::kServing:
+      return "";
+    case ServingState::kStarting:
+      return "starting";
+    case ServingState::kDraining:
+      return "draining";
+    case ServingState::kStorageFailed:
+      return "storage failed";
+  }
+  return "";
+}
+
 size_t Server::topics() const {
   return context_.node.load() == nullptr ? 0 : context_.catalog().topics();
 }

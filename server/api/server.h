@@ -83,6 +83,12 @@ class Server final : public runtime::EffectSink {
   // The number of open connections, and of refused ones. REQUIRES: Listen returned OK.
   uint64_t connections() const { return shell_->connections(); }
   uint64_t connections_refused() const { return shell_->connections_refused(); }
+  // Reads the TLS files again if there are any. An error keeps the former ones.
+  absl::Status ReloadTls();
+  // When the server's certificate ends, in seconds since 1970. 0 without TLS.
+  int64_t certificate_not_after() const;
+  // Empty while the server accepts calls; else why not: "starting", "draining", "storage failed".
+  std::string NotReady() const;
   // The number of open Subscribe streams.
   uint64_t streams() const { return context_.streams.load(); }
   // The bytes of answers that are not given to gRPC yet, and the calls refused because of them.

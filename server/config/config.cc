@@ -70,9 +70,10 @@ void CheckAccess(const Config& config, std::vector<std::string>* faults) {
 void CheckAddresses(const Config& config, std::vector<std::string>* faults) {
   if (config.server.listen.empty()) faults->push_back("listen must name at least one address");
   const bool encrypted = !config.server.tls_cert.empty();
-  const bool authenticated = !config.server.tls_client_ca.empty() ||
-                             !config.access.access_file.empty() ||
-                             !config.access.tokens_file.empty();
+  const bool certificates =
+      !config.server.tls_client_ca.empty() && config.server.tls_client_auth == "require";
+  const bool authenticated =
+      certificates || !config.access.access_file.empty() || !config.access.tokens_file.empty();
   for (const std::string& address : config.server.listen) {
     CheckAddress(config, "listen", address, encrypted && authenticated, faults);
   }

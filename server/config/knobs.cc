@@ -118,14 +118,20 @@ std::vector<Knob> NetworkKnobs() {
              [](auto& c) { return &c.metrics.connections_max; }),
       Text("tls_cert", kNetwork,
            "PEM file with the server's certificate chain. Enables TLS for all TCP addresses. The "
-           "server reads the TLS files when it starts.",
+           "server reads the TLS files again within a second or two after a change; files that do "
+           "not fit together change nothing.",
            [](auto& c) { return &c.server.tls_cert; }),
       Text("tls_key", kNetwork, "PEM file with the key of tls_cert.",
            [](auto& c) { return &c.server.tls_key; }),
       Text("tls_client_ca", kNetwork,
-           "PEM file with the authorities that sign client certificates. If set, every client must "
-           "present a certificate.",
+           "PEM file with the authorities that sign client certificates. If set, every TLS client "
+           "must present a certificate, unless tls_client_auth says otherwise.",
            [](auto& c) { return &c.server.tls_client_ca; }),
+      Choice(
+          "tls_client_auth", kNetwork, "require|request",
+          "With tls_client_ca: require a certificate of each TLS client, or request one and also "
+          "accept clients without, which then need a token (access_file, tokens_file).",
+          [](auto& c) { return &c.server.tls_client_auth; }),
       Text(
           "insecure_nonloopback", kNetwork,
           "Allow unencrypted, or unauthenticated, addresses that other machines can reach. Without "

@@ -346,6 +346,9 @@ void AddServer(Families* out, const Readings& readings) {
   AddCounter(out, "duetime_audit_lines_lost_total",
              "Lines of the audit log that were lost because its disk was too slow.",
              static_cast<double>(readings.audit_lines_lost));
+  AddGauge(out, "duetime_tls_certificate_not_after_timestamp_seconds",
+           "When the server's TLS certificate ends; 0 without TLS.",
+           static_cast<double>(readings.certificate_not_after));
   MetricFamily& refused = out->emplace_back(MakeFamily(
       kCounter, "duetime_access_refused_total",
       "Calls, streams and frames refused by access control, by reason: unauthenticated, denied, "

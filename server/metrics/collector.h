@@ -50,6 +50,8 @@ struct Readings {
   uint64_t access_denied = 0;
   uint64_t access_over_quota = 0;
   bool access_stale = false;
+  // 0 without TLS.
+  int64_t certificate_not_after = 0;
   uint64_t connections = 0;
   uint64_t connections_refused = 0;
   uint64_t open_answers_bytes = 0;

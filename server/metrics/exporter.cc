@@ -16,7 +16,9 @@ constexpr char kLocalhost[] = "localhost:";
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions& options,
-                                                          std::shared_ptr<Collector> collector) {
+                                                          std::shared_ptr<Collector> collector,
+                                                          std::function<std::string()> not_ready) {
+  if (not_ready == nullptr) not_ready = [] { return std::string(); };
   const std::string& listen = options.listen;
   // The page server takes numeric addresses only.
   std::string address = listen;
@@ -28,6 +30,8 @@ absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions&
       .address = std::move(address),
       .path = "/metrics",
       .connections_max = options.connections_max,
+      .probes = {{.path = "/healthz", .trouble = [] { return std::string(); }},
+                 {.path = "/readyz", .trouble = std::move(not_ready)}},
       .render =
           [collector] { return prometheus::TextSerializer().Serialize(collector->Collect()); },
       .on_cut = [collector = std::move(collector)] { collector->CountCut(); },
@@ -40,9 +44,10 @@ absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions&
 }
 
 absl::StatusOr<std::unique_ptr<Exporter>> Exporter::StartIfWanted(
-    const ExporterOptions& options, std::shared_ptr<Collector> collector) {
+    const ExporterOptions& options, std::shared_ptr<Collector> collector,
+    std::function<std::string()> not_ready) {
   if (options.listen.empty()) return nullptr;
-  return Start(options, std::move(collector));
+  return Start(options, std::move(collector), std::move(not_ready));
 }
 
 std::string Exporter::address() const { return absl::StrCat(host_, ":", port()); }

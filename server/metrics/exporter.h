@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,17 +17,21 @@
 
 namespace duetime::metrics {
 
-// Serves GET /metrics with the collector's current metrics. Plain HTTP without authentication: by
-// default it listens on this machine only. The destructor ends the thread; no thread calls the
-// collector afterwards.
+// Serves GET /metrics with the collector's current metrics, GET /healthz while the process lives,
+// and GET /readyz, which is 503 with the reason while the server accepts no calls. Plain HTTP
+// without authentication: by default it listens on this machine only. The destructor ends the
+// thread; no thread calls the collector afterwards.
 class Exporter {
  public:
   // REQUIRES: `options.listen` is not empty. UNAVAILABLE if the exporter cannot listen on it.
-  static absl::StatusOr<std::unique_ptr<Exporter>> Start(const ExporterOptions& options,
-                                                         std::shared_ptr<Collector> collector);
+  // `not_ready` returns the reason, or an empty text; null means always ready.
+  static absl::StatusOr<std::unique_ptr<Exporter>> Start(
+      const ExporterOptions& options, std::shared_ptr<Collector> collector,
+      std::function<std::string()> not_ready = nullptr);
   // Like Start. Returns null if `options.listen` is empty.
   static absl::StatusOr<std::unique_ptr<Exporter>> StartIfWanted(
-      const ExporterOptions& options, std::shared_ptr<Collector> collector);
+      const ExporterOptions& options, std::shared_ptr<Collector> collector,
+      std::function<std::string()> not_ready);
 
   // The port in use. The system chose it if `listen` has port 0.
   uint16_t port() const { return server_->port(); }

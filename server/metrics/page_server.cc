@@ -186,9 +186,18 @@ std::shared_ptr<const std::string> PageServer::AnswerTo(absl::string_view reques
         Answer("405 Method Not Allowed", "only GET is served here\n"));
   }
   const absl::string_view path = request.substr(0, request.find_first_of(" ?\r"));
+  std::string paths = options_.path;
+  for (const Options::Probe& probe : options_.probes) {
+    absl::StrAppend(&paths, " ", probe.path);
+    if (path != probe.path) continue;
+    const std::string trouble = probe.trouble();
+    return std::make_shared<const std::string>(
+        trouble.empty() ? Answer("200 OK", "ok\n")
+                        : Answer("503 Service Unavailable", absl::StrCat(trouble, "\n")));
+  }
   if (path != options_.path) {
     return std::make_shared<const std::string>(
-        Answer("404 Not Found", absl::StrCat("only ", options_.path, " is served here\n")));
+        Answer("404 Not Found", absl::StrCat("served here: ", paths, "\n")));
   }
   if (page_ == nullptr) {
     page_ = std::make_shared<const std::string>(Answer("200 OK", options_.render()));

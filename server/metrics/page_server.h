@@ -11,14 +11,15 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace duetime::metrics {
 
-// Answers GET of one path, from one thread that never waits for a single connection. Each
-// connection gets one answer and is then closed.
+// Answers GET of one page and of some probes, from one thread that never waits for a single
+// connection. Each connection gets one answer and is then closed.
 //
 // Guarantees: (1) a connection that has not sent its request in time, or does not read its answer
 // in time, is closed; (2) beyond `connections_max` the oldest connection is closed, so that slow
@@ -34,6 +35,13 @@ class PageServer {
     // From the connection to the end of its request, and from there to the end of the answer.
     uint64_t request_ms = 5'000;
     uint64_t answer_ms = 10'000;
+    // Paths with short answers. `trouble` returns an empty text, and the answer is 200 "ok", or the
+    // reason for a 503. The server's thread calls it.
+    struct Probe {
+      std::string path;
+      std::function<std::string()> trouble;
+    };
+    std::vector<Probe> probes = {};
     // Makes the page. The server's thread calls it.
     std::function<std::string()> render = {};
     // Called for each connection that is closed before its answer, by guarantee 1 or 2. May be

@@ -12,7 +12,6 @@
 #include "google/protobuf/stubs/logging.h"
 
 #include "server/base/check.h"
-#include "server/rpc/credentials.h"
 #include "server/rpc/grpc_time.h"
 #include "server/rpc/socket_watch.h"
 #include "server/rpc/tls_watch.h"
@@ -65,12 +64,12 @@ void SetChannelOptions(size_t message_bytes_max, grpc::ServerBuilder* builder) {
 
 GrpcServer::GrpcServer(const GrpcServerOptions& options, size_t message_bytes_max,
                        uint64_t sweep_ms, ServerState* state, ServedMethods served,
-                       std::shared_ptr<grpc::ServerCredentials> tcp_credentials)
+                       std::unique_ptr<TlsFiles> tls_files)
     : options_(options),
       message_bytes_max_(message_bytes_max),
       state_(state),
       served_(std::move(served)),
-      tcp_credentials_(std::move(tcp_credentials)),
+      tls_files_(std::move(tls_files)),
       services_(served_),
       sweeper_(std::chrono::milliseconds(sweep_ms), [this] {
         for (const auto& worker : workers_) worker->Sweep();
@@ -81,11 +80,19 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const GrpcServerO
                                                                uint64_t sweep_ms,
                                                                ServerState* state,
                                                                ServedMethods served) {
-  absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> credentials =
-      MakeTcpCredentials(options);
-  if (!credentials.ok()) return credentials.status();
+  std::unique_ptr<TlsFiles> tls_files;
+  if (options.tls_cert.empty() != options.tls_key.empty()) {
+    return absl::InvalidArgumentError("tls_cert and tls_key go together");
+  }
+  if (!options.tls_cert.empty()) {
+    absl::StatusOr<std::unique_ptr<TlsFiles>> loaded = TlsFiles::Load(options);
+    if (!loaded.ok()) return loaded.status();
+    tls_files = *std::move(loaded);
+  } else if (!options.tls_client_ca.empty()) {
+    return absl::InvalidArgumentError("tls_client_ca needs tls_cert and tls_key");
+  }
   return std::unique_ptr<GrpcServer>(new GrpcServer(options, message_bytes_max, sweep_ms, state,
-                                                    std::move(served), *std::move(credentials)));
+                                                    std::move(served), std::move(tls_files)));
 }
 
 absl::Status GrpcServer::Listen() {
@@ -107,8 +114,9 @@ absl::Status GrpcServer::Listen() {
   builder.RegisterService(&services_.health);
   builder.RegisterService(&services_.reflection);
   using FromFd = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
-  auto tcp =
-      builder.experimental().AddExternalConnectionAcceptor(FromFd::FROM_FD, tcp_credentials_);
+  auto tcp = builder.experimental().AddExternalConnectionAcceptor(
+      FromFd::FROM_FD,
+      tls_files_ == nullptr ? grpc::InsecureServerCredentials() : tls_files_->Credentials());
   auto local = builder.experimental().AddExternalConnectionAcceptor(
       FromFd::FROM_FD, grpc::InsecureServerCredentials());
   const size_t count = WorkerCount(options_.io_threads);

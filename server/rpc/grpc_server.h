@@ -21,6 +21,7 @@
 #include "server/rpc/server_state.h"
 #include "server/rpc/services.h"
 #include "server/rpc/sweeper.h"
+#include "server/rpc/tls_files.h"
 
 namespace duetime::rpc {
 
@@ -67,17 +68,19 @@ class GrpcServer {
   // The number of open connections, and of refused ones. REQUIRES: Listen returned OK.
   uint64_t connections() const { return listener_->connections(); }
   uint64_t connections_refused() const { return listener_->refused(); }
+  // Null without TLS.
+  TlsFiles* tls_files() const { return tls_files_.get(); }
 
  private:
   GrpcServer(const GrpcServerOptions& options, size_t message_bytes_max, uint64_t sweep_ms,
-             ServerState* state, ServedMethods served,
-             std::shared_ptr<grpc::ServerCredentials> tcp_credentials);
+             ServerState* state, ServedMethods served, std::unique_ptr<TlsFiles> tls_files);
 
   const GrpcServerOptions options_;
   const size_t message_bytes_max_;
   ServerState* const state_;
   const ServedMethods served_;
-  const std::shared_ptr<grpc::ServerCredentials> tcp_credentials_;
+  // Null without TLS.
+  const std::unique_ptr<TlsFiles> tls_files_;
   Services services_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<UntakenAnswers::Limit> untaken_;

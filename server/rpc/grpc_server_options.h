@@ -18,6 +18,9 @@ struct GrpcServerOptions {
   std::string tls_cert;
   std::string tls_key;
   std::string tls_client_ca;
+  // "require": each TLS client must present a certificate that tls_client_ca signed. "request": a
+  // client may also have none, for example because it has a token.
+  std::string tls_client_auth = "require";
   // Allows plaintext on addresses that other machines can reach.
   bool insecure_nonloopback = false;
   // Further connections are closed at once. A peer is an IPv4 address, or an IPv6 network of 64

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What operators and supervisors see of the daemon: TLS files that change, probes, and the messages
+// of sd_notify.
+#include <fstream>
+#include <grpc/support/log.h>
+#include <poll.h>
+#include <string>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <vector>
+
+#include "gmock/gmock.h"
+
+#include "tests/integration/daemon_fixture.h"
+#include "tests/support/http_get.h"
+#include "tests/support/test_certificates.h"
+
+namespace duetime::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class OperationsTest : public DaemonTest {
+ protected:
+  // gRPC would log each refused certificate.
+  OperationsTest() {
+    gpr_set_log_function([](gpr_log_func_args*) {});
+  }
+
+  // As tools replace files.
+  void Write(const std::string& name, const std::string& text) {
+    const std::string path = directory_.Join(name);
+    std::ofstream(path + ".new", std::ios::trunc) << text;
+    std::filesystem::rename(path + ".new", path);
+  }
+
+  void WriteServerFiles(const TestAuthority& authority) {
+    const CertificatePem pem = authority.Issue();
+    // Key and certificate do not fit together in between.
+    Write("cert.pem", pem.certificate);
+    Write("key.pem", pem.key);
+  }
+
+  // A new connection to the server over TLS.
+  std::shared_ptr<grpc::Channel> ConnectTls(const TestAuthority& trusted,
+                                            const CertificatePem& client = {}) const {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetSslTargetNameOverride("localhost");
+    return grpc::CreateCustomChannel(server_->tcp_target(),
+                                     grpc::SslCredentials({.pem_root_certs = trusted.pem(),
+                                                           .pem_private_key = client.key,
+                                                           .pem_cert_chain = client.certificate}),
+                                     arguments);
+  }
+  bool Serves(const std::shared_ptr<grpc::Channel>& channel) const {
+    grpc::ClientContext context;
+    context.set_deadline(Clock::now() + Millis(5'000));
+    v1::ServerInfoResponse response;
+    return v1::Admin::NewStub(channel)->ServerInfo(&context, {}, &response).ok();
+  }
+  template <typename Condition>
+  static bool Comes(Condition condition) {
+    const auto deadline = Clock::now() + Millis(10'000);
+    constexpr int kBetweenMs = 50;
+    while (!condition()) {
+      if (Clock::now() > deadline) return false;
+      poll(nullptr, 0, kBetweenMs);
+    }
+    return true;
+  }
+
+  const TempDirectory directory_;
+};
+
+TEST_F(OperationsTest, NewTlsFilesAreUsedAndBadOnesAreNot) {
+  const TestAuthority first("first");
+  const TestAuthority second("second");
+  WriteServerFiles(first);
+  StartDaemon(
+      {"--tls-cert=" + directory_.Join("cert.pem"), "--tls-key=" + directory_.Join("key.pem")},
+      /*tcp=*/true, /*metrics=*/true);
+  const auto old = ConnectTls(first);
+  ASSERT_TRUE(Serves(old));
+  Subscription open(old, {.topic = "t"});
+  ASSERT_TRUE(open.WaitStarted());
+
+  WriteServerFiles(second);
+  EXPECT_TRUE(Comes([&] { return Serves(ConnectTls(second)); }));
+  EXPECT_FALSE(Serves(ConnectTls(first)));
+  // Files that do not fit together change nothing but the log.
+  Write("key.pem", first.Issue().key);
+  EXPECT_TRUE(Comes([&] {
+    return server_->log().find("cannot read the TLS files: INVALID_ARGUMENT: tls_key") !=
+           std::string::npos;
+  }));
+  EXPECT_TRUE(Serves(ConnectTls(second)));
+  // The connection from before lives.
+  MustSchedule("t", Millis(0));
+  EXPECT_TRUE(open.Next().has_value());
+  const std::string metrics = HttpGet(server_->metrics_port(), "/metrics");
+  const std::string name = "\nduetime_tls_certificate_not_after_timestamp_seconds ";
+  ASSERT_NE(metrics.find(name), std::string::npos);
+  const double not_after = std::stod(metrics.substr(metrics.find(name) + name.size()));
+  const double now = static_cast<double>(Clock::to_time_t(Clock::now()));
+  EXPECT_NEAR(not_after, now + 24 * 3'600, 600);
+}
+
+TEST_F(OperationsTest, ClientCertificatesMayBeAskedForOnly) {
+  const TestAuthority authority("authority");
+  const TestAuthority stranger("stranger");
+  WriteServerFiles(authority);
+  Write("ca.pem", authority.pem());
+  StartDaemon(
+      {"--tls-cert=" + directory_.Join("cert.pem"), "--tls-key=" + directory_.Join("key.pem"),
+       "--tls-client-ca=" + directory_.Join("ca.pem"), "--tls-client-auth=request"},
+      /*tcp=*/true);
+  EXPECT_TRUE(Serves(ConnectTls(authority)));
+  EXPECT_TRUE(Serves(ConnectTls(authority, authority.Issue())));
+  EXPECT_FALSE(Serves(ConnectTls(authority, stranger.Issue())));
+  // The authorities are read again, too.
+  Write("ca.pem", stranger.pem());
+  EXPECT_TRUE(Comes([&] { return Serves(ConnectTls(authority, stranger.Issue())); }));
+  EXPECT_FALSE(Serves(ConnectTls(authority, authority.Issue())));
+}
+
+TEST_F(OperationsTest, ProbesTellLifeAndReadiness) {
+  StartDaemon({"--drain-grace-ms=20000"}, /*tcp=*/false, /*metrics=*/true);
+  const int port = server_->metrics_port();
+  EXPECT_THAT(HttpGet(port, "/healthz"), StartsWith("HTTP/1.1 200 OK"));
+  EXPECT_THAT(HttpGet(port, "/readyz"), StartsWith("HTTP/1.1 200 OK"));
+  EXPECT_THAT(HttpGet(port, "/other"), HasSubstr("/metrics /healthz /readyz"));
+  // A drain lasts while a message is in flight.
+  MustSchedule("t", Millis(0));
+  Subscription holding(channel_, {.topic = "t"});
+  const auto held = holding.Next();
+  ASSERT_TRUE(held.has_value());
+  server_->Terminate();
+  EXPECT_TRUE(holding.WaitDrain(Millis(10'000)).has_value());
+  const std::string draining = HttpGet(port, "/readyz");
+  EXPECT_THAT(draining, StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(draining, HasSubstr("draining"));
+  EXPECT_THAT(HttpGet(port, "/healthz"), StartsWith("HTTP/1.1 200 OK"));
+  EXPECT_EQ(holding.AckAndWait(held->delivery), SettleAnswer::kSettled);
+  EXPECT_TRUE(server_->Wait(Millis(20'000)).has_value());
+}
+
+TEST_F(OperationsTest, TheSupervisorIsTold) {
+  const std::string path = directory_.Join("notify");
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  const auto next = [fd] {
+    pollfd polled = {.fd = fd, .events = POLLIN, .revents = 0};
+    char text[64] = {};
+    if (poll(&polled, 1, 10'000) != 1) return std::string("nothing");
+    const ssize_t size = recv(fd, text, sizeof(text), 0);
+    return std::string(text, static_cast<size_t>(size));
+  };
+  server_ = std::make_unique<ServerProcess>(ServerProcess::Options{
+      .daemon = DUETIME_DAEMON,
+      .flags = {},
+      .tcp = false,
+      .metrics = false,
+      .where = TempDirectory::Where::kMemory,
+      .unix_socket = true,
+      .tls = {},
+      .environment = {{"NOTIFY_SOCKET", path}, {"WATCHDOG_USEC", "3000000"}}});
+  ASSERT_TRUE(server_->Start()) << server_->error();
+  // The housekeeping begins before the server serves.
+  EXPECT_EQ(next(), "WATCHDOG=1");
+  EXPECT_EQ(next(), "READY=1");
+  EXPECT_EQ(next(), "WATCHDOG=1");
+  ASSERT_TRUE(server_->Stop().has_value());
+  std::string last;
+  while (last != "STOPPING=1" && last != "nothing") last = next();
+  EXPECT_EQ(last, "STOPPING=1");
+  close(fd);
+}
+
+}  // namespace
+}  // namespace duetime::test
