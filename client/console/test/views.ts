@@ -44,6 +44,19 @@ export function viewTests(browser: Browser, site: Site): Test[] {
       await page.mouse.up();
       await page.getByText("by minute").waitFor();
     })],
+    ["a recurrence has no occurrences only once the server says so", () => withPage(browser, site, async (page) => {
+      let answer = () => {};
+      const asked = new Promise<void>((resolve) => { answer = resolve; });
+      await page.route("**/PreviewRecurrence", async (route) => {
+        await asked;
+        await route.continue();
+      });
+      await page.goto(`${site.url}/${href("recurrence", { name: "standup" })}`);
+      await page.getByText("The next 10 occurrences").waitFor();
+      assert.equal(await page.getByText("No more occurrences").count(), 0);
+      answer();
+      await page.locator("svg.calendar").waitFor();
+    })],
     ["the state of a message and its payload in three forms", () => withPage(browser, site, async (page) => {
       const payload = Buffer.from(`{"n":${bigNumber}}`).toString("base64");
       await show(page, href("message", { id: await site.schedule({ topic: "forms", payload }) }));

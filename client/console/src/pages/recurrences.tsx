@@ -83,7 +83,7 @@ export function RecurrencePage({ params }: { params: Record<string, string> }): 
           <section class="panel">
             <div class="title"><h2>The next {previewCount} occurrences</h2>{paused && <span class="quiet">as if it were resumed now</span>}</div>
             <Problem error={preview.error} retry={preview.reload} />
-            <Calendar occurrences={preview.value?.occurrences ?? []} />
+            {preview.value === undefined ? !preview.error && <Waiting /> : <Calendar occurrences={preview.value.occurrences} />}
           </section>
           <section class="panel"><div class="title"><h2>Recurrence</h2></div><RecurrenceFacts recurrence={recurrence} /></section>
         </>
