@@ -9,7 +9,7 @@
 #             the long ones
 #   tsan      ThreadSanitizer over the tests with the label `threads`: the server's own threads, the API and gRPC's queues. The
 #             core owns no thread, so its tests would show nothing here
-#   lint      buf over the protos; clang-tidy over the daemon, the client and the storage
+#   lint      buf over the protos; promtool over the alerts; clang-tidy over the daemon, the client and the storage
 #   clients   the libraries of the other languages: each is built, checked and tested with its own tools, and passes the
 #             conformance suite against the daemon of the release lane. Then the examples, the imports from other queues,
 #             and the console in a browser
@@ -25,7 +25,7 @@
 #                                     scenario tests and the house rules
 #
 # Every lane needs the network if Debian packages are missing, to install them. Besides, two lanes do: lint installs buf from
-# npm's registry into build/buf, once, and clients what the lock files below client name. Everything else stays on the loopback.
+# npm's registry into build/buf and unpacks Debian's promtool into build/promtool, once, and clients what the lock files below client name. Everything else stays on the loopback.
 #
 # The last line is "N passed, N failed": the tests of all lanes, and the quickstart; a lane that only builds counts as one, and
 # so does a build that fails. Exits 0 only if nothing failed. Logs are in build/logs.
@@ -199,6 +199,7 @@ lane_soak() {
 lane_lint() {
   local log=$logs/lint.log
   check "$logs/lint-protos.log" "lint: buf over the protos" tests/tidy/buf/check.sh build/buf
+  check "$logs/lint-alerts.log" "lint: promtool over the alerts" tests/tidy/promtool/check.sh build/promtool
   step "$logs/lint-configure.log" "lint: configure" cmake --preset tidy &&
     step "$logs/lint-generate.log" "lint: generate the protos" cmake --build --preset tidy --target duetime_generated &&
     step "$log" "lint: clang-tidy" tests/tidy/lint.py build/tidy clang-tidy "$jobs" &&

@@ -165,6 +165,32 @@ class ServiceConfigTest(unittest.TestCase):
         self.assertEqual(retried, reads)
 
 
+class MonitoringTest(unittest.TestCase):
+    def setUp(self):
+        self.alerts = read("deploy/monitoring/alerts.yaml")
+        self.board = read("deploy/monitoring/dashboard.json")
+
+    def test_every_metric_exists(self):
+        # A test of the metrics compares METRICS.md with the server.
+        listed = set(re.findall(r"^\| `(duetime_\w+)`", read("deploy/METRICS.md"), re.MULTILINE))
+        for text in (self.alerts, self.board):
+            named = {re.sub(r"_bucket$", "", name) for name in re.findall(r"\bduetime_\w+", text)}
+            self.assertGreater(len(named), 10)
+            self.assertLessEqual(named, listed)
+
+    def test_every_alert_has_a_section_and_two_cases(self):
+        sections = set(re.findall(r"^## (.*)$", read("deploy/RUNBOOK.md"), re.MULTILINE))
+        named = re.findall(r"runbook: (.*?), summary", self.alerts)
+        alerts = re.findall(r"alert: (\w+)", self.alerts)
+        self.assertEqual(len(alerts), len(named))
+        self.assertLessEqual(set(named), sections)
+        cases = re.findall(r'alertname="(\w+)"', read("deploy/monitoring/alerts_test.yaml"))
+        self.assertEqual(sorted(cases), sorted(alerts * 2))
+
+    def test_the_board_is_json(self):
+        self.assertGreater(len(json.loads(self.board)["panels"]), 10)
+
+
 class RunbookTest(unittest.TestCase):
     def test_its_metrics_and_knobs_exist(self):
         text = read("deploy/RUNBOOK.md")
