@@ -216,9 +216,13 @@ TEST_F(AccessTest, ATopicOfOthersLooksAsIfItWereNotThere) {
   EXPECT_EQ(CancelAs("alice", of_alice), v1::CancelResponse::OUTCOME_ALREADY_CANCELLED);
 
   v1::ListTopicsResponse topics;
-  ASSERT_TRUE(Call("bob", "Admin/ListTopics", v1::ListTopicsRequest(), &topics).ok());
+  v1::ListTopicsRequest one;
+  one.set_page_size(1);
+  ASSERT_TRUE(Call("bob", "Admin/ListTopics", one, &topics).ok());
   ASSERT_EQ(topics.topics_size(), 1);
   EXPECT_EQ(topics.topics(0).name(), "b");
+  // A token would name a topic.
+  EXPECT_EQ(topics.next_page_token(), "");
   v1::ForecastResponse forecast;
   ASSERT_TRUE(Call("alice", "Admin/Forecast", v1::ForecastRequest(), &forecast).ok());
   EXPECT_EQ(forecast.total().messages(), 0);
@@ -418,11 +422,17 @@ TEST_F(AccessTest, TheAuditLogHasChangesAndRefusalsAndNoSecrets) {
   EXPECT_EQ(CancelAs("alice", scheduled.message().id()), v1::CancelResponse::OUTCOME_CANCELLED);
   EXPECT_EQ(InfoOf(Call("bob", "Admin/CreateTopic", create)).reason, "ACCESS_DENIED");
   Call("not-a-token-of-anyone", "Admin/CreateTopic", create);
+  const auto context = As("bob");
+  const auto stream = v1::Messages::NewStub(tcp_)->Subscribe(context.get());
+  v1::SubscribeRequest start;
+  start.mutable_start()->set_topic("a");
+  stream->Write(start);
+  EXPECT_EQ(InfoOf(stream->Finish()).reason, "ACCESS_DENIED");
   const auto deadline = Clock::now() + Millis(5'000);
-  while (Audited().size() < 4 && Clock::now() < deadline) {
+  while (Audited().size() < 5 && Clock::now() < deadline) {
   }
   const std::vector<nlohmann::json> lines = Audited();
-  ASSERT_EQ(lines.size(), 4u);
+  ASSERT_EQ(lines.size(), 5u);
   EXPECT_EQ(lines[0]["principal"], "alice");
   EXPECT_EQ(lines[0]["method"], "CreateTopic");
   EXPECT_EQ(lines[0]["topic"], "a");
@@ -433,6 +443,8 @@ TEST_F(AccessTest, TheAuditLogHasChangesAndRefusalsAndNoSecrets) {
   EXPECT_EQ(lines[2]["reason"], "ACCESS_DENIED");
   EXPECT_EQ(lines[3]["reason"], "INVALID_CREDENTIALS");
   EXPECT_EQ(lines[3]["principal"], "anonymous");
+  EXPECT_EQ(lines[4]["method"], "Subscribe");
+  EXPECT_EQ(lines[4]["reason"], "ACCESS_DENIED");
   std::ifstream file(directory_.Join("audit.log"));
   const std::string audit{std::istreambuf_iterator<char>(file), {}};
   const RunResult checked = RunProgram({DUETIME_DAEMON, "--check-config", "--data-dir=/nowhere",

@@ -13,7 +13,6 @@
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/rpc/client_credentials.h"
-#include "server/runtime/audit_log.h"
 
 namespace duetime::api {
 namespace {
@@ -50,25 +49,16 @@ class Auditor {
   void End(const absl::Status& status) const {
     // No method may answer before it has asked for the client's rights.
     DT_CHECK(!status.ok() || call_->authorized);
-    const bool refused = absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
-    if (!always_ && !refused) return;
-    const base::Now now = context_->clock->Read();
+    if (!always_ && !IsRefusal(status)) return;
     runtime::AuditEntry entry;
     entry.peer = rpc::PeerHost(call_->server_context());
-    if (refused && context_->access != nullptr &&
-        !context_->access->CountRefusal(entry.peer, now.mono_ms)) {
-      return;
-    }
-    if (context_->audit == nullptr) return;
     entry.method = metrics::NameOf(call_->method().id);
     if (call_->caller != nullptr) entry.principal = call_->caller->principal();
     if (call_->subject.has_value()) {
       entry.topic = call_->subject->topic;
       entry.object = call_->subject->object;
     }
-    entry.code = absl::StatusCodeToString(status.code());
-    if (const auto detail = base::GetErrorDetail(status)) entry.reason = detail->reason;
-    context_->audit->Write(now.wall_ms, entry);
+    WriteAudit(*context_, status, std::move(entry));
   }
 
  private:
@@ -173,6 +163,22 @@ absl::Status QuotaError(absl::string_view quota, uint64_t limit, absl::string_vi
                                        {"limit", absl::StrCat(limit)},
                                        {"of", std::string(of)}},
                           .retry_after_ms = wait_ms});
+}
+
+bool IsRefusal(const absl::Status& status) {
+  return absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
+}
+
+void WriteAudit(ServingContext& context, const absl::Status& status, runtime::AuditEntry entry) {
+  const base::Now now = context.clock->Read();
+  if (IsRefusal(status) && context.access != nullptr &&
+      !context.access->CountRefusal(entry.peer, now.mono_ms)) {
+    return;
+  }
+  if (context.audit == nullptr) return;
+  entry.code = absl::StatusCodeToString(status.code());
+  if (const auto detail = base::GetErrorDetail(status)) entry.reason = detail->reason;
+  context.audit->Write(now.wall_ms, entry);
 }
 
 absl::Status CountedRefusal(ServingContext& context, const absl::Status& status) {

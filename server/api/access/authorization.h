@@ -15,6 +15,7 @@
 #include "server/api/api_worker.h"
 #include "server/protocol/topic_scope.h"
 #include "server/rpc/unary_call.h"
+#include "server/runtime/audit_log.h"
 #include "storage/types.h"
 
 namespace duetime::api {
@@ -38,6 +39,11 @@ absl::Status CheckRight(ServingContext& context, const access::CallerPtr& caller
                         absl::string_view topic);
 // Returns `status` after it has counted it for the metrics. REQUIRES: it is a refusal.
 absl::Status CountedRefusal(ServingContext& context, const absl::Status& status);
+// True for UNAUTHENTICATED and PERMISSION_DENIED.
+bool IsRefusal(const absl::Status& status);
+// Writes a line to the audit log if there is one, unless it is a refusal and its peer has had too
+// many. Sets time, code and reason of the entry.
+void WriteAudit(ServingContext& context, const absl::Status& status, runtime::AuditEntry entry);
 // Charges `messages` of ScheduleRequests to the client and to their topics.
 absl::Status ChargeQuotas(ServingContext& context, const access::CallerPtr& caller,
                           const google::protobuf::Message& request);

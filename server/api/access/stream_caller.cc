@@ -47,4 +47,15 @@ absl::Status StreamCaller::Recheck(const base::Now& now, access::Verb verb,
   return CheckRight(*context_, caller_, verb, topic);
 }
 
+void StreamCaller::AuditEnd(metrics::RpcMethod method, const std::string& topic,
+                            const absl::Status& status) {
+  if (context_->access == nullptr || !IsRefusal(status)) return;
+  runtime::AuditEntry entry;
+  entry.peer = credentials_.peer;
+  if (caller_ != nullptr) entry.principal = caller_->principal();
+  entry.method = metrics::NameOf(method);
+  entry.topic = topic;
+  WriteAudit(*context_, status, std::move(entry));
+}
+
 }  // namespace duetime::api

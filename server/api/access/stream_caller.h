@@ -12,6 +12,7 @@
 #include "server/access/access_control.h"
 #include "server/api/serving_context.h"
 #include "server/base/clock.h"
+#include "server/metrics/rpc_stats.h"
 
 namespace duetime::api {
 
@@ -32,6 +33,9 @@ class StreamCaller {
   // The same, and then PERMISSION_DENIED ACCESS_DENIED if the client may not do this any more. An
   // empty topic: the stream has none yet.
   absl::Status Recheck(const base::Now& now, access::Verb verb, absl::string_view topic);
+
+  // Writes to the audit log that the stream ends with `status`, if that is a refusal.
+  void AuditEnd(metrics::RpcMethod method, const std::string& topic, const absl::Status& status);
 
   // Null: access control is off. REQUIRES: Open returned OK.
   const access::CallerPtr& caller() const { return caller_; }

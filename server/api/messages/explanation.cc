@@ -12,8 +12,14 @@
 namespace duetime::api {
 namespace {
 
+// "358d19h", "2h5m3s", "1.5s": no more than a person reads.
 std::string Span(uint64_t ms) {
-  return absl::FormatDuration(absl::Milliseconds(static_cast<int64_t>(ms)));
+  const absl::Duration span = absl::Milliseconds(static_cast<int64_t>(ms));
+  constexpr absl::Duration kDay = absl::Hours(24);
+  if (span < absl::Minutes(1)) return absl::FormatDuration(span);
+  if (span < kDay) return absl::FormatDuration(absl::Trunc(span, absl::Seconds(1)));
+  const int64_t hours = absl::ToInt64Hours(span % kDay);
+  return absl::StrCat(span / kDay, "d", hours == 0 ? "" : absl::StrCat(hours, "h"));
 }
 
 uint64_t Since(uint64_t from_ms, uint64_t until_ms) {

@@ -22,7 +22,10 @@ void ScheduleStream::OnOpened() {
   absl::Status status = caller_.Open(*server_context());
   // Does not check the disk, which may recover while the stream lasts. Each frame checks it.
   if (status.ok()) status = context.Admit(CallKind::kSubscribe);
-  if (!status.ok()) return End(rpc::ToGrpcStatus(status));
+  if (!status.ok()) {
+    caller_.AuditEnd(metrics::RpcMethod::kScheduleStream, "", status);
+    return End(rpc::ToGrpcStatus(status));
+  }
   const uint64_t before = context.schedule_streams.fetch_add(1);
   counted_ = true;
   if (before >= context.options.streams_max) {
@@ -33,7 +36,10 @@ void ScheduleStream::OnOpened() {
 
 void ScheduleStream::OnMessage(grpc::ByteBuffer* buffer) {
   if (closing_.has_value()) return;
-  if (absl::Status status = HandleFrame(buffer); !status.ok()) Close(rpc::ToGrpcStatus(status));
+  if (absl::Status status = HandleFrame(buffer); !status.ok()) {
+    caller_.AuditEnd(metrics::RpcMethod::kScheduleStream, "", status);
+    Close(rpc::ToGrpcStatus(status));
+  }
   Pump();
 }
 
@@ -192,6 +198,7 @@ void ScheduleStream::OnServingState() {
 void ScheduleStream::OnSweep(base::Now now) {
   if (now.mono_ms >= close_by_mono_ms_) return End(*closing_);
   if (absl::Status status = caller_.Recheck(now); !status.ok() && !closing_.has_value()) {
+    caller_.AuditEnd(metrics::RpcMethod::kScheduleStream, "", status);
     Close(rpc::ToGrpcStatus(status));
     Pump();
   }

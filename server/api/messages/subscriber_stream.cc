@@ -392,6 +392,9 @@ void SubscriberStream::OnSweep(base::Now now) {
   }
 }
 
-void SubscriberStream::Fail(const absl::Status& status) { End(rpc::ToGrpcStatus(status)); }
+void SubscriberStream::Fail(const absl::Status& status) {
+  caller_.AuditEnd(metrics::RpcMethod::kSubscribe, topic_, status);
+  End(rpc::ToGrpcStatus(status));
+}
 
 }  // namespace duetime::api

@@ -226,18 +226,24 @@ Co<absl::Status> ListOperations(ApiWorker& worker, rpc::UnaryCall& call,
     if (found == nullptr) co_return absl::OkStatus();
     topic = found->id;
   }
-  ReadStore reading(worker, [topic, after, page_size](storage::MessageStore* store) {
-    return query::ReadOperations(store, topic, after, page_size);
-  });
-  const auto page = co_await reading;
-  if (!page.ok()) co_return page.status();
-  for (const auto& parts : page->operations) {
-    const Operation operation = Merge(parts);
-    if (!Allows(worker, call.caller, access::Verb::kRead, operation.spec.topic)) continue;
-    Fill(worker, operation, response->add_operations());
+  std::optional<std::string> next = after;
+  // The token names the last operation of the page, so it must be one that the client may see.
+  while (next.has_value() && response->operations().empty()) {
+    ReadStore reading(worker, [topic, from = *next, page_size](storage::MessageStore* store) {
+      return query::ReadOperations(store, topic, from, page_size);
+    });
+    const auto page = co_await reading;
+    if (!page.ok()) co_return page.status();
+    next = page->next;
+    for (const auto& parts : page->operations) {
+      const Operation operation = Merge(parts);
+      if (!Allows(worker, call.caller, access::Verb::kRead, operation.spec.topic)) continue;
+      Fill(worker, operation, response->add_operations());
+    }
   }
-  if (page->next.has_value()) {
-    response->set_next_page_token(MakePageToken(filter, {.place = {}, .key = *page->next}));
+  if (next.has_value()) {
+    const std::string& last = response->operations().rbegin()->name();
+    response->set_next_page_token(MakePageToken(filter, {.place = {}, .key = last}));
   }
   co_return absl::OkStatus();
 }

@@ -364,18 +364,24 @@ Co<absl::Status> ListRecurrences(ApiWorker& worker, rpc::UnaryCall& call,
     if (found == nullptr) co_return absl::OkStatus();
     topic = found->id;
   }
-  ReadStore reading(worker, [topic, after, page_size](storage::MessageStore* store) {
-    return query::ReadRecurrences(store, topic, after, page_size);
-  });
-  const auto page = co_await reading;
-  if (!page.ok()) co_return page.status();
-  for (const RecurrenceState& recurrence : page->recurrences) {
-    if (!Allows(worker, call.caller, access::Verb::kRead, recurrence.spec.topic)) continue;
-    FillRecurrence(recurrence, TopicName(worker, recurrence), /*full=*/false,
-                   response->add_recurrences());
+  std::optional<std::string> next = after;
+  // The token names the last recurrence of the page, so it must be one that the client may see.
+  while (next.has_value() && response->recurrences().empty()) {
+    ReadStore reading(worker, [topic, from = *next, page_size](storage::MessageStore* store) {
+      return query::ReadRecurrences(store, topic, from, page_size);
+    });
+    const auto page = co_await reading;
+    if (!page.ok()) co_return page.status();
+    next = page->next;
+    for (const RecurrenceState& recurrence : page->recurrences) {
+      if (!Allows(worker, call.caller, access::Verb::kRead, recurrence.spec.topic)) continue;
+      FillRecurrence(recurrence, TopicName(worker, recurrence), /*full=*/false,
+                     response->add_recurrences());
+    }
   }
-  if (page->next.has_value()) {
-    response->set_next_page_token(MakePageToken(filter, {.place = {}, .key = *page->next}));
+  if (next.has_value()) {
+    const std::string& last = response->recurrences().rbegin()->name();
+    response->set_next_page_token(MakePageToken(filter, {.place = {}, .key = last}));
   }
   co_return absl::OkStatus();
 }

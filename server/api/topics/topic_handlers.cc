@@ -97,16 +97,26 @@ Co<absl::Status> ListTopics(ApiWorker& worker, rpc::UnaryCall& call,
   ValidTopicList valid;
   if (absl::Status status = ValidateTopicList(request, &valid); !status.ok()) co_return status;
   // One row beyond the page shows if a next page exists.
-  auto topics = worker.context().catalog().ListTopics(request.name_prefix(), valid.after,
-                                                      valid.page_size + 1);
-  if (topics.size() > valid.page_size) {
-    topics.resize(valid.page_size);
-    response->set_next_page_token(MakePageToken(
-        valid.token_filter, {.place = {}, .key = std::string(topics.back()->name())}));
+  const size_t wanted = valid.page_size + 1;
+  const catalog::Snapshot& catalog = worker.context().catalog();
+  std::vector<catalog::TopicPtr> visible;
+  std::string after(valid.after);
+  // The token names the last topic of the page, so it must be one that the client may see.
+  for (bool more = true; more && visible.size() < wanted;) {
+    const auto topics = catalog.ListTopics(request.name_prefix(), after, wanted);
+    more = topics.size() == wanted;
+    for (const catalog::TopicPtr& topic : topics) {
+      if (visible.size() == wanted) break;
+      if (Allows(call.caller, access::Verb::kRead, topic->name())) visible.push_back(topic);
+    }
+    if (more) after = std::string(topics.back()->name());
   }
-  // A page may be short, or empty, for a client that may not see all topics.
-  for (const catalog::TopicPtr& topic : topics) {
-    if (!Allows(call.caller, access::Verb::kRead, topic->name())) continue;
+  if (visible.size() > valid.page_size) {
+    visible.resize(valid.page_size);
+    response->set_next_page_token(MakePageToken(
+        valid.token_filter, {.place = {}, .key = std::string(visible.back()->name())}));
+  }
+  for (const catalog::TopicPtr& topic : visible) {
     FillTopic(topic->name(), topic->settings, response->add_topics());
   }
   co_return absl::OkStatus();

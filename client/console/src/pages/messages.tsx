@@ -148,7 +148,7 @@ function FindOne({ topic }: { topic: string }): JSX.Element {
     <section class="panel">
       <div class="title"><h2>One message</h2><span class="quiet">also if it has ended</span></div>
       <form class="form" onSubmit={(event) => { event.preventDefault(); setWanted(name.trim()); }}>
-        <TextField label="Id, or key in the topic at the left" value={name} onInput={setName} />
+        <TextField label="Id, or key in that topic" value={name} onInput={setName} />
         <div class="field"><span class="label">&nbsp;</span><button type="submit" disabled={name.trim() === ""}>Open</button></div>
       </form>
       <Problem error={wanted === "" ? undefined : found.error} />

@@ -77,11 +77,11 @@ function Tiles({ info, forecast, metrics }: { info: ServerInfo; forecast?: Forec
     <div class="tiles">
       <Tile label="Pending" value={forecast ? countText(forecast.total.messages) : "-"} note={forecast && bytesText(forecast.total.bytes)} />
       <Tile label="Due before this minute" value={forecast ? countText(overdue) : "-"} tone={overdue === "0" ? "" : "warn"}
-        note={`${countText(counts.due_ready)} ready, ${countText(counts.delayed)} wait for a retry, ${countText(counts.blocked)} for their order`} />
+        note={`now in memory: ${countText(counts.due_ready)} ready, ${countText(counts.delayed)} wait for a retry, ${countText(counts.blocked)} for their order`} />
       <Tile label="In flight" value={<Count value={counts.in_flight} />} note={`${countText(counts.streams)} streams`} />
       <Tile label="Accepted per second" value={rate("accepted")} note={`${countText(counts.accepted)} since the start`} />
       <Tile label="Delivered per second" value={rate("delivered")} note={`${countText(counts.delivered)} since the start`} />
-      <Tile label="Topics" value={<Count value={counts.topics} />} note={`${countText(counts.subscriptions)} subscriptions`} />
+      <Tile label="Topics" value={<Count value={counts.topics} />} note={`${countText(counts.subscriptions)} ${counts.subscriptions === "1" ? "subscription" : "subscriptions"}`} />
       <Tile label="Disk" value={free === undefined ? (info.disk_low ? "low" : about.metrics ? "…" : "enough") : `${bytesText(free)} free`} tone={info.disk_low ? "bad" : ""}
         note={onDisk === undefined ? !about.metrics && "figures need --metrics" : `${bytesText(onDisk)} used by the store`} />
       <Tile label="Memory" value={memory !== undefined ? bytesText(memory) : about.metrics ? "…" : "-"} note={about.metrics ? "of the daemon" : "needs --metrics"} />

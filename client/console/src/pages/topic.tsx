@@ -125,7 +125,8 @@ export function SubscriptionState({ subscription }: { subscription: Subscription
     <>
       {counts?.slowed && <Badge text="slowed: too many fail" tone="bad" />}
       {counts?.behind && <Badge text="backlog on disk" tone="warn" />}
-      {!counts?.slowed && !counts?.behind && (counts?.streams === "0" ? <Badge text="no subscriber" /> : <Badge text="active" tone="good" />)}
+      {counts?.streams === "0" ? <Badge text="no subscriber" tone={counts.behind ? "warn" : undefined} />
+        : !counts?.slowed && !counts?.behind && <Badge text="active" tone="good" />}
     </>
   );
 }
