@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Makes the Debian packages duetimed and duetime in build/release/packages, from the release build.
+#
+#   deploy/packages.sh                 installs what is missing, builds, packs
+#   deploy/packages.sh --try FOLDER    then installs them in a bare Debian 12 in FOLDER (debootstrap, root), runs the daemon as its
+#                                      unit does, schedules and receives, upgrades, removes and purges
+#
+# For the page of `duetime console`, build it first: npm ci && npm run build in client/console.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+readonly packages=build/release/packages
+
+pack() {
+  rm -rf "$packages"
+  cmake --preset release -DCPACK_DEBIAN_PACKAGE_RELEASE="$1" >/dev/null
+  (cd build/release && cpack >packages.log) || {
+    cat build/release/packages.log
+    return 1
+  }
+}
+
+# in_root COMMAND... : with a PATH of its own.
+in_root() {
+  chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"
+}
+
+install_into() {
+  cp "$packages"/*.deb "$root/tmp"
+  in_root sh -c 'apt-get install -qq -y --no-install-recommends /tmp/*.deb >/dev/null && rm /tmp/*.deb'
+}
+
+# Starts the daemon, checks that it keeps a message over a restart, and ends it.
+use() {
+  in_root sh -ec '
+    duetimed --config /etc/duetime/duetimed.toml --data-dir /var/lib/duetime >/tmp/log 2>&1 & daemon=$!
+    trap "kill $daemon; cat /tmp/log" EXIT
+    for _ in $(seq 100); do duetime info >/dev/null 2>&1 && break; done
+    '"$1"'
+    trap - EXIT
+    kill "$daemon" && wait "$daemon"'
+}
+
+try() {
+  root=$1
+  [[ -x $root/usr/bin/apt-get ]] || debootstrap --variant=minbase bookworm "$root" >/dev/null
+  # The mirrors of this machine, in place of debootstrap's.
+  if compgen -G '/etc/apt/sources.list.d/*' >/dev/null; then
+    cp /etc/apt/sources.list.d/* "$root/etc/apt/sources.list.d/"
+    rm -f "$root/etc/apt/sources.list"
+  fi
+  in_root apt-get update -qq
+  pack 1
+  install_into
+  use 'duetime schedule t "kept" --in 0s; duetime man >/dev/null; test -s /usr/share/man/man1/duetime.1'
+  pack 2
+  install_into
+  in_root dpkg-query --show --showformat '${Version}\n' duetimed | grep -q -- '-2$'
+  use 'duetime subscribe t --max 1 --for 20s | grep kept'
+  in_root apt-get remove -qq -y duetimed duetime >/dev/null
+  in_root test ! -e /usr/bin/duetimed -a -e /etc/duetime/duetimed.toml -a -d /var/lib/duetime
+  in_root dpkg --purge duetimed
+  in_root test ! -e /etc/duetime -a -d /var/lib/duetime
+  in_root sh -c '! find / -xdev -name "*duetime*" -not -path "/proc/*" -not -path "/var/lib/duetime*" | grep .'
+  echo "the packages install, run, upgrade, go, and leave nothing but the messages"
+}
+
+deploy/install-deps.sh build
+cmake --preset release >/dev/null
+cmake --build --preset release --target duetimed duetime duetime_written
+pack 1
+ls -l "$packages"
+if [[ ${1:-} == --try ]]; then try "${2:?a folder}"; fi
