@@ -270,20 +270,22 @@ absl::StatusOr<std::string> LookAtSubscription(const Settings& settings, const I
   const auto client = client::AdminClient::Create(options);
   if (!client.ok()) return client.status();
   const auto subscription = (*client)->GetSubscription(request);
+  std::string fresh;
   if (!subscription.ok()) {
     if (input.Has("--no-create")) return subscription.status();
     const std::string reason = client::GetErrorInfo(subscription.status()).reason;
     if (reason == "TOPIC_NOT_FOUND") return "the topic and its subscription are new";
-    if (reason == "SUBSCRIPTION_NOT_FOUND") return "the subscription is new";
-    return "";  // the call itself tells what is wrong
+    if (reason != "SUBSCRIPTION_NOT_FOUND") return "";  // the call itself tells what is wrong
+    fresh = "the subscription is new";
   }
   v1::GetTopicRequest of;
   of.set_name(request.topic());
   const auto topic = (*client)->GetTopic(of);
   if (topic.ok() && topic->settings().paused()) {
-    return "the topic is paused: it delivers nothing before duetime topic resume";
+    return absl::StrCat(fresh, fresh.empty() ? "" : "; ",
+                        "the topic is paused: it delivers nothing before duetime topic resume");
   }
-  if (!subscription->settings().paused()) return "";
+  if (!subscription.ok() || !subscription->settings().paused()) return fresh;
   return "the subscription is paused: it delivers nothing before duetime subscription resume";
 }
 

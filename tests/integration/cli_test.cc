@@ -483,6 +483,8 @@ TEST_F(CliTest, NoCreateLeavesNothingBehind) {
   EXPECT_THAT(Cli({"subscribe", "orders", "--no-create", "--for", "1s"}).err,
               HasSubstr("subscribed to orders/default at "));
   EXPECT_THAT(Cli({"pull", "orders", "--no-create"}).err, StartsWith("the topic is paused: "));
+  EXPECT_THAT(Cli({"pull", "orders", "--subscription", "second"}).err,
+              StartsWith("the subscription is new; the topic is paused: "));
 }
 
 TEST_F(CliTest, SubscribeEndsWellOnASignal) {
