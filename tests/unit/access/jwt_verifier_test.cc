@@ -46,11 +46,11 @@ KeyPair PairOf(EVP_PKEY* key) {
 }
 
 const KeyPair& Rsa() {
-  static const KeyPair pair = PairOf(EVP_RSA_gen(2048));
+  static const KeyPair pair = PairOf(EVP_PKEY_Q_keygen(nullptr, nullptr, "RSA", size_t{2048}));
   return pair;
 }
 const KeyPair& Ec() {
-  static const KeyPair pair = PairOf(EVP_EC_gen("P-256"));
+  static const KeyPair pair = PairOf(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"));
   return pair;
 }
 
@@ -104,7 +104,7 @@ TEST(JwtVerifierTest, AcceptsBothAlgorithms) {
 
 TEST(JwtVerifierTest, RefusesWhatDoesNotFit) {
   const JwtVerifier verifier = Verifier({{"rsa", Rsa().open}, {"ec", Ec().open}});
-  const KeyPair stranger = PairOf(EVP_EC_gen("P-256"));
+  const KeyPair stranger = PairOf(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"));
   const auto with = [](auto change) {
     Claims claims;
     change(&claims);
