@@ -73,6 +73,7 @@ metrics::Readings ReadAll(const Measured& from) {
   readings.connections_refused = from.grpc->connections_refused();
   readings.open_answers_bytes = from.grpc->open_answers()->bytes();
   readings.certificate_not_after = from.grpc->certificate_not_after();
+  readings.tls_stale = from.grpc->tls_stale();
   readings.open_answers_refused = from.grpc->open_answers()->refused();
   readings.disk_free_bytes = from.housekeeping->disk_free_bytes();
   readings.disk_low = from.housekeeping->disk_low();

@@ -26,6 +26,8 @@ using Json = nlohmann::json;
 constexpr size_t kTokenBytesMax = 8 << 10;
 constexpr size_t kKeyBytesMax = 64 << 10;
 constexpr size_t kGroupsMax = 100;
+// It is repeated in errors and logs.
+constexpr size_t kSubjectBytesMax = 512;
 
 absl::Status Refused(absl::string_view why) {
   return absl::UnauthenticatedError(absl::StrCat("the JWT ", why));
@@ -154,6 +156,7 @@ absl::StatusOr<Identity> JwtVerifier::Verify(absl::string_view token, uint64_t n
   if (MillisOf(claims, "nbf") > now + skew) return Refused("is not valid yet");
   const std::string subject = TextOf(claims, "sub");
   if (subject.empty()) return Refused("has no subject (sub)");
+  if (subject.size() > kSubjectBytesMax) return Refused("has a subject that is too long");
 
   Identity identity;
   identity.principal = absl::StrCat("jwt:", subject);

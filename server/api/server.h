@@ -87,6 +87,8 @@ class Server final : public runtime::EffectSink {
   absl::Status ReloadTls();
   // When the server's certificate ends, in seconds since 1970. 0 without TLS.
   int64_t certificate_not_after() const;
+  // True while the newest TLS files are refused.
+  bool tls_stale() const;
   // Empty while the server accepts calls; else why not: "starting", "draining", "storage failed".
   std::string NotReady() const;
   // The number of open Subscribe streams.

@@ -349,6 +349,9 @@ void AddServer(Families* out, const Readings& readings) {
   AddGauge(out, "duetime_tls_certificate_not_after_timestamp_seconds",
            "When the server's TLS certificate ends; 0 without TLS.",
            static_cast<double>(readings.certificate_not_after));
+  AddGauge(out, "duetime_tls_files_stale",
+           "1 while the newest TLS files are refused, and older ones are in force.",
+           readings.tls_stale ? 1 : 0);
   MetricFamily& refused = out->emplace_back(MakeFamily(
       kCounter, "duetime_access_refused_total",
       "Calls, streams and frames refused by access control, by reason: unauthenticated, denied, "

@@ -52,6 +52,7 @@ struct Readings {
   bool access_stale = false;
   // 0 without TLS.
   int64_t certificate_not_after = 0;
+  bool tls_stale = false;
   uint64_t connections = 0;
   uint64_t connections_refused = 0;
   uint64_t open_answers_bytes = 0;

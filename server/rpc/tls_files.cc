@@ -2,6 +2,7 @@
 #include "server/rpc/tls_files.h"
 
 #include <ctime>
+#include <fcntl.h>
 #include <fstream>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
@@ -86,12 +87,26 @@ absl::Status CheckAuthorities(const std::string& path, const std::string& text) 
       absl::StrCat("tls_client_ca: ", path, " is no list of certificates"));
 }
 
-// Makes a file in memory. -1 if the machine has no room.
-int MemoryFile(const char* name) { return memfd_create(name, MFD_CLOEXEC); }
+// Makes a file in memory with this content. -1 if the machine has no room.
+int MemoryFile(const char* name, const std::string& text) {
+  const int fd = memfd_create(name, MFD_CLOEXEC);
+  if (fd < 0) return -1;
+  if (pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size())) return fd;
+  close(fd);
+  return -1;
+}
 
-bool WriteAll(int fd, const std::string& text) {
-  return ftruncate(fd, 0) == 0 &&
-         pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+// Puts a new file into the place of `*fd`, in one step: gRPC reads the former one or the new one.
+bool Replace(const char* name, const std::string& text, int* fd) {
+  const int made = MemoryFile(name, text);
+  if (made < 0) return false;
+  if (*fd < 0) {
+    *fd = made;
+    return true;
+  }
+  const bool replaced = dup3(made, *fd, O_CLOEXEC) == *fd;
+  close(made);
+  return replaced;
 }
 
 std::string PathOf(int fd) { return absl::StrCat("/proc/self/fd/", fd); }
@@ -102,8 +117,6 @@ absl::StatusOr<std::unique_ptr<TlsFiles>> TlsFiles::Load(const GrpcServerOptions
   std::unique_ptr<TlsFiles> files(new TlsFiles(options));
   const absl::StatusOr<Content> content = files->Read();
   if (!content.ok()) return content.status();
-  files->identity_fd_ = MemoryFile("duetime-tls-identity");
-  files->client_ca_fd_ = MemoryFile("duetime-tls-client-ca");
   if (absl::Status status = files->Publish(*content); !status.ok()) return status;
   return files;
 }
@@ -132,8 +145,10 @@ absl::StatusOr<TlsFiles::Content> TlsFiles::Read() const {
 }
 
 absl::Status TlsFiles::Publish(const Content& content) {
-  if ((content.identity != identity_ && !WriteAll(identity_fd_, content.identity)) ||
-      (content.client_ca != client_ca_ && !WriteAll(client_ca_fd_, content.client_ca))) {
+  if ((content.identity != identity_ &&
+       !Replace("duetime-tls-identity", content.identity, &identity_fd_)) ||
+      (content.client_ca != client_ca_ &&
+       !Replace("duetime-tls-client-ca", content.client_ca, &client_ca_fd_))) {
     return absl::UnavailableError("there is no memory for the TLS files");
   }
   if (!identity_.empty() && (content.identity != identity_ || content.client_ca != client_ca_)) {
@@ -147,7 +162,9 @@ absl::Status TlsFiles::Publish(const Content& content) {
 
 absl::Status TlsFiles::Reload() {
   const absl::StatusOr<Content> content = Read();
-  return content.ok() ? Publish(*content) : content.status();
+  const absl::Status status = content.ok() ? Publish(*content) : content.status();
+  stale_.store(!status.ok(), std::memory_order_relaxed);
+  return status;
 }
 
 std::shared_ptr<grpc::ServerCredentials> TlsFiles::Credentials() const {

@@ -36,12 +36,15 @@ class TlsFiles {
   // Reads the files again. After an error, what was read before stays in force. gRPC takes new
   // files within a second.
   absl::Status Reload();
+  // True while the newest files are refused, and older ones are in force.
+  bool stale() const { return stale_.load(std::memory_order_relaxed); }
   // When the certificate ends, in seconds since 1970.
   int64_t not_after() const { return not_after_.load(std::memory_order_relaxed); }
 
  private:
   struct Content {
-    // The certificate chain and its key, as one text, so that gRPC never reads halves of two pairs.
+    // The certificate chain and its key, as one text. gRPC opens it twice, so a change in between
+    // can give it halves of two pairs; then new connections fail until it looks again.
     std::string identity;
     std::string client_ca;
     int64_t not_after = 0;
@@ -58,6 +61,7 @@ class TlsFiles {
   std::string identity_;
   std::string client_ca_;
   std::atomic<int64_t> not_after_{0};
+  std::atomic<bool> stale_{false};
 };
 
 }  // namespace duetime::rpc

@@ -191,6 +191,11 @@ TEST_F(AccessTest, ATopicOfOthersLooksAsIfItWereNotThere) {
   ASSERT_EQ(of_alice.size(), 26u);
   EXPECT_EQ(ScheduleAs("bob", "a", Millis(0)), "ACCESS_DENIED");
   EXPECT_EQ(ScheduleAs("bob", "no-such-topic", Millis(0)), "ACCESS_DENIED");
+  // What cannot be a topic is not repeated.
+  const grpc::Status denied =
+      Call("bob", "Messages/Schedule", Request(std::string(100'000, 't'), Millis(0)));
+  EXPECT_EQ(InfoOf(denied).reason, "ACCESS_DENIED");
+  EXPECT_EQ(denied.error_message(), "bob has no right to schedule");
   ASSERT_EQ(ScheduleAs("bob", "b", Millis(3'600'000)).size(), 26u);
 
   // By id: as an id that was never given.

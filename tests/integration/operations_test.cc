@@ -102,6 +102,7 @@ TEST_F(OperationsTest, NewTlsFilesAreUsedAndBadOnesAreNot) {
   MustSchedule("t", Millis(0));
   EXPECT_TRUE(open.Next().has_value());
   const std::string metrics = HttpGet(server_->metrics_port(), "/metrics");
+  EXPECT_THAT(metrics, HasSubstr("\nduetime_tls_files_stale 1\n"));
   const std::string name = "\nduetime_tls_certificate_not_after_timestamp_seconds ";
   ASSERT_NE(metrics.find(name), std::string::npos);
   const double not_after = std::stod(metrics.substr(metrics.find(name) + name.size()));

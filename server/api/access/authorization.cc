@@ -10,6 +10,7 @@
 
 #include "duetime/v1/messages.pb.h"
 #include "server/api/access/method_rights.h"
+#include "server/api/validation_error.h"
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/rpc/client_credentials.h"
@@ -20,6 +21,9 @@ namespace {
 using access::CallerPtr;
 using access::Verb;
 
+// A name that no topic can have is not repeated in errors and logs: it may be long.
+bool CanBeTopic(absl::string_view name) { return ValidateTopic(name, "topic").ok(); }
+
 absl::Status AccessDeniedError(const access::Caller& caller, Verb verb, absl::string_view topic) {
   if (caller.identity().anonymous()) {
     return base::MakeError(
@@ -27,6 +31,7 @@ absl::Status AccessDeniedError(const access::Caller& caller, Verb verb, absl::st
         "this call needs a token, a client certificate or a Unix socket",
         {.reason = "CREDENTIALS_REQUIRED", .field = "", .metadata = {}, .retry_after_ms = 0});
   }
+  if (!CanBeTopic(topic)) topic = "";
   const std::string on = topic.empty() ? "" : absl::StrCat(" on topic ", topic);
   base::ErrorDetail detail{
       .reason = "ACCESS_DENIED",
@@ -72,9 +77,10 @@ rpc::UnaryCall::Subject SubjectOf(const google::protobuf::Message& request,
   rpc::UnaryCall::Subject subject;
   for (const Right& right : rights.rights) {
     const std::vector<std::string> topics = TopicsIn(request, right.topic_field);
-    if (subject.topic.empty() && !topics.empty()) subject.topic = topics.front();
+    if (!subject.topic.empty() || topics.empty() || !CanBeTopic(topics.front())) continue;
+    subject.topic = topics.front();
   }
-  subject.object = ObjectOf(request);
+  subject.object = ObjectOf(request).substr(0, kKeyBytesMax);
   return subject;
 }
 
@@ -267,7 +273,7 @@ absl::Status ChargeQuotas(ServingContext& context, const CallerPtr& caller,
     sum.messages += amount.messages;
     sum.bytes += amount.bytes;
     const access::Quota* const quota = caller->policy().QuotaOfTopic(topic);
-    if (!status.ok() || quota == nullptr) continue;
+    if (!status.ok() || quota == nullptr || !CanBeTopic(topic)) continue;
     status = Charge(context, context.access->MeterOfTopic(topic).get(), *quota,
                     absl::StrCat("topic ", topic), amount);
   }

@@ -128,6 +128,7 @@ TEST(JwtVerifierTest, RefusesWhatDoesNotFit) {
            Row{with([](Claims* c) { c->expires = 0; }), "no end"},
            Row{with([](Claims* c) { c->not_before = kNowSeconds + 61; }), "not valid yet"},
            Row{with([](Claims* c) { c->subject = ""; }), "no subject"},
+           Row{with([](Claims* c) { c->subject = std::string(513, 's'); }), "too long"},
            Row{Sign({}, JWT_ALG_ES256, stranger.secret), "no key that is known"},
            Row{Sign({}, JWT_ALG_ES256, Ec().secret, "rsa"), "no key that is known"},
            Row{Sign({}, JWT_ALG_RS512, Rsa().secret), "neither RS256 nor ES256"},
