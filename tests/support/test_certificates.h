@@ -32,14 +32,14 @@ class TestAuthority {
   // The authority's own certificate.
   std::string pem() const { return ToPem(certificate_.get()); }
 
-  // A certificate for "localhost", valid for servers and clients.
+  // A certificate for "localhost" and 127.0.0.1, valid for servers and clients.
   CertificatePem Issue() const {
     const KeyPtr key = NewKey();
     const X509Ptr certificate(X509_new(), X509_free);
     Fill(certificate.get(), "localhost", key.get());
     X509_set_issuer_name(certificate.get(), X509_get_subject_name(certificate_.get()));
     X509_EXTENSION* names =
-        X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "DNS:localhost");
+        X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1");
     DT_CHECK(names != nullptr && X509_add_ext(certificate.get(), names, -1) == 1);
     X509_EXTENSION_free(names);
     DT_CHECK(X509_sign(certificate.get(), key_.get(), EVP_sha256()) > 0);
