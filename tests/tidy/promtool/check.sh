@@ -13,7 +13,13 @@ cd "$here/../../.."
 promtool=$(command -v promtool || echo "$folder/usr/bin/promtool")
 if [[ ! -x $promtool ]]; then
   mkdir -p "$folder"
-  (cd "$folder" && apt-get download --quiet=2 -o APT::Sandbox::User=root prometheus && dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb)
+  (
+    cd "$folder"
+    get=(apt-get download --quiet=2 -o APT::Sandbox::User=root prometheus)
+    # The lists of packages may be missing.
+    "${get[@]}" || { apt-get update --quiet=2 && "${get[@]}"; }
+    dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb
+  )
 fi
 "$promtool" check rules deploy/monitoring/alerts.yaml
 "$promtool" test rules deploy/monitoring/alerts_test.yaml
