@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -33,7 +34,9 @@ name = "nobody"
 sha256 = "6382b3cc881412b77bfcaeed026001c00d9e3025e66c20f6e7e92f079851462a"
 )";
 
-constexpr char kRules[] = R"(
+// With the user of the test as operator, by its number.
+std::string Rules() {
+  return R"(
 [[rule]]
 who = ["alice"]
 may = ["schedule", "cancel", "read_payloads", "subscribe", "admin"]
@@ -43,16 +46,17 @@ who = ["bob"]
 may = ["schedule", "cancel", "read", "subscribe"]
 topics = ["b"]
 [[rule]]
-who = ["unix:root", "unix:0"]
 may = ["schedule", "cancel", "read_payloads", "subscribe", "admin", "operate"]
 topics = ["*"]
-)";
+who = ["unix:)" +
+         std::to_string(getuid()) + "\"]\n";
+}
 
 class AccessTest : public DaemonTest {
  protected:
   AccessTest() {
     Write("tokens.toml", kTokens);
-    Write("access.toml", kRules);
+    Write("access.toml", Rules());
   }
 
   // A change must be in another inode, as tools write files: the clock of a file's time is coarse.
@@ -303,7 +307,7 @@ TEST_F(AccessTest, OpenStreamsFollowTheFiles) {
     if (response.deliveries_size() > 0) id = response.deliveries(0).message_id();
   }
   const auto since = Clock::now();
-  Write("access.toml", std::string(kRules) + "\n[groups]\nx = [\"y\"]\n");
+  Write("access.toml", Rules() + "\n[groups]\nx = [\"y\"]\n");
   Write("tokens.toml", std::string(kTokens).replace(0, std::string(kTokens).rfind("[["), ""));
   while (stream->Read(&response)) {
   }
@@ -333,7 +337,7 @@ TEST_F(AccessTest, OpenStreamsFollowTheFiles) {
 }
 
 TEST_F(AccessTest, QuotasNameThemselvesAndHoldForEachClient) {
-  Write("access.toml", std::string(kRules) + R"(
+  Write("access.toml", Rules() + R"(
 [[quota]]
 who = ["alice", "bob"]
 messages_per_second = 5
@@ -388,7 +392,7 @@ messages_per_second = 1
 }
 
 TEST_F(AccessTest, CallsInFlightAreCountedUntilTheirEnd) {
-  Write("access.toml", std::string(kRules) + "\n[[quota]]\nwho = [\"bob\"]\ncalls_in_flight = 1\n");
+  Write("access.toml", Rules() + "\n[[quota]]\nwho = [\"bob\"]\ncalls_in_flight = 1\n");
   StartWithAccess();
   const auto stub = v1::Messages::NewStub(tcp_);
   // One call after the other is one at a time.
