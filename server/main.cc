@@ -51,14 +51,14 @@ ExitCode Serve(const config::Loaded& loaded, const Invocation& invocation) {
   runtime::Node node(config.node, store, &clock, grpc);
   if (absl::Status status = node.Start(); !status.ok()) return CannotOpen(status);
   runtime::Housekeeping housekeeping(config.housekeeping, TasksOf(store), &clock);
-  housekeeping.Add("read the access files", [&guarding] { return guarding.Reload(); });
-  housekeeping.Add("read the TLS files", [grpc] { return grpc->ReloadTls(); });
-  if (runtime::SupervisorWatches()) housekeeping.Add("reach the supervisor", KeepWatchdogQuiet);
+  runtime::Backups backups(config.backup, config.store.data_dir, CheckpointsOf(store), &clock);
+  AddTasks(&housekeeping, &guarding, grpc, &backups);
   housekeeping.Start();
-  auto exporter = StartMetrics(config, &rpc_stats,
-                               {&node, &clock, store, grpc, &housekeeping, guarding.guards()});
+  auto exporter = StartMetrics(
+      config, &rpc_stats, {&node, &clock, store, grpc, &housekeeping, &backups, guarding.guards()});
   if (!exporter.ok()) return CannotListen(exporter.status());
-  grpc->Serve({&node, store, store->epoch(), [&housekeeping] { return housekeeping.disk_low(); }});
+  grpc->Serve({&node, store, store->epoch(), &backups,
+               [&housekeeping] { return housekeeping.disk_low(); }});
   LogReady(*store, node, *grpc, exporter->get());
   const int signal =
       WaitForStop(invocation, loaded.config, [store] { return store->ReopenWouldHelp(); });
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
   // In Debian's debug build of abseil, a mutex would look for deadlocks under a process-wide lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   duetime::config::Loaded loaded = duetime::config::Load(argc, argv);
-  duetime::VerifyOrRepair(&loaded);
+  duetime::DoOffline(&loaded);
   if (!loaded.run) {
     const bool failed = loaded.exit_code != duetime::config::ExitCode::kStopped;
     std::fputs(loaded.output.c_str(), failed ? stderr : stdout);

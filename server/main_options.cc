@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 
 #include "server/access/access_control.h"
 #include "server/config/knobs.h"
@@ -21,7 +22,9 @@
 #include "server/runtime/logging.h"
 #include "server/runtime/service_notify.h"
 #include "server/runtime/system_clock.h"
+#include "storage/rocksdb_checkpoint.h"
 #include "storage/rocksdb_repair.h"
+#include "storage/rocksdb_restore.h"
 #include "storage/rocksdb_verify.h"
 
 namespace duetime {
@@ -63,6 +66,33 @@ config::ExitCode Repair(const config::Loaded& loaded) {
   return written ? config::ExitCode::kRecordsLost : config::CodeOfFailedStart(status);
 }
 
+void Restore(config::Loaded* loaded) {
+  const uint64_t now_ms = runtime::SystemClock(loaded->config.clock).Read().wall_ms;
+  const absl::StatusOr<uint64_t> snapshot_ms = runtime::ReadSnapshotMs(loaded->restore_dir);
+  absl::Status status = snapshot_ms.status();
+  if (status.ok()) {
+    status = storage::RestoreDirectory(loaded->restore_dir, loaded->into_dir, *snapshot_ms, now_ms);
+  }
+  if (!status.ok()) {
+    loaded->exit_code = absl::IsDataLoss(status) ? config::ExitCode::kDataDamaged
+                                                 : config::CodeOfFailedStart(status);
+    loaded->output = absl::StrCat(status.message(), "\n");
+    return;
+  }
+  loaded->output = absl::StrCat(
+      loaded->into_dir, " is ready. It holds the messages of ",
+      absl::FormatTime(absl::RFC3339_sec, absl::FromUnixMillis(static_cast<int64_t>(*snapshot_ms)),
+                       absl::UTCTimeZone()),
+      ".\nAll its topics are paused: after the start, see `duetime restore status`.\n");
+}
+
+// A task of the housekeeping, which writes to the data directory before. So the watchdog of the
+// supervisor ends a daemon whose disk hangs.
+absl::Status KeepWatchdogQuiet() {
+  runtime::NotifySupervisor("WATCHDOG=1");
+  return absl::OkStatus();
+}
+
 metrics::Readings ReadAll(const Measured& from) {
   metrics::Readings readings = metrics::ReadNode(*from.node, from.clock);
   const storage::RocksDbStats stats = from.store->Stats();
@@ -72,6 +102,10 @@ metrics::Readings ReadAll(const Measured& from) {
   readings.connections = from.grpc->connections();
   readings.connections_refused = from.grpc->connections_refused();
   readings.open_answers_bytes = from.grpc->open_answers()->bytes();
+  readings.backup_running = from.backups->running();
+  readings.backup_read_bytes = from.backups->bytes_read();
+  readings.backup_last_complete_s = from.backups->last_complete_s();
+  readings.backups_broken_off = from.backups->broken_off();
   readings.certificate_not_after = from.grpc->certificate_not_after();
   readings.tls_stale = from.grpc->tls_stale();
   readings.open_answers_refused = from.grpc->open_answers()->refused();
@@ -136,6 +170,24 @@ runtime::StoreTasks TasksOf(storage::RocksDbStore* store) {
           .drop_expired = [store](uint64_t until_ms) { store->DropExpired(until_ms); }};
 }
 
+runtime::CheckpointTasks CheckpointsOf(storage::RocksDbStore* store) {
+  return {.write = [store](const std::string& path) { return store->WriteCheckpoint(path); },
+          .list = storage::ListCheckpoint};
+}
+
+void AddTasks(runtime::Housekeeping* housekeeping, Guarding* guarding, api::Server* grpc,
+              runtime::Backups* backups) {
+  housekeeping->Add("read the access files", [guarding] { return guarding->Reload(); });
+  housekeeping->Add("read the TLS files", [grpc] { return grpc->ReloadTls(); });
+  housekeeping->Add("end a backup", [backups, housekeeping] {
+    backups->Tend(housekeeping->disk_low());
+    return absl::OkStatus();
+  });
+  if (runtime::SupervisorWatches()) {
+    housekeeping->Add("reach the supervisor", KeepWatchdogQuiet);
+  }
+}
+
 Guarding::Guarding() = default;
 Guarding::~Guarding() = default;
 
@@ -172,11 +224,6 @@ void LogReady(const storage::RocksDbStore& store, const runtime::Node& node,
   runtime::NotifySupervisor("READY=1");
 }
 
-absl::Status KeepWatchdogQuiet() {
-  runtime::NotifySupervisor("WATCHDOG=1");
-  return absl::OkStatus();
-}
-
 config::ExitCode CannotOpen(const absl::Status& status) {
   LogFailedStart(status);
   return config::CodeOfFailedStart(status);
@@ -194,15 +241,19 @@ config::ExitCode CannotListen(const absl::Status& status) {
                                          : config::ExitCode::kCannotListen;
 }
 
-void VerifyOrRepair(config::Loaded* loaded) {
-  if (loaded->verify_dir.empty() && loaded->repair_dir.empty()) return;
+void DoOffline(config::Loaded* loaded) {
+  if (loaded->verify_dir.empty() && loaded->repair_dir.empty() && loaded->restore_dir.empty()) {
+    return;
+  }
   umask(0077);
   // --verify has every table open at once.
   runtime::RaiseDescriptorLimit();
   if (!loaded->verify_dir.empty()) {
     Verify(loaded);
-  } else {
+  } else if (!loaded->repair_dir.empty()) {
     loaded->exit_code = Repair(*loaded);
+  } else {
+    Restore(loaded);
   }
 }
 

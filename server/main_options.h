@@ -12,6 +12,7 @@
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
 #include "server/metrics/collector.h"
+#include "server/runtime/backups.h"
 #include "server/runtime/housekeeping.h"
 #include "server/runtime/node.h"
 #include "storage/rocksdb_store.h"
@@ -53,6 +54,13 @@ class Guarding {
   std::unique_ptr<runtime::AuditLog> audit_;
 };
 
+// What a backup needs of the store. `store` outlives the backups.
+runtime::CheckpointTasks CheckpointsOf(storage::RocksDbStore* store);
+
+// Adds what the parts of a run do once a second. All parts outlive the housekeeping.
+void AddTasks(runtime::Housekeeping* housekeeping, Guarding* guarding, api::Server* grpc,
+              runtime::Backups* backups);
+
 // Everything that knows something worth measuring.
 struct Measured {
   const runtime::Node* node;
@@ -60,16 +68,13 @@ struct Measured {
   const storage::RocksDbStore* store;
   const api::Server* grpc;
   const runtime::Housekeeping* housekeeping;
+  const runtime::Backups* backups;
   api::Guards guards;
 };
 // Null if the configuration wants no metrics. All of `from` outlives the exporter.
 absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Config& config,
                                                                 metrics::RpcStats* rpc_stats,
                                                                 const Measured& from);
-
-// A task of the housekeeping, which writes to the data directory before. So the watchdog of the
-// supervisor ends a daemon whose disk hangs.
-absl::Status KeepWatchdogQuiet();
 
 // Logs that the daemon serves, with its addresses, and tells the supervisor. `exporter` may be
 // null.
@@ -84,10 +89,10 @@ config::ExitCode CannotListen(const absl::Status& status);
 // Logs that the cause of a failed write has passed. Returns the exit code for the supervisor.
 config::ExitCode RestartHelps();
 
-// Runs `duetimed --verify` or `--repair`, if the command line asks for it. Fills in the exit code.
-// Of
-// --verify, fills in the output; the exit codes are 0 intact, 65 damaged, 66 not readable. --repair
-// prints its lines at once, because it can take hours; 0 nothing is lost, 2 something is.
-void VerifyOrRepair(config::Loaded* loaded);
+// Runs `duetimed --verify`, `--repair` or `--restore`, if the command line asks for it. Fills in
+// the exit code. Of --verify, fills in the output; the exit codes are 0 intact, 65 damaged, 66 not
+// readable. --repair prints its lines at once, because it can take hours; 0 nothing is lost, 2
+// something is.
+void DoOffline(config::Loaded* loaded);
 
 }  // namespace duetime

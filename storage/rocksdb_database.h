@@ -71,6 +71,8 @@ class RocksDbDatabase {
 
   void DropExpired(uint64_t until_ms);
   absl::Status WriteWitness();
+  // See RocksDbStore::WriteCheckpoint.
+  absl::Status WriteCheckpoint(const std::string& path);
   absl::Status Close();
 
   // Bytes in the log files that the database has not deleted.

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "absl/strings/match.h"
+
 namespace duetime::storage {
 namespace {
 
@@ -39,7 +41,8 @@ void RocksDbLogger::Logv(rocksdb::InfoLogLevel level, const char* format, va_lis
     const base::MutexLock lock(&mutex_);
     damaged_file_ = std::move(file);
   }
-  if (sink_ == nullptr) return;
+  // A checkpoint holds files twice, and RocksDB warns of the second time.
+  if (sink_ == nullptr || absl::StrContains(text, "File Deletions ")) return;
   sink_(level == rocksdb::InfoLogLevel::WARN_LEVEL ? LogLevel::kWarning : LogLevel::kError, text);
 }
 

@@ -11,11 +11,10 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "storage/byte_order.h"
-#include "storage/file_system.h"
+#include "storage/new_directory.h"
 #include "storage/rocksdb_database.h"
 #include "storage/rocksdb_range.h"
 #include "storage/rocksdb_repair_copy.h"
@@ -26,56 +25,6 @@ namespace duetime::storage {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What the new directory needs beside as many bytes as the damaged one: logs, and tables that
-// compactions replace.
-constexpr uint64_t kRepairRoomBytes = uint64_t{256} << 20;
-
-// Holds the new store and the scratch directory until the new store is complete. A start of the
-// daemon does not look into it.
-class Unfinished {
- public:
-  explicit Unfinished(const std::string& into) : path_(into + "/unfinished") {}
-  ~Unfinished() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string scratch() const { return path_ + "/source"; }
-  std::string store() const { return path_ + "/store"; }
-
- private:
-  const std::string path_;
-};
-
-absl::Status PrepareTarget(const std::string& data_dir, const std::string& into) {
-  std::error_code error;
-  // A relative path of which nothing exists would stay relative.
-  const std::string source = fs::weakly_canonical(fs::absolute(data_dir, error), error).string();
-  const std::string target = fs::weakly_canonical(fs::absolute(into, error), error).string();
-  if (target == source || absl::StartsWith(target, source + "/")) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(into, " lies within ", data_dir, ": name another directory"));
-  }
-  if (absl::Status status = CreateDirectory(into); !status.ok()) return status;
-  if (!fs::is_empty(into, error)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(into, " is not an empty directory: name one that is, or that does not exist"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckRoom(const std::string& into, uint64_t source_bytes) {
-  const absl::StatusOr<uint64_t> free = FreeBytes(into);
-  if (!free.ok()) return free.status();
-  const uint64_t needed = source_bytes + kRepairRoomBytes;
-  if (*free >= needed) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(into, " has ", *free, " bytes of free space; ", needed, " are needed"));
-}
 
 // What the records tell about the number of shards.
 class ShardGuess {
@@ -184,13 +133,6 @@ absl::Status WriteStore(RepairSource* source, const std::string& store_dir, uint
   return (*target)->Close();
 }
 
-absl::Status Rename(const std::string& from, const std::string& to) {
-  std::error_code error;
-  fs::rename(from, to, error);
-  if (error) return SystemError("rename", from, error.value());
-  return SyncParentDirectory(to);
-}
-
 }  // namespace
 
 absl::Status RepairDirectory(const std::string& data_dir, const std::string& into, uint64_t now_ms,
@@ -201,27 +143,20 @@ absl::Status RepairDirectory(const std::string& data_dir, const std::string& int
   if (!fs::is_directory(data_dir + "/db", error)) {
     return absl::NotFoundError(absl::StrCat(data_dir, " is not a data directory"));
   }
-  if (absl::Status status = PrepareTarget(data_dir, into); !status.ok()) return status;
-  const Unfinished unfinished(into);
-  for (const std::string& path : {unfinished.path(), unfinished.scratch(), unfinished.store()}) {
-    if (absl::Status status = CreateDirectory(path); !status.ok()) return status;
-  }
+  const auto created = NewDirectory::Create(data_dir, into);
+  if (!created.ok()) return created.status();
+  NewDirectory* const target = created->get();
   RepairReport report(print);
   {
-    RepairSource source(data_dir, unfinished.scratch(), &report);
-    if (absl::Status status = CheckRoom(into, source.bytes()); !status.ok()) return status;
+    RepairSource source(data_dir, target->scratch(), &report);
+    if (absl::Status status = target->CheckRoom(source.bytes()); !status.ok()) return status;
     if (absl::Status status = source.Open(); !status.ok()) return status;
-    if (absl::Status status = WriteStore(&source, unfinished.store(), now_ms, topics_of, &report);
+    if (absl::Status status = WriteStore(&source, target->store(), now_ms, topics_of, &report);
         !status.ok()) {
       return status;
     }
   }
-  // A start refuses a database without its witness, so the witness comes last.
-  for (const char* const name : {"/db", "/witness"}) {
-    if (absl::Status status = Rename(unfinished.store() + name, into + name); !status.ok()) {
-      return status;
-    }
-  }
+  if (absl::Status status = target->Publish(); !status.ok()) return status;
   *written = true;
   if (report.lossless()) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("what could be read of ", data_dir, " is in ", into));

@@ -330,6 +330,9 @@ absl::Status RocksDbStore::WriteWitness() {
   impl_->HoldDamagedCompactions();
   return impl_->database()->WriteWitness();
 }
+absl::Status RocksDbStore::WriteCheckpoint(const std::string& path) {
+  return impl_->database()->WriteCheckpoint(path);
+}
 DamageReport RocksDbStore::Damage() const { return impl_->damage()->report(); }
 uint64_t RocksDbStore::BacklogDamage() const {
   return impl_->damage()->FoundIn(ColumnFamily::kBacklog);

@@ -157,6 +157,12 @@ class RocksDbStore final : public MessageStore {
   // call. Cost: one sync of a small file. Also stops the compactions that damage makes fail.
   absl::Status WriteWitness();
 
+  // Makes a data directory at `path`, which does not exist, with all records that were durable
+  // before the call, and perhaps later ones. Its tables are hard links, so `path` is on the file
+  // system of the data directory, and the tables use their space until `path` is removed. After an
+  // error, the caller removes what is at `path`. Cost: copies the logs, at most wal_bytes_max.
+  absl::Status WriteCheckpoint(const std::string& path);
+
   // Syncs buffered records, writes the witness and closes the database. An error means that a power
   // cut may lose buffered records; the store still opens. REQUIRES: afterwards only the destructor
   // is called.

@@ -22,6 +22,8 @@ namespace duetime::cli {
 Commands MessageCommands();
 Command ImportCommand();
 Command ExportCommand();
+Command BackupCommand();
+Commands RestoreCommands();
 Command DoctorCommand();
 Command TopCommand();
 Command BenchCommand();

@@ -91,6 +91,14 @@ std::string ServerTimeText(const v1::ServerInfoResponse& info, const absl::TimeZ
   return absl::StrCat(time, " (clock ", WordOf(info.clock_state()), ")");
 }
 
+std::string RestoredLine(const v1::ServerInfoResponse& info, const absl::TimeZone& zone) {
+  if (!info.has_restored()) return "";
+  return absl::StrCat("from a backup of ",
+                      FormatTimeText(FromProto(info.restored().snapshot_time()), zone), ", on ",
+                      FormatTimeText(FromProto(info.restored().restore_time()), zone),
+                      ": see duetime restore status");
+}
+
 std::string DamageLine(const v1::ServerInfoResponse& info, const absl::TimeZone&) {
   if (!info.has_damage()) return "";
   return absl::StrCat(info.damage().blocks_total(), " damaged blocks: see duetime damage list");
@@ -150,6 +158,7 @@ std::string ServerInfoText(const v1::ServerInfoResponse& info, bool all,
       Row("server_time", {As(ServerTimeText), Line("server time")}),
       Row("shards", {Line("shards")}),
       Row("disk_low", {WordForTrue("LOW: new messages are refused"), Warns(), Line("disk")}),
+      Row("restored", {As(RestoredLine), Line("restored")}),
       Row("damage", {As(DamageLine), Warns(), Line("damage")}),
   };
   if (all) {

@@ -69,6 +69,8 @@ Rows TopicRows() {
       TopicNameRow(),
       Row("settings.paused",
           {WordForTrue("yes: messages are accepted and wait"), Warns(), Line("paused")}),
+      Row("held",
+          {WordForTrue("yes: it waits for duetime restore release"), Warns(), Line("restored")}),
       Row("settings.paused", {WordForTrue("paused"), Column("STATE", "active")}),
       Row("settings.rate", {As(ShortRateText), Column("RATE", "-")}),
       Row("settings.max_pending", "--max-pending",

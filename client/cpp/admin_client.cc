@@ -141,6 +141,21 @@ absl::StatusOr<v1::CheckAccessResponse> AdminClient::CheckAccess(
   return impl_->Call(&AdminStub::CheckAccess, request);
 }
 
+absl::StatusOr<v1::Backup> AdminClient::StartBackup(const v1::StartBackupRequest& request) {
+  auto response = impl_->Call(&AdminStub::StartBackup, request, OnUnavailable::kReturn);
+  if (!response.ok()) return response.status();
+  return std::move(*response->mutable_backup());
+}
+
+absl::StatusOr<v1::ReadBackupResponse> AdminClient::ReadBackup(
+    const v1::ReadBackupRequest& request) {
+  return impl_->Call(&AdminStub::ReadBackup, request);
+}
+
+absl::StatusOr<v1::EndBackupResponse> AdminClient::EndBackup(const v1::EndBackupRequest& request) {
+  return impl_->Call(&AdminStub::EndBackup, request, OnUnavailable::kReturn);
+}
+
 absl::StatusOr<v1::ForecastResponse> AdminClient::Forecast(const v1::ForecastRequest& request) {
   return impl_->Call(&AdminStub::Forecast, request);
 }

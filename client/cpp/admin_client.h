@@ -53,6 +53,12 @@ class AdminClient {
   // ---- Access
   absl::StatusOr<v1::CheckAccessResponse> CheckAccess(const v1::CheckAccessRequest& request);
 
+  // ---- Backups. StartBackup is not tried again: a lost answer leaves a backup that ends by
+  // itself.
+  absl::StatusOr<v1::Backup> StartBackup(const v1::StartBackupRequest& request);
+  absl::StatusOr<v1::ReadBackupResponse> ReadBackup(const v1::ReadBackupRequest& request);
+  absl::StatusOr<v1::EndBackupResponse> EndBackup(const v1::EndBackupRequest& request);
+
   // ---- Forecasts
   absl::StatusOr<v1::ForecastResponse> Forecast(const v1::ForecastRequest& request);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <spdlog/spdlog.h>
 #include <utility>
 
@@ -11,6 +12,9 @@
 #include "server/api/unary.h"
 #include "server/base/check.h"
 #include "server/protocol/commands.h"
+#include "server/runtime/backups.h"
+#include "storage/repair_note.h"
+#include "storage/restore_note.h"
 
 namespace duetime::api {
 namespace {
@@ -34,6 +38,14 @@ uint64_t SweepMs(uint64_t heartbeat_ms) {
   constexpr uint64_t kSweepMsMin = 10;
   constexpr uint64_t kSweepMsMax = 1'000;
   return std::clamp(heartbeat_ms / 2, kSweepMsMin, kSweepMsMax);
+}
+
+// The catalog has refused a note that cannot be read.
+std::optional<storage::RestoreNote> ReadRestoreNote(storage::MessageStore* store) {
+  const auto bytes = store->GetObject(storage::ObjectKind::kCatalog, storage::kRepairNotePartition,
+                                      storage::kRestoreNoteName);
+  if (!bytes.ok() || !bytes->has_value()) return std::nullopt;
+  return storage::DecodeRestoreNote(**bytes);
 }
 
 size_t MessageBytesMax(const RequestLimits& limits) {
@@ -113,7 +125,12 @@ void Server::Serve(ServeFacts facts) {
   reader_ = std::make_unique<runtime::Reader>(context_.options.reads_max);
   reader_->Start();
   context_.reader = reader_.get();
+  context_.backups = facts.backups;
   context_.store = facts.store;
+  if (const auto note = ReadRestoreNote(facts.store); note.has_value()) {
+    context_.restored_snapshot_ms = note->snapshot_ms;
+    context_.restored_ms = note->restore_ms;
+  }
   context_.epoch = facts.epoch;
   context_.disk_low = std::move(facts.disk_low);
   context_.node.store(facts.node);
@@ -189,6 +206,7 @@ void Server::Shutdown(std::chrono::milliseconds timeout) {
   shell_->Shutdown(timeout);
   // No call posts jobs any more. The workers drop the results of the jobs that still run.
   if (reader_ != nullptr) reader_->Stop();
+  if (context_.backups != nullptr) context_.backups->Stop();
 }
 
 }  // namespace duetime::api

@@ -30,6 +30,8 @@ struct ServeFacts {
   storage::MessageStore* store = nullptr;
   // MessageStore::epoch().
   uint64_t epoch = 0;
+  // Outlives Shutdown(), which stops it.
+  runtime::Backups* backups = nullptr;
   // Called for each call or frame that schedules or creates (CallKind::kSchedule). True: the server
   // refuses it with DISK_LOW. Thread-safe, does not block; may be empty.
   std::function<bool()> disk_low;

@@ -133,6 +133,11 @@ Co<absl::Status> ServerInfo(ApiWorker& worker, rpc::UnaryCall& call, const v1::S
     response->set_epoch(static_cast<int64_t>(context.epoch));
     response->set_shards(node->shard_count());
     response->set_disk_low(context.DiskLow());
+    if (context.restored_ms > 0) {
+      v1::Restored* const restored = response->mutable_restored();
+      SetTimestamp(context.restored_snapshot_ms, restored->mutable_snapshot_time());
+      SetTimestamp(context.restored_ms, restored->mutable_restore_time());
+    }
     if (Allows(call.caller, access::Verb::kOperate, "")) {
       FillCounts(context, *node, response->mutable_counts());
       FillDamage(context.store->Damage(), response);

@@ -30,7 +30,8 @@ class AccessControl;
 }
 namespace duetime::runtime {
 class AuditLog;
-}
+class Backups;
+}  // namespace duetime::runtime
 
 namespace duetime::api {
 
@@ -103,6 +104,10 @@ struct ServingContext : rpc::ServerState {
   std::atomic<runtime::Node*> node{nullptr};
   storage::MessageStore* store = nullptr;
   runtime::Reader* reader = nullptr;
+  runtime::Backups* backups = nullptr;
+  // When the backup was taken that the directory was made from, and when it was made; else 0.
+  uint64_t restored_snapshot_ms = 0;
+  uint64_t restored_ms = 0;
   uint64_t epoch = 0;
   std::function<bool()> disk_low;
   base::Now started;

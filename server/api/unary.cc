@@ -4,6 +4,7 @@
 #include <array>
 
 #include "server/api/access/access_handlers.h"
+#include "server/api/backup/backup_handlers.h"
 #include "server/api/messages/lifecycle_handlers.h"
 #include "server/api/messages/pull_handlers.h"
 #include "server/api/messages/query_handlers.h"
@@ -81,6 +82,9 @@ constexpr std::array kMethods = {
     Admin<kOther, &GetOperation>(RpcMethod::kGetOperation),
     Admin<kOther, &ListOperations>(RpcMethod::kListOperations),
     Admin<kOther, &CancelOperation>(RpcMethod::kCancelOperation),
+    Admin<kSchedule, &StartBackup>(RpcMethod::kStartBackup),
+    Admin<kOther, &ReadBackup>(RpcMethod::kReadBackup),
+    Admin<kOther, &EndBackup>(RpcMethod::kEndBackup),
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "server/catalog/old_records.h"
 #include "server/protocol/subscription_state.h"
 #include "storage/repair_note.h"
+#include "storage/restore_note.h"
 #include "storage/value_codec.h"
 
 namespace duetime::catalog {
@@ -78,6 +79,7 @@ class Loader {
     if (!status.ok()) return status;
     // Revives topics, which then need their links, too.
     if (status = EndDeletions(); !status.ok()) return status;
+    if (status = HoldIfRestored(); !status.ok()) return status;
     LinkKnownDeadLetters();
     return absl::OkStatus();
   }
@@ -313,6 +315,35 @@ class Loader {
     const SubscriptionEntry entry{.id = id, .stored = stored, .incarnation = 0};
     state_->Write(entry);
     Put(id, std::move(stored));
+  }
+
+  // After a restore, pauses all topics that are not paused, once. What the original server
+  // delivered after the backup is then delivered again only if an operator wants it.
+  absl::Status HoldIfRestored() {
+    const auto bytes =
+        store_->GetObject(ObjectKind::kCatalog, kPartition, storage::kRestoreNoteName);
+    if (!bytes.ok()) return bytes.status();
+    if (!bytes->has_value()) return absl::OkStatus();
+    std::optional<storage::RestoreNote> note = storage::DecodeRestoreNote(**bytes);
+    if (!note.has_value()) return absl::DataLossError("the note of a restore is damaged");
+    if (note->held) return absl::OkStatus();
+    for (TopicEntry* const entry : state_->All()) {
+      if (entry->phase != TopicPhase::kLive || entry->topic->settings.paused) continue;
+      Topic topic = *entry->topic;
+      topic.settings.paused = true;
+      topic.settings.held = true;
+      state_->Set(entry, std::move(topic));
+      state_->Write(*entry, TopicPhase::kLive, entry->topic->settings);
+    }
+    note->held = true;
+    storage::Record record;
+    record.type = storage::RecordType::kObject;
+    record.shard = kPartition;
+    record.kind = static_cast<uint8_t>(ObjectKind::kCatalog);
+    record.name = std::string(storage::kRestoreNoteName);
+    record.value = storage::EncodeRestoreNote(*note);
+    writes_->Add(std::move(record), storage::Durability::kSynced);
+    return absl::OkStatus();
   }
 
   // Links each topic to its dead-letter topic if that exists.

@@ -56,6 +56,7 @@ void LiveTopics::Update(const UpdateTopic& command) {
   } else {
     settings = entry->topic->settings;
     status = command.edit(&settings);
+    settings.held = entry->topic->settings.held && settings.paused;
     const bool renamed = settings.dead_letter_topic != entry->topic->settings.dead_letter_topic;
     if (status.ok() && renamed) status = CheckRoomFor(settings, 0);
   }

@@ -35,6 +35,9 @@ struct TopicSettings {
   uint64_t rate_per_s = 0;
   uint64_t burst = 0;
   bool paused = false;
+  // The first start after a restore paused the topic, and nobody has resumed it. Then `paused` is
+  // set, too. No client sets it.
+  bool held = false;
   // The most messages that may become due in one minute, the policy for more, and the longest delay
   // that kSpread may add. If minute_max is 0, there is no limit, and the other two are 0.
   uint64_t minute_max = 0;

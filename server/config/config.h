@@ -24,6 +24,7 @@ struct Config {
   api::ServerOptions server;
   runtime::NodeOptions node;
   runtime::HousekeepingOptions housekeeping;
+  runtime::BackupOptions backup;
   runtime::ClockOptions clock;
   runtime::LogOptions log;
   metrics::ExporterOptions metrics;

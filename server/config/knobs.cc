@@ -89,6 +89,10 @@ std::vector<Knob> StorageKnobs() {
              "With less free space than this in data_dir, the server refuses new messages "
              "(DISK_LOW); deliveries and acks go on. 0: never.",
              [](auto& c) { return &c.housekeeping.disk_free_min_bytes; }),
+      Number("backup_bytes_per_second", kStorage, Unit::kBytes, {0, kTiB},
+             "The most that a backup (duetime backup) reads from the disk in a second, so that it "
+             "does not delay messages. 0: no limit.",
+             [](auto& c) { return &c.backup.backup_bytes_per_second; }),
       Number("block_cache_bytes", kStorage, Unit::kBytes, {kMiB, kTiB},
              "Memory for blocks that were read from disk.",
              [](auto& c) { return &c.store.block_cache_bytes; }),

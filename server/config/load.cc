@@ -186,8 +186,14 @@ class CommandLine {
                     "a new one (--into), print what is lost and exit: 0 nothing, 2 something. "
                     "Changes nothing in DIR.")
         ->type_name("DIR");
+    app_.add_option("--restore", restore_dir_,
+                    "Make a new data directory (--into) from a backup that `duetime backup` wrote, "
+                    "and exit: 0 done, 65 the backup is damaged. The new directory starts with all "
+                    "topics paused.")
+        ->type_name("DIR");
     app_.add_option("--into", into_dir_,
-                    "The new directory of --repair: empty or missing, with room for all of it.")
+                    "The new directory of --repair or --restore: empty or missing, with room for "
+                    "all of it.")
         ->type_name("DIR");
     app_.footer(absl::StrCat(
         "Times may be written with ms, s, m, h or d and sizes with B, KiB, MiB, GiB or TiB. A flag "
@@ -231,8 +237,11 @@ class CommandLine {
   bool init() const { return init_; }
   bool has_verify() const { return app_.count("--verify") > 0; }
   const std::string& verify_dir() const { return verify_dir_; }
-  bool has_repair() const { return app_.count("--repair") + app_.count("--into") > 0; }
+  bool makes_directory() const {
+    return app_.count("--repair") + app_.count("--restore") + app_.count("--into") > 0;
+  }
   const std::string& repair_dir() const { return repair_dir_; }
+  const std::string& restore_dir() const { return restore_dir_; }
   const std::string& into_dir() const { return into_dir_; }
 
  private:
@@ -275,6 +284,7 @@ class CommandLine {
   bool init_ = false;
   std::string verify_dir_;
   std::string repair_dir_;
+  std::string restore_dir_;
   std::string into_dir_;
   std::vector<std::vector<std::string>> values_;
 };
@@ -318,13 +328,15 @@ Loaded Load(int argc, const char* const* argv) {
   if (std::optional<Loaded> done = line.Parse(argc, argv)) return *done;
   Loaded loaded;
   loaded.init = line.init();
-  if (line.has_repair()) {
-    if (line.repair_dir().empty() || line.into_dir().empty()) {
+  if (line.makes_directory()) {
+    if (line.repair_dir().empty() == line.restore_dir().empty() || line.into_dir().empty()) {
       loaded.exit_code = ExitCode::kConfiguration;
-      loaded.output = "--repair DIR needs --into NEWDIR, and neither may be empty\n";
+      loaded.output =
+          "--repair DIR or --restore DIR needs --into NEWDIR, and neither may be empty\n";
       return loaded;
     }
     loaded.repair_dir = line.repair_dir();
+    loaded.restore_dir = line.restore_dir();
     loaded.into_dir = line.into_dir();
     return loaded;
   }

@@ -27,6 +27,8 @@ struct Loaded {
   std::string verify_dir;
   // --repair and --into: the damaged data directory, and the new one. As for --verify.
   std::string repair_dir;
+  // Set with --restore, and into_dir.
+  std::string restore_dir;
   std::string into_dir;
   Config config;
 };

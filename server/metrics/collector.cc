@@ -352,6 +352,16 @@ void AddServer(Families* out, const Readings& readings) {
   AddGauge(out, "duetime_tls_files_stale",
            "1 while the newest TLS files are refused, and older ones are in force.",
            readings.tls_stale ? 1 : 0);
+  AddGauge(out, "duetime_backup_running", "1 while a client reads a backup.",
+           readings.backup_running ? 1 : 0);
+  AddCounter(out, "duetime_backup_read_bytes_total", "Bytes that backups have read.",
+             static_cast<double>(readings.backup_read_bytes));
+  AddGauge(out, "duetime_backup_last_complete_timestamp_seconds",
+           "The moment whose state the last complete backup of this run holds; 0 without one.",
+           static_cast<double>(readings.backup_last_complete_s));
+  AddCounter(out, "duetime_backups_broken_off_total",
+             "Backups that ended before they were complete.",
+             static_cast<double>(readings.backups_broken_off));
   MetricFamily& refused = out->emplace_back(MakeFamily(
       kCounter, "duetime_access_refused_total",
       "Calls, streams and frames refused by access control, by reason: unauthenticated, denied, "

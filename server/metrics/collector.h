@@ -53,6 +53,10 @@ struct Readings {
   // 0 without TLS.
   int64_t certificate_not_after = 0;
   bool tls_stale = false;
+  bool backup_running = false;
+  uint64_t backup_read_bytes = 0;
+  uint64_t backup_last_complete_s = 0;
+  uint64_t backups_broken_off = 0;
   uint64_t connections = 0;
   uint64_t connections_refused = 0;
   uint64_t open_answers_bytes = 0;

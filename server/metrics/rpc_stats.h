@@ -51,10 +51,13 @@ enum class RpcMethod : uint8_t {
   kUpdateSubscription,
   kDeleteSubscription,
   kCheckAccess,
+  kStartBackup,
+  kReadBackup,
+  kEndBackup,
   kHealthCheck,
   kHealthWatch,
 };
-inline constexpr size_t kRpcMethodCount = 41;
+inline constexpr size_t kRpcMethodCount = 44;
 // The names of the protos; the methods of the health service have the prefix "Health".
 inline constexpr std::array<const char*, kRpcMethodCount> kRpcMethodNames = {"Schedule",
                                                                              "ScheduleBatch",
@@ -95,6 +98,9 @@ inline constexpr std::array<const char*, kRpcMethodCount> kRpcMethodNames = {"Sc
                                                                              "UpdateSubscription",
                                                                              "DeleteSubscription",
                                                                              "CheckAccess",
+                                                                             "StartBackup",
+                                                                             "ReadBackup",
+                                                                             "EndBackup",
                                                                              "HealthCheck",
                                                                              "HealthWatch"};
 inline const char* NameOf(RpcMethod method) { return kRpcMethodNames[static_cast<size_t>(method)]; }

@@ -41,6 +41,11 @@ struct HousekeepingOptions {
   uint64_t disk_free_min_bytes = uint64_t{1} << 30;
 };
 
+struct BackupOptions {
+  // The most that a backup reads per second. 0: no limit.
+  uint64_t backup_bytes_per_second = uint64_t{64} << 20;
+};
+
 struct ClockOptions {
   // Server time does not follow a wall clock that jumps ahead by more than this.
   uint64_t forward_step_max_ms = 60'000;

@@ -42,6 +42,9 @@ const (
 	Admin_GetOperation_FullMethodName       = "/duetime.v1.Admin/GetOperation"
 	Admin_ListOperations_FullMethodName     = "/duetime.v1.Admin/ListOperations"
 	Admin_CancelOperation_FullMethodName    = "/duetime.v1.Admin/CancelOperation"
+	Admin_StartBackup_FullMethodName        = "/duetime.v1.Admin/StartBackup"
+	Admin_ReadBackup_FullMethodName         = "/duetime.v1.Admin/ReadBackup"
+	Admin_EndBackup_FullMethodName          = "/duetime.v1.Admin/EndBackup"
 )
 
 // AdminClient is the client API for Admin service.
@@ -164,6 +167,24 @@ type AdminClient interface {
 	//	INVALID_ARGUMENT   INVALID_OPERATION_NAME
 	//	NOT_FOUND          OPERATION_NOT_FOUND
 	CancelOperation(ctx context.Context, in *CancelOperationRequest, opts ...grpc.CallOption) (*CancelOperationResponse, error)
+	// Takes a backup, which the client then reads file by file. The server takes it without a pause, as hard links to its
+	// tables and copies of its logs. It keeps the files until EndBackup, or until no call has used the backup for 30
+	// seconds, or the disk becomes nearly full. One backup at a time.
+	//
+	//	FAILED_PRECONDITION BACKUP_RUNNING    another backup runs (metadata: name)
+	//	RESOURCE_EXHAUSTED DISK_LOW
+	StartBackup(ctx context.Context, in *StartBackupRequest, opts ...grpc.CallOption) (*StartBackupResponse, error)
+	// Reads a part of a file of a backup. The server delays its answers so that it reads at most
+	// backup_bytes_per_second.
+	//
+	//	INVALID_ARGUMENT   INVALID_OFFSET
+	//	NOT_FOUND          BACKUP_NOT_FOUND   the backup has ended, or has no such file
+	//	RESOURCE_EXHAUSTED OVERLOADED         too many reads wait
+	ReadBackup(ctx context.Context, in *ReadBackupRequest, opts ...grpc.CallOption) (*ReadBackupResponse, error)
+	// Ends a backup: the server removes its files. A repeat returns BACKUP_NOT_FOUND.
+	//
+	//	NOT_FOUND          BACKUP_NOT_FOUND
+	EndBackup(ctx context.Context, in *EndBackupRequest, opts ...grpc.CallOption) (*EndBackupResponse, error)
 }
 
 type adminClient struct {
@@ -345,6 +366,33 @@ func (c *adminClient) CancelOperation(ctx context.Context, in *CancelOperationRe
 	return out, nil
 }
 
+func (c *adminClient) StartBackup(ctx context.Context, in *StartBackupRequest, opts ...grpc.CallOption) (*StartBackupResponse, error) {
+	out := new(StartBackupResponse)
+	err := c.cc.Invoke(ctx, Admin_StartBackup_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) ReadBackup(ctx context.Context, in *ReadBackupRequest, opts ...grpc.CallOption) (*ReadBackupResponse, error) {
+	out := new(ReadBackupResponse)
+	err := c.cc.Invoke(ctx, Admin_ReadBackup_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) EndBackup(ctx context.Context, in *EndBackupRequest, opts ...grpc.CallOption) (*EndBackupResponse, error) {
+	out := new(EndBackupResponse)
+	err := c.cc.Invoke(ctx, Admin_EndBackup_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility
@@ -465,6 +513,24 @@ type AdminServer interface {
 	//	INVALID_ARGUMENT   INVALID_OPERATION_NAME
 	//	NOT_FOUND          OPERATION_NOT_FOUND
 	CancelOperation(context.Context, *CancelOperationRequest) (*CancelOperationResponse, error)
+	// Takes a backup, which the client then reads file by file. The server takes it without a pause, as hard links to its
+	// tables and copies of its logs. It keeps the files until EndBackup, or until no call has used the backup for 30
+	// seconds, or the disk becomes nearly full. One backup at a time.
+	//
+	//	FAILED_PRECONDITION BACKUP_RUNNING    another backup runs (metadata: name)
+	//	RESOURCE_EXHAUSTED DISK_LOW
+	StartBackup(context.Context, *StartBackupRequest) (*StartBackupResponse, error)
+	// Reads a part of a file of a backup. The server delays its answers so that it reads at most
+	// backup_bytes_per_second.
+	//
+	//	INVALID_ARGUMENT   INVALID_OFFSET
+	//	NOT_FOUND          BACKUP_NOT_FOUND   the backup has ended, or has no such file
+	//	RESOURCE_EXHAUSTED OVERLOADED         too many reads wait
+	ReadBackup(context.Context, *ReadBackupRequest) (*ReadBackupResponse, error)
+	// Ends a backup: the server removes its files. A repeat returns BACKUP_NOT_FOUND.
+	//
+	//	NOT_FOUND          BACKUP_NOT_FOUND
+	EndBackup(context.Context, *EndBackupRequest) (*EndBackupResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -528,6 +594,15 @@ func (UnimplementedAdminServer) ListOperations(context.Context, *ListOperationsR
 }
 func (UnimplementedAdminServer) CancelOperation(context.Context, *CancelOperationRequest) (*CancelOperationResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method CancelOperation not implemented")
+}
+func (UnimplementedAdminServer) StartBackup(context.Context, *StartBackupRequest) (*StartBackupResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method StartBackup not implemented")
+}
+func (UnimplementedAdminServer) ReadBackup(context.Context, *ReadBackupRequest) (*ReadBackupResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ReadBackup not implemented")
+}
+func (UnimplementedAdminServer) EndBackup(context.Context, *EndBackupRequest) (*EndBackupResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method EndBackup not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 
@@ -884,6 +959,60 @@ func _Admin_CancelOperation_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_StartBackup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StartBackupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).StartBackup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_StartBackup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).StartBackup(ctx, req.(*StartBackupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_ReadBackup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadBackupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ReadBackup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ReadBackup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ReadBackup(ctx, req.(*ReadBackupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_EndBackup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndBackupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).EndBackup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_EndBackup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).EndBackup(ctx, req.(*EndBackupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -966,6 +1095,18 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelOperation",
 			Handler:    _Admin_CancelOperation_Handler,
+		},
+		{
+			MethodName: "StartBackup",
+			Handler:    _Admin_StartBackup_Handler,
+		},
+		{
+			MethodName: "ReadBackup",
+			Handler:    _Admin_ReadBackup_Handler,
+		},
+		{
+			MethodName: "EndBackup",
+			Handler:    _Admin_EndBackup_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

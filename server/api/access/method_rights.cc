@@ -49,6 +49,10 @@ const std::vector<MethodRights>& Table() {
       {RpcMethod::kServerInfo, {}},
       // About itself; about others it needs kOperate.
       {RpcMethod::kCheckAccess, {}},
+      // A backup contains all payloads.
+      {RpcMethod::kStartBackup, {{Verb::kOperate, ""}}, kAudit},
+      {RpcMethod::kReadBackup, {{Verb::kOperate, ""}}},
+      {RpcMethod::kEndBackup, {{Verb::kOperate, ""}}, kAudit},
       {RpcMethod::kGetTopic, {{Verb::kRead, "name"}}},
       {RpcMethod::kListTopics, {{Verb::kRead, "topic"}}},
       {RpcMethod::kForecast, {{Verb::kRead, "topic"}}},

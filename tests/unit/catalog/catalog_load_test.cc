@@ -15,6 +15,7 @@
 #include "server/catalog/old_records.h"
 #include "storage/byte_order.h"
 #include "storage/repair_note.h"
+#include "storage/restore_note.h"
 #include "storage/value_codec.h"
 #include "tests/unit/catalog/catalog_world.h"
 
@@ -271,6 +272,8 @@ TEST(CatalogLoadTest, RefusesDamage) {
       {"Catalog", {Object(ObjectKind::kCatalog, kPartition, std::string(kStateName), "\xff")}},
       {"Note",
        {Object(ObjectKind::kCatalog, kPartition, std::string(storage::kRepairNoteName), "x")}},
+      {"RestoreNote",
+       {Object(ObjectKind::kCatalog, kPartition, std::string(storage::kRestoreNoteName), "x")}},
       {"Subscription",
        {CatalogObject(), Object(ObjectKind::kSubscription, kPartition, subscription.name, "\xff")}},
       {"NumberOfASubscription",
@@ -292,6 +295,44 @@ TEST(CatalogLoadTest, RefusesDamage) {
 Record Note(uint64_t greatest) {
   return Object(ObjectKind::kCatalog, kPartition, std::string(storage::kRepairNoteName),
                 storage::EncodeNumber(greatest));
+}
+
+TEST(CatalogLoadTest, TheFirstStartAfterARestoreHoldsTheTopics) {
+  TopicSettings paused;
+  paused.paused = true;
+  const std::vector<Record> records = {
+      Name(2, "paused"),
+      Object(ObjectKind::kTopicSettings, kPartition, "paused",
+             EncodeTopic({.phase = TopicPhase::kLive, .settings = paused})),
+      Object(ObjectKind::kCatalog, kPartition, std::string(storage::kRestoreNoteName),
+             storage::EncodeRestoreNote({.snapshot_ms = 5, .restore_ms = 6}))};
+  CatalogWorld world;
+  Restore(&world, records, {});
+  const auto expect = [&world](absl::string_view topic, bool is_paused, bool is_held) {
+    SCOPED_TRACE(topic);
+    const TopicPtr found = world.snapshot().FindTopic(topic);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->settings.paused, is_paused);
+    EXPECT_EQ(found->settings.held, is_held);
+  };
+  const auto resume = [](TopicSettings* settings) {
+    settings->paused = false;
+    return absl::OkStatus();
+  };
+  for (int start = 0; start < 2; ++start) {
+    expect("a", true, true);
+    // Whoever paused it before the backup resumes it.
+    expect("paused", true, false);
+    for (const ShardView& shard : world.shards()) EXPECT_TRUE(shard.topics.at(1).paused);
+    world.Restart();
+  }
+  EXPECT_TRUE(world.Ask(UpdateTopic{.name = "a", .edit = resume})->status.ok());
+  world.Restart();
+  expect("a", false, false);
+  const auto note = world.store().GetObject(ObjectKind::kCatalog, kPartition,
+                                            std::string(storage::kRestoreNoteName));
+  EXPECT_EQ(storage::DecodeRestoreNote(**note),
+            (storage::RestoreNote{.snapshot_ms = 5, .restore_ms = 6, .held = true}));
 }
 
 struct MendCase {

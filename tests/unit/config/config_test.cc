@@ -303,14 +303,17 @@ TEST(LoadTest, RepairNeedsItsTwoDirectoriesAndNothingElse) {
   EXPECT_EQ(loaded.exit_code, ExitCode::kStopped);
   EXPECT_EQ(loaded.repair_dir, "/d");
   EXPECT_EQ(loaded.into_dir, "/new");
+  EXPECT_EQ(LoadWith({"--restore", "/b", "--into=/new"}).restore_dir, "/b");
   for (const std::vector<const char*>& flags :
        {std::vector<const char*>{"--data-dir=/d", "--repair", "/d"},
         std::vector<const char*>{"--data-dir=/d", "--into", "/d"},
         std::vector<const char*>{"--data-dir=/d", "--repair=", "--into=/new"},
+        std::vector<const char*>{"--data-dir=/d", "--restore", "/d"},
+        std::vector<const char*>{"--repair=/d", "--restore=/d", "--into=/new"},
         std::vector<const char*>{"--data-dir=/d", "--repair=/d", "--into="}}) {
     const Loaded refused = LoadWith(flags);
     EXPECT_FALSE(refused.run);
-    EXPECT_TRUE(refused.repair_dir.empty());
+    EXPECT_TRUE(refused.repair_dir.empty() && refused.restore_dir.empty());
     EXPECT_EQ(refused.exit_code, ExitCode::kConfiguration);
     EXPECT_THAT(refused.output, HasSubstr("--into"));
   }

@@ -25,6 +25,7 @@
 #include "server/api/server.h"
 #include "server/base/mutex.h"
 #include "server/metrics/rpc_stats.h"
+#include "server/runtime/backups.h"
 #include "server/runtime/node.h"
 #include "server/runtime/system_clock.h"
 #include "storage/memory_store.h"
@@ -213,7 +214,14 @@ class ServerTest : public ::testing::Test {
   void Serve() {
     node_ = std::make_unique<runtime::Node>(node_options_, &store(), &clock_, server_.get());
     ASSERT_TRUE(node_->Start().ok());
-    server_->Serve({node_.get(), &store(), store().epoch(), disk_low_});
+    // The memory store has no files, so a backup of it is refused.
+    backups_ = std::make_unique<runtime::Backups>(
+        runtime::BackupOptions{}, directory_.Join("data"),
+        runtime::CheckpointTasks{
+            .write = [](const std::string&) { return absl::UnimplementedError("no files"); },
+            .list = {}},
+        &clock_);
+    server_->Serve({node_.get(), &store(), store().epoch(), backups_.get(), disk_low_});
   }
 
   void Start(const api::ServerOptions& options) {
@@ -281,6 +289,7 @@ class ServerTest : public ::testing::Test {
   metrics::RpcStats stats_;
   std::unique_ptr<storage::MemoryDisk> disk_;
   std::unique_ptr<storage::MemoryStore> store_;
+  std::unique_ptr<runtime::Backups> backups_;
   std::unique_ptr<api::Server> server_;
   std::unique_ptr<runtime::Node> node_;
   std::shared_ptr<grpc::Channel> channel_;
