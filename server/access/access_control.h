@@ -63,7 +63,8 @@ class AccessControl {
   bool on() const { return !options_.access_file.empty() || !options_.tokens_file.empty(); }
 
   // Reads the files again if they have changed. An error names file, line and column, and comes
-  // again until the files change; what was read before stays in force. Blocks for the reads.
+  // again until the files change; what was read before stays in force. It is an error if the access
+  // file had rules and has none now. Blocks for the reads.
   absl::Status Reload();
 
   // The client, or UNAUTHENTICATED. REQUIRES: on(), and Reload has succeeded once.
@@ -100,6 +101,7 @@ class AccessControl {
   };
 
   absl::StatusOr<Files> ReadFiles() const;
+  bool HasRules();
   absl::StatusOr<Identity> Identify(const Credentials& credentials, const Files& files,
                                     const base::Now& now) const;
   CallerPtr MakeLocked(Identity identity) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
