@@ -349,6 +349,43 @@ TEST_F(AccessTest, OpenStreamsFollowTheFiles) {
   EXPECT_EQ(ScheduleAs("bob", "b", Millis(0)).size(), 26u);
 }
 
+// Clients without rights must not fill the places for streams.
+TEST_F(AccessTest, AStreamWithoutRightsEndsBeforeItsFirstRequest) {
+  StartWithAccess();
+  const auto stub = v1::Messages::NewStub(tcp_);
+  for (const char* token : {"", "nobody"}) {
+    const std::string reason = *token == '\0' ? "CREDENTIALS_REQUIRED" : "ACCESS_DENIED";
+    const auto subscribing = As(token);
+    const auto subscriber = stub->Subscribe(subscribing.get());
+    v1::SubscribeResponse response;
+    EXPECT_FALSE(subscriber->Read(&response));
+    EXPECT_EQ(InfoOf(subscriber->Finish()).reason, reason);
+    const auto scheduling = As(token);
+    const auto scheduler = stub->ScheduleStream(scheduling.get());
+    v1::ScheduleStreamResponse answer;
+    EXPECT_FALSE(scheduler->Read(&answer));
+    EXPECT_EQ(InfoOf(scheduler->Finish()).reason, reason);
+  }
+}
+
+TEST_F(AccessTest, ARefusedClientUsesNothingOfTheQuotaOfATopic) {
+  Write("access.toml", Rules() + R"(
+[[quota]]
+who = ["alice"]
+messages_per_second = 1
+[[quota]]
+topics = ["a"]
+messages_per_second = 100
+)");
+  StartWithAccess();
+  size_t refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    if (ScheduleAs("alice", "a", Millis(3'600'000)) == "QUOTA_EXCEEDED") ++refused;
+  }
+  EXPECT_GT(refused, 250u);
+  MustSchedule("a", Millis(3'600'000));
+}
+
 TEST_F(AccessTest, QuotasNameThemselvesAndHoldForEachClient) {
   Write("access.toml", Rules() + R"(
 [[quota]]
