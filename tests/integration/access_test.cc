@@ -561,9 +561,15 @@ TEST_F(AccessTest, TheToolMakesListsAndRevokesTokens) {
   }
   EXPECT_FALSE(MaySchedule(token, "b"));
   EXPECT_TRUE(MaySchedule("bob", "b"));
-  for (const char* name : {"a:b", "anonymous", "*"}) {
+  for (const std::string& name :
+       {std::string("a:b"), std::string("anonymous"), std::string("*"), std::string(513, 'a')}) {
     EXPECT_EQ(tool({"token", "create", name, file}).exit.code, 2) << name;
   }
+  // Each name that the tool takes leaves a file that can be read.
+  const RunResult odd = tool({"token", "create", "o'br\"ien\\ Zoë\n", file, "--group", "g'"});
+  ASSERT_EQ(odd.exit.code, 0) << odd.err;
+  EXPECT_THAT(tool({"token", "list", file}).out, HasSubstr("Zoë"));
+  WaitUntilMaySchedule(odd.out.substr(0, odd.out.find('\n')), "odd");
 
   // The tool is a Unix user here, who may ask about others.
   const std::string server = "--server=" + server_->target();
