@@ -189,6 +189,16 @@ absl::StatusOr<Identity> AccessControl::Identify(const Credentials& credentials,
 
 absl::StatusOr<CallerPtr> AccessControl::Authenticate(const Credentials& credentials,
                                                       const base::Now& now) {
+  return Authenticate(credentials, now, /*capped=*/true);
+}
+
+absl::StatusOr<CallerPtr> AccessControl::AuthenticateAgain(const Credentials& credentials,
+                                                           const base::Now& now) {
+  return Authenticate(credentials, now, /*capped=*/false);
+}
+
+absl::StatusOr<CallerPtr> AccessControl::Authenticate(const Credentials& credentials,
+                                                      const base::Now& now, bool capped) {
   DT_CHECK(on());
   const std::string key = CacheKey(credentials);
   Files files;
@@ -199,7 +209,7 @@ absl::StatusOr<CallerPtr> AccessControl::Authenticate(const Credentials& credent
       if (!found->second->Expired(now.wall_ms)) return found->second;
       callers_.erase(found);
     }
-    if (LooksLikeJwt(credentials.token) && !MayFail(credentials.peer, now.mono_ms)) {
+    if (capped && LooksLikeJwt(credentials.token) && !MayFail(credentials.peer, now.mono_ms)) {
       return base::MakeError(absl::StatusCode::kResourceExhausted,
                              "too many refused credentials from this address",
                              {.reason = "TOO_MANY_REFUSED_CREDENTIALS",

@@ -69,6 +69,8 @@ class AccessControl {
 
   // The client, or UNAUTHENTICATED. REQUIRES: on(), and Reload has succeeded once.
   absl::StatusOr<CallerPtr> Authenticate(const Credentials& credentials, const base::Now& now);
+  // The same for a stream that is open: refusals of others at its address do not end it.
+  absl::StatusOr<CallerPtr> AuthenticateAgain(const Credentials& credentials, const base::Now& now);
   // A client as CheckAccess names it, without credentials.
   CallerPtr Imagine(Identity identity);
   // The meter of a topic's quota.
@@ -104,6 +106,8 @@ class AccessControl {
   bool HasRules();
   absl::StatusOr<Identity> Identify(const Credentials& credentials, const Files& files,
                                     const base::Now& now) const;
+  absl::StatusOr<CallerPtr> Authenticate(const Credentials& credentials, const base::Now& now,
+                                         bool capped);
   CallerPtr MakeLocked(Identity identity) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Meter> MeterLocked(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayFail(const std::string& peer, uint64_t mono_ms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -160,6 +160,8 @@ TEST_F(AccessControlTest, APeerWithTooManyRefusalsHasNoJwtVerified) {
   }
   EXPECT_EQ(ReasonOf(access.Authenticate(jwt, kNow).status()), "TOO_MANY_REFUSED_CREDENTIALS");
   EXPECT_FALSE(access.CountRefusal(jwt.peer, kNow.mono_ms));
+  // A stream that is open asks again, and must not end because of its neighbours.
+  EXPECT_EQ(ReasonOf(access.AuthenticateAgain(jwt, kNow).status()), "INVALID_CREDENTIALS");
   // Others, and known tokens from the same address, are not concerned.
   EXPECT_TRUE(access.Authenticate({.token = "secret", .peer = jwt.peer}, kNow).ok());
   EXPECT_EQ(ReasonOf(access.Authenticate({.token = "a.b.c", .peer = "10.0.0.8"}, kNow).status()),
