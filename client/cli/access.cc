@@ -21,6 +21,8 @@ using client::AdminClient;
 
 constexpr char kMe[] = "me";
 constexpr size_t kIdBytes = 8;
+// The server refuses a file with a longer one.
+constexpr size_t kNameBytesMax = 512;
 
 Words VerbWords() {
   return {
@@ -134,6 +136,9 @@ ExitCode RevokeToken(const Settings& settings, const Input& input) {
 
 absl::Status CheckName(Input* input) {
   const std::string& name = input->As<Token>().name();
+  if (name.size() > kNameBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("a name has at most ", kNameBytesMax, " bytes"));
+  }
   if (name == "anonymous" || name.find_first_of(":*") != std::string::npos) {
     return absl::InvalidArgumentError("a name has no : and no *, and is not \"anonymous\"");
   }

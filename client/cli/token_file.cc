@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
+#include <sstream>
 #include <sys/stat.h>
 #include <toml++/toml.h>
 #include <unistd.h>
@@ -26,7 +27,9 @@ constexpr size_t kTokenBytes = 32;
 constexpr mode_t kNewMode = 0644;
 
 std::string Quoted(const std::string& text) {
-  return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\"");
+  std::ostringstream quoted;
+  quoted << toml::value<std::string>(text);
+  return quoted.str();
 }
 
 std::string TimeText(const google::protobuf::Timestamp& time) {
@@ -119,6 +122,13 @@ absl::StatusOr<TokenFile> ReadTokenFile(const std::string& path) {
 absl::Status WriteTokenFile(const std::string& path, const TokenFile& file) {
   std::string text = kHeader;
   for (const Token& token : file.tokens()) absl::StrAppend(&text, TextOf(token));
+  // A file that its readers refuse would stop every change of tokens.
+  try {
+    static_cast<void>(toml::parse(text));
+  } catch (const toml::parse_error& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a name or a group cannot be written: ", std::string(error.description())));
+  }
   struct stat before = {};
   const bool existed = stat(path.c_str(), &before) == 0;
   const std::string temporary = absl::StrCat(path, ".new");

@@ -4,12 +4,10 @@
 #include <filesystem>
 #include <fstream>
 #include <pwd.h>
-#include <sstream>
 #include <sys/stat.h>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
 #include "server/base/check.h"
 #include "server/base/error.h"
@@ -25,16 +23,18 @@ constexpr uint64_t kSecondMs = 1'000;
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  // An empty file is a valid one, although it leaves the stream failed.
-  if (!file || (!(content << file.rdbuf()) && file.peek() != std::ifstream::traits_type::eof())) {
+  std::string text(kFileBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  // An end before the maximum is no error. A directory opens, but cannot be read: it is bad.
+  if (!file.is_open() || file.bad()) {
     return absl::FailedPreconditionError(absl::StrCat(path, ": cannot be read"));
   }
-  if (content.str().size() > kFileBytesMax) {
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kFileBytesMax) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": is larger than ", kFileBytesMax, " bytes"));
   }
-  return content.str();
+  return text;
 }
 
 // Changes when the file, or a file of the directory, is replaced or written.
@@ -73,7 +73,14 @@ std::string CacheKey(const Credentials& credentials) {
     return absl::StrCat("t",
                         absl::string_view(reinterpret_cast<const char*>(hash.data()), hash.size()));
   }
-  if (!credentials.certificate.empty()) return absl::StrJoin(credentials.certificate, "\n");
+  if (!credentials.certificate.empty()) {
+    // A name may hold any byte, so its length ends it.
+    std::string key = "c";
+    for (const std::string& name : credentials.certificate) {
+      absl::StrAppend(&key, name.size(), ":", name);
+    }
+    return key;
+  }
   return credentials.unix_user.has_value() ? absl::StrCat("u", *credentials.unix_user) : "";
 }
 
@@ -140,6 +147,14 @@ absl::Status AccessControl::Reload() {
   fingerprint_ = std::move(fingerprint);
   absl::StatusOr<Files> files = ReadFiles();
   last_read_ = files.status();
+  if (files.ok() && files->policy->rules.empty() && HasRules()) {
+    // An editor that writes in place may have got no further.
+    last_read_ = absl::FailedPreconditionError(
+        absl::StrCat(options_.access_file,
+                     ": has no rules any more. Without rules, every client that authenticates may "
+                     "do everything; that needs a restart"));
+    files = last_read_;
+  }
   stale_.store(!files.ok(), std::memory_order_relaxed);
   if (!files.ok()) return last_read_;
   const base::MutexLock lock(&mutex_);
@@ -147,6 +162,11 @@ absl::Status AccessControl::Reload() {
   callers_.clear();
   generation_.fetch_add(1, std::memory_order_release);
   return absl::OkStatus();
+}
+
+bool AccessControl::HasRules() {
+  const base::MutexLock lock(&mutex_);
+  return files_.policy != nullptr && !files_.policy->rules.empty();
 }
 
 absl::StatusOr<Identity> AccessControl::Identify(const Credentials& credentials, const Files& files,
@@ -169,6 +189,16 @@ absl::StatusOr<Identity> AccessControl::Identify(const Credentials& credentials,
 
 absl::StatusOr<CallerPtr> AccessControl::Authenticate(const Credentials& credentials,
                                                       const base::Now& now) {
+  return Authenticate(credentials, now, /*capped=*/true);
+}
+
+absl::StatusOr<CallerPtr> AccessControl::AuthenticateAgain(const Credentials& credentials,
+                                                           const base::Now& now) {
+  return Authenticate(credentials, now, /*capped=*/false);
+}
+
+absl::StatusOr<CallerPtr> AccessControl::Authenticate(const Credentials& credentials,
+                                                      const base::Now& now, bool capped) {
   DT_CHECK(on());
   const std::string key = CacheKey(credentials);
   Files files;
@@ -179,7 +209,7 @@ absl::StatusOr<CallerPtr> AccessControl::Authenticate(const Credentials& credent
       if (!found->second->Expired(now.wall_ms)) return found->second;
       callers_.erase(found);
     }
-    if (LooksLikeJwt(credentials.token) && !MayFail(credentials.peer, now.mono_ms)) {
+    if (capped && LooksLikeJwt(credentials.token) && !MayFail(credentials.peer, now.mono_ms)) {
       return base::MakeError(absl::StatusCode::kResourceExhausted,
                              "too many refused credentials from this address",
                              {.reason = "TOO_MANY_REFUSED_CREDENTIALS",

@@ -63,11 +63,14 @@ class AccessControl {
   bool on() const { return !options_.access_file.empty() || !options_.tokens_file.empty(); }
 
   // Reads the files again if they have changed. An error names file, line and column, and comes
-  // again until the files change; what was read before stays in force. Blocks for the reads.
+  // again until the files change; what was read before stays in force. It is an error if the access
+  // file had rules and has none now. Blocks for the reads.
   absl::Status Reload();
 
   // The client, or UNAUTHENTICATED. REQUIRES: on(), and Reload has succeeded once.
   absl::StatusOr<CallerPtr> Authenticate(const Credentials& credentials, const base::Now& now);
+  // The same for a stream that is open: refusals of others at its address do not end it.
+  absl::StatusOr<CallerPtr> AuthenticateAgain(const Credentials& credentials, const base::Now& now);
   // A client as CheckAccess names it, without credentials.
   CallerPtr Imagine(Identity identity);
   // The meter of a topic's quota.
@@ -100,8 +103,11 @@ class AccessControl {
   };
 
   absl::StatusOr<Files> ReadFiles() const;
+  bool HasRules();
   absl::StatusOr<Identity> Identify(const Credentials& credentials, const Files& files,
                                     const base::Now& now) const;
+  absl::StatusOr<CallerPtr> Authenticate(const Credentials& credentials, const base::Now& now,
+                                         bool capped);
   CallerPtr MakeLocked(Identity identity) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Meter> MeterLocked(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayFail(const std::string& peer, uint64_t mono_ms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -344,7 +344,7 @@ void AddServer(Families* out, const Readings& readings) {
              "Log lines lost because the reader of stderr was too slow or gone.",
              static_cast<double>(readings.log_lines_lost));
   AddCounter(out, "duetime_audit_lines_lost_total",
-             "Lines of the audit log that were lost because its disk was too slow.",
+             "Lines of the audit log that were lost because its disk was too slow or refused them.",
              static_cast<double>(readings.audit_lines_lost));
   AddGauge(out, "duetime_tls_certificate_not_after_timestamp_seconds",
            "When the server's TLS certificate ends; 0 without TLS.",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/runtime/audit_log.h"
 
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <spdlog/async.h>
 #include <spdlog/async_logger.h>
@@ -20,6 +21,8 @@ constexpr size_t kLinesMax = 8'192;
 
 // Both are null if the lines go to the log.
 struct AuditLog::Impl {
+  // Lines that could not be written. The pool's thread counts until the pool ends.
+  std::atomic<uint64_t> failed{0};
   std::shared_ptr<spdlog::details::thread_pool> pool;
   std::shared_ptr<spdlog::async_logger> logger;
 };
@@ -43,6 +46,10 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const AuditOptions& opt
   impl->logger = std::make_shared<spdlog::async_logger>(
       "audit", std::move(sink), impl->pool, spdlog::async_overflow_policy::overrun_oldest);
   impl->logger->flush_on(spdlog::level::info);
+  impl->logger->set_error_handler([failed = &impl->failed](const std::string& error) {
+    if (failed->fetch_add(1, std::memory_order_relaxed) > 0) return;
+    spdlog::error("audit_log: {}; duetime_audit_lines_lost_total counts the lines", error);
+  });
   return std::unique_ptr<AuditLog>(new AuditLog(options, std::move(impl)));
 }
 
@@ -73,7 +80,8 @@ void AuditLog::Write(uint64_t wall_ms, const AuditEntry& entry) {
 }
 
 uint64_t AuditLog::lost() const {
-  return impl_->pool == nullptr ? 0 : impl_->pool->overrun_counter();
+  if (impl_->pool == nullptr) return 0;
+  return impl_->pool->overrun_counter() + impl_->failed.load(std::memory_order_relaxed);
 }
 
 }  // namespace duetime::runtime

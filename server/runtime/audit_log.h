@@ -39,7 +39,7 @@ struct AuditEntry {
 };
 
 // Writes lines in a thread of its own, so that a disk that stalls stalls no call. If 8,192 lines
-// wait, the oldest are lost and counted. Thread-safe.
+// wait, the oldest are lost and counted; so are lines that the disk refuses. Thread-safe.
 class AuditLog {
  public:
   // Null if the options want none. An error names the file that cannot be written.
@@ -50,7 +50,8 @@ class AuditLog {
 
   void Write(uint64_t wall_ms, const AuditEntry& entry);
   bool cancels() const { return options_.audit_cancels; }
-  // The lines that were lost, without those of the log.
+  // The lines that were lost because too many waited or the file could not be written, without
+  // those of the log.
   uint64_t lost() const;
 
  private:

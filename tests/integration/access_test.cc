@@ -264,6 +264,19 @@ TEST_F(AccessTest, PayloadsRecurrencesAndOperationsFollowTheirTopics) {
   v1::GetRecurrenceResponse got;
   ASSERT_TRUE(Call("bob", "Messages/GetRecurrence", named, &got).ok());
   EXPECT_EQ(got.recurrence().template_().payload(), "");
+  v1::PauseRecurrenceRequest pause;
+  pause.set_name("r");
+  v1::PauseRecurrenceResponse paused;
+  ASSERT_TRUE(Call("bob", "Messages/PauseRecurrence", pause, &paused).ok());
+  EXPECT_EQ(paused.recurrence().template_().payload(), "");
+  v1::UpdateRecurrenceRequest change;
+  change.mutable_recurrence()->set_name("r");
+  change.mutable_recurrence()->mutable_schedule()->mutable_interval()->set_seconds(60);
+  change.mutable_update_mask()->add_paths("schedule");
+  v1::UpdateRecurrenceResponse changed;
+  const grpc::Status update_status = Call("bob", "Messages/UpdateRecurrence", change, &changed);
+  ASSERT_TRUE(update_status.ok()) << update_status.error_message();
+  EXPECT_EQ(changed.recurrence().template_().payload(), "");
   v1::GetRequest get;
   get.set_message_id(ScheduleAs("bob", "b", Millis(3'600'000)));
   EXPECT_TRUE(Call("bob", "Messages/Get", get).ok());
@@ -334,6 +347,43 @@ TEST_F(AccessTest, OpenStreamsFollowTheFiles) {
   }
   EXPECT_THAT(server_->log(), HasSubstr("cannot read the access files"));
   EXPECT_EQ(ScheduleAs("bob", "b", Millis(0)).size(), 26u);
+}
+
+// Clients without rights must not fill the places for streams.
+TEST_F(AccessTest, AStreamWithoutRightsEndsBeforeItsFirstRequest) {
+  StartWithAccess();
+  const auto stub = v1::Messages::NewStub(tcp_);
+  for (const char* token : {"", "nobody"}) {
+    const std::string reason = *token == '\0' ? "CREDENTIALS_REQUIRED" : "ACCESS_DENIED";
+    const auto subscribing = As(token);
+    const auto subscriber = stub->Subscribe(subscribing.get());
+    v1::SubscribeResponse response;
+    EXPECT_FALSE(subscriber->Read(&response));
+    EXPECT_EQ(InfoOf(subscriber->Finish()).reason, reason);
+    const auto scheduling = As(token);
+    const auto scheduler = stub->ScheduleStream(scheduling.get());
+    v1::ScheduleStreamResponse answer;
+    EXPECT_FALSE(scheduler->Read(&answer));
+    EXPECT_EQ(InfoOf(scheduler->Finish()).reason, reason);
+  }
+}
+
+TEST_F(AccessTest, ARefusedClientUsesNothingOfTheQuotaOfATopic) {
+  Write("access.toml", Rules() + R"(
+[[quota]]
+who = ["alice"]
+messages_per_second = 1
+[[quota]]
+topics = ["a"]
+messages_per_second = 100
+)");
+  StartWithAccess();
+  size_t refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    if (ScheduleAs("alice", "a", Millis(3'600'000)) == "QUOTA_EXCEEDED") ++refused;
+  }
+  EXPECT_GT(refused, 250u);
+  MustSchedule("a", Millis(3'600'000));
 }
 
 TEST_F(AccessTest, QuotasNameThemselvesAndHoldForEachClient) {
@@ -465,7 +515,23 @@ TEST_F(AccessTest, TheAuditLogHasChangesAndRefusalsAndNoSecrets) {
   }
 }
 
+TEST_F(AccessTest, AnAuditLogThatCannotBeWrittenSaysSo) {
+  StartDaemon({"--audit-log=/dev/full"}, /*tcp=*/false);
+  v1::CreateTopicRequest create;
+  create.mutable_topic()->set_name("a");
+  v1::CreateTopicResponse created;
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  ASSERT_TRUE(v1::Admin::NewStub(channel_)->CreateTopic(&context, create, &created).ok());
+  const auto deadline = Clock::now() + Millis(5'000);
+  while (server_->log().find("audit_lines_lost") == std::string::npos && Clock::now() < deadline) {
+  }
+  EXPECT_THAT(server_->log(), HasSubstr("audit_log: "));
+}
+
 TEST_F(AccessTest, TheToolMakesListsAndRevokesTokens) {
+  Write("access.toml",
+        Rules() + "\n[[rule]]\nwho = [\"group:g'\"]\nmay = [\"schedule\"]\ntopics = [\"odd\"]\n");
   StartWithAccess();
   const std::string file = "--file=" + directory_.Join("tokens.toml");
   const auto tool = [&](std::vector<std::string> words) {
@@ -495,9 +561,15 @@ TEST_F(AccessTest, TheToolMakesListsAndRevokesTokens) {
   }
   EXPECT_FALSE(MaySchedule(token, "b"));
   EXPECT_TRUE(MaySchedule("bob", "b"));
-  for (const char* name : {"a:b", "anonymous", "*"}) {
+  for (const std::string& name :
+       {std::string("a:b"), std::string("anonymous"), std::string("*"), std::string(513, 'a')}) {
     EXPECT_EQ(tool({"token", "create", name, file}).exit.code, 2) << name;
   }
+  // Each name that the tool takes leaves a file that can be read.
+  const RunResult odd = tool({"token", "create", "o'br\"ien\\ Zoë\n", file, "--group", "g'"});
+  ASSERT_EQ(odd.exit.code, 0) << odd.err;
+  EXPECT_THAT(tool({"token", "list", file}).out, HasSubstr("Zoë"));
+  WaitUntilMaySchedule(odd.out.substr(0, odd.out.find('\n')), "odd");
 
   // The tool is a Unix user here, who may ask about others.
   const std::string server = "--server=" + server_->target();

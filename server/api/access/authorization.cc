@@ -268,17 +268,20 @@ absl::Status ChargeQuotas(ServingContext& context, const CallerPtr& caller,
   if (caller == nullptr || caller->policy().quotas.empty()) return absl::OkStatus();
   const Amounts amounts = AmountsOf(request);
   Amount sum;
-  absl::Status status;
   for (const auto& [topic, amount] : amounts) {
     sum.messages += amount.messages;
     sum.bytes += amount.bytes;
+  }
+  absl::Status status;
+  // First, because a client over its own quota must not use up that of a topic.
+  if (caller->quota() != nullptr && sum.messages > 0) {
+    status = Charge(context, caller->meter(), *caller->quota(), caller->principal(), sum);
+  }
+  for (const auto& [topic, amount] : amounts) {
     const access::Quota* const quota = caller->policy().QuotaOfTopic(topic);
     if (!status.ok() || quota == nullptr || !CanBeTopic(topic)) continue;
     status = Charge(context, context.access->MeterOfTopic(topic).get(), *quota,
                     absl::StrCat("topic ", topic), amount);
-  }
-  if (status.ok() && caller->quota() != nullptr && sum.messages > 0) {
-    status = Charge(context, caller->meter(), *caller->quota(), caller->principal(), sum);
   }
   return status.ok() ? status : CountedRefusal(context, status);
 }

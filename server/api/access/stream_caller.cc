@@ -33,7 +33,7 @@ absl::Status StreamCaller::Recheck(const base::Now& now) {
       (caller_->generation() == context_->access->generation() && !caller_->Expired(now.wall_ms))) {
     return absl::OkStatus();
   }
-  absl::StatusOr<access::CallerPtr> caller = context_->access->Authenticate(credentials_, now);
+  absl::StatusOr<access::CallerPtr> caller = context_->access->AuthenticateAgain(credentials_, now);
   if (!caller.ok()) return CountedRefusal(*context_, caller.status());
   caller_ = *std::move(caller);
   return absl::OkStatus();

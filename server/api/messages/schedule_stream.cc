@@ -20,6 +20,11 @@ ScheduleStream::~ScheduleStream() {
 void ScheduleStream::OnOpened() {
   ServingContext& context = api_->context();
   absl::Status status = caller_.Open(*server_context());
+  // A client without any right must not hold a stream until its first frame.
+  if (status.ok()) {
+    status = CheckRights(context, caller_.caller(), metrics::RpcMethod::kScheduleStream,
+                         v1::ScheduleStreamRequest::default_instance());
+  }
   // Does not check the disk, which may recover while the stream lasts. Each frame checks it.
   if (status.ok()) status = context.Admit(CallKind::kSubscribe);
   if (!status.ok()) {

@@ -27,6 +27,11 @@ void SubscriberStream::OnOpened() {
   ServingContext& context = api_->context();
   opened_mono_ms_ = context.clock->Read().mono_ms;
   absl::Status status = caller_.Open(*server_context());
+  // A client without any right must not hold a stream until its first request.
+  if (status.ok()) {
+    status = CheckRights(context, caller_.caller(), metrics::RpcMethod::kSubscribe,
+                         v1::SubscribeRequest::default_instance());
+  }
   if (status.ok()) status = context.Admit(CallKind::kSubscribe);
   if (!status.ok()) return Fail(status);
   const uint64_t before = context.streams.fetch_add(1);

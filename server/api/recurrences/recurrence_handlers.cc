@@ -158,14 +158,20 @@ protocol::TopicScopePtr ScheduleScope(ApiWorker& worker, const rpc::UnaryCall& c
   return ScopeOf(worker, call.caller, access::Verb::kSchedule);
 }
 
+// Fills in a recurrence, with its payload only if the client may read payloads.
+void FillFor(ApiWorker& worker, const rpc::UnaryCall& call, const RecurrenceState& state,
+             v1::Recurrence* response) {
+  const bool full = Allows(worker, call.caller, access::Verb::kReadPayloads, state.spec.topic);
+  FillRecurrence(state, TopicName(worker, state), full, response);
+}
+
 template <typename Response>
 Co<absl::Status> ChangeState(ApiWorker& worker, rpc::UnaryCall& call, std::string name,
                              RecurrenceCommand::Kind kind, Response* response) {
   const auto reply =
       co_await ChangeByName(worker, ScheduleScope(worker, call), std::move(name), kind);
   if (!reply.ok()) co_return reply.status();
-  FillRecurrence(reply->state, TopicName(worker, reply->state), /*full=*/true,
-                 response->mutable_recurrence());
+  FillFor(worker, call, reply->state, response->mutable_recurrence());
   co_return absl::OkStatus();
 }
 
@@ -308,8 +314,7 @@ Co<absl::Status> UpdateRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
   }
   const auto reply = co_await Change(worker, std::move(command));
   if (!reply.ok()) co_return reply.status();
-  FillRecurrence(reply->state, TopicName(worker, reply->state), /*full=*/true,
-                 response->mutable_recurrence());
+  FillFor(worker, call, reply->state, response->mutable_recurrence());
   co_return absl::OkStatus();
 }
 
@@ -342,9 +347,7 @@ Co<absl::Status> GetRecurrence(ApiWorker& worker, rpc::UnaryCall& call,
   if (!status.ok()) co_return status;
   const auto recurrence = co_await Read(worker, call.caller, access::Verb::kRead, request.name());
   if (!recurrence.ok()) co_return recurrence.status();
-  const bool full =
-      Allows(worker, call.caller, access::Verb::kReadPayloads, recurrence->spec.topic);
-  FillRecurrence(*recurrence, TopicName(worker, *recurrence), full, response->mutable_recurrence());
+  FillFor(worker, call, *recurrence, response->mutable_recurrence());
   co_return absl::OkStatus();
 }
 

@@ -116,6 +116,39 @@ TEST_F(AccessControlTest, AMissingFileIsAnErrorAtTheStart) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("tokens.toml"));
 }
 
+TEST_F(AccessControlTest, ADirectoryIsNoEmptyFile) {
+  WriteToken("secret");
+  AccessOptions options = Options();
+  options.access_file = directory_.path();
+  AccessControl access(options);
+  EXPECT_THAT(std::string(access.Reload().message()), HasSubstr("cannot be read"));
+}
+
+// An editor that writes in place first makes the file empty.
+TEST_F(AccessControlTest, AFileThatLosesAllRulesOpensNothing) {
+  WriteToken("secret");
+  AccessControl access(Options());
+  ASSERT_TRUE(access.Reload().ok());
+  for (const char* text : {"", "[groups]\nx = [\"a\"]\n"}) {
+    Write("access.toml", text);
+    EXPECT_THAT(std::string(access.Reload().message()), HasSubstr("has no rules any more"));
+    EXPECT_TRUE(access.stale());
+    EXPECT_FALSE((*access.Authenticate({.token = "secret"}, kNow))->Allows(Verb::kAdmin, "orders"));
+  }
+  WriteRules("other");
+  EXPECT_TRUE(access.Reload().ok());
+}
+
+TEST_F(AccessControlTest, ANewLineInTheNameOfACertificateSeparatesNothing) {
+  WriteToken("secret");
+  AccessControl access(Options());
+  ASSERT_TRUE(access.Reload().ok());
+  EXPECT_EQ((*access.Authenticate({.certificate = {"cert:a", "cert:b"}}, kNow))->principal(),
+            "cert:a");
+  EXPECT_EQ((*access.Authenticate({.certificate = {"cert:a\ncert:b"}}, kNow))->principal(),
+            "cert:a\ncert:b");
+}
+
 TEST_F(AccessControlTest, APeerWithTooManyRefusalsHasNoJwtVerified) {
   WriteToken("secret");
   AccessControl access(Options());
@@ -127,6 +160,8 @@ TEST_F(AccessControlTest, APeerWithTooManyRefusalsHasNoJwtVerified) {
   }
   EXPECT_EQ(ReasonOf(access.Authenticate(jwt, kNow).status()), "TOO_MANY_REFUSED_CREDENTIALS");
   EXPECT_FALSE(access.CountRefusal(jwt.peer, kNow.mono_ms));
+  // A stream that is open asks again, and must not end because of its neighbours.
+  EXPECT_EQ(ReasonOf(access.AuthenticateAgain(jwt, kNow).status()), "INVALID_CREDENTIALS");
   // Others, and known tokens from the same address, are not concerned.
   EXPECT_TRUE(access.Authenticate({.token = "secret", .peer = jwt.peer}, kNow).ok());
   EXPECT_EQ(ReasonOf(access.Authenticate({.token = "a.b.c", .peer = "10.0.0.8"}, kNow).status()),
