@@ -62,8 +62,6 @@ function Frame({ about }: { about: About }): JSX.Element {
   }, [info.value]);
   useEffect(() => {
     document.title = `${title} - duetime`;
-    // On a narrow screen the navigation is one line, which scrolls.
-    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
     if (shown.current === route.page) return;
     shown.current = route.page;
     scrollTo(0, 0);

@@ -113,6 +113,13 @@ export function pageTests(browser: Browser, sites: Record<string, Site>, shots: 
       }
     }
   }
+  tests.push(["a narrow screen shows the whole navigation", () => withPage(browser, sites.empty as Site, async (page) => {
+    await show(page, href("overview"));
+    for (const link of await page.locator("nav a").all()) {
+      const box = await link.boundingBox();
+      assert.ok(box !== null && box.x >= 0 && box.x + box.width <= 390, `${await link.innerText()} is cut`);
+    }
+  }, { viewport: { width: 390, height: 800 } })]);
   tests.push(["hostile text is shown, not run", () => withPage(browser, sites.hostile as Site, async (page) => {
     await show(page, href("messages", { topic: "-rf" }));
     const text = await page.locator("main").innerText();

@@ -42,8 +42,14 @@ const CHANNEL_OPTIONS: ChannelOptions = {
   'grpc.service_config_disable_resolution': 1,
 };
 
-function bufferOf(text: Buffer | string | undefined): Buffer | null {
-  return text === undefined ? null : Buffer.from(text);
+// Node.js trusts nobody, without a word, if an authority is no PEM, such as the name of a file.
+function pemOf(name: string, text: Buffer | string | undefined): Buffer | null {
+  if (text === undefined) return null;
+  const pem = Buffer.from(text);
+  if (!pem.includes('-----BEGIN ')) {
+    throw new DuetimeError('INVALID_ARGUMENT', `tls.${name} is no PEM: it takes the content of a file`);
+  }
+  return pem;
 }
 
 function credentialsOf({ tls, token }: ServerOptions): ChannelCredentials {
@@ -54,7 +60,7 @@ function credentialsOf({ tls, token }: ServerOptions): ChannelCredentials {
   if ((tls.cert === undefined) !== (tls.key === undefined)) {
     throw new DuetimeError('INVALID_ARGUMENT', 'a TLS certificate and its key go together: one is missing');
   }
-  const channel = credentials.createSsl(bufferOf(tls.ca), bufferOf(tls.key), bufferOf(tls.cert));
+  const channel = credentials.createSsl(pemOf('ca', tls.ca), pemOf('key', tls.key), pemOf('cert', tls.cert));
   if (token === undefined) return channel;
   const sender = credentials.createFromMetadataGenerator((_, callback) => {
     Promise.resolve(typeof token === 'string' ? token : token()).then(

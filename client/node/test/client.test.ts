@@ -112,6 +112,7 @@ test('a list reads all pages, also after an empty one', async () => {
 test('options that contradict each other are refused', () => {
   assert.throws(() => new Client({ token: 'secret' }), { code: 'INVALID_ARGUMENT' });
   assert.throws(() => new Client({ tls: { cert: 'c' } }), { code: 'INVALID_ARGUMENT' });
+  assert.throws(() => new Client({ tls: { ca: '/etc/ca.pem' } }), { code: 'INVALID_ARGUMENT', message: /tls.ca is no PEM/ });
 });
 
 test('each wait is in the upper half of its bound, and added to the server\'s delay', () => {

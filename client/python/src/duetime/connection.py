@@ -93,6 +93,10 @@ class Connection:
         self._closed = False
         if (options.tls_cert is None) != (options.tls_key is None):
             raise errors.InvalidArgument("a TLS certificate and its key go together: one is missing")
+        for name in ("tls_ca", "tls_cert", "tls_key"):
+            pem = getattr(options, name)
+            if pem is not None and (not isinstance(pem, bytes) or b"-----BEGIN " not in pem):
+                raise errors.InvalidArgument(f"{name} is no PEM: it takes the content of a file, as bytes")
         secure = options.tls or options.tls_ca is not None or options.tls_cert is not None
         if options.token is not None and not secure:
             raise errors.InvalidArgument("a token requires TLS")
