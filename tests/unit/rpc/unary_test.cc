@@ -4,6 +4,9 @@
 #include <atomic>
 #include <grpcpp/generic/generic_stub.h>
 #include <set>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,6 +54,35 @@ TEST_F(UnaryTest, SaysThatItIsStarting) {
   Serve();
   EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
   EXPECT_TRUE(Schedule(NewMessage("t", "p"), &response).ok());
+}
+
+TEST_F(UnaryTest, ASlowCallIsLoggedAndAPullThatWaitsIsNot) {
+  std::ostringstream lines;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines)));
+  GatedStore* const gate = UseGatedStore();
+  api::ServerOptions options = DefaultOptions();
+  options.slow_request_ms = 30;
+  Start(options);
+  MustSchedule(NewMessage("t", "p", 100));
+  v1::PullRequest pull;
+  pull.set_topic("t");
+  pull.mutable_wait()->set_nanos(60'000'000);
+  v1::PullResponse pulled;
+  EXPECT_TRUE(messages_->Pull(NewContext().get(), pull, &pulled).ok());
+  gate->SetOpen(false);
+  const uint64_t begin = base::ReadMicros();
+  std::thread caller([this] { MustSchedule(NewMessage("t", "p", 100)); });
+  gate->AwaitAppend();
+  while (base::ReadMicros() < begin + 100'000) std::this_thread::yield();
+  gate->SetOpen(true);
+  caller.join();
+  StopAll();
+  spdlog::set_default_logger(before);
+  EXPECT_NE(lines.str().find("slow call: Schedule took "), std::string::npos) << lines.str();
+  EXPECT_NE(lines.str().find(" ms, OK, from unix"), std::string::npos) << lines.str();
+  EXPECT_EQ(lines.str().find("Pull"), std::string::npos) << lines.str();
 }
 
 TEST_F(UnaryTest, SchedulesGetsAndCancels) {
