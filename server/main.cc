@@ -53,10 +53,10 @@ ExitCode Serve(const config::Loaded& loaded, const Invocation& invocation) {
   runtime::Housekeeping housekeeping(config.housekeeping, TasksOf(store), &clock);
   housekeeping.Add("read the access files", [&guarding] { return guarding.Reload(); });
   housekeeping.Add("read the TLS files", [grpc] { return grpc->ReloadTls(); });
-  if (runtime::SupervisorWatches()) housekeeping.Add("reach the supervisor", KeepWatchdogQuiet);
+  auto progress = WatchProgress(&node, grpc, &housekeeping);
   housekeeping.Start();
-  auto exporter = StartMetrics(config, &rpc_stats,
-                               {&node, &clock, store, grpc, &housekeeping, guarding.guards()});
+  auto exporter = StartMetrics(
+      config, &rpc_stats, {&node, &clock, store, grpc, &housekeeping, guarding.guards(), progress});
   if (!exporter.ok()) return CannotListen(exporter.status());
   grpc->Serve({&node, store, store->epoch(), [&housekeeping] { return housekeeping.disk_low(); }});
   LogReady(*store, node, *grpc, exporter->get());

@@ -7,6 +7,7 @@
 #include <string>
 #include <sys/stat.h>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -61,6 +62,15 @@ config::ExitCode Repair(const config::Loaded& loaded) {
   print(status.ok() ? "nothing is lost" : status.message());
   if (status.ok()) return config::ExitCode::kStopped;
   return written ? config::ExitCode::kRecordsLost : config::CodeOfFailedStart(status);
+}
+
+// The state of the service, for `systemctl status`.
+std::string StateText(const std::string& trouble, const api::Server& grpc,
+                      const runtime::Housekeeping& housekeeping) {
+  if (!trouble.empty()) return trouble;
+  if (const std::string reason = grpc.NotReady(); !reason.empty()) return reason;
+  return housekeeping.disk_low() ? "serving; the disk is nearly full, so new messages are refused"
+                                 : "serving";
 }
 
 metrics::Readings ReadAll(const Measured& from) {
@@ -161,7 +171,8 @@ absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Co
       config.metrics,
       std::make_shared<metrics::Collector>(config::Numbers(config), rpc_stats, config::Version(),
                                            [from] { return ReadAll(from); }),
-      [grpc = from.grpc] { return grpc->NotReady(); });
+      {.not_ready = [grpc = from.grpc] { return grpc->NotReady(); },
+       .not_healthy = [progress = from.progress] { return progress->Trouble(); }});
 }
 
 void LogReady(const storage::RocksDbStore& store, const runtime::Node& node,
@@ -172,9 +183,23 @@ void LogReady(const storage::RocksDbStore& store, const runtime::Node& node,
   runtime::NotifySupervisor("READY=1");
 }
 
-absl::Status KeepWatchdogQuiet() {
-  runtime::NotifySupervisor("WATCHDOG=1");
-  return absl::OkStatus();
+std::shared_ptr<const runtime::StallWatch> WatchProgress(const runtime::Node* node,
+                                                         const api::Server* grpc,
+                                                         runtime::Housekeeping* housekeeping) {
+  auto progress = std::make_shared<runtime::StallWatch>();
+  auto look = [=, watched = runtime::SupervisorWatches(), told = std::string()]() mutable {
+    progress->Look(node->turns());
+    const std::string trouble = progress->Trouble();
+    const std::string state = StateText(trouble, *grpc, *housekeeping);
+    if (std::exchange(told, state) != state) {
+      runtime::NotifySupervisor(absl::StrCat("STATUS=", state));
+    }
+    if (!trouble.empty()) return absl::UnavailableError(trouble);
+    if (watched) runtime::NotifySupervisor("WATCHDOG=1");
+    return absl::OkStatus();
+  };
+  housekeeping->Add("keep every shard going", std::move(look));
+  return progress;
 }
 
 config::ExitCode CannotOpen(const absl::Status& status) {

@@ -14,6 +14,7 @@
 #include "server/metrics/collector.h"
 #include "server/runtime/housekeeping.h"
 #include "server/runtime/node.h"
+#include "server/runtime/stall_watch.h"
 #include "storage/rocksdb_store.h"
 
 namespace duetime::metrics {
@@ -61,15 +62,20 @@ struct Measured {
   const api::Server* grpc;
   const runtime::Housekeeping* housekeeping;
   api::Guards guards;
+  std::shared_ptr<const runtime::StallWatch> progress;
 };
 // Null if the configuration wants no metrics. All of `from` outlives the exporter.
 absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Config& config,
                                                                 metrics::RpcStats* rpc_stats,
                                                                 const Measured& from);
 
-// A task of the housekeeping, which writes to the data directory before. So the watchdog of the
-// supervisor ends a daemon whose disk hangs.
-absl::Status KeepWatchdogQuiet();
+// Adds a task to the housekeeping: it looks whether every shard makes progress, and tells the
+// supervisor the state of the service in words. While every shard does, it keeps the supervisor's
+// watchdog quiet. The housekeeping writes to the data directory before, so the watchdog also ends a
+// daemon whose disk hangs. `node` and `grpc` outlive the housekeeping.
+std::shared_ptr<const runtime::StallWatch> WatchProgress(const runtime::Node* node,
+                                                         const api::Server* grpc,
+                                                         runtime::Housekeeping* housekeeping);
 
 // Logs that the daemon serves, with its addresses, and tells the supervisor. `exporter` may be
 // null.

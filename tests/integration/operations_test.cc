@@ -174,8 +174,10 @@ TEST_F(OperationsTest, TheSupervisorIsTold) {
       .environment = {{"NOTIFY_SOCKET", path}, {"WATCHDOG_USEC", "3000000"}}});
   ASSERT_TRUE(server_->Start()) << server_->error();
   // The housekeeping begins before the server serves.
+  EXPECT_EQ(next(), "STATUS=starting");
   EXPECT_EQ(next(), "WATCHDOG=1");
   EXPECT_EQ(next(), "READY=1");
+  EXPECT_EQ(next(), "STATUS=serving");
   EXPECT_EQ(next(), "WATCHDOG=1");
   ASSERT_TRUE(server_->Stop().has_value());
   std::string last;
