@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -73,6 +75,25 @@ std::string StateText(const std::string& trouble, const api::Server& grpc,
                                  : "serving";
 }
 
+// Only of limits that have counted something. Names of principals are escaped, because Prometheus
+// takes UTF-8 only, and a certificate may have any bytes.
+std::vector<metrics::QuotaReading> ReadQuotas(const access::QuotaCountTable& table) {
+  std::vector<metrics::QuotaReading> readings;
+  for (const auto& [principal, counts] : table.Rows()) {
+    for (size_t i = 0; i < access::kQuotaNames.size(); ++i) {
+      const access::QuotaCounts::Count& count = counts->of(static_cast<access::QuotaName>(i));
+      const uint64_t used = count.used.load(std::memory_order_relaxed);
+      const uint64_t refused = count.refused.load(std::memory_order_relaxed);
+      if (used + refused == 0) continue;
+      readings.push_back({.principal = absl::CHexEscape(principal),
+                          .quota = access::kQuotaNames[i],
+                          .used = used,
+                          .refused = refused});
+    }
+  }
+  return readings;
+}
+
 metrics::Readings ReadAll(const Measured& from) {
   metrics::Readings readings = metrics::ReadNode(*from.node, from.clock);
   const storage::RocksDbStats stats = from.store->Stats();
@@ -93,6 +114,7 @@ metrics::Readings ReadAll(const Measured& from) {
     readings.access_denied = access->denied.load(std::memory_order_relaxed);
     readings.access_over_quota = access->over_quota.load(std::memory_order_relaxed);
     readings.access_stale = access->stale();
+    readings.quotas = ReadQuotas(access->quota_counts());
   }
   if (from.guards.audit != nullptr) readings.audit_lines_lost = from.guards.audit->lost();
   readings.store =
