@@ -52,13 +52,13 @@ ExitCode Serve(const config::Loaded& loaded, const Invocation& invocation) {
   if (absl::Status status = node.Start(); !status.ok()) return CannotOpen(status);
   runtime::Housekeeping housekeeping(config.housekeeping, TasksOf(store), &clock);
   runtime::Backups backups(config.backup, config.store.data_dir, CheckpointsOf(store), &clock);
-  AddTasks(&housekeeping, &guarding, grpc, &backups);
+  const auto progress = AddTasks(&housekeeping, &guarding, grpc, &backups, &node);
   housekeeping.Start();
   auto exporter = StartMetrics(
-      config, &rpc_stats, {&node, &clock, store, grpc, &housekeeping, &backups, guarding.guards()});
+      config, &rpc_stats,
+      {&node, &clock, store, grpc, &housekeeping, &backups, guarding.guards(), progress});
   if (!exporter.ok()) return CannotListen(exporter.status());
-  grpc->Serve({&node, store, store->epoch(), &backups,
-               [&housekeeping] { return housekeeping.disk_low(); }});
+  grpc->Serve({&node, store, store->epoch(), &backups, [&] { return housekeeping.disk_low(); }});
   LogReady(*store, node, *grpc, exporter->get());
   const int signal =
       WaitForStop(invocation, loaded.config, [store] { return store->ReopenWouldHelp(); });

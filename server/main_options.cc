@@ -7,7 +7,10 @@
 #include <string>
 #include <sys/stat.h>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
@@ -21,6 +24,7 @@
 #include "server/runtime/descriptors.h"
 #include "server/runtime/logging.h"
 #include "server/runtime/service_notify.h"
+#include "server/runtime/stall_watch.h"
 #include "server/runtime/system_clock.h"
 #include "storage/rocksdb_checkpoint.h"
 #include "storage/rocksdb_repair.h"
@@ -86,11 +90,51 @@ void Restore(config::Loaded* loaded) {
       ".\nAll its topics are paused: after the start, see `duetime restore status`.\n");
 }
 
-// A task of the housekeeping, which writes to the data directory before. So the watchdog of the
-// supervisor ends a daemon whose disk hangs.
-absl::Status KeepWatchdogQuiet() {
-  runtime::NotifySupervisor("WATCHDOG=1");
-  return absl::OkStatus();
+// The state of the service, for `systemctl status`.
+std::string StateText(const std::string& trouble, const api::Server& grpc,
+                      const runtime::Housekeeping& housekeeping) {
+  if (!trouble.empty()) return trouble;
+  if (const std::string reason = grpc.NotReady(); !reason.empty()) return reason;
+  return housekeeping.disk_low() ? "serving; the disk is nearly full, so new messages are refused"
+                                 : "serving";
+}
+
+std::shared_ptr<const runtime::StallWatch> WatchProgress(const runtime::Node* node,
+                                                         const api::Server* grpc,
+                                                         runtime::Housekeeping* housekeeping) {
+  auto progress = std::make_shared<runtime::StallWatch>();
+  auto look = [=, watched = runtime::SupervisorWatches(), told = std::string()]() mutable {
+    progress->Look(node->turns());
+    const std::string trouble = progress->Trouble();
+    const std::string state = StateText(trouble, *grpc, *housekeeping);
+    if (std::exchange(told, state) != state) {
+      runtime::NotifySupervisor(absl::StrCat("STATUS=", state));
+    }
+    if (!trouble.empty()) return absl::UnavailableError(trouble);
+    if (watched) runtime::NotifySupervisor("WATCHDOG=1");
+    return absl::OkStatus();
+  };
+  housekeeping->Add("keep every shard going", std::move(look));
+  return progress;
+}
+
+// Only of limits that have counted something. Names of principals are escaped, because Prometheus
+// takes UTF-8 only, and a certificate may have any bytes.
+std::vector<metrics::QuotaReading> ReadQuotas(const access::QuotaCountTable& table) {
+  std::vector<metrics::QuotaReading> readings;
+  for (const auto& [principal, counts] : table.Rows()) {
+    for (size_t i = 0; i < access::kQuotaNames.size(); ++i) {
+      const access::QuotaCounts::Count& count = counts->of(static_cast<access::QuotaName>(i));
+      const uint64_t used = count.used.load(std::memory_order_relaxed);
+      const uint64_t refused = count.refused.load(std::memory_order_relaxed);
+      if (used + refused == 0) continue;
+      readings.push_back({.principal = absl::CHexEscape(principal),
+                          .quota = access::kQuotaNames[i],
+                          .used = used,
+                          .refused = refused});
+    }
+  }
+  return readings;
 }
 
 metrics::Readings ReadAll(const Measured& from) {
@@ -117,6 +161,7 @@ metrics::Readings ReadAll(const Measured& from) {
     readings.access_denied = access->denied.load(std::memory_order_relaxed);
     readings.access_over_quota = access->over_quota.load(std::memory_order_relaxed);
     readings.access_stale = access->stale();
+    readings.quotas = ReadQuotas(access->quota_counts());
   }
   if (from.guards.audit != nullptr) readings.audit_lines_lost = from.guards.audit->lost();
   readings.store =
@@ -175,17 +220,17 @@ runtime::CheckpointTasks CheckpointsOf(storage::RocksDbStore* store) {
           .list = storage::ListCheckpoint};
 }
 
-void AddTasks(runtime::Housekeeping* housekeeping, Guarding* guarding, api::Server* grpc,
-              runtime::Backups* backups) {
+std::shared_ptr<const runtime::StallWatch> AddTasks(runtime::Housekeeping* housekeeping,
+                                                    Guarding* guarding, api::Server* grpc,
+                                                    runtime::Backups* backups,
+                                                    const runtime::Node* node) {
   housekeeping->Add("read the access files", [guarding] { return guarding->Reload(); });
   housekeeping->Add("read the TLS files", [grpc] { return grpc->ReloadTls(); });
   housekeeping->Add("end a backup", [backups, housekeeping] {
     backups->Tend(housekeeping->disk_low());
     return absl::OkStatus();
   });
-  if (runtime::SupervisorWatches()) {
-    housekeeping->Add("reach the supervisor", KeepWatchdogQuiet);
-  }
+  return WatchProgress(node, grpc, housekeeping);
 }
 
 Guarding::Guarding() = default;
@@ -213,7 +258,8 @@ absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Co
       config.metrics,
       std::make_shared<metrics::Collector>(config::Numbers(config), rpc_stats, config::Version(),
                                            [from] { return ReadAll(from); }),
-      [grpc = from.grpc] { return grpc->NotReady(); });
+      {.not_ready = [grpc = from.grpc] { return grpc->NotReady(); },
+       .not_healthy = [progress = from.progress] { return progress->Trouble(); }});
 }
 
 void LogReady(const storage::RocksDbStore& store, const runtime::Node& node,

@@ -22,7 +22,8 @@ class Exporter;
 }
 namespace duetime::runtime {
 class AuditLog;
-}
+class StallWatch;
+}  // namespace duetime::runtime
 
 namespace duetime {
 
@@ -58,8 +59,15 @@ class Guarding {
 runtime::CheckpointTasks CheckpointsOf(storage::RocksDbStore* store);
 
 // Adds what the parts of a run do once a second. All parts outlive the housekeeping.
-void AddTasks(runtime::Housekeeping* housekeeping, Guarding* guarding, api::Server* grpc,
-              runtime::Backups* backups);
+//
+// One task looks whether every shard makes progress, and tells the supervisor the state of the
+// service in words. While every shard does, it keeps the supervisor's watchdog quiet. The
+// housekeeping writes to the data directory before, so the watchdog also ends a daemon whose disk
+// hangs. Returns what the task sees.
+std::shared_ptr<const runtime::StallWatch> AddTasks(runtime::Housekeeping* housekeeping,
+                                                    Guarding* guarding, api::Server* grpc,
+                                                    runtime::Backups* backups,
+                                                    const runtime::Node* node);
 
 // Everything that knows something worth measuring.
 struct Measured {
@@ -70,6 +78,7 @@ struct Measured {
   const runtime::Housekeeping* housekeeping;
   const runtime::Backups* backups;
   api::Guards guards;
+  std::shared_ptr<const runtime::StallWatch> progress;
 };
 // Null if the configuration wants no metrics. All of `from` outlives the exporter.
 absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Config& config,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -13,6 +14,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/findings.h"
 #include "client/cli/host_facts.h"
+#include "client/cli/server_certificate.h"
 #include "client/cli/show.h"
 #include "client/cli/text.h"
 #include "client/cpp/admin_client.h"
@@ -57,6 +59,24 @@ absl::Status CheckServer(const client::ClientOptions& options, Findings* all) {
   Append(CheckServerInfo(info, DUETIME_VERSION), all);
   all->push_back(CheckOffset(offset, precision));
   return absl::OkStatus();
+}
+
+// Also when no call succeeds, because a certificate that has ended is why.
+void AddCertificate(const Settings& settings, Findings* all) {
+  const client::ServerAddress& server = settings.server;
+  const bool tls = !server.tls_ca_file.empty() || !server.tls_cert_file.empty();
+  if (!tls || absl::StartsWith(server.target, "unix:")) return;
+  const auto end = ReadCertificateEnd(server.target, settings.deadline);
+  // Without an answer, another finding says that the server cannot be reached.
+  if (end.ok()) all->push_back(CheckCertificate(*end, absl::Now()));
+}
+
+Finding AskForIdentity(const client::ClientOptions& options) {
+  const auto client = AdminClient::Create(options);
+  if (!client.ok()) return CheckIdentity(client.status());
+  v1::CheckAccessRequest request;
+  request.set_verb(v1::ACCESS_VERB_OPERATE);
+  return CheckIdentity((*client)->CheckAccess(request));
 }
 
 absl::Status CheckAllTopics(const client::ClientOptions& options, Findings* all) {
@@ -146,9 +166,12 @@ ExitCode RunDoctor(const Settings& settings, const Input& input) {
   options.deadline = settings.deadline;
   Findings findings;
   absl::Status status = CheckServer(options, &findings);
+  AddCertificate(settings, &findings);
   if (status.ok()) findings.push_back(CheckAddress(settings.server));
+  const bool refused = absl::IsUnauthenticated(status);
+  if (status.ok() || refused) findings.push_back(AskForIdentity(options));
   if (status.ok()) status = CheckAllTopics(options, &findings);
-  if (!status.ok()) findings.push_back(NoServer(settings, status));
+  if (!status.ok() && !refused) findings.push_back(NoServer(settings, status));
   const std::string data_dir = input.Text("--data-dir");
   Append(CheckMachine(data_dir), &findings);
 

@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 
 #include "client/cli/row.h"
+#include "client/cli/show.h"
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"
 #include "client/cpp/convert.h"
@@ -26,6 +27,8 @@ constexpr int64_t kFreeBytesMin = int64_t{2} << 30;
 constexpr double kFreePartMin = 0.1;
 constexpr absl::Duration kSyncMax = absl::Milliseconds(10);
 constexpr absl::Duration kSyncBad = absl::Milliseconds(100);
+constexpr absl::Duration kCertificateMin = absl::Hours(21 * 24);
+constexpr absl::Duration kCertificateBad = absl::Hours(3 * 24);
 constexpr int64_t kOpenFilesMin = 20'000;
 
 Finding Ok(std::string check, std::string text) {
@@ -210,6 +213,40 @@ Finding CheckOffset(absl::Duration offset, absl::Duration precision) {
       absl::StrCat("the server's time is ", FormatDurationText(distance),
                    offset > absl::ZeroDuration() ? " ahead of" : " behind", " this machine's"),
       "Synchronise the clocks of both machines by NTP.");
+}
+
+Finding CheckCertificate(absl::Time end, absl::Time now) {
+  const absl::Duration left = end - now;
+  const absl::Duration hours = absl::Trunc(absl::AbsDuration(left), absl::Hours(1));
+  const std::string text =
+      left <= absl::ZeroDuration()
+          ? absl::StrCat("the server's TLS certificate ended ", FormatDurationText(hours), " ago")
+          : absl::StrCat("the server's TLS certificate ends in ", FormatDurationText(hours));
+  if (left >= kCertificateMin) return Ok("certificate", text);
+  constexpr char kAdvice[] =
+      "Put a new certificate and key in place of tls_cert and tls_key; the server reads them "
+      "within two seconds.";
+  return left < kCertificateBad ? Bad("certificate", text, kAdvice)
+                                : Warning("certificate", text, kAdvice);
+}
+
+Finding CheckIdentity(const absl::StatusOr<v1::CheckAccessResponse>& answer) {
+  if (absl::IsFailedPrecondition(answer.status())) {
+    return Ok("identity", "the server asks for no token");
+  }
+  if (absl::IsUnauthenticated(answer.status())) {
+    return Bad("identity", "the server refuses the credentials: " + ReasonText(answer.status(), ""),
+               "Name the file of a valid token: --token-file; duetime token create makes one.");
+  }
+  if (!answer.ok()) {
+    return Warning("identity",
+                   absl::StrCat("the server did not tell it: ",
+                                absl::StatusCodeToString(answer.status().code())),
+                   "Look at the server's version and its log.");
+  }
+  return Ok("identity",
+            absl::StrCat("the server knows this client as ", answer->principal(),
+                         answer->allowed() ? ", which may" : ", which may not", " operate it"));
 }
 
 Findings CheckTopics(const std::vector<v1::Topic>& topics,

@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 #include "client/cpp/channel.h"
+#include "duetime/v1/access.pb.h"
 #include "duetime/v1/admin.pb.h"
 
 namespace duetime::cli {
@@ -38,6 +40,12 @@ Finding CheckAddress(const client::ServerAddress& address);
 Findings CheckServerInfo(const v1::ServerInfoResponse& info, absl::string_view client_version);
 // The server's time minus this machine's time, known up to `precision`.
 Finding CheckOffset(absl::Duration offset, absl::Duration precision);
+
+// The end of the server's TLS certificate.
+Finding CheckCertificate(absl::Time end, absl::Time now);
+// Whether the server accepts the client's credentials, and as which client: its answer to whether
+// the client may operate it.
+Finding CheckIdentity(const absl::StatusOr<v1::CheckAccessResponse>& answer);
 
 // The topics and their subscriptions.
 Findings CheckTopics(const std::vector<v1::Topic>& topics,

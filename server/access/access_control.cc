@@ -226,7 +226,9 @@ absl::StatusOr<CallerPtr> AccessControl::Authenticate(const Credentials& credent
     return InvalidCredentialsError("the token has expired");
   }
   const base::MutexLock lock(&mutex_);
-  CallerPtr caller = MakeLocked(*std::move(identity));
+  const bool limited = files_.policy->QuotaOf(*identity) != nullptr;
+  auto counts = limited ? quota_counts_.Of(identity->principal) : nullptr;
+  CallerPtr caller = MakeLocked(*std::move(identity), std::move(counts));
   if (callers_.size() >= kCallersMax) callers_.clear();
   // The files may have changed since the token was looked up: the next call looks again.
   if (files.tokens == files_.tokens) callers_[key] = caller;
@@ -235,13 +237,14 @@ absl::StatusOr<CallerPtr> AccessControl::Authenticate(const Credentials& credent
 
 CallerPtr AccessControl::Imagine(Identity identity) {
   const base::MutexLock lock(&mutex_);
-  return MakeLocked(std::move(identity));
+  return MakeLocked(std::move(identity), nullptr);
 }
 
-CallerPtr AccessControl::MakeLocked(Identity identity) {
+CallerPtr AccessControl::MakeLocked(Identity identity, std::shared_ptr<QuotaCounts> counts) {
   const std::string principal = identity.principal;
   return std::make_shared<const Caller>(files_.policy, std::move(identity), MeterLocked(principal),
-                                        generation_.load(std::memory_order_relaxed));
+                                        generation_.load(std::memory_order_relaxed),
+                                        std::move(counts));
 }
 
 std::shared_ptr<Meter> AccessControl::MeterLocked(const std::string& name) {

@@ -20,6 +20,7 @@
 #include "server/access/caller.h"
 #include "server/access/jwt_verifier.h"
 #include "server/access/policy_file.h"
+#include "server/access/quota_counts.h"
 #include "server/base/clock.h"
 #include "server/base/mutex.h"
 
@@ -88,6 +89,8 @@ class AccessControl {
   std::atomic<uint64_t> unauthenticated{0};
   std::atomic<uint64_t> denied{0};
   std::atomic<uint64_t> over_quota{0};
+  // The use of quotas, by principal.
+  const QuotaCountTable& quota_counts() const { return quota_counts_; }
 
  private:
   // One version of the files.
@@ -108,7 +111,8 @@ class AccessControl {
                                     const base::Now& now) const;
   absl::StatusOr<CallerPtr> Authenticate(const Credentials& credentials, const base::Now& now,
                                          bool capped);
-  CallerPtr MakeLocked(Identity identity) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  CallerPtr MakeLocked(Identity identity, std::shared_ptr<QuotaCounts> counts)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Meter> MeterLocked(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayFail(const std::string& peer, uint64_t mono_ms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -118,6 +122,7 @@ class AccessControl {
   absl::Status last_read_;
   std::atomic<uint64_t> generation_{0};
   std::atomic<bool> stale_{false};
+  QuotaCountTable quota_counts_;
 
   base::Mutex mutex_;
   Files files_ ABSL_GUARDED_BY(mutex_);

@@ -12,6 +12,7 @@
 
 #include "server/access/meter.h"
 #include "server/access/policy.h"
+#include "server/access/quota_counts.h"
 
 namespace duetime::access {
 
@@ -20,13 +21,14 @@ namespace duetime::access {
 class Caller {
  public:
   Caller(std::shared_ptr<const Policy> policy, Identity identity, std::shared_ptr<Meter> meter,
-         uint64_t generation)
+         uint64_t generation, std::shared_ptr<QuotaCounts> counts)
       : policy_(std::move(policy)),
         identity_(std::move(identity)),
         rules_(policy_->RulesFor(identity_)),
         quota_(policy_->QuotaOf(identity_)),
         meter_(std::move(meter)),
-        generation_(generation) {}
+        generation_(generation),
+        counts_(std::move(counts)) {}
 
   const Identity& identity() const { return identity_; }
   const std::string& principal() const { return identity_.principal; }
@@ -46,6 +48,13 @@ class Caller {
   // Null: no limits.
   const Quota* quota() const { return quota_; }
   Meter* meter() const { return meter_.get(); }
+  // Count what the quota admitted, or that it refused something. Do nothing without a quota.
+  void CountUsed(QuotaName quota, uint64_t amount) const {
+    if (counts_ != nullptr) counts_->of(quota).used.fetch_add(amount, std::memory_order_relaxed);
+  }
+  void CountRefused(QuotaName quota) const {
+    if (counts_ != nullptr) counts_->of(quota).refused.fetch_add(1, std::memory_order_relaxed);
+  }
 
   bool Expired(uint64_t now_ms) const {
     return identity_.expires_ms != 0 && now_ms >= identity_.expires_ms;
@@ -60,6 +69,8 @@ class Caller {
   const Quota* const quota_;
   const std::shared_ptr<Meter> meter_;
   const uint64_t generation_;
+  // Null: no quota.
+  const std::shared_ptr<QuotaCounts> counts_;
 };
 
 using CallerPtr = std::shared_ptr<const Caller>;

@@ -64,7 +64,9 @@ struct ServingContext : rpc::ServerState {
         node_options(node_settings),
         access(guards.access),
         audit(guards.audit),
-        open_answers(std::make_shared<protocol::AnswerBudget>(options.open_answers_bytes_max)) {}
+        open_answers(std::make_shared<protocol::AnswerBudget>(options.open_answers_bytes_max)) {
+    slow_request_ms = options.slow_request_ms;
+  }
 
   // OK, or why a call of this kind is refused now: STARTING, DRAINING, STORAGE_FAILED, DISK_LOW.
   absl::Status Admit(CallKind kind) const;

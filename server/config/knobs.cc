@@ -372,6 +372,12 @@ std::vector<Knob> OtherKnobs() {
              "The least severe log level to write.", [](auto& c) { return &c.log.level; }),
       Choice("log_format", kOperation, "text|json", "Format of the log on stderr.",
              [](auto& c) { return &c.log.format; }),
+      Number(
+          "slow_request_ms", kOperation, Unit::kMillis, {0, kHour},
+          "Log each call with one answer that takes at least this long: method, time, status and "
+          "client, at most 5 lines per minute, method and I/O thread. Pull and StartBulk wait by "
+          "design and are left out. 0: none.",
+          [](auto& c) { return &c.server.slow_request_ms; }),
       Number("log_buffer_bytes", kOperation, Unit::kBytes, {64 * kKiB, kGiB},
              "Memory for log lines that wait for the reader of stderr. Further lines are dropped "
              "and counted, because a reader that stalls must not stop the server.",

@@ -307,6 +307,22 @@ void AddStore(Families* out, const Readings& readings, uint64_t damaged_records)
            readings.disk_low ? 1 : 0);
 }
 
+void AddQuotas(const std::vector<QuotaReading>& quotas, std::vector<MetricFamily>* out) {
+  const auto add = [&](const char* name, const char* help, uint64_t QuotaReading::*count) {
+    MetricFamily& family = out->emplace_back(MakeFamily(kCounter, name, help));
+    for (const QuotaReading& quota : quotas) {
+      AddSample(&family, static_cast<double>(quota.*count),
+                {{"principal", quota.principal}, {"quota", quota.quota}});
+    }
+  };
+  add("duetime_quota_used_total",
+      "Messages, bytes, streams and calls that quotas of principals admitted, by quota.",
+      &QuotaReading::used);
+  add("duetime_quota_refused_total",
+      "Requests, streams and calls that quotas of principals refused, by quota.",
+      &QuotaReading::refused);
+}
+
 void AddServer(Families* out, const Readings& readings) {
   AddGauge(out, "duetime_topics", "Topics; the limit is topics_max.",
            static_cast<double>(readings.topics));
@@ -370,6 +386,7 @@ void AddServer(Families* out, const Readings& readings) {
             {{"reason", "unauthenticated"}});
   AddSample(&refused, static_cast<double>(readings.access_denied), {{"reason", "denied"}});
   AddSample(&refused, static_cast<double>(readings.access_over_quota), {{"reason", "quota"}});
+  AddQuotas(readings.quotas, out);
   AddGauge(out, "duetime_access_files_stale",
            "1 while the newest access files have an error, and older ones are in force.",
            readings.access_stale ? 1 : 0);

@@ -34,6 +34,14 @@ struct StoreReadings {
   bool writes_delayed = false;
 };
 
+// What a principal used of one of its quotas, and was refused, since the start.
+struct QuotaReading {
+  std::string principal;
+  std::string quota;
+  uint64_t used = 0;
+  uint64_t refused = 0;
+};
+
 // A snapshot of the daemon. Plain data, so that the collector depends on no other room's classes.
 struct Readings {
   // One element per shard. `mailboxes` has one more, for the catalog.
@@ -50,6 +58,8 @@ struct Readings {
   uint64_t access_denied = 0;
   uint64_t access_over_quota = 0;
   bool access_stale = false;
+  // For a bounded number of principals.
+  std::vector<QuotaReading> quotas;
   // 0 without TLS.
   int64_t certificate_not_after = 0;
   bool tls_stale = false;
@@ -76,8 +86,8 @@ using KnobNumbers = std::vector<std::pair<std::string, uint64_t>>;
 Readings ReadNode(const runtime::Node& node, base::Clock* clock);
 
 // Builds Prometheus' metric families from readings. Costs nothing between two scrapes. Labels are
-// bounded: shard, method, code, knob. Thread safety: any thread may call Collect as long as the
-// objects that `read` uses exist.
+// bounded: shard, method, code, knob, and principals with a quota. Thread safety: any thread may
+// call Collect as long as the objects that `read` uses exist.
 class Collector final : public prometheus::Collectable {
  public:
   // REQUIRES: `rpc` outlives the collector.

@@ -17,8 +17,10 @@ constexpr char kLocalhost[] = "localhost:";
 
 absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions& options,
                                                           std::shared_ptr<Collector> collector,
-                                                          std::function<std::string()> not_ready) {
-  if (not_ready == nullptr) not_ready = [] { return std::string(); };
+                                                          ProbeTroubles troubles) {
+  for (auto* const trouble : {&troubles.not_ready, &troubles.not_healthy}) {
+    if (*trouble == nullptr) *trouble = [] { return std::string(); };
+  }
   const std::string& listen = options.listen;
   // The page server takes numeric addresses only.
   std::string address = listen;
@@ -30,8 +32,8 @@ absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions&
       .address = std::move(address),
       .path = "/metrics",
       .connections_max = options.connections_max,
-      .probes = {{.path = "/healthz", .trouble = [] { return std::string(); }},
-                 {.path = "/readyz", .trouble = std::move(not_ready)}},
+      .probes = {{.path = "/healthz", .trouble = std::move(troubles.not_healthy)},
+                 {.path = "/readyz", .trouble = std::move(troubles.not_ready)}},
       .render =
           [collector] { return prometheus::TextSerializer().Serialize(collector->Collect()); },
       .on_cut = [collector = std::move(collector)] { collector->CountCut(); },
@@ -44,10 +46,9 @@ absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const ExporterOptions&
 }
 
 absl::StatusOr<std::unique_ptr<Exporter>> Exporter::StartIfWanted(
-    const ExporterOptions& options, std::shared_ptr<Collector> collector,
-    std::function<std::string()> not_ready) {
+    const ExporterOptions& options, std::shared_ptr<Collector> collector, ProbeTroubles troubles) {
   if (options.listen.empty()) return nullptr;
-  return Start(options, std::move(collector), std::move(not_ready));
+  return Start(options, std::move(collector), std::move(troubles));
 }
 
 std::string Exporter::address() const { return absl::StrCat(host_, ":", port()); }

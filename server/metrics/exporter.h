@@ -17,21 +17,26 @@
 
 namespace duetime::metrics {
 
-// Serves GET /metrics with the collector's current metrics, GET /healthz while the process lives,
-// and GET /readyz, which is 503 with the reason while the server accepts no calls. Plain HTTP
+// Why a probe is answered with 503. Each function returns the reason, or an empty text; null means
+// that all is well.
+struct ProbeTroubles {
+  std::function<std::string()> not_ready = nullptr;
+  std::function<std::string()> not_healthy = nullptr;
+};
+
+// Serves GET /metrics with the collector's current metrics; GET /healthz, which is 503 while a
+// shard hangs; and GET /readyz, which is 503 while the server accepts no calls. Plain HTTP
 // without authentication: by default it listens on this machine only. The destructor ends the
 // thread; no thread calls the collector afterwards.
 class Exporter {
  public:
   // REQUIRES: `options.listen` is not empty. UNAVAILABLE if the exporter cannot listen on it.
-  // `not_ready` returns the reason, or an empty text; null means always ready.
-  static absl::StatusOr<std::unique_ptr<Exporter>> Start(
-      const ExporterOptions& options, std::shared_ptr<Collector> collector,
-      std::function<std::string()> not_ready = nullptr);
+  static absl::StatusOr<std::unique_ptr<Exporter>> Start(const ExporterOptions& options,
+                                                         std::shared_ptr<Collector> collector,
+                                                         ProbeTroubles troubles = {});
   // Like Start. Returns null if `options.listen` is empty.
   static absl::StatusOr<std::unique_ptr<Exporter>> StartIfWanted(
-      const ExporterOptions& options, std::shared_ptr<Collector> collector,
-      std::function<std::string()> not_ready);
+      const ExporterOptions& options, std::shared_ptr<Collector> collector, ProbeTroubles troubles);
 
   // The port in use. The system chose it if `listen` has port 0.
   uint16_t port() const { return server_->port(); }

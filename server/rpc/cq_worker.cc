@@ -30,7 +30,8 @@ CqWorker::CqWorker(ServerState* state, Services* services, const ServedMethods* 
       index_(index),
       cq_(std::move(cq)),
       app_(served->make_app(*this)),
-      untaken_(untaken) {}
+      untaken_(untaken),
+      slow_log_(state->slow_request_ms) {}
 
 CqWorker::~CqWorker() {
   if (queue_shut_) return;

@@ -21,6 +21,7 @@
 #include "server/rpc/server_state.h"
 #include "server/rpc/services.h"
 #include "server/rpc/session.h"
+#include "server/rpc/slow_log.h"
 #include "server/rpc/unary_call.h"
 
 namespace duetime::rpc {
@@ -66,6 +67,7 @@ class CqWorker {
   grpc::ServerCompletionQueue* cq() { return cq_.get(); }
   size_t index() const { return index_; }
   WorkerApp& app() { return *app_; }
+  SlowLog& slow_log() { return slow_log_; }
 
   void OnCallArrived(UnaryCall* call);
   void OnCallEnded() { --open_; }
@@ -134,6 +136,7 @@ class CqWorker {
   uint64_t abandon_at_mono_ms_ = 0;
   bool queue_shut_ = false;
   UntakenAnswers untaken_;
+  SlowLog slow_log_;
 };
 
 }  // namespace duetime::rpc

@@ -36,6 +36,8 @@ struct GrpcServerOptions {
   // The bytes of answers that clients have not read, see UntakenAnswers. Each completion queue has
   // an equal share.
   uint64_t untaken_answers_bytes_max = 256 << 20;
+  // Unary calls that take as long are logged, see SlowLog. 0: none.
+  uint64_t slow_request_ms = 1'000;
 };
 
 }  // namespace duetime::rpc

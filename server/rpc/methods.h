@@ -41,7 +41,7 @@ struct UnaryMethod {
   // turns of the worker's thread. Further calls wait inside gRPC, without a bound.
   int requests_posted = 10;
   // True if the call must learn that its client has gone (UnaryCall::gone). The notice costs each
-  // call one more event of the queue.
+  // call one more event of the queue. Such calls wait by design, so SlowLog leaves them out.
   bool watch_client = false;
 };
 

@@ -33,6 +33,8 @@ struct ServerState {
   base::Clock* const clock;
   metrics::RpcStats* const stats;
   std::atomic<ServingState> state{ServingState::kStarting};
+  // GrpcServerOptions::slow_request_ms. Constant once a worker exists.
+  uint64_t slow_request_ms = 0;
   // True once shutdown has begun: streams end, and the workers take no new calls.
   std::atomic<bool> ending{false};
 };

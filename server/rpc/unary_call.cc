@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/unary_call.h"
 
+#include <spdlog/spdlog.h>
+
 #include "server/base/check.h"
 #include "server/base/clock.h"
+#include "server/rpc/client_credentials.h"
 #include "server/rpc/cq_worker.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/message_io.h"
@@ -66,10 +69,24 @@ void UnaryCall::FinishWithError(const absl::Status& status) {
 }
 
 void UnaryCall::CountEnd(const absl::Status& status) {
-  worker_->state()
-      .stats->of(method_->id)
-      .EndTimed(static_cast<int>(status.code()), base::ReadMicros() - arrived_micros_);
+  const uint64_t now_micros = base::ReadMicros();
+  const uint64_t micros = now_micros - arrived_micros_;
+  worker_->state().stats->of(method_->id).EndTimed(static_cast<int>(status.code()), micros);
+  if (worker_->slow_log().IsSlow(micros) && !method_->watch_client)
+    LogSlow(status, micros, now_micros);
   if (on_end) std::exchange(on_end, nullptr)(status);
+}
+
+void UnaryCall::LogSlow(const absl::Status& status, uint64_t micros, uint64_t now_micros) {
+  constexpr uint64_t kMicrosPerMs = 1'000;
+  const std::optional<std::string> line =
+      worker_->slow_log().Line({.method = metrics::NameOf(method_->id),
+                                .micros = micros,
+                                .code = status.code(),
+                                .principal = caller == nullptr ? "" : caller->principal(),
+                                .peer = PeerHost(*context_)},
+                               now_micros / kMicrosPerMs);
+  if (line.has_value()) spdlog::warn("{}", *line);
 }
 
 void UnaryCall::OnDone(bool ok) {

@@ -89,6 +89,7 @@ class UnaryCall final : public CompletionTag {
   void RecycleIfOver();
   void Recycle();
   void CountEnd(const absl::Status& status);
+  void LogSlow(const absl::Status& status, uint64_t micros, uint64_t now_micros);
 
   CqWorker* const worker_;
   MemberTag<UnaryCall, &UnaryCall::OnDone> done_tag_{this};

@@ -74,6 +74,7 @@ void Engine::Run() {
   // The default timer slack lets the kernel add 50 microseconds to each sleep.
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   for (;;) {
+    turns_.fetch_add(1, std::memory_order_relaxed);
     const bool take = !CommandsLeft() && !Held();
     mailbox_.Take(take, std::exchange(handled_, {}), &taken_);
     if (take) {

@@ -3,6 +3,7 @@
 // Engine: the thread that runs one shard.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -68,6 +69,8 @@ class Engine {
   // Returns a copy of the counters. An idle engine makes the copy before it sleeps, a busy engine
   // about every 100 ms.
   protocol::ShardStats stats() const;
+  // The turns that the thread has begun.
+  uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
 
  private:
   // The share of one submitted batch in uncommitted_sum_.
@@ -97,6 +100,7 @@ class Engine {
   const EngineContext context_;
   ShardMailbox mailbox_;
   std::thread thread_;
+  std::atomic<uint64_t> turns_{0};
 
   // Confined to the engine's thread after Start.
   shard::Shard shard_;

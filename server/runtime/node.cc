@@ -214,6 +214,12 @@ std::vector<protocol::ShardStats> Node::shard_stats() const {
   return stats;
 }
 
+std::vector<uint64_t> Node::turns() const {
+  std::vector<uint64_t> turns;
+  for (const auto& engine : impl_->engines()) turns.push_back(engine->turns());
+  return turns;
+}
+
 CommitStats Node::commit_stats() const { return impl_->committer().stats(); }
 
 std::vector<MailboxStats> Node::mailbox_stats() const {

@@ -65,6 +65,8 @@ class Node {
   // Copies of the counters, at most about 100 ms old.
   std::vector<protocol::ShardStats> shard_stats() const;
   CommitStats commit_stats() const;
+  // The turns that each engine has begun. An idle engine begins one at least once a second.
+  std::vector<uint64_t> turns() const;
   // One element per shard; the last element is the catalog's.
   std::vector<MailboxStats> mailbox_stats() const;
   // The number of waiting commands of all shards and the catalog.

@@ -13,6 +13,7 @@
 #include "google/protobuf/descriptor.h"
 
 #include "tests/integration/daemon_fixture.h"
+#include "tests/support/http_get.h"
 
 namespace duetime::test {
 namespace {
@@ -66,11 +67,11 @@ class AccessTest : public DaemonTest {
     std::filesystem::rename(path + ".new", path);
   }
 
-  void StartWithAccess(std::vector<std::string> flags = {}) {
+  void StartWithAccess(std::vector<std::string> flags = {}, bool metrics = false) {
     flags.push_back("--access-file=" + directory_.Join("access.toml"));
     flags.push_back("--tokens-file=" + directory_.Join("tokens.toml"));
     flags.push_back("--audit-log=" + directory_.Join("audit.log"));
-    StartDaemon(flags, /*tcp=*/true);
+    StartDaemon(flags, /*tcp=*/true, metrics);
     tcp_ = grpc::CreateChannel(server_->tcp_target(), grpc::InsecureChannelCredentials());
   }
 
@@ -396,7 +397,7 @@ streams = 1
 topics = ["a.slow"]
 messages_per_second = 1
 )");
-  StartWithAccess();
+  StartWithAccess({}, /*metrics=*/true);
   v1::ScheduleBatchRequest batch;
   for (int i = 0; i < 50; ++i) *batch.add_messages() = Request("a", Millis(3'600'000));
   ASSERT_TRUE(Call("alice", "Messages/ScheduleBatch", batch).ok());
@@ -438,6 +439,16 @@ messages_per_second = 1
   EXPECT_THAT(answer.explanation(), HasSubstr("line 6"));
   check.set_principal("alice");
   EXPECT_EQ(InfoOf(Call("bob", "Admin/CheckAccess", check)).reason, "ACCESS_DENIED");
+  const std::string metrics = HttpGet(server_->metrics_port(), "/metrics");
+  for (const char* line : {"used_total{principal=\"alice\",quota=\"messages_per_second\"} 50",
+                           "refused_total{principal=\"alice\",quota=\"messages_per_second\"} 1",
+                           "used_total{principal=\"bob\",quota=\"messages_per_second\"} 1",
+                           "used_total{principal=\"bob\",quota=\"streams\"} 1",
+                           "refused_total{principal=\"bob\",quota=\"streams\"} 1"}) {
+    EXPECT_THAT(metrics, HasSubstr(std::string("\nduetime_quota_") + line + "\n"));
+  }
+  EXPECT_THAT(metrics, Not(HasSubstr("quota=\"bytes_per_second\"")));
+  EXPECT_THAT(metrics, Not(HasSubstr("principal=\"unix:")));
   first->TryCancel();
 }
 

@@ -21,6 +21,7 @@ namespace duetime::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class OperationsTest : public DaemonTest {
@@ -110,6 +111,36 @@ TEST_F(OperationsTest, NewTlsFilesAreUsedAndBadOnesAreNot) {
   EXPECT_NEAR(not_after, now + 24 * 3'600, 600);
 }
 
+TEST_F(OperationsTest, TheDoctorReadsTheCertificateAndTriesTheToken) {
+  const TestAuthority authority("it");
+  WriteServerFiles(authority);
+  Write("ca.pem", authority.pem());
+  // The hash is that of the token "flood".
+  Write("tokens.toml",
+        "[[token]]\nname = \"alice\"\nsha256 = "
+        "\"d8864644c15d33be9c0aef2d08c8fc105adc040de488b0116882a2cc6aa4492b\"\n");
+  Write("good", "flood");
+  Write("wrong", "nonsense");
+  StartDaemon(
+      {"--tls-cert=" + directory_.Join("cert.pem"), "--tls-key=" + directory_.Join("key.pem"),
+       "--tokens-file=" + directory_.Join("tokens.toml")},
+      /*tcp=*/true);
+  const auto doctor = [&](const std::string& token) {
+    return RunProgram({DUETIME_CLI, "doctor", "--server", server_->tcp_target(), "--tls-ca",
+                       directory_.Join("ca.pem"), "--token-file", directory_.Join(token)});
+  };
+  const RunResult good = doctor("good");
+  // The certificate of a test lasts a day.
+  EXPECT_EQ(good.exit.code, 3) << good.err;
+  EXPECT_THAT(good.out, HasSubstr("bad      certificate the server's TLS certificate ends in 23h"));
+  EXPECT_THAT(good.out, HasSubstr("ok       identity    the server knows this client as alice"));
+  const RunResult wrong = doctor("wrong");
+  EXPECT_EQ(wrong.exit.code, 3) << wrong.err;
+  EXPECT_THAT(wrong.out, HasSubstr("bad      identity    the server refuses the credentials: "));
+  EXPECT_THAT(wrong.out, HasSubstr("bad      certificate "));
+  EXPECT_THAT(wrong.out, Not(HasSubstr("Start it")));
+}
+
 TEST_F(OperationsTest, ClientCertificatesMayBeAskedForOnly) {
   const TestAuthority authority("authority");
   const TestAuthority stranger("stranger");
@@ -174,8 +205,10 @@ TEST_F(OperationsTest, TheSupervisorIsTold) {
       .environment = {{"NOTIFY_SOCKET", path}, {"WATCHDOG_USEC", "3000000"}}});
   ASSERT_TRUE(server_->Start()) << server_->error();
   // The housekeeping begins before the server serves.
+  EXPECT_EQ(next(), "STATUS=starting");
   EXPECT_EQ(next(), "WATCHDOG=1");
   EXPECT_EQ(next(), "READY=1");
+  EXPECT_EQ(next(), "STATUS=serving");
   EXPECT_EQ(next(), "WATCHDOG=1");
   ASSERT_TRUE(server_->Stop().has_value());
   std::string last;

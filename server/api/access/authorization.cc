@@ -19,6 +19,7 @@ namespace duetime::api {
 namespace {
 
 using access::CallerPtr;
+using access::QuotaName;
 using access::Verb;
 
 // A name that no topic can have is not repeated in errors and logs: it may be long.
@@ -118,22 +119,28 @@ struct Amount {
   uint64_t bytes = 0;
 };
 
+// Takes the amount from a quota. Counts that for metrics, if it is the quota of `counted`.
 absl::Status Charge(ServingContext& context, access::Meter* meter, const access::Quota& quota,
-                    absl::string_view of, const Amount& amount) {
+                    absl::string_view of, const Amount& amount, const access::Caller* counted) {
   const access::Meter::Verdict verdict =
       meter->Take(context.clock->Read().mono_ms,
                   {.messages_per_second = quota.messages_per_second,
                    .bytes_per_second = quota.bytes_per_second},
                   amount.messages, amount.bytes);
-  switch (verdict.limit) {
-    case access::Meter::Limit::kNone:
-      return absl::OkStatus();
-    case access::Meter::Limit::kMessages:
-      return QuotaError("messages_per_second", quota.messages_per_second, of, verdict.wait_ms);
-    case access::Meter::Limit::kBytes:
-      return QuotaError("bytes_per_second", quota.bytes_per_second, of, verdict.wait_ms);
+  if (verdict.limit == access::Meter::Limit::kNone) {
+    if (counted == nullptr) return absl::OkStatus();
+    if (quota.messages_per_second != 0) {
+      counted->CountUsed(QuotaName::kMessagesPerSecond, amount.messages);
+    }
+    if (quota.bytes_per_second != 0) counted->CountUsed(QuotaName::kBytesPerSecond, amount.bytes);
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  const bool bytes = verdict.limit == access::Meter::Limit::kBytes;
+  const QuotaName name = bytes ? QuotaName::kBytesPerSecond : QuotaName::kMessagesPerSecond;
+  if (counted != nullptr) counted->CountRefused(name);
+  return QuotaError(access::kQuotaNames[static_cast<size_t>(name)],
+                    bytes ? quota.bytes_per_second : quota.messages_per_second, of,
+                    verdict.wait_ms);
 }
 
 // What a request schedules, by topic.
@@ -221,7 +228,11 @@ absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call) {
     caller->meter()->calls.fetch_sub(1);
     auditor.End(status);
   };
-  if (!over) return absl::OkStatus();
+  if (!over) {
+    call.caller->CountUsed(QuotaName::kCallsInFlight, 1);
+    return absl::OkStatus();
+  }
+  call.caller->CountRefused(QuotaName::kCallsInFlight);
   constexpr uint64_t kRetryMs = 100;
   return CountedRefusal(context, QuotaError("calls_in_flight", quota->calls_in_flight,
                                             call.caller->principal(), kRetryMs));
@@ -275,13 +286,14 @@ absl::Status ChargeQuotas(ServingContext& context, const CallerPtr& caller,
   absl::Status status;
   // First, because a client over its own quota must not use up that of a topic.
   if (caller->quota() != nullptr && sum.messages > 0) {
-    status = Charge(context, caller->meter(), *caller->quota(), caller->principal(), sum);
+    status =
+        Charge(context, caller->meter(), *caller->quota(), caller->principal(), sum, caller.get());
   }
   for (const auto& [topic, amount] : amounts) {
     const access::Quota* const quota = caller->policy().QuotaOfTopic(topic);
     if (!status.ok() || quota == nullptr || !CanBeTopic(topic)) continue;
     status = Charge(context, context.access->MeterOfTopic(topic).get(), *quota,
-                    absl::StrCat("topic ", topic), amount);
+                    absl::StrCat("topic ", topic), amount, nullptr);
   }
   return status.ok() ? status : CountedRefusal(context, status);
 }

@@ -22,7 +22,11 @@ absl::Status StreamCaller::Open(const grpc::ServerContext& stream) {
   const access::Quota* const quota = caller_->quota();
   if (quota == nullptr || quota->streams == 0) return absl::OkStatus();
   counted_ = caller_;
-  if (caller_->meter()->streams.fetch_add(1) < quota->streams) return absl::OkStatus();
+  if (caller_->meter()->streams.fetch_add(1) < quota->streams) {
+    caller_->CountUsed(access::QuotaName::kStreams, 1);
+    return absl::OkStatus();
+  }
+  caller_->CountRefused(access::QuotaName::kStreams);
   constexpr uint64_t kRetryMs = 1'000;
   return CountedRefusal(*context_,
                         QuotaError("streams", quota->streams, caller_->principal(), kRetryMs));

@@ -56,6 +56,7 @@ CallTask Schedule(ApiWorker& worker, rpc::UnaryCall& call) {
   if (request == nullptr) co_return;
   PostedJob job(&worker);
   worker.router().Begin(1, job.get());
+  job.get()->trace = TraceContextOf(call.server_context());
   worker.router().Add(*request, kSingle, job.get());
   if (worker.router().DropIfMissing(*job.get())) {
     // Other calls use the parsed message while this one waits.
@@ -77,6 +78,7 @@ CallTask ScheduleBatch(ApiWorker& worker, rpc::UnaryCall& call) {
   PostedJob job(&worker);
   const auto count = static_cast<size_t>(request->messages_size());
   worker.router().Begin(count, job.get());
+  job.get()->trace = TraceContextOf(call.server_context());
   AddAll(worker.router(), *request, job.get());
   std::unique_ptr<const v1::ScheduleBatchRequest> kept;
   // An existing topic may be deleted while the catalog creates another. Each round adds a topic of

@@ -77,6 +77,7 @@ void ScheduleJob::Clear() {
   } else {
     items.clear();
   }
+  trace = {};
   missing.clear();
   ensured.clear();
   refused.clear();
@@ -128,7 +129,10 @@ void ScheduleRouter::Add(const v1::ScheduleRequest& request, int index, Schedule
   if (status.ok()) {
     status = ValidateSchedule(request, context_->options.limits, job->accept_ms, index, &valid_);
   }
-  if (status.ok()) status = Accept(request, index, &valid_, &record_, job);
+  if (status.ok()) {
+    AddTraceContext(job->trace, context_->options.limits, &valid_.attributes);
+    status = Accept(request, index, &valid_, &record_, job);
+  }
   if (status.ok()) return;
   job->items.emplace_back().error = std::move(status);
 }

@@ -17,6 +17,7 @@
 
 #include "duetime/v1/messages.pb.h"
 #include "server/api/messages/schedule_validation.h"
+#include "server/api/messages/trace_context.h"
 #include "server/api/serving_context.h"
 #include "server/catalog/topic.h"
 #include "server/protocol/commands.h"
@@ -42,6 +43,8 @@ struct ScheduledItem {
 // Plain data. The objects are reused.
 struct ScheduleJob {
   base::Now now;
+  // The trace context of the call, for messages without one. Set it between Begin and Add.
+  TraceContext trace;
   // The acceptance of the present message.
   uint64_t accept_ms = 0;
   // The slot of the messages without a name, unless their topic limits minutes.

@@ -33,6 +33,7 @@ void ScheduleStream::OnOpened() {
   }
   const uint64_t before = context.schedule_streams.fetch_add(1);
   counted_ = true;
+  trace_ = TraceContextOf(*server_context());
   if (before >= context.options.streams_max) {
     return End(rpc::ToGrpcStatus(StreamLimitError(context.options.streams_max)));
   }
@@ -77,6 +78,7 @@ absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
   }
   ScheduleRouter& router = api_->router();
   router.Begin(static_cast<size_t>(request->messages_size()), &frame.job);
+  frame.job.trace = trace_;
   AddMessages(*request);
   if (!router.DropIfMissing(frame.job)) {
     PostFrame(&frame);

@@ -87,6 +87,8 @@ class ScheduleStream final : public rpc::BidiStream, public ReplySink {
   std::optional<AskedTopics> asking_;
   std::unique_ptr<v1::ScheduleStreamRequest> kept_;
   bool counted_ = false;
+  // Of the stream's metadata, for every message.
+  TraceContext trace_;
   std::optional<grpc::Status> closing_;
   uint64_t close_by_mono_ms_ = UINT64_MAX;
 };

@@ -124,6 +124,7 @@ class FakeServer final : private v1::Messages::Service, private v1::Admin::Servi
   DUETIME_FAKE(UpdateSubscription)
   DUETIME_FAKE(DeleteSubscription)
   DUETIME_FAKE(Forecast)
+  DUETIME_FAKE(CheckAccess)
   DUETIME_FAKE(StartBulk)
   DUETIME_FAKE(GetOperation)
   DUETIME_FAKE(ListOperations)

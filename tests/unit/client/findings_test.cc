@@ -154,6 +154,40 @@ TEST(HostFactsTest, WhatLinuxTells) {
   EXPECT_EQ(ReadKernelClock().synchronised, adjtimex(&clock) != TIME_ERROR);
 }
 
+TEST(FindingsTest, TheServersCertificate) {
+  const absl::Time now = absl::FromUnixSeconds(1'800'000'000);
+  const absl::Duration day = absl::Hours(24);
+  const struct {
+    absl::Duration left;
+    Level level;
+    std::string text;
+  } cases[] = {
+      {21 * day, Level::kOk, "ends in 21d"},
+      {21 * day - absl::Seconds(1), Level::kWarning, "ends in 20d23h"},
+      {3 * day, Level::kWarning, "ends in 3d"},
+      {3 * day - absl::Seconds(1), Level::kBad, "ends in 2d23h"},
+      {-30 * day, Level::kBad, "ended 30d ago"},
+  };
+  for (const auto& [left, level, text] : cases) {
+    const Finding finding = CheckCertificate(now + left, now);
+    EXPECT_EQ(finding.level, level) << finding.text;
+    EXPECT_THAT(finding.text, HasSubstr(text));
+    Remarks({finding});
+  }
+}
+
+TEST(FindingsTest, TheIdentityOfTheClient) {
+  v1::CheckAccessResponse answer;
+  answer.set_principal("alice");
+  EXPECT_THAT(CheckIdentity(answer).text, HasSubstr("as alice, which may not operate it"));
+  answer.set_allowed(true);
+  EXPECT_THAT(CheckIdentity(answer).text, HasSubstr("as alice, which may operate it"));
+  EXPECT_THAT(Remarks({CheckIdentity(answer), CheckIdentity(absl::FailedPreconditionError("off")),
+                       CheckIdentity(absl::UnauthenticatedError("the token is unknown")),
+                       CheckIdentity(absl::UnimplementedError("an old server"))}),
+              ElementsAre("identity: bad", "identity: warning"));
+}
+
 using DoctorTest = CommandsTest;
 
 TEST_F(DoctorTest, ExitCodes) {
@@ -165,7 +199,9 @@ TEST_F(DoctorTest, ExitCodes) {
   Answer<v1::ListTopicsRequest, v1::ListTopicsResponse>("topics { name: 'a' }");
   Answer<v1::ListSubscriptionsRequest, v1::ListSubscriptionsResponse>(
       "subscriptions { topic: 'a' name: 's' }");
+  Refuse<v1::CheckAccessRequest>(grpc::StatusCode::FAILED_PRECONDITION, "ACCESS_CONTROL_OFF");
   const std::string out = Out("doctor");
+  EXPECT_THAT(out, HasSubstr("ok       identity    the server asks for no token"));
   EXPECT_THAT(out, HasSubstr("warning  quotas      1 of 1 topics (a) accept"));
   EXPECT_THAT(out, HasSubstr("ok       access      unix:"));
   EXPECT_THAT(Out("doctor --json"), HasSubstr("{\"check\":\"clock\",\"level\":\"ok\",\"text\":"));

@@ -69,7 +69,10 @@ Readings DistinctReadings() {
   }
   // The catalog's mailbox.
   readings.mailboxes.push_back({.commands = next++, .bytes = next++, .refused = next++});
-  for (uint64_t* field : {&readings.commit.groups,
+  readings.quotas = {{.principal = "alice", .quota = "streams"}};
+  for (uint64_t* field : {&readings.quotas[0].used,
+                          &readings.quotas[0].refused,
+                          &readings.commit.groups,
                           &readings.commit.syncs,
                           &readings.commit.batches,
                           &readings.commit.records,

@@ -4,6 +4,9 @@
 #include <atomic>
 #include <grpcpp/generic/generic_stub.h>
 #include <set>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,6 +54,90 @@ TEST_F(UnaryTest, SaysThatItIsStarting) {
   Serve();
   EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::SERVING);
   EXPECT_TRUE(Schedule(NewMessage("t", "p"), &response).ok());
+}
+
+TEST_F(UnaryTest, ASlowCallIsLoggedAndAPullThatWaitsIsNot) {
+  std::ostringstream lines;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines)));
+  GatedStore* const gate = UseGatedStore();
+  api::ServerOptions options = DefaultOptions();
+  options.slow_request_ms = 30;
+  Start(options);
+  MustSchedule(NewMessage("t", "p", 100));
+  v1::PullRequest pull;
+  pull.set_topic("t");
+  pull.mutable_wait()->set_nanos(60'000'000);
+  v1::PullResponse pulled;
+  EXPECT_TRUE(messages_->Pull(NewContext().get(), pull, &pulled).ok());
+  gate->SetOpen(false);
+  const uint64_t begin = base::ReadMicros();
+  std::thread caller([this] { MustSchedule(NewMessage("t", "p", 100)); });
+  gate->AwaitAppend();
+  while (base::ReadMicros() < begin + 100'000) std::this_thread::yield();
+  gate->SetOpen(true);
+  caller.join();
+  StopAll();
+  spdlog::set_default_logger(before);
+  EXPECT_NE(lines.str().find("slow call: Schedule took "), std::string::npos) << lines.str();
+  EXPECT_NE(lines.str().find(" ms, OK, from unix"), std::string::npos) << lines.str();
+  EXPECT_EQ(lines.str().find("Pull"), std::string::npos) << lines.str();
+}
+
+TEST_F(UnaryTest, AMessageKeepsTheTraceContextOfItsCall) {
+  Start();
+  const std::string parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  const auto traced = [&](const std::string& header) {
+    auto context = NewContext();
+    context->AddMetadata("traceparent", header);
+    context->AddMetadata("tracestate", "vendor=1");
+    return context;
+  };
+  const auto attributes = [this](const std::string& id) {
+    v1::GetRequest get;
+    get.set_message_id(id);
+    get.set_view(v1::MESSAGE_VIEW_FULL);
+    v1::GetResponse response;
+    EXPECT_TRUE(messages_->Get(NewContext().get(), get, &response).ok());
+    const auto& found = response.message().attributes();
+    return std::map<std::string, std::string>(found.begin(), found.end());
+  };
+  const std::map<std::string, std::string> both = {{"traceparent", parent},
+                                                   {"tracestate", "vendor=1"}};
+  v1::ScheduleRequest own = NewMessage("t", "p", 100);
+  (*own.mutable_attributes())["traceparent"] = "mine";
+  v1::ScheduleResponse one;
+  const v1::ScheduleRequest plain = NewMessage("t", "p", 100);
+  ASSERT_TRUE(messages_->Schedule(traced(parent).get(), plain, &one).ok());
+  EXPECT_EQ(attributes(one.message().id()), both) << "the call that creates the topic";
+  ASSERT_TRUE(messages_->Schedule(traced(parent).get(), plain, &one).ok());
+  EXPECT_EQ(attributes(one.message().id()), both);
+  ASSERT_TRUE(messages_->Schedule(traced("nonsense").get(), plain, &one).ok());
+  EXPECT_TRUE(attributes(one.message().id()).empty());
+  ASSERT_TRUE(messages_->Schedule(NewContext().get(), plain, &one).ok());
+  EXPECT_TRUE(attributes(one.message().id()).empty()) << "of a call before";
+
+  v1::ScheduleBatchRequest batch;
+  *batch.add_messages() = plain;
+  *batch.add_messages() = own;
+  v1::ScheduleBatchResponse many;
+  ASSERT_TRUE(messages_->ScheduleBatch(traced(parent).get(), batch, &many).ok());
+  EXPECT_EQ(attributes(many.results(0).message().id()), both);
+  EXPECT_EQ(attributes(many.results(1).message().id()).at("traceparent"), "mine");
+  EXPECT_EQ(attributes(many.results(1).message().id()).size(), 1u);
+
+  const auto context = traced(parent);
+  const auto stream = messages_->ScheduleStream(context.get());
+  v1::ScheduleStreamRequest frame;
+  *frame.add_messages() = plain;
+  v1::ScheduleStreamResponse response;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(stream->Write(frame) && stream->Read(&response));
+    EXPECT_EQ(attributes(response.results(0).message().id()), both);
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 TEST_F(UnaryTest, SchedulesGetsAndCancels) {

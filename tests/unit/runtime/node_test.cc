@@ -279,6 +279,20 @@ TEST_F(NodeTest, TheCatalogAnswersWhenEveryShardHasTheChange) {
   EXPECT_EQ(node_->snapshots().Read().subscriptions(), 1u) << "published when Start returns";
 }
 
+TEST_F(NodeTest, TurnsTellWhichEngineHangs) {
+  StartNode();
+  sink_.SetClosed(true);
+  ASSERT_TRUE(node_->Post(0, protocol::GetCommand{.tag = CallTag{1}, .target = {}}).ok());
+  sink_.WaitForBlockedEngine();
+  const std::vector<uint64_t> before = node_->turns();
+  ASSERT_EQ(before.size(), kShards);
+  // The idle engine makes turns, too.
+  while (node_->turns()[1] < before[1] + 2) std::this_thread::yield();
+  EXPECT_EQ(node_->turns()[0], before[0]);
+  sink_.SetClosed(false);
+  while (node_->turns()[0] == before[0]) std::this_thread::yield();
+}
+
 // Requests for one topic run one after the other, and each waits for all shards.
 TEST_F(NodeTest, RequestsThatWaitInTheCatalogCountAgainstItsMailbox) {
   options_.mailbox.commands_max = 10;
