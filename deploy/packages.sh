@@ -54,6 +54,7 @@ build_client() {
 
 try() {
   root=$1
+  deploy/install-deps.sh image
   [[ -x $root/usr/bin/apt-get ]] || debootstrap --variant=minbase bookworm "$root" >/dev/null
   # The mirrors of this machine, in place of debootstrap's.
   if compgen -G '/etc/apt/sources.list.d/*' >/dev/null; then
