@@ -1,38 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# docker build -t duetime .
+# docker build -t duetime .          without an engine at hand: deploy/image.sh
 # docker run --name duetime --read-only --tmpfs /tmp --cap-drop=ALL --security-opt=no-new-privileges \
 #   -v duetime:/var/lib/duetime duetime
 # docker exec duetime duetime info
 #
-# As it comes, the daemon listens on a Unix socket inside the container only, for `docker exec` and the health check.
-# To open it to others add --listen with TLS files, or with --insecure-nonloopback as deploy/compose.yaml does.
-FROM debian:12-slim AS build
+# As it comes, the daemon listens on a Unix socket inside the container only, for `docker exec` and the health check, so that -p
+# alone reaches nothing. For one machine, publish on the loopback and say that whoever reaches the port may do everything:
+#
+#   docker run -p 127.0.0.1:7788:7788 ... duetime --listen=0.0.0.0:7788 --insecure-nonloopback
+#
+# For others, -p 7788:7788 and, in place of that flag, certificates: -v /etc/duetime/tls:/tls:ro ... duetime
+# --listen=0.0.0.0:7788 --tls-cert=/tls/tls.crt --tls-key=/tls/tls.key --tls-client-ca=/tls/ca.crt. User 65532 reads them.
+ARG BASE=debian:12-slim
+FROM $BASE AS build
 WORKDIR /src
 COPY deploy/install-deps.sh deploy/
 RUN deploy/install-deps.sh unit
 COPY . .
-# The fast tests are part of the build: an image that exists has passed them.
-RUN cmake --preset release -DDUETIME_BENCH=OFF \
-    && cmake --build --preset release \
+# The fast tests are part of the build: an image that exists has passed them. Each has the name of its program.
+RUN cmake --preset release -DDUETIME_BENCH=OFF -DDUETIME_PCH=tests \
+    && cmake --build --preset release --target duetimed duetime \
+       $(ctest --preset release --show-only --label-regex 'unit|contract|scenario' | sed -nE 's/^ *Test +#[0-9]+: //p') \
     && ctest --preset release --label-regex 'unit|contract|scenario' \
     && strip --strip-debug -o /usr/local/bin/duetimed build/release/server/duetimed \
     && strip --strip-debug -o /usr/local/bin/duetime build/release/client/cli/duetime \
     && mkdir -p client/console/dist
 
-FROM debian:12-slim
-COPY deploy/install-deps.sh /tmp/
-# 65532: an id that owns nothing else. Docker copies the directory, with its owner, into a new volume. The file "init"
-# lets the daemon create its store there, once. A directory of the host that is mounted there must belong to 65532, and
-# needs the daemon's --init the first time: after the name of the image, because `docker run` has an --init of its own.
-RUN /tmp/install-deps.sh runtime \
-    && rm -rf /var/lib/apt/lists/* /tmp/install-deps.sh \
-    && install -d -o 65532 -g 65532 -m 0700 /var/lib/duetime \
-    && install -o 65532 -g 65532 -m 0600 /dev/null /var/lib/duetime/init
+# What goes into the image, in /image: no package manager, and of the packages only the files that the programs load.
+FROM $BASE AS root
+COPY deploy/install-deps.sh deploy/image-root.sh /tmp/
+RUN /tmp/install-deps.sh runtime
 COPY --from=build /usr/local/bin/duetimed /usr/local/bin/duetime /usr/bin/
 # The page of `duetime console`, if it was built before the image. For a container with the network of its host.
 COPY --from=build /src/client/console/dist /usr/share/duetime/console
 COPY LICENSE /usr/share/doc/duetime/
+RUN /tmp/image-root.sh /image
+
+FROM scratch
+COPY --from=root /image/ /
+# 65532: an id that owns nothing else. Docker copies the directory, with its owner, into a new volume. The file "init"
+# lets the daemon create its store there, once. A directory of the host that is mounted there must belong to 65532, and
+# needs the daemon's --init the first time: after the name of the image, because `docker run` has an --init of its own.
+COPY --from=root --chown=65532:65532 /data/ /var/lib/
 USER 65532:65532
 VOLUME /var/lib/duetime
 EXPOSE 7788 7789
@@ -41,4 +51,4 @@ STOPSIGNAL SIGTERM
 ENV DUETIME_SERVER=unix:/tmp/duetime.sock
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
     CMD duetime info --timeout 2s --json | grep -q '"state":"SERVING_STATE_SERVING"'
-ENTRYPOINT ["duetimed", "--data-dir=/var/lib/duetime", "--listen=unix:/tmp/duetime.sock"]
+ENTRYPOINT ["/usr/bin/duetimed", "--data-dir=/var/lib/duetime", "--listen=unix:/tmp/duetime.sock"]

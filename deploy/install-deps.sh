@@ -8,6 +8,7 @@
 #   deploy/install-deps.sh unit       and the tests that need no more than a compiler
 #   deploy/install-deps.sh test       and everything that tests/run.sh does
 #   deploy/install-deps.sh runtime    to run the built programs, no more
+#   deploy/install-deps.sh image      for deploy/image.sh, and for deploy/packages.sh --try
 #   deploy/install-deps.sh --print GROUP   prints the packages of the group and stops
 #
 # This is the one list of packages: the Dockerfile, deploy/quickstart.sh and tests/run.sh all use it.
@@ -59,6 +60,8 @@ runtime=(
   tzdata
 )
 
+image=(buildah debootstrap iproute2)
+
 usage() {
   sed -n '4,${/^#/!q; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
 }
@@ -76,6 +79,7 @@ main() {
     unit) wanted=("${unit[@]}") ;;
     test) wanted=("${test[@]}") ;;
     runtime) wanted=("${runtime[@]}") ;;
+    image) wanted=("${image[@]}") ;;
     *)
       usage >&2
       return 2

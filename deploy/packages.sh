@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes the Debian packages duetimed and duetime in build/release/packages, from the release build.
+# Makes the Debian packages duetimed, duetime and libduetime-client-dev in build/release/packages, from the release build.
 #
 #   deploy/packages.sh                 installs what is missing, builds, packs
 #   deploy/packages.sh --try FOLDER    then installs them in a bare Debian 12 in FOLDER (debootstrap, root), runs the daemon as its
-#                                      unit does, schedules and receives, upgrades, removes and purges
+#                                      unit does, schedules and receives, upgrades, removes and purges. A program that is
+#                                      built there with the library schedules the message
 #
 # For the page of `duetime console`, build it first: npm ci && npm run build in client/console.
 set -euo pipefail
@@ -42,8 +43,18 @@ use() {
     kill "$daemon" && wait "$daemon"'
 }
 
+# A program of somebody else: it knows the installed library only.
+build_client() {
+  cp -r tests/integration/installed_client "$root/tmp/program"
+  in_root sh -ec '
+    apt-get install -qq -y --no-install-recommends g++ cmake make >/dev/null
+    cmake -S /tmp/program -B /tmp/program/build -DCMAKE_BUILD_TYPE=Release >/dev/null
+    cmake --build /tmp/program/build >/dev/null'
+}
+
 try() {
   root=$1
+  deploy/install-deps.sh image
   [[ -x $root/usr/bin/apt-get ]] || debootstrap --variant=minbase bookworm "$root" >/dev/null
   # The mirrors of this machine, in place of debootstrap's.
   if compgen -G '/etc/apt/sources.list.d/*' >/dev/null; then
@@ -53,12 +64,13 @@ try() {
   in_root apt-get update -qq
   pack 1
   install_into
-  use 'duetime schedule t "kept" --in 0s; duetime man >/dev/null; test -s /usr/share/man/man1/duetime.1'
+  build_client
+  use '/tmp/program/build/installed_client; duetime man >/dev/null; test -s /usr/share/man/man1/duetime.1'
   pack 2
   install_into
   in_root dpkg-query --show --showformat '${Version}\n' duetimed | grep -q -- '-2$'
   use 'duetime subscribe t --max 1 --for 20s | grep kept'
-  in_root apt-get remove -qq -y duetimed duetime >/dev/null
+  in_root apt-get remove -qq -y duetimed duetime libduetime-client-dev >/dev/null
   in_root test ! -e /usr/bin/duetimed -a -e /etc/duetime/duetimed.toml -a -d /var/lib/duetime
   in_root dpkg --purge duetimed
   in_root test ! -e /etc/duetime -a -d /var/lib/duetime
@@ -68,7 +80,7 @@ try() {
 
 deploy/install-deps.sh build
 cmake --preset release >/dev/null
-cmake --build --preset release --target duetimed duetime duetime_written
+cmake --build --preset release --target duetimed duetime duetime_written duetime_client_installed
 pack 1
 ls -l "$packages"
 if [[ ${1:-} == --try ]]; then try "${2:?a folder}"; fi

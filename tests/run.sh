@@ -12,7 +12,7 @@
 #   lint      buf over the protos; promtool over the alerts; clang-tidy over the daemon, the client and the storage
 #   clients   the libraries of the other languages: each is built, checked and tested with its own tools, and passes the
 #             conformance suite against the daemon of the release lane. Then the examples, the imports from other queues,
-#             and the console in a browser
+#             the console in a browser, and the Kubernetes files
 #   fuzz      the fuzz targets for ten minutes each, or DUETIME_FUZZ_SECONDS; only when named
 #   faults    the tests of the store on a disk that fails, forgets or decays, in full: every call that can fail with every
 #             error, 2,000 power cuts, 10,000 changed files. The release lane runs a part of them; only when named
@@ -25,7 +25,7 @@
 #                                     scenario tests and the house rules
 #
 # Every lane needs the network if Debian packages are missing, to install them. Besides, two lanes do: lint installs buf from
-# npm's registry into build/buf and unpacks Debian's promtool into build/promtool, once, and clients what the lock files below client name. Everything else stays on the loopback.
+# npm's registry into build/buf and unpacks Debian's promtool into build/promtool, once, and clients what the lock files below client name, and the tools of tests/tidy/kubernetes into build/kubernetes. Everything else stays on the loopback.
 #
 # The last line is "N passed, N failed": the tests of all lanes, and the quickstart; a lane that only builds counts as one, and
 # so does a build that fails. Exits 0 only if nothing failed. Logs are in build/logs.
@@ -271,6 +271,8 @@ lane_clients() {
     suite "$logs/console.log" "clients: the console in a browser" node client/console/build/test/run.js \
       --duetimed build/release/server/duetimed --duetime build/release/client/cli/duetime --assets client/console/dist \
       --shots build/console-shots
+  check "$logs/kubernetes.log" "clients: kubeconform and helm lint over the Kubernetes files, played" \
+    tests/tidy/kubernetes/check.sh build/kubernetes build/release/server/duetimed build/release/client/cli/duetime
 }
 
 lane_quick() {

@@ -43,19 +43,19 @@ void CheckTls(const Config& config, std::vector<std::string>* faults) {
 }
 
 // Connections to the address are encrypted and authenticated if `secure`.
-void CheckAddress(const Config& config, absl::string_view knob, const std::string& address,
-                  bool secure, std::vector<std::string>* faults) {
+void CheckAddress(const Config& config, const std::string& address, bool secure,
+                  std::vector<std::string>* faults) {
   const absl::StatusOr<rpc::ListenAddress> parsed = rpc::ParseListenAddress(address);
   if (!parsed.ok()) {
-    faults->push_back(absl::StrCat(knob, ": ", parsed.status().message()));
+    faults->push_back(absl::StrCat("listen: ", parsed.status().message()));
     return;
   }
   if (parsed->IsLocal() || secure || config.server.insecure_nonloopback) return;
   faults->push_back(absl::StrCat(
-      knob, " = \"", address,
+      "listen = \"", address,
       "\" can be reached by other machines and would not be encrypted and authenticated. Use a "
       "loopback or Unix address, give tls_cert and tls_key with tls_client_ca, access_file or "
-      "tokens_file (gRPC only), or, if everyone who can reach it may read, cancel and settle every "
+      "tokens_file, or, if everyone who can reach it may read, cancel and settle every "
       "message, set insecure_nonloopback = true"));
 }
 
@@ -75,15 +75,27 @@ void CheckAddresses(const Config& config, std::vector<std::string>* faults) {
   const bool authenticated =
       certificates || !config.access.access_file.empty() || !config.access.tokens_file.empty();
   for (const std::string& address : config.server.listen) {
-    CheckAddress(config, "listen", address, encrypted && authenticated, faults);
+    CheckAddress(config, address, encrypted && authenticated, faults);
   }
+}
+
+void CheckMetricsAddress(const Config& config, std::vector<std::string>* faults) {
   if (config.metrics.listen.empty()) return;
   const absl::StatusOr<rpc::ListenAddress> parsed = rpc::ParseListenAddress(config.metrics.listen);
-  if (parsed.ok() && !parsed->unix_path.empty()) {
+  if (!parsed.ok()) {
+    faults->push_back(absl::StrCat("metrics_listen: ", parsed.status().message()));
+    return;
+  }
+  if (!parsed->unix_path.empty()) {
     faults->push_back("metrics_listen must be host:port, not a Unix socket");
     return;
   }
-  CheckAddress(config, "metrics_listen", config.metrics.listen, /*secure=*/false, faults);
+  const bool allowed = config.metrics.insecure_nonloopback || config.server.insecure_nonloopback;
+  if (parsed->IsLocal() || allowed) return;
+  faults->push_back(
+      absl::StrCat("metrics_listen = \"", config.metrics.listen,
+                   "\" can be reached by other machines and is not encrypted. Use a loopback "
+                   "address, or set metrics_insecure_nonloopback = true"));
 }
 
 struct Order {
@@ -124,6 +136,7 @@ absl::Status Validate(const Config& config) {
   CheckBounds(config, &faults);
   CheckTls(config, &faults);
   CheckAddresses(config, &faults);
+  CheckMetricsAddress(config, &faults);
   CheckAccess(config, &faults);
   CheckOrders(config, &faults);
   if (faults.empty()) return absl::OkStatus();

@@ -115,6 +115,10 @@ std::vector<Knob> NetworkKnobs() {
       Text("metrics_listen", kNetwork,
            "Address for Prometheus metrics over plain HTTP (/metrics). Empty: no metrics.",
            [](auto& c) { return &c.metrics.listen; }),
+      Text("metrics_insecure_nonloopback", kNetwork,
+           "Allow other machines to reach metrics_listen. Its answers are not encrypted, name no "
+           "topic and hold no payload.",
+           [](auto& c) { return &c.metrics.insecure_nonloopback; }),
       Number("metrics_connections_max", kNetwork, Unit::kCount, {1, 10'000},
              "Maximum number of connections to metrics_listen. Beyond it, the oldest is closed, so "
              "that slow readers do not shut out others. At most an eighth of the limit of open "

@@ -526,20 +526,6 @@ TEST_F(AccessTest, TheAuditLogHasChangesAndRefusalsAndNoSecrets) {
   }
 }
 
-TEST_F(AccessTest, AnAuditLogThatCannotBeWrittenSaysSo) {
-  StartDaemon({"--audit-log=/dev/full"}, /*tcp=*/false);
-  v1::CreateTopicRequest create;
-  create.mutable_topic()->set_name("a");
-  v1::CreateTopicResponse created;
-  grpc::ClientContext context;
-  SetDeadline(&context);
-  ASSERT_TRUE(v1::Admin::NewStub(channel_)->CreateTopic(&context, create, &created).ok());
-  const auto deadline = Clock::now() + Millis(5'000);
-  while (server_->log().find("audit_lines_lost") == std::string::npos && Clock::now() < deadline) {
-  }
-  EXPECT_THAT(server_->log(), HasSubstr("audit_log: "));
-}
-
 TEST_F(AccessTest, TheToolMakesListsAndRevokesTokens) {
   Write("access.toml",
         Rules() + "\n[[rule]]\nwho = [\"group:g'\"]\nmay = [\"schedule\"]\ntopics = [\"odd\"]\n");

@@ -217,5 +217,17 @@ TEST_F(OperationsTest, TheSupervisorIsTold) {
   close(fd);
 }
 
+TEST_F(OperationsTest, AnAuditLogThatCannotBeWrittenSaysSo) {
+  StartDaemon({"--audit-log=/dev/full"}, /*tcp=*/false);
+  v1::CreateTopicRequest create;
+  create.mutable_topic()->set_name("a");
+  v1::CreateTopicResponse created;
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  ASSERT_TRUE(v1::Admin::NewStub(channel_)->CreateTopic(&context, create, &created).ok());
+  EXPECT_TRUE(Comes([&] { return server_->log().find("audit_lines_lost") != std::string::npos; }));
+  EXPECT_THAT(server_->log(), HasSubstr("audit_log: "));
+}
+
 }  // namespace
 }  // namespace duetime::test

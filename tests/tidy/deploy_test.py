@@ -106,6 +106,16 @@ class ConfigTest(unittest.TestCase):
         state = re.search(r'"state":"(\w+)"', read("Dockerfile"))[1]
         self.assertRegex(read("proto/duetime/v1/admin.proto"), rf"\n  {state} = \d")
 
+    def test_the_image_gets_what_its_build_reads(self):
+        sent = set(re.findall(r"^!(\S+)", read(".dockerignore"), re.MULTILINE))
+        folders = re.findall(r"^\s*add_subdirectory\((\w+)\)", read("CMakeLists.txt"), re.MULTILINE)
+        self.assertGreater(len(folders), 4)
+        self.assertEqual([name for name in folders if not {name, f"{name}/CMakeLists.txt"} & sent], [])
+        copied = re.findall(r"^COPY (?!--from)(.+) \S+$", read("Dockerfile"), re.MULTILINE)
+        files = {name for line in copied for name in line.split()} - {"."}
+        self.assertGreater(len(files), 2)
+        self.assertLessEqual(files, sent)
+
     def test_flags_in_the_deploy_files_exist(self):
         flags = set(re.findall(r"--([\w-]+)", run(DUETIMED, "--help")))
         compose = re.findall(r"^\s+- --([\w-]+)", read("deploy/compose.yaml"), re.MULTILINE)

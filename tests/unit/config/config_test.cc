@@ -434,6 +434,8 @@ TEST(ValidateTest, PlaintextBeyondThisMachineNeedsToBeSaid) {
   // TLS covers gRPC only.
   config.metrics.listen = "0.0.0.0:7789";
   ExpectFault(config, "metrics_listen = \"0.0.0.0:7789\" can be reached");
+  config.metrics.insecure_nonloopback = true;
+  EXPECT_TRUE(Validate(config).ok());
 }
 
 TEST(ValidateTest, AnAccessFileMustBeReadable) {

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Makes the file system of the image, in a stage of the Dockerfile that has the programs and their packages.
+#
+#   image-root.sh FOLDER   the programs, the libraries that they load, time zones, and a shell of one file for `docker exec`, the
+#                          health check and Kubernetes; with the licences, and the names of the packages for scanners. The
+#                          data directory goes into /data
+set -euo pipefail
+folder=$1
+
+apt-get install -q -y --no-install-recommends busybox-static
+programs=(/usr/bin/duetimed /usr/bin/duetime)
+mapfile -t libraries < <(ldd "${programs[@]}" | grep -o '/lib[^ :)]*' | sort -u)
+mkdir -p "$folder"/{etc,tmp,usr/share/doc,var/lib/dpkg/status.d}
+cp --parents --dereference "${programs[@]}" "${libraries[@]}" "$folder"
+cp --parents --recursive --preserve=links /usr/share/zoneinfo /usr/share/duetime /usr/share/doc/duetime "$folder"
+rm -rf "$folder"/usr/share/zoneinfo/{posix,right}
+mkdir -p "$folder/bin"
+cp /bin/busybox "$folder/bin"
+for tool in cat grep ls mkdir sh sleep touch; do ln -s busybox "$folder/bin/$tool"; done
+
+# dpkg knows a file under /usr, or under the link to it.
+mapfile -t packages < <(for library in "${libraries[@]}"; do
+  { dpkg-query --search "$library" "/usr$library" "$(realpath "$library")" 2>/dev/null || true; } | head -n 1
+done | sed 's/[:,].*//' | sort -u)
+for package in "${packages[@]}" tzdata busybox-static; do
+  cp --parents "/usr/share/doc/$package/copyright" "$folder"
+  dpkg-query --status "$package" >"$folder/var/lib/dpkg/status.d/$package"
+done
+cp /etc/os-release "$folder/etc"
+echo 'duetime:x:65532:65532::/var/lib/duetime:/bin/sh' >"$folder/etc/passwd"
+echo 'duetime:x:65532:' >"$folder/etc/group"
+chmod 1777 "$folder/tmp"
+
+install -d -m 0700 /data/duetime
+install -m 0600 /dev/null /data/duetime/init

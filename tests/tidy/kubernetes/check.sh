@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Checks deploy/kubernetes and the chart in deploy/helm: kustomize and helm make the objects, kubeconform holds them against the
+# schemas of the oldest and the newest Kubernetes, and the programs run with the configuration that the objects hold.
+#
+#   check.sh FOLDER DUETIMED DUETIME   makes the tools in FOLDER unless they are there, which needs the network
+#
+# The versions are the last ones that Debian's Go 1.19 compiles; Go 1.26 compiles them, too. The schemas of Kubernetes are those
+# of PyPI's kubernetes-validate; that of a ServiceMonitor is in the operator's Go module.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+folder=$(mkdir -p "${1:?the folder for the tools}" && cd "$1" && pwd)
+duetimed=$(realpath "${2:?the program duetimed}")
+duetime=$(realpath "${3:?the program duetime}")
+cd "$here/../../.."
+
+readonly oldest=1.29.0 newest=1.37.0
+readonly operator=github.com/prometheus-operator/prometheus-operator
+
+install_tools() {
+  local tool
+  # Go's checksum database vouches for the modules.
+  for tool in github.com/yannh/kubeconform/cmd/kubeconform@v0.6.3 sigs.k8s.io/kustomize/kustomize/v5@v5.0.3 \
+    helm.sh/helm/v3/cmd/helm@v3.12.3; do
+    GOBIN=$folder GOFLAGS=-buildvcs=false go install "$tool"
+  done
+  python3 -m venv --clear "$folder/venv"
+  "$folder/venv/bin/pip" download --quiet --no-deps --require-hashes --dest "$folder" --requirement "$here/schemas.txt"
+  GOFLAGS=-mod=mod go mod download -json "$operator@v0.74.0" >"$folder/operator.json"
+  python3 "$here/schemas.py" "$folder" "$oldest" "$newest"
+  cp "${BASH_SOURCE[0]}" "$folder/installed.sh"
+}
+
+# conform TITLE : the objects on stdin.
+conform() {
+  local version objects
+  objects=$(cat)
+  for version in "$oldest" "$newest"; do
+    "$folder/kubeconform" -strict -summary -kubernetes-version "$version" \
+      -schema-location "$folder/schemas/{{ .NormalizedKubernetesVersion }}/{{ .ResourceKind }}{{ .KindSuffix }}.json" \
+      -schema-location "$folder/schemas/{{ .ResourceKind }}{{ .KindSuffix }}.json" <<<"$objects" >"$folder/report" || {
+      cat "$folder/report"
+      echo "check.sh: $1, Kubernetes $version" >&2
+      return 1
+    }
+    sed "s|^|$1, Kubernetes $version: |" "$folder/report"
+  done
+}
+
+# chart [--set ...] : the chart's objects.
+chart() {
+  "$folder/helm" template duetime deploy/helm/duetime --kube-version "$oldest" --namespace queues "$@"
+}
+
+# refused TITLE TEXT COMMAND... : must fail, and say TEXT.
+refused() {
+  if "${@:3}" >"$folder/refusal" 2>&1 || ! grep --quiet --fixed-strings "$2" "$folder/refusal"; then
+    cat "$folder/refusal"
+    echo "check.sh: $1 was not refused, or for another reason" >&2
+    return 1
+  fi
+}
+
+with_monitoring() {
+  local overlay=$folder/overlay
+  mkdir -p "$overlay"
+  printf 'resources: [../%s]\ncomponents: [../%s/monitoring]\n' base base >"$overlay/kustomization.yaml"
+  rm -rf "$folder/base" && cp -r deploy/kubernetes "$folder/base"
+  "$folder/kustomize" build "$overlay"
+}
+
+cmp --quiet "${BASH_SOURCE[0]}" "$folder/installed.sh" || install_tools
+export HELM_CACHE_HOME=$folder/helm-cache HELM_CONFIG_HOME=$folder/helm-config HELM_DATA_HOME=$folder/helm-data
+
+"$folder/kustomize" build deploy/kubernetes >"$folder/base.yaml"
+conform "the base" <"$folder/base.yaml"
+with_monitoring | conform "the base with its ServiceMonitor"
+# Or the checks above check nothing.
+refused "a field that does not exist" readonlyRootFilesystem conform "" < <(sed 's/readOnlyRootFilesystem/readonlyRootFilesystem/' "$folder/base.yaml")
+
+"$folder/helm" lint --strict --quiet deploy/helm/duetime
+chart >"$folder/chart.yaml"
+conform "the chart" <"$folder/chart.yaml"
+chart --set serviceMonitor.enabled=true,serviceMonitor.labels.release=p,service.type=LoadBalancer,storage.className=fast \
+  --set nodeSelector.disk=fast,priorityClassName=high,podLabels.a=b,podAnnotations.a=b,service.annotations.a=b \
+  --set imagePullSecrets[0].name=pull,access.secretName=,config='due_max = 100000' >"$folder/certificates.yaml"
+conform "the chart with all of its values" <"$folder/certificates.yaml"
+refused "a value that does not exist" nodeselector chart --set nodeselector.disk=fast
+refused "a chart without TLS" "set insecureNonloopback=true" chart --set tls.secretName=
+chart --set tls.secretName=,access.secretName=,insecureNonloopback=true,networkPolicy.enabled=false >"$folder/open.yaml"
+conform "the chart without TLS" <"$folder/open.yaml"
+
+python3 "$here/play.py" "$duetimed" "$duetime" "$folder"/{base,chart,certificates,open}.yaml
