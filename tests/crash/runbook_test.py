@@ -84,7 +84,7 @@ class Machine:
     def __init__(self, folder: str, config: str = "", environment: dict[str, str] | None = None):
         self.folder = folder
         self.port, self.metrics = free_port(), free_port()
-        for name in ("bin", "run", "home", "usr/bin", "etc/duetime", "var/lib"):
+        for name in ("bin", "run", "home", "usr/bin", "etc/duetime", "var/lib", "backups"):
             os.makedirs(os.path.join(folder, name))
         for name, text in (("systemctl", SYSTEMCTL), ("journalctl", JOURNALCTL), ("scp", SCP), ("curl", CURL)):
             self.write(f"bin/{name}", text)
@@ -113,9 +113,9 @@ class Machine:
             return file.read()
 
     def here(self, text: str) -> str:
-        for path in ("/var/lib/duetime", "/etc/duetime", "/usr/bin/"):
+        for path in ("/var/lib/duetime", "/etc/duetime", "/usr/bin/", "/backups"):
             text = text.replace(path, self.folder + path)
-        text = text.replace("127.0.0.1:7789", f"127.0.0.1:{self.metrics}")
+        text = text.replace("127.0.0.1:7789", f"127.0.0.1:{self.metrics}").replace("2026-12-24 09:12", "now")
         return re.sub(r"\bNAME\b", "billing", re.sub(r"\bTOPIC\b", "orders", text))
 
     def start(self) -> "Machine":
@@ -294,6 +294,21 @@ class RunbookTest(unittest.TestCase):
         machine.type("duetime schedule bills one --in 0s && duetime subscribe bills --max 1 --for 20s | grep one")
         self.follow(machine, r"changed +\d{4,}")
         machine.type("duetime schedule orders more --in 0s && duetime subscribe orders --max 1 --for 20s | grep more")
+
+    def test_backup_and_restore(self):
+        self.open("Backup", 1)
+        machine = self.machine().start()
+        machine.type("duetime schedule orders delivered --in 0s")
+        machine.type("duetime schedule bills overdue --in 0s")
+        self.follow(machine, "files")
+        self.assertRegex(machine.type("duetime subscribe orders --max 1 --for 20s"), "delivered")
+        machine.type("systemctl stop duetimed && rm -r /var/lib/duetime")
+        self.open("Restore", 2)
+        self.follow(machine, "All its topics are paused", "intact")
+        self.assertRegex(machine.type("duetime subscribe bills --max 1 --for 1s", ok=False), "received 0")
+        self.follow(machine, r"orders +1 +1 ", "1 messages are dropped", "bills: it delivers again")
+        self.assertRegex(machine.type("duetime subscribe bills --max 1 --for 20s"), "overdue")
+        self.assertRegex(machine.type("duetime subscribe orders --max 1 --for 1s", ok=False), "received 0")
 
     def test_move(self):
         self.open("Move to another machine", 2)
