@@ -31,7 +31,7 @@ using config::ExitCode;
 
 ExitCode Serve(const config::Loaded& loaded, const Invocation& invocation) {
   config::Config config = loaded.config;
-  if (absl::Status status = FitDescriptors(&config); !status.ok()) return CannotOpen(status);
+  if (absl::Status status = FitProcessLimits(&config); !status.ok()) return CannotOpen(status);
   runtime::SystemClock clock(config.clock);
   metrics::RpcStats rpc_stats;
   Guarding guarding;

@@ -179,7 +179,8 @@ metrics::Readings ReadAll(const Measured& from) {
 
 }  // namespace
 
-absl::Status FitDescriptors(config::Config* config) {
+absl::Status FitProcessLimits(config::Config* config) {
+  if (!config->process.core_dumps) runtime::ForbidCoreDumps();
   const uint64_t limit = runtime::RaiseDescriptorLimit();
   if (limit < runtime::kDescriptorsMin) {
     return absl::FailedPreconditionError(absl::StrCat("the limit of open files is ", limit,

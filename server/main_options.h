@@ -27,9 +27,10 @@ class StallWatch;
 
 namespace duetime {
 
-// Raises the limit of open files and divides it: lowers connections_max and metrics_connections_max
-// if needed, and sets the store's open_files_max.
-absl::Status FitDescriptors(config::Config* config);
+// Forbids core dumps, unless core_dumps is set. Raises the limit of open files and divides it:
+// lowers connections_max and metrics_connections_max if needed, and sets the store's
+// open_files_max.
+absl::Status FitProcessLimits(config::Config* config);
 
 // The shards of a new store are half the cores. The store's warnings and errors go to the daemon's
 // log. `init`: a missing store is created.

@@ -88,6 +88,8 @@ void TakeGroups(Input* input) {
 
 ExitCode CreateToken(const Settings& settings, const Input& input) {
   const std::string path = input.Text("--file");
+  const auto lock = TokenFileLock::Take(path);
+  if (!lock.ok()) return Fail(settings, lock.status());
   absl::StatusOr<TokenFile> file = ReadTokenFile(path);
   if (!file.ok()) return Fail(settings, file.status());
   const std::string text = NewTokenText();
@@ -117,6 +119,8 @@ ExitCode ListTokens(const Settings& settings, const Input& input) {
 ExitCode RevokeToken(const Settings& settings, const Input& input) {
   const std::string path = input.Text("--file");
   const std::string id = input.Text("ID");
+  const auto lock = TokenFileLock::Take(path);
+  if (!lock.ok()) return Fail(settings, lock.status());
   absl::StatusOr<TokenFile> file = ReadTokenFile(path);
   if (!file.ok()) return Fail(settings, file.status());
   auto* tokens = file->mutable_tokens();

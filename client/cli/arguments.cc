@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "client/cli/colour.h"
 #include "client/cli/command.h"
@@ -98,6 +99,21 @@ const Commands& AllCommands() {
   return commands;
 }
 
+namespace {
+
+// True if the command line names a context.
+bool NamesContext(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view word = argv[i];
+    if (!absl::ConsumePrefix(&word, "--context")) continue;
+    if (word.empty() && i + 1 < argc) return absl::string_view(argv[i + 1]) != kNoContext;
+    if (absl::ConsumePrefix(&word, "=")) return word != kNoContext;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* argv) {
   std::list<Leaf> leaves;
   CLI::App app(absl::StrCat("duetime: ", kPurpose), "duetime");
@@ -108,7 +124,8 @@ std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* a
       absl::StrCat("\n", kFirstSteps,
                    "\nEach command has its own help, with examples: duetime schedule --help\n",
                    "\nExit codes:\n", kExitCodes, "\n", kTimes, "\n", kJson));
-  const Options global_options(GlobalOptions(), &app);
+  // The environment belongs to another server than a context that the command line names.
+  const Options global_options(GlobalOptions(), &app, /*environment=*/!NamesContext(argc, argv));
   AddCommands(&app, &leaves);
   // CLI11 reports help and errors by an exception, which is caught here.
   try {

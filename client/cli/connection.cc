@@ -90,8 +90,9 @@ const Command& GlobalOptions() {
       .examples = {},
       .rows = Join({ConnectionRows(),
                     {Row("", "--context",
-                         "Take what the options and the environment leave open from this context; "
-                         "none: from no context (default: the one of duetime context use)",
+                         "Take what the options leave open from this context, and nothing from the "
+                         "environment; none: from no context (default: the one of duetime context "
+                         "use, after the environment)",
                          {NotEmpty(), Environment()}),
                      Row("", "--utc",
                          "Show times in UTC, and read times without an offset as UTC (default: "

@@ -143,9 +143,10 @@ Commands ContextCommands() {
       {"context",
        "Keep the options of connections under names",
        "An option of the command line wins over the environment (DUETIME_SERVER, DUETIME_TLS_CA, "
-       "...), which wins over\nthe context. The file is contexts.json in "
-       "$XDG_CONFIG_HOME/duetime or ~/.config/duetime. It holds the names of\nkey files, never "
-       "the keys.\nEach command has its own help: duetime context add --help",
+       "...), which wins over\nthe context in use. With --context, the environment does not count. "
+       "The file is "
+       "contexts.json in\n$XDG_CONFIG_HOME/duetime or ~/.config/duetime. It holds the names of key "
+       "files, never the keys.\nEach command has its own help: duetime context add --help",
        {"add prod --server duetime.example:7788 --tls-ca ca.pem", "use prod", "list"}},
       {"context add",
        "Keep these options under a name",

@@ -80,30 +80,49 @@ class Importer {
   // Reads up to a full batch.
   Batch Read(ImportSource* source) {
     Batch batch;
-    while (std::ssize(batch.lines) + std::ssize(batch.refused) < kBatchMessages &&
+    // The lines of the texts, and the request ids of their messages.
+    std::vector<std::string> texts;
+    std::vector<std::pair<int64_t, std::string>> places;
+    while (std::ssize(batch.lines) + std::ssize(batch.refused) + std::ssize(texts) <
+               kBatchMessages &&
            batch.bytes < kBatchBytes && source->Next()) {
-      if (source->line() < first_) continue;
-      v1::ScheduleRequest* const request = batch.request.add_messages();
-      const absl::Status status = source->Parse(request);
-      if (!status.ok()) {
-        batch.request.mutable_messages()->RemoveLast();
-        batch.refused.emplace(source->line(), status);
-        continue;
+      const int64_t line = source->line();
+      if (line < first_) continue;
+      batch.bytes += std::ssize(source->text());
+      std::string request_id = absl::StrFormat("import-%d-%016x", line, HashOf(source->text()));
+      if (!source->has_json()) {
+        v1::ScheduleRequest request;
+        const absl::Status status = source->Parse(&request);
+        Take(line, std::move(request_id), status, std::move(request), &batch);
+      } else if (absl::StatusOr<std::string> json = source->Json(); json.ok()) {
+        texts.push_back(*std::move(json));
+        places.emplace_back(line, std::move(request_id));
+      } else {
+        batch.refused.emplace(line, json.status());
       }
-      Complete(*source, request);
-      batch.lines.push_back(source->line());
-      batch.bytes += static_cast<int64_t>(request->ByteSizeLong());
+    }
+    v1::ScheduleBatchRequest parsed;
+    const std::vector<absl::Status> statuses = ParseJsonLines(texts, &parsed);
+    for (size_t i = 0, next = 0; i < texts.size(); ++i) {
+      v1::ScheduleRequest request;
+      if (statuses[i].ok()) request.Swap(parsed.mutable_messages(static_cast<int>(next++)));
+      Take(places[i].first, std::move(places[i].second), statuses[i], std::move(request), &batch);
     }
     return batch;
   }
 
-  void Complete(const ImportSource& source, v1::ScheduleRequest* request) const {
-    if (request->topic().empty()) request->set_topic(topic_);
-    if (dry_run_) request->set_validate_only(true);
-    if (request->request_id().empty()) {
-      request->set_request_id(
-          absl::StrFormat("import-%d-%016x", source.line(), HashOf(source.text())));
+  // Adds a message to the batch, or a line that is none.
+  void Take(int64_t line, std::string request_id, const absl::Status& status,
+            v1::ScheduleRequest request, Batch* batch) const {
+    if (!status.ok()) {
+      batch->refused.emplace(line, status);
+      return;
     }
+    if (request.topic().empty()) request.set_topic(topic_);
+    if (dry_run_) request.set_validate_only(true);
+    if (request.request_id().empty()) request.set_request_id(std::move(request_id));
+    *batch->request.add_messages() = std::move(request);
+    batch->lines.push_back(line);
   }
 
   void Count(Batch* batch, const Results& results) {

@@ -52,20 +52,19 @@ class JsonLines : public ImportSource {
   absl::Status status() const override { return file_->status(); }
   std::optional<double> Part() const override { return file_->Part(); }
 
-  absl::Status Parse(v1::ScheduleRequest* request) const override {
-    std::string json = text_;
-    if (text_payloads_) {
-      nlohmann::json object = nlohmann::json::parse(text_, nullptr, /*allow_exceptions=*/false);
-      if (!object.is_object()) return absl::InvalidArgumentError("this is no JSON object");
-      if (const auto payload = object.find("payload"); payload != object.end()) {
-        if (!payload->is_string()) return absl::InvalidArgumentError("the payload is no text");
-        *payload = absl::Base64Escape(payload->get<std::string>());
-      }
-      json = object.dump();
+  bool has_json() const override { return true; }
+  absl::StatusOr<std::string> Json() const override {
+    if (!text_payloads_) return text_;
+    nlohmann::json object = nlohmann::json::parse(text_, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object()) return absl::InvalidArgumentError("this is no JSON object");
+    if (const auto payload = object.find("payload"); payload != object.end()) {
+      if (!payload->is_string()) return absl::InvalidArgumentError("the payload is no text");
+      *payload = absl::Base64Escape(payload->get<std::string>());
     }
-    const auto status = google::protobuf::util::JsonStringToMessage(json, request);
-    if (!status.ok()) return absl::InvalidArgumentError(std::string(status.message()));
-    return absl::OkStatus();
+    return object.dump();
+  }
+  absl::Status Parse(v1::ScheduleRequest*) const override {
+    return absl::InternalError("a line of JSON is parsed by ParseJsonLines");
   }
 
  private:
@@ -224,6 +223,10 @@ class CsvRows : public ImportSource {
   absl::Status status() const override { return status_.ok() ? file_->status() : status_; }
   std::optional<double> Part() const override { return file_->Part(); }
 
+  bool has_json() const override { return false; }
+  absl::StatusOr<std::string> Json() const override {
+    return absl::InternalError("a row of CSV is not JSON");
+  }
   absl::Status Parse(v1::ScheduleRequest* request) const override {
     for (const MappedColumn& column : columns_) {
       if (column.cell >= cells_.size()) {
@@ -288,6 +291,35 @@ class CsvRows : public ImportSource {
 };
 
 }  // namespace
+
+std::vector<absl::Status> ParseJsonLines(const std::vector<std::string>& texts,
+                                         v1::ScheduleBatchRequest* batch) {
+  std::vector<absl::Status> statuses(texts.size());
+  // Two texts that are no objects could make one object together.
+  const bool objects = std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
+    return absl::StartsWith(text, "{") && absl::EndsWith(text, "}");
+  });
+  v1::ScheduleBatchRequest all;
+  const auto parse = [](const std::string& json, google::protobuf::Message* message) {
+    return google::protobuf::util::JsonStringToMessage(json, message);
+  };
+  if (objects &&
+      parse(absl::StrCat("{\"messages\":[", absl::StrJoin(texts, ",\n"), "]}"), &all).ok() &&
+      all.messages_size() == static_cast<int>(texts.size())) {
+    batch->MergeFrom(all);
+    return statuses;
+  }
+  for (size_t i = 0; i < texts.size(); ++i) {
+    v1::ScheduleRequest request;
+    const auto status = parse(texts[i], &request);
+    if (status.ok()) {
+      *batch->add_messages() = std::move(request);
+    } else {
+      statuses[i] = absl::InvalidArgumentError(std::string(status.message()));
+    }
+  }
+  return statuses;
+}
 
 std::unique_ptr<ImportSource> ReadJsonLines(std::unique_ptr<InputFile> file, bool text_payloads) {
   return std::make_unique<JsonLines>(std::move(file), text_payloads);

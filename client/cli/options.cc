@@ -252,7 +252,7 @@ bool Options::Value::IsReset(const Names& given) const {
   return !row.reset_word.empty() && !given.empty() && given[0] == row.reset_word;
 }
 
-Options::Options(const Command& command, CLI::App* app) {
+Options::Options(const Command& command, CLI::App* app, bool environment) {
   std::map<std::string, CLI::App*> groups = {{"", app}};
   std::map<std::string, CLI::Option*> by_name;
   for (const Row& row : command.rows) {
@@ -263,7 +263,7 @@ Options::Options(const Command& command, CLI::App* app) {
       group->require_option(optional ? 0 : 1, 1);
     }
     values_.emplace_back(row);
-    Declare(command, group, &values_.back());
+    Declare(command, group, environment, &values_.back());
     by_name[row.option] = values_.back().option;
   }
   for (Value& value : values_) {
@@ -283,7 +283,7 @@ OptionShape ShapeOf(const Command& command, const Row& row) {
   return shape;
 }
 
-void Options::Declare(const Command& command, CLI::App* app, Value* value) {
+void Options::Declare(const Command& command, CLI::App* app, bool environment, Value* value) {
   const Row& row = value->row;
   const OptionShape shape = ShapeOf(command, row);
   if (shape.type == Row::Type::kFlag) {
@@ -298,7 +298,7 @@ void Options::Declare(const Command& command, CLI::App* app, Value* value) {
   }
   value->option->required(row.required)->type_name(shape.value_name);
   if (!row.default_text.empty()) value->option->default_str(row.default_text);
-  if (!row.environment.empty()) value->option->envname(row.environment);
+  if (environment && !row.environment.empty()) value->option->envname(row.environment);
   if (row.not_empty) value->option->check(Filled());
   if (shape.words.empty()) return;
   if (shape.type == Row::Type::kList) value->option->delimiter(',');

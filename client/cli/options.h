@@ -30,7 +30,8 @@ OptionShape ShapeOf(const Command& command, const Row& row);
 // parsed. REQUIRES: `command` outlives this, and this outlives the parsing by `app`.
 class Options {
  public:
-  Options(const Command& command, CLI::App* app);
+  // `environment`: options may come from the environment.
+  Options(const Command& command, CLI::App* app, bool environment = true);
   Options(const Options&) = delete;
   Options& operator=(const Options&) = delete;
 
@@ -54,7 +55,7 @@ class Options {
     Names texts{};
   };
 
-  void Declare(const Command& command, CLI::App* app, Value* value);
+  void Declare(const Command& command, CLI::App* app, bool environment, Value* value);
 
   std::list<Value> values_;
 };

@@ -30,10 +30,11 @@ absl::StatusOr<absl::Time> ReadCertificateEnd(const std::string& target, absl::D
   SSL* tls = nullptr;
   if (connection == nullptr || BIO_get_ssl(connection.get(), &tls) != 1) return failed;
   // "dns:///host:port" has the address behind its last slash.
-  const std::string address = target.substr(target.rfind('/') + 1);
+  std::string address = target.substr(target.rfind('/') + 1);
   std::string host = address.substr(0, address.rfind(':'));
-  BIO_set_conn_hostname(connection.get(), address.c_str());
-  // The macro SSL_set_tlsext_host_name has a cast that the warnings refuse.
+  // The macros BIO_set_conn_hostname and SSL_set_tlsext_host_name have casts that the warnings
+  // refuse.
+  BIO_ctrl(connection.get(), BIO_C_SET_CONNECT, 0, address.data());
   SSL_ctrl(tls, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, host.data());
   SSL_set_alpn_protos(tls, kHttp2.data(), kHttp2.size());
   const auto seconds = static_cast<int>(absl::ToInt64Seconds(timeout));

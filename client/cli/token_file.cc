@@ -6,6 +6,7 @@
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <sstream>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <toml++/toml.h>
 #include <unistd.h>
@@ -98,6 +99,22 @@ std::string Sha256(const std::string& text) {
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
          reinterpret_cast<unsigned char*>(hash.data()));
   return absl::BytesToHexString(hash);
+}
+
+absl::StatusOr<TokenFileLock> TokenFileLock::Take(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return FileError("open", directory);
+  TokenFileLock lock(fd);
+  while (flock(fd, LOCK_EX) != 0) {
+    if (errno != EINTR) return FileError("lock", directory);
+  }
+  return lock;
+}
+
+TokenFileLock::~TokenFileLock() {
+  if (fd_ >= 0) close(fd_);
 }
 
 absl::StatusOr<TokenFile> ReadTokenFile(const std::string& path) {

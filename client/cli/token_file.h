@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,6 +17,23 @@ namespace duetime::cli {
 std::string NewTokenText();
 // In hexadecimal digits.
 std::string Sha256(const std::string& text);
+
+// Held while a token file is read and written again, so that tools that work on the same file at
+// the same time lose nothing. Locks the directory, because the file is replaced.
+class TokenFileLock {
+ public:
+  // Waits for the others. INTERNAL and others if the directory cannot be opened.
+  static absl::StatusOr<TokenFileLock> Take(const std::string& path);
+  TokenFileLock(TokenFileLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~TokenFileLock();
+  TokenFileLock(const TokenFileLock&) = delete;
+  TokenFileLock& operator=(const TokenFileLock&) = delete;
+
+ private:
+  explicit TokenFileLock(int fd) : fd_(fd) {}
+
+  int fd_;
+};
 
 // A file that does not exist has no tokens. INVALID_ARGUMENT with line and column for a file that
 // is no token file.

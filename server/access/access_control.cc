@@ -21,6 +21,9 @@ constexpr size_t kMetersMax = 100'000;
 constexpr size_t kPeersMax = 10'000;
 constexpr uint64_t kSecondMs = 1'000;
 
+// The name under which the refused credentials of a peer are counted.
+std::string CredentialsOf(const std::string& peer) { return absl::StrCat("credentials ", peer); }
+
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text(kFileBytesMax + 1, '\0');
@@ -209,7 +212,8 @@ absl::StatusOr<CallerPtr> AccessControl::Authenticate(const Credentials& credent
       if (!found->second->Expired(now.wall_ms)) return found->second;
       callers_.erase(found);
     }
-    if (capped && LooksLikeJwt(credentials.token) && !MayFail(credentials.peer, now.mono_ms)) {
+    if (capped && LooksLikeJwt(credentials.token) &&
+        !MayFail(CredentialsOf(credentials.peer), now.mono_ms)) {
       return base::MakeError(absl::StatusCode::kResourceExhausted,
                              "too many refused credentials from this address",
                              {.reason = "TOO_MANY_REFUSED_CREDENTIALS",
@@ -262,25 +266,32 @@ std::shared_ptr<Meter> AccessControl::MeterOfTopic(const std::string& topic) {
   return MeterLocked(absl::StrCat("topic:", topic));
 }
 
-bool AccessControl::MayFail(const std::string& peer, uint64_t mono_ms) {
-  const auto found = failures_.find(peer);
+bool AccessControl::MayFail(const std::string& what, uint64_t mono_ms) {
+  const auto found = failures_.find(what);
   return found == failures_.end() || found->second.second != mono_ms / kSecondMs ||
          found->second.count < options_.auth_failures_max;
 }
 
-bool AccessControl::CountRefusal(const std::string& peer, uint64_t mono_ms) {
-  const base::MutexLock lock(&mutex_);
-  const bool may = MayFail(peer, mono_ms);
+bool AccessControl::CountFailure(const std::string& what, uint64_t mono_ms) {
+  const bool may = MayFail(what, mono_ms);
   const uint64_t second = mono_ms / kSecondMs;
   if (failures_.size() >= kPeersMax) {
     absl::erase_if(failures_,
                    [second](const auto& entry) { return entry.second.second != second; });
     if (failures_.size() >= kPeersMax) failures_.clear();
   }
-  Failures& failures = failures_[peer];
+  Failures& failures = failures_[what];
   if (failures.second != second) failures = {.second = second};
   ++failures.count;
   return may;
+}
+
+bool AccessControl::CountRefusal(const std::string& peer, uint64_t mono_ms, bool bad_credentials) {
+  const base::MutexLock lock(&mutex_);
+  // A client without a right has valid credentials, and its neighbours' new ones are verified as
+  // before.
+  if (bad_credentials) CountFailure(CredentialsOf(peer), mono_ms);
+  return CountFailure(peer, mono_ms);
 }
 
 }  // namespace duetime::access

@@ -78,7 +78,9 @@ class AccessControl {
   std::shared_ptr<Meter> MeterOfTopic(const std::string& topic);
 
   // Counts a refusal of this peer. False: it has had too many, so do not log this one.
-  bool CountRefusal(const std::string& peer, uint64_t mono_ms);
+  // `bad_credentials`: because of its credentials. After too many of these, Authenticate verifies
+  // no JWT of this peer for the rest of the second.
+  bool CountRefusal(const std::string& peer, uint64_t mono_ms, bool bad_credentials);
 
   // Increases with each change of the files.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
@@ -114,7 +116,9 @@ class AccessControl {
   CallerPtr MakeLocked(Identity identity, std::shared_ptr<QuotaCounts> counts)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Meter> MeterLocked(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool MayFail(const std::string& peer, uint64_t mono_ms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayFail(const std::string& what, uint64_t mono_ms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool CountFailure(const std::string& what, uint64_t mono_ms)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AccessOptions options_;
   // Of the thread that reloads: the state of all files at the last read.

@@ -25,6 +25,7 @@ struct Config {
   runtime::NodeOptions node;
   runtime::HousekeepingOptions housekeeping;
   runtime::BackupOptions backup;
+  runtime::ProcessOptions process;
   runtime::ClockOptions clock;
   runtime::LogOptions log;
   metrics::ExporterOptions metrics;

@@ -26,6 +26,11 @@ uint64_t RaiseDescriptorLimit() {
   return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
 }
 
+void ForbidCoreDumps() {
+  const rlimit none{};
+  DT_CHECK_EQ(setrlimit(RLIMIT_CORE, &none), 0);
+}
+
 DescriptorPlan PlanDescriptors(uint64_t limit, uint64_t connections_wanted,
                                uint64_t metrics_connections_wanted) {
   DT_CHECK(limit >= kDescriptorsMin);

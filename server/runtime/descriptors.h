@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The limit of open files of the process, and how it is divided.
+// The limits of the process: open files and how they are divided, core dumps.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,9 @@ inline constexpr uint64_t kDescriptorsMin = 256;
 
 // Raises the soft limit of open files to the hard one. Returns the limit in force.
 uint64_t RaiseDescriptorLimit();
+
+// Sets the limit of core dumps to 0 for the rest of the run.
+void ForbidCoreDumps();
 
 // The shares of a limit. Connections never get the descriptors that the store needs to write.
 struct DescriptorPlan {

@@ -46,6 +46,11 @@ struct BackupOptions {
   uint64_t backup_bytes_per_second = uint64_t{64} << 20;
 };
 
+struct ProcessOptions {
+  // A core dump has the tokens of clients and the payloads in memory.
+  bool core_dumps = false;
+};
+
 struct ClockOptions {
   // Server time does not follow a wall clock that jumps ahead by more than this.
   uint64_t forward_step_max_ms = 60'000;

@@ -2,6 +2,7 @@
 //
 // What operators and supervisors see of the daemon: TLS files that change, probes, and the messages
 // of sd_notify.
+#include <algorithm>
 #include <fstream>
 #include <grpc/support/log.h>
 #include <poll.h>
@@ -20,6 +21,7 @@
 namespace duetime::test {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -215,6 +217,28 @@ TEST_F(OperationsTest, TheSupervisorIsTold) {
   while (last != "STOPPING=1" && last != "nothing") last = next();
   EXPECT_EQ(last, "STOPPING=1");
   close(fd);
+}
+
+TEST_F(OperationsTest, ACrashWritesNoTokensToADisk) {
+  StartDaemon();
+  const auto limits = [&] {
+    return ReadWholeFile("/proc/" + std::to_string(server_->pid()) + "/limits");
+  };
+  EXPECT_THAT(limits(), ContainsRegex("Max core file size +0 +0 "));
+}
+
+TEST_F(OperationsTest, TokensThatAreMadeAtTheSameTimeAreAllKept) {
+  const std::string file = "--file=" + directory_.Join("tokens.toml");
+  constexpr size_t kTools = 8;
+  std::vector<std::unique_ptr<Subprocess>> tools;
+  for (size_t i = 0; i < kTools; ++i) {
+    tools.push_back(std::make_unique<Subprocess>(
+        std::vector<std::string>{DUETIME_CLI, "token", "create", "t" + std::to_string(i), file},
+        directory_.Join("log")));
+  }
+  for (const auto& tool : tools) EXPECT_EQ(tool->Wait(Millis(20'000))->code, 0);
+  const std::string listed = RunProgram({DUETIME_CLI, "token", "list", file, "--json"}).out;
+  EXPECT_EQ(std::count(listed.begin(), listed.end(), '\n'), kTools) << listed;
 }
 
 TEST_F(OperationsTest, AnAuditLogThatCannotBeWrittenSaysSo) {

@@ -185,7 +185,7 @@ bool IsRefusal(const absl::Status& status) {
 void WriteAudit(ServingContext& context, const absl::Status& status, runtime::AuditEntry entry) {
   const base::Now now = context.clock->Read();
   if (IsRefusal(status) && context.access != nullptr &&
-      !context.access->CountRefusal(entry.peer, now.mono_ms)) {
+      !context.access->CountRefusal(entry.peer, now.mono_ms, absl::IsUnauthenticated(status))) {
     return;
   }
   if (context.audit == nullptr) return;

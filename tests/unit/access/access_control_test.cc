@@ -156,10 +156,16 @@ TEST_F(AccessControlTest, APeerWithTooManyRefusalsHasNoJwtVerified) {
   const Credentials jwt = {.token = "a.b.c", .peer = "10.0.0.7"};
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(ReasonOf(access.Authenticate(jwt, kNow).status()), "INVALID_CREDENTIALS");
-    EXPECT_TRUE(access.CountRefusal(jwt.peer, kNow.mono_ms));
+    EXPECT_TRUE(access.CountRefusal(jwt.peer, kNow.mono_ms, /*bad_credentials=*/true));
   }
   EXPECT_EQ(ReasonOf(access.Authenticate(jwt, kNow).status()), "TOO_MANY_REFUSED_CREDENTIALS");
-  EXPECT_FALSE(access.CountRefusal(jwt.peer, kNow.mono_ms));
+  EXPECT_FALSE(access.CountRefusal(jwt.peer, kNow.mono_ms, /*bad_credentials=*/true));
+  // A client without a right has shown valid credentials.
+  const Credentials neighbour = {.token = "a.b.c", .peer = "10.0.0.9"};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(access.CountRefusal(neighbour.peer, kNow.mono_ms, /*bad_credentials=*/false), i < 3);
+  }
+  EXPECT_EQ(ReasonOf(access.Authenticate(neighbour, kNow).status()), "INVALID_CREDENTIALS");
   // A stream that is open asks again, and must not end because of its neighbours.
   EXPECT_EQ(ReasonOf(access.AuthenticateAgain(jwt, kNow).status()), "INVALID_CREDENTIALS");
   // Others, and known tokens from the same address, are not concerned.

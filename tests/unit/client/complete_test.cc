@@ -50,7 +50,7 @@ TEST(CompleteTest, KnowsWhatMayFollow) {
   const std::pair<const char*, const char*> cases[] = {
       // Commands.
       {"sche", "schedule"},
-      {"re", "reschedule recur"},
+      {"re", "reschedule recur restore"},
       {"topic re", "resume"},
       {"nothing", ""},
       {"topic nothing ", "create get list update delete pause resume drain rate"},

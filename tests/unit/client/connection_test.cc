@@ -123,6 +123,14 @@ TEST(ConnectionTest, AnOptionWinsOverTheEnvironmentWhichWinsOverTheContext) {
       {{{"DUETIME_CONTEXT", "none"}},
        "info --context c",
        "c:7788 /c/ca /c/cert /c/key /c/token 3s"},
+      // A context that the line names is whole: it must not lead to the environment's server.
+      {{{"DUETIME_SERVER", "e"}, {"DUETIME_TLS_CA", "/e/ca"}, {"DUETIME_TIMEOUT", "2s"}},
+       "info --context c",
+       "c:7788 /c/ca /c/cert /c/key /c/token 3s"},
+      {{{"DUETIME_SERVER", "e"}},
+       "info --context=c --server o",
+       "o:7788 /c/ca /c/cert /c/key /c/token 3s"},
+      {{{"DUETIME_SERVER", "e"}}, "info --context none", "e:7788     10s"},
       // An empty variable is no value.
       {{{"DUETIME_SERVER", ""}}, "info", "c:7788 /c/ca /c/cert /c/key /c/token 3s"},
       {{}, "info --context d", "refused"},

@@ -20,11 +20,12 @@ using google::protobuf::Descriptor;
 using google::protobuf::DescriptorPool;
 using google::protobuf::FieldDescriptor;
 
-// Whose requests name an object without its topic, or ask for all topics.
+// Whose requests name an object without its topic, ask for all topics, or work on the whole server.
 const std::set<std::string>& WithoutTopic() {
   static const auto* const methods = new std::set<std::string>{
       "PauseRecurrence",   "ResumeRecurrence", "DeleteRecurrence", "GetRecurrence",
-      "PreviewRecurrence", "ListTopics",       "GetOperation",     "CancelOperation"};
+      "PreviewRecurrence", "ListTopics",       "GetOperation",     "CancelOperation",
+      "StartBackup",       "ReadBackup",       "EndBackup"};
   return *methods;
 }
 
