@@ -50,8 +50,8 @@ ExitCode Serve(const config::Loaded& loaded, const Invocation& invocation) {
   storage::RocksDbStore* const store = opened->get();
   runtime::Node node(config.node, store, &clock, grpc);
   if (absl::Status status = node.Start(); !status.ok()) return CannotOpen(status);
-  runtime::Housekeeping housekeeping(config.housekeeping, TasksOf(store), &clock);
   runtime::Backups backups(config.backup, config.store.data_dir, CheckpointsOf(store), &clock);
+  runtime::Housekeeping housekeeping(config.housekeeping, TasksOf(store), &clock);
   const auto progress = AddTasks(&housekeeping, &guarding, grpc, &backups, &node);
   housekeeping.Start();
   auto exporter = StartMetrics(

@@ -206,7 +206,10 @@ void Server::Shutdown(std::chrono::milliseconds timeout) {
   shell_->Shutdown(timeout);
   // No call posts jobs any more. The workers drop the results of the jobs that still run.
   if (reader_ != nullptr) reader_->Stop();
-  if (context_.backups != nullptr) context_.backups->Stop();
+  // The owner may destroy it now, and the destructor calls this function again.
+  if (auto* const backups = std::exchange(context_.backups, nullptr); backups != nullptr) {
+    backups->Stop();
+  }
 }
 
 }  // namespace duetime::api
