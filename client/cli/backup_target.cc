@@ -85,7 +85,11 @@ std::vector<std::string> CompleteBackups(const std::string& directory) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
     const bool complete = fs::exists(entry.path() / kBackupSums, error);
-    if (complete && !absl::StartsWith(name, kUnfinished)) names.push_back(name);
+    // Others are not backups of this tool, which removes old ones.
+    constexpr absl::string_view kForm = "0000-00-00T00-00-00.000Z";
+    const bool named = name.size() == kForm.size() && name[4] == '-' && name[10] == 'T' &&
+                       name[19] == '.' && name.back() == 'Z';
+    if (complete && named) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   return names;
