@@ -59,12 +59,12 @@ class Guarding {
 // What a backup needs of the store. `store` outlives the backups.
 runtime::CheckpointTasks CheckpointsOf(storage::RocksDbStore* store);
 
-// Adds what the parts of a run do once a second. All parts outlive the housekeeping.
+// Adds the tasks of a run for every second. All parts outlive the housekeeping.
 //
-// One task looks whether every shard makes progress, and tells the supervisor the state of the
-// service in words. While every shard does, it keeps the supervisor's watchdog quiet. The
-// housekeeping writes to the data directory before, so the watchdog also ends a daemon whose disk
-// hangs. Returns what the task sees.
+// One task checks that every shard makes progress, and tells the supervisor the state of the
+// service. While every shard makes progress, the task keeps the supervisor's watchdog quiet. The
+// housekeeping first writes to the data directory, so the watchdog also ends a daemon whose disk
+// hangs. Returns the result of the checks.
 std::shared_ptr<const runtime::StallWatch> AddTasks(runtime::Housekeeping* housekeeping,
                                                     Guarding* guarding, api::Server* grpc,
                                                     runtime::Backups* backups,

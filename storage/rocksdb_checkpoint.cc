@@ -56,11 +56,7 @@ absl::StatusOr<std::vector<CheckpointFile>> ListCheckpoint(const std::string& di
 absl::Status RocksDbDatabase::WriteCheckpoint(const std::string& path) {
   // What is durable now is in the checkpoint. The records that follow may be cut off in its last
   // log, and then its first start drops their remains.
-  WitnessRecord record = found_;
-  record.state = WitnessRecord::State::kCreated;
-  record.format_version = kFormatVersion;
-  record.epoch = epoch_;
-  record.durable_sequence = durable_sequence_.load(std::memory_order_acquire);
+  const WitnessRecord record = DurableRecord();
   if (absl::Status status = CreateDirectory(path); !status.ok()) return status;
   rocksdb::Checkpoint* made = nullptr;
   rocksdb::Status status = rocksdb::Checkpoint::Create(db_.get(), &made);

@@ -491,13 +491,18 @@ void RocksDbDatabase::NoteAllDurable() {
   durable_sequence_.store(db_->GetLatestSequenceNumber(), std::memory_order_release);
 }
 
-absl::Status RocksDbDatabase::WriteWitness() {
+WitnessRecord RocksDbDatabase::DurableRecord() const {
   WitnessRecord record = found_;
   record.state = WitnessRecord::State::kCreated;
   record.format_version = kFormatVersion;
   record.epoch = epoch_;
-  const base::MutexLock lock(&witness_mutex_);
   record.durable_sequence = durable_sequence_.load(std::memory_order_acquire);
+  return record;
+}
+
+absl::Status RocksDbDatabase::WriteWitness() {
+  const base::MutexLock lock(&witness_mutex_);
+  const WitnessRecord record = DurableRecord();
   if (record == last_written_) return absl::OkStatus();
   if (absl::Status status = witness_->Write(record); !status.ok()) return status;
   last_written_ = record;

@@ -108,6 +108,8 @@ class RocksDbDatabase {
   rocksdb::Status SyncLog();
   rocksdb::Status Fence(const rocksdb::Status& status);
   void NoteAllDurable();
+  // What the witness may say now.
+  WitnessRecord DurableRecord() const;
 
   bool creating() const { return found_.state == WitnessRecord::State::kCreating; }
   bool MayLackFamilies() const;

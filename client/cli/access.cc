@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 
 #include "client/cli/commands.h"
+#include "client/cli/sha256.h"
 #include "client/cli/show.h"
 #include "client/cli/time_text.h"
 #include "client/cli/token_file.h"

@@ -16,6 +16,7 @@
 #include "client/cli/backup_target.h"
 #include "client/cli/commands.h"
 #include "client/cli/progress.h"
+#include "client/cli/sha256.h"
 #include "client/cli/show.h"
 #include "client/cli/signals.h"
 #include "client/cli/text.h"
@@ -103,9 +104,7 @@ class BackupRun {
     absl::Status status = target_->Begin(path, static_cast<int64_t>(text.size()));
     if (status.ok()) status = target_->Write(text);
     if (status.ok()) status = target_->End();
-    Sha256Sum sum;
-    sum.Add(text);
-    absl::StrAppend(&sums_, sum.Hex(), "  ", path, "\n");
+    absl::StrAppend(&sums_, Sha256(text), "  ", path, "\n");
     return status;
   }
 

@@ -10,7 +10,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <openssl/evp.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
@@ -25,6 +24,8 @@
 #include "absl/strings/strip.h"
 #include "google/protobuf/util/json_util.h"
 
+#include "client/cli/sha256.h"
+#include "client/cli/write_all.h"
 #include "duetime/v1/backup.pb.h"
 
 namespace duetime::cli {
@@ -42,13 +43,7 @@ absl::Status BackupError(absl::string_view what, const std::string& path, int er
 }
 
 absl::Status WriteTo(int fd, const std::string& path, absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return BackupError("write", path, errno);
-    bytes.remove_prefix(static_cast<size_t>(put));
-  }
-  return absl::OkStatus();
+  return WriteAll(fd, bytes) ? absl::OkStatus() : BackupError("write", path, errno);
 }
 
 absl::Status SyncPath(const std::string& path) {
@@ -85,7 +80,7 @@ std::vector<std::string> CompleteBackups(const std::string& directory) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
     const bool complete = fs::exists(entry.path() / kBackupSums, error);
-    // Others are not backups of this tool, which removes old ones.
+    // A directory with another name is not a backup of this tool, so the tool does not remove it.
     constexpr absl::string_view kForm = "0000-00-00T00-00-00.000Z";
     const bool named = name.size() == kForm.size() && name[4] == '-' && name[10] == 'T' &&
                        name[19] == '.' && name.back() == 'Z';
@@ -271,32 +266,6 @@ class TarTarget final : public BackupTarget {
 
 }  // namespace
 
-class Sha256Sum::Impl {
- public:
-  Impl() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
-  }
-  EVP_MD_CTX* context() { return context_.get(); }
-
- private:
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
-
-Sha256Sum::Sha256Sum() : impl_(std::make_unique<Impl>()) {}
-Sha256Sum::~Sha256Sum() = default;
-
-void Sha256Sum::Add(absl::string_view bytes) {
-  EVP_DigestUpdate(impl_->context(), bytes.data(), bytes.size());
-}
-
-std::string Sha256Sum::Hex() {
-  std::string sum(EVP_MAX_MD_SIZE, '\0');
-  unsigned int size = 0;
-  EVP_DigestFinal_ex(impl_->context(), reinterpret_cast<unsigned char*>(sum.data()), &size);
-  sum.resize(size);
-  return absl::BytesToHexString(sum);
-}
-
 absl::StatusOr<std::unique_ptr<BackupTarget>> OpenBackupDirectory(const std::string& directory,
                                                                   const std::string& name) {
   if (::mkdir(directory.c_str(), kDirectoryMode) != 0 && errno != EEXIST) {
@@ -311,7 +280,8 @@ absl::StatusOr<std::unique_ptr<BackupTarget>> OpenBackupDirectory(const std::str
   }
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
-    // What an interrupted backup or removal left. The lock proves that nobody works on it.
+    // An interrupted backup or removal left it. Nobody works on it, because this process has the
+    // lock.
     if (absl::StartsWith(entry.path().filename().string(), kUnfinished)) {
       fs::remove_all(entry.path(), error);
     }

@@ -17,23 +17,6 @@ namespace duetime::cli {
 inline constexpr char kBackupSums[] = "SHA256SUMS";
 inline constexpr char kBackupDescription[] = "backup.json";
 
-// Computes the SHA-256 of bytes that come in parts.
-class Sha256Sum {
- public:
-  Sha256Sum();
-  ~Sha256Sum();
-  Sha256Sum(const Sha256Sum&) = delete;
-  Sha256Sum& operator=(const Sha256Sum&) = delete;
-
-  void Add(absl::string_view bytes);
-  // 64 hex digits. REQUIRES: called once, last.
-  std::string Hex();
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
-};
-
 // Takes the files of one backup in order, each as Begin, Write and End. The backup exists once
 // Finish has returned OK; without it, nothing that restores remains.
 class BackupTarget {

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 
 #include "client/cli/command.h"
+#include "client/cpp/admin_client.h"
 #include "client/cpp/delay_client.h"
 #include "client/cpp/subscriber.h"
 #include "duetime/v1/admin.pb.h"
@@ -71,6 +72,10 @@ Rows FilterRows();
 
 Row DryRunRow();
 Row WaitRow();
+
+// Polls the operation until it has ended. An interrupt ends the program, not the operation.
+absl::StatusOr<v1::Operation> WaitForEnd(const Settings& settings, client::AdminClient* client,
+                                         v1::Operation operation);
 
 // Starts `action` by a StartBulkRequest, and waits for its end if the command line has --wait.
 Action StartBulk(v1::BulkAction action);

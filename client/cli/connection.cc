@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
+#include "client/cli/write_all.h"
 #include "client/cpp/convert.h"
 
 namespace duetime::cli {
@@ -26,16 +27,6 @@ namespace fs = std::filesystem;
 
 absl::Status CannotWrite(const std::string& path, const std::string& reason) {
   return absl::InternalError(absl::StrCat("cannot write ", path, ": ", reason));
-}
-
-bool WriteAll(int file, absl::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return fsync(file) == 0;
 }
 
 // The context that the command line or the environment names, else the current one, else none.
@@ -199,7 +190,7 @@ absl::Status WriteContexts(const ContextFile& file) {
   std::string draft = path.string() + ".XXXXXX";
   const int out = mkstemp(draft.data());
   if (out < 0) return CannotWrite(path, std::generic_category().message(errno));
-  const bool written = WriteAll(out, text);
+  const bool written = WriteAll(out, text) && fsync(out) == 0;
   const bool closed = close(out) == 0;
   if (written && closed && std::rename(draft.c_str(), path.c_str()) == 0) return absl::OkStatus();
   const std::string reason = std::generic_category().message(errno);

@@ -98,28 +98,6 @@ std::string OperationText(const v1::Operation& operation, const absl::TimeZone& 
   return text;
 }
 
-// Polls the operation until it has ended. An interrupt ends the program, not the operation.
-absl::StatusOr<v1::Operation> WaitForEnd(const Settings& settings, AdminClient* client,
-                                         v1::Operation operation) {
-  const std::string name = operation.name();
-  const LastLine last_line(settings, [&name] {
-    return absl::StrCat("interrupted; the server goes on. To see the progress: duetime bulk get ",
-                        name, "; to end it: duetime bulk stop ", name);
-  });
-  Progress progress(settings);
-  v1::GetOperationRequest request;
-  request.set_name(name);
-  while (operation.state() == v1::Operation::STATE_RUNNING) {
-    progress.Show(
-        absl::StrCat(operation.matched(), " matched, ", operation.changed(), " changed so far"));
-    poll(nullptr, 0, kBetweenPollsMs);
-    absl::StatusOr<v1::Operation> now = client->GetOperation(request);
-    if (!now.ok()) return now.status();
-    operation = *std::move(now);
-  }
-  return operation;
-}
-
 ExitCode RunBulk(const Settings& settings, const Input& input, const v1::StartBulkRequest& request,
                  AdminClient* client) {
   absl::StatusOr<v1::Operation> operation = client->StartBulk(request);
@@ -273,6 +251,27 @@ Command DeadLetterCommand(const std::string& verb, v1::BulkAction action, const 
 }
 
 }  // namespace
+
+absl::StatusOr<v1::Operation> WaitForEnd(const Settings& settings, AdminClient* client,
+                                         v1::Operation operation) {
+  const std::string name = operation.name();
+  const LastLine last_line(settings, [&name] {
+    return absl::StrCat("interrupted; the server goes on. To see the progress: duetime bulk get ",
+                        name, "; to end it: duetime bulk stop ", name);
+  });
+  Progress progress(settings);
+  v1::GetOperationRequest request;
+  request.set_name(name);
+  while (operation.state() == v1::Operation::STATE_RUNNING) {
+    progress.Show(
+        absl::StrCat(operation.matched(), " matched, ", operation.changed(), " changed so far"));
+    poll(nullptr, 0, kBetweenPollsMs);
+    absl::StatusOr<v1::Operation> now = client->GetOperation(request);
+    if (!now.ok()) return now.status();
+    operation = *std::move(now);
+  }
+  return operation;
+}
 
 Rows FilterRows() {
   return {Row("key_prefix", "--key-prefix", "Only messages whose key begins with this"),

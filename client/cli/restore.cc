@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The commands for a server whose data directory was made from a backup.
-#include <optional>
-#include <poll.h>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 
 #include "client/cli/commands.h"
-#include "client/cli/progress.h"
 #include "client/cli/show.h"
 #include "client/cli/text.h"
 #include "client/cli/time_text.h"
@@ -25,23 +23,16 @@ using client::AdminClient;
 using client::Client;
 using TopicPages = client::PageReader<v1::ListTopicsRequest, v1::ListTopicsResponse>;
 
-constexpr int kPollMs = 100;
-
-// The topics that wait, with their counts.
-absl::StatusOr<std::vector<v1::Topic>> HeldTopics(AdminClient* client) {
-  std::vector<v1::Topic> held;
+// The names of the topics that wait.
+absl::StatusOr<Names> HeldTopics(AdminClient* client) {
+  Names held;
   TopicPages pages({}, [client](const auto& request) { return client->ListTopics(request); });
   for (;;) {
     const auto page = pages.Next();
     if (!page.ok()) return page.status();
     if (!page->has_value()) return held;
     for (const v1::Topic& topic : (*page)->topics()) {
-      if (!topic.held()) continue;
-      v1::GetTopicRequest request;
-      request.set_name(topic.name());
-      absl::StatusOr<v1::Topic> counted = client->GetTopic(request);
-      if (!counted.ok()) return counted.status();
-      if (counted->held()) held.push_back(*std::move(counted));
+      if (topic.held()) held.push_back(topic.name());
     }
   }
 }
@@ -61,10 +52,18 @@ absl::StatusOr<std::string> OldestText(const Settings& settings, Client* client,
 ExitCode ShowStatus(const Settings& settings, Client* client, AdminClient* admin) {
   const auto info = client->ServerInfo();
   if (!info.ok()) return Fail(settings, info.status());
-  const auto held = HeldTopics(admin);
-  if (!held.ok()) return Fail(settings, held.status());
+  const auto names = HeldTopics(admin);
+  if (!names.ok()) return Fail(settings, names.status());
+  std::vector<v1::Topic> held;
+  for (const std::string& name : *names) {
+    v1::GetTopicRequest request;
+    request.set_name(name);
+    absl::StatusOr<v1::Topic> topic = admin->GetTopic(request);
+    if (!topic.ok()) return Fail(settings, topic.status());
+    held.push_back(*std::move(topic));
+  }
   if (settings.json) {
-    for (const v1::Topic& topic : *held) Print(JsonLine(topic));
+    for (const v1::Topic& topic : held) Print(JsonLine(topic));
     return kDone;
   }
   if (!info->has_restored()) {
@@ -75,12 +74,12 @@ ExitCode ShowStatus(const Settings& settings, Client* client, AdminClient* admin
       "restored from a backup of ",
       FormatTimeText(client::FromProto(info->restored().snapshot_time()), settings.zone), ", on ",
       FormatTimeText(client::FromProto(info->restored().restore_time()), settings.zone), "\n"));
-  if (held->empty()) {
+  if (held.empty()) {
     Print("no topic waits\n");
     return kDone;
   }
   std::vector<std::vector<std::string>> lines;
-  for (const v1::Topic& topic : *held) {
+  for (const v1::Topic& topic : held) {
     const auto oldest = OldestText(settings, client, topic.name());
     if (!oldest.ok()) return Fail(settings, oldest.status());
     lines.push_back({topic.name(), absl::StrCat(topic.counts().pending()),
@@ -100,18 +99,11 @@ ExitCode Status(const Settings& settings, const Input&) {
   });
 }
 
-// Ends the messages of a topic that are due before the time of the request, and waits for the end.
+// Ends the messages of a topic that are due before the time of the request. Returns their number.
 absl::StatusOr<int64_t> Drop(const Settings& settings, const v1::StartBulkRequest& request,
                              AdminClient* client) {
   absl::StatusOr<v1::Operation> operation = client->StartBulk(request);
-  Progress progress(settings);
-  while (operation.ok() && operation->state() == v1::Operation::STATE_RUNNING) {
-    progress.Show(absl::StrCat(request.topic(), ": ", operation->changed(), " dropped so far"));
-    poll(nullptr, 0, kPollMs);
-    v1::GetOperationRequest get;
-    get.set_name(operation->name());
-    operation = client->GetOperation(get);
-  }
+  if (operation.ok()) operation = WaitForEnd(settings, client, *std::move(operation));
   if (!operation.ok()) return operation.status();
   if (operation->state() != v1::Operation::STATE_DONE) {
     return absl::AbortedError(absl::StrCat("the operation ", operation->name(), " did not end"));
@@ -141,11 +133,11 @@ ExitCode Release(const Settings& settings, const Input& input, const v1::StartBu
   const auto held = HeldTopics(client);
   if (!held.ok()) return Fail(settings, held.status());
   bool found = false;
-  for (const v1::Topic& topic : *held) {
-    if (!input.Has("--all") && topic.name() != asked.topic()) continue;
+  for (const std::string& topic : *held) {
+    if (!input.Has("--all") && topic != asked.topic()) continue;
     found = true;
     v1::StartBulkRequest request = asked;
-    request.set_topic(topic.name());
+    request.set_topic(topic);
     if (absl::Status status = ReleaseTopic(settings, request, client); !status.ok()) {
       return Fail(settings, status);
     }

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <openssl/rand.h>
-#include <openssl/sha.h>
 #include <sstream>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 
+#include "client/cli/write_all.h"
 #include "client/cpp/convert.h"
 
 namespace duetime::cli {
@@ -94,13 +94,6 @@ std::string NewTokenText() {
   return absl::StrCat("dt_", text);
 }
 
-std::string Sha256(const std::string& text) {
-  std::string hash(SHA256_DIGEST_LENGTH, '\0');
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-         reinterpret_cast<unsigned char*>(hash.data()));
-  return absl::BytesToHexString(hash);
-}
-
 absl::StatusOr<TokenFileLock> TokenFileLock::Take(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -154,8 +147,7 @@ absl::Status WriteTokenFile(const std::string& path, const TokenFile& file) {
   if (fd < 0) return FileError("write", temporary);
   // Only root can, and only root needs to.
   if (existed && fchown(fd, before.st_uid, before.st_gid) != 0) errno = 0;
-  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                       fchmod(fd, mode) == 0 && fsync(fd) == 0;
+  const bool written = WriteAll(fd, text) && fchmod(fd, mode) == 0 && fsync(fd) == 0;
   const absl::Status status = written ? absl::OkStatus() : FileError("write", temporary);
   close(fd);
   if (status.ok() && rename(temporary.c_str(), path.c_str()) == 0) return status;

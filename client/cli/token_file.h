@@ -15,8 +15,6 @@ namespace duetime::cli {
 
 // A new token: "dt_" and the URL-safe base64 of 256 random bits. Empty if the machine has none.
 std::string NewTokenText();
-// In hexadecimal digits.
-std::string Sha256(const std::string& text);
 
 // Held while a token file is read and written again, so that tools that work on the same file at
 // the same time lose nothing. Locks the directory, because the file is replaced.

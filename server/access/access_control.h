@@ -64,8 +64,8 @@ class AccessControl {
   bool on() const { return !options_.access_file.empty() || !options_.tokens_file.empty(); }
 
   // Reads the files again if they have changed. An error names file, line and column, and comes
-  // again until the files change; what was read before stays in force. It is an error if the access
-  // file had rules and has none now. Blocks for the reads.
+  // again until the files change. The content before the error stays in force. An access file that
+  // had rules and has none now is an error. Blocks for the reads.
   absl::Status Reload();
 
   // The client, or UNAUTHENTICATED. REQUIRES: on(), and Reload has succeeded once.

@@ -35,8 +35,8 @@ struct TopicSettings {
   uint64_t rate_per_s = 0;
   uint64_t burst = 0;
   bool paused = false;
-  // The first start after a restore paused the topic, and nobody has resumed it. Then `paused` is
-  // set, too. No client sets it.
+  // The first start after a restore paused the topic, and no client has resumed it. If it is set,
+  // `paused` is set. No client can set it.
   bool held = false;
   // The most messages that may become due in one minute, the policy for more, and the longest delay
   // that kSpread may add. If minute_max is 0, there is no limit, and the other two are 0.

@@ -212,6 +212,11 @@ type ScheduleRequest struct {
 	// The bytes to deliver; may be empty. At most 1 MiB by default, and at most the topic's max_payload_bytes.
 	Payload []byte `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
 	// At most 64 pairs and 16 KiB in all by default. Keys are 1-255 bytes of UTF-8; values are any UTF-8.
+	//
+	// The metadata `traceparent` and `tracestate` of the call or stream, as W3C Trace Context defines them, become
+	// attributes of these names, so that each delivery has them. The server adds neither to a message with an attribute
+	// of one of these names, ignores malformed metadata, and leaves out what exceeds the limits. They do not count as
+	// content for on_conflict and request_id. The messages of a recurrence get none.
 	Attributes map[string]string `protobuf:"bytes,3,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key,proto3" protobuf_val:"bytes,2,opt,name=value,proto3"`
 	// Required: exactly one of the three.
 	//

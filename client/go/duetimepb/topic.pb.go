@@ -415,8 +415,8 @@ type Topic struct {
 	Settings *TopicSettings `protobuf:"bytes,2,opt,name=settings,proto3" json:"settings,omitempty"`
 	// Output only. Set in GetTopic only.
 	Counts *TopicCounts `protobuf:"bytes,3,opt,name=counts,proto3" json:"counts,omitempty"`
-	// Output only. The first start after a restore paused the topic, and nobody has resumed it yet. Some of its messages
-	// may have been delivered after the backup. Resume the topic to deliver what is due.
+	// Output only. True if the first start after a restore paused the topic, and no client has resumed it. The original
+	// server may have delivered some of its messages after the backup. To deliver the due messages, resume the topic.
 	Held bool `protobuf:"varint,4,opt,name=held,proto3" json:"held,omitempty"`
 }
 

@@ -16,23 +16,19 @@
 namespace duetime::api {
 namespace {
 
-// Runs `job` on the thread of the backups and passes its result to `done` on the worker's thread.
-template <typename Result, typename Job, typename Done>
-void RunOnBackups(ApiWorker& worker, Job job, Done done) {
-  const absl::Status posted =
-      worker.context().backups->Post([worker = &worker, job = std::move(job), done]() mutable {
-        auto result = std::make_shared<Result>(job(*worker->context().backups));
-        worker->RunHere([done, result]() mutable { done(std::move(*result)); });
-      });
-  if (!posted.ok()) done(Result(posted));
-}
-
-// The result of `job`, which owns what it needs.
+// Runs `job` on the thread of the backups: co_await gives its result. REQUIRES: `job` owns its
+// arguments.
 template <typename Job>
 auto OnBackups(ApiWorker& worker, Job job) {
   using Result = std::invoke_result_t<Job&, runtime::Backups&>;
   return WaitFor<Result>([&worker, job = std::move(job)](auto done) mutable {
-    RunOnBackups<Result>(worker, std::move(job), std::move(done));
+    runtime::Backups* const backups = worker.context().backups;
+    const absl::Status posted = backups->Post([&worker, backups, job = std::move(job), done] {
+      worker.RunHere([done, result = std::make_shared<Result>(job(*backups))]() mutable {
+        done(std::move(*result));
+      });
+    });
+    if (!posted.ok()) done(Result(posted));
   });
 }
 
