@@ -3,10 +3,15 @@
 // The command backup.
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <unistd.h>
 
 #include "absl/strings/match.h"
@@ -38,6 +43,32 @@ std::string BackupName(const v1::Backup& backup) {
       "%Y-%m-%dT%H-%M-%E3SZ", client::FromProto(backup.snapshot_time()), absl::UTCTimeZone()));
 }
 
+// Keeps the server's backup while this program hashes, or waits for a disk or a pipe: a read at the
+// end of a file counts as use.
+class KeepAlive {
+ public:
+  KeepAlive(const v1::Backup& backup, AdminClient* client) {
+    if (backup.files().empty()) return;
+    v1::ReadBackupRequest request;
+    request.set_name(backup.name());
+    request.set_path(backup.files(0).path());
+    request.set_offset(backup.files(0).bytes());
+    thread_ = std::jthread([this, request, client](const std::stop_token& stop) {
+      constexpr std::chrono::seconds kPeriod{8};
+      std::unique_lock lock(mutex_);
+      while (!wake_.wait_for(lock, stop, kPeriod, [&stop] { return stop.stop_requested(); })) {
+        // The next read of a file meets the same error.
+        client->ReadBackup(request).status().IgnoreError();
+      }
+    });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;
+};
+
 class BackupRun {
  public:
   BackupRun(const Settings& settings, bool check, const v1::Backup& backup, BackupTarget* target,
@@ -47,6 +78,7 @@ class BackupRun {
         backup_(backup),
         target_(target),
         client_(client),
+        keep_alive_(backup, client),
         progress_(settings) {
     for (const v1::BackupFile& file : backup.files()) total_ += file.bytes();
   }
@@ -119,6 +151,7 @@ class BackupRun {
   const v1::Backup& backup_;
   BackupTarget* const target_;
   AdminClient* const client_;
+  const KeepAlive keep_alive_;
   Progress progress_;
   std::string sums_;
   int64_t total_ = 0;
@@ -150,7 +183,7 @@ ExitCode StoreBackup(const Settings& settings, const Input& input, const v1::Bac
   if (!status.ok()) return Fail(settings, status);
   int removed = 0;
   if (input.Has("--keep") && to != kToStdout) {
-    const auto old = RemoveOldBackups(to, static_cast<size_t>(input.Number("--keep")));
+    const auto old = RemoveOldBackups(to, static_cast<size_t>(input.Number("--keep")), name);
     if (!old.ok()) return Fail(settings, old.status());
     removed = *old;
   }
@@ -182,6 +215,9 @@ ExitCode RunBackup(const Settings& settings, const Input& input) {
   patient.deadline = std::max(settings.deadline, kDeadlineMin);
   return With<AdminClient>(patient, [&](AdminClient* client) {
     const Signals signals;
+    // A reader of standard output that goes away is an error of a write, so that the server hears
+    // of it.
+    std::signal(SIGPIPE, SIG_IGN);
     const absl::StatusOr<v1::Backup> backup = client->StartBackup({});
     if (!backup.ok()) return Fail(settings, backup.status());
     return StoreBackup(settings, input, *backup, &signals, client);

@@ -295,8 +295,12 @@ std::unique_ptr<BackupTarget> BackupToStdout(const std::string& name) {
   return std::make_unique<TarTarget>(name);
 }
 
-absl::StatusOr<int> RemoveOldBackups(const std::string& directory, size_t keep) {
+absl::StatusOr<int> RemoveOldBackups(const std::string& directory, size_t keep,
+                                     const std::string& made) {
   std::vector<std::string> names = CompleteBackups(directory);
+  // A clock that was set back must not make the new backup the oldest one.
+  std::stable_partition(names.begin(), names.end(),
+                        [&made](const std::string& name) { return name != made; });
   names.resize(names.size() - std::min(names.size(), keep));
   std::error_code error;
   for (const std::string& name : names) {

@@ -44,7 +44,9 @@ absl::StatusOr<std::unique_ptr<BackupTarget>> OpenBackupDirectory(const std::str
 // A tar archive with a directory `name`.
 std::unique_ptr<BackupTarget> BackupToStdout(const std::string& name);
 
-// Removes all but the newest `keep` backups of a directory. Returns how many it removed.
-absl::StatusOr<int> RemoveOldBackups(const std::string& directory, size_t keep);
+// Removes all but the newest `keep` backups of a directory, of which `made` counts as the newest
+// whatever its time. Returns how many it removed.
+absl::StatusOr<int> RemoveOldBackups(const std::string& directory, size_t keep,
+                                     const std::string& made);
 
 }  // namespace duetime::cli

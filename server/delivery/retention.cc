@@ -87,6 +87,7 @@ bool Retention::Step(base::Now now) {
     retaining.pop_front();
     retaining.push_back(subscription);
     DT_CHECK(!subscription->state.deleting);
+    if (subscription->topic->held) continue;
     if (!counted && subscription->bounded() && !subscription->listed.known()) {
       counted = CountListed(subscription);
     }

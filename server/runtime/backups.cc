@@ -59,7 +59,7 @@ absl::StatusOr<std::string> ReadAt(const std::string& path, uint64_t offset, siz
 Backups::Backups(const BackupOptions& options, const std::string& data_dir, CheckpointTasks tasks,
                  base::Clock* clock)
     : options_(options),
-      directory_(data_dir + "/backup"),
+      directory_(data_dir + "/.checkpoint"),
       tasks_(std::move(tasks)),
       clock_(clock),
       reader_(kBackupJobsMax) {
@@ -126,7 +126,6 @@ absl::StatusOr<BackupSnapshot> Backups::Start() {
 absl::StatusOr<std::string> Backups::Read(absl::string_view name, absl::string_view path,
                                           uint64_t offset) {
   if (absl::Status status = Find(name); !status.ok()) return status;
-  used_mono_ms_ = clock_->Read().mono_ms;
   const auto file = std::find_if(open_->files.begin(), open_->files.end(),
                                  [path](const auto& one) { return one.path == path; });
   if (file == open_->files.end()) {
@@ -138,10 +137,13 @@ absl::StatusOr<std::string> Backups::Read(absl::string_view name, absl::string_v
         absl::StrCat("offset ", offset, ": the file has ", file->bytes, " bytes"),
         {.reason = "INVALID_OFFSET", .field = "offset", .metadata = {}, .retry_after_ms = 0});
   }
-  const size_t bytes = std::min<uint64_t>(kReadBytes, file->bytes - offset);
+  // At a low rate a read is smaller, so that it takes about a second.
+  const uint64_t rate = options_.backup_bytes_per_second;
+  const size_t bytes = std::min({kReadBytes, rate > 0 ? rate : kReadBytes, file->bytes - offset});
   Pace(bytes);
   auto data = ReadAt(absl::StrCat(directory_, "/", path), offset, bytes);
   if (data.ok()) bytes_read_.fetch_add(bytes, std::memory_order_relaxed);
+  used_mono_ms_ = clock_->Read().mono_ms;
   return data;
 }
 

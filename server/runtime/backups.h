@@ -35,7 +35,8 @@ struct BackupSnapshot {
   std::vector<storage::CheckpointFile> files;
 };
 
-// Keeps at most one backup: a checkpoint of the store in `data_dir`/backup. It ends by End, after
+// Keeps at most one backup: a checkpoint of the store in `data_dir`/.checkpoint,
+// a name that nobody uses for his own backups. It ends by End, after
 // kIdleMs without a call, or when the disk is low. A start removes what a crash left.
 //
 // Reads are paced: the thread waits after a read until `bytes_per_second` allows the next one, so

@@ -178,7 +178,7 @@ TEST_F(BackupTest, UnderTrafficABackupHoldsAllThatWasAcknowledgedAndSharesTables
 TEST_F(BackupTest, AnInterruptedBackupDoesNotExist) {
   StartDaemon({"--write-buffer-bytes=1MiB", "--backup-bytes-per-second=1MiB"});
   ScheduleTables("t");
-  const fs::path copy = server_->data_dir() + "/backup";
+  const fs::path copy = server_->data_dir() + "/.checkpoint";
   const auto begin = [&] {
     auto client = std::make_unique<Subprocess>(
         std::vector<std::string>{DUETIME_CLI, "backup", backups(), "--server", server_->target()},
@@ -223,6 +223,49 @@ TEST_F(BackupTest, AnInterruptedBackupDoesNotExist) {
   // What the killed client left is gone.
   EXPECT_EQ(std::distance(fs::directory_iterator(backups()), {}), 1);
   EXPECT_EQ(Restore(whole, directory_.Join("restored")).exit.code, 0);
+}
+
+TEST_F(BackupTest, ABackupEndsOnlyWithItsClient) {
+  // The first file, the log, takes the server a second per KiB. The reads are as small.
+  StartDaemon({"--backup-bytes-per-second=1KiB"});
+  MustSchedule("t", Millis(3'600'000), Noise(3 << 10));
+  grpc::ClientContext begin;
+  SetDeadline(&begin);
+  v1::StartBackupResponse started;
+  ASSERT_TRUE(admin_->StartBackup(&begin, {}, &started).ok());
+  grpc::ClientContext read;
+  SetDeadline(&read);
+  v1::ReadBackupRequest request;
+  request.set_name(started.backup().name());
+  request.set_path(started.backup().files(0).path());
+  v1::ReadBackupResponse part;
+  ASSERT_TRUE(admin_->ReadBackup(&read, request, &part).ok());
+  EXPECT_EQ(part.data().size(), 1u << 10);
+  // A reader that goes away ends the backup of the tool, so that the next one can begin.
+  grpc::ClientContext end;
+  SetDeadline(&end);
+  v1::EndBackupRequest ended;
+  ended.set_name(started.backup().name());
+  v1::EndBackupResponse nothing;
+  ASSERT_TRUE(admin_->EndBackup(&end, ended, &nothing).ok());
+  const RunResult cut = RunProgram(
+      {"/bin/sh", "-c",
+       std::string(DUETIME_CLI) + " backup - --server " + server_->target() + " | head -c 1"});
+  EXPECT_THAT(cut.err, HasSubstr("standard output"));
+  EXPECT_FALSE(fs::exists(server_->data_dir() + "/.checkpoint"));
+}
+
+TEST_F(BackupTest, KeepRemovesOnlyOldBackups) {
+  StartDaemon();
+  const fs::path first = Backup()["path"].get<std::string>();
+  const fs::path future = fs::path(backups()) / "2999-01-01T00-00-00.000Z";
+  const fs::path foreign = fs::path(backups()) / "0-project";
+  fs::rename(first, future);
+  fs::copy(future, foreign, fs::copy_options::recursive);
+  const fs::path second = Backup({"--keep", "1"})["path"].get<std::string>();
+  EXPECT_TRUE(fs::exists(second / "SHA256SUMS"));
+  EXPECT_TRUE(fs::exists(foreign / "SHA256SUMS"));
+  EXPECT_FALSE(fs::exists(future));
 }
 
 TEST_F(BackupTest, ADamagedBackupIsRefusedWithTheFileNamed) {

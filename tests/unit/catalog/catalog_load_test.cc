@@ -323,7 +323,8 @@ TEST(CatalogLoadTest, TheFirstStartAfterARestoreHoldsTheTopics) {
     expect("a", true, true);
     // Whoever paused it before the backup resumes it.
     expect("paused", true, false);
-    for (const ShardView& shard : world.shards()) EXPECT_TRUE(shard.topics.at(1).paused);
+    for (const ShardView& shard : world.shards())
+      EXPECT_TRUE(shard.topics.at(1).paused && shard.topics.at(1).held);
     world.Restart();
   }
   EXPECT_TRUE(world.Ask(UpdateTopic{.name = "a", .edit = resume})->status.ok());

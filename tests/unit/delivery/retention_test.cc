@@ -7,6 +7,7 @@
 
 #include "server/delivery/backlog.h"
 #include "server/delivery/backlog_place.h"
+#include "server/delivery/subscription_changes.h"
 #include "tests/unit/delivery/delivery_world.h"
 
 namespace duetime::delivery {
@@ -48,6 +49,24 @@ class RetentionTest : public DeliveryWorld {
     return kStepsMax;
   }
 };
+
+TEST_F(RetentionTest, AHeldTopicKeepsItsMessages) {
+  Bound(2);
+  for (uint64_t i = 0; i < 5; ++i) MoveToDisk(20'000 + i);
+  protocol::TopicCommand topic;
+  topic.topic = one_->state.topic;
+  topic.held = true;
+  p_.changes->SetTopic(now_, topic);
+  EXPECT_EQ(StepToTheEnd(), 1u);
+  EXPECT_EQ(one_->listed.count(), 5u);
+  // The operator has released it.
+  topic.held = false;
+  p_.changes->SetTopic(now_, topic);
+  StepToTheEnd();
+  Commit();
+  EXPECT_EQ(one_->listed.count(), 2u);
+  EXPECT_EQ(one_->dropped, 3u);
+}
 
 TEST_F(RetentionTest, PassesListingsOfEntriesInMemory) {
   // More than two pages of listings that are not for Retention.
