@@ -174,7 +174,8 @@ type AdminClient interface {
 	//	FAILED_PRECONDITION BACKUP_RUNNING    another backup runs (metadata: name)
 	//	RESOURCE_EXHAUSTED DISK_LOW
 	StartBackup(ctx context.Context, in *StartBackupRequest, opts ...grpc.CallOption) (*StartBackupResponse, error)
-	// Reads a part of a file of a backup. The server delays its answers so that it reads at most
+	// Reads a part of a file of a backup. A client that needs long between two reads keeps the backup by a read at the end
+	// of a file. The server delays its answers so that it reads at most
 	// backup_bytes_per_second.
 	//
 	//	INVALID_ARGUMENT   INVALID_OFFSET
@@ -520,7 +521,8 @@ type AdminServer interface {
 	//	FAILED_PRECONDITION BACKUP_RUNNING    another backup runs (metadata: name)
 	//	RESOURCE_EXHAUSTED DISK_LOW
 	StartBackup(context.Context, *StartBackupRequest) (*StartBackupResponse, error)
-	// Reads a part of a file of a backup. The server delays its answers so that it reads at most
+	// Reads a part of a file of a backup. A client that needs long between two reads keeps the backup by a read at the end
+	// of a file. The server delays its answers so that it reads at most
 	// backup_bytes_per_second.
 	//
 	//	INVALID_ARGUMENT   INVALID_OFFSET

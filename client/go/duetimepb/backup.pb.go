@@ -341,7 +341,7 @@ type ReadBackupResponse struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// The bytes from `offset` on: 1 MiB, or fewer at the end of the file. Empty: `offset` is the size.
+	// The bytes from `offset` on, at most 1 MiB. Empty: `offset` is the size.
 	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
 }
 
