@@ -14,12 +14,7 @@ store=(buildah --root "$folder/storage" --runroot "$folder/run" --storage-driver
 
 make_base() {
   local container
-  [[ -e $folder/base/usr/bin/apt-get ]] || debootstrap --variant=minbase bookworm "$folder/base" >/dev/null
-  # The mirrors of this machine, in place of debootstrap's.
-  if compgen -G '/etc/apt/sources.list.d/*' >/dev/null; then
-    cp /etc/apt/sources.list.d/* "$folder/base/etc/apt/sources.list.d/"
-    rm -f "$folder/base/etc/apt/sources.list"
-  fi
+  deploy/debian-base.sh "$folder/base"
   rm -rf "$folder"/base/var/cache/apt/archives/*.deb
   container=$("${store[@]}" from scratch)
   "${store[@]}" add --quiet "$container" "$folder/base" / >/dev/null

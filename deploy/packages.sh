@@ -55,12 +55,7 @@ build_client() {
 try() {
   root=$1
   deploy/install-deps.sh image
-  [[ -x $root/usr/bin/apt-get ]] || debootstrap --variant=minbase bookworm "$root" >/dev/null
-  # The mirrors of this machine, in place of debootstrap's.
-  if compgen -G '/etc/apt/sources.list.d/*' >/dev/null; then
-    cp /etc/apt/sources.list.d/* "$root/etc/apt/sources.list.d/"
-    rm -f "$root/etc/apt/sources.list"
-  fi
+  deploy/debian-base.sh "$root"
   in_root apt-get update -qq
   pack 1
   install_into

@@ -89,7 +89,7 @@ void TakeGroups(Input* input) {
 
 ExitCode CreateToken(const Settings& settings, const Input& input) {
   const std::string path = input.Text("--file");
-  const auto lock = TokenFileLock::Take(path);
+  const auto lock = LockTokenFile(path);
   if (!lock.ok()) return Fail(settings, lock.status());
   absl::StatusOr<TokenFile> file = ReadTokenFile(path);
   if (!file.ok()) return Fail(settings, file.status());
@@ -120,7 +120,7 @@ ExitCode ListTokens(const Settings& settings, const Input& input) {
 ExitCode RevokeToken(const Settings& settings, const Input& input) {
   const std::string path = input.Text("--file");
   const std::string id = input.Text("ID");
-  const auto lock = TokenFileLock::Take(path);
+  const auto lock = LockTokenFile(path);
   if (!lock.ok()) return Fail(settings, lock.status());
   absl::StatusOr<TokenFile> file = ReadTokenFile(path);
   if (!file.ok()) return Fail(settings, file.status());

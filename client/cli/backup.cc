@@ -3,13 +3,10 @@
 // The command backup.
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <stop_token>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -27,6 +24,7 @@
 #include "client/cli/text.h"
 #include "client/cpp/admin_client.h"
 #include "client/cpp/convert.h"
+#include "server/base/mutex.h"
 
 namespace duetime::cli {
 namespace {
@@ -53,20 +51,41 @@ class KeepAlive {
     request.set_name(backup.name());
     request.set_path(backup.files(0).path());
     request.set_offset(backup.files(0).bytes());
-    thread_ = std::jthread([this, request, client](const std::stop_token& stop) {
-      constexpr std::chrono::seconds kPeriod{8};
-      std::unique_lock lock(mutex_);
-      while (!wake_.wait_for(lock, stop, kPeriod, [&stop] { return stop.stop_requested(); })) {
-        // The next read of a file meets the same error.
-        client->ReadBackup(request).status().IgnoreError();
-      }
-    });
+    thread_ = std::thread([this, request, client] { Run(request, client); });
   }
+  ~KeepAlive() {
+    {
+      const base::MutexLock lock(&mutex_);
+      ended_ = true;
+      wake_.NotifyAll();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+  KeepAlive(const KeepAlive&) = delete;
+  KeepAlive& operator=(const KeepAlive&) = delete;
 
  private:
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::jthread thread_;
+  void Run(const v1::ReadBackupRequest& request, AdminClient* client) {
+    while (Wait()) {
+      // The next read of a file meets the same error.
+      client->ReadBackup(request).status().IgnoreError();
+    }
+  }
+  // Waits for a period. False if the thread must end.
+  bool Wait() {
+    constexpr std::chrono::seconds kPeriod{8};
+    const auto until = std::chrono::steady_clock::now() + kPeriod;
+    const base::MutexLock lock(&mutex_);
+    while (!ended_) {
+      if (!wake_.WaitUntil(&mutex_, until)) return !ended_;
+    }
+    return false;
+  }
+
+  base::Mutex mutex_;
+  base::CondVar wake_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
 };
 
 class BackupRun {

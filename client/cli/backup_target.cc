@@ -10,7 +10,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -24,6 +23,7 @@
 #include "absl/strings/strip.h"
 #include "google/protobuf/util/json_util.h"
 
+#include "client/cli/directory_lock.h"
 #include "client/cli/sha256.h"
 #include "client/cli/write_all.h"
 #include "duetime/v1/backup.pb.h"
@@ -123,18 +123,16 @@ std::map<std::string, KnownFile> KnownFiles(const std::string& directory) {
 
 class DirectoryTarget final : public BackupTarget {
  public:
-  // `lock` is a descriptor that holds the lock of `directory`.
-  DirectoryTarget(std::string directory, const std::string& name, int lock)
+  DirectoryTarget(std::string directory, const std::string& name, DirectoryLock lock)
       : directory_(std::move(directory)),
         name_(name),
         made_(absl::StrCat(directory_, "/", kUnfinished, name)),
-        lock_(lock),
+        lock_(std::move(lock)),
         known_(KnownFiles(directory_)) {}
   ~DirectoryTarget() override {
     if (file_ >= 0) ::close(file_);
     std::error_code ignored;
     if (!finished_) fs::remove_all(made_, ignored);
-    ::close(lock_);
   }
 
   absl::Status Make() {
@@ -193,7 +191,7 @@ class DirectoryTarget final : public BackupTarget {
   const std::string name_;
   // The backup until it is complete.
   const std::string made_;
-  const int lock_;
+  const DirectoryLock lock_;
   const std::map<std::string, KnownFile> known_;
   std::string path_;
   int file_ = -1;
@@ -271,13 +269,12 @@ absl::StatusOr<std::unique_ptr<BackupTarget>> OpenBackupDirectory(const std::str
   if (::mkdir(directory.c_str(), kDirectoryMode) != 0 && errno != EEXIST) {
     return BackupError("create", directory, errno);
   }
-  const int lock = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock < 0) return BackupError("open", directory, errno);
-  if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    ::close(lock);
+  auto lock = DirectoryLock::Take(directory, DirectoryLock::IfTaken::kFail);
+  if (absl::IsUnavailable(lock.status())) {
     return absl::FailedPreconditionError(
         absl::StrCat("another backup is being written to ", directory));
   }
+  if (!lock.ok()) return lock.status();
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     // An interrupted backup or removal left it. Nobody works on it, because this process has the
@@ -286,7 +283,7 @@ absl::StatusOr<std::unique_ptr<BackupTarget>> OpenBackupDirectory(const std::str
       fs::remove_all(entry.path(), error);
     }
   }
-  auto target = std::make_unique<DirectoryTarget>(directory, name, lock);
+  auto target = std::make_unique<DirectoryTarget>(directory, name, *std::move(lock));
   if (absl::Status status = target->Make(); !status.ok()) return status;
   return target;
 }

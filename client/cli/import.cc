@@ -90,15 +90,14 @@ class Importer {
       if (line < first_) continue;
       batch.bytes += std::ssize(source->text());
       std::string request_id = absl::StrFormat("import-%d-%016x", line, HashOf(source->text()));
-      if (!source->has_json()) {
-        v1::ScheduleRequest request;
-        const absl::Status status = source->Parse(&request);
-        Take(line, std::move(request_id), status, std::move(request), &batch);
-      } else if (absl::StatusOr<std::string> json = source->Json(); json.ok()) {
-        texts.push_back(*std::move(json));
+      std::string json;
+      v1::ScheduleRequest request;
+      const absl::Status status = source->Read(&json, &request);
+      if (status.ok() && !json.empty()) {
+        texts.push_back(std::move(json));
         places.emplace_back(line, std::move(request_id));
       } else {
-        batch.refused.emplace(line, json.status());
+        Take(line, std::move(request_id), status, std::move(request), &batch);
       }
     }
     v1::ScheduleBatchRequest parsed;

@@ -52,19 +52,17 @@ class JsonLines : public ImportSource {
   absl::Status status() const override { return file_->status(); }
   std::optional<double> Part() const override { return file_->Part(); }
 
-  bool has_json() const override { return true; }
-  absl::StatusOr<std::string> Json() const override {
-    if (!text_payloads_) return text_;
+  absl::Status Read(std::string* json, v1::ScheduleRequest*) const override {
+    *json = text_;
+    if (!text_payloads_) return absl::OkStatus();
     nlohmann::json object = nlohmann::json::parse(text_, nullptr, /*allow_exceptions=*/false);
     if (!object.is_object()) return absl::InvalidArgumentError("this is no JSON object");
     if (const auto payload = object.find("payload"); payload != object.end()) {
       if (!payload->is_string()) return absl::InvalidArgumentError("the payload is no text");
       *payload = absl::Base64Escape(payload->get<std::string>());
     }
-    return object.dump();
-  }
-  absl::Status Parse(v1::ScheduleRequest*) const override {
-    return absl::InternalError("a line of JSON is parsed by ParseJsonLines");
+    *json = object.dump();
+    return absl::OkStatus();
   }
 
  private:
@@ -223,11 +221,7 @@ class CsvRows : public ImportSource {
   absl::Status status() const override { return status_.ok() ? file_->status() : status_; }
   std::optional<double> Part() const override { return file_->Part(); }
 
-  bool has_json() const override { return false; }
-  absl::StatusOr<std::string> Json() const override {
-    return absl::InternalError("a row of CSV is not JSON");
-  }
-  absl::Status Parse(v1::ScheduleRequest* request) const override {
+  absl::Status Read(std::string*, v1::ScheduleRequest* request) const override {
     for (const MappedColumn& column : columns_) {
       if (column.cell >= cells_.size()) {
         return absl::InvalidArgumentError("the row has no column \"" + column.name + "\"");

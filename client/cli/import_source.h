@@ -29,13 +29,9 @@ class ImportSource {
   virtual int64_t line() const = 0;
   // What identifies the content of the message.
   virtual absl::string_view text() const = 0;
-  // True if the message is proto3 JSON: Json returns it, for ParseJsonLines. Otherwise Parse reads
-  // it.
-  virtual bool has_json() const = 0;
-  // Both return INVALID_ARGUMENT, with a text for people, if the message is none. `request` is
-  // empty.
-  virtual absl::StatusOr<std::string> Json() const = 0;
-  virtual absl::Status Parse(v1::ScheduleRequest* request) const = 0;
+  // Reads the message: into `json`, for ParseJsonLines, if the source has proto3 JSON; else into
+  // `request`. Both are empty. INVALID_ARGUMENT, with a text for people, if it is no message.
+  virtual absl::Status Read(std::string* json, v1::ScheduleRequest* request) const = 0;
   // Whether the file could be read.
   virtual absl::Status status() const = 0;
   // As InputFile::Part.

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <openssl/rand.h>
 #include <sstream>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <toml++/toml.h>
 #include <unistd.h>
@@ -94,20 +93,10 @@ std::string NewTokenText() {
   return absl::StrCat("dt_", text);
 }
 
-absl::StatusOr<TokenFileLock> TokenFileLock::Take(const std::string& path) {
+absl::StatusOr<DirectoryLock> LockTokenFile(const std::string& path) {
   const size_t slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return FileError("open", directory);
-  TokenFileLock lock(fd);
-  while (flock(fd, LOCK_EX) != 0) {
-    if (errno != EINTR) return FileError("lock", directory);
-  }
-  return lock;
-}
-
-TokenFileLock::~TokenFileLock() {
-  if (fd_ >= 0) close(fd_);
+  return DirectoryLock::Take(slash == std::string::npos ? "." : path.substr(0, slash + 1),
+                             DirectoryLock::IfTaken::kWait);
 }
 
 absl::StatusOr<TokenFile> ReadTokenFile(const std::string& path) {

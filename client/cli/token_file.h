@@ -4,11 +4,11 @@
 #pragma once
 
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "client/cli/directory_lock.h"
 #include "client/cli/token.pb.h"
 
 namespace duetime::cli {
@@ -16,22 +16,9 @@ namespace duetime::cli {
 // A new token: "dt_" and the URL-safe base64 of 256 random bits. Empty if the machine has none.
 std::string NewTokenText();
 
-// Held while a token file is read and written again, so that tools that work on the same file at
-// the same time lose nothing. Locks the directory, because the file is replaced.
-class TokenFileLock {
- public:
-  // Waits for the others. INTERNAL and others if the directory cannot be opened.
-  static absl::StatusOr<TokenFileLock> Take(const std::string& path);
-  TokenFileLock(TokenFileLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  ~TokenFileLock();
-  TokenFileLock(const TokenFileLock&) = delete;
-  TokenFileLock& operator=(const TokenFileLock&) = delete;
-
- private:
-  explicit TokenFileLock(int fd) : fd_(fd) {}
-
-  int fd_;
-};
+// For a change of the file, which is to be read and written under the lock: tools that work on it
+// at the same time lose nothing. Locks the directory, because the file is replaced.
+absl::StatusOr<DirectoryLock> LockTokenFile(const std::string& path);
 
 // A file that does not exist has no tokens. INVALID_ARGUMENT with line and column for a file that
 // is no token file.

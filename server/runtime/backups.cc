@@ -62,7 +62,7 @@ Backups::Backups(const BackupOptions& options, const std::string& data_dir, Chec
       directory_(data_dir + "/.checkpoint"),
       tasks_(std::move(tasks)),
       clock_(clock),
-      reader_(kBackupJobsMax) {
+      reader_(kBackupJobsMax, "backups") {
   Remove();
   reader_.Start();
 }

@@ -12,7 +12,7 @@ Reader::~Reader() { Stop(); }
 
 void Reader::Start() {
   thread_ = std::thread([this] { Run(); });
-  pthread_setname_np(thread_.native_handle(), "reader");
+  pthread_setname_np(thread_.native_handle(), name_);
 }
 
 void Reader::Stop() {

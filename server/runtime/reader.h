@@ -22,7 +22,9 @@ namespace duetime::runtime {
 // Stop.
 class Reader {
  public:
-  explicit Reader(size_t jobs_max) : jobs_max_(jobs_max) {}
+  // `name`: of the thread, at most 15 characters.
+  explicit Reader(size_t jobs_max, const char* name = "reader")
+      : jobs_max_(jobs_max), name_(name) {}
   ~Reader();
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
@@ -41,6 +43,7 @@ class Reader {
   void Run();
 
   const size_t jobs_max_;
+  const char* const name_;
   std::thread thread_;
   mutable base::Mutex mutex_;
   base::CondVar wake_;

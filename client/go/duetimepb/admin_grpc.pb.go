@@ -174,9 +174,8 @@ type AdminClient interface {
 	//	FAILED_PRECONDITION BACKUP_RUNNING    another backup runs (metadata: name)
 	//	RESOURCE_EXHAUSTED DISK_LOW
 	StartBackup(ctx context.Context, in *StartBackupRequest, opts ...grpc.CallOption) (*StartBackupResponse, error)
-	// Reads a part of a file of a backup. A client that needs long between two reads keeps the backup by a read at the end
-	// of a file. The server delays its answers so that it reads at most
-	// backup_bytes_per_second.
+	// Reads a part of a file of a backup. The server delays its answers so that it reads at most backup_bytes_per_second.
+	// A client that pauses between two reads keeps the backup by a read at the end of a file.
 	//
 	//	INVALID_ARGUMENT   INVALID_OFFSET
 	//	NOT_FOUND          BACKUP_NOT_FOUND   the backup has ended, or has no such file
@@ -521,9 +520,8 @@ type AdminServer interface {
 	//	FAILED_PRECONDITION BACKUP_RUNNING    another backup runs (metadata: name)
 	//	RESOURCE_EXHAUSTED DISK_LOW
 	StartBackup(context.Context, *StartBackupRequest) (*StartBackupResponse, error)
-	// Reads a part of a file of a backup. A client that needs long between two reads keeps the backup by a read at the end
-	// of a file. The server delays its answers so that it reads at most
-	// backup_bytes_per_second.
+	// Reads a part of a file of a backup. The server delays its answers so that it reads at most backup_bytes_per_second.
+	// A client that pauses between two reads keeps the backup by a read at the end of a file.
 	//
 	//	INVALID_ARGUMENT   INVALID_OFFSET
 	//	NOT_FOUND          BACKUP_NOT_FOUND   the backup has ended, or has no such file
