@@ -29,7 +29,7 @@ v1::ScheduleRequest ToProto(const NewMessage& message) {
   request.set_topic(message.topic);
   request.set_payload(message.payload);
   request.mutable_attributes()->insert(message.attributes.begin(), message.attributes.end());
-  SetWhen(message.when, &request);
+  if (message.when.has_value()) SetWhen(*message.when, &request);
   request.set_key(message.key);
   request.set_on_conflict(message.on_conflict);
   // Zero and absent mean the same; absent is shorter.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -29,13 +30,15 @@ struct CivilTime {
 // and times out of its range.
 using When = std::variant<absl::Duration, absl::Time, CivilTime>;
 
-// What to deliver, and when. Only the topic is required. ScheduleRequest in messages.proto has the
-// same names and documents the bounds.
+// What to deliver, and when. The topic and the time are required. ScheduleRequest in messages.proto
+// has the same names and documents the bounds.
 struct NewMessage {
   std::string topic{};
   std::string payload{};
   std::map<std::string, std::string> attributes{};
-  When when = absl::ZeroDuration();
+  // Without a time the server refuses the message: DELIVER_TIME_MISSING. For a message that is due
+  // at once, use absl::ZeroDuration().
+  std::optional<When> when{};
 
   // The producer's name for the message. Calls can find, move, replace and cancel it by this key.
   std::string key{};

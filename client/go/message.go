@@ -83,7 +83,7 @@ const (
 	LateDeadLetter = pb.Message_LATE_POLICY_DEAD_LETTER
 )
 
-// Message is what to deliver, and when. Only the topic is required. ScheduleRequest in messages.proto documents the
+// Message is what to deliver, and when. The topic and the time are required. ScheduleRequest in messages.proto documents the
 // bounds.
 type Message struct {
 	// Topic to deliver to.
@@ -92,7 +92,7 @@ type Message struct {
 	Payload []byte
 	// Attributes are delivered with the payload.
 	Attributes map[string]string
-	// When to deliver. nil: at once.
+	// When to deliver. nil: the server refuses the message, with DELIVER_TIME_MISSING. After(0) is due at once.
 	When When
 
 	// Key is the producer's name for the message. Calls find, move, replace and cancel the message by it.
@@ -137,11 +137,9 @@ func (m Message) Proto() *pb.ScheduleRequest {
 		OrderingKey:  m.OrderingKey,
 		LatePolicy:   m.LatePolicy,
 	}
-	when := m.When
-	if when == nil {
-		when = After(0)
+	if m.When != nil {
+		m.When.setSchedule(request)
 	}
-	when.setSchedule(request)
 	// 0 and absent mean the same; absent is shorter.
 	if m.MaxWait != 0 {
 		request.MaxWait = durationpb.New(m.MaxWait)

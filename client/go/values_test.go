@@ -50,8 +50,8 @@ func TestMessageTimes(t *testing.T) {
 	if !request.GetDeliverTime().AsTime().Equal(moment) || request.GetTtl() != nil || request.GetExpireTime() == nil {
 		t.Fatalf("%v", request)
 	}
-	if delay := (Message{}).Proto().GetDelay(); delay == nil || delay.AsDuration() != 0 {
-		t.Fatalf("a message without a time has the delay %v", delay)
+	if when := (Message{}).Proto().GetWhen(); when != nil {
+		t.Fatalf("a message without a time has the time %v", when)
 	}
 	moved := &pb.RescheduleRequest{}
 	Local{Time: "2030-07-01T09:00", Zone: "Europe/Berlin"}.setReschedule(moved)

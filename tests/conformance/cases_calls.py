@@ -32,6 +32,15 @@ def _(world: World) -> None:
         match(world.client.make(world.new_name(), **when), {"state": "STATE_DUE"})
 
 
+@case("schedule.forgotten_time")
+def _(world: World) -> None:
+    client, topic = world.client, world.new_name()
+    match(client.refused("INVALID_ARGUMENT", "DELIVER_TIME_MISSING", "schedule", topic=topic), {"fields": ["deliver_time"]})
+    first, second = client.schedule_batch(messages=[{"topic": topic}, {"topic": topic, "delay": "0s"}])["results"]
+    match(first, {"error": {"code": "INVALID_ARGUMENT", "reason": "DELIVER_TIME_MISSING"}})
+    match(second, {"ok": {"message": {"state": "STATE_DUE"}}})
+
+
 LOCAL_TIMES = [
     # zone, local time, UTC
     ("Europe/Berlin", "2030-07-01T09:00", "2030-07-01T07:00:00Z"),

@@ -143,7 +143,7 @@ func run(ctx context.Context) error {
 		return work(ctx, client, *url)
 	case "send":
 		// Due at once. On disk when the call returns, so the caller need not wait for the endpoint.
-		_, err := client.Schedule(ctx, duetime.Message{Topic: topic, Payload: []byte(flag.Arg(1))})
+		_, err := client.Schedule(ctx, duetime.Message{Topic: topic, Payload: []byte(flag.Arg(1)), When: duetime.After(0)})
 		return err
 	case "dead":
 		return printDeadLetters(ctx, client)

@@ -60,8 +60,10 @@ def millis(value: int | None) -> timedelta | None:
     return None if value is None else timedelta(milliseconds=value)
 
 
-def when_of(request: Any) -> duetime.When:
+def when_of(request: Any) -> duetime.When | None:
     kind = request.WhichOneof("when")
+    if kind is None:
+        return None
     if kind == "deliver_time":
         return request.deliver_time.ToDatetime(tzinfo=UTC)  # type: ignore[no-any-return]
     if kind == "civil_time":

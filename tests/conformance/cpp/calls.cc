@@ -118,10 +118,6 @@ void Calls::AddMessages() {
   };
   add(
       "schedule", +[](client::Client* client, v1::ScheduleRequest request) {
-        // A NewMessage always has a time.
-        if (request.when_case() == v1::ScheduleRequest::WHEN_NOT_SET) {
-          return ToJson(Must(client->Schedule(std::move(request))));
-        }
         return ToJson(Must(client->Schedule(ToNewMessage(request))));
       });
   add(

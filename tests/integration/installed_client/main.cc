@@ -4,6 +4,8 @@
 // that is installed.
 #include <cstdio>
 
+#include "absl/time/time.h"
+
 #include "client/cpp/admin_client.h"
 #include "client/cpp/backoff.h"
 #include "client/cpp/channel.h"
@@ -21,6 +23,7 @@ int main() {
   duetime::client::NewMessage message;
   message.topic = "t";
   message.payload = "kept";
+  message.when = absl::Seconds(1);
   const auto accepted = (*client)->Schedule(message);
   if (!accepted.ok()) std::puts(accepted.status().ToString().c_str());
   return accepted.ok() ? 0 : 1;

@@ -95,11 +95,12 @@ class _Options:
 
 @dataclasses.dataclass(slots=True)
 class NewMessage(_Options):
-    """A message to schedule. Only the topic is required; ScheduleRequest in messages.proto documents the bounds."""
+    """A message to schedule. The topic and the time are required; ScheduleRequest in messages.proto documents the bounds."""
 
     topic: str
     payload: bytes | str = b""
-    when: When = timedelta(0)
+    #: None: the server refuses the message, with DELIVER_TIME_MISSING. timedelta(0) is due at once.
+    when: When | None = None
 
     def proto(self) -> pb.ScheduleRequest:
         request = pb.ScheduleRequest(
@@ -107,7 +108,8 @@ class NewMessage(_Options):
             key=self.key, on_conflict=self.on_conflict, only_if_exists=self.only_if_exists, request_id=self.request_id,
             validate_only=self.validate_only, attributes=self.attributes, labels=self.labels,
             ordering_key=self.ordering_key, late_policy=self.late_policy)
-        set_when(request, self.when)
+        if self.when is not None:
+            set_when(request, self.when)
         if self.max_wait is not None:
             request.max_wait.CopyFrom(duration(self.max_wait))
         if self.spread is not None:

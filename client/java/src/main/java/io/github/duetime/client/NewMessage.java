@@ -11,8 +11,9 @@ import java.time.ZoneId;
 import java.util.Map;
 
 /**
- * What to deliver, and when. Only the topic is required; without a time the message is due at once.
- * {@code ScheduleRequest} in messages.proto has the same names and documents the bounds. Immutable.
+ * What to deliver, and when. The topic and the time are required: without a time the server refuses the message, with
+ * {@code DELIVER_TIME_MISSING}. {@code ScheduleRequest} in messages.proto has the same names and documents the bounds.
+ * Immutable.
  */
 public final class NewMessage {
   private final ScheduleRequest proto;
@@ -77,7 +78,7 @@ public final class NewMessage {
       return this;
     }
 
-    /** Sets the time of delivery. */
+    /** Sets the time of delivery. A message after a delay of zero is due at once. */
     public Builder when(When value) {
       Requests.fill(value, proto::setDelay, proto::setDeliverTime, proto::setCivilTime);
       return this;
@@ -178,7 +179,6 @@ public final class NewMessage {
 
     /** Returns the message. */
     public NewMessage build() {
-      if (proto.getWhenCase() == ScheduleRequest.WhenCase.WHEN_NOT_SET) after(Duration.ZERO);
       return new NewMessage(proto.build());
     }
   }

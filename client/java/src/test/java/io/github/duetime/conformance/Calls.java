@@ -137,7 +137,7 @@ final class Calls {
       case DELIVER_TIME -> message.at(instant(request.getDeliverTime()));
       case DELAY -> message.after(duration(request.getDelay()));
       case CIVIL_TIME -> message.when(local(request.getCivilTime()));
-      default -> throw new IllegalArgumentException("a message has a time");
+      case WHEN_NOT_SET -> {}
     }
     if (request.hasMaxWait()) message.maxWait(duration(request.getMaxWait()));
     if (request.hasTtl()) message.ttl(duration(request.getTtl()));
@@ -224,8 +224,7 @@ final class Calls {
   }
 
   private void addMessages() {
-    add("schedule", ScheduleRequest.getDefaultInstance(), (client, q) ->
-        client.schedule(q.getWhenCase() == ScheduleRequest.WhenCase.WHEN_NOT_SET ? NewMessage.of(q) : message(q)));
+    add("schedule", ScheduleRequest.getDefaultInstance(), (client, q) -> client.schedule(message(q)));
     add("cancel", CancelRequest.getDefaultInstance(),
         (client, q) -> client.cancel(target(q), q.getStopRedelivery()).answer());
     add("reschedule", RescheduleRequest.getDefaultInstance(), (client, q) ->
