@@ -134,7 +134,8 @@ class Importer {
       const auto& result = (*results)[i];
       if (!result.ok()) {
         batch->refused.emplace(batch->lines[i], result.status());
-      } else if (result->outcome() == v1::SCHEDULE_OUTCOME_UNCHANGED) {
+      } else if (result->request_repeated() ||
+                 result->outcome() == v1::SCHEDULE_OUTCOME_UNCHANGED) {
         ++unchanged_;
       } else {
         ++scheduled_;

@@ -272,9 +272,11 @@ std::string ScheduledText(const v1::ScheduleRequest& request, const v1::Schedule
   const std::string dry_run = request.validate_only() ? "dry run, nothing is changed: " : "";
   const v1::Message& message = response.message();
   const std::string time = TimeText(message.deliver_time(), zone);
-  const std::string over = response.minute_limit_exceeded()
-                               ? "its minute has more messages than the topic should have there\n"
-                               : "";
+  const std::string notes = absl::StrCat(
+      response.request_repeated() ? "an earlier call with this request id did it\n" : "",
+      response.minute_limit_exceeded()
+          ? "its minute has more messages than the topic should have there\n"
+          : "");
   if (response.outcome() == v1::SCHEDULE_OUTCOME_UNCHANGED) {
     return absl::StrCat(dry_run, "unchanged: ", message.id(), " for ", time, " is there already (",
                         WordOf(message.state()), ")\n");
@@ -282,11 +284,11 @@ std::string ScheduledText(const v1::ScheduleRequest& request, const v1::Schedule
   if (response.outcome() == v1::SCHEDULE_OUTCOME_REPLACED) {
     return absl::StrCat(dry_run, "replaced ", message.id(), ": now for ", time, " (",
                         AheadText(message), "), it was for ",
-                        TimeText(response.old_deliver_time(), zone), "\n", over);
+                        TimeText(response.old_deliver_time(), zone), "\n", notes);
   }
   std::string text =
       absl::StrCat(dry_run, "scheduled ", message.id().empty() ? "a message" : message.id(),
-                   " for ", time, " (", AheadText(message), ")\n", over);
+                   " for ", time, " (", AheadText(message), ")\n", notes);
   if (!response.previous_message_id().empty()) {
     absl::StrAppend(&text, "the key was that of ", response.previous_message_id(),
                     ", which goes its way\n");

@@ -151,6 +151,7 @@ func scheduleResult(result *pb.ScheduleResult) ScheduleResult {
 		OldDeliverTime:      result.OldDeliverTime,
 		PreviousMessageId:   result.PreviousMessageId,
 		MinuteLimitExceeded: result.MinuteLimitExceeded,
+		RequestRepeated:     result.RequestRepeated,
 	}}
 }
 

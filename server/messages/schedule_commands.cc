@@ -227,6 +227,7 @@ absl::Status ScheduleCommands::AnswerRepeat(base::Now now, const NewMessage& mes
   if (entry.content != options.content) return RequestReusedError(options, entry.id);
   if (absl::Status status = AnswerExisting(now, conflict, answer); !status.ok()) return status;
   // Gives the answer of the first request, with the present state, etag and update time.
+  answer->request_repeated = true;
   answer->outcome = static_cast<ScheduleOutcome>(entry.outcome);
   answer->deliver_ms = entry.deliver_ms;
   answer->accept_ms = entry.accept_ms;

@@ -58,6 +58,8 @@ struct AcceptedMessage {
   std::optional<storage::MessageId> previous_id;
   // The message's minute holds more messages than its limit (BucketPolicy::kWarn).
   bool minute_limit_exceeded = false;
+  // The request id was known: this is the answer to its first request.
+  bool request_repeated = false;
   // The message is due at another time than the requested one, because its minute is full or it
   // keeps its time. A local time in the request then does not apply to it.
   bool moved = false;

@@ -98,6 +98,8 @@ def _(world: World) -> None:
     request = {"topic": topic, "payload": text("p"), "delay": "3600s", "request_id": "intent-1"}
     first, repeat = client.schedule(**request), client.schedule(**request)
     check(first["message"]["id"] == repeat["message"]["id"], "a repeat made a second message")
+    check(not first.get("request_repeated") and repeat.get("request_repeated"), "the answers do not tell the repeat")
+    match(client.schedule_batch(messages=[request])["results"], [{"ok": {"request_repeated": True}}])
     error = client.refused("ALREADY_EXISTS", "REQUEST_ID_REUSED", "schedule", **request | {"payload": text("other")})
     match(error, {"metadata": {"topic": topic, "request_id": "intent-1", "message_id": first["message"]["id"]}})
 

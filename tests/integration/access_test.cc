@@ -203,6 +203,12 @@ TEST_F(AccessTest, ATopicOfOthersLooksAsIfItWereNotThere) {
   EXPECT_EQ(denied.error_message(), "bob has no right to schedule");
   ASSERT_EQ(ScheduleAs("bob", "b", Millis(3'600'000)).size(), 26u);
 
+  // One item refuses the whole batch: the forecast below counts no message of it.
+  v1::ScheduleBatchRequest mixed;
+  *mixed.add_messages() = Request("b", Millis(3'600'000));
+  *mixed.add_messages() = Request("a", Millis(3'600'000));
+  EXPECT_EQ(InfoOf(Call("bob", "Messages/ScheduleBatch", mixed)).reason, "ACCESS_DENIED");
+
   // By id: as an id that was never given.
   v1::GetRequest get;
   get.set_message_id(of_alice);

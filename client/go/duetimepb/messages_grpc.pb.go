@@ -129,6 +129,9 @@ type MessagesClient interface {
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE     more items or bytes than the limits (default 10,000 and 16 MiB); no item was
 	//	                                       accepted. An empty batch is OK and returns no results.
+	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of an item (metadata: topic); no item
+	//	                                       was accepted
+	//	RESOURCE_EXHAUSTED QUOTA_EXCEEDED      the quotas do not allow all items; no item was accepted
 	ScheduleBatch(ctx context.Context, in *ScheduleBatchRequest, opts ...grpc.CallOption) (*ScheduleBatchResponse, error)
 	// Schedules any number of messages on one stream. The client sends frames of messages. The server answers each frame
 	// once, in the order of the frames, when all its messages are durable or refused. The client need not wait for an
@@ -142,6 +145,8 @@ type MessagesClient interface {
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE, MALFORMED_REQUEST   of a frame; the stream ends when the earlier frames are
 	//	                                       answered
+	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of a message of a frame; as above, and no
+	//	                                       message of that frame was accepted
 	//	RESOURCE_EXHAUSTED STREAM_LIMIT        there are too many streams
 	//	UNAVAILABLE        DRAINING, STORAGE_FAILED   the server ended the stream; connect again
 	ScheduleStream(ctx context.Context, opts ...grpc.CallOption) (Messages_ScheduleStreamClient, error)
@@ -153,6 +158,7 @@ type MessagesClient interface {
 	// limits are those of ScheduleBatch.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE     no message was cancelled. An empty batch is OK and returns no results.
+	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of a key; no message was cancelled
 	CancelBatch(ctx context.Context, in *CancelBatchRequest, opts ...grpc.CallOption) (*CancelBatchResponse, error)
 	// Moves a pending message to an earlier or later time. Its id, key and content stay. Durable when the call returns.
 	// As with Cancel, the outcome says if the message can no longer be moved.
@@ -539,6 +545,9 @@ type MessagesServer interface {
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE     more items or bytes than the limits (default 10,000 and 16 MiB); no item was
 	//	                                       accepted. An empty batch is OK and returns no results.
+	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of an item (metadata: topic); no item
+	//	                                       was accepted
+	//	RESOURCE_EXHAUSTED QUOTA_EXCEEDED      the quotas do not allow all items; no item was accepted
 	ScheduleBatch(context.Context, *ScheduleBatchRequest) (*ScheduleBatchResponse, error)
 	// Schedules any number of messages on one stream. The client sends frames of messages. The server answers each frame
 	// once, in the order of the frames, when all its messages are durable or refused. The client need not wait for an
@@ -552,6 +561,8 @@ type MessagesServer interface {
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE, MALFORMED_REQUEST   of a frame; the stream ends when the earlier frames are
 	//	                                       answered
+	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of a message of a frame; as above, and no
+	//	                                       message of that frame was accepted
 	//	RESOURCE_EXHAUSTED STREAM_LIMIT        there are too many streams
 	//	UNAVAILABLE        DRAINING, STORAGE_FAILED   the server ended the stream; connect again
 	ScheduleStream(Messages_ScheduleStreamServer) error
@@ -563,6 +574,7 @@ type MessagesServer interface {
 	// limits are those of ScheduleBatch.
 	//
 	//	INVALID_ARGUMENT   BATCH_TOO_LARGE     no message was cancelled. An empty batch is OK and returns no results.
+	//	PERMISSION_DENIED  ACCESS_DENIED       the client has no right to the topic of a key; no message was cancelled
 	CancelBatch(context.Context, *CancelBatchRequest) (*CancelBatchResponse, error)
 	// Moves a pending message to an earlier or later time. Its id, key and content stay. Durable when the call returns.
 	// As with Cancel, the outcome says if the message can no longer be moved.

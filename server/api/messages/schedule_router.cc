@@ -306,6 +306,7 @@ void ScheduleRouter::Fill(const ScheduledItem& item, const protocol::AcceptedMes
     answer->set_previous_message_id(accepted.previous_id->ToString());
   }
   answer->set_minute_limit_exceeded(accepted.minute_limit_exceeded);
+  answer->set_request_repeated(accepted.request_repeated);
 }
 
 absl::Status ScheduleRouter::FillResponse(const ScheduleJob& job,

@@ -119,6 +119,8 @@ TEST(ScheduledTextTest, EveryOutcome) {
       {MessageProto() + "outcome: SCHEDULE_OUTCOME_CREATED minute_limit_exceeded: true",
        "scheduled id1 for " + due +
            " (in 1m30s)\nits minute has more messages than the topic should have there\n"},
+      {MessageProto() + "outcome: SCHEDULE_OUTCOME_CREATED request_repeated: true",
+       "scheduled id1 for " + due + " (in 1m30s)\nan earlier call with this request id did it\n"},
       {MessageProto("state: STATE_DUE") + "outcome: SCHEDULE_OUTCOME_CREATED",
        "scheduled id1 for " + due + " (due now)\n"},
       {MessageProto("id: ''") + "outcome: SCHEDULE_OUTCOME_CREATED",

@@ -58,6 +58,7 @@ class KeysTest : public ServerTest {
       requests[i].set_request_id("r");
       const v1::ScheduleResponse created = MustAccept(requests[i]);
       EXPECT_EQ(created.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
+      EXPECT_FALSE(created.request_repeated());
       EXPECT_TRUE(ids.emplace(created.message().id(), i).second) << i;
       v1::GetRequest get;
       get.set_message_id(created.message().id());
@@ -67,7 +68,10 @@ class KeysTest : public ServerTest {
       EXPECT_EQ(got.message().ordering_key(), requests[i].ordering_key());
     }
     for (const auto& [id, i] : ids) {
-      EXPECT_EQ(MustAccept(requests[i]).message().id(), id);
+      const v1::ScheduleResponse repeat = MustAccept(requests[i]);
+      EXPECT_EQ(repeat.message().id(), id);
+      EXPECT_EQ(repeat.outcome(), v1::SCHEDULE_OUTCOME_CREATED);
+      EXPECT_TRUE(repeat.request_repeated());
       requests[i].set_payload("other");
       Metadata expected = {{"topic", "orders"}, {"request_id", "r"}, {"message_id", id}};
       if (!requests[i].key().empty()) expected["key"] = requests[i].key();

@@ -329,7 +329,8 @@ public final class DuetimeClient implements AutoCloseable {
         .setMessage(result.getMessage())
         .setOutcome(result.getOutcome())
         .setPreviousMessageId(result.getPreviousMessageId())
-        .setMinuteLimitExceeded(result.getMinuteLimitExceeded());
+        .setMinuteLimitExceeded(result.getMinuteLimitExceeded())
+        .setRequestRepeated(result.getRequestRepeated());
     if (result.hasOldDeliverTime()) response.setOldDeliverTime(result.getOldDeliverTime());
     return ItemResult.of(response.build());
   }
