@@ -323,6 +323,16 @@ def in_hpack(value: str) -> list[bytes]:
     return [value.encode(), int(bits[:whole], 2).to_bytes(whole // 8, "big")]
 
 
+@case("token.needs_tls", needs="token")
+def _(world: World) -> None:
+    try:
+        world.connect(token="secret")
+    except CallError as error:
+        check(error.code == "INVALID_ARGUMENT", f"{error}")
+        return
+    raise Wrong("a client that would reveal its token")
+
+
 @case("token.is_sent", needs="token")
 def _(world: World) -> None:
     files = world.certificates()

@@ -5,7 +5,7 @@
 import { type Client as GrpcClient, type ClientDuplexStream, Metadata, type ServiceError } from '@grpc/grpc-js';
 
 import { rpcOf } from './codec';
-import { type DuetimeError, errorOfCall } from './errors';
+import { type DuetimeError, encodeRequest, errorOfCall } from './errors';
 import type { Calls } from './types';
 
 export interface BidiStreamEvents<Response> {
@@ -32,9 +32,9 @@ export class BidiStream<Name extends 'ScheduleStream' | 'Subscribe'> {
     this.call.on('end', () => events.onEnd(this.error));
   }
 
-  /** Makes the bytes of a message for `write`. Throws a TypeError if the message has a wrong type. */
+  /** Makes the bytes of a message for `write`. Throws INVALID_ARGUMENT if the message has a wrong type. */
   encode(message: object): Buffer {
-    return rpcOf(this.name).request.encode(message);
+    return encodeRequest(rpcOf(this.name).request, message);
   }
 
   /** Returns false if the caller should wait for `onDrain`. */

@@ -9,7 +9,7 @@ import { type Client as GrpcClient, Metadata } from '@grpc/grpc-js';
 
 import { Backoff, type BackoffOptions } from './backoff';
 import { rpcOf } from './codec';
-import { DuetimeError, errorOfCall } from './errors';
+import { DuetimeError, encodeRequest, errorOfCall } from './errors';
 import type { Calls } from './types';
 
 /** The options of one call. */
@@ -58,7 +58,7 @@ export class Caller {
     const deadline = performance.now() + timeout;
     const backoff = new Backoff(this.limits.backoff);
     const rpc = rpcOf(name);
-    const bytes = rpc.request.encode(request);
+    const bytes = encodeRequest(rpc.request, request);
     if (!(timeout > 0)) throw new DuetimeError('DEADLINE_EXCEEDED', 'the deadline of the call is not in the future');
     for (let tries = 1; ; ++tries) {
       try {

@@ -66,7 +66,7 @@ function checkCount(results: unknown[], items: readonly unknown[]): void {
  * A client of one server, over one connection. It connects at the first call.
  *
  * A request is the RPC's message; the interfaces of `types` document each field, and the protos list the errors of each call. A call
- * throws a DuetimeError, or a TypeError if the request has a value of a wrong type.
+ * throws a DuetimeError. If the request has a value of a wrong type, that is INVALID_ARGUMENT without a reason, and nothing is sent.
  *
  * Retries: after UNAVAILABLE only, within the call's deadline, and only where a repeat does no harm and its answer does not mislead.
  */

@@ -2,7 +2,7 @@
 
 import { type Metadata, type ServiceError, status as Status } from '@grpc/grpc-js';
 
-import { codecOfName } from './codec';
+import { codecOfName, type MessageCodec } from './codec';
 import type { Failure } from './types';
 
 /** A canonical code of gRPC. */
@@ -76,6 +76,16 @@ function detailsIn(metadata: Metadata | undefined): ErrorDetails {
     // Bytes that are no details give none. Code and text remain.
   }
   return details;
+}
+
+/** The bytes of a request. Throws INVALID_ARGUMENT if a value has a wrong type, or the message has no such field. */
+export function encodeRequest(codec: MessageCodec<unknown>, request: object): Buffer {
+  try {
+    return codec.encode(request);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new DuetimeError('INVALID_ARGUMENT', error.message, {}, { cause: error });
+  }
 }
 
 /** The error of a call. */

@@ -6,7 +6,7 @@ import { Backoff, type BackoffOptions } from './backoff';
 import { BidiStream } from './bidi_stream';
 import { openChannel, type ServerOptions } from './channel';
 import { rpcOf } from './codec';
-import { DuetimeError } from './errors';
+import { DuetimeError, encodeRequest } from './errors';
 import { checkSettlement, Settlement } from './settlement';
 import { type SubscriberCounts, SubscriberState, type Work } from './subscriber_state';
 import type { Delivery, SubscribeResponse } from './types';
@@ -108,7 +108,7 @@ export class Subscriber {
   /** Use Client.subscribe. */
   constructor(private readonly server: ServerOptions, private readonly options: SubscriberOptions, private readonly handler: Handler) {
     const { topic, subscription, clientId, maxOutstandingMessages, maxOutstandingBytes, lease, signal } = options;
-    this.startRequest = rpcOf('Subscribe').request.encode({
+    this.startRequest = encodeRequest(rpcOf('Subscribe').request, {
       start: { topic, subscription, clientId, maxOutstandingMessages, maxOutstandingBytes, leaseDuration: lease || undefined },
     });
     this.state = new SubscriberState(Math.max(options.handlers ?? 1, 1), options.extendMax ?? 3_600_000,

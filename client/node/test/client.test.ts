@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 
 import { Metadata, Server, ServerCredentials, type ServerUnaryCall, type ServiceError, status } from '@grpc/grpc-js';
 
-import { type Calls, Client, DuetimeError, type RescheduleRequest, type ScheduleRequest } from '../src';
+import { type Calls, Client, DuetimeError, type NewMessage, type RescheduleRequest, type ScheduleRequest } from '../src';
 import { codecOfName, rpcOf } from '../src/codec';
 import { Backoff } from '../src/backoff';
 import { fittingReason } from '../src/settlement';
@@ -107,6 +107,18 @@ test('a list reads all pages, also after an empty one', async () => {
   const names = [];
   for await (const { name } of client.listTopics()) names.push(name);
   assert.deepEqual(names, ['a', 'b']);
+});
+
+test('a wrong value is an error of the library, before anything is sent', async () => {
+  requests.length = 0;
+  const wrong = { name: 'DuetimeError', code: 'INVALID_ARGUMENT', reason: '', message: /no field delya/ };
+  const message = { topic: 't', delya: 1000 } as object as NewMessage;
+  await assert.rejects(client.schedule(message), wrong);
+  const stream = client.scheduleStream({ onResult: () => undefined });
+  await assert.rejects(stream.send([message]), wrong);
+  stream.cancel();
+  assert.throws(() => client.subscribe({ topic: 7 as unknown as string }, () => undefined), { code: 'INVALID_ARGUMENT' });
+  assert.equal(requests.length, 0);
 });
 
 test('options that contradict each other are refused', () => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.duetime.client;
 
+import io.grpc.Status;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Objects;
@@ -141,13 +142,17 @@ public final class ClientOptions {
     /**
      * Returns the options.
      *
-     * @throws IllegalArgumentException if the target is empty, or there is a token without TLS
+     * @throws DuetimeException.InvalidArgument if the target is empty, or there is a token without TLS
      */
     public ClientOptions build() {
       ClientOptions options = new ClientOptions(new Builder(this));
-      if (target.isEmpty()) throw new IllegalArgumentException("no server given: need host:port or unix:/path");
-      if (token != null && !options.usesTls()) throw new IllegalArgumentException("a token needs TLS, which keeps it secret");
+      if (target.isEmpty()) throw invalid("no server given: need host:port or unix:/path");
+      if (token != null && !options.usesTls()) throw invalid("a token needs TLS, which keeps it secret");
       return options;
+    }
+
+    private static DuetimeException invalid(String message) {
+      return DuetimeException.of(Status.Code.INVALID_ARGUMENT, message);
     }
   }
 }

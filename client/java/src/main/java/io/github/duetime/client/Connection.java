@@ -14,9 +14,9 @@ import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
+import io.grpc.Status;
 import io.grpc.TlsChannelCredentials;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
@@ -43,19 +43,26 @@ final class Connection implements AutoCloseable {
     this.channel = channel;
   }
 
-  /** Opens a channel. Throws UncheckedIOException if a TLS file cannot be read, IllegalArgumentException if one is bad. */
+  /** Opens a channel. Throws INVALID_ARGUMENT if the target is none, or a TLS file is bad or cannot be read. */
   static Connection open(ClientOptions options) {
-    ManagedChannel managed =
-        Grpc.newChannelBuilder(options.target(), credentials(options))
-            .maxInboundMessageSize(RECEIVE_BYTES_MAX)
-            .keepAliveTime(KEEPALIVE_SECONDS, TimeUnit.SECONDS)
-            .keepAliveTimeout(KEEPALIVE_TIMEOUT_SECONDS, TimeUnit.SECONDS)
-            // Caller repeats calls.
-            .disableRetry()
-            // Ignores the proxy settings of the environment, because they are meant for the web.
-            .proxyDetector(address -> null)
-            .build();
-    return of(managed, options.token());
+    try {
+      return of(channelTo(options), options.token());
+    } catch (IOException | RuntimeException e) {
+      // gRPC throws several types, and what it opens depends on the options only.
+      throw DuetimeException.of(Status.Code.INVALID_ARGUMENT, "cannot use the server or its TLS files: " + e.getMessage(), e);
+    }
+  }
+
+  private static ManagedChannel channelTo(ClientOptions options) throws IOException {
+    return Grpc.newChannelBuilder(options.target(), credentials(options))
+        .maxInboundMessageSize(RECEIVE_BYTES_MAX)
+        .keepAliveTime(KEEPALIVE_SECONDS, TimeUnit.SECONDS)
+        .keepAliveTimeout(KEEPALIVE_TIMEOUT_SECONDS, TimeUnit.SECONDS)
+        // Caller repeats calls.
+        .disableRetry()
+        // Ignores the proxy settings of the environment, because they are meant for the web.
+        .proxyDetector(address -> null)
+        .build();
   }
 
   /** Returns a connection on this channel, for tests without a network too. */
@@ -63,15 +70,11 @@ final class Connection implements AutoCloseable {
     return new Connection(managed, token == null ? managed : ClientInterceptors.intercept(managed, new SendToken(token)));
   }
 
-  private static ChannelCredentials credentials(ClientOptions options) {
+  private static ChannelCredentials credentials(ClientOptions options) throws IOException {
     if (!options.usesTls()) return InsecureChannelCredentials.create();
     TlsChannelCredentials.Builder tls = TlsChannelCredentials.newBuilder();
-    try {
-      if (options.tlsCa() != null) tls.trustManager(options.tlsCa().toFile());
-      if (options.tlsCert() != null) tls.keyManager(options.tlsCert().toFile(), options.tlsKey().toFile());
-    } catch (IOException e) {
-      throw new UncheckedIOException("cannot read a TLS file", e);
-    }
+    if (options.tlsCa() != null) tls.trustManager(options.tlsCa().toFile());
+    if (options.tlsCert() != null) tls.keyManager(options.tlsCert().toFile(), options.tlsKey().toFile());
     return tls.build();
   }
 

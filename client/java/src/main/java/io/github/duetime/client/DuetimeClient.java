@@ -70,8 +70,7 @@ public final class DuetimeClient implements AutoCloseable {
   /**
    * Returns a client. The first call connects; a broken connection is restored by later calls.
    *
-   * @throws java.io.UncheckedIOException if a TLS file cannot be read
-   * @throws IllegalArgumentException if a TLS file holds no certificate or key
+   * @throws DuetimeException.InvalidArgument if the target is none, or a TLS file is bad or cannot be read
    */
   public static DuetimeClient create(ClientOptions options) {
     return new DuetimeClient(options, Connection.open(options));

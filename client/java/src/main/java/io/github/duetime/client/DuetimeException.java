@@ -101,7 +101,12 @@ public class DuetimeException extends RuntimeException {
 
   /** Makes an error of this library. */
   static DuetimeException of(Status.Code code, String message) {
-    return make(code, message, Details.NONE, null);
+    return of(code, message, null);
+  }
+
+  /** Makes an error of this library that has a cause. */
+  static DuetimeException of(Status.Code code, String message, Throwable cause) {
+    return make(code, message, Details.NONE, cause);
   }
 
   /** Makes the error of one item of a batch. */

@@ -382,7 +382,7 @@ public final class Subscriber implements AutoCloseable {
     /**
      * Starts to connect. A server that cannot be reached is no error, because the subscriber tries until it connects.
      *
-     * @throws java.io.UncheckedIOException if a TLS file cannot be read
+     * @throws DuetimeException.InvalidArgument if a TLS file is bad or cannot be read
      */
     public Subscriber start(DeliveryHandler handler) {
       return new Subscriber(new Builder(this), Objects.requireNonNull(handler)).begin();

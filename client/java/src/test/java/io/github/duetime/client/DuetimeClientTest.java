@@ -26,6 +26,7 @@ import io.grpc.inprocess.InProcessServerBuilder;
 import io.grpc.protobuf.StatusProto;
 import io.grpc.stub.StreamObserver;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -143,9 +144,19 @@ class DuetimeClientTest {
   }
 
   @Test
+  void badOptionsAreErrorsOfTheLibrary() {
+    assertThrows(DuetimeException.InvalidArgument.class, () -> DuetimeClient.connect(""));
+    assertThrows(DuetimeException.InvalidArgument.class, () -> DuetimeClient.connect("dns://a b"));
+    for (String file : List.of("pom.xml", "no-such-file")) {
+      ClientOptions options = ClientOptions.builder().tlsCa(Path.of(file)).build();
+      assertThrows(DuetimeException.InvalidArgument.class, () -> DuetimeClient.create(options), file);
+    }
+  }
+
+  @Test
   void aTokenNeedsTls() {
     ClientOptions.Builder options = ClientOptions.builder().token("secret");
-    assertThrows(IllegalArgumentException.class, options::build);
+    assertThrows(DuetimeException.InvalidArgument.class, options::build);
     options.tls().build();
   }
 }
