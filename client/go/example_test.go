@@ -31,6 +31,17 @@ func Example() {
 	}
 	fmt.Println("scheduled", accepted.Message.Id, accepted.Outcome)
 
+	// Each beat of a heartbeat pushes the alarm back.
+	_, err = client.Schedule(ctx, duetime.Message{
+		Topic:      "alarms",
+		Key:        "host-7",
+		OnConflict: duetime.ConflictPushBack,
+		When:       duetime.After(time.Minute),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
 	received := make(chan struct{}, 1)
 	options := duetime.SubscriberOptions{Topic: "orders", Handlers: 8}
 	subscriber, err := client.Subscribe(ctx, options, func(ctx context.Context, delivery *duetime.Delivery) duetime.Settlement {
