@@ -29,8 +29,8 @@ constexpr char kLeaseHelp[] =
     "How long the server keeps an unsettled message from others (default: the setting of the "
     "subscription, 30s)";
 constexpr char kNackHelp[] =
-    "Give them back, to come again after this long: 10s; or policy, by the retry policy of the "
-    "subscription";
+    "Count a failed attempt, and deliver again after this long: 10s; or policy: after the backoff "
+    "of the subscription";
 
 // The options that describe a Settlement.
 Rows SettlementRows(const Trait& group, const std::string& which) {

@@ -2,7 +2,9 @@
 #include "client/cli/suggest.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -55,6 +57,18 @@ std::string SuggestionText(absl::string_view word, const std::vector<std::string
   return closest.empty() ? "" : absl::StrCat("; did you mean ", closest, "?");
 }
 
+// What other tools call a command.
+std::string CommandCalled(absl::string_view word) {
+  static constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
+      {"server", "info"},  {"status", "info"},       {"stats", "top"},        {"ls", "list"},
+      {"show", "get"},     {"delete", "cancel"},     {"publish", "schedule"}, {"send", "schedule"},
+      {"add", "schedule"}, {"receive", "subscribe"}, {"tail", "subscribe"}};
+  for (const auto& [name, command] : kNames) {
+    if (name == word) return std::string(command);
+  }
+  return "";
+}
+
 // The commands from `app` to the last one that the command line names.
 Apps ParsedPath(const CLI::App& app) {
   Apps path = {&app};
@@ -73,6 +87,13 @@ std::string UnknownOptionText(const Apps& path, const std::string& word) {
   AddOptions(*path.back(), &names);
   for (const CLI::App* group : Below(*path.back(), /*groups=*/true)) AddOptions(*group, &names);
   if (path.size() > 1) AddOptions(*path.front(), &names);
+  // What is an option of other commands may be a word of this one.
+  for (const CLI::Option* option : path.back()->get_options()) {
+    const std::string positional = option->get_name(/*positional=*/true);
+    if (option->get_positional() && "--" + absl::AsciiStrToLower(positional) == name) {
+      return absl::StrCat("there is no option ", name, ": write ", positional, " without it");
+    }
+  }
   return absl::StrCat("there is no option ", Printable(name, kShownWordBytes),
                       SuggestionText(name, names));
 }
@@ -86,8 +107,16 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
 std::string UnknownWordText(const Apps& path, const std::string& word) {
   const std::vector<std::string> names = CommandNames(*path.back());
   const std::string shown = Printable(word, kShownWordBytes);
-  if (names.empty()) return absl::StrCat("\"", shown, "\" is one word too many");
-  return absl::StrCat("there is no command \"", shown, "\"", SuggestionText(word, names));
+  const std::string called = CommandCalled(word);
+  if (names.empty()) {
+    const bool same = called == path.back()->get_name();
+    return absl::StrCat("\"", shown, "\" is one word too many",
+                        same ? absl::StrCat("; did you mean duetime ", called, "?") : "");
+  }
+  return absl::StrCat("there is no command \"", shown, "\"",
+                      called.empty() || path.size() > 1
+                          ? SuggestionText(word, names)
+                          : absl::StrCat("; did you mean ", called, "?"));
 }
 
 }  // namespace

@@ -229,8 +229,9 @@ Command TopCommand() {
   return {"top",
           "Show the topics by rate, lateness and backlog, live",
           "Keys: r, l, d, p and n order by rate, lateness, due and pending messages, and name; q "
-          "ends. LATE is\nfor how long the oldest waiting message has been due. At most 200 topics "
-          "are read: name a prefix if\nthere are more.",
+          "ends. LATE is\nfor how long the oldest message that a subscription waits for has been "
+          "due. At "
+          "most 200 topics are read:\nname a prefix if there are more.",
           {"", "shop/ --order late", "--once --json"},
           {Row("", "PREFIX", "Only topics whose names begin with this"),
            Row("", "--order", "The order: rate, late, due, pending or name", {Default("rate")}),

@@ -86,7 +86,10 @@ TopicLine LineOf(const TopicSample& sample, absl::Time now) {
   AddNote(paused || sample.topic.settings().paused(), "paused", &line.note);
   AddNote(slowed, "slowed", &line.note);
   AddNote(behind, "behind", &line.note);
-  AddNote(line.due > 0 && line.streams == 0, "no reader", &line.note);
+  // Such messages are not late: they wait for the first subscription.
+  AddNote(line.due > 0 && sample.subscriptions.empty(), "no subscription", &line.note);
+  AddNote(line.due > 0 && !sample.subscriptions.empty() && line.streams == 0, "no reader",
+          &line.note);
   return line;
 }
 

@@ -223,6 +223,13 @@ TEST(SuggestTest, NamesTheWordAndWhatItResembles) {
       {"topic crate t",
        "there is no command \"crate\"; did you mean create? (see duetime topic --help)"},
       {"nothingLikeIt", "there is no command \"nothingLikeIt\" (see duetime --help)"},
+      // As in other tools.
+      {"server", "there is no command \"server\"; did you mean info? (see duetime --help)"},
+      {"server info", "\"server\" is one word too many; did you mean duetime info?"},
+      {"topic ls", "there is no command \"ls\" (see duetime topic --help)"},
+      // An option of other commands.
+      {"list --topic t",
+       "there is no option --topic: write TOPIC without it (see duetime list --help)"},
       {"topic", "say which command: create, get, list, update, "},
       {"schedule t p --inn 5s",
        "there is no option --inn; did you mean --in? (see duetime schedule --help)"},

@@ -71,7 +71,8 @@ TEST(TopScreenTest, NotesSayWhyMessagesWait) {
     return MakeLines(nullptr, At(0, {topic}), Order::kName)[0].note;
   };
   EXPECT_EQ(note(Topic("name: 't' counts { due: 1 }", {"counts { streams: 1 }"})), "");
-  EXPECT_EQ(note(Topic("name: 't' counts { due: 1 }")), "no reader");
+  EXPECT_EQ(note(Topic("name: 't' counts { due: 1 }", {"name: 's'"})), "no reader");
+  EXPECT_EQ(note(Topic("name: 't' counts { due: 1 }")), "no subscription");
   EXPECT_EQ(note(Topic("name: 't' settings { paused: true }")), "paused");
   EXPECT_EQ(note(Topic("name: 't'", {"settings { paused: true }"})), "paused");
 }
