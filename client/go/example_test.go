@@ -21,10 +21,11 @@ func Example() {
 	defer client.Close()
 
 	accepted, err := client.Schedule(ctx, duetime.Message{
-		Topic:   "orders",
-		Payload: []byte("remind 17"),
-		When:    duetime.After(time.Second),
-		Key:     "order-17",
+		Topic:      "orders",
+		Payload:    []byte("remind 17"),
+		When:       duetime.After(time.Second),
+		Key:        "order-17",
+		OnConflict: duetime.ConflictReplace,
 	})
 	if err != nil {
 		log.Fatal(err)

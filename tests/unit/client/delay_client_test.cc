@@ -66,7 +66,8 @@ TEST_F(DelayClientTest, ScheduleRepeatsAsTheCallerSays) {
   EXPECT_EQ(GetErrorInfo(once.status()).reason, "STARTING");
   calls_ = 0;
   EXPECT_TRUE(client_->Schedule({.topic = "t"}, Repeat::kAllowDuplicates).ok());
-  EXPECT_TRUE(client_->Schedule({.topic = "t", .validate_only = true}).ok());
+  EXPECT_TRUE(
+      client_->Schedule({.topic = "t", .when = absl::Minutes(1), .validate_only = true}).ok());
   const auto seen = server_.Seen<v1::ScheduleRequest>();
   ASSERT_EQ(seen.size(), 4u);
   for (const v1::ScheduleRequest& request : seen) EXPECT_EQ(request.request_id(), "");
