@@ -120,16 +120,23 @@ std::variant<Invocation, ExitCode> ParseArguments(int argc, const char* const* a
   app.require_subcommand(1);
   app.fallthrough();
   app.set_version_flag("--version", DUETIME_VERSION);
-  app.footer(
-      absl::StrCat("\n", kFirstSteps,
-                   "\nEach command has its own help, with examples: duetime schedule --help\n",
-                   "\nExit codes:\n", kExitCodes, "\n", kTimes, "\n", kJson));
+  app.footer(absl::StrCat("\n", kFirstSteps,
+                          "\nEach command has its own help, with examples: duetime help schedule\n",
+                          "\nExit codes:\n", kExitCodes, "\n", kTimes, "\n", kJson));
   // The environment belongs to another server than a context that the command line names.
   const Options global_options(GlobalOptions(), &app, /*environment=*/!NamesContext(argc, argv));
   AddCommands(&app, &leaves);
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  // "help topic create" means "topic create --help".
+  if (!words.empty() && words[0] == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  // CLI11 takes the words from the last one to the first.
+  std::reverse(words.begin(), words.end());
   // CLI11 reports help and errors by an exception, which is caught here.
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(words));
   } catch (const CLI::Success& help) {
     app.exit(help);
     return kDone;

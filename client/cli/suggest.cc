@@ -60,9 +60,10 @@ std::string SuggestionText(absl::string_view word, const std::vector<std::string
 // What other tools call a command.
 std::string CommandCalled(absl::string_view word) {
   static constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
-      {"server", "info"},  {"status", "info"},       {"stats", "top"},        {"ls", "list"},
-      {"show", "get"},     {"delete", "cancel"},     {"publish", "schedule"}, {"send", "schedule"},
-      {"add", "schedule"}, {"receive", "subscribe"}, {"tail", "subscribe"}};
+      {"server", "info"},      {"status", "info"},      {"stats", "top"},
+      {"ls", "list"},          {"show", "get"},         {"delete", "cancel"},
+      {"publish", "schedule"}, {"send", "schedule"},    {"receive", "subscribe"},
+      {"tail", "subscribe"},   {"recurrence", "recur"}, {"repeat", "recur"}};
   for (const auto& [name, command] : kNames) {
     if (name == word) return std::string(command);
   }
@@ -109,9 +110,8 @@ std::string UnknownWordText(const Apps& path, const std::string& word) {
   const std::string shown = Printable(word, kShownWordBytes);
   const std::string called = CommandCalled(word);
   if (names.empty()) {
-    const bool same = called == path.back()->get_name();
     return absl::StrCat("\"", shown, "\" is one word too many",
-                        same ? absl::StrCat("; did you mean duetime ", called, "?") : "");
+                        called.empty() ? "" : absl::StrCat("; did you mean duetime ", called, "?"));
   }
   return absl::StrCat("there is no command \"", shown, "\"",
                       called.empty() || path.size() > 1

@@ -153,7 +153,7 @@ class TerminalTest(unittest.TestCase):
         self.schedule("late", 2, "0s")
         lines = [json.loads(line) for line in self.out("top", "--once", "--json", "--interval", "100ms").splitlines()]
         counts = {line["topic"]: (line["pending"], line["due"], line["note"]) for line in lines}
-        self.assertEqual(counts, {"waits": (3, 0, ""), "late": (2, 2, "no reader")})
+        self.assertEqual(counts, {"waits": (3, 0, ""), "late": (2, 2, "no subscription")})
         screen = self.out("top", "w", "--once", "--interval", "100ms")
         self.assertRegex(screen, r"\nwaits +3 +0 ")
         self.assertNotIn("\nlate ", screen)

@@ -446,12 +446,14 @@ TEST(ArgumentsTest, RefusesBadLines) {
 TEST(ArgumentsTest, HelpIsNoErrorAndHasAnExample) {
   ASSERT_GE(AllCommands().size(), 67u);
   for (const Command& command : AllCommands()) {
-    testing::internal::CaptureStdout();
-    const auto parsed = Parse(command.words + " --help");
-    const std::string help = testing::internal::GetCapturedStdout();
-    ASSERT_TRUE(std::holds_alternative<ExitCode>(parsed)) << command.words;
-    EXPECT_EQ(std::get<ExitCode>(parsed), kDone) << command.words;
-    EXPECT_NE(help.find("\n  duetime " + command.words), std::string::npos) << help;
+    for (const std::string& line : {command.words + " --help", "help " + command.words}) {
+      testing::internal::CaptureStdout();
+      const auto parsed = Parse(line);
+      const std::string help = testing::internal::GetCapturedStdout();
+      ASSERT_TRUE(std::holds_alternative<ExitCode>(parsed)) << line;
+      EXPECT_EQ(std::get<ExitCode>(parsed), kDone) << line;
+      EXPECT_NE(help.find("\n  duetime " + command.words), std::string::npos) << help;
+    }
   }
 }
 

@@ -226,6 +226,7 @@ TEST(SuggestTest, NamesTheWordAndWhatItResembles) {
       // As in other tools.
       {"server", "there is no command \"server\"; did you mean info? (see duetime --help)"},
       {"server info", "\"server\" is one word too many; did you mean duetime info?"},
+      {"recurrence list", "\"recurrence\" is one word too many; did you mean duetime recur?"},
       {"topic ls", "there is no command \"ls\" (see duetime topic --help)"},
       // An option of other commands.
       {"list --topic t",
