@@ -48,12 +48,12 @@ std::optional<Refusal> HttpGate::Check(const httplib::Request& request) const {
   const std::optional<std::string> host = OneValue(request, "Host");
   if (!host.has_value() || !IsOurs(*host)) {
     return Refuse(403, StatusCode::kPermissionDenied, "FOREIGN_HOST",
-                  absl::StrCat("open the console as http://", hosts_.front(), "/"));
+                  absl::StrCat("open the console as ", scheme_, hosts_.front(), "/"));
   }
   if (request.has_header("Origin")) {
     const std::optional<std::string> origin = OneValue(request, "Origin");
     absl::string_view name = origin.has_value() ? absl::string_view(*origin) : "";
-    if (!absl::ConsumePrefix(&name, "http://") || !IsOurs(name)) {
+    if (!absl::ConsumePrefix(&name, scheme_) || !IsOurs(name)) {
       return Refuse(403, StatusCode::kPermissionDenied, "FOREIGN_ORIGIN",
                     "the request comes from another site");
     }

@@ -25,13 +25,15 @@ struct Refusal {
 };
 
 // Judges the head of a request, before its body is read. Any web page that the user opens can make
-// the user's browser send requests to the loopback address, and can point a name of its own at it
-// (DNS rebinding). So the request must name the address that the console listens on, in Host and,
-// if there is one, in Origin. Constant after construction, so thread-safe.
+// the user's browser send requests to the console's address, and can point a name of its own at it
+// (DNS rebinding). So the request must name an address of the console, in Host and, if there is
+// one, in Origin. Constant after construction, so thread-safe.
 class HttpGate {
  public:
-  // `hosts`: the values of Host that mean this console, such as "127.0.0.1:7790".
-  explicit HttpGate(std::vector<std::string> hosts) : hosts_(std::move(hosts)) {}
+  // `scheme`: "http://" or "https://". `hosts`: the values of Host that mean this console, such as
+  // "127.0.0.1:7790".
+  HttpGate(std::string scheme, std::vector<std::string> hosts)
+      : scheme_(std::move(scheme)), hosts_(std::move(hosts)) {}
 
   // Returns nullopt if the request may be served.
   std::optional<Refusal> Check(const httplib::Request& request) const;
@@ -40,6 +42,7 @@ class HttpGate {
   bool IsOurs(absl::string_view host) const;
   std::optional<Refusal> CheckPost(const httplib::Request& request) const;
 
+  const std::string scheme_;
   const std::vector<std::string> hosts_;
 };
 

@@ -44,7 +44,8 @@ std::unique_ptr<Message> NewMessage(const Descriptor* type) {
 
 }  // namespace
 
-absl::StatusOr<std::string> RpcBridge::Call(absl::string_view path, const std::string& json) const {
+absl::StatusOr<std::string> RpcBridge::Call(absl::string_view path, const std::string& json,
+                                            const std::string& token) const {
   const MethodDescriptor* method = FindMethod(path);
   if (method == nullptr) {
     return MakeError(absl::StatusCode::kUnimplemented, "METHOD_UNKNOWN", "there is no such call");
@@ -64,6 +65,7 @@ absl::StatusOr<std::string> RpcBridge::Call(absl::string_view path, const std::s
   const std::unique_ptr<Message> response = NewMessage(method->output_type());
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(deadline_));
+  if (!token.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
   grpc::TemplatedGenericStub<Message, Message> stub(channel_);
   std::promise<grpc::Status> done;
   stub.UnaryCall(&context, absl::StrCat("/", path), {}, request.get(), response.get(),

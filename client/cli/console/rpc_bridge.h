@@ -23,12 +23,14 @@ class RpcBridge {
   RpcBridge(std::shared_ptr<grpc::Channel> channel, absl::Duration deadline)
       : channel_(std::move(channel)), deadline_(deadline) {}
 
-  // Calls `method`, for example "duetime.v1.Messages/Get", with a request in proto3 JSON. Returns
-  // the response as JSON with the field names of the proto. Errors are those of the call, and:
+  // Calls `method`, for example "duetime.v1.Messages/Get", with a request in proto3 JSON, and with
+  // `token` unless it is empty. Returns the response as JSON with the field names of the proto.
+  // Errors are those of the call, and:
   //
   //   UNIMPLEMENTED      METHOD_UNKNOWN, METHOD_STREAMS
   //   INVALID_ARGUMENT   MALFORMED_REQUEST   the text is not the JSON of the request
-  absl::StatusOr<std::string> Call(absl::string_view method, const std::string& json) const;
+  absl::StatusOr<std::string> Call(absl::string_view method, const std::string& json,
+                                   const std::string& token) const;
 
  private:
   const std::shared_ptr<grpc::Channel> channel_;

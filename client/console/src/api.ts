@@ -10,8 +10,10 @@ export interface About {
   server: string;
   // The options of the command line that name the server.
   options: string[];
-  // True if the console was started with --metrics.
+  // True if the console was started with --metrics, and the person may see them.
   metrics: boolean;
+  // Whose token it is, if the console asks for one.
+  principal?: string;
 }
 
 export class CallError extends Error {
@@ -24,13 +26,35 @@ export class CallError extends Error {
   }
 }
 
+// The token of the person, if the console asks for one. Kept for this tab only, and sent by this page only, so that no other site's
+// request carries it.
+const tokenName = "duetime.token";
+let onLoggedOut: (error?: CallError) => void = () => {};
+
+export function logIn(token: string): void {
+  sessionStorage.setItem(tokenName, token);
+}
+
+// Forgets the token, and shows the login. `error`: why the server refused the token.
+export function logOut(error?: CallError): void {
+  sessionStorage.removeItem(tokenName);
+  onLoggedOut(error);
+}
+
+// Calls `listener` when the person is logged out.
+export function watchLogOut(listener: (error?: CallError) => void): void {
+  onLoggedOut = listener;
+}
+
 // The largest answer of the server takes a few seconds; the console itself gives up after its --timeout.
 const waitMs = 60_000;
 
 async function request(path: string, init: RequestInit): Promise<Response> {
+  const token = sessionStorage.getItem(tokenName);
+  const headers = { ...init.headers, ...(token === null ? {} : { Authorization: `Bearer ${token}` }) };
   let response: Response;
   try {
-    response = await fetch(path, { ...init, signal: AbortSignal.timeout(waitMs) });
+    response = await fetch(path, { ...init, headers, signal: AbortSignal.timeout(waitMs) });
   } catch {
     throw new CallError("UNAVAILABLE", "NO_CONSOLE", "the console does not answer: is duetime console still running?");
   }
@@ -42,7 +66,10 @@ async function request(path: string, init: RequestInit): Promise<Response> {
   } catch {
     // Not an answer of the console.
   }
-  throw new CallError(error.code ?? "UNKNOWN", error.reason ?? "", error.message ?? `HTTP status ${response.status}`);
+  const failure = new CallError(error.code ?? "UNKNOWN", error.reason ?? "", error.message ?? `HTTP status ${response.status}`);
+  // An answer to a token that was replaced meanwhile says nothing about the new one.
+  if (response.status === 401 && token !== null && token === sessionStorage.getItem(tokenName)) logOut(failure);
+  throw failure;
 }
 
 // Makes a unary call. Numbers of 64 bits are strings in requests and in responses.

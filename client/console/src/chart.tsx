@@ -88,7 +88,7 @@ function optionsOf(target: HTMLElement, lines: Line[], bars: boolean, height: nu
         fill: bars ? colorOf(line.color) : undefined,
         width: bars ? 0 : 1.5,
         points: { show: false },
-        paths: bars ? uPlot.paths.bars?.({ size: [0.9, 60], align: 1 }) : undefined,
+        paths: bars ? uPlot.paths.bars?.({ size: [0.9, 24], align: 1 }) : undefined,
         value: (_plot, value) => (value === null ? "-" : shortText(value)),
       })),
     ],

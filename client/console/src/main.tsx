@@ -6,8 +6,9 @@ import { render, type ComponentType, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
-import { call, getAbout, type About } from "./api";
+import { call, getAbout, logOut, watchLogOut, type About, type CallError } from "./api";
 import { AppContext, addSample, type Sample } from "./app";
+import { LoginPage } from "./login";
 import { BulkPage } from "./pages/bulk";
 import { DeadLettersPage } from "./pages/dead_letters";
 import { MessagePage } from "./pages/message";
@@ -93,6 +94,11 @@ function Frame({ about }: { about: About }): JSX.Element {
             {app.info && app.info.clock_state !== "CLOCK_STATE_NORMAL" && <Badge text={`clock ${wordOf(app.info.clock_state, "CLOCK_STATE_")}`} tone="warn" />}
             <span class="grow" />
             <span class="quiet">duetime {app.info?.version ?? about.version}</span>
+            {about.principal !== undefined && (
+              <span class="quiet">
+                <Shown text={about.principal} /> <button type="button" onClick={() => logOut()}>Log out</button>
+              </span>
+            )}
           </header>
           <main ref={main} tabIndex={-1} data-page={route.page}>
             <Problem error={info.error} retry={info.reload} />
@@ -107,9 +113,13 @@ function Frame({ about }: { about: About }): JSX.Element {
 }
 
 function Start(): JSX.Element {
-  const about = useLoaded("about", getAbout);
+  const [visit, setVisit] = useState<{ number: number; refused?: CallError }>({ number: 0 });
+  const about = useLoaded(`about ${visit.number}`, getAbout);
+  useEffect(() => watchLogOut((refused) => setVisit((old) => ({ number: old.number + 1, refused }))), []);
   if (about.value !== undefined) return <Frame about={about.value} />;
-  return about.error ? <Problem error={about.error} retry={about.reload} /> : <Waiting />;
+  if (about.error === undefined) return <Waiting />;
+  if (about.error.code !== "UNAUTHENTICATED") return <Problem error={about.error} retry={about.reload} />;
+  return <LoginPage refused={visit.refused} onToken={() => setVisit((old) => ({ number: old.number + 1 }))} />;
 }
 
 const root = document.getElementById("page");

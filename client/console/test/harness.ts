@@ -49,21 +49,25 @@ function printed(child: ChildProcess, stream: "stdout" | "stderr", pattern: RegE
   });
 }
 
+// More options of the programs; `directory` is a new one for the files that they name.
+export type MoreOptions = (directory: string) => { daemon: string[]; console: string[] };
+
 // A daemon with a fresh data directory, and its console.
 export class Site {
   private constructor(
     private readonly programs: Programs,
-    private readonly directory: string,
+    readonly directory: string,
     readonly server: string,
     readonly url: string,
     readonly daemon: ChildProcess,
     readonly console: ChildProcess,
   ) {}
 
-  static async start(programs: Programs): Promise<Site> {
+  static async start(programs: Programs, moreOf: MoreOptions = () => ({ daemon: [], console: [] })): Promise<Site> {
     const directory = mkdtempSync(join(tmpdir(), "duetime-console-"));
+    const more = moreOf(directory);
     const daemon = spawn(programs.duetimed, ["--data-dir", join(directory, "data"), "--init", "--shards", "2",
-      "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });
+      "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", ...more.daemon], { stdio: ["ignore", "ignore", "pipe"] });
     children.push(daemon);
     let log = "";
     daemon.stderr?.on("data", (data: Buffer) => (log += data.toString()));
@@ -71,11 +75,14 @@ export class Site {
     const server = `127.0.0.1:${await port(/ready: .* grpc=127\.0\.0\.1:(\d+)/)}`;
     const metrics = `127.0.0.1:${await port(/ready: .* metrics=127\.0\.0\.1:(\d+)/)}`;
     const child = spawn(programs.duetime, ["console", "--server", server, "--listen", "127.0.0.1:0", "--assets", programs.assets,
-      "--metrics", metrics], { stdio: ["ignore", "pipe", "inherit"] });
+      "--metrics", metrics, ...more.console], { stdio: ["ignore", "pipe", "inherit"] });
     children.push(child);
-    const url = await printed(child, "stdout", /(http:\/\/\S+)\//);
+    const url = await printed(child, "stdout", /(https?:\/\/\S+)\//);
     const site = new Site(programs, directory, server, url, daemon, child);
-    await until("the daemon serves", async () => (await site.call("Admin/ServerInfo", {})).state === "SERVING_STATE_SERVING");
+    // A console with a login has asked the daemon already.
+    if (!more.console.includes("--login")) {
+      await until("the daemon serves", async () => (await site.call("Admin/ServerInfo", {})).state === "SERVING_STATE_SERVING");
+    }
     return site;
   }
 

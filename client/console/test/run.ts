@@ -10,6 +10,7 @@ import { chromium } from "playwright-core";
 import { attackTests } from "./attacks";
 import { changeTests } from "./changes";
 import { runTests, Site, type Programs, type Test } from "./harness";
+import { loginTests, startWithLogin } from "./login";
 import { pageTests } from "./pages";
 import { fillHostile, fillLittle } from "./samples";
 import { unitTests } from "./unit";
@@ -32,6 +33,8 @@ async function main(): Promise<boolean> {
   const browser = await chromium.launch({ executablePath: path, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
   const sites = await Promise.all([Site.start(programs), Site.start(programs), Site.start(programs)]);
   const [empty, little, hostile] = sites as [Site, Site, Site];
+  const closed = await startWithLogin(programs);
+  sites.push(closed.site);
   await Promise.all([fillLittle(little), fillHostile(hostile)]);
   const tests: Test[] = [
     ...unitTests(),
@@ -39,6 +42,7 @@ async function main(): Promise<boolean> {
     ...viewTests(browser, little),
     ...attackTests(browser, hostile),
     ...changeTests(browser, little),
+    ...loginTests(browser, programs, closed, shots),
   ];
   const { passed, failed } = await runTests(tests.filter(([name]) => name.includes(only)));
   await browser.close();
