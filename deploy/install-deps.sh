@@ -7,6 +7,7 @@
 #   deploy/install-deps.sh build      to build the daemon and the command line tool
 #   deploy/install-deps.sh unit       and the tests that need no more than a compiler
 #   deploy/install-deps.sh test       and everything that tests/run.sh does
+#   deploy/install-deps.sh peers      for tests/bench/peers.sh
 #   deploy/install-deps.sh runtime    to run the built programs, no more
 #   deploy/install-deps.sh image      for deploy/image.sh, and for deploy/packages.sh --try
 #   deploy/install-deps.sh --print GROUP   prints the packages of the group and stops
@@ -33,18 +34,24 @@ unit=(
   libgtest-dev libgmock-dev
   python3                   # tests/tidy
 )
+# For tests/bench/peers.sh, and for client/examples and client/migrate; all start servers of their own.
+servers=(postgresql redis-server beanstalkd)
 test=(
   "${unit[@]}"
+  "${servers[@]}"
   libbenchmark-dev
   libboost-dev libev-dev libevent-dev libuv1-dev   # whose timers the wheel is measured against
   openssl                   # certificates for the TLS tests
   systemd                   # systemd-analyze, for the unit file's test
   zsh fish mandoc man-db    # completion and man page of the command line tool
   clang clang-format clang-tidy libclang-rt-14-dev   # thread-safety analysis, format, lint, libFuzzer
-  postgresql redis-server beanstalkd   # for client/examples and client/migrate; the tests start servers of their own
 )
+peers=("${build[@]}" "${servers[@]}")
 # For the client libraries, if no newer tools are there.
-command -v go >/dev/null || test+=(golang-go)
+if ! command -v go >/dev/null; then
+  test+=(golang-go)
+  peers+=(golang-go)
+fi
 command -v mvn >/dev/null || test+=(maven default-jdk-headless)
 python3 -c 'import ensurepip' 2>/dev/null || test+=(python3-venv)
 # For buf, which checks the protos, and for the Node.js library. Node.js from another source than Debian brings an npm of
@@ -78,6 +85,7 @@ main() {
     build) wanted=("${build[@]}") ;;
     unit) wanted=("${unit[@]}") ;;
     test) wanted=("${test[@]}") ;;
+    peers) wanted=("${peers[@]}") ;;
     runtime) wanted=("${runtime[@]}") ;;
     image) wanted=("${image[@]}") ;;
     *)

@@ -220,6 +220,11 @@ client_go() (
   cd client/go && twice go mod download && test -z "$(gofmt -l .)" && go vet ./... && go test ./...
 )
 
+# The program of tests/bench/peers.sh, without its servers.
+bench_peers() (
+  cd tests/bench/peers && twice go mod download && test -z "$(gofmt -l .)" && go vet ./... && go test ./...
+)
+
 client_node() (
   cd client/node && twice npm ci && npm run build && npm test
 )
@@ -265,6 +270,7 @@ lane_clients() {
     conformance "$language" ""
   done
   conformance python asyncio
+  check "$logs/bench-peers.log" "clients: build, check and test tests/bench/peers" bench_peers
   suite "$logs/examples.log" "clients: examples, and imports from other queues" \
     tests/examples/run.py --duetimed build/release/server/duetimed --duetime build/release/client/cli/duetime
   check "$logs/client-console.log" "clients: build and check the console's page" client_console &&

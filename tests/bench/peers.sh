@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# duetime beside its peers: installs what is missing, starts each server in turn with a directory of its own, gives all the
+# same work, and writes tables, a plot and all figures to build/peers. Peers: Redis (AOF always, and each second), PostgreSQL
+# (SKIP LOCKED), beanstalkd (each write synced, and by default), and NATS JetStream with scheduled messages, which needs the
+# network and Go 1.26.
+#
+#   tests/bench/peers.sh                     about 25 minutes; nothing else should run on the machine
+#   tests/bench/peers.sh --quick             three minutes, to see that everything works; its figures mean nothing
+#   tests/bench/peers.sh --only redis,duetime --rounds 5 --burst 1000000 --dir /mnt/disk
+#   tests/bench/peers.sh --help              all options
+#
+# The servers' data go to --dir (by default /var/tmp), which must be on a real disk and open to the user postgres. Uses the
+# daemon of build/release, and builds it if it is not there. Loopback only, except for the installation. All servers end
+# with the script.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=deploy/steps.sh
+source deploy/steps.sh
+
+readonly logs=build/logs
+readonly programs=$PWD/build/peers/bin
+readonly duetimed=build/release/server/duetimed
+readonly nats=github.com/nats-io/nats-server/v2@v2.14.10
+
+install_nats() {
+  GOBIN=$programs go install "$nats"
+}
+
+build_program() {
+  (cd tests/bench/peers && go build -o "$programs/peers" .)
+}
+
+build_duetimed() {
+  cmake --preset release -DBUILD_TESTING=OFF && cmake --build --preset release --target duetimed
+}
+
+main() {
+  mkdir -p "$logs" "$programs"
+  step "$logs/peers-install.log" "install the packages that are missing" deploy/install-deps.sh peers
+  [[ -x $duetimed ]] || step "$logs/peers-build.log" "build duetimed" build_duetimed
+  step "$logs/peers-program.log" "build the program that measures" build_program
+  if [[ ! -x $programs/nats-server ]] && ! step "$logs/peers-nats.log" "build $nats" install_nats; then
+    echo "NATS cannot be built here, with $(go version): see $logs/peers-nats.log"
+  fi
+  exec "$programs/peers" --nats-server "$programs/nats-server" "$@"
+}
+
+main "$@"

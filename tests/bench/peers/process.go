@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// server is a process of a peer, with a directory and a port that outlive it.
+type server struct {
+	folder string
+	port   int
+	cmd    *exec.Cmd
+}
+
+func (s *server) address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+
+func (s *server) data() string { return filepath.Join(s.folder, "data") }
+
+// command prepares a program with its output in a log. asUser names the user for a program that refuses to run as root.
+func (s *server) command(asUser string, words []string) (*exec.Cmd, error) {
+	log, err := os.OpenFile(filepath.Join(s.folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
+	// A process group of its own, so that Ctrl-C reaches only this program, which then ends the server.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if asUser != "" && os.Geteuid() == 0 {
+		account, err := user.Lookup(asUser)
+		if err != nil {
+			return nil, err
+		}
+		uid, _ := strconv.Atoi(account.Uid)
+		gid, _ := strconv.Atoi(account.Gid)
+		if err := os.Chown(s.folder, uid, gid); err != nil {
+			return nil, err
+		}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	return cmd, nil
+}
+
+// kill ends all processes of the server with SIGKILL and waits for their end.
+func (s *server) kill() {
+	if s.cmd == nil {
+		return
+	}
+	tree := s.processes()
+	for _, pid := range tree {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	_ = s.cmd.Wait()
+	for _, pid := range tree {
+		for syscall.Kill(pid, 0) == nil {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	s.cmd = nil
+}
+
+// statFields returns the fields of /proc/PID/stat that follow the name: the state is the first.
+func statFields(pid int) []string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+}
+
+// processes returns the server's process and its descendants.
+func (s *server) processes() []int {
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	children := map[int][]int{}
+	for _, folder := range folders {
+		pid, _ := strconv.Atoi(filepath.Base(folder))
+		if fields := statFields(pid); len(fields) > 1 {
+			parent, _ := strconv.Atoi(fields[1])
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	tree := []int{s.cmd.Process.Pid}
+	for i := 0; i < len(tree); i++ {
+		tree = append(tree, children[tree[i]]...)
+	}
+	return tree
+}
+
+// cpu returns the CPU time of all processes, with that of ended children. The kernel counts it in ticks of 10 ms.
+func (s *server) cpu() time.Duration {
+	var ticks int64
+	for _, pid := range s.processes() {
+		if fields := statFields(pid); len(fields) > 14 {
+			for _, field := range fields[11:15] { // utime, stime, cutime, cstime
+				count, _ := strconv.ParseInt(field, 10, 64)
+				ticks += count
+			}
+		}
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// memory returns the bytes in memory of all processes; pages that they share count once.
+func (s *server) memory() int64 {
+	var sum int64
+	for _, pid := range s.processes() {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		for _, line := range strings.Split(string(text), "\n") {
+			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Pss:" {
+				kib, _ := strconv.ParseInt(fields[1], 10, 64)
+				sum += kib << 10
+			}
+		}
+	}
+	return sum
+}
+
+// disk returns the bytes of all files, without holes and without blocks that are reserved behind the end of a file.
+func (s *server) disk() int64 {
+	var sum int64
+	_ = filepath.WalkDir(s.data(), func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // A file that is gone meanwhile.
+		}
+		if info, err := entry.Info(); err == nil {
+			size, blocks := info.Size(), info.Sys().(*syscall.Stat_t).Blocks*512
+			if size > blocks {
+				size = blocks
+			}
+			sum += size
+		}
+		return nil
+	})
+	return sum
+}
+
+// ownCPU returns the CPU time of this program, the client.
+func ownCPU() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
