@@ -6,7 +6,7 @@
 # (SKIP LOCKED), beanstalkd (each write synced, and by default), and NATS JetStream with scheduled messages, which needs the
 # network and Go 1.26.
 #
-#   tests/bench/peers.sh                     about 25 minutes; nothing else should run on the machine
+#   tests/bench/peers.sh                     about half an hour; nothing else should run on the machine
 #   tests/bench/peers.sh --quick             three minutes, to see that everything works; its figures mean nothing
 #   tests/bench/peers.sh --only redis,duetime --rounds 5 --burst 1000000 --dir /mnt/disk
 #   tests/bench/peers.sh --help              all options

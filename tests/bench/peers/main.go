@@ -177,6 +177,9 @@ func mainError() error {
 			p := peers[(i+round)%len(peers)]
 			began := time.Now()
 			results, err := run(p, size, *folder, int64(round+1))
+			if len(results) > 0 {
+				rows[p].Runs = append(rows[p].Runs, results)
+			}
 			if err != nil {
 				failed++
 				rows[p].Errors = append(rows[p].Errors, err.Error())
@@ -184,7 +187,6 @@ func mainError() error {
 				continue
 			}
 			fmt.Printf("round %d, %s: %.0f s\n", round+1, p.name, time.Since(began).Seconds())
-			rows[p].Runs = append(rows[p].Runs, results)
 		}
 		for _, row := range list {
 			row.summarize()

@@ -28,8 +28,8 @@ const (
 	pendingFrom  = time.Hour
 	pendingSpan  = 24 * time.Hour
 	fillMost     = 20 * time.Second
-	burstMost    = 10 * time.Second // to accept it
-	deliveryMost = 60 * time.Second // after which a message is lost
+	burstMost    = 10 * time.Second  // to accept it
+	deliveryMost = 120 * time.Second // after which a message is lost
 )
 
 // life is one peer from an empty directory to its end.
@@ -44,7 +44,7 @@ type life struct {
 	results map[string]float64
 }
 
-// run returns the figures of one life, by name.
+// run returns the figures of one life, by name; after an error, those from before it.
 func run(p *peer, sizes sizes, parent string, seed int64) (map[string]float64, error) {
 	folder, err := os.MkdirTemp(parent, "duetime-peers-")
 	if err != nil {
@@ -82,7 +82,7 @@ func run(p *peer, sizes sizes, parent string, seed int64) (map[string]float64, e
 			if len(log) > 2000 {
 				log = log[len(log)-2000:]
 			}
-			return nil, fmt.Errorf("%w\n%s", err, log)
+			return l.results, fmt.Errorf("%w\n%s", err, log)
 		}
 	}
 	return l.results, nil
@@ -98,7 +98,7 @@ func (l *life) start() error {
 		return err
 	}
 	l.server.cmd = cmd
-	for end := time.Now().Add(2 * deliveryMost); ; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(deliveryMost); ; time.Sleep(2 * time.Millisecond) {
 		if l.client, err = l.peer.open(l.server.address()); err == nil {
 			return nil
 		}
@@ -262,7 +262,7 @@ func (l *life) consume(sink *sink, until time.Time) error {
 		select {
 		case err := <-ended:
 			if err == nil {
-				err = fmt.Errorf("%s delivered %d of %d", l.peer.name, sink.distinct, sink.expected)
+				err = fmt.Errorf("%s delivered %d of %d in time, with %d acks", l.peer.name, sink.distinct, sink.expected, sink.acks)
 			}
 			return err
 		case <-time.After(time.Millisecond):
@@ -293,7 +293,7 @@ func (l *life) kill() error {
 		return err
 	}
 	sink := newSink(l.phase, 1)
-	if err := l.consume(sink, began.Add(2*deliveryMost)); err != nil {
+	if err := l.consume(sink, began.Add(deliveryMost)); err != nil {
 		return err
 	}
 	delivered := float64(due.Truncate(time.Millisecond).Add(time.Millisecond).UnixMilli()) + sink.lateness[0]
