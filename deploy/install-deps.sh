@@ -10,6 +10,7 @@
 #   deploy/install-deps.sh peers      for tests/bench/peers.sh
 #   deploy/install-deps.sh runtime    to run the built programs, no more
 #   deploy/install-deps.sh image      for deploy/image.sh, and for deploy/packages.sh --try
+#   deploy/install-deps.sh rocksdb    for deploy/rocksdb.sh
 #   deploy/install-deps.sh --print GROUP   prints the packages of the group and stops
 #
 # This is the one list of packages: the Dockerfile, deploy/quickstart.sh and tests/run.sh all use it.
@@ -68,6 +69,7 @@ runtime=(
 )
 
 image=(buildah debootstrap iproute2)
+rocksdb=(g++ cmake ninja-build dpkg-dev librocksdb-dev)   # librocksdb-dev brings the headers of the compressors
 
 usage() {
   sed -n '4,${/^#/!q; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
@@ -88,6 +90,7 @@ main() {
     peers) wanted=("${peers[@]}") ;;
     runtime) wanted=("${runtime[@]}") ;;
     image) wanted=("${image[@]}") ;;
+    rocksdb) wanted=("${rocksdb[@]}") ;;
     *)
       usage >&2
       return 2

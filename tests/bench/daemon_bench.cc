@@ -178,6 +178,12 @@ void CostOfDeliveries(Options options, int64_t messages, int subscriptions) {
   PrintSpent(name.c_str(), meter.Take(), static_cast<double>(acked()));
 }
 
+int Batches(const Options& options) {
+  PrintSpentHead();
+  for (const Spread& spread : kSpreads) CostOfBatches(options, spread);
+  return 0;
+}
+
 int Deliveries(const Options& options) {
   PrintSpentHead();
   CostOfDeliveries(options, options.MessagesOr(300'000), 1);
@@ -412,6 +418,7 @@ int Main(int argc, char** argv) {
   };
   add("cost", "CPU, records and bytes of each operation", Cost);
   add("heartbeats", "the rows of `cost` about heartbeats", Heartbeats);
+  add("batches", "the rows of `cost` about batches", Batches);
   add("deliveries", "the last rows of `cost`: one topic with many subscriptions", Deliveries);
   add("unary", "unary Schedule against an empty call", Unary);
   add("batch", "ScheduleBatch against a bare RocksDB loop", Batch);
