@@ -268,7 +268,8 @@ TEST_F(ConsoleTest, ListensOnTheLoopbackOnly) {
     EXPECT_EQ(result.exit.code, 2) << address;
     EXPECT_THAT(result.err, HasSubstr("--listen")) << address;
   }
-  EXPECT_THAT(RunConsole({"--listen", "0.0.0.0:0"}).err, HasSubstr("the console has no login"));
+  EXPECT_THAT(RunConsole({"--listen", "0.0.0.0:0"}).err,
+              HasSubstr("without --login and a certificate"));
 }
 
 TEST_F(ConsoleTest, SaysWhyItDoesNotStart) {
