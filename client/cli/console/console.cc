@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "client/cli/console/assets.h"
+#include "client/cli/console/connection_limits.h"
 #include "client/cli/console/console_address.h"
 #include "client/cli/console/site.h"
 #include "client/cli/show.h"
@@ -24,8 +25,7 @@
 namespace duetime::cli {
 namespace {
 
-// Requests at once. Each has a thread, which waits for the server's answer.
-constexpr size_t kRequestsMax = 32;
+// Between two packets.
 constexpr int kRequestTimeoutSeconds = 5;
 
 // What the command line asks for.
@@ -109,6 +109,7 @@ absl::StatusOr<std::unique_ptr<httplib::Server>> MakeServer(const ConsoleOptions
                      ", ", options.key_file));
   }
   SSL_CTX_ctrl(server->ssl_context(), SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, nullptr);
+  LimitConnections(server->ssl_context());
   return server;
 }
 
@@ -160,7 +161,7 @@ absl::Status Serve(const Settings& settings, const Input& input) {
   if (absl::Status status = Bind(&options->listen, server->get()); !status.ok()) return status;
   const std::vector<std::string> hosts = HostsOf(*options);
   const HttpGate gate(std::string(options->scheme()), hosts);
-  (*server)->new_task_queue = [] { return new httplib::ThreadPool(kRequestsMax); };
+  (*server)->new_task_queue = NewTaskQueue;
   (*server)->set_read_timeout(kRequestTimeoutSeconds);
   (*server)->set_write_timeout(kRequestTimeoutSeconds);
   site.Route(&gate, server->get());

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 
 #include "client/cli/console/http_error.h"
+#include "client/cli/sha256.h"
 #include "client/cpp/error.h"
 #include "duetime/v1/admin.grpc.pb.h"
 
@@ -18,6 +19,7 @@ namespace {
 using absl::StatusCode;
 
 constexpr size_t kTokenBytesMax = 6'000;
+constexpr size_t kKnownTokensMax = 10'000;
 constexpr absl::Duration kCheckPeriod = absl::Seconds(5);
 // Not a token of any server: those begin with dt_, or are JWTs.
 constexpr char kNoToken[] = "duetime-console-asks-for-access-control";
@@ -90,7 +92,7 @@ absl::StatusOr<std::string> Login::TokenFor(const httplib::Request& request) {
   absl::StatusOr<std::string> token = TokenOf(request);
   if (!token.ok()) return token;
   const absl::Time now = absl::Now();
-  if (!refused_.MayTry(request.remote_addr, now)) {
+  if (!refused_.MayTry(request.remote_addr, now) && !IsKnown(*token)) {
     return MakeError(StatusCode::kResourceExhausted, "TOO_MANY_REFUSED_TOKENS",
                      "too many refused tokens from this address: wait ten seconds");
   }
@@ -106,12 +108,31 @@ absl::StatusOr<v1::CheckAccessResponse> Login::Identify(const httplib::Request& 
   const absl::StatusOr<std::string> token = TokenFor(request);
   if (!token.ok()) return token.status();
   absl::StatusOr<v1::CheckAccessResponse> answer = Ask(*token);
-  if (!answer.ok()) OnError(request, answer.status());
+  OnAnswer(request, *token, answer.status());
   return answer;
 }
 
-void Login::OnError(const httplib::Request& request, const absl::Status& error) {
-  if (absl::IsUnauthenticated(error)) refused_.Add(request.remote_addr, absl::Now());
+bool Login::IsKnown(const std::string& token) {
+  const std::string hash = Sha256(token);
+  const base::MutexLock lock(&mutex_);
+  return known_.count(hash) > 0;
+}
+
+void Login::OnAnswer(const httplib::Request& request, const std::string& token,
+                     const absl::Status& answer) {
+  const std::string hash = Sha256(token);
+  if (answer.ok()) {
+    const base::MutexLock lock(&mutex_);
+    if (known_.size() >= kKnownTokensMax) known_.clear();
+    known_.insert(hash);
+    return;
+  }
+  if (!absl::IsUnauthenticated(answer)) return;
+  {
+    const base::MutexLock lock(&mutex_);
+    known_.erase(hash);
+  }
+  refused_.Add(request.remote_addr, absl::Now());
 }
 
 }  // namespace duetime::cli

@@ -6,6 +6,7 @@
 #include <httplib.h>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -74,17 +75,22 @@ class Login {
   // Errors are those of TokenFor and of the call.
   absl::StatusOr<v1::CheckAccessResponse> Identify(const httplib::Request& request);
 
-  // Call with each error of the server, so that refused tokens count.
-  void OnError(const httplib::Request& request, const absl::Status& error);
+  // Call with the server's answer to each token, so that refused tokens count.
+  void OnAnswer(const httplib::Request& request, const std::string& token,
+                const absl::Status& answer);
 
  private:
   absl::StatusOr<v1::CheckAccessResponse> Ask(const std::string& token);
+  bool IsKnown(const std::string& token);
 
   const std::shared_ptr<grpc::Channel> channel_;
   const absl::Duration deadline_;
   RefusedTokens refused_;
   base::Mutex mutex_;
   absl::Time checked_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  // Hashes of tokens that the server took. They pass when their address has to wait, so that a
+  // stranger behind the same proxy shuts out nobody who is logged in.
+  std::set<std::string> known_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace duetime::cli

@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 
 #include "client/cli/connection.h"
+#include "client/cli/console/connection_limits.h"
 #include "client/cli/console/http_error.h"
 #include "client/cli/json.h"
 
@@ -78,7 +79,10 @@ void Site::Route(const HttpGate* gate, httplib::Server* server) const {
   server->set_pre_routing_handler(
       [gate](const httplib::Request& request, httplib::Response& response) {
         const std::optional<Refusal> refusal = gate->Check(request);
-        if (!refusal.has_value()) return httplib::Server::HandlerResponse::Unhandled;
+        if (!refusal.has_value()) {
+          AllowBody();
+          return httplib::Server::HandlerResponse::Unhandled;
+        }
         Fail(refusal->http_status, refusal->error, &response);
         return httplib::Server::HandlerResponse::Handled;
       });
@@ -111,8 +115,8 @@ void Site::Post(const httplib::Request& request, httplib::Response* response) co
     token = *std::move(shown);
   }
   const absl::StatusOr<std::string> answer = bridge_.Call(method, request.body, token);
+  if (login_ != nullptr) login_->OnAnswer(request, token, answer.status());
   if (answer.ok()) return response->set_content(*answer, kJsonType);
-  if (login_ != nullptr) login_->OnError(request, answer.status());
   Fail(answer.status(), response);
 }
 

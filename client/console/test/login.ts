@@ -4,10 +4,12 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { connect, type TLSSocket } from "node:tls";
 import { request, type APIRequestContext, type Browser, type Page } from "playwright-core";
 import { Site, until, type Programs, type Test } from "./harness";
 import { show } from "./pages";
@@ -67,6 +69,15 @@ async function withRequests(run: (requests: APIRequestContext) => Promise<void>)
 }
 
 const jsonHeaders = { "Content-Type": "application/json", "X-Duetime-Console": "1" };
+
+async function connectTls(url: string): Promise<TLSSocket> {
+  const socket = connect({ port: Number(new URL(url).port), host: "127.0.0.1", rejectUnauthorized: false });
+  await once(socket, "secureConnect");
+  // The console resets a connection that it cuts off.
+  socket.on("error", () => {});
+  socket.resume();
+  return socket;
+}
 
 // The form of the page; the token goes in as a person pastes it.
 async function logIn(page: Page, token: string): Promise<void> {
@@ -179,14 +190,44 @@ export function loginTests(browser: Browser, programs: Programs, { site, tokens 
         daemon: ["--tls-cert", join(site.directory, "tls.crt"), "--tls-key", join(site.directory, "tls.key"), "--tokens-file", join(site.directory, "tokens.toml")],
         console: ["--tls-ca", join(site.directory, "tls.crt"), "--login"],
       }));
+      const visit = (token: string) => requests.get(`${own.url}/console.json`, { headers: { Authorization: `Bearer ${token}` } });
       try {
+        assert.equal((await visit(tokens.ann ?? "")).status(), 200);
         for (let tries = 0; tries <= 10; ++tries) {
-          const answer = await requests.get(`${own.url}/console.json`, { headers: { Authorization: "Bearer wrong" } });
-          assert.equal(answer.status(), tries < 10 ? 401 : 429);
+          assert.equal((await visit("wrong")).status(), tries < 10 ? 401 : 429);
         }
+        assert.equal((await visit(tokens.bob ?? "")).status(), 429, "who is new behind the same proxy waits, too");
+        assert.equal((await visit(tokens.ann ?? "")).status(), 200, "who is logged in goes on");
       } finally {
         await own.stop();
       }
+    })],
+    ["login: a head without an end is cut off", async () => {
+      const socket = await connectTls(site.url);
+      const closed = new Promise((resolve) => socket.once("close", resolve));
+      const line = `x: ${"a".repeat(8_000)}\r\n`;
+      socket.write("GET / HTTP/1.1\r\n");
+      // The library itself would keep all of them.
+      for (let sent = 0; sent < 32 << 20 && !socket.destroyed; sent += line.length) {
+        if (!socket.write(line)) await Promise.race([new Promise((resolve) => socket.once("drain", resolve)), closed]);
+      }
+      assert.ok(socket.destroyed, "32 MiB of headers");
+    }],
+    ["login: a request that comes byte by byte is cut off", async () => {
+      const socket = await connectTls(site.url);
+      const begin = Date.now();
+      socket.write("GET / HTTP/1.1\r\nx: ");
+      while (!socket.destroyed && Date.now() - begin < 40_000) {
+        socket.write("a");
+        await new Promise((resolve) => setTimeout(resolve, 1_000));
+      }
+      const seconds = (Date.now() - begin) / 1_000;
+      assert.ok(seconds > 10 && seconds < 30, `${seconds} s`);
+    }],
+    ["login: a body of the greatest size passes", () => withRequests(async (requests) => {
+      const answer = await requests.post(`${site.url}/api/duetime.v1.Messages/Schedule`, {
+        headers: { ...jsonHeaders, Authorization: `Bearer ${tokens.bob}` }, data: `{"topic": "x", "key": "${"a".repeat((2 << 20) - 100)}"}` });
+      assert.match(await answer.text(), /PERMISSION_DENIED|KEY_TOO_LONG|INVALID/);
     })],
     ["login: what would open the console to everybody is refused at the start", () => {
       const open = ["console", "--assets", programs.assets];
