@@ -18,6 +18,16 @@ namespace fs = std::filesystem;
 // replace.
 constexpr uint64_t kNewDirectoryRoomBytes = uint64_t{256} << 20;
 
+// Empty but for lost+found, which a fresh ext4 file system has at its top.
+bool HoldsNothing(const std::string& directory) {
+  std::error_code error;
+  fs::directory_iterator entry(directory, error);
+  while (!error && entry != fs::directory_iterator() && entry->path().filename() == "lost+found") {
+    entry.increment(error);
+  }
+  return !error && entry == fs::directory_iterator();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<NewDirectory>> NewDirectory::Create(const std::string& source,
@@ -31,7 +41,7 @@ absl::StatusOr<std::unique_ptr<NewDirectory>> NewDirectory::Create(const std::st
         absl::StrCat(into, " lies within ", source, ": name another directory"));
   }
   if (absl::Status status = CreateDirectory(into); !status.ok()) return status;
-  if (!fs::is_empty(into, error)) {
+  if (!HoldsNothing(into)) {
     return absl::FailedPreconditionError(
         absl::StrCat(into, " is not an empty directory: name one that is, or that does not exist"));
   }

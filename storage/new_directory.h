@@ -16,8 +16,8 @@ namespace duetime::storage {
 // daemon does not look there. A crash leaves that directory behind.
 class NewDirectory {
  public:
-  // Creates `into` if it is missing. FAILED_PRECONDITION if it is not empty or lies within
-  // `source`. INTERNAL if the operating system fails.
+  // Creates `into` if it is missing. FAILED_PRECONDITION if it holds anything but lost+found or
+  // lies within `source`. INTERNAL if the operating system fails.
   static absl::StatusOr<std::unique_ptr<NewDirectory>> Create(const std::string& source,
                                                               const std::string& into);
   // Removes what was not published.

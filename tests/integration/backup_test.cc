@@ -50,6 +50,8 @@ class BackupTest : public DaemonTest {
     original_ = std::move(server_);
     server_ = std::make_unique<ServerProcess>(
         ServerProcess::Options{.daemon = DUETIME_DAEMON, .flags = {}, .tls = {}});
+    // As on a fresh file system.
+    fs::create_directories(fs::path(server_->data_dir()) / "lost+found");
     const RunResult restored = Restore(from, server_->data_dir());
     ASSERT_EQ(restored.exit.code, 0) << restored.out << restored.err;
     ASSERT_TRUE(server_->Start()) << server_->error();
