@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/access/access_control.h"
 
+#include <algorithm>
+#include <arpa/inet.h>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <utility>
@@ -21,8 +28,35 @@ constexpr size_t kMetersMax = 100'000;
 constexpr size_t kPeersMax = 10'000;
 constexpr uint64_t kSecondMs = 1'000;
 
+// A client can use any address of its IPv6 network.
+std::string NetworkOf(const std::string& peer) {
+  constexpr size_t kNetworkBytes = 8;
+  in6_addr address = {};
+  // "fe80::1%eth0" has a zone.
+  const std::string text = peer.substr(0, peer.find('%'));
+  if (inet_pton(AF_INET6, text.c_str(), &address) != 1) return peer;
+  const auto* const bytes = reinterpret_cast<const char*>(&address);
+  return std::string(bytes, IN6_IS_ADDR_V4MAPPED(&address) ? sizeof(address) : kNetworkBytes);
+}
+
 // The name under which the refused credentials of a peer are counted.
-std::string CredentialsOf(const std::string& peer) { return absl::StrCat("credentials ", peer); }
+std::string CredentialsOf(const std::string& peer) {
+  return absl::StrCat("credentials ", NetworkOf(peer));
+}
+
+// The end of a certificate, in milliseconds since 1970. 0: it cannot be read.
+uint64_t EndOf(const std::string& pem) {
+  const std::unique_ptr<BIO, decltype(&BIO_free)> bio(
+      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate(
+      PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free);
+  ERR_clear_error();  // or gRPC would take our error for its own
+  tm end = {};
+  if (certificate == nullptr || ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) != 1) {
+    return 0;
+  }
+  return static_cast<uint64_t>(std::max<time_t>(timegm(&end), 0)) * kSecondMs;
+}
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -46,8 +80,10 @@ void AddFingerprint(const std::string& path, std::string* fingerprint) {
   std::vector<std::string> paths = {path};
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-      paths.push_back(entry.path().string());
+    // An iterator in a range-based loop throws when a later entry cannot be read.
+    std::filesystem::directory_iterator entry(path, error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+      paths.push_back(entry->path().string());
     }
   }
   for (const std::string& each : paths) {
@@ -82,6 +118,10 @@ std::string CacheKey(const Credentials& credentials) {
     for (const std::string& name : credentials.certificate) {
       absl::StrAppend(&key, name.size(), ":", name);
     }
+    // The next certificate of a client has the same names.
+    const TokenHash hash = HashToken(credentials.certificate_pem);
+    absl::StrAppend(&key,
+                    absl::string_view(reinterpret_cast<const char*>(hash.data()), hash.size()));
     return key;
   }
   return credentials.unix_user.has_value() ? absl::StrCat("u", *credentials.unix_user) : "";
@@ -175,7 +215,16 @@ bool AccessControl::HasRules() {
 absl::StatusOr<Identity> AccessControl::Identify(const Credentials& credentials, const Files& files,
                                                  const base::Now& now) const {
   if (credentials.token.empty()) {
-    if (!credentials.certificate.empty()) return FromNames(credentials.certificate);
+    if (!credentials.certificate.empty()) {
+      Identity identity = FromNames(credentials.certificate);
+      if (!credentials.certificate_pem.empty()) {
+        identity.expires_ms = EndOf(credentials.certificate_pem);
+        if (identity.expires_ms == 0) {
+          return InvalidCredentialsError("the end of the client certificate cannot be read");
+        }
+      }
+      return identity;
+    }
     if (credentials.unix_user.has_value()) return FromNames(UnixNames(*credentials.unix_user));
     return Identity{};
   }
@@ -227,7 +276,8 @@ absl::StatusOr<CallerPtr> AccessControl::Authenticate(const Credentials& credent
   absl::StatusOr<Identity> identity = Identify(credentials, files, now);
   if (!identity.ok()) return identity.status();
   if (identity->expires_ms != 0 && now.wall_ms >= identity->expires_ms) {
-    return InvalidCredentialsError("the token has expired");
+    return InvalidCredentialsError(credentials.token.empty() ? "the client certificate has expired"
+                                                             : "the token has expired");
   }
   const base::MutexLock lock(&mutex_);
   const bool limited = files_.policy->QuotaOf(*identity) != nullptr;
@@ -291,7 +341,7 @@ bool AccessControl::CountRefusal(const std::string& peer, uint64_t mono_ms, bool
   // A client without a right has valid credentials, and its neighbours' new ones are verified as
   // before.
   if (bad_credentials) CountFailure(CredentialsOf(peer), mono_ms);
-  return CountFailure(peer, mono_ms);
+  return CountFailure(NetworkOf(peer), mono_ms);
 }
 
 }  // namespace duetime::access

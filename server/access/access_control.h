@@ -42,6 +42,8 @@ struct Credentials {
   std::string token = {};
   // The names of the verified client certificate, each "cert:NAME", the first one for logs.
   std::vector<std::string> certificate = {};
+  // The certificate itself. Empty: its end is not known.
+  std::string certificate_pem = {};
   // The user of a Unix socket's client.
   std::optional<uint32_t> unix_user = {};
   // The client's address without its port.
@@ -51,7 +53,10 @@ struct Credentials {
 // Without access file and token file, access control is off, and every client may do everything.
 //
 // A credential counts in this order: token, certificate, Unix user. A wrong token is refused, even
-// if the client has a certificate. A client without any is "anonymous".
+// if the client has a certificate. A client without any is "anonymous". A connection outlives the
+// handshake that verified its certificate, but the client's identity ends with the certificate.
+//
+// Refusals are counted by network: an IPv4 address, or the 64 bits before an IPv6 interface.
 //
 // Thread safety: any thread may call Authenticate and the accessors; one thread calls Reload. Cost
 // of Authenticate: a SHA-256 of the token and a look-up, or a verification for a new JWT.

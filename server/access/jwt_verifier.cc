@@ -103,10 +103,15 @@ absl::StatusOr<std::shared_ptr<const JwtVerifier>> JwtVerifier::Load(const JwtSe
   std::error_code error;
   std::vector<std::filesystem::path> files;
   if (std::filesystem::is_directory(settings.keys, error)) {
-    for (const auto& entry : std::filesystem::directory_iterator(settings.keys, error)) {
+    std::filesystem::directory_iterator entry(settings.keys, error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
       // Kubernetes keeps the former content of a mounted secret in hidden entries.
-      const bool hidden = absl::StartsWith(entry.path().filename().string(), ".");
-      if (!hidden && entry.is_regular_file(error)) files.push_back(entry.path());
+      const bool hidden = absl::StartsWith(entry->path().filename().string(), ".");
+      std::error_code gone;
+      if (!hidden && entry->is_regular_file(gone)) files.push_back(entry->path());
+    }
+    if (error) {
+      return absl::FailedPreconditionError(absl::StrCat(settings.keys, ": cannot be read"));
     }
     std::sort(files.begin(), files.end());
   } else {

@@ -2,6 +2,7 @@
 #include "server/rpc/client_credentials.h"
 
 #include <algorithm>
+#include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/auth_context.h>
 #include <memory>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 #include "server/rpc/unix_peer.h"
 
@@ -50,7 +52,9 @@ std::string PeerHost(const grpc::ServerContext& context) {
   const std::string peer = context.peer();
   if (absl::StartsWith(peer, "unix")) return "unix";
   const size_t begin = peer.find(':') + 1;
-  return peer.substr(begin, peer.rfind(':') - begin);
+  absl::string_view host = absl::string_view(peer).substr(begin, peer.rfind(':') - begin);
+  if (absl::ConsumePrefix(&host, "%5B")) absl::ConsumeSuffix(&host, "%5D");
+  return std::string(host);
 }
 
 access::Credentials CredentialsOf(const grpc::ServerContext& context) {
@@ -59,6 +63,12 @@ access::Credentials CredentialsOf(const grpc::ServerContext& context) {
   credentials.peer = PeerHost(context);
   if (const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context()) {
     credentials.certificate = CertificateNames(*auth);
+    if (!credentials.certificate.empty()) {
+      for (const grpc::string_ref& pem :
+           auth->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME)) {
+        credentials.certificate_pem.assign(pem.data(), pem.size());
+      }
+    }
   }
   credentials.unix_user = UnixUserOf(context.peer());
   return credentials;

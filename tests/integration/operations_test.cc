@@ -79,6 +79,61 @@ class OperationsTest : public DaemonTest {
   const TempDirectory directory_;
 };
 
+TEST_F(OperationsTest, AClientsIdentityEndsWithItsCertificate) {
+  const TestAuthority authority("a");
+  WriteServerFiles(authority);
+  Write("ca.pem", authority.pem());
+  Write("access.toml",
+        "[[rule]]\nwho = [\"cert:localhost\"]\nmay = [\"schedule\", \"subscribe\", \"admin\"]\n"
+        "topics = [\"*\"]\n");
+  StartDaemon(
+      {"--tls-cert=" + directory_.Join("cert.pem"), "--tls-key=" + directory_.Join("key.pem"),
+       "--tls-client-ca=" + directory_.Join("ca.pem"),
+       "--access-file=" + directory_.Join("access.toml")},
+      /*tcp=*/true);
+  constexpr int kLifeSeconds = 4;
+  const auto begin = Clock::now();
+  const auto brief = ConnectTls(authority, authority.Issue(kLifeSeconds));
+  const auto lasting = ConnectTls(authority, authority.Issue());
+  const auto open = [](const std::shared_ptr<grpc::Channel>& channel,
+                       grpc::ClientContext* context) {
+    context->set_deadline(Clock::now() + Millis(30'000));
+    auto stream = v1::Messages::NewStub(channel)->Subscribe(context);
+    v1::SubscribeRequest start;
+    start.mutable_start()->set_topic("t");
+    stream->Write(start);
+    v1::SubscribeResponse started;
+    EXPECT_TRUE(stream->Read(&started));
+    return stream;
+  };
+  grpc::ClientContext brief_context;
+  grpc::ClientContext lasting_context;
+  const auto ended = open(brief, &brief_context);
+  const auto goes_on = open(lasting, &lasting_context);
+  v1::SubscribeResponse response;
+  while (ended->Read(&response)) {
+  }
+  const grpc::Status status = ended->Finish();
+  EXPECT_EQ(InfoOf(status).reason, "INVALID_CREDENTIALS");
+  EXPECT_EQ(status.error_message(), "the client certificate has expired");
+  EXPECT_GE(Clock::now() - begin, Millis(1'000) * (kLifeSeconds - 1));
+  // Its connection still stands.
+  grpc::ClientContext context;
+  context.set_deadline(Clock::now() + Millis(5'000));
+  v1::ScheduleResponse scheduled;
+  const grpc::Status refused =
+      v1::Messages::NewStub(brief)->Schedule(&context, Request("t", Millis(0)), &scheduled);
+  EXPECT_EQ(InfoOf(refused).reason, "INVALID_CREDENTIALS");
+  grpc::ClientContext second;
+  second.set_deadline(Clock::now() + Millis(5'000));
+  EXPECT_TRUE(
+      v1::Messages::NewStub(lasting)->Schedule(&second, Request("t", Millis(0)), &scheduled).ok());
+  while (goes_on->Read(&response) && response.deliveries().empty()) {
+  }
+  EXPECT_EQ(response.deliveries_size(), 1);
+  lasting_context.TryCancel();
+}
+
 TEST_F(OperationsTest, NewTlsFilesAreUsedAndBadOnesAreNot) {
   const TestAuthority first("first");
   const TestAuthority second("second");

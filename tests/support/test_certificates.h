@@ -32,12 +32,14 @@ class TestAuthority {
   // The authority's own certificate.
   std::string pem() const { return ToPem(certificate_.get()); }
 
-  // A certificate for "localhost" and 127.0.0.1, valid for servers and clients.
-  CertificatePem Issue() const {
+  // A certificate for "localhost" and 127.0.0.1, valid for servers and clients until
+  // `seconds` from now.
+  CertificatePem Issue(int seconds = 24 * 3'600) const {
     const KeyPtr key = NewKey();
     const X509Ptr certificate(X509_new(), X509_free);
     Fill(certificate.get(), "localhost", key.get());
     X509_set_issuer_name(certificate.get(), X509_get_subject_name(certificate_.get()));
+    X509_gmtime_adj(X509_getm_notAfter(certificate.get()), seconds);
     X509_EXTENSION* names =
         X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1");
     DT_CHECK(names != nullptr && X509_add_ext(certificate.get(), names, -1) == 1);

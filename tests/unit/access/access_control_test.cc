@@ -166,6 +166,15 @@ TEST_F(AccessControlTest, APeerWithTooManyRefusalsHasNoJwtVerified) {
     EXPECT_EQ(access.CountRefusal(neighbour.peer, kNow.mono_ms, /*bad_credentials=*/false), i < 3);
   }
   EXPECT_EQ(ReasonOf(access.Authenticate(neighbour, kNow).status()), "INVALID_CREDENTIALS");
+  // A client has a whole IPv6 network.
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(access.CountRefusal(absl::StrCat("2001:db8:0:1::", i + 1), kNow.mono_ms, true),
+              i < 3);
+  }
+  EXPECT_TRUE(access.CountRefusal("2001:db8:0:2::1", kNow.mono_ms, true));
+  EXPECT_EQ(
+      ReasonOf(access.Authenticate({.token = "a.b.c", .peer = "2001:db8:0:1::9"}, kNow).status()),
+      "TOO_MANY_REFUSED_CREDENTIALS");
   // A stream that is open asks again, and must not end because of its neighbours.
   EXPECT_EQ(ReasonOf(access.AuthenticateAgain(jwt, kNow).status()), "INVALID_CREDENTIALS");
   // Others, and known tokens from the same address, are not concerned.
