@@ -127,11 +127,13 @@ std::vector<metrics::QuotaReading> ReadQuotas(const access::QuotaCountTable& tab
       const access::QuotaCounts::Count& count = counts->of(static_cast<access::QuotaName>(i));
       const uint64_t used = count.used.load(std::memory_order_relaxed);
       const uint64_t refused = count.refused.load(std::memory_order_relaxed);
-      if (used + refused == 0) continue;
+      const uint64_t pending = count.pending.load(std::memory_order_relaxed);
+      if (used + refused + pending == 0) continue;
       readings.push_back({.principal = absl::CHexEscape(principal),
                           .quota = access::kQuotaNames[i],
                           .used = used,
-                          .refused = refused});
+                          .refused = refused,
+                          .pending = pending});
     }
   }
   return readings;

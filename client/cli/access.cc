@@ -44,6 +44,10 @@ std::string CanText(const v1::CheckAccessResponse& answer) {
   return absl::StrCat(
       text, "quota\n", QuotaText("messages_per_second", quota.messages_per_second(), ""),
       QuotaText("bytes_per_second", quota.bytes_per_second(), ""),
+      QuotaText("pending_messages", quota.pending_messages(),
+                absl::StrCat(", ", quota.now_pending_messages(), " pending")),
+      QuotaText("pending_bytes", quota.pending_bytes(),
+                absl::StrCat(", ", quota.now_pending_bytes(), " pending")),
       QuotaText("streams", quota.streams(), absl::StrCat(", ", quota.open_streams(), " open")),
       QuotaText("calls_in_flight", quota.calls_in_flight(),
                 absl::StrCat(", ", quota.open_calls(), " open")));

@@ -56,6 +56,13 @@ class Caller {
     if (counts_ != nullptr) counts_->of(quota).refused.fetch_add(1, std::memory_order_relaxed);
   }
 
+  // Keeps for the metrics what was counted as pending.
+  void NotePending(uint64_t messages, uint64_t bytes) const {
+    if (counts_ == nullptr) return;
+    counts_->of(QuotaName::kPendingMessages).pending.store(messages, std::memory_order_relaxed);
+    counts_->of(QuotaName::kPendingBytes).pending.store(bytes, std::memory_order_relaxed);
+  }
+
   bool Expired(uint64_t now_ms) const {
     return identity_.expires_ms != 0 && now_ms >= identity_.expires_ms;
   }

@@ -45,15 +45,22 @@ struct Rule {
 };
 
 // The limits of one principal, or of one topic. 0: no limit.
+//
+// A message does not say which client it is from, so the pending messages of a principal are those
+// of all topics to which it may schedule.
 struct Quota {
   // The principals that the quota is for; each has the whole quota. Empty for a quota of topics.
   std::vector<std::string> who;
   std::vector<std::string> topics;
   uint64_t messages_per_second = 0;
   uint64_t bytes_per_second = 0;
+  uint64_t pending_messages = 0;
+  uint64_t pending_bytes = 0;
   uint64_t streams = 0;
   uint64_t calls_in_flight = 0;
   size_t line = 0;
+
+  bool limits_pending() const { return pending_messages != 0 || pending_bytes != 0; }
 };
 
 // The settings of the section [jwt].

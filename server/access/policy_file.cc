@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -96,6 +97,51 @@ class Reader {
     return node == nullptr ? std::vector<std::string>{} : Texts(*node, key);
   }
 
+  // The names of principals and groups. Refuses a name that no client can have: a rule with it
+  // would be a right, or a limit, that its author believes to exist. Only "*" alone is a pattern.
+  std::vector<std::string> Names(const toml::node& node, absl::string_view key) {
+    std::vector<std::string> names = Texts(node, key);
+    for (size_t i = 0; i < names.size() && status_.ok(); ++i) {
+      const std::string& name = names[i];
+      const size_t colon = name.find(':');
+      const absl::string_view kind = absl::string_view(name).substr(0, colon + 1);
+      const toml::node& item = *node.as_array()->get(i);
+      if (name.find('*') != std::string::npos && name != "*") {
+        Fail(item, absl::StrCat("no client is \"", absl::CHexEscape(name),
+                                "\": names have no patterns, only \"*\" alone means every client; "
+                                "use a group"));
+      } else if (colon != std::string::npos &&
+                 (colon + 1 == name.size() ||
+                  !(kind == "jwt:" || kind == "cert:" || kind == "unix:" || kind == "group:"))) {
+        Fail(item, absl::StrCat("no client is \"", absl::CHexEscape(name),
+                                "\": a name with a colon is jwt:SUBJECT, cert:NAME, unix:USER or "
+                                "group:NAME"));
+      }
+    }
+    return names;
+  }
+  std::vector<std::string> Names(const toml::table& table, absl::string_view key) {
+    const toml::node* const node = table.get(Std(key));
+    return node == nullptr ? std::vector<std::string>{} : Names(*node, key);
+  }
+
+  // Patterns of topics. Refuses one with a byte that no topic's name has.
+  std::vector<std::string> TopicPatterns(const toml::table& table, absl::string_view key) {
+    const std::vector<std::string> patterns = Texts(table, key);
+    for (size_t i = 0; i < patterns.size() && status_.ok(); ++i) {
+      const bool fits = std::all_of(patterns[i].begin(), patterns[i].end(), [](char byte) {
+        return absl::ascii_isalnum(static_cast<unsigned char>(byte)) ||
+               absl::string_view("._-:/*").find(byte) != absl::string_view::npos;
+      });
+      if (fits) continue;
+      Fail(
+          *table.get(Std(key))->as_array()->get(i),
+          absl::StrCat("no topic is named like \"", absl::CHexEscape(patterns[i]),
+                       "\": names have letters, digits and . _ - : /, and * stands for any bytes"));
+    }
+    return patterns;
+  }
+
   uint64_t Number(const toml::table& table, absl::string_view key, uint64_t absent,
                   int64_t min = 1) {
     const toml::node* const node = table.get(Std(key));
@@ -149,9 +195,9 @@ void ReadGroups(const toml::table& root, Reader* reader, Policy* policy) {
   if (table == nullptr) return reader->Fail(*node, "\"groups\" must be written as [groups]");
   for (const auto& [name, members] : *table) {
     auto& group = policy->groups[std::string(name.str())];
-    for (std::string& member : reader->Texts(members, std::string(name.str()))) {
-      if (absl::StartsWith(member, "group:")) {
-        reader->Fail(members, "a group holds principals, no groups");
+    for (std::string& member : reader->Names(members, std::string(name.str()))) {
+      if (absl::StartsWith(member, "group:") || member == "*") {
+        reader->Fail(members, "a group holds principals, no groups and no *");
       }
       group.insert(std::move(member));
     }
@@ -162,8 +208,8 @@ Rule ReadRule(const toml::table& table, Reader* reader) {
   reader->AllowKeys(table, {"who", "may", "topics"});
   Rule rule;
   rule.line = table.source().begin.line;
-  rule.who = reader->Texts(table, "who");
-  rule.topics = reader->Texts(table, "topics");
+  rule.who = reader->Names(table, "who");
+  rule.topics = reader->TopicPatterns(table, "topics");
   bool needs_topics = false;
   const std::vector<std::string> verbs = reader->Texts(table, "may");
   for (const std::string& name : verbs) {
@@ -183,14 +229,16 @@ Rule ReadRule(const toml::table& table, Reader* reader) {
 }
 
 Quota ReadQuota(const toml::table& table, Reader* reader) {
-  reader->AllowKeys(table, {"who", "topics", "messages_per_second", "bytes_per_second", "streams",
-                            "calls_in_flight"});
+  reader->AllowKeys(table, {"who", "topics", "messages_per_second", "bytes_per_second",
+                            "pending_messages", "pending_bytes", "streams", "calls_in_flight"});
   Quota quota;
   quota.line = table.source().begin.line;
-  quota.who = reader->Texts(table, "who");
-  quota.topics = reader->Texts(table, "topics");
+  quota.who = reader->Names(table, "who");
+  quota.topics = reader->TopicPatterns(table, "topics");
   quota.messages_per_second = reader->Number(table, "messages_per_second", 0);
   quota.bytes_per_second = reader->Number(table, "bytes_per_second", 0);
+  quota.pending_messages = reader->Number(table, "pending_messages", 0);
+  quota.pending_bytes = reader->Number(table, "pending_bytes", 0);
   quota.streams = reader->Number(table, "streams", 0);
   quota.calls_in_flight = reader->Number(table, "calls_in_flight", 0);
   if (quota.who.empty() == quota.topics.empty()) {

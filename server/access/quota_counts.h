@@ -18,9 +18,17 @@
 
 namespace duetime::access {
 
-enum class QuotaName : uint8_t { kMessagesPerSecond, kBytesPerSecond, kStreams, kCallsInFlight };
-inline constexpr std::array<const char*, 4> kQuotaNames = {
-    "messages_per_second", "bytes_per_second", "streams", "calls_in_flight"};
+enum class QuotaName : uint8_t {
+  kMessagesPerSecond,
+  kBytesPerSecond,
+  kPendingMessages,
+  kPendingBytes,
+  kStreams,
+  kCallsInFlight
+};
+inline constexpr std::array<const char*, 6> kQuotaNames = {
+    "messages_per_second", "bytes_per_second", "pending_messages",
+    "pending_bytes",       "streams",          "calls_in_flight"};
 
 // Of one principal, since the start. Counted only under a limit of the quota. Thread-safe.
 class QuotaCounts {
@@ -30,6 +38,8 @@ class QuotaCounts {
     std::atomic<uint64_t> used{0};
     // Requests, streams or calls that it refused.
     std::atomic<uint64_t> refused{0};
+    // Pending messages or bytes, as they were counted last. 0 for other quotas.
+    std::atomic<uint64_t> pending{0};
   };
 
   Count& of(QuotaName name) { return counts_[static_cast<size_t>(name)]; }

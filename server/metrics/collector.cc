@@ -5,6 +5,7 @@
 #include <atomic>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -280,6 +281,10 @@ void AddRpc(Families* out, const RpcStats& rpc) {
           "Answers dropped, so that their calls ended with CANCELLED, because clients left more "
           "than untaken_answers_bytes_max unread.")),
       static_cast<double>(rpc.answers_dropped.load(std::memory_order_relaxed)));
+  AddGauge(
+      out, "duetime_errors_delayed",
+      "Refused calls whose errors are delayed, because their principals are refused too often.",
+      static_cast<double>(rpc.errors_delayed.load(std::memory_order_relaxed)));
   AddGauge(out, "duetime_stream_unsent_bytes",
            "Bytes of deliveries that wait for Subscribe streams to send them; the limit per stream "
            "is stream_unsent_bytes_max.",
@@ -308,19 +313,24 @@ void AddStore(Families* out, const Readings& readings, uint64_t damaged_records)
 }
 
 void AddQuotas(const std::vector<QuotaReading>& quotas, std::vector<MetricFamily>* out) {
-  const auto add = [&](const char* name, const char* help, uint64_t QuotaReading::*count) {
-    MetricFamily& family = out->emplace_back(MakeFamily(kCounter, name, help));
+  const auto add = [&](auto type, const char* name, const char* help, uint64_t QuotaReading::*count,
+                       std::string_view prefix) {
+    MetricFamily& family = out->emplace_back(MakeFamily(type, name, help));
     for (const QuotaReading& quota : quotas) {
+      if (!quota.quota.starts_with(prefix)) continue;
       AddSample(&family, static_cast<double>(quota.*count),
                 {{"principal", quota.principal}, {"quota", quota.quota}});
     }
   };
-  add("duetime_quota_used_total",
+  add(kCounter, "duetime_quota_used_total",
       "Messages, bytes, streams and calls that quotas of principals admitted, by quota.",
-      &QuotaReading::used);
-  add("duetime_quota_refused_total",
+      &QuotaReading::used, "");
+  add(kCounter, "duetime_quota_refused_total",
       "Requests, streams and calls that quotas of principals refused, by quota.",
-      &QuotaReading::refused);
+      &QuotaReading::refused, "");
+  add(kGauge, "duetime_quota_pending",
+      "Pending messages or bytes of principals with such a quota, as they were counted last.",
+      &QuotaReading::pending, "pending_");
 }
 
 void AddServer(Families* out, const Readings& readings) {

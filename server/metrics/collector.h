@@ -40,6 +40,8 @@ struct QuotaReading {
   std::string quota;
   uint64_t used = 0;
   uint64_t refused = 0;
+  // 0 for quotas that count nothing pending.
+  uint64_t pending = 0;
 };
 
 // A snapshot of the daemon. Plain data, so that the collector depends on no other room's classes.

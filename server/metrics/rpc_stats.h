@@ -153,6 +153,8 @@ struct RpcStats {
   std::atomic<uint64_t> connections_cut{0};
   // Calls that ended with CANCELLED because clients left too many answers unread.
   std::atomic<uint64_t> answers_dropped{0};
+  // Calls whose answer, an error, is delayed.
+  std::atomic<uint64_t> errors_delayed{0};
   // Deliveries that wait for their Subscribe streams to send them.
   std::atomic<uint64_t> unsent_bytes{0};
 

@@ -11,6 +11,7 @@
 #include "server/base/check.h"
 #include "server/base/error.h"
 #include "server/rpc/bidi_stream.h"
+#include "server/rpc/grpc_time.h"
 #include "server/rpc/health.h"
 #include "server/rpc/reflection.h"
 
@@ -61,8 +62,11 @@ void CqWorker::Start() {
 void CqWorker::Run() {
   void* tag = nullptr;
   bool ok = false;
-  while (cq_->Next(&tag, &ok)) {
-    static_cast<CompletionTag*>(tag)->Complete(ok);
+  for (;;) {
+    const auto next = cq_->AsyncNext(&tag, &ok, NextError());
+    if (next == grpc::CompletionQueue::SHUTDOWN) return;
+    if (next == grpc::CompletionQueue::GOT_EVENT) static_cast<CompletionTag*>(tag)->Complete(ok);
+    if (!delayed_errors_.empty()) SendErrors(state_->clock->Read().mono_ms);
     if (stop_seen_) EndIfIdle();
   }
 }
@@ -131,6 +135,7 @@ void CqWorker::OnWake(bool ok) {
     seen_ending_ = ending();
     for (auto& [session, owner] : sessions_) session->OnServingState();
     app_->OnServingState();
+    if (ending()) SendErrors(UINT64_MAX);
   }
   if (stopping && !stop_seen_) {
     stop_seen_ = true;
@@ -183,6 +188,31 @@ void CqWorker::OnCallArrived(UnaryCall* call) {
   ++open_;
   if (!ending()) RequestUnary(&call->method());
   call->method().run(*app_, *call);
+}
+
+bool CqWorker::DelayError(UnaryCall* call, const grpc::Status& status) {
+  if (ending() || delayed_errors_.size() >= kDelayedErrorsMax) return false;
+  delayed_errors_.emplace(state_->clock->Read().mono_ms + call->delay_error_ms,
+                          std::make_pair(call, status));
+  state_->stats->errors_delayed.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void CqWorker::SendErrors(uint64_t mono_ms) {
+  while (!delayed_errors_.empty() && delayed_errors_.begin()->first <= mono_ms) {
+    const auto [call, status] =
+        std::move(delayed_errors_.extract(delayed_errors_.begin()).mapped());
+    state_->stats->errors_delayed.fetch_sub(1, std::memory_order_relaxed);
+    call->SendError(status);
+  }
+}
+
+gpr_timespec CqWorker::NextError() const {
+  if (delayed_errors_.empty()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  const uint64_t now = state_->clock->Read().mono_ms;
+  const uint64_t due = delayed_errors_.begin()->first;
+  // gRPC waits by the wall clock. After a step back, the next sweep wakes the thread.
+  return AfterSteady(static_cast<int64_t>(due > now ? due - now : 0));
 }
 
 void CqWorker::OnAnswer(UnaryCall* call, uint64_t bytes) {

@@ -8,8 +8,11 @@
 #include <deque>
 #include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
+#include <grpcpp/support/status.h>
+#include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -70,6 +73,9 @@ class CqWorker {
   SlowLog& slow_log() { return slow_log_; }
 
   void OnCallArrived(UnaryCall* call);
+  // Answers the call with the error after call->delay_error_ms. False: not so, because
+  // kDelayedErrorsMax calls wait for their errors, or the server ends.
+  bool DelayError(UnaryCall* call, const grpc::Status& status);
   void OnCallEnded() { --open_; }
   // gRPC is about to get the call's answer. Drops older answers if clients leave too many bytes
   // unread.
@@ -92,7 +98,14 @@ class CqWorker {
   bool ending() const { return state_->ending.load(std::memory_order_relaxed); }
 
  private:
+  // Each of these calls has about 12 KiB.
+  static constexpr size_t kDelayedErrorsMax = 4'000;
+
   void Run();
+  // Sends the errors that are due by `mono_ms`.
+  void SendErrors(uint64_t mono_ms);
+  // When the thread must look at the errors again.
+  gpr_timespec NextError() const;
   void RequestUnary(const UnaryMethod* method);
   void OnWake(bool ok);
   void DoSweep();
@@ -127,6 +140,8 @@ class CqWorker {
   MemberTag<CqWorker, &CqWorker::OnWake> wake_tag_{this};
   std::deque<UnaryCall> calls_;
   std::vector<UnaryCall*> free_;
+  // By the time at which they leave.
+  std::multimap<uint64_t, std::pair<UnaryCall*, grpc::Status>> delayed_errors_;
   absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;
   // The number of calls and sessions that have arrived and not ended.
   size_t open_ = 0;

@@ -65,7 +65,16 @@ void UnaryCall::FinishWithError(const absl::Status& status) {
   phase_ = Phase::kFinishing;
   const grpc::Status grpc_status = ToGrpcStatus(status);
   CountEnd(status);
-  writer_->FinishWithError(grpc_status, this);
+  if (delay_error_ms > 0 && worker_->DelayError(this, grpc_status)) {
+    buffer_.Clear();
+    return;
+  }
+  SendError(grpc_status);
+}
+
+void UnaryCall::SendError(const grpc::Status& status) {
+  DT_CHECK(phase_ == Phase::kFinishing);
+  writer_->FinishWithError(status, this);
 }
 
 void UnaryCall::CountEnd(const absl::Status& status) {
@@ -112,6 +121,7 @@ void UnaryCall::Recycle() {
   subject.reset();
   caller = nullptr;
   authorized = false;
+  delay_error_ms = 0;
   phase_ = Phase::kIdle;
   worker_->Recycle(this);
 }

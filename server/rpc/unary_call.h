@@ -43,7 +43,10 @@ class UnaryCall final : public CompletionTag {
 
   // Answers the call. REQUIRES: it has arrived and is not finished.
   void Finish(const google::protobuf::Message& response);
+  // With `delay_error_ms`, the error leaves that much later, if the worker has room for it.
   void FinishWithError(const absl::Status& status);
+  // Sends an error that was delayed. The worker calls it once.
+  void SendError(const grpc::Status& status);
   // Ends the call although the client has not read the answer: the client sees CANCELLED, unless
   // gRPC has sent all of it meanwhile. REQUIRES: it is finished with a response, and gRPC's notice
   // that it is sent has not come.
@@ -72,13 +75,15 @@ class UnaryCall final : public CompletionTag {
   access::CallerPtr caller;
   // The API has checked the client's rights for this request.
   bool authorized = false;
+  // See FinishWithError. The API sets it.
+  uint64_t delay_error_ms = 0;
   // What the call is about, for the audit log. The API sets it.
   struct Subject {
     std::string topic;
     std::string object;
   };
   std::optional<Subject> subject;
-  // Called once, when the call is answered, with the status. May be empty.
+  // Called once, when the answer is known, with the status. May be empty.
   absl::AnyInvocable<void(const absl::Status&)> on_end;
 
  private:

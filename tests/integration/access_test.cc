@@ -2,7 +2,6 @@
 //
 // Who may do what: tokens, rules, quotas and the audit log of the daemon.
 #include <fstream>
-#include <grpcpp/generic/generic_stub.h>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -12,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 
-#include "tests/integration/daemon_fixture.h"
+#include "tests/integration/access_fixture.h"
 #include "tests/support/http_get.h"
 
 namespace duetime::test {
@@ -22,133 +21,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The SHA-256 of the tokens "alice", "bob" and "nobody".
-constexpr char kTokens[] = R"(
-[[token]]
-name = "alice"
-sha256 = "2bd806c97f0e00af1a1fc3328fa763a9269723c8db8fac4f93af71db186d6e90"
-[[token]]
-name = "bob"
-sha256 = "81b637d8fcd2c6da6359e6963113a1170de795e4b725b84d1e0b4cfd9ec58ce9"
-[[token]]
-name = "nobody"
-sha256 = "6382b3cc881412b77bfcaeed026001c00d9e3025e66c20f6e7e92f079851462a"
-)";
-
-// With the user of the test as operator, by its number.
-std::string Rules() {
-  return R"(
-[[rule]]
-who = ["alice"]
-may = ["schedule", "cancel", "read_payloads", "subscribe", "admin"]
-topics = ["a", "a.*"]
-[[rule]]
-who = ["bob"]
-may = ["schedule", "cancel", "read", "subscribe"]
-topics = ["b"]
-[[rule]]
-may = ["schedule", "cancel", "read_payloads", "subscribe", "admin", "operate"]
-topics = ["*"]
-who = ["unix:)" +
-         std::to_string(getuid()) + "\"]\n";
+std::vector<nlohmann::json> LinesOf(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
 }
-
-class AccessTest : public DaemonTest {
- protected:
-  AccessTest() {
-    Write("tokens.toml", kTokens);
-    Write("access.toml", Rules());
-  }
-
-  // A change must be in another inode, as tools write files: the clock of a file's time is coarse.
-  void Write(const std::string& name, const std::string& text) {
-    const std::string path = directory_.Join(name);
-    std::ofstream(path + ".new", std::ios::trunc) << text;
-    std::filesystem::rename(path + ".new", path);
-  }
-
-  void StartWithAccess(std::vector<std::string> flags = {}, bool metrics = false) {
-    flags.push_back("--access-file=" + directory_.Join("access.toml"));
-    flags.push_back("--tokens-file=" + directory_.Join("tokens.toml"));
-    flags.push_back("--audit-log=" + directory_.Join("audit.log"));
-    StartDaemon(flags, /*tcp=*/true, metrics);
-    tcp_ = grpc::CreateChannel(server_->tcp_target(), grpc::InsecureChannelCredentials());
-  }
-
-  // The context of a call with a token. "": over TCP, the client is anonymous.
-  static std::unique_ptr<grpc::ClientContext> As(const std::string& token) {
-    auto context = std::make_unique<grpc::ClientContext>();
-    SetDeadline(context.get());
-    if (!token.empty()) context->AddMetadata("authorization", "Bearer " + token);
-    return context;
-  }
-
-  // Makes any unary call.
-  grpc::Status Call(const std::string& token, const std::string& path,
-                    const google::protobuf::Message& request,
-                    google::protobuf::Message* response = nullptr) {
-    grpc::GenericStub stub(tcp_);
-    grpc::CompletionQueue queue;
-    const auto context = As(token);
-    const grpc::Slice slice(request.SerializeAsString());
-    const grpc::ByteBuffer bytes(&slice, 1);
-    auto call = stub.PrepareUnaryCall(context.get(), "/duetime.v1." + path, bytes, &queue);
-    call->StartCall();
-    grpc::ByteBuffer answer;
-    grpc::Status status;
-    call->Finish(&answer, &status, &queue);
-    void* tag = nullptr;
-    bool ok = false;
-    EXPECT_TRUE(queue.Next(&tag, &ok));
-    if (status.ok() && response != nullptr) {
-      std::vector<grpc::Slice> slices;
-      EXPECT_TRUE(answer.Dump(&slices).ok());
-      std::string text;
-      for (const grpc::Slice& part : slices) {
-        text.append(reinterpret_cast<const char*>(part.begin()), part.size());
-      }
-      EXPECT_TRUE(response->ParseFromString(text));
-    }
-    return status;
-  }
-
-  std::string ScheduleAs(const std::string& token, const std::string& topic, Millis delay) {
-    v1::ScheduleResponse response;
-    const grpc::Status status = Call(token, "Messages/Schedule", Request(topic, delay), &response);
-    return status.ok() ? response.message().id() : InfoOf(status).reason;
-  }
-
-  v1::CancelResponse::Outcome CancelAs(const std::string& token, const std::string& id) {
-    v1::CancelRequest request;
-    request.set_message_id(id);
-    v1::CancelResponse response;
-    EXPECT_TRUE(Call(token, "Messages/Cancel", request, &response).ok());
-    return response.outcome();
-  }
-
-  bool MaySchedule(const std::string& token, const std::string& topic) {
-    constexpr size_t kIdBytes = 26;
-    return ScheduleAs(token, topic, Millis(3'600'000)).size() == kIdBytes;
-  }
-
-  // The server reads the files about once a second.
-  void WaitUntilMaySchedule(const std::string& token, const std::string& topic) {
-    const auto deadline = Clock::now() + Millis(5'000);
-    while (!MaySchedule(token, topic) && Clock::now() < deadline) {
-    }
-    EXPECT_TRUE(MaySchedule(token, topic));
-  }
-
-  std::vector<nlohmann::json> Audited() {
-    std::vector<nlohmann::json> lines;
-    std::ifstream file(directory_.Join("audit.log"));
-    for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
-    return lines;
-  }
-
-  const TempDirectory directory_;
-  std::shared_ptr<grpc::Channel> tcp_;
-};
 
 TEST_F(AccessTest, NoMethodForgetsToAsk) {
   StartWithAccess();
@@ -375,117 +253,6 @@ TEST_F(AccessTest, AStreamWithoutRightsEndsBeforeItsFirstRequest) {
   }
 }
 
-TEST_F(AccessTest, ARefusedClientUsesNothingOfTheQuotaOfATopic) {
-  Write("access.toml", Rules() + R"(
-[[quota]]
-who = ["alice"]
-messages_per_second = 1
-[[quota]]
-topics = ["a"]
-messages_per_second = 100
-)");
-  StartWithAccess();
-  size_t refused = 0;
-  for (int i = 0; i < 300; ++i) {
-    if (ScheduleAs("alice", "a", Millis(3'600'000)) == "QUOTA_EXCEEDED") ++refused;
-  }
-  EXPECT_GT(refused, 250u);
-  MustSchedule("a", Millis(3'600'000));
-}
-
-TEST_F(AccessTest, QuotasNameThemselvesAndHoldForEachClient) {
-  Write("access.toml", Rules() + R"(
-[[quota]]
-who = ["alice", "bob"]
-messages_per_second = 5
-streams = 1
-[[quota]]
-topics = ["a.slow"]
-messages_per_second = 1
-)");
-  StartWithAccess({}, /*metrics=*/true);
-  v1::ScheduleBatchRequest batch;
-  for (int i = 0; i < 50; ++i) *batch.add_messages() = Request("a", Millis(3'600'000));
-  ASSERT_TRUE(Call("alice", "Messages/ScheduleBatch", batch).ok());
-  const grpc::Status refused = Call("alice", "Messages/Schedule", Request("a", Millis(0)));
-  const client::ErrorInfo info = InfoOf(refused);
-  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(info.reason, "QUOTA_EXCEEDED");
-  EXPECT_EQ(info.metadata.at("quota"), "messages_per_second");
-  EXPECT_EQ(info.metadata.at("of"), "alice");
-  ASSERT_TRUE(info.retry_delay.has_value());
-  EXPECT_GT(*info.retry_delay, absl::Seconds(7));
-  EXPECT_EQ(ScheduleAs("bob", "b", Millis(0)).size(), 26u);
-  // Each topic has a quota of its own, whoever schedules.
-  for (int i = 0; i < 3; ++i) MustSchedule("a.fast", Millis(3'600'000));
-  v1::Message message;
-  ASSERT_TRUE(Schedule(Request("a.slow", Millis(3'600'000)), &message).ok());
-  ASSERT_TRUE(Schedule(Request("a.slow", Millis(3'600'000)), &message).ok());
-  EXPECT_EQ(InfoOf(Schedule(Request("a.slow", Millis(3'600'000)), &message)).metadata.at("of"),
-            "topic a.slow");
-
-  const auto stub = v1::Messages::NewStub(tcp_);
-  const auto first = As("bob");
-  const auto second = As("bob");
-  v1::SubscribeRequest start;
-  start.mutable_start()->set_topic("b");
-  const auto one = stub->Subscribe(first.get());
-  one->Write(start);
-  v1::SubscribeResponse response;
-  ASSERT_TRUE(one->Read(&response));
-  EXPECT_EQ(InfoOf(stub->Subscribe(second.get())->Finish()).metadata.at("quota"), "streams");
-  v1::CheckAccessRequest check;
-  check.set_verb(v1::ACCESS_VERB_CANCEL);
-  check.set_topic("b");
-  v1::CheckAccessResponse answer;
-  ASSERT_TRUE(Call("bob", "Admin/CheckAccess", check, &answer).ok());
-  EXPECT_TRUE(answer.allowed());
-  EXPECT_EQ(answer.principal(), "bob");
-  EXPECT_EQ(answer.quota().open_streams(), 1);
-  EXPECT_THAT(answer.explanation(), HasSubstr("line 6"));
-  check.set_principal("alice");
-  EXPECT_EQ(InfoOf(Call("bob", "Admin/CheckAccess", check)).reason, "ACCESS_DENIED");
-  const std::string metrics = HttpGet(server_->metrics_port(), "/metrics");
-  for (const char* line : {"used_total{principal=\"alice\",quota=\"messages_per_second\"} 50",
-                           "refused_total{principal=\"alice\",quota=\"messages_per_second\"} 1",
-                           "used_total{principal=\"bob\",quota=\"messages_per_second\"} 1",
-                           "used_total{principal=\"bob\",quota=\"streams\"} 1",
-                           "refused_total{principal=\"bob\",quota=\"streams\"} 1"}) {
-    EXPECT_THAT(metrics, HasSubstr(std::string("\nduetime_quota_") + line + "\n"));
-  }
-  EXPECT_THAT(metrics, Not(HasSubstr("quota=\"bytes_per_second\"")));
-  EXPECT_THAT(metrics, Not(HasSubstr("principal=\"unix:")));
-  first->TryCancel();
-}
-
-TEST_F(AccessTest, CallsInFlightAreCountedUntilTheirEnd) {
-  Write("access.toml", Rules() + "\n[[quota]]\nwho = [\"bob\"]\ncalls_in_flight = 1\n");
-  StartWithAccess();
-  const auto stub = v1::Messages::NewStub(tcp_);
-  // One call after the other is one at a time.
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(MaySchedule("bob", "b"));
-  v1::PullRequest pull;
-  pull.set_topic("b");
-  pull.mutable_wait()->set_seconds(20);
-  const auto context = As("bob");
-  v1::PullResponse response;
-  grpc::CompletionQueue queue;
-  const auto waiting = stub->AsyncPull(context.get(), pull, &queue);
-  grpc::Status status;
-  waiting->Finish(&response, &status, &queue);
-  const auto deadline = Clock::now() + Millis(5'000);
-  std::string reason;
-  while (reason != "QUOTA_EXCEEDED" && Clock::now() < deadline) {
-    reason = ScheduleAs("bob", "b", Millis(3'600'000));
-  }
-  EXPECT_EQ(reason, "QUOTA_EXCEEDED");
-  context->TryCancel();
-  void* tag = nullptr;
-  bool ok = false;
-  EXPECT_TRUE(queue.Next(&tag, &ok));
-  WaitUntilMaySchedule("bob", "b");
-}
-
 TEST_F(AccessTest, TheAuditLogHasChangesAndRefusalsAndNoSecrets) {
   StartWithAccess({"--audit-cancels", "--log-level=debug"});
   v1::CreateTopicRequest create;
@@ -505,9 +272,9 @@ TEST_F(AccessTest, TheAuditLogHasChangesAndRefusalsAndNoSecrets) {
   stream->Write(start);
   EXPECT_EQ(InfoOf(stream->Finish()).reason, "ACCESS_DENIED");
   const auto deadline = Clock::now() + Millis(5'000);
-  while (Audited().size() < 5 && Clock::now() < deadline) {
+  while (LinesOf(directory_.Join("audit.log")).size() < 5 && Clock::now() < deadline) {
   }
-  const std::vector<nlohmann::json> lines = Audited();
+  const std::vector<nlohmann::json> lines = LinesOf(directory_.Join("audit.log"));
   ASSERT_EQ(lines.size(), 5u);
   EXPECT_EQ(lines[0]["principal"], "alice");
   EXPECT_EQ(lines[0]["method"], "CreateTopic");

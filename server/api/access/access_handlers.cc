@@ -74,6 +74,13 @@ void FillQuota(const access::Caller& caller, v1::CheckAccessResponse* response) 
   v1::AccessQuota* const proto = response->mutable_quota();
   proto->set_messages_per_second(static_cast<int64_t>(quota->messages_per_second));
   proto->set_bytes_per_second(static_cast<int64_t>(quota->bytes_per_second));
+  proto->set_pending_messages(static_cast<int64_t>(quota->pending_messages));
+  proto->set_pending_bytes(static_cast<int64_t>(quota->pending_bytes));
+  if (quota->limits_pending()) {
+    const access::PendingMeter::Amount pending = caller.meter()->pending();
+    proto->set_now_pending_messages(static_cast<int64_t>(pending.messages));
+    proto->set_now_pending_bytes(static_cast<int64_t>(pending.bytes));
+  }
   proto->set_streams(static_cast<int64_t>(quota->streams));
   proto->set_calls_in_flight(static_cast<int64_t>(quota->calls_in_flight));
   proto->set_open_streams(static_cast<int64_t>(caller.meter()->streams.load()));

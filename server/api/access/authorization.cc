@@ -10,6 +10,7 @@
 
 #include "duetime/v1/messages.pb.h"
 #include "server/api/access/method_rights.h"
+#include "server/api/access/pending_count.h"
 #include "server/api/validation_error.h"
 #include "server/base/check.h"
 #include "server/base/error.h"
@@ -119,31 +120,49 @@ struct Amount {
   uint64_t bytes = 0;
 };
 
+// The limits that a request is charged against.
+struct ChargedLimit {
+  access::Meter::Limit verdict;
+  QuotaName name;
+  uint64_t access::Quota::*of;
+  bool bytes;
+};
+constexpr ChargedLimit kChargedLimits[] = {
+    {access::Meter::Limit::kMessages, QuotaName::kMessagesPerSecond,
+     &access::Quota::messages_per_second, false},
+    {access::Meter::Limit::kBytes, QuotaName::kBytesPerSecond, &access::Quota::bytes_per_second,
+     true},
+    {access::Meter::Limit::kPendingMessages, QuotaName::kPendingMessages,
+     &access::Quota::pending_messages, false},
+    {access::Meter::Limit::kPendingBytes, QuotaName::kPendingBytes, &access::Quota::pending_bytes,
+     true},
+};
+
 // Takes the amount from a quota. Counts that for metrics, if it is the quota of `counted`.
 absl::Status Charge(ServingContext& context, access::Meter* meter, const access::Quota& quota,
                     absl::string_view of, const Amount& amount, const access::Caller* counted) {
   const access::Meter::Verdict verdict =
       meter->Take(context.clock->Read().mono_ms,
                   {.messages_per_second = quota.messages_per_second,
-                   .bytes_per_second = quota.bytes_per_second},
+                   .bytes_per_second = quota.bytes_per_second,
+                   .pending_messages = quota.pending_messages,
+                   .pending_bytes = quota.pending_bytes},
                   amount.messages, amount.bytes);
-  if (verdict.limit == access::Meter::Limit::kNone) {
-    if (counted == nullptr) return absl::OkStatus();
-    if (quota.messages_per_second != 0) {
-      counted->CountUsed(QuotaName::kMessagesPerSecond, amount.messages);
+  for (const ChargedLimit& limit : kChargedLimits) {
+    if (quota.*limit.of == 0) continue;
+    if (verdict.limit == limit.verdict) {
+      if (counted != nullptr) counted->CountRefused(limit.name);
+      return QuotaError(access::kQuotaNames[static_cast<size_t>(limit.name)], quota.*limit.of, of,
+                        verdict.wait_ms);
     }
-    if (quota.bytes_per_second != 0) counted->CountUsed(QuotaName::kBytesPerSecond, amount.bytes);
-    return absl::OkStatus();
+    if (verdict.limit == access::Meter::Limit::kNone && counted != nullptr) {
+      counted->CountUsed(limit.name, limit.bytes ? amount.bytes : amount.messages);
+    }
   }
-  const bool bytes = verdict.limit == access::Meter::Limit::kBytes;
-  const QuotaName name = bytes ? QuotaName::kBytesPerSecond : QuotaName::kMessagesPerSecond;
-  if (counted != nullptr) counted->CountRefused(name);
-  return QuotaError(access::kQuotaNames[static_cast<size_t>(name)],
-                    bytes ? quota.bytes_per_second : quota.messages_per_second, of,
-                    verdict.wait_ms);
+  return absl::OkStatus();
 }
 
-// What a request schedules, by topic.
+// What a request schedules, by topic. Of a recurrence, its first occurrence.
 using Amounts = absl::flat_hash_map<std::string, Amount>;
 
 void Add(const v1::ScheduleRequest& message, Amounts* amounts) {
@@ -160,6 +179,9 @@ Amounts AmountsOf(const google::protobuf::Message& request) {
     for (const v1::ScheduleRequest& message : batch->messages()) Add(message, &amounts);
   } else if (const auto* frame = dynamic_cast<const v1::ScheduleStreamRequest*>(&request)) {
     for (const v1::ScheduleRequest& message : frame->messages()) Add(message, &amounts);
+  } else if (const auto* create = dynamic_cast<const v1::CreateRecurrenceRequest*>(&request)) {
+    amounts[create->recurrence().topic()] = {
+        .messages = 1, .bytes = create->recurrence().template_().ByteSizeLong()};
   }
   return amounts;
 }
@@ -203,6 +225,10 @@ absl::Status CountedRefusal(ServingContext& context, const absl::Status& status)
   return status;
 }
 
+uint64_t PaceRefusal(ServingContext& context, const CallerPtr& caller) {
+  return caller->meter()->PaceRefusal(context.clock->Read().mono_ms);
+}
+
 absl::Status CheckRight(ServingContext& context, const CallerPtr& caller, Verb verb,
                         absl::string_view topic) {
   if (Allows(caller, verb, topic)) return absl::OkStatus();
@@ -233,6 +259,7 @@ absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call) {
     return absl::OkStatus();
   }
   call.caller->CountRefused(QuotaName::kCallsInFlight);
+  call.delay_error_ms = PaceRefusal(context, call.caller);
   constexpr uint64_t kRetryMs = 100;
   return CountedRefusal(context, QuotaError("calls_in_flight", quota->calls_in_flight,
                                             call.caller->principal(), kRetryMs));
@@ -245,6 +272,7 @@ absl::Status Authorize(ApiWorker& worker, rpc::UnaryCall& call,
   if (call.caller == nullptr) return absl::OkStatus();
   absl::Status status = CheckRights(worker.context(), call.caller, call.method().id, request);
   if (status.ok()) status = ChargeQuotas(worker.context(), call.caller, request);
+  if (!status.ok()) call.delay_error_ms = PaceRefusal(worker.context(), call.caller);
   return status;
 }
 
@@ -286,14 +314,16 @@ absl::Status ChargeQuotas(ServingContext& context, const CallerPtr& caller,
   absl::Status status;
   // First, because a client over its own quota must not use up that of a topic.
   if (caller->quota() != nullptr && sum.messages > 0) {
+    if (caller->quota()->limits_pending()) CountPendingOf(context, caller);
     status =
         Charge(context, caller->meter(), *caller->quota(), caller->principal(), sum, caller.get());
   }
   for (const auto& [topic, amount] : amounts) {
     const access::Quota* const quota = caller->policy().QuotaOfTopic(topic);
     if (!status.ok() || quota == nullptr || !CanBeTopic(topic)) continue;
-    status = Charge(context, context.access->MeterOfTopic(topic).get(), *quota,
-                    absl::StrCat("topic ", topic), amount, nullptr);
+    const std::shared_ptr<access::Meter> meter = context.access->MeterOfTopic(topic);
+    if (quota->limits_pending()) CountPendingOfTopic(context, topic, meter);
+    status = Charge(context, meter.get(), *quota, absl::StrCat("topic ", topic), amount, nullptr);
   }
   return status.ok() ? status : CountedRefusal(context, status);
 }

@@ -39,6 +39,9 @@ absl::Status CheckRight(ServingContext& context, const access::CallerPtr& caller
                         absl::string_view topic);
 // Returns `status` after it has counted it for the metrics. REQUIRES: it is a refusal.
 absl::Status CountedRefusal(ServingContext& context, const absl::Status& status);
+// The milliseconds by which a refusal of this client must be delayed (access::Meter).
+// REQUIRES: the caller is not null.
+uint64_t PaceRefusal(ServingContext& context, const access::CallerPtr& caller);
 // True for UNAUTHENTICATED and PERMISSION_DENIED.
 bool IsRefusal(const absl::Status& status);
 // Writes a line to the audit log if there is one, unless it is a refusal and its peer has had too

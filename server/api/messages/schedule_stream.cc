@@ -70,7 +70,13 @@ absl::Status ScheduleStream::HandleFrame(grpc::ByteBuffer* buffer) {
   messages_ += request->messages_size();
   bytes_ += bytes;
   frame.job.status = context.Admit(CallKind::kSchedule);
-  if (frame.job.status.ok()) frame.job.status = ChargeQuotas(context, caller_.caller(), *request);
+  if (frame.job.status.ok()) {
+    frame.job.status = ChargeQuotas(context, caller_.caller(), *request);
+    if (!frame.job.status.ok()) {
+      const uint64_t pause_ms = PaceRefusal(context, caller_.caller());
+      if (pause_ms > 0) read_from_mono_ms_ = context.clock->Read().mono_ms + pause_ms;
+    }
+  }
   if (!frame.job.status.ok()) {
     frame.job.items.resize(static_cast<size_t>(request->messages_size()));
     Answer(&frame);
@@ -165,6 +171,7 @@ void ScheduleStream::Pump() {
 
 void ScheduleStream::ReadOn() {
   if (ended() || reading() || closing_.has_value() || asking_.has_value()) return;
+  if (read_from_mono_ms_ != 0) return;  // OnSweep calls ReadOn again
   if (frames_.size() < kFramesMax && bytes_ < api_->context().options.limits.batch_bytes_max) {
     StartRead();
   }
@@ -208,6 +215,10 @@ void ScheduleStream::OnSweep(base::Now now) {
     caller_.AuditEnd(metrics::RpcMethod::kScheduleStream, "", status);
     Close(rpc::ToGrpcStatus(status));
     Pump();
+  }
+  if (read_from_mono_ms_ != 0 && now.mono_ms >= read_from_mono_ms_) {
+    read_from_mono_ms_ = 0;
+    ReadOn();
   }
 }
 

@@ -24,9 +24,10 @@ namespace duetime::api {
 //
 // Each frame is a job, as a batch is. The stream reads nothing while kFramesMax frames, or frames
 // with the bytes of one batch, wait for their answers to be written. gRPC's flow control then slows
-// the client, so a client that reads answers slowly occupies bounded memory. If a frame is invalid
-// or the server drains, the stream first answers the frames before. If the storage fails, the
-// stream ends at once. Thread safety: confined to the worker's thread.
+// the client, so a client that reads answers slowly occupies bounded memory. The stream also reads
+// nothing for a while after its client's quota refused many frames (access::Meter). If a frame is
+// invalid or the server drains, the stream first answers the frames before. If the storage fails,
+// the stream ends at once. Thread safety: confined to the worker's thread.
 class ScheduleStream final : public rpc::BidiStream, public ReplySink {
  public:
   ScheduleStream(ApiWorker* api, rpc::CqWorker* worker)
@@ -89,6 +90,8 @@ class ScheduleStream final : public rpc::BidiStream, public ReplySink {
   bool counted_ = false;
   // Of the stream's metadata, for every message.
   TraceContext trace_;
+  // The stream reads nothing before the first sweep from this time on. 0: it reads.
+  uint64_t read_from_mono_ms_ = 0;
   std::optional<grpc::Status> closing_;
   uint64_t close_by_mono_ms_ = UINT64_MAX;
 };

@@ -34,6 +34,17 @@ TEST(PolicyFileTest, AnErrorRefusesTheWholeFileWithItsPlace) {
            Row{"[[rule]]\nwho = \"a\"\nmay = [\"operate\"]\n", "6:", "list of texts"},
            Row{"[[rule]]\nwho = [3]\nmay = [\"operate\"]\n", "6:", "must be a text"},
            Row{"[groups]\ng = [\"group:h\"]\n", "6:", "holds principals"},
+           Row{"[groups]\ng = [\"a\", \"*\"]\n", "6:", "holds principals"},
+           Row{"[groups]\ng = [\"a\", \"jwt:*\"]\n", "6:11: ", "names have no patterns"},
+           Row{"[[rule]]\nwho = [\"a\", \"jwt:*\"]\nmay = [\"operate\"]\n",
+               "6:13: ", "names have no patterns"},
+           Row{"[[rule]]\nwho = [\"user:a\"]\nmay = [\"operate\"]\n", "6:8: ", "with a colon"},
+           Row{"[[rule]]\nwho = [\"group:\"]\nmay = [\"operate\"]\n", "6:8: ", "with a colon"},
+           Row{"[[quota]]\nwho = [\"a*\"]\nstreams = 1\n", "6:8: ", "names have no patterns"},
+           Row{"[[quota]]\ntopics = [\"t\", \"t#\"]\nbytes_per_second = 1\n",
+               "6:16: ", "no topic is named like \"t#\""},
+           Row{"[[rule]]\nwho = [\"a\"]\nmay = [\"read\"]\ntopics = [\"a?\"]\n",
+               "8:11: ", "no topic is named like \"a?\""},
            Row{"[[quota]]\nwho = [\"a\"]\ntopics = [\"t\"]\n", "5:", "either"},
            Row{"[[quota]]\nwho = [\"a\"]\nmessages_per_second = 0\n", "7:", "whole number from 1"},
            Row{"[[quota]]\nwho = [\"a\"]\nmessages = 1\n", "7:", "unknown key \"messages\""},
@@ -48,6 +59,18 @@ TEST(PolicyFileTest, AnErrorRefusesTheWholeFileWithItsPlace) {
         << row.text;
     EXPECT_THAT(std::string(policy.status().message()), HasSubstr(row.error)) << row.text;
   }
+}
+
+TEST(PolicyFileTest, TakesEveryKindOfName) {
+  const auto policy = ParsePolicy(
+      "[[rule]]\nwho = [\"a\", \"*\", \"jwt:a:b\", \"cert:spiffe://x/y\", \"unix:0\", "
+      "\"group:jwt:g\"]\nmay = [\"read\"]\ntopics = [\"a*b\", \"A/b-c_d.e:0\"]\n"
+      "[[quota]]\nwho = [\"*\"]\npending_messages = 3\npending_bytes = 4\n",
+      "f");
+  ASSERT_TRUE(policy.ok()) << policy.status();
+  EXPECT_EQ((*policy)->rules[0].who.size(), 6u);
+  EXPECT_EQ((*policy)->quotas[0].pending_messages, 3u);
+  EXPECT_EQ((*policy)->quotas[0].pending_bytes, 4u);
 }
 
 TEST(PolicyFileTest, ReadsJwtSettings) {
