@@ -316,6 +316,15 @@ std::shared_ptr<Meter> AccessControl::MeterOfTopic(const std::string& topic) {
   return MeterLocked(absl::StrCat("topic:", topic));
 }
 
+uint64_t AccessControl::PaceRefusal(const std::string& peer, uint64_t mono_ms) {
+  std::shared_ptr<Meter> meter;
+  {
+    const base::MutexLock lock(&mutex_);
+    meter = MeterLocked(absl::StrCat("network:", NetworkOf(peer)));
+  }
+  return meter->PaceRefusal(mono_ms);
+}
+
 bool AccessControl::MayFail(const std::string& what, uint64_t mono_ms) {
   const auto found = failures_.find(what);
   return found == failures_.end() || found->second.second != mono_ms / kSecondMs ||

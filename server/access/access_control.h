@@ -82,6 +82,8 @@ class AccessControl {
   // The meter of a topic's quota.
   std::shared_ptr<Meter> MeterOfTopic(const std::string& topic);
 
+  // As Meter::PaceRefusal, for refused credentials of this peer.
+  uint64_t PaceRefusal(const std::string& peer, uint64_t mono_ms);
   // Counts a refusal of this peer. False: it has had too many, so do not log this one.
   // `bad_credentials`: because of its credentials. After too many of these, Authenticate verifies
   // no JWT of this peer for the rest of the second.
@@ -137,7 +139,7 @@ class AccessControl {
   Files files_ ABSL_GUARDED_BY(mutex_);
   // By credential. Emptied when it is full, and with each change of the files.
   absl::flat_hash_map<std::string, CallerPtr> callers_ ABSL_GUARDED_BY(mutex_);
-  // By principal, and by "topic:NAME". They survive changes of the files.
+  // By principal, by "topic:NAME", and by "network:ADDRESS". They survive changes of the files.
   absl::flat_hash_map<std::string, std::shared_ptr<Meter>> meters_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Failures> failures_ ABSL_GUARDED_BY(mutex_);
 };

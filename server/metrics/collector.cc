@@ -281,10 +281,9 @@ void AddRpc(Families* out, const RpcStats& rpc) {
           "Answers dropped, so that their calls ended with CANCELLED, because clients left more "
           "than untaken_answers_bytes_max unread.")),
       static_cast<double>(rpc.answers_dropped.load(std::memory_order_relaxed)));
-  AddGauge(
-      out, "duetime_errors_delayed",
-      "Refused calls whose errors are delayed, because their principals are refused too often.",
-      static_cast<double>(rpc.errors_delayed.load(std::memory_order_relaxed)));
+  AddGauge(out, "duetime_errors_delayed",
+           "Refused calls whose errors are delayed, because their clients are refused too often.",
+           static_cast<double>(rpc.errors_delayed.load(std::memory_order_relaxed)));
   AddGauge(out, "duetime_stream_unsent_bytes",
            "Bytes of deliveries that wait for Subscribe streams to send them; the limit per stream "
            "is stream_unsent_bytes_max.",

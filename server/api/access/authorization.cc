@@ -243,9 +243,13 @@ absl::Status Authenticate(ApiWorker& worker, rpc::UnaryCall& call) {
   call.on_end = [auditor](const absl::Status& status) { auditor.End(status); };
   if (context.audit != nullptr) call.subject.emplace();
   if (context.access == nullptr) return absl::OkStatus();
-  absl::StatusOr<CallerPtr> caller = context.access->Authenticate(
-      rpc::CredentialsOf(call.server_context()), context.clock->Read());
-  if (!caller.ok()) return CountedRefusal(context, caller.status());
+  const access::Credentials credentials = rpc::CredentialsOf(call.server_context());
+  const base::Now now = context.clock->Read();
+  absl::StatusOr<CallerPtr> caller = context.access->Authenticate(credentials, now);
+  if (!caller.ok()) {
+    call.delay_error_ms = context.access->PaceRefusal(credentials.peer, now.mono_ms);
+    return CountedRefusal(context, caller.status());
+  }
   call.caller = *std::move(caller);
   const access::Quota* const quota = call.caller->quota();
   if (quota == nullptr || quota->calls_in_flight == 0) return absl::OkStatus();

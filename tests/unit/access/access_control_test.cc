@@ -175,6 +175,11 @@ TEST_F(AccessControlTest, APeerWithTooManyRefusalsHasNoJwtVerified) {
   EXPECT_EQ(
       ReasonOf(access.Authenticate({.token = "a.b.c", .peer = "2001:db8:0:1::9"}, kNow).status()),
       "TOO_MANY_REFUSED_CREDENTIALS");
+  for (uint64_t i = 0; i <= Meter::kRefusalsPerSecond; ++i) {
+    EXPECT_EQ(access.PaceRefusal("2001:db8:0:1::1", kNow.mono_ms), 0u);
+  }
+  EXPECT_EQ(access.PaceRefusal("2001:db8:0:1::2", kNow.mono_ms), 5u);
+  EXPECT_EQ(access.PaceRefusal("2001:db8:0:2::1", kNow.mono_ms), 0u);
   // A stream that is open asks again, and must not end because of its neighbours.
   EXPECT_EQ(ReasonOf(access.AuthenticateAgain(jwt, kNow).status()), "INVALID_CREDENTIALS");
   // Others, and known tokens from the same address, are not concerned.
