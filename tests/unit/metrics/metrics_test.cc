@@ -69,9 +69,10 @@ Readings DistinctReadings() {
   }
   // The catalog's mailbox.
   readings.mailboxes.push_back({.commands = next++, .bytes = next++, .refused = next++});
-  readings.quotas = {{.principal = "alice", .quota = "streams"}};
+  readings.quotas = {{.principal = "alice", .quota = "pending_messages"}};
   for (uint64_t* field : {&readings.quotas[0].used,
                           &readings.quotas[0].refused,
+                          &readings.quotas[0].pending,
                           &readings.commit.groups,
                           &readings.commit.syncs,
                           &readings.commit.batches,
