@@ -122,19 +122,19 @@ struct Amount {
 
 // The limits that a request is charged against.
 struct ChargedLimit {
+  uint64_t access::Quota::*of;
   access::Meter::Limit verdict;
   QuotaName name;
-  uint64_t access::Quota::*of;
   bool bytes;
 };
 constexpr ChargedLimit kChargedLimits[] = {
-    {access::Meter::Limit::kMessages, QuotaName::kMessagesPerSecond,
-     &access::Quota::messages_per_second, false},
-    {access::Meter::Limit::kBytes, QuotaName::kBytesPerSecond, &access::Quota::bytes_per_second,
+    {&access::Quota::messages_per_second, access::Meter::Limit::kMessages,
+     QuotaName::kMessagesPerSecond, false},
+    {&access::Quota::bytes_per_second, access::Meter::Limit::kBytes, QuotaName::kBytesPerSecond,
      true},
-    {access::Meter::Limit::kPendingMessages, QuotaName::kPendingMessages,
-     &access::Quota::pending_messages, false},
-    {access::Meter::Limit::kPendingBytes, QuotaName::kPendingBytes, &access::Quota::pending_bytes,
+    {&access::Quota::pending_messages, access::Meter::Limit::kPendingMessages,
+     QuotaName::kPendingMessages, false},
+    {&access::Quota::pending_bytes, access::Meter::Limit::kPendingBytes, QuotaName::kPendingBytes,
      true},
 };
 
