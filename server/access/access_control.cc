@@ -18,6 +18,7 @@
 
 #include "server/base/check.h"
 #include "server/base/error.h"
+#include "server/base/list_directory.h"
 
 namespace duetime::access {
 namespace {
@@ -80,10 +81,8 @@ void AddFingerprint(const std::string& path, std::string* fingerprint) {
   std::vector<std::string> paths = {path};
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    // An iterator in a range-based loop throws when a later entry cannot be read.
-    std::filesystem::directory_iterator entry(path, error);
-    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-      paths.push_back(entry->path().string());
+    for (const auto& entry : base::ListDirectory(path, &error)) {
+      paths.push_back(entry.path().string());
     }
   }
   for (const std::string& each : paths) {

@@ -18,6 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "server/base/list_directory.h"
+
 namespace duetime::access {
 namespace {
 
@@ -103,12 +105,11 @@ absl::StatusOr<std::shared_ptr<const JwtVerifier>> JwtVerifier::Load(const JwtSe
   std::error_code error;
   std::vector<std::filesystem::path> files;
   if (std::filesystem::is_directory(settings.keys, error)) {
-    std::filesystem::directory_iterator entry(settings.keys, error);
-    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    for (const auto& entry : base::ListDirectory(settings.keys, &error)) {
       // Kubernetes keeps the former content of a mounted secret in hidden entries.
-      const bool hidden = absl::StartsWith(entry->path().filename().string(), ".");
+      const bool hidden = absl::StartsWith(entry.path().filename().string(), ".");
       std::error_code gone;
-      if (!hidden && entry->is_regular_file(gone)) files.push_back(entry->path());
+      if (!hidden && entry.is_regular_file(gone)) files.push_back(entry.path());
     }
     if (error) {
       return absl::FailedPreconditionError(absl::StrCat(settings.keys, ": cannot be read"));

@@ -9,12 +9,13 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
+
+#include "server/base/name_char.h"
 
 namespace duetime::access {
 namespace {
@@ -129,10 +130,8 @@ class Reader {
   std::vector<std::string> TopicPatterns(const toml::table& table, absl::string_view key) {
     const std::vector<std::string> patterns = Texts(table, key);
     for (size_t i = 0; i < patterns.size() && status_.ok(); ++i) {
-      const bool fits = std::all_of(patterns[i].begin(), patterns[i].end(), [](char byte) {
-        return absl::ascii_isalnum(static_cast<unsigned char>(byte)) ||
-               absl::string_view("._-:/*").find(byte) != absl::string_view::npos;
-      });
+      const bool fits = std::all_of(patterns[i].begin(), patterns[i].end(),
+                                    [](char c) { return base::IsNameChar(c) || c == '*'; });
       if (fits) continue;
       Fail(
           *table.get(Std(key))->as_array()->get(i),

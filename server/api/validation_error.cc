@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/api/validation_error.h"
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 #include "server/base/error.h"
+#include "server/base/name_char.h"
 
 namespace duetime::api {
 
@@ -28,17 +28,12 @@ absl::Status OverLimit(absl::string_view reason, const std::string& field, uint6
                  {{"value", absl::StrCat(value)}, {"limit", absl::StrCat(limit)}});
 }
 
-bool IsNameChar(char c) {
-  const auto u = static_cast<unsigned char>(c);
-  return absl::ascii_isalnum(u) || c == '.' || c == '_' || c == '-' || c == ':' || c == '/';
-}
-
 absl::Status ValidateName(absl::string_view reason, const std::string& field,
                           absl::string_view name, size_t bytes_max) {
   if (name.empty()) return Invalid(reason, field, "required");
   if (name.size() > bytes_max) return OverLimit(reason, field, name.size(), bytes_max, "bytes");
   for (size_t i = 0; i < name.size(); ++i) {
-    if (!IsNameChar(name[i])) {
+    if (!base::IsNameChar(name[i])) {
       return Invalid(reason, field,
                      absl::StrCat("byte ", i, " is not a letter, a digit or one of . _ - : /"),
                      {{"position", absl::StrCat(i)}});

@@ -36,11 +36,7 @@ absl::Status Invalid(absl::string_view reason, const std::string& field, absl::s
 // "<field>: <value> <unit>, limit <limit>".
 absl::Status OverLimit(absl::string_view reason, const std::string& field, uint64_t value,
                        uint64_t limit, absl::string_view unit);
-
-// True for letters, digits and . _ - : /
-bool IsNameChar(char c);
-
-// OK for 1 to `bytes_max` bytes that IsNameChar accepts.
+// OK for 1 to `bytes_max` bytes that base::IsNameChar accepts.
 absl::Status ValidateName(absl::string_view reason, const std::string& field,
                           absl::string_view name, size_t bytes_max);
 

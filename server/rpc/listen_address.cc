@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/listen_address.h"
 
-#include <arpa/inet.h>
 #include <sys/un.h>
 
 #include "absl/status/status.h"
@@ -9,6 +8,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+
+#include "server/base/ip_address.h"
 
 namespace duetime::rpc {
 namespace {
@@ -23,10 +24,7 @@ absl::Status Invalid(absl::string_view text, absl::string_view why) {
 
 bool ListenAddress::IsLocal() const {
   if (!unix_path.empty() || host == "localhost") return true;
-  in_addr four{};
-  if (inet_pton(AF_INET, host.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
-  in6_addr six{};
-  return inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+  return base::IsLoopback(host);
 }
 
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text) {

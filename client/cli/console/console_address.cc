@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
+#include "server/base/ip_address.h"
+
 namespace duetime::cli {
 namespace {
 
@@ -22,12 +24,7 @@ std::string ConsoleAddress::Text() const {
                                       : absl::StrCat(host, ":", port);
 }
 
-bool ConsoleAddress::IsLoopback() const {
-  in_addr v4{};
-  in6_addr v6{};
-  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
-  return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
+bool ConsoleAddress::IsLoopback() const { return base::IsLoopback(host); }
 
 bool ConsoleAddress::IsWildcard() const {
   in_addr v4{};

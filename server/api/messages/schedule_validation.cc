@@ -8,6 +8,7 @@
 
 #include "server/api/proto_time.h"
 #include "server/api/validation_error.h"
+#include "server/base/name_char.h"
 
 namespace duetime::api {
 namespace {
@@ -238,7 +239,7 @@ absl::Status ApplyTopicSettings(const TopicSettings& settings, int index, ValidS
 absl::Status ValidateSchedule(const v1::ScheduleRequest& request, const RequestLimits& limits,
                               uint64_t now_ms, int index, ValidSchedule* valid) {
   if (request.topic().empty() || request.topic().size() > kTopicBytesMax ||
-      !std::all_of(request.topic().begin(), request.topic().end(), IsNameChar)) {
+      !std::all_of(request.topic().begin(), request.topic().end(), base::IsNameChar)) {
     return ValidateTopic(request.topic(), FieldPath(index, "topic"));
   }
   if (request.payload().size() > limits.payload_bytes_max) {
