@@ -121,16 +121,17 @@ void Site::Post(const httplib::Request& request, httplib::Response* response) co
 }
 
 absl::Status Site::GetAbout(const httplib::Request& request, httplib::Response* response) const {
-  nlohmann::json about = {{"version", DUETIME_VERSION},
-                          {"server", settings_.server.target},
-                          {"options", ServerOptions(settings_.server, login_ != nullptr)},
-                          {"metrics", metrics_.has_value()}};
+  nlohmann::json about;
+  about["metrics"] = metrics_.has_value();
   if (login_ != nullptr) {
     const absl::StatusOr<v1::CheckAccessResponse> person = login_->Identify(request);
     if (!person.ok()) return person.status();
     about["principal"] = person->principal();
     about["metrics"] = metrics_.has_value() && person->allowed();
   }
+  about["version"] = DUETIME_VERSION;
+  about["server"] = settings_.server.target;
+  about["options"] = ServerOptions(settings_.server, login_ != nullptr);
   response->set_content(about.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
                         kJsonType);
   return absl::OkStatus();
