@@ -26,7 +26,7 @@ RUN cmake --preset release -DDUETIME_BENCH=OFF -DDUETIME_PCH=tests \
     && strip --strip-debug -o /usr/local/bin/duetimed build/release/server/duetimed \
     && strip --strip-debug -o /usr/local/bin/duetime build/release/client/cli/duetime \
     && mkdir -p client/console/dist
-# docker build --build-arg ROCKSDB=rebuilt: without the assertions of Debian's library, for a third less CPU (deploy/rocksdb.sh).
+# docker build --build-arg ROCKSDB=rebuilt: RocksDB without the assertions of Debian's build (deploy/rocksdb.sh).
 ARG ROCKSDB=debian
 RUN mkdir -p /rocksdb && if [ "$ROCKSDB" = rebuilt ]; then deploy/rocksdb.sh /tmp/rocksdb && mv /tmp/rocksdb/*.deb /rocksdb; fi
 

@@ -7,7 +7,7 @@
 #
 #   deploy/rocksdb.sh FOLDER     writes FOLDER/librocksdb7.8_VERSION_ARCH.deb. Then: apt-get install FOLDER/librocksdb7.8_*.deb
 #
-# Needs root for the packages of the build, ten minutes on two cores, and Debian's sources from the network. The source is in
+# Needs root for the packages of the build, 20 minutes on two cores that also do other work, and Debian's sources from the network. The source is in
 # FOLDER/source. On amd64 the processor then needs SSE4.2 and CLMUL, which servers have since 2011.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -88,7 +88,7 @@ std::string UnknownOptionText(const Apps& path, const std::string& word) {
   AddOptions(*path.back(), &names);
   for (const CLI::App* group : Below(*path.back(), /*groups=*/true)) AddOptions(*group, &names);
   if (path.size() > 1) AddOptions(*path.front(), &names);
-  // What is an option of other commands may be a word of this one.
+  // Some commands take TOPIC as an argument, and others as the option --topic.
   for (const CLI::Option* option : path.back()->get_options()) {
     const std::string positional = option->get_name(/*positional=*/true);
     if (option->get_positional() && "--" + absl::AsciiStrToLower(positional) == name) {

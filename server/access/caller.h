@@ -56,7 +56,7 @@ class Caller {
     if (counts_ != nullptr) counts_->of(quota).refused.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // Keeps for the metrics what was counted as pending.
+  // Stores the latest count of pending messages and bytes for the metrics.
   void NotePending(uint64_t messages, uint64_t bytes) const {
     if (counts_ == nullptr) return;
     counts_->of(QuotaName::kPendingMessages).pending.store(messages, std::memory_order_relaxed);

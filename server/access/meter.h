@@ -53,9 +53,9 @@ class RateMeter {
   uint64_t paid_at_us_ = 0;
 };
 
-// The pending messages of some topics: as they were counted last, and what was admitted since. What
-// ended since is still in the number, so it may be too high by the messages of about a second, and
-// what was admitted but not stored at a count is not in it.
+// The pending messages of some topics: the last count plus the messages admitted since its begin.
+// The sum is too high by the messages that ended since the count, about a second's worth. It is too
+// low by the messages that were admitted before the count began and stored after it ended.
 class PendingMeter {
  public:
   struct Amount {

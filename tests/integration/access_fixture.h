@@ -15,7 +15,8 @@
 
 namespace duetime::test {
 
-// The SHA-256 of the tokens "alice", "bob" and "nobody".
+// A token file with the hashes (SHA-256) of three tokens. The tokens are "alice", "bob" and
+// "nobody".
 inline constexpr char kTokens[] = R"(
 [[token]]
 name = "alice"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The addresses of the console and of what it connects to. Pure functions.
+// The listen address of the console, and the addresses of the server and its metrics. Pure
+// functions.
 #pragma once
 
 #include <string>
@@ -33,8 +34,8 @@ absl::StatusOr<ConsoleAddress> ReadConsoleAddress(const std::string& option,
 // value of Host that such a browser sends. INVALID_ARGUMENT with the name of the option.
 absl::StatusOr<std::string> ReadPublicHost(const std::string& option, absl::string_view text);
 
-// True if nobody between this machine and the server can read the calls: they use TLS or do not
-// leave the machine.
+// True if the calls to the server use TLS or stay on this machine, so that the network cannot read
+// their tokens.
 bool IsPrivateWay(const client::ServerAddress& server);
 
 }  // namespace duetime::cli

@@ -88,8 +88,8 @@ class Login {
   RefusedTokens refused_;
   base::Mutex mutex_;
   absl::Time checked_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  // Hashes of tokens that the server took. They pass when their address has to wait, so that a
-  // stranger behind the same proxy shuts out nobody who is logged in.
+  // Hashes of the tokens that the server accepted. They pass even if their address must wait,
+  // because all browsers behind a proxy share its address.
   std::set<std::string> known_ ABSL_GUARDED_BY(mutex_);
 };
 

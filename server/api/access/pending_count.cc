@@ -15,7 +15,7 @@ using access::Verb;
 
 constexpr size_t kTopicsAtOnce = 1'000;
 
-// Adds what is pending in the topic. False: it cannot be read.
+// Adds the pending messages of the topic. Returns false if a counter cannot be read.
 bool AddPending(const ServingContext& context, storage::TopicId topic, PendingMeter::Amount* sum) {
   for (uint16_t shard = 0; shard < context.store->shard_count(); ++shard) {
     std::vector<storage::BucketCount> counts;
