@@ -240,10 +240,10 @@ client_java() (
   cd client/java && twice mvn -q -B -DskipTests verify && mvn -q -B verify
 )
 
-# suite LOG TITLE COMMAND... : adds the counts of the command's last line, "N passed, N failed".
+# suite LOG TITLE COMMAND... : adds the counts of the command's last line, "N passed, N failed". A command that hangs is ended.
 suite() {
   local good bad
-  step "$@"
+  step "$1" "$2" timeout --kill-after=10 900 "${@:3}"
   if read -r good bad < <(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$1"); then
     passed=$((passed + good))
     failed=$((failed + bad))

@@ -15,6 +15,7 @@ export interface Programs {
 }
 
 const deadlineMs = 20_000;
+const testDeadlineMs = 120_000;
 
 // The developer's own settings lead to another server.
 process.env.DUETIME_CONTEXT = "none";
@@ -49,6 +50,12 @@ function printed(child: ChildProcess, stream: "stdout" | "stderr", pattern: RegE
   });
 }
 
+// Fails if the program does not end.
+async function stopProgram(child: ChildProcess): Promise<void> {
+  child.kill("SIGTERM");
+  await until("the end of a program", () => child.exitCode !== null || child.signalCode !== null);
+}
+
 // More options of the programs; `directory` is a new one for the files that they name.
 export type MoreOptions = (directory: string) => { daemon: string[]; console: string[] };
 
@@ -65,9 +72,20 @@ export class Site {
 
   static async start(programs: Programs, moreOf: MoreOptions = () => ({ daemon: [], console: [] })): Promise<Site> {
     const directory = mkdtempSync(join(tmpdir(), "duetime-console-"));
-    const more = moreOf(directory);
+    const own: ChildProcess[] = [];
+    try {
+      return await Site.startIn(directory, programs, moreOf(directory), own);
+    } catch (error) {
+      for (const child of own) await stopProgram(child);
+      rmSync(directory, { recursive: true, force: true });
+      throw error;
+    }
+  }
+
+  private static async startIn(directory: string, programs: Programs, more: ReturnType<MoreOptions>, own: ChildProcess[]): Promise<Site> {
     const daemon = spawn(programs.duetimed, ["--data-dir", join(directory, "data"), "--init", "--shards", "2",
       "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", ...more.daemon], { stdio: ["ignore", "ignore", "pipe"] });
+    own.push(daemon);
     children.push(daemon);
     let log = "";
     daemon.stderr?.on("data", (data: Buffer) => (log += data.toString()));
@@ -76,6 +94,7 @@ export class Site {
     const metrics = `127.0.0.1:${await port(/ready: .* metrics=127\.0\.0\.1:(\d+)/)}`;
     const child = spawn(programs.duetime, ["console", "--server", server, "--listen", "127.0.0.1:0", "--assets", programs.assets,
       "--metrics", metrics, ...more.console], { stdio: ["ignore", "pipe", "inherit"] });
+    own.push(child);
     children.push(child);
     const url = await printed(child, "stdout", /(https?:\/\/\S+)\//);
     const site = new Site(programs, directory, server, url, daemon, child);
@@ -110,12 +129,7 @@ export class Site {
   }
 
   async stop(): Promise<void> {
-    for (const child of [this.console, this.daemon]) {
-      if (child.exitCode !== null || child.signalCode !== null) continue;
-      const ended = new Promise((resolve) => child.once("exit", resolve));
-      child.kill("SIGTERM");
-      await ended;
-    }
+    for (const child of [this.console, this.daemon]) await stopProgram(child);
     rmSync(this.directory, { recursive: true, force: true });
   }
 }
@@ -137,8 +151,9 @@ export async function runTests(tests: Test[]): Promise<{ passed: number; failed:
 
 async function runTest([name, run]: Test, counts: { passed: number; failed: number }): Promise<void> {
   const start = Date.now();
+  const late = new Promise<never>((_resolve, reject) => setTimeout(() => reject(new Error("timeout")), testDeadlineMs).unref());
   try {
-    await run();
+    await Promise.race([run(), late]);
     counts.passed += 1;
     console.log(`ok      ${name} (${Date.now() - start} ms)`);
   } catch (error) {
