@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The quotas of clients and topics, and what a client gets that ignores them.
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -25,6 +27,28 @@ class QuotaTest : public AccessTest {
     const size_t at = metrics.find(kName);
     return at == std::string::npos ? -1 : std::atoi(metrics.c_str() + at + sizeof(kName) - 1);
   }
+
+  // A Schedule call of bob.
+  struct Flight {
+    std::unique_ptr<grpc::ClientContext> context;
+    v1::ScheduleResponse response;
+    grpc::Status status;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<v1::ScheduleResponse>> reader;
+  };
+  void Send(v1::Messages::Stub* stub, Flight* flight) {
+    flight->context = As("bob");
+    flight->reader =
+        stub->AsyncSchedule(flight->context.get(), Request("b", Millis(3'600'000)), &queue_);
+    flight->reader->Finish(&flight->response, &flight->status, flight);
+  }
+  // Waits for the next answer.
+  Flight* Next() {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue_.Next(&tag, &ok) ? static_cast<Flight*>(tag) : nullptr;
+  }
+
+  grpc::CompletionQueue queue_;
 };
 
 TEST_F(QuotaTest, ARefusedClientUsesNothingOfTheQuotaOfATopic) {
@@ -148,36 +172,21 @@ TEST_F(QuotaTest, ACallerThatRepeatsAtOnceIsSlowedAndNoOtherIs) {
   Write("access.toml", Rules() + "\n[[quota]]\nwho = [\"bob\"]\nmessages_per_second = 1\n");
   StartWithAccess({}, /*metrics=*/true);
   constexpr size_t kInFlight = 64;
-  struct Flight {
-    std::unique_ptr<grpc::ClientContext> context;
-    v1::ScheduleResponse response;
-    grpc::Status status;
-    std::unique_ptr<grpc::ClientAsyncResponseReader<v1::ScheduleResponse>> reader;
-  };
   const auto stub = v1::Messages::NewStub(tcp_);
-  grpc::CompletionQueue queue;
   std::vector<Flight> flights(kInFlight);
-  const auto send = [&](Flight* flight) {
-    flight->context = As("bob");
-    flight->reader =
-        stub->AsyncSchedule(flight->context.get(), Request("b", Millis(3'600'000)), &queue);
-    flight->reader->Finish(&flight->response, &flight->status, flight);
-  };
-  for (Flight& flight : flights) send(&flight);
+  for (Flight& flight : flights) Send(stub.get(), &flight);
   Repeated bob;
   const auto end = Clock::now() + Millis(2'000);
   while (Clock::now() < end) {
-    void* tag = nullptr;
-    bool ok = false;
-    ASSERT_TRUE(queue.Next(&tag, &ok));
-    auto* const flight = static_cast<Flight*>(tag);
+    Flight* const flight = Next();
+    ASSERT_NE(flight, nullptr);
     if (flight->status.ok()) {
       ++bob.accepted;
     } else {
       EXPECT_EQ(InfoOf(flight->status).reason, "QUOTA_EXCEEDED");
       ++bob.refused;
     }
-    send(flight);
+    Send(stub.get(), flight);
   }
   // 200 per second, and those of one second at once.
   EXPECT_GE(bob.refused, 300);
@@ -191,7 +200,7 @@ TEST_F(QuotaTest, ACallerThatRepeatsAtOnceIsSlowedAndNoOtherIs) {
   // The end of the server does not wait for delayed errors, and each call is answered. The last of
   // these errors would leave after 4 s.
   std::vector<Flight> more(800);
-  for (Flight& flight : more) send(&flight);
+  for (Flight& flight : more) Send(stub.get(), &flight);
   const auto deadline = Clock::now() + Millis(5'000);
   while (ErrorsDelayed() < 500 && Clock::now() < deadline) {
   }
@@ -200,13 +209,42 @@ TEST_F(QuotaTest, ACallerThatRepeatsAtOnceIsSlowedAndNoOtherIs) {
   EXPECT_LT(Clock::now() - stop, Millis(3'000));
   size_t over_quota = 0;
   for (size_t i = 0; i < kInFlight + more.size(); ++i) {
-    void* tag = nullptr;
-    bool ok = false;
-    ASSERT_TRUE(queue.Next(&tag, &ok));
-    if (InfoOf(static_cast<Flight*>(tag)->status).reason == "QUOTA_EXCEEDED") ++over_quota;
+    const Flight* const flight = Next();
+    ASSERT_NE(flight, nullptr);
+    if (InfoOf(flight->status).reason == "QUOTA_EXCEEDED") ++over_quota;
   }
   // The rest came too late, and got DRAINING.
   EXPECT_GE(over_quota, 500u);
+}
+
+TEST_F(QuotaTest, AThreadDelaysALimitedNumberOfErrors) {
+  Write("access.toml", Rules() + "\n[[quota]]\nwho = [\"bob\"]\nmessages_per_second = 1\n");
+  StartWithAccess({"--io-threads=1"}, /*metrics=*/true);
+  // A connection has at most 1,000 calls.
+  constexpr size_t kConnections = 6;
+  constexpr size_t kCallsEach = 900;
+  constexpr int kDelayedMax = 4'000;
+  std::vector<Flight> flights(kConnections * kCallsEach);
+  for (size_t i = 0; i < kConnections; ++i) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    const auto stub = v1::Messages::NewStub(grpc::CreateCustomChannel(
+        server_->tcp_target(), grpc::InsecureChannelCredentials(), arguments));
+    for (size_t j = 0; j < kCallsEach; ++j) Send(stub.get(), &flights[i * kCallsEach + j]);
+  }
+  int most = 0;
+  // The client's calls go on only while their queue is asked.
+  const auto deadline = Clock::now() + Millis(20'000);
+  for (size_t answers = 0; answers < flights.size();) {
+    ASSERT_LT(Clock::now(), deadline);
+    void* tag = nullptr;
+    bool ok = false;
+    const auto soon = std::chrono::system_clock::now() + Millis(20);
+    while (queue_.AsyncNext(&tag, &ok, soon) == grpc::CompletionQueue::GOT_EVENT) ++answers;
+    most = std::max(most, ErrorsDelayed());
+  }
+  EXPECT_GT(most, kDelayedMax * 3 / 4);
+  EXPECT_LE(most, kDelayedMax);
 }
 
 TEST_F(QuotaTest, AStreamThatRepeatsAtOnceIsReadSlowly) {
