@@ -6,6 +6,7 @@
 // RESULTS.md.
 //
 //   daemon_bench cost      CPU, records and bytes of each operation
+//   daemon_bench cores     some of these with the daemon on fewer cores
 //   daemon_bench unary | batch | burst | steady | pending   ratios in one run: against an empty
 //                          call on the same server, a bare RocksDB loop, or the server without load
 #include <CLI/CLI.hpp>
@@ -13,12 +14,15 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <rocksdb/db.h>
+#include <sched.h>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "client/cpp/subscriber.h"
@@ -50,12 +54,34 @@ struct Options {
   int64_t rate = 5000;
   int64_t topics = 1;
   int64_t spread_ms = 1000;
+  // Of the daemon; 0: any.
+  int cores = 0;
 
   int64_t MessagesOr(int64_t standard) const { return messages > 0 ? messages : standard; }
 };
 
+int AllCores() { return static_cast<int>(sysconf(_SC_NPROCESSORS_CONF)); }
+
+// Binds all threads of a process to the cores from `first` to before `end`. Later threads inherit
+// this.
+void BindToCores(int pid, int first, int end) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (int core = first; core < end; ++core) CPU_SET(static_cast<size_t>(core), &cores);
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    sched_setaffinity(std::stoi(task.path().filename()), sizeof(cores), &cores);
+  }
+}
+
 std::unique_ptr<ServerProcess> StartDaemon(const Options& options) {
-  return bench::StartDaemon(options.daemon, options.flags);
+  auto server = bench::StartDaemon(options.daemon, options.flags);
+  if (options.cores > 0) {
+    const int all = AllCores();
+    BindToCores(server->pid(), 0, options.cores);
+    BindToCores(getpid(), options.cores < all ? options.cores : 0, all);
+  }
+  return server;
 }
 
 double Median(std::vector<double> values) { return Quantile(&values, 0.5); }
@@ -199,6 +225,27 @@ int Cost(const Options& options) {
   CostOfHeartbeats(options);
   for (const Spread& spread : kSpreads) CostOfBatches(options, spread);
   return Deliveries(options);
+}
+
+// ---- Cores ------------------------------------------------------------------------------------
+
+// The daemon on one core, on two and so on up to all, with as many shards and gRPC threads. The
+// client has the other cores, or shares all of them with the daemon.
+int Cores(const Options& options) {
+  const int all = AllCores();
+  PrintSpentHead();
+  for (int cores = 1; cores <= all; cores *= 2) {
+    std::printf("the daemon on %d of %d cores\n", cores, all);
+    Options bound = options;
+    for (const char* flag : {"--shards=", "--io-threads="}) {
+      bound.flags.push_back(flag + std::to_string(cores));
+    }
+    bound.cores = cores;
+    CostOfSingleCalls(bound);
+    CostOfBatches(bound, {"1 day", kDayMs});
+    CostOfDeliveries(bound, options.MessagesOr(300'000), 1);
+  }
+  return 0;
 }
 
 // ---- Ratios -----------------------------------------------------------------------------------
@@ -420,6 +467,7 @@ int Main(int argc, char** argv) {
   add("heartbeats", "the rows of `cost` about heartbeats", Heartbeats);
   add("batches", "the rows of `cost` about batches", Batches);
   add("deliveries", "the last rows of `cost`: one topic with many subscriptions", Deliveries);
+  add("cores", "rows of `cost` with the daemon on one core, on two, up to all", Cores);
   add("unary", "unary Schedule against an empty call", Unary);
   add("batch", "ScheduleBatch against a bare RocksDB loop", Batch);
   add("burst", "a million messages due in one second", Burst);
