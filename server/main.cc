@@ -48,7 +48,7 @@ ExitCode Serve(const config::Loaded& loaded, const Invocation& invocation) {
   const auto opened = storage::RocksDbStore::Open(options);
   if (!opened.ok()) return CannotOpen(opened.status());
   storage::RocksDbStore* const store = opened->get();
-  runtime::Node node(config.node, store, &clock, grpc);
+  runtime::Node node(config.node, store, store, &clock, grpc);
   if (absl::Status status = node.Start(); !status.ok()) return CannotOpen(status);
   runtime::Backups backups(config.backup, config.store.data_dir, CheckpointsOf(store), &clock);
   runtime::Housekeeping housekeeping(config.housekeeping, TasksOf(store), &clock);

@@ -120,12 +120,12 @@ class MemoryDisk {
   bool backlog_hidden_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// A MessageStore over a MemoryDisk. Opening another store on the disk, or a power cut, fences the
+// A JournaledStore over a MemoryDisk. Opening another store on the disk, or a power cut, fences the
 // older store.
 //
 // Deterministic: std::map order, no clock, no randomness. Only a script causes faults. Thread-safe,
 // as MessageStore requires, script functions included.
-class MemoryStore : public MessageStore {
+class MemoryStore : public JournaledStore {
  public:
   // How a scripted append ends.
   enum class Fault : uint8_t {

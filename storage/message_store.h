@@ -148,9 +148,11 @@ struct ShardMarks {
 // Every scan has two bounds. The lower bound is a watermark, so that no scan walks over the
 // tombstones of erased messages.
 //
-// Thread safety: thread-safe, also while Append runs.
-class MessageStore : public Journal {
+// Thread safety: thread-safe, also while the journal appends.
+class MessageStore {
  public:
+  virtual ~MessageStore() = default;
+
   // How often this store has been opened, including this time. The epoch is durable before the
   // first read.
   virtual uint64_t epoch() const = 0;
@@ -276,5 +278,8 @@ class MessageStore : public Journal {
     return std::move(values[0]);
   }
 };
+
+// A store that is its own journal: what it appends, it has applied.
+class JournaledStore : public MessageStore, public Journal {};
 
 }  // namespace duetime::storage

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RocksDbStore: the MessageStore on disk.
+// RocksDbStore: the MessageStore on disk, and its journal.
 #pragma once
 
 #include <atomic>
@@ -72,17 +72,18 @@ struct RocksDbStats {
 
 // Keeps messages in one RocksDB database with one write-ahead log, and a witness file beside it.
 //
-// Guarantees, beyond MessageStore's: (1) a synced append is on stable storage when it returns; (2)
-// a store that has lost acknowledged records does not open (see Open); (3) after the first write
-// error, in the foreground or in the background, the store accepts no append until it is opened
-// again; (4) a damaged block of a table concerns the records in it: other reads and all appends go
-// on, and a compaction that meets the block ends the compactions of its column family only.
+// Guarantees, beyond those of MessageStore and Journal: (1) a synced append is on stable storage
+// when it returns; (2) a store that has lost acknowledged records does not open (see Open); (3)
+// after the first write error, in the foreground or in the background, the store accepts no append
+// until it is opened again; (4) a damaged block of a table concerns the records in it: other reads
+// and all appends go on, and a compaction that meets the block ends the compactions of its column
+// family only.
 //
 // Cost: an append copies each record once and sorts the group. The options' sizes bound the memory.
 //
 // Thread safety: as MessageStore. WriteWitness, DiskFreeBytes and Stats may run on any thread.
 // REQUIRES: nothing else runs during Close.
-class RocksDbStore final : public MessageStore {
+class RocksDbStore final : public JournaledStore {
  public:
   // Opens the store in a data directory. Increments the epoch and syncs it.
   //

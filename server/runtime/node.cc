@@ -59,10 +59,10 @@ catalog::CatalogOptions CatalogOptionsOf(const NodeOptions& options, uint16_t sh
 // between the catalog and the shards.
 class Node::Impl final : private EffectSink {
  public:
-  Impl(const NodeOptions& options, storage::MessageStore* store, base::Clock* clock,
-       EffectSink* sink)
+  Impl(const NodeOptions& options, storage::Journal* journal, storage::MessageStore* store,
+       base::Clock* clock, EffectSink* sink)
       : sink_(sink),
-        committer_(options.group, store),
+        committer_(options.group, journal),
         catalog_(CatalogOptionsOf(options, store->shard_count()), options.mailbox, store, clock,
                  &committer_, [this](catalog::Effects effects) { CarryOut(std::move(effects)); }) {
     const EngineContext context{
@@ -175,9 +175,9 @@ class Node::Impl final : private EffectSink {
   std::optional<absl::Status> recovered_ ABSL_GUARDED_BY(mutex_);
 };
 
-Node::Node(const NodeOptions& options, storage::MessageStore* store, base::Clock* clock,
-           EffectSink* sink)
-    : impl_(std::make_unique<Impl>(options, store, clock, sink)) {}
+Node::Node(const NodeOptions& options, storage::Journal* journal, storage::MessageStore* store,
+           base::Clock* clock, EffectSink* sink)
+    : impl_(std::make_unique<Impl>(options, journal, store, clock, sink)) {}
 
 Node::~Node() { Stop(); }
 

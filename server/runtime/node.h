@@ -31,9 +31,10 @@ class EffectSink;
 // functions.
 class Node {
  public:
-  // REQUIRES: store, clock and sink outlive the node.
-  Node(const NodeOptions& options, storage::MessageStore* store, base::Clock* clock,
-       EffectSink* sink);
+  // `store` is the state that `journal` produces. REQUIRES: journal, store, clock and sink outlive
+  // the node.
+  Node(const NodeOptions& options, storage::Journal* journal, storage::MessageStore* store,
+       base::Clock* clock, EffectSink* sink);
   ~Node();
 
   // Recovers every shard and the catalog, and starts the threads. Returns when every shard has the

@@ -10,7 +10,7 @@ class MemoryHarness final : public StoreHarness {
  public:
   explicit MemoryHarness(storage::MemoryStore::Fault fault) : fault_(fault) {}
 
-  storage::MessageStore* Reopen() override {
+  storage::JournaledStore* Reopen() override {
     store_ = std::make_unique<storage::MemoryStore>(&disk_);
     return store_.get();
   }

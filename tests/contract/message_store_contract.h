@@ -36,7 +36,7 @@ class StoreHarness {
   virtual ~StoreHarness() = default;
 
   // Opens the store, after closing an open one. The stored bytes survive.
-  virtual storage::MessageStore* Reopen() = 0;
+  virtual storage::JournaledStore* Reopen() = 0;
   // Makes the next append of the open store fail with kUnknown.
   virtual void FailNextAppend() = 0;
 };
@@ -64,7 +64,7 @@ class MessageStoreContract : public testing::TestWithParam<HarnessFactory> {
                                                   size_t page_entries);
 
   const std::unique_ptr<StoreHarness> harness_;
-  storage::MessageStore* store_;
+  storage::JournaledStore* store_;
 };
 
 }  // namespace duetime::test

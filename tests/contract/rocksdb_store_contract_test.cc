@@ -14,7 +14,7 @@ class RocksDbHarness final : public StoreHarness {
  public:
   explicit RocksDbHarness(Operation failing) : failing_(failing) {}
 
-  storage::MessageStore* Reopen() override {
+  storage::JournaledStore* Reopen() override {
     store_.reset();
     storage::RocksDbStoreOptions options;
     options.data_dir = directory_.path();

@@ -212,7 +212,8 @@ class ServerTest : public ::testing::Test {
   }
 
   void Serve() {
-    node_ = std::make_unique<runtime::Node>(node_options_, &store(), &clock_, server_.get());
+    node_ =
+        std::make_unique<runtime::Node>(node_options_, &store(), &store(), &clock_, server_.get());
     ASSERT_TRUE(node_->Start().ok());
     // The memory store has no files, so a backup of it is refused.
     backups_ = std::make_unique<runtime::Backups>(

@@ -63,7 +63,7 @@ class NodeTest : public ::testing::Test {
   void StartNode() { StartNode(&disk_); }
   void StartNode(storage::MemoryDisk* disk) {
     store_ = std::make_unique<storage::MemoryStore>(disk);
-    node_ = std::make_unique<Node>(options_, store_.get(), &clock_, &sink_);
+    node_ = std::make_unique<Node>(options_, store_.get(), store_.get(), &clock_, &sink_);
     ASSERT_TRUE(node_->Start().ok());
   }
 

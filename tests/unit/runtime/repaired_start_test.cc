@@ -59,7 +59,7 @@ class RepairedStartTest : public test::RepairTest {
     ASSERT_TRUE(store.ok()) << store.status();
     {
       RecordingSink sink;
-      Node node(options_, store->get(), &clock_, &sink);
+      Node node(options_, store->get(), store->get(), &clock_, &sink);
       ASSERT_TRUE(node.Start().ok());
       Subscribe(&node, &sink, "s", storage::FirstSubscription(kNamed));
       Subscribe(&node, &sink, "t", kSecond);
@@ -177,7 +177,7 @@ TEST_F(RepairedStartTest, EachMessageReachesEachSubscription) {
     EXPECT_TRUE(absl::IsDataLoss(Repair()));
     ASSERT_NE(store_, nullptr) << printed_;
     RecordingSink sink;
-    Node node(options_, store_.get(), &clock_, &sink);
+    Node node(options_, store_.get(), store_.get(), &clock_, &sink);
     ASSERT_TRUE(node.Start().ok());
     const catalog::TopicPtr recovered = node.snapshots().Read().FindTopic("recovered-topic-7");
     ASSERT_NE(recovered, nullptr) << printed_;
