@@ -161,18 +161,18 @@ struct Record {
   RecordType type{};
   uint16_t shard = 0;
   TopicId topic{};
-  MessageKey key;
+  MessageKey key = {};
   uint64_t mark_ms = 0;
   // For kClaim: set in the last record of a clean stop.
   std::optional<ClaimReturn> claim_return = {};
   SubscriptionId subscription{};
-  BacklogEntry backlog;
-  Progress progress;
+  BacklogEntry backlog = {};
+  Progress progress = {};
   uint32_t bytes = 0;
   // IndexKind or ObjectKind.
   uint8_t kind = 0;
-  std::string name;
-  std::string value;
+  std::string name = {};
+  std::string value = {};
 };
 
 // The change that a record makes to the counters of its topic, at the due time of its key.
