@@ -39,6 +39,7 @@ LAYERS = {
     "server/recurrences": ["server/calendar", "server/messages", "server/delivery"] + CORE,
     "server/catalog": ["server/scheduler", "server/protocol", "server/base", "storage", PROTO],
     "server/shard": ["server/recurrences", "server/messages", "server/delivery"] + CORE,
+    "server/cell": ["server/base", "storage"],
     "server/query": ["server/protocol", "server/base", "storage"],
     "server/runtime": ["server/catalog", "server/shard", "server/delivery"] + CORE,
     "server/access": ["server/base"],

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/cell/replicated_journal.h"
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace duetime::cell {
+
+using storage::AppendOutcome;
+using storage::JournalRecordHead;
+using Kind = storage::JournalRecordHead::Kind;
+
+namespace {
+
+absl::Status StoppedError() { return absl::CancelledError("the journal was stopped"); }
+
+bool MayTryAgain(const absl::Status& error) {
+  return absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
+}
+
+}  // namespace
+
+absl::Status ReplicatedJournal::Lead() {
+  if (has_led_) return absl::FailedPreconditionError("a journal leads once");
+  absl::Status followed = Follow();
+  while (MayTryAgain(followed)) {
+    if (stopped_.load()) return StoppedError();
+    followed = Follow();
+  }
+  if (!followed.ok()) return followed;
+  const JournalRecordHead head = {
+      .kind = Kind::kEpoch, .epoch = replica_->place().epoch + 1, .number = random_()};
+  const absl::StatusOr<Outcome> outcome = Write(head, {});
+  if (!outcome.ok()) return outcome.status();
+  // A later epoch may have begun since.
+  if (*outcome == Outcome::kRefused || replica_->place().epoch != head.epoch) {
+    return absl::AbortedError("another epoch began");
+  }
+  leads_ = head.epoch;
+  has_led_ = true;
+  return absl::OkStatus();
+}
+
+AppendOutcome ReplicatedJournal::Append(std::span<const storage::RecordBatch> group,
+                                        storage::Durability /*durability*/) {
+  if (!leads_.has_value()) return AppendOutcome::kFenced;
+  const JournalRecordHead head = {
+      .kind = Kind::kGroup, .epoch = *leads_, .number = replica_->place().groups + 1};
+  const absl::StatusOr<Outcome> outcome = Write(head, group);
+  if (outcome.ok() && *outcome == Outcome::kCounts) return AppendOutcome::kAccepted;
+  leads_.reset();
+  return outcome.ok() ? AppendOutcome::kFenced : AppendOutcome::kUnknown;
+}
+
+absl::Status ReplicatedJournal::Follow() {
+  const absl::StatusOr<uint64_t> end = log_->End();
+  if (!end.ok()) return end.status();
+  // No entry is waited for, so none is refused.
+  Outcome outcome = Outcome::kCounts;
+  return ReadTo(*end, JournalRecordHead{}, &outcome);
+}
+
+absl::StatusOr<ReplicatedJournal::Outcome> ReplicatedJournal::Write(
+    const JournalRecordHead& head, std::span<const storage::RecordBatch> group) {
+  const std::string bytes = storage::EncodeJournalRecord(head, group);
+  Outcome outcome = Outcome::kOpen;
+  while (!stopped_.load()) {
+    const absl::StatusOr<uint64_t> written = log_->Append(bytes);
+    if (!written.ok() && !MayTryAgain(written.status())) return written.status();
+    // After an error another epoch may have begun.
+    const absl::StatusOr<uint64_t> end = written.ok() ? *written + 1 : log_->End();
+    if (!end.ok()) {
+      if (MayTryAgain(end.status())) continue;
+      return end.status();
+    }
+    if (absl::Status status = ReadTo(*end, head, &outcome); !status.ok()) return status;
+    if (outcome == Outcome::kRefused || (outcome == Outcome::kCounts && written.ok()))
+      return outcome;
+  }
+  return StoppedError();
+}
+
+absl::Status ReplicatedJournal::ReadTo(uint64_t end, const JournalRecordHead& head,
+                                       Outcome* outcome) {
+  if (absl::Status status = replica_->CheckEnd(end); !status.ok()) return status;
+  while (*outcome != Outcome::kRefused && replica_->place().offset < end) {
+    if (stopped_.load()) return StoppedError();
+    const auto entry = replica_->Step();
+    if (MayTryAgain(entry.status())) continue;
+    if (!entry.ok()) return entry.status();
+    if (!entry->has_value() || !(*entry)->counted.has_value()) continue;
+    const JournalRecordHead& read = *(*entry)->counted;
+    if (read == head) {
+      *outcome = Outcome::kCounts;
+    } else if (read.kind == Kind::kEpoch) {
+      leads_.reset();
+      if (*outcome == Outcome::kOpen) *outcome = Outcome::kRefused;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace duetime::cell

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReplicatedJournal: the journal of a cell's leader.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "server/cell/log.h"
+#include "server/cell/replica.h"
+#include "storage/journal.h"
+#include "storage/journal_record.h"
+
+namespace duetime::cell {
+
+// Appends groups to the log that a cell shares. A group is accepted when its entry has come back
+// from the log and counts (Replica), and an append of it has succeeded: then every later leader has
+// it. An append whose outcome is unknown is repeated with the same bytes: only one of them counts.
+// So an outage of the log is a pause and not a restart; each repetition may take space in the log.
+//
+// At most one group is in flight, on which the repetition depends. The committer puts what arrives
+// meanwhile into the next one.
+//
+// A journal leads once: a group that a node made for one epoch must not count in another.
+//
+// Thread safety: one thread at a time, but Stop may run on any thread.
+class ReplicatedJournal final : public storage::Journal {
+ public:
+  // `random` gives numbers that no other member or run gives. REQUIRES: log and replica outlive
+  // the journal; nobody else calls the replica.
+  ReplicatedJournal(Log* log, Replica* replica, std::function<uint64_t()> random)
+      : log_(log), replica_(replica), random_(std::move(random)) {}
+
+  // Begins an epoch, as its leader. On OK, all that earlier leaders have accepted is applied.
+  // Blocks while the log is not available.
+  //   ABORTED               another epoch began meanwhile
+  //   CANCELLED             Stop
+  //   FAILED_PRECONDITION   the journal has led before
+  //   other errors          those of the log and of Replica::Step; later calls may return the same
+  absl::Status Lead();
+
+  // kFenced: this journal does not lead, or another epoch began before the group counted. kUnknown:
+  // Stop, or an error of the log or of Replica::Step. After both, this journal leads no more. Each
+  // accepted group is safe in the log, whatever `durability` is.
+  storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
+                                storage::Durability durability) override;
+
+  // Reads and applies what the log has by now: for a leader without work, which so notices that it
+  // leads no more, and for members that follow. Blocks while the log has entries and cannot be
+  // read. CANCELLED: Stop. Other errors are those of Log::End and Replica::Step.
+  absl::Status Follow();
+
+  // The epoch that this member leads; nullopt if it does not lead.
+  std::optional<uint64_t> leads() const { return leads_; }
+
+  // Makes calls return soon, now and later.
+  void Stop() { stopped_.store(true); }
+
+ private:
+  // What has become of an entry of this member.
+  enum class Outcome : uint8_t {
+    kOpen,
+    kCounts,
+    // Another epoch began before, so the entry will never count.
+    kRefused,
+  };
+
+  // Appends the entry until that succeeds and the entry counts, or the entry is refused.
+  absl::StatusOr<Outcome> Write(const storage::JournalRecordHead& head,
+                                std::span<const storage::RecordBatch> group);
+  // Reads and applies the entries before `end`, at least until `head` is refused, and follows the
+  // outcome of `head`.
+  absl::Status ReadTo(uint64_t end, const storage::JournalRecordHead& head, Outcome* outcome);
+
+  Log* const log_;
+  Replica* const replica_;
+  const std::function<uint64_t()> random_;
+  std::optional<uint64_t> leads_;
+  bool has_led_ = false;
+  std::atomic<bool> stopped_{false};
+};
+
+}  // namespace duetime::cell

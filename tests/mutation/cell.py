@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in the rules of a shared log (run.py says how they are planted)."""
+
+REPLICA = "server/cell/replica.cc"
+JOURNAL = "server/cell/replicated_journal.cc"
+RECORD = "storage/journal_record.cc"
+
+CELL = "cell_test"
+CODEC = "storage_test"
+
+FAULTS = [
+    ("a group of an earlier epoch counts", REPLICA,
+     "return of_this_epoch && head.number == place_.groups + 1;",
+     "return head.epoch <= place_.epoch && head.number == place_.groups + 1;", CELL),
+    ("a group counts twice", REPLICA, "return of_this_epoch && head.number == place_.groups + 1;",
+     "return of_this_epoch && head.number >= place_.groups;", CELL),
+    ("an epoch begins twice", REPLICA, "return head.epoch == epoch_max;", "return head.epoch + 1 >= epoch_max;", CELL),
+    ("a damaged entry stops the member", REPLICA, "if (absl::IsDataLoss(head.status())) {", "if (false) {", CELL),
+    ("a later version is passed over", REPLICA, "if (!group.ok()) return group.status();",
+     "if (!group.ok()) { place_ = next; return Entry{}; }", CELL),
+    ("the place is not applied with the group", REPLICA, "state_->Apply(*group, next)", "state_->Apply(*group, place_)", CELL),
+    ("a member passes over an epoch that is too high", REPLICA, "if (head.epoch > epoch_max ||", "if (", CELL),
+    ("a member passes over a number that is too high", REPLICA, "&& head.number <= place_.groups + 1;", ";", CELL),
+    ("a member passes over a number from before the epoch", REPLICA, "head.number > place_.groups_before_epoch &&", "", CELL),
+    ("a member goes on with a log that has lost entries", REPLICA, "if (stopped_.ok() && end < place_.offset) {", "if (false) {",
+     CELL),
+    ("a member goes on after an entry that it could not apply", REPLICA, "if (!entry.ok()) stopped_ = entry.status();", "", CELL),
+    ("a leader believes the report alone", JOURNAL, "(outcome == Outcome::kCounts && written.ok())", "written.ok()", CELL),
+    ("an author does not know its own epoch", JOURNAL, "if (read == head) {",
+     "if (read.kind == head.kind && read.epoch == head.epoch) {", CELL),
+    ("a group that counted is called fenced", JOURNAL, "if (*outcome == Outcome::kOpen) *outcome = Outcome::kRefused;",
+     "*outcome = Outcome::kRefused;", CELL),
+    ("a journal leads twice", JOURNAL, "if (has_led_) return", "if (false) return", CELL),
+    ("what the log refuses is tried for ever", JOURNAL, "return absl::IsUnavailable(error) ||", "return !error.ok() ||", CELL),
+    ("a former leader does not notice", JOURNAL, "leads_.reset(); if (*outcome == Outcome::kOpen)",
+     "if (*outcome == Outcome::kOpen)", CELL),
+    ("a member leads although another epoch has begun", JOURNAL,
+     "|| replica_->place().epoch != head.epoch) {", ") {", CELL),
+    ("a fenced group is unknown", JOURNAL, "return outcome.ok() ? AppendOutcome::kFenced : AppendOutcome::kUnknown;",
+     "return AppendOutcome::kUnknown;", CELL),
+    # ---- The bytes
+    ("the checksum is not looked at", RECORD, "!= ChecksumOf(content)) {", "!= ChecksumOf(content) && content.empty()) {", CODEC),
+    ("bytes after a group pass", RECORD, "if (!in.ok() || !in.empty())", "if (!in.ok())", CODEC),
+    ("a flag may be any number", RECORD, "ok_ = ok_ && number <= 1;", "", CODEC),
+    ("an unknown state of progress passes", RECORD, "|| !IsKnown(record.progress.state)", "", CODEC),
+    ("an erase forgets the size", RECORD, "io(record.bytes); return true;", "return true;", CODEC),
+]
