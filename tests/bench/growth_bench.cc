@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -56,21 +55,6 @@ struct Row {
 
 double Median(std::vector<double>* values) { return Quantile(values, 0.5); }
 
-double ServerMicros(const Spent& spent, double operations) {
-  double seconds = 0;
-  for (const auto& [kind, of_kind] : spent.thread_cpu_s) seconds += of_kind;
-  return seconds / operations * 1e6;
-}
-
-double DirectoryBytes(const std::string& directory) {
-  double bytes = 0;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, ignored)) {
-    if (entry.is_regular_file(ignored)) bytes += static_cast<double>(entry.file_size(ignored));
-  }
-  return bytes;
-}
-
 // Waits until the daemon has used less than a twentieth of a core for a second: its compactions
 // have ended.
 void WaitUntilIdle(const ServerProcess& server) {
@@ -115,7 +99,7 @@ class Growth {
         "written, %.0f on disk\n",
         static_cast<long long>(size), static_cast<double>(more) / accept_s, SecondsSince(end),
         meter_.Take().disk_bytes / static_cast<double>(more),
-        DirectoryBytes(server_->data_dir()) / static_cast<double>(size));
+        static_cast<double>(DirectoryBytes(server_->data_dir())) / static_cast<double>(size));
     std::fflush(stdout);
   }
 

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -37,15 +36,6 @@ struct Options {
 
 std::unique_ptr<ServerProcess> StartDaemon(const Options& options) {
   return bench::StartDaemon(DUETIME_DAEMON, options.flags);
-}
-
-uint64_t DirectoryBytes(const std::string& directory) {
-  uint64_t bytes = 0;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, ignored)) {
-    if (entry.is_regular_file(ignored)) bytes += entry.file_size(ignored);
-  }
-  return bytes;
 }
 
 // Waits until the directory's size has not changed for some seconds, at most a minute, and returns

@@ -85,6 +85,19 @@ double WrittenBytes(int pid) {
 
 }  // namespace
 
+double ServerMicros(const Spent& spent, double operations) {
+  return Sum(spent.thread_cpu_s) / operations * 1e6;
+}
+
+uint64_t DirectoryBytes(const std::string& directory) {
+  uint64_t bytes = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, ignored)) {
+    if (entry.is_regular_file(ignored)) bytes += entry.file_size(ignored);
+  }
+  return bytes;
+}
+
 double ProcessCpuSeconds(int pid) { return Sum(CpuByThread(pid)); }
 
 Meter::Meter(const test::ServerProcess& server) : server_(server) { Take(); }
@@ -130,10 +143,10 @@ void PrintSpent(const char* name, const Spent& spent, double operations) {
   };
   std::printf(
       "%-34s %9.0f %7.2f | %6.2f %6.2f %9.2f %7.2f %6.2f | %7.2f | %7.2f %7.0f %7.0f %7.4f\n", name,
-      operations / spent.seconds, Sum(spent.thread_cpu_s) / operations * 1e6, us("gRPC"),
-      us("engine"), us("committer"), us("RocksDB"), us("other"),
-      spent.client_cpu_s / operations * 1e6, spent.records / operations,
-      spent.record_bytes / operations, spent.disk_bytes / operations, spent.syncs / operations);
+      operations / spent.seconds, ServerMicros(spent, operations), us("gRPC"), us("engine"),
+      us("committer"), us("RocksDB"), us("other"), spent.client_cpu_s / operations * 1e6,
+      spent.records / operations, spent.record_bytes / operations, spent.disk_bytes / operations,
+      spent.syncs / operations);
   std::fflush(stdout);
 }
 

@@ -48,6 +48,12 @@ void PrintSpentHead();
 // Prints the rate of `operations`, and what each of them cost.
 void PrintSpent(const char* name, const Spent& spent, double operations);
 
+// CPU of the server for each of `operations`, in microseconds.
+double ServerMicros(const Spent& spent, double operations);
+
+// The sizes of all files in a directory and below.
+uint64_t DirectoryBytes(const std::string& directory);
+
 // CPU seconds of the threads of a process that run.
 double ProcessCpuSeconds(int pid);
 
