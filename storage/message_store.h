@@ -279,7 +279,7 @@ class MessageStore {
   }
 };
 
-// A store that is its own journal: what it appends, it has applied.
+// A store with a journal of its own. An accepted append is applied.
 class JournaledStore : public MessageStore, public Journal {};
 
 }  // namespace duetime::storage

@@ -34,7 +34,7 @@ namespace duetime::cell {
 class ReplicatedJournal final : public storage::Journal {
  public:
   // `random` gives numbers that no other member or run gives. REQUIRES: log and replica outlive
-  // the journal; nobody else calls the replica.
+  // the journal, and no other caller uses the replica.
   ReplicatedJournal(Log* log, Replica* replica, std::function<uint64_t()> random)
       : log_(log), replica_(replica), random_(std::move(random)) {}
 
@@ -64,7 +64,7 @@ class ReplicatedJournal final : public storage::Journal {
   void Stop() { stopped_.store(true); }
 
  private:
-  // What has become of an entry of this member.
+  // Whether an entry of this member counts.
   enum class Outcome : uint8_t {
     kOpen,
     kCounts,

@@ -253,7 +253,7 @@ void CheckValueDecode(const std::string& bytes) {
   }
 }
 
-// Gives any bytes the right checksum. What is decoded encodes to the same bytes.
+// Adds the right checksum to the bytes. If they decode, the result encodes to the same bytes.
 void CheckJournalRecordDecode(std::string bytes) {
   char checksum[sizeof(uint64_t)];
   duetime::storage::StoreLittleEndian<uint64_t>(XXH3_64bits(bytes.data(), bytes.size()), checksum);

@@ -34,7 +34,7 @@ using test::Dice;
 using test::FakeLog;
 using ::testing::ElementsAre;
 
-// A group that only its number tells from others.
+// A group with a number, which tells it from other groups.
 std::vector<RecordBatch> GroupOf(uint32_t number) {
   return {{Record{.type = RecordType::kTopic, .topic = TopicId{number}, .value = "t"}}};
 }
@@ -143,8 +143,8 @@ class Cell {
     EXPECT_EQ(once.size(), all.size()) << "a group was applied twice";
     for (const auto& [number, epoch] : accepted) EXPECT_EQ(once.count(number), 1u) << "lost";
     for (const uint32_t number : fenced) EXPECT_EQ(once.count(number), 0u) << "fenced and applied";
-    // A leader knows what was accepted before it, or its predecessor could have told a client
-    // something that the leader contradicts.
+    // A leader has applied every group that an earlier leader accepted. Otherwise it could
+    // contradict an answer that a client has.
     for (const auto& [epoch, known] : led) {
       for (const auto& [number, of_epoch] : accepted) {
         EXPECT_TRUE(of_epoch >= epoch || known.count(number) == 1) << "led without it";
