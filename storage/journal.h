@@ -47,6 +47,14 @@ class Journal {
   // shard are applied in the given order. REQUIRES: batches of different shards touch different
   // keys.
   virtual AppendOutcome Append(std::span<const RecordBatch> group, Durability durability) = 0;
+
+  // How often the caller appends an empty group if there is no other, in milliseconds. 0: never. A
+  // shared log so learns that its leader lives, and the leader, that it still leads. Constant.
+  virtual uint64_t idle_append_ms() const { return 0; }
+
+  // False while another machine may serve the same messages, as far as can be known at
+  // base::Now::mono_ms: then no message may be handed out. Thread-safe.
+  virtual bool MayDeliver(uint64_t /*mono_ms*/) const { return true; }
 };
 
 }  // namespace duetime::storage

@@ -163,6 +163,7 @@ StoreKey StoreIdKey() { return StoreKey(ColumnFamily::kMeta, "store_id"); }
 StoreKey EpochKey() { return StoreKey(ColumnFamily::kMeta, "epoch"); }
 StoreKey ShardCountKey() { return StoreKey(ColumnFamily::kMeta, "shard_count"); }
 StoreKey WitnessFileKey() { return StoreKey(ColumnFamily::kMeta, "witness_file"); }
+StoreKey LogPlaceKey() { return StoreKey(ColumnFamily::kMeta, "log_place"); }
 StoreKey UpgradeKey() { return StoreKey(ColumnFamily::kMeta, "upgrade"); }
 
 StoreKey ClaimKey(uint16_t shard) {

@@ -86,8 +86,8 @@ absl::StatusOr<std::unique_ptr<RocksDbDatabase>> RocksDbDatabase::Open(
   for (const Step step : {&RocksDbDatabase::FindDirectory, &RocksDbDatabase::LockDirectory,
                           &RocksDbDatabase::ReadWitness, &RocksDbDatabase::CheckFiles,
                           &RocksDbDatabase::CheckContinuity, &RocksDbDatabase::OpenDb,
-                          &RocksDbDatabase::CheckContents, &RocksDbDatabase::Upgrade,
-                          &RocksDbDatabase::BeginEpoch, &RocksDbDatabase::RemoveInitFile}) {
+                          &RocksDbDatabase::CheckContents, &RocksDbDatabase::CheckUse,
+                          &RocksDbDatabase::Upgrade, &RocksDbDatabase::BeginEpoch, &RocksDbDatabase::RemoveInitFile}) {
     if (absl::Status status = (database.get()->*step)(); !status.ok()) return status;
   }
   return database;
@@ -286,6 +286,37 @@ absl::Status RocksDbDatabase::CheckContents() {
   return absl::OkStatus();
 }
 
+absl::Status RocksDbDatabase::CheckUse() {
+  using Use = RocksDbStoreOptions::Use;
+  const bool fresh = creating() && epoch_ == 0;
+  const absl::StatusOr<std::string> place = ReadMeta(LogPlaceKey());
+  if (!place.ok()) return place.status();
+  in_cell_ = fresh ? options_.use == Use::kInCell : !place->empty();
+  if (in_cell_ && !fresh) {
+    const std::optional<LogPlace> decoded = DecodeLogPlace(*place);
+    if (!decoded.has_value()) return absl::DataLossError("the place in the log cannot be decoded");
+    log_place_ = *decoded;
+    log_epoch_.store(decoded->epoch);
+  }
+  if (in_cell_ && options_.use == Use::kAlone) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        options_.data_dir, " belongs to a member of a cell, and cannot be served without its log"));
+  }
+  if (!in_cell_ && options_.use == Use::kInCell) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options_.data_dir,
+                     " belongs to a server without a cell; a new member of a cell begins empty"));
+  }
+  return absl::OkStatus();
+}
+
+void RocksDbDatabase::AddLogPlace(const LogPlace& place, rocksdb::WriteBatch* batch) {
+  batch->Put(handle(ColumnFamily::kMeta), ToSlice(LogPlaceKey().bytes()), EncodeLogPlace(place))
+      .PermitUncheckedError();
+  log_place_ = place;
+  log_epoch_.store(place.epoch);
+}
+
 absl::Status RocksDbDatabase::Upgrade() {
   if (found_version_ == 0 || found_version_ == kFormatVersion) return absl::OkStatus();
   if (options_.log != nullptr) {
@@ -324,7 +355,12 @@ absl::Status RocksDbDatabase::BeginEpoch() {
     put(StoreIdKey(), EncodeStoreId(found_.store_id));
     put(ShardCountKey(), EncodeNumber(shard_count_));
   }
-  if (absl::Status status = MarkIfCopied(&batch); !status.ok()) return status;
+  // What a member has comes from the log alone.
+  if (in_cell_) {
+    put(LogPlaceKey(), EncodeLogPlace(log_place_));
+  } else if (absl::Status status = MarkIfCopied(&batch); !status.ok()) {
+    return status;
+  }
   if (absl::Status status = FromRocksDb(Write(&batch, /*sync=*/true), "write the epoch");
       !status.ok()) {
     return status;

@@ -21,6 +21,7 @@
 #include "storage/count_group.h"
 #include "storage/file_system.h"
 #include "storage/key_codec.h"
+#include "storage/log_place.h"
 #include "storage/rocksdb_compaction.h"
 #include "storage/rocksdb_damage.h"
 #include "storage/rocksdb_store.h"
@@ -46,8 +47,11 @@ class RocksDbDatabase {
   }
   const TableDamage::Handles& handles() const { return handles_; }
   BackgroundErrors* background_errors() const { return background_errors_.get(); }
-  uint64_t epoch() const { return epoch_; }
-  uint64_t first_sequence() const { return first_sequence_; }
+  // See RocksDbStore.
+  uint64_t epoch() const { return in_cell_ ? log_epoch_.load() : epoch_; }
+  uint64_t first_sequence() const { return in_cell_ ? 1 : first_sequence_; }
+  bool in_cell() const { return in_cell_; }
+  LogPlace log_place() const { return log_place_; }
   uint16_t shard_count() const { return shard_count_; }
   const std::string& data_dir() const { return options_.data_dir; }
   const LogSink& log() const { return options_.log; }
@@ -65,6 +69,9 @@ class RocksDbDatabase {
 
   // Adds the counter changes of a group to a batch.
   void AddCounts(CountGroup* counts, rocksdb::WriteBatch* batch) const;
+
+  // Adds the place to a batch, and moves there. REQUIRES: in_cell(); the batch is written next.
+  void AddLogPlace(const LogPlace& place, rocksdb::WriteBatch* batch);
 
   // Reads one value of the meta family; empty if the key is absent.
   absl::StatusOr<std::string> ReadMeta(const StoreKey& key) const;
@@ -89,6 +96,7 @@ class RocksDbDatabase {
   absl::Status CheckContinuity();
   absl::Status OpenDb();
   absl::Status CheckContents();
+  absl::Status CheckUse();
   absl::Status Upgrade();
   absl::Status BeginEpoch();
   absl::Status RemoveInitFile();
@@ -136,6 +144,11 @@ class RocksDbDatabase {
   // Not stored: together with the epoch it only keeps the ids of copies apart.
   uint64_t first_sequence_ = 0;
   uint16_t shard_count_ = 0;
+  bool in_cell_ = false;
+  // Belongs to the appending thread.
+  LogPlace log_place_;
+  // That of log_place_, for all threads.
+  std::atomic<uint64_t> log_epoch_{0};
   // The format version of the database before Upgrade(); 0 for a new store.
   uint64_t found_version_ = 0;
 

@@ -159,6 +159,7 @@ absl::Status WriteNote(const std::string& store_dir, const RestoreNote& note) {
   RocksDbStoreOptions options;
   options.data_dir = store_dir;
   options.create_if_missing = false;
+  options.use = RocksDbStoreOptions::Use::kAny;
   auto opened = RocksDbDatabase::Open(options);
   if (!opened.ok()) return opened.status();
   RocksDbDatabase& database = **opened;
@@ -171,6 +172,15 @@ absl::Status WriteNote(const std::string& store_dir, const RestoreNote& note) {
       .Put(database.handle(ColumnFamily::kMeta), ToSlice(WitnessFileKey().bytes()),
            std::string(2 * sizeof(uint64_t), '\0'))
       .PermitUncheckedError();
+  if (database.in_cell()) {
+    // The new store is alone. Its epochs go on after those of the cell, which its ids have.
+    batch.Delete(database.handle(ColumnFamily::kMeta), ToSlice(LogPlaceKey().bytes()))
+        .PermitUncheckedError();
+    batch
+        .Put(database.handle(ColumnFamily::kMeta), ToSlice(EpochKey().bytes()),
+             EncodeNumber(database.log_place().epoch))
+        .PermitUncheckedError();
+  }
   const NameKey key = NameKey::OfObject(static_cast<uint8_t>(ObjectKind::kCatalog),
                                         kRepairNotePartition, kRestoreNoteName);
   batch.Put(database.handle(ColumnFamily::kObjects), ToSlice(key.bytes()), EncodeRestoreNote(note))

@@ -6,6 +6,9 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
+#include "server/base/check.h"
 #include "storage/file_system.h"
 #include "storage/message_record.h"
 #include "storage/rocksdb_status.h"
@@ -51,7 +54,8 @@ StoreKey RocksDbStore::Impl::KeyOf(const Record& record) {
   return TopicKey(record.topic);
 }
 
-rocksdb::Status RocksDbStore::Impl::Write(std::span<const RecordBatch> group, bool sync) {
+rocksdb::Status RocksDbStore::Impl::Write(std::span<const RecordBatch> group, bool sync,
+                                          const LogPlace* place) {
   if (rocksdb::Status status = database_->BeginBatch(&batch_); !status.ok()) return status;
   entries_.clear();
   counts_.Clear();
@@ -71,6 +75,7 @@ rocksdb::Status RocksDbStore::Impl::Write(std::span<const RecordBatch> group, bo
     }
   }
   database_->AddCounts(&counts_, &batch_);
+  if (place != nullptr) database_->AddLogPlace(*place, &batch_);
   return database_->Write(&batch_, sync);
 }
 
@@ -146,9 +151,25 @@ uint64_t RocksDbStore::epoch() const { return impl_->database()->epoch(); }
 uint64_t RocksDbStore::first_sequence() const { return impl_->database()->first_sequence(); }
 uint16_t RocksDbStore::shard_count() const { return impl_->database()->shard_count(); }
 
+LogPlace RocksDbStore::log_place() const { return impl_->database()->log_place(); }
+
+absl::Status RocksDbStore::ApplyLogged(std::span<const RecordBatch> group, const LogPlace& place) {
+  if (impl_->database()->fenced()) return absl::FailedPreconditionError("the store is fenced");
+  for (const RecordBatch& batch : group) {
+    for (const Record& record : batch) {
+      if (record.shard < shard_count() || record.shard == kNoShard) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("a record of the log is of shard ", record.shard, "; this member has ",
+                       shard_count(), " shards, and all members need the same number"));
+    }
+  }
+  return FromRocksDb(impl_->Write(group, /*sync=*/false, &place), "apply a group of the log");
+}
+
 AppendOutcome RocksDbStore::Append(std::span<const RecordBatch> group, Durability durability) {
+  DT_CHECK(!impl_->database()->in_cell());
   if (impl_->database()->fenced()) return AppendOutcome::kFenced;
-  const rocksdb::Status status = impl_->Write(group, durability == Durability::kSynced);
+  const rocksdb::Status status = impl_->Write(group, durability == Durability::kSynced, nullptr);
   return status.ok() ? AppendOutcome::kAccepted : AppendOutcome::kUnknown;
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 
 #include "storage/damage.h"
+#include "storage/log_place.h"
 #include "storage/message_store.h"
 #include "storage/store_options.h"
 
@@ -36,6 +37,17 @@ struct RocksDbStoreOptions : StoreOptions {
   // How long expired entries stay on disk, about, in seconds. RocksDB rewrites every table of index
   // entries, locators and counters once in this time. A counter of zero stays twice as long.
   uint64_t garbage_age_s = 3600;
+
+  // Who writes what is stored.
+  enum class Use : uint8_t {
+    // The journal of this store (Append). Open refuses the directory of a cell's member.
+    kAlone,
+    // The log of a cell (ApplyLogged). Open refuses the directory of a server that is alone.
+    kInCell,
+    // Either: for tools.
+    kAny,
+  };
+  Use use = Use::kAlone;
 
   // The time of the start, UTC milliseconds. If the directory is a copy or was restored, messages
   // due by then count as handed out (RocksDbStore::Open). 0: Open does not look whether it is.
@@ -94,7 +106,8 @@ class RocksDbStore final : public JournaledStore {
   //   NOT_FOUND            the directory is missing, or empty without a file "init", and
   //                        `create_if_missing` is false. Nothing is created.
   //   UNAVAILABLE          another process has the store open.
-  //   FAILED_PRECONDITION  `shards` differs from the store's; the format is of a newer version.
+  //   FAILED_PRECONDITION  `shards` differs from the store's; the format is of a newer version; the
+  //                        directory has another use.
   //   DATA_LOSS            a write-ahead log or the manifest is damaged other than by a torn end, a
   //                        file is missing or has another size, the records do not continue from
   //                        the tables through every log to the witness's durable sequence (the
@@ -111,7 +124,18 @@ class RocksDbStore final : public JournaledStore {
   RocksDbStore(const RocksDbStore&) = delete;
   RocksDbStore& operator=(const RocksDbStore&) = delete;
 
+  // REQUIRES: the store is used alone.
   AppendOutcome Append(std::span<const RecordBatch> group, Durability durability) override;
+
+  // Applies a group of a cell's log, and moves to `place`, together or not at all. Not synced: after
+  // a power cut the store is at an earlier place. An error fences the store. REQUIRES: the store is
+  // used in a cell; one caller at a time.
+  absl::Status ApplyLogged(std::span<const RecordBatch> group, const LogPlace& place);
+  // The place of the last ApplyLogged. REQUIRES: the store is used in a cell; the caller is that of
+  // ApplyLogged.
+  LogPlace log_place() const;
+
+  // In a cell, the last epoch of the log, and 1: no two leaders have the same epoch.
   uint64_t epoch() const override;
   uint64_t first_sequence() const override;
   uint16_t shard_count() const override;

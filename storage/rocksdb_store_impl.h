@@ -50,8 +50,8 @@ class RocksDbStore::Impl {
   // See BackgroundErrors.
   void HoldDamagedCompactions() { damage_.HoldCompactions(database_->background_errors()); }
 
-  // Applies a group in one write.
-  rocksdb::Status Write(std::span<const RecordBatch> group, bool sync);
+  // Applies a group in one write, which also stores `place` unless null.
+  rocksdb::Status Write(std::span<const RecordBatch> group, bool sync, const LogPlace* place);
 
   // Reads the value of a key; nullopt if the key is absent. A DamageError if it lies in a damaged
   // block.

@@ -89,7 +89,11 @@ enum class ObjectKind : uint8_t {
   kOperation = 'o',
   kSubscription = 's',
   kCatalog = 'c',
+  kCell = 'm',
 };
+
+// Stands in Record::shard for a shard in objects that belong to none.
+inline constexpr uint16_t kNoShard = 0xFFFF;
 
 // A change of the counters of pending messages.
 struct CountDelta {

@@ -115,6 +115,20 @@ std::optional<BacklogEntry> DecodeBacklogEntry(absl::string_view bytes) {
                       .due_ms = first_version ? 0 : LoadLittleEndian<uint64_t>(&bytes[10])};
 }
 
+// offset, epoch, groups, groups_before_epoch: u64 each
+std::string EncodeLogPlace(const LogPlace& place) {
+  return EncodeNumber(place.offset) + EncodeNumber(place.epoch) + EncodeNumber(place.groups) +
+         EncodeNumber(place.groups_before_epoch);
+}
+
+std::optional<LogPlace> DecodeLogPlace(absl::string_view bytes) {
+  if (bytes.size() != sizeof(LogPlace)) return std::nullopt;
+  return LogPlace{.offset = LoadLittleEndian<uint64_t>(&bytes[0]),
+                  .epoch = LoadLittleEndian<uint64_t>(&bytes[8]),
+                  .groups = LoadLittleEndian<uint64_t>(&bytes[16]),
+                  .groups_before_epoch = LoadLittleEndian<uint64_t>(&bytes[24])};
+}
+
 std::string EncodeProgress(const Progress& progress) {
   const bool spared = progress.spared != 0;
   std::string bytes(spared ? kSparedProgressBytes : kProgressBytes, '\0');

@@ -13,6 +13,7 @@
 
 #include "absl/strings/string_view.h"
 
+#include "storage/log_place.h"
 #include "storage/message_id.h"
 #include "storage/types.h"
 
@@ -38,6 +39,9 @@ CountDelta Sum(const CountDelta& a, const CountDelta& b);
 std::string EncodeBacklogEntry(const BacklogEntry& entry);
 // Also reads the entries of format versions 1 and 2.
 std::optional<BacklogEntry> DecodeBacklogEntry(absl::string_view bytes);
+
+std::string EncodeLogPlace(const LogPlace& place);
+std::optional<LogPlace> DecodeLogPlace(absl::string_view bytes);
 
 std::string EncodeProgress(const Progress& progress);
 std::optional<Progress> DecodeProgress(absl::string_view bytes);

@@ -16,7 +16,7 @@
 namespace duetime::catalog {
 
 // The partition of the catalog's records. No shard has this number.
-inline constexpr uint16_t kPartition = 0xFFFF;
+inline constexpr uint16_t kPartition = storage::kNoShard;
 inline constexpr absl::string_view kStateName = "state";
 
 // catalog.proto explains the phases. The numbers are those on disk.

@@ -115,6 +115,7 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
                                             .ttl_ms = 60'000,
                                             .late_policy = LatePolicy::kDrop},
             .payload = "hello"}))},
+      {"meta value log_place", Hex(EncodeLogPlace({.offset = 9, .epoch = 3, .groups = 7, .groups_before_epoch = 5}))},
       {"meta key upgrade", Hex(UpgradeKey().bytes())},
       {"index key", Hex(NameKey::OfIndex(kShard, kExampleTopic, 'k', "order-17").bytes())},
       {"index value", Hex(EncodeIndexEntry({.id = key.id,
