@@ -86,8 +86,9 @@ bool Committer::Gather() {
   while (queue_.empty() && next_ == pending_.size()) {
     if (stopping_) return false;
     waiting_ = true;
-    wake_.Wait(&mutex_);
+    const bool in_time = WaitForWork();
     waiting_ = false;
+    if (!in_time && queue_.empty()) return true;
   }
   if (next_ == pending_.size()) {
     pending_.clear();
@@ -102,6 +103,15 @@ bool Committer::Gather() {
     queue_.clear();
   }
   return true;
+}
+
+bool Committer::WaitForWork() {
+  const std::chrono::milliseconds period(journal_->idle_append_ms());
+  if (period.count() == 0 || failed()) {
+    wake_.Wait(&mutex_);
+    return true;
+  }
+  return wake_.WaitUntil(&mutex_, last_append_ + period);
 }
 
 void Committer::FormGroup() {
@@ -123,7 +133,6 @@ void Committer::FormGroup() {
     group_.push_back(std::move(item.records));
     ++next_;
   }
-  DT_CHECK(!group_.empty());
 }
 
 void Committer::Append() {
@@ -143,6 +152,7 @@ void Committer::Append() {
   }
   {
     base::MutexLock lock(&mutex_);
+    last_append_ = std::chrono::steady_clock::now();
     ++stats_.groups;
     if (group_durability_ == storage::Durability::kSynced) ++stats_.syncs;
     stats_.batches += group_.size();

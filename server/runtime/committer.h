@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
@@ -68,14 +69,19 @@ class Committer {
   void Fence() { failed_.store(true); }
   bool failed() const { return failed_.load(); }
 
+  // Journal::MayDeliver.
+  bool MayDeliver(uint64_t mono_ms) const { return journal_->MayDeliver(mono_ms); }
+
   CommitStats stats() const;
 
  private:
   void Run();
-  // Moves submitted batches into pending_; waits for the first one. Returns false when the thread
-  // must end.
+  // Moves submitted batches into pending_; waits for the first one, or until it is time to append an
+  // empty group. Returns false when the thread must end.
   bool Gather();
-  // Moves the next group from pending_ into group_, and adds up its records, bytes and durability.
+  // Returns false if it is time for an empty group.
+  bool WaitForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves the next group from pending_, which may be empty, into group_, and adds up its records, bytes and durability.
   void FormGroup();
   void Append();
   void Report(storage::AppendOutcome outcome);
@@ -89,6 +95,7 @@ class Committer {
   base::CondVar wake_;
   std::vector<Submission> queue_ ABSL_GUARDED_BY(mutex_);
   bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
+  std::chrono::steady_clock::time_point last_append_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   CommitStats stats_ ABSL_GUARDED_BY(mutex_);
 

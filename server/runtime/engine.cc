@@ -31,6 +31,8 @@ constexpr microseconds kSleepMin{100};
 // commands under load.
 constexpr size_t kBusyWakeCommands = 64;
 constexpr milliseconds kBusySleepMax{1};
+// How often an engine whose deliveries are held looks whether they may go on.
+constexpr milliseconds kHeldLookEvery{10};
 // The shortest time between two copies of a busy engine's stats.
 constexpr uint64_t kPublishPeriodMs = 100;
 
@@ -81,9 +83,10 @@ void Engine::Run() {
       taken_commands_.swap(taken_.commands);
       next_command_ = 0;
     }
-    if (taken_.begun && !std::exchange(begun_, true)) shard_.Begin();
-    if (taken_.stop_dispatch && !std::exchange(dispatch_stopped_, true)) shard_.StopDispatch();
     now_ = context_.clock->Read();
+    if (taken_.begun) begun_ = true;
+    FollowJournal();
+    if (taken_.stop_dispatch && !std::exchange(dispatch_stopped_, true)) shard_.StopDispatch();
     HandleCompletions();
     HandleCommands();
     const shard::StepResult result = shard_.Step(now_);
@@ -99,6 +102,17 @@ void Engine::Run() {
     }
   }
   PublishStats();
+}
+
+void Engine::FollowJournal() {
+  const bool dispatches = begun_ && context_.committer->MayDeliver(now_.mono_ms);
+  if (dispatches == dispatches_) return;
+  dispatches_ = dispatches;
+  if (dispatches) {
+    shard_.Begin();
+  } else {
+    shard_.Hold();
+  }
 }
 
 void Engine::HandleCompletions() {
@@ -153,6 +167,8 @@ void Engine::Sleep(const shard::StepResult& result) {
   if (busy) return;
   microseconds timeout =
       std::min(Until(result.wake_wall_ms, now_.wall_ms), Until(result.wake_mono_ms, now_.mono_ms));
+  // The journal does not say when deliveries may go on.
+  if (begun_ && !dispatches_) timeout = std::min<microseconds>(timeout, kHeldLookEvery);
   size_t wake_commands = 1;
   if (Held()) {
     wake_commands = ShardMailbox::kNoCommands;

@@ -49,7 +49,7 @@ struct EngineOptions {
 // messages by about a millisecond; (2) an idle engine sleeps, and wakes at least once a second to
 // detect steps of the clock; (3) after Stop, the engine answers every accepted command before its
 // thread ends; (4) the last records of the thread are those of a clean stop (Shard::Close); (5) the
-// shard is held (Shard::Hold) until mailbox().Begin().
+// shard is held (Shard::Hold) until mailbox().Begin(), and while the journal does not allow deliveries.
 //
 // Thread safety: the owner calls Recover and Start, once, in this order. The mailbox and stats may
 // be used from any thread.
@@ -80,6 +80,8 @@ class Engine {
   };
 
   void Run();
+  // Holds the shard while the journal says so (Journal::MayDeliver).
+  void FollowJournal();
   void HandleCompletions();
   void HandleCommands();
   // Returns true if there was a batch to submit.
@@ -114,6 +116,7 @@ class Engine {
   std::deque<Uncommitted> uncommitted_;
   Uncommitted uncommitted_sum_;
   bool begun_ = false;
+  bool dispatches_ = false;
   bool dispatch_stopped_ = false;
   uint64_t published_mono_ms_ = 0;
 

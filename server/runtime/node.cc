@@ -76,11 +76,12 @@ class Node::Impl final : private EffectSink {
 
   absl::Status Start() {
     slabs_.Start();
+    // First, because the other members of a cell suspect a leader that appends nothing.
+    committer_.Start();
     for (const auto& engine : engines_) {
       if (absl::Status status = engine->Recover(); !status.ok()) return status;
     }
     if (absl::Status status = catalog_.Recover(); !status.ok()) return status;
-    committer_.Start();
     for (const auto& engine : engines_) engine->Start();
     catalog_.Start();
     static_cast<void>(catalog_.mailbox().Post(catalog::AwaitRecovery{.tag = kRecovered}));

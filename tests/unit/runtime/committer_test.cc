@@ -188,5 +188,23 @@ TEST_F(CommitterTest, G4_StopCompletesSubmittedBatches) {
   committer_->Stop();
 }
 
+TEST_F(CommitterTest, AppendsAnEmptyGroupWhenIdleUntilAnOutcomeIsBad) {
+  journal_.idle_ms = 1;
+  Make({.records_max = 100, .bytes_max = 1 << 20});
+  journal_.WaitForAppends(1);
+  Submit(0, 1, "a");
+  journal_.Let(AppendOutcome::kAccepted);
+  journal_.Let(AppendOutcome::kAccepted);
+  journal_.Let(AppendOutcome::kFenced);
+  const auto appends = journal_.WaitForAppends(3);
+  EXPECT_EQ(appends[0].records, 0u);
+  EXPECT_THAT(appends[1].batches, ElementsAre("a"));
+  EXPECT_EQ(appends[2].records, 0u);
+  EXPECT_THAT(Outcomes(Completions(0, 1)), ElementsAre(AppendOutcome::kAccepted));
+  committer_->Stop();
+  EXPECT_TRUE(committer_->failed());
+  EXPECT_EQ(journal_.WaitForAppends(3).size(), 3u);
+}
+
 }  // namespace
 }  // namespace duetime::runtime

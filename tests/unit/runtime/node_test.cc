@@ -159,6 +159,44 @@ TEST_F(NodeTest, AMessageGoesFromScheduleToAck) {
   EXPECT_GE(node_->commit_stats().syncs, 1u);
 }
 
+// Says when a node may deliver, as the journal of a cell does.
+class GatedJournal final : public storage::Journal {
+ public:
+  explicit GatedJournal(storage::Journal* journal) : journal_(journal) {}
+  storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
+                                storage::Durability durability) override {
+    return journal_->Append(group, durability);
+  }
+  bool MayDeliver(uint64_t) const override { return open; }
+  std::atomic<bool> open{false};
+
+ private:
+  storage::Journal* const journal_;
+};
+
+TEST_F(NodeTest, DeliversNothingWhileTheJournalForbidsIt) {
+  storage::MemoryStore store(&disk_);
+  GatedJournal journal(&store);
+  node_ = std::make_unique<Node>(options_, &journal, &store, &clock_, &sink_);
+  ASSERT_TRUE(node_->Start().ok());
+  Subscribe(100);
+  ASSERT_TRUE(node_->Post(1, Schedule(1, 1, Now())).ok());
+  ASSERT_TRUE(sink_.WaitForSchedule(CallTag{1}).status.ok());
+  // Many turns later there is still no delivery.
+  for (const int reads = clock_.reads() + 50; clock_.reads() < reads;) std::this_thread::yield();
+  EXPECT_EQ(sink_.deliveries(), 0u);
+  journal.open = true;
+  sink_.WaitForDeliveries(1);
+  journal.open = false;
+  ASSERT_TRUE(node_->Post(1, Schedule(2, 1, Now() + 20)).ok());
+  ASSERT_TRUE(sink_.WaitForSchedule(CallTag{2}).status.ok());
+  for (const int reads = clock_.reads() + 50; clock_.reads() < reads;) std::this_thread::yield();
+  EXPECT_EQ(sink_.deliveries(), 1u);
+  journal.open = true;
+  sink_.WaitForDeliveries(2);
+  node_.reset();
+}
+
 TEST_F(NodeTest, PendingMessagesSurviveARestart) {
   StartNode();
   const uint64_t deliver_ms = Now() + 50;

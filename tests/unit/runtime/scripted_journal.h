@@ -41,6 +41,10 @@ class ScriptedJournal final : public storage::Journal {
     return outcome;
   }
 
+  uint64_t idle_append_ms() const override { return idle_ms; }
+  // Set before the committer starts.
+  uint64_t idle_ms = 0;
+
   // Gives one append, waiting now or later, this outcome.
   void Let(storage::AppendOutcome outcome) {
     base::MutexLock lock(&mutex_);
