@@ -23,6 +23,7 @@ bool MayTryAgain(const absl::Status& error) {
 
 absl::Status ReplicatedJournal::Lead() {
   if (has_led_) return absl::FailedPreconditionError("a journal leads once");
+  const LogPlace before = replica_->place();
   absl::Status followed = Follow();
   while (MayTryAgain(followed)) {
     if (stopped_.load()) return StoppedError();
@@ -37,7 +38,12 @@ absl::Status ReplicatedJournal::Lead() {
   if (*outcome == Outcome::kRefused || replica_->place().epoch != head.epoch) {
     return absl::AbortedError("another epoch began");
   }
+  // Another leader lived until now.
+  if (replica_->place().groups != before.groups || head.epoch != before.epoch + 1) {
+    deliver_from_ms_.store(MonoMs() + pulse_.deliver_for_ms);
+  }
   leads_ = head.epoch;
+  deliver_until_ms_.store(last_begun_ms_ + pulse_.deliver_for_ms);
   has_led_ = true;
   return absl::OkStatus();
 }
@@ -48,9 +54,23 @@ AppendOutcome ReplicatedJournal::Append(std::span<const storage::RecordBatch> gr
   const JournalRecordHead head = {
       .kind = Kind::kGroup, .epoch = *leads_, .number = replica_->place().groups + 1};
   const absl::StatusOr<Outcome> outcome = Write(head, group);
-  if (outcome.ok() && *outcome == Outcome::kCounts) return AppendOutcome::kAccepted;
-  leads_.reset();
+  if (outcome.ok() && *outcome == Outcome::kCounts) {
+    // Another epoch may have begun after the group.
+    if (leads_.has_value()) deliver_until_ms_.store(last_begun_ms_ + pulse_.deliver_for_ms);
+    return AppendOutcome::kAccepted;
+  }
+  StopLeading();
   return outcome.ok() ? AppendOutcome::kFenced : AppendOutcome::kUnknown;
+}
+
+void ReplicatedJournal::StopLeading() {
+  leads_.reset();
+  deliver_until_ms_.store(0);
+}
+
+bool ReplicatedJournal::MayDeliver(uint64_t mono_ms) const {
+  return pulse_.clock == nullptr ||
+         (mono_ms >= deliver_from_ms_.load() && mono_ms < deliver_until_ms_.load());
 }
 
 absl::Status ReplicatedJournal::Follow() {
@@ -65,6 +85,8 @@ absl::StatusOr<ReplicatedJournal::Outcome> ReplicatedJournal::Write(
     const JournalRecordHead& head, std::span<const storage::RecordBatch> group) {
   const std::string bytes = storage::EncodeJournalRecord(head, group);
   Outcome outcome = Outcome::kOpen;
+  // The first attempt: its entry may be the one that counts, and which the others have seen.
+  last_begun_ms_ = MonoMs();
   while (!stopped_.load()) {
     const absl::StatusOr<uint64_t> written = log_->Append(bytes);
     if (!written.ok() && !MayTryAgain(written.status())) return written.status();
@@ -94,7 +116,7 @@ absl::Status ReplicatedJournal::ReadTo(uint64_t end, const JournalRecordHead& he
     if (read == head) {
       *outcome = Outcome::kCounts;
     } else if (read.kind == Kind::kEpoch) {
-      leads_.reset();
+      StopLeading();
       if (*outcome == Outcome::kOpen) *outcome = Outcome::kRefused;
     }
   }

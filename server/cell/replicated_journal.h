@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "server/base/clock.h"
 #include "server/cell/log.h"
 #include "server/cell/replica.h"
 #include "storage/journal.h"
@@ -30,13 +32,29 @@ namespace duetime::cell {
 //
 // A journal leads once: a group that a node made for one epoch must not count in another.
 //
-// Thread safety: one thread at a time, but Stop may run on any thread.
+// Two leaders never hand out at the same time, as long as the steady clocks of two machines run at
+// nearly the same pace. A leader may deliver for Pulse::deliver_for_ms from the beginning of an
+// append that counted. Members that follow try to lead later than that after the last entry, and if
+// the former leader still appended while they did, they wait for that time. So a leader that was cut
+// off or stopped, and goes on, hands out nothing that another one may have delivered or cancelled.
+//
+// Thread safety: one thread at a time, but Stop and MayDeliver may run on any thread.
+// A leader's time.
+struct Pulse {
+  // Null: MayDeliver is always true.
+  base::Clock* clock = nullptr;
+  // Journal::idle_append_ms.
+  uint64_t idle_append_ms = 0;
+  uint64_t deliver_for_ms = 0;
+};
+
 class ReplicatedJournal final : public storage::Journal {
  public:
   // `random` gives numbers that no other member or run gives. REQUIRES: log and replica outlive
   // the journal, and no other caller uses the replica.
-  ReplicatedJournal(Log* log, Replica* replica, std::function<uint64_t()> random)
-      : log_(log), replica_(replica), random_(std::move(random)) {}
+  ReplicatedJournal(Log* log, Replica* replica, std::function<uint64_t()> random,
+                    const Pulse& pulse = {})
+      : log_(log), replica_(replica), random_(std::move(random)), pulse_(pulse) {}
 
   // Begins an epoch, as its leader. On OK, all that earlier leaders have accepted is applied.
   // Blocks while the log is not available.
@@ -51,11 +69,16 @@ class ReplicatedJournal final : public storage::Journal {
   // accepted group is safe in the log, whatever `durability` is.
   storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
                                 storage::Durability durability) override;
+  uint64_t idle_append_ms() const override { return pulse_.idle_append_ms; }
+  bool MayDeliver(uint64_t mono_ms) const override;
 
   // Reads and applies what the log has by now: for a leader without work, which so notices that it
   // leads no more, and for members that follow. Blocks while the log has entries and cannot be
   // read. CANCELLED: Stop. Other errors are those of Log::End and Replica::Step.
   absl::Status Follow();
+
+  // From now on MayDeliver is false: the last group will say that nobody leads.
+  void StopDeliveries() { deliver_from_ms_.store(std::numeric_limits<uint64_t>::max()); }
 
   // The epoch that this member leads; nullopt if it does not lead.
   std::optional<uint64_t> leads() const { return leads_; }
@@ -75,6 +98,8 @@ class ReplicatedJournal final : public storage::Journal {
   // Appends the entry until that succeeds and the entry counts, or the entry is refused.
   absl::StatusOr<Outcome> Write(const storage::JournalRecordHead& head,
                                 std::span<const storage::RecordBatch> group);
+  void StopLeading();
+  uint64_t MonoMs() const { return pulse_.clock == nullptr ? 0 : pulse_.clock->Read().mono_ms; }
   // Reads and applies the entries before `end`, at least until `head` is refused, and follows the
   // outcome of `head`.
   absl::Status ReadTo(uint64_t end, const storage::JournalRecordHead& head, Outcome* outcome);
@@ -82,9 +107,15 @@ class ReplicatedJournal final : public storage::Journal {
   Log* const log_;
   Replica* const replica_;
   const std::function<uint64_t()> random_;
+  const Pulse pulse_;
   std::optional<uint64_t> leads_;
   bool has_led_ = false;
   std::atomic<bool> stopped_{false};
+  // When the last entry was first appended.
+  uint64_t last_begun_ms_ = 0;
+  // In between, messages may be handed out.
+  std::atomic<uint64_t> deliver_from_ms_{0};
+  std::atomic<uint64_t> deliver_until_ms_{0};
 };
 
 }  // namespace duetime::cell

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CellOptions: the knobs of a cell.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace duetime::cell {
+
+// All members have the same brokers, topic, replicas and times.
+struct CellOptions {
+  // Addresses of brokers of Apache Kafka, "host:port,host:port". Empty: this server is alone.
+  std::string cell_brokers;
+  // The topic that holds the cell's log. No other cell may use it.
+  std::string cell_topic = "duetime.cell";
+  uint64_t cell_replicas = 3;
+  // The name of this member, and where clients reach it.
+  std::string cell_member;
+  std::string cell_address;
+  // Settings of librdkafka for TLS and SASL, "name=value" per line. Empty: none.
+  std::string cell_kafka_file;
+  // See MemberOptions.
+  uint64_t cell_heartbeat_ms = 300;
+  uint64_t cell_suspect_ms = 1'500;
+};
+
+}  // namespace duetime::cell
