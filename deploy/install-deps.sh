@@ -26,6 +26,7 @@ build=(
   libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libcsv-dev zlib1g-dev     # for duetime import
   libjwt-dev                # JSON Web Tokens
+  librdkafka-dev            # the shared log of a cell
   prometheus-cpp-dev        # brings civetweb and curl, which its CMake package insists on
   libcpp-httplib-dev        # the console of the command line tool
   tzdata                    # --tz of the command line tool, civil times and recurrences in the server
