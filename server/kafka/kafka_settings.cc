@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -153,12 +153,11 @@ absl::StatusOr<Settings> ParseProperties(absl::string_view path, absl::string_vi
 absl::StatusOr<Settings> ReadProperties(const std::string& path) {
   if (path.empty()) return Settings();
   std::ifstream file(path);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || !text) {
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file || file.bad()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
   }
-  return ParseProperties(path, text.str());
+  return ParseProperties(path, text);
 }
 
 }  // namespace duetime::kafka
