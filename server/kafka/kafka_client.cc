@@ -106,7 +106,6 @@ void KafkaClient::OnError(rd_kafka_t* /*handle*/, int code, const char* text, vo
 
 void KafkaClient::OnReport(rd_kafka_t* /*handle*/, const rd_kafka_message_t* message,
                            void* /*self*/) {
-  // NOLINTNEXTLINE: the C interface has a plain field for the pointer that Append gave.
   auto* const report = static_cast<Report*>(message->_private);
   report->error = message->err;
   report->offset = message->offset;

@@ -15,7 +15,7 @@ namespace duetime::kafka {
 
 namespace {
 
-constexpr uint64_t kMebibyte = 1'024 * 1'024;
+constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 constexpr uint64_t kEntryBytesLimit = 900 * kMebibyte;
 constexpr uint64_t kCallTimeoutMinMs = 300;
 constexpr uint64_t kCallTimeoutMaxMs = 300'000;

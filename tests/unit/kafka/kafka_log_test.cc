@@ -150,6 +150,7 @@ TEST_F(KafkaLogTest, TellsThatItMayNotUseTheTopic) {
   // The client asks for the state of the topic once a second.
   for (int i = 0; i < 50 && !appended.ok(); ++i) appended = log->Append("1");
   ASSERT_TRUE(appended.ok()) << appended.status();
+  EXPECT_EQ(BytesAt(log.get(), *appended), "1");
   brokers_.FailNext(MockBrokers::kFetch, {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED});
   auto read = log->Read(*appended + 1);
   for (int i = 0; i < 30 && read.ok(); ++i) read = log->Read(*appended + 1);

@@ -27,8 +27,6 @@ class MockBrokers {
     handle_ = rd_kafka_new(RD_KAFKA_PRODUCER, conf, nullptr, 0);
     cluster_ = rd_kafka_mock_cluster_new(handle_, 3);
     rd_kafka_mock_topic_create(cluster_, "cell", 1, 3);
-    // From version 7 on, FailNext would fail the whole request and not the partition.
-    rd_kafka_mock_set_apiversion(cluster_, kFetch, 0, 6);
     SetLeader(1);
   }
   ~MockBrokers() {

@@ -11,8 +11,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const KafkaOptions kOptions = {
-    .brokers = "b", .topic = "cell", .properties_file = "", .entry_bytes_max = 10'000};
+KafkaOptions Options(uint32_t replicas) {
+  KafkaOptions options;
+  options.topic = "cell";
+  options.replicas = replicas;
+  options.entry_bytes_max = 10'000;
+  return options;
+}
 
 TopicFacts GoodFacts() {
   return {.partitions = 1,
@@ -27,17 +32,15 @@ TopicFacts GoodFacts() {
 
 TEST(TopicCheckTest, TakesATopicThatLosesNothing) {
   TopicFacts facts = GoodFacts();
-  EXPECT_TRUE(CheckTopicFacts(kOptions, facts).ok());
+  EXPECT_TRUE(CheckTopicFacts(Options(3), facts).ok());
   facts.replicas = 5;
   facts.settings["min.insync.replicas"] = "3";
   facts.settings["max.message.bytes"] = "1048588";
-  EXPECT_TRUE(CheckTopicFacts(kOptions, facts).ok());
+  EXPECT_TRUE(CheckTopicFacts(Options(3), facts).ok());
   facts = GoodFacts();
   facts.replicas = 1;
   facts.settings["min.insync.replicas"] = "1";
-  KafkaOptions alone = kOptions;
-  alone.replicas = 1;
-  EXPECT_TRUE(CheckTopicFacts(alone, facts).ok());
+  EXPECT_TRUE(CheckTopicFacts(Options(1), facts).ok());
 }
 
 TEST(TopicCheckTest, RefusesEachSettingThatLosesData) {
@@ -56,12 +59,12 @@ TEST(TopicCheckTest, RefusesEachSettingThatLosesData) {
         Case{"max.message.bytes", "", "at least 11024"}}) {
     TopicFacts facts = GoodFacts();
     facts.settings[one.name] = one.value;
-    const absl::Status status = CheckTopicFacts(kOptions, facts);
+    const absl::Status status = CheckTopicFacts(Options(3), facts);
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
     EXPECT_EQ(status.message(), std::string("topic cell: ") + one.name + " is " + one.value +
                                     ", must be " + one.needed);
     facts.settings.erase(one.name);
-    EXPECT_THAT(std::string(CheckTopicFacts(kOptions, facts).message()),
+    EXPECT_THAT(std::string(CheckTopicFacts(Options(3), facts).message()),
                 HasSubstr(std::string(one.name) + " is unknown"));
   }
 }
@@ -70,7 +73,7 @@ TEST(TopicCheckTest, RefusesMorePartitionsAndFewerReplicas) {
   TopicFacts facts = GoodFacts();
   facts.partitions = 2;
   facts.replicas = 2;
-  const absl::Status status = CheckTopicFacts(kOptions, facts);
+  const absl::Status status = CheckTopicFacts(Options(3), facts);
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_EQ(status.message(),
             "topic cell: the number of partitions is 2, must be 1; the number of replicas is 2, "
