@@ -144,6 +144,7 @@ TEST_F(KafkaLogTest, AFailedAppendSaysIfItMaySucceedLater) {
 TEST_F(KafkaLogTest, TellsThatItMayNotUseTheTopic) {
   const auto log = brokers_.Open();
   AppendAtLast(log.get(), "0");
+  EXPECT_EQ(BytesAt(log.get(), 0), "0");
   brokers_.FailNext(MockBrokers::kProduce, {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED});
   auto appended = log->Append("1");
   EXPECT_TRUE(absl::IsPermissionDenied(appended.status())) << appended.status();
@@ -151,9 +152,14 @@ TEST_F(KafkaLogTest, TellsThatItMayNotUseTheTopic) {
   for (int i = 0; i < 50 && !appended.ok(); ++i) appended = log->Append("1");
   ASSERT_TRUE(appended.ok()) << appended.status();
   EXPECT_EQ(BytesAt(log.get(), *appended), "1");
-  brokers_.FailNext(MockBrokers::kFetch, {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED});
+  // A single error is sometimes not reported by librdkafka.
   auto read = log->Read(*appended + 1);
-  for (int i = 0; i < 30 && read.ok(); ++i) read = log->Read(*appended + 1);
+  for (int i = 0; i < 30 && read.ok(); ++i) {
+    if (i % 5 == 0) {
+      brokers_.FailNext(MockBrokers::kFetch, {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED});
+    }
+    read = log->Read(*appended + 1);
+  }
   EXPECT_TRUE(absl::IsPermissionDenied(read.status())) << read.status();
   EXPECT_EQ(BytesAt(log.get(), *appended), "1");
 }
@@ -216,7 +222,9 @@ TEST_F(KafkaLogTest, FollowsThePartitionToItsNextLeader) {
 }
 
 TEST_F(KafkaLogTest, OutlivesItsBrokers) {
-  const auto log = brokers_.Open();
+  KafkaOptions options = brokers_.options();
+  options.call_timeout_ms = 500;
+  const auto log = MockBrokers::Open(options);
   AppendAtLast(log.get(), "0");
   EXPECT_EQ(BytesAt(log.get(), 0), "0");
   for (const int broker : {1, 2, 3}) brokers_.SetDown(broker);
