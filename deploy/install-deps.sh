@@ -65,7 +65,7 @@ command -v chromium >/dev/null || test+=(chromium)
 runtime=(
   libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 librocksdb7.8
   libspdlog1.10 libfmt9 libtomlplusplus3 libprometheus-cpp-core1.0
-  libcsv3 zlib1g libcpp-httplib0.11 libjwt0
+  libcsv3 zlib1g libcpp-httplib0.11 libjwt0 librdkafka1
   tzdata
 )
 
