@@ -26,6 +26,7 @@ build=(
   libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libcsv-dev zlib1g-dev     # for duetime import
   libjwt-dev                # JSON Web Tokens
+  librdkafka-dev            # the shared log of a cell
   prometheus-cpp-dev        # brings civetweb and curl, which its CMake package insists on
   libcpp-httplib-dev        # the console of the command line tool
   tzdata                    # --tz of the command line tool, civil times and recurrences in the server
@@ -64,7 +65,7 @@ command -v chromium >/dev/null || test+=(chromium)
 runtime=(
   libabsl20220623 libgrpc++1.51 libgrpc29 libprotobuf32 libssl3 librocksdb7.8
   libspdlog1.10 libfmt9 libtomlplusplus3 libprometheus-cpp-core1.0
-  libcsv3 zlib1g libcpp-httplib0.11 libjwt0
+  libcsv3 zlib1g libcpp-httplib0.11 libjwt0 librdkafka1
   tzdata
 )
 

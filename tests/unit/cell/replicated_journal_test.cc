@@ -18,6 +18,7 @@
 
 #include "storage/byte_order.h"
 #include "tests/support/fake_log.h"
+#include "tests/support/number_state.h"
 
 namespace duetime::cell {
 namespace {
@@ -26,48 +27,11 @@ using storage::AppendOutcome;
 using storage::Durability;
 using storage::JournalRecordHead;
 using Kind = storage::JournalRecordHead::Kind;
-using storage::Record;
-using storage::RecordBatch;
-using storage::RecordType;
-using storage::TopicId;
 using test::Dice;
 using test::FakeLog;
+using test::GroupOf;
+using test::NumberState;
 using ::testing::ElementsAre;
-
-// A group with a number, which tells it from other groups.
-std::vector<RecordBatch> GroupOf(uint32_t number) {
-  return {{Record{.type = RecordType::kTopic, .topic = TopicId{number}, .value = "t"}}};
-}
-
-// Keeps the numbers of the groups, and every state before, because a crash may lose the last ones.
-class NumberState final : public AppliedState {
- public:
-  LogPlace place() const override { return places_.back(); }
-  // What the next Apply returns, unless OK.
-  absl::Status error;
-
-  absl::Status Apply(std::span<const RecordBatch> group, const LogPlace& place) override {
-    if (!error.ok()) return error;
-    for (const RecordBatch& batch : group) {
-      for (const Record& record : batch) numbers_.push_back(static_cast<uint32_t>(record.topic));
-    }
-    places_.push_back(place);
-    sizes_.push_back(numbers_.size());
-    return absl::OkStatus();
-  }
-  void LoseLast(size_t count) {
-    const size_t keep = places_.size() - std::min(count, places_.size() - 1);
-    places_.resize(keep);
-    sizes_.resize(keep);
-    numbers_.resize(sizes_.back());
-  }
-  const std::vector<uint32_t>& numbers() const { return numbers_; }
-
- private:
-  std::vector<uint32_t> numbers_;
-  std::vector<LogPlace> places_{{}};
-  std::vector<size_t> sizes_{0};
-};
 
 // A member of a cell; Restart is a crash and a start.
 class Member {
