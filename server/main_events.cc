@@ -17,8 +17,6 @@
 namespace duetime {
 namespace {
 
-constexpr std::chrono::seconds kLookEvery{1};
-
 void Reload(const Invocation& invocation, config::Config* in_force) {
   const config::Loaded loaded = config::Load(invocation.argc, invocation.argv);
   if (!loaded.run) {
@@ -39,15 +37,15 @@ void Reload(const Invocation& invocation, config::Config* in_force) {
 }  // namespace
 
 int WaitForStop(const Invocation& invocation, config::Config in_force,
-                const std::function<bool()>& restart_helps) {
+                std::chrono::milliseconds look_every, const std::function<bool()>& ended) {
   for (;;) {
-    const int signal = runtime::WaitForSignal(kLookEvery);
+    const int signal = runtime::WaitForSignal(look_every);
     if (signal == SIGHUP) {
       Reload(invocation, &in_force);
       continue;
     }
     if (signal != 0) return signal;
-    if (restart_helps()) return 0;
+    if (ended()) return 0;
   }
 }
 

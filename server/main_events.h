@@ -3,6 +3,7 @@
 // What main does while the daemon serves: it waits for signals, and for the end of a failure.
 #pragma once
 
+#include <chrono>
 #include <functional>
 
 #include "server/config/config.h"
@@ -15,11 +16,11 @@ struct Invocation {
   const char* const* argv = nullptr;
 };
 
-// Waits for SIGTERM or SIGINT and returns its number; or returns 0 once `restart_helps`, which it
-// asks every second. On SIGHUP it reads the command line's
-// configuration file again, and puts its log_level into force. Other knobs need a restart; a log
-// line names those that differ. A file with faults changes nothing.
+// Waits for SIGTERM or SIGINT and returns its number; or returns 0 once `ended`, which it asks
+// every `look_every`. On SIGHUP it reads the command line's configuration file again, and puts its
+// log_level into force. Other knobs need a restart; a log line names those that differ. A file with
+// faults changes nothing.
 int WaitForStop(const Invocation& invocation, config::Config in_force,
-                const std::function<bool()>& restart_helps);
+                std::chrono::milliseconds look_every, const std::function<bool()>& ended);
 
 }  // namespace duetime

@@ -34,6 +34,8 @@
 namespace duetime {
 namespace {
 
+constexpr uint16_t kShardsInCell = 4;
+
 void LogStore(storage::RocksDbStoreOptions::LogLevel level, absl::string_view text) {
   const bool error = level == storage::RocksDbStoreOptions::LogLevel::kError;
   spdlog::log(error ? spdlog::level::err : spdlog::level::warn, "store: {}", std::string(text));
@@ -104,7 +106,8 @@ std::shared_ptr<const runtime::StallWatch> WatchProgress(const runtime::Node* no
                                                          runtime::Housekeeping* housekeeping) {
   auto progress = std::make_shared<runtime::StallWatch>();
   auto look = [=, watched = runtime::SupervisorWatches(), told = std::string()]() mutable {
-    progress->Look(node->turns());
+    // The engines of a member that follows do not run.
+    if (grpc->NotReady() != "standby") progress->Look(node->turns());
     const std::string trouble = progress->Trouble();
     const std::string state = StateText(trouble, *grpc, *housekeeping);
     if (std::exchange(told, state) != state) {
@@ -202,11 +205,15 @@ absl::Status FitProcessLimits(config::Config* config) {
   return absl::OkStatus();
 }
 
-storage::RocksDbStoreOptions StoreOptionsOf(const storage::StoreOptions& knobs, bool init) {
+storage::RocksDbStoreOptions StoreOptionsOf(const storage::StoreOptions& knobs, bool init,
+                                            bool in_cell) {
   const unsigned half_the_cores = std::thread::hardware_concurrency() / 2;
   storage::RocksDbStoreOptions options{knobs};
   options.shards_if_new =
       static_cast<uint16_t>(std::clamp<unsigned>(half_the_cores, 1, protocol::kShardCountMax));
+  if (in_cell) options.shards_if_new = kShardsInCell;
+  options.use = in_cell ? storage::RocksDbStoreOptions::Use::kInCell
+                        : storage::RocksDbStoreOptions::Use::kAlone;
   options.create_if_missing = init;
   options.log = LogStore;
   return options;
@@ -263,6 +270,12 @@ absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Co
                                            [from] { return ReadAll(from); }),
       {.not_ready = [grpc = from.grpc] { return grpc->NotReady(); },
        .not_healthy = [progress = from.progress] { return progress->Trouble(); }});
+}
+
+void LogStandby(const api::Server& grpc) {
+  spdlog::info("standby: duetimed {} grpc={}", config::Version(),
+               absl::StrJoin(grpc.addresses(), ","));
+  runtime::NotifySupervisor("READY=1");
 }
 
 void LogReady(const storage::RocksDbStore& store, const runtime::Node& node,

@@ -32,9 +32,11 @@ namespace duetime {
 // open_files_max.
 absl::Status FitProcessLimits(config::Config* config);
 
-// The shards of a new store are half the cores. The store's warnings and errors go to the daemon's
+// The shards of a new store are half the cores; in a cell, 4, because all members need the same
+// number. The store's warnings and errors go to the daemon's
 // log. `init`: a missing store is created.
-storage::RocksDbStoreOptions StoreOptionsOf(const storage::StoreOptions& knobs, bool init);
+storage::RocksDbStoreOptions StoreOptionsOf(const storage::StoreOptions& knobs, bool init,
+                                            bool in_cell);
 
 // `store` outlives the housekeeping.
 runtime::StoreTasks TasksOf(storage::RocksDbStore* store);
@@ -85,6 +87,9 @@ struct Measured {
 absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Config& config,
                                                                 metrics::RpcStats* rpc_stats,
                                                                 const Measured& from);
+
+// Logs that the daemon follows its cell, and tells the supervisor that it has started.
+void LogStandby(const api::Server& grpc);
 
 // Logs that the daemon serves, with its addresses, and tells the supervisor. `exporter` may be
 // null.

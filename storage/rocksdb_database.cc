@@ -83,11 +83,12 @@ absl::StatusOr<std::unique_ptr<RocksDbDatabase>> RocksDbDatabase::Open(
     const RocksDbStoreOptions& options) {
   std::unique_ptr<RocksDbDatabase> database(new RocksDbDatabase(options));
   using Step = absl::Status (RocksDbDatabase::*)();
-  for (const Step step : {&RocksDbDatabase::FindDirectory, &RocksDbDatabase::LockDirectory,
-                          &RocksDbDatabase::ReadWitness, &RocksDbDatabase::CheckFiles,
-                          &RocksDbDatabase::CheckContinuity, &RocksDbDatabase::OpenDb,
-                          &RocksDbDatabase::CheckContents, &RocksDbDatabase::CheckUse,
-                          &RocksDbDatabase::Upgrade, &RocksDbDatabase::BeginEpoch, &RocksDbDatabase::RemoveInitFile}) {
+  for (const Step step :
+       {&RocksDbDatabase::FindDirectory, &RocksDbDatabase::LockDirectory,
+        &RocksDbDatabase::ReadWitness, &RocksDbDatabase::CheckFiles,
+        &RocksDbDatabase::CheckContinuity, &RocksDbDatabase::OpenDb,
+        &RocksDbDatabase::CheckContents, &RocksDbDatabase::CheckUse, &RocksDbDatabase::Upgrade,
+        &RocksDbDatabase::BeginEpoch, &RocksDbDatabase::RemoveInitFile}) {
     if (absl::Status status = (database.get()->*step)(); !status.ok()) return status;
   }
   return database;

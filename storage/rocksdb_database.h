@@ -21,7 +21,6 @@
 #include "storage/count_group.h"
 #include "storage/file_system.h"
 #include "storage/key_codec.h"
-#include "storage/log_place.h"
 #include "storage/rocksdb_compaction.h"
 #include "storage/rocksdb_damage.h"
 #include "storage/rocksdb_store.h"

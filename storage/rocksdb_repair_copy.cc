@@ -142,8 +142,8 @@ absl::Status RepairCopy::CopyMeta() {
 
 absl::Status RepairCopy::TakeMeta(absl::string_view key, absl::string_view value) {
   // The target has its own.
-  for (const StoreKey& own :
-       {FormatVersionKey(), StoreIdKey(), ShardCountKey(), WitnessFileKey(), UpgradeKey(), LogPlaceKey()}) {
+  for (const StoreKey& own : {FormatVersionKey(), StoreIdKey(), ShardCountKey(), WitnessFileKey(),
+                              UpgradeKey(), LogPlaceKey()}) {
     if (key == own.bytes()) return absl::OkStatus();
   }
   if (key == EpochKey().bytes()) {

@@ -127,9 +127,9 @@ class RocksDbStore final : public JournaledStore {
   // REQUIRES: the store is used alone.
   AppendOutcome Append(std::span<const RecordBatch> group, Durability durability) override;
 
-  // Applies a group of a cell's log, and moves to `place`, together or not at all. Not synced: after
-  // a power cut the store is at an earlier place. An error fences the store. REQUIRES: the store is
-  // used in a cell; one caller at a time.
+  // Applies a group of a cell's log, and moves to `place`, together or not at all. Not synced:
+  // after a power cut the store is at an earlier place. An error fences the store. REQUIRES: the
+  // store is used in a cell; one caller at a time.
   absl::Status ApplyLogged(std::span<const RecordBatch> group, const LogPlace& place);
   // The place of the last ApplyLogged. REQUIRES: the store is used in a cell; the caller is that of
   // ApplyLogged.

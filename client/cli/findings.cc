@@ -59,6 +59,12 @@ Finding CheckState(const v1::ServerInfoResponse& info) {
     case v1::SERVING_STATE_STORAGE_FAILED:
       return Bad("server", "a write to its disk failed, and it accepts nothing",
                  "Find the cause in its log, then restart it; acknowledged messages are safe.");
+    case v1::SERVING_STATE_STANDBY:
+      if (info.leader_address().empty()) {
+        return Warning("server", "follows its cell, which nobody leads",
+                       "Wait two seconds; if this lasts, see Cell in the runbook.");
+      }
+      return Ok("server", absl::StrCat("follows its cell; the leader is ", info.leader_address()));
     default:
       return Warning("server", absl::StrCat("is ", WordOf(info.state()), " and accepts nothing"),
                      "Wait a moment; if this lasts, its log says what it waits for.");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace duetime::client {
@@ -20,6 +21,13 @@ constexpr int kReceiveBytesMax = 64 << 20;
 constexpr int kReconnectFirstMs = 50;
 constexpr int kReconnectMaxMs = 1'000;
 constexpr int kConnectTimeoutMs = 5'000;
+
+// For several addresses, the members of a cell: calls go to the one whose health is SERVING, which is
+// the leader. With one address there is no such check, because a server that drains still takes
+// settlements.
+constexpr char kFollowTheLeader[] =
+    R"({"loadBalancingConfig": [{"round_robin": {}}],)"
+    R"( "healthCheckConfig": {"serviceName": "duetime.v1.Messages"}})";
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -86,6 +94,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& 
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kReceiveBytesMax);
   arguments.SetMaxSendMessageSize(-1);
+  if (absl::StrContains(address.target, ',')) arguments.SetServiceConfigJSON(kFollowTheLeader);
   return grpc::CreateCustomChannel(address.target, *credentials, arguments);
 }
 

@@ -104,6 +104,8 @@ std::string Server::NotReady() const {
       return "";
     case ServingState::kStarting:
       return "starting";
+    case ServingState::kStandby:
+      return "standby";
     case ServingState::kDraining:
       return "draining";
     case ServingState::kStorageFailed:
@@ -118,6 +120,11 @@ size_t Server::topics() const {
 
 size_t Server::subscriptions() const {
   return context_.node.load() == nullptr ? 0 : context_.catalog().subscriptions();
+}
+
+void Server::ShowStandby(const std::string& leader) {
+  context_.SetLeader(leader);
+  if (context_.Advance(ServingState::kStandby)) shell_->WakeAll();
 }
 
 void Server::Serve(ServeFacts facts) {

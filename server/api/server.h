@@ -62,6 +62,10 @@ class Server final : public runtime::EffectSink {
   // health is NOT_SERVING. An error names the address that cannot be bound.
   absl::Status Listen();
 
+  // Until Serve, calls are refused with NOT_LEADER, which names the address of the member that
+  // leads the cell; empty: none does. May be called again. REQUIRES: Listen returned OK.
+  void ShowStandby(const std::string& leader);
+
   // Starts to accept calls. REQUIRES: Listen returned OK.
   void Serve(ServeFacts facts);
 
@@ -91,7 +95,8 @@ class Server final : public runtime::EffectSink {
   int64_t certificate_not_after() const;
   // True while the newest TLS files are refused.
   bool tls_stale() const;
-  // Empty while the server accepts calls; else why not: "starting", "draining", "storage failed".
+  // Empty while the server accepts calls; else why not: "starting", "standby", "draining", "storage
+  // failed".
   std::string NotReady() const;
   // The number of open Subscribe streams.
   uint64_t streams() const { return context_.streams.load(); }

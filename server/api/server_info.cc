@@ -16,6 +16,8 @@ v1::ServingState ServingStateToProto(ServingState state) {
   switch (state) {
     case ServingState::kStarting:
       return v1::SERVING_STATE_STARTING;
+    case ServingState::kStandby:
+      return v1::SERVING_STATE_STANDBY;
     case ServingState::kServing:
       return v1::SERVING_STATE_SERVING;
     case ServingState::kDraining:
@@ -128,6 +130,7 @@ Co<absl::Status> ServerInfo(ApiWorker& worker, rpc::UnaryCall& call, const v1::S
   SetDuration(now.mono_ms - context.started.mono_ms, response->mutable_uptime());
   SetTimestamp(now.wall_ms, response->mutable_server_time());
   response->set_clock_state(ClockStateToProto(context.clock->state()));
+  response->set_leader_address(context.leader());
   FillLimits(context, response->mutable_limits());
   if (const runtime::Node* node = context.node.load(); node != nullptr) {
     response->set_epoch(static_cast<int64_t>(context.epoch));

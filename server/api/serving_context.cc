@@ -20,6 +20,17 @@ absl::Status StartingError() {
       {.reason = "STARTING", .field = "", .metadata = {}, .retry_after_ms = 1000});
 }
 
+absl::Status NotLeaderError(const std::string& leader) {
+  return base::MakeError(absl::StatusCode::kUnavailable,
+                         leader.empty()
+                             ? "no member of the cell leads now"
+                             : absl::StrCat("another member of the cell leads: ", leader),
+                         {.reason = "NOT_LEADER",
+                          .field = "",
+                          .metadata = {{"leader", leader}},
+                          .retry_after_ms = 200});
+}
+
 absl::Status DiskLowError() {
   return base::MakeError(
       absl::StatusCode::kResourceExhausted,
@@ -34,6 +45,8 @@ absl::Status ServingContext::Admit(CallKind kind) const {
   switch (state.load(std::memory_order_acquire)) {
     case ServingState::kStarting:
       return StartingError();
+    case ServingState::kStandby:
+      return NotLeaderError(leader());
     case ServingState::kServing:
       break;
     case ServingState::kDraining:

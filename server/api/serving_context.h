@@ -68,7 +68,8 @@ struct ServingContext : rpc::ServerState {
     slow_request_ms = options.slow_request_ms;
   }
 
-  // OK, or why a call of this kind is refused now: STARTING, DRAINING, STORAGE_FAILED, DISK_LOW.
+  // OK, or why a call of this kind is refused now: STARTING, NOT_LEADER, DRAINING, STORAGE_FAILED,
+  // DISK_LOW.
   absl::Status Admit(CallKind kind) const;
 
   // REQUIRES: node is not null.

@@ -32,18 +32,18 @@ bool Passes(const absl::Status& error) {
 }  // namespace
 
 Member::Member(const MemberOptions& options, Log* log, AppliedState* state,
-               storage::MessageStore* store, base::Clock* clock, std::function<uint64_t()> random)
+               storage::MessageStore* store, base::Clock* clock,
+               const std::function<uint64_t()>& draw)
     : options_(options),
       store_(store),
       clock_(clock),
       replica_(log, state),
-      journal_(log, &replica_, random,
+      journal_(log, &replica_, draw,
                {.clock = clock,
                 .idle_append_ms = options.heartbeat_ms,
                 .deliver_for_ms = options.suspect_ms * 2 / 3}),
       alive_ms_(clock->Read().mono_ms),
-      first_try_ms_(alive_ms_ + options.first_try_after_ms),
-      suspect_ms_(options.suspect_ms + random() % (options.suspect_ms / 5 + 1)) {}
+      suspect_ms_(options.suspect_ms + draw() % (options.suspect_ms / 5 + 1)) {}
 
 absl::StatusOr<bool> Member::Step() {
   const auto entry = replica_.Step();
@@ -58,7 +58,6 @@ absl::StatusOr<bool> Member::Step() {
     alive_ms_ = now_ms;
     return false;
   }
-  if (now_ms < first_try_ms_) return false;
   const LogPlace& place = replica_.place();
   // A leader that has just begun its epoch announces itself next.
   const bool begins = place.epoch != 0 && place.groups == place.groups_before_epoch;
@@ -81,14 +80,13 @@ absl::StatusOr<bool> Member::TryToLead() {
 }
 
 absl::Status Member::ReadLeader() {
-  const auto value =
-      store_->GetObject(storage::ObjectKind::kCell, storage::kNoShard, kLeaderName);
+  const auto value = store_->GetObject(storage::ObjectKind::kCell, storage::kNoShard, kLeaderName);
   if (!value.ok()) return value.status();
   leader_ = value->has_value() ? DecodeLeader(**value).value_or(LeaderRecord{}) : LeaderRecord{};
   if (leader_.shards != 0 && leader_.shards != options_.self.shards) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the leader ", leader_.name, " has ", leader_.shards,
-                     " shards, and this member ", options_.self.shards));
+    return absl::FailedPreconditionError(absl::StrCat("the leader ", leader_.name, " has ",
+                                                      leader_.shards, " shards, and this member ",
+                                                      options_.self.shards));
   }
   return absl::OkStatus();
 }

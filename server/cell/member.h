@@ -26,9 +26,6 @@ struct MemberOptions {
   // that two members seldom try at once. A leader that gets no answer from the log stops its
   // deliveries after two thirds of it.
   uint64_t suspect_ms = 1'500;
-  // This member first tries to lead after this time. A leader that has given up its place gives it
-  // to another member.
-  uint64_t first_try_after_ms = 0;
 };
 
 // Follows the log, and begins an epoch when nobody leads: the last leader has resigned, or is
@@ -36,10 +33,10 @@ struct MemberOptions {
 // leads. Thread safety: one thread at a time; what journal() may do on other threads.
 class Member {
  public:
-  // `random` gives numbers that no other member or run gives. `store` is what `state` writes.
+  // `draw` gives numbers that no other member or run gives. `store` is what `state` writes.
   // REQUIRES: all pointers outlive the member.
   Member(const MemberOptions& options, Log* log, AppliedState* state, storage::MessageStore* store,
-         base::Clock* clock, std::function<uint64_t()> random);
+         base::Clock* clock, const std::function<uint64_t()>& draw);
 
   // Reads one entry, or tries to lead, and returns whether this member leads now. Blocks as long as
   // the log's calls do; an attempt to lead blocks until the log can be written. Errors are those of
@@ -71,7 +68,6 @@ class Member {
   LeaderRecord leader_;
   // The last time at which the leader lived, or this member could not know.
   uint64_t alive_ms_ = 0;
-  uint64_t first_try_ms_ = 0;
   uint64_t suspect_ms_ = 0;
 };
 

@@ -35,8 +35,9 @@ namespace duetime::cell {
 // Two leaders never hand out at the same time, as long as the steady clocks of two machines run at
 // nearly the same pace. A leader may deliver for Pulse::deliver_for_ms from the beginning of an
 // append that counted. Members that follow try to lead later than that after the last entry, and if
-// the former leader still appended while they did, they wait for that time. So a leader that was cut
-// off or stopped, and goes on, hands out nothing that another one may have delivered or cancelled.
+// the former leader still appended while they did, they wait for that time. So a leader that was
+// cut off or stopped, and goes on, hands out nothing that another one may have delivered or
+// cancelled.
 //
 // Thread safety: one thread at a time, but Stop and MayDeliver may run on any thread.
 // A leader's time.

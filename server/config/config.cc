@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -98,6 +99,26 @@ void CheckMetricsAddress(const Config& config, std::vector<std::string>* faults)
                    "address, or set metrics_insecure_nonloopback = true"));
 }
 
+void CheckCell(const cell::CellOptions& cell, std::vector<std::string>* faults) {
+  if (cell.cell_brokers.empty()) return;
+  const std::pair<const char*, const std::string*> needed[] = {
+      {"cell_topic", &cell.cell_topic},
+      {"cell_member", &cell.cell_member},
+      {"cell_address", &cell.cell_address}};
+  for (const auto& [name, value] : needed) {
+    if (value->empty()) {
+      faults->push_back(absl::StrCat(name, " is required, because cell_brokers is set"));
+    } else if (absl::StrContains(*value, "\n")) {
+      faults->push_back(absl::StrCat(name, " must be one line"));
+    }
+  }
+  constexpr uint64_t kBeats = 4;
+  if (cell.cell_suspect_ms < kBeats * cell.cell_heartbeat_ms) {
+    faults->push_back(absl::StrCat("cell_suspect_ms = ", cell.cell_suspect_ms, " must be at least ",
+                                   kBeats, " times cell_heartbeat_ms = ", cell.cell_heartbeat_ms));
+  }
+}
+
 struct Order {
   const char* smaller;
   uint64_t smaller_value;
@@ -138,6 +159,7 @@ absl::Status Validate(const Config& config) {
   CheckAddresses(config, &faults);
   CheckMetricsAddress(config, &faults);
   CheckAccess(config, &faults);
+  CheckCell(config.cell, &faults);
   CheckOrders(config, &faults);
   if (faults.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(faults, "\n"));

@@ -9,6 +9,7 @@
 
 #include "server/access/access_control.h"
 #include "server/api/server_options.h"
+#include "server/cell/cell_options.h"
 #include "server/metrics/exporter_options.h"
 #include "server/runtime/audit_log.h"
 #include "server/runtime/runtime_options.h"
@@ -29,6 +30,7 @@ struct Config {
   runtime::ClockOptions clock;
   runtime::LogOptions log;
   metrics::ExporterOptions metrics;
+  cell::CellOptions cell;
   access::AccessOptions access;
   runtime::AuditOptions audit;
 };

@@ -28,6 +28,7 @@ constexpr char kRequests[] = "Limits of requests";
 constexpr char kPipeline[] = "Threads and queues";
 constexpr char kDelivery[] = "Delivery";
 constexpr char kTime[] = "Time";
+constexpr char kCell[] = "Cell";
 constexpr char kOperation[] = "Operation";
 
 // A knob whose value is a text, a list of texts, or a bool; `accessor` decides which.
@@ -363,6 +364,44 @@ std::vector<Knob> PacingKnobs() {
   };
 }
 
+std::vector<Knob> CellKnobs() {
+  return {
+      Text("cell_brokers", kCell,
+           "Brokers of Apache Kafka, host:port,host:port. If set, this server is a member of a "
+           "cell: "
+           "a topic of Kafka is its journal, one member serves, and the others follow it and take "
+           "over. Empty: this server is alone.",
+           [](auto& c) { return &c.cell.cell_brokers; }),
+      Text("cell_topic", kCell,
+           "The topic of Kafka that is the journal of the cell. The first member creates it. No "
+           "other cell may use it, and nobody may shorten it.",
+           [](auto& c) { return &c.cell.cell_topic; }),
+      Number("cell_replicas", kCell, Unit::kCount, {1, 7},
+             "How many brokers store each record of cell_topic. All but one of them must have a "
+             "record before it is acknowledged. 1 is for trials only.",
+             [](auto& c) { return &c.cell.cell_replicas; }),
+      Text("cell_member", kCell,
+           "The name of this member, other than those of the other members. Needed in a cell.",
+           [](auto& c) { return &c.cell.cell_member; }),
+      Text("cell_address", kCell,
+           "host:port where clients reach this member. Other members tell it to clients. Needed in "
+           "a cell.",
+           [](auto& c) { return &c.cell.cell_address; }),
+      Text("cell_kafka_file", kCell,
+           "File with settings of librdkafka for TLS and SASL, one name=value per line, such as "
+           "security.protocol=SASL_SSL. Empty: none.",
+           [](auto& c) { return &c.cell.cell_kafka_file; }),
+      Number("cell_heartbeat_ms", kCell, Unit::kMillis, {10, 60 * kSecond},
+             "A leader without work writes an empty record this often.",
+             [](auto& c) { return &c.cell.cell_heartbeat_ms; }),
+      Number("cell_suspect_ms", kCell, Unit::kMillis, {100, 600 * kSecond},
+             "A member takes over when the leader has written nothing for this long, or up to a "
+             "fifth longer. A leader that cannot write stops its deliveries after two thirds of "
+             "this time. At least four times cell_heartbeat_ms.",
+             [](auto& c) { return &c.cell.cell_suspect_ms; }),
+  };
+}
+
 std::vector<Knob> OtherKnobs() {
   return {
       Number("clock_forward_step_max_ms", kTime, Unit::kMillis, {kSecond, 36'500 * kDay},
@@ -399,7 +438,7 @@ std::span<const Knob> Knobs() {
     std::vector<Knob> all;
     for (const std::vector<Knob>& part :
          {StorageKnobs(), NetworkKnobs(), AccessKnobs(), RequestKnobs(), PipelineKnobs(),
-          DeliveryKnobs(), MessageKnobs(), PacingKnobs(), OtherKnobs()}) {
+          DeliveryKnobs(), MessageKnobs(), PacingKnobs(), CellKnobs(), OtherKnobs()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

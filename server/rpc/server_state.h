@@ -5,14 +5,17 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "server/base/clock.h"
+#include "server/base/mutex.h"
 #include "server/metrics/rpc_stats.h"
 
 namespace duetime::rpc {
 
-// The phase of the server's life. It only moves to a higher value.
-enum class ServingState : uint8_t { kStarting, kServing, kDraining, kStorageFailed };
+// The phase of the server's life. It only moves to a higher value. kStandby: another member of the
+// cell serves.
+enum class ServingState : uint8_t { kStarting, kStandby, kServing, kDraining, kStorageFailed };
 
 // Thread-safe.
 struct ServerState {
@@ -30,6 +33,16 @@ struct ServerState {
     return false;
   }
 
+  // Where clients reach the member that leads the cell; empty if there is none.
+  void SetLeader(const std::string& address) {
+    base::MutexLock lock(&leader_mutex_);
+    leader_ = address;
+  }
+  std::string leader() const {
+    base::MutexLock lock(&leader_mutex_);
+    return leader_;
+  }
+
   base::Clock* const clock;
   metrics::RpcStats* const stats;
   std::atomic<ServingState> state{ServingState::kStarting};
@@ -37,6 +50,10 @@ struct ServerState {
   uint64_t slow_request_ms = 0;
   // True once shutdown has begun: streams end, and the workers take no new calls.
   std::atomic<bool> ending{false};
+
+ private:
+  mutable base::Mutex leader_mutex_;
+  std::string leader_ ABSL_GUARDED_BY(leader_mutex_);
 };
 
 }  // namespace duetime::rpc

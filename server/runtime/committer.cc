@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/runtime/committer.h"
 
+#include <chrono>
 #include <iterator>
 #include <pthread.h>
 #include <span>
@@ -106,12 +107,14 @@ bool Committer::Gather() {
 }
 
 bool Committer::WaitForWork() {
-  const std::chrono::milliseconds period(journal_->idle_append_ms());
-  if (period.count() == 0 || failed()) {
+  const uint64_t period_micros = journal_->idle_append_ms() * 1'000;
+  if (period_micros == 0 || failed()) {
     wake_.Wait(&mutex_);
     return true;
   }
-  return wake_.WaitUntil(&mutex_, last_append_ + period);
+  const uint64_t idle_micros = base::ReadMicros() - last_append_micros_;
+  if (idle_micros >= period_micros) return false;
+  return wake_.WaitFor(&mutex_, std::chrono::microseconds(period_micros - idle_micros));
 }
 
 void Committer::FormGroup() {
@@ -152,7 +155,7 @@ void Committer::Append() {
   }
   {
     base::MutexLock lock(&mutex_);
-    last_append_ = std::chrono::steady_clock::now();
+    last_append_micros_ = start + micros;
     ++stats_.groups;
     if (group_durability_ == storage::Durability::kSynced) ++stats_.syncs;
     stats_.batches += group_.size();

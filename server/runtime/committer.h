@@ -5,7 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
@@ -76,12 +75,13 @@ class Committer {
 
  private:
   void Run();
-  // Moves submitted batches into pending_; waits for the first one, or until it is time to append an
-  // empty group. Returns false when the thread must end.
+  // Moves submitted batches into pending_; waits for the first one, or until it is time to append
+  // an empty group. Returns false when the thread must end.
   bool Gather();
   // Returns false if it is time for an empty group.
   bool WaitForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Moves the next group from pending_, which may be empty, into group_, and adds up its records, bytes and durability.
+  // Moves the next group from pending_, which may be empty, into group_, and adds up its records,
+  // bytes and durability.
   void FormGroup();
   void Append();
   void Report(storage::AppendOutcome outcome);
@@ -95,7 +95,7 @@ class Committer {
   base::CondVar wake_;
   std::vector<Submission> queue_ ABSL_GUARDED_BY(mutex_);
   bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
-  std::chrono::steady_clock::time_point last_append_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_append_micros_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   CommitStats stats_ ABSL_GUARDED_BY(mutex_);
 

@@ -49,7 +49,8 @@ struct EngineOptions {
 // messages by about a millisecond; (2) an idle engine sleeps, and wakes at least once a second to
 // detect steps of the clock; (3) after Stop, the engine answers every accepted command before its
 // thread ends; (4) the last records of the thread are those of a clean stop (Shard::Close); (5) the
-// shard is held (Shard::Hold) until mailbox().Begin(), and while the journal does not allow deliveries.
+// shard is held (Shard::Hold) until mailbox().Begin(), and while the journal does not allow
+// deliveries.
 //
 // Thread safety: the owner calls Recover and Start, once, in this order. The mailbox and stats may
 // be used from any thread.

@@ -25,16 +25,20 @@
 //                                          reach open_answers_bytes_max; RetryInfo says when to retry
 //   UNAUTHENTICATED    CREDENTIALS_REQUIRED   the client showed no token, client certificate or Unix socket, and may not
 //                                          do this without
-//   UNAUTHENTICATED    INVALID_CREDENTIALS    the token is unknown, revoked or expired, or the JWT is not accepted. A
-//                                          stream ends with this within a second after its token has expired
+//   UNAUTHENTICATED    INVALID_CREDENTIALS    the token is unknown, revoked or expired, the JWT is not accepted, or the
+//                                          client certificate has expired since the connection began. A stream ends
+//                                          with this within a second after its token or certificate has expired
 //   PERMISSION_DENIED  ACCESS_DENIED       no rule of access_file allows this (metadata: principal, verb, topic). A client
 //                                          may ask for a topic that does not exist; the answer is the same. What a
 //                                          request names by id, or by the name of a recurrence or an operation, is
 //                                          NOT_FOUND if the client has no right to its topic, and lists leave it out
 //   RESOURCE_EXHAUSTED QUOTA_EXCEEDED      the client or the topic has used up its quota (metadata: quota, limit, of);
-//                                          RetryInfo says when to retry
+//                                          RetryInfo says when to retry. A client that is refused more than 200
+//                                          times per second gets the further answers at this rate, each at most 5 s late
 //   RESOURCE_EXHAUSTED TOO_MANY_REFUSED_CREDENTIALS   too many refused credentials came from the client's address
 //   UNAVAILABLE        STARTING, DRAINING  the server does not serve yet, or no longer; RetryInfo says when to retry
+//   UNAVAILABLE        NOT_LEADER          another member of the cell serves (metadata: leader, its address, empty if no
+//                                          member leads); try it there, or again after RetryInfo
 //   UNAVAILABLE        STORAGE_FAILED      a write to the journal failed; the server accepts nothing until a restart
 //   DATA_LOSS          CHECKSUM_MISMATCH   bytes on disk that the answer needs are damaged; nothing was
 //                                          changed. Metadata: file, offset, family, first_key, last_key, if a block of

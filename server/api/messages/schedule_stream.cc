@@ -194,6 +194,7 @@ void ScheduleStream::OnServingState() {
   const ServingContext& context = api_->context();
   switch (context.state.load()) {
     case ServingState::kStarting:
+    case ServingState::kStandby:
     case ServingState::kServing:
       return;
     case ServingState::kStorageFailed:

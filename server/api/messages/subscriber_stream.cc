@@ -358,6 +358,7 @@ void SubscriberStream::OnServingState() {
   const ServingContext& context = api_->context();
   switch (context.state.load()) {
     case ServingState::kStarting:
+    case ServingState::kStandby:
     case ServingState::kServing:
       return;
     case ServingState::kStorageFailed:

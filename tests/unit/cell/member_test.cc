@@ -35,10 +35,8 @@ class FakeClock final : public base::Clock {
 // A machine with the state of its member.
 class Machine {
  public:
-  Machine(const std::string& name, FakeLog* log, FakeClock* clock, Dice* dice, uint32_t shards = 1,
-          uint64_t first_try_after_ms = 0)
-      : options_{.self = {.name = name, .address = name + ":7400", .shards = shards},
-                 .first_try_after_ms = first_try_after_ms},
+  Machine(const std::string& name, FakeLog* log, FakeClock* clock, Dice* dice, uint32_t shards = 1)
+      : options_{.self = {.name = name, .address = name + ":7400", .shards = shards}},
         log_(log),
         clock_(clock),
         dice_(dice) {
@@ -133,12 +131,6 @@ TEST_F(MemberTest, AfterAResignationAnotherMemberLeadsAtOnce) {
   EXPECT_FALSE(a.MayDeliver());
   EXPECT_TRUE(LeadsWithin(&b, 20));
   EXPECT_TRUE(b.MayDeliver());
-}
-
-TEST_F(MemberTest, AMemberThatHasResignedWaitsForOthers) {
-  Machine a("a", &log_, &clock_, &dice_, /*shards=*/1, /*first_try_after_ms=*/10'000);
-  EXPECT_FALSE(LeadsWithin(&a, 9'900));
-  EXPECT_TRUE(LeadsWithin(&a, 200));
 }
 
 TEST_F(MemberTest, AnEpochWithoutAnnouncementIsNoResignation) {

@@ -56,6 +56,24 @@ TEST_F(UnaryTest, SaysThatItIsStarting) {
   EXPECT_TRUE(Schedule(NewMessage("t", "p"), &response).ok());
 }
 
+TEST_F(UnaryTest, AStandbySaysWhoLeadsUntilItLeadsItself) {
+  Listen(DefaultOptions());
+  for (const std::string leader : {"", "other:7400"}) {
+    server_->ShowStandby(leader);
+    v1::ScheduleResponse response;
+    const grpc::Status status = Schedule(NewMessage("t", "p"), &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(ReasonOf(status), "NOT_LEADER");
+    EXPECT_EQ(MetadataOf(status)["leader"], leader);
+    EXPECT_EQ(Health(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+    EXPECT_EQ(Info().state(), v1::SERVING_STATE_STANDBY);
+    EXPECT_EQ(Info().leader_address(), leader);
+  }
+  Serve();
+  v1::ScheduleResponse response;
+  EXPECT_TRUE(Schedule(NewMessage("t", "p"), &response).ok());
+}
+
 TEST_F(UnaryTest, ASlowCallIsLoggedAndAPullThatWaitsIsNot) {
   std::ostringstream lines;
   const auto before = spdlog::default_logger();

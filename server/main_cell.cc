@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/main_cell.h"
+
+#include <atomic>
+#include <pthread.h>
+#include <spdlog/spdlog.h>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/base/mutex.h"
+#include "server/cell/member.h"
+#include "server/kafka/kafka_log.h"
+#include "storage/witness.h"
+
+namespace duetime {
+namespace {
+
+// The time between two attempts to reach the brokers.
+constexpr std::chrono::milliseconds kTryAgain{500};
+
+uint64_t DrawNumber() {
+  const absl::StatusOr<uint64_t> number = storage::RandomNumber();
+  DT_CHECK(number.ok());
+  return *number;
+}
+
+class StoreState final : public cell::AppliedState {
+ public:
+  explicit StoreState(storage::RocksDbStore* store) : store_(store) {}
+  cell::LogPlace place() const override { return store_->log_place(); }
+  absl::Status Apply(std::span<const storage::RecordBatch> group,
+                     const cell::LogPlace& place) override {
+    return store_->ApplyLogged(group, place);
+  }
+
+ private:
+  storage::RocksDbStore* const store_;
+};
+
+// A group can be as large as all that waits for a shard, and one request.
+uint64_t EntryBytesMax(const config::Config& config) {
+  return config.node.group.bytes_max + config.node.mailbox.bytes_max +
+         config.server.limits.batch_bytes_max;
+}
+
+cell::MemberOptions MemberOptionsOf(const config::Config& config, uint16_t shards) {
+  return {.self = {.name = config.cell.cell_member,
+                   .address = config.cell.cell_address,
+                   .shards = shards},
+          .heartbeat_ms = config.cell.cell_heartbeat_ms,
+          .suspect_ms = config.cell.cell_suspect_ms};
+}
+
+}  // namespace
+
+class Membership::Impl {
+ public:
+  Impl(const config::Config& config, std::unique_ptr<kafka::KafkaLog> log,
+       storage::RocksDbStore* store, base::Clock* clock)
+      : log_(std::move(log)),
+        state_(store),
+        member_(MemberOptionsOf(config, store->shard_count()), log_.get(), &state_, store, clock,
+                &DrawNumber),
+        thread_([this] { Run(); }) {}
+
+  ~Impl() {
+    stopping_.store(true);
+    wake_.NotifyAll();
+    member_.journal()->Stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  bool Decided(api::Server* server) {
+    base::MutexLock lock(&mutex_);
+    if (std::exchange(told_, leader_) != leader_ || !shown_) server->ShowStandby(leader_);
+    shown_ = true;
+    return decided_;
+  }
+  absl::Status status() {
+    base::MutexLock lock(&mutex_);
+    return status_;
+  }
+
+  cell::Member* member() { return &member_; }
+
+ private:
+  void Run() {
+    pthread_setname_np(pthread_self(), "dt-member");
+    const absl::Status status = Follow();
+    base::MutexLock lock(&mutex_);
+    status_ = status;
+    decided_ = true;
+  }
+
+  absl::Status Follow() {
+    absl::Status reached = log_->CheckTopic();
+    for (bool told = false; absl::IsUnavailable(reached) || absl::IsDeadlineExceeded(reached);
+         reached = log_->CheckTopic()) {
+      if (!std::exchange(told, true)) {
+        spdlog::warn("cell: waiting for the brokers: {}", reached.ToString());
+      }
+      base::MutexLock lock(&mutex_);
+      if (!stopping_.load()) wake_.WaitFor(&mutex_, kTryAgain);
+      if (stopping_.load()) return absl::CancelledError("stopped");
+    }
+    if (!reached.ok()) return reached;
+    while (!stopping_.load()) {
+      const absl::StatusOr<bool> leads = member_.Step();
+      if (!leads.ok()) return leads.status();
+      Show(member_.leader().address);
+      if (!*leads) continue;
+      spdlog::info("cell: {} leads epoch {}", member_.self().name, member_.place().epoch);
+      if (member_.Announce() == storage::AppendOutcome::kAccepted) return absl::OkStatus();
+      return absl::AbortedError("another member began to lead");
+    }
+    return absl::CancelledError("stopped");
+  }
+
+  void Show(const std::string& leader) {
+    base::MutexLock lock(&mutex_);
+    if (leader == leader_) return;
+    leader_ = leader;
+    spdlog::info("cell: {}", leader.empty() ? "nobody leads" : "the leader is " + leader);
+  }
+
+  const std::unique_ptr<kafka::KafkaLog> log_;
+  StoreState state_;
+  cell::Member member_;
+  std::atomic<bool> stopping_{false};
+
+  base::Mutex mutex_;
+  base::CondVar wake_;
+  std::string leader_ ABSL_GUARDED_BY(mutex_);
+  std::string told_ ABSL_GUARDED_BY(mutex_);
+  bool shown_ ABSL_GUARDED_BY(mutex_) = false;
+  bool decided_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+
+  // Last, because it uses all of the above.
+  std::thread thread_;
+};
+
+Membership::Membership(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Membership::~Membership() = default;
+
+absl::StatusOr<std::unique_ptr<Membership>> Membership::Begin(const config::Config& config,
+                                                              storage::RocksDbStore* store,
+                                                              base::Clock* clock) {
+  auto log = kafka::KafkaLog::Open(
+      {.brokers = config.cell.cell_brokers,
+       .topic = config.cell.cell_topic,
+       .properties_file = config.cell.cell_kafka_file,
+       .replicas = static_cast<uint32_t>(config.cell.cell_replicas),
+       .entry_bytes_max = EntryBytesMax(config)},
+      [](absl::string_view line) { spdlog::warn("kafka: {}", std::string(line)); });
+  if (!log.ok()) return log.status();
+  return std::unique_ptr<Membership>(
+      new Membership(std::make_unique<Impl>(config, *std::move(log), store, clock)));
+}
+
+bool Membership::Decided(api::Server* server) { return impl_->Decided(server); }
+absl::Status Membership::status() const { return impl_->status(); }
+storage::Journal* Membership::journal() { return impl_->member()->journal(); }
+
+void Membership::Resign() {
+  if (impl_->member()->Resign() == storage::AppendOutcome::kAccepted) {
+    spdlog::info("cell: this member leads no more");
+  }
+}
+
+}  // namespace duetime

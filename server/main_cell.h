@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The daemon as a member of a cell.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "server/api/server.h"
+#include "server/base/clock.h"
+#include "server/config/config.h"
+#include "storage/rocksdb_store.h"
+
+namespace duetime {
+
+// Follows the cell's log on a thread of its own until this member leads. Thread safety: the owner's
+// thread, but what journal() may do on others.
+class Membership {
+ public:
+  // Starts to follow the log. Contacts the brokers later, and waits for them. An error names the
+  // knob. REQUIRES: the configuration names brokers; store and clock outlive the membership.
+  static absl::StatusOr<std::unique_ptr<Membership>> Begin(const config::Config& config,
+                                                           storage::RocksDbStore* store,
+                                                           base::Clock* clock);
+  ~Membership();
+
+  // True once this member leads, or cannot be a member: then status() is the error. Tells `server`
+  // who leads meanwhile.
+  bool Decided(api::Server* server);
+  // OK if this member leads.
+  absl::Status status() const;
+
+  // REQUIRES: this member leads.
+  storage::Journal* journal();
+  // Tells the others that nobody leads, so that one takes over at once. REQUIRES: nothing else
+  // appends.
+  void Resign();
+
+ private:
+  class Impl;
+  explicit Membership(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace duetime

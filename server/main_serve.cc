@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/main_serve.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <spdlog/spdlog.h>
+#include <utility>
+
+#include "server/api/server.h"
+#include "server/main_cell.h"
+#include "server/main_options.h"
+#include "server/metrics/exporter.h"
+#include "server/runtime/drain.h"
+#include "server/runtime/service_notify.h"
+#include "server/runtime/system_clock.h"
+
+namespace duetime {
+namespace {
+
+// The time that open calls have for their answers at the end. In a cell, the next leader waits for
+// it, and for the subscribers' last settlements.
+constexpr std::chrono::milliseconds kShutdownTimeout{1'000};
+constexpr std::chrono::milliseconds kHandOverTimeout{100};
+constexpr uint64_t kHandOverGraceMs = 100;
+// How often main looks whether something has ended.
+constexpr std::chrono::milliseconds kLookEvery{1'000};
+constexpr std::chrono::milliseconds kLookInCellEvery{5};
+
+using config::ExitCode;
+
+// The parts of a run that exist once the store is open. The destructor ends them in order.
+class Run {
+ public:
+  Run(const config::Config& config, storage::RocksDbStore* store, base::Clock* clock,
+      std::unique_ptr<Membership> member, api::Server* grpc)
+      : config_(config),
+        store_(store),
+        clock_(clock),
+        member_(std::move(member)),
+        grpc_(grpc),
+        node_(config.node, member_ ? member_->journal() : store, store, clock, grpc),
+        backups_(config.backup, config.store.data_dir, CheckpointsOf(store), clock),
+        housekeeping_(config.housekeeping, TasksOf(store), clock) {}
+
+  std::optional<ExitCode> Go(const config::Loaded& loaded, const Invocation& invocation,
+                             Guarding* guarding, metrics::RpcStats* rpc_stats) {
+    const auto progress = AddTasks(&housekeeping_, guarding, grpc_, &backups_, &node_);
+    housekeeping_.Start();
+    auto exporter = StartMetrics(
+        config_, rpc_stats,
+        {&node_, clock_, store_, grpc_, &housekeeping_, &backups_, guarding->guards(), progress});
+    if (!exporter.ok()) return CannotListen(exporter.status());
+    exporter_ = *std::move(exporter);
+    if (member_ != nullptr) {
+      LogStandby(*grpc_);
+      const int signal = WaitForStop(invocation, loaded.config, kLookInCellEvery,
+                                     [this] { return member_->Decided(grpc_); });
+      if (signal != 0 || !member_->status().ok()) return EndStandby(signal);
+    }
+    if (absl::Status status = node_.Start(); !status.ok()) return CannotOpen(status);
+    grpc_->Serve(
+        {&node_, store_, store_->epoch(), &backups_, [this] { return housekeeping_.disk_low(); }});
+    LogReady(*store_, node_, *grpc_, exporter_.get());
+    const int signal = WaitForStop(
+        invocation, loaded.config, member_ ? kLookInCellEvery : kLookEvery,
+        [this] { return member_ != nullptr ? node_.failed() : store_->ReopenWouldHelp(); });
+    return End(signal);
+  }
+
+ private:
+  std::optional<ExitCode> End(int signal) {
+    const bool in_cell = member_ != nullptr;
+    uint64_t grace_ms = signal == 0 ? 0 : config_.server.drain_grace_ms;
+    if (in_cell) grace_ms = std::min(grace_ms, kHandOverGraceMs);
+    spdlog::info("signal {}: draining for at most {} ms", signal, grace_ms);
+    if (signal != 0 || !in_cell) runtime::NotifySupervisor("STOPPING=1");
+    grpc_->Drain();
+    const uint64_t left = runtime::StopDispatchAndWait(&node_, clock_, grace_ms);
+    grpc_->Shutdown(in_cell ? kHandOverTimeout : kShutdownTimeout);
+    node_.Stop();
+    const bool failed = node_.failed();
+    if (in_cell && !failed) member_->Resign();
+    const bool closed = CloseStore();
+    spdlog::info("stopped; {} deliveries were not settled and will be repeated", left);
+    if (signal == 0 && in_cell) return std::nullopt;
+    if (signal == 0) return RestartHelps();
+    return closed && (in_cell || !failed) ? ExitCode::kStopped : ExitCode::kDiskError;
+  }
+
+  std::optional<ExitCode> EndStandby(int signal) {
+    const absl::Status status = signal == 0 ? member_->status() : absl::OkStatus();
+    grpc_->Shutdown(kHandOverTimeout);
+    member_.reset();
+    const bool closed = CloseStore();
+    if (absl::IsAborted(status)) return std::nullopt;
+    if (!status.ok()) return CannotOpen(status);
+    return closed ? ExitCode::kStopped : ExitCode::kDiskError;
+  }
+
+  bool CloseStore() {
+    exporter_.reset();
+    housekeeping_.Stop();
+    const absl::Status closed = store_->Close();
+    if (!closed.ok()) spdlog::error("the store did not close cleanly: {}", closed.ToString());
+    return closed.ok();
+  }
+
+  const config::Config& config_;
+  storage::RocksDbStore* const store_;
+  base::Clock* const clock_;
+  // Null without a cell.
+  std::unique_ptr<Membership> member_;
+  api::Server* const grpc_;
+  runtime::Node node_;
+  runtime::Backups backups_;
+  runtime::Housekeeping housekeeping_;
+  std::unique_ptr<metrics::Exporter> exporter_;
+};
+
+}  // namespace
+
+std::optional<ExitCode> Serve(const config::Loaded& loaded, const Invocation& invocation) {
+  config::Config config = loaded.config;
+  if (absl::Status status = FitProcessLimits(&config); !status.ok()) return CannotOpen(status);
+  runtime::SystemClock clock(config.clock);
+  metrics::RpcStats rpc_stats;
+  Guarding guarding;
+  if (absl::Status status = guarding.Open(config); !status.ok()) return CannotListen(status);
+  // Listen before the storage opens, so that clients get STARTING meanwhile.
+  const auto server =
+      api::Server::Create(config.server, config.node, &clock, &rpc_stats, guarding.guards());
+  if (!server.ok()) return CannotListen(server.status());
+  if (absl::Status status = (*server)->Listen(); !status.ok()) return CannotListen(status);
+
+  const bool in_cell = !config.cell.cell_brokers.empty();
+  storage::RocksDbStoreOptions options = StoreOptionsOf(config.store, loaded.init, in_cell);
+  options.now_ms = clock.Read().wall_ms;
+  const auto store = storage::RocksDbStore::Open(options);
+  if (!store.ok()) return CannotOpen(store.status());
+  std::unique_ptr<Membership> member;
+  if (in_cell) {
+    auto begun = Membership::Begin(config, store->get(), &clock);
+    if (!begun.ok()) return CannotOpen(begun.status());
+    member = *std::move(begun);
+  }
+  Run run(config, store->get(), &clock, std::move(member), server->get());
+  return run.Go(loaded, invocation, &guarding, &rpc_stats);
+}
+
+}  // namespace duetime
