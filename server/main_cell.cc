@@ -19,6 +19,8 @@ namespace {
 
 // The time between two attempts to reach the brokers.
 constexpr std::chrono::milliseconds kTryAgain{500};
+// How often a new leader looks whether it may serve, and appends so that others see it.
+constexpr std::chrono::milliseconds kBeginEvery{50};
 
 uint64_t DrawNumber() {
   const absl::StatusOr<uint64_t> number = storage::RandomNumber();
@@ -60,6 +62,7 @@ class Membership::Impl {
   Impl(const config::Config& config, std::unique_ptr<kafka::KafkaLog> log,
        storage::RocksDbStore* store, base::Clock* clock)
       : log_(std::move(log)),
+        clock_(clock),
         state_(store),
         member_(MemberOptionsOf(config, store->shard_count()), log_.get(), &state_, store, clock,
                 &DrawNumber),
@@ -112,10 +115,24 @@ class Membership::Impl {
       Show(member_.leader().address);
       if (!*leads) continue;
       spdlog::info("cell: {} leads epoch {}", member_.self().name, member_.place().epoch);
-      if (member_.Announce() == storage::AppendOutcome::kAccepted) return absl::OkStatus();
-      return absl::AbortedError("another member began to lead");
+      return Begin();
     }
     return absl::CancelledError("stopped");
+  }
+
+  // Until the former leader answers nothing more, this one answers nothing, either.
+  absl::Status Begin() {
+    storage::AppendOutcome outcome = member_.Announce();
+    while (outcome == storage::AppendOutcome::kAccepted) {
+      if (member_.journal()->MayServe(clock_->Read().mono_ms)) return absl::OkStatus();
+      {
+        base::MutexLock lock(&mutex_);
+        if (!stopping_.load()) wake_.WaitFor(&mutex_, kBeginEvery);
+      }
+      if (stopping_.load()) return absl::CancelledError("stopped");
+      outcome = member_.journal()->Append({}, storage::Durability::kBuffered);
+    }
+    return absl::AbortedError("another member began to lead");
   }
 
   void Show(const std::string& leader) {
@@ -126,6 +143,7 @@ class Membership::Impl {
   }
 
   const std::unique_ptr<kafka::KafkaLog> log_;
+  base::Clock* const clock_;
   StoreState state_;
   cell::Member member_;
   std::atomic<bool> stopping_{false};

@@ -53,8 +53,9 @@ class Journal {
   virtual uint64_t idle_append_ms() const { return 0; }
 
   // False while another machine may serve the same messages, as far as can be known at
-  // base::Now::mono_ms: then no message may be handed out. Thread-safe.
-  virtual bool MayDeliver(uint64_t /*mono_ms*/) const { return true; }
+  // base::Now::mono_ms: then no message may be handed out, and no call be answered from the store.
+  // Always true if idle_append_ms() is 0. Thread-safe.
+  virtual bool MayServe(uint64_t /*mono_ms*/) const { return true; }
 };
 
 }  // namespace duetime::storage

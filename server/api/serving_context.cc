@@ -56,6 +56,8 @@ absl::Status ServingContext::Admit(CallKind kind) const {
     case ServingState::kStorageFailed:
       return base::StorageFailedError();
   }
+  // This member may lead no more, without knowing it yet.
+  if (!node.load(std::memory_order_acquire)->MayServe()) return NotLeaderError("");
   if (kind == CallKind::kSchedule && DiskLow()) return DiskLowError();
   return absl::OkStatus();
 }

@@ -41,7 +41,7 @@ Member::Member(const MemberOptions& options, Log* log, AppliedState* state,
       journal_(log, &replica_, draw,
                {.clock = clock,
                 .idle_append_ms = options.heartbeat_ms,
-                .deliver_for_ms = options.suspect_ms * 2 / 3}),
+                .serve_for_ms = options.suspect_ms * 2 / 3}),
       alive_ms_(clock->Read().mono_ms),
       suspect_ms_(options.suspect_ms + draw() % (options.suspect_ms / 5 + 1)) {}
 
@@ -99,7 +99,7 @@ AppendOutcome Member::Announce() {
 
 AppendOutcome Member::Resign() {
   const storage::RecordBatch batch = {LeaderObject(RecordType::kUnobject, "")};
-  journal_.StopDeliveries();
+  journal_.StopServing();
   return journal_.Append(std::span(&batch, 1), storage::Durability::kSynced);
 }
 

@@ -23,8 +23,8 @@ struct MemberOptions {
   // A leader appends at least this often.
   uint64_t heartbeat_ms = 300;
   // A member tries to lead after the leader was silent for this long, and up to a fifth longer, so
-  // that two members seldom try at once. A leader that gets no answer from the log stops its
-  // deliveries after two thirds of it.
+  // that two members seldom try at once. A leader that gets no answer from the log stops
+  // deliveries and answers after two thirds of it.
   uint64_t suspect_ms = 1'500;
 };
 

@@ -40,10 +40,10 @@ absl::Status ReplicatedJournal::Lead() {
   }
   // Another leader lived until now.
   if (replica_->place().groups != before.groups || head.epoch != before.epoch + 1) {
-    deliver_from_ms_.store(MonoMs() + pulse_.deliver_for_ms);
+    serve_from_ms_.store(MonoMs() + pulse_.serve_for_ms);
   }
   leads_ = head.epoch;
-  deliver_until_ms_.store(last_begun_ms_ + pulse_.deliver_for_ms);
+  serve_until_ms_.store(last_begun_ms_ + pulse_.serve_for_ms);
   has_led_ = true;
   return absl::OkStatus();
 }
@@ -56,7 +56,7 @@ AppendOutcome ReplicatedJournal::Append(std::span<const storage::RecordBatch> gr
   const absl::StatusOr<Outcome> outcome = Write(head, group);
   if (outcome.ok() && *outcome == Outcome::kCounts) {
     // Another epoch may have begun after the group.
-    if (leads_.has_value()) deliver_until_ms_.store(last_begun_ms_ + pulse_.deliver_for_ms);
+    if (leads_.has_value()) serve_until_ms_.store(last_begun_ms_ + pulse_.serve_for_ms);
     return AppendOutcome::kAccepted;
   }
   StopLeading();
@@ -65,12 +65,12 @@ AppendOutcome ReplicatedJournal::Append(std::span<const storage::RecordBatch> gr
 
 void ReplicatedJournal::StopLeading() {
   leads_.reset();
-  deliver_until_ms_.store(0);
+  serve_until_ms_.store(0);
 }
 
-bool ReplicatedJournal::MayDeliver(uint64_t mono_ms) const {
+bool ReplicatedJournal::MayServe(uint64_t mono_ms) const {
   return pulse_.clock == nullptr ||
-         (mono_ms >= deliver_from_ms_.load() && mono_ms < deliver_until_ms_.load());
+         (mono_ms >= serve_from_ms_.load() && mono_ms < serve_until_ms_.load());
 }
 
 absl::Status ReplicatedJournal::Follow() {

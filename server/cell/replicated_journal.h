@@ -22,6 +22,15 @@
 
 namespace duetime::cell {
 
+// A leader's time.
+struct Pulse {
+  // Null: MayServe is always true.
+  base::Clock* clock = nullptr;
+  // Journal::idle_append_ms.
+  uint64_t idle_append_ms = 0;
+  uint64_t serve_for_ms = 0;
+};
+
 // Appends groups to the log that a cell shares. A group is accepted when its entry has come back
 // from the log and counts (Replica), and an append of it has succeeded: then every later leader has
 // it. An append whose outcome is unknown is repeated with the same bytes: only one of them counts.
@@ -32,23 +41,14 @@ namespace duetime::cell {
 //
 // A journal leads once: a group that a node made for one epoch must not count in another.
 //
-// Two leaders never hand out at the same time, as long as the steady clocks of two machines run at
-// nearly the same pace. A leader may deliver for Pulse::deliver_for_ms from the beginning of an
+// Two leaders never serve at the same time, as long as the steady clocks of two machines run at
+// nearly the same pace. A leader may serve for Pulse::serve_for_ms from the beginning of an
 // append that counted. Members that follow try to lead later than that after the last entry, and if
 // the former leader still appended while they did, they wait for that time. So a leader that was
 // cut off or stopped, and goes on, hands out nothing that another one may have delivered or
-// cancelled.
+// cancelled, and answers nothing that another one has changed.
 //
-// Thread safety: one thread at a time, but Stop and MayDeliver may run on any thread.
-// A leader's time.
-struct Pulse {
-  // Null: MayDeliver is always true.
-  base::Clock* clock = nullptr;
-  // Journal::idle_append_ms.
-  uint64_t idle_append_ms = 0;
-  uint64_t deliver_for_ms = 0;
-};
-
+// Thread safety: one thread at a time, but Stop and MayServe may run on any thread.
 class ReplicatedJournal final : public storage::Journal {
  public:
   // `random` gives numbers that no other member or run gives. REQUIRES: log and replica outlive
@@ -71,15 +71,15 @@ class ReplicatedJournal final : public storage::Journal {
   storage::AppendOutcome Append(std::span<const storage::RecordBatch> group,
                                 storage::Durability durability) override;
   uint64_t idle_append_ms() const override { return pulse_.idle_append_ms; }
-  bool MayDeliver(uint64_t mono_ms) const override;
+  bool MayServe(uint64_t mono_ms) const override;
 
   // Reads and applies what the log has by now: for a leader without work, which so notices that it
   // leads no more, and for members that follow. Blocks while the log has entries and cannot be
   // read. CANCELLED: Stop. Other errors are those of Log::End and Replica::Step.
   absl::Status Follow();
 
-  // From now on MayDeliver is false: the last group will say that nobody leads.
-  void StopDeliveries() { deliver_from_ms_.store(std::numeric_limits<uint64_t>::max()); }
+  // From now on MayServe is false: the last group will say that nobody leads.
+  void StopServing() { serve_from_ms_.store(std::numeric_limits<uint64_t>::max()); }
 
   // The epoch that this member leads; nullopt if it does not lead.
   std::optional<uint64_t> leads() const { return leads_; }
@@ -115,8 +115,8 @@ class ReplicatedJournal final : public storage::Journal {
   // When the last entry was first appended.
   uint64_t last_begun_ms_ = 0;
   // In between, messages may be handed out.
-  std::atomic<uint64_t> deliver_from_ms_{0};
-  std::atomic<uint64_t> deliver_until_ms_{0};
+  std::atomic<uint64_t> serve_from_ms_{0};
+  std::atomic<uint64_t> serve_until_ms_{0};
 };
 
 }  // namespace duetime::cell

@@ -34,7 +34,7 @@ size_t BytesOf(const storage::RecordBatch& records) {
 }
 
 Committer::Committer(const GroupLimits& limits, storage::Journal* journal)
-    : limits_(limits), journal_(journal) {
+    : limits_(limits), journal_(journal), shared_(journal->idle_append_ms() > 0) {
   DT_CHECK_GT(limits_.records_max, 0u);
   DT_CHECK_GT(limits_.bytes_max, 0u);
 }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/base/clock.h"
 #include "server/base/mutex.h"
 #include "server/protocol/tags.h"
 #include "server/runtime/commit_stats.h"
@@ -68,8 +69,10 @@ class Committer {
   void Fence() { failed_.store(true); }
   bool failed() const { return failed_.load(); }
 
-  // Journal::MayDeliver.
-  bool MayDeliver(uint64_t mono_ms) const { return journal_->MayDeliver(mono_ms); }
+  // Journal::MayServe. Reads the clock only if the answer needs it.
+  bool MayServe(base::Clock* clock) const {
+    return !shared_ || journal_->MayServe(clock->Read().mono_ms);
+  }
 
   CommitStats stats() const;
 
@@ -88,6 +91,8 @@ class Committer {
 
   const GroupLimits limits_;
   storage::Journal* const journal_;
+  // Other machines may have the journal, too.
+  const bool shared_;
   std::thread thread_;
   std::atomic<bool> failed_{false};
 

@@ -105,7 +105,7 @@ void Engine::Run() {
 }
 
 void Engine::FollowJournal() {
-  const bool dispatches = begun_ && context_.committer->MayDeliver(now_.mono_ms);
+  const bool dispatches = begun_ && context_.committer->MayServe(context_.clock);
   if (dispatches == dispatches_) return;
   dispatches_ = dispatches;
   if (dispatches) {
@@ -153,6 +153,9 @@ bool Engine::SubmitBatch() {
 }
 
 void Engine::DeliverEffects() {
+  // The process may have stood still since the turn began, so what it decided may be old. The
+  // effects wait until the journal allows them. It never may for a shard that has failed.
+  if (!shard_.failed() && !context_.committer->MayServe(context_.clock)) return;
   protocol::Effects effects = shard_.TakeEffects();
   if (effects.empty()) return;
   // A failed read is as serious as a failed write. The promise holds for the whole daemon, so all

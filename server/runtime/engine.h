@@ -81,7 +81,7 @@ class Engine {
   };
 
   void Run();
-  // Holds the shard while the journal says so (Journal::MayDeliver).
+  // Holds the shard while the journal says so (Journal::MayServe).
   void FollowJournal();
   void HandleCompletions();
   void HandleCommands();

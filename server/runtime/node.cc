@@ -62,6 +62,7 @@ class Node::Impl final : private EffectSink {
   Impl(const NodeOptions& options, storage::Journal* journal, storage::MessageStore* store,
        base::Clock* clock, EffectSink* sink)
       : sink_(sink),
+        clock_(clock),
         committer_(options.group, journal),
         catalog_(CatalogOptionsOf(options, store->shard_count()), options.mailbox, store, clock,
                  &committer_, [this](catalog::Effects effects) { CarryOut(std::move(effects)); }) {
@@ -104,6 +105,7 @@ class Node::Impl final : private EffectSink {
     slabs_.Stop();
   }
 
+  bool MayServe() const { return committer_.MayServe(clock_); }
   const Committer& committer() const { return committer_; }
   const std::vector<std::unique_ptr<Engine>>& engines() const { return engines_; }
   CatalogEngine& catalog() { return catalog_; }
@@ -131,6 +133,12 @@ class Node::Impl final : private EffectSink {
       return false;
     });
     effects.used_topics.clear();
+    // The shard has failed, and what it decided before may be old.
+    if (!MayServe()) {
+      const bool failed = effects.failed;
+      effects = protocol::Effects();
+      effects.failed = failed;
+    }
     if (!effects.empty()) sink_->Deliver(shard, std::move(effects));
   }
   // The node has one sink: the catalog's answers go to it directly.
@@ -163,6 +171,7 @@ class Node::Impl final : private EffectSink {
   }
 
   EffectSink* const sink_;
+  base::Clock* const clock_;
   catalog::SnapshotCell snapshots_;
   // Declared before the engines, because the engines submit to the committer until they end, and
   // then give their slabs back.
@@ -206,6 +215,8 @@ absl::Status Node::PostToCatalog(catalog::Command command) {
 const catalog::SnapshotCell& Node::snapshots() const { return impl_->snapshots(); }
 
 uint16_t Node::shard_count() const { return static_cast<uint16_t>(impl_->engines().size()); }
+
+bool Node::MayServe() const { return impl_->MayServe(); }
 
 bool Node::failed() const { return impl_->committer().failed(); }
 

@@ -51,6 +51,9 @@ class Node {
   // EffectSink::Answer.
   absl::Status PostToCatalog(catalog::Command command);
 
+  // Journal::MayServe. The engines keep their answers and deliveries while it is false.
+  bool MayServe() const;
+
   // The newest snapshot of the catalog.
   const catalog::SnapshotCell& snapshots() const;
 

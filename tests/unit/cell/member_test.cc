@@ -21,7 +21,7 @@ using test::Dice;
 using test::FakeLog;
 
 constexpr uint64_t kSuspectMs = 1'500;
-constexpr uint64_t kDeliverForMs = 1'000;
+constexpr uint64_t kServeForMs = 1'000;
 // The longest that a member waits before it suspects.
 constexpr uint64_t kSuspectMostMs = kSuspectMs + kSuspectMs / 5;
 
@@ -49,7 +49,7 @@ class Machine {
                                        [this] { return dice_->Below(1'000'000'000); });
   }
   Member& member() { return *member_; }
-  bool MayDeliver() { return member_->journal()->MayDeliver(clock_->now_ms); }
+  bool MayServe() { return member_->journal()->MayServe(clock_->now_ms); }
   AppendOutcome Beat() { return member_->journal()->Append({}, storage::Durability::kBuffered); }
 
   bool leads = false;
@@ -95,8 +95,8 @@ TEST_F(MemberTest, TheFirstMemberLeadsAtOnceAndTheOthersKnowIt) {
   Machine b("b", &log_, &clock_, &dice_);
   LetLead(&a, &b);
   EXPECT_EQ(b.member().leader().address, "a:7400");
-  EXPECT_TRUE(a.MayDeliver());
-  EXPECT_FALSE(b.MayDeliver());
+  EXPECT_TRUE(a.MayServe());
+  EXPECT_FALSE(b.MayServe());
 }
 
 TEST_F(MemberTest, ASilentLeaderIsReplacedAfterItsDeliveriesHaveStopped) {
@@ -104,13 +104,13 @@ TEST_F(MemberTest, ASilentLeaderIsReplacedAfterItsDeliveriesHaveStopped) {
   Machine b("b", &log_, &clock_, &dice_);
   LetLead(&a, &b);
   ASSERT_EQ(a.Beat(), AppendOutcome::kAccepted);
-  EXPECT_TRUE(a.member().journal()->MayDeliver(clock_.now_ms + kDeliverForMs - 1));
-  EXPECT_FALSE(a.member().journal()->MayDeliver(clock_.now_ms + kDeliverForMs));
+  EXPECT_TRUE(a.member().journal()->MayServe(clock_.now_ms + kServeForMs - 1));
+  EXPECT_FALSE(a.member().journal()->MayServe(clock_.now_ms + kServeForMs));
   EXPECT_FALSE(LeadsWithin(&b, kSuspectMs - 10));
   EXPECT_TRUE(LeadsWithin(&b, kSuspectMostMs));
-  EXPECT_TRUE(b.MayDeliver());
+  EXPECT_TRUE(b.MayServe());
   EXPECT_EQ(a.Beat(), AppendOutcome::kFenced);
-  EXPECT_FALSE(a.MayDeliver());
+  EXPECT_FALSE(a.MayServe());
 }
 
 TEST_F(MemberTest, ALeaderThatAppendsStaysLeader) {
@@ -128,9 +128,9 @@ TEST_F(MemberTest, AfterAResignationAnotherMemberLeadsAtOnce) {
   Machine b("b", &log_, &clock_, &dice_);
   LetLead(&a, &b);
   ASSERT_EQ(a.member().Resign(), AppendOutcome::kAccepted);
-  EXPECT_FALSE(a.MayDeliver());
+  EXPECT_FALSE(a.MayServe());
   EXPECT_TRUE(LeadsWithin(&b, 20));
-  EXPECT_TRUE(b.MayDeliver());
+  EXPECT_TRUE(b.MayServe());
 }
 
 TEST_F(MemberTest, AnEpochWithoutAnnouncementIsNoResignation) {
@@ -197,7 +197,7 @@ class Alternation {
     clock_.now_ms += dice_.OneIn(50) ? dice_.Below(4'000) : dice_.Below(60);
     std::string who;
     for (const auto& machine : machines_) {
-      if (machine->MayDeliver()) who += machine->member().self().name;
+      if (machine->MayServe()) who += machine->member().self().name;
     }
     ASSERT_LE(who.size(), 1u) << who << " may deliver at the same time";
   }
@@ -224,7 +224,7 @@ class Alternation {
   int epochs_ = 0;
 };
 
-TEST(MembersTest, TwoMembersNeverMayDeliverAtTheSameTime) {
+TEST(MembersTest, TwoMembersNeverMayServeAtTheSameTime) {
   const uint64_t first = test::TestSeed();
   int epochs = 0;
   for (uint64_t seed = first; seed < first + 300; ++seed) {

@@ -167,33 +167,32 @@ class GatedJournal final : public storage::Journal {
                                 storage::Durability durability) override {
     return journal_->Append(group, durability);
   }
-  bool MayDeliver(uint64_t) const override { return open; }
+  uint64_t idle_append_ms() const override { return 10; }
+  bool MayServe(uint64_t) const override { return open; }
   std::atomic<bool> open{false};
 
  private:
   storage::Journal* const journal_;
 };
 
-TEST_F(NodeTest, DeliversNothingWhileTheJournalForbidsIt) {
+TEST_F(NodeTest, DeliversAndAnswersNothingWhileTheJournalForbidsIt) {
   storage::MemoryStore store(&disk_);
   GatedJournal journal(&store);
   node_ = std::make_unique<Node>(options_, &journal, &store, &clock_, &sink_);
   ASSERT_TRUE(node_->Start().ok());
   Subscribe(100);
-  ASSERT_TRUE(node_->Post(1, Schedule(1, 1, Now())).ok());
-  ASSERT_TRUE(sink_.WaitForSchedule(CallTag{1}).status.ok());
-  // Many turns later there is still no delivery.
-  for (const int reads = clock_.reads() + 50; clock_.reads() < reads;) std::this_thread::yield();
-  EXPECT_EQ(sink_.deliveries(), 0u);
-  journal.open = true;
-  sink_.WaitForDeliveries(1);
-  journal.open = false;
-  ASSERT_TRUE(node_->Post(1, Schedule(2, 1, Now() + 20)).ok());
-  ASSERT_TRUE(sink_.WaitForSchedule(CallTag{2}).status.ok());
-  for (const int reads = clock_.reads() + 50; clock_.reads() < reads;) std::this_thread::yield();
-  EXPECT_EQ(sink_.deliveries(), 1u);
-  journal.open = true;
-  sink_.WaitForDeliveries(2);
+  for (size_t round = 1; round <= 2; ++round) {
+    EXPECT_FALSE(node_->MayServe());
+    ASSERT_TRUE(node_->Post(1, Schedule(round, 1, Now())).ok());
+    // Many turns later there is still nothing.
+    for (const int reads = clock_.reads() + 100; clock_.reads() < reads;) std::this_thread::yield();
+    EXPECT_EQ(sink_.schedule_replies(), round - 1);
+    EXPECT_EQ(sink_.deliveries(), round - 1);
+    journal.open = true;
+    EXPECT_TRUE(sink_.WaitForSchedule(CallTag{round}).status.ok());
+    sink_.WaitForDeliveries(round);
+    journal.open = false;
+  }
   node_.reset();
 }
 
