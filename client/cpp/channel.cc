@@ -22,8 +22,8 @@ constexpr int kReconnectFirstMs = 50;
 constexpr int kReconnectMaxMs = 1'000;
 constexpr int kConnectTimeoutMs = 5'000;
 
-// For several addresses, the members of a cell: calls go to the one whose health is SERVING, which is
-// the leader. With one address there is no such check, because a server that drains still takes
+// For several addresses, the members of a cell: calls go to the one whose health is SERVING, which
+// is the leader. With one address there is no such check, because a server that drains still takes
 // settlements.
 constexpr char kFollowTheLeader[] =
     R"({"loadBalancingConfig": [{"round_robin": {}}],)"

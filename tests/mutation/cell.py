@@ -3,6 +3,7 @@
 
 REPLICA = "server/cell/replica.cc"
 JOURNAL = "server/cell/replicated_journal.cc"
+MEMBER = "server/cell/member.cc"
 RECORD = "storage/journal_record.cc"
 
 CELL = "cell_test"
@@ -32,12 +33,30 @@ FAULTS = [
      "*outcome = Outcome::kRefused;", CELL),
     ("a journal leads twice", JOURNAL, "if (has_led_) return", "if (false) return", CELL),
     ("what the log refuses is tried for ever", JOURNAL, "return absl::IsUnavailable(error) ||", "return !error.ok() ||", CELL),
-    ("a former leader does not notice", JOURNAL, "leads_.reset(); if (*outcome == Outcome::kOpen)",
+    ("a former leader does not notice", JOURNAL, "StopLeading(); if (*outcome == Outcome::kOpen)",
      "if (*outcome == Outcome::kOpen)", CELL),
     ("a member leads although another epoch has begun", JOURNAL,
      "|| replica_->place().epoch != head.epoch) {", ") {", CELL),
     ("a fenced group is unknown", JOURNAL, "return outcome.ok() ? AppendOutcome::kFenced : AppendOutcome::kUnknown;",
      "return AppendOutcome::kUnknown;", CELL),
+    # ---- Who leads and serves
+    ("a new leader does not wait for one that lived until then", JOURNAL,
+     "serve_from_ms_.store(MonoMs() + pulse_.serve_for_ms);", "", CELL),
+    ("a repeated append counts from its last attempt", JOURNAL,
+     "while (!stopped_.load()) { const absl::StatusOr<uint64_t> written",
+     "while (!stopped_.load()) { last_begun_ms_ = MonoMs(); const absl::StatusOr<uint64_t> written", CELL),
+    ("a leader serves on after the epoch of another", JOURNAL,
+     "if (leads_.has_value()) serve_until_ms_.store(", "serve_until_ms_.store(", CELL),
+    ("an append counts from its end", JOURNAL,
+     "if (leads_.has_value()) serve_until_ms_.store(last_begun_ms_ +", "if (leads_.has_value()) serve_until_ms_.store(MonoMs() +", CELL),
+    ("a leader that resigns serves on", MEMBER, "journal_.StopServing();", "", CELL),
+    ("a member suspects without asking for the end of the log", MEMBER,
+     "if (status.ok() && replica_.place() == before) {", "if (status.ok()) {", CELL),
+    ("a member suspects a leader while it cannot read", MEMBER,
+     "if (!entry.ok()) { alive_ms_ = now_ms;", "if (!entry.ok()) {", CELL),
+    ("an epoch without an announcement is a resignation", MEMBER, "leader_.name.empty() && !begins;", "leader_.name.empty();", CELL),
+    ("members may have different shards", MEMBER, "if (leader_.shards != 0 && leader_.shards != options_.self.shards) {",
+     "if (false) {", CELL),
     # ---- The bytes
     ("the checksum is not looked at", RECORD, "!= ChecksumOf(content)) {", "!= ChecksumOf(content) && content.empty()) {", CODEC),
     ("bytes after a group pass", RECORD, "if (!in.ok() || !in.empty())", "if (!in.ok())", CODEC),

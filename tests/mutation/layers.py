@@ -79,7 +79,7 @@ FAULTS = [
 
     # ---- Power cuts, changed files, damaged blocks
     ("no append is synced", STORE,
-     "impl_->Write(group, durability == Durability::kSynced);", "impl_->Write(group, false);",
+     "impl_->Write(group, durability == Durability::kSynced, nullptr);", "impl_->Write(group, false, nullptr);",
      "storage_power_loss_test", "P1", 120),
     ("the witness counts what is not synced", DATABASE,
      "record.durable_sequence = durable_sequence_.load(std::memory_order_acquire);",
