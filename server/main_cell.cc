@@ -69,14 +69,17 @@ class Membership::Impl {
         thread_([this] { Run(); }) {}
 
   ~Impl() {
-    stopping_.store(true);
+    {
+      base::MutexLock lock(&mutex_);
+      stopping_.store(true);
+    }
     wake_.NotifyAll();
     member_.journal()->Stop();
     if (thread_.joinable()) thread_.join();
   }
 
   bool Decided(api::Server* server) {
-    base::MutexLock lock(&mutex_);
+    const base::MutexLock lock(&mutex_);
     if (std::exchange(told_, leader_) != leader_ || !shown_) server->ShowStandby(leader_);
     shown_ = true;
     return decided_;
@@ -112,8 +115,10 @@ class Membership::Impl {
     while (!stopping_.load()) {
       const absl::StatusOr<bool> leads = member_.Step();
       if (!leads.ok()) return leads.status();
-      Show(member_.leader().address);
-      if (!*leads) continue;
+      if (!*leads) {
+        Show(member_.leader().address);
+        continue;
+      }
       spdlog::info("cell: {} leads epoch {}", member_.self().name, member_.place().epoch);
       return Begin();
     }
@@ -124,6 +129,7 @@ class Membership::Impl {
   absl::Status Begin() {
     storage::AppendOutcome outcome = member_.Announce();
     while (outcome == storage::AppendOutcome::kAccepted) {
+      Show(member_.leader().address);
       if (member_.journal()->MayServe(clock_->Read().mono_ms)) return absl::OkStatus();
       {
         base::MutexLock lock(&mutex_);
@@ -180,6 +186,7 @@ absl::StatusOr<std::unique_ptr<Membership>> Membership::Begin(const config::Conf
 
 bool Membership::Decided(api::Server* server) { return impl_->Decided(server); }
 absl::Status Membership::status() const { return impl_->status(); }
+void Membership::EndWithin(uint64_t ms) { impl_->member()->journal()->StopWithin(ms); }
 storage::Journal* Membership::journal() { return impl_->member()->journal(); }
 
 void Membership::Resign() {

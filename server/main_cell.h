@@ -34,6 +34,8 @@ class Membership {
 
   // REQUIRES: this member leads.
   storage::Journal* journal();
+  // From then on the journal waits for no broker, so that the node can stop.
+  void EndWithin(uint64_t ms);
   // Tells the others that nobody leads, so that one takes over at once. REQUIRES: nothing else
   // appends.
   void Resign();

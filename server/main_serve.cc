@@ -23,6 +23,8 @@ namespace {
 constexpr std::chrono::milliseconds kShutdownTimeout{1'000};
 constexpr std::chrono::milliseconds kHandOverTimeout{100};
 constexpr uint64_t kHandOverGraceMs = 100;
+// The last settlements of a leader that may not serve reach no one.
+constexpr uint64_t kLastGroupMs = 2'000;
 // How often main looks whether something has ended.
 constexpr std::chrono::milliseconds kLookEvery{1'000};
 constexpr std::chrono::milliseconds kLookInCellEvery{5};
@@ -58,22 +60,42 @@ class Run {
                                      [this] { return member_->Decided(grpc_); });
       if (signal != 0 || !member_->status().ok()) return EndStandby(signal);
     }
-    if (absl::Status status = node_.Start(); !status.ok()) return CannotOpen(status);
+    if (absl::Status status = node_.Start(); !status.ok()) {
+      if (member_ == nullptr || !absl::IsUnavailable(status)) return CannotOpen(status);
+      spdlog::warn("cell: could not begin to serve: {}", status.ToString());
+      return End(0);
+    }
     grpc_->Serve(
         {&node_, store_, store_->epoch(), &backups_, [this] { return housekeeping_.disk_low(); }});
     LogReady(*store_, node_, *grpc_, exporter_.get());
     const int signal = WaitForStop(
         invocation, loaded.config, member_ ? kLookInCellEvery : kLookEvery,
-        [this] { return member_ != nullptr ? node_.failed() : store_->ReopenWouldHelp(); });
+        [this] { return member_ != nullptr ? LeadsNoMore() : store_->ReopenWouldHelp(); });
     return End(signal);
   }
 
  private:
+  bool MayServe() { return member_->journal()->MayServe(clock_->Read().mono_ms); }
+
+  // Also if the brokers answer nothing for long: as a standby, this member says who leads.
+  bool LeadsNoMore() {
+    const uint64_t mono_ms = clock_->Read().mono_ms;
+    if (served_ms_ == 0 || MayServe()) served_ms_ = mono_ms;
+    return node_.failed() || mono_ms - served_ms_ > 2 * config_.cell.cell_suspect_ms;
+  }
+
   std::optional<ExitCode> End(int signal) {
     const bool in_cell = member_ != nullptr;
     uint64_t grace_ms = signal == 0 ? 0 : config_.server.drain_grace_ms;
-    if (in_cell) grace_ms = std::min(grace_ms, kHandOverGraceMs);
-    spdlog::info("signal {}: draining for at most {} ms", signal, grace_ms);
+    if (in_cell) {
+      grace_ms = std::min(grace_ms, kHandOverGraceMs);
+      member_->EndWithin(MayServe() ? kLastGroupMs : 0);
+    }
+    if (signal == 0) {
+      spdlog::info("{}", in_cell ? "cell: this member serves no more" : "the store opens again");
+    } else {
+      spdlog::info("signal {}: draining for at most {} ms", signal, grace_ms);
+    }
     if (signal != 0 || !in_cell) runtime::NotifySupervisor("STOPPING=1");
     grpc_->Drain();
     const uint64_t left = runtime::StopDispatchAndWait(&node_, clock_, grace_ms);
@@ -116,6 +138,8 @@ class Run {
   runtime::Backups backups_;
   runtime::Housekeeping housekeeping_;
   std::unique_ptr<metrics::Exporter> exporter_;
+  // When this member's journal last allowed answers.
+  uint64_t served_ms_ = 0;
 };
 
 }  // namespace

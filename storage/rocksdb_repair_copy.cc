@@ -143,8 +143,13 @@ absl::Status RepairCopy::CopyMeta() {
 absl::Status RepairCopy::TakeMeta(absl::string_view key, absl::string_view value) {
   // The target has its own.
   for (const StoreKey& own : {FormatVersionKey(), StoreIdKey(), ShardCountKey(), WitnessFileKey(),
-                              UpgradeKey(), LogPlaceKey()}) {
+                              UpgradeKey()}) {
     if (key == own.bytes()) return absl::OkStatus();
+  }
+  if (key == LogPlaceKey().bytes()) {
+    // The new directory is that of a single server. Its epochs go on after those of the cell.
+    if (const auto place = DecodeLogPlace(value)) epoch_ = std::max(epoch_, place->epoch);
+    return absl::OkStatus();
   }
   if (key == EpochKey().bytes()) {
     epoch_ = std::max(epoch_, DecodeNumber(value).value_or(0));

@@ -21,17 +21,23 @@ struct LeaderRecord {
   // Where clients reach it.
   std::string address;
   uint32_t shards = 0;
+  // MemberOptions::suspect_ms of the leader.
+  uint64_t suspect_ms = 0;
 };
 
-// Three lines. REQUIRES: name and address have no line break.
+// Four lines; later versions may add some. REQUIRES: name and address have no line break.
 inline std::string EncodeLeader(const LeaderRecord& leader) {
-  return absl::StrCat(leader.name, "\n", leader.address, "\n", leader.shards);
+  return absl::StrCat(leader.name, "\n", leader.address, "\n", leader.shards, "\n",
+                      leader.suspect_ms);
 }
 
 inline std::optional<LeaderRecord> DecodeLeader(absl::string_view bytes) {
   const std::vector<absl::string_view> lines = absl::StrSplit(bytes, '\n');
   LeaderRecord leader;
-  if (lines.size() != 3 || !absl::SimpleAtoi(lines[2], &leader.shards)) return std::nullopt;
+  if (lines.size() < 4 || !absl::SimpleAtoi(lines[2], &leader.shards) ||
+      !absl::SimpleAtoi(lines[3], &leader.suspect_ms)) {
+    return std::nullopt;
+  }
   leader.name = std::string(lines[0]);
   leader.address = std::string(lines[1]);
   return leader;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/cell/member.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -62,7 +63,10 @@ absl::StatusOr<bool> Member::Step() {
   // A leader that has just begun its epoch announces itself next.
   const bool begins = place.epoch != 0 && place.groups == place.groups_before_epoch;
   const bool nobody_leads = leader_.name.empty() && !begins;
-  if (!nobody_leads && now_ms < alive_ms_ + suspect_ms_) return false;
+  // The leader serves for two thirds of its own time, which may be longer.
+  const uint64_t longer_ms =
+      std::max(leader_.suspect_ms, options_.suspect_ms) - options_.suspect_ms;
+  if (!nobody_leads && now_ms < alive_ms_ + suspect_ms_ + longer_ms) return false;
   return TryToLead();
 }
 
@@ -93,6 +97,7 @@ absl::Status Member::ReadLeader() {
 
 AppendOutcome Member::Announce() {
   leader_ = options_.self;
+  leader_.suspect_ms = options_.suspect_ms;
   const storage::RecordBatch batch = {LeaderObject(RecordType::kObject, EncodeLeader(leader_))};
   return journal_.Append(std::span(&batch, 1), storage::Durability::kSynced);
 }

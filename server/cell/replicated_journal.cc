@@ -26,7 +26,7 @@ absl::Status ReplicatedJournal::Lead() {
   const LogPlace before = replica_->place();
   absl::Status followed = Follow();
   while (MayTryAgain(followed)) {
-    if (stopped_.load()) return StoppedError();
+    if (Stopped()) return StoppedError();
     followed = Follow();
   }
   if (!followed.ok()) return followed;
@@ -87,7 +87,7 @@ absl::StatusOr<ReplicatedJournal::Outcome> ReplicatedJournal::Write(
   Outcome outcome = Outcome::kOpen;
   // The first attempt: its entry may be the one that counts, and which the others have seen.
   last_begun_ms_ = MonoMs();
-  while (!stopped_.load()) {
+  while (!Stopped()) {
     const absl::StatusOr<uint64_t> written = log_->Append(bytes);
     if (!written.ok() && !MayTryAgain(written.status())) return written.status();
     // After an error another epoch may have begun.
@@ -107,7 +107,7 @@ absl::Status ReplicatedJournal::ReadTo(uint64_t end, const JournalRecordHead& he
                                        Outcome* outcome) {
   if (absl::Status status = replica_->CheckEnd(end); !status.ok()) return status;
   while (*outcome != Outcome::kRefused && replica_->place().offset < end) {
-    if (stopped_.load()) return StoppedError();
+    if (Stopped()) return StoppedError();
     const auto entry = replica_->Step();
     if (MayTryAgain(entry.status())) continue;
     if (!entry.ok()) return entry.status();

@@ -48,7 +48,7 @@ struct Pulse {
 // cut off or stopped, and goes on, hands out nothing that another one may have delivered or
 // cancelled, and answers nothing that another one has changed.
 //
-// Thread safety: one thread at a time, but Stop and MayServe may run on any thread.
+// Thread safety: one thread at a time, but Stop, StopWithin and MayServe may run on any thread.
 class ReplicatedJournal final : public storage::Journal {
  public:
   // `random` gives numbers that no other member or run gives. REQUIRES: log and replica outlive
@@ -84,8 +84,10 @@ class ReplicatedJournal final : public storage::Journal {
   // The epoch that this member leads; nullopt if it does not lead.
   std::optional<uint64_t> leads() const { return leads_; }
 
-  // Makes calls return soon, now and later.
+  // Makes calls return soon, now and later: after the call of the log that runs.
   void Stop() { stopped_.store(true); }
+  // The same after this time. REQUIRES: Pulse::clock is set.
+  void StopWithin(uint64_t ms) { stop_at_ms_.store(MonoMs() + ms); }
 
  private:
   // Whether an entry of this member counts.
@@ -100,6 +102,7 @@ class ReplicatedJournal final : public storage::Journal {
   absl::StatusOr<Outcome> Write(const storage::JournalRecordHead& head,
                                 std::span<const storage::RecordBatch> group);
   void StopLeading();
+  bool Stopped() const { return stopped_.load() || MonoMs() >= stop_at_ms_.load(); }
   uint64_t MonoMs() const { return pulse_.clock == nullptr ? 0 : pulse_.clock->Read().mono_ms; }
   // Reads and applies the entries before `end`, at least until `head` is refused, and follows the
   // outcome of `head`.
@@ -112,6 +115,7 @@ class ReplicatedJournal final : public storage::Journal {
   std::optional<uint64_t> leads_;
   bool has_led_ = false;
   std::atomic<bool> stopped_{false};
+  std::atomic<uint64_t> stop_at_ms_{std::numeric_limits<uint64_t>::max()};
   // When the last entry was first appended.
   uint64_t last_begun_ms_ = 0;
   // In between, messages may be handed out.

@@ -26,6 +26,8 @@ constexpr size_t kRecoverPage = 100;
 // The messages that one page decides, and the messages that it scans: about a millisecond.
 constexpr storage::ScanLimit kPage{.entries = 200, .bytes = 1 << 20};
 constexpr size_t kScanMax = 2'000;
+// The whole records that one page may write again: one append must hold them.
+constexpr uint64_t kPageWriteBytesMax = uint64_t{4} << 20;
 // How long an operation is kept after its end.
 constexpr uint64_t kKeepMs = storage::kDayMs;
 
@@ -215,6 +217,7 @@ absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) 
     return status;
   }
   operation->cursor = page.next.value_or(range->until);
+  uint64_t write_bytes = 0;
   for (const MessageHeadRef& item : page.items) {
     // A damaged message is left alone, as in a list, because it must not stop the shard.
     if (!storage::DecodeMessageHead(item.head, &decoded_).ok()) continue;
@@ -234,6 +237,11 @@ absl::Status BulkRunner::RunPage(base::Now now, protocol::Operation* operation) 
       operation->cursor = item.key;
       break;
     }
+    if (write_bytes > 0 && write_bytes + item.bytes > kPageWriteBytesMax) {
+      operation->cursor = item.key;
+      break;
+    }
+    write_bytes += item.bytes;
     if (absl::Status status = Apply(now, decoded_, item.key.id, operation); !status.ok()) {
       return status;
     }

@@ -91,16 +91,16 @@ class Committer {
 
   const GroupLimits limits_;
   storage::Journal* const journal_;
+  std::thread thread_;
   // Other machines may have the journal, too.
   const bool shared_;
-  std::thread thread_;
   std::atomic<bool> failed_{false};
 
   mutable base::Mutex mutex_;
   base::CondVar wake_;
   std::vector<Submission> queue_ ABSL_GUARDED_BY(mutex_);
-  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_append_micros_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   CommitStats stats_ ABSL_GUARDED_BY(mutex_);
 

@@ -154,9 +154,16 @@ bool Engine::SubmitBatch() {
 
 void Engine::DeliverEffects() {
   // The process may have stood still since the turn began, so what it decided may be old. The
-  // effects wait until the journal allows them. It never may for a shard that has failed.
-  if (!shard_.failed() && !context_.committer->MayServe(context_.clock)) return;
+  // effects wait until the journal allows them. A shard that has failed waits no more, and then
+  // says only that.
+  const bool may_serve = context_.committer->MayServe(context_.clock);
+  if (!may_serve && !shard_.failed()) return;
   protocol::Effects effects = shard_.TakeEffects();
+  if (!may_serve) {
+    const bool failed = effects.failed;
+    effects = protocol::Effects();
+    effects.failed = failed;
+  }
   if (effects.empty()) return;
   // A failed read is as serious as a failed write. The promise holds for the whole daemon, so all
   // shards stop (P7).
@@ -171,7 +178,7 @@ void Engine::Sleep(const shard::StepResult& result) {
   microseconds timeout =
       std::min(Until(result.wake_wall_ms, now_.wall_ms), Until(result.wake_mono_ms, now_.mono_ms));
   // The journal does not say when deliveries may go on.
-  if (begun_ && !dispatches_) timeout = std::min<microseconds>(timeout, kHeldLookEvery);
+  if (!dispatches_) timeout = std::min<microseconds>(timeout, kHeldLookEvery);
   size_t wake_commands = 1;
   if (Held()) {
     wake_commands = ShardMailbox::kNoCommands;

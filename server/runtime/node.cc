@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/runtime/node.h"
 
+#include <chrono>
 #include <optional>
 #include <unistd.h>
 #include <utility>
@@ -20,6 +21,10 @@ namespace {
 
 // The groups of records that one engine may have uncommitted: one in fsync, one gathering.
 constexpr size_t kGroupsUnderWay = 2;
+
+// How often Start looks whether the journal goes on, and how often it may not.
+constexpr std::chrono::milliseconds kStartLookEvery{100};
+constexpr int kStartWaitsMax = 50;
 
 base::SipKey NewKey() {
   base::SipKey key;
@@ -87,7 +92,15 @@ class Node::Impl final : private EffectSink {
     catalog_.Start();
     static_cast<void>(catalog_.mailbox().Post(catalog::AwaitRecovery{.tag = kRecovered}));
     base::MutexLock lock(&mutex_);
-    while (!recovered_.has_value()) told_.Wait(&mutex_);
+    // The shards' answers to the catalog wait while another member of the cell may serve.
+    int waits = 0;
+    while (!recovered_.has_value()) {
+      if (told_.WaitFor(&mutex_, kStartLookEvery)) continue;
+      waits = MayServe() ? 0 : waits + 1;
+      if (committer_.failed() || waits > kStartWaitsMax) {
+        return absl::UnavailableError("the journal did not accept the first records");
+      }
+    }
     if (!recovered_->ok()) return *recovered_;
     // Earlier, a shard could end a message that a subscription still needs: damage took the
     // subscription's object from the shard, and the catalog restores it.
@@ -133,12 +146,6 @@ class Node::Impl final : private EffectSink {
       return false;
     });
     effects.used_topics.clear();
-    // The shard has failed, and what it decided before may be old.
-    if (!MayServe()) {
-      const bool failed = effects.failed;
-      effects = protocol::Effects();
-      effects.failed = failed;
-    }
     if (!effects.empty()) sink_->Deliver(shard, std::move(effects));
   }
   // The node has one sink: the catalog's answers go to it directly.

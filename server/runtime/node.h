@@ -39,7 +39,7 @@ class Node {
 
   // Recovers every shard and the catalog, and starts the threads. Returns when every shard has the
   // topics and subscriptions that the catalog has read. An error means that the store cannot be
-  // read.
+  // read; UNAVAILABLE, that the journal failed or was not available for five seconds.
   absl::Status Start();
 
   // Posts a command to a shard. RESOURCE_EXHAUSTED OVERLOADED if the mailbox is full and
