@@ -19,8 +19,8 @@ namespace duetime::storage {
 namespace {
 
 constexpr uint8_t kJournalVersion = 1;
-// version u8, kind u8, epoch u64, number u64
-constexpr size_t kJournalHeadBytes = 18;
+// version u8, kind u8, epoch u64, number u64, log u64
+constexpr size_t kJournalHeadBytes = 26;
 constexpr size_t kJournalChecksumBytes = 8;
 
 // Writes fields; see VisitFields.
@@ -229,7 +229,8 @@ std::string EncodeJournalRecord(const JournalRecordHead& head, std::span<const R
   out(head.kind);
   out(head.epoch);
   out(head.number);
-  if (head.kind == JournalRecordHead::Kind::kGroup) {
+  out(head.log);
+  if (head.kind != JournalRecordHead::Kind::kEpoch) {
     out(static_cast<uint32_t>(group.size()));
     for (const RecordBatch& batch : group) {
       out(static_cast<uint32_t>(batch.size()));
@@ -256,8 +257,10 @@ absl::StatusOr<JournalRecordHead> DecodeJournalRecordHead(absl::string_view byte
   in(head.kind);
   in(head.epoch);
   in(head.number);
+  in(head.log);
   if (head.kind != JournalRecordHead::Kind::kGroup &&
-      head.kind != JournalRecordHead::Kind::kEpoch) {
+      head.kind != JournalRecordHead::Kind::kEpoch &&
+      head.kind != JournalRecordHead::Kind::kReport) {
     return absl::UnimplementedError(
         absl::StrCat("a record of the log has the unknown kind ", static_cast<int>(head.kind)));
   }

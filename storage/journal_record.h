@@ -22,14 +22,19 @@ struct JournalRecordHead {
     kGroup = 1,
     // Begins an epoch. Has no batches.
     kEpoch = 2,
+    // What a member says of itself. Never counts; its batches are not applied.
+    kReport = 3,
   };
 
   Kind kind = Kind::kGroup;
-  // kGroup: the epoch of the leader that wrote it. kEpoch: the epoch that begins.
+  // kGroup: the epoch of the leader that wrote it. kEpoch: the epoch that begins. kReport: the last
+  // epoch that its author has applied.
   uint64_t epoch = 0;
   // kGroup: counts the groups of all epochs, from 1. kEpoch: a random number, by which its author
-  // knows it again.
+  // knows it again. kReport: the last group that its author has applied.
   uint64_t number = 0;
+  // Which log it is: a random number that the first epoch brings.
+  uint64_t log = 0;
 
   friend constexpr bool operator==(const JournalRecordHead&, const JournalRecordHead&) = default;
 };
@@ -42,7 +47,7 @@ std::string EncodeJournalRecord(const JournalRecordHead& head, std::span<const R
 //   UNIMPLEMENTED    a kind of a later version
 absl::StatusOr<JournalRecordHead> DecodeJournalRecordHead(absl::string_view bytes);
 
-// Reads the batches; none for kEpoch. REQUIRES: DecodeJournalRecordHead has accepted the bytes.
+// Reads the batches; none of kEpoch. REQUIRES: DecodeJournalRecordHead has accepted the bytes.
 //   UNIMPLEMENTED    of a version that this program does not know
 //   INTERNAL         no program writes this
 absl::StatusOr<std::vector<RecordBatch>> DecodeJournalGroup(absl::string_view bytes);

@@ -15,6 +15,8 @@ struct LogPlace {
   // The number of groups that counted, of all epochs, and their number when the epoch began.
   uint64_t groups = 0;
   uint64_t groups_before_epoch = 0;
+  // JournalRecordHead::log of what counted.
+  uint64_t log = 0;
 
   friend constexpr bool operator==(const LogPlace&, const LogPlace&) = default;
 };

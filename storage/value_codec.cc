@@ -115,10 +115,10 @@ std::optional<BacklogEntry> DecodeBacklogEntry(absl::string_view bytes) {
                       .due_ms = first_version ? 0 : LoadLittleEndian<uint64_t>(&bytes[10])};
 }
 
-// offset, epoch, groups, groups_before_epoch: u64 each
+// offset, epoch, groups, groups_before_epoch, log: u64 each
 std::string EncodeLogPlace(const LogPlace& place) {
   return EncodeNumber(place.offset) + EncodeNumber(place.epoch) + EncodeNumber(place.groups) +
-         EncodeNumber(place.groups_before_epoch);
+         EncodeNumber(place.groups_before_epoch) + EncodeNumber(place.log);
 }
 
 std::optional<LogPlace> DecodeLogPlace(absl::string_view bytes) {
@@ -126,7 +126,8 @@ std::optional<LogPlace> DecodeLogPlace(absl::string_view bytes) {
   return LogPlace{.offset = LoadLittleEndian<uint64_t>(&bytes[0]),
                   .epoch = LoadLittleEndian<uint64_t>(&bytes[8]),
                   .groups = LoadLittleEndian<uint64_t>(&bytes[16]),
-                  .groups_before_epoch = LoadLittleEndian<uint64_t>(&bytes[24])};
+                  .groups_before_epoch = LoadLittleEndian<uint64_t>(&bytes[24]),
+                  .log = LoadLittleEndian<uint64_t>(&bytes[32])};
 }
 
 std::string EncodeProgress(const Progress& progress) {

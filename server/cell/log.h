@@ -14,6 +14,8 @@ namespace duetime::cell {
 
 struct LogEntry {
   uint64_t offset = 0;
+  // When the log took it, by one clock for all entries, about. UTC milliseconds.
+  uint64_t time_ms = 0;
   std::string bytes;
 };
 
@@ -30,7 +32,7 @@ struct LogEntry {
 // In errors, UNAVAILABLE and DEADLINE_EXCEEDED mean that the same call may succeed later. All other
 // codes mean that it will not: the entry is too large, the log is gone, the client has no right.
 //
-// Thread safety: one thread at a time for each member's object.
+// Thread safety: one thread at a time for each member's object, but Trim on any thread.
 class Log {
  public:
   virtual ~Log() = default;
@@ -43,6 +45,12 @@ class Log {
   // Returns the first entry at or after `offset`; nullopt if there is none yet. OUT_OF_RANGE: the
   // log begins after `offset`, because its older part was removed.
   virtual absl::StatusOr<std::optional<LogEntry>> Read(uint64_t offset) = 0;
+
+  // Adds an entry perhaps. Does not wait for it.
+  virtual void Post(absl::string_view bytes) = 0;
+
+  // Removes entries before `offset`, some or all. Errors as for Append. Any thread.
+  virtual absl::Status Trim(uint64_t offset) = 0;
 
   // Returns the offset after the last entry, not counting a gap at the end. At least the offset
   // after any entry that this member has read.

@@ -34,11 +34,11 @@ bool Passes(const absl::Status& error) {
 
 Member::Member(const MemberOptions& options, Log* log, AppliedState* state,
                storage::MessageStore* store, base::Clock* clock,
-               const std::function<uint64_t()>& draw)
+               const std::function<uint64_t()>& draw, Roster* roster)
     : options_(options),
       store_(store),
       clock_(clock),
-      replica_(log, state),
+      replica_(log, state, roster),
       journal_(log, &replica_, draw,
                {.clock = clock,
                 .idle_append_ms = options.heartbeat_ms,
@@ -57,6 +57,7 @@ absl::StatusOr<bool> Member::Step() {
   if (absl::Status status = ReadLeader(); !status.ok()) return status;
   if (entry->has_value()) {
     alive_ms_ = now_ms;
+    journal_.PostReport();
     return false;
   }
   const LogPlace& place = replica_.place();

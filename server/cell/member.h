@@ -35,8 +35,9 @@ class Member {
  public:
   // `draw` gives numbers that no other member or run gives. `store` is what `state` writes.
   // REQUIRES: all pointers outlive the member.
+  // The roster gets what the members report; it may be null.
   Member(const MemberOptions& options, Log* log, AppliedState* state, storage::MessageStore* store,
-         base::Clock* clock, const std::function<uint64_t()>& draw);
+         base::Clock* clock, const std::function<uint64_t()>& draw, Roster* roster = nullptr);
 
   // Reads one entry, or tries to lead, and returns whether this member leads now. Blocks as long as
   // the log's calls do; an attempt to lead blocks until the log can be written. Errors are those of

@@ -9,13 +9,59 @@ namespace duetime::cell {
 
 using storage::JournalRecordHead;
 using storage::RecordBatch;
+using Kind = JournalRecordHead::Kind;
+
+absl::Status Replica::Begin() {
+  if (!stopped_.ok() || begun_) return stopped_;
+  if (place_.offset == 0) {
+    begun_ = true;
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<std::optional<LogEntry>> last = log_->Read(place_.offset - 1);
+  if (!last.ok()) return last.status();
+  if (!last->has_value()) {
+    const absl::StatusOr<uint64_t> end = log_->End();
+    if (!end.ok()) return end.status();
+    if (absl::Status status = CheckEnd(*end); !status.ok()) return status;
+    return absl::UnavailableError("the log does not show yet what this member has applied last");
+  }
+  const auto head = storage::DecodeJournalRecordHead((*last)->bytes);
+  const bool is_it = (*last)->offset + 1 == place_.offset && head.ok() && head->log == place_.log &&
+                     head->epoch == place_.epoch &&
+                     (head->kind == Kind::kGroup ? head->number == place_.groups
+                                                 : place_.groups == place_.groups_before_epoch);
+  if (!is_it) {
+    stopped_ = absl::DataLossError(
+        absl::StrCat("this is not the log that this member has applied: entry ", place_.offset - 1,
+                     " is another one. Is it the right topic, and was it made anew?"));
+  }
+  begun_ = is_it;
+  return stopped_;
+}
+
+void Replica::TakeReport(const LogEntry& entry, const JournalRecordHead& head) {
+  if (roster_ == nullptr || head.log != place_.log) return;
+  const absl::StatusOr<std::vector<RecordBatch>> group = storage::DecodeJournalGroup(entry.bytes);
+  if (!group.ok() || group->size() != 1 || group->front().size() != 1) return;
+  if (auto report = DecodeReport(group->front().front().value)) {
+    roster_->Note({.report = *std::move(report),
+                   .epoch = head.epoch,
+                   .groups = head.number,
+                   .report_ms = entry.time_ms});
+  }
+}
 
 absl::StatusOr<bool> Replica::Counts(const JournalRecordHead& head) const {
-  const bool begins_epoch = head.kind == JournalRecordHead::Kind::kEpoch;
+  const bool begins_epoch = head.kind == Kind::kEpoch;
+  // Two members may have begun the log at once. The first epoch counted.
+  if (begins_epoch && head.epoch == 1) return place_.epoch == 0;
   const bool of_this_epoch = !begins_epoch && head.epoch > 0 && head.epoch == place_.epoch;
   const uint64_t epoch_max = begins_epoch ? place_.epoch + 1 : place_.epoch;
   const bool number_fits =
       head.number > place_.groups_before_epoch && head.number <= place_.groups + 1;
+  if (place_.epoch > 0 && head.log != place_.log) {
+    return absl::DataLossError("the log has an entry of another cell");
+  }
   if (head.epoch > epoch_max || (of_this_epoch && !number_fits)) {
     return absl::DataLossError(
         absl::StrCat("the log and this member contradict each other: an entry has epoch ",
@@ -27,10 +73,11 @@ absl::StatusOr<bool> Replica::Counts(const JournalRecordHead& head) const {
 }
 
 absl::StatusOr<std::optional<Replica::Entry>> Replica::Step() {
-  if (!stopped_.ok()) return stopped_;
+  if (absl::Status status = Begin(); !status.ok()) return status;
   const absl::StatusOr<std::optional<LogEntry>> read = log_->Read(place_.offset);
   if (!read.ok()) return read.status();
   if (!read->has_value()) return std::nullopt;
+  if (roster_ != nullptr) roster_->NoteTime((*read)->time_ms);
   absl::StatusOr<std::optional<Entry>> entry = Take(**read);
   if (!entry.ok()) stopped_ = entry.status();
   return entry;
@@ -45,6 +92,11 @@ absl::StatusOr<std::optional<Replica::Entry>> Replica::Take(const LogEntry& entr
     return Entry{};
   }
   if (!head.ok()) return head.status();
+  if (head->kind == Kind::kReport) {
+    TakeReport(entry, *head);
+    place_ = next;
+    return Entry{};
+  }
   const absl::StatusOr<bool> counts = Counts(*head);
   if (!counts.ok()) return counts.status();
   if (!*counts) {
@@ -53,7 +105,8 @@ absl::StatusOr<std::optional<Replica::Entry>> Replica::Take(const LogEntry& entr
   }
   const absl::StatusOr<std::vector<RecordBatch>> group = storage::DecodeJournalGroup(entry.bytes);
   if (!group.ok()) return group.status();
-  if (head->kind == JournalRecordHead::Kind::kEpoch) {
+  if (head->kind == Kind::kEpoch) {
+    next.log = head->log;
     next.epoch = head->epoch;
     next.groups_before_epoch = next.groups;
   } else {

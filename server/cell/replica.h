@@ -10,6 +10,7 @@
 
 #include "server/cell/applied_state.h"
 #include "server/cell/log.h"
+#include "server/cell/roster.h"
 #include "storage/journal_record.h"
 
 namespace duetime::cell {
@@ -17,9 +18,11 @@ namespace duetime::cell {
 // Reads the log in order, and applies the entries that count. Whether an entry counts depends only
 // on the entries before it, so all members agree:
 //
-//   an epoch        counts if its number is one more than that of the last epoch that counted
+//   an epoch        counts if its number is one more than that of the last epoch that counted. The
+//                   first one says which log it is (JournalRecordHead::log)
 //   a group         counts if it is of the last epoch that counted, and its number is one more than
 //                   that of the last group that counted
+//   a report        does not count, and goes to the roster
 //   damaged bytes   do not count
 //
 // So the log itself refuses a former leader, whose entries may still arrive, and the second of two
@@ -27,13 +30,16 @@ namespace duetime::cell {
 //
 // An author has read everything on which its numbers build. So an entry with numbers too high, or a
 // group with a number from before its epoch, proves that this member has read another log than the
-// author. The member must stop: it would lead without accepted groups.
+// author. The member must stop: it would lead without accepted groups. So must one that finds
+// entries of another log, or that does not find the last entry that it has applied: somebody gave
+// it another topic, or made the topic anew.
 //
 // Thread safety: one thread at a time.
 class Replica {
  public:
-  // REQUIRES: both outlive the replica.
-  Replica(Log* log, AppliedState* state) : log_(log), state_(state), place_(state->place()) {}
+  // REQUIRES: all outlive the replica. `roster` may be null.
+  Replica(Log* log, AppliedState* state, Roster* roster = nullptr)
+      : log_(log), state_(state), roster_(roster), place_(state->place()) {}
 
   // How far the replica has come. It may be ahead of state->place() by entries that do not count.
   const LogPlace& place() const { return place_; }
@@ -54,16 +60,22 @@ class Replica {
   // After UNIMPLEMENTED, DATA_LOSS and INTERNAL, each later Step returns the same.
   absl::StatusOr<std::optional<Entry>> Step();
 
+  // Finds the last entry that the state has applied. Step does it first. Errors as for Step;
+  // UNAVAILABLE: the log does not show it yet. Idempotent.
+  absl::Status Begin();
   // Returns DATA_LOSS if the log ends before this member's place.
   absl::Status CheckEnd(uint64_t end);
 
  private:
+  void TakeReport(const LogEntry& entry, const storage::JournalRecordHead& head);
   absl::StatusOr<bool> Counts(const storage::JournalRecordHead& head) const;
   absl::StatusOr<std::optional<Entry>> Take(const LogEntry& entry);
 
   Log* const log_;
   AppliedState* const state_;
+  Roster* const roster_;
   LogPlace place_;
+  bool begun_ = false;
   absl::Status stopped_;
 };
 

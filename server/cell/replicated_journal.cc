@@ -2,8 +2,12 @@
 #include "server/cell/replicated_journal.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
+
+#include "storage/types.h"
 
 namespace duetime::cell {
 
@@ -31,7 +35,10 @@ absl::Status ReplicatedJournal::Lead() {
   }
   if (!followed.ok()) return followed;
   const JournalRecordHead head = {
-      .kind = Kind::kEpoch, .epoch = replica_->place().epoch + 1, .number = random_()};
+      .kind = Kind::kEpoch,
+      .epoch = replica_->place().epoch + 1,
+      .number = random_(),
+      .log = replica_->place().epoch == 0 ? random_() : replica_->place().log};
   const absl::StatusOr<Outcome> outcome = Write(head, {});
   if (!outcome.ok()) return outcome.status();
   // A later epoch may have begun since.
@@ -51,16 +58,47 @@ absl::Status ReplicatedJournal::Lead() {
 AppendOutcome ReplicatedJournal::Append(std::span<const storage::RecordBatch> group,
                                         storage::Durability /*durability*/) {
   if (!leads_.has_value()) return AppendOutcome::kFenced;
-  const JournalRecordHead head = {
-      .kind = Kind::kGroup, .epoch = *leads_, .number = replica_->place().groups + 1};
+  const JournalRecordHead head = {.kind = Kind::kGroup,
+                                  .epoch = *leads_,
+                                  .number = replica_->place().groups + 1,
+                                  .log = replica_->place().log};
   const absl::StatusOr<Outcome> outcome = Write(head, group);
   if (outcome.ok() && *outcome == Outcome::kCounts) {
     // Another epoch may have begun after the group.
     if (leads_.has_value()) serve_until_ms_.store(last_begun_ms_ + pulse_.serve_for_ms);
+    PostReport();
     return AppendOutcome::kAccepted;
   }
   StopLeading();
   return outcome.ok() ? AppendOutcome::kFenced : AppendOutcome::kUnknown;
+}
+
+void ReplicatedJournal::Report(MemberReport report) {
+  const base::MutexLock lock(&mutex_);
+  report_ = std::move(report);
+  has_report_.store(true);
+}
+
+void ReplicatedJournal::PostReport() {
+  // Before its first epoch a log has no number.
+  if (!has_report_.load() || replica_->place().epoch == 0) return;
+  std::optional<MemberReport> report;
+  {
+    const base::MutexLock lock(&mutex_);
+    report = std::exchange(report_, std::nullopt);
+    has_report_.store(false);
+  }
+  report->leads = leads_.has_value();
+  const LogPlace& place = replica_->place();
+  const std::vector<storage::RecordBatch> group = {
+      {{.type = storage::RecordType::kObject,
+        .shard = storage::kNoShard,
+        .kind = static_cast<uint8_t>(storage::ObjectKind::kCell),
+        .name = "report",
+        .value = EncodeReport(*report)}}};
+  log_->Post(storage::EncodeJournalRecord(
+      {.kind = Kind::kReport, .epoch = place.epoch, .number = place.groups, .log = place.log},
+      group));
 }
 
 void ReplicatedJournal::StopLeading() {
@@ -74,6 +112,7 @@ bool ReplicatedJournal::MayServe(uint64_t mono_ms) const {
 }
 
 absl::Status ReplicatedJournal::Follow() {
+  if (absl::Status status = replica_->Begin(); !status.ok()) return status;
   const absl::StatusOr<uint64_t> end = log_->End();
   if (!end.ok()) return end.status();
   // No entry is waited for, so none is refused.

@@ -15,7 +15,9 @@
 #include "absl/status/statusor.h"
 
 #include "server/base/clock.h"
+#include "server/base/mutex.h"
 #include "server/cell/log.h"
+#include "server/cell/member_report.h"
 #include "server/cell/replica.h"
 #include "storage/journal.h"
 #include "storage/journal_record.h"
@@ -48,7 +50,8 @@ struct Pulse {
 // cut off or stopped, and goes on, hands out nothing that another one may have delivered or
 // cancelled, and answers nothing that another one has changed.
 //
-// Thread safety: one thread at a time, but Stop, StopWithin and MayServe may run on any thread.
+// Thread safety: one thread at a time, but Report, Stop, StopWithin and MayServe may run on any
+// thread.
 class ReplicatedJournal final : public storage::Journal {
  public:
   // `random` gives numbers that no other member or run gives. REQUIRES: log and replica outlive
@@ -84,6 +87,11 @@ class ReplicatedJournal final : public storage::Journal {
   // The epoch that this member leads; nullopt if it does not lead.
   std::optional<uint64_t> leads() const { return leads_; }
 
+  // Puts a report of this member into the log with a later append or PostReport, unless another
+  // one replaces it before. Any thread. Report::leads is set then.
+  void Report(MemberReport report);
+  void PostReport();
+
   // Makes calls return soon, now and later: after the call of the log that runs.
   void Stop() { stopped_.store(true); }
   // The same after this time. REQUIRES: Pulse::clock is set.
@@ -114,6 +122,9 @@ class ReplicatedJournal final : public storage::Journal {
   const Pulse pulse_;
   std::optional<uint64_t> leads_;
   bool has_led_ = false;
+  base::Mutex mutex_;
+  std::optional<MemberReport> report_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> has_report_{false};
   std::atomic<bool> stopped_{false};
   std::atomic<uint64_t> stop_at_ms_{std::numeric_limits<uint64_t>::max()};
   // When the last entry was first appended.

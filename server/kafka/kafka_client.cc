@@ -107,6 +107,7 @@ void KafkaClient::OnError(rd_kafka_t* /*handle*/, int code, const char* text, vo
 void KafkaClient::OnReport(rd_kafka_t* /*handle*/, const rd_kafka_message_t* message,
                            void* /*self*/) {
   auto* const report = static_cast<Report*>(message->_private);
+  if (report == nullptr) return;
   report->error = message->err;
   report->offset = message->offset;
   report->done = true;

@@ -35,8 +35,8 @@ class KafkaClient {
   rd_kafka_topic_t* topic() { return topic_; }
   const std::string& topic_name() const { return topic_name_; }
 
-  // What became of a message: give a pointer to one as the opaque of rd_kafka_produce, and Serve
-  // until it is done. It must live until then.
+  // What became of a message, if somebody wants to know: give a pointer to one as the opaque of
+  // rd_kafka_produce, and Serve until it is done. It must live until then.
   struct Report {
     bool done = false;
     rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_NO_ERROR;

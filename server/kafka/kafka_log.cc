@@ -13,6 +13,7 @@
 #include "server/kafka/kafka_client.h"
 #include "server/kafka/kafka_settings.h"
 #include "server/kafka/topic_check.h"
+#include "server/kafka/topic_trim.h"
 
 namespace duetime::kafka {
 
@@ -94,6 +95,13 @@ absl::StatusOr<uint64_t> KafkaLog::Append(absl::string_view bytes) {
   return offset;
 }
 
+void KafkaLog::Post(absl::string_view bytes) {
+  // Without an opaque the report is of no interest.
+  rd_kafka_produce(writer_->topic(), kPartition, RD_KAFKA_MSG_F_COPY,
+                   const_cast<char*>(bytes.data()), bytes.size(), nullptr, 0, nullptr);
+  writer_->Serve(0);
+}
+
 absl::StatusOr<std::optional<cell::LogEntry>> KafkaLog::Read(uint64_t offset) {
   const uint64_t until = After(kWaitMs);
   if (reads_at_ != offset) {
@@ -129,10 +137,16 @@ absl::StatusOr<std::optional<cell::LogEntry>> KafkaLog::Read(uint64_t offset) {
     reader_->Succeeded();
     reads_at_ = found + 1;
     end_min_ = std::max(end_min_, found + 1);
+    const int64_t time_ms = rd_kafka_message_timestamp(message.get(), nullptr);
     return cell::LogEntry{
         .offset = found,
+        .time_ms = static_cast<uint64_t>(std::max<int64_t>(time_ms, 0)),
         .bytes = std::string(static_cast<const char*>(message->payload), message->len)};
   }
+}
+
+absl::Status KafkaLog::Trim(uint64_t offset) {
+  return TrimTopic(options_, writer_->handle(), offset);
 }
 
 absl::StatusOr<uint64_t> KafkaLog::End() {

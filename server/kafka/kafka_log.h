@@ -34,7 +34,7 @@ class KafkaClient;
 // name or certificate give UNAVAILABLE, with that reason in the text: users and certificates may
 // reach the brokers later. Only CheckTopic says UNAUTHENTICATED.
 //
-// Thread safety: one thread at a time.
+// Thread safety: one thread at a time, but Trim on any thread.
 class KafkaLog final : public cell::Log {
  public:
   // Makes the clients, and waits for no broker. `log_line` gets the lines of librdkafka, from any
@@ -58,6 +58,12 @@ class KafkaLog final : public cell::Log {
   // Returns nullopt after 100 ms, also while no broker answers. Cost: a read that does not go on
   // after the last one drops what was read ahead, and waits up to 100 ms for a fetch that runs.
   absl::StatusOr<std::optional<cell::LogEntry>> Read(uint64_t offset) override;
+
+  // Hands the entry to librdkafka, which drops it if its queue is full.
+  void Post(absl::string_view bytes) override;
+
+  // Waits for the brokers.
+  absl::Status Trim(uint64_t offset) override;
 
   // Asks the leader, for up to a second. Never less than this object has read or appended: after a
   // change of leader Kafka's own number may go back for a moment.

@@ -115,6 +115,7 @@ absl::Status TopicAdmin::Create() {
       {"cleanup.policy", "delete"},
       {"max.message.bytes", absl::StrCat(MessageBytes(options_))},
       {"compression.type", "producer"},
+      {"message.timestamp.type", "LogAppendTime"},
   };
   for (const auto& [name, value] : settings) {
     rd_kafka_NewTopic_set_config(topic.get(), name, value.c_str());
@@ -225,6 +226,8 @@ absl::Status CheckTopicFacts(const KafkaOptions& options, const TopicFacts& fact
   exactly("retention.ms", "-1");
   exactly("retention.bytes", "-1");
   exactly("cleanup.policy", "delete");
+  // The ages of the members' reports are measured by it.
+  exactly("message.timestamp.type", "LogAppendTime");
   at_least("max.message.bytes", MessageBytes(options));
   if (wrong.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(

@@ -263,7 +263,7 @@ void CheckJournalRecordDecode(std::string bytes) {
   if (!head.ok()) return;
   const auto group = duetime::storage::DecodeJournalGroup(bytes);
   DT_CHECK(group.ok() || absl::IsInternal(group.status()) || absl::IsUnimplemented(group.status()));
-  if (group.ok() && head->kind == duetime::storage::JournalRecordHead::Kind::kGroup) {
+  if (group.ok() && head->kind != duetime::storage::JournalRecordHead::Kind::kEpoch) {
     DT_CHECK(EncodeJournalRecord(*head, *group) == bytes);
   }
 }

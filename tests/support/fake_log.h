@@ -3,6 +3,7 @@
 // FakeLog: a shared log in memory, with the faults of a real one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -45,6 +46,8 @@ class FakeLog final : public cell::Log {
     healed_ = true;
     for (std::string& bytes : std::exchange(late_, {})) Write(std::move(bytes));
   }
+  // The time of the entries that follow.
+  uint64_t time_ms = 0;
   // From now on everything fails with this.
   void Fail(absl::Status error) { error_ = std::move(error); }
   // Loses the entries from `offset` on, as no log may.
@@ -76,14 +79,27 @@ class FakeLog final : public cell::Log {
     Wait();
     if (Fails()) return Error();
     const auto entry = entries_.lower_bound(offset);
+    if (offset < begin_) return absl::OutOfRangeError("trimmed");
     if (entry == entries_.end() || (!healed_ && dice_->OneIn(20))) return std::nullopt;
-    return cell::LogEntry{.offset = entry->first, .bytes = entry->second};
+    return entry->second;
+  }
+
+  void Post(absl::string_view bytes) override {
+    Wait();
+    if (!Fails()) Write(std::string(bytes));
+  }
+
+  absl::Status Trim(uint64_t offset) override {
+    if (Fails()) return Error();
+    begin_ = std::max(begin_, offset);
+    entries_.erase(entries_.begin(), entries_.lower_bound(offset));
+    return absl::OkStatus();
   }
 
   absl::StatusOr<uint64_t> End() override {
     Wait();
     if (Fails()) return Error();
-    return entries_.empty() ? 0 : entries_.rbegin()->first + 1;
+    return entries_.empty() ? begin_ : entries_.rbegin()->first + 1;
   }
 
  private:
@@ -100,13 +116,15 @@ class FakeLog final : public cell::Log {
   uint64_t Write(std::string bytes) {
     const uint64_t offset = next_offset_ + (dice_->OneIn(4) ? dice_->Below(3) : 0);
     next_offset_ = offset + 1;
-    entries_.emplace(offset, std::move(bytes));
+    entries_.emplace(
+        offset, cell::LogEntry{.offset = offset, .time_ms = time_ms, .bytes = std::move(bytes)});
     return offset;
   }
 
   Dice* const dice_;
-  std::map<uint64_t, std::string> entries_;
+  std::map<uint64_t, cell::LogEntry> entries_;
   uint64_t next_offset_ = 0;
+  uint64_t begin_ = 0;
   std::vector<std::string> late_;
   bool healed_ = false;
   absl::Status error_;

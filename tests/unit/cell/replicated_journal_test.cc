@@ -16,6 +16,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "server/cell/leader_search.h"
+#include "server/cell/roster.h"
 #include "storage/byte_order.h"
 #include "tests/support/fake_log.h"
 #include "tests/support/number_state.h"
@@ -242,13 +244,14 @@ std::string WithVersion(std::string bytes, char version) {
 
 TEST_F(OneMemberTest, OnlyAGroupThatCountsOfALaterVersionStopsAMember) {
   ASSERT_TRUE(a_.journal->Lead().ok());
-  JournalRecordHead head = {.kind = Kind::kGroup, .epoch = 0, .number = 1};
+  const uint64_t log = a_.state.place().log;
+  JournalRecordHead head = {.kind = Kind::kGroup, .epoch = 0, .number = 1, .log = log};
   ASSERT_TRUE(log_.Append(WithVersion(EncodeJournalRecord(head, GroupOf(1)), 9)).ok());
   EXPECT_EQ(Append(&a_, 2), AppendOutcome::kAccepted);
-  head = {.kind = Kind::kEpoch, .epoch = 2, .number = 77};
+  head = {.kind = Kind::kEpoch, .epoch = 2, .number = 77, .log = log};
   ASSERT_TRUE(log_.Append(WithVersion(EncodeJournalRecord(head, {}), 9)).ok());
   EXPECT_TRUE(b_.journal->Follow().ok());
-  head = {.kind = Kind::kGroup, .epoch = 2, .number = 2};
+  head = {.kind = Kind::kGroup, .epoch = 2, .number = 2, .log = log};
   ASSERT_TRUE(log_.Append(WithVersion(EncodeJournalRecord(head, GroupOf(3)), 9)).ok());
   EXPECT_TRUE(absl::IsUnimplemented(b_.journal->Follow()));
   EXPECT_EQ(Append(&a_, 4), AppendOutcome::kFenced);
@@ -261,9 +264,10 @@ TEST_F(OneMemberTest, StopsIfTheLogContradictsIt) {
   ASSERT_TRUE(b_.journal->Lead().ok());
   ASSERT_EQ(Append(&b_, 2), AppendOutcome::kAccepted);
   const uint64_t end = *log_.End();
+  const uint64_t log = a_.state.place().log;
   for (const JournalRecordHead& head :
-       {JournalRecordHead{Kind::kEpoch, 4, 5}, JournalRecordHead{Kind::kGroup, 3, 3},
-        JournalRecordHead{Kind::kGroup, 2, 4}, JournalRecordHead{Kind::kGroup, 2, 1}}) {
+       {JournalRecordHead{Kind::kEpoch, 4, 5, log}, JournalRecordHead{Kind::kGroup, 3, 3, log},
+        JournalRecordHead{Kind::kGroup, 2, 4, log}, JournalRecordHead{Kind::kGroup, 2, 1, log}}) {
     Member reader(&log_, &dice_);
     ASSERT_TRUE(log_.Append(EncodeJournalRecord(head, {})).ok());
     EXPECT_TRUE(absl::IsDataLoss(reader.journal->Follow())) << head.epoch << "/" << head.number;
@@ -278,6 +282,131 @@ TEST_F(OneMemberTest, StopsIfTheLogHasLostWhatItHasRead) {
   log_.Lose(1);
   EXPECT_TRUE(absl::IsDataLoss(a_.journal->Follow()));
   EXPECT_EQ(Append(&a_, 2), AppendOutcome::kUnknown);
+}
+
+// Somebody gave the member another topic, or made the topic anew.
+TEST_F(OneMemberTest, StopsBeforeItWritesIfItIsAnotherLog) {
+  ASSERT_TRUE(a_.journal->Lead().ok());
+  ASSERT_EQ(Append(&a_, 1), AppendOutcome::kAccepted);
+  FakeLog empty(&dice_);
+  empty.Heal();
+  FakeLog of_another_cell(&dice_);
+  of_another_cell.Heal();
+  Member stranger(&of_another_cell, &dice_);
+  ASSERT_TRUE(stranger.journal->Lead().ok());
+  for (uint32_t number = 1; number < 20; ++number) {
+    ASSERT_EQ(Append(&stranger, number), AppendOutcome::kAccepted);
+  }
+  for (FakeLog* const log : {&empty, &of_another_cell}) {
+    const uint64_t end = *log->End();
+    Replica replica(log, &a_.state);
+    ReplicatedJournal journal(log, &replica, [] { return 5; });
+    EXPECT_TRUE(absl::IsDataLoss(journal.Lead())) << end;
+    EXPECT_TRUE(absl::IsDataLoss(replica.Step().status()));
+    EXPECT_EQ(*log->End(), end);
+  }
+  // The same log again.
+  Replica replica(&log_, &a_.state);
+  EXPECT_TRUE(replica.Step().ok());
+}
+
+TEST_F(OneMemberTest, StopsIfAnotherCellWritesIntoItsLog) {
+  ASSERT_TRUE(a_.journal->Lead().ok());
+  const uint64_t log = a_.state.place().log;
+  // Lost the race for the first epoch.
+  ASSERT_TRUE(log_.Append(storage::EncodeJournalRecord({Kind::kEpoch, 1, 7, log + 1}, {})).ok());
+  ASSERT_EQ(Append(&a_, 1), AppendOutcome::kAccepted);
+  ASSERT_TRUE(log_.Append(storage::EncodeJournalRecord({Kind::kGroup, 1, 2, log + 1}, {})).ok());
+  EXPECT_TRUE(absl::IsDataLoss(a_.journal->Follow()));
+}
+
+TEST_F(OneMemberTest, NeedsACheckpointIfItsPlaceWasRemoved) {
+  ASSERT_TRUE(a_.journal->Lead().ok());
+  ASSERT_EQ(Append(&a_, 1), AppendOutcome::kAccepted);
+  ASSERT_TRUE(b_.journal->Follow().ok());
+  for (uint32_t number = 2; number < 5; ++number) {
+    ASSERT_EQ(Append(&a_, number), AppendOutcome::kAccepted);
+  }
+  ASSERT_TRUE(log_.Trim(a_.state.place().offset - 1).ok());
+  Member fresh(&log_, &dice_);
+  for (Member* const member : {&b_, &fresh}) {
+    EXPECT_TRUE(absl::IsOutOfRange(member->journal->Follow()));
+    EXPECT_TRUE(absl::IsOutOfRange(member->journal->Lead()));
+  }
+  // The store of a.
+  Replica copied(&log_, &a_.state);
+  EXPECT_TRUE(copied.Step().ok());
+}
+
+TEST_F(OneMemberTest, ReportsGoToTheRosterAndDoNotCount) {
+  a_.journal->Report({.name = "a", .address = "a:1", .durable_offset = 1});
+  ASSERT_TRUE(a_.journal->Lead().ok());
+  log_.time_ms = 5'000;
+  ASSERT_EQ(Append(&a_, 1), AppendOutcome::kAccepted);
+  ASSERT_TRUE(b_.journal->Follow().ok());
+  b_.journal->Report({.name = "b", .address = "b:1", .durable_offset = 2});
+  b_.journal->PostReport();
+  b_.journal->PostReport();
+  test::NumberState state;
+  Roster roster;
+  Replica reader(&log_, &state, &roster);
+  while (true) {
+    const auto entry = reader.Step();
+    ASSERT_TRUE(entry.ok()) << entry.status();
+    if (!entry->has_value()) break;
+  }
+  EXPECT_EQ(state.numbers(), a_.state.numbers());
+  const std::vector<RosterEntry> members = roster.List();
+  ASSERT_EQ(members.size(), 2u);
+  EXPECT_EQ(members[0].report.address, "a:1");
+  EXPECT_TRUE(members[0].report.leads);
+  EXPECT_FALSE(members[1].report.leads);
+  EXPECT_EQ(members[1].report.durable_offset, 2u);
+  for (const RosterEntry& member : members) {
+    EXPECT_EQ(member.epoch, 1u);
+    EXPECT_EQ(member.groups, 1u);
+    EXPECT_EQ(member.report_ms, 5'000u);
+  }
+}
+
+TEST_F(OneMemberTest, TheNextReportTellsWhoLeads) {
+  ASSERT_TRUE(a_.journal->Lead().ok());
+  int waits = 0;
+  const auto leader = FindLeader(&log_, [&] {
+    a_.journal->Report({.name = "a", .address = "a:1", .durable_offset = 1});
+    if (waits == 2) a_.journal->PostReport();
+    return ++waits > 10;
+  });
+  ASSERT_TRUE(leader.ok()) << leader.status();
+  EXPECT_EQ(*leader, "a:1");
+}
+
+// What two members have on disk, and had an hour ago, may go.
+TEST(RosterTest, TrimsWhatTwoMembersHaveHadForLongEnough) {
+  constexpr uint64_t kMinute = 60'000;
+  Roster roster;
+  const auto report = [&](const char* name, uint64_t minute, uint64_t offset) {
+    roster.NoteTime(minute * kMinute);
+    roster.Note({.report = {.name = name, .address = "", .durable_offset = offset},
+                 .report_ms = minute * kMinute});
+  };
+  report("a", 1, 100);
+  EXPECT_EQ(roster.TrimTo(0), std::nullopt) << "a is alone";
+  report("b", 1, 50);
+  EXPECT_EQ(roster.TrimTo(0), 50u);
+  report("c", 1, 70);
+  EXPECT_EQ(roster.TrimTo(0), 70u) << "b may need it, but two have it";
+  EXPECT_EQ(roster.TrimTo(5 * kMinute), std::nullopt) << "no call was so long ago";
+  report("a", 4, 400);
+  report("b", 4, 300);
+  EXPECT_EQ(roster.TrimTo(2 * kMinute), 70u);
+  EXPECT_EQ(roster.TrimTo(0), 300u);
+  report("a", 6, 600);
+  EXPECT_EQ(roster.TrimTo(0), std::nullopt) << "the others are away";
+  EXPECT_EQ(roster.List()[1].age_ms, 2 * kMinute);
+  report("a", 4 + 8 * 24 * 60, 600);
+  report("a", 4 + 8 * 24 * 60, 600);
+  EXPECT_EQ(roster.List().size(), 1u) << "others are forgotten";
 }
 
 TEST_F(OneMemberTest, StopsIfAnEntryCannotBeApplied) {

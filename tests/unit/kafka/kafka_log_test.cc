@@ -79,6 +79,16 @@ TEST_F(KafkaLogTest, AllMembersReadOneOrder) {
   }
 }
 
+TEST_F(KafkaLogTest, APostArrivesAmongTheAppends) {
+  const auto log = brokers_.Open();
+  AppendAtLast(log.get(), "first");
+  log->Post("posted");
+  AppendAtLast(log.get(), "last");
+  EXPECT_EQ(BytesAt(log.get(), 1), "posted");
+  EXPECT_EQ(BytesAt(log.get(), 2), "last");
+  EXPECT_GT(ReadAtLast(log.get(), 1)->time_ms, 1'600'000'000'000u);
+}
+
 TEST_F(KafkaLogTest, AReadOfNothingReturnsSoonAndJumpsNowhere) {
   const auto log = brokers_.Open();
   EXPECT_EQ(*log->End(), 0u);

@@ -27,7 +27,8 @@ TopicFacts GoodFacts() {
                        {"retention.ms", "-1"},
                        {"retention.bytes", "-1"},
                        {"cleanup.policy", "delete"},
-                       {"max.message.bytes", "11024"}}};
+                       {"max.message.bytes", "11024"},
+                       {"message.timestamp.type", "LogAppendTime"}}};
 }
 
 TEST(TopicCheckTest, TakesATopicThatLosesNothing) {
@@ -56,7 +57,8 @@ TEST(TopicCheckTest, RefusesEachSettingThatLosesData) {
         Case{"cleanup.policy", "compact", "delete"},
         Case{"cleanup.policy", "compact,delete", "delete"},
         Case{"max.message.bytes", "11023", "at least 11024"},
-        Case{"max.message.bytes", "", "at least 11024"}}) {
+        Case{"max.message.bytes", "", "at least 11024"},
+        Case{"message.timestamp.type", "CreateTime", "LogAppendTime"}}) {
     TopicFacts facts = GoodFacts();
     facts.settings[one.name] = one.value;
     const absl::Status status = CheckTopicFacts(Options(3), facts);

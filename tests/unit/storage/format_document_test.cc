@@ -116,7 +116,8 @@ TEST(FormatDocumentTest, TheWorkedExampleIsWhatTheCodecsWrite) {
                                             .late_policy = LatePolicy::kDrop},
             .payload = "hello"}))},
       {"meta value log_place",
-       Hex(EncodeLogPlace({.offset = 9, .epoch = 3, .groups = 7, .groups_before_epoch = 5}))},
+       Hex(EncodeLogPlace(
+           {.offset = 9, .epoch = 3, .groups = 7, .groups_before_epoch = 5, .log = 11}))},
       {"meta key upgrade", Hex(UpgradeKey().bytes())},
       {"index key", Hex(NameKey::OfIndex(kShard, kExampleTopic, 'k', "order-17").bytes())},
       {"index value", Hex(EncodeIndexEntry({.id = key.id,

@@ -17,7 +17,7 @@ namespace {
 
 constexpr MessageKey kKey = {.due_ms = 5, .id = {.high = 6, .low = 7}};
 constexpr JournalRecordHead kHead = {
-    .kind = JournalRecordHead::Kind::kGroup, .epoch = 3, .number = 4};
+    .kind = JournalRecordHead::Kind::kGroup, .epoch = 3, .number = 4, .log = 5};
 
 // One record of each type, with a value of its own in each field.
 std::vector<Record> EachType() {
@@ -110,10 +110,11 @@ TEST(JournalRecordTest, KeepsEachFieldOfEachType) {
 TEST(JournalRecordTest, HasTheDocumentedBytes) {
   const std::vector<RecordBatch> group = {
       {{.type = RecordType::kAccept, .shard = 1, .topic = TopicId{16}, .key = kKey, .value = "m"}}};
-  EXPECT_EQ(absl::BytesToHexString(EncodeJournalRecord(kHead, group)).substr(0, 2 * 62),
+  EXPECT_EQ(absl::BytesToHexString(EncodeJournalRecord(kHead, group)).substr(0, 2 * 70),
             "0101"
             "0300000000000000"
             "0400000000000000"
+            "0500000000000000"
             "01000000"
             "01000000"
             "01"
@@ -125,7 +126,7 @@ TEST(JournalRecordTest, HasTheDocumentedBytes) {
             "01000000"
             "6d");
   const std::string all = EncodeJournalRecord(kHead, {{EachType()}});
-  EXPECT_EQ(absl::BytesToHexString(all.substr(all.size() - sizeof(uint64_t))), "c96e81b17431c14b");
+  EXPECT_EQ(absl::BytesToHexString(all.substr(all.size() - sizeof(uint64_t))), "58f1d36935152140");
 }
 
 TEST(JournalRecordTest, AnEpochHasNoGroup) {
@@ -156,7 +157,7 @@ absl::StatusCode Refusal(const std::string& content) {
 }
 
 TEST(JournalRecordTest, RefusesWhatNoVersionWrites) {
-  constexpr size_t kHeadBytes = 18;
+  constexpr size_t kHeadBytes = 26;
   const std::string bytes = EncodeJournalRecord(kHead, {{EachType()}});
   const std::string good = bytes.substr(0, bytes.size() - sizeof(uint64_t));
   EXPECT_EQ(Refusal(good), absl::StatusCode::kOk);
@@ -175,7 +176,7 @@ TEST(JournalRecordTest, RefusesWhatNoVersionWrites) {
        {Case{"a later version", 0, 9, absl::StatusCode::kUnimplemented},
         Case{"a version before the first", 0, 0, absl::StatusCode::kUnimplemented},
         Case{"a kind", 1, 99, absl::StatusCode::kUnimplemented},
-        Case{"the type of the first record", 26, 99, absl::StatusCode::kInternal}}) {
+        Case{"the type of the first record", 34, 99, absl::StatusCode::kInternal}}) {
     std::string bad = good;
     bad[at] = value;
     EXPECT_EQ(Refusal(bad), code) << name;

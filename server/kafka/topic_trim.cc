@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/kafka/topic_trim.h"
+
+#include <array>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/kafka/kafka_error.h"
+
+namespace duetime::kafka {
+
+namespace {
+
+template <auto kDestroy>
+struct DestroyTrim {
+  template <typename T>
+  void operator()(T* value) const {
+    kDestroy(value);
+  }
+};
+template <typename T, auto kDestroy>
+using OwnedTrim = std::unique_ptr<T, DestroyTrim<kDestroy>>;
+
+}  // namespace
+
+absl::Status TrimTopic(const KafkaOptions& options, rd_kafka_t* client, uint64_t offset) {
+  const auto timeout_ms = static_cast<int>(options.call_timeout_ms);
+  const OwnedTrim<rd_kafka_topic_partition_list_t, rd_kafka_topic_partition_list_destroy> before(
+      rd_kafka_topic_partition_list_new(1));
+  rd_kafka_topic_partition_list_add(before.get(), options.topic.c_str(), 0)->offset =
+      static_cast<int64_t>(offset);
+  const OwnedTrim<rd_kafka_DeleteRecords_t, rd_kafka_DeleteRecords_destroy> asked(
+      rd_kafka_DeleteRecords_new(before.get()));
+  const OwnedTrim<rd_kafka_AdminOptions_t, rd_kafka_AdminOptions_destroy> admin(
+      rd_kafka_AdminOptions_new(client, RD_KAFKA_ADMIN_OP_DELETERECORDS));
+  std::array<char, 128> ignored = {};
+  rd_kafka_AdminOptions_set_request_timeout(admin.get(), timeout_ms, ignored.data(),
+                                            ignored.size());
+  const OwnedTrim<rd_kafka_queue_t, rd_kafka_queue_destroy> queue(rd_kafka_queue_new(client));
+  rd_kafka_DeleteRecords_t* request = asked.get();
+  rd_kafka_DeleteRecords(client, &request, 1, admin.get(), queue.get());
+  // librdkafka ends the request by its own timeout.
+  const OwnedTrim<rd_kafka_event_t, rd_kafka_event_destroy> event(
+      rd_kafka_queue_poll(queue.get(), 2 * timeout_ms));
+  rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR__TIMED_OUT;
+  if (event != nullptr) error = rd_kafka_event_error(event.get());
+  if (event != nullptr && error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    const rd_kafka_topic_partition_list_t* const answer =
+        rd_kafka_DeleteRecords_result_offsets(rd_kafka_event_DeleteRecords_result(event.get()));
+    error =
+        answer != nullptr && answer->cnt > 0 ? answer->elems[0].err : RD_KAFKA_RESP_ERR__BAD_MSG;
+  }
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return absl::OkStatus();
+  return StatusOf(error, absl::StrCat("trim of topic ", options.topic));
+}
+
+}  // namespace duetime::kafka
