@@ -2,6 +2,9 @@
 #include "server/main_cell.h"
 
 #include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
 #include <pthread.h>
 #include <spdlog/spdlog.h>
 #include <string>
@@ -10,8 +13,10 @@
 
 #include "server/base/check.h"
 #include "server/base/mutex.h"
+#include "server/cell/leader_search.h"
 #include "server/cell/member.h"
 #include "server/kafka/kafka_log.h"
+#include "server/main_fetch.h"
 #include "storage/witness.h"
 
 namespace duetime {
@@ -21,6 +26,13 @@ namespace {
 constexpr std::chrono::milliseconds kTryAgain{500};
 // How often a new leader looks whether it may serve, and appends so that others see it.
 constexpr std::chrono::milliseconds kBeginEvery{50};
+// How often a member reports what it has on disk, and how often a leader looks whether it must, and
+// what of the log may go.
+constexpr uint64_t kReportEveryMs = 5'000;
+constexpr std::chrono::milliseconds kTendEvery{500};
+constexpr uint64_t kTrimEveryMs = 60'000;
+// The time between two attempts to fetch a checkpoint.
+constexpr std::chrono::milliseconds kFetchAgain{5'000};
 
 uint64_t DrawNumber() {
   const absl::StatusOr<uint64_t> number = storage::RandomNumber();
@@ -60,22 +72,33 @@ cell::MemberOptions MemberOptionsOf(const config::Config& config, uint16_t shard
 class Membership::Impl {
  public:
   Impl(const config::Config& config, std::unique_ptr<kafka::KafkaLog> log,
-       storage::RocksDbStore* store, base::Clock* clock)
-      : log_(std::move(log)),
+       storage::RocksDbStore* store, base::Clock* clock, cell::Roster* roster)
+      : config_(config),
+        log_(std::move(log)),
         clock_(clock),
+        store_(store),
+        roster_(roster),
         state_(store),
         member_(MemberOptionsOf(config, store->shard_count()), log_.get(), &state_, store, clock,
-                &DrawNumber),
+                &DrawNumber, roster),
         thread_([this] { Run(); }) {}
 
   ~Impl() {
+    member_.journal()->Stop();
+    EndTending();
+  }
+
+  void EndTending() {
     {
       base::MutexLock lock(&mutex_);
       stopping_.store(true);
     }
     wake_.NotifyAll();
-    member_.journal()->Stop();
     if (thread_.joinable()) thread_.join();
+  }
+  void HoldLogWhile(std::function<bool()> held) {
+    base::MutexLock lock(&mutex_);
+    held_ = std::move(held);
   }
 
   bool Decided(api::Server* server) {
@@ -95,9 +118,19 @@ class Membership::Impl {
   void Run() {
     pthread_setname_np(pthread_self(), "dt-member");
     const absl::Status status = Follow();
+    {
+      base::MutexLock lock(&mutex_);
+      status_ = status;
+      decided_ = true;
+    }
+    if (status.ok()) Tend();
+  }
+
+  // False once the thread must end.
+  bool Wait(std::chrono::milliseconds time) {
     base::MutexLock lock(&mutex_);
-    status_ = status;
-    decided_ = true;
+    if (!stopping_.load()) wake_.WaitFor(&mutex_, time);
+    return !stopping_.load();
   }
 
   absl::Status Follow() {
@@ -107,16 +140,16 @@ class Membership::Impl {
       if (!std::exchange(told, true)) {
         spdlog::warn("cell: waiting for the brokers: {}", reached.ToString());
       }
-      base::MutexLock lock(&mutex_);
-      if (!stopping_.load()) wake_.WaitFor(&mutex_, kTryAgain);
-      if (stopping_.load()) return absl::CancelledError("stopped");
+      if (!Wait(kTryAgain)) return absl::CancelledError("stopped");
     }
     if (!reached.ok()) return reached;
     while (!stopping_.load()) {
       const absl::StatusOr<bool> leads = member_.Step();
+      if (absl::IsOutOfRange(leads.status())) return Fetch(leads.status());
       if (!leads.ok()) return leads.status();
       if (!*leads) {
         Show(member_.leader().address);
+        Report();
         continue;
       }
       spdlog::info("cell: {} leads epoch {}", member_.self().name, member_.place().epoch);
@@ -131,14 +164,61 @@ class Membership::Impl {
     while (outcome == storage::AppendOutcome::kAccepted) {
       Show(member_.leader().address);
       if (member_.journal()->MayServe(clock_->Read().mono_ms)) return absl::OkStatus();
-      {
-        base::MutexLock lock(&mutex_);
-        if (!stopping_.load()) wake_.WaitFor(&mutex_, kBeginEvery);
-      }
-      if (stopping_.load()) return absl::CancelledError("stopped");
+      if (!Wait(kBeginEvery)) return absl::CancelledError("stopped");
       outcome = member_.journal()->Append({}, storage::Durability::kBuffered);
     }
     return absl::AbortedError("another member began to lead");
+  }
+
+  // The log begins after this member's place. Returns ABORTED once a checkpoint is there.
+  absl::Status Fetch(const absl::Status& why) {
+    const auto stopped = [this] { return stopping_.load(); };
+    spdlog::warn("cell: {}; this member fetches a checkpoint from the leader", why.ToString());
+    do {
+      const absl::StatusOr<std::string> leader = cell::FindLeader(log_.get(), stopped);
+      if (!leader.ok()) return leader.status();
+      Show(*leader);
+      const absl::Status fetched = FetchCheckpoint(config_, *leader, stopped);
+      if (fetched.ok()) return absl::AbortedError("a checkpoint was fetched");
+      if (!stopped()) spdlog::warn("cell: no checkpoint yet: {}", fetched.ToString());
+    } while (Wait(kFetchAgain));
+    return absl::CancelledError("stopped");
+  }
+
+  // Tells the members from time to time what this one has.
+  void Report() {
+    const uint64_t now_ms = clock_->Read().mono_ms;
+    if (now_ms < report_ms_) return;
+    report_ms_ = now_ms + kReportEveryMs;
+    const absl::StatusOr<uint64_t> durable = store_->SyncApplied();
+    if (!durable.ok()) {
+      spdlog::error("cell: {}", durable.status().ToString());
+      return;
+    }
+    member_.journal()->Report({.name = config_.cell.cell_member,
+                               .address = config_.cell.cell_address,
+                               .durable_offset = *durable});
+  }
+
+  // What a leader does beside the node.
+  void Tend() {
+    uint64_t trim_ms = 0;
+    uint64_t trimmed = 0;
+    while (Wait(kTendEvery)) {
+      Report();
+      const uint64_t now_ms = clock_->Read().mono_ms;
+      if (now_ms < trim_ms || !member_.journal()->MayServe(now_ms)) continue;
+      trim_ms = now_ms + kTrimEveryMs;
+      const std::optional<uint64_t> to = roster_->TrimTo(config_.cell.cell_log_keep_ms);
+      if (!to.has_value() || *to <= trimmed || Held()) continue;
+      const absl::Status status = log_->Trim(*to);
+      if (status.ok()) trimmed = *to;
+      if (!status.ok()) spdlog::warn("cell: {}", status.ToString());
+    }
+  }
+  bool Held() {
+    base::MutexLock lock(&mutex_);
+    return held_ != nullptr && held_();
   }
 
   void Show(const std::string& leader) {
@@ -148,11 +228,16 @@ class Membership::Impl {
     spdlog::info("cell: {}", leader.empty() ? "nobody leads" : "the leader is " + leader);
   }
 
+  const config::Config& config_;
   const std::unique_ptr<kafka::KafkaLog> log_;
   base::Clock* const clock_;
+  storage::RocksDbStore* const store_;
+  cell::Roster* const roster_;
   StoreState state_;
   cell::Member member_;
   std::atomic<bool> stopping_{false};
+  // Confined to the thread: when the next report is due.
+  uint64_t report_ms_ = 0;
 
   base::Mutex mutex_;
   base::CondVar wake_;
@@ -160,6 +245,7 @@ class Membership::Impl {
   std::string told_ ABSL_GUARDED_BY(mutex_);
   bool shown_ ABSL_GUARDED_BY(mutex_) = false;
   bool decided_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<bool()> held_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 
   // Last, because it uses all of the above.
@@ -171,7 +257,9 @@ Membership::~Membership() = default;
 
 absl::StatusOr<std::unique_ptr<Membership>> Membership::Begin(const config::Config& config,
                                                               storage::RocksDbStore* store,
-                                                              base::Clock* clock) {
+                                                              base::Clock* clock,
+                                                              cell::Roster* roster) {
+  if (absl::Status status = CheckFetch(config); !status.ok()) return status;
   auto log = kafka::KafkaLog::Open(
       {.brokers = config.cell.cell_brokers,
        .topic = config.cell.cell_topic,
@@ -181,11 +269,13 @@ absl::StatusOr<std::unique_ptr<Membership>> Membership::Begin(const config::Conf
       [](absl::string_view line) { spdlog::warn("kafka: {}", std::string(line)); });
   if (!log.ok()) return log.status();
   return std::unique_ptr<Membership>(
-      new Membership(std::make_unique<Impl>(config, *std::move(log), store, clock)));
+      new Membership(std::make_unique<Impl>(config, *std::move(log), store, clock, roster)));
 }
 
 bool Membership::Decided(api::Server* server) { return impl_->Decided(server); }
 absl::Status Membership::status() const { return impl_->status(); }
+void Membership::HoldLogWhile(std::function<bool()> held) { impl_->HoldLogWhile(std::move(held)); }
+void Membership::EndTending() { impl_->EndTending(); }
 void Membership::EndWithin(uint64_t ms) { impl_->member()->journal()->StopWithin(ms); }
 storage::Journal* Membership::journal() { return impl_->member()->journal(); }
 

@@ -3,6 +3,7 @@
 // The daemon as a member of a cell.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -10,6 +11,7 @@
 
 #include "server/api/server.h"
 #include "server/base/clock.h"
+#include "server/cell/roster.h"
 #include "server/config/config.h"
 #include "storage/rocksdb_store.h"
 
@@ -19,18 +21,27 @@ namespace duetime {
 // thread, but what journal() may do on others.
 class Membership {
  public:
-  // Starts to follow the log. Contacts the brokers later, and waits for them. An error names the
-  // knob. REQUIRES: the configuration names brokers; store and clock outlive the membership.
+  // Starts to follow the log. Contacts the brokers later, and waits for them. An error is one of
+  // the knobs. REQUIRES: the configuration names brokers; it, store, clock and roster outlive the
+  // membership; the store is open until EndTending, or the membership has ended.
   static absl::StatusOr<std::unique_ptr<Membership>> Begin(const config::Config& config,
                                                            storage::RocksDbStore* store,
-                                                           base::Clock* clock);
+                                                           base::Clock* clock,
+                                                           cell::Roster* roster);
   ~Membership();
 
-  // True once this member leads, or cannot be a member: then status() is the error. Tells `server`
-  // who leads meanwhile.
+  // True once this member leads, or cannot go on: then status() is the error. Tells `server` who
+  // leads meanwhile.
   bool Decided(api::Server* server);
-  // OK if this member leads.
+  // OK if this member leads. ABORTED: it must begin again with what is in the data directory. Such
+  // is the end of a member whose place in the log was removed, once it has fetched a checkpoint.
   absl::Status status() const;
+
+  // A leader removes nothing from the log while this returns true. Any thread may ask. REQUIRES:
+  // not decided yet.
+  void HoldLogWhile(std::function<bool()> held);
+  // Ends the reports to the log and its trims.
+  void EndTending();
 
   // REQUIRES: this member leads.
   storage::Journal* journal();

@@ -14,6 +14,7 @@
 #include "server/runtime/drain.h"
 #include "server/runtime/service_notify.h"
 #include "server/runtime/system_clock.h"
+#include "storage/fetched_directory.h"
 
 namespace duetime {
 namespace {
@@ -55,6 +56,7 @@ class Run {
     if (!exporter.ok()) return CannotListen(exporter.status());
     exporter_ = *std::move(exporter);
     if (member_ != nullptr) {
+      member_->HoldLogWhile([this] { return backups_.running(); });
       LogStandby(*grpc_);
       const int signal = WaitForStop(invocation, loaded.config, kLookInCellEvery,
                                      [this] { return member_->Decided(grpc_); });
@@ -103,6 +105,7 @@ class Run {
     node_.Stop();
     const bool failed = node_.failed();
     if (in_cell && !failed) member_->Resign();
+    if (in_cell) member_->EndTending();
     const bool closed = CloseStore();
     spdlog::info("stopped; {} deliveries were not settled and will be repeated", left);
     if (signal == 0 && in_cell) return std::nullopt;
@@ -150,6 +153,7 @@ std::optional<ExitCode> Serve(const config::Loaded& loaded, const Invocation& in
   runtime::SystemClock clock(config.clock);
   metrics::RpcStats rpc_stats;
   Guarding guarding;
+  cell::Roster roster;
   if (absl::Status status = guarding.Open(config); !status.ok()) return CannotListen(status);
   // Listen before the storage opens, so that clients get STARTING meanwhile.
   const auto server =
@@ -160,11 +164,16 @@ std::optional<ExitCode> Serve(const config::Loaded& loaded, const Invocation& in
   const bool in_cell = !config.cell.cell_brokers.empty();
   storage::RocksDbStoreOptions options = StoreOptionsOf(config.store, loaded.init, in_cell);
   options.now_ms = clock.Read().wall_ms;
+  if (in_cell) {
+    if (absl::Status status = storage::TakeFetched(config.store.data_dir); !status.ok()) {
+      return CannotOpen(status);
+    }
+  }
   const auto store = storage::RocksDbStore::Open(options);
   if (!store.ok()) return CannotOpen(store.status());
   std::unique_ptr<Membership> member;
   if (in_cell) {
-    auto begun = Membership::Begin(config, store->get(), &clock);
+    auto begun = Membership::Begin(config, store->get(), &clock, &roster);
     if (!begun.ok()) return CannotOpen(begun.status());
     member = *std::move(begun);
   }

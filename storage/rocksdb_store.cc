@@ -163,7 +163,16 @@ absl::Status RocksDbStore::ApplyLogged(std::span<const RecordBatch> group, const
                        shard_count(), " shards, and all members need the same number"));
     }
   }
-  return FromRocksDb(impl_->Write(group, /*sync=*/false, &place), "apply a group of the log");
+  const rocksdb::Status written = impl_->Write(group, /*sync=*/false, &place);
+  if (written.ok()) impl_->applied_offset.store(place.offset, std::memory_order_release);
+  return FromRocksDb(written, "apply a group of the log");
+}
+
+absl::StatusOr<uint64_t> RocksDbStore::SyncApplied() {
+  const uint64_t offset = impl_->applied_offset.load(std::memory_order_acquire);
+  const rocksdb::Status synced = impl_->database()->db()->SyncWAL();
+  if (!synced.ok()) return FromRocksDb(synced, "sync the write-ahead log");
+  return offset;
 }
 
 AppendOutcome RocksDbStore::Append(std::span<const RecordBatch> group, Durability durability) {

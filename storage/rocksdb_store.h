@@ -134,6 +134,8 @@ class RocksDbStore final : public JournaledStore {
   // The place of the last ApplyLogged. REQUIRES: the store is used in a cell; the caller is that of
   // ApplyLogged.
   LogPlace log_place() const;
+  // Syncs what was applied. Returns LogPlace::offset of a group that is durable now. Any thread.
+  absl::StatusOr<uint64_t> SyncApplied();
 
   // In a cell, the last epoch of the log, and 1: no two leaders have the same epoch.
   uint64_t epoch() const override;

@@ -40,7 +40,13 @@ class RocksDbStore::Impl {
   explicit Impl(std::unique_ptr<RocksDbDatabase> database)
       : database_(std::move(database)),
         damage_(database_->db(), &database_->handles(), database_->log(),
-                database_->damaged_blocks_max()) {}
+                database_->damaged_blocks_max()) {
+    // RocksDB has written the recovered records to tables and synced them.
+    applied_offset.store(database_->log_place().offset);
+  }
+
+  // LogPlace::offset of the last group that was applied.
+  std::atomic<uint64_t> applied_offset{0};
 
   RocksDbDatabase* database() const { return database_.get(); }
   TableDamage* damage() { return &damage_; }

@@ -23,6 +23,12 @@ struct CellOptions {
   // See MemberOptions.
   uint64_t cell_heartbeat_ms = 300;
   uint64_t cell_suspect_ms = 1'500;
+  // How long the log is kept for members that are away.
+  uint64_t cell_log_keep_ms = 3'600'000;
+  // How this member calls the leader for a checkpoint: the PEM file of the certificates that vouch
+  // for the leader's, and the file of a token. Empty: the system's, and none.
+  std::string cell_ca_file;
+  std::string cell_token_file;
 };
 
 }  // namespace duetime::cell

@@ -374,7 +374,7 @@ std::vector<Knob> CellKnobs() {
            [](auto& c) { return &c.cell.cell_brokers; }),
       Text("cell_topic", kCell,
            "The topic of Kafka that is the journal of the cell. The first member creates it. No "
-           "other cell may use it, and nobody may shorten it.",
+           "other cell may use it.",
            [](auto& c) { return &c.cell.cell_topic; }),
       Number("cell_replicas", kCell, Unit::kCount, {1, 7},
              "How many brokers store each record of cell_topic. All but one of them must have a "
@@ -399,6 +399,19 @@ std::vector<Knob> CellKnobs() {
              "fifth longer. A leader that cannot write stops its deliveries after two thirds of "
              "this time. At least four times cell_heartbeat_ms.",
              [](auto& c) { return &c.cell.cell_suspect_ms; }),
+      Number("cell_log_keep_ms", kCell, Unit::kMillis, {0, 30 * kDay},
+             "The leader removes records from cell_topic that are older than this and that two "
+             "members have on disk. A member that was away for longer fetches a checkpoint from "
+             "the leader.",
+             [](auto& c) { return &c.cell.cell_log_keep_ms; }),
+      Text("cell_ca_file", kCell,
+           "PEM file with the certificates that vouch for the other members' tls_cert. Empty: the "
+           "system's. For the call that fetches a checkpoint, as cell_token_file.",
+           [](auto& c) { return &c.cell.cell_ca_file; }),
+      Text("cell_token_file", kCell,
+           "File with a token of a principal that may make backups of the other members. Empty: "
+           "none.",
+           [](auto& c) { return &c.cell.cell_token_file; }),
   };
 }
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FetchedDirectory: the store that a member of a cell fetches from the leader, beside its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "storage/checkpoint_file.h"
+
+namespace duetime::storage {
+
+// Collects the files of a checkpoint (CheckpointFile) in `data_dir`/fetched. An attempt that ends
+// early leaves whole tables there, which the next one need not fetch, also of a later checkpoint.
+// Thread safety: one thread at a time.
+class FetchedDirectory {
+ public:
+  // Returns a part of the file from this offset on, not empty.
+  using ReadPart = std::function<absl::StatusOr<std::string>(uint64_t offset)>;
+
+  // Creates the directory if it is missing, and removes what an earlier attempt left but tables.
+  static absl::StatusOr<FetchedDirectory> Begin(const std::string& data_dir);
+
+  // Reads the file, unless the table is there, and stores it durably. INVALID_ARGUMENT: a path or
+  // an id that no checkpoint has; INTERNAL: the parts have another size, or the operating system
+  // failed. Errors of `read` are passed on.
+  absl::Status Store(const CheckpointFile& file, const ReadPart& read);
+
+  // Verifies the store (VerifyDirectory), and lets the next TakeFetched find it. DATA_LOSS: it is
+  // damaged, and is removed with all tables.
+  absl::Status Publish();
+
+  // The bytes that were read, without the tables that were there.
+  uint64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  explicit FetchedDirectory(const std::string& path) : path_(path) {}
+
+  absl::Status Write(const std::string& path, uint64_t bytes, const ReadPart& read);
+
+  std::string path_;
+  uint64_t bytes_read_ = 0;
+};
+
+// If a published store is in `data_dir`/fetched, puts it in the place of the store in `data_dir`,
+// and removes the rest. Otherwise changes nothing. Call before RocksDbStore::Open. After an error
+// or a crash, the next call goes on. INTERNAL: the operating system failed.
+absl::Status TakeFetched(const std::string& data_dir);
+
+}  // namespace duetime::storage
