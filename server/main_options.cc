@@ -161,6 +161,18 @@ metrics::Readings ReadAll(const Measured& from) {
   readings.disk_free_bytes = from.housekeeping->disk_free_bytes();
   readings.disk_low = from.housekeeping->disk_low();
   readings.log_lines_lost = runtime::LogLinesLost();
+  if (from.roster != nullptr) {
+    const std::vector<cell::RosterEntry> members = from.roster->List();
+    const auto is_recent = [](const auto& member) {
+      constexpr uint64_t kRecentMs = 30'000;
+      return member.age_ms <= kRecentMs;
+    };
+    readings.cell = {
+        .leads = from.grpc->NotReady().empty(),
+        .epoch = from.store->epoch(),
+        .applied_offset = from.store->applied_offset(),
+        .members = static_cast<uint64_t>(std::count_if(members.begin(), members.end(), is_recent))};
+  }
   if (const access::AccessControl* access = from.guards.access; access != nullptr) {
     readings.access_unauthenticated = access->unauthenticated.load(std::memory_order_relaxed);
     readings.access_denied = access->denied.load(std::memory_order_relaxed);

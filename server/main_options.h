@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 
 #include "server/api/server.h"
+#include "server/cell/roster.h"
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
 #include "server/metrics/collector.h"
@@ -82,6 +83,8 @@ struct Measured {
   const runtime::Backups* backups;
   api::Guards guards;
   std::shared_ptr<const runtime::StallWatch> progress;
+  // Null without a cell.
+  const cell::Roster* roster;
 };
 // Null if the configuration wants no metrics. All of `from` outlives the exporter.
 absl::StatusOr<std::unique_ptr<metrics::Exporter>> StartMetrics(const config::Config& config,

@@ -36,11 +36,12 @@ using config::ExitCode;
 class Run {
  public:
   Run(const config::Config& config, storage::RocksDbStore* store, base::Clock* clock,
-      std::unique_ptr<Membership> member, api::Server* grpc)
+      std::unique_ptr<Membership> member, const cell::Roster* roster, api::Server* grpc)
       : config_(config),
         store_(store),
         clock_(clock),
         member_(std::move(member)),
+        roster_(roster),
         grpc_(grpc),
         node_(config.node, member_ ? member_->journal() : store, store, clock, grpc),
         backups_(config.backup, config.store.data_dir, CheckpointsOf(store), clock),
@@ -50,9 +51,9 @@ class Run {
                              Guarding* guarding, metrics::RpcStats* rpc_stats) {
     const auto progress = AddTasks(&housekeeping_, guarding, grpc_, &backups_, &node_);
     housekeeping_.Start();
-    auto exporter = StartMetrics(
-        config_, rpc_stats,
-        {&node_, clock_, store_, grpc_, &housekeeping_, &backups_, guarding->guards(), progress});
+    auto exporter = StartMetrics(config_, rpc_stats,
+                                 {&node_, clock_, store_, grpc_, &housekeeping_, &backups_,
+                                  guarding->guards(), progress, member_ ? roster_ : nullptr});
     if (!exporter.ok()) return CannotListen(exporter.status());
     exporter_ = *std::move(exporter);
     if (member_ != nullptr) {
@@ -79,11 +80,13 @@ class Run {
  private:
   bool MayServe() { return member_->journal()->MayServe(clock_->Read().mono_ms); }
 
-  // Also if the brokers answer nothing for long: as a standby, this member says who leads.
+  // Also if a client wants that, or the brokers answer nothing for long: as a standby, this member
+  // says who leads.
   bool LeadsNoMore() {
     const uint64_t mono_ms = clock_->Read().mono_ms;
     if (served_ms_ == 0 || MayServe()) served_ms_ = mono_ms;
-    return node_.failed() || mono_ms - served_ms_ > 2 * config_.cell.cell_suspect_ms;
+    return node_.failed() || grpc_->hand_over_wanted() ||
+           mono_ms - served_ms_ > 2 * config_.cell.cell_suspect_ms;
   }
 
   std::optional<ExitCode> End(int signal) {
@@ -136,6 +139,7 @@ class Run {
   base::Clock* const clock_;
   // Null without a cell.
   std::unique_ptr<Membership> member_;
+  const cell::Roster* const roster_;
   api::Server* const grpc_;
   runtime::Node node_;
   runtime::Backups backups_;
@@ -159,9 +163,10 @@ std::optional<ExitCode> Serve(const config::Loaded& loaded, const Invocation& in
   const auto server =
       api::Server::Create(config.server, config.node, &clock, &rpc_stats, guarding.guards());
   if (!server.ok()) return CannotListen(server.status());
+  const bool in_cell = !config.cell.cell_brokers.empty();
+  if (in_cell) (*server)->JoinCell(config.cell.cell_member, &roster);
   if (absl::Status status = (*server)->Listen(); !status.ok()) return CannotListen(status);
 
-  const bool in_cell = !config.cell.cell_brokers.empty();
   storage::RocksDbStoreOptions options = StoreOptionsOf(config.store, loaded.init, in_cell);
   options.now_ms = clock.Read().wall_ms;
   if (in_cell) {
@@ -177,7 +182,7 @@ std::optional<ExitCode> Serve(const config::Loaded& loaded, const Invocation& in
     if (!begun.ok()) return CannotOpen(begun.status());
     member = *std::move(begun);
   }
-  Run run(config, store->get(), &clock, std::move(member), server->get());
+  Run run(config, store->get(), &clock, std::move(member), &roster, server->get());
   return run.Go(loaded, invocation, &guarding, &rpc_stats);
 }
 

@@ -142,8 +142,8 @@ absl::Status RepairCopy::CopyMeta() {
 
 absl::Status RepairCopy::TakeMeta(absl::string_view key, absl::string_view value) {
   // The target has its own.
-  for (const StoreKey& own : {FormatVersionKey(), StoreIdKey(), ShardCountKey(), WitnessFileKey(),
-                              UpgradeKey()}) {
+  for (const StoreKey& own :
+       {FormatVersionKey(), StoreIdKey(), ShardCountKey(), WitnessFileKey(), UpgradeKey()}) {
     if (key == own.bytes()) return absl::OkStatus();
   }
   if (key == LogPlaceKey().bytes()) {

@@ -168,8 +168,12 @@ absl::Status RocksDbStore::ApplyLogged(std::span<const RecordBatch> group, const
   return FromRocksDb(written, "apply a group of the log");
 }
 
+uint64_t RocksDbStore::applied_offset() const {
+  return impl_->applied_offset.load(std::memory_order_acquire);
+}
+
 absl::StatusOr<uint64_t> RocksDbStore::SyncApplied() {
-  const uint64_t offset = impl_->applied_offset.load(std::memory_order_acquire);
+  const uint64_t offset = applied_offset();
   const rocksdb::Status synced = impl_->database()->db()->SyncWAL();
   if (!synced.ok()) return FromRocksDb(synced, "sync the write-ahead log");
   return offset;

@@ -134,6 +134,8 @@ class RocksDbStore final : public JournaledStore {
   // The place of the last ApplyLogged. REQUIRES: the store is used in a cell; the caller is that of
   // ApplyLogged.
   LogPlace log_place() const;
+  // LogPlace::offset of the last group that was applied. Any thread.
+  uint64_t applied_offset() const;
   // Syncs what was applied. Returns LogPlace::offset of a group that is durable now. Any thread.
   absl::StatusOr<uint64_t> SyncApplied();
 

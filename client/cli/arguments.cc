@@ -90,8 +90,9 @@ const Commands& AllCommands() {
          {MessageCommands(), Commands{ImportCommand(), ExportCommand()}, ReceiveCommands(),
           ServerCommands(), Commands{DoctorCommand(), TopCommand(), BenchCommand()},
           OperationCommands(), RecurrenceCommands(), TopicCommands(), SubscriptionCommands(),
-          Commands{BackupCommand()}, RestoreCommands(), AccessCommands(), ContextCommands(),
-          Commands{ConsoleCommand()}, CompletionCommands(), Commands{ManCommand()}}) {
+          Commands{BackupCommand()}, RestoreCommands(), CellCommands(), AccessCommands(),
+          ContextCommands(), Commands{ConsoleCommand()}, CompletionCommands(),
+          Commands{ManCommand()}}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

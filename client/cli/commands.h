@@ -24,6 +24,7 @@ Commands MessageCommands();
 Command ImportCommand();
 Command ExportCommand();
 Command BackupCommand();
+Commands CellCommands();
 Commands RestoreCommands();
 Command DoctorCommand();
 Command TopCommand();

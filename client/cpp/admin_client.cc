@@ -156,6 +156,10 @@ absl::StatusOr<v1::EndBackupResponse> AdminClient::EndBackup(const v1::EndBackup
   return impl_->Call(&AdminStub::EndBackup, request, OnUnavailable::kReturn);
 }
 
+absl::StatusOr<v1::HandOverResponse> AdminClient::HandOver(const v1::HandOverRequest& request) {
+  return impl_->Call(&AdminStub::HandOver, request, OnUnavailable::kReturn);
+}
+
 absl::StatusOr<v1::ForecastResponse> AdminClient::Forecast(const v1::ForecastRequest& request) {
   return impl_->Call(&AdminStub::Forecast, request);
 }

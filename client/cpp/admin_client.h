@@ -59,6 +59,10 @@ class AdminClient {
   absl::StatusOr<v1::ReadBackupResponse> ReadBackup(const v1::ReadBackupRequest& request);
   absl::StatusOr<v1::EndBackupResponse> EndBackup(const v1::EndBackupRequest& request);
 
+  // ---- Cells
+  // Not tried again: the next leader would give the lead away, too.
+  absl::StatusOr<v1::HandOverResponse> HandOver(const v1::HandOverRequest& request);
+
   // ---- Forecasts
   absl::StatusOr<v1::ForecastResponse> Forecast(const v1::ForecastRequest& request);
 

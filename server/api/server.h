@@ -62,6 +62,15 @@ class Server final : public runtime::EffectSink {
   // health is NOT_SERVING. An error names the address that cannot be bound.
   absl::Status Listen();
 
+  // The server is that of a member of a cell. REQUIRES: Listen was not called; `roster` outlives
+  // the server.
+  void JoinCell(const std::string& member, const cell::Roster* roster) {
+    context_.cell_member = member;
+    context_.roster = roster;
+  }
+  // A client wants another member of the cell to lead.
+  bool hand_over_wanted() const { return context_.hand_over.load(); }
+
   // Until Serve, calls are refused with NOT_LEADER, which names the address of the member that
   // leads the cell; empty: none does. May be called again. REQUIRES: Listen returned OK.
   void ShowStandby(const std::string& leader);

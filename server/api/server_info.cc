@@ -4,6 +4,7 @@
 #include "server/api/server_info.h"
 
 #include "server/api/access/authorization.h"
+#include "server/api/cell_handlers.h"
 #include "server/api/proto_time.h"
 #include "server/api/query_validation.h"
 #include "server/api/validation_error.h"
@@ -131,6 +132,7 @@ Co<absl::Status> ServerInfo(ApiWorker& worker, rpc::UnaryCall& call, const v1::S
   SetTimestamp(now.wall_ms, response->mutable_server_time());
   response->set_clock_state(ClockStateToProto(context.clock->state()));
   response->set_leader_address(context.leader());
+  FillCell(context, response);
   FillLimits(context, response->mutable_limits());
   if (const runtime::Node* node = context.node.load(); node != nullptr) {
     response->set_epoch(static_cast<int64_t>(context.epoch));

@@ -19,6 +19,7 @@
 #include "server/api/reply_table.h"
 #include "server/api/server_options.h"
 #include "server/catalog/snapshot.h"
+#include "server/cell/roster.h"
 #include "server/protocol/answer_budget.h"
 #include "server/rpc/server_state.h"
 #include "server/runtime/node.h"
@@ -114,6 +115,12 @@ struct ServingContext : rpc::ServerState {
   uint64_t epoch = 0;
   std::function<bool()> disk_low;
   base::Now started;
+
+  // Set before Listen. Null without a cell; outlives the server.
+  const cell::Roster* roster = nullptr;
+  std::string cell_member;
+  // A client wants another member to lead.
+  std::atomic<bool> hand_over{false};
 
   // The number of open Subscribe streams, and of open ScheduleStreams.
   std::atomic<uint64_t> streams{0};

@@ -5,6 +5,7 @@
 
 #include "server/api/access/access_handlers.h"
 #include "server/api/backup/backup_handlers.h"
+#include "server/api/cell_handlers.h"
 #include "server/api/messages/lifecycle_handlers.h"
 #include "server/api/messages/pull_handlers.h"
 #include "server/api/messages/query_handlers.h"
@@ -85,6 +86,7 @@ constexpr std::array kMethods = {
     Admin<kSchedule, &StartBackup>(RpcMethod::kStartBackup),
     Admin<kOther, &ReadBackup>(RpcMethod::kReadBackup),
     Admin<kOther, &EndBackup>(RpcMethod::kEndBackup),
+    Admin<kOther, &HandOver>(RpcMethod::kHandOver),
 };
 
 }  // namespace

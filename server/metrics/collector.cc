@@ -377,6 +377,18 @@ void AddServer(Families* out, const Readings& readings) {
   AddGauge(out, "duetime_tls_files_stale",
            "1 while the newest TLS files are refused, and older ones are in force.",
            readings.tls_stale ? 1 : 0);
+  AddGauge(out, "duetime_cell_leads", "1 while this member leads its cell; 0 without a cell.",
+           readings.cell.leads ? 1 : 0);
+  AddGauge(out, "duetime_cell_epoch",
+           "How often a member of the cell has begun to lead, as far as this one has applied the "
+           "log; 0 without a cell.",
+           static_cast<double>(readings.cell.epoch));
+  AddGauge(out, "duetime_cell_applied_offset",
+           "Up to where this member has applied the log of its cell.",
+           static_cast<double>(readings.cell.applied_offset));
+  AddGauge(out, "duetime_cell_members",
+           "Members whose reports are at most 30 s old, this one included; 0 without a cell.",
+           static_cast<double>(readings.cell.members));
   AddGauge(out, "duetime_backup_running", "1 while a client reads a backup.",
            readings.backup_running ? 1 : 0);
   AddCounter(out, "duetime_backup_read_bytes_total", "Bytes that backups have read.",

@@ -34,6 +34,15 @@ struct StoreReadings {
   bool writes_delayed = false;
 };
 
+// Figures of a member of a cell; zeros without one.
+struct CellReadings {
+  bool leads = false;
+  uint64_t epoch = 0;
+  uint64_t applied_offset = 0;
+  // With a recent report, this one included.
+  uint64_t members = 0;
+};
+
 // What a principal used of one of its quotas, and was refused, since the start.
 struct QuotaReading {
   std::string principal;
@@ -75,6 +84,7 @@ struct Readings {
   uint64_t open_answers_refused = 0;
   uint64_t disk_free_bytes = 0;
   bool disk_low = false;
+  CellReadings cell;
   bool failed = false;
   base::Now now;
   base::ClockState clock_state = base::ClockState::kNormal;

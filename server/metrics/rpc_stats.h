@@ -54,10 +54,11 @@ enum class RpcMethod : uint8_t {
   kStartBackup,
   kReadBackup,
   kEndBackup,
+  kHandOver,
   kHealthCheck,
   kHealthWatch,
 };
-inline constexpr size_t kRpcMethodCount = 44;
+inline constexpr size_t kRpcMethodCount = 45;
 // The names of the protos; the methods of the health service have the prefix "Health".
 inline constexpr std::array<const char*, kRpcMethodCount> kRpcMethodNames = {"Schedule",
                                                                              "ScheduleBatch",
@@ -101,6 +102,7 @@ inline constexpr std::array<const char*, kRpcMethodCount> kRpcMethodNames = {"Sc
                                                                              "StartBackup",
                                                                              "ReadBackup",
                                                                              "EndBackup",
+                                                                             "HandOver",
                                                                              "HealthCheck",
                                                                              "HealthWatch"};
 inline const char* NameOf(RpcMethod method) { return kRpcMethodNames[static_cast<size_t>(method)]; }

@@ -53,6 +53,7 @@ const std::vector<MethodRights>& Table() {
       {RpcMethod::kStartBackup, {{Verb::kOperate, ""}}, kAudit},
       {RpcMethod::kReadBackup, {{Verb::kOperate, ""}}},
       {RpcMethod::kEndBackup, {{Verb::kOperate, ""}}, kAudit},
+      {RpcMethod::kHandOver, {{Verb::kOperate, ""}}, kAudit},
       {RpcMethod::kGetTopic, {{Verb::kRead, "name"}}},
       {RpcMethod::kListTopics, {{Verb::kRead, "topic"}}},
       {RpcMethod::kForecast, {{Verb::kRead, "topic"}}},

@@ -25,7 +25,7 @@ const std::set<std::string>& WithoutTopic() {
   static const auto* const methods = new std::set<std::string>{
       "PauseRecurrence",   "ResumeRecurrence", "DeleteRecurrence", "GetRecurrence",
       "PreviewRecurrence", "ListTopics",       "GetOperation",     "CancelOperation",
-      "StartBackup",       "ReadBackup",       "EndBackup"};
+      "StartBackup",       "ReadBackup",       "EndBackup",        "HandOver"};
   return *methods;
 }
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The commands for a cell: several servers, of which one leads.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/cli/commands.h"
+#include "client/cli/show.h"
+#include "client/cli/text.h"
+#include "client/cli/time_text.h"
+#include "client/cpp/admin_client.h"
+#include "client/cpp/convert.h"
+#include "client/cpp/delay_client.h"
+
+namespace duetime::cli {
+namespace {
+
+using client::AdminClient;
+using client::Client;
+
+// A member reports every five seconds.
+constexpr absl::Duration kAwayAfter = absl::Seconds(30);
+
+std::string RoleOf(const v1::CellMember& member) {
+  if (client::FromProto(member.report_age()) > kAwayAfter) return "away";
+  return member.leads() ? "leads" : "follows";
+}
+
+std::string CellText(const v1::ServerInfoResponse& info) {
+  int64_t groups = 0;
+  for (const v1::CellMember& member : info.cell().members()) {
+    groups = std::max(groups, member.groups());
+  }
+  std::vector<std::vector<std::string>> lines;
+  for (const v1::CellMember& member : info.cell().members()) {
+    const absl::Duration age =
+        absl::Trunc(client::FromProto(member.report_age()), absl::Seconds(1));
+    lines.push_back({member.name(), member.address(), RoleOf(member), absl::StrCat(member.epoch()),
+                     absl::StrCat(groups - member.groups()),
+                     absl::StrCat(FormatDurationText(age), " ago")});
+  }
+  return absl::StrCat(
+      info.cell().member(), " answers; ",
+      info.leader_address().empty() && info.state() != v1::SERVING_STATE_SERVING
+          ? "it knows no leader"
+          : absl::StrCat("the leader is ",
+                         info.leader_address().empty() ? "this member" : info.leader_address()),
+      "\n\n", TableText({"MEMBER", "ADDRESS", "ROLE", "EPOCH", "BEHIND", "REPORTED"}, lines));
+}
+
+ExitCode CellStatus(const Settings& settings, const Input&) {
+  return With<Client>(settings, [&](Client* client) {
+    const auto info = client->ServerInfo();
+    if (!info.ok()) return Fail(settings, info.status());
+    if (!info->has_cell()) {
+      PrintError("this server is alone: it is not a member of a cell\n");
+      return kNotAsWished;
+    }
+    Print(settings.json ? JsonLine(info->cell()) : CellText(*info));
+    return kDone;
+  });
+}
+
+ExitCode HandOver(const Settings& settings, const Input&) {
+  return With<AdminClient>(settings, [&](AdminClient* client) {
+    const auto response = client->HandOver({});
+    if (!response.ok()) return Fail(settings, response.status());
+    Print(settings.json ? JsonLine(*response)
+                        : "another member takes the lead: see duetime cell status\n");
+    return kDone;
+  });
+}
+
+}  // namespace
+
+Commands CellCommands() {
+  return {
+      {"cell",
+       "Several servers, of which one leads and the others take over: their state, and a hand-over",
+       "",
+       {"status", "transfer"}},
+      {"cell status",
+       "List the members, their roles, and how far they are behind",
+       "Any member answers. BEHIND counts the records of the log that the member had not applied "
+       "when it reported last,\nagainst the member that reported the most.",
+       {""},
+       {},
+       {.run = CellStatus}},
+      {"cell transfer",
+       "Let another member lead",
+       "For maintenance of the machine that leads. Another member serves within half a second; the "
+       "former leader follows.\nTo stop the leader is enough, too: it hands over first.",
+       {""},
+       {},
+       {.run = HandOver}},
+  };
+}
+
+}  // namespace duetime::cli

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a member tells of its cell, and the handler of Admin.HandOver.
+#pragma once
+
+#include "absl/status/status.h"
+
+#include "duetime/v1/admin.pb.h"
+#include "server/api/api_worker.h"
+#include "server/api/coroutine.h"
+#include "server/rpc/unary_call.h"
+
+namespace duetime::api {
+
+// Does nothing without a cell.
+void FillCell(const ServingContext& context, v1::ServerInfoResponse* response);
+
+Co<absl::Status> HandOver(ApiWorker& worker, rpc::UnaryCall& call,
+                          const v1::HandOverRequest& request, v1::HandOverResponse* response);
+
+}  // namespace duetime::api
