@@ -204,7 +204,9 @@ class Membership::Impl {
   void Tend() {
     uint64_t trim_ms = 0;
     uint64_t trimmed = 0;
-    while (Wait(kTendEvery)) {
+    // The last report says that this member follows.
+    report_ms_ = 0;
+    do {
       Report();
       const uint64_t now_ms = clock_->Read().mono_ms;
       if (now_ms < trim_ms || !member_.journal()->MayServe(now_ms)) continue;
@@ -214,7 +216,7 @@ class Membership::Impl {
       const absl::Status status = log_->Trim(*to);
       if (status.ok()) trimmed = *to;
       if (!status.ok()) spdlog::warn("cell: {}", status.ToString());
-    }
+    } while (Wait(kTendEvery));
   }
   bool Held() {
     base::MutexLock lock(&mutex_);

@@ -45,6 +45,7 @@ const (
 	Admin_StartBackup_FullMethodName        = "/duetime.v1.Admin/StartBackup"
 	Admin_ReadBackup_FullMethodName         = "/duetime.v1.Admin/ReadBackup"
 	Admin_EndBackup_FullMethodName          = "/duetime.v1.Admin/EndBackup"
+	Admin_HandOver_FullMethodName           = "/duetime.v1.Admin/HandOver"
 )
 
 // AdminClient is the client API for Admin service.
@@ -185,6 +186,13 @@ type AdminClient interface {
 	//
 	//	NOT_FOUND          BACKUP_NOT_FOUND
 	EndBackup(ctx context.Context, in *EndBackupRequest, opts ...grpc.CallOption) (*EndBackupResponse, error)
+	// In a cell, gives the lead away: the member that leads serves no more, and follows. Another one serves within about
+	// half a second. Until then calls return UNAVAILABLE, and the messages of streams that end are delivered again.
+	// Returns when it begins.
+	//
+	//	FAILED_PRECONDITION NOT_IN_CELL       the server is alone
+	//	FAILED_PRECONDITION NO_STANDBY        no other member has reported in the last 30 seconds
+	HandOver(ctx context.Context, in *HandOverRequest, opts ...grpc.CallOption) (*HandOverResponse, error)
 }
 
 type adminClient struct {
@@ -393,6 +401,15 @@ func (c *adminClient) EndBackup(ctx context.Context, in *EndBackupRequest, opts 
 	return out, nil
 }
 
+func (c *adminClient) HandOver(ctx context.Context, in *HandOverRequest, opts ...grpc.CallOption) (*HandOverResponse, error) {
+	out := new(HandOverResponse)
+	err := c.cc.Invoke(ctx, Admin_HandOver_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility
@@ -531,6 +548,13 @@ type AdminServer interface {
 	//
 	//	NOT_FOUND          BACKUP_NOT_FOUND
 	EndBackup(context.Context, *EndBackupRequest) (*EndBackupResponse, error)
+	// In a cell, gives the lead away: the member that leads serves no more, and follows. Another one serves within about
+	// half a second. Until then calls return UNAVAILABLE, and the messages of streams that end are delivered again.
+	// Returns when it begins.
+	//
+	//	FAILED_PRECONDITION NOT_IN_CELL       the server is alone
+	//	FAILED_PRECONDITION NO_STANDBY        no other member has reported in the last 30 seconds
+	HandOver(context.Context, *HandOverRequest) (*HandOverResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -603,6 +627,9 @@ func (UnimplementedAdminServer) ReadBackup(context.Context, *ReadBackupRequest) 
 }
 func (UnimplementedAdminServer) EndBackup(context.Context, *EndBackupRequest) (*EndBackupResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method EndBackup not implemented")
+}
+func (UnimplementedAdminServer) HandOver(context.Context, *HandOverRequest) (*HandOverResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method HandOver not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 
@@ -1013,6 +1040,24 @@ func _Admin_EndBackup_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_HandOver_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HandOverRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).HandOver(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_HandOver_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).HandOver(ctx, req.(*HandOverRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1107,6 +1152,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EndBackup",
 			Handler:    _Admin_EndBackup_Handler,
+		},
+		{
+			MethodName: "HandOver",
+			Handler:    _Admin_HandOver_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
